@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The arguments of every op: one plain struct each, compiled by the host's C and by OpenCL C alike.
+// Only 4- and 8-byte fields, the 8-byte ones first, so that both compilers lay them out the same; program.c proves it
+// on each device with a probe kernel. Offsets of weights are in bytes, offsets and strides of activations in elements
+// (float32). "rows" are tokens. All activations are float32, row-major.
+#ifndef MOECHAT_ARGS_H
+#define MOECHAT_ARGS_H
+
+#ifdef __OPENCL_VERSION__
+typedef ulong arg_u64;
+typedef uint arg_u32;
+typedef float arg_f32;
+#else
+#include <stdint.h>
+typedef uint64_t arg_u64;
+typedef uint32_t arg_u32;
+typedef float arg_f32;
+#endif
+
+// A matrix in MLX's affine quantisation: W[o][i] = q * scale + bias, o < out_dim, i < in_dim, one bf16 scale and bias
+// per group_size inputs. Packed u32 words, first input in the lowest bits. bits is 4 or 8; group_size 32, 64 or 128
+// divides in_dim.
+struct args_matrix {
+    arg_u64 weight; // byte offsets in the op's matrix buffer, multiples of 4
+    arg_u64 scales;
+    arg_u64 biases;
+    arg_u32 in_dim;
+    arg_u32 out_dim;
+    arg_u32 bits;
+    arg_u32 group_size;
+};
+
+// out[r][:] = table[ids[r]][:]; the table's rows are the vocabulary (out_dim), in_dim wide.
+struct args_embed {
+    struct args_matrix table;
+    arg_u32 n_rows;
+    arg_u32 pad;
+};
+
+// y = x / sqrt(mean(x^2) + eps) * weight (bf16), over dim elements of each row; y may be x.
+struct args_rmsnorm {
+    arg_u64 weight; // byte offset
+    arg_u32 n_rows;
+    arg_u32 dim;
+    arg_u32 in_stride;
+    arg_u32 in_offset;
+    arg_u32 out_stride;
+    arg_u32 out_offset;
+    arg_f32 eps;
+    arg_u32 pad;
+};
+
+// y[r][o] = sum_i W[o][i] x[r][i], or += when add is 1. matvec: n_rows is 1 and the decode kernels run; matmul: the
+// prefill kernels, whose result for a row does not depend on n_rows or on the row's place in the launch.
+struct args_matmul {
+    struct args_matrix matrix;
+    arg_u32 n_rows;
+    arg_u32 in_stride;
+    arg_u32 in_offset;
+    arg_u32 out_stride;
+    arg_u32 out_offset;
+    arg_u32 add;
+};
+
+// y[r][o] = silu(gate[o] . x[r]) * (up[o] . x[r]); gate and up have one shape and lie in one buffer.
+struct args_swiglu {
+    struct args_matrix gate;
+    struct args_matrix up;
+    arg_u32 n_rows;
+    arg_u32 in_stride;
+    arg_u32 in_offset;
+    arg_u32 out_stride;
+    arg_u32 out_offset;
+    arg_u32 pad;
+};
+
+// Rotates, in place, rope_dim elements of each head of each row: pair j by the angle position * inv_freq[j], cos and sin
+// times scale. Pairs are (2j, 2j+1) when interleaved, else (j, j + rope_dim/2). The result stays where its inputs were.
+struct args_rope {
+    arg_u32 n_rows;
+    arg_u32 n_heads;
+    arg_u32 row_stride;
+    arg_u32 head_stride;
+    arg_u32 offset; // of the first rotated element in a head
+    arg_u32 rope_dim;
+    arg_u32 position; // of row 0
+    arg_u32 interleaved;
+    arg_f32 scale;
+    arg_u32 pad;
+};
+
+enum { KV_F32 = 0, KV_F16 = 1 };
+
+// cache[position + r][0..width) = x[r][0..width), converted to the cache's type. width = kv_lora_rank + rope_dim.
+struct args_kv_append {
+    arg_u32 n_rows;
+    arg_u32 width;
+    arg_u32 in_stride;
+    arg_u32 position;
+    arg_u32 kv_type;
+    arg_u32 pad;
+};
+
+// The folded halves of kv_b, whose rows are, head by head, qk_nope_head_dim rows of keys and then v_head_dim rows of
+// values, each kv_lora_rank (= in_dim) wide.
+// q_prime:  out[r][h][c] = sum_d q[r][h][d] * kv_b[h * (nope + v) + d][c]           out is [n_rows, n_heads, in_dim]
+// head_out: out[r][h][v] = sum_c latent[r][h][c] * kv_b[h * (nope + v) + nope + v][c] out is [n_rows, n_heads, v_head_dim]
+struct args_kv_b {
+    struct args_matrix kv_b;
+    arg_u32 n_rows;
+    arg_u32 n_heads;
+    arg_u32 qk_nope_head_dim;
+    arg_u32 v_head_dim;
+    arg_u32 q_row_stride; // q_prime only: of q's rows and heads
+    arg_u32 q_head_stride;
+};
+
+// Causal attention over latent rows. Row r stands at position + r and sees cache rows 0 .. position + r.
+// score = softmax_scale * (q_latent[r][h] . row[0..kv_lora_rank) + q[r][h][q_rope_offset..] . row[kv_lora_rank..)),
+// out[r][h][c] = sum over rows of softmax(score) * row[c], c < kv_lora_rank.
+struct args_attention {
+    arg_u32 n_rows;
+    arg_u32 n_heads;
+    arg_u32 kv_lora_rank;
+    arg_u32 rope_dim;
+    arg_u32 q_row_stride;
+    arg_u32 q_head_stride;
+    arg_u32 q_rope_offset;
+    arg_u32 position;
+    arg_u32 kv_type;
+    arg_f32 softmax_scale;
+};
+
+// transformers' DeepseekV3TopkRouter: s = sigmoid(logits), choice = s + bias; a group's score is the sum of its two
+// best choices; the topk_group best groups stay, the others' choices count as minus infinity; the top_k best choices are the
+// experts, in descending order (ties: the lower index); weights are s (unbiased), divided by their sum + 1e-20 when
+// norm_topk_prob, times routed_scaling_factor.
+struct args_router {
+    arg_u64 bias; // byte offset of float32 [n_experts]
+    arg_u32 n_rows;
+    arg_u32 n_experts;
+    arg_u32 n_group;
+    arg_u32 topk_group;
+    arg_u32 top_k;
+    arg_u32 norm_topk_prob;
+    arg_f32 routed_scaling_factor;
+    arg_u32 pad;
+};
+
+// gather:      out[r][:] = x[index[first + r]][:]
+// scatter_add: out[index[first + r]][:] += weight[first + r] * y[r][:]; the indices of one launch are distinct.
+struct args_gather {
+    arg_u32 n_rows;
+    arg_u32 dim;
+    arg_u32 first;
+    arg_u32 pad;
+};
+
+// out[:] += sum over rank = 0 .. n_partials - 1, in that order, of weight[rank] * partial[rank][:].
+struct args_combine {
+    arg_u32 n_partials;
+    arg_u32 dim;
+};
+
+// dst[0..bytes) = src[0..bytes), bytes a multiple of 64: the ceiling that benchmarks compare with.
+struct args_copy {
+    arg_u64 bytes;
+};
+
+#endif

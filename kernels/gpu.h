@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The face of the kernels room: devices, buffers and ops. Knows arrays; knows no layer, file or token.
+//
+// Threads: a gpu and everything made from it belong to one thread, the one that opened it, but for gpu_buf_host's memory,
+// which readers may fill.
+// Errors: calls that make something return NULL and fill *err. Ops, writes and fences return nothing: the first failure is
+// kept in the gpu ("sticky"), later ops do nothing, and gpu_check or the next blocking gpu_read reports it and clears it.
+// Order: ops, writes and reads take effect in the order of the calls (one in-order queue). Only gpu_read, gpu_finish and
+// gpu_fence_wait block.
+#ifndef MOECHAT_GPU_H
+#define MOECHAT_GPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "args.h"
+
+typedef struct gpu gpu;
+typedef struct gpu_buf gpu_buf;
+
+enum gpu_code {
+    GPU_OK = 0,
+    GPU_NO_DEVICE,     // no OpenCL platform, or none that the selector names
+    GPU_OUT_OF_MEMORY, // device or host
+    GPU_BUILD,         // a kernel did not build, or the device lays args.h out differently
+    GPU_LAUNCH,        // the driver refused or lost a command
+    GPU_ARGUMENT,      // a caller's error: shapes or offsets outside a buffer
+};
+
+struct gpu_error {
+    enum gpu_code code;
+    int native;     // the driver's own number, 0 if none
+    char text[248]; // one line: what failed, on which device, what to do
+};
+
+enum gpu_kind { GPU_KIND_REF, GPU_KIND_CPU, GPU_KIND_GPU };
+
+struct gpu_info {
+    char selector[16]; // what --device takes: "ref", "0", "1" ...
+    char name[128];
+    char platform[128];
+    char driver[64];
+    enum gpu_kind kind;
+    bool shares_host_memory; // buffers are host memory: gpu_buf_host works, uploads cost nothing
+    uint64_t global_bytes;   // for a CPU: what /proc/meminfo and the cgroup leave
+    uint64_t max_alloc_bytes;
+    uint64_t local_bytes;
+    uint32_t compute_units;
+};
+
+// Called on the opening thread while kernels are built and warmed up; done <= total.
+typedef void gpu_progress(void *context, const char *what, unsigned done, unsigned total);
+
+struct gpu_options {
+    const char *selector; // NULL or "": the first GPU, else the first CPU. "ref", an index, "cpu", "gpu", or part of a name
+    const char *cache_dir; // folder for program binaries; NULL: no cache. Made when missing, 0700
+    gpu_progress *progress; // may be NULL
+    void *progress_context;
+    int nice_value; // for the threads a CPU driver starts, 0 to leave; set before the driver makes them
+};
+
+// Fills at most max entries (the ref device first) and returns how many devices there are.
+unsigned gpu_list(struct gpu_info *infos, unsigned max);
+
+gpu *gpu_open(const struct gpu_options *options, struct gpu_error *err);
+void gpu_close(gpu *g); // NULL is fine; all its buffers must have been freed
+const struct gpu_info *gpu_describe(const gpu *g);
+
+// Device memory of `bytes`, uninitialised. Never more than max_alloc_bytes: callers cut into slabs.
+gpu_buf *gpu_buf_new(gpu *g, uint64_t bytes, struct gpu_error *err);
+void gpu_buf_free(gpu_buf *buf); // NULL is fine; waits for commands that use it
+uint64_t gpu_buf_bytes(const gpu_buf *buf);
+// The buffer's memory as the host sees it, 4096-aligned, when shares_host_memory; else NULL. The host may write a range
+// while no unfinished op uses that range.
+void *gpu_buf_host(gpu_buf *buf);
+
+// Page-locked host memory, 4096-aligned, for reads from disk that are then written to the device.
+void *gpu_host_alloc(gpu *g, uint64_t bytes, struct gpu_error *err);
+void gpu_host_free(gpu *g, void *memory);
+
+// Copies `bytes` from host memory, which may be reused when the call returns.
+void gpu_write(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uint64_t bytes);
+// Blocks until all earlier commands are done and the bytes are there. 0, or a code with *err filled.
+int gpu_read(gpu *g, gpu_buf *buf, uint64_t offset, void *target, uint64_t bytes, struct gpu_error *err);
+
+// Fences number the stream of commands: a fence has passed when everything enqueued before it is done.
+uint64_t gpu_fence(gpu *g);
+bool gpu_fence_passed(gpu *g, uint64_t fence); // does not block; after a blocking read all earlier fences have passed
+void gpu_fence_wait(gpu *g, uint64_t fence);
+// Reports and clears the sticky error without blocking. 0 when all is well.
+int gpu_check(gpu *g, struct gpu_error *err);
+// Waits for everything, then as gpu_check.
+int gpu_finish(gpu *g, struct gpu_error *err);
+// Commands enqueued and host waits since opening, for telemetry.
+struct gpu_counts {
+    uint64_t launches;
+    uint64_t waits;
+    uint64_t bytes_written; // by gpu_write, when memory is not shared
+};
+struct gpu_counts gpu_counters(const gpu *g);
+
+// The ops. Each launches kernels of its own choosing (per device kind) and checks shapes and ranges against the buffers
+// (GPU_ARGUMENT, sticky). args.h holds the formulas; buffers are named in the comments there.
+void gpu_op_embed(gpu *g, const struct args_embed *a, gpu_buf *table, gpu_buf *ids, gpu_buf *out);
+void gpu_op_rmsnorm(gpu *g, const struct args_rmsnorm *a, gpu_buf *weight, gpu_buf *x, gpu_buf *y);
+void gpu_op_matvec(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y);
+void gpu_op_matmul(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y);
+void gpu_op_swiglu_vec(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y);
+void gpu_op_swiglu_mat(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y);
+void gpu_op_rope(gpu *g, const struct args_rope *a, gpu_buf *inv_freq, gpu_buf *x);
+void gpu_op_kv_append(gpu *g, const struct args_kv_append *a, gpu_buf *x, gpu_buf *cache);
+void gpu_op_q_prime(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *q, gpu_buf *out);
+void gpu_op_head_out(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *latent, gpu_buf *out);
+// decode: n_rows is 1, the keys are split over work-groups. prefill: any n_rows, independent of the chunk.
+struct gpu_attention_bufs {
+    gpu_buf *q_latent; // [n_rows, n_heads, kv_lora_rank], q_prime's output
+    gpu_buf *q;        // rows of heads, rope already applied
+    gpu_buf *cache;    // rows of kv_lora_rank + rope_dim, kv_type
+    gpu_buf *out;      // [n_rows, n_heads, kv_lora_rank]
+};
+void gpu_op_attention_decode(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b);
+void gpu_op_attention_prefill(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b);
+struct gpu_router_bufs {
+    gpu_buf *logits;  // [n_rows, n_experts]
+    gpu_buf *bias;    // float32 at args.bias
+    gpu_buf *ids;     // out, int32 [n_rows, top_k]
+    gpu_buf *weights; // out, float32 [n_rows, top_k]
+};
+void gpu_op_router(gpu *g, const struct args_router *a, const struct gpu_router_bufs *b);
+void gpu_op_gather(gpu *g, const struct args_gather *a, gpu_buf *x, gpu_buf *index, gpu_buf *out);
+struct gpu_scatter_bufs {
+    gpu_buf *y;
+    gpu_buf *index;
+    gpu_buf *weight;
+    gpu_buf *out;
+};
+void gpu_op_scatter_add(gpu *g, const struct args_gather *a, const struct gpu_scatter_bufs *b);
+void gpu_op_combine(gpu *g, const struct args_combine *a, gpu_buf *partial, gpu_buf *weight, gpu_buf *out);
+void gpu_op_copy(gpu *g, const struct args_copy *a, gpu_buf *src, gpu_buf *dst);
+
+#endif
