@@ -85,7 +85,7 @@ def pack(q, bits):
 
 
 def dequantise(words, scales, biases, cols):
-    """float32 [out, cols]: exactly q * scale + bias, the product rounded before the sum."""
+    """float32 [out, cols]: q * scale + bias; the product is exact, so a fused multiply-add gives the same."""
     words = np.asarray(words, dtype=np.uint32)
     bits = words.shape[1] * 32 // cols
     rows, groups = scales.shape
