@@ -74,8 +74,9 @@ struct args_swiglu {
     arg_u32 pad;
 };
 
-// Rotates, in place, rope_dim elements of each head of each row: pair j by the angle position * inv_freq[j], cos and sin
-// times scale. Pairs are (2j, 2j+1) when interleaved, else (j, j + rope_dim/2). The result stays where its inputs were.
+// Rotates, in place, rope_dim elements of each head of each row: pair j by the angle position * inv_freq[j], cos and
+// sin times scale. Pairs are (2j, 2j+1) when interleaved, else (j, j + rope_dim/2). The result stays where its inputs
+// were.
 struct args_rope {
     arg_u32 n_rows;
     arg_u32 n_heads;
@@ -104,7 +105,8 @@ struct args_kv_append {
 // The folded halves of kv_b, whose rows are, head by head, qk_nope_head_dim rows of keys and then v_head_dim rows of
 // values, each kv_lora_rank (= in_dim) wide.
 // q_prime:  out[r][h][c] = sum_d q[r][h][d] * kv_b[h * (nope + v) + d][c]           out is [n_rows, n_heads, in_dim]
-// head_out: out[r][h][v] = sum_c latent[r][h][c] * kv_b[h * (nope + v) + nope + v][c] out is [n_rows, n_heads, v_head_dim]
+// head_out: out[r][h][v] = sum_c latent[r][h][c] * kv_b[h * (nope + v) + nope + v][c] out is [n_rows, n_heads,
+// v_head_dim]
 struct args_kv_b {
     struct args_matrix kv_b;
     arg_u32 n_rows;
@@ -132,9 +134,9 @@ struct args_attention {
 };
 
 // transformers' DeepseekV3TopkRouter: s = sigmoid(logits), choice = s + bias; a group's score is the sum of its two
-// best choices; the topk_group best groups stay, the others' choices count as minus infinity; the top_k best choices are the
-// experts, in descending order (ties: the lower index); weights are s (unbiased), divided by their sum + 1e-20 when
-// norm_topk_prob, times routed_scaling_factor.
+// best choices; the topk_group best groups stay, the others' choices count as minus infinity; the top_k best choices
+// are the experts, in descending order (ties: the lower index); weights are s (unbiased), divided by their sum + 1e-20
+// when norm_topk_prob, times routed_scaling_factor.
 struct args_router {
     arg_u64 bias; // byte offset of float32 [n_experts]
     arg_u32 n_rows;

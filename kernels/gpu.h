@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The face of the kernels room: devices, buffers and ops. Knows arrays; knows no layer, file or token.
 //
-// Threads: a gpu and everything made from it belong to one thread, the one that opened it, but for gpu_buf_host's memory,
-// which readers may fill.
-// Errors: calls that make something return NULL and fill *err. Ops, writes and fences return nothing: the first failure is
-// kept in the gpu ("sticky"), later ops do nothing, and gpu_check or the next blocking gpu_read reports it and clears it.
-// Order: ops, writes and reads take effect in the order of the calls (one in-order queue). Only gpu_read, gpu_finish and
-// gpu_fence_wait block.
+// Threads: a gpu and everything made from it belong to one thread, the one that opened it, but for gpu_buf_host's
+// memory, which readers may fill. Errors: calls that make something return NULL and fill *err. Ops, writes and fences
+// return nothing: the first failure is kept in the gpu ("sticky"), later ops do nothing, and gpu_check or the next
+// blocking gpu_read reports it and clears it. Order: ops, writes and reads take effect in the order of the calls (one
+// in-order queue). Only gpu_read, gpu_finish and gpu_fence_wait block.
 #ifndef MOECHAT_GPU_H
 #define MOECHAT_GPU_H
 
@@ -53,8 +52,9 @@ struct gpu_info {
 typedef void gpu_progress(void *context, const char *what, unsigned done, unsigned total);
 
 struct gpu_options {
-    const char *selector; // NULL or "": the first GPU, else the first CPU. "ref", an index, "cpu", "gpu", or part of a name
-    const char *cache_dir; // folder for program binaries; NULL: no cache. Made when missing, 0700
+    const char
+        *selector; // NULL or "": the first GPU, else the first CPU. "ref", an index, "cpu", "gpu", or part of a name
+    const char *cache_dir;  // folder for program binaries; NULL: no cache. Made when missing, 0700
     gpu_progress *progress; // may be NULL
     void *progress_context;
     int nice_value; // for the threads a CPU driver starts, 0 to leave; set before the driver makes them

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ref.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu.h"
+
+float ref_bf16(uint16_t bits)
+{
+    uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+
+float ref_half_to_float(uint16_t bits)
+{
+    uint32_t sign = (uint32_t)(bits >> 15) << 31;
+    int exponent = (bits >> 10) & 31;
+    uint32_t mantissa = bits & 1023u;
+    float value;
+    if (exponent == 31) {
+        uint32_t wide = sign | 0x7f800000u | mantissa << 13;
+        memcpy(&value, &wide, sizeof value);
+        return value;
+    }
+    value = exponent ? ldexpf((float)(mantissa | 1024u), exponent - 25) : ldexpf((float)mantissa, -24);
+    return sign ? -value : value;
+}
+
+uint16_t ref_float_to_half(float value)
+{
+    uint32_t wide;
+    memcpy(&wide, &value, sizeof wide);
+    uint32_t sign = (wide >> 16) & 0x8000u;
+    uint32_t magnitude = wide & 0x7fffffffu;
+    if (magnitude > 0x7f800000u)
+        return (uint16_t)(sign | 0x7e00u);
+    if (magnitude >= 0x47800000u) // 65536 and beyond
+        return (uint16_t)(sign | 0x7c00u);
+    if (magnitude < 0x38800000u) // subnormal halves: multiples of 2^-24; the conversion rounds to nearest even
+        return (uint16_t)(sign | (uint32_t)lrintf(ldexpf(fabsf(value), 24)));
+    uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
+    return (uint16_t)(sign | (rounded - 0x38000000u) >> 13);
+}
+
+static float bf16_at(const void *base, uint64_t byte_offset, uint64_t index)
+{
+    uint16_t bits;
+    memcpy(&bits, (const char *)base + byte_offset + 2 * index, sizeof bits);
+    return ref_bf16(bits);
+}
+
+void ref_matrix_row(const struct args_matrix *m, const void *matrix, uint32_t row, float *out)
+{
+    uint32_t per_word = 32 / m->bits;
+    uint32_t mask = (1u << m->bits) - 1u;
+    uint64_t words = m->in_dim / per_word;
+    uint64_t groups = m->in_dim / m->group_size;
+    const char *weight = (const char *)matrix + m->weight + 4 * words * row;
+    for (uint32_t g = 0; g < groups; g++) {
+        float scale = bf16_at(matrix, m->scales, groups * row + g);
+        float bias = bf16_at(matrix, m->biases, groups * row + g);
+        for (uint32_t i = g * m->group_size; i < (g + 1) * m->group_size; i += per_word) {
+            uint32_t word;
+            memcpy(&word, weight + 4 * (i / per_word), sizeof word);
+            for (uint32_t j = 0; j < per_word; j++, word >>= m->bits & 31)
+                out[i + j] = (float)(word & mask) * scale + bias;
+        }
+    }
+}
+
+enum { LANES = 16 };
+
+// A dot product in LANES interleaved partial sums, so that compilers may use vectors without changing the order.
+static float dot(const float *a, const float *b, uint32_t n)
+{
+    float lane[LANES] = {0};
+    uint32_t whole = n - n % LANES;
+    for (uint32_t i = 0; i < whole; i += LANES)
+        for (uint32_t j = 0; j < LANES; j++)
+            lane[j] += a[i + j] * b[i + j];
+    float sum = 0;
+    for (uint32_t j = 0; j < LANES; j++)
+        sum += lane[j];
+    for (uint32_t i = whole; i < n; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+int ref_embed(const struct args_embed *a, const void *table, const int32_t *ids, float *out)
+{
+    for (uint32_t r = 0; r < a->n_rows; r++)
+        ref_matrix_row(&a->table, table, (uint32_t)ids[r], out + (uint64_t)r * a->table.in_dim);
+    return GPU_OK;
+}
+
+int ref_rmsnorm(const struct args_rmsnorm *a, const void *weight, const float *x, float *y)
+{
+    for (uint32_t r = 0; r < a->n_rows; r++) {
+        const float *in = x + (uint64_t)r * a->in_stride + a->in_offset;
+        float *out = y + (uint64_t)r * a->out_stride + a->out_offset;
+        float scale = 1.0f / sqrtf(dot(in, in, a->dim) / (float)a->dim + a->eps);
+        for (uint32_t i = 0; i < a->dim; i++)
+            out[i] = bf16_at(weight, a->weight, i) * (in[i] * scale);
+    }
+    return GPU_OK;
+}
+
+int ref_matmul(const struct args_matmul *a, const void *matrix, const float *x, float *y)
+{
+    const struct args_matrix *m = &a->matrix;
+    float *row = malloc(sizeof *row * m->in_dim);
+    if (!row)
+        return GPU_OUT_OF_MEMORY;
+    for (uint32_t o = 0; o < m->out_dim; o++) {
+        ref_matrix_row(m, matrix, o, row);
+        for (uint32_t r = 0; r < a->n_rows; r++) {
+            float value = dot(row, x + (uint64_t)r * a->in_stride + a->in_offset, m->in_dim);
+            float *out = y + (uint64_t)r * a->out_stride + a->out_offset + o;
+            *out = a->add ? *out + value : value;
+        }
+    }
+    free(row);
+    return GPU_OK;
+}
+
+int ref_swiglu(const struct args_swiglu *a, const void *matrices, const float *x, float *y)
+{
+    uint32_t in_dim = a->gate.in_dim;
+    float *rows = malloc(sizeof *rows * 2 * in_dim);
+    if (!rows)
+        return GPU_OUT_OF_MEMORY;
+    for (uint32_t o = 0; o < a->gate.out_dim; o++) {
+        ref_matrix_row(&a->gate, matrices, o, rows);
+        ref_matrix_row(&a->up, matrices, o, rows + in_dim);
+        for (uint32_t r = 0; r < a->n_rows; r++) {
+            const float *in = x + (uint64_t)r * a->in_stride + a->in_offset;
+            float gate = dot(rows, in, in_dim);
+            float up = dot(rows + in_dim, in, in_dim);
+            y[(uint64_t)r * a->out_stride + a->out_offset + o] = gate / (1.0f + expf(-gate)) * up;
+        }
+    }
+    free(rows);
+    return GPU_OK;
+}
+
+int ref_rope(const struct args_rope *a, const float *inv_freq, float *x)
+{
+    uint32_t half = a->rope_dim / 2;
+    for (uint32_t r = 0; r < a->n_rows; r++)
+        for (uint32_t j = 0; j < half; j++) {
+            float angle = (float)(a->position + r) * inv_freq[j];
+            float c = cosf(angle) * a->scale;
+            float s = sinf(angle) * a->scale;
+            uint32_t first = a->interleaved ? 2 * j : j;
+            uint32_t second = a->interleaved ? 2 * j + 1 : j + half;
+            for (uint32_t h = 0; h < a->n_heads; h++) {
+                float *head = x + (uint64_t)r * a->row_stride + (uint64_t)h * a->head_stride + a->offset;
+                float p = head[first];
+                float q = head[second];
+                head[first] = p * c - q * s;
+                head[second] = q * c + p * s;
+            }
+        }
+    return GPU_OK;
+}
+
+int ref_kv_append(const struct args_kv_append *a, const float *x, void *cache)
+{
+    for (uint32_t r = 0; r < a->n_rows; r++) {
+        const float *in = x + (uint64_t)r * a->in_stride;
+        uint64_t row = (uint64_t)(a->position + r) * a->width;
+        if (a->kv_type == KV_F32)
+            memcpy((float *)cache + row, in, sizeof *in * a->width);
+        else
+            for (uint32_t i = 0; i < a->width; i++)
+                ((uint16_t *)cache)[row + i] = ref_float_to_half(in[i]);
+    }
+    return GPU_OK;
+}
+
+int ref_q_prime(const struct args_kv_b *a, const void *kv_b, const float *q, float *out)
+{
+    uint32_t rank = a->kv_b.in_dim;
+    float *row = malloc(sizeof *row * rank);
+    if (!row)
+        return GPU_OUT_OF_MEMORY;
+    memset(out, 0, sizeof *out * a->n_rows * a->n_heads * rank);
+    for (uint32_t h = 0; h < a->n_heads; h++)
+        for (uint32_t d = 0; d < a->qk_nope_head_dim; d++) {
+            ref_matrix_row(&a->kv_b, kv_b, h * (a->qk_nope_head_dim + a->v_head_dim) + d, row);
+            for (uint32_t r = 0; r < a->n_rows; r++) {
+                float value = q[(uint64_t)r * a->q_row_stride + (uint64_t)h * a->q_head_stride + d];
+                float *latent = out + ((uint64_t)r * a->n_heads + h) * rank;
+                for (uint32_t c = 0; c < rank; c++)
+                    latent[c] += value * row[c];
+            }
+        }
+    free(row);
+    return GPU_OK;
+}
+
+int ref_head_out(const struct args_kv_b *a, const void *kv_b, const float *latent, float *out)
+{
+    uint32_t rank = a->kv_b.in_dim;
+    float *row = malloc(sizeof *row * rank);
+    if (!row)
+        return GPU_OUT_OF_MEMORY;
+    for (uint32_t h = 0; h < a->n_heads; h++)
+        for (uint32_t v = 0; v < a->v_head_dim; v++) {
+            uint32_t from = h * (a->qk_nope_head_dim + a->v_head_dim) + a->qk_nope_head_dim + v;
+            ref_matrix_row(&a->kv_b, kv_b, from, row);
+            for (uint32_t r = 0; r < a->n_rows; r++) {
+                uint64_t head = (uint64_t)r * a->n_heads + h;
+                out[head * a->v_head_dim + v] = dot(row, latent + head * rank, rank);
+            }
+        }
+    free(row);
+    return GPU_OK;
+}
+
+// One row of the cache as float32: itself, or converted into `scratch`.
+static const float *cache_row(const struct args_attention *a, const void *cache, uint64_t position, float *scratch)
+{
+    uint32_t width = a->kv_lora_rank + a->rope_dim;
+    if (a->kv_type == KV_F32)
+        return (const float *)cache + position * width;
+    for (uint32_t i = 0; i < width; i++)
+        scratch[i] = ref_half_to_float(((const uint16_t *)cache)[position * width + i]);
+    return scratch;
+}
+
+static void attend(const struct args_attention *a, const struct ref_attention_bufs *b, uint64_t head, float *scratch)
+{
+    uint64_t r = head / a->n_heads;
+    uint64_t h = head % a->n_heads;
+    uint64_t length = a->position + r + 1;
+    const float *q_latent = b->q_latent + head * a->kv_lora_rank;
+    const float *q_rope = b->q + r * a->q_row_stride + h * a->q_head_stride + a->q_rope_offset;
+    float *out = b->out + head * a->kv_lora_rank;
+    float *row_scratch = scratch;
+    float *scores = scratch + a->kv_lora_rank + a->rope_dim;
+    float largest = -INFINITY;
+    for (uint64_t p = 0; p < length; p++) {
+        const float *row = cache_row(a, b->cache, p, row_scratch);
+        float score = dot(q_latent, row, a->kv_lora_rank) + dot(q_rope, row + a->kv_lora_rank, a->rope_dim);
+        scores[p] = score * a->softmax_scale;
+        largest = fmaxf(largest, scores[p]);
+    }
+    float sum = 0;
+    for (uint64_t p = 0; p < length; p++)
+        sum += scores[p] = expf(scores[p] - largest);
+    memset(out, 0, sizeof *out * a->kv_lora_rank);
+    for (uint64_t p = 0; p < length; p++) {
+        const float *row = cache_row(a, b->cache, p, row_scratch);
+        float weight = scores[p] / sum;
+        for (uint32_t c = 0; c < a->kv_lora_rank; c++)
+            out[c] += weight * row[c];
+    }
+}
+
+int ref_attention(const struct args_attention *a, const struct ref_attention_bufs *b)
+{
+    uint64_t longest = (uint64_t)a->position + a->n_rows;
+    float *scratch = malloc(sizeof *scratch * (longest + a->kv_lora_rank + a->rope_dim));
+    if (!scratch)
+        return GPU_OUT_OF_MEMORY;
+    for (uint64_t head = 0; head < (uint64_t)a->n_rows * a->n_heads; head++)
+        attend(a, b, head, scratch);
+    free(scratch);
+    return GPU_OK;
+}
+
+// Index of the largest value, the first of equals.
+static uint32_t largest_of(const float *values, uint32_t n)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < n; i++)
+        if (values[i] > values[best])
+            best = i;
+    return best;
+}
+
+static float two_best(const float *values, uint32_t n)
+{
+    float first = -INFINITY;
+    float second = -INFINITY;
+    for (uint32_t i = 0; i < n; i++)
+        if (values[i] > first) {
+            second = first;
+            first = values[i];
+        } else if (values[i] > second) {
+            second = values[i];
+        }
+    return first + second;
+}
+
+// Sets the choices of all experts outside the topk_group best groups to minus infinity.
+static void keep_best_groups(const struct args_router *a, float *choice, float *group)
+{
+    uint32_t size = a->n_experts / a->n_group;
+    for (uint32_t g = 0; g < a->n_group; g++)
+        group[g] = two_best(choice + (uint64_t)g * size, size);
+    for (uint32_t kept = 0; kept < a->topk_group; kept++)
+        group[largest_of(group, a->n_group)] = -INFINITY;
+    // A kept group is marked by minus infinity; so is one whose own score is that low, which no finite logit gives.
+    for (uint32_t g = 0; g < a->n_group; g++)
+        if (group[g] != -INFINITY)
+            for (uint32_t i = 0; i < size; i++)
+                choice[(uint64_t)g * size + i] = -INFINITY;
+}
+
+int ref_router(const struct args_router *a, const struct ref_router_bufs *b)
+{
+    uint32_t n = a->n_experts;
+    float *scratch = malloc(sizeof *scratch * (2 * (uint64_t)n + a->n_group));
+    if (!scratch)
+        return GPU_OUT_OF_MEMORY;
+    float *score = scratch;
+    float *choice = scratch + n;
+    for (uint32_t r = 0; r < a->n_rows; r++) {
+        for (uint32_t e = 0; e < n; e++) {
+            float bias;
+            memcpy(&bias, (const char *)b->bias + a->bias + sizeof bias * e, sizeof bias);
+            score[e] = 1.0f / (1.0f + expf(-b->logits[(uint64_t)r * n + e]));
+            choice[e] = score[e] + bias;
+        }
+        keep_best_groups(a, choice, scratch + 2 * (uint64_t)n);
+        int32_t *ids = b->ids + (uint64_t)r * a->top_k;
+        float *weights = b->weights + (uint64_t)r * a->top_k;
+        float sum = 1e-20f;
+        for (uint32_t k = 0; k < a->top_k; k++) {
+            uint32_t best = largest_of(choice, n);
+            choice[best] = -INFINITY;
+            ids[k] = (int32_t)best;
+            weights[k] = score[best];
+            sum += score[best];
+        }
+        for (uint32_t k = 0; k < a->top_k; k++)
+            weights[k] = (a->norm_topk_prob ? weights[k] / sum : weights[k]) * a->routed_scaling_factor;
+    }
+    free(scratch);
+    return GPU_OK;
+}
+
+int ref_gather(const struct args_gather *a, const float *x, const int32_t *index, float *out)
+{
+    for (uint32_t r = 0; r < a->n_rows; r++)
+        memcpy(out + (uint64_t)r * a->dim, x + (uint64_t)index[a->first + r] * a->dim, sizeof *x * a->dim);
+    return GPU_OK;
+}
+
+int ref_scatter_add(const struct args_gather *a, const struct ref_scatter_bufs *b)
+{
+    for (uint32_t r = 0; r < a->n_rows; r++) {
+        float *out = b->out + (uint64_t)b->index[a->first + r] * a->dim;
+        for (uint32_t i = 0; i < a->dim; i++)
+            out[i] += b->weight[a->first + r] * b->y[(uint64_t)r * a->dim + i];
+    }
+    return GPU_OK;
+}
+
+int ref_combine(const struct args_combine *a, const float *partial, const float *weight, float *out)
+{
+    for (uint32_t i = 0; i < a->dim; i++) {
+        float sum = 0;
+        for (uint32_t k = 0; k < a->n_partials; k++)
+            sum += weight[k] * partial[(uint64_t)k * a->dim + i];
+        out[i] += sum;
+    }
+    return GPU_OK;
+}
