@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The face of the engine: tokens in, logits and telemetry out. Knows no text, no terminal and no OpenCL type; prints
+// nothing.
+//
+// A moe_model is a package opened on a device, with its expert store. A moe_session is one timeline of tokens over it.
+// Several models and several sessions of each may be open in one process and closed in any order, but a session before
+// its model. Threads: a model and all its sessions belong to the thread that opened the model, but for
+// moe_session_cancel. Errors: every int is 0 or a moe_code, and *err then says what, where and what to do. After an
+// error the session stands where it stood before the call (but for MOE_CANCELLED and prefill: whole chunks that were
+// done stay).
+#ifndef MOECHAT_MOE_H
+#define MOECHAT_MOE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct moe_model moe_model;
+typedef struct moe_session moe_session;
+
+enum moe_code {
+    MOE_OK = 0,
+    MOE_NOT_FOUND,    // a file or folder is not there
+    MOE_FORMAT,       // a file is damaged or not what it says
+    MOE_UNSUPPORTED,  // a model we do not speak, e.g. one without MLA
+    MOE_NO_TENSOR,    // a tensor is missing, by name
+    MOE_BUDGET,       // the expert cache is smaller than one layer in flight needs
+    MOE_NO_MEMORY,    // host or device
+    MOE_DEVICE,       // no device, or it failed
+    MOE_IO,           // a read failed: file, offset and errno are set
+    MOE_CONTEXT_FULL, // the session's rows are used up
+    MOE_POSITION,     // tokens were fed at another position than the session's length
+    MOE_NOT_READY,    // nothing was fed yet, so there are no logits
+    MOE_BAD_TOKEN,    // an id outside the vocabulary
+    MOE_BAD_ARGUMENT, // the caller's mistake
+    MOE_BAD_NUMBERS,  // the model produced values that are not finite
+    MOE_CANCELLED,    // moe_session_cancel was called
+};
+
+struct moe_err {
+    enum moe_code code;
+    int layer;       // -1: none
+    int expert;      // -1: none
+    int sys_errno;   // 0: none
+    uint64_t offset; // in file, when code is MOE_IO
+    char file[256];  // the file's path as opened, "" if none
+    char text[512];  // one line for people: what, where, the remedy
+};
+
+// Called on the model's thread during anything that may last over a second. unit: "bytes", "kernels", "tokens".
+struct moe_progress {
+    const char *what; // "reading weights", "building kernels", "reading prompt"
+    const char *unit;
+    uint64_t done;
+    uint64_t total;
+};
+typedef void moe_progress_fn(void *context, const struct moe_progress *progress);
+
+#define MOE_CACHE_AUTO 0          // all experts when they fit in half of the free memory, else that half
+#define MOE_CACHE_ALL  UINT64_MAX // every expert gets a slot
+
+// Reads `length` bytes at `offset` of fd, as pread does; tests put their own here. Called on reader threads.
+typedef ptrdiff_t moe_read_fn(void *context, int fd, void *target, size_t length, uint64_t offset);
+
+struct moe_model_options {
+    const char *device;           // NULL: see gpu.h; "ref" runs plain C
+    const char *kernel_cache_dir; // NULL: none
+    uint64_t expert_cache_bytes;  // MOE_CACHE_AUTO, MOE_CACHE_ALL or a budget
+    unsigned readers;             // threads that read experts; 0: 4
+    int nice_value;               // of the device's own threads
+    moe_progress_fn *progress;    // may be NULL
+    void *progress_context;
+    moe_read_fn *read; // NULL: pread
+    void *read_context;
+};
+
+// What a package says of itself. Strings belong to the description.
+struct moe_description {
+    char name[64];
+    char model_type[32];
+    char template_name[64];    // "" if none
+    char tokenizer_type[32];   // "" if none
+    char tokenizer_file[4096]; // full path, "" if none
+    char fingerprint[65];      // hex of the weights
+    uint32_t n_layers, n_moe_layers, n_routed_experts, n_shared_experts, top_k;
+    uint32_t hidden_size, n_heads, q_lora_rank, kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
+    uint32_t vocab_size, max_position_embeddings, original_max_position_embeddings; // the last 0 without YaRN
+    int32_t bos_token_id;                                                           // -1 if none
+    int32_t eos_token_ids[8];                                                       // n_eos of them
+    uint32_t n_eos;
+    uint64_t parameters;        // counted from the shapes
+    uint64_t active_parameters; // of those, used for one token
+    uint64_t resident_bytes;
+    uint64_t expert_bytes; // one expert's blob
+    uint64_t all_experts_bytes;
+    uint64_t kv_row_bytes_f32; // one token, all layers
+};
+
+// Reads and checks the manifest and headers only: no device, no weights.
+int moe_inspect(const char *directory, struct moe_description *description, struct moe_err *err);
+// Compares every file of the package with its checksum.
+int moe_verify(const char *directory, moe_progress_fn *progress, void *context, struct moe_err *err);
+
+int moe_model_open(const char *directory, const struct moe_model_options *options, moe_model **model,
+                   struct moe_err *err);
+void moe_model_close(moe_model *model); // NULL is fine
+const struct moe_description *moe_model_describe(const moe_model *model);
+const char *moe_model_device(const moe_model *model); // its name, for people
+
+// The expert cache as it was laid out.
+struct moe_cache_plan {
+    uint64_t slots;
+    uint64_t slot_bytes;
+    uint64_t smallest_bytes; // the smallest budget that works
+    bool all;                // every expert has a slot
+};
+struct moe_cache_plan moe_model_cache(const moe_model *model);
+
+enum moe_kv_type { MOE_KV_F32 = 0, MOE_KV_F16 = 1 };
+
+struct moe_session_options {
+    uint32_t max_context; // rows; 0: the model's own limit, at most 8192
+    enum moe_kv_type kv_type;
+    uint32_t prefill_chunk; // tokens a chunk; 0: the default; 1: every token through the decode kernels
+};
+
+int moe_session_open(moe_model *model, const struct moe_session_options *options, moe_session **session,
+                     struct moe_err *err);
+void moe_session_close(moe_session *session); // NULL is fine
+
+// Logits of one position, vocab_size floats, valid during the call. Non-zero stops the feed with that code.
+typedef int moe_row_fn(void *context, uint32_t position, const float *logits);
+// Hidden states of `rows` tokens from `position` on, [rows, hidden_size]: stage 0 after the embedding, n after layer n
+// - 1.
+typedef void moe_hidden_fn(void *context, uint32_t stage, uint32_t position, uint32_t rows, const float *hidden);
+
+struct moe_feed {
+    const int32_t *ids;
+    size_t count;
+    uint32_t position;         // of ids[0]; must be the session's length
+    moe_row_fn *on_row;        // NULL: the head runs at the last position only
+    moe_hidden_fn *on_hidden;  // NULL: states stay on the device
+    moe_progress_fn *progress; // after each chunk; may be NULL
+    void *context;
+};
+
+// Feeds tokens in chunks (prefill kernels; decode kernels when prefill_chunk is 1).
+int moe_session_prefill(moe_session *session, const struct moe_feed *feed, struct moe_err *err);
+// Feeds one token at the session's end through the decode kernels.
+int moe_session_decode(moe_session *session, int32_t id, struct moe_err *err);
+// The logits after the last token, vocab_size floats, valid until the next call with this session. NULL with
+// MOE_NOT_READY.
+const float *moe_session_logits(const moe_session *session, struct moe_err *err);
+uint32_t moe_session_length(const moe_session *session);
+uint32_t moe_session_max_context(const moe_session *session);
+// Forgets all tokens from `length` on; logits are gone unless length is unchanged. MOE_POSITION when length is beyond
+// the end.
+int moe_session_truncate(moe_session *session, uint32_t length, struct moe_err *err);
+// Any thread, at any time: the feed under way stops within one expert read with MOE_CANCELLED. The flag stays set until
+// moe_session_resume.
+void moe_session_cancel(moe_session *session);
+void moe_session_resume(moe_session *session);
+
+// Counters since the session was opened; subtract two to get a turn's. Expert counters are the model's store's, counted
+// for this session's own requests.
+struct moe_stats {
+    uint64_t prefilled_tokens, decoded_tokens;
+    uint64_t prefill_ns, decode_ns;
+    uint64_t hits, misses;               // expert requests answered from a slot, or by a read
+    uint64_t bytes_read;                 // from expert files
+    uint64_t prefetched, used, wasted;   // experts read ahead; of those, later asked for; evicted unasked
+    uint64_t wait_ns;                    // the engine thread waiting for expert bytes
+    uint64_t evictions, launches, waits; // slots reused; commands and host waits on the device
+    const char *prefetch_policy;         // "off"
+};
+struct moe_stats moe_session_stats(const moe_session *session);
+
+// Sampling, on the host. Zero temperature is greedy: the largest logit, the lowest id of equals.
+struct moe_sampling {
+    float temperature;
+    uint32_t top_k;           // 0: off
+    float top_p;              // 1: off
+    float min_p;              // 0: off
+    float repetition_penalty; // 1: off; over the recent ids that the caller passes
+    uint64_t seed;
+};
+typedef struct moe_sampler moe_sampler;
+moe_sampler *moe_sampler_new(const struct moe_sampling *sampling,
+                             uint32_t vocab_size); // NULL: no memory or bad settings
+void moe_sampler_free(moe_sampler *sampler);
+// NULL when the settings are fine, else what is wrong with them.
+const char *moe_sampling_check(const struct moe_sampling *sampling);
+// Returns an id, or -1 when no logit is finite.
+int32_t moe_sample(moe_sampler *sampler, const float *logits, const int32_t *recent, size_t n_recent);
+
+#endif

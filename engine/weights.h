@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The resident tensors: found by name, checked against the shape, uploaded once into slabs of device memory; const
+// after.
+#ifndef MOECHAT_WEIGHTS_H
+#define MOECHAT_WEIGHTS_H
+
+#include "container.h"
+#include "gpu.h"
+
+struct matrix {
+    gpu_buf *buf;
+    struct args_matrix at;
+};
+
+struct vector {
+    gpu_buf *buf;
+    uint64_t offset;
+};
+
+struct layer_weights {
+    struct vector input_layernorm, post_attention_layernorm, q_a_layernorm, kv_a_layernorm; // bf16
+    struct matrix q;                                                                        // without q_lora
+    struct matrix q_a, q_b;                                                                 // with q_lora
+    struct matrix kv_a, kv_b, o;
+    struct matrix gate, up, down; // of a dense layer, or the shared expert; gate and up lie in one buffer
+    struct matrix router;         // MoE layers
+    struct vector router_bias;    // float32
+};
+
+struct weights {
+    gpu_buf **slabs;
+    size_t n_slabs;
+    struct matrix embed, head; // one matrix when the embeddings are tied
+    struct vector norm;
+    gpu_buf *inv_freq; // float32 [qk_rope_head_dim / 2]
+    struct layer_weights *layers;
+    uint64_t bytes;
+};
+
+// Loads directory/resident.safetensors. MOE_NO_TENSOR names what is missing, MOE_FORMAT a tensor of the wrong shape or
+// dtype or one that the model does not know. Progress in bytes.
+struct weights_source {
+    const struct package *package;
+    moe_progress_fn *progress;
+    void *progress_context;
+};
+int weights_load(gpu *g, const struct weights_source *source, struct weights *weights, struct moe_err *err);
+void weights_release(struct weights *weights);
+
+#endif
