@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The face of the tokenizer room: bytes <-> ids, turns -> ids, ids -> whole characters. Knows no model and no terminal.
+// A tok is const after tok_open and may be used by any thread; ids and streams belong to whoever made them.
+#ifndef MOECHAT_TOK_H
+#define MOECHAT_TOK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tok tok;
+
+enum tok_code {
+    TOK_OK = 0,
+    TOK_NOT_FOUND,   // no such file
+    TOK_FORMAT,      // the file is damaged
+    TOK_UNSUPPORTED, // a type or template we do not know
+    TOK_NO_MEMORY,
+};
+
+struct tok_err {
+    enum tok_code code;
+    char text[512]; // one line: file, what, remedy
+};
+
+// A growing list of ids. Zero-initialise; ids_release frees it.
+struct tok_ids {
+    int32_t *ids;
+    size_t count;
+    size_t capacity;
+};
+void tok_ids_release(struct tok_ids *list);
+int tok_ids_append(struct tok_ids *list, int32_t id, struct tok_err *err);
+
+// type: "sentencepiece". path: its model file.
+int tok_open(const char *type, const char *path, tok **tokenizer, struct tok_err *err);
+void tok_close(tok *tokenizer); // NULL is fine
+uint32_t tok_vocab_size(const tok *tokenizer);
+// Appends the ids of any bytes (NUL included). Control symbols are never produced by text, however it is spelled; bytes
+// that are not UTF-8 survive the round trip as bytes.
+int tok_encode(const tok *tokenizer, const char *text, size_t length, struct tok_ids *list, struct tok_err *err);
+// The bytes that `id` stands for, 0 of them for control symbols and ids outside the vocabulary; *bytes points into the
+// tok.
+size_t tok_bytes(const tok *tokenizer, int32_t id, const char **bytes);
+// The id of a control symbol by its spelling, -1 if there is none.
+int32_t tok_control(const tok *tokenizer, const char *symbol);
+
+// A turn template: how roles become ids. Found by the name in the package.
+enum tok_role { TOK_SYSTEM, TOK_USER, TOK_ASSISTANT };
+typedef struct tok_template tok_template;
+int tok_template_open(const char *name, const tok *tokenizer, tok_template **turns, struct tok_err *err);
+void tok_template_close(tok_template *turns);
+// Appends what begins a conversation (bos).
+int tok_template_begin(const tok_template *turns, struct tok_ids *list, struct tok_err *err);
+struct tok_turn {
+    enum tok_role role;
+    const char *text;
+    size_t length;
+};
+// Appends one whole turn, its end marker included.
+int tok_template_turn(const tok_template *turns, const struct tok_turn *turn, struct tok_ids *list,
+                      struct tok_err *err);
+// Appends what the model's answer follows.
+int tok_template_answer(const tok_template *turns, struct tok_ids *list, struct tok_err *err);
+// The id that ends an answer.
+int32_t tok_template_end(const tok_template *turns);
+
+// Ids -> text in whole UTF-8 characters: holds back at most 3 bytes of an unfinished one. Bytes that can't become a
+// character come out as they are once that is certain; sanitising is the display's business. Pure state, no allocation.
+struct tok_stream {
+    unsigned char held[4];
+    unsigned n_held;
+};
+// Writes what is complete of held + bytes to out (room for length + 3) and returns how much that is.
+size_t tok_stream_push(struct tok_stream *stream, const char *bytes, size_t length, char *out);
+// Writes what is held (at most 3 bytes) and forgets it.
+size_t tok_stream_flush(struct tok_stream *stream, char *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
