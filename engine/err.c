@@ -24,7 +24,7 @@ int moe_fail(struct moe_err *err, enum moe_code code, const char *format, ...)
         vsnprintf(err->text, sizeof err->text, format, arguments);
         va_end(arguments);
     }
-    return code;
+    return (int)code;
 }
 
 int moe_fail_file(struct moe_err *err, enum moe_code code, const char *file, int sys_errno, const char *what)
@@ -36,13 +36,13 @@ int moe_fail_file(struct moe_err *err, enum moe_code code, const char *file, int
         snprintf(err->text, sizeof err->text, "%.300s: %s%s%s", file, what, sys_errno ? ": " : "",
                  sys_errno ? strerror(sys_errno) : "");
     }
-    return code;
+    return (int)code;
 }
 
-int moe_fail_gpu(struct moe_err *err, const struct gpu_error *gpu)
+int moe_fail_gpu(struct moe_err *err, const struct gpu_error *device)
 {
-    enum moe_code code = gpu->code == GPU_OUT_OF_MEMORY ? MOE_NO_MEMORY
-                         : gpu->code == GPU_ARGUMENT    ? MOE_BAD_ARGUMENT
-                                                        : MOE_DEVICE;
-    return moe_fail(err, code, "%s", gpu->text);
+    enum moe_code code = device->code == GPU_OUT_OF_MEMORY ? MOE_NO_MEMORY
+                         : device->code == GPU_ARGUMENT    ? MOE_BAD_ARGUMENT
+                                                           : MOE_DEVICE;
+    return moe_fail(err, code, "%s", device->text);
 }

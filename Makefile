@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# moechat: `make deps chat` sets up and chats with the demo model, `make deps check` sets up and passes the tests.
+
+PREFIX  ?= /usr/local
+DATADIR ?= $(PREFIX)/share/moechat
+MANDIR  ?= $(PREFIX)/share/man
+CC      ?= cc
+CXX     ?= c++
+OPT     ?= -O2 -g
+BUILD   ?= build
+FUZZ_SECONDS ?= 60
+
+# Debian's packages: to build, to run on any machine without a GPU (PoCL), and to test.
+DEPS_BUILD = gcc g++ libc6-dev pkg-config libncursesw5-dev libreadline-dev libjson-c-dev ocl-icd-opencl-dev \
+             opencl-c-headers libsentencepiece-dev libssl-dev
+DEPS_RUN   = pocl-opencl-icd
+DEPS_TEST  = clang libclang-rt-14-dev python3 python3-pexpect python3-pyte tmux mandoc
+DEPS       = $(DEPS_BUILD) $(DEPS_RUN) $(DEPS_TEST)
+
+WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+INCLUDES = -Iapp -Iengine -Ikernels -Itokenizer -I$(BUILD)
+# Asked for when a recipe runs, not when this file is read: `make deps chat` installs pkg-config itself.
+PACKAGES   = json-c readline sentencepiece libcrypto
+PKG_CFLAGS = $(shell pkg-config --cflags $(PACKAGES))
+PKG_LIBS   = $(shell pkg-config --libs $(PACKAGES)) -lOpenCL -lpthread -lm
+CPPFLAGS += -D_POSIX_C_SOURCE=200809L -D_FILE_OFFSET_BITS=64 -DMOECHAT_DATADIR='"$(DATADIR)"'
+CFLAGS   += -std=c11 $(OPT) $(WARNINGS) $(SANITIZE:%=-fsanitize=%)
+CXXFLAGS += -std=c++17 $(OPT) $(WARNINGS) $(SANITIZE:%=-fsanitize=%)
+LDFLAGS  += $(SANITIZE:%=-fsanitize=%)
+# The oracle keeps its sums in order and may use any vectors the compiler finds; no contraction, as in the kernels.
+CFLAGS   += -ffp-contract=off
+$(BUILD)/kernels/ref.o: OPT += -O3
+
+ROOMS    = kernels engine tokenizer app
+SOURCES := $(wildcard $(ROOMS:%=%/*.c))
+KERNELS := $(sort $(wildcard kernels/*.cl))
+OBJECTS  = $(SOURCES:%.c=$(BUILD)/%.o) $(BUILD)/tokenizer/sentencepiece.o $(BUILD)/kernels_cl.o
+LIBRARY  = $(BUILD)/libmoechat.a
+PROGRAM  = $(if $(filter build,$(BUILD)),moechat,$(BUILD)/moechat)
+
+TEST_SOURCES := $(wildcard tests/unit/test_*.c tests/ops/test_*.c tests/fault/test_*.c)
+TESTS         = $(TEST_SOURCES:%.c=$(BUILD)/%)
+FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZERS       = $(FUZZ_SOURCES:%.c=$(BUILD)/%)
+
+.PHONY: all deps chat check check-fast unit golden screens asan fuzz fuzz-corpus bench layers format install clean
+all: $(PROGRAM)
+
+# Installs what is missing, through sudo when not root; does nothing when all is there.
+deps:
+	@missing=; for p in $(DEPS); do \
+	    dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; \
+	done; \
+	if [ -n "$$missing" ]; then \
+	    echo "installing:$$missing"; as_root=; [ "$$(id -u)" = 0 ] || as_root=sudo; \
+	    $$as_root apt-get update -q && \
+	    $$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; \
+	fi
+ifneq ($(filter deps,$(MAKECMDGOALS)),)
+$(OBJECTS): | deps
+endif
+
+chat: $(PROGRAM)
+	@./$(PROGRAM)
+
+$(PROGRAM): $(BUILD)/app/main.o $(LIBRARY)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
+
+$(LIBRARY): $(filter-out $(BUILD)/app/main.o,$(OBJECTS))
+	@rm -f $@
+	ar rcs $@ $^
+
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(INCLUDES) $(PKG_CFLAGS) -MMD -MP -c -o $@ $<
+$(BUILD)/%.o: %.cc
+	@mkdir -p $(@D)
+	$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(INCLUDES) $(PKG_CFLAGS) -MMD -MP -c -o $@ $<
+$(BUILD)/kernels_cl.o: $(BUILD)/kernels_cl.c
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(INCLUDES) -c -o $@ $<
+$(BUILD)/kernels_cl.c: kernels/embed.sh kernels/args.h $(KERNELS)
+	@mkdir -p $(@D)
+	sh kernels/embed.sh kernels/args.h $(KERNELS) >$@.new && mv $@.new $@
+
+# ---- tests: every program prints PASS or FAIL lines, tests/run.sh counts them ----
+$(BUILD)/tests/%: tests/%.c $(LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(INCLUDES) -Itests $(PKG_CFLAGS) -MMD -MP -c -o $@.o $<
+	$(CXX) $(LDFLAGS) -o $@ $@.o $(LIBRARY) $(PKG_LIBS)
+
+unit: $(PROGRAM) $(TESTS)
+	sh tests/run.sh $(TESTS)
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+
+layers:
+	sh tests/layers.sh
+
+format:
+	clang-format -i $(wildcard $(ROOMS:%=%/*.[ch]) tokenizer/*.cc tests/*.h tests/*/*.c)
+
+install: $(PROGRAM)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(DATADIR)/models/demo
+	install -m 755 moechat $(DESTDIR)$(PREFIX)/bin/moechat
+	install -m 644 man/moechat.1 $(DESTDIR)$(MANDIR)/man1/
+	install -m 644 man/moechat-model.5 $(DESTDIR)$(MANDIR)/man5/
+	install -m 644 $(wildcard models/demo/*.json models/demo/*.safetensors models/demo/*.experts models/demo/*.model) \
+	    $(DESTDIR)$(DATADIR)/models/demo/
+
+clean:
+	rm -rf build moechat

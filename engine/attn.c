@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Multi-head latent attention, folded: queries are taken into the latent space, so that keys and values are the cached
+// rows themselves. transformers: DeepseekV3Attention.
+#include "forward.h"
+
+// hidden -> q, by way of q_lora when the model has one.
+static void queries(const struct pass *pass, const struct layer_weights *w, struct rows normed, struct rows q)
+{
+    const struct shape *s = pass->shape;
+    if (!s->q_lora_rank) {
+        pass_project(pass, &(struct projection){&w->q, normed, q, false});
+        return;
+    }
+    struct rows lora = scratch_rows(pass->scratch, SCRATCH_Q_LORA, s->q_lora_rank);
+    pass_project(pass, &(struct projection){&w->q_a, normed, lora, false});
+    pass_norm(pass, &(struct normalisation){&w->q_a_layernorm, lora, lora, s->q_lora_rank});
+    pass_project(pass, &(struct projection){&w->q_b, lora, q, false});
+}
+
+static void rotate(const struct pass *pass, struct rows rows, uint32_t n_heads, uint32_t head_stride)
+{
+    struct args_rope args = {
+        .n_rows = pass->rows,
+        .n_heads = n_heads,
+        .row_stride = rows.stride,
+        .head_stride = head_stride,
+        .offset = rows.offset,
+        .rope_dim = pass->shape->qk_rope_head_dim,
+        .position = pass->position,
+        .interleaved = pass->shape->rope_interleave,
+        .scale = pass->shape->rope_scale,
+    };
+    gpu_op_rope(pass->gpu, &args, pass->weights->inv_freq, rows.buf);
+}
+
+// hidden -> one cache row a token: normed latent, rotated key.
+static void append(const struct pass *pass, const struct layer_weights *w, struct rows normed, uint32_t layer)
+{
+    const struct shape *s = pass->shape;
+    struct rows kv = scratch_rows(pass->scratch, SCRATCH_KV, pass->kv->row_width);
+    pass_project(pass, &(struct projection){&w->kv_a, normed, kv, false});
+    pass_norm(pass, &(struct normalisation){&w->kv_a_layernorm, kv, kv, s->kv_lora_rank});
+    rotate(pass, (struct rows){kv.buf, kv.stride, s->kv_lora_rank}, 1, 0);
+    struct args_kv_append args = {
+        .n_rows = pass->rows,
+        .width = pass->kv->row_width,
+        .in_stride = kv.stride,
+        .position = pass->position,
+        .kv_type = pass->kv->type,
+    };
+    gpu_op_kv_append(pass->gpu, &args, kv.buf, pass->kv->layers[layer]);
+}
+
+// q over the cache -> heads.
+static void attend(const struct pass *pass, const struct layer_weights *w, struct rows q, uint32_t layer)
+{
+    const struct shape *s = pass->shape;
+    uint32_t head = s->qk_nope_head_dim + s->qk_rope_head_dim;
+    gpu_buf *const *buf = pass->scratch->buf;
+    struct args_kv_b folded = {
+        .kv_b = w->kv_b.at,
+        .n_rows = pass->rows,
+        .n_heads = s->n_heads,
+        .qk_nope_head_dim = s->qk_nope_head_dim,
+        .v_head_dim = s->v_head_dim,
+        .q_row_stride = q.stride,
+        .q_head_stride = head,
+    };
+    gpu_op_q_prime(pass->gpu, &folded, w->kv_b.buf, q.buf, buf[SCRATCH_Q_LATENT]);
+    struct args_attention args = {
+        .n_rows = pass->rows,
+        .n_heads = s->n_heads,
+        .kv_lora_rank = s->kv_lora_rank,
+        .rope_dim = s->qk_rope_head_dim,
+        .q_row_stride = q.stride,
+        .q_head_stride = head,
+        .q_rope_offset = s->qk_nope_head_dim,
+        .position = pass->position,
+        .kv_type = pass->kv->type,
+        .softmax_scale = s->softmax_scale,
+    };
+    struct gpu_attention_bufs bufs = {buf[SCRATCH_Q_LATENT], q.buf, pass->kv->layers[layer], buf[SCRATCH_ATTENDED]};
+    if (pass->decode)
+        gpu_op_attention_decode(pass->gpu, &args, &bufs);
+    else
+        gpu_op_attention_prefill(pass->gpu, &args, &bufs);
+    gpu_op_head_out(pass->gpu, &folded, w->kv_b.buf, buf[SCRATCH_ATTENDED], buf[SCRATCH_HEADS]);
+}
+
+void attn_layer(const struct pass *pass, uint32_t layer)
+{
+    const struct shape *s = pass->shape;
+    const struct layer_weights *w = &pass->weights->layers[layer];
+    struct rows stream = scratch_rows(pass->scratch, SCRATCH_HIDDEN, s->hidden_size);
+    struct rows normed = scratch_rows(pass->scratch, SCRATCH_NORMED, s->hidden_size);
+    uint32_t head = s->qk_nope_head_dim + s->qk_rope_head_dim;
+    struct rows q = scratch_rows(pass->scratch, SCRATCH_Q, s->n_heads * head);
+    struct rows heads = scratch_rows(pass->scratch, SCRATCH_HEADS, s->n_heads * s->v_head_dim);
+    pass_norm(pass, &(struct normalisation){&w->input_layernorm, stream, normed, s->hidden_size});
+    queries(pass, w, normed, q);
+    rotate(pass, (struct rows){q.buf, q.stride, s->qk_nope_head_dim}, s->n_heads, head);
+    append(pass, w, normed, layer);
+    attend(pass, w, q, layer);
+    pass_project(pass, &(struct projection){&w->o, heads, stream, true});
+}

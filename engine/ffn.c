@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The feed-forward half of a layer: a dense MLP, or the router, the shared expert and the routed experts.
+// The streamed way: the chosen ids come back to the host, which asks the store for their slots.
+#include "forward.h"
+
+#include <string.h>
+
+#include "err.h"
+
+static bool cancelled(void *context)
+{
+    return atomic_load((const atomic_bool *)context);
+}
+
+static void route(const struct pass *pass, const struct layer_weights *w)
+{
+    const struct shape *s = pass->shape;
+    gpu_buf *const *buf = pass->scratch->buf;
+    struct rows normed = scratch_rows(pass->scratch, SCRATCH_NORMED, s->hidden_size);
+    struct rows logits = scratch_rows(pass->scratch, SCRATCH_ROUTER_LOGITS, s->n_routed_experts);
+    pass_project(pass, &(struct projection){&w->router, normed, logits, false});
+    struct args_router args = {
+        .bias = w->router_bias.offset,
+        .n_rows = pass->rows,
+        .n_experts = s->n_routed_experts,
+        .n_group = s->n_group,
+        .topk_group = s->topk_group,
+        .top_k = s->top_k,
+        .norm_topk_prob = s->norm_topk_prob,
+        .routed_scaling_factor = s->routed_scaling_factor,
+    };
+    struct gpu_router_bufs bufs = {logits.buf, w->router_bias.buf, buf[SCRATCH_ROUTER_IDS],
+                                   buf[SCRATCH_ROUTER_WEIGHTS]};
+    gpu_op_router(pass->gpu, &args, &bufs);
+}
+
+// Brings ids (and weights, when asked for) to the host, and proves that they are what a router can say.
+static int read_choice(const struct pass *pass, uint32_t layer, bool weights, struct moe_err *err)
+{
+    const struct shape *s = pass->shape;
+    struct scratch *scratch = pass->scratch;
+    size_t count = (size_t)pass->rows * s->top_k;
+    struct gpu_error device;
+    if (gpu_read(pass->gpu, scratch->buf[SCRATCH_ROUTER_IDS], 0, scratch->router_ids,
+                 count * sizeof *scratch->router_ids, &device))
+        return moe_fail_gpu(err, &device);
+    if (weights && gpu_read(pass->gpu, scratch->buf[SCRATCH_ROUTER_WEIGHTS], 0, scratch->router_weights,
+                            count * sizeof *scratch->router_weights, &device))
+        return moe_fail_gpu(err, &device);
+    for (uint32_t row = 0; row < pass->rows; row++) {
+        const int32_t *ids = scratch->router_ids + (size_t)row * s->top_k;
+        for (uint32_t k = 0; k < s->top_k; k++) {
+            bool fine = ids[k] >= 0 && (uint32_t)ids[k] < s->n_routed_experts;
+            for (uint32_t j = 0; j < k; j++)
+                fine &= ids[j] != ids[k];
+            if (fine)
+                continue;
+            int code = moe_fail(err, MOE_BAD_NUMBERS,
+                                "layer %u chose no proper experts for token %u: its numbers are not finite; "
+                                "`moechat info --verify` checks the files, `--device ref` the device",
+                                layer, pass->position + row);
+            if (err)
+                err->layer = (int)layer;
+            return code;
+        }
+    }
+    return MOE_OK;
+}
+
+static struct args_matrix at_place(const struct args_matrix *part, const struct expert_place *place)
+{
+    struct args_matrix at = *part;
+    at.weight += place->offset;
+    at.scales += place->offset;
+    at.biases += place->offset;
+    return at;
+}
+
+// One expert over `rows` rows of `from`, into `to`.
+static void run_expert(const struct pass *pass, const struct expert_place *place, struct rows from, struct rows to)
+{
+    const struct package *package = pass->package;
+    struct rows act = scratch_rows(pass->scratch, SCRATCH_MLP, pass->shape->moe_intermediate_size);
+    struct args_swiglu args = {
+        .gate = at_place(&package->gate, place),
+        .up = at_place(&package->up, place),
+        .n_rows = pass->rows,
+        .in_stride = from.stride,
+        .in_offset = from.offset,
+        .out_stride = act.stride,
+    };
+    if (pass->decode)
+        gpu_op_swiglu_vec(pass->gpu, &args, place->buf, from.buf, act.buf);
+    else
+        gpu_op_swiglu_mat(pass->gpu, &args, place->buf, from.buf, act.buf);
+    struct matrix down = {place->buf, at_place(&package->down, place)};
+    pass_project(pass, &(struct projection){&down, act, to, false});
+}
+
+// One token: its top_k experts into partial sums, added up in the router's rank order whatever came first.
+static int decode_experts(const struct pass *pass, uint32_t layer, struct moe_err *err)
+{
+    const struct shape *s = pass->shape;
+    struct expert_place *places = pass->scratch->places;
+    struct expert_request request = {layer, pass->scratch->router_ids, s->top_k};
+    int code = expert_acquire(pass->store, &request, places, err);
+    if (code)
+        return code;
+    pass_mlp(pass, &pass->weights->layers[layer]); // the shared expert computes while missing ones are read
+    struct rows normed = scratch_rows(pass->scratch, SCRATCH_NORMED, s->hidden_size);
+    struct rows partial = scratch_rows(pass->scratch, SCRATCH_EXPERT_OUT, s->hidden_size);
+    for (uint32_t k = 0; k < s->top_k && !code; k++) {
+        code = expert_wait(pass->store, &places[k], cancelled, (void *)(uintptr_t)pass->cancel, err);
+        partial.offset = k * s->hidden_size;
+        if (!code)
+            run_expert(pass, &places[k], normed, partial);
+    }
+    if (!code) {
+        struct args_combine args = {s->top_k, s->hidden_size};
+        gpu_op_combine(pass->gpu, &args, partial.buf, pass->scratch->buf[SCRATCH_ROUTER_WEIGHTS],
+                       pass->scratch->buf[SCRATCH_HIDDEN]);
+    }
+    expert_release(pass->store, places, s->top_k);
+    return code;
+}
+
+// Sorts the chunk's rows by expert: expert e's rows and weights are expert_first[e] .. expert_first[e + 1).
+static void sort_by_expert(const struct pass *pass)
+{
+    const struct shape *s = pass->shape;
+    struct scratch *scratch = pass->scratch;
+    size_t count = (size_t)pass->rows * s->top_k;
+    uint32_t *start = scratch->expert_first + 1; // start[e] moves to the end of e while e's rows are filled in
+    memset(scratch->expert_first, 0, sizeof *start * ((size_t)s->n_routed_experts + 2));
+    for (size_t i = 0; i < count; i++)
+        start[scratch->router_ids[i] + 1]++;
+    for (uint32_t e = 0; e < s->n_routed_experts; e++)
+        start[e + 1] += start[e];
+    for (size_t i = 0; i < count; i++) {
+        uint32_t at = start[scratch->router_ids[i]]++;
+        scratch->expert_index[at] = (int32_t)(i / s->top_k);
+        scratch->expert_weight[at] = scratch->router_weights[i];
+    }
+}
+
+// Gathers an expert's rows, runs it on them and adds the weighted results to their tokens.
+static void run_expert_rows(const struct pass *pass, const struct expert_place *place)
+{
+    struct scratch *scratch = pass->scratch;
+    uint32_t hidden = pass->shape->hidden_size;
+    uint32_t first = scratch->expert_first[place->expert];
+    struct pass some = *pass;
+    some.rows = scratch->expert_first[place->expert + 1] - first;
+    struct rows in = scratch_rows(scratch, SCRATCH_EXPERT_IN, hidden);
+    struct rows out = scratch_rows(scratch, SCRATCH_EXPERT_OUT, hidden);
+    struct args_gather args = {.n_rows = some.rows, .dim = hidden, .first = first};
+    gpu_op_gather(pass->gpu, &args, scratch->buf[SCRATCH_NORMED], scratch->buf[SCRATCH_EXPERT_INDEX], in.buf);
+    run_expert(&some, place, in, out);
+    struct gpu_scatter_bufs bufs = {out.buf, scratch->buf[SCRATCH_EXPERT_INDEX], scratch->buf[SCRATCH_EXPERT_WEIGHT],
+                                    scratch->buf[SCRATCH_HIDDEN]};
+    gpu_op_scatter_add(pass->gpu, &args, &bufs);
+}
+
+// The next expert from e on that has rows in this chunk; n_routed_experts when there is none.
+static uint32_t next_busy(const struct pass *pass, uint32_t e)
+{
+    const uint32_t *first = pass->scratch->expert_first;
+    while (e < pass->shape->n_routed_experts && first[e + 1] == first[e])
+        e++;
+    return e;
+}
+
+// A chunk: every busy expert once, by ascending id, asked for a few ahead of the one that computes. The order of the
+// sums follows from the ids alone, so neither the number of slots nor what was in them changes a bit.
+static int sweep_experts(const struct pass *pass, uint32_t layer, struct moe_err *err)
+{
+    struct expert_place *ring = pass->scratch->places;
+    uint32_t n_experts = pass->shape->n_routed_experts;
+    uint64_t slots = expert_store_plan(pass->store).slots;
+    uint32_t window = slots < SCRATCH_AHEAD ? (uint32_t)slots : SCRATCH_AHEAD;
+    uint32_t asked = 0, done = 0; // counts; ring[n % window] is the n-th busy expert
+    uint32_t next = next_busy(pass, 0);
+    int code = MOE_OK;
+    while (!code && (next < n_experts || done < asked)) {
+        if (next < n_experts && asked - done < window) {
+            int32_t id = (int32_t)next;
+            code = expert_acquire(pass->store, &(struct expert_request){layer, &id, 1}, &ring[asked % window], err);
+            asked += !code;
+            next = next_busy(pass, next + 1);
+            continue;
+        }
+        struct expert_place *place = &ring[done % window];
+        code = expert_wait(pass->store, place, cancelled, (void *)(uintptr_t)pass->cancel, err);
+        if (code)
+            break;
+        run_expert_rows(pass, place);
+        expert_release(pass->store, place, 1);
+        done++;
+    }
+    for (; done < asked; done++)
+        expert_release(pass->store, &ring[done % window], 1);
+    return code;
+}
+
+static int prefill_experts(const struct pass *pass, uint32_t layer, struct moe_err *err)
+{
+    struct scratch *scratch = pass->scratch;
+    sort_by_expert(pass);
+    uint64_t count = (uint64_t)pass->rows * pass->shape->top_k;
+    gpu_write(pass->gpu, scratch->buf[SCRATCH_EXPERT_INDEX], 0, scratch->expert_index,
+              count * sizeof *scratch->expert_index);
+    gpu_write(pass->gpu, scratch->buf[SCRATCH_EXPERT_WEIGHT], 0, scratch->expert_weight,
+              count * sizeof *scratch->expert_weight);
+    pass_mlp(pass, &pass->weights->layers[layer]);
+    return sweep_experts(pass, layer, err);
+}
+
+int ffn_layer(const struct pass *pass, uint32_t layer, struct moe_err *err)
+{
+    const struct shape *s = pass->shape;
+    const struct layer_weights *w = &pass->weights->layers[layer];
+    struct rows stream = scratch_rows(pass->scratch, SCRATCH_HIDDEN, s->hidden_size);
+    struct rows normed = scratch_rows(pass->scratch, SCRATCH_NORMED, s->hidden_size);
+    pass_norm(pass, &(struct normalisation){&w->post_attention_layernorm, stream, normed, s->hidden_size});
+    if (!shape_is_moe(s, layer)) {
+        pass_mlp(pass, w);
+        return MOE_OK;
+    }
+    route(pass, w);
+    int code = read_choice(pass, layer, !pass->decode, err);
+    if (code)
+        return code;
+    return pass->decode ? decode_experts(pass, layer, err) : prefill_experts(pass, layer, err);
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "forward.h"
+
+#include <math.h>
+
+#include "err.h"
+
+void pass_project(const struct pass *pass, const struct projection *p)
+{
+    struct args_matmul args = {
+        .matrix = p->matrix->at,
+        .n_rows = pass->rows,
+        .in_stride = p->from.stride,
+        .in_offset = p->from.offset,
+        .out_stride = p->to.stride,
+        .out_offset = p->to.offset,
+        .add = p->add,
+    };
+    if (pass->decode)
+        gpu_op_matvec(pass->gpu, &args, p->matrix->buf, p->from.buf, p->to.buf);
+    else
+        gpu_op_matmul(pass->gpu, &args, p->matrix->buf, p->from.buf, p->to.buf);
+}
+
+void pass_norm(const struct pass *pass, const struct normalisation *norm)
+{
+    struct args_rmsnorm args = {
+        .weight = norm->weight->offset,
+        .n_rows = pass->rows,
+        .dim = norm->dim,
+        .in_stride = norm->from.stride,
+        .in_offset = norm->from.offset,
+        .out_stride = norm->to.stride,
+        .out_offset = norm->to.offset,
+        .eps = pass->shape->rms_norm_eps,
+    };
+    gpu_op_rmsnorm(pass->gpu, &args, norm->weight->buf, norm->from.buf, norm->to.buf);
+}
+
+void pass_mlp(const struct pass *pass, const struct layer_weights *layer)
+{
+    if (!layer->gate.buf) // a model without shared experts
+        return;
+    uint32_t hidden = pass->shape->hidden_size;
+    struct rows act = scratch_rows(pass->scratch, SCRATCH_MLP, layer->gate.at.out_dim);
+    gpu_buf *normed = pass->scratch->buf[SCRATCH_NORMED];
+    struct args_swiglu args = {
+        .gate = layer->gate.at,
+        .up = layer->up.at,
+        .n_rows = pass->rows,
+        .in_stride = hidden,
+        .out_stride = act.stride,
+    };
+    if (pass->decode)
+        gpu_op_swiglu_vec(pass->gpu, &args, layer->gate.buf, normed, act.buf);
+    else
+        gpu_op_swiglu_mat(pass->gpu, &args, layer->gate.buf, normed, act.buf);
+    struct rows stream = scratch_rows(pass->scratch, SCRATCH_HIDDEN, hidden);
+    pass_project(pass, &(struct projection){&layer->down, act, stream, true});
+}
+
+static void embed(const struct pass *pass)
+{
+    struct args_embed args = {.table = pass->weights->embed.at, .n_rows = pass->rows};
+    gpu_op_embed(pass->gpu, &args, pass->weights->embed.buf, pass->scratch->buf[SCRATCH_IDS],
+                 pass->scratch->buf[SCRATCH_HIDDEN]);
+}
+
+// Shows the residual stream to whoever asked for it.
+static int show_hidden(const struct pass *pass, uint32_t stage, struct moe_err *err)
+{
+    if (!pass->on_hidden)
+        return MOE_OK;
+    struct gpu_error device;
+    float *rows = pass->scratch->host_rows;
+    uint64_t bytes = sizeof *rows * pass->rows * pass->shape->hidden_size;
+    if (gpu_read(pass->gpu, pass->scratch->buf[SCRATCH_HIDDEN], 0, rows, bytes, &device))
+        return moe_fail_gpu(err, &device);
+    pass->on_hidden(pass->context, stage, pass->position, pass->rows, rows);
+    return MOE_OK;
+}
+
+int forward_layers(const struct pass *pass, struct moe_err *err)
+{
+    embed(pass);
+    int code = show_hidden(pass, 0, err);
+    for (uint32_t layer = 0; layer < pass->shape->n_layers && !code; layer++) {
+        if (atomic_load(pass->cancel))
+            return moe_fail(err, MOE_CANCELLED, "stopped");
+        attn_layer(pass, layer);
+        code = ffn_layer(pass, layer, err);
+        if (!code)
+            code = show_hidden(pass, layer + 1, err);
+    }
+    return code;
+}
+
+int forward_head(const struct pass *pass, const struct head_rows *rows, struct moe_err *err)
+{
+    uint32_t hidden = pass->shape->hidden_size;
+    uint32_t vocab = pass->shape->vocab_size;
+    struct pass some = *pass;
+    some.rows = rows->count;
+    struct rows stream = scratch_rows(pass->scratch, SCRATCH_HIDDEN, hidden);
+    stream.offset = rows->first * hidden;
+    struct rows normed = scratch_rows(pass->scratch, SCRATCH_NORMED, hidden);
+    struct rows logits = scratch_rows(pass->scratch, SCRATCH_LOGITS, vocab);
+    pass_norm(&some, &(struct normalisation){&pass->weights->norm, stream, normed, hidden});
+    pass_project(&some, &(struct projection){&pass->weights->head, normed, logits, false});
+    struct gpu_error device;
+    uint64_t count = (uint64_t)rows->count * vocab;
+    if (gpu_read(pass->gpu, logits.buf, 0, rows->logits, count * sizeof *rows->logits, &device))
+        return moe_fail_gpu(err, &device);
+    for (uint64_t i = 0; i < count; i++)
+        if (!isfinite(rows->logits[i]))
+            return moe_fail(err, MOE_BAD_NUMBERS,
+                            "the logits of token %llu are not finite: the weights are damaged or the device fails; "
+                            "`moechat info --verify` checks the files, `--device ref` the device",
+                            (unsigned long long)(pass->position + rows->first + i / vocab));
+    return MOE_OK;
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The layer walk: one chunk of tokens from ids to hidden states to logits.
+#ifndef MOECHAT_FORWARD_H
+#define MOECHAT_FORWARD_H
+
+#include <stdatomic.h>
+
+#include "expert_store.h"
+#include "kv.h"
+#include "scratch.h"
+#include "weights.h"
+
+// A chunk on its way through the model. Nothing in it is owned. The ids are in scratch already.
+struct pass {
+    gpu *gpu;
+    const struct package *package;
+    const struct shape *shape;
+    const struct weights *weights;
+    expert_store *store;
+    struct kv *kv;
+    struct scratch *scratch;
+    uint32_t position; // of the first token
+    uint32_t rows;
+    bool decode; // one token, through the decode kernels
+    const atomic_bool *cancel;
+    moe_hidden_fn *on_hidden; // may be NULL
+    void *context;
+};
+
+// y = W x, or y += W x with add, for `rows` rows; by matvec in a decode pass, by matmul otherwise.
+struct projection {
+    const struct matrix *matrix;
+    struct rows from;
+    struct rows to;
+    bool add;
+};
+void pass_project(const struct pass *pass, const struct projection *projection);
+// RMSNorm of `dim` elements of each row.
+struct normalisation {
+    const struct vector *weight;
+    struct rows from;
+    struct rows to;
+    uint32_t dim;
+};
+void pass_norm(const struct pass *pass, const struct normalisation *norm);
+// down(silu(gate x) * up x) added to the residual stream; x is the normed one. Dense layers and shared experts.
+void pass_mlp(const struct pass *pass, const struct layer_weights *layer);
+
+// attn.c: adds the layer's attention to the residual stream and appends to the cache.
+void attn_layer(const struct pass *pass, uint32_t layer);
+// ffn.c: adds the layer's dense MLP, or its shared and routed experts.
+int ffn_layer(const struct pass *pass, uint32_t layer, struct moe_err *err);
+
+// Runs the layers. The session's length is the caller's to advance, after this and the logits have succeeded.
+int forward_layers(const struct pass *pass, struct moe_err *err);
+// Final norm and head for rows [first, first + count) of the chunk, count <= scratch->logit_rows, into `logits`
+// [count, vocab_size]. Blocks; reports whatever failed before. MOE_BAD_NUMBERS when a logit is not finite.
+struct head_rows {
+    uint32_t first;
+    uint32_t count;
+    float *logits;
+};
+int forward_head(const struct pass *pass, const struct head_rows *rows, struct moe_err *err);
+
+#endif

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "model.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "err.h"
+
+// The device's progress, in the engine's words.
+struct device_progress {
+    moe_progress_fn *report;
+    void *context;
+};
+
+static void device_progress(void *context, const char *what, unsigned done, unsigned total)
+{
+    struct device_progress *to = context;
+    struct moe_progress progress = {what, "kernels", done, total};
+    to->report(to->context, &progress);
+}
+
+static int open_device(moe_model *model, const struct moe_model_options *options, struct moe_err *err)
+{
+    struct device_progress to = {options->progress, options->progress_context};
+    struct gpu_options device = {
+        .selector = options->device,
+        .cache_dir = options->kernel_cache_dir,
+        .progress = options->progress ? device_progress : NULL,
+        .progress_context = &to,
+        .nice_value = options->nice_value,
+    };
+    struct gpu_error failure;
+    model->gpu = gpu_open(&device, &failure);
+    return model->gpu ? MOE_OK : moe_fail_gpu(err, &failure);
+}
+
+int moe_model_open(const char *directory, const struct moe_model_options *options, moe_model **out, struct moe_err *err)
+{
+    *out = NULL;
+    moe_model *model = calloc(1, sizeof *model);
+    if (!model)
+        return moe_fail(err, MOE_NO_MEMORY, "no memory to open %s", directory);
+    int code = moe_inspect(directory, &model->description, err);
+    if (!code)
+        code = package_open(directory, &model->package, err);
+    if (!code)
+        code = open_device(model, options, err);
+    struct weights_source source = {&model->package, options->progress, options->progress_context};
+    if (!code)
+        code = weights_load(model->gpu, &source, &model->weights, err);
+    struct expert_store_options store = {options->expert_cache_bytes, options->readers, options->read,
+                                         options->read_context};
+    if (!code)
+        code = expert_store_open(model->gpu, &model->package, &store, &model->store, err);
+    if (code)
+        moe_model_close(model);
+    else
+        *out = model;
+    return code;
+}
+
+void moe_model_close(moe_model *model)
+{
+    if (!model)
+        return;
+    assert(model->n_sessions == 0);
+    expert_store_close(model->store);
+    weights_release(&model->weights);
+    gpu_close(model->gpu);
+    package_release(&model->package);
+    free(model);
+}
+
+const struct moe_description *moe_model_describe(const moe_model *model)
+{
+    return &model->description;
+}
+
+const char *moe_model_device(const moe_model *model)
+{
+    return gpu_describe(model->gpu)->name;
+}
+
+struct moe_cache_plan moe_model_cache(const moe_model *model)
+{
+    return expert_store_plan(model->store);
+}

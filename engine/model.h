@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What is behind a moe_model: a package on a device. Sessions read it; only its store changes, on the engine's thread.
+#ifndef MOECHAT_MODEL_H
+#define MOECHAT_MODEL_H
+
+#include "expert_store.h"
+#include "weights.h"
+
+struct moe_model {
+    struct package package;
+    struct moe_description description;
+    gpu *gpu;
+    struct weights weights;
+    expert_store *store;
+    unsigned n_sessions; // open ones, for the check in moe_model_close
+};
+
+#endif

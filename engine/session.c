@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// One timeline of tokens over a model: its cache rows, its logits, its counters. The length advances only when
+// everything that a feed was to do has been done, so an error or a cancel leaves the session where it was.
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "err.h"
+#include "forward.h"
+#include "model.h"
+
+// Fixed, so that chunk boundaries never depend on a budget; large enough that an expert gets a few dozen rows.
+enum { DEFAULT_CHUNK = 512, DEFAULT_CONTEXT = 8192 };
+
+struct moe_session {
+    moe_model *model;
+    struct kv kv;
+    struct scratch scratch;
+    uint32_t length;
+    uint32_t chunk;
+    bool has_logits;
+    float *logits; // [vocab_size], after token length - 1
+    atomic_bool cancel;
+    struct moe_stats stats;
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static int check_options(const struct shape *shape, const struct moe_session_options *options, uint32_t *context,
+                         struct moe_err *err)
+{
+    uint32_t limit = shape->max_position_embeddings;
+    *context = options->max_context;
+    if (!*context)
+        *context = limit < DEFAULT_CONTEXT ? limit : DEFAULT_CONTEXT;
+    if (*context > limit)
+        return moe_fail(err, MOE_BAD_ARGUMENT,
+                        "a context of %u tokens is beyond the model's %u (max_position_embeddings)", *context, limit);
+    if (options->kv_type != MOE_KV_F32 && options->kv_type != MOE_KV_F16)
+        return moe_fail(err, MOE_BAD_ARGUMENT, "KV rows are f32 or f16");
+    return MOE_OK;
+}
+
+int moe_session_open(moe_model *model, const struct moe_session_options *options, moe_session **out,
+                     struct moe_err *err)
+{
+    *out = NULL;
+    const struct shape *shape = &model->package.shape;
+    uint32_t context;
+    int code = check_options(shape, options, &context, err);
+    if (code)
+        return code;
+    moe_session *session = calloc(1, sizeof *session);
+    if (session)
+        session->logits = calloc(shape->vocab_size, sizeof *session->logits);
+    if (!session || !session->logits) {
+        free(session);
+        return moe_fail(err, MOE_NO_MEMORY, "no memory for a session");
+    }
+    session->model = model;
+    session->chunk = options->prefill_chunk ? options->prefill_chunk : DEFAULT_CHUNK;
+    if (session->chunk > context)
+        session->chunk = context;
+    model->n_sessions++;
+    struct kv_layout layout = {shape, context, options->kv_type};
+    code = kv_open(model->gpu, &layout, &session->kv, err);
+    if (!code)
+        code = scratch_open(model->gpu, shape, session->chunk, &session->scratch, err);
+    if (code)
+        moe_session_close(session);
+    else
+        *out = session;
+    return code;
+}
+
+void moe_session_close(moe_session *session)
+{
+    if (!session)
+        return;
+    kv_release(&session->kv);
+    scratch_release(&session->scratch);
+    session->model->n_sessions--;
+    free(session->logits);
+    free(session);
+}
+
+static int check_feed(const moe_session *session, const struct moe_feed *feed, struct moe_err *err)
+{
+    uint32_t room = session->kv.max_rows - session->length;
+    if (feed->position != session->length)
+        return moe_fail(err, MOE_POSITION, "tokens for position %u were fed to a session of %u tokens", feed->position,
+                        session->length);
+    if (!feed->count)
+        return moe_fail(err, MOE_BAD_ARGUMENT, "no tokens were fed");
+    if (feed->count > room)
+        return moe_fail(err, MOE_CONTEXT_FULL,
+                        "the context is full: %zu more tokens do not fit into %u, of which %u are used", feed->count,
+                        session->kv.max_rows, session->length);
+    uint32_t vocab = session->model->package.shape.vocab_size;
+    for (size_t i = 0; i < feed->count; i++)
+        if (feed->ids[i] < 0 || (uint32_t)feed->ids[i] >= vocab)
+            return moe_fail(err, MOE_BAD_TOKEN, "token %zu is %d, outside the vocabulary of %u", i, (int)feed->ids[i],
+                            vocab);
+    return MOE_OK;
+}
+
+static struct pass make_pass(moe_session *session, const struct moe_feed *feed, bool decode)
+{
+    moe_model *model = session->model;
+    return (struct pass){
+        .gpu = model->gpu,
+        .package = &model->package,
+        .shape = &model->package.shape,
+        .weights = &model->weights,
+        .store = model->store,
+        .kv = &session->kv,
+        .scratch = &session->scratch,
+        .position = session->length,
+        .decode = decode,
+        .cancel = &session->cancel,
+        .on_hidden = feed->on_hidden,
+        .context = feed->context,
+    };
+}
+
+// Logits of every row of the pass to whoever asked for them; the last row's stay in the session.
+static int show_logits(moe_session *session, const struct pass *pass, const struct moe_feed *feed, struct moe_err *err)
+{
+    uint32_t vocab = pass->shape->vocab_size;
+    float *logits = pass->scratch->host_rows;
+    for (uint32_t first = 0; first < pass->rows; first += pass->scratch->logit_rows) {
+        uint32_t count = pass->rows - first;
+        if (count > pass->scratch->logit_rows)
+            count = pass->scratch->logit_rows;
+        int code = forward_head(pass, &(struct head_rows){first, count, logits}, err);
+        if (code)
+            return code;
+        for (uint32_t r = 0; r < count; r++)
+            if (feed->on_row(feed->context, pass->position + first + r, logits + (size_t)r * vocab))
+                return moe_fail(err, MOE_CANCELLED, "stopped by the reader of the logits");
+        memcpy(session->logits, logits + (size_t)(count - 1) * vocab, vocab * sizeof *logits);
+    }
+    return MOE_OK;
+}
+
+// Runs one chunk of `rows` tokens; `last` when the feed ends with it.
+static int run_chunk(moe_session *session, struct pass *pass, const struct moe_feed *feed, bool last,
+                     struct moe_err *err)
+{
+    const int32_t *ids = feed->ids + (pass->position - feed->position);
+    gpu_write(pass->gpu, session->scratch.buf[SCRATCH_IDS], 0, ids, pass->rows * sizeof *ids);
+    int code = forward_layers(pass, err);
+    if (!code && feed->on_row)
+        code = show_logits(session, pass, feed, err);
+    else if (!code && last)
+        code = forward_head(pass, &(struct head_rows){pass->rows - 1, 1, session->logits}, err);
+    struct gpu_error device;
+    if (code) // what the device says of it comes second; leave it clean for the next call
+        gpu_check(pass->gpu, &device);
+    else if (gpu_check(pass->gpu, &device))
+        code = moe_fail_gpu(err, &device);
+    return code;
+}
+
+// The parts of the model's counters that one call of this session added.
+static void add_counts(moe_session *session, const struct expert_counts *before, const struct gpu_counts *device)
+{
+    struct expert_counts after = expert_store_counts(session->model->store);
+    struct gpu_counts now = gpu_counters(session->model->gpu);
+    struct moe_stats *stats = &session->stats;
+    stats->hits += after.hits - before->hits;
+    stats->misses += after.misses - before->misses;
+    stats->bytes_read += after.bytes_read - before->bytes_read;
+    stats->prefetched += after.prefetched - before->prefetched;
+    stats->used += after.used - before->used;
+    stats->wasted += after.wasted - before->wasted;
+    stats->wait_ns += after.wait_ns - before->wait_ns;
+    stats->evictions += after.evictions - before->evictions;
+    stats->launches += now.launches - device->launches;
+    stats->waits += now.waits - device->waits;
+}
+
+static int feed_tokens(moe_session *session, const struct moe_feed *feed, bool decode, struct moe_err *err)
+{
+    int code = check_feed(session, feed, err);
+    struct pass pass = make_pass(session, feed, decode);
+    while (!code && session->length < feed->position + feed->count) {
+        uint32_t left = feed->position + (uint32_t)feed->count - session->length;
+        pass.position = session->length;
+        pass.rows = decode ? 1 : left < session->chunk ? left : session->chunk;
+        code = run_chunk(session, &pass, feed, pass.rows == left, err);
+        if (code)
+            break;
+        session->length += pass.rows;
+        session->has_logits = feed->on_row || pass.rows == left;
+        if (feed->progress) {
+            struct moe_progress progress = {"reading prompt", "tokens", session->length - feed->position, feed->count};
+            feed->progress(feed->context, &progress);
+        }
+    }
+    return code;
+}
+
+int moe_session_prefill(moe_session *session, const struct moe_feed *feed, struct moe_err *err)
+{
+    struct expert_counts experts = expert_store_counts(session->model->store);
+    struct gpu_counts device = gpu_counters(session->model->gpu);
+    uint32_t before = session->length;
+    uint64_t start = now_ns();
+    int code = feed_tokens(session, feed, session->chunk == 1, err);
+    session->stats.prefill_ns += now_ns() - start;
+    session->stats.prefilled_tokens += session->length - before;
+    add_counts(session, &experts, &device);
+    return code;
+}
+
+int moe_session_decode(moe_session *session, int32_t id, struct moe_err *err)
+{
+    struct expert_counts experts = expert_store_counts(session->model->store);
+    struct gpu_counts device = gpu_counters(session->model->gpu);
+    struct moe_feed feed = {.ids = &id, .count = 1, .position = session->length};
+    uint64_t start = now_ns();
+    int code = feed_tokens(session, &feed, true, err);
+    session->stats.decode_ns += now_ns() - start;
+    session->stats.decoded_tokens += !code;
+    add_counts(session, &experts, &device);
+    return code;
+}
+
+const float *moe_session_logits(const moe_session *session, struct moe_err *err)
+{
+    if (session->has_logits)
+        return session->logits;
+    moe_fail(err, MOE_NOT_READY, "there are no logits: no token was fed since the session was opened or cut");
+    return NULL;
+}
+
+uint32_t moe_session_length(const moe_session *session)
+{
+    return session->length;
+}
+
+uint32_t moe_session_max_context(const moe_session *session)
+{
+    return session->kv.max_rows;
+}
+
+int moe_session_truncate(moe_session *session, uint32_t length, struct moe_err *err)
+{
+    if (length > session->length)
+        return moe_fail(err, MOE_POSITION, "a session of %u tokens can't be cut to %u", session->length, length);
+    session->has_logits &= length == session->length;
+    session->length = length;
+    return MOE_OK;
+}
+
+void moe_session_cancel(moe_session *session)
+{
+    atomic_store(&session->cancel, true);
+}
+
+void moe_session_resume(moe_session *session)
+{
+    atomic_store(&session->cancel, false);
+}
+
+struct moe_stats moe_session_stats(const moe_session *session)
+{
+    struct moe_stats stats = session->stats;
+    stats.prefetch_policy = expert_store_policy(session->model->store);
+    return stats;
+}
