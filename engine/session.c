@@ -133,8 +133,9 @@ static int show_logits(moe_session *session, const struct pass *pass, const stru
 {
     uint32_t vocab = pass->shape->vocab_size;
     float *logits = pass->scratch->host_rows;
+    uint32_t count = 0;
     for (uint32_t first = 0; first < pass->rows; first += pass->scratch->logit_rows) {
-        uint32_t count = pass->rows - first;
+        count = pass->rows - first;
         if (count > pass->scratch->logit_rows)
             count = pass->scratch->logit_rows;
         int code = forward_head(pass, &(struct head_rows){first, count, logits}, err);
@@ -143,9 +144,19 @@ static int show_logits(moe_session *session, const struct pass *pass, const stru
         for (uint32_t r = 0; r < count; r++)
             if (feed->on_row(feed->context, pass->position + first + r, logits + (size_t)r * vocab))
                 return moe_fail(err, MOE_CANCELLED, "stopped by the reader of the logits");
-        memcpy(session->logits, logits + (size_t)(count - 1) * vocab, vocab * sizeof *logits);
     }
+    memcpy(session->logits, logits + (size_t)(count - 1) * vocab, vocab * sizeof *logits);
     return MOE_OK;
+}
+
+// Logits of the last row alone. They pass through scratch, so that a failure leaves the session's as they were.
+static int last_logits(moe_session *session, const struct pass *pass, struct moe_err *err)
+{
+    float *logits = pass->scratch->host_rows;
+    int code = forward_head(pass, &(struct head_rows){pass->rows - 1, 1, logits}, err);
+    if (!code)
+        memcpy(session->logits, logits, pass->shape->vocab_size * sizeof *logits);
+    return code;
 }
 
 // Runs one chunk of `rows` tokens; `last` when the feed ends with it.
@@ -158,7 +169,7 @@ static int run_chunk(moe_session *session, struct pass *pass, const struct moe_f
     if (!code && feed->on_row)
         code = show_logits(session, pass, feed, err);
     else if (!code && last)
-        code = forward_head(pass, &(struct head_rows){pass->rows - 1, 1, session->logits}, err);
+        code = last_logits(session, pass, err);
     struct gpu_error device;
     if (code) // what the device says of it comes second; leave it clean for the next call
         gpu_check(pass->gpu, &device);
