@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "shape.h"
+
+#include <json-c/json.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fields.h"
+
+enum { NO_DEFAULT = 0, MIB = 1 << 20 };
+
+// Dimensions by name. The ranges keep every product of ours (heads x head width x 16, rows x width) far from overflow;
+// the defaults are those of transformers' DeepseekV3Config.
+static const struct dimension {
+    const char *key;
+    size_t offset;
+    uint32_t min, max, fallback;
+} dimensions[] = {
+    {"vocab_size", offsetof(struct shape, vocab_size), 1, 16 * MIB, 129280},
+    {"hidden_size", offsetof(struct shape, hidden_size), 32, MIB, 7168},
+    {"num_hidden_layers", offsetof(struct shape, n_layers), 1, 4096, 61},
+    {"num_attention_heads", offsetof(struct shape, n_heads), 1, 4096, 128},
+    {"kv_lora_rank", offsetof(struct shape, kv_lora_rank), 32, 65536, NO_DEFAULT},
+    {"qk_nope_head_dim", offsetof(struct shape, qk_nope_head_dim), 1, 16384, 128},
+    {"qk_rope_head_dim", offsetof(struct shape, qk_rope_head_dim), 2, 16384, 64},
+    {"v_head_dim", offsetof(struct shape, v_head_dim), 1, 16384, 128},
+    {"intermediate_size", offsetof(struct shape, intermediate_size), 32, MIB, 18432},
+    {"moe_intermediate_size", offsetof(struct shape, moe_intermediate_size), 32, MIB, 2048},
+    {"n_routed_experts", offsetof(struct shape, n_routed_experts), 2, 65536, 256},
+    {"n_shared_experts", offsetof(struct shape, n_shared_experts), 1, 256, 1},
+    {"num_experts_per_tok", offsetof(struct shape, top_k), 1, 65536, 8},
+    {"n_group", offsetof(struct shape, n_group), 1, 65536, 8},
+    {"topk_group", offsetof(struct shape, topk_group), 1, 65536, 4},
+    {"first_k_dense_replace", offsetof(struct shape, first_k_dense_replace), 0, 4096, 3},
+    {"max_position_embeddings", offsetof(struct shape, max_position_embeddings), 1, 1024 * MIB, 4096},
+};
+
+static uint32_t u32_or(struct fields *f, const char *key, struct integer_range range, uint32_t fallback)
+{
+    bool given = json_object_object_get_ex(f->object, key, NULL);
+    return given ? (uint32_t)fields_integer(f, key, range) : fallback;
+}
+
+static bool flag_or(struct fields *f, const char *key, bool fallback)
+{
+    return json_object_object_get_ex(f->object, key, NULL) ? fields_flag(f, key) : fallback;
+}
+
+// null is as good as absent: so do transformers' own settings read.
+static double number_or(struct fields *f, const char *key, struct number_range range, double fallback)
+{
+    return fields_has(f, key) ? fields_number(f, key, range) : fallback;
+}
+
+static void read_dimensions(struct fields *f, struct shape *s)
+{
+    if (!fields_has(f, "kv_lora_rank"))
+        fields_fail(f, MOE_UNSUPPORTED, "kv_lora_rank", "is missing: not an MLA model; moechat speaks deepseek_v3");
+    for (size_t i = 0; i < sizeof dimensions / sizeof dimensions[0]; i++) {
+        const struct dimension *d = &dimensions[i];
+        uint32_t value = u32_or(f, d->key, (struct integer_range){d->min, d->max}, d->fallback);
+        memcpy((char *)s + d->offset, &value, sizeof value);
+    }
+    if (!json_object_object_get_ex(f->object, "q_lora_rank", NULL))
+        s->q_lora_rank = 1536;
+    else if (fields_has(f, "q_lora_rank")) // null: the model has q_proj
+        s->q_lora_rank = (uint32_t)fields_integer(f, "q_lora_rank", (struct integer_range){32, 65536});
+}
+
+// One of the widths that matrices read: quantised, so whole groups of at least 32.
+static void check_width(struct fields *f, const char *key, uint64_t width)
+{
+    if (width % 32)
+        fields_fail(f, MOE_UNSUPPORTED, key,
+                    "gives a matrix input of %llu, not a multiple of 32: it cannot be quantised",
+                    (unsigned long long)width);
+}
+
+static void check_dimensions(struct fields *f, const struct shape *s)
+{
+    if (f->failed)
+        return;
+    check_width(f, "hidden_size", s->hidden_size);
+    check_width(f, "intermediate_size", s->first_k_dense_replace ? s->intermediate_size : 0);
+    check_width(f, "moe_intermediate_size", s->moe_intermediate_size);
+    check_width(f, "q_lora_rank", s->q_lora_rank);
+    check_width(f, "kv_lora_rank", s->kv_lora_rank);
+    check_width(f, "v_head_dim", (uint64_t)s->n_heads * s->v_head_dim);
+    if (s->qk_rope_head_dim % 2)
+        fields_fail(f, MOE_FORMAT, "qk_rope_head_dim", "is %u; it must be even", s->qk_rope_head_dim);
+    if (s->first_k_dense_replace >= s->n_layers)
+        fields_fail(f, MOE_UNSUPPORTED, "first_k_dense_replace",
+                    "is %u of %u layers: not a mixture of experts; use another program for dense models",
+                    s->first_k_dense_replace, s->n_layers);
+    uint32_t group = s->n_routed_experts / s->n_group;
+    if (s->n_routed_experts % s->n_group || group < 2)
+        fields_fail(f, MOE_FORMAT, "n_group", "is %u; it must divide n_routed_experts (%u) into groups of 2 or more",
+                    s->n_group, s->n_routed_experts);
+    if (s->topk_group > s->n_group)
+        fields_fail(f, MOE_FORMAT, "topk_group", "is %u; it must be at most n_group (%u)", s->topk_group, s->n_group);
+    if ((uint64_t)s->top_k > (uint64_t)s->topk_group * group)
+        fields_fail(f, MOE_FORMAT, "num_experts_per_tok", "is %u; the %u groups that are chosen hold only %u experts",
+                    s->top_k, s->topk_group, s->topk_group * group);
+}
+
+static void must_be_integer(struct fields *f, const char *key, uint64_t want)
+{
+    if (fields_has(f, key))
+        fields_integer(f, key, (struct integer_range){want, want});
+}
+
+static void must_be_text(struct fields *f, const char *key, const char *want)
+{
+    char text[32];
+    if (!fields_has(f, key))
+        return;
+    fields_text(f, key, text, sizeof text);
+    if (strcmp(text, want) != 0)
+        fields_fail(f, MOE_UNSUPPORTED, key, "is \"%s\"; moechat computes only \"%s\"", text, want);
+}
+
+// What transformers or the checkpoints' own code would compute otherwise than we do.
+static void read_settings(struct fields *f, struct shape *s)
+{
+    s->rms_norm_eps = (float)number_or(f, "rms_norm_eps", (struct number_range){1e-12, 1}, 1e-6);
+    s->latent_norm_eps = 1e-6F;
+    s->routed_scaling_factor = (float)number_or(f, "routed_scaling_factor", (struct number_range){1e-6, 1e6}, 2.5);
+    s->norm_topk_prob = flag_or(f, "norm_topk_prob", true);
+    s->tie_word_embeddings = flag_or(f, "tie_word_embeddings", false);
+    s->rope_interleave = flag_or(f, "rope_interleave", true);
+    must_be_integer(f, "num_key_value_heads", s->n_heads);
+    must_be_integer(f, "head_dim", s->qk_rope_head_dim);
+    must_be_integer(f, "qk_head_dim", (uint64_t)s->qk_nope_head_dim + s->qk_rope_head_dim);
+    must_be_integer(f, "moe_layer_freq", 1);
+    must_be_text(f, "hidden_act", "silu");
+    must_be_text(f, "scoring_func", "sigmoid");
+    must_be_text(f, "topk_method", "noaux_tc");
+    if (flag_or(f, "attention_bias", false))
+        fields_fail(f, MOE_UNSUPPORTED, "attention_bias", "is true; moechat has no biases in attention");
+}
+
+static void read_token_ids(struct fields *f, struct shape *s)
+{
+    const struct integer_range ids = {0, s->vocab_size - 1};
+    s->bos_token_id = -1;
+    if (!json_object_object_get_ex(f->object, "bos_token_id", NULL))
+        s->bos_token_id = 0;
+    else if (fields_has(f, "bos_token_id"))
+        s->bos_token_id = (int32_t)fields_integer(f, "bos_token_id", ids);
+    struct json_object *eos = json_object_object_get(f->object, "eos_token_id");
+    if (json_object_is_type(eos, json_type_array)) {
+        fields_array(f, "eos_token_id", (struct integer_range){0, sizeof s->eos_token_ids / sizeof(int32_t)});
+        for (size_t i = 0; !f->failed && i < json_object_array_length(eos); i++)
+            s->eos_token_ids[s->n_eos++] = (int32_t)fields_element(f, "eos_token_id", i, ids);
+    } else if (!json_object_object_get_ex(f->object, "eos_token_id", NULL)) {
+        s->eos_token_ids[s->n_eos++] = 1;
+    } else if (eos) {
+        s->eos_token_ids[s->n_eos++] = (int32_t)fields_integer(f, "eos_token_id", ids);
+    }
+}
+
+static void read_yarn(struct fields *f, struct shape *s)
+{
+    s->factor = fields_number(f, "factor", (struct number_range){1, 1e6});
+    s->beta_fast = number_or(f, "beta_fast", (struct number_range){0, 1e6}, 0);
+    s->beta_slow = number_or(f, "beta_slow", (struct number_range){0, 1e6}, 0);
+    s->beta_fast = s->beta_fast > 0 ? s->beta_fast : 32; // transformers reads 0 so, too
+    s->beta_slow = s->beta_slow > 0 ? s->beta_slow : 1;
+    if (s->beta_fast < s->beta_slow)
+        fields_fail(f, MOE_FORMAT, "beta_fast", "is %g; it must be at least beta_slow (%g)", s->beta_fast,
+                    s->beta_slow);
+    s->mscale = number_or(f, "mscale", (struct number_range){0, 1e3}, 0);
+    s->mscale_all_dim = number_or(f, "mscale_all_dim", (struct number_range){0, 1e3}, 0);
+    s->attention_factor = number_or(f, "attention_factor", (struct number_range){1e-6, 1e6}, 0);
+    s->truncate = flag_or(f, "truncate", true);
+}
+
+// rope_scaling wins over rope_parameters when it holds anything, rope_type over type, rope_theta inside over outside,
+// but original_max_position_embeddings outside over inside.
+static void read_rope(struct fields *f, struct shape *s)
+{
+    const char *original = "original_max_position_embeddings";
+    const struct integer_range lengths = {1, 1024 * MIB};
+    const struct number_range thetas = {1.001, 1e12};
+    const struct number_range one = {1, 1};
+    struct fields config = *f;
+    struct json_object *scaling = fields_has(f, "rope_scaling") ? fields_object(f, "rope_scaling") : NULL;
+    struct json_object *parameters = fields_has(f, "rope_parameters") ? fields_object(f, "rope_parameters") : NULL;
+    bool old_name = scaling && json_object_object_length(scaling) > 0;
+    uint32_t outside = u32_or(f, original, lengths, 0);
+    s->rope_theta = number_or(f, "rope_theta", thetas, 10000);
+    number_or(f, "partial_rotary_factor", one, 1);
+
+    f->object = old_name ? scaling : parameters;
+    f->prefix = old_name ? "config.rope_scaling." : "config.rope_parameters.";
+    s->rope_theta = number_or(f, "rope_theta", thetas, s->rope_theta);
+    number_or(f, "partial_rotary_factor", one, 1);
+    char type[32] = "default";
+    const char *key = fields_has(f, "rope_type") ? "rope_type" : "type";
+    if (fields_has(f, key))
+        fields_text(f, key, type, sizeof type);
+    if (strcmp(type, "yarn") == 0) {
+        s->rope_type = ROPE_YARN;
+        read_yarn(f, s);
+        uint32_t inside = u32_or(f, original, lengths, s->max_position_embeddings);
+        s->original_max_position_embeddings = outside ? outside : inside;
+    } else if (strcmp(type, "default") != 0) {
+        fields_fail(f, MOE_UNSUPPORTED, key, "is \"%s\"; moechat computes \"default\" and \"yarn\"", type);
+    }
+    f->object = config.object;
+    f->prefix = config.prefix;
+}
+
+static double yarn_mscale(double factor, double mscale)
+{
+    return factor <= 1 ? 1.0 : 0.1 * mscale * log(factor) + 1.0;
+}
+
+static void derive_scales(struct shape *s)
+{
+    double scale = pow((double)s->qk_nope_head_dim + s->qk_rope_head_dim, -0.5);
+    double rope_scale = 1;
+    if (s->rope_type == ROPE_YARN) {
+        double all_dim = yarn_mscale(s->factor, s->mscale_all_dim);
+        if (s->mscale_all_dim > 0)
+            scale = scale * all_dim * all_dim;
+        if (s->attention_factor > 0)
+            rope_scale = s->attention_factor;
+        else if (s->mscale > 0 && s->mscale_all_dim > 0)
+            rope_scale = yarn_mscale(s->factor, s->mscale) / all_dim;
+        else
+            rope_scale = yarn_mscale(s->factor, 1);
+    }
+    s->softmax_scale = (float)scale;
+    s->rope_scale = (float)rope_scale;
+}
+
+int shape_read(struct json_object *config, const char *file, struct shape *shape, struct moe_err *err)
+{
+    struct fields fields = {.object = config, .file = file, .prefix = "config.", .err = err};
+    struct fields *f = &fields;
+    memset(shape, 0, sizeof *shape);
+    fields_text(f, "model_type", shape->model_type, sizeof shape->model_type);
+    if (!f->failed && strcmp(shape->model_type, "deepseek_v3") != 0)
+        fields_fail(f, MOE_UNSUPPORTED, "model_type", "is \"%s\"%s; moechat speaks: deepseek_v3", shape->model_type,
+                    fields_has(f, "kv_lora_rank") ? "" : ", not an MLA model (no kv_lora_rank)");
+    if (f->failed)
+        return f->failed;
+    read_dimensions(f, shape);
+    check_dimensions(f, shape);
+    if (f->failed)
+        return f->failed;
+    read_settings(f, shape);
+    read_token_ids(f, shape);
+    read_rope(f, shape);
+    if (!f->failed)
+        derive_scales(shape);
+    return f->failed;
+}
+
+// The dimension that turns `rotations` times over the original length.
+static double correction_dim(const struct shape *s, double rotations)
+{
+    const double two_pi = 6.283185307179586;
+    double dim = s->qk_rope_head_dim;
+    return dim * log(s->original_max_position_embeddings / (rotations * two_pi)) / (2 * log(s->rope_theta));
+}
+
+void shape_inv_freq(const struct shape *shape, float *inv_freq)
+{
+    uint32_t dim = shape->qk_rope_head_dim;
+    double low = 0;
+    double high = 0;
+    if (shape->rope_type == ROPE_YARN) {
+        low = correction_dim(shape, shape->beta_fast);
+        high = correction_dim(shape, shape->beta_slow);
+        low = fmax(shape->truncate ? floor(low) : low, 0);
+        high = fmin(shape->truncate ? ceil(high) : high, (double)dim - 1);
+        if (low == high)
+            high += 0.001;
+    }
+    for (uint32_t j = 0; j < dim / 2; j++) {
+        float power = powf((float)shape->rope_theta, (float)(2 * j) / (float)dim);
+        float fast = 1.0F / power;
+        inv_freq[j] = fast;
+        if (shape->rope_type == ROPE_YARN) {
+            float slow = 1.0F / ((float)shape->factor * power);
+            float ramp = fminf(fmaxf(((float)j - (float)low) / (float)(high - low), 0), 1);
+            float keep = 1.0F - ramp;
+            inv_freq[j] = slow * (1.0F - keep) + fast * keep;
+        }
+    }
+}
