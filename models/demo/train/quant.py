@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""package.quantise in torch, for training through it: forward sees the packed value, backward passes straight."""
+
+import torch
+
+from package import SHRINKS
+
+
+def round_bf16(x):
+    return x.to(torch.bfloat16).to(torch.float32)
+
+
+def packed_value(weight, bits, group_size):
+    """What package.py gives back for a float32 tensor whose last axis is the input."""
+    groups = weight.unflatten(-1, (-1, group_size))
+    top = 2**bits - 1
+    low, high = groups.amin(-1, keepdim=True), groups.amax(-1, keepdim=True)
+    middle, half = (low + high) * 0.5, (high - low) * 0.5
+    best_error = best = None
+    for shrink in SHRINKS:
+        reach = half * shrink
+        scale = round_bf16(reach * 2 / top)
+        scale = torch.where(scale > 0, scale, torch.ones_like(scale))
+        bias = round_bf16(middle - reach)
+        value = torch.clamp(torch.round((groups - bias) / scale), 0, top) * scale + bias
+        error = (value - groups).square().sum(-1, keepdim=True)
+        if best is None:
+            best_error, best = error, value
+        else:
+            better = error < best_error
+            best_error, best = torch.where(better, error, best_error), torch.where(better, value, best)
+    return best.flatten(-2)
+
+
+def straight_through(weight, bits, group_size):
+    value = packed_value(weight.detach(), bits, group_size) if weight.dim() > 1 else round_bf16(weight.detach())
+    return weight + (value - weight.detach())

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Train the demo model: transformers' own class, bf16 compute, float32 master weights.
+
+The schedule follows the clock: --minutes of steps, whatever the machine makes of them. The last part of them
+(TAIL) sees the weights as the package will hold them.
+"""
+
+import argparse
+import json
+import os
+import time
+import types
+
+import torch
+import torch.nn.functional as F
+from transformers import DeepseekV3ForCausalLM
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+import model as demo
+import package
+import quant
+from data import Stream
+from muon import Muon
+from tokenizer import Tokenizer
+
+WARMUP, DECAY, TAIL = 0.02, 0.5, 0.8  # shares of the time: end of warm-up, start of decay, start of fake quantisation
+MUON_RATE, ADAM_RATE, WEIGHT_DECAY = 4e-3, 2e-3, 0.05
+BALANCE_RATE = 1e-3
+ATTENTION = "demo_documents"
+
+
+class Documents:
+    """Where the documents of the batch under way lie; attention stays inside them."""
+
+    def __init__(self):
+        self.pieces = []
+        self.mask = None
+
+    def set(self, batch, device):
+        if device == "cpu":
+            document = torch.from_numpy(batch.bounds[1:]).long()
+            which = torch.searchsorted(document, torch.arange(len(batch.ids)), right=True)
+            self.mask = (which[:, None] == which) & torch.ones(len(batch.ids), len(batch.ids), dtype=torch.bool).tril()
+            return
+        self.pieces = []
+        for first, last, longest in batch.plan:
+            start, end = int(batch.bounds[first]), int(batch.bounds[last])
+            bounds = torch.from_numpy(batch.bounds[first:last + 1] - start).to(device, non_blocking=True)
+            self.pieces.append((start, end, bounds, longest))
+
+
+DOCUMENTS = Documents()
+
+
+@torch.library.custom_op("demo::attention", mutates_args=())
+def flash(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """[tokens, heads, dim] with flash attention, bucket by bucket of document lengths."""
+    out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    lse = torch.empty(q.shape[1], q.shape[0], dtype=torch.float32, device=q.device)
+    for start, end, bounds, longest in DOCUMENTS.pieces:
+        part, part_lse, *_ = torch.ops.aten._flash_attention_forward(
+            q[start:end], k[start:end], v[start:end], bounds, bounds, longest, longest, 0.0, True,
+            return_debug_mask=False, scale=scale)
+        out[start:end] = part
+        lse[:, start:end] = part_lse
+    return out, lse
+
+
+@flash.register_fake
+def _(q, k, v, scale):
+    return torch.empty(q.shape, dtype=q.dtype, device=q.device), q.new_empty(q.shape[1], q.shape[0], dtype=torch.float32)
+
+
+@torch.library.custom_op("demo::attention_backward", mutates_args=())
+def flash_backward(grad: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor,
+                   lse: torch.Tensor, scale: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    grads = [torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v)]
+    state = torch.zeros(2, dtype=torch.uint64, device=q.device)
+    unused = torch.empty(0, device=q.device)
+    for start, end, bounds, longest in DOCUMENTS.pieces:
+        parts = torch.ops.aten._flash_attention_backward(
+            grad[start:end], q[start:end], k[start:end], v[start:end], out[start:end], lse[:, start:end].contiguous(),
+            bounds, bounds, longest, longest, 0.0, True, state, unused, scale=scale)
+        for whole, part in zip(grads, parts):
+            whole[start:end] = part
+    return tuple(grads)
+
+
+@flash_backward.register_fake
+def _(grad, q, k, v, out, lse, scale):
+    return tuple(torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
+
+
+def _save(ctx, inputs, output):
+    q, k, v, ctx.scale = inputs
+    ctx.save_for_backward(q, k, v, *output)
+
+
+def _backward(ctx, grad, _):
+    return *flash_backward(grad.contiguous(), *ctx.saved_tensors, ctx.scale), None
+
+
+flash.register_autograd(_backward, setup_context=_save)
+
+
+def attention(module, query, key, value, mask, scaling, dropout=0.0, **_):
+    """transformers' attention interface over documents: [1, heads, tokens, dim] to [1, tokens, heads, dim]."""
+    if query.device.type == "cpu":
+        out = F.scaled_dot_product_attention(query.to(value.dtype), key.to(value.dtype), value, DOCUMENTS.mask,
+                                             scale=scaling)
+        return out.transpose(1, 2), None
+    width, dim = value.shape[-1], query.shape[-1]
+    q, k = (x[0].transpose(0, 1).to(torch.bfloat16).contiguous() for x in (query, key))
+    v = F.pad(value[0].transpose(0, 1).to(torch.bfloat16), (0, dim - width)).contiguous()
+    out, _ = flash(q, k, v, scaling)
+    return out[None, :, :, :width], None
+
+
+def no_mask(*_, **__):
+    return None
+
+
+ALL_ATTENTION_FUNCTIONS.register(ATTENTION, attention)
+ALL_MASK_ATTENTION_FUNCTIONS.register(ATTENTION, no_mask)
+
+
+def counted(gate, hidden):
+    """The router in float32 whatever autocast says, with a count of what each expert was given."""
+    with torch.autocast(hidden.device.type, enabled=False):
+        logits, weights, chosen = type(gate).forward(gate, hidden)
+    experts = torch.arange(gate.num_experts, device=chosen.device)
+    gate.load += (chosen.flatten()[:, None] == experts).sum(0)
+    return logits, weights, chosen
+
+
+class Trainee(torch.nn.Module):
+    """The model with its loss."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.lm = model
+        self.gates = [layer.mlp.gate for layer in model.model.layers if hasattr(layer.mlp, "gate")]
+        for gate in self.gates:
+            gate.register_buffer("load", torch.zeros(gate.num_experts, dtype=torch.int64, device=gate.weight.device),
+                                 persistent=False)
+            gate.forward = types.MethodType(counted, gate)
+
+    def forward(self, ids, positions, targets, weights):
+        hidden = self.lm.model(input_ids=ids[None], position_ids=positions[None], use_cache=False).last_hidden_state
+        losses = F.cross_entropy(self.lm.lm_head(hidden)[0].float(), targets, reduction="none")
+        answer = (weights == 1).float()
+        return (losses * weights).sum() / weights.sum(), ((losses * answer).sum() / answer.sum()).detach()
+
+    @torch.no_grad()
+    def balance(self, rate):
+        """Aux-loss-free balancing: lift the experts that got too little, lower the others. Returns the worst share."""
+        loads = torch.stack([gate.load for gate in self.gates]).float()
+        mean = loads.mean(dim=1, keepdim=True)
+        for gate, step in zip(self.gates, rate * torch.sign(mean - loads)):
+            gate.e_score_correction_bias += step
+            gate.load.zero_()
+        return (loads / mean).max()
+
+    def plain(self):
+        """Undo what training put on the model."""
+        for gate in self.gates:
+            del gate.forward, gate.load
+        return self.lm
+
+
+def effective(params, quantised):
+    """The weights that the forward pass sees: bf16 matrices; embedding, norms and router in float32."""
+    out = {}
+    for name, p in params.items():
+        if quantised:
+            p = quant.straight_through(p, package.bits_of(name, demo.BITS, demo.bits_for), demo.GROUP_SIZE)
+        wide = p.dim() < 2 or "embed_tokens" in name or package.is_router(name)
+        out["lm." + name] = p if wide else p.bfloat16()
+    return out
+
+
+def optimisers(model, compiled):
+    """Muon for the hidden matrices, Adam for embedding, head, norms and routers."""
+    inner = model.config.moe_intermediate_size
+    matrices, others = [], []
+    for name, p in model.named_parameters():
+        if p.dim() < 2 or any(part in name for part in ("embed_tokens", "lm_head", ".mlp.gate.")):
+            others.append(p)
+        else:
+            matrices.append((p, inner if name.endswith("gate_up_proj") else p.shape[-2], p.shape[-1]))
+    return [Muon(matrices, lr=MUON_RATE, weight_decay=WEIGHT_DECAY, compiled=compiled),
+            torch.optim.AdamW(others, lr=ADAM_RATE, betas=(0.9, 0.98), weight_decay=0.0,
+                              fused=others[0].is_cuda)]
+
+
+def rate(progress):
+    if progress < WARMUP:
+        return progress / WARMUP
+    return 1.0 if progress < DECAY else max(0.02, (1 - progress) / (1 - DECAY))
+
+
+def to_device(batch, device):
+    tensors = [torch.from_numpy(a) for a in (batch.ids, batch.positions, batch.targets, batch.weights)]
+    if device == "cpu":
+        return tensors
+    return [t.pin_memory().to(device, non_blocking=True) for t in tensors]
+
+
+def train(options):
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.manual_seed(options.seed)
+    torch.set_float32_matmul_precision("high")
+    tokenizer = Tokenizer(options.tokenizer)
+    stream = Stream(options.tokenizer, options.seed, options.tokens, options.workers)
+    model = DeepseekV3ForCausalLM(demo.config(tokenizer, demo.MICRO if options.micro else None)).to(device)
+    model.config._attn_implementation = ATTENTION
+    model.config._experts_implementation = "grouped_mm"
+    trainee = Trainee(model)
+    params = dict(model.named_parameters())
+    parts = optimisers(model, compiled=options.compile)
+
+    def loss_of(weights, *batch):
+        with torch.autocast(device, torch.bfloat16):
+            return torch.func.functional_call(trainee, weights, batch)
+
+    forward = torch.compile(loss_of, dynamic=False) if options.compile else loss_of
+    weigh = torch.compile(effective, dynamic=False) if options.compile else effective
+
+    def step(progress):
+        batch = stream.take()
+        DOCUMENTS.set(batch, device)
+        loss, answer = forward(weigh(params, progress >= TAIL), *to_device(batch, device))
+        loss.backward()
+        for part, base in zip(parts, (MUON_RATE, ADAM_RATE)):
+            for group in part.param_groups:
+                group["lr"] = base * rate(progress)
+            part.step()
+            part.zero_grad()
+        return answer, trainee.balance(BALANCE_RATE * min(1.0, 2 * rate(progress)) if progress < 0.95 else 0.0)
+
+    began = time.time()
+    for progress in (1.0, 1.0, 0.0, 0.0):  # compiles both forms; the rate is next to nothing
+        step(progress)[0].item()
+    compiled = time.time() - began
+    print(f"compiled in {compiled:.0f} s; parameters {demo.count(model)}", flush=True)
+
+    start, steps, history, sums = time.time(), 0, [], []
+    span = 60 * options.minutes - (compiled if options.all_in else 0)
+    while (progress := (time.time() - start) / span) < 1:
+        sums.append(torch.stack(step(progress)))
+        steps += 1
+        if steps % options.every == 0:
+            answer, worst = torch.stack(sums).mean(0).tolist()
+            sums = []
+            speed = steps * options.tokens / (time.time() - start)
+            history.append((steps, round(progress, 4), round(answer, 4)))
+            print(f"step {steps} {100 * progress:.1f} % answer loss {answer:.4f} worst load {worst:.2f} "
+                  f"{speed / 1000:.0f} k tokens/s, new {stream.fresh / 1e6:.1f} M again {stream.again / 1e6:.1f} M",
+                  flush=True)
+    stream.stop()
+    record = dict(steps=steps, tokens=steps * options.tokens, tokens_per_step=options.tokens, seconds=time.time() - start,
+                  compile_seconds=compiled, new_tokens=stream.fresh, device=torch.cuda.get_device_name() if
+                  device == "cuda" else "cpu", history=history, parameters=demo.count(model), seed=options.seed,
+                  memory=torch.cuda.max_memory_allocated() if device == "cuda" else 0,
+                  correction={str(i): [round(float(x), 4) for x in (g.e_score_correction_bias.min(),
+                              g.e_score_correction_bias.max())] for i, g in enumerate(trainee.gates)})
+    model = trainee.plain()
+    torch.save(model.state_dict(), os.path.join(options.out, "float.pt"))
+    demo.write(model, os.path.join(options.out, "package"), options.tokenizer)
+    with open(os.path.join(options.out, "train.json"), "w", encoding="utf-8") as file:
+        json.dump(record, file)
+        file.write("\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tokenizer", required=True)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--minutes", type=float, default=8)
+    parser.add_argument("--all-in", action="store_true", help="the minutes include compiling")
+    parser.add_argument("--tokens", type=int, default=65536, help="tokens of a step")
+    parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 2))
+    parser.add_argument("--every", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--micro", action="store_true", help="a microscopic shape, to try the chain")
+    parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
+    options = parser.parse_args()
+    os.makedirs(options.out, exist_ok=True)
+    train(options)
+
+
+if __name__ == "__main__":
+    main()
