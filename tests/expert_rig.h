@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What the tests of the expert store share: a small package on disk, a device of plain memory that stands in for
+// kernels/ (its fences pass when the test says so), and a read function that can be held up or told to fail.
+// A program that includes this links engine/expert_store.c, reader.c and err.c, and nothing of kernels/.
+#ifndef MOECHAT_EXPERT_RIG_H
+#define MOECHAT_EXPERT_RIG_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "expert_store.h"
+#include "harness.h"
+
+// ---- The device
+// ------------------------------------------------------------------------------------------------------
+
+struct gpu {
+    struct gpu_info info;
+    uint64_t fence, passed; // fences given out; those up to here have passed
+    bool lazy;              // fences pass only in gpu_fence_wait or by rig_pass
+    bool refuse_writes;
+    bool failed;
+    unsigned fence_waits, host_blocks;
+    uint64_t bytes_allocated, bytes_written;
+};
+
+struct gpu_buf {
+    gpu *g;
+    uint64_t bytes;
+    unsigned char *memory;
+};
+
+const struct gpu_info *gpu_describe(const gpu *g)
+{
+    return &g->info;
+}
+
+gpu_buf *gpu_buf_new(gpu *g, uint64_t bytes, struct gpu_error *err)
+{
+    if (bytes > g->info.max_alloc_bytes || g->bytes_allocated + bytes > g->info.global_bytes) {
+        *err = (struct gpu_error){.code = GPU_OUT_OF_MEMORY, .text = "the rig is full"};
+        return NULL;
+    }
+    gpu_buf *buf = malloc(sizeof *buf);
+    *buf = (gpu_buf){.g = g, .bytes = bytes, .memory = aligned_alloc(4096, bytes)};
+    memset(buf->memory, 0xA5, bytes);
+    g->bytes_allocated += bytes;
+    return buf;
+}
+
+void gpu_buf_free(gpu_buf *buf)
+{
+    if (buf) {
+        buf->g->bytes_allocated -= buf->bytes;
+        free(buf->memory);
+    }
+    free(buf);
+}
+
+void *gpu_buf_host(gpu_buf *buf)
+{
+    return buf->g->info.shares_host_memory ? buf->memory : NULL;
+}
+
+void *gpu_host_alloc(gpu *g, uint64_t bytes, struct gpu_error *err)
+{
+    (void)err;
+    g->host_blocks++;
+    return aligned_alloc(4096, bytes);
+}
+
+void gpu_host_free(gpu *g, void *memory)
+{
+    g->host_blocks--;
+    free(memory);
+}
+
+void gpu_write(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uint64_t bytes)
+{
+    if (g->refuse_writes || offset + bytes > buf->bytes) {
+        g->failed = true;
+        return;
+    }
+    memcpy(buf->memory + offset, source, bytes);
+    g->bytes_written += bytes;
+}
+
+int gpu_check(gpu *g, struct gpu_error *err)
+{
+    if (!g->failed)
+        return 0;
+    g->failed = false;
+    *err = (struct gpu_error){.code = GPU_LAUNCH, .text = "the rig lost a command"};
+    return GPU_LAUNCH;
+}
+
+uint64_t gpu_fence(gpu *g)
+{
+    g->fence++;
+    if (!g->lazy)
+        g->passed = g->fence;
+    return g->fence;
+}
+
+bool gpu_fence_passed(gpu *g, uint64_t fence)
+{
+    return fence <= g->passed;
+}
+
+void gpu_fence_wait(gpu *g, uint64_t fence)
+{
+    g->fence_waits++;
+    if (g->passed < fence)
+        g->passed = fence;
+}
+
+// ---- The package
+// -----------------------------------------------------------------------------------------------------
+
+enum { RIG_LAYERS = 4, RIG_EXPERTS = 8, RIG_TOP_K = 3, RIG_BLOB = 8192, RIG_ALL = 3 * RIG_EXPERTS }; // layer 0 is dense
+
+// Every 8 bytes of the package differ.
+static inline uint64_t rig_word(uint32_t layer, uint32_t expert, uint64_t word)
+{
+    uint64_t x = ((uint64_t)layer << 48 | (uint64_t)expert << 32 | word) + 0x9E3779B97F4A7C15U;
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9U;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBU;
+    return x ^ x >> 31;
+}
+
+static inline void rig_blob(uint32_t layer, uint32_t expert, uint64_t words[RIG_BLOB / 8])
+{
+    for (uint64_t i = 0; i < RIG_BLOB / 8; i++)
+        words[i] = rig_word(layer, expert, i);
+}
+
+struct rig {
+    struct package package;
+    struct package_layer layers[RIG_LAYERS];
+    gpu g;
+};
+
+static inline void rig_path(const struct rig *rig, uint32_t layer, char path[4200])
+{
+    snprintf(path, 4200, "%s/%s", rig->package.directory, rig->layers[layer].file);
+}
+
+// (Re)writes a layer's file in place, cut off after `bytes`.
+static inline bool rig_write_layer(const struct rig *rig, uint32_t layer, uint64_t bytes)
+{
+    char path[4200];
+    rig_path(rig, layer, path);
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
+    bool good = fd >= 0;
+    for (uint32_t expert = 0; good && expert < RIG_EXPERTS; expert++) {
+        uint64_t words[RIG_BLOB / 8];
+        rig_blob(layer, expert, words);
+        good = pwrite(fd, words, sizeof words, (off_t)expert * RIG_BLOB) == RIG_BLOB;
+    }
+    good = good && ftruncate(fd, (off_t)bytes) == 0;
+    if (fd >= 0)
+        close(fd);
+    return good;
+}
+
+static inline bool rig_open(struct rig *rig, bool shares_host_memory)
+{
+    memset(rig, 0, sizeof *rig);
+    // Slabs of five slots: most budgets take several, the last one cut.
+    rig->g.info = (struct gpu_info){.name = "rig",
+                                    .shares_host_memory = shares_host_memory,
+                                    .global_bytes = 2 * (RIG_ALL + 1) * RIG_BLOB,
+                                    .max_alloc_bytes = 5 * RIG_BLOB + 100};
+    struct package *package = &rig->package;
+    package->shape.n_layers = RIG_LAYERS;
+    package->shape.first_k_dense_replace = 1;
+    package->shape.n_routed_experts = RIG_EXPERTS;
+    package->shape.top_k = RIG_TOP_K;
+    package->blob_bytes = RIG_BLOB;
+    package->layers = rig->layers;
+    snprintf(package->directory, sizeof package->directory, "/tmp/moechat-rig-XXXXXX");
+    if (!mkdtemp(package->directory))
+        return false;
+    for (uint32_t layer = 1; layer < RIG_LAYERS; layer++) {
+        snprintf(rig->layers[layer].file, sizeof rig->layers[layer].file, "layer-%03u.experts", layer);
+        if (!rig_write_layer(rig, layer, RIG_EXPERTS * RIG_BLOB))
+            return false;
+    }
+    return true;
+}
+
+static inline void rig_close(struct rig *rig)
+{
+    for (uint32_t layer = 1; layer < RIG_LAYERS; layer++) {
+        char path[4200];
+        rig_path(rig, layer, path);
+        unlink(path);
+    }
+    rmdir(rig->package.directory);
+}
+
+// ---- Reading
+// ---------------------------------------------------------------------------------------------------------
+
+// pread, but: every read takes a permit when `gated`; at most `most` bytes a call; and the next `fail_count` reads that
+// cover byte `fail_at` of a file fail with `fail_errno` (0: end of file).
+struct rig_read {
+    bool gated;
+    sem_t permits, entered;
+    size_t most;
+    atomic_int fail_count;
+    atomic_int fail_errno;
+    _Atomic uint64_t fail_at;
+    atomic_int calls;
+};
+
+static inline ptrdiff_t rig_read(void *context, int fd, void *target, size_t length, uint64_t offset)
+{
+    struct rig_read *how = context;
+    atomic_fetch_add(&how->calls, 1);
+    if (how->gated) {
+        sem_post(&how->entered);
+        while (sem_wait(&how->permits))
+            ;
+    }
+    if (how->most && length > how->most)
+        length = how->most;
+    uint64_t bad = atomic_load(&how->fail_at);
+    if (offset <= bad && bad < offset + length && atomic_load(&how->fail_count) > 0) {
+        atomic_fetch_sub(&how->fail_count, 1);
+        errno = atomic_load(&how->fail_errno);
+        return errno ? -1 : 0;
+    }
+    return pread(fd, target, length, (off_t)offset);
+}
+
+static inline void rig_gate(struct rig_read *how)
+{
+    how->gated = true;
+    sem_init(&how->permits, 0, 0);
+    sem_init(&how->entered, 0, 0);
+}
+
+static inline void rig_permit(struct rig_read *how, int n)
+{
+    while (n--)
+        sem_post(&how->permits);
+}
+
+// Waits for n reads to have begun; false after 10 s.
+static inline bool rig_entered(struct rig_read *how, int n)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 10;
+    while (n > 0) {
+        if (!sem_timedwait(&how->entered, &until))
+            n--;
+        else if (errno != EINTR)
+            return false;
+    }
+    return true;
+}
+
+// ---- The store
+// -------------------------------------------------------------------------------------------------------
+
+static inline expert_store *rig_store(struct harness *t, struct rig *rig, uint64_t slots, struct rig_read *how)
+{
+    struct expert_store_options options = {
+        .cache_bytes = slots * RIG_BLOB, .readers = 2, .read = how ? rig_read : NULL, .read_context = how};
+    expert_store *store;
+    struct moe_err err = {0};
+    if (!CHECK_EQ(t, expert_store_open(&rig->g, &rig->package, &options, &store, &err), MOE_OK))
+        printf("    %s\n", err.text);
+    return store;
+}
+
+// The bytes that the device has at a place are the expert's.
+static inline bool rig_holds(const struct expert_place *place)
+{
+    uint64_t words[RIG_BLOB / 8];
+    rig_blob(place->layer, place->expert, words);
+    return place->offset % 4096 == 0 && place->offset + RIG_BLOB <= place->buf->bytes &&
+           memcmp(place->buf->memory + place->offset, words, RIG_BLOB) == 0;
+}
+
+static inline int rig_acquire(expert_store *store, uint32_t layer, const int32_t *ids, uint32_t n,
+                              struct expert_place *places)
+{
+    struct expert_request request = {layer, ids, n};
+    return expert_acquire(store, &request, places, NULL);
+}
+
+// Acquires, waits, compares and releases one request.
+static inline bool rig_use(expert_store *store, uint32_t layer, const int32_t *ids, uint32_t n)
+{
+    struct expert_place places[RIG_ALL];
+    if (rig_acquire(store, layer, ids, n, places))
+        return false;
+    bool good = true;
+    for (uint32_t i = 0; i < n; i++)
+        good = !expert_wait(store, &places[i], NULL, NULL, NULL) && rig_holds(&places[i]) && good;
+    expert_release(store, places, n);
+    return good;
+}
+
+static inline bool rig_use_one(expert_store *store, uint32_t layer, int32_t id)
+{
+    return rig_use(store, layer, &id, 1);
+}
+
+// True when the expert is there without a read; counts as a use.
+static inline bool rig_is_hit(expert_store *store, uint32_t layer, int32_t id)
+{
+    uint64_t before = expert_store_counts(store).hits;
+    return rig_use_one(store, layer, id) && expert_store_counts(store).hits == before + 1;
+}
+
+static inline bool rig_yes(void *context)
+{
+    (void)context;
+    return true;
+}
+
+#endif
