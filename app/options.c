@@ -1,0 +1,652 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kind { KIND_FLAG, KIND_STRING, KIND_UINT32, KIND_UINT64, KIND_REAL, KIND_CACHE, KIND_CHOICE };
+
+struct option_row {
+    const char *name;
+    const char *argument; // NULL for flags
+    const char *variable; // of the environment, NULL: none
+    const char *help;
+    const char *choices; // "a|b|c": values 0, 1, 2
+    size_t offset;
+    double least, most; // of numbers
+    unsigned commands;  // bits 1 << enum command
+    enum kind kind;
+    char letter; // 0: none
+    bool settable, hidden;
+};
+
+#define AT(field)  offsetof(struct options, field)
+#define FOR(name)  (1u << COMMAND_##name)
+#define FOR_ALL    ((1u << COMMAND_COUNT) - 1)
+#define FOR_TALK   (FOR(CHAT) | FOR(RUN))
+#define FOR_ENGINE (FOR_TALK | FOR(EVAL) | FOR(BENCH))
+
+static const struct option_row table[] = {
+    {.name = "model",
+     .letter = 'm',
+     .argument = "DIR",
+     .variable = "MOECHAT_MODEL",
+     .kind = KIND_STRING,
+     .offset = AT(model),
+     .commands = FOR_ENGINE | FOR(INFO),
+     .help = "The model package to use. Without it: models/demo beside the program, else the installed demo model."},
+    {.name = "prompt",
+     .letter = 'p',
+     .argument = "TEXT",
+     .kind = KIND_STRING,
+     .offset = AT(prompt),
+     .commands = FOR(RUN),
+     .help = "What to say to the model. Standard input, when it is not a terminal, is appended."},
+    {.name = "prompt-file",
+     .argument = "FILE",
+     .kind = KIND_STRING,
+     .offset = AT(prompt_file),
+     .commands = FOR(RUN),
+     .help = "Read the prompt from FILE; one newline at its end is dropped."},
+    {.name = "system",
+     .argument = "TEXT",
+     .variable = "MOECHAT_SYSTEM",
+     .kind = KIND_STRING,
+     .offset = AT(system),
+     .commands = FOR_TALK,
+     .help = "The system message at the head of the conversation."},
+    {.name = "no-template",
+     .kind = KIND_FLAG,
+     .offset = AT(no_template),
+     .commands = FOR(RUN),
+     .help = "Continue the prompt as plain text, without the model's turn markers."},
+    {.name = "temp",
+     .argument = "T",
+     .variable = "MOECHAT_TEMP",
+     .kind = KIND_REAL,
+     .offset = AT(temp),
+     .most = 100,
+     .commands = FOR_TALK,
+     .settable = true,
+     .help = "Sampling temperature; 0 always takes the likeliest token. [0.6]"},
+    {.name = "top-k",
+     .argument = "N",
+     .variable = "MOECHAT_TOP_K",
+     .kind = KIND_UINT32,
+     .offset = AT(top_k),
+     .most = UINT32_MAX,
+     .commands = FOR_TALK,
+     .settable = true,
+     .help = "Sample among the N likeliest tokens; 0 is no limit. [0]"},
+    {.name = "top-p",
+     .argument = "P",
+     .variable = "MOECHAT_TOP_P",
+     .kind = KIND_REAL,
+     .offset = AT(top_p),
+     .most = 1,
+     .commands = FOR_TALK,
+     .settable = true,
+     .help = "Sample among the likeliest tokens that together have probability P; 1 is no limit. [0.95]"},
+    {.name = "min-p",
+     .argument = "P",
+     .variable = "MOECHAT_MIN_P",
+     .kind = KIND_REAL,
+     .offset = AT(min_p),
+     .most = 1,
+     .commands = FOR_TALK,
+     .settable = true,
+     .help = "Leave out tokens less likely than P times the likeliest; 0 is off. [0]"},
+    {.name = "repeat-penalty",
+     .argument = "X",
+     .variable = "MOECHAT_REPEAT_PENALTY",
+     .kind = KIND_REAL,
+     .offset = AT(repeat_penalty),
+     .least = 0.01,
+     .most = 100,
+     .commands = FOR_TALK,
+     .settable = true,
+     .help = "Make tokens of the last 256 less likely by this factor; 1 is off. [1]"},
+    {.name = "seed",
+     .argument = "N",
+     .variable = "MOECHAT_SEED",
+     .kind = KIND_UINT64,
+     .offset = AT(seed),
+     .commands = FOR_TALK,
+     .settable = true,
+     .help = "Seed of the sampling: the same seed, settings and device give the same answer. [random]"},
+    {.name = "max-tokens",
+     .argument = "N",
+     .variable = "MOECHAT_MAX_TOKENS",
+     .kind = KIND_UINT32,
+     .offset = AT(max_tokens),
+     .most = UINT32_MAX,
+     .commands = FOR_TALK,
+     .settable = true,
+     .help = "Stop an answer after N tokens; 0 lets the model end it. [0]"},
+    {.name = "context",
+     .argument = "N",
+     .variable = "MOECHAT_CONTEXT",
+     .kind = KIND_UINT32,
+     .offset = AT(context),
+     .most = UINT32_MAX,
+     .commands = FOR_TALK,
+     .help = "Room for N tokens of conversation. [the model's limit, at most 8192]"},
+    {.name = "kv",
+     .argument = "f16|f32",
+     .variable = "MOECHAT_KV",
+     .kind = KIND_CHOICE,
+     .choices = "f32|f16",
+     .offset = AT(kv),
+     .commands = FOR_ENGINE,
+     .help = "Number format of the conversation's rows in memory. [f32]"},
+    {.name = "chunk",
+     .argument = "N",
+     .variable = "MOECHAT_CHUNK",
+     .kind = KIND_UINT32,
+     .offset = AT(chunk),
+     .most = UINT32_MAX,
+     .commands = FOR_ENGINE,
+     .help = "Read prompts N tokens at a time; 1 reads them through the decode kernels, 0 chooses. [0]"},
+    {.name = "expert-cache",
+     .argument = "SIZE|all|auto",
+     .variable = "MOECHAT_EXPERT_CACHE",
+     .kind = KIND_CACHE,
+     .offset = AT(expert_cache),
+     .commands = FOR_ENGINE | FOR(INFO),
+     .help = "Memory for experts, such as 800M or 12GiB; all keeps every expert, auto keeps all when they fit in half "
+             "of the free memory and else fills that half. [auto]"},
+    {.name = "readers",
+     .argument = "N",
+     .variable = "MOECHAT_READERS",
+     .kind = KIND_UINT32,
+     .offset = AT(readers),
+     .most = 256,
+     .commands = FOR_ENGINE,
+     .help = "Threads that read experts from disk; 0 chooses. [0]"},
+    {.name = "device",
+     .argument = "NAME",
+     .variable = "MOECHAT_DEVICE",
+     .kind = KIND_STRING,
+     .offset = AT(device),
+     .commands = FOR_ENGINE,
+     .help = "Device to compute on: a selector or part of a name from moechat devices, cpu, gpu, or ref for plain C. "
+             "[the first GPU, else the first CPU]"},
+    {.name = "kernel-cache",
+     .argument = "DIR|none",
+     .variable = "MOECHAT_KERNEL_CACHE",
+     .kind = KIND_STRING,
+     .offset = AT(kernel_cache),
+     .commands = FOR_ENGINE,
+     .help = "Where built kernels are kept between runs. [$XDG_CACHE_HOME/moechat/kernels]"},
+    {.name = "tokens",
+     .argument = "FILE",
+     .kind = KIND_STRING,
+     .offset = AT(tokens),
+     .commands = FOR(EVAL),
+     .help = "Evaluate the whitespace-separated token ids in FILE, nothing added."},
+    {.name = "text",
+     .argument = "FILE",
+     .kind = KIND_STRING,
+     .offset = AT(text),
+     .commands = FOR(EVAL),
+     .help = "Evaluate the text in FILE, after the token that begins a text."},
+    {.name = "logits",
+     .argument = "OUT",
+     .kind = KIND_STRING,
+     .offset = AT(logits),
+     .commands = FOR(EVAL),
+     .help = "Write all logits to OUT: little-endian float32, [tokens, vocabulary]."},
+    {.name = "dump-layers",
+     .argument = "DIR",
+     .kind = KIND_STRING,
+     .offset = AT(dump_layers),
+     .commands = FOR(EVAL),
+     .help = "Write the hidden states to DIR/stage-NNN.f32: 0 after the embedding, n after n layers; float32, "
+             "[tokens, hidden]."},
+    {.name = "verify",
+     .kind = KIND_FLAG,
+     .offset = AT(verify),
+     .commands = FOR(INFO),
+     .help = "Compare every file of the package with its checksum."},
+    {.name = "runs",
+     .argument = "N",
+     .kind = KIND_UINT32,
+     .offset = AT(runs),
+     .least = 1,
+     .most = 1000,
+     .commands = FOR(BENCH),
+     .help = "Measure N times and report the medians. [5]"},
+    {.name = "prefill-tokens",
+     .argument = "N",
+     .kind = KIND_UINT32,
+     .offset = AT(prefill_tokens),
+     .least = 1,
+     .most = 1 << 20,
+     .commands = FOR(BENCH),
+     .help = "Length of the measured prompt. [512]"},
+    {.name = "decode-tokens",
+     .argument = "N",
+     .kind = KIND_UINT32,
+     .offset = AT(decode_tokens),
+     .least = 1,
+     .most = 1 << 20,
+     .commands = FOR(BENCH),
+     .help = "Length of the measured answer. [64]"},
+    {.name = "json",
+     .kind = KIND_FLAG,
+     .offset = AT(json),
+     .commands = FOR(RUN) | FOR(EVAL) | FOR(INFO) | FOR(DEVICES) | FOR(BENCH),
+     .help = "Print one JSON object instead of text."},
+    {.name = "plain",
+     .variable = "MOECHAT_PLAIN",
+     .kind = KIND_FLAG,
+     .offset = AT(plain),
+     .commands = FOR(CHAT),
+     .help = "Append-only lines; also talks through a pipe, one message a line."},
+    {.name = "color",
+     .argument = "auto|always|never",
+     .variable = "MOECHAT_COLOR",
+     .kind = KIND_CHOICE,
+     .choices = "auto|always|never",
+     .offset = AT(color),
+     .commands = FOR(CHAT),
+     .help = "Colours; auto is never when NO_COLOR is set or the terminal is dumb. [auto]"},
+    {.name = "engine",
+     .argument = "fake:FILE",
+     .kind = KIND_STRING,
+     .offset = AT(engine),
+     .commands = FOR_TALK,
+     .hidden = true,
+     .help = "Play the script FILE instead of a model."},
+    {.name = "dump-options",
+     .argument = "mdoc",
+     .kind = KIND_STRING,
+     .offset = AT(dump_options),
+     .commands = FOR(CHAT),
+     .hidden = true,
+     .help = "Print this table for the manual page."},
+    {.name = "help", .letter = 'h', .kind = KIND_FLAG, .offset = AT(help), .commands = FOR_ALL, .help = "Show help."},
+    {.name = "version",
+     .letter = 'V',
+     .kind = KIND_FLAG,
+     .offset = AT(version),
+     .commands = FOR_ALL,
+     .help = "Show the version."},
+};
+enum { N_ROWS = sizeof table / sizeof table[0] };
+_Static_assert(N_ROWS <= 64, "options.given has a bit for each row");
+
+static const struct {
+    const char *name, *operand, *summary;
+} commands[COMMAND_COUNT] = {
+    [COMMAND_CHAT] = {"chat", "", "Chat in the terminal (without a command)."},
+    [COMMAND_RUN] = {"run", "", "Answer one prompt on standard output."},
+    [COMMAND_EVAL] = {"eval", "", "Score a text: mean NLL, perplexity, logits."},
+    [COMMAND_INFO] = {"info", " [DIR]", "Describe a model package."},
+    [COMMAND_DEVICES] = {"devices", "", "List the devices that can compute."},
+    [COMMAND_BENCH] = {"bench", "", "Measure speed."},
+    [COMMAND_HELP] = {"help", " [COMMAND]", "Explain a command."},
+};
+
+__attribute__((format(printf, 2, 3))) static bool refuse(struct options_error *error, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error->text, sizeof error->text, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+void options_defaults(struct options *options)
+{
+    *options = (struct options){
+        .temp = 0.6,
+        .top_p = 0.95,
+        .repeat_penalty = 1,
+        .expert_cache = MOE_CACHE_AUTO,
+        .kv = MOE_KV_F32,
+        .runs = 5,
+        .prefill_tokens = 512,
+        .decode_tokens = 64,
+    };
+}
+
+bool options_parse_size(const char *text, uint64_t *bytes)
+{
+    if (!isdigit((unsigned char)text[0]))
+        return false;
+    char *end;
+    errno = 0;
+    double number = strtod(text, &end);
+    static const char letters[] = "KMGT";
+    const char *letter = *end ? strchr(letters, toupper((unsigned char)*end)) : NULL;
+    double unit = 1;
+    if (letter) {
+        end++;
+        bool decimal = (*end == 'B' || *end == 'b') && !end[1];
+        for (long i = letter - letters; i >= 0; i--)
+            unit *= decimal ? 1000 : 1024;
+        if (end[0] == 'i')
+            end++;
+    }
+    if (*end == 'B' || *end == 'b')
+        end++;
+    double total = number * unit;
+    if (errno || *end || !isfinite(total) || total >= 1.8e19)
+        return false;
+    *bytes = (uint64_t)total;
+    return true;
+}
+
+static bool parse_whole(const char *text, uint64_t *value)
+{
+    if (!isdigit((unsigned char)text[0]))
+        return false; // strtoull would take a sign or spaces
+    char *end;
+    errno = 0;
+    *value = strtoull(text, &end, 10);
+    return errno == 0 && *end == 0;
+}
+
+static bool parse_real(const char *text, double *value)
+{
+    char *end;
+    errno = 0;
+    *value = strtod(text, &end);
+    return end != text && *end == 0 && errno == 0 && isfinite(*value) && !isspace((unsigned char)text[0]);
+}
+
+static int choice_index(const char *choices, const char *value)
+{
+    size_t length = strlen(value);
+    for (int index = 0; *choices; index++) {
+        size_t span = strcspn(choices, "|");
+        if (span == length && strncmp(choices, value, span) == 0)
+            return index;
+        choices += span + (choices[span] == '|');
+    }
+    return -1;
+}
+
+// Reads a number for `row` and checks its range. Messages name the option as the user wrote it.
+static bool store_number(void *field, const struct option_row *row, const char *as, const char *value,
+                         struct options_error *error)
+{
+    double real = 0;
+    uint64_t whole = 0;
+    bool fine = row->kind == KIND_REAL ? parse_real(value, &real) : parse_whole(value, &whole);
+    if (!fine)
+        return refuse(error, "%s takes a number, not \"%.60s\"", as, value);
+    if (row->kind == KIND_UINT64) {
+        memcpy(field, &whole, sizeof whole);
+        return true;
+    }
+    double number = row->kind == KIND_REAL ? real : (double)whole;
+    if (number < row->least || number > row->most)
+        return refuse(error, "%s must lie between %g and %.10g, and %.60s does not", as, row->least, row->most, value);
+    uint32_t small = (uint32_t)whole;
+    if (row->kind == KIND_REAL)
+        memcpy(field, &real, sizeof real);
+    else
+        memcpy(field, &small, sizeof small);
+    return true;
+}
+
+static bool store(struct options *options, const struct option_row *row, const char *as, const char *value,
+                  struct options_error *error)
+{
+    char *field = (char *)options + row->offset;
+    bool yes = true;
+    uint64_t bytes = MOE_CACHE_AUTO;
+    int index;
+    switch (row->kind) {
+    case KIND_FLAG:
+        memcpy(field, &yes, sizeof yes);
+        break;
+    case KIND_STRING:
+        memcpy(field, &value, sizeof value);
+        break;
+    case KIND_CACHE:
+        if (strcmp(value, "all") == 0)
+            bytes = MOE_CACHE_ALL;
+        else if (strcmp(value, "auto") != 0 && (!options_parse_size(value, &bytes) || bytes == 0))
+            return refuse(error, "%s takes a size such as 800M or 12GiB, all or auto, not \"%.60s\"", as, value);
+        memcpy(field, &bytes, sizeof bytes);
+        break;
+    case KIND_CHOICE:
+        index = choice_index(row->choices, value);
+        if (index < 0)
+            return refuse(error, "%s takes one of %s, not \"%.60s\"", as, row->choices, value);
+        memcpy(field, &index, sizeof index);
+        break;
+    case KIND_UINT32:
+    case KIND_UINT64:
+    case KIND_REAL:
+        if (!store_number(field, row, as, value, error))
+            return false;
+        break;
+    }
+    options->given |= UINT64_C(1) << (row - table);
+    return true;
+}
+
+static const struct option_row *find_row(const char *name, size_t length, char letter)
+{
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (letter ? table[i].letter == letter
+                   : strlen(table[i].name) == length && !strncmp(table[i].name, name, length))
+            return &table[i];
+    return NULL;
+}
+
+// Reads argv[*at] and, when it needs one, its value in argv[*at + 1].
+static bool parse_option(struct options *options, int argc, char **argv, int *at, struct options_error *error)
+{
+    const char *word = argv[*at];
+    bool is_long = word[1] == '-';
+    const char *name = is_long ? word + 2 : word + 1;
+    size_t length = is_long ? strcspn(name, "=") : 1;
+    const char *command = options_command_name(options->command);
+    const struct option_row *row = find_row(name, length, is_long ? 0 : name[0]);
+    char as[64];
+    snprintf(as, sizeof as, "%.*s", (int)((is_long ? 2 : 1) + length), word);
+    if (!row)
+        return refuse(error, "there is no option %s; see moechat help %s", as, command);
+    if (!(row->commands & (1u << options->command)))
+        return refuse(error, "%s does not belong to %s; see moechat help %s", as, command, command);
+    const char *rest = name + length;
+    if (row->kind == KIND_FLAG) {
+        if (*rest)
+            return refuse(error, "%s takes no value", as);
+        return store(options, row, as, NULL, error);
+    }
+    const char *value = is_long && *rest == '=' ? rest + 1 : !is_long && *rest ? rest : NULL;
+    if (!value) {
+        if (*at + 1 >= argc)
+            return refuse(error, "%s needs a value: %s %s", as, as, row->argument);
+        value = argv[++*at];
+    }
+    return store(options, row, as, value, error);
+}
+
+static bool read_environment(struct options *options, struct options_error *error)
+{
+    for (size_t i = 0; i < N_ROWS; i++) {
+        const struct option_row *row = &table[i];
+        const char *value = row->variable ? getenv(row->variable) : NULL;
+        bool wanted = value && *value && !(options->given >> i & 1) && (row->commands & (1u << options->command));
+        if (wanted && !(row->kind == KIND_FLAG && strcmp(value, "0") == 0) &&
+            !store(options, row, row->variable, value, error))
+            return false;
+    }
+    return true;
+}
+
+static bool find_command(const char *name, enum command *command)
+{
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(commands[i].name, name) == 0) {
+            *command = (enum command)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool options_parse(struct options *options, int argc, char **argv, struct options_error *error)
+{
+    int at = 1;
+    if (at < argc && argv[at][0] != '-') {
+        if (!find_command(argv[at], &options->command))
+            return refuse(error, "there is no command \"%.60s\"; see moechat help", argv[at]);
+        at++;
+    }
+    bool ended = false;
+    for (; at < argc; at++) {
+        const char *word = argv[at];
+        bool is_option = !ended && word[0] == '-' && word[1];
+        if (is_option && strcmp(word, "--") == 0) {
+            ended = true;
+        } else if (is_option) {
+            if (!parse_option(options, argc, argv, &at, error))
+                return false;
+        } else if (!options->operand && *commands[options->command].operand) {
+            options->operand = word;
+        } else {
+            const char *hint = options->command == COMMAND_RUN    ? "; give the prompt with -p"
+                               : options->command == COMMAND_CHAT ? "; a command comes before the options"
+                                                                  : "";
+            return refuse(error, "\"%.60s\" is one word too many%s", word, hint);
+        }
+    }
+    return read_environment(options, error);
+}
+
+bool options_set(struct options *options, const char *name, const char *value, struct options_error *error)
+{
+    char spelled[64];
+    snprintf(spelled, sizeof spelled, "%s", name);
+    for (char *c = spelled; *c; c++)
+        if (*c == '_')
+            *c = '-';
+    const struct option_row *row = find_row(spelled, strlen(spelled), 0);
+    if (!row || !row->settable)
+        return refuse(error, "there is no setting \"%.40s\"; /set alone lists them", name);
+    return store(options, row, name, value, error);
+}
+
+bool options_given(const struct options *options, const char *name)
+{
+    const struct option_row *row = find_row(name, strlen(name), 0);
+    return row && (options->given >> (row - table) & 1);
+}
+
+const char *options_command_name(enum command command)
+{
+    return commands[command].name;
+}
+
+void options_print_settings(FILE *out, const struct options *options)
+{
+    for (size_t i = 0; i < N_ROWS; i++) {
+        const struct option_row *row = &table[i];
+        if (!row->settable)
+            continue;
+        const char *field = (const char *)options + row->offset;
+        double real = 0;
+        uint64_t whole = 0;
+        uint32_t small = 0;
+        memcpy(row->kind == KIND_REAL     ? (void *)&real
+               : row->kind == KIND_UINT64 ? (void *)&whole
+                                          : (void *)&small,
+               field, row->kind == KIND_UINT32 ? sizeof small : sizeof whole);
+        fprintf(out, "  %-16s", row->name);
+        if (row->kind == KIND_REAL)
+            fprintf(out, "%g\n", real);
+        else
+            fprintf(out, "%" PRIu64 "\n", row->kind == KIND_UINT64 ? whole : small);
+    }
+}
+
+// Prints `text` from column `indent` on, wrapped before column 80.
+static void print_wrapped(FILE *out, const char *text, int indent, int column)
+{
+    while (*text) {
+        int length = (int)strcspn(text, " ");
+        if (column + length >= 80 && column > indent)
+            column = fprintf(out, "\n%*s", indent, "") - 1;
+        column += fprintf(out, "%.*s%s", length, text, text[length] ? " " : "");
+        text += length + (text[length] == ' ');
+    }
+    fputc('\n', out);
+}
+
+static void print_row(FILE *out, const struct option_row *row)
+{
+    enum { INDENT = 28 };
+    char letter[8] = "    ";
+    if (row->letter)
+        snprintf(letter, sizeof letter, "-%c, ", row->letter);
+    int column =
+        fprintf(out, "  %s--%s%s%s", letter, row->name, row->argument ? " " : "", row->argument ? row->argument : "");
+    if (column + 2 > INDENT)
+        column = fprintf(out, "\n") - 1;
+    fprintf(out, "%*s", INDENT - column, "");
+    print_wrapped(out, row->help, INDENT, INDENT);
+}
+
+void options_help(FILE *out, enum command command)
+{
+    if (command == COMMAND_HELP || command == COMMAND_CHAT) {
+        fputs("Usage: moechat [COMMAND] [OPTION...]\n\nCommands:\n", out);
+        for (int i = 0; i < COMMAND_COUNT; i++) {
+            char usage[40];
+            snprintf(usage, sizeof usage, "%s%s", i == COMMAND_CHAT ? "" : commands[i].name, commands[i].operand);
+            fprintf(out, "  %-18s%s\n", usage, commands[i].summary);
+        }
+        if (command == COMMAND_HELP) {
+            fputs("\nmoechat help COMMAND lists its options; the manual is moechat(1).\n", out);
+            return;
+        }
+    } else {
+        fprintf(out, "Usage: moechat %s%s [OPTION...]\n\n%s\n", commands[command].name, commands[command].operand,
+                commands[command].summary);
+    }
+    fputs("\nOptions:\n", out);
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (!table[i].hidden && (table[i].commands & (1u << command)))
+            print_row(out, &table[i]);
+}
+
+bool options_dump(FILE *out, const char *format)
+{
+    if (strcmp(format, "mdoc") != 0)
+        return false;
+    for (size_t i = 0; i < N_ROWS; i++) {
+        const struct option_row *row = &table[i];
+        if (row->hidden)
+            continue;
+        fputs(".It ", out);
+        if (row->letter)
+            fprintf(out, "Fl %c , ", row->letter);
+        fprintf(out, "Fl -%s", row->name);
+        if (row->argument)
+            fprintf(out, " Ar %s", row->argument);
+        fprintf(out, "\n%s\n", row->help);
+        if (row->variable)
+            fprintf(out, "Environment:\n.Ev %s .\n", row->variable);
+        if ((row->commands & FOR_ALL) == FOR_ALL)
+            continue;
+        fputs("For", out);
+        for (int c = 0, n = 0; c < COMMAND_COUNT; c++)
+            if (row->commands >> c & 1)
+                fprintf(out, "%s%s", n++ ? ", " : " ", commands[c].name);
+        fputs(".\n", out);
+    }
+    return true;
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The one table of options. It serves parsing, --help, `moechat help`, /set and the OPTIONS section of moechat(1).
+// A value comes from the command line, else from the option's environment variable, else from options_defaults.
+#ifndef MOECHAT_OPTIONS_H
+#define MOECHAT_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "moe.h"
+
+enum command {
+    COMMAND_CHAT,
+    COMMAND_RUN,
+    COMMAND_EVAL,
+    COMMAND_INFO,
+    COMMAND_DEVICES,
+    COMMAND_BENCH,
+    COMMAND_HELP,
+    COMMAND_COUNT,
+};
+
+enum color { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
+
+// Strings point into argv and the environment. NULL: not given.
+struct options {
+    enum command command;
+    const char *operand; // info's folder, help's topic
+    const char *model, *device, *kernel_cache, *engine;
+    const char *prompt, *prompt_file, *system;
+    const char *tokens, *text, *logits, *dump_layers;
+    const char *dump_options;
+    double temp, top_p, min_p, repeat_penalty;
+    uint64_t expert_cache, seed;
+    uint32_t top_k, max_tokens, context, chunk, readers, runs, prefill_tokens, decode_tokens;
+    int kv, color; // enum moe_kv_type, enum color
+    bool json, plain, verify, no_template, help, version;
+    uint64_t given; // a bit for each row of the table that argv or the environment set
+};
+
+struct options_error {
+    char text[256]; // one line for people
+};
+
+void options_defaults(struct options *options);
+// Reads argv and then, for what argv left open, the environment. False: *error says what is wrong (exit with 2).
+bool options_parse(struct options *options, int argc, char **argv, struct options_error *error);
+// Sets one option that may change during a chat, as /set does. The name may be written with _ for -.
+bool options_set(struct options *options, const char *name, const char *value, struct options_error *error);
+// Was the option (by its long name) given?
+bool options_given(const struct options *options, const char *name);
+
+const char *options_command_name(enum command command); // "run"; "chat" for no subcommand
+void options_help(FILE *out, enum command command);     // COMMAND_HELP: the overview
+// Writes the rows that /set takes with their values, "  temp            0.6" each.
+void options_print_settings(FILE *out, const struct options *options);
+// For moechat(1): false when the format is unknown.
+bool options_dump(FILE *out, const char *format);
+
+// "12", "4K", "1.5GiB" (K, M, G and T are powers of 1024, with or without iB; KB and so on powers of 1000).
+bool options_parse_size(const char *text, uint64_t *bytes);
+
+#endif
