@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // A safetensors file: its header parsed as hostile input, its tensors found by name and read.
 // Refused: header lengths beyond the file or 100 MB, data ranges that overlap, leave holes, lie outside the file or do
-// not match dtype and shape, duplicate names, unknown dtypes.
+// not match dtype and shape, duplicate names or names that are not printable ASCII, unknown dtypes.
 #ifndef MOECHAT_SAFETENSORS_H
 #define MOECHAT_SAFETENSORS_H
 
@@ -35,12 +35,14 @@ struct safetensors {
     size_t count;
 };
 
+// On failure nothing is left open or allocated.
 int safetensors_open(const char *path, struct safetensors *file, struct moe_err *err);
 void safetensors_release(struct safetensors *file);
 const struct tensor *safetensors_find(const struct safetensors *file, const char *name); // NULL: not there
 // Reads a whole tensor into target (tensor->bytes), resuming short reads.
 int safetensors_read(const struct safetensors *file, const struct tensor *tensor, void *target, struct moe_err *err);
 // The header's JSON alone against a file of file_bytes (data_start = where tensors begin): the fuzz target's way in.
+// file->path, for messages, and file->fd are the caller's.
 int safetensors_parse(const char *json, size_t length, uint64_t data_start, uint64_t file_bytes,
                       struct safetensors *file, struct moe_err *err);
 
