@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The face of the tokenizer room: bytes <-> ids, turns -> ids, ids -> whole characters. Knows no model and no terminal.
 // A tok is const after tok_open and may be used by any thread; ids and streams belong to whoever made them.
+// A call that fails leaves its list as it was.
 #ifndef MOECHAT_TOK_H
 #define MOECHAT_TOK_H
 
@@ -40,8 +41,8 @@ int tok_ids_append(struct tok_ids *list, int32_t id, struct tok_err *err);
 int tok_open(const char *type, const char *path, tok **tokenizer, struct tok_err *err);
 void tok_close(tok *tokenizer); // NULL is fine
 uint32_t tok_vocab_size(const tok *tokenizer);
-// Appends the ids of any bytes (NUL included). Control symbols are never produced by text, however it is spelled; bytes
-// that are not UTF-8 survive the round trip as bytes.
+// Appends the ids of any bytes (NUL included), 16 MiB at most. Control symbols are never produced by text, however it
+// is spelled; bytes that are not UTF-8 survive the round trip as bytes.
 int tok_encode(const tok *tokenizer, const char *text, size_t length, struct tok_ids *list, struct tok_err *err);
 // The bytes that `id` stands for, 0 of them for control symbols and ids outside the vocabulary; *bytes points into the
 // tok.
@@ -49,7 +50,7 @@ size_t tok_bytes(const tok *tokenizer, int32_t id, const char **bytes);
 // The id of a control symbol by its spelling, -1 if there is none.
 int32_t tok_control(const tok *tokenizer, const char *symbol);
 
-// A turn template: how roles become ids. Found by the name in the package.
+// A turn template: how roles become ids. Found by the name in the package; needs its tokenizer for as long as it lives.
 enum tok_role { TOK_SYSTEM, TOK_USER, TOK_ASSISTANT };
 typedef struct tok_template tok_template;
 int tok_template_open(const char *name, const tok *tokenizer, tok_template **turns, struct tok_err *err);
@@ -68,6 +69,10 @@ int tok_template_turn(const tok_template *turns, const struct tok_turn *turn, st
 int tok_template_answer(const tok_template *turns, struct tok_ids *list, struct tok_err *err);
 // The id that ends an answer.
 int32_t tok_template_end(const tok_template *turns);
+
+// Looks at the start of `length` bytes, 1 or more. > 0: a whole UTF-8 character of that many bytes, *code set.
+// 0: so far a character, but unfinished. < 0: that many bytes (1 to 3) can't begin one.
+int tok_utf8(const char *bytes, size_t length, uint32_t *code);
 
 // Ids -> text in whole UTF-8 characters: holds back at most 3 bytes of an unfinished one. Bytes that can't become a
 // character come out as they are once that is certain; sanitising is the display's business. Pure state, no allocation.
