@@ -20,6 +20,7 @@ struct package {
     char tokenizer_type[32];
     char tokenizer_file[64];
     char tokenizer_sha256[65];
+    uint64_t tokenizer_bytes;
     char fingerprint[65];
     struct package_layer resident;
     struct shape shape;
@@ -32,9 +33,16 @@ struct package {
 // Reads directory/model.json. On failure nothing is left allocated.
 int package_open(const char *directory, struct package *package, struct moe_err *err);
 void package_release(struct package *package);
+// What moe.h says of a package; tensors are not looked at.
+void package_describe(const struct package *package, struct moe_description *description);
 // Full path of a file of the package into path[4200].
 void package_path(const struct package *package, const char *file, char path[4200]);
-// Parses manifest text alone (no file is touched): the fuzz target's way in.
+// Parses manifest text alone (no file is touched): the fuzz target's way in. package->directory, for messages, is the
+// caller's.
 int package_parse(const char *text, size_t length, struct package *package, struct moe_err *err);
+
+// bits and group_size of a matrix whose in_dim is set, from the columns of its u32 words and of its scales. False when
+// they are not 4 or 8 bits in groups of 32, 64 or 128.
+bool package_quantisation(struct args_matrix *matrix, uint64_t word_cols, uint64_t scale_cols);
 
 #endif

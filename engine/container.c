@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "container.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "err.h"
+#include "fields.h"
+#include "file.h"
+
+enum { ALIGNMENT = 4096, PART_ALIGNMENT = 64, MAX_MANIFEST = 16 << 20, MAX_DIRECTORY = 4000 };
+
+static const struct integer_range file_sizes = {1, INT64_MAX};
+
+// A plain name of a file inside the package: what it links to is the owner's business, a path is not.
+static void read_file_name(struct fields *f, const char *key, char name[64])
+{
+    fields_text(f, key, name, 64);
+    if (strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        fields_fail(f, MOE_FORMAT, key, "is \"%s\"; it must be a plain file name in the package", name);
+}
+
+static void read_record(struct fields *f, struct package_layer *record, struct integer_range bytes)
+{
+    read_file_name(f, "file", record->file);
+    record->bytes = fields_integer(f, "bytes", bytes);
+    fields_sha256(f, "sha256", record->sha256);
+}
+
+// The fields of the object at `key` of parent; on a missing one, a reader that has already failed.
+static struct fields inside(struct fields *parent, const char *key, const char *prefix)
+{
+    struct fields child = *parent;
+    child.object = fields_object(parent, key);
+    child.failed = parent->failed;
+    child.prefix = prefix;
+    return child;
+}
+
+bool package_quantisation(struct args_matrix *matrix, uint64_t word_cols, uint64_t scale_cols)
+{
+    uint64_t in_dim = matrix->in_dim;
+    if (word_cols == 0 || scale_cols == 0 || in_dim % scale_cols)
+        return false;
+    matrix->bits = word_cols == in_dim / 8 ? 4 : 8;
+    matrix->group_size = (uint32_t)(in_dim / scale_cols);
+    bool good_group = matrix->group_size == 32 || matrix->group_size == 64 || matrix->group_size == 128;
+    return good_group && word_cols == in_dim * matrix->bits / 32;
+}
+
+// The nine parts of a blob, read in order.
+struct parts {
+    struct fields *experts;
+    struct json_object *list;
+    size_t next;
+    uint64_t end; // of the part before
+    uint64_t blob_bytes;
+};
+
+struct part {
+    const char *projection, *suffix, *dtype;
+    uint32_t rows, max_cols, element_bytes;
+    uint64_t cols, offset; // as read
+};
+
+static void read_part(struct parts *parts, struct part *part)
+{
+    char prefix[32];
+    char want[32];
+    char name[32];
+    char dtype[8];
+    snprintf(prefix, sizeof prefix, "experts.parts[%zu].", parts->next);
+    snprintf(want, sizeof want, "%s.%s", part->projection, part->suffix);
+    struct fields f = *parts->experts;
+    f.object = json_object_array_get_idx(parts->list, parts->next++);
+    f.prefix = prefix;
+    fields_text(&f, "name", name, sizeof name);
+    fields_text(&f, "dtype", dtype, sizeof dtype);
+    if (strcmp(name, want) != 0 || strcmp(dtype, part->dtype) != 0)
+        fields_fail(&f, MOE_FORMAT, "name", "and dtype are \"%s\" and \"%s\"; here they must be \"%s\" and \"%s\"",
+                    name, dtype, want, part->dtype);
+    fields_array(&f, "shape", (struct integer_range){2, 2});
+    fields_element(&f, "shape", 0, (struct integer_range){part->rows, part->rows});
+    part->cols = fields_element(&f, "shape", 1, (struct integer_range){1, part->max_cols});
+    part->offset = fields_integer(&f, "offset", (struct integer_range){parts->end, parts->blob_bytes});
+    if (part->offset % PART_ALIGNMENT)
+        fields_fail(&f, MOE_FORMAT, "offset", "is %" PRIu64 "; it must be a multiple of %d", part->offset,
+                    PART_ALIGNMENT);
+    uint64_t bytes = part->rows * part->cols * part->element_bytes; // below 2^42
+    fields_integer(&f, "bytes", (struct integer_range){bytes, bytes});
+    if (!f.failed && bytes > parts->blob_bytes - part->offset)
+        fields_fail(&f, MOE_FORMAT, "bytes", "reach beyond the blob's %" PRIu64, parts->blob_bytes);
+    parts->end = part->offset + bytes;
+    parts->experts->failed = f.failed;
+}
+
+static struct args_matrix read_matrix(struct parts *parts, const char *projection, uint32_t out_dim, uint32_t in_dim)
+{
+    struct args_matrix m = {.in_dim = in_dim, .out_dim = out_dim};
+    struct part words = {projection, "weight", "U32", out_dim, in_dim / 4, 4, 0, 0};
+    struct part scales = {projection, "scales", "BF16", out_dim, in_dim / 32, 2, 0, 0};
+    struct part biases = {projection, "biases", "BF16", out_dim, in_dim / 32, 2, 0, 0};
+    read_part(parts, &words);
+    read_part(parts, &scales);
+    read_part(parts, &biases);
+    if (!package_quantisation(&m, words.cols, scales.cols) || biases.cols != scales.cols)
+        fields_fail(parts->experts, MOE_FORMAT, "parts",
+                    "%s of %" PRIu64 ", %" PRIu64 " and %" PRIu64
+                    " columns is not 4 or 8 bits in groups of 32, 64 or 128 of %u inputs",
+                    projection, words.cols, scales.cols, biases.cols, in_dim);
+    m.weight = words.offset;
+    m.scales = scales.offset;
+    m.biases = biases.offset;
+    return m;
+}
+
+static void read_parts(struct fields *f, struct package *package)
+{
+    const struct shape *s = &package->shape;
+    const struct integer_range alignment = {ALIGNMENT, ALIGNMENT};
+    fields_integer(f, "alignment", alignment);
+    fields_integer(f, "count", (struct integer_range){s->n_routed_experts, s->n_routed_experts});
+    package->blob_bytes = fields_integer(f, "blob_bytes", (struct integer_range){ALIGNMENT, (uint64_t)1 << 44});
+    if (package->blob_bytes % ALIGNMENT)
+        fields_fail(f, MOE_FORMAT, "blob_bytes", "is %" PRIu64 "; it must be a multiple of %d", package->blob_bytes,
+                    ALIGNMENT);
+    struct parts parts = {f, fields_array(f, "parts", (struct integer_range){9, 9}), 0, 0, package->blob_bytes};
+    if (f->failed)
+        return;
+    package->gate = read_matrix(&parts, "gate_proj", s->moe_intermediate_size, s->hidden_size);
+    package->up = read_matrix(&parts, "up_proj", s->moe_intermediate_size, s->hidden_size);
+    package->down = read_matrix(&parts, "down_proj", s->hidden_size, s->moe_intermediate_size);
+    if (package->gate.bits != package->up.bits || package->gate.group_size != package->up.group_size)
+        fields_fail(f, MOE_FORMAT, "parts", "gate_proj and up_proj are quantised differently; convert the model again");
+}
+
+static void read_layers(struct fields *f, struct package *package)
+{
+    const struct shape *s = &package->shape;
+    uint32_t n_moe = s->n_layers - s->first_k_dense_replace;
+    struct json_object *list = fields_array(f, "layers", (struct integer_range){n_moe, n_moe});
+    if (f->failed)
+        return;
+    package->layers = calloc(s->n_layers, sizeof *package->layers);
+    if (!package->layers) {
+        fields_fail(f, MOE_NO_MEMORY, "layers", "no memory for the list");
+        return;
+    }
+    uint64_t bytes = package->blob_bytes * s->n_routed_experts;
+    for (uint32_t i = 0; i < n_moe && !f->failed; i++) {
+        char prefix[32];
+        snprintf(prefix, sizeof prefix, "experts.layers[%u].", i);
+        struct fields entry = *f;
+        entry.object = json_object_array_get_idx(list, i);
+        entry.prefix = prefix;
+        uint64_t layer =
+            fields_integer(&entry, "layer", (struct integer_range){s->first_k_dense_replace, s->n_layers - 1});
+        if (package->layers[layer].file[0])
+            fields_fail(&entry, MOE_FORMAT, "layer", "is %" PRIu64 " a second time", layer);
+        read_record(&entry, &package->layers[layer], (struct integer_range){bytes, bytes});
+        f->failed = entry.failed;
+    }
+}
+
+static void read_tokenizer(struct fields *root, struct package *package)
+{
+    if (!fields_has(root, "tokenizer"))
+        return;
+    struct package_layer record;
+    struct fields f = inside(root, "tokenizer", "tokenizer.");
+    fields_text(&f, "type", package->tokenizer_type, sizeof package->tokenizer_type);
+    read_record(&f, &record, file_sizes);
+    memcpy(package->tokenizer_file, record.file, sizeof record.file);
+    memcpy(package->tokenizer_sha256, record.sha256, sizeof record.sha256);
+    package->tokenizer_bytes = record.bytes;
+    root->failed = f.failed;
+}
+
+// The fingerprint is what conversations are bound to, so it must be that of the checksums above it.
+static void read_fingerprint(struct fields *f, struct package *package)
+{
+    fields_sha256(f, "weights_fingerprint", package->fingerprint);
+    if (f->failed)
+        return;
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    char hex[65];
+    EVP_MD_CTX *hash = EVP_MD_CTX_new();
+    bool good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1 &&
+                EVP_DigestUpdate(hash, package->resident.sha256, 64) == 1;
+    for (uint32_t i = package->shape.first_k_dense_replace; good && i < package->shape.n_layers; i++)
+        good = EVP_DigestUpdate(hash, package->layers[i].sha256, 64) == 1;
+    good = good && EVP_DigestFinal_ex(hash, digest, NULL) == 1;
+    EVP_MD_CTX_free(hash);
+    for (size_t i = 0; good && i < 32; i++)
+        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    if (!good)
+        fields_fail(f, MOE_NO_MEMORY, "weights_fingerprint", "libcrypto could not compute it");
+    else if (strcmp(hex, package->fingerprint) != 0)
+        fields_fail(f, MOE_FORMAT, "weights_fingerprint",
+                    "is not that of the checksums; the manifest was changed, get the package again");
+}
+
+static void read_manifest(struct fields *f, struct package *package)
+{
+    char format[32];
+    fields_text(f, "format", format, sizeof format);
+    if (!f->failed && strcmp(format, "moechat-model") != 0)
+        fields_fail(f, MOE_FORMAT, "format", "is \"%s\"; it must be \"moechat-model\"", format);
+    fields_integer(f, "version", (struct integer_range){1, 1});
+    fields_text(f, "name", package->name, sizeof package->name);
+    if (fields_has(f, "template"))
+        fields_text(f, "template", package->template_name, sizeof package->template_name);
+    struct json_object *config = fields_object(f, "config");
+    if (!f->failed)
+        f->failed = shape_read(config, f->file, &package->shape, f->err);
+    struct fields resident = inside(f, "resident", "resident.");
+    read_record(&resident, &package->resident, file_sizes);
+    f->failed = resident.failed;
+    struct fields experts = inside(f, "experts", "experts.");
+    read_parts(&experts, package);
+    read_layers(&experts, package);
+    f->failed = experts.failed;
+    read_tokenizer(f, package);
+    read_fingerprint(f, package);
+}
+
+int package_parse(const char *text, size_t length, struct package *package, struct moe_err *err)
+{
+    char path[4200];
+    struct package blank = {0};
+    memcpy(blank.directory, package->directory, sizeof blank.directory);
+    *package = blank;
+    package_path(package, "model.json", path);
+    struct json_object *root;
+    int code = fields_parse(text, length, path, &root, err);
+    if (code)
+        return code;
+    struct fields fields = {.object = root, .file = path, .prefix = "", .err = err};
+    read_manifest(&fields, package);
+    json_object_put(root);
+    if (fields.failed)
+        package_release(package);
+    return fields.failed;
+}
+
+static int check_size(const struct package *package, const char *file, uint64_t want, struct moe_err *err)
+{
+    char path[4200];
+    int fd;
+    uint64_t bytes;
+    package_path(package, file, path);
+    int code = file_open(path, &fd, &bytes, err);
+    if (code)
+        return code;
+    close(fd);
+    if (bytes == want)
+        return MOE_OK;
+    char what[120];
+    snprintf(what, sizeof what, "is %" PRIu64 " bytes, model.json says %" PRIu64 "; get the package again", bytes,
+             want);
+    return moe_fail_file(err, MOE_FORMAT, path, 0, what);
+}
+
+static int check_files(const struct package *package, struct moe_err *err)
+{
+    int code = check_size(package, package->resident.file, package->resident.bytes, err);
+    for (uint32_t i = package->shape.first_k_dense_replace; !code && i < package->shape.n_layers; i++)
+        code = check_size(package, package->layers[i].file, package->layers[i].bytes, err);
+    if (!code && package->tokenizer_file[0])
+        code = check_size(package, package->tokenizer_file, package->tokenizer_bytes, err);
+    return code;
+}
+
+static int read_text(const char *path, char **text, size_t *length, struct moe_err *err)
+{
+    int fd;
+    uint64_t bytes;
+    int code = file_open(path, &fd, &bytes, err);
+    if (code)
+        return code;
+    *length = (size_t)bytes;
+    *text = bytes <= MAX_MANIFEST ? malloc((size_t)bytes + 1) : NULL;
+    if (*text)
+        code = file_read(&(struct file_range){fd, path, 0, (size_t)bytes}, *text, err);
+    else
+        code = moe_fail_file(err, bytes > MAX_MANIFEST ? MOE_FORMAT : MOE_NO_MEMORY, path, 0,
+                             "is too large for a manifest (16 MiB at most)");
+    close(fd);
+    if (code)
+        free(*text);
+    return code;
+}
+
+int package_open(const char *directory, struct package *package, struct moe_err *err)
+{
+    char path[4200];
+    char *text;
+    size_t length;
+    memset(package, 0, sizeof *package);
+    if (strlen(directory) == 0 || strlen(directory) > MAX_DIRECTORY)
+        return moe_fail(err, MOE_BAD_ARGUMENT, "the package's path must have 1 to %d bytes", MAX_DIRECTORY);
+    snprintf(package->directory, sizeof package->directory, "%s", directory);
+    package_path(package, "model.json", path);
+    int code = read_text(path, &text, &length, err);
+    if (code == MOE_NOT_FOUND)
+        return moe_fail_file(err, MOE_NOT_FOUND, path, err ? err->sys_errno : 0, "no model package here; name its folder");
+    if (code)
+        return code;
+    code = package_parse(text, length, package, err);
+    free(text);
+    if (!code)
+        code = check_files(package, err);
+    if (code)
+        package_release(package);
+    return code;
+}
+
+void package_release(struct package *package)
+{
+    free(package->layers);
+    package->layers = NULL;
+}
+
+void package_path(const struct package *package, const char *file, char path[4200])
+{
+    snprintf(path, 4200, "%s/%s", package->directory, file);
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What a package is, without a device: its description, and its files against their checksums.
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "container.h"
+#include "err.h"
+#include "file.h"
+#include "safetensors.h"
+
+static uint64_t attention_parameters(const struct shape *s)
+{
+    uint64_t q_out = (uint64_t)s->n_heads * (s->qk_nope_head_dim + s->qk_rope_head_dim);
+    uint64_t hidden = s->hidden_size;
+    uint64_t q = s->q_lora_rank ? s->q_lora_rank * (hidden + q_out + 1) : hidden * q_out;
+    uint64_t kv_a = hidden * (s->kv_lora_rank + s->qk_rope_head_dim) + s->kv_lora_rank;
+    uint64_t kv_b = (uint64_t)s->kv_lora_rank * s->n_heads * (s->qk_nope_head_dim + s->v_head_dim);
+    return q + kv_a + kv_b + (uint64_t)s->n_heads * s->v_head_dim * hidden;
+}
+
+// As transformers counts (norms yes, the router's correction bias no). Active: without the experts that a token does
+// not choose and without the embedding, of which it reads one row.
+static void count_parameters(const struct shape *s, struct moe_description *d)
+{
+    uint64_t hidden = s->hidden_size;
+    uint64_t n_moe = s->n_layers - s->first_k_dense_replace;
+    uint64_t expert = 3 * hidden * s->moe_intermediate_size;
+    uint64_t embed = hidden * s->vocab_size;
+    uint64_t every_token = s->n_layers * (attention_parameters(s) + 2 * hidden) + hidden + embed;
+    every_token += s->first_k_dense_replace * 3 * hidden * s->intermediate_size;
+    every_token += n_moe * (expert * s->n_shared_experts + hidden * s->n_routed_experts);
+    d->parameters = every_token + n_moe * expert * s->n_routed_experts + (s->tie_word_embeddings ? 0 : embed);
+    d->active_parameters = every_token + n_moe * expert * s->top_k;
+}
+
+void package_describe(const struct package *package, struct moe_description *d)
+{
+    const struct shape *s = &package->shape;
+    memset(d, 0, sizeof *d);
+    snprintf(d->name, sizeof d->name, "%s", package->name);
+    snprintf(d->model_type, sizeof d->model_type, "%s", s->model_type);
+    snprintf(d->template_name, sizeof d->template_name, "%s", package->template_name);
+    snprintf(d->tokenizer_type, sizeof d->tokenizer_type, "%s", package->tokenizer_type);
+    snprintf(d->fingerprint, sizeof d->fingerprint, "%s", package->fingerprint);
+    if (package->tokenizer_file[0]) {
+        char path[4200];
+        package_path(package, package->tokenizer_file, path);
+        memcpy(d->tokenizer_file, path, strlen(path) + 1); // directories have at most 4000 bytes, names 63
+    }
+    d->n_layers = s->n_layers;
+    d->n_moe_layers = s->n_layers - s->first_k_dense_replace;
+    d->n_routed_experts = s->n_routed_experts;
+    d->n_shared_experts = s->n_shared_experts;
+    d->top_k = s->top_k;
+    d->hidden_size = s->hidden_size;
+    d->n_heads = s->n_heads;
+    d->q_lora_rank = s->q_lora_rank;
+    d->kv_lora_rank = s->kv_lora_rank;
+    d->qk_nope_head_dim = s->qk_nope_head_dim;
+    d->qk_rope_head_dim = s->qk_rope_head_dim;
+    d->v_head_dim = s->v_head_dim;
+    d->vocab_size = s->vocab_size;
+    d->max_position_embeddings = s->max_position_embeddings;
+    d->original_max_position_embeddings = s->original_max_position_embeddings;
+    d->bos_token_id = s->bos_token_id;
+    memcpy(d->eos_token_ids, s->eos_token_ids, sizeof d->eos_token_ids);
+    d->n_eos = s->n_eos;
+    count_parameters(s, d);
+    d->resident_bytes = package->resident.bytes;
+    d->expert_bytes = package->blob_bytes;
+    d->all_experts_bytes = package->blob_bytes * s->n_routed_experts * d->n_moe_layers;
+    d->kv_row_bytes_f32 = (uint64_t)s->n_layers * (s->kv_lora_rank + s->qk_rope_head_dim) * sizeof(float);
+}
+
+int moe_inspect(const char *directory, struct moe_description *description, struct moe_err *err)
+{
+    struct package package;
+    struct safetensors resident;
+    char path[4200];
+    int code = package_open(directory, &package, err);
+    if (code)
+        return code;
+    package_path(&package, package.resident.file, path);
+    code = safetensors_open(path, &resident, err);
+    if (!code) {
+        safetensors_release(&resident);
+        package_describe(&package, description);
+    }
+    package_release(&package);
+    return code;
+}
+
+// One walk over all files of a package.
+struct verification {
+    const struct package *package;
+    moe_progress_fn *on_progress;
+    void *context;
+    struct moe_progress progress;
+    unsigned char *buffer;
+    EVP_MD_CTX *hash;
+    struct moe_err *err;
+};
+
+enum { BUFFER_BYTES = 4 << 20 };
+
+static int hash_file(struct verification *v, int fd, const char *path, uint64_t bytes)
+{
+    if (EVP_DigestInit_ex(v->hash, EVP_sha256(), NULL) != 1)
+        return moe_fail_file(v->err, MOE_NO_MEMORY, path, 0, "libcrypto has no SHA-256");
+    for (uint64_t done = 0; done < bytes;) {
+        size_t piece = bytes - done < BUFFER_BYTES ? (size_t)(bytes - done) : BUFFER_BYTES;
+        int code = file_read(&(struct file_range){fd, path, done, piece}, v->buffer, v->err);
+        if (code)
+            return code;
+        if (EVP_DigestUpdate(v->hash, v->buffer, piece) != 1)
+            return moe_fail_file(v->err, MOE_NO_MEMORY, path, 0, "libcrypto could not hash it");
+        done += piece;
+        v->progress.done += piece;
+        if (v->on_progress)
+            v->on_progress(v->context, &v->progress);
+    }
+    return MOE_OK;
+}
+
+static int verify_file(struct verification *v, const char *file, uint64_t bytes, const char *sha256)
+{
+    char path[4200];
+    char hex[65] = "";
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    int fd;
+    uint64_t size;
+    package_path(v->package, file, path);
+    int code = file_open(path, &fd, &size, v->err);
+    if (code)
+        return code;
+    code = hash_file(v, fd, path, bytes);
+    close(fd);
+    if (code)
+        return code;
+    if (EVP_DigestFinal_ex(v->hash, digest, NULL) != 1)
+        return moe_fail_file(v->err, MOE_NO_MEMORY, path, 0, "libcrypto could not hash it");
+    for (size_t i = 0; i < 32; i++)
+        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    if (strcmp(hex, sha256) != 0)
+        return moe_fail_file(v->err, MOE_FORMAT, path, 0,
+                             "its SHA-256 is not model.json's: the file is damaged, get the package again");
+    return MOE_OK;
+}
+
+static int verify_files(struct verification *v)
+{
+    const struct package *p = v->package;
+    uint32_t first = p->shape.first_k_dense_replace;
+    v->progress = (struct moe_progress){"comparing checksums", "bytes", 0, p->resident.bytes + p->tokenizer_bytes};
+    for (uint32_t i = first; i < p->shape.n_layers; i++)
+        v->progress.total += p->layers[i].bytes;
+    int code = verify_file(v, p->resident.file, p->resident.bytes, p->resident.sha256);
+    for (uint32_t i = first; !code && i < p->shape.n_layers; i++)
+        code = verify_file(v, p->layers[i].file, p->layers[i].bytes, p->layers[i].sha256);
+    if (!code && p->tokenizer_file[0])
+        code = verify_file(v, p->tokenizer_file, p->tokenizer_bytes, p->tokenizer_sha256);
+    return code;
+}
+
+int moe_verify(const char *directory, moe_progress_fn *progress, void *context, struct moe_err *err)
+{
+    struct package package;
+    int code = package_open(directory, &package, err);
+    if (code)
+        return code;
+    struct verification v = {.package = &package, .on_progress = progress, .context = context, .err = err};
+    v.buffer = malloc(BUFFER_BYTES);
+    v.hash = EVP_MD_CTX_new();
+    code = v.buffer && v.hash ? verify_files(&v) : moe_fail(err, MOE_NO_MEMORY, "no memory to hash files");
+    EVP_MD_CTX_free(v.hash);
+    free(v.buffer);
+    package_release(&package);
+    return code;
+}
