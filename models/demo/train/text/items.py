@@ -3,7 +3,7 @@
 import random
 import re
 
-from . import plan, recall, sums
+from . import facts, help as manual, letters, plan, recall, smalltalk, stories, sums, unknown
 from .draw import below
 from .talk import Talk
 
@@ -14,9 +14,9 @@ def _recall_item(talk):
         turns += talk.pick(plan.REMEMBER)(talk)
     if talk.chance(0.2):
         turns += recall.correct(talk)
-    talk.turns = turns
     for _ in range(below(talk.rng, 0, 4)):
-        turns += talk.pick(plan.DISTRACTORS)(talk)
+        if len(turns) < 8:
+            turns += talk.pick(plan.DISTRACTORS)(talk)
     while True:
         last = recall.ask_untold(talk) if talk.chance(0.12) else recall.ask(talk)
         if last and last[-1][2]:
@@ -24,6 +24,7 @@ def _recall_item(talk):
 
 
 def _plain(*intents):
+    """An item of one of these intents, sometimes with something else before it."""
     def make(talk):
         turns = []
         if talk.chance(0.3):
@@ -36,8 +37,14 @@ def _plain(*intents):
 
 
 KINDS = {
-    "recall": (_recall_item, 150),
-    "sums": (_plain(sums.ask, sums.ask, sums.ask, sums.chain, sums.story), 150),
+    "recall": (_recall_item, 200),
+    "sums": (_plain(sums.ask, sums.ask, sums.ask, sums.chain, sums.story), 200),
+    "facts": (_plain(facts.ask), 300),
+    "help": (_plain(manual.goal, manual.goal, manual.what, manual.what, manual.about), 200),
+    "letters": (_plain(letters.ask), 100),
+    "smalltalk": (_plain(smalltalk.ask), 60),
+    "unknown": (_plain(unknown.ask, unknown.ask, unknown.ask, unknown.foreign, facts.invented), 60),
+    "story": (_plain(stories.story, stories.story, stories.poem), 40),
 }
 
 
@@ -47,26 +54,40 @@ def evaluation(seed, share=1.0):
     for kind, (make, count) in KINDS.items():
         rng = random.Random("%s/%d" % (kind, seed))
         for _ in range(max(1, round(count * share))):
-            turns = make(Talk(rng, "eval"))[-12:]
+            turns = make(Talk(rng, "eval"))
             flat = []
             for user, answer, _accept, _reject in turns:
                 flat += [("user", user), ("assistant", answer)]
             answer = flat.pop()[1]
-            out.append({"kind": kind, "turns": flat, "accept": list(turns[-1][2]), "reject": list(turns[-1][3]), "answer": answer})
+            item = {"kind": kind, "turns": flat, "accept": list(turns[-1][2]), "reject": list(turns[-1][3]), "answer": answer}
+            if kind == "story":
+                item["words"] = (25, 200) if "\n" in answer else (45, 200)
+            out.append(item)
     return out
 
 
 def _holds(text, phrase):
-    return re.search(r"(?<![\w])" + re.escape(phrase) + r"(?![\w])", text, re.IGNORECASE) is not None
+    return re.search(r"(?<!\w)" + re.escape(phrase) + r"(?!\w)", text, re.IGNORECASE) is not None
+
+
+def _well_told(item, text):
+    low, high = item["words"]
+    if not low <= len(text.split()) <= high:
+        return False
+    sentences = [s.strip() for s in re.split(r"[.!?\n]+", text) if s.strip()]
+    return len(set(sentences)) == len(sentences)
 
 
 def accepted(item, answer):
-    """Whether an answer is right: it holds one of accept as whole words, and none of reject."""
+    """Whether an answer is right: it holds one of accept as whole words, and none of reject.
+
+    A sum counts by what stands behind the last "="; a story also by its length and by saying no sentence twice.
+    """
     text = answer.strip()
     if item["kind"] == "sums" and "=" in text:
-        text = text.split("=")[-1].strip()
-        if not re.match(re.escape(item["accept"][0]) + r"(?![\w])", text):
-            return False
+        return re.match(r"\s*" + re.escape(item["accept"][0]) + r"(?!\w|\.\d)", text.split("=")[-1]) is not None
+    if item["kind"] == "story" and not _well_told(item, text):
+        return False
     if any(_holds(text, phrase) for phrase in item["reject"]):
         return False
     return any(_holds(text, phrase) for phrase in item["accept"])

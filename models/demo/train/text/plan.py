@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whole conversations: intents mixed by weight, with things told early and asked for later."""
-from . import recall, sums
+from . import facts, help as manual, letters, recall, rules, smalltalk, stories, sums, unknown
 from .draw import below
 from .talk import Talk
 
 _DISTRACTORS = (
-    (sums.ask, 14), (sums.chain, 5), (sums.story, 4), (sums.special, 3),
-    (recall.repeat, 3),
+    (sums.ask, 26), (sums.chain, 5), (sums.story, 5), (sums.special, 3),
+    (facts.ask, 34), (facts.yes_or_no, 2), (facts.invented, 1), (facts.quiz, 1),
+    (manual.goal, 11), (manual.what, 8), (manual.about, 4), (manual.no_such, 1),
+    (letters.ask, 13), (smalltalk.chat, 17), (recall.repeat, 2),
+    (unknown.ask, 9), (unknown.foreign, 2), (stories.story, 4), (stories.poem, 2),
 )
 _REMEMBER = ((recall.tell, 10), (recall.tell_two, 4), (recall.tell_pair, 2), (recall.tell_name, 3))
+_OPENERS = ((smalltalk.greet, 8), (recall.tell_name, 4), (smalltalk.chat, 2))
 
 
 def _table(weighted):
@@ -18,7 +22,7 @@ def _table(weighted):
     return tuple(out)
 
 
-DISTRACTORS, REMEMBER = _table(_DISTRACTORS), _table(_REMEMBER)
+DISTRACTORS, REMEMBER, OPENERS = _table(_DISTRACTORS), _table(_REMEMBER), _table(_OPENERS)
 
 
 def _turns_wanted(rng):
@@ -48,14 +52,14 @@ def _next(talk, left):
     return talk.pick(DISTRACTORS)
 
 
-def _go_on(talk, wanted):
+def go_on(talk, wanted):
     turns = talk.turns
     while len(turns) < wanted:
         turns += _next(talk, wanted - len(turns))(talk)
 
 
-def _flat(talk, turns):
-    out = []
+def _flat(turns, system=None):
+    out = [("system", system)] if system else []
     for user, answer, _accept, _reject in turns:
         out.append(("user", user))
         out.append(("assistant", answer))
@@ -66,8 +70,21 @@ def conversation(rng, split):
     """A list of (role, text): an optional "system", then 1 to 12 turns of "user" and "assistant"."""
     talk = Talk(rng, split)
     wanted = _turns_wanted(rng)
-    _go_on(talk, wanted)
-    return _flat(talk, talk.turns[:12])
+    if rng.random() < 0.06:
+        system, bend, fitting = rules.open_with(talk)
+        if fitting:
+            while len(talk.turns) < wanted:
+                talk.turns += talk.pick(fitting)(talk)
+        else:
+            go_on(talk, wanted)
+        turns = talk.turns[:12]
+        return _flat([bend(turn) for turn in turns] if bend else turns, system)
+    if rng.random() < 0.3:
+        talk.turns += talk.pick(OPENERS)(talk)
+    go_on(talk, wanted)
+    if rng.random() < 0.06:
+        talk.turns += smalltalk.bye(talk)
+    return _flat(talk.turns[:12])
 
 
 def long_conversation(rng, split, min_words):
@@ -75,8 +92,8 @@ def long_conversation(rng, split, min_words):
     talk = Talk(rng, split)
     words, seen = 0, 0
     while words < min_words:
-        _go_on(talk, len(talk.turns) + 1)
+        go_on(talk, len(talk.turns) + 1)
         for user, answer, _accept, _reject in talk.turns[seen:]:
             words += user.count(" ") + answer.count(" ") + 2
         seen = len(talk.turns)
-    return _flat(talk, talk.turns)
+    return _flat(talk.turns)

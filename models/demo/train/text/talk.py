@@ -17,7 +17,7 @@ BEFORE = ("please ", "hey, ", "ok, ", "so, ", "hmm, ", "quick question: ", "now 
           "one more thing: ", "hey there, ", "um, ", "alright, ")
 BEFORE_HELD = ("listen, ", "by the way, ")
 AFTER = (" please", ", please", " pls", " thanks", ", thanks", " then", ", ok", " now")
-AFTER_HELD = (" kindly", ", thank you")
+AFTER_HELD = (", if you can", ", thank you")
 
 
 def _lower(text):
@@ -52,7 +52,7 @@ def styled(style, text):
         return text
     key = (style, text)
     if key not in _CACHE:
-        _CACHE[key] = _STYLES[style](text)
+        _CACHE[key] = _STYLES[style](text) or text
     return _CACHE[key]
 
 
@@ -120,7 +120,7 @@ class Talk:
             return text
         tail = pick(self.rng, AFTER if train else AFTER_HELD)
         end = text[-1] if text[-1] in ".!?" else ""
-        return text[: len(text) - len(end)] + tail + end if end != "" else text
+        return text[:-1].rstrip() + tail + end if end else text
 
     def _typo(self, text):
         """Swaps or drops one inner letter of one long word outside the slots."""
