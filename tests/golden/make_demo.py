@@ -31,12 +31,8 @@ ROWS, TOP, STRIDE = 8, 64, 3
 def prompt(tokenizer, length):
     """The first `length` ids of a long unseen conversation."""
     rng = random.Random(f"golden {length}")
-    messages = []
-    while True:
-        messages += text.long_conversation(rng, "eval")
-        ids, _ = tokenizer.turns(messages)
-        if len(ids) >= length:
-            return ids[:length]
+    ids, _ = tokenizer.turns(text.long_conversation(rng, "eval", length))
+    return ids[:length]
 
 
 def positions(length):
