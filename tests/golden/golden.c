@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Compares a model's logits and hidden states with those that transformers computed.
+//
+//     golden DIR [--device D] [--chunk N]...        without --chunk: 1 (the decode kernels), 7, 64 and the default
+//
+// DIR holds golden.json {"model": package folder relative to DIR, "n_tokens", "vocab_size", "hidden_size", "n_layers",
+// "rows": positions with whole rows, "top": positions with the 64 largest, "parameters": of the model, optional};
+// tokens.txt, ids between spaces; and little-endian arrays: rows.f32 [rows, vocab], hidden.f32 (optional)
+// [layers + 1, tokens, hidden], the stream after the embedding and after each layer; when "top" is not empty
+// top_ids.i32 and top_values.f32 [top, 64], descending, and top_lse.f32 [top], the log-sum-exp of the whole row.
+#include <getopt.h>
+#include <json-c/json.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "moe.h"
+
+enum { TOP = 64, MAX_CHUNKS = 16 };
+
+static const double least_cosine = 0.999999;
+static const double most_difference = 0.0005; // of the largest |logit|; of a stage's largest |value| for hidden states
+static const double decisive_margin = 0.001;  // of the largest |logit|: from here on the argmax must agree
+
+struct golden {
+    char directory[1024];
+    const char *name;
+    char model[2048];
+    uint32_t n_tokens, vocab, hidden_size, n_layers;
+    uint64_t parameters; // 0: not given
+    size_t n_rows, n_top;
+    int32_t *ids;         // [n_tokens]
+    int32_t *row_of;      // [n_tokens] index of the position's whole row, -1: none
+    int32_t *top_of;      // [n_tokens] likewise of its 64 largest
+    float *rows, *hidden; // hidden may be NULL
+    int32_t *top_ids;
+    float *top_values, *top_lse;
+    double largest; // |logit|
+};
+
+// What one feed differed by.
+struct comparison {
+    const struct golden *golden;
+    size_t positions, states; // compared
+    double cosine, difference;
+    double hidden; // the largest of the stages' relative differences
+    double *stage_difference, *stage_largest;
+    size_t other_argmax, first_other;
+    bool finite;
+};
+
+static void *fail(const char *what, const char *where)
+{
+    fprintf(stderr, "golden: %s: %s\n", where, what);
+    exit(2);
+}
+
+static void *numbers(const struct golden *g, const char *name, size_t count, bool optional)
+{
+    char path[2048];
+    snprintf(path, sizeof path, "%s/%s", g->directory, name);
+    FILE *file = fopen(path, "rb");
+    if (!file && optional)
+        return NULL;
+    float *values = malloc(count * sizeof *values + 1);
+    if (!file || !values || fread(values, sizeof *values, count, file) != count || fgetc(file) != EOF)
+        return fail("not there, or not as long as golden.json says", path);
+    fclose(file);
+    return values;
+}
+
+static uint32_t field(struct json_object *root, const char *key)
+{
+    int64_t value = json_object_get_int64(json_object_object_get(root, key));
+    return value > 0 && value < 1 << 24 ? (uint32_t)value : *(uint32_t *)fail("missing or absurd in golden.json", key);
+}
+
+// For each token its place in the list of positions at key, or -1.
+static int32_t *places(const struct golden *g, struct json_object *root, const char *key, size_t *count)
+{
+    struct json_object *list = json_object_object_get(root, key);
+    int32_t *place = malloc(g->n_tokens * sizeof *place);
+    *count = json_object_array_length(list);
+    for (uint32_t i = 0; i < g->n_tokens; i++)
+        place[i] = -1;
+    for (size_t i = 0; i < *count; i++) {
+        int64_t position = json_object_get_int64(json_object_array_get_idx(list, i));
+        if (position < 0 || position >= g->n_tokens)
+            fail("a position outside the tokens", key);
+        place[position] = (int32_t)i;
+    }
+    return place;
+}
+
+static void read_tokens(struct golden *g)
+{
+    char path[2048];
+    snprintf(path, sizeof path, "%s/tokens.txt", g->directory);
+    FILE *file = fopen(path, "r");
+    g->ids = malloc(g->n_tokens * sizeof *g->ids);
+    for (uint32_t i = 0; i < g->n_tokens; i++)
+        if (!file || fscanf(file, "%d", &g->ids[i]) != 1)
+            fail("fewer tokens than golden.json says", path);
+    fclose(file);
+}
+
+static void read_golden(struct golden *g)
+{
+    char path[2048];
+    snprintf(path, sizeof path, "%s/golden.json", g->directory);
+    struct json_object *root = json_object_from_file(path);
+    if (!root)
+        fail("cannot be read", path);
+    const char *slash = strrchr(g->directory, '/');
+    g->name = slash ? slash + 1 : g->directory;
+    const char *model = json_object_get_string(json_object_object_get(root, "model"));
+    snprintf(g->model, sizeof g->model, "%s/%s", g->directory, model ? model : "");
+    g->n_tokens = field(root, "n_tokens");
+    g->vocab = field(root, "vocab_size");
+    g->hidden_size = field(root, "hidden_size");
+    g->n_layers = field(root, "n_layers");
+    g->parameters = json_object_get_uint64(json_object_object_get(root, "parameters"));
+    g->row_of = places(g, root, "rows", &g->n_rows);
+    g->top_of = places(g, root, "top", &g->n_top);
+    json_object_put(root);
+    read_tokens(g);
+    g->rows = numbers(g, "rows.f32", g->n_rows * g->vocab, false);
+    g->hidden = numbers(g, "hidden.f32", (size_t)(g->n_layers + 1) * g->n_tokens * g->hidden_size, true);
+    if (g->n_top) {
+        g->top_ids = numbers(g, "top_ids.i32", g->n_top * TOP, false);
+        g->top_values = numbers(g, "top_values.f32", g->n_top * TOP, false);
+        g->top_lse = numbers(g, "top_lse.f32", g->n_top, false);
+    }
+    for (size_t i = 0; i < g->n_rows * g->vocab; i++)
+        g->largest = fmax(g->largest, fabs((double)g->rows[i]));
+    for (size_t i = 0; i < g->n_top * TOP; i++) {
+        if (g->top_ids[i] < 0 || (uint32_t)g->top_ids[i] >= g->vocab)
+            fail("an id outside the vocabulary", "top_ids.i32");
+        g->largest = fmax(g->largest, fabs((double)g->top_values[i]));
+    }
+}
+
+static void free_golden(struct golden *g)
+{
+    void *all[] = {g->ids, g->row_of, g->top_of, g->rows, g->hidden, g->top_ids, g->top_values, g->top_lse};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        free(all[i]);
+}
+
+// Takes `count` values of ours, at ids or in order when ids is NULL, against the reference's.
+static void compare_values(struct comparison *c, const float *got, const int32_t *ids, const float *want, size_t count)
+{
+    double dot = 0;
+    double got_norm = 0;
+    double want_norm = 0;
+    for (size_t i = 0; i < count; i++) {
+        double g = (double)got[ids ? (size_t)ids[i] : i];
+        double w = (double)want[i];
+        c->finite &= isfinite(g) != 0;
+        dot += g * w;
+        got_norm += g * g;
+        want_norm += w * w;
+        c->difference = fmax(c->difference, fabs(g - w));
+    }
+    c->cosine = fmin(c->cosine, dot / sqrt(got_norm * want_norm));
+}
+
+static size_t largest_at(const float *row, size_t count)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < count; i++)
+        if (row[i] > row[best])
+            best = i;
+    return best;
+}
+
+static double log_sum_exp(const float *row, size_t count)
+{
+    double top = (double)row[largest_at(row, count)];
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += exp((double)row[i] - top);
+    return top + log(sum);
+}
+
+// The reference's best id and how far the second is behind it.
+static void check_argmax(struct comparison *c, uint32_t position, const float *logits, size_t best, double margin)
+{
+    if (margin <= decisive_margin * c->golden->largest || largest_at(logits, c->golden->vocab) == best)
+        return;
+    if (c->other_argmax++ == 0)
+        c->first_other = position;
+}
+
+static int on_row(void *context, uint32_t position, const float *logits)
+{
+    struct comparison *c = context;
+    const struct golden *g = c->golden;
+    if (position >= g->n_tokens)
+        return MOE_BAD_ARGUMENT;
+    if (g->row_of[position] >= 0) {
+        const float *want = g->rows + (size_t)g->row_of[position] * g->vocab;
+        size_t best = largest_at(want, g->vocab);
+        double second = -INFINITY;
+        for (size_t i = 0; i < g->vocab; i++)
+            second = i == best ? second : fmax(second, (double)want[i]);
+        compare_values(c, logits, NULL, want, g->vocab);
+        check_argmax(c, position, logits, best, (double)want[best] - second);
+        c->positions++;
+    }
+    if (g->top_of[position] >= 0) {
+        size_t at = (size_t)g->top_of[position];
+        const float *want = g->top_values + at * TOP;
+        compare_values(c, logits, g->top_ids + at * TOP, want, TOP);
+        check_argmax(c, position, logits, (size_t)g->top_ids[at * TOP], (double)want[0] - (double)want[1]);
+        c->difference = fmax(c->difference, fabs(log_sum_exp(logits, g->vocab) - (double)g->top_lse[at]));
+        c->positions++;
+    }
+    return MOE_OK;
+}
+
+static void on_hidden(void *context, uint32_t stage, uint32_t position, uint32_t rows, const float *hidden)
+{
+    struct comparison *c = context;
+    const struct golden *g = c->golden;
+    if (!g->hidden || stage > g->n_layers || rows > g->n_tokens || position > g->n_tokens - rows)
+        return;
+    const float *want = g->hidden + ((size_t)stage * g->n_tokens + position) * g->hidden_size;
+    for (size_t i = 0; i < (size_t)rows * g->hidden_size; i++) {
+        c->finite &= isfinite(hidden[i]) != 0;
+        c->stage_difference[stage] = fmax(c->stage_difference[stage], fabs((double)hidden[i] - (double)want[i]));
+        c->stage_largest[stage] = fmax(c->stage_largest[stage], fabs((double)want[i]));
+    }
+    c->states += rows;
+}
+
+static bool judge(struct comparison *c)
+{
+    const struct golden *g = c->golden;
+    size_t states = g->hidden ? (size_t)(g->n_layers + 1) * g->n_tokens : 0;
+    printf("    cosine 1 - %.1e, difference %.5f %% of %.2f", 1 - c->cosine, 100 * c->difference / g->largest,
+           g->largest);
+    for (uint32_t stage = 0; g->hidden && stage <= g->n_layers; stage++) {
+        double relative = c->stage_difference[stage] / c->stage_largest[stage];
+        c->hidden = fmax(c->hidden, relative);
+        printf("%s%.1e", stage ? " " : ", hidden states by stage ", relative);
+    }
+    printf("\n");
+    if (c->positions != g->n_rows + g->n_top || c->states != states)
+        printf("    compared %zu of %zu positions, %zu of %zu states\n", c->positions, g->n_rows + g->n_top, c->states,
+               states);
+    if (c->other_argmax)
+        printf("    another argmax at %zu positions, first %zu\n", c->other_argmax, c->first_other);
+    if (!c->finite)
+        printf("    not all numbers are finite\n");
+    return c->finite && c->positions == g->n_rows + g->n_top && c->states == states && c->other_argmax == 0 &&
+           c->cosine >= least_cosine && c->difference <= most_difference * g->largest && c->hidden <= most_difference;
+}
+
+static bool check_chunk(const struct golden *g, moe_model *model, const char *device, uint32_t chunk)
+{
+    char label[128];
+    snprintf(label, sizeof label, chunk ? "%.40s %.40s chunk %u" : "%.40s %.40s chunk default", g->name, device, chunk);
+    struct comparison c = {.golden = g, .cosine = 1, .finite = true};
+    c.stage_difference = calloc(g->n_layers + 1, sizeof *c.stage_difference);
+    c.stage_largest = calloc(g->n_layers + 1, sizeof *c.stage_largest);
+    struct moe_session_options options = {.max_context = g->n_tokens, .prefill_chunk = chunk};
+    struct moe_feed feed = {.ids = g->ids, .count = g->n_tokens, .on_row = on_row, .context = &c};
+    feed.on_hidden = g->hidden ? on_hidden : NULL;
+    struct moe_err err = {.text = ""};
+    moe_session *session = NULL;
+    int code = moe_session_open(model, &options, &session, &err);
+    if (!code)
+        code = moe_session_prefill(session, &feed, &err);
+    bool good = false;
+    if (code)
+        printf("    %s\n", err.text);
+    else
+        good = judge(&c);
+    printf("%s %s\n", good ? "PASS" : "FAIL", label);
+    fflush(stdout);
+    moe_session_close(session);
+    free(c.stage_difference);
+    free(c.stage_largest);
+    return good;
+}
+
+static bool check_model(const struct golden *g, const char *device, const uint32_t *chunks, int n_chunks)
+{
+    struct moe_model_options options = {.device = device};
+    struct moe_err err;
+    moe_model *model;
+    if (moe_model_open(g->model, &options, &model, &err)) {
+        printf("    %s\nFAIL %s opens\n", err.text, g->name);
+        return false;
+    }
+    const struct moe_description *d = moe_model_describe(model);
+    bool good = d->vocab_size == g->vocab && d->hidden_size == g->hidden_size && d->n_layers == g->n_layers &&
+                (g->parameters == 0 || d->parameters == g->parameters);
+    if (!good)
+        printf("    the package is another model, or its parameters are counted wrongly\nFAIL %s opens\n", g->name);
+    for (int i = 0; good && i < n_chunks; i++)
+        good &= check_chunk(g, model, device ? device : "device", chunks[i]);
+    moe_model_close(model);
+    return good;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"device", required_argument, NULL, 'd'}, {"chunk", required_argument, NULL, 'c'}, {NULL, 0, NULL, 0}};
+    const char *device = NULL;
+    uint32_t chunks[MAX_CHUNKS] = {1, 7, 64, 0};
+    int n_chunks = 0;
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (option == 'd')
+            device = optarg;
+        else if (option == 'c' && n_chunks < MAX_CHUNKS)
+            chunks[n_chunks++] = (uint32_t)strtoul(optarg, NULL, 10);
+        else
+            return 2;
+    }
+    if (optind + 1 != argc) {
+        fprintf(stderr, "usage: golden DIR [--device D] [--chunk N]...\n");
+        return 2;
+    }
+    struct golden golden = {.name = ""};
+    snprintf(golden.directory, sizeof golden.directory, "%s", argv[optind]);
+    size_t length = strlen(golden.directory);
+    while (length > 1 && golden.directory[length - 1] == '/')
+        golden.directory[--length] = '\0';
+    read_golden(&golden);
+    bool good = check_model(&golden, device, chunks, n_chunks ? n_chunks : 4);
+    free_golden(&golden);
+    return good ? 0 : 1;
+}
