@@ -17,6 +17,7 @@ from tokenizer import Tokenizer
 MAX_LENGTH = 4096
 JOB_TOKENS = 60_000
 LONG_SHARE = 0.15  # of the tokens
+LONG_WORDS = (400, 2600)
 PLAIN_SHARE = 0.03  # of the conversations: the bare text, as `eval --text` reads it
 WEIGHTS = np.array([0.05, 0.1, 1.0], dtype=np.float32)  # structure, user, assistant
 PLAIN_WEIGHT = 0.3
@@ -29,7 +30,7 @@ def plain_text(messages):
 
 def document(tokenizer, rng, long):
     """(ids, weights of predicting each id) of one conversation."""
-    messages = (text.long_conversation if long else text.conversation)(rng, "train")
+    messages = text.long_conversation(rng, "train", rng.randint(*LONG_WORDS)) if long else text.conversation(rng, "train")
     if rng.random() < PLAIN_SHARE:
         ids = [tokenizer.bos, *tokenizer.encode(plain_text(messages))]
         return ids, np.full(len(ids), PLAIN_WEIGHT, dtype=np.float32)

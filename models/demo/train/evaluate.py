@@ -82,9 +82,7 @@ def losses(model, ids):
 
 def eval_text(tokenizer):
     """A long unseen conversation as bare text, at most EVAL_TOKENS tokens with <s>."""
-    messages = text.long_conversation(random.Random("eval text"), "eval")
-    while len(tokenizer.encode(plain_text(messages))) < EVAL_TOKENS:
-        messages += text.long_conversation(random.Random(f"eval text {len(messages)}"), "eval")
+    messages = text.long_conversation(random.Random("eval text"), "eval", EVAL_TOKENS)
     while len(tokenizer.encode(plain_text(messages))) >= EVAL_TOKENS:
         messages.pop()
     return plain_text(messages)

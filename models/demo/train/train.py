@@ -11,6 +11,7 @@ import os
 import time
 import types
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from transformers import DeepseekV3ForCausalLM
@@ -20,7 +21,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 import model as demo
 import package
 import quant
-from data import Stream
+from data import Batch, Stream
 from muon import Muon
 from tokenizer import Tokenizer
 
@@ -117,6 +118,27 @@ def attention(module, query, key, value, mask, scaling, dropout=0.0, **_):
     return out[None, :, :, :width], None
 
 
+def check_attention():
+    """Raise unless the documents' attention gives what a masked one gives, gradients too."""
+    lengths, dim, width = [100, 3, 300, 1500], 96, 64
+    ids = [(np.zeros(n, np.uint16), np.zeros(n, np.float16)) for n in lengths]
+    batch = Batch(ids, sum(lengths))
+    DOCUMENTS.set(batch, "cpu")
+    DOCUMENTS.set(batch, "cuda")
+    q, k, v = (torch.randn(1, 6, sum(lengths), n, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+               for n in (dim, dim, width))
+    found, _ = attention(None, q, k, v, None, 0.1)
+    wanted = F.scaled_dot_product_attention(q.float(), k.float(), v.float(), DOCUMENTS.mask.cuda(), scale=0.1)
+    wanted = wanted.transpose(1, 2)
+    grad = torch.randn_like(wanted)
+    for name, a, b in zip("oqkv", (found, *torch.autograd.grad(found, (q, k, v), grad.bfloat16())),
+                          (wanted, *torch.autograd.grad(wanted, (q, k, v), grad))):
+        error = (a.float() - b.float()).norm() / b.float().norm()
+        if not error < 0.02:
+            raise AssertionError(f"attention over documents: {name} is off by {error:.4f}")
+    DOCUMENTS.mask = None
+
+
 def no_mask(*_, **__):
     return None
 
@@ -211,6 +233,8 @@ def train(options):
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(options.seed)
     torch.set_float32_matmul_precision("high")
+    if device == "cuda":
+        check_attention()
     tokenizer = Tokenizer(options.tokenizer)
     stream = Stream(options.tokenizer, options.seed, options.tokens, options.workers)
     model = DeepseekV3ForCausalLM(demo.config(tokenizer, demo.MICRO if options.micro else None)).to(device)
@@ -244,6 +268,13 @@ def train(options):
         step(progress)[0].item()
     compiled = time.time() - began
     print(f"compiled in {compiled:.0f} s; parameters {demo.count(model)}", flush=True)
+
+    if options.profile:
+        with torch.profiler.profile() as profile:
+            for _ in range(5):
+                step(0.0)
+            torch.cuda.synchronize()
+        print(profile.key_averages().table(sort_by="self_cuda_time_total", row_limit=40, max_name_column_width=60))
 
     start, steps, history, sums = time.time(), 0, [], []
     span = 60 * options.minutes - (compiled if options.all_in else 0)
@@ -284,6 +315,7 @@ def main():
     parser.add_argument("--every", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--micro", action="store_true", help="a microscopic shape, to try the chain")
+    parser.add_argument("--profile", action="store_true", help="print where the time of five steps goes")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     options = parser.parse_args()
     os.makedirs(options.out, exist_ok=True)
