@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The real model: a package, its session and its tokenizer.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend.h"
+#include "files.h"
+
+struct real {
+    const struct options *options;
+    char *directory;
+    moe_model *model;
+    moe_session *session;
+    tok *tokenizer;
+    tok_template *turns; // NULL: the package names none
+    moe_sampler *sampler;
+    moe_progress_fn *progress;
+    void *progress_context;
+};
+
+static int fail_tok(struct moe_err *err, const struct tok_err *tok_err)
+{
+    static const enum moe_code codes[] = {MOE_OK, MOE_NOT_FOUND, MOE_FORMAT, MOE_UNSUPPORTED, MOE_NO_MEMORY};
+    return backend_fail(err, codes[tok_err->code], "%s", tok_err->text);
+}
+
+static int open_tokenizer(struct real *real, struct moe_err *err)
+{
+    const struct moe_description *about = moe_model_describe(real->model);
+    struct tok_err tok_err;
+    if (!*about->tokenizer_file)
+        return backend_fail(err, MOE_UNSUPPORTED, "%s: has no tokenizer, so it can't talk; moechat eval --tokens works",
+                            real->directory);
+    if (tok_open(about->tokenizer_type, about->tokenizer_file, &real->tokenizer, &tok_err))
+        return fail_tok(err, &tok_err);
+    if (tok_vocab_size(real->tokenizer) > about->vocab_size)
+        return backend_fail(err, MOE_FORMAT, "%s: has %u pieces, more than the model's vocab_size of %u",
+                            about->tokenizer_file, (unsigned)tok_vocab_size(real->tokenizer),
+                            (unsigned)about->vocab_size);
+    if (*about->template_name && tok_template_open(about->template_name, real->tokenizer, &real->turns, &tok_err))
+        return fail_tok(err, &tok_err);
+    if (!real->turns && !real->options->no_template)
+        return backend_fail(err, MOE_UNSUPPORTED,
+                            "%s: names no turn template, so it can't chat; moechat run --no-template works",
+                            real->directory);
+    return 0;
+}
+
+static int real_open(void *self, moe_progress_fn *progress, void *context, struct moe_err *err)
+{
+    struct real *real = self;
+    char *kernel_cache;
+    struct moe_model_options model_options = backend_model_options(real->options, &kernel_cache);
+    model_options.progress = real->progress = progress;
+    model_options.progress_context = real->progress_context = context;
+    int code = moe_model_open(real->directory, &model_options, &real->model, err);
+    free(kernel_cache);
+    if (code == 0)
+        code = open_tokenizer(real, err);
+    if (code)
+        return code;
+    struct moe_session_options session_options = {
+        .max_context = real->options->context,
+        .kv_type = (enum moe_kv_type)real->options->kv,
+        .prefill_chunk = real->options->chunk,
+    };
+    return moe_session_open(real->model, &session_options, &real->session, err);
+}
+
+static void real_close(void *self)
+{
+    struct real *real = self;
+    moe_sampler_free(real->sampler);
+    tok_template_close(real->turns);
+    tok_close(real->tokenizer);
+    moe_session_close(real->session);
+    moe_model_close(real->model);
+    free(real->directory);
+    free(real);
+}
+
+static void real_describe(void *self, struct backend_info *info)
+{
+    const struct real *real = self;
+    const struct moe_description *about = moe_model_describe(real->model);
+    *info = (struct backend_info){
+        .parameters = about->parameters,
+        .active_parameters = about->active_parameters,
+        .cache = moe_model_cache(real->model),
+        .n_experts = (uint64_t)about->n_moe_layers * about->n_routed_experts,
+        .max_context = moe_session_max_context(real->session),
+    };
+    snprintf(info->name, sizeof info->name, "%s", about->name);
+    snprintf(info->device, sizeof info->device, "%s", moe_model_device(real->model));
+}
+
+static int encode_raw(struct real *real, const struct backend_prompt *prompt, struct tok_ids *ids, size_t *ends,
+                      struct tok_err *err)
+{
+    int32_t bos = moe_model_describe(real->model)->bos_token_id;
+    if (prompt->begin && bos >= 0 && tok_ids_append(ids, bos, err))
+        return -1;
+    for (size_t i = 0; i < prompt->n_turns; i++) {
+        if (tok_encode(real->tokenizer, prompt->turns[i].text, prompt->turns[i].length, ids, err))
+            return -1;
+        ends[i] = ids->count;
+    }
+    return 0;
+}
+
+static int encode_turns(struct real *real, const struct backend_prompt *prompt, struct tok_ids *ids, size_t *ends,
+                        struct tok_err *err)
+{
+    if (prompt->begin && tok_template_begin(real->turns, ids, err))
+        return -1;
+    for (size_t i = 0; i < prompt->n_turns; i++) {
+        if (tok_template_turn(real->turns, &prompt->turns[i], ids, err))
+            return -1;
+        if (i + 1 == prompt->n_turns && tok_template_answer(real->turns, ids, err))
+            return -1;
+        ends[i] = ids->count;
+    }
+    return 0;
+}
+
+static int real_encode(void *self, const struct backend_prompt *prompt, struct tok_ids *ids, size_t *ends,
+                       struct moe_err *err)
+{
+    struct real *real = self;
+    struct tok_err tok_err = {0};
+    int failed =
+        prompt->raw ? encode_raw(real, prompt, ids, ends, &tok_err) : encode_turns(real, prompt, ids, ends, &tok_err);
+    return failed ? fail_tok(err, &tok_err) : 0;
+}
+
+static int real_prefill(void *self, const int32_t *ids, size_t count, struct moe_err *err)
+{
+    struct real *real = self;
+    struct moe_feed feed = {
+        .ids = ids,
+        .count = count,
+        .position = moe_session_length(real->session),
+        .progress = real->progress,
+        .context = real->progress_context,
+    };
+    return moe_session_prefill(real->session, &feed, err);
+}
+
+static int real_decode(void *self, int32_t id, struct moe_err *err)
+{
+    return moe_session_decode(((struct real *)self)->session, id, err);
+}
+
+static int real_start_sampling(void *self, const struct moe_sampling *sampling, struct moe_err *err)
+{
+    struct real *real = self;
+    moe_sampler_free(real->sampler);
+    real->sampler = NULL;
+    const char *wrong = moe_sampling_check(sampling);
+    if (wrong)
+        return backend_fail(err, MOE_BAD_ARGUMENT, "%s", wrong);
+    real->sampler = moe_sampler_new(sampling, moe_model_describe(real->model)->vocab_size);
+    return real->sampler ? 0 : backend_fail(err, MOE_NO_MEMORY, "no memory for the sampler");
+}
+
+static int32_t real_sample(void *self, const int32_t *recent, size_t n_recent)
+{
+    struct real *real = self;
+    struct moe_err err;
+    const float *logits = moe_session_logits(real->session, &err);
+    return logits ? moe_sample(real->sampler, logits, recent, n_recent) : -1;
+}
+
+static bool real_is_end(void *self, int32_t id)
+{
+    const struct real *real = self;
+    const struct moe_description *about = moe_model_describe(real->model);
+    for (uint32_t i = 0; i < about->n_eos; i++)
+        if (about->eos_token_ids[i] == id)
+            return true;
+    return real->turns && tok_template_end(real->turns) == id;
+}
+
+static int32_t real_end_id(void *self, bool raw)
+{
+    const struct real *real = self;
+    const struct moe_description *about = moe_model_describe(real->model);
+    if (real->turns && !raw)
+        return tok_template_end(real->turns);
+    return about->n_eos ? about->eos_token_ids[0] : -1;
+}
+
+static size_t real_bytes(void *self, int32_t id, const char **bytes)
+{
+    return tok_bytes(((struct real *)self)->tokenizer, id, bytes);
+}
+
+static uint32_t real_length(void *self)
+{
+    return moe_session_length(((struct real *)self)->session);
+}
+
+static int real_truncate(void *self, uint32_t length, struct moe_err *err)
+{
+    return moe_session_truncate(((struct real *)self)->session, length, err);
+}
+
+static void real_cancel(void *self)
+{
+    moe_session_cancel(((struct real *)self)->session);
+}
+
+static void real_resume(void *self)
+{
+    moe_session_resume(((struct real *)self)->session);
+}
+
+static struct moe_stats real_stats(void *self)
+{
+    return moe_session_stats(((struct real *)self)->session);
+}
+
+bool backend_moe_new(struct backend *backend, const struct options *options, struct moe_err *err)
+{
+    static const struct backend_ops ops = {
+        .open = real_open,
+        .close = real_close,
+        .describe = real_describe,
+        .encode = real_encode,
+        .prefill = real_prefill,
+        .decode = real_decode,
+        .start_sampling = real_start_sampling,
+        .sample = real_sample,
+        .is_end = real_is_end,
+        .end_id = real_end_id,
+        .bytes = real_bytes,
+        .length = real_length,
+        .truncate = real_truncate,
+        .cancel = real_cancel,
+        .resume = real_resume,
+        .stats = real_stats,
+    };
+    struct real *real = calloc(1, sizeof *real);
+    if (real) {
+        real->options = options;
+        real->directory = files_model(options->model);
+    }
+    if (!real || !real->directory) {
+        free(real);
+        backend_fail(err, MOE_NO_MEMORY, "no memory");
+        return false;
+    }
+    *backend = (struct backend){.ops = &ops, .self = real};
+    return true;
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "term.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+
+enum { N_SIGNALS = 65 };
+
+static struct {
+    volatile sig_atomic_t came[N_SIGNALS];
+    int pipe[2];
+    bool interactive;
+    bool saved; // `original` holds what the terminal was
+    volatile sig_atomic_t is_raw, takes_pastes;
+    struct termios original;
+} term = {.pipe = {-1, -1}};
+
+static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
+
+static void on_signal(int number)
+{
+    int kept = errno;
+    if (term.came[number] && !term.interactive) { // nobody looked at the first one: we may hang in a write
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    term.came[number] = 1;
+    if (write(term.pipe[1], "", 1) < 0) {
+        // Full: a wake-up is on its way already.
+    }
+    errno = kept;
+}
+
+static void catch_with(int number, void (*handler)(int), int flags)
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, NULL);
+}
+
+// Only calls that a signal handler may make.
+static void leave_raw(int when)
+{
+    if (term.takes_pastes && write(STDOUT_FILENO, paste_off, sizeof paste_off - 1) < 0) {
+        // The terminal is gone; nothing to tell it.
+    }
+    tcsetattr(STDIN_FILENO, when, &term.original);
+    term.takes_pastes = 0;
+    term.is_raw = 0;
+}
+
+static void on_fatal(int number)
+{
+    if (term.is_raw)
+        leave_raw(TCSANOW);
+    raise(number); // SA_RESETHAND has brought the usual end back
+}
+
+int term_catch_signals(bool interactive)
+{
+    term.interactive = interactive;
+    if (pipe(term.pipe) != 0)
+        return -1;
+    for (int i = 0; i < 2; i++) {
+        fcntl(term.pipe[i], F_SETFD, FD_CLOEXEC);
+        fcntl(term.pipe[i], F_SETFL, O_NONBLOCK);
+    }
+    static const int ours[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT};
+    for (size_t i = 0; i < (interactive ? 6u : 3u); i++) {
+        struct sigaction before;
+        sigaction(ours[i], NULL, &before);
+        if (before.sa_handler != SIG_IGN) // nohup and background jobs of old shells
+            catch_with(ours[i], on_signal, 0);
+    }
+    catch_with(SIGPIPE, SIG_IGN, 0);
+    return term.pipe[0];
+}
+
+void term_drain(void)
+{
+    char bytes[64];
+    while (read(term.pipe[0], bytes, sizeof bytes) > 0) {
+    }
+}
+
+bool term_signal_came(int signal_number)
+{
+    if (!term.came[signal_number])
+        return false;
+    term.came[signal_number] = 0;
+    return true;
+}
+
+int term_exit_status(int signal_number)
+{
+    return signal_number == SIGINT || signal_number == SIGTERM || signal_number == SIGHUP ? 128 + signal_number : 0;
+}
+
+void term_release_signals(void)
+{
+    catch_with(SIGINT, SIG_DFL, 0);
+    catch_with(SIGTERM, SIG_DFL, 0);
+    catch_with(SIGHUP, SIG_DFL, 0);
+}
+
+static bool set_raw(void)
+{
+    struct termios raw = term.original;
+    raw.c_iflag &= ~(tcflag_t)(ICRNL | INLCR | IXON | IXOFF);
+    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO | IEXTEN);
+    raw.c_lflag |= NOFLSH; // Ctrl-C stops an answer and keeps what was typed meanwhile
+    raw.c_cc[VMIN] = 1;
+    raw.c_cc[VTIME] = 0;
+    if (tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) != 0)
+        return false;
+    term.is_raw = 1;
+    term.takes_pastes = !term_is_dumb() && write(STDOUT_FILENO, paste_on, sizeof paste_on - 1) > 0;
+    return true;
+}
+
+bool term_raw(void)
+{
+    if (!term.saved) {
+        if (tcgetattr(STDIN_FILENO, &term.original) != 0)
+            return false;
+        term.saved = true;
+        atexit(term_restore);
+        static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT, SIGSYS};
+        for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++)
+            catch_with(fatal[i], on_fatal, (int)SA_RESETHAND);
+    }
+    return term.is_raw || set_raw();
+}
+
+void term_restore(void)
+{
+    if (term.is_raw)
+        leave_raw(TCSADRAIN);
+}
+
+void term_suspend(void)
+{
+    bool was_raw = term.is_raw;
+    term_restore();
+    catch_with(SIGTSTP, SIG_DFL, 0);
+    raise(SIGTSTP);
+    catch_with(SIGTSTP, on_signal, 0);
+    if (was_raw)
+        set_raw();
+}
+
+bool term_is_dumb(void)
+{
+    const char *name = getenv("TERM");
+    return !name || !*name || strcmp(name, "dumb") == 0;
+}

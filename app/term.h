@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The process and its terminal: signals as something to poll for, raw mode, and a terminal that is as it was however we
+// end. The only state of the process lives here (and readline's in prompt.c). UI thread only.
+#ifndef MOECHAT_TERM_H
+#define MOECHAT_TERM_H
+
+#include <stdbool.h>
+
+// Catches SIGINT, SIGTERM and SIGHUP, ignores SIGPIPE (writes fail with EPIPE instead); with `interactive` also
+// SIGWINCH, SIGTSTP and SIGCONT. Returns a descriptor that is readable when a signal has come, -1 on failure.
+int term_catch_signals(bool interactive);
+// Has `signal_number` come since the last call? Never blocks.
+bool term_signal_came(int signal_number);
+// Empties the descriptor; call before asking term_signal_came.
+void term_drain(void);
+// The exit status that goes with SIGINT, SIGTERM or SIGHUP; 0 for anything else.
+int term_exit_status(int signal_number);
+// Gives SIGINT, SIGTERM and SIGHUP back their usual, deadly meaning.
+void term_release_signals(void);
+
+// Keys one by one and unechoed, Enter told from Ctrl-J, no flow control, Ctrl-C still a signal. False: not a terminal.
+// The first call remembers the settings that term_restore and a fatal signal bring back.
+bool term_raw(void);
+void term_restore(void); // harmless when nothing was changed
+// Stops the process as Ctrl-Z does; returns when it goes on, in raw mode again if it was.
+void term_suspend(void);
+
+bool term_is_dumb(void); // TERM is unset, empty or "dumb"
+
+#endif

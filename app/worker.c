@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#define _XOPEN_SOURCE 700 // setpriority
+#include "worker.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "format.h"
+#include "queue.h"
+
+enum { N_EVENTS = 128, N_RECENT = 256 };
+
+struct worker {
+    struct backend backend;
+    int nice_value;
+    pthread_t thread;
+    struct queue *commands; // of struct turn *
+    struct queue *events;
+    unsigned sent;               // turns so far; face's thread
+    atomic_uint cancelled;       // the newest turn that shall stop
+    atomic_bool ready, finished; // the model is open; the thread is about to end
+    pthread_mutex_t stats_mutex;
+    struct moe_stats stats;
+    // From here on: the engine's thread alone.
+    unsigned serial;        // of the turn under way
+    struct tok_ids pending; // ids that belong to the timeline and are fed before anything else
+    struct tok_stream stream;
+};
+
+const char *stop_reason_name(enum stop_reason reason)
+{
+    static const char *const names[] = {"end", "max_tokens", "context_full", "cancelled", "error"};
+    return names[reason];
+}
+
+struct turn *turn_new(void)
+{
+    return calloc(1, sizeof(struct turn));
+}
+
+bool turn_add(struct turn *turn, enum tok_role role, const char *text, size_t length)
+{
+    struct tok_turn *grown = realloc(turn->turns, (turn->n_turns + 1) * sizeof *grown);
+    if (!grown)
+        return false;
+    turn->turns = grown;
+    char *copy = malloc(length + 1);
+    if (!copy)
+        return false;
+    if (length)
+        memcpy(copy, text, length);
+    copy[length] = 0;
+    grown[turn->n_turns++] = (struct tok_turn){.role = role, .text = copy, .length = length};
+    return true;
+}
+
+void turn_free(struct turn *turn)
+{
+    if (!turn)
+        return;
+    for (size_t i = 0; i < turn->n_turns; i++)
+        free((char *)turn->turns[i].text);
+    free(turn->turns);
+    free(turn);
+}
+
+void turn_result_free(struct turn_result *result)
+{
+    if (!result)
+        return;
+    tok_ids_release(&result->prompt);
+    tok_ids_release(&result->answer);
+    free(result->prompt_ends);
+    free(result);
+}
+
+// Progress replaces progress that nobody has seen yet.
+static bool supersedes(const void *last, const void *item)
+{
+    const struct event *a = last, *b = item;
+    return a->kind == EVENT_PROGRESS && b->kind == EVENT_PROGRESS;
+}
+
+static void on_progress(void *context, const struct moe_progress *progress)
+{
+    struct worker *worker = context;
+    struct event event = {.kind = EVENT_PROGRESS};
+    snprintf(event.progress.what, sizeof event.progress.what, "%s", progress->what);
+    snprintf(event.progress.unit, sizeof event.progress.unit, "%s", progress->unit);
+    event.progress.done = progress->done;
+    event.progress.total = progress->total;
+    queue_push(worker->events, &event, supersedes);
+}
+
+static void send_text(struct worker *worker, const char *bytes, size_t length)
+{
+    while (length > 0) {
+        struct event event = {.kind = EVENT_TEXT};
+        size_t part = length < sizeof event.text.bytes ? length : sizeof event.text.bytes;
+        if (part < length) // cut long tokens between characters
+            for (int i = 0; i < 3 && part > 1 && ((unsigned char)bytes[part] & 0xC0) == 0x80; i++)
+                part--;
+        memcpy(event.text.bytes, bytes, part);
+        event.text.length = (uint32_t)part;
+        queue_push(worker->events, &event, NULL);
+        bytes += part;
+        length -= part;
+    }
+}
+
+static int send_token(struct worker *worker, int32_t id, struct moe_err *err)
+{
+    const char *bytes;
+    size_t length = worker->backend.ops->bytes(worker->backend.self, id, &bytes);
+    char small[256], *out = length + 3 <= sizeof small ? small : malloc(length + 3);
+    if (!out)
+        return backend_fail(err, MOE_NO_MEMORY, "no memory for a token's text");
+    send_text(worker, out, tok_stream_push(&worker->stream, bytes, length, out));
+    if (out != small)
+        free(out);
+    return 0;
+}
+
+static void publish_stats(struct worker *worker)
+{
+    struct moe_stats stats = worker->backend.ops->stats(worker->backend.self);
+    pthread_mutex_lock(&worker->stats_mutex);
+    worker->stats = stats;
+    pthread_mutex_unlock(&worker->stats_mutex);
+}
+
+static struct moe_stats stats_since(struct moe_stats now, const struct moe_stats *then)
+{
+    now.prefilled_tokens -= then->prefilled_tokens;
+    now.decoded_tokens -= then->decoded_tokens;
+    now.prefill_ns -= then->prefill_ns;
+    now.decode_ns -= then->decode_ns;
+    now.hits -= then->hits;
+    now.misses -= then->misses;
+    now.bytes_read -= then->bytes_read;
+    now.prefetched -= then->prefetched;
+    now.used -= then->used;
+    now.wasted -= then->wasted;
+    now.wait_ns -= then->wait_ns;
+    now.evictions -= then->evictions;
+    now.launches -= then->launches;
+    now.waits -= then->waits;
+    return now;
+}
+
+static bool stop_wanted(struct worker *worker)
+{
+    return atomic_load(&worker->cancelled) >= worker->serial;
+}
+
+static int append_id(struct tok_ids *list, int32_t id, struct moe_err *err)
+{
+    struct tok_err tok_err;
+    return tok_ids_append(list, id, &tok_err) == 0 ? 0 : backend_fail(err, MOE_NO_MEMORY, "%s", tok_err.text);
+}
+
+// Feeds what the last answer left open. It always goes through decode, so that the rows do not depend on when.
+static int settle(struct worker *worker, struct moe_err *err)
+{
+    for (size_t i = 0; i < worker->pending.count; i++) {
+        int code = worker->backend.ops->decode(worker->backend.self, worker->pending.ids[i], err);
+        if (code) {
+            worker->pending.count -= i;
+            memmove(worker->pending.ids, worker->pending.ids + i, worker->pending.count * sizeof(int32_t));
+            return code;
+        }
+    }
+    worker->pending.count = 0;
+    return 0;
+}
+
+// Cuts the timeline, pending ids included, back to `position`.
+static int cut(struct worker *worker, uint32_t position, struct moe_err *err)
+{
+    uint32_t length = worker->backend.ops->length(worker->backend.self);
+    if (position > length + worker->pending.count)
+        return backend_fail(err, MOE_POSITION, "the turn begins at token %u, beyond the %zu there are",
+                            (unsigned)position, length + worker->pending.count);
+    if (position >= length) {
+        worker->pending.count = position - length;
+        return 0;
+    }
+    worker->pending.count = 0;
+    return worker->backend.ops->truncate(worker->backend.self, position, err);
+}
+
+// The ids that a repetition penalty looks at: the last of prompt and answer.
+static size_t recent_ids(const struct turn_result *result, int32_t recent[N_RECENT])
+{
+    const struct tok_ids *a = &result->answer, *p = &result->prompt;
+    size_t from_answer = a->count < N_RECENT ? a->count : N_RECENT;
+    size_t room = N_RECENT - from_answer;
+    size_t from_prompt = p->count < room ? p->count : room;
+    if (from_prompt)
+        memcpy(recent, p->ids + (p->count - from_prompt), from_prompt * sizeof *recent);
+    if (from_answer)
+        memcpy(recent + from_prompt, a->ids + (a->count - from_answer), from_answer * sizeof *recent);
+    return from_prompt + from_answer;
+}
+
+// Samples and feeds tokens until something ends the answer. On 0, result->reason says what, and worker->pending holds
+// what is still to be fed. The context has room for the answer's next id and its end whenever an id is sampled.
+static int generate(struct worker *worker, const struct turn *turn, struct turn_result *result)
+{
+    const struct backend_ops *ops = worker->backend.ops;
+    void *self = worker->backend.self;
+    int32_t recent[N_RECENT], id;
+    int code;
+    for (;;) {
+        id = ops->sample(self, recent, recent_ids(result, recent));
+        if (id < 0)
+            return backend_fail(&result->err, MOE_BAD_NUMBERS, "the model's output holds no finite number");
+        if (ops->is_end(self, id)) {
+            result->reason = STOP_END;
+            break;
+        }
+        if ((code = append_id(&result->answer, id, &result->err)) || (code = send_token(worker, id, &result->err)))
+            return code;
+        result->generated_tokens++;
+        publish_stats(worker);
+        result->reason = STOP_CANCELLED;
+        if (stop_wanted(worker))
+            break;
+        result->reason = STOP_MAX_TOKENS;
+        if (turn->max_tokens && result->generated_tokens >= turn->max_tokens)
+            break;
+        result->reason = STOP_CONTEXT_FULL;
+        if (ops->length(self) + 3 > result->context_total)
+            break;
+        code = ops->decode(self, id, &result->err);
+        if (code == MOE_CANCELLED) {
+            result->reason = STOP_CANCELLED;
+            break;
+        }
+        if (code)
+            return code;
+    }
+    if (result->reason != STOP_END && (code = append_id(&worker->pending, id, &result->err)))
+        return code;
+    int32_t end = result->reason == STOP_END ? id : ops->end_id(self, turn->raw);
+    if (end < 0)
+        return 0;
+    code = append_id(&result->answer, end, &result->err);
+    return code ? code : append_id(&worker->pending, end, &result->err);
+}
+
+static int prompt_does_not_fit(struct turn_result *result, size_t used)
+{
+    result->reason = STOP_CONTEXT_FULL;
+    return backend_fail(&result->err, MOE_CONTEXT_FULL,
+                        "the context is full: %zu of %u tokens are used and this message needs %zu more", used,
+                        (unsigned)result->context_total, result->prompt.count + 2);
+}
+
+// Encodes and feeds the prompt, then generates. Returns 0 or a code with result->err.
+static int answer(struct worker *worker, const struct turn *turn, struct turn_result *result)
+{
+    const struct backend_ops *ops = worker->backend.ops;
+    void *self = worker->backend.self;
+    uint32_t length = ops->length(self);
+    struct backend_prompt prompt = {
+        .turns = turn->turns, .n_turns = turn->n_turns, .begin = length == 0, .raw = turn->raw};
+    result->prompt_ends = calloc(turn->n_turns + 1, sizeof(size_t));
+    if (!result->prompt_ends)
+        return backend_fail(&result->err, MOE_NO_MEMORY, "no memory for the turn");
+    result->n_prompt_ends = turn->n_turns;
+    int code = ops->encode(self, &prompt, &result->prompt, result->prompt_ends, &result->err);
+    if (code)
+        return code;
+    if (result->prompt.count == 0)
+        return backend_fail(&result->err, MOE_BAD_ARGUMENT, "the prompt is empty");
+    if (result->prompt.count + 2 > result->context_total - length)
+        return prompt_does_not_fit(result, length);
+    if (stop_wanted(worker))
+        return MOE_CANCELLED;
+    code = ops->start_sampling(self, &turn->sampling, &result->err);
+    if (code == 0)
+        code = ops->prefill(self, result->prompt.ids, result->prompt.count, &result->err);
+    if (code == 0 && stop_wanted(worker))
+        code = MOE_CANCELLED;
+    if (code)
+        return code;
+    publish_stats(worker);
+    code = generate(worker, turn, result);
+    char held[4];
+    send_text(worker, held, tok_stream_flush(&worker->stream, held));
+    return code;
+}
+
+static void take_turn(struct worker *worker, const struct turn *turn)
+{
+    const struct backend_ops *ops = worker->backend.ops;
+    void *self = worker->backend.self;
+    struct turn_result *result = calloc(1, sizeof *result);
+    if (!result)
+        abort(); // nothing can be reported without it
+    struct backend_info info;
+    ops->describe(self, &info);
+    result->context_total = info.max_context;
+    uint64_t began = format_clock_ns();
+    worker->serial++;
+    ops->resume(self);
+    int code = stop_wanted(worker) ? MOE_CANCELLED : cut(worker, turn->position, &result->err);
+    if (code == 0)
+        code = settle(worker, &result->err);
+    uint32_t found = ops->length(self);
+    struct moe_stats before = ops->stats(self);
+    if (code == 0) {
+        code = answer(worker, turn, result);
+        if (code) {
+            struct moe_err ignored; // should this fail, the next turn cuts first
+            ops->resume(self);
+            worker->pending.count = 0;
+            ops->truncate(self, found, &ignored);
+        }
+    }
+    result->kept = code == 0;
+    if (code && code != MOE_CONTEXT_FULL)
+        result->reason = code == MOE_CANCELLED ? STOP_CANCELLED : STOP_ERROR;
+    result->used = stats_since(ops->stats(self), &before);
+    result->context_used = ops->length(self) + (uint32_t)worker->pending.count;
+    result->seconds = (double)(format_clock_ns() - began) / 1e9;
+    publish_stats(worker);
+    struct event event = {.kind = EVENT_DONE, .result = result};
+    if (!queue_push(worker->events, &event, NULL))
+        turn_result_free(result);
+    struct moe_err settle_err;
+    ops->resume(self);
+    if (!turn->only)
+        settle(worker, &settle_err); // what fails here fails again, and is reported, when the next turn begins
+}
+
+static void lower_priority(int nice_value)
+{
+    // On Linux the 0 means this thread alone.
+    if (nice_value && setpriority(PRIO_PROCESS, 0, nice_value) != 0) {
+        // Only comfort depends on it.
+    }
+}
+
+static void *run(void *argument)
+{
+    struct worker *worker = argument;
+    const struct backend *backend = &worker->backend;
+    lower_priority(worker->nice_value);
+    struct event event = {.kind = EVENT_FAILED};
+    if (backend->ops->open(backend->self, on_progress, worker, &event.failed) == 0) {
+        publish_stats(worker);
+        atomic_store(&worker->ready, true);
+        event = (struct event){.kind = EVENT_READY};
+        backend->ops->describe(backend->self, &event.ready);
+        queue_push(worker->events, &event, NULL);
+        struct turn *turn;
+        while (queue_wait(worker->commands, &turn)) {
+            take_turn(worker, turn);
+            turn_free(turn);
+        }
+    } else {
+        queue_push(worker->events, &event, NULL);
+    }
+    backend->ops->close(backend->self);
+    atomic_store(&worker->finished, true);
+    return NULL;
+}
+
+static void release(struct worker *worker)
+{
+    struct event event;
+    struct turn *turn;
+    while (worker->events && queue_pop(worker->events, &event))
+        if (event.kind == EVENT_DONE)
+            turn_result_free(event.result);
+    while (worker->commands && queue_pop(worker->commands, &turn))
+        turn_free(turn);
+    queue_free(worker->events);
+    queue_free(worker->commands);
+    tok_ids_release(&worker->pending);
+    pthread_mutex_destroy(&worker->stats_mutex);
+    free(worker);
+}
+
+struct worker *worker_new(const struct backend *backend, int nice_value)
+{
+    struct worker *worker = calloc(1, sizeof *worker);
+    if (!worker) {
+        backend->ops->close(backend->self);
+        return NULL;
+    }
+    worker->backend = *backend;
+    worker->nice_value = nice_value;
+    worker->commands = queue_new(sizeof(struct turn *), 4);
+    worker->events = queue_new(sizeof(struct event), N_EVENTS);
+    pthread_mutex_init(&worker->stats_mutex, NULL);
+    // Signals are the face's: this thread and those that drivers start from it inherit a full mask.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = worker->commands && worker->events && pthread_create(&worker->thread, NULL, run, worker) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!started) {
+        backend->ops->close(backend->self);
+        release(worker);
+        return NULL;
+    }
+    return worker;
+}
+
+void worker_free(struct worker *worker)
+{
+    if (!worker)
+        return;
+    worker_cancel(worker);
+    queue_close(worker->commands);
+    queue_close(worker->events);
+    pthread_join(worker->thread, NULL);
+    release(worker);
+}
+
+void worker_abandon(struct worker *worker)
+{
+    if (worker && (atomic_load(&worker->ready) || atomic_load(&worker->finished)))
+        worker_free(worker);
+}
+
+void worker_send(struct worker *worker, struct turn *turn)
+{
+    worker->sent++;
+    if (!queue_push(worker->commands, &turn, NULL))
+        turn_free(turn);
+}
+
+void worker_cancel(struct worker *worker)
+{
+    // The number first: a turn that has not begun yet sees it, one that has is stopped by the backend.
+    atomic_store(&worker->cancelled, worker->sent);
+    if (atomic_load(&worker->ready))
+        worker->backend.ops->cancel(worker->backend.self);
+}
+
+int worker_fd(const struct worker *worker)
+{
+    return queue_fd(worker->events);
+}
+
+bool worker_event(struct worker *worker, struct event *event)
+{
+    return queue_pop(worker->events, event);
+}
+
+struct moe_stats worker_stats(struct worker *worker)
+{
+    pthread_mutex_lock(&worker->stats_mutex);
+    struct moe_stats stats = worker->stats;
+    pthread_mutex_unlock(&worker->stats_mutex);
+    return stats;
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The engine's thread and the door to it. It opens the model, takes one turn at a time and reports through a bounded
+// queue of events. It keeps the timeline of tokens between turns, so a turn feeds only what is new. All calls belong to
+// one thread, the face's; none waits for the engine but worker_free.
+#ifndef MOECHAT_WORKER_H
+#define MOECHAT_WORKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backend.h"
+
+struct worker;
+
+enum stop_reason {
+    STOP_END,          // the model ended its answer
+    STOP_MAX_TOKENS,   // the turn's own limit
+    STOP_CONTEXT_FULL, // no room left, perhaps not even for the prompt
+    STOP_CANCELLED,
+    STOP_ERROR,
+};
+const char *stop_reason_name(enum stop_reason reason); // "end", "max_tokens", ...
+
+// A turn to answer. Made by turn_new and turn_add (which copies), owned by the worker once it is sent.
+struct turn {
+    uint32_t position; // the timeline is cut back to here first; 0 begins anew
+    bool raw;          // no template
+    bool only;         // no other turn follows, so the end of the answer need not be fed
+    struct moe_sampling sampling;
+    uint32_t max_tokens; // 0: none
+    struct tok_turn *turns;
+    size_t n_turns;
+};
+struct turn *turn_new(void);                                                           // NULL: no memory
+bool turn_add(struct turn *turn, enum tok_role role, const char *text, size_t length); // false: no memory
+void turn_free(struct turn *turn);
+
+// What became of a turn. After STOP_ERROR, and when nothing was generated, the timeline stands where the turn found it;
+// else it holds the prompt and the answer, closed.
+struct turn_result {
+    enum stop_reason reason;
+    bool kept;             // the timeline holds the turn
+    struct moe_err err;    // for STOP_ERROR, and the sentence for STOP_CONTEXT_FULL
+    struct moe_stats used; // by this turn
+    uint32_t generated_tokens;
+    double seconds; // the whole turn
+    uint32_t context_used, context_total;
+    struct tok_ids prompt; // as fed; the first prompt_ends[i] of them reach to the end of turn i
+    size_t *prompt_ends;
+    size_t n_prompt_ends;
+    struct tok_ids answer; // with the id that closes it
+};
+void turn_result_free(struct turn_result *result); // NULL is fine
+
+enum event_kind {
+    EVENT_PROGRESS,
+    EVENT_READY,  // the model is open
+    EVENT_FAILED, // it could not be opened; nothing else follows
+    EVENT_TEXT,
+    EVENT_DONE,
+};
+
+struct event {
+    enum event_kind kind;
+    union {
+        struct {
+            char what[48], unit[16];
+            uint64_t done, total;
+        } progress;
+        struct backend_info ready;
+        struct moe_err failed;
+        struct {
+            uint32_t length;
+            char bytes[252]; // whole characters as far as the model's bytes are any, and as they came: not sanitised
+        } text;
+        struct turn_result *result; // EVENT_DONE: the receiver frees it
+    };
+};
+
+// Takes the backend over. nice_value is the thread's. NULL: no memory or no thread; the backend is closed then, too.
+struct worker *worker_new(const struct backend *backend, int nice_value);
+// Cancels what is under way, waits for the thread and closes the model. NULL is fine.
+void worker_free(struct worker *worker);
+// Like worker_free, but leaves thread and model to the end of the process when the model is still being opened, which
+// nothing can cut short.
+void worker_abandon(struct worker *worker);
+
+// After EVENT_READY and when no turn is under way. Takes the turn over.
+void worker_send(struct worker *worker, struct turn *turn);
+// The turn under way ends soon with STOP_CANCELLED; nothing happens when there is none.
+void worker_cancel(struct worker *worker);
+int worker_fd(const struct worker *worker);                    // readable while events wait
+bool worker_event(struct worker *worker, struct event *event); // false: none waits
+// Counters since the model was opened, as of the last token.
+struct moe_stats worker_stats(struct worker *worker);
+
+#endif
