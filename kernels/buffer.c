@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Buffers, host memory, copies between them, and fences.
+//
+// Where the device shares the host's memory (CPU devices), a buffer is memory of ours that the driver uses in place:
+// PoCL's own pointers are not 4096-aligned, as direct reads from disk need.
+#include "device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGE = 4096, STAGING_HALF = 8 << 20, SCRATCH_STEP = 1 << 20 };
+
+static uint64_t round_up(uint64_t value, uint64_t step)
+{
+    return (value + step - 1) / step * step;
+}
+
+gpu_buf *gpu_buf_new(gpu *g, uint64_t bytes, struct gpu_error *err)
+{
+    gpu_buf *buf = calloc(1, sizeof *buf);
+    if (!buf || bytes == 0 || bytes > g->info.max_alloc_bytes)
+        goto fail;
+    buf->owner = g;
+    buf->bytes = bytes;
+    if (g->info.shares_host_memory) {
+        buf->host = aligned_alloc(PAGE, round_up(bytes, PAGE));
+        if (!buf->host)
+            goto fail;
+    }
+    if (g->context) {
+        cl_int rc;
+        buf->memory = clCreateBuffer(g->context, CL_MEM_READ_WRITE | (buf->host ? CL_MEM_USE_HOST_PTR : 0),
+                                     buf->host ? round_up(bytes, PAGE) : bytes, buf->host, &rc);
+        if (rc != CL_SUCCESS)
+            goto fail;
+    }
+    return buf;
+fail:
+    gpu_error_set(err, GPU_OUT_OF_MEMORY, 0, "device %s (%s): no buffer of %llu bytes (largest: %llu)",
+                  g->info.selector, g->info.name, (unsigned long long)bytes,
+                  (unsigned long long)g->info.max_alloc_bytes);
+    if (buf)
+        free(buf->host);
+    free(buf);
+    return NULL;
+}
+
+static void wait_for_all(gpu *g);
+
+void gpu_buf_free(gpu_buf *buf)
+{
+    if (!buf)
+        return;
+    wait_for_all(buf->owner);
+    if (buf->memory)
+        clReleaseMemObject(buf->memory);
+    free(buf->host);
+    free(buf);
+}
+
+uint64_t gpu_buf_bytes(const gpu_buf *buf)
+{
+    return buf->bytes;
+}
+
+void *gpu_buf_host(gpu_buf *buf)
+{
+    return buf->host;
+}
+
+gpu_buf *gpu_scratch(gpu *g, uint64_t bytes)
+{
+    if (g->scratch && g->scratch->bytes >= bytes)
+        return g->scratch;
+    gpu_buf_free(g->scratch);
+    struct gpu_error err = {0};
+    g->scratch = gpu_buf_new(g, round_up(bytes + 1, SCRATCH_STEP), &err);
+    if (!g->scratch)
+        gpu_fail(g, err.code, err.native, "%s", err.text);
+    return g->scratch;
+}
+
+// Memory of the driver's that is page-locked once it is mapped. The driver's alignment is not ours.
+static bool pin_block(gpu *g, struct host_block *block)
+{
+    cl_int rc;
+    block->pinned =
+        clCreateBuffer(g->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, block->bytes + PAGE, NULL, &rc);
+    if (rc != CL_SUCCESS)
+        return false;
+    block->mapped = clEnqueueMapBuffer(g->queue, block->pinned, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
+                                       block->bytes + PAGE, 0, NULL, NULL, &rc);
+    if (rc != CL_SUCCESS) {
+        clReleaseMemObject(block->pinned);
+        return false;
+    }
+    block->memory = (void *)round_up((uintptr_t)block->mapped, PAGE);
+    return true;
+}
+
+void *gpu_host_alloc(gpu *g, uint64_t bytes, struct gpu_error *err)
+{
+    struct host_block *block = calloc(1, sizeof *block);
+    if (!block || bytes == 0)
+        goto fail;
+    block->bytes = bytes;
+    if (g->info.shares_host_memory) {
+        block->memory = aligned_alloc(PAGE, round_up(bytes, PAGE));
+        if (!block->memory)
+            goto fail;
+    } else if (!pin_block(g, block)) {
+        goto fail;
+    }
+    block->next = g->blocks;
+    g->blocks = block;
+    return block->memory;
+fail:
+    gpu_error_set(err, GPU_OUT_OF_MEMORY, 0, "no %llu bytes of page-locked memory for device %s",
+                  (unsigned long long)bytes, g->info.selector);
+    free(block);
+    return NULL;
+}
+
+void gpu_host_free(gpu *g, void *memory)
+{
+    for (struct host_block **link = &g->blocks; *link; link = &(*link)->next) {
+        struct host_block *block = *link;
+        if (block->memory != memory)
+            continue;
+        *link = block->next;
+        if (block->pinned) {
+            clEnqueueUnmapMemObject(g->queue, block->pinned, block->mapped, 0, NULL, NULL);
+            clFinish(g->queue);
+            clReleaseMemObject(block->pinned);
+        } else {
+            free(block->memory);
+        }
+        free(block);
+        return;
+    }
+}
+
+static bool is_pinned(const gpu *g, const void *memory, uint64_t bytes)
+{
+    for (const struct host_block *block = g->blocks; block; block = block->next) {
+        uintptr_t from = (uintptr_t)block->memory;
+        uintptr_t at = (uintptr_t)memory;
+        if (block->pinned && at >= from && at - from <= block->bytes && bytes <= block->bytes - (at - from))
+            return true;
+    }
+    return false;
+}
+
+static bool in_range(gpu *g, const gpu_buf *buf, uint64_t offset, uint64_t bytes)
+{
+    if (buf && offset <= buf->bytes && bytes <= buf->bytes - offset)
+        return true;
+    gpu_fail(g, GPU_ARGUMENT, 0, "a copy of %llu bytes at %llu lies outside its buffer of %llu",
+             (unsigned long long)bytes, (unsigned long long)offset, (unsigned long long)(buf ? buf->bytes : 0));
+    return false;
+}
+
+static void enqueue_write(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uint64_t bytes, cl_bool blocking)
+{
+    cl_int rc = clEnqueueWriteBuffer(g->queue, buf->memory, blocking, offset, bytes, source, 0, NULL, NULL);
+    if (rc != CL_SUCCESS)
+        gpu_fail(g, GPU_LAUNCH, rc, "a write of %llu bytes to %s failed", (unsigned long long)bytes, g->info.name);
+    g->dirty = true;
+    g->fenced = false;
+}
+
+// Through the two halves of the staging memory; a half is taken again when its writes are done.
+static void staged_write(gpu *g, gpu_buf *buf, uint64_t offset, const char *source, uint64_t bytes)
+{
+    struct gpu_error err = {0};
+    if (!g->staging)
+        g->staging = gpu_host_alloc(g, 2 * (uint64_t)STAGING_HALF, &err);
+    if (!g->staging)
+        gpu_fail(g, err.code, err.native, "%s", err.text);
+    while (bytes > 0 && !gpu_failed(g)) {
+        uint64_t left = STAGING_HALF - g->staging_used % STAGING_HALF;
+        uint64_t piece = bytes < left ? bytes : left;
+        char *place = (char *)g->staging + g->staging_used;
+        memcpy(place, source, piece);
+        enqueue_write(g, buf, offset, place, piece, CL_FALSE);
+        source += piece;
+        offset += piece;
+        bytes -= piece;
+        g->staging_used = (g->staging_used + piece) % (2 * (uint64_t)STAGING_HALF);
+        if (piece == left) {
+            uint64_t fence = gpu_fence(g);
+            gpu_fence_wait(g, g->staging_fence);
+            g->staging_fence = fence;
+        }
+    }
+}
+
+void gpu_write(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uint64_t bytes)
+{
+    if (gpu_failed(g) || !in_range(g, buf, offset, bytes) || bytes == 0)
+        return;
+    if (buf->host && !g->dirty) {
+        memcpy((char *)buf->host + offset, source, bytes);
+        return;
+    }
+    if (!g->info.shares_host_memory)
+        g->counts.bytes_written += bytes;
+    if (is_pinned(g, source, bytes)) {
+        enqueue_write(g, buf, offset, source, bytes, CL_TRUE);
+        g->counts.waits++;
+    } else {
+        staged_write(g, buf, offset, source, bytes);
+    }
+}
+
+// All commands are done: so are all fences.
+static void all_done(gpu *g)
+{
+    for (size_t i = 0; i < g->fences.n; i++)
+        clReleaseEvent(g->fences.items[i].event);
+    g->fences.n = 0;
+    g->fences.passed = g->fences.last;
+    g->dirty = false;
+}
+
+static void wait_for_all(gpu *g)
+{
+    if (!g->dirty)
+        return;
+    g->counts.waits++;
+    cl_int rc = clFinish(g->queue);
+    if (rc != CL_SUCCESS)
+        gpu_fail(g, GPU_LAUNCH, rc, "%s lost the commands it was given", g->info.name);
+    all_done(g);
+}
+
+int gpu_read(gpu *g, gpu_buf *buf, uint64_t offset, void *target, uint64_t bytes, struct gpu_error *err)
+{
+    bool good = in_range(g, buf, offset, bytes);
+    if (!good || gpu_failed(g) || bytes == 0 || buf->host)
+        wait_for_all(g);
+    if (gpu_failed(g))
+        return gpu_check(g, err);
+    if (buf->host) {
+        memcpy(target, (char *)buf->host + offset, bytes);
+    } else if (bytes > 0) {
+        g->counts.waits++;
+        cl_int rc = clEnqueueReadBuffer(g->queue, buf->memory, CL_TRUE, offset, bytes, target, 0, NULL, NULL);
+        if (rc != CL_SUCCESS)
+            gpu_fail(g, GPU_LAUNCH, rc, "a read of %llu bytes from %s failed", (unsigned long long)bytes, g->info.name);
+        all_done(g);
+    }
+    return gpu_check(g, err);
+}
+
+uint64_t gpu_fence(gpu *g)
+{
+    struct fences *f = &g->fences;
+    if (g->fenced && f->last > 0)
+        return f->last;
+    f->last++;
+    g->fenced = true;
+    if (!g->dirty) {
+        f->passed = f->last;
+        return f->last;
+    }
+    if (f->n == f->capacity) {
+        size_t capacity = f->capacity ? 2 * f->capacity : 64;
+        struct fence *items = realloc(f->items, capacity * sizeof *items);
+        if (!items) {
+            wait_for_all(g); // then no event is needed
+            return f->last;
+        }
+        f->items = items;
+        f->capacity = capacity;
+    }
+    struct fence *fence = &f->items[f->n];
+    fence->number = f->last;
+    cl_int rc = clEnqueueMarkerWithWaitList(g->queue, 0, NULL, &fence->event);
+    if (rc != CL_SUCCESS) {
+        gpu_fail(g, GPU_LAUNCH, rc, "%s refused a fence", g->info.name);
+        wait_for_all(g);
+        return f->last;
+    }
+    f->n++;
+    clFlush(g->queue);
+    return f->last;
+}
+
+// Forgets the `n` oldest fences, which have passed.
+static void forget(struct fences *f, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        clReleaseEvent(f->items[i].event);
+    if (n == 0)
+        return;
+    f->passed = f->items[n - 1].number;
+    f->n -= n;
+    memmove(f->items, f->items + n, f->n * sizeof *f->items);
+}
+
+bool gpu_fence_passed(gpu *g, uint64_t fence)
+{
+    struct fences *f = &g->fences;
+    size_t done = 0;
+    while (fence > f->passed && done < f->n && f->items[done].number <= fence) {
+        cl_int status = CL_QUEUED;
+        cl_int rc =
+            clGetEventInfo(f->items[done].event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL);
+        if (rc != CL_SUCCESS || status < 0)
+            gpu_fail(g, GPU_LAUNCH, status, "%s lost the commands it was given", g->info.name);
+        else if (status != CL_COMPLETE)
+            break;
+        done++;
+    }
+    forget(f, done);
+    return fence <= f->passed;
+}
+
+void gpu_fence_wait(gpu *g, uint64_t fence)
+{
+    struct fences *f = &g->fences;
+    if (fence <= f->passed)
+        return;
+    size_t upto = 0;
+    while (upto < f->n && f->items[upto].number < fence)
+        upto++;
+    if (upto == f->n) {
+        wait_for_all(g);
+        return;
+    }
+    g->counts.waits++;
+    cl_int rc = clWaitForEvents(1, &f->items[upto].event);
+    if (rc != CL_SUCCESS)
+        gpu_fail(g, GPU_LAUNCH, rc, "%s lost the commands it was given", g->info.name);
+    forget(f, upto + 1);
+}
+
+int gpu_check(gpu *g, struct gpu_error *err)
+{
+    int code = (int)g->error.code;
+    if (code && err)
+        *err = g->error;
+    g->error = (struct gpu_error){.code = GPU_OK};
+    return code;
+}
+
+int gpu_finish(gpu *g, struct gpu_error *err)
+{
+    wait_for_all(g);
+    return gpu_check(g, err);
+}
+
+struct gpu_counts gpu_counters(const gpu *g)
+{
+    return g->counts;
+}
+
+void gpu_release_all(gpu *g)
+{
+    all_done(g);
+    free(g->fences.items);
+    gpu_buf_free(g->scratch);
+    if (g->staging)
+        gpu_host_free(g, g->staging);
+}

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Devices: what there is, which one a selector names, what is peculiar about it.
+#include "device.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { MAX_PLATFORMS = 16, MAX_DEVICES = 64 };
+
+struct found_device {
+    cl_platform_id platform;
+    cl_device_id device;
+};
+
+struct found {
+    struct found_device items[MAX_DEVICES];
+    unsigned n;
+};
+
+void gpu_error_set(struct gpu_error *err, enum gpu_code code, int native, const char *format, ...)
+{
+    if (!err)
+        return;
+    va_list list;
+    va_start(list, format);
+    err->code = code;
+    err->native = native;
+    vsnprintf(err->text, sizeof err->text, format, list);
+    va_end(list);
+}
+
+void gpu_fail(gpu *g, enum gpu_code code, int native, const char *format, ...)
+{
+    if (gpu_failed(g))
+        return;
+    va_list list;
+    va_start(list, format);
+    g->error.code = code;
+    g->error.native = native;
+    vsnprintf(g->error.text, sizeof g->error.text, format, list);
+    va_end(list);
+}
+
+bool gpu_failed(const gpu *g)
+{
+    return g->error.code != GPU_OK;
+}
+
+// The first number behind `key` in a file, e.g. of "MemAvailable:"; an empty key takes the file's first word.
+static bool number_in_file(const char *path, const char *key, uint64_t *value)
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    char line[256];
+    bool found = false;
+    while (!found && fgets(line, sizeof line, file)) {
+        unsigned long long number;
+        found = strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), "%llu", &number) == 1;
+        if (found)
+            *value = number;
+    }
+    fclose(file);
+    return found;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+// What a cgroup folder leaves of `bytes`, in the files of version 2 or 1.
+static uint64_t cgroup_leaves(const char *folder, uint64_t bytes)
+{
+    static const char *const files[2][2] = {{"memory.max", "memory.current"},
+                                            {"memory.limit_in_bytes", "memory.usage_in_bytes"}};
+    for (int version = 0; version < 2; version++) {
+        char path[640];
+        uint64_t limit;
+        uint64_t used;
+        snprintf(path, sizeof path, "%s/%s", folder, files[version][0]);
+        if (!number_in_file(path, "", &limit))
+            continue;
+        snprintf(path, sizeof path, "%s/%s", folder, files[version][1]);
+        if (number_in_file(path, "", &used))
+            bytes = smaller(bytes, limit > used ? limit - used : 0);
+    }
+    return bytes;
+}
+
+// The memory that this process may still take: the driver's own figure is far from it (PoCL says a quarter).
+static uint64_t host_memory_left(void)
+{
+    uint64_t bytes = 0;
+    if (number_in_file("/proc/meminfo", "MemAvailable:", &bytes))
+        bytes *= 1024;
+    else
+        bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    char line[256];
+    while (file && fgets(line, sizeof line, file)) {
+        char *group = strchr(line, ':');
+        char *path = group ? strchr(group + 1, ':') : NULL;
+        if (!path || (group[1] != ':' && strncmp(group + 1, "memory", 6) != 0))
+            continue;
+        path++;
+        path[strcspn(path, "\n")] = 0;
+        const char *mount = group[1] == ':' ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+        // A parent may be stricter than its child.
+        for (;;) {
+            char folder[512];
+            snprintf(folder, sizeof folder, "%s%s", mount, path);
+            bytes = cgroup_leaves(folder, bytes);
+            char *slash = strrchr(path, '/');
+            if (!slash || !path[0])
+                break;
+            *slash = 0;
+        }
+    }
+    if (file)
+        fclose(file);
+    return bytes;
+}
+
+// All devices, in the drivers' order. Threads that a driver starts here must not take signals meant for the program.
+static void find_devices(struct found *found)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    cl_platform_id platforms[MAX_PLATFORMS];
+    cl_uint n_platforms = 0;
+    found->n = 0;
+    if (clGetPlatformIDs(MAX_PLATFORMS, platforms, &n_platforms) != CL_SUCCESS)
+        n_platforms = 0;
+    for (cl_uint p = 0; p < n_platforms && p < MAX_PLATFORMS; p++) {
+        cl_device_id devices[MAX_DEVICES];
+        cl_uint n = 0;
+        if (clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, MAX_DEVICES, devices, &n) != CL_SUCCESS)
+            continue;
+        for (cl_uint d = 0; d < n && d < MAX_DEVICES && found->n < MAX_DEVICES; d++)
+            found->items[found->n++] = (struct found_device){platforms[p], devices[d]};
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void describe_ref(struct gpu_info *info)
+{
+    *info = (struct gpu_info){.selector = "ref",
+                              .name = "plain C on one thread",
+                              .platform = "moechat",
+                              .driver = "ref",
+                              .kind = GPU_KIND_REF,
+                              .shares_host_memory = true,
+                              .compute_units = 1};
+    info->global_bytes = info->max_alloc_bytes = host_memory_left();
+}
+
+static void describe(const struct found *found, unsigned index, struct gpu_info *info)
+{
+    cl_device_id device = found->items[index].device;
+    *info = (struct gpu_info){.kind = GPU_KIND_GPU};
+    snprintf(info->selector, sizeof info->selector, "%u", index);
+    // A string that does not fit fills nothing; the zeroes stay.
+    clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof info->name, info->name, NULL);
+    clGetPlatformInfo(found->items[index].platform, CL_PLATFORM_NAME, sizeof info->platform, info->platform, NULL);
+    clGetDeviceInfo(device, CL_DRIVER_VERSION, sizeof info->driver, info->driver, NULL);
+    info->name[sizeof info->name - 1] = info->platform[sizeof info->platform - 1] = 0;
+    info->driver[sizeof info->driver - 1] = 0;
+    cl_device_type type = 0;
+    cl_ulong global = 0;
+    cl_ulong most = 0;
+    cl_ulong local = 0;
+    cl_uint units = 0;
+    clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof type, &type, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof global, &global, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof most, &most, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof local, &local, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units, NULL);
+    info->global_bytes = global;
+    info->max_alloc_bytes = most;
+    info->local_bytes = local;
+    info->compute_units = units;
+    if (type & CL_DEVICE_TYPE_CPU) {
+        info->kind = GPU_KIND_CPU;
+        info->shares_host_memory = true; // buffers are made of host memory that we own
+        info->global_bytes = host_memory_left();
+    }
+}
+
+unsigned gpu_list(struct gpu_info *infos, unsigned max)
+{
+    struct found found;
+    find_devices(&found);
+    if (max > 0)
+        describe_ref(&infos[0]);
+    for (unsigned i = 0; i < found.n && i + 1 < max; i++)
+        describe(&found, i, &infos[i + 1]);
+    return found.n + 1;
+}
+
+static bool contains(const char *text, const char *part)
+{
+    size_t n = strlen(part);
+    for (; *text; text++)
+        if (strncasecmp(text, part, n) == 0)
+            return true;
+    return false;
+}
+
+// The device that the selector names; found->n when there is none.
+static unsigned pick(const struct found *found, const char *selector, struct gpu_info *info)
+{
+    static const enum gpu_kind by_preference[] = {GPU_KIND_GPU, GPU_KIND_CPU};
+    bool any = !selector || !selector[0];
+    for (int k = 0; k < 2; k++) {
+        const char *kind = by_preference[k] == GPU_KIND_GPU ? "gpu" : "cpu";
+        for (unsigned i = 0; i < found->n; i++) {
+            describe(found, i, info);
+            if (info->kind != by_preference[k])
+                continue;
+            if (any || strcasecmp(selector, kind) == 0 || strcmp(selector, info->selector) == 0)
+                return i;
+        }
+    }
+    bool number = !any && strspn(selector, "0123456789") == strlen(selector);
+    for (unsigned i = 0; !any && !number && i < found->n; i++) {
+        describe(found, i, info);
+        if (contains(info->name, selector))
+            return i;
+    }
+    return found->n;
+}
+
+static bool open_queue(gpu *g, struct gpu_error *err)
+{
+    cl_int rc;
+    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)g->platform, 0};
+    g->context = clCreateContext(properties, 1, &g->device, NULL, NULL, &rc);
+    if (rc == CL_SUCCESS)
+        g->queue = clCreateCommandQueue(g->context, g->device, 0, &rc);
+    if (rc != CL_SUCCESS)
+        gpu_error_set(err, GPU_NO_DEVICE, rc, "device %s (%s): the driver gives no queue", g->info.selector,
+                      g->info.name);
+    return rc == CL_SUCCESS;
+}
+
+static bool open_device(gpu *g, const struct gpu_options *options, struct gpu_error *err)
+{
+    struct found found;
+    find_devices(&found);
+    unsigned index = pick(&found, options->selector, &g->info);
+    if (found.n == 0) {
+        gpu_error_set(err, GPU_NO_DEVICE, 0,
+                      "no OpenCL device: install a driver (for the CPU: pocl-opencl-icd) or use --device ref");
+        return false;
+    }
+    if (index == found.n) {
+        gpu_error_set(err, GPU_NO_DEVICE, 0, "no OpenCL device matches \"%s\"; `moechat devices` lists them",
+                      options->selector);
+        return false;
+    }
+    g->platform = found.items[index].platform;
+    g->device = found.items[index].device;
+    return open_queue(g, err);
+}
+
+gpu *gpu_open_shape(const struct gpu_options *options, enum gpu_shape shape, struct gpu_error *err)
+{
+    gpu *g = calloc(1, sizeof *g);
+    if (!g) {
+        gpu_error_set(err, GPU_OUT_OF_MEMORY, 0, "no memory for a device");
+        return NULL;
+    }
+    if (options->selector && strcmp(options->selector, "ref") == 0) {
+        describe_ref(&g->info);
+        return g;
+    }
+    // Threads that a CPU driver starts inherit the nice value; that this thread keeps it too is what the caller wants.
+    if (options->nice_value)
+        setpriority(PRIO_PROCESS, 0, options->nice_value);
+    if (!open_device(g, options, err))
+        goto free_gpu;
+    g->cpu_shape = shape == GPU_SHAPE_CPU;
+    if (!program_open(g, options, err))
+        goto free_gpu;
+    return g;
+free_gpu:
+    gpu_close(g);
+    return NULL;
+}
+
+gpu *gpu_open(const struct gpu_options *options, struct gpu_error *err)
+{
+    return gpu_open_shape(options, GPU_SHAPE_OF_DEVICE, err);
+}
+
+void gpu_close(gpu *g)
+{
+    if (!g)
+        return;
+    if (g->queue)
+        clFinish(g->queue);
+    gpu_release_all(g);
+    program_close(g);
+    if (g->queue)
+        clReleaseCommandQueue(g->queue);
+    if (g->context)
+        clReleaseContext(g->context);
+    free(g);
+}
+
+const struct gpu_info *gpu_describe(const gpu *g)
+{
+    return &g->info;
+}

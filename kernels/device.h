@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The kernels room's inside: what its .c files share. Nothing outside the room includes it but the tests of the ops,
+// which force a shape of kernels with gpu_open_shape.
+#ifndef MOECHAT_DEVICE_H
+#define MOECHAT_DEVICE_H
+
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+
+#include "gpu.h"
+#include "launch.h"
+
+// A growing queue of fences that have not been seen to pass, oldest first.
+struct fence {
+    uint64_t number;
+    cl_event event;
+};
+struct fences {
+    struct fence *items;
+    size_t n, capacity;
+    uint64_t last;   // handed out
+    uint64_t passed; // all up to it have passed
+};
+
+// Host memory that the driver has page-locked: a gpu_host_alloc.
+struct host_block {
+    struct host_block *next;
+    void *memory; // aligned
+    uint64_t bytes;
+    cl_mem pinned; // NULL where memory is shared: then `memory` came from aligned_alloc
+    void *mapped;
+};
+
+struct gpu {
+    struct gpu_info info;
+    bool cpu_shape; // the kernels that were built
+    bool dirty;     // commands were enqueued since the host last waited for all
+    bool fenced;    // no command was enqueued since the last fence
+    struct gpu_error error;
+    struct gpu_counts counts;
+    cl_platform_id platform;
+    cl_device_id device;
+    cl_context context;
+    cl_command_queue queue;
+    cl_program program;
+    cl_kernel kernels[KERNEL_COUNT];
+    struct fences fences;
+    struct host_block *blocks;
+    void *staging; // a gpu_host_alloc of two halves that writes pass through in turn
+    uint64_t staging_used;
+    uint64_t staging_fence; // of the half that is not in use
+    gpu_buf *scratch;       // of the op under way
+};
+
+struct gpu_buf {
+    gpu *owner;
+    cl_mem memory; // NULL on the ref device
+    void *host;    // NULL unless memory is shared
+    uint64_t bytes;
+};
+
+enum gpu_shape { GPU_SHAPE_OF_DEVICE, GPU_SHAPE_CPU, GPU_SHAPE_GPU };
+gpu *gpu_open_shape(const struct gpu_options *options, enum gpu_shape shape, struct gpu_error *err);
+
+// device.c
+void gpu_error_set(struct gpu_error *err, enum gpu_code code, int native, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+// Keeps the first failure.
+void gpu_fail(gpu *g, enum gpu_code code, int native, const char *format, ...) __attribute__((format(printf, 4, 5)));
+bool gpu_failed(const gpu *g);
+
+// program.c: builds, proves and warms up the kernels; false with *err filled.
+bool program_open(gpu *g, const struct gpu_options *options, struct gpu_error *err);
+void program_close(gpu *g);
+
+// buffer.c
+// Memory for one op's intermediate values, at least `bytes`; its content is lost at the next op. NULL: sticky error.
+gpu_buf *gpu_scratch(gpu *g, uint64_t bytes);
+void gpu_release_all(gpu *g); // fences, staging, scratch
+
+#endif

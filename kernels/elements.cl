@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Element-wise ops: a work-item per element (x) and row (y).
+
+__kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void embed(const struct args_embed a, const struct tiling t,
+                                                  __global const uchar *table, __global const int *ids,
+                                                  __global float *out)
+{
+    uint per_word = a.table.bits == 4 ? 8 : 4;
+    uint word = get_global_id(0);
+    uint r = get_global_id(1);
+    if (r >= a.n_rows || word * per_word >= a.table.in_dim)
+        return;
+    uint row = min((uint)ids[r], a.table.out_dim - 1); // the caller has checked; stay inside the table all the same
+    uint group = word * per_word / a.table.group_size;
+    float scale = bf16(row_scales(&a.table, table, row)[group]);
+    float bias = bf16(row_biases(&a.table, table, row)[group]);
+    uint bits = row_words(&a.table, table, row)[word];
+    __global float *to = out + (ulong)r * a.table.in_dim + word * per_word;
+    if (a.table.bits == 4)
+        vstore8(fma(nibbles(bits), (float8)(scale), (float8)(bias)), 0, to);
+    else
+        vstore4(fma(octets(bits), (float4)(scale), (float4)(bias)), 0, to);
+}
+
+__kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void kv_append(const struct args_kv_append a, const struct tiling t,
+                                                      __global const float *x, __global void *cache)
+{
+    uint i = get_global_id(0);
+    uint r = get_global_id(1);
+    if (r >= a.n_rows || i >= a.width)
+        return;
+    float value = x[(ulong)r * a.in_stride + i];
+    ulong to = (ulong)(a.position + r) * a.width + i;
+    if (a.kv_type == KV_F32)
+        ((__global float *)cache)[to] = value;
+    else
+        vstore_half_rte(value, to, (__global half *)cache);
+}
+
+// A work-item turns one pair of a block of heads: z counts blocks of rows_per_group heads.
+__kernel GROUP_SIZE(32, 1) void rope(const struct args_rope a, const struct tiling t, __global const float *inv_freq,
+                                     __global float *x)
+{
+    uint j = get_global_id(0);
+    uint r = get_global_id(1);
+    if (r >= a.n_rows || j >= a.rope_dim / 2)
+        return;
+    float angle = (float)(a.position + r) * inv_freq[j];
+    float c = cos(angle) * a.scale;
+    float s = sin(angle) * a.scale;
+    uint first = a.interleaved ? 2 * j : j;
+    uint second = a.interleaved ? 2 * j + 1 : j + a.rope_dim / 2;
+    uint head = get_global_id(2) * t.rows_per_group;
+    uint end = min(head + t.rows_per_group, a.n_heads);
+    for (; head < end; head++) {
+        __global float *pair = x + (ulong)r * a.row_stride + (ulong)head * a.head_stride + a.offset;
+        float p = pair[first];
+        float q = pair[second];
+        pair[first] = p * c - q * s;
+        pair[second] = q * c + p * s;
+    }
+}
+
+__kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void gather(const struct args_gather a, const struct tiling t,
+                                                   __global const float *x, __global const int *index,
+                                                   __global float *out)
+{
+    uint i = get_global_id(0);
+    uint r = get_global_id(1);
+    if (r < a.n_rows && i < a.dim)
+        out[(ulong)r * a.dim + i] = x[(ulong)index[a.first + r] * a.dim + i];
+}
+
+__kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void scatter_add(const struct args_gather a, const struct tiling t,
+                                                        __global const float *y, __global const int *index,
+                                                        __global const float *weight, __global float *out)
+{
+    uint i = get_global_id(0);
+    uint r = get_global_id(1);
+    if (r >= a.n_rows || i >= a.dim)
+        return;
+    __global float *to = out + (ulong)index[a.first + r] * a.dim + i;
+    *to = fma(weight[a.first + r], y[(ulong)r * a.dim + i], *to);
+}
+
+__kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void combine(const struct args_combine a, const struct tiling t,
+                                                    __global const float *partial, __global const float *weight,
+                                                    __global float *out)
+{
+    uint i = get_global_id(0);
+    if (i >= a.dim)
+        return;
+    float sum = 0;
+    for (uint k = 0; k < a.n_partials; k++)
+        sum = fma(weight[k], partial[(ulong)k * a.dim + i], sum);
+    out[i] += sum;
+}
+
+__kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void copy(const struct args_copy a, const struct tiling t,
+                                                 __global const float *src, __global float *dst)
+{
+    ulong end = a.bytes / 64;
+    for (ulong i = get_global_id(0); i < end; i += get_global_size(0))
+        vstore16(vload16(i, src), i, dst);
+}

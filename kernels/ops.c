@@ -1,0 +1,563 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The ops of gpu.h: check shapes against buffers, then launch the kernels of the device's shape, or call ref.c.
+#include "device.h"
+
+#include <string.h>
+
+#include "ref.h"
+
+// ---- checks: a caller's error becomes the sticky GPU_ARGUMENT and nothing is launched
+
+static bool need(gpu *g, bool good, const char *op, const char *what)
+{
+    if (!good)
+        gpu_fail(g, GPU_ARGUMENT, 0, "op %s: %s", op, what);
+    return good;
+}
+
+static bool holds(const gpu_buf *buf, uint64_t offset, uint64_t bytes)
+{
+    return buf && offset <= buf->bytes && bytes <= buf->bytes - offset;
+}
+
+// Rows of `width` floats (or ids), `stride` apart. 32-bit factors: no product overflows 64 bits.
+static bool holds_rows(const gpu_buf *buf, uint64_t n_rows, uint64_t stride, uint64_t offset, uint64_t width)
+{
+    return holds(buf, 0, 4 * ((n_rows - 1) * stride + offset + width)) && (n_rows == 1 || stride >= width);
+}
+
+static bool holds_matrix(const gpu_buf *buf, const struct args_matrix *m)
+{
+    bool shaped = (m->bits == 4 || m->bits == 8) &&
+                  (m->group_size == 32 || m->group_size == 64 || m->group_size == 128) && m->in_dim > 0 &&
+                  m->out_dim > 0 && m->in_dim % m->group_size == 0;
+    if (!shaped || (m->weight | m->scales | m->biases) % 4)
+        return false;
+    uint64_t rows = m->out_dim;
+    uint64_t groups = rows * (m->in_dim / m->group_size);
+    return holds(buf, m->weight, rows * (m->in_dim / 32 * m->bits) * 4) && holds(buf, m->scales, 2 * groups) &&
+           holds(buf, m->biases, 2 * groups);
+}
+
+static bool same_shape(const struct args_matrix *a, const struct args_matrix *b)
+{
+    return a->in_dim == b->in_dim && a->out_dim == b->out_dim && a->bits == b->bits && a->group_size == b->group_size;
+}
+
+static bool is_ref(const gpu *g)
+{
+    return g->info.kind == GPU_KIND_REF;
+}
+
+static void ref_done(gpu *g, int code)
+{
+    g->counts.launches++;
+    if (code)
+        gpu_fail(g, (enum gpu_code)code, 0, "no memory for a row of scratch");
+}
+
+static size_t ceil_div(uint64_t a, uint64_t b)
+{
+    return (size_t)((a + b - 1) / b);
+}
+
+// ---- element-wise ops, norm, router
+
+void gpu_op_embed(gpu *g, const struct args_embed *a, gpu_buf *table, gpu_buf *ids, gpu_buf *out)
+{
+    const struct args_matrix *m = &a->table;
+    if (gpu_failed(g) || a->n_rows == 0 ||
+        !need(g, holds_matrix(table, m), "embed", "the table lies outside its buffer") ||
+        !need(g, holds_rows(ids, a->n_rows, 1, 0, 1), "embed", "too few ids") ||
+        !need(g, holds_rows(out, a->n_rows, m->in_dim, 0, m->in_dim), "embed", "the output is too small"))
+        return;
+    if (is_ref(g)) {
+        ref_done(g, ref_embed(a, table->host, ids->host, out->host));
+        return;
+    }
+    launch(g, &(struct launch){.kernel = KERNEL_EMBED,
+                               .args = a,
+                               .buffers = {table, ids, out},
+                               .groups = {ceil_div(m->in_dim / (32 / m->bits), ELEMENTS_GROUP), a->n_rows}});
+}
+
+void gpu_op_rmsnorm(gpu *g, const struct args_rmsnorm *a, gpu_buf *weight, gpu_buf *x, gpu_buf *y)
+{
+    if (gpu_failed(g) || a->n_rows == 0 ||
+        !need(g, a->dim > 0 && a->weight % 2 == 0 && holds(weight, a->weight, 2 * (uint64_t)a->dim), "rmsnorm",
+              "the weight lies outside its buffer") ||
+        !need(g, holds_rows(x, a->n_rows, a->in_stride, a->in_offset, a->dim), "rmsnorm", "the input is too small") ||
+        !need(g, holds_rows(y, a->n_rows, a->out_stride, a->out_offset, a->dim), "rmsnorm", "the output is too small"))
+        return;
+    if (is_ref(g)) {
+        ref_done(g, ref_rmsnorm(a, weight->host, x->host, y->host));
+        return;
+    }
+    launch(g, &(struct launch){.kernel = KERNEL_RMSNORM, .args = a, .buffers = {weight, x, y}, .groups = {a->n_rows}});
+}
+
+void gpu_op_rope(gpu *g, const struct args_rope *a, gpu_buf *inv_freq, gpu_buf *x)
+{
+    if (gpu_failed(g) || a->n_rows == 0 || a->n_heads == 0 ||
+        !need(g, a->rope_dim > 0 && a->rope_dim % 2 == 0 && holds(inv_freq, 0, 2 * (uint64_t)a->rope_dim), "rope",
+              "inv_freq is too small or rope_dim odd") ||
+        !need(g, a->head_stride >= a->rope_dim || a->n_heads == 1, "rope", "heads overlap") ||
+        !need(g,
+              holds_rows(x, a->n_rows, a->row_stride, a->offset,
+                         (uint64_t)(a->n_heads - 1) * a->head_stride + a->rope_dim),
+              "rope", "the rows are too small"))
+        return;
+    if (is_ref(g)) {
+        ref_done(g, ref_rope(a, inv_freq->host, x->host));
+        return;
+    }
+    enum { HEADS = 16 };
+    launch(g, &(struct launch){.kernel = KERNEL_ROPE,
+                               .args = a,
+                               .tiling = {.rows_per_group = HEADS},
+                               .buffers = {inv_freq, x},
+                               .groups = {ceil_div(a->rope_dim / 2, 32), a->n_rows, ceil_div(a->n_heads, HEADS)}});
+}
+
+void gpu_op_kv_append(gpu *g, const struct args_kv_append *a, gpu_buf *x, gpu_buf *cache)
+{
+    uint64_t element = a->kv_type == KV_F16 ? 2 : 4;
+    if (gpu_failed(g) || a->n_rows == 0 ||
+        !need(g, a->width > 0 && a->kv_type <= KV_F16, "kv_append", "no such cache") ||
+        !need(g, holds_rows(x, a->n_rows, a->in_stride, 0, a->width), "kv_append", "the input is too small") ||
+        !need(g, holds(cache, 0, ((uint64_t)a->position + a->n_rows) * a->width * element), "kv_append",
+              "the cache is full"))
+        return;
+    if (is_ref(g)) {
+        ref_done(g, ref_kv_append(a, x->host, cache->host));
+        return;
+    }
+    launch(g, &(struct launch){.kernel = KERNEL_KV_APPEND,
+                               .args = a,
+                               .buffers = {x, cache},
+                               .groups = {ceil_div(a->width, ELEMENTS_GROUP), a->n_rows}});
+}
+
+void gpu_op_gather(gpu *g, const struct args_gather *a, gpu_buf *x, gpu_buf *index, gpu_buf *out)
+{
+    if (gpu_failed(g) || a->n_rows == 0 || a->dim == 0 ||
+        !need(g, holds_rows(x, 1, 0, 0, a->dim), "gather", "the input is too small") ||
+        !need(g, holds_rows(index, a->n_rows, 1, a->first, 1), "gather", "too few indices") ||
+        !need(g, holds_rows(out, a->n_rows, a->dim, 0, a->dim), "gather", "the output is too small"))
+        return;
+    if (is_ref(g)) {
+        ref_done(g, ref_gather(a, x->host, index->host, out->host));
+        return;
+    }
+    launch(g, &(struct launch){.kernel = KERNEL_GATHER,
+                               .args = a,
+                               .buffers = {x, index, out},
+                               .groups = {ceil_div(a->dim, ELEMENTS_GROUP), a->n_rows}});
+}
+
+void gpu_op_scatter_add(gpu *g, const struct args_gather *a, const struct gpu_scatter_bufs *b)
+{
+    if (gpu_failed(g) || a->n_rows == 0 || a->dim == 0 ||
+        !need(g, holds_rows(b->y, a->n_rows, a->dim, 0, a->dim), "scatter_add", "the input is too small") ||
+        !need(g, holds_rows(b->index, a->n_rows, 1, a->first, 1), "scatter_add", "too few indices") ||
+        !need(g, holds_rows(b->weight, a->n_rows, 1, a->first, 1), "scatter_add", "too few weights") ||
+        !need(g, holds_rows(b->out, 1, 0, 0, a->dim), "scatter_add", "the output is too small"))
+        return;
+    if (is_ref(g)) {
+        struct ref_scatter_bufs r = {b->y->host, b->index->host, b->weight->host, b->out->host};
+        ref_done(g, ref_scatter_add(a, &r));
+        return;
+    }
+    launch(g, &(struct launch){.kernel = KERNEL_SCATTER_ADD,
+                               .args = a,
+                               .buffers = {b->y, b->index, b->weight, b->out},
+                               .groups = {ceil_div(a->dim, ELEMENTS_GROUP), a->n_rows}});
+}
+
+void gpu_op_combine(gpu *g, const struct args_combine *a, gpu_buf *partial, gpu_buf *weight, gpu_buf *out)
+{
+    if (gpu_failed(g) || a->n_partials == 0 || a->dim == 0 ||
+        !need(g, holds_rows(partial, a->n_partials, a->dim, 0, a->dim), "combine", "too few partial sums") ||
+        !need(g, holds_rows(weight, a->n_partials, 1, 0, 1), "combine", "too few weights") ||
+        !need(g, holds_rows(out, 1, 0, 0, a->dim), "combine", "the output is too small"))
+        return;
+    if (is_ref(g)) {
+        ref_done(g, ref_combine(a, partial->host, weight->host, out->host));
+        return;
+    }
+    launch(g, &(struct launch){.kernel = KERNEL_COMBINE,
+                               .args = a,
+                               .buffers = {partial, weight, out},
+                               .groups = {ceil_div(a->dim, ELEMENTS_GROUP)}});
+}
+
+void gpu_op_copy(gpu *g, const struct args_copy *a, gpu_buf *src, gpu_buf *dst)
+{
+    if (gpu_failed(g) || a->bytes == 0 || !need(g, a->bytes % 64 == 0, "copy", "bytes must be a multiple of 64") ||
+        !need(g, holds(src, 0, a->bytes) && holds(dst, 0, a->bytes), "copy", "a buffer is too small"))
+        return;
+    if (is_ref(g)) {
+        memcpy(dst->host, src->host, a->bytes);
+        ref_done(g, GPU_OK);
+        return;
+    }
+    size_t groups = ceil_div(a->bytes, COPY_GROUP_BYTES);
+    launch(g,
+           &(struct launch){
+               .kernel = KERNEL_COPY, .args = a, .buffers = {src, dst}, .groups = {groups < 65535 ? groups : 65535}});
+}
+
+void gpu_op_router(gpu *g, const struct args_router *a, const struct gpu_router_bufs *b)
+{
+    if (gpu_failed(g) || a->n_rows == 0 ||
+        !need(g,
+              a->n_experts > 0 && a->n_group > 0 && a->n_experts % a->n_group == 0 && a->topk_group > 0 &&
+                  a->topk_group <= a->n_group && a->top_k > 0 &&
+                  a->top_k <= (uint64_t)a->topk_group * (a->n_experts / a->n_group),
+              "router", "experts, groups and top_k do not fit each other") ||
+        !need(g, a->bias % 4 == 0 && holds(b->bias, a->bias, 4 * (uint64_t)a->n_experts), "router",
+              "the bias lies outside its buffer") ||
+        !need(g, holds_rows(b->logits, a->n_rows, a->n_experts, 0, a->n_experts), "router", "too few logits") ||
+        !need(g,
+              holds_rows(b->ids, a->n_rows, a->top_k, 0, a->top_k) &&
+                  holds_rows(b->weights, a->n_rows, a->top_k, 0, a->top_k),
+              "router", "an output is too small"))
+        return;
+    if (is_ref(g)) {
+        struct ref_router_bufs r = {b->logits->host, b->bias->host, b->ids->host, b->weights->host};
+        ref_done(g, ref_router(a, &r));
+        return;
+    }
+    uint64_t stride = 2 * (uint64_t)a->n_experts + a->n_group;
+    gpu_buf *scratch = gpu_scratch(g, 4 * stride * a->n_rows);
+    launch(g, &(struct launch){.kernel = KERNEL_ROUTER,
+                               .args = a,
+                               .tiling = {.scratch_stride = (uint32_t)stride},
+                               .buffers = {b->logits, b->bias, b->ids, b->weights, scratch},
+                               .groups = {a->n_rows}});
+}
+
+// ---- matrices
+
+// How the rows of a matvec are cut. CPU: enough groups that both the cores and the packing of x, once a group, are well
+// used. GPU: what a group's teams compute together.
+static struct tiling cut_rows(const gpu *g, const struct args_matrix *m)
+{
+    enum { LEAST_ROWS = 64, GROUPS_PER_UNIT = 8 };
+    if (!g->cpu_shape)
+        return (struct tiling){.rows_per_group = TEAMS * TEAM_ROWS, .n_groups = 1};
+    uint64_t most = (uint64_t)GROUPS_PER_UNIT * g->info.compute_units;
+    uint64_t groups = ceil_div(m->out_dim, LEAST_ROWS);
+    uint64_t rows = ceil_div(m->out_dim, groups < most ? groups : most);
+    rows = (rows + 3) / 4 * 4;
+    return (struct tiling){.rows_per_group = (uint32_t)rows,
+                           .n_groups = (uint32_t)ceil_div(m->out_dim, rows),
+                           .scratch_stride = m->in_dim / 32 * PACKED_UNIT};
+}
+
+void gpu_op_matvec(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y)
+{
+    const struct args_matrix *m = &a->matrix;
+    if (gpu_failed(g) || !need(g, a->n_rows == 1, "matvec", "n_rows must be 1") ||
+        !need(g, holds_matrix(matrix, m), "matvec", "the matrix has no valid shape or lies outside its buffer") ||
+        !need(g, holds_rows(x, 1, 0, a->in_offset, m->in_dim), "matvec", "the input is too small") ||
+        !need(g, holds_rows(y, 1, 0, a->out_offset, m->out_dim), "matvec", "the output is too small"))
+        return;
+    if (is_ref(g)) {
+        ref_done(g, ref_matmul(a, matrix->host, x->host, y->host));
+        return;
+    }
+    struct tiling t = cut_rows(g, m);
+    gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)t.n_groups * t.scratch_stride);
+    launch(g, &(struct launch){.kernel = KERNEL_MATVEC,
+                               .args = a,
+                               .tiling = t,
+                               .buffers = {matrix, x, y, scratch},
+                               .groups = {ceil_div(m->out_dim, t.rows_per_group)}});
+}
+
+void gpu_op_swiglu_vec(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y)
+{
+    const struct args_matrix *m = &a->gate;
+    if (gpu_failed(g) || !need(g, a->n_rows == 1, "swiglu_vec", "n_rows must be 1") ||
+        !need(g, holds_matrix(matrices, m) && holds_matrix(matrices, &a->up) && same_shape(m, &a->up), "swiglu_vec",
+              "gate and up have no valid shape or lie outside their buffer") ||
+        !need(g, holds_rows(x, 1, 0, a->in_offset, m->in_dim), "swiglu_vec", "the input is too small") ||
+        !need(g, holds_rows(y, 1, 0, a->out_offset, m->out_dim), "swiglu_vec", "the output is too small"))
+        return;
+    if (is_ref(g)) {
+        ref_done(g, ref_swiglu(a, matrices->host, x->host, y->host));
+        return;
+    }
+    struct tiling t = cut_rows(g, m);
+    gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)t.n_groups * t.scratch_stride);
+    launch(g, &(struct launch){.kernel = KERNEL_SWIGLU_VEC,
+                               .args = a,
+                               .tiling = t,
+                               .buffers = {matrices, x, y, scratch},
+                               .groups = {ceil_div(m->out_dim, t.rows_per_group)}});
+}
+
+// Lays x out for the CPU's matrix kernels, in scratch: MATMUL_TOKENS-wide ... see matmul_cpu.cl.
+static gpu_buf *pack(gpu *g, const struct args_matmul *a, gpu_buf *x)
+{
+    size_t vectors = ceil_div(a->n_rows, VECTOR);
+    gpu_buf *packed = gpu_scratch(g, 4 * (uint64_t)vectors * VECTOR * a->matrix.in_dim);
+    launch(g, &(struct launch){.kernel = KERNEL_PACK,
+                               .args = a,
+                               .buffers = {x, packed},
+                               .groups = {ceil_div(a->matrix.in_dim, BLOCK), vectors}});
+    return packed;
+}
+
+static void matmul(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y)
+{
+    struct launch l = {.kernel = KERNEL_MATMUL, .args = a, .buffers = {matrix, x, y}};
+    if (g->cpu_shape) {
+        l.buffers[1] = pack(g, a, x);
+        l.groups[0] = ceil_div(a->matrix.out_dim, MATMUL_ROWS);
+        l.groups[1] = ceil_div(a->n_rows, MATMUL_TOKENS);
+    } else {
+        l.groups[0] = ceil_div(a->matrix.out_dim, MATMUL_TILE);
+        l.groups[1] = ceil_div(a->n_rows, MATMUL_TILE);
+    }
+    launch(g, &l);
+}
+
+void gpu_op_matmul(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y)
+{
+    const struct args_matrix *m = &a->matrix;
+    if (gpu_failed(g) || a->n_rows == 0 ||
+        !need(g, holds_matrix(matrix, m), "matmul", "the matrix has no valid shape or lies outside its buffer") ||
+        !need(g, holds_rows(x, a->n_rows, a->in_stride, a->in_offset, m->in_dim), "matmul", "the input is too small") ||
+        !need(g, holds_rows(y, a->n_rows, a->out_stride, a->out_offset, m->out_dim), "matmul",
+              "the output is too small"))
+        return;
+    if (is_ref(g))
+        ref_done(g, ref_matmul(a, matrix->host, x->host, y->host));
+    else
+        matmul(g, a, matrix, x, y);
+}
+
+// The GPU's way: both products, then one pass over them.
+static void swiglu_in_three(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y)
+{
+    gpu_buf *gate = gpu_scratch(g, 4 * (uint64_t)a->n_rows * a->gate.out_dim);
+    struct args_matmul product = {.matrix = a->gate,
+                                  .n_rows = a->n_rows,
+                                  .in_stride = a->in_stride,
+                                  .in_offset = a->in_offset,
+                                  .out_stride = a->gate.out_dim};
+    matmul(g, &product, matrices, x, gate);
+    product.matrix = a->up;
+    product.out_stride = a->out_stride;
+    product.out_offset = a->out_offset;
+    matmul(g, &product, matrices, x, y);
+    launch(g, &(struct launch){.kernel = KERNEL_SILU_MUL,
+                               .args = a,
+                               .buffers = {gate, y},
+                               .groups = {ceil_div(a->gate.out_dim, ELEMENTS_GROUP), a->n_rows}});
+}
+
+static void swiglu_in_one(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y)
+{
+    struct args_matmul input = {
+        .matrix = a->gate, .n_rows = a->n_rows, .in_stride = a->in_stride, .in_offset = a->in_offset};
+    gpu_buf *packed = pack(g, &input, x);
+    launch(g, &(struct launch){.kernel = KERNEL_SWIGLU_MAT,
+                               .args = a,
+                               .buffers = {matrices, packed, y},
+                               .groups = {ceil_div(a->gate.out_dim, MATMUL_ROWS), ceil_div(a->n_rows, MATMUL_TOKENS)}});
+}
+
+void gpu_op_swiglu_mat(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y)
+{
+    const struct args_matrix *m = &a->gate;
+    if (gpu_failed(g) || a->n_rows == 0 ||
+        !need(g, holds_matrix(matrices, m) && holds_matrix(matrices, &a->up) && same_shape(m, &a->up), "swiglu_mat",
+              "gate and up have no valid shape or lie outside their buffer") ||
+        !need(g, holds_rows(x, a->n_rows, a->in_stride, a->in_offset, m->in_dim), "swiglu_mat",
+              "the input is too small") ||
+        !need(g, holds_rows(y, a->n_rows, a->out_stride, a->out_offset, m->out_dim), "swiglu_mat",
+              "the output is too small"))
+        return;
+    if (is_ref(g))
+        ref_done(g, ref_swiglu(a, matrices->host, x->host, y->host));
+    else if (g->cpu_shape)
+        swiglu_in_one(g, a, matrices, x, y);
+    else
+        swiglu_in_three(g, a, matrices, x, y);
+}
+
+// ---- kv_b's folded halves
+
+static bool kv_b_shaped(const struct args_kv_b *a, const gpu_buf *kv_b)
+{
+    uint64_t rows = (uint64_t)a->n_heads * ((uint64_t)a->qk_nope_head_dim + a->v_head_dim);
+    return a->n_heads > 0 && a->qk_nope_head_dim > 0 && a->v_head_dim > 0 && rows == a->kv_b.out_dim &&
+           holds_matrix(kv_b, &a->kv_b);
+}
+
+// CPU: a group is one head and a range of rows.
+static struct tiling cut_tokens(const struct args_kv_b *a)
+{
+    enum { TOKENS = 16 };
+    return (struct tiling){.rows_per_group = TOKENS,
+                           .n_groups = (uint32_t)ceil_div(a->n_rows, TOKENS),
+                           .scratch_stride = a->kv_b.in_dim / 32 * PACKED_UNIT};
+}
+
+static gpu_buf *kv_b_scratch(gpu *g, const struct args_kv_b *a, const struct tiling *t)
+{
+    return gpu_scratch(g, g->cpu_shape ? 4 * (uint64_t)a->n_heads * t->n_groups * t->scratch_stride : 0);
+}
+
+void gpu_op_q_prime(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *q, gpu_buf *out)
+{
+    if (gpu_failed(g) || a->n_rows == 0 ||
+        !need(g, kv_b_shaped(a, kv_b), "q_prime", "kv_b has no valid shape or lies outside its buffer") ||
+        !need(g, a->n_heads == 1 || a->q_head_stride >= a->qk_nope_head_dim, "q_prime", "heads overlap") ||
+        !need(g,
+              holds_rows(q, a->n_rows, a->q_row_stride, 0,
+                         (uint64_t)(a->n_heads - 1) * a->q_head_stride + a->qk_nope_head_dim),
+              "q_prime", "q is too small") ||
+        !need(g, holds(out, 0, 4 * (uint64_t)a->n_rows * a->n_heads * a->kv_b.in_dim), "q_prime",
+              "the output is too small"))
+        return;
+    if (is_ref(g)) {
+        ref_done(g, ref_q_prime(a, kv_b->host, q->host, out->host));
+        return;
+    }
+    struct tiling t = cut_tokens(a);
+    struct launch l = {
+        .kernel = KERNEL_Q_PRIME, .args = a, .tiling = t, .buffers = {kv_b, q, out, kv_b_scratch(g, a, &t)}};
+    if (g->cpu_shape) {
+        l.groups[0] = t.n_groups;
+        l.groups[1] = a->n_heads;
+        l.groups[2] = ceil_div(a->kv_b.in_dim, BLOCK);
+    } else {
+        l.groups[0] = ceil_div(a->kv_b.in_dim / (32 / a->kv_b.bits), ELEMENTS_GROUP);
+        l.groups[1] = a->n_heads;
+        l.groups[2] = a->n_rows;
+    }
+    launch(g, &l);
+}
+
+void gpu_op_head_out(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *latent, gpu_buf *out)
+{
+    uint64_t heads = (uint64_t)a->n_rows * a->n_heads;
+    if (gpu_failed(g) || a->n_rows == 0 ||
+        !need(g, kv_b_shaped(a, kv_b), "head_out", "kv_b has no valid shape or lies outside its buffer") ||
+        !need(g, holds_rows(latent, heads, a->kv_b.in_dim, 0, a->kv_b.in_dim), "head_out", "the input is too small") ||
+        !need(g, holds_rows(out, heads, a->v_head_dim, 0, a->v_head_dim), "head_out", "the output is too small"))
+        return;
+    if (is_ref(g)) {
+        ref_done(g, ref_head_out(a, kv_b->host, latent->host, out->host));
+        return;
+    }
+    struct tiling t = cut_tokens(a);
+    struct launch l = {
+        .kernel = KERNEL_HEAD_OUT, .args = a, .tiling = t, .buffers = {kv_b, latent, out, kv_b_scratch(g, a, &t)}};
+    if (g->cpu_shape) {
+        l.groups[0] = t.n_groups;
+        l.groups[1] = a->n_heads;
+    } else {
+        l.groups[0] = ceil_div(a->v_head_dim, TEAMS * TEAM_ROWS);
+        l.groups[1] = a->n_heads;
+        l.groups[2] = a->n_rows;
+    }
+    launch(g, &l);
+}
+
+// ---- attention
+
+static bool attention_fits(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b, const char *op)
+{
+    uint64_t heads = (uint64_t)a->n_rows * a->n_heads;
+    uint64_t width = (uint64_t)a->kv_lora_rank + a->rope_dim;
+    uint64_t element = a->kv_type == KV_F16 ? 2 : 4;
+    return need(g, a->n_heads > 0 && a->kv_lora_rank > 0 && a->kv_type <= KV_F16, op, "no such shape") &&
+           need(g, a->n_heads == 1 || a->q_head_stride >= a->rope_dim, op, "heads overlap") &&
+           need(g, holds(b->q_latent, 0, 4 * heads * a->kv_lora_rank), op, "q_latent is too small") &&
+           need(g,
+                holds_rows(b->q, a->n_rows, a->q_row_stride, a->q_rope_offset,
+                           (uint64_t)(a->n_heads - 1) * a->q_head_stride + a->rope_dim),
+                op, "q is too small") &&
+           need(g, holds(b->cache, 0, ((uint64_t)a->position + a->n_rows) * width * element), op,
+                "the cache holds fewer rows than are asked for") &&
+           need(g, holds(b->out, 0, 4 * heads * a->kv_lora_rank), op, "the output is too small");
+}
+
+static void attention_ref(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b)
+{
+    struct ref_attention_bufs r = {b->q_latent->host, b->q->host, b->cache->host, b->out->host};
+    ref_done(g, ref_attention(a, &r));
+}
+
+// Floats that a CPU group keeps beside each other: queries, sums, and a tile of the cache, converted.
+static uint64_t attention_stride(const struct args_attention *a)
+{
+    uint64_t width = (uint64_t)a->kv_lora_rank + a->rope_dim;
+    return VECTOR * (width + a->kv_lora_rank) + (a->kv_type == KV_F16 ? ATTENTION_TILE * width : 0);
+}
+
+void gpu_op_attention_decode(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b)
+{
+    if (gpu_failed(g) || !need(g, a->n_rows == 1, "attention_decode", "n_rows must be 1") ||
+        !attention_fits(g, a, b, "attention_decode"))
+        return;
+    if (is_ref(g)) {
+        attention_ref(g, a, b);
+        return;
+    }
+    enum { GROUPS_PER_UNIT = 8 };
+    size_t tiles = ceil_div((uint64_t)a->position + 1, ATTENTION_TILE);
+    uint64_t partials = (uint64_t)tiles * a->n_heads * (a->kv_lora_rank + 2);
+    struct tiling t = {.n_tiles = (uint32_t)tiles, .n_groups = (uint32_t)tiles};
+    size_t head_groups = ceil_div(a->n_heads, GROUP_HEADS);
+    uint64_t stride = 0;
+    if (g->cpu_shape) {
+        head_groups = ceil_div(a->n_heads, VECTOR);
+        uint64_t most = (uint64_t)GROUPS_PER_UNIT * g->info.compute_units;
+        t.n_groups = (uint32_t)(tiles < most ? tiles : most);
+        stride = attention_stride(a);
+        t.scratch_stride = (uint32_t)stride;
+    }
+    uint64_t bytes = 4 * (partials + stride * t.n_groups * head_groups + VECTOR);
+    gpu_buf *scratch = gpu_scratch(g, bytes);
+    launch(g, &(struct launch){.kernel = KERNEL_ATTENTION_TILES,
+                               .args = a,
+                               .tiling = t,
+                               .buffers = {b->q_latent, b->q, b->cache, scratch},
+                               .groups = {head_groups, t.n_groups}});
+    launch(g, &(struct launch){.kernel = KERNEL_ATTENTION_MERGE,
+                               .args = a,
+                               .tiling = t,
+                               .buffers = {scratch, b->out},
+                               .groups = {ceil_div(a->kv_lora_rank, ELEMENTS_GROUP), a->n_heads}});
+}
+
+void gpu_op_attention_prefill(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b)
+{
+    if (gpu_failed(g) || a->n_rows == 0 || !attention_fits(g, a, b, "attention_prefill"))
+        return;
+    if (is_ref(g)) {
+        attention_ref(g, a, b);
+        return;
+    }
+    struct launch l = {.kernel = KERNEL_ATTENTION_PREFILL, .args = a, .buffers = {b->q_latent, b->q, b->cache, b->out}};
+    if (g->cpu_shape) {
+        enum { GROUPS_PER_UNIT = 32 };
+        size_t jobs = ceil_div((uint64_t)a->n_rows * a->n_heads, VECTOR);
+        uint64_t most = (uint64_t)GROUPS_PER_UNIT * g->info.compute_units;
+        l.tiling.n_groups = (uint32_t)(jobs < most ? jobs : most);
+        l.tiling.scratch_stride = (uint32_t)attention_stride(a);
+        l.buffers[4] = gpu_scratch(g, 4 * (uint64_t)l.tiling.n_groups * l.tiling.scratch_stride);
+        l.groups[0] = l.tiling.n_groups;
+    } else {
+        l.buffers[4] = b->out;
+        l.groups[0] = ceil_div(a->n_heads, GROUP_HEADS);
+        l.groups[1] = a->n_rows;
+    }
+    launch(g, &l);
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Common ground of all kernels. Every kernel takes its op's arguments, a tiling, and its buffers, and does nothing when
+// its arguments are all zero (the warm-up). SHAPE_CPU is 1 for CPU devices: a work-group is one work-item that uses wide
+// vectors. On GPUs work-items stand side by side. Sums are in a fixed order on both; contraction is off, fma is explicit.
+#pragma OPENCL FP_CONTRACT OFF
+
+#define GROUP_SIZE(x, y) __attribute__((reqd_work_group_size(x, y, 1)))
+
+static float bf16(ushort bits)
+{
+    return as_float((uint)bits << 16);
+}
+
+// A tree, so that compilers for any vector width agree.
+static float sum16(float16 v)
+{
+    float8 a = v.lo + v.hi;
+    float4 b = a.lo + a.hi;
+    return (b.x + b.z) + (b.y + b.w);
+}
+
+// e^x for finite x, within 2 units in the last place; 0 below -87, and never infinite. e^0 is 1 exactly.
+static float exp_near(float x)
+{
+    float bounded = clamp(x, -87.0f, 88.0f);
+    float n = rint(bounded * 1.44269504f);
+    float r = fma(n, -0.693145751953125f, bounded);
+    r = fma(n, -1.42860677e-6f, r);
+    float p = fma(r, 1.38888889e-3f, 8.33333377e-3f);
+    p = fma(r, p, 4.16666679e-2f);
+    p = fma(r, p, 0.166666672f);
+    p = fma(r, p, 0.5f);
+    p = fma(r, p, 1.0f);
+    p = fma(r, p, 1.0f);
+    return x < -87.0f ? 0.0f : p * as_float((convert_int_rte(n) + 127) << 23);
+}
+
+static float sigmoid(float x)
+{
+    return 1.0f / (1.0f + exp_near(-x));
+}
+
+static float silu(float x)
+{
+    return x / (1.0f + exp_near(-x));
+}
+
+// One element of a cache of either type.
+static float cache_at(__global const void *cache, uint kv_type, ulong index)
+{
+    return kv_type == KV_F32 ? ((__global const float *)cache)[index] : vload_half(index, (__global const half *)cache);
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Reports how this device lays out the structs of args.h: size and place of the last field of each.
+
+#define PROBE(type, last)                                                                                              \
+    {                                                                                                                  \
+        struct type value;                                                                                             \
+        *out++ = sizeof value;                                                                                         \
+        *out++ = (uint)((__private char *)&value.last - (__private char *)&value);                                     \
+    }
+
+__kernel GROUP_SIZE(1, 1) void probe(__global uint *out)
+{
+    PROBE_STRUCTS(PROBE)
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Where the parts of an affine-quantised matrix lie, and its words.
+
+static __global const uint *row_words(const struct args_matrix *m, __global const uchar *matrix, uint row)
+{
+    return (__global const uint *)(matrix + m->weight) + (ulong)row * (m->in_dim / (32 / m->bits));
+}
+
+static __global const ushort *row_scales(const struct args_matrix *m, __global const uchar *matrix, uint row)
+{
+    return (__global const ushort *)(matrix + m->scales) + (ulong)row * (m->in_dim / m->group_size);
+}
+
+static __global const ushort *row_biases(const struct args_matrix *m, __global const uchar *matrix, uint row)
+{
+    return (__global const ushort *)(matrix + m->biases) + (ulong)row * (m->in_dim / m->group_size);
+}
+
+static float8 nibbles(uint word)
+{
+    return convert_float8((uint8)(word, word >> 4, word >> 8, word >> 12, word >> 16, word >> 20, word >> 24, word >> 28) & 15u);
+}
+
+static float4 octets(uint word)
+{
+    return convert_float4((uint4)(word, word >> 8, word >> 16, word >> 24) & 255u);
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The router's choice: a work-group per row. A place in the order is found by counting who comes before, so lanes need
+// no contest among themselves. Scratch holds, for each row, scores, choices and group scores.
+
+#if SHAPE_CPU
+#define LANES 1
+#else
+#define LANES ROUTER_LANES
+#endif
+
+// How many of n values come before number i: the larger ones, and equal ones of a lower index.
+static uint rank_of(__global const float *values, uint n, uint i)
+{
+    float own = values[i];
+    uint before = 0;
+    for (uint k = 0; k < i; k++)
+        before += values[k] >= own;
+    for (uint k = i + 1; k < n; k++)
+        before += values[k] > own;
+    return before;
+}
+
+static float two_best(__global const float *values, uint n)
+{
+    float first = -INFINITY;
+    float second = -INFINITY;
+    for (uint i = 0; i < n; i++) {
+        float v = values[i];
+        second = fmax(second, fmin(first, v));
+        first = fmax(first, v);
+    }
+    return first + second;
+}
+
+__kernel GROUP_SIZE(LANES, 1) void router(const struct args_router a, const struct tiling t,
+                                          __global const float *logits, __global const uchar *biases,
+                                          __global int *ids, __global float *weights, __global float *scratch)
+{
+    uint r = get_group_id(0);
+    if (r >= a.n_rows)
+        return;
+    uint lane = get_local_id(0);
+    uint n = a.n_experts;
+    uint size = n / a.n_group;
+    __global const float *bias = (__global const float *)(biases + a.bias);
+    __global float *score = scratch + (ulong)r * t.scratch_stride;
+    __global float *choice = score + n;
+    __global float *group = choice + n;
+    __global int *chosen = ids + (ulong)r * a.top_k;
+    __global float *weight = weights + (ulong)r * a.top_k;
+    for (uint e = lane; e < n; e += LANES) {
+        float s = sigmoid(logits[(ulong)r * n + e]);
+        float c = s + bias[e];
+        score[e] = s;
+        choice[e] = isnan(c) ? -INFINITY : c; // ids stay in range whatever comes in
+    }
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    for (uint g = lane; g < a.n_group; g += LANES)
+        group[g] = two_best(choice + g * size, size);
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    for (uint g = lane; g < a.n_group; g += LANES)
+        if (rank_of(group, a.n_group, g) >= a.topk_group)
+            for (uint e = g * size; e < (g + 1) * size; e++)
+                choice[e] = -INFINITY;
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    for (uint e = lane; e < n; e += LANES) {
+        uint rank = rank_of(choice, n, e);
+        if (rank < a.top_k)
+            chosen[rank] = (int)e;
+    }
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    // Every lane for itself: PoCL 3.1 runs a loop of uniform length for all lanes even inside a branch for one.
+    float sum = 1e-20f;
+    for (uint k = 0; k < a.top_k; k++)
+        sum += score[chosen[k]];
+    for (uint k = lane; k < a.top_k; k += LANES) {
+        float s = score[chosen[k]];
+        weight[k] = (a.norm_topk_prob ? s / sum : s) * a.routed_scaling_factor;
+    }
+}

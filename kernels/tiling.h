@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What the kernels and their launcher agree on besides args.h: how a launch is cut into work-groups. Private to the
+// room.
+#ifndef MOECHAT_TILING_H
+#define MOECHAT_TILING_H
+
+#include "args.h"
+
+// Second argument of every kernel; an op sets the fields that its kernel names.
+struct tiling {
+    arg_u32 rows_per_group; // output rows (or tokens) that one work-group computes
+    arg_u32 n_groups;       // work-groups that share a range of jobs
+    arg_u32 scratch_stride; // floats of scratch per work-group or row
+    arg_u32 n_tiles;        // tiles of cache positions
+};
+
+// Work-items in a group, by shape of device.
+#define ELEMENTS_GROUP   64  // element-wise ops
+#define TEAM             32  // GPU: the lanes that share a row
+#define TEAMS            4   // GPU: teams in a group
+#define TEAM_ROWS        4   // GPU: rows that a team computes together, to share each load of x
+#define MATMUL_TILE      64  // GPU: tokens and outputs of a tile of matmul
+#define MATMUL_DEPTH     32  // GPU: inputs of a tile
+#define GROUP_HEADS      4   // GPU: heads that share each load of the cache
+#define ATTENTION_TILE   64  // cache positions whose scores are summed together, from multiples of it
+#define ROUTER_LANES     64  // GPU
+#define BLOCK            128 // CPU: inputs of a block whose words are taken apart plane by plane
+#define VECTOR           16  // CPU: lanes of a vector
+#define PACKED_UNIT      36  // CPU: floats that 32 inputs take when packed: themselves and their sums a word
+#define MATMUL_ROWS      8   // CPU: outputs that share each load of x
+#define MATMUL_TOKENS    128 // CPU: tokens that share each dequantised weight
+#define COPY_GROUP_BYTES 65536
+
+// Structs whose layout the probe kernel reports: type and last field.
+#define PROBE_STRUCTS(X)                                                                                               \
+    X(args_matrix, group_size)                                                                                         \
+    X(args_embed, pad)                                                                                                 \
+    X(args_rmsnorm, pad)                                                                                               \
+    X(args_matmul, add)                                                                                                \
+    X(args_swiglu, pad)                                                                                                \
+    X(args_rope, pad)                                                                                                  \
+    X(args_kv_append, pad)                                                                                             \
+    X(args_kv_b, q_head_stride)                                                                                        \
+    X(args_attention, softmax_scale)                                                                                   \
+    X(args_router, pad)                                                                                                \
+    X(args_gather, pad)                                                                                                \
+    X(args_combine, dim)                                                                                               \
+    X(args_copy, bytes)                                                                                                \
+    X(tiling, n_tiles)
+#define PROBE_COUNT 14
+
+#endif

@@ -1,0 +1,534 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Every op on every device, in both shapes of kernels, against ref.c: odd sizes, poisoned outputs.
+#include "rig.h"
+
+// Relative to the sum of a product's terms. float32's unit is 6e-8; the longest sums here have 7168 terms.
+static const double product_tolerance = 5e-7;
+
+struct product_case {
+    uint32_t n_rows, in_dim, out_dim, bits, group_size, add;
+};
+
+static const struct product_case product_cases[] = {
+    {1, 32, 1, 4, 32, 0},     {1, 64, 7, 4, 64, 1},      {1, 96, 33, 4, 32, 0},    {1, 160, 17, 8, 32, 0},
+    {1, 384, 100, 4, 64, 0},  {1, 384, 64, 8, 128, 1},   {1, 448, 131, 4, 64, 1},  {1, 448, 40, 8, 64, 0},
+    {1, 1024, 12, 4, 128, 0}, {1, 7168, 19, 4, 64, 0},   {1, 7168, 5, 8, 32, 0},   {2, 32, 9, 4, 32, 1},
+    {7, 96, 16, 4, 32, 0},    {16, 160, 7, 8, 32, 0},    {17, 384, 33, 4, 128, 1}, {33, 448, 64, 4, 64, 0},
+    {33, 448, 65, 8, 64, 1},  {130, 192, 24, 4, 64, 0},  {145, 256, 8, 8, 128, 0}, {300, 64, 3, 4, 32, 0},
+    {5, 7168, 10, 4, 64, 0},  {66, 2048, 70, 4, 128, 0}, {64, 1024, 96, 4, 64, 0},
+};
+enum { N_PRODUCTS = sizeof product_cases / sizeof *product_cases };
+
+static int check_product(struct rig *rig, const struct product_case *c, int decode)
+{
+    struct args_matrix shape = {
+        .in_dim = c->in_dim, .out_dim = c->out_dim, .bits = c->bits, .group_size = c->group_size};
+    struct test_matrices m = random_matrices(shape, 1, 77 + c->in_dim);
+    struct args_matmul a = {.matrix = m.at[0],
+                            .n_rows = c->n_rows,
+                            .in_stride = c->in_dim + 3,
+                            .in_offset = 2,
+                            .out_stride = c->out_dim + 5,
+                            .out_offset = 4,
+                            .add = c->add};
+    size_t n_in = (size_t)c->n_rows * a.in_stride + 2;
+    size_t n_out = (size_t)c->n_rows * a.out_stride + 4;
+    float *x = random_floats(n_in, 5 + c->n_rows);
+    float *want = poisoned(n_out);
+    float *terms = poisoned(n_out);
+    uint32_t seed = 99;
+    for (uint32_t r = 0; r < c->n_rows; r++)
+        for (uint32_t o = 0; o < c->out_dim; o++) {
+            size_t at = (size_t)r * a.out_stride + a.out_offset + o;
+            if (c->add)
+                want[at] = random_float(&seed);
+            terms[at] = product_terms(&m, 0, o, x + (size_t)r * a.in_stride + a.in_offset) + (c->add ? 1.0f : 0.0f);
+        }
+    gpu_buf *matrix = upload(rig->g, m.bytes, m.size);
+    gpu_buf *in = upload(rig->g, x, n_in * sizeof *x);
+    gpu_buf *out = upload(rig->g, want, n_out * sizeof *want);
+    ref_matmul(&a, m.bytes, x, want);
+    (decode ? gpu_op_matvec : gpu_op_matmul)(rig->g, &a, matrix, in, out);
+    float *got = download(rig->g, out);
+    int good = close_to(rig->label, got, want, terms, n_out, product_tolerance);
+    if (!good)
+        printf("    %u rows, %ux%u, %u bits, groups of %u, %s\n", c->n_rows, c->in_dim, c->out_dim, c->bits,
+               c->group_size, decode ? "matvec" : "matmul");
+    free(got), free(x), free(want), free(terms), free(m.bytes);
+    gpu_buf_free(matrix), gpu_buf_free(in), gpu_buf_free(out);
+    return good;
+}
+
+static int check_swiglu(struct rig *rig, const struct product_case *c, int decode)
+{
+    struct args_matrix shape = {
+        .in_dim = c->in_dim, .out_dim = c->out_dim, .bits = c->bits, .group_size = c->group_size};
+    struct test_matrices m = random_matrices(shape, 2, 177 + c->in_dim);
+    struct args_swiglu a = {.gate = m.at[0],
+                            .up = m.at[1],
+                            .n_rows = c->n_rows,
+                            .in_stride = c->in_dim,
+                            .in_offset = 0,
+                            .out_stride = c->out_dim + 1,
+                            .out_offset = 1};
+    size_t n_in = (size_t)c->n_rows * a.in_stride;
+    size_t n_out = (size_t)c->n_rows * a.out_stride + 1;
+    float *x = random_floats(n_in, 6 + c->n_rows);
+    float *want = poisoned(n_out);
+    float *terms = poisoned(n_out);
+    for (uint32_t r = 0; r < c->n_rows; r++)
+        for (uint32_t o = 0; o < c->out_dim; o++) {
+            const float *in = x + (size_t)r * a.in_stride;
+            // |d(silu(g) u)| <= 1.1 |dg| |u| + (|g| + 0.3) |du|, and neither exceeds its terms
+            float g = product_terms(&m, 0, o, in);
+            float u = product_terms(&m, 1, o, in);
+            terms[(size_t)r * a.out_stride + a.out_offset + o] = 2.5f * g * u + 0.3f * u;
+        }
+    gpu_buf *matrices = upload(rig->g, m.bytes, m.size);
+    gpu_buf *in = upload(rig->g, x, n_in * sizeof *x);
+    gpu_buf *out = upload(rig->g, want, n_out * sizeof *want);
+    ref_swiglu(&a, m.bytes, x, want);
+    (decode ? gpu_op_swiglu_vec : gpu_op_swiglu_mat)(rig->g, &a, matrices, in, out);
+    float *got = download(rig->g, out);
+    int good = close_to(rig->label, got, want, terms, n_out, product_tolerance);
+    if (!good)
+        printf("    swiglu: %u rows, %ux%u, %u bits\n", c->n_rows, c->in_dim, c->out_dim, c->bits);
+    free(got), free(x), free(want), free(terms), free(m.bytes);
+    gpu_buf_free(matrices), gpu_buf_free(in), gpu_buf_free(out);
+    return good;
+}
+
+static struct rigs rigs; // opened once: building kernels takes seconds
+
+static void products(struct harness *t)
+{
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (int i = 0; i < N_PRODUCTS; i++) {
+            CHECK(t, check_product(&rigs.items[d], &product_cases[i], 0));
+            if (product_cases[i].n_rows == 1)
+                CHECK(t, check_product(&rigs.items[d], &product_cases[i], 1));
+        }
+}
+
+static void swiglus(struct harness *t)
+{
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (int i = 0; i < N_PRODUCTS; i++) {
+            CHECK(t, check_swiglu(&rigs.items[d], &product_cases[i], 0));
+            if (product_cases[i].n_rows == 1)
+                CHECK(t, check_swiglu(&rigs.items[d], &product_cases[i], 1));
+        }
+}
+
+static void embeddings(struct harness *t)
+{
+    static const struct args_matrix shapes[] = {
+        {.in_dim = 32, .out_dim = 3, .bits = 4, .group_size = 32},
+        {.in_dim = 448, .out_dim = 100, .bits = 8, .group_size = 64},
+        {.in_dim = 7168, .out_dim = 20, .bits = 4, .group_size = 128},
+    };
+    static const int32_t ids[] = {0, 2, 1, 2};
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (int i = 0; i < 3; i++) {
+            gpu *g = rigs.items[d].g;
+            struct test_matrices m = random_matrices(shapes[i], 1, 3);
+            struct args_embed a = {.table = m.at[0], .n_rows = 4};
+            size_t n = (size_t)4 * shapes[i].in_dim + 3;
+            float *want = poisoned(n);
+            gpu_buf *table = upload(g, m.bytes, m.size);
+            gpu_buf *id_buf = upload(g, ids, sizeof ids);
+            gpu_buf *out = upload(g, want, n * sizeof *want);
+            ref_embed(&a, m.bytes, ids, want);
+            gpu_op_embed(g, &a, table, id_buf, out);
+            float *got = download(g, out);
+            // q * scale may be rounded before bias is added, or not
+            float *terms = must(malloc(n * sizeof *terms));
+            for (size_t k = 0; k < n; k++)
+                terms[k] = 1.0f;
+            CHECK(t, close_to(rigs.items[d].label, got, want, terms, n, 1.2e-7));
+            free(got), free(want), free(terms), free(m.bytes);
+            gpu_buf_free(table), gpu_buf_free(id_buf), gpu_buf_free(out);
+        }
+}
+
+static void norms(struct harness *t)
+{
+    static const struct args_rmsnorm cases[] = {
+        {.weight = 6, .n_rows = 1, .dim = 7, .in_stride = 7, .out_stride = 7, .eps = 1e-6f},
+        {.weight = 2, .n_rows = 3, .dim = 100, .in_stride = 123, .in_offset = 5, .out_stride = 101, .eps = 1e-5f},
+        {.n_rows = 33, .dim = 448, .in_stride = 448, .out_stride = 500, .out_offset = 9, .eps = 1e-6f},
+        {.n_rows = 2, .dim = 7168, .in_stride = 7168, .out_stride = 7168, .eps = 1e-6f},
+    };
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (int i = 0; i < 4; i++) {
+            gpu *g = rigs.items[d].g;
+            struct args_rmsnorm a = cases[i];
+            size_t n_in = (size_t)a.n_rows * a.in_stride + a.in_offset;
+            size_t n_out = (size_t)a.n_rows * a.out_stride + a.out_offset;
+            float *x = random_floats(n_in, 8);
+            uint16_t weights[7200];
+            uint32_t seed = 21;
+            for (int k = 0; k < 7200; k++)
+                weights[k] = (uint16_t)(0x3f00 + random_next(&seed) % 0x100);
+            float *want = poisoned(n_out);
+            gpu_buf *weight = upload(g, weights, sizeof weights);
+            gpu_buf *in = upload(g, x, n_in * sizeof *x);
+            gpu_buf *out = upload(g, want, n_out * sizeof *want);
+            ref_rmsnorm(&a, weights, x, want);
+            gpu_op_rmsnorm(g, &a, weight, in, out);
+            float *got = download(g, out);
+            CHECK(t, close_to(rigs.items[d].label, got, want, NULL, n_out, 1e-6));
+            if (a.in_stride == a.out_stride) { // in place
+                gpu_op_rmsnorm(g, &a, weight, in, in);
+                float *again = download(g, in);
+                CHECK(t, again && memcmp(again, got, (size_t)a.n_rows * a.dim * sizeof *got) == 0);
+                free(again);
+            }
+            free(got), free(x), free(want);
+            gpu_buf_free(weight), gpu_buf_free(in), gpu_buf_free(out);
+        }
+}
+
+static void ropes(struct harness *t)
+{
+    static const struct args_rope cases[] = {
+        {.n_rows = 1, .n_heads = 1, .row_stride = 2, .head_stride = 2, .rope_dim = 2, .position = 0, .scale = 1},
+        {.n_rows = 3,
+         .n_heads = 5,
+         .row_stride = 60,
+         .head_stride = 12,
+         .offset = 2,
+         .rope_dim = 10,
+         .position = 255,
+         .interleaved = 1,
+         .scale = 1},
+        {.n_rows = 17,
+         .n_heads = 33,
+         .row_stride = 33 * 96,
+         .head_stride = 96,
+         .offset = 64,
+         .rope_dim = 32,
+         .position = 256,
+         .interleaved = 1,
+         .scale = 1.25f},
+        {.n_rows = 2,
+         .n_heads = 128,
+         .row_stride = 128 * 192,
+         .head_stride = 192,
+         .offset = 128,
+         .rope_dim = 64,
+         .position = 8191,
+         .interleaved = 0,
+         .scale = 0.7f},
+        {.n_rows = 1,
+         .n_heads = 3,
+         .row_stride = 400,
+         .head_stride = 130,
+         .rope_dim = 130,
+         .position = 257,
+         .scale = 1},
+    };
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (int i = 0; i < 5; i++) {
+            gpu *g = rigs.items[d].g;
+            struct args_rope a = cases[i];
+            size_t n = (size_t)a.n_rows * a.row_stride;
+            float inv_freq[65];
+            for (uint32_t j = 0; j < 65; j++)
+                inv_freq[j] = powf(10000.0f, -2.0f * (float)j / (float)a.rope_dim);
+            float *want = random_floats(n, 31);
+            float *terms = must(malloc(n * sizeof *terms));
+            for (size_t k = 0; k < n; k++)
+                terms[k] = 2.0f;
+            gpu_buf *freq = upload(g, inv_freq, sizeof inv_freq);
+            gpu_buf *x = upload(g, want, n * sizeof *want);
+            ref_rope(&a, inv_freq, want);
+            gpu_op_rope(g, &a, freq, x);
+            float *got = download(g, x);
+            CHECK(t, close_to(rigs.items[d].label, got, want, terms, n, 5e-7));
+            free(got), free(want), free(terms);
+            gpu_buf_free(freq), gpu_buf_free(x);
+        }
+}
+
+static void appends(struct harness *t)
+{
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (uint32_t i = 0; i < 4; i++) {
+            gpu *g = rigs.items[d].g;
+            struct args_kv_append a = {
+                .n_rows = 1 + 16 * (i / 2), .width = 576, .in_stride = 580, .position = 3, .kv_type = i % 2};
+            size_t n_in = (size_t)a.n_rows * a.in_stride;
+            size_t n = (size_t)20 * a.width; // poison spans two halves as well as one float
+            float *x = random_floats(n_in, 41);
+            x[0] = 1e-6f; // a subnormal half
+            x[1] = 70000.0f;
+            x[2] = 1.00048828125f; // between two halves: to even
+            x[3] = -0.0f;
+            float *want = poisoned(n);
+            gpu_buf *in = upload(g, x, n_in * sizeof *x);
+            gpu_buf *cache = upload(g, want, n * sizeof *want);
+            ref_kv_append(&a, x, want);
+            gpu_op_kv_append(g, &a, in, cache);
+            float *got = download(g, cache);
+            CHECK(t, got && memcmp(got, want, n * sizeof *want) == 0);
+            free(got), free(want), free(x);
+            gpu_buf_free(in), gpu_buf_free(cache);
+        }
+}
+
+struct kv_b_case {
+    uint32_t n_rows, n_heads, nope, v, rank, bits, group_size;
+};
+
+static const struct kv_b_case kv_b_cases[] = {
+    {1, 1, 1, 1, 32, 4, 32},        {2, 3, 5, 7, 96, 4, 32},     {7, 4, 32, 48, 160, 8, 32},
+    {17, 5, 64, 64, 192, 4, 64},    {33, 8, 64, 32, 128, 4, 64}, {1, 8, 128, 128, 512, 4, 64},
+    {16, 2, 192, 256, 512, 8, 128},
+};
+
+static void kv_b_halves(struct harness *t)
+{
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (size_t i = 0; i < sizeof kv_b_cases / sizeof *kv_b_cases; i++) {
+            gpu *g = rigs.items[d].g;
+            const struct kv_b_case *c = &kv_b_cases[i];
+            struct args_matrix shape = {.in_dim = c->rank,
+                                        .out_dim = c->n_heads * (c->nope + c->v),
+                                        .bits = c->bits,
+                                        .group_size = c->group_size};
+            struct test_matrices m = random_matrices(shape, 1, 51);
+            struct args_kv_b a = {.kv_b = m.at[0],
+                                  .n_rows = c->n_rows,
+                                  .n_heads = c->n_heads,
+                                  .qk_nope_head_dim = c->nope,
+                                  .v_head_dim = c->v,
+                                  .q_row_stride = c->n_heads * (c->nope + 16) + 1,
+                                  .q_head_stride = c->nope + 16};
+            size_t heads = (size_t)c->n_rows * c->n_heads;
+            size_t n_q = (size_t)c->n_rows * a.q_row_stride;
+            size_t n_latent = heads * c->rank;
+            size_t n_out = heads * c->v;
+            float *q = random_floats(n_q, 52);
+            float *latent = poisoned(n_latent + 1);
+            float *out = poisoned(n_out + 1);
+            gpu_buf *kv_b = upload(g, m.bytes, m.size);
+            gpu_buf *q_buf = upload(g, q, n_q * sizeof *q);
+            gpu_buf *latent_buf = upload(g, latent, (n_latent + 1) * sizeof *latent);
+            gpu_buf *out_buf = upload(g, out, (n_out + 1) * sizeof *out);
+            ref_q_prime(&a, m.bytes, q, latent);
+            gpu_op_q_prime(g, &a, kv_b, q_buf, latent_buf);
+            float *got = download(g, latent_buf);
+            float *terms = must(malloc((n_latent + n_out + 2) * sizeof *terms));
+            for (size_t k = 0; k < n_latent + n_out + 2; k++)
+                terms[k] = (float)c->nope;
+            CHECK(t, close_to(rigs.items[d].label, got, latent, terms, n_latent + 1, product_tolerance));
+            free(got);
+            ref_head_out(&a, m.bytes, latent, out);
+            gpu_write(g, latent_buf, 0, latent, n_latent * sizeof *latent);
+            gpu_op_head_out(g, &a, kv_b, latent_buf, out_buf);
+            got = download(g, out_buf);
+            for (size_t k = 0; k < n_out; k++) {
+                uint32_t h = (uint32_t)(k / c->v % c->n_heads);
+                terms[k] = product_terms(&m, 0, h * (c->nope + c->v) + c->nope + (uint32_t)(k % c->v),
+                                         latent + k / c->v * c->rank);
+            }
+            CHECK(t, close_to(rigs.items[d].label, got, out, terms, n_out + 1, product_tolerance));
+            free(got), free(q), free(latent), free(out), free(terms), free(m.bytes);
+            gpu_buf_free(kv_b), gpu_buf_free(q_buf), gpu_buf_free(latent_buf), gpu_buf_free(out_buf);
+        }
+}
+
+struct attention_case {
+    uint32_t n_rows, n_heads, rank, rope, position, kv_type;
+};
+
+static const struct attention_case attention_cases[] = {
+    {1, 1, 32, 2, 0, KV_F32},       {1, 6, 128, 32, 1, KV_F32},    {1, 8, 128, 32, 255, KV_F16},
+    {1, 17, 96, 10, 256, KV_F32},   {1, 33, 160, 16, 257, KV_F16}, {1, 128, 512, 64, 300, KV_F32},
+    {1, 8, 128, 32, 8191, KV_F32},  {2, 3, 32, 4, 0, KV_F32},      {7, 5, 64, 6, 63, KV_F32},
+    {17, 8, 128, 32, 250, KV_F16},  {33, 16, 96, 8, 0, KV_F32},    {70, 6, 128, 32, 100, KV_F32},
+    {16, 40, 512, 64, 120, KV_F16}, {3, 4, 64, 16, 8189, KV_F32},
+};
+
+static int check_attention(struct rig *rig, const struct attention_case *c, int decode)
+{
+    gpu *g = rig->g;
+    struct args_attention a = {.n_rows = c->n_rows,
+                               .n_heads = c->n_heads,
+                               .kv_lora_rank = c->rank,
+                               .rope_dim = c->rope,
+                               .q_row_stride = c->n_heads * (c->rope + 8) + 4,
+                               .q_head_stride = c->rope + 8,
+                               .q_rope_offset = 8,
+                               .position = c->position,
+                               .kv_type = c->kv_type,
+                               .softmax_scale = 0.8f};
+    uint32_t width = c->rank + c->rope;
+    size_t n_latent = (size_t)c->n_rows * c->n_heads * c->rank;
+    size_t n_q = (size_t)c->n_rows * a.q_row_stride + 8;
+    size_t n_cache = (size_t)(c->position + c->n_rows) * width;
+    float *q_latent = random_floats(n_latent, 61);
+    float *q = random_floats(n_q, 62);
+    float *rows = random_floats(n_cache, 63);
+    void *cache = must(malloc(n_cache * 4));
+    struct args_kv_append append = {
+        .n_rows = c->position + c->n_rows, .width = width, .in_stride = width, .kv_type = c->kv_type};
+    ref_kv_append(&append, rows, cache);
+    float *want = poisoned(n_latent + 1);
+    float *terms = must(malloc((n_latent + 1) * sizeof *terms));
+    for (size_t i = 0; i <= n_latent; i++)
+        terms[i] = 1.0f; // a weighted mean of numbers below 1; weights err by what scores do
+    struct gpu_attention_bufs b = {upload(g, q_latent, n_latent * 4), upload(g, q, n_q * 4),
+                                   upload(g, cache, n_cache * (c->kv_type == KV_F16 ? 2 : 4)),
+                                   upload(g, want, (n_latent + 1) * 4)};
+    ref_attention(&a, &(struct ref_attention_bufs){q_latent, q, cache, want});
+    (decode ? gpu_op_attention_decode : gpu_op_attention_prefill)(g, &a, &b);
+    float *got = download(g, b.out);
+    int good = close_to(rig->label, got, want, terms, n_latent + 1, 1e-5);
+    if (!good)
+        printf("    attention: %u rows at %u, %u heads of %u+%u, %s\n", c->n_rows, c->position, c->n_heads, c->rank,
+               c->rope, decode ? "decode" : "prefill");
+    free(got), free(q_latent), free(q), free(rows), free(cache), free(want), free(terms);
+    gpu_buf_free(b.q_latent), gpu_buf_free(b.q), gpu_buf_free(b.cache), gpu_buf_free(b.out);
+    return good;
+}
+
+static void attentions(struct harness *t)
+{
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (size_t i = 0; i < sizeof attention_cases / sizeof *attention_cases; i++) {
+            CHECK(t, check_attention(&rigs.items[d], &attention_cases[i], 0));
+            if (attention_cases[i].n_rows == 1)
+                CHECK(t, check_attention(&rigs.items[d], &attention_cases[i], 1));
+        }
+}
+
+static void routers(struct harness *t)
+{
+    static const struct args_router cases[] = {
+        {.n_rows = 1, .n_experts = 1, .n_group = 1, .topk_group = 1, .top_k = 1, .routed_scaling_factor = 1},
+        {.n_rows = 7,
+         .n_experts = 32,
+         .n_group = 4,
+         .topk_group = 2,
+         .top_k = 4,
+         .norm_topk_prob = 1,
+         .routed_scaling_factor = 2.5f},
+        {.n_rows = 33,
+         .n_experts = 256,
+         .n_group = 8,
+         .topk_group = 4,
+         .top_k = 8,
+         .norm_topk_prob = 1,
+         .routed_scaling_factor = 2.5f},
+        {.n_rows = 3, .n_experts = 384, .n_group = 1, .topk_group = 1, .top_k = 8, .routed_scaling_factor = 2.8f},
+        {.n_rows = 5,
+         .n_experts = 30,
+         .n_group = 3,
+         .topk_group = 1,
+         .top_k = 10,
+         .norm_topk_prob = 1,
+         .routed_scaling_factor = 1},
+    };
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (int i = 0; i < 5; i++)
+            for (int extreme = 0; extreme < 2; extreme++) {
+                gpu *g = rigs.items[d].g;
+                struct args_router a = cases[i];
+                a.bias = 8;
+                size_t n = (size_t)a.n_rows * a.n_experts;
+                size_t n_top = (size_t)a.n_rows * a.top_k;
+                float *logits = random_floats(n, 71);
+                float *bias = random_floats(a.n_experts + 2, 72);
+                for (uint32_t e = 0; e < a.n_experts; e++)
+                    bias[2 + e] =
+                        extreme ? -3.0f - (float)(e % 3) : 0.3f * bias[2 + e]; // all choices negative, many ties
+                for (size_t k = 0; extreme && k < n; k++)
+                    logits[k] = 0.5f;
+                float *want_ids = poisoned(n_top + 1);
+                float *want = poisoned(n_top + 1);
+                struct gpu_router_bufs b = {upload(g, logits, n * 4), upload(g, bias, (a.n_experts + 2) * 4),
+                                            upload(g, want_ids, (n_top + 1) * 4), upload(g, want, (n_top + 1) * 4)};
+                ref_router(&a, &(struct ref_router_bufs){logits, bias, (int32_t *)want_ids, want});
+                gpu_op_router(g, &a, &b);
+                float *ids = download(g, b.ids);
+                float *got = download(g, b.weights);
+                CHECK(t, ids && memcmp(ids, want_ids, (n_top + 1) * 4) == 0);
+                CHECK(t, close_to(rigs.items[d].label, got, want, NULL, n_top + 1, 1e-6));
+                free(ids), free(got), free(logits), free(bias), free(want_ids), free(want);
+                gpu_buf_free(b.logits), gpu_buf_free(b.bias), gpu_buf_free(b.ids), gpu_buf_free(b.weights);
+            }
+}
+
+static void gathers(struct harness *t)
+{
+    static const int32_t index[] = {-1, 4, 0, 2, 5, -1};
+    static const uint32_t dims[] = {1, 7, 100, 448};
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (int i = 0; i < 4; i++) {
+            gpu *g = rigs.items[d].g;
+            struct args_gather a = {.n_rows = 4, .dim = dims[i], .first = 1};
+            size_t n = (size_t)6 * dims[i];
+            float *x = random_floats(n, 81);
+            float *y = random_floats(n, 82);
+            float weight[6] = {9, 0.5f, -1.5f, 0.25f, 3, 9};
+            float *want = poisoned(n);
+            float *terms = must(malloc(n * sizeof *terms));
+            for (size_t k = 0; k < n; k++)
+                terms[k] = 4.0f;
+            gpu_buf *x_buf = upload(g, x, n * 4);
+            gpu_buf *index_buf = upload(g, index, sizeof index);
+            gpu_buf *out = upload(g, want, n * 4);
+            ref_gather(&a, x, index, want);
+            gpu_op_gather(g, &a, x_buf, index_buf, out);
+            float *got = download(g, out);
+            CHECK(t, got && memcmp(got, want, n * 4) == 0);
+            free(got);
+            struct gpu_scatter_bufs b = {upload(g, y, n * 4), index_buf, upload(g, weight, sizeof weight), x_buf};
+            ref_scatter_add(&a, &(struct ref_scatter_bufs){y, index, weight, x});
+            gpu_op_scatter_add(g, &a, &b);
+            got = download(g, x_buf);
+            CHECK(t, close_to(rigs.items[d].label, got, x, terms, n, 1.2e-7));
+            free(got);
+            struct args_combine combine = {.n_partials = 5, .dim = dims[i]};
+            ref_combine(&combine, y, weight, x);
+            gpu_write(g, x_buf, 0, x, 0);
+            gpu_op_combine(g, &combine, b.y, b.weight, x_buf);
+            got = download(g, x_buf);
+            CHECK(t, close_to(rigs.items[d].label, got, x, terms, n, 2e-6));
+            free(got), free(x), free(y), free(want), free(terms);
+            gpu_buf_free(x_buf), gpu_buf_free(index_buf), gpu_buf_free(out), gpu_buf_free(b.y), gpu_buf_free(b.weight);
+        }
+}
+
+static void copies(struct harness *t)
+{
+    static const uint64_t sizes[] = {64, 640, 65536 * 3 + 64};
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (int i = 0; i < 3; i++) {
+            gpu *g = rigs.items[d].g;
+            size_t n = sizes[i] / 4;
+            float *x = random_floats(n, 91);
+            float *want = poisoned(n + 1);
+            gpu_buf *from = upload(g, x, n * 4);
+            gpu_buf *to = upload(g, want, (n + 1) * 4);
+            gpu_op_copy(g, &(struct args_copy){.bytes = sizes[i]}, from, to);
+            float *got = download(g, to);
+            CHECK(t, got && memcmp(got, x, n * 4) == 0 && memcmp(got + n, want + n, 4) == 0);
+            free(got), free(x), free(want);
+            gpu_buf_free(from), gpu_buf_free(to);
+        }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(products),    TEST(swiglus),    TEST(embeddings), TEST(norms),   TEST(ropes),  TEST(appends),
+        TEST(kv_b_halves), TEST(attentions), TEST(routers),    TEST(gathers), TEST(copies),
+    };
+    rigs = open_rigs();
+    int failed = HARNESS_RUN(tests, argc, argv);
+    close_rigs(&rigs);
+    return failed;
+}
