@@ -21,10 +21,10 @@ WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
 INCLUDES = -Iapp -Iengine -Ikernels -Itokenizer -I$(BUILD)
 # Asked for when a recipe runs, not when this file is read: `make deps chat` installs pkg-config itself.
 PACKAGES   = json-c readline sentencepiece libcrypto
-PKG_CFLAGS = $(shell pkg-config --cflags $(PACKAGES))
+PKG_CFLAGS = $(filter-out -D_XOPEN_SOURCE=%,$(shell pkg-config --cflags $(PACKAGES)))
 PKG_LIBS   = $(shell pkg-config --libs $(PACKAGES)) -lOpenCL -lpthread -lm
-CPPFLAGS += -D_POSIX_C_SOURCE=200809L -D_FILE_OFFSET_BITS=64 -DMOECHAT_DATADIR='"$(DATADIR)"'
-CFLAGS   += -std=c11 $(OPT) $(WARNINGS) $(SANITIZE:%=-fsanitize=%)
+CPPFLAGS += -D_FILE_OFFSET_BITS=64 -DMOECHAT_DATADIR='"$(DATADIR)"'
+CFLAGS   += -std=c11 -D_XOPEN_SOURCE=700 $(OPT) $(WARNINGS) $(SANITIZE:%=-fsanitize=%)
 CXXFLAGS += -std=c++17 $(OPT) $(WARNINGS) $(SANITIZE:%=-fsanitize=%)
 LDFLAGS  += $(SANITIZE:%=-fsanitize=%)
 # The oracle keeps its sums in order and may use any vectors the compiler finds; no contraction, as in the kernels.
@@ -78,9 +78,9 @@ $(BUILD)/%.o: %.cc
 	$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(INCLUDES) $(PKG_CFLAGS) -MMD -MP -c -o $@ $<
 $(BUILD)/kernels_cl.o: $(BUILD)/kernels_cl.c
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(INCLUDES) -c -o $@ $<
-$(BUILD)/kernels_cl.c: kernels/embed.sh kernels/args.h $(KERNELS)
+$(BUILD)/kernels_cl.c: kernels/embed.sh $(wildcard kernels/*.h) $(KERNELS)
 	@mkdir -p $(@D)
-	sh kernels/embed.sh kernels/args.h $(KERNELS) >$@.new && mv $@.new $@
+	sh kernels/embed.sh kernels >$@.new && mv $@.new $@
 
 # ---- tests: every program prints PASS or FAIL lines, tests/run.sh counts them ----
 $(BUILD)/tests/%: tests/%.c $(LIBRARY)
