@@ -196,7 +196,7 @@ static int add_piece(struct vocab *vocab, struct span message, const char *path,
             kind = field.value;
     }
     int byte = kind == VOCAB_BYTE ? byte_of_piece(text) : 0;
-    if (more < 0 || text.at == text.end || text.end - text.at > PIECE_BYTES_MAX || byte < 0)
+    if (more < 0 || text.end - text.at > PIECE_BYTES_MAX || byte < 0)
         return tok_fail(err, TOK_FORMAT, "%.300s: piece %u is damaged: fetch the file again", path, (unsigned)id);
     if (kind != VOCAB_TEXT && kind != VOCAB_UNKNOWN && kind != VOCAB_CONTROL && kind != VOCAB_BYTE)
         return tok_fail(err, TOK_UNSUPPORTED, "%.300s: piece %u is user-defined or unused: make it a control symbol",

@@ -186,6 +186,7 @@ static void a_flush_starts_anew(struct harness *t)
     CHECK_EQ(t, sanitize_push(&state, WOMAN ZWJ "\xF0\x9F", 9, out), 4);
     CHECK_EQ(t, sanitize_flush(&state, out), 6);
     CHECK(t, memcmp(out, BOX BAD, 6) == 0);
+    CHECK_EQ(t, sanitize_push(&state, WOMAN, 4, out), 4);
     CHECK_EQ(t, sanitize_flush(&state, out), 0);
     CHECK_EQ(t, sanitize_push(&state, VS16, 3, out), 3);
     CHECK(t, memcmp(out, BOX, 3) == 0);

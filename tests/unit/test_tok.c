@@ -120,6 +120,32 @@ static void any_bytes_come_back(struct harness *t)
     tok_close(tokenizer);
 }
 
+// What has to be spelled in bytes does not change the ids of the text around it: the demo was trained on such ids.
+static void spelling_stays_small(struct harness *t)
+{
+    static const char *const odd[] = {"\xE2\x96\x81", "\xFF", "\xE2\x82"};
+    tok *tokenizer = open_small(t);
+    struct tok_ids list = {0};
+    if (!tokenizer)
+        return;
+    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+        char text[32];
+        size_t n = strlen(odd[i]);
+        int length = snprintf(text, sizeof text, "hello%shello", odd[i]);
+        list.count = 0;
+        CHECK_EQ(t, tok_encode(tokenizer, text, (size_t)length, &list, NULL), TOK_OK);
+        if (!CHECK_EQ(t, list.count, 3 + n + 3))
+            continue;
+        CHECK(t, memcmp(list.ids, list.ids + 3 + n, 3 * sizeof list.ids[0]) == 0);
+        for (size_t k = 0; k < n; k++) {
+            const char *byte;
+            CHECK(t, tok_bytes(tokenizer, list.ids[3 + k], &byte) == 1 && *byte == odd[i][k]);
+        }
+    }
+    tok_ids_release(&list);
+    tok_close(tokenizer);
+}
+
 static void text_makes_no_control_symbol(struct harness *t)
 {
     static const char *const symbols[] = {"<s>", "</s>", "<|system|>", "<|user|>", "<|assistant|>", "<|end|>"};
@@ -317,6 +343,7 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {
         TEST(ids_are_pythons),
         TEST(any_bytes_come_back),
+        TEST(spelling_stays_small),
         TEST(text_makes_no_control_symbol),
         TEST(silent_ids),
         TEST(lists_are_appended_to),
