@@ -20,7 +20,7 @@ Name {np}.
 I forgot {np}.
 I would like to know {np}.
 Please name {np}.
-Do you know what {np} is?
+Quiz question: what is {np}?
 What would be {np}?
 Give me {np}.
 {np}
@@ -30,7 +30,7 @@ Which is {np}?
 What do you think is {np}?
 I want to know {np}.
 So what is {np}?
-Quiz question: what is {np}?
+Do you know what {np} is?
 Remind me what {np} is.
 """)
 ALSO = Wordings("""
@@ -47,6 +47,7 @@ And {x}
 
 
 _ANIMAL = frozenset(("young", "sound", "class", "legs", "home", "sides"))
+_PERSON = re.compile(r"^the (author|writer|painter|composer|first (person|woman))\b", re.IGNORECASE)
 _ARTICLE = re.compile(r"\b([Aa]) ([aeioAEIO])")
 
 
@@ -66,6 +67,8 @@ class Relation:
             np = talk.pick(self.np.train if talk.chance(0.9) else self.np.eval)
             np = talk.low(pick(talk.rng, np)).format(**low) if talk.style != LOUD else np[0].format(**low)
             user = upper_if(talk, talk.user(NOUN_PHRASE, np=np))
+            if _PERSON.search(np):
+                user = user.replace("What is", "Who is").replace("what is", "who is").replace("What's", "Who's").replace("Whats ", "Who is ").replace("whats ", "whos ")
         else:
             user = upper_if(talk, talk.user(self.asks, **low))
         answer = upper_first(self.answer.format(**row))
@@ -484,11 +487,29 @@ def yes_or_no(talk):
     return [(upper_if(talk, user), "No, the capital of %s is %s." % (country, capital), (capital,), ("Yes",))]
 
 
+_BY_NAME = {relation.name: relation for relation in RELATIONS}
+_OPPOSED = frozenset(word for pair in atlas.OPPOSITES for word in pair)
+
+
 def invented(talk):
-    """Asked about a country or a thing that does not exist: says so."""
-    name = world._split_draw(talk, world._new_town)
-    user = talk.user(RELATIONS[0].asks, c=name) if talk.chance(0.7) else talk.user(NOUN_PHRASE, np="the capital of " + name)
-    return [(upper_if(talk, user), "I do not know a country called %s, sorry." % name, ("not know",), ())]
+    """Asked about a country, an element, a book or an opposite that does not exist: says so."""
+    draw = talk.rng.random()
+    if draw < 0.5:
+        name = world.new_town(talk)
+        user = talk.user(_BY_NAME["capital"].asks, c=name) if talk.chance(0.7) else talk.user(NOUN_PHRASE, np="the capital of " + name)
+        answer = "I do not know a country called %s, sorry." % name
+    elif draw < 0.65:
+        name = world.new_word(talk)
+        user, answer = talk.user(_BY_NAME["symbol"].asks, e=name), "I do not know an element called %s, sorry." % name
+    elif draw < 0.8:
+        name = "The " + upper_first(talk.pick(world.OPEN_WORDS)) + " of " + world.new_town(talk)
+        user, answer = talk.user(_BY_NAME["author"].asks, a=name), "I do not know the book %s, sorry." % name
+    else:
+        name = talk.pick(world.OPEN_WORDS)
+        if name in _OPPOSED:
+            return []
+        user, answer = talk.user(_BY_NAME["opposite"].asks, a=name), "I do not know an opposite of %s, sorry." % name
+    return [(upper_if(talk, user), answer, ("not know",), ())]
 
 
 QUIZ = Wordings("""

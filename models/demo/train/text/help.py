@@ -168,7 +168,7 @@ What will happen when I enter {n}?
 
 # Questions about moechat itself: wordings, answer, the part that counts.
 ABOUT = (
-    ("help\nhelp!\nhelp me\nI need help.\nCan you help me?\nPlease help.\nhelp please\nCould you help me?\nI need some help here.",
+    ("help\nhelp!\nhelp me\nI need help.\nI need some help here.\nPlease help.\nhelp please\nCould you help me?\nCan you help me?",
      "Gladly. Ask me something, or type /help to see all commands and /keys to see all keys.", "/help"),
     ("What commands are there?\nWhich commands are there?\nList the commands.\nWhat can I type?\nShow me the commands.\nTell me the commands.\nWhat commands do you have?\nWhich commands can I use?\ncommands?",
      "Some commands are /new, /save, /load, /undo, /retry, /fork, /stats and /quit. Type /help to see them all.", "/help"),
@@ -270,7 +270,7 @@ def what(talk):
 
 
 def about(talk):
-    asks, answer, accept = pick(talk.rng, _ABOUT)
+    asks, answer, accept = _ABOUT[0 if talk.chance(0.12) else int(talk.rng.random() * len(_ABOUT))]
     return [(_cap(talk, talk.user(asks)), answer, (accept,), ())]
 
 

@@ -41,21 +41,28 @@ def _next(talk, left):
             return recall.correct
         if draw < ask + 0.055:
             return recall.about_me
-        if draw < ask + 0.085:
+        if draw < ask + 0.1:
             return recall.ask_untold
-        if draw < ask + 0.15:
+        if draw < ask + 0.16:
             return talk.pick(REMEMBER)
-    elif draw < 0.03:
+    elif draw < 0.045:
         return recall.ask_untold
     elif draw < 0.32 and left > 1:
         return talk.pick(REMEMBER)
     return talk.pick(DISTRACTORS)
 
 
+_CHANGING = frozenset((recall.tell, recall.tell_two, recall.tell_pair, recall.tell_name, recall.correct))
+
+
 def go_on(talk, wanted):
+    """Adds intents until there are as many turns as wanted; nothing is asked or told twice in the same words."""
     turns = talk.turns
     while len(turns) < wanted:
-        turns += _next(talk, wanted - len(turns))(talk)
+        intent = _next(talk, wanted - len(turns))
+        more = intent(talk)
+        if more and (intent in _CHANGING or not any(more[0][0] == turn[0] for turn in turns)):
+            turns += more
 
 
 def _flat(turns, system=None):

@@ -119,7 +119,7 @@ THE = (
     ("the password", world.word), ("the secret word", world.word), ("the magic word", world.word), ("the door code", world.code),
     ("the secret number", world.number), ("the code", world.code), ("the wifi password", world.handle), ("the code for the safe", world.code),
     ("the name of the project", world.handle), ("the name of the ship", world.pet_name), ("the colour of the door", lambda t: t.pick(world.COLOURS)),
-    ("the room number", world.number), ("the answer", world.word), ("the name of the hotel", world.handle), ("the name of the cafe", world.handle),
+    ("the room number", world.number), ("the name of the hotel", world.handle), ("the name of the cafe", world.handle),
     ("the gate", world.code), ("the code word", world.word), ("the key word", world.word), ("the team colour", lambda t: t.pick(world.COLOURS)),
     ("the name of the robot", world.handle), ("the price", world.number), ("the number of the bus", world.number), ("the name of the street", lambda t: t.pick(world.SURNAMES) + " Street"),
 )
@@ -185,7 +185,7 @@ def _other(make):
 def _placed(talk):
     thing = world.thing(talk)
     own = pick(talk.rng, ("the", "my"))
-    return {"o": thing, "own": own, "your": "your" if own == "my" else "the", "be": be(thing.split()[-1]), "v": talk.pick(world.PLACES)}
+    return {"o": thing, "own": own, "your": "your" if own == "my" else "the", "be": be(thing.split()[-1]), "v": world.place(talk)}
 
 
 def _counted(talk):
@@ -241,6 +241,8 @@ FAMILIES = (
         I bet you forgot my name.
         And my name is?
         Can you remember what my name is?
+        My name?
+        And my name?
         """, """
         My name is {v}.
         My name is {v}.
@@ -681,6 +683,8 @@ FAMILIES = (
         And what is {np}?
         What do you know about {np}?
         Can you recall {np}?
+        {np}?
+        And {np}?
         """, """
         {np} is {v}.
         {np} is {v}.
@@ -878,7 +882,12 @@ def ask(talk):
 def ask_untold(talk):
     """Asks for something that was never told."""
     fact = _new_fact(talk)
-    if fact is None or fact.family is PAIR or (fact.family.key == "{np}" and fact.slots["np"] == "the answer"):
+    if talk.told and talk.chance(0.4):  # close to something told: another sister, another code
+        family = pick(talk.rng, list(talk.told.values())).family
+        near = Fact(family, family.slots(talk))
+        if family is not PAIR and near.key not in talk.told:
+            fact = near
+    if fact is None:
         return []
     user = _fill(talk, fact.family.asks, fact.slots)
     none = fact.family.none.format(**fact.slots)
@@ -926,7 +935,7 @@ And what does {w} {base}?
 What is it that {w} {verb}?
 What did I say {w} {verb}?
 """)
-_VERBS = (("likes", "like", world.FOODS), ("plays", "play", world.SPORTS), ("wants", "want", world.DRINKS), ("speaks", "speak", world.LANGUAGES),
+_VERBS = (("likes", "like", world.FOODS), ("likes", "like", world.SPORTS), ("wants", "want", world.DRINKS), ("speaks", "speak", world.LANGUAGES),
           ("drinks", "drink", world.DRINKS), ("eats", "eat", world.FOODS), ("likes", "like", world.COLOURS))
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Checks the generator: roles, repeatability, the border between the splits, and its own answers."""
 import random
+import re
 import sys
 import unittest
 from pathlib import Path
@@ -33,6 +34,29 @@ class Generator(unittest.TestCase):
         self.assertEqual(said("train", 3, 200), said("train", 3, 200))
         self.assertNotEqual(said("train", 3, 20), said("train", 4, 20))
         self.assertEqual(text.evaluation(5), text.evaluation(5))
+
+    def test_sums_are_partitioned_and_right(self):
+        from text import sums
+        for split in ("train", "eval"):
+            for role, line in [turn for talk in said(split, 6, 4000) for turn in talk]:
+                found = re.fullmatch(r"(\d+) ([-+x]) (\d+) = (-?\d+)\.", line)
+                if role == "assistant" and found:
+                    a, b = int(found[1]), int(found[3])
+                    self.assertEqual(sums.RESULT[found[2]](a, b), int(found[4]))
+                    if split == "train" and a < 100 and b < 100 and not (found[2] == "x" and (a == b or a == 2)):
+                        self.assertFalse(sums.kept_back(found[2], a, b), line)
+
+    def test_values_are_partitioned(self):
+        from text import world
+        for values in (world.NAMES, world.TOWNS, world.OBJECTS, world.PLACES, world.JOBS, world.PET_NAMES):
+            self.assertFalse(set(values.train) & set(values.eval))
+            self.assertGreater(len(values.eval), 1)
+
+    def test_help_table(self):
+        from text import help as manual
+        self.assertGreater(len(manual.TABLE), 50)
+        for name, does in manual.TABLE.items():
+            self.assertRegex(does, r"^[a-z]+s ", name)
 
     def test_long(self):
         talk = text.long_conversation(random.Random(1), "eval", 1200)

@@ -9,14 +9,14 @@ TALK = {
         Hi!
         Hello
         Hello!
-        Hey
+        Howdy!
         [Hi|Hello|Hey] there!
         Good day!
         Hello moechat!
         Hi, computer!
         Hello there
         Greetings!
-        Howdy!
+        Hey
         Hi again!
         Hey you!
         hiya
@@ -97,7 +97,7 @@ TALK = {
         Thank you!
         Thank you
         Thanks a lot.
-        Thank you very much!
+        Much appreciated.
         Many thanks!
         Great, thanks!
         Thanks for the help.
@@ -106,7 +106,7 @@ TALK = {
         Thank you, that helped.
         I thank you.
         Cheers!
-        Much appreciated.
+        Thank you very much!
         Perfect, thank you!
         Thank you so much.
         thx
@@ -116,19 +116,19 @@ TALK = {
         Good job!
         You are good.
         That is right.
-        Great!
+        Good answer!
         Very good!
         You are clever.
         You are great!
         Nice!
         Excellent!
         I like you.
-        That was correct.
         Cool!
+        That was correct.
         You are smart.
         Awesome!
         Wow!
-        Good answer!
+        Great!
         You are funny.
         Amazing!
         """, ("Thank you, that is kind of you!", "Thank you! I am glad that you like it."), ("Thank you",), 2.5),
@@ -197,7 +197,7 @@ TALK = {
         What are you?
         Who is this?
         What is your name?
-        Tell me about yourself.
+        Say who you are.
         Introduce yourself.
         Who am I talking to?
         What's your name?
@@ -209,7 +209,7 @@ TALK = {
         What model are you?
         Which model is this?
         who r u
-        Say who you are.
+        Tell me about yourself.
         May I know who you are?
         What do I call you?
         How should I call you?
@@ -287,7 +287,7 @@ TALK = {
     "song": ("Sing a song.\nSing me a song.\nCan you sing?\nSing something.\nPlease sing.", ("I cannot sing, but I can write you a poem.",), ("poem",), 0.7),
     "weather": ("How is the weather?\nWhat is the weather like?\nWill it rain tomorrow?\nIs it cold outside?\nWhat's the weather today?\nIs it raining?\nWhat will the weather be tomorrow?",
                 ("I cannot see the weather from here. A look out of the window helps more.",), ("cannot see the weather",), 1.5),
-    "time": ("What time is it?\nWhat is the time?\nWhat day is it?\nWhat is the date?\nWhat day is today?\nWhich year is it?\nWhat's the date today?\nWhat year is it?\nCan you tell me the time?",
+    "time": ("What time is it?\nWhat is the time?\nWhat day is it?\nWhat is the date?\nCan you tell me the time?\nWhich year is it?\nWhat's the date today?\nWhat year is it?\nWhat day is today?",
              ("I have no clock, so I do not know the time or the date.",), ("no clock",), 1.5),
     "nonsense": ("""
         asdf
@@ -405,8 +405,18 @@ One more joke.
 """)
 
 
+def _fresh(talk, said):
+    """One of these texts, if possible one that this conversation has not had."""
+    told = {turn[1] for turn in talk.turns}
+    for _ in range(4):
+        text = pick(talk.rng, said)
+        if text not in told:
+            break
+    return text
+
+
 def joke(talk):
-    first = pick(talk.rng, JOKES)
+    first = _fresh(talk, JOKES)
     turns = [(talk.user(JOKE), first, (), ())]
     while talk.chance(0.2):
         other = pick(talk.rng, JOKES)
@@ -483,7 +493,7 @@ Tell me something new.
 
 
 def fun(talk):
-    return [(talk.user(FUN_ASK), pick(talk.rng, FUN), (), ())]
+    return [(talk.user(FUN_ASK), _fresh(talk, FUN), (), ())]
 
 
 TWISTER = Wordings("Tell me a tongue twister.\nDo you know a tongue twister?\nA tongue twister, please.\nGive me a tongue twister.\nSay a tongue twister.")

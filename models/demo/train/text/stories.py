@@ -138,7 +138,7 @@ PLOTS = (
      ("{n} stopped, gave {f} a hand and carried the {o} for the rest of the way.", "{n} did not think twice and helped {f} up.", "{n} turned around and pulled {f} out."),
      ("They came in last, and everybody cheered the loudest for them.", "They lost the race but won a friend, and {n} thought that it was a good trade.", "The prize went to another, but {n} smiled all the way home.")),
     (("{n} planted a seed.", "{n} had one seed and a pot of earth.", "In spring {n} put a seed into the ground."),
-     ("Every day {n} gave it water and waited.", "{n} sang to it and gave it water from a {o}.", "{n} looked at it every morning, but nothing happened."),
+     ("Every day {n} gave it water and waited.", "{n} sang to it and gave it water from a cup.", "{n} looked at it every morning, but nothing happened."),
      ("\"It will never grow,\" said the neighbours.", "A week went by, and then another.", "{n} almost lost hope."),
      ("Only {f}, {ak}, said: \"Good things need time.\"", "{k} called {f} sat down and waited, too.", "But {f}, {ak}, kept the birds away."),
      ("{M} a green tip came out of the earth.", "{M} there was a leaf, and then a second one.", "{M} a small plant stood there and stretched."),

@@ -224,7 +224,7 @@ def chain(talk):
                 break
         else:
             return turns
-        user = talk.user(CHAIN[op], b=str(b))
+        user = talk.user(CHAIN[op], plain=True, b=str(b))
         turns.append(_turn(user, op, value, b))
         value = RESULT[op](value, b)
         if value > 150:
@@ -321,7 +321,7 @@ def special(talk):
         return [_turn(talk.user(SQUARE, a=a), "x", a, a)]
     if draw_ < 0.8:
         a, b, c = below(rng, 1, 20), below(rng, 1, 20), below(rng, 1, 20)
-        user = talk.user(NAKED if rng.random() < 0 else THREE, a=a, b=b, c=c)
+        user = talk.user(THREE, a=a, b=b, c=c)
         return [(user, "%d + %d + %d = %d." % (a, b, c, a + b + c), (str(a + b + c),), ())]
     op = pick(rng, "+-xx//")
     big = below(rng, 1000, 99999)

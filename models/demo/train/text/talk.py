@@ -57,7 +57,7 @@ def styled(style, text):
 
 
 class Talk:
-    __slots__ = ("rng", "split", "style", "low_values", "told", "turns", "done", "person", "rule")
+    __slots__ = ("rng", "split", "style", "low_values", "told", "turns")
 
     def __init__(self, rng, split):
         self.rng = rng
@@ -67,9 +67,6 @@ class Talk:
         self.low_values = self.style in (LOWER, SLOPPY) and rng.random() < 0.6
         self.told = {}      # slot key -> recall.Fact
         self.turns = []
-        self.done = set()   # intents that should come once only
-        self.person = None
-        self.rule = None
 
     def chance(self, p):
         return self.rng.random() < p

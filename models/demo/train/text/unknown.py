@@ -29,7 +29,7 @@ DISHES = Values("""lasagne, bread, pancakes, a cake, soup, sushi, an omelette, g
 ILLS = Values("""a headache, a fever, back pain, a cold, a cough, a rash, a toothache, a broken arm, high blood pressure, the flu, an allergy, stomach pain""")
 TASKS = Values("""sorts a list, prints hello world, adds two numbers, reads a file, draws a circle, plays chess, downloads a page, counts words, reverses a string,
 computes primes, parses JSON, opens a window, sends an email, solves a sudoku, finds a path, renames files""")
-CODES = Values("Python, C, Java, Rust, JavaScript, Go, C++, bash, Perl, Haskell, Ruby, PHP, SQL, HTML, assembler, Lisp")
+CODES = Values("Python, C, Java, Rust, JavaScript, Go, C++, bash, Perl, Haskell, Ruby, PHP, SQL, HTML, Lisp")
 
 QUESTIONS = Wordings("""
 Who won the [world cup|election|match|race] [in 2010|last year|yesterday]?
@@ -182,7 +182,7 @@ _SPECIAL = tuple(_SPECIAL)
 
 def _slots(talk):
     topic = talk.pick(TOPICS)
-    town = world._split_draw(talk, world._new_town) if talk.chance(0.3) else talk.pick(world.TOWNS)
+    town = world.new_town(talk) if talk.chance(0.3) else talk.pick(world.TOWNS)
     return {"topic": talk.low(topic), "topic2": talk.low(talk.pick(TOPICS)), "person": talk.low(talk.pick(PEOPLE)), "thing": talk.pick(THINGS), "dish": talk.pick(DISHES),
             "town": talk.low(town), "town2": talk.low(talk.pick(world.TOWNS)), "name": talk.low(world.first_name(talk)), "surname": talk.low(talk.pick(world.SURNAMES)),
             "task": talk.pick(TASKS), "code": talk.low(talk.pick(CODES)), "ill": talk.pick(ILLS), "lang": talk.low(talk.pick(world.LANGUAGES)),

@@ -181,6 +181,10 @@ def new_word(talk):
     return _split_draw(talk, lambda rng: _syllables(rng, below(rng, 1, 3)) or "odd")
 
 
+def new_town(talk):
+    return _split_draw(talk, _new_town)
+
+
 def handle(talk):
     return _split_draw(talk, _handle)
 
@@ -209,7 +213,7 @@ def pet_name(talk):
 
 
 def town(talk):
-    return talk.pick(TOWNS) if talk.chance(0.65) else _split_draw(talk, _new_town)
+    return talk.pick(TOWNS) if talk.chance(0.65) else new_town(talk)
 
 
 def word(talk):
@@ -253,6 +257,19 @@ def clock(talk):
 
 def date(talk):
     return "%d %s" % (below(talk.rng, 1, 28), pick(talk.rng, MONTHS))
+
+
+_SPOTS = ("in the %s box", "in the %s bag", "in the %s drawer", "under the %s chair", "under the %s pillow", "behind the %s door", "on the %s shelf",
+          "next to the %s lamp", "in the %s cup", "under the %s carpet", "in the %s tin", "behind the %s book", "on the %s table", "in the %s basket",
+          "beside the %s vase", "in the %s coat", "under the %s hat", "in the %s suitcase", "on the %s chair", "inside the %s pot")
+_QUALITY = ("old", "new", "small", "big", "wooden", "round", "square", "broken", "heavy", "empty", "striped", "second", "third", "left", "right", "open")
+
+
+def place(talk):
+    """Where a thing is: a usual place, or a piece of furniture of some colour or kind."""
+    if talk.chance(0.5):
+        return talk.pick(PLACES)
+    return _split_draw(talk, lambda rng: pick(rng, _SPOTS) % pick(rng, COLOURS.all if rng.random() < 0.5 else _QUALITY))
 
 
 def thing(talk):
