@@ -13,7 +13,7 @@ static void queries(const struct pass *pass, const struct layer_weights *w, stru
     }
     struct rows lora = scratch_rows(pass->scratch, SCRATCH_Q_LORA, s->q_lora_rank);
     pass_project(pass, &(struct projection){&w->q_a, normed, lora, false});
-    pass_norm(pass, &(struct normalisation){&w->q_a_layernorm, lora, lora, s->q_lora_rank});
+    pass_norm(pass, &(struct normalisation){&w->q_a_layernorm, lora, lora, s->q_lora_rank, s->latent_norm_eps});
     pass_project(pass, &(struct projection){&w->q_b, lora, q, false});
 }
 
@@ -39,7 +39,7 @@ static void append(const struct pass *pass, const struct layer_weights *w, struc
     const struct shape *s = pass->shape;
     struct rows kv = scratch_rows(pass->scratch, SCRATCH_KV, pass->kv->row_width);
     pass_project(pass, &(struct projection){&w->kv_a, normed, kv, false});
-    pass_norm(pass, &(struct normalisation){&w->kv_a_layernorm, kv, kv, s->kv_lora_rank});
+    pass_norm(pass, &(struct normalisation){&w->kv_a_layernorm, kv, kv, s->kv_lora_rank, s->latent_norm_eps});
     rotate(pass, (struct rows){kv.buf, kv.stride, s->kv_lora_rank}, 1, 0);
     struct args_kv_append args = {
         .n_rows = pass->rows,
@@ -96,7 +96,7 @@ void attn_layer(const struct pass *pass, uint32_t layer)
     uint32_t head = s->qk_nope_head_dim + s->qk_rope_head_dim;
     struct rows q = scratch_rows(pass->scratch, SCRATCH_Q, s->n_heads * head);
     struct rows heads = scratch_rows(pass->scratch, SCRATCH_HEADS, s->n_heads * s->v_head_dim);
-    pass_norm(pass, &(struct normalisation){&w->input_layernorm, stream, normed, s->hidden_size});
+    pass_norm(pass, &(struct normalisation){&w->input_layernorm, stream, normed, s->hidden_size, s->rms_norm_eps});
     queries(pass, w, normed, q);
     rotate(pass, (struct rows){q.buf, q.stride, s->qk_nope_head_dim}, s->n_heads, head);
     append(pass, w, normed, layer);

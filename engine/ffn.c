@@ -221,7 +221,8 @@ int ffn_layer(const struct pass *pass, uint32_t layer, struct moe_err *err)
     const struct layer_weights *w = &pass->weights->layers[layer];
     struct rows stream = scratch_rows(pass->scratch, SCRATCH_HIDDEN, s->hidden_size);
     struct rows normed = scratch_rows(pass->scratch, SCRATCH_NORMED, s->hidden_size);
-    pass_norm(pass, &(struct normalisation){&w->post_attention_layernorm, stream, normed, s->hidden_size});
+    pass_norm(pass,
+              &(struct normalisation){&w->post_attention_layernorm, stream, normed, s->hidden_size, s->rms_norm_eps});
     if (!shape_is_moe(s, layer)) {
         pass_mlp(pass, w);
         return MOE_OK;

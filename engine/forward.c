@@ -32,7 +32,7 @@ void pass_norm(const struct pass *pass, const struct normalisation *norm)
         .in_offset = norm->from.offset,
         .out_stride = norm->to.stride,
         .out_offset = norm->to.offset,
-        .eps = pass->shape->rms_norm_eps,
+        .eps = norm->eps,
     };
     gpu_op_rmsnorm(pass->gpu, &args, norm->weight->buf, norm->from.buf, norm->to.buf);
 }
@@ -105,7 +105,7 @@ int forward_head(const struct pass *pass, const struct head_rows *rows, struct m
     stream.offset = rows->first * hidden;
     struct rows normed = scratch_rows(pass->scratch, SCRATCH_NORMED, hidden);
     struct rows logits = scratch_rows(pass->scratch, SCRATCH_LOGITS, vocab);
-    pass_norm(&some, &(struct normalisation){&pass->weights->norm, stream, normed, hidden});
+    pass_norm(&some, &(struct normalisation){&pass->weights->norm, stream, normed, hidden, pass->shape->rms_norm_eps});
     pass_project(&some, &(struct projection){&pass->weights->head, normed, logits, false});
     struct gpu_error device;
     uint64_t count = (uint64_t)rows->count * vocab;

@@ -41,6 +41,7 @@ struct normalisation {
     struct rows from;
     struct rows to;
     uint32_t dim;
+    float eps; // the shape's rms_norm_eps, or latent_norm_eps for q_a_layernorm and kv_a_layernorm
 };
 void pass_norm(const struct pass *pass, const struct normalisation *norm);
 // down(silu(gate x) * up x) added to the residual stream; x is the normed one. Dense layers and shared experts.
