@@ -279,7 +279,7 @@ static int check_request(expert_store *store, const struct expert_request *reque
     store->serial++;
     for (uint32_t i = 0; i < request->n; i++) {
         int32_t id = request->ids[i];
-        if (id < 0 || (uint32_t)id >= store->n_routed_experts)
+        if ((uint32_t)id >= store->n_routed_experts) // or below 0
             return moe_fail(err, MOE_BAD_ARGUMENT, "layer %" PRIu32 ": expert %" PRId32 " is not one of %" PRIu32,
                             request->layer, id, store->n_routed_experts);
         if (store->asked[id] == store->serial)

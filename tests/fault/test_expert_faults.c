@@ -77,6 +77,21 @@ static void an_early_end_names_its_place(struct harness *t)
     check_injected(t, false, &expected);
 }
 
+static void the_slot_of_a_failed_read_is_taken_first(struct harness *t)
+{
+    struct rig rig;
+    struct rig_read how = {.fail_count = 1, .fail_errno = EIO};
+    CHECK(t, rig_open(&rig, true));
+    atomic_store(&how.fail_at, 3 * RIG_BLOB);
+    expert_store *store = rig_store(t, &rig, 3, &how);
+    CHECK(t, rig_use(store, 1, (int32_t[]){0, 1}, 2));
+    CHECK(t, !rig_use_one(store, 1, 3));
+    CHECK(t, rig_use_one(store, 1, 4));
+    CHECK_EQ(t, expert_store_counts(store).evictions, 0);
+    expert_store_close(store);
+    rig_close(&rig);
+}
+
 static void interrupted_and_short_reads_are_no_failure(struct harness *t)
 {
     static const size_t pieces[] = {1, 13, 4095, RIG_BLOB - 1};
@@ -182,6 +197,7 @@ static void a_read_that_fails_after_a_cancel_leaves_an_empty_slot(struct harness
     CHECK_EQ(t, places[0].slot, place.slot);
     rig_permit(&how, 3);
     CHECK_EQ(t, expert_wait(store, &places[0], NULL, NULL, NULL), MOE_IO);
+    CHECK_EQ(t, expert_wait(store, &places[1], NULL, NULL, NULL), MOE_OK);
     CHECK_EQ(t, expert_wait(store, &places[2], NULL, NULL, NULL), MOE_OK);
     expert_release(store, places, 3);
     // And once more with nobody to tell: its slot is EMPTY then, so only 1 and 2 are evicted.
@@ -244,6 +260,7 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {
         TEST(a_read_error_names_its_place),
         TEST(an_early_end_names_its_place),
+        TEST(the_slot_of_a_failed_read_is_taken_first),
         TEST(interrupted_and_short_reads_are_no_failure),
         TEST(a_truncated_file_is_read_again_when_whole),
         TEST(a_vanished_file_is_found_again_by_name),

@@ -225,6 +225,7 @@ static void threads_read_at_the_same_time(struct harness *t)
     }
     CHECK(t, !reader_submit(r, &requests[REQUESTS])); // the ring is full
     source_await(&source, THREADS);
+    CHECK(t, !reader_submit(r, &requests[REQUESTS])); // also with some of them being read
     CHECK(t, reader_reap(r, 0) == NULL);
     CHECK(t, reader_reap(r, 20) == NULL);
     source_gate(&source, false);
