@@ -195,7 +195,7 @@ SINGLE = (
     ("the organ that pumps the blood", "The heart pumps the blood.", "heart"), ("the organ that we think with", "We think with the brain.", "brain"),
     ("the first month of the year", "The first month of the year is January.", "January"), ("the last month of the year", "The last month of the year is December.", "December"),
     ("the shortest month of the year", "The shortest month of the year is February.", "February"), ("the first day of the week", "The first day of the week is Monday here.", "Monday"),
-    ("the first letter of the alphabet", "The first letter of the alphabet is A.", "A"), ("the last letter of the alphabet", "The last letter of the alphabet is Z.", "Z"),
+    ("the first letter of the alphabet", "The first letter of the alphabet is A.", "is A"), ("the last letter of the alphabet", "The last letter of the alphabet is Z.", "Z"),
     ("the smallest prime number", "The smallest prime number is 2.", "2"), ("the square root of 9", "The square root of 9 is 3.", "3"),
     ("the square root of 16", "The square root of 16 is 4.", "4"), ("the square root of 25", "The square root of 25 is 5.", "5"),
     ("the square root of 36", "The square root of 36 is 6.", "6"), ("the square root of 49", "The square root of 49 is 7.", "7"),

@@ -171,7 +171,7 @@ RELATIONS = [
         What is the name of the money in {c}?
         With what money do I pay in {c}?
         """, 1.5),
-    Relation("symbol", rows("e", "s", "n")(atlas.ELEMENTS), "The symbol of {e} is {s}.", "{s}", """
+    Relation("symbol", rows("e", "s", "n")(atlas.ELEMENTS), "The symbol of {e} is {s}.", "is {s}", """
         the symbol of {e}
         the chemical symbol of {e}
         the symbol for {e}

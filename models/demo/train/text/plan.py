@@ -8,7 +8,7 @@ _DISTRACTORS = (
     (sums.ask, 26), (sums.chain, 5), (sums.story, 5), (sums.special, 3),
     (facts.ask, 34), (facts.yes_or_no, 2), (facts.invented, 1), (facts.quiz, 1),
     (manual.goal, 11), (manual.what, 8), (manual.about, 4), (manual.no_such, 1),
-    (letters.ask, 13), (smalltalk.chat, 17), (recall.repeat, 2),
+    (letters.ask, 13), (smalltalk.chat, 20), (recall.repeat, 2), (recall.last_said, 2),
     (unknown.ask, 9), (unknown.foreign, 2), (stories.story, 4), (stories.poem, 2),
 )
 _REMEMBER = ((recall.tell, 10), (recall.tell_two, 4), (recall.tell_pair, 2), (recall.tell_name, 3))

@@ -985,3 +985,42 @@ Just answer with {v}.
 def repeat(talk):
     value = talk.own(world.word(talk) if talk.chance(0.6) else world.person_name(talk))
     return [(talk.user(REPEAT, plain=True, v=value), value, (value,), ())]
+
+
+SAID = Wordings("""
+What did I just say?
+What did I say before?
+What was my last message?
+What did I write last?
+Repeat what I said.
+What was the last thing I said?
+Can you repeat what I just said?
+Which message did I send last?
+What did I just write?
+""")
+AGAIN = Wordings("""
+What did you just say?
+What did you say?
+Say that again.
+Can you repeat that?
+Please repeat that.
+Once more, please.
+Repeat your last answer.
+Could you say that again?
+Say it again.
+Repeat that.
+""")
+
+
+def last_said(talk):
+    """The last message of the user, or the last answer, once more."""
+    if not talk.turns:
+        return []
+    user, answer, _accept, _reject = talk.turns[-1]
+    if talk.chance(0.5):
+        if len(user) > 60 or '"' in user:
+            return []
+        return [(talk.user(SAID), 'You said: "%s"' % user, (user,), ())]
+    if len(answer) > 90:
+        return []
+    return [(talk.user(AGAIN), answer, (answer,), ())]

@@ -88,7 +88,7 @@ def open_with(talk):
         talk.told[fact.key] = fact
         return talk.pick(WORD).format(**slots), None, None
     if draw < 0.78:
-        return talk.pick(ONE_WORD), lambda turn: upper_value(turn), (facts.ask, sums.ask)
+        return talk.pick(ONE_WORD), upper_value, (facts.ask, sums.ask)
     if draw < 0.85:
         return talk.pick(PIRATE), lambda turn: _bent(turn, lambda text: "Arr! " + text), None
     if draw < 0.91:
@@ -104,5 +104,6 @@ def open_with(talk):
 
 
 def upper_value(turn):
-    value = turn[2][0]
+    """The answer cut down to the part that counts."""
+    value = turn[2][0].removeprefix("is ")
     return (turn[0], value[0].upper() + value[1:] + ".", turn[2], turn[3])
