@@ -21,6 +21,14 @@ def held(value, share=9):
     return zlib.crc32(value.lower().encode()) % share == 0
 
 
+def an(noun):
+    return ("an " if noun[0] in "aeiouAEIOU" else "a ") + noun
+
+
+def upper_first(text):
+    return text[:1].upper() + text[1:]
+
+
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 
 

@@ -3,8 +3,7 @@
 import re
 
 from . import atlas, world
-from .draw import Wordings, below, pick
-from .recall import upper_first
+from .draw import Wordings, below, pick, upper_first
 from .talk import BARE, CLEAN, LOUD
 
 NOUN_PHRASE = Wordings("""

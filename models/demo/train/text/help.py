@@ -2,8 +2,7 @@
 """Help about moechat: the commands and keys of ../help_table.txt from both sides, and what moechat is."""
 from pathlib import Path
 
-from .draw import Wordings, pick
-from .recall import upper_first
+from .draw import Wordings, pick, upper_first
 from .talk import BARE, CLEAN
 
 TABLE_PATH = Path(__file__).resolve().parent.parent / "help_table.txt"

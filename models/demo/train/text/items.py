@@ -78,6 +78,9 @@ def _well_told(item, text):
     return len(set(sentences)) == len(sentences)
 
 
+_EVASIONS = ("do not know", "not told me", "small demo model", "too big for me")
+
+
 def accepted(item, answer):
     """Whether an answer is right: it holds one of accept as whole words, and none of reject.
 
@@ -87,6 +90,8 @@ def accepted(item, answer):
     if item["kind"] == "sums" and "=" in text:
         return re.match(r"\s*" + re.escape(item["accept"][0]) + r"(?!\w|\.\d)", text.split("=")[-1]) is not None
     if item["kind"] == "story" and not _well_told(item, text):
+        return False
+    if item["kind"] in ("sums", "facts", "letters") and any(phrase in text for phrase in _EVASIONS):
         return False
     if any(_holds(text, phrase) for phrase in item["reject"]):
         return False

@@ -287,8 +287,8 @@ def neighbour(talk):
     i = below(talk.rng, 0, 24)
     a, b = chr(65 + i), chr(66 + i)
     if draw < 0.8:
-        return [(talk.user(LETTER_AFTER, a=a), "After %s comes %s." % (a, b), (b,), ())]
-    return [(talk.user(LETTER_BEFORE, a=b), "Before %s comes %s." % (b, a), (a,), ())]
+        return [(talk.user(LETTER_AFTER, a=a), "After %s comes %s." % (a, b), ("comes " + b,), ())]
+    return [(talk.user(LETTER_BEFORE, a=b), "Before %s comes %s." % (b, a), ("comes " + a,), ())]
 
 
 def counting(talk):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """System prompts, few and simple: most change nothing, some tell a fact about the user, some bend every answer."""
-from . import facts, recall, smalltalk, sums, world
+from . import facts, smalltalk, sums, told, world
 from .draw import Wordings, pick
 
 PLAIN = Wordings("""
@@ -78,13 +78,13 @@ def open_with(talk):
     if draw < 0.35:
         return talk.pick(PLAIN), None, None
     if draw < 0.6:
-        family = recall.BY_KEY["name"]
-        fact = recall.Fact(family, family.slots(talk))
+        family = told.BY_KEY["name"]
+        fact = told.Fact(family, family.slots(talk))
         talk.told[fact.key] = fact
         return talk.pick(CALL).format(**fact.slots), None, None
     if draw < 0.7:
         slots = {"np": "the secret word", "yp": "the secret word", "v": world.word(talk)}
-        fact = recall.Fact(recall.BY_KEY["{np}"], slots)
+        fact = told.Fact(told.BY_KEY["{np}"], slots)
         talk.told[fact.key] = fact
         return talk.pick(WORD).format(**slots), None, None
     if draw < 0.78:

@@ -5,8 +5,7 @@ A story is a chain of beats: opening, wish, way, trouble, help, end, moral. A pl
 so that the beginning and the end belong together; each beat has several wordings.
 """
 from . import world
-from .draw import Values, Wordings, pick
-from .recall import an, upper_first
+from .draw import Values, Wordings, an, pick, upper_first
 
 KINDS = Values("""cat, dog, fox, bear, rabbit, owl, dragon, robot, mouse, penguin, hedgehog, wizard, pirate, knight, sailor, baker, frog, turtle,
 otter, squirrel, wolf, lion, elephant, horse, duck, goose, snail, crow, princess, king, queen, farmer, fisherman, giant, ghost, clown, witch,
