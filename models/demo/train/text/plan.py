@@ -5,9 +5,9 @@ from .draw import below
 from .talk import Talk
 
 _DISTRACTORS = (
-    (sums.ask, 26), (sums.chain, 5), (sums.story, 5), (sums.special, 3),
-    (facts.ask, 34), (facts.yes_or_no, 2), (facts.invented, 1), (facts.quiz, 1),
-    (manual.goal, 11), (manual.what, 8), (manual.about, 4), (manual.no_such, 1),
+    (sums.ask, 30), (sums.chain, 5), (sums.story, 5), (sums.special, 3),
+    (facts.ask, 40), (facts.yes_or_no, 2), (facts.invented, 1), (facts.quiz, 1),
+    (manual.goal, 14), (manual.what, 9), (manual.about, 4), (manual.no_such, 1),
     (letters.ask, 13), (smalltalk.chat, 20), (recall.repeat, 2), (recall.last_said, 2),
     (unknown.ask, 9), (unknown.foreign, 2), (stories.story, 4), (stories.poem, 2),
 )
@@ -34,7 +34,7 @@ def _next(talk, left):
     """The intent that comes next, by what was told so far and how many turns are left."""
     draw = talk.rng.random()
     if talk.told:
-        ask = 0.6 if left == 1 else 0.27
+        ask = 0.55 if left == 1 else 0.22
         if draw < ask:
             return recall.ask
         if draw < ask + 0.035:
