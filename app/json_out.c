@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "files.h"
+#include "report.h"
 
 // The length of the UTF-8 character at `text` and its code point, 0 when there is none.
 static size_t character(const char *text, size_t length, uint32_t *code)
@@ -130,4 +131,12 @@ int json_out_print(struct json_object *object)
     bytes_release(&line);
     json_object_put(object);
     return code;
+}
+
+int json_out_finish(struct json_object *object)
+{
+    int code = json_out_print(object);
+    if (code && code != EPIPE)
+        report("cannot write the result: %s", strerror(code));
+    return code == EPIPE ? STATUS_EPIPE : code ? STATUS_FAILED : STATUS_DONE;
 }

@@ -22,5 +22,7 @@ double json_out_rate(uint64_t count, uint64_t ns); // a second; 0 when nothing w
 
 // Prints the object on one line, with everything escaped that could act on a terminal, and frees it. 0 or an errno.
 int json_out_print(struct json_object *object);
+// As json_out_print; says what went wrong and returns the exit status.
+int json_out_finish(struct json_object *object);
 
 #endif

@@ -96,6 +96,11 @@ bool term_signal_came(int signal_number)
     return true;
 }
 
+bool term_signal_pending(int signal_number)
+{
+    return term.came[signal_number];
+}
+
 int term_exit_status(int signal_number)
 {
     return signal_number == SIGINT || signal_number == SIGTERM || signal_number == SIGHUP ? 128 + signal_number : 0;
@@ -108,7 +113,7 @@ void term_release_signals(void)
     catch_with(SIGHUP, SIG_DFL, 0);
 }
 
-static bool set_raw(void)
+static bool set_raw(bool pastes)
 {
     struct termios raw = term.original;
     raw.c_iflag &= ~(tcflag_t)(ICRNL | INLCR | IXON | IXOFF);
@@ -119,11 +124,11 @@ static bool set_raw(void)
     if (tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) != 0)
         return false;
     term.is_raw = 1;
-    term.takes_pastes = !term_is_dumb() && write(STDOUT_FILENO, paste_on, sizeof paste_on - 1) > 0;
+    term.takes_pastes = pastes && !term_is_dumb() && write(STDOUT_FILENO, paste_on, sizeof paste_on - 1) > 0;
     return true;
 }
 
-bool term_raw(void)
+bool term_raw(bool pastes)
 {
     if (!term.saved) {
         if (tcgetattr(STDIN_FILENO, &term.original) != 0)
@@ -134,7 +139,7 @@ bool term_raw(void)
         for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++)
             catch_with(fatal[i], on_fatal, (int)SA_RESETHAND);
     }
-    return term.is_raw || set_raw();
+    return term.is_raw || set_raw(pastes);
 }
 
 void term_restore(void)
@@ -145,13 +150,13 @@ void term_restore(void)
 
 void term_suspend(void)
 {
-    bool was_raw = term.is_raw;
+    bool was_raw = term.is_raw, pastes = term.takes_pastes;
     term_restore();
     catch_with(SIGTSTP, SIG_DFL, 0);
     raise(SIGTSTP);
     catch_with(SIGTSTP, on_signal, 0);
     if (was_raw)
-        set_raw();
+        set_raw(pastes);
 }
 
 bool term_is_dumb(void)

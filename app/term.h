@@ -11,6 +11,7 @@
 int term_catch_signals(bool interactive);
 // Has `signal_number` come since the last call? Never blocks.
 bool term_signal_came(int signal_number);
+bool term_signal_pending(int signal_number); // the same, without taking note
 // Empties the descriptor; call before asking term_signal_came.
 void term_drain(void);
 // The exit status that goes with SIGINT, SIGTERM or SIGHUP; 0 for anything else.
@@ -18,9 +19,10 @@ int term_exit_status(int signal_number);
 // Gives SIGINT, SIGTERM and SIGHUP back their usual, deadly meaning.
 void term_release_signals(void);
 
-// Keys one by one and unechoed, Enter told from Ctrl-J, no flow control, Ctrl-C still a signal. False: not a terminal.
+// Keys one by one and unechoed, Enter told from Ctrl-J, no flow control, Ctrl-C still a signal; with `pastes` the
+// terminal marks what is pasted. False: not a terminal.
 // The first call remembers the settings that term_restore and a fatal signal bring back.
-bool term_raw(void);
+bool term_raw(bool pastes);
 void term_restore(void); // harmless when nothing was changed
 // Stops the process as Ctrl-Z does; returns when it goes on, in raw mode again if it was.
 void term_suspend(void);

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#define _XOPEN_SOURCE 700 // setpriority
 #include "worker.h"
 
 #include <pthread.h>

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "chat.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void turn_release(struct chat_turn *turn)
+{
+    bytes_release(&turn->text);
+    tok_ids_release(&turn->ids);
+}
+
+static void cut_turns(struct chat *chat, size_t n_turns)
+{
+    while (chat->n_turns > n_turns)
+        turn_release(&chat->turns[--chat->n_turns]);
+}
+
+void chat_release(struct chat *chat)
+{
+    cut_turns(chat, 0);
+    free(chat->turns);
+    bytes_release(&chat->unsent);
+    *chat = (struct chat){0};
+}
+
+const struct chat_turn *chat_system(const struct chat *chat)
+{
+    return chat->n_turns && chat->turns[0].role == TOK_SYSTEM ? &chat->turns[0] : NULL;
+}
+
+void chat_clear(struct chat *chat)
+{
+    cut_turns(chat, chat_system(chat) ? 1 : 0);
+    bytes_release(&chat->unsent);
+}
+
+static bool insert_turn(struct chat *chat, size_t at, enum tok_role role, const struct tok_turn *what)
+{
+    struct chat_turn *grown = realloc(chat->turns, (chat->n_turns + 1) * sizeof *grown);
+    if (!grown)
+        return false;
+    chat->turns = grown;
+    struct chat_turn turn = {.role = role};
+    if (!bytes_append(&turn.text, what->text, what->length))
+        return false;
+    memmove(grown + at + 1, grown + at, (chat->n_turns - at) * sizeof *grown);
+    grown[at] = turn;
+    chat->n_turns++;
+    return true;
+}
+
+// From turn `from` on, nothing counts as fed.
+static void forget_fed(struct chat *chat, size_t from)
+{
+    for (size_t i = from; i < chat->n_turns; i++) {
+        tok_ids_release(&chat->turns[i].ids);
+        chat->turns[i].ids = (struct tok_ids){0};
+        chat->turns[i].end = 0;
+    }
+}
+
+bool chat_set_system(struct chat *chat, const char *text, size_t length)
+{
+    struct tok_turn what = {.role = TOK_SYSTEM, .text = text, .length = length};
+    bool had = chat_system(chat) != NULL;
+    if (length && !insert_turn(chat, 0, TOK_SYSTEM, &what))
+        return false;
+    if (had) {
+        size_t old = length ? 1 : 0;
+        turn_release(&chat->turns[old]);
+        memmove(chat->turns + old, chat->turns + old + 1, (--chat->n_turns - old) * sizeof *chat->turns);
+    }
+    forget_fed(chat, 0);
+    return true;
+}
+
+size_t chat_exchanges(const struct chat *chat)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < chat->n_turns; i++)
+        count += chat->turns[i].role == TOK_USER;
+    return count;
+}
+
+static size_t first_unfed(const struct chat *chat)
+{
+    size_t i = 0;
+    while (i < chat->n_turns && chat->turns[i].end)
+        i++;
+    return i;
+}
+
+uint32_t chat_position(const struct chat *chat)
+{
+    size_t unfed = first_unfed(chat);
+    return unfed ? chat->turns[unfed - 1].end : 0;
+}
+
+struct turn *chat_request(struct chat *chat, const char *text, size_t length)
+{
+    struct tok_turn what = {.role = TOK_USER, .text = text, .length = length};
+    struct turn *turn = turn_new();
+    if (!turn || !insert_turn(chat, chat->n_turns, TOK_USER, &what)) {
+        turn_free(turn);
+        return NULL;
+    }
+    turn->position = chat_position(chat);
+    for (size_t i = first_unfed(chat); i < chat->n_turns; i++) {
+        const struct chat_turn *unfed = &chat->turns[i];
+        if (!turn_add(turn, unfed->role, unfed->text.data, unfed->text.length)) {
+            turn_free(turn);
+            cut_turns(chat, chat->n_turns - 1);
+            return NULL;
+        }
+    }
+    return turn;
+}
+
+static bool copy_ids(struct tok_ids *list, const int32_t *ids, size_t count)
+{
+    struct tok_err err;
+    for (size_t i = 0; i < count; i++)
+        if (tok_ids_append(list, ids[i], &err))
+            return false;
+    return true;
+}
+
+// Gives the turns that were fed their ids and ends.
+static bool accept_prompt(struct chat *chat, const struct turn_result *result)
+{
+    size_t first = first_unfed(chat), begin = 0;
+    uint32_t position = chat_position(chat);
+    for (size_t i = 0; i < result->n_prompt_ends && first + i < chat->n_turns; i++) {
+        struct chat_turn *turn = &chat->turns[first + i];
+        if (!copy_ids(&turn->ids, result->prompt.ids + begin, result->prompt_ends[i] - begin))
+            return false;
+        begin = result->prompt_ends[i];
+        turn->end = position + (uint32_t)begin;
+    }
+    return true;
+}
+
+bool chat_accept(struct chat *chat, const struct turn_result *result, const struct bytes *answer)
+{
+    if (!result->kept) {
+        bytes_release(&chat->unsent);
+        chat->unsent = chat->turns[chat->n_turns - 1].text;
+        chat->turns[chat->n_turns - 1].text = (struct bytes){0};
+        cut_turns(chat, chat->n_turns - 1);
+        return true;
+    }
+    bytes_release(&chat->unsent);
+    struct tok_turn what = {.role = TOK_ASSISTANT, .text = answer->data, .length = answer->length};
+    if (!accept_prompt(chat, result) || !insert_turn(chat, chat->n_turns, TOK_ASSISTANT, &what))
+        return false;
+    struct chat_turn *last = &chat->turns[chat->n_turns - 1];
+    if (!copy_ids(&last->ids, result->answer.ids, result->answer.count))
+        return false;
+    last->end = result->context_used;
+    return true;
+}
+
+size_t chat_undo(struct chat *chat, size_t n)
+{
+    size_t taken = 0;
+    while (taken < n && chat_exchanges(chat)) {
+        size_t last = chat->n_turns - 1;
+        while (chat->turns[last].role != TOK_USER)
+            last--;
+        cut_turns(chat, last);
+        taken++;
+    }
+    return taken;
+}
+
+bool chat_take_last(struct chat *chat, struct bytes *text)
+{
+    if (!chat->unsent.data) {
+        size_t last = chat->n_turns;
+        while (last > 0 && chat->turns[last - 1].role != TOK_USER)
+            last--;
+        if (last == 0)
+            return false;
+        chat->unsent = chat->turns[last - 1].text;
+        chat->turns[last - 1].text = (struct bytes){0};
+        cut_turns(chat, last - 1);
+    }
+    *text = chat->unsent;
+    chat->unsent = (struct bytes){0};
+    return true;
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// A conversation: its turns with their text and token ids. It is the truth; the engine's timeline follows it, and
+// chat_request says what has to be fed for that. Pure: no thread, no terminal.
+#ifndef MOECHAT_CHAT_H
+#define MOECHAT_CHAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "files.h"
+#include "tok.h"
+#include "worker.h"
+
+struct chat_turn {
+    enum tok_role role;
+    struct bytes text;  // as typed, or as the model said it, byte for byte
+    struct tok_ids ids; // as fed, markers included; none while it is not fed
+    uint32_t end;       // tokens of the timeline up to here; 0: not fed, and so are all turns after it
+};
+
+// Zero-initialise.
+struct chat {
+    struct chat_turn *turns; // the first may be the system's, then user and assistant alternate
+    size_t n_turns;
+    struct bytes unsent; // the last message whose turn came to nothing; data NULL: there is none
+};
+
+void chat_release(struct chat *chat);
+void chat_clear(struct chat *chat); // all but the system message
+// Sets or, with length 0, removes the system message; the whole conversation is fed again with the next turn.
+bool chat_set_system(struct chat *chat, const char *text, size_t length);
+const struct chat_turn *chat_system(const struct chat *chat); // NULL: there is none
+size_t chat_exchanges(const struct chat *chat);               // messages of the user
+uint32_t chat_position(const struct chat *chat);              // tokens of the timeline that are the conversation's
+
+// Adds the user's message and returns the turn that feeds it and whatever else was not fed. The caller fills in
+// sampling and limits and sends it. NULL: no memory; the conversation is as before.
+struct turn *chat_request(struct chat *chat, const char *text, size_t length);
+// Takes in what became of that turn: ids and the answer's text, or, when the turn was not kept, the message goes to
+// unsent. False: no memory.
+bool chat_accept(struct chat *chat, const struct turn_result *result, const struct bytes *answer);
+// Takes back the last n messages with their answers; returns how many there were to take.
+size_t chat_undo(struct chat *chat, size_t n);
+// Moves the message to send again to *text: the unsent one, else the last one, which is taken back with its answer.
+// False: there is none.
+bool chat_take_last(struct chat *chat, struct bytes *text);
+
+#endif

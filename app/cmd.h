@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The subcommands. Each returns an exit status (report.h).
+#ifndef MOECHAT_CMD_H
+#define MOECHAT_CMD_H
+
+#include "options.h"
+
+int cmd_run(const struct options *options);
+int cmd_eval(const struct options *options);
+int cmd_info(const struct options *options);
+int cmd_devices(const struct options *options);
+int cmd_bench(const struct options *options);
+
+#endif

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// How fast: prefill, decode, and the device's own copy in the same run to compare with.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "backend.h"
+#include "cmd.h"
+#include "files.h"
+#include "format.h"
+#include "gpu.h"
+#include "json_out.h"
+#include "report.h"
+#include "term.h"
+
+enum { MAX_RUNS = 1000, COPY_LIMIT = 256 << 20, COPY_REPEATS = 4 };
+
+struct bench {
+    const struct options *options;
+    char *directory;
+    moe_model *model;
+    moe_session *session;
+    int32_t *ids; // prefill_tokens, then decode_tokens
+    struct progress progress;
+    struct moe_err err;
+    double prefill_rates[MAX_RUNS], decode_rates[MAX_RUNS];
+    struct moe_stats stats; // of the last run
+    uint64_t hash;          // of the last logits
+    double copy_rate;       // bytes a second, read and written
+};
+
+static void on_progress(void *context, const struct moe_progress *progress)
+{
+    progress_show(&((struct bench *)context)->progress, progress->what, progress->unit, progress->done,
+                  progress->total);
+}
+
+static int compare_reals(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, size_t count)
+{
+    qsort(values, count, sizeof *values, compare_reals);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+static uint64_t fnv1a(const void *data, size_t length)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ ((const unsigned char *)data)[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+// The same ids on every machine, spread over the vocabulary, so that experts are asked for widely.
+static bool make_ids(struct bench *bench)
+{
+    size_t count = (size_t)bench->options->prefill_tokens + bench->options->decode_tokens;
+    uint32_t vocab = moe_model_describe(bench->model)->vocab_size;
+    uint64_t state = 1;
+    bench->ids = calloc(count, sizeof *bench->ids);
+    for (size_t i = 0; i < count && bench->ids; i++) {
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        bench->ids[i] = (int32_t)((state >> 33) % vocab);
+    }
+    return bench->ids != NULL;
+}
+
+static int measure_once(struct bench *bench, size_t run)
+{
+    const struct options *options = bench->options;
+    struct moe_feed feed = {.ids = bench->ids, .count = options->prefill_tokens};
+    int code = moe_session_truncate(bench->session, 0, &bench->err);
+    struct moe_stats before = moe_session_stats(bench->session);
+    uint64_t began = format_clock_ns();
+    if (code == 0)
+        code = moe_session_prefill(bench->session, &feed, &bench->err);
+    uint64_t between = format_clock_ns();
+    for (uint32_t i = 0; i < options->decode_tokens && code == 0; i++)
+        code = moe_session_decode(bench->session, bench->ids[options->prefill_tokens + i], &bench->err);
+    uint64_t ended = format_clock_ns();
+    if (code)
+        return code;
+    const float *logits = moe_session_logits(bench->session, &bench->err);
+    if (!logits)
+        return (int)bench->err.code;
+    bench->prefill_rates[run] = json_out_rate(options->prefill_tokens, between - began);
+    bench->decode_rates[run] = json_out_rate(options->decode_tokens, ended - between);
+    bench->hash = fnv1a(logits, moe_model_describe(bench->model)->vocab_size * sizeof *logits);
+    bench->stats = moe_session_stats(bench->session);
+    bench->stats.hits -= before.hits;
+    bench->stats.misses -= before.misses;
+    bench->stats.bytes_read -= before.bytes_read;
+    return 0;
+}
+
+// The device's copy: the best of a few, in bytes read plus written a second. 0: could not be measured.
+static double measure_copy(const char *selector)
+{
+    struct gpu_error err;
+    struct gpu_options gpu_options = {.selector = selector};
+    gpu *g = gpu_open(&gpu_options, &err);
+    if (!g)
+        return 0;
+    const struct gpu_info *info = gpu_describe(g);
+    uint64_t bytes = info->max_alloc_bytes / 8 < COPY_LIMIT ? info->max_alloc_bytes / 8 : COPY_LIMIT;
+    struct args_copy args = {.bytes = bytes / 64 * 64};
+    gpu_buf *from = gpu_buf_new(g, args.bytes, &err), *to = gpu_buf_new(g, args.bytes, &err);
+    double best = 0;
+    for (int i = 0; i < COPY_REPEATS && from && to; i++) {
+        uint64_t began = format_clock_ns();
+        gpu_op_copy(g, &args, from, to);
+        if (gpu_finish(g, &err))
+            break;
+        double rate = json_out_rate(2 * args.bytes, format_clock_ns() - began);
+        if (i > 0 && rate > best) // the first touches the memory and builds the kernel
+            best = rate;
+    }
+    gpu_buf_free(from);
+    gpu_buf_free(to);
+    gpu_close(g);
+    return best;
+}
+
+// Packed bytes that a token must read, from the share of the weights that it uses.
+static double bytes_a_token(const struct moe_description *about)
+{
+    double packed = (double)about->resident_bytes + (double)about->all_experts_bytes;
+    return about->parameters ? packed * (double)about->active_parameters / (double)about->parameters : 0;
+}
+
+static int print_result(struct bench *bench)
+{
+    const struct options *options = bench->options;
+    const struct moe_description *about = moe_model_describe(bench->model);
+    struct moe_cache_plan cache = moe_model_cache(bench->model);
+    double prefill = median(bench->prefill_rates, options->runs), decode = median(bench->decode_rates, options->runs);
+    double weights = decode * bytes_a_token(about), ratio = bench->copy_rate > 0 ? weights / bench->copy_rate : 0;
+    char hash[24], read[FORMAT_SIZE];
+    snprintf(hash, sizeof hash, "%016" PRIx64, bench->hash);
+    if (options->json) {
+        struct json_object *object = json_object_new_object();
+        json_out_string(object, "model", about->name);
+        json_out_string(object, "device", moe_model_device(bench->model));
+        json_out_whole(object, "runs", options->runs);
+        json_out_whole(object, "prefill_tokens", options->prefill_tokens);
+        json_out_whole(object, "decode_tokens", options->decode_tokens);
+        json_out_real(object, "prefill_tokens_per_s", prefill);
+        json_out_real(object, "decode_tokens_per_s", decode);
+        json_out_real(object, "bytes_per_token", bytes_a_token(about));
+        json_out_real(object, "weights_gb_per_s", weights / 1e9);
+        json_out_real(object, "copy_gb_per_s", bench->copy_rate / 1e9);
+        json_out_real(object, "ratio_to_copy", ratio);
+        json_out_experts(object, &bench->stats);
+        json_out_whole(object, "expert_slots", cache.slots);
+        json_out_string(object, "logits_hash", hash);
+        return json_out_finish(object);
+    }
+    printf("%s on %s, medians of %" PRIu32 " runs\n", about->name, moe_model_device(bench->model), options->runs);
+    printf("  prefill   %9.1f tokens/s   (%" PRIu32 " tokens)\n", prefill, options->prefill_tokens);
+    printf("  decode    %9.1f tokens/s   (%" PRIu32 " tokens)\n", decode, options->decode_tokens);
+    printf("  weights   %9.2f GB/s       (%s of packed weights a token)\n", weights / 1e9,
+           format_bytes(read, sizeof read, (uint64_t)bytes_a_token(about)));
+    printf("  copy      %9.2f GB/s       (read and written, same device, same run)\n", bench->copy_rate / 1e9);
+    printf("  ratio     %9.3f            (weights to copy)\n", ratio);
+    printf("  experts   %" PRIu64 " hits, %" PRIu64 " misses, %s read in the last run; %" PRIu64 " slots\n",
+           bench->stats.hits, bench->stats.misses, format_bytes(read, sizeof read, bench->stats.bytes_read),
+           cache.slots);
+    printf("  logits    %s (FNV-1a of the last)\n", hash);
+    return STATUS_DONE;
+}
+
+static int open_model(struct bench *bench)
+{
+    char *kernel_cache;
+    const struct options *options = bench->options;
+    struct moe_model_options model_options = backend_model_options(options, &kernel_cache);
+    model_options.progress = on_progress;
+    model_options.progress_context = bench;
+    int code = moe_model_open(bench->directory, &model_options, &bench->model, &bench->err);
+    free(kernel_cache);
+    struct moe_session_options session_options = {
+        .max_context = options->prefill_tokens + options->decode_tokens,
+        .kv_type = (enum moe_kv_type)options->kv,
+        .prefill_chunk = options->chunk,
+    };
+    return code ? code : moe_session_open(bench->model, &session_options, &bench->session, &bench->err);
+}
+
+static int measure(struct bench *bench)
+{
+    bench->copy_rate = measure_copy(bench->options->device);
+    int code = make_ids(bench) ? 0 : backend_fail(&bench->err, MOE_NO_MEMORY, "no memory for the token ids");
+    size_t runs = bench->options->runs;
+    for (size_t run = 0; run <= runs && code == 0; run++) {
+        progress_show(&bench->progress, "measuring", "runs", run, runs + 1);
+        code = measure_once(bench, run ? run - 1 : 0); // the first one warms up
+    }
+    return code;
+}
+
+int cmd_bench(const struct options *options)
+{
+    struct bench *bench = calloc(1, sizeof *bench);
+    int status = STATUS_MODEL;
+    if (!bench) {
+        report("no memory");
+        return STATUS_FAILED;
+    }
+    bench->options = options;
+    bench->directory = files_model(options->model);
+    bench->progress = (struct progress){.out = isatty(STDERR_FILENO) ? stderr : NULL, .plain = term_is_dumb()};
+    int code = bench->directory ? open_model(bench) : backend_fail(&bench->err, MOE_NO_MEMORY, "no memory");
+    if (code == 0) {
+        status = STATUS_FAILED;
+        code = measure(bench);
+    }
+    progress_clear(&bench->progress);
+    if (code)
+        report("%s", bench->err.text);
+    else
+        status = print_result(bench);
+    moe_session_close(bench->session);
+    moe_model_close(bench->model);
+    free(bench->directory);
+    free(bench->ids);
+    free(bench);
+    return status;
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd.h"
+#include "files.h"
+#include "format.h"
+#include "json_out.h"
+#include "report.h"
+#include "term.h"
+
+// What the expert cache would be, without opening a device.
+struct figures {
+    uint64_t experts;    // of all layers
+    uint64_t cold_bytes; // read for a token when no expert is in memory
+    uint64_t slots;      // that --expert-cache makes room for
+    bool known;          // --expert-cache was given and says how many
+};
+
+static struct figures work_out(const struct moe_description *about, const struct options *options)
+{
+    struct figures figures = {
+        .experts = (uint64_t)about->n_moe_layers * about->n_routed_experts,
+        .cold_bytes = (uint64_t)about->n_moe_layers * about->top_k * about->expert_bytes,
+        .known = options->expert_cache != MOE_CACHE_AUTO && about->expert_bytes > 0,
+    };
+    figures.slots = figures.experts;
+    if (figures.known && options->expert_cache / about->expert_bytes < figures.experts)
+        figures.slots = options->expert_cache / about->expert_bytes;
+    return figures;
+}
+
+static int print_json(const struct moe_description *about, const struct figures *figures, const char *directory,
+                      bool verified)
+{
+    struct json_object *object = json_object_new_object();
+    json_out_string(object, "directory", directory);
+    json_out_string(object, "name", about->name);
+    json_out_string(object, "model_type", about->model_type);
+    json_out_string(object, "template", about->template_name);
+    json_out_string(object, "tokenizer", about->tokenizer_type);
+    json_out_string(object, "fingerprint", about->fingerprint);
+    const struct {
+        const char *key;
+        uint64_t value;
+    } wholes[] = {
+        {"parameters", about->parameters},
+        {"active_parameters", about->active_parameters},
+        {"n_layers", about->n_layers},
+        {"n_moe_layers", about->n_moe_layers},
+        {"n_routed_experts", about->n_routed_experts},
+        {"n_shared_experts", about->n_shared_experts},
+        {"top_k", about->top_k},
+        {"hidden_size", about->hidden_size},
+        {"n_heads", about->n_heads},
+        {"q_lora_rank", about->q_lora_rank},
+        {"kv_lora_rank", about->kv_lora_rank},
+        {"qk_nope_head_dim", about->qk_nope_head_dim},
+        {"qk_rope_head_dim", about->qk_rope_head_dim},
+        {"v_head_dim", about->v_head_dim},
+        {"vocab_size", about->vocab_size},
+        {"max_position_embeddings", about->max_position_embeddings},
+        {"original_max_position_embeddings", about->original_max_position_embeddings},
+        {"resident_bytes", about->resident_bytes},
+        {"expert_bytes", about->expert_bytes},
+        {"all_experts_bytes", about->all_experts_bytes},
+        {"cold_token_bytes", figures->cold_bytes},
+        {"experts", figures->experts},
+        {"kv_row_bytes_f32", about->kv_row_bytes_f32},
+    };
+    for (size_t i = 0; i < sizeof wholes / sizeof wholes[0]; i++)
+        json_out_whole(object, wholes[i].key, wholes[i].value);
+    if (figures->known)
+        json_out_whole(object, "slots", figures->slots);
+    if (verified)
+        json_object_object_add(object, "verified", json_object_new_boolean(1));
+    return json_out_finish(object);
+}
+
+static void print_name(const char *label, const char *text)
+{
+    printf("%-18s", label);
+    report_text(stdout, *text ? text : "none", strlen(*text ? text : "none"));
+    fputc('\n', stdout);
+}
+
+static void print_shape(const struct moe_description *about)
+{
+    char all[FORMAT_SIZE], active[FORMAT_SIZE];
+    printf("%-18s%s, %s of them for one token\n", "parameters", format_count(all, sizeof all, about->parameters),
+           format_count(active, sizeof active, about->active_parameters));
+    printf("%-18s%" PRIu32 ", hidden size %" PRIu32 ", %" PRIu32 " heads\n", "layers", about->n_layers,
+           about->hidden_size, about->n_heads);
+    printf("%-18s%" PRIu32 " in each of %" PRIu32 " layers, %" PRIu32 " chosen, %" PRIu32 " shared\n", "experts",
+           about->n_routed_experts, about->n_moe_layers, about->top_k, about->n_shared_experts);
+    printf("%-18sq rank %" PRIu32 ", kv rank %" PRIu32 ", rope %" PRIu32 ", no rope %" PRIu32 ", values %" PRIu32 "\n",
+           "attention", about->q_lora_rank, about->kv_lora_rank, about->qk_rope_head_dim, about->qk_nope_head_dim,
+           about->v_head_dim);
+    printf("%-18s%" PRIu32 " tokens", "longest context", about->max_position_embeddings);
+    if (about->original_max_position_embeddings)
+        printf(" (YaRN, from %" PRIu32 ")", about->original_max_position_embeddings);
+    printf("\n%-18s%" PRIu32 "\n", "vocabulary", about->vocab_size);
+}
+
+static void print_memory(const struct moe_description *about, const struct figures *figures)
+{
+    char a[FORMAT_SIZE], b[FORMAT_SIZE];
+    printf("%-18s%s\n", "resident weights", format_bytes(a, sizeof a, about->resident_bytes));
+    printf("%-18s%" PRIu64 " of %s, together %s\n", "expert files", figures->experts,
+           format_bytes(a, sizeof a, about->expert_bytes), format_bytes(b, sizeof b, about->all_experts_bytes));
+    printf("%-18sreads %s when no expert is in memory\n", "a cold token",
+           format_bytes(a, sizeof a, figures->cold_bytes));
+    if (figures->known)
+        printf("%-18s%" PRIu64 " of %" PRIu64 " experts have a slot\n", "expert cache", figures->slots,
+               figures->experts);
+    printf("%-18s%s a token in f32, %s in f16\n", "conversation", format_bytes(a, sizeof a, about->kv_row_bytes_f32),
+           format_bytes(b, sizeof b, about->kv_row_bytes_f32 / 2));
+}
+
+static void on_progress(void *context, const struct moe_progress *progress)
+{
+    progress_show(context, progress->what, progress->unit, progress->done, progress->total);
+}
+
+int cmd_info(const struct options *options)
+{
+    if (options->operand && options_given(options, "model") && !getenv("MOECHAT_MODEL")) {
+        report("info takes a folder or --model, not both");
+        return STATUS_USAGE;
+    }
+    struct progress progress = {.out = isatty(STDERR_FILENO) ? stderr : NULL, .plain = term_is_dumb()};
+    char *directory = files_model(options->operand ? options->operand : options->model);
+    struct moe_description *about = calloc(1, sizeof *about);
+    struct moe_err err;
+    int status = STATUS_MODEL;
+    if (!directory || !about) {
+        report("no memory");
+        goto release;
+    }
+    int code = moe_inspect(directory, about, &err);
+    if (code == 0 && options->verify)
+        code = moe_verify(directory, on_progress, &progress, &err);
+    progress_clear(&progress);
+    if (code) {
+        report("%s", err.text);
+        goto release;
+    }
+    struct figures figures = work_out(about, options);
+    status = STATUS_DONE;
+    if (options->json) {
+        status = print_json(about, &figures, directory, options->verify);
+        goto release;
+    }
+    print_name("name", about->name);
+    print_name("folder", directory);
+    print_name("type", about->model_type);
+    print_shape(about);
+    print_memory(about, &figures);
+    print_name("tokenizer", about->tokenizer_type);
+    print_name("turn template", about->template_name);
+    print_name("fingerprint", about->fingerprint);
+    if (options->verify)
+        puts("Every file is what its checksum says.");
+release:
+    free(about);
+    free(directory);
+    return status;
+}

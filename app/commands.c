@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "commands.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct command_row {
+    const char *name, *alias, *argument, *help;
+    enum action action;
+} table[] = {
+    {"help", NULL, "[WORD]", "list the commands, or those about WORD", ACTION_HELP},
+    {"keys", NULL, "", "list the keys", ACTION_KEYS},
+    {"new", "clear", "", "begin a new conversation; settings and system message stay", ACTION_NEW},
+    {"retry", NULL, "", "answer the last message again", ACTION_RETRY},
+    {"undo", NULL, "[N]", "take back the last message and its answer, or the last N", ACTION_UNDO},
+    {"system", NULL, "[TEXT]", "show the system message, or set it; /system - removes it", ACTION_SYSTEM},
+    {"set", NULL, "[KEY VALUE]", "show the settings, or change one: /set temp 0.2", ACTION_SET},
+    {"stats", NULL, "", "figures of this conversation: tokens, experts, context, seed", ACTION_STATS},
+    {"quit", "exit", "", "leave", ACTION_QUIT},
+    {"bye", NULL, "", "leave", ACTION_QUIT},
+};
+enum { N_ROWS = sizeof table / sizeof table[0] };
+
+static const struct {
+    const char *key, *help;
+} keys[] = {
+    {"Enter", "send the message"},
+    {"Alt-Enter, Ctrl-J", "a new line within the message"},
+    {"Ctrl-C", "while it answers: stop and keep what is there; else put the draft into the history"},
+    {"Ctrl-D", "on an empty line: leave"},
+    {"Up, Down", "earlier and later messages"},
+    {"Ctrl-R", "search earlier messages"},
+    {"Ctrl-Z", "suspend; fg returns"},
+    {"Ctrl-L", "clear the screen"},
+};
+
+static bool names(const char *name, const char *text, size_t length)
+{
+    return name && strlen(name) == length && strncmp(name, text, length) == 0;
+}
+
+struct line commands_parse(const char *typed)
+{
+    const char *start = typed + strspn(typed, " \t\r\n");
+    if (!*start)
+        return (struct line){.kind = LINE_EMPTY, .text = start};
+    if (*start != '/')
+        return (struct line){.kind = LINE_MESSAGE, .text = typed, .length = strlen(typed)};
+    start++;
+    if (*start == '/')
+        return (struct line){.kind = LINE_MESSAGE, .text = start, .length = strlen(start)};
+    size_t length = strcspn(start, " \t\r\n");
+    for (size_t i = 0; i < N_ROWS; i++) {
+        if (!names(table[i].name, start, length) && !names(table[i].alias, start, length))
+            continue;
+        const char *rest = start + length;
+        rest += strspn(rest, " \t\r\n");
+        size_t left = strlen(rest);
+        while (left > 0 && isspace((unsigned char)rest[left - 1]))
+            left--;
+        return (struct line){.kind = LINE_COMMAND, .action = table[i].action, .text = rest, .length = left};
+    }
+    return (struct line){.kind = LINE_UNKNOWN, .text = start, .length = length};
+}
+
+size_t commands_help(FILE *out, const char *wanted)
+{
+    size_t shown = 0;
+    wanted += *wanted == '/';
+    for (size_t i = 0; i < N_ROWS; i++) {
+        const struct command_row *row = &table[i];
+        bool about =
+            strstr(row->name, wanted) || strstr(row->help, wanted) || (row->alias && strstr(row->alias, wanted));
+        if (!about)
+            continue;
+        int column = fprintf(out, "  /%s%s%s", row->name, *row->argument ? " " : "", row->argument);
+        if (row->alias)
+            column += fprintf(out, ", /%s", row->alias);
+        fprintf(out, "%*s%s\n", column < 24 ? 24 - column : 1, "", row->help);
+        shown++;
+    }
+    return shown;
+}
+
+void commands_keys(FILE *out)
+{
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        fprintf(out, "  %-20s  %s\n", keys[i].key, keys[i].help);
+}
+
+bool commands_count(const char *text, size_t otherwise, size_t *count)
+{
+    *count = otherwise;
+    if (!*text)
+        return true;
+    char *end;
+    errno = 0;
+    unsigned long number = isdigit((unsigned char)*text) ? strtoul(text, &end, 10) : 0;
+    if (number == 0 || errno || end[strspn(end, " \t\r\n")])
+        return false;
+    *count = number;
+    return true;
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include <errno.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd.h"
+#include "options.h"
+#include "plain.h"
+#include "report.h"
+
+#ifndef MOECHAT_VERSION
+#define MOECHAT_VERSION "0.1"
+#endif
+
+// Characters as the terminal has them; containers often name no locale at all. Numbers keep their points.
+static void set_locale(void)
+{
+    setlocale(LC_CTYPE, "");
+    setlocale(LC_MESSAGES, "");
+    if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
+        setlocale(LC_CTYPE, "C.UTF-8");
+}
+
+static int help(const struct options *options)
+{
+    for (int i = 0; options->operand && i < COMMAND_COUNT; i++) {
+        if (strcmp(options->operand, options_command_name((enum command)i)) == 0) {
+            options_help(stdout, (enum command)i);
+            return STATUS_DONE;
+        }
+    }
+    if (options->operand) {
+        report("there is no command \"%.60s\"", options->operand);
+        return STATUS_USAGE;
+    }
+    options_help(stdout, COMMAND_HELP);
+    return STATUS_DONE;
+}
+
+static int dispatch(struct options *options)
+{
+    if (options->version) {
+        puts("moechat " MOECHAT_VERSION);
+        return STATUS_DONE;
+    }
+    if (options->help) {
+        options_help(stdout, options->command);
+        return STATUS_DONE;
+    }
+    if (options->dump_options) {
+        if (options_dump(stdout, options->dump_options))
+            return STATUS_DONE;
+        report("--dump-options takes mdoc");
+        return STATUS_USAGE;
+    }
+    switch (options->command) {
+    case COMMAND_RUN:
+        return cmd_run(options);
+    case COMMAND_EVAL:
+        return cmd_eval(options);
+    case COMMAND_INFO:
+        return cmd_info(options);
+    case COMMAND_DEVICES:
+        return cmd_devices(options);
+    case COMMAND_BENCH:
+        return cmd_bench(options);
+    case COMMAND_HELP:
+        return help(options);
+    case COMMAND_CHAT:
+    case COMMAND_COUNT:
+        break;
+    }
+    return plain_chat(options);
+}
+
+int main(int argc, char **argv)
+{
+    struct options options;
+    struct options_error error;
+    set_locale();
+    options_defaults(&options);
+    if (!options_parse(&options, argc, argv, &error)) {
+        report("%s", error.text);
+        return STATUS_USAGE;
+    }
+    int status = dispatch(&options);
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status == STATUS_DONE) {
+        status = errno == EPIPE ? STATUS_EPIPE : STATUS_FAILED;
+        if (status == STATUS_FAILED)
+            report("cannot write to standard output: %s", strerror(errno));
+    }
+    return status;
+}
