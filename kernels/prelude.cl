@@ -35,6 +35,21 @@ static float exp_near(float x)
     return x < -87.0f ? 0.0f : p * as_float((convert_int_rte(n) + 127) << 23);
 }
 
+static float16 exp16(float16 x)
+{
+    float16 bounded = clamp(x, -87.0f, 88.0f);
+    float16 n = rint(bounded * 1.44269504f);
+    float16 r = fma(n, (float16)(-0.693145751953125f), bounded);
+    r = fma(n, (float16)(-1.42860677e-6f), r);
+    float16 p = fma(r, (float16)(1.38888889e-3f), (float16)(8.33333377e-3f));
+    p = fma(r, p, (float16)(4.16666679e-2f));
+    p = fma(r, p, (float16)(0.166666672f));
+    p = fma(r, p, (float16)(0.5f));
+    p = fma(r, p, (float16)(1.0f));
+    p = fma(r, p, (float16)(1.0f));
+    return select(p * as_float16((convert_int16_rte(n) + 127) << 23), (float16)(0.0f), x < -87.0f);
+}
+
 static float sigmoid(float x)
 {
     return 1.0f / (1.0f + exp_near(-x));

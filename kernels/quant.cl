@@ -25,3 +25,14 @@ static float4 octets(uint word)
 {
     return convert_float4((uint4)(word, word >> 8, word >> 16, word >> 24) & 255u);
 }
+
+// Spreads the values of a block's 4, 2 or 1 groups over the lanes of its words.
+static float16 spread(__global const ushort *values, uint n_groups)
+{
+    float a = bf16(values[0]);
+    if (n_groups == 2)
+        return (float16)((float8)(a), (float8)(bf16(values[1])));
+    if (n_groups == 4)
+        return (float16)((float4)(a), (float4)(bf16(values[1])), (float4)(bf16(values[2])), (float4)(bf16(values[3])));
+    return (float16)(a);
+}

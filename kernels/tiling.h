@@ -26,9 +26,10 @@ struct tiling {
 #define ROUTER_LANES     64  // GPU
 #define BLOCK            128 // CPU: inputs of a block whose words are taken apart plane by plane
 #define VECTOR           16  // CPU: lanes of a vector
-#define PACKED_UNIT      36  // CPU: floats that 32 inputs take when packed: themselves and their sums a word
+#define PACKED_UNIT      40  // CPU: floats that 32 inputs take at most when packed: themselves and a sum a word
 #define MATMUL_ROWS      8   // CPU: outputs that share each load of x
 #define MATMUL_TOKENS    128 // CPU: tokens that share each dequantised weight
+#define MATMUL_INPUTS    256 // CPU: inputs of a tile of dequantised weights
 #define COPY_GROUP_BYTES 65536
 
 // Structs whose layout the probe kernel reports: type and last field.

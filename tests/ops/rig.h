@@ -134,6 +134,7 @@ static inline struct rigs open_rigs(void)
     unsigned n = gpu_list(infos, MAX_RIGS / 2);
     add_rig(&rigs, "ref", GPU_SHAPE_OF_DEVICE);
     for (unsigned i = 1; i < n && i < MAX_RIGS / 2; i++) {
+        add_rig(&rigs, infos[i].selector, GPU_SHAPE_CPU);
         add_rig(&rigs, infos[i].selector, GPU_SHAPE_GPU);
     }
     if (n < 2)

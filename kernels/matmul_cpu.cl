@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// CPU: many rows of x times a matrix. Lanes are tokens: x is packed into vectors of VECTOR tokens, input by input, and a
+// work-item dequantises a tile of MATMUL_ROWS weight rows once for up to MATMUL_TOKENS tokens. Every lane adds its inputs
+// one by one in one order (the planes' order, in which weights come out of their words), whatever the launch.
+//
+// Order of inputs: within each 128 (4 bits) or 64 (8 bits) plane by plane, k-th inputs of 16 words; within each 32 that
+// remain the same with 4 or 8 words.
+#if SHAPE_CPU
+
+#define TOKEN_VECTORS (MATMUL_TOKENS / VECTOR)
+
+// Groups: x over blocks of BLOCK inputs, y over vectors of tokens. Lanes without a token are zero.
+__kernel GROUP_SIZE(1, 1) void pack(const struct args_matmul a, const struct tiling t, __global const float *x,
+                                    __global float *packed)
+{
+    uint in_dim = a.matrix.in_dim;
+    uint per_word = a.matrix.bits == 4 ? 8 : 4;
+    uint block = 16 * per_word;
+    uint first_token = get_group_id(1) * VECTOR;
+    uint end = min((uint)(get_group_id(0) + 1) * BLOCK, in_dim);
+    for (uint input = get_group_id(0) * BLOCK; input < end;) {
+        uint n = input + block <= end ? block : 32;
+        uint words = n / per_word;
+        __global float *to = packed + ((ulong)get_group_id(1) * in_dim + input) * VECTOR;
+        for (uint lane = 0; lane < VECTOR; lane++) {
+            uint r = first_token + lane;
+            __global const float *from = x + (ulong)min(r, a.n_rows - 1) * a.in_stride + a.in_offset + input;
+            for (uint k = 0; k < per_word; k++)
+                for (uint j = 0; j < words; j++)
+                    to[(k * words + j) * VECTOR + lane] = r < a.n_rows ? from[j * per_word + k] : 0.0f;
+        }
+        input += n;
+    }
+}
+
+// Weights of one row, inputs first .. first + n - 1, in the packed order.
+static void dequantise(const struct args_matrix *m, __global const uchar *matrix, uint row, uint first, uint n, float *tile)
+{
+    __global const uint *words = row_words(m, matrix, row);
+    __global const ushort *scales = row_scales(m, matrix, row);
+    __global const ushort *biases = row_biases(m, matrix, row);
+    uint per_word = m->bits == 4 ? 8 : 4;
+    uint block = 16 * per_word;
+    uint n_groups = max(block / m->group_size, 1u);
+    uint end = first + n;
+    uint input = first;
+    for (; input + block <= end; input += block, tile += block) {
+        uint16 w = vload16(0, words + input / per_word);
+        float16 scale = spread(scales + input / m->group_size, n_groups);
+        float16 bias = spread(biases + input / m->group_size, n_groups);
+        if (m->bits == 4)
+            for (uint k = 0; k < 8; k++)
+                vstore16(fma(convert_float16(as_int16(w >> 4 * k & 15u)), scale, bias), k, tile);
+        else
+            for (uint k = 0; k < 4; k++)
+                vstore16(fma(convert_float16(as_int16(w >> 8 * k & 255u)), scale, bias), k, tile);
+    }
+    uint mask = (1u << m->bits) - 1;
+    for (; input < end; input += 32, tile += 32) {
+        float scale = bf16(scales[input / m->group_size]);
+        float bias = bf16(biases[input / m->group_size]);
+        uint n_words = 32 / per_word;
+        for (uint k = 0; k < per_word; k++)
+            for (uint j = 0; j < n_words; j++)
+                tile[k * n_words + j] = fma((float)(words[input / per_word + j] >> k * m->bits & mask), scale, bias);
+    }
+}
+
+// sums += tile * x for two vectors of tokens.
+static void multiply_two(const float *tile, __global const float *x0, __global const float *x1, uint n, float16 *sums)
+{
+    float16 s[2 * MATMUL_ROWS];
+    for (uint i = 0; i < MATMUL_ROWS; i++) {
+        s[2 * i] = sums[i * TOKEN_VECTORS];
+        s[2 * i + 1] = sums[i * TOKEN_VECTORS + 1];
+    }
+    for (uint k = 0; k < n; k++) {
+        float16 a = vload16(k, x0);
+        float16 b = vload16(k, x1);
+        for (uint i = 0; i < MATMUL_ROWS; i++) {
+            float16 w = tile[i * MATMUL_INPUTS + k];
+            s[2 * i] = fma(w, a, s[2 * i]);
+            s[2 * i + 1] = fma(w, b, s[2 * i + 1]);
+        }
+    }
+    for (uint i = 0; i < MATMUL_ROWS; i++) {
+        sums[i * TOKEN_VECTORS] = s[2 * i];
+        sums[i * TOKEN_VECTORS + 1] = s[2 * i + 1];
+    }
+}
+
+static void multiply_one(const float *tile, __global const float *x, uint n, float16 *sums)
+{
+    float16 s[MATMUL_ROWS];
+    for (uint i = 0; i < MATMUL_ROWS; i++)
+        s[i] = sums[i * TOKEN_VECTORS];
+    for (uint k = 0; k < n; k++) {
+        float16 a = vload16(k, x);
+        for (uint i = 0; i < MATMUL_ROWS; i++)
+            s[i] = fma((float16)(tile[i * MATMUL_INPUTS + k]), a, s[i]);
+    }
+    for (uint i = 0; i < MATMUL_ROWS; i++)
+        sums[i * TOKEN_VECTORS] = s[i];
+}
+
+struct tile_place {
+    uint first_row;   // of MATMUL_ROWS outputs; beyond the last, the last again
+    uint first_token; // of n_tokens
+    uint n_tokens;
+};
+
+// sums[row * TOKEN_VECTORS + vector], lanes are tokens.
+static void multiply(const struct args_matrix *m, __global const uchar *matrix, __global const float *packed,
+                     const struct tile_place *place, float16 *sums)
+{
+    float tile[MATMUL_ROWS * MATMUL_INPUTS];
+    uint vectors = (place->n_tokens + VECTOR - 1) / VECTOR;
+    for (uint i = 0; i < MATMUL_ROWS * TOKEN_VECTORS; i++)
+        sums[i] = 0;
+    for (uint first = 0; first < m->in_dim; first += MATMUL_INPUTS) {
+        uint n = min((uint)MATMUL_INPUTS, m->in_dim - first);
+        for (uint i = 0; i < MATMUL_ROWS; i++)
+            dequantise(m, matrix, min(place->first_row + i, m->out_dim - 1), first, n, tile + i * MATMUL_INPUTS);
+        __global const float *x = packed + ((ulong)(place->first_token / VECTOR) * m->in_dim + first) * VECTOR;
+        ulong next = (ulong)m->in_dim * VECTOR;
+        uint v = 0;
+        for (; v + 2 <= vectors; v += 2)
+            multiply_two(tile, x + v * next, x + (v + 1) * next, n, sums + v);
+        if (v < vectors)
+            multiply_one(tile, x + v * next, n, sums + v);
+    }
+}
+
+static struct tile_place tile_place(uint n_rows)
+{
+    struct tile_place place;
+    place.first_row = get_group_id(0) * MATMUL_ROWS;
+    place.first_token = get_group_id(1) * MATMUL_TOKENS;
+    place.n_tokens = min((uint)MATMUL_TOKENS, n_rows - place.first_token);
+    return place;
+}
+
+// Groups of matmul and swiglu_mat: x over tiles of outputs, y over tiles of tokens.
+__kernel GROUP_SIZE(1, 1) void matmul(const struct args_matmul a, const struct tiling t, __global const uchar *matrix,
+                                      __global const float *packed, __global float *y)
+{
+    if (a.n_rows == 0)
+        return;
+    struct tile_place place = tile_place(a.n_rows);
+    float16 sums[MATMUL_ROWS * TOKEN_VECTORS];
+    multiply(&a.matrix, matrix, packed, &place, sums);
+    const float *sum = (const float *)sums;
+    uint n = min((uint)MATMUL_ROWS, a.matrix.out_dim - place.first_row);
+    for (uint r = 0; r < place.n_tokens; r++) {
+        __global float *out = y + (ulong)(place.first_token + r) * a.out_stride + a.out_offset + place.first_row;
+        for (uint i = 0; i < n; i++)
+            out[i] = a.add ? out[i] + sum[i * MATMUL_TOKENS + r] : sum[i * MATMUL_TOKENS + r];
+    }
+}
+
+__kernel GROUP_SIZE(1, 1) void swiglu_mat(const struct args_swiglu a, const struct tiling t,
+                                          __global const uchar *matrices, __global const float *packed, __global float *y)
+{
+    if (a.n_rows == 0)
+        return;
+    struct tile_place place = tile_place(a.n_rows);
+    float16 gates[MATMUL_ROWS * TOKEN_VECTORS];
+    float16 ups[MATMUL_ROWS * TOKEN_VECTORS];
+    multiply(&a.gate, matrices, packed, &place, gates);
+    multiply(&a.up, matrices, packed, &place, ups);
+    uint vectors = (place.n_tokens + VECTOR - 1) / VECTOR;
+    for (uint i = 0; i < MATMUL_ROWS; i++)
+        for (uint v = 0; v < vectors; v++) {
+            float16 gate = gates[i * TOKEN_VECTORS + v];
+            ups[i * TOKEN_VECTORS + v] *= gate / (1.0f + exp16(-gate));
+        }
+    const float *up = (const float *)ups;
+    uint n = min((uint)MATMUL_ROWS, a.gate.out_dim - place.first_row);
+    for (uint r = 0; r < place.n_tokens; r++) {
+        __global float *out = y + (ulong)(place.first_token + r) * a.out_stride + a.out_offset + place.first_row;
+        for (uint i = 0; i < n; i++)
+            out[i] = up[i * MATMUL_TOKENS + r];
+    }
+}
+
+#endif

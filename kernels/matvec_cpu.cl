@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// CPU: one row of x times a matrix. A work-item takes a range of output rows, ROWS together. The 16 words of a vector are
+// taken apart by planes: plane k holds the k-th input of each word, so x is packed first, plane by plane. A plane is
+// masked out of the words where it stands, 16^k or 256^k too large; packed x is that much smaller, which is exact.
+//
+// packed x, 4 bits: for each block of 128 inputs 8 planes of 16 lanes, lane j of plane k being x[8j + k] / 16^k, and the
+//                   16 sums of each word's inputs; then for each 32 inputs that remain the same with 4 lanes.
+// packed x, 8 bits: for each 64 inputs 4 planes of 16 lanes, x[4j + k] / 256^k, and the sums; then the same with 8 lanes.
+#if SHAPE_CPU
+
+#define ROWS 4
+
+
+static void pack_words(__global const float *x, __global float *packed, uint lanes, uint per_word)
+{
+    float step = per_word == 8 ? 1.0f / 16 : 1.0f / 256;
+    for (uint j = 0; j < lanes; j++) {
+        float sum = 0;
+        float factor = 1;
+        for (uint k = 0; k < per_word; k++) {
+            float value = x[j * per_word + k];
+            sum += value;
+            // The highest plane is shifted down instead: it would be the sign.
+            packed[k * lanes + j] = k + 1 == per_word ? value : value * factor;
+            factor *= step;
+        }
+        packed[per_word * lanes + j] = sum;
+    }
+}
+
+static void pack_row(__global const float *x, __global float *packed, uint in_dim, uint bits)
+{
+    uint per_word = bits == 4 ? 8 : 4;
+    uint block = 16 * per_word;
+    uint input = 0;
+    for (; input + block <= in_dim; input += block, packed += block + 16)
+        pack_words(x + input, packed, 16, per_word);
+    for (; input < in_dim; input += 32, packed += 32 + 32 / per_word)
+        pack_words(x + input, packed, 32 / per_word, per_word);
+}
+
+struct row_set {
+    __global const uint *words[ROWS];
+    __global const ushort *scales[ROWS];
+    __global const ushort *biases[ROWS];
+};
+
+// Rows `first` to `first + n - 1`; beyond, the last again.
+static void take_rows(struct row_set *rows, const struct args_matrix *m, __global const uchar *matrix, uint first, uint n)
+{
+    for (uint i = 0; i < ROWS; i++) {
+        uint row = first + min(i, n - 1);
+        rows->words[i] = row_words(m, matrix, row);
+        rows->scales[i] = row_scales(m, matrix, row);
+        rows->biases[i] = row_biases(m, matrix, row);
+    }
+}
+
+#define PLANE4(k) fma(convert_float16(as_int16(w & (15u << 4 * k))), vload16(k, x), part)
+#define PLANE8(k) fma(convert_float16(as_int16(w & (255u << 8 * k))), vload16(k, x), part)
+
+static void dots4(const struct row_set *rows, __global const float *x, uint in_dim, uint group_size, float *dots)
+{
+    float16 sums[ROWS] = {0};
+    uint n_groups = max(128 / group_size, 1u);
+    uint blocks = in_dim / 128;
+    for (uint b = 0; b < blocks; b++, x += 144)
+        for (uint i = 0; i < ROWS; i++) {
+            uint16 w = vload16(b, rows->words[i]);
+            float16 part = convert_float16(as_int16(w >> 28)) * vload16(7, x);
+            part = PLANE4(0);
+            part = PLANE4(1);
+            part = PLANE4(2);
+            part = PLANE4(3);
+            part = PLANE4(4);
+            part = PLANE4(5);
+            part = PLANE4(6);
+            sums[i] = fma(spread(rows->scales[i] + b * n_groups, n_groups), part, sums[i]);
+            sums[i] = fma(spread(rows->biases[i] + b * n_groups, n_groups), vload16(8, x), sums[i]);
+        }
+    for (uint i = 0; i < ROWS; i++)
+        dots[i] = sum16(sums[i]);
+    for (uint input = blocks * 128; input < in_dim; input += 32, x += 36)
+        for (uint i = 0; i < ROWS; i++) {
+            uint4 w = vload4(input / 32, rows->words[i]);
+            float4 part = convert_float4(w >> 28) * vload4(7, x);
+            for (uint k = 0; k < 7; k++)
+                part = fma(convert_float4(w & (15u << 4 * k)), vload4(k, x), part);
+            part = fma((float4)(bf16(rows->scales[i][input / group_size])), part,
+                       (float4)(bf16(rows->biases[i][input / group_size])) * vload4(8, x));
+            dots[i] += (part.x + part.z) + (part.y + part.w);
+        }
+}
+
+static void dots8(const struct row_set *rows, __global const float *x, uint in_dim, uint group_size, float *dots)
+{
+    float16 sums[ROWS] = {0};
+    uint n_groups = max(64 / group_size, 1u);
+    uint blocks = in_dim / 64;
+    for (uint b = 0; b < blocks; b++, x += 80)
+        for (uint i = 0; i < ROWS; i++) {
+            uint16 w = vload16(b, rows->words[i]);
+            float16 part = convert_float16(as_int16(w >> 24)) * vload16(3, x);
+            part = PLANE8(0);
+            part = PLANE8(1);
+            part = PLANE8(2);
+            uint group = b * 64 / group_size;
+            sums[i] = fma(spread(rows->scales[i] + group, n_groups), part, sums[i]);
+            sums[i] = fma(spread(rows->biases[i] + group, n_groups), vload16(4, x), sums[i]);
+        }
+    for (uint i = 0; i < ROWS; i++)
+        dots[i] = sum16(sums[i]);
+    if (blocks * 64 == in_dim)
+        return;
+    for (uint i = 0; i < ROWS; i++) {
+        uint8 w = vload8(blocks * 2, rows->words[i]);
+        float8 part = convert_float8(w >> 24) * vload8(3, x);
+        for (uint k = 0; k < 3; k++)
+            part = fma(convert_float8(w & (255u << 8 * k)), vload8(k, x), part);
+        uint group = blocks * 64 / group_size;
+        part = fma((float8)(bf16(rows->scales[i][group])), part, (float8)(bf16(rows->biases[i][group])) * vload8(4, x));
+        float4 halves = part.lo + part.hi;
+        dots[i] += (halves.x + halves.z) + (halves.y + halves.w);
+    }
+}
+
+// The dot products of rows first .. first + n - 1 (n <= ROWS) with packed x.
+static void dots_of(const struct args_matrix *m, __global const uchar *matrix, uint first, uint n,
+                    __global const float *packed, float *dots)
+{
+    struct row_set rows;
+    take_rows(&rows, m, matrix, first, n);
+    if (m->bits == 4)
+        dots4(&rows, packed, m->in_dim, m->group_size, dots);
+    else
+        dots8(&rows, packed, m->in_dim, m->group_size, dots);
+}
+
+__kernel GROUP_SIZE(1, 1) void matvec(const struct args_matmul a, const struct tiling t, __global const uchar *matrix,
+                                      __global const float *x, __global float *y, __global float *scratch)
+{
+    if (a.n_rows == 0)
+        return;
+    __global float *packed = scratch + get_group_id(0) * t.scratch_stride;
+    pack_row(x + a.in_offset, packed, a.matrix.in_dim, a.matrix.bits);
+    uint first = get_group_id(0) * t.rows_per_group;
+    uint end = min(first + t.rows_per_group, a.matrix.out_dim);
+    for (; first < end; first += ROWS) {
+        float dots[ROWS];
+        uint n = min(end - first, (uint)ROWS);
+        dots_of(&a.matrix, matrix, first, n, packed, dots);
+        __global float *out = y + a.out_offset + first;
+        for (uint i = 0; i < n; i++)
+            out[i] = a.add ? out[i] + dots[i] : dots[i];
+    }
+}
+
+__kernel GROUP_SIZE(1, 1) void swiglu_vec(const struct args_swiglu a, const struct tiling t,
+                                          __global const uchar *matrices, __global const float *x, __global float *y,
+                                          __global float *scratch)
+{
+    if (a.n_rows == 0)
+        return;
+    __global float *packed = scratch + get_group_id(0) * t.scratch_stride;
+    pack_row(x + a.in_offset, packed, a.gate.in_dim, a.gate.bits);
+    uint first = get_group_id(0) * t.rows_per_group;
+    uint end = min(first + t.rows_per_group, a.gate.out_dim);
+    for (; first < end; first += ROWS) {
+        float gates[ROWS];
+        float ups[ROWS];
+        uint n = min(end - first, (uint)ROWS);
+        dots_of(&a.gate, matrices, first, n, packed, gates);
+        dots_of(&a.up, matrices, first, n, packed, ups);
+        for (uint i = 0; i < n; i++)
+            y[a.out_offset + first + i] = silu(gates[i]) * ups[i];
+    }
+}
+
+// Groups: x over ranges of rows_per_group tokens, y over heads.
+__kernel GROUP_SIZE(1, 1) void head_out(const struct args_kv_b a, const struct tiling t, __global const uchar *kv_b,
+                                        __global const float *latent, __global float *out, __global float *scratch)
+{
+    uint h = get_group_id(1);
+    __global float *packed = scratch + (h * t.n_groups + get_group_id(0)) * t.scratch_stride;
+    uint values = h * (a.qk_nope_head_dim + a.v_head_dim) + a.qk_nope_head_dim;
+    uint end = min((uint)(get_group_id(0) + 1) * t.rows_per_group, a.n_rows);
+    for (uint r = get_group_id(0) * t.rows_per_group; r < end; r++) {
+        ulong head = (ulong)r * a.n_heads + h;
+        pack_row(latent + head * a.kv_b.in_dim, packed, a.kv_b.in_dim, a.kv_b.bits);
+        for (uint v = 0; v < a.v_head_dim; v += ROWS) {
+            float dots[ROWS];
+            uint n = min(a.v_head_dim - v, (uint)ROWS);
+            dots_of(&a.kv_b, kv_b, values + v, n, packed, dots);
+            for (uint i = 0; i < n; i++)
+                out[head * a.v_head_dim + v + i] = dots[i];
+        }
+    }
+}
+
+#endif

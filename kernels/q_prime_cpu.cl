@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// CPU: queries times the key half of kv_b, whose rows are summed: lanes are columns, plane by plane as in matvec_cpu.cl.
+// Groups: x over ranges of rows_per_group tokens, y over heads, z over blocks of BLOCK columns.
+#if SHAPE_CPU
+
+struct columns {
+    const struct args_kv_b *a;
+    __global const uchar *kv_b;
+    uint first_row; // of the head's keys
+    uint column;
+};
+
+// 16 words a row: 128 columns of 4 bits, or 64 of 8.
+static void sum_columns(const struct columns *c, __global const float *q, __global float *out)
+{
+    const struct args_matrix *m = &c->a->kv_b;
+    uint per_word = m->bits == 4 ? 8 : 4;
+    uint n_groups = max(16 * per_word / m->group_size, 1u);
+    uint mask = (1u << m->bits) - 1;
+    float16 sums[8] = {0};
+    for (uint d = 0; d < c->a->qk_nope_head_dim; d++) {
+        uint row = c->first_row + d;
+        uint16 w = vload16(0, row_words(m, c->kv_b, row) + c->column / per_word);
+        float16 scale = spread(row_scales(m, c->kv_b, row) + c->column / m->group_size, n_groups);
+        float16 bias = spread(row_biases(m, c->kv_b, row) + c->column / m->group_size, n_groups);
+        float16 query = q[d];
+        for (uint k = 0; k < per_word; k++)
+            sums[k] = fma(query, fma(convert_float16(as_int16((w >> k * m->bits) & mask)), scale, bias), sums[k]);
+    }
+    for (uint k = 0; k < per_word; k++) {
+        float lanes[16];
+        vstore16(sums[k], 0, lanes);
+        for (uint j = 0; j < 16; j++)
+            out[c->column + j * per_word + k] = lanes[j];
+    }
+}
+
+// 32 columns at the end: 4 or 8 words a row.
+static void sum_last_columns(const struct columns *c, __global const float *q, __global float *out)
+{
+    const struct args_matrix *m = &c->a->kv_b;
+    uint per_word = m->bits == 4 ? 8 : 4;
+    uint mask = (1u << m->bits) - 1;
+    float sums[32] = {0};
+    for (uint d = 0; d < c->a->qk_nope_head_dim; d++) {
+        uint row = c->first_row + d;
+        __global const uint *words = row_words(m, c->kv_b, row) + c->column / per_word;
+        float scale = bf16(row_scales(m, c->kv_b, row)[c->column / m->group_size]);
+        float bias = bf16(row_biases(m, c->kv_b, row)[c->column / m->group_size]);
+        for (uint i = 0; i < 32; i++)
+            sums[i] = fma(q[d], fma((float)((words[i / per_word] >> i % per_word * m->bits) & mask), scale, bias), sums[i]);
+    }
+    for (uint i = 0; i < 32; i++)
+        out[c->column + i] = sums[i];
+}
+
+__kernel GROUP_SIZE(1, 1) void q_prime(const struct args_kv_b a, const struct tiling t, __global const uchar *kv_b,
+                                       __global const float *q, __global float *out, __global float *scratch)
+{
+    uint h = get_group_id(1);
+    uint end = min((uint)(get_group_id(0) + 1) * t.rows_per_group, a.n_rows);
+    uint step = a.kv_b.bits == 4 ? 128 : 64;
+    uint last = min((uint)(get_group_id(2) + 1) * BLOCK, a.kv_b.in_dim);
+    struct columns c = {&a, kv_b, h * (a.qk_nope_head_dim + a.v_head_dim)};
+    for (c.column = get_group_id(2) * BLOCK; c.column < last;) {
+        uint wide = c.column + step <= last;
+        for (uint r = get_group_id(0) * t.rows_per_group; r < end; r++) {
+            __global const float *query = q + (ulong)r * a.q_row_stride + (ulong)h * a.q_head_stride;
+            __global float *to = out + ((ulong)r * a.n_heads + h) * a.kv_b.in_dim;
+            if (wide)
+                sum_columns(&c, query, to);
+            else
+                sum_last_columns(&c, query, to);
+        }
+        c.column += wide ? step : 32;
+    }
+}
+
+#endif
