@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What the tests of the expert store share: a small package on disk, a device of plain memory that stands in for
 // kernels/ (its fences pass when the test says so), and a read function that can be held up or told to fail.
-// A program that includes this links engine/expert_store.c, reader.c and err.c, and nothing of kernels/.
+// The linker takes these gpu_ functions before the library's, so nothing of kernels/ comes into such a program.
 #ifndef MOECHAT_EXPERT_RIG_H
 #define MOECHAT_EXPERT_RIG_H
 
