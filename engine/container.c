@@ -308,7 +308,8 @@ int package_open(const char *directory, struct package *package, struct moe_err 
     package_path(package, "model.json", path);
     int code = read_text(path, &text, &length, err);
     if (code == MOE_NOT_FOUND)
-        return moe_fail_file(err, MOE_NOT_FOUND, path, err ? err->sys_errno : 0, "no model package here; name its folder");
+        return moe_fail_file(err, MOE_NOT_FOUND, path, err ? err->sys_errno : 0,
+                             "no model package here; name its folder");
     if (code)
         return code;
     code = package_parse(text, length, package, err);
