@@ -69,7 +69,10 @@ static __global const float *tile_rows(const struct lane_job *job, uint first, u
     if (job->a->kv_type == KV_F32)
         return (__global const float *)job->cache + (ulong)first * width;
     __global const half *from = (__global const half *)job->cache + (ulong)first * width;
-    for (uint i = 0; i < n * width; i++)
+    uint i = 0;
+    for (; i + 16 <= n * width; i += 16)
+        vstore16(vload_half16(0, from + i), 0, job->converted + i);
+    for (; i < n * width; i++)
         job->converted[i] = vload_half(i, from);
     return job->converted;
 }
@@ -84,9 +87,11 @@ static void tile_scores(const struct lane_job *job, __global const float *rows, 
         float16 s[TOGETHER] = {0};
         for (uint c = 0; c < width; c++) {
             float16 query = vload16(c, job->queries);
+            UNROLL
             for (uint i = 0; i < TOGETHER; i++)
                 s[i] = fma((float16)(rows[(p + i) * width + c]), query, s[i]);
         }
+        UNROLL
         for (uint i = 0; i < TOGETHER; i++)
             scores[p + i] = s[i] * job->a->softmax_scale;
     }
@@ -121,47 +126,79 @@ static void add_tile(struct lane_job *job, uint first, uint n)
     job->total = total;
     for (uint c = 0; c < rank; c += TOGETHER) {
         float16 s[TOGETHER];
+        UNROLL
         for (uint i = 0; i < TOGETHER; i++)
             s[i] = vload16(c + i, job->sums) * factor;
-        for (uint p = 0; p < n; p++)
+        for (uint p = 0; p < n; p++) {
+            UNROLL
             for (uint i = 0; i < TOGETHER; i++)
                 s[i] = fma(scores[p], (float16)(rows[p * width + c + i]), s[i]);
+        }
+        UNROLL
         for (uint i = 0; i < TOGETHER; i++)
             vstore16(s[i], c + i, job->sums);
     }
 }
 
-// Groups: x over vectors of heads, y over n_groups runs of tiles.
+// A tile's part for a vector of heads: sums [kv_lora_rank], largest score, sum of weights, a vector each.
+static __global float *partial_at(const struct args_attention *a, __global float *partials, uint tile, uint vector)
+{
+    uint vectors = (a->n_heads + VECTOR - 1) / VECTOR;
+    return partials + ((ulong)tile * vectors + vector) * (a->kv_lora_rank + 2) * VECTOR;
+}
+
+// Groups: x over vectors of heads, y over n_groups runs of tiles. Scratch of the groups lies behind the parts.
 __kernel GROUP_SIZE(1, 1) void attention_tiles(const struct args_attention a, const struct tiling t,
                                                __global const float *q_latent, __global const float *q,
                                                __global const void *cache, __global float *partials)
 {
     if (a.n_rows == 0)
         return;
-    uint first_head = get_group_id(0) * VECTOR;
-    uint n_heads = min((uint)VECTOR, a.n_heads - first_head);
-    ulong group = (ulong)get_group_id(0) * t.n_groups + get_group_id(1);
-    ulong used = (ulong)t.n_tiles * a.n_heads * (a.kv_lora_rank + 2);
-    __global float *scratch = partials + (used + VECTOR - 1) / VECTOR * VECTOR + group * t.scratch_stride;
-    struct lane_job job = lane_job(&a, cache, scratch);
+    uint vector = get_group_id(0);
+    __global float *scratch = partial_at(&a, partials, t.n_tiles, 0);
+    struct lane_job job = lane_job(&a, cache, scratch + ((ulong)vector * t.n_groups + get_group_id(1)) * t.scratch_stride);
     struct lane_inputs in = {q_latent, q};
-    take_lanes(&job, &in, first_head);
+    take_lanes(&job, &in, vector * VECTOR);
     uint end = (uint)((ulong)(get_group_id(1) + 1) * t.n_tiles / t.n_groups);
     for (uint tile = (uint)((ulong)get_group_id(1) * t.n_tiles / t.n_groups); tile < end; tile++) {
         uint first = tile * ATTENTION_TILE;
+        job.sums = partial_at(&a, partials, tile, vector);
         start_sums(&job);
         add_tile(&job, first, min((uint)ATTENTION_TILE, a.position + 1 - first));
-        float largest[VECTOR];
-        float total[VECTOR];
-        vstore16(job.largest, 0, largest);
-        vstore16(job.total, 0, total);
-        for (uint lane = 0; lane < n_heads; lane++) {
-            __global float *partial = partials + ((ulong)tile * a.n_heads + first_head + lane) * (a.kv_lora_rank + 2);
-            for (uint c = 0; c < a.kv_lora_rank; c++)
-                partial[c] = job.sums[c * VECTOR + lane];
-            partial[a.kv_lora_rank] = largest[lane];
-            partial[a.kv_lora_rank + 1] = total[lane];
-        }
+        vstore16(job.largest, a.kv_lora_rank, job.sums);
+        vstore16(job.total, a.kv_lora_rank + 1, job.sums);
+    }
+}
+
+// Groups: x over blocks of MERGE_COLUMNS columns, y over vectors of heads. Tiles are merged in their order.
+__kernel GROUP_SIZE(1, 1) void attention_merge(const struct args_attention a, const struct tiling t,
+                                               __global float *partials, __global float *out)
+{
+    uint rank = a.kv_lora_rank;
+    uint vector = get_group_id(1);
+    uint first = get_group_id(0) * MERGE_COLUMNS;
+    if (a.n_rows == 0)
+        return;
+    float16 largest = -INFINITY;
+    for (uint tile = 0; tile < t.n_tiles; tile++)
+        largest = fmax(largest, vload16(rank, partial_at(&a, partials, tile, vector)));
+    float16 total = 0;
+    float16 sums[MERGE_COLUMNS] = {0};
+    for (uint tile = 0; tile < t.n_tiles; tile++) {
+        __global const float *partial = partial_at(&a, partials, tile, vector);
+        float16 factor = exp16(vload16(rank, partial) - largest);
+        total = fma(factor, vload16(rank + 1, partial), total);
+        UNROLL
+        for (uint i = 0; i < MERGE_COLUMNS; i++)
+            sums[i] = fma(factor, vload16(first + i, partial), sums[i]);
+    }
+    uint n_heads = min((uint)VECTOR, a.n_heads - vector * VECTOR);
+    UNROLL
+    for (uint i = 0; i < MERGE_COLUMNS; i++) {
+        float lanes[VECTOR];
+        vstore16(sums[i] / total, 0, lanes);
+        for (uint lane = 0; lane < n_heads; lane++)
+            out[(ulong)(vector * VECTOR + lane) * rank + first + i] = lanes[lane];
     }
 }
 

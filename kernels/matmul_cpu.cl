@@ -48,12 +48,15 @@ static void dequantise(const struct args_matrix *m, __global const uchar *matrix
         uint16 w = vload16(0, words + input / per_word);
         float16 scale = spread(scales + input / m->group_size, n_groups);
         float16 bias = spread(biases + input / m->group_size, n_groups);
-        if (m->bits == 4)
+        if (m->bits == 4) {
+            UNROLL
             for (uint k = 0; k < 8; k++)
                 vstore16(fma(convert_float16(as_int16(w >> 4 * k & 15u)), scale, bias), k, tile);
-        else
+        } else {
+            UNROLL
             for (uint k = 0; k < 4; k++)
                 vstore16(fma(convert_float16(as_int16(w >> 8 * k & 255u)), scale, bias), k, tile);
+        }
     }
     uint mask = (1u << m->bits) - 1;
     for (; input < end; input += 32, tile += 32) {
@@ -70,6 +73,7 @@ static void dequantise(const struct args_matrix *m, __global const uchar *matrix
 static void multiply_two(const float *tile, __global const float *x0, __global const float *x1, uint n, float16 *sums)
 {
     float16 s[2 * MATMUL_ROWS];
+    UNROLL
     for (uint i = 0; i < MATMUL_ROWS; i++) {
         s[2 * i] = sums[i * TOKEN_VECTORS];
         s[2 * i + 1] = sums[i * TOKEN_VECTORS + 1];
@@ -77,12 +81,14 @@ static void multiply_two(const float *tile, __global const float *x0, __global c
     for (uint k = 0; k < n; k++) {
         float16 a = vload16(k, x0);
         float16 b = vload16(k, x1);
+        UNROLL
         for (uint i = 0; i < MATMUL_ROWS; i++) {
             float16 w = tile[i * MATMUL_INPUTS + k];
             s[2 * i] = fma(w, a, s[2 * i]);
             s[2 * i + 1] = fma(w, b, s[2 * i + 1]);
         }
     }
+    UNROLL
     for (uint i = 0; i < MATMUL_ROWS; i++) {
         sums[i * TOKEN_VECTORS] = s[2 * i];
         sums[i * TOKEN_VECTORS + 1] = s[2 * i + 1];
@@ -92,13 +98,16 @@ static void multiply_two(const float *tile, __global const float *x0, __global c
 static void multiply_one(const float *tile, __global const float *x, uint n, float16 *sums)
 {
     float16 s[MATMUL_ROWS];
+    UNROLL
     for (uint i = 0; i < MATMUL_ROWS; i++)
         s[i] = sums[i * TOKEN_VECTORS];
     for (uint k = 0; k < n; k++) {
         float16 a = vload16(k, x);
+        UNROLL
         for (uint i = 0; i < MATMUL_ROWS; i++)
             s[i] = fma((float16)(tile[i * MATMUL_INPUTS + k]), a, s[i]);
     }
+    UNROLL
     for (uint i = 0; i < MATMUL_ROWS; i++)
         sums[i * TOKEN_VECTORS] = s[i];
 }

@@ -48,6 +48,7 @@ struct row_set {
 // Rows `first` to `first + n - 1`; beyond, the last again.
 static void take_rows(struct row_set *rows, const struct args_matrix *m, __global const uchar *matrix, uint first, uint n)
 {
+    UNROLL
     for (uint i = 0; i < ROWS; i++) {
         uint row = first + min(i, n - 1);
         rows->words[i] = row_words(m, matrix, row);
@@ -64,7 +65,8 @@ static void dots4(const struct row_set *rows, __global const float *x, uint in_d
     float16 sums[ROWS] = {0};
     uint n_groups = max(128 / group_size, 1u);
     uint blocks = in_dim / 128;
-    for (uint b = 0; b < blocks; b++, x += 144)
+    for (uint b = 0; b < blocks; b++, x += 144) {
+        UNROLL
         for (uint i = 0; i < ROWS; i++) {
             uint16 w = vload16(b, rows->words[i]);
             float16 part = convert_float16(as_int16(w >> 28)) * vload16(7, x);
@@ -78,9 +80,12 @@ static void dots4(const struct row_set *rows, __global const float *x, uint in_d
             sums[i] = fma(spread(rows->scales[i] + b * n_groups, n_groups), part, sums[i]);
             sums[i] = fma(spread(rows->biases[i] + b * n_groups, n_groups), vload16(8, x), sums[i]);
         }
+    }
+    UNROLL
     for (uint i = 0; i < ROWS; i++)
         dots[i] = sum16(sums[i]);
-    for (uint input = blocks * 128; input < in_dim; input += 32, x += 36)
+    for (uint input = blocks * 128; input < in_dim; input += 32, x += 36) {
+        UNROLL
         for (uint i = 0; i < ROWS; i++) {
             uint4 w = vload4(input / 32, rows->words[i]);
             float4 part = convert_float4(w >> 28) * vload4(7, x);
@@ -90,6 +95,7 @@ static void dots4(const struct row_set *rows, __global const float *x, uint in_d
                        (float4)(bf16(rows->biases[i][input / group_size])) * vload4(8, x));
             dots[i] += (part.x + part.z) + (part.y + part.w);
         }
+    }
 }
 
 static void dots8(const struct row_set *rows, __global const float *x, uint in_dim, uint group_size, float *dots)
@@ -97,7 +103,8 @@ static void dots8(const struct row_set *rows, __global const float *x, uint in_d
     float16 sums[ROWS] = {0};
     uint n_groups = max(64 / group_size, 1u);
     uint blocks = in_dim / 64;
-    for (uint b = 0; b < blocks; b++, x += 80)
+    for (uint b = 0; b < blocks; b++, x += 80) {
+        UNROLL
         for (uint i = 0; i < ROWS; i++) {
             uint16 w = vload16(b, rows->words[i]);
             float16 part = convert_float16(as_int16(w >> 24)) * vload16(3, x);
@@ -108,10 +115,13 @@ static void dots8(const struct row_set *rows, __global const float *x, uint in_d
             sums[i] = fma(spread(rows->scales[i] + group, n_groups), part, sums[i]);
             sums[i] = fma(spread(rows->biases[i] + group, n_groups), vload16(4, x), sums[i]);
         }
+    }
+    UNROLL
     for (uint i = 0; i < ROWS; i++)
         dots[i] = sum16(sums[i]);
     if (blocks * 64 == in_dim)
         return;
+    UNROLL
     for (uint i = 0; i < ROWS; i++) {
         uint8 w = vload8(blocks * 2, rows->words[i]);
         float8 part = convert_float8(w >> 24) * vload8(3, x);

@@ -476,7 +476,8 @@ static bool attention_fits(gpu *g, const struct args_attention *a, const struct 
     uint64_t heads = (uint64_t)a->n_rows * a->n_heads;
     uint64_t width = (uint64_t)a->kv_lora_rank + a->rope_dim;
     uint64_t element = a->kv_type == KV_F16 ? 2 : 4;
-    return need(g, a->n_heads > 0 && a->kv_lora_rank > 0 && a->kv_type <= KV_F16, op, "no such shape") &&
+    return need(g, a->n_heads > 0 && a->kv_lora_rank > 0 && a->kv_lora_rank % 32 == 0 && a->kv_type <= KV_F16, op,
+                "no such shape") &&
            need(g, a->n_heads == 1 || a->q_head_stride >= a->rope_dim, op, "heads overlap") &&
            need(g, holds(b->q_latent, 0, 4 * heads * a->kv_lora_rank), op, "q_latent is too small") &&
            need(g,
@@ -510,31 +511,35 @@ void gpu_op_attention_decode(gpu *g, const struct args_attention *a, const struc
         attention_ref(g, a, b);
         return;
     }
-    enum { GROUPS_PER_UNIT = 8 };
     size_t tiles = ceil_div((uint64_t)a->position + 1, ATTENTION_TILE);
-    uint64_t partials = (uint64_t)tiles * a->n_heads * (a->kv_lora_rank + 2);
-    struct tiling t = {.n_tiles = (uint32_t)tiles, .n_groups = (uint32_t)tiles};
-    size_t head_groups = ceil_div(a->n_heads, GROUP_HEADS);
-    uint64_t stride = 0;
+    struct launch parts = {.kernel = KERNEL_ATTENTION_TILES, .args = a, .buffers = {b->q_latent, b->q, b->cache}};
+    struct launch merge = {.kernel = KERNEL_ATTENTION_MERGE, .args = a};
+    uint64_t floats;
+    parts.tiling.n_tiles = (uint32_t)tiles;
     if (g->cpu_shape) {
-        head_groups = ceil_div(a->n_heads, VECTOR);
+        enum { GROUPS_PER_UNIT = 8 };
         uint64_t most = (uint64_t)GROUPS_PER_UNIT * g->info.compute_units;
-        t.n_groups = (uint32_t)(tiles < most ? tiles : most);
-        stride = attention_stride(a);
-        t.scratch_stride = (uint32_t)stride;
+        size_t vectors = ceil_div(a->n_heads, VECTOR);
+        parts.tiling.n_groups = (uint32_t)(tiles < most ? tiles : most);
+        parts.tiling.scratch_stride = (uint32_t)attention_stride(a);
+        floats =
+            vectors * (VECTOR * tiles * (a->kv_lora_rank + 2) + (uint64_t)parts.tiling.n_groups * attention_stride(a));
+        parts.groups[0] = vectors;
+        parts.groups[1] = parts.tiling.n_groups;
+        merge.groups[0] = ceil_div(a->kv_lora_rank, MERGE_COLUMNS);
+        merge.groups[1] = vectors;
+    } else {
+        floats = tiles * a->n_heads * ((uint64_t)a->kv_lora_rank + 2);
+        parts.groups[0] = ceil_div(a->n_heads, GROUP_HEADS);
+        parts.groups[1] = tiles;
+        merge.groups[0] = ceil_div(a->kv_lora_rank, ELEMENTS_GROUP);
+        merge.groups[1] = a->n_heads;
     }
-    uint64_t bytes = 4 * (partials + stride * t.n_groups * head_groups + VECTOR);
-    gpu_buf *scratch = gpu_scratch(g, bytes);
-    launch(g, &(struct launch){.kernel = KERNEL_ATTENTION_TILES,
-                               .args = a,
-                               .tiling = t,
-                               .buffers = {b->q_latent, b->q, b->cache, scratch},
-                               .groups = {head_groups, t.n_groups}});
-    launch(g, &(struct launch){.kernel = KERNEL_ATTENTION_MERGE,
-                               .args = a,
-                               .tiling = t,
-                               .buffers = {scratch, b->out},
-                               .groups = {ceil_div(a->kv_lora_rank, ELEMENTS_GROUP), a->n_heads}});
+    merge.tiling = parts.tiling;
+    parts.buffers[3] = merge.buffers[0] = gpu_scratch(g, 4 * floats);
+    merge.buffers[1] = b->out;
+    launch(g, &parts);
+    launch(g, &merge);
 }
 
 void gpu_op_attention_prefill(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b)

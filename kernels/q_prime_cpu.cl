@@ -24,13 +24,16 @@ static void sum_columns(const struct columns *c, __global const float *q, __glob
         float16 scale = spread(row_scales(m, c->kv_b, row) + c->column / m->group_size, n_groups);
         float16 bias = spread(row_biases(m, c->kv_b, row) + c->column / m->group_size, n_groups);
         float16 query = q[d];
-        for (uint k = 0; k < per_word; k++)
-            sums[k] = fma(query, fma(convert_float16(as_int16((w >> k * m->bits) & mask)), scale, bias), sums[k]);
+        // Half of the planes are empty with 8 bits, and are not stored.
+        UNROLL
+        for (uint k = 0; k < 8; k++)
+            sums[k] = fma(query, fma(convert_float16(as_int16((w >> k * m->bits % 32) & mask)), scale, bias), sums[k]);
     }
-    for (uint k = 0; k < per_word; k++) {
+    UNROLL
+    for (uint k = 0; k < 8; k++) {
         float lanes[16];
         vstore16(sums[k], 0, lanes);
-        for (uint j = 0; j < 16; j++)
+        for (uint j = 0; k < per_word && j < 16; j++)
             out[c->column + j * per_word + k] = lanes[j];
     }
 }

@@ -30,6 +30,7 @@ struct tiling {
 #define MATMUL_ROWS      8   // CPU: outputs that share each load of x
 #define MATMUL_TOKENS    128 // CPU: tokens that share each dequantised weight
 #define MATMUL_INPUTS    256 // CPU: inputs of a tile of dequantised weights
+#define MERGE_COLUMNS    16  // CPU: columns that a group merges
 #define COPY_GROUP_BYTES 65536
 
 // Structs whose layout the probe kernel reports: type and last field.
