@@ -75,7 +75,9 @@ void json_out_whole(struct json_object *object, const char *key, uint64_t value)
 
 void json_out_real(struct json_object *object, const char *key, double value)
 {
-    json_object_object_add(object, key, isfinite(value) ? json_object_new_double(value) : NULL);
+    char digits[32]; // json-c's own 17 would show 0.1 as 0.10000000000000001
+    snprintf(digits, sizeof digits, "%.12g", value);
+    json_object_object_add(object, key, isfinite(value) ? json_object_new_double_s(value, digits) : NULL);
 }
 
 void json_out_experts(struct json_object *object, const struct moe_stats *stats)

@@ -284,7 +284,7 @@ _Static_assert(N_ROWS <= 64, "options.given has a bit for each row");
 static const struct {
     const char *name, *operand, *summary;
 } commands[COMMAND_COUNT] = {
-    [COMMAND_CHAT] = {"chat", "", "Chat in the terminal (without a command)."},
+    [COMMAND_CHAT] = {"chat", "", "Chat in the terminal; so does no command at all."},
     [COMMAND_RUN] = {"run", "", "Answer one prompt on standard output."},
     [COMMAND_EVAL] = {"eval", "", "Score a text: mean NLL, perplexity, logits."},
     [COMMAND_INFO] = {"info", " [DIR]", "Describe a model package."},
@@ -578,9 +578,9 @@ static void print_wrapped(FILE *out, const char *text, int indent, int column)
 {
     while (*text) {
         int length = (int)strcspn(text, " ");
-        if (column + length >= 80 && column > indent)
+        if (column > indent && column + 1 + length >= 80)
             column = fprintf(out, "\n%*s", indent, "") - 1;
-        column += fprintf(out, "%.*s%s", length, text, text[length] ? " " : "");
+        column += fprintf(out, "%s%.*s", column > indent ? " " : "", length, text);
         text += length + (text[length] == ' ');
     }
     fputc('\n', out);
@@ -606,7 +606,7 @@ void options_help(FILE *out, enum command command)
         fputs("Usage: moechat [COMMAND] [OPTION...]\n\nCommands:\n", out);
         for (int i = 0; i < COMMAND_COUNT; i++) {
             char usage[40];
-            snprintf(usage, sizeof usage, "%s%s", i == COMMAND_CHAT ? "" : commands[i].name, commands[i].operand);
+            snprintf(usage, sizeof usage, "%s%s", commands[i].name, commands[i].operand);
             fprintf(out, "  %-18s%s\n", usage, commands[i].summary);
         }
         if (command == COMMAND_HELP) {

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -45,10 +46,20 @@ struct plain {
     bool input_ended;
 };
 
+// Our own words, cut between them where a line of the terminal ends.
 static void say(struct plain *plain, const char *text)
 {
+    int columns = plain->from_terminal ? term_columns() : INT_MAX, column = 0;
     fputs(plain->color ? "\033[2m" : "", stdout);
-    fputs(text, stdout);
+    while (*text) {
+        int length = (int)strcspn(text, " ");
+        if (column && column + 1 + length > columns) {
+            fputc('\n', stdout);
+            column = 0;
+        }
+        column += printf("%s%.*s", column ? " " : "", length, text);
+        text += length + (text[length] == ' ');
+    }
     fputs(plain->color ? "\033[0m\n" : "\n", stdout);
 }
 
@@ -87,10 +98,9 @@ static void say_figures(struct plain *plain, const struct turn_result *result)
         snprintf(prefetch, sizeof prefetch, "%.20s: %" PRIu64 " used, %" PRIu64 " wasted", policy, used->used,
                  used->wasted);
     snprintf(line, sizeof line,
-             "(%" PRIu32 " tokens, %.1f tokens/s; prompt %" PRIu64 " tokens, %.0f tokens/s; experts: %" PRIu64
-             " hits, %" PRIu64 " misses, %s read; context %" PRIu32 " of %" PRIu32 "; prefetch %s)",
-             result->generated_tokens, json_out_rate(used->decoded_tokens, used->decode_ns), used->prefilled_tokens,
-             json_out_rate(used->prefilled_tokens, used->prefill_ns), used->hits, used->misses,
+             "(%" PRIu32 " tokens, %.1f tokens/s; experts: %" PRIu64 " hits, %" PRIu64
+             " misses, %s read; context %" PRIu32 " of %" PRIu32 "; prefetch %s)",
+             result->generated_tokens, json_out_rate(used->decoded_tokens, used->decode_ns), used->hits, used->misses,
              format_bytes(read, sizeof read, used->bytes_read), result->context_used, result->context_total, prefetch);
     say(plain, line);
 }
@@ -358,11 +368,14 @@ static void on_ready(struct plain *plain, const struct backend_info *info)
     report_text(stdout, info->name, strlen(info->name));
     fputs(" on ", stdout);
     report_text(stdout, info->device, strlen(info->device));
+    char line[160], experts[96];
     if (info->cache.all)
-        printf(": all %" PRIu64 " experts in memory", info->n_experts);
+        snprintf(experts, sizeof experts, "All %" PRIu64 " experts fit in memory", info->n_experts);
     else
-        printf(": room for %" PRIu64 " of %" PRIu64 " experts", info->cache.slots, info->n_experts);
-    printf(", context %" PRIu32 " tokens. Type /help.\n", info->max_context);
+        snprintf(experts, sizeof experts, "Room for %" PRIu64 " of %" PRIu64 " experts in memory", info->cache.slots,
+                 info->n_experts);
+    snprintf(line, sizeof line, "\n%s; context %" PRIu32 " tokens. Type /help.", experts, info->max_context);
+    say(plain, line);
     ask(plain);
 }
 
@@ -396,6 +409,12 @@ static void take_events(struct plain *plain)
 
 static void interrupt(struct plain *plain)
 {
+    // The signal overtakes keys that were typed before it.
+    struct pollfd typed = {.fd = STDIN_FILENO, .events = POLLIN};
+    while (plain->state == IDLE && plain->from_terminal && poll(&typed, 1, 0) > 0)
+        prompt_feed();
+    if (plain->state == LEAVING)
+        return;
     if (plain->state == LOADING || !plain->from_terminal)
         leave(plain, STATUS_INTERRUPTED);
     else if (plain->state == ANSWERING)
@@ -415,7 +434,7 @@ static void take_signals(struct plain *plain)
         leave(plain, STATUS_TERMINATED);
     if (term_signal_came(SIGHUP))
         leave(plain, term_exit_status(SIGHUP));
-    if (plain->state != LEAVING && term_signal_came(SIGINT))
+    if (term_signal_came(SIGINT))
         interrupt(plain);
     if (term_signal_came(SIGTSTP))
         term_suspend();

@@ -32,6 +32,7 @@ static void remember(const char *text)
     HIST_ENTRY *last = history_length ? history_get(history_base + history_length - 1) : NULL;
     if (*text && (!last || strcmp(last->line, text) != 0))
         add_history(text);
+    using_history(); // Up begins at the end again
 }
 
 static void on_line(char *line)
@@ -86,6 +87,7 @@ void prompt_close(void)
 void prompt_show(void)
 {
     prompt.shown = true;
+    rl_tty_set_echoing(1); // else readline takes it from the settings that its own preparation would have read
     rl_callback_handler_install(prompt.label, on_line);
 }
 

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -157,6 +158,12 @@ void term_suspend(void)
     catch_with(SIGTSTP, on_signal, 0);
     if (was_raw)
         set_raw(pastes);
+}
+
+int term_columns(void)
+{
+    struct winsize size;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
 }
 
 bool term_is_dumb(void)

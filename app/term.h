@@ -27,6 +27,7 @@ void term_restore(void); // harmless when nothing was changed
 // Stops the process as Ctrl-Z does; returns when it goes on, in raw mode again if it was.
 void term_suspend(void);
 
+int term_columns(void);  // of standard output, 80 when it is no terminal or says nothing
 bool term_is_dumb(void); // TERM is unset, empty or "dumb"
 
 #endif
