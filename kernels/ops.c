@@ -52,6 +52,7 @@ static bool is_ref(const gpu *g)
 static void ref_done(gpu *g, int code)
 {
     g->counts.launches++;
+    g->fenced = false;
     if (code)
         gpu_fail(g, (enum gpu_code)code, 0, "no memory for a row of scratch");
 }
