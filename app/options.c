@@ -623,6 +623,19 @@ void options_help(FILE *out, enum command command)
             print_row(out, &table[i]);
 }
 
+// Sentences begin lines, as mdoc wants it, and no line is longer than its style allows.
+static void print_sentences(FILE *out, const char *text)
+{
+    char sentence[256];
+    while (*text) {
+        const char *end = strstr(text, ". ");
+        size_t length = end ? (size_t)(end - text) + 1 : strlen(text);
+        snprintf(sentence, sizeof sentence, "%.*s", (int)length, text);
+        print_wrapped(out, sentence, 0, 0);
+        text += length + strspn(text + length, " ");
+    }
+}
+
 bool options_dump(FILE *out, const char *format)
 {
     if (strcmp(format, "mdoc") != 0)
@@ -637,10 +650,11 @@ bool options_dump(FILE *out, const char *format)
         fprintf(out, "Fl -%s", row->name);
         if (row->argument)
             fprintf(out, " Ar %s", row->argument);
-        fprintf(out, "\n%s\n", row->help);
+        fputc('\n', out);
+        print_sentences(out, row->help);
         if (row->variable)
             fprintf(out, "Environment:\n.Ev %s .\n", row->variable);
-        if ((row->commands & FOR_ALL) == FOR_ALL)
+        if (row->commands == FOR_ALL)
             continue;
         fputs("For", out);
         for (int c = 0, n = 0; c < COMMAND_COUNT; c++)
