@@ -10,9 +10,8 @@ def round_bf16(x):
     return x.to(torch.bfloat16).to(torch.float32)
 
 
-def packed_value(weight, bits, group_size):
-    """What package.py gives back for a float32 tensor whose last axis is the input."""
-    groups = weight.unflatten(-1, (-1, group_size))
+def packed_value(groups, bits):
+    """What package.py gives back for float32 [groups, group_size]."""
     top = 2**bits - 1
     low, high = groups.amin(-1, keepdim=True), groups.amax(-1, keepdim=True)
     middle, half = (low + high) * 0.5, (high - low) * 0.5
@@ -29,9 +28,8 @@ def packed_value(weight, bits, group_size):
         else:
             better = error < best_error
             best_error, best = torch.where(better, error, best_error), torch.where(better, value, best)
-    return best.flatten(-2)
+    return best
 
 
-def straight_through(weight, bits, group_size):
-    value = packed_value(weight.detach(), bits, group_size) if weight.dim() > 1 else round_bf16(weight.detach())
-    return weight + (value - weight.detach())
+def straight_through(groups, bits):
+    return groups + (packed_value(groups.detach(), bits) - groups.detach())

@@ -64,14 +64,14 @@ class Tokenizer:
     def decode(self, ids):
         return self.decode_bytes(ids).decode(errors="replace")
 
-    def turns(self, messages, answer=True):
+    def turns(self, messages, answer=True, encode=None):
         """(ids, weights class) of a conversation: class 0 structure, 1 user or system text, 2 assistant text and its end.
 
         With answer=True and a last turn of the user's, the ids end with <|assistant|>.
         """
         ids, kinds = [self.bos], [0]
         for role, text in messages:
-            body = self.encode(text)
+            body = (encode or self.encode)(text)
             kind = 2 if role == "assistant" else 1
             ids += [self.role[role], *body, self.end]
             kinds += [0, *[kind] * len(body), 2 if role == "assistant" else 0]

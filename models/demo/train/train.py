@@ -40,9 +40,9 @@ class Documents:
 
     def set(self, batch, device):
         if device == "cpu":
-            document = torch.from_numpy(batch.bounds[1:]).long()
-            which = torch.searchsorted(document, torch.arange(len(batch.ids)), right=True)
-            self.mask = (which[:, None] == which) & torch.ones(len(batch.ids), len(batch.ids), dtype=torch.bool).tril()
+            tokens = len(batch.weights)
+            which = torch.searchsorted(torch.from_numpy(batch.bounds[1:]), torch.arange(tokens), right=True)
+            self.mask = (which[:, None] == which) & torch.ones(tokens, tokens, dtype=torch.bool).tril()
             return
         self.pieces = []
         for first, last, longest in batch.plan:
@@ -168,11 +168,25 @@ class Trainee(torch.nn.Module):
                                  persistent=False)
             gate.forward = types.MethodType(counted, gate)
 
-    def forward(self, ids, positions, targets, weights):
+    def forward(self, words, weights):
+        ids, positions, targets = words.long()
         hidden = self.lm.model(input_ids=ids[None], position_ids=positions[None], use_cache=False).last_hidden_state
-        losses = F.cross_entropy(self.lm.lm_head(hidden)[0].float(), targets, reduction="none")
+        return self.judge(hidden[0], self.lm.lm_head.weight, targets, weights)
+
+    @staticmethod
+    def judge(hidden, head, targets, weights):
+        """(weighted loss, mean loss of the answers' tokens)."""
+        losses = F.cross_entropy(F.linear(hidden, head).float(), targets, reduction="none")
         answer = (weights == 1).float()
         return (losses * weights).sum() / weights.sum(), ((losses * answer).sum() / answer.sum()).detach()
+
+    def compile_parts(self):
+        """Compile a layer of each kind, once for all of them, and the head with its loss."""
+        layers = self.lm.model.layers
+        forward = torch.compile(type(layers[0]).forward, dynamic=False)
+        for layer in layers:
+            layer.forward = types.MethodType(forward, layer)
+        self.judge = torch.compile(self.judge, dynamic=False)
 
     @torch.no_grad()
     def balance(self, rate):
@@ -188,21 +202,38 @@ class Trainee(torch.nn.Module):
         """Undo what training put on the model."""
         for gate in self.gates:
             del gate.forward, gate.load
+        for layer in self.lm.model.layers:
+            layer.__dict__.pop("forward", None)
         return self.lm
 
 
-def effective(params, quantised):
-    """The weights that the forward pass sees: bf16 matrices; embedding, norms and router in float32."""
-    out = {}
-    for name, p in params.items():
-        if quantised:
-            p = quant.straight_through(p, package.bits_of(name, demo.BITS, demo.bits_for), demo.GROUP_SIZE)
-        wide = p.dim() < 2 or "embed_tokens" in name or package.is_router(name)
-        out["lm." + name] = p if wide else p.bfloat16()
-    return out
+class Weights:
+    """What the forward pass sees of the master weights: bf16 matrices; embedding, norms and routers in float32.
+
+    Matrices of one kind are laid out as one row of quantisation groups, so that a few kernels serve all.
+    """
+
+    def __init__(self, params, straight_through):
+        self.params, self.straight_through = params, straight_through
+        self.kinds = {}
+        for name, p in params.items():
+            if p.dim() > 1:
+                wide = "embed_tokens" in name or package.is_router(name)
+                self.kinds.setdefault((package.bits_of(name, demo.BITS, demo.bits_for), wide), []).append(name)
+
+    def __call__(self, quantised):
+        out = {"lm." + name: p for name, p in self.params.items() if p.dim() == 1}
+        for (bits, wide), names in self.kinds.items():
+            groups = [self.params[name].reshape(-1, demo.GROUP_SIZE) for name in names]
+            flat = torch.cat(groups)
+            if quantised:
+                flat = self.straight_through(flat, bits)
+            parts = (flat if wide else flat.bfloat16()).split([len(g) for g in groups])
+            out |= {"lm." + name: part.view_as(self.params[name]) for name, part in zip(names, parts)}
+        return out
 
 
-def optimisers(model, compiled):
+def optimisers(model):
     """Muon for the hidden matrices, Adam for embedding, head, norms and routers."""
     inner = model.config.moe_intermediate_size
     matrices, others = [], []
@@ -211,7 +242,7 @@ def optimisers(model, compiled):
             others.append(p)
         else:
             matrices.append((p, inner if name.endswith("gate_up_proj") else p.shape[-2], p.shape[-1]))
-    return [Muon(matrices, lr=MUON_RATE, weight_decay=WEIGHT_DECAY, compiled=compiled),
+    return [Muon(matrices, lr=MUON_RATE, weight_decay=WEIGHT_DECAY),
             torch.optim.AdamW(others, lr=ADAM_RATE, betas=(0.9, 0.98), weight_decay=0.0,
                               fused=others[0].is_cuda)]
 
@@ -223,10 +254,7 @@ def rate(progress):
 
 
 def to_device(batch, device):
-    tensors = [torch.from_numpy(a) for a in (batch.ids, batch.positions, batch.targets, batch.weights)]
-    if device == "cpu":
-        return tensors
-    return [t.pin_memory().to(device, non_blocking=True) for t in tensors]
+    return tuple(torch.from_numpy(a).to(device, non_blocking=True) for a in (batch.words, batch.weights))
 
 
 def train(options):
@@ -242,19 +270,18 @@ def train(options):
     model.config._experts_implementation = "grouped_mm"
     trainee = Trainee(model)
     params = dict(model.named_parameters())
-    parts = optimisers(model, compiled=options.compile)
+    parts = optimisers(model)
 
-    def loss_of(weights, *batch):
-        with torch.autocast(device, torch.bfloat16):
-            return torch.func.functional_call(trainee, weights, batch)
-
-    forward = torch.compile(loss_of, dynamic=False) if options.compile else loss_of
-    weigh = torch.compile(effective, dynamic=False) if options.compile else effective
+    weights = Weights(params, torch.compile(quant.straight_through, dynamic=False) if options.compile else
+                      quant.straight_through)
+    if options.compile:
+        trainee.compile_parts()
 
     def step(progress):
         batch = stream.take()
         DOCUMENTS.set(batch, device)
-        loss, answer = forward(weigh(params, progress >= TAIL), *to_device(batch, device))
+        with torch.autocast(device, torch.bfloat16):
+            loss, answer = torch.func.functional_call(trainee, weights(progress >= TAIL), to_device(batch, device))
         loss.backward()
         for part, base in zip(parts, (MUON_RATE, ADAM_RATE)):
             for group in part.param_groups:
@@ -287,11 +314,10 @@ def train(options):
             speed = steps * options.tokens / (time.time() - start)
             history.append((steps, round(progress, 4), round(answer, 4)))
             print(f"step {steps} {100 * progress:.1f} % answer loss {answer:.4f} worst load {worst:.2f} "
-                  f"{speed / 1000:.0f} k tokens/s, new {stream.fresh / 1e6:.1f} M again {stream.again / 1e6:.1f} M",
-                  flush=True)
+                  f"{speed / 1000:.0f} k tokens/s", flush=True)
     stream.stop()
     record = dict(steps=steps, tokens=steps * options.tokens, tokens_per_step=options.tokens, seconds=time.time() - start,
-                  compile_seconds=compiled, new_tokens=stream.fresh, device=torch.cuda.get_device_name() if
+                  compile_seconds=compiled, device=torch.cuda.get_device_name() if
                   device == "cuda" else "cpu", history=history, parameters=demo.count(model), seed=options.seed,
                   memory=torch.cuda.max_memory_allocated() if device == "cuda" else 0,
                   correction={str(i): [round(float(x), 4) for x in (g.e_score_correction_bias.min(),
@@ -311,7 +337,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=8)
     parser.add_argument("--all-in", action="store_true", help="the minutes include compiling")
     parser.add_argument("--tokens", type=int, default=65536, help="tokens of a step")
-    parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 2))
+    parser.add_argument("--workers", type=int, default=max(1, min(6, (os.cpu_count() or 2) - 2)))
     parser.add_argument("--every", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--micro", action="store_true", help="a microscopic shape, to try the chain")
