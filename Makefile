@@ -43,7 +43,7 @@ TESTS         = $(TEST_SOURCES:%.c=$(BUILD)/%)
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZERS       = $(FUZZ_SOURCES:%.c=$(BUILD)/%)
 
-.PHONY: all deps chat check check-fast unit golden screens asan fuzz fuzz-corpus bench layers format install clean
+.PHONY: all deps chat tests check unit golden screens asan-tests fuzz layers format install clean
 all: $(PROGRAM)
 
 # Installs what is missing, through sudo when not root; does nothing when all is there.
@@ -88,8 +88,55 @@ $(BUILD)/tests/%: tests/%.c $(LIBRARY)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(INCLUDES) -Itests $(PKG_CFLAGS) -MMD -MP -c -o $@.o $<
 	$(CXX) $(LDFLAGS) -o $@ $@.o $(LIBRARY) $(PKG_LIBS)
 
-unit: $(PROGRAM) $(TESTS)
-	sh tests/run.sh $(TESTS)
+# A fuzz target with replay.c as its main: runs the corpus and fixed mutants of it.
+$(BUILD)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/tests/fuzz/replay.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(INCLUDES) -Itests $(PKG_CFLAGS) -MMD -MP -c -o $@.o $<
+	$(CXX) $(LDFLAGS) -o $@ $@.o $(BUILD)/tests/fuzz/replay.o $(LIBRARY) $(PKG_LIBS)
+.PRECIOUS: $(BUILD)/tests/fuzz/replay.o
+
+GOLDEN   = $(BUILD)/tests/golden/golden
+GOLDENS := $(patsubst %/golden.json,%,$(wildcard tests/golden/*/golden.json))
+SCREENS := $(wildcard tests/screens/*.sh tests/screens/test_*.py)
+CHUNKS   = --chunk 1 --chunk 7 --chunk 64 --chunk 0
+
+tests: $(PROGRAM) $(TESTS) $(FUZZERS) $(GOLDEN)
+
+# Kernel binaries of the tests stay in the build folder, and the drivers' own caches too.
+export XDG_CACHE_HOME ?= $(abspath build)/cache
+
+# One list, one count: the plain build's tests, goldens and screens, then the same tests under the sanitizers.
+ASAN = build/asan
+asan-tests:
+	$(MAKE) BUILD=$(ASAN) SANITIZE='address undefined' OPT='-O1 -g -fno-omit-frame-pointer' tests
+
+check: tests asan-tests
+	@sh tests/run.sh 'sh tests/layers.sh' $(TESTS) \
+	    $(foreach g,$(GOLDENS),'$(GOLDEN) $(g) --device ref $(CHUNKS)' '$(GOLDEN) $(g) --device cpu $(CHUNKS)') \
+	    $(SCREENS) \
+	    $(TESTS:$(BUILD)/%='env $(ASAN_ENV) $(ASAN)/%') \
+	    $(FUZZERS:$(BUILD)/tests/fuzz/fuzz_%='env $(ASAN_ENV) $(ASAN)/tests/fuzz/fuzz_% tests/fuzz/corpus/%')
+ASAN_ENV = LSAN_OPTIONS=suppressions=tests/lsan.supp:print_suppressions=0
+
+# The quick half: no sanitizers, no screens.
+unit: tests
+	@sh tests/run.sh 'sh tests/layers.sh' $(TESTS)
+golden: tests
+	@sh tests/run.sh $(foreach g,$(GOLDENS),'$(GOLDEN) $(g) --device ref $(CHUNKS)' '$(GOLDEN) $(g) --device cpu $(CHUNKS)')
+screens: tests
+	@sh tests/run.sh $(SCREENS)
+
+# Searches for FUZZ_SECONDS with each target, starting from its corpus; findings land in build/fuzz.
+fuzz: $(FUZZ_SOURCES:tests/fuzz/fuzz_%.c=fuzz-%)
+fuzz-%:
+	@$(MAKE) --no-print-directory CC=clang CXX=clang++ BUILD=build/fuzz SANITIZE='address undefined fuzzer-no-link' \
+	    OPT='-O1 -g' build/fuzz/libmoechat.a
+	clang $(CPPFLAGS) $(CFLAGS) -O1 $(INCLUDES) -Itests $(PKG_CFLAGS) -fsanitize=address,undefined,fuzzer-no-link \
+	    -c -o build/fuzz/$*.o tests/fuzz/fuzz_$*.c
+	clang++ -fsanitize=address,undefined,fuzzer -o build/fuzz/fuzz_$* build/fuzz/$*.o build/fuzz/libmoechat.a $(PKG_LIBS)
+	@mkdir -p build/fuzz/found/$*
+	build/fuzz/fuzz_$* -max_total_time=$(FUZZ_SECONDS) -max_len=16384 -artifact_prefix=build/fuzz/found/ \
+	    -print_final_stats=1 build/fuzz/found/$* tests/fuzz/corpus/$*
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
