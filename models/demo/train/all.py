@@ -48,13 +48,14 @@ def call(script, *arguments):
 
 def collect(work, out):
     os.makedirs(out, exist_ok=True)
-    whole = os.path.join(work, "package.tar")
-    with tarfile.open(whole, "w") as tar:
-        tar.add(os.path.join(work, "package"), "package")
-    with open(whole, "rb") as file:
-        for i, part in enumerate(iter(lambda: file.read(PART), b"")):
-            with open(os.path.join(out, f"package.tar.{i}"), "wb") as piece:
-                piece.write(part)
+    if os.path.exists(os.path.join(work, "package")):
+        whole = os.path.join(work, "package.tar")
+        with tarfile.open(whole, "w") as tar:
+            tar.add(os.path.join(work, "package"), "package")
+        with open(whole, "rb") as file:
+            for i, part in enumerate(iter(lambda: file.read(PART), b"")):
+                with open(os.path.join(out, f"package.tar.{i}"), "wb") as piece:
+                    piece.write(part)
     with tarfile.open(os.path.join(out, "results.tar.gz"), "w:gz") as tar:
         for name in ("eval", "golden", "train.json", "tokenizer.model"):
             if os.path.exists(os.path.join(work, name)):
