@@ -7,7 +7,7 @@ set -eu
 work=$1 out=$2 seconds=$3
 shift 3
 here=$(dirname "$0")
-mkdir -p "$work"
+mkdir -p "$work" "$out"
 if [ ! -e "$work/started" ]; then
     : > "$work/started"
     PYTHONUNBUFFERED=1 setsid sh -c '
