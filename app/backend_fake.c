@@ -261,8 +261,11 @@ static int advance(struct fake *fake, struct moe_err *err)
         const struct act *act = &fake->acts[fake->at];
         if (act->kind == ACT_ERROR)
             return backend_fail(err, MOE_IO, "%s", act->text.data);
-        if (act->kind == ACT_HANG && !sleep_ms(fake, UINT64_MAX))
+        if (act->kind == ACT_HANG) {
+            sleep_ms(fake, UINT64_MAX);
+            fake->at++; // it hangs once
             return backend_fail(err, MOE_CANCELLED, "cancelled");
+        }
         if (act->kind == ACT_DELAY)
             fake->delay_ms = act->number[0];
         else if (act->kind == ACT_COUNT)

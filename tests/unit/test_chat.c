@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The conversation, against a pretended engine that feeds every byte of a turn as one token and 3 more for its markers.
+#include "harness.h"
+
+#include <stdlib.h>
+
+#include "chat.h"
+
+struct engine {
+    uint32_t length; // of its timeline
+    size_t n_fed;    // turns of the last request
+};
+
+// Sends `text` and takes in an answer of one token for each byte; with kept false the turn fails.
+static void exchange(struct harness *t, struct chat *chat, struct engine *engine, const char *text, const char *reply,
+                     bool kept)
+{
+    struct turn *turn = chat_request(chat, text, strlen(text));
+    if (!CHECK(t, turn != NULL))
+        return;
+    CHECK(t, turn->position <= engine->length);
+    engine->length = turn->position;
+    engine->n_fed = turn->n_turns;
+    struct turn_result result = {.kept = kept, .n_prompt_ends = turn->n_turns};
+    struct tok_err err;
+    result.prompt_ends = calloc(turn->n_turns, sizeof(size_t));
+    for (size_t i = 0; i < turn->n_turns; i++) {
+        for (size_t n = 0; n < turn->turns[i].length + 3; n++)
+            tok_ids_append(&result.prompt, (int32_t)turn->turns[i].role, &err);
+        result.prompt_ends[i] = result.prompt.count;
+    }
+    for (size_t n = 0; n < strlen(reply) + 1; n++)
+        tok_ids_append(&result.answer, 7, &err);
+    if (kept)
+        engine->length += (uint32_t)(result.prompt.count + result.answer.count);
+    result.context_used = engine->length;
+    struct bytes answer = {0};
+    bytes_append(&answer, reply, strlen(reply));
+    CHECK(t, chat_accept(chat, &result, &answer));
+    size_t ids = 0;
+    for (size_t i = 0; i < chat->n_turns; i++)
+        ids += chat->turns[i].ids.count;
+    CHECK_EQ(t, ids, chat_position(chat)); // the ids of all turns are the timeline
+    if (kept)
+        CHECK_EQ(t, ids, engine->length);
+    bytes_release(&answer);
+    tok_ids_release(&result.prompt);
+    tok_ids_release(&result.answer);
+    free(result.prompt_ends);
+    turn_free(turn);
+}
+
+static void feeds_only_what_is_new(struct harness *t)
+{
+    struct chat chat = {0};
+    struct engine engine = {0};
+    exchange(t, &chat, &engine, "one", "first", true);
+    CHECK_EQ(t, engine.n_fed, 1);
+    exchange(t, &chat, &engine, "two", "second", true);
+    CHECK_EQ(t, engine.n_fed, 1);
+    CHECK_EQ(t, chat_exchanges(&chat), 2);
+    CHECK_EQ(t, engine.length, 3 + 3 + 6 + 3 + 3 + 7);
+    CHECK_STR(t, chat.turns[3].text.data, "second");
+    chat_release(&chat);
+}
+
+static void undo_goes_back_to_a_border(struct harness *t)
+{
+    struct chat chat = {0};
+    struct engine engine = {0};
+    exchange(t, &chat, &engine, "one", "first", true);
+    uint32_t border = engine.length;
+    exchange(t, &chat, &engine, "two", "second", true);
+    exchange(t, &chat, &engine, "three", "third", true);
+    CHECK_EQ(t, chat_undo(&chat, 2), 2);
+    CHECK_EQ(t, chat_position(&chat), border);
+    exchange(t, &chat, &engine, "four", "fourth", true);
+    CHECK_EQ(t, engine.n_fed, 1);
+    CHECK_EQ(t, chat_undo(&chat, 99), 2);
+    CHECK_EQ(t, chat_position(&chat), 0);
+    CHECK_EQ(t, chat_undo(&chat, 1), 0);
+    chat_release(&chat);
+}
+
+static void a_system_message_feeds_all_again(struct harness *t)
+{
+    struct chat chat = {0};
+    struct engine engine = {0};
+    CHECK(t, chat_set_system(&chat, "Be kind.", 8));
+    exchange(t, &chat, &engine, "one", "first", true);
+    CHECK_EQ(t, engine.n_fed, 2);
+    exchange(t, &chat, &engine, "two", "second", true);
+    CHECK(t, chat_set_system(&chat, "Be brief.", 9));
+    CHECK_STR(t, chat_system(&chat)->text.data, "Be brief.");
+    CHECK_EQ(t, chat_position(&chat), 0);
+    CHECK_EQ(t, chat_exchanges(&chat), 2);
+    exchange(t, &chat, &engine, "three", "third", true);
+    CHECK_EQ(t, engine.n_fed, 6); // system, two exchanges, the message
+    CHECK_EQ(t, chat_undo(&chat, 1), 1);
+    exchange(t, &chat, &engine, "four", "fourth", true);
+    CHECK_EQ(t, engine.n_fed, 1);
+    CHECK(t, chat_set_system(&chat, "", 0));
+    CHECK(t, chat_system(&chat) == NULL);
+    CHECK_EQ(t, chat.turns[0].role, TOK_USER);
+    chat_clear(&chat);
+    CHECK_EQ(t, chat.n_turns, 0);
+    chat_release(&chat);
+}
+
+static void new_keeps_the_system_message(struct harness *t)
+{
+    struct chat chat = {0};
+    struct engine engine = {0};
+    chat_set_system(&chat, "S", 1);
+    exchange(t, &chat, &engine, "one", "first", true);
+    uint32_t fed = chat.turns[0].end;
+    chat_clear(&chat);
+    CHECK_EQ(t, chat.n_turns, 1);
+    CHECK_EQ(t, chat_position(&chat), fed); // its rows are still good
+    exchange(t, &chat, &engine, "two", "second", true);
+    CHECK_EQ(t, engine.n_fed, 1);
+    chat_release(&chat);
+}
+
+static void a_failed_turn_can_be_sent_again(struct harness *t)
+{
+    struct chat chat = {0};
+    struct engine engine = {0};
+    struct bytes text;
+    CHECK(t, !chat_take_last(&chat, &text));
+    exchange(t, &chat, &engine, "one", "first", true);
+    uint32_t border = engine.length;
+    exchange(t, &chat, &engine, "two", "", false);
+    CHECK_EQ(t, chat_exchanges(&chat), 1);
+    CHECK_EQ(t, chat_position(&chat), border);
+    CHECK(t, chat_take_last(&chat, &text));
+    CHECK_STR(t, text.data, "two");
+    bytes_release(&text);
+    CHECK_EQ(t, chat_exchanges(&chat), 1);
+    CHECK(t, chat_take_last(&chat, &text)); // nothing unsent any more: the last exchange
+    CHECK_STR(t, text.data, "one");
+    bytes_release(&text);
+    CHECK_EQ(t, chat_position(&chat), 0);
+    chat_release(&chat);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(feeds_only_what_is_new),           TEST(undo_goes_back_to_a_border),
+        TEST(a_system_message_feeds_all_again), TEST(new_keeps_the_system_message),
+        TEST(a_failed_turn_can_be_sent_again),
+    };
+    return HARNESS_RUN(tests, argc, argv);
+}

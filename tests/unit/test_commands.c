@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "harness.h"
+
+#include <stdlib.h>
+
+#include "commands.h"
+
+static void tells_messages_from_commands(struct harness *t)
+{
+    static const struct {
+        const char *typed;
+        enum line_kind kind;
+        enum action action;
+        const char *text;
+    } lines[] = {
+        {"", LINE_EMPTY, 0, ""},
+        {" \t\n ", LINE_EMPTY, 0, ""},
+        {"hello", LINE_MESSAGE, 0, "hello"},
+        {"  hello ", LINE_MESSAGE, 0, "  hello "},
+        {"what is 1/2?", LINE_MESSAGE, 0, "what is 1/2?"},
+        {"/help", LINE_COMMAND, ACTION_HELP, ""},
+        {"  /quit", LINE_COMMAND, ACTION_QUIT, ""},
+        {"/exit", LINE_COMMAND, ACTION_QUIT, ""},
+        {"/bye  ", LINE_COMMAND, ACTION_QUIT, ""},
+        {"/clear", LINE_COMMAND, ACTION_NEW, ""},
+        {"/undo 3 ", LINE_COMMAND, ACTION_UNDO, "3"},
+        {"/system  Be brief. \n", LINE_COMMAND, ACTION_SYSTEM, "Be brief."},
+        {"/system two\nlines", LINE_COMMAND, ACTION_SYSTEM, "two\nlines"},
+        {"/set temp 0", LINE_COMMAND, ACTION_SET, "temp 0"},
+        {"/nonsense here", LINE_UNKNOWN, 0, "nonsense"},
+        {"/hel", LINE_UNKNOWN, 0, "hel"},
+        {"/helpx", LINE_UNKNOWN, 0, "helpx"},
+        {"/", LINE_UNKNOWN, 0, ""},
+        {"/HELP", LINE_UNKNOWN, 0, "HELP"},
+        {"//help", LINE_MESSAGE, 0, "/help"},
+        {" //x y", LINE_MESSAGE, 0, "/x y"},
+        {"//", LINE_MESSAGE, 0, "/"},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        struct line got = commands_parse(lines[i].typed);
+        bool same = got.kind == lines[i].kind && got.length == strlen(lines[i].text) &&
+                    strncmp(got.text, lines[i].text, got.length) == 0 &&
+                    (got.kind != LINE_COMMAND || got.action == lines[i].action);
+        if (!CHECK(t, same))
+            printf("    \"%s\" gave kind %d, \"%.*s\"\n", lines[i].typed, got.kind, (int)got.length, got.text);
+    }
+}
+
+static void counts(struct harness *t)
+{
+    size_t count = 0;
+    CHECK(t, commands_count("", 1, &count) && count == 1);
+    CHECK(t, commands_count("12", 1, &count) && count == 12);
+    CHECK(t, commands_count("2 ", 1, &count) && count == 2);
+    CHECK(t, !commands_count("0", 1, &count));
+    CHECK(t, !commands_count("-1", 1, &count));
+    CHECK(t, !commands_count("2x", 1, &count));
+    CHECK(t, !commands_count("two", 1, &count));
+    CHECK(t, !commands_count("99999999999999999999999", 1, &count));
+}
+
+static void help_searches(struct harness *t)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    size_t all = commands_help(out, "");
+    size_t undo = commands_help(out, "/undo");
+    size_t none = commands_help(out, "no such word");
+    fclose(out);
+    CHECK(t, all >= 9);
+    CHECK(t, undo >= 1 && undo < all);
+    CHECK_EQ(t, none, 0);
+    CHECK(t, strstr(text, "/new, /clear") != NULL);
+    free(text);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {TEST(tells_messages_from_commands), TEST(counts), TEST(help_searches)};
+    return HARNESS_RUN(tests, argc, argv);
+}

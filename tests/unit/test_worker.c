@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The engine's thread with a script in the model's place.
+#include "harness.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "backend.h"
+#include "files.h"
+#include "worker.h"
+
+// Starts a worker on `script` and waits for it to be ready.
+static struct worker *start(struct harness *t, const char *script)
+{
+    char name[] = "/tmp/moechat-worker-XXXXXX";
+    int fd = mkstemp(name);
+    struct backend backend;
+    struct moe_err err;
+    files_write(fd, script, strlen(script));
+    close(fd);
+    bool made = backend_fake_new(&backend, name, &err);
+    unlink(name);
+    if (!CHECK(t, made))
+        return NULL;
+    return worker_new(&backend, 0);
+}
+
+static bool next_event(struct worker *worker, struct event *event)
+{
+    struct pollfd fd = {.fd = worker_fd(worker), .events = POLLIN};
+    while (!worker_event(worker, event))
+        if (poll(&fd, 1, 20000) != 1)
+            return false;
+    return true;
+}
+
+static void await_ready(struct harness *t, struct worker *worker)
+{
+    struct event event = {0};
+    while (next_event(worker, &event) && event.kind == EVENT_PROGRESS) {
+    }
+    CHECK_EQ(t, event.kind, EVENT_READY);
+}
+
+static void post(struct worker *worker, const char *text, uint32_t position, uint32_t max_tokens)
+{
+    struct turn *turn = turn_new();
+    turn->position = position;
+    turn->max_tokens = max_tokens;
+    turn_add(turn, TOK_USER, text, strlen(text));
+    worker_send(worker, turn);
+}
+
+// Collects the answer. With cancel_after, cancels once so many bytes of it have come.
+static struct turn_result *collect(struct harness *t, struct worker *worker, struct bytes *answer, size_t cancel_after)
+{
+    struct event event;
+    answer->length = 0;
+    bytes_append(answer, "", 0);
+    while (next_event(worker, &event)) {
+        if (event.kind == EVENT_TEXT) {
+            bytes_append(answer, event.text.bytes, event.text.length);
+            if (cancel_after && answer->length >= cancel_after) {
+                worker_cancel(worker);
+                cancel_after = 0;
+            }
+        }
+        if (event.kind == EVENT_DONE)
+            return event.result;
+    }
+    CHECK(t, !"the turn ended");
+    return NULL;
+}
+
+static void text_comes_in_whole_characters(struct harness *t)
+{
+    struct worker *worker =
+        start(t, "load 3 1\nturn\ntoken \\xe2\ntoken \\x82\ntoken \\xac!\ntoken \\xff\ntoken \\xe2\\x82\n");
+    struct event event;
+    struct bytes answer = {0};
+    struct turn_result *result = NULL;
+    await_ready(t, worker);
+    post(worker, "hi", 0, 0);
+    while (next_event(worker, &event) && event.kind != EVENT_DONE) {
+        if (event.kind != EVENT_TEXT)
+            continue;
+        CHECK(t, event.text.length != 1 || (unsigned char)event.text.bytes[0] != 0xe2);
+        bytes_append(&answer, event.text.bytes, event.text.length);
+    }
+    result = event.result;
+    CHECK_STR(t, answer.data, "\xe2\x82\xac!\xff\xe2\x82"); // byte for byte, the unfinished end included
+    CHECK_EQ(t, result->reason, STOP_END);
+    CHECK_EQ(t, result->generated_tokens, 5);
+    CHECK_EQ(t, result->answer.count, 6);
+    CHECK_EQ(t, result->used.prefilled_tokens, 6); // begin, role, 2 bytes, end, role
+    CHECK_EQ(t, result->context_used, 6 + 6);
+    turn_result_free(result);
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
+static void long_tokens_arrive_whole(struct harness *t)
+{
+    char script[4096];
+    int size = snprintf(script, sizeof script, "turn\ntoken ");
+    for (int i = 0; i < 600; i++)
+        size += snprintf(script + size, sizeof script - (size_t)size, "\xe2\x82\xac");
+    struct worker *worker = start(t, script);
+    struct event event;
+    size_t total = 0;
+    await_ready(t, worker);
+    post(worker, "hi", 0, 0);
+    while (next_event(worker, &event) && event.kind != EVENT_DONE) {
+        if (event.kind == EVENT_TEXT) {
+            CHECK_EQ(t, event.text.length % 3, 0); // cut between characters
+            total += event.text.length;
+        }
+    }
+    CHECK_EQ(t, total, 1800);
+    turn_result_free(event.result);
+    worker_free(worker);
+}
+
+static void turns_follow_each_other(struct harness *t)
+{
+    struct worker *worker = start(t, "turn\ntext one two\nturn\necho\n");
+    struct bytes answer = {0};
+    await_ready(t, worker);
+    post(worker, "a", 0, 0);
+    struct turn_result *first = collect(t, worker, &answer, 0);
+    post(worker, "xyz", first->context_used, 0);
+    struct turn_result *second = collect(t, worker, &answer, 0);
+    CHECK_STR(t, answer.data, "xyz");
+    CHECK_EQ(t, second->used.prefilled_tokens, 6); // no begin: role, 3 bytes, end, role
+    CHECK_EQ(t, second->used.decoded_tokens, 3);   // the first answer's end is not counted here
+    CHECK_EQ(t, second->context_used, first->context_used + 6 + 4);
+    CHECK_EQ(t, worker_stats(worker).prefilled_tokens, first->used.prefilled_tokens + 6);
+    post(worker, "b", first->context_used, 0); // back to the border
+    struct turn_result *third = collect(t, worker, &answer, 0);
+    CHECK_EQ(t, third->context_used, first->context_used + 4 + 3);
+    post(worker, "b", 9999, 0); // beyond the end
+    struct turn_result *wrong = collect(t, worker, &answer, 0);
+    CHECK_EQ(t, wrong->reason, STOP_ERROR);
+    CHECK_EQ(t, wrong->err.code, MOE_POSITION);
+    CHECK_EQ(t, wrong->context_used, third->context_used);
+    turn_result_free(first);
+    turn_result_free(second);
+    turn_result_free(third);
+    turn_result_free(wrong);
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
+static void limits_end_an_answer(struct harness *t)
+{
+    struct worker *worker = start(t, "context 20\nturn\nrepeat 100 x\n");
+    struct bytes answer = {0};
+    await_ready(t, worker);
+    post(worker, "a", 0, 4);
+    struct turn_result *result = collect(t, worker, &answer, 0);
+    CHECK_EQ(t, result->reason, STOP_MAX_TOKENS);
+    CHECK_STR(t, answer.data, "xxxx");
+    CHECK_EQ(t, result->context_used, 5 + 4 + 1);
+    turn_result_free(result);
+    post(worker, "a", 0, 0);
+    result = collect(t, worker, &answer, 0);
+    CHECK_EQ(t, result->reason, STOP_CONTEXT_FULL);
+    CHECK(t, result->kept);
+    CHECK_EQ(t, result->context_used, 20); // to the last row, the end of the answer included
+    turn_result_free(result);
+    post(worker, "a", 20, 0);
+    result = collect(t, worker, &answer, 0);
+    CHECK_EQ(t, result->reason, STOP_CONTEXT_FULL);
+    CHECK(t, !result->kept);
+    CHECK_EQ(t, result->context_used, 20);
+    CHECK(t, strstr(result->err.text, "20 of 20") != NULL);
+    turn_result_free(result);
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
+static void cancel_keeps_what_is_there(struct harness *t)
+{
+    struct worker *worker = start(t, "turn\ntext one two three\nhang\nturn\nprefill 60000\nturn\necho\n");
+    struct bytes answer = {0};
+    await_ready(t, worker);
+    worker_cancel(worker); // nothing to cancel: the next turn is not touched
+    post(worker, "a", 0, 0);
+    struct turn_result *result = collect(t, worker, &answer, 13);
+    CHECK_EQ(t, result->reason, STOP_CANCELLED);
+    CHECK(t, result->kept);
+    CHECK_STR(t, answer.data, "one two three");
+    CHECK_EQ(t, result->context_used, 5 + 3 + 1);
+    uint32_t kept = result->context_used;
+    turn_result_free(result);
+    post(worker, "b", kept, 0); // stopped while it reads the prompt
+    worker_cancel(worker);
+    result = collect(t, worker, &answer, 0);
+    CHECK_EQ(t, result->reason, STOP_CANCELLED);
+    CHECK(t, !result->kept);
+    CHECK_EQ(t, result->context_used, kept);
+    turn_result_free(result);
+    struct event event;
+    post(worker, "c", kept, 0);
+    while (next_event(worker, &event) && event.kind != EVENT_DONE) {
+        if (event.kind == EVENT_PROGRESS)
+            worker_cancel(worker); // for certain within the prompt, unless the turn before never began
+    }
+    turn_result_free(event.result);
+    post(worker, "d", kept, 0);
+    result = collect(t, worker, &answer, 0);
+    CHECK(t, result->reason == STOP_END);
+    CHECK_EQ(t, result->context_used > kept, 1);
+    turn_result_free(result);
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
+static void an_error_leaves_the_timeline(struct harness *t)
+{
+    struct worker *worker =
+        start(t, "turn\ntext fine\nturn\ntext one\nerror layer 3, expert 7: read failed\nturn\necho\n");
+    struct bytes answer = {0};
+    await_ready(t, worker);
+    post(worker, "a", 0, 0);
+    struct turn_result *result = collect(t, worker, &answer, 0);
+    uint32_t border = result->context_used;
+    turn_result_free(result);
+    post(worker, "b", border, 0);
+    result = collect(t, worker, &answer, 0);
+    CHECK_EQ(t, result->reason, STOP_ERROR);
+    CHECK_EQ(t, result->err.code, MOE_IO);
+    CHECK_STR(t, result->err.text, "layer 3, expert 7: read failed");
+    CHECK(t, !result->kept);
+    CHECK_EQ(t, result->context_used, border);
+    turn_result_free(result);
+    post(worker, "again", border, 0);
+    result = collect(t, worker, &answer, 0);
+    CHECK_EQ(t, result->reason, STOP_END);
+    CHECK_STR(t, answer.data, "again");
+    turn_result_free(result);
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
+static void leaving_never_waits_for_readers(struct harness *t)
+{
+    // More text than the queue holds, and nobody reads it.
+    struct worker *worker = start(t, "turn\nrepeat 5000 x\nhang\n");
+    await_ready(t, worker);
+    post(worker, "a", 0, 0);
+    usleep(20000);
+    worker_free(worker);
+    worker = start(t, "load-error no such weights\n");
+    struct event event = {0};
+    CHECK(t, next_event(worker, &event));
+    CHECK_EQ(t, event.kind, EVENT_FAILED);
+    CHECK_STR(t, event.failed.text, "no such weights");
+    worker_free(worker);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(text_comes_in_whole_characters),  TEST(long_tokens_arrive_whole),
+        TEST(turns_follow_each_other),         TEST(limits_end_an_answer),
+        TEST(cancel_keeps_what_is_there),      TEST(an_error_leaves_the_timeline),
+        TEST(leaving_never_waits_for_readers),
+    };
+    return HARNESS_RUN(tests, argc, argv);
+}
