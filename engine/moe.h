@@ -27,7 +27,7 @@ enum moe_code {
     MOE_BUDGET,       // the expert cache is smaller than one layer in flight needs
     MOE_NO_MEMORY,    // host or device
     MOE_DEVICE,       // no device, or it failed
-    MOE_IO,           // a read failed: file, offset and errno are set
+    MOE_IO,           // a read or a write failed: file, offset and errno are set
     MOE_CONTEXT_FULL, // the session's rows are used up
     MOE_POSITION,     // tokens were fed at another position than the session's length
     MOE_NOT_READY,    // nothing was fed yet, so there are no logits
@@ -35,6 +35,15 @@ enum moe_code {
     MOE_BAD_ARGUMENT, // the caller's mistake
     MOE_BAD_NUMBERS,  // the model produced values that are not finite
     MOE_CANCELLED,    // moe_session_cancel was called
+    // Why a record of cache rows is not used; the rows can always be computed again from the tokens.
+    MOE_RECORD_WEIGHTS,   // of other weights
+    MOE_RECORD_KV_TYPE,   // of f16 rows for a session of f32 rows, or the other way round
+    MOE_RECORD_SHAPE,     // of another number of layers, row width or vocabulary
+    MOE_RECORD_OLDER,     // of a format that is no longer read
+    MOE_RECORD_NEWER,     // of a format that this version does not know yet
+    MOE_RECORD_TRUNCATED, // the file ends before the record does
+    MOE_RECORD_DAMAGED,   // a checksum does not match, or there is no record: file and offset are set
+    MOE_RECORD_OTHER,     // a sound record, but not the one that was asked for
 };
 
 struct moe_err {
@@ -42,7 +51,7 @@ struct moe_err {
     int layer;       // -1: none
     int expert;      // -1: none
     int sys_errno;   // 0: none
-    uint64_t offset; // in file, when code is MOE_IO
+    uint64_t offset; // in file, when code is MOE_IO or MOE_RECORD_DAMAGED
     char file[256];  // the file's path as opened, "" if none
     char text[512];  // one line for people: what, where, the remedy
 };
@@ -160,6 +169,69 @@ int moe_session_truncate(moe_session *session, uint32_t length, struct moe_err *
 // moe_session_resume.
 void moe_session_cancel(moe_session *session);
 void moe_session_resume(moe_session *session);
+
+// Puts back logits, vocab_size floats, that moe_session_logits once gave after the same tokens: kept from before the
+// session was cut to this length.
+void moe_session_set_logits(moe_session *session, const float *logits);
+
+// Records: the cache rows of tokens [first, first + count) of all layers in a range of a file, and if wanted the logits
+// after the last of them (moechat-session(5)). A record checks itself block by block and is bound to its weights, KV
+// type and shape; it knows neither its tokens nor its place, so it may be copied elsewhere byte for byte. Restored rows
+// and logits are the saved ones bit for bit.
+typedef ptrdiff_t moe_write_fn(void *context, int fd, const void *source, size_t length, uint64_t offset);
+
+// How a record's file is reached. Short reads and writes and EINTR are resumed. Nothing is synced: that is for whoever
+// then names the record.
+struct moe_record_io {
+    int fd;
+    const char *path;          // for messages
+    moe_read_fn *read;         // NULL: pread. Called on reader threads, several at once
+    moe_write_fn *write;       // NULL: pwrite. Called on the caller's thread
+    void *context;             // of both
+    moe_progress_fn *progress; // after each block, in bytes of this record; may be NULL
+    void *progress_context;
+};
+
+// Where a record is and what it must be: what a manifest keeps.
+struct moe_record {
+    uint64_t offset, bytes; // in the file
+    uint64_t checksum;      // of the header, which holds those of the blocks
+    uint32_t first, count;  // tokens
+    bool has_logits;
+};
+
+struct moe_record_part {
+    uint64_t offset;       // where in the file it goes; existing bytes are overwritten
+    uint32_t first, count; // rows within the session's length, at least one
+    const float *logits;   // after row first + count - 1: moe_session_logits, or a copy made then. NULL: none
+    uint32_t block_bytes;  // of a checksum, a power of two from 4 KiB to 4 MiB; 0: 2 MiB
+};
+
+// Writes the header last, so a record that was cut off is never taken for one. After a failure the file's bytes from
+// part->offset on are anything; the session is as before, always. Not stopped by moe_session_cancel.
+int moe_session_write_record(moe_session *session, const struct moe_record_io *io, const struct moe_record_part *part,
+                             struct moe_record *record, struct moe_err *err);
+// Appends a record's rows to a session whose length is record->first (else MOE_POSITION; MOE_CONTEXT_FULL when they do
+// not fit), and takes its logits if it has any. Nothing of the session changes on failure. Stops at
+// moe_session_cancel.
+int moe_session_read_record(moe_session *session, const struct moe_record_io *io, const struct moe_record *record,
+                            struct moe_err *err);
+// Only the logits of a record, for a session that was cut to its end: the length must be first + count.
+int moe_session_read_logits(moe_session *session, const struct moe_record_io *io, const struct moe_record *record,
+                            struct moe_err *err);
+
+// What the header of a record says, for lists and for messages. Any file may be given; only the header is read, and
+// checked against its own checksum.
+struct moe_record_info {
+    struct moe_record record;
+    enum moe_kv_type kv_type;
+    uint32_t n_layers, row_width, vocab_size;
+    char fingerprint[65];
+};
+int moe_record_inspect(const struct moe_record_io *io, uint64_t offset, struct moe_record_info *info,
+                       struct moe_err *err);
+// Reads a whole record and compares every checksum; no model is needed.
+int moe_record_verify(const struct moe_record_io *io, const struct moe_record *record, struct moe_err *err);
 
 // Counters since the session was opened; subtract two to get a turn's. Expert counters are the model's store's, counted
 // for this session's own requests.
