@@ -46,8 +46,9 @@ __kernel GROUP_SIZE(32, 1) void rope(const struct args_rope a, const struct tili
     if (r >= a.n_rows || j >= a.rope_dim / 2)
         return;
     float angle = (float)(a.position + r) * inv_freq[j];
-    float c = cos(angle) * a.scale;
-    float s = sin(angle) * a.scale;
+    float2 turn = cos_sin(angle) * a.scale;
+    float c = turn.x;
+    float s = turn.y;
     uint first = a.interleaved ? 2 * j : j;
     uint second = a.interleaved ? 2 * j + 1 : j + a.rope_dim / 2;
     uint head = get_global_id(2) * t.rows_per_group;

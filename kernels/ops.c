@@ -240,17 +240,17 @@ void gpu_op_router(gpu *g, const struct args_router *a, const struct gpu_router_
 
 // ---- matrices
 
-// How the rows of a matvec are cut. CPU: enough groups that both the cores and the packing of x, once a group, are well
-// used. GPU: what a group's teams compute together.
+// How the rows of a matvec are cut. CPU: a second group must be worth its launch and its packing of x; many let cores
+// that are late still share. GPU: what a group's teams compute together.
 static struct tiling cut_rows(const gpu *g, const struct args_matrix *m)
 {
-    enum { LEAST_ROWS = 64, GROUPS_PER_UNIT = 8 };
+    enum { LEAST_BYTES = 64 << 10, GROUPS_PER_UNIT = 8, ROWS_TOGETHER = 4 };
     if (!g->cpu_shape)
         return (struct tiling){.rows_per_group = TEAMS * TEAM_ROWS, .n_groups = 1};
     uint64_t most = (uint64_t)GROUPS_PER_UNIT * g->info.compute_units;
-    uint64_t groups = ceil_div(m->out_dim, LEAST_ROWS);
+    uint64_t groups = ceil_div((uint64_t)m->out_dim * (m->in_dim / 8) * m->bits, LEAST_BYTES);
     uint64_t rows = ceil_div(m->out_dim, groups < most ? groups : most);
-    rows = (rows + 3) / 4 * 4;
+    rows = (rows + ROWS_TOGETHER - 1) / ROWS_TOGETHER * ROWS_TOGETHER;
     return (struct tiling){.rows_per_group = (uint32_t)rows,
                            .n_groups = (uint32_t)ceil_div(m->out_dim, rows),
                            .scratch_stride = m->in_dim / 32 * PACKED_UNIT};

@@ -26,13 +26,18 @@ static float4 octets(uint word)
     return convert_float4((uint4)(word, word >> 8, word >> 16, word >> 24) & 255u);
 }
 
-// Spreads the values of a block's 4, 2 or 1 groups over the lanes of its words.
+// Spreads the values of a block's 4, 2 or 1 groups over the lanes of its words: pairs of bf16 are moved as one number,
+// from which each lane takes its half.
 static float16 spread(__global const ushort *values, uint n_groups)
 {
-    float a = bf16(values[0]);
-    if (n_groups == 2)
-        return (float16)((float8)(a), (float8)(bf16(values[1])));
-    if (n_groups == 4)
-        return (float16)((float4)(a), (float4)(bf16(values[1])), (float4)(bf16(values[2])), (float4)(bf16(values[3])));
-    return (float16)(a);
+    if (n_groups == 2) {
+        uint16 pair = as_uint(vload2(0, values));
+        return as_float16(pair << (uint16)((uint8)(16), (uint8)(0)) & 0xffff0000u);
+    }
+    if (n_groups == 4) {
+        uint2 pairs = as_uint2(vload4(0, values));
+        uint16 lanes = (uint16)((uint8)(pairs.x), (uint8)(pairs.y));
+        return as_float16(lanes << (uint16)((uint4)(16), (uint4)(0), (uint4)(16), (uint4)(0)) & 0xffff0000u);
+    }
+    return (float16)(bf16(values[0]));
 }
