@@ -1,5 +1,27 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Element-wise ops: a work-item per element (x) and row (y).
+// Element-wise ops. Groups: x over a row's elements, y over rows. GPU: a work-item per element; CPU: a work-item goes
+// through ELEMENTS_GROUP of them in vectors. FOR_ELEMENTS runs `vector` for 16 elements from i on, `scalar` for one.
+
+#if SHAPE_CPU
+#define ELEMENT_ITEMS 1
+#define FOR_ELEMENTS(n, vector, scalar)                                                                                \
+    {                                                                                                                  \
+        uint i = get_group_id(0) * ELEMENTS_GROUP;                                                                     \
+        uint end = min(i + ELEMENTS_GROUP, n);                                                                         \
+        for (; i + 16 <= end; i += 16)                                                                                 \
+            vector;                                                                                                    \
+        for (; i < end; i++)                                                                                           \
+            scalar;                                                                                                    \
+    }
+#else
+#define ELEMENT_ITEMS ELEMENTS_GROUP
+#define FOR_ELEMENTS(n, vector, scalar)                                                                                \
+    {                                                                                                                  \
+        uint i = get_global_id(0);                                                                                     \
+        if (i < n)                                                                                                     \
+            scalar;                                                                                                    \
+    }
+#endif
 
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void embed(const struct args_embed a, const struct tiling t,
                                                   __global const uchar *table, __global const int *ids,
@@ -22,19 +44,20 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void embed(const struct args_embed a, con
         vstore4(fma(octets(bits), (float4)(scale), (float4)(bias)), 0, to);
 }
 
-__kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void kv_append(const struct args_kv_append a, const struct tiling t,
-                                                      __global const float *x, __global void *cache)
+__kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void kv_append(const struct args_kv_append a, const struct tiling t,
+                                                     __global const float *x, __global void *cache)
 {
-    uint i = get_global_id(0);
-    uint r = get_global_id(1);
-    if (r >= a.n_rows || i >= a.width)
+    uint r = get_group_id(1);
+    if (r >= a.n_rows)
         return;
-    float value = x[(ulong)r * a.in_stride + i];
-    ulong to = (ulong)(a.position + r) * a.width + i;
+    __global const float *from = x + (ulong)r * a.in_stride;
+    ulong at = (ulong)(a.position + r) * a.width;
+    __global float *floats = (__global float *)cache + at;
+    __global half *halves = (__global half *)cache + at;
     if (a.kv_type == KV_F32)
-        ((__global float *)cache)[to] = value;
+        FOR_ELEMENTS(a.width, vstore16(vload16(0, from + i), 0, floats + i), floats[i] = from[i])
     else
-        vstore_half_rte(value, to, (__global half *)cache);
+        FOR_ELEMENTS(a.width, vstore_half16_rte(vload16(0, from + i), 0, halves + i), vstore_half_rte(from[i], i, halves))
 }
 
 // A work-item turns one pair of a block of heads: z counts blocks of rows_per_group heads.
@@ -62,26 +85,30 @@ __kernel GROUP_SIZE(32, 1) void rope(const struct args_rope a, const struct tili
     }
 }
 
-__kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void gather(const struct args_gather a, const struct tiling t,
-                                                   __global const float *x, __global const int *index,
-                                                   __global float *out)
+__kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void gather(const struct args_gather a, const struct tiling t,
+                                                  __global const float *x, __global const int *index,
+                                                  __global float *out)
 {
-    uint i = get_global_id(0);
-    uint r = get_global_id(1);
-    if (r < a.n_rows && i < a.dim)
-        out[(ulong)r * a.dim + i] = x[(ulong)index[a.first + r] * a.dim + i];
+    uint r = get_group_id(1);
+    if (r >= a.n_rows)
+        return;
+    __global const float *from = x + (ulong)index[a.first + r] * a.dim;
+    __global float *to = out + (ulong)r * a.dim;
+    FOR_ELEMENTS(a.dim, vstore16(vload16(0, from + i), 0, to + i), to[i] = from[i])
 }
 
-__kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void scatter_add(const struct args_gather a, const struct tiling t,
-                                                        __global const float *y, __global const int *index,
-                                                        __global const float *weight, __global float *out)
+__kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void scatter_add(const struct args_gather a, const struct tiling t,
+                                                       __global const float *y, __global const int *index,
+                                                       __global const float *weight, __global float *out)
 {
-    uint i = get_global_id(0);
-    uint r = get_global_id(1);
-    if (r >= a.n_rows || i >= a.dim)
+    uint r = get_group_id(1);
+    if (r >= a.n_rows)
         return;
-    __global float *to = out + (ulong)index[a.first + r] * a.dim + i;
-    *to = fma(weight[a.first + r], y[(ulong)r * a.dim + i], *to);
+    float w = weight[a.first + r];
+    __global const float *from = y + (ulong)r * a.dim;
+    __global float *to = out + (ulong)index[a.first + r] * a.dim;
+    FOR_ELEMENTS(a.dim, vstore16(fma((float16)(w), vload16(0, from + i), vload16(0, to + i)), 0, to + i),
+                 to[i] = fma(w, from[i], to[i]))
 }
 
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void combine(const struct args_combine a, const struct tiling t,

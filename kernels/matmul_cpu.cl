@@ -112,6 +112,24 @@ static void multiply_one(const float *tile, __global const float *x, uint n, flo
         sums[i * TOKEN_VECTORS] = s[i];
 }
 
+// The same for at most 8 tokens, the lower lanes: half the work.
+static void multiply_half(const float *tile, __global const float *x, uint n, float16 *sums)
+{
+    float8 s[MATMUL_ROWS];
+    UNROLL
+    for (uint i = 0; i < MATMUL_ROWS; i++)
+        s[i] = sums[i * TOKEN_VECTORS].lo;
+    for (uint k = 0; k < n; k++) {
+        float8 a = vload8(2 * k, x);
+        UNROLL
+        for (uint i = 0; i < MATMUL_ROWS; i++)
+            s[i] = fma((float8)(tile[i * MATMUL_INPUTS + k]), a, s[i]);
+    }
+    UNROLL
+    for (uint i = 0; i < MATMUL_ROWS; i++)
+        sums[i * TOKEN_VECTORS].lo = s[i];
+}
+
 struct tile_place {
     uint first_row;   // of MATMUL_ROWS outputs; beyond the last, the last again
     uint first_token; // of n_tokens
@@ -135,7 +153,9 @@ static void multiply(const struct args_matrix *m, __global const uchar *matrix, 
         uint v = 0;
         for (; v + 2 <= vectors; v += 2)
             multiply_two(tile, x + v * next, x + (v + 1) * next, n, sums + v);
-        if (v < vectors)
+        if (v < vectors && place->n_tokens - v * VECTOR <= VECTOR / 2)
+            multiply_half(tile, x + v * next, n, sums + v);
+        else if (v < vectors)
             multiply_one(tile, x + v * next, n, sums + v);
     }
 }
