@@ -4,7 +4,7 @@
 # neither, is a failure of its own. The last line is "N passed, N failed"; the status is 0 only if something passed and
 # nothing failed.
 #
-#     tests/run.sh PROGRAM...        MOECHAT_PROGRAM names the moechat that screen tests start (default: ./moechat)
+#     tests/run.sh COMMAND...        each a program or script, with its arguments in the same word; MOECHAT_PROGRAM names the moechat that screen tests start (default: ./moechat)
 passed=0 failed=0
 output=$(mktemp) || exit 1
 trap 'rm -f "$output"' EXIT
@@ -12,10 +12,11 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 for program in "$@"; do
+    began=$(date +%s)
     case $program in
     *.py) python3 "$program" >"$output" 2>&1 ;;
     *.sh) sh "$program" >"$output" 2>&1 ;;
-    *) "$program" >"$output" 2>&1 ;;
+    *) sh -c "exec $program" >"$output" 2>&1 ;;
     esac
     status=$?
     p=$(grep -ac '^PASS ' "$output")
@@ -28,6 +29,7 @@ for program in "$@"; do
         echo "==== $program"
         grep -av '^PASS ' "$output"
     fi
+    echo "$program: $p passed, $f failed, $(($(date +%s) - began)) s"
     passed=$((passed + p)) failed=$((failed + f))
 done
 echo "$passed passed, $failed failed"
