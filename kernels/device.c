@@ -289,6 +289,8 @@ gpu *gpu_open_shape(const struct gpu_options *options, enum gpu_shape shape, str
         setpriority(PRIO_PROCESS, 0, options->nice_value);
     if (!open_device(g, options, err))
         goto free_gpu;
+    if (shape != GPU_SHAPE_OF_DEVICE)
+        g->info.shares_host_memory = shape == GPU_SHAPE_CPU;
     g->cpu_shape = shape == GPU_SHAPE_OF_DEVICE ? g->info.kind == GPU_KIND_CPU : shape == GPU_SHAPE_CPU;
     if (!program_open(g, options, err))
         goto free_gpu;

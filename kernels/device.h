@@ -59,6 +59,7 @@ struct gpu_buf {
     uint64_t bytes;
 };
 
+// Forced, a shape brings its memory too: the CPU's shared with the host, the GPU's reached by copies only.
 enum gpu_shape { GPU_SHAPE_OF_DEVICE, GPU_SHAPE_CPU, GPU_SHAPE_GPU };
 gpu *gpu_open_shape(const struct gpu_options *options, enum gpu_shape shape, struct gpu_error *err);
 
