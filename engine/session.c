@@ -7,22 +7,10 @@
 
 #include "err.h"
 #include "forward.h"
-#include "model.h"
+#include "session.h"
 
 // Fixed, so that chunk boundaries never depend on a budget; large enough that an expert gets a few dozen rows.
 enum { DEFAULT_CHUNK = 512, DEFAULT_CONTEXT = 8192 };
-
-struct moe_session {
-    moe_model *model;
-    struct kv kv;
-    struct scratch scratch;
-    uint32_t length;
-    uint32_t chunk;
-    bool has_logits;
-    float *logits; // [vocab_size], after token length - 1
-    atomic_bool cancel;
-    struct moe_stats stats;
-};
 
 static uint64_t now_ns(void)
 {
@@ -82,6 +70,7 @@ void moe_session_close(moe_session *session)
 {
     if (!session)
         return;
+    snapshot_release(session);
     kv_release(&session->kv);
     scratch_release(&session->scratch);
     session->model->n_sessions--;
@@ -247,8 +236,14 @@ const float *moe_session_logits(const moe_session *session, struct moe_err *err)
 {
     if (session->has_logits)
         return session->logits;
-    moe_fail(err, MOE_NOT_READY, "there are no logits: no token was fed since the session was opened or cut");
+    moe_fail(err, MOE_NOT_READY, "there are no logits: no token was fed since the session was opened, cut or restored");
     return NULL;
+}
+
+void moe_session_set_logits(moe_session *session, const float *logits)
+{
+    memmove(session->logits, logits, session->model->package.shape.vocab_size * sizeof *logits);
+    session->has_logits = session->length > 0;
 }
 
 uint32_t moe_session_length(const moe_session *session)
