@@ -6,8 +6,8 @@
 // Several models and several sessions of each may be open in one process and closed in any order, but a session before
 // its model. Threads: a model and all its sessions belong to the thread that opened the model, but for
 // moe_session_cancel. Errors: every int is 0 or a moe_code, and *err then says what, where and what to do. After an
-// error the session stands where it stood before the call (but for MOE_CANCELLED and prefill: whole chunks that were
-// done stay).
+// error the session stands where it stood before the call (but of a prefill that was cancelled, the whole chunks that
+// were done stay).
 #ifndef MOECHAT_MOE_H
 #define MOECHAT_MOE_H
 

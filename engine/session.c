@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// One timeline of tokens over a model: its cache rows, its logits, its counters. The length advances only when
-// everything that a feed was to do has been done, so an error or a cancel leaves the session where it was.
+// One timeline of tokens over a model: its cache rows, its logits, its counters. An error leaves length and logits
+// where they were, however many chunks were done; rows beyond the length mean nothing.
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -117,28 +117,29 @@ static struct pass make_pass(moe_session *session, const struct moe_feed *feed, 
     };
 }
 
-// Logits of every row of the pass to whoever asked for them; the last row's stay in the session.
-static int show_logits(moe_session *session, const struct pass *pass, const struct moe_feed *feed, struct moe_err *err)
+// Logits of every row of the pass to whoever asked for them.
+static int show_logits(const struct pass *pass, const struct moe_feed *feed, struct moe_err *err)
 {
-    uint32_t vocab = pass->shape->vocab_size;
     float *logits = pass->scratch->host_rows;
-    uint32_t count = 0;
     for (uint32_t first = 0; first < pass->rows; first += pass->scratch->logit_rows) {
-        count = pass->rows - first;
+        uint32_t count = pass->rows - first;
         if (count > pass->scratch->logit_rows)
             count = pass->scratch->logit_rows;
         int code = forward_head(pass, &(struct head_rows){first, count, logits}, err);
+        for (uint32_t r = 0; r < count && !code; r++) {
+            code =
+                feed->on_row(feed->context, pass->position + first + r, logits + (size_t)r * pass->shape->vocab_size);
+            if (code)
+                moe_fail(err, (enum moe_code)code, "stopped by the reader of the logits");
+        }
         if (code)
             return code;
-        for (uint32_t r = 0; r < count; r++)
-            if (feed->on_row(feed->context, pass->position + first + r, logits + (size_t)r * vocab))
-                return moe_fail(err, MOE_CANCELLED, "stopped by the reader of the logits");
     }
-    memcpy(session->logits, logits + (size_t)(count - 1) * vocab, vocab * sizeof *logits);
     return MOE_OK;
 }
 
-// Logits of the last row alone. They pass through scratch, so that a failure leaves the session's as they were.
+// Logits of the last row into the session. They pass through scratch, so that a failure leaves the session's as they
+// were.
 static int last_logits(moe_session *session, const struct pass *pass, struct moe_err *err)
 {
     float *logits = pass->scratch->host_rows;
@@ -156,8 +157,8 @@ static int run_chunk(moe_session *session, struct pass *pass, const struct moe_f
     gpu_write(pass->gpu, session->scratch.buf[SCRATCH_IDS], 0, ids, pass->rows * sizeof *ids);
     int code = forward_layers(pass, err);
     if (!code && feed->on_row)
-        code = show_logits(session, pass, feed, err);
-    else if (!code && last)
+        code = show_logits(pass, feed, err);
+    if (!code && last)
         code = last_logits(session, pass, err);
     struct gpu_error device;
     if (code) // what the device says of it comes second; leave it clean for the next call
@@ -189,6 +190,8 @@ static int feed_tokens(moe_session *session, const struct moe_feed *feed, bool d
 {
     int code = check_feed(session, feed, err);
     struct pass pass = make_pass(session, feed, decode);
+    uint32_t length = session->length;
+    bool has_logits = session->has_logits;
     while (!code && session->length < feed->position + feed->count) {
         uint32_t left = feed->position + (uint32_t)feed->count - session->length;
         pass.position = session->length;
@@ -197,11 +200,15 @@ static int feed_tokens(moe_session *session, const struct moe_feed *feed, bool d
         if (code)
             break;
         session->length += pass.rows;
-        session->has_logits = feed->on_row || pass.rows == left;
+        session->has_logits = pass.rows == left;
         if (feed->progress) {
             struct moe_progress progress = {"reading prompt", "tokens", session->length - feed->position, feed->count};
             feed->progress(feed->context, &progress);
         }
+    }
+    if (code && code != MOE_CANCELLED) {
+        session->length = length;
+        session->has_logits = has_logits;
     }
     return code;
 }

@@ -2,6 +2,7 @@
 // Sessions over a small random model, on plain C and on every kind of OpenCL device there is: placement, chunks, cuts
 // and neighbours never change a bit; refusals, failed reads and cancels leave a session where it was.
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -60,6 +61,14 @@ static void close_opened(struct opened *opened)
 {
     moe_session_close(opened->session);
     moe_model_close(opened->model);
+}
+
+static uint64_t smallest_budget(struct harness *t, const struct setup *setup)
+{
+    struct opened o;
+    uint64_t bytes = open_setup(t, setup, &o) ? moe_model_cache(o.model).smallest_bytes : 0;
+    close_opened(&o);
+    return bytes;
 }
 
 static void make_ids(const struct opened *opened, int32_t *ids, size_t count)
@@ -345,6 +354,48 @@ static void a_cancel_stops_and_no_more(struct harness *t)
     }
 }
 
+static int stop_at_row(void *context, uint32_t position, const float *logits)
+{
+    const uint32_t *last = context;
+    (void)logits;
+    return position == *last ? MOE_IO : 0;
+}
+
+// What fails in a later chunk takes the chunks before it along: length and logits are those before the feed.
+static void a_late_failure_leaves_no_chunk(struct harness *t)
+{
+    for (int d = 0; d < N_DEVICES; d++) {
+        struct trouble trouble = {.at = INT_MAX, .kind = FAIL};
+        struct setup setup = usual(devices[d]);
+        setup.session.prefill_chunk = 7;
+        setup.read = troubled_read;
+        setup.read_context = &trouble;
+        setup.cache = smallest_budget(t, &setup);
+        struct opened o;
+        if (!open_setup(t, &setup, &o))
+            continue;
+        struct moe_err err;
+        int32_t ids[N_TOKENS];
+        make_ids(&o, ids, N_TOKENS);
+        uint32_t vocab = moe_model_describe(o.model)->vocab_size;
+        CHECK_EQ(t, moe_session_decode(o.session, 5, &err), 0);
+        uint64_t logits = hash_floats(0, moe_session_logits(o.session, &err), vocab);
+        struct moe_feed feed = {.ids = ids, .count = N_TOKENS, .position = 1};
+        trouble.at = atomic_load(&trouble.calls) + 40; // a chunk reads at most 16 times
+        CHECK_EQ(t, moe_session_prefill(o.session, &feed, &err), MOE_IO);
+        CHECK_EQ(t, moe_session_length(o.session), 1);
+        CHECK_EQ(t, hash_floats(0, moe_session_logits(o.session, &err), vocab), logits);
+        uint32_t last = 20;
+        feed.on_row = stop_at_row;
+        feed.context = &last;
+        CHECK_EQ(t, moe_session_prefill(o.session, &feed, &err), MOE_IO);
+        CHECK_EQ(t, err.code, MOE_IO);
+        CHECK_EQ(t, moe_session_length(o.session), 1);
+        CHECK_EQ(t, hash_floats(0, moe_session_logits(o.session, &err), vocab), logits);
+        close_opened(&o);
+    }
+}
+
 static void garbage_is_not_answered_with(struct harness *t)
 {
     for (int d = 0; d < N_DEVICES; d++) {
@@ -390,11 +441,17 @@ static void counters_add_up(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(placement_never_changes_a_bit), TEST(chunks_never_change_a_bit),
-        TEST(cut_and_regrown_is_the_same),   TEST(refusals_leave_the_session),
-        TEST(options_are_refused),           TEST(neighbours_never_meet),
-        TEST(a_cancel_stops_and_no_more),    TEST(a_failed_read_is_an_error_and_no_more),
-        TEST(garbage_is_not_answered_with),  TEST(counters_add_up),
+        TEST(placement_never_changes_a_bit),
+        TEST(chunks_never_change_a_bit),
+        TEST(cut_and_regrown_is_the_same),
+        TEST(refusals_leave_the_session),
+        TEST(options_are_refused),
+        TEST(neighbours_never_meet),
+        TEST(a_cancel_stops_and_no_more),
+        TEST(a_failed_read_is_an_error_and_no_more),
+        TEST(a_late_failure_leaves_no_chunk),
+        TEST(garbage_is_not_answered_with),
+        TEST(counters_add_up),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
