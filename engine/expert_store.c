@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "err.h"
+#include "file.h"
 #include "reader.h"
 
 #define NO_SLOT         UINT32_MAX
@@ -154,11 +154,13 @@ static void empty(expert_store *store, struct slot *slot)
 // ---- Reads
 // -----------------------------------------------------------------------------------------------------------
 
-static int open_file(struct layer_file *file)
+static int open_layer(struct layer_file *file, struct moe_err *err)
 {
-    int fd = open(file->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return errno;
+    int fd;
+    uint64_t bytes;
+    int code = file_open(file->path, &fd, &bytes, err);
+    if (code)
+        return code;
     if (file->fd >= 0)
         close(file->fd);
     file->fd = fd;
@@ -171,10 +173,10 @@ static void take_off(expert_store *store, struct slot *slot)
     struct layer_file *file = &store->files[slot->layer];
     uint64_t offset = slot->expert * store->blob_bytes;
     // What failed may have been the file, and its descriptor with it: a replaced file is found under its name only.
-    int failed = file->suspect && !file->flights ? open_file(file) : 0;
-    if (failed) {
+    struct moe_err reopening;
+    if (file->suspect && !file->flights && open_layer(file, &reopening)) {
         slot->failure = READ_ERROR;
-        slot->failed_errno = failed;
+        slot->failed_errno = reopening.sys_errno ? reopening.sys_errno : ESPIPE; // what a pipe would say to pread
         slot->failed_offset = offset;
         empty(store, slot);
         return;
@@ -568,10 +570,9 @@ static int open_files(expert_store *store, const struct package *package, struct
         if (!file->path)
             return moe_fail(err, MOE_NO_MEMORY, "no memory for the path of layer %" PRIu32, i);
         snprintf(file->path, length, "%s/%s", package->directory, package->layers[i].file);
-        int failed = open_file(file);
-        if (failed)
-            return moe_fail_file(err, failed == ENOENT ? MOE_NOT_FOUND : MOE_IO, file->path, failed,
-                                 "cannot open the experts' file");
+        int code = open_layer(file, err);
+        if (code)
+            return code;
     }
     return 0;
 }

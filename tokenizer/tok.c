@@ -2,10 +2,12 @@
 #include "tok.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "sentencepiece.h"
 #include "tok_err.h"
@@ -43,7 +45,8 @@ static int read_file(const char *path, char **bytes, size_t *length, struct tok_
 {
     int failed = TOK_OK;
     struct stat about;
-    FILE *file = fopen(path, "rb");
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe must be refused, not waited for
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "rb");
     if (!file || fstat(fileno(file), &about) != 0) {
         failed = tok_fail(err, TOK_NOT_FOUND, "%.300s: can't be opened: %s", path, strerror(errno));
         goto close_file;
@@ -64,6 +67,8 @@ static int read_file(const char *path, char **bytes, size_t *length, struct tok_
 close_file:
     if (file)
         fclose(file);
+    else if (fd >= 0)
+        close(fd);
     return failed;
 }
 

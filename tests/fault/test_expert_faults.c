@@ -131,6 +131,7 @@ static void a_vanished_file_is_found_again_by_name(struct harness *t)
 {
     const struct expected expected = {0, 3 * RIG_BLOB, "the file is cut short, copy it again"};
     const struct expected vanished = {ENOENT, 3 * RIG_BLOB, "No such file or directory"};
+    const struct expected piped = {ESPIPE, 3 * RIG_BLOB, "Illegal seek"};
     struct rig rig;
     CHECK(t, rig_open(&rig, false));
     expert_store *store = rig_store(t, &rig, 4, NULL);
@@ -142,6 +143,9 @@ static void a_vanished_file_is_found_again_by_name(struct harness *t)
     check_recovery(t, &rig, store, &expected);
     check_recovery(t, &rig, store, &vanished);
     check_recovery(t, &rig, store, &vanished);
+    CHECK_EQ(t, mkfifo(path, 0600), 0); // must not be waited for
+    check_recovery(t, &rig, store, &piped);
+    unlink(path);
     CHECK(t, rig_write_layer(&rig, 2, RIG_EXPERTS * RIG_BLOB)); // another file of that name
     check_read_again(t, store);
     expert_store_close(store);

@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "harness.h"
 
@@ -332,6 +334,10 @@ static void what_is_not_there(struct harness *t)
     CHECK_EQ(t, tok_open("sentencepiece", "/nonexistent/tokenizer.model", &tokenizer, &err), TOK_NOT_FOUND);
     CHECK(t, strstr(err.text, "/nonexistent/tokenizer.model: ") == err.text);
     CHECK_EQ(t, tok_open("sentencepiece", "tests", &tokenizer, &err), TOK_FORMAT);
+    char pipe[] = "/tmp/moechat-tok-XXXXXX"; // nobody will ever write to it
+    CHECK(t, mkdtemp(pipe) && rmdir(pipe) == 0 && mkfifo(pipe, 0600) == 0);
+    CHECK_EQ(t, tok_open("sentencepiece", pipe, &tokenizer, &err), TOK_FORMAT);
+    unlink(pipe);
     CHECK_EQ(t, tok_open("tiktoken", MODEL, &tokenizer, &err), TOK_UNSUPPORTED);
     CHECK(t, strstr(err.text, "tiktoken") != NULL);
     CHECK(t, tokenizer == NULL);
