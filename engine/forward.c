@@ -39,8 +39,6 @@ void pass_norm(const struct pass *pass, const struct normalisation *norm)
 
 void pass_mlp(const struct pass *pass, const struct layer_weights *layer)
 {
-    if (!layer->gate.buf) // a model without shared experts
-        return;
     uint32_t hidden = pass->shape->hidden_size;
     struct rows act = scratch_rows(pass->scratch, SCRATCH_MLP, layer->gate.at.out_dim);
     gpu_buf *normed = pass->scratch->buf[SCRATCH_NORMED];
