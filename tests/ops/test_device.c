@@ -264,13 +264,18 @@ static void caches_kernels(struct harness *t)
     CHECK(t, only_file(folder, path, sizeof path));
     CHECK(t, stat(path, &st) == 0 && (st.st_mode & 0777) == 0600);
     off_t size = st.st_size;
+    ino_t made = st.st_ino;
     CHECK(t, size > 1000);
     CHECK(t, open_with_cache(folder, &(struct steps){0}));
+    CHECK(t, stat(path, &st) == 0 && st.st_ino == made); // used, not replaced
     static const long places[] = {3, 20, 200, -1};
     for (int i = 0; i < 4; i++) { // a damaged file costs a build and is replaced
         damage(path, places[i]);
+        CHECK(t, stat(path, &st) == 0);
+        made = st.st_ino;
         CHECK(t, open_with_cache(folder, &(struct steps){0}));
         CHECK(t, only_file(folder, path, sizeof path));
+        CHECK(t, stat(path, &st) == 0 && st.st_ino != made);
     }
     CHECK(t, truncate(path, size / 2) == 0);
     CHECK(t, open_with_cache(folder, &(struct steps){0}));
