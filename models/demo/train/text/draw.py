@@ -43,8 +43,38 @@ def variants(text):
     return out
 
 
+_SLOT = re.compile(r"\{[a-z_0-9]*\}")
+
+
+def _plain(text):
+    """A wording as the laziest user types it: two that differ only in points and capitals are the same."""
+    return " ".join(re.sub(r"[^\w{} ]", "", text).lower().split())
+
+
+def _words(texts):
+    return set(" ".join(_SLOT.sub(" ", _plain(text)) for text in texts).split())
+
+
+def _kept_back(texts, count):
+    """Which `count` wordings evaluation owns: sentences never trained, but of words that the others have too.
+
+    The longest of those, so that what people type most stays in training.
+    """
+    out = []
+    while len(out) < count:
+        others = [i for i in range(len(texts)) if i not in out]
+
+        def strangeness(i):
+            rest = [text for j in others if j != i for text in texts[j]]
+            same = {_plain(text) for text in texts[i]} & {_plain(text) for text in rest}
+            return bool(same), len(_words(texts[i]) - _words(rest)), -len(texts[i][0])
+
+        out.append(min(others, key=strangeness))
+    return out
+
+
 class Wordings:
-    """The wordings of one intent. Of five and more, every eighth is kept back for evaluation."""
+    """The wordings of one intent. Of five and more, one in eight is kept back for evaluation."""
 
     def __init__(self, *bases):
         bases = [base for group in bases for base in group.strip().split("\n")]
@@ -53,8 +83,9 @@ class Wordings:
         if len(texts) < 5:
             self.train = self.eval = tuple(texts)
         else:
-            self.train = tuple(t for i, t in enumerate(texts) if i % 8 != 4)
-            self.eval = tuple(t for i, t in enumerate(texts) if i % 8 == 4)
+            kept = _kept_back(texts, (len(texts) + 3) // 8)
+            self.train = tuple(t for i, t in enumerate(texts) if i not in kept)
+            self.eval = tuple(t for i, t in enumerate(texts) if i in kept)
 
 
 class Values:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Small sums. An answer repeats the sum in digits and then gives the result: "12 + 7 = 19."
 
-Pairs of numbers are partitioned: evaluation asks pairs that training never shows. For + the pair is
-unordered, for products one of the two orders stays in training, and pairs up to 10 are always trained.
+Pairs of numbers are partitioned for + and -: evaluation asks pairs that training never shows. For + the pair is
+unordered, and pairs up to 10 are always trained. Products and quotients are facts, known or not: all are trained.
 """
 from . import world
 from .draw import Wordings, below, held, pick
@@ -109,9 +109,7 @@ def kept_back(op, a, b):
         return (low > 10 or high > 10) and held("%d+%d" % (low, high), 13)
     if op == "-":
         return (a > 20 or b > 10) and held("%d-%d" % (a, b), 13)
-    if op == "x":
-        return a > b > 1 and held("%dx%d" % (a, b), 7)
-    return a > 10 * b and held("%d/%d" % (a, b), 5)
+    return False
 
 
 def _draw(rng, op):
@@ -139,7 +137,7 @@ def draw(talk, op):
     rng, train = talk.rng, talk.split == "train"
     while True:
         a, b = _draw(rng, op)
-        if kept_back(op, a, b) != train and (train or max(a, b) < 100):
+        if (op in "x/" or kept_back(op, a, b) != train) and (train or max(a, b) < 100):
             return a, b
 
 

@@ -13,10 +13,10 @@ CLEAN, LOWER, BARE, SLOPPY, LOUD = range(5)
 _FIELD = re.compile(r"(\{[a-z_0-9]*\})")
 _SLANG = (("please", "pls"), ("What is", "Whats"), ("what is", "whats"), ("thank you", "thx"), (" you ", " u "),
           (" and ", " n "), ("do not", "dont"), ("cannot", "cant"), ("I am", "im"), ("favourite", "fav"))
-BEFORE = ("please ", "hey, ", "ok, ", "so, ", "hmm, ", "quick question: ", "now ", "well, ", "tell me, ", "okay: ",
+BEFORE = ("please ", "hey, ", "ok, ", "so, ", "hmm, ", "quick question: ", "now ", "well, ", "tell me, ", "okay: ", "listen: ",
           "one more thing: ", "hey there, ", "um, ", "alright, ")
 BEFORE_HELD = ("listen, ", "by the way, ")
-AFTER = (" please", ", please", " pls", " thanks", ", thanks", " then", ", ok", " now")
+AFTER = (" please", ", please", " pls", " thanks", ", thanks", " then", ", ok", " now", " thank you", " if you can")
 AFTER_HELD = (", if you can", ", thank you")
 
 
