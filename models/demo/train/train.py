@@ -27,7 +27,7 @@ from tokenizer import Tokenizer
 
 WARMUP, DECAY, TAIL = 0.02, 0.5, 0.8  # shares of the time: end of warm-up, start of decay, start of fake quantisation
 MUON_RATE, ADAM_RATE, WEIGHT_DECAY = 4e-3, 2e-3, 0.05
-BALANCE_RATE = 1e-3
+BALANCE_RATES = ((0.3, 3e-3), (0.6, 1e-3), (0.95, 3e-4), (1.0, 0.0))  # until this share of the time
 ATTENTION = "demo_documents"
 
 
@@ -288,7 +288,7 @@ def train(options):
                 group["lr"] = base * rate(progress)
             part.step()
             part.zero_grad()
-        return answer, trainee.balance(BALANCE_RATE * min(1.0, 2 * rate(progress)) if progress < 0.95 else 0.0)
+        return answer, trainee.balance(next(r for until, r in BALANCE_RATES if progress <= until))
 
     began = time.time()
     for progress in (1.0, 1.0, 0.0, 0.0):  # compiles both forms; the rate is next to nothing
