@@ -294,6 +294,7 @@ gpu *gpu_open_shape(const struct gpu_options *options, enum gpu_shape shape, str
     g->cpu_shape = shape == GPU_SHAPE_OF_DEVICE ? g->info.kind == GPU_KIND_CPU : shape == GPU_SHAPE_CPU;
     if (!program_open(g, options, err))
         goto free_gpu;
+    gpu_prove_sharing(g);
     return g;
 free_gpu:
     gpu_close(g);

@@ -77,6 +77,9 @@ void program_close(gpu *g);
 // buffer.c
 // Memory for one op's intermediate values, at least `bytes`; its content is lost at the next op. NULL: sticky error.
 gpu_buf *gpu_scratch(gpu *g, uint64_t bytes);
+// Tries whether buffers made of host memory are really used in place; if not, the device is treated as a GPU's memory
+// is.
+void gpu_prove_sharing(gpu *g);
 void gpu_release_all(gpu *g); // fences, staging, scratch
 
 #endif

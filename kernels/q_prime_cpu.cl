@@ -10,31 +10,37 @@ struct columns {
     uint column;
 };
 
-// 16 words a row: 128 columns of 4 bits, or 64 of 8.
-static void sum_columns(const struct columns *c, __global const float *q, __global float *out)
+// 16 words a row: 128 columns of 4 bits, or 64 of 8. Two tokens share each weight; the second may be the first again.
+static void sum_columns(const struct columns *c, __global const float *const *q, __global float *const *out)
 {
     const struct args_matrix *m = &c->a->kv_b;
     uint per_word = m->bits == 4 ? 8 : 4;
     uint n_groups = max(16 * per_word / m->group_size, 1u);
     uint mask = (1u << m->bits) - 1;
-    float16 sums[8] = {0};
+    float16 sums[2][8] = {{0}};
     for (uint d = 0; d < c->a->qk_nope_head_dim; d++) {
         uint row = c->first_row + d;
         uint16 w = vload16(0, row_words(m, c->kv_b, row) + c->column / per_word);
         float16 scale = spread(row_scales(m, c->kv_b, row) + c->column / m->group_size, n_groups);
         float16 bias = spread(row_biases(m, c->kv_b, row) + c->column / m->group_size, n_groups);
-        float16 query = q[d];
+        float16 query = q[0][d];
+        float16 other = q[1][d];
         // Half of the planes are empty with 8 bits, and are not stored.
         UNROLL
-        for (uint k = 0; k < 8; k++)
-            sums[k] = fma(query, fma(convert_float16(as_int16((w >> k * m->bits % 32) & mask)), scale, bias), sums[k]);
+        for (uint k = 0; k < 8; k++) {
+            float16 weight = fma(convert_float16(as_int16((w >> k * m->bits % 32) & mask)), scale, bias);
+            sums[0][k] = fma(query, weight, sums[0][k]);
+            sums[1][k] = fma(other, weight, sums[1][k]);
+        }
     }
-    UNROLL
-    for (uint k = 0; k < 8; k++) {
-        float lanes[16];
-        vstore16(sums[k], 0, lanes);
-        for (uint j = 0; k < per_word && j < 16; j++)
-            out[c->column + j * per_word + k] = lanes[j];
+    for (uint i = 0; i < 2; i++) {
+        float lanes[8][16];
+        UNROLL
+        for (uint k = 0; k < 8; k++)
+            vstore16(i ? sums[1][k] : sums[0][k], 0, lanes[k]);
+        for (uint j = 0; j < 16; j++)
+            for (uint k = 0; k < per_word; k++)
+                out[i][c->column + j * per_word + k] = lanes[k][j];
     }
 }
 
@@ -67,13 +73,20 @@ __kernel GROUP_SIZE(1, 1) void q_prime(const struct args_kv_b a, const struct ti
     struct columns c = {&a, kv_b, h * (a.qk_nope_head_dim + a.v_head_dim)};
     for (c.column = get_group_id(2) * BLOCK; c.column < last;) {
         uint wide = c.column + step <= last;
-        for (uint r = get_group_id(0) * t.rows_per_group; r < end; r++) {
-            __global const float *query = q + (ulong)r * a.q_row_stride + (ulong)h * a.q_head_stride;
-            __global float *to = out + ((ulong)r * a.n_heads + h) * a.kv_b.in_dim;
-            if (wide)
-                sum_columns(&c, query, to);
-            else
-                sum_last_columns(&c, query, to);
+        for (uint r = get_group_id(0) * t.rows_per_group; r < end; r += 2) {
+            __global const float *queries[2];
+            __global float *to[2];
+            for (uint i = 0; i < 2; i++) {
+                uint token = min(r + i, end - 1);
+                queries[i] = q + (ulong)token * a.q_row_stride + (ulong)h * a.q_head_stride;
+                to[i] = out + ((ulong)token * a.n_heads + h) * a.kv_b.in_dim;
+            }
+            if (wide) {
+                sum_columns(&c, queries, to);
+            } else {
+                sum_last_columns(&c, queries[0], to[0]);
+                sum_last_columns(&c, queries[1], to[1]);
+            }
         }
         c.column += wide ? step : 32;
     }
