@@ -299,7 +299,7 @@ void gpu_op_swiglu_vec(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, g
                                .groups = {ceil_div(m->out_dim, t.rows_per_group)}});
 }
 
-// Lays x out for the CPU's matrix kernels, in scratch: MATMUL_TOKENS-wide ... see matmul_cpu.cl.
+// Lays x out in scratch as the CPU's matrix kernels want it: see matmul_cpu.cl.
 static gpu_buf *pack(gpu *g, const struct args_matmul *a, gpu_buf *x)
 {
     size_t vectors = ceil_div(a->n_rows, VECTOR);

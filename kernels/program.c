@@ -275,6 +275,11 @@ static bool warm_up(gpu *g, const struct gpu_options *options, struct gpu_error 
     return true;
 }
 
+static bool make_ready(gpu *g, const struct gpu_options *options, struct gpu_error *err)
+{
+    return make_kernels(g, err) && probe_layouts(g, err) && warm_up(g, options, err);
+}
+
 bool program_open(gpu *g, const struct gpu_options *options, struct gpu_error *err)
 {
     char flags[64];
@@ -286,20 +291,24 @@ bool program_open(gpu *g, const struct gpu_options *options, struct gpu_error *e
         options->progress(options->progress_context, "kernels", 0, KERNEL_COUNT);
     bool cached = binary && build_from_binary(g, flags, binary, bytes);
     free(binary);
-    if (!cached && !build_from_source(g, flags, err))
+    if (cached && make_ready(g, options, NULL))
+        return true;
+    program_close(g);
+    if (!build_from_source(g, flags, err) || !make_ready(g, options, err))
         return false;
-    if (!make_kernels(g, err) || !probe_layouts(g, err) || !warm_up(g, options, err))
-        return false;
-    if (!cached && options->cache_dir)
+    if (options->cache_dir)
         save_binary(g, options->cache_dir, key);
     return true;
 }
 
 void program_close(gpu *g)
 {
-    for (int id = 0; id < KERNEL_COUNT; id++)
+    for (int id = 0; id < KERNEL_COUNT; id++) {
         if (g->kernels[id])
             clReleaseKernel(g->kernels[id]);
+        g->kernels[id] = NULL;
+    }
     if (g->program)
         clReleaseProgram(g->program);
+    g->program = NULL;
 }
