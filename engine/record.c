@@ -141,6 +141,15 @@ static int read_all(const struct record_place *place, void *target, size_t bytes
     return MOE_OK;
 }
 
+// It is shown to people, so it must be the hex that it is said to be.
+static bool is_hex(const char *text, size_t length)
+{
+    size_t i = 0;
+    while (i < length && text[i] && strchr("0123456789abcdef", text[i]))
+        i++;
+    return i == length;
+}
+
 int record_read_header(const struct moe_record_io *io, uint64_t offset, struct record_layout *layout,
                        struct moe_err *err)
 {
@@ -162,9 +171,9 @@ int record_read_header(const struct moe_record_io *io, uint64_t offset, struct r
         return record_fail(err, MOE_RECORD_DAMAGED, &place,
                            "the header of the record at byte %llu is damaged: its checksum does not match",
                            (unsigned long long)offset);
-    if (!record_lay_out(&header, layout))
+    if (!is_hex(header.fingerprint, sizeof header.fingerprint) || !record_lay_out(&header, layout))
         return record_fail(err, MOE_RECORD_DAMAGED, &place,
-                           "the header of the record at byte %llu holds impossible sizes", (unsigned long long)offset);
+                           "the header of the record at byte %llu holds impossible values", (unsigned long long)offset);
     return MOE_OK;
 }
 

@@ -371,6 +371,7 @@ static void changed_header_is_refused(struct harness *t)
         {&header->block_bytes, 8192, MOE_RECORD_OTHER, true},
         {&header->first, BASE - 1, MOE_RECORD_DAMAGED, false},
         {(uint32_t *)(void *)header->fingerprint, 0x30303030, MOE_RECORD_WEIGHTS, true},
+        {(uint32_t *)(void *)header->fingerprint, 0x30300a30, MOE_RECORD_DAMAGED, true},
         {(uint32_t *)(void *)header->magic, 0x30303030, MOE_RECORD_DAMAGED, true},
     };
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
