@@ -407,11 +407,16 @@ static void take_events(struct plain *plain)
     }
 }
 
+static bool input_waits(void)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    return poll(&input, 1, 0) > 0;
+}
+
 static void interrupt(struct plain *plain)
 {
     // The signal overtakes keys that were typed before it.
-    struct pollfd typed = {.fd = STDIN_FILENO, .events = POLLIN};
-    while (plain->state == IDLE && plain->from_terminal && poll(&typed, 1, 0) > 0)
+    while (plain->state == IDLE && plain->from_terminal && input_waits())
         prompt_feed();
     if (plain->state == LEAVING)
         return;
@@ -486,7 +491,8 @@ static void loop(struct plain *plain, int signals)
         take_signals(plain);
         if (plain->state != LEAVING)
             take_events(plain);
-        if (idle && plain->state == IDLE && (fds[2].revents || at_once)) {
+        // Asked anew: what was there may have been read with a signal.
+        if (idle && plain->state == IDLE && (at_once || input_waits())) {
             if (plain->from_terminal)
                 prompt_feed();
             else

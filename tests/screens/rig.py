@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The real program on a pseudo-terminal or in pipes, for the tests beside this file. Standard library only."""
+import atexit
+import fcntl
+import os
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import traceback
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PROGRAM = os.path.abspath(os.environ.get("MOECHAT_PROGRAM", os.path.join(ROOT, "moechat")))
+SCRATCH = tempfile.mkdtemp(prefix="moechat-screens-")
+atexit.register(shutil.rmtree, SCRATCH, ignore_errors=True)
+DEADLINE = 30
+
+
+def environment(**changes):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("MOECHAT_") and k not in ("NO_COLOR", "INPUTRC")}
+    env.update(TERM="xterm", LC_ALL="C.UTF-8", INPUTRC="/dev/null", HOME=SCRATCH, XDG_CACHE_HOME=SCRATCH + "/cache")
+    env.update(changes)
+    return env
+
+
+def script(text):
+    """The options that make the program play `text` (see app/backend_fake.c)."""
+    path = os.path.join(SCRATCH, "script-%d" % len(os.listdir(SCRATCH)))
+    with open(path, "wb") as out:
+        out.write(text if isinstance(text, bytes) else text.encode())
+    return ["--engine", "fake:" + path]
+
+
+def run(args, stdin=b"", env=None, **more):
+    more.setdefault("stdout", subprocess.PIPE)
+    return subprocess.run([PROGRAM] + args, input=stdin, stderr=subprocess.PIPE, env=env or environment(),
+                          timeout=DEADLINE, **more)
+
+
+class Terminal:
+    """The program with its own terminal as standard input, output and error, but for what `files` names."""
+
+    def __init__(self, args, env=None, columns=80, rows=24, shell=None, **files):
+        self.master, slave = os.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.slave = slave  # kept open: settings can be read after the program has gone
+        self.before = termios.tcgetattr(slave)
+        self.output = b""
+        self.seen = 0
+        files = {name: files.get(name, slave) for name in ("stdin", "stdout", "stderr")}
+
+        def own_terminal():
+            os.setsid()
+            fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+
+        command = (["sh", "-mc", shell] if shell else []) + [PROGRAM] + args  # the shell's $0 and $@
+        self.process = subprocess.Popen(command, env=env or environment(), preexec_fn=own_terminal, **files)
+
+    def read(self, seconds):
+        ready, _, _ = select.select([self.master], [], [], seconds)
+        if ready:
+            self.output += os.read(self.master, 65536)
+        return bool(ready)
+
+    def wait(self, *wanted):
+        """Waits for each of these texts, one after the other, in what came since the last wait."""
+        end = time.monotonic() + DEADLINE
+        for text in wanted:
+            text = text.encode() if isinstance(text, str) else text
+            while text not in self.output[self.seen:]:
+                if time.monotonic() > end or (not self.read(0.1) and self.process.poll() is not None):
+                    raise AssertionError("never came: %r; screen: %r" % (text, self.output[-2000:]))
+            self.seen = self.output.index(text, self.seen) + len(text)
+
+    def send(self, text):
+        os.write(self.master, text.encode() if isinstance(text, str) else text)
+
+    def interrupt(self):
+        self.send(b"\x03")
+
+    def finish(self):
+        """Waits for the end; returns the exit status."""
+        end = time.monotonic() + DEADLINE
+        while self.process.poll() is None:
+            if time.monotonic() > end:
+                self.process.kill()
+                raise AssertionError("did not end; screen: %r" % self.output[-2000:])
+            self.read(0.02)
+        while self.read(0):
+            pass
+        return self.process.returncode
+
+    def settings(self):
+        return termios.tcgetattr(self.slave)
+
+
+def expect(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def same(got, wanted):
+    expect(got == wanted, "got %r, wanted %r" % (got, wanted))
+
+
+def main(tests):
+    """Runs every function of the module whose name begins with test_."""
+    failed = 0
+    wanted = sys.argv[1:]
+    for name, test in list(tests.items()):
+        if not name.startswith("test_") or (wanted and not any(w in name for w in wanted)):
+            continue
+        try:
+            test()
+            print("PASS " + name[5:], flush=True)
+        except Exception:
+            traceback.print_exc(file=sys.stdout)
+            print("FAIL " + name[5:], flush=True)
+            failed += 1
+    sys.exit(1 if failed else 0)

@@ -1,0 +1,317 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The chat on a terminal, with a script in the model's place."""
+import os
+import signal
+import time
+
+from rig import *
+
+ECHO = "turn\necho\n"
+
+
+def chat(text, *args, **more):
+    terminal = Terminal(script(text) + list(args), **more)
+    terminal.wait("You:")
+    return terminal
+
+
+def leave(terminal):
+    terminal.send("\x04")
+    same(terminal.finish(), 0)
+    same(terminal.settings(), terminal.before)
+
+
+def test_a_turn():
+    t = chat("name tiny\nturn\ncount 3 1 4096\ntext Hello there, friend.\n", columns=120)
+    expect(b"tiny on a script" in t.output, "the model is named")
+    expect(b"context 4096" in t.output and b"/help" in t.output, "context and help are named")
+    t.send("hi\r")
+    t.wait("Assistant:", "Hello there, friend.\r\n", "3 tokens", "tokens/s", "9 hits, 3 misses, 12.3 KB read",
+           "context 10 of 4096", "prefetch", "off")
+    t.wait("You:")
+    leave(t)
+
+
+def test_the_next_turn_feeds_only_itself():
+    t = chat("turn\ntext one\nturn\ntext two\n")
+    t.send("a\r")
+    t.wait("one", "context 7 of", "You:")  # begin, role, a, end, role; one, end
+    t.send("b\r")
+    t.wait("two", "context 13 of", "You:")
+    leave(t)
+
+
+def test_ctrl_c_stops_and_keeps():
+    t = chat("turn\ntext partial answer\nhang\nturn\necho\n")
+    t.send("go\r")
+    t.wait("partial answer")
+    t.interrupt()
+    t.wait("Stopped; what is there stays", "context 9 of", "You:")
+    t.send("more\r")
+    t.wait("Assistant:", "more\r\n", "You:")
+    leave(t)
+
+
+def test_ctrl_c_before_the_answer_takes_the_message_back():
+    t = chat("turn\nprefill 60000\nturn\necho\n")
+    t.send("go\r")
+    t.wait("go")
+    time.sleep(0.3)
+    t.interrupt()
+    t.wait("Stopped before an answer", "You:")
+    t.send("/retry\r")
+    t.wait("You: go", "Assistant:", "go\r\n", "You:")
+    leave(t)
+
+
+def test_ctrl_c_never_leaves_and_keeps_the_draft():
+    t = chat(ECHO)
+    t.send("my draft")
+    t.interrupt()  # overtakes the keys, which must not matter
+    t.wait("^C", "You:")
+    for _ in range(3):
+        t.interrupt()
+        t.wait("/quit", "You:")
+    t.send("\x1b[A")
+    t.wait("my draft")
+    t.send("\r")
+    t.wait("Assistant:", "my draft\r\n", "You:")
+    leave(t)
+
+
+def test_unknown_commands_are_never_sent():
+    t = chat(ECHO)
+    t.send("/nonsense\r")
+    t.wait("no command /nonsense", "You:")
+    t.send("/help\r")
+    t.wait("/undo [N]", "You:")
+    t.send("/keys\r")
+    t.wait("Alt-Enter", "You:")
+    expect(b"Assistant" not in t.output, "nothing was sent")
+    t.send("//slash\r")
+    t.wait("Assistant:", "/slash\r\n", "You:")
+    leave(t)
+
+
+def test_commands():
+    t = chat("turn\nsystem\ntoken  |\necho\n")
+    t.send("/system Be kind.\r")
+    t.wait("Done.", "You:")
+    t.send("one\r")
+    t.wait("Be kind. |one", "You:")
+    t.send("/system Be brief.\r")
+    t.wait("read again", "You:")
+    t.send("two\r")
+    t.wait("Be brief. |two", "You:")
+    t.send("/undo\r")
+    t.wait("Took back 1 message; 1 remains", "You:")
+    t.send("/undo x\r")
+    t.wait("number", "You:")
+    t.send("/retry\r")
+    t.wait("You: one", "Be brief. |one", "You:")
+    t.send("/set temp 0.25\r")
+    t.wait("Done.", "You:")
+    t.send("/set temp warm\r")
+    t.wait("takes a number", "You:")
+    t.send("/set model x\r")
+    t.wait("no setting", "You:")
+    t.send("/set\r")
+    t.wait("0.25", "max-tokens", "You:")
+    t.send("/stats\r")
+    t.wait("1 messages", "prefetch", "seed", "You:")
+    t.send("/new\r")
+    t.wait("new conversation", "You:")
+    t.send("/undo\r")
+    t.wait("Took back 0 messages", "You:")
+    t.send("/quit\r")
+    same(t.finish(), 0)
+    same(t.settings(), t.before)
+
+
+def test_hostile_output_is_shown_not_obeyed():
+    answer = b"turn\ntoken \\e]0;title\\x07\ntoken \\x9b2J\\xc2\\x9b2J\ntoken \\x0d\\x08\\xe2\\x80\\xae\ntoken \\e]52;c;aGk=\\e\\\\\n"
+    t = chat(b"name \x1b[2Jbad\n" + answer)
+    t.send("hi\r")
+    t.wait("Assistant:", "hits", "You:")
+    shown = t.output[t.output.index(b"Assistant:") :]
+    for bad in (b"\x1b]", b"\x07", b"\x9b2J", b"\xc2\x9b", b"\xe2\x80\xae", b"\x08", b"\x1b[2J"):
+        expect(bad not in shown and (bad != b"\x1b[2J" or bad not in t.output), "%r reached the terminal" % bad)
+    expect("\u241b]0;title".encode() in shown, "the escape is visible")
+    leave(t)
+
+
+def test_characters_are_whole():
+    t = chat(b"turn\ntoken \\xe2\ndelay 50\ntoken \\x82\ntoken \\xac\ntoken \\xe2\\x82\n")
+    t.send("hi\r")
+    t.wait("\u20ac\ufffd\r\n", "You:")
+    leave(t)
+
+
+def test_type_ahead_waits_for_the_prompt():
+    t = chat("turn\ndelay 100\ntext one two three four five\nturn\necho\n")
+    t.send("go\r")
+    t.wait("one")
+    t.send("queued\r")
+    t.wait("five\r\n", "You:", "queued", "Assistant:", "queued\r\n", "You:")
+    answer = t.output[t.output.index(b"Assistant:") : t.output.index(b"five")]
+    expect(b"queued" not in answer, "what was typed did not break into the answer")
+    leave(t)
+
+
+def test_a_message_of_several_lines():
+    for newline in ("\x1b\r", "\n"):
+        t = chat(ECHO)
+        t.send("one" + newline + "two\r")
+        t.wait("Assistant:", "one\r\ntwo\r\n", "You:")
+        leave(t)
+
+
+def test_pasted_text_is_one_message():
+    t = chat(ECHO)
+    t.wait("\x1b[?2004h") if b"\x1b[?2004h" not in t.output else None
+    t.send("\x1b[200~one\rtwo\x1b[201~")
+    t.wait("two")
+    t.send("\r")
+    t.wait("Assistant:", "one\r\ntwo\r\n", "You:")
+    leave(t)
+    expect(t.output.rstrip().endswith(b"\x1b[?2004l"), "the terminal is told that pastes are over")
+
+
+def test_vi_keys():
+    rc = os.path.join(SCRATCH, "inputrc")
+    with open(rc, "w") as out:
+        out.write("set editing-mode vi\n$if moechat\n\"\\C-o\": \"macro\"\n$endif\n")
+    t = chat(ECHO, env=environment(INPUTRC=rc))
+    t.send("one\x1b\rtwo\x0f\r")
+    t.wait("Assistant:", "one\r\ntwomacro\r\n", "You:")
+    t.send("abc\x1b")
+    time.sleep(0.7)  # readline's own wait for the rest of a key
+    t.send("0ix\r")
+    t.wait("Assistant:", "xabc\r\n", "You:")
+    leave(t)
+
+
+def test_no_escape_on_a_dumb_terminal():
+    t = chat("load 3 60\n" + ECHO, env=environment(TERM="dumb"))
+    t.send("hi\r")
+    t.wait("Assistant: hi\r\n", "You:")
+    leave(t)
+    expect(b"\x1b" not in t.output, "an escape came: %r" % t.output)
+
+
+def colours(output):
+    return [c for c in (b"\x1b[1", b"\x1b[2m", b"\x1b[0m") if c in output]
+
+
+def test_colour_is_a_choice():
+    for env, args, wanted in (({}, [], True), ({"NO_COLOR": "1"}, [], False), ({"NO_COLOR": ""}, [], True),
+                              ({"NO_COLOR": "1"}, ["--color", "always"], True), ({}, ["--color=never"], False)):
+        t = chat(ECHO, *args, env=environment(**env))
+        t.send("hi\r")
+        t.wait("Assistant:", "hi\r\n", "You:")
+        leave(t)
+        same(bool(colours(t.output)), wanted)
+
+
+def test_loading_shows_progress():
+    t = Terminal(script("load 8 200\n" + ECHO))
+    t.wait("Reading weights: ", " of 8.00 MB", "s left", "You:")
+    leave(t)
+
+
+def test_ctrl_c_while_loading_leaves():
+    t = Terminal(script("load 1000 100\n" + ECHO))
+    t.wait("Reading weights: ")
+    t.interrupt()
+    same(t.finish(), 130)
+    same(t.settings(), t.before)
+
+
+def test_an_error_is_a_sentence():
+    t = chat("turn\ntext one\nerror layer 3, expert 7: \x1b[31mread failed\nturn\necho\n")
+    t.send("go\r")
+    t.wait("moechat: layer 3, expert 7: ", "read failed", "taken back", "You:")
+    expect(b"\x1b[31m" not in t.output, "an escape of the error reached the terminal")
+    t.send("/retry\r")
+    t.wait("Assistant:", "go\r\n", "You:")
+    leave(t)
+
+
+def test_a_full_context_is_said():
+    t = chat("context 24\nturn\necho\n")
+    t.send("0123456\r")
+    t.wait("0123456\r\n", "You:")
+    t.send("a message that is too long\r")
+    t.wait("Not sent", "19 of 24", "/new", "You:")
+    t.send("/new\r")
+    t.wait("You:")
+    t.send("0123456789\r")
+    t.wait("Stopped: the context is full", "You:")
+    leave(t)
+
+
+def test_signals_end_it_cleanly():
+    for number, status in ((signal.SIGTERM, 143), (signal.SIGHUP, 129)):
+        for busy in (False, True):
+            t = chat("turn\ntext one\nhang\n")
+            if busy:
+                t.send("go\r")
+                t.wait("one")
+            t.process.send_signal(number)
+            same(t.finish(), status)
+            same(t.settings(), t.before)
+
+
+def test_a_crash_restores_the_terminal():
+    t = chat(ECHO)
+    expect(t.settings() != t.before, "the terminal is in raw mode")
+    t.process.send_signal(signal.SIGSEGV)
+    same(t.finish(), -signal.SIGSEGV)
+    same(t.settings(), t.before)
+
+
+def test_suspend_and_return():
+    t = chat(ECHO, shell='"$0" "$@"; echo "stopped"; read go; fg; echo "ended $?"')
+    t.send("dra")
+    t.wait("dra")
+    t.send("\x1a")
+    t.wait("stopped")
+    same(t.settings(), t.before)
+    t.send("\n")
+    t.wait("You:", "dra")
+    t.send("ft\r")
+    t.wait("Assistant:", "draft\r\n", "You:")
+    t.send("\x04")
+    t.wait("ended 0")
+    t.finish()
+    same(t.settings(), t.before)
+
+
+def test_a_closed_terminal_ends_it():
+    t = chat(ECHO)
+    os.close(t.slave)
+    os.close(t.master)
+    expect(t.process.wait(DEADLINE) in (0, 1, 129), "status %r" % t.process.returncode)
+
+
+def test_redirected_chat_is_refused():
+    with open(os.devnull, "r+b") as nowhere:
+        t = Terminal(script(ECHO), stdout=nowhere)
+        same(t.finish(), 2)
+        expect(b"moechat run" in t.output, "it says what to use")
+        t = Terminal(script(ECHO), stdin=nowhere)
+        same(t.finish(), 2)
+
+
+def test_plain_reads_messages_from_a_pipe():
+    result = run(script(ECHO) + ["--plain"], stdin=b"one\n/undo\ntwo\n/nonsense\nlast without newline")
+    same(result.returncode, 0)
+    text = result.stdout
+    expect(b"\x1b" not in text, "no escapes")
+    for wanted in (b"Assistant: one\n", b"Took back 1", b"Assistant: two\n", b"no command", b"Assistant: last without newline\n"):
+        expect(wanted in text, "%r is missing in %r" % (wanted, text))
+
+
+if __name__ == "__main__":
+    main(globals())

@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The commands in pipes and files: bytes, exit statuses, JSON."""
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import time
+
+from rig import *
+
+ECHO = "turn\necho\n"
+TINY = os.path.join(ROOT, "tests", "golden", "tiny-a", "package")
+
+
+def refused(result, status, words):
+    same(result.returncode, status)
+    same(result.stdout, b"")
+    expect(words.encode() in result.stderr, "%r is missing in %r" % (words, result.stderr))
+    same(result.stderr.count(b"\n"), 1)
+
+
+def test_only_the_answer_on_standard_output():
+    answer = "load 2 150\nturn\nprefill 150\ntoken \\e[31mred\\x00\\xff\ntoken \\xe2\\x82\ntoken \\xac\n"
+    result = run(["run", "-p", "hi"] + script(answer))
+    same((result.returncode, result.stdout, result.stderr), (0, b"\x1b[31mred\x00\xff\xe2\x82\xac", b""))
+
+
+def test_the_prompt_comes_from_everywhere():
+    for args, stdin, wanted in ((["-p", "one"], b"", b"one"), ([], b"two\n", b"two"), (["-p", "one"], b"two\n", b"one\ntwo"),
+                                ([], b"two\r\n", b"two"), ([], b"\n\nx\n\n", b"\n\nx\n"), (["-p", "\u20ac"], b"", "\u20ac".encode()),
+                                ([], b"\xff\x00\n", b"\xff\x00")):
+        result = run(["run"] + args + script(ECHO), stdin=stdin)
+        same((result.returncode, result.stdout, result.stderr), (0, wanted, b""))
+    path = os.path.join(SCRATCH, "prompt")
+    with open(path, "w") as out:
+        out.write("from a file\n")
+    same(run(["run", "--prompt-file", path] + script(ECHO), stdin=b"and more").stdout, b"from a file\nand more")
+    refused(run(["run", "--prompt-file", path + ".none"] + script(ECHO)), 2, "No such file")
+    refused(run(["run", "--prompt-file", path, "-p", "x"] + script(ECHO)), 2, "exclude")
+    system = run(["run", "-p", "x", "--system", "Be kind."] + script("turn\nsystem\n"))
+    same(system.stdout, b"Be kind.")
+
+
+def test_no_prompt_is_a_sentence():
+    refused(run(["run"] + script(ECHO)), 2, "no prompt")
+    refused(run(["run", "-p", ""] + script(ECHO), stdin=b"\n"), 2, "no prompt")
+
+
+def test_exit_statuses():
+    for text, status in (("turn\ntext fine\n", 0), ("turn\ntext one\nerror disk\n", 1), ("load-error no model\n", 3),
+                         ("nonsense\n", 3), ("context 20\nturn\nrepeat 100 x\n", 4), ("context 8\nturn\necho\n", 4)):
+        result = run(["run", "-p", "hello"] + script(text))
+        same((text, result.returncode), (text, status))
+        same(result.stderr.count(b"\n"), 0 if status == 0 else 1)
+    same(run(["run", "-p", "x", "--temp", "hot"]).returncode, 2)
+    same(run(["run", "-p", "x", "-m", SCRATCH + "/none"]).returncode, 3)
+    same(run([]).returncode, 2)  # a chat into a pipe
+    limited = run(["run", "-p", "x", "--max-tokens", "3"] + script("turn\nrepeat 9 ab\n"))
+    same((limited.returncode, limited.stdout), (0, b"ababab"))
+
+
+def test_json_is_one_valid_object():
+    result = run(["run", "-p", "hi", "--json", "--seed", "7"] + script("name \"t\\\nturn\ncount 3 1 4096\ntoken a\\xff\n"))
+    same((result.returncode, result.stderr), (0, b""))
+    same(result.stdout.count(b"\n"), 1)
+    got = json.loads(result.stdout)
+    for key in ("text", "prefilled_tokens", "generated_tokens", "prefill_tokens_per_s", "decode_tokens_per_s", "experts",
+                "stop_reason", "model", "device", "seed", "context_used", "context_total"):
+        expect(key in got, key + " is missing")
+    same(sorted(got["experts"]), sorted(["hits", "misses", "bytes_read", "prefetched", "used", "wasted", "policy"]))
+    same((got["text"], got["text_hex"]), ("a\ufffd", "61ff"))
+    same((got["generated_tokens"], got["prefilled_tokens"], got["seed"]), (1, 6, 7))
+    same((got["experts"]["hits"], got["experts"]["bytes_read"], got["stop_reason"]), (3, 4096, "end"))
+    for text, status, reason in (("turn\nrepeat 9 x\nerror disk\n", 1, "error"), ("context 9\nturn\nrepeat 9 x\n", 4, "context_full"),
+                                 ("context 4\nturn\nrepeat 9 x\n", 4, "context_full")):
+        result = run(["run", "-p", "hi", "--json"] + script(text))
+        same((result.returncode, json.loads(result.stdout)["stop_reason"]), (status, reason))
+    limited = run(["run", "-p", "hi", "--json", "--max-tokens", "2"] + script("turn\nrepeat 9 x\n"))
+    same(json.loads(limited.stdout)["stop_reason"], "max_tokens")
+    hostile = run(["run", "-p", "hi", "--json"] + script(b"turn\ntoken \\x9b\\xc2\\x9b\\xe2\\x80\\xae\\xf3\\xa0\\x81\\x81\\e\\x7f\n"))
+    for bad in (b"\x9b", b"\xe2\x80\xae", b"\xf3\xa0", b"\x1b", b"\x7f"):
+        expect(bad not in hostile.stdout, "%r is in the JSON" % bad)
+    same(json.loads(hostile.stdout)["text"], "\ufffd\x9b\u202e\U000e0041\x1b\x7f")
+
+
+def stop_with(number, args):
+    process = subprocess.Popen([PROGRAM, "run", "-p", "x"] + args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, env=environment())
+    first = os.read(process.stdout.fileno(), 3) if "--json" not in args else time.sleep(0.5) or b""
+    process.send_signal(number)
+    out, err = process.communicate(timeout=DEADLINE)
+    return process.returncode, first + out, err
+
+
+def test_signals_keep_what_is_there():
+    hang = script("turn\ntext one two\nhang\n")
+    for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
+        same(stop_with(number, hang), (status, b"one two", b""))
+        code, out, err = stop_with(number, ["--json"] + hang)
+        same((code, json.loads(out)["stop_reason"], json.loads(out)["text"], err), (status, "cancelled", "one two", b""))
+    code, out, err = stop_with(signal.SIGINT, script("load 1000 100\n") + ["--json"])
+    same((code, out, err), (130, b"", b""))
+
+
+def test_a_reader_that_leaves_is_no_error():
+    endless = script("context 30000\nturn\nrepeat 20000 " + "x" * 100 + "\n")
+    for args in (["run", "-p", "x"] + endless, ["run", "-p", "x", "--json"] + endless):
+        process = subprocess.Popen([PROGRAM] + args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   env=environment(), preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL))
+        if "--json" not in args:
+            os.read(process.stdout.fileno(), 1)
+        process.stdout.close()
+        same((process.wait(DEADLINE), process.stderr.read()), (141, b""))
+        process.stderr.close()
+
+
+def test_a_full_disk_is_an_error():
+    for args in (["run", "-p", "x"] + script(ECHO), ["run", "-p", "x", "--json"] + script(ECHO), ["help"], ["--version"],
+                 ["devices"], ["devices", "--json"]):
+        with open("/dev/full", "wb") as full:
+            result = run(args, stdout=full)
+        same((args[0], result.returncode), (args[0], 1))
+        expect(b"No space left" in result.stderr, "said: %r" % result.stderr)
+
+
+def test_answers_to_a_terminal_are_clean():
+    t = Terminal(["run", "-p", "x"] + script("turn\ntoken \\e]0;t\\x07\ntoken end\n"))
+    same(t.finish(), 0)
+    expect(t.output.endswith(b"end\r\n"), "the last line is ended: %r" % t.output)
+    expect(b"\x1b" not in t.output and b"\x07" not in t.output, "nothing acts on the terminal")
+
+
+def test_progress_only_on_a_terminal():
+    slow = script("load 5 150\nturn\nprefill 300\ntoken end\n")
+    prompt = ["run", "-p", "x" * 100]
+    t = Terminal(prompt + slow, stdout=subprocess.DEVNULL)
+    same(t.finish(), 0)
+    expect(b"Reading weights" in t.output and b"Reading prompt" in t.output, "progress: %r" % t.output)
+    expect(t.output.endswith(b" \r"), "and it is wiped away: %r" % t.output)
+    same(run(prompt + slow).stderr, b"")
+
+
+def test_help_and_manual_know_every_option():
+    overview = run(["help"])
+    same(overview.returncode, 0)
+    with open(os.path.join(ROOT, "man", "moechat.1")) as page:
+        manual = page.read()
+    dumped = run(["--dump-options=mdoc"]).stdout.decode()
+    expect(len(dumped) > 1000 and dumped in manual, "OPTIONS in man/moechat.1 is `moechat --dump-options=mdoc`")
+    listed = set()
+    for command in ("chat", "run", "eval", "info", "devices", "bench", "help"):
+        expect(command in overview.stdout.decode(), command)
+        text = run(["help", command]).stdout.decode()
+        same(text if command != "help" else "", run([command, "--help"]).stdout.decode() if command != "help" else "")
+        listed |= set(re.findall(r"--([a-z-]+)", text))
+        expect(all(len(line) < 80 for line in text.splitlines()), "lines fit")
+    for name in re.findall(r"Fl -([a-z-]+)", dumped):
+        expect(name in listed, "--%s is in no help" % name)
+    same(run(["help", "nonsense"]).returncode, 2)
+    expect(re.match(rb"moechat \d", run(["--version"]).stdout), "--version")
+
+
+def eval_tokens(text, *args):
+    path = os.path.join(SCRATCH, "tokens")
+    with open(path, "wb") as out:
+        out.write(text)
+    return run(["eval", "-m", TINY, "--device", "ref", "--tokens", path] + list(args))
+
+
+def test_eval_refuses_bad_tokens():
+    for text, words in ((b"", "is empty"), (b" \n\t ", "holds no token"), (b"1 two 3", 'entry 2, "two"'), (b"1 -2", "not a token id"),
+                        (b"1 2.5", "not a token id"), (b"7 99999999999999999999999", "entry 2"), (b"1 1000000", "vocabulary"),
+                        (b"1\x002", "not a token id"), (b"1 \x1b[2J", "not a token id"), (b"1 " * 200000, "takes at most")):
+        result = eval_tokens(text)
+        refused(result, 1, words)
+        expect(b"\x1b" not in result.stderr, "no escape in the sentence")
+    same(run(["eval", "-m", TINY]).returncode, 2)
+    same(run(["eval", "-m", TINY, "--tokens", "a", "--text", "b"]).returncode, 2)
+    refused(run(["eval", "-m", TINY, "--tokens", SCRATCH + "/none"]), 1, "No such file")
+    refused(run(["eval", "-m", TINY, "--text", __file__]), 1, "no tokenizer")
+
+
+def test_eval_scores_its_own_logits():
+    import math
+    info = json.loads(run(["info", "--json", TINY]).stdout)
+    logits_file, layers = os.path.join(SCRATCH, "logits"), os.path.join(SCRATCH, "layers")
+    ids = [1, 5, 9, 3, 1, 2, 7]
+    result = eval_tokens(" ".join(map(str, ids)).encode(), "--json", "--logits", logits_file, "--dump-layers", layers)
+    same((result.returncode, result.stderr), (0, b""))
+    got = json.loads(result.stdout)
+    vocab, hidden = info["vocab_size"], info["hidden_size"]
+    with open(logits_file, "rb") as data:
+        values = struct.unpack("<%df" % (len(ids) * vocab), data.read())
+    nll = 0.0
+    for i, following in enumerate(ids[1:]):
+        row = values[i * vocab : (i + 1) * vocab]
+        largest = max(row)
+        nll += largest + math.log(sum(math.exp(v - largest) for v in row)) - row[following]
+    expect(abs(nll / 6 - got["mean_nll"]) < 1e-9, "mean NLL %r of the logits, %r reported" % (nll / 6, got["mean_nll"]))
+    expect(abs(math.exp(got["mean_nll"]) / got["perplexity"] - 1) < 1e-9, "perplexity")
+    same(sorted(os.listdir(layers)), ["stage-%03d.f32" % i for i in range(info["n_layers"] + 1)])
+    for name in os.listdir(layers):
+        same(os.path.getsize(os.path.join(layers, name)), len(ids) * hidden * 4)
+    alone = json.loads(eval_tokens(b"5", "--json").stdout)
+    same((alone["mean_nll"], alone["tokens"]), (None, 1))
+    with open("/dev/full", "wb"):
+        refused(eval_tokens(b"1 2", "--logits", "/dev/full"), 1, "No space left")
+    same([f for f in os.listdir(SCRATCH) if f.startswith("logits.")], [])
+
+
+def test_info_and_bench():
+    text = run(["info", TINY])
+    same((text.returncode, text.stderr), (0, b""))
+    expect(b"cold token" in text.stdout, "the floor of a cold token")
+    got = json.loads(run(["info", "--json", "--verify", "-m", TINY, "--expert-cache", "all"]).stdout)
+    same((got["verified"], got["slots"]), (True, got["experts"]))
+    same(got["cold_token_bytes"], got["n_moe_layers"] * got["top_k"] * got["expert_bytes"])
+    refused(run(["info", SCRATCH]), 3, "model.json")
+    bench = ["bench", "-m", TINY, "--device", "ref", "--runs", "2", "--prefill-tokens", "9", "--decode-tokens", "3"]
+    first, second = (json.loads(run(bench + ["--json"]).stdout) for _ in range(2))
+    same(first["logits_hash"], second["logits_hash"])
+    for key in ("prefill_tokens_per_s", "decode_tokens_per_s", "weights_gb_per_s", "copy_gb_per_s", "ratio_to_copy"):
+        expect(first[key] > 0, key)
+    expect(first["logits_hash"].encode() in run(bench).stdout, "the table has the hash")
+    listed = json.loads(run(["devices", "--json"]).stdout)["devices"]
+    same(listed[0]["selector"], "ref")
+
+
+if __name__ == "__main__":
+    main(globals())
