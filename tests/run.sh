@@ -4,7 +4,10 @@
 # neither, is a failure of its own. The last line is "N passed, N failed"; the status is 0 only if something passed and
 # nothing failed.
 #
-#     tests/run.sh COMMAND...        each a program or script, with its arguments in the same word; MOECHAT_PROGRAM names the moechat that screen tests start (default: ./moechat)
+#     tests/run.sh COMMAND...        each a program or script, with its arguments in the same word
+#
+# MOECHAT_PROGRAM names the moechat that screen tests start (default: ./moechat). What runs over LIMIT seconds is ended.
+LIMIT=${LIMIT:-600}
 passed=0 failed=0
 output=$(mktemp) || exit 1
 trap 'rm -f "$output"' EXIT
@@ -14,9 +17,9 @@ trap 'exit 143' TERM
 for program in "$@"; do
     began=$(date +%s)
     case $program in
-    *.py) python3 "$program" >"$output" 2>&1 ;;
-    *.sh) sh "$program" >"$output" 2>&1 ;;
-    *) sh -c "exec $program" >"$output" 2>&1 ;;
+    *.py) timeout -k 5 "$LIMIT" python3 "$program" >"$output" 2>&1 ;;
+    *.sh) timeout -k 5 "$LIMIT" sh "$program" >"$output" 2>&1 ;;
+    *) timeout -k 5 "$LIMIT" sh -c "exec $program" >"$output" 2>&1 ;;
     esac
     status=$?
     p=$(grep -ac '^PASS ' "$output")
