@@ -272,29 +272,35 @@ static int take_block(const struct record_reading *reading, const struct stage *
     return reading->take ? reading->take(reading->context, &stage->block, request->target, err) : MOE_OK;
 }
 
-static int run_stages(const struct record_reading *reading, reader *pool, const uint64_t *table, struct moe_err *err)
-{
+// What reads a record: the stages belong to the pool until it is closed.
+struct pump {
+    reader *pool;
+    uint64_t *table;
     struct stage stages[RECORD_STAGES];
+};
+
+static int run(const struct record_reading *reading, struct pump *pump, struct moe_err *err)
+{
     const struct moe_record_io *io = reading->io;
     const struct record_layout *layout = reading->layout;
     struct moe_progress progress = {reading->what, "bytes", 0,
                                     layout->bytes - record_block_at(layout, reading->from).at};
     uint64_t next = reading->from;
     for (uint32_t i = 0; i < reading->stages; i++) {
-        stages[i].request.fd = io->fd;
-        stages[i].request.target = reading->staging + i * record_block_max(layout);
-        ask(reading, pool, &stages[i], next++);
+        pump->stages[i].request.fd = io->fd;
+        pump->stages[i].request.target = reading->staging + i * record_block_max(layout);
+        ask(reading, pump->pool, &pump->stages[i], next++);
     }
     while (progress.done < progress.total) {
-        struct stage *stage = (struct stage *)reader_reap(pool, READER_FOREVER);
-        int code = take_block(reading, stage, table, err);
+        struct stage *stage = (struct stage *)reader_reap(pump->pool, READER_FOREVER);
+        int code = take_block(reading, stage, pump->table, err);
         if (code)
             return code;
         progress.done += stage->block.bytes;
         if (io->progress)
             io->progress(io->progress_context, &progress);
         if (next < layout->n_blocks)
-            ask(reading, pool, stage, next++);
+            ask(reading, pump->pool, stage, next++);
     }
     return MOE_OK;
 }
@@ -304,20 +310,18 @@ int record_read_blocks(const struct record_reading *reading, struct moe_err *err
     struct moe_err local;
     if (!err)
         err = &local;
-    uint64_t *table = read_table(reading, err);
-    if (!table)
+    struct pump pump = {.table = read_table(reading, err)};
+    if (!pump.table)
         return (int)err->code;
     struct reader_options options = {.threads = reading->stages < READERS ? reading->stages : READERS,
                                      .capacity = reading->stages,
                                      .read = reading->io->read,
                                      .context = reading->io->context};
-    reader *pool;
-    int code = reader_open(&options, &pool, err);
-    if (!code) {
-        code = run_stages(reading, pool, table, err);
-        reader_close(pool);
-    }
-    free(table);
+    int code = reader_open(&options, &pump.pool, err);
+    if (!code)
+        code = run(reading, &pump, err);
+    reader_close(pump.pool);
+    free(pump.table);
     return code;
 }
 
