@@ -288,8 +288,10 @@ static int read_text(const char *path, char **text, size_t *length, struct moe_e
     if (*text)
         code = file_read(&(struct file_range){fd, path, 0, (size_t)bytes}, *text, err);
     else
-        code = moe_fail_file(err, bytes > MAX_MANIFEST ? MOE_FORMAT : MOE_NO_MEMORY, path, 0,
-                             "is too large for a manifest (16 MiB at most)");
+        code = bytes > MAX_MANIFEST
+                   ? moe_fail_file(err, MOE_FORMAT, path, 0,
+                                   "is too large for a manifest (16 MiB at most); get the package again")
+                   : moe_fail_file(err, MOE_NO_MEMORY, path, 0, "no memory to read it");
     close(fd);
     if (code)
         free(*text);

@@ -482,7 +482,9 @@ static int plan_slots(expert_store *store, const struct package *package, uint64
     if (!blob || blob % BLOB_ALIGNMENT || blob > SIZE_MAX)
         return moe_fail(err, MOE_FORMAT, "experts of %" PRIu64 " bytes: not a multiple of %d", blob, BLOB_ALIGNMENT);
     if (blob > device->max_alloc_bytes)
-        return moe_fail(err, MOE_NO_MEMORY, "one expert takes %" PRIu64 " bytes, %s allows allocations of %" PRIu64,
+        return moe_fail(err, MOE_NO_MEMORY,
+                        "one expert takes %" PRIu64 " bytes, %s allows allocations of %" PRIu64
+                        "; choose another device",
                         blob, device->name, device->max_alloc_bytes);
     uint64_t experts = (uint64_t)(store->n_layers - store->first_moe_layer) * store->n_routed_experts;
     if (experts >= NO_SLOT)

@@ -23,7 +23,7 @@ int file_open(const char *path, int *fd, uint64_t *bytes, struct moe_err *err)
     }
     close(*fd);
     *fd = -1;
-    return moe_fail_file(err, MOE_FORMAT, path, 0, "not a regular file");
+    return moe_fail_file(err, MOE_FORMAT, path, 0, "not a regular file; put the file or a link to it there");
 }
 
 int file_read(const struct file_range *range, void *target, struct moe_err *err)

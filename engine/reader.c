@@ -156,8 +156,8 @@ int reader_open(const struct reader_options *options, reader **out, struct moe_e
     int failed = start_threads(r, options->threads);
     if (failed) {
         reader_close(r);
-        return moe_fail(err, MOE_NO_MEMORY, "could not start %u reader threads: %s", options->threads,
-                        strerror(failed));
+        return moe_fail(err, MOE_NO_MEMORY, "could not start %u reader threads: %s; raise ulimit -u or -v",
+                        options->threads, strerror(failed));
     }
     *out = r;
     return 0;

@@ -27,8 +27,10 @@ static int check_options(const struct shape *shape, const struct moe_session_opt
     if (!*context)
         *context = limit < DEFAULT_CONTEXT ? limit : DEFAULT_CONTEXT;
     if (*context > limit)
-        return moe_fail(err, MOE_BAD_ARGUMENT,
-                        "a context of %u tokens is beyond the model's %u (max_position_embeddings)", *context, limit);
+        return moe_fail(
+            err, MOE_BAD_ARGUMENT,
+            "a context of %u tokens is beyond the model's %u (max_position_embeddings); ask for that or less", *context,
+            limit);
     if (options->kv_type != MOE_KV_F32 && options->kv_type != MOE_KV_F16)
         return moe_fail(err, MOE_BAD_ARGUMENT, "KV rows are f32 or f16");
     return MOE_OK;

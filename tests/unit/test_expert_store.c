@@ -367,7 +367,8 @@ static void refusals_to_open(struct harness *t)
     check_refusal(t, &rig, MOE_CACHE_ALL, MOE_NO_MEMORY,
                   "no room for 24 expert slots of 8192 bytes, try a smaller --expert-cache: the rig is full");
     rig.g.info.max_alloc_bytes = RIG_BLOB - 1;
-    check_refusal(t, &rig, MOE_CACHE_ALL, MOE_NO_MEMORY, "one expert takes 8192 bytes, rig allows allocations of 8191");
+    check_refusal(t, &rig, MOE_CACHE_ALL, MOE_NO_MEMORY,
+                  "one expert takes 8192 bytes, rig allows allocations of 8191; choose another device");
     rig.package.blob_bytes = 5000;
     check_refusal(t, &rig, MOE_CACHE_ALL, MOE_FORMAT, "experts of 5000 bytes: not a multiple of 4096");
     rig.package.blob_bytes = 0;
@@ -381,7 +382,7 @@ static void refusals_to_open(struct harness *t)
     char text[5000];
     rig_path(&rig, 2, path);
     unlink(path);
-    snprintf(text, sizeof text, "%s: cannot open the experts' file: No such file or directory", path);
+    snprintf(text, sizeof text, "%s: cannot be opened: No such file or directory", path);
     check_refusal(t, &rig, MOE_CACHE_ALL, MOE_NOT_FOUND, text);
     struct expert_store_options many = {.cache_bytes = MOE_CACHE_ALL, .readers = 65};
     expert_store *store;
