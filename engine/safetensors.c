@@ -12,7 +12,8 @@
 #include "fields.h"
 #include "file.h"
 
-enum { MAX_DIMS = 4, MAX_HEADER = 100000000 };
+// The tree of a header takes up to 36 times its bytes. Real ones need 150 bytes a tensor.
+enum { MAX_DIMS = 4, MAX_HEADER = 32 << 20 };
 
 static const struct dtype_info {
     const char *name;

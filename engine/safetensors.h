@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // A safetensors file: its header parsed as hostile input, its tensors found by name and read.
-// Refused: header lengths beyond the file or 100 MB, data ranges that overlap, leave holes, lie outside the file or do
+// Refused: header lengths beyond the file or 32 MiB, data ranges that overlap, leave holes, lie outside the file or do
 // not match dtype and shape, duplicate names or names that are not printable ASCII, unknown dtypes.
 #ifndef MOECHAT_SAFETENSORS_H
 #define MOECHAT_SAFETENSORS_H

@@ -116,13 +116,23 @@ static void bad_headers_are_refused(struct harness *t)
 
 static void lengths_beyond_the_file_are_refused(struct harness *t)
 {
-    static const uint64_t lengths[] = {3, 100000001, (uint64_t)1 << 63, UINT64_MAX, UINT64_MAX - 7};
+    static const uint64_t lengths[] = {3, (uint64_t)1 << 63, UINT64_MAX, UINT64_MAX - 7};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         struct safetensors file;
         struct moe_err err = {0};
         CHECK_EQ(t, safetensors_open(written("{}", lengths[i], 0), &file, &err), MOE_FORMAT);
         CHECK(t, strstr(err.text, "header would not fit") != NULL);
     }
+}
+
+static void long_headers_are_refused_unread(struct harness *t)
+{
+    struct safetensors file;
+    struct moe_err err = {0};
+    const char *path = written("{}", (32 << 20) + 1, 0);
+    CHECK_EQ(t, truncate(path, 64 << 20), 0);
+    CHECK_EQ(t, safetensors_open(path, &file, &err), MOE_FORMAT);
+    CHECK(t, strstr(err.text, "header would not fit") != NULL);
 }
 
 static void what_is_no_file_is_refused(struct harness *t)
@@ -148,9 +158,8 @@ static void what_is_no_file_is_refused(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(tensors_are_found_and_read),
-        TEST(bad_headers_are_refused),
-        TEST(lengths_beyond_the_file_are_refused),
+        TEST(tensors_are_found_and_read),          TEST(bad_headers_are_refused),
+        TEST(lengths_beyond_the_file_are_refused), TEST(long_headers_are_refused_unread),
         TEST(what_is_no_file_is_refused),
     };
     if (!mkdtemp(folder))
