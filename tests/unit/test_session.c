@@ -398,9 +398,10 @@ static void a_late_failure_leaves_no_chunk(struct harness *t)
 
 static void garbage_is_not_answered_with(struct harness *t)
 {
-    for (int d = 0; d < N_DEVICES; d++) {
+    for (uint32_t run = 0; run < 2 * N_DEVICES; run++) {
         struct trouble trouble = {.at = 3, .kind = GARBAGE};
-        struct setup setup = usual(devices[d]);
+        struct setup setup = usual(devices[run / 2]);
+        setup.session.prefill_chunk = run % 2; // 1: one by one, each expert asked for at once
         setup.read = troubled_read;
         setup.read_context = &trouble;
         struct opened o;
