@@ -52,6 +52,7 @@ struct fake {
     moe_progress_fn *progress;
     void *progress_context;
     atomic_bool cancelled;
+    atomic_bool stopped; // cancelled at any time in this answer: it does not hang any more
     char bytes[256]; // every byte, for the ids that are one
 };
 
@@ -246,6 +247,7 @@ static uint64_t begin_answer(struct fake *fake)
     fake->at = fake->turn + (fake->n_acts && fake->acts[fake->turn].kind == ACT_TURN);
     fake->in_act = 0;
     fake->delay_ms = 0;
+    atomic_store(&fake->stopped, atomic_load(&fake->cancelled));
     memset(fake->count, 0, sizeof fake->count);
     uint64_t prefill_ms = 0;
     for (size_t i = fake->at; i < fake->n_acts && fake->acts[i].kind != ACT_TURN; i++)
@@ -261,9 +263,8 @@ static int advance(struct fake *fake, struct moe_err *err)
         const struct act *act = &fake->acts[fake->at];
         if (act->kind == ACT_ERROR)
             return backend_fail(err, MOE_IO, "%s", act->text.data);
-        if (act->kind == ACT_HANG) {
+        if (act->kind == ACT_HANG && !atomic_load(&fake->stopped)) {
             sleep_ms(fake, UINT64_MAX);
-            fake->at++; // it hangs once
             return backend_fail(err, MOE_CANCELLED, "cancelled");
         }
         if (act->kind == ACT_DELAY)
@@ -380,7 +381,9 @@ static int fake_truncate(void *self, uint32_t length, struct moe_err *err)
 
 static void fake_cancel(void *self)
 {
-    atomic_store(&((struct fake *)self)->cancelled, true);
+    struct fake *fake = self;
+    atomic_store(&fake->stopped, true);
+    atomic_store(&fake->cancelled, true);
 }
 
 static void fake_resume(void *self)

@@ -20,9 +20,9 @@ struct worker {
     pthread_t thread;
     struct queue *commands; // of struct turn *
     struct queue *events;
-    unsigned sent;               // turns so far; face's thread
-    atomic_uint cancelled;       // the newest turn that shall stop
-    atomic_bool ready, finished; // the model is open; the thread is about to end
+    unsigned sent;             // turns so far; face's thread
+    atomic_uint cancelled;     // the newest turn that shall stop
+    atomic_bool loaded, ready; // open has returned; and the model is open
     pthread_mutex_t stats_mutex;
     struct moe_stats stats;
     // From here on: the engine's thread alone.
@@ -330,11 +330,11 @@ static void take_turn(struct worker *worker, const struct turn *turn)
     result->context_used = ops->length(self) + (uint32_t)worker->pending.count;
     result->seconds = (double)(format_clock_ns() - began) / 1e9;
     publish_stats(worker);
+    ops->resume(self); // before the face knows: what it cancels from then on is the next turn
     struct event event = {.kind = EVENT_DONE, .result = result};
     if (!queue_push(worker->events, &event, NULL))
         turn_result_free(result);
     struct moe_err settle_err;
-    ops->resume(self);
     if (!turn->only)
         settle(worker, &settle_err); // what fails here fails again, and is reported, when the next turn begins
 }
@@ -356,6 +356,7 @@ static void *run(void *argument)
     if (backend->ops->open(backend->self, on_progress, worker, &event.failed) == 0) {
         publish_stats(worker);
         atomic_store(&worker->ready, true);
+        atomic_store(&worker->loaded, true);
         event = (struct event){.kind = EVENT_READY};
         backend->ops->describe(backend->self, &event.ready);
         queue_push(worker->events, &event, NULL);
@@ -365,10 +366,10 @@ static void *run(void *argument)
             turn_free(turn);
         }
     } else {
+        atomic_store(&worker->loaded, true);
         queue_push(worker->events, &event, NULL);
     }
     backend->ops->close(backend->self);
-    atomic_store(&worker->finished, true);
     return NULL;
 }
 
@@ -427,7 +428,7 @@ void worker_free(struct worker *worker)
 
 void worker_abandon(struct worker *worker)
 {
-    if (worker && (atomic_load(&worker->ready) || atomic_load(&worker->finished)))
+    if (worker && atomic_load(&worker->loaded))
         worker_free(worker);
 }
 

@@ -89,7 +89,11 @@ def test_json_is_one_valid_object():
 def stop_with(number, args):
     process = subprocess.Popen([PROGRAM, "run", "-p", "x"] + args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, env=environment())
-    first = os.read(process.stdout.fileno(), 3) if "--json" not in args else time.sleep(0.5) or b""
+    first = b""
+    if "--json" in args:
+        time.sleep(0.5)  # nothing shows that it is under way
+    while "--json" not in args and len(first) < len(b"one two"):
+        first += os.read(process.stdout.fileno(), 64)
     process.send_signal(number)
     out, err = process.communicate(timeout=DEADLINE)
     return process.returncode, first + out, err
