@@ -307,7 +307,8 @@ static void damaged_files_are_refused(struct harness *t)
     free(bytes);
 }
 
-// A control symbol that is spelled as a character nobody trained on: the library would emit it for that character.
+// A control symbol that is spelled as a character nobody trained on: the library takes the character for the symbol,
+// and then refuses the text.
 static void a_hostile_control_symbol_stays_out(struct harness *t)
 {
     static const char symbol[] = "\x0A\x05\x0A\x01~\x18\x03";
