@@ -41,16 +41,25 @@ static bool names(const char *name, const char *text, size_t length)
     return name && strlen(name) == length && strncmp(name, text, length) == 0;
 }
 
+// Messages end where their last line does: a paste brings its newline along.
+static struct line message(const char *text)
+{
+    size_t length = strlen(text);
+    while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == '\r'))
+        length--;
+    return (struct line){.kind = LINE_MESSAGE, .text = text, .length = length};
+}
+
 struct line commands_parse(const char *typed)
 {
     const char *start = typed + strspn(typed, " \t\r\n");
     if (!*start)
         return (struct line){.kind = LINE_EMPTY, .text = start};
     if (*start != '/')
-        return (struct line){.kind = LINE_MESSAGE, .text = typed, .length = strlen(typed)};
+        return message(typed);
     start++;
     if (*start == '/')
-        return (struct line){.kind = LINE_MESSAGE, .text = start, .length = strlen(start)};
+        return message(start);
     size_t length = strcspn(start, " \t\r\n");
     for (size_t i = 0; i < N_ROWS; i++) {
         if (!names(table[i].name, start, length) && !names(table[i].alias, start, length))

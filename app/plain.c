@@ -413,11 +413,16 @@ static bool input_waits(void)
     return poll(&input, 1, 0) > 0;
 }
 
-static void interrupt(struct plain *plain)
+// Signals overtake the keys that were typed before them.
+static void read_keys(struct plain *plain)
 {
-    // The signal overtakes keys that were typed before it.
     while (plain->state == IDLE && plain->from_terminal && input_waits())
         prompt_feed();
+}
+
+static void interrupt(struct plain *plain)
+{
+    read_keys(plain);
     if (plain->state == LEAVING)
         return;
     if (plain->state == LOADING || !plain->from_terminal)
@@ -441,12 +446,14 @@ static void take_signals(struct plain *plain)
         leave(plain, term_exit_status(SIGHUP));
     if (term_signal_came(SIGINT))
         interrupt(plain);
-    if (term_signal_came(SIGTSTP))
+    if (term_signal_came(SIGTSTP)) {
+        read_keys(plain);
         term_suspend();
-    bool redraw = term_signal_came(SIGWINCH);
-    if (term_signal_came(SIGCONT))
-        redraw = true;
-    if (redraw && plain->state == IDLE && prompt_is_shown())
+    }
+    bool shown = plain->state == IDLE && prompt_is_shown();
+    if (term_signal_came(SIGWINCH) && shown)
+        prompt_resize();
+    if (term_signal_came(SIGCONT) && shown)
         prompt_refresh();
 }
 

@@ -118,6 +118,11 @@ bool prompt_interrupt(void)
 
 void prompt_refresh(void)
 {
-    rl_resize_terminal();
+    rl_on_new_line();
     rl_forced_update_display();
+}
+
+void prompt_resize(void)
+{
+    rl_resize_terminal();
 }

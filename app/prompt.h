@@ -16,6 +16,7 @@ bool prompt_is_shown(void);
 void prompt_feed(void); // standard input is readable
 // Ctrl-C: a draft goes to the history and the line is cleared. False: there was no draft.
 bool prompt_interrupt(void);
-void prompt_refresh(void); // draws it anew, after a resize or a return from the background
+void prompt_refresh(void); // draws it on a new line, after other output
+void prompt_resize(void);  // the terminal has another size now
 
 #endif

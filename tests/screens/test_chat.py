@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The chat on a terminal, with a script in the model's place."""
+import fcntl
 import os
 import signal
+import struct
+import termios
 import time
 
 from rig import *
@@ -286,6 +289,19 @@ def test_suspend_and_return():
     t.wait("ended 0")
     t.finish()
     same(t.settings(), t.before)
+
+
+def test_a_resize_keeps_the_draft():
+    t = chat(ECHO)
+    t.send("some words of a draft")
+    t.wait("draft")
+    for columns in (10, 2, 1, 120, 80):
+        fcntl.ioctl(t.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 5, columns, 0, 0))
+        t.process.send_signal(signal.SIGWINCH)
+        time.sleep(0.1)
+    t.send("\r")
+    t.wait("Assistant:", "some words of a draft\r\n", "You:")
+    leave(t)
 
 
 def test_a_closed_terminal_ends_it():

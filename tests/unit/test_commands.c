@@ -17,6 +17,7 @@ static void tells_messages_from_commands(struct harness *t)
         {" \t\n ", LINE_EMPTY, 0, ""},
         {"hello", LINE_MESSAGE, 0, "hello"},
         {"  hello ", LINE_MESSAGE, 0, "  hello "},
+        {"two\nlines\r\n\n", LINE_MESSAGE, 0, "two\nlines"},
         {"what is 1/2?", LINE_MESSAGE, 0, "what is 1/2?"},
         {"/help", LINE_COMMAND, ACTION_HELP, ""},
         {"  /quit", LINE_COMMAND, ACTION_QUIT, ""},
