@@ -53,7 +53,7 @@ struct fake {
     void *progress_context;
     atomic_bool cancelled;
     atomic_bool stopped; // cancelled at any time in this answer: it does not hang any more
-    char bytes[256]; // every byte, for the ids that are one
+    char bytes[256];     // every byte, for the ids that are one
 };
 
 // Sleeps, but not longer than it takes to be cancelled.

@@ -4,6 +4,7 @@
 
 #include <poll.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backend.h"
@@ -24,6 +25,11 @@ static struct worker *start(struct harness *t, const char *script)
     if (!CHECK(t, made))
         return NULL;
     return worker_new(&backend, 0);
+}
+
+static void pause_us(long microseconds)
+{
+    nanosleep(&(struct timespec){.tv_nsec = microseconds * 1000}, NULL);
 }
 
 static bool next_event(struct worker *worker, struct event *event)
@@ -69,7 +75,7 @@ static struct turn_result *collect(struct harness *t, struct worker *worker, str
         if (event.kind == EVENT_DONE)
             return event.result;
     }
-    CHECK(t, !"the turn ended");
+    CHECK(t, false && "the turn ended");
     return NULL;
 }
 
@@ -219,7 +225,7 @@ static void a_cancel_is_never_lost(struct harness *t)
     for (int i = 0; i < 60; i++) {
         post(worker, "a", 0, 0);
         if (i % 3)
-            usleep((useconds_t)(i % 7) * 100);
+            pause_us((i % 7) * 100);
         worker_cancel(worker);
         struct turn_result *result = collect(t, worker, &answer, 0);
         if (!CHECK(t, result && result->reason == STOP_CANCELLED && !result->kept))
@@ -263,7 +269,7 @@ static void leaving_never_waits_for_readers(struct harness *t)
     struct worker *worker = start(t, "turn\nrepeat 5000 x\nhang\n");
     await_ready(t, worker);
     post(worker, "a", 0, 0);
-    usleep(20000);
+    pause_us(20000);
     worker_free(worker);
     worker = start(t, "load-error no such weights\n");
     struct event event = {0};
