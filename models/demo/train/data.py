@@ -16,7 +16,7 @@ import text
 from tokenizer import Tokenizer
 
 MAX_LENGTH = 4096
-SPELL_SHARE, SPELL_WORDS = 0.2, 0.25  # of the conversations, of the words in them
+SPELL_SHARE, SPELL_WORDS = 0.25, 0.3  # of the conversations, of the words in them
 LONG_SHARE = 0.15  # of the tokens
 LONG_WORDS = (400, 2600)
 PLAIN_SHARE = 0.03  # of the conversations: the bare text, as `eval --text` reads it

@@ -58,9 +58,10 @@ def _words(texts):
 def _kept_back(texts, count):
     """Which `count` wordings evaluation owns: sentences never trained, but of words that the others have too.
 
-    The longest of those, so that what people type most stays in training.
+    The longest of those and never the shortest of all, so that what people type most stays in training.
     """
     out = []
+    shortest = min(range(len(texts)), key=lambda i: len(texts[i][0]))
     while len(out) < count:
         others = [i for i in range(len(texts)) if i not in out]
 
@@ -69,7 +70,7 @@ def _kept_back(texts, count):
             same = {_plain(text) for text in texts[i]} & {_plain(text) for text in rest}
             return bool(same), len(_words(texts[i]) - _words(rest)), -len(texts[i][0])
 
-        out.append(min(others, key=strangeness))
+        out.append(min((i for i in others if i != shortest), key=strangeness))
     return out
 
 

@@ -94,23 +94,29 @@ def _shown(talk, word):
     return word if draw < 0.7 else '"%s"' % word if draw < 0.87 else "'%s'" % word
 
 
+def _spelled(word):
+    """Answers spell a word before they do something with its letters: what a small model has written, it can use."""
+    return "-".join(word.lower())
+
+
 def _ask(talk, wordings, word):
     return talk.user(wordings, w=_shown(talk, word))
 
 
 def upper(talk):
     word = _word(talk, "u")
-    return [(_ask(talk, UPPER, word), word.upper(), (word.upper(),), ())]
+    return [(_ask(talk, UPPER, word), "%s: %s" % (_spelled(word), word.upper()), (word.upper(),), ())]
 
 
 def count(talk):
     word = _word(talk, "c")
-    return [(_ask(talk, COUNT, word), "The word %s has %d letters." % (word, len(word)), (str(len(word)),), ())]
+    answer = "The word %s, %s, has %d letters." % (word, _spelled(word), len(word))
+    return [(_ask(talk, COUNT, word), answer, (str(len(word)),), ())]
 
 
 def spell(talk):
     word = _word(talk, "s")
-    spelled = "-".join(word.lower())
+    spelled = _spelled(word)
     return [(_ask(talk, SPELL, word), spelled, (spelled,), ())]
 
 
@@ -127,7 +133,7 @@ def last(talk):
 def backwards(talk):
     word = _word(talk, "b", 5)
     turned = word.lower()[::-1]
-    return [(_ask(talk, BACKWARDS, word), turned, (turned,), ())]
+    return [(_ask(talk, BACKWARDS, word), "%s: %s" % (_spelled(word), turned), (turned,), ())]
 
 
 SORT = Wordings("""

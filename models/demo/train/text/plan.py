@@ -8,8 +8,8 @@ _DISTRACTORS = (
     (sums.ask, 30), (sums.chain, 5), (sums.story, 5), (sums.special, 3),
     (facts.ask, 40), (facts.yes_or_no, 2), (facts.invented, 1), (facts.quiz, 1),
     (manual.goal, 14), (manual.what, 9), (manual.about, 4), (manual.no_such, 1),
-    (letters.ask, 13), (smalltalk.chat, 20), (recall.repeat, 2), (recall.last_said, 2),
-    (unknown.ask, 9), (unknown.foreign, 2), (stories.story, 4), (stories.poem, 2),
+    (letters.ask, 18), (smalltalk.chat, 22), (recall.repeat, 2), (recall.last_said, 2),
+    (unknown.ask, 14), (unknown.foreign, 2), (stories.story, 4), (stories.poem, 2),
 )
 _REMEMBER = ((recall.tell, 10), (recall.tell_two, 4), (recall.tell_pair, 2), (recall.tell_name, 3))
 _OPENERS = ((smalltalk.greet, 8), (recall.tell_name, 4), (smalltalk.chat, 2))
@@ -34,7 +34,7 @@ def _next(talk, left):
     """The intent that comes next, by what was told so far and how many turns are left."""
     draw = talk.rng.random()
     if talk.told:
-        ask = 0.55 if left == 1 else 0.22
+        ask = 0.6 if left == 1 else 0.26
         if draw < ask:
             return recall.ask
         if draw < ask + 0.035:
@@ -47,7 +47,7 @@ def _next(talk, left):
             return talk.pick(REMEMBER)
     elif draw < 0.045:
         return recall.ask_untold
-    elif draw < 0.32 and left > 1:
+    elif draw < 0.36 and left > 1:
         return talk.pick(REMEMBER)
     return talk.pick(DISTRACTORS)
 

@@ -270,6 +270,10 @@ Tell me who {verb} {v}.
 Which one {verb} {v}?
 Who is it that {verb} {v}?
 And who {verb} {v}?
+Do you know who {verb} {v}?
+Can you tell me who {verb} {v}?
+Who was it that {verb} {v}?
+Which of the two {verb} {v}?
 """)
 PAIR_WHAT = Wordings("""
 What does {w} {base}?
@@ -278,6 +282,8 @@ Do you remember what {w} {verb}?
 And what does {w} {base}?
 What is it that {w} {verb}?
 What did I say {w} {verb}?
+Do you know what {w} {verb}?
+Can you tell me what {w} {verb}?
 """)
 _VERBS = (("likes", "like", world.FOODS), ("likes", "like", world.SPORTS), ("wants", "want", world.DRINKS), ("speaks", "speak", world.LANGUAGES),
           ("drinks", "drink", world.DRINKS), ("eats", "eat", world.FOODS), ("likes", "like", world.COLOURS))

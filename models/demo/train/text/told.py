@@ -447,6 +447,8 @@ FAMILIES = (
         Can you tell me how many {o} I have?
         How many {o} have I got?
         What is the number of my {o}?
+        What number of {o} did I say I have?
+        Do you know the number of my {o}?
         """, """
         I have {v} {o}.
         I own {v} {o}.

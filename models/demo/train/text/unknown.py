@@ -180,10 +180,33 @@ for _entry in SPECIAL:
 _SPECIAL = tuple(_SPECIAL)
 
 
+_FIELDS = ("history", "philosophy", "theory", "politics", "future", "science", "psychology", "art", "religion", "culture")
+_OFFICES = ("king", "queen", "president", "mayor", "boss", "director", "owner", "chief", "captain", "winner")
+
+
+def _topic(talk):
+    """A subject: listed, or made of words that mean something else elsewhere, or of no word at all."""
+    draw = talk.rng.random()
+    if draw < 0.5:
+        return talk.pick(TOPICS)
+    noun = talk.pick(world.OPEN_WORDS)
+    if draw < 0.7:
+        return "the %s of %s" % (pick(talk.rng, _FIELDS), noun if draw < 0.62 else talk.pick(world.TOWNS))
+    if draw < 0.85:
+        return "%s %s" % (noun, pick(talk.rng, _FIELDS))
+    return world.new_word(talk) if draw < 0.95 else noun + " " + talk.pick(world.OPEN_WORDS)
+
+
+def _person(talk):
+    if talk.chance(0.5):
+        return talk.pick(PEOPLE)
+    return "the %s of %s" % (pick(talk.rng, _OFFICES), talk.pick(world.TOWNS) if talk.chance(0.6) else talk.pick(world.OPEN_WORDS))
+
+
 def _slots(talk):
-    topic = talk.pick(TOPICS)
+    topic = _topic(talk)
     town = world.new_town(talk) if talk.chance(0.3) else talk.pick(world.TOWNS)
-    return {"topic": talk.low(topic), "topic2": talk.low(talk.pick(TOPICS)), "person": talk.low(talk.pick(PEOPLE)), "thing": talk.pick(THINGS), "dish": talk.pick(DISHES),
+    return {"topic": talk.low(topic), "topic2": talk.low(_topic(talk)), "person": talk.low(_person(talk)), "thing": talk.pick(THINGS), "dish": talk.pick(DISHES),
             "town": talk.low(town), "town2": talk.low(talk.pick(world.TOWNS)), "name": talk.low(world.first_name(talk)), "surname": talk.low(talk.pick(world.SURNAMES)),
             "task": talk.pick(TASKS), "code": talk.low(talk.pick(CODES)), "ill": talk.pick(ILLS), "lang": talk.low(talk.pick(world.LANGUAGES)),
             "obj": talk.pick(world.OBJECTS)}
