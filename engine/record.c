@@ -204,17 +204,12 @@ int record_compare(const struct moe_record_io *io, const struct moe_record *reco
                        record->first + record->count - 1);
 }
 
-// The checksums of all blocks, to free; NULL with *err filled. The last byte is looked for first, so that a file that
-// was cut is known as such before anything is read or allocated.
+// The checksums of all blocks, to free; NULL with *err filled.
 static uint64_t *read_table(const struct record_reading *reading, struct moe_err *err)
 {
     const struct record_layout *layout = reading->layout;
-    struct record_place last = {reading->io, reading->offset + layout->bytes - 1};
     struct record_place place = {reading->io, reading->offset + sizeof(struct record_header)};
     size_t bytes = 8 * layout->n_blocks;
-    char byte;
-    if (read_all(&last, &byte, 1, err))
-        return NULL;
     uint64_t *table = malloc(bytes);
     if (!table) {
         moe_fail(err, MOE_NO_MEMORY, "no memory for the checksums of %llu blocks",
@@ -348,6 +343,11 @@ int moe_record_verify(const struct moe_record_io *io, const struct moe_record *r
     int code = record_read_header(io, record->offset, &layout, err);
     if (!code)
         code = record_compare(io, record, &layout, err);
+    // No session says how large a record may be, so nothing is allocated for one before its last byte is seen.
+    struct record_place last = {io, record->offset + record->bytes - 1};
+    char byte;
+    if (!code)
+        code = read_all(&last, &byte, 1, err);
     if (code)
         return code;
     struct record_reading reading = {.io = io,
