@@ -45,7 +45,7 @@ TESTS         = $(TEST_SOURCES:%.c=$(BUILD)/%)
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZERS       = $(FUZZ_SOURCES:%.c=$(BUILD)/%)
 
-.PHONY: all deps chat tests check unit golden screens asan-tests fuzz layers format install clean
+.PHONY: all deps chat tests check unit golden screens asan-tests fuzz bench layers format install clean
 all: $(PROGRAM)
 
 # Installs what is missing, through sudo when not root; does nothing when all is there.
@@ -113,7 +113,7 @@ asan-tests:
 	$(MAKE) BUILD=$(ASAN) SANITIZE='address undefined' OPT='-O1 -g -fno-omit-frame-pointer' tests
 
 check: tests asan-tests
-	@sh tests/run.sh 'sh tests/layers.sh' $(TESTS) \
+	@sh tests/run.sh tests/layers.sh $(TESTS) \
 	    $(foreach g,$(GOLDENS),'$(GOLDEN) $(g) --device ref $(CHUNKS)' '$(GOLDEN) $(g) --device cpu $(CHUNKS)') \
 	    $(SCREENS) \
 	    $(TESTS:$(BUILD)/%=$(ASAN)/%) \
@@ -121,11 +121,16 @@ check: tests asan-tests
 
 # The quick half: no sanitizers, no screens.
 unit: tests
-	@sh tests/run.sh 'sh tests/layers.sh' $(TESTS)
+	@sh tests/run.sh tests/layers.sh $(TESTS)
 golden: tests
 	@sh tests/run.sh $(foreach g,$(GOLDENS),'$(GOLDEN) $(g) --device ref $(CHUNKS)' '$(GOLDEN) $(g) --device cpu $(CHUNKS)')
 screens: tests
 	@sh tests/run.sh $(SCREENS)
+
+BENCHES := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/bench_*.c))
+bench: $(PROGRAM) $(BENCHES)
+	./$(PROGRAM) bench
+	set -e; for b in $(BENCHES); do $$b; done
 
 # Searches for FUZZ_SECONDS with each target, starting from its corpus; findings land in build/fuzz.
 fuzz: $(FUZZ_SOURCES:tests/fuzz/fuzz_%.c=fuzz-%)
