@@ -14,7 +14,8 @@
 #include "report.h"
 #include "term.h"
 
-enum { MAX_RUNS = 1000, COPY_LIMIT = 256 << 20, COPY_REPEATS = 4 };
+// Copies far larger than any cache; a GPU's must also last longer than a launch.
+enum { MAX_RUNS = 1000, COPY_BYTES = 256 << 20, COPY_BYTES_GPU = 1 << 30, COPY_ROUNDS = 4, COPY_REPEATS = 4 };
 
 struct bench {
     const struct options *options;
@@ -98,7 +99,7 @@ static int measure_once(struct bench *bench, size_t run)
     return 0;
 }
 
-// The device's copy: the best of a few, in bytes read plus written a second. 0: could not be measured.
+// The device's copy: the best of a few rounds, in bytes read plus written a second. 0: could not be measured.
 static double measure_copy(const char *selector)
 {
     struct gpu_error err;
@@ -107,17 +108,20 @@ static double measure_copy(const char *selector)
     if (!g)
         return 0;
     const struct gpu_info *info = gpu_describe(g);
-    uint64_t bytes = info->max_alloc_bytes / 8 < COPY_LIMIT ? info->max_alloc_bytes / 8 : COPY_LIMIT;
+    uint64_t bytes = info->kind == GPU_KIND_GPU ? COPY_BYTES_GPU : COPY_BYTES;
+    if (bytes > info->max_alloc_bytes / 8)
+        bytes = info->max_alloc_bytes / 8;
     struct args_copy args = {.bytes = bytes / 64 * 64};
     gpu_buf *from = gpu_buf_new(g, args.bytes, &err), *to = gpu_buf_new(g, args.bytes, &err);
     double best = 0;
-    for (int i = 0; i < COPY_REPEATS && from && to; i++) {
+    for (int round = 0; round < COPY_ROUNDS && from && to; round++) {
         uint64_t began = format_clock_ns();
-        gpu_op_copy(g, &args, from, to);
+        for (int i = 0; i < COPY_REPEATS; i++) // in a row, so that waiting for the device counts once
+            gpu_op_copy(g, &args, from, to);
         if (gpu_finish(g, &err))
             break;
-        double rate = json_out_rate(2 * args.bytes, format_clock_ns() - began);
-        if (i > 0 && rate > best) // the first touches the memory and builds the kernel
+        double rate = json_out_rate(COPY_REPEATS * 2 * args.bytes, format_clock_ns() - began);
+        if (round > 0 && rate > best) // the first touches the memory and builds the kernel
             best = rate;
     }
     gpu_buf_free(from);
@@ -126,20 +130,14 @@ static double measure_copy(const char *selector)
     return best;
 }
 
-// Packed bytes that a token must read, from the share of the weights that it uses.
-static double bytes_a_token(const struct moe_description *about)
-{
-    double packed = (double)about->resident_bytes + (double)about->all_experts_bytes;
-    return about->parameters ? packed * (double)about->active_parameters / (double)about->parameters : 0;
-}
-
 static int print_result(struct bench *bench)
 {
     const struct options *options = bench->options;
     const struct moe_description *about = moe_model_describe(bench->model);
     struct moe_cache_plan cache = moe_model_cache(bench->model);
     double prefill = median(bench->prefill_rates, options->runs), decode = median(bench->decode_rates, options->runs);
-    double weights = decode * bytes_a_token(about), ratio = bench->copy_rate > 0 ? weights / bench->copy_rate : 0;
+    double weights = decode * (double)about->active_bytes,
+           ratio = bench->copy_rate > 0 ? weights / bench->copy_rate : 0;
     char hash[24], read[FORMAT_SIZE];
     snprintf(hash, sizeof hash, "%016" PRIx64, bench->hash);
     if (options->json) {
@@ -151,7 +149,7 @@ static int print_result(struct bench *bench)
         json_out_whole(object, "decode_tokens", options->decode_tokens);
         json_out_real(object, "prefill_tokens_per_s", prefill);
         json_out_real(object, "decode_tokens_per_s", decode);
-        json_out_real(object, "bytes_per_token", bytes_a_token(about));
+        json_out_whole(object, "bytes_per_token", about->active_bytes);
         json_out_real(object, "weights_gb_per_s", weights / 1e9);
         json_out_real(object, "copy_gb_per_s", bench->copy_rate / 1e9);
         json_out_real(object, "ratio_to_copy", ratio);
@@ -164,7 +162,7 @@ static int print_result(struct bench *bench)
     printf("  prefill   %9.1f tokens/s   (%" PRIu32 " tokens)\n", prefill, options->prefill_tokens);
     printf("  decode    %9.1f tokens/s   (%" PRIu32 " tokens)\n", decode, options->decode_tokens);
     printf("  weights   %9.2f GB/s       (%s of packed weights a token)\n", weights / 1e9,
-           format_bytes(read, sizeof read, (uint64_t)bytes_a_token(about)));
+           format_bytes(read, sizeof read, about->active_bytes));
     printf("  copy      %9.2f GB/s       (read and written, same device, same run)\n", bench->copy_rate / 1e9);
     printf("  ratio     %9.3f            (weights to copy)\n", ratio);
     printf("  experts   %" PRIu64 " hits, %" PRIu64 " misses, %s read in the last run; %" PRIu64 " slots\n",

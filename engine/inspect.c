@@ -75,6 +75,19 @@ void package_describe(const struct package *package, struct moe_description *d)
     d->kv_row_bytes_f32 = (uint64_t)s->n_layers * (s->kv_lora_rank + s->qk_rope_head_dim) * sizeof(float);
 }
 
+// All resident tensors but the embedding, of which a token reads one row (unless it is the head too), and top_k experts
+// a MoE layer.
+static uint64_t active_bytes(const struct package *package, const struct safetensors *resident)
+{
+    const struct shape *s = &package->shape;
+    static const char embedding[] = "model.embed_tokens.";
+    uint64_t bytes = (uint64_t)(s->n_layers - s->first_k_dense_replace) * s->top_k * package->blob_bytes;
+    for (size_t i = 0; i < resident->count; i++)
+        if (s->tie_word_embeddings || strncmp(resident->tensors[i].name, embedding, sizeof embedding - 1))
+            bytes += resident->tensors[i].bytes;
+    return bytes;
+}
+
 int moe_inspect(const char *directory, struct moe_description *description, struct moe_err *err)
 {
     struct package package;
@@ -86,8 +99,9 @@ int moe_inspect(const char *directory, struct moe_description *description, stru
     package_path(&package, package.resident.file, path);
     code = safetensors_open(path, &resident, err);
     if (!code) {
-        safetensors_release(&resident);
         package_describe(&package, description);
+        description->active_bytes = active_bytes(&package, &resident);
+        safetensors_release(&resident);
     }
     package_release(&package);
     return code;

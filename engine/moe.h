@@ -99,6 +99,7 @@ struct moe_description {
     uint32_t n_eos;
     uint64_t parameters;        // counted from the shapes
     uint64_t active_parameters; // of those, used for one token
+    uint64_t active_bytes;      // packed weights that one token reads, its experts among them
     uint64_t resident_bytes;
     uint64_t expert_bytes; // one expert's blob
     uint64_t all_experts_bytes;
