@@ -62,7 +62,7 @@ static int real_open(void *self, moe_progress_fn *progress, void *context, struc
         return code;
     struct moe_session_options session_options = {
         .max_context = real->options->context,
-        .kv_type = (enum moe_kv_type)real->options->kv,
+        .kv_type = options_kv_type(real->options),
         .prefill_chunk = real->options->chunk,
     };
     return moe_session_open(real->model, &session_options, &real->session, err);

@@ -183,7 +183,7 @@ static int open_model(struct bench *bench)
     free(kernel_cache);
     struct moe_session_options session_options = {
         .max_context = options->prefill_tokens + options->decode_tokens,
-        .kv_type = (enum moe_kv_type)options->kv,
+        .kv_type = options_kv_type(options),
         .prefill_chunk = options->chunk,
     };
     return code ? code : moe_session_open(bench->model, &session_options, &bench->session, &bench->err);

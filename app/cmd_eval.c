@@ -214,7 +214,7 @@ static int open_model(struct eval *eval)
     free(kernel_cache);
     struct moe_session_options session_options = {
         .max_context = (uint32_t)eval->ids.count,
-        .kv_type = (enum moe_kv_type)eval->options->kv,
+        .kv_type = options_kv_type(eval->options),
         .prefill_chunk = eval->options->chunk,
     };
     return code ? code : moe_session_open(eval->model, &session_options, &eval->session, &eval->err);
@@ -234,7 +234,7 @@ static int print_result(struct eval *eval, double seconds)
     struct json_object *object = json_object_new_object();
     json_out_string(object, "model", eval->about.name);
     json_out_string(object, "device", moe_model_device(eval->model));
-    json_out_string(object, "kv", eval->options->kv == MOE_KV_F16 ? "f16" : "f32");
+    json_out_string(object, "kv", options_kv_type(eval->options) == MOE_KV_F16 ? "f16" : "f32");
     json_out_whole(object, "tokens", eval->ids.count);
     json_out_whole(object, "scored_tokens", scored);
     json_out_real(object, "mean_nll", mean);

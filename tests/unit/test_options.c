@@ -23,20 +23,24 @@ static void reads_all_spellings(struct harness *t)
 {
     struct options o;
     struct options_error e;
-    CHECK(t, parse(&o, "run -mdir -p hi --temp=0.25 --top-k 40 --json --kv f16 --expert-cache 1.5G", &e));
+    CHECK(t, parse(&o, "run -mdir -p hi --temp=0.25 --top-k 40 --json --kv f32 --expert-cache 1.5G", &e));
     CHECK_EQ(t, o.command, COMMAND_RUN);
     CHECK_STR(t, o.model, "dir");
     CHECK_STR(t, o.prompt, "hi");
     CHECK(t, o.temp == 0.25);
     CHECK_EQ(t, o.top_k, 40);
     CHECK(t, o.json);
-    CHECK_EQ(t, o.kv, MOE_KV_F16);
+    CHECK_EQ(t, options_kv_type(&o), MOE_KV_F32);
     CHECK_EQ(t, o.expert_cache, 3ull << 29);
     CHECK(t, options_given(&o, "temp") && !options_given(&o, "seed"));
     CHECK(t, parse(&o, "", &e));
     CHECK_EQ(t, o.command, COMMAND_CHAT);
-    CHECK_EQ(t, o.kv, MOE_KV_F32);
+    CHECK_EQ(t, options_kv_type(&o), MOE_KV_F16);
     CHECK_EQ(t, o.expert_cache, MOE_CACHE_AUTO);
+    CHECK(t, parse(&o, "eval --text x", &e));
+    CHECK_EQ(t, options_kv_type(&o), MOE_KV_F32);
+    CHECK(t, parse(&o, "eval --text x --kv f16", &e));
+    CHECK_EQ(t, options_kv_type(&o), MOE_KV_F16);
     CHECK(t, parse(&o, "info --expert-cache all some/dir", &e));
     CHECK_EQ(t, o.expert_cache, MOE_CACHE_ALL);
     CHECK_STR(t, o.operand, "some/dir");
