@@ -234,7 +234,7 @@ static unsigned pick(const struct found *found, const char *selector, struct gpu
     bool number = !any && strspn(selector, "0123456789") == strlen(selector);
     for (unsigned i = 0; !any && !number && i < found->n; i++) {
         describe(found, i, info);
-        if (contains(info->name, selector))
+        if (contains(info->name, selector) || contains(info->platform, selector))
             return i;
     }
     return found->n;
@@ -260,7 +260,8 @@ static bool open_device(gpu *g, const struct gpu_options *options, struct gpu_er
     unsigned index = pick(&found, options->selector, &g->info);
     if (found.n == 0) {
         gpu_error_set(err, GPU_NO_DEVICE, 0,
-                      "no OpenCL device: install a driver (for the CPU: pocl-opencl-icd) or use --device ref");
+                      "no OpenCL device: install a driver (for the CPU: pocl-opencl-icd; it needs a writable "
+                      "XDG_CACHE_HOME or POCL_CACHE_DIR) or use --device ref");
         return false;
     }
     if (index == found.n) {

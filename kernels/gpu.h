@@ -52,9 +52,9 @@ struct gpu_info {
 typedef void gpu_progress(void *context, const char *what, unsigned done, unsigned total);
 
 struct gpu_options {
-    const char
-        *selector; // NULL or "": the first GPU, else the first CPU. "ref", an index, "cpu", "gpu", or part of a name
-    const char *cache_dir;  // folder for program binaries; NULL: no cache. Made when missing, 0700
+    const char *selector;  // NULL or "": the first GPU, else the first CPU. "ref", an index, "cpu", "gpu", or part of a
+                           // name or platform
+    const char *cache_dir; // folder for program binaries; NULL: no cache. Made when missing, 0700
     gpu_progress *progress; // may be NULL
     void *progress_context;
     int nice_value; // for the threads a CPU driver starts, 0 to leave; set before the driver makes them

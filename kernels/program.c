@@ -68,9 +68,13 @@ static unsigned char *cache_load(const char *folder, uint64_t key, size_t *bytes
     char path[1024];
     if (!folder || !cache_path(folder, key, ".bin", path, sizeof path))
         return NULL;
-    FILE *file = fopen(path, "rbe");
-    if (!file)
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe in its place must not make us wait
+    FILE *file = fd >= 0 ? fdopen(fd, "rb") : NULL;
+    if (!file) {
+        if (fd >= 0)
+            close(fd);
         return NULL;
+    }
     struct cache_header header;
     unsigned char *binary = NULL;
     if (fread(&header, sizeof header, 1, file) == 1 && memcmp(header.magic, cache_magic, sizeof cache_magic) == 0 &&
@@ -194,7 +198,8 @@ static bool build_from_source(gpu *g, const char *options, struct gpu_error *err
     char line[160] = "";
     if (g->program)
         build_log(g, line, sizeof line);
-    gpu_error_set(err, GPU_BUILD, rc, "kernels do not build for %.48s: %s", g->info.name, line);
+    gpu_error_set(err, GPU_BUILD, rc, "kernels do not build for %.48s (is the disk of the driver's cache full?): %s",
+                  g->info.name, line);
     return false;
 }
 

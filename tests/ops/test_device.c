@@ -31,6 +31,21 @@ static void refuses_unknown_devices(struct harness *t)
     }
 }
 
+static void finds_devices_by_what_is_listed(struct harness *t)
+{
+    struct gpu_info infos[2];
+    if (!CHECK(t, gpu_list(infos, 2) > 1))
+        return;
+    const char *const selectors[] = {infos[1].selector, infos[1].name, infos[1].platform};
+    for (int i = 0; i < 3; i++) {
+        struct gpu_error err = {0};
+        gpu *g = gpu_open(&(struct gpu_options){.selector = selectors[i]}, &err);
+        if (CHECK(t, g != NULL))
+            CHECK_STR(t, gpu_describe(g)->selector, infos[1].selector);
+        gpu_close(g);
+    }
+}
+
 static void aligned_memory(struct harness *t)
 {
     for (unsigned d = 0; d < rigs.n; d++) {
@@ -280,6 +295,9 @@ static void caches_kernels(struct harness *t)
     CHECK(t, truncate(path, size / 2) == 0);
     CHECK(t, open_with_cache(folder, &(struct steps){0}));
     CHECK(t, stat(path, &st) == 0 && st.st_size > size / 2);
+    CHECK(t, unlink(path) == 0 && mkfifo(path, 0600) == 0); // nobody will ever write into it
+    CHECK(t, open_with_cache(folder, &(struct steps){0}));
+    CHECK(t, stat(path, &st) == 0 && S_ISREG(st.st_mode));
     unlink(path);
     rmdir(folder);
     snprintf(folder, sizeof folder, "%s/a", parent);
@@ -292,6 +310,7 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {
         TEST(lists),
         TEST(refuses_unknown_devices),
+        TEST(finds_devices_by_what_is_listed),
         TEST(aligned_memory),
         TEST(writes_keep_order),
         TEST(fences_pass_in_order),
