@@ -61,8 +61,9 @@ static bool parse_ids(struct eval *eval, const char *file, const struct bytes *t
         for (; at < end && isdigit((unsigned char)*at) && id < UINT32_MAX; at++)
             id = id * 10 + (uint64_t)(*at - '0');
         if (at == word || (at < end && !isspace((unsigned char)*at))) {
-            report("%s: entry %zu, \"%.*s\", is not a token id", file, number, (int)strcspn(word, " \t\r\n") % 40,
-                   word);
+            for (at = word; at < end && at < word + 40 && !isspace((unsigned char)*at);)
+                at++;
+            report("%s: entry %zu, \"%.*s\", is not a token id", file, number, (int)(at - word), word);
             return false;
         }
         if (id >= eval->about.vocab_size) {
@@ -172,6 +173,10 @@ static bool open_outputs(struct eval *eval)
 {
     const struct options *options = eval->options;
     int code = 0;
+    if (term_catch_signals(false) < 0) { // from here on: what we wrote beside is taken away
+        report("cannot start: %s", strerror(errno));
+        return false;
+    }
     if (options->logits && (code = files_create(&eval->logits, options->logits))) {
         report("%s: %s", options->logits, strerror(code));
         return false;
@@ -306,10 +311,8 @@ int cmd_eval(const struct options *options)
         progress_clear(&eval.progress);
         if (code)
             report("%s", eval.err.text);
-        else if (term_catch_signals(false) < 0 || !open_outputs(&eval))
-            status = STATUS_FAILED;
         else
-            status = score(&eval);
+            status = open_outputs(&eval) ? score(&eval) : STATUS_FAILED;
     }
     release(&eval);
     return status;

@@ -158,7 +158,8 @@ static void finish(struct run *run, const struct turn_result *result)
     if (result->reason == STOP_ERROR)
         report("%s", result->err.text);
     else if (result->reason == STOP_CONTEXT_FULL)
-        report("%s; --context makes more room", *result->err.text ? result->err.text : "the context is full");
+        report("%s; --context makes more room, as far as the model goes",
+               *result->err.text ? result->err.text : "the context is full");
 }
 
 static void take_events(struct run *run)

@@ -90,6 +90,9 @@ int files_create(struct new_file *file, const char *path)
     int code = ENOMEM;
     if (!file->path || !file->temporary)
         goto discard;
+    code = ENOENT;
+    if (!*path)
+        goto discard;
     struct stat there;
     if (stat(path, &there) == 0 && !S_ISREG(there.st_mode)) { // a pipe or device is written to, never replaced
         free(file->temporary);

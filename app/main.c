@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <errno.h>
+#include <fcntl.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmd.h"
 #include "options.h"
@@ -21,6 +23,15 @@ static void set_locale(void)
     setlocale(LC_MESSAGES, "");
     if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
         setlocale(LC_CTYPE, "C.UTF-8");
+}
+
+// A stream that we were started without must not become the first file that is opened: where it was, something stands
+// that refuses to be read, or written, as a closed stream does.
+static void fill_closed_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
+            return;
 }
 
 static int help(const struct options *options)
@@ -79,6 +90,7 @@ int main(int argc, char **argv)
 {
     struct options options;
     struct options_error error;
+    fill_closed_streams();
     set_locale();
     options_defaults(&options);
     if (!options_parse(&options, argc, argv, &error)) {

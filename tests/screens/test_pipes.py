@@ -130,6 +130,31 @@ def test_a_full_disk_is_an_error():
         expect(b"No space left" in result.stderr, "said: %r" % result.stderr)
 
 
+def test_closed_streams_are_no_files():
+    """What is opened first would get their numbers, and the answer would be written into it."""
+    shell = 'exec "$@" %s'
+    for args in (["run", "-p", "x"] + script(ECHO), ["devices"], ["eval", "-m", TINY, "--device", "ref", "--tokens", "/dev/stdin"]):
+        for closed in (">&-", "<&- >&-"):
+            status = subprocess.run(["sh", "-c", shell % closed, "sh", PROGRAM] + args, input=b"1 2", stderr=subprocess.PIPE,
+                                    env=environment(), timeout=DEADLINE)
+            same((args[0], closed, status.returncode, status.stderr.count(b"\n")), (args[0], closed, 1, 1))
+    result = subprocess.run(["sh", "-c", shell % "<&- 2>&-", "sh", PROGRAM, "run", "-p", "x"] + script(ECHO), stdout=subprocess.PIPE,
+                            env=environment(), timeout=DEADLINE)
+    same((result.returncode, result.stdout), (0, b"x"))
+
+
+def test_few_descriptors_are_said():
+    path = os.path.join(SCRATCH, "few")
+    with open(path, "w") as out:
+        out.write("1 2 3")
+    for limit in range(5, 24):
+        result = subprocess.run(["sh", "-c", 'ulimit -n %d; exec "$@"' % limit, "sh", PROGRAM, "eval", "-m", TINY, "--device", "ref",
+                                 "--tokens", path, "--logits", path + ".f32"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                stdin=subprocess.DEVNULL, env=environment(), timeout=DEADLINE)
+        same((limit, result.returncode == 0), (limit, result.stderr == b""))
+    same(result.returncode, 0)
+
+
 def test_answers_to_a_terminal_are_clean():
     t = Terminal(["run", "-p", "x"] + script("turn\ntoken \\e]0;t\\x07\ntoken end\n"))
     same(t.finish(), 0)
@@ -177,7 +202,7 @@ def eval_tokens(text, *args):
 def test_eval_refuses_bad_tokens():
     for text, words in ((b"", "is empty"), (b" \n\t ", "holds no token"), (b"1 two 3", 'entry 2, "two"'), (b"1 -2", "not a token id"),
                         (b"1 2.5", "not a token id"), (b"7 99999999999999999999999", "entry 2"), (b"1 1000000", "vocabulary"),
-                        (b"1\x002", "not a token id"), (b"1 \x1b[2J", "not a token id"), (b"1 " * 200000, "takes at most")):
+                        (b"1\x002", "not a token id"), (b"1 " + b"a" * 50, '"%s"' % ("a" * 40)), (b"1 \x1b[2J", "not a token id"), (b"1 " * 200000, "takes at most")):
         result = eval_tokens(text)
         refused(result, 1, words)
         expect(b"\x1b" not in result.stderr, "no escape in the sentence")
