@@ -94,6 +94,13 @@ Do you know how to {g} here?
 Show me how to {g}.
 Where can I {g}?
 What is the way to {g}?
+How do you {g}?
+How can you {g} in moechat?
+How can one {g}?
+How should I {g}?
+How can I {g} here?
+Could you tell me how to {g}?
+What is the best way to {g}?
 """)
 HOW_COMMAND = Wordings("""
 Which command do I use to {g}?

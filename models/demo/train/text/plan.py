@@ -11,7 +11,7 @@ _DISTRACTORS = (
     (letters.ask, 18), (smalltalk.chat, 22), (recall.repeat, 2), (recall.last_said, 2),
     (unknown.ask, 14), (unknown.foreign, 2), (stories.story, 4), (stories.poem, 2),
 )
-_REMEMBER = ((recall.tell, 10), (recall.tell_two, 4), (recall.tell_pair, 2), (recall.tell_name, 3))
+_REMEMBER = ((recall.tell, 10), (recall.tell_two, 4), (recall.tell_pair, 5), (recall.tell_name, 3))
 _OPENERS = ((smalltalk.greet, 8), (recall.tell_name, 4), (smalltalk.chat, 2))
 
 

@@ -456,7 +456,7 @@ FAMILIES = (
         There are {v} {o} in my room, all mine.
         At home I have {v} {o}.
         """, weight=1.5),
-    Family("like", ("I like {v}", "I love {v}"), "you like {v}", "what you like", lambda t: {"v": t.own(t.pick(world.FOODS) if t.chance(0.5) else t.pick(world.HOBBIES))}, """
+    Family("like", ("I like {v}", "I love {v}", "I enjoy {v}"), "you like {v}", "what you like", lambda t: {"v": t.own(t.pick(world.FOODS) if t.chance(0.5) else t.pick(world.HOBBIES))}, """
         What do I like?
         Do you [remember|know] what I like?
         Tell me what I like.
@@ -464,6 +464,9 @@ FAMILIES = (
         What is it that I like?
         What do I love?
         What do I enjoy?
+        Do you know what I enjoy?
+        What is it that I love?
+        Tell me what I enjoy.
         """),
     Family("hate", ("I do not like {v}", "I hate {v}", "I don't like {v}"), "you do not like {v}", "what you do not like", _plain(lambda t: t.pick(world.FOODS)), """
         What do I not like?
