@@ -12,10 +12,11 @@ struct device_progress {
     void *context;
 };
 
-static void device_progress(void *context, const char *what, unsigned done, unsigned total)
+static void device_progress(void *context, const char *kernel, unsigned done, unsigned total)
 {
+    (void)kernel; // one activity under one name, else each step looks like a new one
     struct device_progress *to = context;
-    struct moe_progress progress = {what, "kernels", done, total};
+    struct moe_progress progress = {"building kernels", "kernels", done, total};
     to->report(to->context, &progress);
 }
 

@@ -172,6 +172,19 @@ def test_progress_only_on_a_terminal():
     same(run(prompt + slow).stderr, b"")
 
 
+def test_the_first_start_shows_that_kernels_are_built():
+    if len(json.loads(run(["devices", "--json"]).stdout)["devices"]) < 2:
+        return  # plain C builds nothing
+    path = os.path.join(SCRATCH, "first")
+    with open(path, "w") as out:
+        out.write("1 2 3")
+    env = environment(XDG_CACHE_HOME=SCRATCH + "/empty", POCL_CACHE_DIR=SCRATCH + "/empty")
+    os.mkdir(SCRATCH + "/empty")
+    t = Terminal(["eval", "-m", TINY, "--tokens", path], env=env, stdout=subprocess.DEVNULL)
+    same(t.finish(), 0)
+    expect(re.search(rb"Building kernels: \d+ of \d+ kernels", t.output), "progress: %r" % t.output)
+
+
 def test_help_and_manual_know_every_option():
     overview = run(["help"])
     same(overview.returncode, 0)
