@@ -4,6 +4,7 @@
 #include <langinfo.h>
 #include <locale.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -21,8 +22,9 @@ static void set_locale(void)
 {
     setlocale(LC_CTYPE, "");
     setlocale(LC_MESSAGES, "");
-    if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
-        setlocale(LC_CTYPE, "C.UTF-8");
+    // readline looks at the environment again, and would go back to what stands there.
+    if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0 && setlocale(LC_CTYPE, "C.UTF-8"))
+        setenv("LC_ALL", "C.UTF-8", 1);
 }
 
 // A stream that we were started without must not become the first file that is opened: where it was, something stands

@@ -45,6 +45,14 @@ def test_the_next_turn_feeds_only_itself():
     leave(t)
 
 
+def test_characters_need_no_locale():
+    for names in (dict(LC_ALL="C"), dict(LC_ALL="", LANG="C"), dict(LC_ALL="", LC_CTYPE="POSIX", LANG=""), dict(LC_ALL="no_SUCH")):
+        t = chat("turn\necho\n", env=environment(**names))
+        t.send("\u65e5\u672c\u00e9\x7f!\r")
+        t.wait("Assistant:", "\u65e5\u672c!\r\n", "You:")
+        leave(t)
+
+
 def test_ctrl_c_stops_and_keeps():
     t = chat("turn\ntext partial answer\nhang\nturn\necho\n")
     t.send("go\r")
