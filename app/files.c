@@ -177,22 +177,23 @@ char *files_model(const char *named)
 {
     if (named)
         return join(named, "");
+    // Beside the program in a source tree; then the folder of an installation, which may have been moved as a whole.
+    static const char *const places[] = {"/models/demo", "/../share/moechat/models/demo"};
     char *program = realpath("/proc/self/exe", NULL);
-    char *slash = program ? strrchr(program, '/') : NULL;
-    if (slash) {
+    char *slash = program ? strrchr(program, '/') : NULL, *found = NULL;
+    if (slash)
         *slash = 0;
-        char *beside = join(program, "/models/demo");
-        char *manifest = beside ? join(beside, "/model.json") : NULL;
-        bool found = manifest && access(manifest, F_OK) == 0;
+    for (size_t i = 0; slash && !found && i < sizeof places / sizeof places[0]; i++) {
+        char *folder = join(program, places[i]);
+        char *manifest = folder ? join(folder, "/model.json") : NULL;
+        if (manifest && access(manifest, F_OK) == 0)
+            found = folder;
+        else
+            free(folder);
         free(manifest);
-        if (found) {
-            free(program);
-            return beside;
-        }
-        free(beside);
     }
     free(program);
-    return join(MOECHAT_DATADIR, "/models/demo");
+    return found ? found : join(MOECHAT_DATADIR, "/models/demo");
 }
 
 // Makes a folder and those above it; ours are private, as the XDG specification asks.

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -251,6 +252,17 @@ def test_eval_scores_its_own_logits():
     with open("/dev/full", "wb"):
         refused(eval_tokens(b"1 2", "--logits", "/dev/full"), 1, "No space left")
     same([f for f in os.listdir(SCRATCH) if f.startswith("logits.")], [])
+
+
+def test_an_installed_program_finds_its_model():
+    place = os.path.join(SCRATCH, "usr")
+    os.makedirs(place + "/bin")
+    shutil.copy(PROGRAM, place + "/bin/moechat")
+    shutil.copytree(TINY, place + "/share/moechat/models/demo")
+    os.symlink(place + "/bin/moechat", SCRATCH + "/linked")
+    for program in (place + "/bin/moechat", SCRATCH + "/linked"):
+        result = subprocess.run([program, "info"], stdout=subprocess.PIPE, env=environment(), timeout=DEADLINE)
+        expect(b"/usr/bin/../share/moechat/models/demo\n" in result.stdout, "%r" % result.stdout)
 
 
 def test_info_and_bench():
