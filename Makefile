@@ -105,7 +105,7 @@ CHUNKS   = --chunk 1 --chunk 7 --chunk 64 --chunk 0
 tests: $(PROGRAM) $(TESTS) $(FUZZERS) $(GOLDEN)
 
 # Kernel binaries of the tests stay in the build folder, and the drivers' own caches too.
-export XDG_CACHE_HOME ?= $(abspath build)/cache
+check unit golden screens: export XDG_CACHE_HOME = $(abspath build)/cache
 
 # One list, one count: the plain build's tests, goldens and screens, then the same tests under the sanitizers.
 ASAN = build/asan
