@@ -56,7 +56,7 @@ struct moe_err {
     char text[512];  // one line for people: what, where, the remedy
 };
 
-// Called on the model's thread during anything that may last over a second. unit: "bytes", "kernels", "tokens".
+// Called on the model's thread during anything that may last over a second. unit: "bytes", "steps", "tokens".
 struct moe_progress {
     const char *what; // "reading weights", "building kernels", "reading prompt"
     const char *unit;
