@@ -51,13 +51,8 @@ def _plain(text):
     return " ".join(re.sub(r"[^\w{} ]", "", text).lower().split())
 
 
-_FRAME = frozenset("""a an and are at be been can could did do does for give have how i in is it its me my need of on please
-remember said say tell that the to was what whats when where which who with would you your know again still""".split())
-
-
 def _words(texts):
-    """The words that carry a meaning of their own; those of _FRAME are in every intent's wordings."""
-    return set(" ".join(_SLOT.sub(" ", _plain(text)) for text in texts).split()) - _FRAME
+    return set(" ".join(_SLOT.sub(" ", _plain(text)) for text in texts).split())
 
 
 def _kept_back(texts, count):

@@ -261,6 +261,11 @@ I have two friends. {a} {verb} {x} and {b} {verb} {y}.
 My friends: {a} {verb} {x} and {b} {verb} {y}.
 Remember: {a} {verb} {x} and {b} {verb} {y}.
 {a} {verb} {x} while {b} {verb} {y}.
+Note that {a} {verb} {x} and {b} {verb} {y}.
+So {a} {verb} {x} and {b} {verb} {y}.
+You know, {a} {verb} {x} and {b} {verb} {y}.
+{a} {verb} {x}. And {b} {verb} {y}.
+Two people: {a} {verb} {x}, and {b} {verb} {y}.
 """)
 PAIR_WHO = Wordings("""
 Who {verb} {v}?
@@ -274,6 +279,11 @@ Do you know who {verb} {v}?
 Can you tell me who {verb} {v}?
 Who was it that {verb} {v}?
 Which of the two {verb} {v}?
+Please tell me who {verb} {v}.
+Tell me which of them {verb} {v}.
+So who {verb} {v}?
+Who did I say {verb} {v}?
+Now tell me which one {verb} {v}.
 """)
 PAIR_WHAT = Wordings("""
 What does {w} {base}?
@@ -284,6 +294,9 @@ What is it that {w} {verb}?
 What did I say {w} {verb}?
 Do you know what {w} {verb}?
 Can you tell me what {w} {verb}?
+Please tell me what {w} {verb}.
+So what does {w} {base}?
+Say what {w} {verb}.
 """)
 _VERBS = (("likes", "like", world.FOODS), ("likes", "like", world.SPORTS), ("wants", "want", world.DRINKS), ("speaks", "speak", world.LANGUAGES),
           ("drinks", "drink", world.DRINKS), ("eats", "eat", world.FOODS), ("likes", "like", world.COLOURS))
