@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "err.h"
 #include "file.h"
 #include "reader.h"
@@ -81,13 +81,6 @@ struct expert_store {
     uint64_t *asked;          // [n_routed_experts], serial of the last request that named it
     uint64_t serial;
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
-}
 
 static void list_append(struct slot_list *list, struct slot *slot)
 {
@@ -254,10 +247,10 @@ static int land(expert_store *store, struct flight *flight, struct moe_err *err)
 // Takes in the reads that are done, after waiting for the first as reader_reap does.
 static int take_in(expert_store *store, int wait_ms, struct moe_err *err)
 {
-    uint64_t begin = wait_ms ? now_ns() : 0;
+    uint64_t begin = wait_ms ? clock_ns() : 0;
     struct read_request *request = reader_reap(store->reader, wait_ms);
     if (wait_ms)
-        store->counts.wait_ns += now_ns() - begin;
+        store->counts.wait_ns += clock_ns() - begin;
     int failed = 0;
     while (request && !failed) {
         failed = land(store, (struct flight *)request, err);

@@ -3,21 +3,14 @@
 // where they were, however many chunks were done; rows beyond the length mean nothing.
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "clock.h"
 #include "err.h"
 #include "forward.h"
 #include "session.h"
 
 // Fixed, so that chunk boundaries never depend on a budget; large enough that an expert gets a few dozen rows.
 enum { DEFAULT_CHUNK = 512, DEFAULT_CONTEXT = 8192 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static int check_options(const struct shape *shape, const struct moe_session_options *options, uint32_t *context,
                          struct moe_err *err)
@@ -220,9 +213,9 @@ int moe_session_prefill(moe_session *session, const struct moe_feed *feed, struc
     struct expert_counts experts = expert_store_counts(session->model->store);
     struct gpu_counts device = gpu_counters(session->model->gpu);
     uint32_t before = session->length;
-    uint64_t start = now_ns();
+    uint64_t start = clock_ns();
     int code = feed_tokens(session, feed, session->chunk == 1, err);
-    session->stats.prefill_ns += now_ns() - start;
+    session->stats.prefill_ns += clock_ns() - start;
     session->stats.prefilled_tokens += session->length - before;
     add_counts(session, &experts, &device);
     return code;
@@ -233,9 +226,9 @@ int moe_session_decode(moe_session *session, int32_t id, struct moe_err *err)
     struct expert_counts experts = expert_store_counts(session->model->store);
     struct gpu_counts device = gpu_counters(session->model->gpu);
     struct moe_feed feed = {.ids = &id, .count = 1, .position = session->length};
-    uint64_t start = now_ns();
+    uint64_t start = clock_ns();
     int code = feed_tokens(session, &feed, true, err);
-    session->stats.decode_ns += now_ns() - start;
+    session->stats.decode_ns += clock_ns() - start;
     session->stats.decoded_tokens += !code;
     add_counts(session, &experts, &device);
     return code;
