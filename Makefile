@@ -156,7 +156,7 @@ install: $(PROGRAM)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(DATADIR)/models/demo
 	install -m 755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/moechat
 	install -m 644 man/moechat.1 $(DESTDIR)$(MANDIR)/man1/
-	install -m 644 man/moechat-model.5 $(DESTDIR)$(MANDIR)/man5/
+	install -m 644 man/moechat-model.5 man/moechat-session.5 $(DESTDIR)$(MANDIR)/man5/
 	install -m 644 $(wildcard models/demo/*.json models/demo/*.safetensors models/demo/*.experts models/demo/*.model) \
 	    $(DESTDIR)$(DATADIR)/models/demo/
 

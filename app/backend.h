@@ -11,6 +11,7 @@
 
 #include "moe.h"
 #include "options.h"
+#include "saved.h"
 #include "tok.h"
 
 enum { BACKEND_CHAT_NICE = 5 }; // so that keys are echoed at once while the engine uses every core
@@ -22,6 +23,7 @@ struct backend_info {
     struct moe_cache_plan cache;
     uint64_t n_experts; // of all layers
     uint32_t max_context;
+    struct origin origin; // of its token ids and cache rows
 };
 
 // The text to feed next. An empty timeline begins with what begins a conversation; the whole ends where the model's
@@ -49,6 +51,13 @@ struct backend_ops {
     size_t (*bytes)(void *self, int32_t id, const char **bytes);
     uint32_t (*length)(void *self);
     int (*truncate)(void *self, uint32_t length, struct moe_err *err);
+    // Remembers the logits of now; puts them back when the timeline is as long as it was then, else false.
+    void (*keep_logits)(void *self);
+    bool (*recall_logits)(void *self);
+    // Cache rows on disk, see moe.h; with only_logits the timeline ends where the record does.
+    int (*write_record)(void *self, const struct saved_slot *slot, struct moe_record *record, struct moe_err *err);
+    int (*read_record)(void *self, const struct moe_record_io *io, const struct moe_record *record, bool only_logits,
+                       struct moe_err *err);
     void (*cancel)(void *self); // any thread, once open has returned 0: the call under way ends with MOE_CANCELLED
     void (*resume)(void *self);
     struct moe_stats (*stats)(void *self);

@@ -23,6 +23,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
 
 #include "backend.h"
 #include "files.h"
@@ -44,7 +46,8 @@ struct fake {
     size_t in_act;   // bytes of an echo that are out
     uint64_t delay_ms, count[3];
     bool started;
-    uint32_t length, context;
+    uint32_t length, context, kept_length;
+    int32_t *rows; // the ids of the timeline
     char name[64], load_error[128];
     uint64_t load_steps, load_ms;
     struct bytes user, system;
@@ -175,6 +178,7 @@ static void fake_close(void *self)
     free(fake->acts);
     bytes_release(&fake->user);
     bytes_release(&fake->system);
+    free(fake->rows);
     free(fake);
 }
 
@@ -183,6 +187,9 @@ static int fake_open(void *self, moe_progress_fn *progress, void *context, struc
     struct fake *fake = self;
     fake->progress = progress;
     fake->progress_context = context;
+    fake->rows = calloc(fake->context, sizeof *fake->rows);
+    if (!fake->rows)
+        return backend_fail(err, MOE_NO_MEMORY, "no memory");
     for (uint64_t i = 0; i < fake->load_steps; i++) {
         struct moe_progress step = {
             .what = "reading weights", .unit = "bytes", .done = i * 1000000, .total = fake->load_steps * 1000000};
@@ -202,6 +209,13 @@ static void fake_describe(void *self, struct backend_info *info)
         .max_context = fake->context,
     };
     snprintf(info->name, sizeof info->name, "%s", fake->name);
+    struct origin *origin = &info->origin;
+    *origin = (struct origin){.model_path = "a script",
+                              .language = {.tokenizer = "bytes", .template_name = "roles"},
+                              .n_layers = 1,
+                              .row_width = 1};
+    snprintf(origin->model_name, sizeof origin->model_name, "%s", fake->name);
+    snprintf(origin->weights, sizeof origin->weights, "%s", fake->name);
 }
 
 static int append(struct tok_ids *ids, int32_t id, struct moe_err *err)
@@ -277,11 +291,22 @@ static int advance(struct fake *fake, struct moe_err *err)
     return 0;
 }
 
+// The text of the last turn of that role in the timeline.
+static void find_text(const struct fake *fake, enum tok_role role, struct bytes *text)
+{
+    uint32_t at = fake->length;
+    while (at > 0 && fake->rows[at - 1] != ROLE + (int32_t)role)
+        at--;
+    text->length = at ? 0 : text->length;
+    for (; at > 0 && at < fake->length && fake->rows[at] < BOS; at++)
+        if (!bytes_append(text, (char[]){(char)fake->rows[at]}, 1))
+            return;
+}
+
 static int fake_prefill(void *self, const int32_t *ids, size_t count, struct moe_err *err)
 {
     struct fake *fake = self;
     uint64_t chunk_ms = begin_answer(fake);
-    (void)ids;
     for (size_t done = 0; done < count; done += 16) {
         struct moe_progress step = {.what = "reading prompt", .unit = "tokens", .done = done, .total = count};
         fake->progress(fake->progress_context, &step);
@@ -291,7 +316,11 @@ static int fake_prefill(void *self, const int32_t *ids, size_t count, struct moe
     int code = advance(fake, err);
     if (code)
         return code;
+    if (count > fake->context - fake->length)
+        return backend_fail(err, MOE_CONTEXT_FULL, "the context is full");
+    memcpy(fake->rows + fake->length, ids, count * sizeof *ids);
     fake->length += (uint32_t)count;
+    find_text(fake, TOK_USER, &fake->user);
     fake->stats.prefilled_tokens += count;
     fake->stats.prefill_ns += count * 1000000; // 1000 tokens a second
     return 0;
@@ -305,7 +334,7 @@ static int fake_decode(void *self, int32_t id, struct moe_err *err)
         if (code)
             return code;
     }
-    fake->length++;
+    fake->rows[fake->length++] = id;
     fake->stats.decoded_tokens++;
     fake->stats.decode_ns += 10000000; // 100 tokens a second
     fake->stats.hits += fake->count[0];
@@ -379,6 +408,61 @@ static int fake_truncate(void *self, uint32_t length, struct moe_err *err)
     return 0;
 }
 
+static void fake_keep_logits(void *self)
+{
+    struct fake *fake = self;
+    fake->kept_length = fake->length;
+}
+
+// The script goes on with its next answer.
+static bool fake_recall_logits(void *self)
+{
+    struct fake *fake = self;
+    struct moe_err ignored;
+    if (fake->kept_length != fake->length)
+        return false;
+    find_text(fake, TOK_USER, &fake->user);
+    find_text(fake, TOK_SYSTEM, &fake->system);
+    begin_answer(fake);
+    advance(fake, &ignored);
+    return true;
+}
+
+// A record is the ids alone.
+static int fake_write_record(void *self, const struct saved_slot *slot, struct moe_record *record, struct moe_err *err)
+{
+    struct fake *fake = self;
+    size_t bytes = slot->count * sizeof *fake->rows;
+    *record = (struct moe_record){.offset = slot->offset,
+                                  .bytes = bytes,
+                                  .checksum = XXH3_64bits(fake->rows + slot->first, bytes),
+                                  .first = slot->first,
+                                  .count = slot->count,
+                                  .has_logits = slot->logits};
+    ptrdiff_t wrote = slot->io->write(slot->io->context, slot->io->fd, fake->rows + slot->first, bytes, slot->offset);
+    return wrote == (ptrdiff_t)bytes ? 0 : backend_fail(err, MOE_IO, "%.300s: not written", slot->io->path);
+}
+
+static int fake_read_record(void *self, const struct moe_record_io *io, const struct moe_record *record,
+                            bool only_logits, struct moe_err *err)
+{
+    struct fake *fake = self;
+    if (only_logits) {
+        fake->kept_length = fake->length;
+        return fake_recall_logits(fake) ? 0 : MOE_NOT_READY;
+    }
+    size_t bytes = record->count * sizeof *fake->rows;
+    if (record->count > fake->context - fake->length)
+        return backend_fail(err, MOE_CONTEXT_FULL, "the context is too short for the saved tokens");
+    int32_t *to = fake->rows + fake->length;
+    if (record->bytes != bytes || pread(io->fd, to, bytes, (off_t)record->offset) != (ssize_t)bytes ||
+        XXH3_64bits(to, bytes) != record->checksum)
+        return backend_fail(err, MOE_RECORD_DAMAGED, "%.300s: a checksum does not match", io->path);
+    fake->length += record->count;
+    find_text(fake, TOK_SYSTEM, &fake->system);
+    return 0;
+}
+
 static void fake_cancel(void *self)
 {
     struct fake *fake = self;
@@ -429,6 +513,10 @@ bool backend_fake_new(struct backend *backend, const char *script_file, struct m
         .bytes = fake_bytes,
         .length = fake_length,
         .truncate = fake_truncate,
+        .keep_logits = fake_keep_logits,
+        .recall_logits = fake_recall_logits,
+        .write_record = fake_write_record,
+        .read_record = fake_read_record,
         .cancel = fake_cancel,
         .resume = fake_resume,
         .stats = fake_stats,

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <inttypes.h>
+#include <xxhash.h>
+
 #include "backend.h"
 #include "files.h"
 
@@ -15,6 +18,9 @@ struct real {
     tok *tokenizer;
     tok_template *turns; // NULL: the package names none
     moe_sampler *sampler;
+    float *kept; // logits after kept_length tokens; NULL: none
+    uint32_t kept_length;
+    char tokenizer_digest[17];
     moe_progress_fn *progress;
     void *progress_context;
 };
@@ -47,6 +53,20 @@ static int open_tokenizer(struct real *real, struct moe_err *err)
     return 0;
 }
 
+// Token ids mean the same only with the same tokenizer file.
+static int digest_tokenizer(struct real *real, struct moe_err *err)
+{
+    enum { TOKENIZER_LIMIT = 256 << 20 };
+    const char *path = moe_model_describe(real->model)->tokenizer_file;
+    struct bytes file = {0};
+    int code = files_read(path, TOKENIZER_LIMIT, &file);
+    if (code == 0)
+        snprintf(real->tokenizer_digest, sizeof real->tokenizer_digest, "%016" PRIx64,
+                 (uint64_t)XXH3_64bits(file.data, file.length));
+    bytes_release(&file);
+    return code ? backend_fail(err, MOE_IO, "%.300s: %s", path, strerror(code)) : 0;
+}
+
 static int real_open(void *self, moe_progress_fn *progress, void *context, struct moe_err *err)
 {
     struct real *real = self;
@@ -58,6 +78,8 @@ static int real_open(void *self, moe_progress_fn *progress, void *context, struc
     free(kernel_cache);
     if (code == 0)
         code = open_tokenizer(real, err);
+    if (code == 0)
+        code = digest_tokenizer(real, err);
     if (code)
         return code;
     struct moe_session_options session_options = {
@@ -72,6 +94,7 @@ static void real_close(void *self)
 {
     struct real *real = self;
     moe_sampler_free(real->sampler);
+    free(real->kept);
     tok_template_close(real->turns);
     tok_close(real->tokenizer);
     moe_session_close(real->session);
@@ -93,6 +116,17 @@ static void real_describe(void *self, struct backend_info *info)
     };
     snprintf(info->name, sizeof info->name, "%s", about->name);
     snprintf(info->device, sizeof info->device, "%s", moe_model_device(real->model));
+    struct origin *origin = &info->origin;
+    origin->kv_type = (uint32_t)options_kv_type(real->options);
+    origin->n_layers = about->n_layers;
+    origin->row_width = about->kv_lora_rank + about->qk_rope_head_dim;
+    snprintf(origin->model_name, sizeof origin->model_name, "%s", about->name);
+    char *path = realpath(real->directory, NULL);
+    snprintf(origin->model_path, sizeof origin->model_path, "%s", path ? path : real->directory);
+    free(path);
+    snprintf(origin->weights, sizeof origin->weights, "%s", about->fingerprint);
+    snprintf(origin->language.tokenizer, sizeof origin->language.tokenizer, "%s", real->tokenizer_digest);
+    snprintf(origin->language.template_name, sizeof origin->language.template_name, "%s", about->template_name);
 }
 
 static int encode_raw(struct real *real, const struct backend_prompt *prompt, struct tok_ids *ids, size_t *ends,
@@ -206,6 +240,45 @@ static int real_truncate(void *self, uint32_t length, struct moe_err *err)
     return moe_session_truncate(((struct real *)self)->session, length, err);
 }
 
+static void real_keep_logits(void *self)
+{
+    struct real *real = self;
+    struct moe_err err;
+    size_t bytes = moe_model_describe(real->model)->vocab_size * sizeof(float);
+    const float *logits = moe_session_logits(real->session, &err);
+    if (!real->kept)
+        real->kept = malloc(bytes);
+    real->kept_length = logits && real->kept ? moe_session_length(real->session) : 0;
+    if (real->kept_length)
+        memcpy(real->kept, logits, bytes);
+}
+
+static bool real_recall_logits(void *self)
+{
+    struct real *real = self;
+    if (!real->kept_length || real->kept_length != moe_session_length(real->session))
+        return false;
+    moe_session_set_logits(real->session, real->kept);
+    return true;
+}
+
+static int real_write_record(void *self, const struct saved_slot *slot, struct moe_record *record, struct moe_err *err)
+{
+    struct real *real = self;
+    struct moe_record_part part = {.offset = slot->offset, .first = slot->first, .count = slot->count};
+    if (slot->logits)
+        part.logits = moe_session_logits(real->session, err); // NULL: they are not there
+    return moe_session_write_record(real->session, slot->io, &part, record, err);
+}
+
+static int real_read_record(void *self, const struct moe_record_io *io, const struct moe_record *record,
+                            bool only_logits, struct moe_err *err)
+{
+    struct real *real = self;
+    return only_logits ? moe_session_read_logits(real->session, io, record, err)
+                       : moe_session_read_record(real->session, io, record, err);
+}
+
 static void real_cancel(void *self)
 {
     moe_session_cancel(((struct real *)self)->session);
@@ -237,6 +310,10 @@ bool backend_moe_new(struct backend *backend, const struct options *options, str
         .bytes = real_bytes,
         .length = real_length,
         .truncate = real_truncate,
+        .keep_logits = real_keep_logits,
+        .recall_logits = real_recall_logits,
+        .write_record = real_write_record,
+        .read_record = real_read_record,
         .cancel = real_cancel,
         .resume = real_resume,
         .stats = real_stats,

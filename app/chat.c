@@ -101,6 +101,8 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length)
 {
     struct tok_turn what = {.role = TOK_USER, .text = text, .length = length};
     struct turn *turn = turn_new();
+    if (chat->n_turns && chat->turns[chat->n_turns - 1].role == TOK_USER)
+        cut_turns(chat, chat->n_turns - 1);
     if (!turn || !insert_turn(chat, chat->n_turns, TOK_USER, &what)) {
         turn_free(turn);
         return NULL;
@@ -114,6 +116,23 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length)
             return NULL;
         }
     }
+    return turn;
+}
+
+struct turn *chat_again(struct chat *chat)
+{
+    size_t n = chat->n_turns;
+    n -= n > 0 && chat->turns[n - 1].role == TOK_ASSISTANT;
+    const struct chat_turn *message = n > 0 ? &chat->turns[n - 1] : NULL;
+    if (chat->unsent.data || !message || message->role != TOK_USER || !message->end || !message->ids.count)
+        return NULL;
+    struct turn *turn = turn_new();
+    if (!turn)
+        return NULL;
+    turn->again = true;
+    turn->position = message->end;
+    turn->last_id = message->ids.ids[message->ids.count - 1];
+    cut_turns(chat, n);
     return turn;
 }
 
@@ -143,6 +162,8 @@ static bool accept_prompt(struct chat *chat, const struct turn_result *result)
 
 bool chat_accept(struct chat *chat, const struct turn_result *result, const struct bytes *answer)
 {
+    if (!result->kept && chat->turns[chat->n_turns - 1].end)
+        return true;
     if (!result->kept) {
         bytes_release(&chat->unsent);
         chat->unsent = chat->turns[chat->n_turns - 1].text;
@@ -188,5 +209,48 @@ bool chat_take_last(struct chat *chat, struct bytes *text)
     }
     *text = chat->unsent;
     chat->unsent = (struct bytes){0};
+    return true;
+}
+
+bool chat_restore(struct chat *chat, const struct part *parts, size_t n_parts)
+{
+    uint32_t end = 0;
+    chat_release(chat);
+    for (size_t i = 0; i < n_parts; i++) {
+        const struct part *part = &parts[i];
+        struct tok_turn what = {.role = part->role, .text = part->text.data, .length = part->text.length};
+        enum tok_role before = i ? parts[i - 1].role : TOK_ASSISTANT;
+        bool follows = part->role == TOK_SYSTEM ? i == 0 : (part->role == TOK_USER) == (before != TOK_USER);
+        if (!follows || !insert_turn(chat, i, part->role, &what) ||
+            !copy_ids(&chat->turns[i].ids, part->ids.ids, part->ids.count))
+            return false;
+        end += (uint32_t)part->ids.count;
+        chat->turns[i].end = end;
+    }
+    return true;
+}
+
+void chat_feed_anew(struct chat *chat)
+{
+    forget_fed(chat, 0);
+}
+
+bool chat_timeline(const struct chat *chat, struct tok_ids *ids)
+{
+    for (size_t i = 0; i < first_unfed(chat); i++)
+        if (!copy_ids(ids, chat->turns[i].ids.ids, chat->turns[i].ids.count))
+            return false;
+    return true;
+}
+
+bool chat_save(const struct chat *chat, struct saved *saved, const struct part_language *language)
+{
+    for (size_t i = 0; i < first_unfed(chat); i++) {
+        const struct chat_turn *turn = &chat->turns[i];
+        struct part part = {
+            .role = turn->role, .text = turn->text, .ids = turn->ids, .language = *language}; // borrowed
+        if (!saved_append(saved, &part))
+            return false;
+    }
     return true;
 }

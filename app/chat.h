@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "files.h"
+#include "saved.h"
 #include "tok.h"
 #include "worker.h"
 
@@ -34,16 +35,28 @@ const struct chat_turn *chat_system(const struct chat *chat); // NULL: there is 
 size_t chat_exchanges(const struct chat *chat);               // messages of the user
 uint32_t chat_position(const struct chat *chat);              // tokens of the timeline that are the conversation's
 
-// Adds the user's message and returns the turn that feeds it and whatever else was not fed. The caller fills in
-// sampling and limits and sends it. NULL: no memory; the conversation is as before.
+// Adds the user's message, in the place of a last one without an answer, and returns the turn that feeds it and
+// whatever else was not fed. The caller fills in sampling and limits and sends it. NULL: no memory; the conversation is
+// as before.
 struct turn *chat_request(struct chat *chat, const char *text, size_t length);
+// The turn that answers the last message once more, or for the first time; an answer that was there is taken back. What
+// is fed stays so. NULL: the last message is not fed, or no memory.
+struct turn *chat_again(struct chat *chat);
 // Takes in what became of that turn: ids and the answer's text, or, when the turn was not kept, the message goes to
-// unsent. False: no memory.
+// unsent, unless it is still fed. False: no memory.
 bool chat_accept(struct chat *chat, const struct turn_result *result, const struct bytes *answer);
 // Takes back the last n messages with their answers; returns how many there were to take.
 size_t chat_undo(struct chat *chat, size_t n);
 // Moves the message to send again to *text: the unsent one, else the last one, which is taken back with its answer.
 // False: there is none.
 bool chat_take_last(struct chat *chat, struct bytes *text);
+
+// Puts saved parts in the place of all turns, as fed. False: no memory, or they are no conversation.
+bool chat_restore(struct chat *chat, const struct part *parts, size_t n_parts);
+void chat_feed_anew(struct chat *chat); // nothing counts as fed any more
+// Appends the ids of what is fed. False: no memory.
+bool chat_timeline(const struct chat *chat, struct tok_ids *ids);
+// Appends what is fed to a session that holds nothing. False: no memory.
+bool chat_save(const struct chat *chat, struct saved *saved, const struct part_language *language);
 
 #endif

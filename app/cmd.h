@@ -10,5 +10,6 @@ int cmd_eval(const struct options *options);
 int cmd_info(const struct options *options);
 int cmd_devices(const struct options *options);
 int cmd_bench(const struct options *options);
+int cmd_sessions(const struct options *options);
 
 #endif

@@ -14,6 +14,7 @@
 #include "report.h"
 #include "sampling.h"
 #include "sanitize.h"
+#include "sessions.h"
 #include "term.h"
 #include "worker.h"
 
@@ -31,6 +32,13 @@ struct run {
     int signal_number; // that stopped us, 0: none
     char last;         // byte written
     struct bytes text; // with --json
+    // With a session: the conversation, and the prompt until the session is open.
+    struct store store;
+    struct sessions_choice choice;
+    struct chat chat;
+    struct bytes prompt;
+    bool saving, sent, answered;
+    char session[STORE_NAME_SIZE];
     struct sanitize sanitize;
 };
 
@@ -98,7 +106,7 @@ static void write_out(struct run *run, const char *bytes, size_t length)
 static void take_text(struct run *run, const char *bytes, size_t length)
 {
     progress_clear(&run->progress);
-    if (run->options->json) {
+    if (run->options->json || run->options->jsonl) {
         if (!bytes_append(&run->text, bytes, length)) {
             report("no memory for the answer");
             run->status = STATUS_FAILED;
@@ -112,6 +120,27 @@ static void take_text(struct run *run, const char *bytes, size_t length)
     }
 }
 
+static void print_token(struct run *run, const struct event *event)
+{
+    struct json_object *object = json_object_new_object();
+    const struct moe_stats *used = &event->token.used;
+    progress_clear(&run->progress);
+    json_out_whole(object, "token", (uint64_t)event->token.id);
+    json_out_text(object, "text", event->token.bytes, event->token.length);
+    json_out_real(object, "seconds", event->token.seconds);
+    json_out_whole(object, "prefilled_tokens", used->prefilled_tokens);
+    json_out_real(object, "decode_tokens_per_s", json_out_rate(used->decoded_tokens, used->decode_ns));
+    json_out_experts(object, used);
+    int code = json_out_print(object);
+    if (code == 0 || run->status == STATUS_EPIPE)
+        return;
+    run->status = code == EPIPE ? STATUS_EPIPE : STATUS_FAILED;
+    if (code != EPIPE)
+        report("cannot write the answer: %s", strerror(code));
+    worker_cancel(run->worker);
+    run->done = true;
+}
+
 static void print_json(struct run *run, const struct turn_result *result)
 {
     struct json_object *object = json_object_new_object();
@@ -119,6 +148,11 @@ static void print_json(struct run *run, const struct turn_result *result)
     json_out_string(object, "model", run->info.name);
     json_out_string(object, "device", run->info.device);
     json_out_whole(object, "seed", run->seed);
+    if (*run->session)
+        json_out_string(object, "session", run->session);
+    else
+        json_object_object_add(object, "session", NULL);
+    json_out_whole(object, "cached_tokens", result->cached_tokens);
     json_out_whole(object, "prefilled_tokens", result->used.prefilled_tokens);
     json_out_whole(object, "generated_tokens", result->generated_tokens);
     json_out_real(object, "prefill_tokens_per_s",
@@ -146,9 +180,10 @@ static void finish(struct run *run, const struct turn_result *result)
                                    [STOP_ERROR] = STATUS_FAILED};
     char shown[SANITIZE_ROOM(0)];
     progress_clear(&run->progress);
-    run->done = true;
+    run->done = !run->saving;
+    run->answered = true;
     run->status = run->signal_number ? term_exit_status(run->signal_number) : statuses[result->reason];
-    if (run->options->json) {
+    if (run->options->json || run->options->jsonl) {
         print_json(run, result);
     } else if (run->to_terminal) {
         write_out(run, shown, sanitize_flush(&run->sanitize, shown));
@@ -160,6 +195,66 @@ static void finish(struct run *run, const struct turn_result *result)
     else if (result->reason == STOP_CONTEXT_FULL)
         report("%s; --context makes more room, as far as the model goes",
                *result->err.text ? result->err.text : "the context is full");
+}
+
+// The prompt after what the session holds.
+static void send_in_session(struct run *run, const struct session_news *news)
+{
+    const char *system = run->options->system;
+    if (*run->choice.note || *news->text)
+        report("%s%s%s", run->choice.note, *news->text && *run->choice.note ? " But " : "", news->text);
+    if (news->stale)
+        chat_feed_anew(&run->chat);
+    if (system && !run->chat.n_turns)
+        chat_set_system(&run->chat, system, strlen(system));
+    else if (system)
+        report("the session keeps its own system message");
+    struct turn *turn = chat_request(&run->chat, run->prompt.data, run->prompt.length);
+    if (!turn) {
+        report("no memory for the conversation");
+        run->status = STATUS_FAILED;
+        run->done = true;
+        return;
+    }
+    turn->max_tokens = run->options->max_tokens;
+    turn->sampling = sampling_from(run->options, run->seed);
+    turn->tokens = run->options->jsonl;
+    worker_send(run->worker, turn);
+    run->sent = true;
+}
+
+static void take_session(struct run *run, const struct session_news *news)
+{
+    snprintf(run->session, sizeof run->session, "%s", news->name);
+    progress_clear(&run->progress);
+    if (!run->answered && !run->sent) {
+        send_in_session(run, news);
+        return;
+    }
+    if (*news->text)
+        report("%s", news->text);
+    if (news->failed && run->status == STATUS_DONE)
+        run->status = STATUS_FAILED;
+    run->done = run->answered;
+}
+
+static void begin(struct run *run)
+{
+    progress_clear(&run->progress);
+    if (!run->choice.saved) {
+        worker_send(run->worker, run->turn);
+        run->turn = NULL;
+        return;
+    }
+    struct worker_session session = {.saved = run->choice.saved};
+    run->saving = true;
+    run->choice.saved = NULL;
+    if (!chat_timeline(&run->chat, &session.ids)) {
+        report("no memory for the session");
+        run->status = STATUS_FAILED;
+        run->done = true;
+    }
+    worker_open_session(run->worker, session);
 }
 
 static void take_events(struct run *run)
@@ -174,9 +269,7 @@ static void take_events(struct run *run)
             break;
         case EVENT_READY:
             run->info = event.ready;
-            progress_clear(&run->progress);
-            worker_send(run->worker, run->turn);
-            run->turn = NULL;
+            begin(run);
             break;
         case EVENT_FAILED:
             progress_clear(&run->progress);
@@ -186,6 +279,12 @@ static void take_events(struct run *run)
             break;
         case EVENT_TEXT:
             take_text(run, event.text.bytes, event.text.length);
+            break;
+        case EVENT_TOKEN:
+            print_token(run, &event);
+            break;
+        case EVENT_SESSION:
+            take_session(run, &event.session);
             break;
         case EVENT_DONE:
             finish(run, event.result);
@@ -203,8 +302,8 @@ static void take_signals(struct run *run)
         if (!term_signal_came(stopping[i]))
             continue;
         run->signal_number = stopping[i];
-        term_release_signals(); // a second one need not wait
-        if (run->turn) {        // still loading: there is nothing to keep
+        term_release_signals();          // a second one need not wait
+        if (run->turn && !run->saving) { // still loading: there is nothing to keep
             progress_clear(&run->progress);
             run->status = term_exit_status(stopping[i]);
             run->done = true;
@@ -232,6 +331,7 @@ static struct turn *make_turn(struct run *run, const struct bytes *prompt)
         return NULL;
     turn->raw = options->no_template;
     turn->only = true;
+    turn->tokens = options->jsonl;
     turn->max_tokens = options->max_tokens;
     turn->sampling = sampling_from(options, run->seed);
     if ((options->system && !turn_add(turn, TOK_SYSTEM, options->system, strlen(options->system))) ||
@@ -245,7 +345,8 @@ static struct turn *make_turn(struct run *run, const struct bytes *prompt)
 int cmd_run(const struct options *options)
 {
     struct run run = {.options = options, .to_terminal = isatty(STDOUT_FILENO)};
-    struct bytes prompt = {0};
+    struct store_error store_error;
+    struct session_news news;
     struct backend backend;
     struct moe_err err;
     run.progress.out = isatty(STDERR_FILENO) ? stderr : NULL;
@@ -258,8 +359,17 @@ int cmd_run(const struct options *options)
         report("%s", wrong);
         goto release;
     }
-    if (!read_prompt(options, &prompt))
+    if (!read_prompt(options, &run.prompt))
         goto release;
+    if (options->no_template && (options->session || options->go_on)) {
+        report("--no-template and sessions exclude each other");
+        goto release;
+    }
+    if (!sessions_choose(&run.store, options, false, &run.chat, &run.choice, &store_error)) {
+        report("%s", store_error.text);
+        run.status = store_error.code == STORE_NAME ? STATUS_USAGE : STATUS_FAILED;
+        goto release;
+    }
     run.status = STATUS_MODEL;
     if (!backend_new(&backend, options, &err)) {
         report("%s", err.text);
@@ -267,16 +377,21 @@ int cmd_run(const struct options *options)
     }
     run.status = STATUS_FAILED;
     int signals = term_catch_signals(false);
-    run.turn = make_turn(&run, &prompt);
+    run.turn = make_turn(&run, &run.prompt);
     run.worker = worker_new(&backend, 0);
     if (signals >= 0 && run.turn && run.worker)
         loop(&run, signals);
     else
         report("cannot start: %s", strerror(errno));
+    if (run.saving && run.worker && !run.answered)
+        worker_finish_session(run.worker, &news);
     worker_abandon(run.worker);
 release:
     turn_free(run.turn);
-    bytes_release(&prompt);
+    saved_close(run.choice.saved);
+    saved_content_release(&run.choice.content);
+    chat_release(&run.chat);
+    bytes_release(&run.prompt);
     bytes_release(&run.text);
     return run.status;
 }

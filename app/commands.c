@@ -12,14 +12,20 @@ static const struct command_row {
 } table[] = {
     {"help", NULL, "[WORD]", "list the commands, or those about WORD", ACTION_HELP},
     {"keys", NULL, "", "list the keys", ACTION_KEYS},
-    {"new", "clear", "", "begin a new conversation; settings and system message stay", ACTION_NEW},
+    {"new", "clear", "", "begin a new conversation and keep this one; settings and system message stay", ACTION_NEW},
+    {"save", NULL, "[NAME]", "save the conversation, under NAME if given; each turn is saved anyway", ACTION_SAVE},
+    {"load", "resume", "NAME", "go on with a saved conversation", ACTION_LOAD},
+    {"switch", NULL, "NAME", "go on with a saved conversation", ACTION_LOAD},
+    {"sessions", NULL, "", "list the saved conversations", ACTION_SESSIONS},
+    {"rename", NULL, "NAME", "give the conversation another name", ACTION_RENAME},
+    {"delete", NULL, "NAME", "delete a saved conversation", ACTION_DELETE},
     {"retry", NULL, "", "answer the last message again", ACTION_RETRY},
     {"undo", NULL, "[N]", "take back the last message and its answer, or the last N", ACTION_UNDO},
     {"system", NULL, "[TEXT]", "show the system message, or set it; /system - removes it", ACTION_SYSTEM},
     {"set", NULL, "[KEY VALUE]", "show the settings, or change one: /set temp 0.2", ACTION_SET},
     {"stats", NULL, "", "figures of this conversation: tokens, experts, context, seed", ACTION_STATS},
-    {"quit", "exit", "", "leave", ACTION_QUIT},
-    {"bye", NULL, "", "leave", ACTION_QUIT},
+    {"quit", "exit", "", "save and leave", ACTION_QUIT},
+    {"bye", NULL, "", "save and leave", ACTION_QUIT},
 };
 enum { N_ROWS = sizeof table / sizeof table[0] };
 
@@ -29,7 +35,7 @@ static const struct {
     {"Enter", "send the message"},
     {"Alt-Enter, Ctrl-J", "a new line within the message"},
     {"Ctrl-C", "while it answers: stop and keep what is there; else put the draft into the history"},
-    {"Ctrl-D", "on an empty line: leave"},
+    {"Ctrl-D", "on an empty line: save and leave"},
     {"Up, Down", "earlier and later messages"},
     {"Ctrl-R", "search earlier messages"},
     {"Ctrl-Z", "suspend; fg returns"},

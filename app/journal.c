@@ -89,8 +89,10 @@ static bool read_text(struct json_object *object, struct bytes *text)
         return false;
     for (size_t i = 0; i < length; i += 2) {
         int high = hex_digit(digits[i]), low = hex_digit(digits[i + 1]);
+        if (high < 0 || low < 0)
+            return false;
         char byte = (char)(high << 4 | low);
-        if (high < 0 || low < 0 || !bytes_append(text, &byte, 1))
+        if (!bytes_append(text, &byte, 1))
             return false;
     }
     return true;

@@ -79,6 +79,8 @@ static int dispatch(struct options *options)
         return cmd_devices(options);
     case COMMAND_BENCH:
         return cmd_bench(options);
+    case COMMAND_SESSIONS:
+        return cmd_sessions(options);
     case COMMAND_HELP:
         return help(options);
     case COMMAND_CHAT:

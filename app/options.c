@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { KIND_FLAG, KIND_STRING, KIND_UINT32, KIND_UINT64, KIND_REAL, KIND_CACHE, KIND_CHOICE };
+enum kind { KIND_FLAG, KIND_STRING, KIND_UINT32, KIND_UINT64, KIND_REAL, KIND_CACHE, KIND_SIZE, KIND_CHOICE };
 
 struct option_row {
     const char *name;
@@ -240,8 +240,41 @@ static const struct option_row table[] = {
     {.name = "json",
      .kind = KIND_FLAG,
      .offset = AT(json),
-     .commands = FOR(RUN) | FOR(EVAL) | FOR(INFO) | FOR(DEVICES) | FOR(BENCH),
+     .commands = FOR(RUN) | FOR(EVAL) | FOR(INFO) | FOR(DEVICES) | FOR(BENCH) | FOR(SESSIONS),
      .help = "Print one JSON object instead of text."},
+    {.name = "jsonl",
+     .kind = KIND_FLAG,
+     .offset = AT(jsonl),
+     .commands = FOR(RUN),
+     .help = "Print a JSON object for each token as it comes, then the one of --json."},
+    {.name = "continue",
+     .letter = 'c',
+     .kind = KIND_FLAG,
+     .offset = AT(go_on),
+     .commands = FOR_TALK,
+     .help = "Go on with the session that was used last."},
+    {.name = "session",
+     .letter = 's',
+     .argument = "NAME",
+     .kind = KIND_STRING,
+     .offset = AT(session),
+     .commands = FOR_TALK,
+     .help = "Go on with the session NAME, or begin it. Without it a chat begins a session of its own, and run saves "
+             "nothing."},
+    {.name = "no-session",
+     .kind = KIND_FLAG,
+     .variable = "MOECHAT_NO_SESSION",
+     .offset = AT(no_session),
+     .commands = FOR_TALK,
+     .help = "Save nothing."},
+    {.name = "kv-cap",
+     .argument = "SIZE",
+     .variable = "MOECHAT_KV_CAP",
+     .kind = KIND_SIZE,
+     .offset = AT(kv_cap),
+     .commands = FOR_TALK,
+     .help = "Disk space for the cache rows of all sessions; those of the longest unused go first, their text stays. 0 "
+             "saves text alone. [4GiB]"},
     {.name = "plain",
      .variable = "MOECHAT_PLAIN",
      .kind = KIND_FLAG,
@@ -290,6 +323,7 @@ static const struct {
     [COMMAND_INFO] = {"info", " [DIR]", "Describe a model package."},
     [COMMAND_DEVICES] = {"devices", "", "List the devices that can compute."},
     [COMMAND_BENCH] = {"bench", "", "Measure speed."},
+    [COMMAND_SESSIONS] = {"sessions", " [VERB]", "List and keep the saved conversations."},
     [COMMAND_HELP] = {"help", " [COMMAND]", "Explain a command."},
 };
 
@@ -310,6 +344,7 @@ void options_defaults(struct options *options)
         .repeat_penalty = 1,
         .expert_cache = MOE_CACHE_AUTO,
         .kv = -1,
+        .kv_cap = UINT64_C(4) << 30,
         .runs = 5,
         .prefill_tokens = 512,
         .decode_tokens = 64,
@@ -418,6 +453,11 @@ static bool store(struct options *options, const struct option_row *row, const c
             return refuse(error, "%s takes a size such as 800M or 12GiB, all or auto, not \"%.60s\"", as, value);
         memcpy(field, &bytes, sizeof bytes);
         break;
+    case KIND_SIZE:
+        if (!options_parse_size(value, &bytes))
+            return refuse(error, "%s takes a size such as 800M or 12GiB, not \"%.60s\"", as, value);
+        memcpy(field, &bytes, sizeof bytes);
+        break;
     case KIND_CHOICE:
         index = choice_index(row->choices, value);
         if (index < 0)
@@ -517,6 +557,8 @@ bool options_parse(struct options *options, int argc, char **argv, struct option
                 return false;
         } else if (!options->operand && *commands[options->command].operand) {
             options->operand = word;
+        } else if (options->command == COMMAND_SESSIONS && !options->more[1]) {
+            options->more[options->more[0] != NULL] = word;
         } else {
             const char *hint = options->command == COMMAND_RUN    ? "; give the prompt with -p"
                                : options->command == COMMAND_CHAT ? "; a command comes before the options"

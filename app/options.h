@@ -18,6 +18,7 @@ enum command {
     COMMAND_INFO,
     COMMAND_DEVICES,
     COMMAND_BENCH,
+    COMMAND_SESSIONS,
     COMMAND_HELP,
     COMMAND_COUNT,
 };
@@ -27,17 +28,18 @@ enum color { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
 // Strings point into argv and the environment. NULL: not given.
 struct options {
     enum command command;
-    const char *operand; // info's folder, help's topic
+    const char *operand; // info's folder, help's topic, the verb of sessions
+    const char *more[2]; // that the verb is about
     const char *model, *device, *kernel_cache, *engine;
-    const char *prompt, *prompt_file, *system;
+    const char *prompt, *prompt_file, *system, *session;
     const char *tokens, *text, *logits, *dump_layers;
     const char *dump_options;
     double temp, top_p, min_p, repeat_penalty;
-    uint64_t expert_cache, seed;
+    uint64_t expert_cache, seed, kv_cap;
     uint32_t top_k, max_tokens, context, chunk, readers, runs, prefill_tokens, decode_tokens;
     int kv;    // enum moe_kv_type, -1: not given; ask options_kv_type
     int color; // enum color
-    bool json, plain, verify, no_template, help, version;
+    bool json, jsonl, go_on, no_session, plain, verify, no_template, help, version;
     uint64_t given; // a bit for each row of the table that argv or the environment set
 };
 

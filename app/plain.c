@@ -11,43 +11,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "chat.h"
 #include "commands.h"
-#include "files.h"
 #include "format.h"
 #include "json_out.h"
+#include "plain_parts.h"
 #include "prompt.h"
-#include "report.h"
 #include "sampling.h"
-#include "sanitize.h"
 #include "term.h"
-#include "worker.h"
-
-enum state { LOADING, IDLE, ANSWERING, LEAVING };
-
-struct plain {
-    struct options *options;
-    struct worker *worker;
-    struct chat chat;
-    struct backend_info info;
-    enum state state;
-    int status;
-    bool from_terminal; // else messages are lines of a pipe
-    bool color;
-    struct progress progress;
-    // The answer under way: as it came, and its way to the screen.
-    struct bytes answer;
-    struct sanitize sanitize;
-    bool begun; // its label is out
-    char last_shown;
-    uint64_t seed, turn_seed; // of the chat; of the last turn
-    unsigned n_sent;
-    struct bytes input; // of a pipe
-    bool input_ended;
-};
 
 // Our own words, cut between them where a line of the terminal ends.
-static void say(struct plain *plain, const char *text)
+void plain_say(struct plain *plain, const char *text)
 {
     int columns = plain->from_terminal ? term_columns() : INT_MAX, column = 0;
     fputs(plain->color ? "\033[2m" : "", stdout);
@@ -64,7 +37,7 @@ static void say(struct plain *plain, const char *text)
 }
 
 // Writes what is buffered; a reader that has gone, or a full disk, ends the chat.
-static void flush(struct plain *plain)
+void plain_flush(struct plain *plain)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return;
@@ -81,7 +54,7 @@ static void leave(struct plain *plain, int status)
     plain->state = LEAVING;
 }
 
-static void ask(struct plain *plain)
+void plain_ask(struct plain *plain)
 {
     plain->state = IDLE;
     if (plain->from_terminal)
@@ -102,25 +75,25 @@ static void say_figures(struct plain *plain, const struct turn_result *result)
              " misses, %s read; context %" PRIu32 " of %" PRIu32 "; prefetch %s)",
              result->generated_tokens, json_out_rate(used->decoded_tokens, used->decode_ns), used->hits, used->misses,
              format_bytes(read, sizeof read, used->bytes_read), result->context_used, result->context_total, prefetch);
-    say(plain, line);
+    plain_say(plain, line);
 }
 
 static void say_reason(struct plain *plain, const struct turn_result *result)
 {
     if (result->reason == STOP_CANCELLED)
-        say(plain, result->kept ? "Stopped; what is there stays part of the conversation."
-                                : "Stopped before an answer; the message is taken back. /retry sends it again.");
+        plain_say(plain, result->kept ? "Stopped; what is there stays part of the conversation."
+                                      : "Stopped before an answer; the message is taken back. /retry sends it again.");
     else if (result->reason == STOP_MAX_TOKENS)
-        say(plain, "Stopped at max-tokens; /set max-tokens 0 lifts the limit.");
+        plain_say(plain, "Stopped at max-tokens; /set max-tokens 0 lifts the limit.");
     else if (result->reason == STOP_CONTEXT_FULL) {
         char line[640];
         snprintf(line, sizeof line, "%s%s; /undo takes messages back, /new begins anew, --context makes more room.",
                  result->kept ? "Stopped: the context is full" : "Not sent: ", result->kept ? "" : result->err.text);
-        say(plain, line);
+        plain_say(plain, line);
     } else if (result->reason == STOP_ERROR) {
-        flush(plain);
+        plain_flush(plain);
         report("%s", result->err.text);
-        say(plain, "The message is taken back; /retry sends it again.");
+        plain_say(plain, "The message is taken back; /retry sends it again.");
     }
 }
 
@@ -168,17 +141,16 @@ static void finish_turn(struct plain *plain, struct turn_result *result)
     bool failed = result->reason == STOP_ERROR;
     turn_result_free(result);
     if (plain->state != LEAVING)
-        ask(plain);
+        plain_ask(plain);
     if (failed && !plain->from_terminal)
         plain->status = STATUS_FAILED;
 }
 
-static void send_message(struct plain *plain, const char *text, size_t length)
+static void send_turn(struct plain *plain, struct turn *turn)
 {
-    struct turn *turn = chat_request(&plain->chat, text, length);
     if (!turn) {
         report("no memory for the message");
-        ask(plain);
+        plain_ask(plain);
         return;
     }
     plain->turn_seed = plain->seed + plain->n_sent++;
@@ -191,19 +163,28 @@ static void send_message(struct plain *plain, const char *text, size_t length)
     worker_send(plain->worker, turn);
 }
 
+static void send_message(struct plain *plain, const char *text, size_t length)
+{
+    send_turn(plain, chat_request(&plain->chat, text, length));
+}
+
 static void retry(struct plain *plain)
 {
     struct bytes text;
-    if (!chat_take_last(&plain->chat, &text)) {
-        say(plain, "There is no message to send again.");
+    struct turn *again = chat_again(&plain->chat);
+    if (!again && !chat_take_last(&plain->chat, &text)) {
+        plain_say(plain, "There is no message to send again.");
         return;
     }
     // A seed that was asked for gives the same answer again; else a new one is drawn by counting on.
     if (options_given(plain->options, "seed") && plain->n_sent > 0)
         plain->n_sent--;
-    fputs("You: ", stdout);
-    report_text(stdout, text.data, text.length);
-    fputc('\n', stdout);
+    if (again) {
+        plain_say_message("You: ", &plain->chat.turns[plain->chat.n_turns - 1].text);
+        send_turn(plain, again);
+        return;
+    }
+    plain_say_message("You: ", &text);
     send_message(plain, text.data, text.length);
     bytes_release(&text);
 }
@@ -213,14 +194,18 @@ static void undo(struct plain *plain, const char *text)
     size_t count;
     char line[160];
     if (!commands_count(text, 1, &count)) {
-        say(plain, "/undo takes a number of messages.");
+        plain_say(plain, "/undo takes a number of messages.");
         return;
     }
     size_t taken = chat_undo(&plain->chat, count);
     snprintf(line, sizeof line, "Took back %zu message%s; %zu remain%s, context %" PRIu32 " of %" PRIu32 ".", taken,
              taken == 1 ? "" : "s", chat_exchanges(&plain->chat), chat_exchanges(&plain->chat) == 1 ? "s" : "",
              chat_position(&plain->chat), plain->info.max_context);
-    say(plain, line);
+    plain_say(plain, line);
+    if (plain->saving && taken) {
+        plain->state = BUSY;
+        worker_cut(plain->worker, chat_position(&plain->chat));
+    }
 }
 
 static void set_system(struct plain *plain, const struct line *line)
@@ -236,9 +221,9 @@ static void set_system(struct plain *plain, const struct line *line)
     bool remove = line->length == 1 && line->text[0] == '-';
     bool fed = chat_position(&plain->chat) > 0;
     if (!chat_set_system(&plain->chat, line->text, remove ? 0 : line->length))
-        say(plain, "There is no memory for it.");
+        plain_say(plain, "There is no memory for it.");
     else
-        say(plain, fed ? "Done; the whole conversation is read again with the next message." : "Done.");
+        plain_say(plain, fed ? "Done; the whole conversation is read again with the next message." : "Done.");
 }
 
 static void set_setting(struct plain *plain, const struct line *line)
@@ -265,7 +250,7 @@ static void set_setting(struct plain *plain, const struct line *line)
         plain->n_sent = 0;
     }
     *plain->options = changed;
-    say(plain, "Done.");
+    plain_say(plain, "Done.");
 }
 
 static void show_stats(struct plain *plain)
@@ -303,20 +288,34 @@ static void do_command(struct plain *plain, const struct line *line)
     switch (line->action) {
     case ACTION_HELP:
         if (commands_help(stdout, text) == 0)
-            say(plain, "No command is about that; /help lists them all.");
+            plain_say(plain, "No command is about that; /help lists them all.");
         break;
     case ACTION_KEYS:
         commands_keys(stdout);
         break;
     case ACTION_NEW:
-        chat_clear(&plain->chat);
-        say(plain, "A new conversation.");
+        plain_new(plain);
         break;
     case ACTION_RETRY:
         retry(plain);
         break;
     case ACTION_UNDO:
         undo(plain, text);
+        break;
+    case ACTION_SAVE:
+        plain_save(plain, text);
+        break;
+    case ACTION_RENAME:
+        plain_rename(plain, text);
+        break;
+    case ACTION_LOAD:
+        plain_load(plain, text);
+        break;
+    case ACTION_SESSIONS:
+        plain_list_sessions(plain);
+        break;
+    case ACTION_DELETE:
+        plain_delete(plain, text);
         break;
     case ACTION_SYSTEM:
         set_system(plain, line);
@@ -348,7 +347,7 @@ static void take_line(struct plain *plain, const char *typed)
         fputs("; /help lists them, and // begins a message with a slash.\n", stdout);
     }
     if (plain->state == IDLE)
-        ask(plain);
+        plain_ask(plain);
 }
 
 static void on_typed(void *context, char *typed)
@@ -375,8 +374,11 @@ static void on_ready(struct plain *plain, const struct backend_info *info)
         snprintf(experts, sizeof experts, "Room for %" PRIu64 " of %" PRIu64 " experts in memory", info->cache.slots,
                  info->n_experts);
     snprintf(line, sizeof line, "\n%s; context %" PRIu32 " tokens. Type /help.", experts, info->max_context);
-    say(plain, line);
-    ask(plain);
+    plain_say(plain, line);
+    if (plain->choice.saved)
+        plain_open_session(plain, 0, false);
+    else
+        plain_ask(plain);
 }
 
 static void take_events(struct plain *plain)
@@ -385,7 +387,7 @@ static void take_events(struct plain *plain)
     while (plain->state != LEAVING && worker_event(plain->worker, &event)) {
         switch (event.kind) {
         case EVENT_PROGRESS:
-            if (!plain->begun || plain->state == LOADING)
+            if (plain->state == BUSY || plain->state == LOADING || (plain->state == ANSWERING && !plain->begun))
                 progress_show(&plain->progress, event.progress.what, event.progress.unit, event.progress.done,
                               event.progress.total);
             break;
@@ -400,8 +402,13 @@ static void take_events(struct plain *plain)
         case EVENT_TEXT:
             show_text(plain, event.text.bytes, event.text.length);
             break;
+        case EVENT_TOKEN:
+            break;
         case EVENT_DONE:
             finish_turn(plain, event.result);
+            break;
+        case EVENT_SESSION:
+            plain_on_session(plain, &event.session);
             break;
         }
     }
@@ -427,12 +434,12 @@ static void interrupt(struct plain *plain)
         return;
     if (plain->state == LOADING || !plain->from_terminal)
         leave(plain, STATUS_INTERRUPTED);
-    else if (plain->state == ANSWERING)
+    else if (plain->state == ANSWERING || plain->state == BUSY)
         worker_cancel(plain->worker);
     else if (prompt_interrupt())
         prompt_refresh();
     else {
-        say(plain, "Ctrl-D or /quit leaves.");
+        plain_say(plain, "Ctrl-D or /quit leaves.");
         prompt_refresh();
     }
 }
@@ -505,7 +512,7 @@ static void loop(struct plain *plain, int signals)
             else
                 take_piped_line(plain);
         }
-        flush(plain);
+        plain_flush(plain);
     }
 }
 
@@ -537,10 +544,17 @@ int plain_chat(struct options *options)
         report("%s", wrong ? wrong : err.text);
         return wrong ? STATUS_USAGE : STATUS_MODEL;
     }
+    struct store_error store_error;
+    if (!sessions_choose(&plain.store, options, true, &plain.chat, &plain.choice, &store_error)) {
+        report("%s", store_error.text);
+        backend.ops->close(backend.self);
+        return store_error.code == STORE_NAME ? STATUS_USAGE : STATUS_FAILED;
+    }
     int signals = term_catch_signals(true);
     plain.worker = worker_new(&backend, BACKEND_CHAT_NICE);
     bool fine = signals >= 0 && plain.worker &&
-                (!options->system || chat_set_system(&plain.chat, options->system, strlen(options->system)));
+                (!options->system || plain.choice.saved ||
+                 chat_set_system(&plain.chat, options->system, strlen(options->system)));
     if (fine && plain.from_terminal)
         fine = prompt_open(plain.color ? "\001\033[1m\002You:\001\033[0m\002 " : "You: ", on_typed, &plain);
     if (fine)
@@ -552,8 +566,13 @@ int plain_chat(struct options *options)
             fputc('\n', stdout);
         prompt_close();
     }
-    flush(&plain);
+    plain_flush(&plain);
+    if (plain.worker)
+        plain_finish_session(&plain);
+    plain_flush(&plain);
     worker_abandon(plain.worker);
+    saved_close(plain.choice.saved);
+    saved_content_release(&plain.choice.content);
     chat_release(&plain.chat);
     bytes_release(&plain.answer);
     bytes_release(&plain.input);

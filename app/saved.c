@@ -24,6 +24,7 @@ struct saved {
     uint64_t kv_ends[2];
     bool settled; // a manifest of ours is on the disk, and the other rows' file is gone
     bool over_cap;
+    bool made; // the folder is of our making
 };
 
 void saved_content_release(struct saved_content *content)
@@ -181,6 +182,7 @@ enum store_code saved_new(const struct store *store, const char *name, struct sa
     if (!*saved)
         return store_fail(error, STORE_NO_MEMORY, "no memory for a session");
     enum store_code code = *name ? store_make(store, (*saved)->name, false, &(*saved)->lock, error) : STORE_OK;
+    (*saved)->made = (*saved)->lock >= 0;
     if (code) {
         saved_close(*saved);
         *saved = NULL;
@@ -234,6 +236,12 @@ void saved_close(struct saved *saved)
 {
     if (!saved)
         return;
+    const struct store_io *io = saved->store->io;
+    if (saved->made && !saved->transcript_end && !saved->settled) { // a name that was taken for nothing
+        io->unlink(io->context, store_path(saved->store, saved->name, "lock").text);
+        io->rmdir(io->context,
+                  store_path(saved->store, saved->name, NULL).text); // refuses when a commit failed half-way
+    }
     if (saved->lock >= 0)
         saved->store->io->close(saved->store->io->context, saved->lock);
     manifest_release(&saved->manifest);
@@ -590,5 +598,6 @@ enum store_code saved_rename(struct saved *saved, const char *name, struct store
     enum store_code code = store_make(saved->store, wanted, false, &saved->lock, error);
     if (!code)
         memcpy(saved->name, wanted, sizeof wanted);
+    saved->made = !code;
     return code;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "worker.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -14,11 +16,21 @@
 
 enum { N_EVENTS = 128, N_RECENT = 256 };
 
+enum job_kind { JOB_TURN, JOB_OPEN, JOB_CUT, JOB_RENAME, JOB_CLOSE };
+
+struct job {
+    enum job_kind kind;
+    struct turn *turn;
+    struct worker_session session;
+    uint32_t position;
+    char name[STORE_NAME_SIZE];
+};
+
 struct worker {
     struct backend backend;
     int nice_value;
     pthread_t thread;
-    struct queue *commands; // of struct turn *
+    struct queue *commands; // of struct job
     struct queue *events;
     unsigned sent;             // turns so far; face's thread
     atomic_uint cancelled;     // the newest turn that shall stop
@@ -28,7 +40,12 @@ struct worker {
     // From here on: the engine's thread alone.
     unsigned serial;        // of the turn under way
     struct tok_ids pending; // ids that belong to the timeline and are fed before anything else
+    size_t unread;          // of those the first, whose rows are to be made as a prompt's are
     struct tok_stream stream;
+    struct bytes said; // the answer so far
+    uint64_t began_ns; // the turn
+    struct moe_stats before;
+    struct keeper keeper;
 };
 
 const char *stop_reason_name(enum stop_reason reason)
@@ -98,6 +115,8 @@ static void on_progress(void *context, const struct moe_progress *progress)
 
 static void send_text(struct worker *worker, const char *bytes, size_t length)
 {
+    if (worker->keeper.saved)
+        bytes_append(&worker->said, bytes, length); // what memory is too short for is missing in the saved text
     while (length > 0) {
         struct event event = {.kind = EVENT_TEXT};
         size_t part = length < sizeof event.text.bytes ? length : sizeof event.text.bytes;
@@ -163,14 +182,39 @@ static int append_id(struct tok_ids *list, int32_t id, struct moe_err *err)
     return tok_ids_append(list, id, &tok_err) == 0 ? 0 : backend_fail(err, MOE_NO_MEMORY, "%s", tok_err.text);
 }
 
+static void drop_pending(struct worker *worker, size_t count)
+{
+    worker->pending.count -= count;
+    memmove(worker->pending.ids, worker->pending.ids + count, worker->pending.count * sizeof(int32_t));
+}
+
+// Feeds what was restored without its rows.
+static int read_again(struct worker *worker, struct moe_err *err)
+{
+    const struct backend_ops *ops = worker->backend.ops;
+    struct backend_info info;
+    uint32_t length = ops->length(worker->backend.self);
+    ops->describe(worker->backend.self, &info);
+    if (worker->unread > info.max_context - length)
+        return backend_fail(err, MOE_CONTEXT_FULL, "the context is full: this conversation has %zu tokens of %u",
+                            length + worker->unread, (unsigned)info.max_context);
+    int code = ops->prefill(worker->backend.self, worker->pending.ids, worker->unread, err);
+    size_t done = ops->length(worker->backend.self) - length;
+    worker->unread -= done;
+    drop_pending(worker, done);
+    return code;
+}
+
 // Feeds what the last answer left open. It always goes through decode, so that the rows do not depend on when.
 static int settle(struct worker *worker, struct moe_err *err)
 {
+    int code = worker->unread ? read_again(worker, err) : 0;
+    if (code)
+        return code;
     for (size_t i = 0; i < worker->pending.count; i++) {
-        int code = worker->backend.ops->decode(worker->backend.self, worker->pending.ids[i], err);
+        code = worker->backend.ops->decode(worker->backend.self, worker->pending.ids[i], err);
         if (code) {
-            worker->pending.count -= i;
-            memmove(worker->pending.ids, worker->pending.ids + i, worker->pending.count * sizeof(int32_t));
+            drop_pending(worker, i);
             return code;
         }
     }
@@ -187,9 +231,11 @@ static int cut(struct worker *worker, uint32_t position, struct moe_err *err)
                             (unsigned)position, length + worker->pending.count);
     if (position >= length) {
         worker->pending.count = position - length;
+        if (worker->unread > worker->pending.count)
+            worker->unread = worker->pending.count;
         return 0;
     }
-    worker->pending.count = 0;
+    worker->pending.count = worker->unread = 0;
     return worker->backend.ops->truncate(worker->backend.self, position, err);
 }
 
@@ -205,6 +251,19 @@ static size_t recent_ids(const struct turn_result *result, int32_t recent[N_RECE
     if (from_answer)
         memcpy(recent + from_prompt, a->ids + (a->count - from_answer), from_answer * sizeof *recent);
     return from_prompt + from_answer;
+}
+
+static void send_figures(struct worker *worker, int32_t id)
+{
+    const char *bytes;
+    size_t length = worker->backend.ops->bytes(worker->backend.self, id, &bytes);
+    struct event event = {.kind = EVENT_TOKEN};
+    event.token.id = id;
+    event.token.seconds = (double)(format_clock_ns() - worker->began_ns) / 1e9;
+    event.token.used = stats_since(worker->backend.ops->stats(worker->backend.self), &worker->before);
+    event.token.length = (uint32_t)(length < sizeof event.token.bytes ? length : sizeof event.token.bytes);
+    memcpy(event.token.bytes, bytes, event.token.length);
+    queue_push(worker->events, &event, NULL);
 }
 
 // Samples and feeds tokens until something ends the answer. On 0, result->reason says what, and worker->pending holds
@@ -227,6 +286,8 @@ static int generate(struct worker *worker, const struct turn *turn, struct turn_
             return code;
         result->generated_tokens++;
         publish_stats(worker);
+        if (turn->tokens)
+            send_figures(worker, id);
         result->reason = STOP_CANCELLED;
         if (stop_wanted(worker))
             break;
@@ -261,19 +322,49 @@ static int prompt_does_not_fit(struct turn_result *result, size_t used)
                         (unsigned)result->context_total, result->prompt.count + 2);
 }
 
+static int say_answer(struct worker *worker, const struct turn *turn, struct turn_result *result)
+{
+    int code = generate(worker, turn, result);
+    char held[4];
+    send_text(worker, held, tok_stream_flush(&worker->stream, held));
+    return code;
+}
+
+// Makes the logits after the message at hand those of now: they were kept, else saved, else its last token is fed
+// again.
+static int recall(struct worker *worker, const struct turn *turn, struct turn_result *result)
+{
+    const struct backend_ops *ops = worker->backend.ops;
+    void *self = worker->backend.self;
+    int code = ops->start_sampling(self, &turn->sampling, &result->err);
+    if (code == 0 && ops->length(self) == 0)
+        code = backend_fail(&result->err, MOE_BAD_ARGUMENT, "there is no message to answer");
+    if (code || ops->recall_logits(self) || keeper_logits(&worker->keeper))
+        return code;
+    code = ops->truncate(self, ops->length(self) - 1, &result->err);
+    if (code == 0)
+        code = ops->prefill(self, &turn->last_id, 1, &result->err);
+    if (code == 0)
+        ops->keep_logits(self);
+    return code;
+}
+
 // Encodes and feeds the prompt, then generates. Returns 0 or a code with result->err.
 static int answer(struct worker *worker, const struct turn *turn, struct turn_result *result)
 {
     const struct backend_ops *ops = worker->backend.ops;
     void *self = worker->backend.self;
     uint32_t length = ops->length(self);
+    int code = turn->again ? recall(worker, turn, result) : 0;
+    if (turn->again)
+        return code ? code : say_answer(worker, turn, result);
     struct backend_prompt prompt = {
         .turns = turn->turns, .n_turns = turn->n_turns, .begin = length == 0, .raw = turn->raw};
     result->prompt_ends = calloc(turn->n_turns + 1, sizeof(size_t));
     if (!result->prompt_ends)
         return backend_fail(&result->err, MOE_NO_MEMORY, "no memory for the turn");
     result->n_prompt_ends = turn->n_turns;
-    int code = ops->encode(self, &prompt, &result->prompt, result->prompt_ends, &result->err);
+    code = ops->encode(self, &prompt, &result->prompt, result->prompt_ends, &result->err);
     if (code)
         return code;
     if (result->prompt.count == 0)
@@ -289,11 +380,50 @@ static int answer(struct worker *worker, const struct turn *turn, struct turn_re
         code = MOE_CANCELLED;
     if (code)
         return code;
+    ops->keep_logits(self);
     publish_stats(worker);
-    code = generate(worker, turn, result);
-    char held[4];
-    send_text(worker, held, tok_stream_flush(&worker->stream, held));
-    return code;
+    keeper_save_prompt(&worker->keeper, turn, result);
+    return say_answer(worker, turn, result);
+}
+
+static void send_news(struct worker *worker, bool of_turn)
+{
+    struct keeper *keeper = &worker->keeper;
+    struct event event = {.kind = EVENT_SESSION, .session = keeper->news};
+    event.session.open = keeper->saved != NULL;
+    event.session.of_turn = of_turn;
+    if (keeper->saved)
+        snprintf(event.session.name, sizeof event.session.name, "%s", saved_name(keeper->saved));
+    queue_push(worker->events, &event, NULL);
+    keeper->news = (struct session_news){0};
+}
+
+static void open_session(struct worker *worker, struct worker_session *session)
+{
+    struct keeper *keeper = &worker->keeper;
+    struct backend_info info;
+    struct moe_err err;
+    keeper_close(keeper);
+    keeper->saved = session->saved;
+    worker->backend.ops->resume(worker->backend.self);
+    if (cut(worker, session->keep, &err))
+        snprintf(keeper->news.text, sizeof keeper->news.text, "%s", err.text);
+    worker->backend.ops->describe(worker->backend.self, &info);
+    if (session->keep) {
+        saved_set_origin(keeper->saved, &info.origin);
+    } else {
+        uint32_t cached = keeper_load(keeper);
+        if (!keeper->news.stale) {
+            tok_ids_release(&worker->pending);
+            worker->pending = session->ids;
+            session->ids = (struct tok_ids){0};
+            drop_pending(worker, cached);
+            worker->unread = worker->pending.count;
+        }
+    }
+    if (session->save)
+        keeper_commit(keeper, false);
+    tok_ids_release(&session->ids);
 }
 
 static void take_turn(struct worker *worker, const struct turn *turn)
@@ -306,37 +436,53 @@ static void take_turn(struct worker *worker, const struct turn *turn)
     struct backend_info info;
     ops->describe(self, &info);
     result->context_total = info.max_context;
-    uint64_t began = format_clock_ns();
+    worker->began_ns = format_clock_ns();
+    worker->said.length = 0;
     worker->serial++;
     ops->resume(self);
     int code = stop_wanted(worker) ? MOE_CANCELLED : cut(worker, turn->position, &result->err);
+    worker->before = ops->stats(self);
+    if (code == 0 && worker->keeper.saved)
+        saved_cut(worker->keeper.saved, turn->position);
+    result->cached_tokens = ops->length(self);
     if (code == 0)
         code = settle(worker, &result->err);
     uint32_t found = ops->length(self);
-    struct moe_stats before = ops->stats(self);
     if (code == 0) {
         code = answer(worker, turn, result);
         if (code) {
             struct moe_err ignored; // should this fail, the next turn cuts first
             ops->resume(self);
-            worker->pending.count = 0;
+            worker->pending.count = worker->unread = 0;
             ops->truncate(self, found, &ignored);
         }
     }
     result->kept = code == 0;
     if (code && code != MOE_CONTEXT_FULL)
         result->reason = code == MOE_CANCELLED ? STOP_CANCELLED : STOP_ERROR;
-    result->used = stats_since(ops->stats(self), &before);
+    else if (code)
+        result->reason = STOP_CONTEXT_FULL;
+    result->used = stats_since(ops->stats(self), &worker->before);
     result->context_used = ops->length(self) + (uint32_t)worker->pending.count;
-    result->seconds = (double)(format_clock_ns() - began) / 1e9;
+    result->seconds = (double)(format_clock_ns() - worker->began_ns) / 1e9;
     publish_stats(worker);
+    struct part part = {0};
+    bool save = result->kept && keeper_make_answer(&worker->keeper, turn, result, &worker->said, &part);
     ops->resume(self); // before the face knows: what it cancels from then on is the next turn
     struct event event = {.kind = EVENT_DONE, .result = result};
     if (!queue_push(worker->events, &event, NULL))
         turn_result_free(result);
     struct moe_err settle_err;
-    if (!turn->only)
-        settle(worker, &settle_err); // what fails here fails again, and is reported, when the next turn begins
+    if (!turn->only && settle(worker, &settle_err) == MOE_CANCELLED && worker->keeper.saved) {
+        ops->resume(self); // a cancel that came after the answer: what is saved has its end all the same
+        settle(worker, &settle_err);
+    }
+    // What fails here fails again, and is reported, when the next turn begins.
+    if (save)
+        keeper_save(&worker->keeper, &part);
+    part_release(&part);
+    if (worker->keeper.saved)
+        send_news(worker, true);
 }
 
 static void lower_priority(int nice_value)
@@ -345,6 +491,35 @@ static void lower_priority(int nice_value)
     if (nice_value && setpriority(PRIO_PROCESS, 0, nice_value) != 0) {
         // Only comfort depends on it.
     }
+}
+
+static void take_job(struct worker *worker, struct job *job)
+{
+    struct moe_err err = {.text = ""};
+    switch (job->kind) {
+    case JOB_TURN:
+        take_turn(worker, job->turn);
+        turn_free(job->turn);
+        return;
+    case JOB_OPEN:
+        open_session(worker, &job->session);
+        break;
+    case JOB_CUT:
+        if (cut(worker, job->position, &err))
+            snprintf(worker->keeper.news.text, sizeof worker->keeper.news.text, "%s", err.text);
+        if (worker->keeper.saved) {
+            saved_cut(worker->keeper.saved, job->position);
+            keeper_commit(&worker->keeper, false);
+        }
+        break;
+    case JOB_RENAME:
+        keeper_rename(&worker->keeper, job->name);
+        break;
+    case JOB_CLOSE:
+        keeper_close(&worker->keeper);
+        break;
+    }
+    send_news(worker, false);
 }
 
 static void *run(void *argument)
@@ -360,11 +535,10 @@ static void *run(void *argument)
         event = (struct event){.kind = EVENT_READY};
         backend->ops->describe(backend->self, &event.ready);
         queue_push(worker->events, &event, NULL);
-        struct turn *turn;
-        while (queue_wait(worker->commands, &turn)) {
-            take_turn(worker, turn);
-            turn_free(turn);
-        }
+        struct job job;
+        while (queue_wait(worker->commands, &job))
+            take_job(worker, &job);
+        keeper_close(&worker->keeper);
     } else {
         atomic_store(&worker->loaded, true);
         queue_push(worker->events, &event, NULL);
@@ -373,18 +547,33 @@ static void *run(void *argument)
     return NULL;
 }
 
+static void job_release(struct job *job)
+{
+    turn_free(job->turn);
+    saved_close(job->session.saved);
+    tok_ids_release(&job->session.ids);
+}
+
+static void post(struct worker *worker, const struct job *job)
+{
+    struct job copy = *job;
+    if (!queue_push(worker->commands, &copy, NULL))
+        job_release(&copy);
+}
+
 static void release(struct worker *worker)
 {
     struct event event;
-    struct turn *turn;
+    struct job job;
     while (worker->events && queue_pop(worker->events, &event))
         if (event.kind == EVENT_DONE)
             turn_result_free(event.result);
-    while (worker->commands && queue_pop(worker->commands, &turn))
-        turn_free(turn);
+    while (worker->commands && queue_pop(worker->commands, &job))
+        job_release(&job);
     queue_free(worker->events);
     queue_free(worker->commands);
     tok_ids_release(&worker->pending);
+    bytes_release(&worker->said);
     pthread_mutex_destroy(&worker->stats_mutex);
     free(worker);
 }
@@ -397,8 +586,9 @@ struct worker *worker_new(const struct backend *backend, int nice_value)
         return NULL;
     }
     worker->backend = *backend;
+    worker->keeper = (struct keeper){.backend = &worker->backend, .progress = on_progress, .progress_context = worker};
     worker->nice_value = nice_value;
-    worker->commands = queue_new(sizeof(struct turn *), 4);
+    worker->commands = queue_new(sizeof(struct job), 4);
     worker->events = queue_new(sizeof(struct event), N_EVENTS);
     pthread_mutex_init(&worker->stats_mutex, NULL);
     // Signals are the face's: this thread and those that drivers start from it inherit a full mask.
@@ -435,8 +625,56 @@ void worker_abandon(struct worker *worker)
 void worker_send(struct worker *worker, struct turn *turn)
 {
     worker->sent++;
-    if (!queue_push(worker->commands, &turn, NULL))
-        turn_free(turn);
+    post(worker, &(struct job){.kind = JOB_TURN, .turn = turn});
+}
+
+void worker_open_session(struct worker *worker, struct worker_session session)
+{
+    post(worker, &(struct job){.kind = JOB_OPEN, .session = session});
+}
+
+void worker_cut(struct worker *worker, uint32_t position)
+{
+    post(worker, &(struct job){.kind = JOB_CUT, .position = position});
+}
+
+void worker_rename_session(struct worker *worker, const char *name)
+{
+    struct job job = {.kind = JOB_RENAME};
+    snprintf(job.name, sizeof job.name, "%s", name);
+    post(worker, &job);
+}
+
+void worker_close_session(struct worker *worker)
+{
+    post(worker, &(struct job){.kind = JOB_CLOSE});
+}
+
+bool worker_finish_session(struct worker *worker, struct session_news *news)
+{
+    struct pollfd fd = {.fd = worker_fd(worker), .events = POLLIN};
+    struct event event;
+    *news = (struct session_news){0};
+    if (!atomic_load(&worker->ready))
+        return false;
+    worker_cancel(worker);
+    worker_close_session(worker);
+    for (;;) {
+        if (!worker_event(worker, &event)) {
+            if (poll(&fd, 1, -1) < 0 && errno != EINTR)
+                return false;
+            continue;
+        }
+        if (event.kind == EVENT_DONE)
+            turn_result_free(event.result);
+        if (event.kind == EVENT_SESSION && event.session.open)
+            *news = event.session;
+        else if (event.kind == EVENT_SESSION)
+            break;
+    }
+    if (*event.session.text) // closing had something to say, too
+        snprintf(news->text, sizeof news->text, "%s", event.session.text);
+    return true;
 }
 
 void worker_cancel(struct worker *worker)

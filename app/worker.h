@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "backend.h"
+#include "keeper.h"
 
 struct worker;
 
@@ -27,6 +28,9 @@ struct turn {
     uint32_t position; // the timeline is cut back to here first; 0 begins anew
     bool raw;          // no template
     bool only;         // no other turn follows, so the end of the answer need not be fed
+    bool again;        // no turns: another answer at `position`, where the message ends whose last id is last_id
+    int32_t last_id;
+    bool tokens; // EVENT_TOKEN for each
     struct moe_sampling sampling;
     uint32_t max_tokens; // 0: none
     struct tok_turn *turns;
@@ -46,7 +50,8 @@ struct turn_result {
     uint32_t generated_tokens;
     double seconds; // the whole turn
     uint32_t context_used, context_total;
-    struct tok_ids prompt; // as fed; the first prompt_ends[i] of them reach to the end of turn i
+    uint32_t cached_tokens; // before the prompt, and not computed for this turn
+    struct tok_ids prompt;  // as fed; the first prompt_ends[i] of them reach to the end of turn i
     size_t *prompt_ends;
     size_t n_prompt_ends;
     struct tok_ids answer; // with the id that closes it
@@ -58,7 +63,9 @@ enum event_kind {
     EVENT_READY,  // the model is open
     EVENT_FAILED, // it could not be opened; nothing else follows
     EVENT_TEXT,
+    EVENT_TOKEN,
     EVENT_DONE,
+    EVENT_SESSION, // an answer to each of the calls about sessions, and after each turn of one
 };
 
 struct event {
@@ -74,6 +81,14 @@ struct event {
             uint32_t length;
             char bytes[252]; // whole characters as far as the model's bytes are any, and as they came: not sanitised
         } text;
+        struct {
+            int32_t id;
+            double seconds;        // since the turn began
+            struct moe_stats used; // by this turn
+            uint32_t length;
+            char bytes[128]; // the beginning of what the id stands for
+        } token;
+        struct session_news session;
         struct turn_result *result; // EVENT_DONE: the receiver frees it
     };
 };
@@ -90,6 +105,24 @@ void worker_abandon(struct worker *worker);
 void worker_send(struct worker *worker, struct turn *turn);
 // The turn under way ends soon with STOP_CANCELLED; nothing happens when there is none.
 void worker_cancel(struct worker *worker);
+
+// Sessions: each turn is saved from now on, the message when it has been read and the answer when it is there. `ids` is
+// the timeline that `saved` holds, of which the engine already has the first `keep`. Takes saved and ids over. With
+// save, what `saved` was given is committed at once.
+struct worker_session {
+    struct saved *saved;
+    struct tok_ids ids;
+    uint32_t keep;
+    bool save;
+};
+void worker_open_session(struct worker *worker, struct worker_session session);
+void worker_cut(struct worker *worker, uint32_t position); // the timeline and the session
+void worker_rename_session(struct worker *worker, const char *name);
+void worker_close_session(struct worker *worker);
+// Stops the turn under way and waits until what there is has been saved and closed; events are thrown away. *news says
+// what became of it. False: the model is not open, and nothing was waited for.
+bool worker_finish_session(struct worker *worker, struct session_news *news);
+
 int worker_fd(const struct worker *worker);                    // readable while events wait
 bool worker_event(struct worker *worker, struct event *event); // false: none waits
 // Counters since the model was opened, as of the last token.

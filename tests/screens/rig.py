@@ -24,7 +24,8 @@ DEADLINE = 30
 
 def environment(**changes):
     env = {k: v for k, v in os.environ.items() if not k.startswith("MOECHAT_") and k not in ("NO_COLOR", "INPUTRC")}
-    env.update(TERM="xterm", LC_ALL="C.UTF-8", INPUTRC="/dev/null", HOME=SCRATCH, XDG_CACHE_HOME=SCRATCH + "/cache")
+    env.update(TERM="xterm", LC_ALL="C.UTF-8", INPUTRC="/dev/null", HOME=SCRATCH, XDG_CACHE_HOME=SCRATCH + "/cache",
+               XDG_DATA_HOME=SCRATCH + "/data")
     env.update(changes)
     return env
 

@@ -327,6 +327,8 @@ static void names_are_never_overwritten(struct harness *t)
     CHECK_EQ(t, saved_rename(b, "a", &p->error), STORE_TAKEN);
     CHECK_EQ(t, saved_rename(b, "c", &p->error), STORE_OK);
     CHECK_STR(t, saved_name(b), "c");
+    CHECK(t, rig_append(b, TOK_USER, "x", NULL));
+    CHECK_EQ(t, saved_commit(b, NULL, &p->error), STORE_OK);
     CHECK_EQ(t, saved_rename(a, "b", &p->error), STORE_OK);
     exchange(t, p, a, "two", "second"); // goes on under its new name
     saved_close(a);

@@ -1,0 +1,307 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Conversations that come back: with a script in the model's place, and once with the demo model."""
+import json
+import os
+import signal
+import time
+
+from rig import *
+
+ECHO = "turn\necho\n"
+STORE = os.path.join(SCRATCH, "data", "moechat", "sessions")
+DEMO = os.environ.get("MOECHAT_DEMO", os.path.join(ROOT, "models", "demo"))
+
+
+def chat(text, *args, **more):
+    terminal = Terminal(script(text) + list(args), **more)
+    terminal.wait("\x1b[1mYou:")  # the prompt, not a message that is shown again
+    return terminal
+
+
+def leave(terminal):
+    terminal.send("\x04")
+    same(terminal.finish(), 0)
+    same(terminal.settings(), terminal.before)
+
+
+def ask(text, *args):
+    """One message to a session; the JSON that comes back."""
+    result = run(["run", "--json", "-p", text] + list(args))
+    same(result.returncode, 0)
+    return json.loads(result.stdout)
+
+
+def wait_saved(name, records):
+    """Waits until a session has so many records of rows."""
+    end = time.monotonic() + DEADLINE
+    while time.monotonic() < end:
+        found = json.loads(run(["sessions", "list", "--json"]).stdout)["sessions"]
+        for session in found:
+            if session["name"] == name and os.path.exists(os.path.join(STORE, name, "session.json")):
+                with open(os.path.join(STORE, name, "session.json")) as file:
+                    if len(json.load(file)["kv"]["records"]) >= records:
+                        return
+        time.sleep(0.02)
+    raise AssertionError("%s was not saved: %r" % (name, found))
+
+
+def names():
+    return [s["name"] for s in json.loads(run(["sessions", "list", "--json"]).stdout)["sessions"]]
+
+
+def test_a_talk_comes_back():
+    t = chat(ECHO)
+    t.send("One two\r")
+    t.wait("One two\r\n", "You:")
+    leave(t)
+    name = [n for n in names() if n.endswith("-one-two")][0]
+    expect(("Saved as \"%s\"" % name).encode() in t.output, "it says under which name")
+    t = chat(ECHO, "--continue", columns=200)
+    t_output = t.output.decode()
+    for words in ('Session "%s"' % name, "1 message", "tokens", "just now", "model fake", "Nothing has to be read again",
+                  "You: One two", "Assistant: One two"):
+        expect(words in t_output, "%r is not said: %r" % (words, t_output))
+    t.send("three\r")
+    t.wait("three\r\n", "You:")
+    leave(t)
+    got = ask("x", "--session", name, *script(ECHO))
+    # begin, role, 7 bytes, end, role | 7, end | role, 5, end, role | 5, end
+    same((got["session"], got["cached_tokens"], got["prefilled_tokens"]), (name, 11 + 8 + 8 + 6, 4))
+
+
+def test_kill_9_loses_nothing():
+    t = chat("turn\necho\nturn\ntext half an\nhang\n", "--session", "killed")
+    t.send("first\r")
+    t.wait("first\r\n", "You:")
+    wait_saved("killed", 2)
+    t.send("second\r")
+    t.wait("half an")
+    t.process.kill()
+    t.finish()
+    t = chat(ECHO, "--session", "killed", columns=200)
+    expect(b"You: second" in t.output and b"has no answer yet" in t.output, "saved before its answer: %r" % t.output)
+    t.send("/retry\r")
+    t.wait("You: second", "second\r\n", "You:")
+    leave(t)
+    got = ask("x", "--session", "killed", *script(ECHO))
+    same((got["cached_tokens"], got["prefilled_tokens"]), (1 + 8 + 6 + 9 + 7, 4))
+
+
+def test_retry_prefills_nothing():
+    t = chat("turn\necho\n", "--session", "retry")
+    t.send("abc\r")
+    t.wait("abc\r\n", "You:")
+    leave(t)
+    t = chat("turn\necho\n", "--session", "retry")
+    t.send("/retry\r")
+    t.wait("You: abc", "Assistant:", "abc\r\n", "You:")
+    t.send("/stats\r")
+    t.wait("read (prefill)   0 tokens", "You:")
+    t.send("/retry\r")
+    t.wait("You: abc", "Assistant:", "abc\r\n", "You:")
+    t.send("/stats\r")
+    t.wait("read (prefill)   0 tokens", "You:")
+    leave(t)
+
+
+def test_signals_save():
+    for number, status in ((signal.SIGTERM, 143), (signal.SIGHUP, 129)):
+        name = "signal-%d" % number
+        t = chat("turn\ntext partial answer\nhang\n", "--session", name)
+        t.send("go\r")
+        t.wait("partial answer")
+        t.process.send_signal(number)
+        same(t.finish(), status)
+        shown = run(["sessions", "show", name]).stdout
+        expect(b"user: go\nassistant: partial answer\n" in shown, "saved: %r" % shown)
+        same(ask("x", "--session", name, *script(ECHO))["cached_tokens"], 6 + 3)
+
+
+def test_ctrl_c_and_limits_save():
+    t = chat("turn\ntext partial answer\nhang\n", "--session", "stopped")
+    t.send("go\r")
+    t.wait("partial answer")
+    t.interrupt()
+    t.wait("Stopped", "You:")
+    leave(t)
+    same(ask("x", "--session", "stopped", *script(ECHO))["cached_tokens"], 6 + 3)
+    same(run(["run", "-p", "go", "--session", "limit", "--max-tokens", "2"] + script("turn\nrepeat 9 ab\n")).stdout, b"abab")
+    same(ask("x", "--session", "limit", *script(ECHO))["cached_tokens"], 6 + 3)
+
+
+def test_undo_is_saved():
+    t = chat(ECHO, "--session", "undo")
+    for text in ("one", "two", "three"):
+        t.send(text + "\r")
+        t.wait(text + "\r\n", "You:")
+    t.send("/undo 2\r")
+    t.wait("Took back 2", "You:")
+    leave(t)
+    expect(run(["sessions", "show", "undo"]).stdout.endswith(b"user: one\nassistant: one\n"), "two turns are gone")
+    got = ask("x", "--session", "undo", *script(ECHO))
+    same((got["cached_tokens"], got["prefilled_tokens"]), (1 + 6 + 4, 4))
+
+
+def test_commands():
+    t = chat(ECHO, columns=200)
+    t.send("/save\r")
+    t.wait("nothing to save yet", "You:")
+    t.send("/system Be kind.\r")
+    t.wait("Done.", "You:")
+    t.send("one\r")
+    t.wait("one\r\n", "You:")
+    t.send("/save first\r")
+    t.wait('saved as "first"', "You:")
+    t.send("/new\r")
+    t.wait("old one is kept", "You:")
+    t.send("two\r")
+    t.wait("two\r\n", "You:")
+    t.send("/rename first\r")
+    t.wait("already", "You:")
+    t.send("/rename second\r")
+    t.wait('saved as "second"', "You:")
+    t.send("/rename ../../etc\r")
+    t.wait("is no name for a session", "You:")
+    t.send("/sessions\r")
+    t.wait("second  just now, 1 message", "first  just now, 1 message", "You:")
+    t.send("/load second\r")
+    t.wait("the conversation you are in", "You:")
+    t.send("/delete second\r")
+    t.wait("/new first", "You:")
+    t.send("/load nowhere\r")
+    t.wait("no session", "You:")
+    t.send("/load first\r")
+    t.wait('Session "first": 1 message', "Nothing has to be read again", "You: one", "You:")
+    t.send("/delete second\r")
+    t.wait("Deleted.", "You:")
+    t.send("three\r")
+    t.wait("three\r\n", "You:")
+    leave(t)
+    same("second" in names(), False)
+    text = run(["sessions", "export", "first", "txt"]).stdout
+    same(text, b"System: Be kind.\nYou: one\nAssistant: one\nYou: three\nAssistant: three\n".replace(b"\nYou", b"\n\nYou").replace(b"\nAssistant", b"\n\nAssistant"))
+
+
+def test_new_keeps_the_systems_rows():
+    t = chat(ECHO, "--system", "Be kind.", "--session", "sys-a")
+    t.send("one\r")
+    t.wait("one\r\n", "You:")
+    t.send("/new\r")
+    t.wait("You:")
+    t.send("/save sys-b\r")
+    t.wait("sys-b", "You:")
+    t.send("two\r")
+    t.wait("two\r\n", "You:")
+    t.send("/stats\r")
+    t.wait("read (prefill)   %d tokens" % (11 + 6 + 6), "You:")
+    leave(t)
+    got = ask("x", "--session", "sys-b", *script(ECHO))
+    same((got["cached_tokens"], got["prefilled_tokens"]), (11 + 6 + 4, 4))
+
+
+def test_two_processes_are_told_apart():
+    t = chat(ECHO, "--session", "mine")
+    result = run(["run", "-p", "x", "--session", "mine"] + script(ECHO))
+    same((result.returncode, result.stdout), (1, b""))
+    expect(b"open in another moechat" in result.stderr, "said: %r" % result.stderr)
+    result = run(["sessions", "rm", "mine"])
+    same(result.returncode, 1)
+    leave(t)
+    same("mine" in names(), False)  # nothing was said in it
+
+
+def test_lost_rows_are_said():
+    name = "rows"
+    ask("hello", "--session", name, *script(ECHO))
+    kv = os.path.join(STORE, name, "kv.bin")
+    with open(kv, "r+b") as file:
+        file.seek(45)
+        byte = file.read(1)
+        file.seek(45)
+        file.write(bytes([byte[0] ^ 1]))
+    t = chat(ECHO, "--session", name, columns=250)
+    expect(b"But " in t.output and b"6 of its 15 tokens are read again" in t.output, "said: %r" % t.output)
+    t.send("more\r")
+    t.wait("more\r\n", "You:")
+    t.send("/stats\r")
+    t.wait("read (prefill)   13 tokens", "You:")  # 6 and the message's 7
+    leave(t)
+    same(ask("x", "--session", name, *script(ECHO))["cached_tokens"], 15 + 7 + 5)
+    os.unlink(kv)
+    result = run(["run", "--json", "-p", "x", "--session", name] + script(ECHO))
+    got = json.loads(result.stdout)
+    same((got["cached_tokens"], got["prefilled_tokens"]), (0, 27 + 6 + 4))
+    expect(b"cache rows are missing; 33 of its 33" in result.stderr, "said: %r" % result.stderr)
+    result = run(["run", "--json", "-p", "x", "--session", name] + script("name other\n" + ECHO))
+    expect(b"other weights" in result.stderr, "said: %r" % result.stderr)
+    same(json.loads(result.stdout)["cached_tokens"], 0)
+
+
+def test_a_damaged_transcript_is_offered():
+    ask("one", "--session", "broken", *script(ECHO))
+    ask("two", "--session", "broken", *script(ECHO))
+    path = os.path.join(STORE, "broken", "transcript.jsonl")
+    with open(path, "rb") as file:
+        lines = file.read().splitlines(True)
+    damaged = b"".join(lines[:2]) + lines[2].replace(b"two", b"2wo") + lines[3]
+    with open(path, "wb") as file:
+        file.write(damaged)
+    t = chat(ECHO, "--session", "broken", columns=300)
+    expect(b"kept as it is" in t.output and b"first 2 can be read" in t.output and b"broken-recovered" in t.output, "said: %r" % t.output)
+    t.send("three\r")
+    t.wait("three\r\n", "You:")
+    leave(t)
+    with open(path, "rb") as file:
+        same(file.read(), damaged)
+    expect(run(["sessions", "show", "broken-recovered"]).stdout.endswith(b"user: one\nassistant: one\nuser: three\nassistant: three\n"), "it went on")
+
+
+def test_nothing_is_saved_when_asked():
+    before = names()
+    t = chat(ECHO, "--no-session")
+    t.send("one\r")
+    t.wait("one\r\n", "You:")
+    leave(t)
+    run(["run", "-p", "x"] + script(ECHO))
+    same(names(), before)
+    same(run(["run", "-p", "x", "--no-session", "--continue"] + script(ECHO)).returncode, 2)
+
+
+def test_jsonl_has_a_line_a_token():
+    result = run(["run", "--jsonl", "-p", "hi"] + script("turn\ncount 3 1 4096\ntoken a\ntoken \\xff\n"))
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    same([line.get("text") for line in lines], ["a", "\ufffd", "a\ufffd"])
+    same((lines[1]["text_hex"], lines[2]["generated_tokens"], lines[2]["session"]), ("ff", 2, None))
+    expect(all("experts" in line and "seconds" in line and "prefilled_tokens" in line for line in lines), "figures")
+
+
+def test_the_demo_model_remembers():
+    """The promise of the whole: nothing of the old turns is computed again."""
+    model = ["-m", DEMO, "--temp", "0"]
+    kernels = environment(XDG_CACHE_HOME=os.environ.get("XDG_CACHE_HOME", SCRATCH + "/cache"))
+    t = Terminal(model + ["--session", "zoe"], columns=200, env=kernels)
+    t.wait("You:")
+    t.send("My name is Zoe.\r")
+    t.wait("Assistant:", "You:")
+    wait_saved("zoe", 2)
+    t.process.kill()
+    t.finish()
+    for question in range(2):
+        result = run(["run", "--json", "-p", "What is my name?", "--continue"] + model, env=kernels)
+        got = json.loads(result.stdout)
+        expect("Zoe" in got["text"], "it said %r" % got["text"])
+        expect(got["prefilled_tokens"] < 16 and got["cached_tokens"] >= 20, "tokens: %r" % got)
+        same(got["cached_tokens"] + got["prefilled_tokens"] + got["generated_tokens"] + 1, got["context_used"])
+    same(run(["sessions", "verify", "zoe"]).returncode, 0)
+    t = Terminal(model + ["--continue"], columns=200, env=kernels)
+    t.wait('Session "zoe": 3 messages', "model", "Nothing has to be read again", "You: What is my name?", "You:")
+    t.send("/retry\r")
+    t.wait("Assistant:", "Zoe", "You:")
+    t.send("/stats\r")
+    t.wait("read (prefill)   0 tokens", "You:")
+    leave(t)
+
+
+if __name__ == "__main__":
+    main(globals())
