@@ -16,7 +16,7 @@ float ref_bf16(uint16_t bits)
     return value;
 }
 
-float ref_half_to_float(uint16_t bits)
+static float half_to_float(uint16_t bits)
 {
     uint32_t sign = (uint32_t)(bits >> 15) << 31;
     int exponent = (bits >> 10) & 31;
@@ -230,7 +230,7 @@ static const float *cache_row(const struct args_attention *a, const void *cache,
     if (a->kv_type == KV_F32)
         return (const float *)cache + position * width;
     for (uint32_t i = 0; i < width; i++)
-        scratch[i] = ref_half_to_float(((const uint16_t *)cache)[position * width + i]);
+        scratch[i] = half_to_float(((const uint16_t *)cache)[position * width + i]);
     return scratch;
 }
 

@@ -9,7 +9,6 @@
 #include "args.h"
 
 float ref_bf16(uint16_t bits);
-float ref_half_to_float(uint16_t bits);
 uint16_t ref_float_to_half(float value); // round to nearest even; overflow becomes infinity
 // Dequantises row `row` of m into out[0..in_dim).
 void ref_matrix_row(const struct args_matrix *m, const void *matrix, uint32_t row, float *out);
