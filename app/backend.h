@@ -51,7 +51,8 @@ struct backend_ops {
     size_t (*bytes)(void *self, int32_t id, const char **bytes);
     uint32_t (*length)(void *self);
     int (*truncate)(void *self, uint32_t length, struct moe_err *err);
-    // Remembers the logits of now; puts them back when the timeline is as long as it was then, else false.
+    // Remembers the logits of now; puts them back when the timeline is as long as it was then and was never cut
+    // shorter, else false.
     void (*keep_logits)(void *self);
     bool (*recall_logits)(void *self);
     // Cache rows on disk, see moe.h; with only_logits the timeline ends where the record does.

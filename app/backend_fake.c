@@ -405,6 +405,8 @@ static int fake_truncate(void *self, uint32_t length, struct moe_err *err)
     struct fake *fake = self;
     (void)err;
     fake->length = length;
+    if (length < fake->kept_length)
+        fake->kept_length = 0;
     return 0;
 }
 

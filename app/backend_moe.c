@@ -237,7 +237,11 @@ static uint32_t real_length(void *self)
 
 static int real_truncate(void *self, uint32_t length, struct moe_err *err)
 {
-    return moe_session_truncate(((struct real *)self)->session, length, err);
+    struct real *real = self;
+    int code = moe_session_truncate(real->session, length, err);
+    if (code == 0 && length < real->kept_length)
+        real->kept_length = 0; // what follows may be other tokens
+    return code;
 }
 
 static void real_keep_logits(void *self)

@@ -185,7 +185,8 @@ static int append_id(struct tok_ids *list, int32_t id, struct moe_err *err)
 static void drop_pending(struct worker *worker, size_t count)
 {
     worker->pending.count -= count;
-    memmove(worker->pending.ids, worker->pending.ids + count, worker->pending.count * sizeof(int32_t));
+    if (count)
+        memmove(worker->pending.ids, worker->pending.ids + count, worker->pending.count * sizeof(int32_t));
 }
 
 // Feeds what was restored without its rows.

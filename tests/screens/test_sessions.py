@@ -105,6 +105,19 @@ def test_retry_prefills_nothing():
     leave(t)
 
 
+def test_retry_after_load_knows_nothing_of_the_other_talk():
+    """Two talks whose messages end at the same token: kept logits belong to one of them."""
+    ask("aaa", "--session", "other", *script(ECHO))
+    t = chat(ECHO, "--session", "here", columns=200)
+    t.send("bbb\r")
+    t.wait("bbb\r\n", "You:")
+    t.send("/load other\r")
+    t.wait("Nothing has to be read again", "You: aaa", "You:")
+    t.send("/retry\r")
+    t.wait("You: aaa", "Assistant:", "aaa\r\n", "You:")
+    leave(t)
+
+
 def test_signals_save():
     for number, status in ((signal.SIGTERM, 143), (signal.SIGHUP, 129)):
         name = "signal-%d" % number
