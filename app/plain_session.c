@@ -211,9 +211,12 @@ void plain_finish_session(struct plain *plain)
         return;
     if (*news.text)
         report("%s", news.text);
-    if (*news.name && !news.failed && chat_exchanges(&plain->chat)) {
+    if (*news.name)
+        snprintf(plain->session, sizeof plain->session, "%s", news.name);
+    if (*plain->session && !news.failed && chat_exchanges(&plain->chat)) {
         char line[2 * STORE_NAME_SIZE + 80];
-        snprintf(line, sizeof line, "Saved as \"%s\"; moechat --session %s goes on with it.", news.name, news.name);
+        snprintf(line, sizeof line, "Saved as \"%s\"; moechat --session %s goes on with it.", plain->session,
+                 plain->session);
         plain_say(plain, line);
     }
 }

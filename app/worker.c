@@ -673,6 +673,7 @@ bool worker_finish_session(struct worker *worker, struct session_news *news)
         else if (event.kind == EVENT_SESSION)
             break;
     }
+    news->failed = news->failed || event.session.failed;
     if (*event.session.text) // closing had something to say, too
         snprintf(news->text, sizeof news->text, "%s", event.session.text);
     return true;

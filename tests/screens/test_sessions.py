@@ -54,6 +54,7 @@ def test_a_talk_comes_back():
     t = chat(ECHO)
     t.send("One two\r")
     t.wait("One two\r\n", "You:")
+    time.sleep(0.3)  # so that the turn has been saved before we leave
     leave(t)
     name = [n for n in names() if n.endswith("-one-two")][0]
     expect(("Saved as \"%s\"" % name).encode() in t.output, "it says under which name")

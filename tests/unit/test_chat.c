@@ -144,9 +144,66 @@ static void a_failed_turn_can_be_sent_again(struct harness *t)
     chat_release(&chat);
 }
 
+static void another_answer_feeds_nothing(struct harness *t)
+{
+    struct chat chat = {0};
+    struct engine engine = {0};
+    CHECK(t, chat_again(&chat) == NULL);
+    exchange(t, &chat, &engine, "one", "first", true);
+    uint32_t message_end = chat.turns[0].end;
+    struct turn *turn = chat_again(&chat);
+    if (CHECK(t, turn != NULL)) {
+        CHECK(t, turn->again && turn->n_turns == 0);
+        CHECK_EQ(t, turn->position, message_end);
+        CHECK_EQ(t, turn->last_id, TOK_USER);
+        turn_free(turn);
+    }
+    CHECK_EQ(t, chat.n_turns, 1); // the message stays, and what failed leaves it so
+    struct turn_result failed = {.kept = false};
+    CHECK(t, chat_accept(&chat, &failed, &(struct bytes){0}) && chat.n_turns == 1 && !chat.unsent.data);
+    turn = chat_again(&chat);
+    CHECK(t, turn != NULL);
+    turn_free(turn);
+    turn = chat_request(&chat, "two", 3); // another message takes its place
+    CHECK(t, turn && turn->position == 0 && turn->n_turns == 1 && chat_exchanges(&chat) == 1);
+    turn_free(turn);
+    chat_release(&chat);
+}
+
+static void a_saved_conversation_goes_on(struct harness *t)
+{
+    static const enum tok_role roles[] = {TOK_SYSTEM, TOK_USER, TOK_ASSISTANT, TOK_USER};
+    struct part parts[4] = {{0}};
+    struct chat chat = {0};
+    struct tok_ids ids = {0};
+    struct tok_err err;
+    for (size_t i = 0; i < 4; i++) {
+        parts[i].role = roles[i];
+        bytes_append(&parts[i].text, "text", 4);
+        for (size_t n = 0; n <= i; n++)
+            tok_ids_append(&parts[i].ids, (int32_t)i, &err);
+    }
+    CHECK(t, chat_restore(&chat, parts, 4));
+    CHECK_EQ(t, chat_position(&chat), 1 + 2 + 3 + 4);
+    CHECK(t, chat_timeline(&chat, &ids) && ids.count == 10 && ids.ids[9] == 3);
+    struct turn *turn = chat_again(&chat);
+    CHECK(t, turn && turn->position == 10 && turn->last_id == 3);
+    turn_free(turn);
+    chat_feed_anew(&chat);
+    CHECK_EQ(t, chat_position(&chat), 0);
+    CHECK_EQ(t, chat.n_turns, 4);
+    parts[1].role = TOK_ASSISTANT; // an answer to nothing
+    CHECK(t, !chat_restore(&chat, parts, 4));
+    for (size_t i = 0; i < 4; i++)
+        part_release(&parts[i]);
+    tok_ids_release(&ids);
+    chat_release(&chat);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
+        TEST(another_answer_feeds_nothing),     TEST(a_saved_conversation_goes_on),
         TEST(feeds_only_what_is_new),           TEST(undo_goes_back_to_a_border),
         TEST(a_system_message_feeds_all_again), TEST(new_keeps_the_system_message),
         TEST(a_failed_turn_can_be_sent_again),

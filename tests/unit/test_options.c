@@ -182,9 +182,28 @@ static void help_lists_what_belongs(struct harness *t)
     free(text);
 }
 
+static void sessions_have_verbs(struct harness *t)
+{
+    struct options o;
+    struct options_error e;
+    CHECK(t, parse(&o, "sessions rename one two", &e));
+    CHECK_EQ(t, o.command, COMMAND_SESSIONS);
+    CHECK_STR(t, o.operand, "rename");
+    CHECK_STR(t, o.more[0], "one");
+    CHECK_STR(t, o.more[1], "two");
+    CHECK(t, !parse(&o, "sessions rename one two three", &e));
+    CHECK(t, parse(&o, "-c --kv-cap 2GiB", &e) && o.go_on);
+    CHECK_EQ(t, o.kv_cap, UINT64_C(2) << 30);
+    CHECK(t, parse(&o, "run -s trip --kv-cap 0 --jsonl", &e) && o.jsonl && o.kv_cap == 0);
+    CHECK_STR(t, o.session, "trip");
+    CHECK(t, !parse(&o, "--kv-cap all", &e));
+    CHECK(t, !parse(&o, "eval --session trip", &e));
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
+        TEST(sessions_have_verbs),
         TEST(reads_all_spellings),
         TEST(refuses_with_a_sentence),
         TEST(reads_sizes),
