@@ -127,7 +127,13 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void combine(const struct args_combine a,
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void copy(const struct args_copy a, const struct tiling t,
                                                  __global const float *src, __global float *dst)
 {
+#if SHAPE_CPU
     ulong end = a.bytes / 64;
     for (ulong i = get_global_id(0); i < end; i += get_global_size(0))
         vstore16(vload16(i, src), i, dst);
+#else // neighbouring lanes take neighbouring 16 bytes
+    ulong end = a.bytes / 16;
+    for (ulong i = get_global_id(0); i < end; i += get_global_size(0))
+        vstore4(vload4(i, src), i, dst);
+#endif
 }
