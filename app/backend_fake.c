@@ -215,7 +215,8 @@ static void fake_describe(void *self, struct backend_info *info)
                               .n_layers = 1,
                               .row_width = 1};
     snprintf(origin->model_name, sizeof origin->model_name, "%s", fake->name);
-    snprintf(origin->weights, sizeof origin->weights, "%s", fake->name);
+    snprintf(origin->weights, sizeof origin->weights, "%016llx",
+             (unsigned long long)XXH3_64bits(fake->name, strlen(fake->name)));
 }
 
 static int append(struct tok_ids *ids, int32_t id, struct moe_err *err)

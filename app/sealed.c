@@ -89,9 +89,27 @@ bool sealed_string(struct json_object *object, const char *key, char *value, siz
         return false;
     const char *text = json_object_get_string(field);
     size_t length = (size_t)json_object_get_string_len(field);
-    if (length >= size || strlen(text) != length)
+    if (length >= size)
         return false;
+    for (size_t i = 0; i < length; i++)
+        if (text[i] < ' ' || text[i] > '~')
+            return false;
     memcpy(value, text, length + 1);
+    return true;
+}
+
+bool sealed_label(struct json_object *object, const char *key, char *value, size_t size)
+{
+    struct json_object *field;
+    if (!json_object_object_get_ex(object, key, &field) || !json_object_is_type(field, json_type_string))
+        return false;
+    const char *text = json_object_get_string(field);
+    size_t length = strlen(text);
+    if (length >= size)
+        for (length = size - 1; length > 0 && ((unsigned char)text[length] & 0xC0) == 0x80;)
+            length--;
+    memcpy(value, text, length);
+    value[length] = 0;
     return true;
 }
 

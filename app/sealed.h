@@ -18,10 +18,12 @@ bool sealed_render(struct json_object *object, struct bytes *line);
 struct json_object *sealed_parse(const char *line, size_t length, uint64_t *sum);
 uint64_t sealed_sum(const char *line, size_t length); // of a line that sealed_render made
 
-// Fields, strictly: false when it is missing, of another type or out of range.
+// Fields, strictly: false when it is missing, of another type or out of range, or a string is not all printable ASCII.
 bool sealed_whole(struct json_object *object, const char *key, uint64_t most, uint64_t *value);
 bool sealed_real(struct json_object *object, const char *key, double *value);
 bool sealed_string(struct json_object *object, const char *key, char *value, size_t size);
+// The same for text that is only shown: what is too long for `size` is cut between characters.
+bool sealed_label(struct json_object *object, const char *key, char *value, size_t size);
 void sealed_add_hex(struct json_object *object, const char *key, uint64_t value);
 bool sealed_hex(struct json_object *object, const char *key, uint64_t *value);
 struct json_object *sealed_array(struct json_object *object, const char *key, size_t most); // NULL: none

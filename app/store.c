@@ -170,7 +170,8 @@ enum store_code store_make(const struct store *store, char *name, bool other, in
     if (code == 0)
         code = store_io_sync_folder(io, store->root);
     if (code)
-        return store_fail(error, STORE_IO, "%s: %s", store_path(store, name, NULL).text, strerror(code));
+        return store_fail(error, STORE_IO, "the session cannot be made: %s: %s", store_path(store, name, NULL).text,
+                          strerror(code));
     return store_lock(store, name, lock, error);
 }
 

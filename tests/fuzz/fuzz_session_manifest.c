@@ -29,7 +29,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (manifest_rows(&manifest) > manifest_tokens(&manifest) || !manifest_render(&manifest, &first))
             abort();
         manifest_release(&manifest);
-        if (manifest_parse(first.data, first.length, &manifest) || !manifest_render(&manifest, &second) ||
+        // Labels may be cut once, where bytes that are no characters became longer.
+        if (manifest_parse(first.data, first.length, &manifest) || !manifest_render(&manifest, &second))
+            abort();
+        manifest_release(&manifest);
+        first.length = 0;
+        if (manifest_parse(second.data, second.length, &manifest) || !manifest_render(&manifest, &first) ||
             first.length != second.length || memcmp(first.data, second.data, first.length) != 0)
             abort();
     }
