@@ -55,7 +55,7 @@ bool options_set(struct options *options, const char *name, const char *value, s
 // Was the option (by its long name) given?
 bool options_given(const struct options *options, const char *name);
 
-// The KV rows' type: as given, else half for talking (the demo's NLL moves by less than 0.001 % with it), float32 for
+// The KV rows' type: as given, else half for talking (the demo's NLL moves by less than 0.01 % with it), float32 for
 // eval, whose numbers are compared with others'.
 static inline enum moe_kv_type options_kv_type(const struct options *options)
 {
