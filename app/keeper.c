@@ -111,6 +111,8 @@ static const char *restore_rows(struct keeper *keeper, struct moe_err *err)
 // What keeps a session's rows from being of use here, NULL: nothing.
 static const char *foreign(const struct origin *was, const struct origin *is)
 {
+    if (!*was->weights) // its manifest was lost
+        return "its cache rows were not kept";
     if (strcmp(was->weights, is->weights) != 0)
         return "it was saved with other weights";
     if (was->kv_type != is->kv_type)
@@ -159,7 +161,9 @@ uint32_t keeper_load(struct keeper *keeper)
     news->cached = ops->length(keeper->backend->self);
     saved_forget_rows(keeper->saved, news->cached);
     news->missing = tokens - news->cached;
-    if (news->missing && why)
+    if (!why)
+        why = "the cache rows of its end were not kept";
+    if (news->missing)
         snprintf(news->text, sizeof news->text, "%.480s; %u of its %u tokens are read again with your next message",
                  why, (unsigned)news->missing, (unsigned)tokens);
     return news->cached;

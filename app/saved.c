@@ -113,6 +113,14 @@ static enum store_code read_by_lines(const struct bytes *file, const char *why, 
             content->n_parts++;
     snprintf(content->damage, sizeof content->damage, "%s; its transcript has %zu parts that can be read%s", why,
              content->n_parts, complete ? "" : ", and damage");
+    // What the ids mean is known from the lines, too, when they agree.
+    const struct part_language *language = &content->parts[0].language;
+    bool same = content->n_parts > 0;
+    for (size_t i = 1; i < content->n_parts; i++)
+        same = same && strcmp(content->parts[i].language.tokenizer, language->tokenizer) == 0 &&
+               strcmp(content->parts[i].language.template_name, language->template_name) == 0;
+    if (same)
+        content->manifest.origin.language = *language;
     free(chain);
     journal_release(&journal);
     return STORE_OK;
@@ -198,6 +206,7 @@ static enum store_code recover(struct saved *saved, const char *name, const stru
     saved->lock = -1;
     snprintf(saved->name, sizeof saved->name, "%.48s-recovered", name);
     enum store_code code = store_make(saved->store, saved->name, true, &saved->lock, error);
+    saved->made = !code;
     saved_set_origin(saved, &content->manifest.origin);
     for (size_t i = 0; i < content->n_parts && !code; i++)
         if (!saved_append(saved, &content->parts[i]))
@@ -380,9 +389,12 @@ static void write_rows(struct saved *saved, const struct saved_rows *rows, struc
         snprintf(err.text, sizeof err.text, "%.300s: %s", path.text, strerror(errno));
         fine = false;
     }
+    fine = fine && manifest_add_record(manifest, &record);
+    if (!fine && fd >= 0 && io->truncate(io->context, fd, offset) != 0) {
+        // Only so that the space is free for the manifest; whoever appends next cuts here first.
+    }
     if (fd >= 0)
         io->close(io->context, fd);
-    fine = fine && manifest_add_record(manifest, &record);
     if (!fine)
         store_fail(error, STORE_OK,
                    "the text is saved, but not the cache rows of %" PRIu32 " tokens, which would be read again: %.400s",
@@ -452,6 +464,28 @@ static void keep_cap(struct saved *saved, struct store_error *error)
                format_bytes(own, sizeof own, bytes), format_bytes(cap, sizeof cap, saved->store->kv_cap));
 }
 
+// The manifest could not be saved with new rows, which may have taken its space: gives that back and tries without
+// them.
+static enum store_code replace_without_rows(struct saved *saved, size_t n_records, struct store_error *error)
+{
+    const struct store_io *io = saved->store->io;
+    struct manifest *manifest = &saved->manifest;
+    uint32_t rows = manifest_rows(manifest);
+    struct store_error why = *error;
+    manifest->n_records = n_records;
+    int fd = io->open(io->context, saved_kv_path(saved).text, O_RDWR | O_NOFOLLOW);
+    bool freed = fd >= 0 && io->truncate(io->context, fd, saved->kv_ends[manifest->kv_file]) == 0;
+    if (fd >= 0)
+        io->close(io->context, fd);
+    enum store_code code = freed ? replace_manifest(saved, error) : why.code;
+    if (!code)
+        store_fail(error, STORE_OK,
+                   "the text is saved, but not the cache rows of %" PRIu32 " tokens, which would be read again: both "
+                   "together were refused (%.300s)",
+                   rows - manifest_rows(manifest), why.text);
+    return code;
+}
+
 enum store_code saved_commit(struct saved *saved, const struct saved_rows *rows, struct store_error *error)
 {
     struct manifest *manifest = &saved->manifest;
@@ -459,18 +493,23 @@ enum store_code saved_commit(struct saved *saved, const struct saved_rows *rows,
     if (saved->lock < 0) {
         if (!*saved->name)
             store_name_make(saved->name, (uint64_t)time(NULL), "", 0);
-        enum store_code code = store_make(saved->store, saved->name, true, &saved->lock, error);
+        struct store_error why;
+        enum store_code code = store_make(saved->store, saved->name, true, &saved->lock, &why);
         if (code)
-            return code;
+            return store_fail(error, code, "the conversation is not saved: %.600s", why.text);
     }
+    struct store_error failed;
     size_t n_records = manifest->n_records;
     enum store_code code = write_lines(saved, error);
     if (!code && rows)
         write_rows(saved, rows, error);
     if (!code && !saved->settled)
         store_io_sync_folder(saved->store->io, store_path(saved->store, saved->name, NULL).text);
-    if (!code)
-        code = replace_manifest(saved, error);
+    if (!code && (code = replace_manifest(saved, &failed))) {
+        *error = failed;
+        if (manifest->n_records > n_records)
+            code = replace_without_rows(saved, n_records, error);
+    }
     if (code) {
         manifest->n_records = n_records;
         return code;

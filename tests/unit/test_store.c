@@ -376,13 +376,104 @@ static void the_cap_drops_the_oldest_rows(struct harness *t)
     close_place(p);
 }
 
+// A disk with room for so many bytes more. What is replaced gives nothing back.
+struct small_disk {
+    uint64_t room;
+};
+
+static uint64_t length_of(int fd)
+{
+    struct stat about;
+    return fstat(fd, &about) == 0 ? (uint64_t)about.st_size : 0;
+}
+
+static ptrdiff_t write_on_small_disk(void *context, int fd, const void *source, size_t length, uint64_t offset)
+{
+    struct small_disk *disk = context;
+    uint64_t now = length_of(fd), room = disk->room + (offset < now ? now - offset : 0);
+    if (room == 0) {
+        errno = ENOSPC;
+        return -1;
+    }
+    ptrdiff_t wrote = pwrite(fd, source, length < room ? length : (size_t)room, (off_t)offset);
+    disk->room -= length_of(fd) - now;
+    return wrote;
+}
+
+static int truncate_on_small_disk(void *context, int fd, uint64_t length)
+{
+    struct small_disk *disk = context;
+    uint64_t now = length_of(fd);
+    if (length < now)
+        disk->room += now - length;
+    return ftruncate(fd, (off_t)length);
+}
+
+static int unlink_on_small_disk(void *context, const char *path)
+{
+    struct small_disk *disk = context;
+    struct stat about;
+    if (stat(path, &about) == 0)
+        disk->room += (uint64_t)about.st_size;
+    return unlink(path);
+}
+
+// Is a message saved that comes when there is so much room? Then it is there, and rows that are named are sound.
+static bool saves_with_room(struct harness *t, uint64_t room, uint64_t kv_cap)
+{
+    struct place *p = open_place();
+    struct small_disk disk = {UINT64_MAX / 2};
+    struct store_io io = store_io_posix;
+    io.context = &disk;
+    io.write = write_on_small_disk;
+    io.truncate = truncate_on_small_disk;
+    io.unlink = unlink_on_small_disk;
+    p->store.io = &io;
+    p->store.kv_cap = kv_cap;
+    struct saved *saved = new_session(t, p, "full");
+    exchange(t, p, saved, "one", "two");
+    disk.room = room;
+    struct saved_rows rows = rig_rows(&p->engine);
+    CHECK(t, rig_append(saved, TOK_USER, "a message of some words, so that its rows need more room than its text",
+                        &p->engine));
+    rows.length = p->engine.length;
+    bool fine = saved_commit(saved, &rows, &p->error) == STORE_OK;
+    uint32_t unsaved = manifest_tokens(saved_manifest(saved)) - manifest_rows(saved_manifest(saved));
+    CHECK_EQ(t, strstr(p->error.text, "the text is saved, but not") != NULL, fine && unsaved && kv_cap);
+    CHECK(t, fine || strstr(p->error.text, "is not saved"));
+    saved_close(saved);
+    struct saved_content content;
+    CHECK_EQ(t, saved_open(&p->store, "full", &saved, &content, &p->error), STORE_OK);
+    CHECK_STR(t, content.damage, "");
+    CHECK_EQ(t, content.n_parts, fine ? 3 : 2);
+    CHECK(t, rig_restore(saved, &p->engine));
+    CHECK_EQ(t, p->engine.length, kv_cap ? (fine && !unsaved ? 79 : 8) : 0);
+    saved_content_release(&content);
+    saved_close(saved);
+    close_place(p);
+    return fine;
+}
+
+static void rows_never_take_the_texts_place(struct harness *t)
+{
+    enum { STEP = 40, ENOUGH = 4000 };
+    uint64_t room = 0;
+    while (room < ENOUGH && !saves_with_room(t, room, 0))
+        room += STEP;
+    CHECK(t, room > 0 && room < ENOUGH);
+    for (uint64_t end = room + 1500; room < end; room += STEP)
+        CHECK(t, saves_with_room(t, room + 400, UINT64_MAX)); // the manifest names records, too
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(names_stay_in_the_store),     TEST(what_was_saved_comes_back),        TEST(any_text_survives),
-        TEST(undo_is_the_manifests_alone), TEST(saving_costs_what_the_turn_added), TEST(compact_leaves_what_lives),
-        TEST(foreign_rows_are_forgotten),  TEST(a_damaged_transcript_is_kept),     TEST(one_process_at_a_time),
-        TEST(names_are_never_overwritten), TEST(the_cap_drops_the_oldest_rows),
+        TEST(rows_never_take_the_texts_place), TEST(names_stay_in_the_store),
+        TEST(what_was_saved_comes_back),       TEST(any_text_survives),
+        TEST(undo_is_the_manifests_alone),     TEST(saving_costs_what_the_turn_added),
+        TEST(compact_leaves_what_lives),       TEST(foreign_rows_are_forgotten),
+        TEST(a_damaged_transcript_is_kept),    TEST(one_process_at_a_time),
+        TEST(names_are_never_overwritten),     TEST(the_cap_drops_the_oldest_rows),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
