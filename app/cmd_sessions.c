@@ -70,8 +70,8 @@ static int read_session(const struct request *request, struct saved_content *con
         return fail(&error);
     }
     if (access(folder.text, F_OK) != 0) {
-        report("there is no session \"%s\"; moechat sessions lists them", request->name);
-        return STATUS_FAILED;
+        store_not_found(request->name, &error);
+        return fail(&error);
     }
     if (saved_read(&request->store, request->name, content, &error))
         return fail(&error);
@@ -206,8 +206,23 @@ static int verify(const struct request *request)
     return fine ? STATUS_DONE : STATUS_FAILED;
 }
 
+// Says so: a damaged session is left as it is.
+static bool is_damaged(const struct request *request, const char *name)
+{
+    struct store_error error;
+    struct saved_content content;
+    if (saved_read(&request->store, name, &content, &error))
+        return fail(&error), true;
+    bool damaged = *content.damage;
+    if (damaged)
+        report("the session \"%s\" is not compacted, it is damaged: %s", name, content.damage);
+    saved_content_release(&content);
+    return damaged;
+}
+
 static int compact(const struct request *request)
 {
+    size_t n_wanted = 0;
     struct store_error error;
     struct store_list found;
     int status = STATUS_DONE;
@@ -218,8 +233,13 @@ static int compact(const struct request *request)
         struct saved *saved;
         struct saved_content content;
         char before[FORMAT_SIZE], after[FORMAT_SIZE];
-        if (found.entries[i].damaged || (request->name && strcmp(request->name, name) != 0))
+        if (request->name && strcmp(request->name, name) != 0)
             continue;
+        n_wanted++;
+        if (is_damaged(request, name)) {
+            status = STATUS_FAILED;
+            continue;
+        }
         if (saved_open(&request->store, name, &saved, &content, &error) || saved_compact(saved, &error))
             status = fail(&error);
         else
@@ -230,6 +250,11 @@ static int compact(const struct request *request)
         saved_close(saved);
     }
     store_list_release(&found);
+    if (request->name && !n_wanted) {
+        store_name_valid(request->name) ? store_not_found(request->name, &error)
+                                        : store_bad_name(request->name, &error);
+        return fail(&error);
+    }
     return status;
 }
 
@@ -262,10 +287,11 @@ int cmd_sessions(const struct options *options)
     };
     struct request request = {.options = options, .name = options->more[0], .other = options->more[1]};
     const char *verb = options->operand ? options->operand : "list";
+    struct store_error error;
     int given = (request.name != NULL) + (request.other != NULL);
     if (!store_init(&request.store, NULL)) {
-        report("there is no place for sessions: neither HOME nor XDG_DATA_HOME is set");
-        return STATUS_FAILED;
+        store_no_place(&error);
+        return fail(&error);
     }
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
         if (strcmp(verbs[i].verb, verb) != 0)

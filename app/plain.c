@@ -375,10 +375,14 @@ static void on_ready(struct plain *plain, const struct backend_info *info)
                  info->n_experts);
     snprintf(line, sizeof line, "\n%s; context %" PRIu32 " tokens. Type /help.", experts, info->max_context);
     plain_say(plain, line);
-    if (plain->choice.saved)
+    if (plain->choice.saved) {
         plain_open_session(plain, 0, false);
-    else
-        plain_ask(plain);
+        return;
+    }
+    if (*plain->choice.note)
+        plain_say(plain, plain->choice.note);
+    *plain->choice.note = 0;
+    plain_ask(plain);
 }
 
 static void take_events(struct plain *plain)

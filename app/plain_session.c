@@ -27,7 +27,9 @@ static bool has_store(struct plain *plain)
         plain->store.kv_cap = plain->options->kv_cap;
         return true;
     }
-    plain_say(plain, "There is no place for sessions: neither HOME nor XDG_DATA_HOME is set.");
+    struct store_error error;
+    store_no_place(&error);
+    say_store_error(plain, &error);
     return false;
 }
 

@@ -81,9 +81,12 @@ bool sessions_choose(struct store *store, const struct options *options, bool ot
         return store_fail(error, STORE_NAME, "--session, --continue and --no-session exclude each other"), false;
     if (options->no_session || (!asked && !otherwise))
         return true;
-    if (!store_init(store, NULL))
-        return store_fail(error, STORE_IO, "there is no place for sessions: neither HOME nor XDG_DATA_HOME is set"),
-               false;
+    if (!store_init(store, NULL)) {
+        store_no_place(error);
+        if (!asked)
+            snprintf(choice->note, sizeof choice->note, "This conversation is not saved: %.400s.", error->text);
+        return !asked;
+    }
     store->kv_cap = options->kv_cap;
     if (options->session && !store_name_valid(options->session))
         return store_bad_name(options->session, error), false;

@@ -45,6 +45,12 @@ bool store_init(struct store *store, const char *root)
     return length > 0 && (size_t)length < sizeof store->root;
 }
 
+enum store_code store_no_place(struct store_error *error)
+{
+    return store_fail(error, STORE_IO,
+                      "there is no place for sessions: neither HOME nor XDG_DATA_HOME is set to a full path");
+}
+
 static bool name_character(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
@@ -102,6 +108,11 @@ enum store_code store_bad_name(const char *name, struct store_error *error)
                       name);
 }
 
+enum store_code store_not_found(const char *name, struct store_error *error)
+{
+    return store_fail(error, STORE_NOT_FOUND, "there is no session \"%.64s\"; moechat sessions lists them", name);
+}
+
 // Is the file that `lock` is still the one at that path? It may have been renamed or removed before we had the lock.
 static bool still_there(int lock, const char *path)
 {
@@ -119,7 +130,7 @@ enum store_code store_lock(const struct store *store, const char *name, int *loc
     struct store_path path = store_path(store, name, "lock");
     int fd = io->open(io->context, path.text, O_RDWR | O_CREAT | O_NOFOLLOW);
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
-        return store_fail(error, STORE_NOT_FOUND, "there is no session \"%s\"; moechat sessions lists them", name);
+        return store_not_found(name, error);
     if (fd < 0)
         return store_fail(error, STORE_IO, "%s: %s", path.text, strerror(errno));
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 || !still_there(fd, path.text)) {

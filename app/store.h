@@ -37,9 +37,11 @@ struct store {
 // Where sessions are: `root`, or NULL for the XDG data folder. Touches nothing. False: there is no home, or the path is
 // too long.
 bool store_init(struct store *store, const char *root);
+enum store_code store_no_place(struct store_error *error); // the sentence about it
 
 // 1 to 64 letters, digits, - and _, not beginning with -.
 bool store_name_valid(const char *name);
+enum store_code store_not_found(const char *name, struct store_error *error);
 enum store_code store_bad_name(const char *name, struct store_error *error); // the sentence about it
 // A name for a talk that begins with `text`: "2026-11-20-2012-what-is-the-time"; room for STORE_NAME_SIZE.
 void store_name_make(char *name, uint64_t time, const char *text, size_t length);

@@ -271,6 +271,50 @@ def test_a_damaged_transcript_is_offered():
     expect(run(["sessions", "show", "broken-recovered"]).stdout.endswith(b"user: one\nassistant: one\nuser: three\nassistant: three\n"), "it went on")
 
 
+def test_lost_manifest_and_compact():
+    name = "lost"
+    ask("one", "--session", name, *script(ECHO))
+    os.unlink(os.path.join(STORE, name, "session.json"))
+    before = names()
+    result = run(["sessions", "compact", name])
+    expect(result.returncode == 1 and b"not compacted, it is damaged" in result.stderr, "said: %r" % result.stderr)
+    same(names(), before)
+    t = chat(ECHO, "--session", name, columns=300)
+    expect(b"cache rows were not kept; " in t.output, "said: %r" % t.output)  # not: another tokenizer
+    leave(t)
+    path = os.path.join(STORE, name, "transcript.jsonl")
+    with open(path, "ab") as file:
+        file.write(b'{"sum":"0"}\n')
+    with open(path, "rb") as file:
+        damaged = file.read()
+    with open(path, "wb") as file:
+        file.write(damaged.replace(b'"one"', b'"eno"', 1))  # the message, not its answer
+    folders = sorted(os.listdir(STORE))
+    result = run(["run", "-p", "x", "--session", name] + script(ECHO))
+    expect(result.returncode == 1 and b"export lost" in result.stderr, "said: %r" % result.stderr)
+    same(sorted(os.listdir(STORE)), folders)  # no folder is left for what could not go on
+    result = run(["sessions", "compact", "nobody"])
+    expect(result.returncode == 1 and b'no session "nobody"' in result.stderr, "said: %r" % result.stderr)
+
+
+def test_no_place_for_sessions():
+    home = environment()
+    del home["HOME"], home["XDG_DATA_HOME"]
+    t = chat(ECHO, env=home, columns=200)
+    expect(b"is not saved: there is no place for sessions" in t.output, "said: %r" % t.output)
+    t.send("one\r")
+    t.wait("one\r\n", "You:")
+    leave(t)
+    same(run(["run", "-p", "x", "--session", "s"] + script(ECHO), env=home).returncode, 1)
+    blocked = os.path.join(SCRATCH, "no-folder")
+    with open(blocked, "w"):
+        t = chat(ECHO, env=environment(XDG_DATA_HOME=blocked), columns=200)
+    t.send("one\r")
+    t.wait("one\r\n", "the conversation is not saved: the session cannot be made: " + blocked, "Not a directory", "You:")
+    t.send("\x04")
+    same(t.finish(), 0)
+
+
 def test_nothing_is_saved_when_asked():
     before = names()
     t = chat(ECHO, "--no-session")
@@ -305,7 +349,7 @@ def test_the_demo_model_remembers():
         result = run(["run", "--json", "-p", "What is my name?", "--continue"] + model, env=kernels)
         got = json.loads(result.stdout)
         expect("Zoe" in got["text"], "it said %r" % got["text"])
-        expect(got["prefilled_tokens"] < 16 and got["cached_tokens"] >= 20, "tokens: %r" % got)
+        expect(got["prefilled_tokens"] < 16 and got["cached_tokens"] >= 14, "tokens: %r" % got)
         same(got["cached_tokens"] + got["prefilled_tokens"] + got["generated_tokens"] + 1, got["context_used"])
     same(run(["sessions", "verify", "zoe"]).returncode, 0)
     t = Terminal(model + ["--continue"], columns=200, env=kernels)
