@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "files.h"
+#include "report.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -224,6 +225,8 @@ char *files_kernel_cache(const char *wanted)
     else if (home && home[0] == '/')
         path = join(home, "/.cache/moechat/kernels");
     if (path && !make_folders(path)) {
+        report("kernels can't be kept in %s: %s; every start builds them again (--kernel-cache names another place)",
+               path, strerror(errno));
         free(path);
         return NULL;
     }

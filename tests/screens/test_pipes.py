@@ -186,6 +186,15 @@ def test_the_first_start_shows_that_kernels_are_built():
     expect(re.search(rb"Building kernels: \d+ of \d+", t.output), "progress: %r" % t.output)
 
 
+def test_a_kernel_cache_that_cannot_be_is_said():
+    file = os.path.join(SCRATCH, "a file in the way")
+    open(file, "w").close()
+    result = run(["bench", "-m", TINY, "--device", "ref", "--runs", "1", "--prefill-tokens", "4", "--decode-tokens", "1",
+                  "--kernel-cache", file + "/kernels"])
+    same(result.returncode, 0)
+    expect(b"kernels can't be kept in" in result.stderr and b"Not a directory" in result.stderr, result.stderr)
+
+
 def test_help_and_manual_know_every_option():
     overview = run(["help"])
     same(overview.returncode, 0)
