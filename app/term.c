@@ -76,7 +76,8 @@ int term_catch_signals(bool interactive)
         struct sigaction before;
         sigaction(ours[i], NULL, &before);
         if (before.sa_handler != SIG_IGN) // nohup and background jobs of old shells
-            catch_with(ours[i], on_signal, 0);
+            // A chat waits in poll, which ends all the same; its writes must not end half-way. run's reads must end.
+            catch_with(ours[i], on_signal, interactive ? SA_RESTART : 0);
     }
     catch_with(SIGPIPE, SIG_IGN, 0);
     return term.pipe[0];

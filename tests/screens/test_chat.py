@@ -312,6 +312,19 @@ def test_a_resize_keeps_the_draft():
     leave(t)
 
 
+def test_signals_do_not_cut_what_is_written():
+    t = chat("turn\n" + "text lots of words to write out again and again\n" * 400 + "text the end.\nturn\necho\n")
+    t.send("go\r")
+    end = time.monotonic() + DEADLINE
+    while b"the end." not in t.output[t.seen:] and time.monotonic() < end:
+        t.process.send_signal(signal.SIGWINCH)
+        t.read(0)
+    t.wait("the end.", "You:")
+    t.send("more\r")
+    t.wait("Assistant:", "more\r\n", "You:")
+    leave(t)
+
+
 def test_a_closed_terminal_ends_it():
     t = chat(ECHO)
     os.close(t.slave)
