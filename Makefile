@@ -45,7 +45,7 @@ TESTS         = $(TEST_SOURCES:%.c=$(BUILD)/%)
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZERS       = $(FUZZ_SOURCES:%.c=$(BUILD)/%)
 
-.PHONY: all deps chat tests check unit golden screens asan-tests fuzz bench layers format install clean
+.PHONY: all deps chat tests check unit golden screens asan-tests fuzz fuzz-library bench layers format install clean
 all: $(PROGRAM)
 
 # Installs what is missing, through sudo when not root; does nothing when all is there.
@@ -134,9 +134,10 @@ bench: $(PROGRAM) $(BENCHES)
 
 # Searches for FUZZ_SECONDS with each target, starting from its corpus; findings land in build/fuzz.
 fuzz: $(FUZZ_SOURCES:tests/fuzz/fuzz_%.c=fuzz-%)
-fuzz-%:
+fuzz-library:
 	@$(MAKE) --no-print-directory CC=clang CXX=clang++ BUILD=build/fuzz SANITIZE='address undefined fuzzer-no-link' \
 	    OPT='-O1 -g' build/fuzz/libmoechat.a
+fuzz-%: fuzz-library
 	clang $(CPPFLAGS) $(CFLAGS) -O1 $(INCLUDES) -Itests $(PKG_CFLAGS) -fsanitize=address,undefined,fuzzer-no-link \
 	    -c -o build/fuzz/$*.o tests/fuzz/fuzz_$*.c
 	clang++ -fsanitize=address,undefined,fuzzer -o build/fuzz/fuzz_$* build/fuzz/$*.o build/fuzz/libmoechat.a $(PKG_LIBS)
