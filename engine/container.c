@@ -25,11 +25,21 @@ static void read_file_name(struct fields *f, const char *key, char name[64])
         fields_fail(f, MOE_FORMAT, key, "is \"%s\"; it must be a plain file name in the package", name);
 }
 
-static void read_record(struct fields *f, struct package_layer *record, struct integer_range bytes)
+static void read_record(struct fields *f, const struct package *package, struct package_file *record,
+                        struct integer_range bytes)
 {
-    read_file_name(f, "file", record->file);
+    char name[64];
+    read_file_name(f, "file", name);
     record->bytes = fields_integer(f, "bytes", bytes);
     fields_sha256(f, "sha256", record->sha256);
+    if (f->failed)
+        return;
+    size_t size = strlen(package->directory) + strlen(name) + 2;
+    record->path = malloc(size);
+    if (record->path)
+        snprintf(record->path, size, "%s/%s", package->directory, name);
+    else
+        fields_fail(f, MOE_NO_MEMORY, "file", "no memory for its path");
 }
 
 // The fields of the object at `key` of parent; on a missing one, a reader that has already failed.
@@ -119,27 +129,28 @@ static struct args_matrix read_matrix(struct parts *parts, const char *projectio
     return m;
 }
 
-static void read_parts(struct fields *f, struct package *package)
+static void read_parts(struct fields *f, struct package *package, struct expert_layout *experts)
 {
     const struct shape *s = &package->shape;
     const struct integer_range alignment = {ALIGNMENT, ALIGNMENT};
     fields_integer(f, "alignment", alignment);
     fields_integer(f, "count", (struct integer_range){s->n_routed_experts, s->n_routed_experts});
-    package->blob_bytes = fields_integer(f, "blob_bytes", (struct integer_range){ALIGNMENT, (uint64_t)1 << 44});
-    if (package->blob_bytes % ALIGNMENT)
-        fields_fail(f, MOE_FORMAT, "blob_bytes", "is %" PRIu64 "; it must be a multiple of %d", package->blob_bytes,
+    experts->blob_bytes = fields_integer(f, "blob_bytes", (struct integer_range){ALIGNMENT, (uint64_t)1 << 44});
+    if (experts->blob_bytes % ALIGNMENT)
+        fields_fail(f, MOE_FORMAT, "blob_bytes", "is %" PRIu64 "; it must be a multiple of %d", experts->blob_bytes,
                     ALIGNMENT);
-    struct parts parts = {f, fields_array(f, "parts", (struct integer_range){9, 9}), 0, 0, package->blob_bytes};
+    struct parts parts = {f, fields_array(f, "parts", (struct integer_range){9, 9}), 0, 0, experts->blob_bytes};
     if (f->failed)
         return;
-    package->gate = read_matrix(&parts, "gate_proj", s->moe_intermediate_size, s->hidden_size);
-    package->up = read_matrix(&parts, "up_proj", s->moe_intermediate_size, s->hidden_size);
-    package->down = read_matrix(&parts, "down_proj", s->hidden_size, s->moe_intermediate_size);
-    if (package->gate.bits != package->up.bits || package->gate.group_size != package->up.group_size)
+    experts->gate = read_matrix(&parts, "gate_proj", s->moe_intermediate_size, s->hidden_size);
+    experts->up = read_matrix(&parts, "up_proj", s->moe_intermediate_size, s->hidden_size);
+    experts->down = read_matrix(&parts, "down_proj", s->hidden_size, s->moe_intermediate_size);
+    if (experts->gate.bits != experts->up.bits || experts->gate.group_size != experts->up.group_size)
         fields_fail(f, MOE_FORMAT, "parts", "gate_proj and up_proj are quantised differently; convert the model again");
 }
 
-static void read_layers(struct fields *f, struct package *package)
+// One file a MoE layer, experts one after another.
+static void read_layers(struct fields *f, struct package *package, const struct expert_layout *experts)
 {
     const struct shape *s = &package->shape;
     uint32_t n_moe = s->n_layers - s->first_k_dense_replace;
@@ -147,11 +158,13 @@ static void read_layers(struct fields *f, struct package *package)
     if (f->failed)
         return;
     package->layers = calloc(s->n_layers, sizeof *package->layers);
-    if (!package->layers) {
+    package->files = calloc(n_moe, sizeof *package->files);
+    if (!package->layers || !package->files) {
         fields_fail(f, MOE_NO_MEMORY, "layers", "no memory for the list");
         return;
     }
-    uint64_t bytes = package->blob_bytes * s->n_routed_experts;
+    package->n_files = n_moe;
+    uint64_t bytes = experts->blob_bytes * s->n_routed_experts;
     for (uint32_t i = 0; i < n_moe && !f->failed; i++) {
         char prefix[32];
         snprintf(prefix, sizeof prefix, "experts.layers[%u].", i);
@@ -160,9 +173,11 @@ static void read_layers(struct fields *f, struct package *package)
         entry.prefix = prefix;
         uint64_t layer =
             fields_integer(&entry, "layer", (struct integer_range){s->first_k_dense_replace, s->n_layers - 1});
-        if (package->layers[layer].file[0])
+        uint32_t file = (uint32_t)layer - s->first_k_dense_replace;
+        if (package->layers[layer].n_spans)
             fields_fail(&entry, MOE_FORMAT, "layer", "is %" PRIu64 " a second time", layer);
-        read_record(&entry, &package->layers[layer], (struct integer_range){bytes, bytes});
+        read_record(&entry, package, &package->files[file], (struct integer_range){bytes, bytes});
+        package->layers[layer] = (struct package_layer){*experts, 1, {{file, 0, experts->blob_bytes, 0}}};
         f->failed = entry.failed;
     }
 }
@@ -171,13 +186,9 @@ static void read_tokenizer(struct fields *root, struct package *package)
 {
     if (!fields_has(root, "tokenizer"))
         return;
-    struct package_layer record;
     struct fields f = inside(root, "tokenizer", "tokenizer.");
     fields_text(&f, "type", package->tokenizer_type, sizeof package->tokenizer_type);
-    read_record(&f, &record, file_sizes);
-    memcpy(package->tokenizer_file, record.file, sizeof record.file);
-    memcpy(package->tokenizer_sha256, record.sha256, sizeof record.sha256);
-    package->tokenizer_bytes = record.bytes;
+    read_record(&f, package, &package->tokenizer, file_sizes);
     root->failed = f.failed;
 }
 
@@ -192,8 +203,8 @@ static void read_fingerprint(struct fields *f, struct package *package)
     EVP_MD_CTX *hash = EVP_MD_CTX_new();
     bool good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1 &&
                 EVP_DigestUpdate(hash, package->resident.sha256, 64) == 1;
-    for (uint32_t i = package->shape.first_k_dense_replace; good && i < package->shape.n_layers; i++)
-        good = EVP_DigestUpdate(hash, package->layers[i].sha256, 64) == 1;
+    for (uint32_t i = 0; good && i < package->n_files; i++)
+        good = EVP_DigestUpdate(hash, package->files[i].sha256, 64) == 1;
     good = good && EVP_DigestFinal_ex(hash, digest, NULL) == 1;
     EVP_MD_CTX_free(hash);
     for (size_t i = 0; good && i < 32; i++)
@@ -219,14 +230,20 @@ static void read_manifest(struct fields *f, struct package *package)
     if (!f->failed)
         f->failed = shape_read(config, f->file, &package->shape, f->err);
     struct fields resident = inside(f, "resident", "resident.");
-    read_record(&resident, &package->resident, file_sizes);
+    read_record(&resident, package, &package->resident, file_sizes);
     f->failed = resident.failed;
+    struct expert_layout layout = {0};
     struct fields experts = inside(f, "experts", "experts.");
-    read_parts(&experts, package);
-    read_layers(&experts, package);
+    read_parts(&experts, package, &layout);
+    read_layers(&experts, package, &layout);
     f->failed = experts.failed;
     read_tokenizer(f, package);
     read_fingerprint(f, package);
+}
+
+static void manifest_path(const struct package *package, char path[4200])
+{
+    snprintf(path, 4200, "%s/model.json", package->directory);
 }
 
 int package_parse(const char *text, size_t length, struct package *package, struct moe_err *err)
@@ -235,7 +252,7 @@ int package_parse(const char *text, size_t length, struct package *package, stru
     struct package blank = {0};
     memcpy(blank.directory, package->directory, sizeof blank.directory);
     *package = blank;
-    package_path(package, "model.json", path);
+    manifest_path(package, path);
     struct json_object *root;
     int code = fields_parse(text, length, path, &root, err);
     if (code)
@@ -248,31 +265,29 @@ int package_parse(const char *text, size_t length, struct package *package, stru
     return fields.failed;
 }
 
-static int check_size(const struct package *package, const char *file, uint64_t want, struct moe_err *err)
+static int check_size(const struct package_file *file, struct moe_err *err)
 {
-    char path[4200];
     int fd;
     uint64_t bytes;
-    package_path(package, file, path);
-    int code = file_open(path, &fd, &bytes, err);
+    int code = file_open(file->path, &fd, &bytes, err);
     if (code)
         return code;
     close(fd);
-    if (bytes == want)
+    if (bytes == file->bytes)
         return MOE_OK;
     char what[120];
     snprintf(what, sizeof what, "is %" PRIu64 " bytes, model.json says %" PRIu64 "; get the package again", bytes,
-             want);
-    return moe_fail_file(err, MOE_FORMAT, path, 0, what);
+             file->bytes);
+    return moe_fail_file(err, MOE_FORMAT, file->path, 0, what);
 }
 
 static int check_files(const struct package *package, struct moe_err *err)
 {
-    int code = check_size(package, package->resident.file, package->resident.bytes, err);
-    for (uint32_t i = package->shape.first_k_dense_replace; !code && i < package->shape.n_layers; i++)
-        code = check_size(package, package->layers[i].file, package->layers[i].bytes, err);
-    if (!code && package->tokenizer_file[0])
-        code = check_size(package, package->tokenizer_file, package->tokenizer_bytes, err);
+    int code = check_size(&package->resident, err);
+    for (uint32_t i = 0; !code && i < package->n_files; i++)
+        code = check_size(&package->files[i], err);
+    if (!code && package->tokenizer.path)
+        code = check_size(&package->tokenizer, err);
     return code;
 }
 
@@ -307,7 +322,7 @@ int package_open(const char *directory, struct package *package, struct moe_err 
     if (strlen(directory) == 0 || strlen(directory) > MAX_DIRECTORY)
         return moe_fail(err, MOE_BAD_ARGUMENT, "the package's path must have 1 to %d bytes", MAX_DIRECTORY);
     snprintf(package->directory, sizeof package->directory, "%s", directory);
-    package_path(package, "model.json", path);
+    manifest_path(package, path);
     int code = read_text(path, &text, &length, err);
     if (code == MOE_NOT_FOUND)
         return moe_fail_file(err, MOE_NOT_FOUND, path, err ? err->sys_errno : 0,
@@ -325,11 +340,36 @@ int package_open(const char *directory, struct package *package, struct moe_err 
 
 void package_release(struct package *package)
 {
+    for (uint32_t i = 0; i < package->n_files; i++)
+        free(package->files[i].path);
+    free(package->files);
     free(package->layers);
-    package->layers = NULL;
+    free(package->resident.path);
+    free(package->tokenizer.path);
+    memset(package, 0, sizeof *package);
 }
 
-void package_path(const struct package *package, const char *file, char path[4200])
+const struct expert_layout *package_experts(const struct package *package, uint32_t layer)
 {
-    snprintf(path, 4200, "%s/%s", package->directory, file);
+    return &package->layers[layer].experts;
+}
+
+uint64_t package_slot_bytes(const struct package *package)
+{
+    uint64_t most = 0;
+    for (uint32_t i = package->shape.first_k_dense_replace; i < package->shape.n_layers; i++)
+        if (package->layers[i].experts.blob_bytes > most)
+            most = package->layers[i].experts.blob_bytes;
+    return most;
+}
+
+uint32_t package_spans(const struct package *package, uint32_t layer, uint32_t expert,
+                       struct expert_span spans[MAX_EXPERT_SPANS])
+{
+    const struct package_layer *from = &package->layers[layer];
+    for (uint32_t i = 0; i < from->n_spans; i++) {
+        spans[i] = from->spans[i];
+        spans[i].offset += expert * spans[i].bytes;
+    }
+    return from->n_spans;
 }

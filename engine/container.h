@@ -1,16 +1,38 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// A package's manifest, model.json (moechat-model(5)), read and checked. Every file it names is proved to be inside the
-// package folder, to exist and to have the size that it should.
+// An opened source of weights: a package's manifest, model.json (moechat-model(5)), read and checked. Every file it
+// names is proved to be inside the package folder, to exist and to have the size that it should.
 #ifndef MOECHAT_CONTAINER_H
 #define MOECHAT_CONTAINER_H
 
 #include "args.h"
 #include "shape.h"
 
-struct package_layer {
-    char file[64]; // name inside the package
-    char sha256[65];
+// One expert in its slot, whatever it was read from: gate, up and down with offsets relative to the slot's start.
+struct expert_layout {
+    struct args_matrix gate, up, down;
+    uint64_t blob_bytes; // a multiple of 4096, not less than where the last part ends
+};
+
+// A piece of an expert in a file, and where it goes in the slot (a multiple of 64). A package's expert is one span at
+// 0, offset and bytes multiples of 4096; a folder's spans lie anywhere.
+enum { MAX_EXPERT_SPANS = 9 };
+struct expert_span {
+    uint32_t file;   // index of package->files
+    uint64_t offset; // in the file
     uint64_t bytes;
+    uint64_t at; // offset in the slot
+};
+
+struct package_file {
+    char *path; // owned
+    uint64_t bytes;
+    char sha256[65]; // "": none is known
+};
+
+struct package_layer {
+    struct expert_layout experts;
+    uint32_t n_spans;                           // 0: a dense layer
+    struct expert_span spans[MAX_EXPERT_SPANS]; // of expert 0; each next expert's lie `bytes` further
 };
 
 struct package {
@@ -18,16 +40,13 @@ struct package {
     char name[64];
     char template_name[64];
     char tokenizer_type[32];
-    char tokenizer_file[64];
-    char tokenizer_sha256[65];
-    uint64_t tokenizer_bytes;
+    struct package_file tokenizer; // path NULL: none
     char fingerprint[65];
-    struct package_layer resident;
+    struct package_file resident;
     struct shape shape;
-    // One expert's blob: gate, up, down with offsets relative to its start. All layers are alike.
-    struct args_matrix gate, up, down;
-    uint64_t blob_bytes;
-    struct package_layer *layers; // [n_layers], file "" for dense ones; owned
+    struct package_layer *layers; // [n_layers]; owned
+    struct package_file *files;   // [n_files], where the experts are; owned
+    uint32_t n_files;
 };
 
 // Reads directory/model.json. On failure nothing is left allocated.
@@ -35,11 +54,15 @@ int package_open(const char *directory, struct package *package, struct moe_err 
 void package_release(struct package *package);
 // What moe.h says of a package; tensors are not looked at.
 void package_describe(const struct package *package, struct moe_description *description);
-// Full path of a file of the package into path[4200].
-void package_path(const struct package *package, const char *file, char path[4200]);
-// Parses manifest text alone (no file is touched): the fuzz target's way in. package->directory, for messages, is the
-// caller's.
+// Parses manifest text alone (no file is touched): the fuzz target's way in. package->directory is the caller's.
 int package_parse(const char *text, size_t length, struct package *package, struct moe_err *err);
+
+// Of a MoE layer.
+const struct expert_layout *package_experts(const struct package *package, uint32_t layer);
+uint64_t package_slot_bytes(const struct package *package); // of the largest expert
+// Where an expert of a MoE layer is; returns how many spans that takes.
+uint32_t package_spans(const struct package *package, uint32_t layer, uint32_t expert,
+                       struct expert_span spans[MAX_EXPERT_SPANS]);
 
 // bits and group_size of a matrix whose in_dim is set, from the columns of its u32 words and of its scales. False when
 // they are not 4 or 8 bits in groups of 32, 64 or 128.

@@ -52,7 +52,7 @@ struct flight {
 };
 
 struct layer_file {
-    char *path;
+    const char *path; // the package's
     int fd;           // -1: a dense layer
     uint32_t flights; // reads under way
     bool suspect;     // a read failed: opened again before the next one
@@ -61,7 +61,8 @@ struct layer_file {
 struct expert_store {
     gpu *g;
     reader *reader;
-    uint64_t blob_bytes;
+    const struct package *package;
+    uint64_t slot_bytes;
     uint32_t n_layers, n_routed_experts, first_moe_layer;
     struct moe_cache_plan plan;
     struct expert_counts counts;
@@ -125,7 +126,7 @@ static struct slot *find(const expert_store *store, uint32_t layer, uint32_t exp
 static gpu_buf *slab_of(const expert_store *store, const struct slot *slot, uint64_t *offset)
 {
     uint32_t index = (uint32_t)(slot - store->slots);
-    *offset = index % store->slots_per_slab * store->blob_bytes;
+    *offset = index % store->slots_per_slab * store->slot_bytes;
     return store->slabs[index / store->slots_per_slab];
 }
 
@@ -164,7 +165,9 @@ static int open_layer(struct layer_file *file, struct moe_err *err)
 static void take_off(expert_store *store, struct slot *slot)
 {
     struct layer_file *file = &store->files[slot->layer];
-    uint64_t offset = slot->expert * store->blob_bytes;
+    struct expert_span spans[MAX_EXPERT_SPANS];
+    package_spans(store->package, slot->layer, slot->expert, spans);
+    uint64_t offset = spans[0].offset;
     // What failed may have been the file, and its descriptor with it: a replaced file is found under its name only.
     struct moe_err reopening;
     if (file->suspect && !file->flights && open_layer(file, &reopening)) {
@@ -183,7 +186,7 @@ static void take_off(expert_store *store, struct slot *slot)
     flight->request = (struct read_request){
         .fd = file->fd,
         .offset = offset,
-        .length = (size_t)store->blob_bytes,
+        .length = (size_t)spans[0].bytes,
         .target = flight->staging ? flight->staging : (char *)gpu_buf_host(slab) + place,
     };
     file->flights++;
@@ -226,7 +229,7 @@ static int land(expert_store *store, struct flight *flight, struct moe_err *err)
     if (arrived && flight->staging) {
         uint64_t offset;
         gpu_buf *slab = slab_of(store, slot, &offset);
-        gpu_write(store->g, slab, offset, flight->staging, store->blob_bytes);
+        gpu_write(store->g, slab, offset, flight->staging, request->length);
         struct gpu_error device;
         if (gpu_check(store->g, &device)) {
             failed = moe_fail_gpu(err, &device);
@@ -311,7 +314,7 @@ static int make_room(expert_store *store, const struct expert_request *request, 
             free_hits += slot && slot->list == &store->free;
         }
         if (misses + unpinned_hits > store->n_slots - store->pinned) {
-            uint64_t bytes = ((uint64_t)store->pinned + misses + unpinned_hits) * store->blob_bytes;
+            uint64_t bytes = ((uint64_t)store->pinned + misses + unpinned_hits) * store->slot_bytes;
             return moe_fail(err, MOE_BUDGET,
                             "layer %" PRIu32 " needs %" PRIu32 " more slots while %" PRIu32 " of the cache's %" PRIu32
                             " slots are in use: give --expert-cache at least %" PRIu64 " bytes (%" PRIu64 " MiB)",
@@ -467,7 +470,7 @@ void expert_release(expert_store *store, const struct expert_place *places, uint
 
 static int plan_slots(expert_store *store, const struct package *package, uint64_t cache_bytes, struct moe_err *err)
 {
-    uint64_t blob = package->blob_bytes;
+    uint64_t blob = package_slot_bytes(package);
     uint32_t top_k = package->shape.top_k;
     const struct gpu_info *device = gpu_describe(store->g);
     if (store->first_moe_layer >= store->n_layers || !top_k || top_k > store->n_routed_experts)
@@ -492,7 +495,7 @@ static int plan_slots(expert_store *store, const struct package *package, uint64
                         "an expert cache of %" PRIu64 " bytes holds %" PRIu64 " experts and a token needs %" PRIu32
                         " at once: give --expert-cache at least %" PRIu64 " bytes (%" PRIu64 " MiB)",
                         budget, slots, top_k, smallest, (smallest + (1U << 20) - 1) >> 20);
-    store->blob_bytes = blob;
+    store->slot_bytes = blob;
     store->n_slots = (uint32_t)slots;
     uint64_t per_slab = device->max_alloc_bytes / blob;
     store->slots_per_slab = per_slab < slots ? (uint32_t)per_slab : (uint32_t)slots;
@@ -518,12 +521,12 @@ static int make_slots(expert_store *store, struct moe_err *err)
     for (uint32_t left = store->n_slots; left; store->n_slabs++) {
         uint32_t here = left < store->slots_per_slab ? left : store->slots_per_slab;
         struct gpu_error device;
-        store->slabs[store->n_slabs] = gpu_buf_new(store->g, here * store->blob_bytes, &device);
+        store->slabs[store->n_slabs] = gpu_buf_new(store->g, here * store->slot_bytes, &device);
         if (!store->slabs[store->n_slabs])
             return moe_fail(err, MOE_NO_MEMORY,
                             "no room for %" PRIu32 " expert slots of %" PRIu64
                             " bytes, try a smaller --expert-cache: %.248s",
-                            store->n_slots, store->blob_bytes, device.text);
+                            store->n_slots, store->slot_bytes, device.text);
         left -= here;
     }
     return 0;
@@ -541,7 +544,7 @@ static int make_flights(expert_store *store, uint32_t top_k, struct moe_err *err
         struct flight *flight = &store->flights[store->n_flights];
         struct gpu_error device;
         if (staged) {
-            flight->staging = gpu_host_alloc(store->g, store->blob_bytes, &device);
+            flight->staging = gpu_host_alloc(store->g, store->slot_bytes, &device);
             if (!flight->staging)
                 return moe_fail_gpu(err, &device);
         }
@@ -560,11 +563,7 @@ static int open_files(expert_store *store, const struct package *package, struct
         store->files[i].fd = -1;
     for (uint32_t i = store->first_moe_layer; i < store->n_layers; i++) {
         struct layer_file *file = &store->files[i];
-        size_t length = strlen(package->directory) + strlen(package->layers[i].file) + 2;
-        file->path = malloc(length);
-        if (!file->path)
-            return moe_fail(err, MOE_NO_MEMORY, "no memory for the path of layer %" PRIu32, i);
-        snprintf(file->path, length, "%s/%s", package->directory, package->layers[i].file);
+        file->path = package->files[package->layers[i].spans[0].file].path;
         int code = open_layer(file, err);
         if (code)
             return code;
@@ -580,6 +579,7 @@ int expert_store_open(gpu *g, const struct package *package, const struct expert
     if (!store)
         return moe_fail(err, MOE_NO_MEMORY, "no memory for the expert store");
     store->g = g;
+    store->package = package;
     store->n_layers = package->shape.n_layers;
     store->n_routed_experts = package->shape.n_routed_experts;
     store->first_moe_layer = package->shape.first_k_dense_replace;
@@ -615,11 +615,9 @@ void expert_store_close(expert_store *store)
             gpu_host_free(store->g, store->flights[i].staging);
     for (uint32_t i = 0; i < store->n_slabs; i++)
         gpu_buf_free(store->slabs[i]);
-    for (uint32_t i = 0; store->files && i < store->n_layers; i++) {
+    for (uint32_t i = 0; store->files && i < store->n_layers; i++)
         if (store->files[i].fd >= 0)
             close(store->files[i].fd);
-        free(store->files[i].path);
-    }
     free(store->files);
     free(store->flights);
     free(store->asked);

@@ -79,11 +79,11 @@ static struct args_matrix at_place(const struct args_matrix *part, const struct 
 // One expert over `rows` rows of `from`, into `to`.
 static void run_expert(const struct pass *pass, const struct expert_place *place, struct rows from, struct rows to)
 {
-    const struct package *package = pass->package;
+    const struct expert_layout *experts = package_experts(pass->package, place->layer);
     struct rows act = scratch_rows(pass->scratch, SCRATCH_MLP, pass->shape->moe_intermediate_size);
     struct args_swiglu args = {
-        .gate = at_place(&package->gate, place),
-        .up = at_place(&package->up, place),
+        .gate = at_place(&experts->gate, place),
+        .up = at_place(&experts->up, place),
         .n_rows = pass->rows,
         .in_stride = from.stride,
         .in_offset = from.offset,
@@ -93,7 +93,7 @@ static void run_expert(const struct pass *pass, const struct expert_place *place
         gpu_op_swiglu_vec(pass->gpu, &args, place->buf, from.buf, act.buf);
     else
         gpu_op_swiglu_mat(pass->gpu, &args, place->buf, from.buf, act.buf);
-    struct matrix down = {place->buf, at_place(&package->down, place)};
+    struct matrix down = {place->buf, at_place(&experts->down, place)};
     pass_project(pass, &(struct projection){&down, act, to, false});
 }
 

@@ -36,6 +36,14 @@ static void count_parameters(const struct shape *s, struct moe_description *d)
     d->active_parameters = every_token + n_moe * expert * s->top_k;
 }
 
+static uint64_t layers_bytes(const struct package *package) // of one expert a MoE layer
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = package->shape.first_k_dense_replace; i < package->shape.n_layers; i++)
+        bytes += package->layers[i].experts.blob_bytes;
+    return bytes;
+}
+
 void package_describe(const struct package *package, struct moe_description *d)
 {
     const struct shape *s = &package->shape;
@@ -45,11 +53,8 @@ void package_describe(const struct package *package, struct moe_description *d)
     snprintf(d->template_name, sizeof d->template_name, "%s", package->template_name);
     snprintf(d->tokenizer_type, sizeof d->tokenizer_type, "%s", package->tokenizer_type);
     snprintf(d->fingerprint, sizeof d->fingerprint, "%s", package->fingerprint);
-    if (package->tokenizer_file[0]) {
-        char path[4200];
-        package_path(package, package->tokenizer_file, path);
-        memcpy(d->tokenizer_file, path, strlen(path) + 1); // directories have at most 4000 bytes, names 63
-    }
+    if (package->tokenizer.path) // directories have at most 4000 bytes, names 63
+        memcpy(d->tokenizer_file, package->tokenizer.path, strlen(package->tokenizer.path) + 1);
     d->n_layers = s->n_layers;
     d->n_moe_layers = s->n_layers - s->first_k_dense_replace;
     d->n_routed_experts = s->n_routed_experts;
@@ -70,8 +75,8 @@ void package_describe(const struct package *package, struct moe_description *d)
     d->n_eos = s->n_eos;
     count_parameters(s, d);
     d->resident_bytes = package->resident.bytes;
-    d->expert_bytes = package->blob_bytes;
-    d->all_experts_bytes = package->blob_bytes * s->n_routed_experts * d->n_moe_layers;
+    d->expert_bytes = package_slot_bytes(package);
+    d->all_experts_bytes = layers_bytes(package) * s->n_routed_experts;
     d->kv_row_bytes_f32 = (uint64_t)s->n_layers * (s->kv_lora_rank + s->qk_rope_head_dim) * sizeof(float);
 }
 
@@ -81,7 +86,7 @@ static uint64_t active_bytes(const struct package *package, const struct safeten
 {
     const struct shape *s = &package->shape;
     static const char embedding[] = "model.embed_tokens.";
-    uint64_t bytes = (uint64_t)(s->n_layers - s->first_k_dense_replace) * s->top_k * package->blob_bytes;
+    uint64_t bytes = layers_bytes(package) * s->top_k;
     for (size_t i = 0; i < resident->count; i++)
         if (s->tie_word_embeddings || strncmp(resident->tensors[i].name, embedding, sizeof embedding - 1))
             bytes += resident->tensors[i].bytes;
@@ -92,12 +97,10 @@ int moe_inspect(const char *directory, struct moe_description *description, stru
 {
     struct package package;
     struct safetensors resident;
-    char path[4200];
     int code = package_open(directory, &package, err);
     if (code)
         return code;
-    package_path(&package, package.resident.file, path);
-    code = safetensors_open(path, &resident, err);
+    code = safetensors_open(package.resident.path, &resident, err);
     if (!code) {
         package_describe(&package, description);
         description->active_bytes = active_bytes(&package, &resident);
@@ -139,27 +142,25 @@ static int hash_file(struct verification *v, int fd, const char *path, uint64_t 
     return MOE_OK;
 }
 
-static int verify_file(struct verification *v, const char *file, uint64_t bytes, const char *sha256)
+static int verify_file(struct verification *v, const struct package_file *file)
 {
-    char path[4200];
     char hex[65] = "";
     unsigned char digest[EVP_MAX_MD_SIZE];
     int fd;
     uint64_t size;
-    package_path(v->package, file, path);
-    int code = file_open(path, &fd, &size, v->err);
+    int code = file_open(file->path, &fd, &size, v->err);
     if (code)
         return code;
-    code = hash_file(v, fd, path, bytes);
+    code = hash_file(v, fd, file->path, file->bytes);
     close(fd);
     if (code)
         return code;
     if (EVP_DigestFinal_ex(v->hash, digest, NULL) != 1)
-        return moe_fail_file(v->err, MOE_NO_MEMORY, path, 0, "libcrypto could not hash it");
+        return moe_fail_file(v->err, MOE_NO_MEMORY, file->path, 0, "libcrypto could not hash it");
     for (size_t i = 0; i < 32; i++)
         snprintf(hex + 2 * i, 3, "%02x", digest[i]);
-    if (strcmp(hex, sha256) != 0)
-        return moe_fail_file(v->err, MOE_FORMAT, path, 0,
+    if (strcmp(hex, file->sha256) != 0)
+        return moe_fail_file(v->err, MOE_FORMAT, file->path, 0,
                              "its SHA-256 is not model.json's: the file is damaged, get the package again");
     return MOE_OK;
 }
@@ -167,15 +168,14 @@ static int verify_file(struct verification *v, const char *file, uint64_t bytes,
 static int verify_files(struct verification *v)
 {
     const struct package *p = v->package;
-    uint32_t first = p->shape.first_k_dense_replace;
-    v->progress = (struct moe_progress){"comparing checksums", "bytes", 0, p->resident.bytes + p->tokenizer_bytes};
-    for (uint32_t i = first; i < p->shape.n_layers; i++)
-        v->progress.total += p->layers[i].bytes;
-    int code = verify_file(v, p->resident.file, p->resident.bytes, p->resident.sha256);
-    for (uint32_t i = first; !code && i < p->shape.n_layers; i++)
-        code = verify_file(v, p->layers[i].file, p->layers[i].bytes, p->layers[i].sha256);
-    if (!code && p->tokenizer_file[0])
-        code = verify_file(v, p->tokenizer_file, p->tokenizer_bytes, p->tokenizer_sha256);
+    v->progress = (struct moe_progress){"comparing checksums", "bytes", 0, p->resident.bytes + p->tokenizer.bytes};
+    for (uint32_t i = 0; i < p->n_files; i++)
+        v->progress.total += p->files[i].bytes;
+    int code = verify_file(v, &p->resident);
+    for (uint32_t i = 0; !code && i < p->n_files; i++)
+        code = verify_file(v, &p->files[i]);
+    if (!code && p->tokenizer.path)
+        code = verify_file(v, &p->tokenizer);
     return code;
 }
 

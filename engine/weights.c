@@ -339,10 +339,8 @@ int weights_load(gpu *g, const struct weights_source *source, struct weights *we
 {
     const struct package *package = source->package;
     struct loader l = {.g = g, .shape = &package->shape, .weights = weights, .err = err};
-    char path[4200];
     memset(weights, 0, sizeof *weights);
-    package_path(package, package->resident.file, path);
-    int code = safetensors_open(path, &l.file, err);
+    int code = safetensors_open(package->resident.path, &l.file, err);
     if (code)
         return code;
     code = load(&l, source);

@@ -144,12 +144,15 @@ static inline void rig_blob(uint32_t layer, uint32_t expert, uint64_t words[RIG_
 struct rig {
     struct package package;
     struct package_layer layers[RIG_LAYERS];
+    struct package_file files[RIG_LAYERS];
+    char names[RIG_LAYERS][32];
+    char paths[RIG_LAYERS][64];
     gpu g;
 };
 
 static inline void rig_path(const struct rig *rig, uint32_t layer, char path[4200])
 {
-    snprintf(path, 4200, "%s/%s", rig->package.directory, rig->layers[layer].file);
+    snprintf(path, 4200, "%s/%s", rig->package.directory, rig->names[layer]);
 }
 
 // (Re)writes a layer's file in place, cut off after `bytes`.
@@ -183,13 +186,17 @@ static inline bool rig_open(struct rig *rig, bool shares_host_memory)
     package->shape.first_k_dense_replace = 1;
     package->shape.n_routed_experts = RIG_EXPERTS;
     package->shape.top_k = RIG_TOP_K;
-    package->blob_bytes = RIG_BLOB;
     package->layers = rig->layers;
+    package->files = rig->files;
+    package->n_files = RIG_LAYERS - 1;
     snprintf(package->directory, sizeof package->directory, "/tmp/moechat-rig-XXXXXX");
     if (!mkdtemp(package->directory))
         return false;
     for (uint32_t layer = 1; layer < RIG_LAYERS; layer++) {
-        snprintf(rig->layers[layer].file, sizeof rig->layers[layer].file, "layer-%03u.experts", layer);
+        snprintf(rig->names[layer], sizeof rig->names[layer], "layer-%03u.experts", layer);
+        snprintf(rig->paths[layer], sizeof rig->paths[layer], "%.40s/%.20s", package->directory, rig->names[layer]);
+        rig->files[layer - 1] = (struct package_file){rig->paths[layer], RIG_EXPERTS * RIG_BLOB, ""};
+        rig->layers[layer] = (struct package_layer){{.blob_bytes = RIG_BLOB}, 1, {{layer - 1, 0, RIG_BLOB, 0}}};
         if (!rig_write_layer(rig, layer, RIG_EXPERTS * RIG_BLOB))
             return false;
     }

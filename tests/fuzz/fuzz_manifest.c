@@ -28,9 +28,6 @@ static void check_package(const struct package *p)
 {
     const struct shape *s = &p->shape;
     struct moe_description d;
-    check_matrix(&p->gate, p->blob_bytes);
-    check_matrix(&p->up, p->blob_bytes);
-    check_matrix(&p->down, p->blob_bytes);
     must(s->n_routed_experts % s->n_group == 0 && s->n_routed_experts / s->n_group >= 2);
     must(s->top_k <= s->topk_group * (s->n_routed_experts / s->n_group));
     must(isfinite(s->softmax_scale) && s->softmax_scale > 0 && isfinite(s->rope_scale) && s->rope_scale > 0);
@@ -40,9 +37,17 @@ static void check_package(const struct package *p)
         must(isfinite(inv_freq[i]));
     free(inv_freq);
     for (uint32_t layer = 0; layer < s->n_layers; layer++) {
-        const struct package_layer *l = &p->layers[layer];
-        must((l->file[0] != 0) == shape_is_moe(s, layer) && !strchr(l->file, '/'));
-        must(l->bytes == (l->file[0] ? p->blob_bytes * s->n_routed_experts : 0));
+        const struct expert_layout *experts = package_experts(p, layer);
+        struct expert_span span[MAX_EXPERT_SPANS];
+        must((p->layers[layer].n_spans == 1) == shape_is_moe(s, layer));
+        if (!shape_is_moe(s, layer))
+            continue;
+        check_matrix(&experts->gate, experts->blob_bytes);
+        check_matrix(&experts->up, experts->blob_bytes);
+        check_matrix(&experts->down, experts->blob_bytes);
+        must(package_spans(p, layer, s->n_routed_experts - 1, span) == 1 && span->file < p->n_files);
+        must(span->offset + span->bytes == p->files[span->file].bytes && span->bytes <= package_slot_bytes(p));
+        must(strncmp(p->files[span->file].path, "P/", 2) == 0 && !strchr(p->files[span->file].path + 2, '/'));
     }
     package_describe(p, &d);
     must(d.parameters >= d.active_parameters && d.active_parameters > 0);

@@ -356,6 +356,12 @@ static void check_refusal(struct harness *t, struct rig *rig, uint64_t cache_byt
     CHECK(t, !store && rig->g.bytes_allocated == 0);
 }
 
+static void rig_blob_bytes(struct rig *rig, uint64_t bytes)
+{
+    for (uint32_t layer = 1; layer < RIG_LAYERS; layer++)
+        rig->layers[layer].experts.blob_bytes = bytes;
+}
+
 static void refusals_to_open(struct harness *t)
 {
     struct rig rig;
@@ -369,9 +375,9 @@ static void refusals_to_open(struct harness *t)
     rig.g.info.max_alloc_bytes = RIG_BLOB - 1;
     check_refusal(t, &rig, MOE_CACHE_ALL, MOE_NO_MEMORY,
                   "one expert takes 8192 bytes, rig allows allocations of 8191; choose another device");
-    rig.package.blob_bytes = 5000;
+    rig_blob_bytes(&rig, 5000);
     check_refusal(t, &rig, MOE_CACHE_ALL, MOE_FORMAT, "experts of 5000 bytes: not a multiple of 4096");
-    rig.package.blob_bytes = 0;
+    rig_blob_bytes(&rig, 0);
     check_refusal(t, &rig, MOE_CACHE_ALL, MOE_FORMAT, "experts of 0 bytes: not a multiple of 4096");
     rig.package.shape.top_k = RIG_EXPERTS + 1;
     check_refusal(t, &rig, MOE_CACHE_ALL, MOE_UNSUPPORTED, "the model has no routed experts");

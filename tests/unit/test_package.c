@@ -252,19 +252,22 @@ static void a_good_package_opens(struct harness *t)
     CHECK_STR(t, p.name, "a name");
     CHECK_STR(t, p.template_name, "moechat-demo");
     CHECK_STR(t, p.tokenizer_type, "sentencepiece");
-    CHECK_STR(t, p.tokenizer_file, "tokenizer.model");
-    CHECK_EQ(t, p.blob_bytes, BLOB);
-    CHECK_EQ(t, p.down.bits * 1000 + p.down.group_size, 8032);
-    CHECK_EQ(t, p.down.weight + p.down.scales + p.down.biases, 2560 + 4608 + 4736);
-    CHECK_EQ(t, p.down.in_dim * 1000 + p.down.out_dim, 32064);
-    CHECK_EQ(t, p.gate.in_dim * 1000 + p.gate.out_dim, 64032);
-    CHECK_EQ(t, p.up.weight, 1280);
-    CHECK_STR(t, p.layers[0].file, "");
-    CHECK_STR(t, p.layers[1].file, "layer-001.experts");
-    CHECK_EQ(t, p.layers[1].bytes, EXPERTS * BLOB);
-    char path[4200];
-    package_path(&p, "x", path);
-    CHECK_STR(t, path, in_folder("x"));
+    CHECK_STR(t, p.tokenizer.path, in_folder("tokenizer.model"));
+    const struct expert_layout *experts = package_experts(&p, 1);
+    CHECK_EQ(t, experts->blob_bytes, BLOB);
+    CHECK_EQ(t, package_slot_bytes(&p), BLOB);
+    CHECK_EQ(t, experts->down.bits * 1000 + experts->down.group_size, 8032);
+    CHECK_EQ(t, experts->down.weight + experts->down.scales + experts->down.biases, 2560 + 4608 + 4736);
+    CHECK_EQ(t, experts->down.in_dim * 1000 + experts->down.out_dim, 32064);
+    CHECK_EQ(t, experts->gate.in_dim * 1000 + experts->gate.out_dim, 64032);
+    CHECK_EQ(t, experts->up.weight, 1280);
+    CHECK_EQ(t, p.layers[0].n_spans, 0);
+    CHECK_EQ(t, p.n_files, 1);
+    CHECK_STR(t, p.files[0].path, in_folder("layer-001.experts"));
+    CHECK_EQ(t, p.files[0].bytes, EXPERTS * BLOB);
+    struct expert_span spans[MAX_EXPERT_SPANS];
+    CHECK_EQ(t, package_spans(&p, 1, 3, spans), 1);
+    CHECK(t, spans[0].file == 0 && spans[0].offset == 3 * BLOB && spans[0].bytes == BLOB && spans[0].at == 0);
     package_release(&p);
 }
 
@@ -407,7 +410,7 @@ static void without_tokenizer_and_template_is_fine(struct harness *t)
     snprintf(m.manifest, sizeof m.manifest, "%.8000s", text);
     size_t length = changed(&m, "\"template\":", "\"other2\":", text);
     CHECK_EQ(t, package_parse(text, length, &p, NULL), MOE_OK);
-    CHECK(t, p.tokenizer_file[0] == '\0' && p.tokenizer_type[0] == '\0' && p.template_name[0] == '\0');
+    CHECK(t, p.tokenizer.path == NULL && p.tokenizer_type[0] == '\0' && p.template_name[0] == '\0');
     package_release(&p);
 }
 
