@@ -62,11 +62,12 @@ void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const st
 }
 
 bool keeper_make_answer(struct keeper *keeper, const struct turn *turn, const struct turn_result *result,
-                        const struct bytes *text, struct part *part)
+                        struct part *part)
 {
     *part = (struct part){.role = TOK_ASSISTANT, .sampling = turn->sampling, .max_tokens = turn->max_tokens};
     snprintf(part->stop, sizeof part->stop, "%s", stop_reason_name(result->reason));
-    return keeper->saved && bytes_append(&part->text, text->data ? text->data : "", text->length) &&
+    return keeper->saved &&
+           bytes_append(&part->text, result->text.data ? result->text.data : "", result->text.length) &&
            fill_part(keeper, part, result->answer.ids, result->answer.count);
 }
 

@@ -37,7 +37,7 @@ void keeper_commit(struct keeper *keeper, bool logits);
 void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const struct turn_result *result);
 // Makes the part that keeper_save saves when the answer's end has been fed. False: no memory, or nothing is saved.
 bool keeper_make_answer(struct keeper *keeper, const struct turn *turn, const struct turn_result *result,
-                        const struct bytes *text, struct part *part);
+                        struct part *part);
 void keeper_save(struct keeper *keeper, struct part *part);
 // Takes the logits at the timeline's end from the session, if they were saved.
 bool keeper_logits(struct keeper *keeper);

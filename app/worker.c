@@ -42,8 +42,8 @@ struct worker {
     struct tok_ids pending; // ids that belong to the timeline and are fed before anything else
     size_t unread;          // of those the first, whose rows are to be made as a prompt's are
     struct tok_stream stream;
-    struct bytes said; // the answer so far
-    uint64_t began_ns; // the turn
+    struct bytes *said; // the answer so far: the turn's result has it
+    uint64_t began_ns;  // the turn
     struct moe_stats before;
     struct keeper keeper;
 };
@@ -91,6 +91,7 @@ void turn_result_free(struct turn_result *result)
         return;
     tok_ids_release(&result->prompt);
     tok_ids_release(&result->answer);
+    bytes_release(&result->text);
     free(result->prompt_ends);
     free(result);
 }
@@ -115,8 +116,7 @@ static void on_progress(void *context, const struct moe_progress *progress)
 
 static void send_text(struct worker *worker, const char *bytes, size_t length)
 {
-    if (worker->keeper.saved)
-        bytes_append(&worker->said, bytes, length); // what memory is too short for is missing in the saved text
+    bytes_append(worker->said, bytes, length); // what memory is too short for is missing in the kept text
     while (length > 0) {
         struct event event = {.kind = EVENT_TEXT};
         size_t part = length < sizeof event.text.bytes ? length : sizeof event.text.bytes;
@@ -438,7 +438,7 @@ static void take_turn(struct worker *worker, const struct turn *turn)
     ops->describe(self, &info);
     result->context_total = info.max_context;
     worker->began_ns = format_clock_ns();
-    worker->said.length = 0;
+    worker->said = &result->text;
     worker->serial++;
     ops->resume(self);
     int code = stop_wanted(worker) ? MOE_CANCELLED : cut(worker, turn->position, &result->err);
@@ -468,7 +468,7 @@ static void take_turn(struct worker *worker, const struct turn *turn)
     result->seconds = (double)(format_clock_ns() - worker->began_ns) / 1e9;
     publish_stats(worker);
     struct part part = {0};
-    bool save = result->kept && keeper_make_answer(&worker->keeper, turn, result, &worker->said, &part);
+    bool save = result->kept && keeper_make_answer(&worker->keeper, turn, result, &part);
     ops->resume(self); // before the face knows: what it cancels from then on is the next turn
     struct event event = {.kind = EVENT_DONE, .result = result};
     if (!queue_push(worker->events, &event, NULL))
@@ -574,7 +574,6 @@ static void release(struct worker *worker)
     queue_free(worker->events);
     queue_free(worker->commands);
     tok_ids_release(&worker->pending);
-    bytes_release(&worker->said);
     pthread_mutex_destroy(&worker->stats_mutex);
     free(worker);
 }

@@ -55,6 +55,7 @@ struct turn_result {
     size_t *prompt_ends;
     size_t n_prompt_ends;
     struct tok_ids answer; // with the id that closes it
+    struct bytes text;     // what the answer says, thinking and its marks included: what a conversation keeps
 };
 void turn_result_free(struct turn_result *result); // NULL is fine
 
@@ -79,6 +80,7 @@ struct event {
         struct moe_err failed;
         struct {
             uint32_t length;
+            bool thinking;   // what the model thinks, not what it answers; the marks between them are no text
             char bytes[252]; // whole characters as far as the model's bytes are any, and as they came: not sanitised
         } text;
         struct {
