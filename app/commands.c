@@ -48,31 +48,30 @@ static bool names(const char *name, const char *text, size_t length)
 }
 
 // Messages end where their last line does: a paste brings its newline along.
-static struct line message(const char *text)
+static struct line message(const char *text, size_t length)
 {
-    size_t length = strlen(text);
     while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == '\r'))
         length--;
     return (struct line){.kind = LINE_MESSAGE, .text = text, .length = length};
 }
 
-struct line commands_parse(const char *typed)
+struct line commands_parse(const char *typed, size_t typed_length)
 {
-    const char *start = typed + strspn(typed, " \t\r\n");
-    if (!*start)
+    const char *start = typed + strspn(typed, " \t\r\n"), *end = typed + typed_length;
+    if (start == end)
         return (struct line){.kind = LINE_EMPTY, .text = start};
     if (*start != '/')
-        return message(typed);
+        return message(typed, typed_length);
     start++;
     if (*start == '/')
-        return message(start);
+        return message(start, (size_t)(end - start));
     size_t length = strcspn(start, " \t\r\n");
     for (size_t i = 0; i < N_ROWS; i++) {
         if (!names(table[i].name, start, length) && !names(table[i].alias, start, length))
             continue;
         const char *rest = start + length;
         rest += strspn(rest, " \t\r\n");
-        size_t left = strlen(rest);
+        size_t left = (size_t)(end - rest);
         while (left > 0 && isspace((unsigned char)rest[left - 1]))
             left--;
         return (struct line){.kind = LINE_COMMAND, .action = table[i].action, .text = rest, .length = left};

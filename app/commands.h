@@ -40,7 +40,8 @@ struct line {
 };
 
 // A line that begins with / (after spaces) is a command, with // a message that begins with /.
-struct line commands_parse(const char *typed);
+// typed[length] is 0; zeros before that are the message's.
+struct line commands_parse(const char *typed, size_t length);
 // Writes all commands, or those whose name or explanation contains `wanted`. Returns how many.
 size_t commands_help(FILE *out, const char *wanted);
 void commands_keys(FILE *out);

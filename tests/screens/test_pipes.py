@@ -110,6 +110,31 @@ def test_signals_keep_what_is_there():
     same((code, out, err), (130, b"", b""))
 
 
+def piped(text, stdin, **more):
+    return run(["--plain", "--no-session"] + script(text), stdin=stdin, **more)
+
+
+def test_a_piped_chat_tells_how_it_went():
+    same(piped(ECHO, b"a\0b\n").stdout.count(b"Assistant: a\xe2\x90\x80b\n"), 1)
+    for text, stdin, status in ((ECHO, b"one\n", 0), ("context 24\nturn\necho\n", b"0123456789\n", 4),
+                                ("context 24\nturn\necho\n", b"a message that is too long\nx\n", 4),
+                                ("turn\nerror disk\nturn\necho\n", b"one\ntwo\n", 1)):
+        result = piped(text, stdin)
+        same((text, result.returncode), (text, status))
+    long = piped(ECHO, b"x" * (5 << 20))
+    same((long.returncode, long.stderr.count(b"\n")), (1, 1))
+    expect(b"longer than 4 MiB" in long.stderr, "said: %r" % long.stderr)
+    folder = os.open(SCRATCH, os.O_RDONLY)
+    result = subprocess.run([PROGRAM, "--plain"] + script(ECHO), stdin=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            env=environment(), timeout=DEADLINE)
+    os.close(folder)
+    same(result.returncode, 1)
+    expect(b"cannot read standard input: Is a directory" in result.stderr, "said: %r" % result.stderr)
+    with open("/dev/full", "wb") as full:
+        result = piped("turn\n" + "text words to be written\n" * 5000, b"one\ntwo\n", stdout=full)
+    same((result.returncode, result.stderr.count(b"\n")), (1, 1))
+
+
 def test_a_reader_that_leaves_is_no_error():
     endless = script("context 30000\nturn\nrepeat 20000 " + "x" * 100 + "\n")
     for args in (["run", "-p", "x"] + endless, ["run", "-p", "x", "--json"] + endless):

@@ -43,13 +43,25 @@ static void tells_messages_from_commands(struct harness *t)
         {"//", LINE_MESSAGE, 0, "/"},
     };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
-        struct line got = commands_parse(lines[i].typed);
+        struct line got = commands_parse(lines[i].typed, strlen(lines[i].typed));
         bool same = got.kind == lines[i].kind && got.length == strlen(lines[i].text) &&
                     strncmp(got.text, lines[i].text, got.length) == 0 &&
                     (got.kind != LINE_COMMAND || got.action == lines[i].action);
         if (!CHECK(t, same))
             printf("    \"%s\" gave kind %d, \"%.*s\"\n", lines[i].typed, got.kind, (int)got.length, got.text);
     }
+}
+
+static void zeros_are_the_messages(struct harness *t)
+{
+    struct line line = commands_parse("a\0b", 3);
+    CHECK(t, line.kind == LINE_MESSAGE && line.length == 3 && !memcmp(line.text, "a\0b", 3));
+    line = commands_parse("//\0b", 4);
+    CHECK(t, line.kind == LINE_MESSAGE && line.length == 3);
+    line = commands_parse("\0", 1);
+    CHECK(t, line.kind == LINE_MESSAGE && line.length == 1);
+    line = commands_parse("/system a\0b ", 12);
+    CHECK(t, line.kind == LINE_COMMAND && line.length == 3);
 }
 
 static void counts(struct harness *t)
@@ -83,6 +95,7 @@ static void help_searches(struct harness *t)
 
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(tells_messages_from_commands), TEST(counts), TEST(help_searches)};
+    static const struct harness_test tests[] = {TEST(tells_messages_from_commands), TEST(zeros_are_the_messages),
+                                                TEST(counts), TEST(help_searches)};
     return HARNESS_RUN(tests, argc, argv);
 }

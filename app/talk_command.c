@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The commands of the chat that are not about sessions.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format.h"
+#include "json_out.h"
+#include "sampling.h"
+#include "talk_parts.h"
+
+static void retry(struct talk *talk)
+{
+    struct bytes text;
+    struct turn *again = chat_again(&talk->chat);
+    if (!again && !chat_take_last(&talk->chat, &text)) {
+        talk_say(talk, "There is no message to send again.");
+        return;
+    }
+    // A seed that was asked for gives the same answer again; else a new one is drawn by counting on.
+    if (options_given(talk->options, "seed") && talk->n_sent > 0)
+        talk->n_sent--;
+    if (again) {
+        talk_show_turn(talk, talk->chat.n_turns - 1);
+        talk_send(talk, again);
+        return;
+    }
+    talk->face->message(talk->self, &(struct face_message){.role = TOK_USER, .text = text.data, .length = text.length});
+    talk_send(talk, chat_request(&talk->chat, text.data, text.length));
+    bytes_release(&text);
+}
+
+static void undo(struct talk *talk, const char *text)
+{
+    size_t count;
+    if (!commands_count(text, 1, &count)) {
+        talk_say(talk, "/undo takes a number of messages.");
+        return;
+    }
+    size_t taken = chat_undo(&talk->chat, count);
+    talk_say(talk, "Took back %zu message%s; %zu remain%s, context %" PRIu32 " of %" PRIu32 ".", taken,
+             taken == 1 ? "" : "s", chat_exchanges(&talk->chat), chat_exchanges(&talk->chat) == 1 ? "s" : "",
+             chat_position(&talk->chat), talk->info.max_context);
+    if (talk->saving && taken) {
+        talk_enter(talk, TALK_BUSY);
+        worker_cut(talk->worker, chat_position(&talk->chat));
+    }
+}
+
+static void set_system(struct talk *talk, const struct line *line)
+{
+    const struct chat_turn *now = chat_system(&talk->chat);
+    struct talk_lines lines;
+    if (line->length == 0 && !now) {
+        talk_say(talk, "There is no system message.");
+    } else if (line->length == 0 && talk_lines_begin(talk, &lines)) {
+        fputs("System message: ", lines.out);
+        fwrite(now->text.data, 1, now->text.length, lines.out);
+        fputc('\n', lines.out);
+        talk_lines_show(talk, &lines);
+    }
+    if (line->length == 0)
+        return;
+    bool remove = line->length == 1 && line->text[0] == '-';
+    bool fed = chat_position(&talk->chat) > 0;
+    if (!chat_set_system(&talk->chat, line->text, remove ? 0 : line->length))
+        talk_say(talk, "There is no memory for it.");
+    else
+        talk_say(talk, fed ? "Done; the whole conversation is read again with the next message." : "Done.");
+}
+
+static void set_setting(struct talk *talk, const char *text)
+{
+    char name[32] = "", value[64] = "", extra[2] = "";
+    struct talk_lines lines;
+    int words = sscanf(text, "%31s %63s %1s", name, value, extra);
+    if (words <= 0) {
+        if (talk_lines_begin(talk, &lines)) {
+            options_print_settings(lines.out, talk->options);
+            talk_lines_show(talk, &lines);
+        }
+        return;
+    }
+    struct options_error error = {"/set takes a setting and a value; /set alone lists them"};
+    struct options changed = *talk->options;
+    bool fine = words == 2 && options_set(&changed, name, value, &error);
+    struct moe_sampling sampling = sampling_from(&changed, changed.seed);
+    const char *wrong = fine ? moe_sampling_check(&sampling) : error.text;
+    if (wrong) {
+        talk_say(talk, "%s.", wrong);
+        return;
+    }
+    if (changed.seed != talk->options->seed || strcmp(name, "seed") == 0) {
+        talk->seed = changed.seed;
+        talk->n_sent = 0;
+    }
+    *talk->options = changed;
+    talk_say(talk, "Done.");
+}
+
+static void print_stats(struct talk *talk, FILE *out)
+{
+    struct moe_stats stats = worker_stats(talk->worker);
+    const struct backend_info *info = &talk->info;
+    char read[FORMAT_SIZE], slot[FORMAT_SIZE];
+    uint64_t asked = stats.hits + stats.misses;
+    fprintf(out, "  model            %s on %s\n", info->name, info->device);
+    fprintf(out, "  context          %" PRIu32 " of %" PRIu32 " tokens, %zu messages\n", chat_position(&talk->chat),
+            info->max_context, chat_exchanges(&talk->chat));
+    fprintf(out, "  read (prefill)   %" PRIu64 " tokens, %.1f tokens/s\n", stats.prefilled_tokens,
+            json_out_rate(stats.prefilled_tokens, stats.prefill_ns));
+    fprintf(out, "  answered         %" PRIu64 " tokens, %.1f tokens/s\n", stats.decoded_tokens,
+            json_out_rate(stats.decoded_tokens, stats.decode_ns));
+    fprintf(out, "  experts          %" PRIu64 " hits, %" PRIu64 " misses (%.1f %% hits), %s read, waited %.2f s\n",
+            stats.hits, stats.misses, asked ? 100.0 * (double)stats.hits / (double)asked : 0.0,
+            format_bytes(read, sizeof read, stats.bytes_read), (double)stats.wait_ns / 1e9);
+    fprintf(out, "  expert cache     %" PRIu64 " slots of %s for %" PRIu64 " experts\n", info->cache.slots,
+            format_bytes(slot, sizeof slot, info->cache.slot_bytes), info->n_experts);
+    const char *policy = stats.prefetch_policy ? stats.prefetch_policy : "off";
+    fprintf(out, "  prefetch         %s: %" PRIu64 " read ahead, %" PRIu64 " used, %" PRIu64 " wasted\n", policy,
+            stats.prefetched, stats.used, stats.wasted);
+    fprintf(out, "  seed             %" PRIu64 "%s\n", talk->n_sent ? talk->turn_seed : talk->seed,
+            talk->n_sent ? " in the last turn" : "");
+}
+
+// What commands.c or this file prints.
+static void show_lines(struct talk *talk, enum action action, const char *text)
+{
+    struct talk_lines lines;
+    if (!talk_lines_begin(talk, &lines))
+        return;
+    if (action == ACTION_KEYS)
+        commands_keys(lines.out);
+    else if (action == ACTION_STATS)
+        print_stats(talk, lines.out);
+    else if (commands_help(lines.out, text) == 0)
+        fputs("No command is about that; /help lists them all.\n", lines.out);
+    talk_lines_show(talk, &lines);
+}
+
+void talk_command(struct talk *talk, const struct line *line)
+{
+    char text[160];
+    snprintf(text, sizeof text, "%.*s", (int)(line->length < 150 ? line->length : 150), line->text);
+    if (talk->face->command(talk->self, line))
+        return;
+    switch (line->action) {
+    case ACTION_HELP:
+    case ACTION_KEYS:
+    case ACTION_STATS:
+        show_lines(talk, line->action, text);
+        break;
+    case ACTION_NEW:
+        talk_new(talk);
+        break;
+    case ACTION_RETRY:
+        retry(talk);
+        break;
+    case ACTION_UNDO:
+        undo(talk, text);
+        break;
+    case ACTION_SAVE:
+        talk_save(talk, text);
+        break;
+    case ACTION_RENAME:
+        talk_rename(talk, text);
+        break;
+    case ACTION_LOAD:
+        talk_load(talk, text);
+        break;
+    case ACTION_SESSIONS:
+        talk_list_sessions(talk);
+        break;
+    case ACTION_DELETE:
+        talk_delete(talk, text);
+        break;
+    case ACTION_SYSTEM:
+        set_system(talk, line);
+        break;
+    case ACTION_SET:
+        set_setting(talk, text);
+        break;
+    case ACTION_QUIT:
+        talk_leave(talk, talk->status);
+        break;
+    }
+}
