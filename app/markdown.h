@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Which bytes of an answer are heading, bold, code or a list's mark, told while it streams. Nothing is taken away or
+// moved, and what has been told never changes: a style begins where its mark is complete and ends at the latest with
+// the line (a fence: with its closing line, or the text). What is no markup that we know stays as it is. Pure.
+//
+//   # to ###### and a space       heading, to the end of the line
+//   ``` or ~~~ at a line's begin   fence; its lines are code up to a line of as many marks
+//   - * + 1. 1) and a space       a list's mark
+//   **bold**                      bold; not within words
+//   `code`, ``code``              code, up to as many backticks
+//   \* \` \# \- \_                   the second as it is
+#ifndef MOECHAT_MARKDOWN_H
+#define MOECHAT_MARKDOWN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "style.h"
+
+// Styles of the bytes of a text, in order: each run from the end of the one before it up to its own.
+struct style_run {
+    uint32_t end;
+    uint8_t style; // enum style
+};
+struct style_runs {
+    struct style_run *at;
+    size_t count, capacity;
+};
+void style_runs_release(struct style_runs *runs);
+bool style_runs_add(struct style_runs *runs, size_t length, enum style style); // false: no memory
+// The style at a byte; STYLE_TEXT beyond the last run. *end: where it ends, SIZE_MAX beyond the last run.
+enum style style_runs_at(const struct style_runs *runs, size_t byte, size_t *end);
+
+enum markdown_line { MARKDOWN_BEGIN, MARKDOWN_INFO, MARKDOWN_INLINE, MARKDOWN_FENCED };
+
+// Zero-initialise. Text may be cut anywhere between pushes.
+struct markdown {
+    enum markdown_line line;
+    enum style base;       // of this line
+    uint32_t held;         // bytes whose style is not decided yet, the last that were pushed
+    char prefix[64];       // they, at the begin of a line
+    char run;              // the mark that is being counted, 0: none
+    uint32_t run_length;   //
+    uint32_t code_ticks;   // within code that ends with as many; 0: not within
+    uint32_t fence_length; // within a fence of as many marks; 0: not within
+    char fence_mark;
+    uint32_t closing;   // marks of this line of a fence, if it can still close it
+    bool closing_ended; // only spaces may follow
+    bool bold, escaped;
+    unsigned char before; // the byte before the run
+};
+
+// Adds the styles that the text settles to runs. False: no memory.
+bool markdown_push(struct markdown *markdown, const char *text, size_t length, struct style_runs *runs);
+bool markdown_finish(struct markdown *markdown, struct style_runs *runs); // the end of the text: all is settled
+
+// The n-th (from 1 on) fenced block of a text, byte for byte, without its fences. False: there is none.
+bool markdown_code_block(const char *text, size_t length, size_t n, const char **code, size_t *code_length);
+
+#endif

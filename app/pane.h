@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The stats pane: a table of the MoE layers with totals of the turn and the session, the expert cache, and where the
+// last token's time went. Everything is moe.h's telemetry record, as `--jsonl` prints it. Pure.
+#ifndef MOECHAT_PANE_H
+#define MOECHAT_PANE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cells.h"
+
+struct moe_telemetry;
+struct moe_layer_record;
+
+struct pane_figures {
+    const struct moe_telemetry *last;       // NULL: no step yet
+    const struct moe_layer_record *turn;    // [n_layers] sums
+    const struct moe_layer_record *session; // [n_layers] sums
+    uint32_t n_layers;
+    uint64_t turn_tokens, session_tokens;
+    uint64_t cache_used_bytes, cache_bytes; // memory for experts
+    int scroll;                             // first layer row shown; drawn as far as it can be
+    bool ascii;
+};
+// Draws over all of the cells.
+void pane_draw(struct cells *cells, const struct pane_figures *figures);
+int pane_scroll_limit(const struct cells *cells, const struct pane_figures *figures); // the largest scroll
+
+#endif
