@@ -51,13 +51,25 @@ static void append(const struct pass *pass, const struct layer_weights *w, struc
     gpu_op_kv_append(pass->gpu, &args, kv.buf, pass->kv->layers[layer]);
 }
 
-// q over the cache -> heads.
-static void attend(const struct pass *pass, const struct layer_weights *w, struct rows q, uint32_t layer)
+// q -> latent space, by the key half of kv_b, or by embed_q, which is that half turned round.
+static void fold(const struct pass *pass, const struct layer_weights *w, struct rows q, gpu_buf *latent)
 {
     const struct shape *s = pass->shape;
     uint32_t head = s->qk_nope_head_dim + s->qk_rope_head_dim;
-    gpu_buf *const *buf = pass->scratch->buf;
-    struct args_kv_b folded = {
+    if (w->embed_q.buf) {
+        struct args_heads args = {
+            .matrix = w->embed_q.at,
+            .n_rows = pass->rows,
+            .n_heads = s->n_heads,
+            .n_out = s->kv_lora_rank,
+            .head_rows = s->kv_lora_rank,
+            .row_stride = q.stride,
+            .head_stride = head,
+        };
+        gpu_op_heads(pass->gpu, &args, w->embed_q.buf, q.buf, latent);
+        return;
+    }
+    struct args_kv_b args = {
         .kv_b = w->kv_b.at,
         .n_rows = pass->rows,
         .n_heads = s->n_heads,
@@ -66,7 +78,35 @@ static void attend(const struct pass *pass, const struct layer_weights *w, struc
         .q_row_stride = q.stride,
         .q_head_stride = head,
     };
-    gpu_op_q_prime(pass->gpu, &folded, w->kv_b.buf, q.buf, buf[SCRATCH_Q_LATENT]);
+    gpu_op_q_prime(pass->gpu, &args, w->kv_b.buf, q.buf, latent);
+}
+
+// attended latent -> heads, by the value half of kv_b, or by unembed_out.
+static void values(const struct pass *pass, const struct layer_weights *w, gpu_buf *latent, gpu_buf *heads)
+{
+    const struct shape *s = pass->shape;
+    const struct matrix *matrix = w->unembed_out.buf ? &w->unembed_out : &w->kv_b;
+    uint32_t keys = w->unembed_out.buf ? 0 : s->qk_nope_head_dim;
+    struct args_heads args = {
+        .matrix = matrix->at,
+        .n_rows = pass->rows,
+        .n_heads = s->n_heads,
+        .n_out = s->v_head_dim,
+        .head_rows = keys + s->v_head_dim,
+        .first_row = keys,
+        .row_stride = s->n_heads * s->kv_lora_rank,
+        .head_stride = s->kv_lora_rank,
+    };
+    gpu_op_heads(pass->gpu, &args, matrix->buf, latent, heads);
+}
+
+// q over the cache -> heads.
+static void attend(const struct pass *pass, const struct layer_weights *w, struct rows q, uint32_t layer)
+{
+    const struct shape *s = pass->shape;
+    uint32_t head = s->qk_nope_head_dim + s->qk_rope_head_dim;
+    gpu_buf *const *buf = pass->scratch->buf;
+    fold(pass, w, q, buf[SCRATCH_Q_LATENT]);
     struct args_attention args = {
         .n_rows = pass->rows,
         .n_heads = s->n_heads,
@@ -84,7 +124,7 @@ static void attend(const struct pass *pass, const struct layer_weights *w, struc
         gpu_op_attention_decode(pass->gpu, &args, &bufs);
     else
         gpu_op_attention_prefill(pass->gpu, &args, &bufs);
-    gpu_op_head_out(pass->gpu, &folded, w->kv_b.buf, buf[SCRATCH_ATTENDED], buf[SCRATCH_HEADS]);
+    values(pass, w, buf[SCRATCH_ATTENDED], buf[SCRATCH_HEADS]);
 }
 
 void attn_layer(const struct pass *pass, uint32_t layer)

@@ -21,10 +21,12 @@ struct layer_weights {
     struct vector input_layernorm, post_attention_layernorm, q_a_layernorm, kv_a_layernorm; // bf16
     struct matrix q;                                                                        // without q_lora
     struct matrix q_a, q_b;                                                                 // with q_lora
-    struct matrix kv_a, kv_b, o;
-    struct matrix gate, up, down; // of a dense layer, or the shared expert; gate and up lie in one buffer
-    struct matrix router;         // MoE layers
-    struct vector router_bias;    // float32
+    struct matrix kv_a, o;
+    struct matrix kv_b;                 // whole, or, from MLX, by halves:
+    struct matrix embed_q, unembed_out; // [n_heads * kv_lora_rank, nope] and [n_heads * v_head_dim, kv_lora_rank]
+    struct matrix gate, up, down;       // of a dense layer, or the shared expert; gate and up lie in one buffer
+    struct matrix router;               // MoE layers
+    struct vector router_bias;          // float32
 };
 
 struct weights {

@@ -19,7 +19,8 @@ typedef float arg_f32;
 
 // A matrix in MLX's affine quantisation: W[o][i] = q * scale + bias, o < out_dim, i < in_dim, one bf16 scale and bias
 // per group_size inputs. Packed u32 words, first input in the lowest bits. bits is 4 or 8; group_size 32, 64 or 128
-// divides in_dim.
+// divides in_dim. Plain matrices, as checkpoints leave some of theirs: bits 16 (bf16) or 32 (float32), in_dim a
+// multiple of 32, group_size 32, scales and biases not looked at.
 struct args_matrix {
     arg_u64 weight; // byte offsets in the op's matrix buffer, multiples of 4
     arg_u64 scales;
@@ -102,19 +103,33 @@ struct args_kv_append {
     arg_u32 pad;
 };
 
-// The folded halves of kv_b, whose rows are, head by head, qk_nope_head_dim rows of keys and then v_head_dim rows of
-// values, each kv_lora_rank (= in_dim) wide.
-// q_prime:  out[r][h][c] = sum_d q[r][h][d] * kv_b[h * (nope + v) + d][c]           out is [n_rows, n_heads, in_dim]
-// head_out: out[r][h][v] = sum_c latent[r][h][c] * kv_b[h * (nope + v) + nope + v][c] out is [n_rows, n_heads,
-// v_head_dim]
+// The key half of kv_b, folded. kv_b's rows are, head by head, qk_nope_head_dim rows of keys and then v_head_dim rows
+// of values, each kv_lora_rank (= in_dim) wide. out[r][h][c] = sum_d q[r][h][d] * kv_b[h * (nope + v) + d][c] out is
+// [n_rows, n_heads, in_dim]
 struct args_kv_b {
     struct args_matrix kv_b;
     arg_u32 n_rows;
     arg_u32 n_heads;
     arg_u32 qk_nope_head_dim;
     arg_u32 v_head_dim;
-    arg_u32 q_row_stride; // q_prime only: of q's rows and heads
+    arg_u32 q_row_stride; // of q's rows and heads
     arg_u32 q_head_stride;
+};
+
+// A product for each head. With kv_b: its value half (head_rows nope + v, first_row nope). With MLX's embed_q, which
+// holds the keys transposed: what q_prime computes; with unembed_out: what kv_b's value half does.
+// out[r][h][o] = sum_i x[r * row_stride + h * head_stride + i] * matrix[h * head_rows + first_row + o][i], o < n_out;
+// out is [n_rows, n_heads, n_out]
+struct args_heads {
+    struct args_matrix matrix;
+    arg_u32 n_rows;
+    arg_u32 n_heads;
+    arg_u32 n_out;
+    arg_u32 head_rows;
+    arg_u32 first_row;
+    arg_u32 row_stride;
+    arg_u32 head_stride;
+    arg_u32 pad;
 };
 
 // Causal attention over latent rows. Row r stands at position + r and sees cache rows 0 .. position + r.

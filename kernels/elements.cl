@@ -27,12 +27,18 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void embed(const struct args_embed a, con
                                                   __global const uchar *table, __global const int *ids,
                                                   __global float *out)
 {
-    uint per_word = a.table.bits == 4 ? 8 : 4;
     uint word = get_global_id(0);
     uint r = get_global_id(1);
-    if (r >= a.n_rows || word * per_word >= a.table.in_dim)
+    if (r >= a.n_rows)
+        return;
+    uint per_word = inputs_per_word(a.table.bits);
+    if (word * per_word >= a.table.in_dim)
         return;
     uint row = min((uint)ids[r], a.table.out_dim - 1); // the caller has checked; stay inside the table all the same
+    if (per_word == 1) {
+        out[(ulong)r * a.table.in_dim + word] = plain1(row_words(&a.table, table, row), a.table.bits, word);
+        return;
+    }
     uint group = word * per_word / a.table.group_size;
     float scale = bf16(row_scales(&a.table, table, row)[group]);
     float bias = bf16(row_biases(&a.table, table, row)[group]);

@@ -111,7 +111,7 @@ void gpu_op_swiglu_mat(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, g
 void gpu_op_rope(gpu *g, const struct args_rope *a, gpu_buf *inv_freq, gpu_buf *x);
 void gpu_op_kv_append(gpu *g, const struct args_kv_append *a, gpu_buf *x, gpu_buf *cache);
 void gpu_op_q_prime(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *q, gpu_buf *out);
-void gpu_op_head_out(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *latent, gpu_buf *out);
+void gpu_op_heads(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *out);
 // decode: n_rows is 1, the keys are split over work-groups. prefill: any n_rows, independent of the chunk.
 struct gpu_attention_bufs {
     gpu_buf *q_latent; // [n_rows, n_heads, kv_lora_rank], q_prime's output

@@ -4,7 +4,7 @@
 // one by one in one order (the planes' order, in which weights come out of their words), whatever the launch.
 //
 // Order of inputs: within each 128 (4 bits) or 64 (8 bits) plane by plane, k-th inputs of 16 words; within each 32 that
-// remain the same with 4 or 8 words.
+// remain the same with 4 or 8 words. Plain inputs stand in their own order.
 #if SHAPE_CPU
 
 #define TOKEN_VECTORS (MATMUL_TOKENS / VECTOR)
@@ -14,7 +14,7 @@ __kernel GROUP_SIZE(1, 1) void pack(const struct args_matmul a, const struct til
                                     __global float *packed)
 {
     uint in_dim = a.matrix.in_dim;
-    uint per_word = a.matrix.bits == 4 ? 8 : 4;
+    uint per_word = inputs_per_word(a.matrix.bits);
     uint block = 16 * per_word;
     uint first_token = get_group_id(1) * VECTOR;
     uint end = min((uint)(get_group_id(0) + 1) * BLOCK, in_dim);
@@ -39,8 +39,13 @@ static void dequantise(const struct args_matrix *m, __global const uchar *matrix
     __global const uint *words = row_words(m, matrix, row);
     __global const ushort *scales = row_scales(m, matrix, row);
     __global const ushort *biases = row_biases(m, matrix, row);
-    uint per_word = m->bits == 4 ? 8 : 4;
+    uint per_word = inputs_per_word(m->bits);
     uint block = 16 * per_word;
+    if (per_word == 1) {
+        for (uint i = 0; i < n; i += 16)
+            vstore16(plain16(words, m->bits, (first + i) / 16), 0, tile + i);
+        return;
+    }
     uint n_groups = max(block / m->group_size, 1u);
     uint end = first + n;
     uint input = first;

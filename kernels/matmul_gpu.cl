@@ -14,12 +14,17 @@ struct matmul_tiles {
 static void load_weights(__local struct matmul_tiles *tiles, const struct args_matrix *m, __global const uchar *matrix,
                          uint input)
 {
-    uint per_word = 32 / m->bits;
+    uint per_word = inputs_per_word(m->bits);
     uint words = MATMUL_DEPTH / per_word;
     for (uint i = get_local_id(0); i < MATMUL_TILE * words; i += MATMUL_ITEMS) {
         uint column = i / words;
         uint row = min((uint)get_group_id(0) * MATMUL_TILE + column, m->out_dim - 1);
-        uint word = row_words(m, matrix, row)[input / per_word + i % words];
+        __global const uint *from = row_words(m, matrix, row);
+        if (per_word == 1) {
+            tiles->weight[i % words][column] = plain1(from, m->bits, input + i % words);
+            continue;
+        }
+        uint word = from[input / per_word + i % words];
         float scale = bf16(row_scales(m, matrix, row)[input / m->group_size]);
         float bias = bf16(row_biases(m, matrix, row)[input / m->group_size]);
         for (uint j = 0; j < per_word; j++)

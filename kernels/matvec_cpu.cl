@@ -6,6 +6,7 @@
 // packed x, 4 bits: for each block of 128 inputs 8 planes of 16 lanes, lane j of plane k being x[8j + k] / 16^k, and the
 //                   16 sums of each word's inputs; then for each 32 inputs that remain the same with 4 lanes.
 // packed x, 8 bits: for each 64 inputs 4 planes of 16 lanes, x[4j + k] / 256^k, and the sums; then the same with 8 lanes.
+// packed x, plain:  x.
 #if SHAPE_CPU
 
 #define ROWS 4
@@ -30,9 +31,14 @@ static void pack_words(__global const float *x, __global float *packed, uint lan
 
 static void pack_row(__global const float *x, __global float *packed, uint in_dim, uint bits)
 {
-    uint per_word = bits == 4 ? 8 : 4;
+    uint per_word = inputs_per_word(bits);
     uint block = 16 * per_word;
     uint input = 0;
+    if (per_word == 1) {
+        for (; input < in_dim; input += 16)
+            vstore16(vload16(0, x + input), 0, packed + input);
+        return;
+    }
     for (; input + block <= in_dim; input += block, packed += block + 16)
         pack_words(x + input, packed, 16, per_word);
     for (; input < in_dim; input += 32, packed += 32 + 32 / per_word)
@@ -134,6 +140,20 @@ static void dots8(const struct row_set *rows, __global const float *x, uint in_d
     }
 }
 
+static void dots_plain(const struct row_set *rows, __global const float *x, uint in_dim, uint bits, float *dots)
+{
+    float16 sums[ROWS] = {0};
+    for (uint b = 0; b < in_dim / 16; b++) {
+        float16 in = vload16(b, x);
+        UNROLL
+        for (uint i = 0; i < ROWS; i++)
+            sums[i] = fma(plain16(rows->words[i], bits, b), in, sums[i]);
+    }
+    UNROLL
+    for (uint i = 0; i < ROWS; i++)
+        dots[i] = sum16(sums[i]);
+}
+
 // The dot products of rows first .. first + n - 1 (n <= ROWS) with packed x.
 static void dots_of(const struct args_matrix *m, __global const uchar *matrix, uint first, uint n,
                     __global const float *packed, float *dots)
@@ -142,8 +162,10 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
     take_rows(&rows, m, matrix, first, n);
     if (m->bits == 4)
         dots4(&rows, packed, m->in_dim, m->group_size, dots);
-    else
+    else if (m->bits == 8)
         dots8(&rows, packed, m->in_dim, m->group_size, dots);
+    else
+        dots_plain(&rows, packed, m->in_dim, m->bits, dots);
 }
 
 __kernel GROUP_SIZE(1, 1) void matvec(const struct args_matmul a, const struct tiling t, __global const uchar *matrix,
@@ -187,22 +209,22 @@ __kernel GROUP_SIZE(1, 1) void swiglu_vec(const struct args_swiglu a, const stru
 }
 
 // Groups: x over ranges of rows_per_group tokens, y over heads.
-__kernel GROUP_SIZE(1, 1) void head_out(const struct args_kv_b a, const struct tiling t, __global const uchar *kv_b,
-                                        __global const float *latent, __global float *out, __global float *scratch)
+__kernel GROUP_SIZE(1, 1) void heads(const struct args_heads a, const struct tiling t, __global const uchar *matrix,
+                                     __global const float *x, __global float *out, __global float *scratch)
 {
     uint h = get_group_id(1);
     __global float *packed = scratch + (h * t.n_groups + get_group_id(0)) * t.scratch_stride;
-    uint values = h * (a.qk_nope_head_dim + a.v_head_dim) + a.qk_nope_head_dim;
+    uint first = h * a.head_rows + a.first_row;
     uint end = min((uint)(get_group_id(0) + 1) * t.rows_per_group, a.n_rows);
     for (uint r = get_group_id(0) * t.rows_per_group; r < end; r++) {
-        ulong head = (ulong)r * a.n_heads + h;
-        pack_row(latent + head * a.kv_b.in_dim, packed, a.kv_b.in_dim, a.kv_b.bits);
-        for (uint v = 0; v < a.v_head_dim; v += ROWS) {
+        pack_row(x + (ulong)r * a.row_stride + h * a.head_stride, packed, a.matrix.in_dim, a.matrix.bits);
+        __global float *to = out + ((ulong)r * a.n_heads + h) * a.n_out;
+        for (uint o = 0; o < a.n_out; o += ROWS) {
             float dots[ROWS];
-            uint n = min(a.v_head_dim - v, (uint)ROWS);
-            dots_of(&a.kv_b, kv_b, values + v, n, packed, dots);
+            uint n = min(a.n_out - o, (uint)ROWS);
+            dots_of(&a.matrix, matrix, first + o, n, packed, dots);
             for (uint i = 0; i < n; i++)
-                out[head * a.v_head_dim + v + i] = dots[i];
+                to[o + i] = dots[i];
         }
     }
 }

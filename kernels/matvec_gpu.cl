@@ -9,16 +9,12 @@ struct team_rows {
     uint row[TEAM_ROWS];
 };
 
-// The dot products of the team's rows with x, in lane 0's sums. All work-items of the group must call it.
-static void team_dot(const struct team_rows *rows, __global const float *x, __local float (*sums)[TEAM_ROWS], float *dots)
+// A lane's part of the dot products of quantised rows with x: every TEAM-th word.
+static void lane_dot(const struct team_rows *rows, __global const float *x, uint lane, float *dots)
 {
     const struct args_matrix *m = rows->m;
-    uint item = get_local_id(0);
-    uint lane = item % TEAM;
     uint per_word = 32 / m->bits;
     uint n_words = m->in_dim / per_word;
-    for (uint i = 0; i < TEAM_ROWS; i++)
-        dots[i] = 0;
     for (uint w = lane; w < n_words; w += TEAM) {
         uint group = w * per_word / m->group_size;
         float8 in = 0;
@@ -43,6 +39,32 @@ static void team_dot(const struct team_rows *rows, __global const float *x, __lo
             dots[i] = fma(bf16(row_biases(m, rows->matrix, row)[group]), total, dots[i]);
         }
     }
+}
+
+// The same of plain rows: every TEAM-th four inputs.
+static void lane_dot_plain(const struct team_rows *rows, __global const float *x, uint lane, float *dots)
+{
+    const struct args_matrix *m = rows->m;
+    for (uint at = lane; at < m->in_dim / 4; at += TEAM) {
+        float4 in = vload4(at, x);
+        for (uint i = 0; i < TEAM_ROWS; i++) {
+            float4 part = plain4(row_words(m, rows->matrix, rows->row[i]), m->bits, at) * in;
+            dots[i] += (part.x + part.z) + (part.y + part.w);
+        }
+    }
+}
+
+// The dot products of the team's rows with x, in lane 0's sums. All work-items of the group must call it.
+static void team_dot(const struct team_rows *rows, __global const float *x, __local float (*sums)[TEAM_ROWS], float *dots)
+{
+    uint item = get_local_id(0);
+    uint lane = item % TEAM;
+    for (uint i = 0; i < TEAM_ROWS; i++)
+        dots[i] = 0;
+    if (rows->m->bits <= 8)
+        lane_dot(rows, x, lane, dots);
+    else
+        lane_dot_plain(rows, x, lane, dots);
     for (uint i = 0; i < TEAM_ROWS; i++)
         sums[item][i] = dots[i];
     for (uint half_of = TEAM / 2; half_of > 0; half_of /= 2) {
@@ -105,27 +127,25 @@ __kernel GROUP_SIZE(TEAM *TEAMS, 1) void swiglu_vec(const struct args_swiglu a, 
 }
 
 // Groups: x over the head's outputs, y over heads, z over rows.
-__kernel GROUP_SIZE(TEAM *TEAMS, 1) void head_out(const struct args_kv_b a, const struct tiling t,
-                                                  __global const uchar *kv_b, __global const float *latent,
-                                                  __global float *out, __global float *scratch)
+__kernel GROUP_SIZE(TEAM *TEAMS, 1) void heads(const struct args_heads a, const struct tiling t,
+                                               __global const uchar *matrix, __global const float *x,
+                                               __global float *out, __global float *scratch)
 {
     __local float sums[TEAM * TEAMS][TEAM_ROWS];
     uint r = get_group_id(2);
     uint h = get_group_id(1);
     if (r >= a.n_rows)
         return;
-    struct team_rows rows = {&a.kv_b, kv_b};
+    struct team_rows rows = {&a.matrix, matrix};
     uint first = team_first_row();
-    uint values = h * (a.qk_nope_head_dim + a.v_head_dim) + a.qk_nope_head_dim;
     for (uint i = 0; i < TEAM_ROWS; i++)
-        rows.row[i] = values + min(first + i, a.v_head_dim - 1);
-    ulong head = (ulong)r * a.n_heads + h;
+        rows.row[i] = h * a.head_rows + a.first_row + min(first + i, a.n_out - 1);
     float dots[TEAM_ROWS];
-    team_dot(&rows, latent + head * a.kv_b.in_dim, sums, dots);
+    team_dot(&rows, x + (ulong)r * a.row_stride + h * a.head_stride, sums, dots);
     if (get_local_id(0) % TEAM != 0)
         return;
-    for (uint i = 0; i < TEAM_ROWS && first + i < a.v_head_dim; i++)
-        out[head * a.v_head_dim + first + i] = dots[i];
+    for (uint i = 0; i < TEAM_ROWS && first + i < a.n_out; i++)
+        out[((ulong)r * a.n_heads + h) * a.n_out + first + i] = dots[i];
 }
 
 // A work-item computes the outputs of one word's columns. Groups: x over words, y over heads, z over rows.
@@ -136,12 +156,24 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void q_prime(const struct args_kv_b a, co
     uint word = get_global_id(0);
     uint h = get_group_id(1);
     uint r = get_group_id(2);
-    uint per_word = a.kv_b.bits == 4 ? 8 : 4;
-    uint column = word * per_word;
-    if (r >= a.n_rows || column >= a.kv_b.in_dim)
+    if (r >= a.n_rows)
         return;
-    uint group = column / a.kv_b.group_size;
+    uint per_word = inputs_per_word(a.kv_b.bits);
+    uint column = word * per_word;
+    if (column >= a.kv_b.in_dim)
+        return;
     __global const float *query = q + (ulong)r * a.q_row_stride + (ulong)h * a.q_head_stride;
+    __global float *to = out + ((ulong)r * a.n_heads + h) * a.kv_b.in_dim + column;
+    if (per_word == 1) {
+        float total = 0;
+        for (uint d = 0; d < a.qk_nope_head_dim; d++) {
+            uint row = h * (a.qk_nope_head_dim + a.v_head_dim) + d;
+            total = fma(query[d], plain1(row_words(&a.kv_b, kv_b, row), a.kv_b.bits, column), total);
+        }
+        *to = total;
+        return;
+    }
+    uint group = column / a.kv_b.group_size;
     float8 sum = 0;
     for (uint d = 0; d < a.qk_nope_head_dim; d++) {
         uint row = h * (a.qk_nope_head_dim + a.v_head_dim) + d;
@@ -151,7 +183,6 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void q_prime(const struct args_kv_b a, co
                      (float8)(bf16(row_biases(&a.kv_b, kv_b, row)[group])));
         sum = fma((float8)(query[d]), weight, sum);
     }
-    __global float *to = out + ((ulong)r * a.n_heads + h) * a.kv_b.in_dim + column;
     if (a.kv_b.bits == 4)
         vstore8(sum, 0, to);
     else

@@ -28,15 +28,21 @@ static bool holds_rows(const gpu_buf *buf, uint64_t n_rows, uint64_t stride, uin
 
 static bool holds_matrix(const gpu_buf *buf, const struct args_matrix *m)
 {
-    bool shaped = (m->bits == 4 || m->bits == 8) &&
+    bool plain = m->bits == 16 || m->bits == 32;
+    bool shaped = (m->bits == 4 || m->bits == 8 || plain) &&
                   (m->group_size == 32 || m->group_size == 64 || m->group_size == 128) && m->in_dim > 0 &&
                   m->out_dim > 0 && m->in_dim % m->group_size == 0;
-    if (!shaped || (m->weight | m->scales | m->biases) % 4)
+    if (!shaped || m->weight % 4 || (!plain && (m->scales | m->biases) % 4))
         return false;
     uint64_t rows = m->out_dim;
-    uint64_t groups = rows * (m->in_dim / m->group_size);
+    uint64_t groups = plain ? 0 : rows * (m->in_dim / m->group_size);
     return holds(buf, m->weight, rows * (m->in_dim / 32 * m->bits) * 4) && holds(buf, m->scales, 2 * groups) &&
            holds(buf, m->biases, 2 * groups);
+}
+
+static uint32_t inputs_per_word(const struct args_matrix *m) // as in quant.cl
+{
+    return m->bits > 8 ? 1 : 32 / m->bits;
 }
 
 static bool same_shape(const struct args_matrix *a, const struct args_matrix *b)
@@ -79,7 +85,7 @@ void gpu_op_embed(gpu *g, const struct args_embed *a, gpu_buf *table, gpu_buf *i
     launch(g, &(struct launch){.kernel = KERNEL_EMBED,
                                .args = a,
                                .buffers = {table, ids, out},
-                               .groups = {ceil_div(m->in_dim / (32 / m->bits), ELEMENTS_GROUP), a->n_rows}});
+                               .groups = {ceil_div(m->in_dim / inputs_per_word(m), ELEMENTS_GROUP), a->n_rows}});
 }
 
 void gpu_op_rmsnorm(gpu *g, const struct args_rmsnorm *a, gpu_buf *weight, gpu_buf *x, gpu_buf *y)
@@ -390,7 +396,7 @@ void gpu_op_swiglu_mat(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, g
         swiglu_in_three(g, a, matrices, x, y);
 }
 
-// ---- kv_b's folded halves
+// ---- products head by head
 
 static bool kv_b_shaped(const struct args_kv_b *a, const gpu_buf *kv_b)
 {
@@ -400,17 +406,17 @@ static bool kv_b_shaped(const struct args_kv_b *a, const gpu_buf *kv_b)
 }
 
 // CPU: a group is one head and a range of rows.
-static struct tiling cut_tokens(const struct args_kv_b *a)
+static struct tiling cut_tokens(uint32_t n_rows, const struct args_matrix *m)
 {
     enum { TOKENS = 16 };
     return (struct tiling){.rows_per_group = TOKENS,
-                           .n_groups = (uint32_t)ceil_div(a->n_rows, TOKENS),
-                           .scratch_stride = a->kv_b.in_dim / 32 * PACKED_UNIT};
+                           .n_groups = (uint32_t)ceil_div(n_rows, TOKENS),
+                           .scratch_stride = m->in_dim / 32 * PACKED_UNIT};
 }
 
-static gpu_buf *kv_b_scratch(gpu *g, const struct args_kv_b *a, const struct tiling *t)
+static gpu_buf *heads_scratch(gpu *g, uint32_t n_heads, const struct tiling *t)
 {
-    return gpu_scratch(g, g->cpu_shape ? 4 * (uint64_t)a->n_heads * t->n_groups * t->scratch_stride : 0);
+    return gpu_scratch(g, g->cpu_shape ? 4 * (uint64_t)n_heads * t->n_groups * t->scratch_stride : 0);
 }
 
 void gpu_op_q_prime(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *q, gpu_buf *out)
@@ -429,41 +435,48 @@ void gpu_op_q_prime(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *q
         ref_done(g, ref_q_prime(a, kv_b->host, q->host, out->host));
         return;
     }
-    struct tiling t = cut_tokens(a);
+    struct tiling t = cut_tokens(a->n_rows, &a->kv_b);
     struct launch l = {
-        .kernel = KERNEL_Q_PRIME, .args = a, .tiling = t, .buffers = {kv_b, q, out, kv_b_scratch(g, a, &t)}};
+        .kernel = KERNEL_Q_PRIME, .args = a, .tiling = t, .buffers = {kv_b, q, out, heads_scratch(g, a->n_heads, &t)}};
     if (g->cpu_shape) {
         l.groups[0] = t.n_groups;
         l.groups[1] = a->n_heads;
         l.groups[2] = ceil_div(a->kv_b.in_dim, BLOCK);
     } else {
-        l.groups[0] = ceil_div(a->kv_b.in_dim / (32 / a->kv_b.bits), ELEMENTS_GROUP);
+        l.groups[0] = ceil_div(a->kv_b.in_dim / inputs_per_word(&a->kv_b), ELEMENTS_GROUP);
         l.groups[1] = a->n_heads;
         l.groups[2] = a->n_rows;
     }
     launch(g, &l);
 }
 
-void gpu_op_head_out(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *latent, gpu_buf *out)
+void gpu_op_heads(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *out)
 {
+    const struct args_matrix *m = &a->matrix;
     uint64_t heads = (uint64_t)a->n_rows * a->n_heads;
     if (gpu_failed(g) || a->n_rows == 0 ||
-        !need(g, kv_b_shaped(a, kv_b), "head_out", "kv_b has no valid shape or lies outside its buffer") ||
-        !need(g, holds_rows(latent, heads, a->kv_b.in_dim, 0, a->kv_b.in_dim), "head_out", "the input is too small") ||
-        !need(g, holds_rows(out, heads, a->v_head_dim, 0, a->v_head_dim), "head_out", "the output is too small"))
+        !need(g, holds_matrix(matrix, m), "heads", "the matrix has no valid shape or lies outside its buffer") ||
+        !need(g,
+              a->n_heads > 0 && a->n_out > 0 && (uint64_t)a->first_row + a->n_out <= a->head_rows &&
+                  (uint64_t)a->n_heads * a->head_rows == m->out_dim,
+              "heads", "heads and rows do not fit the matrix") ||
+        !need(g, a->n_heads == 1 || a->head_stride >= m->in_dim, "heads", "heads overlap") ||
+        !need(g, holds_rows(x, a->n_rows, a->row_stride, 0, (uint64_t)(a->n_heads - 1) * a->head_stride + m->in_dim),
+              "heads", "the input is too small") ||
+        !need(g, holds_rows(out, heads, a->n_out, 0, a->n_out), "heads", "the output is too small"))
         return;
     if (is_ref(g)) {
-        ref_done(g, ref_head_out(a, kv_b->host, latent->host, out->host));
+        ref_done(g, ref_heads(a, matrix->host, x->host, out->host));
         return;
     }
-    struct tiling t = cut_tokens(a);
+    struct tiling t = cut_tokens(a->n_rows, m);
     struct launch l = {
-        .kernel = KERNEL_HEAD_OUT, .args = a, .tiling = t, .buffers = {kv_b, latent, out, kv_b_scratch(g, a, &t)}};
+        .kernel = KERNEL_HEADS, .args = a, .tiling = t, .buffers = {matrix, x, out, heads_scratch(g, a->n_heads, &t)}};
     if (g->cpu_shape) {
         l.groups[0] = t.n_groups;
         l.groups[1] = a->n_heads;
     } else {
-        l.groups[0] = ceil_div(a->v_head_dim, TEAMS * TEAM_ROWS);
+        l.groups[0] = ceil_div(a->n_out, TEAMS * TEAM_ROWS);
         l.groups[1] = a->n_heads;
         l.groups[2] = a->n_rows;
     }

@@ -44,6 +44,27 @@ static void sum_columns(const struct columns *c, __global const float *const *q,
     }
 }
 
+// 32 columns of a plain matrix for two tokens.
+static void sum_plain_columns(const struct columns *c, __global const float *const *q, __global float *const *out)
+{
+    const struct args_matrix *m = &c->a->kv_b;
+    float16 sums[2][2] = {{0}};
+    for (uint d = 0; d < c->a->qk_nope_head_dim; d++) {
+        __global const uint *row = row_words(m, c->kv_b, c->first_row + d);
+        UNROLL
+        for (uint k = 0; k < 2; k++) {
+            float16 weight = plain16(row, m->bits, c->column / 16 + k);
+            sums[0][k] = fma((float16)(q[0][d]), weight, sums[0][k]);
+            sums[1][k] = fma((float16)(q[1][d]), weight, sums[1][k]);
+        }
+    }
+    UNROLL
+    for (uint k = 0; k < 2; k++) {
+        vstore16(sums[0][k], k, out[0] + c->column);
+        vstore16(sums[1][k], k, out[1] + c->column);
+    }
+}
+
 // 32 columns at the end: 4 or 8 words a row.
 static void sum_last_columns(const struct columns *c, __global const float *q, __global float *out)
 {
@@ -68,7 +89,7 @@ __kernel GROUP_SIZE(1, 1) void q_prime(const struct args_kv_b a, const struct ti
 {
     uint h = get_group_id(1);
     uint end = min((uint)(get_group_id(0) + 1) * t.rows_per_group, a.n_rows);
-    uint step = a.kv_b.bits == 4 ? 128 : 64;
+    uint step = a.kv_b.bits == 4 ? 128 : a.kv_b.bits == 8 ? 64 : 32;
     uint last = min((uint)(get_group_id(2) + 1) * BLOCK, a.kv_b.in_dim);
     struct columns c = {&a, kv_b, h * (a.qk_nope_head_dim + a.v_head_dim)};
     for (c.column = get_group_id(2) * BLOCK; c.column < last;) {
@@ -81,7 +102,9 @@ __kernel GROUP_SIZE(1, 1) void q_prime(const struct args_kv_b a, const struct ti
                 queries[i] = q + (ulong)token * a.q_row_stride + (ulong)h * a.q_head_stride;
                 to[i] = out + ((ulong)token * a.n_heads + h) * a.kv_b.in_dim;
             }
-            if (wide) {
+            if (a.kv_b.bits > 8) {
+                sum_plain_columns(&c, queries, to);
+            } else if (wide) {
                 sum_columns(&c, queries, to);
             } else {
                 sum_last_columns(&c, queries[0], to[0]);

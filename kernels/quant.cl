@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Where the parts of an affine-quantised matrix lie, and its words.
+// Where the parts of a matrix lie, and its words. Plain matrices (16 and 32 bits) have words only.
 
 static __global const uint *row_words(const struct args_matrix *m, __global const uchar *matrix, uint row)
 {
@@ -14,6 +14,32 @@ static __global const ushort *row_scales(const struct args_matrix *m, __global c
 static __global const ushort *row_biases(const struct args_matrix *m, __global const uchar *matrix, uint row)
 {
     return (__global const ushort *)(matrix + m->biases) + (ulong)row * (m->in_dim / m->group_size);
+}
+
+// What 32 / bits inputs have in common: the planes of a vector of words. Plain inputs stand in their order.
+static uint inputs_per_word(uint bits)
+{
+    return bits == 4 ? 8 : bits == 8 ? 4 : 1;
+}
+
+// 16 and 4 inputs of a plain row.
+static float16 plain16(__global const uint *words, uint bits, uint at)
+{
+    if (bits == 32)
+        return as_float16(vload16(at, words));
+    return as_float16(convert_uint16(vload16(at, (__global const ushort *)words)) << 16);
+}
+
+static float4 plain4(__global const uint *words, uint bits, uint at)
+{
+    if (bits == 32)
+        return as_float4(vload4(at, words));
+    return as_float4(convert_uint4(vload4(at, (__global const ushort *)words)) << 16);
+}
+
+static float plain1(__global const uint *words, uint bits, uint at)
+{
+    return bits == 32 ? as_float(words[at]) : bf16(((__global const ushort *)words)[at]);
 }
 
 static float8 nibbles(uint word)

@@ -56,6 +56,16 @@ static float bf16_at(const void *base, uint64_t byte_offset, uint64_t index)
 
 void ref_matrix_row(const struct args_matrix *m, const void *matrix, uint32_t row, float *out)
 {
+    if (m->bits == 32) {
+        memcpy(out, (const char *)matrix + m->weight + (uint64_t)row * m->in_dim * sizeof *out,
+               m->in_dim * sizeof *out);
+        return;
+    }
+    if (m->bits == 16) {
+        for (uint32_t i = 0; i < m->in_dim; i++)
+            out[i] = bf16_at(matrix, m->weight, (uint64_t)row * m->in_dim + i);
+        return;
+    }
     uint32_t per_word = 32 / m->bits;
     uint32_t mask = (1u << m->bits) - 1u;
     uint64_t words = m->in_dim / per_word;
@@ -204,19 +214,17 @@ int ref_q_prime(const struct args_kv_b *a, const void *kv_b, const float *q, flo
     return GPU_OK;
 }
 
-int ref_head_out(const struct args_kv_b *a, const void *kv_b, const float *latent, float *out)
+int ref_heads(const struct args_heads *a, const void *matrix, const float *x, float *out)
 {
-    uint32_t rank = a->kv_b.in_dim;
-    float *row = malloc(sizeof *row * rank);
+    float *row = malloc(sizeof *row * a->matrix.in_dim);
     if (!row)
         return GPU_OUT_OF_MEMORY;
     for (uint32_t h = 0; h < a->n_heads; h++)
-        for (uint32_t v = 0; v < a->v_head_dim; v++) {
-            uint32_t from = h * (a->qk_nope_head_dim + a->v_head_dim) + a->qk_nope_head_dim + v;
-            ref_matrix_row(&a->kv_b, kv_b, from, row);
+        for (uint32_t o = 0; o < a->n_out; o++) {
+            ref_matrix_row(&a->matrix, matrix, h * a->head_rows + a->first_row + o, row);
             for (uint32_t r = 0; r < a->n_rows; r++) {
-                uint64_t head = (uint64_t)r * a->n_heads + h;
-                out[head * a->v_head_dim + v] = dot(row, latent + head * rank, rank);
+                const float *in = x + (uint64_t)r * a->row_stride + (uint64_t)h * a->head_stride;
+                out[((uint64_t)r * a->n_heads + h) * a->n_out + o] = dot(row, in, a->matrix.in_dim);
             }
         }
     free(row);

@@ -20,7 +20,7 @@ int ref_swiglu(const struct args_swiglu *a, const void *matrices, const float *x
 int ref_rope(const struct args_rope *a, const float *inv_freq, float *x);
 int ref_kv_append(const struct args_kv_append *a, const float *x, void *cache);
 int ref_q_prime(const struct args_kv_b *a, const void *kv_b, const float *q, float *out);
-int ref_head_out(const struct args_kv_b *a, const void *kv_b, const float *latent, float *out);
+int ref_heads(const struct args_heads *a, const void *matrix, const float *x, float *out);
 struct ref_attention_bufs {
     const float *q_latent;
     const float *q;

@@ -43,12 +43,13 @@ struct tiling {
     X(args_rope, pad)                                                                                                  \
     X(args_kv_append, pad)                                                                                             \
     X(args_kv_b, q_head_stride)                                                                                        \
+    X(args_heads, pad)                                                                                                 \
     X(args_attention, softmax_scale)                                                                                   \
     X(args_router, pad)                                                                                                \
     X(args_gather, pad)                                                                                                \
     X(args_combine, dim)                                                                                               \
     X(args_copy, bytes)                                                                                                \
     X(tiling, n_tiles)
-#define PROBE_COUNT 14
+#define PROBE_COUNT 15
 
 #endif

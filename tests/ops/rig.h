@@ -159,7 +159,7 @@ static inline struct test_matrices random_matrices(struct args_matrix shape, uns
 {
     struct test_matrices m = {.size = 4};
     size_t weight = (size_t)shape.out_dim * (shape.in_dim / 32 * shape.bits) * 4;
-    size_t groups = (size_t)shape.out_dim * (shape.in_dim / shape.group_size);
+    size_t groups = shape.bits > 8 ? 0 : (size_t)shape.out_dim * (shape.in_dim / shape.group_size);
     size_t part = (2 * groups + 3) / 4 * 4;
     for (unsigned i = 0; i < n; i++) {
         m.at[i] = shape;
@@ -172,6 +172,11 @@ static inline struct test_matrices random_matrices(struct args_matrix shape, uns
     m.bytes = must(malloc(m.size + 4));
     for (size_t i = 0; i < m.size; i++)
         m.bytes[i] = (unsigned char)(random_next(&seed) >> 11);
+    for (unsigned i = 0; shape.bits > 8 && i < n; i++) // plain: any numbers of ordinary size
+        for (size_t k = 0; k < weight; k += shape.bits / 8) {
+            float value = random_float(&seed);
+            memcpy(m.bytes + m.at[i].weight + k, (unsigned char *)&value + (shape.bits == 16 ? 2 : 0), shape.bits / 8);
+        }
     float most = shape.bits == 4 ? 15.0f : 255.0f;
     for (unsigned i = 0; i < n; i++)
         for (size_t k = 0; k < groups; k++) {
@@ -194,9 +199,10 @@ static inline float product_terms(const struct test_matrices *m, unsigned which,
     ref_matrix_row(at, m->bytes, row, values);
     double sum = 0;
     for (uint32_t i = 0; i < at->in_dim; i++) {
-        uint16_t bits;
-        memcpy(&bits, m->bytes + at->biases + 2 * ((size_t)row * (at->in_dim / at->group_size) + i / at->group_size),
-               2);
+        uint16_t bits = 0;
+        if (at->bits <= 8)
+            memcpy(&bits,
+                   m->bytes + at->biases + 2 * ((size_t)row * (at->in_dim / at->group_size) + i / at->group_size), 2);
         sum += (fabs((double)values[i]) + fabs((double)ref_bf16(bits))) * fabs((double)x[i]);
     }
     free(values);

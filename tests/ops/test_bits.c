@@ -171,6 +171,13 @@ static void kv_b_halves(struct harness *t)
         struct args_matrix shape = {.in_dim = 160, .out_dim = 3 * 44, .bits = 4, .group_size = 32};
         struct test_matrices m = random_matrices(shape, 1, 17);
         a.kv_b = m.at[0];
+        struct args_heads values = {.matrix = m.at[0],
+                                    .n_heads = 3,
+                                    .n_out = 24,
+                                    .head_rows = 44,
+                                    .first_row = 20,
+                                    .row_stride = 3 * 160,
+                                    .head_stride = 160};
         float *q = random_floats((size_t)N_ROWS * a.q_row_stride, 18);
         size_t wide = (size_t)a.n_heads * shape.in_dim;
         size_t narrow = (size_t)a.n_heads * a.v_head_dim;
@@ -186,7 +193,8 @@ static void kv_b_halves(struct harness *t)
                 gpu_buf *latent = upload(g, slice(results[0][cut], first, wide), a.n_rows * wide * 4);
                 gpu_buf *out = upload(g, slice(results[1][cut], first, narrow), a.n_rows * narrow * 4);
                 gpu_op_q_prime(g, &a, kv_b, q_buf, latent);
-                gpu_op_head_out(g, &a, kv_b, latent, out);
+                values.n_rows = a.n_rows;
+                gpu_op_heads(g, &values, kv_b, latent, out);
                 struct gpu_error err = {0};
                 CHECK_EQ(t, gpu_read(g, latent, 0, slice(results[0][cut], first, wide), a.n_rows * wide * 4, &err), 0);
                 CHECK_EQ(t, gpu_read(g, out, 0, slice(results[1][cut], first, narrow), a.n_rows * narrow * 4, &err), 0);
@@ -195,7 +203,7 @@ static void kv_b_halves(struct harness *t)
             }
         }
         CHECK(t, same_bits(rig, "q_prime", results[0][0], results[0][1], N_ROWS * wide));
-        CHECK(t, same_bits(rig, "head_out", results[1][0], results[1][1], N_ROWS * narrow));
+        CHECK(t, same_bits(rig, "heads", results[1][0], results[1][1], N_ROWS * narrow));
         for (int i = 0; i < 4; i++)
             free(results[i / 2][i % 2]);
         gpu_buf_free(kv_b);

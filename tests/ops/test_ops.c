@@ -10,12 +10,14 @@ struct product_case {
 };
 
 static const struct product_case product_cases[] = {
-    {1, 32, 1, 4, 32, 0},     {1, 64, 7, 4, 64, 1},      {1, 96, 33, 4, 32, 0},    {1, 160, 17, 8, 32, 0},
-    {1, 384, 100, 4, 64, 0},  {1, 384, 64, 8, 128, 1},   {1, 448, 131, 4, 64, 1},  {1, 448, 40, 8, 64, 0},
-    {1, 1024, 12, 4, 128, 0}, {1, 7168, 19, 4, 64, 0},   {1, 7168, 5, 8, 32, 0},   {2, 32, 9, 4, 32, 1},
-    {7, 96, 16, 4, 32, 0},    {16, 160, 7, 8, 32, 0},    {17, 384, 33, 4, 128, 1}, {33, 448, 64, 4, 64, 0},
-    {33, 448, 65, 8, 64, 1},  {130, 192, 24, 4, 64, 0},  {145, 256, 8, 8, 128, 0}, {300, 64, 3, 4, 32, 0},
-    {5, 7168, 10, 4, 64, 0},  {66, 2048, 70, 4, 128, 0}, {64, 1024, 96, 4, 64, 0},
+    {1, 32, 1, 4, 32, 0},      {1, 64, 7, 4, 64, 1},      {1, 96, 33, 4, 32, 0},    {1, 160, 17, 8, 32, 0},
+    {1, 384, 100, 4, 64, 0},   {1, 384, 64, 8, 128, 1},   {1, 448, 131, 4, 64, 1},  {1, 448, 40, 8, 64, 0},
+    {1, 1024, 12, 4, 128, 0},  {1, 7168, 19, 4, 64, 0},   {1, 7168, 5, 8, 32, 0},   {2, 32, 9, 4, 32, 1},
+    {7, 96, 16, 4, 32, 0},     {16, 160, 7, 8, 32, 0},    {17, 384, 33, 4, 128, 1}, {33, 448, 64, 4, 64, 0},
+    {33, 448, 65, 8, 64, 1},   {130, 192, 24, 4, 64, 0},  {145, 256, 8, 8, 128, 0}, {300, 64, 3, 4, 32, 0},
+    {5, 7168, 10, 4, 64, 0},   {66, 2048, 70, 4, 128, 0}, {64, 1024, 96, 4, 64, 0}, {1, 32, 3, 16, 32, 1},
+    {1, 96, 33, 32, 32, 0},    {1, 7168, 13, 16, 32, 0},  {1, 1024, 70, 32, 32, 1}, {19, 160, 9, 16, 32, 0},
+    {130, 288, 21, 32, 32, 1}, {7, 448, 65, 16, 32, 1},
 };
 enum { N_PRODUCTS = sizeof product_cases / sizeof *product_cases };
 
@@ -126,10 +128,12 @@ static void embeddings(struct harness *t)
         {.in_dim = 32, .out_dim = 3, .bits = 4, .group_size = 32},
         {.in_dim = 448, .out_dim = 100, .bits = 8, .group_size = 64},
         {.in_dim = 7168, .out_dim = 20, .bits = 4, .group_size = 128},
+        {.in_dim = 288, .out_dim = 5, .bits = 16, .group_size = 32},
+        {.in_dim = 32, .out_dim = 4, .bits = 32, .group_size = 32},
     };
     static const int32_t ids[] = {0, 2, 1, 2};
     for (unsigned d = 0; d < rigs.n; d++)
-        for (int i = 0; i < 3; i++) {
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
             gpu *g = rigs.items[d].g;
             struct test_matrices m = random_matrices(shapes[i], 1, 3);
             struct args_embed a = {.table = m.at[0], .n_rows = 4};
@@ -284,7 +288,7 @@ struct kv_b_case {
 static const struct kv_b_case kv_b_cases[] = {
     {1, 1, 1, 1, 32, 4, 32},        {2, 3, 5, 7, 96, 4, 32},     {7, 4, 32, 48, 160, 8, 32},
     {17, 5, 64, 64, 192, 4, 64},    {33, 8, 64, 32, 128, 4, 64}, {1, 8, 128, 128, 512, 4, 64},
-    {16, 2, 192, 256, 512, 8, 128},
+    {16, 2, 192, 256, 512, 8, 128}, {5, 3, 20, 24, 160, 16, 32}, {18, 2, 7, 33, 96, 32, 32},
 };
 
 static void kv_b_halves(struct harness *t)
@@ -324,9 +328,17 @@ static void kv_b_halves(struct harness *t)
                 terms[k] = (float)c->nope;
             CHECK(t, close_to(rigs.items[d].label, got, latent, terms, n_latent + 1, product_tolerance));
             free(got);
-            ref_head_out(&a, m.bytes, latent, out);
+            struct args_heads b = {.matrix = m.at[0],
+                                   .n_rows = c->n_rows,
+                                   .n_heads = c->n_heads,
+                                   .n_out = c->v,
+                                   .head_rows = c->nope + c->v,
+                                   .first_row = c->nope,
+                                   .row_stride = c->n_heads * c->rank,
+                                   .head_stride = c->rank};
+            ref_heads(&b, m.bytes, latent, out);
             gpu_write(g, latent_buf, 0, latent, n_latent * sizeof *latent);
-            gpu_op_head_out(g, &a, kv_b, latent_buf, out_buf);
+            gpu_op_heads(g, &b, kv_b, latent_buf, out_buf);
             got = download(g, out_buf);
             for (size_t k = 0; k < n_out; k++) {
                 uint32_t h = (uint32_t)(k / c->v % c->n_heads);
@@ -336,6 +348,48 @@ static void kv_b_halves(struct harness *t)
             CHECK(t, close_to(rigs.items[d].label, got, out, terms, n_out + 1, product_tolerance));
             free(got), free(q), free(latent), free(out), free(terms), free(m.bytes);
             gpu_buf_free(kv_b), gpu_buf_free(q_buf), gpu_buf_free(latent_buf), gpu_buf_free(out_buf);
+        }
+}
+
+// As MLX's embed_q is used: all of a head's rows, inputs apart from each other.
+static void heads_of_strided_rows(struct harness *t)
+{
+    static const struct product_case cases[] = {
+        {3, 96, 64, 4, 32, 0}, {17, 192, 160, 8, 64, 0}, {1, 64, 33, 16, 32, 0}};
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            enum { HEADS = 3, GAP = 10 };
+            gpu *g = rigs.items[d].g;
+            const struct product_case *c = &cases[i];
+            struct args_matrix shape = {
+                .in_dim = c->in_dim, .out_dim = HEADS * c->out_dim, .bits = c->bits, .group_size = c->group_size};
+            struct test_matrices m = random_matrices(shape, 1, 61);
+            struct args_heads a = {.matrix = m.at[0],
+                                   .n_rows = c->n_rows,
+                                   .n_heads = HEADS,
+                                   .n_out = c->out_dim,
+                                   .head_rows = c->out_dim,
+                                   .row_stride = HEADS * (c->in_dim + GAP) + 1,
+                                   .head_stride = c->in_dim + GAP};
+            size_t n_in = (size_t)c->n_rows * a.row_stride;
+            size_t n_out = (size_t)c->n_rows * HEADS * c->out_dim;
+            float *x = random_floats(n_in, 62);
+            float *want = poisoned(n_out);
+            float *terms = poisoned(n_out);
+            for (size_t k = 0; k < n_out; k++) {
+                uint32_t h = (uint32_t)(k / c->out_dim % HEADS);
+                terms[k] = product_terms(&m, 0, h * c->out_dim + (uint32_t)(k % c->out_dim),
+                                         x + k / c->out_dim / HEADS * a.row_stride + (size_t)h * a.head_stride);
+            }
+            gpu_buf *matrix = upload(g, m.bytes, m.size);
+            gpu_buf *in = upload(g, x, n_in * sizeof *x);
+            gpu_buf *out = upload(g, want, n_out * sizeof *want);
+            ref_heads(&a, m.bytes, x, want);
+            gpu_op_heads(g, &a, matrix, in, out);
+            float *got = download(g, out);
+            CHECK(t, close_to(rigs.items[d].label, got, want, terms, n_out, product_tolerance));
+            free(got), free(x), free(want), free(terms), free(m.bytes);
+            gpu_buf_free(matrix), gpu_buf_free(in), gpu_buf_free(out);
         }
 }
 
@@ -524,8 +578,9 @@ static void copies(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(products),    TEST(swiglus),    TEST(embeddings), TEST(norms),   TEST(ropes),  TEST(appends),
-        TEST(kv_b_halves), TEST(attentions), TEST(routers),    TEST(gathers), TEST(copies),
+        TEST(products),   TEST(swiglus), TEST(embeddings),  TEST(norms),
+        TEST(ropes),      TEST(appends), TEST(kv_b_halves), TEST(heads_of_strided_rows),
+        TEST(attentions), TEST(routers), TEST(gathers),     TEST(copies),
     };
     rigs = open_rigs();
     int failed = HARNESS_RUN(tests, argc, argv);
