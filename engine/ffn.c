@@ -27,6 +27,9 @@ static void route(const struct pass *pass, const struct layer_weights *w)
         .topk_group = s->topk_group,
         .top_k = s->top_k,
         .norm_topk_prob = s->norm_topk_prob,
+        .scoring = s->scoring,
+        .topk_method = s->topk_method,
+        .has_bias = s->has_correction_bias,
         .routed_scaling_factor = s->routed_scaling_factor,
     };
     struct gpu_router_bufs bufs = {logits.buf, w->router_bias.buf, buf[SCRATCH_ROUTER_IDS],
@@ -106,7 +109,8 @@ static int decode_experts(const struct pass *pass, uint32_t layer, struct moe_er
     int code = expert_acquire(pass->store, &request, places, err);
     if (code)
         return code;
-    pass_mlp(pass, &pass->weights->layers[layer]); // the shared expert computes while missing ones are read
+    if (s->n_shared_experts)
+        pass_mlp(pass, &pass->weights->layers[layer]); // computes while missing experts are read
     struct rows normed = scratch_rows(pass->scratch, SCRATCH_NORMED, s->hidden_size);
     struct rows partial = scratch_rows(pass->scratch, SCRATCH_EXPERT_OUT, s->hidden_size);
     for (uint32_t k = 0; k < s->top_k && !code; k++) {
@@ -211,7 +215,8 @@ static int prefill_experts(const struct pass *pass, uint32_t layer, struct moe_e
               count * sizeof *scratch->expert_index);
     gpu_write(pass->gpu, scratch->buf[SCRATCH_EXPERT_WEIGHT], 0, scratch->expert_weight,
               count * sizeof *scratch->expert_weight);
-    pass_mlp(pass, &pass->weights->layers[layer]);
+    if (pass->shape->n_shared_experts)
+        pass_mlp(pass, &pass->weights->layers[layer]);
     return sweep_experts(pass, layer, err);
 }
 

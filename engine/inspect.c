@@ -11,31 +11,6 @@
 #include "file.h"
 #include "safetensors.h"
 
-static uint64_t attention_parameters(const struct shape *s)
-{
-    uint64_t q_out = (uint64_t)s->n_heads * (s->qk_nope_head_dim + s->qk_rope_head_dim);
-    uint64_t hidden = s->hidden_size;
-    uint64_t q = s->q_lora_rank ? s->q_lora_rank * (hidden + q_out + 1) : hidden * q_out;
-    uint64_t kv_a = hidden * (s->kv_lora_rank + s->qk_rope_head_dim) + s->kv_lora_rank;
-    uint64_t kv_b = (uint64_t)s->kv_lora_rank * s->n_heads * (s->qk_nope_head_dim + s->v_head_dim);
-    return q + kv_a + kv_b + (uint64_t)s->n_heads * s->v_head_dim * hidden;
-}
-
-// As transformers counts (norms yes, the router's correction bias no). Active: without the experts that a token does
-// not choose and without the embedding, of which it reads one row.
-static void count_parameters(const struct shape *s, struct moe_description *d)
-{
-    uint64_t hidden = s->hidden_size;
-    uint64_t n_moe = s->n_layers - s->first_k_dense_replace;
-    uint64_t expert = 3 * hidden * s->moe_intermediate_size;
-    uint64_t embed = hidden * s->vocab_size;
-    uint64_t every_token = s->n_layers * (attention_parameters(s) + 2 * hidden) + hidden + embed;
-    every_token += s->first_k_dense_replace * 3 * hidden * s->intermediate_size;
-    every_token += n_moe * (expert * s->n_shared_experts + hidden * s->n_routed_experts);
-    d->parameters = every_token + n_moe * expert * s->n_routed_experts + (s->tie_word_embeddings ? 0 : embed);
-    d->active_parameters = every_token + n_moe * expert * s->top_k;
-}
-
 static uint64_t layers_bytes(const struct package *package) // of one expert a MoE layer
 {
     uint64_t bytes = 0;
@@ -73,7 +48,9 @@ void package_describe(const struct package *package, struct moe_description *d)
     d->bos_token_id = s->bos_token_id;
     memcpy(d->eos_token_ids, s->eos_token_ids, sizeof d->eos_token_ids);
     d->n_eos = s->n_eos;
-    count_parameters(s, d);
+    struct parameter_counts counts = shape_parameters(s);
+    d->parameters = counts.total;
+    d->active_parameters = counts.active;
     d->resident_bytes = package->resident.bytes;
     d->expert_bytes = package_slot_bytes(package);
     d->all_experts_bytes = layers_bytes(package) * s->n_routed_experts;

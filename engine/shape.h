@@ -3,6 +3,7 @@
 #ifndef MOECHAT_SHAPE_H
 #define MOECHAT_SHAPE_H
 
+#include "args.h"
 #include "moe.h"
 
 struct json_object;
@@ -15,7 +16,11 @@ struct shape {
     uint32_t q_lora_rank; // 0: the model has q_proj instead of q_a and q_b
     uint32_t kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
     uint32_t intermediate_size, moe_intermediate_size;
-    uint32_t n_routed_experts, n_shared_experts, top_k, n_group, topk_group;
+    uint32_t n_routed_experts, n_shared_experts, top_k; // n_shared_experts 0: the model has none
+    enum router_scoring scoring;
+    enum topk_method topk_method;
+    uint32_t n_group, topk_group; // both 1 with TOPK_GREEDY
+    bool has_correction_bias;
     uint32_t first_k_dense_replace; // layers before this one are dense
     uint32_t max_position_embeddings;
     float rms_norm_eps, routed_scaling_factor;
@@ -42,10 +47,19 @@ static inline bool shape_is_moe(const struct shape *s, uint32_t layer)
     return layer >= s->first_k_dense_replace;
 }
 
-// config: the object with config.json's fields; file: its name for messages. Unknown model types, fields of the wrong
-// type, dimensions that are zero, absurd or do not divide, and settings we do not honour (biases, other activations,
-// other rope types, moe_layer_freq != 1, other routers) are refused by name.
+// config: config.json's root, or model.json's "config" object; file: its name for messages. Reads what transformers
+// 5.17.0 reads for deepseek_v2, deepseek_v3, kimi_k2, kimi_k25 (its text_config) and glm4_moe_lite, with that class's
+// defaults. Other model types, fields of the wrong type, dimensions that are zero, absurd or do not divide, and
+// settings we do not honour (biases, other activations, other rope types, moe_layer_freq != 1, other routers) are
+// refused by name.
 int shape_read(struct json_object *config, const char *file, struct shape *shape, struct moe_err *err);
+
+// As transformers counts: norms yes, the router's correction bias and MTP layers no. Active: without the experts that a
+// token does not choose and without the embedding, of which it reads one row.
+struct parameter_counts {
+    uint64_t total, active;
+};
+struct parameter_counts shape_parameters(const struct shape *shape);
 
 // The qk_rope_head_dim / 2 inverse frequencies, computed in float32 in transformers' order of operations.
 void shape_inv_freq(const struct shape *shape, float *inv_freq);

@@ -228,12 +228,14 @@ static void add_ffn(struct loader *l, struct layer_weights *w, bool moe)
     };
     pair[0].stem = moe ? "mlp.shared_experts.gate_proj" : "mlp.gate_proj";
     pair[1].stem = moe ? "mlp.shared_experts.up_proj" : "mlp.up_proj";
-    add_matrices(l, pair, 2);
-    add_matrix(l, &w->down, moe ? "mlp.shared_experts.down_proj" : "mlp.down_proj", hidden, inner);
-    if (moe) {
-        add_matrix(l, &w->router, "mlp.gate", s->n_routed_experts, hidden);
-        add_vector(l, &w->router_bias, "mlp.gate.e_score_correction_bias", DTYPE_F32, s->n_routed_experts);
+    if (inner) {
+        add_matrices(l, pair, 2);
+        add_matrix(l, &w->down, moe ? "mlp.shared_experts.down_proj" : "mlp.down_proj", hidden, inner);
     }
+    if (moe)
+        add_matrix(l, &w->router, "mlp.gate", s->n_routed_experts, hidden);
+    if (moe && s->has_correction_bias)
+        add_vector(l, &w->router_bias, "mlp.gate.e_score_correction_bias", DTYPE_F32, s->n_routed_experts);
 }
 
 static void add_all(struct loader *l)

@@ -24,9 +24,9 @@ struct layer_weights {
     struct matrix kv_a, o;
     struct matrix kv_b;                 // whole, or, from MLX, by halves:
     struct matrix embed_q, unembed_out; // [n_heads * kv_lora_rank, nope] and [n_heads * v_head_dim, kv_lora_rank]
-    struct matrix gate, up, down;       // of a dense layer, or the shared expert; gate and up lie in one buffer
+    struct matrix gate, up, down;       // of a dense layer, or the shared experts, if any; gate and up in one buffer
     struct matrix router;               // MoE layers
-    struct vector router_bias;          // float32
+    struct vector router_bias;          // float32; where the model has one
 };
 
 struct weights {

@@ -148,10 +148,15 @@ struct args_attention {
     arg_f32 softmax_scale;
 };
 
-// transformers' DeepseekV3TopkRouter: s = sigmoid(logits), choice = s + bias; a group's score is the sum of its two
-// best choices; the topk_group best groups stay, the others' choices count as minus infinity; the top_k best choices
-// are the experts, in descending order (ties: the lower index); weights are s (unbiased), divided by their sum + 1e-20
-// when norm_topk_prob, times routed_scaling_factor.
+// transformers' DeepseekV3TopkRouter, DeepseekV2TopkRouter and Glm4MoeLiteTopkRouter.
+// score = sigmoid(logit), or softmax over all experts; choice = score + bias where there is a bias, else what orders
+// the experts alike: the sigmoid, or with softmax the logit itself (which keeps apart what softmax rounds to 0). A
+// group's score is the sum of its two best choices (noaux) or its best one; the topk_group best groups stay, the
+// others' choices count as minus infinity; the top_k best choices are the experts, in descending order (ties: the lower
+// index). Weights are the scores (unbiased), divided by their sum + 1e-20 when norm_topk_prob, times
+// routed_scaling_factor.
+enum router_scoring { ROUTER_SIGMOID = 0, ROUTER_SOFTMAX = 1 };
+enum topk_method { TOPK_GREEDY = 0, TOPK_GROUP_LIMITED = 1, TOPK_NOAUX = 2 }; // greedy: n_group and topk_group are 1
 struct args_router {
     arg_u64 bias; // byte offset of float32 [n_experts]
     arg_u32 n_rows;
@@ -160,8 +165,10 @@ struct args_router {
     arg_u32 topk_group;
     arg_u32 top_k;
     arg_u32 norm_topk_prob;
+    arg_u32 scoring;
+    arg_u32 topk_method;
+    arg_u32 has_bias; // sigmoid only
     arg_f32 routed_scaling_factor;
-    arg_u32 pad;
 };
 
 // gather:      out[r][:] = x[index[first + r]][:]

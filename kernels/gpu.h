@@ -123,7 +123,7 @@ void gpu_op_attention_decode(gpu *g, const struct args_attention *a, const struc
 void gpu_op_attention_prefill(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b);
 struct gpu_router_bufs {
     gpu_buf *logits;  // [n_rows, n_experts]
-    gpu_buf *bias;    // float32 at args.bias
+    gpu_buf *bias;    // float32 at args.bias; unused, may be NULL, without has_bias
     gpu_buf *ids;     // out, int32 [n_rows, top_k]
     gpu_buf *weights; // out, float32 [n_rows, top_k]
 };

@@ -222,7 +222,9 @@ void gpu_op_router(gpu *g, const struct args_router *a, const struct gpu_router_
                   a->topk_group <= a->n_group && a->top_k > 0 &&
                   a->top_k <= (uint64_t)a->topk_group * (a->n_experts / a->n_group),
               "router", "experts, groups and top_k do not fit each other") ||
-        !need(g, a->bias % 4 == 0 && holds(b->bias, a->bias, 4 * (uint64_t)a->n_experts), "router",
+        !need(g, a->scoring <= ROUTER_SOFTMAX && a->topk_method <= TOPK_NOAUX, "router", "no such router") ||
+        !need(g, !a->has_bias || a->scoring == ROUTER_SIGMOID, "router", "softmax takes no bias") ||
+        !need(g, !a->has_bias || (a->bias % 4 == 0 && holds(b->bias, a->bias, 4 * (uint64_t)a->n_experts)), "router",
               "the bias lies outside its buffer") ||
         !need(g, holds_rows(b->logits, a->n_rows, a->n_experts, 0, a->n_experts), "router", "too few logits") ||
         !need(g,
@@ -231,7 +233,8 @@ void gpu_op_router(gpu *g, const struct args_router *a, const struct gpu_router_
               "router", "an output is too small"))
         return;
     if (is_ref(g)) {
-        struct ref_router_bufs r = {b->logits->host, b->bias->host, b->ids->host, b->weights->host};
+        struct ref_router_bufs r = {b->logits->host, a->has_bias ? b->bias->host : NULL, b->ids->host,
+                                    b->weights->host};
         ref_done(g, ref_router(a, &r));
         return;
     }
@@ -240,7 +243,7 @@ void gpu_op_router(gpu *g, const struct args_router *a, const struct gpu_router_
     launch(g, &(struct launch){.kernel = KERNEL_ROUTER,
                                .args = a,
                                .tiling = {.scratch_stride = (uint32_t)stride},
-                               .buffers = {b->logits, b->bias, b->ids, b->weights, scratch},
+                               .buffers = {b->logits, a->has_bias ? b->bias : b->logits, b->ids, b->weights, scratch},
                                .groups = {a->n_rows}});
 }
 

@@ -293,7 +293,8 @@ static uint32_t largest_of(const float *values, uint32_t n)
     return best;
 }
 
-static float two_best(const float *values, uint32_t n)
+// The sum of the two best, or the best alone.
+static float group_score(const struct args_router *a, const float *values, uint32_t n)
 {
     float first = -INFINITY;
     float second = -INFINITY;
@@ -304,7 +305,7 @@ static float two_best(const float *values, uint32_t n)
         } else if (values[i] > second) {
             second = values[i];
         }
-    return first + second;
+    return a->topk_method == TOPK_NOAUX ? first + second : first;
 }
 
 // Sets the choices of all experts outside the topk_group best groups to minus infinity.
@@ -312,7 +313,7 @@ static void keep_best_groups(const struct args_router *a, float *choice, float *
 {
     uint32_t size = a->n_experts / a->n_group;
     for (uint32_t g = 0; g < a->n_group; g++)
-        group[g] = two_best(choice + (uint64_t)g * size, size);
+        group[g] = group_score(a, choice + (uint64_t)g * size, size);
     for (uint32_t kept = 0; kept < a->topk_group; kept++)
         group[largest_of(group, a->n_group)] = -INFINITY;
     // A kept group is marked by minus infinity; so is one whose own score is that low, which no finite logit gives.
@@ -320,6 +321,24 @@ static void keep_best_groups(const struct args_router *a, float *choice, float *
         if (group[g] != -INFINITY)
             for (uint32_t i = 0; i < size; i++)
                 choice[(uint64_t)g * size + i] = -INFINITY;
+}
+
+static void score_experts(const struct args_router *a, const float *logits, const void *biases, float *score)
+{
+    uint32_t n = a->n_experts;
+    float *choice = score + n;
+    float largest = logits[largest_of(logits, n)];
+    float sum = 0;
+    for (uint32_t e = 0; e < n; e++) {
+        float bias = 0;
+        if (a->has_bias)
+            memcpy(&bias, (const char *)biases + a->bias + sizeof bias * e, sizeof bias);
+        score[e] = a->scoring == ROUTER_SOFTMAX ? expf(logits[e] - largest) : 1.0f / (1.0f + expf(-logits[e]));
+        choice[e] = a->scoring == ROUTER_SOFTMAX ? logits[e] : score[e] + bias;
+        sum += score[e];
+    }
+    for (uint32_t e = 0; a->scoring == ROUTER_SOFTMAX && e < n; e++)
+        score[e] /= sum;
 }
 
 int ref_router(const struct args_router *a, const struct ref_router_bufs *b)
@@ -331,12 +350,7 @@ int ref_router(const struct args_router *a, const struct ref_router_bufs *b)
     float *score = scratch;
     float *choice = scratch + n;
     for (uint32_t r = 0; r < a->n_rows; r++) {
-        for (uint32_t e = 0; e < n; e++) {
-            float bias;
-            memcpy(&bias, (const char *)b->bias + a->bias + sizeof bias * e, sizeof bias);
-            score[e] = 1.0f / (1.0f + expf(-b->logits[(uint64_t)r * n + e]));
-            choice[e] = score[e] + bias;
-        }
+        score_experts(a, b->logits + (uint64_t)r * n, b->bias, score);
         keep_best_groups(a, choice, scratch + 2 * (uint64_t)n);
         int32_t *ids = b->ids + (uint64_t)r * a->top_k;
         float *weights = b->weights + (uint64_t)r * a->top_k;

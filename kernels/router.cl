@@ -20,7 +20,8 @@ static uint rank_of(__global const float *values, uint n, uint i)
     return before;
 }
 
-static float two_best(__global const float *values, uint n)
+// The sum of the two best, or the best alone.
+static float group_score(uint topk_method, __global const float *values, uint n)
 {
     float first = -INFINITY;
     float second = -INFINITY;
@@ -29,7 +30,7 @@ static float two_best(__global const float *values, uint n)
         second = fmax(second, fmin(first, v));
         first = fmax(first, v);
     }
-    return first + second;
+    return topk_method == TOPK_NOAUX ? first + second : first;
 }
 
 __kernel GROUP_SIZE(LANES, 1) void router(const struct args_router a, const struct tiling t,
@@ -42,21 +43,28 @@ __kernel GROUP_SIZE(LANES, 1) void router(const struct args_router a, const stru
     uint lane = get_local_id(0);
     uint n = a.n_experts;
     uint size = n / a.n_group;
+    uint softmax = a.scoring == ROUTER_SOFTMAX;
+    __global const float *logit = logits + (ulong)r * n;
     __global const float *bias = (__global const float *)(biases + a.bias);
     __global float *score = scratch + (ulong)r * t.scratch_stride;
     __global float *choice = score + n;
     __global float *group = choice + n;
     __global int *chosen = ids + (ulong)r * a.top_k;
     __global float *weight = weights + (ulong)r * a.top_k;
+    float largest = -INFINITY;
+    for (uint e = 0; softmax && e < n; e++)
+        largest = fmax(largest, logit[e]);
     for (uint e = lane; e < n; e += LANES) {
-        float s = sigmoid(logits[(ulong)r * n + e]);
-        float c = s + bias[e];
+        float s = softmax ? exp_near(logit[e] - largest) : sigmoid(logit[e]);
+        float c = softmax ? logit[e] : s;
+        if (a.has_bias)
+            c += bias[e];
         score[e] = s;
         choice[e] = isnan(c) ? -INFINITY : c; // ids stay in range whatever comes in
     }
     barrier(CLK_GLOBAL_MEM_FENCE);
     for (uint g = lane; g < a.n_group; g += LANES)
-        group[g] = two_best(choice + g * size, size);
+        group[g] = group_score(a.topk_method, choice + g * size, size);
     barrier(CLK_GLOBAL_MEM_FENCE);
     for (uint g = lane; g < a.n_group; g += LANES)
         if (rank_of(group, a.n_group, g) >= a.topk_group)
@@ -70,11 +78,14 @@ __kernel GROUP_SIZE(LANES, 1) void router(const struct args_router a, const stru
     }
     barrier(CLK_GLOBAL_MEM_FENCE);
     // Every lane for itself: PoCL 3.1 runs a loop of uniform length for all lanes even inside a branch for one.
+    float total = softmax ? 0.0f : 1.0f;
+    for (uint e = 0; softmax && e < n; e++)
+        total += score[e];
     float sum = 1e-20f;
     for (uint k = 0; k < a.top_k; k++)
-        sum += score[chosen[k]];
+        sum += score[chosen[k]] / total;
     for (uint k = lane; k < a.top_k; k += LANES) {
-        float s = score[chosen[k]];
+        float s = score[chosen[k]] / total;
         weight[k] = (a.norm_topk_prob ? s / sum : s) * a.routed_scaling_factor;
     }
 }

@@ -45,7 +45,7 @@ struct tiling {
     X(args_kv_b, q_head_stride)                                                                                        \
     X(args_heads, pad)                                                                                                 \
     X(args_attention, softmax_scale)                                                                                   \
-    X(args_router, pad)                                                                                                \
+    X(args_router, routed_scaling_factor)                                                                              \
     X(args_gather, pad)                                                                                                \
     X(args_combine, dim)                                                                                               \
     X(args_copy, bytes)                                                                                                \

@@ -458,61 +458,93 @@ static void attentions(struct harness *t)
         }
 }
 
+// The settings of real models (V2-Lite, V2, V3, K2) and odd ones.
+static const struct args_router routers_cases[] = {
+    {.n_experts = 1, .n_group = 1, .topk_group = 1, .top_k = 1, .has_bias = 1, .topk_method = TOPK_NOAUX},
+    {.n_experts = 32,
+     .n_group = 4,
+     .topk_group = 2,
+     .top_k = 4,
+     .norm_topk_prob = 1,
+     .has_bias = 1,
+     .topk_method = TOPK_NOAUX},
+    {.n_experts = 256,
+     .n_group = 8,
+     .topk_group = 4,
+     .top_k = 8,
+     .norm_topk_prob = 1,
+     .has_bias = 1,
+     .topk_method = TOPK_NOAUX},
+    {.n_experts = 384,
+     .n_group = 1,
+     .topk_group = 1,
+     .top_k = 8,
+     .norm_topk_prob = 1,
+     .has_bias = 1,
+     .topk_method = TOPK_NOAUX},
+    {.n_experts = 30, .n_group = 3, .topk_group = 1, .top_k = 10, .norm_topk_prob = 1, .topk_method = TOPK_NOAUX},
+    {.n_experts = 64, .n_group = 1, .topk_group = 1, .top_k = 6, .scoring = ROUTER_SOFTMAX},
+    {.n_experts = 160,
+     .n_group = 8,
+     .topk_group = 3,
+     .top_k = 6,
+     .scoring = ROUTER_SOFTMAX,
+     .topk_method = TOPK_GROUP_LIMITED},
+    {.n_experts = 1001,
+     .n_group = 7,
+     .topk_group = 2,
+     .top_k = 77,
+     .norm_topk_prob = 1,
+     .scoring = ROUTER_SOFTMAX,
+     .topk_method = TOPK_GROUP_LIMITED},
+    {.n_experts = 5,
+     .n_group = 5,
+     .topk_group = 2,
+     .top_k = 2,
+     .scoring = ROUTER_SOFTMAX,
+     .topk_method = TOPK_GROUP_LIMITED},
+};
+
+// Plain: logits of both signs. Negative: every logit, and every choice, below zero. Ties: all experts alike.
+enum router_input { PLAIN, NEGATIVE, TIES, ROUTER_INPUTS };
+
+static void one_router(struct harness *t, const struct rig *rig, const struct args_router *settings,
+                       enum router_input input)
+{
+    gpu *g = rig->g;
+    struct args_router a = *settings;
+    a.n_rows = 1 + a.n_experts % 7;
+    a.routed_scaling_factor = 2.5f;
+    a.bias = 8;
+    size_t n = (size_t)a.n_rows * a.n_experts;
+    size_t n_top = (size_t)a.n_rows * a.top_k;
+    float *logits = random_floats(n, 71);
+    float *bias = random_floats(a.n_experts + 2, 72);
+    for (size_t k = 0; k < n; k++)
+        logits[k] = input == PLAIN ? 4 * logits[k] : input == NEGATIVE ? -20 + 6 * logits[k] : 0.5f;
+    for (uint32_t e = 0; e < a.n_experts; e++)
+        bias[2 + e] = input == PLAIN ? 0.3f * bias[2 + e] : input == NEGATIVE ? -3 + bias[2 + e] : -1;
+    float *want_ids = poisoned(n_top + 1);
+    float *want = poisoned(n_top + 1);
+    struct gpu_router_bufs b = {upload(g, logits, n * 4), a.has_bias ? upload(g, bias, (a.n_experts + 2) * 4) : NULL,
+                                upload(g, want_ids, (n_top + 1) * 4), upload(g, want, (n_top + 1) * 4)};
+    ref_router(&a, &(struct ref_router_bufs){logits, bias, (int32_t *)want_ids, want});
+    gpu_op_router(g, &a, &b);
+    float *ids = download(g, b.ids);
+    float *got = download(g, b.weights);
+    if (!CHECK(t, ids && memcmp(ids, want_ids, (n_top + 1) * 4) == 0 &&
+                      close_to(rig->label, got, want, NULL, n_top + 1, 2e-6)))
+        printf("    %s: %u experts, input %d\n", rig->label, a.n_experts, input);
+    free(ids), free(got), free(logits), free(bias), free(want_ids), free(want);
+    gpu_buf_free(b.logits), gpu_buf_free(b.bias), gpu_buf_free(b.ids), gpu_buf_free(b.weights);
+}
+
 static void routers(struct harness *t)
 {
-    static const struct args_router cases[] = {
-        {.n_rows = 1, .n_experts = 1, .n_group = 1, .topk_group = 1, .top_k = 1, .routed_scaling_factor = 1},
-        {.n_rows = 7,
-         .n_experts = 32,
-         .n_group = 4,
-         .topk_group = 2,
-         .top_k = 4,
-         .norm_topk_prob = 1,
-         .routed_scaling_factor = 2.5f},
-        {.n_rows = 33,
-         .n_experts = 256,
-         .n_group = 8,
-         .topk_group = 4,
-         .top_k = 8,
-         .norm_topk_prob = 1,
-         .routed_scaling_factor = 2.5f},
-        {.n_rows = 3, .n_experts = 384, .n_group = 1, .topk_group = 1, .top_k = 8, .routed_scaling_factor = 2.8f},
-        {.n_rows = 5,
-         .n_experts = 30,
-         .n_group = 3,
-         .topk_group = 1,
-         .top_k = 10,
-         .norm_topk_prob = 1,
-         .routed_scaling_factor = 1},
-    };
     for (unsigned d = 0; d < rigs.n; d++)
-        for (int i = 0; i < 5; i++)
-            for (int extreme = 0; extreme < 2; extreme++) {
-                gpu *g = rigs.items[d].g;
-                struct args_router a = cases[i];
-                a.bias = 8;
-                size_t n = (size_t)a.n_rows * a.n_experts;
-                size_t n_top = (size_t)a.n_rows * a.top_k;
-                float *logits = random_floats(n, 71);
-                float *bias = random_floats(a.n_experts + 2, 72);
-                for (uint32_t e = 0; e < a.n_experts; e++)
-                    bias[2 + e] =
-                        extreme ? -3.0f - (float)(e % 3) : 0.3f * bias[2 + e]; // all choices negative, many ties
-                for (size_t k = 0; extreme && k < n; k++)
-                    logits[k] = 0.5f;
-                float *want_ids = poisoned(n_top + 1);
-                float *want = poisoned(n_top + 1);
-                struct gpu_router_bufs b = {upload(g, logits, n * 4), upload(g, bias, (a.n_experts + 2) * 4),
-                                            upload(g, want_ids, (n_top + 1) * 4), upload(g, want, (n_top + 1) * 4)};
-                ref_router(&a, &(struct ref_router_bufs){logits, bias, (int32_t *)want_ids, want});
-                gpu_op_router(g, &a, &b);
-                float *ids = download(g, b.ids);
-                float *got = download(g, b.weights);
-                CHECK(t, ids && memcmp(ids, want_ids, (n_top + 1) * 4) == 0);
-                CHECK(t, close_to(rigs.items[d].label, got, want, NULL, n_top + 1, 1e-6));
-                free(ids), free(got), free(logits), free(bias), free(want_ids), free(want);
-                gpu_buf_free(b.logits), gpu_buf_free(b.bias), gpu_buf_free(b.ids), gpu_buf_free(b.weights);
-            }
+        for (size_t i = 0; i < sizeof routers_cases / sizeof routers_cases[0]; i++)
+            for (int input = 0; input < ROUTER_INPUTS; input++)
+                one_router(t, &rigs.items[d], &routers_cases[i], (enum router_input)input);
 }
 
 static void gathers(struct harness *t)

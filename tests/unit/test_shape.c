@@ -240,6 +240,165 @@ static void null_means_none(struct harness *t)
     CHECK_EQ(t, s.n_eos, 0);
 }
 
+// Parameters and scales as transformers 5.17.0 has them for the class of each model (kimi_k2 and kimi_k25's text model:
+// DeepseekV3), from models made on its meta device.
+static const struct real_model {
+    const char *file;
+    uint64_t total, active;
+    double softmax_scale;
+    uint32_t n_layers, first_dense, n_experts, n_shared, top_k, n_group, topk_group, q_lora_rank;
+    enum router_scoring scoring;
+    enum topk_method method;
+    double routed_scaling_factor;
+} real_models[] = {
+    {"deepseek-v2-lite", 15706484224, 2451435008, 0.1147213867929261, 27, 1, 64, 2, 6, 1, 1, 0, ROUTER_SOFTMAX,
+     TOPK_GREEDY, 1.0},
+    {"deepseek-v2", 235741434880, 20851512320, 0.1147213867929261, 60, 1, 160, 2, 6, 8, 3, 1536, ROUTER_SOFTMAX,
+     TOPK_GROUP_LIMITED, 16.0},
+    {"deepseek-v2.5", 235741434880, 20851512320, 0.1352337788608801, 60, 1, 160, 2, 6, 8, 3, 1536, ROUTER_SOFTMAX,
+     TOPK_GROUP_LIMITED, 16.0},
+    {"deepseek-v3", 671026404352, 36625603584, 0.1352337788608801, 61, 3, 256, 1, 8, 8, 4, 1536, ROUTER_SIGMOID,
+     TOPK_NOAUX, 2.5},
+    {"moonlight", 15960108544, 2579230208, 0.07216878364870322, 27, 1, 64, 2, 6, 1, 1, 0, ROUTER_SIGMOID, TOPK_NOAUX,
+     2.446},
+    {"kimi-k2", 1026408209408, 31687072768, 0.13086079996295005, 61, 1, 384, 1, 8, 1, 1, 1536, ROUTER_SIGMOID,
+     TOPK_NOAUX, 2.827},
+    {"kimi-k2-thinking", 1026408209408, 31687072768, 0.14467962580268923, 61, 1, 384, 1, 8, 1, 1, 1536, ROUTER_SIGMOID,
+     TOPK_NOAUX, 2.827},
+    {"kimi-k2.5", 1026408209408, 31687072768, 0.14467962580268923, 61, 1, 384, 1, 8, 1, 1, 1536, ROUTER_SIGMOID,
+     TOPK_NOAUX, 2.827},
+    {"glm-4.7-flash", 29943390976, 3579568896, 0.0625, 47, 1, 64, 1, 4, 1, 1, 768, ROUTER_SIGMOID, TOPK_NOAUX, 1.8},
+};
+
+static void the_real_models_are_what_they_are(struct harness *t)
+{
+    for (size_t i = 0; i < sizeof real_models / sizeof real_models[0]; i++) {
+        const struct real_model *m = &real_models[i];
+        char path[128];
+        struct shape s;
+        struct moe_err err = {0};
+        snprintf(path, sizeof path, "tests/bench/configs/%s.json", m->file);
+        struct json_object *config = json_object_from_file(path);
+        bool good = CHECK(t, config && shape_read(config, path, &s, &err) == MOE_OK);
+        json_object_put(config);
+        if (!good) {
+            printf("    %s: %s\n", path, err.text);
+            continue;
+        }
+        struct parameter_counts counts = shape_parameters(&s);
+        good = CHECK_EQ(t, counts.total, m->total) & CHECK_EQ(t, counts.active, m->active);
+        good &= CHECK(t, close_to(s.softmax_scale, (float)m->softmax_scale) && s.rope_scale == 1.0F);
+        good &= CHECK(t, s.n_layers == m->n_layers && s.first_k_dense_replace == m->first_dense);
+        good &= CHECK(t, s.n_routed_experts == m->n_experts && s.n_shared_experts == m->n_shared);
+        good &= CHECK(t, s.top_k == m->top_k && s.n_group == m->n_group && s.topk_group == m->topk_group);
+        good &= CHECK(t, s.q_lora_rank == m->q_lora_rank && s.scoring == m->scoring && s.topk_method == m->method);
+        good &= CHECK(t, s.routed_scaling_factor == (float)m->routed_scaling_factor && s.rope_interleave);
+        good &= CHECK(t, s.has_correction_bias == (m->scoring == ROUTER_SIGMOID) && s.latent_norm_eps == 1e-6F);
+        good &= CHECK(t, s.norm_topk_prob == (m->scoring == ROUTER_SIGMOID) && !s.tie_word_embeddings);
+        if (!good)
+            printf("    %s\n", path);
+    }
+}
+
+static void each_class_has_its_own_defaults(struct harness *t)
+{
+    static const struct {
+        const char *config;
+        uint32_t vocab, hidden, layers, dense, experts, shared, top_k, n_group, topk_group, q_lora, length, nope, v,
+            bos, eos;
+        float eps, factor;
+    } cases[] = {
+        {"{'model_type':'deepseek_v2','num_experts_per_tok':6,'moe_intermediate_size':1408}", 102400, 4096, 32, 0, 64,
+         2, 6, 1, 1, 1536, 2048, 128, 128, 1, 2, 1e-6F, 1.0F},
+        {"{'model_type':'deepseek_v3'}", 129280, 7168, 61, 3, 256, 1, 8, 8, 4, 1536, 4096, 128, 128, 0, 1, 1e-6F, 2.5F},
+        {"{'model_type':'kimi_k2'}", 129280, 7168, 61, 3, 256, 1, 8, 8, 4, 1536, 4096, 128, 128, 0, 1, 1e-6F, 2.5F},
+        {"{'model_type':'kimi_k25','text_config':{}}", 129280, 7168, 61, 3, 256, 1, 8, 8, 4, 1536, 4096, 128, 128, 0, 1,
+         1e-6F, 2.5F},
+        {"{'model_type':'glm4_moe_lite'}", 154880, 2048, 47, 1, 64, 1, 4, 1, 1, 768, 202752, 192, 256, 0, 1, 1e-5F,
+         1.8F},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct shape s;
+        struct moe_err err = {0};
+        struct json_object *config = parsed(cases[i].config);
+        bool good = CHECK_EQ(t, shape_read(config, "config.json", &s, &err), MOE_OK);
+        json_object_put(config);
+        good = good && CHECK(t, s.vocab_size == cases[i].vocab && s.hidden_size == cases[i].hidden) &&
+               CHECK(t, s.n_layers == cases[i].layers && s.first_k_dense_replace == cases[i].dense) &&
+               CHECK(t, s.n_routed_experts == cases[i].experts && s.n_shared_experts == cases[i].shared) &&
+               CHECK(t, s.top_k == cases[i].top_k && s.n_group == cases[i].n_group) &&
+               CHECK(t, s.topk_group == cases[i].topk_group && s.q_lora_rank == cases[i].q_lora) &&
+               CHECK(t, s.max_position_embeddings == cases[i].length && s.qk_nope_head_dim == cases[i].nope) &&
+               CHECK(t, s.v_head_dim == cases[i].v && s.rms_norm_eps == cases[i].eps) &&
+               CHECK(t, s.bos_token_id == (int32_t)cases[i].bos && s.eos_token_ids[0] == (int32_t)cases[i].eos) &&
+               CHECK(t, s.routed_scaling_factor == cases[i].factor && s.kv_lora_rank == 512 && s.rope_theta == 10000);
+        if (!good)
+            printf("    %s: %s\n", cases[i].config, err.text);
+    }
+}
+
+#define V2  "'model_type':'deepseek_v2','rope_interleave':'-','norm_topk_prob':false"
+#define GLM "'model_type':'glm4_moe_lite'"
+#define K25 "{'model_type':'kimi_k25','text_config':{'model_type':'kimi_k2'"
+
+static void settings_of_the_other_classes(struct harness *t)
+{
+    struct shape s;
+    CHECK_EQ(t, read_changed("{" V2 ",'n_group':null,'topk_group':null}", &s, NULL), MOE_OK);
+    CHECK(t, s.scoring == ROUTER_SOFTMAX && s.topk_method == TOPK_GREEDY && s.n_group == 1 && s.topk_group == 1);
+    CHECK(t, !s.has_correction_bias && !s.norm_topk_prob && s.rope_interleave);
+    CHECK_EQ(t, read_changed("{" V2 ",'topk_method':'greedy'}", &s, NULL), MOE_OK); // groups are not looked at
+    CHECK(t, s.topk_method == TOPK_GREEDY && s.n_group == 1);
+    CHECK_EQ(t, read_changed("{" V2 ",'topk_method':'group_limited_greedy','scoring_func':'softmax'}", &s, NULL),
+             MOE_OK);
+    CHECK(t, s.topk_method == TOPK_GROUP_LIMITED && s.n_group == 4 && s.topk_group == 2);
+    CHECK_EQ(
+        t, read_changed("{" GLM ",'mlp_layer_types':['dense','dense','sparse'],'first_k_dense_replace':'-'}", &s, NULL),
+        MOE_OK);
+    CHECK_EQ(t, s.first_k_dense_replace, 2);
+    CHECK_EQ(
+        t, read_changed("{" GLM ",'mlp_layer_types':['sparse','sparse','sparse'],'first_k_dense_replace':0}", &s, NULL),
+        MOE_OK);
+    CHECK_EQ(t, s.first_k_dense_replace, 0);
+    CHECK_EQ(t, read_changed("{'n_shared_experts':0}", &s, NULL), MOE_OK);
+    CHECK_EQ(t, s.n_shared_experts, 0);
+    CHECK_EQ(t, read_changed("{'n_shared_experts':null}", &s, NULL), MOE_OK);
+    CHECK_EQ(t, s.n_shared_experts, 0);
+}
+
+static int read_text(const char *text, struct shape *s, struct moe_err *err)
+{
+    struct json_object *config = parsed(text);
+    int code = shape_read(config, "config.json", s, err);
+    json_object_put(config);
+    return code;
+}
+
+static void the_text_model_inside(struct harness *t)
+{
+    struct shape s;
+    CHECK_EQ(t, read_text(K25 ",'hidden_size':64,'tie_word_embeddings':true}}", &s, NULL), MOE_OK);
+    CHECK(t, s.hidden_size == 64 && s.tie_word_embeddings && strcmp(s.model_type, "kimi_k25") == 0);
+    CHECK_EQ(t, read_text(K25 ",'tie_word_embeddings':true},'tie_word_embeddings':false}", &s, NULL), MOE_OK);
+    CHECK(t, !s.tie_word_embeddings); // the outer config is the one that ties
+    CHECK_EQ(t, read_text(K25 "},'tie_word_embeddings':true}", &s, NULL), MOE_OK);
+    CHECK(t, s.tie_word_embeddings);
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        {"{'model_type':'kimi_k25'}", "config.text_config: is missing"},
+        {"{'model_type':'kimi_k25','text_config':[]}", "config.text_config"},
+        {"{'model_type':'kimi_k25','text_config':{'model_type':'llama'}}",
+         "config.text_config.model_type: is \"llama\""},
+        {K25 ",'rope_scaling':{'type':'linear'}}}", "config.text_config.rope_scaling.type"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct moe_err err = {0};
+        if (!CHECK(t, read_text(cases[i].text, &s, &err) != MOE_OK && strstr(err.text, cases[i].says)))
+            printf("    %s: %s\n", cases[i].text, err.text);
+    }
+}
+
 static void what_we_cannot_compute_is_refused_by_name(struct harness *t)
 {
     static const struct {
@@ -248,11 +407,14 @@ static void what_we_cannot_compute_is_refused_by_name(struct harness *t)
         const char *says;
     } cases[] = {
         {"{'model_type':'llama','kv_lora_rank':'-'}", MOE_UNSUPPORTED, "\"llama\", not an MLA model"},
-        {"{'model_type':'kimi_k2'}", MOE_UNSUPPORTED, "moechat speaks: deepseek_v3"},
+        {"{'model_type':'deepseek_v32'}", MOE_UNSUPPORTED,
+         "moechat speaks: deepseek_v2, deepseek_v3, kimi_k2, kimi_k25, glm4_moe_lite"},
         {"{'model_type':'-'}", MOE_FORMAT, "config.model_type: is missing"},
         {"{'model_type':7}", MOE_FORMAT, "config.model_type: is 7"},
-        {"{'kv_lora_rank':'-'}", MOE_UNSUPPORTED, "not an MLA model"},
-        {"{'kv_lora_rank':null}", MOE_UNSUPPORTED, "not an MLA model"},
+        {"{'kv_lora_rank':null}", MOE_FORMAT, "config.kv_lora_rank: is null"},
+        {"{'n_group':null}", MOE_FORMAT, "config.n_group: is null"},
+        {"{'n_shared_experts':-1}", MOE_FORMAT, "config.n_shared_experts: is -1"},
+        {"{'mlp_bias':true}", MOE_UNSUPPORTED, "config.mlp_bias: is true"},
         {"{'hidden_size':0}", MOE_FORMAT, "config.hidden_size: is 0"},
         {"{'hidden_size':-160}", MOE_FORMAT, "config.hidden_size: is -160"},
         {"{'hidden_size':18446744073709551616}", MOE_FORMAT, "config.hidden_size"},
@@ -298,6 +460,22 @@ static void what_we_cannot_compute_is_refused_by_name(struct harness *t)
         {"{'rope_parameters':{'rope_theta':Infinity}}", MOE_FORMAT, "config.rope_parameters.rope_theta"},
         {"{'partial_rotary_factor':0.5}", MOE_FORMAT, "config.partial_rotary_factor"},
         {"{'rope_parameters':{'rope_type':'yarn','factor':4,'beta_fast':1,'beta_slow':2}}", MOE_FORMAT, "beta_slow"},
+        {"{" V2 ",'num_experts_per_tok':'-'}", MOE_FORMAT, "config.num_experts_per_tok: is missing"},
+        {"{" V2 ",'topk_method':'noaux_tc'}", MOE_UNSUPPORTED, "config.topk_method: is \"noaux_tc\""},
+        {"{" V2 ",'topk_method':'group_limited_greedy','n_group':null}", MOE_FORMAT, "config.n_group: is null"},
+        {"{" V2 ",'scoring_func':'sigmoid'}", MOE_UNSUPPORTED, "config.scoring_func"},
+        {"{'model_type':'deepseek_v2','rope_interleave':'-'}", MOE_UNSUPPORTED, "config.norm_topk_prob: is true"},
+        {"{'model_type':'deepseek_v2','norm_topk_prob':null,'rope_interleave':false}", MOE_UNSUPPORTED,
+         "config.rope_interleave: is false"},
+        {"{" GLM ",'topk_method':'greedy'}", MOE_UNSUPPORTED, "config.topk_method"},
+        {"{" GLM ",'first_k_dense_replace':2}", MOE_FORMAT, "config.first_k_dense_replace: is 2"},
+        {"{" GLM ",'mlp_layer_types':['dense','sparse']}", MOE_FORMAT, "config.mlp_layer_types: has 2 entries"},
+        {"{" GLM ",'mlp_layer_types':['dense','sparse',7]}", MOE_FORMAT, "names layer 2 neither"},
+        {"{" GLM ",'mlp_layer_types':['sparse','dense','sparse'],'first_k_dense_replace':'-'}", MOE_UNSUPPORTED,
+         "dense layer 1 after a sparse one"},
+        {"{" GLM ",'mlp_layer_types':['dense','dense','sparse']}", MOE_FORMAT, "begins with 2 dense layers"},
+        {"{" GLM ",'mlp_layer_types':['dense','dense','dense'],'first_k_dense_replace':'-'}", MOE_UNSUPPORTED,
+         "not a mixture of experts"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct shape shape;
@@ -312,8 +490,14 @@ static void what_we_cannot_compute_is_refused_by_name(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(rope_numbers_are_those_of_transformers),       TEST(fields_land_where_they_belong),
-        TEST(absent_fields_take_the_defaults_of_the_class), TEST(null_means_none),
+        TEST(rope_numbers_are_those_of_transformers),
+        TEST(fields_land_where_they_belong),
+        TEST(absent_fields_take_the_defaults_of_the_class),
+        TEST(null_means_none),
+        TEST(the_real_models_are_what_they_are),
+        TEST(each_class_has_its_own_defaults),
+        TEST(settings_of_the_other_classes),
+        TEST(the_text_model_inside),
         TEST(what_we_cannot_compute_is_refused_by_name),
     };
     return HARNESS_RUN(tests, argc, argv);
