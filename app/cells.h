@@ -11,7 +11,7 @@
 
 #include "style.h"
 
-enum { CELL_MARKS = 4 };
+enum { CELL_MARKS = 4, TAB_COLUMNS = 8 };
 
 struct cell {
     uint32_t base;              // code point; 0 in the right half of a wide character
@@ -36,11 +36,11 @@ void cells_clear(struct cells *cells); // all spaces in STYLE_TEXT
 struct cells_at {
     struct cells *cells;
     int row, column;
-    int end; // the first column that is not written to
+    int end;    // the first column that is not written to
+    long shift; // added to the column it says where tabs stand
 };
 struct cells_at cells_row(struct cells *cells, int row); // the whole row; a row outside takes nothing
-// Writes text up to a newline or its end; tabs go to the next multiple of 8 from the row's begin. Returns false when
-// it did not fit.
+// Writes text up to a newline or its end; a mark at column 0 is left out. Returns false when it did not fit.
 bool cells_put(struct cells_at *at, const char *text, size_t length, enum style style);
 bool cells_print(struct cells_at *at, enum style style, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void cells_fill(struct cells_at *at, enum style style); // spaces up to the end

@@ -32,26 +32,28 @@ bool style_runs_add(struct style_runs *runs, size_t length, enum style style); /
 // The style at a byte; STYLE_TEXT beyond the last run. *end: where it ends, SIZE_MAX beyond the last run.
 enum style style_runs_at(const struct style_runs *runs, size_t byte, size_t *end);
 
-enum markdown_line { MARKDOWN_BEGIN, MARKDOWN_INFO, MARKDOWN_INLINE, MARKDOWN_FENCED };
+enum markdown_line { MARKDOWN_BEGIN, MARKDOWN_INFO, MARKDOWN_INLINE };
 
 // Zero-initialise. Text may be cut anywhere between pushes.
 struct markdown {
     enum markdown_line line;
-    enum style base;       // of this line
-    uint32_t held;         // bytes whose style is not decided yet, the last that were pushed
-    char prefix[64];       // they, at the begin of a line
-    char run;              // the mark that is being counted, 0: none
-    uint32_t run_length;   //
-    uint32_t code_ticks;   // within code that ends with as many; 0: not within
-    uint32_t fence_length; // within a fence of as many marks; 0: not within
-    char fence_mark;
-    uint32_t closing;   // marks of this line of a fence, if it can still close it
-    bool closing_ended; // only spaces may follow
+    enum style base; // of this line
+    // Bytes whose style is not settled: the begin of a line, or a run of one mark.
+    char prefix[64];
+    size_t prefix_length;
+    char run; // 0: none
+    size_t run_length;
+    unsigned char before; // first byte of the character before the run
+    size_t code_ticks;    // within code that ends with as many; 0: not within
     bool bold, escaped;
-    unsigned char before; // the byte before the run
+    size_t fence_length; // within a fence of as many marks; 0: not within
+    char fence_mark;
+    // Of the line of a fence: marks so far, could it still close, did spaces follow the marks.
+    size_t closing;
+    bool no_closing, closing_ended;
 };
 
-// Adds the styles that the text settles to runs. False: no memory.
+// Adds the styles that the text settles to runs (NULL: to nothing). False: no memory.
 bool markdown_push(struct markdown *markdown, const char *text, size_t length, struct style_runs *runs);
 bool markdown_finish(struct markdown *markdown, struct style_runs *runs); // the end of the text: all is settled
 

@@ -12,8 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TAB_COLUMNS = 8 };
-
 struct wrap_row {
     size_t start, length; // bytes of the line
     uint32_t column;      // of its first character in the line as if never cut: where tabs stand
@@ -30,6 +28,7 @@ struct wrap {
     // Where the next row begins; zero-initialise.
     size_t at;
     uint32_t column;
+    bool begun;
 };
 // The next row; false when there is none left. An empty line has one empty row.
 bool wrap_next(struct wrap *wrap, struct wrap_row *row);
