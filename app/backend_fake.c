@@ -485,6 +485,24 @@ static struct moe_stats fake_stats(void *self)
     return stats;
 }
 
+// The script has no steps.
+static const struct moe_telemetry *fake_telemetry(void *self)
+{
+    (void)self;
+    return NULL;
+}
+
+static const uint32_t *fake_heat(void *self)
+{
+    (void)self;
+    return NULL;
+}
+
+static void fake_clear_heat(void *self)
+{
+    (void)self;
+}
+
 // Reads the script into *fake. Returns the number of the line that is wrong, 0 when all is well.
 static size_t read_script(struct fake *fake, char *script)
 {
@@ -523,6 +541,9 @@ bool backend_fake_new(struct backend *backend, const char *script_file, struct m
         .cancel = fake_cancel,
         .resume = fake_resume,
         .stats = fake_stats,
+        .telemetry = fake_telemetry,
+        .heat = fake_heat,
+        .clear_heat = fake_clear_heat,
     };
     struct fake *fake = calloc(1, sizeof *fake);
     struct bytes script = {0};

@@ -298,6 +298,21 @@ static struct moe_stats real_stats(void *self)
     return moe_session_stats(((struct real *)self)->session);
 }
 
+static const struct moe_telemetry *real_telemetry(void *self)
+{
+    return moe_session_telemetry(((struct real *)self)->session);
+}
+
+static const uint32_t *real_heat(void *self)
+{
+    return moe_session_heat(((struct real *)self)->session);
+}
+
+static void real_clear_heat(void *self)
+{
+    moe_session_clear_heat(((struct real *)self)->session);
+}
+
 bool backend_moe_new(struct backend *backend, const struct options *options, struct moe_err *err)
 {
     static const struct backend_ops ops = {
@@ -321,6 +336,9 @@ bool backend_moe_new(struct backend *backend, const struct options *options, str
         .cancel = real_cancel,
         .resume = real_resume,
         .stats = real_stats,
+        .telemetry = real_telemetry,
+        .heat = real_heat,
+        .clear_heat = real_clear_heat,
     };
     struct real *real = calloc(1, sizeof *real);
     if (real) {

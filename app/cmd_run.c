@@ -131,6 +131,8 @@ static void print_token(struct run *run, const struct event *event)
     json_out_whole(object, "prefilled_tokens", used->prefilled_tokens);
     json_out_real(object, "decode_tokens_per_s", json_out_rate(used->decoded_tokens, used->decode_ns));
     json_out_experts(object, used);
+    if (event->token.step)
+        json_out_step(object, event->token.step);
     int code = json_out_print(object);
     if (code == 0 || run->status == STATUS_EPIPE)
         return;
@@ -282,13 +284,14 @@ static void take_events(struct run *run)
             break;
         case EVENT_TOKEN:
             print_token(run, &event);
+            event_release(&event);
             break;
         case EVENT_SESSION:
             take_session(run, &event.session);
             break;
         case EVENT_DONE:
             finish(run, event.result);
-            turn_result_free(event.result);
+            event_release(&event);
             break;
         }
     }

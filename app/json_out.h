@@ -18,6 +18,8 @@ void json_out_whole(struct json_object *object, const char *key, uint64_t value)
 void json_out_real(struct json_object *object, const char *key, double value); // null when it is not finite
 // "experts": {hits, misses, bytes_read, prefetched, used, wasted, policy}
 void json_out_experts(struct json_object *object, const struct moe_stats *stats);
+// "step": where its time went, and for each MoE layer where its experts came from.
+void json_out_step(struct json_object *object, const struct moe_telemetry *step);
 double json_out_rate(uint64_t count, uint64_t ns); // a second; 0 when nothing was measured
 
 // Prints the object on one line, with everything escaped that could act on a terminal, and frees it. 0 or an errno.

@@ -13,6 +13,7 @@
 
 #include "format.h"
 #include "queue.h"
+#include "steps.h"
 
 enum { N_EVENTS = 128, N_RECENT = 256 };
 
@@ -37,6 +38,7 @@ struct worker {
     atomic_bool loaded, ready; // open has returned; and the model is open
     pthread_mutex_t stats_mutex;
     struct moe_stats stats;
+    struct steps steps;
     // From here on: the engine's thread alone.
     unsigned serial;        // of the turn under way
     struct tok_ids pending; // ids that belong to the timeline and are fed before anything else
@@ -96,6 +98,28 @@ void turn_result_free(struct turn_result *result)
     free(result);
 }
 
+void event_release(struct event *event)
+{
+    if (event->kind == EVENT_DONE)
+        turn_result_free(event->result);
+    if (event->kind == EVENT_TOKEN)
+        free(event->token.step);
+}
+
+static int decode(struct worker *worker, int32_t id, struct moe_err *err)
+{
+    int code = worker->backend.ops->decode(worker->backend.self, id, err);
+    steps_note(&worker->steps);
+    return code;
+}
+
+static int prefill(struct worker *worker, const int32_t *ids, size_t count, struct moe_err *err)
+{
+    int code = worker->backend.ops->prefill(worker->backend.self, ids, count, err);
+    steps_note(&worker->steps);
+    return code;
+}
+
 // Progress replaces progress that nobody has seen yet.
 static bool supersedes(const void *last, const void *item)
 {
@@ -111,6 +135,8 @@ static void on_progress(void *context, const struct moe_progress *progress)
     snprintf(event.progress.unit, sizeof event.progress.unit, "%s", progress->unit);
     event.progress.done = progress->done;
     event.progress.total = progress->total;
+    if (atomic_load(&worker->ready))
+        steps_note(&worker->steps);
     queue_push(worker->events, &event, supersedes);
 }
 
@@ -199,7 +225,7 @@ static int read_again(struct worker *worker, struct moe_err *err)
     if (worker->unread > info.max_context - length)
         return backend_fail(err, MOE_CONTEXT_FULL, "the context is full: this conversation has %zu tokens of %u",
                             length + worker->unread, (unsigned)info.max_context);
-    int code = ops->prefill(worker->backend.self, worker->pending.ids, worker->unread, err);
+    int code = prefill(worker, worker->pending.ids, worker->unread, err);
     size_t done = ops->length(worker->backend.self) - length;
     worker->unread -= done;
     drop_pending(worker, done);
@@ -213,7 +239,7 @@ static int settle(struct worker *worker, struct moe_err *err)
     if (code)
         return code;
     for (size_t i = 0; i < worker->pending.count; i++) {
-        code = worker->backend.ops->decode(worker->backend.self, worker->pending.ids[i], err);
+        code = decode(worker, worker->pending.ids[i], err);
         if (code) {
             drop_pending(worker, i);
             return code;
@@ -254,7 +280,8 @@ static size_t recent_ids(const struct turn_result *result, int32_t recent[N_RECE
     return from_prompt + from_answer;
 }
 
-static void send_figures(struct worker *worker, int32_t id)
+// Takes `step` over.
+static void send_figures(struct worker *worker, int32_t id, struct moe_telemetry *step)
 {
     const char *bytes;
     size_t length = worker->backend.ops->bytes(worker->backend.self, id, &bytes);
@@ -264,7 +291,9 @@ static void send_figures(struct worker *worker, int32_t id)
     event.token.used = stats_since(worker->backend.ops->stats(worker->backend.self), &worker->before);
     event.token.length = (uint32_t)(length < sizeof event.token.bytes ? length : sizeof event.token.bytes);
     memcpy(event.token.bytes, bytes, event.token.length);
-    queue_push(worker->events, &event, NULL);
+    event.token.step = step;
+    if (!queue_push(worker->events, &event, NULL))
+        event_release(&event);
 }
 
 // Samples and feeds tokens until something ends the answer. On 0, result->reason says what, and worker->pending holds
@@ -276,7 +305,7 @@ static int generate(struct worker *worker, const struct turn *turn, struct turn_
     int32_t recent[N_RECENT], id;
     int code;
     for (;;) {
-        id = ops->sample(self, recent, recent_ids(result, recent));
+        id = steps_sample(&worker->steps, recent, recent_ids(result, recent));
         if (id < 0)
             return backend_fail(&result->err, MOE_BAD_NUMBERS, "the model's output holds no finite number");
         if (ops->is_end(self, id)) {
@@ -287,8 +316,11 @@ static int generate(struct worker *worker, const struct turn *turn, struct turn_
             return code;
         result->generated_tokens++;
         publish_stats(worker);
+        struct moe_telemetry *step = steps_end(&worker->steps);
         if (turn->tokens)
-            send_figures(worker, id);
+            send_figures(worker, id, step);
+        else
+            free(step);
         result->reason = STOP_CANCELLED;
         if (stop_wanted(worker))
             break;
@@ -298,7 +330,7 @@ static int generate(struct worker *worker, const struct turn *turn, struct turn_
         result->reason = STOP_CONTEXT_FULL;
         if (ops->length(self) + 3 > result->context_total)
             break;
-        code = ops->decode(self, id, &result->err);
+        code = decode(worker, id, &result->err);
         if (code == MOE_CANCELLED) {
             result->reason = STOP_CANCELLED;
             break;
@@ -344,7 +376,7 @@ static int recall(struct worker *worker, const struct turn *turn, struct turn_re
         return code;
     code = ops->truncate(self, ops->length(self) - 1, &result->err);
     if (code == 0)
-        code = ops->prefill(self, &turn->last_id, 1, &result->err);
+        code = prefill(worker, &turn->last_id, 1, &result->err);
     if (code == 0)
         ops->keep_logits(self);
     return code;
@@ -376,7 +408,7 @@ static int answer(struct worker *worker, const struct turn *turn, struct turn_re
         return MOE_CANCELLED;
     code = ops->start_sampling(self, &turn->sampling, &result->err);
     if (code == 0)
-        code = ops->prefill(self, result->prompt.ids, result->prompt.count, &result->err);
+        code = prefill(worker, result->prompt.ids, result->prompt.count, &result->err);
     if (code == 0 && stop_wanted(worker))
         code = MOE_CANCELLED;
     if (code)
@@ -441,6 +473,7 @@ static void take_turn(struct worker *worker, const struct turn *turn)
     worker->said = &result->text;
     worker->serial++;
     ops->resume(self);
+    steps_begin_turn(&worker->steps);
     int code = stop_wanted(worker) ? MOE_CANCELLED : cut(worker, turn->position, &result->err);
     worker->before = ops->stats(self);
     if (code == 0 && worker->keeper.saved)
@@ -463,6 +496,7 @@ static void take_turn(struct worker *worker, const struct turn *turn)
         result->reason = code == MOE_CANCELLED ? STOP_CANCELLED : STOP_ERROR;
     else if (code)
         result->reason = STOP_CONTEXT_FULL;
+    free(steps_end(&worker->steps));
     result->used = stats_since(ops->stats(self), &worker->before);
     result->context_used = ops->length(self) + (uint32_t)worker->pending.count;
     result->seconds = (double)(format_clock_ns() - worker->began_ns) / 1e9;
@@ -478,6 +512,7 @@ static void take_turn(struct worker *worker, const struct turn *turn)
         ops->resume(self); // a cancel that came after the answer: what is saved has its end all the same
         settle(worker, &settle_err);
     }
+    free(steps_end(&worker->steps));
     // What fails here fails again, and is reported, when the next turn begins.
     if (save)
         keeper_save(&worker->keeper, &part);
@@ -567,13 +602,13 @@ static void release(struct worker *worker)
     struct event event;
     struct job job;
     while (worker->events && queue_pop(worker->events, &event))
-        if (event.kind == EVENT_DONE)
-            turn_result_free(event.result);
+        event_release(&event);
     while (worker->commands && queue_pop(worker->commands, &job))
         job_release(&job);
     queue_free(worker->events);
     queue_free(worker->commands);
     tok_ids_release(&worker->pending);
+    steps_release(&worker->steps);
     pthread_mutex_destroy(&worker->stats_mutex);
     free(worker);
 }
@@ -587,6 +622,7 @@ struct worker *worker_new(const struct backend *backend, int nice_value)
     }
     worker->backend = *backend;
     worker->keeper = (struct keeper){.backend = &worker->backend, .progress = on_progress, .progress_context = worker};
+    steps_open(&worker->steps, &worker->backend);
     worker->nice_value = nice_value;
     worker->commands = queue_new(sizeof(struct job), 4);
     worker->events = queue_new(sizeof(struct event), N_EVENTS);
@@ -665,8 +701,7 @@ bool worker_finish_session(struct worker *worker, struct session_news *news)
                 return false;
             continue;
         }
-        if (event.kind == EVENT_DONE)
-            turn_result_free(event.result);
+        event_release(&event);
         if (event.kind == EVENT_SESSION && event.session.open)
             *news = event.session;
         else if (event.kind == EVENT_SESSION)
@@ -702,4 +737,9 @@ struct moe_stats worker_stats(struct worker *worker)
     struct moe_stats stats = worker->stats;
     pthread_mutex_unlock(&worker->stats_mutex);
     return stats;
+}
+
+bool worker_figures(struct worker *worker, struct figures *figures)
+{
+    return steps_figures(&worker->steps, figures);
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "backend.h"
+#include "figures.h"
 #include "keeper.h"
 
 struct worker;
@@ -89,11 +90,14 @@ struct event {
             struct moe_stats used; // by this turn
             uint32_t length;
             char bytes[128]; // the beginning of what the id stands for
+            struct moe_telemetry *step; // that led to it, sampling it included; a figures_clone, NULL: none
         } token;
         struct session_news session;
-        struct turn_result *result; // EVENT_DONE: the receiver frees it
+        struct turn_result *result;
     };
 };
+// Frees what an EVENT_DONE or EVENT_TOKEN brought.
+void event_release(struct event *event);
 
 // Takes the backend over. nice_value is the thread's. NULL: no memory or no thread; the backend is closed then, too.
 struct worker *worker_new(const struct backend *backend, int nice_value);
@@ -129,5 +133,7 @@ int worker_fd(const struct worker *worker);                    // readable while
 bool worker_event(struct worker *worker, struct event *event); // false: none waits
 // Counters since the model was opened, as of the last token.
 struct moe_stats worker_stats(struct worker *worker);
+// The records of steps as of then, see figures_copy. A turn begins with its message.
+bool worker_figures(struct worker *worker, struct figures *figures);
 
 #endif

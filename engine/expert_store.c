@@ -372,6 +372,7 @@ int expert_acquire(expert_store *store, const struct expert_request *request, st
     for (uint32_t i = 0; i < request->n; i++) {
         struct slot *slot = find(store, request->layer, (uint32_t)request->ids[i]);
         places[i].slot = slot ? (uint32_t)(slot - store->slots) : NO_SLOT;
+        places[i].origin = slot ? MOE_FROM_DEVICE : MOE_FROM_DISK;
         if (slot) {
             pin(store, slot);
             store->counts.hits++;

@@ -27,6 +27,7 @@ struct expert_place {
     uint32_t slot;
     uint32_t layer;
     uint32_t expert;
+    enum moe_origin origin; // where the request found it
 };
 
 struct expert_counts {

@@ -37,18 +37,21 @@ static void route(const struct pass *pass, const struct layer_weights *w)
     gpu_op_router(pass->gpu, &args, &bufs);
 }
 
-// Brings ids (and weights, when asked for) to the host, and proves that they are what a router can say.
-static int read_choice(const struct pass *pass, uint32_t layer, bool weights, struct moe_err *err)
+// Brings ids and weights to the host, and proves that they are what a router can say.
+static int read_choice(const struct pass *pass, uint32_t layer, struct moe_err *err)
 {
     const struct shape *s = pass->shape;
     struct scratch *scratch = pass->scratch;
     size_t count = (size_t)pass->rows * s->top_k;
+    const struct gpu_range choice[] = {
+        {scratch->buf[SCRATCH_ROUTER_IDS], 0, scratch->router_ids, count * sizeof *scratch->router_ids},
+        {scratch->buf[SCRATCH_ROUTER_WEIGHTS], 0, scratch->router_weights, count * sizeof *scratch->router_weights},
+    };
     struct gpu_error device;
-    if (gpu_read(pass->gpu, scratch->buf[SCRATCH_ROUTER_IDS], 0, scratch->router_ids,
-                 count * sizeof *scratch->router_ids, &device))
-        return moe_fail_gpu(err, &device);
-    if (weights && gpu_read(pass->gpu, scratch->buf[SCRATCH_ROUTER_WEIGHTS], 0, scratch->router_weights,
-                            count * sizeof *scratch->router_weights, &device))
+    telemetry_settle(pass->telemetry, pass->gpu, MOE_ON_ROUTER);
+    int failed = gpu_read_ranges(pass->gpu, choice, 2, &device);
+    telemetry_switch(pass->telemetry, MOE_ON_HOST);
+    if (failed)
         return moe_fail_gpu(err, &device);
     for (uint32_t row = 0; row < pass->rows; row++) {
         const int32_t *ids = scratch->router_ids + (size_t)row * s->top_k;
@@ -100,6 +103,21 @@ static void run_expert(const struct pass *pass, const struct expert_place *place
     pass_project(pass, &(struct projection){&down, act, to, false});
 }
 
+// Waits for an expert, on the clock and in the record.
+static int await(const struct pass *pass, const struct expert_place *place, struct telemetry_use *use,
+                 struct moe_err *err)
+{
+    enum moe_interval before = telemetry_switch(pass->telemetry, MOE_ON_DISK);
+    uint64_t since = pass->telemetry->switched_ns;
+    int code = expert_wait(pass->store, place, cancelled, (void *)(uintptr_t)pass->cancel, err);
+    telemetry_switch(pass->telemetry, before);
+    use->place = place;
+    use->wait_ns = pass->telemetry->switched_ns - since;
+    if (!code)
+        telemetry_use(pass->telemetry, use);
+    return code;
+}
+
 // One token: its top_k experts into partial sums, added up in the router's rank order whatever came first.
 static int decode_experts(const struct pass *pass, uint32_t layer, struct moe_err *err)
 {
@@ -109,12 +127,14 @@ static int decode_experts(const struct pass *pass, uint32_t layer, struct moe_er
     int code = expert_acquire(pass->store, &request, places, err);
     if (code)
         return code;
+    telemetry_switch(pass->telemetry, MOE_ON_EXPERTS);
     if (s->n_shared_experts)
         pass_mlp(pass, &pass->weights->layers[layer]); // computes while missing experts are read
     struct rows normed = scratch_rows(pass->scratch, SCRATCH_NORMED, s->hidden_size);
     struct rows partial = scratch_rows(pass->scratch, SCRATCH_EXPERT_OUT, s->hidden_size);
     for (uint32_t k = 0; k < s->top_k && !code; k++) {
-        code = expert_wait(pass->store, &places[k], cancelled, (void *)(uintptr_t)pass->cancel, err);
+        struct telemetry_use use = {.rank = k, .rows = 1, .weight = pass->scratch->router_weights[k]};
+        code = await(pass, &places[k], &use, err);
         partial.offset = k * s->hidden_size;
         if (!code)
             run_expert(pass, &places[k], normed, partial);
@@ -194,7 +214,9 @@ static int sweep_experts(const struct pass *pass, uint32_t layer, struct moe_err
             continue;
         }
         struct expert_place *place = &ring[done % window];
-        code = expert_wait(pass->store, place, cancelled, (void *)(uintptr_t)pass->cancel, err);
+        const uint32_t *first = pass->scratch->expert_first + place->expert;
+        struct telemetry_use use = {.rows = first[1] - first[0]};
+        code = await(pass, place, &use, err);
         if (code)
             break;
         run_expert_rows(pass, place);
@@ -210,6 +232,7 @@ static int prefill_experts(const struct pass *pass, uint32_t layer, struct moe_e
 {
     struct scratch *scratch = pass->scratch;
     sort_by_expert(pass);
+    telemetry_switch(pass->telemetry, MOE_ON_EXPERTS);
     uint64_t count = (uint64_t)pass->rows * pass->shape->top_k;
     gpu_write(pass->gpu, scratch->buf[SCRATCH_EXPERT_INDEX], 0, scratch->expert_index,
               count * sizeof *scratch->expert_index);
@@ -226,15 +249,22 @@ int ffn_layer(const struct pass *pass, uint32_t layer, struct moe_err *err)
     const struct layer_weights *w = &pass->weights->layers[layer];
     struct rows stream = scratch_rows(pass->scratch, SCRATCH_HIDDEN, s->hidden_size);
     struct rows normed = scratch_rows(pass->scratch, SCRATCH_NORMED, s->hidden_size);
+    telemetry_switch(pass->telemetry, MOE_ON_ROUTER);
     pass_norm(pass,
               &(struct normalisation){&w->post_attention_layernorm, stream, normed, s->hidden_size, s->rms_norm_eps});
     if (!shape_is_moe(s, layer)) {
+        telemetry_switch(pass->telemetry, MOE_ON_EXPERTS);
         pass_mlp(pass, w);
+        telemetry_mark(pass->telemetry, pass->gpu, MOE_ON_EXPERTS);
         return MOE_OK;
     }
     route(pass, w);
-    int code = read_choice(pass, layer, !pass->decode, err);
+    int code = read_choice(pass, layer, err);
     if (code)
         return code;
-    return pass->decode ? decode_experts(pass, layer, err) : prefill_experts(pass, layer, err);
+    telemetry_layer_begin(pass->telemetry, pass->store, pass->gpu);
+    code = pass->decode ? decode_experts(pass, layer, err) : prefill_experts(pass, layer, err);
+    telemetry_layer_end(pass->telemetry, layer, pass->store, pass->gpu);
+    telemetry_mark(pass->telemetry, pass->gpu, MOE_ON_EXPERTS);
+    return code;
 }

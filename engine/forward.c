@@ -69,23 +69,28 @@ static int show_hidden(const struct pass *pass, uint32_t stage, struct moe_err *
 {
     if (!pass->on_hidden)
         return MOE_OK;
+    enum moe_interval before = telemetry_switch(pass->telemetry, MOE_ON_HOST);
     struct gpu_error device;
     float *rows = pass->scratch->host_rows;
     uint64_t bytes = sizeof *rows * pass->rows * pass->shape->hidden_size;
     if (gpu_read(pass->gpu, pass->scratch->buf[SCRATCH_HIDDEN], 0, rows, bytes, &device))
         return moe_fail_gpu(err, &device);
     pass->on_hidden(pass->context, stage, pass->position, pass->rows, rows);
+    telemetry_switch(pass->telemetry, before);
     return MOE_OK;
 }
 
 int forward_layers(const struct pass *pass, struct moe_err *err)
 {
+    telemetry_switch(pass->telemetry, MOE_ON_ATTENTION);
     embed(pass);
     int code = show_hidden(pass, 0, err);
     for (uint32_t layer = 0; layer < pass->shape->n_layers && !code; layer++) {
         if (atomic_load(pass->cancel))
             return moe_fail(err, MOE_CANCELLED, "stopped");
+        telemetry_switch(pass->telemetry, MOE_ON_ATTENTION);
         attn_layer(pass, layer);
+        telemetry_mark(pass->telemetry, pass->gpu, MOE_ON_ATTENTION);
         code = ffn_layer(pass, layer, err);
         if (!code)
             code = show_hidden(pass, layer + 1, err);
@@ -99,12 +104,14 @@ int forward_head(const struct pass *pass, const struct head_rows *rows, struct m
     uint32_t vocab = pass->shape->vocab_size;
     struct pass some = *pass;
     some.rows = rows->count;
+    telemetry_switch(pass->telemetry, MOE_ON_HEAD);
     struct rows stream = scratch_rows(pass->scratch, SCRATCH_HIDDEN, hidden);
     stream.offset = rows->first * hidden;
     struct rows normed = scratch_rows(pass->scratch, SCRATCH_NORMED, hidden);
     struct rows logits = scratch_rows(pass->scratch, SCRATCH_LOGITS, vocab);
     pass_norm(&some, &(struct normalisation){&pass->weights->norm, stream, normed, hidden, pass->shape->rms_norm_eps});
     pass_project(&some, &(struct projection){&pass->weights->head, normed, logits, false});
+    telemetry_settle(pass->telemetry, pass->gpu, MOE_ON_HEAD);
     struct gpu_error device;
     uint64_t count = (uint64_t)rows->count * vocab;
     if (gpu_read(pass->gpu, logits.buf, 0, rows->logits, count * sizeof *rows->logits, &device))

@@ -8,6 +8,7 @@
 #include "expert_store.h"
 #include "kv.h"
 #include "scratch.h"
+#include "telemetry.h"
 #include "weights.h"
 
 // A chunk on its way through the model. Nothing in it is owned. The ids are in scratch already.
@@ -19,6 +20,7 @@ struct pass {
     expert_store *store;
     struct kv *kv;
     struct scratch *scratch;
+    struct telemetry *telemetry;
     uint32_t position; // of the first token
     uint32_t rows;
     bool decode; // one token, through the decode kernels

@@ -248,6 +248,57 @@ struct moe_stats {
 };
 struct moe_stats moe_session_stats(const moe_session *session);
 
+// Where a step's time went, and its experts came from. The intervals are exclusive and by the host's clock: while it
+// waits for the device, for what the device was given to do. They add up to total_ns.
+enum moe_interval {
+    MOE_ON_DISK,      // waiting for experts' bytes from disk
+    MOE_ON_COPY,      // waiting for them on their way to the device
+    MOE_ON_ATTENTION, // with the embedding before and the norms of it
+    MOE_ON_ROUTER,
+    MOE_ON_EXPERTS, // routed, shared and dense
+    MOE_ON_HEAD,
+    MOE_ON_SAMPLING, // the worker's
+    MOE_ON_HOST,     // all else
+    MOE_INTERVALS
+};
+// Where a chosen expert was when it was asked for.
+enum moe_origin {
+    MOE_FROM_DEVICE,   // in a slot
+    MOE_FROM_HOST,     // in host memory
+    MOE_FROM_PREFETCH, // in a slot, thanks to a guess that nobody had asked for before
+    MOE_FROM_LATE,     // on its way for such a guess
+    MOE_FROM_DISK,
+    MOE_ORIGINS
+};
+struct moe_layer_record {
+    uint32_t layer;               // its number in the model
+    uint32_t n_from[MOE_ORIGINS]; // experts
+    uint32_t wasted;              // guessed experts dropped unasked meanwhile
+    uint64_t bytes_disk, bytes_device, wait_ns;
+};
+struct moe_choice {
+    uint16_t expert;
+    uint8_t origin; // enum moe_origin
+    float weight;
+    uint32_t wait_us; // that the step stood still for it
+};
+// Of one step: a decoded token, or the tokens of a prefill that went through the layers together.
+struct moe_telemetry {
+    uint64_t step; // counts the session's from 1
+    uint32_t position, rows;
+    bool decode;
+    uint64_t total_ns, ns[MOE_INTERVALS];
+    uint64_t launches, waits; // commands and host waits on the device
+    uint32_t n_moe_layers, first_moe_layer, top_k, n_routed_experts;
+    const struct moe_layer_record *layers; // [n_moe_layers]
+    const struct moe_choice *choices;      // [n_moe_layers * top_k], in rank order; NULL unless decode
+};
+// Of the last step that succeeded; NULL before the first. Valid until the next call that feeds this session.
+const struct moe_telemetry *moe_session_telemetry(const moe_session *session);
+// How often each expert was chosen since the session was opened or this was cleared: [n_moe_layers * n_routed_experts].
+const uint32_t *moe_session_heat(const moe_session *session);
+void moe_session_clear_heat(moe_session *session);
+
 // Sampling, on the host. Zero temperature is greedy: the largest logit, the lowest id of equals.
 struct moe_sampling {
     float temperature;

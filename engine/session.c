@@ -54,6 +54,8 @@ int moe_session_open(moe_model *model, const struct moe_session_options *options
     code = kv_open(model->gpu, &layout, &session->kv, err);
     if (!code)
         code = scratch_open(model->gpu, shape, session->chunk, &session->scratch, err);
+    if (!code)
+        code = telemetry_open(shape, &session->telemetry, err);
     if (code)
         moe_session_close(session);
     else
@@ -68,6 +70,7 @@ void moe_session_close(moe_session *session)
     snapshot_release(session);
     kv_release(&session->kv);
     scratch_release(&session->scratch);
+    telemetry_release(&session->telemetry);
     session->model->n_sessions--;
     free(session->logits);
     free(session);
@@ -104,6 +107,7 @@ static struct pass make_pass(moe_session *session, const struct moe_feed *feed, 
         .store = model->store,
         .kv = &session->kv,
         .scratch = &session->scratch,
+        .telemetry = &session->telemetry,
         .position = session->length,
         .decode = decode,
         .cancel = &session->cancel,
@@ -149,12 +153,16 @@ static int run_chunk(moe_session *session, struct pass *pass, const struct moe_f
                      struct moe_err *err)
 {
     const int32_t *ids = feed->ids + (pass->position - feed->position);
+    telemetry_begin(pass->telemetry, pass->gpu,
+                    &(struct moe_telemetry){.position = pass->position, .rows = pass->rows, .decode = pass->decode});
     gpu_write(pass->gpu, session->scratch.buf[SCRATCH_IDS], 0, ids, pass->rows * sizeof *ids);
     int code = forward_layers(pass, err);
     if (!code && feed->on_row)
         code = show_logits(pass, feed, err);
     if (!code && last)
         code = last_logits(session, pass, err);
+    if (!code)
+        telemetry_end(pass->telemetry, pass->gpu);
     struct gpu_error device;
     if (code) // what the device says of it comes second; leave it clean for the next call
         gpu_check(pass->gpu, &device);
@@ -275,6 +283,24 @@ void moe_session_cancel(moe_session *session)
 void moe_session_resume(moe_session *session)
 {
     atomic_store(&session->cancel, false);
+}
+
+const struct moe_telemetry *moe_session_telemetry(const moe_session *session)
+{
+    const struct telemetry *t = &session->telemetry;
+    return t->steps ? &t->records[t->shown] : NULL;
+}
+
+const uint32_t *moe_session_heat(const moe_session *session)
+{
+    return session->telemetry.heat;
+}
+
+void moe_session_clear_heat(moe_session *session)
+{
+    const struct shape *shape = &session->model->package.shape;
+    size_t rows = shape->n_layers - shape->first_k_dense_replace;
+    memset(session->telemetry.heat, 0, rows * shape->n_routed_experts * sizeof *session->telemetry.heat);
 }
 
 struct moe_stats moe_session_stats(const moe_session *session)

@@ -8,11 +8,13 @@
 #include "kv.h"
 #include "model.h"
 #include "scratch.h"
+#include "telemetry.h"
 
 struct moe_session {
     moe_model *model;
     struct kv kv;
     struct scratch scratch;
+    struct telemetry telemetry;
     uint32_t length;
     uint32_t chunk;
     bool has_logits;

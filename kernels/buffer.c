@@ -234,20 +234,38 @@ static void wait_for_all(gpu *g)
     all_done(g);
 }
 
+static void enqueue_read(gpu *g, const struct gpu_range *r, cl_bool blocking)
+{
+    cl_int rc = clEnqueueReadBuffer(g->queue, r->buf->memory, blocking, r->offset, r->bytes, r->target, 0, NULL, NULL);
+    if (rc != CL_SUCCESS)
+        gpu_fail(g, GPU_LAUNCH, rc, "a read of %llu bytes from %s failed", (unsigned long long)r->bytes, g->info.name);
+}
+
 int gpu_read(gpu *g, gpu_buf *buf, uint64_t offset, void *target, uint64_t bytes, struct gpu_error *err)
 {
-    bool good = in_range(g, buf, offset, bytes);
-    if (!good || gpu_failed(g) || bytes == 0 || buf->host)
+    return gpu_read_ranges(g, &(struct gpu_range){buf, offset, target, bytes}, 1, err);
+}
+
+int gpu_read_ranges(gpu *g, const struct gpu_range *ranges, unsigned n, struct gpu_error *err)
+{
+    bool good = true, later = false; // later: bytes have to be fetched
+    for (unsigned i = 0; i < n; i++) {
+        const struct gpu_range *r = &ranges[i];
+        good = good && in_range(g, r->buf, r->offset, r->bytes);
+        later = later || (good && r->bytes > 0 && !r->buf->host);
+    }
+    if (!good || gpu_failed(g) || !later)
         wait_for_all(g);
     if (gpu_failed(g))
         return gpu_check(g, err);
-    if (buf->host) {
-        memcpy(target, (char *)buf->host + offset, bytes);
-    } else if (bytes > 0) {
+    for (unsigned i = 0; i < n; i++) {
+        if (ranges[i].buf->host)
+            memcpy(ranges[i].target, (char *)ranges[i].buf->host + ranges[i].offset, ranges[i].bytes);
+        else if (ranges[i].bytes > 0)
+            enqueue_read(g, &ranges[i], i + 1 == n);
+    }
+    if (later) {
         g->counts.waits++;
-        cl_int rc = clEnqueueReadBuffer(g->queue, buf->memory, CL_TRUE, offset, bytes, target, 0, NULL, NULL);
-        if (rc != CL_SUCCESS)
-            gpu_fail(g, GPU_LAUNCH, rc, "a read of %llu bytes from %s failed", (unsigned long long)bytes, g->info.name);
         all_done(g);
     }
     return gpu_check(g, err);

@@ -83,6 +83,14 @@ void gpu_host_free(gpu *g, void *memory);
 void gpu_write(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uint64_t bytes);
 // Blocks until all earlier commands are done and the bytes are there. 0, or a code with *err filled.
 int gpu_read(gpu *g, gpu_buf *buf, uint64_t offset, void *target, uint64_t bytes, struct gpu_error *err);
+// The same for several ranges, with one wait for all.
+struct gpu_range {
+    gpu_buf *buf;
+    uint64_t offset;
+    void *target;
+    uint64_t bytes;
+};
+int gpu_read_ranges(gpu *g, const struct gpu_range *ranges, unsigned n, struct gpu_error *err);
 
 // Fences number the stream of commands: a fence has passed when everything enqueued before it is done.
 uint64_t gpu_fence(gpu *g);

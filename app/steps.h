@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The engine's records of its steps, taken in by the engine's thread and shown to the face's. A step lasts until the
+// next one begins, with the sampling and the sending of what it led to, so that the steps of a turn cover its time.
+#ifndef MOECHAT_STEPS_H
+#define MOECHAT_STEPS_H
+
+#include <pthread.h>
+
+#include "backend.h"
+#include "figures.h"
+
+struct steps {
+    const struct backend *backend;
+    pthread_mutex_t mutex;
+    struct figures figures;     // under the mutex; the rest is the engine's thread's
+    struct moe_telemetry *held; // the last step, until it has ended: a figures_clone
+    uint64_t computed_ns;       // when its logits were there
+    uint64_t sampling_ns;       // since then
+    uint64_t seen;              // its number
+};
+void steps_open(struct steps *steps, const struct backend *backend);
+void steps_release(struct steps *steps);
+
+void steps_begin_turn(struct steps *steps);
+// After a call to the backend that may have been a step. A step that is held has ended before that one began.
+void steps_note(struct steps *steps);
+int32_t steps_sample(struct steps *steps, const int32_t *recent, size_t n_recent); // the backend's
+// The step has ended. Returns it, for the caller to free; NULL: there is none.
+struct moe_telemetry *steps_end(struct steps *steps);
+
+// Any thread: see figures_copy.
+bool steps_figures(struct steps *steps, struct figures *figures);
+
+#endif

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "telemetry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "err.h"
+
+int telemetry_open(const struct shape *shape, struct telemetry *t, struct moe_err *err)
+{
+    uint32_t n_layers = shape->n_layers - shape->first_k_dense_replace;
+    *t = (struct telemetry){0};
+    t->heat = calloc((size_t)n_layers * shape->n_routed_experts, sizeof *t->heat);
+    bool fine = t->heat != NULL;
+    for (int i = 0; i < 2; i++) {
+        t->layers[i] = calloc(n_layers, sizeof *t->layers[i]);
+        t->choices[i] = calloc((size_t)n_layers * shape->top_k, sizeof *t->choices[i]);
+        fine = fine && t->layers[i] && t->choices[i];
+        t->records[i] = (struct moe_telemetry){
+            .n_moe_layers = n_layers,
+            .first_moe_layer = shape->first_k_dense_replace,
+            .top_k = shape->top_k,
+            .n_routed_experts = shape->n_routed_experts,
+            .layers = t->layers[i],
+        };
+    }
+    if (fine)
+        return MOE_OK;
+    telemetry_release(t);
+    return moe_fail(err, MOE_NO_MEMORY, "no memory for the records of a session");
+}
+
+void telemetry_release(struct telemetry *t)
+{
+    for (int i = 0; i < 2; i++) {
+        free(t->layers[i]);
+        free(t->choices[i]);
+    }
+    free(t->heat);
+    *t = (struct telemetry){0};
+}
+
+// The record that is being written.
+static struct moe_telemetry *draft(struct telemetry *t)
+{
+    return &t->records[!t->shown];
+}
+
+void telemetry_begin(struct telemetry *t, gpu *g, const struct moe_telemetry *about)
+{
+    struct moe_telemetry *step = draft(t);
+    step->position = about->position;
+    step->rows = about->rows;
+    step->decode = about->decode;
+    step->choices = about->decode ? t->choices[!t->shown] : NULL;
+    memset(step->ns, 0, sizeof step->ns);
+    for (uint32_t i = 0; i < step->n_moe_layers; i++)
+        t->layers[!t->shown][i] = (struct moe_layer_record){.layer = step->first_moe_layer + i};
+    t->device = gpu_counters(g);
+    t->on = MOE_ON_HOST;
+    t->began_ns = t->switched_ns = clock_ns();
+}
+
+void telemetry_end(struct telemetry *t, gpu *g)
+{
+    struct moe_telemetry *step = draft(t);
+    struct gpu_counts now = gpu_counters(g);
+    telemetry_switch(t, MOE_ON_HOST);
+    step->total_ns = t->switched_ns - t->began_ns;
+    step->launches = now.launches - t->device.launches;
+    step->waits = now.waits - t->device.waits;
+    step->step = ++t->steps;
+    t->shown = !t->shown;
+}
+
+enum moe_interval telemetry_switch(struct telemetry *t, enum moe_interval interval)
+{
+    uint64_t now = clock_ns();
+    enum moe_interval before = t->on;
+    draft(t)->ns[before] += now - t->switched_ns;
+    t->switched_ns = now;
+    t->on = interval;
+    return before;
+}
+
+void telemetry_mark(struct telemetry *t, gpu *g, enum moe_interval of)
+{
+    if (t->n_marks < TELEMETRY_MARKS) // else it is part of the next one
+        t->marks[t->n_marks++] = (struct telemetry_mark){gpu_fence(g), of};
+}
+
+void telemetry_settle(struct telemetry *t, gpu *g, enum moe_interval then)
+{
+    for (unsigned i = 0; i < t->n_marks; i++) {
+        telemetry_switch(t, t->marks[i].of);
+        gpu_fence_wait(g, t->marks[i].fence);
+    }
+    t->n_marks = 0;
+    telemetry_switch(t, then);
+}
+
+void telemetry_layer_begin(struct telemetry *t, const expert_store *store, gpu *g)
+{
+    t->before = expert_store_counts(store);
+    t->bytes_written = gpu_counters(g).bytes_written;
+}
+
+void telemetry_layer_end(struct telemetry *t, uint32_t layer, const expert_store *store, gpu *g)
+{
+    struct moe_layer_record *record = &t->layers[!t->shown][layer - draft(t)->first_moe_layer];
+    struct expert_counts now = expert_store_counts(store);
+    record->wasted += (uint32_t)(now.wasted - t->before.wasted);
+    record->bytes_disk += now.bytes_read - t->before.bytes_read;
+    record->bytes_device += gpu_counters(g).bytes_written - t->bytes_written;
+    record->wait_ns += now.wait_ns - t->before.wait_ns;
+}
+
+void telemetry_use(struct telemetry *t, const struct telemetry_use *use)
+{
+    struct moe_telemetry *step = draft(t);
+    uint32_t row = use->place->layer - step->first_moe_layer;
+    t->layers[!t->shown][row].n_from[use->place->origin]++;
+    t->heat[(size_t)row * step->n_routed_experts + use->place->expert] += use->rows;
+    if (!step->decode)
+        return;
+    uint64_t wait_us = use->wait_ns / 1000;
+    t->choices[!t->shown][(size_t)row * step->top_k + use->rank] = (struct moe_choice){
+        .expert = (uint16_t)use->place->expert,
+        .origin = (uint8_t)use->place->origin,
+        .weight = use->weight,
+        .wait_us = wait_us < UINT32_MAX ? (uint32_t)wait_us : UINT32_MAX,
+    };
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The record of a step while it is made: a stopwatch that is always on exactly one interval, and what each MoE layer's
+// experts cost. One per session; it keeps the last whole record beside the one being written.
+//
+// The device runs behind the host, so its time is seen where the host waits for it: telemetry_mark says what the work
+// enqueued since the one before was for, and telemetry_settle waits for the marks one by one, each wait under its own
+// name. The work behind them is enqueued already, so looking makes the device no slower.
+#ifndef MOECHAT_TELEMETRY_H
+#define MOECHAT_TELEMETRY_H
+
+#include "expert_store.h"
+#include "shape.h"
+
+enum { TELEMETRY_MARKS = 16 };
+
+struct telemetry {
+    struct moe_telemetry records[2]; // the last whole one is records[shown]
+    struct moe_layer_record *layers[2];
+    struct moe_choice *choices[2];
+    uint32_t *heat; // [n_moe_layers * n_routed_experts]
+    unsigned shown;
+    uint64_t steps;
+    // The step under way.
+    enum moe_interval on;
+    uint64_t began_ns, switched_ns;
+    struct gpu_counts device;    // when it began
+    struct expert_counts before; // when the layer did
+    uint64_t bytes_written;      // likewise
+    struct telemetry_mark {
+        uint64_t fence;
+        enum moe_interval of;
+    } marks[TELEMETRY_MARKS];
+    unsigned n_marks;
+};
+
+int telemetry_open(const struct shape *shape, struct telemetry *telemetry, struct moe_err *err);
+void telemetry_release(struct telemetry *telemetry);
+
+// A step begins, on MOE_ON_HOST. What a failed one left is thrown away.
+void telemetry_begin(struct telemetry *telemetry, gpu *g, const struct moe_telemetry *about); // position, rows, decode
+void telemetry_end(struct telemetry *telemetry, gpu *g);                                      // it becomes the last
+// From now on time is `interval`'s. Returns whose it was.
+enum moe_interval telemetry_switch(struct telemetry *telemetry, enum moe_interval interval);
+
+void telemetry_mark(struct telemetry *telemetry, gpu *g, enum moe_interval of);
+// Afterwards time is `then`'s.
+void telemetry_settle(struct telemetry *telemetry, gpu *g, enum moe_interval then);
+
+// The experts of a layer, between these two: the store's and the device's counters are read at both.
+void telemetry_layer_begin(struct telemetry *telemetry, const expert_store *store, gpu *g);
+void telemetry_layer_end(struct telemetry *telemetry, uint32_t layer, const expert_store *store, gpu *g);
+// One of them. rank and weight: its place in the choice of a decoded token; counted alone in a prefill.
+struct telemetry_use {
+    const struct expert_place *place;
+    uint32_t rank, rows;
+    float weight;
+    uint64_t wait_ns;
+};
+void telemetry_use(struct telemetry *telemetry, const struct telemetry_use *use);
+
+#endif

@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What --jsonl says of each step, on the demo model: its parts add up, among themselves and to the run's totals."""
+import json
+
+from rig import ROOT, expect, main, run, same
+
+RUN = ["run", "--model", ROOT + "/models/demo", "--device", "ref", "--temp", "0", "--jsonl", "-p", "hello there"]
+
+
+def lines(*more):
+    result = run(RUN + list(more))
+    same(result.returncode, 0)
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_steps_add_up():
+    *tokens, last = lines("--max-tokens", "12", "--expert-cache", "1M", "--chunk", "4")
+    expect(len(tokens) == 12, "a line a token")
+    for before, token in zip([None] + tokens, tokens):
+        step = token["step"]
+        expect(abs(sum(step["ns"].values()) - step["total_ns"]) <= 0.02 * step["total_ns"], "intervals add up")
+        same(step["decode"], before is not None)
+        if before:
+            same(step["number"], before["step"]["number"] + 1)
+            same(step["position"], before["step"]["position"] + before["step"]["tokens"])
+            disk = sum(layer["disk"] for layer in step["layers"])
+            hits = sum(layer["device"] + layer["host"] + layer["prefetch"] + layer["late"] for layer in step["layers"])
+            same(disk, token["experts"]["misses"] - before["experts"]["misses"])
+            same(hits, token["experts"]["hits"] - before["experts"]["hits"])
+            same(sum(layer["bytes_disk"] for layer in step["layers"]),
+                 token["experts"]["bytes_read"] - before["experts"]["bytes_read"])
+            for layer in step["layers"]:
+                same([len(layer["experts"])], [4])
+                same(sum(e["from"] == "disk" for e in layer["experts"]), layer["disk"])
+    expect(tokens[0]["step"]["ns"]["sampling"] > 0, "sampling takes time")
+    seconds = tokens[-1]["seconds"] - tokens[0]["seconds"]
+    steps = sum(token["step"]["total_ns"] for token in tokens[1:]) / 1e9
+    expect(abs(steps - seconds) <= 0.02 * seconds + 0.0005, "steps cover the turn: %g of %g s" % (steps, seconds))
+    same(last["experts"]["misses"], tokens[-1]["experts"]["misses"])
+
+
+main(globals())
