@@ -9,9 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "checkpoint.h"
 #include "err.h"
 #include "fields.h"
 #include "file.h"
+#include "folder.h"
 
 enum { ALIGNMENT = 4096, PART_ALIGNMENT = 64, MAX_MANIFEST = 16 << 20, MAX_DIRECTORY = 4000 };
 
@@ -246,6 +248,15 @@ static void manifest_path(const struct package *package, char path[4200])
     snprintf(path, 4200, "%s/model.json", package->directory);
 }
 
+static int read_package(struct json_object *root, const char *path, struct package *package, struct moe_err *err)
+{
+    struct fields fields = {.object = root, .file = path, .prefix = "", .err = err};
+    read_manifest(&fields, package);
+    if (fields.failed)
+        package_release(package);
+    return fields.failed;
+}
+
 int package_parse(const char *text, size_t length, struct package *package, struct moe_err *err)
 {
     char path[4200];
@@ -257,12 +268,9 @@ int package_parse(const char *text, size_t length, struct package *package, stru
     int code = fields_parse(text, length, path, &root, err);
     if (code)
         return code;
-    struct fields fields = {.object = root, .file = path, .prefix = "", .err = err};
-    read_manifest(&fields, package);
+    code = read_package(root, path, package, err);
     json_object_put(root);
-    if (fields.failed)
-        package_release(package);
-    return fields.failed;
+    return code;
 }
 
 static int check_size(const struct package_file *file, struct moe_err *err)
@@ -291,46 +299,25 @@ static int check_files(const struct package *package, struct moe_err *err)
     return code;
 }
 
-static int read_text(const char *path, char **text, size_t *length, struct moe_err *err)
-{
-    int fd;
-    uint64_t bytes;
-    int code = file_open(path, &fd, &bytes, err);
-    if (code)
-        return code;
-    *length = (size_t)bytes;
-    *text = bytes <= MAX_MANIFEST ? malloc((size_t)bytes + 1) : NULL;
-    if (*text)
-        code = file_read(&(struct file_range){fd, path, 0, (size_t)bytes}, *text, err);
-    else
-        code = bytes > MAX_MANIFEST
-                   ? moe_fail_file(err, MOE_FORMAT, path, 0,
-                                   "is too large for a manifest (16 MiB at most); get the package again")
-                   : moe_fail_file(err, MOE_NO_MEMORY, path, 0, "no memory to read it");
-    close(fd);
-    if (code)
-        free(*text);
-    return code;
-}
-
 int package_open(const char *directory, struct package *package, struct moe_err *err)
 {
     char path[4200];
-    char *text;
-    size_t length;
+    struct json_object *root;
     memset(package, 0, sizeof *package);
     if (strlen(directory) == 0 || strlen(directory) > MAX_DIRECTORY)
-        return moe_fail(err, MOE_BAD_ARGUMENT, "the package's path must have 1 to %d bytes", MAX_DIRECTORY);
+        return moe_fail(err, MOE_BAD_ARGUMENT, "the model's path must have 1 to %d bytes", MAX_DIRECTORY);
     snprintf(package->directory, sizeof package->directory, "%s", directory);
     manifest_path(package, path);
-    int code = read_text(path, &text, &length, err);
+    int code = fields_read(path, MAX_MANIFEST, &root, err);
+    if (code == MOE_NOT_FOUND && folder_is_one(directory))
+        return folder_open(package, err);
     if (code == MOE_NOT_FOUND)
         return moe_fail_file(err, MOE_NOT_FOUND, path, err ? err->sys_errno : 0,
-                             "no model package here; name its folder");
+                             "no model here; name the folder of a package or of a download");
     if (code)
         return code;
-    code = package_parse(text, length, package, err);
-    free(text);
+    code = read_package(root, path, package, err);
+    json_object_put(root);
     if (!code)
         code = check_files(package, err);
     if (code)
@@ -346,6 +333,9 @@ void package_release(struct package *package)
     free(package->layers);
     free(package->resident.path);
     free(package->tokenizer.path);
+    if (package->checkpoint)
+        checkpoint_release(package->checkpoint);
+    free(package->checkpoint);
     memset(package, 0, sizeof *package);
 }
 
@@ -357,7 +347,7 @@ const struct expert_layout *package_experts(const struct package *package, uint3
 uint64_t package_slot_bytes(const struct package *package)
 {
     uint64_t most = 0;
-    for (uint32_t i = package->shape.first_k_dense_replace; i < package->shape.n_layers; i++)
+    for (uint32_t i = package->shape.first_k_dense_replace; package->layers && i < package->shape.n_layers; i++)
         if (package->layers[i].experts.blob_bytes > most)
             most = package->layers[i].experts.blob_bytes;
     return most;

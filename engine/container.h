@@ -35,8 +35,17 @@ struct package_layer {
     struct expert_span spans[MAX_EXPERT_SPANS]; // of expert 0; each next expert's lie `bytes` further
 };
 
+// FOLDER_MLX: a folder from the hub whose experts are read where they are. FOLDER_SOURCE: one that must be converted:
+// described, but without layers and files.
+enum package_kind { PACKAGE, FOLDER_MLX, FOLDER_SOURCE };
+
+struct checkpoint;
+
 struct package {
+    enum package_kind kind;
+    struct checkpoint *checkpoint; // of a folder, owned; NULL in a package
     char directory[4096];
+    char layout[32]; // of a folder, for people: "bf16 checkpoint"
     char name[64];
     char template_name[64];
     char tokenizer_type[32];
@@ -49,11 +58,12 @@ struct package {
     uint32_t n_files;
 };
 
-// Reads directory/model.json. On failure nothing is left allocated.
+// Reads directory/model.json, or, where there is none, a folder from the hub (folder.h). On failure nothing is left
+// allocated.
 int package_open(const char *directory, struct package *package, struct moe_err *err);
 void package_release(struct package *package);
-// What moe.h says of a package; tensors are not looked at.
-void package_describe(const struct package *package, struct moe_description *description);
+// What moe.h says of it, for which the headers of its tensors are read.
+int package_describe(const struct package *package, struct moe_description *description, struct moe_err *err);
 // Parses manifest text alone (no file is touched): the fuzz target's way in. package->directory is the caller's.
 int package_parse(const char *text, size_t length, struct package *package, struct moe_err *err);
 

@@ -7,9 +7,12 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "err.h"
+#include "file.h"
 
 // Looks for what json-c would let pass, and counts the members that the text writes (colons outside strings): when the
 // tree has fewer, one replaced another. Returns what is wrong, or NULL.
@@ -87,6 +90,28 @@ int fields_parse(const char *text, size_t length, const char *file, struct json_
     }
     json_object_put(tree);
     return refuse(err, file, what);
+}
+
+int fields_read(const char *path, size_t max_bytes, struct json_object **root, struct moe_err *err)
+{
+    int fd;
+    uint64_t bytes;
+    *root = NULL;
+    int code = file_open(path, &fd, &bytes, err);
+    if (code)
+        return code;
+    char *text = NULL;
+    if (bytes > max_bytes)
+        code = moe_fail(err, MOE_FORMAT, "%.300s: is too large (%zu MiB at most); get it again", path, max_bytes >> 20);
+    else if (!(text = malloc((size_t)bytes + 1)))
+        code = moe_fail_file(err, MOE_NO_MEMORY, path, 0, "no memory to read it");
+    else
+        code = file_read(&(struct file_range){fd, path, 0, (size_t)bytes}, text, err);
+    close(fd);
+    if (!code)
+        code = fields_parse(text, (size_t)bytes, path, root, err);
+    free(text);
+    return code;
 }
 
 int fields_fail(struct fields *fields, enum moe_code code, const char *key, const char *format, ...)

@@ -12,6 +12,9 @@ struct json_object;
 // strings (so every string and name is a C string). The caller puts *root. `file` is for messages.
 int fields_parse(const char *text, size_t length, const char *file, struct json_object **root, struct moe_err *err);
 
+// Reads a file of at most max_bytes and parses it so. MOE_NOT_FOUND when it is not there.
+int fields_read(const char *path, size_t max_bytes, struct json_object **root, struct moe_err *err);
+
 // One object whose fields are being read. The first failure fills *err and stays in `failed`; later calls do nothing
 // and return a value in range, so that a reader may take many fields and look at `failed` before it uses them.
 struct fields {

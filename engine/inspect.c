@@ -1,25 +1,74 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What a package is, without a device: its description, and its files against their checksums.
+#include <inttypes.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "checkpoint.h"
 #include "container.h"
 #include "err.h"
 #include "file.h"
-#include "safetensors.h"
 
-static uint64_t layers_bytes(const struct package *package) // of one expert a MoE layer
+// Sizes of what the experts and the rest take as they are stored.
+struct sizes {
+    uint64_t one_expert, all_experts; // as slots and files have them
+    uint64_t resident, active;        // active: what a token reads
+};
+
+static bool is_embedding(const char *name)
 {
-    uint64_t bytes = 0;
-    for (uint32_t i = package->shape.first_k_dense_replace; i < package->shape.n_layers; i++)
-        bytes += package->layers[i].experts.blob_bytes;
-    return bytes;
+    static const char embedding[] = "model.embed_tokens.";
+    return strncmp(name, embedding, sizeof embedding - 1) == 0;
 }
 
-void package_describe(const struct package *package, struct moe_description *d)
+// All resident tensors but the embedding, of which a token reads one row (unless it is the head too), and top_k experts
+// a MoE layer.
+static struct sizes sum_sizes(const struct package *package, const struct checkpoint *from)
+{
+    const struct shape *s = &package->shape;
+    struct sizes sizes = {.one_expert = package_slot_bytes(package)};
+    for (size_t i = 0; i < from->count; i++) {
+        const struct checkpoint_tensor *tensor = &from->tensors[i];
+        bool routed = checkpoint_is_routed(tensor);
+        *(routed ? &sizes.all_experts : &sizes.resident) += tensor->at->bytes;
+        if (!routed && (s->tie_word_embeddings || !is_embedding(tensor->name)))
+            sizes.active += tensor->at->bytes;
+    }
+    for (uint32_t i = 0; package->kind == PACKAGE && i < s->n_layers; i++)
+        sizes.all_experts += package->layers[i].experts.blob_bytes * s->n_routed_experts;
+    sizes.active += sizes.all_experts / s->n_routed_experts * s->top_k;
+    if (package->kind == FOLDER_SOURCE)
+        sizes.one_expert = sizes.all_experts / s->n_routed_experts / (s->n_layers - s->first_k_dense_replace);
+    return sizes;
+}
+
+// What `moechat convert` would write with its defaults, roughly: 4 bits for experts, 8 for the rest, groups of 64.
+static uint64_t package_estimate(const struct shape *s)
+{
+    uint64_t experts = 3 * (uint64_t)s->hidden_size * s->moe_intermediate_size * s->n_routed_experts *
+                       (s->n_layers - s->first_k_dense_replace);
+    uint64_t rest = shape_parameters(s).total - experts;
+    return experts / 16 * 9 + rest / 16 * 17;
+}
+
+static void say_left_out(const struct checkpoint *c, char text[256])
+{
+    const struct {
+        const struct left_out *what;
+        const char *name;
+    } kinds[] = {{&c->vision, "vision"}, {&c->mtp, "multi-token prediction"}, {&c->buffers, "rope buffers"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        size_t used = strlen(text);
+        if (kinds[i].what->count)
+            snprintf(text + used, 256 - used, "%s%" PRIu32 " tensors of %s (%.1f MB)", used ? ", " : "",
+                     kinds[i].what->count, kinds[i].name, (double)kinds[i].what->bytes / 1e6);
+    }
+}
+
+static void describe(const struct package *package, const struct checkpoint *from, struct moe_description *d)
 {
     const struct shape *s = &package->shape;
     memset(d, 0, sizeof *d);
@@ -51,38 +100,41 @@ void package_describe(const struct package *package, struct moe_description *d)
     struct parameter_counts counts = shape_parameters(s);
     d->parameters = counts.total;
     d->active_parameters = counts.active;
-    d->resident_bytes = package->resident.bytes;
-    d->expert_bytes = package_slot_bytes(package);
-    d->all_experts_bytes = layers_bytes(package) * s->n_routed_experts;
+    struct sizes sizes = sum_sizes(package, from);
+    d->resident_bytes = sizes.resident;
+    d->expert_bytes = sizes.one_expert;
+    d->all_experts_bytes = sizes.all_experts;
+    d->active_bytes = sizes.active;
+    d->runs = package->kind != FOLDER_SOURCE;
+    d->package = package->kind == PACKAGE;
+    snprintf(d->layout, sizeof d->layout, "%s", d->package ? "package" : package->layout);
+    d->package_bytes = d->package ? sizes.resident + sizes.all_experts : package_estimate(s);
+    say_left_out(from, d->left_out);
     d->kv_row_bytes_f32 = (uint64_t)s->n_layers * (s->kv_lora_rank + s->qk_rope_head_dim) * sizeof(float);
 }
 
-// All resident tensors but the embedding, of which a token reads one row (unless it is the head too), and top_k experts
-// a MoE layer.
-static uint64_t active_bytes(const struct package *package, const struct safetensors *resident)
+int package_describe(const struct package *package, struct moe_description *description, struct moe_err *err)
 {
-    const struct shape *s = &package->shape;
-    static const char embedding[] = "model.embed_tokens.";
-    uint64_t bytes = layers_bytes(package) * s->top_k;
-    for (size_t i = 0; i < resident->count; i++)
-        if (s->tie_word_embeddings || strncmp(resident->tensors[i].name, embedding, sizeof embedding - 1))
-            bytes += resident->tensors[i].bytes;
-    return bytes;
+    if (package->checkpoint) {
+        describe(package, package->checkpoint, description);
+        return MOE_OK;
+    }
+    struct checkpoint file;
+    int code = checkpoint_open_file(package->resident.path, &file, err);
+    if (code)
+        return code;
+    describe(package, &file, description);
+    checkpoint_release(&file);
+    return MOE_OK;
 }
 
 int moe_inspect(const char *directory, struct moe_description *description, struct moe_err *err)
 {
     struct package package;
-    struct safetensors resident;
     int code = package_open(directory, &package, err);
     if (code)
         return code;
-    code = safetensors_open(package.resident.path, &resident, err);
-    if (!code) {
-        package_describe(&package, description);
-        description->active_bytes = active_bytes(&package, &resident);
-        safetensors_release(&resident);
-    }
+    code = package_describe(&package, description, err);
     package_release(&package);
     return code;
 }
@@ -162,6 +214,13 @@ int moe_verify(const char *directory, moe_progress_fn *progress, void *context, 
     int code = package_open(directory, &package, err);
     if (code)
         return code;
+    if (package.kind != PACKAGE) {
+        package_release(&package);
+        return moe_fail(err, MOE_UNSUPPORTED,
+                        "%.300s is a folder from the hub, which has no checksums of its own; packages that `moechat "
+                        "convert` makes have them",
+                        directory);
+    }
     struct verification v = {.package = &package, .on_progress = progress, .context = context, .err = err};
     v.buffer = malloc(BUFFER_BYTES);
     v.hash = EVP_MD_CTX_new();

@@ -83,7 +83,7 @@ struct moe_model_options {
     void *read_context;
 };
 
-// What a package says of itself. Strings belong to the description.
+// What a package, or a folder from the hub, says of itself. Strings belong to the description.
 struct moe_description {
     char name[64];
     char model_type[32];
@@ -104,6 +104,11 @@ struct moe_description {
     uint64_t expert_bytes; // one expert's blob
     uint64_t all_experts_bytes;
     uint64_t kv_row_bytes_f32; // one token, all layers
+    bool package;              // else a folder
+    bool runs;                 // as it is; else `moechat convert` makes a package of it
+    char layout[32];           // "package", "MLX folder", "bf16 checkpoint" ...
+    char left_out[256];        // of a folder: the tensors that are not used, in words; "" if none
+    uint64_t package_bytes;    // of a package: what it is; of a folder: what convert would make of it, roughly
 };
 
 // Reads and checks the manifest and headers only: no device, no weights.

@@ -56,8 +56,12 @@ static int read_tensor(struct fields *f, struct tensor *tensor, uint64_t data_st
     tensor->dtype = (enum tensor_dtype)type;
     uint64_t bytes = read_shape(f, tensor, data_bytes);
     fields_array(f, "data_offsets", (struct integer_range){2, 2});
-    uint64_t begin = fields_element(f, "data_offsets", 0, (struct integer_range){0, data_bytes});
-    uint64_t end = fields_element(f, "data_offsets", 1, (struct integer_range){begin, data_bytes});
+    uint64_t begin = fields_element(f, "data_offsets", 0, (struct integer_range){0, INT64_MAX});
+    uint64_t end = fields_element(f, "data_offsets", 1, (struct integer_range){begin, INT64_MAX});
+    if (!f->failed && end > data_bytes)
+        return fields_fail(f, MOE_FORMAT, "data_offsets",
+                           "reach to %" PRIu64 " and the file has %" PRIu64 ": it is cut short, get it again", end,
+                           data_bytes);
     if (!f->failed && end - begin != bytes)
         return fields_fail(f, MOE_FORMAT, "data_offsets", "hold %" PRIu64 " bytes, dtype and shape do not",
                            end - begin);

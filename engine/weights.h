@@ -4,6 +4,7 @@
 #ifndef MOECHAT_WEIGHTS_H
 #define MOECHAT_WEIGHTS_H
 
+#include "checkpoint.h"
 #include "container.h"
 #include "gpu.h"
 
@@ -39,13 +40,17 @@ struct weights {
     uint64_t bytes;
 };
 
-// Loads directory/resident.safetensors. MOE_NO_TENSOR names what is missing, MOE_FORMAT a tensor of the wrong shape or
-// dtype or one that the model does not know. Progress in bytes.
+// Loads what is not a routed expert. MOE_NO_TENSOR names what is missing, MOE_FORMAT a tensor of the wrong shape or
+// dtype or one that the model does not know. Matrices are affine or plain (bf16, float32; f16 becomes float32); norms
+// are bf16, of float32 and f16 only when that is exact. Progress in bytes.
 struct weights_source {
     const struct package *package;
     moe_progress_fn *progress;
     void *progress_context;
 };
+// The tensors of a folder that opens directly, or of a package's file, by the same rules, without a device or their
+// data.
+int weights_check(const struct shape *shape, const struct checkpoint *from, struct moe_err *err);
 int weights_load(gpu *g, const struct weights_source *source, struct weights *weights, struct moe_err *err);
 void weights_release(struct weights *weights);
 

@@ -27,7 +27,6 @@ static void check_matrix(const struct args_matrix *m, uint64_t blob_bytes)
 static void check_package(const struct package *p)
 {
     const struct shape *s = &p->shape;
-    struct moe_description d;
     must(s->n_routed_experts % s->n_group == 0 && s->n_routed_experts / s->n_group >= 2);
     must(s->top_k <= s->topk_group * (s->n_routed_experts / s->n_group));
     must(isfinite(s->softmax_scale) && s->softmax_scale > 0 && isfinite(s->rope_scale) && s->rope_scale > 0);
@@ -49,8 +48,8 @@ static void check_package(const struct package *p)
         must(span->offset + span->bytes == p->files[span->file].bytes && span->bytes <= package_slot_bytes(p));
         must(strncmp(p->files[span->file].path, "P/", 2) == 0 && !strchr(p->files[span->file].path + 2, '/'));
     }
-    package_describe(p, &d);
-    must(d.parameters >= d.active_parameters && d.active_parameters > 0);
+    struct parameter_counts counts = shape_parameters(s);
+    must(counts.total >= counts.active && counts.active > 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
