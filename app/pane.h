@@ -11,16 +11,12 @@
 #include "cells.h"
 
 struct moe_telemetry;
-struct moe_layer_record;
 
 struct pane_figures {
-    const struct moe_telemetry *last;       // NULL: no step yet
-    const struct moe_layer_record *turn;    // [n_layers] sums
-    const struct moe_layer_record *session; // [n_layers] sums
-    uint32_t n_layers;
-    uint64_t turn_tokens, session_tokens;
-    uint64_t cache_used_bytes, cache_bytes; // memory for experts
-    int scroll;                             // first layer row shown; drawn as far as it can be
+    const struct moe_telemetry *last;           // NULL: no step yet
+    const struct moe_telemetry *turn, *session; // sums of the same shape, NULL: none
+    uint64_t cache_used_bytes, cache_bytes;     // memory for experts
+    int scroll;                                 // first layer row shown; drawn as far as it can be
     bool ascii;
 };
 // Draws over all of the cells.

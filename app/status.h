@@ -37,8 +37,11 @@ struct status_figures {
     const char *notice; // in the place of all but the state, NULL: none
     bool ascii;
 };
+// Fills in hits, prefetch figures, bytes a token and bound from the telemetry: of the last token the bound, of the turn
+// the rest. NULL: not known.
+void status_take(struct status_figures *figures, const struct moe_telemetry *last, const struct moe_telemetry *turn);
 // Writes the row, all of `at`. What does not fit is dropped whole, in this order: model, mean speed, prefetch, bound,
-// disk, hits, speed, context, ETA, bar; never cut within.
+// disk, hits, speed, context, time left, bar, queue, new lines; the state alone is cut.
 void status_draw(struct cells_at at, const struct status_figures *figures);
 
 #endif
