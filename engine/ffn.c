@@ -123,7 +123,13 @@ static int decode_experts(const struct pass *pass, uint32_t layer, struct moe_er
 {
     const struct shape *s = pass->shape;
     struct expert_place *places = pass->scratch->places;
-    struct expert_request request = {layer, pass->scratch->router_ids, s->top_k};
+    struct expert_request request = {
+        .layer = layer,
+        .ids = pass->scratch->router_ids,
+        .n = s->top_k,
+        .cancelled = cancelled,
+        .context = (void *)(uintptr_t)pass->cancel,
+    };
     int code = expert_acquire(pass->store, &request, places, err);
     if (code)
         return code;
@@ -208,7 +214,15 @@ static int sweep_experts(const struct pass *pass, uint32_t layer, struct moe_err
     while (!code && (next < n_experts || done < asked)) {
         if (next < n_experts && asked - done < window) {
             int32_t id = (int32_t)next;
-            code = expert_acquire(pass->store, &(struct expert_request){layer, &id, 1}, &ring[asked % window], err);
+            struct expert_request request = {
+                .layer = layer,
+                .ids = &id,
+                .n = 1,
+                .use = CACHE_PREFILL,
+                .cancelled = cancelled,
+                .context = (void *)(uintptr_t)pass->cancel,
+            };
+            code = expert_acquire(pass->store, &request, &ring[asked % window], err);
             asked += !code;
             next = next_busy(pass, next + 1);
             continue;

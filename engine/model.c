@@ -57,8 +57,16 @@ int moe_model_open(const char *directory, const struct moe_model_options *option
     struct weights_source source = {&model->package, options->progress, options->progress_context};
     if (!code)
         code = weights_load(model->gpu, &source, &model->weights, err);
-    struct expert_store_options store = {options->expert_cache_bytes, options->readers, options->read,
-                                         options->read_context};
+    struct expert_store_options store = {
+        .cache_bytes = options->expert_cache_bytes,
+        .host_bytes = options->host_cache_bytes,
+        .readers = options->readers,
+        .io = options->io,
+        .read = options->read,
+        .read_context = options->read_context,
+        .force_two_tiers = options->force_two_tiers,
+        .resident_bytes = model->description.resident_bytes,
+    };
     if (!code)
         code = expert_store_open(model->gpu, &model->package, &store, &model->store, err);
     if (code)

@@ -65,8 +65,17 @@ struct moe_progress {
 };
 typedef void moe_progress_fn(void *context, const struct moe_progress *progress);
 
-#define MOE_CACHE_AUTO 0          // all experts when they fit in half of the free memory, else that half
-#define MOE_CACHE_ALL  UINT64_MAX // every expert gets a slot
+// Budgets of the expert caches, besides a number of bytes.
+#define MOE_CACHE_AUTO 0                // what leaves the machine usable, see moechat(1)
+#define MOE_CACHE_ALL  UINT64_MAX       // every expert gets a slot
+#define MOE_CACHE_NONE (UINT64_MAX - 1) // of the host's: no more than experts pass through on their way
+// A share of the memory that is free, in 1/1000, 1 to 1000.
+#define MOE_CACHE_SHARE(permille) (UINT64_MAX - 2000 + (permille))
+
+// How expert files are read.
+enum moe_io { MOE_IO_AUTO, MOE_IO_DIRECT, MOE_IO_BUFFERED };
+
+#define MOE_MAX_READERS 64
 
 // Reads `length` bytes at `offset` of fd, as pread does; tests put their own here. Called on reader threads.
 typedef ptrdiff_t moe_read_fn(void *context, int fd, void *target, size_t length, uint64_t offset);
@@ -74,8 +83,11 @@ typedef ptrdiff_t moe_read_fn(void *context, int fd, void *target, size_t length
 struct moe_model_options {
     const char *device;           // NULL: see gpu.h; "ref" runs plain C
     const char *kernel_cache_dir; // NULL: none
-    uint64_t expert_cache_bytes;  // MOE_CACHE_AUTO, MOE_CACHE_ALL or a budget
-    unsigned readers;             // threads that read experts; 0: 4
+    uint64_t expert_cache_bytes;  // of the device: a budget, or one of MOE_CACHE_
+    uint64_t host_cache_bytes;    // of host memory, where the device has its own; the same
+    enum moe_io io;
+    unsigned readers;             // threads that read experts, at most MOE_MAX_READERS; 0: chosen
+    bool force_two_tiers;         // tests: a host cache also where the device shares our memory
     int nice_value;               // of the device's own threads
     moe_progress_fn *progress;    // may be NULL
     void *progress_context;
@@ -122,12 +134,23 @@ void moe_model_close(moe_model *model); // NULL is fine
 const struct moe_description *moe_model_describe(const moe_model *model);
 const char *moe_model_device(const moe_model *model); // its name, for people
 
-// The expert cache as it was laid out.
+// The expert caches as they were laid out.
 struct moe_cache_plan {
-    uint64_t slots;
+    uint64_t slots; // of the device's cache
     uint64_t slot_bytes;
     uint64_t smallest_bytes; // the smallest budget that works
     bool all;                // every expert has a slot
+    uint64_t host_slots;     // of the host's; 0: the device's is in host memory already
+    bool host_only_passes;   // the host's slots are those that experts pass through, no more
+    uint64_t experts;        // of all layers
+    uint64_t token_experts;  // that one token asks for
+    bool per_layer;          // slots < token_experts: each layer keeps a share of its own
+    uint64_t resident_bytes; // of the weights that never leave the device
+    unsigned readers;
+    bool direct;              // reads go past the page cache
+    bool direct_refused;      // asked for, but some file's system does not take it
+    uint64_t disk_bytes_per_s; // measured when the model was opened, with these readers; 0: not measured
+    uint64_t cold_bytes;       // read for a token when no expert is in memory
 };
 struct moe_cache_plan moe_model_cache(const moe_model *model);
 

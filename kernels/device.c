@@ -53,82 +53,6 @@ bool gpu_failed(const gpu *g)
     return g->error.code != GPU_OK;
 }
 
-// The first number behind `key` in a file, e.g. of "MemAvailable:"; an empty key takes the file's first word.
-static bool number_in_file(const char *path, const char *key, uint64_t *value)
-{
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return false;
-    char line[256];
-    bool found = false;
-    while (!found && fgets(line, sizeof line, file)) {
-        unsigned long long number;
-        found = strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), "%llu", &number) == 1;
-        if (found)
-            *value = number;
-    }
-    fclose(file);
-    return found;
-}
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-// What a cgroup folder leaves of `bytes`, in the files of version 2 or 1.
-static uint64_t cgroup_leaves(const char *folder, uint64_t bytes)
-{
-    static const char *const files[2][2] = {{"memory.max", "memory.current"},
-                                            {"memory.limit_in_bytes", "memory.usage_in_bytes"}};
-    for (int version = 0; version < 2; version++) {
-        char path[640];
-        uint64_t limit;
-        uint64_t used;
-        snprintf(path, sizeof path, "%s/%s", folder, files[version][0]);
-        if (!number_in_file(path, "", &limit))
-            continue;
-        snprintf(path, sizeof path, "%s/%s", folder, files[version][1]);
-        if (number_in_file(path, "", &used))
-            bytes = smaller(bytes, limit > used ? limit - used : 0);
-    }
-    return bytes;
-}
-
-// The memory that this process may still take: the driver's own figure is far from it (PoCL says a quarter).
-static uint64_t host_memory_left(void)
-{
-    uint64_t bytes = 0;
-    if (number_in_file("/proc/meminfo", "MemAvailable:", &bytes))
-        bytes *= 1024;
-    else
-        bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    char line[256];
-    while (file && fgets(line, sizeof line, file)) {
-        char *group = strchr(line, ':');
-        char *path = group ? strchr(group + 1, ':') : NULL;
-        if (!path || (group[1] != ':' && strncmp(group + 1, "memory", 6) != 0))
-            continue;
-        path++;
-        path[strcspn(path, "\n")] = 0;
-        const char *mount = group[1] == ':' ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-        // A parent may be stricter than its child.
-        for (;;) {
-            char folder[512];
-            snprintf(folder, sizeof folder, "%s%s", mount, path);
-            bytes = cgroup_leaves(folder, bytes);
-            char *slash = strrchr(path, '/');
-            if (!slash || !path[0])
-                break;
-            *slash = 0;
-        }
-    }
-    if (file)
-        fclose(file);
-    return bytes;
-}
-
 // All devices, in the drivers' order. Threads that a driver starts here must not take signals meant for the program.
 static void find_devices(struct found *found)
 {
@@ -161,7 +85,7 @@ static void describe_ref(struct gpu_info *info)
                               .kind = GPU_KIND_REF,
                               .shares_host_memory = true,
                               .compute_units = 1};
-    info->global_bytes = info->max_alloc_bytes = host_memory_left();
+    info->global_bytes = info->max_alloc_bytes = memory_left("");
 }
 
 static void describe(const struct found *found, unsigned index, struct gpu_info *info)
@@ -192,7 +116,7 @@ static void describe(const struct found *found, unsigned index, struct gpu_info 
     if (type & CL_DEVICE_TYPE_CPU) {
         info->kind = GPU_KIND_CPU;
         info->shares_host_memory = true; // buffers are made of host memory that we own
-        info->global_bytes = host_memory_left();
+        info->global_bytes = memory_left("");
     }
 }
 

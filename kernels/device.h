@@ -68,7 +68,9 @@ void gpu_error_set(struct gpu_error *err, enum gpu_code code, int native, const 
     __attribute__((format(printf, 4, 5)));
 // Keeps the first failure.
 void gpu_fail(gpu *g, enum gpu_code code, int native, const char *format, ...) __attribute__((format(printf, 4, 5)));
-bool gpu_failed(const gpu *g);
+
+// memory.c: as gpu_host_memory_left, of the machine whose files are under `root` ("" for this one).
+uint64_t memory_left(const char *root);
 
 // program.c: builds, proves and warms up the kernels; false with *err filled.
 bool program_open(gpu *g, const struct gpu_options *options, struct gpu_error *err);

@@ -67,6 +67,10 @@ gpu *gpu_open(const struct gpu_options *options, struct gpu_error *err);
 void gpu_close(gpu *g); // NULL is fine; all its buffers must have been freed
 const struct gpu_info *gpu_describe(const gpu *g);
 
+// What the host has left for us now: of /proc/meminfo and of the memory cgroups (v1, v2) that we are in, whose page cache
+// counts as free.
+uint64_t gpu_host_memory_left(const gpu *g);
+
 // Device memory of `bytes`, uninitialised. Never more than max_alloc_bytes: callers cut into slabs.
 gpu_buf *gpu_buf_new(gpu *g, uint64_t bytes, struct gpu_error *err);
 void gpu_buf_free(gpu_buf *buf); // NULL is fine; waits for commands that use it
@@ -96,6 +100,8 @@ int gpu_read_ranges(gpu *g, const struct gpu_range *ranges, unsigned n, struct g
 uint64_t gpu_fence(gpu *g);
 bool gpu_fence_passed(gpu *g, uint64_t fence); // does not block; after a blocking read all earlier fences have passed
 void gpu_fence_wait(gpu *g, uint64_t fence);
+// Is there a sticky error? It stays.
+bool gpu_failed(const gpu *g);
 // Reports and clears the sticky error without blocking. 0 when all is well.
 int gpu_check(gpu *g, struct gpu_error *err);
 // Waits for everything, then as gpu_check.

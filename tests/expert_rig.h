@@ -29,6 +29,7 @@ struct gpu {
     bool failed;
     unsigned fence_waits, host_blocks;
     uint64_t bytes_allocated, bytes_written;
+    uint64_t most; // that it allocates, 0: info.global_bytes
 };
 
 struct gpu_buf {
@@ -44,7 +45,7 @@ const struct gpu_info *gpu_describe(const gpu *g)
 
 gpu_buf *gpu_buf_new(gpu *g, uint64_t bytes, struct gpu_error *err)
 {
-    if (bytes > g->info.max_alloc_bytes || g->bytes_allocated + bytes > g->info.global_bytes) {
+    if (bytes > g->info.max_alloc_bytes || g->bytes_allocated + bytes > (g->most ? g->most : g->info.global_bytes)) {
         *err = (struct gpu_error){.code = GPU_OUT_OF_MEMORY, .text = "the rig is full"};
         return NULL;
     }
@@ -62,6 +63,11 @@ void gpu_buf_free(gpu_buf *buf)
         free(buf->memory);
     }
     free(buf);
+}
+
+uint64_t gpu_buf_bytes(const gpu_buf *buf)
+{
+    return buf->bytes;
 }
 
 void *gpu_buf_host(gpu_buf *buf)
@@ -90,6 +96,16 @@ void gpu_write(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uint64
     }
     memcpy(buf->memory + offset, source, bytes);
     g->bytes_written += bytes;
+}
+
+bool gpu_failed(const gpu *g)
+{
+    return g->failed;
+}
+
+uint64_t gpu_host_memory_left(const gpu *g)
+{
+    return g->info.global_bytes;
 }
 
 int gpu_check(gpu *g, struct gpu_error *err)
@@ -148,6 +164,7 @@ struct rig {
     char names[RIG_LAYERS][32];
     char paths[RIG_LAYERS][64];
     gpu g;
+    uint64_t host_bytes; // of the stores that rig_store opens
 };
 
 static inline void rig_path(const struct rig *rig, uint32_t layer, char path[4200])
@@ -181,6 +198,7 @@ static inline bool rig_open(struct rig *rig, bool shares_host_memory)
                                     .shares_host_memory = shares_host_memory,
                                     .global_bytes = 2 * (RIG_ALL + 1) * RIG_BLOB,
                                     .max_alloc_bytes = 5 * RIG_BLOB + 100};
+    rig->host_bytes = MOE_CACHE_NONE;
     struct package *package = &rig->package;
     package->shape.n_layers = RIG_LAYERS;
     package->shape.first_k_dense_replace = 1;
@@ -282,7 +300,12 @@ static inline bool rig_entered(struct rig_read *how, int n)
 static inline expert_store *rig_store(struct harness *t, struct rig *rig, uint64_t slots, struct rig_read *how)
 {
     struct expert_store_options options = {
-        .cache_bytes = slots * RIG_BLOB, .readers = 2, .read = how ? rig_read : NULL, .read_context = how};
+        .cache_bytes = slots * RIG_BLOB,
+        .host_bytes = rig->host_bytes,
+        .readers = 2,
+        .read = how ? rig_read : NULL,
+        .read_context = how,
+    };
     expert_store *store;
     struct moe_err err = {0};
     if (!CHECK_EQ(t, expert_store_open(&rig->g, &rig->package, &options, &store, &err), MOE_OK))
@@ -302,7 +325,7 @@ static inline bool rig_holds(const struct expert_place *place)
 static inline int rig_acquire(expert_store *store, uint32_t layer, const int32_t *ids, uint32_t n,
                               struct expert_place *places)
 {
-    struct expert_request request = {layer, ids, n};
+    struct expert_request request = {.layer = layer, .ids = ids, .n = n};
     return expert_acquire(store, &request, places, NULL);
 }
 

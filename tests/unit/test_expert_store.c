@@ -12,28 +12,39 @@ static void check_trace(struct harness *t, bool shared)
     if (!CHECK(t, rig_open(&rig, shared)))
         return;
     expert_store *store = rig_store(t, &rig, 4, NULL);
-    // Four slots. The cache after each request, coldest first, is written behind it.
+    // Four slots. The cache after each request, what would go first in front, is written behind it: those asked for
+    // more often stay longer, and that is remembered of those that went, too.
     CHECK(t, rig_use(store, 1, (int32_t[]){5, 2, 7}, 3)); // 1.5 1.2 1.7            3 misses
     CHECK(t, rig_use(store, 1, (int32_t[]){2, 5}, 2));    // 1.7 1.2 1.5            2 hits
-    CHECK(t, rig_use(store, 2, (int32_t[]){5}, 1));       // 1.7 1.2 1.5 2.5        1 miss into the empty slot
-    CHECK(t, rig_use(store, 3, (int32_t[]){0, 1}, 2));    // 1.5 2.5 3.0 3.1        2 misses, 1.7 and 1.2 go
-    CHECK(t, rig_use(store, 1, (int32_t[]){7, 5, 1}, 3)); // 3.1 1.7 1.5 1.1        1 hit, 2 misses: 2.5, 3.0 go
-    CHECK(t, rig_use(store, 1, (int32_t[]){7}, 1));       // 3.1 1.5 1.1 1.7        1 hit
-    CHECK(t, rig_use(store, 2, (int32_t[]){5, 3}, 2));    // 1.1 1.7 2.5 2.3        2 misses: 3.1, 1.5 go
+    CHECK(t, rig_use(store, 2, (int32_t[]){5}, 1));       // 1.7 2.5 1.2 1.5        1 miss into the empty slot
+    CHECK(t, rig_use(store, 3, (int32_t[]){0, 1}, 2));    // 3.0 3.1 1.2 1.5        2 misses, 1.7 and 2.5 go
+    CHECK(t, rig_use(store, 1, (int32_t[]){7, 5, 1}, 3)); // 1.1 1.2 1.7 1.5        1 hit, 2 misses: 3.0, 3.1 go
+    CHECK(t, rig_use(store, 1, (int32_t[]){7}, 1));       // 1.1 1.2 1.7 1.5        1 hit
+    CHECK(t, rig_use(store, 2, (int32_t[]){5, 3}, 2));    // 2.3 2.5 1.7 1.5        2 misses: 1.1, 1.2 go
     struct expert_counts counts = expert_store_counts(store);
+    struct expert_layer_counts layers[RIG_LAYERS];
+    for (uint32_t i = 1; i < RIG_LAYERS; i++)
+        expert_store_layer(store, i, &layers[i]);
+    CHECK_EQ(t, counts.evictions, 6);
+    CHECK_EQ(t, layers[1].hits_device, 4);
+    CHECK_EQ(t, layers[1].missed, 5);
+    CHECK_EQ(t, layers[2].hits_device, 0);
+    CHECK_EQ(t, layers[2].missed, 3);
+    CHECK_EQ(t, layers[3].missed, 2);
+    // As many host slots as the device has keep what the device keeps.
+    CHECK_EQ(t, layers[1].hits_host + layers[2].hits_host + layers[3].hits_host, 0);
     CHECK_EQ(t, counts.hits, 4);
     CHECK_EQ(t, counts.misses, 10);
-    CHECK_EQ(t, counts.evictions, 6);
-    CHECK_EQ(t, counts.bytes_read, 10 * RIG_BLOB);
+    CHECK_EQ(t, counts.bytes_read, counts.misses * RIG_BLOB);
     CHECK_EQ(t, counts.prefetched + counts.used + counts.wasted, 0);
     CHECK_STR(t, expert_store_policy(store), "off");
-    CHECK(t, rig_is_hit(store, 1, 1));
+    CHECK(t, rig_is_hit(store, 1, 5));
     CHECK(t, rig_is_hit(store, 1, 7));
     CHECK(t, rig_is_hit(store, 2, 5));
     CHECK(t, rig_is_hit(store, 2, 3));
-    CHECK_EQ(t, expert_store_counts(store).misses, 10);
+    CHECK_EQ(t, expert_store_counts(store).misses, counts.misses);
     CHECK_EQ(t, rig.g.bytes_written, shared ? 0 : 10 * RIG_BLOB);
-    CHECK_EQ(t, rig.g.host_blocks, shared ? 0 : 4);
+    CHECK_EQ(t, rig.g.host_blocks, shared ? 0 : 1);
     expert_store_close(store);
     CHECK_EQ(t, rig.g.bytes_allocated, 0);
     CHECK_EQ(t, rig.g.host_blocks, 0);
@@ -91,7 +102,7 @@ static void pins_are_never_evicted(struct harness *t)
 
     // Four more slots are one too many, and the refusal leaves everything as it was.
     struct expert_counts before = expert_store_counts(store);
-    struct expert_request four = {3, (int32_t[]){0, 1, 2, 3}, 4};
+    struct expert_request four = {.layer = 3, .ids = (int32_t[]){0, 1, 2, 3}, .n = 4};
     struct expert_place places[4];
     struct moe_err err;
     CHECK_EQ(t, expert_acquire(store, &four, places, &err), MOE_BUDGET);
@@ -371,6 +382,11 @@ static void refusals_to_open(struct harness *t)
                   "least 24576 bytes (1 MiB)");
     rig.g.info.global_bytes = 10 * RIG_BLOB;
     check_refusal(t, &rig, MOE_CACHE_ALL, MOE_NO_MEMORY,
+                  "--expert-cache: 1 MiB are more than the 0 MiB of memory that are free; give it at most 0 MiB, a "
+                  "share such as 50%, or auto");
+    rig.g.info.global_bytes = 50 * RIG_BLOB;
+    rig.g.most = 10 * RIG_BLOB;
+    check_refusal(t, &rig, MOE_CACHE_ALL, MOE_NO_MEMORY,
                   "no room for 24 expert slots of 8192 bytes, try a smaller --expert-cache: the rig is full");
     rig.g.info.max_alloc_bytes = RIG_BLOB - 1;
     check_refusal(t, &rig, MOE_CACHE_ALL, MOE_NO_MEMORY,
@@ -416,7 +432,7 @@ static void refusals_to_acquire(struct harness *t)
     CHECK(t, rig_open(&rig, true));
     expert_store *store = rig_store(t, &rig, 5, NULL);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct expert_request request = {cases[i].layer, cases[i].ids, cases[i].n};
+        struct expert_request request = {.layer = cases[i].layer, .ids = cases[i].ids, .n = cases[i].n};
         struct expert_place places[6];
         struct moe_err err;
         CHECK_EQ(t, expert_acquire(store, &request, places, &err), MOE_BAD_ARGUMENT);

@@ -92,7 +92,8 @@ static void source_await(struct source *source, int held)
 
 static reader *open_pool(struct harness *t, unsigned threads, uint32_t capacity, struct source *source)
 {
-    struct reader_options options = {threads, capacity, source ? give : NULL, source};
+    struct reader_options options = {
+        .threads = threads, .capacity = capacity, .read = source ? give : NULL, .context = source};
     reader *r = NULL;
     CHECK_EQ(t, reader_open(&options, &r, NULL), MOE_OK);
     return r;
@@ -277,13 +278,13 @@ static void withdrawing(struct harness *t)
         CHECK(t, reader_submit(r, &requests[i]));
     }
     source_await(&source, 1);
-    CHECK(t, !reader_withdraw(r, &requests[0])); // being read
-    CHECK(t, reader_withdraw(r, &requests[2]));
-    CHECK(t, !reader_withdraw(r, &requests[2]));
+    CHECK(t, !reader_withdraw(r, &requests[0], 1)); // being read
+    CHECK(t, reader_withdraw(r, &requests[2], 1));
+    CHECK(t, !reader_withdraw(r, &requests[2], 1));
     CHECK(t, reader_submit(r, &requests[2])); // at the end now
     source_gate(&source, false);
     CHECK(t, reader_reap(r, READER_FOREVER) == &requests[0]);
-    CHECK(t, !reader_withdraw(r, &requests[0])); // done
+    CHECK(t, !reader_withdraw(r, &requests[0], 1)); // done
     CHECK(t, reader_reap(r, READER_FOREVER) == &requests[1]);
     CHECK(t, reader_reap(r, READER_FOREVER) == &requests[3]);
     CHECK(t, reader_reap(r, READER_FOREVER) == &requests[2]);

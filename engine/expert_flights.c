@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#define _GNU_SOURCE // O_DIRECT, statx
+#include "expert_flights.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "err.h"
+#include "file.h"
+
+enum { USUAL_ALIGNMENT = 4096 };
+
+// ---- Files
+// -----------------------------------------------------------------------------------------------------------
+
+// 0: the file doesn't take direct reads.
+static uint32_t wanted_alignment(int fd)
+{
+#ifdef STATX_DIOALIGN
+    struct statx about;
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &about) == 0 && (about.stx_mask & STATX_DIOALIGN)) {
+        uint32_t most =
+            about.stx_dio_mem_align > about.stx_dio_offset_align ? about.stx_dio_mem_align : about.stx_dio_offset_align;
+        bool fine = about.stx_dio_offset_align && most <= USUAL_ALIGNMENT && (most & (most - 1)) == 0;
+        return fine ? most : 0;
+    }
+#endif
+    return USUAL_ALIGNMENT;
+}
+
+// Where the system doesn't tell, the first block does.
+static bool takes_direct(int fd, uint32_t alignment)
+{
+    void *block = aligned_alloc(alignment, alignment);
+    ssize_t got = block ? pread(fd, block, alignment, 0) : -1;
+    free(block);
+    return got >= 0;
+}
+
+static void make_direct(struct flights *f, struct expert_file *file)
+{
+    int flags = fcntl(file->fd, F_GETFL);
+    file->alignment = 0;
+    if (!f->direct) {
+        fcntl(file->fd, F_SETFL, flags & ~O_DIRECT);
+        return;
+    }
+    uint32_t alignment = wanted_alignment(file->fd);
+    if (alignment && fcntl(file->fd, F_SETFL, flags | O_DIRECT) == 0) {
+        if (takes_direct(file->fd, alignment)) {
+            file->alignment = alignment;
+            return;
+        }
+        fcntl(file->fd, F_SETFL, flags);
+    }
+    f->refused++;
+}
+
+static int open_file(struct flights *f, uint32_t index, struct moe_err *err)
+{
+    struct expert_file *file = &f->files[index];
+    int fd;
+    uint64_t bytes;
+    int code = file_open(f->package->files[index].path, &fd, &bytes, err);
+    if (code)
+        return code;
+    if (file->fd >= 0) {
+        f->refused -= f->direct && !file->alignment;
+        close(file->fd);
+    }
+    file->fd = fd;
+    file->suspect = false;
+    make_direct(f, file);
+    return MOE_OK;
+}
+
+void flights_set_direct(struct flights *f, bool direct)
+{
+    f->direct = direct;
+    f->refused = 0;
+    for (uint32_t i = 0; i < f->package->n_files; i++)
+        make_direct(f, &f->files[i]);
+}
+
+// Some expert's span doesn't lie on whole blocks.
+static bool any_is_shifted(const struct package *package)
+{
+    uint64_t places = 0;
+    for (uint32_t layer = 0; layer < package->shape.n_layers; layer++)
+        for (uint32_t i = 0; i < package->layers[layer].n_spans; i++) {
+            const struct expert_span *span = &package->layers[layer].spans[i];
+            places |= span->offset | span->bytes | span->at;
+        }
+    return places % USUAL_ALIGNMENT != 0;
+}
+
+int flights_open(struct flights *f, const struct package *package, const struct flights_options *options,
+                 struct moe_err *err)
+{
+    f->package = package;
+    f->direct = options->direct;
+    f->files = calloc(package->n_files, sizeof *f->files);
+    f->items = calloc(options->n_flights, sizeof *f->items);
+    if (!f->files || !f->items)
+        return moe_fail(err, MOE_NO_MEMORY, "no memory for %" PRIu32 " expert reads", options->n_flights);
+    for (uint32_t i = 0; i < package->n_files; i++)
+        f->files[i].fd = -1;
+    for (uint32_t i = 0; i < package->n_files; i++) {
+        int code = open_file(f, i, err);
+        if (code)
+            return code;
+    }
+    for (; f->n_items < options->n_flights; f->n_items++) {
+        f->items[f->n_items].next_idle = f->idle;
+        f->idle = &f->items[f->n_items];
+    }
+    struct reader_options pool = {
+        .threads = options->readers,
+        .capacity = options->n_flights * MAX_EXPERT_SPANS,
+        .read = options->read,
+        .context = options->read_context,
+        .bounce = any_is_shifted(package),
+    };
+    return reader_open(&pool, &f->pool, err);
+}
+
+void flights_close(struct flights *f)
+{
+    reader_close(f->pool); // first: readers use what is freed below
+    for (uint32_t i = 0; f->files && i < f->package->n_files; i++)
+        if (f->files[i].fd >= 0)
+            close(f->files[i].fd);
+    free(f->files);
+    free(f->items);
+}
+
+// ---- Flights
+// ---------------------------------------------------------------------------------------------------------
+
+// What failed may have been the file, and its descriptor with it: a replaced file is found under its name only.
+static bool reopen(struct flights *f, const struct expert_span *span, struct read_failure *failure)
+{
+    struct expert_file *file = &f->files[span->file];
+    struct moe_err err;
+    if (!file->suspect || file->n_reading || open_file(f, span->file, &err) == MOE_OK)
+        return true;
+    *failure = (struct read_failure){
+        .result = READ_ERROR,
+        .sys_errno = err.sys_errno ? err.sys_errno : ESPIPE, // what a pipe would say to pread
+        .file = span->file,
+        .offset = span->offset,
+    };
+    return false;
+}
+
+struct flight *flights_begin(struct flights *f, const struct flight_order *order, struct read_failure *failure)
+{
+    struct expert_span spans[MAX_EXPERT_SPANS];
+    uint32_t n = package_spans(f->package, order->layer, order->expert, spans);
+    *failure = (struct read_failure){.result = READ_FULL};
+    if (!f->idle)
+        return NULL;
+    for (uint32_t i = 0; i < n; i++)
+        if (!reopen(f, &spans[i], failure))
+            return NULL;
+    struct flight *flight = f->idle;
+    f->idle = flight->next_idle;
+    *flight = (struct flight){.n_parts = n, .n_left = n, .guess = order->guess, .owner = order->owner};
+    f->n_flying++;
+    f->n_guesses += flight->guess;
+    for (uint32_t i = 0; i < n; i++) {
+        struct expert_file *file = &f->files[spans[i].file];
+        flight->files[i] = spans[i].file;
+        flight->parts[i] = (struct read_request){
+            .fd = file->fd,
+            .alignment = file->alignment,
+            .guess = order->guess,
+            .offset = spans[i].offset,
+            .length = (size_t)spans[i].bytes,
+            .target = (char *)order->target + spans[i].at,
+            .owner = flight,
+        };
+        file->n_reading++;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        bool submitted = reader_submit(f->pool, &flight->parts[i]); // the pool has room for every flight
+        assert(submitted);
+        (void)submitted;
+    }
+    return flight;
+}
+
+void flights_done(struct flights *f, struct flight *flight)
+{
+    f->n_flying--;
+    f->n_guesses -= flight->guess;
+    flight->n_left = 0;
+    flight->next_idle = f->idle;
+    f->idle = flight;
+}
+
+bool flights_withdraw(struct flights *f, struct flight *flight)
+{
+    if (flight->n_left < flight->n_parts || !reader_withdraw(f->pool, flight->parts, flight->n_parts))
+        return false;
+    for (uint32_t i = 0; i < flight->n_parts; i++)
+        f->files[flight->files[i]].n_reading--;
+    flights_done(f, flight);
+    return true;
+}
+
+void flights_promote(struct flights *f, struct flight *flight)
+{
+    if (!flight->guess)
+        return;
+    reader_promote(f->pool, flight->parts, flight->n_parts);
+    f->n_guesses--;
+    flight->guess = false;
+}
+
+struct flight *flights_reap(struct flights *f, int wait_ms)
+{
+    for (;;) {
+        struct read_request *request = reader_reap(f->pool, wait_ms);
+        if (!request)
+            return NULL;
+        struct flight *flight = request->owner;
+        uint32_t file = flight->files[request - flight->parts];
+        f->files[file].n_reading--;
+        flight->delivered += request->delivered;
+        if (request->result != READ_FULL) {
+            f->files[file].suspect = true;
+            if (flight->failure.result == READ_FULL)
+                flight->failure = (struct read_failure){request->result, request->sys_errno, file,
+                                                        request->offset + request->delivered};
+        }
+        if (--flight->n_left == 0)
+            return flight;
+    }
+}

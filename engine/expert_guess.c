@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "clock.h"
+#include "expert_store_parts.h"
+
+#define IDLE_NEEDED    0.3
+#define IDLE_SAMPLE_NS 20000000u // the gauge averages over a few of these
+
+double expert_disk_idle(expert_store *store)
+{
+    struct idle_gauge *gauge = &store->gauge;
+    uint64_t now = clock_ns();
+    uint64_t since = now - gauge->at_ns;
+    if (since < IDLE_SAMPLE_NS)
+        return gauge->idle;
+    uint64_t busy = reader_busy_ns(store->flights.pool);
+    double idle = 1 - (double)(busy - gauge->busy_ns) / (double)since;
+    gauge->idle = gauge->at_ns ? (gauge->idle + idle) / 2 : 1;
+    gauge->at_ns = now;
+    gauge->busy_ns = busy;
+    return gauge->idle;
+}
+
+// Unasked guesses that a tier may hold.
+static uint32_t quota(const expert_store *store, const struct tier *tier)
+{
+    uint32_t most = 2 * store->in_flight;
+    return tier->n_slots / 4 < most ? tier->n_slots / 4 : most;
+}
+
+// A guess may have the tier's next slot: an empty one, or the oldest guess that nobody asked for, or what decoding
+// hasn't used lately; and as many stay free as the dispatches in flight need.
+static bool may_take(const expert_store *store, const struct tier *tier)
+{
+    const struct slot *next = tier_next(tier);
+    if (!next || tier_n_free(tier) + tier->cooling.count + tier->n_pinned <= store->in_flight)
+        return false;
+    if (tier->n_guessed >= quota(store, tier))
+        return next->guessed;
+    return next->state == SLOT_EMPTY || next->guessed || !cache_policy_is_live(tier->policy, tier_index(tier, next));
+}
+
+static struct slot *take_for_guess(expert_store *store, struct tier *tier, uint32_t key)
+{
+    if (!may_take(store, tier))
+        return NULL;
+    struct slot *slot = store_take(store, tier, key);
+    tier_unpin(tier, slot); // LOADING and nowhere
+    cache_policy_use(tier->policy, key, CACHE_GUESS);
+    slot->guessed = true;
+    tier->n_guessed++;
+    return slot;
+}
+
+static bool disk_is_free(expert_store *store)
+{
+    uint32_t most = store->plan.readers > 1 ? store->plan.readers / 2 : 1;
+    return !store->pending.first && store->flights.idle && store->flights.n_guesses < most &&
+           expert_disk_idle(store) >= IDLE_NEEDED;
+}
+
+static bool read_ahead(expert_store *store, struct tier *tier, uint32_t key)
+{
+    struct read_failure failure;
+    struct slot *slot = disk_is_free(store) ? take_for_guess(store, tier, key) : NULL;
+    if (!slot)
+        return false;
+    struct flight_order order = {
+        .layer = key / store->n_experts,
+        .expert = key % store->n_experts,
+        .target = store_read_target(store, slot),
+        .owner = slot,
+        .guess = true,
+    };
+    slot->flight = flights_begin(&store->flights, &order, &failure);
+    if (!slot->flight)
+        tier_clear(tier, slot); // whoever asks for it is told why
+    return slot->flight;
+}
+
+static bool copy_ahead(expert_store *store, struct slot *source)
+{
+    struct slot *slot = take_for_guess(store, &store->device, source->key);
+    if (!slot)
+        return false;
+    tier_pin(&store->host, source);
+    bool copied = !store_copy(store, slot, source, &store->untold);
+    tier_unpin(&store->host, source);
+    tier_asked(&store->host, source); // the device's slot carries the guess from now on
+    tier_free(&store->host, source);
+    return copied;
+}
+
+uint32_t expert_hint(expert_store *store, const struct expert_guess *guess)
+{
+    uint32_t begun = 0;
+    if (guess->layer < store->first_moe_layer || guess->layer >= store->n_layers ||
+        store_take_in(store, 0, guess->layer, &store->untold))
+        return 0;
+    store_cool_down(store);
+    cache_policy_tick(store->device.policy, CACHE_GUESS);
+    if (store_has_host(store))
+        cache_policy_tick(store->host.policy, CACHE_GUESS);
+    for (uint32_t i = 0; i < guess->n; i++) {
+        if ((uint32_t)guess->ids[i] >= store->n_experts)
+            continue;
+        uint32_t key = store_key(store, guess->layer, (uint32_t)guess->ids[i]);
+        struct slot *host = store_has_host(store) ? tier_find(&store->host, key) : NULL;
+        if (tier_find(&store->device, key) || (host && host->state == SLOT_LOADING))
+            continue; // there, or on its way
+        if (host)
+            begun += copy_ahead(store, host);
+        else
+            begun += read_ahead(store, store_has_host(store) ? &store->host : &store->device, key);
+    }
+    store->prefetched += begun;
+    return begun;
+}
+
+static void withdraw_guesses(expert_store *store, uint32_t layer, bool all)
+{
+    struct tier *tier = store_has_host(store) ? &store->host : &store->device;
+    struct flights *flights = &store->flights;
+    for (uint32_t i = 0; i < flights->n_items && flights->n_guesses; i++) {
+        struct flight *flight = &flights->items[i];
+        struct slot *slot = flight->owner;
+        if (!flight->n_left || !flight->guess || !(all || slot->key / store->n_experts == layer))
+            continue;
+        if (!flights_withdraw(flights, flight))
+            continue;
+        slot->flight = NULL;
+        tier_clear(tier, slot);
+        store->prefetched--;
+    }
+}
+
+void expert_drop_hints(expert_store *store)
+{
+    withdraw_guesses(store, 0, true);
+}
+
+void store_drop_stale(expert_store *store, uint32_t layer)
+{
+    withdraw_guesses(store, layer, false);
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include <string.h>
+
+#include "clock.h"
+#include "err.h"
+#include "expert_store_parts.h"
+
+gpu_buf *store_device_place(const expert_store *store, const struct slot *slot, uint64_t *offset)
+{
+    uint32_t index = tier_index(&store->device, slot);
+    *offset = index % store->device_slab_slots * store->slot_bytes;
+    return store->device_slabs[index / store->device_slab_slots];
+}
+
+static void *host_place(const expert_store *store, const struct slot *slot)
+{
+    uint32_t index = tier_index(&store->host, slot);
+    return (char *)store->host_slabs[index / store->host_slab_slots] +
+           index % store->host_slab_slots * store->slot_bytes;
+}
+
+void *store_read_target(const expert_store *store, const struct slot *slot)
+{
+    if (store_has_host(store))
+        return host_place(store, slot);
+    uint64_t offset;
+    gpu_buf *slab = store_device_place(store, slot, &offset);
+    return (char *)gpu_buf_host(slab) + offset;
+}
+
+struct slot *store_take(expert_store *store, struct tier *tier, uint32_t key)
+{
+    const struct slot *next = tier_next(tier);
+    if (next && next->state == SLOT_READY) {
+        store->evictions += tier == &store->device;
+        store->layers[next->key / store->n_experts].wasted += next->guessed;
+    }
+    return tier_take(tier, key);
+}
+
+static void became_ready(expert_store *store, struct slot *slot)
+{
+    slot->state = SLOT_READY;
+    slot->arrived = ++store->arrivals;
+}
+
+// A device slot is done with the host slot that it waited for.
+static void let_go_of_source(expert_store *store, struct slot *slot)
+{
+    struct slot *source = slot->source;
+    slot->source = NULL;
+    if (!source || !tier_unpin(&store->host, source))
+        return;
+    if (source->state != SLOT_LOADING)
+        tier_free(&store->host, source);
+}
+
+int store_copy(expert_store *store, struct slot *slot, struct slot *source, struct moe_err *err)
+{
+    uint32_t layer = slot->key / store->n_experts;
+    struct expert_layer_counts *counts = &store->layers[layer];
+    uint64_t bytes = package_experts(store->package, layer)->blob_bytes;
+    uint64_t offset;
+    gpu_buf *slab = store_device_place(store, slot, &offset);
+    uint64_t began = clock_ns();
+    gpu_write(store->g, slab, offset, host_place(store, source), bytes);
+    counts->wait_copy_ns += clock_ns() - began;
+    if (gpu_failed(store->g)) {
+        struct gpu_error device;
+        tier_clear(&store->device, slot);
+        if (err == &store->untold)
+            return MOE_DEVICE;
+        gpu_check(store->g, &device);
+        return moe_fail_gpu(err, &device);
+    }
+    counts->bytes_device += bytes;
+    became_ready(store, slot);
+    if (!slot->pins) // nobody waits any more; no op has used it, and the next request may
+        tier_free(&store->device, slot);
+    return MOE_OK;
+}
+
+// ---- Beginning
+// -------------------------------------------------------------------------------------------------------
+
+static void fail_slot(expert_store *store, struct slot *slot, const struct read_failure *failure)
+{
+    let_go_of_source(store, slot);
+    slot->failure = *failure;
+    tier_clear(&store->device, slot);
+}
+
+enum begun { BEGUN, BEGUN_NOT, BEGUN_FAILED };
+
+// Reads into `into`, the device slot itself or a host slot taken for it.
+static enum begun begin_read(expert_store *store, struct slot *into, struct read_failure *failure)
+{
+    struct flight_order order = {
+        .layer = into->key / store->n_experts,
+        .expert = into->key % store->n_experts,
+        .target = store_read_target(store, into),
+        .owner = into,
+    };
+    into->flight = flights_begin(&store->flights, &order, failure);
+    if (into->flight)
+        return BEGUN;
+    return failure->result == READ_FULL ? BEGUN_NOT : BEGUN_FAILED;
+}
+
+// Through the host: from there, with what is already on its way there, or by a read of its own.
+static enum begun begin_through_host(expert_store *store, struct slot *slot, struct read_failure *failure)
+{
+    struct slot *source = tier_find(&store->host, slot->key);
+    if (source) {
+        tier_pin(&store->host, source);
+        slot->source = source;
+        if (source->flight)
+            flights_promote(&store->flights, source->flight);
+        return BEGUN;
+    }
+    if (!store->flights.idle)
+        return BEGUN_NOT;
+    source = store_take(store, &store->host, slot->key);
+    if (!source)
+        return BEGUN_NOT;
+    slot->source = source;
+    enum begun begun = begin_read(store, source, failure);
+    if (begun != BEGUN) {
+        slot->source = NULL;
+        tier_unpin(&store->host, source);
+        tier_clear(&store->host, source);
+    }
+    return begun;
+}
+
+static enum begun begin(expert_store *store, struct slot *slot, struct read_failure *failure)
+{
+    *failure = (struct read_failure){.result = READ_FULL};
+    return store_has_host(store) ? begin_through_host(store, slot, failure) : begin_read(store, slot, failure);
+}
+
+// A device slot that waits for a host slot which is there.
+static int copy_if_there(expert_store *store, struct slot *slot, struct moe_err *err)
+{
+    struct slot *source = slot->source;
+    if (slot->state != SLOT_LOADING || !source || source->state != SLOT_READY)
+        return MOE_OK;
+    int failed = store_copy(store, slot, source, err);
+    let_go_of_source(store, slot);
+    return failed;
+}
+
+// After begin: a slot on no list.
+static int has_begun(expert_store *store, struct slot *slot, enum begun begun, const struct read_failure *failure,
+                     struct moe_err *err)
+{
+    if (begun == BEGUN)
+        return copy_if_there(store, slot, err);
+    fail_slot(store, slot, failure);
+    return MOE_OK;
+}
+
+int store_load(expert_store *store, struct slot *slot, struct moe_err *err)
+{
+    struct read_failure failure;
+    enum begun begun = store->pending.first ? BEGUN_NOT : begin(store, slot, &failure); // those that wait come first
+    if (begun != BEGUN_NOT)
+        return has_begun(store, slot, begun, &failure, err);
+    slots_append(&store->pending, slot);
+    return MOE_OK;
+}
+
+int store_load_pending(expert_store *store, struct moe_err *err)
+{
+    while (store->pending.first) {
+        struct slot *slot = store->pending.first;
+        struct read_failure failure;
+        enum begun begun = begin(store, slot, &failure);
+        if (begun == BEGUN_NOT)
+            return MOE_OK;
+        slots_remove(slot);
+        int failed = has_begun(store, slot, begun, &failure, err);
+        if (failed)
+            return failed;
+    }
+    return MOE_OK;
+}
+
+// ---- Landing
+// ---------------------------------------------------------------------------------------------------------
+
+// The key becomes visible here, after the bytes.
+static int land(expert_store *store, struct flight *flight, struct moe_err *err)
+{
+    struct slot *slot = flight->owner;
+    struct tier *tier = store_has_host(store) ? &store->host : &store->device;
+    struct read_failure failure = flight->failure;
+    store->layers[slot->key / store->n_experts].bytes_disk += flight->delivered;
+    slot->flight = NULL;
+    flights_done(&store->flights, flight);
+    struct slot *waiting = store_has_host(store) ? tier_find(&store->device, slot->key) : NULL;
+    if (waiting && waiting->source != slot)
+        waiting = NULL;
+    if (failure.result != READ_FULL) {
+        slot->failure = failure;
+        tier_clear(tier, slot);
+        if (waiting)
+            fail_slot(store, waiting, &failure);
+        return MOE_OK;
+    }
+    became_ready(store, slot);
+    if (!slot->pins) // its request was cancelled, or it was a guess
+        tier_free(tier, slot);
+    return waiting ? copy_if_there(store, waiting, err) : MOE_OK;
+}
+
+int store_take_in(expert_store *store, int wait_ms, uint32_t layer, struct moe_err *err)
+{
+    uint64_t began = wait_ms ? clock_ns() : 0;
+    struct flight *flight = flights_reap(&store->flights, wait_ms);
+    if (wait_ms)
+        store->layers[layer].wait_disk_ns += clock_ns() - began;
+    int failed = MOE_OK;
+    while (flight && !failed) {
+        failed = land(store, flight, err);
+        if (!failed)
+            flight = flights_reap(&store->flights, 0);
+    }
+    return failed ? failed : store_load_pending(store, err);
+}
+
+void store_abandon(expert_store *store, struct slot *slot)
+{
+    struct slot *reading = store_has_host(store) ? slot->source : slot;
+    if (slot->list) {
+        slots_remove(slot);
+    } else if (reading->flight && reading->pins <= (reading != slot) &&
+               flights_withdraw(&store->flights, reading->flight)) {
+        reading->flight = NULL;
+        if (reading != slot)
+            tier_clear(&store->host, reading);
+        let_go_of_source(store, slot);
+    } else {
+        return;
+    }
+    tier_clear(&store->device, slot);
+}
+
+void store_cool_down(expert_store *store)
+{
+    struct tier *tier = &store->device;
+    while (tier->cooling.first && gpu_fence_passed(store->g, tier->cooling.first->fence))
+        tier_free(tier, tier->cooling.first);
+}

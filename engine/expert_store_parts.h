@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The expert store's inside: what its .c files share. expert_store.c answers requests, expert_load.c moves bytes,
+// expert_guess.c decides on guesses, expert_open.c lays it all out.
+#ifndef MOECHAT_EXPERT_STORE_PARTS_H
+#define MOECHAT_EXPERT_STORE_PARTS_H
+
+#include "expert_store.h"
+#include "expert_tier.h"
+
+// How busy demands have kept the disk lately.
+struct idle_gauge {
+    uint64_t at_ns, busy_ns; // when it was looked at last
+    double idle;             // 0 to 1
+};
+
+struct expert_store {
+    gpu *g;
+    const struct package *package;
+    uint64_t slot_bytes;
+    uint32_t n_layers, n_experts, first_moe_layer; // n_experts: of a layer
+    uint32_t in_flight;                            // slots that the dispatches in flight need
+    struct moe_cache_plan plan;
+    struct flights flights;
+    struct tier device;
+    struct tier host; // no slots: the device's memory is the host's
+    gpu_buf **device_slabs;
+    void **host_slabs;
+    uint32_t n_device_slabs, n_host_slabs, device_slab_slots, host_slab_slots;
+    struct slot_list pending; // device slots LOADING that wait for a flight or a host slot
+    uint64_t arrivals;
+    uint64_t *asked; // [n_experts], serial of the last request that named it
+    uint64_t serial;
+    struct expert_layer_counts *layers; // [n_layers]
+    uint64_t evictions, prefetched, used;
+    struct idle_gauge gauge;
+    // Where an err is wanted and there is nobody to tell: then an error of the device stays there for the next to ask.
+    struct moe_err untold;
+};
+
+static inline uint32_t store_key(const expert_store *store, uint32_t layer, uint32_t expert)
+{
+    return layer * store->n_experts + expert;
+}
+
+static inline bool store_has_host(const expert_store *store)
+{
+    return store->host.n_slots > 0;
+}
+
+// ---- expert_load.c
+
+gpu_buf *store_device_place(const expert_store *store, const struct slot *slot, uint64_t *offset);
+// Where reads for a slot of the lower tier go: the host's, or the only one.
+void *store_read_target(const expert_store *store, const struct slot *slot);
+// Takes the tier's next slot for the key, counting what is lost.
+struct slot *store_take(expert_store *store, struct tier *tier, uint32_t key);
+// Starts the load of a device slot that was taken, or puts it on `pending`.
+int store_load(expert_store *store, struct slot *slot, struct moe_err *err);
+int store_load_pending(expert_store *store, struct moe_err *err);
+// Copies a READY host slot into a LOADING device slot, which becomes READY, or EMPTY with an error.
+int store_copy(expert_store *store, struct slot *slot, struct slot *source, struct moe_err *err);
+// Takes in the flights that are over, after waiting for the first as reader_reap does; the wait is the layer's. An
+// error of the device may be an older op's: whoever called is told, for the device tells only once.
+int store_take_in(expert_store *store, int wait_ms, uint32_t layer, struct moe_err *err);
+// Nobody wants a LOADING device slot any more: a read that has begun finishes into it and lands as any other; one that
+// has not is taken back.
+void store_abandon(expert_store *store, struct slot *slot);
+void store_cool_down(expert_store *store); // slots whose fence has passed are free
+
+// ---- expert_guess.c
+
+// Guesses for a layer whose turn has come that have not begun are withdrawn.
+void store_drop_stale(expert_store *store, uint32_t layer);
+
+#endif
