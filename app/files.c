@@ -212,6 +212,30 @@ static bool make_folders(char *path)
     return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
+char *files_place(const struct files_place *place)
+{
+    const char *folder = getenv(place->variable), *home = getenv("HOME"), *between = "";
+    if (!folder || folder[0] != '/') { // the specification says to ignore others
+        folder = home;
+        between = place->otherwise;
+    }
+    errno = ENOENT;
+    if (!folder || folder[0] != '/')
+        return NULL;
+    size_t size = strlen(folder) + strlen(between) + strlen(place->name) + sizeof "//moechat/";
+    char *path = malloc(size);
+    if (!path)
+        return NULL;
+    snprintf(path, size, "%s%s%s/moechat", folder, *between ? "/" : "", between);
+    if (place->make && !make_folders(path)) {
+        free(path);
+        return NULL;
+    }
+    size_t length = strlen(path);
+    snprintf(path + length, size - length, "/%s", place->name);
+    return path;
+}
+
 char *files_kernel_cache(const char *wanted)
 {
     if (wanted && strcmp(wanted, "none") == 0)

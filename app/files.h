@@ -36,6 +36,13 @@ void files_discard(struct new_file *file); // harmless on one that was released 
 // The package to open: `named`, or without it models/demo beside the program, else the installed one. malloc'd, NULL:
 // no memory. Its existence is not promised.
 char *files_model(const char *named);
+// A file of ours in an XDG folder: "$variable/moechat/name", without the variable "$HOME/otherwise/moechat/name"; with
+// `make` its folder is made. malloc'd; NULL: there is no such place, errno says why.
+struct files_place {
+    const char *variable, *otherwise, *name;
+    bool make;
+};
+char *files_place(const struct files_place *place);
 // Where built kernels go: `wanted` unless NULL, else the XDG cache folder, made when missing. NULL: nowhere. malloc'd.
 char *files_kernel_cache(const char *wanted);
 
