@@ -20,7 +20,7 @@ DEPS       = $(DEPS_BUILD) $(DEPS_RUN) $(DEPS_TEST)
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
 INCLUDES = -Iapp -Iengine -Ikernels -Itokenizer -I$(BUILD)
 # Asked for when a recipe runs, not when this file is read: `make deps chat` installs pkg-config itself.
-PACKAGES   = json-c readline sentencepiece libcrypto libxxhash
+PACKAGES   = json-c readline ncursesw sentencepiece libcrypto libxxhash
 PKG_CFLAGS = $(filter-out -D_XOPEN_SOURCE=%,$(shell pkg-config --cflags $(PACKAGES)))
 PKG_LIBS   = $(shell pkg-config --libs $(PACKAGES)) -lOpenCL -lpthread -lm
 # A finding ends the program, whichever sanitizer's it is.

@@ -29,19 +29,6 @@ static const struct command_row {
 };
 enum { N_ROWS = sizeof table / sizeof table[0] };
 
-static const struct {
-    const char *key, *help;
-} keys[] = {
-    {"Enter", "send the message"},
-    {"Alt-Enter, Ctrl-J", "a new line within the message"},
-    {"Ctrl-C", "while it answers: stop and keep what is there; else put the draft into the history"},
-    {"Ctrl-D", "on an empty line: save and leave"},
-    {"Up, Down", "earlier and later messages"},
-    {"Ctrl-R", "search earlier messages"},
-    {"Ctrl-Z", "suspend; fg returns"},
-    {"Ctrl-L", "clear the screen"},
-};
-
 static bool names(const char *name, const char *text, size_t length)
 {
     return name && strlen(name) == length && strncmp(name, text, length) == 0;
@@ -96,12 +83,6 @@ size_t commands_help(FILE *out, const char *wanted)
         shown++;
     }
     return shown;
-}
-
-void commands_keys(FILE *out)
-{
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        fprintf(out, "  %-20s  %s\n", keys[i].key, keys[i].help);
 }
 
 bool commands_count(const char *text, size_t otherwise, size_t *count)

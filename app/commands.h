@@ -44,7 +44,6 @@ struct line {
 struct line commands_parse(const char *typed, size_t length);
 // Writes all commands, or those whose name or explanation contains `wanted`. Returns how many.
 size_t commands_help(FILE *out, const char *wanted);
-void commands_keys(FILE *out);
 // A count from 1 on, as in /undo 2; `otherwise` for "". False: not a count.
 bool commands_count(const char *text, size_t otherwise, size_t *count);
 

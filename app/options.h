@@ -39,7 +39,7 @@ struct options {
     uint32_t top_k, max_tokens, context, chunk, readers, runs, prefill_tokens, decode_tokens;
     int kv;    // enum moe_kv_type, -1: not given; ask options_kv_type
     int color; // enum color
-    bool json, jsonl, go_on, no_session, plain, verify, no_template, help, version;
+    bool json, jsonl, go_on, no_session, plain, ascii, mouse, clipboard, verify, no_template, help, version;
     uint64_t given; // a bit for each row of the table that argv or the environment set
 };
 
