@@ -611,6 +611,14 @@ const char *options_command_name(enum command command)
     return commands[command].name;
 }
 
+const char *options_setting(size_t index)
+{
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (table[i].settable && index-- == 0)
+            return table[i].name;
+    return NULL;
+}
+
 void options_print_settings(FILE *out, const struct options *options)
 {
     for (size_t i = 0; i < N_ROWS; i++) {

@@ -65,6 +65,7 @@ static inline enum moe_kv_type options_kv_type(const struct options *options)
 }
 const char *options_command_name(enum command command); // "run"; "chat" for no subcommand
 void options_help(FILE *out, enum command command);     // COMMAND_HELP: the overview
+const char *options_setting(size_t index);              // the names that /set takes; NULL: there are no more
 // Writes the rows that /set takes with their values, "  temp            0.6" each.
 void options_print_settings(FILE *out, const struct options *options);
 // For moechat(1): false when the format is unknown.
