@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 60
 
 # Debian's packages: to build, to run on any machine without a GPU (PoCL), and to test.
 DEPS_BUILD = gcc g++ libc6-dev pkg-config libncursesw5-dev libreadline-dev libjson-c-dev ocl-icd-opencl-dev \
-             opencl-c-headers libsentencepiece-dev libpcre2-dev libssl-dev libxxhash-dev
+             opencl-c-headers libsentencepiece-dev libssl-dev libxxhash-dev
 DEPS_RUN   = pocl-opencl-icd
 DEPS_TEST  = clang libclang-rt-14-dev python3
 DEPS       = $(DEPS_BUILD) $(DEPS_RUN) $(DEPS_TEST)
@@ -20,7 +20,7 @@ DEPS       = $(DEPS_BUILD) $(DEPS_RUN) $(DEPS_TEST)
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
 INCLUDES = -Iapp -Iengine -Ikernels -Itokenizer -I$(BUILD)
 # Asked for when a recipe runs, not when this file is read: `make deps chat` installs pkg-config itself.
-PACKAGES   = json-c readline ncursesw sentencepiece libpcre2-8 libcrypto libxxhash
+PACKAGES   = json-c readline sentencepiece libcrypto libxxhash
 PKG_CFLAGS = $(filter-out -D_XOPEN_SOURCE=%,$(shell pkg-config --cflags $(PACKAGES)))
 PKG_LIBS   = $(shell pkg-config --libs $(PACKAGES)) -lOpenCL -lpthread -lm
 # A finding ends the program, whichever sanitizer's it is.
@@ -101,6 +101,10 @@ GOLDEN   = $(BUILD)/tests/golden/golden
 GOLDENS := $(patsubst %/golden.json,%,$(wildcard tests/golden/*/golden.json))
 SCREENS := $(wildcard tests/screens/*.sh tests/screens/test_*.py)
 CHUNKS   = --chunk 1 --chunk 7 --chunk 64 --chunk 0
+# Packages, and checkpoints as they are.
+GOLDEN_RUNS = $(foreach d,ref cpu,\
+    $(foreach g,$(filter-out tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(d) $(CHUNKS)') \
+    $(foreach g,$(filter tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(d) --chunk 1 --chunk 0'))
 
 tests: $(PROGRAM) $(TESTS) $(FUZZERS) $(GOLDEN)
 
@@ -117,7 +121,7 @@ asan-tests:
 
 check: tests asan-tests
 	@sh tests/run.sh tests/layers.sh $(TESTS) \
-	    $(foreach g,$(GOLDENS),'$(GOLDEN) $(g) --device ref $(CHUNKS)' '$(GOLDEN) $(g) --device cpu $(CHUNKS)') \
+	    $(GOLDEN_RUNS) \
 	    $(SCREENS) \
 	    $(TESTS:$(BUILD)/%=$(ASAN)/%) \
 	    $(foreach f,$(FUZZ_SOURCES:tests/fuzz/fuzz_%.c=%),'$(ASAN)/tests/fuzz/fuzz_$(f) tests/fuzz/corpus/$(f)')
@@ -126,7 +130,7 @@ check: tests asan-tests
 unit: tests
 	@sh tests/run.sh tests/layers.sh $(TESTS)
 golden: tests
-	@sh tests/run.sh $(foreach g,$(GOLDENS),'$(GOLDEN) $(g) --device ref $(CHUNKS)' '$(GOLDEN) $(g) --device cpu $(CHUNKS)')
+	@sh tests/run.sh $(GOLDEN_RUNS)
 screens: tests
 	@sh tests/run.sh $(SCREENS)
 

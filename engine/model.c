@@ -50,8 +50,6 @@ int moe_model_open(const char *directory, const struct moe_model_options *option
                      "%.200s is a %s, which does not run as it is: `moechat convert %.200s NEWDIR` makes a package "
                      "of it, of about %.1f GB",
                      directory, model->description.layout, directory, (double)model->description.package_bytes / 1e9);
-    if (!code && model->package.kind == FOLDER_MLX)
-        code = moe_fail(err, MOE_UNSUPPORTED, "%.300s: experts of a folder are not read in pieces yet", directory);
     if (!code)
         code = open_device(model, options, err);
     struct weights_source source = {&model->package, options->progress, options->progress_context};

@@ -1,23 +1,31 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Compares a model's logits and hidden states with those that transformers computed.
 //
-//     golden DIR [--device D] [--chunk N]...        without --chunk: 1 (the decode kernels), 7, 64 and the default
+//     golden DIR [--device D] [--convert MOECHAT] [--chunk N]...
 //
-// DIR holds golden.json {"model": package folder relative to DIR, "n_tokens", "vocab_size", "hidden_size", "n_layers",
-// "rows": positions with whole rows, "top": positions with the 64 largest, "parameters": of the model, optional};
+// Without --chunk: 1 (the decode kernels), 7, 64 and the default. With --convert a checkpoint's folder is also made
+// into a package by `MOECHAT convert`, in a temporary folder, and that is compared; a folder that can't be opened as it
+// is must say so and name convert.
+//
+// DIR holds golden.json {"model": package or checkpoint folder relative to DIR, "n_tokens", "vocab_size",
+// "hidden_size", "n_layers", "rows": positions with whole rows, "top": positions with the 64 largest, "parameters": of
+// the model, optional, "prompts": lengths of prompts that stand one after another in all the rest, optional};
 // tokens.txt, ids between spaces; and little-endian arrays: rows.f32 [rows, vocab], hidden.f32 (optional)
 // [layers + 1, tokens, hidden], the stream after the embedding and after each layer; when "top" is not empty
 // top_ids.i32 and top_values.f32 [top, 64], descending, and top_lse.f32 [top], the log-sum-exp of the whole row.
+#include <ftw.h>
 #include <getopt.h>
 #include <json-c/json.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "moe.h"
 
-enum { TOP = 64, MAX_CHUNKS = 16 };
+enum { TOP = 64, MAX_CHUNKS = 16, MAX_PROMPTS = 16 };
 
 static const double least_cosine = 0.999999;
 static const double most_difference = 0.0005; // of the largest |logit|; of a stage's largest |value| for hidden states
@@ -28,7 +36,9 @@ struct golden {
     const char *name;
     char model[2048];
     uint32_t n_tokens, vocab, hidden_size, n_layers;
-    uint64_t parameters; // 0: not given
+    uint64_t parameters;           // 0: not given
+    uint32_t prompts[MAX_PROMPTS]; // lengths, n_tokens together
+    size_t n_prompts;
     size_t n_rows, n_top;
     int32_t *ids;         // [n_tokens]
     int32_t *row_of;      // [n_tokens] index of the position's whole row, -1: none
@@ -42,6 +52,7 @@ struct golden {
 // What one feed differed by.
 struct comparison {
     const struct golden *golden;
+    uint32_t first;           // token of the prompt being fed
     size_t positions, states; // compared
     double cosine, difference;
     double hidden; // the largest of the stages' relative differences
@@ -105,6 +116,21 @@ static void read_tokens(struct golden *g)
     fclose(file);
 }
 
+static void read_prompts(struct golden *g, struct json_object *root)
+{
+    struct json_object *list = json_object_object_get(root, "prompts");
+    uint64_t sum = 0;
+    g->n_prompts = list ? json_object_array_length(list) : 1;
+    if (g->n_prompts < 1 || g->n_prompts > MAX_PROMPTS)
+        fail("too many or no prompts", g->directory);
+    for (size_t i = 0; i < g->n_prompts; i++) {
+        g->prompts[i] = list ? (uint32_t)json_object_get_int(json_object_array_get_idx(list, i)) : g->n_tokens;
+        sum += g->prompts[i];
+    }
+    if (sum != g->n_tokens)
+        fail("the prompts are not as long together as all tokens", g->directory);
+}
+
 static void read_golden(struct golden *g)
 {
     char path[2048];
@@ -123,6 +149,7 @@ static void read_golden(struct golden *g)
     g->parameters = json_object_get_uint64(json_object_object_get(root, "parameters"));
     g->row_of = places(g, root, "rows", &g->n_rows);
     g->top_of = places(g, root, "top", &g->n_top);
+    read_prompts(g, root);
     json_object_put(root);
     read_tokens(g);
     g->rows = numbers(g, "rows.f32", g->n_rows * g->vocab, false);
@@ -197,6 +224,7 @@ static int on_row(void *context, uint32_t position, const float *logits)
 {
     struct comparison *c = context;
     const struct golden *g = c->golden;
+    position += c->first;
     if (position >= g->n_tokens)
         return MOE_BAD_ARGUMENT;
     if (g->row_of[position] >= 0) {
@@ -224,6 +252,7 @@ static void on_hidden(void *context, uint32_t stage, uint32_t position, uint32_t
 {
     struct comparison *c = context;
     const struct golden *g = c->golden;
+    position += c->first;
     if (!g->hidden || stage > g->n_layers || rows > g->n_tokens || position > g->n_tokens - rows)
         return;
     const float *want = g->hidden + ((size_t)stage * g->n_tokens + position) * g->hidden_size;
@@ -258,81 +287,177 @@ static bool judge(struct comparison *c)
            c->cosine >= least_cosine && c->difference <= most_difference * g->largest && c->hidden <= most_difference;
 }
 
-static bool check_chunk(const struct golden *g, moe_model *model, const char *device, uint32_t chunk)
+// Each prompt in a session of its own.
+static int feed_prompts(moe_model *model, uint32_t chunk, struct comparison *c, struct moe_err *err)
 {
-    char label[128];
-    snprintf(label, sizeof label, chunk ? "%.40s %.40s chunk %u" : "%.40s %.40s chunk default", g->name, device, chunk);
+    const struct golden *g = c->golden;
+    int code = MOE_OK;
+    for (size_t i = 0; i < g->n_prompts && !code; c->first += g->prompts[i++]) {
+        struct moe_session_options options = {.max_context = g->prompts[i], .prefill_chunk = chunk};
+        struct moe_feed feed = {.ids = g->ids + c->first, .count = g->prompts[i], .on_row = on_row, .context = c};
+        feed.on_hidden = g->hidden ? on_hidden : NULL;
+        moe_session *session = NULL;
+        code = moe_session_open(model, &options, &session, err);
+        if (!code)
+            code = moe_session_prefill(session, &feed, err);
+        moe_session_close(session);
+    }
+    return code;
+}
+
+static bool check_chunk(const struct golden *g, moe_model *model, const char *label, uint32_t chunk)
+{
+    char number[16] = "default";
+    if (chunk)
+        snprintf(number, sizeof number, "%u", chunk);
     struct comparison c = {.golden = g, .cosine = 1, .finite = true};
     c.stage_difference = calloc(g->n_layers + 1, sizeof *c.stage_difference);
     c.stage_largest = calloc(g->n_layers + 1, sizeof *c.stage_largest);
-    struct moe_session_options options = {.max_context = g->n_tokens, .prefill_chunk = chunk};
-    struct moe_feed feed = {.ids = g->ids, .count = g->n_tokens, .on_row = on_row, .context = &c};
-    feed.on_hidden = g->hidden ? on_hidden : NULL;
     struct moe_err err = {.text = ""};
-    moe_session *session = NULL;
-    int code = moe_session_open(model, &options, &session, &err);
-    if (!code)
-        code = moe_session_prefill(session, &feed, &err);
     bool good = false;
-    if (code)
+    if (feed_prompts(model, chunk, &c, &err))
         printf("    %s\n", err.text);
     else
         good = judge(&c);
-    printf("%s %s\n", good ? "PASS" : "FAIL", label);
+    printf("%s %s chunk %s\n", good ? "PASS" : "FAIL", label, number);
     fflush(stdout);
-    moe_session_close(session);
     free(c.stage_difference);
     free(c.stage_largest);
     return good;
 }
 
-static bool check_model(const struct golden *g, const char *device, const uint32_t *chunks, int n_chunks)
+struct check {
+    const struct golden *golden;
+    const char *device;
+    uint32_t chunks[MAX_CHUNKS];
+    int n_chunks;
+};
+
+static bool check_model(const struct check *check, const char *folder, const char *label)
 {
-    struct moe_model_options options = {.device = device};
+    const struct golden *g = check->golden;
+    struct moe_model_options options = {.device = check->device};
     struct moe_err err;
     moe_model *model;
-    if (moe_model_open(g->model, &options, &model, &err)) {
-        printf("    %s\nFAIL %s opens\n", err.text, g->name);
+    if (moe_model_open(folder, &options, &model, &err)) {
+        printf("    %s\nFAIL %s opens\n", err.text, label);
         return false;
     }
     const struct moe_description *d = moe_model_describe(model);
     bool good = d->vocab_size == g->vocab && d->hidden_size == g->hidden_size && d->n_layers == g->n_layers &&
                 (g->parameters == 0 || d->parameters == g->parameters);
     if (!good)
-        printf("    the package is another model, or its parameters are counted wrongly\nFAIL %s opens\n", g->name);
+        printf("    the folder is another model, or its parameters are counted wrongly\nFAIL %s opens\n", label);
     int passed = 0;
-    for (int i = 0; good && i < n_chunks; i++)
-        passed += check_chunk(g, model, device ? device : "device", chunks[i]);
+    for (int i = 0; good && i < check->n_chunks; i++)
+        passed += check_chunk(g, model, label, check->chunks[i]);
     moe_model_close(model);
-    return good && passed == n_chunks;
+    return good && passed == check->n_chunks;
+}
+
+// What cannot be opened as it is says what can be done.
+static bool check_refusal(const struct check *check, const char *label)
+{
+    struct moe_model_options options = {.device = check->device};
+    struct moe_err err;
+    moe_model *model;
+    bool good = false;
+    if (moe_model_open(check->golden->model, &options, &model, &err) == MOE_OK)
+        moe_model_close(model);
+    else
+        good = strstr(err.text, "moechat convert") != NULL;
+    printf("%s %s says that it is to be converted\n", good ? "PASS" : "FAIL", label);
+    return good;
+}
+
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *at)
+{
+    (void)info, (void)kind, (void)at;
+    return remove(path);
+}
+
+static bool convert(const char *program, const char *from, const char *to)
+{
+    int status = -1;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        if (!freopen("/dev/null", "w", stdout))
+            _exit(126);
+        execl(program, program, "convert", from, to, (char *)NULL);
+        _exit(127);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static bool check_converted(const struct check *check, const char *program, const char *label)
+{
+    char folder[] = "/tmp/moechat-golden-XXXXXX";
+    char package[64];
+    if (!mkdtemp(folder))
+        fail("no temporary folder", folder);
+    snprintf(package, sizeof package, "%s/package", folder);
+    bool good = convert(program, check->golden->model, package);
+    if (good)
+        good = check_model(check, package, label);
+    else
+        printf("FAIL %s: no package came of it\n", label);
+    nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    return good;
+}
+
+// The package, or a checkpoint as it is and by way of convert.
+static bool check_all(const struct check *check, const char *program)
+{
+    const struct golden *g = check->golden;
+    const char *device = check->device ? check->device : "device";
+    struct moe_description description;
+    struct moe_err err;
+    char label[160];
+    if (moe_inspect(g->model, &description, &err)) {
+        printf("    %s\nFAIL %s opens\n", err.text, g->name);
+        return false;
+    }
+    snprintf(label, sizeof label, "%.60s %.40s", g->name, device);
+    bool good = description.runs ? check_model(check, g->model, label) : check_refusal(check, label);
+    if (program) {
+        snprintf(label, sizeof label, "%.60s %.40s converted", g->name, device);
+        good &= check_converted(check, program, label);
+    }
+    return good;
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"device", required_argument, NULL, 'd'}, {"chunk", required_argument, NULL, 'c'}, {NULL, 0, NULL, 0}};
-    const char *device = NULL;
-    uint32_t chunks[MAX_CHUNKS] = {1, 7, 64, 0};
-    int n_chunks = 0;
+    static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+                                            {"chunk", required_argument, NULL, 'c'},
+                                            {"convert", required_argument, NULL, 'v'},
+                                            {NULL, 0, NULL, 0}};
+    struct golden golden = {.name = ""};
+    struct check check = {.golden = &golden, .chunks = {1, 7, 64, 0}};
+    const char *program = NULL;
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == 'd')
-            device = optarg;
-        else if (option == 'c' && n_chunks < MAX_CHUNKS)
-            chunks[n_chunks++] = (uint32_t)strtoul(optarg, NULL, 10);
+            check.device = optarg;
+        else if (option == 'v')
+            program = optarg;
+        else if (option == 'c' && check.n_chunks < MAX_CHUNKS)
+            check.chunks[check.n_chunks++] = (uint32_t)strtoul(optarg, NULL, 10);
         else
             return 2;
     }
     if (optind + 1 != argc) {
-        fprintf(stderr, "usage: golden DIR [--device D] [--chunk N]...\n");
+        fprintf(stderr, "usage: golden DIR [--device D] [--convert MOECHAT] [--chunk N]...\n");
         return 2;
     }
-    struct golden golden = {.name = ""};
+    if (!check.n_chunks)
+        check.n_chunks = 4;
     snprintf(golden.directory, sizeof golden.directory, "%s", argv[optind]);
     size_t length = strlen(golden.directory);
     while (length > 1 && golden.directory[length - 1] == '/')
         golden.directory[--length] = '\0';
     read_golden(&golden);
-    bool good = check_model(&golden, device, chunks, n_chunks ? n_chunks : 4);
+    bool good = check_all(&check, program);
     free_golden(&golden);
     return good ? 0 : 1;
 }
