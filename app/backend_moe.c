@@ -86,6 +86,7 @@ static int real_open(void *self, moe_progress_fn *progress, void *context, struc
         .max_context = real->options->context,
         .kv_type = options_kv_type(real->options),
         .prefill_chunk = real->options->chunk,
+        .prefill_group = real->options->group,
     };
     return moe_session_open(real->model, &session_options, &real->session, err);
 }

@@ -185,6 +185,7 @@ static int open_model(struct bench *bench)
         .max_context = options->prefill_tokens + options->decode_tokens,
         .kv_type = options_kv_type(options),
         .prefill_chunk = options->chunk,
+        .prefill_group = options->group,
     };
     return code ? code : moe_session_open(bench->model, &session_options, &bench->session, &bench->err);
 }

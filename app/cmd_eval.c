@@ -221,6 +221,7 @@ static int open_model(struct eval *eval)
         .max_context = (uint32_t)eval->ids.count,
         .kv_type = options_kv_type(eval->options),
         .prefill_chunk = eval->options->chunk,
+        .prefill_group = eval->options->group,
     };
     return code ? code : moe_session_open(eval->model, &session_options, &eval->session, &eval->err);
 }

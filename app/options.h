@@ -36,7 +36,7 @@ struct options {
     const char *dump_options;
     double temp, top_p, min_p, repeat_penalty;
     uint64_t expert_cache, seed, kv_cap;
-    uint32_t top_k, max_tokens, context, chunk, readers, runs, prefill_tokens, decode_tokens;
+    uint32_t top_k, max_tokens, context, chunk, group, readers, runs, prefill_tokens, decode_tokens;
     int kv;    // enum moe_kv_type, -1: not given; ask options_kv_type
     int color; // enum color
     bool json, jsonl, go_on, no_session, plain, verify, no_template, help, version;

@@ -120,6 +120,14 @@ static int prefill(struct worker *worker, const int32_t *ids, size_t count, stru
     return code;
 }
 
+static void publish_stats(struct worker *worker)
+{
+    struct moe_stats stats = worker->backend.ops->stats(worker->backend.self);
+    pthread_mutex_lock(&worker->stats_mutex);
+    worker->stats = stats;
+    pthread_mutex_unlock(&worker->stats_mutex);
+}
+
 // Progress replaces progress that nobody has seen yet.
 static bool supersedes(const void *last, const void *item)
 {
@@ -135,8 +143,10 @@ static void on_progress(void *context, const struct moe_progress *progress)
     snprintf(event.progress.unit, sizeof event.progress.unit, "%s", progress->unit);
     event.progress.done = progress->done;
     event.progress.total = progress->total;
-    if (atomic_load(&worker->ready))
+    if (atomic_load(&worker->ready)) {
         steps_note(&worker->steps);
+        publish_stats(worker);
+    }
     queue_push(worker->events, &event, supersedes);
 }
 
@@ -168,14 +178,6 @@ static int send_token(struct worker *worker, int32_t id, struct moe_err *err)
     if (out != small)
         free(out);
     return 0;
-}
-
-static void publish_stats(struct worker *worker)
-{
-    struct moe_stats stats = worker->backend.ops->stats(worker->backend.self);
-    pthread_mutex_lock(&worker->stats_mutex);
-    worker->stats = stats;
-    pthread_mutex_unlock(&worker->stats_mutex);
 }
 
 static struct moe_stats stats_since(struct moe_stats now, const struct moe_stats *then)

@@ -131,8 +131,8 @@ void attn_layer(const struct pass *pass, uint32_t layer)
 {
     const struct shape *s = pass->shape;
     const struct layer_weights *w = &pass->weights->layers[layer];
-    struct rows stream = scratch_rows(pass->scratch, SCRATCH_HIDDEN, s->hidden_size);
-    struct rows normed = scratch_rows(pass->scratch, SCRATCH_NORMED, s->hidden_size);
+    struct rows stream = pass_stream(pass);
+    struct rows normed = pass_normed(pass);
     uint32_t head = s->qk_nope_head_dim + s->qk_rope_head_dim;
     struct rows q = scratch_rows(pass->scratch, SCRATCH_Q, s->n_heads * head);
     struct rows heads = scratch_rows(pass->scratch, SCRATCH_HEADS, s->n_heads * s->v_head_dim);

@@ -16,7 +16,7 @@ static void route(const struct pass *pass, const struct layer_weights *w)
 {
     const struct shape *s = pass->shape;
     gpu_buf *const *buf = pass->scratch->buf;
-    struct rows normed = scratch_rows(pass->scratch, SCRATCH_NORMED, s->hidden_size);
+    struct rows normed = pass_normed(pass);
     struct rows logits = scratch_rows(pass->scratch, SCRATCH_ROUTER_LOGITS, s->n_routed_experts);
     pass_project(pass, &(struct projection){&w->router, normed, logits, false});
     struct args_router args = {
@@ -42,10 +42,12 @@ static int read_choice(const struct pass *pass, uint32_t layer, struct moe_err *
 {
     const struct shape *s = pass->shape;
     struct scratch *scratch = pass->scratch;
-    size_t count = (size_t)pass->rows * s->top_k;
+    size_t count = (size_t)pass->rows * s->top_k, first = (size_t)pass->first * s->top_k;
+    int32_t *chosen = scratch->router_ids + first;
+    float *weights = scratch->router_weights + first;
     const struct gpu_range choice[] = {
-        {scratch->buf[SCRATCH_ROUTER_IDS], 0, scratch->router_ids, count * sizeof *scratch->router_ids},
-        {scratch->buf[SCRATCH_ROUTER_WEIGHTS], 0, scratch->router_weights, count * sizeof *scratch->router_weights},
+        {scratch->buf[SCRATCH_ROUTER_IDS], 0, chosen, count * sizeof *chosen},
+        {scratch->buf[SCRATCH_ROUTER_WEIGHTS], 0, weights, count * sizeof *weights},
     };
     struct gpu_error device;
     telemetry_settle(pass->telemetry, pass->gpu, MOE_ON_ROUTER);
@@ -54,7 +56,7 @@ static int read_choice(const struct pass *pass, uint32_t layer, struct moe_err *
     if (failed)
         return moe_fail_gpu(err, &device);
     for (uint32_t row = 0; row < pass->rows; row++) {
-        const int32_t *ids = scratch->router_ids + (size_t)row * s->top_k;
+        const int32_t *ids = chosen + (size_t)row * s->top_k;
         for (uint32_t k = 0; k < s->top_k; k++) {
             bool fine = ids[k] >= 0 && (uint32_t)ids[k] < s->n_routed_experts;
             for (uint32_t j = 0; j < k; j++)
@@ -103,58 +105,51 @@ static void run_expert(const struct pass *pass, const struct expert_place *place
     pass_project(pass, &(struct projection){&down, act, to, false});
 }
 
-// Waits for an expert, on the clock and in the record.
-static int await(const struct pass *pass, const struct expert_place *place, struct telemetry_use *use,
-                 struct moe_err *err)
-{
-    enum moe_interval before = telemetry_switch(pass->telemetry, MOE_ON_DISK);
-    uint64_t since = pass->telemetry->switched_ns;
-    int code = expert_wait(pass->store, place, cancelled, (void *)(uintptr_t)pass->cancel, err);
-    telemetry_switch(pass->telemetry, before);
-    use->place = place;
-    use->wait_ns = pass->telemetry->switched_ns - since;
-    if (!code)
-        telemetry_use(pass->telemetry, use);
-    return code;
-}
-
-// One token: its top_k experts into partial sums, added up in the router's rank order whatever came first.
+// One token: its top_k experts into partial sums, in the order in which their bytes are there; added up in the router's
+// rank order all the same.
 static int decode_experts(const struct pass *pass, uint32_t layer, struct moe_err *err)
 {
     const struct shape *s = pass->shape;
-    struct expert_place *places = pass->scratch->places;
+    struct scratch *scratch = pass->scratch;
+    void *cancel = (void *)(uintptr_t)pass->cancel;
     struct expert_request request = {
-        .layer = layer,
-        .ids = pass->scratch->router_ids,
-        .n = s->top_k,
-        .cancelled = cancelled,
-        .context = (void *)(uintptr_t)pass->cancel,
-    };
-    int code = expert_acquire(pass->store, &request, places, err);
+        .layer = layer, .ids = scratch->router_ids, .n = s->top_k, .cancelled = cancelled, .context = cancel};
+    struct expert_wait_list list = {scratch->places, scratch->done, s->top_k, cancelled, cancel};
+    int code = expert_acquire(pass->store, &request, scratch->places, err);
     if (code)
         return code;
+    telemetry_waited(pass->telemetry, pass->store, layer);
     telemetry_switch(pass->telemetry, MOE_ON_EXPERTS);
     if (s->n_shared_experts)
         pass_mlp(pass, &pass->weights->layers[layer]); // computes while missing experts are read
-    struct rows normed = scratch_rows(pass->scratch, SCRATCH_NORMED, s->hidden_size);
-    struct rows partial = scratch_rows(pass->scratch, SCRATCH_EXPERT_OUT, s->hidden_size);
-    for (uint32_t k = 0; k < s->top_k && !code; k++) {
-        struct telemetry_use use = {.rank = k, .rows = 1, .weight = pass->scratch->router_weights[k]};
-        code = await(pass, &places[k], &use, err);
-        partial.offset = k * s->hidden_size;
-        if (!code)
-            run_expert(pass, &places[k], normed, partial);
+    struct rows partial = scratch_rows(scratch, SCRATCH_EXPERT_OUT, s->hidden_size);
+    memset(scratch->done, 0, s->top_k * sizeof *scratch->done);
+    for (uint32_t n = 0; n < s->top_k && !code; n++) {
+        struct moe_err failure;
+        int k = expert_wait_any(pass->store, &list, &failure);
+        uint64_t waited = telemetry_waited(pass->telemetry, pass->store, layer);
+        if (k < 0) {
+            code = (int)failure.code;
+            if (err)
+                *err = failure;
+            break;
+        }
+        scratch->done[k] = true;
+        telemetry_use(pass->telemetry,
+                      &(struct telemetry_use){&scratch->places[k], (uint32_t)k, 1, scratch->router_weights[k], waited});
+        partial.offset = (uint32_t)k * s->hidden_size;
+        run_expert(pass, &scratch->places[k], pass_normed(pass), partial);
     }
     if (!code) {
         struct args_combine args = {s->top_k, s->hidden_size};
-        gpu_op_combine(pass->gpu, &args, partial.buf, pass->scratch->buf[SCRATCH_ROUTER_WEIGHTS],
-                       pass->scratch->buf[SCRATCH_HIDDEN]);
+        gpu_op_combine(pass->gpu, &args, partial.buf, scratch->buf[SCRATCH_ROUTER_WEIGHTS],
+                       scratch->buf[SCRATCH_HIDDEN]);
     }
-    expert_release(pass->store, places, s->top_k);
+    expert_release(pass->store, scratch->places, s->top_k);
     return code;
 }
 
-// Sorts the chunk's rows by expert: expert e's rows and weights are expert_first[e] .. expert_first[e + 1).
+// Sorts the group's rows by expert: expert e's rows and weights are expert_first[e] .. expert_first[e + 1).
 static void sort_by_expert(const struct pass *pass)
 {
     const struct shape *s = pass->shape;
@@ -173,78 +168,36 @@ static void sort_by_expert(const struct pass *pass)
     }
 }
 
-// Gathers an expert's rows, runs it on them and adds the weighted results to their tokens.
+// Gathers an expert's rows, runs it on them and adds the weighted results to their tokens, a chunk's worth at a time.
 static void run_expert_rows(const struct pass *pass, const struct expert_place *place)
 {
     struct scratch *scratch = pass->scratch;
     uint32_t hidden = pass->shape->hidden_size;
-    uint32_t first = scratch->expert_first[place->expert];
-    struct pass some = *pass;
-    some.rows = scratch->expert_first[place->expert + 1] - first;
+    uint32_t end = scratch->expert_first[place->expert + 1];
     struct rows in = scratch_rows(scratch, SCRATCH_EXPERT_IN, hidden);
     struct rows out = scratch_rows(scratch, SCRATCH_EXPERT_OUT, hidden);
-    struct args_gather args = {.n_rows = some.rows, .dim = hidden, .first = first};
-    gpu_op_gather(pass->gpu, &args, scratch->buf[SCRATCH_NORMED], scratch->buf[SCRATCH_EXPERT_INDEX], in.buf);
-    run_expert(&some, place, in, out);
-    struct gpu_scatter_bufs bufs = {out.buf, scratch->buf[SCRATCH_EXPERT_INDEX], scratch->buf[SCRATCH_EXPERT_WEIGHT],
-                                    scratch->buf[SCRATCH_HIDDEN]};
-    gpu_op_scatter_add(pass->gpu, &args, &bufs);
-}
-
-// The next expert from e on that has rows in this chunk; n_routed_experts when there is none.
-static uint32_t next_busy(const struct pass *pass, uint32_t e)
-{
-    const uint32_t *first = pass->scratch->expert_first;
-    while (e < pass->shape->n_routed_experts && first[e + 1] == first[e])
-        e++;
-    return e;
-}
-
-// A chunk: every busy expert once, by ascending id, asked for a few ahead of the one that computes. The order of the
-// sums follows from the ids alone, so neither the number of slots nor what was in them changes a bit.
-static int sweep_experts(const struct pass *pass, uint32_t layer, struct moe_err *err)
-{
-    struct expert_place *ring = pass->scratch->places;
-    uint32_t n_experts = pass->shape->n_routed_experts;
-    uint64_t slots = expert_store_plan(pass->store).slots;
-    uint32_t window = slots < SCRATCH_AHEAD ? (uint32_t)slots : SCRATCH_AHEAD;
-    uint32_t asked = 0, done = 0; // counts; ring[n % window] is the n-th busy expert
-    uint32_t next = next_busy(pass, 0);
-    int code = MOE_OK;
-    while (!code && (next < n_experts || done < asked)) {
-        if (next < n_experts && asked - done < window) {
-            int32_t id = (int32_t)next;
-            struct expert_request request = {
-                .layer = layer,
-                .ids = &id,
-                .n = 1,
-                .use = CACHE_PREFILL,
-                .cancelled = cancelled,
-                .context = (void *)(uintptr_t)pass->cancel,
-            };
-            code = expert_acquire(pass->store, &request, &ring[asked % window], err);
-            asked += !code;
-            next = next_busy(pass, next + 1);
-            continue;
-        }
-        struct expert_place *place = &ring[done % window];
-        const uint32_t *first = pass->scratch->expert_first + place->expert;
-        struct telemetry_use use = {.rows = first[1] - first[0]};
-        code = await(pass, place, &use, err);
-        if (code)
-            break;
-        run_expert_rows(pass, place);
-        expert_release(pass->store, place, 1);
-        done++;
+    struct pass some = *pass;
+    for (uint32_t first = scratch->expert_first[place->expert]; first < end; first += some.rows) {
+        some.rows = end - first < scratch->rows ? end - first : scratch->rows;
+        struct args_gather args = {.n_rows = some.rows, .dim = hidden, .first = first};
+        gpu_op_gather(pass->gpu, &args, scratch->buf[SCRATCH_NORMED], scratch->buf[SCRATCH_EXPERT_INDEX], in.buf);
+        run_expert(&some, place, in, out);
+        struct gpu_scatter_bufs bufs = {out.buf, scratch->buf[SCRATCH_EXPERT_INDEX],
+                                        scratch->buf[SCRATCH_EXPERT_WEIGHT], scratch->buf[SCRATCH_HIDDEN]};
+        gpu_op_scatter_add(pass->gpu, &args, &bufs);
     }
-    for (; done < asked; done++)
-        expert_release(pass->store, &ring[done % window], 1);
-    return code;
 }
 
+// A group: every busy expert once, by ascending id. The order of the sums follows from the ids alone, so neither the
+// number of slots nor what was in them changes a bit.
 static int prefill_experts(const struct pass *pass, uint32_t layer, struct moe_err *err)
 {
     struct scratch *scratch = pass->scratch;
+    struct sweep_layer of = {.layer = layer,
+                             .n_experts = pass->shape->n_routed_experts,
+                             .first = scratch->expert_first,
+                             .cancelled = cancelled,
+                             .context = (void *)(uintptr_t)pass->cancel};
     sort_by_expert(pass);
     telemetry_switch(pass->telemetry, MOE_ON_EXPERTS);
     uint64_t count = (uint64_t)pass->rows * pass->shape->top_k;
@@ -252,20 +205,32 @@ static int prefill_experts(const struct pass *pass, uint32_t layer, struct moe_e
               count * sizeof *scratch->expert_index);
     gpu_write(pass->gpu, scratch->buf[SCRATCH_EXPERT_WEIGHT], 0, scratch->expert_weight,
               count * sizeof *scratch->expert_weight);
-    if (pass->shape->n_shared_experts)
-        pass_mlp(pass, &pass->weights->layers[layer]);
-    return sweep_experts(pass, layer, err);
+    // So many choices that nearly every expert of the next layer will be busy, too.
+    of.next_too = layer + 1 < pass->shape->n_layers && count >= SWEEP_SURE * (uint64_t)of.n_experts;
+    const struct expert_place *place;
+    int code = sweep_begin(pass->sweep, pass->store, &of, err);
+    while (!code && (place = sweep_next(pass->sweep))) {
+        uint32_t expert = place->expert; // sweep_done reuses the place
+        struct telemetry_use use = {place, 0, scratch->expert_first[expert + 1] - scratch->expert_first[expert], 0, 0};
+        code = expert_wait(pass->store, place, cancelled, of.context, err);
+        telemetry_waited(pass->telemetry, pass->store, layer);
+        if (code)
+            break;
+        telemetry_use(pass->telemetry, &use);
+        run_expert_rows(pass, place);
+        code = sweep_done(pass->sweep, pass->store, pass->gpu, err);
+        pass_progress(pass, layer, expert + 1, of.n_experts);
+    }
+    return code;
 }
 
-int ffn_layer(const struct pass *pass, uint32_t layer, struct moe_err *err)
+int ffn_begin(const struct pass *pass, uint32_t layer, struct moe_err *err)
 {
     const struct shape *s = pass->shape;
     const struct layer_weights *w = &pass->weights->layers[layer];
-    struct rows stream = scratch_rows(pass->scratch, SCRATCH_HIDDEN, s->hidden_size);
-    struct rows normed = scratch_rows(pass->scratch, SCRATCH_NORMED, s->hidden_size);
     telemetry_switch(pass->telemetry, MOE_ON_ROUTER);
-    pass_norm(pass,
-              &(struct normalisation){&w->post_attention_layernorm, stream, normed, s->hidden_size, s->rms_norm_eps});
+    pass_norm(pass, &(struct normalisation){&w->post_attention_layernorm, pass_stream(pass), pass_normed(pass),
+                                            s->hidden_size, s->rms_norm_eps});
     if (!shape_is_moe(s, layer)) {
         telemetry_switch(pass->telemetry, MOE_ON_EXPERTS);
         pass_mlp(pass, w);
@@ -274,11 +239,19 @@ int ffn_layer(const struct pass *pass, uint32_t layer, struct moe_err *err)
     }
     route(pass, w);
     int code = read_choice(pass, layer, err);
-    if (code)
+    if (code || pass->decode || !s->n_shared_experts)
         return code;
-    telemetry_layer_begin(pass->telemetry, pass->store, pass->gpu);
-    code = pass->decode ? decode_experts(pass, layer, err) : prefill_experts(pass, layer, err);
-    telemetry_layer_end(pass->telemetry, layer, pass->store, pass->gpu);
+    telemetry_switch(pass->telemetry, MOE_ON_EXPERTS);
+    pass_mlp(pass, w);
+    telemetry_mark(pass->telemetry, pass->gpu, MOE_ON_EXPERTS);
+    return MOE_OK;
+}
+
+int ffn_experts(const struct pass *pass, uint32_t layer, struct moe_err *err)
+{
+    telemetry_layer_begin(pass->telemetry, layer, pass->store);
+    int code = pass->decode ? decode_experts(pass, layer, err) : prefill_experts(pass, layer, err);
+    telemetry_layer_end(pass->telemetry, layer, pass->store);
     telemetry_mark(pass->telemetry, pass->gpu, MOE_ON_EXPERTS);
     return code;
 }

@@ -39,22 +39,21 @@ void pass_norm(const struct pass *pass, const struct normalisation *norm)
 
 void pass_mlp(const struct pass *pass, const struct layer_weights *layer)
 {
-    uint32_t hidden = pass->shape->hidden_size;
     struct rows act = scratch_rows(pass->scratch, SCRATCH_MLP, layer->gate.at.out_dim);
-    gpu_buf *normed = pass->scratch->buf[SCRATCH_NORMED];
+    struct rows normed = pass_normed(pass);
     struct args_swiglu args = {
         .gate = layer->gate.at,
         .up = layer->up.at,
         .n_rows = pass->rows,
-        .in_stride = hidden,
+        .in_stride = normed.stride,
+        .in_offset = normed.offset,
         .out_stride = act.stride,
     };
     if (pass->decode)
-        gpu_op_swiglu_vec(pass->gpu, &args, layer->gate.buf, normed, act.buf);
+        gpu_op_swiglu_vec(pass->gpu, &args, layer->gate.buf, normed.buf, act.buf);
     else
-        gpu_op_swiglu_mat(pass->gpu, &args, layer->gate.buf, normed, act.buf);
-    struct rows stream = scratch_rows(pass->scratch, SCRATCH_HIDDEN, hidden);
-    pass_project(pass, &(struct projection){&layer->down, act, stream, true});
+        gpu_op_swiglu_mat(pass->gpu, &args, layer->gate.buf, normed.buf, act.buf);
+    pass_project(pass, &(struct projection){&layer->down, act, pass_stream(pass), true});
 }
 
 static void embed(const struct pass *pass)
@@ -80,18 +79,47 @@ static int show_hidden(const struct pass *pass, uint32_t stage, struct moe_err *
     return MOE_OK;
 }
 
+void pass_progress(const struct pass *pass, uint32_t layer, uint32_t done, uint32_t total)
+{
+    if (!pass->progress)
+        return;
+    struct moe_progress at = pass->at;
+    double part = (layer + (double)done / total) / pass->shape->n_layers;
+    at.done += (uint64_t)(part * pass->rows);
+    pass->progress(pass->context, &at);
+}
+
+// A layer up to its routed experts.
+static int begin_layer(const struct pass *pass, uint32_t layer, struct moe_err *err)
+{
+    struct pass chunk = *pass;
+    int code = MOE_OK;
+    for (uint32_t done = 0; done < pass->rows && !code; done += chunk.rows) {
+        uint32_t left = pass->rows - done;
+        if (atomic_load(pass->cancel))
+            return moe_fail(err, MOE_CANCELLED, "stopped");
+        chunk.first = pass->first + done;
+        chunk.position = pass->position + done;
+        chunk.rows = left < pass->scratch->rows ? left : pass->scratch->rows;
+        telemetry_switch(pass->telemetry, MOE_ON_ATTENTION);
+        attn_layer(&chunk, layer);
+        telemetry_mark(pass->telemetry, pass->gpu, MOE_ON_ATTENTION);
+        code = ffn_begin(&chunk, layer, err);
+    }
+    return code;
+}
+
 int forward_layers(const struct pass *pass, struct moe_err *err)
 {
     telemetry_switch(pass->telemetry, MOE_ON_ATTENTION);
     embed(pass);
     int code = show_hidden(pass, 0, err);
     for (uint32_t layer = 0; layer < pass->shape->n_layers && !code; layer++) {
-        if (atomic_load(pass->cancel))
-            return moe_fail(err, MOE_CANCELLED, "stopped");
-        telemetry_switch(pass->telemetry, MOE_ON_ATTENTION);
-        attn_layer(pass, layer);
-        telemetry_mark(pass->telemetry, pass->gpu, MOE_ON_ATTENTION);
-        code = ffn_layer(pass, layer, err);
+        code = begin_layer(pass, layer, err);
+        if (!code && shape_is_moe(pass->shape, layer))
+            code = ffn_experts(pass, layer, err);
+        if (!code)
+            pass_progress(pass, layer, 1, 1);
         if (!code)
             code = show_hidden(pass, layer + 1, err);
     }

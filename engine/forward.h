@@ -8,10 +8,12 @@
 #include "expert_store.h"
 #include "kv.h"
 #include "scratch.h"
+#include "sweep.h"
 #include "telemetry.h"
 #include "weights.h"
 
-// A chunk on its way through the model. Nothing in it is owned. The ids are in scratch already.
+// Tokens on their way through the model: a group, or one of its chunks. Nothing in it is owned. The ids are in scratch
+// already.
 struct pass {
     gpu *gpu;
     const struct package *package;
@@ -21,13 +23,30 @@ struct pass {
     struct kv *kv;
     struct scratch *scratch;
     struct telemetry *telemetry;
-    uint32_t position; // of the first token
+    struct sweep *sweep; // of a prefill's experts
+    uint32_t position;   // of the first token
+    uint32_t first;      // its row in the group
     uint32_t rows;
     bool decode; // one token, through the decode kernels
     const atomic_bool *cancel;
-    moe_hidden_fn *on_hidden; // may be NULL
+    moe_hidden_fn *on_hidden;  // may be NULL
+    moe_progress_fn *progress; // may be NULL
+    struct moe_progress at;    // before this group: what to report, tokens done and in all
     void *context;
 };
+
+// The residual stream and the normed one of the pass's tokens.
+static inline struct rows pass_stream(const struct pass *pass)
+{
+    uint32_t hidden = pass->shape->hidden_size;
+    return (struct rows){pass->scratch->buf[SCRATCH_HIDDEN], hidden, pass->first * hidden};
+}
+
+static inline struct rows pass_normed(const struct pass *pass)
+{
+    uint32_t hidden = pass->shape->hidden_size;
+    return (struct rows){pass->scratch->buf[SCRATCH_NORMED], hidden, pass->first * hidden};
+}
 
 // y = W x, or y += W x with add, for `rows` rows; by matvec in a decode pass, by matmul otherwise.
 struct projection {
@@ -51,12 +70,17 @@ void pass_mlp(const struct pass *pass, const struct layer_weights *layer);
 
 // attn.c: adds the layer's attention to the residual stream and appends to the cache.
 void attn_layer(const struct pass *pass, uint32_t layer);
-// ffn.c: adds the layer's dense MLP, or its shared and routed experts.
-int ffn_layer(const struct pass *pass, uint32_t layer, struct moe_err *err);
+// ffn.c, for a chunk: adds the layer's dense MLP; or brings the router's choice to the host and adds the shared expert.
+int ffn_begin(const struct pass *pass, uint32_t layer, struct moe_err *err);
+// ffn.c, for a group whose chunks have begun: adds a MoE layer's routed experts.
+int ffn_experts(const struct pass *pass, uint32_t layer, struct moe_err *err);
+// `done` of `total` parts of a layer's work on the group are over: reports progress when that is asked for.
+void pass_progress(const struct pass *pass, uint32_t layer, uint32_t done, uint32_t total);
 
-// Runs the layers. The session's length is the caller's to advance, after this and the logits have succeeded.
+// Runs the layers over a group, chunk by chunk. The session's length is the caller's to advance, after this and the
+// logits have succeeded.
 int forward_layers(const struct pass *pass, struct moe_err *err);
-// Final norm and head for rows [first, first + count) of the chunk, count <= scratch->logit_rows, into `logits`
+// Final norm and head for rows [first, first + count) of the group, count <= scratch->logit_rows, into `logits`
 // [count, vocab_size]. Blocks; reports whatever failed before. MOE_BAD_NUMBERS when a logit is not finite.
 struct head_rows {
     uint32_t first;

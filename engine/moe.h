@@ -6,7 +6,7 @@
 // Several models and several sessions of each may be open in one process and closed in any order, but a session before
 // its model. Threads: a model and all its sessions belong to the thread that opened the model, but for
 // moe_session_cancel. Errors: every int is 0 or a moe_code, and *err then says what, where and what to do. After an
-// error the session stands where it stood before the call (but of a prefill that was cancelled, the whole chunks that
+// error the session stands where it stood before the call (but of a prefill that was cancelled, the whole groups that
 // were done stay).
 #ifndef MOECHAT_MOE_H
 #define MOECHAT_MOE_H
@@ -160,6 +160,7 @@ struct moe_session_options {
     uint32_t max_context; // rows; 0: the model's own limit, at most 8192
     enum moe_kv_type kv_type;
     uint32_t prefill_chunk; // tokens a chunk; 0: the default; 1: every token through the decode kernels
+    uint32_t prefill_group; // tokens that each expert is read for once; at least a chunk. 0: as memory allows
 };
 
 int moe_session_open(moe_model *model, const struct moe_session_options *options, moe_session **session,
@@ -178,11 +179,11 @@ struct moe_feed {
     uint32_t position;         // of ids[0]; must be the session's length
     moe_row_fn *on_row;        // NULL: the head runs at the last position only
     moe_hidden_fn *on_hidden;  // NULL: states stay on the device
-    moe_progress_fn *progress; // after each chunk; may be NULL
+    moe_progress_fn *progress; // often; `done` grows with time, as far as layers take alike. May be NULL
     void *context;
 };
 
-// Feeds tokens in chunks (prefill kernels; decode kernels when prefill_chunk is 1).
+// Feeds tokens in groups of chunks (prefill kernels; decode kernels when prefill_chunk is 1).
 int moe_session_prefill(moe_session *session, const struct moe_feed *feed, struct moe_err *err);
 // Feeds one token at the session's end through the decode kernels.
 int moe_session_decode(moe_session *session, int32_t id, struct moe_err *err);
@@ -262,7 +263,7 @@ int moe_record_inspect(const struct moe_record_io *io, uint64_t offset, struct m
 // Reads a whole record and compares every checksum; no model is needed.
 int moe_record_verify(const struct moe_record_io *io, const struct moe_record *record, struct moe_err *err);
 
-// Counters since the session was opened; subtract two to get a turn's. Expert counters are the model's store's, counted
+// Counters since the session was opened, those of a call under way included; subtract two to get a turn's. Expert counters are the model's store's, counted
 // for this session's own requests.
 struct moe_stats {
     uint64_t prefilled_tokens, decoded_tokens;

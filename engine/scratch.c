@@ -18,12 +18,13 @@ static uint64_t larger(uint64_t a, uint64_t b)
 static void measure(const struct shape *s, struct scratch *scratch, uint64_t elements[SCRATCH_COUNT])
 {
     uint64_t rows = scratch->rows;
+    uint64_t group = scratch->group;
     uint64_t heads = s->n_heads;
     uint64_t shared = (uint64_t)s->n_shared_experts * s->moe_intermediate_size;
     uint64_t mlp = larger(larger(s->intermediate_size, shared), s->moe_intermediate_size);
-    elements[SCRATCH_IDS] = rows;
-    elements[SCRATCH_HIDDEN] = rows * s->hidden_size;
-    elements[SCRATCH_NORMED] = rows * s->hidden_size;
+    elements[SCRATCH_IDS] = group;
+    elements[SCRATCH_HIDDEN] = group * s->hidden_size;
+    elements[SCRATCH_NORMED] = group * s->hidden_size;
     elements[SCRATCH_Q_LORA] = rows * larger(s->q_lora_rank, 1);
     elements[SCRATCH_Q] = rows * heads * (s->qk_nope_head_dim + s->qk_rope_head_dim);
     elements[SCRATCH_KV] = rows * (s->kv_lora_rank + s->qk_rope_head_dim);
@@ -34,8 +35,8 @@ static void measure(const struct shape *s, struct scratch *scratch, uint64_t ele
     elements[SCRATCH_ROUTER_LOGITS] = rows * s->n_routed_experts;
     elements[SCRATCH_ROUTER_IDS] = rows * s->top_k;
     elements[SCRATCH_ROUTER_WEIGHTS] = rows * s->top_k;
-    elements[SCRATCH_EXPERT_INDEX] = rows * s->top_k;
-    elements[SCRATCH_EXPERT_WEIGHT] = rows * s->top_k;
+    elements[SCRATCH_EXPERT_INDEX] = group * s->top_k;
+    elements[SCRATCH_EXPERT_WEIGHT] = group * s->top_k;
     elements[SCRATCH_EXPERT_IN] = rows * s->hidden_size;
     elements[SCRATCH_EXPERT_OUT] = larger(rows, s->top_k) * s->hidden_size;
     elements[SCRATCH_LOGITS] = (uint64_t)scratch->logit_rows * s->vocab_size;
@@ -43,28 +44,36 @@ static void measure(const struct shape *s, struct scratch *scratch, uint64_t ele
 
 static int allocate_host(const struct shape *s, struct scratch *scratch)
 {
-    size_t chosen = (size_t)scratch->rows * s->top_k;
-    uint64_t back = larger((uint64_t)scratch->rows * s->hidden_size, (uint64_t)scratch->logit_rows * s->vocab_size);
+    size_t chosen = (size_t)scratch->group * s->top_k;
+    uint64_t back = larger((uint64_t)scratch->group * s->hidden_size, (uint64_t)scratch->logit_rows * s->vocab_size);
     scratch->router_ids = calloc(chosen, sizeof *scratch->router_ids);
     scratch->router_weights = calloc(chosen, sizeof *scratch->router_weights);
     scratch->expert_index = calloc(chosen, sizeof *scratch->expert_index);
     scratch->expert_weight = calloc(chosen, sizeof *scratch->expert_weight);
     scratch->expert_first = calloc((size_t)s->n_routed_experts + 2, sizeof *scratch->expert_first);
     scratch->host_rows = calloc(back, sizeof *scratch->host_rows);
-    scratch->places = calloc(larger(s->top_k, SCRATCH_AHEAD), sizeof *scratch->places);
-    return scratch->places && scratch->router_ids && scratch->router_weights && scratch->expert_index &&
-           scratch->expert_weight && scratch->expert_first && scratch->host_rows;
+    scratch->places = calloc(s->top_k, sizeof *scratch->places);
+    scratch->done = calloc(s->top_k, sizeof *scratch->done);
+    return scratch->places && scratch->done && scratch->router_ids && scratch->router_weights &&
+           scratch->expert_index && scratch->expert_weight && scratch->expert_first && scratch->host_rows;
 }
 
-int scratch_open(gpu *g, const struct shape *shape, uint32_t rows, struct scratch *scratch, struct moe_err *err)
+uint64_t scratch_group_bytes(const struct shape *shape)
+{
+    return sizeof(float) * (1 + 2 * ((uint64_t)shape->hidden_size + shape->top_k));
+}
+
+int scratch_open(gpu *g, const struct shape *shape, uint32_t rows, uint32_t group, struct scratch *scratch,
+                 struct moe_err *err)
 {
     memset(scratch, 0, sizeof *scratch);
     scratch->rows = rows;
+    scratch->group = group;
     uint64_t fit = LOGIT_BYTES / (sizeof(float) * (uint64_t)shape->vocab_size);
     scratch->logit_rows = fit < 1 ? 1 : fit < rows ? (uint32_t)fit : rows;
     if (!allocate_host(shape, scratch)) {
         scratch_release(scratch);
-        return moe_fail(err, MOE_NO_MEMORY, "no host memory for chunks of %u tokens; ask for a smaller --chunk", rows);
+        return moe_fail(err, MOE_NO_MEMORY, "no host memory for groups of %u tokens; ask for a smaller --group", group);
     }
     uint64_t elements[SCRATCH_COUNT];
     measure(shape, scratch, elements);
@@ -90,5 +99,6 @@ void scratch_release(struct scratch *scratch)
     free(scratch->expert_first);
     free(scratch->host_rows);
     free(scratch->places);
+    free(scratch->done);
     memset(scratch, 0, sizeof *scratch);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The activations of one session on the device, sized once from the model's shape and the largest chunk; every layer
-// uses the same ones. All float32 but the ids and indices.
+// The activations of one session on the device, sized once from the model's shape, the largest chunk (the rows of one
+// kernel) and the largest group (the tokens that go through the layers together); every layer uses the same ones. All
+// float32 but the ids and indices.
 #ifndef MOECHAT_SCRATCH_H
 #define MOECHAT_SCRATCH_H
 
@@ -16,9 +17,9 @@ struct rows {
 };
 
 enum scratch_name {
-    SCRATCH_IDS,            // int32 [rows], the tokens
-    SCRATCH_HIDDEN,         // [rows, hidden_size], the residual stream
-    SCRATCH_NORMED,         // [rows, hidden_size]
+    SCRATCH_IDS,            // int32 [group], the tokens
+    SCRATCH_HIDDEN,         // [group, hidden_size], the residual stream
+    SCRATCH_NORMED,         // [group, hidden_size]
     SCRATCH_Q_LORA,         // [rows, q_lora_rank]
     SCRATCH_Q,              // [rows, n_heads * (nope + rope)]
     SCRATCH_KV,             // [rows, kv_lora_rank + rope]
@@ -29,32 +30,35 @@ enum scratch_name {
     SCRATCH_ROUTER_LOGITS,  // [rows, n_routed_experts]
     SCRATCH_ROUTER_IDS,     // int32 [rows, top_k]
     SCRATCH_ROUTER_WEIGHTS, // [rows, top_k]
-    SCRATCH_EXPERT_INDEX,   // int32 [rows * top_k], rows by expert
-    SCRATCH_EXPERT_WEIGHT,  // [rows * top_k], their weights
-    SCRATCH_EXPERT_IN,      // [rows, hidden_size], the rows of one expert
+    SCRATCH_EXPERT_INDEX,   // int32 [group * top_k], rows by expert
+    SCRATCH_EXPERT_WEIGHT,  // [group * top_k], their weights
+    SCRATCH_EXPERT_IN,      // [rows, hidden_size], rows of one expert
     SCRATCH_EXPERT_OUT,     // [max(rows, top_k), hidden_size]
     SCRATCH_LOGITS,         // [logit_rows, vocab_size]
     SCRATCH_COUNT
 };
 
-// How many experts a prefill chunk asks for ahead of the one that computes, when there are slots for them.
-enum { SCRATCH_AHEAD = 16 };
-
 struct scratch {
     gpu_buf *buf[SCRATCH_COUNT];
     uint32_t rows;
+    uint32_t group;
     uint32_t logit_rows;
     // Host side: the router's choice and the lists made from it.
-    int32_t *router_ids;         // [rows * top_k]
-    float *router_weights;       // [rows * top_k]
-    int32_t *expert_index;       // [rows * top_k]
-    float *expert_weight;        // [rows * top_k]
+    int32_t *router_ids;         // [group * top_k]
+    float *router_weights;       // [group * top_k]
+    int32_t *expert_index;       // [group * top_k]
+    float *expert_weight;        // [group * top_k]
     uint32_t *expert_first;      // [n_routed_experts + 2], where each expert's rows begin in the two above
-    float *host_rows;            // [max(rows * hidden_size, logit_rows * vocab_size)], for rows read back
-    struct expert_place *places; // [max(top_k, SCRATCH_AHEAD)], the experts that are asked for
+    float *host_rows;            // [max(group * hidden_size, logit_rows * vocab_size)], for rows read back
+    struct expert_place *places; // [top_k], a decoded token's experts in rank order
+    bool *done;                  // [top_k], those that were put to work
 };
 
-int scratch_open(gpu *g, const struct shape *shape, uint32_t rows, struct scratch *scratch, struct moe_err *err);
+// Device bytes that each token of a group takes beyond those of its chunk.
+uint64_t scratch_group_bytes(const struct shape *shape);
+// rows <= group.
+int scratch_open(gpu *g, const struct shape *shape, uint32_t rows, uint32_t group, struct scratch *scratch,
+                 struct moe_err *err);
 void scratch_release(struct scratch *scratch);
 
 static inline struct rows scratch_rows(const struct scratch *scratch, enum scratch_name name, uint32_t stride)

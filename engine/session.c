@@ -10,7 +10,7 @@
 #include "session.h"
 
 // Fixed, so that chunk boundaries never depend on a budget; large enough that an expert gets a few dozen rows.
-enum { DEFAULT_CHUNK = 512, DEFAULT_CONTEXT = 8192 };
+enum { DEFAULT_CHUNK = 512, DEFAULT_CONTEXT = 8192, LARGEST_GROUP = 8192 };
 
 static int check_options(const struct shape *shape, const struct moe_session_options *options, uint32_t *context,
                          struct moe_err *err)
@@ -27,6 +27,22 @@ static int check_options(const struct shape *shape, const struct moe_session_opt
     if (options->kv_type != MOE_KV_F32 && options->kv_type != MOE_KV_F16)
         return moe_fail(err, MOE_BAD_ARGUMENT, "KV rows are f32 or f16");
     return MOE_OK;
+}
+
+// Tokens that go through the layers together: each expert is read once for all of them, so as many as a 32nd of the
+// device's memory holds. Where no expert is ever read again a chunk is enough, and more of it is kept by a cancel.
+static uint32_t choose_group(const moe_session *session, const struct moe_session_options *options, uint32_t context)
+{
+    const moe_model *model = session->model;
+    uint64_t fit = gpu_describe(model->gpu)->global_bytes / 32 / scratch_group_bytes(&model->package.shape);
+    uint64_t group = options->prefill_group;
+    if (session->chunk == 1 || (!group && expert_store_plan(model->store).all))
+        group = session->chunk;
+    else if (!group)
+        group = fit < LARGEST_GROUP ? fit : LARGEST_GROUP;
+    if (group > context)
+        group = context;
+    return group < session->chunk ? session->chunk : (uint32_t)(group / session->chunk * session->chunk);
 }
 
 int moe_session_open(moe_model *model, const struct moe_session_options *options, moe_session **out,
@@ -49,11 +65,12 @@ int moe_session_open(moe_model *model, const struct moe_session_options *options
     session->chunk = options->prefill_chunk ? options->prefill_chunk : DEFAULT_CHUNK;
     if (session->chunk > context)
         session->chunk = context;
+    session->group = choose_group(session, options, context);
     model->n_sessions++;
     struct kv_layout layout = {shape, context, options->kv_type};
     code = kv_open(model->gpu, &layout, &session->kv, err);
     if (!code)
-        code = scratch_open(model->gpu, shape, session->chunk, &session->scratch, err);
+        code = scratch_open(model->gpu, shape, session->chunk, session->group, &session->scratch, err);
     if (!code)
         code = telemetry_open(shape, &session->telemetry, err);
     if (code)
@@ -108,10 +125,12 @@ static struct pass make_pass(moe_session *session, const struct moe_feed *feed, 
         .kv = &session->kv,
         .scratch = &session->scratch,
         .telemetry = &session->telemetry,
+        .sweep = &session->sweep,
         .position = session->length,
         .decode = decode,
         .cancel = &session->cancel,
         .on_hidden = feed->on_hidden,
+        .progress = feed->progress,
         .context = feed->context,
     };
 }
@@ -148,8 +167,8 @@ static int last_logits(moe_session *session, const struct pass *pass, struct moe
     return code;
 }
 
-// Runs one chunk of `rows` tokens; `last` when the feed ends with it.
-static int run_chunk(moe_session *session, struct pass *pass, const struct moe_feed *feed, bool last,
+// Runs one group of `rows` tokens; `last` when the feed ends with it.
+static int run_group(moe_session *session, struct pass *pass, const struct moe_feed *feed, bool last,
                      struct moe_err *err)
 {
     const int32_t *ids = feed->ids + (pass->position - feed->position);
@@ -171,12 +190,19 @@ static int run_chunk(moe_session *session, struct pass *pass, const struct moe_f
     return code;
 }
 
-// The parts of the model's counters that one call of this session added.
-static void add_counts(moe_session *session, const struct expert_counts *before, const struct gpu_counts *device)
+static void start_counting(moe_session *session)
+{
+    session->experts = expert_store_counts(session->model->store);
+    session->device = gpu_counters(session->model->gpu);
+    session->began_ns = clock_ns();
+}
+
+// What the call under way has added to the model's counters so far.
+static void add_counts(const moe_session *session, struct moe_stats *stats)
 {
     struct expert_counts after = expert_store_counts(session->model->store);
     struct gpu_counts now = gpu_counters(session->model->gpu);
-    struct moe_stats *stats = &session->stats;
+    const struct expert_counts *before = &session->experts;
     stats->hits += after.hits - before->hits;
     stats->misses += after.misses - before->misses;
     stats->bytes_read += after.bytes_read - before->bytes_read;
@@ -185,8 +211,26 @@ static void add_counts(moe_session *session, const struct expert_counts *before,
     stats->wasted += after.wasted - before->wasted;
     stats->wait_ns += after.wait_ns - before->wait_ns;
     stats->evictions += after.evictions - before->evictions;
-    stats->launches += now.launches - device->launches;
-    stats->waits += now.waits - device->waits;
+    stats->launches += now.launches - session->device.launches;
+    stats->waits += now.waits - session->device.waits;
+}
+
+// Returns how long it took.
+static uint64_t stop_counting(moe_session *session)
+{
+    uint64_t took = clock_ns() - session->began_ns;
+    add_counts(session, &session->stats);
+    session->began_ns = 0;
+    return took;
+}
+
+// Of `left` tokens those that come next: the groups of a feed are alike, so that its time can be told from its first.
+static uint32_t group_of(const moe_session *session, uint32_t left)
+{
+    uint32_t groups = (left - 1) / session->group + 1;
+    uint32_t chunks = (left - 1) / session->chunk + 1;
+    uint32_t rows = ((chunks - 1) / groups + 1) * session->chunk;
+    return left < rows ? left : rows;
 }
 
 static int feed_tokens(moe_session *session, const struct moe_feed *feed, bool decode, struct moe_err *err)
@@ -198,17 +242,15 @@ static int feed_tokens(moe_session *session, const struct moe_feed *feed, bool d
     while (!code && session->length < feed->position + feed->count) {
         uint32_t left = feed->position + (uint32_t)feed->count - session->length;
         pass.position = session->length;
-        pass.rows = decode ? 1 : left < session->chunk ? left : session->chunk;
-        code = run_chunk(session, &pass, feed, pass.rows == left, err);
+        pass.rows = decode ? 1 : group_of(session, left);
+        pass.at = (struct moe_progress){"reading prompt", "tokens", pass.position - feed->position, feed->count};
+        code = run_group(session, &pass, feed, pass.rows == left, err);
         if (code)
             break;
         session->length += pass.rows;
         session->has_logits = pass.rows == left;
-        if (feed->progress) {
-            struct moe_progress progress = {"reading prompt", "tokens", session->length - feed->position, feed->count};
-            feed->progress(feed->context, &progress);
-        }
     }
+    sweep_drop(&session->sweep, session->model->store);
     if (code && code != MOE_CANCELLED) {
         session->length = length;
         session->has_logits = has_logits;
@@ -218,27 +260,21 @@ static int feed_tokens(moe_session *session, const struct moe_feed *feed, bool d
 
 int moe_session_prefill(moe_session *session, const struct moe_feed *feed, struct moe_err *err)
 {
-    struct expert_counts experts = expert_store_counts(session->model->store);
-    struct gpu_counts device = gpu_counters(session->model->gpu);
     uint32_t before = session->length;
-    uint64_t start = clock_ns();
+    start_counting(session);
     int code = feed_tokens(session, feed, session->chunk == 1, err);
-    session->stats.prefill_ns += clock_ns() - start;
+    session->stats.prefill_ns += stop_counting(session);
     session->stats.prefilled_tokens += session->length - before;
-    add_counts(session, &experts, &device);
     return code;
 }
 
 int moe_session_decode(moe_session *session, int32_t id, struct moe_err *err)
 {
-    struct expert_counts experts = expert_store_counts(session->model->store);
-    struct gpu_counts device = gpu_counters(session->model->gpu);
     struct moe_feed feed = {.ids = &id, .count = 1, .position = session->length};
-    uint64_t start = clock_ns();
+    start_counting(session);
     int code = feed_tokens(session, &feed, true, err);
-    session->stats.decode_ns += clock_ns() - start;
+    session->stats.decode_ns += stop_counting(session);
     session->stats.decoded_tokens += !code;
-    add_counts(session, &experts, &device);
     return code;
 }
 
@@ -306,6 +342,8 @@ void moe_session_clear_heat(moe_session *session)
 struct moe_stats moe_session_stats(const moe_session *session)
 {
     struct moe_stats stats = session->stats;
+    if (session->began_ns)
+        add_counts(session, &stats);
     stats.prefetch_policy = expert_store_policy(session->model->store);
     return stats;
 }

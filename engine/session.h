@@ -8,6 +8,7 @@
 #include "kv.h"
 #include "model.h"
 #include "scratch.h"
+#include "sweep.h"
 #include "telemetry.h"
 
 struct moe_session {
@@ -15,12 +16,17 @@ struct moe_session {
     struct kv kv;
     struct scratch scratch;
     struct telemetry telemetry;
+    struct sweep sweep;
     uint32_t length;
-    uint32_t chunk;
+    uint32_t chunk, group;
     bool has_logits;
     float *logits; // [vocab_size], after token length - 1
     atomic_bool cancel;
     struct moe_stats stats;
+    // Of the feed under way: when it began (0: there is none), and the model's counters then.
+    uint64_t began_ns;
+    struct expert_counts experts;
+    struct gpu_counts device;
     char *staging; // page-locked, for records; NULL until there is one
     size_t staging_bytes;
 };

@@ -100,20 +100,43 @@ void telemetry_settle(struct telemetry *t, gpu *g, enum moe_interval then)
     telemetry_switch(t, then);
 }
 
-void telemetry_layer_begin(struct telemetry *t, const expert_store *store, gpu *g)
+void telemetry_layer_begin(struct telemetry *t, uint32_t layer, const expert_store *store)
 {
-    t->before = expert_store_counts(store);
-    t->bytes_written = gpu_counters(g).bytes_written;
+    expert_store_layer(store, layer, &t->before);
+    t->waited_ns = expert_store_counts(store).wait_ns;
+    t->copy_ns = t->before.wait_copy_ns;
+    t->wait_ns = 0;
 }
 
-void telemetry_layer_end(struct telemetry *t, uint32_t layer, const expert_store *store, gpu *g)
+void telemetry_layer_end(struct telemetry *t, uint32_t layer, const expert_store *store)
 {
     struct moe_layer_record *record = &t->layers[!t->shown][layer - draft(t)->first_moe_layer];
-    struct expert_counts now = expert_store_counts(store);
+    struct expert_layer_counts now;
+    expert_store_layer(store, layer, &now);
     record->wasted += (uint32_t)(now.wasted - t->before.wasted);
-    record->bytes_disk += now.bytes_read - t->before.bytes_read;
-    record->bytes_device += gpu_counters(g).bytes_written - t->bytes_written;
-    record->wait_ns += now.wait_ns - t->before.wait_ns;
+    record->bytes_disk += now.bytes_disk - t->before.bytes_disk;
+    record->bytes_device += now.bytes_device - t->before.bytes_device;
+    record->wait_ns += t->wait_ns;
+}
+
+uint64_t telemetry_waited(struct telemetry *t, const expert_store *store, uint32_t layer)
+{
+    uint64_t waited_ns = expert_store_counts(store).wait_ns;
+    uint64_t all = waited_ns - t->waited_ns;
+    if (!all)
+        return 0;
+    struct expert_layer_counts now;
+    expert_store_layer(store, layer, &now);
+    uint64_t copy = now.wait_copy_ns - t->copy_ns;
+    uint64_t *ns = draft(t)->ns;
+    telemetry_switch(t, t->on);
+    ns[t->on] -= all;
+    ns[MOE_ON_COPY] += copy;
+    ns[MOE_ON_DISK] += all - copy;
+    t->waited_ns = waited_ns;
+    t->copy_ns = now.wait_copy_ns;
+    t->wait_ns += all;
+    return all;
 }
 
 void telemetry_use(struct telemetry *t, const struct telemetry_use *use)

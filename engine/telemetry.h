@@ -23,9 +23,10 @@ struct telemetry {
     // The step under way.
     enum moe_interval on;
     uint64_t began_ns, switched_ns;
-    struct gpu_counts device;    // when it began
-    struct expert_counts before; // when the layer did
-    uint64_t bytes_written;      // likewise
+    struct gpu_counts device;          // when it began
+    struct expert_layer_counts before; // of the layer under way, when it began
+    uint64_t waited_ns, copy_ns;       // the store's waits as last looked at: all of them, and the layer's for copies
+    uint64_t wait_ns;                  // of the layer so far
     struct telemetry_mark {
         uint64_t fence;
         enum moe_interval of;
@@ -46,9 +47,11 @@ void telemetry_mark(struct telemetry *telemetry, gpu *g, enum moe_interval of);
 // Afterwards time is `then`'s.
 void telemetry_settle(struct telemetry *telemetry, gpu *g, enum moe_interval then);
 
-// The experts of a layer, between these two: the store's and the device's counters are read at both.
-void telemetry_layer_begin(struct telemetry *telemetry, const expert_store *store, gpu *g);
-void telemetry_layer_end(struct telemetry *telemetry, uint32_t layer, const expert_store *store, gpu *g);
+// The experts of a layer, between these two: the store's counters are read at both.
+void telemetry_layer_begin(struct telemetry *telemetry, uint32_t layer, const expert_store *store);
+void telemetry_layer_end(struct telemetry *telemetry, uint32_t layer, const expert_store *store);
+// After a call that may have waited for the store: that part of the time is MOE_ON_DISK's or MOE_ON_COPY's. Returns it.
+uint64_t telemetry_waited(struct telemetry *telemetry, const expert_store *store, uint32_t layer);
 // One of them. rank and weight: its place in the choice of a decoded token; counted alone in a prefill.
 struct telemetry_use {
     const struct expert_place *place;

@@ -162,15 +162,102 @@ static void placement_never_changes_a_bit(struct harness *t)
 
 static void chunks_never_change_a_bit(struct harness *t)
 {
-    const uint32_t chunks[] = {2, 7, 16, 44, 64};
+    const struct {
+        uint32_t chunk, group;
+    } sizes[] = {{2, 0}, {7, 14}, {16, 0}, {16, 16}, {44, 0}, {7, 45}, {3, 30}, {64, 1}};
     for (int d = 0; d < N_DEVICES; d++) {
         struct setup setup = usual(devices[d]);
         uint64_t want = hash_of(t, &setup);
-        for (size_t c = 0; c < sizeof chunks / sizeof chunks[0]; c++) {
-            setup.session.prefill_chunk = chunks[c];
-            setup.cache = c % 2 ? MOE_CACHE_ALL : 0;
+        uint64_t smallest = smallest_budget(t, &setup);
+        for (size_t c = 0; c < sizeof sizes / sizeof sizes[0]; c++) {
+            setup.session.prefill_chunk = sizes[c].chunk;
+            setup.session.prefill_group = sizes[c].group;
+            setup.cache = c % 2 ? MOE_CACHE_ALL : smallest;
             CHECK_EQ(t, hash_of(t, &setup), want);
         }
+    }
+}
+
+struct progress_seen {
+    uint64_t done, total;
+    int calls;
+    bool backwards, cancel;
+    moe_session *session;
+};
+
+static void see_progress(void *context, const struct moe_progress *progress)
+{
+    struct progress_seen *seen = context;
+    seen->calls++;
+    seen->backwards |= progress->done < seen->done || progress->done > progress->total;
+    seen->done = progress->done;
+    seen->total = progress->total;
+    if (seen->cancel && progress->done > N_TOKENS / 2)
+        moe_session_cancel(seen->session);
+}
+
+// With the smallest cache each group reads each expert once at most, whatever the chunks are; groups are of like size.
+static void a_group_reads_each_expert_once(struct harness *t)
+{
+    for (int d = 0; d < N_DEVICES; d++) {
+        struct setup setup = usual(devices[d]);
+        setup.session.prefill_chunk = 4;
+        setup.cache = smallest_budget(t, &setup);
+        uint64_t reads[2];
+        for (uint32_t run = 0; run < 2; run++) {
+            struct opened o;
+            setup.session.prefill_group = run ? 24 : 4;
+            if (!open_setup(t, &setup, &o))
+                return;
+            const struct moe_description *about = moe_model_describe(o.model);
+            struct progress_seen seen = {0};
+            struct moe_err err;
+            int32_t ids[N_TOKENS];
+            make_ids(&o, ids, N_TOKENS);
+            struct moe_feed feed = {.ids = ids, .count = N_TOKENS, .progress = see_progress, .context = &seen};
+            CHECK_EQ(t, moe_session_prefill(o.session, &feed, &err), 0);
+            reads[run] = moe_session_stats(o.session).misses;
+            CHECK(t, seen.calls > 10 && !seen.backwards && seen.done == N_TOKENS && seen.total == N_TOKENS);
+            if (run) {
+                CHECK(t, reads[1] <= 2 * about->n_moe_layers * about->n_routed_experts);
+                CHECK_EQ(t, moe_session_telemetry(o.session)->rows, N_TOKENS - 24);
+            }
+            close_opened(&o);
+        }
+        CHECK(t, reads[1] < reads[0]);
+    }
+}
+
+// A cancel keeps the groups that are done, and what follows is as if they had been a feed of their own.
+static void a_cancel_keeps_whole_groups(struct harness *t)
+{
+    for (int d = 0; d < N_DEVICES; d++) {
+        struct setup setup = usual(devices[d]);
+        setup.session.prefill_chunk = 5;
+        setup.session.prefill_group = 15;
+        struct opened o;
+        if (!open_setup(t, &setup, &o))
+            return;
+        uint64_t want = run_hash(t, &o);
+        struct progress_seen seen = {.cancel = true, .session = o.session};
+        struct moe_err err;
+        int32_t ids[N_TOKENS];
+        make_ids(&o, ids, N_TOKENS);
+        CHECK_EQ(t, moe_session_truncate(o.session, 0, &err), 0);
+        struct moe_feed feed = {.ids = ids, .count = N_TOKENS, .progress = see_progress, .context = &seen};
+        CHECK_EQ(t, moe_session_prefill(o.session, &feed, &err), MOE_CANCELLED);
+        CHECK_EQ(t, moe_session_length(o.session), 15);
+        moe_session_resume(o.session);
+        feed = (struct moe_feed){.ids = ids + 15, .count = N_TOKENS - 15, .position = 15};
+        CHECK_EQ(t, moe_session_prefill(o.session, &feed, &err), 0);
+        uint64_t rest = hash_floats(0, moe_session_logits(o.session, &err), moe_model_describe(o.model)->vocab_size);
+        CHECK_EQ(t, moe_session_truncate(o.session, 0, &err), 0);
+        CHECK_EQ(t, run_hash(t, &o), want);
+        CHECK_EQ(t, moe_session_truncate(o.session, 0, &err), 0);
+        feed = (struct moe_feed){.ids = ids, .count = N_TOKENS};
+        CHECK_EQ(t, moe_session_prefill(o.session, &feed, &err), 0);
+        CHECK_EQ(t, hash_floats(0, moe_session_logits(o.session, &err), moe_model_describe(o.model)->vocab_size), rest);
+        close_opened(&o);
     }
 }
 
@@ -367,7 +454,7 @@ static void a_late_failure_leaves_no_chunk(struct harness *t)
     for (int d = 0; d < N_DEVICES; d++) {
         struct trouble trouble = {.at = INT_MAX, .kind = FAIL};
         struct setup setup = usual(devices[d]);
-        setup.session.prefill_chunk = 7;
+        setup.session.prefill_chunk = setup.session.prefill_group = 7;
         setup.read = troubled_read;
         setup.read_context = &trouble;
         setup.cache = smallest_budget(t, &setup);
@@ -444,6 +531,8 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {
         TEST(placement_never_changes_a_bit),
         TEST(chunks_never_change_a_bit),
+        TEST(a_group_reads_each_expert_once),
+        TEST(a_cancel_keeps_whole_groups),
         TEST(cut_and_regrown_is_the_same),
         TEST(refusals_leave_the_session),
         TEST(options_are_refused),
