@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 60
 
 # Debian's packages: to build, to run on any machine without a GPU (PoCL), and to test.
 DEPS_BUILD = gcc g++ libc6-dev pkg-config libncursesw5-dev libreadline-dev libjson-c-dev ocl-icd-opencl-dev \
-             opencl-c-headers libsentencepiece-dev libssl-dev libxxhash-dev
+             opencl-c-headers libsentencepiece-dev libpcre2-dev libssl-dev libxxhash-dev
 DEPS_RUN   = pocl-opencl-icd
 DEPS_TEST  = clang libclang-rt-14-dev python3
 DEPS       = $(DEPS_BUILD) $(DEPS_RUN) $(DEPS_TEST)
@@ -20,7 +20,7 @@ DEPS       = $(DEPS_BUILD) $(DEPS_RUN) $(DEPS_TEST)
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
 INCLUDES = -Iapp -Iengine -Ikernels -Itokenizer -I$(BUILD)
 # Asked for when a recipe runs, not when this file is read: `make deps chat` installs pkg-config itself.
-PACKAGES   = json-c readline sentencepiece libcrypto libxxhash
+PACKAGES   = json-c readline ncursesw sentencepiece libpcre2-8 libcrypto libxxhash
 PKG_CFLAGS = $(filter-out -D_XOPEN_SOURCE=%,$(shell pkg-config --cflags $(PACKAGES)))
 PKG_LIBS   = $(shell pkg-config --libs $(PACKAGES)) -lOpenCL -lpthread -lm
 # A finding ends the program, whichever sanitizer's it is.

@@ -6,45 +6,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct command_row {
-    const char *name, *alias, *argument, *help;
-    enum action action;
-} table[] = {
-    {"help", NULL, "[WORD]", "list the commands, or those about WORD", ACTION_HELP},
-    {"keys", NULL, "", "list the keys", ACTION_KEYS},
-    {"new", "clear", "", "begin a new conversation and keep this one; settings and system message stay", ACTION_NEW},
-    {"save", NULL, "[NAME]", "save the conversation, under NAME if given; each turn is saved anyway", ACTION_SAVE},
-    {"load", "resume", "NAME", "go on with a saved conversation", ACTION_LOAD},
-    {"switch", NULL, "NAME", "go on with a saved conversation", ACTION_LOAD},
-    {"sessions", NULL, "", "list the saved conversations", ACTION_SESSIONS},
-    {"rename", NULL, "NAME", "give the conversation another name", ACTION_RENAME},
-    {"delete", NULL, "NAME", "delete a saved conversation", ACTION_DELETE},
-    {"retry", NULL, "", "answer the last message again", ACTION_RETRY},
-    {"undo", NULL, "[N]", "take back the last message and its answer, or the last N", ACTION_UNDO},
-    {"system", NULL, "[TEXT]", "show the system message, or set it; /system - removes it", ACTION_SYSTEM},
-    {"set", NULL, "[KEY VALUE]", "show the settings, or change one: /set temp 0.2", ACTION_SET},
-    {"stats", NULL, "", "figures of this conversation: tokens, experts, context, seed", ACTION_STATS},
-    {"quit", "exit", "", "save and leave", ACTION_QUIT},
-    {"bye", NULL, "", "save and leave", ACTION_QUIT},
+static const struct command_row table[] = {
+    {"help", NULL, "[WORD]", "list the commands, or those about WORD", ACTION_HELP, TAKES_COMMAND, NULL},
+    {"keys", NULL, "", "list the keys", ACTION_KEYS, TAKES_NOTHING, NULL},
+    {"new", "clear", "", "begin a new conversation and keep this one; settings and system message stay", ACTION_NEW,
+     TAKES_NOTHING, NULL},
+    {"save", NULL, "[NAME]", "save the conversation, under NAME if given; each turn is saved anyway", ACTION_SAVE,
+     TAKES_SESSION, NULL},
+    {"load", "resume", "NAME", "go on with a saved conversation", ACTION_LOAD, TAKES_SESSION, NULL},
+    {"switch", NULL, "NAME", "go on with a saved conversation", ACTION_LOAD, TAKES_SESSION, NULL},
+    {"sessions", NULL, "", "list the saved conversations", ACTION_SESSIONS, TAKES_NOTHING, NULL},
+    {"rename", NULL, "NAME", "give the conversation another name", ACTION_RENAME, TAKES_TEXT, NULL},
+    {"delete", NULL, "NAME", "delete a saved conversation", ACTION_DELETE, TAKES_SESSION, NULL},
+    {"retry", NULL, "", "answer the last message again", ACTION_RETRY, TAKES_NOTHING, NULL},
+    {"undo", NULL, "[N]", "take back the last message and its answer, or the last N", ACTION_UNDO, TAKES_TEXT, NULL},
+    {"system", NULL, "[TEXT]", "show the system message, or set it; /system - removes it", ACTION_SYSTEM, TAKES_TEXT,
+     NULL},
+    {"set", NULL, "[KEY VALUE]", "show the settings, or change one: /set temp 0.2", ACTION_SET, TAKES_SETTING, NULL},
+    {"stats", NULL, "", "figures of this conversation: tokens, experts, context, seed", ACTION_STATS, TAKES_NOTHING,
+     NULL},
+    {"quit", "exit", "", "save and leave", ACTION_QUIT, TAKES_NOTHING, NULL},
+    {"bye", NULL, "", "save and leave", ACTION_QUIT, TAKES_NOTHING, NULL},
 };
 enum { N_ROWS = sizeof table / sizeof table[0] };
-
-static const struct {
-    const char *key, *help;
-} keys[] = {
-    {"Enter", "send the message"},
-    {"Alt-Enter, Ctrl-J", "a new line within the message"},
-    {"Ctrl-C", "while it answers: stop and keep what is there; else put the draft into the history"},
-    {"Ctrl-D", "on an empty line: save and leave"},
-    {"Up, Down", "earlier and later messages"},
-    {"Ctrl-R", "search earlier messages"},
-    {"Ctrl-Z", "suspend; fg returns"},
-    {"Ctrl-L", "clear the screen"},
-};
 
 static bool names(const char *name, const char *text, size_t length)
 {
     return name && strlen(name) == length && strncmp(name, text, length) == 0;
+}
+
+const struct command_row *commands_row(size_t index)
+{
+    return index < N_ROWS ? &table[index] : NULL;
+}
+
+const struct command_row *commands_find(const char *name, size_t length)
+{
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (names(table[i].name, name, length) || names(table[i].alias, name, length))
+            return &table[i];
+    return NULL;
 }
 
 // Messages end where their last line does: a paste brings its newline along.
@@ -66,17 +67,15 @@ struct line commands_parse(const char *typed, size_t typed_length)
     if (*start == '/')
         return message(start, (size_t)(end - start));
     size_t length = strcspn(start, " \t\r\n");
-    for (size_t i = 0; i < N_ROWS; i++) {
-        if (!names(table[i].name, start, length) && !names(table[i].alias, start, length))
-            continue;
-        const char *rest = start + length;
-        rest += strspn(rest, " \t\r\n");
-        size_t left = (size_t)(end - rest);
-        while (left > 0 && isspace((unsigned char)rest[left - 1]))
-            left--;
-        return (struct line){.kind = LINE_COMMAND, .action = table[i].action, .text = rest, .length = left};
-    }
-    return (struct line){.kind = LINE_UNKNOWN, .text = start, .length = length};
+    const struct command_row *row = commands_find(start, length);
+    if (!row)
+        return (struct line){.kind = LINE_UNKNOWN, .text = start, .length = length};
+    const char *rest = start + length;
+    rest += strspn(rest, " \t\r\n");
+    size_t left = (size_t)(end - rest);
+    while (left > 0 && isspace((unsigned char)rest[left - 1]))
+        left--;
+    return (struct line){.kind = LINE_COMMAND, .action = row->action, .text = rest, .length = left};
 }
 
 size_t commands_help(FILE *out, const char *wanted)
@@ -96,12 +95,6 @@ size_t commands_help(FILE *out, const char *wanted)
         shown++;
     }
     return shown;
-}
-
-void commands_keys(FILE *out)
-{
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        fprintf(out, "  %-20s  %s\n", keys[i].key, keys[i].help);
 }
 
 bool commands_count(const char *text, size_t otherwise, size_t *count)

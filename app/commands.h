@@ -39,12 +39,22 @@ struct line {
     size_t length;
 };
 
+// What follows a command, beside the words that its row names.
+enum command_takes { TAKES_NOTHING, TAKES_TEXT, TAKES_SESSION, TAKES_SETTING, TAKES_COMMAND, TAKES_PATH };
+struct command_row {
+    const char *name, *alias, *argument, *help;
+    enum action action;
+    enum command_takes takes;
+    const char *words; // "a|b": one of them comes first; NULL: none
+};
+const struct command_row *commands_row(size_t index); // in the order of /help; NULL: there are no more
+const struct command_row *commands_find(const char *name, size_t length); // by name or alias, NULL: none
+
 // A line that begins with / (after spaces) is a command, with // a message that begins with /.
 // typed[length] is 0; zeros before that are the message's.
 struct line commands_parse(const char *typed, size_t length);
 // Writes all commands, or those whose name or explanation contains `wanted`. Returns how many.
 size_t commands_help(FILE *out, const char *wanted);
-void commands_keys(FILE *out);
 // A count from 1 on, as in /undo 2; `otherwise` for "". False: not a count.
 bool commands_count(const char *text, size_t otherwise, size_t *count);
 

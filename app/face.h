@@ -16,6 +16,12 @@ struct face_message {
     bool typed; // just now, at this face; else it comes from a session or is sent again
 };
 
+struct face_text {
+    const char *bytes;
+    size_t length;
+    bool thinking; // not said but thought
+};
+
 struct face_ops {
     bool whole; // a conversation that is opened is shown from its beginning, not its last messages alone
     void (*say)(void *self, const char *text);                 // our own words: a paragraph, to be wrapped
@@ -24,11 +30,13 @@ struct face_ops {
     void (*message)(void *self, const struct face_message *message);
     // An answer as it comes, from the first piece on; what is cut between pieces may be any byte.
     void (*begin_answer)(void *self);
-    void (*text)(void *self, const char *bytes, size_t length);
-    void (*end_answer)(void *self);
+    void (*text)(void *self, const struct face_text *text);
+    void (*end_answer)(void *self, const struct turn_result *result);
     void (*progress)(void *self, const struct progress_figures *figures); // its seconds are unset; NULL: it is over
-    void (*cleared)(void *self);                                          // another conversation begins
-    void (*changed)(void *self);                                          // talk's state
+    // The conversation holds this many messages of the user; what came after them is taken back.
+    void (*cut)(void *self, size_t messages);
+    void (*cleared)(void *self); // another conversation begins
+    void (*changed)(void *self); // talk's state
     // A command that is about the face itself. False: this face has nothing for it.
     bool (*command)(void *self, const struct line *line);
 };

@@ -12,6 +12,7 @@
 #include "options.h"
 #include "plain.h"
 #include "report.h"
+#include "tui.h"
 
 #ifndef MOECHAT_VERSION
 #define MOECHAT_VERSION "0.1"
@@ -52,6 +53,19 @@ static int help(const struct options *options)
     return STATUS_DONE;
 }
 
+// The full screen where there can be one.
+static int chat(struct options *options)
+{
+    bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    const char *refusal = terminal ? tui_refusal(options) : NULL;
+    int status = terminal && !refusal ? tui_chat(options) : -1;
+    if (status >= 0)
+        return status;
+    if (terminal)
+        printf("Plain lines, because %s.\n", refusal ? refusal : "this terminal can't place its cursor");
+    return plain_chat(options);
+}
+
 static int dispatch(struct options *options)
 {
     if (options->version) {
@@ -87,7 +101,7 @@ static int dispatch(struct options *options)
     case COMMAND_COUNT:
         break;
     }
-    return plain_chat(options);
+    return chat(options);
 }
 
 int main(int argc, char **argv)

@@ -289,6 +289,24 @@ static const struct option_row table[] = {
      .offset = AT(plain),
      .commands = FOR(CHAT),
      .help = "Append-only lines; also talks through a pipe, one message a line."},
+    {.name = "ascii",
+     .variable = "MOECHAT_ASCII",
+     .kind = KIND_FLAG,
+     .offset = AT(ascii),
+     .commands = FOR(CHAT),
+     .help = "No characters but ASCII on the screen beside the conversation's own."},
+    {.name = "mouse",
+     .variable = "MOECHAT_MOUSE",
+     .kind = KIND_FLAG,
+     .offset = AT(mouse),
+     .commands = FOR(CHAT),
+     .help = "The wheel scrolls; the terminal then selects text only with its own key held."},
+    {.name = "clipboard",
+     .variable = "MOECHAT_CLIPBOARD",
+     .kind = KIND_FLAG,
+     .offset = AT(clipboard),
+     .commands = FOR(CHAT),
+     .help = "Alt-w and /copy send to the terminal's clipboard (OSC 52)."},
     {.name = "color",
      .argument = "auto|always|never",
      .variable = "MOECHAT_COLOR",
@@ -599,6 +617,14 @@ bool options_given(const struct options *options, const char *name)
 const char *options_command_name(enum command command)
 {
     return commands[command].name;
+}
+
+const char *options_setting(size_t index)
+{
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (table[i].settable && index-- == 0)
+            return table[i].name;
+    return NULL;
 }
 
 void options_print_settings(FILE *out, const struct options *options)

@@ -39,7 +39,7 @@ struct options {
     uint32_t top_k, max_tokens, context, chunk, group, readers, runs, prefill_tokens, decode_tokens;
     int kv;    // enum moe_kv_type, -1: not given; ask options_kv_type
     int color; // enum color
-    bool json, jsonl, go_on, no_session, plain, verify, no_template, help, version;
+    bool json, jsonl, go_on, no_session, plain, ascii, mouse, clipboard, verify, no_template, help, version;
     uint64_t given; // a bit for each row of the table that argv or the environment set
 };
 
@@ -65,6 +65,7 @@ static inline enum moe_kv_type options_kv_type(const struct options *options)
 }
 const char *options_command_name(enum command command); // "run"; "chat" for no subcommand
 void options_help(FILE *out, enum command command);     // COMMAND_HELP: the overview
+const char *options_setting(size_t index);              // the names that /set takes; NULL: there are no more
 // Writes the rows that /set takes with their values, "  temp            0.6" each.
 void options_print_settings(FILE *out, const struct options *options);
 // For moechat(1): false when the format is unknown.

@@ -23,7 +23,9 @@ struct plain {
     bool color;
     bool broken; // standard output; said so
     struct progress progress;
-    struct sanitize sanitize; // of the answer under way
+    // The answer under way.
+    struct sanitize sanitize;
+    bool thinking, labelled;
     char last_shown;
     struct bytes input; // of a pipe
     bool input_ended;
@@ -103,31 +105,59 @@ static void face_message(void *self, const struct face_message *message)
 static void face_begin_answer(void *self)
 {
     struct plain *plain = self;
-    fputs(plain->color ? "\033[1;36mAssistant:\033[0m " : "Assistant: ", stdout);
+    plain->labelled = plain->thinking = false;
+}
+
+// Ends a line that was begun.
+static void end_part(struct plain *plain)
+{
+    char shown[SANITIZE_ROOM(0)];
+    size_t size = sanitize_flush(&plain->sanitize, shown);
+    fwrite(shown, 1, size, stdout);
+    if (size || plain->last_shown != '\n')
+        fputc('\n', stdout);
+}
+
+static void begin_part(struct plain *plain, bool thinking)
+{
+    if (plain->labelled && plain->thinking == thinking)
+        return;
+    if (plain->labelled)
+        end_part(plain);
+    const char *label = thinking ? "Thinking:" : "Assistant:";
+    printf(plain->color ? "\033[1;36m%s\033[0m " : "%s ", label);
+    plain->labelled = true;
+    plain->thinking = thinking;
     plain->last_shown = ' ';
 }
 
-static void face_text(void *self, const char *bytes, size_t length)
+static void face_text(void *self, const struct face_text *text)
 {
     struct plain *plain = self;
     char shown[SANITIZE_ROOM(256)];
-    for (size_t at = 0, part; at < length; at += part) {
-        part = length - at < 256 ? length - at : 256;
-        size_t size = sanitize_push(&plain->sanitize, bytes + at, part, shown);
+    begin_part(plain, text->thinking);
+    for (size_t at = 0, part; at < text->length; at += part) {
+        part = text->length - at < 256 ? text->length - at : 256;
+        size_t size = sanitize_push(&plain->sanitize, text->bytes + at, part, shown);
         fwrite(shown, 1, size, stdout);
         if (size)
             plain->last_shown = shown[size - 1];
     }
 }
 
-static void face_end_answer(void *self)
+static void face_end_answer(void *self, const struct turn_result *result)
 {
     struct plain *plain = self;
-    char shown[SANITIZE_ROOM(0)];
-    size_t size = sanitize_flush(&plain->sanitize, shown);
-    fwrite(shown, 1, size, stdout);
-    if (size || plain->last_shown != '\n')
-        fputc('\n', stdout);
+    if (result->kept)
+        begin_part(plain, plain->thinking && plain->labelled);
+    if (plain->labelled)
+        end_part(plain);
+}
+
+static void face_cut(void *self, size_t messages)
+{
+    (void)self; // what stands above stays
+    (void)messages;
 }
 
 static void face_progress(void *self, const struct progress_figures *figures)
@@ -291,6 +321,12 @@ static bool wants_color(const struct options *options)
     return isatty(STDOUT_FILENO) && !term_is_dumb() && !(no_color && *no_color);
 }
 
+static bool open_prompt(struct plain *plain)
+{
+    return prompt_open(&(struct prompt_face){
+        .context = plain, .label = plain->color ? "\001\033[1m\002You:\001\033[0m\002 " : "You: ", .line = on_typed});
+}
+
 int plain_chat(struct options *options)
 {
     static const struct face_ops face = {
@@ -302,6 +338,7 @@ int plain_chat(struct options *options)
         .text = face_text,
         .end_answer = face_end_answer,
         .progress = face_progress,
+        .cut = face_cut,
         .cleared = face_cleared,
         .changed = face_changed,
         .command = face_command,
@@ -322,7 +359,7 @@ int plain_chat(struct options *options)
     int signals = term_catch_signals(true);
     bool fine = signals >= 0 && talk_start(talk);
     if (fine && plain.from_terminal)
-        fine = prompt_open(plain.color ? "\001\033[1m\002You:\001\033[0m\002 " : "You: ", on_typed, &plain);
+        fine = open_prompt(&plain);
     if (fine) {
         loop(&plain, signals);
     } else {

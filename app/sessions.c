@@ -2,6 +2,7 @@
 #include "sessions.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 

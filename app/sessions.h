@@ -28,4 +28,5 @@ void sessions_describe(char *out, size_t size, const char *name, const struct ma
 // A line a session. False: *error says why.
 bool sessions_print(FILE *out, const struct store *store, struct store_error *error);
 
+
 #endif

@@ -113,16 +113,6 @@ static void begin_answer(struct talk *talk)
     talk->face->begin_answer(talk->self);
 }
 
-static void take_text(struct talk *talk, const char *bytes, size_t length)
-{
-    begin_answer(talk);
-    talk->face->text(talk->self, bytes, length);
-    if (!bytes_append(&talk->answer, bytes, length)) {
-        talk_fail(talk, "no memory for the answer");
-        talk_leave(talk, STATUS_FAILED);
-    }
-}
-
 // A pipe's exit status tells of the first turn that failed.
 static void note_failure(struct talk *talk, const struct turn_result *result)
 {
@@ -140,12 +130,12 @@ static void finish_turn(struct talk *talk, struct turn_result *result)
     if (result->kept)
         begin_answer(talk);
     if (talk->begun)
-        talk->face->end_answer(talk->self);
+        talk->face->end_answer(talk->self, result);
     say_reason(talk, result);
     if (result->kept)
         say_figures(talk, result);
     note_failure(talk, result);
-    if (!chat_accept(&talk->chat, result, &talk->answer)) {
+    if (!chat_accept(&talk->chat, result, &result->text)) {
         talk_fail(talk, "no memory for the conversation");
         talk_leave(talk, STATUS_FAILED);
     }
@@ -162,9 +152,7 @@ void talk_send(struct talk *talk, struct turn *turn)
     talk->turn_seed = talk->seed + talk->n_sent++;
     turn->sampling = sampling_from(talk->options, talk->turn_seed);
     turn->max_tokens = talk->options->max_tokens;
-    talk->answer.length = 0;
     talk->begun = false;
-    bytes_append(&talk->answer, "", 0);
     worker_send(talk->worker, turn);
     talk_enter(talk, TALK_ANSWERING);
 }
@@ -230,7 +218,10 @@ static void take_event(struct talk *talk, struct event *event)
         talk_leave(talk, STATUS_MODEL);
         break;
     case EVENT_TEXT:
-        take_text(talk, event->text.bytes, event->text.length);
+        begin_answer(talk);
+        talk->face->text(talk->self, &(struct face_text){.bytes = event->text.bytes,
+                                                         .length = event->text.length,
+                                                         .thinking = event->text.thinking});
         break;
     case EVENT_TOKEN:
         break;
@@ -295,5 +286,4 @@ void talk_finish(struct talk *talk)
     saved_close(talk->choice.saved);
     saved_content_release(&talk->choice.content);
     chat_release(&talk->chat);
-    bytes_release(&talk->answer);
 }

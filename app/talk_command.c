@@ -7,6 +7,7 @@
 
 #include "format.h"
 #include "json_out.h"
+#include "keys.h"
 #include "sampling.h"
 #include "talk_parts.h"
 
@@ -21,6 +22,7 @@ static void retry(struct talk *talk)
     // A seed that was asked for gives the same answer again; else a new one is drawn by counting on.
     if (options_given(talk->options, "seed") && talk->n_sent > 0)
         talk->n_sent--;
+    talk->face->cut(talk->self, chat_exchanges(&talk->chat) - (again != NULL));
     if (again) {
         talk_show_turn(talk, talk->chat.n_turns - 1);
         talk_send(talk, again);
@@ -39,6 +41,7 @@ static void undo(struct talk *talk, const char *text)
         return;
     }
     size_t taken = chat_undo(&talk->chat, count);
+    talk->face->cut(talk->self, chat_exchanges(&talk->chat));
     talk_say(talk, "Took back %zu message%s; %zu remain%s, context %" PRIu32 " of %" PRIu32 ".", taken,
              taken == 1 ? "" : "s", chat_exchanges(&talk->chat), chat_exchanges(&talk->chat) == 1 ? "s" : "",
              chat_position(&talk->chat), talk->info.max_context);
@@ -131,7 +134,7 @@ static void show_lines(struct talk *talk, enum action action, const char *text)
     if (!talk_lines_begin(talk, &lines))
         return;
     if (action == ACTION_KEYS)
-        commands_keys(lines.out);
+        keys_help(lines.out, "", true);
     else if (action == ACTION_STATS)
         print_stats(talk, lines.out);
     else if (commands_help(lines.out, text) == 0)

@@ -19,6 +19,8 @@ static struct {
     bool saved; // `original` holds what the terminal was
     volatile sig_atomic_t is_raw, takes_pastes;
     struct termios original;
+    char reset[256];
+    volatile sig_atomic_t reset_length;
 } term = {.pipe = {-1, -1}};
 
 static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
@@ -47,11 +49,15 @@ static void catch_with(int number, void (*handler)(int), int flags)
 // Only calls that a signal handler may make.
 static void leave_raw(int when)
 {
-    if (term.takes_pastes && write(STDOUT_FILENO, paste_off, sizeof paste_off - 1) < 0) {
+    if (term.reset_length && write(STDOUT_FILENO, term.reset, (size_t)term.reset_length) < 0) {
         // The terminal is gone; nothing to tell it.
+    }
+    if (term.takes_pastes && write(STDOUT_FILENO, paste_off, sizeof paste_off - 1) < 0) {
+        // As above.
     }
     tcsetattr(STDIN_FILENO, when, &term.original);
     term.takes_pastes = 0;
+    term.reset_length = 0;
     term.is_raw = 0;
 }
 
@@ -150,6 +156,16 @@ void term_restore(void)
         leave_raw(TCSADRAIN);
 }
 
+void term_set_reset(const char *sequence)
+{
+    size_t length = strlen(sequence);
+    if (length >= sizeof term.reset)
+        length = sizeof term.reset - 1;
+    term.reset_length = 0;
+    memcpy(term.reset, sequence, length);
+    term.reset_length = (sig_atomic_t)length;
+}
+
 void term_suspend(void)
 {
     bool was_raw = term.is_raw, pastes = term.takes_pastes;
@@ -161,10 +177,20 @@ void term_suspend(void)
         set_raw(pastes);
 }
 
-int term_columns(void)
+bool term_size(int *rows, int *columns)
 {
     struct winsize size;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || !size.ws_col || !size.ws_row)
+        return false;
+    *rows = size.ws_row;
+    *columns = size.ws_col;
+    return true;
+}
+
+int term_columns(void)
+{
+    int rows, columns;
+    return term_size(&rows, &columns) ? columns : 80;
 }
 
 bool term_is_dumb(void)

@@ -24,10 +24,14 @@ void term_release_signals(void);
 // The first call remembers the settings that term_restore and a fatal signal bring back.
 bool term_raw(bool pastes);
 void term_restore(void); // harmless when nothing was changed
+// What brings a screen that is drawn on back to lines, written before anything else when the terminal is restored, also
+// by a fatal signal and at exit. At most 255 bytes count; "": nothing.
+void term_set_reset(const char *sequence);
 // Stops the process as Ctrl-Z does; returns when it goes on, in raw mode again if it was.
 void term_suspend(void);
 
-int term_columns(void);  // of standard output, 80 when it is no terminal or says nothing
-bool term_is_dumb(void); // TERM is unset, empty or "dumb"
+bool term_size(int *rows, int *columns); // of standard output; false: unknown
+int term_columns(void);                  // of standard output, 80 when it is no terminal or says nothing
+bool term_is_dumb(void);                 // TERM is unset, empty or "dumb"
 
 #endif

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tok.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "bpe.h"
 #include "sentencepiece.h"
 #include "tok_err.h"
-#include "vocab.h"
+#include "tok_file.h"
 
-enum { FILE_BYTES_MAX = 64 << 20, TEXT_BYTES_MAX = 16 << 20, SPACE_MARK = 0x2581 };
+#define REPLACEMENT "\xEF\xBF\xBD"
+enum { TEXT_BYTES_MAX = 16 << 20, SPACE_MARK = 0x2581 };
 
+// Either a SentencePiece model, with its library, or a byte-level BPE.
 struct tok {
-    struct vocab vocab;
+    struct vocab own; // of SentencePiece
     struct pieces *pieces;
+    struct bpe *bpe;
+    const struct vocab *vocab;
 };
 
 void tok_ids_release(struct tok_ids *list)
@@ -40,58 +41,78 @@ int tok_ids_append(struct tok_ids *list, int32_t id, struct tok_err *err)
     return TOK_OK;
 }
 
-// The whole file in memory that the caller frees.
-static int read_file(const char *path, char **bytes, size_t *length, struct tok_err *err)
+static int open_sentencepiece(const char *path, tok *made, struct tok_err *err)
 {
-    int failed = TOK_OK;
-    struct stat about;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe must be refused, not waited for
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "rb");
-    if (!file || fstat(fileno(file), &about) != 0) {
-        failed = tok_fail(err, TOK_NOT_FOUND, "%.300s: can't be opened: %s", path, strerror(errno));
-        goto close_file;
-    }
-    if (!S_ISREG(about.st_mode) || about.st_size <= 0 || about.st_size > FILE_BYTES_MAX) {
-        failed = tok_fail(err, TOK_FORMAT, "%.300s: not a file of 1 byte to %d MiB: name a SentencePiece model", path,
-                          FILE_BYTES_MAX >> 20);
-        goto close_file;
-    }
-    *length = (size_t)about.st_size;
-    *bytes = malloc(*length);
-    if (!*bytes) {
-        failed = tok_fail(err, TOK_NO_MEMORY, "%.300s: out of memory for %zu bytes", path, *length);
-    } else if (fread(*bytes, 1, *length, file) != *length) {
-        failed = tok_fail(err, TOK_FORMAT, "%.300s: could not be read to its end: fetch the file again", path);
-        free(*bytes);
-    }
-close_file:
-    if (file)
-        fclose(file);
-    else if (fd >= 0)
-        close(fd);
+    char *file = NULL;
+    size_t length = 0;
+    int failed = tok_file_read(path, "SentencePiece model", &file, &length, err);
+    if (failed)
+        return failed;
+    failed = vocab_init(&made->own, file, length, path, err);
+    if (!failed)
+        failed = sentencepiece_open(file, length, path, &made->pieces, err);
+    if (!failed && sentencepiece_vocab_size(made->pieces) != made->own.size)
+        failed = tok_fail(err, TOK_FORMAT, "%.300s: its pieces can't be counted: fetch the file again", path);
+    made->vocab = &made->own;
+    free(file);
+    return failed;
+}
+
+static int open_huggingface(const char *path, tok *made, struct tok_err *err)
+{
+    char *file = NULL;
+    size_t length = 0;
+    int failed = tok_file_read(path, "tokenizer.json", &file, &length, err);
+    if (!failed)
+        failed = bpe_huggingface(file, length, path, &made->bpe, err);
+    free(file);
+    return failed;
+}
+
+// tokenizer_config.json beside the ranks names the control symbols.
+static int open_tiktoken(const char *path, tok *made, struct tok_err *err)
+{
+    static const char config[] = "tokenizer_config.json";
+    const char *slash = strrchr(path, '/');
+    int folder = slash ? (int)(slash + 1 - path) : 0;
+    size_t room = (size_t)folder + sizeof config;
+    char *config_path = malloc(room), *ranks = NULL, *json = NULL;
+    struct bpe_tiktoken_files files = {.ranks_path = path, .config_path = config_path};
+    if (!config_path)
+        return tok_fail(err, TOK_NO_MEMORY, "%.300s: out of memory", path);
+    snprintf(config_path, room, "%.*s%s", folder, path, config);
+    int failed = tok_file_read(path, "tiktoken.model", &ranks, &files.ranks_length, err);
+    if (!failed)
+        failed = tok_file_read(config_path, "tokenizer_config.json", &json, &files.config_length, err);
+    files.ranks = ranks;
+    files.config = json;
+    if (!failed)
+        failed = bpe_tiktoken(&files, &made->bpe, err);
+    free(ranks);
+    free(json);
+    free(config_path);
     return failed;
 }
 
 int tok_open(const char *type, const char *path, tok **tokenizer, struct tok_err *err)
 {
-    char *file = NULL;
-    size_t length = 0;
-    if (strcmp(type, "sentencepiece") != 0)
-        return tok_fail(err, TOK_UNSUPPORTED, "%.300s: tokenizer type %.100s is not known: it must be sentencepiece",
+    static const struct {
+        const char *type;
+        int (*open)(const char *path, tok *made, struct tok_err *err);
+    } types[] = {{"sentencepiece", open_sentencepiece}, {"huggingface", open_huggingface}, {"tiktoken", open_tiktoken}};
+    size_t i = 0, n = sizeof types / sizeof types[0];
+    while (i < n && strcmp(types[i].type, type) != 0)
+        i++;
+    if (i == n)
+        return tok_fail(err, TOK_UNSUPPORTED,
+                        "%.300s: tokenizer type %.100s is not known: it must be sentencepiece, huggingface or tiktoken",
                         path, type);
-    int failed = read_file(path, &file, &length, err);
-    if (failed)
-        return failed;
     tok *made = calloc(1, sizeof *made);
     if (!made)
-        failed = tok_fail(err, TOK_NO_MEMORY, "%.300s: out of memory", path);
-    if (!failed)
-        failed = vocab_init(&made->vocab, file, length, path, err);
-    if (!failed)
-        failed = sentencepiece_open(file, length, path, &made->pieces, err);
-    if (!failed && sentencepiece_vocab_size(made->pieces) != made->vocab.size)
-        failed = tok_fail(err, TOK_FORMAT, "%.300s: its pieces can't be counted: fetch the file again", path);
-    free(file);
+        return tok_fail(err, TOK_NO_MEMORY, "%.300s: out of memory", path);
+    int failed = types[i].open(path, made, err);
+    if (made->bpe)
+        made->vocab = &made->bpe->vocab;
     if (failed)
         tok_close(made);
     else
@@ -104,19 +125,22 @@ void tok_close(tok *tokenizer)
     if (!tokenizer)
         return;
     sentencepiece_close(tokenizer->pieces);
-    vocab_release(&tokenizer->vocab);
+    vocab_release(&tokenizer->own);
+    bpe_free(tokenizer->bpe);
     free(tokenizer);
 }
 
 uint32_t tok_vocab_size(const tok *tokenizer)
 {
-    return tokenizer->vocab.size;
+    return tokenizer->vocab->size;
 }
 
 static int spell_bytes(const tok *tokenizer, const char *text, size_t length, struct tok_ids *list, struct tok_err *err)
 {
     for (size_t i = 0; i < length; i++) {
-        int failed = tok_ids_append(list, tokenizer->vocab.byte_ids[(unsigned char)text[i]], err);
+        int32_t id = tokenizer->vocab->byte_ids[(unsigned char)text[i]];
+        int failed = id < 0 ? bpe_encode(tokenizer->bpe, REPLACEMENT, sizeof REPLACEMENT - 1, list, err)
+                            : tok_ids_append(list, id, err);
         if (failed)
             return failed;
     }
@@ -143,6 +167,8 @@ static int encode_run(const tok *tokenizer, const char *text, size_t length, str
     size_t first = list->count;
     if (length == 0)
         return TOK_OK;
+    if (tokenizer->bpe)
+        return bpe_encode(tokenizer->bpe, text, length, list, err);
     int failed = sentencepiece_encode(tokenizer->pieces, text, length, list, err);
     if (failed == TOK_NO_MEMORY || (!failed && stands_for(tokenizer, list, first, text, length)))
         return failed;
@@ -150,7 +176,7 @@ static int encode_run(const tok *tokenizer, const char *text, size_t length, str
     return spell_bytes(tokenizer, text, length, list, err);
 }
 
-// The library writes a space as U+2581 and puts U+FFFD for what is not UTF-8: both are spelled in bytes instead.
+// What is not UTF-8 is spelled in bytes, and so is U+2581 where SentencePiece writes a space as that.
 int tok_encode(const tok *tokenizer, const char *text, size_t length, struct tok_ids *list, struct tok_err *err)
 {
     size_t before = list->count;
@@ -163,7 +189,7 @@ int tok_encode(const tok *tokenizer, const char *text, size_t length, struct tok
         uint32_t code;
         int found = tok_utf8(text + at, length - at, &code);
         size_t n = found > 0 ? (size_t)found : found < 0 ? (size_t)-found : length - at;
-        if (found <= 0 || code == SPACE_MARK) {
+        if (found <= 0 || (code == SPACE_MARK && tokenizer->pieces)) {
             failed = encode_run(tokenizer, text + run, at - run, list, err);
             if (!failed)
                 failed = spell_bytes(tokenizer, text + at, n, list, err);
@@ -180,9 +206,9 @@ int tok_encode(const tok *tokenizer, const char *text, size_t length, struct tok
 
 size_t tok_bytes(const tok *tokenizer, int32_t id, const char **bytes)
 {
-    const struct vocab *vocab = &tokenizer->vocab;
+    const struct vocab *vocab = tokenizer->vocab;
     *bytes = vocab->bytes;
-    if (id < 0 || (uint32_t)id >= vocab->size || (vocab->kind[id] != VOCAB_TEXT && vocab->kind[id] != VOCAB_BYTE))
+    if (id < 0 || (uint32_t)id >= vocab->size || vocab->kind[id] == VOCAB_CONTROL || vocab->kind[id] == VOCAB_UNKNOWN)
         return 0;
     *bytes += vocab->start[id];
     return vocab->start[id + 1] - vocab->start[id];
@@ -190,10 +216,11 @@ size_t tok_bytes(const tok *tokenizer, int32_t id, const char **bytes)
 
 int32_t tok_control(const tok *tokenizer, const char *symbol)
 {
-    const struct vocab *vocab = &tokenizer->vocab;
+    const struct vocab *vocab = tokenizer->vocab;
     size_t length = strlen(symbol);
     for (uint32_t id = 0; id < vocab->size; id++)
-        if (vocab->kind[id] == VOCAB_CONTROL && vocab->start[id + 1] - vocab->start[id] == length &&
+        if ((vocab->kind[id] == VOCAB_CONTROL || vocab->kind[id] == VOCAB_MARK) &&
+            vocab->start[id + 1] - vocab->start[id] == length &&
             memcmp(vocab->bytes + vocab->start[id], symbol, length) == 0)
             return (int32_t)id;
     return -1;

@@ -37,17 +37,19 @@ struct tok_ids {
 void tok_ids_release(struct tok_ids *list);
 int tok_ids_append(struct tok_ids *list, int32_t id, struct tok_err *err);
 
-// type: "sentencepiece". path: its model file.
+// type: "sentencepiece", whose path is a .model file; "huggingface", a tokenizer.json with byte-level BPE; "tiktoken",
+// Kimi's tiktoken.model with its tokenizer_config.json beside it.
 int tok_open(const char *type, const char *path, tok **tokenizer, struct tok_err *err);
 void tok_close(tok *tokenizer); // NULL is fine
 uint32_t tok_vocab_size(const tok *tokenizer);
-// Appends the ids of any bytes (NUL included), 16 MiB at most. Control symbols are never produced by text, however it
-// is spelled; bytes that are not UTF-8 survive the round trip as bytes.
+// Appends the ids of any bytes (NUL included), 16 MiB at most. Control symbols and marks are never produced by text,
+// however it is spelled; bytes that are not UTF-8 survive the round trip as bytes. (DeepSeek-V2's vocabulary has none
+// of the 13 bytes that no UTF-8 holds, C0, C1 and F5 to FF: there each of them becomes U+FFFD.)
 int tok_encode(const tok *tokenizer, const char *text, size_t length, struct tok_ids *list, struct tok_err *err);
 // The bytes that `id` stands for, 0 of them for control symbols and ids outside the vocabulary; *bytes points into the
-// tok.
+// tok. A mark, such as <think> or <|EOT|> where the vocabulary does not call it special, has its spelling.
 size_t tok_bytes(const tok *tokenizer, int32_t id, const char **bytes);
-// The id of a control symbol by its spelling, -1 if there is none.
+// The id of a control symbol or mark by its spelling, -1 if there is none.
 int32_t tok_control(const tok *tokenizer, const char *symbol);
 
 // A turn template: how roles become ids. Found by the name in the package; needs its tokenizer for as long as it lives.

@@ -259,5 +259,38 @@ void vocab_release(struct vocab *vocab)
     free(vocab->bytes);
     free(vocab->start);
     free(vocab->kind);
+    free(vocab->flags);
     memset(vocab, 0, sizeof *vocab);
+}
+
+int vocab_fill(struct vocab *vocab, const struct vocab_piece *pieces, uint32_t size, const char *path,
+               struct tok_err *err)
+{
+    size_t bytes = 1;
+    for (uint32_t id = 0; id < size; id++)
+        bytes += pieces[id].kind ? pieces[id].length : 0;
+    memset(vocab, 0, sizeof *vocab);
+    vocab->bytes = bytes <= UINT32_MAX ? malloc(bytes) : NULL;
+    vocab->start = calloc((size_t)size + 1, sizeof *vocab->start);
+    vocab->kind = malloc((size_t)size + 1);
+    vocab->flags = malloc((size_t)size + 1);
+    if (!vocab->bytes || !vocab->start || !vocab->kind || !vocab->flags) {
+        vocab_release(vocab);
+        return tok_fail(err, TOK_NO_MEMORY, "%.300s: out of memory for %u pieces", path, (unsigned)size);
+    }
+    for (int i = 0; i < 256; i++)
+        vocab->byte_ids[i] = -1;
+    for (uint32_t id = 0; id < size; id++) {
+        const struct vocab_piece *piece = &pieces[id];
+        uint32_t length = piece->kind ? piece->length : 0;
+        if (length)
+            memcpy(vocab->bytes + vocab->start[id], piece->bytes, length);
+        vocab->start[id + 1] = vocab->start[id] + length;
+        vocab->kind[id] = piece->kind ? piece->kind : VOCAB_UNKNOWN;
+        vocab->flags[id] = piece->kind ? piece->flags : 0;
+        if (length == 1 && piece->kind == VOCAB_TEXT && vocab->byte_ids[(unsigned char)*piece->bytes] < 0)
+            vocab->byte_ids[(unsigned char)*piece->bytes] = (int32_t)id;
+    }
+    vocab->size = size;
+    return TOK_OK;
 }

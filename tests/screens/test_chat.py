@@ -14,7 +14,7 @@ ECHO = "turn\necho\n"
 
 
 def chat(text, *args, **more):
-    terminal = Terminal(script(text) + list(args), **more)
+    terminal = Terminal(["--plain"] + script(text) + list(args), **more)
     terminal.wait("You:")
     return terminal
 
@@ -226,13 +226,13 @@ def test_colour_is_a_choice():
 
 
 def test_loading_shows_progress():
-    t = Terminal(script("load 8 200\n" + ECHO))
+    t = Terminal(["--plain"] + script("load 8 200\n" + ECHO))
     t.wait("Reading weights: ", " of 8.00 MB", "s left", "You:")
     leave(t)
 
 
 def test_ctrl_c_while_loading_leaves():
-    t = Terminal(script("load 1000 100\n" + ECHO))
+    t = Terminal(["--plain"] + script("load 1000 100\n" + ECHO))
     t.wait("Reading weights: ")
     t.interrupt()
     same(t.finish(), 130)

@@ -14,7 +14,7 @@ DEMO = os.environ.get("MOECHAT_DEMO", os.path.join(ROOT, "models", "demo"))
 
 
 def chat(text, *args, **more):
-    terminal = Terminal(script(text) + list(args), **more)
+    terminal = Terminal(["--plain"] + script(text) + list(args), **more)
     terminal.wait("\x1b[1mYou:")  # the prompt, not a message that is shown again
     return terminal
 
@@ -338,7 +338,7 @@ def test_the_demo_model_remembers():
     """The promise of the whole: nothing of the old turns is computed again."""
     model = ["-m", DEMO, "--temp", "0"]
     kernels = environment(XDG_CACHE_HOME=os.environ.get("XDG_CACHE_HOME", SCRATCH + "/cache"))
-    t = Terminal(model + ["--session", "zoe"], columns=200, env=kernels)
+    t = Terminal(model + ["--plain", "--session", "zoe"], columns=200, env=kernels)
     t.wait("You:")
     t.send("My name is Zoe.\r")
     t.wait("Assistant:", "You:")
@@ -352,7 +352,7 @@ def test_the_demo_model_remembers():
         expect(got["prefilled_tokens"] < 16 and got["cached_tokens"] >= 14, "tokens: %r" % got)
         same(got["cached_tokens"] + got["prefilled_tokens"] + got["generated_tokens"] + 1, got["context_used"])
     same(run(["sessions", "verify", "zoe"]).returncode, 0)
-    t = Terminal(model + ["--continue"], columns=200, env=kernels)
+    t = Terminal(model + ["--plain", "--continue"], columns=200, env=kernels)
     t.wait('Session "zoe": 3 messages', "model", "Nothing has to be read again", "You: What is my name?", "You:")
     t.send("/retry\r")
     t.wait("Assistant:", "Zoe", "You:")

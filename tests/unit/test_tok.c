@@ -339,8 +339,10 @@ static void what_is_not_there(struct harness *t)
     CHECK(t, mkdtemp(pipe) && rmdir(pipe) == 0 && mkfifo(pipe, 0600) == 0);
     CHECK_EQ(t, tok_open("sentencepiece", pipe, &tokenizer, &err), TOK_FORMAT);
     unlink(pipe);
-    CHECK_EQ(t, tok_open("tiktoken", MODEL, &tokenizer, &err), TOK_UNSUPPORTED);
-    CHECK(t, strstr(err.text, "tiktoken") != NULL);
+    CHECK_EQ(t, tok_open("wordpiece", MODEL, &tokenizer, &err), TOK_UNSUPPORTED);
+    CHECK(t, strstr(err.text, "wordpiece") != NULL);
+    CHECK_EQ(t, tok_open("tiktoken", MODEL, &tokenizer, &err), TOK_NOT_FOUND);
+    CHECK(t, strstr(err.text, "tests/unit/data/tokenizer_config.json") == err.text);
     CHECK(t, tokenizer == NULL);
     tok_close(NULL);
 }

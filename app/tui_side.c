@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What leaves the screen for a while, or altogether: the editor, the bare view, the clipboard, help and the log.
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "term.h"
+#include "tui_parts.h"
+
+enum { DRAFT_LIMIT = 16 << 20, COPY_LIMIT = 74000 }; // terminals take about 100 KB of base64
+
+// Runs $VISUAL on the file. 0, or what went wrong.
+static const char *run_editor(const char *path)
+{
+    const char *editor = getenv("VISUAL");
+    if (!editor || !*editor)
+        editor = getenv("EDITOR");
+    if (!editor || !*editor)
+        editor = "vi";
+    pid_t child = fork();
+    if (child < 0)
+        return strerror(errno);
+    if (child == 0) {
+        term_release_signals();
+        signal(SIGTSTP, SIG_DFL);
+        dup2(STDOUT_FILENO, STDERR_FILENO);
+        execl("/bin/sh", "sh", "-c", "eval \"$1 \\\"\\$2\\\"\"", "sh", editor, path, (char *)NULL);
+        _exit(127);
+    }
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return strerror(errno);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? NULL : "the editor failed; the draft is as it was";
+}
+
+void tui_edit(struct tui *tui)
+{
+    const char *folder = getenv("TMPDIR");
+    char path[4096];
+    struct prompt_draft draft = prompt_draft();
+    snprintf(path, sizeof path, "%s/moechat-XXXXXX", folder && *folder ? folder : "/tmp");
+    int fd = mkstemp(path);
+    int code = fd < 0 ? errno : files_write(fd, draft.text, draft.length);
+    if (fd >= 0)
+        close(fd);
+    if (code) {
+        tui_notice(tui, "no file to edit: %s", strerror(code));
+        return;
+    }
+    struct bytes text = {0};
+    tui_leave(tui);
+    const char *failed = run_editor(path);
+    tui_return(tui);
+    code = failed ? 0 : files_read(path, DRAFT_LIMIT, &text);
+    unlink(path);
+    while (text.length && text.data[text.length - 1] == '\n')
+        text.data[--text.length] = 0;
+    if (failed || code)
+        tui_notice(tui, "%s", failed ? failed : strerror(code));
+    else
+        prompt_replace(text.length ? text.data : "");
+    bytes_release(&text);
+}
+
+void tui_bare_view(struct tui *tui)
+{
+    char key;
+    tui_leave(tui);
+    fputs("\n", stdout);
+    transcript_print(tui->chat, stdout);
+    fputs("\n(moechat: any key goes back to the chat)", stdout);
+    fflush(stdout);
+    term_raw(false);
+    while (read(STDIN_FILENO, &key, 1) < 0 && errno == EINTR && !term_signal_pending(SIGTERM) &&
+           !term_signal_pending(SIGHUP) && !term_signal_pending(SIGINT)) {
+    }
+    term_restore();
+    tui_return(tui);
+}
+
+static void base64(struct bytes *out, const unsigned char *data, size_t length)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < length; i += 3) {
+        uint32_t bits = (uint32_t)data[i] << 16;
+        bits |= i + 1 < length ? (uint32_t)data[i + 1] << 8 : 0;
+        bits |= i + 2 < length ? data[i + 2] : 0;
+        char four[4] = {digits[bits >> 18], digits[bits >> 12 & 63], i + 1 < length ? digits[bits >> 6 & 63] : '=',
+                        i + 2 < length ? digits[bits & 63] : '='};
+        if (!bytes_append(out, four, 4))
+            return;
+    }
+}
+
+void tui_copy(struct tui *tui, const char *text, size_t length)
+{
+    struct bytes sequence = {0};
+    if (!tui->talk.options->clipboard) {
+        tui_notice(tui, "copying is off; moechat --clipboard lets it reach the terminal's clipboard");
+        return;
+    }
+    if (!length || length > COPY_LIMIT) {
+        tui_notice(tui,
+                   length ? "too long for a terminal's clipboard; /export writes it to a file" : "nothing to copy");
+        return;
+    }
+    bool fine = bytes_append(&sequence, "\033]52;c;", 7);
+    base64(&sequence, (const unsigned char *)text, length);
+    fine = fine && bytes_append(&sequence, "\033\\", 2);
+    if (fine)
+        screen_send(tui->screen, sequence.data, sequence.length);
+    tui_notice(tui, fine ? "%zu bytes copied" : "no memory to copy %zu bytes", length);
+    bytes_release(&sequence);
+}
+
+// Text that lies over the chat until Esc.
+static void show_over(struct tui *tui, const char *text, size_t length)
+{
+    tui_end_search(tui);
+    transcript_clear(tui->help);
+    transcript_add(tui->help, ENTRY_NOTICE, text, length);
+    transcript_to_begin(tui->help);
+    tui->help_open = true;
+}
+
+void tui_show_help(struct tui *tui, const char *wanted)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    if (!out)
+        return;
+    wanted += *wanted == '/';
+    fputs("Commands\n", out);
+    size_t found = commands_help(out, wanted);
+    fputs("\nKeys\n", out);
+    found += keys_help(out, wanted, false);
+    if (!found)
+        fputs("  Nothing is about that.\n", out);
+    if (fclose(out) == 0)
+        show_over(tui, text, length);
+    free(text);
+}
+
+bool tui_command(void *self, const struct line *line)
+{
+    struct tui *tui = self;
+    char wanted[64];
+    if (line->action != ACTION_HELP && line->action != ACTION_KEYS)
+        return false;
+    snprintf(wanted, sizeof wanted, "%.*s", (int)(line->length < 60 ? line->length : 60), line->text);
+    tui_show_help(tui, wanted);
+    return true;
+}

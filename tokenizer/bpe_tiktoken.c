@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// tiktoken.model: a line "BASE64 RANK" for each piece; the rank is its id and the order of merging. Control symbols are
+// the 256 ids after them, named in tokenizer_config.json's added_tokens_decoder.
+// Source of the pattern and the number of control symbols: Moonshot's tokenization_kimi.py (Kimi K2, Moonlight).
+#include "bpe.h"
+
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tok_err.h"
+
+#define KIMI_CASES "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+#define KIMI_UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
+#define KIMI_LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
+static const char kimi_pattern[] =
+    "[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?" KIMI_UPPER "*" KIMI_LOWER "+" KIMI_CASES "|[^\\r\\n\\p{L}\\p{N}]?" KIMI_UPPER
+    "+" KIMI_LOWER "*" KIMI_CASES "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+
+enum { PIECE_BYTES_MAX = 512, CONTROLS = 256, NAME_SIZE = 32 };
+
+struct reading {
+    const struct bpe_tiktoken_files *files;
+    struct tok_err *err;
+    struct bpe *bpe;
+    struct vocab_piece *pieces;
+    uint32_t n_ranks;
+    char *pool;
+    size_t used;
+    char (*reserved)[NAME_SIZE];
+};
+
+static int digit_of(char c)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const char *at = c ? strchr(digits, c) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
+// Decodes base64 up to `end` to `out`; -1: it is none.
+static ptrdiff_t decode(const char *text, const char *end, char *out)
+{
+    char *begin = out;
+    while (end > text && end[-1] == '=' && (end - text) % 4 != 1)
+        end--;
+    uint32_t bits = 0;
+    int n_bits = 0;
+    for (; text < end; text++) {
+        int digit = digit_of(*text);
+        if (digit < 0)
+            return -1;
+        bits = bits << 6 | (uint32_t)digit;
+        n_bits += 6;
+        if (n_bits >= 8) {
+            n_bits -= 8;
+            *out++ = (char)(bits >> n_bits & 0xFF);
+        }
+    }
+    return n_bits >= 6 || (bits & ((1u << n_bits) - 1)) ? -1 : out - begin;
+}
+
+static int bad_line(const struct reading *r, uint32_t line)
+{
+    return tok_fail(r->err, TOK_FORMAT, "%.300s: line %u is not a piece and the next rank: fetch the file again",
+                    r->files->ranks_path, (unsigned)line + 1);
+}
+
+// Ranks must count up from 0, as they do in Kimi's files.
+static int read_ranks(struct reading *r)
+{
+    const char *at = r->files->ranks, *end = at + r->files->ranks_length;
+    while (at < end) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        stop = stop ? stop : end;
+        const char *space = memchr(at, ' ', (size_t)(stop - at));
+        char number[16];
+        int length = snprintf(number, sizeof number, "%u", (unsigned)r->n_ranks);
+        const char *text_end = stop > at && stop[-1] == '\r' ? stop - 1 : stop;
+        if (!space || space == at || text_end - space - 1 != length || memcmp(space + 1, number, (size_t)length) != 0 ||
+            r->n_ranks >= BPE_IDS - CONTROLS)
+            return bad_line(r, r->n_ranks);
+        char *bytes = r->pool + r->used;
+        ptrdiff_t n = decode(at, space, bytes);
+        if (n <= 0 || n > PIECE_BYTES_MAX)
+            return bad_line(r, r->n_ranks);
+        r->pieces[r->n_ranks++] =
+            (struct vocab_piece){.bytes = bytes, .length = (uint32_t)n, .kind = VOCAB_TEXT, .flags = VOCAB_MERGED};
+        r->used += (size_t)n;
+        at = stop < end ? stop + 1 : end;
+    }
+    return TOK_OK;
+}
+
+static int bad_config(const struct reading *r, const char *what)
+{
+    return tok_fail(r->err, TOK_FORMAT, "%.250s: added_tokens_decoder %.100s: fetch the file again",
+                    r->files->config_path, what);
+}
+
+static int name_control(struct reading *r, const char *key, struct json_object *token)
+{
+    struct json_object *content = NULL, *special = NULL;
+    char *end;
+    long id = *key >= '0' && *key <= '9' ? strtol(key, &end, 10) : -1;
+    if (id < 0 || *end || !json_object_object_get_ex(token, "content", &content) ||
+        !json_object_is_type(content, json_type_string) || json_object_get_string_len(content) == 0)
+        return bad_config(r, "has a symbol without id or content");
+    if (id < (long)r->n_ranks || id >= (long)r->n_ranks + CONTROLS)
+        return bad_config(r, "has an id outside the 256 after the ranks");
+    bool silent = !json_object_object_get_ex(token, "special", &special) || json_object_get_boolean(special);
+    r->pieces[id] = (struct vocab_piece){.bytes = json_object_get_string(content),
+                                         .length = (uint32_t)json_object_get_string_len(content),
+                                         .kind = silent ? VOCAB_CONTROL : VOCAB_MARK,
+                                         .flags = VOCAB_ADDED};
+    return TOK_OK;
+}
+
+static int read_controls(struct reading *r, struct json_object *config)
+{
+    struct json_object *symbols;
+    int failed = TOK_OK;
+    if (!json_object_object_get_ex(config, "added_tokens_decoder", &symbols) ||
+        !json_object_is_type(symbols, json_type_object))
+        return bad_config(r, "is missing");
+    for (uint32_t i = 0; i < CONTROLS; i++) {
+        uint32_t id = r->n_ranks + i;
+        int length = snprintf(r->reserved[i], sizeof r->reserved[i], "<|reserved_token_%u|>", (unsigned)id);
+        r->pieces[id] = (struct vocab_piece){
+            .bytes = r->reserved[i], .length = (uint32_t)length, .kind = VOCAB_CONTROL, .flags = VOCAB_ADDED};
+    }
+    json_object_object_foreach(symbols, key, token)
+    {
+        failed = failed ? failed : name_control(r, key, token);
+    }
+    return failed;
+}
+
+// Every way to make a piece of two others; done in the order of ranks that is what tiktoken does.
+static int add_merges(struct reading *r)
+{
+    const struct vocab *vocab = &r->bpe->vocab;
+    size_t most = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        int failed = pass ? merges_init(&r->bpe->merges, most, r->err) : TOK_OK;
+        if (failed)
+            return failed;
+        for (uint32_t id = 0; id < r->n_ranks; id++) {
+            const char *bytes = vocab->bytes + vocab->start[id];
+            uint32_t length = vocab->start[id + 1] - vocab->start[id];
+            for (uint32_t cut = 1; cut < length; cut++) {
+                int32_t left = lexicon_find(&r->bpe->lexicon, bytes, cut);
+                int32_t right = left < 0 ? -1 : lexicon_find(&r->bpe->lexicon, bytes + cut, length - cut);
+                if (right < 0 || vocab->kind[left] != VOCAB_TEXT || vocab->kind[right] != VOCAB_TEXT)
+                    continue;
+                most++;
+                if (pass)
+                    merges_add(&r->bpe->merges, &(struct merge){(uint32_t)left, (uint32_t)right, id, id});
+            }
+        }
+    }
+    return TOK_OK;
+}
+
+static int read_all(struct reading *r, struct json_object *config)
+{
+    struct pattern_source source = {
+        .text = kimi_pattern, .length = sizeof kimi_pattern - 1, .where = r->files->ranks_path};
+    int failed = read_ranks(r);
+    if (!failed)
+        failed = read_controls(r, config);
+    if (!failed)
+        failed = vocab_fill(&r->bpe->vocab, r->pieces, r->n_ranks + CONTROLS, r->files->ranks_path, r->err);
+    if (!failed)
+        failed = bpe_finish_vocab(r->bpe, r->files->ranks_path, r->err);
+    if (!failed)
+        failed = add_merges(r);
+    r->bpe->whole_words = true;
+    return failed ? failed : bpe_add_step(r->bpe, &source, r->err);
+}
+
+int bpe_tiktoken(const struct bpe_tiktoken_files *files, struct bpe **bpe, struct tok_err *err)
+{
+    struct reading r = {.files = files, .err = err, .bpe = calloc(1, sizeof *r.bpe)};
+    size_t lines = 1;
+    int failed = TOK_OK;
+    for (size_t i = 0; i < files->ranks_length; i++)
+        lines += files->ranks[i] == '\n';
+    r.pieces = lines < BPE_IDS ? calloc(lines + CONTROLS, sizeof *r.pieces) : NULL;
+    r.pool = malloc(files->ranks_length + 1);
+    r.reserved = calloc(CONTROLS, sizeof *r.reserved);
+    struct json_tokener *parser = json_tokener_new_ex(32);
+    struct json_object *config = NULL;
+    if (!r.bpe || !r.pieces || !r.pool || !r.reserved || !parser) {
+        failed = tok_fail(err, TOK_NO_MEMORY, "%.300s: out of memory for %zu pieces", files->ranks_path, lines);
+        goto release;
+    }
+    json_tokener_set_flags(parser, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+    config = json_tokener_parse_ex(parser, files->config, (int)files->config_length);
+    failed =
+        config ? read_all(&r, config)
+               : tok_fail(err, TOK_FORMAT, "%.300s: it is not a JSON object: fetch the file again", files->config_path);
+release:
+    json_object_put(config);
+    if (parser)
+        json_tokener_free(parser);
+    free(r.pieces);
+    free(r.pool);
+    free(r.reserved);
+    if (failed)
+        bpe_free(r.bpe);
+    else
+        *bpe = r.bpe;
+    return failed;
+}
