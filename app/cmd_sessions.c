@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cmd.h"
+#include "export.h"
 #include "format.h"
 #include "json_out.h"
 #include "report.h"
@@ -82,12 +83,12 @@ static int read_session(const struct request *request, struct saved_content *con
 
 static void print_markdown(const struct saved_content *content, bool headings)
 {
-    static const char *const names[] = {[TOK_SYSTEM] = "System", [TOK_USER] = "You", [TOK_ASSISTANT] = "Assistant"};
     for (size_t i = 0; i < content->n_parts; i++) {
         const struct part *part = &content->parts[i];
-        printf(headings ? "%s## %s\n\n" : "%s%s: ", i ? "\n" : "", names[part->role]);
-        fwrite(part->text.data, 1, part->text.length, stdout);
-        fputc('\n', stdout);
+        struct bytes text = {0};
+        if (export_message(&text, headings ? EXPORT_MARKDOWN : EXPORT_TEXT, i, part->role, &part->text))
+            fwrite(text.data, 1, text.length, stdout);
+        bytes_release(&text);
     }
 }
 

@@ -25,6 +25,14 @@ static const struct command_row table[] = {
     {"set", NULL, "[KEY VALUE]", "show the settings, or change one: /set temp 0.2", ACTION_SET, TAKES_SETTING, NULL},
     {"stats", NULL, "", "figures of this conversation: tokens, experts, context, seed", ACTION_STATS, TAKES_NOTHING,
      NULL},
+    {"heat", NULL, "", "the heat map: how often each expert was used in this turn", ACTION_HEAT, TAKES_NOTHING, NULL},
+    {"think", NULL, "show|hide|fold", "show all that the model thought, only how long, or its end", ACTION_THINK,
+     TAKES_NOTHING, "show|hide|fold"},
+    {"copy", NULL, "[N|code K]", "copy the last answer, the N-th last, or code block K of it (with --clipboard)",
+     ACTION_COPY, TAKES_NOTHING, "code"},
+    {"export", NULL, "[md|json|txt] [FILE]", "write the conversation to FILE as it was said, byte for byte",
+     ACTION_EXPORT, TAKES_PATH, "md|json|txt"},
+    {"log", NULL, "", "what drivers and libraries said", ACTION_LOG, TAKES_NOTHING, NULL},
     {"quit", "exit", "", "save and leave", ACTION_QUIT, TAKES_NOTHING, NULL},
     {"bye", NULL, "", "save and leave", ACTION_QUIT, TAKES_NOTHING, NULL},
 };
@@ -68,8 +76,8 @@ struct line commands_parse(const char *typed, size_t typed_length)
         return message(start, (size_t)(end - start));
     size_t length = strcspn(start, " \t\r\n");
     const struct command_row *row = commands_find(start, length);
-    if (!row)
-        return (struct line){.kind = LINE_UNKNOWN, .text = start, .length = length};
+    if (!row || start - 1 > typed)
+        return (struct line){.kind = row ? LINE_SPACED : LINE_UNKNOWN, .text = start, .length = length};
     const char *rest = start + length;
     rest += strspn(rest, " \t\r\n");
     size_t left = (size_t)(end - rest);
@@ -78,14 +86,26 @@ struct line commands_parse(const char *typed, size_t typed_length)
     return (struct line){.kind = LINE_COMMAND, .action = row->action, .text = rest, .length = left};
 }
 
+bool commands_about(const char *text, const char *wanted)
+{
+    size_t length = strlen(wanted), i;
+    for (; strlen(text) >= length; text++) {
+        for (i = 0; i < length && tolower((unsigned char)text[i]) == tolower((unsigned char)wanted[i]); i++)
+            ;
+        if (i == length)
+            return true;
+    }
+    return false;
+}
+
 size_t commands_help(FILE *out, const char *wanted)
 {
     size_t shown = 0;
     wanted += *wanted == '/';
     for (size_t i = 0; i < N_ROWS; i++) {
         const struct command_row *row = &table[i];
-        bool about =
-            strstr(row->name, wanted) || strstr(row->help, wanted) || (row->alias && strstr(row->alias, wanted));
+        bool about = commands_about(row->name, wanted) || commands_about(row->help, wanted) ||
+                     (row->alias && commands_about(row->alias, wanted));
         if (!about)
             continue;
         int column = fprintf(out, "  /%s%s%s", row->name, *row->argument ? " " : "", row->argument);

@@ -22,6 +22,11 @@ enum action {
     ACTION_SYSTEM,
     ACTION_SET,
     ACTION_STATS,
+    ACTION_HEAT,
+    ACTION_THINK,
+    ACTION_COPY,
+    ACTION_EXPORT,
+    ACTION_LOG,
     ACTION_QUIT,
 };
 
@@ -29,6 +34,7 @@ enum line_kind {
     LINE_EMPTY,   // nothing but spaces
     LINE_MESSAGE, // to be sent: text
     LINE_COMMAND, // action, with text behind it
+    LINE_SPACED,  // a command but for the spaces before it: neither done nor sent; text is its name
     LINE_UNKNOWN, // begins like a command, but there is none of that name: text is the name
 };
 
@@ -50,9 +56,11 @@ struct command_row {
 const struct command_row *commands_row(size_t index); // in the order of /help; NULL: there are no more
 const struct command_row *commands_find(const char *name, size_t length); // by name or alias, NULL: none
 
-// A line that begins with / (after spaces) is a command, with // a message that begins with /.
+// A line that begins with / is a command, with // (after spaces, too) a message that begins with /.
 // typed[length] is 0; zeros before that are the message's.
 struct line commands_parse(const char *typed, size_t length);
+// Does the text contain the words, whatever the case of ASCII letters?
+bool commands_about(const char *text, const char *wanted);
 // Writes all commands, or those whose name or explanation contains `wanted`. Returns how many.
 size_t commands_help(FILE *out, const char *wanted);
 // A count from 1 on, as in /undo 2; `otherwise` for "". False: not a count.

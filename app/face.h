@@ -37,6 +37,8 @@ struct face_ops {
     void (*cut)(void *self, size_t messages);
     void (*cleared)(void *self); // another conversation begins
     void (*changed)(void *self); // talk's state
+    // Puts text into the clipboard if it may, and says what became of it; NULL: this face has none.
+    void (*copy)(void *self, const char *text, size_t length);
     // A command that is about the face itself. False: this face has nothing for it.
     bool (*command)(void *self, const struct line *line);
 };

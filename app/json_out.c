@@ -155,10 +155,9 @@ static bool acts(uint32_t code)
            (code >= 0xE0000 && code <= 0xE0FFF);
 }
 
-int json_out_print(struct json_object *object)
+bool json_out_render(struct json_object *object, struct bytes *line)
 {
     const char *text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
-    struct bytes line = {0};
     bool fine = text != NULL;
     while (fine && *text) {
         uint32_t code = 0;
@@ -170,15 +169,20 @@ int json_out_print(struct json_object *object)
                          (unsigned)(0xDC00 + (code & 0x3FF)));
             else
                 snprintf(escaped, sizeof escaped, "\\u%04x", (unsigned)code);
-            fine = bytes_append(&line, escaped, strlen(escaped));
+            fine = bytes_append(line, escaped, strlen(escaped));
         } else {
             size = size ? size : 1;
-            fine = bytes_append(&line, text, size);
+            fine = bytes_append(line, text, size);
         }
         text += size;
     }
-    fine = fine && bytes_append(&line, "\n", 1);
-    int code = fine ? files_write(STDOUT_FILENO, line.data, line.length) : ENOMEM;
+    return fine && bytes_append(line, "\n", 1);
+}
+
+int json_out_print(struct json_object *object)
+{
+    struct bytes line = {0};
+    int code = json_out_render(object, &line) ? files_write(STDOUT_FILENO, line.data, line.length) : ENOMEM;
     bytes_release(&line);
     json_object_put(object);
     return code;

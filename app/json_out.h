@@ -3,11 +3,13 @@
 #ifndef MOECHAT_JSON_OUT_H
 #define MOECHAT_JSON_OUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <json-c/json.h>
 
+#include "files.h"
 #include "moe.h"
 
 // Adds `text`, whose every byte that is not part of a UTF-8 character becomes U+FFFD. If there is any such byte, the
@@ -22,6 +24,8 @@ void json_out_experts(struct json_object *object, const struct moe_stats *stats)
 void json_out_step(struct json_object *object, const struct moe_telemetry *step);
 double json_out_rate(uint64_t count, uint64_t ns); // a second; 0 when nothing was measured
 
+// Appends the object on one line, with everything escaped that could act on a terminal. False: no memory.
+bool json_out_render(struct json_object *object, struct bytes *line);
 // Prints the object on one line, with everything escaped that could act on a terminal, and frees it. 0 or an errno.
 int json_out_print(struct json_object *object);
 // As json_out_print; says what went wrong and returns the exit status.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "keys.h"
 
-#include <string.h>
+#include "commands.h"
 
 // Meta-Enter, arrows and paging in the forms of xterm, VT, linux and rxvt.
 static const struct key_row table[KEY_COUNT] = {
@@ -68,7 +68,8 @@ size_t keys_help(FILE *out, const char *wanted, bool plain)
 {
     size_t shown = 0;
     for (size_t i = 0; i < sizeof help / sizeof help[0]; i++) {
-        if (help[i].face == (plain ? FULL : PLAIN) || (!strstr(help[i].key, wanted) && !strstr(help[i].help, wanted)))
+        if (help[i].face == (plain ? FULL : PLAIN) ||
+            (!commands_about(help[i].key, wanted) && !commands_about(help[i].help, wanted)))
             continue;
         fprintf(out, "  %-20s  %s\n", help[i].key, help[i].help);
         shown++;

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands.h"
+
 enum kind { KIND_FLAG, KIND_STRING, KIND_UINT32, KIND_UINT64, KIND_REAL, KIND_CACHE, KIND_SIZE, KIND_CHOICE };
 
 struct option_row {
@@ -674,6 +676,20 @@ static void print_row(FILE *out, const struct option_row *row)
         column = fprintf(out, "\n") - 1;
     fprintf(out, "%*s", INDENT - column, "");
     print_wrapped(out, row->help, INDENT, INDENT);
+}
+
+size_t options_search(FILE *out, const char *wanted)
+{
+    size_t shown = 0;
+    for (size_t i = 0; i < N_ROWS; i++) {
+        const struct option_row *row = &table[i];
+        bool about = commands_about(row->name, wanted) || commands_about(row->help, wanted);
+        if (row->hidden || !(row->commands & FOR(CHAT)) || !about)
+            continue;
+        print_row(out, row);
+        shown++;
+    }
+    return shown;
 }
 
 void options_help(FILE *out, enum command command)

@@ -68,6 +68,8 @@ void options_help(FILE *out, enum command command);     // COMMAND_HELP: the ove
 const char *options_setting(size_t index);              // the names that /set takes; NULL: there are no more
 // Writes the rows that /set takes with their values, "  temp            0.6" each.
 void options_print_settings(FILE *out, const struct options *options);
+// Writes the options of a chat whose name or explanation contains `wanted`. Returns how many.
+size_t options_search(FILE *out, const char *wanted);
 // For moechat(1): false when the format is unknown.
 bool options_dump(FILE *out, const char *format);
 

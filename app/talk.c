@@ -166,6 +166,9 @@ void talk_line(struct talk *talk, const char *text, size_t length)
         talk_send(talk, chat_request(&talk->chat, line.text, line.length));
     } else if (line.kind == LINE_COMMAND) {
         talk_command(talk, &line);
+    } else if (line.kind == LINE_SPACED) {
+        talk_say(talk, "Not sent: without the spaces before it /%.*s is a command; // sends it as a message.",
+                 (int)line.length, line.text);
     } else if (line.kind == LINE_UNKNOWN) {
         talk_say(talk, "There is no command /%.*s; /help lists them, and // begins a message with a slash.",
                  (int)(line.length < 60 ? line.length : 60), line.text);
@@ -286,4 +289,5 @@ void talk_finish(struct talk *talk)
     saved_close(talk->choice.saved);
     saved_content_release(&talk->choice.content);
     chat_release(&talk->chat);
+    bytes_release(&talk->export_asked);
 }

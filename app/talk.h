@@ -34,6 +34,7 @@ struct talk {
     bool begun;               // the face knows
     uint64_t seed, turn_seed; // of the chat; of the last turn
     unsigned n_sent;
+    struct bytes export_asked; // what /export did not replace; the same once more does
     // Sessions.
     struct store store;
     struct sessions_choice choice; // to be opened when the model is there

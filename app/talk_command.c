@@ -137,8 +137,10 @@ static void show_lines(struct talk *talk, enum action action, const char *text)
         keys_help(lines.out, "", true);
     else if (action == ACTION_STATS)
         print_stats(talk, lines.out);
-    else if (commands_help(lines.out, text) == 0)
-        fputs("No command is about that; /help lists them all.\n", lines.out);
+    else if (commands_help(lines.out, text) +
+                 (*text ? keys_help(lines.out, text, true) + options_search(lines.out, text) : 0) ==
+             0)
+        fputs("Nothing is about that; /help lists all commands.\n", lines.out);
     talk_lines_show(talk, &lines);
 }
 
@@ -183,6 +185,21 @@ void talk_command(struct talk *talk, const struct line *line)
         break;
     case ACTION_SET:
         set_setting(talk, text);
+        break;
+    case ACTION_HEAT:
+        talk_heat(talk);
+        break;
+    case ACTION_THINK:
+        talk_say(talk, "/think takes show, hide or fold, and needs the full screen.");
+        break;
+    case ACTION_COPY:
+        talk_copy(talk, text);
+        break;
+    case ACTION_EXPORT:
+        talk_export(talk, line);
+        break;
+    case ACTION_LOG:
+        talk_say(talk, "Without the full screen there is no log: what drivers say goes to standard error.");
         break;
     case ACTION_QUIT:
         talk_leave(talk, talk->status);

@@ -24,6 +24,11 @@ void talk_lines_show(struct talk *talk, struct talk_lines *lines);
 
 void talk_command(struct talk *talk, const struct line *line);
 
+// The commands about what was said, and about experts.
+void talk_copy(struct talk *talk, const char *which);
+void talk_export(struct talk *talk, const struct line *line);
+void talk_heat(struct talk *talk);
+
 // The commands about sessions. Those that the worker has to do leave the talk BUSY until their news come.
 // Hands the chosen session to the worker, which reads its rows; `keep` tokens are in the engine already.
 void talk_open_session(struct talk *talk, uint32_t keep, bool save);

@@ -200,6 +200,11 @@ static void face_changed(void *self)
     tui->context_begin = chat_position(&tui->talk.chat);
 }
 
+static void face_copy(void *self, const char *text, size_t length)
+{
+    tui_copy(self, text, length);
+}
+
 // ---- the loop ----
 
 static void suspend(struct tui *tui)
@@ -369,6 +374,7 @@ static const struct face_ops face = {
     .cut = face_cut,
     .cleared = face_cleared,
     .changed = face_changed,
+    .copy = face_copy,
     .command = tui_command,
 };
 

@@ -141,6 +141,10 @@ void tui_show_help(struct tui *tui, const char *wanted)
     size_t found = commands_help(out, wanted);
     fputs("\nKeys\n", out);
     found += keys_help(out, wanted, false);
+    if (*wanted) {
+        fputs("\nOptions of moechat\n", out);
+        found += options_search(out, wanted);
+    }
     if (!found)
         fputs("  Nothing is about that.\n", out);
     if (fclose(out) == 0)
@@ -148,13 +152,53 @@ void tui_show_help(struct tui *tui, const char *wanted)
     free(text);
 }
 
+static void show_log(struct tui *tui)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    if (!out)
+        return;
+    tui_log_print(&tui->log, out);
+    if (fclose(out) == 0)
+        show_over(tui, text, length);
+    free(text);
+}
+
+// False: no such view, which is for the talk to say.
+static bool show_thinking(struct tui *tui, const char *view)
+{
+    static const char *const names[] = {
+        [THINKING_FOLDED] = "fold", [THINKING_HIDDEN] = "hide", [THINKING_OPEN] = "show"};
+    for (enum thinking_view i = THINKING_FOLDED; i <= THINKING_OPEN; i++) {
+        if (strcmp(names[i], view) != 0)
+            continue;
+        transcript_show_thinking(tui->chat, i);
+        tui->dirty = true;
+        return true;
+    }
+    return false;
+}
+
 bool tui_command(void *self, const struct line *line)
 {
     struct tui *tui = self;
-    char wanted[64];
-    if (line->action != ACTION_HELP && line->action != ACTION_KEYS)
+    char words[64];
+    snprintf(words, sizeof words, "%.*s", (int)(line->length < 60 ? line->length : 60), line->text);
+    switch (line->action) {
+    case ACTION_HELP:
+    case ACTION_KEYS:
+        tui_show_help(tui, words);
+        return true;
+    case ACTION_HEAT:
+        tui->stats = STATS_HEAT;
+        return true;
+    case ACTION_LOG:
+        show_log(tui);
+        return true;
+    case ACTION_THINK:
+        return show_thinking(tui, words);
+    default:
         return false;
-    snprintf(wanted, sizeof wanted, "%.*s", (int)(line->length < 60 ? line->length : 60), line->text);
-    tui_show_help(tui, wanted);
-    return true;
+    }
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "commands.h"
+#include "keys.h"
+#include "options.h"
 
 static void tells_messages_from_commands(struct harness *t)
 {
@@ -20,7 +22,12 @@ static void tells_messages_from_commands(struct harness *t)
         {"two\nlines\r\n\n", LINE_MESSAGE, 0, "two\nlines"},
         {"what is 1/2?", LINE_MESSAGE, 0, "what is 1/2?"},
         {"/help", LINE_COMMAND, ACTION_HELP, ""},
-        {"  /quit", LINE_COMMAND, ACTION_QUIT, ""},
+        {"/quit", LINE_COMMAND, ACTION_QUIT, ""},
+        {"  /quit", LINE_SPACED, 0, "quit"},
+        {"\n/new x", LINE_SPACED, 0, "new"},
+        {" /nonsense", LINE_UNKNOWN, 0, "nonsense"},
+        {"/export md a b", LINE_COMMAND, ACTION_EXPORT, "md a b"},
+        {"/copy code 2", LINE_COMMAND, ACTION_COPY, "code 2"},
         {"/exit", LINE_COMMAND, ACTION_QUIT, ""},
         {"/bye  ", LINE_COMMAND, ACTION_QUIT, ""},
         {"/clear", LINE_COMMAND, ACTION_NEW, ""},
@@ -85,7 +92,10 @@ static void help_searches(struct harness *t)
     size_t all = commands_help(out, "");
     size_t undo = commands_help(out, "/undo");
     size_t none = commands_help(out, "no such word");
+    size_t cases = commands_help(out, "MESSAGE"), option = options_search(out, "Temperature");
+    size_t key = keys_help(out, "alt-w", false);
     fclose(out);
+    CHECK(t, cases > 2 && cases < all && option == 1 && key == 1);
     CHECK(t, all >= 9);
     CHECK(t, undo >= 1 && undo < all);
     CHECK_EQ(t, none, 0);

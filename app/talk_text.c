@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The commands about what was said: /copy and /export; and the heat map as lines.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cells.h"
+#include "export.h"
+#include "figures.h"
+#include "heat.h"
+#include "talk_parts.h"
+
+void talk_copy(struct talk *talk, const char *which)
+{
+    size_t length = 0;
+    const char *wrong, *text = export_pick(&talk->chat, which, &length, &wrong);
+    if (!text)
+        talk_say(talk, "%s", wrong);
+    else if (talk->face->copy)
+        talk->face->copy(talk->self, text, length);
+    else
+        talk_say(talk, "Copying needs the full screen; /export writes the conversation to a file.");
+}
+
+static void write_export(struct talk *talk, const struct export_request *request, const char *path)
+{
+    struct bytes text = {0};
+    struct export_head head = {.name = talk->session, .model = talk->info.name};
+    bool again = talk->export_asked.data && strcmp(talk->export_asked.data, path) == 0;
+    if (!export_chat(&text, request->format, &head, &talk->chat)) {
+        talk_fail(talk, "no memory to export the conversation");
+        goto release;
+    }
+    int code = export_write(path, &text, again);
+    talk->export_asked.length = 0;
+    bool noted = bytes_append(&talk->export_asked, code == EEXIST ? path : "", code == EEXIST ? strlen(path) + 1 : 1);
+    if (code == EEXIST)
+        talk_say(talk, "%s is there already%s.", path, noted ? "; the same command once more replaces it" : "");
+    else if (code)
+        talk_fail(talk, "cannot write %s: %s", path, strerror(code));
+    else
+        talk_say(talk, "Wrote %zu messages, %zu bytes, to %s.", talk->chat.n_turns, text.length, path);
+release:
+    bytes_release(&text);
+}
+
+void talk_export(struct talk *talk, const struct line *line)
+{
+    struct export_request request = export_parse(line->text, line->length);
+    if (talk->chat.n_turns == 0) {
+        talk_say(talk, "There is nothing to export yet.");
+        return;
+    }
+    char *path = export_path(&request, talk->session);
+    if (path)
+        write_export(talk, &request, path);
+    else
+        talk_fail(talk, "no memory to export the conversation");
+    free(path);
+}
+
+static void print_heat(FILE *out, const struct figures *figures)
+{
+    enum { COLUMNS = 80, MOST_ROWS = 34 };
+    const struct moe_telemetry *turn = figures->turn;
+    struct cells cells = {0};
+    char row[CELLS_TEXT_ROOM(COLUMNS)];
+    struct heat_figures heat = {.uses = figures->heat,
+                                .n_layers = turn ? turn->n_moe_layers : 0,
+                                .n_experts = turn ? turn->n_routed_experts : 0,
+                                .first_layer = turn ? turn->first_moe_layer : 0};
+    int rows = heat.n_layers < MOST_ROWS - 2 ? (int)heat.n_layers + 2 : MOST_ROWS;
+    if (!cells_resize(&cells, rows, COLUMNS))
+        return;
+    heat_draw(&cells, &heat);
+    for (int i = 0; i < rows; i++) {
+        cells_text(&cells, i, row, sizeof row);
+        fprintf(out, "%s\n", row);
+    }
+    cells_release(&cells);
+}
+
+void talk_heat(struct talk *talk)
+{
+    struct figures figures = {0};
+    struct talk_lines lines;
+    if (!worker_figures(talk->worker, &figures))
+        talk_say(talk, "No experts were used yet.");
+    else if (talk_lines_begin(talk, &lines)) {
+        print_heat(lines.out, &figures);
+        talk_lines_show(talk, &lines);
+    }
+    figures_release(&figures);
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Any line that is typed: what the parsers point at lies within it, a known command is never a message, and what Tab
+// offers begins with what is there.
+#include <stdlib.h>
+#include <string.h>
+
+#include "candidates.h"
+#include "commands.h"
+#include "export.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_candidates(const char *line, size_t point)
+{
+    static const char *const names[] = {"trip", "zoe"};
+    struct candidates found;
+    if (candidates_find(&found, line, point, &(struct candidate_names){names, 2})) {
+        if (found.start > point || found.count == 0)
+            abort();
+        for (size_t i = 0; i < found.count; i++)
+            if (strncmp(found.words[i], line + found.start, point - found.start) != 0)
+                abort();
+    }
+    candidates_release(&found);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *line = malloc(size + 1);
+    memcpy(line, data, size);
+    line[size] = 0;
+    struct line parsed = commands_parse(line, size);
+    if (parsed.text < line || parsed.text + parsed.length > line + size)
+        abort();
+    if (parsed.kind == LINE_MESSAGE && line[0] == '/' && line[1] != '/')
+        abort();
+    if (parsed.kind == LINE_COMMAND && !commands_row((size_t)parsed.action))
+        abort();
+    struct export_request request = export_parse(parsed.text, parsed.length);
+    if (request.path < parsed.text || request.path + request.path_length > parsed.text + parsed.length)
+        abort();
+    size_t count;
+    commands_count(line, 1, &count);
+    if (strncmp(line, "/export", 7) != 0) // which reads folders
+        for (size_t point = 0; point <= strlen(line) && point < 40; point++)
+            check_candidates(line, point);
+    free(line);
+    return 0;
+}
