@@ -82,8 +82,8 @@ static void read_dimensions(struct fields *f, enum family family, struct shape *
         const struct dimension *d = &dimensions[i];
         const struct integer_range range = {d->min, d->max};
         uint32_t fallback = d->fallback[family];
-        uint32_t value =
-            fallback == (uint32_t)REQUIRED ? (uint32_t)fields_integer(f, d->key, range) : u32_or(f, d->key, range, fallback);
+        uint32_t value = fallback == (uint32_t)REQUIRED ? (uint32_t)fields_integer(f, d->key, range)
+                                                        : u32_or(f, d->key, range, fallback);
         memcpy((char *)s + d->offset, &value, sizeof value);
     }
     if (!json_object_object_get_ex(f->object, "q_lora_rank", NULL))
@@ -239,23 +239,25 @@ static void read_settings(struct fields *f, enum family family, struct shape *s)
         fields_fail(f, MOE_UNSUPPORTED, "rope_interleave", "is false; deepseek_v2's rope is always interleaved");
 }
 
+// The class's own ids where the file has none, unless the vocabulary is too small for them.
 static void read_token_ids(struct fields *f, enum family family, struct shape *s)
 {
+    const struct traits *traits = &family_traits[family];
     const struct integer_range ids = {0, s->vocab_size - 1};
     s->bos_token_id = -1;
-    if (!json_object_object_get_ex(f->object, "bos_token_id", NULL))
-        s->bos_token_id = (int32_t)family_traits[family].bos_token_id;
-    else if (fields_has(f, "bos_token_id"))
+    if (fields_has(f, "bos_token_id"))
         s->bos_token_id = (int32_t)fields_integer(f, "bos_token_id", ids);
+    else if (!json_object_object_get_ex(f->object, "bos_token_id", NULL) && traits->bos_token_id <= ids.max)
+        s->bos_token_id = (int32_t)traits->bos_token_id;
     struct json_object *eos = json_object_object_get(f->object, "eos_token_id");
     if (json_object_is_type(eos, json_type_array)) {
         fields_array(f, "eos_token_id", (struct integer_range){0, sizeof s->eos_token_ids / sizeof(int32_t)});
         for (size_t i = 0; !f->failed && i < json_object_array_length(eos); i++)
             s->eos_token_ids[s->n_eos++] = (int32_t)fields_element(f, "eos_token_id", i, ids);
-    } else if (!json_object_object_get_ex(f->object, "eos_token_id", NULL)) {
-        s->eos_token_ids[s->n_eos++] = (int32_t)family_traits[family].eos_token_id;
     } else if (eos) {
         s->eos_token_ids[s->n_eos++] = (int32_t)fields_integer(f, "eos_token_id", ids);
+    } else if (!json_object_object_get_ex(f->object, "eos_token_id", NULL) && traits->eos_token_id <= ids.max) {
+        s->eos_token_ids[s->n_eos++] = (int32_t)traits->eos_token_id;
     }
 }
 

@@ -27,7 +27,8 @@ static void check_matrix(const struct args_matrix *m, uint64_t blob_bytes)
 static void check_package(const struct package *p)
 {
     const struct shape *s = &p->shape;
-    must(s->n_routed_experts % s->n_group == 0 && s->n_routed_experts / s->n_group >= 2);
+    must(s->n_routed_experts % s->n_group == 0);
+    must(s->n_routed_experts / s->n_group >= (s->topk_method == TOPK_NOAUX ? 2U : 1U));
     must(s->top_k <= s->topk_group * (s->n_routed_experts / s->n_group));
     must(isfinite(s->softmax_scale) && s->softmax_scale > 0 && isfinite(s->rope_scale) && s->rope_scale > 0);
     float *inv_freq = malloc(s->qk_rope_head_dim / 2 * sizeof *inv_freq);

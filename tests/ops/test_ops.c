@@ -547,6 +547,118 @@ static void routers(struct harness *t)
                 one_router(t, &rigs.items[d], &routers_cases[i], (enum router_input)input);
 }
 
+// What transformers 5.17.0's router classes (DeepseekV2, DeepseekV3, Glm4MoeLite) chose for two rows of
+// random_floats(.., 100 + i) * scale + shift, with the biases random_floats(.., 200 + i) * 0.5 - 1.5: in descending
+// order of choice, with their weights. All choices of the third are below 0, and three of its four groups are masked.
+static const struct router_fixture {
+    struct args_router args;
+    float scale, shift;
+    int32_t ids[2][5];
+    float weights[2][5];
+} router_fixtures[] = {
+    {{.n_experts = 11,
+      .n_group = 1,
+      .topk_group = 1,
+      .top_k = 3,
+      .scoring = ROUTER_SOFTMAX,
+      .routed_scaling_factor = 1},
+     5,
+     0,
+     {{4, 10, 5}, {4, 8, 0}},
+     {{0.833135724f, 0.0785690323f, 0.0535276122f}, {0.580316544f, 0.331596524f, 0.0597738735f}}},
+    {{.n_experts = 12,
+      .n_group = 4,
+      .topk_group = 2,
+      .top_k = 4,
+      .scoring = ROUTER_SOFTMAX,
+      .topk_method = TOPK_GROUP_LIMITED,
+      .routed_scaling_factor = 16},
+     3,
+     -9,
+     {{9, 2, 11, 0}, {5, 9, 4, 10}},
+     {{5.88309097f, 4.46197557f, 4.0939455f, 0.402081311f}, {5.86552954f, 3.44273376f, 1.20661938f, 0.202592954f}}},
+    {{.n_experts = 12,
+      .n_group = 4,
+      .topk_group = 1,
+      .top_k = 3,
+      .topk_method = TOPK_NOAUX,
+      .has_bias = 1,
+      .norm_topk_prob = 1,
+      .routed_scaling_factor = 2.5f},
+     4,
+     -2,
+     {{10, 11, 9}, {8, 7, 6}},
+     {{2.42448211f, 0.0640754625f, 0.0114423092f}, {1.12616277f, 1.19021463f, 0.183622539f}}},
+    {{.n_experts = 9,
+      .n_group = 1,
+      .topk_group = 1,
+      .top_k = 5,
+      .topk_method = TOPK_NOAUX,
+      .has_bias = 1,
+      .routed_scaling_factor = 0.5f},
+     6,
+     1,
+     {{2, 6, 8, 5, 0}, {8, 0, 6, 1, 3}},
+     {{0.491728723f, 0.494909316f, 0.200458795f, 0.490138739f, 0.37262252f},
+      {0.404019117f, 0.471550673f, 0.484645277f, 0.347649902f, 0.481101185f}}},
+    {{.n_experts = 10,
+      .n_group = 2,
+      .topk_group = 1,
+      .top_k = 4,
+      .topk_method = TOPK_NOAUX,
+      .has_bias = 1,
+      .norm_topk_prob = 1,
+      .routed_scaling_factor = 1.8f},
+     2,
+     0,
+     {{8, 9, 7, 5}, {6, 9, 8, 5}},
+     {{0.541988492f, 0.456913978f, 0.428190917f, 0.372906595f},
+      {0.482872665f, 0.408878922f, 0.373096824f, 0.53515166f}}},
+};
+
+// On the device, or on ref when g is NULL.
+static void one_fixture(struct harness *t, gpu *g, const char *label, size_t i)
+{
+    const struct router_fixture *f = &router_fixtures[i];
+    struct args_router a = f->args;
+    a.n_rows = 2;
+    size_t n = 2 * (size_t)a.n_experts;
+    float *logits = random_floats(n, 100 + (uint32_t)i);
+    float *bias = random_floats(a.n_experts, 200 + (uint32_t)i);
+    int32_t ids[10] = {0};
+    float weights[10] = {0};
+    for (size_t k = 0; k < n; k++)
+        logits[k] = f->scale * logits[k] + f->shift;
+    for (uint32_t e = 0; e < a.n_experts; e++)
+        bias[e] = bias[e] * 0.5f - 1.5f;
+    if (g) {
+        struct gpu_router_bufs b = {upload(g, logits, n * 4), upload(g, bias, a.n_experts * 4),
+                                    upload(g, ids, sizeof ids), upload(g, weights, sizeof weights)};
+        struct gpu_error err;
+        gpu_op_router(g, &a, &b);
+        CHECK(t, gpu_read(g, b.ids, 0, ids, sizeof ids, &err) == GPU_OK &&
+                     gpu_read(g, b.weights, 0, weights, sizeof weights, &err) == GPU_OK);
+        gpu_buf_free(b.logits), gpu_buf_free(b.bias), gpu_buf_free(b.ids), gpu_buf_free(b.weights);
+    } else {
+        ref_router(&a, &(struct ref_router_bufs){logits, bias, ids, weights});
+    }
+    for (uint32_t k = 0; k < 2 * a.top_k; k++) {
+        float want = f->weights[k / a.top_k][k % a.top_k];
+        if (!CHECK(t, ids[k] == f->ids[k / a.top_k][k % a.top_k] && fabsf(weights[k] - want) <= 2e-6f * want))
+            printf("    %s, fixture %zu, place %u: expert %d with %.9g\n", label, i, k, ids[k], (double)weights[k]);
+    }
+    free(logits), free(bias);
+}
+
+static void routers_are_those_of_transformers(struct harness *t)
+{
+    for (size_t i = 0; i < sizeof router_fixtures / sizeof router_fixtures[0]; i++) {
+        one_fixture(t, NULL, "ref", i);
+        for (unsigned d = 0; d < rigs.n; d++)
+            one_fixture(t, rigs.items[d].g, rigs.items[d].label, i);
+    }
+}
+
 static void gathers(struct harness *t)
 {
     static const int32_t index[] = {-1, 4, 0, 2, 5, -1};
@@ -610,9 +722,19 @@ static void copies(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(products),   TEST(swiglus), TEST(embeddings),  TEST(norms),
-        TEST(ropes),      TEST(appends), TEST(kv_b_halves), TEST(heads_of_strided_rows),
-        TEST(attentions), TEST(routers), TEST(gathers),     TEST(copies),
+        TEST(products),
+        TEST(swiglus),
+        TEST(embeddings),
+        TEST(norms),
+        TEST(ropes),
+        TEST(appends),
+        TEST(kv_b_halves),
+        TEST(heads_of_strided_rows),
+        TEST(attentions),
+        TEST(routers),
+        TEST(routers_are_those_of_transformers),
+        TEST(gathers),
+        TEST(copies),
     };
     rigs = open_rigs();
     int failed = HARNESS_RUN(tests, argc, argv);
