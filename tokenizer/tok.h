@@ -52,6 +52,20 @@ size_t tok_bytes(const tok *tokenizer, int32_t id, const char **bytes);
 // The id of a control symbol or mark by its spelling, -1 if there is none.
 int32_t tok_control(const tok *tokenizer, const char *symbol);
 
+// What a folder from the hub has of a tokenizer. files[0] is what tok_open takes; a copy needs the others beside it.
+struct tok_folder {
+    char type[16]; // for tok_open; "": the folder has no tokenizer
+    char files[3][32];
+    unsigned n_files;
+    bool has_template;      // a chat_template, known or not
+    char template_name[32]; // "": it has none, or none we know, so people must choose
+};
+int tok_folder_read(const char *directory, struct tok_folder *folder, struct tok_err *err);
+
+// The name of the template that a chat_template (Jinja) is, NULL: none we know. Never a guess: what makes the
+// difference between ours must be there letter by letter.
+const char *tok_template_detect(const char *text, size_t length);
+
 // A turn template: how roles become ids. Found by the name in the package; needs its tokenizer for as long as it lives.
 enum tok_role { TOK_SYSTEM, TOK_USER, TOK_ASSISTANT };
 typedef struct tok_template tok_template;

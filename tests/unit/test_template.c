@@ -2,6 +2,10 @@
 // Run from the root of the tree: reads tests/unit/data.
 #include "tok.h"
 
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "harness.h"
 
 #define MODEL "tests/unit/data/small.model"
@@ -60,8 +64,126 @@ static void unknown_templates(struct harness *t)
     tok_close(tokenizer);
 }
 
+#define TEMPLATES "tests/unit/data/templates/"
+
+static const char *const names[] = {"deepseek-v2", "deepseek-v3",      "deepseek-r1", "deepseek-v3.1", "cogito-v2",
+                                    "kimi-k2",     "kimi-k2-thinking", "moonlight",   "glm-4.7",       "chatml"};
+enum { N_NAMES = sizeof names / sizeof names[0] };
+
+// The whole file with a 0 behind it.
+static char *read_text(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    char *text = calloc(1, 1 << 20);
+    if (!file || !text || fread(text, 1, (1 << 20) - 1, file) == 0) {
+        perror(path);
+        exit(1);
+    }
+    fclose(file);
+    return text;
+}
+
+static char *read_template(const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof path, TEMPLATES "%s.jinja", name);
+    return read_text(path);
+}
+
+// What replaces the first `old` of the models' templates, and which template that is then.
+static void shipped_templates_are_recognised(struct harness *t)
+{
+    static const char *const changes[][4] = {
+        {"deepseek-r1", "<think>\\n", "<think>\\n\\n</think>", NULL},
+        {"deepseek-r1", "<think>\\n'}}", "<think>\\\\n'}}", "deepseek-r1"},
+        {"deepseek-r1", "{{ bos_token }}", "{{bos_token}}\n\n", "deepseek-r1"},
+        {"deepseek-v3", "{{'<\xEF\xBD\x9CUser\xEF\xBD\x9C>' + message", "{{'<\xEF\xBD\x9CUser\xEF\xBD\x9C> ' + message",
+         NULL},
+        {"deepseek-v3", "add_generation_prompt", "enable_thinking", NULL},
+        {"deepseek-v3.1", "not thinking -%}{{'</think>'}}", "not thinking -%}{{'<think></think>'}}", NULL},
+        {"deepseek-v2", "'Assistant:'", "'Assistant: '", NULL},
+        {"kimi-k2", "helpful assistant", "rude assistant", NULL},
+        {"kimi-k2-thinking", "<think></think>", "<think>x</think>", NULL},
+        {"glm-4.7", "<|user|>{{", "<|user|>\\n{{", NULL},
+        {"chatml", "<|im_start|>assistant", "<|im_start|>bot", NULL},
+        {"moonlight", "Moonshot-AI", "somebody else", NULL},
+    };
+    for (size_t i = 0; i < N_NAMES; i++) {
+        char *text = read_template(names[i]);
+        CHECK_STR(t, tok_template_detect(text, strlen(text)), names[i]);
+        free(text);
+    }
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        char *text = read_template(changes[i][0]), *at = strstr(text, changes[i][1]);
+        char *changed = malloc(strlen(text) + 100);
+        if (!CHECK(t, at && changed))
+            continue;
+        sprintf(changed, "%.*s%s%s", (int)(at - text), text, changes[i][2], at + strlen(changes[i][1]));
+        const char *name = tok_template_detect(changed, strlen(changed));
+        if (!CHECK(t, changes[i][3] ? name && strcmp(name, changes[i][3]) == 0 : name == NULL))
+            printf("    change %zu: %s\n", i, name ? name : "none");
+        free(changed);
+        free(text);
+    }
+    CHECK(t, tok_template_detect("", 0) == NULL);
+}
+
+static void put(const char *folder, const char *name, const char *text)
+{
+    char path[200];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "wb");
+    if (!file || fwrite(text, 1, strlen(text), file) != strlen(text) || fclose(file) != 0)
+        exit(1);
+}
+
+static void what_a_folder_has(struct harness *t)
+{
+    static const char chatml[] =
+        "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\\\n' + message['content'] + '<|im_end|>' "
+        "+ "
+        "'\\\\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\\\n' }}{% endif %}";
+    char folder[] = "/tmp/moechat-folder-XXXXXX", config[1024], command[64];
+    struct tok_folder has;
+    struct tok_err err = {0};
+    if (!CHECK(t, mkdtemp(folder) != NULL))
+        return;
+    CHECK_EQ(t, tok_folder_read(folder, &has, &err), TOK_OK);
+    CHECK(t, !*has.type && has.n_files == 0 && !has.has_template);
+    put(folder, "tokenizer.model", "x");
+    CHECK_EQ(t, tok_folder_read(folder, &has, &err), TOK_OK);
+    CHECK_STR(t, has.type, "sentencepiece");
+    put(folder, "tiktoken.model", "x");
+    snprintf(config, sizeof config, "{\"chat_template\": \"%s\"}", chatml);
+    put(folder, "tokenizer_config.json", config);
+    CHECK_EQ(t, tok_folder_read(folder, &has, &err), TOK_OK);
+    CHECK_STR(t, has.type, "tiktoken");
+    CHECK_STR(t, has.files[0], "tiktoken.model");
+    CHECK_STR(t, has.files[1], "tokenizer_config.json");
+    CHECK(t, has.n_files == 2 && has.has_template);
+    CHECK_STR(t, has.template_name, "chatml");
+    put(folder, "tokenizer.json", "x");
+    snprintf(config, sizeof config,
+             "{\"chat_template\": [{\"name\": \"tool_use\", \"template\": \"x\"}, {\"name\": \"default\", "
+             "\"template\": \"%s\"}]}",
+             chatml);
+    put(folder, "tokenizer_config.json", config);
+    CHECK_EQ(t, tok_folder_read(folder, &has, &err), TOK_OK);
+    CHECK_STR(t, has.type, "huggingface");
+    CHECK_STR(t, has.template_name, "chatml");
+    put(folder, "chat_template.jinja", "{{ messages }}"); // this one counts, and nobody knows it
+    CHECK_EQ(t, tok_folder_read(folder, &has, &err), TOK_OK);
+    CHECK(t, has.n_files == 3 && has.has_template && !*has.template_name);
+    put(folder, "tokenizer_config.json", "{\"chat_template\": ");
+    CHECK_EQ(t, tok_folder_read(folder, &has, &err), TOK_FORMAT);
+    CHECK(t, strstr(err.text, "tokenizer_config.json") != NULL);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    CHECK_EQ(t, system(command), 0);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(a_conversation), TEST(unknown_templates)};
+    static const struct harness_test tests[] = {TEST(a_conversation), TEST(unknown_templates),
+                                                TEST(shipped_templates_are_recognised), TEST(what_a_folder_has)};
     return HARNESS_RUN(tests, argc, argv);
 }

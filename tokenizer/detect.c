@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Which of our templates a chat_template (Jinja) is, by what it is made of, spaces apart: all fragments of a row must
+// be there and none of those it must not have. Sources: the chat_template of the models' tokenizer_config.json or
+// chat_template.jinja.
+#include <stdlib.h>
+#include <string.h>
+
+#include "tok.h"
+
+#define USER "<\xEF\xBD\x9CUser\xEF\xBD\x9C>"
+#define ASSISTANT                                                                                                      \
+    "<\xEF\xBD\x9C"                                                                                                    \
+    "Assistant\xEF\xBD\x9C>"
+
+enum { N_FRAGMENTS = 4, TEMPLATE_BYTES_MAX = 1 << 20 };
+
+static const struct kind {
+    const char *name;
+    const char *has[N_FRAGMENTS], *lacks[N_FRAGMENTS];
+} kinds[] = {
+    {"cogito-v2", {"Enable deep thinking subroutine.", "created by Deep Cogito", USER, ASSISTANT}, {NULL}},
+    {"deepseek-v3.1",
+     {"'" USER "'+message['content']", "'" ASSISTANT "'", "split('</think>',1)[1]",
+      "{%-ifnotthinking-%}{{'</think>'}}"},
+     {NULL}},
+    {"deepseek-r1",
+     {"'" USER "'+message['content']", "split('</think>')[-1]", "'" ASSISTANT "<think>\\n'", "ns.system_prompt"},
+     {"enable_thinking"}},
+    {"deepseek-v3",
+     {"'" USER "'+message['content']", ASSISTANT, "{{bos_token}}{{ns.system_prompt}}", "add_generation_prompt"},
+     {"'<think>", "<think>\\n", "enable_thinking", "thinkingisdefined"}},
+    {"deepseek-v3",
+     {"'" USER "'+message['content']", ASSISTANT, "{{bos_token}}{{-ns.system_prompt}}", "add_generation_prompt"},
+     {"'<think>", "<think>\\n", "enable_thinking", "thinkingisdefined"}},
+    {"deepseek-v2",
+     {"{{bos_token}}", "'User: '+message['content']+'\\n\\n'", "'Assistant: '+message['content']+eos_token",
+      "{{'Assistant:'}}"},
+     {"tools"}},
+    {"kimi-k2-thinking",
+     {"YouareKimi,anAIassistantcreatedbyMoonshotAI.<|im_end|>", "<think></think>{{render_content(message)}}",
+      "<|im_user|>{{role_name}}<|im_middle|>", "<|im_assistant|>assistant<|im_middle|>"},
+     {"preserve_thinking", "thinkingisdefined"}},
+    {"kimi-k2",
+     {"<|im_system|>system<|im_middle|>You are a helpful assistant<|im_end|>", "<|im_user|>user<|im_middle|>",
+      "message['content']+'<|im_end|>'", "<|im_assistant|>assistant<|im_middle|>"},
+     {"<think>"}},
+    {"moonlight",
+     {"<|im_system|>system<|im_middle|>YouareahelpfulassistantprovidedbyMoonshot-AI.<|im_end|>", "<|im_user|>",
+      "<|im_middle|>{{message['content']}}<|im_end|>", "<|im_assistant|>assistant<|im_middle|>"},
+     {"<think>"}},
+    {"glm-4.7",
+     {"[gMASK]<sop>", "<|user|>{{visible_text(m.content)}}", "{{'</think>'}}",
+      "<|assistant|>{{-'</think>'if(enable_thinkingisdefinedandnotenable_thinking)else'<think>'-}}"},
+     {"/nothink", "'\\n<think>"}},
+    {"chatml",
+     {"{%formessageinmessages%}{{'<|im_start|>'+message['role']+'\\n'+message['content']+'<|im_end|>'+'\\n'}}{%endfor%"
+      "}",
+      "{%ifadd_generation_prompt%}{{'<|im_start|>assistant\\n'}}{%endif%}"},
+     {"system", "elif", "set", "raise"}},
+};
+
+static bool is_kind(const struct kind *kind, const char *text)
+{
+    for (int i = 0; i < N_FRAGMENTS; i++) {
+        if (kind->has[i] && !strstr(text, kind->has[i]))
+            return false;
+        if (kind->lacks[i] && strstr(text, kind->lacks[i]))
+            return false;
+    }
+    return true;
+}
+
+// Without its white space, but for that within a tag's quotes; a line break that is escaped twice there, as in files
+// that were dumped twice, is one.
+static void squeeze(const char *text, size_t length, char *out)
+{
+    bool tag = false;
+    char quote = 0;
+    for (size_t i = 0; i < length; i++) {
+        char c = text[i], next = i + 1 < length ? text[i + 1] : 0;
+        if (!tag && c == '{' && (next == '{' || next == '%'))
+            tag = true;
+        else if (tag && !quote && (c == '}' || c == '%') && next == '}')
+            tag = false;
+        else if (tag && (c == '\'' || c == '"') && (!quote || quote == c))
+            quote = quote ? 0 : c;
+        bool space = c == ' ' || c == '\t' || c == '\r' || c == '\n';
+        bool twice = quote && c == '\\' && next == '\\' && i + 2 < length && text[i + 2] == 'n';
+        if (c && !twice && (!space || quote))
+            *out++ = c;
+    }
+    *out = 0;
+}
+
+const char *tok_template_detect(const char *text, size_t length)
+{
+    char *squeezed = length <= TEMPLATE_BYTES_MAX ? malloc(length + 1) : NULL;
+    const char *name = NULL;
+    if (!squeezed)
+        return NULL;
+    squeeze(text, length, squeezed);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && !name; i++)
+        name = is_kind(&kinds[i], squeezed) ? kinds[i].name : NULL;
+    free(squeezed);
+    return name;
+}
