@@ -9,6 +9,7 @@
 
 #include "backend.h"
 #include "files.h"
+#include "predict_log.h"
 
 struct real {
     const struct options *options;
@@ -18,6 +19,7 @@ struct real {
     tok *tokenizer;
     tok_template *turns; // NULL: the package names none
     moe_sampler *sampler;
+    struct predict_log predictions;
     float *kept; // logits after kept_length tokens; NULL: none
     uint32_t kept_length;
     char tokenizer_digest[17];
@@ -87,7 +89,15 @@ static int real_open(void *self, moe_progress_fn *progress, void *context, struc
         .kv_type = options_kv_type(real->options),
         .prefill_chunk = real->options->chunk,
         .prefill_group = real->options->group,
+        .prefetch = (enum moe_prefetch)real->options->prefetch,
     };
+    if (real->options->predict_log) {
+        code = predict_log_open(&real->predictions, real->options->predict_log, err);
+        session_options.on_predictions = predict_log_take;
+        session_options.predictions_context = &real->predictions;
+    }
+    if (code)
+        return code;
     return moe_session_open(real->model, &session_options, &real->session, err);
 }
 
@@ -99,6 +109,7 @@ static void real_close(void *self)
     tok_template_close(real->turns);
     tok_close(real->tokenizer);
     moe_session_close(real->session);
+    predict_log_close(&real->predictions);
     moe_model_close(real->model);
     free(real->directory);
     free(real);

@@ -91,6 +91,8 @@ void json_out_experts(struct json_object *object, const struct moe_stats *stats)
     json_out_whole(experts, "used", stats->used);
     json_out_whole(experts, "wasted", stats->wasted);
     json_out_string(experts, "policy", stats->prefetch_policy ? stats->prefetch_policy : "off");
+    if (*stats->prefetch_reason)
+        json_out_string(experts, "reason", stats->prefetch_reason);
     json_object_object_add(object, "experts", experts);
 }
 

@@ -18,7 +18,7 @@ void json_out_text(struct json_object *object, const char *key, const char *text
 void json_out_string(struct json_object *object, const char *key, const char *text);
 void json_out_whole(struct json_object *object, const char *key, uint64_t value);
 void json_out_real(struct json_object *object, const char *key, double value); // null when it is not finite
-// "experts": {hits, misses, bytes_read, prefetched, used, wasted, policy}
+// "experts": {hits, misses, bytes_read, prefetched, used, wasted, policy, reason}
 void json_out_experts(struct json_object *object, const struct moe_stats *stats);
 // "step": where its time went, and for each MoE layer where its experts came from.
 void json_out_step(struct json_object *object, const struct moe_telemetry *step);

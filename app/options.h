@@ -33,12 +33,13 @@ struct options {
     const char *model, *device, *kernel_cache, *engine;
     const char *prompt, *prompt_file, *system, *session;
     const char *tokens, *text, *logits, *dump_layers;
-    const char *dump_options;
+    const char *dump_options, *predict_log;
     double temp, top_p, min_p, repeat_penalty;
     uint64_t expert_cache, seed, kv_cap;
     uint32_t top_k, max_tokens, context, chunk, group, readers, runs, prefill_tokens, decode_tokens;
-    int kv;    // enum moe_kv_type, -1: not given; ask options_kv_type
-    int color; // enum color
+    int kv;       // enum moe_kv_type, -1: not given; ask options_kv_type
+    int color;    // enum color
+    int prefetch; // enum moe_prefetch
     bool json, jsonl, go_on, no_session, plain, ascii, mouse, clipboard, verify, no_template, help, version;
     uint64_t given; // a bit for each row of the table that argv or the environment set
 };

@@ -121,8 +121,8 @@ static void print_stats(struct talk *talk, FILE *out)
     fprintf(out, "  expert cache     %" PRIu64 " slots of %s for %" PRIu64 " experts\n", info->cache.slots,
             format_bytes(slot, sizeof slot, info->cache.slot_bytes), info->n_experts);
     const char *policy = stats.prefetch_policy ? stats.prefetch_policy : "off";
-    fprintf(out, "  prefetch         %s: %" PRIu64 " read ahead, %" PRIu64 " used, %" PRIu64 " wasted\n", policy,
-            stats.prefetched, stats.used, stats.wasted);
+    fprintf(out, "  prefetch         %s%s%s: %" PRIu64 " read ahead, %" PRIu64 " used, %" PRIu64 " wasted\n", policy,
+            *stats.prefetch_reason ? ", " : "", stats.prefetch_reason, stats.prefetched, stats.used, stats.wasted);
     fprintf(out, "  seed             %" PRIu64 "%s\n", talk->n_sent ? talk->turn_seed : talk->seed,
             talk->n_sent ? " in the last turn" : "");
 }

@@ -302,8 +302,7 @@ void expert_store_layer(const expert_store *store, uint32_t layer, struct expert
     *counts = store->layers[layer];
 }
 
-const char *expert_store_policy(const expert_store *store)
+bool expert_resident(const expert_store *store, uint32_t layer, uint32_t expert)
 {
-    (void)store;
-    return "off";
+    return tier_find(&store->device, store_key(store, layer, expert)) != NULL;
 }

@@ -53,7 +53,6 @@ int expert_store_open(gpu *g, const struct package *package, const struct expert
 void expert_store_close(expert_store *store); // waits for reads under way; NULL is fine
 struct moe_cache_plan expert_store_plan(const expert_store *store);
 struct expert_counts expert_store_counts(const expert_store *store);
-const char *expert_store_policy(const expert_store *store); // of prefetching: "off"
 
 // ---- Demand
 
@@ -88,6 +87,8 @@ struct expert_wait_list {
     void *context;
 };
 int expert_wait_any(expert_store *store, const struct expert_wait_list *list, struct moe_err *err);
+// Is it in a device slot, or on its way there?
+bool expert_resident(const expert_store *store, uint32_t layer, uint32_t expert);
 // One release per acquire, after the ops that use the places were enqueued, failed waits included.
 void expert_release(expert_store *store, const struct expert_place *places, uint32_t n);
 

@@ -12,13 +12,21 @@ static bool cancelled(void *context)
     return atomic_load((const atomic_bool *)context);
 }
 
-static void route(const struct pass *pass, const struct layer_weights *w)
+// Where a router's input and output go.
+struct routing {
+    const struct layer_weights *weights;
+    struct rows normed;
+    gpu_buf *logits, *ids, *chosen_weights;
+};
+
+static void route(const struct pass *pass, const struct routing *to)
 {
     const struct shape *s = pass->shape;
-    gpu_buf *const *buf = pass->scratch->buf;
-    struct rows normed = pass_normed(pass);
-    struct rows logits = scratch_rows(pass->scratch, SCRATCH_ROUTER_LOGITS, s->n_routed_experts);
-    pass_project(pass, &(struct projection){&w->router, normed, logits, false});
+    const struct layer_weights *w = to->weights;
+    struct rows logits = {to->logits, s->n_routed_experts, 0};
+    pass_norm(pass, &(struct normalisation){&w->post_attention_layernorm, pass_stream(pass), to->normed, s->hidden_size,
+                                            s->rms_norm_eps});
+    pass_project(pass, &(struct projection){&w->router, to->normed, logits, false});
     struct args_router args = {
         .bias = w->router_bias.offset,
         .n_rows = pass->rows,
@@ -32,8 +40,7 @@ static void route(const struct pass *pass, const struct layer_weights *w)
         .has_bias = s->has_correction_bias,
         .routed_scaling_factor = s->routed_scaling_factor,
     };
-    struct gpu_router_bufs bufs = {logits.buf, w->router_bias.buf, buf[SCRATCH_ROUTER_IDS],
-                                   buf[SCRATCH_ROUTER_WEIGHTS]};
+    struct gpu_router_bufs bufs = {logits.buf, w->router_bias.buf, to->ids, to->chosen_weights};
     gpu_op_router(pass->gpu, &args, &bufs);
 }
 
@@ -105,44 +112,111 @@ static void run_expert(const struct pass *pass, const struct expert_place *place
     pass_project(pass, &(struct projection){&down, act, to, false});
 }
 
-// One token: its top_k experts into partial sums, in the order in which their bytes are there; added up in the router's
-// rank order all the same.
-static int decode_experts(const struct pass *pass, uint32_t layer, struct moe_err *err)
+// Guesses of the next layer's experts that are on their way to the host.
+struct guesses {
+    uint32_t layer; // guessed of
+    unsigned n;
+    enum moe_prefetch guessers[2];
+    struct gpu_range ranges[2];
+    uint64_t fence;
+};
+
+// Lets the next layer's router look at the state as it is now.
+static void begin_guess(const struct pass *pass, struct guesses *guesses, enum moe_prefetch guesser)
 {
-    const struct shape *s = pass->shape;
     struct scratch *scratch = pass->scratch;
-    void *cancel = (void *)(uintptr_t)pass->cancel;
-    struct expert_request request = {
-        .layer = layer, .ids = scratch->router_ids, .n = s->top_k, .cancelled = cancelled, .context = cancel};
-    struct expert_wait_list list = {scratch->places, scratch->done, s->top_k, cancelled, cancel};
-    int code = expert_acquire(pass->store, &request, scratch->places, err);
-    if (code)
-        return code;
-    telemetry_waited(pass->telemetry, pass->store, layer);
-    telemetry_switch(pass->telemetry, MOE_ON_EXPERTS);
-    if (s->n_shared_experts)
-        pass_mlp(pass, &pass->weights->layers[layer]); // computes while missing experts are read
-    struct rows partial = scratch_rows(scratch, SCRATCH_EXPERT_OUT, s->hidden_size);
-    memset(scratch->done, 0, s->top_k * sizeof *scratch->done);
-    for (uint32_t n = 0; n < s->top_k && !code; n++) {
+    if (guesses->layer == pass->shape->n_layers || !prefetch_wants(pass->prefetch, guesser))
+        return;
+    unsigned which = guesser == MOE_PREFETCH_ROUTER_SHARED;
+    gpu_buf *ids = scratch->buf[which ? SCRATCH_GUESS_SHARED : SCRATCH_GUESS_PLAIN];
+    route(pass, &(struct routing){
+                    .weights = &pass->weights->layers[guesses->layer],
+                    .normed = scratch_rows(scratch, SCRATCH_GUESS_NORMED, pass->shape->hidden_size),
+                    .logits = scratch->buf[SCRATCH_GUESS_LOGITS],
+                    .ids = ids,
+                    .chosen_weights = scratch->buf[SCRATCH_GUESS_WEIGHTS],
+                });
+    guesses->guessers[guesses->n] = guesser;
+    guesses->ranges[guesses->n++] =
+        (struct gpu_range){ids, 0, scratch->guess_ids[which], pass->shape->top_k * sizeof *scratch->guess_ids[which]};
+}
+
+// The guesses are there: hands them on.
+static int take_guesses(const struct pass *pass, struct guesses *guesses, struct moe_err *err)
+{
+    struct gpu_error device;
+    if (guesses->n && gpu_read_end(pass->gpu, guesses->ranges, guesses->n, guesses->fence, &device))
+        return moe_fail_gpu(err, &device);
+    for (unsigned i = 0; i < guesses->n; i++) {
+        struct expert_guess guess = {guesses->layer, guesses->ranges[i].target, pass->shape->top_k};
+        prefetch_guess(pass->prefetch, guesses->guessers[i], pass->store, &guess);
+    }
+    guesses->n = 0;
+    return MOE_OK;
+}
+
+// Each expert of a token into its partial sum, in the order in which their bytes are there.
+static int run_choice(const struct pass *pass, uint32_t layer, struct guesses *guesses, struct moe_err *err)
+{
+    struct scratch *scratch = pass->scratch;
+    uint32_t top_k = pass->shape->top_k;
+    struct rows partial = scratch_rows(scratch, SCRATCH_EXPERT_OUT, pass->shape->hidden_size);
+    struct expert_wait_list list = {scratch->places, scratch->done, top_k, cancelled, (void *)(uintptr_t)pass->cancel};
+    uint32_t there = 0; // when they were asked for
+    for (uint32_t k = 0; k < top_k; k++) {
+        scratch->done[k] = false;
+        there += scratch->places[k].origin == MOE_FROM_DEVICE || scratch->places[k].origin == MOE_FROM_PREFETCH;
+    }
+    for (uint32_t n = 0; n < top_k; n++) {
+        int code = n == there ? take_guesses(pass, guesses, err) : MOE_OK; // before the first wait
+        if (code)
+            return code;
         struct moe_err failure;
         int k = expert_wait_any(pass->store, &list, &failure);
         uint64_t waited = telemetry_waited(pass->telemetry, pass->store, layer);
         if (k < 0) {
-            code = (int)failure.code;
             if (err)
                 *err = failure;
-            break;
+            return (int)failure.code;
         }
         scratch->done[k] = true;
         telemetry_use(pass->telemetry,
                       &(struct telemetry_use){&scratch->places[k], (uint32_t)k, 1, scratch->router_weights[k], waited});
-        partial.offset = (uint32_t)k * s->hidden_size;
+        partial.offset = (uint32_t)k * partial.stride;
         run_expert(pass, &scratch->places[k], pass_normed(pass), partial);
     }
+    return MOE_OK;
+}
+
+// One token: its top_k experts into partial sums, added up in the router's rank order whatever came first.
+static int decode_experts(const struct pass *pass, uint32_t layer, struct moe_err *err)
+{
+    const struct shape *s = pass->shape;
+    struct scratch *scratch = pass->scratch;
+    struct expert_request request = {.layer = layer,
+                                     .ids = scratch->router_ids,
+                                     .n = s->top_k,
+                                     .cancelled = cancelled,
+                                     .context = (void *)(uintptr_t)pass->cancel};
+    int code = expert_acquire(pass->store, &request, scratch->places, err);
+    if (code)
+        return code;
+    telemetry_waited(pass->telemetry, pass->store, layer);
+    prefetch_chosen(pass->prefetch, layer, scratch->router_ids, pass->store);
+    telemetry_switch(pass->telemetry, MOE_ON_EXPERTS);
+    struct guesses guesses = {.layer = layer + 1};
+    begin_guess(pass, &guesses, MOE_PREFETCH_ROUTER);
+    if (s->n_shared_experts)
+        pass_mlp(pass, &pass->weights->layers[layer]); // computes while missing experts are read
+    begin_guess(pass, &guesses, MOE_PREFETCH_ROUTER_SHARED);
+    if (guesses.n)
+        guesses.fence = gpu_read_begin(pass->gpu, guesses.ranges, guesses.n);
+    code = run_choice(pass, layer, &guesses, err);
+    if (!code)
+        code = take_guesses(pass, &guesses, err);
     if (!code) {
         struct args_combine args = {s->top_k, s->hidden_size};
-        gpu_op_combine(pass->gpu, &args, partial.buf, scratch->buf[SCRATCH_ROUTER_WEIGHTS],
+        gpu_op_combine(pass->gpu, &args, scratch->buf[SCRATCH_EXPERT_OUT], scratch->buf[SCRATCH_ROUTER_WEIGHTS],
                        scratch->buf[SCRATCH_HIDDEN]);
     }
     expert_release(pass->store, scratch->places, s->top_k);
@@ -229,15 +303,17 @@ int ffn_begin(const struct pass *pass, uint32_t layer, struct moe_err *err)
     const struct shape *s = pass->shape;
     const struct layer_weights *w = &pass->weights->layers[layer];
     telemetry_switch(pass->telemetry, MOE_ON_ROUTER);
-    pass_norm(pass, &(struct normalisation){&w->post_attention_layernorm, pass_stream(pass), pass_normed(pass),
-                                            s->hidden_size, s->rms_norm_eps});
     if (!shape_is_moe(s, layer)) {
+        pass_norm(pass, &(struct normalisation){&w->post_attention_layernorm, pass_stream(pass), pass_normed(pass),
+                                                s->hidden_size, s->rms_norm_eps});
         telemetry_switch(pass->telemetry, MOE_ON_EXPERTS);
         pass_mlp(pass, w);
         telemetry_mark(pass->telemetry, pass->gpu, MOE_ON_EXPERTS);
         return MOE_OK;
     }
-    route(pass, w);
+    gpu_buf *const *buf = pass->scratch->buf;
+    route(pass, &(struct routing){w, pass_normed(pass), buf[SCRATCH_ROUTER_LOGITS], buf[SCRATCH_ROUTER_IDS],
+                                  buf[SCRATCH_ROUTER_WEIGHTS]});
     int code = read_choice(pass, layer, err);
     if (code || pass->decode || !s->n_shared_experts)
         return code;

@@ -7,6 +7,7 @@
 
 #include "expert_store.h"
 #include "kv.h"
+#include "prefetch.h"
 #include "scratch.h"
 #include "sweep.h"
 #include "telemetry.h"
@@ -23,7 +24,8 @@ struct pass {
     struct kv *kv;
     struct scratch *scratch;
     struct telemetry *telemetry;
-    struct sweep *sweep; // of a prefill's experts
+    struct sweep *sweep;       // of a prefill's experts
+    struct prefetch *prefetch; // of a decoded token's
     uint32_t position;   // of the first token
     uint32_t first;      // its row in the group
     uint32_t rows;

@@ -156,11 +156,32 @@ struct moe_cache_plan moe_model_cache(const moe_model *model);
 
 enum moe_kv_type { MOE_KV_F32 = 0, MOE_KV_F16 = 1 };
 
+// Which experts are read before they are asked for. Those that guess from MOE_PREFETCH_PREVIOUS on are guessers.
+enum moe_prefetch {
+    MOE_PREFETCH_AUTO,          // whichever was faster lately
+    MOE_PREFETCH_OFF,           // none
+    MOE_PREFETCH_PREVIOUS,      // those of the token before
+    MOE_PREFETCH_ROUTER,        // what the next layer's router says of the state before this layer's experts
+    MOE_PREFETCH_ROUTER_SHARED, // the same, of the state with the shared expert added
+};
+enum { MOE_GUESSERS = 3 };
+// How a guesser did in a token's layers, acting or not.
+struct moe_prediction {
+    uint32_t guessed, right; // experts
+    uint32_t useful, late;   // right and not in memory, so that a read saves a wait; of those, too late to save all of it
+    uint64_t wasted_bytes;   // that wrong guesses had read
+};
+// After each decoded token: [MOE_GUESSERS] in the order of enum moe_prefetch.
+typedef void moe_predictions_fn(void *context, uint32_t position, const struct moe_prediction *predictions);
+
 struct moe_session_options {
     uint32_t max_context; // rows; 0: the model's own limit, at most 8192
     enum moe_kv_type kv_type;
     uint32_t prefill_chunk; // tokens a chunk; 0: the default; 1: every token through the decode kernels
     uint32_t prefill_group; // tokens that each expert is read for once; at least a chunk. 0: as memory allows
+    enum moe_prefetch prefetch;
+    moe_predictions_fn *on_predictions; // all guessers are asked, for the record; NULL: only the one that acts
+    void *predictions_context;
 };
 
 int moe_session_open(moe_model *model, const struct moe_session_options *options, moe_session **session,
@@ -273,7 +294,8 @@ struct moe_stats {
     uint64_t prefetched, used, wasted;   // experts read ahead; of those, later asked for; evicted unasked
     uint64_t wait_ns;                    // the engine thread waiting for expert bytes
     uint64_t evictions, launches, waits; // slots reused; commands and host waits on the device
-    const char *prefetch_policy;         // "off"
+    const char *prefetch_policy;         // that acts: "off", "previous", "router", "router-shared"
+    char prefetch_reason[96];            // why that one
 };
 struct moe_stats moe_session_stats(const moe_session *session);
 

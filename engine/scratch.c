@@ -39,6 +39,9 @@ static void measure(const struct shape *s, struct scratch *scratch, uint64_t ele
     elements[SCRATCH_EXPERT_WEIGHT] = group * s->top_k;
     elements[SCRATCH_EXPERT_IN] = rows * s->hidden_size;
     elements[SCRATCH_EXPERT_OUT] = larger(rows, s->top_k) * s->hidden_size;
+    elements[SCRATCH_GUESS_NORMED] = s->hidden_size;
+    elements[SCRATCH_GUESS_LOGITS] = s->n_routed_experts;
+    elements[SCRATCH_GUESS_WEIGHTS] = elements[SCRATCH_GUESS_PLAIN] = elements[SCRATCH_GUESS_SHARED] = s->top_k;
     elements[SCRATCH_LOGITS] = (uint64_t)scratch->logit_rows * s->vocab_size;
 }
 
@@ -54,8 +57,11 @@ static int allocate_host(const struct shape *s, struct scratch *scratch)
     scratch->host_rows = calloc(back, sizeof *scratch->host_rows);
     scratch->places = calloc(s->top_k, sizeof *scratch->places);
     scratch->done = calloc(s->top_k, sizeof *scratch->done);
-    return scratch->places && scratch->done && scratch->router_ids && scratch->router_weights &&
-           scratch->expert_index && scratch->expert_weight && scratch->expert_first && scratch->host_rows;
+    for (int i = 0; i < 2; i++)
+        scratch->guess_ids[i] = calloc(s->top_k, sizeof *scratch->guess_ids[i]);
+    return scratch->guess_ids[0] && scratch->guess_ids[1] && scratch->places && scratch->done && scratch->router_ids &&
+           scratch->router_weights && scratch->expert_index && scratch->expert_weight && scratch->expert_first &&
+           scratch->host_rows;
 }
 
 uint64_t scratch_group_bytes(const struct shape *shape)
@@ -100,5 +106,7 @@ void scratch_release(struct scratch *scratch)
     free(scratch->host_rows);
     free(scratch->places);
     free(scratch->done);
+    free(scratch->guess_ids[0]);
+    free(scratch->guess_ids[1]);
     memset(scratch, 0, sizeof *scratch);
 }

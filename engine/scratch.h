@@ -34,6 +34,11 @@ enum scratch_name {
     SCRATCH_EXPERT_WEIGHT,  // [group * top_k], their weights
     SCRATCH_EXPERT_IN,      // [rows, hidden_size], rows of one expert
     SCRATCH_EXPERT_OUT,     // [max(rows, top_k), hidden_size]
+    SCRATCH_GUESS_NORMED,   // [hidden_size], of a decoded token for the next layer's router
+    SCRATCH_GUESS_LOGITS,   // [n_routed_experts]
+    SCRATCH_GUESS_WEIGHTS,  // [top_k]
+    SCRATCH_GUESS_PLAIN,    // int32 [top_k], what it chose of the state before the shared expert
+    SCRATCH_GUESS_SHARED,   // int32 [top_k], and after it
     SCRATCH_LOGITS,         // [logit_rows, vocab_size]
     SCRATCH_COUNT
 };
@@ -52,6 +57,7 @@ struct scratch {
     float *host_rows;            // [max(group * hidden_size, logit_rows * vocab_size)], for rows read back
     struct expert_place *places; // [top_k], a decoded token's experts in rank order
     bool *done;                  // [top_k], those that were put to work
+    int32_t *guess_ids[2];       // [top_k] each, plain and shared
 };
 
 // Device bytes that each token of a group takes beyond those of its chunk.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // One timeline of tokens over a model: its cache rows, its logits, its counters. An error leaves length and logits
 // where they were, however many chunks were done; rows beyond the length mean nothing.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,6 +74,10 @@ int moe_session_open(moe_model *model, const struct moe_session_options *options
         code = scratch_open(model->gpu, shape, session->chunk, session->group, &session->scratch, err);
     if (!code)
         code = telemetry_open(shape, &session->telemetry, err);
+    struct prefetch_options guesses = {shape, options->prefetch, options->on_predictions, options->predictions_context,
+                                       expert_store_plan(model->store).all};
+    if (!code)
+        code = prefetch_open(&guesses, &session->prefetch, err);
     if (code)
         moe_session_close(session);
     else
@@ -88,6 +93,7 @@ void moe_session_close(moe_session *session)
     kv_release(&session->kv);
     scratch_release(&session->scratch);
     telemetry_release(&session->telemetry);
+    prefetch_release(&session->prefetch);
     session->model->n_sessions--;
     free(session->logits);
     free(session);
@@ -126,6 +132,7 @@ static struct pass make_pass(moe_session *session, const struct moe_feed *feed, 
         .scratch = &session->scratch,
         .telemetry = &session->telemetry,
         .sweep = &session->sweep,
+        .prefetch = &session->prefetch,
         .position = session->length,
         .decode = decode,
         .cancel = &session->cancel,
@@ -261,6 +268,7 @@ static int feed_tokens(moe_session *session, const struct moe_feed *feed, bool d
 int moe_session_prefill(moe_session *session, const struct moe_feed *feed, struct moe_err *err)
 {
     uint32_t before = session->length;
+    prefetch_forget(&session->prefetch, session->model->store);
     start_counting(session);
     int code = feed_tokens(session, feed, session->chunk == 1, err);
     session->stats.prefill_ns += stop_counting(session);
@@ -273,8 +281,13 @@ int moe_session_decode(moe_session *session, int32_t id, struct moe_err *err)
     struct moe_feed feed = {.ids = &id, .count = 1, .position = session->length};
     start_counting(session);
     int code = feed_tokens(session, &feed, true, err);
-    session->stats.decode_ns += stop_counting(session);
+    uint64_t misses = session->stats.misses, took_ns = stop_counting(session);
+    session->stats.decode_ns += took_ns;
     session->stats.decoded_tokens += !code;
+    if (code)
+        prefetch_forget(&session->prefetch, session->model->store);
+    else
+        prefetch_end_token(&session->prefetch, session->length - 1, took_ns, session->stats.misses - misses);
     return code;
 }
 
@@ -306,6 +319,8 @@ int moe_session_truncate(moe_session *session, uint32_t length, struct moe_err *
 {
     if (length > session->length)
         return moe_fail(err, MOE_POSITION, "a session of %u tokens can't be cut to %u", session->length, length);
+    if (length < session->length)
+        prefetch_forget(&session->prefetch, session->model->store);
     session->has_logits &= length == session->length;
     session->length = length;
     return MOE_OK;
@@ -344,6 +359,7 @@ struct moe_stats moe_session_stats(const moe_session *session)
     struct moe_stats stats = session->stats;
     if (session->began_ns)
         add_counts(session, &stats);
-    stats.prefetch_policy = expert_store_policy(session->model->store);
+    stats.prefetch_policy = prefetch_name(session->prefetch.acting);
+    snprintf(stats.prefetch_reason, sizeof stats.prefetch_reason, "%s", session->prefetch.reason);
     return stats;
 }

@@ -7,6 +7,7 @@
 
 #include "kv.h"
 #include "model.h"
+#include "prefetch.h"
 #include "scratch.h"
 #include "sweep.h"
 #include "telemetry.h"
@@ -17,6 +18,7 @@ struct moe_session {
     struct scratch scratch;
     struct telemetry telemetry;
     struct sweep sweep;
+    struct prefetch prefetch;
     uint32_t length;
     uint32_t chunk, group;
     bool has_logits;

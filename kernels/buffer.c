@@ -354,6 +354,28 @@ void gpu_fence_wait(gpu *g, uint64_t fence)
     forget(f, upto + 1);
 }
 
+uint64_t gpu_read_begin(gpu *g, const struct gpu_range *ranges, unsigned n)
+{
+    for (unsigned i = 0; i < n && !gpu_failed(g); i++) {
+        const struct gpu_range *r = &ranges[i];
+        if (!in_range(g, r->buf, r->offset, r->bytes) || r->bytes == 0 || r->buf->host)
+            continue;
+        enqueue_read(g, r, CL_FALSE);
+        g->dirty = true;
+        g->fenced = false;
+    }
+    return gpu_fence(g);
+}
+
+int gpu_read_end(gpu *g, const struct gpu_range *ranges, unsigned n, uint64_t fence, struct gpu_error *err)
+{
+    gpu_fence_wait(g, fence);
+    for (unsigned i = 0; i < n && !gpu_failed(g); i++)
+        if (ranges[i].buf->host)
+            memcpy(ranges[i].target, (char *)ranges[i].buf->host + ranges[i].offset, ranges[i].bytes);
+    return gpu_check(g, err);
+}
+
 int gpu_check(gpu *g, struct gpu_error *err)
 {
     int code = (int)g->error.code;

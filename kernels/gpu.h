@@ -95,6 +95,10 @@ struct gpu_range {
     uint64_t bytes;
 };
 int gpu_read_ranges(gpu *g, const struct gpu_range *ranges, unsigned n, struct gpu_error *err);
+// The same in two steps, so that ops that are given in between run while the host looks at the bytes. In between
+// nothing writes to the ranges or looks at their targets.
+uint64_t gpu_read_begin(gpu *g, const struct gpu_range *ranges, unsigned n); // a fence
+int gpu_read_end(gpu *g, const struct gpu_range *ranges, unsigned n, uint64_t fence, struct gpu_error *err);
 
 // Fences number the stream of commands: a fence has passed when everything enqueued before it is done.
 uint64_t gpu_fence(gpu *g);

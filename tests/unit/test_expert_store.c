@@ -37,7 +37,6 @@ static void check_trace(struct harness *t, bool shared)
     CHECK_EQ(t, counts.misses, 10);
     CHECK_EQ(t, counts.bytes_read, counts.misses * RIG_BLOB);
     CHECK_EQ(t, counts.prefetched + counts.used + counts.wasted, 0);
-    CHECK_STR(t, expert_store_policy(store), "off");
     CHECK(t, rig_is_hit(store, 1, 5));
     CHECK(t, rig_is_hit(store, 1, 7));
     CHECK(t, rig_is_hit(store, 2, 5));

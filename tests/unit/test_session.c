@@ -37,7 +37,8 @@ struct opened {
 
 static struct setup usual(const char *device)
 {
-    return (struct setup){.directory = MODEL_A, .device = device, .cache = MOE_CACHE_ALL};
+    return (struct setup){
+        .directory = MODEL_A, .device = device, .cache = MOE_CACHE_ALL, .session = {.prefetch = MOE_PREFETCH_OFF}};
 }
 
 static int open_setup(struct harness *t, const struct setup *setup, struct opened *opened)
