@@ -158,16 +158,8 @@ static int encode_raw(struct real *real, const struct backend_prompt *prompt, st
 static int encode_turns(struct real *real, const struct backend_prompt *prompt, struct tok_ids *ids, size_t *ends,
                         struct tok_err *err)
 {
-    if (prompt->begin && tok_template_begin(real->turns, ids, err))
-        return -1;
-    for (size_t i = 0; i < prompt->n_turns; i++) {
-        if (tok_template_turn(real->turns, &prompt->turns[i], ids, err))
-            return -1;
-        if (i + 1 == prompt->n_turns && tok_template_answer(real->turns, ids, err))
-            return -1;
-        ends[i] = ids->count;
-    }
-    return 0;
+    struct tok_prompt turns = {.turns = prompt->turns, .n_turns = prompt->n_turns, .begin = prompt->begin};
+    return tok_template_encode(real->turns, &turns, ids, ends, err);
 }
 
 static int real_encode(void *self, const struct backend_prompt *prompt, struct tok_ids *ids, size_t *ends,
@@ -225,7 +217,7 @@ static bool real_is_end(void *self, int32_t id)
     for (uint32_t i = 0; i < about->n_eos; i++)
         if (about->eos_token_ids[i] == id)
             return true;
-    return real->turns && tok_template_end(real->turns) == id;
+    return real->turns && tok_template_ends(real->turns, id);
 }
 
 static int32_t real_end_id(void *self, bool raw)

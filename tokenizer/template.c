@@ -1,63 +1,233 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The built-in turn templates: a table of control symbols. A turn is its role's symbol, its text, the end symbol.
-#include "tok_err.h"
-
+// The turn templates, as tables. Between braces is a control symbol, all else is text, encoded together with the turn's
+// own text where they meet. Sources: the chat_template of each model (tests/unit/data/templates), and for cogito-v2 the
+// Cogito renderer of ollama.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_ROLES = TOK_ASSISTANT + 1 };
+#include "tok_err.h"
+#include "vocab.h"
 
+#define BOS                                                                                                            \
+    "{<\xEF\xBD\x9C"                                                                                                   \
+    "begin\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>}"
+#define EOS                                                                                                            \
+    "{<\xEF\xBD\x9C"                                                                                                   \
+    "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>}"
+#define USER "{<\xEF\xBD\x9CUser\xEF\xBD\x9C>}"
+#define ASSISTANT                                                                                                      \
+    "{<\xEF\xBD\x9C"                                                                                                   \
+    "Assistant\xEF\xBD\x9C>}"
+#define COGITO                                                                                                         \
+    "You are Cogito, an AI assistant created by Deep Cogito, which is an AI research lab based in San Francisco."
+#define IM_SYSTEM    "{<|im_system|>}system{<|im_middle|>}"
+#define IM_USER      "{<|im_user|>}user{<|im_middle|>}"
+#define IM_ASSISTANT "{<|im_assistant|>}assistant{<|im_middle|>}"
+#define IM_END       "{<|im_end|>}"
+
+enum { N_ROLES = TOK_ASSISTANT + 1, ENDS = 4, PARTS = 24, SYMBOL_SIZE = 48 };
+
+// What of an earlier answer is fed: all of it, what follows its last or first </think>, or that without the white
+// space around it.
+enum earlier { ALL, AFTER_LAST, AFTER_FIRST, STRIPPED };
+
+static const struct form {
+    struct tok_template_about about;
+    const char *begin[2];                         // without and with thinking, as below
+    const char *no_system;                        // where the first turn is none of the system's
+    const char *between;                          // before every turn but the first
+    const char *before[N_ROLES], *after[N_ROLES]; // the text of a turn
+    const char *after_system_thinking;            // in the place of after[TOK_SYSTEM]; NULL: the same
+    const char *answer[2];                        // what the answer follows
+    const char *opened[2];                        // and what of that is the answer's
+    enum earlier earlier;
+    const char *ends[ENDS]; // the first closes an answer, unless it is ""; all but that may be missing
+} forms[] = {
+    {.about = {.name = "moechat-demo"},
+     .begin = {"{<s>}"},
+     .before = {"{<|system|>}", "{<|user|>}", "{<|assistant|>}"},
+     .after = {"{<|end|>}", "{<|end|>}", "{<|end|>}"},
+     .answer = {"{<|assistant|>}"},
+     .ends = {"{<|end|>}"}},
+    {.about = {.name = "deepseek-v2"},
+     .begin = {BOS},
+     .before = {"", "User: ", "Assistant: "},
+     .after = {"\n\n", "\n\n", EOS},
+     .answer = {"Assistant:"},
+     .ends = {EOS}},
+    {.about = {.name = "deepseek-v3", .thinks = true, .forgets = true},
+     .begin = {BOS},
+     .before = {"", USER, ASSISTANT},
+     .after = {"", "", EOS},
+     .answer = {ASSISTANT},
+     .earlier = AFTER_LAST,
+     .ends = {EOS}},
+    {.about = {.name = "deepseek-r1", .thinks = true, .thinks_unasked = true, .forgets = true},
+     .begin = {BOS, BOS},
+     .before = {"", USER, ASSISTANT},
+     .after = {"", "", EOS},
+     .answer = {ASSISTANT "{<think>}\n", ASSISTANT "{<think>}\n"},
+     .opened = {"<think>\n", "<think>\n"},
+     .earlier = AFTER_LAST,
+     .ends = {EOS}},
+    {.about = {.name = "deepseek-v3.1", .thinks = true, .can_switch = true, .forgets = true},
+     .begin = {BOS, BOS},
+     .before = {"", USER, ASSISTANT "{</think>}"},
+     .after = {"", "", EOS},
+     .answer = {ASSISTANT "{</think>}", ASSISTANT "{<think>}"},
+     .opened = {"", "<think>"},
+     .earlier = AFTER_FIRST,
+     .ends = {EOS}},
+    {.about = {.name = "cogito-v2", .thinks = true, .can_switch = true, .begins_anew = true, .forgets = true},
+     .begin = {BOS COGITO, BOS "Enable deep thinking subroutine.\n\n" COGITO},
+     .before = {"\n\n", USER, ASSISTANT},
+     .after = {"", "", EOS},
+     .after_system_thinking = "\n\n",
+     .answer = {ASSISTANT, ASSISTANT "{<think>}\n"},
+     .opened = {"", "<think>\n"},
+     .earlier = AFTER_LAST,
+     .ends = {EOS}},
+    {.about = {.name = "kimi-k2"},
+     .no_system = IM_SYSTEM "You are a helpful assistant" IM_END,
+     .before = {IM_SYSTEM, IM_USER, IM_ASSISTANT},
+     .after = {IM_END, IM_END, IM_END},
+     .answer = {IM_ASSISTANT},
+     .ends = {IM_END, "{[EOS]}", "{[EOT]}"}},
+    {.about =
+         {.name = "kimi-k2-thinking", .thinks = true, .thinks_unasked = true, .forgets = true, .marks_earlier = true},
+     .no_system = IM_SYSTEM "You are Kimi, an AI assistant created by Moonshot AI." IM_END,
+     .before = {IM_SYSTEM, IM_USER, IM_ASSISTANT "{<think>}{</think>}"},
+     .after = {IM_END, IM_END, IM_END},
+     .answer = {IM_ASSISTANT, IM_ASSISTANT},
+     .earlier = AFTER_LAST,
+     .ends = {IM_END, "{[EOS]}", "{[EOT]}"}},
+    {.about = {.name = "moonlight"},
+     .no_system = IM_SYSTEM "You are a helpful assistant provided by Moonshot-AI." IM_END,
+     .before = {IM_SYSTEM, IM_USER, IM_ASSISTANT},
+     .after = {IM_END, IM_END, IM_END},
+     .answer = {IM_ASSISTANT},
+     .ends = {IM_END, "{[EOS]}", "{[EOT]}"}},
+    {.about = {.name = "glm-4.7", .thinks = true, .can_switch = true, .thinks_unasked = true, .forgets = true},
+     .begin = {"{[gMASK]}{<sop>}", "{[gMASK]}{<sop>}"},
+     .before = {"{<|system|>}", "{<|user|>}", "{<|assistant|>}{</think>}"},
+     .after = {"", "", ""},
+     .answer = {"{<|assistant|>}{</think>}", "{<|assistant|>}{<think>}"},
+     .opened = {"", "<think>"},
+     .earlier = STRIPPED,
+     .ends = {"", "{<|endoftext|>}", "{<|user|>}", "{<|observation|>}"}},
+    {.about = {.name = "chatml"},
+     .between = "\n",
+     .before = {"{<|im_start|>}system\n", "{<|im_start|>}user\n", "{<|im_start|>}assistant\n"},
+     .after = {IM_END, IM_END, IM_END},
+     .answer = {"\n{<|im_start|>}assistant\n"},
+     .ends = {IM_END, "{<|endoftext|>}"}},
+};
+enum { N_FORMS = sizeof forms / sizeof forms[0] };
+
+// The ids of the symbols that a form has, in the order of the tables that are searched for them.
 struct tok_template {
     const tok *tokenizer;
-    int32_t begin;
-    int32_t end;
-    int32_t role[N_ROLES];
+    const struct form *form;
+    struct symbol {
+        char name[SYMBOL_SIZE];
+        int32_t id; // -1: there is none, the name is text
+    } symbols[PARTS];
+    size_t n_symbols;
+    int32_t ends[ENDS];
 };
 
-struct spelling {
-    const char *name;
-    const char *begin;
-    const char *end;
-    const char *role[N_ROLES];
+// One rendering: text is held back until a control symbol or the turn's end, and encoded at once.
+struct rendering {
+    const tok_template *turns;
+    struct tok_ids *list;
+    char *text;
+    size_t length, room;
+    struct tok_err *err;
 };
 
-static const struct spelling spellings[] = {
-    {"moechat-demo", "<s>", "<|end|>", {"<|system|>", "<|user|>", "<|assistant|>"}},
-};
-
-static int find_symbol(const tok *tokenizer, const struct spelling *spelling, const char *symbol, int32_t *id,
-                       struct tok_err *err)
+const char *tok_template_name(size_t index)
 {
-    *id = tok_control(tokenizer, symbol);
-    if (*id >= 0)
-        return TOK_OK;
-    return tok_fail(err, TOK_UNSUPPORTED,
-                    "template %s: the tokenizer has no control symbol %s: name another template in model.json",
-                    spelling->name, symbol);
+    return index < N_FORMS ? forms[index].about.name : NULL;
+}
+
+// Marks of thinking may be text where a vocabulary has none for them, all others must be there.
+static int add_symbol(tok_template *turns, const char *name, size_t length, bool needed, struct tok_err *err)
+{
+    for (size_t i = 0; i < turns->n_symbols; i++)
+        if (strlen(turns->symbols[i].name) == length && memcmp(turns->symbols[i].name, name, length) == 0)
+            return TOK_OK;
+    struct symbol *symbol = &turns->symbols[turns->n_symbols++];
+    memcpy(symbol->name, name, length);
+    symbol->id = tok_control(turns->tokenizer, symbol->name);
+    const struct vocab *vocab = tok_vocab(turns->tokenizer);
+    if (symbol->id < 0 && needed && !strstr(symbol->name, "think>"))
+        return tok_fail(err, TOK_UNSUPPORTED,
+                        "template %s: the tokenizer has no control symbol %s: name another template with --template",
+                        turns->form->about.name, symbol->name);
+    if (symbol->id >= 0 && vocab->flags && vocab->flags[symbol->id] & (VOCAB_STRIP_LEFT | VOCAB_STRIP_RIGHT))
+        return tok_fail(err, TOK_UNSUPPORTED, "template %s: %s takes in the spaces around it, which is not done here",
+                        turns->form->about.name, symbol->name);
+    return TOK_OK;
+}
+
+static int add_symbols(tok_template *turns, const char *parts, bool needed, struct tok_err *err)
+{
+    int failed = TOK_OK;
+    for (const char *at = parts ? strchr(parts, '{') : NULL; at && !failed; at = strchr(at, '{')) {
+        const char *close = strchr(++at, '}');
+        failed = add_symbol(turns, at, (size_t)(close - at), needed, err);
+    }
+    return failed;
+}
+
+static int32_t symbol_id(const tok_template *turns, const char *name, size_t length)
+{
+    for (size_t i = 0; i < turns->n_symbols; i++)
+        if (strlen(turns->symbols[i].name) == length && memcmp(turns->symbols[i].name, name, length) == 0)
+            return turns->symbols[i].id;
+    return -1;
+}
+
+static int find_symbols(tok_template *turns, struct tok_err *err)
+{
+    const struct form *form = turns->form;
+    const char *const all[] = {form->begin[0],  form->no_system, form->before[0], form->before[1],
+                               form->before[2], form->after[0],  form->after[1],  form->after[2],
+                               form->answer[0], form->answer[1], form->ends[0]};
+    int failed = TOK_OK;
+    for (size_t i = 0; i < sizeof all / sizeof all[0] && !failed; i++)
+        failed = add_symbols(turns, all[i], true, err);
+    for (size_t i = 0; i < ENDS && !failed; i++) {
+        const char *end = form->ends[i];
+        failed = add_symbols(turns, end, false, err);
+        turns->ends[i] = end && *end ? symbol_id(turns, end + 1, strlen(end) - 2) : -1;
+    }
+    return failed;
 }
 
 int tok_template_open(const char *name, const tok *tokenizer, tok_template **turns, struct tok_err *err)
 {
-    const struct spelling *spelling = NULL;
-    for (size_t i = 0; i < sizeof spellings / sizeof spellings[0]; i++)
-        if (strcmp(spellings[i].name, name) == 0)
-            spelling = &spellings[i];
-    if (!spelling)
-        return tok_fail(err, TOK_UNSUPPORTED, "template %.100s is not known: this program has moechat-demo", name);
-    tok_template found = {.tokenizer = tokenizer};
-    int failed = find_symbol(tokenizer, spelling, spelling->begin, &found.begin, err);
-    if (!failed)
-        failed = find_symbol(tokenizer, spelling, spelling->end, &found.end, err);
-    for (int i = 0; i < N_ROLES && !failed; i++)
-        failed = find_symbol(tokenizer, spelling, spelling->role[i], &found.role[i], err);
-    if (failed)
-        return failed;
-    tok_template *made = malloc(sizeof *made);
+    size_t i = 0;
+    while (i < N_FORMS && strcmp(forms[i].about.name, name) != 0)
+        i++;
+    if (i == N_FORMS) {
+        char known[200] = "";
+        for (size_t k = 0, at = 0; k < N_FORMS; k++)
+            at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", k ? ", " : "", forms[k].about.name);
+        return tok_fail(err, TOK_UNSUPPORTED, "template %.100s is not known: there are %s", name, known);
+    }
+    tok_template *made = calloc(1, sizeof *made);
     if (!made)
         return tok_fail(err, TOK_NO_MEMORY, "template %s: out of memory", name);
-    *made = found;
-    *turns = made;
-    return TOK_OK;
+    made->tokenizer = tokenizer;
+    made->form = &forms[i];
+    int failed = find_symbols(made, err);
+    if (failed)
+        free(made);
+    else
+        *turns = made;
+    return failed;
 }
 
 void tok_template_close(tok_template *turns)
@@ -65,30 +235,149 @@ void tok_template_close(tok_template *turns)
     free(turns);
 }
 
-int tok_template_begin(const tok_template *turns, struct tok_ids *list, struct tok_err *err)
+struct tok_template_about tok_template_describe(const tok_template *turns)
 {
-    return tok_ids_append(list, turns->begin, err);
+    return turns->form->about;
 }
 
-int tok_template_turn(const tok_template *turns, const struct tok_turn *turn, struct tok_ids *list, struct tok_err *err)
+static int put_text(struct rendering *r, const char *text, size_t length)
 {
+    if (length > r->room - r->length) {
+        size_t room = (r->length + length) * 2;
+        char *grown = room > length ? realloc(r->text, room) : NULL;
+        if (!grown)
+            return tok_fail(r->err, TOK_NO_MEMORY, "out of memory for a message of %zu bytes", length);
+        r->text = grown;
+        r->room = room;
+    }
+    if (length)
+        memcpy(r->text + r->length, text, length);
+    r->length += length;
+    return TOK_OK;
+}
+
+static int flush(struct rendering *r)
+{
+    int failed = r->length ? tok_encode(r->turns->tokenizer, r->text, r->length, r->list, r->err) : TOK_OK;
+    r->length = 0;
+    return failed;
+}
+
+static int put_parts(struct rendering *r, const char *parts)
+{
+    int failed = TOK_OK;
+    for (const char *at = parts ? parts : ""; *at && !failed;) {
+        const char *close = *at == '{' ? strchr(at, '}') : NULL;
+        int32_t id = close ? symbol_id(r->turns, at + 1, (size_t)(close - at - 1)) : -1;
+        size_t length = close ? (size_t)(close - at - 1) : strcspn(at, "{");
+        if (id >= 0) {
+            failed = flush(r);
+            failed = failed ? failed : tok_ids_append(r->list, id, r->err);
+        } else {
+            failed = put_text(r, close ? at + 1 : at, length);
+        }
+        at = close ? close + 1 : at + length;
+    }
+    return failed;
+}
+
+// As Python's str.strip sees it.
+static bool is_space(uint32_t code)
+{
+    return (code >= 9 && code <= 13) || (code >= 0x1C && code <= 0x20) || code == 0x85 || code == 0xA0 ||
+           code == 0x1680 || (code >= 0x2000 && code <= 0x200A) || code == 0x2028 || code == 0x2029 || code == 0x202F ||
+           code == 0x205F || code == 0x3000;
+}
+
+static void strip(const char **text, size_t *length)
+{
+    uint32_t code;
+    for (int n; *length && (n = tok_utf8(*text, *length, &code)) > 0 && is_space(code); *length -= (size_t)n)
+        *text += n;
+    for (size_t n = 1; n <= 3 && n <= *length; n++)
+        if (tok_utf8(*text + *length - n, n, &code) == (int)n && is_space(code)) {
+            *length -= n;
+            n = 0;
+        }
+}
+
+// Cuts an earlier answer's thinking off.
+static void cut_thinking(enum earlier earlier, const char **text, size_t *length)
+{
+    static const char mark[] = "</think>";
+    enum { MARK = sizeof mark - 1 };
+    size_t after = 0;
+    for (size_t at = 0; earlier != ALL && at + MARK <= *length; at++)
+        if (memcmp(*text + at, mark, MARK) == 0 && (after == 0 || earlier != AFTER_FIRST))
+            after = at + MARK;
+    *text += after;
+    *length -= after;
+    if (earlier == STRIPPED)
+        strip(text, length);
+}
+
+static int put_turn(struct rendering *r, const struct tok_turn *turn, bool thinking)
+{
+    const struct form *form = r->turns->form;
+    const char *text = turn->text, *before = form->before[turn->role], *after = form->after[turn->role];
+    size_t length = turn->length, n_before = strlen(before);
+    if (turn->role == TOK_ASSISTANT)
+        cut_thinking(form->earlier, &text, &length);
+    if (turn->role == TOK_SYSTEM && thinking && form->after_system_thinking)
+        after = form->after_system_thinking;
+    int failed = put_parts(r, before);
+    // The model says the space after "Assistant:" itself.
+    if (!failed && turn->role == TOK_ASSISTANT && n_before && before[n_before - 1] == ' ' && length && *text == ' ')
+        r->length--;
+    if (!failed)
+        failed = put_text(r, text, length);
+    return failed ? failed : put_parts(r, after);
+}
+
+int tok_template_encode(const tok_template *turns, const struct tok_prompt *prompt, struct tok_ids *list, size_t *ends,
+                        struct tok_err *err)
+{
+    const struct form *form = turns->form;
+    bool thinking = form->about.can_switch ? prompt->thinking : form->about.thinks_unasked;
+    struct rendering r = {.turns = turns, .list = list, .err = err};
     size_t before = list->count;
-    int failed = tok_ids_append(list, turns->role[turn->role], err);
-    if (!failed)
-        failed = tok_encode(turns->tokenizer, turn->text, turn->length, list, err);
-    if (!failed)
-        failed = tok_ids_append(list, turns->end, err);
+    int failed = prompt->begin ? put_parts(&r, form->begin[thinking]) : TOK_OK;
+    if (!failed && prompt->begin && (!prompt->n_turns || prompt->turns[0].role != TOK_SYSTEM))
+        failed = put_parts(&r, form->no_system);
+    for (size_t i = 0; i < prompt->n_turns && !failed; i++) {
+        const struct tok_turn *turn = &prompt->turns[i];
+        failed = i || !prompt->begin ? put_parts(&r, form->between) : TOK_OK;
+        if (!failed)
+            failed = put_turn(&r, turn, thinking);
+        if (!failed && i + 1 == prompt->n_turns && turn->role != TOK_ASSISTANT)
+            failed = put_parts(&r, form->answer[thinking]);
+        if (!failed)
+            failed = flush(&r);
+        if (ends)
+            ends[i] = list->count;
+    }
+    free(r.text);
     if (failed)
         list->count = before;
     return failed;
 }
 
-int tok_template_answer(const tok_template *turns, struct tok_ids *list, struct tok_err *err)
+const char *tok_template_opened(const tok_template *turns, bool thinking)
 {
-    return tok_ids_append(list, turns->role[TOK_ASSISTANT], err);
+    const struct form *form = turns->form;
+    const char *opened = form->opened[form->about.can_switch ? thinking : form->about.thinks_unasked];
+    return opened ? opened : "";
 }
 
 int32_t tok_template_end(const tok_template *turns)
 {
-    return turns->end;
+    return turns->ends[0];
+}
+
+bool tok_template_ends(const tok_template *turns, int32_t id)
+{
+    for (int i = 0; i < ENDS; i++)
+        if (turns->ends[i] >= 0 && turns->ends[i] == id)
+            return true;
+    return false;
 }

@@ -130,6 +130,11 @@ void tok_close(tok *tokenizer)
     free(tokenizer);
 }
 
+const struct vocab *tok_vocab(const tok *tokenizer)
+{
+    return tokenizer->vocab;
+}
+
 uint32_t tok_vocab_size(const tok *tokenizer)
 {
     return tokenizer->vocab->size;

@@ -66,25 +66,42 @@ int tok_folder_read(const char *directory, struct tok_folder *folder, struct tok
 // difference between ours must be there letter by letter.
 const char *tok_template_detect(const char *text, size_t length);
 
-// A turn template: how roles become ids. Found by the name in the package; needs its tokenizer for as long as it lives.
+// A turn template: how a conversation becomes ids, as the model's chat_template renders it. Found by its name; needs
+// its tokenizer for as long as it lives, and is const then.
 enum tok_role { TOK_SYSTEM, TOK_USER, TOK_ASSISTANT };
 typedef struct tok_template tok_template;
-int tok_template_open(const char *name, const tok *tokenizer, tok_template **turns, struct tok_err *err);
-void tok_template_close(tok_template *turns);
-// Appends what begins a conversation (bos).
-int tok_template_begin(const tok_template *turns, struct tok_ids *list, struct tok_err *err);
 struct tok_turn {
     enum tok_role role;
-    const char *text;
+    const char *text; // an answer's with its thinking, from <think> to </think>, if it has any
     size_t length;
 };
-// Appends one whole turn, its end marker included.
-int tok_template_turn(const tok_template *turns, const struct tok_turn *turn, struct tok_ids *list,
-                      struct tok_err *err);
-// Appends what the model's answer follows.
-int tok_template_answer(const tok_template *turns, struct tok_ids *list, struct tok_err *err);
-// The id that ends an answer.
-int32_t tok_template_end(const tok_template *turns);
+struct tok_prompt {
+    const struct tok_turn *turns;
+    size_t n_turns;
+    bool begin;    // the conversation begins here
+    bool thinking; // the answer shall think first; only where that can be chosen
+};
+struct tok_template_about {
+    const char *name;
+    bool thinks;         // answers may begin with thinking
+    bool can_switch;     // whether they do is the prompt's choice
+    bool thinks_unasked; // where nobody chooses
+    bool begins_anew;    // the choice changes how the conversation begins
+    bool forgets;        // an answer's thinking is left out once another turn follows
+    bool marks_earlier;  // and its place is marked, even where there was none
+};
+int tok_template_open(const char *name, const tok *tokenizer, tok_template **turns, struct tok_err *err);
+void tok_template_close(tok_template *turns);
+const char *tok_template_name(size_t index); // of those there are, NULL behind the last
+struct tok_template_about tok_template_describe(const tok_template *turns);
+// Appends the turns, and, unless the last is an answer, what the model's answer follows. ends[i], where ends is not
+// NULL, becomes the number of ids up to the end of turn i.
+int tok_template_encode(const tok_template *turns, const struct tok_prompt *prompt, struct tok_ids *list, size_t *ends,
+                        struct tok_err *err);
+// The beginning of the answer that the prompt already has: "<think>\n" and such, "" for none.
+const char *tok_template_opened(const tok_template *turns, bool thinking);
+int32_t tok_template_end(const tok_template *turns); // the id that closes an answer in the timeline, -1: none does
+bool tok_template_ends(const tok_template *turns, int32_t id); // does the model end its answer with it?
 
 // Looks at the start of `length` bytes, 1 or more. > 0: a whole UTF-8 character of that many bytes, *code set.
 // 0: so far a character, but unfinished. < 0: that many bytes (1 to 3) can't begin one.

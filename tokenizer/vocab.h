@@ -44,4 +44,7 @@ struct vocab_piece {
 int vocab_fill(struct vocab *vocab, const struct vocab_piece *pieces, uint32_t size, const char *path,
                struct tok_err *err);
 
+
+const struct vocab *tok_vocab(const tok *tokenizer);
+
 #endif

@@ -57,7 +57,8 @@ def plain(text, **flags):
 V2_TOKENS = [special("<｜begin▁of▁sentence｜>"), special("<｜end▁of▁sentence｜>"), special("<｜▁pad▁｜>")] + \
             [plain(c) for c in "øöúÿõ÷ûýÀùÁþü"] + [plain("öö", lstrip=True), plain("üü", rstrip=True, normalized=False)]
 V3_TOKENS = [special("<｜begin▁of▁sentence｜>"), special("<｜end▁of▁sentence｜>"), special("<｜▁pad▁｜>"),
-             mark("<｜User｜>"), mark("<｜Assistant｜>"), mark("<|EOT|>"), mark("<think>"), mark("</think>")]
+             mark("<｜User｜>"), mark("<｜Assistant｜>"), mark("<|EOT|>"), mark("<think>"), mark("</think>"),
+             special("<|im_start|>"), special("<|im_end|>")]
 GLM_TOKENS = [special(t) for t in ("<|endoftext|>", "[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>",
                                    "<|observation|>")] + [mark("<think>"), mark("</think>"), mark("/nothink")]
 KIMI_CONTROLS = {0: "[BOS]", 1: "[EOS]", 2: "<|im_end|>", 3: "<|im_user|>", 4: "<|im_assistant|>", 9: "[EOT]",

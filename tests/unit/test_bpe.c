@@ -198,7 +198,7 @@ static void what_is_typed_is_text(struct harness *t)
         }
         tok_close(tokenizer);
     }
-    CHECK_EQ(t, known, 16);
+    CHECK_EQ(t, known, 17);
     // A mark is shown when the model says it, a control symbol is not.
     tok *v3 = open_small(t, &smalls[1]);
     const char *bytes;

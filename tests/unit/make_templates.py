@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Conversations as transformers renders them with the models' own templates. Run once by hand, with transformers 5.17:
+    python make_templates.py data     writes data/templates.json
+Sources of data/templates/*.jinja: chat_template of deepseek-ai/DeepSeek-V2-Lite-Chat, DeepSeek-V3, DeepSeek-R1,
+DeepSeek-V3.1, moonshotai/Kimi-K2-Instruct, Kimi-K2-Thinking, Moonlight-16B-A3B-Instruct, zai-org/GLM-4.7; ChatML's
+usual form. cogito-v2 is written after ollama's Cogito renderer: the file that deepcogito ships was not at hand.
+"""
+import base64
+import json
+import os
+import sys
+
+import tiktoken
+from transformers import PreTrainedTokenizerFast
+
+from make_small_bpe import KIMI, KIMI_CONTROLS
+
+TOKENIZERS = {"deepseek-v2": "bpe-v2.json", "deepseek-v3": "bpe-v3.json", "deepseek-r1": "bpe-v3.json",
+              "deepseek-v3.1": "bpe-v3.json", "cogito-v2": "bpe-v3.json", "kimi-k2": "kimi/tiktoken.model",
+              "kimi-k2-thinking": "kimi/tiktoken.model", "moonlight": "kimi/tiktoken.model", "glm-4.7": "bpe-glm.json",
+              "chatml": "bpe-v3.json"}
+SWITCHED = {"deepseek-v3.1": "thinking", "cogito-v2": "enable_thinking", "glm-4.7": "enable_thinking"}
+ALWAYS = {"deepseek-r1", "kimi-k2-thinking"}
+THOUGHT = "<think>\nHm, 12 and 30.\n</think>\n\nThe sum is 42."
+TALKS = [
+    [("user", "Hello!")],
+    [("system", "You are terse."), ("user", "What is 12 + 30?")],
+    [("user", "hi"), ("assistant", "Hello, how can I help?"), ("user", "  Tell me\nmore.  \n")],
+    [("system", "Be kind.\n"), ("user", "你好，世界"), ("assistant", "你好！"), ("user", "12345 ünï"), ("assistant", "No."), ("user", "\n\nWhy?")],
+    [("user", "sum?"), ("assistant", THOUGHT), ("user", "And the product?")],
+    [("system", "s"), ("user", "a"), ("assistant", THOUGHT), ("user", "b"), ("assistant", "x</think>y</think>\nz\n\u2003"), ("user", "c")],
+    [("user", ""), ("assistant", ""), ("user", "?")],
+    [("user", "code:\n```c\nint a;\n```"), ("assistant", "\tint b;\n"), ("user", "'s it ok? I'll")],
+]
+
+
+def main(folder):
+    ranks = {base64.b64decode(line.split()[0]): int(line.split()[1])
+             for line in open(os.path.join(folder, "kimi", "tiktoken.model"), "rb")}
+    kimi = tiktoken.Encoding("kimi", pat_str=KIMI, mergeable_ranks=ranks,
+                             special_tokens={t: len(ranks) + i for i, t in KIMI_CONTROLS.items()})
+    cases = []
+    for name, tokenizer in TOKENIZERS.items():
+        with open(os.path.join(folder, "templates", name + ".jinja"), encoding="utf-8") as file:
+            template = file.read()
+        path = os.path.join(folder, tokenizer if tokenizer.endswith(".json") else "bpe-v3.json")
+        library = PreTrainedTokenizerFast(tokenizer_file=path, bos_token="<｜begin▁of▁sentence｜>",
+                                          eos_token="<｜end▁of▁sentence｜>", clean_up_tokenization_spaces=False)
+        for thinking in [False, True] if name in SWITCHED else [name in ALWAYS]:
+            for talk in TALKS:
+                thoughts = [c for r, c in talk if r == "assistant" and "</think>" in c]
+                if thoughts and name in ("deepseek-v2", "kimi-k2", "moonlight", "chatml"):
+                    continue  # they know of no thinking: for us its marks are text there
+                if name == "deepseek-v3.1" and any(c.count("</think>") > 1 for c in thoughts):
+                    continue  # it cuts at the first; the second is text for us
+                if name == "deepseek-v2" and talk[1:2] == [("assistant", "")]:
+                    continue  # "Assistant: " with nothing behind it: as said, the space is the model's
+                shown = talk
+                if name == "kimi-k2-thinking":  # it is given thinking apart, and leaves it out
+                    shown = [(r, c.split("</think>")[-1] if r == "assistant" else c) for r, c in talk]
+                text = library.apply_chat_template([{"role": r, "content": c} for r, c in shown], chat_template=template,
+                                                   tokenize=False, add_generation_prompt=True,
+                                                   **({SWITCHED[name]: thinking} if name in SWITCHED else {}))
+                ids = kimi.encode(text, allowed_special="all") if "kimi" in tokenizer else \
+                    library(text, add_special_tokens=False)["input_ids"]
+                cases.append({"template": name, "file": tokenizer, "thinking": thinking, "turns": talk, "ids": ids})
+    with open(os.path.join(folder, "templates.json"), "w", encoding="utf-8") as file:
+        file.write("[\n" + ",\n".join(json.dumps(c, ensure_ascii=False, separators=(",", ":")) for c in cases) + "\n]\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
