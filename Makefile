@@ -2,7 +2,8 @@
 # moechat: `make deps chat` sets up and chats with the demo model, `make deps check` sets up and passes the tests.
 
 PREFIX  ?= /usr/local
-DATADIR ?= $(PREFIX)/share/moechat
+SHAREDIR ?= $(PREFIX)/share
+DATADIR ?= $(SHAREDIR)/moechat
 MANDIR  ?= $(PREFIX)/share/man
 CC      ?= cc
 CXX     ?= c++
@@ -110,6 +111,8 @@ tests: $(PROGRAM) $(TESTS) $(FUZZERS) $(GOLDEN)
 
 # Kernel binaries of the tests stay in the build folder, and the drivers' own caches too.
 check unit golden screens: export XDG_CACHE_HOME = $(abspath build)/cache
+# The settings of whoever runs them are none of the tests'.
+check unit golden screens bench: export MOECHAT_CONFIG = none
 # The sanitizer guesses the size of a library's thread-local storage from the bytes in front of it; what PoCL loads late
 # has none there, and the leak checker then falls over memory that is not there ("Tracer caught signal 11").
 check: export ASAN_OPTIONS = intercept_tls_get_addr=0
@@ -164,7 +167,11 @@ install: $(PROGRAM)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(DATADIR)/models/demo
 	install -m 755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/moechat
 	install -m 644 man/moechat.1 $(DESTDIR)$(MANDIR)/man1/
-	install -m 644 man/moechat-model.5 man/moechat-session.5 $(DESTDIR)$(MANDIR)/man5/
+	install -m 644 man/moechat.5 man/moechat-model.5 man/moechat-session.5 $(DESTDIR)$(MANDIR)/man5/
+	install -d $(foreach f,bash-completion/completions zsh/site-functions fish/vendor_completions.d,$(DESTDIR)$(SHAREDIR)/$f)
+	./$(PROGRAM) --config none --completion bash >$(DESTDIR)$(SHAREDIR)/bash-completion/completions/moechat
+	./$(PROGRAM) --config none --completion zsh >$(DESTDIR)$(SHAREDIR)/zsh/site-functions/_moechat
+	./$(PROGRAM) --config none --completion fish >$(DESTDIR)$(SHAREDIR)/fish/vendor_completions.d/moechat.fish
 	install -m 644 $(wildcard models/demo/*.json models/demo/*.safetensors models/demo/*.experts models/demo/*.model) \
 	    $(DESTDIR)$(DATADIR)/models/demo/
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "options.h"
+
 static const struct command_row table[] = {
     {"help", NULL, "[WORD]", "list the commands, or those about WORD", ACTION_HELP, TAKES_COMMAND, NULL},
     {"keys", NULL, "", "list the keys", ACTION_KEYS, TAKES_NOTHING, NULL},
@@ -115,6 +117,24 @@ size_t commands_help(FILE *out, const char *wanted)
         shown++;
     }
     return shown;
+}
+
+void commands_dump(FILE *out)
+{
+    for (size_t i = 0; i < N_ROWS; i++) {
+        const struct command_row *row = &table[i];
+        fprintf(out, ".It Ic /%s%s", row->name, *row->argument && *row->argument != '[' ? " Ar " : "");
+        for (const char *c = row->argument; *c; c++) {
+            if (*c == '[')
+                fputs(c == row->argument ? " Op Ar " : "Op Ar ", out);
+            else if (*c != ']')
+                fputc(*c, out);
+        }
+        if (row->alias)
+            fprintf(out, " , Ic /%s", row->alias);
+        fputc('\n', out);
+        options_print_wrapped(out, row->help, 0, 0);
+    }
 }
 
 bool commands_count(const char *text, size_t otherwise, size_t *count)

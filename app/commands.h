@@ -63,6 +63,7 @@ struct line commands_parse(const char *typed, size_t length);
 bool commands_about(const char *text, const char *wanted);
 // Writes all commands, or those whose name or explanation contains `wanted`. Returns how many.
 size_t commands_help(FILE *out, const char *wanted);
+void commands_dump(FILE *out); // for moechat(1)
 // A count from 1 on, as in /undo 2; `otherwise` for "". False: not a count.
 bool commands_count(const char *text, size_t otherwise, size_t *count);
 

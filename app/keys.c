@@ -2,6 +2,7 @@
 #include "keys.h"
 
 #include "commands.h"
+#include "options.h"
 
 // Meta-Enter, arrows and paging in the forms of xterm, VT, linux and rxvt.
 static const struct key_row table[KEY_COUNT] = {
@@ -75,4 +76,14 @@ size_t keys_help(FILE *out, const char *wanted, bool plain)
         shown++;
     }
     return shown;
+}
+
+void keys_dump(FILE *out)
+{
+    for (size_t i = 0; i < sizeof help / sizeof help[0]; i++) {
+        fprintf(out, ".It Ic %s\n", help[i].key);
+        options_print_wrapped(out, help[i].help, 0, 0);
+        if (help[i].face == PLAIN)
+            fputs("That is without the full screen.\n", out);
+    }
 }

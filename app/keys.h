@@ -43,5 +43,6 @@ const struct key_row *keys_row(enum key key);
 // Writes the keys, or those whose names or explanation contain `wanted`: all, or those of the plain face. Returns how
 // many.
 size_t keys_help(FILE *out, const char *wanted, bool plain);
+void keys_dump(FILE *out); // for moechat(1)
 
 #endif

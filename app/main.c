@@ -9,6 +9,10 @@
 #include <unistd.h>
 
 #include "cmd.h"
+#include "commands.h"
+#include "completion.h"
+#include "config.h"
+#include "keys.h"
 #include "options.h"
 #include "plain.h"
 #include "report.h"
@@ -76,10 +80,23 @@ static int dispatch(struct options *options)
         options_help(stdout, options->command);
         return STATUS_DONE;
     }
+    if (options->print_config) {
+        config_print(stdout, options);
+        return STATUS_DONE;
+    }
+    if (options->completion) {
+        completion_print(stdout, (enum shell)(options->completion - 1));
+        return STATUS_DONE;
+    }
     if (options->dump_options) {
         if (options_dump(stdout, options->dump_options))
             return STATUS_DONE;
-        report("--dump-options takes mdoc");
+        bool of_keys = strcmp(options->dump_options, "mdoc-keys") == 0;
+        if (of_keys || strcmp(options->dump_options, "mdoc-commands") == 0) {
+            of_keys ? keys_dump(stdout) : commands_dump(stdout);
+            return STATUS_DONE;
+        }
+        report("--dump-options takes mdoc, mdoc-commands or mdoc-keys");
         return STATUS_USAGE;
     }
     switch (options->command) {
@@ -115,7 +132,15 @@ int main(int argc, char **argv)
         report("%s", error.text);
         return STATUS_USAGE;
     }
+    struct bytes config = {0};
+    bool asks = !options.version && !options.help && options.command != COMMAND_HELP;
+    if (asks && !config_load(&options, &config, &error)) {
+        report("%s", error.text);
+        bytes_release(&config);
+        return STATUS_USAGE;
+    }
     int status = dispatch(&options);
+    bytes_release(&config);
     if ((fflush(stdout) != 0 || ferror(stdout)) && status == STATUS_DONE) {
         status = errno == EPIPE ? STATUS_EPIPE : STATUS_FAILED;
         if (status == STATUS_FAILED)

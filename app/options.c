@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "options.h"
+#include "options_table.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -9,31 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands.h"
-
-enum kind { KIND_FLAG, KIND_STRING, KIND_UINT32, KIND_UINT64, KIND_REAL, KIND_CACHE, KIND_SIZE, KIND_CHOICE };
-
-struct option_row {
-    const char *name;
-    const char *argument; // NULL for flags
-    const char *variable; // of the environment, NULL: none
-    const char *help;
-    const char *choices; // "a|b|c": values 0, 1, 2
-    size_t offset;
-    double least, most; // of numbers
-    unsigned commands;  // bits 1 << enum command
-    enum kind kind;
-    char letter; // 0: none
-    bool settable, hidden;
-};
-
 #define AT(field)  offsetof(struct options, field)
-#define FOR(name)  (1u << COMMAND_##name)
-#define FOR_ALL    ((1u << COMMAND_COUNT) - 1)
 #define FOR_TALK   (FOR(CHAT) | FOR(RUN))
 #define FOR_ENGINE (FOR_TALK | FOR(EVAL) | FOR(BENCH))
 
-static const struct option_row table[] = {
+const struct option_row options_table[] = {
     {.name = "model",
      .letter = 'm',
      .argument = "DIR",
@@ -334,6 +314,25 @@ static const struct option_row table[] = {
      .offset = AT(color),
      .commands = FOR(CHAT),
      .help = "Colours; auto is never when NO_COLOR is set or the terminal is dumb. [auto]"},
+    {.name = "config",
+     .argument = "FILE|none",
+     .variable = "MOECHAT_CONFIG",
+     .kind = KIND_STRING,
+     .offset = AT(config),
+     .commands = FOR_ALL,
+     .help = "Read settings from FILE, see moechat(5). [$XDG_CONFIG_HOME/moechat/config]"},
+    {.name = "print-config",
+     .kind = KIND_FLAG,
+     .offset = AT(print_config),
+     .commands = FOR_ALL,
+     .help = "Print all settings as a configuration file, with where each comes from."},
+    {.name = "completion",
+     .argument = "bash|zsh|fish",
+     .kind = KIND_CHOICE,
+     .choices = "none|bash|zsh|fish",
+     .offset = AT(completion),
+     .commands = FOR(CHAT),
+     .help = "Print what completes moechat's command lines in that shell."},
     {.name = "engine",
      .argument = "fake:FILE",
      .kind = KIND_STRING,
@@ -342,7 +341,7 @@ static const struct option_row table[] = {
      .hidden = true,
      .help = "Play the script FILE instead of a model."},
     {.name = "dump-options",
-     .argument = "mdoc",
+     .argument = "mdoc|...",
      .kind = KIND_STRING,
      .offset = AT(dump_options),
      .commands = FOR(CHAT),
@@ -356,23 +355,22 @@ static const struct option_row table[] = {
      .commands = FOR_ALL,
      .help = "Show the version."},
 };
-enum { N_ROWS = sizeof table / sizeof table[0] };
+enum { N_ROWS = sizeof options_table / sizeof options_table[0] };
 _Static_assert(N_ROWS <= 64, "options.given has a bit for each row");
 
-static const struct {
-    const char *name, *operand, *summary;
-} commands[COMMAND_COUNT] = {
+const struct option_command options_commands[COMMAND_COUNT] = {
     [COMMAND_CHAT] = {"chat", "", "Chat in the terminal; so does no command at all."},
     [COMMAND_RUN] = {"run", "", "Answer one prompt on standard output."},
     [COMMAND_EVAL] = {"eval", "", "Score a text: mean NLL, perplexity, logits."},
     [COMMAND_INFO] = {"info", " [DIR]", "Describe a model package."},
     [COMMAND_DEVICES] = {"devices", "", "List the devices that can compute."},
     [COMMAND_BENCH] = {"bench", "", "Measure speed."},
-    [COMMAND_SESSIONS] = {"sessions", " [VERB]", "List and keep the saved conversations."},
+    [COMMAND_SESSIONS] = {"sessions", " [VERB]", "List and keep the saved conversations.",
+                          "list|show|rm|rename|export|verify|compact"},
     [COMMAND_HELP] = {"help", " [COMMAND]", "Explain a command."},
 };
 
-__attribute__((format(printf, 2, 3))) static bool refuse(struct options_error *error, const char *format, ...)
+bool option_refuse(struct options_error *error, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -461,14 +459,15 @@ static bool store_number(void *field, const struct option_row *row, const char *
     uint64_t whole = 0;
     bool fine = row->kind == KIND_REAL ? parse_real(value, &real) : parse_whole(value, &whole);
     if (!fine)
-        return refuse(error, "%s takes a number, not \"%.60s\"", as, value);
+        return option_refuse(error, "%s takes a number, not \"%.60s\"", as, value);
     if (row->kind == KIND_UINT64) {
         memcpy(field, &whole, sizeof whole);
         return true;
     }
     double number = row->kind == KIND_REAL ? real : (double)whole;
     if (number < row->least || number > row->most)
-        return refuse(error, "%s must lie between %g and %.10g, and %.60s does not", as, row->least, row->most, value);
+        return option_refuse(error, "%s must lie between %g and %.10g, and %.60s does not", as, row->least, row->most,
+                             value);
     uint32_t small = (uint32_t)whole;
     if (row->kind == KIND_REAL)
         memcpy(field, &real, sizeof real);
@@ -477,7 +476,7 @@ static bool store_number(void *field, const struct option_row *row, const char *
     return true;
 }
 
-static bool store(struct options *options, const struct option_row *row, const char *as, const char *value,
+bool option_store(struct options *options, const struct option_row *row, const char *as, const char *value,
                   struct options_error *error)
 {
     char *field = (char *)options + row->offset;
@@ -495,18 +494,18 @@ static bool store(struct options *options, const struct option_row *row, const c
         if (strcmp(value, "all") == 0)
             bytes = MOE_CACHE_ALL;
         else if (strcmp(value, "auto") != 0 && (!options_parse_size(value, &bytes) || bytes == 0))
-            return refuse(error, "%s takes a size such as 800M or 12GiB, all or auto, not \"%.60s\"", as, value);
+            return option_refuse(error, "%s takes a size such as 800M or 12GiB, all or auto, not \"%.60s\"", as, value);
         memcpy(field, &bytes, sizeof bytes);
         break;
     case KIND_SIZE:
         if (!options_parse_size(value, &bytes))
-            return refuse(error, "%s takes a size such as 800M or 12GiB, not \"%.60s\"", as, value);
+            return option_refuse(error, "%s takes a size such as 800M or 12GiB, not \"%.60s\"", as, value);
         memcpy(field, &bytes, sizeof bytes);
         break;
     case KIND_CHOICE:
         index = choice_index(row->choices, value);
         if (index < 0)
-            return refuse(error, "%s takes one of %s, not \"%.60s\"", as, row->choices, value);
+            return option_refuse(error, "%s takes one of %s, not \"%.60s\"", as, row->choices, value);
         memcpy(field, &index, sizeof index);
         break;
     case KIND_UINT32:
@@ -516,17 +515,27 @@ static bool store(struct options *options, const struct option_row *row, const c
             return false;
         break;
     }
-    options->given |= UINT64_C(1) << (row - table);
+    options->given |= UINT64_C(1) << (row - options_table);
     return true;
 }
 
 static const struct option_row *find_row(const char *name, size_t length, char letter)
 {
     for (size_t i = 0; i < N_ROWS; i++)
-        if (letter ? table[i].letter == letter
-                   : strlen(table[i].name) == length && !strncmp(table[i].name, name, length))
-            return &table[i];
+        if (letter ? options_table[i].letter == letter
+                   : strlen(options_table[i].name) == length && !strncmp(options_table[i].name, name, length))
+            return &options_table[i];
     return NULL;
+}
+
+const struct option_row *option_find(const char *name, size_t length)
+{
+    return find_row(name, length, 0);
+}
+
+size_t options_count(void)
+{
+    return N_ROWS;
 }
 
 // Reads argv[*at] and, when it needs one, its value in argv[*at + 1].
@@ -541,33 +550,35 @@ static bool parse_option(struct options *options, int argc, char **argv, int *at
     char as[64];
     snprintf(as, sizeof as, "%.*s", (int)((is_long ? 2 : 1) + length), word);
     if (!row)
-        return refuse(error, "there is no option %s; see moechat help %s", as, command);
+        return option_refuse(error, "there is no option %s; see moechat help %s", as, command);
     if (!(row->commands & (1u << options->command)))
-        return refuse(error, "%s does not belong to %s; see moechat help %s", as, command, command);
+        return option_refuse(error, "%s does not belong to %s; see moechat help %s", as, command, command);
     const char *rest = name + length;
     if (row->kind == KIND_FLAG) {
         if (*rest)
-            return refuse(error, "%s takes no value", as);
-        return store(options, row, as, NULL, error);
+            return option_refuse(error, "%s takes no value", as);
+        return option_store(options, row, as, NULL, error);
     }
     const char *value = is_long && *rest == '=' ? rest + 1 : !is_long && *rest ? rest : NULL;
     if (!value) {
         if (*at + 1 >= argc)
-            return refuse(error, "%s needs a value: %s %s", as, as, row->argument);
+            return option_refuse(error, "%s needs a value: %s %s", as, as, row->argument);
         value = argv[++*at];
     }
-    return store(options, row, as, value, error);
+    return option_store(options, row, as, value, error);
 }
 
 static bool read_environment(struct options *options, struct options_error *error)
 {
     for (size_t i = 0; i < N_ROWS; i++) {
-        const struct option_row *row = &table[i];
+        const struct option_row *row = &options_table[i];
         const char *value = row->variable ? getenv(row->variable) : NULL;
         bool wanted = value && *value && !(options->given >> i & 1) && (row->commands & (1u << options->command));
         if (wanted && !(row->kind == KIND_FLAG && strcmp(value, "0") == 0) &&
-            !store(options, row, row->variable, value, error))
+            !option_store(options, row, row->variable, value, error))
             return false;
+        if (wanted)
+            options->from_environment |= options->given & UINT64_C(1) << i;
     }
     return true;
 }
@@ -575,7 +586,7 @@ static bool read_environment(struct options *options, struct options_error *erro
 static bool find_command(const char *name, enum command *command)
 {
     for (int i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(commands[i].name, name) == 0) {
+        if (strcmp(options_commands[i].name, name) == 0) {
             *command = (enum command)i;
             return true;
         }
@@ -588,7 +599,7 @@ bool options_parse(struct options *options, int argc, char **argv, struct option
     int at = 1;
     if (at < argc && argv[at][0] != '-') {
         if (!find_command(argv[at], &options->command))
-            return refuse(error, "there is no command \"%.60s\"; see moechat help", argv[at]);
+            return option_refuse(error, "there is no command \"%.60s\"; see moechat help", argv[at]);
         at++;
     }
     bool ended = false;
@@ -600,7 +611,7 @@ bool options_parse(struct options *options, int argc, char **argv, struct option
         } else if (is_option) {
             if (!parse_option(options, argc, argv, &at, error))
                 return false;
-        } else if (!options->operand && *commands[options->command].operand) {
+        } else if (!options->operand && *options_commands[options->command].operand) {
             options->operand = word;
         } else if (options->command == COMMAND_SESSIONS && !options->more[1]) {
             options->more[options->more[0] != NULL] = word;
@@ -608,7 +619,7 @@ bool options_parse(struct options *options, int argc, char **argv, struct option
             const char *hint = options->command == COMMAND_RUN    ? "; give the prompt with -p"
                                : options->command == COMMAND_CHAT ? "; a command comes before the options"
                                                                   : "";
-            return refuse(error, "\"%.60s\" is one word too many%s", word, hint);
+            return option_refuse(error, "\"%.60s\" is one word too many%s", word, hint);
         }
     }
     return read_environment(options, error);
@@ -623,153 +634,17 @@ bool options_set(struct options *options, const char *name, const char *value, s
             *c = '-';
     const struct option_row *row = find_row(spelled, strlen(spelled), 0);
     if (!row || !row->settable)
-        return refuse(error, "there is no setting \"%.40s\"; /set alone lists them", name);
-    return store(options, row, name, value, error);
+        return option_refuse(error, "there is no setting \"%.40s\"; /set alone lists them", name);
+    return option_store(options, row, name, value, error);
 }
 
 bool options_given(const struct options *options, const char *name)
 {
     const struct option_row *row = find_row(name, strlen(name), 0);
-    return row && (options->given >> (row - table) & 1);
+    return row && (options->given >> (row - options_table) & 1);
 }
 
 const char *options_command_name(enum command command)
 {
-    return commands[command].name;
-}
-
-const char *options_setting(size_t index)
-{
-    for (size_t i = 0; i < N_ROWS; i++)
-        if (table[i].settable && index-- == 0)
-            return table[i].name;
-    return NULL;
-}
-
-void options_print_settings(FILE *out, const struct options *options)
-{
-    for (size_t i = 0; i < N_ROWS; i++) {
-        const struct option_row *row = &table[i];
-        if (!row->settable)
-            continue;
-        const char *field = (const char *)options + row->offset;
-        double real = 0;
-        uint64_t whole = 0;
-        uint32_t small = 0;
-        memcpy(row->kind == KIND_REAL     ? (void *)&real
-               : row->kind == KIND_UINT64 ? (void *)&whole
-                                          : (void *)&small,
-               field, row->kind == KIND_UINT32 ? sizeof small : sizeof whole);
-        fprintf(out, "  %-16s", row->name);
-        if (row->kind == KIND_REAL)
-            fprintf(out, "%g\n", real);
-        else
-            fprintf(out, "%" PRIu64 "\n", row->kind == KIND_UINT64 ? whole : small);
-    }
-}
-
-// Prints `text` from column `indent` on, wrapped before column 80.
-static void print_wrapped(FILE *out, const char *text, int indent, int column)
-{
-    while (*text) {
-        int length = (int)strcspn(text, " ");
-        if (column > indent && column + 1 + length >= 80)
-            column = fprintf(out, "\n%*s", indent, "") - 1;
-        column += fprintf(out, "%s%.*s", column > indent ? " " : "", length, text);
-        text += length + (text[length] == ' ');
-    }
-    fputc('\n', out);
-}
-
-static void print_row(FILE *out, const struct option_row *row)
-{
-    enum { INDENT = 28 };
-    char letter[8] = "    ";
-    if (row->letter)
-        snprintf(letter, sizeof letter, "-%c, ", row->letter);
-    int column =
-        fprintf(out, "  %s--%s%s%s", letter, row->name, row->argument ? " " : "", row->argument ? row->argument : "");
-    if (column + 2 > INDENT)
-        column = fprintf(out, "\n") - 1;
-    fprintf(out, "%*s", INDENT - column, "");
-    print_wrapped(out, row->help, INDENT, INDENT);
-}
-
-size_t options_search(FILE *out, const char *wanted)
-{
-    size_t shown = 0;
-    for (size_t i = 0; i < N_ROWS; i++) {
-        const struct option_row *row = &table[i];
-        bool about = commands_about(row->name, wanted) || commands_about(row->help, wanted);
-        if (row->hidden || !(row->commands & FOR(CHAT)) || !about)
-            continue;
-        print_row(out, row);
-        shown++;
-    }
-    return shown;
-}
-
-void options_help(FILE *out, enum command command)
-{
-    if (command == COMMAND_HELP || command == COMMAND_CHAT) {
-        fputs("Usage: moechat [COMMAND] [OPTION...]\n\nCommands:\n", out);
-        for (int i = 0; i < COMMAND_COUNT; i++) {
-            char usage[40];
-            snprintf(usage, sizeof usage, "%s%s", commands[i].name, commands[i].operand);
-            fprintf(out, "  %-18s%s\n", usage, commands[i].summary);
-        }
-        if (command == COMMAND_HELP) {
-            fputs("\nmoechat help COMMAND lists its options; the manual is moechat(1).\n", out);
-            return;
-        }
-    } else {
-        fprintf(out, "Usage: moechat %s%s [OPTION...]\n\n%s\n", commands[command].name, commands[command].operand,
-                commands[command].summary);
-    }
-    fputs("\nOptions:\n", out);
-    for (size_t i = 0; i < N_ROWS; i++)
-        if (!table[i].hidden && (table[i].commands & (1u << command)))
-            print_row(out, &table[i]);
-}
-
-// Sentences begin lines, as mdoc wants it, and no line is longer than its style allows.
-static void print_sentences(FILE *out, const char *text)
-{
-    char sentence[256];
-    while (*text) {
-        const char *end = strstr(text, ". ");
-        size_t length = end ? (size_t)(end - text) + 1 : strlen(text);
-        snprintf(sentence, sizeof sentence, "%.*s", (int)length, text);
-        print_wrapped(out, sentence, 0, 0);
-        text += length + strspn(text + length, " ");
-    }
-}
-
-bool options_dump(FILE *out, const char *format)
-{
-    if (strcmp(format, "mdoc") != 0)
-        return false;
-    for (size_t i = 0; i < N_ROWS; i++) {
-        const struct option_row *row = &table[i];
-        if (row->hidden)
-            continue;
-        fputs(".It ", out);
-        if (row->letter)
-            fprintf(out, "Fl %c , ", row->letter);
-        fprintf(out, "Fl -%s", row->name);
-        if (row->argument)
-            fprintf(out, " Ar %s", row->argument);
-        fputc('\n', out);
-        print_sentences(out, row->help);
-        if (row->variable)
-            fprintf(out, "Environment:\n.Ev %s .\n", row->variable);
-        if (row->commands == FOR_ALL)
-            continue;
-        fputs("For", out);
-        for (int c = 0, n = 0; c < COMMAND_COUNT; c++)
-            if (row->commands >> c & 1)
-                fprintf(out, "%s%s", n++ ? ", " : " ", commands[c].name);
-        fputs(".\n", out);
-    }
-    return true;
+    return options_commands[command].name;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The one table of options. It serves parsing, --help, `moechat help`, /set and the OPTIONS section of moechat(1).
-// A value comes from the command line, else from the option's environment variable, else from options_defaults.
+// A value comes from the command line, else from the option's environment variable, else from the configuration file
+// (config.h), else from options_defaults.
 #ifndef MOECHAT_OPTIONS_H
 #define MOECHAT_OPTIONS_H
 
@@ -25,7 +26,7 @@ enum command {
 
 enum color { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
 
-// Strings point into argv and the environment. NULL: not given.
+// Strings point into argv, the environment and the configuration's text. NULL: not given.
 struct options {
     enum command command;
     const char *operand; // info's folder, help's topic, the verb of sessions
@@ -33,15 +34,18 @@ struct options {
     const char *model, *device, *kernel_cache, *engine;
     const char *prompt, *prompt_file, *system, *session;
     const char *tokens, *text, *logits, *dump_layers;
-    const char *dump_options, *predict_log;
+    const char *dump_options, *predict_log, *config;
+    int completion; // 0: none; 1 + enum shell
     double temp, top_p, min_p, repeat_penalty;
     uint64_t expert_cache, seed, kv_cap;
     uint32_t top_k, max_tokens, context, chunk, group, readers, runs, prefill_tokens, decode_tokens;
     int kv;       // enum moe_kv_type, -1: not given; ask options_kv_type
     int color;    // enum color
     int prefetch; // enum moe_prefetch
-    bool json, jsonl, go_on, no_session, plain, ascii, mouse, clipboard, verify, no_template, help, version;
-    uint64_t given; // a bit for each row of the table that argv or the environment set
+    bool print_config, json, jsonl, go_on, no_session, plain, ascii, mouse, clipboard, verify, no_template, help,
+        version;
+    // A bit for each row of the table that was set; of those, by the environment or the configuration file.
+    uint64_t given, from_environment, from_config;
 };
 
 struct options_error {
@@ -71,6 +75,8 @@ const char *options_setting(size_t index);              // the names that /set t
 void options_print_settings(FILE *out, const struct options *options);
 // Writes the options of a chat whose name or explanation contains `wanted`. Returns how many.
 size_t options_search(FILE *out, const char *wanted);
+// Prints words from column `indent` on, where the line stands at `column`, wrapped before column 80; ends the line.
+void options_print_wrapped(FILE *out, const char *text, int indent, int column);
 // For moechat(1): false when the format is unknown.
 bool options_dump(FILE *out, const char *format);
 

@@ -220,6 +220,45 @@ def test_a_kernel_cache_that_cannot_be_is_said():
     expect(b"kernels can't be kept in" in result.stderr and b"Not a directory" in result.stderr, result.stderr)
 
 
+def completes(code, *words):
+    """What bash would offer for the last of the words."""
+    shell = code + "\ncompopt() { :; }\nCOMP_WORDS=(%s)\nCOMP_CWORD=%d\n_moechat\necho \"${COMPREPLY[*]}\"" % (
+        " ".join("'%s'" % word for word in words), len(words) - 1)
+    return subprocess.run(["bash", "-c", shell], capture_output=True).stdout.decode().strip()
+
+
+def test_shells_complete_from_the_table():
+    code = run(["--completion", "bash"]).stdout.decode()
+    same(subprocess.run(["bash", "-n", "-c", code]).returncode, 0)
+    same(completes(code, "moechat", "de"), "devices")
+    same(completes(code, "moechat", "--te"), "--temp")
+    same(completes(code, "moechat", "--color", ""), "auto always never")
+    same(completes(code, "moechat", "run", "--prompt"), "--prompt --prompt-file")
+    same(completes(code, "moechat", "sessions", "ex"), "export")
+    same(completes(code, "moechat", "help", "ev"), "eval")
+    for shell, checker in (("zsh", ["zsh", "-n"]), ("fish", ["fish", "-n"])):
+        text = run(["--completion", shell]).stdout
+        listed = set(re.findall(rb"--([a-z-]+)\[" if shell == "zsh" else rb" -l ([a-z-]+)", text))
+        expect(listed >= set(re.findall(rb"--([a-z-]+) ", run(["help", "chat"]).stdout)) - {b"help"}, shell)
+        if shutil.which(checker[0]):
+            same(subprocess.run(checker, input=text).returncode, 0)
+    same(run(["--completion", "tcsh"]).returncode, 2)
+
+
+def test_settings_come_from_a_file():
+    path = os.path.join(SCRATCH, "config")
+    with open(path, "w") as file:
+        file.write("# mine\ntemp = 0.25\n")
+    printed = run(["--config", path, "--top-k", "3", "--print-config"]).stdout.decode()
+    expect("# from the configuration file\ntemp = 0.25\n" in printed and "top-k = 3\n" in printed, printed)
+    with open(path, "a") as file:
+        file.write("temper = 1\n")
+    result = run(["info", "--config", path])
+    same(result.returncode, 2)
+    expect(b"config line 3: there is no setting \"temper\"" in result.stderr, result.stderr)
+    same(run(["--config", path, "--help"]).returncode, 0)
+
+
 def test_help_and_manual_know_every_option():
     overview = run(["help"])
     same(overview.returncode, 0)
@@ -227,6 +266,9 @@ def test_help_and_manual_know_every_option():
         manual = page.read()
     dumped = run(["--dump-options=mdoc"]).stdout.decode()
     expect(len(dumped) > 1000 and dumped in manual, "OPTIONS in man/moechat.1 is `moechat --dump-options=mdoc`")
+    for part in ("commands", "keys"):
+        dumped_part = run(["--dump-options=mdoc-" + part]).stdout.decode()
+        expect(len(dumped_part) > 500 and dumped_part in manual, part + " in man/moechat.1: --dump-options=mdoc-" + part)
     listed = set()
     for command in ("chat", "run", "eval", "info", "devices", "bench", "help"):
         expect(command in overview.stdout.decode(), command)
