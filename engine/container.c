@@ -82,11 +82,11 @@ struct part {
 
 static void read_part(struct parts *parts, struct part *part)
 {
-    char prefix[32];
+    char prefix[64];
     char want[32];
     char name[32];
     char dtype[8];
-    snprintf(prefix, sizeof prefix, "experts.parts[%zu].", parts->next);
+    snprintf(prefix, sizeof prefix, "%.40sparts[%zu].", parts->experts->prefix, parts->next);
     snprintf(want, sizeof want, "%s.%s", part->projection, part->suffix);
     struct fields f = *parts->experts;
     f.object = json_object_array_get_idx(parts->list, parts->next++);
@@ -131,12 +131,8 @@ static struct args_matrix read_matrix(struct parts *parts, const char *projectio
     return m;
 }
 
-static void read_parts(struct fields *f, struct package *package, struct expert_layout *experts)
+static void read_parts(struct fields *f, const struct shape *s, struct expert_layout *experts)
 {
-    const struct shape *s = &package->shape;
-    const struct integer_range alignment = {ALIGNMENT, ALIGNMENT};
-    fields_integer(f, "alignment", alignment);
-    fields_integer(f, "count", (struct integer_range){s->n_routed_experts, s->n_routed_experts});
     experts->blob_bytes = fields_integer(f, "blob_bytes", (struct integer_range){ALIGNMENT, (uint64_t)1 << 44});
     if (experts->blob_bytes % ALIGNMENT)
         fields_fail(f, MOE_FORMAT, "blob_bytes", "is %" PRIu64 "; it must be a multiple of %d", experts->blob_bytes,
@@ -166,7 +162,6 @@ static void read_layers(struct fields *f, struct package *package, const struct 
         return;
     }
     package->n_files = n_moe;
-    uint64_t bytes = experts->blob_bytes * s->n_routed_experts;
     for (uint32_t i = 0; i < n_moe && !f->failed; i++) {
         char prefix[32];
         snprintf(prefix, sizeof prefix, "experts.layers[%u].", i);
@@ -178,8 +173,12 @@ static void read_layers(struct fields *f, struct package *package, const struct 
         uint32_t file = (uint32_t)layer - s->first_k_dense_replace;
         if (package->layers[layer].n_spans)
             fields_fail(&entry, MOE_FORMAT, "layer", "is %" PRIu64 " a second time", layer);
+        struct expert_layout own = *experts;
+        if (fields_has(&entry, "parts")) // a layer that is quantised otherwise than the first
+            read_parts(&entry, s, &own);
+        uint64_t bytes = own.blob_bytes * s->n_routed_experts;
         read_record(&entry, package, &package->files[file], (struct integer_range){bytes, bytes});
-        package->layers[layer] = (struct package_layer){*experts, 1, {{file, 0, experts->blob_bytes, 0}}};
+        package->layers[layer] = (struct package_layer){own, 1, {{file, 0, own.blob_bytes, 0}}};
         f->failed = entry.failed;
     }
 }
@@ -236,7 +235,10 @@ static void read_manifest(struct fields *f, struct package *package)
     f->failed = resident.failed;
     struct expert_layout layout = {0};
     struct fields experts = inside(f, "experts", "experts.");
-    read_parts(&experts, package, &layout);
+    fields_integer(&experts, "alignment", (struct integer_range){ALIGNMENT, ALIGNMENT});
+    uint32_t count = package->shape.n_routed_experts;
+    fields_integer(&experts, "count", (struct integer_range){count, count});
+    read_parts(&experts, &package->shape, &layout);
     read_layers(&experts, package, &layout);
     f->failed = experts.failed;
     read_tokenizer(f, package);

@@ -79,6 +79,8 @@ enum moe_io { MOE_IO_AUTO, MOE_IO_DIRECT, MOE_IO_BUFFERED };
 
 // Reads `length` bytes at `offset` of fd, as pread does; tests put their own here. Called on reader threads.
 typedef ptrdiff_t moe_read_fn(void *context, int fd, void *target, size_t length, uint64_t offset);
+// As pwrite, for the tests that make writes fail.
+typedef ptrdiff_t moe_write_fn(void *context, int fd, const void *from, size_t length, uint64_t offset);
 
 struct moe_model_options {
     const char *device;           // NULL: see gpu.h; "ref" runs plain C
@@ -127,6 +129,22 @@ struct moe_description {
 int moe_inspect(const char *directory, struct moe_description *description, struct moe_err *err);
 // Compares every file of the package with its checksum.
 int moe_verify(const char *directory, moe_progress_fn *progress, void *context, struct moe_err *err);
+
+// Makes a package of a folder from the hub. Writes into `target`.partial and renames that in the end; a run that was
+// stopped goes on where it was when the same conversion is asked for again. Refuses a target that is there.
+struct moe_convert_options {
+    uint32_t expert_bits;   // 4 or 8; 0: the source's own when it is quantised, else 4
+    uint32_t resident_bits; // of everything else that is quantised: 4 or 8; 0: the source's own, else 8
+    bool verify;            // read what was written again and compare checksums
+    unsigned threads;       // 0: one a core
+    moe_progress_fn *progress;
+    void (*notice)(void *context, const char *text); // one line about what is left out, copied, quantised; may be NULL
+    bool (*cancelled)(void *context);                // may be NULL; then MOE_CANCELLED
+    void *context;                                   // of these three
+    moe_write_fn *write;                             // NULL: pwrite
+    void *write_context;
+};
+int moe_convert(const char *source, const char *target, const struct moe_convert_options *options, struct moe_err *err);
 
 int moe_model_open(const char *directory, const struct moe_model_options *options, moe_model **model,
                    struct moe_err *err);
