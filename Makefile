@@ -105,7 +105,7 @@ CHUNKS   = --chunk 1 --chunk 7 --chunk 64 --chunk 0
 # Packages, and checkpoints as they are.
 GOLDEN_RUNS = $(foreach d,ref cpu,\
     $(foreach g,$(filter-out tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(d) $(CHUNKS)') \
-    $(foreach g,$(filter tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(d) --chunk 1 --chunk 0'))
+    $(foreach g,$(filter tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(d) --chunk 1 --chunk 0 --convert ./$(PROGRAM)'))
 
 tests: $(PROGRAM) $(TESTS) $(FUZZERS) $(GOLDEN)
 

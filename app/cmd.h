@@ -8,6 +8,7 @@
 int cmd_run(const struct options *options);
 int cmd_eval(const struct options *options);
 int cmd_info(const struct options *options);
+int cmd_convert(const struct options *options);
 int cmd_devices(const struct options *options);
 int cmd_bench(const struct options *options);
 int cmd_sessions(const struct options *options);

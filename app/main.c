@@ -106,6 +106,8 @@ static int dispatch(struct options *options)
         return cmd_eval(options);
     case COMMAND_INFO:
         return cmd_info(options);
+    case COMMAND_CONVERT:
+        return cmd_convert(options);
     case COMMAND_DEVICES:
         return cmd_devices(options);
     case COMMAND_BENCH:

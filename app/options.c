@@ -218,8 +218,31 @@ const struct option_row options_table[] = {
     {.name = "verify",
      .kind = KIND_FLAG,
      .offset = AT(verify),
-     .commands = FOR(INFO),
-     .help = "Compare every file of the package with its checksum."},
+     .commands = FOR(INFO) | FOR(CONVERT),
+     .help = "Compare every file of the package with its checksum; after convert, of the one that was made."},
+    {.name = "bits",
+     .argument = "4|8|auto",
+     .kind = KIND_CHOICE,
+     .choices = "auto|4|8",
+     .offset = AT(bits),
+     .commands = FOR(CONVERT),
+     .help = "Bits of the routed experts; auto keeps what is quantised already, and makes 4 of the rest. [auto]"},
+    {.name = "resident-bits",
+     .argument = "4|8|auto",
+     .kind = KIND_CHOICE,
+     .choices = "auto|4|8",
+     .offset = AT(resident_bits),
+     .commands = FOR(CONVERT),
+     .help =
+         "Bits of all other matrices; auto keeps what is quantised already, and makes 8 of embeddings and head and 4 "
+         "of the rest. Routers stay as they are. [auto]"},
+    {.name = "group-size",
+     .argument = "32|64|128|auto",
+     .kind = KIND_CHOICE,
+     .choices = "auto|32|64|128",
+     .offset = AT(group_size),
+     .commands = FOR(CONVERT),
+     .help = "Inputs that share a scale in what is quantised; what is quantised already keeps its own. [64]"},
     {.name = "runs",
      .argument = "N",
      .kind = KIND_UINT32,
@@ -362,7 +385,8 @@ const struct option_command options_commands[COMMAND_COUNT] = {
     [COMMAND_CHAT] = {"chat", "", "Chat in the terminal; so does no command at all."},
     [COMMAND_RUN] = {"run", "", "Answer one prompt on standard output."},
     [COMMAND_EVAL] = {"eval", "", "Score a text: mean NLL, perplexity, logits."},
-    [COMMAND_INFO] = {"info", " [DIR]", "Describe a model package."},
+    [COMMAND_INFO] = {"info", " [DIR]", "Describe a model: a package, or a folder from the hub."},
+    [COMMAND_CONVERT] = {"convert", " DIR NEWDIR", "Make a package of a folder from the hub."},
     [COMMAND_DEVICES] = {"devices", "", "List the devices that can compute."},
     [COMMAND_BENCH] = {"bench", "", "Measure speed."},
     [COMMAND_SESSIONS] = {"sessions", " [VERB]", "List and keep the saved conversations.",
@@ -613,6 +637,8 @@ bool options_parse(struct options *options, int argc, char **argv, struct option
                 return false;
         } else if (!options->operand && *options_commands[options->command].operand) {
             options->operand = word;
+        } else if (options->command == COMMAND_CONVERT && !options->more[0]) {
+            options->more[0] = word;
         } else if (options->command == COMMAND_SESSIONS && !options->more[1]) {
             options->more[options->more[0] != NULL] = word;
         } else {

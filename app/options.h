@@ -17,6 +17,7 @@ enum command {
     COMMAND_RUN,
     COMMAND_EVAL,
     COMMAND_INFO,
+    COMMAND_CONVERT,
     COMMAND_DEVICES,
     COMMAND_BENCH,
     COMMAND_SESSIONS,
@@ -29,8 +30,8 @@ enum color { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
 // Strings point into argv, the environment and the configuration's text. NULL: not given.
 struct options {
     enum command command;
-    const char *operand; // info's folder, help's topic, the verb of sessions
-    const char *more[2]; // that the verb is about
+    const char *operand; // info's folder, convert's source, help's topic, the verb of sessions
+    const char *more[2]; // that the verb is about; convert's target
     const char *model, *device, *kernel_cache, *engine;
     const char *prompt, *prompt_file, *system, *session;
     const char *tokens, *text, *logits, *dump_layers;
@@ -39,9 +40,11 @@ struct options {
     double temp, top_p, min_p, repeat_penalty;
     uint64_t expert_cache, seed, kv_cap;
     uint32_t top_k, max_tokens, context, chunk, group, readers, runs, prefill_tokens, decode_tokens;
-    int kv;       // enum moe_kv_type, -1: not given; ask options_kv_type
-    int color;    // enum color
-    int prefetch; // enum moe_prefetch
+    int kv;                  // enum moe_kv_type, -1: not given; ask options_kv_type
+    int color;               // enum color
+    int prefetch;            // enum moe_prefetch
+    int bits, resident_bits; // 0: auto, 1: 4, 2: 8
+    int group_size;          // 0: auto, 1: 32, 2: 64, 3: 128
     bool print_config, json, jsonl, go_on, no_session, plain, ascii, mouse, clipboard, verify, no_template, help,
         version;
     // A bit for each row of the table that was set; of those, by the environment or the configuration file.

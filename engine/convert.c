@@ -28,7 +28,7 @@ struct conversion {
     const struct moe_convert_options *options;
     struct package source;
     struct plan plan;
-    struct journal journal;
+    struct written written;
     char target[MAX_PATH + 8];
     char partial[MAX_PATH + 16];
     unsigned threads;
@@ -226,7 +226,7 @@ static int make_pieces(struct resident_chunks *r, struct moe_err *err)
 // Writes a file unless the journal has it.
 static int write_file(struct conversion *c, const char *file, const struct writer_chunks *chunks)
 {
-    struct journal_entry entry = {.bytes = chunks->offset(chunks->context, chunks->count)};
+    struct written_file entry = {.bytes = chunks->offset(chunks->context, chunks->count)};
     const struct writer_options options = {.threads = c->threads,
                                            .memory_bytes = MEMORY_BYTES,
                                            .write = c->options->write,
@@ -235,15 +235,13 @@ static int write_file(struct conversion *c, const char *file, const struct write
                                            .advanced = advanced,
                                            .context = c};
     char path[MAX_PATH + 100];
-    const struct journal_entry *whole = journal_find(&c->journal, file);
-    if (whole && whole->bytes == entry.bytes) {
-        advanced(c, entry.bytes);
+    const struct written_file *whole = written_find(&c->written, file);
+    if (whole && whole->bytes == entry.bytes)
         return MOE_OK;
-    }
     snprintf(entry.file, sizeof entry.file, "%s", file);
     snprintf(path, sizeof path, "%s/%s", c->partial, file);
     int code = writer_run(path, chunks, &options, entry.sha256, c->err);
-    return code ? code : journal_add(&c->journal, &entry, c->err);
+    return code ? code : written_add(&c->written, &entry, c->err);
 }
 
 static int write_resident(struct conversion *c)
@@ -342,15 +340,21 @@ static int set_paths(struct conversion *c, const char *target)
     return MOE_OK;
 }
 
+static uint64_t left_to_write(const struct conversion *c)
+{
+    uint64_t left = c->plan.bytes;
+    for (size_t i = 0; i < c->written.count; i++)
+        left -= c->written.entries[i].bytes < left ? c->written.entries[i].bytes : left;
+    return left;
+}
+
 static int check_space(const struct conversion *c)
 {
     struct statvfs disk;
     if (statvfs(c->partial, &disk))
         return moe_fail_file(c->err, MOE_IO, c->partial, errno, "the disk's free space cannot be read");
     uint64_t available = (uint64_t)disk.f_bavail * disk.f_frsize;
-    uint64_t needed = c->plan.bytes + spare_bytes;
-    for (size_t i = 0; i < c->journal.count; i++)
-        needed -= c->journal.entries[i].bytes < needed ? c->journal.entries[i].bytes : needed;
+    uint64_t needed = left_to_write(c) + spare_bytes;
     if (needed <= available)
         return MOE_OK;
     moe_fail(c->err, MOE_IO, "%.300s: the package needs %.2f GB more and its disk has %.2f GB free", c->partial,
@@ -382,9 +386,9 @@ static void say_plan(const struct conversion *c, const struct moe_description *a
 static int write_package(struct conversion *c)
 {
     const struct shape *s = c->plan.shape;
-    if (c->journal.count)
-        notice(c, "going on: %zu files are there already", c->journal.count);
-    c->progress = (struct moe_progress){"converting", "bytes", 0, c->plan.bytes};
+    if (c->written.count)
+        notice(c, "going on: %zu files are there already", c->written.count);
+    c->progress = (struct moe_progress){"converting", "bytes", 0, left_to_write(c)};
     int code = check_space(c);
     for (uint32_t i = s->first_k_dense_replace; i < s->n_layers && !code; i++)
         code = write_layer(c, i);
@@ -394,7 +398,7 @@ static int write_package(struct conversion *c)
     if (!code)
         code = copy_tokenizer(c);
     const char *tokenizer = c->source.tokenizer.path ? base_name(c->source.tokenizer.path) : "";
-    const struct manifest_facts facts = {base_name(c->target), &c->plan, &c->journal, c->source.tokenizer_type,
+    const struct manifest_facts facts = {base_name(c->target), &c->plan, &c->written, c->source.tokenizer_type,
                                          tokenizer};
     return code ? code : manifest_write(c->partial, &facts, c->err);
 }
@@ -445,7 +449,8 @@ static int run(struct conversion *c)
     c->plan = (struct plan){.from = c->source.checkpoint,
                             .shape = &c->source.shape,
                             .expert_bits = c->options->expert_bits,
-                            .resident_bits = c->options->resident_bits};
+                            .resident_bits = c->options->resident_bits,
+                            .group_size = c->options->group_size};
     if (!code)
         code = plan_make(&c->plan, c->err);
     if (code)
@@ -455,12 +460,12 @@ static int run(struct conversion *c)
     if (!code && mkdir(c->partial, 0777) && errno != EEXIST)
         code = moe_fail_file(c->err, MOE_IO, c->partial, errno, "cannot be made");
     if (!code)
-        code = journal_open(c->partial, key, &c->journal, c->err);
+        code = written_open(c->partial, key, &c->written, c->err);
     if (!code) {
         code = write_package(c);
         if (!code)
             code = finish(c);
-        journal_close(&c->journal);
+        written_close(&c->written);
     }
     plan_release(&c->plan);
     return code;
@@ -472,8 +477,9 @@ int moe_convert(const char *source, const char *target, const struct moe_convert
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     c.threads = options->threads ? options->threads : cores > 0 ? (unsigned)cores : 1;
     if ((options->expert_bits && options->expert_bits != 4 && options->expert_bits != 8) ||
-        (options->resident_bits && options->resident_bits != 4 && options->resident_bits != 8))
-        return moe_fail(err, MOE_BAD_ARGUMENT, "bits must be 4 or 8");
+        (options->resident_bits && options->resident_bits != 4 && options->resident_bits != 8) ||
+        (options->group_size && options->group_size != 32 && options->group_size != 64 && options->group_size != 128))
+        return moe_fail(err, MOE_BAD_ARGUMENT, "bits must be 4 or 8, and groups of 32, 64 or 128");
     int code = set_paths(&c, target);
     if (!code)
         code = package_open(source, &c.source, err);

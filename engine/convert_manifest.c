@@ -31,7 +31,7 @@ static void add_number(struct json_object *object, const char *key, uint64_t num
 static struct json_object *record(const struct manifest_facts *facts, const char *file)
 {
     struct json_object *object = json_object_new_object();
-    const struct journal_entry *entry = journal_find(facts->journal, file);
+    const struct written_file *entry = written_find(facts->written, file);
     add_text(object, "file", file);
     add_number(object, "bytes", entry ? entry->bytes : 0);
     add_text(object, "sha256", entry ? entry->sha256 : "");
@@ -99,11 +99,11 @@ static bool fingerprint(const struct manifest_facts *facts, char hex[65])
     unsigned char digest[EVP_MAX_MD_SIZE];
     EVP_MD_CTX *hash = EVP_MD_CTX_new();
     bool good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1 &&
-                EVP_DigestUpdate(hash, journal_find(facts->journal, "resident.safetensors")->sha256, 64) == 1;
+                EVP_DigestUpdate(hash, written_find(facts->written, "resident.safetensors")->sha256, 64) == 1;
     for (uint32_t i = s->first_k_dense_replace; good && i < s->n_layers; i++) {
         char file[64];
         manifest_layer_file(i, file);
-        good = EVP_DigestUpdate(hash, journal_find(facts->journal, file)->sha256, 64) == 1;
+        good = EVP_DigestUpdate(hash, written_find(facts->written, file)->sha256, 64) == 1;
     }
     good = good && EVP_DigestFinal_ex(hash, digest, NULL) == 1;
     EVP_MD_CTX_free(hash);

@@ -3,13 +3,13 @@
 #ifndef MOECHAT_CONVERT_MANIFEST_H
 #define MOECHAT_CONVERT_MANIFEST_H
 
-#include "convert_journal.h"
+#include "convert_written.h"
 #include "convert_plan.h"
 
 struct manifest_facts {
     const char *name;
     const struct plan *plan;
-    const struct journal *journal; // has every file
+    const struct written *written; // has every file
     const char *tokenizer_type;    // "": none
     const char *tokenizer_file;    // in the package
 };

@@ -31,11 +31,14 @@ static bool is_float(enum tensor_dtype dtype)
 }
 
 // How a matrix is written: as it is where that can be, else quantised anew.
-static struct planned_matrix decide(const struct source_matrix *m, uint32_t bits, uint32_t bits_of_floats)
+static struct planned_matrix decide(const struct plan *plan, const struct source_matrix *m, uint32_t bits,
+                                    uint32_t bits_of_floats)
 {
     if (m->exact && (bits == 0 || bits == m->stored.bits))
         return (struct planned_matrix){m->stored, true};
-    uint32_t group = m->cols % 64 ? 32 : 64;
+    uint32_t group = plan->group_size ? plan->group_size : 64;
+    while (m->cols % group) // a multiple of 32
+        group /= 2;
     uint32_t own = m->stored.bits ? m->stored.bits : bits_of_floats;
     return (struct planned_matrix){{bits ? bits : own, group}, false};
 }
@@ -111,7 +114,7 @@ static int plan_layer(struct plan *plan, uint32_t layer, struct moe_err *err)
         if (first.cols % 32)
             return moe_fail(err, MOE_UNSUPPORTED, "%.280s: experts of %" PRIu32 " inputs: not a multiple of 32",
                             checkpoint_place(plan->from), first.cols);
-        to->matrices[which] = decide(&first, plan->expert_bits, 4);
+        to->matrices[which] = decide(plan, &first, plan->expert_bits, 4);
         count_matrix(plan, &first, to->matrices[which].exact);
     }
     struct quantisation gate = to->matrices[0].how, up = to->matrices[1].how;
@@ -221,8 +224,10 @@ static int columns(const struct plan *plan, const struct checkpoint_tensor *tens
 static bool stays(const struct plan *plan, const struct checkpoint_tensor *tensor, const char *stem)
 {
     const struct tensor *at = tensor->at;
-    if (is_float(at->dtype)) // routers stay as they are, so that routing does; so does what cannot be cut into groups
-        return ends(stem, ".mlp.gate") || at->n_dims != 2 || at->dims[1] % 32;
+    // Routers stay as they are, so that routing does; so does what cannot be cut into groups, and what MLX left so.
+    if (is_float(at->dtype))
+        return ends(stem, ".mlp.gate") || at->n_dims != 2 || at->dims[1] % 32 ||
+               (plan->quantised_source && !plan->resident_bits);
     if (at->dtype != DTYPE_U32)
         return false;
     const struct checkpoint_tensor *scales = find(plan->from, stem, ".scales");
@@ -245,8 +250,10 @@ static int plan_matrix(struct plan *plan, const struct checkpoint_tensor *tensor
     if (m.cols % 32)
         return moe_fail(err, MOE_UNSUPPORTED, "%.280s: tensor %.120s has %" PRIu32 " inputs: not a multiple of 32",
                         checkpoint_path(plan->from, tensor), tensor->name, m.cols);
-    uint32_t bits = ends(stem, ".mlp.gate") && plan->resident_bits ? 8 : plan->resident_bits;
-    add_parts(plan, stem, &m, decide(&m, bits, 8));
+    bool outer = strcmp(stem, "model.embed_tokens") == 0 || strcmp(stem, "lm_head") == 0;
+    bool router = ends(stem, ".mlp.gate");
+    add_parts(plan, stem, &m,
+              decide(plan, &m, router && plan->resident_bits ? 8 : plan->resident_bits, outer || router ? 8 : 4));
     return MOE_OK;
 }
 
@@ -354,7 +361,9 @@ static int make(struct plan *plan, struct moe_err *err)
     plan->layers = calloc(s->n_layers, sizeof *plan->layers);
     if (!plan->tensors || !plan->layers)
         return moe_fail(err, MOE_NO_MEMORY, "no memory to plan the conversion");
-    int code = MOE_OK;
+    enum weight_layout layout;
+    int code = folder_layout(plan->from, &layout, err);
+    plan->quantised_source = !code && layout == LAYOUT_MLX;
     for (size_t i = 0; i < plan->from->count && !code; i++) {
         const struct checkpoint_tensor *tensor = &plan->from->tensors[i];
         code = (checkpoint_is_routed(tensor) ? check_routed : plan_tensor)(plan, tensor, err);

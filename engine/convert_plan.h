@@ -35,6 +35,8 @@ struct plan {
     const struct checkpoint *from;
     const struct shape *shape;
     uint32_t expert_bits, resident_bits; // 0: as the source has it
+    uint32_t group_size;                 // of what is quantised; 0: 64
+    bool quantised_source;               // MLX's: matrices that it left plain were left so on purpose
     struct planned_tensor *tensors;      // [count], in the file's order
     size_t count;
     char *header; // of resident.safetensors, with its length in front

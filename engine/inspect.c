@@ -45,13 +45,12 @@ static struct sizes sum_sizes(const struct package *package, const struct checkp
     return sizes;
 }
 
-// What `moechat convert` would write with its defaults, roughly: 4 bits for experts, 8 for the rest, groups of 64.
+// What `moechat convert` would write with its defaults, roughly: 4 bits, 8 for embeddings and head, groups of 64.
 static uint64_t package_estimate(const struct shape *s)
 {
-    uint64_t experts = 3 * (uint64_t)s->hidden_size * s->moe_intermediate_size * s->n_routed_experts *
-                       (s->n_layers - s->first_k_dense_replace);
-    uint64_t rest = shape_parameters(s).total - experts;
-    return experts / 16 * 9 + rest / 16 * 17;
+    uint64_t outer = (uint64_t)s->hidden_size * s->vocab_size * (s->tie_word_embeddings ? 1 : 2);
+    uint64_t rest = shape_parameters(s).total - outer;
+    return rest / 16 * 9 + outer / 16 * 17;
 }
 
 static void say_left_out(const struct checkpoint *c, char text[256])

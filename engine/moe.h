@@ -88,10 +88,10 @@ struct moe_model_options {
     uint64_t expert_cache_bytes;  // of the device: a budget, or one of MOE_CACHE_
     uint64_t host_cache_bytes;    // of host memory, where the device has its own; the same
     enum moe_io io;
-    unsigned readers;             // threads that read experts, at most MOE_MAX_READERS; 0: chosen
-    bool force_two_tiers;         // tests: a host cache also where the device shares our memory
-    int nice_value;               // of the device's own threads
-    moe_progress_fn *progress;    // may be NULL
+    unsigned readers;          // threads that read experts, at most MOE_MAX_READERS; 0: chosen
+    bool force_two_tiers;      // tests: a host cache also where the device shares our memory
+    int nice_value;            // of the device's own threads
+    moe_progress_fn *progress; // may be NULL
     void *progress_context;
     moe_read_fn *read; // NULL: pread
     void *read_context;
@@ -134,7 +134,9 @@ int moe_verify(const char *directory, moe_progress_fn *progress, void *context, 
 // stopped goes on where it was when the same conversion is asked for again. Refuses a target that is there.
 struct moe_convert_options {
     uint32_t expert_bits;   // 4 or 8; 0: the source's own when it is quantised, else 4
-    uint32_t resident_bits; // of everything else that is quantised: 4 or 8; 0: the source's own, else 8
+    uint32_t resident_bits; // of everything else but routers: 4 or 8; 0: the source's own, else 8 for embeddings and
+                            // head, 4 for the rest
+    uint32_t group_size;    // of what is quantised: 32, 64 or 128; 0: 64. A matrix that it does not divide gets less
     bool verify;            // read what was written again and compare checksums
     unsigned threads;       // 0: one a core
     moe_progress_fn *progress;
@@ -165,8 +167,8 @@ struct moe_cache_plan {
     bool per_layer;          // slots < token_experts: each layer keeps a share of its own
     uint64_t resident_bytes; // of the weights that never leave the device
     unsigned readers;
-    bool direct;              // reads go past the page cache
-    bool direct_refused;      // asked for, but some file's system does not take it
+    bool direct;               // reads go past the page cache
+    bool direct_refused;       // asked for, but some file's system does not take it
     uint64_t disk_bytes_per_s; // measured when the model was opened, with these readers; 0: not measured
     uint64_t cold_bytes;       // read for a token when no expert is in memory
 };
@@ -302,8 +304,8 @@ int moe_record_inspect(const struct moe_record_io *io, uint64_t offset, struct m
 // Reads a whole record and compares every checksum; no model is needed.
 int moe_record_verify(const struct moe_record_io *io, const struct moe_record *record, struct moe_err *err);
 
-// Counters since the session was opened, those of a call under way included; subtract two to get a turn's. Expert counters are the model's store's, counted
-// for this session's own requests.
+// Counters since the session was opened, those of a call under way included; subtract two to get a turn's. Expert
+// counters are the model's store's, counted for this session's own requests.
 struct moe_stats {
     uint64_t prefilled_tokens, decoded_tokens;
     uint64_t prefill_ns, decode_ns;

@@ -9,7 +9,7 @@
 //
 // DIR holds golden.json {"model": package or checkpoint folder relative to DIR, "n_tokens", "vocab_size",
 // "hidden_size", "n_layers", "rows": positions with whole rows, "top": positions with the 64 largest, "parameters": of
-// the model, optional, "prompts": lengths of prompts that stand one after another in all the rest, optional};
+// the model, optional, "group_size": what convert is told, optional, "prompts": lengths of prompts that stand one after another in all the rest, optional};
 // tokens.txt, ids between spaces; and little-endian arrays: rows.f32 [rows, vocab], hidden.f32 (optional)
 // [layers + 1, tokens, hidden], the stream after the embedding and after each layer; when "top" is not empty
 // top_ids.i32 and top_values.f32 [top, 64], descending, and top_lse.f32 [top], the log-sum-exp of the whole row.
@@ -37,6 +37,7 @@ struct golden {
     char model[2048];
     uint32_t n_tokens, vocab, hidden_size, n_layers;
     uint64_t parameters;           // 0: not given
+    unsigned group_size;           // that convert is told; 0: none
     uint32_t prompts[MAX_PROMPTS]; // lengths, n_tokens together
     size_t n_prompts;
     size_t n_rows, n_top;
@@ -146,6 +147,7 @@ static void read_golden(struct golden *g)
     g->vocab = field(root, "vocab_size");
     g->hidden_size = field(root, "hidden_size");
     g->n_layers = field(root, "n_layers");
+    g->group_size = (unsigned)json_object_get_int(json_object_object_get(root, "group_size"));
     g->parameters = json_object_get_uint64(json_object_object_get(root, "parameters"));
     g->row_of = places(g, root, "rows", &g->n_rows);
     g->top_of = places(g, root, "top", &g->n_top);
@@ -376,7 +378,7 @@ static int remove_entry(const char *path, const struct stat *info, int kind, str
     return remove(path);
 }
 
-static bool convert(const char *program, const char *from, const char *to)
+static bool convert(const char *program, const char *from, const char *to, unsigned group_size)
 {
     int status = -1;
     fflush(stdout);
@@ -384,7 +386,9 @@ static bool convert(const char *program, const char *from, const char *to)
     if (child == 0) {
         if (!freopen("/dev/null", "w", stdout))
             _exit(126);
-        execl(program, program, "convert", from, to, (char *)NULL);
+        char number[16];
+        snprintf(number, sizeof number, "%u", group_size);
+        execl(program, program, "convert", from, to, "--group-size", group_size ? number : "auto", (char *)NULL);
         _exit(127);
     }
     return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -397,7 +401,7 @@ static bool check_converted(const struct check *check, const char *program, cons
     if (!mkdtemp(folder))
         fail("no temporary folder", folder);
     snprintf(package, sizeof package, "%s/package", folder);
-    bool good = convert(program, check->golden->model, package);
+    bool good = convert(program, check->golden->model, package, check->golden->group_size);
     if (good)
         good = check_model(check, package, label);
     else

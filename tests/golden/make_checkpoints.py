@@ -545,7 +545,7 @@ def write_golden(name, spec, folder, model, prompts):
                {"model": "checkpoint", "prompts": [len(ids) for ids in prompts],
                 "n_tokens": start, "vocab_size": config.vocab_size, "hidden_size": config.hidden_size,
                 "n_layers": config.num_hidden_layers, "rows": rows, "top": [],
-                "parameters": sum(p.numel() for p in model.parameters()), "transformers": transformers.__version__})
+                "group_size": spec["group"], "parameters": sum(p.numel() for p in model.parameters()), "transformers": transformers.__version__})
     with open(os.path.join(folder, "tokens.txt"), "w", encoding="utf-8") as file:
         for ids in prompts:
             file.write(" ".join(map(str, ids)) + "\n")
