@@ -270,7 +270,7 @@ def test_help_and_manual_know_every_option():
         dumped_part = run(["--dump-options=mdoc-" + part]).stdout.decode()
         expect(len(dumped_part) > 500 and dumped_part in manual, part + " in man/moechat.1: --dump-options=mdoc-" + part)
     listed = set()
-    for command in ("chat", "run", "eval", "info", "devices", "bench", "help"):
+    for command in ("chat", "run", "eval", "info", "convert", "devices", "bench", "help"):
         expect(command in overview.stdout.decode(), command)
         text = run(["help", command]).stdout.decode()
         same(text if command != "help" else "", run([command, "--help"]).stdout.decode() if command != "help" else "")
