@@ -230,6 +230,8 @@ static void read_settings(struct fields *f, enum family family, struct shape *s)
     must_be_integer(f, "head_dim", s->qk_rope_head_dim);
     must_be_integer(f, "qk_head_dim", (uint64_t)s->qk_nope_head_dim + s->qk_rope_head_dim);
     must_be_integer(f, "moe_layer_freq", 1);
+    must_be_integer(f, "num_experts", s->n_routed_experts); // transformers' other names
+    must_be_integer(f, "num_local_experts", s->n_routed_experts);
     must_be_text(f, "hidden_act", "silu");
     must_be_false(f, "attention_bias", "moechat has no biases in attention");
     must_be_false(f, "mlp_bias", "moechat has no biases in MLPs");

@@ -8,10 +8,10 @@
 // is must say so and name convert.
 //
 // DIR holds golden.json {"model": package or checkpoint folder relative to DIR, "n_tokens", "vocab_size",
-// "hidden_size", "n_layers", "rows": positions with whole rows, "top": positions with the 64 largest, "parameters": of
-// the model, optional, "group_size": what convert is told, optional, "prompts": lengths of prompts that stand one after another in all the rest, optional};
-// tokens.txt, ids between spaces; and little-endian arrays: rows.f32 [rows, vocab], hidden.f32 (optional)
-// [layers + 1, tokens, hidden], the stream after the embedding and after each layer; when "top" is not empty
+// "hidden_size", "n_layers", "rows": positions with whole rows, "top": positions with the 64 largest; optional are
+// "parameters": of the model, "prompts": lengths of prompts that stand one after another in all the rest, "group_size":
+// what convert is told}; tokens.txt, ids between spaces; and little-endian arrays: rows.f32 [rows, vocab], hidden.f32
+// (optional) [layers + 1, tokens, hidden], the stream after the embedding and after each layer; when "top" is not empty
 // top_ids.i32 and top_values.f32 [top, 64], descending, and top_lse.f32 [top], the log-sum-exp of the whole row.
 #include <ftw.h>
 #include <getopt.h>

@@ -7,7 +7,8 @@ writes FOLDER/ck-NAME (original layout) and FOLDER/ck-NAME-mlx (mlx-lm's) for ev
 golden folder holds. In the original layout each matrix lies on a grid: (q - k) * scale with 4 bits of q (8 in routers,
 embeddings and heads), q's least and largest value in every group. So any affine quantiser that maps a group's extremes
 to its own finds the grid again, and one set of numbers holds for bf16, fp8 and int4 alike and for the package that
-`moechat convert` makes of them. The MLX folders are quantised by mlx-lm itself, and their numbers are those of the
+`moechat convert` makes of them. One model lies on no grid: its numbers are those of weights quantised by mx.quantize as
+convert says that it does (4 bits, 8 in embeddings and head, routers as they are). The MLX folders are quantised by mlx-lm itself, and their numbers are those of the
 weights as they stand there. Numbers are float32, eager attention. Weights are scaled so that routing is decisive and
 attention far from uniform; both are checked here.
 """
@@ -111,9 +112,9 @@ MODELS = {
             n_group=1, topk_group=1, topk_method="noaux_tc", scoring_func="sigmoid", first_k_dense_replace=1,
             moe_layer_freq=1, routed_scaling_factor=2.827, norm_topk_prob=True, num_nextn_predict_layers=0,
             rms_norm_eps=1e-5, rope_theta=50000.0, rope_scaling=yarn(factor=4.0, mscale=1.0, mscale_all_dim=1.0))),
-    # values wider than keys, plain rope of a large theta, several ends; routers in 8 bits
+    # values wider than keys, plain rope of a large theta, several ends; routers in 8 bits; weights on no grid
     "glm": dict(
-        model_type="glm4_moe_lite", seed=7, group=64, layout="bf16", shards=2, gate="8-bit", bias=(0.0, 0.2),
+        model_type="glm4_moe_lite", seed=7, grid=False, group=64, layout="bf16", shards=2, gate="8-bit", bias=(0.0, 0.2),
         mlx={"embed_tokens": 8, "lm_head": 8},
         config=COMMON | dict(
             hidden_size=64, intermediate_size=128, moe_intermediate_size=64, num_hidden_layers=2,
@@ -195,8 +196,25 @@ def random_tensors(spec, generator):
             out[name] = (spec["bias"][0] + spec["bias"][1] * noise).astype(np.float32)
         elif tensor.ndim == 1:
             out[name] = package.round_bf16(1 + 0.3 * noise)
-        else:
+        elif spec.get("grid", True):
             out[name] = on_grid(generator, spec, name, tensor.shape)
+        else:
+            gain = next((gain for key, gain in GAINS.items() if name.endswith(key + ".weight")), 1.0)
+            size = 1.0 if name == "model.embed_tokens.weight" else gain / tensor.shape[1] ** 0.5
+            out[name] = package.round_bf16(noise * np.float32(size))
+    return out
+
+
+def requantised(spec, tensors):
+    """What MLX's own quantisation makes of bf16 weights, as float32."""
+    import mlx.core as mx
+    out = dict(tensors)
+    for name, tensor in tensors.items():
+        if tensor.ndim == 2 and not name.endswith(".mlp.gate.weight"):
+            words, scales, biases = mx.quantize(mx.array(tensor).astype(mx.bfloat16), spec["group"], bits_of(name))
+            parts = (np.array(part.astype(mx.float32)) for part in (scales, biases))
+            parts = (package.to_bf16(part) for part in parts)
+            out[name] = package.dequantise(np.array(words), *parts, tensor.shape[1])
     return out
 
 
@@ -545,7 +563,8 @@ def write_golden(name, spec, folder, model, prompts):
                {"model": "checkpoint", "prompts": [len(ids) for ids in prompts],
                 "n_tokens": start, "vocab_size": config.vocab_size, "hidden_size": config.hidden_size,
                 "n_layers": config.num_hidden_layers, "rows": rows, "top": [],
-                "group_size": spec["group"], "parameters": sum(p.numel() for p in model.parameters()), "transformers": transformers.__version__})
+                "group_size": spec["group"],
+                "parameters": sum(p.numel() for p in model.parameters()), "transformers": transformers.__version__})
     with open(os.path.join(folder, "tokens.txt"), "w", encoding="utf-8") as file:
         for ids in prompts:
             file.write(" ".join(map(str, ids)) + "\n")
@@ -561,7 +580,7 @@ def make(folder, name, spec):
         shutil.rmtree(directory, ignore_errors=True)
         os.makedirs(directory)
     write_original(spec, tensors, os.path.join(original, "checkpoint"))
-    model = transformers_model(spec, tensors)
+    model = transformers_model(spec, tensors if spec.get("grid", True) else requantised(spec, tensors))
     prompts = draw_prompts(model, generator)
     write_golden(f"ck-{name}", spec, original, model, prompts)
     write_mlx(spec, tensors, os.path.join(mlx, "checkpoint"), mlx)

@@ -415,6 +415,8 @@ static void what_we_cannot_compute_is_refused_by_name(struct harness *t)
         {"{'n_group':null}", MOE_FORMAT, "config.n_group: is null"},
         {"{'n_shared_experts':-1}", MOE_FORMAT, "config.n_shared_experts: is -1"},
         {"{'mlp_bias':true}", MOE_UNSUPPORTED, "config.mlp_bias: is true"},
+        {"{'num_local_experts':8}", MOE_FORMAT, "config.num_local_experts: is 8"},
+        {"{'num_experts':8}", MOE_FORMAT, "config.num_experts: is 8"},
         {"{'hidden_size':0}", MOE_FORMAT, "config.hidden_size: is 0"},
         {"{'hidden_size':-160}", MOE_FORMAT, "config.hidden_size: is -160"},
         {"{'hidden_size':18446744073709551616}", MOE_FORMAT, "config.hidden_size"},
