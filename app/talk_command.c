@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "format.h"
+#include "help.h"
 #include "json_out.h"
 #include "keys.h"
 #include "sampling.h"
@@ -137,10 +138,8 @@ static void show_lines(struct talk *talk, enum action action, const char *text)
         keys_help(lines.out, "", true);
     else if (action == ACTION_STATS)
         print_stats(talk, lines.out);
-    else if (commands_help(lines.out, text) +
-                 (*text ? keys_help(lines.out, text, true) + options_search(lines.out, text) : 0) ==
-             0)
-        fputs("Nothing is about that; /help lists all commands.\n", lines.out);
+    else
+        help_print(lines.out, text, true);
     talk_lines_show(talk, &lines);
 }
 

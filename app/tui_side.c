@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "help.h"
 #include "term.h"
 #include "tui_parts.h"
 
@@ -136,17 +137,7 @@ void tui_show_help(struct tui *tui, const char *wanted)
     FILE *out = open_memstream(&text, &length);
     if (!out)
         return;
-    wanted += *wanted == '/';
-    fputs("Commands\n", out);
-    size_t found = commands_help(out, wanted);
-    fputs("\nKeys\n", out);
-    found += keys_help(out, wanted, false);
-    if (*wanted) {
-        fputs("\nOptions of moechat\n", out);
-        found += options_search(out, wanted);
-    }
-    if (!found)
-        fputs("  Nothing is about that.\n", out);
+    help_print(out, wanted, false);
     if (fclose(out) == 0)
         show_over(tui, text, length);
     free(text);

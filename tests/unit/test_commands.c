@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "commands.h"
+#include "help.h"
 #include "keys.h"
 #include "options.h"
 
@@ -103,9 +104,32 @@ static void help_searches(struct harness *t)
     free(text);
 }
 
+static const char *help_on(const char *wanted, bool plain)
+{
+    static char text[16384];
+    FILE *out = fmemopen(text, sizeof text, "w");
+    help_print(out, wanted, plain);
+    fclose(out);
+    return text;
+}
+
+// One search through commands, keys and options; headings only where something is found.
+static void one_help_for_all(struct harness *t)
+{
+    const char *text = help_on("", false);
+    CHECK(t,
+          strstr(text, "Commands\n") && strstr(text, "\nKeys\n") && !strstr(text, "Options") && strstr(text, "Alt-s"));
+    CHECK(t, !strstr(help_on("", true), "Alt-s"));
+    text = help_on("/UNDO", false);
+    CHECK(t, strstr(text, "/undo [N]") && !strstr(text, "Keys") && !strstr(text, "Options"));
+    text = help_on("temperature", false);
+    CHECK(t, strncmp(text, "Options of moechat\n", 19) == 0 && strstr(text, "--temp T"));
+    CHECK(t, strstr(help_on("no such word", true), "Nothing is about that"));
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {TEST(tells_messages_from_commands), TEST(zeros_are_the_messages),
-                                                TEST(counts), TEST(help_searches)};
+                                                TEST(counts), TEST(help_searches), TEST(one_help_for_all)};
     return HARNESS_RUN(tests, argc, argv);
 }
