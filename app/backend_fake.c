@@ -13,6 +13,8 @@
 //     repeat N BYTES             N tokens
 //     delay MS                   from here on, MS milliseconds before each token
 //     count HITS MISSES BYTES    from here on, added to the counters by each token
+//     experts LAYERS N TOP_K     (before the first turn) each token leaves a record of its step: made-up experts, of
+//                                which one in eight was read from disk, and times that are always the same
 //     error TEXT                 the step fails
 //     hang                       the step lasts until it is cancelled
 //
@@ -27,6 +29,7 @@
 #include <xxhash.h>
 
 #include "backend.h"
+#include "fake_steps.h"
 #include "files.h"
 
 enum { BOS = 256, END = 257, ROLE = 258, FIRST_TOKEN = 300, MAX_TOKENS = 1 << 20, SCRIPT_LIMIT = 16 << 20 };
@@ -52,6 +55,7 @@ struct fake {
     uint64_t load_steps, load_ms;
     struct bytes user, system;
     struct moe_stats stats;
+    struct fake_steps steps;
     moe_progress_fn *progress;
     void *progress_context;
     atomic_bool cancelled;
@@ -151,6 +155,10 @@ static bool read_line(struct fake *fake, const char *line)
         return add_tokens(fake, end + (*end == ' '), strlen(end + (*end == ' ')), first);
     if (strcmp(word, "context") == 0)
         return (fake->context = (uint32_t)first) > 0;
+    if (strcmp(word, "experts") == 0) {
+        unsigned long experts = strtoul(end, &end, 10), top_k = strtoul(end, NULL, 10);
+        return fake_steps_begin(&fake->steps, first, experts, top_k);
+    }
     if (strcmp(word, "load") == 0) {
         fake->load_steps = first;
         fake->load_ms = strtoull(end, NULL, 10);
@@ -178,6 +186,7 @@ static void fake_close(void *self)
     free(fake->acts);
     bytes_release(&fake->user);
     bytes_release(&fake->system);
+    fake_steps_release(&fake->steps);
     free(fake->rows);
     free(fake);
 }
@@ -341,6 +350,7 @@ static int fake_decode(void *self, int32_t id, struct moe_err *err)
     fake->stats.hits += fake->count[0];
     fake->stats.misses += fake->count[1];
     fake->stats.bytes_read += fake->count[2];
+    fake_steps_take(&fake->steps, fake->length);
     return 0;
 }
 
@@ -485,22 +495,20 @@ static struct moe_stats fake_stats(void *self)
     return stats;
 }
 
-// The script has no steps.
 static const struct moe_telemetry *fake_telemetry(void *self)
 {
-    (void)self;
-    return NULL;
+    const struct fake *fake = self;
+    return fake->steps.record.step ? &fake->steps.record : NULL;
 }
 
 static const uint32_t *fake_heat(void *self)
 {
-    (void)self;
-    return NULL;
+    return ((struct fake *)self)->steps.heat;
 }
 
 static void fake_clear_heat(void *self)
 {
-    (void)self;
+    fake_steps_clear_heat(&((struct fake *)self)->steps);
 }
 
 // Reads the script into *fake. Returns the number of the line that is wrong, 0 when all is well.

@@ -188,6 +188,12 @@ static bool face_command(void *self, const struct line *line)
     return false;
 }
 
+static bool complete(void *context, struct candidates *found, const char *line, size_t point)
+{
+    struct plain *plain = context;
+    return sessions_complete(&plain->talk.store, found, line, point);
+}
+
 static void on_typed(void *context, char *typed)
 {
     struct plain *plain = context;
@@ -323,8 +329,10 @@ static bool wants_color(const struct options *options)
 
 static bool open_prompt(struct plain *plain)
 {
-    return prompt_open(&(struct prompt_face){
-        .context = plain, .label = plain->color ? "\001\033[1m\002You:\001\033[0m\002 " : "You: ", .line = on_typed});
+    return prompt_open(&(struct prompt_face){.context = plain,
+                                             .label = plain->color ? "\001\033[1m\002You:\001\033[0m\002 " : "You: ",
+                                             .line = on_typed,
+                                             .complete = complete});
 }
 
 int plain_chat(struct options *options)

@@ -57,7 +57,10 @@ static int insert_newline(int count, int code)
 // Commands are completed; in a message a tab is a tab.
 static int complete(int count, int code)
 {
-    return rl_line_buffer[strspn(rl_line_buffer, " ")] == '/' ? rl_complete(count, code) : rl_insert(count, '\t');
+    if (rl_line_buffer[strspn(rl_line_buffer, " ")] != '/')
+        return rl_insert(count, '\t');
+    (void)code;
+    return rl_complete_internal(rl_completion_mode(complete));
 }
 
 #define KEY_FUNCTION(name, key, otherwise)                                                                             \
@@ -174,13 +177,35 @@ static void on_line(char *line)
     prompt.face.line(prompt.face.context, line);
 }
 
+// readline wants an array that begins with what the words have in common; all of them malloc'd.
 static char **attempt(const char *word, int start, int end)
 {
+    struct candidates found = {0};
     (void)word;
-    (void)start;
-    (void)end;
     rl_attempted_completion_over = 1; // names of files are no words of a message
-    return NULL;
+    if (!prompt.face.complete || !prompt.face.complete(prompt.face.context, &found, rl_line_buffer, (size_t)end))
+        return NULL;
+    char **matches = found.count && found.start == (size_t)start ? calloc(found.count + 2, sizeof *matches) : NULL;
+    if (!matches) {
+        candidates_release(&found);
+        return NULL;
+    }
+    size_t common = strlen(found.words[0]);
+    for (size_t i = 0; i < found.count; i++) {
+        matches[i + 1] = found.words[i];
+        size_t same = 0;
+        while (same < common && found.words[i][same] == found.words[0][same])
+            same++;
+        common = same;
+    }
+    matches[0] = strndup(found.words[0], common);
+    rl_completion_append_character = common && found.words[0][common - 1] == '/' ? '\0' : ' ';
+    if (found.count == 1) { // alone it stands in the first place
+        free(matches[1]);
+        matches[1] = NULL;
+    }
+    free(found.words);
+    return matches;
 }
 
 static void offer(char **matches, int count, int longest)

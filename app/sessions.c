@@ -132,3 +132,19 @@ bool sessions_print(FILE *out, const struct store *store, struct store_error *er
     store_list_release(&list);
     return true;
 }
+
+bool sessions_complete(struct store *store, struct candidates *found, const char *line, size_t point)
+{
+    struct store_list list = {0};
+    struct store_error error;
+    const char **names = NULL;
+    size_t count = 0;
+    if ((*store->root || store_init(store, NULL)) && store_list(store, &list, &error) == STORE_OK)
+        names = calloc(list.n_entries + 1, sizeof *names);
+    for (; names && count < list.n_entries; count++)
+        names[count] = list.entries[count].name;
+    bool fine = candidates_find(found, line, point, &(struct candidate_names){.names = names, .count = count});
+    free(names);
+    store_list_release(&list);
+    return fine;
+}

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "candidates.h"
 #include "chat.h"
 #include "options.h"
 #include "saved.h"
@@ -28,5 +29,7 @@ void sessions_describe(char *out, size_t size, const char *name, const struct ma
 // A line a session. False: *error says why.
 bool sessions_print(FILE *out, const struct store *store, struct store_error *error);
 
+// What Tab offers for a line of the chat, names of sessions included. False: nothing.
+bool sessions_complete(struct store *store, struct candidates *found, const char *line, size_t point);
 
 #endif

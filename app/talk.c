@@ -153,8 +153,8 @@ void talk_send(struct talk *talk, struct turn *turn)
     turn->sampling = sampling_from(talk->options, talk->turn_seed);
     turn->max_tokens = talk->options->max_tokens;
     talk->begun = false;
+    talk_enter(talk, TALK_ANSWERING); // first, so that the face sees the figures from before the turn
     worker_send(talk->worker, turn);
-    talk_enter(talk, TALK_ANSWERING);
 }
 
 void talk_line(struct talk *talk, const char *text, size_t length)

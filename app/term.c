@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { N_SIGNALS = 65 };
@@ -136,18 +137,23 @@ static bool set_raw(bool pastes)
     return true;
 }
 
+bool term_remember(void)
+{
+    if (term.saved)
+        return true;
+    if (tcgetattr(STDIN_FILENO, &term.original) != 0)
+        return false;
+    term.saved = true;
+    atexit(term_restore);
+    static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT, SIGSYS};
+    for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++)
+        catch_with(fatal[i], on_fatal, (int)SA_RESETHAND);
+    return true;
+}
+
 bool term_raw(bool pastes)
 {
-    if (!term.saved) {
-        if (tcgetattr(STDIN_FILENO, &term.original) != 0)
-            return false;
-        term.saved = true;
-        atexit(term_restore);
-        static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT, SIGSYS};
-        for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++)
-            catch_with(fatal[i], on_fatal, (int)SA_RESETHAND);
-    }
-    return term.is_raw || set_raw(pastes);
+    return term_remember() && (term.is_raw || set_raw(pastes));
 }
 
 void term_restore(void)
@@ -191,6 +197,13 @@ int term_columns(void)
 {
     int rows, columns;
     return term_size(&rows, &columns) ? columns : 80;
+}
+
+uint64_t term_clock_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 bool term_is_dumb(void)

@@ -5,6 +5,7 @@
 #define MOECHAT_TERM_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 // Catches SIGINT, SIGTERM and SIGHUP, ignores SIGPIPE (writes fail with EPIPE instead); with `interactive` also
 // SIGWINCH, SIGTSTP and SIGCONT. Returns a descriptor that is readable when a signal has come, -1 on failure.
@@ -19,9 +20,10 @@ int term_exit_status(int signal_number);
 // Gives SIGINT, SIGTERM and SIGHUP back their usual, deadly meaning.
 void term_release_signals(void);
 
+// Remembers the settings that term_restore and a fatal signal bring back: of the first call. False: not a terminal.
+bool term_remember(void);
 // Keys one by one and unechoed, Enter told from Ctrl-J, no flow control, Ctrl-C still a signal; with `pastes` the
 // terminal marks what is pasted. False: not a terminal.
-// The first call remembers the settings that term_restore and a fatal signal bring back.
 bool term_raw(bool pastes);
 void term_restore(void); // harmless when nothing was changed
 // What brings a screen that is drawn on back to lines, written before anything else when the terminal is restored, also
@@ -32,6 +34,7 @@ void term_suspend(void);
 
 bool term_size(int *rows, int *columns); // of standard output; false: unknown
 int term_columns(void);                  // of standard output, 80 when it is no terminal or says nothing
+uint64_t term_clock_ms(void);            // that keys and frames go by
 bool term_is_dumb(void);                 // TERM is unset, empty or "dumb"
 
 #endif

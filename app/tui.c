@@ -16,19 +16,13 @@
 
 enum { FRAME_MS = 33, NOTICE_MS = 4000, TICK_MS = 1000, ESCAPE_MS = 30, ESCAPE_REMOTE_MS = 100, BLOCK = 65536 };
 
-uint64_t tui_now_ms(const struct tui *tui)
-{
-    (void)tui;
-    return format_clock_ns() / 1000000u;
-}
-
 void tui_notice(struct tui *tui, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(tui->notice, sizeof tui->notice, format, arguments);
     va_end(arguments);
-    tui->notice_until_ms = tui_now_ms(tui) + NOTICE_MS;
+    tui->notice_until_ms = term_clock_ms() + NOTICE_MS;
     tui->dirty = true;
 }
 
@@ -121,7 +115,7 @@ static void face_begin_answer(void *self)
 static void end_thought(struct tui *tui)
 {
     if (tui->thinking)
-        transcript_thought(tui->chat, tui->thought_pieces, (double)(tui_now_ms(tui) - tui->thought_since_ms) / 1e3);
+        transcript_thought(tui->chat, tui->thought_pieces, (double)(format_clock_ns() - tui->thought_since_ns) / 1e9);
     tui->thinking = false;
 }
 
@@ -135,7 +129,7 @@ static void face_text(void *self, const struct face_text *text)
         tui->begun_entry = true;
         tui->thinking = text->thinking;
         tui->thought_pieces = 0;
-        tui->thought_since_ms = tui_now_ms(tui);
+        tui->thought_since_ns = format_clock_ns();
     }
     tui->thought_pieces++;
     transcript_append(tui->chat, text->bytes, text->length);
@@ -163,7 +157,7 @@ static void face_progress(void *self, const struct progress_figures *figures)
         return;
     }
     if (!tui->progress.total || strcmp(tui->what_text, figures->what) != 0)
-        tui->progress_since_ms = tui_now_ms(tui);
+        tui->progress_since_ns = format_clock_ns();
     snprintf(tui->what_text, sizeof tui->what_text, "%s", figures->what);
     snprintf(tui->unit_text, sizeof tui->unit_text, "%s", figures->unit);
     tui->progress = (struct progress_figures){
@@ -248,7 +242,7 @@ static void read_keys(struct tui *tui)
     char block[BLOCK];
     ssize_t got = read(STDIN_FILENO, block, sizeof block);
     if (got > 0)
-        input_push(&tui->input, block, (size_t)got, tui_now_ms(tui));
+        input_push(&tui->input, block, (size_t)got, term_clock_ms());
     else if (got == 0 || (errno != EINTR && errno != EAGAIN))
         talk_leave(&tui->talk, term_exit_status(SIGHUP)); // the terminal has gone
 }
@@ -261,7 +255,7 @@ static int sooner(int a, int b)
 // How long nothing has to be done unless something comes.
 static int patience(const struct tui *tui)
 {
-    uint64_t now = tui_now_ms(tui);
+    uint64_t now = term_clock_ms();
     int wait = input_wait_ms(&tui->input, now);
     if (tui->dirty)
         wait = sooner(wait, now - tui->drawn_ms >= FRAME_MS ? 0 : (int)(FRAME_MS - (now - tui->drawn_ms)));
@@ -289,7 +283,7 @@ static void loop(struct tui *tui, int signals)
             read_keys(tui);
         take_signals(tui);
         talk_take_events(talk);
-        uint64_t now = tui_now_ms(tui);
+        uint64_t now = term_clock_ms();
         input_tick(&tui->input, now);
         tui_send_queued(tui);
         if (*tui->notice && now >= tui->notice_until_ms) {
@@ -340,8 +334,8 @@ static void release(struct tui *tui)
 
 static bool open_prompt(struct tui *tui)
 {
-    return prompt_open(
-        &(struct prompt_face){.context = tui, .line = tui_on_line, .key = tui_on_key, .offer = tui_offer});
+    return prompt_open(&(struct prompt_face){
+        .context = tui, .line = tui_on_line, .complete = tui_complete, .key = tui_on_key, .offer = tui_offer});
 }
 
 // From here on the screen is ours until close_screen.

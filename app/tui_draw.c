@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format.h"
 #include "heat.h"
 #include "pane.h"
 #include "sanitize.h"
+#include "term.h"
 #include "tui_parts.h"
 
 // Text of anyone's, one line of it.
@@ -231,6 +233,8 @@ static void draw_stats(struct tui *tui)
                                     .cache_used_bytes = (slots < plan->slots ? slots : plan->slots) * plan->slot_bytes,
                                     .cache_bytes = plan->slots * plan->slot_bytes,
                                     .ascii = tui->ascii};
+        int limit = pane_scroll_limit(&tui->part, &pane);
+        pane.scroll = tui->stats_top = tui->stats_top < limit ? tui->stats_top : limit;
         pane_draw(&tui->part, &pane);
     }
     place(tui, at);
@@ -254,7 +258,7 @@ static void draw_status(struct tui *tui)
                                      .new_rows = transcript_new_rows(tui_view(tui)),
                                      .ascii = tui->ascii};
     if (tui->progress.total)
-        figures.seconds = (double)(tui_now_ms(tui) - tui->progress_since_ms) / 1e3;
+        figures.seconds = (double)(format_clock_ns() - tui->progress_since_ns) / 1e9;
     take_figures(tui, &figures);
     if (*tui->notice)
         snprintf(words, sizeof words, "%s", tui->notice);
@@ -309,7 +313,7 @@ static struct screen_cursor draw_input(struct tui *tui)
 void tui_draw(struct tui *tui)
 {
     tui->dirty = false;
-    tui->drawn_ms = tui_now_ms(tui);
+    tui->drawn_ms = term_clock_ms();
     if (!tui->screen || !cells_resize(&tui->cells, screen_rows(tui->screen), screen_columns(tui->screen)))
         return;
     update_draft(tui, tui->cells.columns);

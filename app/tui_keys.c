@@ -29,6 +29,12 @@ void tui_offer(void *context, char **words, size_t count)
     }
 }
 
+bool tui_complete(void *context, struct candidates *found, const char *line, size_t point)
+{
+    struct tui *tui = context;
+    return tui->mode == MODE_WRITE && sessions_complete(&tui->talk.store, found, line, point);
+}
+
 // ---- the search of the chat ----
 
 static void begin_search(struct tui *tui)
@@ -155,6 +161,15 @@ static bool vertical(struct tui *tui, int direction)
     return true;
 }
 
+// What is large: the chat, or the figures in its place.
+static void scroll(struct tui *tui, int rows)
+{
+    if (!tui->zoom || tui->help_open)
+        transcript_scroll(tui_view(tui), rows);
+    else
+        tui->stats_top = tui->stats_top + rows > 0 ? tui->stats_top + rows : 0;
+}
+
 static void fold(struct tui *tui)
 {
     bool open = transcript_thinking(tui->chat) == THINKING_OPEN;
@@ -167,7 +182,7 @@ static void toggle_help(struct tui *tui)
     if (tui->help_open)
         tui->help_open = false;
     else
-        tui_show_help(tui, "");
+        tui_show_help(tui, "", true);
 }
 
 bool tui_on_key(void *context, enum key key)
@@ -180,11 +195,11 @@ bool tui_on_key(void *context, enum key key)
         return vertical(tui, key == KEY_UP ? -1 : 1);
     case KEY_PAGE_UP:
     case KEY_PAGE_DOWN:
-        transcript_scroll(tui_view(tui), key == KEY_PAGE_UP ? -page : page);
+        scroll(tui, key == KEY_PAGE_UP ? -page : page);
         return true;
     case KEY_LINE_UP:
     case KEY_LINE_DOWN:
-        transcript_scroll(tui_view(tui), key == KEY_LINE_UP ? -1 : 1);
+        scroll(tui, key == KEY_LINE_UP ? -1 : 1);
         return true;
     case KEY_TO_BEGIN:
         transcript_to_begin(tui_view(tui));
@@ -200,6 +215,7 @@ bool tui_on_key(void *context, enum key key)
         return true;
     case KEY_ZOOM:
         tui->zoom = !tui->zoom;
+        tui->stats_top = 0;
         if (tui->zoom && (tui->stats == STATS_ROW || tui->stats == STATS_OFF))
             tui->stats = STATS_PANE;
         return true;
@@ -319,7 +335,7 @@ void tui_take_input(void *context, const struct input_item *item)
         break;
     case INPUT_WHEEL_UP:
     case INPUT_WHEEL_DOWN:
-        transcript_scroll(tui_view(tui), item->kind == INPUT_WHEEL_UP ? -3 : 3);
+        scroll(tui, item->kind == INPUT_WHEEL_UP ? -3 : 3);
         break;
     case INPUT_ESCAPE:
         break;

@@ -37,6 +37,7 @@ struct tui {
     struct layout layout;
     size_t draft_top; // first row of the draft that is seen
     enum stats_view stats;
+    int stats_top; // first layer that is seen
     bool zoom, dirty;
     uint64_t drawn_ms;
     char **words; // that Tab offers
@@ -55,7 +56,7 @@ struct tui {
     char last_words[1600];            // why the chat ended before it began
     struct progress_figures progress; // what == what_text, total 0: none
     char what_text[48], unit_text[16];
-    uint64_t progress_since_ms, thought_since_ms;
+    uint64_t progress_since_ns, thought_since_ns;
     uint32_t thought_pieces;
     uint32_t context_begin; // tokens before this turn
     struct moe_stats turn_begin, speed_from;
@@ -72,7 +73,6 @@ static inline struct transcript *tui_view(const struct tui *tui)
     return tui->help_open ? tui->help : tui->chat;
 }
 
-uint64_t tui_now_ms(const struct tui *tui);
 __attribute__((format(printf, 2, 3))) void tui_notice(struct tui *tui, const char *format, ...); // a few seconds
 void tui_leave(struct tui *tui);  // the terminal as it was before, for a while
 void tui_return(struct tui *tui); // and back
@@ -85,6 +85,7 @@ void tui_draw(struct tui *tui);
 void tui_take_input(void *context, const struct input_item *item);
 bool tui_on_key(void *context, enum key key);
 void tui_on_line(void *context, char *line);
+bool tui_complete(void *context, struct candidates *found, const char *line, size_t point);
 void tui_offer(void *context, char **words, size_t count);
 void tui_forget_words(struct tui *tui);
 void tui_interrupt(struct tui *tui); // Ctrl-C
@@ -96,6 +97,6 @@ void tui_edit(struct tui *tui);
 void tui_bare_view(struct tui *tui);
 void tui_copy(struct tui *tui, const char *text, size_t length);
 bool tui_command(void *self, const struct line *line); // face_ops' command
-void tui_show_help(struct tui *tui, const char *wanted);
+void tui_show_help(struct tui *tui, const char *wanted, bool commands);
 
 #endif

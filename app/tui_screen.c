@@ -143,7 +143,7 @@ struct screen *screen_open(const struct screen_wishes *wishes)
     unsetenv("COLUMNS");
     if (!screen)
         return NULL;
-    screen->curses = newterm(NULL, stdout, stdin);
+    screen->curses = term_remember() ? newterm(NULL, stdout, stdin) : NULL;
     if (!screen->curses) {
         free(screen);
         return NULL;

@@ -130,17 +130,49 @@ static void show_over(struct tui *tui, const char *text, size_t length)
     tui->help_open = true;
 }
 
-void tui_show_help(struct tui *tui, const char *wanted)
+// Lines of two columns, the second from 24 on: cut between words and continued below itself.
+static void print_table(const char *text, int columns, FILE *out)
 {
-    char *text = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
-    if (!out)
-        return;
-    help_print(out, wanted, false);
-    if (fclose(out) == 0)
-        show_over(tui, text, length);
+    enum { SECOND = 24 };
+    while (*text) {
+        int length = (int)strcspn(text, "\n"), room = columns;
+        while (length > room && room > SECOND) {
+            int cut = room;
+            while (cut > 0 && text[cut] != ' ')
+                cut--;
+            if (cut == 0 || (room == columns && cut <= SECOND))
+                break;
+            fprintf(out, "%.*s\n%*s", cut, text, SECOND, "");
+            text += cut + 1;
+            length -= cut + 1;
+            room = columns - SECOND;
+        }
+        fprintf(out, "%.*s\n", length, text);
+        text += length + (text[length] == '\n');
+    }
+}
+
+void tui_show_help(struct tui *tui, const char *wanted, bool commands)
+{
+    char *text = NULL, *folded = NULL;
+    size_t length = 0, folded_length = 0;
+    FILE *out = open_memstream(&text, &length), *table = open_memstream(&folded, &folded_length);
+    if (out && table) {
+        if (commands)
+            help_print(out, wanted, false);
+        else if (fputs("Keys\n", out) >= 0 && keys_help(out, wanted, false) == 0)
+            fputs("  No key is about that.\n", out);
+        fflush(out);
+        print_table(text, tui->layout.chat.columns, table);
+        fflush(table);
+        show_over(tui, folded, folded_length);
+    }
+    if (out)
+        fclose(out);
+    if (table)
+        fclose(table);
     free(text);
+    free(folded);
 }
 
 static void show_log(struct tui *tui)
@@ -179,7 +211,7 @@ bool tui_command(void *self, const struct line *line)
     switch (line->action) {
     case ACTION_HELP:
     case ACTION_KEYS:
-        tui_show_help(tui, words);
+        tui_show_help(tui, words, line->action == ACTION_HELP);
         return true;
     case ACTION_HEAT:
         tui->stats = STATS_HEAT;

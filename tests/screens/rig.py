@@ -15,6 +15,8 @@ import termios
 import time
 import traceback
 
+sys.path.append("/usr/lib/python3/dist-packages")  # for a python3 that is not the system's
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAM = os.path.abspath(os.environ.get("MOECHAT_PROGRAM", os.path.join(ROOT, "moechat")))
 SCRATCH = tempfile.mkdtemp(prefix="moechat-screens-")
@@ -23,9 +25,10 @@ DEADLINE = 30
 
 
 def environment(**changes):
-    env = {k: v for k, v in os.environ.items() if not k.startswith("MOECHAT_") and k not in ("NO_COLOR", "INPUTRC")}
+    env = {k: v for k, v in os.environ.items() if not k.startswith("MOECHAT_") and k not in ("NO_COLOR", "INPUTRC", "ACCESSIBLE", "VISUAL", "EDITOR",
+                                                                               "SSH_CONNECTION", "LINES", "COLUMNS")}
     env.update(TERM="xterm", LC_ALL="C.UTF-8", INPUTRC="/dev/null", HOME=SCRATCH, XDG_CACHE_HOME=SCRATCH + "/cache",
-               XDG_DATA_HOME=SCRATCH + "/data")
+               XDG_DATA_HOME=SCRATCH + "/data", XDG_STATE_HOME=SCRATCH + "/state", XDG_CONFIG_HOME=SCRATCH + "/config")
     env.update(changes)
     return env
 
@@ -99,6 +102,71 @@ class Terminal:
 
     def settings(self):
         return termios.tcgetattr(self.slave)
+
+
+class Screen(Terminal):
+    """The full screen, as a terminal shows it: Debian's python3-pyte draws it."""
+
+    def __init__(self, args, env=None, columns=80, rows=24, **more):
+        import pyte
+        self.shown = pyte.Screen(columns, rows)
+        self.stream = pyte.ByteStream(self.shown)
+        self.fed = 0
+        super().__init__(args, env or environment(TERM="linux", MOECHAT_CLOCK="fake"), columns, rows, **more)
+
+    def read(self, seconds):
+        more = super().read(seconds)
+        self.stream.feed(self.output[self.fed:])
+        self.fed = len(self.output)
+        return more
+
+    def text(self):
+        return "\n".join(line.rstrip() for line in self.shown.display)
+
+    def until(self, wanted, quiet=True):
+        """Waits until the screen has this text, or until a function of this object says so, and nothing more comes."""
+        end = time.monotonic() + DEADLINE
+        met = wanted if callable(wanted) else lambda t: wanted in t.text()
+        while True:
+            came = self.read(0.08)
+            if not (quiet and came) and met(self):
+                return
+            if time.monotonic() > end or self.process.poll() is not None:
+                raise AssertionError("never came: %r; screen:\n%s" % (wanted, self.text()))
+
+    def keys(self, text, wanted):
+        self.send(text)
+        self.until(wanted)
+
+    def resize(self, columns, rows):
+        self.shown.resize(rows, columns)
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.process.send_signal(signal.SIGWINCH)
+
+    def picture(self):
+        """Text, cursor and what stands out: a letter for a colour, large when bold, # reversed, _ underlined."""
+        lines = ["cursor %d,%d" % (self.shown.cursor.y, self.shown.cursor.x)]
+        for y, text in enumerate(self.shown.display):
+            looks = "".join("#" if c.reverse else "_" if c.underscore else
+                            "." if c.fg == "default" and not c.bold else
+                            ("n" if c.fg == "default" else c.fg[0]).upper() if c.bold else c.fg[0]
+                            for c in (self.shown.buffer[y][x] for x in range(self.shown.columns)))
+            lines.append("|" + text.rstrip())
+            if looks.strip("."):
+                lines.append("~" + looks.rstrip("."))
+        return "\n".join(lines) + "\n"
+
+    def golden(self, name):
+        path = os.path.join(ROOT, "tests", "screens", "golden", name + ".txt")
+        picture = self.picture()
+        if os.environ.get("UPDATE_GOLDEN"):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w") as out:
+                out.write(picture)
+        with open(path) as stored:
+            wanted = stored.read()
+        expect(picture == wanted, "the screen is not %s.txt (UPDATE_GOLDEN=1 writes it anew); got:\n%swanted:\n%s"
+               % (name, picture, wanted))
 
 
 def expect(condition, what):
