@@ -11,6 +11,7 @@
 #include "format.h"
 #include "report.h"
 #include "term.h"
+#include "tok.h"
 
 struct converting {
     struct progress progress;
@@ -62,7 +63,14 @@ int cmd_convert(const struct options *options)
     static const uint32_t groups[] = {0, 32, 64, 128};
     struct converting converting = {
         .progress = {.out = isatty(STDERR_FILENO) ? stderr : NULL, .plain = term_is_dumb()}};
+    struct tok_folder folder = {.type = ""};
+    struct tok_err tok_err;
+    if (options->operand && options->more[0] && tok_folder_read(options->operand, &folder, &tok_err)) {
+        report("%s", tok_err.text);
+        return STATUS_MODEL;
+    }
     const struct moe_convert_options conversion = {
+        .template_name = folder.template_name,
         .expert_bits = bits[options->bits],
         .resident_bits = bits[options->resident_bits],
         .group_size = groups[options->group_size],
@@ -81,6 +89,9 @@ int cmd_convert(const struct options *options)
         return STATUS_FAILED;
     }
     struct moe_err err;
+    if (folder.type[0] && !folder.template_name[0])
+        report("%s: choose one with --template when you chat",
+               folder.has_template ? "its chat template is none that moechat knows" : "it has no chat template");
     int code = moe_convert(options->operand, options->more[0], &conversion, &err);
     progress_clear(&converting.progress);
     term_release_signals();

@@ -364,21 +364,24 @@ static int check_space(const struct conversion *c)
     return MOE_IO;
 }
 
+// What becomes of the weights, in a few lines before hours of work.
 static void say_plan(const struct conversion *c, const struct moe_description *about)
 {
     const struct plan *p = &c->plan;
     const struct planned_matrix *gate = &p->layers[p->shape->first_k_dense_replace].matrices[0];
-    notice(c, "%s of %.2f billion parameters -> package of %.2f GB", about->layout, (double)about->parameters / 1e9,
-           (double)p->bytes / 1e9);
+    notice(c, "%s of %.4g billion parameters becomes a package of %.4g GB", about->layout,
+           (double)about->parameters / 1e9, (double)p->bytes / 1e9);
     if (about->left_out[0])
         notice(c, "left out: %s", about->left_out);
-    notice(c, "experts: %s in %" PRIu32 " bits, groups of %" PRIu32,
-           gate->exact                                                  ? "copied bit for bit"
-           : p->n_requantised && !p->n_quantised && gate->how.bits <= 8 ? "quantised anew"
-                                                                        : "quantised",
-           gate->how.bits, gate->how.group_size);
-    notice(c, "matrices: %" PRIu64 " as they are, %" PRIu64 " quantised, %" PRIu64 " quantised anew from other groups",
-           p->n_copied, p->n_quantised, p->n_requantised);
+    notice(c, "experts: %s%" PRIu32 " bits in groups of %" PRIu32,
+           gate->exact ? "copied bit for bit, " : "quantised to ", gate->how.bits, gate->how.group_size);
+    notice(c, "matrices of all layers: %" PRIu64 " copied as they are, %" PRIu64 " quantised", p->n_copied,
+           p->n_quantised);
+    if (p->n_requantised)
+        notice(c,
+               "%" PRIu64 " matrices were quantised in another way than asked for or than packages hold, and are "
+               "quantised a second time, which costs some of their precision",
+               p->n_requantised);
     if (!about->tokenizer_file[0])
         notice(c, "there is no tokenizer: the package serves `eval --tokens` only");
 }
@@ -398,8 +401,12 @@ static int write_package(struct conversion *c)
     if (!code)
         code = copy_tokenizer(c);
     const char *tokenizer = c->source.tokenizer.path ? base_name(c->source.tokenizer.path) : "";
-    const struct manifest_facts facts = {base_name(c->target), &c->plan, &c->written, c->source.tokenizer_type,
-                                         tokenizer};
+    const struct manifest_facts facts = {.name = base_name(c->target),
+                                         .template_name = c->options->template_name,
+                                         .plan = &c->plan,
+                                         .written = &c->written,
+                                         .tokenizer_type = c->source.tokenizer_type,
+                                         .tokenizer_file = tokenizer};
     return code ? code : manifest_write(c->partial, &facts, c->err);
 }
 

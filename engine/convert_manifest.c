@@ -143,6 +143,8 @@ int manifest_write(const char *folder, const struct manifest_facts *facts, struc
         add_text(tokenizer, "type", facts->tokenizer_type);
         json_object_object_add(root, "tokenizer", tokenizer);
     }
+    if (facts->template_name && facts->template_name[0])
+        add_text(root, "template", facts->template_name);
     add_text(root, "weights_fingerprint", hex);
     int code = write_text(
         path, json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE), err);

@@ -8,6 +8,7 @@
 
 struct manifest_facts {
     const char *name;
+    const char *template_name; // NULL or "": none
     const struct plan *plan;
     const struct written *written; // has every file
     const char *tokenizer_type;    // "": none

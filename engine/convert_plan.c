@@ -30,6 +30,23 @@ static bool is_float(enum tensor_dtype dtype)
     return dtype == DTYPE_BF16 || dtype == DTYPE_F16 || dtype == DTYPE_F32;
 }
 
+// name without suffix, when it ends so and fits.
+static bool cut(const char *name, const char *suffix, char stem[STEM_BYTES])
+{
+    size_t length = strlen(name);
+    if (!ends(name, suffix) || length >= STEM_BYTES)
+        return false;
+    snprintf(stem, STEM_BYTES, "%.*s", (int)(length - strlen(suffix)), name);
+    return true;
+}
+
+static const struct checkpoint_tensor *find(const struct checkpoint *from, const char *stem, const char *suffix)
+{
+    char name[STEM_BYTES + 24];
+    snprintf(name, sizeof name, "%s%s", stem, suffix);
+    return checkpoint_find(from, name);
+}
+
 // How a matrix is written: as it is where that can be, else quantised anew.
 static struct planned_matrix decide(const struct plan *plan, const struct source_matrix *m, uint32_t bits,
                                     uint32_t bits_of_floats)
@@ -93,6 +110,14 @@ static void lay_out(struct planned_layer *layer, const struct shape *s)
     layer->experts.blob_bytes = aligned(end, BLOB_ALIGNMENT);
 }
 
+// How many tensors a matrix of an expert is made of.
+static size_t tensors_of(const struct checkpoint *from, const struct source_matrix *m)
+{
+    char stem[STEM_BYTES];
+    bool shape = cut(m->weight->name, ".weight_packed", stem) && find(from, stem, ".weight_shape");
+    return 1u + (m->scales != NULL) + (m->biases != NULL) + shape;
+}
+
 // All experts of a layer must be there and stored alike.
 static int plan_layer(struct plan *plan, uint32_t layer, struct moe_err *err)
 {
@@ -105,6 +130,8 @@ static int plan_layer(struct plan *plan, uint32_t layer, struct moe_err *err)
             if (code)
                 return code;
             first = e ? first : m;
+            if (e == 0 || !m.first_row) // stacked experts share their tensors
+                plan->n_routed += tensors_of(plan->from, &m);
             if (m.kind != first.kind || m.stored.bits != first.stored.bits ||
                 m.stored.group_size != first.stored.group_size || m.exact != first.exact)
                 return moe_fail(err, MOE_UNSUPPORTED,
@@ -161,23 +188,6 @@ static void add_parts(struct plan *plan, const char *stem, const struct source_m
         tensor->bytes = row * m->rows;
     }
     count_matrix(plan, m, planned.exact);
-}
-
-// name without suffix, when it ends so and fits.
-static bool cut(const char *name, const char *suffix, char stem[STEM_BYTES])
-{
-    size_t length = strlen(name);
-    if (!ends(name, suffix) || length >= STEM_BYTES)
-        return false;
-    snprintf(stem, STEM_BYTES, "%.*s", (int)(length - strlen(suffix)), name);
-    return true;
-}
-
-static const struct checkpoint_tensor *find(const struct checkpoint *from, const char *stem, const char *suffix)
-{
-    char name[STEM_BYTES + 24];
-    snprintf(name, sizeof name, "%s%s", stem, suffix);
-    return checkpoint_find(from, name);
 }
 
 // The matrix that a tensor of scales or the like belongs to, and its stem; NULL: it stands for itself.
@@ -374,6 +384,9 @@ static int make(struct plan *plan, struct moe_err *err)
         code = check_planned(plan, err);
     for (uint32_t i = s->first_k_dense_replace; i < s->n_layers && !code; i++)
         code = plan_layer(plan, i, err);
+    if (!code && plan->n_routed != plan->from->count - resident)
+        code = moe_fail(err, MOE_FORMAT, "%.300s: has %zu tensors of experts that the model does not have",
+                        checkpoint_place(plan->from), plan->from->count - resident - plan->n_routed);
     return code;
 }
 

@@ -44,6 +44,7 @@ struct plan {
     uint64_t resident_bytes;      // of the file
     struct planned_layer *layers; // [n_layers]
     uint64_t bytes;               // of everything
+    size_t n_routed;              // tensors that the experts are made of
     // For what is said to people.
     uint64_t n_copied, n_quantised, n_requantised; // matrices, an expert's counted for all of its layer
 };

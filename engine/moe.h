@@ -137,7 +137,8 @@ struct moe_convert_options {
     uint32_t resident_bits; // of everything else but routers: 4 or 8; 0: the source's own, else 8 for embeddings and
                             // head, 4 for the rest
     uint32_t group_size;    // of what is quantised: 32, 64 or 128; 0: 64. A matrix that it does not divide gets less
-    bool verify;            // read what was written again and compare checksums
+    const char *template_name; // for the manifest; NULL or "": none
+    bool verify;               // read what was written again and compare checksums
     unsigned threads;       // 0: one a core
     moe_progress_fn *progress;
     void (*notice)(void *context, const char *text); // one line about what is left out, copied, quantised; may be NULL
