@@ -23,7 +23,8 @@ struct backend_info {
     struct moe_cache_plan cache;
     uint64_t n_experts; // of all layers
     uint32_t max_context;
-    struct origin origin; // of its token ids and cache rows
+    struct origin origin;            // of its token ids and cache rows
+    struct tok_template_about turns; // name NULL: there is no template
 };
 
 // The text to feed next. An empty timeline begins with what begins a conversation; the whole ends where the model's
@@ -31,8 +32,15 @@ struct backend_info {
 struct backend_prompt {
     const struct tok_turn *turns;
     size_t n_turns;
-    bool begin; // the timeline is empty
+    bool begin; // the conversation begins here
     bool raw;   // no template: the texts alone
+    int think;  // enum think
+};
+
+// How the answer to such a prompt begins.
+struct backend_answer {
+    bool has_marks;     // <think> and </think> in it are marks
+    const char *opened; // what of it the prompt already has, "<think>" and such; "": nothing
 };
 
 struct backend_ops {
@@ -42,12 +50,13 @@ struct backend_ops {
     // Appends the prompt's ids; ends[i] becomes the number of ids up to the end of turn i.
     int (*encode)(void *self, const struct backend_prompt *prompt, struct tok_ids *ids, size_t *ends,
                   struct moe_err *err);
+    struct backend_answer (*answer)(void *self, bool raw, int think);
     int (*prefill)(void *self, const int32_t *ids, size_t count, struct moe_err *err); // progress goes to open's
     int (*decode)(void *self, int32_t id, struct moe_err *err);
     int (*start_sampling)(void *self, const struct moe_sampling *sampling, struct moe_err *err);
     int32_t (*sample)(void *self, const int32_t *recent, size_t n_recent); // -1: no finite logit
     bool (*is_end)(void *self, int32_t id);
-    int32_t (*end_id)(void *self, bool raw); // closes an answer; -1: there is none
+    int32_t (*end_id)(void *self, bool raw); // closes an answer in the timeline; -1: nothing does
     size_t (*bytes)(void *self, int32_t id, const char **bytes);
     uint32_t (*length)(void *self);
     int (*truncate)(void *self, uint32_t length, struct moe_err *err);

@@ -48,7 +48,7 @@ struct fake {
     size_t turn, at; // the acts where the current answer begins and where it stands
     size_t in_act;   // bytes of an echo that are out
     uint64_t delay_ms, count[3];
-    bool started;
+    bool started, thinks;
     uint32_t length, context, kept_length;
     int32_t *rows; // the ids of the timeline
     char name[64], load_error[128];
@@ -146,6 +146,8 @@ static bool read_line(struct fake *fake, const char *line)
         return snprintf(fake->name, sizeof fake->name, "%s", rest) >= 0;
     if (strcmp(word, "load-error") == 0)
         return snprintf(fake->load_error, sizeof fake->load_error, "%s", rest) >= 0;
+    if (strcmp(word, "thinks") == 0) // answers begin with thinking on demand, and earlier thinking is not fed
+        return fake->thinks = true;
     if (strcmp(word, "text") == 0)
         return add_words(fake, rest);
     if (strcmp(word, "token") == 0)
@@ -216,6 +218,7 @@ static void fake_describe(void *self, struct backend_info *info)
         .cache = {.slots = 64, .slot_bytes = 4096, .smallest_bytes = 4096, .all = true},
         .n_experts = 64,
         .max_context = fake->context,
+        .turns = {.name = "roles", .thinks = true, .can_switch = fake->thinks, .forgets = fake->thinks},
     };
     snprintf(info->name, sizeof info->name, "%s", fake->name);
     struct origin *origin = &info->origin;
@@ -226,6 +229,16 @@ static void fake_describe(void *self, struct backend_info *info)
     snprintf(origin->model_name, sizeof origin->model_name, "%s", fake->name);
     snprintf(origin->weights, sizeof origin->weights, "%016llx",
              (unsigned long long)XXH3_64bits(fake->name, strlen(fake->name)));
+}
+
+// What follows an earlier answer's thinking, as templates feed it.
+static struct tok_turn without_thinking(const struct fake *fake, struct tok_turn turn)
+{
+    static const char mark[] = "</think>";
+    for (size_t at = 0; fake->thinks && turn.role == TOK_ASSISTANT && at + 8 <= turn.length; at++)
+        if (memcmp(turn.text + at, mark, 8) == 0)
+            return (struct tok_turn){turn.role, turn.text + at + 8, turn.length - at - 8};
+    return turn;
 }
 
 static int append(struct tok_ids *ids, int32_t id, struct moe_err *err)
@@ -240,7 +253,7 @@ static int fake_encode(void *self, const struct backend_prompt *prompt, struct t
     struct fake *fake = self;
     int code = prompt->begin ? append(ids, BOS, err) : 0;
     for (size_t t = 0; t < prompt->n_turns && code == 0; t++) {
-        const struct tok_turn *turn = &prompt->turns[t];
+        const struct tok_turn shown = without_thinking(fake, prompt->turns[t]), *turn = &shown;
         struct bytes *kept = turn->role == TOK_SYSTEM ? &fake->system : &fake->user;
         kept->length = 0;
         if (turn->role != TOK_ASSISTANT && !bytes_append(kept, turn->text, turn->length))
@@ -256,6 +269,12 @@ static int fake_encode(void *self, const struct backend_prompt *prompt, struct t
         ends[t] = ids->count;
     }
     return code;
+}
+
+static struct backend_answer fake_answer(void *self, bool raw, int think)
+{
+    const struct fake *fake = self;
+    return (struct backend_answer){.has_marks = !raw, .opened = fake->thinks && think == THINK_ON ? "<think>" : ""};
 }
 
 // Finds where the next answer begins and whether its prompt is slow to read.
@@ -535,6 +554,7 @@ bool backend_fake_new(struct backend *backend, const char *script_file, struct m
         .encode = fake_encode,
         .prefill = fake_prefill,
         .decode = fake_decode,
+        .answer = fake_answer,
         .start_sampling = fake_start_sampling,
         .sample = fake_sample,
         .is_end = fake_is_end,

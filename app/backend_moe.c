@@ -17,7 +17,7 @@ struct real {
     moe_model *model;
     moe_session *session;
     tok *tokenizer;
-    tok_template *turns; // NULL: the package names none
+    tok_template *turns; // NULL: none is known, and none was needed
     moe_sampler *sampler;
     struct predict_log predictions;
     float *kept; // logits after kept_length tokens; NULL: none
@@ -33,6 +33,45 @@ static int fail_tok(struct moe_err *err, const struct tok_err *tok_err)
     return backend_fail(err, codes[tok_err->code], "%s", tok_err->text);
 }
 
+// The template's name: as asked for, as the package has it, or as the folder's own template is recognised. "": none.
+static int find_template(struct real *real, char name[64], struct moe_err *err)
+{
+    const struct moe_description *about = moe_model_describe(real->model);
+    struct tok_folder folder = {.n_files = 0};
+    struct tok_err tok_err;
+    snprintf(name, 64, "%s", real->options->template_name ? real->options->template_name : about->template_name);
+    if (*name || real->options->no_template)
+        return 0;
+    if (tok_folder_read(real->directory, &folder, &tok_err))
+        return fail_tok(err, &tok_err);
+    snprintf(name, 64, "%s", folder.template_name);
+    if (*name)
+        return 0;
+    return backend_fail(err, MOE_UNSUPPORTED,
+                        "%.300s: %s; choose one with --template NAME (a wrong name lists them), or moechat run "
+                        "--no-template continues plain text",
+                        real->directory,
+                        folder.has_template ? "its chat template is none this program knows"
+                                            : "has no chat template, so how to write turns for it is not known");
+}
+
+static int open_template(struct real *real, struct moe_err *err)
+{
+    struct tok_err tok_err;
+    char name[64];
+    int code = find_template(real, name, err);
+    if (code || !*name)
+        return code;
+    if (tok_template_open(name, real->tokenizer, &real->turns, &tok_err))
+        return fail_tok(err, &tok_err);
+    struct tok_template_about about = tok_template_describe(real->turns);
+    bool thinks = real->options->think == THINK_ON;
+    if (real->options->think != THINK_UNASKED && !about.can_switch && thinks != about.thinks_unasked)
+        return backend_fail(err, MOE_UNSUPPORTED, "the template %s can't switch thinking %s: leave --think out",
+                            about.name, thinks ? "on" : "off");
+    return 0;
+}
+
 static int open_tokenizer(struct real *real, struct moe_err *err)
 {
     const struct moe_description *about = moe_model_describe(real->model);
@@ -46,13 +85,7 @@ static int open_tokenizer(struct real *real, struct moe_err *err)
         return backend_fail(err, MOE_FORMAT, "%s: has %u pieces, more than the model's vocab_size of %u",
                             about->tokenizer_file, (unsigned)tok_vocab_size(real->tokenizer),
                             (unsigned)about->vocab_size);
-    if (*about->template_name && tok_template_open(about->template_name, real->tokenizer, &real->turns, &tok_err))
-        return fail_tok(err, &tok_err);
-    if (!real->turns && !real->options->no_template)
-        return backend_fail(err, MOE_UNSUPPORTED,
-                            "%s: names no turn template, so it can't chat; moechat run --no-template works",
-                            real->directory);
-    return 0;
+    return open_template(real, err);
 }
 
 // Token ids mean the same only with the same tokenizer file.
@@ -138,7 +171,10 @@ static void real_describe(void *self, struct backend_info *info)
     free(path);
     snprintf(origin->weights, sizeof origin->weights, "%s", about->fingerprint);
     snprintf(origin->language.tokenizer, sizeof origin->language.tokenizer, "%s", real->tokenizer_digest);
-    snprintf(origin->language.template_name, sizeof origin->language.template_name, "%s", about->template_name);
+    if (real->turns)
+        info->turns = tok_template_describe(real->turns);
+    snprintf(origin->language.template_name, sizeof origin->language.template_name, "%s",
+             real->turns ? info->turns.name : "");
 }
 
 static int encode_raw(struct real *real, const struct backend_prompt *prompt, struct tok_ids *ids, size_t *ends,
@@ -155,10 +191,18 @@ static int encode_raw(struct real *real, const struct backend_prompt *prompt, st
     return 0;
 }
 
+static bool thinks(const struct real *real, int think)
+{
+    return think == THINK_UNASKED ? tok_template_describe(real->turns).thinks_unasked : think == THINK_ON;
+}
+
 static int encode_turns(struct real *real, const struct backend_prompt *prompt, struct tok_ids *ids, size_t *ends,
                         struct tok_err *err)
 {
-    struct tok_prompt turns = {.turns = prompt->turns, .n_turns = prompt->n_turns, .begin = prompt->begin};
+    struct tok_prompt turns = {.turns = prompt->turns,
+                               .n_turns = prompt->n_turns,
+                               .begin = prompt->begin,
+                               .thinking = thinks(real, prompt->think)};
     return tok_template_encode(real->turns, &turns, ids, ends, err);
 }
 
@@ -170,6 +214,15 @@ static int real_encode(void *self, const struct backend_prompt *prompt, struct t
     int failed =
         prompt->raw ? encode_raw(real, prompt, ids, ends, &tok_err) : encode_turns(real, prompt, ids, ends, &tok_err);
     return failed ? fail_tok(err, &tok_err) : 0;
+}
+
+static struct backend_answer real_answer(void *self, bool raw, int think)
+{
+    const struct real *real = self;
+    if (raw || !real->turns)
+        return (struct backend_answer){.opened = ""};
+    return (struct backend_answer){.has_marks = tok_template_describe(real->turns).thinks,
+                                   .opened = tok_template_opened(real->turns, thinks(real, think))};
 }
 
 static int real_prefill(void *self, const int32_t *ids, size_t count, struct moe_err *err)
@@ -324,6 +377,7 @@ bool backend_moe_new(struct backend *backend, const struct options *options, str
         .close = real_close,
         .describe = real_describe,
         .encode = real_encode,
+        .answer = real_answer,
         .prefill = real_prefill,
         .decode = real_decode,
         .start_sampling = real_start_sampling,

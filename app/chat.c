@@ -21,7 +21,7 @@ void chat_release(struct chat *chat)
     cut_turns(chat, 0);
     free(chat->turns);
     bytes_release(&chat->unsent);
-    *chat = (struct chat){0};
+    *chat = (struct chat){.about = chat->about, .think = chat->think, .fed_think = chat->think};
 }
 
 const struct chat_turn *chat_system(const struct chat *chat)
@@ -97,6 +97,59 @@ uint32_t chat_position(const struct chat *chat)
     return unfed ? chat->turns[unfed - 1].end : 0;
 }
 
+static bool copy_ids(struct tok_ids *list, const int32_t *ids, size_t count)
+{
+    struct tok_err err;
+    for (size_t i = 0; i < count; i++)
+        if (tok_ids_append(list, ids[i], &err))
+            return false;
+    return true;
+}
+
+bool chat_has_thinking(const struct bytes *answer)
+{
+    static const char open[] = "<think>", close[] = "</think>";
+    if (answer->length >= 7 && memcmp(answer->data, open, 7) == 0)
+        return true;
+    for (size_t at = 0; at + 8 <= answer->length; at++)
+        if (memcmp(answer->data + at, close, 8) == 0)
+            return true;
+    return false;
+}
+
+struct parts_of_answer {
+    struct bytes *thought, *said;
+    bool fine;
+};
+
+static void take_part(void *context, bool thinking, const char *bytes, size_t length)
+{
+    struct parts_of_answer *parts = context;
+    parts->fine = parts->fine && bytes_append(thinking ? parts->thought : parts->said, bytes, length);
+}
+
+bool chat_part_answer(const struct bytes *answer, struct bytes *thought, struct bytes *said)
+{
+    struct parts_of_answer parts = {thought, said, bytes_append(thought, "", 0) && bytes_append(said, "", 0)};
+    struct tok_think_out out = {take_part, &parts};
+    struct tok_think think;
+    tok_think_begin(&think, true, false);
+    tok_think_push(&think, answer->data, answer->length, &out);
+    tok_think_flush(&think, &out);
+    return parts.fine;
+}
+
+// The first turn of the exchange before the last message, where its answer is fed as it was said but is to be fed
+// otherwise now; else the last message.
+static size_t first_changed(const struct chat *chat)
+{
+    size_t last = chat->n_turns - 1;
+    const struct chat_turn *answer = last >= 2 ? &chat->turns[last - 1] : NULL;
+    if (!answer || answer->role != TOK_ASSISTANT || !answer->end || !chat->about.forgets)
+        return last;
+    return chat->about.marks_earlier || chat_has_thinking(&answer->text) ? last - 2 : last;
+}
+
 struct turn *chat_request(struct chat *chat, const char *text, size_t length)
 {
     struct tok_turn what = {.role = TOK_USER, .text = text, .length = length};
@@ -107,16 +160,24 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length)
         turn_free(turn);
         return NULL;
     }
+    if (chat->about.begins_anew && chat->think != chat->fed_think)
+        forget_fed(chat, 0);
+    bool known = true;
+    size_t first = first_changed(chat);
+    for (size_t i = first; i + 1 < chat->n_turns; i++)
+        known = known && copy_ids(&turn->known, chat->turns[i].ids.ids, chat->turns[i].ids.count);
+    forget_fed(chat, first);
     turn->position = chat_position(chat);
-    for (size_t i = first_unfed(chat); i < chat->n_turns; i++) {
+    turn->think = chat->fed_think = chat->think;
+    for (size_t i = first_unfed(chat); i < chat->n_turns && known; i++) {
         const struct chat_turn *unfed = &chat->turns[i];
-        if (!turn_add(turn, unfed->role, unfed->text.data, unfed->text.length)) {
-            turn_free(turn);
-            cut_turns(chat, chat->n_turns - 1);
-            return NULL;
-        }
+        known = turn_add(turn, unfed->role, unfed->text.data, unfed->text.length);
     }
-    return turn;
+    if (known)
+        return turn;
+    turn_free(turn);
+    cut_turns(chat, chat->n_turns - 1);
+    return NULL;
 }
 
 struct turn *chat_again(struct chat *chat)
@@ -124,25 +185,18 @@ struct turn *chat_again(struct chat *chat)
     size_t n = chat->n_turns;
     n -= n > 0 && chat->turns[n - 1].role == TOK_ASSISTANT;
     const struct chat_turn *message = n > 0 ? &chat->turns[n - 1] : NULL;
-    if (chat->unsent.data || !message || message->role != TOK_USER || !message->end || !message->ids.count)
+    if (chat->unsent.data || chat->think != chat->fed_think || !message || message->role != TOK_USER || !message->end ||
+        !message->ids.count)
         return NULL;
     struct turn *turn = turn_new();
     if (!turn)
         return NULL;
     turn->again = true;
     turn->position = message->end;
+    turn->think = chat->think;
     turn->last_id = message->ids.ids[message->ids.count - 1];
     cut_turns(chat, n);
     return turn;
-}
-
-static bool copy_ids(struct tok_ids *list, const int32_t *ids, size_t count)
-{
-    struct tok_err err;
-    for (size_t i = 0; i < count; i++)
-        if (tok_ids_append(list, ids[i], &err))
-            return false;
-    return true;
 }
 
 // Gives the turns that were fed their ids and ends.

@@ -25,6 +25,10 @@ struct chat {
     struct chat_turn *turns; // the first may be the system's, then user and assistant alternate
     size_t n_turns;
     struct bytes unsent; // the last message whose turn came to nothing; data NULL: there is none
+    // As the model's template has it, and the face's to set: what becomes of thinking in turns that follow.
+    struct tok_template_about about;
+    int think;     // enum think: the next answer's
+    int fed_think; // and that of what is fed
 };
 
 void chat_release(struct chat *chat);
@@ -36,8 +40,9 @@ size_t chat_exchanges(const struct chat *chat);               // messages of the
 uint32_t chat_position(const struct chat *chat);              // tokens of the timeline that are the conversation's
 
 // Adds the user's message, in the place of a last one without an answer, and returns the turn that feeds it and
-// whatever else was not fed. The caller fills in sampling and limits and sends it. NULL: no memory; the conversation is
-// as before.
+// whatever else was not fed. Where the last answer's thinking is to be left out now, that is its exchange, too, of
+// which the engine keeps what stays the same. The caller fills in sampling and limits and sends it. NULL: no memory;
+// the conversation is as before.
 struct turn *chat_request(struct chat *chat, const char *text, size_t length);
 // The turn that answers the last message once more, or for the first time; an answer that was there is taken back. What
 // is fed stays so. NULL: the last message is not fed, or no memory.
@@ -51,6 +56,10 @@ size_t chat_undo(struct chat *chat, size_t n);
 // False: there is none.
 bool chat_take_last(struct chat *chat, struct bytes *text);
 
+// Is there thinking in this answer?
+bool chat_has_thinking(const struct bytes *answer);
+// Appends what is thought and what is said in an answer's text. False: no memory.
+bool chat_part_answer(const struct bytes *answer, struct bytes *thought, struct bytes *said);
 // Puts saved parts in the place of all turns, as fed. False: no memory, or they are no conversation.
 bool chat_restore(struct chat *chat, const struct part *parts, size_t n_parts);
 void chat_feed_anew(struct chat *chat); // nothing counts as fed any more

@@ -29,9 +29,10 @@ struct run {
     uint64_t seed;
     bool done, to_terminal;
     int status;
-    int signal_number; // that stopped us, 0: none
-    char last;         // byte written
-    struct bytes text; // with --json
+    int signal_number;           // that stopped us, 0: none
+    char last;                   // byte written
+    struct bytes text, thinking; // with --json
+    bool thinks;                 // what is being written is thinking
     // With a session: the conversation, and the prompt until the session is open.
     struct store store;
     struct sessions_choice choice;
@@ -103,19 +104,28 @@ static void write_out(struct run *run, const char *bytes, size_t length)
     run->done = true;
 }
 
-static void take_text(struct run *run, const char *bytes, size_t length)
+// Thinking is shown on a terminal and kept apart in JSON; a pipe gets the answer alone.
+static void take_text(struct run *run, const struct event *event)
 {
-    progress_clear(&run->progress);
+    const char *bytes = event->text.bytes;
+    size_t length = event->text.length;
+    bool thinking = event->text.thinking;
+    if (run->options->json || run->options->jsonl || run->to_terminal)
+        progress_clear(&run->progress);
     if (run->options->json || run->options->jsonl) {
-        if (!bytes_append(&run->text, bytes, length)) {
+        if (!bytes_append(thinking ? &run->thinking : &run->text, bytes, length)) {
             report("no memory for the answer");
             run->status = STATUS_FAILED;
             run->done = true;
         }
     } else if (run->to_terminal) {
         char shown[SANITIZE_ROOM(256)];
+        if (thinking != run->thinks)
+            write_out(run, thinking ? "(thinking) " : "\n\n", thinking ? 11 : 2);
+        run->thinks = thinking;
         write_out(run, shown, sanitize_push(&run->sanitize, bytes, length, shown));
-    } else {
+    } else if (!thinking) {
+        progress_clear(&run->progress);
         write_out(run, bytes, length);
     }
 }
@@ -147,6 +157,8 @@ static void print_json(struct run *run, const struct turn_result *result)
 {
     struct json_object *object = json_object_new_object();
     json_out_text(object, "text", run->text.data ? run->text.data : "", run->text.length);
+    if (run->thinking.length)
+        json_out_text(object, "thinking", run->thinking.data, run->thinking.length);
     json_out_string(object, "model", run->info.name);
     json_out_string(object, "device", run->info.device);
     json_out_whole(object, "seed", run->seed);
@@ -271,6 +283,8 @@ static void take_events(struct run *run)
             break;
         case EVENT_READY:
             run->info = event.ready;
+            run->chat.about = event.ready.turns;
+            run->chat.think = run->chat.fed_think = run->options->think;
             begin(run);
             break;
         case EVENT_FAILED:
@@ -280,7 +294,7 @@ static void take_events(struct run *run)
             run->done = true;
             break;
         case EVENT_TEXT:
-            take_text(run, event.text.bytes, event.text.length);
+            take_text(run, &event);
             break;
         case EVENT_TOKEN:
             print_token(run, &event);
@@ -333,6 +347,7 @@ static struct turn *make_turn(struct run *run, const struct bytes *prompt)
     if (!turn)
         return NULL;
     turn->raw = options->no_template;
+    turn->think = options->think;
     turn->only = true;
     turn->tokens = options->jsonl;
     turn->max_tokens = options->max_tokens;
@@ -396,5 +411,6 @@ release:
     chat_release(&run.chat);
     bytes_release(&run.prompt);
     bytes_release(&run.text);
+    bytes_release(&run.thinking);
     return run.status;
 }

@@ -13,7 +13,8 @@ struct face_message {
     enum tok_role role;
     const char *text;
     size_t length;
-    bool typed; // just now, at this face; else it comes from a session or is sent again
+    bool typed;    // just now, at this face; else it comes from a session or is sent again
+    bool thinking; // an answer's, before it
 };
 
 struct face_text {

@@ -25,6 +25,8 @@ enum command {
     COMMAND_COUNT,
 };
 
+enum think { THINK_UNASKED, THINK_ON, THINK_OFF }; // shall an answer begin with thinking?
+
 enum color { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
 
 // Strings point into argv, the environment and the configuration's text. NULL: not given.
@@ -33,7 +35,7 @@ struct options {
     const char *operand; // info's folder, convert's source, help's topic, the verb of sessions
     const char *more[2]; // that the verb is about; convert's target
     const char *model, *device, *kernel_cache, *engine;
-    const char *prompt, *prompt_file, *system, *session;
+    const char *prompt, *prompt_file, *system, *session, *template_name;
     const char *tokens, *text, *logits, *dump_layers;
     const char *dump_options, *predict_log, *config;
     int completion; // 0: none; 1 + enum shell
@@ -45,6 +47,7 @@ struct options {
     int prefetch;            // enum moe_prefetch
     int bits, resident_bits; // 0: auto, 1: 4, 2: 8
     int group_size;          // 0: auto, 1: 32, 2: 64, 3: 128
+    int think;               // enum think
     bool print_config, json, jsonl, go_on, no_session, plain, ascii, mouse, clipboard, verify, no_template, help,
         version;
     // A bit for each row of the table that was set; of those, by the environment or the configuration file.

@@ -97,7 +97,8 @@ static void face_message(void *self, const struct face_message *message)
     (void)self;
     if (message->typed)
         return; // it stands there
-    fputs(message->role == TOK_USER ? "You: " : message->role == TOK_SYSTEM ? "System: " : "Assistant: ", stdout);
+    static const char *const labels[] = {"System: ", "You: ", "Assistant: "};
+    fputs(message->thinking ? "Thinking: " : labels[message->role], stdout);
     report_text(stdout, message->text, message->length);
     fputc('\n', stdout);
 }

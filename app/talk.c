@@ -66,9 +66,20 @@ void talk_leave(struct talk *talk, int status)
 
 void talk_show_turn(struct talk *talk, size_t turn)
 {
-    const struct chat_turn *said = &talk->chat.turns[turn];
-    talk->face->message(
-        talk->self, &(struct face_message){.role = said->role, .text = said->text.data, .length = said->text.length});
+    const struct chat_turn *shown = &talk->chat.turns[turn];
+    struct bytes thought = {0}, said = {0};
+    struct face_message message = {.role = shown->role, .text = shown->text.data, .length = shown->text.length};
+    bool parted = shown->role == TOK_ASSISTANT && chat_part_answer(&shown->text, &thought, &said) && thought.length;
+    if (parted) {
+        talk->face->message(
+            talk->self, &(struct face_message){
+                            .role = TOK_ASSISTANT, .text = thought.data, .length = thought.length, .thinking = true});
+        message.text = said.data;
+        message.length = said.length;
+    }
+    talk->face->message(talk->self, &message);
+    bytes_release(&thought);
+    bytes_release(&said);
 }
 
 // Figures of a turn, in words.
@@ -134,6 +145,11 @@ static void finish_turn(struct talk *talk, struct turn_result *result)
     say_reason(talk, result);
     if (result->kept)
         say_figures(talk, result);
+    if (result->kept && result->reread_tokens)
+        talk_say(talk,
+                 "(The answer before was read again without its thinking, as the template %s asks: %" PRIu32
+                 " tokens.)",
+                 talk->info.turns.name, result->reread_tokens);
     note_failure(talk, result);
     if (!chat_accept(&talk->chat, result, &result->text)) {
         talk_fail(talk, "no memory for the conversation");
@@ -181,6 +197,8 @@ static void on_ready(struct talk *talk, const struct backend_info *info)
 {
     char line[sizeof info->name + sizeof info->device + 8];
     talk->info = *info;
+    talk->chat.about = info->turns;
+    talk->chat.think = talk->chat.fed_think = talk->options->think;
     talk->face->progress(talk->self, NULL);
     int length = snprintf(line, sizeof line, "%s on %s\n", info->name, info->device);
     talk->face->show(talk->self, line, (size_t)length);

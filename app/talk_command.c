@@ -143,10 +143,33 @@ static void show_lines(struct talk *talk, enum action action, const char *text)
     talk_lines_show(talk, &lines);
 }
 
+// /think on and /think off. False: it is about how thinking is shown.
+static bool switch_thinking(struct talk *talk, const char *text)
+{
+    const struct tok_template_about *about = &talk->info.turns;
+    int asked = strcmp(text, "on") == 0 ? THINK_ON : strcmp(text, "off") == 0 ? THINK_OFF : THINK_UNASKED;
+    if (asked == THINK_UNASKED)
+        return false;
+    if (!about->can_switch) {
+        talk_say(talk, "This model leaves no choice: %s.",
+                 about->thinks_unasked ? "it always thinks"
+                 : about->thinks       ? "it thinks when it wants to"
+                                       : "its turns have no place for thinking");
+        return true;
+    }
+    bool anew = about->begins_anew && chat_position(&talk->chat) > 0 && talk->chat.fed_think != asked;
+    talk->options->think = talk->chat.think = asked;
+    talk_say(talk, "From the next answer on it %s%s.", asked == THINK_ON ? "thinks first" : "answers at once",
+             anew ? "; that changes how the conversation begins, so all of it is read again" : "");
+    return true;
+}
+
 void talk_command(struct talk *talk, const struct line *line)
 {
     char text[160];
     snprintf(text, sizeof text, "%.*s", (int)(line->length < 150 ? line->length : 150), line->text);
+    if (line->action == ACTION_THINK && switch_thinking(talk, text))
+        return;
     if (talk->face->command(talk->self, line))
         return;
     switch (line->action) {
@@ -189,7 +212,7 @@ void talk_command(struct talk *talk, const struct line *line)
         talk_heat(talk);
         break;
     case ACTION_THINK:
-        talk_say(talk, "/think takes show, hide or fold, and needs the full screen.");
+        talk_say(talk, "/think takes on or off, and on the full screen show, hide or fold.");
         break;
     case ACTION_COPY:
         talk_copy(talk, text);

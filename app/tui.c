@@ -94,11 +94,12 @@ static void face_message(void *self, const struct face_message *message)
     struct tui *tui = self;
     if (message->role == TOK_USER)
         note_message(tui);
-    enum entry_kind kind = message->role == TOK_USER        ? ENTRY_USER
+    enum entry_kind kind = message->thinking                ? ENTRY_THINKING
+                           : message->role == TOK_USER      ? ENTRY_USER
                            : message->role == TOK_ASSISTANT ? ENTRY_ASSISTANT
                                                             : ENTRY_NOTICE;
     add(tui, kind, message->text, message->length);
-    if (message->role == TOK_ASSISTANT) {
+    if (message->role == TOK_ASSISTANT && !message->thinking) {
         tui->last_answer.length = 0;
         bytes_append(&tui->last_answer, message->text, message->length);
     }

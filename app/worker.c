@@ -44,6 +44,7 @@ struct worker {
     struct tok_ids pending; // ids that belong to the timeline and are fed before anything else
     size_t unread;          // of those the first, whose rows are to be made as a prompt's are
     struct tok_stream stream;
+    struct tok_think think;
     struct bytes *said; // the answer so far: the turn's result has it
     uint64_t began_ns;  // the turn
     struct moe_stats before;
@@ -84,6 +85,7 @@ void turn_free(struct turn *turn)
     for (size_t i = 0; i < turn->n_turns; i++)
         free((char *)turn->turns[i].text);
     free(turn->turns);
+    tok_ids_release(&turn->known);
     free(turn);
 }
 
@@ -150,11 +152,12 @@ static void on_progress(void *context, const struct moe_progress *progress)
     queue_push(worker->events, &event, supersedes);
 }
 
-static void send_text(struct worker *worker, const char *bytes, size_t length)
+static void send_part(void *context, bool thinking, const char *bytes, size_t length)
 {
-    bytes_append(worker->said, bytes, length); // what memory is too short for is missing in the kept text
+    struct worker *worker = context;
     while (length > 0) {
         struct event event = {.kind = EVENT_TEXT};
+        event.text.thinking = thinking;
         size_t part = length < sizeof event.text.bytes ? length : sizeof event.text.bytes;
         if (part < length) // cut long tokens between characters
             for (int i = 0; i < 3 && part > 1 && ((unsigned char)bytes[part] & 0xC0) == 0x80; i++)
@@ -165,6 +168,12 @@ static void send_text(struct worker *worker, const char *bytes, size_t length)
         bytes += part;
         length -= part;
     }
+}
+
+static void send_text(struct worker *worker, const char *bytes, size_t length)
+{
+    bytes_append(worker->said, bytes, length); // what memory is too short for is missing in the kept text
+    tok_think_push(&worker->think, bytes, length, &(struct tok_think_out){send_part, worker});
 }
 
 static int send_token(struct worker *worker, int32_t id, struct moe_err *err)
@@ -342,26 +351,31 @@ static int generate(struct worker *worker, const struct turn *turn, struct turn_
     }
     if (result->reason != STOP_END && (code = append_id(&worker->pending, id, &result->err)))
         return code;
-    int32_t end = result->reason == STOP_END ? id : ops->end_id(self, turn->raw);
+    // Where the template has the turns closed in its own way, that counts, not how the model said it.
+    int32_t end = result->reason == STOP_END && turn->raw ? id : ops->end_id(self, turn->raw);
     if (end < 0)
         return 0;
     code = append_id(&result->answer, end, &result->err);
     return code ? code : append_id(&worker->pending, end, &result->err);
 }
 
-static int prompt_does_not_fit(struct turn_result *result, size_t used)
+static int prompt_does_not_fit(struct turn_result *result, size_t used, size_t count)
 {
     result->reason = STOP_CONTEXT_FULL;
     return backend_fail(&result->err, MOE_CONTEXT_FULL,
                         "the context is full: %zu of %u tokens are used and this message needs %zu more", used,
-                        (unsigned)result->context_total, result->prompt.count + 2);
+                        (unsigned)result->context_total, count + 2);
 }
 
 static int say_answer(struct worker *worker, const struct turn *turn, struct turn_result *result)
 {
+    struct backend_answer begins = worker->backend.ops->answer(worker->backend.self, turn->raw, turn->think);
+    bytes_append(&result->text, begins.opened, strlen(begins.opened));
+    tok_think_begin(&worker->think, begins.has_marks, *begins.opened);
     int code = generate(worker, turn, result);
     char held[4];
     send_text(worker, held, tok_stream_flush(&worker->stream, held));
+    tok_think_flush(&worker->think, &(struct tok_think_out){send_part, worker});
     return code;
 }
 
@@ -384,7 +398,39 @@ static int recall(struct worker *worker, const struct turn *turn, struct turn_re
     return code;
 }
 
-// Encodes and feeds the prompt, then generates. Returns 0 or a code with result->err.
+static int encode(struct worker *worker, const struct turn *turn, struct turn_result *result)
+{
+    struct backend_prompt prompt = {.turns = turn->turns,
+                                    .n_turns = turn->n_turns,
+                                    .begin = turn->position == 0,
+                                    .raw = turn->raw,
+                                    .think = turn->think};
+    result->prompt_ends = calloc(turn->n_turns + 1, sizeof(size_t));
+    if (!result->prompt_ends)
+        return backend_fail(&result->err, MOE_NO_MEMORY, "no memory for the turn");
+    result->n_prompt_ends = turn->n_turns;
+    int code =
+        worker->backend.ops->encode(worker->backend.self, &prompt, &result->prompt, result->prompt_ends, &result->err);
+    if (code == 0 && result->prompt.count == 0)
+        code = backend_fail(&result->err, MOE_BAD_ARGUMENT, "the prompt is empty");
+    return code;
+}
+
+// Encodes the prompt and cuts the timeline back to where it begins, or to where it differs from what is known to be
+// there.
+static int place(struct worker *worker, const struct turn *turn, struct turn_result *result)
+{
+    const struct tok_ids *prompt = &result->prompt;
+    size_t same = 0;
+    int code = stop_wanted(worker) ? MOE_CANCELLED : turn->again ? 0 : encode(worker, turn, result);
+    while (same < turn->known.count && same + 1 < prompt->count && turn->known.ids[same] == prompt->ids[same])
+        same++;
+    if (turn->known.count && code == 0)
+        result->reread_tokens = (uint32_t)(result->prompt_ends[turn->n_turns - 2] - same);
+    return code ? code : cut(worker, turn->position + (uint32_t)same, &result->err);
+}
+
+// Feeds the prompt, then generates. Returns 0 or a code with result->err.
 static int answer(struct worker *worker, const struct turn *turn, struct turn_result *result)
 {
     const struct backend_ops *ops = worker->backend.ops;
@@ -393,24 +439,14 @@ static int answer(struct worker *worker, const struct turn *turn, struct turn_re
     int code = turn->again ? recall(worker, turn, result) : 0;
     if (turn->again)
         return code ? code : say_answer(worker, turn, result);
-    struct backend_prompt prompt = {
-        .turns = turn->turns, .n_turns = turn->n_turns, .begin = length == 0, .raw = turn->raw};
-    result->prompt_ends = calloc(turn->n_turns + 1, sizeof(size_t));
-    if (!result->prompt_ends)
-        return backend_fail(&result->err, MOE_NO_MEMORY, "no memory for the turn");
-    result->n_prompt_ends = turn->n_turns;
-    code = ops->encode(self, &prompt, &result->prompt, result->prompt_ends, &result->err);
-    if (code)
-        return code;
-    if (result->prompt.count == 0)
-        return backend_fail(&result->err, MOE_BAD_ARGUMENT, "the prompt is empty");
-    if (result->prompt.count + 2 > result->context_total - length)
-        return prompt_does_not_fit(result, length);
+    size_t there = length - turn->position, count = result->prompt.count - there;
+    if (count + 2 > result->context_total - length)
+        return prompt_does_not_fit(result, length, count);
     if (stop_wanted(worker))
         return MOE_CANCELLED;
     code = ops->start_sampling(self, &turn->sampling, &result->err);
     if (code == 0)
-        code = prefill(worker, result->prompt.ids, result->prompt.count, &result->err);
+        code = prefill(worker, result->prompt.ids + there, count, &result->err);
     if (code == 0 && stop_wanted(worker))
         code = MOE_CANCELLED;
     if (code)
@@ -476,7 +512,7 @@ static void take_turn(struct worker *worker, const struct turn *turn)
     worker->serial++;
     ops->resume(self);
     steps_begin_turn(&worker->steps);
-    int code = stop_wanted(worker) ? MOE_CANCELLED : cut(worker, turn->position, &result->err);
+    int code = place(worker, turn, result);
     worker->before = ops->stats(self);
     if (code == 0 && worker->keeper.saved)
         saved_cut(worker->keeper.saved, turn->position);

@@ -31,7 +31,9 @@ struct turn {
     bool only;         // no other turn follows, so the end of the answer need not be fed
     bool again;        // no turns: another answer at `position`, where the message ends whose last id is last_id
     int32_t last_id;
-    bool tokens; // EVENT_TOKEN for each
+    int think;            // enum think
+    struct tok_ids known; // ids of the timeline from `position` on: as far as the turns come to the same, they stay
+    bool tokens;          // EVENT_TOKEN for each
     struct moe_sampling sampling;
     uint32_t max_tokens; // 0: none
     struct tok_turn *turns;
@@ -51,7 +53,8 @@ struct turn_result {
     uint32_t generated_tokens;
     double seconds; // the whole turn
     uint32_t context_used, context_total;
-    uint32_t cached_tokens; // before the prompt, and not computed for this turn
+    uint32_t cached_tokens; // not computed for this turn
+    uint32_t reread_tokens; // of the answer before: computed again, because its thinking is left out now
     struct tok_ids prompt;  // as fed; the first prompt_ends[i] of them reach to the end of turn i
     size_t *prompt_ends;
     size_t n_prompt_ends;
@@ -89,7 +92,7 @@ struct event {
             double seconds;        // since the turn began
             struct moe_stats used; // by this turn
             uint32_t length;
-            char bytes[128]; // the beginning of what the id stands for
+            char bytes[128];            // the beginning of what the id stands for
             struct moe_telemetry *step; // that led to it, sampling it included; a figures_clone, NULL: none
         } token;
         struct session_news session;

@@ -118,6 +118,22 @@ size_t tok_stream_push(struct tok_stream *stream, const char *bytes, size_t leng
 // Writes what is held (at most 3 bytes) and forgets it.
 size_t tok_stream_flush(struct tok_stream *stream, char *out);
 
+// An answer's text parted into what is thought, from <think> to </think>, and what is said; the marks and the space
+// around them are neither. Marks may come in any pieces. Only an answer's beginning is thought. Pure state.
+struct tok_think {
+    int state;
+    unsigned n_held;
+    char held[16];
+};
+struct tok_think_out {
+    void (*text)(void *context, bool thinking, const char *bytes, size_t length);
+    void *context;
+};
+// has_marks: else all is said. inside: the answer begins behind <think>.
+void tok_think_begin(struct tok_think *think, bool has_marks, bool inside);
+void tok_think_push(struct tok_think *think, const char *bytes, size_t length, const struct tok_think_out *out);
+void tok_think_flush(struct tok_think *think, const struct tok_think_out *out); // what might have become a mark
+
 #ifdef __cplusplus
 }
 #endif

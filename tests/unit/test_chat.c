@@ -200,12 +200,67 @@ static void a_saved_conversation_goes_on(struct harness *t)
     chat_release(&chat);
 }
 
+// Where the template forgets thinking, the last exchange is fed again, with the ids that are there now.
+static void thinking_is_fed_once(struct harness *t)
+{
+    struct chat chat = {.about = {.name = "roles", .thinks = true, .forgets = true}};
+    struct engine engine = {0};
+    chat_set_system(&chat, "be", 2);
+    exchange(t, &chat, &engine, "one", "<think>hm</think>first", true);
+    CHECK_EQ(t, engine.n_fed, 2);
+    uint32_t before = chat.turns[0].end;
+    size_t ids = chat.turns[1].ids.count + chat.turns[2].ids.count;
+    struct turn *turn = chat_request(&chat, "two", 3);
+    CHECK(t, turn && turn->position == before && turn->n_turns == 3 && turn->known.count == ids);
+    CHECK_STR(t, turn->turns[1].text, "<think>hm</think>first"); // what of it is fed is the template's business
+    turn_free(turn);
+    chat_undo(&chat, 1); // of the message that was not sent
+    exchange(t, &chat, &engine, "two", "second", true);
+    CHECK_EQ(t, engine.n_fed, 3);
+    exchange(t, &chat, &engine, "three", "third", true); // nothing was thought
+    CHECK_EQ(t, engine.n_fed, 1);
+    chat.about.marks_earlier = true;
+    exchange(t, &chat, &engine, "four", "fourth", true);
+    CHECK_EQ(t, engine.n_fed, 3);
+    struct bytes thought = {0}, said = {0};
+    CHECK(t, chat_part_answer(&chat.turns[2].text, &thought, &said));
+    CHECK_STR(t, thought.data, "hm");
+    CHECK_STR(t, said.data, "first");
+    bytes_release(&thought);
+    bytes_release(&said);
+    chat_release(&chat);
+}
+
+static void a_switch_of_thinking(struct harness *t)
+{
+    struct chat chat = {.about = {.name = "roles", .thinks = true, .can_switch = true}};
+    struct engine engine = {0};
+    exchange(t, &chat, &engine, "one", "first", true);
+    chat.think = THINK_ON;
+    CHECK(t, chat_again(&chat) == NULL); // another answer needs another prompt
+    struct turn *turn = chat_request(&chat, "two", 3);
+    CHECK(t, turn && turn->think == THINK_ON && turn->n_turns == 1);
+    turn_free(turn);
+    chat_undo(&chat, 1);
+    chat.about.begins_anew = true;
+    chat.think = THINK_OFF;
+    turn = chat_request(&chat, "two", 3);
+    CHECK(t, turn && turn->position == 0 && turn->n_turns == 3);
+    turn_free(turn);
+    chat_release(&chat);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(another_answer_feeds_nothing),     TEST(a_saved_conversation_goes_on),
-        TEST(feeds_only_what_is_new),           TEST(undo_goes_back_to_a_border),
-        TEST(a_system_message_feeds_all_again), TEST(new_keeps_the_system_message),
+        TEST(thinking_is_fed_once),
+        TEST(a_switch_of_thinking),
+        TEST(another_answer_feeds_nothing),
+        TEST(a_saved_conversation_goes_on),
+        TEST(feeds_only_what_is_new),
+        TEST(undo_goes_back_to_a_border),
+        TEST(a_system_message_feeds_all_again),
+        TEST(new_keeps_the_system_message),
         TEST(a_failed_turn_can_be_sent_again),
     };
     return HARNESS_RUN(tests, argc, argv);

@@ -279,13 +279,55 @@ static void leaving_never_waits_for_readers(struct harness *t)
     worker_free(worker);
 }
 
+// Of an answer that thought, the rows stay as far as its new ids are the same: up to the beginning of its thinking.
+static void thinking_is_told_apart_and_left_out(struct harness *t)
+{
+    struct worker *worker =
+        start(t, "thinks\nturn\ntoken <thi\ntoken nk>\\nhm <\ntoken /think>\\n\\nyes\nturn\ntext no\n");
+    struct event event;
+    struct bytes thought = {0}, said = {0};
+    await_ready(t, worker);
+    post(worker, "sum?", 0, 0);
+    while (next_event(worker, &event) && event.kind != EVENT_DONE)
+        if (event.kind == EVENT_TEXT)
+            bytes_append(event.text.thinking ? &thought : &said, event.text.bytes, event.text.length);
+    CHECK_STR(t, thought.data, "hm ");
+    CHECK_STR(t, said.data, "yes");
+    CHECK_STR(t, event.result->text.data, "<think>\nhm </think>\n\nyes");
+    struct turn *turn = turn_new();
+    struct tok_err err;
+    for (size_t i = 0; i < event.result->prompt.count; i++)
+        tok_ids_append(&turn->known, event.result->prompt.ids[i], &err);
+    for (size_t i = 0; i < event.result->answer.count; i++)
+        tok_ids_append(&turn->known, event.result->answer.ids[i], &err);
+    turn_add(turn, TOK_USER, "sum?", 4);
+    turn_add(turn, TOK_ASSISTANT, event.result->text.data, event.result->text.length);
+    turn_add(turn, TOK_USER, "and?", 4);
+    turn_result_free(event.result);
+    worker_send(worker, turn);
+    struct turn_result *second = collect(t, worker, &said, 0);
+    CHECK_EQ(t, second->cached_tokens, 1 + 6 + 1);         // begin, the message, the role of the answer
+    CHECK_EQ(t, second->reread_tokens, 5 + 1);             // "\n\nyes" and its end
+    CHECK_EQ(t, second->used.prefilled_tokens, 6 + 6 + 1); // those, the message, the role
+    CHECK_EQ(t, second->context_used, 8 + 13 + 2);
+    turn_result_free(second);
+    bytes_release(&thought);
+    bytes_release(&said);
+    worker_free(worker);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(text_comes_in_whole_characters),  TEST(long_tokens_arrive_whole),
-        TEST(turns_follow_each_other),         TEST(limits_end_an_answer),
-        TEST(cancel_keeps_what_is_there),      TEST(an_error_leaves_the_timeline),
-        TEST(leaving_never_waits_for_readers), TEST(a_cancel_is_never_lost),
+        TEST(thinking_is_told_apart_and_left_out),
+        TEST(text_comes_in_whole_characters),
+        TEST(long_tokens_arrive_whole),
+        TEST(turns_follow_each_other),
+        TEST(limits_end_an_answer),
+        TEST(cancel_keeps_what_is_there),
+        TEST(an_error_leaves_the_timeline),
+        TEST(leaving_never_waits_for_readers),
+        TEST(a_cancel_is_never_lost),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
