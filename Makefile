@@ -107,7 +107,7 @@ GOLDEN_RUNS = $(foreach d,ref cpu,\
     $(foreach g,$(filter-out tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(d) $(CHUNKS)') \
     $(foreach g,$(filter tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(d) --chunk 1 --chunk 0 --convert ./$(PROGRAM)'))
 
-tests: $(PROGRAM) $(TESTS) $(FUZZERS) $(GOLDEN)
+tests: $(PROGRAM) $(TESTS) $(FUZZERS) $(GOLDEN) $(BUILD)/tests/bench/synthetic
 
 # Kernel binaries of the tests stay in the build folder, and the drivers' own caches too.
 check unit golden screens: export XDG_CACHE_HOME = $(abspath build)/cache
