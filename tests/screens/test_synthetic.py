@@ -41,7 +41,7 @@ def test_every_model_type_opens_and_runs():
         verified = run(["info", "-m", folder, "--verify"])
         same((name, verified.returncode), (name, 0))
         value = nll(folder)
-        expect(3 < value < 30, "%s: NLL %r of 128 tokens" % (name, value))  # tied embeddings: large logits
+        expect(1 < value < 30, "%s: NLL %r of 128 tokens" % (name, value))  # tied embeddings: large logits
         same(nll(folder, "--expert-cache", "150K"), value)
 
 
