@@ -167,7 +167,7 @@ install: $(PROGRAM)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(DATADIR)/models/demo
 	install -m 755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/moechat
 	install -m 644 man/moechat.1 $(DESTDIR)$(MANDIR)/man1/
-	install -m 644 man/moechat.5 man/moechat-model.5 man/moechat-session.5 $(DESTDIR)$(MANDIR)/man5/
+	install -m 644 man/moechat.5 man/moechat-model.5 man/moechat-session.5 man/moechat-trace.5 $(DESTDIR)$(MANDIR)/man5/
 	install -d $(foreach f,bash-completion/completions zsh/site-functions fish/vendor_completions.d,$(DESTDIR)$(SHAREDIR)/$f)
 	./$(PROGRAM) --config none --completion bash >$(DESTDIR)$(SHAREDIR)/bash-completion/completions/moechat
 	./$(PROGRAM) --config none --completion zsh >$(DESTDIR)$(SHAREDIR)/zsh/site-functions/_moechat

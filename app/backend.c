@@ -35,7 +35,10 @@ struct moe_model_options backend_model_options(const struct options *options, ch
         .device = options->device,
         .kernel_cache_dir = *kernel_cache,
         .expert_cache_bytes = options->expert_cache,
+        .host_cache_bytes = options->host_cache,
+        .io = (enum moe_io)options->io,
         .readers = options->readers,
+        .trace_file = options->trace,
         .nice_value = options->command == COMMAND_CHAT ? BACKEND_CHAT_NICE : 0,
     };
 }

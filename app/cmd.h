@@ -11,6 +11,7 @@ int cmd_info(const struct options *options);
 int cmd_convert(const struct options *options);
 int cmd_devices(const struct options *options);
 int cmd_bench(const struct options *options);
+int cmd_bench_cache(const struct options *options); // bench cache TRACE
 int cmd_sessions(const struct options *options);
 
 #endif

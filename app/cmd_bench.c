@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "backend.h"
@@ -11,6 +12,7 @@
 #include "format.h"
 #include "gpu.h"
 #include "json_out.h"
+#include "plan_words.h"
 #include "report.h"
 #include "term.h"
 
@@ -155,9 +157,14 @@ static int print_result(struct bench *bench)
         json_out_real(object, "ratio_to_copy", ratio);
         json_out_experts(object, &bench->stats);
         json_out_whole(object, "expert_slots", cache.slots);
+        json_out_plan(object, &cache);
         json_out_string(object, "logits_hash", hash);
         return json_out_finish(object);
     }
+    char words[PLAN_WORDS_SIZE];
+    printf("%s\n", plan_words(words, sizeof words, &cache));
+    if (*plan_warning(words, sizeof words, &cache, options_given(options, "host-cache")))
+        printf("%s\n", words);
     printf("%s on %s, medians of %" PRIu32 " runs\n", about->name, moe_model_device(bench->model), options->runs);
     printf("  prefill   %9.1f tokens/s   (%" PRIu32 " tokens)\n", prefill, options->prefill_tokens);
     printf("  decode    %9.1f tokens/s   (%" PRIu32 " tokens)\n", decode, options->decode_tokens);
@@ -205,6 +212,12 @@ static int measure(struct bench *bench)
 
 int cmd_bench(const struct options *options)
 {
+    if (options->operand && strcmp(options->operand, "cache") == 0)
+        return cmd_bench_cache(options);
+    if (options->operand) {
+        report("bench measures nothing named \"%.60s\"; see moechat help bench", options->operand);
+        return STATUS_USAGE;
+    }
     struct bench *bench = calloc(1, sizeof *bench);
     int status = STATUS_MODEL;
     if (!bench) {

@@ -11,6 +11,7 @@
 #include "cmd.h"
 #include "files.h"
 #include "json_out.h"
+#include "plan_words.h"
 #include "report.h"
 #include "sampling.h"
 #include "sanitize.h"
@@ -174,6 +175,7 @@ static void print_json(struct run *run, const struct turn_result *result)
     json_out_real(object, "decode_tokens_per_s", json_out_rate(result->used.decoded_tokens, result->used.decode_ns));
     json_out_experts(object, &result->used);
     json_out_whole(object, "expert_slots", run->info.cache.slots);
+    json_out_plan(object, &run->info.cache);
     json_out_real(object, "seconds", result->seconds);
     json_out_whole(object, "context_used", result->context_used);
     json_out_whole(object, "context_total", result->context_total);
@@ -252,9 +254,20 @@ static void take_session(struct run *run, const struct session_news *news)
     run->done = run->answered;
 }
 
+// To a terminal the plan, elsewhere only what may surprise.
+static void say_plan(const struct run *run)
+{
+    char words[PLAN_WORDS_SIZE];
+    if (run->progress.out)
+        report("%s", plan_words(words, sizeof words, &run->info.cache));
+    if (*plan_warning(words, sizeof words, &run->info.cache, options_given(run->options, "host-cache")))
+        report("%s", words);
+}
+
 static void begin(struct run *run)
 {
     progress_clear(&run->progress);
+    say_plan(run);
     if (!run->choice.saved) {
         worker_send(run->worker, run->turn);
         run->turn = NULL;

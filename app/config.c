@@ -160,8 +160,10 @@ static void print_value(FILE *out, const struct options *options, const struct o
     case KIND_CACHE:
     case KIND_SIZE:
         memcpy(&whole, field, sizeof whole);
-        if (row->kind == KIND_CACHE && (whole == MOE_CACHE_AUTO || whole == MOE_CACHE_ALL))
-            fputs(whole == MOE_CACHE_ALL ? "all" : "auto", out);
+        if (row->kind == KIND_CACHE && (whole == MOE_CACHE_AUTO || whole == MOE_CACHE_ALL || whole == MOE_CACHE_NONE))
+            fputs(whole == MOE_CACHE_ALL ? "all" : whole == MOE_CACHE_NONE ? "none" : "auto", out);
+        else if (row->kind == KIND_CACHE && whole > MOE_CACHE_SHARE(0) && whole <= MOE_CACHE_SHARE(1000))
+            fprintf(out, "%g%%", (double)(whole - MOE_CACHE_SHARE(0)) / 10);
         else
             fprintf(out, "%" PRIu64, whole);
         break;

@@ -190,6 +190,31 @@ int json_out_print(struct json_object *object)
     return code;
 }
 
+void json_out_plan(struct json_object *object, const struct moe_cache_plan *plan)
+{
+    struct json_object *cache = json_object_new_object();
+    const struct {
+        const char *key;
+        uint64_t value;
+    } wholes[] = {
+        {"slots", plan->slots},
+        {"slot_bytes", plan->slot_bytes},
+        {"smallest_bytes", plan->smallest_bytes},
+        {"host_slots", plan->host_slots},
+        {"experts", plan->experts},
+        {"token_experts", plan->token_experts},
+        {"resident_bytes", plan->resident_bytes},
+        {"readers", plan->readers},
+        {"disk_bytes_per_s", plan->disk_bytes_per_s},
+        {"cold_token_bytes", plan->cold_bytes},
+    };
+    for (size_t i = 0; i < sizeof wholes / sizeof wholes[0]; i++)
+        json_out_whole(cache, wholes[i].key, wholes[i].value);
+    json_out_string(cache, "io", plan->direct ? "direct" : "buffered");
+    json_out_string(cache, "policy", plan->per_layer ? "a share for each layer" : "recency and frequency");
+    json_object_object_add(object, "cache", cache);
+}
+
 int json_out_finish(struct json_object *object)
 {
     int code = json_out_print(object);

@@ -22,6 +22,8 @@ void json_out_real(struct json_object *object, const char *key, double value); /
 void json_out_experts(struct json_object *object, const struct moe_stats *stats);
 // "step": where its time went, and for each MoE layer where its experts came from.
 void json_out_step(struct json_object *object, const struct moe_telemetry *step);
+// "cache": the plan of the expert caches.
+void json_out_plan(struct json_object *object, const struct moe_cache_plan *plan);
 double json_out_rate(uint64_t count, uint64_t ns); // a second; 0 when nothing was measured
 
 // Appends the object on one line, with everything escaped that could act on a terminal. False: no memory.

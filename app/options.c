@@ -178,21 +178,50 @@ const struct option_row options_table[] = {
      .commands = FOR_TALK,
      .help = "Write to FILE how every way to guess experts would have done, a JSON line a token."},
     {.name = "expert-cache",
-     .argument = "SIZE|all|auto",
+     .argument = "SIZE|N%|all|auto",
      .variable = "MOECHAT_EXPERT_CACHE",
      .kind = KIND_CACHE,
+     .choices = "all|auto",
      .offset = AT(expert_cache),
      .commands = FOR_ENGINE | FOR(INFO),
-     .help = "Memory for experts, such as 800M or 12GiB; all keeps every expert, auto keeps all when they fit in half "
-             "of the free memory and else fills that half. [auto]"},
+     .help =
+         "The device's memory for experts, such as 800M, 12GiB or 40% of what is free; all keeps every expert, auto "
+         "keeps all when they fit in half of the free memory (three quarters of a device's own) and else fills "
+         "that part. [auto]"},
+    {.name = "host-cache",
+     .argument = "SIZE|N%|all|auto|none",
+     .variable = "MOECHAT_HOST_CACHE",
+     .kind = KIND_CACHE,
+     .choices = "all|auto|none",
+     .offset = AT(host_cache),
+     .commands = FOR_ENGINE | FOR(INFO),
+     .help = "Host memory for experts that the device has no room for, where it has memory of its own; auto fills half "
+             "of the free memory when that is more than the device holds, none keeps only what passes through. [auto]"},
+    {.name = "io",
+     .argument = "auto|direct|buffered",
+     .variable = "MOECHAT_IO",
+     .kind = KIND_CHOICE,
+     .choices = "auto|direct|buffered",
+     .offset = AT(io),
+     .commands = FOR_ENGINE | FOR(INFO),
+     .help = "Read experts past the page cache or through it; auto goes through it when the whole model fits into free "
+             "memory, and else takes the way that is faster when the model is opened. [auto]"},
     {.name = "readers",
      .argument = "N",
      .variable = "MOECHAT_READERS",
      .kind = KIND_UINT32,
      .offset = AT(readers),
-     .most = 256,
+     .most = MOE_MAX_READERS,
+     .commands = FOR_ENGINE | FOR(INFO),
+     .help = "Threads that read experts from disk; 0 takes 8. [0]"},
+    {.name = "trace",
+     .argument = "FILE",
+     .kind = KIND_STRING,
+     .offset = AT(trace),
      .commands = FOR_ENGINE,
-     .help = "Threads that read experts from disk; 0 chooses. [0]"},
+     .help =
+         "Write to FILE which experts were asked for; moechat bench cache FILE says what caches of other sizes would "
+         "have made of it."},
     {.name = "device",
      .argument = "NAME",
      .variable = "MOECHAT_DEVICE",
@@ -406,7 +435,7 @@ const struct option_command options_commands[COMMAND_COUNT] = {
     [COMMAND_INFO] = {"info", " [DIR]", "Describe a model: a package, or a folder from the hub."},
     [COMMAND_CONVERT] = {"convert", " DIR NEWDIR", "Make a package of a folder from the hub."},
     [COMMAND_DEVICES] = {"devices", "", "List the devices that can compute."},
-    [COMMAND_BENCH] = {"bench", "", "Measure speed."},
+    [COMMAND_BENCH] = {"bench", " [cache TRACE]", "Measure speed, or replay a routing trace.", "cache"},
     [COMMAND_SESSIONS] = {"sessions", " [VERB]", "List and keep the saved conversations.",
                           "list|show|rm|rename|export|verify|compact"},
     [COMMAND_HELP] = {"help", " [COMMAND]", "Explain a command."},
@@ -428,6 +457,7 @@ void options_defaults(struct options *options)
         .top_p = 0.95,
         .repeat_penalty = 1,
         .expert_cache = MOE_CACHE_AUTO,
+        .host_cache = MOE_CACHE_AUTO,
         .kv = -1,
         .kv_cap = UINT64_C(4) << 30,
         .runs = 5,
@@ -518,6 +548,26 @@ static bool store_number(void *field, const struct option_row *row, const char *
     return true;
 }
 
+// A size, a share of free memory, or a word of "all|auto|none".
+static bool parse_budget(const char *value, int word, uint64_t *bytes)
+{
+    static const uint64_t words[] = {MOE_CACHE_ALL, MOE_CACHE_AUTO, MOE_CACHE_NONE};
+    if (word >= 0) {
+        *bytes = words[word];
+        return true;
+    }
+    char number[16];
+    size_t length = strlen(value);
+    if (length < 2 || value[length - 1] != '%')
+        return options_parse_size(value, bytes) && *bytes > 0;
+    double percent;
+    snprintf(number, sizeof number, "%.*s", (int)length - 1, value);
+    if (length > sizeof number || !parse_real(number, &percent) || percent < 0.1 || percent > 100)
+        return false;
+    *bytes = MOE_CACHE_SHARE((uint64_t)(percent * 10 + 0.5));
+    return true;
+}
+
 bool option_store(struct options *options, const struct option_row *row, const char *as, const char *value,
                   struct options_error *error)
 {
@@ -533,10 +583,10 @@ bool option_store(struct options *options, const struct option_row *row, const c
         memcpy(field, &value, sizeof value);
         break;
     case KIND_CACHE:
-        if (strcmp(value, "all") == 0)
-            bytes = MOE_CACHE_ALL;
-        else if (strcmp(value, "auto") != 0 && (!options_parse_size(value, &bytes) || bytes == 0))
-            return option_refuse(error, "%s takes a size such as 800M or 12GiB, all or auto, not \"%.60s\"", as, value);
+        if (!parse_budget(value, choice_index(row->choices, value), &bytes))
+            return option_refuse(error,
+                                 "%s takes a size such as 800M or 12GiB, a share such as 40%%, or %s, not \"%.60s\"", as,
+                                 row->choices, value);
         memcpy(field, &bytes, sizeof bytes);
         break;
     case KIND_SIZE:
@@ -655,7 +705,7 @@ bool options_parse(struct options *options, int argc, char **argv, struct option
                 return false;
         } else if (!options->operand && *options_commands[options->command].operand) {
             options->operand = word;
-        } else if (options->command == COMMAND_CONVERT && !options->more[0]) {
+        } else if ((options->command == COMMAND_CONVERT || options->command == COMMAND_BENCH) && !options->more[0]) {
             options->more[0] = word;
         } else if (options->command == COMMAND_SESSIONS && !options->more[1]) {
             options->more[options->more[0] != NULL] = word;

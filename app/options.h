@@ -32,7 +32,7 @@ enum color { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
 // Strings point into argv, the environment and the configuration's text. NULL: not given.
 struct options {
     enum command command;
-    const char *operand; // info's folder, convert's source, help's topic, the verb of sessions
+    const char *operand; // info's folder, convert's source, help's topic, the verb of sessions or bench
     const char *more[2]; // that the verb is about; convert's target
     const char *model, *device, *kernel_cache, *engine;
     const char *prompt, *prompt_file, *system, *session, *template_name;
@@ -40,8 +40,10 @@ struct options {
     const char *dump_options, *predict_log, *config;
     int completion; // 0: none; 1 + enum shell
     double temp, top_p, min_p, repeat_penalty;
-    uint64_t expert_cache, seed, kv_cap;
+    const char *trace;
+    uint64_t expert_cache, host_cache, seed, kv_cap;
     uint32_t top_k, max_tokens, context, chunk, group, readers, runs, prefill_tokens, decode_tokens;
+    int io;                  // enum moe_io
     int kv;                  // enum moe_kv_type, -1: not given; ask options_kv_type
     int color;               // enum color
     int prefetch;            // enum moe_prefetch

@@ -9,6 +9,7 @@
 
 #include "format.h"
 #include "json_out.h"
+#include "plan_words.h"
 #include "sampling.h"
 #include "talk_parts.h"
 
@@ -202,12 +203,11 @@ static void on_ready(struct talk *talk, const struct backend_info *info)
     talk->face->progress(talk->self, NULL);
     int length = snprintf(line, sizeof line, "%s on %s\n", info->name, info->device);
     talk->face->show(talk->self, line, (size_t)length);
-    if (info->cache.all)
-        talk_say(talk, "All %" PRIu64 " experts fit in memory; context %" PRIu32 " tokens. Type /help.",
-                 info->n_experts, info->max_context);
-    else
-        talk_say(talk, "Room for %" PRIu64 " of %" PRIu64 " experts in memory; context %" PRIu32 " tokens. Type /help.",
-                 info->cache.slots, info->n_experts, info->max_context);
+    char words[PLAN_WORDS_SIZE];
+    talk_say(talk, "%s", plan_words(words, sizeof words, &info->cache));
+    if (*plan_warning(words, sizeof words, &info->cache, options_given(talk->options, "host-cache")))
+        talk_say(talk, "%s", words);
+    talk_say(talk, "Room for %" PRIu32 " tokens of conversation. Type /help.", info->max_context);
     if (talk->choice.saved) {
         talk_open_session(talk, 0, false);
         return;

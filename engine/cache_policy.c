@@ -45,7 +45,7 @@ cache_policy *cache_policy_new(enum cache_policy_kind kind, const struct cache_s
     p->shape = *shape;
     if (!(p->shape.half_life > 0))
         p->shape.half_life = CACHE_HALF_LIFE;
-    p->layered = kind == CACHE_LRFU && shape->n_slots < (uint64_t)shape->top_k * shape->n_moe_layers;
+    p->layered = kind == CACHE_LRFU && shape->n_slots < 4 * (uint64_t)shape->top_k * shape->n_moe_layers;
     p->keys = calloc(n_keys, sizeof *p->keys);
     p->slots = calloc(shape->n_slots, sizeof *p->slots);
     p->heap = calloc(shape->n_slots, sizeof *p->heap);
@@ -218,7 +218,7 @@ static uint32_t share_of(const cache_policy *p, uint32_t layer)
     return own / s->n_moe_layers + (index < own % s->n_moe_layers);
 }
 
-// There are few slots in this case, so all are looked at.
+// There are few slots in this case, so all that are offered are looked at.
 static uint32_t layered_victim(const cache_policy *p)
 {
     uint32_t best = CACHE_NO_SLOT;
@@ -237,6 +237,26 @@ uint32_t cache_policy_victim(const cache_policy *p)
     if (p->layered)
         return layered_victim(p);
     return p->n_offered ? p->heap[0] : CACHE_NO_SLOT;
+}
+
+// The least below `at`: beneath a guess there may be less than beside it.
+static uint32_t least_but_guesses(const cache_policy *p, uint32_t at)
+{
+    if (at >= p->n_offered)
+        return CACHE_NO_SLOT;
+    uint32_t slot = p->heap[at];
+    if (!p->keys[p->slots[slot].key].guessed)
+        return slot;
+    uint32_t a = least_but_guesses(p, 2 * at + 1);
+    uint32_t b = least_but_guesses(p, 2 * at + 2);
+    if (a == CACHE_NO_SLOT || b == CACHE_NO_SLOT)
+        return a == CACHE_NO_SLOT ? b : a;
+    return is_less(p, a, b) ? a : b;
+}
+
+uint32_t cache_policy_victim_but_guesses(const cache_policy *p)
+{
+    return least_but_guesses(p, 0);
 }
 
 bool cache_policy_is_live(const cache_policy *p, uint32_t slot)

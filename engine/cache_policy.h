@@ -14,8 +14,9 @@
 // goes before anything that decoding uses, the newest first, so that a sweep over more experts than there are slots
 // meets those that stayed. Guesses that were never asked for go first of all, the oldest first.
 //
-// With fewer slots than a token asks for, the least recently used one is never met again: each layer then keeps a share
-// of the slots of its own (`shared_slots` of them stay free for the dispatches in flight).
+// Layers are met in turn, so what was used longest ago is what comes next; with fewer slots than a token asks for, it
+// is never met again. While slots are few (below four times a token's experts) each layer therefore keeps a share of
+// them of its own, but for `shared_slots` of the dispatches in flight.
 #ifndef MOECHAT_CACHE_POLICY_H
 #define MOECHAT_CACHE_POLICY_H
 
@@ -28,7 +29,7 @@ enum cache_policy_kind { CACHE_LRU, CACHE_LFU, CACHE_LRFU, CACHE_BELADY, CACHE_P
 enum cache_use { CACHE_DECODE, CACHE_PREFILL, CACHE_GUESS };
 
 #define CACHE_NO_SLOT   UINT32_MAX
-#define CACHE_HALF_LIFE 32 // tokens, of CACHE_LRFU
+#define CACHE_HALF_LIFE 4 // tokens, of CACHE_LRFU
 
 struct cache_shape {
     uint32_t n_slots;
@@ -55,6 +56,7 @@ bool cache_policy_is_offered(const cache_policy *p, uint32_t slot);
 uint32_t cache_policy_n_offered(const cache_policy *p);
 // The offered slot of the least worth, CACHE_NO_SLOT when none is. It stays offered.
 uint32_t cache_policy_victim(const cache_policy *p);
+uint32_t cache_policy_victim_but_guesses(const cache_policy *p); // the same among those that are no guess
 // Was the slot's key used by decoding within the last two tokens?
 bool cache_policy_is_live(const cache_policy *p, uint32_t slot);
 

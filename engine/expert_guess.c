@@ -27,23 +27,17 @@ static uint32_t quota(const expert_store *store, const struct tier *tier)
     return tier->n_slots / 4 < most ? tier->n_slots / 4 : most;
 }
 
-// A guess may have the tier's next slot: an empty one, or the oldest guess that nobody asked for, or what decoding
-// hasn't used lately; and as many stay free as the dispatches in flight need.
-static bool may_take(const expert_store *store, const struct tier *tier)
-{
-    const struct slot *next = tier_next(tier);
-    if (!next || tier_n_free(tier) + tier->cooling.count + tier->n_pinned <= store->in_flight)
-        return false;
-    if (tier->n_guessed >= quota(store, tier))
-        return next->guessed;
-    return next->state == SLOT_EMPTY || next->guessed || !cache_policy_is_live(tier->policy, tier_index(tier, next));
-}
-
+// A guess may have an empty slot, or one of those with unasked guesses, or what decoding hasn't used lately; and as
+// many stay free as the dispatches in flight need.
 static struct slot *take_for_guess(expert_store *store, struct tier *tier, uint32_t key)
 {
-    if (!may_take(store, tier))
+    if (tier_n_free(tier) + tier->cooling.count + tier->n_pinned <= store->in_flight)
         return NULL;
-    struct slot *slot = store_take(store, tier, key);
+    struct slot *slot = tier_next_for_guess(tier, quota(store, tier));
+    if (!slot ||
+        (slot->state == SLOT_READY && !slot->guessed && cache_policy_is_live(tier->policy, tier_index(tier, slot))))
+        return NULL;
+    store_take(store, tier, slot, key);
     tier_unpin(tier, slot); // LOADING and nowhere
     cache_policy_use(tier->policy, key, CACHE_GUESS);
     slot->guessed = true;

@@ -28,14 +28,13 @@ void *store_read_target(const expert_store *store, const struct slot *slot)
     return (char *)gpu_buf_host(slab) + offset;
 }
 
-struct slot *store_take(expert_store *store, struct tier *tier, uint32_t key)
+void store_take(expert_store *store, struct tier *tier, struct slot *slot, uint32_t key)
 {
-    const struct slot *next = tier_next(tier);
-    if (next && next->state == SLOT_READY) {
+    if (slot->state == SLOT_READY) {
         store->evictions += tier == &store->device;
-        store->layers[next->key / store->n_experts].wasted += next->guessed;
+        store->layers[slot->key / store->n_experts].wasted += slot->guessed;
     }
-    return tier_take(tier, key);
+    tier_take(tier, slot, key);
 }
 
 static void became_ready(expert_store *store, struct slot *slot)
@@ -120,9 +119,10 @@ static enum begun begin_through_host(expert_store *store, struct slot *slot, str
     }
     if (!store->flights.idle)
         return BEGUN_NOT;
-    source = store_take(store, &store->host, slot->key);
+    source = tier_next(&store->host);
     if (!source)
         return BEGUN_NOT;
+    store_take(store, &store->host, source, slot->key);
     slot->source = source;
     enum begun begun = begin_read(store, source, failure);
     if (begun != BEGUN) {

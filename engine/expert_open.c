@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Laying out an expert store: slots within the budgets, files, readers, and how the disk is read best.
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "cache_plan.h"
@@ -190,6 +191,21 @@ static int open_flights(expert_store *store, const struct expert_store_options *
     return MOE_OK;
 }
 
+static int open_trace(expert_store *store, const struct expert_store_options *options, struct moe_err *err)
+{
+    if (!options->trace_file)
+        return MOE_OK;
+    struct trace_header header = {
+        .n_layers = store->n_layers,
+        .first_moe_layer = store->first_moe_layer,
+        .n_routed_experts = store->n_experts,
+        .top_k = store->package->shape.top_k,
+        .slot_bytes = store->slot_bytes,
+    };
+    snprintf(header.model, sizeof header.model, "%.24s", store->package->name);
+    return trace_create(options->trace_file, &header, &store->trace, err);
+}
+
 int expert_store_open(gpu *g, const struct package *package, const struct expert_store_options *options,
                       expert_store **out, struct moe_err *err)
 {
@@ -219,6 +235,8 @@ int expert_store_open(gpu *g, const struct package *package, const struct expert
         failed = make_host_slots(store, err);
     if (!failed)
         failed = open_flights(store, options, err);
+    if (!failed)
+        failed = open_trace(store, options, err);
     if (failed)
         expert_store_close(store);
     else
@@ -230,6 +248,7 @@ void expert_store_close(expert_store *store)
 {
     if (!store)
         return;
+    trace_finish(store->trace);
     flights_close(&store->flights); // first: readers write into what is freed below
     tier_close(&store->device);
     tier_close(&store->host);

@@ -137,10 +137,23 @@ static void count_origin(struct expert_layer_counts *counts, enum moe_origin ori
     ++*by_origin[origin];
 }
 
+static int note(expert_store *store, const struct expert_request *request, struct moe_err *err)
+{
+    if (!store->trace || !request->n)
+        return MOE_OK;
+    struct trace_request traced = {
+        .use = request->use, .layer = request->layer, .rows = request->rows ? request->rows : 1, .n = request->n};
+    for (uint32_t i = 0; i < request->n; i++)
+        traced.ids[i] = (uint16_t)request->ids[i];
+    return trace_write(store->trace, &traced, err);
+}
+
 int expert_acquire(expert_store *store, const struct expert_request *request, struct expert_place *places,
                    struct moe_err *err)
 {
     int failed = check_request(store, request, err);
+    if (!failed)
+        failed = note(store, request, err);
     if (!failed)
         failed = make_room(store, request, err);
     if (failed)
@@ -165,7 +178,8 @@ int expert_acquire(expert_store *store, const struct expert_request *request, st
         place->layer = request->layer;
         place->expert = (uint32_t)request->ids[i];
         if (place->slot == CACHE_NO_SLOT) {
-            struct slot *slot = store_take(store, tier, store_key(store, place->layer, place->expert));
+            struct slot *slot = tier_next(tier);
+            store_take(store, tier, slot, store_key(store, place->layer, place->expert));
             place->slot = tier_index(tier, slot);
             if (!failed) // once the device said no, the rest is only taken, to be released
                 failed = store_load(store, slot, err);

@@ -27,6 +27,7 @@ struct expert_store_options {
     enum moe_io io;
     uint32_t dispatches;     // that hold slots at once, 0: 1
     bool force_two_tiers;    // tests: also where the device shares our memory
+    const char *trace_file;  // as moe_model_options
     uint64_t resident_bytes; // that the device holds besides, for the plan
 };
 

@@ -6,6 +6,7 @@
 
 #include "expert_store.h"
 #include "expert_tier.h"
+#include "routing_trace.h"
 
 // How busy demands have kept the disk lately.
 struct idle_gauge {
@@ -33,6 +34,7 @@ struct expert_store {
     struct expert_layer_counts *layers; // [n_layers]
     uint64_t evictions, prefetched, used;
     struct idle_gauge gauge;
+    trace_writer *trace; // NULL: none
     // Where an err is wanted and there is nobody to tell: then an error of the device stays there for the next to ask.
     struct moe_err untold;
 };
@@ -52,8 +54,8 @@ static inline bool store_has_host(const expert_store *store)
 gpu_buf *store_device_place(const expert_store *store, const struct slot *slot, uint64_t *offset);
 // Where reads for a slot of the lower tier go: the host's, or the only one.
 void *store_read_target(const expert_store *store, const struct slot *slot);
-// Takes the tier's next slot for the key, counting what is lost.
-struct slot *store_take(expert_store *store, struct tier *tier, uint32_t key);
+// Gives a free slot of the tier the key, counting what is lost.
+void store_take(expert_store *store, struct tier *tier, struct slot *slot, uint32_t key);
 // Starts the load of a device slot that was taken, or puts it on `pending`.
 int store_load(expert_store *store, struct slot *slot, struct moe_err *err);
 int store_load_pending(expert_store *store, struct moe_err *err);

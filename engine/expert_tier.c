@@ -88,11 +88,19 @@ struct slot *tier_next(const struct tier *tier)
     return victim == CACHE_NO_SLOT ? NULL : &tier->slots[victim];
 }
 
-struct slot *tier_take(struct tier *tier, uint32_t key)
+struct slot *tier_next_for_guess(const struct tier *tier, uint32_t most_guesses)
 {
-    struct slot *slot = tier_next(tier);
-    if (!slot)
-        return NULL;
+    struct slot *next = tier_next(tier);
+    if (tier->n_guessed >= most_guesses)
+        return next && next->guessed ? next : NULL;
+    if (!next || !next->guessed)
+        return next;
+    uint32_t victim = cache_policy_victim_but_guesses(tier->policy);
+    return victim == CACHE_NO_SLOT ? next : &tier->slots[victim];
+}
+
+void tier_take(struct tier *tier, struct slot *slot, uint32_t key)
+{
     forget(tier, slot);
     tier_pin(tier, slot);
     slot->state = SLOT_LOADING;
@@ -101,7 +109,6 @@ struct slot *tier_take(struct tier *tier, uint32_t key)
     slot->failure = (struct read_failure){.result = READ_FULL};
     tier->table[key] = tier_index(tier, slot);
     cache_policy_hold(tier->policy, tier_index(tier, slot), key);
-    return slot;
 }
 
 void tier_pin(struct tier *tier, struct slot *slot)

@@ -53,10 +53,12 @@ void slots_remove(struct slot *slot);
 uint32_t tier_index(const struct tier *tier, const struct slot *slot);
 struct slot *tier_find(const struct tier *tier, uint32_t key); // NULL: not here
 uint32_t tier_n_free(const struct tier *tier);                 // slots that tier_take can give
-// The slot that tier_take would give: an EMPTY one, else the policy's victim; NULL when none is free.
+// An EMPTY slot, else the policy's victim; NULL when none is free. For another guess, guesses are left alone as long as
+// fewer than `most_guesses` are held, and make room for it once there are as many.
 struct slot *tier_next(const struct tier *tier);
-// Gives that slot the key, LOADING, with one pin; its old key is forgotten.
-struct slot *tier_take(struct tier *tier, uint32_t key);
+struct slot *tier_next_for_guess(const struct tier *tier, uint32_t most_guesses);
+// Gives a free slot the key, LOADING, with one pin; its old key is forgotten.
+void tier_take(struct tier *tier, struct slot *slot, uint32_t key);
 void tier_pin(struct tier *tier, struct slot *slot);
 // Takes one pin off and says whether it was the last; the slot is then nowhere: tier_free, tier_cool or leave it
 // LOADING.

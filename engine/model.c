@@ -63,6 +63,7 @@ int moe_model_open(const char *directory, const struct moe_model_options *option
         .read = options->read,
         .read_context = options->read_context,
         .force_two_tiers = options->force_two_tiers,
+        .trace_file = options->trace_file,
         .resident_bytes = model->description.resident_bytes,
     };
     if (!code)

@@ -90,6 +90,7 @@ struct moe_model_options {
     enum moe_io io;
     unsigned readers;          // threads that read experts, at most MOE_MAX_READERS; 0: chosen
     bool force_two_tiers;      // tests: a host cache also where the device shares our memory
+    const char *trace_file;    // where to write which experts are asked for (moechat-trace(5)); NULL: nowhere
     int nice_value;            // of the device's own threads
     moe_progress_fn *progress; // may be NULL
     void *progress_context;
@@ -174,6 +175,24 @@ struct moe_cache_plan {
     uint64_t cold_bytes;       // read for a token when no expert is in memory
 };
 struct moe_cache_plan moe_model_cache(const moe_model *model);
+
+// A routing trace (moechat-trace(5)) replayed against caches of several sizes.
+enum { MOE_TRACE_LRU, MOE_TRACE_LFU, MOE_TRACE_OURS, MOE_TRACE_BELADY, MOE_TRACE_POLICIES, MOE_TRACE_ROWS = 12 };
+struct moe_trace_row {
+    uint64_t slots;
+    uint64_t decode_hits[MOE_TRACE_POLICIES], prefill_hits[MOE_TRACE_POLICIES];
+};
+struct moe_trace_replayed {
+    char model[25]; // as the trace says
+    uint32_t n_moe_layers, n_routed_experts, top_k;
+    uint64_t slot_bytes;
+    uint64_t tokens;                    // decoded
+    uint64_t decode_uses, prefill_uses; // experts asked for
+    bool cut;                           // the file ends inside a request
+    struct moe_trace_row rows[MOE_TRACE_ROWS];
+    uint32_t n_rows;
+};
+int moe_trace_replay(const char *path, struct moe_trace_replayed *replayed, struct moe_err *err);
 
 enum moe_kv_type { MOE_KV_F32 = 0, MOE_KV_F16 = 1 };
 

@@ -165,6 +165,7 @@ struct rig {
     char paths[RIG_LAYERS][64];
     gpu g;
     uint64_t host_bytes; // of the stores that rig_store opens
+    enum moe_io io;
 };
 
 static inline void rig_path(const struct rig *rig, uint32_t layer, char path[4200])
@@ -221,6 +222,36 @@ static inline bool rig_open(struct rig *rig, bool shares_host_memory)
     return true;
 }
 
+// Turns the package into one whose experts lie in three spans of odd places and lengths, in the files of two layers, as
+// in a folder from the hub; the bytes of an expert stay the same.
+static inline bool rig_scatter(struct rig *rig)
+{
+    static const uint64_t bytes[3] = {4160, 64, RIG_BLOB - 4160 - 64};
+    for (uint32_t layer = 1; layer < RIG_LAYERS; layer++) {
+        struct package_layer *to = &rig->layers[layer];
+        uint32_t other = layer % (RIG_LAYERS - 1); // the next layer's file
+        to->n_spans = 3;
+        to->spans[0] = (struct expert_span){layer - 1, RIG_EXPERTS * RIG_BLOB + 1000, bytes[0], 0};
+        to->spans[1] =
+            (struct expert_span){layer - 1, to->spans[0].offset + RIG_EXPERTS * bytes[0] + 3, bytes[1], bytes[0]};
+        to->spans[2] = (struct expert_span){other, 3 * RIG_EXPERTS * RIG_BLOB + 77, bytes[2], bytes[0] + bytes[1]};
+        for (uint32_t expert = 0; expert < RIG_EXPERTS; expert++) {
+            uint64_t words[RIG_BLOB / 8];
+            rig_blob(layer, expert, words);
+            for (uint32_t i = 0; i < 3; i++) {
+                const struct expert_span *span = &to->spans[i];
+                int fd = open(rig->files[span->file].path, O_WRONLY);
+                ssize_t put =
+                    pwrite(fd, (char *)words + span->at, span->bytes, (off_t)(span->offset + expert * span->bytes));
+                close(fd);
+                if (put != (ssize_t)span->bytes)
+                    return false;
+            }
+        }
+    }
+    return true;
+}
+
 static inline void rig_close(struct rig *rig)
 {
     for (uint32_t layer = 1; layer < RIG_LAYERS; layer++) {
@@ -244,12 +275,14 @@ struct rig_read {
     atomic_int fail_errno;
     _Atomic uint64_t fail_at;
     atomic_int calls;
+    _Atomic uint64_t last; // offset of the read that began last
 };
 
 static inline ptrdiff_t rig_read(void *context, int fd, void *target, size_t length, uint64_t offset)
 {
     struct rig_read *how = context;
     atomic_fetch_add(&how->calls, 1);
+    atomic_store(&how->last, offset);
     if (how->gated) {
         sem_post(&how->entered);
         while (sem_wait(&how->permits))
@@ -302,6 +335,7 @@ static inline expert_store *rig_store(struct harness *t, struct rig *rig, uint64
     struct expert_store_options options = {
         .cache_bytes = slots * RIG_BLOB,
         .host_bytes = rig->host_bytes,
+        .io = rig->io,
         .readers = 2,
         .read = how ? rig_read : NULL,
         .read_context = how,

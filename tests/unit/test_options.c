@@ -44,6 +44,16 @@ static void reads_all_spellings(struct harness *t)
     CHECK(t, parse(&o, "info --expert-cache all some/dir", &e));
     CHECK_EQ(t, o.expert_cache, MOE_CACHE_ALL);
     CHECK_STR(t, o.operand, "some/dir");
+    CHECK(t, parse(&o, "run --expert-cache 40% --host-cache none", &e));
+    CHECK_EQ(t, o.expert_cache, MOE_CACHE_SHARE(400));
+    CHECK_EQ(t, o.host_cache, MOE_CACHE_NONE);
+    CHECK(t, parse(&o, "run --host-cache 0.5% --io direct --readers 64", &e));
+    CHECK_EQ(t, o.host_cache, MOE_CACHE_SHARE(5));
+    CHECK_EQ(t, o.io, MOE_IO_DIRECT);
+    CHECK_EQ(t, o.readers, 64);
+    CHECK(t, parse(&o, "bench cache some/trace --json", &e));
+    CHECK_STR(t, o.operand, "cache");
+    CHECK_STR(t, o.more[0], "some/trace");
     CHECK(t, parse(&o, "run --temp 0.1 --temp 0.2", &e));
     CHECK(t, o.temp == 0.2);
     CHECK(t, parse(&o, "info -- -dir", &e));
@@ -84,7 +94,15 @@ static void refuses_with_a_sentence(struct harness *t)
         "-m x run",
         "run --=x",
         "run --temp=",
-        "eval --readers 257",
+        "eval --readers 65",
+        "run --expert-cache 0%",
+        "run --expert-cache 101%",
+        "run --expert-cache %",
+        "run --expert-cache -4%",
+        "run --expert-cache none",
+        "run --host-cache 1e3%%",
+        "run --io fast",
+        "bench cache a b",
     };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         struct options o;

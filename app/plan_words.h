@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The plan of the expert caches in words. Pure.
+#ifndef MOECHAT_PLAN_WORDS_H
+#define MOECHAT_PLAN_WORDS_H
+
+#include <stddef.h>
+
+#include "moe.h"
+
+enum { PLAN_WORDS_SIZE = 768 };
+
+// One sentence: resident bytes, slots and the experts that they hold, the smallest budget that works, and what a token
+// reads, and for how long, when no expert is in memory. Returns `out`.
+char *plan_words(char *out, size_t size, const struct moe_cache_plan *plan);
+// What was asked for and is not so, or works badly, in sentences; "" when there is nothing to say.
+char *plan_warning(char *out, size_t size, const struct moe_cache_plan *plan, bool host_cache_given);
+
+#endif
