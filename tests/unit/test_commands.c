@@ -124,7 +124,7 @@ static void one_help_for_all(struct harness *t)
     CHECK(t, strstr(text, "/undo [N]") && !strstr(text, "Keys") && !strstr(text, "Options"));
     text = help_on("temperature", false);
     CHECK(t, strncmp(text, "Options of moechat\n", 19) == 0 && strstr(text, "--temp T"));
-    CHECK(t, strstr(help_on("no such word", true), "Nothing is about that"));
+    CHECK(t, strstr(help_on("no such word", true), "Nothing is about that") != NULL);
 }
 
 int main(int argc, char **argv)
