@@ -220,6 +220,26 @@ def test_a_kernel_cache_that_cannot_be_is_said():
     expect(b"kernels can't be kept in" in result.stderr and b"Not a directory" in result.stderr, result.stderr)
 
 
+def test_what_was_said_is_exported_byte_for_byte():
+    folder = os.path.join(SCRATCH, "exports")
+    os.mkdir(folder)
+    said = "turn\ntoken \\e[31m\\xff\\n```c\\nint x;\\n```\n"
+    lines = "hi\n/export\n/export\n/export\n/export json a.json\n/export /nowhere/x\n/copy\n/copy 9\n/log\n/think show\n /quit\n"
+    result = run(["--plain", "--no-session"] + script(said), stdin=lines.encode(), cwd=folder)
+    same(result.returncode, 0)
+    with open(os.path.join(folder, "conversation.md"), "rb") as file:
+        same(file.read(), b"## You\n\nhi\n\n## Assistant\n\n\x1b[31m\xff\n```c\nint x;\n```\n")
+    with open(os.path.join(folder, "a.json"), "rb") as file:
+        messages = json.load(file)["messages"]
+    same((messages[0]["text"], bytes.fromhex(messages[1]["text_hex"])), ("hi", b"\x1b[31m\xff\n```c\nint x;\n```"))
+    said = result.stdout.decode()
+    expect(said.count("Wrote 2 messages") == 3 and said.count("once more replaces it") == 1, said)
+    for words in ("Copying needs the full screen", "no such answer", "there is no log", "/think takes", "Not sent: "):
+        expect(words in said, "%s: %s" % (words, said))
+    expect(b"/nowhere/x: No such file" in result.stderr + result.stdout, result.stderr)
+    same(sorted(os.listdir(folder)), ["a.json", "conversation.md"])
+
+
 def completes(code, *words):
     """What bash would offer for the last of the words."""
     shell = code + "\ncompopt() { :; }\nCOMP_WORDS=(%s)\nCOMP_CWORD=%d\n_moechat\necho \"${COMPREPLY[*]}\"" % (

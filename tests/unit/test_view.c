@@ -157,6 +157,41 @@ static void thinking_folds(struct harness *t)
     transcript_free(transcript);
 }
 
+// The window stood in what is folded away.
+static void folding_moves_the_window(struct harness *t)
+{
+    struct transcript *transcript = transcript_new(true);
+    say_lines(transcript, 5);
+    transcript_begin(transcript, ENTRY_THINKING);
+    for (int i = 1; i <= 40; i++) {
+        char line[32];
+        transcript_append(transcript, line, (size_t)snprintf(line, sizeof line, "thought %d\n", i));
+    }
+    transcript_finish(transcript);
+    say_lines(transcript, 20);
+    transcript_show_thinking(transcript, THINKING_OPEN);
+    screen(transcript, 5, 40);
+    transcript_scroll(transcript, -40);
+    CHECK(t, strncmp(screen(transcript, 5, 40), "thought 17\n", 11) == 0);
+    transcript_show_thinking(transcript, THINKING_FOLDED);
+    CHECK(t, strncmp(screen(transcript, 5, 40), "thought 38\nthought 39\nthought 40\n\n* line 1", 43) == 0);
+    transcript_scroll(transcript, -1);
+    CHECK(t, strncmp(screen(transcript, 5, 40), "thought (Alt-o", 14) == 0);
+    transcript_free(transcript);
+}
+
+// A line is known to be a fence only when it ends: until then it is wrapped as words.
+static void a_fence_is_known_late(struct harness *t)
+{
+    struct transcript *transcript = transcript_new(true);
+    transcript_begin(transcript, ENTRY_ASSISTANT);
+    transcript_append(transcript, "x\n```a bbbbbb cc", 16);
+    CHECK_STR(t, screen(transcript, 5, 8), "* x\n```a\nbbbbbb\ncc");
+    transcript_append(transcript, "\n", 1);
+    CHECK_STR(t, screen(transcript, 5, 8), "* x\n```a bbb\nbbb cc");
+    transcript_free(transcript);
+}
+
 static void searching(struct harness *t)
 {
     struct transcript *transcript = transcript_new(true);
@@ -272,11 +307,18 @@ static void prints(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(entries),        TEST(text_is_made_safe),
-        TEST(scrolling),      TEST(a_resize_keeps_the_line),
-        TEST(thinking_folds), TEST(searching),
-        TEST(highlights),     TEST(code_is_not_reflowed),
-        TEST(long_texts),     TEST(prints),
+        TEST(entries),
+        TEST(text_is_made_safe),
+        TEST(scrolling),
+        TEST(a_resize_keeps_the_line),
+        TEST(thinking_folds),
+        TEST(folding_moves_the_window),
+        TEST(a_fence_is_known_late),
+        TEST(searching),
+        TEST(highlights),
+        TEST(code_is_not_reflowed),
+        TEST(long_texts),
+        TEST(prints),
     };
     setlocale(LC_CTYPE, "C.UTF-8");
     return HARNESS_RUN(tests, argc, argv);
