@@ -251,7 +251,7 @@ def test_shells_complete_from_the_table():
     code = run(["--completion", "bash"]).stdout.decode()
     same(subprocess.run(["bash", "-n", "-c", code]).returncode, 0)
     same(completes(code, "moechat", "de"), "devices")
-    same(completes(code, "moechat", "--te"), "--temp")
+    same(completes(code, "moechat", "--min"), "--min-p")
     same(completes(code, "moechat", "--color", ""), "auto always never")
     same(completes(code, "moechat", "run", "--prompt"), "--prompt --prompt-file")
     same(completes(code, "moechat", "sessions", "ex"), "export")
