@@ -121,7 +121,7 @@ bool config_load(struct options *options, struct bytes *text, struct options_err
                              .variable = "XDG_CONFIG_HOME", .otherwise = ".config", .name = "config"});
     const char *shown = named ? options->config : path;
     int code = shown ? files_read(shown, CONFIG_LIMIT, text) : ENOENT;
-    bool fine = code == 0 || (code == ENOENT && !named);
+    bool fine = code == 0 || ((code == ENOENT || code == ENOTDIR) && !named);
     if (!fine)
         option_refuse(error, "cannot read the configuration %.100s: %s", shown,
                       code == EFBIG ? "it is larger than 64 KB" : strerror(code));

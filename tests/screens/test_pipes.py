@@ -266,7 +266,7 @@ def test_shells_complete_from_the_table():
 
 
 def test_settings_come_from_a_file():
-    path = os.path.join(SCRATCH, "config")
+    path = os.path.join(SCRATCH, "settings")
     with open(path, "w") as file:
         file.write("# mine\ntemp = 0.25\n")
     printed = run(["--config", path, "--top-k", "3", "--print-config"]).stdout.decode()
@@ -275,7 +275,7 @@ def test_settings_come_from_a_file():
         file.write("temper = 1\n")
     result = run(["info", "--config", path])
     same(result.returncode, 2)
-    expect(b"config line 3: there is no setting \"temper\"" in result.stderr, result.stderr)
+    expect(b"settings line 3: there is no setting \"temper\"" in result.stderr, result.stderr)
     same(run(["--config", path, "--help"]).returncode, 0)
 
 
