@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """tests/bench/synthetic: packages in the shape of any config.json, which moechat opens, verifies and runs."""
 import json
+import math
 
 from rig import *
 
@@ -41,7 +42,8 @@ def test_every_model_type_opens_and_runs():
         verified = run(["info", "-m", folder, "--verify"])
         same((name, verified.returncode), (name, 0))
         value = nll(folder)
-        expect(1 < value < 30, "%s: NLL %r of 128 tokens" % (name, value))  # tied embeddings: large logits
+        # Not that of equal logits: numbers that overflow on the way end in those.
+        expect(1 < value < 30 and abs(value - math.log(128)) > 0.02, "%s: NLL %r of 128 tokens" % (name, value))
         same(nll(folder, "--expert-cache", "150K"), value)
 
 
