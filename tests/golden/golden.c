@@ -60,6 +60,7 @@ struct comparison {
     double *stage_difference, *stage_largest;
     size_t other_argmax, first_other;
     bool finite;
+    uint64_t hash; // of all rows' bits
 };
 
 static void *fail(const char *what, const char *where)
@@ -222,10 +223,21 @@ static void check_argmax(struct comparison *c, uint32_t position, const float *l
         c->first_other = position;
 }
 
+static uint64_t hash_bits(uint64_t hash, const float *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        hash = (hash ^ bits) * 0x100000001b3U;
+    }
+    return hash;
+}
+
 static int on_row(void *context, uint32_t position, const float *logits)
 {
     struct comparison *c = context;
     const struct golden *g = c->golden;
+    c->hash = hash_bits(c->hash, logits, g->vocab);
     position += c->first;
     if (position >= g->n_tokens)
         return MOE_BAD_ARGUMENT;
@@ -307,7 +319,8 @@ static int feed_prompts(moe_model *model, uint32_t chunk, struct comparison *c, 
     return code;
 }
 
-static bool check_chunk(const struct golden *g, moe_model *model, const char *label, uint32_t chunk)
+// Returns also a hash of every logit's bits.
+static bool check_chunk(const struct golden *g, moe_model *model, const char *label, uint32_t chunk, uint64_t *hash)
 {
     char number[16] = "default";
     if (chunk)
@@ -323,6 +336,7 @@ static bool check_chunk(const struct golden *g, moe_model *model, const char *la
         good = judge(&c);
     printf("%s %s chunk %s\n", good ? "PASS" : "FAIL", label, number);
     fflush(stdout);
+    *hash = c.hash;
     free(c.stage_difference);
     free(c.stage_largest);
     return good;
@@ -333,9 +347,10 @@ struct check {
     const char *device;
     uint32_t chunks[MAX_CHUNKS];
     int n_chunks;
+    uint64_t hashes[MAX_CHUNKS]; // of the model that was checked last
 };
 
-static bool check_model(const struct check *check, const char *folder, const char *label)
+static bool check_model(struct check *check, const char *folder, const char *label)
 {
     const struct golden *g = check->golden;
     struct moe_model_options options = {.device = check->device};
@@ -352,7 +367,7 @@ static bool check_model(const struct check *check, const char *folder, const cha
         printf("    the folder is another model, or its parameters are counted wrongly\nFAIL %s opens\n", label);
     int passed = 0;
     for (int i = 0; good && i < check->n_chunks; i++)
-        passed += check_chunk(g, model, label, check->chunks[i]);
+        passed += check_chunk(g, model, label, check->chunks[i], &check->hashes[i]);
     moe_model_close(model);
     return good && passed == check->n_chunks;
 }
@@ -394,7 +409,7 @@ static bool convert(const char *program, const char *from, const char *to, unsig
     return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static bool check_converted(const struct check *check, const char *program, const char *label)
+static bool check_converted(struct check *check, const char *program, const char *label)
 {
     char folder[] = "/tmp/moechat-golden-XXXXXX";
     char package[64];
@@ -411,7 +426,7 @@ static bool check_converted(const struct check *check, const char *program, cons
 }
 
 // The package, or a checkpoint as it is and by way of convert.
-static bool check_all(const struct check *check, const char *program)
+static bool check_all(struct check *check, const char *program)
 {
     const struct golden *g = check->golden;
     const char *device = check->device ? check->device : "device";
@@ -424,9 +439,16 @@ static bool check_all(const struct check *check, const char *program)
     }
     snprintf(label, sizeof label, "%.60s %.40s", g->name, device);
     bool good = description.runs ? check_model(check, g->model, label) : check_refusal(check, label);
-    if (program) {
-        snprintf(label, sizeof label, "%.60s %.40s converted", g->name, device);
-        good &= check_converted(check, program, label);
+    if (!program)
+        return good;
+    uint64_t hashes[MAX_CHUNKS];
+    memcpy(hashes, check->hashes, sizeof hashes);
+    snprintf(label, sizeof label, "%.60s %.40s converted", g->name, device);
+    good &= check_converted(check, program, label);
+    if (description.runs) {
+        bool same = memcmp(hashes, check->hashes, sizeof hashes) == 0;
+        printf("%s %s gives the folder's bits\n", same ? "PASS" : "FAIL", label);
+        good &= same;
     }
     return good;
 }
