@@ -435,7 +435,9 @@ const struct option_command options_commands[COMMAND_COUNT] = {
     [COMMAND_INFO] = {"info", " [DIR]", "Describe a model: a package, or a folder from the hub."},
     [COMMAND_CONVERT] = {"convert", " DIR NEWDIR", "Make a package of a folder from the hub."},
     [COMMAND_DEVICES] = {"devices", "", "List the devices that can compute."},
-    [COMMAND_BENCH] = {"bench", " [cache TRACE]", "Measure speed, or replay a routing trace.", "cache"},
+    [COMMAND_BENCH] = {"bench", " [stream | cache TRACE]",
+                       "Measure speed; stream: of experts from disk; cache: of caches, from a routing trace.",
+                       "stream|cache"},
     [COMMAND_SESSIONS] = {"sessions", " [VERB]", "List and keep the saved conversations.",
                           "list|show|rm|rename|export|verify|compact"},
     [COMMAND_HELP] = {"help", " [COMMAND]", "Explain a command."},
@@ -585,8 +587,8 @@ bool option_store(struct options *options, const struct option_row *row, const c
     case KIND_CACHE:
         if (!parse_budget(value, choice_index(row->choices, value), &bytes))
             return option_refuse(error,
-                                 "%s takes a size such as 800M or 12GiB, a share such as 40%%, or %s, not \"%.60s\"", as,
-                                 row->choices, value);
+                                 "%s takes a size such as 800M or 12GiB, a share such as 40%%, or %s, not \"%.60s\"",
+                                 as, row->choices, value);
         memcpy(field, &bytes, sizeof bytes);
         break;
     case KIND_SIZE:

@@ -155,6 +155,16 @@ static int take_guesses(const struct pass *pass, struct guesses *guesses, struct
     return MOE_OK;
 }
 
+// Waits for all of a token's experts.
+static int await_choice(const struct pass *pass, uint32_t layer, struct moe_err *err)
+{
+    int code = MOE_OK;
+    for (uint32_t k = 0; k < pass->shape->top_k && !code; k++)
+        code = expert_wait(pass->store, &pass->scratch->places[k], cancelled, (void *)(uintptr_t)pass->cancel, err);
+    telemetry_waited(pass->telemetry, pass->store, layer);
+    return code;
+}
+
 // Each expert of a token into its partial sum, in the order in which their bytes are there.
 static int run_choice(const struct pass *pass, uint32_t layer, struct guesses *guesses, struct moe_err *err)
 {
@@ -206,12 +216,17 @@ static int decode_experts(const struct pass *pass, uint32_t layer, struct moe_er
     telemetry_switch(pass->telemetry, MOE_ON_EXPERTS);
     struct guesses guesses = {.layer = layer + 1};
     begin_guess(pass, &guesses, MOE_PREFETCH_ROUTER);
-    if (s->n_shared_experts)
+    bool shared_first = !(pass->without & MOE_WITHOUT_SHARED_FIRST);
+    if (s->n_shared_experts && shared_first)
         pass_mlp(pass, &pass->weights->layers[layer]); // computes while missing experts are read
     begin_guess(pass, &guesses, MOE_PREFETCH_ROUTER_SHARED);
     if (guesses.n)
         guesses.fence = gpu_read_begin(pass->gpu, guesses.ranges, guesses.n);
-    code = run_choice(pass, layer, &guesses, err);
+    code = pass->without & MOE_WITHOUT_HITS_FIRST ? await_choice(pass, layer, err) : MOE_OK;
+    if (!code)
+        code = run_choice(pass, layer, &guesses, err);
+    if (!code && s->n_shared_experts && !shared_first)
+        pass_mlp(pass, &pass->weights->layers[layer]);
     if (!code)
         code = take_guesses(pass, &guesses, err);
     if (!code) {
@@ -280,7 +295,8 @@ static int prefill_experts(const struct pass *pass, uint32_t layer, struct moe_e
     gpu_write(pass->gpu, scratch->buf[SCRATCH_EXPERT_WEIGHT], 0, scratch->expert_weight,
               count * sizeof *scratch->expert_weight);
     // So many choices that nearly every expert of the next layer will be busy, too.
-    of.next_too = layer + 1 < pass->shape->n_layers && count >= SWEEP_SURE * (uint64_t)of.n_experts;
+    of.next_too = !(pass->without & MOE_WITHOUT_READ_AHEAD) && layer + 1 < pass->shape->n_layers &&
+                  count >= SWEEP_SURE * (uint64_t)of.n_experts;
     const struct expert_place *place;
     int code = sweep_begin(pass->sweep, pass->store, &of, err);
     while (!code && (place = sweep_next(pass->sweep))) {

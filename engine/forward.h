@@ -29,6 +29,7 @@ struct pass {
     uint32_t position;   // of the first token
     uint32_t first;      // its row in the group
     uint32_t rows;
+    unsigned without; // MOE_WITHOUT_
     bool decode; // one token, through the decode kernels
     const atomic_bool *cancel;
     moe_hidden_fn *on_hidden;  // may be NULL

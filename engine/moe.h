@@ -194,6 +194,16 @@ struct moe_trace_replayed {
 };
 int moe_trace_replay(const char *path, struct moe_trace_replayed *replayed, struct moe_err *err);
 
+// The disk's ceiling, to compare with: whole experts read from random places by plain threads, for so long.
+struct moe_raw_reads {
+    unsigned threads; // at most MOE_MAX_READERS
+    bool direct;      // past the page cache
+    double seconds;
+    uint64_t seed;
+};
+int moe_model_measure_reads(const moe_model *model, const struct moe_raw_reads *how, double *bytes_per_s,
+                            struct moe_err *err);
+
 enum moe_kv_type { MOE_KV_F32 = 0, MOE_KV_F16 = 1 };
 
 // Which experts are read before they are asked for. Those that guess from MOE_PREFETCH_PREVIOUS on are guessers.
@@ -214,6 +224,13 @@ struct moe_prediction {
 // After each decoded token: [MOE_GUESSERS] in the order of enum moe_prefetch.
 typedef void moe_predictions_fn(void *context, uint32_t position, const struct moe_prediction *predictions);
 
+// What measurements switch off.
+enum {
+    MOE_WITHOUT_HITS_FIRST = 1,   // experts compute in rank order once all are there
+    MOE_WITHOUT_SHARED_FIRST = 2, // the shared expert computes after them
+    MOE_WITHOUT_READ_AHEAD = 4,   // a prefill reads no expert of a layer before it begins
+};
+
 struct moe_session_options {
     uint32_t max_context; // rows; 0: the model's own limit, at most 8192
     enum moe_kv_type kv_type;
@@ -222,6 +239,7 @@ struct moe_session_options {
     enum moe_prefetch prefetch;
     moe_predictions_fn *on_predictions; // all guessers are asked, for the record; NULL: only the one that acts
     void *predictions_context;
+    unsigned without; // 0, but for measurements
 };
 
 int moe_session_open(moe_model *model, const struct moe_session_options *options, moe_session **session,
@@ -364,7 +382,8 @@ enum moe_origin {
 struct moe_layer_record {
     uint32_t layer;               // its number in the model
     uint32_t n_from[MOE_ORIGINS]; // experts
-    uint32_t wasted;              // guessed experts dropped unasked meanwhile
+    // Since the layer's last record, guesses included; wasted: guessed experts that were dropped unasked.
+    uint32_t wasted;
     uint64_t bytes_disk, bytes_device, wait_ns;
 };
 struct moe_choice {

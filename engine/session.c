@@ -66,6 +66,7 @@ int moe_session_open(moe_model *model, const struct moe_session_options *options
     session->chunk = options->prefill_chunk ? options->prefill_chunk : DEFAULT_CHUNK;
     if (session->chunk > context)
         session->chunk = context;
+    session->without = options->without;
     session->group = choose_group(session, options, context);
     model->n_sessions++;
     struct kv_layout layout = {shape, context, options->kv_type};
@@ -73,7 +74,7 @@ int moe_session_open(moe_model *model, const struct moe_session_options *options
     if (!code)
         code = scratch_open(model->gpu, shape, session->chunk, session->group, &session->scratch, err);
     if (!code)
-        code = telemetry_open(shape, &session->telemetry, err);
+        code = telemetry_open(shape, model->store, &session->telemetry, err);
     struct prefetch_options guesses = {shape, options->prefetch, options->on_predictions, options->predictions_context,
                                        expert_store_plan(model->store).all};
     if (!code)
@@ -135,6 +136,7 @@ static struct pass make_pass(moe_session *session, const struct moe_feed *feed, 
         .prefetch = &session->prefetch,
         .position = session->length,
         .decode = decode,
+        .without = session->without,
         .cancel = &session->cancel,
         .on_hidden = feed->on_hidden,
         .progress = feed->progress,

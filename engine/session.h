@@ -21,6 +21,7 @@ struct moe_session {
     struct prefetch prefetch;
     uint32_t length;
     uint32_t chunk, group;
+    unsigned without; // MOE_WITHOUT_
     bool has_logits;
     float *logits; // [vocab_size], after token length - 1
     atomic_bool cancel;

@@ -7,12 +7,15 @@
 #include "clock.h"
 #include "err.h"
 
-int telemetry_open(const struct shape *shape, struct telemetry *t, struct moe_err *err)
+int telemetry_open(const struct shape *shape, const expert_store *store, struct telemetry *t, struct moe_err *err)
 {
     uint32_t n_layers = shape->n_layers - shape->first_k_dense_replace;
     *t = (struct telemetry){0};
     t->heat = calloc((size_t)n_layers * shape->n_routed_experts, sizeof *t->heat);
-    bool fine = t->heat != NULL;
+    t->seen = calloc(n_layers, sizeof *t->seen);
+    for (uint32_t i = 0; t->seen && i < n_layers; i++)
+        expert_store_layer(store, shape->first_k_dense_replace + i, &t->seen[i]);
+    bool fine = t->heat && t->seen;
     for (int i = 0; i < 2; i++) {
         t->layers[i] = calloc(n_layers, sizeof *t->layers[i]);
         t->choices[i] = calloc((size_t)n_layers * shape->top_k, sizeof *t->choices[i]);
@@ -38,6 +41,7 @@ void telemetry_release(struct telemetry *t)
         free(t->choices[i]);
     }
     free(t->heat);
+    free(t->seen);
     *t = (struct telemetry){0};
 }
 
@@ -102,20 +106,23 @@ void telemetry_settle(struct telemetry *t, gpu *g, enum moe_interval then)
 
 void telemetry_layer_begin(struct telemetry *t, uint32_t layer, const expert_store *store)
 {
-    expert_store_layer(store, layer, &t->before);
+    struct expert_layer_counts now;
+    expert_store_layer(store, layer, &now);
     t->waited_ns = expert_store_counts(store).wait_ns;
-    t->copy_ns = t->before.wait_copy_ns;
+    t->copy_ns = now.wait_copy_ns;
     t->wait_ns = 0;
 }
 
 void telemetry_layer_end(struct telemetry *t, uint32_t layer, const expert_store *store)
 {
-    struct moe_layer_record *record = &t->layers[!t->shown][layer - draft(t)->first_moe_layer];
-    struct expert_layer_counts now;
+    uint32_t row = layer - draft(t)->first_moe_layer;
+    struct moe_layer_record *record = &t->layers[!t->shown][row];
+    struct expert_layer_counts now, before = t->seen[row];
     expert_store_layer(store, layer, &now);
-    record->wasted += (uint32_t)(now.wasted - t->before.wasted);
-    record->bytes_disk += now.bytes_disk - t->before.bytes_disk;
-    record->bytes_device += now.bytes_device - t->before.bytes_device;
+    record->wasted += (uint32_t)(now.wasted - before.wasted);
+    record->bytes_disk += now.bytes_disk - before.bytes_disk;
+    record->bytes_device += now.bytes_device - before.bytes_device;
+    t->seen[row] = now;
     record->wait_ns += t->wait_ns;
 }
 

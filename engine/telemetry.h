@@ -23,10 +23,10 @@ struct telemetry {
     // The step under way.
     enum moe_interval on;
     uint64_t began_ns, switched_ns;
-    struct gpu_counts device;          // when it began
-    struct expert_layer_counts before; // of the layer under way, when it began
-    uint64_t waited_ns, copy_ns;       // the store's waits as last looked at: all of them, and the layer's for copies
-    uint64_t wait_ns;                  // of the layer so far
+    struct gpu_counts device;         // when it began
+    struct expert_layer_counts *seen; // [n_moe_layers], as of the layer's last record: guesses are read in between
+    uint64_t waited_ns, copy_ns;      // the store's waits as last looked at: all of them, and the layer's for copies
+    uint64_t wait_ns;                 // of the layer so far
     struct telemetry_mark {
         uint64_t fence;
         enum moe_interval of;
@@ -34,7 +34,8 @@ struct telemetry {
     unsigned n_marks;
 };
 
-int telemetry_open(const struct shape *shape, struct telemetry *telemetry, struct moe_err *err);
+int telemetry_open(const struct shape *shape, const expert_store *store, struct telemetry *telemetry,
+                   struct moe_err *err);
 void telemetry_release(struct telemetry *telemetry);
 
 // A step begins, on MOE_ON_HOST. What a failed one left is thrown away.
@@ -47,7 +48,7 @@ void telemetry_mark(struct telemetry *telemetry, gpu *g, enum moe_interval of);
 // Afterwards time is `then`'s.
 void telemetry_settle(struct telemetry *telemetry, gpu *g, enum moe_interval then);
 
-// The experts of a layer, between these two: the store's counters are read at both.
+// The experts of a layer, between these two. What the store counted for the layer since its last record is this one's.
 void telemetry_layer_begin(struct telemetry *telemetry, uint32_t layer, const expert_store *store);
 void telemetry_layer_end(struct telemetry *telemetry, uint32_t layer, const expert_store *store);
 // After a call that may have waited for the store: that part of the time is MOE_ON_DISK's or MOE_ON_COPY's. Returns it.

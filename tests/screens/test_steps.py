@@ -15,7 +15,7 @@ def lines(*more):
 
 
 def test_steps_add_up():
-    *tokens, last = lines("--max-tokens", "12", "--expert-cache", "1M", "--chunk", "4")
+    *tokens, last = lines("--max-tokens", "12", "--expert-cache", "1M", "--chunk", "4", "--prefetch", "off")
     expect(len(tokens) == 12, "a line a token")
     for before, token in zip([None] + tokens, tokens):
         step = token["step"]
@@ -38,6 +38,16 @@ def test_steps_add_up():
     steps = sum(token["step"]["total_ns"] for token in tokens[1:]) / 1e9
     expect(abs(steps - seconds) <= 0.02 * seconds + 0.0005, "steps cover the turn: %g of %g s" % (steps, seconds))
     same(last["experts"]["misses"], tokens[-1]["experts"]["misses"])
+
+
+def test_bench_stream():
+    result = run(["bench", "stream", "--model", ROOT + "/models/demo", "--device", "ref", "--runs", "1",
+                  "--prefill-tokens", "6", "--decode-tokens", "3", "--expert-cache", "2M", "--json"])
+    same(result.returncode, 0)
+    seen = json.loads(result.stdout)
+    same(seen["same_answers"], True)
+    expect(len(seen["rows"]) >= 12 and all(row["decode_tokens_per_s"] > 0 for row in seen["rows"]), "a row a technique")
+    expect(all(rate > 0 for rate in seen["disk_bytes_per_s"]), "the disk was measured")
 
 
 main(globals())

@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// How well experts stream: the disk's and the copy's ceilings, then prompts and answers at several budgets and with
+// each technique switched off in turn. Variants take turns, so that a busy machine is busy for all of them alike; the
+// answer's ids are sampled and must be the same everywhere.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend.h"
+#include "cmd.h"
+#include "files.h"
+#include "format.h"
+#include "json_out.h"
+#include "report.h"
+#include "term.h"
+
+enum { MAX_RUNS = 100, N_DEPTHS = 5, N_BUDGETS = 5 };
+
+static const unsigned depths[N_DEPTHS] = {1, 2, 4, 8, 16};
+static const double raw_seconds = 0.5;
+
+// A technique: what is changed of the usual options.
+struct variant {
+    const char *name;
+    struct moe_session_options session;
+    struct moe_model_options model;
+    bool reopens, chunk_groups, host_none;
+};
+
+// clang-format off
+static const struct variant variants[] = {
+    {.name = "as usual"},
+    {.name = "no guesses", .session = {.prefetch = MOE_PREFETCH_OFF}},
+    {.name = "guesses: previous", .session = {.prefetch = MOE_PREFETCH_PREVIOUS}},
+    {.name = "guesses: router", .session = {.prefetch = MOE_PREFETCH_ROUTER}},
+    {.name = "guesses: router-shared", .session = {.prefetch = MOE_PREFETCH_ROUTER_SHARED}},
+    {.name = "hits not first", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_HITS_FIRST}},
+    {.name = "shared expert last", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_SHARED_FIRST}},
+    {.name = "no read-ahead", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_READ_AHEAD}},
+    {.name = "groups of one chunk", .session = {.prefetch = MOE_PREFETCH_OFF}, .chunk_groups = true},
+    {.name = "1 reader", .reopens = true, .model = {.readers = 1}, .session = {.prefetch = MOE_PREFETCH_OFF}},
+    {.name = "direct reads", .reopens = true, .model = {.io = MOE_IO_DIRECT}, .session = {.prefetch = MOE_PREFETCH_OFF}},
+    {.name = "buffered reads", .reopens = true, .model = {.io = MOE_IO_BUFFERED}, .session = {.prefetch = MOE_PREFETCH_OFF}},
+    {.name = "no host cache", .reopens = true, .host_none = true, .session = {.prefetch = MOE_PREFETCH_OFF}},
+};
+// clang-format on
+enum { N_VARIANTS = sizeof variants / sizeof variants[0], N_PLAIN = 2 }; // the first two are measured at each budget
+
+struct result {
+    double prefill[MAX_RUNS], decode[MAX_RUNS]; // tokens a second
+    double ratio[MAX_RUNS];                     // of a token's time to its bound
+    struct moe_telemetry sums;                  // of decoded tokens, all runs
+    double hits, asked, bytes_disk, bytes_device;
+    size_t runs;
+    uint64_t hash;
+};
+
+// What a token takes when all of its experts are there.
+struct calibration {
+    double other_ns;  // all but the experts
+    double expert_ns; // one of them, or a shared one
+};
+
+struct stream {
+    const struct options *options;
+    char *directory;
+    int32_t *ids; // of the prompt
+    struct progress progress;
+    struct moe_err err;
+    double disk[N_DEPTHS], copy; // bytes a second; copy 0: none is needed
+    struct calibration calibration;
+    uint64_t hash; // of the first answer, 0: none yet
+    struct json_object *rows;
+    bool differs;
+};
+
+static void on_progress(void *context, const struct moe_progress *progress)
+{
+    struct stream *stream = context;
+    progress_show(&stream->progress, progress->what, progress->unit, progress->done, progress->total);
+}
+
+static int compare_reals(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(const double *values, size_t count)
+{
+    double sorted[MAX_RUNS];
+    memcpy(sorted, values, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, compare_reals);
+    return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
+}
+
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ ((const unsigned char *)data)[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static bool make_ids(struct stream *stream, uint32_t vocab)
+{
+    uint64_t state = 1;
+    stream->ids = calloc(stream->options->prefill_tokens, sizeof *stream->ids);
+    for (uint32_t i = 0; i < stream->options->prefill_tokens && stream->ids; i++) {
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        stream->ids[i] = (int32_t)((state >> 33) % vocab);
+    }
+    return stream->ids != NULL;
+}
+
+static int open_model(struct stream *stream, uint64_t budget, const struct variant *variant, moe_model **model)
+{
+    char *kernel_cache;
+    struct moe_model_options options = backend_model_options(stream->options, &kernel_cache);
+    options.expert_cache_bytes = budget;
+    if (variant->model.readers)
+        options.readers = variant->model.readers;
+    if (variant->model.io)
+        options.io = variant->model.io;
+    if (variant->host_none)
+        options.host_cache_bytes = MOE_CACHE_NONE;
+    options.progress = on_progress;
+    options.progress_context = stream;
+    int code = moe_model_open(stream->directory, &options, model, &stream->err);
+    free(kernel_cache);
+    return code;
+}
+
+static int open_session(struct stream *stream, moe_model *model, const struct variant *variant, moe_session **session)
+{
+    const struct options *options = stream->options;
+    struct moe_session_options session_options = variant->session;
+    session_options.max_context = options->prefill_tokens + options->decode_tokens + 1;
+    session_options.kv_type = options_kv_type(options);
+    session_options.prefill_chunk = options->chunk;
+    session_options.prefill_group = variant->chunk_groups ? 1 : options->group;
+    return moe_session_open(model, &session_options, session, &stream->err);
+}
+
+// The time of a token that had to read these experts, if every read took what the disk takes and only the last one's
+// compute came after it.
+static double bound_ns(const struct stream *stream, const struct moe_telemetry *step, const struct moe_cache_plan *plan,
+                       uint32_t n_shared)
+{
+    double sum = stream->calibration.other_ns, one = stream->calibration.expert_ns;
+    for (uint32_t i = 0; i < step->n_moe_layers; i++) {
+        const struct moe_layer_record *layer = &step->layers[i];
+        uint32_t misses = layer->n_from[MOE_FROM_DISK] + layer->n_from[MOE_FROM_LATE];
+        unsigned depth = 0;
+        while (depth + 1 < N_DEPTHS && depths[depth + 1] <= misses && depths[depth + 1] <= plan->readers)
+            depth++;
+        double disk = stream->disk[depth] > 0 ? misses * (double)plan->slot_bytes * 1e9 / stream->disk[depth] : 0;
+        double copy = stream->copy > 0 ? (double)layer->bytes_device * 1e9 / stream->copy : 0;
+        double moved = disk > copy ? disk : copy;
+        bool waits = layer->bytes_device > 0 || misses > 0;
+        uint32_t arrive = misses + (stream->copy > 0 ? layer->n_from[MOE_FROM_HOST] : 0);
+        double there = (step->top_k + n_shared - arrive) * one;
+        sum += waits ? (moved > there ? moved : there) + one : there;
+    }
+    return sum;
+}
+
+static void add_step(struct result *result, const struct moe_telemetry *step)
+{
+    result->sums.step++;
+    result->sums.total_ns += step->total_ns;
+    result->sums.waits += step->waits;
+    result->sums.launches += step->launches;
+    for (int i = 0; i < MOE_INTERVALS; i++)
+        result->sums.ns[i] += step->ns[i];
+    for (uint32_t i = 0; i < step->n_moe_layers; i++) {
+        const struct moe_layer_record *layer = &step->layers[i];
+        for (int from = 0; from < MOE_ORIGINS; from++)
+            result->asked += layer->n_from[from];
+        result->hits +=
+            layer->n_from[MOE_FROM_DEVICE] + layer->n_from[MOE_FROM_HOST] + layer->n_from[MOE_FROM_PREFETCH];
+        result->bytes_disk += (double)layer->bytes_disk;
+        result->bytes_device += (double)layer->bytes_device;
+    }
+}
+
+// Samples an answer. Its ids follow from the logits alone.
+static int answer(struct stream *stream, moe_model *model, moe_session *session, struct result *result)
+{
+    const struct moe_description *about = moe_model_describe(model);
+    struct moe_cache_plan plan = moe_model_cache(model);
+    struct moe_sampling sampling = {.temperature = 0.8F, .top_p = 0.95F, .repetition_penalty = 1, .seed = 7};
+    moe_sampler *sampler = moe_sampler_new(&sampling, about->vocab_size);
+    if (!sampler)
+        return backend_fail(&stream->err, MOE_NO_MEMORY, "no memory for the sampler");
+    uint64_t hash = UINT64_C(0xcbf29ce484222325), took_ns = 0;
+    double bound = 0;
+    int code = 0;
+    for (uint32_t i = 0; i < stream->options->decode_tokens && code == 0; i++) {
+        const float *logits = moe_session_logits(session, &stream->err);
+        int32_t id = logits ? moe_sample(sampler, logits, NULL, 0) : -1;
+        code = logits ? moe_session_decode(session, id, &stream->err) : (int)stream->err.code;
+        if (code)
+            break;
+        const struct moe_telemetry *step = moe_session_telemetry(session);
+        hash = hash_bytes(hash, &id, sizeof id);
+        took_ns += step->total_ns;
+        bound += bound_ns(stream, step, &plan, about->n_shared_experts);
+        add_step(result, step);
+    }
+    moe_sampler_free(sampler);
+    const float *logits = code ? NULL : moe_session_logits(session, &stream->err);
+    if (!logits)
+        return code ? code : (int)stream->err.code;
+    result->decode[result->runs] = json_out_rate(stream->options->decode_tokens, took_ns);
+    result->ratio[result->runs] = bound > 0 ? (double)took_ns / bound : 0;
+    result->hash = hash_bytes(hash, logits, about->vocab_size * sizeof *logits);
+    return 0;
+}
+
+static int measure_once(struct stream *stream, moe_model *model, const struct variant *variant, struct result *result)
+{
+    moe_session *session;
+    int code = open_session(stream, model, variant, &session);
+    struct moe_feed feed = {.ids = stream->ids, .count = stream->options->prefill_tokens};
+    if (code)
+        return code;
+    uint64_t began = format_clock_ns();
+    code = moe_session_prefill(session, &feed, &stream->err);
+    result->prefill[result->runs] = json_out_rate(feed.count, format_clock_ns() - began);
+    if (code == 0)
+        code = answer(stream, model, session, result);
+    result->runs += code == 0;
+    moe_session_close(session);
+    if (code == 0 && stream->hash == 0)
+        stream->hash = result->hash;
+    stream->differs |= code == 0 && result->hash != stream->hash;
+    return code;
+}
+
+// Decodes a token twice: the second time its experts are there.
+static int calibrate(struct stream *stream, moe_model *model)
+{
+    enum { TRIES = 9 };
+    const struct moe_description *about = moe_model_describe(model);
+    static const struct variant plain = {.session = {.prefetch = MOE_PREFETCH_OFF}};
+    double other[TRIES], experts[TRIES];
+    moe_session *session;
+    int code = open_session(stream, model, &plain, &session);
+    if (code)
+        return code;
+    struct moe_feed feed = {.ids = stream->ids, .count = stream->options->prefill_tokens};
+    code = moe_session_prefill(session, &feed, &stream->err);
+    for (int i = 0; i < 2 * TRIES && code == 0; i++) {
+        code = moe_session_truncate(session, (uint32_t)feed.count, &stream->err);
+        if (code == 0)
+            code = moe_session_decode(session, stream->ids[(size_t)(i / 2) % feed.count], &stream->err);
+        const struct moe_telemetry *step = moe_session_telemetry(session);
+        if (code || i % 2 == 0)
+            continue;
+        experts[i / 2] = (double)step->ns[MOE_ON_EXPERTS];
+        other[i / 2] =
+            (double)(step->total_ns - step->ns[MOE_ON_EXPERTS] - step->ns[MOE_ON_DISK] - step->ns[MOE_ON_COPY]);
+    }
+    moe_session_close(session);
+    if (code)
+        return code;
+    double used = (double)about->n_moe_layers * (about->top_k + about->n_shared_experts);
+    stream->calibration = (struct calibration){median(other, TRIES), median(experts, TRIES) / used};
+    return 0;
+}
+
+static int measure_ceilings(struct stream *stream, const moe_model *model)
+{
+    struct moe_cache_plan plan = moe_model_cache(model);
+    int code = 0;
+    for (int i = 0; i < N_DEPTHS && code == 0; i++) {
+        progress_show(&stream->progress, "measuring the disk", "depths", (uint64_t)i, N_DEPTHS);
+        struct moe_raw_reads how = {depths[i], plan.direct, raw_seconds, (uint64_t)i + 1};
+        code = moe_model_measure_reads(model, &how, &stream->disk[i], &stream->err);
+    }
+    stream->copy = bench_upload_rate(stream->options->device);
+    return code;
+}
+
+static void print_head(const struct stream *stream, const moe_model *model)
+{
+    struct moe_cache_plan plan = moe_model_cache(model);
+    const struct options *options = stream->options;
+    printf("%s on %s, medians of %" PRIu32 " runs that take turns; %" PRIu32 " tokens read, %" PRIu32 " answered\n",
+           moe_model_describe(model)->name, moe_model_device(model), options->runs, options->prefill_tokens,
+           options->decode_tokens);
+    printf("  disk, %s, whole experts of %.2f MB at random:", plan.direct ? "direct" : "through the page cache",
+           (double)plan.slot_bytes / 1e6);
+    for (int i = 0; i < N_DEPTHS; i++)
+        printf(" %.2f", stream->disk[i] / 1e9);
+    printf(" GB/s with 1, 2, 4, 8, 16 at once\n");
+    if (stream->copy > 0)
+        printf("  copies to the device: %.1f GB/s\n", stream->copy / 1e9);
+    printf("  a token whose experts are there: %.2f ms, %.3f ms of it each expert\n",
+           (stream->calibration.other_ns + stream->calibration.expert_ns * (double)plan.token_experts) / 1e6,
+           stream->calibration.expert_ns / 1e6);
+    printf("\n  %-24s %9s %9s %9s %6s %9s %9s %9s %6s %6s\n", "", "cache", "prefill", "decode", "hits", "disk",
+           "copied", "waiting", "waits", "bound");
+    printf("  %-24s %9s %9s %9s %6s %9s %9s %9s %6s %6s\n", "", "", "tokens/s", "tokens/s", "%", "MB/token", "MB/token",
+           "ms/token", "/token", "x");
+}
+
+static void print_row(struct stream *stream, const char *name, const moe_model *model, const struct result *result)
+{
+    struct moe_cache_plan plan = moe_model_cache(model);
+    double tokens = (double)result->sums.step;
+    double waiting = (double)(result->sums.ns[MOE_ON_DISK] + result->sums.ns[MOE_ON_COPY]) / tokens / 1e6;
+    double prefill = median(result->prefill, result->runs), decode = median(result->decode, result->runs);
+    double ratio = median(result->ratio, result->runs), hits = 100 * result->hits / result->asked;
+    if (!stream->options->json) {
+        char cache[FORMAT_SIZE];
+        printf("  %-24s %9s %9.1f %9.2f %6.1f %9.2f %9.2f %9.3f %6.1f %6.2f\n", name,
+               format_bytes(cache, sizeof cache, plan.slots * plan.slot_bytes), prefill, decode, hits,
+               result->bytes_disk / tokens / 1e6, result->bytes_device / tokens / 1e6, waiting,
+               (double)result->sums.waits / tokens, ratio);
+        fflush(stdout);
+        return;
+    }
+    struct json_object *row = json_object_new_object();
+    json_out_string(row, "name", name);
+    json_out_whole(row, "cache_bytes", plan.slots * plan.slot_bytes);
+    json_out_whole(row, "host_cache_bytes", plan.host_slots * plan.slot_bytes);
+    json_out_real(row, "prefill_tokens_per_s", prefill);
+    json_out_real(row, "decode_tokens_per_s", decode);
+    json_out_real(row, "hits", hits / 100);
+    json_out_real(row, "disk_bytes_per_token", result->bytes_disk / tokens);
+    json_out_real(row, "copied_bytes_per_token", result->bytes_device / tokens);
+    json_out_real(row, "waiting_ms_per_token", waiting);
+    json_out_real(row, "waits_per_token", (double)result->sums.waits / tokens);
+    json_out_real(row, "time_to_bound", ratio);
+    json_object_array_add(stream->rows, row);
+}
+
+// The variants of a model that is open, in turns.
+static int measure_sessions(struct stream *stream, moe_model *model, unsigned n)
+{
+    struct result *results = calloc(n, sizeof *results);
+    int code = results ? 0 : backend_fail(&stream->err, MOE_NO_MEMORY, "no memory for the results");
+    for (size_t run = 0; run < stream->options->runs && code == 0; run++)
+        for (unsigned v = 0; v < n && code == 0; v++) {
+            progress_show(&stream->progress, variants[v].name, "runs", run, stream->options->runs);
+            if (!variants[v].reopens)
+                code = measure_once(stream, model, &variants[v], &results[v]);
+        }
+    progress_clear(&stream->progress);
+    for (unsigned v = 0; v < n && code == 0; v++)
+        if (!variants[v].reopens)
+            print_row(stream, variants[v].name, model, &results[v]);
+    free(results);
+    return code;
+}
+
+// Those that need a model of their own: opened for each run, so that they take turns too.
+static int measure_models(struct stream *stream, uint64_t budget)
+{
+    struct result *results = calloc(N_VARIANTS, sizeof *results);
+    int code = results ? 0 : backend_fail(&stream->err, MOE_NO_MEMORY, "no memory for the results");
+    for (size_t run = 0; run < stream->options->runs && code == 0; run++)
+        for (unsigned v = 0; v < N_VARIANTS && code == 0; v++) {
+            moe_model *model = NULL;
+            if (!variants[v].reopens)
+                continue;
+            code = open_model(stream, budget, &variants[v], &model);
+            if (code == 0 && variants[v].host_none && !moe_model_cache(model).host_slots) {
+                moe_model_close(model);
+                continue;
+            }
+            struct result warm_up = {0};
+            if (code == 0)
+                code = measure_once(stream, model, &variants[v], &warm_up);
+            if (code == 0)
+                code = measure_once(stream, model, &variants[v], &results[v]);
+            progress_clear(&stream->progress);
+            if (code == 0 && run + 1 == stream->options->runs)
+                print_row(stream, variants[v].name, model, &results[v]);
+            moe_model_close(model);
+        }
+    free(results);
+    return code;
+}
+
+// From the largest cache to the smallest; all variants at about a quarter of the experts.
+static int measure_budgets(struct stream *stream, const struct moe_cache_plan *plan)
+{
+    uint64_t all = plan->experts * plan->slot_bytes, largest = plan->slots * plan->slot_bytes;
+    const uint64_t budgets[N_BUDGETS] = {largest, all / 2, all / 4, all / 8, plan->smallest_bytes};
+    bool given = options_given(stream->options, "expert-cache");
+    int code = 0;
+    for (int i = 0; i < (given ? 1 : N_BUDGETS) && code == 0; i++) {
+        bool full = given || i == 2;
+        if (budgets[i] > largest || budgets[i] < plan->smallest_bytes || (i && !full && budgets[i] == largest))
+            continue;
+        moe_model *model = NULL;
+        code = open_model(stream, budgets[i], &variants[0], &model);
+        struct result warm_up = {0};
+        if (code == 0)
+            code = measure_once(stream, model, &variants[0], &warm_up);
+        if (code == 0)
+            code = measure_sessions(stream, model, full ? N_VARIANTS : N_PLAIN);
+        moe_model_close(model);
+        if (code == 0 && full)
+            code = measure_models(stream, budgets[i]);
+    }
+    return code;
+}
+
+static int measure(struct stream *stream, int *status)
+{
+    moe_model *model = NULL;
+    *status = STATUS_MODEL;
+    int code = open_model(stream, stream->options->expert_cache, &variants[0], &model);
+    if (code)
+        return code;
+    *status = STATUS_FAILED;
+    struct moe_cache_plan plan = moe_model_cache(model);
+    if (!make_ids(stream, moe_model_describe(model)->vocab_size))
+        code = backend_fail(&stream->err, MOE_NO_MEMORY, "no memory for the token ids");
+    if (code == 0)
+        code = measure_ceilings(stream, model);
+    if (code == 0)
+        code = calibrate(stream, model);
+    progress_clear(&stream->progress);
+    if (code == 0 && !stream->options->json)
+        print_head(stream, model);
+    moe_model_close(model);
+    return code ? code : measure_budgets(stream, &plan);
+}
+
+static int finish(struct stream *stream)
+{
+    if (stream->differs)
+        report("the answers differ: a technique changed them, which none may");
+    if (!stream->options->json)
+        return stream->differs ? STATUS_FAILED : STATUS_DONE;
+    struct json_object *object = json_object_new_object();
+    struct json_object *disk = json_object_new_array();
+    for (int i = 0; i < N_DEPTHS; i++)
+        json_object_array_add(disk, json_object_new_double(stream->disk[i]));
+    json_object_object_add(object, "disk_bytes_per_s", disk);
+    json_out_real(object, "copy_bytes_per_s", stream->copy);
+    json_out_real(object, "expert_ms", stream->calibration.expert_ns / 1e6);
+    json_out_real(object, "other_ms", stream->calibration.other_ns / 1e6);
+    json_object_object_add(object, "same_answers", json_object_new_boolean(!stream->differs));
+    json_object_object_add(object, "rows", json_object_get(stream->rows));
+    int status = json_out_finish(object);
+    return stream->differs ? STATUS_FAILED : status;
+}
+
+int cmd_bench_stream(const struct options *options)
+{
+    struct stream stream = {.options = options, .directory = files_model(options->model)};
+    int status = STATUS_FAILED;
+    stream.progress = (struct progress){.out = isatty(STDERR_FILENO) ? stderr : NULL, .plain = term_is_dumb()};
+    stream.rows = json_object_new_array();
+    int code = stream.directory ? 0 : backend_fail(&stream.err, MOE_NO_MEMORY, "no memory");
+    if (code == 0 && options->runs > MAX_RUNS)
+        code = backend_fail(&stream.err, MOE_BAD_ARGUMENT, "bench stream takes at most %d runs", MAX_RUNS);
+    if (code == 0)
+        code = measure(&stream, &status);
+    progress_clear(&stream.progress);
+    if (code)
+        report("%s", stream.err.text);
+    else
+        status = finish(&stream);
+    json_object_put(stream.rows);
+    free(stream.directory);
+    free(stream.ids);
+    return status;
+}
