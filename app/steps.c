@@ -21,6 +21,7 @@ void steps_release(struct steps *steps)
 void steps_begin_turn(struct steps *steps)
 {
     free(steps_end(steps));
+    steps->ended_ns = format_clock_ns();
     steps->backend->ops->clear_heat(steps->backend->self);
     pthread_mutex_lock(&steps->mutex);
     figures_begin_turn(&steps->figures);
@@ -33,6 +34,7 @@ static struct moe_telemetry *end_at(struct steps *steps, uint64_t now)
     steps->held = NULL;
     if (!step)
         return NULL;
+    steps->ended_ns = now;
     uint64_t since = now - steps->computed_ns;
     step->ns[MOE_ON_SAMPLING] += steps->sampling_ns;
     step->ns[MOE_ON_HOST] += since - steps->sampling_ns;
@@ -57,6 +59,11 @@ void steps_note(struct steps *steps)
     uint64_t now = format_clock_ns();
     free(end_at(steps, now - step->total_ns));
     steps->held = figures_clone(step);
+    if (steps->held) { // what led to it is part of it
+        uint64_t before = now - step->total_ns - steps->ended_ns;
+        steps->held->ns[MOE_ON_HOST] += before;
+        steps->held->total_ns += before;
+    }
     steps->seen = step->step;
     steps->computed_ns = now;
     steps->sampling_ns = 0;

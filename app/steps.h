@@ -14,6 +14,7 @@ struct steps {
     pthread_mutex_t mutex;
     struct figures figures;     // under the mutex; the rest is the engine's thread's
     struct moe_telemetry *held; // the last step, until it has ended: a figures_clone
+    uint64_t ended_ns;          // when the one before it had, or the turn began
     uint64_t computed_ns;       // when its logits were there
     uint64_t sampling_ns;       // since then
     uint64_t seen;              // its number
