@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Three random deepseek_v3 models of odd shapes as packages, with transformers' own numbers for them.
+"""Four random deepseek_v3 models of odd shapes as packages, with transformers' own numbers for them.
 
-    python3 tests/golden/make_tiny.py [FOLDER]
+    python3 tests/golden/make_tiny.py [FOLDER [NAME...]]
 
-writes FOLDER/tiny-a, -b and -c (FOLDER is this file's by default; see golden.c for what a golden folder holds). The
+writes FOLDER/tiny-a, -b, -c and -d, or those that are named (FOLDER is this file's by default; see golden.c for what a golden folder holds). The
 numbers are float32, eager attention, on the weights as the package gives them back. Weights are scaled so that routing
 is decisive and attention far from uniform; both are checked here, and how far float32 is from float64 is printed.
 """
@@ -61,6 +61,15 @@ MODELS = {
             eos_token_id=1,
             rope_parameters=dict(rope_type="yarn", rope_theta=50000.0, factor=4.0, mscale=0.707, mscale_all_dim=1.3,
                                  original_max_position_embeddings=32, beta_fast=8.0, beta_slow=2.0))),
+    # no shared expert, one expert a token
+    "tiny-d": dict(
+        seed=44, bits=8, group_size=32, bias=(0.0, 0.2), top_rows=True,
+        config=COMMON | dict(
+            vocab_size=160, hidden_size=64, intermediate_size=64, moe_intermediate_size=32, num_hidden_layers=2,
+            num_attention_heads=2, num_key_value_heads=2, q_lora_rank=32, kv_lora_rank=32, qk_nope_head_dim=16,
+            qk_rope_head_dim=8, v_head_dim=32, n_routed_experts=6, num_experts_per_tok=1, n_shared_experts=0,
+            n_group=3, topk_group=2, first_k_dense_replace=0, routed_scaling_factor=1.3, rms_norm_eps=1e-6,
+            eos_token_id=1, norm_topk_prob=False, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
 }
 
 # Standard deviation of a matrix is its gain / sqrt(inputs), so that a gain is what it does to a normalised input.
@@ -71,7 +80,7 @@ def random_tensors(config, generator, bias):
     model = DeepseekV3ForCausalLM(config)
     out = {}
     for name, tensor in package.split_experts({n: t.numpy() for n, t in model.state_dict().items()}).items():
-        if name == "lm_head.weight" and config.tie_word_embeddings:
+        if (name == "lm_head.weight" and config.tie_word_embeddings) or tensor.size == 0:
             continue
         noise = generator.standard_normal(tensor.shape).astype(np.float32)
         if name.endswith(package.CORRECTION):
@@ -93,6 +102,7 @@ def transformers_model(tensors, config_dict):
     state = {name: torch.from_numpy(np.ascontiguousarray(t)) for name, t in package.fuse_experts(tensors).items()}
     if config.tie_word_embeddings:
         state["lm_head.weight"] = state["model.embed_tokens.weight"]
+    state |= {name: tensor for name, tensor in model.state_dict().items() if tensor.numel() == 0}
     model.load_state_dict(state, strict=True)
     return model
 
@@ -201,8 +211,8 @@ def main():
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
     folder = sys.argv[1] if len(sys.argv) > 1 else HERE
-    for name, spec in MODELS.items():
-        make(folder, name, spec)
+    for name in sys.argv[2:] or MODELS:
+        make(folder, name, MODELS[name])
 
 
 if __name__ == "__main__":
