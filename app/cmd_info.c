@@ -10,6 +10,7 @@
 #include "format.h"
 #include "json_out.h"
 #include "report.h"
+#include "tok.h"
 #include "term.h"
 
 // What the expert cache would be, without opening a device.
@@ -125,6 +126,33 @@ static void on_progress(void *context, const struct moe_progress *progress)
     progress_show(context, progress->what, progress->unit, progress->done, progress->total);
 }
 
+// A folder from the hub names no template: its own is recognised, or people are told that they must choose.
+static const char *find_template(struct moe_description *about, const char *directory)
+{
+    struct tok_folder folder = {.n_files = 0};
+    struct tok_err err;
+    if (*about->template_name || !*about->tokenizer_file || tok_folder_read(directory, &folder, &err))
+        return "";
+    snprintf(about->template_name, sizeof about->template_name, "%s", folder.template_name);
+    return *folder.template_name ? "" : "none known here; choose one with --template";
+}
+
+// The tokenizer's type and size, or why it can't be used.
+static void print_tokenizer(const struct moe_description *about)
+{
+    tok *tokenizer = NULL;
+    struct tok_err err = {.text = ""};
+    char line[sizeof err.text + 64];
+    if (*about->tokenizer_file && tok_open(about->tokenizer_type, about->tokenizer_file, &tokenizer, &err))
+        snprintf(line, sizeof line, "%s, which can't be used: %s", about->tokenizer_type, err.text);
+    else if (tokenizer)
+        snprintf(line, sizeof line, "%s, %u pieces", about->tokenizer_type, (unsigned)tok_vocab_size(tokenizer));
+    else
+        snprintf(line, sizeof line, "%s", about->tokenizer_type);
+    print_name("tokenizer", line);
+    tok_close(tokenizer);
+}
+
 int cmd_info(const struct options *options)
 {
     if (options->operand && options_given(options, "model") && !getenv("MOECHAT_MODEL")) {
@@ -149,6 +177,7 @@ int cmd_info(const struct options *options)
         goto release;
     }
     struct figures figures = work_out(about, options);
+    const char *no_template = find_template(about, directory);
     status = STATUS_DONE;
     if (options->json) {
         status = print_json(about, &figures, directory, options->verify);
@@ -159,8 +188,8 @@ int cmd_info(const struct options *options)
     print_name("type", about->model_type);
     print_shape(about);
     print_memory(about, &figures);
-    print_name("tokenizer", about->tokenizer_type);
-    print_name("turn template", about->template_name);
+    print_tokenizer(about);
+    print_name("turn template", *no_template ? no_template : about->template_name);
     print_name("fingerprint", about->fingerprint);
     if (options->verify)
         puts("Every file is what its checksum says.");
