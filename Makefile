@@ -15,7 +15,7 @@ FUZZ_SECONDS ?= 60
 DEPS_BUILD = gcc g++ libc6-dev pkg-config libncursesw5-dev libreadline-dev libjson-c-dev ocl-icd-opencl-dev \
              opencl-c-headers libsentencepiece-dev libpcre2-dev libssl-dev libxxhash-dev
 DEPS_RUN   = pocl-opencl-icd
-DEPS_TEST  = clang libclang-rt-14-dev python3 python3-pyte tmux
+DEPS_TEST  = clang libclang-rt-14-dev python3 python3-venv python3-pyte tmux
 DEPS       = $(DEPS_BUILD) $(DEPS_RUN) $(DEPS_TEST)
 
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
@@ -125,7 +125,7 @@ asan-tests:
 check: tests asan-tests
 	@sh tests/run.sh tests/layers.sh $(TESTS) \
 	    $(GOLDEN_RUNS) \
-	    $(SCREENS) \
+	    $(SCREENS) tests/unit/compare_tokenizers.sh \
 	    $(TESTS:$(BUILD)/%=$(ASAN)/%) \
 	    $(foreach f,$(FUZZ_SOURCES:tests/fuzz/fuzz_%.c=%),'$(ASAN)/tests/fuzz/fuzz_$(f) tests/fuzz/corpus/$(f)')
 

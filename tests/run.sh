@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Runs test programs and scripts and counts their "PASS name" and "FAIL name" lines. A program that ends badly, or says
-# neither, is a failure of its own. The last line is "N passed, N failed"; the status is 0 only if something passed and
-# nothing failed.
+# neither, is a failure of its own; "SKIP why" lines are shown. The last line is "N passed, N failed", with what was
+# skipped if anything was; the status is 0 only if something passed and nothing failed.
 #
 #     tests/run.sh COMMAND...        each a program or script, with its arguments in the same word
 #
 # MOECHAT_PROGRAM names the moechat that screen tests start (default: ./moechat). What runs over LIMIT seconds is ended.
 LIMIT=${LIMIT:-600}
-passed=0 failed=0
+passed=0 failed=0 skipped=0 more=
 output=$(mktemp) || exit 1
 trap 'rm -f "$output"' EXIT
 trap 'exit 130' INT
@@ -24,16 +24,20 @@ for program in "$@"; do
     status=$?
     p=$(grep -ac '^PASS ' "$output")
     f=$(grep -ac '^FAIL ' "$output")
-    if [ "$f" -eq 0 ] && { [ "$status" -ne 0 ] || [ "$p" -eq 0 ]; }; then
+    s=$(grep -ac '^SKIP ' "$output")
+    if [ "$f" -eq 0 ] && { [ "$status" -ne 0 ] || [ "$((p + s))" -eq 0 ]; }; then
         echo "FAIL $program (status $status, $p passed)" >>"$output"
         f=1
     fi
     if [ "$f" -gt 0 ]; then
         echo "==== $program"
         grep -av '^PASS ' "$output"
+    elif [ "$s" -gt 0 ]; then
+        grep -a '^SKIP ' "$output"
     fi
     echo "$program: $p passed, $f failed, $(($(date +%s) - began)) s"
-    passed=$((passed + p)) failed=$((failed + f))
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 done
-echo "$passed passed, $failed failed"
+[ "$skipped" -eq 0 ] || more=", $skipped skipped"
+echo "$passed passed, $failed failed$more"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
