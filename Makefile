@@ -46,7 +46,7 @@ TESTS         = $(TEST_SOURCES:%.c=$(BUILD)/%)
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZERS       = $(FUZZ_SOURCES:%.c=$(BUILD)/%)
 
-.PHONY: all deps chat tests check unit golden screens asan-tests fuzz fuzz-library bench layers format install clean
+.PHONY: tsan all deps chat tests check unit golden screens asan-tests fuzz fuzz-library bench layers format install clean
 all: $(PROGRAM)
 
 # Installs what is missing, through sudo when not root; does nothing when all is there.
@@ -128,6 +128,13 @@ check: tests asan-tests
 	    $(SCREENS) tests/unit/compare_tokenizers.sh \
 	    $(TESTS:$(BUILD)/%=$(ASAN)/%) \
 	    $(foreach f,$(FUZZ_SOURCES:tests/fuzz/fuzz_%.c=%),'$(ASAN)/tests/fuzz/fuzz_$(f) tests/fuzz/corpus/$(f)')
+
+# The expert store and its readers under the thread sanitizer, and whole models in plain C: drivers are not instrumented.
+TSAN       = build/tsan
+TSAN_TESTS = unit/test_reader unit/test_expert_store unit/test_expert_tiers fault/test_expert_faults unit/test_worker
+tsan:
+	$(MAKE) BUILD=$(TSAN) SANITIZE=thread OPT='-O1 -g' $(TSAN_TESTS:%=$(TSAN)/tests/%) $(TSAN)/tests/unit/test_placement
+	@sh tests/run.sh $(TSAN_TESTS:%=$(TSAN)/tests/%) '$(TSAN)/tests/unit/test_placement plain_c'
 
 # The quick half: no sanitizers, no screens.
 unit: tests
