@@ -125,23 +125,31 @@ int export_write(const char *path, const struct bytes *text, bool replace)
     return code;
 }
 
-const char *export_pick(const struct chat *chat, const char *which, size_t *length, const char **wrong)
+bool export_pick(const struct chat *chat, const char *which, struct bytes *piece, const char **wrong)
 {
     size_t n = 1, code = 0, at = chat->n_turns;
     bool block = strncmp(which, "code", 4) == 0 && (which[4] == 0 || which[4] == ' ');
     *wrong = "/copy takes a number of answers back, or code and the number of a block.";
     if (!commands_count(block ? which + 4 + strspn(which + 4, " ") : which, 1, block ? &code : &n))
-        return NULL;
+        return false;
     *wrong = "There is no such answer to copy.";
     while (at > 0 && n > 0)
         n -= chat->turns[--at].role == TOK_ASSISTANT;
     if (n > 0)
-        return NULL;
-    const struct bytes *text = &chat->turns[at].text;
-    const char *found = text->data;
-    *length = text->length;
+        return false;
+    struct bytes thought = {0}, said = {0};
+    bool fine = chat_part_answer(&chat->turns[at].text, &thought, &said);
+    const char *found = said.data;
+    size_t length = said.length;
     *wrong = "The last answer has no such code block.";
-    if (block && !markdown_code_block(text->data, text->length, code, &found, length))
-        return NULL;
-    return found;
+    if (fine && block && !markdown_code_block(said.data, said.length, code, &found, &length))
+        goto release;
+    *wrong = "There is no memory for it.";
+    fine = fine && bytes_append(piece, found, length);
+    if (fine)
+        *wrong = NULL;
+release:
+    bytes_release(&thought);
+    bytes_release(&said);
+    return *wrong == NULL;
 }

@@ -35,7 +35,7 @@ char *export_path(const struct export_request *request, const char *name);
 int export_write(const char *path, const struct bytes *text, bool replace);
 
 // What "/copy", "/copy 2" or "/copy code 3" means: the last answer, the one before it, the third code block of the last
-// answer. NULL with *wrong set to a sentence when there is no such thing.
-const char *export_pick(const struct chat *chat, const char *which, size_t *length, const char **wrong);
+// answer; never what was thought. Appended to *piece. False: *wrong says why not, as a sentence.
+bool export_pick(const struct chat *chat, const char *which, struct bytes *piece, const char **wrong);
 
 #endif

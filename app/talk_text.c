@@ -12,14 +12,15 @@
 
 void talk_copy(struct talk *talk, const char *which)
 {
-    size_t length = 0;
-    const char *wrong, *text = export_pick(&talk->chat, which, &length, &wrong);
-    if (!text)
+    struct bytes piece = {0};
+    const char *wrong;
+    if (!export_pick(&talk->chat, which, &piece, &wrong))
         talk_say(talk, "%s", wrong);
     else if (talk->face->copy)
-        talk->face->copy(talk->self, text, length);
+        talk->face->copy(talk->self, piece.data, piece.length);
     else
         talk_say(talk, "Copying needs the full screen; /export writes the conversation to a file.");
+    bytes_release(&piece);
 }
 
 static void write_export(struct talk *talk, const struct export_request *request, const char *path)

@@ -61,9 +61,11 @@ static void renders_the_bytes(struct harness *t)
 static const char *picked(const char *which)
 {
     static char text[64];
-    size_t length;
-    const char *wrong, *got = export_pick(&chat, which, &length, &wrong);
-    snprintf(text, sizeof text, "%.*s", got ? (int)length : 60, got ? got : wrong);
+    struct bytes piece = {0};
+    const char *wrong;
+    bool got = export_pick(&chat, which, &piece, &wrong);
+    snprintf(text, sizeof text, "%.60s", got ? piece.data : wrong);
+    bytes_release(&piece);
     return text;
 }
 
@@ -74,6 +76,9 @@ static void picks(struct harness *t)
     CHECK(t, strncmp(picked("2"), "a\n```c", 6) == 0);
     CHECK_STR(t, picked("3"), "There is no such answer to copy.");
     CHECK_STR(t, picked("x"), "/copy takes a number of answers back, or code and the number");
+    CHECK_STR(t, picked("code"), "The last answer has no such code block.");
+    turns[3].text = (struct bytes){.data = "<think>\n```\nno\n```\n</think>\n\nyes", .length = 32};
+    CHECK(t, strstr(picked(""), "yes") && !strstr(picked(""), "no"));
     CHECK_STR(t, picked("code"), "The last answer has no such code block.");
     turns[3].text = turns[1].text;
     CHECK_STR(t, picked("code"), "int x;\n");
