@@ -28,6 +28,12 @@ void steps_begin_turn(struct steps *steps)
     pthread_mutex_unlock(&steps->mutex);
 }
 
+// 0 where a clock that stands still, as tests have it, would make it less.
+static uint64_t from_to(uint64_t from, uint64_t to)
+{
+    return to > from ? to - from : 0;
+}
+
 static struct moe_telemetry *end_at(struct steps *steps, uint64_t now)
 {
     struct moe_telemetry *step = steps->held;
@@ -35,9 +41,9 @@ static struct moe_telemetry *end_at(struct steps *steps, uint64_t now)
     if (!step)
         return NULL;
     steps->ended_ns = now;
-    uint64_t since = now - steps->computed_ns;
+    uint64_t since = from_to(steps->computed_ns, now);
     step->ns[MOE_ON_SAMPLING] += steps->sampling_ns;
-    step->ns[MOE_ON_HOST] += since - steps->sampling_ns;
+    step->ns[MOE_ON_HOST] += from_to(steps->sampling_ns, since);
     step->total_ns += since;
     pthread_mutex_lock(&steps->mutex);
     // Without memory it is missing from what the face shows.
@@ -56,11 +62,11 @@ void steps_note(struct steps *steps)
     const struct moe_telemetry *step = steps->backend->ops->telemetry(steps->backend->self);
     if (!step || step->step == steps->seen)
         return;
-    uint64_t now = format_clock_ns();
-    free(end_at(steps, now - step->total_ns));
+    uint64_t now = format_clock_ns(), began = from_to(step->total_ns, now);
+    free(end_at(steps, began));
     steps->held = figures_clone(step);
     if (steps->held) { // what led to it is part of it
-        uint64_t before = now - step->total_ns - steps->ended_ns;
+        uint64_t before = from_to(steps->ended_ns, began);
         steps->held->ns[MOE_ON_HOST] += before;
         steps->held->total_ns += before;
     }

@@ -11,17 +11,36 @@
 #include <unistd.h>
 
 #include "format.h"
+#include "sanitize.h"
 #include "term.h"
 #include "tui_parts.h"
 
 enum { FRAME_MS = 33, NOTICE_MS = 4000, TICK_MS = 1000, ESCAPE_MS = 30, ESCAPE_REMOTE_MS = 100, BLOCK = 65536 };
 
+void tui_safe(char *out, size_t size, const char *text)
+{
+    struct sanitize state = {0};
+    char shown[SANITIZE_ROOM(1)];
+    size_t used = 0;
+    for (bool more = true; more;) {
+        more = *text;
+        size_t length = more ? sanitize_push(&state, text++, 1, shown) : sanitize_flush(&state, shown);
+        if (used + length >= size)
+            break;
+        memcpy(out + used, shown, length);
+        used += length;
+    }
+    out[used] = 0;
+}
+
 void tui_notice(struct tui *tui, const char *format, ...)
 {
+    char text[160];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(tui->notice, sizeof tui->notice, format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    tui_safe(tui->notice, sizeof tui->notice, text);
     tui->notice_until_ms = term_clock_ms() + NOTICE_MS;
     tui->dirty = true;
 }

@@ -244,16 +244,17 @@ static void draw_stats(struct tui *tui)
 static void draw_status(struct tui *tui)
 {
     const struct rectangle *at = &tui->layout.status;
-    char words[200] = "";
+    char words[sizeof tui->notice] = "", model[160];
     if (at->rows <= 0)
         return;
+    tui_safe(model, sizeof model, tui->talk.info.name);
     struct transcript_matches matches = transcript_matches(tui_view(tui));
     struct status_figures figures = {.doing = doing(tui),
                                      .what = tui->progress.what,
                                      .unit = tui->progress.unit,
                                      .done = tui->progress.done,
                                      .total = tui->progress.total,
-                                     .model = tui->talk.state == TALK_LOADING ? NULL : tui->talk.info.name,
+                                     .model = tui->talk.state == TALK_LOADING ? NULL : model,
                                      .queued = (uint32_t)tui->n_queue,
                                      .new_rows = transcript_new_rows(tui_view(tui)),
                                      .ascii = tui->ascii};

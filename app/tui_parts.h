@@ -42,7 +42,7 @@ struct tui {
     uint64_t drawn_ms;
     char **words; // that Tab offers
     size_t n_words;
-    char notice[160]; // in the status row, for a while
+    char notice[320]; // in the status row, for a while
     uint64_t notice_until_ms;
     // The draft and what waits.
     enum tui_mode mode;
@@ -73,6 +73,7 @@ static inline struct transcript *tui_view(const struct tui *tui)
     return tui->help_open ? tui->help : tui->chat;
 }
 
+void tui_safe(char *out, size_t size, const char *text); // made safe to show; what is too long is cut
 __attribute__((format(printf, 2, 3))) void tui_notice(struct tui *tui, const char *format, ...); // a few seconds
 void tui_leave(struct tui *tui);  // the terminal as it was before, for a while
 void tui_return(struct tui *tui); // and back

@@ -21,7 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PROGRAM = os.path.abspath(os.environ.get("MOECHAT_PROGRAM", os.path.join(ROOT, "moechat")))
 SCRATCH = tempfile.mkdtemp(prefix="moechat-screens-")
 atexit.register(shutil.rmtree, SCRATCH, ignore_errors=True)
-DEADLINE = 30
+DEADLINE = 90
 
 
 def environment(**changes):
@@ -128,10 +128,10 @@ class Screen(Terminal):
         end = time.monotonic() + DEADLINE
         met = wanted if callable(wanted) else lambda t: wanted in t.text()
         while True:
-            came = self.read(0.08)
+            came, over = self.read(0.08), self.process.poll() is not None
             if not (quiet and came) and met(self):
                 return
-            if time.monotonic() > end or self.process.poll() is not None:
+            if time.monotonic() > end or (over and not came):
                 raise AssertionError("never came: %r; screen:\n%s" % (wanted, self.text()))
 
     def keys(self, text, wanted):

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The full screen with a script in the model's place, compared with stored pictures of it."""
 import os
+import re
 import signal
 import time
 
@@ -27,7 +28,8 @@ IDLE = " idle "
 
 def chat(text=STORY, *args, **more):
     s = Screen(["--no-session"] + script(text) + list(args), **more)
-    s.until(IDLE) if more.get("rows", 24) > 6 else s.until(lambda t: t.output)
+    s.until(lambda t: "idle" in t.text())
+    s.keys("/new\r", "A new")  # without the greeting, whose words are others' to change
     return s
 
 
@@ -100,10 +102,10 @@ def test_help():
     s.golden("help-80x24")
     s.keys("\x1b/Ctrl-Z\r", "match 1 of")
     s.keys("\x1b", "help;")
-    s.keys("\x1b", "Type /help")
+    s.keys("\x1b", "A new conversation")
     s.keys("/help undo\r", "take back")
     expect("/rename" not in s.text(), "help about one word")
-    s.keys("\x1bOP", "Type /help")
+    s.keys("\x1bOP", "A new conversation")
     leave(s)
 
 
@@ -147,7 +149,7 @@ def test_scrolling_does_not_jump():
     top = s.text().split("\n")[0]
     s.until(lambda t: "more" not in t.text() and IDLE in t.text())
     same(s.text().split("\n")[0], top)
-    s.keys("\x1b[1;5H", "Type /help")
+    s.keys("\x1b[1;5H", "A new conversation")
     s.keys("\x1bg", "prefetch off")
     s.keys("\x1b/top line\r", "match 1 of 1")
     s.golden("search-80x24")
@@ -201,6 +203,147 @@ def test_completion():
     s = chat("turn\necho\n", env=environment(TERM="linux", INPUTRC=rc))
     s.keys("/s\t", "/sessions")
     s.keys("\x15\x1bq", "no experts were used")
+    leave(s)
+
+
+XTERM = dict(TERM="xterm", MOECHAT_CLOCK="fake")
+
+
+def bad_bytes(output):
+    """What a terminal could obey but curses never sends."""
+    own = re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[()][0B]|\x1b[=>78MHD]|\x1b\[[0-9;?]*\$p", b"", output)
+    text = own.decode("utf-8", "replace")
+    return [c for c in text if (ord(c) < 32 and c not in "\r\n\b\t\x0e\x0f") or 0x7f <= ord(c) < 0xa0 or
+            0x202a <= ord(c) <= 0x202e or 0x2066 <= ord(c) <= 0x2069 or 0xe0000 <= ord(c) <= 0xe007f or
+            ord(c) in (0x200b, 0x200e, 0x200f, 0x2028, 0x2029, 0xfeff)]
+
+
+def test_hostile_output_never_reaches_the_terminal():
+    everything = b"".join(b"token <\\x%02x>\n" % i for i in range(256))
+    sequences = [b"\x1b]0;title\x07", b"\x1b]52;c;aGk=\x1b\\\\", b"\x1bP1$r0m\x1b\\\\", b"\x1b[2J\x1b[H", b"\x1b[?1049l",
+                 b"\xc2\x9b2J", b"\x9b2J", b"\xe2\x80\xae", b"\xe2\x81\xa7", b"\xf3\xa0\x81\x81", b"\xe2\x80\x8b", b"\xef\xbb\xbf",
+                 b"\xe2\x80\xa8", b"\xff\xfe\xe2\x82", b"\xed\xa0\x80", b"a" + b"\xcc\x81" * 60]
+    script_text = (b"name \x1b[2Jbad\x9b\xe2\x80\xae\nturn\n" + everything + b"".join(b"token " + q + b"\n" for q in sequences) +
+                   b"turn\nrepeat 1000 " + b"x" * 1000 + b"\ntoken end of it\nturn\nerror \x1b]0;t\x07\xe2\x80\xae disk\n")
+    s = chat(script_text, env=environment(**XTERM))
+    answered(s, "one")
+    s.keys("two\r", "end of it")
+    s.until(IDLE)
+    s.keys("\x1b[5~", lambda t: "end of it" not in t.text())
+    s.keys("\x1bg", "end of it")
+    s.keys("three\r", "disk")
+    s.keys("\x1b[1;5H", "\u241b]0;title")
+    s.keys("\x1bv", "any key goes back")  # the bare view, too
+    s.keys("x", IDLE)
+    same(bad_bytes(s.output), [])
+    same(s.output.count(b"]0;"), s.output.count("\u241b]0;".encode()))
+    expect(b"]52;" not in s.output.replace("\u241b]52;".encode(), b""), "nothing went to the clipboard")
+    leave(s)
+
+
+def test_signals_and_crashes_give_the_terminal_back():
+    for number, status in ((signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGSEGV, -signal.SIGSEGV),
+                           (signal.SIGABRT, -signal.SIGABRT), (signal.SIGQUIT, -signal.SIGQUIT)):
+        s = chat("turn\ntext one\nhang\n", "--mouse", env=environment(**XTERM))
+        s.keys("go\r", "one")
+        expect(s.settings() != s.before, "the terminal is in raw mode")
+        s.process.send_signal(number)
+        same((number, s.finish()), (number, status))
+        same(s.settings(), s.before)
+        for on, off in ((b"\x1b[?1049h", b"\x1b[?1049l"), (b"\x1b[?2004h", b"\x1b[?2004l"), (b"\x1b[?1000h", b"\x1b[?1000l")):
+            expect(0 <= s.output.rfind(on) < s.output.rfind(off), "%r is undone" % on)
+
+
+def test_suspend_and_return():
+    s = Screen(["--no-session"] + script("turn\necho\n"), env=environment(**XTERM), shell='"$0" "$@"; echo "stopped"; read go; fg; echo "ended $?"')
+    s.until(IDLE)
+    s.keys("dra", "> dra")
+    s.send("\x1a")
+    s.until("stopped")
+    same(s.settings(), s.before)
+    expect(s.output.rfind(b"\x1b[?1049l") > s.output.rfind(b"\x1b[?1049h"), "the other screen is left")
+    s.keys("\n", "> dra")
+    s.keys("ft\r", "you \u203a draft")
+    s.until(IDLE)
+    s.send("\x04")
+    s.until("ended 0")
+    s.finish()
+    same(s.settings(), s.before)
+
+
+def test_the_editor_and_standard_error():
+    editor = os.path.join(SCRATCH, "editor")
+    with open(editor, "w") as out:
+        out.write("#!/bin/sh\necho 'from the editor' >> \"$1\"\n")
+    os.chmod(editor, 0o700)
+    s = chat("turn\necho\n", env=environment(VISUAL=editor, **XTERM))
+    s.keys("typed and ", "typed")
+    s.keys("\x18\x05", "from the editor")
+    s.keys("\r", "you \u203a typed and")
+    s.until(IDLE)
+    with open("/proc/%d/fd/2" % s.process.pid, "a") as err:
+        err.write("a driver says \x1b]0;bad\x07\n")
+    s.keys("/log\r", "a driver says \u241b")
+    s.keys("\x1b", IDLE)
+    s.send("\x04")
+    same(s.finish(), 0)
+    expect("a driver says \u241b]0;bad".encode() in s.output[s.output.rfind(b"\x1b[?1049l"):], "it is told at the end")
+
+
+def test_where_there_is_no_screen():
+    for env, words in (({"TERM": "dumb"}, "dumb"), ({"TERM": "no-such-terminal"}, "place its cursor"), ({"ACCESSIBLE": "1"}, "ACCESSIBLE"),
+                       ({"MOECHAT_PLAIN": "1"}, "--plain")):
+        t = Terminal(["--no-session"] + script("turn\necho\n"), env=environment(**env))
+        t.wait("Plain lines, because", words, "You:")
+        expect(b"\x1b[?1049h" not in t.output, "no screen")
+        t.send("hi\r")
+        t.wait("Assistant:", "hi\r\n", "You:")
+        t.send("\x04")
+        same(t.finish(), 0)
+        same(t.settings(), t.before)
+    for term in ("vt100", "linux", "xterm-256color", "tmux"):
+        s = chat("turn\necho\n", env=environment(TERM=term))
+        s.keys("hi\r", "you")
+        leave(s)
+
+
+def test_no_colour_and_no_locale():
+    for env, args, wanted in (({"NO_COLOR": "1"}, [], False), ({}, ["--color=never"], False), ({}, [], True),
+                              ({"NO_COLOR": "1"}, ["--color=always"], True)):
+        s = chat("turn\necho\n", *args, env=environment(**dict(XTERM, **env)))
+        s.keys("hi\r", "prefetch off)")
+        leave(s)
+        same(bool(re.search(rb"\x1b\[[0-9;]*3[0-7]m", s.output)), wanted)
+    for names in (dict(LC_ALL="C"), dict(LC_ALL="", LANG="C")):
+        s = chat("turn\necho\n", env=environment(**dict(XTERM, **names)))
+        s.keys("\u65e5\u672c\u00e9\x7f!\r", "you \u203a \u65e5")
+        leave(s)
+
+
+def test_a_resize_storm():
+    s = chat(STORY)
+    answered(s)
+    s.keys("kept", "> kept")
+    for i in range(60):
+        s.resize(1 + i * 7 % 130, 1 + i * 5 % 50)
+        s.read(0.005)
+    s.resize(80, 24)
+    s.until("> kept")
+    s.golden("after-resizes-80x24")
+    s.send("\x15")
+    leave(s)
+
+
+def test_vi_keys():
+    rc = os.path.join(SCRATCH, "vi")
+    with open(rc, "w") as out:
+        out.write("set editing-mode vi\n")
+    s = chat("turn\ntext one\nhang\nturn\necho\n", env=environment(INPUTRC=rc, **XTERM))
+    s.keys("go\r", "one")
+    s.keys("abc\x1b", "abc")
+    s.keys("0ix\x1b", "> xabc")
+    s.keys("\x1b", "Stopped")  # Esc in vi's command mode
+    s.keys("A!\x1b\rline\r", "you \u203a xabc!")
     leave(s)
 
 
