@@ -108,6 +108,8 @@ static void set_figures(struct row *row, const struct status_figures *figures)
     char bytes[FORMAT_SIZE];
     if (figures->new_rows)
         set(row, NEW, "%zu new line%s below", figures->new_rows, figures->new_rows == 1 ? "" : "s");
+    else if (figures->scrolled)
+        set(row, NEW, "at %d %% of the chat", figures->percent);
     if (figures->queued)
         set(row, QUEUE, "%" PRIu32 " message%s", figures->queued, figures->queued == 1 ? " waits" : "s wait");
     if (figures->context_used >= 0 && figures->context_total > 0)

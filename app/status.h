@@ -33,7 +33,9 @@ struct status_figures {
     double disk_bytes; // a token
     enum bound bound;
     uint32_t queued;    // messages that wait
-    size_t new_rows;    // below the window
+    bool scrolled;      // the window is not at the end of the chat
+    int percent;        // then: of the chat that is before it
+    size_t new_rows;    // and below it, since it was scrolled
     const char *notice; // in the place of all but the state, NULL: none
     bool ascii;
 };

@@ -256,6 +256,8 @@ static void draw_status(struct tui *tui)
                                      .total = tui->progress.total,
                                      .model = tui->talk.state == TALK_LOADING ? NULL : model,
                                      .queued = (uint32_t)tui->n_queue,
+                                     .scrolled = !transcript_following(tui_view(tui)),
+                                     .percent = transcript_percent(tui_view(tui)),
                                      .new_rows = transcript_new_rows(tui_view(tui)),
                                      .ascii = tui->ascii};
     if (tui->progress.total)

@@ -56,6 +56,9 @@ static void status_in_words(struct harness *t)
     struct status_figures idle = {
         .doing = DOING_IDLE, .tokens_now = -1, .tokens_mean = -1, .hits = -1, .disk_bytes = -1, .context_used = -1};
     CHECK_STR(t, status_text(&idle, 80), " idle \xC2\xB7 prefetch off");
+    idle.scrolled = true;
+    idle.percent = 37;
+    CHECK_STR(t, status_text(&idle, 80), " idle \xC2\xB7 at 37 % of the chat \xC2\xB7 prefetch off");
     idle.notice = "copied";
     CHECK_STR(t, status_text(&idle, 80), " idle \xC2\xB7 copied");
 }
