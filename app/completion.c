@@ -10,8 +10,14 @@
 
 #define SESSIONS_FOLDER "${XDG_DATA_HOME:-$HOME/.local/share}/moechat/sessions"
 
-// What an option's value may be: words out of "SIZE|all|auto" those in small letters, and a kind of name.
+// What an option's value may be: words, as all and auto of "SIZE|all|auto", or a kind of name.
 enum value { VALUE_NONE, VALUE_WORDS, VALUE_FILE, VALUE_FOLDER, VALUE_SESSION, VALUE_OTHER };
+
+// "auto" and "8" are to be typed, "SIZE" stands for something.
+static bool is_word(char first)
+{
+    return islower((unsigned char)first) || isdigit((unsigned char)first);
+}
 
 static enum value value_of(const struct option_row *row)
 {
@@ -25,17 +31,17 @@ static enum value value_of(const struct option_row *row)
     if (strncmp(argument, "FILE", 4) == 0 || strcmp(argument, "OUT") == 0)
         return VALUE_FILE;
     for (const char *c = argument; *c; c++)
-        if ((c == argument || c[-1] == '|') && islower((unsigned char)*c))
+        if ((c == argument || c[-1] == '|') && is_word(*c))
             return VALUE_WORDS;
     return VALUE_OTHER;
 }
 
-// The words of "a|b" in small letters, a space between.
+// Those of "a|b" that are to be typed, a space between.
 static void print_words(FILE *out, const char *words)
 {
     for (int n = 0; *words; words += strspn(words, "|")) {
         size_t length = strcspn(words, "|");
-        if (islower((unsigned char)*words))
+        if (is_word(*words))
             fprintf(out, "%s%.*s", n++ ? " " : "", (int)length, words);
         words += length;
     }
@@ -44,6 +50,17 @@ static void print_words(FILE *out, const char *words)
 static bool belongs(const struct option_row *row, int command)
 {
     return !row->hidden && (row->commands >> command & 1);
+}
+
+static bool takes_folder(int command)
+{
+    return strstr(options_commands[command].operand, "DIR") != NULL;
+}
+
+// As bench cache does, after its verb.
+static bool takes_file(int command)
+{
+    return command != COMMAND_SESSIONS && options_commands[command].words;
 }
 
 static void print_commands(FILE *out)
@@ -105,9 +122,13 @@ static void bash(FILE *out)
     }
     fputs("  esac\n  [[ $COMP_CWORD -eq 1 && $cur != -* ]] && words='", out);
     print_commands(out);
-    fputs("'\n"
-          "  [[ $command == info && $cur != -* ]] && { compopt -o filenames; COMPREPLY=($(compgen -d -- \"$cur\")); "
-          "return; }\n"
+    fputs("'\n  [[ $COMP_CWORD -gt 1 && $cur != -* ]] && case $command in\n", out);
+    for (int c = 0; c < COMMAND_COUNT; c++)
+        if (takes_folder(c) || takes_file(c))
+            fprintf(out, "    %s) compopt -o filenames; COMPREPLY=($(compgen -%c -- \"$cur\")); %sreturn ;;\n",
+                    options_commands[c].name, takes_folder(c) ? 'd' : 'f',
+                    takes_file(c) ? "[[ $COMP_CWORD -eq 2 ]] || " : "");
+    fputs("  esac\n"
           "  [[ $command == sessions && $COMP_CWORD -eq 3 ]] &&\n"
           "    words=$(command ls \"" SESSIONS_FOLDER "\" 2>/dev/null)\n"
           "  COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
@@ -187,9 +208,9 @@ static void zsh(FILE *out)
         if (options_commands[c].words) {
             fputs("        '2:verb:(", out);
             print_words(out, options_commands[c].words);
-            fputs(")'\n        '3:session:_moechat_sessions'\n", out);
-        } else if (c == COMMAND_INFO) {
-            fputs("        '2:folder:_files -/'\n", out);
+            fputs(takes_file(c) ? ")'\n        '3:file:_files'\n" : ")'\n        '3:session:_moechat_sessions'\n", out);
+        } else if (takes_folder(c)) {
+            fputs("        '*:folder:_files -/'\n", out);
         }
         fputs("      ) ;;\n", out);
     }
@@ -271,7 +292,16 @@ static void fish(FILE *out)
     }
     fputs("complete -c moechat -n '__moechat_is help' -a '", out);
     print_commands(out);
-    fputs("'\ncomplete -c moechat -n '__moechat_is info' -a '(__fish_complete_directories)'\n", out);
+    fputs("'\n", out);
+    for (int c = 0; c < COMMAND_COUNT; c++) {
+        if (takes_folder(c) || takes_file(c))
+            fprintf(out, "complete -c moechat -n '__moechat_is %s; and test (count (commandline -opc)) -gt %d' %s\n",
+                    options_commands[c].name, takes_file(c) ? 2 : 1,
+                    takes_folder(c) ? "-a '(__fish_complete_directories)'" : "-F");
+    }
+    fputs("complete -c moechat -n '__moechat_is sessions; and test (count (commandline -opc)) -gt 2' "
+          "-a '(__moechat_sessions)'\n",
+          out);
     for (size_t i = 0; i < options_count(); i++)
         if (!options_table[i].hidden)
             fish_option(out, &options_table[i]);

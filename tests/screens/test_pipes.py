@@ -256,6 +256,7 @@ def test_shells_complete_from_the_table():
     same(completes(code, "moechat", "run", "--prompt"), "--prompt --prompt-file")
     same(completes(code, "moechat", "sessions", "ex"), "export")
     same(completes(code, "moechat", "help", "ev"), "eval")
+    same(completes(code, "moechat", "info", ROOT + "/eng"), ROOT + "/engine")
     for shell, checker in (("zsh", ["zsh", "-n"]), ("fish", ["fish", "-n"])):
         text = run(["--completion", shell]).stdout
         listed = set(re.findall(rb"--([a-z-]+)\[" if shell == "zsh" else rb" -l ([a-z-]+)", text))
