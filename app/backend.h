@@ -71,6 +71,8 @@ struct backend_ops {
     void (*cancel)(void *self); // any thread, once open has returned 0: the call under way ends with MOE_CANCELLED
     void (*resume)(void *self);
     struct moe_stats (*stats)(void *self);
+    // The likeliest tokens after the timeline, as moe_candidates.
+    size_t (*candidates)(void *self, struct moe_candidate *candidates, size_t n);
     // As moe_session_telemetry and moe_session_heat.
     const struct moe_telemetry *(*telemetry)(void *self);
     const uint32_t *(*heat)(void *self);

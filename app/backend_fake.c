@@ -514,6 +514,15 @@ static struct moe_stats fake_stats(void *self)
     return stats;
 }
 
+// A script leaves no choice.
+static size_t fake_candidates(void *self, struct moe_candidate *candidates, size_t n)
+{
+    (void)self;
+    (void)candidates;
+    (void)n;
+    return 0;
+}
+
 static const struct moe_telemetry *fake_telemetry(void *self)
 {
     const struct fake *fake = self;
@@ -569,6 +578,7 @@ bool backend_fake_new(struct backend *backend, const char *script_file, struct m
         .cancel = fake_cancel,
         .resume = fake_resume,
         .stats = fake_stats,
+        .candidates = fake_candidates,
         .telemetry = fake_telemetry,
         .heat = fake_heat,
         .clear_heat = fake_clear_heat,

@@ -355,6 +355,14 @@ static struct moe_stats real_stats(void *self)
     return moe_session_stats(((struct real *)self)->session);
 }
 
+static size_t real_candidates(void *self, struct moe_candidate *candidates, size_t n)
+{
+    struct real *real = self;
+    struct moe_err err;
+    const float *logits = moe_session_logits(real->session, &err);
+    return logits ? moe_candidates(logits, moe_model_describe(real->model)->vocab_size, candidates, n) : 0;
+}
+
 static const struct moe_telemetry *real_telemetry(void *self)
 {
     return moe_session_telemetry(((struct real *)self)->session);
@@ -394,6 +402,7 @@ bool backend_moe_new(struct backend *backend, const struct options *options, str
         .cancel = real_cancel,
         .resume = real_resume,
         .stats = real_stats,
+        .candidates = real_candidates,
         .telemetry = real_telemetry,
         .heat = real_heat,
         .clear_heat = real_clear_heat,

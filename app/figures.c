@@ -38,10 +38,15 @@ static size_t heat_count(const struct moe_telemetry *record)
     return (size_t)record->n_moe_layers * record->n_routed_experts;
 }
 
+size_t figures_bytes(const struct moe_telemetry *record)
+{
+    return sizeof *record + layers_bytes(record) + choices_bytes(record);
+}
+
 // Room for a record and its arrays; layers begin behind the record, choices behind those.
 static struct moe_telemetry *make(const struct moe_telemetry *like)
 {
-    return malloc(sizeof *like + layers_bytes(like) + choices_bytes(like));
+    return malloc(figures_bytes(like));
 }
 
 // Into a block that `make` made for the same dimensions.

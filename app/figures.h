@@ -4,6 +4,7 @@
 #define MOECHAT_FIGURES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "moe.h"
@@ -13,6 +14,7 @@ const char *figures_origin_name(enum moe_origin origin);       // "device", "hos
 
 // A record with all that it points to in one block, which free releases. NULL: no memory.
 struct moe_telemetry *figures_clone(const struct moe_telemetry *record);
+size_t figures_bytes(const struct moe_telemetry *record); // of a clone
 
 // Zero-initialise. All records are clones and have the same dimensions; all are NULL before the first step.
 struct figures {

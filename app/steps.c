@@ -2,17 +2,44 @@
 #include "steps.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "format.h"
 
+static size_t step_bytes(const struct moe_telemetry *step)
+{
+    return step ? figures_bytes(step) : 0;
+}
+
 void steps_open(struct steps *steps, const struct backend *backend)
 {
-    *steps = (struct steps){.backend = backend};
+    *steps = (struct steps){.backend = backend, .first_token = 1};
     pthread_mutex_init(&steps->mutex, NULL);
+}
+
+// Drops the first n.
+static void drop_tokens(struct steps *steps, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        steps->tokens_bytes -= step_bytes(steps->tokens[i].step);
+        free(steps->tokens[i].step);
+    }
+    steps->first_token += (uint32_t)n;
+    steps->n_tokens -= n;
+    if (steps->n_tokens)
+        memmove(steps->tokens, steps->tokens + n, steps->n_tokens * sizeof *steps->tokens);
+}
+
+static void forget_tokens(struct steps *steps)
+{
+    drop_tokens(steps, steps->n_tokens);
+    steps->first_token = 1;
 }
 
 void steps_release(struct steps *steps)
 {
+    forget_tokens(steps);
+    free(steps->tokens);
     free(steps->held);
     figures_release(&steps->figures);
     pthread_mutex_destroy(&steps->mutex);
@@ -25,6 +52,7 @@ void steps_begin_turn(struct steps *steps)
     steps->backend->ops->clear_heat(steps->backend->self);
     pthread_mutex_lock(&steps->mutex);
     figures_begin_turn(&steps->figures);
+    forget_tokens(steps);
     pthread_mutex_unlock(&steps->mutex);
 }
 
@@ -78,9 +106,51 @@ void steps_note(struct steps *steps)
 int32_t steps_sample(struct steps *steps, const int32_t *recent, size_t n_recent)
 {
     uint64_t begin = format_clock_ns();
-    int32_t id = steps->backend->ops->sample(steps->backend->self, recent, n_recent);
+    const struct backend *backend = steps->backend;
+    struct step_token *next = &steps->next;
+    next->n_candidates = (uint32_t)backend->ops->candidates(backend->self, next->candidates, STEPS_CANDIDATES);
+    next->id = backend->ops->sample(backend->self, recent, n_recent);
     steps->sampling_ns += format_clock_ns() - begin;
-    return id;
+    return next->id;
+}
+
+static bool make_room(struct steps *steps, size_t bytes)
+{
+    if (!steps->tokens)
+        steps->tokens = calloc(STEPS_KEPT, sizeof *steps->tokens);
+    bool full = steps->tokens_bytes + bytes > STEPS_KEPT_BYTES || steps->n_tokens == STEPS_KEPT;
+    if (full) // in lots, so that moving the others costs little
+        drop_tokens(steps, steps->n_tokens < 8 ? steps->n_tokens : steps->n_tokens / 8);
+    return steps->tokens != NULL;
+}
+
+void steps_keep(struct steps *steps, struct moe_telemetry *step)
+{
+    size_t bytes = step_bytes(step);
+    pthread_mutex_lock(&steps->mutex);
+    if (make_room(steps, bytes)) {
+        steps->next.step = step;
+        steps->tokens[steps->n_tokens++] = steps->next;
+        steps->tokens_bytes += bytes;
+    } else {
+        free(step);
+        steps->first_token++;
+    }
+    pthread_mutex_unlock(&steps->mutex);
+}
+
+bool steps_token(struct steps *steps, uint32_t n, struct step_token *token, uint32_t *count)
+{
+    pthread_mutex_lock(&steps->mutex);
+    *count = steps->first_token + (uint32_t)steps->n_tokens - 1;
+    bool there = n >= steps->first_token && n <= *count;
+    if (there) {
+        *token = steps->tokens[n - steps->first_token];
+        if (token->step)
+            token->step = figures_clone(token->step);
+    }
+    pthread_mutex_unlock(&steps->mutex);
+    return there;
 }
 
 bool steps_figures(struct steps *steps, struct figures *figures)

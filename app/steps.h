@@ -9,10 +9,26 @@
 #include "backend.h"
 #include "figures.h"
 
+enum { STEPS_CANDIDATES = 10, STEPS_KEPT = 4096, STEPS_KEPT_BYTES = 32 << 20 };
+
+// A token of the last turn: what was to choose from, and the step that led to it.
+struct step_token {
+    int32_t id;
+    uint32_t n_candidates;
+    struct moe_candidate candidates[STEPS_CANDIDATES];
+    struct moe_telemetry *step; // owned; NULL: not known
+};
+
 struct steps {
     const struct backend *backend;
     pthread_mutex_t mutex;
-    struct figures figures;     // under the mutex; the rest is the engine's thread's
+    struct figures figures;    // under the mutex, as
+    struct step_token *tokens; // [n_tokens], those from first_token on
+    size_t n_tokens;
+    uint32_t first_token;
+    size_t tokens_bytes;
+    // The rest is the engine's thread's.
+    struct step_token next;
     struct moe_telemetry *held; // the last step, until it has ended: a figures_clone
     uint64_t ended_ns;          // when the one before it had, or the turn began
     uint64_t computed_ns;       // when its logits were there
@@ -26,10 +42,15 @@ void steps_begin_turn(struct steps *steps);
 // After a call to the backend that may have been a step. A step that is held has ended before that one began.
 void steps_note(struct steps *steps);
 int32_t steps_sample(struct steps *steps, const int32_t *recent, size_t n_recent); // the backend's
+// The step's token is part of the turn, as the next one. Takes the step over, which may be NULL.
+void steps_keep(struct steps *steps, struct moe_telemetry *step);
 // The step has ended. Returns it, for the caller to free; NULL: there is none.
 struct moe_telemetry *steps_end(struct steps *steps);
 
 // Any thread: see figures_copy.
 bool steps_figures(struct steps *steps, struct figures *figures);
+// Any thread: token n of the last turn, from 1 on. False: there is none, or it is too long ago. The caller frees
+// token->step. *count: how many tokens the turn has so far.
+bool steps_token(struct steps *steps, uint32_t n, struct step_token *token, uint32_t *count);
 
 #endif

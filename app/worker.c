@@ -329,9 +329,8 @@ static int generate(struct worker *worker, const struct turn *turn, struct turn_
         publish_stats(worker);
         struct moe_telemetry *step = steps_end(&worker->steps);
         if (turn->tokens)
-            send_figures(worker, id, step);
-        else
-            free(step);
+            send_figures(worker, id, step ? figures_clone(step) : NULL);
+        steps_keep(&worker->steps, step);
         result->reason = STOP_CANCELLED;
         if (stop_wanted(worker))
             break;
@@ -775,6 +774,11 @@ struct moe_stats worker_stats(struct worker *worker)
     struct moe_stats stats = worker->stats;
     pthread_mutex_unlock(&worker->stats_mutex);
     return stats;
+}
+
+bool worker_inspect(struct worker *worker, uint32_t n, struct step_token *token, uint32_t *count)
+{
+    return steps_token(&worker->steps, n, token, count);
 }
 
 bool worker_figures(struct worker *worker, struct figures *figures)

@@ -12,6 +12,7 @@
 #include "backend.h"
 #include "figures.h"
 #include "keeper.h"
+#include "steps.h"
 
 struct worker;
 
@@ -138,5 +139,7 @@ bool worker_event(struct worker *worker, struct event *event); // false: none wa
 struct moe_stats worker_stats(struct worker *worker);
 // The records of steps as of then, see figures_copy. A turn begins with its message.
 bool worker_figures(struct worker *worker, struct figures *figures);
+// Token n of the last turn, see steps_token.
+bool worker_inspect(struct worker *worker, uint32_t n, struct step_token *token, uint32_t *count);
 
 #endif

@@ -427,4 +427,12 @@ const char *moe_sampling_check(const struct moe_sampling *sampling);
 // Returns an id, or -1 when no logit is finite.
 int32_t moe_sample(moe_sampler *sampler, const float *logits, const int32_t *recent, size_t n_recent);
 
+// The likeliest tokens by their logits, before any setting is applied: at most n, in descending order; returns how many.
+// Probabilities are of the softmax over all, good to a percent of themselves: for people to look at.
+struct moe_candidate {
+    int32_t id;
+    float probability;
+};
+size_t moe_candidates(const float *logits, uint32_t vocab_size, struct moe_candidate *candidates, size_t n);
+
 #endif
