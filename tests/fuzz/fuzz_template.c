@@ -8,15 +8,28 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { N_FORMS = 5, TURNS = 6 };
+#define BAR "<\xEF\xBD\x9C"
+#define END "\xEF\xBD\x9C>"
+#define GAP "\xE2\x96\x81"
+enum { N_FORMS = 5, TURNS = 6, N_SYMBOLS = 9 };
 struct opened {
     tok *tokenizer;
     tok_template *turns[N_FORMS];
+    int32_t symbols[N_SYMBOLS];
 };
 
 static const struct opened *open_once(void)
 {
     static const char *const names[N_FORMS] = {"deepseek-v3", "deepseek-r1", "deepseek-v3.1", "cogito-v2", "chatml"};
+    static const char *const symbols[N_SYMBOLS] = {BAR "begin" GAP "of" GAP "sentence" END,
+                                                   BAR "end" GAP "of" GAP "sentence" END,
+                                                   BAR GAP "pad" GAP END,
+                                                   BAR "User" END,
+                                                   BAR "Assistant" END,
+                                                   "<think>",
+                                                   "</think>",
+                                                   "<|im_start|>",
+                                                   "<|im_end|>"};
     static struct opened opened;
     if (opened.tokenizer)
         return &opened;
@@ -25,18 +38,18 @@ static const struct opened *open_once(void)
     for (int i = 0; i < N_FORMS; i++)
         if (tok_template_open(names[i], opened.tokenizer, &opened.turns[i], NULL) != TOK_OK)
             abort();
+    for (int i = 0; i < N_SYMBOLS; i++)
+        if ((opened.symbols[i] = tok_control(opened.tokenizer, symbols[i])) < 0)
+            abort();
     return &opened;
 }
 
 static size_t count_controls(const struct opened *o, const struct tok_ids *list)
 {
     size_t count = 0;
-    for (size_t i = 0; i < list->count; i++) {
-        const char *bytes;
-        size_t n = tok_bytes(o->tokenizer, list->ids[i], &bytes);
-        count += n == 0 || (n == 7 && memcmp(bytes, "<think>", 7) == 0) ||
-                 (n > 7 && memcmp(bytes, "</think>", 8) == 0) || (n > 4 && memcmp(bytes, "<\xEF\xBD\x9C", 4) == 0);
-    }
+    for (size_t i = 0; i < list->count; i++)
+        for (int k = 0; k < N_SYMBOLS; k++)
+            count += list->ids[i] == o->symbols[k];
     return count;
 }
 

@@ -99,6 +99,8 @@ def write_json(folder, name, steps, tokens, strings, old_merges=False, **model):
     made.add_tokens(tokens)
     content = json.loads(made.to_str())
     content["model"].update(model)
+    if model.get("ignore_merges"):  # words that merges alone don't make
+        content["model"]["merges"] = [m for i, m in enumerate(content["model"]["merges"]) if i % 7]
     if old_merges:
         content["model"]["merges"] = [" ".join(m) for m in content["model"]["merges"]]
     path = os.path.join(folder, name + ".json")
@@ -119,6 +121,7 @@ def write_kimi(folder, strings):
         alphabet[chr(byte if printable else next(rest))] = byte
     pieces = sorted(made.get_vocab().items(), key=lambda item: item[1])
     ranks = {bytes(alphabet[c] for c in piece): rank for rank, (piece, _) in enumerate(pieces)}
+    ranks[b"jqxz"] = len(ranks)  # a piece that no two others make
     os.makedirs(os.path.join(folder, "kimi"), exist_ok=True)
     with open(os.path.join(folder, "kimi", "tiktoken.model"), "wb") as file:
         for piece, rank in ranks.items():

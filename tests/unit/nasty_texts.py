@@ -20,9 +20,10 @@ PARTS = {
     "emoji": ["😀", "👍🏽", "👨‍👩‍👧‍👦", "🏳️‍🌈", "🇩🇪🇫🇷", "❤️", "☕︎", "1️⃣", "#️⃣", "🧑🏿‍🚀", "🫨", "©®™", "→⇒", "♔♕", "𝒜𝓑", "\u200d", "\ufe0f"],
     "special": ["<think>", "</think>", "<s>", "</s>", "<|im_end|>", "<|im_user|>", "<｜User｜>", "<｜end▁of▁sentence｜>",
                 "<|EOT|>", "[gMASK]", "<sop>", "<|user|>", "<|endoftext|>", "｜", "▁", "<｜", "[BOS]", "[EOT]", "<0x0A>",
-                "<unk>", "<|reserved_token_900|>", "<｜tool▁calls▁begin｜>", "ü", "ööö", "pi\u00f1ata"],
+                "<unk>", "<|reserved_token_900|>", "<｜tool▁calls▁begin｜>", "ü", "ööö", "üü", "üü  \u3000", "pi\u00f1ata"],
     "newlines": ["\n", "\r", "\r\n", "\n\n", "\n\r", " \n", "\n ", "\t\n", "\n\n\n\n", "\r\r\n\n", "\x0b\n", "\u2028\n", "\x85"],
 }
+LONG = "the license program conveying source permission covered corresponding of in any other to and th er ing con".split()
 
 
 def one(rng, i):
@@ -48,13 +49,16 @@ def one(rng, i):
         return "".join(rng.choice("0123456789٣१①½.,- ") for _ in range(rng.randrange(1, 20)))
     if kind == 8:
         return "".join(chr(rng.randrange(0x20, 0x7f)) for _ in range(rng.randrange(1, 24)))
+    if kind == 9:  # words that take many merges
+        return rng.choice(["", " ", "A"]) + "".join(rng.choice(LONG) for _ in range(rng.randrange(4, 30)))
     glue = rng.choice(["", "", " ", "  ", "\n", "\t", "\r\n"])
     return glue.join(rng.choice(PARTS[rng.choice(names)]) for _ in range(rng.randrange(1, 7)))
 
 
 def texts(count=5000, seed=20260101):
     rng = random.Random(seed)
-    whole = ["", " ", "  ", "a", "\n", "\r\n", "\x00", "\x7f", "a\x00b", " \n \n x", "x   ", "   x", "\n\n \n\nb", "'", "'s", " 's"]
+    whole = ["", " ", "  ", "a", "\n", "\r\n", "\x00", "\x7f", "a\x00b", " \n \n x", "x   ", "   x", "\n\n \n\nb", "'", "'s", " 's",
+             "jqxz", " jqxz", "jqxzz jqxz!"]
     whole += [part for parts in PARTS.values() for part in parts] + list(SPACES) + list(NEWER)
     whole += ["a" * 300, "A" * 300, "中" * 100, " " * 100 + "x", "\n" * 70, "1" * 100, "." * 90, "é" * 120, "ab" * 150,
               "ก" * 80, "e\u0301" * 60, "😀" * 50, "aA" * 90, " a" * 100, "the" * 60, "\t" * 40 + "\n" * 3 + " " * 9]
