@@ -17,6 +17,9 @@ from tokenizer import Tokenizer
 
 MAX_LENGTH = 4096
 SPELL_SHARE, SPELL_WORDS = 0.25, 0.3  # of the conversations, of the words in them
+BYTES_SHARE = 0.05  # of the parts of a word that is cut: spelled in bytes
+LOOKUP_SHARE, EARLY_LOOKUP_SHARE = 0.12, 0.4  # of the tokens: tables and questions about them
+EARLY, EASY = 2500, 600  # batches with the larger share; with small tables only
 LONG_SHARE = 0.15  # of the tokens
 LONG_WORDS = (400, 2600)
 PLAIN_SHARE = 0.03  # of the conversations: the bare text, as `eval --text` reads it
@@ -35,31 +38,39 @@ WORD = re.compile(r" ?[^\W\d_]{3,}")
 class Spelling:
     """The tokenizer, but some of the user's words are cut into other pieces, alike in the whole conversation.
 
-    What is copied from the user is then not always the same few pieces, so copying is learned, not words.
+    What is copied from the user is then not always the same few pieces, so copying is learned, not words. A word is
+    cut at the same letters with and without a space before it; now and then a part is spelled in byte pieces.
     """
 
     def __init__(self, tokenizer, rng, messages):
         self.plain = tokenizer
         self.cut = {}
-        words = {word for role, body in messages if role == "user" for word in WORD.findall(body)}
+        words = {word.strip().lower() for role, body in messages if role == "user" for word in WORD.findall(body)}
         for word in sorted(words):
             if rng.random() < SPELL_WORDS:
                 at = sorted(rng.sample(range(1, len(word)), min(len(word) - 1, rng.randint(1, 3))))
-                parts = [word[a:b] for a, b in zip([0, *at], [*at, len(word)])]
-                self.cut[word] = [id_ for part in parts for id_ in tokenizer.encode(part)]
+                self.cut[word] = at, {i for i in range(len(at) + 1) if rng.random() < BYTES_SHARE}
+
+    def encode_word(self, word, at, in_bytes):
+        shift = word[0] == " "
+        at = [0, *(i + shift for i in at if i + shift < len(word)), len(word)]
+        ids = []
+        for i, (a, b) in enumerate(zip(at, at[1:])):
+            ids += [self.plain.byte[c] for c in word[a:b].encode()] if i in in_bytes else self.plain.encode(word[a:b])
+        return ids
 
     def encode(self, body):
         ids, start = [], 0
         for match in WORD.finditer(body):
-            if match[0] in self.cut:
-                ids += self.plain.encode(body[start:match.start()]) + self.cut[match[0]]
+            cut = self.cut.get(match[0].strip().lower())
+            if cut:
+                ids += self.plain.encode(body[start:match.start()]) + self.encode_word(match[0], *cut)
                 start = match.end()
         return ids + self.plain.encode(body[start:])
 
 
-def document(tokenizer, rng, long):
-    """(ids, weights of predicting each id) of one conversation, at most MAX_LENGTH of them."""
-    messages = text.long_conversation(rng, "train", rng.randint(*LONG_WORDS)) if long else text.conversation(rng, "train")
+def document(tokenizer, rng, messages):
+    """(ids, weights of predicting each id) of one conversation."""
     if rng.random() < PLAIN_SHARE:
         ids = [tokenizer.bos, *tokenizer.encode(plain_text(messages))]
         return ids, np.full(len(ids), PLAIN_WEIGHT, dtype=np.float32)
@@ -101,12 +112,17 @@ def _write(job):
     tokenizer, seed, tokens = _worker
     rng = random.Random(f"{seed}-{job}")
     documents, room, long_room = [], tokens, int(LONG_SHARE * tokens)
+    lookup_room = int((EARLY_LOOKUP_SHARE if job < EARLY else LOOKUP_SHARE) * tokens)
     while room:
-        ids, weights = document(tokenizer, rng, long_room > 0)
+        long, lookup = long_room > 0, long_room <= 0 and lookup_room > 0
+        messages = (text.long_conversation(rng, "train", rng.randint(*LONG_WORDS)) if long else
+                    text.lookups(rng, job < EASY) if lookup else text.conversation(rng, "train"))
+        ids, weights = document(tokenizer, rng, messages)
         ids, weights = ids[:min(room, MAX_LENGTH)], weights[:min(room, MAX_LENGTH)]
         documents.append((ids, weights))
         room -= len(ids)
-        long_room -= len(ids)
+        long_room -= long * len(ids)
+        lookup_room -= lookup * len(ids)
     return Batch(documents, tokens)
 
 
@@ -126,3 +142,32 @@ class Stream:
 
     def stop(self):
         self.pool.terminate()
+
+
+class Probe:
+    """Unseen recall questions in one batch: how many are answered right, token by token, while the model trains."""
+
+    KINDS = ("who", "what", "other")
+
+    def __init__(self, tokenizer_path, tokens):
+        tokenizer, rng = Tokenizer(tokenizer_path), random.Random("probe")
+        documents, room = [], tokens
+        while room:
+            kind, messages = text.recall_question(rng)
+            ids, kinds = tokenizer.turns(messages)
+            weights = np.zeros(len(ids), np.float32)
+            weights[len(ids) - len(tokenizer.encode(messages[-1][1])) - 1:] = 1 + self.KINDS.index(kind)
+            documents.append((ids[:room], weights[:room]))
+            room -= len(documents[-1][0])
+        self.batch = Batch(documents, tokens)
+        self.at = np.flatnonzero(self.batch.weights)
+        self.asked = np.searchsorted(self.batch.bounds, self.at, side="right")
+
+    def judge(self, likeliest):
+        """{kind: share of questions with every token of the answer right}, of the likeliest ids at `at`."""
+        kinds, wrong = self.batch.weights[self.at], likeliest != self.batch.words[2][self.at]
+        out = {}
+        for i, kind in enumerate(self.KINDS):
+            asked = set(self.asked[kinds == i + 1])
+            out[kind] = 1 - len(set(self.asked[(kinds == i + 1) & wrong])) / max(1, len(asked))
+        return out

@@ -21,7 +21,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 import model as demo
 import package
 import quant
-from data import Batch, Stream
+from data import Batch, Probe, Stream
 from muon import Muon
 from tokenizer import Tokenizer
 
@@ -168,9 +168,12 @@ class Trainee(torch.nn.Module):
                                  persistent=False)
             gate.forward = types.MethodType(counted, gate)
 
-    def forward(self, words, weights):
+    def forward(self, words, weights, at=None):
+        """The losses, or the likeliest next ids after the tokens at `at`."""
         ids, positions, targets = words.long()
         hidden = self.lm.model(input_ids=ids[None], position_ids=positions[None], use_cache=False).last_hidden_state
+        if at is not None:
+            return F.linear(hidden[0, at], self.lm.lm_head.weight).argmax(-1)
         return self.judge(hidden[0], self.lm.lm_head.weight, targets, weights)
 
     @staticmethod
@@ -290,6 +293,18 @@ def train(options):
             part.zero_grad()
         return answer, trainee.balance(next(r for until, r in BALANCE_RATES if progress <= until))
 
+    probe = Probe(options.tokenizer, options.tokens)
+
+    def probed():
+        """What the probe says of the weights as they are; with gradients, which the compiled layers expect."""
+        DOCUMENTS.set(probe.batch, device)
+        at = torch.from_numpy(probe.at).to(device)
+        with torch.autocast(device, torch.bfloat16):
+            likeliest = torch.func.functional_call(trainee, weights(False), (*to_device(probe.batch, device), at))
+        for gate in trainee.gates:
+            gate.load.zero_()
+        return {kind: round(100 * share, 1) for kind, share in probe.judge(likeliest.cpu().numpy()).items()}
+
     began = time.time()
     for progress in (1.0, 1.0, 0.0, 0.0):  # compiles both forms; the rate is next to nothing
         step(progress)[0].item()
@@ -312,9 +327,10 @@ def train(options):
             answer, worst = torch.stack(sums).mean(0).tolist()
             sums = []
             speed = steps * options.tokens / (time.time() - start)
-            history.append((steps, round(progress, 4), round(answer, 4)))
+            right = probed()
+            history.append((steps, round(progress, 4), round(answer, 4), *right.values()))
             print(f"step {steps} {100 * progress:.1f} % answer loss {answer:.4f} worst load {worst:.2f} "
-                  f"{speed / 1000:.0f} k tokens/s", flush=True)
+                  f"{speed / 1000:.0f} k tokens/s; right of unseen recall, in %: {right}", flush=True)
     stream.stop()
     record = dict(steps=steps, tokens=steps * options.tokens, tokens_per_step=options.tokens, seconds=time.time() - start,
                   compile_seconds=compiled, device=torch.cuda.get_device_name() if
@@ -337,7 +353,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=8)
     parser.add_argument("--all-in", action="store_true", help="the minutes include compiling")
     parser.add_argument("--tokens", type=int, default=65536, help="tokens of a step")
-    parser.add_argument("--workers", type=int, default=max(1, min(6, (os.cpu_count() or 2) - 2)))
+    parser.add_argument("--workers", type=int, default=max(1, min(12, (os.cpu_count() or 2) - 2)))
     parser.add_argument("--every", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--micro", action="store_true", help="a microscopic shape, to try the chain")

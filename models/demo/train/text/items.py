@@ -4,7 +4,7 @@ import random
 import re
 
 from . import facts, help as manual, letters, plan, recall, smalltalk, stories, sums, unknown
-from .draw import below
+from .draw import below, upper_first
 from .talk import Talk
 
 
@@ -21,6 +21,20 @@ def _recall_item(talk):
         last = recall.ask_untold(talk) if talk.chance(0.12) else recall.ask(talk)
         if last and last[-1][2]:
             return turns + last
+
+
+def recall_question(rng):
+    """(who, what or other; messages that end in the right answer) of an unseen recall question about something told."""
+    while True:
+        talk = Talk(rng, "eval")
+        turns = _recall_item(talk)
+        answer, accept = turns[-1][1], turns[-1][2]
+        if accept is recall.NOT_TOLD:
+            continue
+        pair = talk.told["pair"].slots if "pair" in talk.told else None
+        of_pair = pair and answer in [upper_first("%s %s %s." % (pair[k], pair["verb"], pair[v])) for k, v in ("ax", "by")]
+        kind = "other" if not of_pair else "who" if accept[0] in (pair["a"], pair["b"]) else "what"
+        return kind, [message for user, said, _, _ in turns for message in (("user", user), ("assistant", said))]
 
 
 def _plain(*intents):

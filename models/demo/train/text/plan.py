@@ -45,14 +45,19 @@ def _next(talk, left):
             return recall.ask_untold
         if draw < ask + 0.16:
             return talk.pick(REMEMBER)
+        if draw < ask + 0.24:
+            return talk.pick(_OTHERWISE)
     elif draw < 0.045:
         return recall.ask_untold
     elif draw < 0.36 and left > 1:
         return talk.pick(REMEMBER)
+    elif draw < 0.4:
+        return talk.pick(_OTHERWISE)
     return talk.pick(DISTRACTORS)
 
 
-_CHANGING = frozenset((recall.tell, recall.tell_two, recall.tell_pair, recall.tell_name, recall.correct))
+_OTHERWISE = (recall.ask_back, recall.ask_back, recall.ask_loosely, recall.tell_and_ask)
+_CHANGING = frozenset((recall.tell, recall.tell_and_ask, recall.tell_two, recall.tell_pair, recall.tell_name, recall.correct))
 
 
 def go_on(talk, wanted):

@@ -218,9 +218,13 @@ def ask(talk):
     fact = talk.told[key]
     if fact.family is PAIR:
         return _ask_pair(talk, fact)
-    user = _fill(talk, fact.family.asks, fact.slots)
-    answer = upper_first(pick(talk.rng, fact.family.answers).format(**fact.slots)) + "."
-    return [(user, answer, (fact.slots["v"],), _rejects(talk, fact, answer))]
+    return _ask(talk, fact, fact.slots)
+
+
+def _ask(talk, fact, slots):
+    user = _fill(talk, fact.family.asks, slots)
+    answer = upper_first(pick(talk.rng, fact.family.answers).format(**slots)) + "."
+    return [(user, answer, (slots["v"],), _rejects(talk, fact, answer))]
 
 
 def ask_untold(talk):
@@ -329,6 +333,78 @@ def _ask_pair(talk, fact):
         return [(user, answer, (who,), (other,))]
     user = talk.user(PAIR_WHAT, verb=s["verb"], base=s["base"], w=who)
     return [(user, answer, (what,), (others,))]
+
+
+def tell_and_ask(talk):
+    """Tells something and asks for it in one message."""
+    known = set(talk.told)
+    turns = talk.pick((tell, tell, tell_name, tell_two, tell_pair))(talk)
+    fresh = [fact for key, fact in talk.told.items() if key not in known]
+    if not fresh or "?" in turns[0][0]:
+        return turns
+    fact = talk.pick(fresh)
+    (user, answer, accept, reject), = _ask_pair(talk, fact) if fact.family is PAIR else _ask(talk, fact, fact.slots)
+    told = turns[0][0].rstrip(".! ")
+    return [(told + talk.pick((". ", ". ", ". ", "! ", ", ", ". So ", ". Now ", " - ", "\n")) + user, answer, accept, reject)]
+
+
+def _place_loosely(talk, fact):
+    """The same thing by fewer words: its colour left out, "my" for "the"."""
+    *front, noun = fact.slots["o"].split()
+    same = [f for f in talk.told.values() if f.family is fact.family and f.slots["o"].endswith(noun)]
+    slots = dict(fact.slots)
+    if front and len(same) == 1 and " ".join(front) in world.COLOURS.all + ("spare", "old", "house", "birthday"):
+        slots["o"] = noun
+    if talk.chance(0.5):
+        slots["own"], slots["your"] = ("the", "the") if slots["own"] == "my" else ("my", "your")
+    return slots
+
+
+def ask_loosely(talk):
+    """Asks where a thing is, but not by the words it was told with."""
+    facts = [fact for fact in talk.told.values() if fact.family is BY_KEY["put:{o}"]]
+    if not facts:
+        own = pick(talk.rng, ("the", "my"))
+        slots = dict(BY_KEY["put:{o}"].slots(talk), own=own, your="your" if own == "my" else "the")
+        if " " not in slots["o"]:
+            slots["o"] = talk.pick(world.COLOURS) + " " + slots["o"]
+        fact = Fact(BY_KEY["put:{o}"], slots)
+        talk.told[fact.key] = fact
+        return [(_fill(talk, fact.family.tells, slots), _ack(talk, fact), (), ())]
+    fact = talk.pick(facts)
+    return _ask(talk, fact, _place_loosely(talk, fact))
+
+
+WHO_IS = Wordings("""
+Who is {v}?
+Do you know who {v} is?
+Can you tell me who {v} is?
+Do you remember who {v} is?
+And who is {v}?
+Who was {v} again?
+""")
+_BACK = (  # of a family: which, the wordings that ask from the value, what is answered
+    ("person:{rel}", WHO_IS, "{v} is your {rel}", "{rel}"),
+    ("pet:{k}", WHO_IS, "{v} is your {k}", "{k}"),
+    ("lives:{rel}", "Who lives in {v}?\nDo you know who lives in {v}?\nTell me again who lives in {v}.", "your {rel} lives in {v}", "{rel}"),
+    ("lives:{who}", "Who lives in {v}?\nDo you know who lives in {v}?\nWho did I say lives in {v}?", "{who} lives in {v}", "{who}"),
+    ("has:{who}", "Who has the {v}?\nDo you know who has the {v}?\nWho did I give the {v} to?", "{who} has the {v}", "{who}"),
+    ("likes:{who}", "Who likes {v}?\nDo you know who likes {v}?\nWho did I say likes {v}?", "{who} likes {v}", "{who}"),
+    ("put:{o}", "What is {v}?\nWhat did I put {v}?\nDo you know what is {v}?\nWhat did I leave {v}?", "{your} {o} {be} {v}", "{o}"),
+)
+_BACKS = {key: (asks if isinstance(asks, Wordings) else Wordings(asks), answer, value) for key, asks, answer, value in _BACK}
+
+
+def ask_back(talk):
+    """Asks from the value: who or what it belongs to."""
+    facts = [fact for fact in talk.told.values() if fact.family.key in _BACKS]
+    if not facts:
+        return tell(talk, BY_KEY[pick(talk.rng, _BACK)[0]])
+    fact = talk.pick(facts)
+    asks, answer, value = _BACKS[fact.family.key]
+    if sum(other.slots["v"].lower() == fact.slots["v"].lower() for other in talk.told.values()) > 1:
+        return []
+    return [(_fill(talk, asks, fact.slots), upper_first(answer.format(**fact.slots)) + ".", (value.format(**fact.slots),), ())]
 
 
 REPEAT = Wordings("""

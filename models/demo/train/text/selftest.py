@@ -62,6 +62,20 @@ class Generator(unittest.TestCase):
         talk = text.long_conversation(random.Random(1), "eval", 1200)
         self.assertGreater(sum(len(line.split()) for _, line in talk), 1200)
 
+    def test_lookups_use_no_wording_kept_back(self):
+        from text import recall, told
+        kept = [recall.PAIR_TELL, recall.PAIR_WHO, recall.PAIR_WHAT, recall.TELL]
+        kept += [told.BY_KEY[key].asks for key in ("lives:{who}", "has:{who}", "likes:{who}", "put:{o}")]
+        verbs = "(?:%s)" % "|".join(verb for verb, _, _ in recall._VERBS)
+        bases = [re.sub(r"\\{[a-z]+\\}", ".+", re.escape(text).replace(r"\{verb\}", verbs)) for wordings in kept for base in wordings.eval for text in base]
+        kept_back = re.compile("|".join(bases), re.IGNORECASE)
+        rng = random.Random(10)
+        for easy in (True, False):
+            for role, line in [turn for _ in range(2000) for turn in text.lookups(rng, easy)]:
+                self.assertTrue(line.strip() == line and line, (role, line))
+                self.assertNotRegex(line, r"[{}\[\]|]|  |None", (role, line))
+                self.assertIsNone(role == "user" and kept_back.fullmatch(line) or None, line)
+
     def test_own_answers_are_accepted(self):
         for item in text.evaluation(7):
             self.assertEqual(item["turns"][-1][0], "user")

@@ -144,7 +144,7 @@ def _syllables(rng, n):
     return "".join(pick(rng, _ON) + pick(rng, _MID) + pick(rng, _OFF) for _ in range(n))
 
 
-def _split_draw(talk, make):
+def split_draw(talk, make):
     """Draws until the value lies on this split's side of the border."""
     wanted = talk.split != "train"
     while True:
@@ -153,7 +153,7 @@ def _split_draw(talk, make):
             return value
 
 
-def _new_name(rng):
+def invented_name(rng):
     return (_syllables(rng, 1 if rng.random() < 0.7 else 2) + pick(rng, _NAME_END)).capitalize()
 
 
@@ -161,7 +161,7 @@ def _new_town(rng):
     draw = rng.random()
     if draw < 0.8:
         return (_syllables(rng, 1) + pick(rng, _TOWN_END)).capitalize()
-    return pick(rng, ("New ", "Old ", "San ", "Port ", "Upper ", "Little ", "Saint ")) + _new_name(rng)
+    return pick(rng, ("New ", "Old ", "San ", "Port ", "Upper ", "Little ", "Saint ")) + invented_name(rng)
 
 
 def _handle(rng):
@@ -178,15 +178,15 @@ def _handle(rng):
 
 
 def new_word(talk):
-    return _split_draw(talk, lambda rng: _syllables(rng, below(rng, 1, 3)) or "odd")
+    return split_draw(talk, lambda rng: _syllables(rng, below(rng, 1, 3)) or "odd")
 
 
 def new_town(talk):
-    return _split_draw(talk, _new_town)
+    return split_draw(talk, _new_town)
 
 
 def handle(talk):
-    return _split_draw(talk, _handle)
+    return split_draw(talk, _handle)
 
 
 def person_name(talk):
@@ -195,7 +195,7 @@ def person_name(talk):
     if draw < 0.55:
         return talk.pick(NAMES)
     if draw < 0.83:
-        return _split_draw(talk, _new_name)
+        return split_draw(talk, invented_name)
     if draw < 0.92:
         return talk.pick(NAMES) + " " + talk.pick(SURNAMES)
     if draw < 0.985:
@@ -204,12 +204,12 @@ def person_name(talk):
 
 
 def first_name(talk):
-    return talk.pick(NAMES) if talk.chance(0.7) else _split_draw(talk, _new_name)
+    return talk.pick(NAMES) if talk.chance(0.7) else split_draw(talk, invented_name)
 
 
 def pet_name(talk):
     draw = talk.rng.random()
-    return talk.pick(PET_NAMES) if draw < 0.5 else first_name(talk) if draw < 0.75 else _split_draw(talk, _new_name)
+    return talk.pick(PET_NAMES) if draw < 0.5 else first_name(talk) if draw < 0.75 else split_draw(talk, invented_name)
 
 
 def town(talk):
@@ -237,11 +237,11 @@ def _code(rng):
 
 
 def code(talk):
-    return _split_draw(talk, _code)
+    return split_draw(talk, _code)
 
 
 def number(talk):
-    return _split_draw(talk, lambda rng: str(below(rng, 1, 99 if rng.random() < 0.7 else 999)))
+    return split_draw(talk, lambda rng: str(below(rng, 1, 99 if rng.random() < 0.7 else 999)))
 
 
 def age(talk):
@@ -259,18 +259,18 @@ def date(talk):
     return "%d %s" % (below(talk.rng, 1, 28), pick(talk.rng, MONTHS))
 
 
-_SPOTS = ("in the %s box", "in the %s bag", "in the %s drawer", "under the %s chair", "under the %s pillow", "behind the %s door", "on the %s shelf",
+SPOTS = ("in the %s box", "in the %s bag", "in the %s drawer", "under the %s chair", "under the %s pillow", "behind the %s door", "on the %s shelf",
           "next to the %s lamp", "in the %s cup", "under the %s carpet", "in the %s tin", "behind the %s book", "on the %s table", "in the %s basket",
           "beside the %s vase", "in the %s coat", "under the %s hat", "in the %s suitcase", "on the %s chair", "inside the %s pot")
-_QUALITY = ("old", "new", "small", "big", "wooden", "round", "square", "broken", "heavy", "empty", "striped", "second", "third", "left", "right", "open")
+QUALITY = ("old", "new", "small", "big", "wooden", "round", "square", "broken", "heavy", "empty", "striped", "second", "third", "left", "right", "open")
 
 
 def place(talk):
     """Where a thing is: a usual place, or a piece of furniture of some colour or kind."""
     if talk.chance(0.5):
         return talk.pick(PLACES)
-    return _split_draw(talk, lambda rng: pick(rng, _SPOTS) % pick(rng, COLOURS.all if rng.random() < 0.5 else _QUALITY))
+    return split_draw(talk, lambda rng: pick(rng, SPOTS) % pick(rng, COLOURS.all if rng.random() < 0.5 else QUALITY))
 
 
 def thing(talk):
-    return talk.pick(OBJECTS) if talk.chance(0.9) else talk.pick(COLOURS) + " " + talk.pick(OBJECTS)
+    return talk.pick(OBJECTS) if talk.chance(0.8) else talk.pick(COLOURS) + " " + talk.pick(OBJECTS)
