@@ -18,8 +18,8 @@ from tokenizer import Tokenizer
 MAX_LENGTH = 4096
 SPELL_SHARE, SPELL_WORDS = 0.25, 0.3  # of the conversations, of the words in them
 BYTES_SHARE = 0.05  # of the parts of a word that is cut: spelled in bytes
-LOOKUP_SHARE, EARLY_LOOKUP_SHARE = 0.12, 0.4  # of the tokens: tables and questions about them
-EARLY, EASY = 2500, 600  # batches with the larger share; with small tables only
+LOOKUP_SHARE, EARLY_LOOKUP_SHARE = 0.1, 0.4  # of the tokens: tables and questions about them
+EARLY, EASY = 2800, 600  # batches with the larger share; with small tables only
 LONG_SHARE = 0.15  # of the tokens
 LONG_WORDS = (400, 2600)
 PLAIN_SHARE = 0.03  # of the conversations: the bare text, as `eval --text` reads it

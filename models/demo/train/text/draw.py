@@ -74,6 +74,14 @@ def _kept_back(texts, count):
     return out
 
 
+_KEPT = set()  # every wording that is kept back, filled while this package is imported
+
+
+def is_kept_back(text):
+    """True for a wording, slots and all, that some intent keeps back for evaluation."""
+    return _plain(text) in _KEPT
+
+
 class Wordings:
     """The wordings of one intent. Of five and more, one in eight is kept back for evaluation."""
 
@@ -87,6 +95,7 @@ class Wordings:
             kept = _kept_back(texts, (len(texts) + 3) // 8)
             self.train = tuple(t for i, t in enumerate(texts) if i not in kept)
             self.eval = tuple(t for i, t in enumerate(texts) if i in kept)
+            _KEPT.update(_plain(text) for base in self.eval for text in base)
 
 
 class Values:

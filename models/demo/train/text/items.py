@@ -10,8 +10,10 @@ from .talk import Talk
 
 def _recall_item(talk):
     turns = []
-    for _ in range(below(talk.rng, 1, 3)):
+    tells = below(talk.rng, 1, 3)
+    while tells > 0 or not talk.told:  # an intent may decline, and a question needs something told
         turns += talk.pick(plan.REMEMBER)(talk)
+        tells -= 1
     if talk.chance(0.2):
         turns += recall.correct(talk)
     for _ in range(below(talk.rng, 0, 4)):

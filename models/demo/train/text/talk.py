@@ -6,7 +6,7 @@ accept and reject are what evaluation looks for in the model's answer, () where 
 """
 import re
 
-from .draw import Values, Wordings, pick
+from .draw import Values, Wordings, is_kept_back, pick, upper_first
 
 CLEAN, LOWER, BARE, SLOPPY, LOUD = range(5)
 
@@ -18,6 +18,8 @@ BEFORE = ("please ", "hey, ", "ok, ", "so, ", "hmm, ", "quick question: ", "now 
 BEFORE_HELD = ("listen, ", "by the way, ")
 AFTER = (" please", ", please", " pls", " thanks", ", thanks", " then", ", ok", " now", " thank you", " if you can")
 AFTER_HELD = (", if you can", ", thank you")
+_IDLE = frozenset("please do does can could is are the a to of me it that tell so and now".split())  # a question does without
+_IDLER = ("please", "just", "now", "then", "really", "exactly", "maybe", "quickly", "here", "again", "actually", "also")
 
 
 def _lower(text):
@@ -99,6 +101,8 @@ class Talk:
         style = self.style
         if style != CLEAN and draw > 0.9:
             style = CLEAN
+        if not plain and self.split == "train" and draw > 0.4 and draw < 0.52:
+            text = self._loosened(text, draw < 0.46)
         if not plain and draw < 0.10:
             text = self._decorated(text, draw)
         text = styled(style, text)
@@ -118,6 +122,21 @@ class Talk:
         tail = pick(self.rng, AFTER if train else AFTER_HELD)
         end = text[-1] if text[-1] in ".!?" else ""
         return text[:-1].rstrip() + tail + end if end else text
+
+    def _loosened(self, text, longer):
+        """One idle word more, or one less, unless that makes a wording that is kept back. Training only: so that a
+        question is known by more than its exact words."""
+        words = text.split(" ")
+        idle = [i for i, word in enumerate(words) if word.lower() in _IDLE]
+        if len(words) < 4 or not (longer or idle):
+            return text
+        if longer:
+            words.insert(1 + int(self.rng.random() * (len(words) - 1)), pick(self.rng, _IDLER))
+        else:
+            del words[pick(self.rng, idle)]
+            words[0] = upper_first(words[0])
+        out = " ".join(words)
+        return text if is_kept_back(out) else out
 
     def _typo(self, text):
         """Swaps or drops one inner letter of one long word outside the slots."""
