@@ -2,7 +2,7 @@
 """Help about moechat: the commands and keys of ../help_table.txt from both sides, and what moechat is."""
 from pathlib import Path
 
-from .draw import Wordings, pick, upper_first
+from .draw import Wordings, is_kept_back, pick, upper_first
 from .talk import BARE, CLEAN
 
 TABLE_PATH = Path(__file__).resolve().parent.parent / "help_table.txt"
@@ -244,6 +244,18 @@ def _cap(talk, text):
     return upper_first(text) if talk.style in (CLEAN, BARE) and not text.startswith(("n ", "n:", "n?")) and text != "n" else text
 
 
+_WHERE = (" in moechat", " in moechat", " with moechat", " here", " in this program", " in the chat", " on the keyboard")
+
+
+def _otherwise(talk, frame, phrase):
+    """The same wish with a word more or less, or said to be about this program; never as it is kept back. Training only."""
+    if "moechat" in frame or talk.chance(0.4):
+        return frame, talk.loosened(phrase, talk.chance(0.5))
+    end = frame[-1] if frame[-1] in ".?!" else ""
+    longer = frame[:len(frame) - len(end)] + pick(talk.rng, _WHERE) + end
+    return (frame if is_kept_back(longer) else longer), phrase
+
+
 def goal(talk):
     """Somebody wants something: the answer names the command or key and says what it does."""
     name, goals = pick(talk.rng, _GOALS)
@@ -252,7 +264,9 @@ def goal(talk):
         goals = _BY_NAME[name]
     key = _is_key(name)
     phrase = talk.pick(goals)
-    frame = HOW if talk.chance(0.72) else HOW_KEY if key else HOW_COMMAND
+    frame = talk.pick(HOW if talk.chance(0.72) else HOW_KEY if key else HOW_COMMAND)
+    if talk.split == "train" and talk.chance(0.25):
+        frame, phrase = _otherwise(talk, frame, phrase)
     user = _cap(talk, talk.user(frame, g=phrase))
     answer = "%s %s: it %s." % ("Press" if key else "Type", name, TABLE[name])
     return [(user, answer, _SAME.get(name, (name,)), ())]

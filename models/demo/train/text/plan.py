@@ -7,7 +7,7 @@ from .talk import Talk
 _DISTRACTORS = (
     (sums.ask, 30), (sums.chain, 5), (sums.story, 5), (sums.special, 3),
     (facts.ask, 40), (facts.yes_or_no, 2), (facts.invented, 1), (facts.quiz, 1),
-    (manual.goal, 14), (manual.what, 9), (manual.about, 4), (manual.no_such, 1),
+    (manual.goal, 20), (manual.what, 11), (manual.about, 8), (manual.no_such, 1),
     (letters.ask, 18), (smalltalk.chat, 22), (recall.repeat, 2), (recall.last_said, 2),
     (unknown.ask, 14), (unknown.foreign, 2), (stories.story, 4), (stories.poem, 2),
 )

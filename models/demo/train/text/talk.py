@@ -95,14 +95,14 @@ class Talk:
         return value.lower() if self.low_values else value
 
     def user(self, wordings, plain=False, **slots):
-        """A user's text from wordings, in this user's style."""
-        text = self.pick(wordings)
+        """A user's text from wordings, or from one of them, in this user's style."""
+        text = wordings if isinstance(wordings, str) else self.pick(wordings)
         draw = self.rng.random()
         style = self.style
         if style != CLEAN and draw > 0.9:
             style = CLEAN
         if not plain and self.split == "train" and draw > 0.4 and draw < 0.52:
-            text = self._loosened(text, draw < 0.46)
+            text = self.loosened(text, draw < 0.46)
         if not plain and draw < 0.10:
             text = self._decorated(text, draw)
         text = styled(style, text)
@@ -123,7 +123,7 @@ class Talk:
         end = text[-1] if text[-1] in ".!?" else ""
         return text[:-1].rstrip() + tail + end if end else text
 
-    def _loosened(self, text, longer):
+    def loosened(self, text, longer):
         """One idle word more, or one less, unless that makes a wording that is kept back. Training only: so that a
         question is known by more than its exact words."""
         words = text.split(" ")
@@ -134,7 +134,7 @@ class Talk:
             words.insert(1 + int(self.rng.random() * (len(words) - 1)), pick(self.rng, _IDLER))
         else:
             del words[pick(self.rng, idle)]
-            words[0] = upper_first(words[0])
+            words[0] = upper_first(words[0]) if text[0].isupper() else words[0]
         out = " ".join(words)
         return text if is_kept_back(out) else out
 
