@@ -46,7 +46,7 @@ TESTS         = $(TEST_SOURCES:%.c=$(BUILD)/%)
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZERS       = $(FUZZ_SOURCES:%.c=$(BUILD)/%)
 
-.PHONY: tsan all deps chat tests check unit golden screens asan-tests fuzz fuzz-library bench layers format install clean
+.PHONY: tsan test-memory all deps chat tests check unit golden screens asan-tests fuzz fuzz-library bench layers format install clean
 all: $(PROGRAM)
 
 # Installs what is missing, through sudo when not root; does nothing when all is there.
@@ -135,6 +135,17 @@ TSAN_TESTS = unit/test_reader unit/test_expert_store unit/test_expert_tiers faul
 tsan:
 	$(MAKE) BUILD=$(TSAN) SANITIZE=thread OPT='-O1 -g' $(TSAN_TESTS:%=$(TSAN)/tests/%) $(TSAN)/tests/unit/test_placement
 	@sh tests/run.sh $(TSAN_TESTS:%=$(TSAN)/tests/%) '$(TSAN)/tests/unit/test_placement plain_c'
+
+# Memory against the plan, on a model of more than 4 GB (1 GB on disk: layers share files). Takes a minute or two.
+MEMORY_MODEL = $(BUILD)/memory-model
+$(MEMORY_MODEL)/model.json: $(BUILD)/tests/bench/synthetic
+	@rm -rf $(MEMORY_MODEL)
+	$< tests/bench/configs/moonlight.json $(MEMORY_MODEL) --layers 15 --distinct 3
+test-memory: export XDG_CACHE_HOME = $(abspath build)/cache
+test-memory: $(BUILD)/tests/memory/memory $(MEMORY_MODEL)/model.json
+	@sh tests/run.sh '$(BUILD)/tests/memory/memory $(MEMORY_MODEL) 2048' \
+	    '$(BUILD)/tests/memory/memory $(MEMORY_MODEL) 512 1536'
+	@rm -rf $(MEMORY_MODEL)
 
 # The quick half: no sanitizers, no screens.
 unit: tests
