@@ -126,12 +126,25 @@ static int produce_matrix(const struct source_matrix *m, const struct planned_ma
     return code;
 }
 
+static void zero_gaps(const struct expert_layout *experts, char *blob)
+{
+    const struct args_matrix *const matrices[] = {&experts->gate, &experts->up, &experts->down};
+    for (int i = 0; i < 9; i++) {
+        const struct args_matrix *m = matrices[i / 3];
+        const struct args_matrix *next = i < 6 ? matrices[i / 3 + 1] : NULL; // of the last, the blob's end
+        const uint64_t begins[] = {m->weight, m->scales, m->biases, next ? next->weight : experts->blob_bytes};
+        const struct quantisation how = {m->bits, m->group_size};
+        uint64_t end = begins[i % 3] + m->out_dim * source_part_bytes((enum source_part)(i % 3), m->in_dim, how);
+        memset(blob + end, 0, begins[i % 3 + 1] - end);
+    }
+}
+
 static int produce_expert(const void *context, uint64_t expert, void *buffer, struct moe_err *err)
 {
     const struct expert_chunks *e = context;
     const struct planned_layer *layer = &e->plan->layers[e->layer];
     const struct args_matrix *const at[] = {&layer->experts.gate, &layer->experts.up, &layer->experts.down};
-    memset(buffer, 0, layer->experts.blob_bytes); // the gaps between parts
+    zero_gaps(&layer->experts, buffer);
     int code = MOE_OK;
     for (uint32_t which = 0; which < 3 && !code; which++) {
         struct source_matrix m;
@@ -250,8 +263,11 @@ static int write_resident(struct conversion *c)
     int code = make_pieces(&resident, c->err);
     if (code)
         return code;
-    const struct writer_chunks chunks = {resident.count, resident.most_bytes, resident_offset, produce_resident,
-                                         &resident};
+    const struct writer_chunks chunks = {.count = resident.count,
+                                         .most_bytes = resident.most_bytes,
+                                         .offset = resident_offset,
+                                         .produce = produce_resident,
+                                         .context = &resident};
     code = write_file(c, "resident.safetensors", &chunks);
     free(resident.pieces);
     return code;
@@ -260,8 +276,12 @@ static int write_resident(struct conversion *c)
 static int write_layer(struct conversion *c, uint32_t layer)
 {
     const struct expert_chunks experts = {&c->plan, layer};
-    const struct writer_chunks chunks = {c->plan.shape->n_routed_experts, c->plan.layers[layer].experts.blob_bytes,
-                                         expert_offset, produce_expert, &experts};
+    const struct writer_chunks chunks = {.count = c->plan.shape->n_routed_experts,
+                                         .most_bytes = c->plan.layers[layer].experts.blob_bytes,
+                                         .blocks = true,
+                                         .offset = expert_offset,
+                                         .produce = produce_expert,
+                                         .context = &experts};
     char file[64];
     manifest_layer_file(layer, file);
     return write_file(c, file, &chunks);
@@ -297,8 +317,11 @@ static int copy_beside(struct conversion *c, const char *name)
     snprintf(path, sizeof path, "%s/%s", c->source.directory, name);
     if (file_open(path, &file.fd, &file.bytes, NULL))
         return MOE_OK;
-    const struct writer_chunks chunks = {(file.bytes + PIECE_BYTES - 1) / PIECE_BYTES, PIECE_BYTES, copied_offset,
-                                         produce_copy, &file};
+    const struct writer_chunks chunks = {.count = (file.bytes + PIECE_BYTES - 1) / PIECE_BYTES,
+                                         .most_bytes = PIECE_BYTES,
+                                         .offset = copied_offset,
+                                         .produce = produce_copy,
+                                         .context = &file};
     int code = file.bytes ? write_file(c, name, &chunks) : MOE_OK;
     close(file.fd);
     return code;

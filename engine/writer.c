@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#define _GNU_SOURCE // O_DIRECT
 #include "writer.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@
 
 #include "err.h"
 
-enum { MOST_THREADS = 64 };
+enum { MOST_THREADS = 64, BLOCK = 4096 };
 
 // Chunk i is made in buffer i % n_buffers, and not before the chunk that was there is hashed.
 struct work {
@@ -33,6 +34,13 @@ struct work {
     struct moe_err err; // of the first failure
 };
 
+// A write past the page cache was refused: from now on through it. False: it was through it already.
+static bool leave_direct(const struct work *w)
+{
+    int flags = fcntl(w->fd, F_GETFL);
+    return flags >= 0 && flags & O_DIRECT && fcntl(w->fd, F_SETFL, flags & ~O_DIRECT) == 0;
+}
+
 static int write_all(const struct work *w, const char *from, uint64_t bytes, uint64_t offset, struct moe_err *err)
 {
     uint64_t done = 0;
@@ -46,6 +54,8 @@ static int write_all(const struct work *w, const char *from, uint64_t bytes, uin
             continue;
         }
         if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote < 0 && errno == EINVAL && leave_direct(w))
             continue;
         moe_fail_file(err, MOE_IO, w->path, wrote < 0 ? errno : ENOSPC, "cannot be written");
         if (err)
@@ -165,7 +175,7 @@ static int make_buffers(struct work *w)
     w->ready = calloc(w->n_buffers, sizeof *w->ready);
     bool good = w->buffers && w->ready;
     for (uint64_t i = 0; good && i < w->n_buffers; i++)
-        good = (w->buffers[i] = calloc(1, w->chunks->most_bytes));
+        good = (w->buffers[i] = aligned_alloc(BLOCK, (w->chunks->most_bytes + BLOCK - 1) / BLOCK * BLOCK));
     return good ? MOE_OK : moe_fail_file(&w->err, MOE_NO_MEMORY, w->path, 0, "no memory for the pieces of it");
 }
 
@@ -188,6 +198,8 @@ int writer_run(const char *path, const struct writer_chunks *chunks, const struc
     w.fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (w.fd < 0)
         return moe_fail_file(err, MOE_IO, path, errno, "cannot be made");
+    if (chunks->blocks) // a file system that has no such thing says so here or at the first write
+        fcntl(w.fd, F_SETFL, fcntl(w.fd, F_GETFL) | O_DIRECT);
     pthread_mutex_init(&w.lock, NULL);
     pthread_cond_init(&w.changed, NULL);
     w.hash = EVP_MD_CTX_new();

@@ -8,7 +8,8 @@
 // How a chunk is made: called by several threads at once, each with a buffer of its own.
 struct writer_chunks {
     uint64_t count;
-    uint64_t most_bytes;                                     // of the largest chunk
+    uint64_t most_bytes; // of the largest chunk
+    bool blocks; // every chunk begins and ends at a multiple of 4096: written past the page cache where that works
     uint64_t (*offset)(const void *context, uint64_t chunk); // offset(count) is the file's end
     int (*produce)(const void *context, uint64_t chunk, void *buffer, struct moe_err *err);
     const void *context;

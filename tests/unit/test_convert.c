@@ -157,7 +157,7 @@ static ptrdiff_t disturbed_write(void *context, int fd, const void *from, size_t
         return -1;
     }
     if (length > 100 && atomic_exchange(&d->flip, false)) {
-        char *copy = made_memory(length);
+        char *copy = aligned_alloc(4096, (length + 4095) / 4096 * 4096); // as direct writes want it
         memcpy(copy, from, length);
         copy[length / 2] ^= 4;
         ptrdiff_t wrote = pwrite(fd, copy, length, (off_t)offset);
