@@ -157,6 +157,7 @@ static void real_describe(void *self, struct backend_info *info)
         .active_parameters = about->active_parameters,
         .cache = moe_model_cache(real->model),
         .n_experts = (uint64_t)about->n_moe_layers * about->n_routed_experts,
+        .folder = !about->package,
         .max_context = moe_session_max_context(real->session),
     };
     snprintf(info->name, sizeof info->name, "%s", about->name);

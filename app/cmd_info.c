@@ -9,6 +9,7 @@
 #include "files.h"
 #include "format.h"
 #include "json_out.h"
+#include "plan_words.h"
 #include "report.h"
 #include "tok.h"
 #include "term.h"
@@ -25,7 +26,7 @@ static struct figures work_out(const struct moe_description *about, const struct
 {
     struct figures figures = {
         .experts = (uint64_t)about->n_moe_layers * about->n_routed_experts,
-        .cold_bytes = (uint64_t)about->n_moe_layers * about->top_k * about->expert_bytes,
+        .cold_bytes = about->all_experts_bytes / about->n_routed_experts * about->top_k,
         .known = options->expert_cache != MOE_CACHE_AUTO && about->expert_bytes > 0,
     };
     figures.slots = figures.experts;
@@ -40,6 +41,9 @@ static int print_json(const struct moe_description *about, const struct figures 
     struct json_object *object = json_object_new_object();
     json_out_string(object, "directory", directory);
     json_out_string(object, "name", about->name);
+    json_out_string(object, "layout", about->layout);
+    json_object_object_add(object, "runs", json_object_new_boolean(about->runs));
+    json_out_string(object, "left_out", about->left_out);
     json_out_string(object, "model_type", about->model_type);
     json_out_string(object, "template", about->template_name);
     json_out_string(object, "tokenizer", about->tokenizer_type);
@@ -71,6 +75,7 @@ static int print_json(const struct moe_description *about, const struct figures 
         {"cold_token_bytes", figures->cold_bytes},
         {"experts", figures->experts},
         {"kv_row_bytes_f32", about->kv_row_bytes_f32},
+        {"package_bytes", about->package_bytes},
     };
     for (size_t i = 0; i < sizeof wholes / sizeof wholes[0]; i++)
         json_out_whole(object, wholes[i].key, wholes[i].value);
@@ -110,7 +115,7 @@ static void print_memory(const struct moe_description *about, const struct figur
 {
     char a[FORMAT_SIZE], b[FORMAT_SIZE];
     printf("%-18s%s\n", "resident weights", format_bytes(a, sizeof a, about->resident_bytes));
-    printf("%-18s%" PRIu64 " of %s, together %s\n", "expert files", figures->experts,
+    printf("%-18s%" PRIu64 " of %s, together %s\n", "routed experts", figures->experts,
            format_bytes(a, sizeof a, about->expert_bytes), format_bytes(b, sizeof b, about->all_experts_bytes));
     printf("%-18sreads %s when no expert is in memory\n", "a cold token",
            format_bytes(a, sizeof a, figures->cold_bytes));
@@ -153,6 +158,19 @@ static void print_tokenizer(const struct moe_description *about)
     tok_close(tokenizer);
 }
 
+// What to type.
+static void print_next(const struct moe_description *about, const char *directory)
+{
+    char size[FORMAT_SIZE];
+    format_bytes(size, sizeof size, about->package_bytes);
+    if (!about->runs)
+        printf("%-18sit must be converted: moechat convert %s NEWDIR (about %s)\n", "next", directory, size);
+    else
+        printf("%-18smoechat -m %s\n", "next", directory);
+    if (about->runs && !about->package)
+        puts(FOLDER_WORDS);
+}
+
 int cmd_info(const struct options *options)
 {
     if (options->operand && options_given(options, "model") && !getenv("MOECHAT_MODEL")) {
@@ -185,12 +203,17 @@ int cmd_info(const struct options *options)
     }
     print_name("name", about->name);
     print_name("folder", directory);
+    print_name("layout", about->layout);
     print_name("type", about->model_type);
+    if (about->left_out[0])
+        print_name("left out", about->left_out);
     print_shape(about);
     print_memory(about, &figures);
     print_tokenizer(about);
     print_name("turn template", *no_template ? no_template : about->template_name);
-    print_name("fingerprint", about->fingerprint);
+    if (about->runs)
+        print_name("fingerprint", about->fingerprint);
+    print_next(about, directory);
     if (options->verify)
         puts("Every file is what its checksum says.");
 release:

@@ -260,6 +260,8 @@ static void say_plan(const struct run *run)
     char words[PLAN_WORDS_SIZE];
     if (run->progress.out)
         report("%s", plan_words(words, sizeof words, &run->info.cache));
+    if (run->progress.out && run->info.folder)
+        report("%s", FOLDER_WORDS);
     if (*plan_warning(words, sizeof words, &run->info.cache, options_given(run->options, "host-cache")))
         report("%s", words);
 }

@@ -207,6 +207,8 @@ static void on_ready(struct talk *talk, const struct backend_info *info)
     talk_say(talk, "%s", plan_words(words, sizeof words, &info->cache));
     if (*plan_warning(words, sizeof words, &info->cache, options_given(talk->options, "host-cache")))
         talk_say(talk, "%s", words);
+    if (info->folder)
+        talk_say(talk, "%s", FOLDER_WORDS);
     talk_say(talk, "Room for %" PRIu32 " tokens of conversation. Type /help.", info->max_context);
     if (talk->choice.saved) {
         talk_open_session(talk, 0, false);

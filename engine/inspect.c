@@ -62,8 +62,9 @@ static void say_left_out(const struct checkpoint *c, char text[256])
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         size_t used = strlen(text);
         if (kinds[i].what->count)
-            snprintf(text + used, 256 - used, "%s%" PRIu32 " tensors of %s (%.1f MB)", used ? ", " : "",
-                     kinds[i].what->count, kinds[i].name, (double)kinds[i].what->bytes / 1e6);
+            snprintf(text + used, 256 - used, "%s%" PRIu32 " tensor%s of %s (%.1f MB)", used ? ", " : "",
+                     kinds[i].what->count, kinds[i].what->count == 1 ? "" : "s", kinds[i].name,
+                     (double)kinds[i].what->bytes / 1e6);
     }
 }
 
@@ -107,7 +108,7 @@ static void describe(const struct package *package, const struct checkpoint *fro
     d->runs = package->kind != FOLDER_SOURCE;
     d->package = package->kind == PACKAGE;
     snprintf(d->layout, sizeof d->layout, "%s", d->package ? "package" : package->layout);
-    d->package_bytes = d->package ? sizes.resident + sizes.all_experts : package_estimate(s);
+    d->package_bytes = d->runs ? sizes.resident + sizes.all_experts : package_estimate(s);
     say_left_out(from, d->left_out);
     d->kv_row_bytes_f32 = (uint64_t)s->n_layers * (s->kv_lora_rank + s->qk_rope_head_dim) * sizeof(float);
 }

@@ -197,7 +197,7 @@ static void what_is_left_out_is_said(struct harness *t)
     if (opens(t, &p, NULL)) {
         CHECK_EQ(t, package_describe(&p, &d, NULL), 0);
         CHECK_STR(t, d.left_out,
-                  "2 tensors of vision (0.0 MB), 2 tensors of multi-token prediction (0.0 MB), 1 tensors of rope "
+                  "2 tensors of vision (0.0 MB), 2 tensors of multi-token prediction (0.0 MB), 1 tensor of rope "
                   "buffers (0.0 MB)");
         package_release(&p);
     }
