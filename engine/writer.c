@@ -34,16 +34,18 @@ struct work {
     struct moe_err err; // of the first failure
 };
 
-// A write past the page cache was refused: from now on through it. False: it was through it already.
-static bool leave_direct(const struct work *w)
+// A write past the page cache was refused: from now on through it.
+static void leave_direct(const struct work *w)
 {
     int flags = fcntl(w->fd, F_GETFL);
-    return flags >= 0 && flags & O_DIRECT && fcntl(w->fd, F_SETFL, flags & ~O_DIRECT) == 0;
+    if (flags >= 0)
+        fcntl(w->fd, F_SETFL, flags & ~O_DIRECT);
 }
 
 static int write_all(const struct work *w, const char *from, uint64_t bytes, uint64_t offset, struct moe_err *err)
 {
     uint64_t done = 0;
+    bool direct = w->chunks->blocks;
     while (done < bytes) {
         const struct writer_options *o = w->options;
         ptrdiff_t wrote = o->write
@@ -55,8 +57,11 @@ static int write_all(const struct work *w, const char *from, uint64_t bytes, uin
         }
         if (wrote < 0 && errno == EINTR)
             continue;
-        if (wrote < 0 && errno == EINVAL && leave_direct(w))
+        if (wrote < 0 && errno == EINVAL && direct) {
+            leave_direct(w);
+            direct = false;
             continue;
+        }
         moe_fail_file(err, MOE_IO, w->path, wrote < 0 ? errno : ENOSPC, "cannot be written");
         if (err)
             err->offset = offset + done;
