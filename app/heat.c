@@ -2,6 +2,7 @@
 #include "heat.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,12 +16,9 @@ int heat_step(uint64_t uses, uint64_t most)
 {
     if (uses == 0)
         return 0;
-    int step = HEAT_STEPS - 1;
-    while (step > 1 && uses <= most / 2) {
-        step--;
-        most /= 2;
-    }
-    return step;
+    if (uses >= most)
+        return HEAT_STEPS - 1;
+    return 1 + (int)((HEAT_STEPS - 2) * log((double)uses) / log((double)most));
 }
 
 // How the map is laid over the cells: each stands for `layers` x `experts`.
@@ -64,17 +62,22 @@ static char choice_mark(const struct heat_figures *figures, uint32_t layer, uint
     return 0;
 }
 
-static void draw_map(struct cells *cells, const struct heat_figures *figures, const struct scale *scale, int first)
+static uint64_t most_used(const struct heat_figures *figures, const struct scale *scale)
 {
     uint64_t most = 0;
-    bool single = scale->layers == 1 && scale->experts == 1, marks = figures->marks && figures->choices && single;
     for (uint32_t row = 0; row < scale->rows; row++)
         for (uint32_t column = 0; column < scale->columns; column++) {
             uint64_t uses = sum(figures, scale, row, column);
             most = uses > most ? uses : most;
         }
+    return most;
+}
+
+static void draw_map(struct cells *cells, const struct heat_figures *figures, const struct scale *scale, uint64_t most)
+{
+    bool single = scale->layers == 1 && scale->experts == 1, marks = figures->marks && figures->choices && single;
     for (uint32_t row = 0; row < scale->rows; row++) {
-        struct cells_at at = cells_row(cells, first + (int)row);
+        struct cells_at at = cells_row(cells, 1 + (int)row);
         cells_print(&at, STYLE_DIM, "%*" PRIu32 " ", LABEL - 1, figures->first_layer + row * scale->layers);
         for (uint32_t column = 0; column < scale->columns; column++) {
             int step = heat_step(sum(figures, scale, row, column), most);
@@ -84,7 +87,8 @@ static void draw_map(struct cells *cells, const struct heat_figures *figures, co
     }
 }
 
-static void draw_title(struct cells *cells, const struct heat_figures *figures, const struct scale *scale)
+static void draw_title(struct cells *cells, const struct heat_figures *figures, const struct scale *scale,
+                       uint64_t most)
 {
     struct cells_at at = cells_row(cells, 0);
     if (scale->layers == 1 && scale->experts == 1)
@@ -96,7 +100,7 @@ static void draw_title(struct cells *cells, const struct heat_figures *figures, 
     cells_print(&at, STYLE_DIM, "never ");
     for (unsigned step = 0; step < HEAT_STEPS; step++)
         cells_put(&at, &heat_glyphs[step], 1, STYLE_HEAT_0 + step);
-    cells_print(&at, STYLE_DIM, " most; a step is twice as often");
+    cells_print(&at, STYLE_DIM, " most, %" PRIu64 " times", most);
     if (figures->marks && figures->choices && scale->layers == 1 && scale->experts == 1)
         cells_print(&at, STYLE_DIM, "; last token: d device, h host, p prefetched, l late, r read");
 }
@@ -113,6 +117,7 @@ void heat_draw(struct cells *cells, const struct heat_figures *figures)
     if (rows < 1 || columns < 1)
         return;
     struct scale scale = fit(figures, rows, columns);
-    draw_title(cells, figures, &scale);
-    draw_map(cells, figures, &scale, 1);
+    uint64_t most = most_used(figures, &scale);
+    draw_title(cells, figures, &scale, most);
+    draw_map(cells, figures, &scale, most);
 }

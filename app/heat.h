@@ -27,7 +27,8 @@ struct heat_figures {
     bool marks; // draw them
 };
 void heat_draw(struct cells *cells, const struct heat_figures *figures);
-// The step of a cell whose uses sum to `uses` when the most used one has `most`: 0 only for 0, the steps are ratios.
+// The step of a cell whose uses sum to `uses` when the most used one has `most`: 0 only for 0, the last only for most;
+// those between go by ratios, because a few experts are used far more often than the others.
 int heat_step(uint64_t uses, uint64_t most);
 
 #endif

@@ -187,8 +187,9 @@ static void heat_steps(struct harness *t)
 {
     CHECK_EQ(t, heat_step(0, 100), 0);
     CHECK_EQ(t, heat_step(100, 100), 9);
-    CHECK_EQ(t, heat_step(51, 100), 9);
-    CHECK_EQ(t, heat_step(50, 100), 8);
+    CHECK_EQ(t, heat_step(99, 100), 8);
+    CHECK_EQ(t, heat_step(10, 100), 5);
+    CHECK_EQ(t, heat_step(1, 2), 1);
     CHECK_EQ(t, heat_step(1, 1000000), 1);
     CHECK_EQ(t, heat_step(1, 1), 9);
     for (uint64_t uses = 1; uses < 300; uses++)
@@ -211,19 +212,19 @@ static void heat_map(struct harness *t)
     heat_draw(&cells, &figures);
     CHECK_STR(t, row_text(&cells, 0), "uses in this turn: layers down, experts across");
     CHECK_STR(t, row_text(&cells, 1), "   1 @");
-    CHECK_STR(t, row_text(&cells, 2), "   2   %@");
-    CHECK_STR(t, row_text(&cells, 4), "   4        +");
-    CHECK_STR(t, row_text(&cells, 5), "never  .:-=+*#%@ most; a step is twice as often");
+    CHECK_STR(t, row_text(&cells, 2), "   2   ##");
+    CHECK_STR(t, row_text(&cells, 4), "   4        .");
+    CHECK_STR(t, row_text(&cells, 5), "never  .:-=+*#%@ most, 16 times");
     CHECK_EQ(t, cells.cells[1 * 60 + 5].style, STYLE_HEAT_9);
     CHECK_EQ(t, cells.cells[1 * 60 + 6].style, STYLE_HEAT_0);
     figures.marks = true;
     heat_draw(&cells, &figures);
     CHECK_STR(t, row_text(&cells, 1), "   1 @    r");
-    CHECK_STR(t, row_text(&cells, 2), "   2   d@");
+    CHECK_STR(t, row_text(&cells, 2), "   2   d#");
     cells_resize(&cells, 4, 9); // 2 rows of 4 marks: 2 layers x 2 experts each
     heat_draw(&cells, &figures);
-    CHECK_STR(t, row_text(&cells, 1), "   1 @@");
-    CHECK_STR(t, row_text(&cells, 2), "   3    +");
+    CHECK_STR(t, row_text(&cells, 1), "   1 %@");
+    CHECK_STR(t, row_text(&cells, 2), "   3    .");
     for (int rows = 1; rows < 12; rows++)
         for (int columns = 1; columns < 20; columns++) {
             cells_resize(&cells, rows, columns);
