@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // tiktoken.model: a line "BASE64 RANK" for each piece; the rank is its id and the order of merging. Control symbols are
 // the 256 ids after them, named in tokenizer_config.json's added_tokens_decoder.
-// Source of the pattern and the number of control symbols: Moonshot's tokenization_kimi.py (Kimi K2, Moonlight).
+// Source of the pattern and the number of control symbols: Moonshot's tokenization_kimi.py (Kimi K2, Moonlight). That
+// also cuts runs of more than 25000 characters; the tiktoken library, which this follows, does not.
 #include "bpe.h"
 
 #include <json-c/json.h>

@@ -205,7 +205,7 @@ static void group(struct rewriting *r)
 
 static void rewrite(struct rewriting *r)
 {
-    // PCRE2 tries every space of a long run anew; only the run's first can begin a match.
+    // Without its JIT, PCRE2 tries every space of a long run anew; only the run's first can begin a match.
     if (r->end - r->in == 4 && memcmp(r->in, "\\s+$", 4) == 0)
         put_text(r, "(?<![" SPACES "])");
     while (r->in < r->end && !*r->wrong) {
