@@ -24,6 +24,7 @@ struct face_text {
 };
 
 struct face_ops {
+    bool brief; // it shows figures of its own, so a turn's are told in a few words
     bool whole; // a conversation that is opened is shown from its beginning, not its last messages alone
     void (*say)(void *self, const char *text);                 // our own words: a paragraph, to be wrapped
     void (*show)(void *self, const char *text, size_t length); // lists and figures: lines, as they are

@@ -88,6 +88,11 @@ static void say_figures(struct talk *talk, const struct turn_result *result)
 {
     const struct moe_stats *used = &result->used;
     char read[FORMAT_SIZE], prefetch[96] = "off";
+    double speed = json_out_rate(used->decoded_tokens, used->decode_ns);
+    if (talk->face->brief) {
+        talk_say(talk, "(%" PRIu32 " tokens, %.1f tokens/s)", result->generated_tokens, speed);
+        return;
+    }
     const char *policy = used->prefetch_policy ? used->prefetch_policy : "off";
     if (strcmp(policy, "off") != 0)
         snprintf(prefetch, sizeof prefetch, "%.20s: %" PRIu64 " used, %" PRIu64 " wasted", policy, used->used,
@@ -95,7 +100,7 @@ static void say_figures(struct talk *talk, const struct turn_result *result)
     talk_say(talk,
              "(%" PRIu32 " tokens, %.1f tokens/s; experts: %" PRIu64 " hits, %" PRIu64
              " misses, %s read; context %" PRIu32 " of %" PRIu32 "; prefetch %s)",
-             result->generated_tokens, json_out_rate(used->decoded_tokens, used->decode_ns), used->hits, used->misses,
+             result->generated_tokens, speed, used->hits, used->misses,
              format_bytes(read, sizeof read, used->bytes_read), result->context_used, result->context_total, prefetch);
 }
 

@@ -377,6 +377,7 @@ static void close_screen(struct tui *tui)
 
 static const struct face_ops face = {
     .whole = true,
+    .brief = true,
     .say = face_say,
     .show = face_show,
     .fail = face_fail,

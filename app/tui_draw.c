@@ -308,6 +308,12 @@ static struct screen_cursor draw_input(struct tui *tui)
                                             .first = tui->draft_top,
                                             .style = STYLE_TEXT,
                                             .label_style = STYLE_USER});
+    bool fresh = tui->mode == MODE_WRITE && !draft->length && !chat_exchanges(&tui->talk.chat) && !tui->n_queue;
+    if (fresh && at->rows > queued) {
+        struct cells_at hint = cells_row(&tui->cells, at->row + queued);
+        hint.column = draft->indent;
+        cells_print(&hint, STYLE_DIM, "a message, or /help");
+    }
     int column = draft->indent + draft->cursor_column;
     return (struct screen_cursor){.row = at->row + queued + (int)(draft->cursor_row - tui->draft_top),
                                   .column = column < tui->cells.columns ? column : tui->cells.columns - 1};

@@ -19,7 +19,7 @@ screen -f /dev/null new-session -d -x 100 -y 30 \
     "env HOME=$home LANG=C.UTF-8 ./moechat --config none --seed 3 --expert-cache 8M --session pictures"
 wait_for 'idle'
 screen send-keys 'My name is Ada and I like chess.' Enter
-wait_for 'tokens/s; experts'
+wait_for 'tokens/s)'
 screen send-keys 'What do I like?' Enter
 sleep 1
 wait_for ' idle'

@@ -28,7 +28,7 @@ def leave(terminal):
 def test_a_turn():
     t = chat("name tiny\nturn\ncount 3 1 4096\ntext Hello there, friend.\n", columns=120)
     expect(b"tiny on a script" in t.output, "the model is named")
-    expect(b"context 4096" in t.output and b"/help" in t.output, "context and help are named")
+    expect(b"4096 tokens" in t.output and b"/help" in t.output, "context and help are named")
     t.send("hi\r")
     t.wait("Assistant:", "Hello there, friend.\r\n", "3 tokens", "tokens/s", "9 hits, 3 misses, 12.3 KB read",
            "context 10 of 4096", "prefetch", "off")

@@ -39,7 +39,7 @@ def leave(s):
     same(s.settings(), s.before)
 
 
-def answered(s, message="Tell me of rivers.", last="prefetch off)"):
+def answered(s, message="Tell me of rivers.", last=" tokens/s)"):
     s.keys(message + "\r", last)
     s.until(IDLE)
 
@@ -56,7 +56,7 @@ def test_sizes():
 
 def test_tiny_screens():
     s = chat(columns=20, rows=6)
-    s.keys("hi\r", "4096; prefetch")
+    s.keys("hi\r", "tokens/s)")
     s.until("idle")
     s.keys("draft", "draft")
     s.golden("chat-20x6")
@@ -206,6 +206,19 @@ def test_completion():
     leave(s)
 
 
+def test_thinking_folds():
+    s = chat("turn\ntext <think>\n" + "text thought %d of many words that fill a row of the screen, and then some\n" * 6 % tuple(range(6)) +
+             "token </think>\ntext So it is.\nturn\ntext <think>endless\nhang\n")
+    answered(s, "why?")
+    expect("thought 0" not in s.text() and "thought 5" in s.text(), "only its end is shown")
+    s.golden("thinking-80x24")
+    s.keys("\x1bo", "thought 0")
+    s.keys("\x1bo", lambda t: "thought 0" not in t.text())
+    s.keys("again\r", " thinking ")
+    s.keys("\x1b", "Stopped")
+    leave(s)
+
+
 XTERM = dict(TERM="xterm", MOECHAT_CLOCK="fake")
 
 
@@ -311,7 +324,7 @@ def test_no_colour_and_no_locale():
     for env, args, wanted in (({"NO_COLOR": "1"}, [], False), ({}, ["--color=never"], False), ({}, [], True),
                               ({"NO_COLOR": "1"}, ["--color=always"], True)):
         s = chat("turn\necho\n", *args, env=environment(**dict(XTERM, **env)))
-        s.keys("hi\r", "prefetch off)")
+        s.keys("hi\r", "tokens/s)")
         leave(s)
         same(bool(re.search(rb"\x1b\[[0-9;]*3[0-7]m", s.output)), wanted)
     for names in (dict(LC_ALL="C"), dict(LC_ALL="", LANG="C")):
