@@ -51,6 +51,7 @@ struct needle {
     bool found;
     size_t entry, at; // the match it stands on
     struct transcript_matches matches;
+    size_t counted; // what they were counted in, see transcript_search.c
 };
 
 struct transcript {

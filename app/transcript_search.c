@@ -58,17 +58,35 @@ static bool find_in(const struct transcript *transcript, const struct entry *ent
     return found;
 }
 
-// How many matches there are, and which of them the search stands on.
-static void count_matches(struct transcript *transcript)
+// Another number when there is other text to be seen.
+static size_t shown_text(const struct transcript *transcript)
+{
+    size_t bytes = 1;
+    for (size_t e = 0; e < transcript->n_entries; e++)
+        bytes += is_shown(transcript, &transcript->entries[e]) ? transcript->entries[e].text.length : 0;
+    return bytes;
+}
+
+// How many matches there are, and which of them the search stands on; `step` from the one it stood on, 0: anywhere.
+static void count_matches(struct transcript *transcript, int step)
 {
     struct needle *needle = &transcript->needle;
-    needle->matches = (struct transcript_matches){0};
+    struct transcript_matches *matches = &needle->matches;
+    size_t shown = shown_text(transcript);
+    if (step && needle->counted == shown && matches->now && matches->count) {
+        matches->now = step > 0           ? matches->now % matches->count + 1
+                       : matches->now > 1 ? matches->now - 1
+                                          : matches->count;
+        return;
+    }
+    needle->counted = shown;
+    *matches = (struct transcript_matches){0};
     for (size_t e = 0; e < transcript->n_entries; e++) {
         size_t at = 0;
         while (find_in(transcript, &transcript->entries[e], at, SIZE_MAX, false, &at)) {
-            needle->matches.count++;
+            matches->count++;
             if (needle->found && e == needle->entry && at == needle->at)
-                needle->matches.now = needle->matches.count;
+                matches->now = matches->count;
             at++;
         }
     }
@@ -79,6 +97,7 @@ static bool find(struct transcript *transcript, bool backward, size_t entry, siz
 {
     struct needle *needle = &transcript->needle;
     size_t n = transcript->n_entries, match = 0;
+    int step = !needle->found ? 0 : backward ? -1 : 1;
     for (size_t i = 0; i <= n; i++) {
         size_t e = backward ? (entry + n - i % n) % n : (entry + i) % n;
         size_t from = !backward && i == 0 ? at : 0, until = backward && i == 0 ? at : SIZE_MAX;
@@ -87,7 +106,7 @@ static bool find(struct transcript *transcript, bool backward, size_t entry, siz
         needle->found = true;
         needle->entry = e;
         needle->at = match;
-        count_matches(transcript);
+        count_matches(transcript, step);
         transcript_show(transcript, (struct anchor){e, false, match});
         return true;
     }

@@ -46,8 +46,17 @@ static void walk(struct transcript *transcript, const struct plan *plan, size_t 
         transcript_show_thinking(transcript, (enum thinking_view)(at / 3 % 3));
     if (at % 4 == 0)
         transcript_search(transcript, "a", 1);
-    if (at % 11 == 0)
-        transcript_search_next(transcript, at % 2);
+    struct transcript_matches matches = transcript_matches(transcript), again;
+    if (at % 11 == 0 && transcript_search_next(transcript, at % 2)) {
+        matches = transcript_matches(transcript);
+        for (size_t i = 0; i < matches.count && i < 9; i++)
+            transcript_search_next(transcript, at % 2);
+        for (size_t i = 0; i < matches.count && i < 9; i++)
+            transcript_search_next(transcript, !(at % 2));
+        again = transcript_matches(transcript);
+        if (again.now != matches.now || again.count != matches.count || matches.now > matches.count)
+            abort();
+    }
     if (transcript_percent(transcript) < 0 || transcript_percent(transcript) > 100)
         abort();
 }

@@ -205,6 +205,12 @@ static void searching(struct harness *t)
     CHECK_EQ(t, transcript_matches(transcript).now, 1);
     CHECK(t, strncmp(screen(transcript, 5, 20), "* line 1\n", 9) == 0);
     CHECK(t, transcript_search_next(transcript, true) && transcript_matches(transcript).now == 101);
+    for (size_t i = 100; i > 90; i--)
+        CHECK(t, transcript_search_next(transcript, true) && transcript_matches(transcript).now == i);
+    say(transcript, ENTRY_USER, "one more line");
+    CHECK(t, transcript_search_next(transcript, false) && transcript_matches(transcript).now == 92);
+    CHECK(t, transcript_matches(transcript).count == 102);
+    transcript_cut(transcript, transcript_entries(transcript) - 1);
     CHECK(t, transcript_search(transcript, "\xC3\xA4PF", 4) && transcript_matches(transcript).count == 1);
     CHECK(t, transcript_search(transcript, "e 50", 4));
     CHECK(t, strstr(screen(transcript, 5, 20), "line 50\n") != NULL);
