@@ -46,7 +46,7 @@ TESTS         = $(TEST_SOURCES:%.c=$(BUILD)/%)
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZERS       = $(FUZZ_SOURCES:%.c=$(BUILD)/%)
 
-.PHONY: tsan test-memory all deps chat tests check unit golden screens asan-tests fuzz fuzz-library bench layers format install clean
+.PHONY: tsan soak test-memory all deps chat tests check unit golden screens asan-tests fuzz fuzz-library bench layers format install clean
 all: $(PROGRAM)
 
 # Installs what is missing, through sudo when not root; does nothing when all is there.
@@ -133,8 +133,16 @@ check: tests asan-tests
 TSAN       = build/tsan
 TSAN_TESTS = unit/test_reader unit/test_expert_store unit/test_expert_tiers fault/test_expert_faults unit/test_worker
 tsan:
-	$(MAKE) BUILD=$(TSAN) SANITIZE=thread OPT='-O1 -g' $(TSAN_TESTS:%=$(TSAN)/tests/%) $(TSAN)/tests/unit/test_placement
-	@sh tests/run.sh $(TSAN_TESTS:%=$(TSAN)/tests/%) '$(TSAN)/tests/unit/test_placement plain_c'
+	$(MAKE) BUILD=$(TSAN) SANITIZE=thread OPT='-O1 -g' $(TSAN_TESTS:%=$(TSAN)/tests/%) $(TSAN)/tests/unit/test_placement \
+	    $(TSAN)/tests/soak/soak
+	@sh tests/run.sh $(TSAN_TESTS:%=$(TSAN)/tests/%) '$(TSAN)/tests/unit/test_placement plain_c' \
+	    '$(TSAN)/tests/soak/soak tests/golden/tiny-a/package --device ref --seconds 30'
+
+# SOAK_SECONDS of interruptions, then a replay that must say the same.
+SOAK_SECONDS ?= 3600
+soak: export XDG_CACHE_HOME = $(abspath build)/cache
+soak: $(BUILD)/tests/soak/soak
+	@LIMIT=$$(($(SOAK_SECONDS) + 600)) sh tests/run.sh '$< models/demo --seconds $(SOAK_SECONDS)'
 
 # Memory against the plan, on a model of more than 4 GB (1 GB on disk: layers share files). Takes a minute or two.
 MEMORY_MODEL = $(BUILD)/memory-model
