@@ -20,17 +20,13 @@ static const struct kind {
 } kinds[] = {
     {"cogito-v2", {"Enable deep thinking subroutine.", "created by Deep Cogito", USER, ASSISTANT}, {NULL}},
     {"deepseek-v3.1",
-     {"'" USER "'+message['content']", "'" ASSISTANT "'", "split('</think>',1)[1]",
-      "{%-ifnotthinking-%}{{'</think>'}}"},
+     {"'" USER "'+message['content']", "'" ASSISTANT "'", "split('</think>',1)[1]", "{%ifnotthinking%}{{'</think>'}}"},
      {NULL}},
     {"deepseek-r1",
      {"'" USER "'+message['content']", "split('</think>')[-1]", "'" ASSISTANT "<think>\\n'", "ns.system_prompt"},
      {"enable_thinking"}},
     {"deepseek-v3",
      {"'" USER "'+message['content']", ASSISTANT, "{{bos_token}}{{ns.system_prompt}}", "add_generation_prompt"},
-     {"'<think>", "<think>\\n", "enable_thinking", "thinkingisdefined"}},
-    {"deepseek-v3",
-     {"'" USER "'+message['content']", ASSISTANT, "{{bos_token}}{{-ns.system_prompt}}", "add_generation_prompt"},
      {"'<think>", "<think>\\n", "enable_thinking", "thinkingisdefined"}},
     {"deepseek-v2",
      {"{{bos_token}}", "'User: '+message['content']+'\\n\\n'", "'Assistant: '+message['content']+eos_token",
@@ -50,7 +46,7 @@ static const struct kind {
      {"<think>"}},
     {"glm-4.7",
      {"[gMASK]<sop>", "<|user|>{{visible_text(m.content)}}", "{{'</think>'}}",
-      "<|assistant|>{{-'</think>'if(enable_thinkingisdefinedandnotenable_thinking)else'<think>'-}}"},
+      "<|assistant|>{{'</think>'if(enable_thinkingisdefinedandnotenable_thinking)else'<think>'}}"},
      {"/nothink", "'\\n<think>"}},
     {"chatml",
      {"{%formessageinmessages%}{{'<|im_start|>'+message['role']+'\\n'+message['content']+'<|im_end|>'+'\\n'}}{%endfor%"
@@ -70,14 +66,14 @@ static bool is_kind(const struct kind *kind, const char *text)
     return true;
 }
 
-// Without its white space, but for that within a tag's quotes; a line break that is escaped twice there, as in files
-// that were dumped twice, is one.
+// Without its white space and the dashes that trim it, but for those within a tag's quotes; a line break that is
+// escaped twice there, as in files that were dumped twice, is one.
 static void squeeze(const char *text, size_t length, char *out)
 {
     bool tag = false;
     char quote = 0;
     for (size_t i = 0; i < length; i++) {
-        char c = text[i], next = i + 1 < length ? text[i + 1] : 0;
+        char c = text[i], next = i + 1 < length ? text[i + 1] : 0, before = i ? text[i - 1] : 0;
         if (!tag && c == '{' && (next == '{' || next == '%'))
             tag = true;
         else if (tag && !quote && (c == '}' || c == '%') && next == '}')
@@ -85,8 +81,9 @@ static void squeeze(const char *text, size_t length, char *out)
         else if (tag && (c == '\'' || c == '"') && (!quote || quote == c))
             quote = quote ? 0 : c;
         bool space = c == ' ' || c == '\t' || c == '\r' || c == '\n';
+        bool trims = c == '-' && (before == '{' || before == '%' || next == '%' || next == '}');
         bool twice = quote && c == '\\' && next == '\\' && i + 2 < length && text[i + 2] == 'n';
-        if (c && !twice && (!space || quote))
+        if (c && !twice && (!(space || trims) || quote))
             *out++ = c;
     }
     *out = 0;
