@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""moechat convert, and folders from the hub as they are, with the real program."""
+import json
+import os
+import shutil
+
+import rig
+from rig import ROOT, SCRATCH, expect, run, same
+
+GOLDEN = os.path.join(ROOT, "tests", "golden")
+INT4 = os.path.join(GOLDEN, "ck-k25", "checkpoint")
+MLX = os.path.join(GOLDEN, "ck-v3-groups-mlx", "checkpoint")
+
+
+def told(result, *words):
+    text = result.stderr.decode()
+    for word in words:
+        expect(word in text, "%r is said: %r" % (word, text))
+    expect(all(line.startswith("moechat: ") for line in text.splitlines()), "every line says whose it is")
+
+
+def evaluate(model, tokens):
+    result = run(["eval", "-m", model, "--device", "ref", "--json", "--tokens", tokens])
+    same(result.returncode, 0)
+    return json.loads(result.stdout)
+
+
+def test_a_folder_becomes_a_package():
+    target = os.path.join(SCRATCH, "int4")
+    before = json.loads(run(["info", INT4, "--json"]).stdout)
+    same((before["layout"], before["runs"]), ("int4 checkpoint", False))
+    expect("NEWDIR" in run(["info", INT4]).stdout.decode(), "info says what to type")
+    refused = run(["eval", "-m", INT4, "--tokens", os.path.join(GOLDEN, "ck-k25", "tokens.txt")])
+    same(refused.returncode, 3)
+    told(refused, "does not run as it is: `moechat convert ")
+    made = run(["convert", INT4, target + "/", "--verify"])
+    same((made.returncode, made.stdout), (0, b""))
+    told(made, "int4 checkpoint of", "left out: 3 tensors of vision", "copied bit for bit, 4 bits in groups of 32",
+         "there is no tokenizer", "of memory; chat with it")
+    after = json.loads(run(["info", target, "--json", "--verify"]).stdout)
+    same((after["layout"], after["runs"], after["verified"], after["name"]), ("package", True, True, "int4"))
+    same(after["parameters"], before["parameters"])
+    same(os.path.exists(target + ".partial"), False)
+    again = run(["convert", INT4, target])
+    same(again.returncode, 2)
+    told(again, "is there already; give a name that is free, or remove it")
+
+
+def test_folder_and_package_compute_the_same_bits():
+    target = os.path.join(SCRATCH, "mlx")
+    tokens = os.path.join(GOLDEN, "ck-v3-groups-mlx", "tokens.txt")
+    same(run(["convert", MLX, target]).returncode, 0)
+    a, b = evaluate(MLX, tokens), evaluate(target, tokens)
+    same(a["mean_nll"], b["mean_nll"])
+    expect(b["mean_nll"] > 0, "there is something to compare")
+    hint = run(["info", MLX]).stdout.decode()
+    expect("moechat convert would pack it" in hint, "packing is said to be faster")
+
+
+def test_mistakes_are_sentences():
+    for args, status, words in (
+            (["convert"], 2, "convert takes the folder to read and the package to make"),
+            (["convert", INT4], 2, "convert takes the folder to read"),
+            (["convert", INT4, "a", "b"], 2, "one word too many"),
+            (["convert", INT4, "a", "--bits", "5"], 2, "--bits takes one of"),
+            (["convert", "/nowhere", os.path.join(SCRATCH, "x")], 3, "no model here"),
+            (["convert", INT4, "/proc/nowhere/x"], 1, "cannot be made"),
+            (["convert", os.path.join(ROOT, "models", "demo"), os.path.join(SCRATCH, "x")], 2, "is a package already")):
+        result = run(args)
+        same(result.returncode, status)
+        told(result, words)
+    same(os.path.exists(os.path.join(SCRATCH, "x.partial")), False)
+
+
+def test_the_tokenizer_and_its_template_come_along():
+    source, target = os.path.join(SCRATCH, "talks"), os.path.join(SCRATCH, "talks-packed")
+    shutil.copytree(MLX, source)
+    shutil.copy(os.path.join(ROOT, "models", "demo", "tokenizer.model"), source)
+    with open(os.path.join(source, "tokenizer_config.json"), "w") as file:
+        file.write('{"chat_template": "{{ something new }}"}')
+    made = run(["convert", source, target])
+    same(made.returncode, 0)
+    told(made, "its chat template is none that moechat knows: choose one with --template")
+    for name in ("tokenizer.model", "tokenizer_config.json"):
+        with open(os.path.join(source, name), "rb") as a, open(os.path.join(target, name), "rb") as b:
+            same(a.read(), b.read())
+    with open(os.path.join(target, "model.json")) as file:
+        same(json.load(file)["tokenizer"]["type"], "sentencepiece")
+
+
+if __name__ == "__main__":
+    rig.main(globals())
