@@ -11,7 +11,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct plan {
-    size_t piece;
+    size_t piece, every; // a screen after so many pieces
     int rows, columns, scroll;
 };
 
@@ -65,6 +65,7 @@ static struct transcript *tell(const char *text, size_t length, const struct pla
 {
     struct transcript *transcript = transcript_new(length % 2);
     unsigned kind = 0;
+    size_t pieces = 0;
     transcript_begin(transcript, ENTRY_ASSISTANT);
     for (size_t at = 0; at < length;) {
         size_t until = at;
@@ -74,7 +75,7 @@ static struct transcript *tell(const char *text, size_t length, const struct pla
             size_t n = until - at < step ? until - at : step;
             transcript_append(transcript, text + at, n);
             at += n;
-            if (plan)
+            if (plan && ++pieces % plan->every == 0)
                 walk(transcript, plan, at, cells);
         }
         if (until < length && !transcript_begin(transcript, (enum entry_kind)(++kind % 5)))
@@ -92,8 +93,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     setlocale(LC_CTYPE, "C.UTF-8");
     if (size < 5 || size > 4000)
         return 0;
-    struct plan plan = {
-        .piece = 1 + data[0] % 64u, .rows = 1 + data[1] % 40, .columns = 1 + data[2] % 100, .scroll = data[3] % 9};
+    struct plan plan = {.piece = 1 + data[0] % 64u,
+                        .every = 1 + data[3] % 17u,
+                        .rows = 1 + data[1] % 40,
+                        .columns = 1 + data[2] % 100,
+                        .scroll = data[3] % 9};
     const char *text = (const char *)data + 5;
     struct cells a = {0}, b = {0};
     struct transcript *pieces = tell(text, size - 5, &plan, &a), *whole = tell(text, size - 5, NULL, NULL);
