@@ -10,6 +10,7 @@
 
 #include "backend.h"
 #include "cmd.h"
+#include "figures.h"
 #include "files.h"
 #include "format.h"
 #include "json_out.h"
@@ -50,6 +51,7 @@ enum { N_VARIANTS = sizeof variants / sizeof variants[0], N_PLAIN = 2 }; // the 
 
 struct result {
     double prefill[MAX_RUNS], decode[MAX_RUNS]; // tokens a second
+    double read_share[MAX_RUNS];                // of the prompt's time, that its reads would take at the raw speed
     double ratio[MAX_RUNS];                     // of a token's time to its bound
     struct moe_telemetry sums;                  // of decoded tokens, all runs
     double hits, asked, bytes_disk, bytes_device;
@@ -219,6 +221,15 @@ static int answer(struct stream *stream, moe_model *model, moe_session *session,
     return 0;
 }
 
+// The disk's best with at most so many reads at once.
+static double fastest_reads(const struct stream *stream, unsigned readers)
+{
+    double best = stream->disk[0];
+    for (int i = 1; i < N_DEPTHS && depths[i] <= readers; i++)
+        best = stream->disk[i] > best ? stream->disk[i] : best;
+    return best;
+}
+
 static int measure_once(struct stream *stream, moe_model *model, const struct variant *variant, struct result *result)
 {
     moe_session *session;
@@ -228,7 +239,10 @@ static int measure_once(struct stream *stream, moe_model *model, const struct va
         return code;
     uint64_t began = format_clock_ns();
     code = moe_session_prefill(session, &feed, &stream->err);
-    result->prefill[result->runs] = json_out_rate(feed.count, format_clock_ns() - began);
+    uint64_t took_ns = format_clock_ns() - began;
+    result->prefill[result->runs] = json_out_rate(feed.count, took_ns);
+    result->read_share[result->runs] = json_out_rate(moe_session_stats(session).bytes_read, took_ns) /
+                                       fastest_reads(stream, moe_model_cache(model).readers);
     if (code == 0)
         code = answer(stream, model, session, result);
     result->runs += code == 0;
@@ -301,25 +315,33 @@ static void print_head(const struct stream *stream, const moe_model *model)
     printf("  a token whose experts are there: %.2f ms, %.3f ms of it each expert\n",
            (stream->calibration.other_ns + stream->calibration.expert_ns * (double)plan.token_experts) / 1e6,
            stream->calibration.expert_ns / 1e6);
-    printf("\n  %-24s %9s %9s %9s %6s %9s %9s %9s %6s %6s\n", "", "cache", "prefill", "decode", "hits", "disk",
-           "copied", "waiting", "waits", "bound");
-    printf("  %-24s %9s %9s %9s %6s %9s %9s %9s %6s %6s\n", "", "", "tokens/s", "tokens/s", "%", "MB/token", "MB/token",
-           "ms/token", "/token", "x");
+    printf("\n  %-24s%8s%9s%6s%8s%6s%9s%9s%6s%7s  ms of a token on", "", "cache", "prefill", "read", "decode", "hits",
+           "disk", "copied", "waits", "bound");
+    printf("\n  %-24s%8s%9s%6s%8s%6s%9s%9s%6s%7s", "", "", "tokens/s", "%", "tok/s", "%", "MB/token", "MB/token",
+           "/token", "x");
+    for (int i = 0; i < MOE_INTERVALS; i++)
+        if (i != MOE_ON_SAMPLING) // the caller's
+            printf("%10s", figures_interval_name((enum moe_interval)i));
+    printf("\n");
 }
 
 static void print_row(struct stream *stream, const char *name, const moe_model *model, const struct result *result)
 {
     struct moe_cache_plan plan = moe_model_cache(model);
     double tokens = (double)result->sums.step;
-    double waiting = (double)(result->sums.ns[MOE_ON_DISK] + result->sums.ns[MOE_ON_COPY]) / tokens / 1e6;
     double prefill = median(result->prefill, result->runs), decode = median(result->decode, result->runs);
     double ratio = median(result->ratio, result->runs), hits = 100 * result->hits / result->asked;
+    double read_share = median(result->read_share, result->runs);
     if (!stream->options->json) {
         char cache[FORMAT_SIZE];
-        printf("  %-24s %9s %9.1f %9.2f %6.1f %9.2f %9.2f %9.3f %6.1f %6.2f\n", name,
-               format_bytes(cache, sizeof cache, plan.slots * plan.slot_bytes), prefill, decode, hits,
-               result->bytes_disk / tokens / 1e6, result->bytes_device / tokens / 1e6, waiting,
+        printf("  %-24s%8s%9.1f%6.1f%8.2f%6.1f%9.2f%9.2f%6.1f%7.2f", name,
+               format_bytes(cache, sizeof cache, plan.slots * plan.slot_bytes), prefill, 100 * read_share, decode, hits,
+               result->bytes_disk / tokens / 1e6, result->bytes_device / tokens / 1e6,
                (double)result->sums.waits / tokens, ratio);
+        for (int i = 0; i < MOE_INTERVALS; i++)
+            if (i != MOE_ON_SAMPLING)
+                printf("%10.3f", (double)result->sums.ns[i] / tokens / 1e6);
+        printf("\n");
         fflush(stdout);
         return;
     }
@@ -332,8 +354,15 @@ static void print_row(struct stream *stream, const char *name, const moe_model *
     json_out_real(row, "hits", hits / 100);
     json_out_real(row, "disk_bytes_per_token", result->bytes_disk / tokens);
     json_out_real(row, "copied_bytes_per_token", result->bytes_device / tokens);
-    json_out_real(row, "waiting_ms_per_token", waiting);
+    json_out_real(row, "prefill_read_share", read_share);
     json_out_real(row, "waits_per_token", (double)result->sums.waits / tokens);
+    json_out_real(row, "launches_per_token", (double)result->sums.launches / tokens);
+    struct json_object *spent = json_object_new_object();
+    for (int i = 0; i < MOE_INTERVALS; i++)
+        if (i != MOE_ON_SAMPLING)
+            json_out_real(spent, figures_interval_name((enum moe_interval)i),
+                          (double)result->sums.ns[i] / tokens / 1e6);
+    json_object_object_add(row, "ms_per_token", spent);
     json_out_real(row, "time_to_bound", ratio);
     json_object_array_add(stream->rows, row);
 }
