@@ -31,6 +31,9 @@ static const struct command_row table[] = {
     {"think", NULL, "on|off|show|hide|fold",
      "let it think first or not; show all that it thought, only how long, or its end", ACTION_THINK, TAKES_NOTHING,
      "on|off|show|hide|fold"},
+    {"file", NULL, "PATH [WORDS]",
+     "send WORDS and the text of a file as a message; a path with spaces in double quotes", ACTION_FILE, TAKES_PATH,
+     NULL},
     {"copy", NULL, "[N|code K]", "copy the last answer, the N-th last, or code block K of it (with --clipboard)",
      ACTION_COPY, TAKES_NOTHING, "code"},
     {"export", NULL, "[md|json|txt] [FILE]", "write the conversation to FILE as it was said, byte for byte",
@@ -136,6 +139,23 @@ void commands_dump(FILE *out)
         fputc('\n', out);
         options_print_wrapped(out, row->help, 0, 0);
     }
+}
+
+bool commands_file(const struct line *line, struct line *path, struct line *words)
+{
+    const char *text = line->text, *end = text + line->length;
+    bool quoted = line->length > 0 && text[0] == '"';
+    const char *first = text + quoted,
+               *last = first < end ? memchr(first, quoted ? '"' : ' ', (size_t)(end - first)) : NULL;
+    if (quoted && !last)
+        return false;
+    last = last ? last : end;
+    const char *rest = last < end ? last + 1 : end;
+    while (rest < end && isspace((unsigned char)*rest))
+        rest++;
+    *path = (struct line){.text = first, .length = (size_t)(last - first)};
+    *words = (struct line){.text = rest, .length = (size_t)(end - rest)};
+    return path->length > 0;
 }
 
 bool commands_count(const char *text, size_t otherwise, size_t *count)

@@ -24,6 +24,7 @@ enum action {
     ACTION_STATS,
     ACTION_HEAT,
     ACTION_THINK,
+    ACTION_FILE,
     ACTION_COPY,
     ACTION_EXPORT,
     ACTION_LOG,
@@ -64,6 +65,8 @@ bool commands_about(const char *text, const char *wanted);
 // Writes all commands, or those whose name or explanation contains `wanted`. Returns how many.
 size_t commands_help(FILE *out, const char *wanted);
 void commands_dump(FILE *out); // for moechat(1)
+// "PATH WORDS" or "\"A PATH\" WORDS": the path, and what is behind it. False: there is no path.
+bool commands_file(const struct line *line, struct line *path, struct line *words);
 // A count from 1 on, as in /undo 2; `otherwise` for "". False: not a count.
 bool commands_count(const char *text, size_t otherwise, size_t *count);
 

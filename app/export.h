@@ -29,7 +29,7 @@ struct export_head {
 };
 bool export_chat(struct bytes *out, enum export_format format, const struct export_head *head, const struct chat *chat);
 
-// The path to write to: as typed, with ~/ for the home folder, else "name.ending". malloc'd, NULL: no memory.
+// A path: as typed, with ~/ for the home folder, else "name.ending". malloc'd, NULL: no memory.
 char *export_path(const struct export_request *request, const char *name);
 // Writes a file whole or not at all. 0 or an errno; EEXIST: it is there and `replace` is not set.
 int export_write(const char *path, const struct bytes *text, bool replace);

@@ -214,6 +214,9 @@ void talk_command(struct talk *talk, const struct line *line)
     case ACTION_THINK:
         talk_say(talk, "/think takes on or off, and on the full screen show, hide or fold.");
         break;
+    case ACTION_FILE:
+        talk_file(talk, line);
+        break;
     case ACTION_COPY:
         talk_copy(talk, text);
         break;

@@ -25,6 +25,7 @@ void talk_lines_show(struct talk *talk, struct talk_lines *lines);
 void talk_command(struct talk *talk, const struct line *line);
 
 // The commands about what was said, and about experts.
+void talk_file(struct talk *talk, const struct line *line);
 void talk_copy(struct talk *talk, const char *which);
 void talk_export(struct talk *talk, const struct line *line);
 void talk_heat(struct talk *talk);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The commands about what was said: /copy and /export; and the heat map as lines.
+// The commands about texts: /file, /copy and /export; and the heat map as lines.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +9,46 @@
 #include "figures.h"
 #include "heat.h"
 #include "talk_parts.h"
+
+enum { FILE_MOST = 1 << 20 };
+
+// The words, an empty line and the file's text. 0 or an errno.
+static int compose(struct bytes *message, const char *path, const struct line *words)
+{
+    struct bytes text = {0};
+    int code = files_read(path, FILE_MOST, &text);
+    bool fine = code == 0 && bytes_append(message, words->text, words->length) &&
+                bytes_append(message, "\n\n", words->length ? 2 : 0) && bytes_append(message, text.data, text.length);
+    while (fine && message->length && message->data[message->length - 1] == '\n')
+        message->data[--message->length] = 0;
+    bytes_release(&text);
+    return code ? code : fine ? 0 : ENOMEM;
+}
+
+void talk_file(struct talk *talk, const struct line *line)
+{
+    struct line named, words;
+    struct bytes message = {0};
+    if (!commands_file(line, &named, &words)) {
+        talk_say(talk, "/file takes a path, in double quotes if there are spaces in it.");
+        return;
+    }
+    char *path = export_path(&(struct export_request){.path = named.text, .path_length = named.length}, "");
+    int code = path ? compose(&message, path, &words) : ENOMEM;
+    if (code == 0 && message.length) {
+        talk->face->message(
+            talk->self,
+            &(struct face_message){.role = TOK_USER, .text = message.data, .length = message.length, .typed = true});
+        talk_send(talk, chat_request(&talk->chat, message.data, message.length));
+    } else {
+        talk_say(talk, "Not sent: %s%s%s.", path ? path : "the path", code && code != EFBIG ? ": " : "",
+                 code == 0       ? " is empty"
+                 : code == EFBIG ? " is larger than 1 MiB"
+                                 : strerror(code));
+    }
+    bytes_release(&message);
+    free(path);
+}
 
 void talk_copy(struct talk *talk, const char *which)
 {

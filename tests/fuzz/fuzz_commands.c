@@ -39,9 +39,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct export_request request = export_parse(parsed.text, parsed.length);
     if (request.path < parsed.text || request.path + request.path_length > parsed.text + parsed.length)
         abort();
+    struct line path, words;
+    if (commands_file(&parsed, &path, &words) && (path.text < parsed.text || words.text < path.text + path.length ||
+                                                  words.text + words.length > parsed.text + parsed.length))
+        abort();
     size_t count;
     commands_count(line, 1, &count);
-    if (strncmp(line, "/export", 7) != 0) // which reads folders
+    if (strncmp(line, "/export", 7) != 0 && strncmp(line, "/file", 5) != 0) // which reads folders
         for (size_t point = 0; point <= strlen(line) && point < 40; point++)
             check_candidates(line, point);
     free(line);

@@ -240,6 +240,16 @@ def test_what_was_said_is_exported_byte_for_byte():
     same(sorted(os.listdir(folder)), ["a.json", "conversation.md"])
 
 
+def test_a_file_is_sent():
+    path = os.path.join(SCRATCH, "a file")
+    with open(path, "w") as file:
+        file.write("one\ntwo\n\n")
+    said = piped(ECHO, b'/file "%s" Sum up:\n/file /nowhere/x\n/file "x\n/file /dev/null\n' % path.encode()).stdout.decode()
+    expect("Assistant: Sum up:\n\none\ntwo\n" in said, said)
+    for words in ("Not sent: /nowhere/x: No such file", "/file takes a path", "Not sent: /dev/null is empty"):
+        expect(words in said, said)
+
+
 def completes(code, *words):
     """What bash would offer for the last of the words."""
     shell = code + "\ncompopt() { :; }\nCOMP_WORDS=(%s)\nCOMP_CWORD=%d\n_moechat\necho \"${COMPREPLY[*]}\"" % (

@@ -85,6 +85,27 @@ static void counts(struct harness *t)
     CHECK(t, !commands_count("99999999999999999999999", 1, &count));
 }
 
+static void files_are_named(struct harness *t)
+{
+    static const char *const cases[][3] = {
+        {"a.txt", "a.txt", ""},
+        {"a.txt what is this?", "a.txt", "what is this?"},
+        {"\"a b\" sum  up", "a b", "sum  up"},
+        {"\"a b\"", "a b", ""},
+        {"~/x", "~/x", ""},
+    };
+    struct line path, words;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct line line = {.text = cases[i][0], .length = strlen(cases[i][0])};
+        CHECK(t, commands_file(&line, &path, &words));
+        CHECK(t, path.length == strlen(cases[i][1]) && strncmp(path.text, cases[i][1], path.length) == 0);
+        CHECK(t, words.length == strlen(cases[i][2]) && strncmp(words.text, cases[i][2], words.length) == 0);
+    }
+    CHECK(t, !commands_file(&(struct line){.text = "", .length = 0}, &path, &words));
+    CHECK(t, !commands_file(&(struct line){.text = "\"a", .length = 2}, &path, &words));
+    CHECK(t, !commands_file(&(struct line){.text = "\"\" x", .length = 4}, &path, &words));
+}
+
 static void help_searches(struct harness *t)
 {
     char *text = NULL;
@@ -129,7 +150,11 @@ static void one_help_for_all(struct harness *t)
 
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(tells_messages_from_commands), TEST(zeros_are_the_messages),
-                                                TEST(counts), TEST(help_searches), TEST(one_help_for_all)};
+    static const struct harness_test tests[] = {TEST(tells_messages_from_commands),
+                                                TEST(zeros_are_the_messages),
+                                                TEST(counts),
+                                                TEST(files_are_named),
+                                                TEST(help_searches),
+                                                TEST(one_help_for_all)};
     return HARNESS_RUN(tests, argc, argv);
 }
