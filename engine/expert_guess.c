@@ -76,12 +76,10 @@ static bool copy_ahead(expert_store *store, struct slot *source)
     struct slot *slot = take_for_guess(store, &store->device, source->key);
     if (!slot)
         return false;
-    tier_pin(&store->host, source);
-    bool copied = !store_copy(store, slot, source, &store->untold);
-    tier_unpin(&store->host, source);
     tier_asked(&store->host, source); // the device's slot carries the guess from now on
-    tier_free(&store->host, source);
-    return copied;
+    tier_pin(&store->host, source);
+    slot->source = source;
+    return store_copy(store, slot, &store->untold) == MOE_OK;
 }
 
 uint32_t expert_hint(expert_store *store, const struct expert_guess *guess)

@@ -54,28 +54,50 @@ static void let_go_of_source(expert_store *store, struct slot *slot)
         tier_free(&store->host, source);
 }
 
-int store_copy(expert_store *store, struct slot *slot, struct slot *source, struct moe_err *err)
+static uint64_t blob_bytes(const expert_store *store, const struct slot *slot)
 {
-    uint32_t layer = slot->key / store->n_experts;
-    struct expert_layer_counts *counts = &store->layers[layer];
-    uint64_t bytes = package_experts(store->package, layer)->blob_bytes;
+    return package_experts(store->package, slot->key / store->n_experts)->blob_bytes;
+}
+
+// What the device says of a copy. An error goes to whoever can be told; else it stays there.
+static int end_copy(expert_store *store, struct slot *slot, struct moe_err *err)
+{
+    if (slot->list)
+        slots_remove(slot);
+    let_go_of_source(store, slot);
+    if (!gpu_failed(store->g)) {
+        store->layers[slot->key / store->n_experts].bytes_device += blob_bytes(store, slot);
+        became_ready(store, slot);
+        if (!slot->pins) // nobody waits any more; no op has used it, and the next request may
+            tier_free(&store->device, slot);
+        return MOE_OK;
+    }
+    struct gpu_error device;
+    tier_clear(&store->device, slot);
+    if (err == &store->untold)
+        return MOE_DEVICE;
+    gpu_check(store->g, &device);
+    return moe_fail_gpu(err, &device);
+}
+
+int store_copy(expert_store *store, struct slot *slot, struct moe_err *err)
+{
     uint64_t offset;
     gpu_buf *slab = store_device_place(store, slot, &offset);
-    uint64_t began = clock_ns();
-    gpu_write(store->g, slab, offset, host_place(store, source), bytes);
-    counts->wait_copy_ns += clock_ns() - began;
-    if (gpu_failed(store->g)) {
-        struct gpu_error device;
-        tier_clear(&store->device, slot);
-        if (err == &store->untold)
-            return MOE_DEVICE;
-        gpu_check(store->g, &device);
-        return moe_fail_gpu(err, &device);
+    slot->copy = gpu_copy(store->g, slab, offset, host_place(store, slot->source), blob_bytes(store, slot));
+    if (gpu_failed(store->g) || gpu_copy_passed(store->g, slot->copy))
+        return end_copy(store, slot, err);
+    slots_append(&store->copying, slot);
+    return MOE_OK;
+}
+
+static int end_copies(expert_store *store, struct moe_err *err)
+{
+    while (store->copying.first && gpu_copy_passed(store->g, store->copying.first->copy)) {
+        int failed = end_copy(store, store->copying.first, err);
+        if (failed)
+            return failed;
     }
-    counts->bytes_device += bytes;
-    became_ready(store, slot);
-    if (!slot->pins) // nobody waits any more; no op has used it, and the next request may
-        tier_free(&store->device, slot);
     return MOE_OK;
 }
 
@@ -145,9 +167,7 @@ static int copy_if_there(expert_store *store, struct slot *slot, struct moe_err 
     struct slot *source = slot->source;
     if (slot->state != SLOT_LOADING || !source || source->state != SLOT_READY)
         return MOE_OK;
-    int failed = store_copy(store, slot, source, err);
-    let_go_of_source(store, slot);
-    return failed;
+    return store_copy(store, slot, err);
 }
 
 // After begin: a slot on no list.
@@ -214,24 +234,45 @@ static int land(expert_store *store, struct flight *flight, struct moe_err *err)
     return waiting ? copy_if_there(store, waiting, err) : MOE_OK;
 }
 
+// A copy is soon over, a read may take long.
+static struct flight *wait_for_something(expert_store *store, int wait_ms, uint32_t layer)
+{
+    struct expert_layer_counts *counts = &store->layers[layer];
+    struct flight *flight = flights_reap(&store->flights, 0);
+    if (flight || !wait_ms)
+        return flight;
+    uint64_t began = clock_ns();
+    if (store->copying.first) {
+        gpu_copy_wait(store->g, store->copying.first->copy);
+        counts->wait_copy_ns += clock_ns() - began;
+        return NULL;
+    }
+    flight = flights_reap(&store->flights, wait_ms);
+    counts->wait_disk_ns += clock_ns() - began;
+    return flight;
+}
+
 int store_take_in(expert_store *store, int wait_ms, uint32_t layer, struct moe_err *err)
 {
-    uint64_t began = wait_ms ? clock_ns() : 0;
-    struct flight *flight = flights_reap(&store->flights, wait_ms);
-    if (wait_ms)
-        store->layers[layer].wait_disk_ns += clock_ns() - began;
-    int failed = MOE_OK;
+    int failed = end_copies(store, err);
+    if (failed)
+        return failed;
+    struct flight *flight = wait_for_something(store, wait_ms, layer);
     while (flight && !failed) {
         failed = land(store, flight, err);
         if (!failed)
             flight = flights_reap(&store->flights, 0);
     }
+    if (!failed)
+        failed = end_copies(store, err);
     return failed ? failed : store_load_pending(store, err);
 }
 
 void store_abandon(expert_store *store, struct slot *slot)
 {
     struct slot *reading = store_has_host(store) ? slot->source : slot;
+    if (slot->list == &store->copying)
+        return;
     if (slot->list) {
         slots_remove(slot);
     } else if (reading->flight && reading->pins <= (reading != slot) &&

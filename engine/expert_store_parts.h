@@ -28,6 +28,7 @@ struct expert_store {
     void **host_slabs;
     uint32_t n_device_slabs, n_host_slabs, device_slab_slots, host_slab_slots;
     struct slot_list pending; // device slots LOADING that wait for a flight or a host slot
+    struct slot_list copying; // device slots LOADING whose copy is under way, in order
     uint64_t arrivals;
     uint64_t *asked; // [n_experts], serial of the last request that named it
     uint64_t serial;
@@ -59,9 +60,11 @@ void store_take(expert_store *store, struct tier *tier, struct slot *slot, uint3
 // Starts the load of a device slot that was taken, or puts it on `pending`.
 int store_load(expert_store *store, struct slot *slot, struct moe_err *err);
 int store_load_pending(expert_store *store, struct moe_err *err);
-// Copies a READY host slot into a LOADING device slot, which becomes READY, or EMPTY with an error.
-int store_copy(expert_store *store, struct slot *slot, struct slot *source, struct moe_err *err);
-// Takes in the flights that are over, after waiting for the first as reader_reap does; the wait is the layer's. An
+// Starts the copy of slot->source, READY and pinned for it, into a LOADING device slot; it will be READY, or EMPTY with
+// an error.
+int store_copy(expert_store *store, struct slot *slot, struct moe_err *err);
+// Takes in the copies and flights that are over, after waiting for a copy or else, as reader_reap does, for the first
+// flight; the wait is the layer's. An
 // error of the device may be an older op's: whoever called is told, for the device tells only once.
 int store_take_in(expert_store *store, int wait_ms, uint32_t layer, struct moe_err *err);
 // Nobody wants a LOADING device slot any more: a read that has begun finishes into it and lands as any other; one that

@@ -117,7 +117,7 @@ void tier_pin(struct tier *tier, struct slot *slot)
         return;
     tier->n_pinned++;
     cache_policy_withhold(tier->policy, tier_index(tier, slot));
-    if (slot->list)
+    if (slot->list && slot->state != SLOT_LOADING)
         slots_remove(slot);
 }
 

@@ -3,7 +3,7 @@
 //
 // A slot is EMPTY, LOADING (its key is taken, nobody may use it yet) or READY. Who needs a slot pins it. Unpinned, an
 // EMPTY slot is on the `empty` list, a READY one is offered to the policy, or, while ops that use it may still run,
-// `cooling` until their fence has passed; a LOADING one is nowhere: its bytes are on their way.
+// `cooling` until their fence has passed; a LOADING one is on no list of the tier's: its bytes are on their way.
 #ifndef MOECHAT_EXPERT_TIER_H
 #define MOECHAT_EXPERT_TIER_H
 
@@ -29,6 +29,7 @@ struct slot {
     bool guessed;                // it was loaded for a guess and nobody asked for it yet
     uint64_t fence;              // of the last release
     uint64_t arrived;            // serial of when it became READY
+    uint64_t copy;               // number of the copy under way into it
     struct flight *flight;       // its read, when begun
     struct slot *source;         // of a device slot that waits for a host slot; that one is pinned
     struct read_failure failure; // why a pinned slot is EMPTY, for those who still wait

@@ -52,6 +52,7 @@ void gpu_buf_free(gpu_buf *buf)
     if (!buf)
         return;
     wait_for_all(buf->owner);
+    gpu_copies_finish(buf->owner);
     if (buf->memory)
         clReleaseMemObject(buf->memory);
     free(buf->host);
@@ -129,6 +130,7 @@ void gpu_host_free(gpu *g, void *memory)
             continue;
         *link = block->next;
         if (block->pinned) {
+            gpu_copies_finish(g);
             clEnqueueUnmapMemObject(g->queue, block->pinned, block->mapped, 0, NULL, NULL);
             clFinish(g->queue);
             clReleaseMemObject(block->pinned);
@@ -151,7 +153,7 @@ static bool is_pinned(const gpu *g, const void *memory, uint64_t bytes)
     return false;
 }
 
-static bool in_range(gpu *g, const gpu_buf *buf, uint64_t offset, uint64_t bytes)
+bool gpu_in_range(gpu *g, const gpu_buf *buf, uint64_t offset, uint64_t bytes)
 {
     if (buf && offset <= buf->bytes && bytes <= buf->bytes - offset)
         return true;
@@ -197,7 +199,7 @@ static void staged_write(gpu *g, gpu_buf *buf, uint64_t offset, const char *sour
 
 void gpu_write(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uint64_t bytes)
 {
-    if (gpu_failed(g) || !in_range(g, buf, offset, bytes) || bytes == 0)
+    if (gpu_failed(g) || !gpu_in_range(g, buf, offset, bytes) || bytes == 0)
         return;
     if (buf->host && !g->dirty) {
         memcpy((char *)buf->host + offset, source, bytes);
@@ -251,7 +253,7 @@ int gpu_read_ranges(gpu *g, const struct gpu_range *ranges, unsigned n, struct g
     bool good = true, later = false; // later: bytes have to be fetched
     for (unsigned i = 0; i < n; i++) {
         const struct gpu_range *r = &ranges[i];
-        good = good && in_range(g, r->buf, r->offset, r->bytes);
+        good = good && gpu_in_range(g, r->buf, r->offset, r->bytes);
         later = later || (good && r->bytes > 0 && !r->buf->host);
     }
     if (!good || gpu_failed(g) || !later)
@@ -317,9 +319,8 @@ static void forget(struct fences *f, size_t n)
     memmove(f->items, f->items + n, f->n * sizeof *f->items);
 }
 
-bool gpu_fence_passed(gpu *g, uint64_t fence)
+bool gpu_fences_passed(gpu *g, struct fences *f, uint64_t fence)
 {
-    struct fences *f = &g->fences;
     size_t done = 0;
     while (fence > f->passed && done < f->n && f->items[done].number <= fence) {
         cl_int status = CL_QUEUED;
@@ -335,30 +336,37 @@ bool gpu_fence_passed(gpu *g, uint64_t fence)
     return fence <= f->passed;
 }
 
-void gpu_fence_wait(gpu *g, uint64_t fence)
+bool gpu_fence_passed(gpu *g, uint64_t fence)
 {
-    struct fences *f = &g->fences;
-    if (fence <= f->passed)
-        return;
+    return gpu_fences_passed(g, &g->fences, fence);
+}
+
+bool gpu_fences_wait(gpu *g, struct fences *f, uint64_t fence)
+{
     size_t upto = 0;
     while (upto < f->n && f->items[upto].number < fence)
         upto++;
-    if (upto == f->n) {
-        wait_for_all(g);
-        return;
-    }
+    if (upto == f->n)
+        return false;
     g->counts.waits++;
     cl_int rc = clWaitForEvents(1, &f->items[upto].event);
     if (rc != CL_SUCCESS)
         gpu_fail(g, GPU_LAUNCH, rc, "%s lost the commands it was given", g->info.name);
     forget(f, upto + 1);
+    return true;
+}
+
+void gpu_fence_wait(gpu *g, uint64_t fence)
+{
+    if (fence > g->fences.passed && !gpu_fences_wait(g, &g->fences, fence))
+        wait_for_all(g);
 }
 
 uint64_t gpu_read_begin(gpu *g, const struct gpu_range *ranges, unsigned n)
 {
     for (unsigned i = 0; i < n && !gpu_failed(g); i++) {
         const struct gpu_range *r = &ranges[i];
-        if (!in_range(g, r->buf, r->offset, r->bytes) || r->bytes == 0 || r->buf->host)
+        if (!gpu_in_range(g, r->buf, r->offset, r->bytes) || r->bytes == 0 || r->buf->host)
             continue;
         enqueue_read(g, r, CL_FALSE);
         g->dirty = true;
@@ -419,6 +427,7 @@ void gpu_prove_sharing(gpu *g)
 void gpu_release_all(gpu *g)
 {
     all_done(g);
+    gpu_copies_release(g);
     free(g->fences.items);
     gpu_buf_free(g->scratch);
     if (g->staging)

@@ -45,6 +45,8 @@ struct gpu {
     cl_program program;
     cl_kernel kernels[KERNEL_COUNT];
     struct fences fences;
+    cl_command_queue copy_queue; // NULL until the first copy
+    struct fences copies;        // one for each copy
     struct host_block *blocks;
     void *staging; // a gpu_host_alloc of two halves that writes pass through in turn
     uint64_t staging_used;
@@ -75,6 +77,16 @@ uint64_t memory_left(const char *root);
 // program.c: builds, proves and warms up the kernels; false with *err filled.
 bool program_open(gpu *g, const struct gpu_options *options, struct gpu_error *err);
 void program_close(gpu *g);
+
+// buffer.c
+// Sticky error when not.
+bool gpu_in_range(gpu *g, const gpu_buf *buf, uint64_t offset, uint64_t bytes);
+bool gpu_fences_passed(gpu *g, struct fences *f, uint64_t fence);
+bool gpu_fences_wait(gpu *g, struct fences *f, uint64_t fence); // false: no event to wait for
+
+// copy.c
+void gpu_copies_finish(gpu *g);
+void gpu_copies_release(gpu *g);
 
 // buffer.c
 // Memory for one op's intermediate values, at least `bytes`; its content is lost at the next op. NULL: sticky error.

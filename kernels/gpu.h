@@ -85,6 +85,12 @@ void gpu_host_free(gpu *g, void *memory);
 
 // Copies `bytes` from host memory, which may be reused when the call returns.
 void gpu_write(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uint64_t bytes);
+// Starts a copy from page-locked memory beside the ops, on a queue of its own, and returns its number: the source and
+// the range stay untouched, by ops too, until it has passed; what is enqueued after that sees the bytes. An error is
+// sticky. Where memory is shared the bytes are copied at once.
+uint64_t gpu_copy(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uint64_t bytes);
+bool gpu_copy_passed(gpu *g, uint64_t copy); // doesn't block
+void gpu_copy_wait(gpu *g, uint64_t copy);
 // Blocks until all earlier commands are done and the bytes are there. 0, or a code with *err filled.
 int gpu_read(gpu *g, gpu_buf *buf, uint64_t offset, void *target, uint64_t bytes, struct gpu_error *err);
 // The same for several ranges, with one wait for all.
@@ -114,7 +120,7 @@ int gpu_finish(gpu *g, struct gpu_error *err);
 struct gpu_counts {
     uint64_t launches;
     uint64_t waits;
-    uint64_t bytes_written; // by gpu_write, when memory is not shared
+    uint64_t bytes_written; // by gpu_write and gpu_copy, when memory is not shared
 };
 struct gpu_counts gpu_counters(const gpu *g);
 

@@ -27,7 +27,14 @@ struct gpu {
     bool lazy;              // fences pass only in gpu_fence_wait or by rig_pass
     bool refuse_writes;
     bool failed;
-    unsigned fence_waits, host_blocks;
+    bool lazy_copies; // copies pass, and their bytes arrive, only when somebody waits
+    uint64_t copy, copied;
+    struct rig_copy {
+        gpu_buf *buf;
+        uint64_t offset, bytes;
+        const void *source;
+    } copies[64]; // by number, of those under way
+    unsigned fence_waits, copy_waits, host_blocks;
     uint64_t bytes_allocated, bytes_written;
     uint64_t most; // that it allocates, 0: info.global_bytes
 };
@@ -56,9 +63,12 @@ gpu_buf *gpu_buf_new(gpu *g, uint64_t bytes, struct gpu_error *err)
     return buf;
 }
 
+static void rig_copy_all(gpu *g); // as the device does before memory goes
+
 void gpu_buf_free(gpu_buf *buf)
 {
     if (buf) {
+        rig_copy_all(buf->g);
         buf->g->bytes_allocated -= buf->bytes;
         free(buf->memory);
     }
@@ -84,6 +94,7 @@ void *gpu_host_alloc(gpu *g, uint64_t bytes, struct gpu_error *err)
 
 void gpu_host_free(gpu *g, void *memory)
 {
+    rig_copy_all(g);
     g->host_blocks--;
     free(memory);
 }
@@ -96,6 +107,38 @@ void gpu_write(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uint64
     }
     memcpy(buf->memory + offset, source, bytes);
     g->bytes_written += bytes;
+}
+
+static void rig_copy_one(gpu *g)
+{
+    struct rig_copy *copy = &g->copies[++g->copied % 64];
+    gpu_write(g, copy->buf, copy->offset, copy->source, copy->bytes);
+}
+
+static void rig_copy_all(gpu *g)
+{
+    while (g->copied < g->copy)
+        rig_copy_one(g);
+}
+
+uint64_t gpu_copy(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uint64_t bytes)
+{
+    g->copies[++g->copy % 64] = (struct rig_copy){buf, offset, bytes, source};
+    while (g->copied < g->copy && (!g->lazy_copies || g->copy - g->copied == 64))
+        rig_copy_one(g);
+    return g->copy;
+}
+
+bool gpu_copy_passed(gpu *g, uint64_t copy)
+{
+    return copy <= g->copied;
+}
+
+void gpu_copy_wait(gpu *g, uint64_t copy)
+{
+    g->copy_waits++;
+    while (g->copied < copy)
+        rig_copy_one(g);
 }
 
 bool gpu_failed(const gpu *g)

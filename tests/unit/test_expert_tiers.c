@@ -126,6 +126,47 @@ static void a_read_that_fails_is_told_through_the_host(struct harness *t)
     rig_close(&rig);
 }
 
+// Copies run beside the ops: a place is ready when its own has passed, and one that nobody wants any more lands too.
+static void a_place_is_ready_when_its_copy_has_passed(struct harness *t)
+{
+    struct rig rig;
+    CHECK(t, rig_open(&rig, false));
+    rig.host_bytes = RIG_ALL * RIG_BLOB;
+    expert_store *store = rig_store(t, &rig, 3, NULL);
+    CHECK(t, rig_use(store, 1, (int32_t[]){0, 1, 2}, 3));
+    CHECK(t, rig_use(store, 2, (int32_t[]){0, 1, 2}, 3));
+    rig.g.lazy_copies = true;
+    rig.g.copy_waits = 0;
+    struct expert_place places[3];
+    CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){0, 1, 2}, 3, places), MOE_OK);
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(t, places[i].origin, MOE_FROM_HOST);
+        CHECK(t, !expert_ready(store, &places[i]));
+    }
+    CHECK_EQ(t, expert_wait(store, &places[1], NULL, NULL, NULL), MOE_OK);
+    CHECK(t, rig_holds(&places[0]) && rig_holds(&places[1]) && !expert_ready(store, &places[2]));
+    CHECK_EQ(t, rig.g.copy_waits, 2);
+    expert_release(store, places, 3); // the third is still on its way
+    CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){2}, 1, places), MOE_OK);
+    CHECK_EQ(t, places[0].origin, MOE_FROM_LATE);
+    CHECK_EQ(t, expert_wait(store, &places[0], NULL, NULL, NULL), MOE_OK);
+    CHECK(t, rig_holds(&places[0]));
+    expert_release(store, places, 1);
+    CHECK_EQ(t, counts_of(store, 1).bytes_device, 6 * RIG_BLOB);
+    CHECK(t, counts_of(store, 1).wait_copy_ns > 0);
+    // A copy that fails is told to whoever waits, and the expert is copied again later.
+    CHECK_EQ(t, rig_acquire(store, 2, (int32_t[]){1}, 1, places), MOE_OK);
+    rig.g.refuse_writes = true;
+    struct moe_err err;
+    CHECK_EQ(t, expert_wait(store, &places[0], NULL, NULL, &err), MOE_DEVICE);
+    CHECK_STR(t, err.text, "the rig lost a command");
+    rig.g.refuse_writes = false;
+    expert_release(store, places, 1);
+    CHECK(t, rig_use(store, 2, (int32_t[]){0, 1, 2}, 3));
+    expert_store_close(store);
+    rig_close(&rig);
+}
+
 // ---- Waiting for any
 // -------------------------------------------------------------------------------------------------
 
@@ -391,6 +432,7 @@ static int random_requests(expert_store *store, uint64_t seed, uint32_t slots, s
     int wrong = 0;
     for (int i = 0; i < REQUESTS; i++) {
         rig->g.lazy = draw(&seed, 2);
+        rig->g.lazy_copies = draw(&seed, 2);
         uint32_t layer = 1 + draw(&seed, RIG_LAYERS - 1);
         int32_t ids[RIG_EXPERTS];
         uint32_t n = 0;
@@ -482,6 +524,7 @@ int main(int argc, char **argv)
         TEST(shared_memory_is_one_tier_without_copies),
         TEST(many_reads_pass_through_few_host_slots),
         TEST(a_read_that_fails_is_told_through_the_host),
+        TEST(a_place_is_ready_when_its_copy_has_passed),
         TEST(what_was_there_comes_first),
         TEST(waiting_for_room_can_be_cancelled),
         TEST(a_guess_in_time_is_counted_so),

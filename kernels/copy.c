@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Copies on a queue of their own, so that bytes travel while ops compute.
+#include "device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool open_queue(gpu *g)
+{
+    cl_int rc = CL_SUCCESS;
+    if (!g->copy_queue)
+        g->copy_queue = clCreateCommandQueue(g->context, g->device, 0, &rc);
+    if (rc != CL_SUCCESS)
+        gpu_fail(g, GPU_LAUNCH, rc, "%s gives no second queue", g->info.name);
+    return rc == CL_SUCCESS;
+}
+
+static struct fence *next_fence(gpu *g)
+{
+    struct fences *f = &g->copies;
+    if (f->n == f->capacity) {
+        size_t capacity = f->capacity ? 2 * f->capacity : 64;
+        struct fence *items = realloc(f->items, capacity * sizeof *items);
+        if (!items) {
+            gpu_fail(g, GPU_OUT_OF_MEMORY, 0, "no memory for a copy's number");
+            return NULL;
+        }
+        f->items = items;
+        f->capacity = capacity;
+    }
+    return &f->items[f->n];
+}
+
+uint64_t gpu_copy(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uint64_t bytes)
+{
+    struct fences *f = &g->copies;
+    if (gpu_failed(g) || !gpu_in_range(g, buf, offset, bytes))
+        return f->passed;
+    if (!g->info.shares_host_memory)
+        g->counts.bytes_written += bytes;
+    if (buf->host) {
+        memcpy((char *)buf->host + offset, source, bytes);
+        return f->passed;
+    }
+    struct fence *fence = open_queue(g) ? next_fence(g) : NULL;
+    if (!fence)
+        return f->passed;
+    cl_int rc =
+        clEnqueueWriteBuffer(g->copy_queue, buf->memory, CL_FALSE, offset, bytes, source, 0, NULL, &fence->event);
+    if (rc != CL_SUCCESS) {
+        gpu_fail(g, GPU_LAUNCH, rc, "a copy of %llu bytes to %s failed", (unsigned long long)bytes, g->info.name);
+        return f->passed;
+    }
+    fence->number = ++f->last;
+    f->n++;
+    g->counts.launches++;
+    clFlush(g->copy_queue);
+    return f->last;
+}
+
+bool gpu_copy_passed(gpu *g, uint64_t copy)
+{
+    return gpu_fences_passed(g, &g->copies, copy);
+}
+
+void gpu_copy_wait(gpu *g, uint64_t copy)
+{
+    if (!gpu_copy_passed(g, copy))
+        gpu_fences_wait(g, &g->copies, copy);
+}
+
+void gpu_copies_finish(gpu *g)
+{
+    gpu_copy_wait(g, g->copies.last);
+}
+
+void gpu_copies_release(gpu *g)
+{
+    gpu_copies_finish(g);
+    free(g->copies.items);
+    if (g->copy_queue)
+        clReleaseCommandQueue(g->copy_queue);
+}
