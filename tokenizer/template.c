@@ -301,7 +301,7 @@ static void strip(const char **text, size_t *length)
         }
 }
 
-// Cuts an earlier answer's thinking off.
+// Cuts an earlier answer's thinking off: all of it, where it was stopped before it ended.
 static void cut_thinking(enum earlier earlier, const char **text, size_t *length)
 {
     static const char mark[] = "</think>";
@@ -310,6 +310,8 @@ static void cut_thinking(enum earlier earlier, const char **text, size_t *length
     for (size_t at = 0; earlier != ALL && at + MARK <= *length; at++)
         if (memcmp(*text + at, mark, MARK) == 0 && (after == 0 || earlier != AFTER_FIRST))
             after = at + MARK;
+    if (earlier != ALL && after == 0 && *length >= MARK - 1 && memcmp(*text, "<think>", MARK - 1) == 0)
+        after = *length;
     *text += after;
     *length -= after;
     if (earlier == STRIPPED)

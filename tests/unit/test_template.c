@@ -132,6 +132,27 @@ static void check_case(struct harness *t, const struct rendered *c, const tok_te
     tok_ids_release(&parts);
 }
 
+// An answer that was stopped while it thought says nothing.
+static void unfinished_thinking_is_left_out(struct harness *t)
+{
+    struct tok_ids list = {0}, bare = {0};
+    tok *tokenizer = NULL;
+    tok_template *turns = NULL;
+    struct tok_turn two[] = {{TOK_USER, "a", 1}, {TOK_ASSISTANT, "<think>\nhm", 10}}, none = {TOK_ASSISTANT, "", 0};
+    if (!CHECK_EQ(t, tok_open("huggingface", "tests/unit/data/bpe-v3.json", &tokenizer, NULL), TOK_OK) ||
+        !CHECK_EQ(t, tok_template_open("deepseek-r1", tokenizer, &turns, NULL), TOK_OK))
+        return;
+    struct tok_prompt prompt = {.turns = two, .n_turns = 2, .begin = true};
+    CHECK_EQ(t, tok_template_encode(turns, &prompt, &list, NULL, NULL), TOK_OK);
+    two[1] = none;
+    CHECK_EQ(t, tok_template_encode(turns, &prompt, &bare, NULL, NULL), TOK_OK);
+    CHECK(t, list.count == bare.count && memcmp(list.ids, bare.ids, list.count * sizeof *list.ids) == 0);
+    tok_ids_release(&list);
+    tok_ids_release(&bare);
+    tok_template_close(turns);
+    tok_close(tokenizer);
+}
+
 static void renderings_are_transformers(struct harness *t)
 {
     struct json_object *cases = json_object_from_file("tests/unit/data/templates.json");
@@ -283,8 +304,11 @@ static void what_a_folder_has(struct harness *t)
 
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(a_conversation), TEST(unknown_templates),
+    static const struct harness_test tests[] = {TEST(a_conversation),
+                                                TEST(unknown_templates),
                                                 TEST(renderings_are_transformers),
-                                                TEST(shipped_templates_are_recognised), TEST(what_a_folder_has)};
+                                                TEST(unfinished_thinking_is_left_out),
+                                                TEST(shipped_templates_are_recognised),
+                                                TEST(what_a_folder_has)};
     return HARNESS_RUN(tests, argc, argv);
 }
