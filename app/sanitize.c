@@ -91,6 +91,11 @@ static size_t settle_joiner(struct sanitize *state, uint32_t code, char *out)
     return write_utf8(BOX, out);
 }
 
+static bool is_keycap(uint32_t code)
+{
+    return (code >= '0' && code <= '9') || code == '#' || code == '*';
+}
+
 static size_t put(struct sanitize *state, uint32_t code, char *out)
 {
     size_t written = settle_joiner(state, code, out);
@@ -112,7 +117,7 @@ static size_t put(struct sanitize *state, uint32_t code, char *out)
     if (is_emoji(code))
         state->last = SANITIZE_EMOJI;
     else
-        state->last = (code >= '0' && code <= '9') || code == '#' || code == '*' ? SANITIZE_KEYCAP : SANITIZE_OTHER;
+        state->last = is_keycap(code) ? SANITIZE_KEYCAP : SANITIZE_OTHER;
     return written + write_utf8(visible(code), out + written);
 }
 
@@ -120,6 +125,14 @@ size_t sanitize_push(struct sanitize *state, const char *bytes, size_t length, c
 {
     size_t written = 0;
     for (size_t i = 0; i < length; i++) {
+        unsigned char byte = (unsigned char)bytes[i];
+        bool ascii = (byte >= 0x20 && byte < 0x7F) || byte == '\n' || byte == '\t';
+        if (ascii && state->n_held == 0 && !state->joiner) { // as put() would, which is what most text is
+            out[written++] = bytes[i];
+            state->marks = 0;
+            state->last = is_keycap(byte) ? SANITIZE_KEYCAP : SANITIZE_OTHER;
+            continue;
+        }
         state->held[state->n_held++] = bytes[i];
         while (state->n_held > 0) {
             uint32_t code;
