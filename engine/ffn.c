@@ -298,6 +298,7 @@ static int prefill_experts(const struct pass *pass, uint32_t layer, struct moe_e
     of.next_too = !(pass->without & MOE_WITHOUT_READ_AHEAD) && layer + 1 < pass->shape->n_layers &&
                   count >= SWEEP_SURE * (uint64_t)of.n_experts;
     const struct expert_place *place;
+    uint32_t past = 0; // experts, idle ones included
     int code = sweep_begin(pass->sweep, pass->store, &of, err);
     while (!code && (place = sweep_next(pass->sweep))) {
         uint32_t expert = place->expert; // sweep_done reuses the place
@@ -309,8 +310,11 @@ static int prefill_experts(const struct pass *pass, uint32_t layer, struct moe_e
         telemetry_use(pass->telemetry, &use);
         run_expert_rows(pass, place);
         code = sweep_done(pass->sweep, pass->store, pass->gpu, err);
-        pass_progress(pass, layer, expert + 1, of.n_experts);
+        pass_progress(pass, PACE_EXPERTS, (double)(expert + 1 - past) / of.n_experts);
+        past = expert + 1;
     }
+    if (!code)
+        pass_progress(pass, PACE_EXPERTS, (double)(of.n_experts - past) / of.n_experts);
     return code;
 }
 

@@ -79,13 +79,12 @@ static int show_hidden(const struct pass *pass, uint32_t stage, struct moe_err *
     return MOE_OK;
 }
 
-void pass_progress(const struct pass *pass, uint32_t layer, uint32_t done, uint32_t total)
+void pass_progress(const struct pass *pass, enum pace_part part, double amount)
 {
-    if (!pass->progress)
+    if (!pass->progress || pass->decode)
         return;
-    struct moe_progress at = pass->at;
-    double part = (layer + (double)done / total) / pass->shape->n_layers;
-    at.done += (uint64_t)(part * pass->rows);
+    double share = pace_done(pass->pace, part, amount);
+    struct moe_progress at = {"reading prompt", "tokens", (uint64_t)(share * (double)pass->total), pass->total};
     pass->progress(pass->context, &at);
 }
 
@@ -105,6 +104,8 @@ static int begin_layer(const struct pass *pass, uint32_t layer, struct moe_err *
         attn_layer(&chunk, layer);
         telemetry_mark(pass->telemetry, pass->gpu, MOE_ON_ATTENTION);
         code = ffn_begin(&chunk, layer, err);
+        if (!code)
+            pass_progress(pass, PACE_BEGIN, chunk.rows);
     }
     return code;
 }
@@ -118,8 +119,6 @@ int forward_layers(const struct pass *pass, struct moe_err *err)
         code = begin_layer(pass, layer, err);
         if (!code && shape_is_moe(pass->shape, layer))
             code = ffn_experts(pass, layer, err);
-        if (!code)
-            pass_progress(pass, layer, 1, 1);
         if (!code)
             code = show_hidden(pass, layer + 1, err);
     }

@@ -7,6 +7,7 @@
 
 #include "expert_store.h"
 #include "kv.h"
+#include "pace.h"
 #include "prefetch.h"
 #include "scratch.h"
 #include "sweep.h"
@@ -26,15 +27,16 @@ struct pass {
     struct telemetry *telemetry;
     struct sweep *sweep;       // of a prefill's experts
     struct prefetch *prefetch; // of a decoded token's
-    uint32_t position;   // of the first token
-    uint32_t first;      // its row in the group
+    uint32_t position;         // of the first token
+    uint32_t first;            // its row in the group
     uint32_t rows;
     unsigned without; // MOE_WITHOUT_
-    bool decode; // one token, through the decode kernels
+    bool decode;      // one token, through the decode kernels
     const atomic_bool *cancel;
     moe_hidden_fn *on_hidden;  // may be NULL
     moe_progress_fn *progress; // may be NULL
-    struct moe_progress at;    // before this group: what to report, tokens done and in all
+    struct pace *pace;         // of the whole prefill
+    uint64_t total;            // its tokens
     void *context;
 };
 
@@ -77,8 +79,8 @@ void attn_layer(const struct pass *pass, uint32_t layer);
 int ffn_begin(const struct pass *pass, uint32_t layer, struct moe_err *err);
 // ffn.c, for a group whose chunks have begun: adds a MoE layer's routed experts.
 int ffn_experts(const struct pass *pass, uint32_t layer, struct moe_err *err);
-// `done` of `total` parts of a layer's work on the group are over: reports progress when that is asked for.
-void pass_progress(const struct pass *pass, uint32_t layer, uint32_t done, uint32_t total);
+// So much more of a part is done: reports progress when that is asked for.
+void pass_progress(const struct pass *pass, enum pace_part part, double amount);
 
 // Runs the layers over a group, chunk by chunk. The session's length is the caller's to advance, after this and the
 // logits have succeeded.

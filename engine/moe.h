@@ -258,7 +258,7 @@ struct moe_feed {
     uint32_t position;         // of ids[0]; must be the session's length
     moe_row_fn *on_row;        // NULL: the head runs at the last position only
     moe_hidden_fn *on_hidden;  // NULL: states stay on the device
-    moe_progress_fn *progress; // often; `done` grows with time, as far as layers take alike. May be NULL
+    moe_progress_fn *progress; // often; `done` is the share of the time as far as that can be told. May be NULL
     void *context;
 };
 

@@ -140,6 +140,8 @@ static struct pass make_pass(moe_session *session, const struct moe_feed *feed, 
         .cancel = &session->cancel,
         .on_hidden = feed->on_hidden,
         .progress = feed->progress,
+        .pace = &session->pace,
+        .total = feed->count,
         .context = feed->context,
     };
 }
@@ -248,16 +250,21 @@ static int feed_tokens(moe_session *session, const struct moe_feed *feed, bool d
     struct pass pass = make_pass(session, feed, decode);
     uint32_t length = session->length;
     bool has_logits = session->has_logits;
+    if (!code && feed->progress)
+        pace_begin(&session->pace, pass.shape, feed->count, (feed->count - 1) / session->group + 1);
     while (!code && session->length < feed->position + feed->count) {
         uint32_t left = feed->position + (uint32_t)feed->count - session->length;
         pass.position = session->length;
         pass.rows = decode ? 1 : group_of(session, left);
-        pass.at = (struct moe_progress){"reading prompt", "tokens", pass.position - feed->position, feed->count};
         code = run_group(session, &pass, feed, pass.rows == left, err);
         if (code)
             break;
         session->length += pass.rows;
         session->has_logits = pass.rows == left;
+        if (feed->progress && (decode || pass.rows == left)) {
+            struct moe_progress at = {"reading prompt", "tokens", session->length - feed->position, feed->count};
+            feed->progress(feed->context, &at);
+        }
     }
     sweep_drop(&session->sweep, session->model->store);
     if (code && code != MOE_CANCELLED) {

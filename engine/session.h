@@ -7,6 +7,7 @@
 
 #include "kv.h"
 #include "model.h"
+#include "pace.h"
 #include "prefetch.h"
 #include "scratch.h"
 #include "sweep.h"
@@ -18,6 +19,7 @@ struct moe_session {
     struct scratch scratch;
     struct telemetry telemetry;
     struct sweep sweep;
+    struct pace pace;
     struct prefetch prefetch;
     uint32_t length;
     uint32_t chunk, group;
