@@ -13,11 +13,6 @@
 
 static const char *const endings[] = {[EXPORT_MARKDOWN] = "md", [EXPORT_JSON] = "json", [EXPORT_TEXT] = "txt"};
 
-const char *export_ending(enum export_format format)
-{
-    return endings[format];
-}
-
 static bool find_format(const char *name, size_t length, enum export_format *format)
 {
     for (enum export_format i = EXPORT_MARKDOWN; i <= EXPORT_TEXT; i++)

@@ -19,7 +19,6 @@ struct export_request {
     size_t path_length;
 };
 struct export_request export_parse(const char *typed, size_t length);
-const char *export_ending(enum export_format format); // "md", "json", "txt"
 
 // All of these append; false: no memory. One message, with a heading or a name before it; `index` counts them from 0.
 bool export_message(struct bytes *out, enum export_format format, size_t index, enum tok_role role,
