@@ -88,13 +88,13 @@ $(BUILD)/kernels_cl.c: kernels/embed.sh $(wildcard kernels/*.h) $(KERNELS)
 # ---- tests: every program prints PASS or FAIL lines, tests/run.sh counts them ----
 $(BUILD)/tests/%: tests/%.c $(LIBRARY)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(INCLUDES) -Itests $(PKG_CFLAGS) -MMD -MP -c -o $@.o $<
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(INCLUDES) -Itests $(PKG_CFLAGS) -MMD -MP -MT $@ -c -o $@.o $<
 	$(CXX) $(LDFLAGS) -o $@ $@.o $(LIBRARY) $(PKG_LIBS)
 
 # A fuzz target with replay.c as its main: runs the corpus and fixed mutants of it.
 $(BUILD)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/tests/fuzz/replay.o $(LIBRARY)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(INCLUDES) -Itests $(PKG_CFLAGS) -MMD -MP -c -o $@.o $<
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(INCLUDES) -Itests $(PKG_CFLAGS) -MMD -MP -MT $@ -c -o $@.o $<
 	$(CXX) $(LDFLAGS) -o $@ $@.o $(BUILD)/tests/fuzz/replay.o $(LIBRARY) $(PKG_LIBS)
 .PRECIOUS: $(BUILD)/tests/fuzz/replay.o
 

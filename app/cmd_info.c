@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend.h"
 #include "cmd.h"
 #include "files.h"
 #include "format.h"
@@ -14,24 +15,27 @@
 #include "tok.h"
 #include "term.h"
 
-// What the expert cache would be, without opening a device.
+// What the expert cache would be in host memory, without opening a device.
 struct figures {
     uint64_t experts;    // of all layers
     uint64_t cold_bytes; // read for a token when no expert is in memory
-    uint64_t slots;      // that --expert-cache makes room for
-    bool known;          // --expert-cache was given and says how many
+    struct moe_cache_plan plan;
+    char refused[512]; // why there is no plan; "" when there is one
 };
 
-static struct figures work_out(const struct moe_description *about, const struct options *options)
+static struct figures work_out(const struct moe_description *about, const char *directory,
+                               const struct options *options)
 {
     struct figures figures = {
         .experts = (uint64_t)about->n_moe_layers * about->n_routed_experts,
         .cold_bytes = about->all_experts_bytes / about->n_routed_experts * about->top_k,
-        .known = options->expert_cache != MOE_CACHE_AUTO && about->expert_bytes > 0,
     };
-    figures.slots = figures.experts;
-    if (figures.known && options->expert_cache / about->expert_bytes < figures.experts)
-        figures.slots = options->expert_cache / about->expert_bytes;
+    char *kernel_cache;
+    struct moe_model_options model = backend_model_options(options, &kernel_cache);
+    struct moe_err err = {.text = "it must be converted first"};
+    if (!about->runs || moe_plan(directory, &model, &figures.plan, &err))
+        snprintf(figures.refused, sizeof figures.refused, "%s", err.text);
+    free(kernel_cache);
     return figures;
 }
 
@@ -79,8 +83,10 @@ static int print_json(const struct moe_description *about, const struct figures 
     };
     for (size_t i = 0; i < sizeof wholes / sizeof wholes[0]; i++)
         json_out_whole(object, wholes[i].key, wholes[i].value);
-    if (figures->known)
-        json_out_whole(object, "slots", figures->slots);
+    if (!*figures->refused) {
+        json_out_whole(object, "slots", figures->plan.slots);
+        json_out_plan(object, &figures->plan);
+    }
     if (verified)
         json_object_object_add(object, "verified", json_object_new_boolean(1));
     return json_out_finish(object);
@@ -119,9 +125,11 @@ static void print_memory(const struct moe_description *about, const struct figur
            format_bytes(a, sizeof a, about->expert_bytes), format_bytes(b, sizeof b, about->all_experts_bytes));
     printf("%-18sreads %s when no expert is in memory\n", "a cold token",
            format_bytes(a, sizeof a, figures->cold_bytes));
-    if (figures->known)
-        printf("%-18s%" PRIu64 " of %" PRIu64 " experts have a slot\n", "expert cache", figures->slots,
-               figures->experts);
+    char words[PLAN_WORDS_SIZE];
+    printf("%-18s%s\n", "expert cache",
+           *figures->refused ? figures->refused : plan_words(words, sizeof words, &figures->plan));
+    if (!*figures->refused && *plan_warning(words, sizeof words, &figures->plan, false))
+        printf("%-18s%s\n", "", words);
     printf("%-18s%s a token in f32, %s in f16\n", "conversation", format_bytes(a, sizeof a, about->kv_row_bytes_f32),
            format_bytes(b, sizeof b, about->kv_row_bytes_f32 / 2));
 }
@@ -194,7 +202,7 @@ int cmd_info(const struct options *options)
         report("%s", err.text);
         goto release;
     }
-    struct figures figures = work_out(about, options);
+    struct figures figures = work_out(about, directory, options);
     const char *no_template = find_template(about, directory);
     status = STATUS_DONE;
     if (options->json) {

@@ -35,6 +35,21 @@ static int open_device(moe_model *model, const struct moe_model_options *options
     return model->gpu ? MOE_OK : moe_fail_gpu(err, &failure);
 }
 
+static struct expert_store_options store_options(const struct moe_model_options *options, uint64_t resident_bytes)
+{
+    return (struct expert_store_options){
+        .cache_bytes = options->expert_cache_bytes,
+        .host_bytes = options->host_cache_bytes,
+        .readers = options->readers,
+        .io = options->io,
+        .read = options->read,
+        .read_context = options->read_context,
+        .force_two_tiers = options->force_two_tiers,
+        .trace_file = options->trace_file,
+        .resident_bytes = resident_bytes,
+    };
+}
+
 int moe_model_open(const char *directory, const struct moe_model_options *options, moe_model **out, struct moe_err *err)
 {
     *out = NULL;
@@ -55,17 +70,7 @@ int moe_model_open(const char *directory, const struct moe_model_options *option
     struct weights_source source = {&model->package, options->progress, options->progress_context};
     if (!code)
         code = weights_load(model->gpu, &source, &model->weights, err);
-    struct expert_store_options store = {
-        .cache_bytes = options->expert_cache_bytes,
-        .host_bytes = options->host_cache_bytes,
-        .readers = options->readers,
-        .io = options->io,
-        .read = options->read,
-        .read_context = options->read_context,
-        .force_two_tiers = options->force_two_tiers,
-        .trace_file = options->trace_file,
-        .resident_bytes = model->description.resident_bytes,
-    };
+    struct expert_store_options store = store_options(options, model->description.resident_bytes);
     if (!code)
         code = expert_store_open(model->gpu, &model->package, &store, &model->store, err);
     if (code)
@@ -100,4 +105,26 @@ const char *moe_model_device(const moe_model *model)
 struct moe_cache_plan moe_model_cache(const moe_model *model)
 {
     return expert_store_plan(model->store);
+}
+
+int moe_plan(const char *directory, const struct moe_model_options *options, struct moe_cache_plan *plan,
+             struct moe_err *err)
+{
+    moe_model *model = calloc(1, sizeof *model);
+    if (!model)
+        return moe_fail(err, MOE_NO_MEMORY, "no memory to open %s", directory);
+    struct moe_model_options plain = *options;
+    plain.device = "ref";
+    int code = package_open(directory, &model->package, err);
+    if (!code)
+        code = package_describe(&model->package, &model->description, err);
+    if (!code)
+        code = open_device(model, &plain, err);
+    struct expert_store_options store = store_options(options, model->description.resident_bytes);
+    if (!code)
+        code = expert_store_open(model->gpu, &model->package, &store, &model->store, err);
+    if (!code)
+        *plan = expert_store_plan(model->store);
+    moe_model_close(model);
+    return code;
 }

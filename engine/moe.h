@@ -175,6 +175,10 @@ struct moe_cache_plan {
     uint64_t cold_bytes;       // read for a token when no expert is in memory
 };
 struct moe_cache_plan moe_model_cache(const moe_model *model);
+// What they would be, were the model opened in host memory with these options: no weights are read and no device is
+// needed, but the disk is measured.
+int moe_plan(const char *directory, const struct moe_model_options *options, struct moe_cache_plan *plan,
+             struct moe_err *err);
 
 // A routing trace (moechat-trace(5)) replayed against caches of several sizes.
 enum { MOE_TRACE_LRU, MOE_TRACE_LFU, MOE_TRACE_OURS, MOE_TRACE_BELADY, MOE_TRACE_POLICIES, MOE_TRACE_ROWS = 12 };

@@ -110,11 +110,12 @@ static void interrupted_and_short_reads_are_no_failure(struct harness *t)
     rig_close(&rig);
 }
 
-static void a_truncated_file_is_read_again_when_whole(struct harness *t)
+static void check_truncated(struct harness *t, bool shared, enum moe_io io)
 {
     const struct expected expected = {0, 3 * RIG_BLOB + 100, "the file is cut short, copy it again"};
     struct rig rig;
-    CHECK(t, rig_open(&rig, true));
+    CHECK(t, rig_open(&rig, shared));
+    rig.io = io;
     expert_store *store = rig_store(t, &rig, 4, NULL);
     CHECK(t, rig_use(store, 2, (int32_t[]){2, 4}, 2));
     CHECK(t, rig_write_layer(&rig, 2, 3 * RIG_BLOB + 100));
@@ -126,14 +127,21 @@ static void a_truncated_file_is_read_again_when_whole(struct harness *t)
     rig_close(&rig);
 }
 
+static void a_truncated_file_is_read_again_when_whole(struct harness *t)
+{
+    for (int way = 0; way < 4; way++)
+        check_truncated(t, way % 2, way / 2 ? MOE_IO_DIRECT : MOE_IO_BUFFERED);
+}
+
 // A file that is unlinked is read on through its descriptor; once that fails, only the name can help.
-static void a_vanished_file_is_found_again_by_name(struct harness *t)
+static void check_vanished(struct harness *t, bool shared, enum moe_io io)
 {
     const struct expected expected = {0, 3 * RIG_BLOB, "the file is cut short, copy it again"};
     const struct expected vanished = {ENOENT, 3 * RIG_BLOB, "No such file or directory"};
     const struct expected piped = {ESPIPE, 3 * RIG_BLOB, "Illegal seek"};
     struct rig rig;
-    CHECK(t, rig_open(&rig, false));
+    CHECK(t, rig_open(&rig, shared));
+    rig.io = io;
     expert_store *store = rig_store(t, &rig, 4, NULL);
     CHECK(t, rig_use(store, 2, (int32_t[]){2, 4}, 2));
     CHECK(t, rig_write_layer(&rig, 2, 3 * RIG_BLOB));
@@ -150,6 +158,12 @@ static void a_vanished_file_is_found_again_by_name(struct harness *t)
     check_read_again(t, store);
     expert_store_close(store);
     rig_close(&rig);
+}
+
+static void a_vanished_file_is_found_again_by_name(struct harness *t)
+{
+    for (int way = 0; way < 4; way++)
+        check_vanished(t, way % 2, way / 2 ? MOE_IO_DIRECT : MOE_IO_BUFFERED);
 }
 
 static void all_who_wait_hear_of_the_failure(struct harness *t)
