@@ -7,9 +7,10 @@
 #include <string.h>
 #include <wchar.h>
 
+#include "marks.h"
 #include "tok.h"
 
-enum { REPLACEMENT = 0xFFFD };
+enum { REPLACEMENT = 0xFFFD, ZWJ = 0x200D, TEXT_STYLE = 0xFE0E, EMOJI_STYLE = 0xFE0F };
 
 static const struct cell blank = {.base = ' ', .width = 1, .style = STYLE_TEXT};
 
@@ -167,6 +168,8 @@ struct glyph cells_glyph(const char *text, size_t length)
     else // cut off at the end
         glyph.bytes = (uint8_t)length;
     int width = found > 0 ? wcwidth((wchar_t)code) : -1;
+    if (width == 0 && !is_mark(code) && code != ZWJ && code != TEXT_STYLE && code != EMOJI_STYLE)
+        width = -1; // bidi controls, tags and their like
     if (width >= 0) {
         glyph.code = code;
         glyph.width = (uint8_t)width;

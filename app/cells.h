@@ -50,8 +50,9 @@ void cells_fill(struct cells_at *at, enum style style); // spaces up to the end
 #define CELLS_TEXT_ROOM(columns) ((size_t)(columns) * (1 + CELL_MARKS) * 4 + 1)
 size_t cells_text(const struct cells *cells, int row, char *out, size_t size);
 
-// Reads the character at text[0] (length > 0): its bytes, code point and cells. What no terminal can draw is U+FFFD, or
-// "?" without UTF-8, of width 1; tabs and newlines are given back as they are, with width 0. A mark's width is 0.
+// Reads the character at text[0] (length > 0): its bytes, code point and cells. What no terminal can draw, and what
+// acts on one unseen, is U+FFFD, or "?" without UTF-8, of width 1; tabs and newlines are given back as they are, with
+// width 0. A mark's width is 0.
 struct glyph {
     uint32_t code;
     uint8_t bytes;

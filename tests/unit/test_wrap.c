@@ -158,6 +158,18 @@ static void cells(struct harness *t)
     cells_release(&screen);
 }
 
+// A name that nobody made safe: nothing in it acts on the terminal.
+static void what_acts_is_not_drawn(struct harness *t)
+{
+#define BAD "\xEF\xBF\xBD"
+    wraps(t, "a\x1B[2J\r\xC2\x9B", 20, "a" BAD "[2J" BAD BAD);
+    wraps(t,
+          "a\xE2\x80\xAE\xE2\x81\xA6"
+          "b\xF3\xA0\x81\xA1\xE2\x80\x8B",
+          20, "a" BAD BAD "b" BAD BAD);
+    wraps(t, "\xE2\x9D\xA4\xEF\xB8\x8F", 20, "\xE2\x9D\xA4\xEF\xB8\x8F");
+}
+
 static void without_utf8(struct harness *t)
 {
     setlocale(LC_CTYPE, "C");
@@ -168,8 +180,9 @@ static void without_utf8(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(words),   TEST(wide_and_marks), TEST(tabs),  TEST(code_is_cut_where_it_is_full),
-        TEST(indents), TEST(rows_stay),      TEST(cells), TEST(without_utf8),
+        TEST(words),        TEST(wide_and_marks), TEST(tabs),  TEST(code_is_cut_where_it_is_full),
+        TEST(indents),      TEST(rows_stay),      TEST(cells), TEST(what_acts_is_not_drawn),
+        TEST(without_utf8),
     };
     setlocale(LC_CTYPE, "C.UTF-8");
     return HARNESS_RUN(tests, argc, argv);
