@@ -21,7 +21,9 @@ const struct option_row options_table[] = {
      .kind = KIND_STRING,
      .offset = AT(model),
      .commands = FOR_ENGINE | FOR(INFO),
-     .help = "The model package to use. Without it: models/demo beside the program, else the installed demo model."},
+     .help = "The model to use: a package, or a folder from the hub in MLX's layout. Without it: models/demo beside "
+             "the program, "
+             "else the installed demo model."},
     {.name = "prompt",
      .letter = 'p',
      .argument = "TEXT",
@@ -435,8 +437,7 @@ const struct option_command options_commands[COMMAND_COUNT] = {
     [COMMAND_INFO] = {"info", " [DIR]", "Describe a model: a package, or a folder from the hub."},
     [COMMAND_CONVERT] = {"convert", " DIR NEWDIR", "Make a package of a folder from the hub."},
     [COMMAND_DEVICES] = {"devices", "", "List the devices that can compute."},
-    [COMMAND_BENCH] = {"bench", " [KIND [F]]", "Measure speed, of streaming too, or replay a trace.",
-                       "stream|cache"},
+    [COMMAND_BENCH] = {"bench", " [KIND [F]]", "Measure speed, of streaming too, or replay a trace.", "stream|cache"},
     [COMMAND_SESSIONS] = {"sessions", " [VERB]", "List and keep the saved conversations.",
                           "list|show|rm|rename|export|verify|compact"},
     [COMMAND_HELP] = {"help", " [COMMAND]", "Explain a command."},

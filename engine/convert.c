@@ -380,8 +380,8 @@ static int check_space(const struct conversion *c)
     uint64_t needed = left_to_write(c) + spare_bytes;
     if (needed <= available)
         return MOE_OK;
-    moe_fail(c->err, MOE_IO, "%.300s: the package needs %.2f GB more and its disk has %.2f GB free", c->partial,
-             (double)needed / 1e9, (double)available / 1e9);
+    moe_fail(c->err, MOE_IO, "%.300s: the package needs %.1f MB more and its disk has %.1f MB free", c->partial,
+             (double)needed / 1e6, (double)available / 1e6);
     if (c->err)
         c->err->sys_errno = ENOSPC;
     return MOE_IO;
@@ -392,8 +392,10 @@ static void say_plan(const struct conversion *c, const struct moe_description *a
 {
     const struct plan *p = &c->plan;
     const struct planned_matrix *gate = &p->layers[p->shape->first_k_dense_replace].matrices[0];
-    notice(c, "%s of %.4g billion parameters becomes a package of %.4g GB", about->layout,
-           (double)about->parameters / 1e9, (double)p->bytes / 1e9);
+    bool large = about->parameters >= 1000000000;
+    notice(c, "%s of %.1f %s parameters becomes a package of %.1f %s", about->layout,
+           (double)about->parameters / (large ? 1e9 : 1e6), large ? "billion" : "million",
+           (double)p->bytes / (large ? 1e9 : 1e6), large ? "GB" : "MB");
     if (about->left_out[0])
         notice(c, "left out: %s", about->left_out);
     notice(c, "experts: %s%" PRIu32 " bits in groups of %" PRIu32,
