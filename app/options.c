@@ -22,8 +22,7 @@ const struct option_row options_table[] = {
      .offset = AT(model),
      .commands = FOR_ENGINE | FOR(INFO),
      .help = "The model to use: a package, or a folder from the hub in MLX's layout. Without it: models/demo beside "
-             "the program, "
-             "else the installed demo model."},
+             "the program, else the installed demo model."},
     {.name = "prompt",
      .letter = 'p',
      .argument = "TEXT",
