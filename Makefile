@@ -167,6 +167,7 @@ BENCHES := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/bench_*.c))
 bench: $(PROGRAM) $(BENCHES)
 	./$(PROGRAM) bench
 	set -e; for b in $(BENCHES); do $$b; done
+	python3 tests/bench/screen.py
 
 # Searches for FUZZ_SECONDS with each target, starting from its corpus; findings land in build/fuzz.
 fuzz: $(FUZZ_SOURCES:tests/fuzz/fuzz_%.c=fuzz-%)
