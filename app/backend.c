@@ -39,6 +39,7 @@ struct moe_model_options backend_model_options(const struct options *options, ch
         .io = (enum moe_io)options->io,
         .readers = options->readers,
         .trace_file = options->trace,
+        .profile = options->profile,
         .nice_value = options->command == COMMAND_CHAT ? BACKEND_CHAT_NICE : 0,
     };
 }

@@ -10,6 +10,7 @@
 #include "backend.h"
 #include "files.h"
 #include "predict_log.h"
+#include "profile_out.h"
 
 struct real {
     const struct options *options;
@@ -143,6 +144,8 @@ static void real_close(void *self)
     tok_close(real->tokenizer);
     moe_session_close(real->session);
     predict_log_close(&real->predictions);
+    if (real->options->profile && real->model)
+        profile_print(real->model, stderr);
     moe_model_close(real->model);
     free(real->directory);
     free(real);

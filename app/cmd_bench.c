@@ -13,6 +13,7 @@
 #include "gpu.h"
 #include "json_out.h"
 #include "plan_words.h"
+#include "profile_out.h"
 #include "report.h"
 #include "term.h"
 
@@ -265,6 +266,8 @@ int cmd_bench(const struct options *options)
     else
         status = print_result(bench);
     moe_session_close(bench->session);
+    if (options->profile && bench->model)
+        profile_print(bench->model, stderr);
     moe_model_close(bench->model);
     free(bench->directory);
     free(bench->ids);

@@ -171,6 +171,11 @@ const struct option_row options_table[] = {
      .help = "Which experts are read before a layer asks for them: those of the token before, or what its router says "
              "of an earlier state, without or with the shared expert; auto measures and chooses. Answers are the same. "
              "[auto]"},
+    {.name = "profile",
+     .kind = KIND_FLAG,
+     .offset = AT(profile),
+     .commands = FOR(RUN) | FOR(BENCH),
+     .help = "In the end print what each kernel took by the device's own clock; it is slower meanwhile."},
     {.name = "predict-log",
      .argument = "FILE",
      .variable = "MOECHAT_PREDICT_LOG",

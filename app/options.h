@@ -50,8 +50,8 @@ struct options {
     int bits, resident_bits; // 0: auto, 1: 4, 2: 8
     int group_size;          // 0: auto, 1: 32, 2: 64, 3: 128
     int think;               // enum think
-    bool print_config, json, jsonl, go_on, no_session, plain, ascii, mouse, clipboard, verify, no_template, help,
-        version;
+    bool profile, print_config, json, jsonl, go_on, no_session, plain, ascii, mouse, clipboard, verify, no_template,
+        help, version;
     // A bit for each row of the table that was set; of those, by the environment or the configuration file.
     uint64_t given, from_environment, from_config;
 };

@@ -29,6 +29,7 @@ static int open_device(moe_model *model, const struct moe_model_options *options
         .progress = options->progress ? device_progress : NULL,
         .progress_context = &to,
         .nice_value = options->nice_value,
+        .profile = options->profile,
     };
     struct gpu_error failure;
     model->gpu = gpu_open(&device, &failure);
@@ -100,6 +101,15 @@ const struct moe_description *moe_model_describe(const moe_model *model)
 const char *moe_model_device(const moe_model *model)
 {
     return gpu_describe(model->gpu)->name;
+}
+
+unsigned moe_model_profile(const moe_model *model, struct moe_kernel_time *times, unsigned max)
+{
+    struct gpu_kernel_time kernels[64];
+    unsigned n = gpu_profile(model->gpu, kernels, max < 64 ? max : 64);
+    for (unsigned i = 0; i < n; i++)
+        times[i] = (struct moe_kernel_time){kernels[i].name, kernels[i].launches, kernels[i].ns};
+    return n;
 }
 
 struct moe_cache_plan moe_model_cache(const moe_model *model)

@@ -91,6 +91,7 @@ struct moe_model_options {
     unsigned readers;          // threads that read experts, at most MOE_MAX_READERS; 0: chosen
     bool force_two_tiers;      // tests: a host cache also where the device shares our memory
     const char *trace_file;    // where to write which experts are asked for (moechat-trace(5)); NULL: nowhere
+    bool profile;              // for moe_model_profile; makes the device slower
     int nice_value;            // of the device's own threads
     moe_progress_fn *progress; // may be NULL
     void *progress_context;
@@ -134,13 +135,13 @@ int moe_verify(const char *directory, moe_progress_fn *progress, void *context, 
 // Makes a package of a folder from the hub. Writes into `target`.partial and renames that in the end; a run that was
 // stopped goes on where it was when the same conversion is asked for again. Refuses a target that is there.
 struct moe_convert_options {
-    uint32_t expert_bits;   // 4 or 8; 0: the source's own when it is quantised, else 4
-    uint32_t resident_bits; // of everything else but routers: 4 or 8; 0: the source's own, else 8 for embeddings and
-                            // head, 4 for the rest
-    uint32_t group_size;    // of what is quantised: 32, 64 or 128; 0: 64. A matrix that it does not divide gets less
+    uint32_t expert_bits;      // 4 or 8; 0: the source's own when it is quantised, else 4
+    uint32_t resident_bits;    // of everything else but routers: 4 or 8; 0: the source's own, else 8 for embeddings and
+                               // head, 4 for the rest
+    uint32_t group_size;       // of what is quantised: 32, 64 or 128; 0: 64. A matrix that it does not divide gets less
     const char *template_name; // for the manifest; NULL or "": none
     bool verify;               // read what was written again and compare checksums
-    unsigned threads;       // 0: one a core
+    unsigned threads;          // 0: one a core
     moe_progress_fn *progress;
     void (*notice)(void *context, const char *text); // one line about what is left out, copied, quantised; may be NULL
     bool (*cancelled)(void *context);                // may be NULL; then MOE_CANCELLED
@@ -155,6 +156,14 @@ int moe_model_open(const char *directory, const struct moe_model_options *option
 void moe_model_close(moe_model *model); // NULL is fine
 const struct moe_description *moe_model_describe(const moe_model *model);
 const char *moe_model_device(const moe_model *model); // its name, for people
+
+// What each kernel took by the device's own clock, of the work that the host has waited for. Returns how many were
+// used, at most max; 0 without options.profile, and where the device keeps no times.
+struct moe_kernel_time {
+    const char *name;
+    uint64_t launches, ns;
+};
+unsigned moe_model_profile(const moe_model *model, struct moe_kernel_time *times, unsigned max);
 
 // The expert caches as they were laid out.
 struct moe_cache_plan {
@@ -222,8 +231,8 @@ enum { MOE_GUESSERS = 3 };
 // How a guesser did in a token's layers, acting or not.
 struct moe_prediction {
     uint32_t guessed, right; // experts
-    uint32_t useful, late;   // right and not in memory, so that a read saves a wait; of those, too late to save all of it
-    uint64_t wasted_bytes;   // that wrong guesses had read
+    uint32_t useful, late; // right and not in memory, so that a read saves a wait; of those, too late to save all of it
+    uint64_t wasted_bytes; // that wrong guesses had read
 };
 // After each decoded token: [MOE_GUESSERS] in the order of enum moe_prefetch.
 typedef void moe_predictions_fn(void *context, uint32_t position, const struct moe_prediction *predictions);
@@ -431,8 +440,8 @@ const char *moe_sampling_check(const struct moe_sampling *sampling);
 // Returns an id, or -1 when no logit is finite.
 int32_t moe_sample(moe_sampler *sampler, const float *logits, const int32_t *recent, size_t n_recent);
 
-// The likeliest tokens by their logits, before any setting is applied: at most n, in descending order; returns how many.
-// Probabilities are of the softmax over all, good to a percent of themselves: for people to look at.
+// The likeliest tokens by their logits, before any setting is applied: at most n, in descending order; returns how
+// many. Probabilities are of the softmax over all, good to a percent of themselves: for people to look at.
 struct moe_candidate {
     int32_t id;
     float probability;

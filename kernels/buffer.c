@@ -45,13 +45,11 @@ fail:
     return NULL;
 }
 
-static void wait_for_all(gpu *g);
-
 void gpu_buf_free(gpu_buf *buf)
 {
     if (!buf)
         return;
-    wait_for_all(buf->owner);
+    gpu_wait_for_all(buf->owner);
     gpu_copies_finish(buf->owner);
     if (buf->memory)
         clReleaseMemObject(buf->memory);
@@ -223,9 +221,11 @@ static void all_done(gpu *g)
     g->fences.n = 0;
     g->fences.passed = g->fences.last;
     g->dirty = false;
+    if (g->profile)
+        profile_take_in(g->profile);
 }
 
-static void wait_for_all(gpu *g)
+void gpu_wait_for_all(gpu *g)
 {
     if (!g->dirty)
         return;
@@ -257,7 +257,7 @@ int gpu_read_ranges(gpu *g, const struct gpu_range *ranges, unsigned n, struct g
         later = later || (good && r->bytes > 0 && !r->buf->host);
     }
     if (!good || gpu_failed(g) || !later)
-        wait_for_all(g);
+        gpu_wait_for_all(g);
     if (gpu_failed(g))
         return gpu_check(g, err);
     for (unsigned i = 0; i < n; i++) {
@@ -288,7 +288,7 @@ uint64_t gpu_fence(gpu *g)
         size_t capacity = f->capacity ? 2 * f->capacity : 64;
         struct fence *items = realloc(f->items, capacity * sizeof *items);
         if (!items) {
-            wait_for_all(g); // then no event is needed
+            gpu_wait_for_all(g); // then no event is needed
             return f->last;
         }
         f->items = items;
@@ -299,7 +299,7 @@ uint64_t gpu_fence(gpu *g)
     cl_int rc = clEnqueueMarkerWithWaitList(g->queue, 0, NULL, &fence->event);
     if (rc != CL_SUCCESS) {
         gpu_fail(g, GPU_LAUNCH, rc, "%s refused a fence", g->info.name);
-        wait_for_all(g);
+        gpu_wait_for_all(g);
         return f->last;
     }
     f->n++;
@@ -359,7 +359,7 @@ bool gpu_fences_wait(gpu *g, struct fences *f, uint64_t fence)
 void gpu_fence_wait(gpu *g, uint64_t fence)
 {
     if (fence > g->fences.passed && !gpu_fences_wait(g, &g->fences, fence))
-        wait_for_all(g);
+        gpu_wait_for_all(g);
 }
 
 uint64_t gpu_read_begin(gpu *g, const struct gpu_range *ranges, unsigned n)
@@ -395,7 +395,7 @@ int gpu_check(gpu *g, struct gpu_error *err)
 
 int gpu_finish(gpu *g, struct gpu_error *err)
 {
-    wait_for_all(g);
+    gpu_wait_for_all(g);
     return gpu_check(g, err);
 }
 

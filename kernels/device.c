@@ -164,13 +164,13 @@ static unsigned pick(const struct found *found, const char *selector, struct gpu
     return found->n;
 }
 
-static bool open_queue(gpu *g, struct gpu_error *err)
+static bool open_queue(gpu *g, bool profile, struct gpu_error *err)
 {
     cl_int rc;
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)g->platform, 0};
     g->context = clCreateContext(properties, 1, &g->device, NULL, NULL, &rc);
     if (rc == CL_SUCCESS)
-        g->queue = clCreateCommandQueue(g->context, g->device, 0, &rc);
+        g->queue = clCreateCommandQueue(g->context, g->device, profile ? CL_QUEUE_PROFILING_ENABLE : 0, &rc);
     if (rc != CL_SUCCESS)
         gpu_error_set(err, GPU_NO_DEVICE, rc, "device %s (%s): the driver gives no queue", g->info.selector,
                       g->info.name);
@@ -195,7 +195,7 @@ static bool open_device(gpu *g, const struct gpu_options *options, struct gpu_er
     }
     g->platform = found.items[index].platform;
     g->device = found.items[index].device;
-    return open_queue(g, err);
+    return open_queue(g, options->profile, err);
 }
 
 gpu *gpu_open_shape(const struct gpu_options *options, enum gpu_shape shape, struct gpu_error *err)
@@ -220,6 +220,8 @@ gpu *gpu_open_shape(const struct gpu_options *options, enum gpu_shape shape, str
     if (!program_open(g, options, err))
         goto free_gpu;
     gpu_prove_sharing(g);
+    if (options->profile)
+        g->profile = calloc(1, sizeof *g->profile); // from here on; without memory there is none
     return g;
 free_gpu:
     gpu_close(g);
@@ -238,6 +240,7 @@ void gpu_close(gpu *g)
     if (g->queue)
         clFinish(g->queue);
     gpu_release_all(g);
+    free(g->profile);
     program_close(g);
     if (g->queue)
         clReleaseCommandQueue(g->queue);

@@ -9,6 +9,7 @@
 
 #include "gpu.h"
 #include "launch.h"
+#include "profile.h"
 
 // A growing queue of fences that have not been seen to pass, oldest first.
 struct fence {
@@ -38,6 +39,7 @@ struct gpu {
     bool fenced;    // no command was enqueued since the last fence
     struct gpu_error error;
     struct gpu_counts counts;
+    struct profile *profile; // NULL: not asked for
     cl_platform_id platform;
     cl_device_id device;
     cl_context context;
@@ -94,6 +96,7 @@ gpu_buf *gpu_scratch(gpu *g, uint64_t bytes);
 // Tries whether buffers made of host memory are really used in place; if not, the device is treated as a GPU's memory
 // is.
 void gpu_prove_sharing(gpu *g);
+void gpu_wait_for_all(gpu *g);
 void gpu_release_all(gpu *g); // fences, staging, scratch
 
 #endif

@@ -57,6 +57,7 @@ struct gpu_options {
     const char *cache_dir; // folder for program binaries; NULL: no cache. Made when missing, 0700
     gpu_progress *progress; // may be NULL
     void *progress_context;
+    bool profile;   // keep the device's own times of its kernels, which makes it slower
     int nice_value; // for the threads a CPU driver starts, 0 to leave; set before the driver makes them
 };
 
@@ -123,6 +124,13 @@ struct gpu_counts {
     uint64_t bytes_written; // by gpu_write and gpu_copy, when memory is not shared
 };
 struct gpu_counts gpu_counters(const gpu *g);
+// With `profile`: what each kernel took since opening, of the commands that the host has waited for. Returns how many
+// kernels were used; 0 where nothing was kept, as on the ref device.
+struct gpu_kernel_time {
+    const char *name;
+    uint64_t launches, ns;
+};
+unsigned gpu_profile(const gpu *g, struct gpu_kernel_time *times, unsigned max);
 
 // The ops. Each launches kernels of its own choosing (per device kind) and checks shapes and ranges against the buffers
 // (GPU_ARGUMENT, sticky). args.h holds the formulas; buffers are named in the comments there.

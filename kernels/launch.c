@@ -52,8 +52,9 @@ void launch(gpu *g, const struct launch *l)
     size_t global[3];
     for (int i = 0; i < 3; i++)
         global[i] = local[i] * (l->groups[i] ? l->groups[i] : 1);
+    cl_event event;
     if (rc == CL_SUCCESS)
-        rc = clEnqueueNDRangeKernel(g->queue, kernel, 3, NULL, global, local, 0, NULL, NULL);
+        rc = clEnqueueNDRangeKernel(g->queue, kernel, 3, NULL, global, local, 0, NULL, g->profile ? &event : NULL);
     if (rc != CL_SUCCESS) {
         gpu_fail(g, GPU_LAUNCH, rc, "kernel %s: the driver of %s refused the launch", k->name, g->info.name);
         return;
@@ -61,4 +62,6 @@ void launch(gpu *g, const struct launch *l)
     g->counts.launches++;
     g->dirty = true;
     g->fenced = false;
+    if (g->profile && !profile_add(g->profile, event, l->kernel))
+        gpu_wait_for_all(g);
 }

@@ -40,6 +40,15 @@ def test_steps_add_up():
     same(last["experts"]["misses"], tokens[-1]["experts"]["misses"])
 
 
+def test_profile_tells_of_kernels():
+    for device, wanted in (("cpu", "matvec"), ("ref", "keeps no times")):
+        result = run(["run", "--model", ROOT + "/models/demo", "--device", device, "--temp", "0", "-p", "hello",
+                      "--max-tokens", "2", "--profile"])
+        same(result.returncode, 0)
+        expect(wanted in result.stderr.decode(), "%s in %r" % (wanted, result.stderr))
+        expect(wanted not in result.stdout.decode(), "the answer stays alone")
+
+
 def test_bench_stream():
     result = run(["bench", "stream", "--model", ROOT + "/models/demo", "--device", "ref", "--runs", "1",
                   "--prefill-tokens", "6", "--decode-tokens", "3", "--expert-cache", "2M", "--json"])
