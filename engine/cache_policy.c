@@ -44,7 +44,7 @@ cache_policy *cache_policy_new(enum cache_policy_kind kind, const struct cache_s
     p->kind = kind;
     p->shape = *shape;
     if (!(p->shape.half_life > 0))
-        p->shape.half_life = CACHE_HALF_LIFE;
+        p->shape.half_life = fmax(CACHE_HALF_LIFE, 2.0 * shape->n_slots / (shape->top_k * (double)shape->n_moe_layers));
     p->layered = kind == CACHE_LRFU && shape->n_slots < 4 * (uint64_t)shape->top_k * shape->n_moe_layers;
     p->keys = calloc(n_keys, sizeof *p->keys);
     p->slots = calloc(shape->n_slots, sizeof *p->slots);

@@ -7,8 +7,9 @@
 // offered, so it is never a victim.
 //
 // Worth in CACHE_LRFU, the policy of the store (Lee et al. 2001, "LRFU: a spectrum of policies"): every use adds one to
-// the key's weight, which halves each `half_life` tokens; since all weights fade alike, log2(weight) + last use /
-// half_life orders them once and for all. Uses are remembered also of keys that left the cache.
+// the key's weight, which halves each `half_life` tokens (a large cache looks further back); since all weights fade
+// alike, log2(weight) + last use / half_life orders them once and for all. Uses are remembered also of keys that left
+// the cache.
 //
 // Prefill sweeps over all experts of a layer, in order, again and again: it doesn't count as use, and what it brings in
 // goes before anything that decoding uses, the newest first, so that a sweep over more experts than there are slots
@@ -29,14 +30,14 @@ enum cache_policy_kind { CACHE_LRU, CACHE_LFU, CACHE_LRFU, CACHE_BELADY, CACHE_P
 enum cache_use { CACHE_DECODE, CACHE_PREFILL, CACHE_GUESS };
 
 #define CACHE_NO_SLOT   UINT32_MAX
-#define CACHE_HALF_LIFE 4 // tokens, of CACHE_LRFU
+#define CACHE_HALF_LIFE 4 // tokens, the least of CACHE_LRFU
 
 struct cache_shape {
     uint32_t n_slots;
     uint32_t n_layers, n_experts; // key: layer * n_experts + expert
     uint32_t n_moe_layers, top_k;
     uint32_t shared_slots; // of the dispatches in flight
-    double half_life;      // in tokens; 0: CACHE_HALF_LIFE
+    double half_life;      // in tokens; 0: twice the tokens whose experts fit in the cache
 };
 
 cache_policy *cache_policy_new(enum cache_policy_kind kind, const struct cache_shape *shape); // NULL: no memory

@@ -63,7 +63,7 @@ static void lru_goes_by_age_and_lfu_by_count(struct harness *t)
     }
 }
 
-// Twice used is worth half_life tokens of age, no more.
+// Twice used is worth half_life tokens of age, no more: twice the four tokens whose experts fit.
 static void frequency_weighs_lightly(struct harness *t)
 {
     enum { SLOTS = 4 * (LAYERS - 1) };
@@ -72,7 +72,7 @@ static void frequency_weighs_lightly(struct harness *t)
         CHECK(t, !cache_policy_is_layered(p));
         fill(p, 0, key(1, 0), CACHE_DECODE);
         use_again(p, 0, key(1, 0), CACHE_DECODE);
-        for (int i = 0; i < (late ? 5 : 3) * (LAYERS - 1); i++)
+        for (int i = 0; i < (late ? 9 : 7) * (LAYERS - 1); i++)
             cache_policy_tick(p, CACHE_DECODE);
         fill(p, 1, key(1, 1), CACHE_DECODE);
         CHECK_EQ(t, cache_policy_victim(p), late ? 0 : 1);
