@@ -253,6 +253,20 @@ static void torn_journals_are_understood(struct harness *t)
     }
 }
 
+static void a_file_that_lost_its_end_is_made_again(struct harness *t)
+{
+    make_undisturbed(t, BF16);
+    struct disturbance d = {.check_at = 12}; // in the resident file, the layer's is whole
+    struct moe_convert_options options = disturbed(&d);
+    struct moe_err err;
+    char path[200];
+    CHECK_EQ(t, convert(BF16, &options, &err), MOE_CANCELLED);
+    snprintf(path, sizeof path, "%s/layer-001.experts", partial);
+    CHECK_EQ(t, truncate(path, 5000), 0);
+    CHECK_EQ(t, convert(BF16, NULL, &err), 0);
+    CHECK(t, same_folder(undisturbed, target));
+}
+
 static void another_conversion_is_not_mixed_in(struct harness *t)
 {
     struct disturbance d = {.check_at = 5};
@@ -417,6 +431,7 @@ int main(int argc, char **argv)
         TEST(stopped_it_goes_on),
         TEST(killed_it_goes_on),
         TEST(torn_journals_are_understood),
+        TEST(a_file_that_lost_its_end_is_made_again),
         TEST(another_conversion_is_not_mixed_in),
         TEST(failing_writes_are_said),
         TEST(verify_reads_what_was_written),
