@@ -46,10 +46,17 @@ int folder_layout(const struct checkpoint *c, enum weight_layout *layout, struct
     return MOE_OK;
 }
 
+// MLX keeps scales in the model's own dtype; ours are bf16, which does not hold f16's digits.
+static bool has_our_scales(const struct checkpoint *c)
+{
+    const struct checkpoint_tensor *scales = first_expert(c, "switch_mlp.gate_proj.scales");
+    return !scales || (scales->at->dtype != DTYPE_F16 && scales->at->dtype != DTYPE_F32);
+}
+
 const char *folder_layout_name(const struct checkpoint *c, enum weight_layout layout)
 {
     if (layout == LAYOUT_MLX)
-        return "MLX folder";
+        return has_our_scales(c) ? "MLX folder" : "MLX folder of f16 scales";
     if (layout == LAYOUT_FP8)
         return "fp8 checkpoint";
     if (layout == LAYOUT_INT4)
@@ -351,9 +358,9 @@ static int read_folder(struct package *package, struct moe_err *err)
         code = find_tokenizer(package, err);
     if (code)
         return code;
-    package->kind = layout == LAYOUT_MLX ? FOLDER_MLX : FOLDER_SOURCE;
+    package->kind = layout == LAYOUT_MLX && has_our_scales(package->checkpoint) ? FOLDER_MLX : FOLDER_SOURCE;
     snprintf(package->layout, sizeof package->layout, "%s", folder_layout_name(package->checkpoint, layout));
-    if (layout != LAYOUT_MLX)
+    if (package->kind == FOLDER_SOURCE)
         return MOE_OK;
     code = read_layers(package, err);
     if (!code)

@@ -8,6 +8,8 @@
 
 #include "folder_rig.h"
 #include "harness.h"
+#include "numbers.h"
+#include "ref.h"
 
 #define PACKAGE_A "tests/golden/tiny-a/package" // groups of 32, tied embeddings, one dense layer
 #define PACKAGE_C "tests/golden/tiny-c/package" // experts, head and router in 8 bits
@@ -345,6 +347,73 @@ static void layers_may_differ(struct harness *t)
     package_release(&q);
 }
 
+static void remember_notice(void *context, const char *text)
+{
+    strncat(context, text, 1000);
+    strncat(context, "\n", 2);
+}
+
+// Scales in f16 are not what packages hold: such weights are quantised a second time, and that is said. Every weight
+// comes back within what the rounding of scale and bias makes of 255 steps.
+static void scales_in_f16_cost_a_second_rounding(struct harness *t)
+{
+    static struct made_folder made;
+    struct json_object *config;
+    struct moe_err err;
+    char said[4096] = "";
+    clear();
+    made_remove(source);
+    made_from_package(&made, PACKAGE_C, &config);
+    for (size_t i = 0; i < made.count; i++) {
+        struct made_tensor *tensor = &made.tensors[i];
+        bool routed = strstr(tensor->name, "switch_mlp") && !strstr(tensor->name, ".weight");
+        for (size_t k = 0; routed && k < tensor->bytes; k += 2) {
+            uint16_t bits;
+            memcpy(&bits, tensor->data + k, 2);
+            uint16_t half = ref_float_to_half(number_from_bf16(bits));
+            memcpy(tensor->data + k, &half, 2);
+        }
+        if (routed)
+            snprintf(tensor->dtype, sizeof tensor->dtype, "F16");
+    }
+    made_write(&made, source, 2);
+    json_object_object_add(config, "quantization", json_tokener_parse("{\"bits\":4,\"group_size\":32}"));
+    made_write_config(source, config);
+    json_object_put(config);
+    made_release(&made);
+    struct moe_convert_options options = {.threads = 2, .notice = remember_notice, .context = said};
+    struct moe_description about;
+    CHECK_EQ(t, moe_inspect(source, &about, &err), 0);
+    CHECK(t, !about.runs && strcmp(about.layout, "MLX folder of f16 scales") == 0);
+    if (!CHECK_EQ(t, convert(source, &options, &err), 0)) {
+        printf("    %s\n", err.text);
+        return;
+    }
+    CHECK(t, strstr(said, "are quantised a second time, which costs some of their precision") != NULL);
+    struct package a, b;
+    CHECK_EQ(t, package_open(PACKAGE_C, &a, &err), 0);
+    CHECK_EQ(t, package_open(target, &b, &err), 0);
+    const struct args_matrix *x = &package_experts(&a, 2)->down;
+    const struct args_matrix *y = &package_experts(&b, 2)->down;
+    unsigned char *blobs[2] = {made_memory(package_slot_bytes(&a)), made_memory(package_slot_bytes(&b))};
+    float rows[2][160];
+    made_read(a.files[0].path, 0, blobs[0], package_experts(&a, 2)->blob_bytes);
+    made_read(b.files[0].path, 0, blobs[1], package_experts(&b, 2)->blob_bytes);
+    CHECK(t, x->in_dim == y->in_dim && x->bits == 8 && y->bits == 8 && x->in_dim <= 160);
+    for (uint32_t row = 0; row < x->out_dim; row++) {
+        uint16_t scale;
+        ref_matrix_row(x, blobs[0], row, rows[0]);
+        ref_matrix_row(y, blobs[1], row, rows[1]);
+        memcpy(&scale, blobs[0] + x->scales + 2 * (size_t)row * (x->in_dim / x->group_size), 2);
+        for (uint32_t i = 0; i < x->group_size; i++)
+            CHECK(t, fabsf(rows[0][i] - rows[1][i]) <= 2.5f * fabsf(number_from_bf16(scale)));
+    }
+    free(blobs[0]);
+    free(blobs[1]);
+    package_release(&a);
+    package_release(&b);
+}
+
 // ---- Sources that are not as they should be
 
 static void bad_sources_are_refused_first(struct harness *t)
@@ -436,6 +505,7 @@ int main(int argc, char **argv)
         TEST(failing_writes_are_said),
         TEST(verify_reads_what_was_written),
         TEST(layers_may_differ),
+        TEST(scales_in_f16_cost_a_second_rounding),
         TEST(bad_sources_are_refused_first),
         TEST(numbers_that_are_not_finite_are_refused),
     };

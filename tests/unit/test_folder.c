@@ -265,6 +265,94 @@ static void stacked_experts_are_checked(struct harness *t)
     opens(t, &p, "has other tensors of experts");
 }
 
+// Gives a tensor another dtype and n numbers of `pattern`, `width` bytes each.
+static void refill(const char *name, const char *dtype, size_t width, uint32_t (*pattern)(size_t))
+{
+    struct made_tensor *tensor = made_find(&made, name);
+    size_t count = 1;
+    for (uint32_t i = 0; i < tensor->n_dims; i++)
+        count *= tensor->dims[i];
+    free(tensor->data);
+    snprintf(tensor->dtype, sizeof tensor->dtype, "%s", dtype);
+    tensor->bytes = count * width;
+    tensor->data = made_memory(tensor->bytes);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits = pattern(i);
+        memcpy(tensor->data + i * width, &bits, width);
+    }
+}
+
+static uint32_t halves(size_t i)
+{
+    return 0x3c00 + (uint32_t)i % 1024; // 1 to 2, more digits than bf16 has
+}
+
+static uint32_t brains(size_t i)
+{
+    return 0x3f80 + (uint32_t)i % 128;
+}
+
+static uint32_t exact_floats(size_t i)
+{
+    return brains(i) << 16;
+}
+
+static uint32_t inexact_floats(size_t i)
+{
+    return exact_floats(i) + 1;
+}
+
+static uint64_t stored(gpu *g, gpu_buf *buf, uint64_t offset, size_t width)
+{
+    uint64_t bits = 0;
+    struct gpu_error err;
+    return gpu_read(g, buf, offset, &bits, width, &err) ? UINT64_MAX : bits;
+}
+
+static void plain_tensors_of_any_float_are_taken(struct harness *t)
+{
+    struct package p;
+    struct weights w;
+    struct moe_err err = {.text = ""};
+    struct gpu_error gpu_err;
+    gpu *g = gpu_open(&(struct gpu_options){.selector = "ref"}, &gpu_err);
+    uint64_t dims[] = {8, 160};
+    begin(MODEL_A);
+    struct made_tensor *router = made_find(&made, "model.layers.1.mlp.gate.weight");
+    memcpy(router->dims, dims, sizeof dims);
+    refill("model.layers.1.mlp.gate.weight", "F16", 2, halves);
+    snprintf(made_find(&made, "model.layers.1.mlp.gate.scales")->name, 160, "model.layers.3.x"); // left out with MTP's
+    snprintf(made_find(&made, "model.layers.1.mlp.gate.biases")->name, 160, "model.layers.3.y");
+    refill("model.layers.1.mlp.gate.e_score_correction_bias", "BF16", 2, brains);
+    refill("model.norm.weight", "F32", 4, exact_floats);
+    finish(2);
+    const struct weights_source source = {&p, NULL, NULL};
+    if (opens(t, &p, NULL) && CHECK_EQ(t, weights_load(g, &source, &w, &err), 0)) {
+        const struct layer_weights *layer = &w.layers[1];
+        CHECK(t, layer->router.at.bits == 32 && w.layers[2].router.at.bits == 8);
+        for (uint64_t i = 0; i < 1280; i += 77) // a half's 10 digits of mantissa in a float's 23
+            CHECK_EQ(t, stored(g, layer->router.buf, layer->router.at.weight + 4 * i, 4),
+                     0x3f800000 + (i % 1024) * 8192);
+        for (uint64_t i = 0; i < 8; i++)
+            CHECK_EQ(t, stored(g, layer->router_bias.buf, layer->router_bias.offset + 4 * i, 4), brains(i) << 16);
+        for (uint64_t i = 0; i < 160; i++)
+            CHECK_EQ(t, stored(g, w.norm.buf, w.norm.offset + 2 * i, 2), brains(i));
+        weights_release(&w);
+        package_release(&p);
+    }
+    refill("model.norm.weight", "F32", 4, inexact_floats);
+    finish(2);
+    if (opens(t, &p, NULL)) {
+        CHECK_EQ(t, weights_load(g, &source, &w, &err), MOE_UNSUPPORTED);
+        CHECK(t, strstr(err.text, "tensor model.norm.weight has numbers that bf16 cannot hold exactly") != NULL);
+        package_release(&p);
+    }
+    refill("model.layers.1.mlp.gate.e_score_correction_bias", "I32", 4, brains);
+    finish(2);
+    opens(t, &p, "e_score_correction_bias has another dtype than BF16, F16 or F32");
+    gpu_close(g);
+}
+
 static void other_layouts_are_told_apart(struct harness *t)
 {
     static const struct {
@@ -313,7 +401,8 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {
         TEST(mlx_folders_open_as_they_are), TEST(the_index_and_the_shards_say_the_same),
         TEST(what_is_left_out_is_said),     TEST(quantisation_is_checked_against_the_config),
-        TEST(stacked_experts_are_checked),  TEST(other_layouts_are_told_apart),
+        TEST(stacked_experts_are_checked),  TEST(plain_tensors_of_any_float_are_taken),
+        TEST(other_layouts_are_told_apart),
     };
     if (!mkdtemp(scratch))
         return 2;
