@@ -8,6 +8,7 @@
 #include "format.h"
 #include "help.h"
 #include "json_out.h"
+#include "plan_words.h"
 #include "keys.h"
 #include "sampling.h"
 #include "talk_parts.h"
@@ -107,7 +108,7 @@ static void print_stats(struct talk *talk, FILE *out)
 {
     struct moe_stats stats = worker_stats(talk->worker);
     const struct backend_info *info = &talk->info;
-    char read[FORMAT_SIZE], slot[FORMAT_SIZE];
+    char read[FORMAT_SIZE], words[PLAN_WORDS_SIZE];
     uint64_t asked = stats.hits + stats.misses;
     fprintf(out, "  model            %s on %s\n", info->name, info->device);
     fprintf(out, "  context          %" PRIu32 " of %" PRIu32 " tokens, %zu messages\n", chat_position(&talk->chat),
@@ -119,8 +120,7 @@ static void print_stats(struct talk *talk, FILE *out)
     fprintf(out, "  experts          %" PRIu64 " hits, %" PRIu64 " misses (%.1f %% hits), %s read, waited %.2f s\n",
             stats.hits, stats.misses, asked ? 100.0 * (double)stats.hits / (double)asked : 0.0,
             format_bytes(read, sizeof read, stats.bytes_read), (double)stats.wait_ns / 1e9);
-    fprintf(out, "  expert cache     %" PRIu64 " slots of %s for %" PRIu64 " experts\n", info->cache.slots,
-            format_bytes(slot, sizeof slot, info->cache.slot_bytes), info->n_experts);
+    fprintf(out, "  plan             %s\n", plan_words(words, sizeof words, &info->cache));
     const char *policy = stats.prefetch_policy ? stats.prefetch_policy : "off";
     fprintf(out, "  prefetch         %s%s%s: %" PRIu64 " read ahead, %" PRIu64 " used, %" PRIu64 " wasted\n", policy,
             *stats.prefetch_reason ? ", " : "", stats.prefetch_reason, stats.prefetched, stats.used, stats.wasted);

@@ -57,9 +57,9 @@ static int write_out(trace_writer *writer, struct moe_err *err)
 int trace_create(const char *path, const struct trace_header *header, trace_writer **out, struct moe_err *err)
 {
     *out = NULL;
-    if (header->n_routed_experts > TRACE_MOST_IDS || header->n_layers > UINT16_MAX)
-        return moe_fail(err, MOE_UNSUPPORTED, "a trace holds up to %d experts a layer, the model has %" PRIu32,
-                        TRACE_MOST_IDS, header->n_routed_experts);
+    if (header->n_routed_experts > TRACE_MOST_IDS || header->n_layers > TRACE_MOST_LAYERS)
+        return moe_fail(err, MOE_UNSUPPORTED, "a trace holds up to %d layers of %d experts, the model has more",
+                        TRACE_MOST_LAYERS, TRACE_MOST_IDS);
     trace_writer *writer = calloc(1, sizeof *writer);
     if (!writer)
         return moe_fail(err, MOE_NO_MEMORY, "no memory for the trace");
@@ -139,7 +139,7 @@ int trace_read_header(struct trace_reader *reader, const char *path, struct moe_
     h->slot_bytes = get(at + 32, 8);
     memcpy(h->model, at + 40, TRACE_NAME_BYTES);
     h->model[TRACE_NAME_BYTES] = 0;
-    if (h->n_layers > UINT16_MAX || h->first_moe_layer >= h->n_layers || !h->n_routed_experts ||
+    if (h->n_layers > TRACE_MOST_LAYERS || h->first_moe_layer >= h->n_layers || !h->n_routed_experts ||
         h->n_routed_experts > TRACE_MOST_IDS || !h->top_k || h->top_k > h->n_routed_experts)
         return moe_fail_file(err, MOE_FORMAT, path, 0, "has a header that no model could have; record it again");
     reader->at = TRACE_HEADER_BYTES;

@@ -10,7 +10,13 @@
 #include "cache_policy.h"
 #include "moe.h"
 
-enum { TRACE_HEADER_BYTES = 64, TRACE_REQUEST_BYTES = 10, TRACE_NAME_BYTES = 24, TRACE_MOST_IDS = 4096 };
+enum {
+    TRACE_HEADER_BYTES = 64,
+    TRACE_REQUEST_BYTES = 10,
+    TRACE_NAME_BYTES = 24,
+    TRACE_MOST_IDS = 4096,
+    TRACE_MOST_LAYERS = 1024
+};
 
 struct trace_header {
     char model[TRACE_NAME_BYTES + 1];

@@ -28,6 +28,7 @@ struct setup {
     struct moe_session_options session;
     moe_read_fn *read;
     void *read_context;
+    bool two_tiers; // and direct reads
 };
 
 struct opened {
@@ -46,6 +47,8 @@ static int open_setup(struct harness *t, const struct setup *setup, struct opene
     struct moe_model_options options = {.device = setup->device,
                                         .expert_cache_bytes = setup->cache,
                                         .readers = setup->readers,
+                                        .force_two_tiers = setup->two_tiers,
+                                        .io = setup->two_tiers ? MOE_IO_DIRECT : MOE_IO_AUTO,
                                         .read = setup->read,
                                         .read_context = setup->read_context};
     struct moe_err err;
@@ -380,6 +383,7 @@ struct trouble {
     atomic_int calls;
     int at;
     enum { FAIL, CANCEL, GARBAGE } kind;
+    bool two_tiers; // and direct reads
     _Atomic(moe_session *) session;
 };
 
@@ -404,6 +408,7 @@ static ptrdiff_t troubled_read(void *context, int fd, void *target, size_t lengt
 static void troubled_feed(struct harness *t, const char *device, struct trouble *trouble, int want_code)
 {
     struct setup setup = usual(device);
+    setup.two_tiers = trouble->two_tiers;
     uint64_t want = hash_of(t, &setup);
     setup.cache = 0;
     setup.read = troubled_read;
@@ -428,17 +433,17 @@ static void troubled_feed(struct harness *t, const char *device, struct trouble 
 
 static void a_failed_read_is_an_error_and_no_more(struct harness *t)
 {
-    for (int d = 0; d < N_DEVICES; d++) {
-        struct trouble trouble = {.at = 5, .kind = FAIL};
-        troubled_feed(t, devices[d], &trouble, MOE_IO);
+    for (int d = 0; d < 2 * N_DEVICES; d++) {
+        struct trouble trouble = {.at = 5, .kind = FAIL, .two_tiers = d >= N_DEVICES};
+        troubled_feed(t, devices[d % N_DEVICES], &trouble, MOE_IO);
     }
 }
 
 static void a_cancel_stops_and_no_more(struct harness *t)
 {
-    for (int d = 0; d < N_DEVICES; d++) {
-        struct trouble trouble = {.at = 4, .kind = CANCEL};
-        troubled_feed(t, devices[d], &trouble, MOE_CANCELLED);
+    for (int d = 0; d < 2 * N_DEVICES; d++) {
+        struct trouble trouble = {.at = 4, .kind = CANCEL, .two_tiers = d >= N_DEVICES};
+        troubled_feed(t, devices[d % N_DEVICES], &trouble, MOE_CANCELLED);
     }
 }
 
