@@ -116,18 +116,48 @@ static int32_t largest(const struct candidate *candidates, uint32_t n)
     return candidates[best].id;
 }
 
-// Cuts the sorted, weighted candidates to what top_p and min_p leave, at least one.
-static uint32_t cut(const struct moe_sampling *settings, const struct candidate *candidates, uint32_t n)
+// Brings the likeliest to the front, sorted, as many as the cuts can want, and returns how many: sorting a whole
+// vocabulary would take longer than a small model's token. `total` is the weight of all n.
+static uint32_t sort_head(const struct moe_sampling *settings, struct candidate *candidates, uint32_t n, double total)
 {
-    double total = 0;
-    for (uint32_t i = 0; i < n; i++)
-        total += candidates[i].weight;
+    for (double least = 1e-3;; least *= 1e-3) {
+        uint32_t head = 0;
+        double sum = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            struct candidate candidate = candidates[i];
+            if (candidate.weight < least)
+                continue;
+            candidates[i] = candidates[head];
+            candidates[head++] = candidate;
+            sum += candidate.weight;
+        }
+        bool enough = settings->top_k ? head >= settings->top_k
+                                      : sum >= (double)settings->top_p * total || least <= (double)settings->min_p;
+        if (enough || head == n) {
+            qsort(candidates, head, sizeof *candidates, by_logit);
+            return head;
+        }
+    }
+}
+
+// Cuts the sorted, weighted candidates, of all of which `total` is the weight, to what top_p and min_p leave, at least
+// one.
+static uint32_t cut(const struct moe_sampling *settings, const struct candidate *candidates, uint32_t n, double total)
+{
     double sum = 0;
     uint32_t kept = 0;
     while (kept < n && (kept == 0 || (sum < (double)settings->top_p * total &&
                                       candidates[kept].weight >= (double)settings->min_p * candidates[0].weight)))
         sum += candidates[kept++].weight;
     return kept;
+}
+
+static double weight_of(const struct candidate *candidates, uint32_t n)
+{
+    double total = 0;
+    for (uint32_t i = 0; i < n; i++)
+        total += candidates[i].weight;
+    return total;
 }
 
 int32_t moe_sample(moe_sampler *sampler, const float *logits, const int32_t *recent, size_t n_recent)
@@ -141,16 +171,19 @@ int32_t moe_sample(moe_sampler *sampler, const float *logits, const int32_t *rec
         return -1;
     if (settings->temperature == 0)
         return largest(candidates, n);
-    qsort(candidates, n, sizeof *candidates, by_logit);
+    float most = -INFINITY;
+    for (uint32_t i = 0; i < n; i++)
+        most = candidates[i].logit > most ? candidates[i].logit : most;
+    for (uint32_t i = 0; i < n; i++)
+        candidates[i].weight = exp(((double)candidates[i].logit - (double)most) / (double)settings->temperature);
+    double total = weight_of(candidates, n);
+    n = sort_head(settings, candidates, n, total);
     if (settings->top_k && settings->top_k < n)
         n = settings->top_k;
-    for (uint32_t i = 0; i < n; i++)
-        candidates[i].weight =
-            exp(((double)candidates[i].logit - (double)candidates[0].logit) / (double)settings->temperature);
-    n = cut(settings, candidates, n);
-    double total = 0;
-    for (uint32_t i = 0; i < n; i++)
-        total += candidates[i].weight;
+    if (settings->top_k)
+        total = weight_of(candidates, n);
+    n = cut(settings, candidates, n, total);
+    total = weight_of(candidates, n);
     double target = draw(sampler) * total;
     uint32_t chosen = 0;
     for (double sum = candidates[0].weight; chosen + 1 < n && sum <= target;)

@@ -378,6 +378,46 @@ static void neighbours_never_meet(struct harness *t)
     }
 }
 
+// Four sessions, two of each model, decode a token in turn with the smallest caches: each gets the bits it gets alone.
+static void sessions_take_turns(struct harness *t)
+{
+    for (int d = 0; d < N_DEVICES; d++) {
+        struct opened o[4] = {{NULL, NULL}};
+        uint64_t want[4], got[4] = {0};
+        struct setup setup[2] = {usual(devices[d]), usual(devices[d])};
+        struct moe_err err;
+        setup[1].directory = MODEL_B;
+        for (int m = 0; m < 2; m++) {
+            setup[m].cache = smallest_budget(t, &setup[m]);
+            setup[m].session.prefetch = MOE_PREFETCH_ROUTER;
+        }
+        for (int alone = 1; alone >= 0; alone--) {
+            if (!open_setup(t, &setup[0], &o[0]) || !open_setup(t, &setup[1], &o[1]))
+                return;
+            for (int i = 2; i < 4; i++) {
+                o[i].model = o[i - 2].model;
+                CHECK_EQ(t, moe_session_open(o[i].model, &setup[i - 2].session, &o[i].session, &err), 0);
+            }
+            uint64_t *hashes = alone ? want : got;
+            for (int i = 0; i < 4; i++)
+                hashes[i] = 0;
+            for (int n = 0; n < 4 * 12; n++) {
+                int i = alone ? n / 12 : n % 4, token = alone ? n % 12 : n / 4;
+                uint32_t vocab = moe_model_describe(o[i].model)->vocab_size;
+                if (!CHECK_EQ(t, moe_session_decode(o[i].session, (token * 5 + i) % 50, &err), 0))
+                    break;
+                hashes[i] = hash_floats(hashes[i], moe_session_logits(o[i].session, &err), vocab);
+            }
+            for (int i = 3; i >= 0; i--)
+                moe_session_close(o[i].session);
+            moe_model_close(o[0].model);
+            moe_model_close(o[1].model);
+        }
+        for (int i = 0; i < 4; i++)
+            CHECK_EQ(t, got[i], want[i]);
+    }
+}
+
 // Reads that fail, corrupt or cancel at the n-th call.
 struct trouble {
     atomic_int calls;
@@ -543,6 +583,7 @@ int main(int argc, char **argv)
         TEST(refusals_leave_the_session),
         TEST(options_are_refused),
         TEST(neighbours_never_meet),
+        TEST(sessions_take_turns),
         TEST(a_cancel_stops_and_no_more),
         TEST(a_failed_read_is_an_error_and_no_more),
         TEST(a_late_failure_leaves_no_chunk),
