@@ -88,30 +88,44 @@ static int open_tier(const expert_store *store, struct tier *tier, uint64_t n_sl
     return tier_open(tier, &shape, err);
 }
 
-static int make_device_slots(expert_store *store, struct moe_err *err)
+// Chosen by itself, the cache is what the device really gives, less one slab for those who come after; one that was
+// asked for is refused.
+static bool make_do(expert_store *store, const struct expert_store_options *options)
 {
-    int failed = open_tier(store, &store->device, store->plan.slots, err);
-    if (failed)
-        return failed;
-    uint32_t n_slots = store->device.n_slots;
+    if (options->cache_bytes != MOE_CACHE_AUTO || store->n_device_slabs < 2)
+        return false;
+    gpu_buf_free(store->device_slabs[--store->n_device_slabs]);
+    store->plan.slots = (uint64_t)store->n_device_slabs * store->device_slab_slots;
+    store->plan.all = false;
+    store->plan.per_layer = store->plan.slots < store->plan.token_experts;
+    return store->plan.slots >= store->in_flight;
+}
+
+static int make_device_slots(expert_store *store, const struct expert_store_options *options, struct moe_err *err)
+{
+    uint32_t n_slots = (uint32_t)store->plan.slots;
     uint64_t per_slab = gpu_describe(store->g)->max_alloc_bytes / store->slot_bytes;
     store->device_slab_slots = per_slab < n_slots ? (uint32_t)per_slab : n_slots;
     store->device_slabs = calloc((n_slots - 1) / store->device_slab_slots + 1, sizeof *store->device_slabs);
     if (!store->device_slabs)
         return moe_fail(err, MOE_NO_MEMORY, "no memory for the table of %" PRIu32 " expert slots", n_slots);
-    for (uint32_t left = n_slots; left; store->n_device_slabs++) {
+    for (uint32_t left = n_slots; left;) {
         uint32_t here = left < store->device_slab_slots ? left : store->device_slab_slots;
         struct gpu_error device;
         gpu_buf *slab = gpu_buf_new(store->g, here * store->slot_bytes, &device);
-        if (!slab)
+        if (slab) {
+            store->device_slabs[store->n_device_slabs++] = slab;
+            left -= here;
+        } else if (make_do(store, options)) {
+            left = 0;
+        } else {
             return moe_fail(err, MOE_NO_MEMORY,
                             "no room for %" PRIu32 " expert slots of %" PRIu64
                             " bytes, try a smaller --expert-cache: %.248s",
                             n_slots, store->slot_bytes, device.text);
-        store->device_slabs[store->n_device_slabs] = slab;
-        left -= here;
+        }
     }
-    return MOE_OK;
+    return open_tier(store, &store->device, store->plan.slots, err);
 }
 
 static int make_host_slots(expert_store *store, struct moe_err *err)
@@ -230,7 +244,7 @@ int expert_store_open(gpu *g, const struct package *package, const struct expert
     if (!failed)
         failed = plan(store, options, &answer, err);
     if (!failed)
-        failed = make_device_slots(store, err);
+        failed = make_device_slots(store, options, err);
     if (!failed)
         failed = make_host_slots(store, err);
     if (!failed)

@@ -356,6 +356,24 @@ static void budgets(struct harness *t)
     rig_close(&rig);
 }
 
+// The device has less than it says: auto takes what it gives, less a slab.
+static void auto_makes_do(struct harness *t)
+{
+    struct rig rig;
+    CHECK(t, rig_open(&rig, true));
+    rig.g.most = 17 * RIG_BLOB; // three slabs of five
+    expert_store *store = rig_store(t, &rig, MOE_CACHE_AUTO, NULL);
+    struct moe_cache_plan plan = expert_store_plan(store);
+    CHECK_EQ(t, plan.slots, 10);
+    CHECK(t, !plan.all && !plan.per_layer);
+    CHECK_EQ(t, rig.g.bytes_allocated, 10 * RIG_BLOB);
+    for (uint32_t layer = 1; layer < RIG_LAYERS; layer++)
+        CHECK(t, rig_use(store, layer, (int32_t[]){0, 1, 2, 3, 4, 5, 6, 7}, RIG_EXPERTS));
+    expert_store_close(store);
+    CHECK_EQ(t, rig.g.bytes_allocated, 0);
+    rig_close(&rig);
+}
+
 static void check_refusal(struct harness *t, struct rig *rig, uint64_t cache_bytes, int code, const char *text)
 {
     struct expert_store_options options = {.cache_bytes = cache_bytes};
@@ -582,6 +600,7 @@ int main(int argc, char **argv)
         TEST(a_request_waits_for_slots_still_being_read),
         TEST(waiting_ends_when_the_read_does),
         TEST(budgets),
+        TEST(auto_makes_do),
         TEST(refusals_to_open),
         TEST(refusals_to_acquire),
         TEST(right_bytes_at_every_budget_on_shared_memory),
