@@ -123,6 +123,7 @@ static int real_open(void *self, moe_progress_fn *progress, void *context, struc
         .kv_type = options_kv_type(real->options),
         .prefill_chunk = real->options->chunk,
         .prefill_group = real->options->group,
+        .ring = real->options->ring,
         .prefetch = (enum moe_prefetch)real->options->prefetch,
     };
     if (real->options->predict_log) {

@@ -219,6 +219,7 @@ static int open_model(struct bench *bench)
         .kv_type = options_kv_type(options),
         .prefill_chunk = options->chunk,
         .prefill_group = options->group,
+        .ring = options->ring,
         .prefetch = (enum moe_prefetch)options->prefetch,
     };
     return code ? code : moe_session_open(bench->model, &session_options, &bench->session, &bench->err);

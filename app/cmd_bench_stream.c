@@ -37,6 +37,7 @@ static const struct variant variants[] = {
     {.name = "guesses: previous", .session = {.prefetch = MOE_PREFETCH_PREVIOUS}},
     {.name = "guesses: router", .session = {.prefetch = MOE_PREFETCH_ROUTER}},
     {.name = "guesses: router-shared", .session = {.prefetch = MOE_PREFETCH_ROUTER_SHARED}},
+    {.name = "ring of 1", .session = {.prefetch = MOE_PREFETCH_OFF, .ring = 1}},
     {.name = "hits not first", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_HITS_FIRST}},
     {.name = "shared expert last", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_SHARED_FIRST}},
     {.name = "no read-ahead", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_READ_AHEAD}},

@@ -222,6 +222,7 @@ static int open_model(struct eval *eval)
         .kv_type = options_kv_type(eval->options),
         .prefill_chunk = eval->options->chunk,
         .prefill_group = eval->options->group,
+        .ring = eval->options->ring,
         .prefetch = (enum moe_prefetch)eval->options->prefetch,
     };
     return code ? code : moe_session_open(eval->model, &session_options, &eval->session, &eval->err);

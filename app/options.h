@@ -42,7 +42,7 @@ struct options {
     double temp, top_p, min_p, repeat_penalty;
     const char *trace;
     uint64_t expert_cache, host_cache, seed, kv_cap;
-    uint32_t top_k, max_tokens, context, chunk, group, readers, runs, prefill_tokens, decode_tokens;
+    uint32_t top_k, max_tokens, context, chunk, group, ring, readers, runs, prefill_tokens, decode_tokens;
     int io;                  // enum moe_io
     int kv;                  // enum moe_kv_type, -1: not given; ask options_kv_type
     int color;               // enum color

@@ -235,6 +235,9 @@ static int decode_experts(const struct pass *pass, uint32_t layer, struct moe_er
                        scratch->buf[SCRATCH_HIDDEN]);
     }
     expert_release(pass->store, scratch->places, s->top_k);
+    if (!code)
+        code = ring_begin(pass->ring, pass->gpu, err);
+    ring_trim(pass->ring, pass->gpu);
     return code;
 }
 

@@ -9,6 +9,7 @@
 #include "kv.h"
 #include "pace.h"
 #include "prefetch.h"
+#include "ring.h"
 #include "scratch.h"
 #include "sweep.h"
 #include "telemetry.h"
@@ -26,6 +27,7 @@ struct pass {
     struct scratch *scratch;
     struct telemetry *telemetry;
     struct sweep *sweep;       // of a prefill's experts
+    struct ring *ring;         // of its dispatches
     struct prefetch *prefetch; // of a decoded token's
     uint32_t position;         // of the first token
     uint32_t first;            // its row in the group

@@ -249,6 +249,7 @@ struct moe_session_options {
     enum moe_kv_type kv_type;
     uint32_t prefill_chunk; // tokens a chunk; 0: the default; 1: every token through the decode kernels
     uint32_t prefill_group; // tokens that each expert is read for once; at least a chunk. 0: as memory allows
+    uint32_t ring; // layers' experts in flight: 1 waits for them before the next layer, 2 (and 0) does not
     enum moe_prefetch prefetch;
     moe_predictions_fn *on_predictions; // all guessers are asked, for the record; NULL: only the one that acts
     void *predictions_context;

@@ -27,6 +27,9 @@ static int check_options(const struct shape *shape, const struct moe_session_opt
             limit);
     if (options->kv_type != MOE_KV_F32 && options->kv_type != MOE_KV_F16)
         return moe_fail(err, MOE_BAD_ARGUMENT, "KV rows are f32 or f16");
+    if (options->ring > RING_DEPTH)
+        return moe_fail(err, MOE_BAD_ARGUMENT, "the experts of %d layers are in flight at most, not of %u", RING_DEPTH,
+                        options->ring);
     return MOE_OK;
 }
 
@@ -67,6 +70,7 @@ int moe_session_open(moe_model *model, const struct moe_session_options *options
     if (session->chunk > context)
         session->chunk = context;
     session->without = options->without;
+    session->ring.depth = options->ring ? options->ring : RING_DEPTH;
     session->group = choose_group(session, options, context);
     model->n_sessions++;
     struct kv_layout layout = {shape, context, options->kv_type};
@@ -134,6 +138,7 @@ static struct pass make_pass(moe_session *session, const struct moe_feed *feed, 
         .telemetry = &session->telemetry,
         .sweep = &session->sweep,
         .prefetch = &session->prefetch,
+        .ring = &session->ring,
         .position = session->length,
         .decode = decode,
         .without = session->without,
@@ -267,6 +272,7 @@ static int feed_tokens(moe_session *session, const struct moe_feed *feed, bool d
         }
     }
     sweep_drop(&session->sweep, session->model->store);
+    ring_discard(&session->ring, session->model->gpu);
     if (code && code != MOE_CANCELLED) {
         session->length = length;
         session->has_logits = has_logits;

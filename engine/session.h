@@ -9,6 +9,7 @@
 #include "model.h"
 #include "pace.h"
 #include "prefetch.h"
+#include "ring.h"
 #include "scratch.h"
 #include "sweep.h"
 #include "telemetry.h"
@@ -21,6 +22,7 @@ struct moe_session {
     struct sweep sweep;
     struct pace pace;
     struct prefetch prefetch;
+    struct ring ring;
     uint32_t length;
     uint32_t chunk, group;
     unsigned without; // MOE_WITHOUT_

@@ -118,6 +118,8 @@ static const struct run runs[] = {
      .cache = 1,
      .model = {.force_two_tiers = true, .host_cache_bytes = MOE_CACHE_ALL},
      .session = {.prefetch = MOE_PREFETCH_ROUTER_SHARED}},
+    {.name = "ring of 1", .cache = 1, .session = {.ring = 1}},
+    {.name = "ring of 2", .cache = 1, .session = {.ring = 2}},
     {.name = "small groups", .session = {.prefill_chunk = 8, .prefill_group = 16}},
     {.name = "large groups", .session = {.prefill_chunk = 8, .prefill_group = 64}},
 };
