@@ -40,6 +40,7 @@ static const struct variant variants[] = {
     {.name = "ring of 1", .session = {.prefetch = MOE_PREFETCH_OFF, .ring = 1}},
     {.name = "hits not first", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_HITS_FIRST}},
     {.name = "shared expert last", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_SHARED_FIRST}},
+    {.name = "waits not told apart", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_MARKS}},
     {.name = "no read-ahead", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_READ_AHEAD}},
     {.name = "groups of one chunk", .session = {.prefetch = MOE_PREFETCH_OFF}, .chunk_groups = true},
     {.name = "1 reader", .reopens = true, .model = {.readers = 1}, .session = {.prefetch = MOE_PREFETCH_OFF}},

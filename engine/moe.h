@@ -242,6 +242,7 @@ enum {
     MOE_WITHOUT_HITS_FIRST = 1,   // experts compute in rank order once all are there
     MOE_WITHOUT_SHARED_FIRST = 2, // the shared expert computes after them
     MOE_WITHOUT_READ_AHEAD = 4,   // a prefill reads no expert of a layer before it begins
+    MOE_WITHOUT_MARKS = 8,        // waits for the device are not told apart, all count for what they end with
 };
 
 struct moe_session_options {

@@ -79,6 +79,7 @@ int moe_session_open(moe_model *model, const struct moe_session_options *options
         code = scratch_open(model->gpu, shape, session->chunk, session->group, &session->scratch, err);
     if (!code)
         code = telemetry_open(shape, model->store, &session->telemetry, err);
+    session->telemetry.unmarked = options->without & MOE_WITHOUT_MARKS;
     struct prefetch_options guesses = {shape, options->prefetch, options->on_predictions, options->predictions_context,
                                        expert_store_plan(model->store).all};
     if (!code)

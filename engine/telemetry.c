@@ -90,7 +90,7 @@ enum moe_interval telemetry_switch(struct telemetry *t, enum moe_interval interv
 
 void telemetry_mark(struct telemetry *t, gpu *g, enum moe_interval of)
 {
-    if (t->n_marks < TELEMETRY_MARKS) // else it is part of the next one
+    if (!t->unmarked && t->n_marks < TELEMETRY_MARKS) // else it is part of the next one
         t->marks[t->n_marks++] = (struct telemetry_mark){gpu_fence(g), of};
 }
 

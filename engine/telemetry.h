@@ -32,6 +32,7 @@ struct telemetry {
         enum moe_interval of;
     } marks[TELEMETRY_MARKS];
     unsigned n_marks;
+    bool unmarked; // telemetry_mark does nothing
 };
 
 int telemetry_open(const struct shape *shape, const expert_store *store, struct telemetry *telemetry,
