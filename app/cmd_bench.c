@@ -13,6 +13,7 @@
 #include "gpu.h"
 #include "json_out.h"
 #include "plan_words.h"
+#include "predict_log.h"
 #include "profile_out.h"
 #include "report.h"
 #include "term.h"
@@ -27,6 +28,7 @@ struct bench {
     moe_session *session;
     int32_t *ids; // prefill_tokens, then decode_tokens
     struct progress progress;
+    struct predict_log predictions;
     struct moe_err err;
     double prefill_rates[MAX_RUNS], decode_rates[MAX_RUNS];
     struct moe_stats stats; // of the last run
@@ -222,6 +224,11 @@ static int open_model(struct bench *bench)
         .ring = options->ring,
         .prefetch = (enum moe_prefetch)options->prefetch,
     };
+    if (code == 0 && options->predict_log) {
+        code = predict_log_open(&bench->predictions, options->predict_log, &bench->err);
+        session_options.on_predictions = predict_log_take;
+        session_options.predictions_context = &bench->predictions;
+    }
     return code ? code : moe_session_open(bench->model, &session_options, &bench->session, &bench->err);
 }
 
@@ -267,6 +274,7 @@ int cmd_bench(const struct options *options)
     else
         status = print_result(bench);
     moe_session_close(bench->session);
+    predict_log_close(&bench->predictions);
     if (options->profile && bench->model)
         profile_print(bench->model, stderr);
     moe_model_close(bench->model);
