@@ -28,6 +28,8 @@ static const struct command_row table[] = {
     {"stats", NULL, "", "figures of this conversation: tokens, experts, context, seed", ACTION_STATS, TAKES_NOTHING,
      NULL},
     {"heat", NULL, "", "the heat map: how often each expert was used in this turn", ACTION_HEAT, TAKES_NOTHING, NULL},
+    {"inspect", NULL, "[N]", "the last answer's tokens; of token N what else was likely, its experts and its time",
+     ACTION_INSPECT, TAKES_TEXT, NULL},
     {"think", NULL, "on|off|show|hide|fold",
      "let it think first or not; show all that it thought, only how long, or its end", ACTION_THINK, TAKES_NOTHING,
      "on|off|show|hide|fold"},

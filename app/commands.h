@@ -23,6 +23,7 @@ enum action {
     ACTION_SET,
     ACTION_STATS,
     ACTION_HEAT,
+    ACTION_INSPECT,
     ACTION_THINK,
     ACTION_FILE,
     ACTION_COPY,

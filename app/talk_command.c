@@ -211,6 +211,9 @@ void talk_command(struct talk *talk, const struct line *line)
     case ACTION_HEAT:
         talk_heat(talk);
         break;
+    case ACTION_INSPECT:
+        talk_inspect(talk, text);
+        break;
     case ACTION_THINK:
         talk_say(talk, "/think takes on or off, and on the full screen show, hide or fold.");
         break;

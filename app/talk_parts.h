@@ -29,6 +29,7 @@ void talk_file(struct talk *talk, const struct line *line);
 void talk_copy(struct talk *talk, const char *which);
 void talk_export(struct talk *talk, const struct line *line);
 void talk_heat(struct talk *talk);
+void talk_inspect(struct talk *talk, const char *number);
 
 // The commands about sessions. Those that the worker has to do leave the talk BUSY until their news come.
 // Hands the chosen session to the worker, which reads its rows; `keep` tokens are in the engine already.

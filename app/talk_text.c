@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The commands about texts: /file, /copy and /export; and the heat map as lines.
+// The commands about texts: /file, /copy and /export; the heat map as lines, and /inspect.
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "export.h"
 #include "figures.h"
 #include "heat.h"
+#include "inspect.h"
 #include "talk_parts.h"
 
 enum { FILE_MOST = 1 << 20 };
@@ -132,4 +134,52 @@ void talk_heat(struct talk *talk)
         talk_lines_show(talk, &lines);
     }
     figures_release(&figures);
+}
+
+static size_t token_text(void *context, int32_t id, const char **bytes)
+{
+    return worker_bytes(context, id, bytes);
+}
+
+static void print_tokens(struct talk *talk, struct inspect *inspect, uint32_t count)
+{
+    struct step_token token;
+    for (uint32_t n = 1; n <= count; n++) {
+        if (!worker_inspect(talk->worker, n, &token, &count)) // too long ago
+            continue;
+        inspect_list(inspect, n, &token);
+        free(token.step);
+    }
+    fputs("\nThe number, the text, how likely it was; /inspect N tells more of token N.\n", inspect->out);
+}
+
+void talk_inspect(struct talk *talk, const char *number)
+{
+    struct step_token token = {0};
+    struct talk_lines lines;
+    uint32_t count = 0;
+    size_t n = 0;
+    bool counted = commands_count(number, 0, &n), there = false;
+    if (n > 0 && n <= UINT32_MAX)
+        there = worker_inspect(talk->worker, (uint32_t)n, &token, &count);
+    else
+        worker_inspect(talk->worker, 0, &token, &count);
+    if (count == 0 || !counted || (n > 0 && !there)) {
+        talk_say(talk,
+                 count == 0  ? "There is no answer to look into: /inspect is about the last one of this run."
+                 : !counted  ? "/inspect takes the number of a token; without one it lists them."
+                 : n > count ? "The last answer has %" PRIu32 " tokens."
+                             : "That one is too long ago; the last answer has %" PRIu32 " tokens.",
+                 count);
+        return;
+    }
+    if (talk_lines_begin(talk, &lines)) {
+        struct inspect inspect = {.out = lines.out, .text = token_text, .context = talk->worker};
+        if (there)
+            inspect_token(&inspect, (uint32_t)n, count, &token);
+        else
+            print_tokens(talk, &inspect, count);
+        talk_lines_show(talk, &lines);
+    }
+    free(token.step);
 }

@@ -781,6 +781,11 @@ bool worker_inspect(struct worker *worker, uint32_t n, struct step_token *token,
     return steps_token(&worker->steps, n, token, count);
 }
 
+size_t worker_bytes(const struct worker *worker, int32_t id, const char **bytes)
+{
+    return worker->backend.ops->bytes(worker->backend.self, id, bytes);
+}
+
 bool worker_figures(struct worker *worker, struct figures *figures)
 {
     return steps_figures(&worker->steps, figures);

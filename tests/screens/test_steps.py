@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What --jsonl says of each step, on the demo model: its parts add up, among themselves and to the run's totals."""
 import json
+import re
 
 from rig import ROOT, expect, main, run, same
 
@@ -47,6 +48,17 @@ def test_profile_tells_of_kernels():
         same(result.returncode, 0)
         expect(wanted in result.stderr.decode(), "%s in %r" % (wanted, result.stderr))
         expect(wanted not in result.stdout.decode(), "the answer stays alone")
+
+
+def test_inspect_tells_what_was_likely_and_where_experts_were():
+    result = run(["--plain", "--no-session", "--config", "none", "--model", ROOT + "/models/demo", "--device", "ref", "--temp", "0",
+                  "--max-tokens", "3", "--expert-cache", "1M", "--prefetch", "off"], b"hello there\n/inspect\n/inspect 2\n/inspect 9\n")
+    text = result.stdout.decode() + result.stderr.decode()
+    expect(re.search(r'1 ".*" [0-9.]+ %, 2 "', text), "a list: " + text)
+    expect(re.search(r"Token 2 of 3: .*\n(.*%.*\n)*.* [0-9.]+ %  +[0-9]+  \".*\"  taken\n", text), "one of the likely ones was taken")
+    expect(len(re.findall(r"^ +[1-6]   [0-9]+ [0-9.]+ (?:device|disk)", text, re.M)) == 6, "a row a layer")
+    expect(re.search(r"^ +[1-6]   .* disk", text, re.M), "some were read")
+    expect("The last answer has 3 tokens." in text, "no token 9")
 
 
 def test_bench_stream():

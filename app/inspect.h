@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What /inspect says of the tokens of an answer, as lines. Pure. The tokens' texts are the model's: newlines and tabs
+// in them are spelled out, the rest is for the face to make safe.
+#ifndef MOECHAT_INSPECT_H
+#define MOECHAT_INSPECT_H
+
+#include <stdio.h>
+
+#include "steps.h"
+
+// Where to print, and what ids stand for. Zero but for the first three.
+struct inspect {
+    FILE *out;
+    size_t (*text)(void *context, int32_t id, const char **bytes);
+    void *context;
+    int column;
+};
+// One more token of a list: its number, its text, how likely it was.
+void inspect_list(struct inspect *inspect, uint32_t number, const struct step_token *token);
+// All about a token, the number-th of count: what else was likely, where its time went, its experts and where they
+// were.
+void inspect_token(struct inspect *inspect, uint32_t number, uint32_t count, const struct step_token *token);
+
+#endif
