@@ -325,6 +325,7 @@ static void print_head(const struct stream *stream, const moe_model *model)
         if (i != MOE_ON_SAMPLING) // the caller's
             printf("%10s", figures_interval_name((enum moe_interval)i));
     printf("\n");
+    fflush(stdout);
 }
 
 static void print_row(struct stream *stream, const char *name, const moe_model *model, const struct result *result)
