@@ -207,6 +207,40 @@ static void what_was_there_comes_first(struct harness *t)
     rig_close(&rig);
 }
 
+static bool becomes_ready(expert_store *store, const struct expert_place *place)
+{
+    for (int i = 0; i < 2000 && !expert_ready(store, place); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    return expert_ready(store, place);
+}
+
+static void the_others_come_in_the_order_of_their_arrival(struct harness *t)
+{
+    for (int way = 0; way < 2; way++) {
+        struct rig rig;
+        struct rig_read how = {0};
+        CHECK(t, rig_open(&rig, true));
+        rig_gate(&how);
+        expert_store *store = rig_store(t, &rig, 4, &how);
+        struct expert_place places[2];
+        bool done[2] = {false, false};
+        struct expert_wait_list list = {.places = places, .done = done, .n = 2};
+        // The first of them is read alone, and is the first or the second of the list.
+        CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){0}, 1, &places[way]), MOE_OK);
+        rig_permit(&how, 1);
+        CHECK(t, becomes_ready(store, &places[way]));
+        CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){1}, 1, &places[!way]), MOE_OK);
+        rig_permit(&how, 1);
+        CHECK(t, becomes_ready(store, &places[!way]));
+        CHECK_EQ(t, expert_wait_any(store, &list, NULL), way);
+        done[way] = true;
+        CHECK_EQ(t, expert_wait_any(store, &list, NULL), !way);
+        expert_release(store, places, 2);
+        expert_store_close(store);
+        rig_close(&rig);
+    }
+}
+
 static bool stop_now(void *context)
 {
     return *(bool *)context;
@@ -331,6 +365,36 @@ static void demands_come_before_guesses(struct harness *t)
     CHECK_EQ(t, counts_of(store, 2).late, 1);
     expert_store_close(store);
     rig_close(&rig);
+}
+
+// A guess that is asked for while it waits for the disk is a demand from then on, also on its way through the host.
+static void a_guess_that_is_needed_waits_no_longer(struct harness *t)
+{
+    for (int shared = 0; shared < 2; shared++) {
+        struct rig rig;
+        struct rig_read how = {0};
+        CHECK(t, rig_open(&rig, shared));
+        rig.host_bytes = MOE_CACHE_ALL;
+        rig_gate(&how);
+        expert_store *store = rig_store(t, &rig, 16, &how);
+        struct expert_place places[4];
+        CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){0, 1}, 2, places), MOE_OK);
+        CHECK(t, rig_entered(&how, 2));
+        CHECK(t, hint(store, 2, 6));
+        CHECK_EQ(t, rig_acquire(store, 2, (int32_t[]){6}, 1, &places[2]), MOE_OK);
+        CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){3}, 1, &places[3]), MOE_OK);
+        rig_permit(&how, 1);
+        CHECK(t, rig_entered(&how, 1));
+        CHECK_EQ(t, atomic_load(&how.last), 6 * RIG_BLOB);
+        rig_permit(&how, 100);
+        for (int i = 0; i < 4; i++) {
+            CHECK_EQ(t, expert_wait(store, &places[i], NULL, NULL, NULL), MOE_OK);
+            CHECK(t, rig_holds(&places[i]));
+        }
+        expert_release(store, places, 4);
+        expert_store_close(store);
+        rig_close(&rig);
+    }
 }
 
 static void guesses_not_begun_can_be_dropped(struct harness *t)
@@ -526,10 +590,12 @@ int main(int argc, char **argv)
         TEST(a_read_that_fails_is_told_through_the_host),
         TEST(a_place_is_ready_when_its_copy_has_passed),
         TEST(what_was_there_comes_first),
+        TEST(the_others_come_in_the_order_of_their_arrival),
         TEST(waiting_for_room_can_be_cancelled),
         TEST(a_guess_in_time_is_counted_so),
         TEST(guesses_give_way_to_guesses_not_to_what_decoding_uses),
         TEST(demands_come_before_guesses),
+        TEST(a_guess_that_is_needed_waits_no_longer),
         TEST(guesses_not_begun_can_be_dropped),
         TEST(a_busy_disk_takes_no_guesses),
         TEST(guesses_from_the_host_are_copies),
