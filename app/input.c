@@ -81,9 +81,35 @@ static void end_sequence(struct input *input)
         give(input, INPUT_KEYS, input->held, length);
 }
 
+// Bytes of the UTF-8 character that begins with this one; 1 for any other byte.
+static size_t character_bytes(char first)
+{
+    unsigned char byte = (unsigned char)first;
+    return byte >= 0xF0 && byte < 0xF5 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC2 ? 2 : 1;
+}
+
+// Takes a byte of a character that is held, Alt's Esc before it or not. False: none is held, or it ends unfinished.
+static bool push_character(struct input *input, char byte)
+{
+    size_t begin = input->n_held && input->held[0] == '\033';
+    if (input->n_held <= begin || character_bytes(input->held[begin]) == 1)
+        return false;
+    bool goes_on = ((unsigned char)byte & 0xC0) == 0x80;
+    if (goes_on)
+        input->held[input->n_held++] = byte;
+    if (goes_on && input->n_held < begin + character_bytes(input->held[begin]))
+        return true;
+    size_t length = input->n_held;
+    input->n_held = 0;
+    give(input, INPUT_KEYS, input->held, length);
+    return goes_on;
+}
+
 static void push_key(struct input *input, char byte)
 {
-    if (input->n_held == 0 && byte != '\033') {
+    if (push_character(input, byte))
+        return;
+    if (input->n_held == 0 && byte != '\033' && character_bytes(byte) == 1) {
         give(input, INPUT_KEYS, &byte, 1);
         return;
     }
@@ -92,7 +118,8 @@ static void push_key(struct input *input, char byte)
         return;
     }
     input->held[input->n_held++] = byte;
-    if (input->n_held < 2 || (input->n_held == 2 && (byte == '[' || byte == 'O')))
+    bool introduced = input->n_held == 2 && (byte == '[' || byte == 'O');
+    if (input->n_held == 1 || introduced || (input->n_held == 2 && character_bytes(byte) > 1))
         return;
     bool sequence = input->held[1] == '[';
     if (sequence && byte >= 0x40 && byte <= 0x7E) {
@@ -122,7 +149,8 @@ void input_push(struct input *input, const char *bytes, size_t length, uint64_t 
 
 static unsigned patience_ms(const struct input *input)
 {
-    return input->pasting ? INPUT_PASTE_MS : input->n_held > 1 ? INPUT_KEY_MS : input->escape_ms;
+    bool escape = input->n_held == 1 && input->held[0] == '\033';
+    return input->pasting ? INPUT_PASTE_MS : escape ? input->escape_ms : INPUT_KEY_MS;
 }
 
 int input_wait_ms(const struct input *input, uint64_t now_ms)
@@ -143,7 +171,7 @@ void input_tick(struct input *input, uint64_t now_ms)
         return;
     }
     input->n_held = 0;
-    if (length == 1)
+    if (length == 1 && input->held[0] == '\033')
         give(input, INPUT_ESCAPE, "", 0);
     else
         give(input, INPUT_KEYS, input->held, length);

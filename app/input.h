@@ -11,7 +11,7 @@
 #include "files.h"
 
 enum input_kind {
-    INPUT_KEYS,   // whole keys, as bytes
+    INPUT_KEYS,   // a whole key: a byte, a character or a sequence
     INPUT_ESCAPE, // Esc alone
     INPUT_PASTE,  // newlines as \n, no other control characters but tabs
     INPUT_CUT,    // the paste that follows was longer than INPUT_PASTE_LIMIT; the rest is left out

@@ -17,6 +17,10 @@
 #include "report.h"
 #include "term.h"
 
+#define IN_THE_MIDDLE                                                                                                  \
+    (RL_STATE_ISEARCH | RL_STATE_NSEARCH | RL_STATE_MULTIKEY | RL_STATE_NUMERICARG | RL_STATE_VIMOTION |               \
+     RL_STATE_CHARSEARCH)
+
 static struct {
     struct prompt_face face;
     char *label;
@@ -26,6 +30,7 @@ static struct {
     FILE *nowhere; // what readline would write when the face draws
     struct bytes queue;
     size_t taken; // of the queue
+    bool within;  // a function that readline has called
 } prompt;
 
 static bool draws(void)
@@ -35,7 +40,11 @@ static bool draws(void)
 
 static void press(enum key key, rl_command_func_t *otherwise, int count, int code)
 {
-    if (!draws() || !prompt.face.key(prompt.face.context, key))
+    bool before = prompt.within;
+    prompt.within = true;
+    bool taken = draws() && prompt.face.key(prompt.face.context, key);
+    prompt.within = before;
+    if (!taken)
         otherwise(count, code);
 }
 
@@ -123,6 +132,10 @@ static bool is_ours(const char *sequence, Keymap map)
 static void bind_keys(void)
 {
     Keymap maps[] = {emacs_standard_keymap, vi_insertion_keymap, vi_movement_keymap};
+    // A macro that is recorded while another one is called ends readline (tried); those of an inputrc are fine.
+    rl_unbind_function_in_map(rl_start_kbd_macro, emacs_ctlx_keymap);
+    rl_unbind_function_in_map(rl_end_kbd_macro, emacs_ctlx_keymap);
+    rl_unbind_function_in_map(rl_call_last_kbd_macro, emacs_ctlx_keymap);
     for (int key = 0; key < KEY_COUNT; key++) {
         const struct key_row *row = keys_row((enum key)key);
         for (int i = 0; i < KEY_SEQUENCES && row->sequences[i]; i++)
@@ -174,7 +187,10 @@ static void on_line(char *line)
         else
             fputc('\n', rl_outstream);
     }
+    bool before = prompt.within;
+    prompt.within = true;
     prompt.face.line(prompt.face.context, line);
+    prompt.within = before;
 }
 
 // readline wants an array that begins with what the words have in common; all of them malloc'd.
@@ -269,6 +285,10 @@ bool prompt_open(const struct prompt_face *face)
     rl_initialize();
     bind_keys();
     read_own_inputrc();
+    if (draws()) {
+        rl_variable_bind("bell-style", "none"); // it would go to standard error
+        rl_variable_bind("isearch-terminators", "\033\012");
+    }
     using_history();
     stifle_history(HISTORY_ENTRIES);
     prompt.history_path = history_path();
@@ -325,6 +345,10 @@ bool prompt_interrupt(void)
     bool draft = rl_end > 0;
     if (draft)
         prompt_remember(rl_line_buffer);
+    if (RL_ISSTATE(RL_STATE_MULTIKEY)) { // see prompt_cancel
+        rl_stuff_char('\007');
+        rl_callback_read_char();
+    }
     rl_point = rl_end;
     rl_redisplay();
     rl_free_line_state();
@@ -356,7 +380,7 @@ struct prompt_draft prompt_draft(void)
                                  .search = RL_ISSTATE(RL_STATE_ISEARCH | RL_STATE_NSEARCH)};
 }
 
-void prompt_type(const char *bytes, size_t length)
+static void type(const char *bytes, size_t length)
 {
     if (!queue_waits())
         prompt.queue.length = prompt.taken = 0;
@@ -364,6 +388,14 @@ void prompt_type(const char *bytes, size_t length)
         return; // as if it had not been typed
     while (queue_waits())
         rl_callback_read_char();
+}
+
+void prompt_type(const char *bytes, size_t length)
+{
+    // readline falls over a key of several bytes that ends a search (tried: Ctrl-R Ctrl-X e); Esc ends it first.
+    if (RL_ISSTATE(RL_STATE_ISEARCH) && (bytes[0] == '\030' || (bytes[0] == '\033' && length > 1)))
+        type("\033", 1);
+    type(bytes, length);
 }
 
 void prompt_insert(const char *bytes, size_t length)
@@ -387,14 +419,11 @@ void prompt_point(size_t point)
     rl_point = point < (size_t)rl_end ? (int)point : rl_end;
 }
 
+// By Ctrl-G alone: rl_callback_sigcleanup leaves what it knows of a key that has begun behind, and falls over it later.
 void prompt_cancel(void)
 {
-    if (!RL_ISSTATE(RL_STATE_ISEARCH | RL_STATE_NSEARCH | RL_STATE_MULTIKEY | RL_STATE_NUMERICARG | RL_STATE_VIMOTION))
-        return;
-    rl_free_line_state();
-    rl_callback_sigcleanup();
-    rl_restore_prompt();
-    rl_clear_message();
+    for (int i = 0; i < 4 && !prompt.within && RL_ISSTATE(IN_THE_MIDDLE); i++)
+        prompt_type("\007", 1);
 }
 
 bool prompt_escape(void)
@@ -403,7 +432,7 @@ bool prompt_escape(void)
         prompt_type("\033", 1);
         return true;
     }
-    if (RL_ISSTATE(RL_STATE_NSEARCH | RL_STATE_MULTIKEY | RL_STATE_NUMERICARG | RL_STATE_VIMOTION)) {
+    if (RL_ISSTATE(IN_THE_MIDDLE)) {
         prompt_cancel();
         return true;
     }

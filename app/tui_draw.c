@@ -308,7 +308,7 @@ static struct screen_cursor draw_input(struct tui *tui)
                                             .first = tui->draft_top,
                                             .style = STYLE_TEXT,
                                             .label_style = STYLE_USER});
-    bool fresh = tui->mode == MODE_WRITE && !draft->length && !chat_exchanges(&tui->talk.chat) && !tui->n_queue;
+    bool fresh = strcmp(tui->label, "> ") == 0 && !draft->length && !chat_exchanges(&tui->talk.chat) && !tui->n_queue;
     if (fresh && at->rows > queued) {
         struct cells_at hint = cells_row(&tui->cells, at->row + queued);
         hint.column = draft->indent;

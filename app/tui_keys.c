@@ -83,7 +83,7 @@ static bool found_key(struct tui *tui, const struct input_item *item)
             tui_notice(tui, "no more matches");
         return true;
     }
-    if (item->length > 1) // paging and the like
+    if (item->length > 1 && item->bytes[0] == '\033') // paging and the like
         return false;
     tui_end_search(tui);
     return key == '\r' || key == 'q';
@@ -110,11 +110,24 @@ static struct bytes take_from_queue(struct tui *tui, size_t at)
     return taken;
 }
 
+// A command stands above what it has to say; what it shows elsewhere needs no mention.
+static void submit(struct tui *tui, const char *text, size_t length)
+{
+    struct line line = commands_parse(text, length);
+    bool elsewhere = line.action == ACTION_HELP || line.action == ACTION_KEYS || line.action == ACTION_LOG ||
+                     line.action == ACTION_HEAT || line.action == ACTION_QUIT;
+    struct bytes echo = {0};
+    if (line.kind == LINE_COMMAND && !elsewhere && bytes_append(&echo, "\n", 1) && bytes_append(&echo, text, length))
+        transcript_add(tui->chat, ENTRY_NOTICE, echo.data, echo.length);
+    bytes_release(&echo);
+    talk_line(&tui->talk, text, length);
+}
+
 void tui_send_queued(struct tui *tui)
 {
     while (tui->talk.state == TALK_IDLE && tui->n_queue) {
         struct bytes text = take_from_queue(tui, 0);
-        talk_line(&tui->talk, text.data, text.length);
+        submit(tui, text.data, text.length);
         bytes_release(&text);
     }
 }
@@ -262,7 +275,7 @@ void tui_on_line(void *context, char *line)
         tui->help_open = false;
         transcript_follow(tui->chat);
         if (tui->talk.state == TALK_IDLE)
-            talk_line(&tui->talk, line, strlen(line));
+            submit(tui, line, strlen(line));
         else
             put_into_queue(tui, line);
     }

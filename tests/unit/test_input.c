@@ -32,6 +32,8 @@ static void splits_do_not_matter(struct harness *t)
     } cases[] = {
         {"abc\r\t", "abc\r\t"},
         {"\303\251\346\227\245", "\303\251\346\227\245"},
+        {"\303a\346\227\033[A\377\251", "\303a\346\227\033[A\377\251"},
+        {"\033\303\251\303\033", "\033\303\251\303<esc>"},
         {"\033[A\033OB\033[1;5C\033x", "\033[A\033OB\033[1;5C\033x"},
         {"\033\033[A", "<esc>\033[A"},
         {"\033[200~a\rb\r\nc\nd\033[201~e", "<paste:a\nb\nc\nd>e"},
@@ -43,20 +45,35 @@ static void splits_do_not_matter(struct harness *t)
         {"\033[1;2;3;4;5;6;7;8;9;10;11;12;13;14;15Q", "\033[1;2;3;4;5;6;7;8;9;10;11;12;13;14;15Q"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        // One has a zero in it.
-        size_t length = i == 5 ? 25 : strlen(cases[i].sent);
+        // The eighth has a zero in it.
+        size_t length = i == 7 ? 25 : strlen(cases[i].sent);
         for (size_t cut = 0; cut <= length; cut++) {
             struct heard heard;
             struct input input = new_input(&heard);
             input_push(&input, cases[i].sent, cut, 100);
             input_push(&input, cases[i].sent + cut, length - cut, 110);
             input_tick(&input, 5000);
-            if (i != 10 && !CHECK(t, strcmp(heard.text, cases[i].heard) == 0))
+            if (i != 12 && !CHECK(t, strcmp(heard.text, cases[i].heard) == 0))
                 printf("    case %zu cut at %zu: %s\n", i, cut, heard.text);
-            CHECK(t, i != 10 || strstr(heard.text, "14;15Q"));
+            CHECK(t, i != 12 || strstr(heard.text, "14;15Q"));
             input_release(&input);
         }
     }
+}
+
+static void count_items(void *context, const struct input_item *item)
+{
+    (void)item;
+    ++*(int *)context;
+}
+
+static void characters_are_one_key(struct harness *t)
+{
+    int items = 0;
+    struct input input = {.take = count_items, .context = &items, .escape_ms = 30};
+    input_push(&input, "\346\227\245\033\303\251\033[A", 9, 0);
+    CHECK_EQ(t, items, 3);
+    input_release(&input);
 }
 
 static void the_clock_tells_escape(struct harness *t)
@@ -122,7 +139,8 @@ static void pastes_are_bounded(struct harness *t)
 
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(splits_do_not_matter), TEST(the_clock_tells_escape),
-                                                TEST(pastes_end), TEST(pastes_are_bounded)};
+    static const struct harness_test tests[] = {TEST(splits_do_not_matter), TEST(characters_are_one_key),
+                                                TEST(the_clock_tells_escape), TEST(pastes_end),
+                                                TEST(pastes_are_bounded)};
     return HARNESS_RUN(tests, argc, argv);
 }
