@@ -237,8 +237,8 @@ static void killed_it_goes_on(struct harness *t)
 static void torn_journals_are_understood(struct harness *t)
 {
     static const char *const tails[] = {"layer-00", "layer-001.experts 99 0123\n", "\n\n", "x\n",
-                                        "../../x 1 "
-                                        "0000000000000000000000000000000000000000000000000000000000000000\n"};
+                                        ("../../x 1 "
+                                         "0000000000000000000000000000000000000000000000000000000000000000\n")};
     make_undisturbed(t, BF16);
     for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
         struct disturbance d = {.check_at = 12};
