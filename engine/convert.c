@@ -16,6 +16,7 @@
 #include "convert_manifest.h"
 #include "err.h"
 #include "file.h"
+#include "numbers.h"
 #include "plan_key.h"
 #include "writer.h"
 
@@ -77,11 +78,23 @@ static int quantise(const struct source_matrix *m, struct source_rows rows, stru
                                          out->scales ? out->scales + r * groups : NULL,
                                          out->biases ? out->biases + r * groups : NULL};
         if (!quantise_row(values + (size_t)r * m->cols, m->cols, how, &to))
-            code = moe_fail(err, MOE_BAD_NUMBERS, "%.280s: tensor %.120s has numbers that are not finite",
-                            checkpoint_path(m->from, m->weight), m->weight->name);
+            code = source_not_finite(m->from, m->weight, err);
     }
     free(values);
     return code;
+}
+
+// A vector of a float dtype.
+static int round_vector(const struct source_matrix *m, uint16_t *out, struct moe_err *err)
+{
+    float *values = malloc((size_t)m->cols * sizeof *values);
+    if (!values)
+        return moe_fail(err, MOE_NO_MEMORY, "no memory for %.120s", m->weight->name);
+    int code = source_read(m, (struct source_rows){0, 1}, values, err);
+    for (uint32_t i = 0; i < m->cols && !code; i++)
+        out[i] = number_to_bf16(values[i]);
+    free(values);
+    return code || source_is_finite(DTYPE_BF16, out, m->cols) ? code : source_not_finite(m->from, m->weight, err);
 }
 
 static uint32_t rows_at_once(uint32_t cols)
@@ -185,8 +198,13 @@ static int produce_resident(const void *context, uint64_t chunk, void *buffer, s
     }
     if (tensor->copy) {
         const struct checkpoint_range range = {tensor->copy, piece->first, (size_t)piece->n};
-        return checkpoint_read(r->plan->from, &range, buffer, err);
+        int code = checkpoint_read(r->plan->from, &range, buffer, err);
+        if (code || source_is_finite(tensor->dtype, buffer, piece->n / source_width(tensor->dtype)))
+            return code;
+        return source_not_finite(r->plan->from, tensor->copy, err);
     }
+    if (tensor->n_dims == 1)
+        return round_vector(&tensor->matrix, buffer, err);
     const struct source_rows rows = {(uint32_t)piece->first, (uint32_t)piece->n};
     if (tensor->exact)
         return source_copy(&tensor->matrix, tensor->part, rows, buffer, err);
@@ -402,6 +420,8 @@ static void say_plan(const struct conversion *c, const struct moe_description *a
            gate->exact ? "copied bit for bit, " : "quantised to ", gate->how.bits, gate->how.group_size);
     notice(c, "matrices of all layers: %" PRIu64 " copied as they are, %" PRIu64 " quantised", p->n_copied,
            p->n_quantised);
+    if (p->n_rounded)
+        notice(c, "norms rounded to bf16: %" PRIu64, p->n_rounded);
     if (p->n_requantised)
         notice(c,
                "%" PRIu64 " matrices were quantised in another way than asked for or than packages hold, and are "

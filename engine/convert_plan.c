@@ -171,6 +171,20 @@ static void add_copy(struct plan *plan, const struct checkpoint_tensor *from)
     tensor->bytes = from->at->bytes;
 }
 
+// A norm's weights, which devices hold in bf16.
+static void add_rounded(struct plan *plan, const struct checkpoint_tensor *from)
+{
+    struct planned_tensor *tensor = add(plan, from->name, "");
+    uint64_t count = from->at->dims[0];
+    tensor->matrix = (struct source_matrix){
+        .from = plan->from, .kind = SOURCE_FLOAT, .weight = from, .rows = 1, .cols = (uint32_t)count};
+    tensor->dtype = DTYPE_BF16;
+    tensor->n_dims = 1;
+    tensor->dims[0] = count;
+    tensor->bytes = 2 * count;
+    plan->n_rounded++;
+}
+
 static void add_parts(struct plan *plan, const char *stem, const struct source_matrix *m, struct planned_matrix planned)
 {
     static const char *const suffixes[] = {".weight", ".scales", ".biases"};
@@ -281,7 +295,12 @@ static int plan_tensor(struct plan *plan, const struct checkpoint_tensor *tensor
     if (matrix && !stays(plan, tensor, stem))
         return plan_matrix(plan, tensor, stem, err);
     plan->n_copied += matrix;
-    add_copy(plan, tensor);
+    bool wide_vector = tensor->at->n_dims == 1 && tensor->at->dims[0] > 0 && tensor->at->dims[0] <= UINT32_MAX &&
+                       (tensor->at->dtype == DTYPE_F32 || tensor->at->dtype == DTYPE_F16);
+    if (wide_vector && !ends(tensor->name, ".e_score_correction_bias"))
+        add_rounded(plan, tensor);
+    else
+        add_copy(plan, tensor);
     return MOE_OK;
 }
 

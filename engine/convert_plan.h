@@ -14,7 +14,7 @@ struct planned_tensor {
     uint32_t n_dims;
     uint64_t dims[4];
     uint64_t offset, bytes;               // in the file
-    const struct checkpoint_tensor *copy; // NULL: of `matrix`
+    const struct checkpoint_tensor *copy; // NULL: of `matrix`; with one dimension its only row, rounded to bf16
     struct source_matrix matrix;
     enum source_part part;
     struct quantisation how;
@@ -47,6 +47,7 @@ struct plan {
     size_t n_routed;              // tensors that the experts are made of
     // For what is said to people.
     uint64_t n_copied, n_quantised, n_requantised; // matrices, an expert's counted for all of its layer
+    uint64_t n_rounded;                            // norms that were not stored in bf16
 };
 
 // `plan` has from, shape and bits set. On failure nothing is left allocated.

@@ -76,6 +76,9 @@ bool quantise_row(const float *x, uint32_t n, struct quantisation how, const str
         if (!range_of(x + i, how.group_size, &least, &most))
             return false;
         struct group group = group_of(least, most, bins);
+        if (!isfinite(number_from_bf16(number_to_bf16(group.scale))) ||
+            !isfinite(number_from_bf16(number_to_bf16(group.bias))))
+            return false;
         if (out->scales)
             out->scales[i / how.group_size] = number_to_bf16(group.scale);
         if (out->biases)

@@ -21,7 +21,7 @@ struct quantised_row {
     uint16_t *biases;
 };
 
-// False: the row has numbers that are not finite.
+// False: the row has numbers that are not finite, or too large for bf16.
 bool quantise_row(const float *x, uint32_t n, struct quantisation how, const struct quantised_row *out);
 void dequantise_row(const struct quantised_row *row, uint32_t n, struct quantisation how, float *out);
 

@@ -2,6 +2,7 @@
 #include "source.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,7 +146,7 @@ int source_find_stacked(const struct checkpoint *from, const struct source_reque
 
 // ---- Rows as float32
 
-static uint32_t width_of(enum tensor_dtype dtype)
+uint32_t source_width(enum tensor_dtype dtype)
 {
     return dtype == DTYPE_F8_E4M3 ? 1 : dtype == DTYPE_BF16 || dtype == DTYPE_F16 ? 2 : 4;
 }
@@ -154,7 +155,7 @@ static uint32_t width_of(enum tensor_dtype dtype)
 static int read_rows(const struct source_matrix *m, const struct checkpoint_tensor *tensor, uint64_t row, uint64_t n,
                      void *out, struct moe_err *err)
 {
-    uint64_t bytes = tensor->at->dims[tensor->at->n_dims - 1] * width_of(tensor->at->dtype);
+    uint64_t bytes = tensor->at->dims[tensor->at->n_dims - 1] * source_width(tensor->at->dtype);
     const struct checkpoint_range range = {tensor, row * bytes, (size_t)(n * bytes)};
     return checkpoint_read(m->from, &range, out, err);
 }
@@ -275,19 +276,32 @@ uint64_t source_part_bytes(enum source_part part, uint32_t cols, struct quantisa
     return part == PART_WORDS ? (uint64_t)cols * how.bits / 8 : (uint64_t)cols / how.group_size * 2;
 }
 
+bool source_is_finite(enum tensor_dtype dtype, const void *raw, uint64_t count)
+{
+    bool finite = true;
+    for (uint64_t i = 0; is_float(dtype) && i < count; i++)
+        finite &= isfinite(number_at(dtype, raw, i)) != 0;
+    return finite;
+}
+
+int source_not_finite(const struct checkpoint *from, const struct checkpoint_tensor *tensor, struct moe_err *err)
+{
+    return moe_fail(err, MOE_BAD_NUMBERS,
+                    "%.280s: tensor %.120s has numbers that are not finite, or too large for bf16; get it again",
+                    checkpoint_path(from, tensor), tensor->name);
+}
+
 int source_copy(const struct source_matrix *m, enum source_part part, struct source_rows rows, void *out,
                 struct moe_err *err)
 {
-    uint64_t row = m->first_row + rows.row;
-    if (part != PART_BIASES || m->biases)
-        return read_rows(m,
-                         part == PART_WORDS    ? m->weight
-                         : part == PART_SCALES ? m->scales
-                                               : m->biases,
-                         row, rows.n, out, err);
-    int code = read_rows(m, m->scales, row, rows.n, out, err);
+    const struct checkpoint_tensor *const tensors[] = {m->weight, m->scales, m->biases ? m->biases : m->scales};
+    const struct checkpoint_tensor *tensor = tensors[part];
+    int code = read_rows(m, tensor, m->first_row + rows.row, rows.n, out, err);
+    if (code || part == PART_WORDS)
+        return code;
+    uint16_t *numbers = out;
     uint64_t count = (uint64_t)rows.n * (m->cols / m->stored.group_size);
-    for (uint64_t i = 0; !code && i < count; i++)
-        ((uint16_t *)out)[i] = number_to_bf16(-8 * number_from_bf16(((uint16_t *)out)[i]));
-    return code;
+    for (uint64_t i = 0; part == PART_BIASES && !m->biases && i < count; i++)
+        numbers[i] = number_to_bf16(-8 * number_from_bf16(numbers[i]));
+    return source_is_finite(DTYPE_BF16, numbers, count) ? MOE_OK : source_not_finite(m->from, tensor, err);
 }

@@ -41,10 +41,15 @@ struct source_rows {
     uint32_t row, n;
 };
 int source_read(const struct source_matrix *matrix, struct source_rows rows, float *out, struct moe_err *err);
-// Rows of one part of an `exact` matrix, as they are stored (an int4's biases are -8 times its scales).
+// Rows of one part of an `exact` matrix, as they are stored (an int4's biases are -8 times its scales). Scales and
+// biases that are not finite are refused.
 enum source_part { PART_WORDS, PART_SCALES, PART_BIASES };
 int source_copy(const struct source_matrix *matrix, enum source_part part, struct source_rows rows, void *out,
                 struct moe_err *err);
+// Numbers of a float dtype that are neither infinite nor no numbers; other dtypes have no such. And how to say it.
+bool source_is_finite(enum tensor_dtype dtype, const void *raw, uint64_t count);
+int source_not_finite(const struct checkpoint *from, const struct checkpoint_tensor *tensor, struct moe_err *err);
+uint32_t source_width(enum tensor_dtype dtype); // bytes of a number of a dtype that weights have
 // Bytes of a row of a part in `how`.
 uint64_t source_part_bytes(enum source_part part, uint32_t cols, struct quantisation how);
 

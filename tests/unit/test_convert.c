@@ -469,26 +469,82 @@ static void bad_sources_are_refused_first(struct harness *t)
     made_release(&made);
 }
 
-static void numbers_that_are_not_finite_are_refused(struct harness *t)
+// A folder's tensors as they are.
+static void remember_folder(struct harness *t, const char *folder, struct checkpoint *c, struct made_folder *made)
 {
-    static struct made_folder made;
-    struct checkpoint c;
     struct moe_err err;
+    static const char *const dtypes[] = {[DTYPE_F32] = "F32", [DTYPE_BF16] = "BF16", [DTYPE_U32] = "U32"};
     clear();
     made_remove(source);
-    CHECK_EQ(t, checkpoint_open_folder(BF16, &c, &err), 0);
-    for (size_t k = 0; k < c.count; k++) {
-        const struct checkpoint_tensor *from = &c.tensors[k];
-        struct made_tensor *to = made_add(&made, from->name, from->at->dtype == DTYPE_F32 ? "F32" : "BF16",
-                                          from->at->n_dims, from->at->dims);
-        if (checkpoint_read(&c, &(struct checkpoint_range){from, 0, (size_t)to->bytes}, to->data, &err))
+    CHECK_EQ(t, checkpoint_open_folder(folder, c, &err), 0);
+    for (size_t k = 0; k < c->count; k++) {
+        const struct checkpoint_tensor *from = &c->tensors[k];
+        struct made_tensor *to = made_add(made, from->name, dtypes[from->at->dtype], from->at->n_dims, from->at->dims);
+        if (checkpoint_read(c, &(struct checkpoint_range){from, 0, (size_t)to->bytes}, to->data, &err))
             exit(70);
     }
-    memcpy(made_find(&made, "model.layers.1.mlp.experts.5.down_proj.weight")->data + 200, "\x80\x7f", 2);
+}
+
+static void numbers_that_are_not_finite_are_refused(struct harness *t)
+{
+    static const struct {
+        const char *folder, *tensor;
+        size_t at;
+    } cases[] = {
+        {BF16, "model.layers.1.mlp.experts.5.down_proj.weight", 200},
+        {BF16, "model.norm.weight", 8},
+        {MLX, "model.layers.2.mlp.switch_mlp.up_proj.scales", 40},
+        {MLX, "model.layers.2.mlp.switch_mlp.down_proj.biases", 40},
+        {MLX, "model.layers.0.self_attn.o_proj.scales", 6},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static struct made_folder made;
+        struct checkpoint c;
+        struct moe_err err;
+        char says[200];
+        remember_folder(t, cases[i].folder, &c, &made);
+        memcpy(made_find(&made, cases[i].tensor)->data + cases[i].at, "\x80\x7f", 2);
+        made_write(&made, source, 1);
+        made_write_config(source, c.config);
+        snprintf(says, sizeof says, "tensor %s has numbers that are not finite", cases[i].tensor);
+        fails(t, convert(source, NULL, &err), MOE_BAD_NUMBERS, &err, says);
+        checkpoint_release(&c);
+        made_release(&made);
+    }
+}
+
+// A float32 checkpoint's norms are no bf16 numbers; what is made of them must open.
+static void wide_norms_are_rounded(struct harness *t)
+{
+    static struct made_folder made;
+    struct checkpoint c, resident;
+    struct moe_err err;
+    char path[200];
+    remember_folder(t, BF16, &c, &made);
+    struct made_tensor *norm = made_find(&made, "model.norm.weight");
+    uint64_t count = norm->bytes / 2;
+    free(norm->data);
+    snprintf(norm->dtype, sizeof norm->dtype, "F32");
+    norm->data = made_memory(norm->bytes *= 2);
+    for (uint64_t i = 0; i < count; i++)
+        ((float *)(void *)norm->data)[i] = 1.0f + (float)i / 3000.0f;
     made_write(&made, source, 1);
     made_write_config(source, c.config);
-    fails(t, convert(source, NULL, &err), MOE_BAD_NUMBERS, &err,
-          "tensor model.layers.1.mlp.experts.5.down_proj.weight has numbers that are not finite");
+    char heard[4096] = "";
+    const struct moe_convert_options options = {.threads = 2, .notice = remember_notice, .context = heard};
+    CHECK_EQ(t, convert(source, &options, &err), 0);
+    CHECK(t, strstr(heard, "norms rounded to bf16: 1\n") != NULL);
+    snprintf(path, sizeof path, "%s/resident.safetensors", target);
+    CHECK_EQ(t, checkpoint_open_file(path, &resident, &err), 0);
+    const struct checkpoint_tensor *made_norm = checkpoint_find(&resident, "model.norm.weight");
+    uint16_t *numbers = made_memory(2 * count);
+    bool same = made_norm && made_norm->at->dtype == DTYPE_BF16 && made_norm->at->bytes == 2 * count &&
+                checkpoint_read(&resident, &(struct checkpoint_range){made_norm, 0, 2 * count}, numbers, &err) == 0;
+    for (uint64_t i = 0; same && i < count; i++)
+        same = numbers[i] == number_to_bf16(1.0f + (float)i / 3000.0f);
+    CHECK(t, same);
+    free(numbers);
+    checkpoint_release(&resident);
     checkpoint_release(&c);
     made_release(&made);
 }
@@ -508,6 +564,7 @@ int main(int argc, char **argv)
         TEST(scales_in_f16_cost_a_second_rounding),
         TEST(bad_sources_are_refused_first),
         TEST(numbers_that_are_not_finite_are_refused),
+        TEST(wide_norms_are_rounded),
     };
     if (!mkdtemp(scratch))
         return 2;
