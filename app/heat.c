@@ -91,7 +91,9 @@ static void draw_title(struct cells *cells, const struct heat_figures *figures, 
                        uint64_t most)
 {
     struct cells_at at = cells_row(cells, 0);
-    if (scale->layers == 1 && scale->experts == 1)
+    if (figures->marks && figures->choices && scale->layers == 1 && scale->experts == 1)
+        cells_print(&at, STYLE_TITLE, "now: d device h host p prefetched l late r read");
+    else if (scale->layers == 1 && scale->experts == 1)
         cells_print(&at, STYLE_TITLE, "uses in this turn: layers down, experts across");
     else
         cells_print(&at, STYLE_TITLE, "uses in this turn: a mark is %" PRIu32 " layer%s x %" PRIu32 " expert%s",
@@ -101,8 +103,6 @@ static void draw_title(struct cells *cells, const struct heat_figures *figures, 
     for (unsigned step = 0; step < HEAT_STEPS; step++)
         cells_put(&at, &heat_glyphs[step], 1, STYLE_HEAT_0 + step);
     cells_print(&at, STYLE_DIM, " most, %" PRIu64 " times", most);
-    if (figures->marks && figures->choices && scale->layers == 1 && scale->experts == 1)
-        cells_print(&at, STYLE_DIM, "; last token: d device, h host, p prefetched, l late, r read");
 }
 
 void heat_draw(struct cells *cells, const struct heat_figures *figures)

@@ -42,7 +42,7 @@ static const struct {
     {"Up, Down", "rows of the draft, then earlier and later messages; what is queued comes back first", FULL},
     {"Up, Down", "earlier and later messages", PLAIN},
     {"Ctrl-R", "search earlier messages", BOTH},
-    {"Tab", "complete commands, names and paths; twice: list them", BOTH},
+    {"Tab", "complete commands, names and paths, or list them", BOTH},
     {"PgUp, PgDn", "a page up or down", FULL},
     {"Alt-k, Alt-j", "a row up or down", FULL},
     {"Ctrl-Home, Ctrl-End", "the begin of the chat; its end, and follow it", FULL},

@@ -136,6 +136,12 @@ void pane_draw(struct cells *cells, const struct pane_figures *figures)
     int row = 1;
     for (int i = first > 0 ? first : 0; i < (int)figures->turn->n_moe_layers && row <= room; i++, row++) {
         char name[FORMAT_SIZE];
+        int left = (int)figures->turn->n_moe_layers - i;
+        if (row == room && room > 1 && left > 1) {
+            struct cells_at at = cells_row(cells, row++);
+            cells_print(&at, STYLE_DIM, "%d more layers: Alt-z, then PgDn", left);
+            break;
+        }
         snprintf(name, sizeof name, "%" PRIu32, figures->turn->layers[i].layer);
         put_record(cells, row, name, &figures->turn->layers[i]);
     }

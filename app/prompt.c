@@ -282,6 +282,8 @@ bool prompt_open(const struct prompt_face *face)
     rl_completer_quote_characters = "";
     for (int key = 0; key < KEY_COUNT; key++)
         rl_add_defun(keys_row((enum key)key)->function, functions[key], -1);
+    if (draws())
+        rl_variable_bind("show-all-if-ambiguous", "on"); // the window is in nobody's way; an inputrc may say otherwise
     rl_initialize();
     bind_keys();
     read_own_inputrc();

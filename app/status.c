@@ -117,7 +117,7 @@ static void set_figures(struct row *row, const struct status_figures *figures)
     if (figures->tokens_now >= 0)
         set(row, SPEED, "%.1f tokens/s", figures->tokens_now);
     if (figures->tokens_mean >= 0)
-        set(row, MEAN, "mean %.1f", figures->tokens_mean);
+        set(row, MEAN, "mean %.1f%s", figures->tokens_mean, figures->tokens_now >= 0 ? "" : " tokens/s");
     if (figures->hits >= 0)
         set(row, HITS, "expert hits %.0f %%", 100 * figures->hits);
     if (figures->disk_bytes >= 0)
@@ -125,7 +125,7 @@ static void set_figures(struct row *row, const struct status_figures *figures)
     if (figures->prefetch)
         set(row, PREFETCH, "prefetch %" PRIu64 " used, %" PRIu64 " wasted", figures->prefetch_used,
             figures->prefetch_wasted);
-    else
+    else if (figures->doing != DOING_LOADING)
         set(row, PREFETCH, "prefetch off");
     if (figures->bound != BOUND_NONE)
         set(row, BOUND, "bound by %s", status_bound_name(figures->bound));

@@ -178,7 +178,9 @@ void talk_delete(struct talk *talk, const char *name)
     struct store_error error;
     if (!has_store(talk))
         return;
-    if (*name && strcmp(name, talk->session) == 0)
+    if (!*name)
+        talk_say(talk, "/delete takes the name of a session; /sessions lists them.");
+    else if (strcmp(name, talk->session) == 0)
         talk_say(talk, "That is the conversation you are in; /new first.");
     else if (store_remove(&talk->store, name, &error))
         talk_fail(talk, "%s", error.text);

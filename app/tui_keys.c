@@ -258,6 +258,18 @@ bool tui_on_key(void *context, enum key key)
     return false;
 }
 
+// What is about the screen alone, and leaving it, need not wait for the answer. False: the line has to.
+static bool done_meanwhile(struct tui *tui, const char *text)
+{
+    struct line line = commands_parse(text, strlen(text));
+    if (line.kind != LINE_COMMAND)
+        return false;
+    if (line.action != ACTION_QUIT)
+        return tui_command(tui, &line);
+    talk_leave(&tui->talk, tui->talk.status);
+    return true;
+}
+
 void tui_on_line(void *context, char *line)
 {
     struct tui *tui = context;
@@ -276,7 +288,7 @@ void tui_on_line(void *context, char *line)
         transcript_follow(tui->chat);
         if (tui->talk.state == TALK_IDLE)
             submit(tui, line, strlen(line));
-        else
+        else if (!done_meanwhile(tui, line))
             put_into_queue(tui, line);
     }
     free(line);

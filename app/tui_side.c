@@ -103,7 +103,7 @@ void tui_copy(struct tui *tui, const char *text, size_t length)
 {
     struct bytes sequence = {0};
     if (!tui->talk.options->clipboard) {
-        tui_notice(tui, "copying is off; moechat --clipboard lets it reach the terminal's clipboard");
+        tui_notice(tui, "copying is off; moechat --clipboard allows it");
         return;
     }
     if (!length || length > COPY_LIMIT) {

@@ -124,6 +124,18 @@ def test_what_is_typed_meanwhile_waits():
     leave(s)
 
 
+def test_what_is_about_the_screen_does_not_wait():
+    s = chat("turn\ntext first part\nhang\nturn\necho\n")
+    s.keys("go\r", "first part")
+    s.keys("/he\t\x07x\r", "queued: /hex")  # not rung on standard error, which is the log now
+    s.keys("/log\r", lambda t: "state/moechat/log" in t.text() and "first part" not in t.text())
+    expect("\u2407" not in s.text(), "bells in the log")
+    s.keys("\x1b", "first part")
+    s.keys("/keys\r", "Alt-Enter")
+    s.send("/quit\r")
+    same(s.finish(), 0)
+
+
 def test_ctrl_c_has_three_states():
     s = chat("turn\ntext first part\nhang\nturn\necho\n")
     s.keys("go\r", "first part")
@@ -192,7 +204,7 @@ def test_drafts_of_several_lines():
 
 def test_completion():
     s = chat("turn\necho\n", env=environment(TERM="linux", MOECHAT_CLOCK="fake"))
-    s.keys("/s\t\t", "/sessions")
+    s.keys("/s\t", "/sessions")
     s.golden("completion-80x24")
     s.keys("et te\t", "> /set temp")
     s.keys("0.5\r", "Done.")

@@ -160,7 +160,7 @@ static void pane_adds_up(struct harness *t)
     pane_draw(&cells, &figures);
     CHECK_STR(t, row_text(&cells, 0), "layer       hits  missed  ahead wasted     read   waited");
     CHECK_STR(t, row_text(&cells, 1), "1             15       3      3      0  1.00 MB  1.500 s");
-    CHECK_STR(t, row_text(&cells, 6), "6             15       3      3      1  1.00 MB  1.500 s");
+    CHECK_STR(t, row_text(&cells, 6), "15 more layers: Alt-z, then PgDn");
     CHECK_STR(t, row_text(&cells, 7), "turn         300      60     60     10  20.0 MB 30.000 s");
     CHECK_STR(t, row_text(&cells, 8), "session      900     180    180     10  60.0 MB 30.000 s");
     CHECK_STR(t, row_text(&cells, 9), "expert cache: 1.20 GB of 3.00 GB used");
@@ -219,6 +219,7 @@ static void heat_map(struct harness *t)
     CHECK_EQ(t, cells.cells[1 * 60 + 6].style, STYLE_HEAT_0);
     figures.marks = true;
     heat_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 0), "now: d device h host p prefetched l late r read");
     CHECK_STR(t, row_text(&cells, 1), "   1 @    r");
     CHECK_STR(t, row_text(&cells, 2), "   2   d#");
     cells_resize(&cells, 4, 9); // 2 rows of 4 marks: 2 layers x 2 experts each
