@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A random typist at the full screen: typist.py [SEED [KEYS]]. The program has to live through it and to give the terminal
+back. Not a part of `make check`; `make typist` runs it with the sanitizers."""
+import random
+
+from rig import *
+
+SCRIPT = """experts 4 16 4
+turn
+delay 5
+text <think>some thinking here</think>
+text words of an answer that goes on and on
+repeat 30 x\x20
+turn
+echo
+turn
+text one
+hang
+"""
+PASTES = ["\x1b[200~x\ry\x1b[201~", "\x1b[200~" + "l\r" * 20 + "\x1b[201~"]
+COMMANDS = ["/help\r", "/undo\r", "/retry\r", "/new\r", "/stats\r", "/set temp 1\r", "hello\r"]
+KEYS = (list("ab /nNq\r\n\t\x1b\x7f\x12\x13\x01\x05\x0b\x15\x19\x17\x1f\x07\x10\x0e\x14\x0c\x0f") + ["\u65e5", "\u00e9", "e\u0301", "\x16\x01"] +
+        ["\x1b" + key for key in ("\r", "[A", "[B", "[C", "[D", "[5~", "[6~", "[3~", "[1;5H", "[1;5F", "OP", "[<64;1;1M", "[<65;1;1M",
+                                  "[", "k", "j", "g", "/", "s", "z", "o", "w", "3", "b", "f", "d", "t", ".", "\x7f")] +
+        ["\x18" + key for key in ("\x15", "(", ")", "e", "r")] + PASTES + COMMANDS)
+INPUTRC = '"\\C-o": "ab\\e[Dc\\eb\\C-a"\n"\\C-xr": "\\C-ax\\C-x"\n'
+
+
+def main():
+    seed = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+    count = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
+    draw = random.Random(seed)
+    rc = os.path.join(SCRATCH, "inputrc")
+    with open(rc, "w") as out:
+        out.write(INPUTRC + ("set editing-mode vi\n" if seed % 3 == 0 else ""))
+    s = Screen(["--no-session", "--mouse"] + script(SCRIPT), env=environment(TERM="linux", INPUTRC=rc))
+    s.until(" idle ")
+    typed = []
+    while len(typed) < count and s.process.poll() is None:
+        typed.append(draw.choice(KEYS + ["\x03", (draw.randint(1, 130), draw.randint(1, 50))]))
+        if isinstance(typed[-1], tuple):
+            s.resize(*typed[-1])
+        else:
+            s.send(typed[-1])
+        if draw.random() < 0.5:
+            Terminal.read(s, 0.01)
+    expect(s.process.poll() is None, "seed %d: ended with %r after %r" % (seed, s.process.poll(), typed[-20:]))
+    s.process.terminate()
+    s.read = lambda seconds: Terminal.read(s, seconds)
+    same(s.finish(), 143)
+    same(s.settings(), s.before)
+    print("PASS %d keys of typist %d" % (count, seed))
+
+
+if __name__ == "__main__":
+    main()
