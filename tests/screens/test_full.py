@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The full screen with a script in the model's place, compared with stored pictures of it."""
+import base64
 import os
 import re
 import signal
@@ -382,6 +383,23 @@ def test_keys_within_a_search_and_macros():
         s.send("\x05\x15")
         s.keys("alive", "> alive")
         s.send("\x15")
+    leave(s)
+
+
+def test_copying_and_the_wheel_are_asked_for():
+    words = "turn\n" + "text line\ntoken \\n\n" * 60 + "text last\n"
+    s = chat(words, env=environment(**XTERM))
+    answered(s, "go")
+    s.keys("\x1bw", "copying is off")
+    expect(b"\x1b]52" not in s.output and b"\x1b[?1000h" not in s.output, "nothing was sent, the mouse is the terminal's")
+    leave(s)
+    s = chat(words, "--clipboard", "--mouse", env=environment(**XTERM))
+    answered(s, "go")
+    s.keys("\x1bw", "bytes copied")
+    sent = re.search(rb"\x1b\]52;c;([A-Za-z0-9+/=]*)\x1b.", s.output).group(1)
+    same(base64.b64decode(sent), b"line\n" * 60 + b"last")
+    s.keys("\x1b[<64;3;3M" * 3, lambda t: "last" not in t.text())
+    s.keys("\x1b[<65;3;3M" * 3, "last")
     leave(s)
 
 
