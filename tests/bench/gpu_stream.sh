@@ -5,7 +5,6 @@
 # BUILD holds moechat and the built tests, OUT takes the results, SCRATCH 40 GB of synthetic packages. Parts, in order:
 #   make     writes the packages in the background
 #   check    every op against ref.c, every golden, checkpoints as they are and converted
-#   quality  trains the model that quantisation is judged by (torch, transformers), in the background, into OUT
 #   bench    the demo: tokens/s and the device's copy
 #   moonlight-disk  moonlight-ram  moonlight-host    Moonlight's shape, whole: from its disk, the page cache, host memory
 #   prefill  a long prompt of it
@@ -15,16 +14,16 @@
 set -u
 build=$1 device=$2 out=$3 scratch=$4
 shift 4
-moechat=$build/moechat quality=${QUALITY:-tests/quality} configs=tests/bench/configs
+moechat=$build/moechat configs=tests/bench/configs
 export XDG_CACHE_HOME="$scratch/cache" MOECHAT_CONFIG=none
 mkdir -p "$out" "$scratch"
 began=$(date +%s)
 if [ "${SMALL:-0}" = 1 ]; then
-    only=moonlight layers='--layers 3' few='--layers 3' v3='--layers 4' minutes=0.2 size='--prefill-tokens 8 --decode-tokens 2' long=16
-    most=60 quarter=200M cache=200M
+    only=moonlight layers='--layers 3' few='--layers 3' v3='--layers 4' size='--prefill-tokens 8 --decode-tokens 2' long=16
+    most=60 quarter=200M cache=200M short=$size
 else
-    layers='' few='' v3='--layers 8' minutes=1.5 size='--prefill-tokens 256 --decode-tokens 12' long=2048 most=600
-    quarter=2GB cache=${V3_CACHE:-8GB}
+    layers='' few='' v3='--layers 8' size='--prefill-tokens 256 --decode-tokens 12' long=2048 most=600
+    quarter=2GB cache=250MB short='--prefill-tokens 8 --decode-tokens 10' # 10 V3 experts: nothing is hit
 fi
 
 say() { echo "[$(($(date +%s) - began)) s] $*" | tee -a "$out/progress.txt"; }
@@ -55,7 +54,7 @@ await() {
         [ -e "$scratch/$1.made" ] && break
         sleep 1
     done
-    [ ! -e "$scratch/$1.log" ] || say "$1: $(tail -n 1 "$scratch/$1.log")"
+    say "$1: $(tail -n 1 "$scratch/$1.log")"
     sync
 }
 
@@ -85,13 +84,6 @@ goldens() {
     wait
     cat "$scratch"/golden.* >"$out/goldens.txt"
     say "goldens: $(grep -c ^PASS "$out/goldens.txt") passed, $(grep -c ^FAIL "$out/goldens.txt") failed"
-}
-
-make_quality() {
-    within 300 quality.txt python3 "$quality/make_quality.py" --minutes $minutes --out "$scratch/quality/model"
-    tar -C "$scratch/quality" -cf "$out/quality.tar" .
-    say "quality: $(tail -n 1 "$out/quality.txt")"
-    touch "$scratch/quality.made"
 }
 
 stream() { # FILE SECONDS NAME OPTIONS...
@@ -129,11 +121,7 @@ run_part() {
         say "ops: $(grep -c ^PASS "$out/test_ops.txt") passed, $(grep -c ^FAIL "$out/test_ops.txt") failed"
         (goldens)
         ;;
-    quality)
-        (make_quality) &
-        ;;
     bench)
-        [ ! -d "$scratch/quality" ] || await quality
         within 60 demo.txt "$moechat" bench -m models/demo --device "$device"
         within 60 demo.txt "$moechat" bench -m models/demo --device "$device" --json
         ;;
@@ -167,11 +155,13 @@ run_part() {
         ;;
     v3-disk)
         await v3
+        size=$short
         stream v3-disk.txt 280 v3 --io direct --host-cache none --runs 1 --expert-cache $cache
         ;;
     v3-ram)
         await v3
         warm v3
+        size=$short
         stream v3-ram.txt 200 v3 --io buffered --host-cache none --runs 1 --expert-cache $cache
         ;;
     *)
