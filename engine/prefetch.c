@@ -13,6 +13,8 @@ enum { AUTO_GUESSER = MOE_PREFETCH_ROUTER };
 
 // Faster by less than this is chance.
 static const double worth_it = 0.98;
+// Experts missing a token: from so many on a trial is worth its while, below so many nothing is.
+static const double try_from = 0.5, rest_below = 0.125;
 
 const char *prefetch_name(enum moe_prefetch policy)
 {
@@ -39,7 +41,8 @@ int prefetch_open(const struct prefetch_options *options, struct prefetch *p, st
     *p = (struct prefetch){
         .shape = shape,
         .asked = options->policy,
-        .acting = options->policy == MOE_PREFETCH_AUTO ? (enum moe_prefetch)AUTO_GUESSER : options->policy,
+        .acting = options->policy == MOE_PREFETCH_AUTO ? MOE_PREFETCH_OFF : options->policy,
+        .n = PREFETCH_KEEP,
         .on_predictions = options->on_predictions,
         .context = options->context,
         .previous = malloc(chosen * sizeof *p->previous),
@@ -55,7 +58,7 @@ int prefetch_open(const struct prefetch_options *options, struct prefetch *p, st
         p->asked = p->acting = MOE_PREFETCH_OFF;
         snprintf(p->reason, sizeof p->reason, "every expert has a slot");
     } else if (options->policy == MOE_PREFETCH_AUTO) {
-        snprintf(p->reason, sizeof p->reason, "on trial");
+        snprintf(p->reason, sizeof p->reason, "nothing was missing yet");
     } else {
         snprintf(p->reason, sizeof p->reason, "as asked");
     }
@@ -100,12 +103,13 @@ static bool among(const int32_t *ids, uint32_t n, int32_t id)
 }
 
 // As if the guesser had acted: a guess that was right and not there saves a wait, if its read would be over by now.
-static void score(struct prefetch *p, unsigned which, const int32_t *ids, const struct moe_cache_plan *plan)
+static void score(struct prefetch *p, unsigned which, const int32_t *ids, expert_store *store)
 {
     uint32_t top_k = p->shape->top_k, reads = 0;
     struct moe_prediction *to = &p->scores[which];
     uint64_t gap_ns = clock_ns() - p->guessed_ns[which];
-    double read_ns = plan->disk_bytes_per_s ? 1e9 * (double)plan->slot_bytes / (double)plan->disk_bytes_per_s : 0;
+    struct moe_cache_plan plan = expert_store_plan(store);
+    double read_ns = plan.disk_bytes_per_s ? 1e9 * (double)plan.slot_bytes / (double)plan.disk_bytes_per_s : 0;
     p->guessed[which] = false;
     for (uint32_t k = 0; k < top_k; k++) {
         bool right = among(ids, top_k, p->guesses[which * top_k + k]);
@@ -115,17 +119,16 @@ static void score(struct prefetch *p, unsigned which, const int32_t *ids, const 
         to->right += right;
         to->useful += right && !there;
         to->late += right && !there && reads * read_ns > (double)gap_ns;
-        to->wasted_bytes += right || there ? 0 : plan->slot_bytes;
+        to->wasted_bytes += right || there ? 0 : plan.slot_bytes;
     }
 }
 
 void prefetch_chosen(struct prefetch *p, uint32_t layer, const int32_t *ids, expert_store *store)
 {
     const struct shape *s = p->shape;
-    struct moe_cache_plan plan = expert_store_plan(store);
     for (unsigned which = 0; which < MOE_GUESSERS; which++)
         if (p->guessed[which])
-            score(p, which, ids, &plan);
+            score(p, which, ids, store);
     memcpy(p->previous + (size_t)(layer - s->first_k_dense_replace) * s->top_k, ids, s->top_k * sizeof *ids);
     // Behind the last layer comes the first of the next token, of which the routers' guessers know nothing.
     bool last = layer + 1 == s->n_layers;
@@ -145,62 +148,68 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void start(struct prefetch *p, enum prefetch_phase phase)
+static double median_ms(uint64_t *took_ns)
 {
-    p->phase = phase;
+    qsort(took_ns, PREFETCH_TRY, sizeof *took_ns, compare);
+    return (double)took_ns[PREFETCH_TRY / 2] / 1e6;
+}
+
+static void settle(struct prefetch *p)
+{
+    double without = median_ms(p->took_ns[0]), with = median_ms(p->took_ns[1]);
+    bool on = with < worth_it * without;
+    p->trying = false;
     p->n = 0;
-    p->misses = 0;
-}
-
-static void settle(struct prefetch *p, uint64_t without_ns)
-{
-    bool missed = p->misses > 0;
-    bool on = missed && (double)p->with_ns < worth_it * (double)without_ns;
     p->acting = on ? (enum moe_prefetch)AUTO_GUESSER : MOE_PREFETCH_OFF;
-    if (missed)
-        snprintf(p->reason, sizeof p->reason, "%s: a token took %.2f ms with it and %.2f ms without",
-                 on ? "faster" : "not faster", (double)p->with_ns / 1e6, (double)without_ns / 1e6);
-    else
-        snprintf(p->reason, sizeof p->reason, "no expert was missing for %d tokens", PREFETCH_TRY);
-    start(p, PREFETCH_SETTLED);
+    snprintf(p->reason, sizeof p->reason, "%s: a token took %.2f ms with it and %.2f ms without",
+             on ? "faster" : "not faster", with, without);
 }
 
-static void judge(struct prefetch *p, uint64_t took_ns, uint64_t misses)
+static void rest(struct prefetch *p)
 {
-    p->misses += misses;
-    if (p->phase == PREFETCH_SETTLED) {
-        if (++p->n < PREFETCH_KEEP)
-            return;
-        p->acting = (enum moe_prefetch)AUTO_GUESSER;
-        start(p, PREFETCH_WITH);
-        return;
-    }
-    p->took_ns[p->n++] = took_ns;
-    if (p->n < PREFETCH_TRY)
-        return;
-    qsort(p->took_ns, PREFETCH_TRY, sizeof *p->took_ns, compare);
-    uint64_t median = p->took_ns[PREFETCH_TRY / 2];
-    if (p->phase == PREFETCH_WITHOUT) {
-        settle(p, median);
-        return;
-    }
-    p->with_ns = median;
+    p->trying = false;
+    p->n = 0;
     p->acting = MOE_PREFETCH_OFF;
-    start(p, PREFETCH_WITHOUT);
+    snprintf(p->reason, sizeof p->reason, "hardly an expert was missing of late");
 }
 
-void prefetch_end_token(struct prefetch *p, uint32_t position, uint64_t took_ns, uint64_t misses)
+// By turns, so that a cache that fills up meanwhile speaks for neither.
+static void judge(struct prefetch *p, uint64_t took_ns, uint64_t missing)
+{
+    p->missing += ((double)missing - p->missing) / 8;
+    bool was_on = p->acting != MOE_PREFETCH_OFF;
+    if (p->trying) {
+        p->took_ns[was_on][p->n++ / 2] = took_ns;
+        p->acting = was_on ? MOE_PREFETCH_OFF : (enum moe_prefetch)AUTO_GUESSER;
+    } else if (p->n < PREFETCH_KEEP) {
+        p->n++;
+    }
+    if ((p->trying || was_on) && p->missing < rest_below) {
+        rest(p);
+    } else if (p->trying && p->n == 2 * PREFETCH_TRY) {
+        settle(p);
+    } else if (!p->trying && p->n == PREFETCH_KEEP && p->missing >= try_from) {
+        p->trying = true;
+        p->n = 0;
+        p->acting = (enum moe_prefetch)AUTO_GUESSER;
+        snprintf(p->reason, sizeof p->reason, "on trial");
+    }
+}
+
+void prefetch_end_token(struct prefetch *p, uint32_t position, uint64_t took_ns, uint64_t missing)
 {
     if (p->on_predictions)
         p->on_predictions(p->context, position, p->scores);
     memset(p->scores, 0, sizeof p->scores);
     if (p->asked == MOE_PREFETCH_AUTO)
-        judge(p, took_ns, misses);
+        judge(p, took_ns, missing);
 }
 
 void prefetch_forget(struct prefetch *p, expert_store *store)
 {
-    p->previous[0] = -1;
+    uint32_t n_layers = p->shape->n_layers - p->shape->first_k_dense_replace;
+    for (uint32_t row = 0; row < n_layers; row++)
+        p->previous[(size_t)row * p->shape->top_k] = -1;
     memset(p->guessed, 0, sizeof p->guessed);
     expert_drop_hints(store);
 }

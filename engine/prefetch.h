@@ -2,15 +2,16 @@
 // Which experts the next layer will want, guessed while this one works, for decoded tokens. What is guessed decides
 // nothing but what is read early: the store takes a guess as a hint, and no result depends on it.
 //
-// One guesser acts, any number are scored. `auto` tries: some tokens with, some without, then whichever was faster, and
-// tries again from time to time.
+// One guesser acts, any number are scored. `auto` tries where experts are missing: tokens with and without it by turns,
+// then whichever was faster, and tries again from time to time. Where hardly any is missing it rests, and costs
+// nothing.
 #ifndef MOECHAT_PREFETCH_H
 #define MOECHAT_PREFETCH_H
 
 #include "expert_store.h"
 #include "shape.h"
 
-enum { PREFETCH_TRY = 16, PREFETCH_KEEP = 256 }; // tokens
+enum { PREFETCH_TRY = 8, PREFETCH_KEEP = 256 }; // tokens: of a trial each way; until the next
 
 struct prefetch {
     const struct shape *shape;
@@ -18,16 +19,16 @@ struct prefetch {
     enum moe_prefetch acting; // for this token: MOE_PREFETCH_OFF or one that guesses
     moe_predictions_fn *on_predictions;
     void *context;
-    int32_t *previous; // [n_moe_layers * top_k], the last token's experts; -1 in the first place: not known
+    int32_t *previous; // [n_moe_layers * top_k], the last token's experts; a row that begins with -1 is not known
     int32_t *guesses;  // [MOE_GUESSERS * top_k], for the layer that comes next
     bool *resident;    // [MOE_GUESSERS * top_k], was it there when it was guessed?
     bool guessed[MOE_GUESSERS];
     uint64_t guessed_ns[MOE_GUESSERS];
     struct moe_prediction scores[MOE_GUESSERS]; // of this token
-    enum prefetch_phase { PREFETCH_WITH, PREFETCH_WITHOUT, PREFETCH_SETTLED } phase;
-    unsigned n;                     // tokens of the phase
-    uint64_t took_ns[PREFETCH_TRY]; // by them
-    uint64_t with_ns, misses;       // the median with; misses of the phase
+    bool trying;
+    unsigned n;                        // tokens of the trial, or since the last
+    uint64_t took_ns[2][PREFETCH_TRY]; // without and with
+    double missing;                    // experts a token lately that were not there, or only because they were guessed
     char reason[96];
 };
 
@@ -50,8 +51,8 @@ void prefetch_guess(struct prefetch *prefetch, enum moe_prefetch guesser, expert
 // The experts of a layer as the router chose them. Scores what was guessed of it, and lets the guesser that needs no
 // more than this make its guess of the next.
 void prefetch_chosen(struct prefetch *prefetch, uint32_t layer, const int32_t *ids, expert_store *store);
-// A token is over, in this time and with so many experts that had to be read.
-void prefetch_end_token(struct prefetch *prefetch, uint32_t position, uint64_t took_ns, uint64_t misses);
+// A token is over, in this time; of its experts so many had to be read, or would have been but for a guess.
+void prefetch_end_token(struct prefetch *prefetch, uint32_t position, uint64_t took_ns, uint64_t missing);
 // What was known of the last token no longer holds, and guesses under way are dropped.
 void prefetch_forget(struct prefetch *prefetch, expert_store *store);
 

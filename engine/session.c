@@ -297,13 +297,14 @@ int moe_session_decode(moe_session *session, int32_t id, struct moe_err *err)
     struct moe_feed feed = {.ids = &id, .count = 1, .position = session->length};
     start_counting(session);
     int code = feed_tokens(session, &feed, true, err);
-    uint64_t misses = session->stats.misses, took_ns = stop_counting(session);
+    const struct moe_stats *stats = &session->stats;
+    uint64_t missing = stats->misses + stats->used, took_ns = stop_counting(session);
     session->stats.decode_ns += took_ns;
     session->stats.decoded_tokens += !code;
     if (code)
         prefetch_forget(&session->prefetch, session->model->store);
     else
-        prefetch_end_token(&session->prefetch, session->length - 1, took_ns, session->stats.misses - misses);
+        prefetch_end_token(&session->prefetch, session->length - 1, took_ns, stats->misses + stats->used - missing);
     return code;
 }
 
