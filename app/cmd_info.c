@@ -172,7 +172,7 @@ static void print_next(const struct moe_description *about, const char *director
     char size[FORMAT_SIZE];
     format_bytes(size, sizeof size, about->package_bytes);
     if (!about->runs)
-        printf("%-18sit must be converted: moechat convert %s NEWDIR (about %s)\n", "next", directory, size);
+        printf("%-18sit must be converted: moechat convert %s NEWDIR (%s)\n", "next", directory, size);
     else
         printf("%-18smoechat -m %s\n", "next", directory);
     if (about->runs && !about->package)

@@ -25,11 +25,6 @@ static bool ends(const char *name, const char *with)
     return length > tail && strcmp(name + length - tail, with) == 0;
 }
 
-static bool is_float(enum tensor_dtype dtype)
-{
-    return dtype == DTYPE_BF16 || dtype == DTYPE_F16 || dtype == DTYPE_F32;
-}
-
 // name without suffix, when it ends so and fits.
 static bool cut(const char *name, const char *suffix, char stem[STEM_BYTES])
 {
@@ -249,7 +244,7 @@ static bool stays(const struct plan *plan, const struct checkpoint_tensor *tenso
 {
     const struct tensor *at = tensor->at;
     // Routers stay as they are, so that routing does; so does what cannot be cut into groups, and what MLX left so.
-    if (is_float(at->dtype))
+    if (dtype_is_float(at->dtype))
         return ends(stem, ".mlp.gate") || at->n_dims != 2 || at->dims[1] % 32 ||
                (plan->quantised_source && !plan->resident_bits);
     if (at->dtype != DTYPE_U32)

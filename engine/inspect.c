@@ -9,6 +9,7 @@
 
 #include "checkpoint.h"
 #include "container.h"
+#include "convert_plan.h"
 #include "err.h"
 #include "file.h"
 
@@ -45,12 +46,16 @@ static struct sizes sum_sizes(const struct package *package, const struct checkp
     return sizes;
 }
 
-// What `moechat convert` would write with its defaults, roughly: 4 bits, 8 for embeddings and head, groups of 64.
-static uint64_t package_estimate(const struct shape *s)
+// What `moechat convert` would write with its defaults; a folder that it would refuse is refused.
+static int planned_bytes(const struct package *package, uint64_t *bytes, struct moe_err *err)
 {
-    uint64_t outer = (uint64_t)s->hidden_size * s->vocab_size * (s->tie_word_embeddings ? 1 : 2);
-    uint64_t rest = shape_parameters(s).total - outer;
-    return rest / 16 * 9 + outer / 16 * 17;
+    struct plan plan = {.from = package->checkpoint, .shape = &package->shape};
+    int code = plan_make(&plan, err);
+    if (code)
+        return code;
+    *bytes = plan.bytes;
+    plan_release(&plan);
+    return MOE_OK;
 }
 
 static void say_left_out(const struct checkpoint *c, char text[256])
@@ -108,7 +113,7 @@ static void describe(const struct package *package, const struct checkpoint *fro
     d->runs = package->kind != FOLDER_SOURCE;
     d->package = package->kind == PACKAGE;
     snprintf(d->layout, sizeof d->layout, "%s", d->package ? "package" : package->layout);
-    d->package_bytes = d->runs ? sizes.resident + sizes.all_experts : package_estimate(s);
+    d->package_bytes = sizes.resident + sizes.all_experts;
     say_left_out(from, d->left_out);
     d->kv_row_bytes_f32 = (uint64_t)s->n_layers * (s->kv_lora_rank + s->qk_rope_head_dim) * sizeof(float);
 }
@@ -117,7 +122,7 @@ int package_describe(const struct package *package, struct moe_description *desc
 {
     if (package->checkpoint) {
         describe(package, package->checkpoint, description);
-        return MOE_OK;
+        return description->runs ? MOE_OK : planned_bytes(package, &description->package_bytes, err);
     }
     struct checkpoint file;
     int code = checkpoint_open_file(package->resident.path, &file, err);

@@ -64,7 +64,7 @@ int moe_model_open(const char *directory, const struct moe_model_options *option
         code =
             moe_fail(err, MOE_UNSUPPORTED,
                      "%.200s is a %s, which does not run as it is: `moechat convert %.200s NEWDIR` makes a package "
-                     "of it, of about %.1f GB",
+                     "of it, of %.2f GB",
                      directory, model->description.layout, directory, (double)model->description.package_bytes / 1e9);
     if (!code)
         code = open_device(model, options, err);

@@ -124,7 +124,7 @@ struct moe_description {
     bool runs;                 // as it is; else `moechat convert` makes a package of it
     char layout[32];           // "package", "MLX folder", "bf16 checkpoint" ...
     char left_out[256];        // of a folder: the tensors that are not used, in words; "" if none
-    uint64_t package_bytes;    // of a package: what it is; of a folder: what convert would make of it, roughly
+    uint64_t package_bytes;    // of a package: what it is; of a folder: what convert would make of it
 };
 
 // Reads and checks the manifest and headers only: no device, no weights.

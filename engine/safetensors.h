@@ -19,6 +19,11 @@ enum tensor_dtype {
     DTYPE_F8_E4M3
 };
 
+static inline bool dtype_is_float(enum tensor_dtype dtype) // that weights are computed with as they are
+{
+    return dtype == DTYPE_BF16 || dtype == DTYPE_F16 || dtype == DTYPE_F32;
+}
+
 struct tensor {
     char *name;
     enum tensor_dtype dtype;

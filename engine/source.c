@@ -44,11 +44,6 @@ static int missing(const struct source_matrix *m, const char *stem, const char *
                     checkpoint_place(m->from), stem, suffix);
 }
 
-static bool is_float(enum tensor_dtype dtype)
-{
-    return dtype == DTYPE_BF16 || dtype == DTYPE_F16 || dtype == DTYPE_F32;
-}
-
 static bool good_group(uint64_t group)
 {
     return group == 32 || group == 64 || group == 128;
@@ -66,7 +61,7 @@ static int find_int4(struct source_matrix *m, const char *stem, uint64_t all_row
     uint64_t groups = m->scales->at->n_dims ? m->scales->at->dims[m->scales->at->n_dims - 1] : 0;
     if ((dtype != DTYPE_I32 && dtype != DTYPE_U32) || !has_shape(m->weight, all_rows, m->cols / 8) || m->cols % 8)
         return refuse(m, m->weight, "is not packed int4 of its shape", err);
-    if (!groups || m->cols % groups || !good_group(m->cols / groups) || !is_float(m->scales->at->dtype) ||
+    if (!groups || m->cols % groups || !good_group(m->cols / groups) || !dtype_is_float(m->scales->at->dtype) ||
         !has_shape(m->scales, all_rows, groups))
         return refuse(m, m->scales, "is not a scale for each group of 32, 64 or 128", err);
     m->stored = (struct quantisation){4, (uint32_t)(m->cols / groups)};
@@ -82,7 +77,7 @@ static int find_affine(struct source_matrix *m, const char *stem, uint64_t all_r
     if (!m->scales || !m->biases)
         return missing(m, stem, m->scales ? ".biases" : ".scales", err);
     uint64_t groups = m->scales->at->n_dims ? m->scales->at->dims[m->scales->at->n_dims - 1] : 0;
-    if (!groups || m->cols % groups || !good_group(m->cols / groups) || !is_float(m->scales->at->dtype) ||
+    if (!groups || m->cols % groups || !good_group(m->cols / groups) || !dtype_is_float(m->scales->at->dtype) ||
         m->biases->at->dtype != m->scales->at->dtype || !has_shape(m->scales, all_rows, groups) ||
         !has_shape(m->biases, all_rows, groups))
         return refuse(m, m->scales, "and its biases are not one for each group of 32, 64 or 128", err);
@@ -121,7 +116,7 @@ static int find_matrix(struct source_matrix *m, const char *stem, uint64_t all_r
     if (m->weight->at->dtype == DTYPE_F8_E4M3)
         return find_fp8(m, stem, all_rows, err);
     m->kind = SOURCE_FLOAT;
-    if (!is_float(m->weight->at->dtype))
+    if (!dtype_is_float(m->weight->at->dtype))
         return refuse(m, m->weight, "has a dtype that moechat does not read as weights", err);
     return has_shape(m->weight, all_rows, m->cols) ? MOE_OK : refuse(m, m->weight, "has another shape", err);
 }
@@ -279,7 +274,7 @@ uint64_t source_part_bytes(enum source_part part, uint32_t cols, struct quantisa
 bool source_is_finite(enum tensor_dtype dtype, const void *raw, uint64_t count)
 {
     bool finite = true;
-    for (uint64_t i = 0; is_float(dtype) && i < count; i++)
+    for (uint64_t i = 0; dtype_is_float(dtype) && i < count; i++)
         finite &= isfinite(number_at(dtype, raw, i)) != 0;
     return finite;
 }

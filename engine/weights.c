@@ -46,11 +46,6 @@ static uint64_t aligned(uint64_t bytes)
     return (bytes + TENSOR_ALIGNMENT - 1) / TENSOR_ALIGNMENT * TENSOR_ALIGNMENT;
 }
 
-static bool is_float(enum tensor_dtype dtype)
-{
-    return dtype == DTYPE_BF16 || dtype == DTYPE_F16 || dtype == DTYPE_F32;
-}
-
 static uint64_t device_bytes(const struct checkpoint_tensor *tensor, enum conversion conversion)
 {
     uint64_t bytes = tensor->at->bytes;
@@ -146,7 +141,7 @@ static void add_vector(struct loader *l, struct vector *vector, const char *name
     const struct checkpoint_tensor *tensor = find(l, name, "");
     if (!tensor)
         return;
-    if (!is_float(tensor->at->dtype)) {
+    if (!dtype_is_float(tensor->at->dtype)) {
         refuse_dtype(l, tensor, "BF16, F16 or F32");
         return;
     }
@@ -216,7 +211,7 @@ static void find_matrix(struct loader *l, struct want *want)
     want->parts[0] = find(l, want->stem, ".weight");
     if (!want->parts[0])
         return;
-    if (is_float(want->parts[0]->at->dtype)) {
+    if (dtype_is_float(want->parts[0]->at->dtype)) {
         find_plain(l, want);
         return;
     }

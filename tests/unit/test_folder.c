@@ -374,15 +374,11 @@ static void other_layouts_are_told_apart(struct harness *t)
         finish(1);
         if (!opens(t, &p, NULL))
             continue;
-        CHECK_EQ(t, package_describe(&p, &d, NULL), 0);
-        CHECK_STR(t, d.layout, cases[i].layout);
-        CHECK(t, !d.runs && !d.package && d.package_bytes > 0 && d.n_layers == 3);
-        package_release(&p);
-        moe_model *model;
         struct moe_err err = {.text = ""};
-        struct moe_model_options options = {.device = "ref"};
-        CHECK_EQ(t, moe_model_open(directory, &options, &model, &err), MOE_UNSUPPORTED);
-        CHECK(t, strstr(err.text, "does not run as it is: `moechat convert ") != NULL);
+        CHECK_STR(t, p.layout, cases[i].layout);
+        CHECK_EQ(t, package_describe(&p, &d, &err), MOE_NO_TENSOR); // convert would refuse it, so info does
+        CHECK(t, strstr(err.text, " is missing; get the ") != NULL);
+        package_release(&p);
     }
     struct package p;
     begin(MODEL_A);
@@ -396,13 +392,44 @@ static void other_layouts_are_told_apart(struct harness *t)
     opens(t, &p, "no model here");
 }
 
+// What is said of a folder that must be converted is what convert then makes.
+static void sources_are_described_as_convert_makes_them(struct harness *t)
+{
+    static const struct {
+        const char *folder, *layout;
+    } cases[] = {{"tests/golden/ck-glm/checkpoint", "bf16 checkpoint"},
+                 {"tests/golden/ck-v3-groups/checkpoint", "fp8 checkpoint"},
+                 {"tests/golden/ck-k25/checkpoint", "int4 checkpoint"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static const struct moe_convert_options defaults = {.threads = 1};
+        struct moe_description d;
+        struct moe_err err = {.text = ""};
+        moe_model *model;
+        struct moe_model_options options = {.device = "ref"};
+        struct package converted;
+        made_remove(directory);
+        CHECK_EQ(t, moe_inspect(cases[i].folder, &d, &err), 0);
+        CHECK_STR(t, d.layout, cases[i].layout);
+        CHECK(t, !d.runs && !d.package);
+        CHECK_EQ(t, moe_model_open(cases[i].folder, &options, &model, &err), MOE_UNSUPPORTED);
+        CHECK(t, strstr(err.text, "does not run as it is: `moechat convert ") != NULL);
+        CHECK_EQ(t, moe_convert(cases[i].folder, directory, &defaults, &err), 0);
+        CHECK_EQ(t, package_open(directory, &converted, &err), 0);
+        uint64_t bytes = converted.resident.bytes;
+        for (uint32_t k = 0; k < converted.n_files; k++)
+            bytes += converted.files[k].bytes;
+        CHECK_EQ(t, d.package_bytes, bytes);
+        package_release(&converted);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(mlx_folders_open_as_they_are), TEST(the_index_and_the_shards_say_the_same),
         TEST(what_is_left_out_is_said),     TEST(quantisation_is_checked_against_the_config),
         TEST(stacked_experts_are_checked),  TEST(plain_tensors_of_any_float_are_taken),
-        TEST(other_layouts_are_told_apart),
+        TEST(other_layouts_are_told_apart), TEST(sources_are_described_as_convert_makes_them),
     };
     if (!mkdtemp(scratch))
         return 2;
