@@ -111,8 +111,9 @@ static void print_stats(struct talk *talk, FILE *out)
     char read[FORMAT_SIZE], words[PLAN_WORDS_SIZE];
     uint64_t asked = stats.hits + stats.misses;
     fprintf(out, "  model            %s on %s\n", info->name, info->device);
-    fprintf(out, "  context          %" PRIu32 " of %" PRIu32 " tokens, %zu messages\n", chat_position(&talk->chat),
-            info->max_context, chat_exchanges(&talk->chat));
+    size_t messages = chat_exchanges(&talk->chat);
+    fprintf(out, "  context          %" PRIu32 " of %" PRIu32 " tokens, %zu message%s\n", chat_position(&talk->chat),
+            info->max_context, messages, messages == 1 ? "" : "s");
     fprintf(out, "  read (prefill)   %" PRIu64 " tokens, %.1f tokens/s\n", stats.prefilled_tokens,
             json_out_rate(stats.prefilled_tokens, stats.prefill_ns));
     fprintf(out, "  answered         %" PRIu64 " tokens, %.1f tokens/s\n", stats.decoded_tokens,
@@ -164,28 +165,12 @@ static bool switch_thinking(struct talk *talk, const char *text)
     return true;
 }
 
-void talk_command(struct talk *talk, const struct line *line)
+// False: the command is not about sessions.
+static bool about_sessions(struct talk *talk, enum action action, const char *text)
 {
-    char text[160];
-    snprintf(text, sizeof text, "%.*s", (int)(line->length < 150 ? line->length : 150), line->text);
-    if (line->action == ACTION_THINK && switch_thinking(talk, text))
-        return;
-    if (talk->face->command(talk->self, line))
-        return;
-    switch (line->action) {
-    case ACTION_HELP:
-    case ACTION_KEYS:
-    case ACTION_STATS:
-        show_lines(talk, line->action, text);
-        break;
+    switch (action) {
     case ACTION_NEW:
         talk_new(talk);
-        break;
-    case ACTION_RETRY:
-        retry(talk);
-        break;
-    case ACTION_UNDO:
-        undo(talk, text);
         break;
     case ACTION_SAVE:
         talk_save(talk, text);
@@ -201,6 +186,32 @@ void talk_command(struct talk *talk, const struct line *line)
         break;
     case ACTION_DELETE:
         talk_delete(talk, text);
+        break;
+    default:
+        return false;
+    }
+    return true;
+}
+
+void talk_command(struct talk *talk, const struct line *line)
+{
+    char text[160];
+    snprintf(text, sizeof text, "%.*s", (int)(line->length < 150 ? line->length : 150), line->text);
+    if (line->action == ACTION_THINK && switch_thinking(talk, text))
+        return;
+    if (talk->face->command(talk->self, line) || about_sessions(talk, line->action, text))
+        return;
+    switch (line->action) {
+    case ACTION_HELP:
+    case ACTION_KEYS:
+    case ACTION_STATS:
+        show_lines(talk, line->action, text);
+        break;
+    case ACTION_RETRY:
+        retry(talk);
+        break;
+    case ACTION_UNDO:
+        undo(talk, text);
         break;
     case ACTION_SYSTEM:
         set_system(talk, line);
@@ -231,6 +242,8 @@ void talk_command(struct talk *talk, const struct line *line)
         break;
     case ACTION_QUIT:
         talk_leave(talk, talk->status);
+        break;
+    default:
         break;
     }
 }

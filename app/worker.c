@@ -550,6 +550,7 @@ static void take_turn(struct worker *worker, const struct turn *turn)
         settle(worker, &settle_err);
     }
     free(steps_end(&worker->steps));
+    publish_stats(worker); // with the answer's end, which the figures have, too
     // What fails here fails again, and is reported, when the next turn begins.
     if (save)
         keeper_save(&worker->keeper, &part);

@@ -316,6 +316,28 @@ static void thinking_is_told_apart_and_left_out(struct harness *t)
     worker_free(worker);
 }
 
+// The end of an answer is fed after the turn has been reported; both accounts have it.
+static void counters_and_figures_agree(struct harness *t)
+{
+    struct worker *worker = start(t, "experts 2 8 2\nturn\ntext one two three\n");
+    struct bytes answer = {0};
+    struct figures figures = {0};
+    uint64_t steps = 0, tokens = 0;
+    await_ready(t, worker);
+    post(worker, "hi", 0, 0);
+    turn_result_free(collect(t, worker, &answer, 0));
+    for (int tries = 0; tries < 2000 && (steps < 4 || tokens < 4); tries++) {
+        pause_us(1000);
+        steps = worker_figures(worker, &figures) ? figures.session->step : 0;
+        tokens = worker_stats(worker).decoded_tokens;
+    }
+    CHECK_EQ(t, steps, 4);
+    CHECK_EQ(t, tokens, 4);
+    figures_release(&figures);
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
@@ -328,6 +350,7 @@ int main(int argc, char **argv)
         TEST(an_error_leaves_the_timeline),
         TEST(leaving_never_waits_for_readers),
         TEST(a_cancel_is_never_lost),
+        TEST(counters_and_figures_agree),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
