@@ -56,9 +56,18 @@ static struct cell *cell_at(const struct cells_at *at, int column)
     return &at->cells->cells[(size_t)at->row * (size_t)at->cells->columns + (size_t)column];
 }
 
+static bool is_skin(uint32_t code)
+{
+    return code >= 0x1F3FB && code <= 0x1F3FF;
+}
+
 static void put_mark(struct cells_at *at, uint32_t mark)
 {
     if (at->end <= 0 || at->column == 0) // nothing to stand on
+        return;
+    // Terminals do not agree on how wide what these make of an emoji is, and a row that two count differently falls
+    // apart. Its parts alone are the same everywhere.
+    if (mark == ZWJ || mark == TEXT_STYLE || mark == EMOJI_STYLE || is_skin(mark))
         return;
     struct cell *cell = cell_at(at, at->column - 1);
     cell -= cell->width == 0 && at->column > 1;
@@ -167,8 +176,8 @@ struct glyph cells_glyph(const char *text, size_t length)
         glyph.bytes = (uint8_t)(found > 0 ? found : -found);
     else // cut off at the end
         glyph.bytes = (uint8_t)length;
-    int width = found > 0 ? wcwidth((wchar_t)code) : -1;
-    if (width == 0 && !is_mark(code) && code != ZWJ && code != TEXT_STYLE && code != EMOJI_STYLE)
+    int width = found <= 0 ? -1 : is_skin(code) ? 0 : wcwidth((wchar_t)code);
+    if (width == 0 && !is_mark(code) && !is_skin(code) && code != ZWJ && code != TEXT_STYLE && code != EMOJI_STYLE)
         width = -1; // bidi controls, tags and their like
     if (width >= 0) {
         glyph.code = code;

@@ -130,7 +130,7 @@ def test_commands():
     t.send("/set\r")
     t.wait("0.25", "max-tokens", "You:")
     t.send("/stats\r")
-    t.wait("1 messages", "prefetch", "seed", "You:")
+    t.wait("1 message", "prefetch", "seed", "You:")
     t.send("/new\r")
     t.wait("new conversation", "You:")
     t.send("/undo\r")
