@@ -57,7 +57,7 @@ def settings(name):
 def test_a_talk_from_a_shell():
     s = Shell()
     s.keys("stty -a > %s/before" % SCRATCH, "Enter")
-    s.start("--session", "talk")
+    s.start("--session", "talk", "--device", "ref")  # slow enough to be caught answering
     s.keys("My name is Ada and I like chess.", "Enter", "What is my name?", "Enter")  # the second waits
     s.until(lambda t: t.count("tokens/s)") == 2 and "Ada" in t.split("What is my name?")[-1])
     # A paste that arrives in pieces is one draft.
@@ -70,7 +70,7 @@ def test_a_talk_from_a_shell():
     s.keys("Tell me a very long story.", "Enter")
     s.until("answering")
     s.keys("C-c")
-    s.until(lambda t: "Stopped" in t or t.count("tokens/s)") == 3)
+    s.until("Stopped")
     s.keys("a draft")
     s.until("> a draft")
     s.keys("C-c")
