@@ -134,8 +134,9 @@ TSAN       = build/tsan
 TSAN_TESTS = unit/test_reader unit/test_expert_store unit/test_expert_tiers fault/test_expert_faults unit/test_worker
 tsan:
 	$(MAKE) BUILD=$(TSAN) SANITIZE=thread OPT='-O1 -g' $(TSAN_TESTS:%=$(TSAN)/tests/%) $(TSAN)/tests/unit/test_placement \
-	    $(TSAN)/tests/soak/soak
+	    $(TSAN)/tests/fault/test_random_reads $(TSAN)/tests/soak/soak
 	@sh tests/run.sh $(TSAN_TESTS:%=$(TSAN)/tests/%) '$(TSAN)/tests/unit/test_placement plain_c' \
+	    '$(TSAN)/tests/fault/test_random_reads plain_c' \
 	    '$(TSAN)/tests/soak/soak tests/golden/tiny-a/package --device ref --seconds 30'
 
 # SOAK_SECONDS of interruptions, then a replay that must say the same.
