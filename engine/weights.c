@@ -409,8 +409,9 @@ static int read_part(struct loader *l, const struct piece *piece, const struct s
     int code = checkpoint_read(l->from, &range, piece->conversion == AS_STORED ? to : staging->raw, l->err);
     if (!code && piece->conversion != AS_STORED &&
         !convert_numbers(dtype, piece->conversion, staging->raw, to, *part / width))
-        code = moe_fail(l->err, MOE_UNSUPPORTED, "%.280s: tensor %.120s has numbers that bf16 cannot hold exactly",
-                        checkpoint_path(l->from, tensor), tensor->name);
+        code = moe_fail(l->err, MOE_UNSUPPORTED, "%.280s: tensor %.120s has numbers that bf16 cannot hold exactly; %s",
+                        checkpoint_path(l->from, tensor), tensor->name,
+                        l->from->directory[0] ? "`moechat convert` rounds them" : l->remedy);
     if (!code && staging->device)
         gpu_write(l->g, piece->buf, target, staging->device, bytes);
     return code;
