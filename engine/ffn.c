@@ -306,7 +306,10 @@ static int prefill_experts(const struct pass *pass, uint32_t layer, struct moe_e
     while (!code && (place = sweep_next(pass->sweep))) {
         uint32_t expert = place->expert; // sweep_done reuses the place
         struct telemetry_use use = {place, 0, scratch->expert_first[expert + 1] - scratch->expert_first[expert], 0, 0};
-        code = expert_wait(pass->store, place, cancelled, of.context, err);
+        if (cancelled(of.context)) // experts that are there are not waited for, and still take their time
+            code = moe_fail(err, MOE_CANCELLED, "stopped");
+        else
+            code = expert_wait(pass->store, place, cancelled, of.context, err);
         telemetry_waited(pass->telemetry, pass->store, layer);
         if (code)
             break;

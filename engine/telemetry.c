@@ -62,6 +62,7 @@ void telemetry_begin(struct telemetry *t, gpu *g, const struct moe_telemetry *ab
     for (uint32_t i = 0; i < step->n_moe_layers; i++)
         t->layers[!t->shown][i] = (struct moe_layer_record){.layer = step->first_moe_layer + i};
     t->device = gpu_counters(g);
+    t->n_marks = 0;
     t->on = MOE_ON_HOST;
     t->began_ns = t->switched_ns = clock_ns();
 }

@@ -184,8 +184,8 @@ static void chunks_never_change_a_bit(struct harness *t)
 
 struct progress_seen {
     uint64_t done, total;
-    int calls;
-    bool backwards, cancel;
+    int calls, calls_after; // the cancel
+    bool backwards, cancel, cancelled;
     moe_session *session;
 };
 
@@ -193,11 +193,14 @@ static void see_progress(void *context, const struct moe_progress *progress)
 {
     struct progress_seen *seen = context;
     seen->calls++;
+    seen->calls_after += seen->cancelled;
     seen->backwards |= progress->done < seen->done || progress->done > progress->total;
     seen->done = progress->done;
     seen->total = progress->total;
-    if (seen->cancel && progress->done > N_TOKENS / 2)
+    if (seen->cancel && progress->done > N_TOKENS / 2) {
         moe_session_cancel(seen->session);
+        seen->cancelled = true;
+    }
 }
 
 // With the smallest cache each group reads each expert once at most, whatever the chunks are; groups are of like size.
@@ -251,6 +254,7 @@ static void a_cancel_keeps_whole_groups(struct harness *t)
         struct moe_feed feed = {.ids = ids, .count = N_TOKENS, .progress = see_progress, .context = &seen};
         CHECK_EQ(t, moe_session_prefill(o.session, &feed, &err), MOE_CANCELLED);
         CHECK_EQ(t, moe_session_length(o.session), 15);
+        CHECK(t, seen.calls_after <= 1); // not even the layer's other experts, though all are there
         moe_session_resume(o.session);
         feed = (struct moe_feed){.ids = ids + 15, .count = N_TOKENS - 15, .position = 15};
         CHECK_EQ(t, moe_session_prefill(o.session, &feed, &err), 0);
