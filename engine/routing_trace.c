@@ -38,20 +38,22 @@ static uint64_t get(const unsigned char *at, unsigned bytes)
 // ---- Writing
 // ---------------------------------------------------------------------------------------------------------
 
+// What a full disk doesn't take is kept: the next call goes on there.
 static int write_out(trace_writer *writer, struct moe_err *err)
 {
     size_t done = 0;
-    while (done < writer->used) {
+    int code = MOE_OK;
+    while (done < writer->used && !code) {
         ssize_t put_bytes = write(writer->fd, writer->buffer + done, writer->used - done);
-        if (put_bytes < 0 && errno == EINTR)
-            continue;
-        if (put_bytes < 0)
-            return moe_fail_file(err, MOE_IO, writer->path, errno,
+        if (put_bytes >= 0)
+            done += (size_t)put_bytes;
+        else if (errno != EINTR)
+            code = moe_fail_file(err, MOE_IO, writer->path, errno,
                                  "the trace can't be written; make room, or leave out --trace");
-        done += (size_t)put_bytes;
     }
-    writer->used = 0;
-    return MOE_OK;
+    writer->used -= done;
+    memmove(writer->buffer, writer->buffer + done, writer->used);
+    return code;
 }
 
 int trace_create(const char *path, const struct trace_header *header, trace_writer **out, struct moe_err *err)
@@ -114,7 +116,7 @@ void trace_finish(trace_writer *writer)
 {
     if (!writer)
         return;
-    struct moe_err err; // what is lost here is a part of the last token: the reader says that the file is cut
+    struct moe_err err; // at most the last token is lost here
     write_out(writer, &err);
     close(writer->fd);
     free(writer);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Routing traces: what is written is read back, damage is told with its place, and replays count what a cache would
 // hit.
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -161,11 +163,49 @@ static void replays_count_hits(struct harness *t)
     unlink(path);
 }
 
+// A disk that fills up within a request, and then has room again: the trace goes on where it stopped.
+static void a_full_disk_loses_nothing(struct harness *t)
+{
+    char path[] = "/tmp/moechat-trace-XXXXXX";
+    close(mkstemp(path));
+    static const uint16_t ids[][2] = {{0, 299}, {256, 7}, {1, 2}, {3, 4}};
+    CHECK(t, write_trace(path, ids, 4));
+    struct file want, file;
+    read_back(path, &want);
+    struct rlimit before, small = {TRACE_HEADER_BYTES + 17, 0};
+    getrlimit(RLIMIT_FSIZE, &before);
+    small.rlim_max = before.rlim_max;
+    signal(SIGXFSZ, SIG_IGN);
+    trace_writer *writer;
+    struct moe_err err;
+    CHECK_EQ(t, trace_create(path, &header, &writer, &err), MOE_OK);
+    unsigned refused = 0;
+    for (uint32_t i = 0; i < 4; i++)
+        for (uint32_t layer = 1; layer < 4; layer++) {
+            struct trace_request request = {.layer = layer, .rows = 1, .n = 2, .ids = {ids[i][0], ids[i][1]}};
+            setrlimit(RLIMIT_FSIZE, &small);
+            int code = trace_write(writer, &request, &err);
+            setrlimit(RLIMIT_FSIZE, &before);
+            if (code) {
+                refused++;
+                code = trace_write(writer, &request, &err);
+            }
+            CHECK_EQ(t, code, MOE_OK);
+        }
+    CHECK(t, refused > 0);
+    trace_finish(writer);
+    read_back(path, &file);
+    CHECK_EQ(t, file.length, want.length);
+    CHECK(t, memcmp(file.bytes, want.bytes, want.length) == 0);
+    unlink(path);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(what_is_written_is_read),
         TEST(damage_is_told),
+        TEST(a_full_disk_loses_nothing),
         TEST(replays_count_hits),
     };
     return HARNESS_RUN(tests, argc, argv);
