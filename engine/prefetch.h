@@ -51,7 +51,7 @@ void prefetch_guess(struct prefetch *prefetch, enum moe_prefetch guesser, expert
 // The experts of a layer as the router chose them. Scores what was guessed of it, and lets the guesser that needs no
 // more than this make its guess of the next.
 void prefetch_chosen(struct prefetch *prefetch, uint32_t layer, const int32_t *ids, expert_store *store);
-// A token is over, in this time; of its experts so many had to be read, or would have been but for a guess.
+// A token is over, in this time; so many of its experts had no slot of the device's, or have it from a guess.
 void prefetch_end_token(struct prefetch *prefetch, uint32_t position, uint64_t took_ns, uint64_t missing);
 // What was known of the last token no longer holds, and guesses under way are dropped.
 void prefetch_forget(struct prefetch *prefetch, expert_store *store);

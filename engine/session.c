@@ -292,19 +292,29 @@ int moe_session_prefill(moe_session *session, const struct moe_feed *feed, struc
     return code;
 }
 
+// Experts of the last step that guesses can help with, or did: those that had no slot of the device's by themselves.
+static uint64_t count_missing(const moe_session *session)
+{
+    const struct moe_telemetry *step = moe_session_telemetry(session);
+    uint64_t missing = 0;
+    for (uint32_t i = 0; i < step->n_moe_layers; i++)
+        for (int origin = MOE_FROM_HOST; origin < MOE_ORIGINS; origin++)
+            missing += step->layers[i].n_from[origin];
+    return missing;
+}
+
 int moe_session_decode(moe_session *session, int32_t id, struct moe_err *err)
 {
     struct moe_feed feed = {.ids = &id, .count = 1, .position = session->length};
     start_counting(session);
     int code = feed_tokens(session, &feed, true, err);
-    const struct moe_stats *stats = &session->stats;
-    uint64_t missing = stats->misses + stats->used, took_ns = stop_counting(session);
+    uint64_t took_ns = stop_counting(session);
     session->stats.decode_ns += took_ns;
     session->stats.decoded_tokens += !code;
     if (code)
         prefetch_forget(&session->prefetch, session->model->store);
     else
-        prefetch_end_token(&session->prefetch, session->length - 1, took_ns, stats->misses + stats->used - missing);
+        prefetch_end_token(&session->prefetch, session->length - 1, took_ns, count_missing(session));
     return code;
 }
 

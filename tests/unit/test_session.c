@@ -576,6 +576,31 @@ static void counters_add_up(struct harness *t)
     close_opened(&o);
 }
 
+// Where the host has every expert and the device few, guesses save copies: they are tried, though nothing is read.
+static void guesses_are_tried_from_the_host(struct harness *t)
+{
+    struct setup setup = usual("ref");
+    struct moe_model_options options = {.device = "ref",
+                                        .expert_cache_bytes = smallest_budget(t, &setup),
+                                        .force_two_tiers = true,
+                                        .host_cache_bytes = MOE_CACHE_ALL};
+    struct opened o = {0};
+    struct moe_err err;
+    struct moe_stats stats = {0};
+    CHECK_EQ(t, moe_model_open(setup.directory, &options, &o.model, &err), 0);
+    for (int warm = 0; warm < 2; warm++) {
+        setup.session.prefetch = warm ? MOE_PREFETCH_AUTO : MOE_PREFETCH_OFF;
+        moe_session_close(o.session);
+        CHECK_EQ(t, moe_session_open(o.model, &setup.session, &o.session, &err), 0);
+        for (int32_t i = 0; i < 40; i++)
+            CHECK_EQ(t, moe_session_decode(o.session, i, &err), 0);
+        stats = moe_session_stats(o.session);
+    }
+    CHECK_EQ(t, stats.misses, 0);
+    CHECK(t, strstr(stats.prefetch_reason, "faster: a token took") != NULL);
+    close_opened(&o);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
@@ -593,6 +618,7 @@ int main(int argc, char **argv)
         TEST(a_late_failure_leaves_no_chunk),
         TEST(garbage_is_not_answered_with),
         TEST(counters_add_up),
+        TEST(guesses_are_tried_from_the_host),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
