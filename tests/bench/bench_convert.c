@@ -178,6 +178,8 @@ static void write_folder(struct maker *m, struct json_object *config)
     for (uint64_t left = m->end; left;) {
         size_t part = left < BUFFER ? (size_t)left : BUFFER;
         fill_random(buffer, BUFFER / 8, &state);
+        for (size_t i = 0; i < BUFFER / 8; i++)
+            buffer[i] &= UINT64_C(0x3fff3fff3fff3fff); // as bf16 or float32 each is a finite number
         must(fwrite(buffer, 1, part, file) == part, "%s: cannot be written", path);
         left -= part;
     }
