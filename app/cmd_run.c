@@ -293,8 +293,12 @@ static void take_events(struct run *run)
         switch (event.kind) {
         case EVENT_PROGRESS:
             if (!run->last && !run->text.length)
-                progress_show(&run->progress, event.progress.what, event.progress.unit, event.progress.done,
-                              event.progress.total);
+                progress_show_figures(&run->progress,
+                                      &(struct progress_figures){.what = event.progress.what,
+                                                                 .unit = event.progress.unit,
+                                                                 .done = event.progress.done,
+                                                                 .total = event.progress.total,
+                                                                 .bytes_read = event.progress.bytes_read});
             break;
         case EVENT_READY:
             run->info = event.ready;

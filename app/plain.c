@@ -165,7 +165,7 @@ static void face_progress(void *self, const struct progress_figures *figures)
 {
     struct plain *plain = self;
     if (figures)
-        progress_show(&plain->progress, figures->what, figures->unit, figures->done, figures->total);
+        progress_show_figures(&plain->progress, figures);
     else
         progress_clear(&plain->progress);
 }

@@ -36,14 +36,16 @@ struct progress {
     char what[48];
 };
 
-void progress_show(struct progress *progress, const char *what, const char *unit, uint64_t done, uint64_t total);
-void progress_clear(struct progress *progress);
-// The words alone, for `seconds` since the subject began. Returns out.
 struct progress_figures {
     const char *what, *unit;
     uint64_t done, total;
-    double seconds;
+    uint64_t bytes_read; // from disk meanwhile; 0: not said
+    double seconds;      // since the subject began; progress_show_figures knows itself
 };
+void progress_show_figures(struct progress *progress, const struct progress_figures *figures);
+void progress_show(struct progress *progress, const char *what, const char *unit, uint64_t done, uint64_t total);
+void progress_clear(struct progress *progress);
+// The words alone. Returns out.
 char *progress_words(char *out, size_t size, const struct progress_figures *figures);
 
 #endif

@@ -10,9 +10,9 @@
 #include "moe.h"
 
 // In the order in which they stand; the number is the order in which they go.
-enum field { STATE, BAR, LEFT, NEW, QUEUE, CONTEXT, SPEED, MEAN, HITS, DISK, PREFETCH, BOUND, MODEL, N_FIELDS };
-static const enum field dropped_first[] = {MODEL, MEAN,    PREFETCH, BOUND, DISK,  HITS,
-                                           SPEED, CONTEXT, LEFT,     BAR,   QUEUE, NEW};
+enum field { STATE, BAR, LEFT, READ, NEW, QUEUE, CONTEXT, SPEED, MEAN, HITS, DISK, PREFETCH, BOUND, MODEL, N_FIELDS };
+static const enum field dropped_first[] = {MODEL, MEAN,    PREFETCH, BOUND, DISK,  HITS, SPEED,
+                                           READ,  CONTEXT, LEFT,     BAR,   QUEUE, NEW};
 
 struct row {
     char fields[N_FIELDS][80]; // "": left out
@@ -99,6 +99,8 @@ static void set_state(struct row *row, const struct status_figures *figures)
         strcat(bar, figures->ascii ? full ? "#" : "." : full ? "\xE2\x96\x93" : "\xE2\x96\x91");
     }
     set(row, BAR, "%s %d %%", bar, (int)(100 * share));
+    if (figures->bytes_read)
+        set(row, READ, "%s read", format_bytes(now, sizeof now, figures->bytes_read));
     if (figures->seconds >= 0.5 && done && done < figures->total) // before, it would only flicker
         set(row, LEFT, "%s left", format_duration(left, sizeof left, figures->seconds * (1 - share) / share));
 }

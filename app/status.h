@@ -23,6 +23,7 @@ struct status_figures {
     // The work under way when total > 0: "reading prompt" in "tokens", `seconds` after it began.
     const char *what, *unit;
     uint64_t done, total;
+    uint64_t bytes_read; // for it from disk; 0: not said
     double seconds;
     const char *model; // its name
     int64_t context_used, context_total;
@@ -43,7 +44,8 @@ struct status_figures {
 // the rest. NULL: not known.
 void status_take(struct status_figures *figures, const struct moe_telemetry *last, const struct moe_telemetry *turn);
 // Writes the row, all of `at`. What does not fit is dropped whole, in this order: model, mean speed, prefetch, bound,
-// disk, hits, speed, context, time left, bar, queue, new lines; the state alone is cut.
+// disk, hits, speed, bytes read for what is under way, context, time left, bar, queue, new lines; the state alone is
+// cut.
 void status_draw(struct cells_at at, const struct status_figures *figures);
 
 #endif

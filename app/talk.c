@@ -233,7 +233,8 @@ static void take_event(struct talk *talk, struct event *event)
             struct progress_figures figures = {.what = event->progress.what,
                                                .unit = event->progress.unit,
                                                .done = event->progress.done,
-                                               .total = event->progress.total};
+                                               .total = event->progress.total,
+                                               .bytes_read = event->progress.bytes_read};
             talk->face->progress(talk->self, &figures);
         }
         break;

@@ -181,7 +181,12 @@ static void face_progress(void *self, const struct progress_figures *figures)
     snprintf(tui->what_text, sizeof tui->what_text, "%s", figures->what);
     snprintf(tui->unit_text, sizeof tui->unit_text, "%s", figures->unit);
     tui->progress = (struct progress_figures){
-        .what = tui->what_text, .unit = tui->unit_text, .done = figures->done, .total = figures->total};
+        .what = tui->what_text,
+        .unit = tui->unit_text,
+        .done = figures->done,
+        .total = figures->total,
+        .bytes_read = figures->bytes_read,
+    };
 }
 
 static void face_cut(void *self, size_t messages)

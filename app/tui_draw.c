@@ -254,6 +254,7 @@ static void draw_status(struct tui *tui)
                                      .unit = tui->progress.unit,
                                      .done = tui->progress.done,
                                      .total = tui->progress.total,
+                                     .bytes_read = tui->progress.bytes_read,
                                      .model = tui->talk.state == TALK_LOADING ? NULL : model,
                                      .queued = (uint32_t)tui->n_queue,
                                      .scrolled = !transcript_following(tui_view(tui)),

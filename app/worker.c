@@ -145,6 +145,7 @@ static void on_progress(void *context, const struct moe_progress *progress)
     snprintf(event.progress.unit, sizeof event.progress.unit, "%s", progress->unit);
     event.progress.done = progress->done;
     event.progress.total = progress->total;
+    event.progress.bytes_read = progress->bytes_read;
     if (atomic_load(&worker->ready)) {
         steps_note(&worker->steps);
         publish_stats(worker);

@@ -79,7 +79,7 @@ struct event {
     union {
         struct {
             char what[48], unit[16];
-            uint64_t done, total;
+            uint64_t done, total, bytes_read;
         } progress;
         struct backend_info ready;
         struct moe_err failed;

@@ -436,7 +436,7 @@ static int write_package(struct conversion *c)
     const struct shape *s = c->plan.shape;
     if (c->written.count)
         notice(c, "going on: %zu files are there already", c->written.count);
-    c->progress = (struct moe_progress){"converting", "bytes", 0, left_to_write(c)};
+    c->progress = (struct moe_progress){.what = "converting", .unit = "bytes", .total = left_to_write(c)};
     int code = check_space(c);
     for (uint32_t i = s->first_k_dense_replace; i < s->n_layers && !code; i++)
         code = write_layer(c, i);

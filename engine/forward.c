@@ -79,12 +79,23 @@ static int show_hidden(const struct pass *pass, uint32_t stage, struct moe_err *
     return MOE_OK;
 }
 
+struct moe_progress prompt_progress(const struct pass *pass, uint64_t tokens)
+{
+    return (struct moe_progress){
+        .what = "reading prompt",
+        .unit = "tokens",
+        .done = tokens,
+        .total = pass->total,
+        .bytes_read = expert_store_counts(pass->store).bytes_read - pass->bytes_before,
+    };
+}
+
 void pass_progress(const struct pass *pass, enum pace_part part, double amount)
 {
     if (!pass->progress || pass->decode)
         return;
     double share = pace_done(pass->pace, part, amount);
-    struct moe_progress at = {"reading prompt", "tokens", (uint64_t)(share * (double)pass->total), pass->total};
+    struct moe_progress at = prompt_progress(pass, (uint64_t)(share * (double)pass->total));
     pass->progress(pass->context, &at);
 }
 

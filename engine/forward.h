@@ -39,6 +39,7 @@ struct pass {
     moe_progress_fn *progress; // may be NULL
     struct pace *pace;         // of the whole prefill
     uint64_t total;            // its tokens
+    uint64_t bytes_before;     // that the store had read when it began
     void *context;
 };
 
@@ -81,6 +82,8 @@ void attn_layer(const struct pass *pass, uint32_t layer);
 int ffn_begin(const struct pass *pass, uint32_t layer, struct moe_err *err);
 // ffn.c, for a group whose chunks have begun: adds a MoE layer's routed experts.
 int ffn_experts(const struct pass *pass, uint32_t layer, struct moe_err *err);
+// What the progress of a prompt says after so many of its tokens.
+struct moe_progress prompt_progress(const struct pass *pass, uint64_t tokens);
 // So much more of a part is done: reports progress when that is asked for.
 void pass_progress(const struct pass *pass, enum pace_part part, double amount);
 

@@ -202,7 +202,8 @@ static int verify_file(struct verification *v, const struct package_file *file)
 static int verify_files(struct verification *v)
 {
     const struct package *p = v->package;
-    v->progress = (struct moe_progress){"comparing checksums", "bytes", 0, p->resident.bytes + p->tokenizer.bytes};
+    v->progress = (struct moe_progress){
+        .what = "comparing checksums", .unit = "bytes", .total = p->resident.bytes + p->tokenizer.bytes};
     for (uint32_t i = 0; i < p->n_files; i++)
         v->progress.total += p->files[i].bytes;
     int code = verify_file(v, &p->resident);

@@ -62,6 +62,7 @@ struct moe_progress {
     const char *unit;
     uint64_t done;
     uint64_t total;
+    uint64_t bytes_read; // from disk so far, where that is not what is counted: of a prompt's experts
 };
 typedef void moe_progress_fn(void *context, const struct moe_progress *progress);
 

@@ -278,8 +278,8 @@ static int run(const struct record_reading *reading, struct pump *pump, struct m
 {
     const struct moe_record_io *io = reading->io;
     const struct record_layout *layout = reading->layout;
-    struct moe_progress progress = {reading->what, "bytes", 0,
-                                    layout->bytes - record_block_at(layout, reading->from).at};
+    struct moe_progress progress = {
+        .what = reading->what, .unit = "bytes", .total = layout->bytes - record_block_at(layout, reading->from).at};
     uint64_t next = reading->from;
     for (uint32_t i = 0; i < reading->stages; i++) {
         pump->stages[i].request.fd = io->fd;

@@ -148,6 +148,7 @@ static struct pass make_pass(moe_session *session, const struct moe_feed *feed, 
         .progress = feed->progress,
         .pace = &session->pace,
         .total = feed->count,
+        .bytes_before = expert_store_counts(model->store).bytes_read,
         .context = feed->context,
     };
 }
@@ -268,7 +269,7 @@ static int feed_tokens(moe_session *session, const struct moe_feed *feed, bool d
         session->length += pass.rows;
         session->has_logits = pass.rows == left;
         if (feed->progress && (decode || pass.rows == left)) {
-            struct moe_progress at = {"reading prompt", "tokens", session->length - feed->position, feed->count};
+            struct moe_progress at = prompt_progress(&pass, session->length - feed->position);
             feed->progress(feed->context, &at);
         }
     }

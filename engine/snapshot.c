@@ -98,7 +98,8 @@ static int check_part(const moe_session *session, const struct moe_record_part *
 static int write_blocks(moe_session *session, const struct moe_record_io *io, const struct moe_record_part *part,
                         const struct record_layout *layout, uint64_t *table, struct moe_err *err)
 {
-    struct moe_progress progress = {"saving conversation", "bytes", 0, layout->rows_bytes + layout->logits_bytes};
+    struct moe_progress progress = {
+        .what = "saving conversation", .unit = "bytes", .total = layout->rows_bytes + layout->logits_bytes};
     for (uint64_t i = 0; i < layout->n_blocks; i++) {
         struct record_block block = record_block_at(layout, i);
         const void *bytes = block.is_logits ? (const char *)part->logits + block.start : session->staging;

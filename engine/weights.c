@@ -420,7 +420,7 @@ static int read_part(struct loader *l, const struct piece *piece, const struct s
 // Reads every piece in the files' order: straight into memory that the device shares, else through page-locked memory.
 static int read_pieces(struct loader *l, const struct weights_source *source)
 {
-    struct moe_progress progress = {"reading weights", "bytes", 0, 0};
+    struct moe_progress progress = {.what = "reading weights", .unit = "bytes"};
     struct gpu_error gpu_err;
     bool shared = gpu_describe(l->g)->shares_host_memory;
     struct staging staging = {shared ? NULL : gpu_host_alloc(l->g, PIECE_BYTES, &gpu_err), malloc(PIECE_BYTES / 2)};

@@ -79,6 +79,11 @@ static void status_progress(struct harness *t)
                                      .ascii = true};
     CHECK_STR(t, status_text(&reading, 80),
               " reading prompt 128 of 512 tokens | ###....... 25 % | 12 s left | prefetch off");
+    reading.bytes_read = 1500000000;
+    CHECK_STR(t, status_text(&reading, 80),
+              " reading prompt 128 of 512 tokens | ###....... 25 % | 12 s left | 1.50 GB read");
+    CHECK_STR(t, status_text(&reading, 66), " reading prompt 128 of 512 tokens | ###....... 25 % | 12 s left");
+    reading.bytes_read = 0;
     CHECK_STR(t, status_text(&reading, 55), " reading prompt 128 of 512 tokens | ###....... 25 %");
     reading.seconds = 0.1;
     CHECK_STR(t, status_text(&reading, 64), " reading prompt 128 of 512 tokens | ###....... 25 %");

@@ -183,7 +183,7 @@ static void chunks_never_change_a_bit(struct harness *t)
 }
 
 struct progress_seen {
-    uint64_t done, total;
+    uint64_t done, total, bytes_read;
     int calls, calls_after; // the cancel
     bool backwards, cancel, cancelled;
     moe_session *session;
@@ -197,6 +197,7 @@ static void see_progress(void *context, const struct moe_progress *progress)
     seen->backwards |= progress->done < seen->done || progress->done > progress->total;
     seen->done = progress->done;
     seen->total = progress->total;
+    seen->bytes_read = progress->bytes_read;
     if (seen->cancel && progress->done > N_TOKENS / 2) {
         moe_session_cancel(seen->session);
         seen->cancelled = true;
@@ -224,6 +225,8 @@ static void a_group_reads_each_expert_once(struct harness *t)
             struct moe_feed feed = {.ids = ids, .count = N_TOKENS, .progress = see_progress, .context = &seen};
             CHECK_EQ(t, moe_session_prefill(o.session, &feed, &err), 0);
             reads[run] = moe_session_stats(o.session).misses;
+            CHECK(t, seen.bytes_read > 0);
+            CHECK_EQ(t, seen.bytes_read, moe_session_stats(o.session).bytes_read);
             CHECK(t, seen.calls > 10 && !seen.backwards && seen.done == N_TOKENS && seen.total == N_TOKENS);
             if (run) {
                 CHECK(t, reads[1] <= 2 * about->n_moe_layers * about->n_routed_experts);
