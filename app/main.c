@@ -16,7 +16,7 @@
 #include "options.h"
 #include "plain.h"
 #include "report.h"
-#include "tui.h"
+#include "tui_face.h"
 
 #ifndef MOECHAT_VERSION
 #define MOECHAT_VERSION "0.1"

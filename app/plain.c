@@ -320,14 +320,6 @@ static void loop(struct plain *plain, int signals)
     }
 }
 
-static bool wants_color(const struct options *options)
-{
-    const char *no_color = getenv("NO_COLOR");
-    if (options->color != COLOR_AUTO)
-        return options->color == COLOR_ALWAYS;
-    return isatty(STDOUT_FILENO) && !term_is_dumb() && !(no_color && *no_color);
-}
-
 static bool open_prompt(struct plain *plain)
 {
     return prompt_open(&(struct prompt_face){.context = plain,
@@ -359,7 +351,7 @@ int plain_chat(struct options *options)
         return STATUS_USAGE;
     }
     *talk = (struct talk){.face = &face, .self = &plain, .scripted = !plain.from_terminal};
-    plain.color = wants_color(options);
+    plain.color = term_wants_color(options->color);
     plain.progress.out = plain.from_terminal ? stdout : isatty(STDERR_FILENO) ? stderr : NULL;
     plain.progress.plain = term_is_dumb();
     int status = talk_prepare(talk, options);

@@ -11,6 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <ncursesw/curses.h>
+#include <ncursesw/term.h>
+#undef columns // a macro of the latter
+
 enum { N_SIGNALS = 65 };
 
 static struct {
@@ -211,4 +215,25 @@ bool term_is_dumb(void)
 {
     const char *name = getenv("TERM");
     return !name || !*name || strcmp(name, "dumb") == 0;
+}
+
+bool term_places_cursor(void)
+{
+    char *name = getenv("TERM");
+    int error;
+    if (!name || setupterm(name, STDOUT_FILENO, &error) != OK)
+        return false;
+    char wanted[] = "cup"; // newterm would not ask for it
+    const char *move = tigetstr(wanted);
+    bool possible = move && move != (const char *)-1;
+    del_curterm(cur_term);
+    return possible;
+}
+
+bool term_wants_color(int color)
+{
+    const char *no_color = getenv("NO_COLOR");
+    if (color != COLOR_AUTO)
+        return color == COLOR_ALWAYS;
+    return isatty(STDOUT_FILENO) && !term_is_dumb() && !(no_color && *no_color);
 }

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "options.h"
+
 // Catches SIGINT, SIGTERM and SIGHUP, ignores SIGPIPE (writes fail with EPIPE instead); with `interactive` also
 // SIGWINCH, SIGTSTP and SIGCONT. Returns a descriptor that is readable when a signal has come, -1 on failure.
 int term_catch_signals(bool interactive);
@@ -36,5 +38,10 @@ bool term_size(int *rows, int *columns); // of standard output; false: unknown
 int term_columns(void);                  // of standard output, 80 when it is no terminal or says nothing
 uint64_t term_clock_ms(void);            // that keys and frames go by
 bool term_is_dumb(void);                 // TERM is unset, empty or "dumb"
+// False: this terminal has no addressable cursor, or none at all is known by its name.
+bool term_places_cursor(void);
+// Whether standard output is to be coloured, by an enum color; COLOR_AUTO: on a terminal that is not dumb, unless
+// NO_COLOR is set.
+bool term_wants_color(int color);
 
 #endif

@@ -12,7 +12,7 @@
 #include "talk.h"
 #include "transcript.h"
 #include "tui_log.h"
-#include "tui_screen.h"
+#include "tui.h"
 
 enum { TUI_QUEUE = 16, TUI_QUEUE_ROWS = 3 };
 

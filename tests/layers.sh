@@ -35,6 +35,6 @@ app=$(headers app 'none')
     forbid 'kernels see nobody' "$engine|moe\.h|$tokenizer|tok\.h|$app" $(sources kernels)
     forbid 'tokenizer sees nobody' "$engine|moe\.h|$kernels|gpu\.h|$app" $(sources tokenizer)
     forbid 'curses and readline behind the wall' '(n?curses|ncursesw|readline)[/.].*' \
-        $(sources app | grep -vE 'app/(tui_screen|tui_terminal|prompt)\.') $(sources engine) $(sources kernels) $(sources tokenizer)
+        $(sources app | grep -vE 'app/(tui|term|prompt)\.') $(sources engine) $(sources kernels) $(sources tokenizer)
 }
 exit $failed
