@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "backend.h"
+#include "bench_parts.h"
 #include "cmd.h"
 #include "files.h"
 #include "format.h"
@@ -42,37 +43,10 @@ static void on_progress(void *context, const struct moe_progress *progress)
                   progress->total);
 }
 
-static int compare_reals(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, size_t count)
-{
-    qsort(values, count, sizeof *values, compare_reals);
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
-
-static uint64_t fnv1a(const void *data, size_t length)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ ((const unsigned char *)data)[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
-// The same ids on every machine, spread over the vocabulary, so that experts are asked for widely.
 static bool make_ids(struct bench *bench)
 {
     size_t count = (size_t)bench->options->prefill_tokens + bench->options->decode_tokens;
-    uint32_t vocab = moe_model_describe(bench->model)->vocab_size;
-    uint64_t state = 1;
-    bench->ids = calloc(count, sizeof *bench->ids);
-    for (size_t i = 0; i < count && bench->ids; i++) {
-        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        bench->ids[i] = (int32_t)((state >> 33) % vocab);
-    }
+    bench->ids = bench_ids(count, moe_model_describe(bench->model)->vocab_size);
     return bench->ids != NULL;
 }
 
@@ -96,7 +70,7 @@ static int measure_once(struct bench *bench, size_t run)
         return (int)bench->err.code;
     bench->prefill_rates[run] = json_out_rate(options->prefill_tokens, between - began);
     bench->decode_rates[run] = json_out_rate(options->decode_tokens, ended - between);
-    bench->hash = fnv1a(logits, moe_model_describe(bench->model)->vocab_size * sizeof *logits);
+    bench->hash = bench_hash(BENCH_HASH_BEGIN, logits, moe_model_describe(bench->model)->vocab_size * sizeof *logits);
     bench->stats = moe_session_stats(bench->session);
     bench->stats.hits -= before.hits;
     bench->stats.misses -= before.misses;
@@ -165,7 +139,8 @@ static int print_result(struct bench *bench)
     const struct options *options = bench->options;
     const struct moe_description *about = moe_model_describe(bench->model);
     struct moe_cache_plan cache = moe_model_cache(bench->model);
-    double prefill = median(bench->prefill_rates, options->runs), decode = median(bench->decode_rates, options->runs);
+    double prefill = bench_median(bench->prefill_rates, options->runs),
+           decode = bench_median(bench->decode_rates, options->runs);
     double weights = decode * (double)about->active_bytes,
            ratio = bench->copy_rate > 0 ? weights / bench->copy_rate : 0;
     char hash[24], read[FORMAT_SIZE];

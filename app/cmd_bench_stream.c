@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "backend.h"
+#include "bench_parts.h"
 #include "cmd.h"
 #include "figures.h"
 #include "files.h"
@@ -84,38 +85,6 @@ static void on_progress(void *context, const struct moe_progress *progress)
 {
     struct stream *stream = context;
     progress_show(&stream->progress, progress->what, progress->unit, progress->done, progress->total);
-}
-
-static int compare_reals(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(const double *values, size_t count)
-{
-    double sorted[MAX_RUNS];
-    memcpy(sorted, values, count * sizeof *sorted);
-    qsort(sorted, count, sizeof *sorted, compare_reals);
-    return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
-}
-
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t length)
-{
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ ((const unsigned char *)data)[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
-static bool make_ids(struct stream *stream, uint32_t vocab)
-{
-    uint64_t state = 1;
-    stream->ids = calloc(stream->options->prefill_tokens, sizeof *stream->ids);
-    for (uint32_t i = 0; i < stream->options->prefill_tokens && stream->ids; i++) {
-        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        stream->ids[i] = (int32_t)((state >> 33) % vocab);
-    }
-    return stream->ids != NULL;
 }
 
 static int open_model(struct stream *stream, uint64_t budget, const struct variant *variant, moe_model **model)
@@ -198,7 +167,7 @@ static int answer(struct stream *stream, moe_model *model, moe_session *session,
     moe_sampler *sampler = moe_sampler_new(&sampling, about->vocab_size);
     if (!sampler)
         return backend_fail(&stream->err, MOE_NO_MEMORY, "no memory for the sampler");
-    uint64_t hash = UINT64_C(0xcbf29ce484222325), took_ns = 0;
+    uint64_t hash = BENCH_HASH_BEGIN, took_ns = 0;
     double bound = 0;
     int code = 0;
     for (uint32_t i = 0; i < stream->options->decode_tokens && code == 0; i++) {
@@ -208,7 +177,7 @@ static int answer(struct stream *stream, moe_model *model, moe_session *session,
         if (code)
             break;
         const struct moe_telemetry *step = moe_session_telemetry(session);
-        hash = hash_bytes(hash, &id, sizeof id);
+        hash = bench_hash(hash, &id, sizeof id);
         took_ns += step->total_ns;
         bound += bound_ns(stream, step, &plan, about->n_shared_experts);
         add_step(result, step);
@@ -219,7 +188,7 @@ static int answer(struct stream *stream, moe_model *model, moe_session *session,
         return code ? code : (int)stream->err.code;
     result->decode[result->runs] = json_out_rate(stream->options->decode_tokens, took_ns);
     result->ratio[result->runs] = bound > 0 ? (double)took_ns / bound : 0;
-    result->hash = hash_bytes(hash, logits, about->vocab_size * sizeof *logits);
+    result->hash = bench_hash(hash, logits, about->vocab_size * sizeof *logits);
     return 0;
 }
 
@@ -283,7 +252,7 @@ static int calibrate(struct stream *stream, moe_model *model)
     if (code)
         return code;
     double used = (double)about->n_moe_layers * (about->top_k + about->n_shared_experts);
-    stream->calibration = (struct calibration){median(other, TRIES), median(experts, TRIES) / used};
+    stream->calibration = (struct calibration){bench_median(other, TRIES), bench_median(experts, TRIES) / used};
     return 0;
 }
 
@@ -328,13 +297,13 @@ static void print_head(const struct stream *stream, const moe_model *model)
     fflush(stdout);
 }
 
-static void print_row(struct stream *stream, const char *name, const moe_model *model, const struct result *result)
+static void print_row(struct stream *stream, const char *name, const moe_model *model, struct result *result)
 {
     struct moe_cache_plan plan = moe_model_cache(model);
     double tokens = (double)result->sums.step;
-    double prefill = median(result->prefill, result->runs), decode = median(result->decode, result->runs);
-    double ratio = median(result->ratio, result->runs), hits = 100 * result->hits / result->asked;
-    double read_share = median(result->read_share, result->runs);
+    double prefill = bench_median(result->prefill, result->runs), decode = bench_median(result->decode, result->runs);
+    double ratio = bench_median(result->ratio, result->runs), hits = 100 * result->hits / result->asked;
+    double read_share = bench_median(result->read_share, result->runs);
     if (!stream->options->json) {
         char cache[FORMAT_SIZE];
         printf("  %-24s%8s%9.1f%6.1f%8.2f%6.1f%9.2f%9.2f%6.1f%7.2f", name,
@@ -452,7 +421,8 @@ static int measure(struct stream *stream, int *status)
         return code;
     *status = STATUS_FAILED;
     struct moe_cache_plan plan = moe_model_cache(model);
-    if (!make_ids(stream, moe_model_describe(model)->vocab_size))
+    stream->ids = bench_ids(stream->options->prefill_tokens, moe_model_describe(model)->vocab_size);
+    if (!stream->ids)
         code = backend_fail(&stream->err, MOE_NO_MEMORY, "no memory for the token ids");
     if (code == 0)
         code = measure_ceilings(stream, model);
