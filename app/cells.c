@@ -8,6 +8,7 @@
 #include <wchar.h>
 
 #include "marks.h"
+#include "sanitize.h"
 #include "tok.h"
 
 enum { REPLACEMENT = 0xFFFD, ZWJ = 0x200D, TEXT_STYLE = 0xFE0E, EMOJI_STYLE = 0xFE0F };
@@ -129,19 +130,6 @@ void cells_fill(struct cells_at *at, enum style style)
         *cell_at(at, at->column++) = (struct cell){.base = ' ', .width = 1, .style = (uint8_t)style};
 }
 
-static size_t write_utf8(uint32_t code, char *out)
-{
-    if (code < 0x80) {
-        out[0] = (char)code;
-        return 1;
-    }
-    size_t length = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    for (size_t i = length - 1; i > 0; i--, code >>= 6)
-        out[i] = (char)(0x80 | (code & 0x3F));
-    out[0] = (char)((0xF00u >> length & 0xF0) | code);
-    return length;
-}
-
 size_t cells_text(const struct cells *cells, int row, char *out, size_t size)
 {
     size_t length = 0, kept = 0;
@@ -151,9 +139,9 @@ size_t cells_text(const struct cells *cells, int row, char *out, size_t size)
             continue;
         if (length + sizeof(uint32_t) * (1 + CELL_MARKS) >= size)
             break;
-        length += write_utf8(cell->base, out + length);
+        length += sanitize_write_utf8(cell->base, out + length);
         for (int i = 0; i < CELL_MARKS && cell->marks[i]; i++)
-            length += write_utf8(cell->marks[i], out + length);
+            length += sanitize_write_utf8(cell->marks[i], out + length);
         if (cell->base != ' ' || cell->marks[0])
             kept = length;
     }

@@ -64,7 +64,7 @@ static uint32_t visible(uint32_t code)
     return is_invisible(code) ? BOX : code;
 }
 
-static size_t write_utf8(uint32_t code, char *out)
+size_t sanitize_write_utf8(uint32_t code, char *out)
 {
     if (code < 0x80) {
         out[0] = (char)code;
@@ -85,10 +85,10 @@ static size_t settle_joiner(struct sanitize *state, uint32_t code, char *out)
         return 0;
     state->joiner = 0;
     if (joiner == ZWJ ? is_emoji(code) : code == KEYCAP)
-        return write_utf8(joiner, out);
+        return sanitize_write_utf8(joiner, out);
     state->last = SANITIZE_OTHER;
     state->marks = 0;
-    return write_utf8(BOX, out);
+    return sanitize_write_utf8(BOX, out);
 }
 
 static bool is_keycap(uint32_t code)
@@ -107,18 +107,18 @@ static size_t put(struct sanitize *state, uint32_t code, char *out)
     }
     if (styled && state->last == SANITIZE_EMOJI) {
         state->last = SANITIZE_EMOJI_STYLED;
-        return written + write_utf8(code, out + written);
+        return written + sanitize_write_utf8(code, out + written);
     }
     if (!is_invisible(code) && is_mark(code)) {
         state->last = SANITIZE_OTHER;
-        return state->marks++ < MARKS_MAX ? written + write_utf8(code, out + written) : written;
+        return state->marks++ < MARKS_MAX ? written + sanitize_write_utf8(code, out + written) : written;
     }
     state->marks = 0;
     if (is_emoji(code))
         state->last = SANITIZE_EMOJI;
     else
         state->last = is_keycap(code) ? SANITIZE_KEYCAP : SANITIZE_OTHER;
-    return written + write_utf8(visible(code), out + written);
+    return written + sanitize_write_utf8(visible(code), out + written);
 }
 
 size_t sanitize_push(struct sanitize *state, const char *bytes, size_t length, char *out)

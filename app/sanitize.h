@@ -35,4 +35,7 @@ size_t sanitize_push(struct sanitize *state, const char *bytes, size_t length, c
 // The end of a text: what was held comes out in its visible form, and the state is as new.
 size_t sanitize_flush(struct sanitize *state, char *out);
 
+// Writes one code point, at most 4 bytes, and returns how many.
+size_t sanitize_write_utf8(uint32_t code, char *out);
+
 #endif
