@@ -47,6 +47,14 @@ static const struct variant variants[] = {
     {.name = "1 reader", .reopens = true, .model = {.readers = 1}, .session = {.prefetch = MOE_PREFETCH_OFF}},
     {.name = "direct reads", .reopens = true, .model = {.io = MOE_IO_DIRECT}, .session = {.prefetch = MOE_PREFETCH_OFF}},
     {.name = "buffered reads", .reopens = true, .model = {.io = MOE_IO_BUFFERED}, .session = {.prefetch = MOE_PREFETCH_OFF}},
+    {.name = "one read an expert",
+     .reopens = true,
+     .model = {.read_piece_bytes = MOE_READ_WHOLE},
+     .session = {.prefetch = MOE_PREFETCH_OFF}},
+    {.name = "reads in pieces of 1 MiB",
+     .reopens = true,
+     .model = {.read_piece_bytes = 1 << 20},
+     .session = {.prefetch = MOE_PREFETCH_OFF}},
     {.name = "no host cache", .reopens = true, .host_none = true, .session = {.prefetch = MOE_PREFETCH_OFF}},
 };
 // clang-format on
@@ -96,6 +104,7 @@ static int open_model(struct stream *stream, uint64_t budget, const struct varia
         options.readers = variant->model.readers;
     if (variant->model.io)
         options.io = variant->model.io;
+    options.read_piece_bytes = variant->model.read_piece_bytes;
     if (variant->host_none)
         options.host_cache_bytes = MOE_CACHE_NONE;
     options.progress = on_progress;

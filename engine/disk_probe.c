@@ -40,6 +40,8 @@ uint64_t disk_probe(struct flights *flights, const struct disk_probe *probe)
     }
     while (under_way) {
         struct flight *flight = flights_reap(flights, READER_FOREVER);
+        if (flight->n_left)
+            continue;
         void *target = flight->owner;
         bytes += flight->delivered;
         failed |= flight->failure.result != READ_FULL;

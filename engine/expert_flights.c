@@ -13,7 +13,9 @@
 #include "err.h"
 #include "file.h"
 
-enum { USUAL_ALIGNMENT = 4096 };
+enum { USUAL_ALIGNMENT = 4096, PAGE = 4096 };
+#define LEAST_PIECE (UINT64_C(512) << 10)
+#define MOST_PIECE  (UINT64_C(2) << 20)
 
 // ---- Files
 // -----------------------------------------------------------------------------------------------------------
@@ -99,14 +101,46 @@ static bool any_is_shifted(const struct package *package)
     return places % USUAL_ALIGNMENT != 0;
 }
 
+// From the page cache one thread copies far slower than several, and a layer's few misses would keep few readers busy
+// and arrive together: pieces, such that all readers have one of a single expert, none so small that handing it out
+// costs. A disk is kept busy by whole experts, in fewer and larger reads.
+static void choose_pieces(struct flights *f, const struct flights_options *options)
+{
+    uint64_t expert = package_slot_bytes(f->package), asked = options->piece_bytes;
+    uint64_t piece = expert / options->readers;
+    piece = piece < LEAST_PIECE ? LEAST_PIECE : piece > MOST_PIECE ? MOST_PIECE : piece;
+    uint64_t n = (expert + piece - 1) / piece;
+    piece = ((expert + n - 1) / n + PAGE - 1) / PAGE * PAGE; // of about one size
+    f->direct_piece = asked ? asked : MOE_READ_WHOLE;
+    f->buffered_piece = asked ? asked : piece;
+}
+
+// Reads of an expert, at most: one of each span more for its beginning up to a page.
+static uint32_t most_parts(const struct flights *f)
+{
+    uint64_t piece = f->direct_piece < f->buffered_piece ? f->direct_piece : f->buffered_piece;
+    uint32_t most = 1;
+    for (uint32_t layer = 0; layer < f->package->shape.n_layers; layer++) {
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < f->package->layers[layer].n_spans; i++)
+            n += 2 + (uint32_t)(f->package->layers[layer].spans[i].bytes / piece);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 int flights_open(struct flights *f, const struct package *package, const struct flights_options *options,
                  struct moe_err *err)
 {
     f->package = package;
     f->direct = options->direct;
+    choose_pieces(f, options);
+    f->most_parts = most_parts(f);
     f->files = calloc(package->n_files, sizeof *f->files);
     f->items = calloc(options->n_flights, sizeof *f->items);
-    if (!f->files || !f->items)
+    f->reads = calloc((size_t)options->n_flights * f->most_parts, sizeof *f->reads);
+    f->parts = calloc((size_t)options->n_flights * f->most_parts, sizeof *f->parts);
+    if (!f->files || !f->items || !f->reads || !f->parts)
         return moe_fail(err, MOE_NO_MEMORY, "no memory for %" PRIu32 " expert reads", options->n_flights);
     for (uint32_t i = 0; i < package->n_files; i++)
         f->files[i].fd = -1;
@@ -116,12 +150,15 @@ int flights_open(struct flights *f, const struct package *package, const struct 
             return code;
     }
     for (; f->n_items < options->n_flights; f->n_items++) {
-        f->items[f->n_items].next_idle = f->idle;
-        f->idle = &f->items[f->n_items];
+        struct flight *flight = &f->items[f->n_items];
+        flight->reads = f->reads + (size_t)f->n_items * f->most_parts;
+        flight->parts = f->parts + (size_t)f->n_items * f->most_parts;
+        flight->next_idle = f->idle;
+        f->idle = flight;
     }
     struct reader_options pool = {
         .threads = options->readers,
-        .capacity = options->n_flights * MAX_EXPERT_SPANS,
+        .capacity = options->n_flights * f->most_parts,
         .read = options->read,
         .context = options->read_context,
         .bounce = any_is_shifted(package),
@@ -137,6 +174,8 @@ void flights_close(struct flights *f)
             close(f->files[i].fd);
     free(f->files);
     free(f->items);
+    free(f->reads);
+    free(f->parts);
 }
 
 // ---- Flights
@@ -158,6 +197,30 @@ static bool reopen(struct flights *f, const struct expert_span *span, struct rea
     return false;
 }
 
+// Adds the reads of a span. All but the first begin at a page of the file.
+static void cut(const struct flights *f, struct flight *flight, const struct expert_span *span)
+{
+    struct expert_file *file = &f->files[span->file];
+    uint64_t piece = f->direct ? f->direct_piece : f->buffered_piece;
+    for (uint64_t done = 0, here; done < span->bytes; done += here) {
+        uint64_t at = span->offset + done;
+        here = span->bytes - done;
+        if (here > piece)
+            here = piece - at % PAGE;
+        flight->parts[flight->n_parts] = (struct flight_part){.file = span->file};
+        flight->reads[flight->n_parts++] = (struct read_request){
+            .fd = file->fd,
+            .alignment = file->alignment,
+            .guess = flight->guess,
+            .offset = at,
+            .length = (size_t)here,
+            .target = flight->target + span->at + done,
+            .owner = flight,
+        };
+        file->n_reading++;
+    }
+}
+
 struct flight *flights_begin(struct flights *f, const struct flight_order *order, struct read_failure *failure)
 {
     struct expert_span spans[MAX_EXPERT_SPANS];
@@ -170,28 +233,21 @@ struct flight *flights_begin(struct flights *f, const struct flight_order *order
             return NULL;
     struct flight *flight = f->idle;
     f->idle = flight->next_idle;
-    *flight = (struct flight){.n_parts = n, .n_left = n, .guess = order->guess, .owner = order->owner};
+    *flight = (struct flight){
+        .reads = flight->reads,
+        .parts = flight->parts,
+        .guess = order->guess,
+        .target = order->target,
+        .owner = order->owner,
+    };
     f->n_flying++;
     f->n_guesses += flight->guess;
-    for (uint32_t i = 0; i < n; i++) {
-        struct expert_file *file = &f->files[spans[i].file];
-        flight->files[i] = spans[i].file;
-        flight->parts[i] = (struct read_request){
-            .fd = file->fd,
-            .alignment = file->alignment,
-            .guess = order->guess,
-            .offset = spans[i].offset,
-            .length = (size_t)spans[i].bytes,
-            .target = (char *)order->target + spans[i].at,
-            .owner = flight,
-        };
-        file->n_reading++;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        bool submitted = reader_submit(f->pool, &flight->parts[i]); // the pool has room for every flight
-        assert(submitted);
-        (void)submitted;
-    }
+    for (uint32_t i = 0; i < n; i++)
+        cut(f, flight, &spans[i]);
+    flight->n_left = flight->n_parts;
+    bool submitted = reader_submit(f->pool, flight->reads, flight->n_parts); // the pool has room for every flight
+    assert(submitted);
+    (void)submitted;
     return flight;
 }
 
@@ -206,10 +262,10 @@ void flights_done(struct flights *f, struct flight *flight)
 
 bool flights_withdraw(struct flights *f, struct flight *flight)
 {
-    if (flight->n_left < flight->n_parts || !reader_withdraw(f->pool, flight->parts, flight->n_parts))
+    if (flight->n_left < flight->n_parts || !reader_withdraw(f->pool, flight->reads, flight->n_parts))
         return false;
     for (uint32_t i = 0; i < flight->n_parts; i++)
-        f->files[flight->files[i]].n_reading--;
+        f->files[flight->parts[i].file].n_reading--;
     flights_done(f, flight);
     return true;
 }
@@ -218,28 +274,44 @@ void flights_promote(struct flights *f, struct flight *flight)
 {
     if (!flight->guess)
         return;
-    reader_promote(f->pool, flight->parts, flight->n_parts);
+    reader_promote(f->pool, flight->reads, flight->n_parts);
     f->n_guesses--;
     flight->guess = false;
 }
 
+static void note_failure(struct flight *flight, uint32_t index)
+{
+    const struct read_request *read = &flight->reads[index];
+    if (flight->failure.result != READ_FULL && flight->failed_part < index)
+        return;
+    flight->failed_part = index;
+    flight->failure = (struct read_failure){
+        .result = read->result,
+        .sys_errno = read->sys_errno,
+        .file = flight->parts[index].file,
+        .offset = read->offset + read->delivered,
+    };
+}
+
 struct flight *flights_reap(struct flights *f, int wait_ms)
 {
-    for (;;) {
-        struct read_request *request = reader_reap(f->pool, wait_ms);
-        if (!request)
-            return NULL;
-        struct flight *flight = request->owner;
-        uint32_t file = flight->files[request - flight->parts];
-        f->files[file].n_reading--;
-        flight->delivered += request->delivered;
-        if (request->result != READ_FULL) {
-            f->files[file].suspect = true;
-            if (flight->failure.result == READ_FULL)
-                flight->failure = (struct read_failure){request->result, request->sys_errno, file,
-                                                        request->offset + request->delivered};
-        }
-        if (--flight->n_left == 0)
-            return flight;
+    const struct read_request *read = reader_reap(f->pool, wait_ms);
+    if (!read)
+        return NULL;
+    struct flight *flight = read->owner;
+    uint32_t index = (uint32_t)(read - flight->reads);
+    struct expert_file *file = &f->files[flight->parts[index].file];
+    file->n_reading--;
+    flight->n_left--;
+    flight->delivered += read->delivered;
+    flight->parts[index].whole = read->result == READ_FULL;
+    if (read->result != READ_FULL) {
+        file->suspect = true;
+        note_failure(flight, index);
     }
+    for (; flight->n_there < flight->n_parts && flight->parts[flight->n_there].whole; flight->n_there++) {
+        const struct read_request *whole = &flight->reads[flight->n_there];
+        flight->there = (uint64_t)((char *)whole->target - flight->target) + whole->length;
+    }
+    return flight;
 }

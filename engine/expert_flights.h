@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Experts on their way from their files: one flight for each, of as many reads as it has spans. Knows files, spans and
-// the pool of readers; a target is just memory.
+// Experts on their way from their files: one flight for each, of a read for each span, or of several where reads are
+// cut into pieces. Then all readers work at one flight before the next begins, so flights arrive one after the other
+// and not all together, and a flight's beginning is there before its end. Knows files, spans and the pool of readers; a
+// target is just memory.
 //
 // Direct reads (O_DIRECT) go past the page cache; what alignment a file wants is asked of the system (statx) where it
 // tells, else taken for 4096 and tried. A file that refuses is read buffered, and `refused` counts it.
@@ -17,16 +19,25 @@ struct read_failure {
     uint64_t offset; // in the file
 };
 
+struct flight_part {
+    uint32_t file;
+    bool whole; // it is back, nothing is missing
+};
+
 struct flight {
-    struct read_request parts[MAX_EXPERT_SPANS];
-    uint32_t files[MAX_EXPERT_SPANS]; // of the parts
+    struct read_request *reads; // [n_parts], in the order of the target
+    struct flight_part *parts;
     uint32_t n_parts;
     uint32_t n_left; // parts not back yet; 0: it is not under way
     bool guess;
-    void *owner; // the caller's
+    char *target;
+    void *owner;      // the caller's
+    uint32_t n_there; // the first so many parts are whole,
+    uint64_t there;   // so the first so many bytes of the target are there
     // Valid when it is back.
-    struct read_failure failure; // of the first part that failed
-    uint64_t delivered;          // bytes that did arrive
+    struct read_failure failure; // of the first part, by its place, that failed
+    uint32_t failed_part;
+    uint64_t delivered; // bytes that did arrive
     struct flight *next_idle;
 };
 
@@ -43,6 +54,10 @@ struct flights {
     struct expert_file *files; // [package->n_files]
     struct flight *items;
     struct flight *idle;
+    struct read_request *reads; // of all items, most_parts each
+    struct flight_part *parts;  // likewise
+    uint32_t most_parts;
+    uint64_t direct_piece, buffered_piece; // bytes of a read at most
     uint32_t n_items, n_flying, n_guesses; // guesses are counted in both
     uint32_t refused;                      // files that don't take direct reads
     bool direct;
@@ -52,7 +67,8 @@ struct flights_options {
     uint32_t n_flights; // at once, at most
     unsigned readers;
     bool direct;
-    moe_read_fn *read; // NULL: pread
+    uint64_t piece_bytes; // as moe_model_options' read_piece_bytes
+    moe_read_fn *read;    // NULL: pread
     void *read_context;
 };
 
@@ -74,8 +90,8 @@ struct flight *flights_begin(struct flights *f, const struct flight_order *order
 // Takes a flight back of which nothing was read yet. False: it goes on.
 bool flights_withdraw(struct flights *f, struct flight *flight);
 void flights_promote(struct flights *f, struct flight *flight); // a guess that is needed now
-// The next flight that is over, or NULL; waits as reader_reap does, though for each of its parts anew. Its owner reads
-// what it says and then calls flights_done.
+// The next flight of which a part is back, or NULL; waits as reader_reap does. With n_left 0 it is over: its owner
+// reads what it says and then calls flights_done.
 struct flight *flights_reap(struct flights *f, int wait_ms);
 void flights_done(struct flights *f, struct flight *flight);
 

@@ -59,11 +59,20 @@ static uint64_t blob_bytes(const expert_store *store, const struct slot *slot)
     return package_experts(store->package, slot->key / store->n_experts)->blob_bytes;
 }
 
+// Of a source that is being read some copies may have begun.
+static void await_copies(expert_store *store, const struct slot *slot)
+{
+    if (slot->copied)
+        gpu_copy_wait(store->g, slot->copy);
+}
+
 // What the device says of a copy. An error goes to whoever can be told; else it stays there.
 static int end_copy(expert_store *store, struct slot *slot, struct moe_err *err)
 {
     if (slot->list)
         slots_remove(slot);
+    if (gpu_failed(store->g))
+        await_copies(store, slot);
     let_go_of_source(store, slot);
     if (!gpu_failed(store->g)) {
         store->layers[slot->key / store->n_experts].bytes_device += blob_bytes(store, slot);
@@ -80,11 +89,19 @@ static int end_copy(expert_store *store, struct slot *slot, struct moe_err *err)
     return moe_fail_gpu(err, &device);
 }
 
-int store_copy(expert_store *store, struct slot *slot, struct moe_err *err)
+// Copies up to `there`, of what the source has.
+static void copy_on(expert_store *store, struct slot *slot, uint64_t there)
 {
     uint64_t offset;
     gpu_buf *slab = store_device_place(store, slot, &offset);
-    slot->copy = gpu_copy(store->g, slab, offset, host_place(store, slot->source), blob_bytes(store, slot));
+    const char *source = host_place(store, slot->source);
+    slot->copy = gpu_copy(store->g, slab, offset + slot->copied, source + slot->copied, there - slot->copied);
+    slot->copied = there;
+}
+
+int store_copy(expert_store *store, struct slot *slot, struct moe_err *err)
+{
+    copy_on(store, slot, blob_bytes(store, slot));
     if (gpu_failed(store->g) || gpu_copy_passed(store->g, slot->copy))
         return end_copy(store, slot, err);
     slots_append(&store->copying, slot);
@@ -106,6 +123,7 @@ static int end_copies(expert_store *store, struct moe_err *err)
 
 static void fail_slot(expert_store *store, struct slot *slot, const struct read_failure *failure)
 {
+    await_copies(store, slot);
     let_go_of_source(store, slot);
     slot->failure = *failure;
     tier_clear(&store->device, slot);
@@ -161,13 +179,19 @@ static enum begun begin(expert_store *store, struct slot *slot, struct read_fail
     return store_has_host(store) ? begin_through_host(store, slot, failure) : begin_read(store, slot, failure);
 }
 
-// A device slot that waits for a host slot which is there.
-static int copy_if_there(expert_store *store, struct slot *slot, struct moe_err *err)
+// A device slot that waits for a host slot which is there, or whose beginning is: a single expert's way to the device
+// overlaps with its way from the disk.
+static int copy_what_is_there(expert_store *store, struct slot *slot, struct moe_err *err)
 {
-    struct slot *source = slot->source;
-    if (slot->state != SLOT_LOADING || !source || source->state != SLOT_READY)
+    const struct slot *source = slot->source;
+    if (slot->state != SLOT_LOADING || !source)
         return MOE_OK;
-    return store_copy(store, slot, err);
+    if (source->state == SLOT_READY)
+        return store_copy(store, slot, err);
+    if (!source->flight || source->flight->there < slot->copied + store->least_copy)
+        return MOE_OK;
+    copy_on(store, slot, source->flight->there);
+    return gpu_failed(store->g) ? end_copy(store, slot, err) : MOE_OK;
 }
 
 // After begin: a slot on no list.
@@ -175,7 +199,7 @@ static int has_begun(expert_store *store, struct slot *slot, enum begun begun, c
                      struct moe_err *err)
 {
     if (begun == BEGUN)
-        return copy_if_there(store, slot, err);
+        return copy_what_is_there(store, slot, err);
     fail_slot(store, slot, failure);
     return MOE_OK;
 }
@@ -209,18 +233,20 @@ int store_load_pending(expert_store *store, struct moe_err *err)
 // ---- Landing
 // ---------------------------------------------------------------------------------------------------------
 
-// The key becomes visible here, after the bytes.
+// A part of a flight is back, or all of it. The key becomes visible here, after the bytes.
 static int land(expert_store *store, struct flight *flight, struct moe_err *err)
 {
     struct slot *slot = flight->owner;
     struct tier *tier = store_has_host(store) ? &store->host : &store->device;
+    struct slot *waiting = store_has_host(store) ? tier_find(&store->device, slot->key) : NULL;
+    if (waiting && waiting->source != slot)
+        waiting = NULL;
+    if (flight->n_left)
+        return waiting ? copy_what_is_there(store, waiting, err) : MOE_OK;
     struct read_failure failure = flight->failure;
     store->layers[slot->key / store->n_experts].bytes_disk += flight->delivered;
     slot->flight = NULL;
     flights_done(&store->flights, flight);
-    struct slot *waiting = store_has_host(store) ? tier_find(&store->device, slot->key) : NULL;
-    if (waiting && waiting->source != slot)
-        waiting = NULL;
     if (failure.result != READ_FULL) {
         slot->failure = failure;
         tier_clear(tier, slot);
@@ -231,10 +257,10 @@ static int land(expert_store *store, struct flight *flight, struct moe_err *err)
     became_ready(store, slot);
     if (!slot->pins) // its request was cancelled, or it was a guess
         tier_free(tier, slot);
-    return waiting ? copy_if_there(store, waiting, err) : MOE_OK;
+    return waiting ? copy_what_is_there(store, waiting, err) : MOE_OK;
 }
 
-// A copy is soon over, a read may take long.
+// A copy is soon over, a read may take long. What was read meanwhile is taken in at once, so that its copies begin.
 static struct flight *wait_for_something(expert_store *store, int wait_ms, uint32_t layer)
 {
     struct expert_layer_counts *counts = &store->layers[layer];
@@ -245,7 +271,7 @@ static struct flight *wait_for_something(expert_store *store, int wait_ms, uint3
     if (store->copying.first) {
         gpu_copy_wait(store->g, store->copying.first->copy);
         counts->wait_copy_ns += clock_ns() - began;
-        return NULL;
+        return flights_reap(&store->flights, 0);
     }
     flight = flights_reap(&store->flights, wait_ms);
     counts->wait_disk_ns += clock_ns() - began;

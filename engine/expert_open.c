@@ -9,7 +9,7 @@
 #include "err.h"
 #include "expert_store_parts.h"
 
-enum { DEFAULT_READERS = 8, MOST_FLIGHTS = 64, SLOT_ALIGNMENT = 4096 };
+enum { DEFAULT_READERS = 8, MOST_FLIGHTS = 64, SLOT_ALIGNMENT = 4096, LEAST_COPY = 1 << 20 };
 #define HOST_SLAB_BYTES (UINT64_C(1) << 30)
 
 static bool two_tiers(const expert_store *store, const struct expert_store_options *options)
@@ -193,6 +193,7 @@ static int open_flights(expert_store *store, const struct expert_store_options *
         .n_flights = tier->n_slots < MOST_FLIGHTS ? tier->n_slots : MOST_FLIGHTS,
         .readers = store->plan.readers,
         .direct = options->io == MOE_IO_DIRECT,
+        .piece_bytes = options->read_piece_bytes,
         .read = options->read,
         .read_context = options->read_context,
     };
@@ -230,6 +231,7 @@ int expert_store_open(gpu *g, const struct package *package, const struct expert
     store->g = g;
     store->package = package;
     store->slot_bytes = package_slot_bytes(package);
+    store->least_copy = options->read_piece_bytes ? options->read_piece_bytes : LEAST_COPY;
     store->n_layers = package->shape.n_layers;
     store->n_experts = package->shape.n_routed_experts;
     store->first_moe_layer = package->shape.first_k_dense_replace;

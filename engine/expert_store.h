@@ -21,6 +21,7 @@ typedef struct expert_store expert_store;
 struct expert_store_options {
     uint64_t cache_bytes; // as moe_model_options
     unsigned readers;
+    uint64_t read_piece_bytes;
     moe_read_fn *read;
     void *read_context;
     uint64_t host_bytes; // as moe_model_options' host_cache_bytes

@@ -18,6 +18,7 @@ struct expert_store {
     gpu *g;
     const struct package *package;
     uint64_t slot_bytes;
+    uint64_t least_copy;                           // of an expert that is still being read
     uint32_t n_layers, n_experts, first_moe_layer; // n_experts: of a layer
     uint32_t in_flight;                            // slots that the dispatches in flight need
     struct moe_cache_plan plan;

@@ -29,7 +29,8 @@ struct slot {
     bool guessed;                // it was loaded for a guess and nobody asked for it yet
     uint64_t fence;              // of the last release
     uint64_t arrived;            // serial of when it became READY
-    uint64_t copy;               // number of the copy under way into it
+    uint64_t copy;               // number of the last copy that was begun into it
+    uint64_t copied;             // of a LOADING one, bytes that were given to copies
     struct flight *flight;       // its read, when begun
     struct slot *source;         // of a device slot that waits for a host slot; that one is pinned
     struct read_failure failure; // why a pinned slot is EMPTY, for those who still wait

@@ -77,6 +77,7 @@ typedef void moe_progress_fn(void *context, const struct moe_progress *progress)
 enum moe_io { MOE_IO_AUTO, MOE_IO_DIRECT, MOE_IO_BUFFERED };
 
 #define MOE_MAX_READERS 64
+#define MOE_READ_WHOLE  UINT64_MAX // an expert, or each part of it in a folder, is one read
 
 // Reads `length` bytes at `offset` of fd, as pread does; tests put their own here. Called on reader threads.
 typedef ptrdiff_t moe_read_fn(void *context, int fd, void *target, size_t length, uint64_t offset);
@@ -90,6 +91,7 @@ struct moe_model_options {
     uint64_t host_cache_bytes;    // of host memory, where the device has its own; the same
     enum moe_io io;
     unsigned readers;          // threads that read experts, at most MOE_MAX_READERS; 0: chosen
+    uint64_t read_piece_bytes; // that one of them reads at once, a multiple of 4096, or MOE_READ_WHOLE; 0: chosen
     bool force_two_tiers;      // tests: a host cache also where the device shares our memory
     const char *trace_file;    // where to write which experts are asked for (moechat-trace(5)); NULL: nowhere
     bool profile;              // for moe_model_profile; makes the device slower
@@ -251,7 +253,7 @@ struct moe_session_options {
     enum moe_kv_type kv_type;
     uint32_t prefill_chunk; // tokens a chunk; 0: the default; 1: every token through the decode kernels
     uint32_t prefill_group; // tokens that each expert is read for once; at least a chunk. 0: as memory allows
-    uint32_t ring; // layers' experts in flight: 1 waits for them before the next layer, 2 (and 0) does not
+    uint32_t ring;          // layers' experts in flight: 1 waits for them before the next layer, 2 (and 0) does not
     enum moe_prefetch prefetch;
     moe_predictions_fn *on_predictions; // all guessers are asked, for the record; NULL: only the one that acts
     void *predictions_context;

@@ -275,13 +275,13 @@ void reader_close(reader *r)
     free_memory(r);
 }
 
-bool reader_submit(reader *r, struct read_request *request)
+bool reader_submit(reader *r, struct read_request *requests, uint32_t n)
 {
     pthread_mutex_lock(&r->lock);
-    bool room = r->queued.count + r->guesses.count + r->running + r->done.count < r->capacity;
-    if (room) {
-        ring_push(r, request->guess ? &r->guesses : &r->queued, request);
-        if (!request->guess)
+    bool room = n <= r->capacity - (r->queued.count + r->guesses.count + r->running + r->done.count);
+    for (uint32_t i = 0; i < n && room; i++) {
+        ring_push(r, requests[i].guess ? &r->guesses : &r->queued, &requests[i]);
+        if (!requests[i].guess)
             count_wanted(r, 1);
         pthread_cond_signal(&r->wanted);
     }

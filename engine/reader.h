@@ -49,8 +49,9 @@ struct reader_options {
 int reader_open(const struct reader_options *options, reader **r, struct moe_err *err);
 // Drops requests that have not begun, waits for those that have. NULL is fine.
 void reader_close(reader *r);
-// False: `capacity` requests are out already.
-bool reader_submit(reader *r, struct read_request *request);
+// requests[0..n), all of one `guess`, begun in this order. False: with them more than `capacity` would be out; then
+// none is.
+bool reader_submit(reader *r, struct read_request *requests, uint32_t n);
 // Takes back requests[0..n), all of one `guess`, if no thread has begun any: true, and they will not be reaped. False:
 // some are being read, or are done, and all stay.
 bool reader_withdraw(reader *r, const struct read_request *requests, uint32_t n);

@@ -246,7 +246,7 @@ static void ask(const struct record_reading *reading, reader *pool, struct stage
     stage->block = record_block_at(reading->layout, index);
     stage->request.offset = reading->offset + stage->block.at;
     stage->request.length = stage->block.bytes;
-    reader_submit(pool, &stage->request);
+    reader_submit(pool, &stage->request, 1);
 }
 
 static int take_block(const struct record_reading *reading, const struct stage *stage, const uint64_t *table,

@@ -209,6 +209,8 @@ struct rig {
     gpu g;
     uint64_t host_bytes; // of the stores that rig_store opens
     enum moe_io io;
+    unsigned readers;          // 0: 2
+    uint64_t read_piece_bytes; // 0: chosen, and whole, so small are the experts
 };
 
 static inline void rig_path(const struct rig *rig, uint32_t layer, char path[4200])
@@ -379,7 +381,8 @@ static inline expert_store *rig_store(struct harness *t, struct rig *rig, uint64
         .cache_bytes = slots * RIG_BLOB,
         .host_bytes = rig->host_bytes,
         .io = rig->io,
-        .readers = 2,
+        .readers = rig->readers ? rig->readers : 2,
+        .read_piece_bytes = rig->read_piece_bytes,
         .read = how ? rig_read : NULL,
         .read_context = how,
     };

@@ -94,50 +94,92 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static double median(double *values, int n)
+{
+    qsort(values, (size_t)n, sizeof *values, compare);
+    return values[n / 2];
+}
+
+struct way {
+    const char *name;
+    uint64_t piece_bytes;
+    expert_store *store;
+    double rate[MOST_ROUNDS], ratio[MOST_ROUNDS];
+};
+
+static int open_ways(gpu *g, const struct package *package, struct way *ways, int n)
+{
+    struct moe_err err;
+    for (int i = 0; i < n; i++) {
+        struct expert_store_options options = {
+            .cache_bytes = (WINDOW + 1) * package_slot_bytes(package),
+            .io = MOE_IO_DIRECT,
+            .readers = READERS,
+            .read_piece_bytes = ways[i].piece_bytes,
+        };
+        if (expert_store_open(g, package, &options, &ways[i].store, &err))
+            return fprintf(stderr, "%s\n", err.text), 1;
+    }
+    return 0;
+}
+
+// Which of the ways comes first changes from round to round.
+static void measure(struct work *work, struct way *ways, int n, int rounds)
+{
+    static double plain[MOST_ROUNDS];
+    double bytes = (double)work->n * (double)package_slot_bytes(work->package);
+    for (int round = 0; round < rounds; round++) {
+        pick(work);
+        plain[round] = bytes / (double)plainly(work);
+        for (int i = 0; i < n; i++) {
+            struct way *way = &ways[(i + round) % n];
+            if (i)
+                pick(work);
+            uint64_t read = expert_store_counts(way->store).bytes_read;
+            uint64_t ns = through_store(work, way->store);
+            way->rate[round] = (double)(expert_store_counts(way->store).bytes_read - read) / (double)ns;
+            way->ratio[round] = way->rate[round] / plain[round];
+        }
+    }
+    printf("experts of %.2f MB, %d readers, %d rounds of %u: plain %.2f GB/s\n",
+           (double)package_slot_bytes(work->package) / 1e6, READERS, rounds, work->n, median(plain, rounds));
+    for (int i = 0; i < n; i++) {
+        double rate = median(ways[i].rate, rounds), ratio = median(ways[i].ratio, rounds);
+        printf("  through the store, %s: %.2f GB/s, ratio %.3f (%.3f to %.3f)\n", ways[i].name, rate, ratio,
+               ways[i].ratio[0], ways[i].ratio[rounds - 1]);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    static double plain[MOST_ROUNDS], ours[MOST_ROUNDS], ratio[MOST_ROUNDS];
+    static struct way ways[] = {{.name = "one read an expert", .piece_bytes = MOE_READ_WHOLE},
+                                {.name = "pieces of 2 MiB", .piece_bytes = 2 << 20},
+                                {.name = "pieces of 1 MiB", .piece_bytes = 1 << 20}};
+    enum { N_WAYS = sizeof ways / sizeof ways[0] };
     int rounds = argc > 2 ? atoi(argv[2]) : 7;
     struct package package;
     struct moe_err err;
     struct gpu_error device;
-    expert_store *store;
     if (argc < 2 || rounds < 1 || rounds > MOST_ROUNDS)
         return puts("bench_reads: name a package to read from"), 0;
     if (package_open(argv[1], &package, &err))
         return fprintf(stderr, "%s\n", err.text), 1;
     gpu *g = gpu_open(&(struct gpu_options){.selector = "ref"}, &device);
+    if (open_ways(g, &package, ways, N_WAYS))
+        return 1;
     uint64_t slot = package_slot_bytes(&package);
-    struct expert_store_options options = {.cache_bytes = (WINDOW + 1) * slot, .io = MOE_IO_DIRECT, .readers = READERS};
-    if (expert_store_open(g, &package, &options, &store, &err))
-        return fprintf(stderr, "%s\n", err.text), 1;
     struct work work = {.package = &package, .n = (uint32_t)((UINT64_C(384) << 20) / slot) + WINDOW};
     work.picks = calloc(work.n, sizeof *work.picks);
     work.fds = calloc(package.n_files, sizeof *work.fds);
     for (uint32_t i = 0; i < package.n_files; i++)
         work.fds[i] = open(package.files[i].path, O_RDONLY | O_DIRECT);
-    for (int round = 0; round < rounds; round++) {
-        uint64_t read = expert_store_counts(store).bytes_read;
-        pick(&work);
-        uint64_t plain_ns = plainly(&work);
-        uint64_t ours_ns = through_store(&work, store);
-        read = expert_store_counts(store).bytes_read - read;
-        plain[round] = (double)work.n * (double)slot / (double)plain_ns;
-        ours[round] = (double)read / (double)ours_ns;
-        ratio[round] = ours[round] / plain[round];
-    }
-    qsort(plain, (size_t)rounds, sizeof *plain, compare);
-    qsort(ours, (size_t)rounds, sizeof *ours, compare);
-    qsort(ratio, (size_t)rounds, sizeof *ratio, compare);
-    printf("experts of %.2f MB, %d readers, %d rounds of %u: plain %.2f GB/s, through the store %.2f GB/s, ratio %.3f "
-           "(%.3f to %.3f)\n",
-           (double)slot / 1e6, READERS, rounds, work.n, plain[rounds / 2], ours[rounds / 2], ratio[rounds / 2],
-           ratio[0], ratio[rounds - 1]);
+    measure(&work, ways, N_WAYS, rounds);
     for (uint32_t i = 0; i < package.n_files; i++)
         close(work.fds[i]);
     free(work.fds);
     free(work.picks);
-    expert_store_close(store);
+    for (int i = 0; i < N_WAYS; i++)
+        expert_store_close(ways[i].store);
     package_release(&package);
     gpu_close(g);
     return 0;

@@ -194,6 +194,7 @@ static void live(struct harness *t, const char *directory, const char *device, u
             .expert_cache_bytes = smallest * (10 + below(life, 30)) / 10,
             .io = below(life, 2) ? MOE_IO_BUFFERED : MOE_IO_DIRECT,
             .readers = 1 + below(life, 8),
+            .read_piece_bytes = below(life, 2) ? 12288 : 0, // two of an expert
             .force_two_tiers = two,
             .host_cache_bytes = two && below(life, 2) ? smallest * (30 + below(life, 60)) / 10 : MOE_CACHE_NONE,
         };

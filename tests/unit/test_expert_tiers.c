@@ -167,6 +167,102 @@ static void a_place_is_ready_when_its_copy_has_passed(struct harness *t)
     rig_close(&rig);
 }
 
+// ---- Pieces
+// -----------------------------------------------------------------------------------------------------------
+
+static bool becomes_ready(expert_store *store, const struct expert_place *place)
+{
+    for (int i = 0; i < 2000 && !expert_ready(store, place); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    return expert_ready(store, place);
+}
+
+// All readers work at one expert before they begin the next.
+static void pieces_bring_one_expert_after_the_other(struct harness *t)
+{
+    for (int pieces = 0; pieces < 2; pieces++) {
+        struct rig rig;
+        struct rig_read how = {0};
+        CHECK(t, rig_open(&rig, true));
+        rig.read_piece_bytes = pieces ? RIG_BLOB / 2 : MOE_READ_WHOLE;
+        rig_gate(&how);
+        expert_store *store = rig_store(t, &rig, 4, &how);
+        struct expert_place places[2];
+        CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){5, 2}, 2, places), MOE_OK);
+        CHECK(t, rig_entered(&how, 2));
+        CHECK_EQ(t, atomic_load(&how.last) / RIG_BLOB == 5, pieces); // else the other expert's
+        rig_permit(&how, 2);
+        for (int i = 0; i < (pieces ? 1 : 2); i++)
+            CHECK(t, becomes_ready(store, &places[i]));
+        CHECK_EQ(t, expert_ready(store, &places[1]), !pieces);
+        rig_permit(&how, 2);
+        CHECK_EQ(t, expert_wait(store, &places[1], NULL, NULL, NULL), MOE_OK);
+        CHECK(t, rig_holds(&places[0]) && rig_holds(&places[1]));
+        CHECK_EQ(t, atomic_load(&how.calls), pieces ? 4 : 2);
+        CHECK_EQ(t, expert_store_counts(store).bytes_read, 2 * RIG_BLOB);
+        expert_release(store, places, 2);
+        expert_store_close(store);
+        rig_close(&rig);
+    }
+}
+
+// Takes in what arrives until so many copies were begun.
+static bool copies_begin(expert_store *store, const struct rig *rig, const struct expert_place *place, uint64_t n)
+{
+    for (int i = 0; i < 2000 && rig->g.copy < n && !expert_ready(store, place); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    return rig->g.copy == n;
+}
+
+static void a_beginning_is_copied_while_the_rest_is_read(struct harness *t)
+{
+    struct rig rig;
+    struct rig_read how = {0};
+    CHECK(t, rig_open(&rig, false));
+    rig.readers = 1;
+    rig.read_piece_bytes = RIG_BLOB / 2;
+    rig_gate(&how);
+    expert_store *store = rig_store(t, &rig, 3, &how);
+    struct expert_place place;
+    CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){3}, 1, &place), MOE_OK);
+    rig_permit(&how, 1);
+    CHECK(t, copies_begin(store, &rig, &place, 1));
+    CHECK(t, rig.g.copies[1].bytes == RIG_BLOB / 2 && !expert_ready(store, &place));
+    rig_permit(&how, 1);
+    CHECK_EQ(t, expert_wait(store, &place, NULL, NULL, NULL), MOE_OK);
+    CHECK_EQ(t, rig.g.copy, 2);
+    CHECK(t, rig_holds(&place));
+    CHECK_EQ(t, rig.g.bytes_written, RIG_BLOB);
+    CHECK_EQ(t, counts_of(store, 1).bytes_device, RIG_BLOB);
+    expert_release(store, &place, 1);
+    // The rest can't be read: what was copied is no expert, and the host's slot isn't filled anew under a copy.
+    rig.g.lazy_copies = true;
+    atomic_store(&how.fail_at, 4 * RIG_BLOB + RIG_BLOB / 2);
+    atomic_store(&how.fail_errno, EIO);
+    atomic_store(&how.fail_count, 1);
+    CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){4}, 1, &place), MOE_OK);
+    rig_permit(&how, 1);
+    CHECK(t, copies_begin(store, &rig, &place, 3));
+    rig_permit(&how, 100);
+    struct moe_err err;
+    CHECK_EQ(t, expert_wait(store, &place, NULL, NULL, &err), MOE_IO);
+    CHECK_EQ(t, err.offset, 4 * RIG_BLOB + RIG_BLOB / 2);
+    CHECK_EQ(t, rig.g.copied, 3);
+    CHECK_EQ(t, counts_of(store, 1).bytes_device, RIG_BLOB);
+    expert_release(store, &place, 1);
+    CHECK(t, rig_use_one(store, 1, 4));
+    // The device refuses the beginning: whoever waits is told, and the read goes on into the host's slot.
+    rig.g.lazy_copies = false;
+    rig.g.refuse_writes = true;
+    CHECK_EQ(t, rig_acquire(store, 2, (int32_t[]){4}, 1, &place), MOE_OK);
+    CHECK_EQ(t, expert_wait(store, &place, NULL, NULL, &err), MOE_DEVICE);
+    rig.g.refuse_writes = rig.g.failed = false;
+    expert_release(store, &place, 1);
+    CHECK(t, rig_use_one(store, 2, 4));
+    expert_store_close(store);
+    rig_close(&rig);
+}
+
 // ---- Waiting for any
 // -------------------------------------------------------------------------------------------------
 
@@ -205,13 +301,6 @@ static void what_was_there_comes_first(struct harness *t)
     expert_release(store, places, 4);
     expert_store_close(store);
     rig_close(&rig);
-}
-
-static bool becomes_ready(expert_store *store, const struct expert_place *place)
-{
-    for (int i = 0; i < 2000 && !expert_ready(store, place); i++)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    return expert_ready(store, place);
 }
 
 static void the_others_come_in_the_order_of_their_arrival(struct harness *t)
@@ -533,6 +622,7 @@ static void right_bytes_every_way(struct harness *t)
         CHECK(t, rig_open(&rig, false));
         CHECK(t, !scattered || rig_scatter(&rig));
         for (uint32_t slots = RIG_TOP_K; slots <= RIG_ALL; slots += 3) {
+            rig.read_piece_bytes = slots % 2 ? 4096 : 0;
             for (int way = 0; way < 8; way++) {
                 rig.g.info.shares_host_memory = way < 2;
                 rig.host_bytes = hosts[(way - 2 + 6) % 3];
@@ -589,6 +679,8 @@ int main(int argc, char **argv)
         TEST(many_reads_pass_through_few_host_slots),
         TEST(a_read_that_fails_is_told_through_the_host),
         TEST(a_place_is_ready_when_its_copy_has_passed),
+        TEST(pieces_bring_one_expert_after_the_other),
+        TEST(a_beginning_is_copied_while_the_rest_is_read),
         TEST(what_was_there_comes_first),
         TEST(the_others_come_in_the_order_of_their_arrival),
         TEST(waiting_for_room_can_be_cancelled),

@@ -119,7 +119,7 @@ static void short_reads_are_resumed(struct harness *t)
         bytes[SIZE] = 77;
         atomic_store(&source.calls, 0);
         struct read_request request = {.fd = pieces[i], .offset = 1000 + i, .length = SIZE, .target = bytes};
-        CHECK(t, reader_submit(r, &request));
+        CHECK(t, reader_submit(r, &request, 1));
         CHECK(t, reader_reap(r, READER_FOREVER) == &request);
         CHECK_EQ(t, request.result, READ_FULL);
         CHECK_EQ(t, request.delivered, SIZE);
@@ -138,7 +138,7 @@ static void interruptions_are_resumed(struct harness *t)
     reader *r = open_pool(t, 1, 1, &source);
     unsigned char bytes[SIZE];
     struct read_request request = {.fd = 1000, .offset = 3, .length = SIZE, .target = bytes};
-    CHECK(t, reader_submit(r, &request));
+    CHECK(t, reader_submit(r, &request, 1));
     CHECK(t, reader_reap(r, READER_FOREVER) == &request);
     CHECK_EQ(t, request.result, READ_FULL);
     CHECK(t, right_bytes(&request));
@@ -151,7 +151,7 @@ static void check_failure(struct harness *t, struct source *source, enum read_re
     unsigned char bytes[SIZE];
     struct read_request request = {.fd = 600, .offset = 100, .length = SIZE, .target = bytes};
     reader *r = open_pool(t, 1, 1, source);
-    CHECK(t, reader_submit(r, &request));
+    CHECK(t, reader_submit(r, &request, 1));
     CHECK(t, reader_reap(r, READER_FOREVER) == &request);
     CHECK_EQ(t, request.result, result);
     CHECK_EQ(t, request.sys_errno, source->fail_errno);
@@ -159,7 +159,7 @@ static void check_failure(struct harness *t, struct source *source, enum read_re
     CHECK(t, right_bytes(&request));
     // The thread lives on.
     source->end = source->fail_at = UINT64_MAX;
-    CHECK(t, reader_submit(r, &request));
+    CHECK(t, reader_submit(r, &request, 1));
     CHECK(t, reader_reap(r, READER_FOREVER) == &request);
     CHECK_EQ(t, request.result, READ_FULL);
     CHECK_EQ(t, request.sys_errno, 0);
@@ -195,15 +195,15 @@ static void files_are_read_with_pread(struct harness *t)
     memset(bytes, 0, sizeof bytes);
     reader *r = open_pool(t, 2, 3, NULL);
     struct read_request inside = {.fd = fd, .offset = 11, .length = SIZE - 11, .target = bytes};
-    CHECK(t, reader_submit(r, &inside));
+    CHECK(t, reader_submit(r, &inside, 1));
     CHECK(t, reader_reap(r, READER_FOREVER) == &inside);
     CHECK(t, inside.result == READ_FULL && right_bytes(&inside));
     struct read_request beyond = {.fd = fd, .offset = SIZE - 5, .length = 6, .target = bytes};
-    CHECK(t, reader_submit(r, &beyond));
+    CHECK(t, reader_submit(r, &beyond, 1));
     CHECK(t, reader_reap(r, READER_FOREVER) == &beyond);
     CHECK(t, beyond.result == READ_EOF && beyond.delivered == 5);
     struct read_request closed = {.fd = -1, .length = 6, .target = bytes};
-    CHECK(t, reader_submit(r, &closed));
+    CHECK(t, reader_submit(r, &closed, 1));
     CHECK(t, reader_reap(r, READER_FOREVER) == &closed);
     CHECK(t, closed.result == READ_ERROR && closed.sys_errno == EBADF);
     reader_close(r);
@@ -222,11 +222,11 @@ static void threads_read_at_the_same_time(struct harness *t)
     struct read_request requests[REQUESTS + 1];
     for (unsigned i = 0; i < REQUESTS; i++) {
         requests[i] = (struct read_request){.fd = 64, .offset = i * 64, .length = 64, .target = bytes[i]};
-        CHECK(t, reader_submit(r, &requests[i]));
+        CHECK(t, reader_submit(r, &requests[i], 1));
     }
-    CHECK(t, !reader_submit(r, &requests[REQUESTS])); // the ring is full
+    CHECK(t, !reader_submit(r, &requests[REQUESTS], 1)); // the ring is full
     source_await(&source, THREADS);
-    CHECK(t, !reader_submit(r, &requests[REQUESTS])); // also with some of them being read
+    CHECK(t, !reader_submit(r, &requests[REQUESTS], 1)); // also with some of them being read
     CHECK(t, reader_reap(r, 0) == NULL);
     CHECK(t, reader_reap(r, 20) == NULL);
     source_gate(&source, false);
@@ -253,13 +253,13 @@ static void done_requests_count_until_they_are_reaped(struct harness *t)
     struct read_request requests[3];
     for (unsigned i = 0; i < 3; i++) {
         requests[i] = (struct read_request){.fd = 1, .offset = i, .length = 1, .target = &bytes[i]};
-        CHECK_EQ(t, reader_submit(r, &requests[i]), i < 2);
+        CHECK_EQ(t, reader_submit(r, &requests[i], 1), i < 2);
     }
     while (atomic_load(&source.bytes) < 2)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    CHECK(t, !reader_submit(r, &requests[2]));
+    CHECK(t, !reader_submit(r, &requests[2], 1));
     CHECK(t, reader_reap(r, READER_FOREVER) == &requests[0]);
-    CHECK(t, reader_submit(r, &requests[2]));
+    CHECK(t, reader_submit(r, &requests[2], 1));
     CHECK(t, reader_reap(r, READER_FOREVER) == &requests[1]);
     CHECK(t, reader_reap(r, READER_FOREVER) == &requests[2]);
     reader_close(r);
@@ -275,13 +275,13 @@ static void withdrawing(struct harness *t)
     struct read_request requests[4];
     for (unsigned i = 0; i < 4; i++) {
         requests[i] = (struct read_request){.fd = 1, .offset = i, .length = 1, .target = &bytes[i]};
-        CHECK(t, reader_submit(r, &requests[i]));
+        CHECK(t, reader_submit(r, &requests[i], 1));
     }
     source_await(&source, 1);
     CHECK(t, !reader_withdraw(r, &requests[0], 1)); // being read
     CHECK(t, reader_withdraw(r, &requests[2], 1));
     CHECK(t, !reader_withdraw(r, &requests[2], 1));
-    CHECK(t, reader_submit(r, &requests[2])); // at the end now
+    CHECK(t, reader_submit(r, &requests[2], 1)); // at the end now
     source_gate(&source, false);
     CHECK(t, reader_reap(r, READER_FOREVER) == &requests[0]);
     CHECK(t, !reader_withdraw(r, &requests[0], 1)); // done
@@ -308,7 +308,7 @@ static void closing_finishes_what_has_begun(struct harness *t)
     struct read_request requests[5];
     for (unsigned i = 0; i < 5; i++) {
         requests[i] = (struct read_request){.fd = 1000, .offset = i, .length = SIZE, .target = bytes[i]};
-        CHECK(t, reader_submit(r, &requests[i]));
+        CHECK(t, reader_submit(r, &requests[i], 1));
     }
     source_await(&source, 2);
     pthread_t thread;
@@ -326,7 +326,7 @@ static void readers_take_no_signals(struct harness *t)
     reader *r = open_pool(t, 1, 1, &source);
     unsigned char byte;
     struct read_request request = {.fd = 1, .length = 1, .target = &byte};
-    CHECK(t, reader_submit(r, &request));
+    CHECK(t, reader_submit(r, &request, 1));
     CHECK(t, reader_reap(r, READER_FOREVER) == &request);
     CHECK(t, sigismember(&source.mask, SIGINT) && sigismember(&source.mask, SIGWINCH) &&
                  sigismember(&source.mask, SIGTERM));
