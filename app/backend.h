@@ -78,6 +78,7 @@ struct backend_ops {
     const struct moe_telemetry *(*telemetry)(void *self);
     const uint32_t *(*heat)(void *self);
     void (*clear_heat)(void *self);
+    void (*tiers)(void *self, uint8_t *tiers); // as moe_model_tiers, and as many as heat
 };
 
 struct backend {

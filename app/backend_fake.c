@@ -539,6 +539,11 @@ static void fake_clear_heat(void *self)
     fake_steps_clear_heat(&((struct fake *)self)->steps);
 }
 
+static void fake_tiers(void *self, uint8_t *tiers)
+{
+    fake_steps_tiers(&((struct fake *)self)->steps, tiers);
+}
+
 // Reads the script into *fake. Returns the number of the line that is wrong, 0 when all is well.
 static size_t read_script(struct fake *fake, char *script)
 {
@@ -582,6 +587,7 @@ bool backend_fake_new(struct backend *backend, const char *script_file, struct m
         .telemetry = fake_telemetry,
         .heat = fake_heat,
         .clear_heat = fake_clear_heat,
+        .tiers = fake_tiers,
     };
     struct fake *fake = calloc(1, sizeof *fake);
     struct bytes script = {0};

@@ -383,6 +383,11 @@ static void real_clear_heat(void *self)
     moe_session_clear_heat(((struct real *)self)->session);
 }
 
+static void real_tiers(void *self, uint8_t *tiers)
+{
+    moe_model_tiers(((struct real *)self)->model, tiers);
+}
+
 bool backend_moe_new(struct backend *backend, const struct options *options, struct moe_err *err)
 {
     static const struct backend_ops ops = {
@@ -411,6 +416,7 @@ bool backend_moe_new(struct backend *backend, const struct options *options, str
         .telemetry = real_telemetry,
         .heat = real_heat,
         .clear_heat = real_clear_heat,
+        .tiers = real_tiers,
     };
     struct real *real = calloc(1, sizeof *real);
     if (real) {

@@ -27,7 +27,7 @@ static const struct command_row table[] = {
     {"set", NULL, "[KEY VALUE]", "show the settings, or change one: /set temp 0.2", ACTION_SET, TAKES_SETTING, NULL},
     {"stats", NULL, "", "figures of this conversation: tokens, experts, context, seed", ACTION_STATS, TAKES_NOTHING,
      NULL},
-    {"heat", NULL, "", "the heat map: how often each expert was used in this turn", ACTION_HEAT, TAKES_NOTHING, NULL},
+    {"heat", NULL, "", "the heat map: how often each expert was used in this turn, and where it is", ACTION_HEAT, TAKES_NOTHING, NULL},
     {"inspect", NULL, "[N]", "the last answer's tokens; of token N what else was likely, its experts and its time",
      ACTION_INSPECT, TAKES_TEXT, NULL},
     {"think", NULL, "on|off|show|hide|fold",

@@ -70,6 +70,13 @@ void fake_steps_clear_heat(struct fake_steps *steps)
         memset(steps->heat, 0, (size_t)steps->record.n_moe_layers * steps->record.n_routed_experts * sizeof(uint32_t));
 }
 
+void fake_steps_tiers(const struct fake_steps *steps, uint8_t *tiers)
+{
+    uint32_t n = steps->record.n_routed_experts;
+    for (uint32_t i = 0; i < steps->record.n_moe_layers * n; i++)
+        tiers[i] = (uint8_t)((i / n + i % n) % MOE_TIERS);
+}
+
 void fake_steps_release(struct fake_steps *steps)
 {
     free(steps->layers);

@@ -19,6 +19,7 @@ struct fake_steps {
 bool fake_steps_begin(struct fake_steps *steps, uint64_t n_layers, uint64_t n_experts, uint64_t top_k);
 void fake_steps_take(struct fake_steps *steps, uint32_t position); // a decoded token
 void fake_steps_clear_heat(struct fake_steps *steps);
+void fake_steps_tiers(const struct fake_steps *steps, uint8_t *tiers); // always the same, some experts in each
 void fake_steps_release(struct fake_steps *steps);
 
 #endif

@@ -73,6 +73,7 @@ void figures_release(struct figures *figures)
     free(figures->turn);
     free(figures->session);
     free(figures->heat);
+    free(figures->tiers);
     *figures = (struct figures){0};
 }
 
@@ -80,8 +81,9 @@ static bool allocate(struct figures *figures, const struct moe_telemetry *like)
 {
     if (figures->last)
         return true;
-    *figures = (struct figures){make(like), make(like), make(like), calloc(heat_count(like), sizeof(uint32_t))};
-    if (figures->last && figures->turn && figures->session && figures->heat)
+    *figures = (struct figures){make(like), make(like), make(like), calloc(heat_count(like), sizeof *figures->heat),
+                                calloc(heat_count(like), sizeof *figures->tiers)};
+    if (figures->last && figures->turn && figures->session && figures->heat && figures->tiers)
         return true;
     figures_release(figures);
     return false;
@@ -134,8 +136,14 @@ bool figures_take(struct figures *figures, const struct moe_telemetry *step, con
     assign(figures->last, step);
     add(figures->turn, step);
     add(figures->session, step);
-    memcpy(figures->heat, heat, heat_count(step) * sizeof *heat);
+    figures_take_heat(figures, heat);
     return true;
+}
+
+void figures_take_heat(struct figures *figures, const uint32_t *heat)
+{
+    if (figures->last)
+        memcpy(figures->heat, heat, heat_count(figures->last) * sizeof *heat);
 }
 
 void figures_begin_turn(struct figures *figures)
@@ -154,5 +162,6 @@ bool figures_copy(struct figures *to, const struct figures *from)
     assign(to->turn, from->turn);
     assign(to->session, from->session);
     memcpy(to->heat, from->heat, heat_count(from->last) * sizeof *to->heat);
+    memcpy(to->tiers, from->tiers, heat_count(from->last) * sizeof *to->tiers);
     return true;
 }

@@ -22,10 +22,13 @@ struct figures {
     // Sums, without choices; `step` counts the steps and `rows` the tokens.
     struct moe_telemetry *turn, *session;
     uint32_t *heat; // [n_moe_layers * n_routed_experts], uses in the turn
+    uint8_t *tiers; // as many enum moe_tier: where the experts were when somebody looked last
 };
 void figures_release(struct figures *figures);
 // The step becomes the last one and part of the sums; `heat` is the turn's so far. False: no memory, nothing changed.
 bool figures_take(struct figures *figures, const struct moe_telemetry *step, const uint32_t *heat);
+// While a step is under way: what `heat` is meanwhile. Nothing before the first step.
+void figures_take_heat(struct figures *figures, const uint32_t *heat);
 void figures_begin_turn(struct figures *figures);
 // Overwrites *to, reusing its memory. False: there was no step yet, or no memory.
 bool figures_copy(struct figures *to, const struct figures *from);

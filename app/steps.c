@@ -62,6 +62,22 @@ static uint64_t from_to(uint64_t from, uint64_t to)
     return to > from ? to - from : 0;
 }
 
+// Where the experts are, and how often they were used so far. Under the mutex.
+static void look(struct steps *steps, uint64_t now)
+{
+    const struct backend *backend = steps->backend;
+    if (!steps->figures.tiers)
+        return;
+    figures_take_heat(&steps->figures, backend->ops->heat(backend->self));
+    backend->ops->tiers(backend->self, steps->figures.tiers);
+    steps->looked_ns = now;
+}
+
+static bool is_due(const struct steps *steps, uint64_t now)
+{
+    return from_to(steps->looked_ns, now) >= STEPS_LOOK_NS;
+}
+
 static struct moe_telemetry *end_at(struct steps *steps, uint64_t now)
 {
     struct moe_telemetry *step = steps->held;
@@ -76,8 +92,30 @@ static struct moe_telemetry *end_at(struct steps *steps, uint64_t now)
     pthread_mutex_lock(&steps->mutex);
     // Without memory it is missing from what the face shows.
     figures_take(&steps->figures, step, steps->backend->ops->heat(steps->backend->self));
+    if (is_due(steps, now))
+        look(steps, now);
     pthread_mutex_unlock(&steps->mutex);
     return step;
+}
+
+void steps_end_turn(struct steps *steps)
+{
+    uint64_t now = format_clock_ns();
+    free(end_at(steps, now));
+    pthread_mutex_lock(&steps->mutex);
+    look(steps, now);
+    pthread_mutex_unlock(&steps->mutex);
+}
+
+// A long step is under way.
+static void look_meanwhile(struct steps *steps)
+{
+    uint64_t now = format_clock_ns();
+    if (!is_due(steps, now))
+        return;
+    pthread_mutex_lock(&steps->mutex);
+    look(steps, now);
+    pthread_mutex_unlock(&steps->mutex);
 }
 
 struct moe_telemetry *steps_end(struct steps *steps)
@@ -88,8 +126,10 @@ struct moe_telemetry *steps_end(struct steps *steps)
 void steps_note(struct steps *steps)
 {
     const struct moe_telemetry *step = steps->backend->ops->telemetry(steps->backend->self);
-    if (!step || step->step == steps->seen)
+    if (!step || step->step == steps->seen) {
+        look_meanwhile(steps);
         return;
+    }
     uint64_t now = format_clock_ns(), began = from_to(step->total_ns, now);
     free(end_at(steps, began));
     steps->held = figures_clone(step);

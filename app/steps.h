@@ -10,6 +10,7 @@
 #include "figures.h"
 
 enum { STEPS_CANDIDATES = 10, STEPS_KEPT = 4096, STEPS_KEPT_BYTES = 32 << 20 };
+enum { STEPS_LOOK_NS = 100000000 }; // between two looks at where all experts are, which would cost too much each step
 
 // A token of the last turn: what was to choose from, and the step that led to it.
 struct step_token {
@@ -34,6 +35,7 @@ struct steps {
     uint64_t computed_ns;       // when its logits were there
     uint64_t sampling_ns;       // since then
     uint64_t seen;              // its number
+    uint64_t looked_ns;         // when the experts' tiers were looked up last
 };
 void steps_open(struct steps *steps, const struct backend *backend);
 void steps_release(struct steps *steps);
@@ -46,6 +48,9 @@ int32_t steps_sample(struct steps *steps, const int32_t *recent, size_t n_recent
 void steps_keep(struct steps *steps, struct moe_telemetry *step);
 // The step has ended. Returns it, for the caller to free; NULL: there is none.
 struct moe_telemetry *steps_end(struct steps *steps);
+
+// The last step of what was asked has ended: afterwards the figures are those of now.
+void steps_end_turn(struct steps *steps);
 
 // Any thread: see figures_copy.
 bool steps_figures(struct steps *steps, struct figures *figures);

@@ -23,8 +23,9 @@ enum style {
     STYLE_DIM,        // rules, units, what matters least [dim]
     STYLE_STATUS,     // the status row [reverse]
     STYLE_STATUS_NOW, // what is going on, in it [reverse and bold]
-    STYLE_HEAT_0,     // never used; ten steps up to STYLE_HEAT_9, each with a glyph of its own
-    STYLE_HEAT_9 = STYLE_HEAT_0 + 9,
+    STYLE_ON_DISK,    // of the heat map, which has glyphs of its own for each of the three
+    STYLE_IN_HOST,    //
+    STYLE_ON_DEVICE,  // [bold]
     STYLE_COUNT,
 };
 

@@ -104,15 +104,17 @@ void talk_export(struct talk *talk, const struct line *line)
 
 static void print_heat(FILE *out, const struct figures *figures)
 {
-    enum { COLUMNS = 80, MOST_ROWS = 34 };
+    enum { COLUMNS = 80, MOST_ROWS = 36 };
     const struct moe_telemetry *turn = figures->turn;
     struct cells cells = {0};
     char row[CELLS_TEXT_ROOM(COLUMNS)];
     struct heat_figures heat = {.uses = figures->heat,
+                                .tiers = figures->tiers,
+                                .ascii = true, // for screen readers, pipes and dumb terminals
                                 .n_layers = turn ? turn->n_moe_layers : 0,
                                 .n_experts = turn ? turn->n_routed_experts : 0,
                                 .first_layer = turn ? turn->first_moe_layer : 0};
-    int rows = heat.n_layers < MOST_ROWS - 2 ? (int)heat.n_layers + 2 : MOST_ROWS;
+    int rows = heat_rows(&heat) < MOST_ROWS ? heat_rows(&heat) : MOST_ROWS;
     if (!cells_resize(&cells, rows, COLUMNS))
         return;
     heat_draw(&cells, &heat);

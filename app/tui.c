@@ -45,16 +45,10 @@ static const struct look {
     [STYLE_DIM] = {A_DIM, A_DIM, -1},
     [STYLE_STATUS] = {A_REVERSE, A_REVERSE, -1},
     [STYLE_STATUS_NOW] = {A_REVERSE | A_BOLD, A_REVERSE | A_BOLD, -1},
-    [STYLE_HEAT_0] = {A_DIM, A_DIM, -1},
-    [STYLE_HEAT_0 + 1] = {A_NORMAL, A_NORMAL, COLOR_BLUE},
-    [STYLE_HEAT_0 + 2] = {A_NORMAL, A_NORMAL, COLOR_BLUE},
-    [STYLE_HEAT_0 + 3] = {A_NORMAL, A_NORMAL, COLOR_CYAN},
-    [STYLE_HEAT_0 + 4] = {A_NORMAL, A_NORMAL, COLOR_CYAN},
-    [STYLE_HEAT_0 + 5] = {A_NORMAL, A_NORMAL, COLOR_GREEN},
-    [STYLE_HEAT_0 + 6] = {A_NORMAL, A_NORMAL, COLOR_GREEN},
-    [STYLE_HEAT_0 + 7] = {A_BOLD, A_BOLD, COLOR_MAGENTA},
-    [STYLE_HEAT_0 + 8] = {A_BOLD, A_BOLD, COLOR_MAGENTA},
-    [STYLE_HEAT_9] = {A_BOLD, A_BOLD, COLOR_RED},
+    // Red and magenta are dark enough for a white background and bright enough for a black one.
+    [STYLE_ON_DISK] = {A_NORMAL, A_NORMAL, COLOR_RED},
+    [STYLE_IN_HOST] = {A_NORMAL, A_NORMAL, COLOR_MAGENTA},
+    [STYLE_ON_DEVICE] = {A_BOLD, A_BOLD, -1},
 };
 
 static const char mouse_on[] = "\033[?1000h\033[?1006h", mouse_off[] = "\033[?1006l\033[?1000l";

@@ -214,12 +214,12 @@ static void draw_stats(struct tui *tui)
         return;
     const struct moe_telemetry *last = figures->last;
     if (tui->stats == STATS_HEAT) {
-        struct heat_figures heat = {.uses = figures->heat, .marks = tui->talk.state == TALK_ANSWERING};
+        struct heat_figures heat = {.uses = figures->heat, .tiers = figures->tiers, .ascii = tui->ascii};
         if (last) {
             heat.n_layers = last->n_moe_layers;
             heat.n_experts = last->n_routed_experts;
             heat.first_layer = last->first_moe_layer;
-            heat.choices = last->choices;
+            heat.choices = tui->talk.state == TALK_ANSWERING ? last->choices : NULL;
             heat.top_k = last->top_k;
         }
         heat_draw(&tui->part, &heat);

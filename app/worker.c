@@ -534,7 +534,7 @@ static void take_turn(struct worker *worker, const struct turn *turn)
         result->reason = code == MOE_CANCELLED ? STOP_CANCELLED : STOP_ERROR;
     else if (code)
         result->reason = STOP_CONTEXT_FULL;
-    free(steps_end(&worker->steps));
+    steps_end_turn(&worker->steps);
     result->used = stats_since(ops->stats(self), &worker->before);
     result->context_used = ops->length(self) + (uint32_t)worker->pending.count;
     result->seconds = (double)(format_clock_ns() - worker->began_ns) / 1e9;
@@ -550,7 +550,7 @@ static void take_turn(struct worker *worker, const struct turn *turn)
         ops->resume(self); // a cancel that came after the answer: what is saved has its end all the same
         settle(worker, &settle_err);
     }
-    free(steps_end(&worker->steps));
+    steps_end_turn(&worker->steps);
     publish_stats(worker); // with the answer's end, which the figures have, too
     // What fails here fails again, and is reported, when the next turn begins.
     if (save)

@@ -316,6 +316,21 @@ void expert_store_layer(const expert_store *store, uint32_t layer, struct expert
     *counts = store->layers[layer];
 }
 
+static void note_tier(const expert_store *store, const struct tier *tier, enum moe_tier is, uint8_t *tiers)
+{
+    uint32_t first_key = store_key(store, store->first_moe_layer, 0);
+    for (uint32_t i = 0; i < tier->n_slots; i++)
+        if (tier->slots[i].state == SLOT_READY)
+            tiers[tier->slots[i].key - first_key] = (uint8_t)is;
+}
+
+void expert_store_tiers(const expert_store *store, uint8_t *tiers)
+{
+    memset(tiers, MOE_TIER_DISK, (size_t)(store->n_layers - store->first_moe_layer) * store->n_experts);
+    note_tier(store, &store->host, MOE_TIER_HOST, tiers);
+    note_tier(store, &store->device, MOE_TIER_DEVICE, tiers);
+}
+
 bool expert_resident(const expert_store *store, uint32_t layer, uint32_t expert)
 {
     return tier_find(&store->device, store_key(store, layer, expert)) != NULL;

@@ -91,6 +91,9 @@ struct expert_wait_list {
 int expert_wait_any(expert_store *store, const struct expert_wait_list *list, struct moe_err *err);
 // Is it in a device slot, or on its way there?
 bool expert_resident(const expert_store *store, uint32_t layer, uint32_t expert);
+// Where each routed expert is now: [MoE layers * n_routed_experts] of enum moe_tier. What is on its way has not
+// arrived.
+void expert_store_tiers(const expert_store *store, uint8_t *tiers);
 // One release per acquire, after the ops that use the places were enqueued, failed waits included.
 void expert_release(expert_store *store, const struct expert_place *places, uint32_t n);
 

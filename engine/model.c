@@ -118,6 +118,11 @@ struct moe_cache_plan moe_model_cache(const moe_model *model)
     return expert_store_plan(model->store);
 }
 
+void moe_model_tiers(const moe_model *model, uint8_t *tiers)
+{
+    expert_store_tiers(model->store, tiers);
+}
+
 int moe_plan(const char *directory, const struct moe_model_options *options, struct moe_cache_plan *plan,
              struct moe_err *err)
 {

@@ -187,6 +187,12 @@ struct moe_cache_plan {
     uint64_t cold_bytes;       // read for a token when no expert is in memory
 };
 struct moe_cache_plan moe_model_cache(const moe_model *model);
+// Where an expert is; the better tier is the larger. A device that shares the host's memory has no MOE_TIER_HOST.
+enum moe_tier { MOE_TIER_DISK, MOE_TIER_HOST, MOE_TIER_DEVICE, MOE_TIERS };
+// Where each routed expert is now: [n_moe_layers * n_routed_experts] of enum moe_tier. What is on its way has not
+// arrived yet. Takes time by the number of slots and experts, some microseconds; also within a call, from its progress
+// function.
+void moe_model_tiers(const moe_model *model, uint8_t *tiers);
 // What they would be, were the model opened in host memory with these options: no weights are read and no device is
 // needed, but the disk is measured.
 int moe_plan(const char *directory, const struct moe_model_options *options, struct moe_cache_plan *plan,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What a token's record costs: the stopwatch of the demo's layers, the copies and sums that the worker makes of it.
+// What a token's record costs: the stopwatch of the demo's layers, the copies and sums that the worker makes of it; and
+// what a look at where all experts are costs, for the heat map.
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "expert_store_parts.h"
 #include "figures.h"
 #include "moe.h"
 #include "steps.h"
@@ -16,6 +18,28 @@ static uint64_t now_ns(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+// Of a model whose experts all have a slot, in ns.
+static double look(uint32_t n_layers, uint32_t n_experts)
+{
+    enum { LOOKS = 200 };
+    uint32_t n = n_layers * n_experts;
+    struct slot *slots = calloc(n, sizeof *slots);
+    uint8_t *tiers = malloc(n);
+    if (!slots || !tiers)
+        abort();
+    for (uint32_t i = 0; i < n; i++)
+        slots[i] = (struct slot){.state = SLOT_READY, .key = i * 7919 % n};
+    const struct expert_store store = {
+        .n_layers = n_layers, .n_experts = n_experts, .device = {.slots = slots, .n_slots = n}};
+    uint64_t began = now_ns();
+    for (int i = 0; i < LOOKS; i++)
+        expert_store_tiers(&store, tiers);
+    double took = (double)(now_ns() - began) / LOOKS;
+    free(slots);
+    free(tiers);
+    return took;
 }
 
 int main(void)
@@ -63,6 +87,10 @@ int main(void)
     printf("a token's record: %.0f ns for the stopwatch, %.0f ns to copy and add up, %.0f ns for its candidates; "
            "together %.2f %% of the demo's token of 1.75 ms\n",
            watch, copy, choose, (watch + copy + choose) / 17500);
+    double demo = look(6, 32), large = look(58, 256);
+    printf("a look at where the experts are: %.0f ns, %.0f ns with DeepSeek-V3's 58 x 256; once in %d ms it takes %.4f "
+           "and %.4f %% of the time\n",
+           demo, large, STEPS_LOOK_NS / 1000000, demo / STEPS_LOOK_NS * 100, large / STEPS_LOOK_NS * 100);
     figures_release(&figures);
     return 0;
 }

@@ -61,6 +61,58 @@ static void the_host_keeps_what_the_device_lost(struct harness *t)
     rig_close(&rig);
 }
 
+// What the map of tiers says is where the next request finds the expert.
+static void the_map_says_where_each_expert_is(struct harness *t)
+{
+    static const enum moe_origin found[MOE_TIERS] = {MOE_FROM_DISK, MOE_FROM_HOST, MOE_FROM_DEVICE};
+    for (int shared = 0; shared < 2; shared++) {
+        struct rig rig;
+        CHECK(t, rig_open(&rig, shared));
+        rig.host_bytes = 9 * RIG_BLOB;
+        expert_store *store = rig_store(t, &rig, 4, NULL);
+        uint8_t tiers[RIG_ALL];
+        uint32_t state = 5, times[MOE_TIERS] = {0};
+        for (int i = 0; i < 500; i++) {
+            state = state * 1664525u + 1013904223u;
+            uint32_t layer = (state >> 8) % (RIG_LAYERS - 1), expert = (state >> 16) % RIG_EXPERTS;
+            uint32_t there[MOE_TIERS] = {0};
+            expert_store_tiers(store, tiers);
+            for (uint32_t k = 0; k < RIG_ALL; k++)
+                there[tiers[k]]++;
+            CHECK(t, there[MOE_TIER_DEVICE] <= 4 && there[MOE_TIER_HOST] <= (shared ? 0 : 9));
+            enum moe_tier tier = (enum moe_tier)tiers[layer * RIG_EXPERTS + expert];
+            CHECK_EQ(t, origin_of(store, layer + 1, (int32_t)expert), found[tier]);
+            times[tier]++;
+        }
+        CHECK(t, times[MOE_TIER_DISK] && times[MOE_TIER_DEVICE] && !times[MOE_TIER_HOST] == (bool)shared);
+        expert_store_close(store);
+        rig_close(&rig);
+    }
+}
+
+// Bytes that are on their way have not arrived.
+static void the_map_waits_for_the_bytes(struct harness *t)
+{
+    struct rig rig;
+    struct rig_read how = {0};
+    uint8_t tiers[RIG_ALL];
+    struct expert_place place;
+    rig_gate(&how);
+    CHECK(t, rig_open(&rig, true));
+    expert_store *store = rig_store(t, &rig, 4, &how);
+    CHECK_EQ(t, rig_acquire(store, 2, (int32_t[]){3}, 1, &place), MOE_OK);
+    CHECK(t, rig_entered(&how, 1));
+    expert_store_tiers(store, tiers);
+    CHECK_EQ(t, tiers[RIG_EXPERTS + 3], MOE_TIER_DISK);
+    rig_permit(&how, 1);
+    CHECK_EQ(t, expert_wait(store, &place, NULL, NULL, NULL), MOE_OK);
+    expert_store_tiers(store, tiers);
+    CHECK_EQ(t, tiers[RIG_EXPERTS + 3], MOE_TIER_DEVICE);
+    expert_release(store, &place, 1);
+    expert_store_close(store);
+    rig_close(&rig);
+}
+
 static void shared_memory_is_one_tier_without_copies(struct harness *t)
 {
     struct rig rig;
@@ -675,6 +727,8 @@ int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(the_host_keeps_what_the_device_lost),
+        TEST(the_map_says_where_each_expert_is),
+        TEST(the_map_waits_for_the_bytes),
         TEST(shared_memory_is_one_tier_without_copies),
         TEST(many_reads_pass_through_few_host_slots),
         TEST(a_read_that_fails_is_told_through_the_host),

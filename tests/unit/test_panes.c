@@ -188,66 +188,187 @@ static void pane_adds_up(struct harness *t)
     cells_release(&cells);
 }
 
-static void heat_steps(struct harness *t)
+static void heat_levels(struct harness *t)
 {
-    CHECK_EQ(t, heat_step(0, 100), 0);
-    CHECK_EQ(t, heat_step(100, 100), 9);
-    CHECK_EQ(t, heat_step(99, 100), 8);
-    CHECK_EQ(t, heat_step(10, 100), 5);
-    CHECK_EQ(t, heat_step(1, 2), 1);
-    CHECK_EQ(t, heat_step(1, 1000000), 1);
-    CHECK_EQ(t, heat_step(1, 1), 9);
+    CHECK_EQ(t, heat_level(0, 100), 0);
+    CHECK_EQ(t, heat_level(0, 0), 0);
+    CHECK_EQ(t, heat_level(1, 1), 3);
+    CHECK(t, heat_level(1, 2) == 1 && heat_level(2, 2) == 3);
+    CHECK(t, heat_level(1, 8) == 1 && heat_level(2, 8) == 2 && heat_level(3, 8) == 2 && heat_level(4, 8) == 3);
+    CHECK(t, heat_level(9, 1000) == 1 && heat_level(10, 1000) == 2 && heat_level(99, 1000) == 2);
+    CHECK(t, heat_level(100, 1000) == 3 && heat_level(UINT32_MAX, UINT32_MAX) == 3);
     for (uint64_t uses = 1; uses < 300; uses++)
-        CHECK(t, heat_step(uses, 300) <= heat_step(uses + 1, 300) && heat_step(uses, 300) > 0);
+        CHECK(t, heat_level(uses, 300) <= heat_level(uses + 1, 300) && heat_level(uses, 300) > 0);
+}
+
+// Each kind and level has a glyph that no other has, one cell wide, in ASCII and beyond; only what is on disk and
+// unused is blank. Without colours that alone tells them apart.
+static void heat_glyphs_tell_places_apart(struct harness *t)
+{
+    for (int ascii = 0; ascii < 2; ascii++) {
+        const char *all[MOE_TIERS * HEAT_LEVELS];
+        for (int i = 0; i < MOE_TIERS * HEAT_LEVELS; i++) {
+            all[i] = heat_glyph((enum moe_tier)(i / HEAT_LEVELS), i % HEAT_LEVELS, ascii);
+            CHECK_EQ(t, cells_width(all[i], strlen(all[i])), 1);
+            CHECK(t, !ascii || (strlen(all[i]) == 1 && all[i][0] >= ' '));
+            CHECK_EQ(t, strcmp(all[i], " ") == 0, i == MOE_TIER_DISK * HEAT_LEVELS);
+            CHECK(t, !ascii || !strchr("dhplr", all[i][0])); // the last token's letters
+            for (int before = 0; before < i; before++)
+                CHECK(t, strcmp(all[before], all[i]) != 0);
+        }
+    }
+}
+
+enum { N_LAYERS = 4, N_EXPERTS = 8 };
+
+// Layer 1 is on the device, 2 in host memory, 3 and 4 are on disk, but for the first of layer 4.
+static void make_heat(uint32_t uses[N_LAYERS * N_EXPERTS], uint8_t tiers[N_LAYERS * N_EXPERTS])
+{
+    static const uint32_t each[N_EXPERTS] = {0, 1, 2, 4, 8, 3, 0, 1};
+    for (int i = 0; i < N_LAYERS * N_EXPERTS; i++) {
+        uses[i] = i < 3 * N_EXPERTS ? each[i % N_EXPERTS] : 0;
+        tiers[i] = i < N_EXPERTS ? MOE_TIER_DEVICE : i < 2 * N_EXPERTS ? MOE_TIER_HOST : MOE_TIER_DISK;
+    }
+    tiers[3 * N_EXPERTS] = MOE_TIER_HOST;
 }
 
 static void heat_map(struct harness *t)
 {
-    enum { N_LAYERS = 4, N_EXPERTS = 8 };
-    uint32_t uses[N_LAYERS * N_EXPERTS] = {0};
-    uses[0] = 16;
-    uses[1 * N_EXPERTS + 2] = 8;
-    uses[1 * N_EXPERTS + 3] = 9;
-    uses[3 * N_EXPERTS + 7] = 1;
-    struct moe_choice choices[N_LAYERS] = {{.expert = 5, .origin = MOE_FROM_DISK}, {.expert = 2}, {.expert = 99}};
-    struct heat_figures figures = {
-        .uses = uses, .n_layers = N_LAYERS, .n_experts = N_EXPERTS, .first_layer = 1, .choices = choices, .top_k = 1};
+    uint32_t uses[N_LAYERS * N_EXPERTS];
+    uint8_t tiers[N_LAYERS * N_EXPERTS];
+    make_heat(uses, tiers);
+    struct heat_figures figures = {.uses = uses,
+                                   .tiers = tiers,
+                                   .n_layers = N_LAYERS,
+                                   .n_experts = N_EXPERTS,
+                                   .first_layer = 1,
+                                   .top_k = 1,
+                                   .ascii = true};
     struct cells cells = {0};
-    cells_resize(&cells, 6, 60);
+    cells_resize(&cells, 6, 72);
     heat_draw(&cells, &figures);
     CHECK_STR(t, row_text(&cells, 0), "uses in this turn: layers down, experts across");
-    CHECK_STR(t, row_text(&cells, 1), "   1 @");
-    CHECK_STR(t, row_text(&cells, 2), "   2   ##");
-    CHECK_STR(t, row_text(&cells, 4), "   4        .");
-    CHECK_STR(t, row_text(&cells, 5), "never  .:-=+*#%@ most, 16 times");
-    CHECK_EQ(t, cells.cells[1 * 60 + 5].style, STYLE_HEAT_9);
-    CHECK_EQ(t, cells.cells[1 * 60 + 6].style, STYLE_HEAT_0);
-    figures.marks = true;
+    CHECK_STR(t, row_text(&cells, 1), "   1 coO@@Oco");
+    CHECK_STR(t, row_text(&cells, 2), "   2 _-=##=_-");
+    CHECK_STR(t, row_text(&cells, 3), "   3  .:!!: .");
+    CHECK_STR(t, row_text(&cells, 4), "   4 _");
+    CHECK_STR(t, row_text(&cells, 5), "disk only  .:!  host memory _-=#  device coO@  never, 1, 2-3, 4-8 times");
+    CHECK_EQ(t, cells.cells[1 * 72 + 5].style, STYLE_ON_DEVICE);
+    CHECK_EQ(t, cells.cells[2 * 72 + 5].style, STYLE_IN_HOST);
+    CHECK_EQ(t, cells.cells[3 * 72 + 6].style, STYLE_ON_DISK);
+    figures.ascii = false;
     heat_draw(&cells, &figures);
-    CHECK_STR(t, row_text(&cells, 0), "now: d device h host p prefetched l late r read");
-    CHECK_STR(t, row_text(&cells, 1), "   1 @    r");
-    CHECK_STR(t, row_text(&cells, 2), "   2   d#");
+    CHECK_STR(t, row_text(&cells, 1), "   1 \u2591\u2592\u2593\u2588\u2588\u2593\u2591\u2592");
+    CHECK_STR(t, row_text(&cells, 2), "   2 _-=\u2261\u2261=_-");
+    CHECK_STR(t, row_text(&cells, 3), "   3  \u00B7:!!: \u00B7");
+    CHECK_EQ(t, heat_rows(&figures), 8);
+    cells_resize(&cells, 8, 48);
+    heat_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 5), "18 used: 6 disk only, 6 host, 6 device");
+    CHECK_STR(t, row_text(&cells, 6), "disk only  \u00B7:!  host memory _-=\u2261  device \u2591\u2592\u2593\u2588");
+    CHECK_STR(t, row_text(&cells, 7), "never, 1, 2-3, 4-8 times");
+    cells_resize(&cells, 8, 100);
+    heat_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 6),
+              "18 of 32 experts were used; of those 6 are on disk only, 6 in host memory, 6 on the device");
+    memset(uses, 0, sizeof uses);
+    heat_draw(&cells, &figures);
+    CHECK(t, strstr(row_text(&cells, 7), "  none was used yet") != NULL);
+    uses[0] = 1;
+    heat_draw(&cells, &figures);
+    CHECK(t, strstr(row_text(&cells, 7), "  never, 1 time") != NULL);
+    figures.uses = NULL;
+    heat_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 0), "no experts were used in this turn yet");
+    cells_release(&cells);
+}
+
+static void heat_letters(struct harness *t)
+{
+    uint32_t uses[N_LAYERS * N_EXPERTS];
+    uint8_t tiers[N_LAYERS * N_EXPERTS];
+    struct moe_choice choices[N_LAYERS] = {{.expert = 5, .origin = MOE_FROM_DISK}, {.expert = 2}, {.expert = 99}};
+    make_heat(uses, tiers);
+    struct heat_figures figures = {.uses = uses,
+                                   .tiers = tiers,
+                                   .n_layers = N_LAYERS,
+                                   .n_experts = N_EXPERTS,
+                                   .choices = choices,
+                                   .top_k = 1,
+                                   .ascii = true};
+    struct cells cells = {0};
+    cells_resize(&cells, 6, 72);
+    heat_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 0), "last: d device h host p prefetched l late r read");
+    CHECK_STR(t, row_text(&cells, 1), "   0 coO@@rco");
+    CHECK_STR(t, row_text(&cells, 2), "   1 _-d##=_-");
+    CHECK_STR(t, row_text(&cells, 3), "   2  .:!!: .");
+    cells_release(&cells);
+}
+
+// A mark of several experts is the one of them that was used most, of equals the one in the best place.
+static void heat_folds(struct harness *t)
+{
+    uint32_t uses[N_LAYERS * N_EXPERTS];
+    uint8_t tiers[N_LAYERS * N_EXPERTS];
+    struct moe_choice choices[N_LAYERS] = {{.expert = 0}};
+    make_heat(uses, tiers);
+    uses[3] = 9; // on disk now, beside one of 8 on the device
+    tiers[3] = MOE_TIER_DISK;
+    struct heat_figures figures = {.uses = uses,
+                                   .tiers = tiers,
+                                   .n_layers = N_LAYERS,
+                                   .n_experts = N_EXPERTS,
+                                   .first_layer = 1,
+                                   .choices = choices,
+                                   .top_k = 1,
+                                   .ascii = true};
+    struct cells cells = {0};
     cells_resize(&cells, 4, 9); // 2 rows of 4 marks: 2 layers x 2 experts each
     heat_draw(&cells, &figures);
-    CHECK_STR(t, row_text(&cells, 1), "   1 %@");
-    CHECK_STR(t, row_text(&cells, 2), "   3    .");
+    CHECK_STR(t, row_text(&cells, 1), "   1 o!@o");
+    CHECK_STR(t, row_text(&cells, 2), "   3 .:!.");
+    cells_resize(&cells, 4, 48);
+    heat_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 0), "a mark: the most used of 2 layers x 1 expert");
+    CHECK_STR(t, row_text(&cells, 2), "   3 _..:!: .");
     for (int rows = 1; rows < 12; rows++)
         for (int columns = 1; columns < 20; columns++) {
             cells_resize(&cells, rows, columns);
             heat_draw(&cells, &figures);
         }
-    figures.uses = NULL;
+    cells_release(&cells);
+}
+
+// The largest models in the smallest panes.
+static void heat_of_wide_models(struct harness *t)
+{
+    enum { LAYERS_WIDE = 60, EXPERTS_WIDE = 384 };
+    static uint32_t uses[LAYERS_WIDE * EXPERTS_WIDE];
+    static uint8_t tiers[LAYERS_WIDE * EXPERTS_WIDE];
+    struct heat_figures figures = {
+        .uses = uses, .tiers = tiers, .n_layers = LAYERS_WIDE, .n_experts = EXPERTS_WIDE, .ascii = true};
+    struct cells cells = {0};
+    uses[0] = 5;
+    tiers[0] = MOE_TIER_HOST;
+    uses[LAYERS_WIDE * EXPERTS_WIDE - 1] = 1000000;
+    tiers[LAYERS_WIDE * EXPERTS_WIDE - 1] = MOE_TIER_DEVICE;
+    cells_resize(&cells, 37, 48);
     heat_draw(&cells, &figures);
-    CHECK_STR(t, row_text(&cells, 0), "no experts were use");
+    CHECK_STR(t, row_text(&cells, 0), "a mark: the most used of 2 layers x 9 experts");
+    CHECK_STR(t, row_text(&cells, 1), "   0 -");
+    CHECK_STR(t, row_text(&cells, 30), "  58                                           @");
+    CHECK_STR(t, row_text(&cells, 34), "2 used: 0 disk only, 1 host, 1 device");
+    CHECK_STR(t, row_text(&cells, 36), "never, 1-99, 100-9999, 10000-1000000 times");
     cells_release(&cells);
 }
 
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(status_in_words),  TEST(status_progress), TEST(status_drops_whole_fields),
-        TEST(bound_and_shares), TEST(pane_adds_up),    TEST(heat_steps),
-        TEST(heat_map),
+        TEST(status_in_words), TEST(status_progress), TEST(status_drops_whole_fields),     TEST(bound_and_shares),
+        TEST(pane_adds_up),    TEST(heat_levels),     TEST(heat_glyphs_tell_places_apart), TEST(heat_map),
+        TEST(heat_letters),    TEST(heat_folds),      TEST(heat_of_wide_models),
     };
     setlocale(LC_CTYPE, "C.UTF-8");
     return HARNESS_RUN(tests, argc, argv);

@@ -2,7 +2,9 @@
 // What the worker keeps of its steps: the tokens of a turn for /inspect, bounded; and the likeliest candidates.
 #include <math.h>
 #include <stdlib.h>
+#include <time.h>
 
+#include "format.h"
 #include "harness.h"
 #include "steps.h"
 
@@ -15,6 +17,8 @@ struct played {
     struct moe_choice choices[LAYERS * TOP_K];
     uint32_t heat[LAYERS * EXPERTS];
     int32_t next;
+    uint8_t tier; // of all experts
+    unsigned looks;
 };
 
 static const struct moe_telemetry *telemetry(void *self)
@@ -32,6 +36,13 @@ static void clear_heat(void *self)
     memset(((struct played *)self)->heat, 0, sizeof(uint32_t) * LAYERS * EXPERTS);
 }
 
+static void tiers(void *self, uint8_t *out)
+{
+    struct played *played = self;
+    memset(out, played->tier, LAYERS * EXPERTS);
+    played->looks++;
+}
+
 static int32_t sample(void *self, const int32_t *recent, size_t n_recent)
 {
     (void)recent;
@@ -45,8 +56,12 @@ static size_t candidates(void *self, struct moe_candidate *out, size_t n)
     return n > 0;
 }
 
-static const struct backend_ops ops = {
-    .telemetry = telemetry, .heat = heat, .clear_heat = clear_heat, .sample = sample, .candidates = candidates};
+static const struct backend_ops ops = {.telemetry = telemetry,
+                                       .heat = heat,
+                                       .clear_heat = clear_heat,
+                                       .tiers = tiers,
+                                       .sample = sample,
+                                       .candidates = candidates};
 
 static void play(struct played *played, struct backend *backend)
 {
@@ -124,6 +139,41 @@ static void old_tokens_make_room(struct harness *t)
     steps_release(&steps);
 }
 
+static void sleep_ns(long ns)
+{
+    nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+}
+
+// Not with every token, but now and then, also while a step is under way, and in the end for sure.
+static void where_experts_are_is_looked_up_now_and_then(struct harness *t)
+{
+    struct played played;
+    struct backend backend;
+    struct steps steps;
+    struct figures figures = {0};
+    play(&played, &backend);
+    steps_open(&steps, &backend);
+    steps_end_turn(&steps);
+    CHECK_EQ(t, played.looks, 0); // nothing is known of the model yet
+    uint64_t began = format_clock_ns();
+    steps_begin_turn(&steps);
+    played.tier = MOE_TIER_HOST;
+    for (int i = 0; i < 1000; i++)
+        step(&steps, &played);
+    CHECK(t, played.looks >= 1 && played.looks <= 2 + (format_clock_ns() - began) / STEPS_LOOK_NS);
+    CHECK(t, steps_figures(&steps, &figures) && figures.tiers[LAYERS * EXPERTS - 1] == MOE_TIER_HOST);
+    played.tier = MOE_TIER_DEVICE;
+    played.heat[3] = 77;
+    sleep_ns(STEPS_LOOK_NS + 1000000);
+    steps_note(&steps); // no new step
+    CHECK(t, steps_figures(&steps, &figures) && figures.tiers[0] == MOE_TIER_DEVICE && figures.heat[3] == 77);
+    played.tier = MOE_TIER_DISK;
+    steps_end_turn(&steps);
+    CHECK(t, steps_figures(&steps, &figures) && figures.tiers[0] == MOE_TIER_DISK);
+    figures_release(&figures);
+    steps_release(&steps);
+}
+
 static void candidates_are_the_likeliest(struct harness *t)
 {
     static float logits[VOCAB];
@@ -159,6 +209,7 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {
         TEST(tokens_are_kept_with_their_steps),
         TEST(old_tokens_make_room),
+        TEST(where_experts_are_is_looked_up_now_and_then),
         TEST(candidates_are_the_likeliest),
     };
     return HARNESS_RUN(tests, argc, argv);
