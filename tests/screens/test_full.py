@@ -377,9 +377,11 @@ def test_keys_within_a_search_and_macros():
     """Each of these ended readline 8.2 when it was given to it as it is."""
     s = chat("turn\necho\n")
     s.keys("some text\r", "tokens/s)")
-    for keys, then in (("\x12\x18e", ""), ("\x12te\x18e", ""), ("\x12\x1b[A", ""), ("\x18(\x18e\x18)\x18e", ""),
-                       ("\x18\x03", "/quit leaves"), ("draft\x1b3\x18\x03", "in the history")):
-        s.keys(keys, then)  # what is typed while a signal is on its way may overtake it
+    for text, keys, then in (("", "\x12\x18e", ""), ("", "\x12te\x18e", ""), ("", "\x12\x1b[A", ""),
+                             ("", "\x18(\x18e\x18)\x18e", ""), ("", "\x18\x03", "/quit leaves"),
+                             ("draft", "\x1b3\x18\x03", "in the history")):
+        s.keys(text, text)
+        s.keys(keys, then)  # a signal and what is typed beside it may overtake each other
         s.send("\x05\x15")
         s.keys("alive", "> alive")
         s.send("\x15")
