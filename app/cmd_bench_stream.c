@@ -40,6 +40,7 @@ static const struct variant variants[] = {
     {.name = "guesses: router-shared", .session = {.prefetch = MOE_PREFETCH_ROUTER_SHARED}},
     {.name = "ring of 1", .session = {.prefetch = MOE_PREFETCH_OFF, .ring = 1}},
     {.name = "hits not first", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_HITS_FIRST}},
+    {.name = "experts one by one", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_BATCHES}},
     {.name = "shared expert last", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_SHARED_FIRST}},
     {.name = "waits not told apart", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_MARKS}},
     {.name = "no read-ahead", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_READ_AHEAD}},

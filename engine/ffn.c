@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The feed-forward half of a layer: a dense MLP, or the router, the shared expert and the routed experts.
-// The streamed way: the chosen ids come back to the host, which asks the store for their slots.
-#include "forward.h"
+// The feed-forward half of a layer: a dense MLP, or the router, the shared expert and the routed experts. Those of a
+// decoded token are in ffn_decode.c, those of a prefill here.
+#include "ffn.h"
 
 #include <string.h>
 
 #include "err.h"
 
-static bool cancelled(void *context)
+bool ffn_cancelled(void *context)
 {
     return atomic_load((const atomic_bool *)context);
 }
 
-// Where a router's input and output go.
-struct routing {
-    const struct layer_weights *weights;
-    struct rows normed;
-    gpu_buf *logits, *ids, *chosen_weights;
-};
-
-static void route(const struct pass *pass, const struct routing *to)
+void ffn_route(const struct pass *pass, const struct routing *to)
 {
     const struct shape *s = pass->shape;
     const struct layer_weights *w = to->weights;
@@ -82,163 +75,22 @@ static int read_choice(const struct pass *pass, uint32_t layer, struct moe_err *
     return MOE_OK;
 }
 
-static struct args_matrix at_place(const struct args_matrix *part, const struct expert_place *place)
-{
-    struct args_matrix at = *part;
-    at.weight += place->offset;
-    at.scales += place->offset;
-    at.biases += place->offset;
-    return at;
-}
-
 // One expert over `rows` rows of `from`, into `to`.
 static void run_expert(const struct pass *pass, const struct expert_place *place, struct rows from, struct rows to)
 {
     const struct expert_layout *experts = package_experts(pass->package, place->layer);
     struct rows act = scratch_rows(pass->scratch, SCRATCH_MLP, pass->shape->moe_intermediate_size);
     struct args_swiglu args = {
-        .gate = at_place(&experts->gate, place),
-        .up = at_place(&experts->up, place),
+        .gate = gpu_matrix_behind(&experts->gate, place->offset),
+        .up = gpu_matrix_behind(&experts->up, place->offset),
         .n_rows = pass->rows,
         .in_stride = from.stride,
         .in_offset = from.offset,
         .out_stride = act.stride,
     };
-    if (pass->decode)
-        gpu_op_swiglu_vec(pass->gpu, &args, place->buf, from.buf, act.buf);
-    else
-        gpu_op_swiglu_mat(pass->gpu, &args, place->buf, from.buf, act.buf);
-    struct matrix down = {place->buf, at_place(&experts->down, place)};
+    gpu_op_swiglu_mat(pass->gpu, &args, place->buf, from.buf, act.buf);
+    struct matrix down = {place->buf, gpu_matrix_behind(&experts->down, place->offset)};
     pass_project(pass, &(struct projection){&down, act, to, false});
-}
-
-// Guesses of the next layer's experts that are on their way to the host.
-struct guesses {
-    uint32_t layer; // guessed of
-    unsigned n;
-    enum moe_prefetch guessers[2];
-    struct gpu_range ranges[2];
-    uint64_t fence;
-};
-
-// Lets the next layer's router look at the state as it is now.
-static void begin_guess(const struct pass *pass, struct guesses *guesses, enum moe_prefetch guesser)
-{
-    struct scratch *scratch = pass->scratch;
-    if (guesses->layer == pass->shape->n_layers || !prefetch_wants(pass->prefetch, guesser))
-        return;
-    unsigned which = guesser == MOE_PREFETCH_ROUTER_SHARED;
-    gpu_buf *ids = scratch->buf[which ? SCRATCH_GUESS_SHARED : SCRATCH_GUESS_PLAIN];
-    route(pass, &(struct routing){
-                    .weights = &pass->weights->layers[guesses->layer],
-                    .normed = scratch_rows(scratch, SCRATCH_GUESS_NORMED, pass->shape->hidden_size),
-                    .logits = scratch->buf[SCRATCH_GUESS_LOGITS],
-                    .ids = ids,
-                    .chosen_weights = scratch->buf[SCRATCH_GUESS_WEIGHTS],
-                });
-    guesses->guessers[guesses->n] = guesser;
-    guesses->ranges[guesses->n++] =
-        (struct gpu_range){ids, 0, scratch->guess_ids[which], pass->shape->top_k * sizeof *scratch->guess_ids[which]};
-}
-
-// The guesses are there: hands them on.
-static int take_guesses(const struct pass *pass, struct guesses *guesses, struct moe_err *err)
-{
-    struct gpu_error device;
-    if (guesses->n && gpu_read_end(pass->gpu, guesses->ranges, guesses->n, guesses->fence, &device))
-        return moe_fail_gpu(err, &device);
-    for (unsigned i = 0; i < guesses->n; i++) {
-        struct expert_guess guess = {guesses->layer, guesses->ranges[i].target, pass->shape->top_k};
-        prefetch_guess(pass->prefetch, guesses->guessers[i], pass->store, &guess);
-    }
-    guesses->n = 0;
-    return MOE_OK;
-}
-
-// Waits for all of a token's experts.
-static int await_choice(const struct pass *pass, uint32_t layer, struct moe_err *err)
-{
-    int code = MOE_OK;
-    for (uint32_t k = 0; k < pass->shape->top_k && !code; k++)
-        code = expert_wait(pass->store, &pass->scratch->places[k], cancelled, (void *)(uintptr_t)pass->cancel, err);
-    telemetry_waited(pass->telemetry, pass->store, layer);
-    return code;
-}
-
-// Each expert of a token into its partial sum, in the order in which their bytes are there.
-static int run_choice(const struct pass *pass, uint32_t layer, struct guesses *guesses, struct moe_err *err)
-{
-    struct scratch *scratch = pass->scratch;
-    uint32_t top_k = pass->shape->top_k;
-    struct rows partial = scratch_rows(scratch, SCRATCH_EXPERT_OUT, pass->shape->hidden_size);
-    struct expert_wait_list list = {scratch->places, scratch->done, top_k, cancelled, (void *)(uintptr_t)pass->cancel};
-    uint32_t there = 0; // when they were asked for
-    for (uint32_t k = 0; k < top_k; k++) {
-        scratch->done[k] = false;
-        there += scratch->places[k].origin == MOE_FROM_DEVICE || scratch->places[k].origin == MOE_FROM_PREFETCH;
-    }
-    for (uint32_t n = 0; n < top_k; n++) {
-        int code = n == there ? take_guesses(pass, guesses, err) : MOE_OK; // before the first wait
-        if (code)
-            return code;
-        struct moe_err failure;
-        int k = expert_wait_any(pass->store, &list, &failure);
-        uint64_t waited = telemetry_waited(pass->telemetry, pass->store, layer);
-        if (k < 0) {
-            if (err)
-                *err = failure;
-            return (int)failure.code;
-        }
-        scratch->done[k] = true;
-        telemetry_use(pass->telemetry,
-                      &(struct telemetry_use){&scratch->places[k], (uint32_t)k, 1, scratch->router_weights[k], waited});
-        partial.offset = (uint32_t)k * partial.stride;
-        run_expert(pass, &scratch->places[k], pass_normed(pass), partial);
-    }
-    return MOE_OK;
-}
-
-// One token: its top_k experts into partial sums, added up in the router's rank order whatever came first.
-static int decode_experts(const struct pass *pass, uint32_t layer, struct moe_err *err)
-{
-    const struct shape *s = pass->shape;
-    struct scratch *scratch = pass->scratch;
-    struct expert_request request = {.layer = layer,
-                                     .ids = scratch->router_ids,
-                                     .n = s->top_k,
-                                     .cancelled = cancelled,
-                                     .context = (void *)(uintptr_t)pass->cancel};
-    int code = expert_acquire(pass->store, &request, scratch->places, err);
-    if (code)
-        return code;
-    telemetry_waited(pass->telemetry, pass->store, layer);
-    prefetch_chosen(pass->prefetch, layer, scratch->router_ids, pass->store);
-    telemetry_switch(pass->telemetry, MOE_ON_EXPERTS);
-    struct guesses guesses = {.layer = layer + 1};
-    begin_guess(pass, &guesses, MOE_PREFETCH_ROUTER);
-    bool shared_first = !(pass->without & MOE_WITHOUT_SHARED_FIRST);
-    if (s->n_shared_experts && shared_first)
-        pass_mlp(pass, &pass->weights->layers[layer]); // computes while missing experts are read
-    begin_guess(pass, &guesses, MOE_PREFETCH_ROUTER_SHARED);
-    if (guesses.n)
-        guesses.fence = gpu_read_begin(pass->gpu, guesses.ranges, guesses.n);
-    code = pass->without & MOE_WITHOUT_HITS_FIRST ? await_choice(pass, layer, err) : MOE_OK;
-    if (!code)
-        code = run_choice(pass, layer, &guesses, err);
-    if (!code && s->n_shared_experts && !shared_first)
-        pass_mlp(pass, &pass->weights->layers[layer]);
-    if (!code)
-        code = take_guesses(pass, &guesses, err);
-    if (!code) {
-        struct args_combine args = {s->top_k, s->hidden_size};
-        gpu_op_combine(pass->gpu, &args, scratch->buf[SCRATCH_EXPERT_OUT], scratch->buf[SCRATCH_ROUTER_WEIGHTS],
-                       scratch->buf[SCRATCH_HIDDEN]);
-    }
-    expert_release(pass->store, scratch->places, s->top_k);
-    if (!code)
-        code = ring_begin(pass->ring, pass->gpu, err);
-    ring_trim(pass->ring, pass->gpu);
-    return code;
 }
 
 // Sorts the group's rows by expert: expert e's rows and weights are expert_first[e] .. expert_first[e + 1).
@@ -288,7 +140,7 @@ static int prefill_experts(const struct pass *pass, uint32_t layer, struct moe_e
     struct sweep_layer of = {.layer = layer,
                              .n_experts = pass->shape->n_routed_experts,
                              .first = scratch->expert_first,
-                             .cancelled = cancelled,
+                             .cancelled = ffn_cancelled,
                              .context = (void *)(uintptr_t)pass->cancel};
     sort_by_expert(pass);
     telemetry_switch(pass->telemetry, MOE_ON_EXPERTS);
@@ -306,10 +158,10 @@ static int prefill_experts(const struct pass *pass, uint32_t layer, struct moe_e
     while (!code && (place = sweep_next(pass->sweep))) {
         uint32_t expert = place->expert; // sweep_done reuses the place
         struct telemetry_use use = {place, 0, scratch->expert_first[expert + 1] - scratch->expert_first[expert], 0, 0};
-        if (cancelled(of.context)) // experts that are there are not waited for, and still take their time
+        if (ffn_cancelled(of.context)) // experts that are there are not waited for, and still take their time
             code = moe_fail(err, MOE_CANCELLED, "stopped");
         else
-            code = expert_wait(pass->store, place, cancelled, of.context, err);
+            code = expert_wait(pass->store, place, ffn_cancelled, of.context, err);
         telemetry_waited(pass->telemetry, pass->store, layer);
         if (code)
             break;
@@ -338,8 +190,8 @@ int ffn_begin(const struct pass *pass, uint32_t layer, struct moe_err *err)
         return MOE_OK;
     }
     gpu_buf *const *buf = pass->scratch->buf;
-    route(pass, &(struct routing){w, pass_normed(pass), buf[SCRATCH_ROUTER_LOGITS], buf[SCRATCH_ROUTER_IDS],
-                                  buf[SCRATCH_ROUTER_WEIGHTS]});
+    ffn_route(pass, &(struct routing){w, pass_normed(pass), buf[SCRATCH_ROUTER_LOGITS], buf[SCRATCH_ROUTER_IDS],
+                                      buf[SCRATCH_ROUTER_WEIGHTS]});
     int code = read_choice(pass, layer, err);
     if (code || pass->decode || !s->n_shared_experts)
         return code;
@@ -352,7 +204,7 @@ int ffn_begin(const struct pass *pass, uint32_t layer, struct moe_err *err)
 int ffn_experts(const struct pass *pass, uint32_t layer, struct moe_err *err)
 {
     telemetry_layer_begin(pass->telemetry, layer, pass->store);
-    int code = pass->decode ? decode_experts(pass, layer, err) : prefill_experts(pass, layer, err);
+    int code = pass->decode ? ffn_decode(pass, layer, err) : prefill_experts(pass, layer, err);
     telemetry_layer_end(pass->telemetry, layer, pass->store);
     telemetry_mark(pass->telemetry, pass->gpu, MOE_ON_EXPERTS);
     return code;

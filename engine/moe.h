@@ -252,6 +252,7 @@ enum {
     MOE_WITHOUT_SHARED_FIRST = 2, // the shared expert computes after them
     MOE_WITHOUT_READ_AHEAD = 4,   // a prefill reads no expert of a layer before it begins
     MOE_WITHOUT_MARKS = 8,        // waits for the device are not told apart, all count for what they end with
+    MOE_WITHOUT_BATCHES = 16,     // each expert of a decoded token is launched by itself
 };
 
 struct moe_session_options {

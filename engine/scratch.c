@@ -31,7 +31,7 @@ static void measure(const struct shape *s, struct scratch *scratch, uint64_t ele
     elements[SCRATCH_Q_LATENT] = rows * heads * s->kv_lora_rank;
     elements[SCRATCH_ATTENDED] = rows * heads * s->kv_lora_rank;
     elements[SCRATCH_HEADS] = rows * heads * s->v_head_dim;
-    elements[SCRATCH_MLP] = rows * mlp;
+    elements[SCRATCH_MLP] = larger(rows * mlp, (uint64_t)s->top_k * s->moe_intermediate_size);
     elements[SCRATCH_ROUTER_LOGITS] = rows * s->n_routed_experts;
     elements[SCRATCH_ROUTER_IDS] = rows * s->top_k;
     elements[SCRATCH_ROUTER_WEIGHTS] = rows * s->top_k;

@@ -26,7 +26,7 @@ enum scratch_name {
     SCRATCH_Q_LATENT,       // [rows, n_heads, kv_lora_rank]
     SCRATCH_ATTENDED,       // [rows, n_heads, kv_lora_rank]
     SCRATCH_HEADS,          // [rows, n_heads * v_head_dim]
-    SCRATCH_MLP,            // [rows, widest of dense, shared and routed experts]
+    SCRATCH_MLP,            // [rows, widest of dense, shared and routed experts], or [top_k, moe_intermediate_size]
     SCRATCH_ROUTER_LOGITS,  // [rows, n_routed_experts]
     SCRATCH_ROUTER_IDS,     // int32 [rows, top_k]
     SCRATCH_ROUTER_WEIGHTS, // [rows, top_k]

@@ -75,6 +75,33 @@ struct args_swiglu {
     arg_u32 pad;
 };
 
+// Several experts of one layout in one buffer: the matrices of number k lie place[k] bytes behind the offsets that the
+// op's args_matrix names, and rank[k], distinct, is its row of the activations.
+enum { MOST_EXPERTS = 16 };
+struct args_places {
+    arg_u64 place[MOST_EXPERTS];
+    arg_u32 rank[MOST_EXPERTS];
+    arg_u32 n;
+    arg_u32 pad;
+};
+
+// For each of them, with the sums of the ops on one, in their order:
+// swiglu_experts: y[rank][o] = silu(gate[o] . x) * (up[o] . x), x being one row for all
+// matvec_experts: y[rank][o] = sum_i W[o][i] x[rank][i]
+struct args_swiglu_experts {
+    struct args_matrix gate;
+    struct args_matrix up;
+    struct args_places at;
+    arg_u32 in_offset;
+    arg_u32 out_stride;
+};
+struct args_matvec_experts {
+    struct args_matrix matrix;
+    struct args_places at;
+    arg_u32 in_stride;
+    arg_u32 out_stride;
+};
+
 // Rotates, in place, rope_dim elements of each head of each row: pair j by the angle position * inv_freq[j], cos and
 // sin times scale. Pairs are (2j, 2j+1) when interleaved, else (j, j + rope_dim/2). The result stays where its inputs
 // were.

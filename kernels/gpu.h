@@ -132,6 +132,16 @@ struct gpu_kernel_time {
 };
 unsigned gpu_profile(const gpu *g, struct gpu_kernel_time *times, unsigned max);
 
+// The same matrix `bytes` further on in its buffer.
+static inline struct args_matrix gpu_matrix_behind(const struct args_matrix *m, uint64_t bytes)
+{
+    struct args_matrix behind = *m;
+    behind.weight += bytes;
+    behind.scales += bytes;
+    behind.biases += bytes;
+    return behind;
+}
+
 // The ops. Each launches kernels of its own choosing (per device kind) and checks shapes and ranges against the buffers
 // (GPU_ARGUMENT, sticky). args.h holds the formulas; buffers are named in the comments there.
 void gpu_op_embed(gpu *g, const struct args_embed *a, gpu_buf *table, gpu_buf *ids, gpu_buf *out);
@@ -140,6 +150,8 @@ void gpu_op_matvec(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf
 void gpu_op_matmul(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y);
 void gpu_op_swiglu_vec(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y);
 void gpu_op_swiglu_mat(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y);
+void gpu_op_swiglu_experts(gpu *g, const struct args_swiglu_experts *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y);
+void gpu_op_matvec_experts(gpu *g, const struct args_matvec_experts *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y);
 void gpu_op_rope(gpu *g, const struct args_rope *a, gpu_buf *inv_freq, gpu_buf *x);
 void gpu_op_kv_append(gpu *g, const struct args_kv_append *a, gpu_buf *x, gpu_buf *cache);
 void gpu_op_q_prime(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *q, gpu_buf *out);

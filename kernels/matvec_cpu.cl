@@ -168,6 +168,43 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
         dots_plain(&rows, packed, m->in_dim, m->bits, dots);
 }
 
+// The rows of W x that are work-group x's, of those of `matrix`, into y, or added to it.
+static void range_matvec(const struct args_matrix *m, __global const uchar *matrix, __global const float *packed,
+                         uint rows_per_group, uint add, __global float *y)
+{
+    uint first = get_group_id(0) * rows_per_group;
+    uint end = min(first + rows_per_group, m->out_dim);
+    for (; first < end; first += ROWS) {
+        float dots[ROWS];
+        uint n = min(end - first, (uint)ROWS);
+        dots_of(m, matrix, first, n, packed, dots);
+        for (uint i = 0; i < n; i++)
+            y[first + i] = add ? y[first + i] + dots[i] : dots[i];
+    }
+}
+
+struct gated {
+    const struct args_matrix *gate;
+    const struct args_matrix *up;
+    __global const uchar *matrices;
+};
+
+// The same of silu(gate x) * (up x).
+static void range_swiglu(const struct gated *g, __global const float *packed, uint rows_per_group, __global float *y)
+{
+    uint first = get_group_id(0) * rows_per_group;
+    uint end = min(first + rows_per_group, g->gate->out_dim);
+    for (; first < end; first += ROWS) {
+        float gates[ROWS];
+        float ups[ROWS];
+        uint n = min(end - first, (uint)ROWS);
+        dots_of(g->gate, g->matrices, first, n, packed, gates);
+        dots_of(g->up, g->matrices, first, n, packed, ups);
+        for (uint i = 0; i < n; i++)
+            y[first + i] = silu(gates[i]) * ups[i];
+    }
+}
+
 __kernel GROUP_SIZE(1, 1) void matvec(const struct args_matmul a, const struct tiling t, __global const uchar *matrix,
                                       __global const float *x, __global float *y, __global float *scratch)
 {
@@ -175,16 +212,7 @@ __kernel GROUP_SIZE(1, 1) void matvec(const struct args_matmul a, const struct t
         return;
     __global float *packed = scratch + get_group_id(0) * t.scratch_stride;
     pack_row(x + a.in_offset, packed, a.matrix.in_dim, a.matrix.bits);
-    uint first = get_group_id(0) * t.rows_per_group;
-    uint end = min(first + t.rows_per_group, a.matrix.out_dim);
-    for (; first < end; first += ROWS) {
-        float dots[ROWS];
-        uint n = min(end - first, (uint)ROWS);
-        dots_of(&a.matrix, matrix, first, n, packed, dots);
-        __global float *out = y + a.out_offset + first;
-        for (uint i = 0; i < n; i++)
-            out[i] = a.add ? out[i] + dots[i] : dots[i];
-    }
+    range_matvec(&a.matrix, matrix, packed, t.rows_per_group, a.add, y + a.out_offset);
 }
 
 __kernel GROUP_SIZE(1, 1) void swiglu_vec(const struct args_swiglu a, const struct tiling t,
@@ -195,17 +223,36 @@ __kernel GROUP_SIZE(1, 1) void swiglu_vec(const struct args_swiglu a, const stru
         return;
     __global float *packed = scratch + get_group_id(0) * t.scratch_stride;
     pack_row(x + a.in_offset, packed, a.gate.in_dim, a.gate.bits);
-    uint first = get_group_id(0) * t.rows_per_group;
-    uint end = min(first + t.rows_per_group, a.gate.out_dim);
-    for (; first < end; first += ROWS) {
-        float gates[ROWS];
-        float ups[ROWS];
-        uint n = min(end - first, (uint)ROWS);
-        dots_of(&a.gate, matrices, first, n, packed, gates);
-        dots_of(&a.up, matrices, first, n, packed, ups);
-        for (uint i = 0; i < n; i++)
-            y[a.out_offset + first + i] = silu(gates[i]) * ups[i];
-    }
+    struct gated g = {&a.gate, &a.up, matrices};
+    range_swiglu(&g, packed, t.rows_per_group, y + a.out_offset);
+}
+
+// Groups: x over ranges of rows_per_group rows, y over experts.
+__kernel GROUP_SIZE(1, 1) void swiglu_experts(const struct args_swiglu_experts a, const struct tiling t,
+                                              __global const uchar *matrices, __global const float *x,
+                                              __global float *y, __global float *scratch)
+{
+    uint k = get_group_id(1);
+    if (k >= a.at.n)
+        return;
+    struct expert_at at = expert_at(&a.at, k);
+    __global float *packed = scratch + (k * t.n_groups + get_group_id(0)) * t.scratch_stride;
+    pack_row(x + a.in_offset, packed, a.gate.in_dim, a.gate.bits);
+    struct gated g = {&a.gate, &a.up, matrices + at.place};
+    range_swiglu(&g, packed, t.rows_per_group, y + (ulong)at.rank * a.out_stride);
+}
+
+__kernel GROUP_SIZE(1, 1) void matvec_experts(const struct args_matvec_experts a, const struct tiling t,
+                                              __global const uchar *matrices, __global const float *x,
+                                              __global float *y, __global float *scratch)
+{
+    uint k = get_group_id(1);
+    if (k >= a.at.n)
+        return;
+    struct expert_at at = expert_at(&a.at, k);
+    __global float *packed = scratch + (k * t.n_groups + get_group_id(0)) * t.scratch_stride;
+    pack_row(x + (ulong)at.rank * a.in_stride, packed, a.matrix.in_dim, a.matrix.bits);
+    range_matvec(&a.matrix, matrices + at.place, packed, t.rows_per_group, 0, y + (ulong)at.rank * a.out_stride);
 }
 
 // Groups: x over ranges of rows_per_group tokens, y over heads.

@@ -83,6 +83,43 @@ static uint team_first_row(void)
     return (get_group_id(0) * TEAMS + get_local_id(0) / TEAM) * TEAM_ROWS;
 }
 
+static struct team_rows team_rows_of(const struct args_matrix *m, __global const uchar *matrix)
+{
+    struct team_rows rows = {m, matrix};
+    for (uint i = 0; i < TEAM_ROWS; i++)
+        rows.row[i] = min(team_first_row() + i, m->out_dim - 1);
+    return rows;
+}
+
+// The team's rows of W x into y, or added to it.
+static void team_matvec(const struct team_rows *rows, __global const float *x, __local float (*sums)[TEAM_ROWS],
+                        uint add, __global float *y)
+{
+    float dots[TEAM_ROWS];
+    team_dot(rows, x, sums, dots);
+    if (get_local_id(0) % TEAM != 0)
+        return;
+    uint first = team_first_row();
+    for (uint i = 0; i < TEAM_ROWS && first + i < rows->m->out_dim; i++)
+        y[first + i] = add ? y[first + i] + dots[i] : dots[i];
+}
+
+// The team's rows of silu(gate x) * (up x) into y. `rows` are gate's.
+static void team_swiglu(struct team_rows *rows, const struct args_matrix *up, __global const float *x,
+                        __local float (*sums)[TEAM_ROWS], __global float *y)
+{
+    float gates[TEAM_ROWS];
+    float ups[TEAM_ROWS];
+    team_dot(rows, x, sums, gates);
+    rows->m = up;
+    team_dot(rows, x, sums, ups);
+    if (get_local_id(0) % TEAM != 0)
+        return;
+    uint first = team_first_row();
+    for (uint i = 0; i < TEAM_ROWS && first + i < up->out_dim; i++)
+        y[first + i] = silu(gates[i]) * ups[i];
+}
+
 __kernel GROUP_SIZE(TEAM *TEAMS, 1) void matvec(const struct args_matmul a, const struct tiling t,
                                                 __global const uchar *matrix, __global const float *x,
                                                 __global float *y, __global float *scratch)
@@ -90,18 +127,8 @@ __kernel GROUP_SIZE(TEAM *TEAMS, 1) void matvec(const struct args_matmul a, cons
     __local float sums[TEAM * TEAMS][TEAM_ROWS];
     if (a.n_rows == 0)
         return;
-    struct team_rows rows = {&a.matrix, matrix};
-    uint first = team_first_row();
-    for (uint i = 0; i < TEAM_ROWS; i++)
-        rows.row[i] = min(first + i, a.matrix.out_dim - 1);
-    float dots[TEAM_ROWS];
-    team_dot(&rows, x + a.in_offset, sums, dots);
-    if (get_local_id(0) % TEAM != 0)
-        return;
-    for (uint i = 0; i < TEAM_ROWS && first + i < a.matrix.out_dim; i++) {
-        __global float *out = y + a.out_offset + first + i;
-        *out = a.add ? *out + dots[i] : dots[i];
-    }
+    struct team_rows rows = team_rows_of(&a.matrix, matrix);
+    team_matvec(&rows, x + a.in_offset, sums, a.add, y + a.out_offset);
 }
 
 __kernel GROUP_SIZE(TEAM *TEAMS, 1) void swiglu_vec(const struct args_swiglu a, const struct tiling t,
@@ -111,19 +138,35 @@ __kernel GROUP_SIZE(TEAM *TEAMS, 1) void swiglu_vec(const struct args_swiglu a, 
     __local float sums[TEAM * TEAMS][TEAM_ROWS];
     if (a.n_rows == 0)
         return;
-    struct team_rows rows = {&a.gate, matrices};
-    uint first = team_first_row();
-    for (uint i = 0; i < TEAM_ROWS; i++)
-        rows.row[i] = min(first + i, a.gate.out_dim - 1);
-    float gates[TEAM_ROWS];
-    float ups[TEAM_ROWS];
-    team_dot(&rows, x + a.in_offset, sums, gates);
-    rows.m = &a.up;
-    team_dot(&rows, x + a.in_offset, sums, ups);
-    if (get_local_id(0) % TEAM != 0)
+    struct team_rows rows = team_rows_of(&a.gate, matrices);
+    team_swiglu(&rows, &a.up, x + a.in_offset, sums, y + a.out_offset);
+}
+
+// Groups: x over rows, y over experts.
+__kernel GROUP_SIZE(TEAM *TEAMS, 1) void swiglu_experts(const struct args_swiglu_experts a, const struct tiling t,
+                                                        __global const uchar *matrices, __global const float *x,
+                                                        __global float *y, __global float *scratch)
+{
+    __local float sums[TEAM * TEAMS][TEAM_ROWS];
+    uint k = get_group_id(1);
+    if (k >= a.at.n)
         return;
-    for (uint i = 0; i < TEAM_ROWS && first + i < a.gate.out_dim; i++)
-        y[a.out_offset + first + i] = silu(gates[i]) * ups[i];
+    struct expert_at at = expert_at(&a.at, k);
+    struct team_rows rows = team_rows_of(&a.gate, matrices + at.place);
+    team_swiglu(&rows, &a.up, x + a.in_offset, sums, y + (ulong)at.rank * a.out_stride);
+}
+
+__kernel GROUP_SIZE(TEAM *TEAMS, 1) void matvec_experts(const struct args_matvec_experts a, const struct tiling t,
+                                                        __global const uchar *matrices, __global const float *x,
+                                                        __global float *y, __global float *scratch)
+{
+    __local float sums[TEAM * TEAMS][TEAM_ROWS];
+    uint k = get_group_id(1);
+    if (k >= a.at.n)
+        return;
+    struct expert_at at = expert_at(&a.at, k);
+    struct team_rows rows = team_rows_of(&a.matrix, matrices + at.place);
+    team_matvec(&rows, x + (ulong)at.rank * a.in_stride, sums, 0, y + (ulong)at.rank * a.out_stride);
 }
 
 // Groups: x over the head's outputs, y over heads, z over rows.

@@ -249,14 +249,14 @@ void gpu_op_router(gpu *g, const struct args_router *a, const struct gpu_router_
 
 // ---- matrices
 
-// How the rows of a matvec are cut. CPU: a second group must be worth its launch and its packing of x; many let cores
-// that are late still share. GPU: what a group's teams compute together.
-static struct tiling cut_rows(const gpu *g, const struct args_matrix *m)
+// How the rows of a matvec are cut, or of several that one launch computes. CPU: a second group must be worth its
+// launch and its packing of x; many let cores that are late still share. GPU: what a group's teams compute together.
+static struct tiling cut_rows(const gpu *g, const struct args_matrix *m, uint32_t n_matrices)
 {
     enum { LEAST_BYTES = 64 << 10, GROUPS_PER_UNIT = 8, ROWS_TOGETHER = 4 };
     if (!g->cpu_shape)
         return (struct tiling){.rows_per_group = TEAMS * TEAM_ROWS, .n_groups = 1};
-    uint64_t most = (uint64_t)GROUPS_PER_UNIT * g->info.compute_units;
+    uint64_t most = ceil_div((uint64_t)GROUPS_PER_UNIT * g->info.compute_units, n_matrices);
     uint64_t groups = ceil_div((uint64_t)m->out_dim * (m->in_dim / 8) * m->bits, LEAST_BYTES);
     uint64_t rows = ceil_div(m->out_dim, groups < most ? groups : most);
     rows = (rows + ROWS_TOGETHER - 1) / ROWS_TOGETHER * ROWS_TOGETHER;
@@ -277,7 +277,7 @@ void gpu_op_matvec(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf
         ref_done(g, ref_matmul(a, matrix->host, x->host, y->host));
         return;
     }
-    struct tiling t = cut_rows(g, m);
+    struct tiling t = cut_rows(g, m, 1);
     gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)t.n_groups * t.scratch_stride);
     launch(g, &(struct launch){.kernel = KERNEL_MATVEC,
                                .args = a,
@@ -299,13 +299,76 @@ void gpu_op_swiglu_vec(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, g
         ref_done(g, ref_swiglu(a, matrices->host, x->host, y->host));
         return;
     }
-    struct tiling t = cut_rows(g, m);
+    struct tiling t = cut_rows(g, m, 1);
     gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)t.n_groups * t.scratch_stride);
     launch(g, &(struct launch){.kernel = KERNEL_SWIGLU_VEC,
                                .args = a,
                                .tiling = t,
                                .buffers = {matrices, x, y, scratch},
                                .groups = {ceil_div(m->out_dim, t.rows_per_group)}});
+}
+
+static bool holds_experts(const gpu_buf *buf, const struct args_matrix *m, const struct args_places *at)
+{
+    bool good = buf && at->n <= MOST_EXPERTS;
+    for (uint32_t k = 0; good && k < at->n; k++) {
+        struct args_matrix one = gpu_matrix_behind(m, at->place[k]);
+        good = at->place[k] % 4 == 0 && at->place[k] <= buf->bytes && holds_matrix(buf, &one);
+    }
+    return good;
+}
+
+// Each expert's row of an activation.
+static bool holds_ranks(const gpu_buf *buf, const struct args_places *at, uint32_t stride, uint32_t width)
+{
+    uint64_t rows = 0;
+    for (uint32_t k = 0; k < at->n; k++)
+        rows = at->rank[k] >= rows ? at->rank[k] + UINT64_C(1) : rows;
+    return holds_rows(buf, rows, stride, 0, width);
+}
+
+void gpu_op_swiglu_experts(gpu *g, const struct args_swiglu_experts *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y)
+{
+    const struct args_matrix *m = &a->gate;
+    if (gpu_failed(g) || a->at.n == 0 ||
+        !need(g, holds_experts(matrices, m, &a->at) && holds_experts(matrices, &a->up, &a->at) && same_shape(m, &a->up),
+              "swiglu_experts", "gate and up have no valid shape or lie outside their buffer") ||
+        !need(g, holds_rows(x, 1, 0, a->in_offset, m->in_dim), "swiglu_experts", "the input is too small") ||
+        !need(g, holds_ranks(y, &a->at, a->out_stride, m->out_dim), "swiglu_experts", "the output is too small"))
+        return;
+    if (is_ref(g)) {
+        ref_done(g, ref_swiglu_experts(a, matrices->host, x->host, y->host));
+        return;
+    }
+    struct tiling t = cut_rows(g, m, a->at.n);
+    gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)a->at.n * t.n_groups * t.scratch_stride);
+    launch(g, &(struct launch){.kernel = KERNEL_SWIGLU_EXPERTS,
+                               .args = a,
+                               .tiling = t,
+                               .buffers = {matrices, x, y, scratch},
+                               .groups = {ceil_div(m->out_dim, t.rows_per_group), a->at.n}});
+}
+
+void gpu_op_matvec_experts(gpu *g, const struct args_matvec_experts *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y)
+{
+    const struct args_matrix *m = &a->matrix;
+    if (gpu_failed(g) || a->at.n == 0 ||
+        !need(g, holds_experts(matrices, m, &a->at), "matvec_experts",
+              "a matrix has no valid shape or lies outside its buffer") ||
+        !need(g, holds_ranks(x, &a->at, a->in_stride, m->in_dim), "matvec_experts", "the input is too small") ||
+        !need(g, holds_ranks(y, &a->at, a->out_stride, m->out_dim), "matvec_experts", "the output is too small"))
+        return;
+    if (is_ref(g)) {
+        ref_done(g, ref_matvec_experts(a, matrices->host, x->host, y->host));
+        return;
+    }
+    struct tiling t = cut_rows(g, m, a->at.n);
+    gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)a->at.n * t.n_groups * t.scratch_stride);
+    launch(g, &(struct launch){.kernel = KERNEL_MATVEC_EXPERTS,
+                               .args = a,
+                               .tiling = t,
+                               .buffers = {matrices, x, y, scratch},
+                               .groups = {ceil_div(m->out_dim, t.rows_per_group), a->at.n}});
 }
 
 // Lays x out in scratch as the CPU's matrix kernels want it: see matmul_cpu.cl.

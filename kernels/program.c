@@ -17,7 +17,7 @@
 extern const char kernels_text[]; // by embed.sh
 extern const size_t kernels_text_bytes;
 
-enum { MAX_ARGS_BYTES = 256, MAX_BINARY_BYTES = 256 << 20 };
+enum { MAX_ARGS_BYTES = 512, MAX_BINARY_BYTES = 256 << 20 };
 
 struct cache_header {
     char magic[16];

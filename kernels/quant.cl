@@ -16,6 +16,25 @@ static __global const ushort *row_biases(const struct args_matrix *m, __global c
     return (__global const ushort *)(matrix + m->biases) + (ulong)row * (m->in_dim / m->group_size);
 }
 
+// Where expert k of a launch lies and which row is its own. Indices known to the compiler only: else a GPU copies the
+// arguments to memory for each work-item.
+struct expert_at {
+    ulong place;
+    uint rank;
+};
+
+static struct expert_at expert_at(const struct args_places *at, uint k)
+{
+    struct expert_at found = {0, 0};
+    UNROLL
+    for (uint i = 0; i < MOST_EXPERTS; i++)
+        if (i == k) {
+            found.place = at->place[i];
+            found.rank = at->rank[i];
+        }
+    return found;
+}
+
 // What 32 / bits inputs have in common: the planes of a vector of words. Plain inputs stand in their order.
 static uint inputs_per_word(uint bits)
 {

@@ -158,6 +158,30 @@ int ref_swiglu(const struct args_swiglu *a, const void *matrices, const float *x
     return GPU_OK;
 }
 
+int ref_swiglu_experts(const struct args_swiglu_experts *a, const void *matrices, const float *x, float *y)
+{
+    int code = GPU_OK;
+    for (uint32_t k = 0; k < a->at.n && !code; k++) {
+        struct args_swiglu one = {.gate = gpu_matrix_behind(&a->gate, a->at.place[k]),
+                                  .up = gpu_matrix_behind(&a->up, a->at.place[k]),
+                                  .n_rows = 1,
+                                  .in_offset = a->in_offset};
+        code = ref_swiglu(&one, matrices, x, y + (uint64_t)a->at.rank[k] * a->out_stride);
+    }
+    return code;
+}
+
+int ref_matvec_experts(const struct args_matvec_experts *a, const void *matrices, const float *x, float *y)
+{
+    int code = GPU_OK;
+    for (uint32_t k = 0; k < a->at.n && !code; k++) {
+        struct args_matmul one = {.matrix = gpu_matrix_behind(&a->matrix, a->at.place[k]), .n_rows = 1};
+        uint64_t rank = a->at.rank[k];
+        code = ref_matmul(&one, matrices, x + rank * a->in_stride, y + rank * a->out_stride);
+    }
+    return code;
+}
+
 int ref_rope(const struct args_rope *a, const float *inv_freq, float *x)
 {
     uint32_t half = a->rope_dim / 2;

@@ -40,6 +40,9 @@ struct tiling {
     X(args_rmsnorm, pad)                                                                                               \
     X(args_matmul, add)                                                                                                \
     X(args_swiglu, pad)                                                                                                \
+    X(args_places, pad)                                                                                                \
+    X(args_swiglu_experts, out_stride)                                                                                 \
+    X(args_matvec_experts, out_stride)                                                                                 \
     X(args_rope, pad)                                                                                                  \
     X(args_kv_append, pad)                                                                                             \
     X(args_kv_b, q_head_stride)                                                                                        \
@@ -50,6 +53,6 @@ struct tiling {
     X(args_combine, dim)                                                                                               \
     X(args_copy, bytes)                                                                                                \
     X(tiling, n_tiles)
-#define PROBE_COUNT 15
+#define PROBE_COUNT 18
 
 #endif

@@ -123,6 +123,7 @@ static const struct run runs[] = {
      .session = {.prefetch = MOE_PREFETCH_ROUTER_SHARED}},
     {.name = "ring of 1", .cache = 1, .session = {.ring = 1}},
     {.name = "ring of 2", .cache = 1, .session = {.ring = 2}},
+    {.name = "experts one by one", .cache = 1, .session = {.without = MOE_WITHOUT_BATCHES}},
     {.name = "small groups", .session = {.prefill_chunk = 8, .prefill_group = 16}},
     {.name = "large groups", .session = {.prefill_chunk = 8, .prefill_group = 64}},
 };

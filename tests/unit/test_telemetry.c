@@ -160,6 +160,38 @@ static void heat_counts_every_use(struct harness *t)
     close_tiny(&o);
 }
 
+// Of a token that was decoded before, so that its experts are there.
+static uint64_t launches_with(struct harness *t, moe_model *model, unsigned without)
+{
+    struct moe_session_options options = {.without = without};
+    moe_session *session = NULL;
+    struct moe_err err;
+    CHECK_EQ(t, moe_session_open(model, &options, &session, &err), 0);
+    for (int i = 0; i < 2 && session; i++) {
+        CHECK_EQ(t, moe_session_truncate(session, 0, &err), 0);
+        CHECK_EQ(t, moe_session_decode(session, 5, &err), 0);
+    }
+    uint64_t launches = session ? moe_session_telemetry(session)->launches : 0;
+    moe_session_close(session);
+    return launches;
+}
+
+static void experts_that_are_there_are_one_launch(struct harness *t)
+{
+    static const char *const devices[] = {"ref", "cpu"};
+    for (int d = 0; d < 2; d++) {
+        struct opened o;
+        if (!open_tiny(t, devices[d], MOE_CACHE_ALL, &o))
+            continue;
+        const struct moe_description *about = moe_model_describe(o.model);
+        uint64_t together = launches_with(t, o.model, 0);
+        uint64_t one_by_one = launches_with(t, o.model, MOE_WITHOUT_BATCHES);
+        CHECK(t, about->top_k > 1);
+        CHECK_EQ(t, one_by_one - together, 2 * (about->top_k - 1) * (uint64_t)about->n_moe_layers);
+        close_tiny(&o);
+    }
+}
+
 // A cancelled step leaves the record of the one before.
 static void a_failed_step_leaves_the_last_record(struct harness *t)
 {
@@ -219,8 +251,11 @@ static void sums_and_copies(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(intervals_cover_the_time), TEST(experts_are_those_of_the_counters),
-        TEST(heat_counts_every_use),    TEST(a_failed_step_leaves_the_last_record),
+        TEST(intervals_cover_the_time),
+        TEST(experts_are_those_of_the_counters),
+        TEST(heat_counts_every_use),
+        TEST(a_failed_step_leaves_the_last_record),
+        TEST(experts_that_are_there_are_one_launch),
         TEST(sums_and_copies),
     };
     return HARNESS_RUN(tests, argc, argv);

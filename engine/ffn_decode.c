@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The experts of one decoded token.
+// The streamed way: the chosen ids come back to the host, which asks the store for their slots.
+#include "err.h"
+#include "ffn.h"
+
+// Guesses of the next layer's experts that are on their way to the host.
+struct guesses {
+    uint32_t layer; // guessed of
+    unsigned n;
+    enum moe_prefetch guessers[2];
+    struct gpu_range ranges[2];
+    uint64_t fence;
+};
+
+// Lets the next layer's router look at the state as it is now.
+static void begin_guess(const struct pass *pass, struct guesses *guesses, enum moe_prefetch guesser)
+{
+    struct scratch *scratch = pass->scratch;
+    if (guesses->layer == pass->shape->n_layers || !prefetch_wants(pass->prefetch, guesser))
+        return;
+    unsigned which = guesser == MOE_PREFETCH_ROUTER_SHARED;
+    gpu_buf *ids = scratch->buf[which ? SCRATCH_GUESS_SHARED : SCRATCH_GUESS_PLAIN];
+    ffn_route(pass, &(struct routing){
+                        .weights = &pass->weights->layers[guesses->layer],
+                        .normed = scratch_rows(scratch, SCRATCH_GUESS_NORMED, pass->shape->hidden_size),
+                        .logits = scratch->buf[SCRATCH_GUESS_LOGITS],
+                        .ids = ids,
+                        .chosen_weights = scratch->buf[SCRATCH_GUESS_WEIGHTS],
+                    });
+    guesses->guessers[guesses->n] = guesser;
+    guesses->ranges[guesses->n++] =
+        (struct gpu_range){ids, 0, scratch->guess_ids[which], pass->shape->top_k * sizeof *scratch->guess_ids[which]};
+}
+
+// The guesses are there: hands them on.
+static int take_guesses(const struct pass *pass, struct guesses *guesses, struct moe_err *err)
+{
+    struct gpu_error device;
+    if (guesses->n && gpu_read_end(pass->gpu, guesses->ranges, guesses->n, guesses->fence, &device))
+        return moe_fail_gpu(err, &device);
+    for (unsigned i = 0; i < guesses->n; i++) {
+        struct expert_guess guess = {guesses->layer, guesses->ranges[i].target, pass->shape->top_k};
+        prefetch_guess(pass->prefetch, guesses->guessers[i], pass->store, &guess);
+    }
+    guesses->n = 0;
+    return MOE_OK;
+}
+
+// Waits for all of a token's experts.
+static int await_choice(const struct pass *pass, uint32_t layer, struct moe_err *err)
+{
+    int code = MOE_OK;
+    for (uint32_t k = 0; k < pass->shape->top_k && !code; k++)
+        code = expert_wait(pass->store, &pass->scratch->places[k], ffn_cancelled, (void *)(uintptr_t)pass->cancel, err);
+    telemetry_waited(pass->telemetry, pass->store, layer);
+    return code;
+}
+
+// Puts experts that are there and lie in one buffer to work, each into its partial sum.
+static void run_batch(const struct pass *pass, gpu_buf *matrices, const struct args_places *batch, uint32_t layer)
+{
+    const struct shape *s = pass->shape;
+    const struct expert_layout *experts = package_experts(pass->package, layer);
+    struct rows normed = pass_normed(pass);
+    gpu_buf *act = pass->scratch->buf[SCRATCH_MLP];
+    struct args_swiglu_experts in = {
+        .gate = experts->gate,
+        .up = experts->up,
+        .at = *batch,
+        .in_offset = normed.offset,
+        .out_stride = s->moe_intermediate_size,
+    };
+    struct args_matvec_experts out = {
+        .matrix = experts->down,
+        .at = *batch,
+        .in_stride = s->moe_intermediate_size,
+        .out_stride = s->hidden_size,
+    };
+    gpu_op_swiglu_experts(pass->gpu, &in, matrices, normed.buf, act);
+    gpu_op_matvec_experts(pass->gpu, &out, matrices, act, pass->scratch->buf[SCRATCH_EXPERT_OUT]);
+}
+
+// The expert of this rank joins a batch; the step stood still for it so long.
+static void join(const struct pass *pass, struct args_places *batch, uint32_t rank, uint64_t waited_ns)
+{
+    struct scratch *scratch = pass->scratch;
+    struct telemetry_use use = {&scratch->places[rank], rank, 1, scratch->router_weights[rank], waited_ns};
+    scratch->done[rank] = true;
+    batch->place[batch->n] = scratch->places[rank].offset;
+    batch->rank[batch->n++] = rank;
+    telemetry_use(pass->telemetry, &use);
+}
+
+// Each expert of a token into its partial sum, in the order in which their bytes are there; those that are there
+// together in one launch.
+static int run_choice(const struct pass *pass, uint32_t layer, struct guesses *guesses, struct moe_err *err)
+{
+    struct scratch *scratch = pass->scratch;
+    const struct expert_place *places = scratch->places;
+    uint32_t top_k = pass->shape->top_k, most = pass->without & MOE_WITHOUT_BATCHES ? 1 : MOST_EXPERTS;
+    struct expert_wait_list list = {places, scratch->done, top_k, ffn_cancelled, (void *)(uintptr_t)pass->cancel};
+    uint32_t there = 0; // when they were asked for
+    for (uint32_t k = 0; k < top_k; k++) {
+        scratch->done[k] = false;
+        there += places[k].origin == MOE_FROM_DEVICE || places[k].origin == MOE_FROM_PREFETCH;
+    }
+    for (uint32_t n = 0; n < top_k;) {
+        int code = n >= there ? take_guesses(pass, guesses, err) : MOE_OK; // before the first wait
+        if (code)
+            return code;
+        struct args_places batch = {.n = 0};
+        struct moe_err failure;
+        int first = expert_wait_any(pass->store, &list, &failure);
+        uint64_t waited = telemetry_waited(pass->telemetry, pass->store, layer);
+        if (first < 0) {
+            if (err)
+                *err = failure;
+            return (int)failure.code;
+        }
+        join(pass, &batch, (uint32_t)first, waited);
+        for (uint32_t k = 0; k < top_k && batch.n < most; k++)
+            if (!scratch->done[k] && places[k].buf == places[first].buf && expert_ready(pass->store, &places[k]))
+                join(pass, &batch, k, 0);
+        run_batch(pass, places[first].buf, &batch, layer);
+        n += batch.n;
+    }
+    return MOE_OK;
+}
+
+// One token: its top_k experts into partial sums, added up in the router's rank order whatever came first.
+int ffn_decode(const struct pass *pass, uint32_t layer, struct moe_err *err)
+{
+    const struct shape *s = pass->shape;
+    struct scratch *scratch = pass->scratch;
+    struct expert_request request = {.layer = layer,
+                                     .ids = scratch->router_ids,
+                                     .n = s->top_k,
+                                     .cancelled = ffn_cancelled,
+                                     .context = (void *)(uintptr_t)pass->cancel};
+    int code = expert_acquire(pass->store, &request, scratch->places, err);
+    if (code)
+        return code;
+    telemetry_waited(pass->telemetry, pass->store, layer);
+    prefetch_chosen(pass->prefetch, layer, scratch->router_ids, pass->store);
+    telemetry_switch(pass->telemetry, MOE_ON_EXPERTS);
+    struct guesses guesses = {.layer = layer + 1};
+    begin_guess(pass, &guesses, MOE_PREFETCH_ROUTER);
+    bool shared_first = !(pass->without & MOE_WITHOUT_SHARED_FIRST);
+    if (s->n_shared_experts && shared_first)
+        pass_mlp(pass, &pass->weights->layers[layer]); // computes while missing experts are read
+    begin_guess(pass, &guesses, MOE_PREFETCH_ROUTER_SHARED);
+    if (guesses.n)
+        guesses.fence = gpu_read_begin(pass->gpu, guesses.ranges, guesses.n);
+    code = pass->without & MOE_WITHOUT_HITS_FIRST ? await_choice(pass, layer, err) : MOE_OK;
+    if (!code)
+        code = run_choice(pass, layer, &guesses, err);
+    if (!code && s->n_shared_experts && !shared_first)
+        pass_mlp(pass, &pass->weights->layers[layer]);
+    if (!code)
+        code = take_guesses(pass, &guesses, err);
+    if (!code) {
+        struct args_combine args = {s->top_k, s->hidden_size};
+        gpu_op_combine(pass->gpu, &args, scratch->buf[SCRATCH_EXPERT_OUT], scratch->buf[SCRATCH_ROUTER_WEIGHTS],
+                       scratch->buf[SCRATCH_HIDDEN]);
+    }
+    expert_release(pass->store, scratch->places, s->top_k);
+    if (!code)
+        code = ring_begin(pass->ring, pass->gpu, err);
+    ring_trim(pass->ring, pass->gpu);
+    return code;
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Ops on several experts at once: the same bits as one by one, in any order and number.
+#include "rig.h"
+
+static struct rigs rigs; // opened once: building kernels takes seconds
+
+struct expert_case {
+    uint32_t hidden, inner, n, bits, group_size;
+};
+
+static const struct expert_case expert_cases[] = {
+    {32, 32, 1, 4, 32},     {64, 96, 2, 4, 32},   {448, 192, 3, 8, 64},
+    {384, 128, 4, 4, 64},   {160, 32, 7, 16, 32}, {96, 160, 5, 32, 32},
+    {2048, 1408, 6, 4, 64}, {7168, 64, 8, 4, 64}, {256, 128, MOST_EXPERTS, 8, 128},
+};
+
+// Blobs of gate, up (2 matrices of hidden -> inner) and down, one behind the other, of the same layout.
+struct blobs {
+    struct args_matrix gate, up, down;
+    unsigned char *bytes;
+    size_t each, size;
+};
+
+static struct blobs random_blobs(const struct expert_case *c, uint32_t n)
+{
+    struct blobs b = {0};
+    for (uint32_t k = 0; k < n; k++) {
+        struct test_matrices in = random_matrices(
+            (struct args_matrix){
+                .in_dim = c->hidden, .out_dim = c->inner, .bits = c->bits, .group_size = c->group_size},
+            2, 300 + k);
+        struct test_matrices out = random_matrices(
+            (struct args_matrix){.in_dim = c->inner, .out_dim = c->hidden, .bits = c->bits, .group_size = 32}, 1,
+            400 + k);
+        size_t first = (in.size + 3) / 4 * 4;
+        if (k == 0) {
+            b.gate = in.at[0];
+            b.up = in.at[1];
+            b.down = gpu_matrix_behind(&out.at[0], first);
+            b.each = (first + out.size + 3) / 4 * 4 + 4;
+            b.size = n * b.each;
+            b.bytes = must(calloc(1, b.size));
+        }
+        memcpy(b.bytes + k * b.each, in.bytes, in.size);
+        memcpy(b.bytes + k * b.each + first, out.bytes, out.size);
+        free(in.bytes), free(out.bytes);
+    }
+    return b;
+}
+
+static int same(const struct rig *rig, const char *what, gpu_buf *a, gpu_buf *b)
+{
+    char *first = download(rig->g, a), *second = download(rig->g, b);
+    int good = first && second && memcmp(first, second, gpu_buf_bytes(a)) == 0;
+    if (!good)
+        printf("    %s: %s differs\n", rig->label, what);
+    free(first), free(second);
+    return good;
+}
+
+// Rank k is blob (5 k + 1) mod n's where that is a permutation, and launches hold the ranks from the last to the first.
+static uint32_t blob_of(uint32_t rank, uint32_t n)
+{
+    return n % 5 ? (5 * rank + 1) % n : n - 1 - rank;
+}
+
+static void check_experts(struct harness *t, struct rig *rig, const struct expert_case *c)
+{
+    gpu *g = rig->g;
+    struct blobs blobs = random_blobs(c, c->n);
+    uint32_t stride = c->inner + 3, out_stride = c->hidden + 1, rows = c->n + 2;
+    float *x = random_floats(c->hidden + 5, 500);
+    float *blank = poisoned((size_t)rows * (stride + out_stride));
+    gpu_buf *matrices = upload(g, blobs.bytes, blobs.size), *in = upload(g, x, (c->hidden + 5) * 4);
+    gpu_buf *act[2], *out[2];
+    for (int i = 0; i < 2; i++) {
+        act[i] = upload(g, blank, (size_t)rows * stride * 4);
+        out[i] = upload(g, blank, (size_t)rows * out_stride * 4);
+    }
+    struct args_swiglu_experts swiglu = {.gate = blobs.gate, .up = blobs.up, .in_offset = 5, .out_stride = stride};
+    for (uint32_t k = c->n; k-- > 0;) {
+        uint64_t place = blob_of(k, c->n) * blobs.each;
+        struct args_swiglu one = {.gate = gpu_matrix_behind(&blobs.gate, place),
+                                  .up = gpu_matrix_behind(&blobs.up, place),
+                                  .n_rows = 1,
+                                  .in_offset = 5,
+                                  .out_offset = (k + 1) * stride};
+        struct args_matmul down = {.matrix = gpu_matrix_behind(&blobs.down, place),
+                                   .n_rows = 1,
+                                   .in_offset = (k + 1) * stride,
+                                   .out_offset = (k + 1) * out_stride};
+        gpu_op_swiglu_vec(g, &one, matrices, in, act[0]);
+        gpu_op_matvec(g, &down, matrices, act[0], out[0]);
+        swiglu.at.place[swiglu.at.n] = place;
+        swiglu.at.rank[swiglu.at.n++] = k + 1;
+    }
+    struct args_matvec_experts matvec = {
+        .matrix = blobs.down, .at = swiglu.at, .in_stride = stride, .out_stride = out_stride};
+    uint64_t launches = gpu_counters(g).launches;
+    gpu_op_swiglu_experts(g, &swiglu, matrices, in, act[1]);
+    gpu_op_matvec_experts(g, &matvec, matrices, act[1], out[1]);
+    CHECK_EQ(t, gpu_counters(g).launches - launches, 2);
+    if (!CHECK(t, same(rig, "swiglu_experts", act[0], act[1]) && same(rig, "matvec_experts", out[0], out[1])))
+        printf("    %u experts, %u -> %u, %u bits\n", c->n, c->hidden, c->inner, c->bits);
+    for (int i = 0; i < 2; i++)
+        gpu_buf_free(act[i]), gpu_buf_free(out[i]);
+    gpu_buf_free(matrices), gpu_buf_free(in);
+    free(blobs.bytes), free(x), free(blank);
+}
+
+static void several_at_once(struct harness *t)
+{
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (size_t i = 0; i < sizeof expert_cases / sizeof *expert_cases; i++)
+            check_experts(t, &rigs.items[d], &expert_cases[i]);
+}
+
+// One wrong thing each; nothing is launched.
+static void what_lies_outside_is_refused(struct harness *t)
+{
+    const struct expert_case c = {64, 32, 2, 4, 32};
+    for (unsigned d = 0; d < rigs.n; d++) {
+        gpu *g = rigs.items[d].g;
+        struct blobs blobs = random_blobs(&c, c.n);
+        float x[64] = {0};
+        gpu_buf *matrices = upload(g, blobs.bytes, blobs.size), *in = upload(g, x, sizeof x);
+        gpu_buf *act = upload(g, x, 2 * 32 * 4), *out = upload(g, x, 64 * 4);
+        struct args_swiglu_experts good = {.gate = blobs.gate,
+                                           .up = blobs.up,
+                                           .at = {.n = 2, .place = {0, blobs.each}, .rank = {0, 1}},
+                                           .out_stride = 32};
+        for (int wrong = 0; wrong < 7; wrong++) {
+            struct args_swiglu_experts a = good;
+            struct args_matvec_experts m = {.matrix = blobs.down, .at = good.at, .in_stride = 32, .out_stride = 64};
+            switch (wrong) {
+            case 0:
+                a.at.n = MOST_EXPERTS + 1;
+                break;
+            case 1:
+                a.at.place[1] = 2 * blobs.each;
+                break;
+            case 2:
+                a.at.place[1] = UINT64_MAX - 3;
+                break;
+            case 3:
+                a.at.rank[0] = 2;
+                break;
+            case 4:
+                a.at.rank[1] = UINT32_MAX;
+                break;
+            case 5:
+                a.in_offset = 1;
+                break;
+            default:
+                break; // of matvec: out has one row
+            }
+            if (wrong < 6)
+                gpu_op_swiglu_experts(g, &a, matrices, in, act);
+            else
+                gpu_op_matvec_experts(g, &m, matrices, act, out);
+            CHECK_EQ(t, gpu_check(g, NULL), GPU_ARGUMENT);
+        }
+        gpu_op_swiglu_experts(g, &good, matrices, in, act);
+        CHECK_EQ(t, gpu_finish(g, NULL), 0);
+        gpu_buf_free(matrices), gpu_buf_free(in), gpu_buf_free(act), gpu_buf_free(out);
+        free(blobs.bytes);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(several_at_once),
+        TEST(what_lies_outside_is_refused),
+    };
+    rigs = open_rigs();
+    int failed = HARNESS_RUN(tests, argc, argv);
+    close_rigs(&rigs);
+    return failed;
+}
