@@ -57,7 +57,7 @@ struct backend_ops {
     int (*start_sampling)(void *self, const struct moe_sampling *sampling, struct moe_err *err);
     int32_t (*sample)(void *self, const int32_t *recent, size_t n_recent); // -1: no finite logit
     bool (*is_end)(void *self, int32_t id);
-    int32_t (*end_id)(void *self, bool raw); // closes an answer in the timeline; -1: nothing does
+    int32_t (*end_id)(void *self, bool raw);                     // closes an answer in the timeline; -1: nothing does
     size_t (*bytes)(void *self, int32_t id, const char **bytes); // any thread, once open has returned 0
     uint32_t (*length)(void *self);
     int (*truncate)(void *self, uint32_t length, struct moe_err *err);

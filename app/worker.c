@@ -14,6 +14,7 @@
 #include "format.h"
 #include "queue.h"
 #include "steps.h"
+#include "timeline.h"
 
 enum { N_EVENTS = 128, N_RECENT = 256 };
 
@@ -40,9 +41,8 @@ struct worker {
     struct moe_stats stats;
     struct steps steps;
     // From here on: the engine's thread alone.
-    unsigned serial;        // of the turn under way
-    struct tok_ids pending; // ids that belong to the timeline and are fed before anything else
-    size_t unread;          // of those the first, whose rows are to be made as a prompt's are
+    unsigned serial; // of the turn under way
+    struct timeline timeline;
     struct tok_stream stream;
     struct tok_think think;
     struct bytes *said; // the answer so far: the turn's result has it
@@ -106,20 +106,6 @@ void event_release(struct event *event)
         turn_result_free(event->result);
     if (event->kind == EVENT_TOKEN)
         free(event->token.step);
-}
-
-static int decode(struct worker *worker, int32_t id, struct moe_err *err)
-{
-    int code = worker->backend.ops->decode(worker->backend.self, id, err);
-    steps_note(&worker->steps);
-    return code;
-}
-
-static int prefill(struct worker *worker, const int32_t *ids, size_t count, struct moe_err *err)
-{
-    int code = worker->backend.ops->prefill(worker->backend.self, ids, count, err);
-    steps_note(&worker->steps);
-    return code;
 }
 
 static void publish_stats(struct worker *worker)
@@ -220,64 +206,6 @@ static int append_id(struct tok_ids *list, int32_t id, struct moe_err *err)
     return tok_ids_append(list, id, &tok_err) == 0 ? 0 : backend_fail(err, MOE_NO_MEMORY, "%s", tok_err.text);
 }
 
-static void drop_pending(struct worker *worker, size_t count)
-{
-    worker->pending.count -= count;
-    if (count)
-        memmove(worker->pending.ids, worker->pending.ids + count, worker->pending.count * sizeof(int32_t));
-}
-
-// Feeds what was restored without its rows.
-static int read_again(struct worker *worker, struct moe_err *err)
-{
-    const struct backend_ops *ops = worker->backend.ops;
-    struct backend_info info;
-    uint32_t length = ops->length(worker->backend.self);
-    ops->describe(worker->backend.self, &info);
-    if (worker->unread > info.max_context - length)
-        return backend_fail(err, MOE_CONTEXT_FULL, "the context is full: this conversation has %zu tokens of %u",
-                            length + worker->unread, (unsigned)info.max_context);
-    int code = prefill(worker, worker->pending.ids, worker->unread, err);
-    size_t done = ops->length(worker->backend.self) - length;
-    worker->unread -= done;
-    drop_pending(worker, done);
-    return code;
-}
-
-// Feeds what the last answer left open. It always goes through decode, so that the rows do not depend on when.
-static int settle(struct worker *worker, struct moe_err *err)
-{
-    int code = worker->unread ? read_again(worker, err) : 0;
-    if (code)
-        return code;
-    for (size_t i = 0; i < worker->pending.count; i++) {
-        code = decode(worker, worker->pending.ids[i], err);
-        if (code) {
-            drop_pending(worker, i);
-            return code;
-        }
-    }
-    worker->pending.count = 0;
-    return 0;
-}
-
-// Cuts the timeline, pending ids included, back to `position`.
-static int cut(struct worker *worker, uint32_t position, struct moe_err *err)
-{
-    uint32_t length = worker->backend.ops->length(worker->backend.self);
-    if (position > length + worker->pending.count)
-        return backend_fail(err, MOE_POSITION, "the turn begins at token %u, beyond the %zu there are",
-                            (unsigned)position, length + worker->pending.count);
-    if (position >= length) {
-        worker->pending.count = position - length;
-        if (worker->unread > worker->pending.count)
-            worker->unread = worker->pending.count;
-        return 0;
-    }
-    worker->pending.count = worker->unread = 0;
-    return worker->backend.ops->truncate(worker->backend.self, position, err);
-}
-
 // The ids that a repetition penalty looks at: the last of prompt and answer.
 static size_t recent_ids(const struct turn_result *result, int32_t recent[N_RECENT])
 {
@@ -308,8 +236,8 @@ static void send_figures(struct worker *worker, int32_t id, struct moe_telemetry
         event_release(&event);
 }
 
-// Samples and feeds tokens until something ends the answer. On 0, result->reason says what, and worker->pending holds
-// what is still to be fed. The context has room for the answer's next id and its end whenever an id is sampled.
+// Samples and feeds tokens until something ends the answer. On 0, result->reason says what, and the timeline has what
+// is still to be fed. The context has room for the answer's next id and its end whenever an id is sampled.
 static int generate(struct worker *worker, const struct turn *turn, struct turn_result *result)
 {
     const struct backend_ops *ops = worker->backend.ops;
@@ -341,7 +269,7 @@ static int generate(struct worker *worker, const struct turn *turn, struct turn_
         result->reason = STOP_CONTEXT_FULL;
         if (ops->length(self) + 3 > result->context_total)
             break;
-        code = decode(worker, id, &result->err);
+        code = timeline_decode(&worker->timeline, id, &result->err);
         if (code == MOE_CANCELLED) {
             result->reason = STOP_CANCELLED;
             break;
@@ -349,14 +277,14 @@ static int generate(struct worker *worker, const struct turn *turn, struct turn_
         if (code)
             return code;
     }
-    if (result->reason != STOP_END && (code = append_id(&worker->pending, id, &result->err)))
+    if (result->reason != STOP_END && (code = timeline_add(&worker->timeline, id, &result->err)))
         return code;
     // Where the template has the turns closed in its own way, that counts, not how the model said it.
     int32_t end = result->reason == STOP_END && turn->raw ? id : ops->end_id(self, turn->raw);
     if (end < 0)
         return 0;
     code = append_id(&result->answer, end, &result->err);
-    return code ? code : append_id(&worker->pending, end, &result->err);
+    return code ? code : timeline_add(&worker->timeline, end, &result->err);
 }
 
 static int prompt_does_not_fit(struct turn_result *result, size_t used, size_t count)
@@ -392,7 +320,7 @@ static int recall(struct worker *worker, const struct turn *turn, struct turn_re
         return code;
     code = ops->truncate(self, ops->length(self) - 1, &result->err);
     if (code == 0)
-        code = prefill(worker, &turn->last_id, 1, &result->err);
+        code = timeline_prefill(&worker->timeline, &turn->last_id, 1, &result->err);
     if (code == 0)
         ops->keep_logits(self);
     return code;
@@ -427,7 +355,7 @@ static int place(struct worker *worker, const struct turn *turn, struct turn_res
         same++;
     if (turn->known.count && code == 0)
         result->reread_tokens = (uint32_t)(result->prompt_ends[turn->n_turns - 2] - same);
-    return code ? code : cut(worker, turn->position + (uint32_t)same, &result->err);
+    return code ? code : timeline_cut(&worker->timeline, turn->position + (uint32_t)same, &result->err);
 }
 
 // Feeds the prompt, then generates. Returns 0 or a code with result->err.
@@ -446,7 +374,7 @@ static int answer(struct worker *worker, const struct turn *turn, struct turn_re
         return MOE_CANCELLED;
     code = ops->start_sampling(self, &turn->sampling, &result->err);
     if (code == 0)
-        code = prefill(worker, result->prompt.ids + there, count, &result->err);
+        code = timeline_prefill(&worker->timeline, result->prompt.ids + there, count, &result->err);
     if (code == 0 && stop_wanted(worker))
         code = MOE_CANCELLED;
     if (code)
@@ -477,20 +405,15 @@ static void open_session(struct worker *worker, struct worker_session *session)
     keeper_close(keeper);
     keeper->saved = session->saved;
     worker->backend.ops->resume(worker->backend.self);
-    if (cut(worker, session->keep, &err))
+    if (timeline_cut(&worker->timeline, session->keep, &err))
         snprintf(keeper->news.text, sizeof keeper->news.text, "%s", err.text);
     worker->backend.ops->describe(worker->backend.self, &info);
     if (session->keep) {
         saved_set_origin(keeper->saved, &info.origin);
     } else {
         uint32_t cached = keeper_load(keeper);
-        if (!keeper->news.stale) {
-            tok_ids_release(&worker->pending);
-            worker->pending = session->ids;
-            session->ids = (struct tok_ids){0};
-            drop_pending(worker, cached);
-            worker->unread = worker->pending.count;
-        }
+        if (!keeper->news.stale)
+            timeline_restore(&worker->timeline, &session->ids, cached);
     }
     if (session->save)
         keeper_commit(keeper, false);
@@ -518,15 +441,14 @@ static void take_turn(struct worker *worker, const struct turn *turn)
         saved_cut(worker->keeper.saved, turn->position);
     result->cached_tokens = ops->length(self);
     if (code == 0)
-        code = settle(worker, &result->err);
+        code = timeline_settle(&worker->timeline, &result->err);
     uint32_t found = ops->length(self);
     if (code == 0) {
         code = answer(worker, turn, result);
         if (code) {
             struct moe_err ignored; // should this fail, the next turn cuts first
             ops->resume(self);
-            worker->pending.count = worker->unread = 0;
-            ops->truncate(self, found, &ignored);
+            timeline_cut(&worker->timeline, found, &ignored);
         }
     }
     result->kept = code == 0;
@@ -536,7 +458,7 @@ static void take_turn(struct worker *worker, const struct turn *turn)
         result->reason = STOP_CONTEXT_FULL;
     steps_end_turn(&worker->steps);
     result->used = stats_since(ops->stats(self), &worker->before);
-    result->context_used = ops->length(self) + (uint32_t)worker->pending.count;
+    result->context_used = timeline_length(&worker->timeline);
     result->seconds = (double)(format_clock_ns() - worker->began_ns) / 1e9;
     publish_stats(worker);
     struct part part = {0};
@@ -546,9 +468,9 @@ static void take_turn(struct worker *worker, const struct turn *turn)
     if (!queue_push(worker->events, &event, NULL))
         turn_result_free(result);
     struct moe_err settle_err;
-    if (!turn->only && settle(worker, &settle_err) == MOE_CANCELLED && worker->keeper.saved) {
+    if (!turn->only && timeline_settle(&worker->timeline, &settle_err) == MOE_CANCELLED && worker->keeper.saved) {
         ops->resume(self); // a cancel that came after the answer: what is saved has its end all the same
-        settle(worker, &settle_err);
+        timeline_settle(&worker->timeline, &settle_err);
     }
     steps_end_turn(&worker->steps);
     publish_stats(worker); // with the answer's end, which the figures have, too
@@ -580,7 +502,7 @@ static void take_job(struct worker *worker, struct job *job)
         open_session(worker, &job->session);
         break;
     case JOB_CUT:
-        if (cut(worker, job->position, &err))
+        if (timeline_cut(&worker->timeline, job->position, &err))
             snprintf(worker->keeper.news.text, sizeof worker->keeper.news.text, "%s", err.text);
         if (worker->keeper.saved) {
             saved_cut(worker->keeper.saved, job->position);
@@ -646,7 +568,7 @@ static void release(struct worker *worker)
         job_release(&job);
     queue_free(worker->events);
     queue_free(worker->commands);
-    tok_ids_release(&worker->pending);
+    timeline_release(&worker->timeline);
     steps_release(&worker->steps);
     pthread_mutex_destroy(&worker->stats_mutex);
     free(worker);
@@ -662,6 +584,7 @@ struct worker *worker_new(const struct backend *backend, int nice_value)
     worker->backend = *backend;
     worker->keeper = (struct keeper){.backend = &worker->backend, .progress = on_progress, .progress_context = worker};
     steps_open(&worker->steps, &worker->backend);
+    worker->timeline = (struct timeline){.backend = &worker->backend, .steps = &worker->steps};
     worker->nice_value = nice_value;
     worker->commands = queue_new(sizeof(struct job), 4);
     worker->events = queue_new(sizeof(struct event), N_EVENTS);

@@ -61,6 +61,19 @@ def test_inspect_tells_what_was_likely_and_where_experts_were():
     expect("The last answer has 3 tokens." in text, "no token 9")
 
 
+def test_the_heat_map_in_lines():
+    result = run(["--plain", "--no-session", "--config", "none", "--model", ROOT + "/models/demo", "--device", "ref", "--temp", "0",
+                  "--max-tokens", "3", "--expert-cache", "2M"], b"hello there\n/heat\n")
+    text = result.stdout.decode()
+    marks = "".join(re.findall(r"^ +[1-6] (.*)$", text, re.M))
+    expect(set(marks) <= set(" .:!coO@") and re.search("[oO@]", marks), "one tier, in ASCII: " + text)
+    totals = re.search(r"^([0-9]+) used: ([0-9]+) disk only, 0 host, ([0-9]+) device$", text, re.M)
+    expect(totals, "their sums: " + text)
+    used, disk, device = map(int, totals.groups())
+    same((used, disk, device), (disk + device, len(re.findall("[.:!]", marks)), len(re.findall("[oO@]", marks))))
+    expect("disk only  .:!  host memory _-=#  device coO@" in text, "a legend")
+
+
 def test_bench_stream():
     result = run(["bench", "stream", "--model", ROOT + "/models/demo", "--device", "ref", "--runs", "1",
                   "--prefill-tokens", "6", "--decode-tokens", "3", "--expert-cache", "2M", "--json"])
