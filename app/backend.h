@@ -46,7 +46,9 @@ struct backend_answer {
 
 struct backend_ops {
     int (*open)(void *self, moe_progress_fn *progress, void *context, struct moe_err *err);
-    void (*close)(void *self); // frees self, opened or not
+    // Frees self, opened or not. False, and said on standard error: something else than the answer that was asked for,
+    // such as a trace, could not be written.
+    bool (*close)(void *self);
     void (*describe)(void *self, struct backend_info *info);
     // Appends the prompt's ids; ends[i] becomes the number of ids up to the end of turn i.
     int (*encode)(void *self, const struct backend_prompt *prompt, struct tok_ids *ids, size_t *ends,

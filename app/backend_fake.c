@@ -180,7 +180,7 @@ static bool read_line(struct fake *fake, const char *line)
     return false;
 }
 
-static void fake_close(void *self)
+static bool fake_close(void *self)
 {
     struct fake *fake = self;
     for (size_t i = 0; i < fake->n_acts; i++)
@@ -191,6 +191,7 @@ static void fake_close(void *self)
     fake_steps_release(&fake->steps);
     free(fake->rows);
     free(fake);
+    return true;
 }
 
 static int fake_open(void *self, moe_progress_fn *progress, void *context, struct moe_err *err)

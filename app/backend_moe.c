@@ -11,6 +11,7 @@
 #include "files.h"
 #include "predict_log.h"
 #include "profile_out.h"
+#include "report.h"
 
 struct real {
     const struct options *options;
@@ -136,20 +137,26 @@ static int real_open(void *self, moe_progress_fn *progress, void *context, struc
     return moe_session_open(real->model, &session_options, &real->session, err);
 }
 
-static void real_close(void *self)
+static bool real_close(void *self)
 {
     struct real *real = self;
+    struct moe_err err;
     moe_sampler_free(real->sampler);
     free(real->kept);
     tok_template_close(real->turns);
     tok_close(real->tokenizer);
     moe_session_close(real->session);
-    predict_log_close(&real->predictions);
+    bool written = predict_log_close(&real->predictions);
     if (real->options->profile && real->model)
         profile_print(real->model, stderr);
+    if (real->model && moe_model_end_trace(real->model, &err)) {
+        report("%s", err.text);
+        written = false;
+    }
     moe_model_close(real->model);
     free(real->directory);
     free(real);
+    return written;
 }
 
 static void real_describe(void *self, struct backend_info *info)

@@ -249,9 +249,15 @@ int cmd_bench(const struct options *options)
     else
         status = print_result(bench);
     moe_session_close(bench->session);
-    predict_log_close(&bench->predictions);
+    bool written = predict_log_close(&bench->predictions);
     if (options->profile && bench->model)
         profile_print(bench->model, stderr);
+    if (bench->model && moe_model_end_trace(bench->model, &bench->err)) {
+        report("%s", bench->err.text);
+        written = false;
+    }
+    if (!written && status == STATUS_DONE)
+        status = STATUS_FAILED;
     moe_model_close(bench->model);
     free(bench->directory);
     free(bench->ids);

@@ -316,6 +316,10 @@ int cmd_eval(const struct options *options)
             report("%s", eval.err.text);
         else
             status = open_outputs(&eval) ? score(&eval) : STATUS_FAILED;
+        if (!code && moe_model_end_trace(eval.model, &eval.err)) {
+            report("%s", eval.err.text);
+            status = status == STATUS_DONE ? STATUS_FAILED : status;
+        }
     }
     release(&eval);
     return status;

@@ -422,7 +422,8 @@ int cmd_run(const struct options *options)
         report("cannot start: %s", strerror(errno));
     if (run.saving && run.worker && !run.answered)
         worker_finish_session(run.worker, &news);
-    worker_abandon(run.worker);
+    if (!worker_abandon(run.worker) && run.status == STATUS_DONE)
+        run.status = STATUS_FAILED;
 release:
     turn_free(run.turn);
     saved_close(run.choice.saved);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <langinfo.h>
 #include <locale.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,6 +129,7 @@ int main(int argc, char **argv)
     struct options options;
     struct options_error error;
     fill_closed_streams();
+    signal(SIGXFSZ, SIG_IGN); // a file beyond ulimit -f is an error of the write, said in words
     set_locale();
     options_defaults(&options);
     if (!options_parse(&options, argc, argv, &error)) {

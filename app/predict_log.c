@@ -44,14 +44,16 @@ void predict_log_take(void *context, uint32_t position, const struct moe_predict
     print(log->out, predictions);
 }
 
-void predict_log_close(struct predict_log *log)
+bool predict_log_close(struct predict_log *log)
 {
     if (!log->out)
-        return;
+        return true;
     fprintf(log->out, "{\"tokens\":%" PRIu64, log->tokens);
     print(log->out, log->sums);
-    bool failed = ferror(log->out) != 0;
-    if (fclose(log->out) != 0 || failed)
+    bool written = !ferror(log->out);
+    written &= fclose(log->out) == 0;
+    if (!written)
         report("the log of guesses could not be written: %s", strerror(errno));
     log->out = NULL;
+    return written;
 }

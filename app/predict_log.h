@@ -14,7 +14,7 @@ struct predict_log {
 };
 int predict_log_open(struct predict_log *log, const char *path, struct moe_err *err);
 void predict_log_take(void *log, uint32_t position, const struct moe_prediction *predictions); // a moe_predictions_fn
-// Says it on standard error when something was not written. Zeros and NULL files are fine.
-void predict_log_close(struct predict_log *log);
+// False, and said on standard error: something was not written. Zeros and NULL files are fine.
+bool predict_log_close(struct predict_log *log);
 
 #endif

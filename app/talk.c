@@ -311,7 +311,8 @@ void talk_finish(struct talk *talk)
 {
     if (talk->worker)
         talk_finish_session(talk);
-    worker_abandon(talk->worker);
+    if (!worker_abandon(talk->worker) && talk->status == STATUS_DONE)
+        talk->status = STATUS_FAILED;
     saved_close(talk->choice.saved);
     saved_content_release(&talk->choice.content);
     chat_release(&talk->chat);

@@ -91,7 +91,6 @@ int term_catch_signals(bool interactive)
             catch_with(ours[i], on_signal, interactive ? SA_RESTART : 0);
     }
     catch_with(SIGPIPE, SIG_IGN, 0);
-    catch_with(SIGXFSZ, SIG_IGN, 0); // a file beyond ulimit -f is an error of the write, said in words
     return term.pipe[0];
 }
 

@@ -49,6 +49,7 @@ struct worker {
     uint64_t began_ns;  // the turn
     struct moe_stats before;
     struct keeper keeper;
+    bool wrote_all; // what the backend's close said
 };
 
 const char *stop_reason_name(enum stop_reason reason)
@@ -540,7 +541,7 @@ static void *run(void *argument)
         atomic_store(&worker->loaded, true);
         queue_push(worker->events, &event, NULL);
     }
-    backend->ops->close(backend->self);
+    worker->wrote_all = backend->ops->close(backend->self);
     return NULL;
 }
 
@@ -603,21 +604,22 @@ struct worker *worker_new(const struct backend *backend, int nice_value)
     return worker;
 }
 
-void worker_free(struct worker *worker)
+bool worker_free(struct worker *worker)
 {
     if (!worker)
-        return;
+        return true;
     worker_cancel(worker);
     queue_close(worker->commands);
     queue_close(worker->events);
     pthread_join(worker->thread, NULL);
+    bool wrote_all = worker->wrote_all;
     release(worker);
+    return wrote_all;
 }
 
-void worker_abandon(struct worker *worker)
+bool worker_abandon(struct worker *worker)
 {
-    if (worker && atomic_load(&worker->loaded))
-        worker_free(worker);
+    return !worker || !atomic_load(&worker->loaded) || worker_free(worker);
 }
 
 void worker_send(struct worker *worker, struct turn *turn)

@@ -105,11 +105,11 @@ void event_release(struct event *event);
 
 // Takes the backend over. nice_value is the thread's. NULL: no memory or no thread; the backend is closed then, too.
 struct worker *worker_new(const struct backend *backend, int nice_value);
-// Cancels what is under way, waits for the thread and closes the model. NULL is fine.
-void worker_free(struct worker *worker);
+// Cancels what is under way, waits for the thread and closes the model. False: as the backend's close. NULL is fine.
+bool worker_free(struct worker *worker);
 // Like worker_free, but leaves thread and model to the end of the process when the model is still being opened, which
 // nothing can cut short.
-void worker_abandon(struct worker *worker);
+bool worker_abandon(struct worker *worker);
 
 // After EVENT_READY and when no turn is under way. Takes the turn over.
 void worker_send(struct worker *worker, struct turn *turn);

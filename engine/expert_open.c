@@ -260,11 +260,18 @@ int expert_store_open(gpu *g, const struct package *package, const struct expert
     return failed;
 }
 
+int expert_store_end_trace(expert_store *store, struct moe_err *err)
+{
+    int failed = trace_finish(store->trace, err);
+    store->trace = NULL;
+    return failed;
+}
+
 void expert_store_close(expert_store *store)
 {
     if (!store)
         return;
-    trace_finish(store->trace);
+    trace_finish(store->trace, NULL);
     flights_close(&store->flights); // first: readers write into what is freed below
     tier_close(&store->device);
     tier_close(&store->host);

@@ -52,7 +52,8 @@ struct expert_counts {
 
 int expert_store_open(gpu *g, const struct package *package, const struct expert_store_options *options,
                       expert_store **store, struct moe_err *err);
-void expert_store_close(expert_store *store); // waits for reads under way; NULL is fine
+void expert_store_close(expert_store *store);                         // waits for reads under way; NULL is fine
+int expert_store_end_trace(expert_store *store, struct moe_err *err); // as moe_model_end_trace
 struct moe_cache_plan expert_store_plan(const expert_store *store);
 struct expert_counts expert_store_counts(const expert_store *store);
 

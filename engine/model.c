@@ -94,6 +94,11 @@ void moe_model_close(moe_model *model)
     free(model);
 }
 
+int moe_model_end_trace(moe_model *model, struct moe_err *err)
+{
+    return expert_store_end_trace(model->store, err);
+}
+
 const struct moe_description *moe_model_describe(const moe_model *model)
 {
     return &model->description;

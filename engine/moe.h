@@ -157,6 +157,9 @@ int moe_convert(const char *source, const char *target, const struct moe_convert
 int moe_model_open(const char *directory, const struct moe_model_options *options, moe_model **model,
                    struct moe_err *err);
 void moe_model_close(moe_model *model); // NULL is fine
+// Writes the end of the trace and closes it; nothing is recorded from then on. Without this call closing the model does
+// the same, but nobody hears that the disk was full.
+int moe_model_end_trace(moe_model *model, struct moe_err *err);
 const struct moe_description *moe_model_describe(const moe_model *model);
 const char *moe_model_device(const moe_model *model); // its name, for people
 

@@ -83,7 +83,7 @@ int trace_create(const char *path, const struct trace_header *header, trace_writ
     writer->used = TRACE_HEADER_BYTES;
     int code = write_out(writer, err);
     if (code) {
-        trace_finish(writer);
+        trace_finish(writer, NULL);
         return code;
     }
     *out = writer;
@@ -112,14 +112,15 @@ int trace_write(trace_writer *writer, const struct trace_request *request, struc
     return MOE_OK;
 }
 
-void trace_finish(trace_writer *writer)
+int trace_finish(trace_writer *writer, struct moe_err *err)
 {
     if (!writer)
-        return;
-    struct moe_err err; // at most the last token is lost here
-    write_out(writer, &err);
-    close(writer->fd);
+        return MOE_OK;
+    int code = write_out(writer, err);
+    if (close(writer->fd) && !code)
+        code = moe_fail_file(err, MOE_IO, writer->path, errno, "the trace can't be written");
     free(writer);
+    return code;
 }
 
 // ---- Reading

@@ -36,7 +36,8 @@ struct trace_request {
 typedef struct trace_writer trace_writer;
 int trace_create(const char *path, const struct trace_header *header, trace_writer **writer, struct moe_err *err);
 int trace_write(trace_writer *writer, const struct trace_request *request, struct moe_err *err);
-void trace_finish(trace_writer *writer); // NULL is fine
+// Writes what is left, and frees the writer whatever comes of it; NULL is fine.
+int trace_finish(trace_writer *writer, struct moe_err *err);
 
 // ---- Reading from memory
 struct trace_reader {

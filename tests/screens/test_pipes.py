@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import struct
@@ -359,6 +360,35 @@ def test_eval_scores_its_own_logits():
     with open("/dev/full", "wb"):
         refused(eval_tokens(b"1 2", "--logits", "/dev/full"), 1, "No space left")
     same([f for f in os.listdir(SCRATCH) if f.startswith("logits.")], [])
+
+
+def test_other_outputs_that_are_lost_are_errors():
+    """The answer is given, and the status says that the rest of what was asked for is missing."""
+    answer = ["run", "-p", "hi", "-m", os.path.join(ROOT, "models", "demo"), "--device", "ref", "--max-tokens", "3", "--seed", "1"]
+    bench = ["bench", "-m", TINY, "--device", "ref", "--runs", "1", "--prefill-tokens", "9", "--decode-tokens", "3"]
+    chat = ["--plain", "--no-session"] + answer[3:]
+    with open(os.path.join(SCRATCH, "ids"), "w") as out:
+        out.write("1 2 3")
+    scores = ["eval", "-m", TINY, "--device", "ref", "--tokens", os.path.join(SCRATCH, "ids")]
+    for args, stdin in ((answer, b""), (bench, b""), (chat, b"hi\n")):
+        whole = run(args, stdin=stdin)
+        lost = run(args + ["--predict-log", "/dev/full"], stdin=stdin)
+        same((args[0], whole.returncode, lost.returncode), (args[0], 0, 1))
+        for line in re.findall(rb"^(?:Hello.*|Assistant: .*|logits .*)", whole.stdout, re.M):
+            expect(line in lost.stdout, "the answer: %r" % lost.stdout)
+        expect(b"could not be written: No space left" in lost.stderr, "said: %r" % lost.stderr)
+    trace = os.path.join(SCRATCH, "trace")
+    for args, stdin in ((answer, b""), (bench, b""), (chat, b"hi\n"), (scores, b"")):
+        same(run(args + ["--trace", trace], stdin=stdin).returncode, 0)
+        room = os.path.getsize(trace) - 1
+
+        def small():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+
+        lost = run(args + ["--trace", trace], stdin=stdin, preexec_fn=small)
+        same((args[0], lost.returncode, os.path.getsize(trace)), (args[0], 1, room))
+        expect(b"Hello" in lost.stdout or args[0] in ("bench", "eval") and lost.stdout, "the answer")
+        expect(b"the trace can't be written" in lost.stderr, "said: %r" % lost.stderr)
 
 
 def test_an_installed_program_finds_its_model():

@@ -39,7 +39,7 @@ static bool write_trace(const char *path, const uint16_t (*ids)[2], uint32_t tok
             good = good && trace_write(writer, &request, NULL) == MOE_OK;
         }
     }
-    trace_finish(writer);
+    trace_finish(writer, NULL);
     return good;
 }
 
@@ -193,7 +193,7 @@ static void a_full_disk_loses_nothing(struct harness *t)
             CHECK_EQ(t, code, MOE_OK);
         }
     CHECK(t, refused > 0);
-    trace_finish(writer);
+    trace_finish(writer, NULL);
     read_back(path, &file);
     CHECK_EQ(t, file.length, want.length);
     CHECK(t, memcmp(file.bytes, want.bytes, want.length) == 0);
