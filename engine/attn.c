@@ -136,7 +136,8 @@ void attn_layer(const struct pass *pass, uint32_t layer)
     uint32_t head = s->qk_nope_head_dim + s->qk_rope_head_dim;
     struct rows q = scratch_rows(pass->scratch, SCRATCH_Q, s->n_heads * head);
     struct rows heads = scratch_rows(pass->scratch, SCRATCH_HEADS, s->n_heads * s->v_head_dim);
-    pass_norm(pass, &(struct normalisation){&w->input_layernorm, stream, normed, s->hidden_size, s->rms_norm_eps});
+    if (!pass_comes_normed(pass, layer))
+        pass_norm(pass, &(struct normalisation){&w->input_layernorm, stream, normed, s->hidden_size, s->rms_norm_eps});
     queries(pass, w, normed, q);
     rotate(pass, (struct rows){q.buf, q.stride, s->qk_nope_head_dim}, s->n_heads, head);
     append(pass, w, normed, layer);

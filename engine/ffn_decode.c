@@ -128,6 +128,48 @@ static int run_choice(const struct pass *pass, uint32_t layer, struct guesses *g
     return MOE_OK;
 }
 
+// The oracle of the other two: partial sums and weights go to the host, their sum comes back.
+static int combine_on_host(const struct pass *pass, const struct args_combine *args, struct moe_err *err)
+{
+    gpu_buf *const *buf = pass->scratch->buf;
+    size_t bytes = args->dim * sizeof(float);
+    float *hidden = pass->scratch->host_rows, *partial = hidden + args->dim;
+    float *weights = partial + (size_t)args->n_partials * args->dim;
+    const struct gpu_range ranges[] = {
+        {buf[SCRATCH_HIDDEN], 0, hidden, bytes},
+        {buf[SCRATCH_EXPERT_OUT], 0, partial, args->n_partials * bytes},
+        {buf[SCRATCH_ROUTER_WEIGHTS], 0, weights, args->n_partials * sizeof *weights},
+    };
+    struct gpu_error device;
+    if (gpu_read_ranges(pass->gpu, ranges, 3, &device))
+        return moe_fail_gpu(err, &device);
+    gpu_combine_on_host(args, partial, weights, hidden);
+    gpu_write(pass->gpu, buf[SCRATCH_HIDDEN], 0, hidden, bytes);
+    return MOE_OK;
+}
+
+// Adds up the partial sums, by rank, and norms the result for whoever comes next.
+static int combine(const struct pass *pass, uint32_t layer, struct moe_err *err)
+{
+    const struct shape *s = pass->shape;
+    gpu_buf *const *buf = pass->scratch->buf;
+    struct args_combine args = {s->top_k, s->hidden_size};
+    if (pass->without & MOE_WITHOUT_DEVICE_COMBINE)
+        return combine_on_host(pass, &args, err);
+    if (!pass_comes_normed(pass, layer + 1)) {
+        gpu_op_combine(pass->gpu, &args, buf[SCRATCH_EXPERT_OUT], buf[SCRATCH_ROUTER_WEIGHTS], buf[SCRATCH_HIDDEN]);
+        return MOE_OK;
+    }
+    const struct vector *norm =
+        layer + 1 < s->n_layers ? &pass->weights->layers[layer + 1].input_layernorm : &pass->weights->norm;
+    struct args_combine_norm both = {
+        .norm = norm->offset, .n_partials = s->top_k, .dim = s->hidden_size, .eps = s->rms_norm_eps};
+    struct gpu_combine_bufs bufs = {buf[SCRATCH_EXPERT_OUT], buf[SCRATCH_ROUTER_WEIGHTS], buf[SCRATCH_HIDDEN],
+                                    norm->buf, buf[SCRATCH_NORMED]};
+    gpu_op_combine_norm(pass->gpu, &both, &bufs);
+    return MOE_OK;
+}
+
 // One token: its top_k experts into partial sums, added up in the router's rank order whatever came first.
 int ffn_decode(const struct pass *pass, uint32_t layer, struct moe_err *err)
 {
@@ -159,11 +201,8 @@ int ffn_decode(const struct pass *pass, uint32_t layer, struct moe_err *err)
         pass_mlp(pass, &pass->weights->layers[layer]);
     if (!code)
         code = take_guesses(pass, &guesses, err);
-    if (!code) {
-        struct args_combine args = {s->top_k, s->hidden_size};
-        gpu_op_combine(pass->gpu, &args, scratch->buf[SCRATCH_EXPERT_OUT], scratch->buf[SCRATCH_ROUTER_WEIGHTS],
-                       scratch->buf[SCRATCH_HIDDEN]);
-    }
+    if (!code)
+        code = combine(pass, layer, err);
     expert_release(pass->store, scratch->places, s->top_k);
     if (!code)
         code = ring_begin(pass->ring, pass->gpu, err);

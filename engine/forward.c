@@ -37,6 +37,12 @@ void pass_norm(const struct pass *pass, const struct normalisation *norm)
     gpu_op_rmsnorm(pass->gpu, &args, norm->weight->buf, norm->from.buf, norm->to.buf);
 }
 
+bool pass_comes_normed(const struct pass *pass, uint32_t layer)
+{
+    return pass->decode && layer > 0 && shape_is_moe(pass->shape, layer - 1) &&
+           !(pass->without & (MOE_WITHOUT_FUSED_COMBINE | MOE_WITHOUT_DEVICE_COMBINE));
+}
+
 void pass_mlp(const struct pass *pass, const struct layer_weights *layer)
 {
     struct rows act = scratch_rows(pass->scratch, SCRATCH_MLP, layer->gate.at.out_dim);
@@ -147,7 +153,9 @@ int forward_head(const struct pass *pass, const struct head_rows *rows, struct m
     stream.offset = rows->first * hidden;
     struct rows normed = scratch_rows(pass->scratch, SCRATCH_NORMED, hidden);
     struct rows logits = scratch_rows(pass->scratch, SCRATCH_LOGITS, vocab);
-    pass_norm(&some, &(struct normalisation){&pass->weights->norm, stream, normed, hidden, pass->shape->rms_norm_eps});
+    if (!pass_comes_normed(pass, pass->shape->n_layers))
+        pass_norm(&some,
+                  &(struct normalisation){&pass->weights->norm, stream, normed, hidden, pass->shape->rms_norm_eps});
     pass_project(&some, &(struct projection){&pass->weights->head, normed, logits, false});
     telemetry_settle(pass->telemetry, pass->gpu, MOE_ON_HEAD);
     struct gpu_error device;

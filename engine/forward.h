@@ -73,6 +73,9 @@ struct normalisation {
     float eps; // the shape's rms_norm_eps, or latent_norm_eps for q_a_layernorm and kv_a_layernorm
 };
 void pass_norm(const struct pass *pass, const struct normalisation *norm);
+// Is the layer's input normed already, by the sum of the experts of the layer before? For n_layers: the head's. So it
+// is in a decode pass behind each MoE layer.
+bool pass_comes_normed(const struct pass *pass, uint32_t layer);
 // down(silu(gate x) * up x) added to the residual stream; x is the normed one. Dense layers and shared experts.
 void pass_mlp(const struct pass *pass, const struct layer_weights *layer);
 

@@ -256,6 +256,8 @@ enum {
     MOE_WITHOUT_READ_AHEAD = 4,   // a prefill reads no expert of a layer before it begins
     MOE_WITHOUT_MARKS = 8,        // waits for the device are not told apart, all count for what they end with
     MOE_WITHOUT_BATCHES = 16,     // each expert of a decoded token is launched by itself
+    MOE_WITHOUT_FUSED_COMBINE = 32,  // a decoded token's experts are added up in one launch, the next norm is another
+    MOE_WITHOUT_DEVICE_COMBINE = 64, // they are brought to the host and added up there
 };
 
 struct moe_session_options {

@@ -49,12 +49,12 @@ struct scratch {
     uint32_t group;
     uint32_t logit_rows;
     // Host side: the router's choice and the lists made from it.
-    int32_t *router_ids;         // [group * top_k]
-    float *router_weights;       // [group * top_k]
-    int32_t *expert_index;       // [group * top_k]
-    float *expert_weight;        // [group * top_k]
-    uint32_t *expert_first;      // [n_routed_experts + 2], where each expert's rows begin in the two above
-    float *host_rows;            // [max(group * hidden_size, logit_rows * vocab_size)], for rows read back
+    int32_t *router_ids;    // [group * top_k]
+    float *router_weights;  // [group * top_k]
+    int32_t *expert_index;  // [group * top_k]
+    float *expert_weight;   // [group * top_k]
+    uint32_t *expert_first; // [n_routed_experts + 2], where each expert's rows begin in the two above
+    float *host_rows;       // for what is read back: [group * hidden_size], [logit_rows * vocab_size], or partial sums
     struct expert_place *places; // [top_k], a decoded token's experts in rank order
     bool *done;                  // [top_k], those that were put to work
     int32_t *guess_ids[2];       // [top_k] each, plain and shared

@@ -207,10 +207,19 @@ struct args_gather {
     arg_u32 pad;
 };
 
-// out[:] += sum over rank = 0 .. n_partials - 1, in that order, of weight[rank] * partial[rank][:].
+// out[:] += sum over rank = 0 .. n_partials - 1, in that order, of weight[rank] * partial[rank][:], by fma.
 struct args_combine {
     arg_u32 n_partials;
     arg_u32 dim;
+};
+
+// combine, and rmsnorm of what came of it: then y[:] = out / sqrt(mean(out^2) + eps) * norm (bf16).
+struct args_combine_norm {
+    arg_u64 norm; // byte offset
+    arg_u32 n_partials;
+    arg_u32 dim;
+    arg_f32 eps;
+    arg_u32 pad;
 };
 
 // dst[0..bytes) = src[0..bytes), bytes a multiple of 64: the ceiling that benchmarks compare with.

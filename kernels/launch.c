@@ -6,12 +6,13 @@
 // clang-format off
 static const struct kernel_info kernels[KERNEL_COUNT] = {
     [KERNEL_EMBED]             = {"embed", sizeof(struct args_embed), 3, {ELEMENTS_GROUP, ELEMENTS_GROUP}},
-    [KERNEL_RMSNORM]           = {"rmsnorm", sizeof(struct args_rmsnorm), 3, {1, 256}},
+    [KERNEL_RMSNORM]           = {"rmsnorm", sizeof(struct args_rmsnorm), 3, {1, NORM_LANES}},
     [KERNEL_ROPE]              = {"rope", sizeof(struct args_rope), 2, {32, 32}},
     [KERNEL_KV_APPEND]         = {"kv_append", sizeof(struct args_kv_append), 2, {1, ELEMENTS_GROUP}},
     [KERNEL_GATHER]            = {"gather", sizeof(struct args_gather), 3, {1, ELEMENTS_GROUP}},
     [KERNEL_SCATTER_ADD]       = {"scatter_add", sizeof(struct args_gather), 4, {1, ELEMENTS_GROUP}},
     [KERNEL_COMBINE]           = {"combine", sizeof(struct args_combine), 3, {ELEMENTS_GROUP, ELEMENTS_GROUP}},
+    [KERNEL_COMBINE_NORM]      = {"combine_norm", sizeof(struct args_combine_norm), 5, {1, NORM_LANES}},
     [KERNEL_COPY]              = {"copy", sizeof(struct args_copy), 2, {ELEMENTS_GROUP, ELEMENTS_GROUP}},
     [KERNEL_ROUTER]            = {"router", sizeof(struct args_router), 5, {1, ROUTER_LANES}},
     [KERNEL_MATVEC]            = {"matvec", sizeof(struct args_matmul), 4, {1, TEAM * TEAMS}},

@@ -198,6 +198,32 @@ void gpu_op_combine(gpu *g, const struct args_combine *a, gpu_buf *partial, gpu_
                                .groups = {ceil_div(a->dim, ELEMENTS_GROUP)}});
 }
 
+void gpu_combine_on_host(const struct args_combine *a, const float *partial, const float *weight, float *out)
+{
+    ref_combine(a, partial, weight, out);
+}
+
+void gpu_op_combine_norm(gpu *g, const struct args_combine_norm *a, const struct gpu_combine_bufs *b)
+{
+    if (gpu_failed(g) || a->n_partials == 0 || a->dim == 0 ||
+        !need(g, a->norm % 2 == 0 && holds(b->norm, a->norm, 2 * (uint64_t)a->dim), "combine_norm",
+              "the norm's weight lies outside its buffer") ||
+        !need(g, holds_rows(b->partial, a->n_partials, a->dim, 0, a->dim), "combine_norm", "too few partial sums") ||
+        !need(g, holds_rows(b->weight, a->n_partials, 1, 0, 1), "combine_norm", "too few weights") ||
+        !need(g, holds_rows(b->out, 1, 0, 0, a->dim) && holds_rows(b->y, 1, 0, 0, a->dim), "combine_norm",
+              "an output is too small"))
+        return;
+    if (is_ref(g)) {
+        struct ref_combine_bufs r = {b->partial->host, b->weight->host, b->out->host, b->norm->host, b->y->host};
+        ref_done(g, ref_combine_norm(a, &r));
+        return;
+    }
+    launch(g, &(struct launch){.kernel = KERNEL_COMBINE_NORM,
+                               .args = a,
+                               .buffers = {b->norm, b->partial, b->weight, b->out, b->y},
+                               .groups = {1}});
+}
+
 void gpu_op_copy(gpu *g, const struct args_copy *a, gpu_buf *src, gpu_buf *dst)
 {
     if (gpu_failed(g) || a->bytes == 0 || !need(g, a->bytes % 64 == 0, "copy", "bytes must be a multiple of 64") ||

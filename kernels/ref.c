@@ -415,8 +415,16 @@ int ref_combine(const struct args_combine *a, const float *partial, const float 
     for (uint32_t i = 0; i < a->dim; i++) {
         float sum = 0;
         for (uint32_t k = 0; k < a->n_partials; k++)
-            sum += weight[k] * partial[(uint64_t)k * a->dim + i];
+            sum = fmaf(weight[k], partial[(uint64_t)k * a->dim + i], sum); // as the kernels do: the same bits
         out[i] += sum;
     }
     return GPU_OK;
+}
+
+int ref_combine_norm(const struct args_combine_norm *a, const struct ref_combine_bufs *b)
+{
+    struct args_combine combine = {a->n_partials, a->dim};
+    struct args_rmsnorm norm = {.weight = a->norm, .n_rows = 1, .dim = a->dim, .eps = a->eps};
+    int code = ref_combine(&combine, b->partial, b->weight, b->out);
+    return code ? code : ref_rmsnorm(&norm, b->norm, b->out, b->y);
 }

@@ -46,5 +46,13 @@ struct ref_scatter_bufs {
 };
 int ref_scatter_add(const struct args_gather *a, const struct ref_scatter_bufs *b);
 int ref_combine(const struct args_combine *a, const float *partial, const float *weight, float *out);
+struct ref_combine_bufs {
+    const float *partial;
+    const float *weight;
+    float *out;
+    const void *norm;
+    float *y;
+};
+int ref_combine_norm(const struct args_combine_norm *a, const struct ref_combine_bufs *b);
 
 #endif

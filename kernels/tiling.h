@@ -24,6 +24,7 @@ struct tiling {
 #define GROUP_HEADS      4   // GPU: heads that share each load of the cache
 #define ATTENTION_TILE   64  // cache positions whose scores are summed together, from multiples of it
 #define ROUTER_LANES     64  // GPU
+#define NORM_LANES       256 // GPU: that share a row's norm
 #define BLOCK            128 // CPU: inputs of a block whose words are taken apart plane by plane
 #define VECTOR           16  // CPU: lanes of a vector
 #define PACKED_UNIT      40  // CPU: floats that 32 inputs take at most when packed: themselves and a sum a word
@@ -51,8 +52,9 @@ struct tiling {
     X(args_router, routed_scaling_factor)                                                                              \
     X(args_gather, pad)                                                                                                \
     X(args_combine, dim)                                                                                               \
+    X(args_combine_norm, pad)                                                                                          \
     X(args_copy, bytes)                                                                                                \
     X(tiling, n_tiles)
-#define PROBE_COUNT 18
+#define PROBE_COUNT 19
 
 #endif

@@ -167,11 +167,51 @@ static void what_lies_outside_is_refused(struct harness *t)
     }
 }
 
+// Adding up and norming in one launch, in two, and adding up on the host.
+static void check_combine(struct harness *t, struct rig *rig, uint32_t dim, uint32_t n)
+{
+    gpu *g = rig->g;
+    float *partial = random_floats((size_t)n * dim, 600 + dim), *hidden = random_floats(dim + 1, 700 + n);
+    float *weight = random_floats(n, 800), *blank = poisoned(dim + 1);
+    uint16_t *norm = must(malloc((dim + 1) * sizeof *norm));
+    uint32_t seed = 21;
+    for (uint32_t i = 0; i <= dim; i++)
+        norm[i] = (uint16_t)(0x3f00 + random_next(&seed) % 0x100);
+    struct gpu_combine_bufs b = {upload(g, partial, (size_t)n * dim * 4), upload(g, weight, n * 4),
+                                 upload(g, hidden, (dim + 1) * 4), upload(g, norm, (dim + 1) * sizeof *norm),
+                                 upload(g, blank, (dim + 1) * 4)};
+    gpu_buf *out = upload(g, hidden, (dim + 1) * 4), *y = upload(g, blank, (dim + 1) * 4);
+    gpu_buf *host = upload(g, hidden, (dim + 1) * 4);
+    struct args_combine combine = {n, dim};
+    struct args_rmsnorm rmsnorm = {.weight = 2, .n_rows = 1, .dim = dim, .eps = 1e-5f};
+    gpu_op_combine(g, &combine, b.partial, b.weight, out);
+    gpu_op_rmsnorm(g, &rmsnorm, b.norm, out, y);
+    gpu_op_combine_norm(g, &(struct args_combine_norm){.norm = 2, .n_partials = n, .dim = dim, .eps = 1e-5f}, &b);
+    gpu_combine_on_host(&combine, partial, weight, hidden);
+    gpu_write(g, host, 0, hidden, (dim + 1) * 4);
+    if (!CHECK(t, same(rig, "combine_norm's sum", out, b.out) && same(rig, "combine_norm's norm", y, b.y) &&
+                      same(rig, "the host's sum", out, host)))
+        printf("    %u partial sums of %u\n", n, dim);
+    gpu_buf_free(b.partial), gpu_buf_free(b.weight), gpu_buf_free(b.out), gpu_buf_free(b.norm), gpu_buf_free(b.y);
+    gpu_buf_free(out), gpu_buf_free(y), gpu_buf_free(host);
+    free(partial), free(hidden), free(weight), free(blank), free(norm);
+}
+
+static void combine_and_norm_in_one(struct harness *t)
+{
+    static const uint32_t dims[] = {1, 7, 16, 31, 100, 255, 257, 448, 2048, 5121, 7168};
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
+            for (uint32_t n = 1; n < 12; n += 1 + n / 4)
+                check_combine(t, &rigs.items[d], dims[i], n);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(several_at_once),
         TEST(what_lies_outside_is_refused),
+        TEST(combine_and_norm_in_one),
     };
     rigs = open_rigs();
     int failed = HARNESS_RUN(tests, argc, argv);

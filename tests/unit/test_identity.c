@@ -124,6 +124,8 @@ static const struct run runs[] = {
     {.name = "ring of 1", .cache = 1, .session = {.ring = 1}},
     {.name = "ring of 2", .cache = 1, .session = {.ring = 2}},
     {.name = "experts one by one", .cache = 1, .session = {.without = MOE_WITHOUT_BATCHES}},
+    {.name = "norm by itself", .session = {.without = MOE_WITHOUT_FUSED_COMBINE}},
+    {.name = "combined on the host", .session = {.without = MOE_WITHOUT_DEVICE_COMBINE}},
     {.name = "small groups", .session = {.prefill_chunk = 8, .prefill_group = 16}},
     {.name = "large groups", .session = {.prefill_chunk = 8, .prefill_group = 64}},
 };

@@ -17,6 +17,7 @@ struct way {
     enum moe_io io;
     bool two_tiers;
     uint32_t chunk;
+    unsigned without;
 };
 
 // What came of it: a hash of all logits, the text, and where experts came from.
@@ -46,7 +47,7 @@ static int32_t likeliest(const float *logits, uint32_t n)
 static int run_session(moe_model *model, const struct way *way, struct outcome *outcome, struct moe_err *err)
 {
     uint32_t vocab = moe_model_describe(model)->vocab_size;
-    struct moe_session_options options = {.max_context = 64, .prefill_chunk = way->chunk};
+    struct moe_session_options options = {.max_context = 64, .prefill_chunk = way->chunk, .without = way->without};
     moe_session *session;
     int code = moe_session_open(model, &options, &session, err);
     if (code)
@@ -121,6 +122,8 @@ static const struct way ways[] = {
     {.budget = 600000, .two_tiers = true, .host = MOE_CACHE_AUTO},
     {.budget = MOE_CACHE_ALL, .two_tiers = true, .host = MOE_CACHE_NONE, .readers = 4},
     {.budget = MOE_CACHE_ALL, .io = MOE_IO_DIRECT},
+    {.budget = LEAST, .without = MOE_WITHOUT_DEVICE_COMBINE},
+    {.budget = MOE_CACHE_ALL, .two_tiers = true, .host = MOE_CACHE_NONE, .without = MOE_WITHOUT_DEVICE_COMBINE},
 };
 
 static void check_ways(struct harness *t, const char *directory, const char *device)

@@ -176,7 +176,7 @@ static uint64_t launches_with(struct harness *t, moe_model *model, unsigned with
     return launches;
 }
 
-static void experts_that_are_there_are_one_launch(struct harness *t)
+static void experts_are_one_launch_and_norms_none(struct harness *t)
 {
     static const char *const devices[] = {"ref", "cpu"};
     for (int d = 0; d < 2; d++) {
@@ -186,7 +186,9 @@ static void experts_that_are_there_are_one_launch(struct harness *t)
         const struct moe_description *about = moe_model_describe(o.model);
         uint64_t together = launches_with(t, o.model, 0);
         uint64_t one_by_one = launches_with(t, o.model, MOE_WITHOUT_BATCHES);
+        uint64_t norms_too = launches_with(t, o.model, MOE_WITHOUT_FUSED_COMBINE);
         CHECK(t, about->top_k > 1);
+        CHECK_EQ(t, norms_too - together, about->n_moe_layers);
         CHECK_EQ(t, one_by_one - together, 2 * (about->top_k - 1) * (uint64_t)about->n_moe_layers);
         close_tiny(&o);
     }
@@ -255,7 +257,7 @@ int main(int argc, char **argv)
         TEST(experts_are_those_of_the_counters),
         TEST(heat_counts_every_use),
         TEST(a_failed_step_leaves_the_last_record),
-        TEST(experts_that_are_there_are_one_launch),
+        TEST(experts_are_one_launch_and_norms_none),
         TEST(sums_and_copies),
     };
     return HARNESS_RUN(tests, argc, argv);
