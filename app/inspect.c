@@ -112,16 +112,29 @@ static void print_experts(struct inspect *inspect, const struct moe_telemetry *s
     }
 }
 
-void inspect_token(struct inspect *inspect, uint32_t number, uint32_t count, const struct step_token *token)
+void inspect_slowest(struct inspect *inspect, const struct usual *usual, const struct inspect_slow *slowest, int n)
 {
-    char text[ITEM];
+    if (!usual->tokens)
+        return;
+    fprintf(inspect->out, "\nHalf of the tokens took less than %.2f ms.", (double)usual->total_ns / 1e6);
+    for (int i = 0; i < n; i++)
+        fprintf(inspect->out, "%s %" PRIu32 " %.2f ms (%s)", i ? "," : " The slowest:", slowest[i].number,
+                (double)slowest[i].step->total_ns / 1e6, figures_interval_name(why_interval(slowest[i].step, usual)));
+    fputs(n ? "." : "", inspect->out);
+}
+
+void inspect_token(struct inspect *inspect, struct inspect_number at, const struct step_token *token,
+                   const struct usual *usual)
+{
+    char text[ITEM], why[WHY_SIZE];
     const struct moe_telemetry *step = token->step;
     spell(inspect, token->id, text);
-    fprintf(inspect->out, "Token %" PRIu32 " of %" PRIu32 ": %s\n", number, count, text);
+    fprintf(inspect->out, "Token %" PRIu32 " of %" PRIu32 ": %s\n", at.number, at.count, text);
     print_candidates(inspect, token);
     if (!step)
         return;
     print_time(inspect, step);
+    fprintf(inspect->out, "%s\n", why_words(why, step, usual));
     if (step->choices)
         print_experts(inspect, step);
 }

@@ -17,8 +17,18 @@ struct inspect {
 };
 // One more token of a list: its number, its text, how likely it was.
 void inspect_list(struct inspect *inspect, uint32_t number, const struct step_token *token);
-// All about a token, the number-th of count: what else was likely, where its time went, its experts and where they
-// were.
-void inspect_token(struct inspect *inspect, uint32_t number, uint32_t count, const struct step_token *token);
+// Ends the list with what a token took and which took longest; nothing when there were none. slowest: [n], in order.
+struct inspect_slow {
+    uint32_t number;
+    const struct moe_telemetry *step;
+};
+void inspect_slowest(struct inspect *inspect, const struct usual *usual, const struct inspect_slow *slowest, int n);
+// All about a token, the number-th of count: what else was likely, where its time went and why it was slow, its experts
+// and where they were.
+struct inspect_number {
+    uint32_t number, count;
+};
+void inspect_token(struct inspect *inspect, struct inspect_number at, const struct step_token *token,
+                   const struct usual *usual);
 
 #endif

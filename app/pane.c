@@ -10,13 +10,14 @@
 #include "moe.h"
 
 // The table's columns as they stand; the rank says which are left out first when there is no room (the highest).
-enum column { LAYER, HITS, MISSED, AHEAD, WASTED, READ, WAITED, N_COLUMNS };
+enum column { LAYER, DEVICE, HOST, AHEAD, LATE, MISSED, WASTED, READ, COPIED, WAITED, N_COLUMNS };
 static const struct {
     const char *title;
     int width, rank;
 } table[N_COLUMNS] = {
-    [LAYER] = {"layer", 8, 0},   [HITS] = {"hits", 8, 1}, [MISSED] = {"missed", 8, 2}, [AHEAD] = {"ahead", 7, 5},
-    [WASTED] = {"wasted", 7, 6}, [READ] = {"read", 9, 3}, [WAITED] = {"waited", 9, 4},
+    [LAYER] = {"layer", 7, 0},   [DEVICE] = {"device", 7, 1}, [HOST] = {"host", 6, 5},     [AHEAD] = {"ahead", 6, 6},
+    [LATE] = {"late", 5, 7},     [MISSED] = {"missed", 8, 2}, [WASTED] = {"wasted", 7, 8}, [READ] = {"read", 9, 3},
+    [COPIED] = {"copied", 9, 9}, [WAITED] = {"waited", 9, 4},
 };
 
 static bool shows(int columns, enum column column)
@@ -38,16 +39,28 @@ static void put_row(struct cells *cells, int row, char values[N_COLUMNS][FORMAT_
     }
 }
 
+// In a few columns.
+static void count_words(char out[FORMAT_SIZE], uint32_t count)
+{
+    if (count < 100000)
+        snprintf(out, FORMAT_SIZE, "%" PRIu32, count);
+    else if (count < 100000000)
+        snprintf(out, FORMAT_SIZE, "%.1fM", count / 1e6);
+    else
+        snprintf(out, FORMAT_SIZE, "%.0fM", count / 1e6);
+}
+
 static void put_record(struct cells *cells, int row, const char *name, const struct moe_layer_record *record)
 {
     const uint32_t *from = record->n_from;
     char values[N_COLUMNS][FORMAT_SIZE];
+    static const enum column of[MOE_ORIGINS] = {DEVICE, HOST, AHEAD, LATE, MISSED};
     snprintf(values[LAYER], FORMAT_SIZE, "%s", name);
-    snprintf(values[HITS], FORMAT_SIZE, "%" PRIu64, (uint64_t)from[MOE_FROM_DEVICE] + from[MOE_FROM_HOST]);
-    snprintf(values[MISSED], FORMAT_SIZE, "%" PRIu64, (uint64_t)from[MOE_FROM_DISK] + from[MOE_FROM_LATE]);
-    snprintf(values[AHEAD], FORMAT_SIZE, "%" PRIu32, from[MOE_FROM_PREFETCH]);
-    snprintf(values[WASTED], FORMAT_SIZE, "%" PRIu32, record->wasted);
+    for (int origin = 0; origin < MOE_ORIGINS; origin++)
+        count_words(values[of[origin]], from[origin]);
+    count_words(values[WASTED], record->wasted);
     format_bytes(values[READ], FORMAT_SIZE, record->bytes_disk);
+    format_bytes(values[COPIED], FORMAT_SIZE, record->bytes_device);
     snprintf(values[WAITED], FORMAT_SIZE, "%.3f s", (double)record->wait_ns / 1e9);
     put_row(cells, row, values, STYLE_TEXT);
 }
@@ -78,25 +91,29 @@ static void put_cache(struct cells *cells, int row, const struct pane_figures *f
                     format_bytes(limit, sizeof limit, figures->cache_bytes));
 }
 
-// Where the last token's time went, the larger shares first, over as many rows as there are.
-static void put_split(struct cells *cells, int row, int rows, const struct moe_telemetry *last)
+// Where the time of a step or of the turn went, the larger shares first, over as many rows as there are.
+static void put_split(struct cells *cells, int row, int rows, const struct pane_figures *figures)
 {
+    const struct moe_telemetry *now = figures->now;
     struct cells_at at = cells_row(cells, row);
     bool told[MOE_INTERVALS] = {false};
-    if (!last || !last->total_ns || rows < 1)
+    if (!now || !now->total_ns || rows < 1)
         return;
-    cells_print(&at, STYLE_TEXT, "last %s %.1f ms:", last->decode ? "token" : "step", (double)last->total_ns / 1e6);
+    if (now == figures->turn)
+        cells_print(&at, STYLE_TEXT, "turn %.2f s:", (double)now->total_ns / 1e9);
+    else
+        cells_print(&at, STYLE_TEXT, "last %s %.1f ms:", now->decode ? "token" : "step", (double)now->total_ns / 1e6);
     for (int n = 0; n < MOE_INTERVALS; n++) {
         int most = -1;
         for (int i = 0; i < MOE_INTERVALS; i++)
-            if (!told[i] && last->ns[i] && (most < 0 || last->ns[i] > last->ns[most]))
+            if (!told[i] && now->ns[i] && (most < 0 || now->ns[i] > now->ns[most]))
                 most = i;
         if (most < 0)
             return;
         told[most] = true;
         char words[48];
         int width = snprintf(words, sizeof words, " %s %.1f %%", figures_interval_name((enum moe_interval)most),
-                             100 * (double)last->ns[most] / (double)last->total_ns);
+                             100 * (double)now->ns[most] / (double)now->total_ns);
         if (at.column + width > at.end) {
             if (--rows < 1)
                 return;
@@ -152,6 +169,6 @@ void pane_draw(struct cells *cells, const struct pane_figures *figures)
         put_record(cells, row++, "session", &session);
     if (foot >= 4) {
         put_cache(cells, row, figures);
-        put_split(cells, row + 1, foot - 3, figures->last);
+        put_split(cells, row + 1, foot - 3, figures);
     }
 }

@@ -43,7 +43,7 @@ char *plan_words(char *out, size_t size, const struct moe_cache_plan *plan)
             add(out, size, " in %.*f ms", seconds < 0.001 ? 2 : 0, seconds * 1e3);
         else
             add(out, size, " in %s", format_duration(b, sizeof b, seconds));
-        add(out, size, " (disk %s/s, %u readers, %s)", a, plan->readers,
+        add(out, size, " (disk %s/s, %u reader%s, %s)", a, plan->readers, plan->readers == 1 ? "" : "s",
             plan->direct ? "past the page cache" : "through the page cache");
     }
     add(out, size, ".");

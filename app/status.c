@@ -51,12 +51,12 @@ const char *status_bound_name(enum bound bound)
     return names[bound];
 }
 
-void status_take(struct status_figures *figures, const struct moe_telemetry *last, const struct moe_telemetry *turn)
+void status_take(struct status_figures *figures, const struct moe_telemetry *now, const struct moe_telemetry *turn)
 {
     uint64_t from[MOE_ORIGINS] = {0}, all = 0, bytes = 0;
     figures->hits = figures->disk_bytes = -1;
     figures->prefetch_used = figures->prefetch_wasted = 0;
-    figures->bound = status_bound(last);
+    figures->bound = status_bound(now);
     for (uint32_t i = 0; turn && i < turn->n_moe_layers; i++) {
         const struct moe_layer_record *layer = &turn->layers[i];
         for (int origin = 0; origin < MOE_ORIGINS; origin++) {

@@ -40,9 +40,9 @@ struct status_figures {
     const char *notice; // in the place of all but the state, NULL: none
     bool ascii;
 };
-// Fills in hits, prefetch figures, bytes a token and bound from the telemetry: of the last token the bound, of the turn
-// the rest. NULL: not known.
-void status_take(struct status_figures *figures, const struct moe_telemetry *last, const struct moe_telemetry *turn);
+// Fills in hits, prefetch figures, bytes a token and bound from the telemetry: the bound of what goes on now, the last
+// token or, when it is over, the turn; the rest of the turn. NULL: not known.
+void status_take(struct status_figures *figures, const struct moe_telemetry *now, const struct moe_telemetry *turn);
 // Writes the row, all of `at`. What does not fit is dropped whole, in this order: model, mean speed, prefetch, bound,
 // disk, hits, speed, bytes read for what is under way, context, time left, bar, queue, new lines; the state alone is
 // cut.

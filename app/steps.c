@@ -42,6 +42,7 @@ void steps_release(struct steps *steps)
     free(steps->tokens);
     free(steps->held);
     figures_release(&steps->figures);
+    hit_curve_release(&steps->curve);
     pthread_mutex_destroy(&steps->mutex);
 }
 
@@ -78,6 +79,15 @@ static bool is_due(const struct steps *steps, uint64_t now)
     return from_to(steps->looked_ns, now) >= STEPS_LOOK_NS;
 }
 
+// Under the mutex.
+static void note_uses(struct hit_curve *curve, const struct moe_telemetry *step)
+{
+    if (!step->choices || (!curve->n_keys && !hit_curve_open(curve, step->n_moe_layers * step->n_routed_experts)))
+        return;
+    for (uint32_t i = 0; i < step->n_moe_layers * step->top_k; i++)
+        hit_curve_use(curve, i / step->top_k * step->n_routed_experts + step->choices[i].expert);
+}
+
 static struct moe_telemetry *end_at(struct steps *steps, uint64_t now)
 {
     struct moe_telemetry *step = steps->held;
@@ -92,6 +102,7 @@ static struct moe_telemetry *end_at(struct steps *steps, uint64_t now)
     pthread_mutex_lock(&steps->mutex);
     // Without memory it is missing from what the face shows.
     figures_take(&steps->figures, step, steps->backend->ops->heat(steps->backend->self));
+    note_uses(&steps->curve, step);
     if (is_due(steps, now))
         look(steps, now);
     pthread_mutex_unlock(&steps->mutex);
@@ -191,6 +202,75 @@ bool steps_token(struct steps *steps, uint32_t n, struct step_token *token, uint
     }
     pthread_mutex_unlock(&steps->mutex);
     return there;
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static const struct moe_telemetry *decoded(const struct steps *steps, size_t i)
+{
+    const struct moe_telemetry *step = steps->tokens[i].step;
+    return step && step->decode ? step : NULL;
+}
+
+// Interval MOE_INTERVALS is the whole time. Room: [n_tokens].
+static uint64_t median(const struct steps *steps, int interval, uint64_t *room)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < steps->n_tokens; i++) {
+        const struct moe_telemetry *step = decoded(steps, i);
+        if (step)
+            room[n++] = interval < MOE_INTERVALS ? step->ns[interval] : step->total_ns;
+    }
+    qsort(room, n, sizeof *room, compare);
+    return room[n / 2];
+}
+
+static void find_slowest(const struct steps *steps, uint32_t slowest[STEPS_SLOWEST])
+{
+    uint64_t below = UINT64_MAX;
+    for (int n = 0; n < STEPS_SLOWEST; n++) {
+        uint64_t most = 0;
+        for (size_t i = 0; i < steps->n_tokens; i++) {
+            const struct moe_telemetry *step = decoded(steps, i);
+            if (!step || step->total_ns <= most || step->total_ns >= below)
+                continue;
+            most = step->total_ns;
+            slowest[n] = steps->first_token + (uint32_t)i;
+        }
+        below = most;
+    }
+}
+
+void steps_usual(struct steps *steps, struct usual *usual, uint32_t slowest[STEPS_SLOWEST])
+{
+    *usual = (struct usual){0};
+    memset(slowest, 0, STEPS_SLOWEST * sizeof *slowest);
+    pthread_mutex_lock(&steps->mutex);
+    for (size_t i = 0; i < steps->n_tokens; i++)
+        usual->tokens += decoded(steps, i) != NULL;
+    uint64_t *room = usual->tokens ? malloc(usual->tokens * sizeof *room) : NULL;
+    if (room) {
+        for (int i = 0; i < MOE_INTERVALS; i++)
+            usual->ns[i] = median(steps, i, room);
+        usual->total_ns = median(steps, MOE_INTERVALS, room);
+        find_slowest(steps, slowest);
+    } else {
+        usual->tokens = 0;
+    }
+    pthread_mutex_unlock(&steps->mutex);
+    free(room);
+}
+
+double steps_hits_with(struct steps *steps, uint64_t room)
+{
+    pthread_mutex_lock(&steps->mutex);
+    double share = hit_curve_share(&steps->curve, room);
+    pthread_mutex_unlock(&steps->mutex);
+    return share;
 }
 
 bool steps_figures(struct steps *steps, struct figures *figures)

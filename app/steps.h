@@ -8,6 +8,8 @@
 
 #include "backend.h"
 #include "figures.h"
+#include "hit_curve.h"
+#include "why.h"
 
 enum { STEPS_CANDIDATES = 10, STEPS_KEPT = 4096, STEPS_KEPT_BYTES = 32 << 20 };
 enum { STEPS_LOOK_NS = 100000000 }; // between two looks at where all experts are, which would cost too much each step
@@ -24,6 +26,7 @@ struct steps {
     const struct backend *backend;
     pthread_mutex_t mutex;
     struct figures figures;    // under the mutex, as
+    struct hit_curve curve;    // of the decoded tokens, and
     struct step_token *tokens; // [n_tokens], those from first_token on
     size_t n_tokens;
     uint32_t first_token;
@@ -57,5 +60,11 @@ bool steps_figures(struct steps *steps, struct figures *figures);
 // Any thread: token n of the last turn, from 1 on. False: there is none, or it is too long ago. The caller frees
 // token->step. *count: how many tokens the turn has so far.
 bool steps_token(struct steps *steps, uint32_t n, struct step_token *token, uint32_t *count);
+// Any thread: medians of the last turn's decoded tokens, those that are kept; and the numbers of the slowest, 0 for
+// none.
+enum { STEPS_SLOWEST = 3 };
+void steps_usual(struct steps *steps, struct usual *usual, uint32_t slowest[STEPS_SLOWEST]);
+// Any thread: the share of the decoded tokens' experts that room for so many would have found, see hit_curve_share.
+double steps_hits_with(struct steps *steps, uint64_t room);
 
 #endif

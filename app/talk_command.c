@@ -5,12 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format.h"
 #include "help.h"
-#include "json_out.h"
-#include "plan_words.h"
 #include "keys.h"
 #include "sampling.h"
+#include "stats.h"
 #include "talk_parts.h"
 
 static void retry(struct talk *talk)
@@ -106,27 +104,20 @@ static void set_setting(struct talk *talk, const char *text)
 
 static void print_stats(struct talk *talk, FILE *out)
 {
-    struct moe_stats stats = worker_stats(talk->worker);
-    const struct backend_info *info = &talk->info;
-    char read[FORMAT_SIZE], words[PLAN_WORDS_SIZE];
-    uint64_t asked = stats.hits + stats.misses;
-    fprintf(out, "  model            %s on %s\n", info->name, info->device);
-    size_t messages = chat_exchanges(&talk->chat);
-    fprintf(out, "  context          %" PRIu32 " of %" PRIu32 " tokens, %zu message%s\n", chat_position(&talk->chat),
-            info->max_context, messages, messages == 1 ? "" : "s");
-    fprintf(out, "  read (prefill)   %" PRIu64 " tokens, %.1f tokens/s\n", stats.prefilled_tokens,
-            json_out_rate(stats.prefilled_tokens, stats.prefill_ns));
-    fprintf(out, "  answered         %" PRIu64 " tokens, %.1f tokens/s\n", stats.decoded_tokens,
-            json_out_rate(stats.decoded_tokens, stats.decode_ns));
-    fprintf(out, "  experts          %" PRIu64 " hits, %" PRIu64 " misses (%.1f %% hits), %s read, waited %.2f s\n",
-            stats.hits, stats.misses, asked ? 100.0 * (double)stats.hits / (double)asked : 0.0,
-            format_bytes(read, sizeof read, stats.bytes_read), (double)stats.wait_ns / 1e9);
-    fprintf(out, "  plan             %s\n", plan_words(words, sizeof words, &info->cache));
-    const char *policy = stats.prefetch_policy ? stats.prefetch_policy : "off";
-    fprintf(out, "  prefetch         %s%s%s: %" PRIu64 " read ahead, %" PRIu64 " used, %" PRIu64 " wasted\n", policy,
-            *stats.prefetch_reason ? ", " : "", stats.prefetch_reason, stats.prefetched, stats.used, stats.wasted);
-    fprintf(out, "  seed             %" PRIu64 "%s\n", talk->n_sent ? talk->turn_seed : talk->seed,
-            talk->n_sent ? " in the last turn" : "");
+    struct figures figures = {0};
+    struct stats stats = {.info = &talk->info,
+                          .counters = worker_stats(talk->worker),
+                          .context_used = chat_position(&talk->chat),
+                          .messages = chat_exchanges(&talk->chat),
+                          .seed = talk->n_sent ? talk->turn_seed : talk->seed,
+                          .seed_was_used = talk->n_sent > 0};
+    if (worker_figures(talk->worker, &figures))
+        stats.session = figures.session;
+    stats_rooms(&stats);
+    for (int i = 0; i < STATS_ROOMS; i++)
+        stats.rooms[i].share = worker_hits_with(talk->worker, stats.rooms[i].experts);
+    stats_print(out, &stats);
+    figures_release(&figures);
 }
 
 // What commands.c or this file prints.

@@ -143,6 +143,24 @@ static size_t token_text(void *context, int32_t id, const char **bytes)
     return worker_bytes(context, id, bytes);
 }
 
+static void print_slowest(struct talk *talk, struct inspect *inspect)
+{
+    struct usual usual;
+    uint32_t numbers[STEPS_SLOWEST], count;
+    struct step_token tokens[STEPS_SLOWEST] = {{0}};
+    struct inspect_slow slowest[STEPS_SLOWEST];
+    int n = 0;
+    worker_usual(talk->worker, &usual, numbers);
+    for (int i = 0; i < STEPS_SLOWEST; i++) {
+        bool there = numbers[i] && worker_inspect(talk->worker, numbers[i], &tokens[i], &count);
+        if (there && tokens[i].step)
+            slowest[n++] = (struct inspect_slow){numbers[i], tokens[i].step};
+    }
+    inspect_slowest(inspect, &usual, slowest, n);
+    for (int i = 0; i < STEPS_SLOWEST; i++)
+        free(tokens[i].step);
+}
+
 static void print_tokens(struct talk *talk, struct inspect *inspect, uint32_t count)
 {
     struct step_token token;
@@ -152,7 +170,18 @@ static void print_tokens(struct talk *talk, struct inspect *inspect, uint32_t co
         inspect_list(inspect, n, &token);
         free(token.step);
     }
-    fputs("\nThe number, the text, how likely it was; /inspect N tells more of token N.\n", inspect->out);
+    print_slowest(talk, inspect);
+    fputs("\nThe number, the text, how likely it was; /inspect N tells more of token N, and why it was slow.\n",
+          inspect->out);
+}
+
+static void print_token(struct talk *talk, struct inspect *inspect, struct inspect_number at,
+                        const struct step_token *token)
+{
+    struct usual usual;
+    uint32_t slowest[STEPS_SLOWEST];
+    worker_usual(talk->worker, &usual, slowest);
+    inspect_token(inspect, at, token, &usual);
 }
 
 void talk_inspect(struct talk *talk, const char *number)
@@ -178,7 +207,7 @@ void talk_inspect(struct talk *talk, const char *number)
     if (talk_lines_begin(talk, &lines)) {
         struct inspect inspect = {.out = lines.out, .text = token_text, .context = talk->worker};
         if (there)
-            inspect_token(&inspect, (uint32_t)n, count, &token);
+            print_token(talk, &inspect, (struct inspect_number){(uint32_t)n, count}, &token);
         else
             print_tokens(talk, &inspect, count);
         talk_lines_show(talk, &lines);

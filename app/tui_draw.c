@@ -176,7 +176,8 @@ static void take_figures(struct tui *tui, struct status_figures *figures)
     const struct moe_stats *begin = &tui->turn_begin;
     bool answering = talk->state == TALK_ANSWERING, known = worker_figures(talk->worker, &tui->figures);
     uint64_t tokens = now.decoded_tokens - begin->decoded_tokens;
-    status_take(figures, known ? tui->figures.last : NULL, known ? tui->figures.turn : NULL);
+    const struct moe_telemetry *turn = known ? tui->figures.turn : NULL;
+    status_take(figures, known && answering ? tui->figures.last : turn, turn);
     figures->context_total = talk->state == TALK_LOADING ? -1 : (int64_t)talk->info.max_context;
     figures->context_used = (int64_t)chat_position(&talk->chat);
     if (answering)
@@ -227,7 +228,7 @@ static void draw_stats(struct tui *tui)
         struct moe_stats now = worker_stats(tui->talk.worker);
         const struct moe_cache_plan *plan = &tui->talk.info.cache;
         uint64_t slots = now.misses + now.prefetched - now.evictions;
-        struct pane_figures pane = {.last = last,
+        struct pane_figures pane = {.now = tui->talk.state == TALK_ANSWERING ? last : figures->turn,
                                     .turn = figures->turn,
                                     .session = figures->session,
                                     .cache_used_bytes = (slots < plan->slots ? slots : plan->slots) * plan->slot_bytes,

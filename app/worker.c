@@ -708,6 +708,16 @@ bool worker_inspect(struct worker *worker, uint32_t n, struct step_token *token,
     return steps_token(&worker->steps, n, token, count);
 }
 
+void worker_usual(struct worker *worker, struct usual *usual, uint32_t slowest[STEPS_SLOWEST])
+{
+    steps_usual(&worker->steps, usual, slowest);
+}
+
+double worker_hits_with(struct worker *worker, uint64_t room)
+{
+    return steps_hits_with(&worker->steps, room);
+}
+
 size_t worker_bytes(const struct worker *worker, int32_t id, const char **bytes)
 {
     return worker->backend.ops->bytes(worker->backend.self, id, bytes);

@@ -141,6 +141,8 @@ struct moe_stats worker_stats(struct worker *worker);
 bool worker_figures(struct worker *worker, struct figures *figures);
 // Token n of the last turn, see steps_token.
 bool worker_inspect(struct worker *worker, uint32_t n, struct step_token *token, uint32_t *count);
-size_t worker_bytes(const struct worker *worker, int32_t id, const char **bytes); // after EVENT_READY
+void worker_usual(struct worker *worker, struct usual *usual, uint32_t slowest[STEPS_SLOWEST]); // see steps_usual
+double worker_hits_with(struct worker *worker, uint64_t room);                                  // see steps_hits_with
+size_t worker_bytes(const struct worker *worker, int32_t id, const char **bytes);               // after EVENT_READY
 
 #endif

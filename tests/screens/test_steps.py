@@ -59,6 +59,25 @@ def test_inspect_tells_what_was_likely_and_where_experts_were():
     expect(len(re.findall(r"^ +[1-6]   [0-9]+ [0-9.]+ (?:device|disk)", text, re.M)) == 6, "a row a layer")
     expect(re.search(r"^ +[1-6]   .* disk", text, re.M), "some were read")
     expect("The last answer has 3 tokens." in text, "no token 9")
+    expect(re.search(r"Half of the tokens took less than [0-9.]+ ms\. The slowest: [23] [0-9.]+ ms \((?:disk|experts|host|attention)\)", text),
+           "the slowest: " + text)
+    expect(re.search(r"^(?:Slow|As usual).* [0-9.]+ ms", text, re.M), "in words: " + text)
+
+
+def test_stats_sum_up():
+    result = run(["--plain", "--no-session", "--config", "none", "--model", ROOT + "/models/demo", "--device", "ref", "--temp", "0",
+                  "--max-tokens", "9", "--expert-cache", "2M"], b"hello there\n/stats\n")
+    text = re.sub(r"\s+", " ", result.stdout.decode())
+    time, bound = re.search(r" time ([0-9.]+ s: .*?); bound by (\w+) ", text).groups()
+    expect(abs(sum(float(share) for share in re.findall(r" ([0-9.]+) %", time)) - 100) < 0.5, "shares of the time: " + time)
+    expect(bound in ("disk", "compute", "launches"), bound)
+    found = re.search(r" found (\d+) on the device, 0 in host memory, (\d+) guessed in time, (\d+) guessed late, (\d+) on disk; 0 B copied", text)
+    hits, misses = map(int, re.search(r" experts (\d+) hits, (\d+) misses", text).groups())
+    device, ahead, late, disk = map(int, found.groups())
+    same((device + ahead + late, disk), (hits, misses))
+    curve = [int(share) for share in re.findall(r" (\d+) %", text[text.index("hit curve"):text.index(" plan ")])]
+    expect(len(curve) == 5 and curve == sorted(curve) and 0 < curve[-1] < 100, "a hit curve: %r" % curve)
+    expect("plan 4.55 MB of weights stay resident; 2" in text and " prefetch " in text, "plan and guesses")
 
 
 def test_the_heat_map_in_lines():

@@ -159,24 +159,40 @@ static void pane_adds_up(struct harness *t)
     struct moe_telemetry last = {
         .decode = true, .total_ns = 20000000, .ns = {[MOE_ON_DISK] = 5000000, [MOE_ON_EXPERTS] = 15000000}};
     struct pane_figures figures = {
-        .last = &last, .turn = &turn, .session = &session, .cache_used_bytes = 1200000000, .cache_bytes = 3000000000};
+        .now = &last, .turn = &turn, .session = &session, .cache_used_bytes = 1200000000, .cache_bytes = 3000000000};
     struct cells cells = {0};
     cells_resize(&cells, 13, 60);
     pane_draw(&cells, &figures);
-    CHECK_STR(t, row_text(&cells, 0), "layer       hits  missed  ahead wasted     read   waited");
-    CHECK_STR(t, row_text(&cells, 1), "1             15       3      3      0  1.00 MB  1.500 s");
+    CHECK_STR(t, row_text(&cells, 0), "layer   device  host ahead late  missed     read   waited");
+    CHECK_STR(t, row_text(&cells, 1), "1           10     5     3    1       2  1.00 MB  1.500 s");
     CHECK_STR(t, row_text(&cells, 6), "15 more layers: Alt-z, then PgDn");
-    CHECK_STR(t, row_text(&cells, 7), "turn         300      60     60     10  20.0 MB 30.000 s");
-    CHECK_STR(t, row_text(&cells, 8), "session      900     180    180     10  60.0 MB 30.000 s");
+    CHECK_STR(t, row_text(&cells, 7), "turn       200   100    60   20      40  20.0 MB 30.000 s");
+    CHECK_STR(t, row_text(&cells, 8), "session    600   300   180   60     120  60.0 MB 30.000 s");
     CHECK_STR(t, row_text(&cells, 9), "expert cache: 1.20 GB of 3.00 GB used");
     CHECK_STR(t, row_text(&cells, 10), "last token 20.0 ms: experts 75.0 % disk 25.0 %");
+    turn.total_ns = turn.ns[MOE_ON_COPY] = 2500000000;
+    figures.now = &turn;
+    pane_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 10), "turn 2.50 s: copy 100.0 %");
+    figures.now = &last;
     CHECK_EQ(t, pane_scroll_limit(&cells, &figures), LAYERS - 6);
     figures.scroll = 1000;
     pane_draw(&cells, &figures);
     CHECK(t, strncmp(row_text(&cells, 6), "20 ", 3) == 0 && strncmp(row_text(&cells, 7), "turn", 4) == 0);
+    cells_resize(&cells, 13, 52);
+    pane_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 0), "layer   device  host ahead  missed     read   waited");
+    cells_resize(&cells, 13, 80);
+    turn_layers[14].n_from[MOE_FROM_DEVICE] = 1234567;
+    turn_layers[14].n_from[MOE_FROM_HOST] = 4000000000u;
+    turn_layers[14].bytes_device = 7000;
+    pane_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 0), "layer   device  host ahead late  missed wasted     read   copied   waited");
+    CHECK_STR(t, row_text(&cells, 1), "15        1.2M 4000M     3    1       2      0  1.00 MB  7.00 KB  1.500 s");
+    make_sums(turn_layers, 1);
     cells_resize(&cells, 13, 30);
     pane_draw(&cells, &figures);
-    CHECK_STR(t, row_text(&cells, 7), "turn         300      60");
+    CHECK_STR(t, row_text(&cells, 7), "turn       200      40");
     CHECK_STR(t, row_text(&cells, 11), " experts 75.0 % disk 25.0 %");
     for (int rows = 1; rows < 40; rows++)
         for (int columns = 1; columns < 70; columns += 3) {

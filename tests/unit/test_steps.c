@@ -174,6 +174,40 @@ static void where_experts_are_is_looked_up_now_and_then(struct harness *t)
     steps_release(&steps);
 }
 
+// Medians, the slowest, and what a larger cache would have held; the prompt's step is not among them.
+static void a_turn_sums_itself_up(struct harness *t)
+{
+    struct played played;
+    struct backend backend;
+    struct steps steps;
+    struct usual usual;
+    uint32_t slowest[STEPS_SLOWEST];
+    play(&played, &backend);
+    steps_open(&steps, &backend);
+    steps_usual(&steps, &usual, slowest);
+    CHECK(t, usual.tokens == 0 && slowest[0] == 0 && steps_hits_with(&steps, 5) < 0);
+    steps_begin_turn(&steps);
+    played.record.decode = false;
+    played.record.choices = NULL;
+    step(&steps, &played);
+    played.record.decode = true;
+    played.record.choices = played.choices;
+    for (uint32_t i = 0; i < LAYERS * TOP_K; i++)
+        played.choices[i].expert = (uint16_t)(i % TOP_K);
+    for (int i = 0; i < 9; i++) {
+        step(&steps, &played);
+        struct moe_telemetry *kept = steps.tokens[steps.n_tokens - 1].step;
+        kept->total_ns = kept->ns[MOE_ON_DISK] = (uint64_t[]){5, 1, 9, 2, 8, 7, 3, 6, 4}[i] * 1000;
+    }
+    steps_usual(&steps, &usual, slowest);
+    CHECK(t,
+          usual.tokens == 9 && usual.total_ns == 5000 && usual.ns[MOE_ON_DISK] == 5000 && usual.ns[MOE_ON_HEAD] == 1);
+    CHECK(t, slowest[0] == 4 && slowest[1] == 6 && slowest[2] == 7);
+    CHECK(t, steps_hits_with(&steps, LAYERS * TOP_K - 1) == 0);
+    CHECK(t, steps_hits_with(&steps, LAYERS * TOP_K) > 0.88 && steps_hits_with(&steps, LAYERS * TOP_K) < 0.89);
+    steps_release(&steps);
+}
+
 static void candidates_are_the_likeliest(struct harness *t)
 {
     static float logits[VOCAB];
@@ -210,6 +244,7 @@ int main(int argc, char **argv)
         TEST(tokens_are_kept_with_their_steps),
         TEST(old_tokens_make_room),
         TEST(where_experts_are_is_looked_up_now_and_then),
+        TEST(a_turn_sums_itself_up),
         TEST(candidates_are_the_likeliest),
     };
     return HARNESS_RUN(tests, argc, argv);
