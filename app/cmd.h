@@ -11,11 +11,8 @@ int cmd_info(const struct options *options);
 int cmd_convert(const struct options *options);
 int cmd_devices(const struct options *options);
 int cmd_bench(const struct options *options);
-int cmd_bench_cache(const struct options *options); // bench cache TRACE
+int cmd_bench_cache(const struct options *options);  // bench cache TRACE
 int cmd_bench_stream(const struct options *options); // bench stream
 int cmd_sessions(const struct options *options);
-
-// From page-locked host memory to the device, bytes a second; 0: they share memory, or it can't be measured.
-double bench_upload_rate(const char *device);
 
 #endif

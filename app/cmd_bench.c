@@ -109,31 +109,6 @@ static double measure_copy(const char *selector)
     return best;
 }
 
-double bench_upload_rate(const char *device)
-{
-    enum { PIECE = 8 << 20, PIECES = 64, ROUNDS = 3 };
-    struct gpu_error err;
-    double best = 0;
-    gpu *g = gpu_open(&(struct gpu_options){.selector = device}, &err);
-    if (!g)
-        return 0;
-    bool needed = !gpu_describe(g)->shares_host_memory;
-    gpu_buf *to = needed ? gpu_buf_new(g, PIECE, &err) : NULL;
-    void *from = needed ? gpu_host_alloc(g, PIECE, &err) : NULL;
-    for (int round = 0; round < ROUNDS && to && from; round++) {
-        uint64_t began = format_clock_ns();
-        for (int i = 0; i < PIECES; i++)
-            gpu_write(g, to, 0, from, PIECE);
-        double rate = gpu_finish(g, &err) ? 0 : json_out_rate((uint64_t)PIECES * PIECE, format_clock_ns() - began);
-        best = rate > best ? rate : best;
-    }
-    if (from)
-        gpu_host_free(g, from);
-    gpu_buf_free(to);
-    gpu_close(g);
-    return best;
-}
-
 static int print_result(struct bench *bench)
 {
     const struct options *options = bench->options;

@@ -18,17 +18,18 @@
 #include "report.h"
 #include "term.h"
 
-enum { MAX_RUNS = 100, N_DEPTHS = 5, N_BUDGETS = 5 };
+enum { MAX_RUNS = 100, N_DEPTHS = 5, N_BUDGETS = 5, N_PAIRS = 5 };
 
 static const unsigned depths[N_DEPTHS] = {1, 2, 4, 8, 16};
-static const double raw_seconds = 0.5;
+static const double raw_seconds = 0.5, fetch_seconds = 0.3;
 
 // A technique: what is changed of the usual options.
 struct variant {
     const char *name;
     struct moe_session_options session;
     struct moe_model_options model;
-    bool reopens, chunk_groups, host_none;
+    uint64_t host_bytes; // instead of the usual budget of the host's cache, 0: as usual
+    bool reopens, chunk_groups;
 };
 
 // clang-format off
@@ -57,7 +58,7 @@ static const struct variant variants[] = {
      .reopens = true,
      .model = {.read_piece_bytes = 1 << 20},
      .session = {.prefetch = MOE_PREFETCH_OFF}},
-    {.name = "no host cache", .reopens = true, .host_none = true, .session = {.prefetch = MOE_PREFETCH_OFF}},
+    {.name = "no host cache", .reopens = true, .host_bytes = MOE_CACHE_NONE, .session = {.prefetch = MOE_PREFETCH_OFF}},
 };
 // clang-format on
 enum { N_VARIANTS = sizeof variants / sizeof variants[0], N_PLAIN = 2 }; // the first two are measured at each budget
@@ -78,6 +79,11 @@ struct calibration {
     double expert_ns; // one of them, or a shared one
 };
 
+// The expert caches by themselves, beside what bounds them; medians of pairs that take turns.
+struct alone {
+    double rate, ceiling, ratio; // bytes a second; 0: not measured
+};
+
 struct stream {
     const struct options *options;
     char *directory;
@@ -85,6 +91,7 @@ struct stream {
     struct progress progress;
     struct moe_err err;
     double disk[N_DEPTHS], copy; // bytes a second; copy 0: none is needed
+    struct alone from_disk, from_host;
     struct calibration calibration;
     uint64_t hash; // of the first answer, 0: none yet
     struct json_object *rows;
@@ -107,8 +114,8 @@ static int open_model(struct stream *stream, uint64_t budget, const struct varia
     if (variant->model.io)
         options.io = variant->model.io;
     options.read_piece_bytes = variant->model.read_piece_bytes;
-    if (variant->host_none)
-        options.host_cache_bytes = MOE_CACHE_NONE;
+    if (variant->host_bytes)
+        options.host_cache_bytes = variant->host_bytes;
     options.progress = on_progress;
     options.progress_context = stream;
     int code = moe_model_open(stream->directory, &options, model, &stream->err);
@@ -267,7 +274,7 @@ static int calibrate(struct stream *stream, moe_model *model)
     return 0;
 }
 
-static int measure_ceilings(struct stream *stream, const moe_model *model)
+static int measure_ceilings(struct stream *stream, moe_model *model)
 {
     struct moe_cache_plan plan = moe_model_cache(model);
     int code = 0;
@@ -276,8 +283,58 @@ static int measure_ceilings(struct stream *stream, const moe_model *model)
         struct moe_raw_reads how = {depths[i], plan.direct, raw_seconds, (uint64_t)i + 1};
         code = moe_model_measure_reads(model, &how, &stream->disk[i], &stream->err);
     }
-    stream->copy = bench_upload_rate(stream->options->device);
+    if (code == 0)
+        code = moe_model_measure_copies(model, raw_seconds, &stream->copy, &stream->err);
     return code;
+}
+
+// One after the other, the ceiling first: both see the same machine.
+static int measure_pairs(struct stream *stream, moe_model *model, bool from_host, struct alone *alone)
+{
+    struct moe_cache_plan plan = moe_model_cache(model);
+    uint32_t both = 2 * moe_model_describe(model)->top_k; // requests at once
+    double rates[N_PAIRS], ceilings[N_PAIRS], ratios[N_PAIRS];
+    for (int i = 0; i < N_PAIRS; i++) {
+        struct moe_raw_reads raw = {plan.readers < both ? plan.readers : both, plan.direct, fetch_seconds,
+                                    (uint64_t)i + 100};
+        struct moe_fetches fetches = {from_host, fetch_seconds, (uint64_t)i + 200};
+        progress_show(&stream->progress, "fetching experts", "rounds", (uint64_t)i, N_PAIRS);
+        int code = from_host ? moe_model_measure_copies(model, fetch_seconds, &ceilings[i], &stream->err)
+                             : moe_model_measure_reads(model, &raw, &ceilings[i], &stream->err);
+        if (code == 0)
+            code = moe_model_measure_fetches(model, &fetches, &rates[i], &stream->err);
+        if (code)
+            return code;
+        ratios[i] = ceilings[i] > 0 ? rates[i] / ceilings[i] : 0;
+    }
+    *alone =
+        (struct alone){bench_median(rates, N_PAIRS), bench_median(ceilings, N_PAIRS), bench_median(ratios, N_PAIRS)};
+    return 0;
+}
+
+// With a small cache on the device, so that hardly an expert is found there, and for the copies as many in the host's
+// as 4 GiB hold.
+static int measure_alone(struct stream *stream, const struct moe_cache_plan *plan)
+{
+    uint64_t all = plan->experts * plan->slot_bytes, slots = 4 * plan->smallest_bytes, most = UINT64_C(4) << 30;
+    for (int from_host = 0; from_host < (stream->copy > 0 ? 2 : 1); from_host++) {
+        moe_model *model = NULL;
+        struct variant variant = {.host_bytes = !from_host ? MOE_CACHE_NONE : all < most ? MOE_CACHE_ALL : most};
+        int code = open_model(stream, slots < all ? slots : all, &variant, &model);
+        if (code == 0)
+            code = measure_pairs(stream, model, from_host, from_host ? &stream->from_host : &stream->from_disk);
+        moe_model_close(model);
+        if (code)
+            return code;
+    }
+    return 0;
+}
+
+static void print_alone(const char *what, const struct alone *alone, const char *ceiling)
+{
+    if (alone->ceiling > 0)
+        printf("  experts %s, nothing computed: %.2f GB/s, %.0f %% of %s beside them (%.2f)\n", what, alone->rate / 1e9,
+               100 * alone->ratio, ceiling, alone->ceiling / 1e9);
 }
 
 static void print_head(const struct stream *stream, const moe_model *model)
@@ -293,10 +350,17 @@ static void print_head(const struct stream *stream, const moe_model *model)
         printf(" %.2f", stream->disk[i] / 1e9);
     printf(" GB/s with 1, 2, 4, 8, 16 at once\n");
     if (stream->copy > 0)
-        printf("  copies to the device: %.1f GB/s\n", stream->copy / 1e9);
+        printf("  copies from page-locked memory to the device: %.1f GB/s\n", stream->copy / 1e9);
     printf("  a token whose experts are there: %.2f ms, %.3f ms of it each expert\n",
            (stream->calibration.other_ns + stream->calibration.expert_ns * (double)plan.token_experts) / 1e6,
            stream->calibration.expert_ns / 1e6);
+    fflush(stdout);
+}
+
+static void print_columns(const struct stream *stream)
+{
+    print_alone("read", &stream->from_disk, "plain reads");
+    print_alone("copied to the device", &stream->from_host, "plain copies");
     printf("\n  %-24s%8s%9s%6s%8s%6s%9s%9s%6s%7s  ms of a token on", "", "cache", "prefill", "read", "decode", "hits",
            "disk", "copied", "waits", "bound");
     printf("\n  %-24s%8s%9s%6s%8s%6s%9s%9s%6s%7s", "", "", "tokens/s", "%", "tok/s", "%", "MB/token", "MB/token",
@@ -380,7 +444,7 @@ static int measure_models(struct stream *stream, uint64_t budget)
             if (!variants[v].reopens)
                 continue;
             code = open_model(stream, budget, &variants[v], &model);
-            if (code == 0 && variants[v].host_none && !moe_model_cache(model).host_slots) {
+            if (code == 0 && variants[v].host_bytes && !moe_model_cache(model).host_slots) {
                 moe_model_close(model);
                 continue;
             }
@@ -443,7 +507,25 @@ static int measure(struct stream *stream, int *status)
     if (code == 0 && !stream->options->json)
         print_head(stream, model);
     moe_model_close(model);
+    if (code == 0)
+        code = measure_alone(stream, &plan);
+    progress_clear(&stream->progress);
+    if (code == 0 && !stream->options->json)
+        print_columns(stream);
     return code ? code : measure_budgets(stream, &plan);
+}
+
+// null: not measured, the device shares the host's memory.
+static void add_alone(struct json_object *to, const char *key, const struct alone *alone)
+{
+    struct json_object *object = NULL;
+    if (alone->ceiling > 0) {
+        object = json_object_new_object();
+        json_out_real(object, "bytes_per_s", alone->rate);
+        json_out_real(object, "ceiling_bytes_per_s", alone->ceiling);
+        json_out_real(object, "ratio", alone->ratio);
+    }
+    json_object_object_add(to, key, object);
 }
 
 static int finish(struct stream *stream)
@@ -458,6 +540,8 @@ static int finish(struct stream *stream)
         json_object_array_add(disk, json_object_new_double(stream->disk[i]));
     json_object_object_add(object, "disk_bytes_per_s", disk);
     json_out_real(object, "copy_bytes_per_s", stream->copy);
+    add_alone(object, "fetched_from_disk", &stream->from_disk);
+    add_alone(object, "fetched_from_host", &stream->from_host);
     json_out_real(object, "expert_ms", stream->calibration.expert_ns / 1e6);
     json_out_real(object, "other_ms", stream->calibration.other_ns / 1e6);
     json_object_object_add(object, "same_answers", json_object_new_boolean(!stream->differs));

@@ -101,17 +101,22 @@ static int make_room(expert_store *store, const struct expert_request *request, 
     }
 }
 
+static enum moe_origin origin_of(const struct slot *device, const struct slot *host)
+{
+    const struct slot *found = device ? device : host;
+    return !found                         ? MOE_FROM_DISK
+           : found->state == SLOT_LOADING ? MOE_FROM_LATE
+           : found->guessed               ? MOE_FROM_PREFETCH
+           : device                       ? MOE_FROM_DEVICE
+                                          : MOE_FROM_HOST;
+}
+
 // Where the key is; notes that it was asked for.
 static enum moe_origin ask(expert_store *store, uint32_t key, enum cache_use use)
 {
     struct slot *slot = tier_find(&store->device, key);
     struct slot *host = store_has_host(store) ? tier_find(&store->host, key) : NULL;
-    const struct slot *found = slot ? slot : host;
-    enum moe_origin origin = !found                         ? MOE_FROM_DISK
-                             : found->state == SLOT_LOADING ? MOE_FROM_LATE
-                             : found->guessed               ? MOE_FROM_PREFETCH
-                             : slot                         ? MOE_FROM_DEVICE
-                                                            : MOE_FROM_HOST;
+    enum moe_origin origin = origin_of(slot, host);
     cache_policy_use(store->device.policy, key, use);
     store->used += (slot && slot->guessed) || (host && host->guessed);
     if (slot) {
@@ -305,6 +310,7 @@ struct expert_counts expert_store_counts(const expert_store *store)
         sum.hits += layer->hits_device + layer->hits_host + layer->prefetched_in_time + layer->late;
         sum.misses += layer->missed;
         sum.bytes_read += layer->bytes_disk;
+        sum.bytes_copied += layer->bytes_device;
         sum.wasted += layer->wasted;
         sum.wait_ns += layer->wait_disk_ns + layer->wait_copy_ns;
     }
@@ -329,6 +335,12 @@ void expert_store_tiers(const expert_store *store, uint8_t *tiers)
     memset(tiers, MOE_TIER_DISK, (size_t)(store->n_layers - store->first_moe_layer) * store->n_experts);
     note_tier(store, &store->host, MOE_TIER_HOST, tiers);
     note_tier(store, &store->device, MOE_TIER_DEVICE, tiers);
+}
+
+enum moe_origin expert_where(const expert_store *store, uint32_t layer, uint32_t expert)
+{
+    uint32_t key = store_key(store, layer, expert);
+    return origin_of(tier_find(&store->device, key), store_has_host(store) ? tier_find(&store->host, key) : NULL);
 }
 
 bool expert_resident(const expert_store *store, uint32_t layer, uint32_t expert)

@@ -45,7 +45,7 @@ struct expert_place {
 struct expert_counts {
     uint64_t hits;   // answered from a slot of either tier
     uint64_t misses; // by a read
-    uint64_t evictions, bytes_read;
+    uint64_t evictions, bytes_read, bytes_copied;
     uint64_t prefetched, used, wasted; // guesses begun; asked for later; evicted unasked
     uint64_t wait_ns;                  // the engine's thread, for reads and copies
 };
@@ -90,6 +90,8 @@ struct expert_wait_list {
     void *context;
 };
 int expert_wait_any(expert_store *store, const struct expert_wait_list *list, struct moe_err *err);
+// What a request for it would call its origin now.
+enum moe_origin expert_where(const expert_store *store, uint32_t layer, uint32_t expert);
 // Is it in a device slot, or on its way there?
 bool expert_resident(const expert_store *store, uint32_t layer, uint32_t expert);
 // Where each routed expert is now: [MoE layers * n_routed_experts] of enum moe_tier. What is on its way has not

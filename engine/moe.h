@@ -228,6 +228,20 @@ struct moe_raw_reads {
 };
 int moe_model_measure_reads(const moe_model *model, const struct moe_raw_reads *how, double *bytes_per_s,
                             struct moe_err *err);
+// The copy's ceiling: pieces of an expert's size from page-locked memory, several on their way. 0: none is needed, the
+// device shares our memory.
+int moe_model_measure_copies(moe_model *model, double seconds, double *bytes_per_s, struct moe_err *err);
+// What the expert caches reach by themselves: random experts fetched as tokens fetch them, a layer's at a time and the
+// next layer's before those are waited for where there is room, and nothing computed with them. Changes what the caches
+// hold. Ends early when no expert is left to fetch.
+struct moe_fetches {
+    bool from_host; // those that the host's cache has and the device's has not, after filling it; else those that must
+                    // be read
+    double seconds;
+    uint64_t seed;
+};
+int moe_model_measure_fetches(moe_model *model, const struct moe_fetches *how, double *bytes_per_s,
+                              struct moe_err *err);
 
 enum moe_kv_type { MOE_KV_F32 = 0, MOE_KV_F16 = 1 };
 

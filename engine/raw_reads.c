@@ -95,7 +95,7 @@ static int measure(struct raw *raw, const struct moe_raw_reads *how, double *byt
     for (; started < how->threads && started < MOE_MAX_READERS; started++) {
         struct raw_thread *thread = &threads[started];
         *thread = (struct raw_thread){.raw = raw, .random = how->seed * 977 + started};
-        thread->memory = aligned_alloc(RAW_PAGE, (room + RAW_PAGE - 1) / RAW_PAGE * RAW_PAGE);
+        thread->memory = gpu_pages(room);
         if (!thread->memory || pthread_create(&thread->thread, NULL, run, thread) != 0) {
             free(thread->memory);
             break;

@@ -3,16 +3,30 @@
 //
 // Where the device shares the host's memory (CPU devices), a buffer is memory of ours that the driver uses in place:
 // PoCL's own pointers are not 4096-aligned, as direct reads from disk need.
+#define _GNU_SOURCE // madvise
 #include "device.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-enum { PAGE = 4096, STAGING_HALF = 8 << 20, SCRATCH_STEP = 1 << 20 };
+enum { PAGE = 4096, HUGE_PAGE = 2 << 20, STAGING_HALF = 8 << 20, SCRATCH_STEP = 1 << 20 };
 
 static uint64_t round_up(uint64_t value, uint64_t step)
 {
     return (value + step - 1) / step * step;
+}
+
+void *gpu_pages(uint64_t bytes)
+{
+    if (bytes < HUGE_PAGE)
+        return aligned_alloc(PAGE, round_up(bytes, PAGE));
+    void *pages = aligned_alloc(HUGE_PAGE, round_up(bytes, PAGE));
+#ifdef MADV_HUGEPAGE
+    if (pages)
+        madvise(pages, round_up(bytes, PAGE), MADV_HUGEPAGE); // a wish
+#endif
+    return pages;
 }
 
 gpu_buf *gpu_buf_new(gpu *g, uint64_t bytes, struct gpu_error *err)
@@ -23,7 +37,7 @@ gpu_buf *gpu_buf_new(gpu *g, uint64_t bytes, struct gpu_error *err)
     buf->owner = g;
     buf->bytes = bytes;
     if (g->info.shares_host_memory) {
-        buf->host = aligned_alloc(PAGE, round_up(bytes, PAGE));
+        buf->host = gpu_pages(bytes);
         if (!buf->host)
             goto fail;
     }
@@ -104,7 +118,7 @@ void *gpu_host_alloc(gpu *g, uint64_t bytes, struct gpu_error *err)
         goto fail;
     block->bytes = bytes;
     if (g->info.shares_host_memory) {
-        block->memory = aligned_alloc(PAGE, round_up(bytes, PAGE));
+        block->memory = gpu_pages(bytes);
         if (!block->memory)
             goto fail;
     } else if (!pin_block(g, block)) {

@@ -28,7 +28,7 @@ struct host_block {
     struct host_block *next;
     void *memory; // aligned
     uint64_t bytes;
-    cl_mem pinned; // NULL where memory is shared: then `memory` came from aligned_alloc
+    cl_mem pinned; // NULL where memory is shared: then `memory` came from gpu_pages
     void *mapped;
 };
 

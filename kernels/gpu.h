@@ -68,8 +68,8 @@ gpu *gpu_open(const struct gpu_options *options, struct gpu_error *err);
 void gpu_close(gpu *g); // NULL is fine; all its buffers must have been freed
 const struct gpu_info *gpu_describe(const gpu *g);
 
-// What the host has left for us now: of /proc/meminfo and of the memory cgroups (v1, v2) that we are in, whose page cache
-// counts as free.
+// What the host has left for us now: of /proc/meminfo and of the memory cgroups (v1, v2) that we are in, whose page
+// cache counts as free.
 uint64_t gpu_host_memory_left(const gpu *g);
 
 // Device memory of `bytes`, uninitialised. Never more than max_alloc_bytes: callers cut into slabs.
@@ -79,6 +79,10 @@ uint64_t gpu_buf_bytes(const gpu_buf *buf);
 // The buffer's memory as the host sees it, 4096-aligned, when shares_host_memory; else NULL. The host may write a range
 // while no unfinished op uses that range.
 void *gpu_buf_host(gpu_buf *buf);
+
+// Ordinary memory, 4096-aligned, for free() to release: in huge pages where the system has them, which direct reads
+// fill in fewer and larger requests (measured: 2 to 3 times as fast). NULL: there is no more.
+void *gpu_pages(uint64_t bytes);
 
 // Page-locked host memory, 4096-aligned, for reads from disk that are then written to the device.
 void *gpu_host_alloc(gpu *g, uint64_t bytes, struct gpu_error *err);

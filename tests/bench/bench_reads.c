@@ -26,7 +26,7 @@ struct work {
 static void *read_plainly(void *context)
 {
     struct work *work = context;
-    char *target = aligned_alloc(4096, package_slot_bytes(work->package));
+    char *target = gpu_pages(package_slot_bytes(work->package));
     for (uint32_t i = atomic_fetch_add(&work->next, 1); i < work->n; i = atomic_fetch_add(&work->next, 1)) {
         struct expert_span spans[MAX_EXPERT_SPANS];
         uint32_t n = package_spans(work->package, work->picks[i][0], work->picks[i][1], spans);

@@ -89,6 +89,19 @@ static void this_machine_has_some(struct harness *t)
     CHECK_EQ(t, gpu_host_memory_left(NULL) > 1 << 20, 1);
 }
 
+// Large ones lie where huge pages can begin.
+static void pages_are_aligned_for_direct_reads(struct harness *t)
+{
+    static const uint64_t sizes[] = {1, 4096, (2 << 20) - 1, 2 << 20, (5 << 20) + 7};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        char *pages = gpu_pages(sizes[i]);
+        CHECK_EQ(t, (uintptr_t)pages % (sizes[i] < 2 << 20 ? 4096 : 2 << 20), 0);
+        memset(pages, 1, (sizes[i] + 4095) / 4096 * 4096);
+        free(pages);
+    }
+    CHECK(t, !gpu_pages(UINT64_MAX / 2));
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
@@ -96,6 +109,7 @@ int main(int argc, char **argv)
         TEST(version_2_its_parents_and_its_page_cache),
         TEST(version_1_by_its_controller),
         TEST(this_machine_has_some),
+        TEST(pages_are_aligned_for_direct_reads),
     };
     if (!mkdtemp(root))
         return 1;

@@ -101,6 +101,8 @@ def test_bench_stream():
     same(seen["same_answers"], True)
     expect(len(seen["rows"]) >= 12 and all(row["decode_tokens_per_s"] > 0 for row in seen["rows"]), "a row a technique")
     expect(all(rate > 0 for rate in seen["disk_bytes_per_s"]), "the disk was measured")
+    expect(seen["fetched_from_disk"]["bytes_per_s"] > 0 and seen["fetched_from_disk"]["ratio"] > 0, "and the cache beside it")
+    same(seen["fetched_from_host"], None)
 
 
 main(globals())

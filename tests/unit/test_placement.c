@@ -191,6 +191,39 @@ static void a_folder_and_the_package_made_of_it(struct harness *t)
     }
 }
 
+// What bench stream says of the expert caches by themselves: bytes move as long as there are experts to move.
+static void fetches_end_when_nothing_is_left(struct harness *t)
+{
+    const char *directory = "tests/golden/tiny-a/package";
+    for (int two_tiers = 0; two_tiers < 2; two_tiers++) {
+        struct moe_model_options options = {.device = "ref",
+                                            .expert_cache_bytes = MOE_CACHE_ALL,
+                                            .host_cache_bytes = MOE_CACHE_ALL,
+                                            .force_two_tiers = two_tiers};
+        moe_model *model = NULL;
+        struct moe_err err;
+        double disk = 0, again = -1, host = -1, copies = -1;
+        if (!CHECK_EQ(t, moe_model_open(directory, &options, &model, &err), MOE_OK))
+            return;
+        uint64_t smallest = moe_model_cache(model).smallest_bytes;
+        CHECK_EQ(t, moe_model_measure_fetches(model, &(struct moe_fetches){false, 1000, 1}, &disk, &err), MOE_OK);
+        CHECK_EQ(t, moe_model_measure_fetches(model, &(struct moe_fetches){false, 1000, 2}, &again, &err), MOE_OK);
+        CHECK_EQ(t, moe_model_measure_fetches(model, &(struct moe_fetches){true, 1000, 3}, &host, &err), MOE_OK);
+        CHECK_EQ(t, moe_model_measure_copies(model, 0.01, &copies, &err), MOE_OK);
+        CHECK(t, disk > 0 && again == 0 && host == 0 && copies == 0);
+        moe_model_close(model);
+        options.expert_cache_bytes = 2 * smallest;
+        if (!CHECK_EQ(t, moe_model_open(directory, &options, &model, &err), MOE_OK))
+            return;
+        CHECK_EQ(t, moe_model_measure_fetches(model, &(struct moe_fetches){true, 0.02, 4}, &host, &err), MOE_OK);
+        CHECK_EQ(t, host > 0, two_tiers);
+        // Now all are in the host's cache, if there is one.
+        CHECK_EQ(t, moe_model_measure_fetches(model, &(struct moe_fetches){false, 0.02, 5}, &again, &err), MOE_OK);
+        CHECK_EQ(t, again == 0, two_tiers);
+        moe_model_close(model);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
@@ -198,6 +231,7 @@ int main(int argc, char **argv)
         TEST(a_tiny_package_in_plain_c),
         TEST(a_folder_in_plain_c),
         TEST(a_folder_and_the_package_made_of_it),
+        TEST(fetches_end_when_nothing_is_left),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
