@@ -6,6 +6,7 @@
 #   make     writes the packages in the background
 #   check    every op against ref.c, every golden, checkpoints as they are and converted
 #   bench    the demo: tokens/s and the device's copy
+#   pinned   which host memory is best to read into and to copy from
 #   moonlight-disk  moonlight-ram  moonlight-host    Moonlight's shape, whole: from its disk, the page cache, host memory
 #   prefill  a long prompt of it
 #   shapes   V2-Lite and GLM-4.7-Flash whole, K2 with two layers: tokens/s and peak memory
@@ -125,18 +126,23 @@ run_part() {
         within 60 demo.txt "$moechat" bench -m models/demo --device "$device"
         within 60 demo.txt "$moechat" bench -m models/demo --device "$device" --json
         ;;
+    pinned)
+        await moonlight
+        within 60 pinned.txt "$build/tests/bench/bench_pinned" "$scratch/moonlight" "$device"
+        say "pinned: done"
+        ;;
     moonlight-disk)
         await moonlight
-        stream moonlight-disk.txt 240 moonlight --io direct --host-cache none --runs 2
+        stream moonlight-disk.txt 300 moonlight --io direct --host-cache none --runs 2
         ;;
     moonlight-ram)
         await moonlight
         warm moonlight
-        stream moonlight-ram.txt 150 moonlight --io buffered --host-cache none --runs 2
+        stream moonlight-ram.txt 200 moonlight --io buffered --host-cache none --runs 2
         ;;
     moonlight-host)
         await moonlight
-        stream moonlight-host.txt 150 moonlight --io buffered --host-cache all --expert-cache $quarter --runs 2
+        stream moonlight-host.txt 180 moonlight --io buffered --host-cache all --expert-cache $quarter --runs 2
         ;;
     prefill)
         await moonlight
@@ -156,13 +162,13 @@ run_part() {
     v3-disk)
         await v3
         size=$short
-        stream v3-disk.txt 280 v3 --io direct --host-cache none --runs 1 --expert-cache $cache
+        stream v3-disk.txt 340 v3 --io direct --host-cache none --runs 1 --expert-cache $cache
         ;;
     v3-ram)
         await v3
         warm v3
         size=$short
-        stream v3-ram.txt 200 v3 --io buffered --host-cache none --runs 1 --expert-cache $cache
+        stream v3-ram.txt 260 v3 --io buffered --host-cache none --runs 1 --expert-cache $cache
         ;;
     *)
         say "no part named $1"
