@@ -121,6 +121,7 @@ int moe_model_measure_fetches(moe_model *model, const struct moe_fetches *how, d
     struct fetches f = {.model = model, .random = how->seed, .layer = s->n_layers, .wanted = s->top_k};
     f.at_once = slots / s->top_k < MOST_AT_ONCE ? 1 : MOST_AT_ONCE;
     *bytes_per_s = 0;
+    model->store_used_by = NULL;
     f.ids = calloc(s->n_routed_experts, sizeof *f.ids);
     bool fine = f.ids;
     for (int i = 0; i < MOST_AT_ONCE; i++)

@@ -12,7 +12,8 @@ struct moe_model {
     gpu *gpu;
     struct weights weights;
     expert_store *store;
-    unsigned n_sessions; // open ones, for the check in moe_model_close
+    unsigned n_sessions;       // open ones, for the check in moe_model_close
+    const void *store_used_by; // the session whose steps it serves; NULL: none's, or measurements'
 };
 
 #endif

@@ -101,6 +101,8 @@ void moe_session_close(moe_session *session)
     telemetry_release(&session->telemetry);
     prefetch_release(&session->prefetch);
     session->model->n_sessions--;
+    if (session->model->store_used_by == session)
+        session->model->store_used_by = NULL;
     free(session->logits);
     free(session);
 }
@@ -190,6 +192,9 @@ static int run_group(moe_session *session, struct pass *pass, const struct moe_f
                      struct moe_err *err)
 {
     const int32_t *ids = feed->ids + (pass->position - feed->position);
+    if (session->model->store_used_by != session)
+        telemetry_pass_over(pass->telemetry, pass->store);
+    session->model->store_used_by = session;
     telemetry_begin(pass->telemetry, pass->gpu,
                     &(struct moe_telemetry){.position = pass->position, .rows = pass->rows, .decode = pass->decode});
     gpu_write(pass->gpu, session->scratch.buf[SCRATCH_IDS], 0, ids, pass->rows * sizeof *ids);

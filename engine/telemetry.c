@@ -13,8 +13,6 @@ int telemetry_open(const struct shape *shape, const expert_store *store, struct 
     *t = (struct telemetry){0};
     t->heat = calloc((size_t)n_layers * shape->n_routed_experts, sizeof *t->heat);
     t->seen = calloc(n_layers, sizeof *t->seen);
-    for (uint32_t i = 0; t->seen && i < n_layers; i++)
-        expert_store_layer(store, shape->first_k_dense_replace + i, &t->seen[i]);
     bool fine = t->heat && t->seen;
     for (int i = 0; i < 2; i++) {
         t->layers[i] = calloc(n_layers, sizeof *t->layers[i]);
@@ -28,8 +26,10 @@ int telemetry_open(const struct shape *shape, const expert_store *store, struct 
             .layers = t->layers[i],
         };
     }
-    if (fine)
+    if (fine) {
+        telemetry_pass_over(t, store);
         return MOE_OK;
+    }
     telemetry_release(t);
     return moe_fail(err, MOE_NO_MEMORY, "no memory for the records of a session");
 }
@@ -43,6 +43,12 @@ void telemetry_release(struct telemetry *t)
     free(t->heat);
     free(t->seen);
     *t = (struct telemetry){0};
+}
+
+void telemetry_pass_over(struct telemetry *t, const expert_store *store)
+{
+    for (uint32_t i = 0; i < t->records[0].n_moe_layers; i++)
+        expert_store_layer(store, t->records[0].first_moe_layer + i, &t->seen[i]);
 }
 
 // The record that is being written.

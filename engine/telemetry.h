@@ -25,6 +25,7 @@ struct telemetry {
     uint64_t began_ns, switched_ns;
     struct gpu_counts device;         // when it began
     struct expert_layer_counts *seen; // [n_moe_layers], as of the layer's last record: guesses are read in between
+                                      // unless telemetry_pass_over came
     uint64_t waited_ns, copy_ns;      // the store's waits as last looked at: all of them, and the layer's for copies
     uint64_t wait_ns;                 // of the layer so far
     struct telemetry_mark {
@@ -38,6 +39,8 @@ struct telemetry {
 int telemetry_open(const struct shape *shape, const expert_store *store, struct telemetry *telemetry,
                    struct moe_err *err);
 void telemetry_release(struct telemetry *telemetry);
+// What the store has counted until now belongs to somebody else.
+void telemetry_pass_over(struct telemetry *telemetry, const expert_store *store);
 
 // A step begins, on MOE_ON_HOST. What a failed one left is thrown away.
 void telemetry_begin(struct telemetry *telemetry, gpu *g, const struct moe_telemetry *about); // position, rows, decode

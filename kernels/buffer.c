@@ -264,13 +264,15 @@ int gpu_read(gpu *g, gpu_buf *buf, uint64_t offset, void *target, uint64_t bytes
 
 int gpu_read_ranges(gpu *g, const struct gpu_range *ranges, unsigned n, struct gpu_error *err)
 {
-    bool good = true, later = false; // later: bytes have to be fetched
+    bool good = true;
+    unsigned last = n; // of those whose bytes have to be fetched; n: none
     for (unsigned i = 0; i < n; i++) {
         const struct gpu_range *r = &ranges[i];
         good = good && gpu_in_range(g, r->buf, r->offset, r->bytes);
-        later = later || (good && r->bytes > 0 && !r->buf->host);
+        if (good && r->bytes > 0 && !r->buf->host)
+            last = i;
     }
-    if (!good || gpu_failed(g) || !later)
+    if (!good || gpu_failed(g) || last == n)
         gpu_wait_for_all(g);
     if (gpu_failed(g))
         return gpu_check(g, err);
@@ -278,9 +280,12 @@ int gpu_read_ranges(gpu *g, const struct gpu_range *ranges, unsigned n, struct g
         if (ranges[i].buf->host)
             memcpy(ranges[i].target, (char *)ranges[i].buf->host + ranges[i].offset, ranges[i].bytes);
         else if (ranges[i].bytes > 0)
-            enqueue_read(g, &ranges[i], i + 1 == n);
+            enqueue_read(g, &ranges[i], i == last);
     }
-    if (later) {
+    if (last < n && gpu_failed(g)) {
+        g->dirty = true; // reads may be under way that nobody has waited for
+        gpu_wait_for_all(g);
+    } else if (last < n) {
         g->counts.waits++;
         all_done(g);
     }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Copies beside the ops, on a device made to keep its own memory, on one that shares ours, and in plain C.
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "device.h"
 #include "harness.h"
@@ -70,11 +73,54 @@ static void of_each_shape(struct harness *t)
     }
 }
 
+// The device's queue stands still until this is set, a moment later.
+struct gate {
+    cl_event event;
+    atomic_bool open;
+};
+
+static void *open_gate(void *context)
+{
+    struct gate *gate = context;
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    atomic_store(&gate->open, true);
+    clSetUserEventStatus(gate->event, CL_COMPLETE);
+    return NULL;
+}
+
+// Of two ranges the second can't be read: by then the first may be under way, and so may what a fence stands for.
+static void a_read_that_fails_waits_for_the_others(struct harness *t)
+{
+    struct gpu_error err = {0};
+    gpu *g = gpu_open_shape(&(struct gpu_options){.selector = "cpu", .cache_dir = "build/cache/kernels"}, GPU_SHAPE_GPU,
+                            &err);
+    if (!CHECK(t, g != NULL))
+        return;
+    for (int empty = 0; empty < 2; empty++) { // or the last range is empty, and nothing fails
+        char target[64];
+        gpu_buf *buf = gpu_buf_new(g, 4096, &err);
+        struct gate gate = {.event = clCreateUserEvent(g->context, NULL)};
+        pthread_t opener;
+        CHECK_EQ(t, clEnqueueMarkerWithWaitList(g->queue, 1, &gate.event, NULL), CL_SUCCESS);
+        gpu_op_copy(g, &(struct args_copy){64}, buf, buf);
+        uint64_t fence = gpu_fence(g);
+        CHECK_EQ(t, pthread_create(&opener, NULL, open_gate, &gate), 0);
+        struct gpu_range ranges[2] = {{buf, 0, target, 64}, {buf, 64, NULL, empty ? 0 : 64}};
+        CHECK_EQ(t, gpu_read_ranges(g, ranges, 2, &err), empty ? GPU_OK : GPU_LAUNCH);
+        CHECK(t, atomic_load(&gate.open) && gpu_fence_passed(g, fence));
+        pthread_join(opener, NULL);
+        clReleaseEvent(gate.event);
+        gpu_buf_free(buf);
+    }
+    gpu_close(g);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(in_plain_c),
         TEST(of_each_shape),
+        TEST(a_read_that_fails_waits_for_the_others),
     };
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -137,6 +137,48 @@ static void experts_are_those_of_the_counters(struct harness *t)
     close_tiny(&o);
 }
 
+static uint64_t bytes_of(const struct moe_telemetry *step)
+{
+    uint64_t bytes = 0;
+    for (uint32_t l = 0; l < step->n_moe_layers; l++)
+        bytes += step->layers[l].bytes_disk;
+    return bytes;
+}
+
+// Two conversations over one model take turns, and the experts are measured in between: each record holds what its own
+// step read.
+static void bytes_are_those_of_the_session(struct harness *t)
+{
+    struct opened o;
+    struct moe_err err;
+    double rate;
+    if (!open_tiny(t, "ref", 0, &o))
+        return;
+    uint64_t smallest = moe_model_cache(o.model).smallest_bytes;
+    close_tiny(&o);
+    if (!open_tiny(t, "ref", smallest, &o))
+        return;
+    moe_session *sessions[2] = {NULL, NULL};
+    struct moe_session_options options = {.prefetch = MOE_PREFETCH_OFF};
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(t, moe_session_open(o.model, &options, &sessions[i], &err), 0);
+    uint64_t all = 0;
+    for (int i = 0; i < 4 * N_DECODED; i++) {
+        moe_session *session = sessions[i / 3 % 2];
+        uint64_t before = moe_session_stats(session).bytes_read;
+        CHECK_EQ(t, moe_session_decode(session, i * 5, &err), 0);
+        uint64_t read = moe_session_stats(session).bytes_read - before;
+        CHECK_EQ(t, bytes_of(moe_session_telemetry(session)), read);
+        all += read;
+        if (i % 4 == 3)
+            CHECK_EQ(t, moe_model_measure_fetches(o.model, &(struct moe_fetches){false, 0.002, 1}, &rate, &err), 0);
+    }
+    CHECK(t, all > 0);
+    for (int i = 0; i < 2; i++)
+        moe_session_close(sessions[i]);
+    close_tiny(&o);
+}
+
 static void heat_counts_every_use(struct harness *t)
 {
     struct opened o;
@@ -255,6 +297,7 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {
         TEST(intervals_cover_the_time),
         TEST(experts_are_those_of_the_counters),
+        TEST(bytes_are_those_of_the_session),
         TEST(heat_counts_every_use),
         TEST(a_failed_step_leaves_the_last_record),
         TEST(experts_are_one_launch_and_norms_none),
