@@ -27,22 +27,12 @@ struct typed {
     size_t length;
 };
 
-// Adds before + name + after when that begins with what is typed. False: no memory, or enough.
-static bool offer(struct candidates *candidates, struct typed typed, const char *before, const char *name,
-                  const char *after)
+// Takes the word over. False: no memory, or enough.
+static bool add(struct candidates *candidates, char *word)
 {
-    size_t size = strlen(before) + strlen(name) + strlen(after) + 1;
-    char *word = malloc(size);
-    if (!word || candidates->count == CANDIDATES_LIMIT) {
-        free(word);
-        return false;
-    }
-    snprintf(word, size, "%s%s%s", before, name, after);
-    if (strncmp(word, typed.text, typed.length) != 0) {
-        free(word);
-        return true;
-    }
-    char **grown = realloc(candidates->words, (candidates->count + 1) * sizeof *grown);
+    char **grown = NULL;
+    if (word && candidates->count < CANDIDATES_LIMIT)
+        grown = realloc(candidates->words, (candidates->count + 1) * sizeof *grown);
     if (!grown) {
         free(word);
         return false;
@@ -50,6 +40,36 @@ static bool offer(struct candidates *candidates, struct typed typed, const char 
     candidates->words = grown;
     candidates->words[candidates->count++] = word;
     return true;
+}
+
+// Adds before + name + after when that begins with what is typed. False: no memory, or enough.
+static bool offer(struct candidates *candidates, struct typed typed, const char *before, const char *name,
+                  const char *after)
+{
+    size_t size = strlen(before) + strlen(name) + strlen(after) + 1;
+    char *word = malloc(size);
+    if (!word)
+        return false;
+    snprintf(word, size, "%s%s%s", before, name, after);
+    if (strncmp(word, typed.text, typed.length) == 0)
+        return add(candidates, word);
+    free(word);
+    return true;
+}
+
+// Names begin with a date where nobody gave one, so what is remembered of them may stand anywhere; but names that begin
+// with what is typed are what is meant.
+static void offer_sessions(struct candidates *candidates, struct typed typed, const struct candidate_names *sessions)
+{
+    char part[256];
+    for (size_t i = 0; i < sessions->count; i++)
+        offer(candidates, typed, "", sessions->names[i], "");
+    if (candidates->count || typed.length >= sizeof part)
+        return;
+    snprintf(part, sizeof part, "%.*s", (int)typed.length, typed.text);
+    for (size_t i = 0; i < sessions->count; i++)
+        if (strstr(sessions->names[i], part))
+            add(candidates, strdup(sessions->names[i]));
 }
 
 static void offer_commands(struct candidates *candidates, struct typed typed, const char *before)
@@ -132,8 +152,7 @@ static void offer_arguments(struct candidates *candidates, const struct command_
     const char *name;
     switch (row->takes) {
     case TAKES_SESSION:
-        for (size_t i = 0; i < sessions->count; i++)
-            offer(candidates, typed, "", sessions->names[i], "");
+        offer_sessions(candidates, typed, sessions);
         break;
     case TAKES_SETTING:
         for (size_t i = 0; (name = options_setting(i)); i++)

@@ -49,7 +49,7 @@ static int list(const struct request *request)
     struct store_error error;
     struct store_list found;
     if (!request->options->json)
-        return sessions_print(stdout, &request->store, &error) ? STATUS_DONE : fail(&error);
+        return sessions_print(stdout, &request->store, 0, &error) ? STATUS_DONE : fail(&error);
     if (store_list(&request->store, &found, &error))
         return fail(&error);
     struct json_object *object = json_object_new_object(), *entries = json_object_new_array();

@@ -22,23 +22,30 @@ void history_release(struct history *history)
 
 // ---- the codec ----
 
-// Is this text kept? UTF-8 with something to see, and no controls but those that are escaped.
+// Only what has something to see, is UTF-8, and has no controls but those that are escaped.
 static bool is_kept(const char *text, size_t length)
 {
     bool seen = false;
+    for (size_t i = 0; i < length && !seen; i++)
+        seen = (unsigned char)text[i] > ' ';
+    return seen && !history_refusal(text, length);
+}
+
+const char *history_refusal(const char *text, size_t length)
+{
     if (length > HISTORY_ENTRY_LIMIT)
-        return false;
+        return "it is longer than 64 KiB";
     for (size_t at = 0; at < length;) {
         uint32_t code;
         int found = tok_utf8(text + at, length - at, &code);
-        if (found <= 0 || code == 0x7F || (code >= 0x80 && code < 0xA0))
-            return false;
-        if (code < 0x20 && code != '\n' && code != '\r' && code != '\t')
-            return false;
-        seen = seen || code > ' ';
+        if (found <= 0)
+            return "it is not all UTF-8";
+        bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
+        if (control && code != '\n' && code != '\r' && code != '\t')
+            return "it holds control characters";
         at += (size_t)found;
     }
-    return seen;
+    return NULL;
 }
 
 bool history_encode(const char *text, size_t length, struct bytes *line)

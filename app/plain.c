@@ -195,6 +195,13 @@ static bool complete(void *context, struct candidates *found, const char *line, 
     return sessions_complete(&plain->talk.store, found, line, point);
 }
 
+static void not_kept(void *context, const char *why)
+{
+    char text[160];
+    snprintf(text, sizeof text, "Later chats will not have this message in their history: %s.", why);
+    put_paragraph(context, text);
+}
+
 static void on_typed(void *context, char *typed)
 {
     struct plain *plain = context;
@@ -325,7 +332,8 @@ static bool open_prompt(struct plain *plain)
     return prompt_open(&(struct prompt_face){.context = plain,
                                              .label = plain->color ? "\001\033[1m\002You:\001\033[0m\002 " : "You: ",
                                              .line = on_typed,
-                                             .complete = complete});
+                                             .complete = complete,
+                                             .not_kept = not_kept});
 }
 
 int plain_chat(struct options *options)

@@ -31,6 +31,7 @@ static struct {
     struct bytes queue;
     size_t taken; // of the queue
     bool within;  // a function that readline has called
+    bool told;    // that a text is not kept
 } prompt;
 
 static bool draws(void)
@@ -167,12 +168,26 @@ static void read_own_inputrc(void)
         rl_read_init_file(path);
 }
 
+// Of later chats, as this one has it anyway.
+static void keep(const char *text)
+{
+    size_t length = strlen(text);
+    const char *why = history_refusal(text, length);
+    int code = history_add(&prompt.history, prompt.history_path, text, length);
+    if (!why && code)
+        why = strerror(code);
+    if (!why || prompt.told)
+        return;
+    prompt.told = true;
+    prompt.face.not_kept(prompt.face.context, why);
+}
+
 void prompt_remember(const char *text)
 {
     HIST_ENTRY *last = history_length ? history_get(history_base + history_length - 1) : NULL;
     if (*text && (!last || strcmp(last->line, text) != 0)) {
         add_history(text);
-        history_add(&prompt.history, prompt.history_path, text, strlen(text)); // the next chat may lack it
+        keep(text);
     }
     using_history(); // Up begins at the end again
 }
@@ -197,7 +212,6 @@ static void on_line(char *line)
 static char **attempt(const char *word, int start, int end)
 {
     struct candidates found = {0};
-    (void)word;
     rl_attempted_completion_over = 1; // names of files are no words of a message
     if (!prompt.face.complete || !prompt.face.complete(prompt.face.context, &found, rl_line_buffer, (size_t)end))
         return NULL;
@@ -214,7 +228,9 @@ static char **attempt(const char *word, int start, int end)
             same++;
         common = same;
     }
-    matches[0] = strndup(found.words[0], common);
+    // What has nothing in common but what was typed, somewhere, leaves that as it is.
+    bool begins = strncmp(found.words[0], word, strlen(word)) == 0;
+    matches[0] = found.count == 1 || begins ? strndup(found.words[0], common) : strdup(word);
     rl_completion_append_character = common && found.words[0][common - 1] == '/' ? '\0' : ' ';
     if (found.count == 1) { // alone it stands in the first place
         free(matches[1]);

@@ -18,6 +18,8 @@ struct prompt_face {
     void (*line)(void *context, char *line);
     // What Tab offers. False: nothing.
     bool (*complete)(void *context, struct candidates *found, const char *line, size_t point);
+    // The first text that the history of later chats will lack, and why.
+    void (*not_kept)(void *context, const char *why);
     // Only for a face that draws:
     bool (*key)(void *context, enum key key); // false: it means nothing to the face, so what readline has for it
     void (*offer)(void *context, char **words, size_t count); // several words fit

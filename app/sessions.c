@@ -107,26 +107,35 @@ bool sessions_choose(struct store *store, const struct options *options, bool ot
     return saved_new(store, name, &choice->saved, error) == STORE_OK;
 }
 
-bool sessions_print(FILE *out, const struct store *store, struct store_error *error)
+// All but the name. Returns out.
+static char *print_details(char *out, size_t size, const struct store_entry *entry)
+{
+    char used[40], rows[FORMAT_SIZE];
+    age(used, sizeof used, entry->updated);
+    size_t turns = manifest_turns(&entry->manifest);
+    if (entry->damaged)
+        snprintf(out, size, "%s, damaged; /load or --session offers what can be read", used);
+    else
+        snprintf(out, size, "%s, %zu message%s, %" PRIu32 " tokens, rows %s, model %s", used, turns,
+                 turns == 1 ? "" : "s", manifest_tokens(&entry->manifest),
+                 format_bytes(rows, sizeof rows, entry->kv_bytes), entry->manifest.origin.model_name);
+    return out;
+}
+
+bool sessions_print(FILE *out, const struct store *store, int columns, struct store_error *error)
 {
     struct store_list list;
-    char used[40], rows[FORMAT_SIZE];
+    char details[512];
     if (store_list(store, &list, error))
         return false;
     if (!list.n_entries)
         fputs("There are no saved sessions.\n", out);
     for (size_t i = 0; i < list.n_entries; i++) {
         const struct store_entry *entry = &list.entries[i];
-        age(used, sizeof used, entry->updated);
-        if (entry->damaged) {
-            fprintf(out, "%s  %s, damaged; /load or --session offers what can be read\n", entry->name, used);
-            continue;
-        }
-        size_t turns = manifest_turns(&entry->manifest);
-        fprintf(out, "%s  %s, %zu message%s, %" PRIu32 " tokens, rows %s, model ", entry->name, used, turns,
-                turns == 1 ? "" : "s", manifest_tokens(&entry->manifest),
-                format_bytes(rows, sizeof rows, entry->kv_bytes));
-        report_text(out, entry->manifest.origin.model_name, strlen(entry->manifest.origin.model_name));
+        print_details(details, sizeof details, entry);
+        size_t width = strlen(entry->name) + 2 + strlen(details);
+        fprintf(out, "%s%s", entry->name, columns && width > (size_t)columns ? "\n    " : "  ");
+        report_text(out, details, strlen(details));
         fputc('\n', out);
     }
     store_list_release(&list);

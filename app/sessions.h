@@ -26,8 +26,8 @@ bool sessions_load(const struct store *store, const char *name, struct chat *cha
 
 // "Session "zoe": 3 messages, 120 tokens, used 2 h ago, model demo."
 void sessions_describe(char *out, size_t size, const char *name, const struct manifest *manifest);
-// A line a session. False: *error says why.
-bool sessions_print(FILE *out, const struct store *store, struct store_error *error);
+// A line a session, or two where it would be longer than so many columns; 0: always one. False: *error says why.
+bool sessions_print(FILE *out, const struct store *store, int columns, struct store_error *error);
 
 // What Tab offers for a line of the chat, names of sessions included. False: nothing.
 bool sessions_complete(struct store *store, struct candidates *found, const char *line, size_t point);

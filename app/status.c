@@ -140,9 +140,8 @@ void status_draw(struct cells_at at, const struct status_figures *figures)
     const char *between = figures->ascii ? " | " : " \xC2\xB7 ";
     struct row row = {0};
     set_state(&row, figures);
-    if (!figures->notice)
-        set_figures(&row, figures);
-    int width = 1;
+    set_figures(&row, figures);
+    int width = 1 + (figures->notice ? cells_width(figures->notice, strlen(figures->notice)) + 3 : 0);
     for (int i = 0; i < N_FIELDS; i++)
         width += *row.fields[i] ? cells_width(row.fields[i], strlen(row.fields[i])) + (i ? 3 : 0) : 0;
     for (size_t i = 0; i < sizeof dropped_first / sizeof dropped_first[0] && width > at.end - at.column; i++) {
@@ -153,12 +152,12 @@ void status_draw(struct cells_at at, const struct status_figures *figures)
     if (at.end - at.column > 1)
         cells_put(&at, " ", 1, STYLE_STATUS);
     cells_put(&at, row.fields[STATE], strlen(row.fields[STATE]), STYLE_STATUS_NOW);
+    if (figures->notice) {
+        cells_put(&at, between, strlen(between), STYLE_STATUS);
+        cells_put(&at, figures->notice, strlen(figures->notice), STYLE_STATUS_NOW);
+    }
     for (int i = 1; i < N_FIELDS; i++)
         if (*row.fields[i])
             cells_print(&at, STYLE_STATUS, "%s%s", between, row.fields[i]);
-    if (figures->notice) {
-        cells_put(&at, between, strlen(between), STYLE_STATUS);
-        cells_put(&at, figures->notice, strlen(figures->notice), STYLE_STATUS);
-    }
     cells_fill(&at, STYLE_STATUS);
 }

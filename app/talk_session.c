@@ -163,11 +163,12 @@ void talk_load(struct talk *talk, const char *name)
 
 void talk_list_sessions(struct talk *talk)
 {
+    enum { SESSION_COLUMNS = 80 };
     struct store_error error;
     struct talk_lines lines;
     if (!has_store(talk) || !talk_lines_begin(talk, &lines))
         return;
-    bool fine = sessions_print(lines.out, &talk->store, &error);
+    bool fine = sessions_print(lines.out, &talk->store, SESSION_COLUMNS, &error);
     talk_lines_show(talk, &lines);
     if (!fine)
         talk_fail(talk, "%s", error.text);

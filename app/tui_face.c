@@ -349,10 +349,19 @@ static void release(struct tui *tui)
     free(tui);
 }
 
+static void not_kept(void *context, const char *why)
+{
+    tui_notice(context, "not in the history of later chats: %s", why);
+}
+
 static bool open_prompt(struct tui *tui)
 {
-    return prompt_open(&(struct prompt_face){
-        .context = tui, .line = tui_on_line, .complete = tui_complete, .key = tui_on_key, .offer = tui_offer});
+    return prompt_open(&(struct prompt_face){.context = tui,
+                                             .line = tui_on_line,
+                                             .complete = tui_complete,
+                                             .key = tui_on_key,
+                                             .offer = tui_offer,
+                                             .not_kept = not_kept});
 }
 
 // From here on the screen is ours until close_screen.

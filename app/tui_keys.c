@@ -81,6 +81,8 @@ static bool found_key(struct tui *tui, const struct input_item *item)
     if (key == 'n' || key == 'N') {
         if (!transcript_search_next(tui_view(tui), key == 'n'))
             tui_notice(tui, "no more matches");
+        else if (transcript_matches(tui_view(tui)).count == 1)
+            tui_notice(tui, "this is the only match");
         return true;
     }
     if (item->length > 1 && item->bytes[0] == '\033') // paging and the like

@@ -166,6 +166,7 @@ def test_scrolling_does_not_jump():
     s.keys("\x1bg", "prefetch off")
     s.keys("\x1b/top line\r", "match 1 of 1")
     s.golden("search-80x24")
+    s.keys("n", "this is the only match")
     s.keys("\x1b", IDLE)
     leave(s)
 
@@ -183,6 +184,20 @@ def test_pastes():
     expect("> [" not in s.text(), "it was sent once")
     s.keys("\x1b[200~a\x1b[31mb\x07\x00c\x1b[201~", "> a[31mbc")
     s.send("\x15")
+    leave(s)
+
+
+def test_what_the_history_leaves_out_is_said_once():
+    s = chat("turn\necho\nturn\necho\nturn\necho\n", columns=120)
+    s.keys("\x16\x01one\r", "not in the history of later chats: it holds control characters")
+    s.until(IDLE)
+    expect("context" in [line for line in s.text().split("\n") if "not in the history" in line][0], "beside the figures")
+    s.keys("\x1b[A", "> \u2401one")  # this one has it
+    s.keys("\x15", lambda t: "\u2401one" not in t.text().split("\n")[-1])
+    s.until(lambda t: "not in the history" not in t.text())  # its time is over
+    s.keys("\x16\x01two\r", "two")
+    s.until(IDLE)
+    expect("not in the history" not in s.text(), "once")
     leave(s)
 
 

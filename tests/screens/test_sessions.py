@@ -197,6 +197,25 @@ def test_commands():
     same(text, b"System: Be kind.\nYou: one\nAssistant: one\nYou: three\nAssistant: three\n".replace(b"\nYou", b"\n\nYou").replace(b"\nAssistant", b"\n\nAssistant"))
 
 
+def test_long_names_are_found_by_any_part_and_keep_to_the_row():
+    long = "2026-11-21-tell-me-a-long-story-about-a-walrus-and-the-sea"
+    for name in (long, "2026-11-20-walrus"):
+        same(run(["run", "-p", "x", "--session", name] + script(ECHO)).returncode, 0)
+    rows = run(["sessions"]).stdout.decode().split("\n")
+    expect([row for row in rows if row.startswith(long + "  just now, 1 message")], "a line each for scripts: %r" % rows)
+    t = chat(ECHO)
+    t.send("/sessions\r")
+    t.wait("rows 28 B", "rows 28 B", "You:")
+    for row in (long + "\r\n    just now, 1 message", "2026-11-20-walrus  just now, 1 message"):
+        expect(row.encode() in t.output, "%r in %r" % (row, t.output))
+    t.send("/load story-about\t\r")
+    t.wait("/load story-about", long, 'Session "%s"' % long, "You:")
+    t.send("/load walrus\t\t")  # two have it
+    t.wait("2026-11-20-walrus", "/load walrus")
+    t.send("\x15")
+    leave(t)
+
+
 def test_new_keeps_the_systems_rows():
     t = chat(ECHO, "--system", "Be kind.", "--session", "sys-a")
     t.send("one\r")

@@ -41,6 +41,11 @@ static void arguments(struct harness *t)
     CHECK_STR(t, offered("/load "), "6: tree trip zoe");
     CHECK_STR(t, offered("/switch  tr"), "9: tree trip");
     CHECK_STR(t, offered("/load trip "), "");
+    CHECK_STR(t, offered("/load t"), "6: tree trip");
+    CHECK_STR(t, offered("/load r"), "6: tree trip"); // none begins so
+    CHECK_STR(t, offered("/load oe"), "6: zoe");
+    CHECK_STR(t, offered("/load x"), "");
+    CHECK_STR(t, offered("/set op-k"), "");
     CHECK_STR(t, offered("/set to"), "5: top-k top-p");
     CHECK_STR(t, offered("/undo "), "");
     CHECK_STR(t, offered("/nothing tr"), "");

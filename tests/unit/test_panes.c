@@ -59,8 +59,13 @@ static void status_in_words(struct harness *t)
     idle.scrolled = true;
     idle.percent = 37;
     CHECK_STR(t, status_text(&idle, 80), " idle \xC2\xB7 at 37 % of the chat \xC2\xB7 prefetch off");
-    idle.notice = "copied";
-    CHECK_STR(t, status_text(&idle, 80), " idle \xC2\xB7 copied");
+    idle.notice = "copied"; // the rest shares what it leaves
+    CHECK_STR(t, status_text(&idle, 80), " idle \xC2\xB7 copied \xC2\xB7 at 37 % of the chat \xC2\xB7 prefetch off");
+    CHECK_STR(t, status_text(&idle, 45), " idle \xC2\xB7 copied \xC2\xB7 at 37 % of the chat");
+    CHECK_STR(t, status_text(&idle, 20), " idle \xC2\xB7 copied");
+    struct status_figures noticed = answering;
+    noticed.notice = "not found: wolf";
+    CHECK_STR(t, status_text(&noticed, 80), " answering | not found: wolf | 5 new lines below | 1 message waits");
 }
 
 static void status_progress(struct harness *t)
