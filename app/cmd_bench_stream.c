@@ -3,6 +3,7 @@
 // each technique switched off in turn. Variants take turns, so that a busy machine is busy for all of them alike; the
 // answer's ids are sampled and must be the same everywhere.
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #include "term.h"
 
 enum { MAX_RUNS = 100, N_DEPTHS = 5, N_BUDGETS = 5, N_PAIRS = 5 };
+enum { READS_RULE = 10 }; // times the compute: then the reads alone are a bound, too
 
 static const unsigned depths[N_DEPTHS] = {1, 2, 4, 8, 16};
 static const double raw_seconds = 0.5, fetch_seconds = 0.3;
@@ -67,6 +69,7 @@ struct result {
     double prefill[MAX_RUNS], decode[MAX_RUNS]; // tokens a second
     double read_share[MAX_RUNS];                // of the prompt's time, that its reads would take at the raw speed
     double ratio[MAX_RUNS];                     // of a token's time to its bound
+    double reads_ratio[MAX_RUNS];               // to its reads alone; 0: they are not what takes its time
     struct moe_telemetry sums;                  // of decoded tokens, all runs
     double hits, asked, bytes_disk, bytes_device;
     size_t runs;
@@ -134,12 +137,26 @@ static int open_session(struct stream *stream, moe_model *model, const struct va
     return moe_session_open(model, &session_options, session, &stream->err);
 }
 
-// The time of a token that had to read these experts, if every read took what the disk takes and only the last one's
-// compute came after it.
-static double bound_ns(const struct stream *stream, const struct moe_telemetry *step, const struct moe_cache_plan *plan,
-                       uint32_t n_shared)
+// What a token could take at best.
+struct bound {
+    double all_ns;   // of everything
+    double reads_ns; // of its reads alone, a layer's after the other's
+};
+
+static double calibrated_token_ns(const struct calibration *c, const struct moe_description *about)
 {
-    double sum = stream->calibration.other_ns, one = stream->calibration.expert_ns;
+    return c->other_ns + c->expert_ns * (double)about->n_moe_layers * (about->top_k + about->n_shared_experts);
+}
+
+// The sum over the layers of attention, router and the other parts that need no expert, then of the larger of two: what
+// the layer's misses take at the disk's raw speed of that many reads at once (or, if that is more, what goes to the
+// device takes at the copy's speed), and the compute of the experts that are there and the shared one; then the
+// compute of the last expert that comes. What a guess brought in time is there; what came late is a miss.
+static struct bound bound_of(const struct stream *stream, const struct moe_telemetry *step,
+                             const struct moe_cache_plan *plan, uint32_t n_shared)
+{
+    double one = stream->calibration.expert_ns;
+    struct bound bound = {.all_ns = stream->calibration.other_ns};
     for (uint32_t i = 0; i < step->n_moe_layers; i++) {
         const struct moe_layer_record *layer = &step->layers[i];
         uint32_t misses = layer->n_from[MOE_FROM_DISK] + layer->n_from[MOE_FROM_LATE];
@@ -152,9 +169,10 @@ static double bound_ns(const struct stream *stream, const struct moe_telemetry *
         bool waits = layer->bytes_device > 0 || misses > 0;
         uint32_t arrive = misses + (stream->copy > 0 ? layer->n_from[MOE_FROM_HOST] : 0);
         double there = (step->top_k + n_shared - arrive) * one;
-        sum += waits ? (moved > there ? moved : there) + one : there;
+        bound.all_ns += waits ? (moved > there ? moved : there) + one : there;
+        bound.reads_ns += disk;
     }
-    return sum;
+    return bound;
 }
 
 static void add_step(struct result *result, const struct moe_telemetry *step)
@@ -186,7 +204,7 @@ static int answer(struct stream *stream, moe_model *model, moe_session *session,
     if (!sampler)
         return backend_fail(&stream->err, MOE_NO_MEMORY, "no memory for the sampler");
     uint64_t hash = BENCH_HASH_BEGIN, took_ns = 0;
-    double bound = 0;
+    struct bound bound = {0};
     int code = 0;
     for (uint32_t i = 0; i < stream->options->decode_tokens && code == 0; i++) {
         const float *logits = moe_session_logits(session, &stream->err);
@@ -197,7 +215,9 @@ static int answer(struct stream *stream, moe_model *model, moe_session *session,
         const struct moe_telemetry *step = moe_session_telemetry(session);
         hash = bench_hash(hash, &id, sizeof id);
         took_ns += step->total_ns;
-        bound += bound_ns(stream, step, &plan, about->n_shared_experts);
+        struct bound best = bound_of(stream, step, &plan, about->n_shared_experts);
+        bound.all_ns += best.all_ns;
+        bound.reads_ns += best.reads_ns;
         add_step(result, step);
     }
     moe_sampler_free(sampler);
@@ -205,7 +225,10 @@ static int answer(struct stream *stream, moe_model *model, moe_session *session,
     if (!logits)
         return code ? code : (int)stream->err.code;
     result->decode[result->runs] = json_out_rate(stream->options->decode_tokens, took_ns);
-    result->ratio[result->runs] = bound > 0 ? (double)took_ns / bound : 0;
+    double compute_ns = stream->options->decode_tokens * calibrated_token_ns(&stream->calibration, about);
+    result->ratio[result->runs] = bound.all_ns > 0 ? (double)took_ns / bound.all_ns : 0;
+    result->reads_ratio[result->runs] =
+        bound.reads_ns >= READS_RULE * compute_ns ? (double)took_ns / bound.reads_ns : 0;
     result->hash = bench_hash(hash, logits, about->vocab_size * sizeof *logits);
     return 0;
 }
@@ -352,7 +375,7 @@ static void print_head(const struct stream *stream, const moe_model *model)
     if (stream->copy > 0)
         printf("  copies from page-locked memory to the device: %.1f GB/s\n", stream->copy / 1e9);
     printf("  a token whose experts are there: %.2f ms, %.3f ms of it each expert\n",
-           (stream->calibration.other_ns + stream->calibration.expert_ns * (double)plan.token_experts) / 1e6,
+           calibrated_token_ns(&stream->calibration, moe_model_describe(model)) / 1e6,
            stream->calibration.expert_ns / 1e6);
     fflush(stdout);
 }
@@ -361,10 +384,17 @@ static void print_columns(const struct stream *stream)
 {
     print_alone("read", &stream->from_disk, "plain reads");
     print_alone("copied to the device", &stream->from_host, "plain copies");
-    printf("\n  %-24s%8s%9s%6s%8s%6s%9s%9s%6s%7s  ms of a token on", "", "cache", "prefill", "read", "decode", "hits",
-           "disk", "copied", "waits", "bound");
-    printf("\n  %-24s%8s%9s%6s%8s%6s%9s%9s%6s%7s", "", "", "tokens/s", "%", "tok/s", "%", "MB/token", "MB/token",
-           "/token", "x");
+    printf(
+        "\n  read %%: of the prompt's time, what its reads alone take at the disk's speed. bound x: a token's time "
+        "over the "
+        "best\n  that the speeds above allow (moechat(1) has the sum); reads x: over its reads alone, where they take "
+        "%d times\n  the compute. 1.00 is as good as it gets, 1.10 the aim; below 1 the disk was faster than when it "
+        "was measured.\n",
+        READS_RULE);
+    printf("\n  %-24s%8s%9s%6s%8s%6s%9s%9s%6s%7s%7s  ms of a token on", "", "cache", "prefill", "read", "decode",
+           "hits", "disk", "copied", "waits", "bound", "reads");
+    printf("\n  %-24s%8s%9s%6s%8s%6s%9s%9s%6s%7s%7s", "", "", "tokens/s", "%", "tok/s", "%", "MB/token", "MB/token",
+           "/token", "x", "x");
     for (int i = 0; i < MOE_INTERVALS; i++)
         if (i != MOE_ON_SAMPLING) // the caller's
             printf("%10s", figures_interval_name((enum moe_interval)i));
@@ -377,14 +407,18 @@ static void print_row(struct stream *stream, const char *name, const moe_model *
     struct moe_cache_plan plan = moe_model_cache(model);
     double tokens = (double)result->sums.step;
     double prefill = bench_median(result->prefill, result->runs), decode = bench_median(result->decode, result->runs);
-    double ratio = bench_median(result->ratio, result->runs), hits = 100 * result->hits / result->asked;
+    double ratio = bench_median(result->ratio, result->runs),
+           reads_ratio = bench_median(result->reads_ratio, result->runs);
+    double hits = 100 * result->hits / result->asked;
     double read_share = bench_median(result->read_share, result->runs);
     if (!stream->options->json) {
-        char cache[FORMAT_SIZE];
-        printf("  %-24s%8s%9.1f%6.1f%8.2f%6.1f%9.2f%9.2f%6.1f%7.2f", name,
+        char cache[FORMAT_SIZE], reads[FORMAT_SIZE] = "-";
+        if (reads_ratio > 0)
+            snprintf(reads, sizeof reads, "%.2f", reads_ratio);
+        printf("  %-24s%8s%9.1f%6.1f%8.2f%6.1f%9.2f%9.2f%6.1f%7.2f%7s", name,
                format_bytes(cache, sizeof cache, plan.slots * plan.slot_bytes), prefill, 100 * read_share, decode, hits,
                result->bytes_disk / tokens / 1e6, result->bytes_device / tokens / 1e6,
-               (double)result->sums.waits / tokens, ratio);
+               (double)result->sums.waits / tokens, ratio, reads);
         for (int i = 0; i < MOE_INTERVALS; i++)
             if (i != MOE_ON_SAMPLING)
                 printf("%10.3f", (double)result->sums.ns[i] / tokens / 1e6);
@@ -411,6 +445,7 @@ static void print_row(struct stream *stream, const char *name, const moe_model *
                           (double)result->sums.ns[i] / tokens / 1e6);
     json_object_object_add(row, "ms_per_token", spent);
     json_out_real(row, "time_to_bound", ratio);
+    json_out_real(row, "time_to_reads", reads_ratio > 0 ? reads_ratio : NAN); // null: they don't bound it
     json_object_array_add(stream->rows, row);
 }
 
