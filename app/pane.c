@@ -80,15 +80,33 @@ static struct moe_layer_record total(const struct moe_telemetry *sums)
     return all;
 }
 
-// "cache 1.2 GB of 3.0 GB"
-static void put_cache(struct cells *cells, int row, const struct pane_figures *figures)
+// "expert cache: 1.2 GB of 3.0 GB; prefetch off, not faster: ...", between words over at most so many rows.
+// Returns how many it took.
+static int put_cache(struct cells *cells, int row, int rows, const struct pane_figures *figures)
 {
-    char used[FORMAT_SIZE], limit[FORMAT_SIZE];
+    char used[FORMAT_SIZE], limit[FORMAT_SIZE], text[256];
     struct cells_at at = cells_row(cells, row);
-    if (figures->cache_bytes)
-        cells_print(&at, STYLE_TEXT, "expert cache: %s of %s used",
-                    format_bytes(used, sizeof used, figures->cache_used_bytes),
-                    format_bytes(limit, sizeof limit, figures->cache_bytes));
+    int taken = 1;
+    if (!figures->cache_bytes)
+        return 0;
+    bool has_reason = figures->policy && figures->reason && *figures->reason;
+    snprintf(text, sizeof text, "expert cache: %s of %s%s%s%s%s",
+             format_bytes(used, sizeof used, figures->cache_used_bytes),
+             format_bytes(limit, sizeof limit, figures->cache_bytes), figures->policy ? "; prefetch " : "",
+             figures->policy ? figures->policy : "", has_reason ? ", " : "", has_reason ? figures->reason : "");
+    for (const char *word = text; *word;) {
+        int length = (int)strcspn(word + 1, " ") + 1; // with the space before it
+        if (at.column + length > at.end) {
+            if (taken == rows)
+                return taken;
+            at = cells_row(cells, row + taken++);
+            length -= *word == ' ';
+            word += *word == ' ';
+        }
+        cells_put(&at, word, (size_t)length, STYLE_TEXT);
+        word += length;
+    }
+    return taken;
 }
 
 // Where the time of a step or of the turn went, the larger shares first, over as many rows as there are.
@@ -123,10 +141,10 @@ static void put_split(struct cells *cells, int row, int rows, const struct pane_
     }
 }
 
-// Rows below the layers: turn, session, cache, and up to three for the last token.
+// Rows below the layers: turn, session, and at most half of the others for the cache, the rest for the time.
 static int foot_rows(int rows)
 {
-    return rows >= 12 ? 6 : rows >= 8 ? 4 : rows >= 5 ? 2 : rows >= 2 ? 1 : 0;
+    return rows >= 16 ? 8 : rows >= 12 ? 6 : rows >= 8 ? 4 : rows >= 5 ? 2 : rows >= 2 ? 1 : 0;
 }
 
 int pane_scroll_limit(const struct cells *cells, const struct pane_figures *figures)
@@ -168,7 +186,7 @@ void pane_draw(struct cells *cells, const struct pane_figures *figures)
     if (foot >= 2)
         put_record(cells, row++, "session", &session);
     if (foot >= 4) {
-        put_cache(cells, row, figures);
-        put_split(cells, row + 1, foot - 3, figures);
+        int taken = put_cache(cells, row, (foot - 2) / 2, figures);
+        put_split(cells, row + taken, foot - 2 - taken, figures);
     }
 }

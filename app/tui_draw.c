@@ -233,6 +233,8 @@ static void draw_stats(struct tui *tui)
                                     .session = figures->session,
                                     .cache_used_bytes = (slots < plan->slots ? slots : plan->slots) * plan->slot_bytes,
                                     .cache_bytes = plan->slots * plan->slot_bytes,
+                                    .policy = now.prefetch_policy,
+                                    .reason = now.prefetch_reason,
                                     .ascii = tui->ascii};
         int limit = pane_scroll_limit(&tui->part, &pane);
         pane.scroll = tui->stats_top = tui->stats_top < limit ? tui->stats_top : limit;

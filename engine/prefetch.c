@@ -161,8 +161,8 @@ static void settle(struct prefetch *p)
     p->trying = false;
     p->n = 0;
     p->acting = on ? (enum moe_prefetch)AUTO_GUESSER : MOE_PREFETCH_OFF;
-    snprintf(p->reason, sizeof p->reason, "%s: a token took %.2f ms with it and %.2f ms without",
-             on ? "faster" : "not faster", with, without);
+    snprintf(p->reason, sizeof p->reason, "%s: %.2f ms a token with it, %.2f without", on ? "faster" : "not faster",
+             with, without);
 }
 
 static void rest(struct prefetch *p)

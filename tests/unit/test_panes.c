@@ -173,8 +173,17 @@ static void pane_adds_up(struct harness *t)
     CHECK_STR(t, row_text(&cells, 6), "15 more layers: Alt-z, then PgDn");
     CHECK_STR(t, row_text(&cells, 7), "turn       200   100    60   20      40  20.0 MB 30.000 s");
     CHECK_STR(t, row_text(&cells, 8), "session    600   300   180   60     120  60.0 MB 30.000 s");
-    CHECK_STR(t, row_text(&cells, 9), "expert cache: 1.20 GB of 3.00 GB used");
+    CHECK_STR(t, row_text(&cells, 9), "expert cache: 1.20 GB of 3.00 GB");
     CHECK_STR(t, row_text(&cells, 10), "last token 20.0 ms: experts 75.0 % disk 25.0 %");
+    figures.policy = "router";
+    figures.reason = "faster: 4.03 ms a token with it, 9.83 without";
+    pane_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 9), "expert cache: 1.20 GB of 3.00 GB; prefetch router, faster:");
+    CHECK_STR(t, row_text(&cells, 10), "4.03 ms a token with it, 9.83 without");
+    CHECK_STR(t, row_text(&cells, 11), "last token 20.0 ms: experts 75.0 % disk 25.0 %");
+    figures.reason = "";
+    pane_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 9), "expert cache: 1.20 GB of 3.00 GB; prefetch router");
     turn.total_ns = turn.ns[MOE_ON_COPY] = 2500000000;
     figures.now = &turn;
     pane_draw(&cells, &figures);
@@ -198,7 +207,7 @@ static void pane_adds_up(struct harness *t)
     cells_resize(&cells, 13, 30);
     pane_draw(&cells, &figures);
     CHECK_STR(t, row_text(&cells, 7), "turn       200      40");
-    CHECK_STR(t, row_text(&cells, 11), " experts 75.0 % disk 25.0 %");
+    CHECK_STR(t, row_text(&cells, 12), " experts 75.0 % disk 25.0 %");
     for (int rows = 1; rows < 40; rows++)
         for (int columns = 1; columns < 70; columns += 3) {
             cells_resize(&cells, rows, columns);
