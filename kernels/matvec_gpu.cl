@@ -1,235 +1,451 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// GPU: one row of x times a matrix. A team of TEAM lanes computes TEAM_ROWS rows together, so that each load of x serves
-// them all; a lane takes every TEAM-th word of each row, and the lanes' sums are added as a tree.
+// GPU: rows of matrices times one row of x. A team of TEAM lanes computes up to TEAM_ROWS rows together; a lane takes every
+// TEAM-th unit of 32 inputs of each, 16 bytes of 4 bits. A group's teams share x, which lies in local memory, a chunk of
+// TEAM_INPUTS at a time, scaled so that quanta are used where they stand in their words: a mask makes them the low digits
+// of a float. What a lane adds up, and in which order, depends on the matrix's shape alone.
 #if !SHAPE_CPU
 
-struct team_rows {
-    const struct args_matrix *m;
-    __global const uchar *matrix;
-    uint row[TEAM_ROWS];
+#define TEAM_ITEMS (TEAM * TEAMS)
+#define UNIT 32
+#define TEAM_UNITS (TEAM_INPUTS / UNIT)
+
+struct team_space {
+    float4 x[TEAM_INPUTS / 4];
+    float4 totals[TEAM_UNITS][2]; // of each four of x, unscaled
+    float sums[TEAMS * TEAM_ROWS][TEAM + 1];
 };
 
-// A lane's part of the dot products of quantised rows with x: every TEAM-th word.
-static void lane_dot(const struct team_rows *rows, __global const float *x, uint lane, float *dots)
+struct team_row {
+    __global const uint *words;
+    __global const ushort *scales;
+    __global const ushort *biases;
+};
+
+struct team_rows {
+    uint bits;
+    uint in_dim;
+    uint group_shift; // a unit lies in group unit >> group_shift
+    uint whole;       // rows begin at multiples of 16 bytes
+    uint n;
+    struct team_row row[TEAM_ROWS];
+};
+
+static struct team_rows team_rows_of(const struct args_matrix *m, __global const uchar *matrix, uint n)
 {
-    const struct args_matrix *m = rows->m;
-    uint per_word = 32 / m->bits;
-    uint n_words = m->in_dim / per_word;
-    for (uint w = lane; w < n_words; w += TEAM) {
-        uint group = w * per_word / m->group_size;
-        float8 in = 0;
-        if (m->bits == 4)
-            in = vload8(w, x);
-        else
-            in.lo = vload4(w, x);
-        float4 pairs = in.lo + in.hi;
-        float total = (pairs.x + pairs.z) + (pairs.y + pairs.w);
-        for (uint i = 0; i < TEAM_ROWS; i++) {
-            uint row = rows->row[i];
-            uint word = row_words(m, rows->matrix, row)[w];
-            float4 part;
-            if (m->bits == 4) {
-                float8 q = nibbles(word);
-                part = fma(q.hi, in.hi, q.lo * in.lo);
-            } else {
-                part = octets(word) * in.lo;
-            }
-            float dot_q = (part.x + part.z) + (part.y + part.w);
-            dots[i] = fma(bf16(row_scales(m, rows->matrix, row)[group]), dot_q, dots[i]);
-            dots[i] = fma(bf16(row_biases(m, rows->matrix, row)[group]), total, dots[i]);
-        }
+    struct team_rows rows = {m->bits, m->in_dim, m->group_size / 64, ((ulong)(matrix + m->weight) & 15) == 0, n};
+    return rows;
+}
+
+static void team_row_set(struct team_rows *rows, uint i, const struct args_matrix *m, __global const uchar *matrix, uint row)
+{
+    rows->row[i].words = row_words(m, matrix, row);
+    rows->row[i].scales = row_scales(m, matrix, row);
+    rows->row[i].biases = row_biases(m, matrix, row);
+}
+
+// Four of x stand beside each other; four steps on lie 8 of these, and lanes read such steps: spread them over the banks.
+static uint team_place(uint four)
+{
+    return four ^ (four >> 3 & 7);
+}
+
+static void stage_x(const struct team_rows *rows, __global const float *x, uint n_units, __local struct team_space *space)
+{
+    float4 scale = 1;
+    if (rows->bits == 4)
+        scale = (float4)(1, 0x1p-4f, 0x1p-8f, 0x1p-12f);
+    else if (rows->bits == 8)
+        scale = (float4)(1, 0x1p-8f, 1, 0x1p-8f);
+    __local float *totals = (__local float *)space->totals;
+    for (uint i = get_local_id(0); i < n_units * (UNIT / 4); i += TEAM_ITEMS) {
+        float4 v = vload4(i, x);
+        space->x[team_place(i)] = v * scale;
+        totals[i] = (v.x + v.z) + (v.y + v.w);
     }
 }
 
-// The same of plain rows: every TEAM-th four inputs.
-static void lane_dot_plain(const struct team_rows *rows, __global const float *x, uint lane, float *dots)
+// Four quanta of a word's lower half, times 1, 16, 256 and 4096; two bytes of each half, times 1 and 256.
+static float4 low_nibbles(uint word)
 {
-    const struct args_matrix *m = rows->m;
-    for (uint at = lane; at < m->in_dim / 4; at += TEAM) {
-        float4 in = vload4(at, x);
+    return as_float4((uint4)(word) & (uint4)(0xf, 0xf0, 0xf00, 0xf000) | 0x4b000000u) - 8388608.0f;
+}
+
+static float4 octets_apart(uint word)
+{
+    uint high = word >> 16;
+    return as_float4((uint4)(word, word, high, high) & (uint4)(0xff, 0xff00, 0xff, 0xff00) | 0x4b000000u) - 8388608.0f;
+}
+
+// A unit's words of a row: one quad of words of 4 bits, two of 8.
+struct team_unit {
+    uint4 words[2];
+    ushort scale;
+    ushort bias;
+};
+
+static void load_unit(const struct team_rows *rows, uint i, uint unit, const uint bits, const bool whole,
+                      struct team_unit *to)
+{
+    const struct team_row *row = &rows->row[i];
+    uint group = unit >> rows->group_shift;
+    UNROLL
+    for (uint j = 0; j < 2; j++)
+        if (j < bits / 4) {
+            uint at = unit * (bits / 4) + j;
+            to->words[j] = whole ? ((__global const uint4 *)row->words)[at] : vload4(at, row->words);
+        }
+    to->scale = row->scales[group];
+    to->bias = row->biases[group];
+}
+
+struct span {
+    uint first; // units of the row before the chunk
+    uint unit;  // of the chunk
+    uint n_units;
+};
+
+// TEAM_FLIGHT / n units of each row, TEAM apart; the last of the chunk when there are no more.
+static void load_units(const struct team_rows *rows, const uint n, const uint bits, struct span at, struct team_unit *units)
+{
+    UNROLL
+    for (uint s = 0; s < TEAM_FLIGHT / n; s++) {
+        uint unit = at.first + min(at.unit + s * TEAM, at.n_units - 1);
+        UNROLL
+        for (uint i = 0; i < n; i++)
+            load_unit(rows, i, unit, bits, true, &units[s * n + i]);
+    }
+}
+
+// dots[i] += the products of a unit of each row with the chunk's x.
+static void dot_units(const struct team_unit *units, uint n, uint unit, const uint bits,
+                      __local const struct team_space *space, float *dots)
+{
+    float4 parts[TEAM_ROWS];
+    UNROLL
+    for (uint i = 0; i < n; i++)
+        parts[i] = 0;
+    UNROLL
+    for (uint j = 0; j < UNIT / 4; j++) {
+        float4 x = space->x[team_place(unit * (UNIT / 4) + j)];
+        UNROLL
+        for (uint i = 0; i < n; i++) {
+            uint at = bits == 4 ? j / 2 : j;
+            uint4 quad = bits == 4 || j < 4 ? units[i].words[0] : units[i].words[1];
+            uint word = at % 4 == 0 ? quad.x : at % 4 == 1 ? quad.y : at % 4 == 2 ? quad.z : quad.w;
+            float4 q = bits == 4 ? low_nibbles(j % 2 ? word >> 16 : word) : octets_apart(word);
+            parts[i] = fma(q, x, parts[i]);
+        }
+    }
+    float4 four = space->totals[unit][0] + space->totals[unit][1];
+    float total = (four.x + four.z) + (four.y + four.w);
+    UNROLL
+    for (uint i = 0; i < n; i++) {
+        dots[i] = fma(bf16(units[i].scale), (parts[i].x + parts[i].z) + (parts[i].y + parts[i].w), dots[i]);
+        dots[i] = fma(bf16(units[i].bias), total, dots[i]);
+    }
+}
+
+// A lane's part of the dot products with a chunk of x, for matrices of 4 and 8 bits whose rows begin at multiples of 16
+// bytes. TEAM_FLIGHT units are on their way before the first is used; the first ones are there.
+static void lane_chunk(const struct team_rows *rows, const uint n, const uint bits, struct span span,
+                       struct team_unit *units, __local const struct team_space *space, float *dots)
+{
+    const uint steps = TEAM_FLIGHT / n;
+    for (uint at = 0; at < span.n_units; at += steps * TEAM) {
+        if (at > 0)
+            load_units(rows, n, bits, span, units);
+        UNROLL
+        for (uint s = 0; s < steps; s++)
+            if (span.unit + s * TEAM < span.n_units)
+                dot_units(units + s * n, n, span.unit + s * TEAM, bits, space, dots);
+        span.unit += steps * TEAM;
+    }
+}
+
+// The same for any other matrix, in the same order.
+static void lane_chunk_any(const struct team_rows *rows, struct span span, __local const struct team_space *space,
+                           float *dots)
+{
+    for (uint unit = span.unit; unit < span.n_units; unit += TEAM) {
+        UNROLL
         for (uint i = 0; i < TEAM_ROWS; i++) {
-            float4 part = plain4(row_words(m, rows->matrix, rows->row[i]), m->bits, at) * in;
+            if (rows->bits <= 8) {
+                struct team_unit words;
+                load_unit(rows, i, span.first + unit, rows->bits, false, &words);
+                dot_units(&words, 1, unit, rows->bits, space, dots + i);
+                continue;
+            }
+            float4 part = 0;
+            for (uint j = 0; j < UNIT / 4; j++)
+                part = fma(plain4(rows->row[i].words, rows->bits, (span.first + unit) * (UNIT / 4) + j),
+                           space->x[team_place(unit * (UNIT / 4) + j)], part);
             dots[i] += (part.x + part.z) + (part.y + part.w);
         }
     }
 }
 
-// The dot products of the team's rows with x, in lane 0's sums. All work-items of the group must call it.
-static void team_dot(const struct team_rows *rows, __global const float *x, __local float (*sums)[TEAM_ROWS], float *dots)
+// The ways through a chunk that are compiled apart: n, bits; 0: any.
+enum team_way { WAY_ANY, WAY_FEW_4, WAY_FEW_8, WAY_MANY_4, WAY_MANY_8 };
+
+static enum team_way team_way_of(const struct team_rows *rows, const uint few)
+{
+    if (!rows->whole || rows->bits > 8)
+        return WAY_ANY;
+    if (rows->n == few)
+        return rows->bits == 4 ? WAY_FEW_4 : WAY_FEW_8;
+    return rows->bits == 4 ? WAY_MANY_4 : WAY_MANY_8;
+}
+
+// The dot products of the team's rows with x: its lanes' parts, left in space->sums. Their number is `few` or TEAM_ROWS.
+// All work-items of the group must call it; PoCL 3.1 wants no barrier inside a branch.
+static void team_dots(const struct team_rows *rows, const uint few, __global const float *x,
+                      __local struct team_space *space)
 {
     uint item = get_local_id(0);
-    uint lane = item % TEAM;
+    uint n_units = rows->in_dim / UNIT;
+    enum team_way way = team_way_of(rows, few);
+    struct team_unit units[TEAM_FLIGHT];
+    float dots[TEAM_ROWS];
+    UNROLL
     for (uint i = 0; i < TEAM_ROWS; i++)
         dots[i] = 0;
-    if (rows->m->bits <= 8)
-        lane_dot(rows, x, lane, dots);
-    else
-        lane_dot_plain(rows, x, lane, dots);
-    for (uint i = 0; i < TEAM_ROWS; i++)
-        sums[item][i] = dots[i];
-    for (uint half_of = TEAM / 2; half_of > 0; half_of /= 2) {
+    for (uint first = 0; first < n_units; first += TEAM_UNITS) {
+        struct span span = {first, item % TEAM, min(n_units - first, (uint)TEAM_UNITS)};
+        if (way == WAY_FEW_4)
+            load_units(rows, few, 4, span, units);
+        else if (way == WAY_FEW_8)
+            load_units(rows, few, 8, span, units);
+        else if (way == WAY_MANY_4)
+            load_units(rows, TEAM_ROWS, 4, span, units);
+        else if (way == WAY_MANY_8)
+            load_units(rows, TEAM_ROWS, 8, span, units);
+        barrier(CLK_LOCAL_MEM_FENCE); // the chunk before has been used
+        stage_x(rows, x + first * UNIT, span.n_units, space);
         barrier(CLK_LOCAL_MEM_FENCE);
-        if (lane < half_of)
-            for (uint i = 0; i < TEAM_ROWS; i++)
-                sums[item][i] += sums[item + half_of][i];
+        if (way == WAY_FEW_4)
+            lane_chunk(rows, few, 4, span, units, space, dots);
+        else if (way == WAY_FEW_8)
+            lane_chunk(rows, few, 8, span, units, space, dots);
+        else if (way == WAY_MANY_4)
+            lane_chunk(rows, TEAM_ROWS, 4, span, units, space, dots);
+        else if (way == WAY_MANY_8)
+            lane_chunk(rows, TEAM_ROWS, 8, span, units, space, dots);
+        else
+            lane_chunk_any(rows, span, space, dots);
     }
+    UNROLL
     for (uint i = 0; i < TEAM_ROWS; i++)
-        dots[i] = sums[item][i];
+        if (i < rows->n)
+            space->sums[item / TEAM * rows->n + i][item % TEAM] = dots[i];
     barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-static uint team_first_row(void)
+// The sum of what a row's lanes left: row i of n of a team.
+static float team_sum(__local const struct team_space *space, uint row)
 {
-    return (get_group_id(0) * TEAMS + get_local_id(0) / TEAM) * TEAM_ROWS;
+    float4 sum = 0;
+    UNROLL
+    for (uint lane = 0; lane < TEAM; lane += 4)
+        sum += (float4)(space->sums[row][lane], space->sums[row][lane + 1], space->sums[row][lane + 2],
+                        space->sums[row][lane + 3]);
+    return (sum.x + sum.z) + (sum.y + sum.w);
 }
 
-static struct team_rows team_rows_of(const struct args_matrix *m, __global const uchar *matrix)
+static uint team_first_row(uint n)
 {
-    struct team_rows rows = {m, matrix};
+    return (get_group_id(0) * TEAMS + get_local_id(0) / TEAM) * n;
+}
+
+// A group's TEAMS * n rows of W x into y, or added to it; n is 1 or TEAM_ROWS.
+static void team_matvec(const struct args_matrix *m, uint n, __global const uchar *matrix, __global const float *x,
+                        __local struct team_space *space, uint add, __global float *y)
+{
+    struct team_rows rows = team_rows_of(m, matrix, n);
+    UNROLL
     for (uint i = 0; i < TEAM_ROWS; i++)
-        rows.row[i] = min(team_first_row() + i, m->out_dim - 1);
-    return rows;
+        team_row_set(&rows, i, m, matrix, min(team_first_row(n) + min(i, n - 1), m->out_dim - 1));
+    team_dots(&rows, 1, x, space);
+    uint item = get_local_id(0);
+    uint o = get_group_id(0) * TEAMS * n + item;
+    if (item >= TEAMS * n || o >= m->out_dim)
+        return;
+    float sum = team_sum(space, item);
+    y[o] = add ? y[o] + sum : sum;
 }
 
-// The team's rows of W x into y, or added to it.
-static void team_matvec(const struct team_rows *rows, __global const float *x, __local float (*sums)[TEAM_ROWS],
-                        uint add, __global float *y)
+// A group's TEAMS * n rows of silu(gate x) * (up x) into y; n is 1 or TEAM_ROWS / 2. A team's first n rows are gate's,
+// then come as many of up.
+static void team_swiglu(const struct args_matrix *gate, const struct args_matrix *up, uint n,
+                        __global const uchar *matrices, __global const float *x, __local struct team_space *space,
+                        __global float *y)
 {
-    float dots[TEAM_ROWS];
-    team_dot(rows, x, sums, dots);
-    if (get_local_id(0) % TEAM != 0)
+    struct team_rows rows = team_rows_of(gate, matrices, 2 * n);
+    rows.whole &= team_rows_of(up, matrices, 2 * n).whole;
+    UNROLL
+    for (uint i = 0; i < TEAM_ROWS; i++) {
+        bool is_gate = n == 1 ? i == 0 : i < TEAM_ROWS / 2;
+        uint row = team_first_row(n) + (is_gate ? i : min(i - n, n - 1));
+        team_row_set(&rows, i, is_gate ? gate : up, matrices, min(row, gate->out_dim - 1));
+    }
+    team_dots(&rows, 2, x, space);
+    uint item = get_local_id(0);
+    uint o = get_group_id(0) * TEAMS * n + item;
+    if (item >= TEAMS * n || o >= gate->out_dim)
         return;
-    uint first = team_first_row();
-    for (uint i = 0; i < TEAM_ROWS && first + i < rows->m->out_dim; i++)
-        y[first + i] = add ? y[first + i] + dots[i] : dots[i];
+    uint row = item / n * 2 * n + item % n;
+    y[o] = silu(team_sum(space, row)) * team_sum(space, row + n);
 }
 
-// The team's rows of silu(gate x) * (up x) into y. `rows` are gate's.
-static void team_swiglu(struct team_rows *rows, const struct args_matrix *up, __global const float *x,
-                        __local float (*sums)[TEAM_ROWS], __global float *y)
+__kernel GROUP_SIZE(TEAM_ITEMS, 1) void matvec(const struct args_matmul a, const struct tiling t,
+                                               __global const uchar *matrix, __global const float *x,
+                                               __global float *y, __global float *scratch)
 {
-    float gates[TEAM_ROWS];
-    float ups[TEAM_ROWS];
-    team_dot(rows, x, sums, gates);
-    rows->m = up;
-    team_dot(rows, x, sums, ups);
-    if (get_local_id(0) % TEAM != 0)
-        return;
-    uint first = team_first_row();
-    for (uint i = 0; i < TEAM_ROWS && first + i < up->out_dim; i++)
-        y[first + i] = silu(gates[i]) * ups[i];
+    __local struct team_space space;
+    if (a.n_rows > 0)
+        team_matvec(&a.matrix, t.rows_per_group / TEAMS, matrix, x + a.in_offset, &space, a.add, y + a.out_offset);
 }
 
-__kernel GROUP_SIZE(TEAM *TEAMS, 1) void matvec(const struct args_matmul a, const struct tiling t,
-                                                __global const uchar *matrix, __global const float *x,
-                                                __global float *y, __global float *scratch)
+__kernel GROUP_SIZE(TEAM_ITEMS, 1) void swiglu_vec(const struct args_swiglu a, const struct tiling t,
+                                                   __global const uchar *matrices, __global const float *x,
+                                                   __global float *y, __global float *scratch)
 {
-    __local float sums[TEAM * TEAMS][TEAM_ROWS];
-    if (a.n_rows == 0)
-        return;
-    struct team_rows rows = team_rows_of(&a.matrix, matrix);
-    team_matvec(&rows, x + a.in_offset, sums, a.add, y + a.out_offset);
-}
-
-__kernel GROUP_SIZE(TEAM *TEAMS, 1) void swiglu_vec(const struct args_swiglu a, const struct tiling t,
-                                                    __global const uchar *matrices, __global const float *x,
-                                                    __global float *y, __global float *scratch)
-{
-    __local float sums[TEAM * TEAMS][TEAM_ROWS];
-    if (a.n_rows == 0)
-        return;
-    struct team_rows rows = team_rows_of(&a.gate, matrices);
-    team_swiglu(&rows, &a.up, x + a.in_offset, sums, y + a.out_offset);
+    __local struct team_space space;
+    if (a.n_rows > 0)
+        team_swiglu(&a.gate, &a.up, t.rows_per_group / TEAMS, matrices, x + a.in_offset, &space, y + a.out_offset);
 }
 
 // Groups: x over rows, y over experts.
-__kernel GROUP_SIZE(TEAM *TEAMS, 1) void swiglu_experts(const struct args_swiglu_experts a, const struct tiling t,
-                                                        __global const uchar *matrices, __global const float *x,
-                                                        __global float *y, __global float *scratch)
+__kernel GROUP_SIZE(TEAM_ITEMS, 1) void swiglu_experts(const struct args_swiglu_experts a, const struct tiling t,
+                                                       __global const uchar *matrices, __global const float *x,
+                                                       __global float *y, __global float *scratch)
 {
-    __local float sums[TEAM * TEAMS][TEAM_ROWS];
+    __local struct team_space space;
     uint k = get_group_id(1);
     if (k >= a.at.n)
         return;
     struct expert_at at = expert_at(&a.at, k);
-    struct team_rows rows = team_rows_of(&a.gate, matrices + at.place);
-    team_swiglu(&rows, &a.up, x + a.in_offset, sums, y + (ulong)at.rank * a.out_stride);
+    team_swiglu(&a.gate, &a.up, t.rows_per_group / TEAMS, matrices + at.place, x + a.in_offset, &space,
+                y + (ulong)at.rank * a.out_stride);
 }
 
-__kernel GROUP_SIZE(TEAM *TEAMS, 1) void matvec_experts(const struct args_matvec_experts a, const struct tiling t,
-                                                        __global const uchar *matrices, __global const float *x,
-                                                        __global float *y, __global float *scratch)
+__kernel GROUP_SIZE(TEAM_ITEMS, 1) void matvec_experts(const struct args_matvec_experts a, const struct tiling t,
+                                                       __global const uchar *matrices, __global const float *x,
+                                                       __global float *y, __global float *scratch)
 {
-    __local float sums[TEAM * TEAMS][TEAM_ROWS];
+    __local struct team_space space;
     uint k = get_group_id(1);
     if (k >= a.at.n)
         return;
     struct expert_at at = expert_at(&a.at, k);
-    struct team_rows rows = team_rows_of(&a.matrix, matrices + at.place);
-    team_matvec(&rows, x + (ulong)at.rank * a.in_stride, sums, 0, y + (ulong)at.rank * a.out_stride);
+    team_matvec(&a.matrix, t.rows_per_group / TEAMS, matrices + at.place, x + (ulong)at.rank * a.in_stride, &space, 0,
+                y + (ulong)at.rank * a.out_stride);
 }
 
 // Groups: x over the head's outputs, y over heads, z over rows.
-__kernel GROUP_SIZE(TEAM *TEAMS, 1) void heads(const struct args_heads a, const struct tiling t,
-                                               __global const uchar *matrix, __global const float *x,
-                                               __global float *out, __global float *scratch)
+__kernel GROUP_SIZE(TEAM_ITEMS, 1) void heads(const struct args_heads a, const struct tiling t,
+                                              __global const uchar *matrix, __global const float *x,
+                                              __global float *out, __global float *scratch)
 {
-    __local float sums[TEAM * TEAMS][TEAM_ROWS];
+    __local struct team_space space;
     uint r = get_group_id(2);
     uint h = get_group_id(1);
     if (r >= a.n_rows)
         return;
-    struct team_rows rows = {&a.matrix, matrix};
-    uint first = team_first_row();
+    struct team_rows rows = team_rows_of(&a.matrix, matrix, TEAM_ROWS);
+    UNROLL
     for (uint i = 0; i < TEAM_ROWS; i++)
-        rows.row[i] = h * a.head_rows + a.first_row + min(first + i, a.n_out - 1);
-    float dots[TEAM_ROWS];
-    team_dot(&rows, x + (ulong)r * a.row_stride + h * a.head_stride, sums, dots);
-    if (get_local_id(0) % TEAM != 0)
-        return;
-    for (uint i = 0; i < TEAM_ROWS && first + i < a.n_out; i++)
-        out[((ulong)r * a.n_heads + h) * a.n_out + first + i] = dots[i];
+        team_row_set(&rows, i, &a.matrix, matrix,
+                     h * a.head_rows + a.first_row + min(team_first_row(TEAM_ROWS) + i, a.n_out - 1));
+    team_dots(&rows, TEAM_ROWS, x + (ulong)r * a.row_stride + h * a.head_stride, &space);
+    uint item = get_local_id(0);
+    uint o = get_group_id(0) * TEAMS * TEAM_ROWS + item;
+    if (item < TEAMS * TEAM_ROWS && o < a.n_out)
+        out[((ulong)r * a.n_heads + h) * a.n_out + o] = team_sum(&space, item);
 }
 
-// A work-item computes the outputs of one word's columns. Groups: x over words, y over heads, z over rows.
-__kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void q_prime(const struct args_kv_b a, const struct tiling t,
-                                                    __global const uchar *kv_b, __global const float *q,
-                                                    __global float *out, __global float *scratch)
+// A word's columns, summed over every Q_PARTS-th row of the head, scale and bias apart; quanta as they stand in the word.
+struct q_sum {
+    float4 low, high;
+    float bias;
+};
+
+static struct q_sum q_rows(const struct args_kv_b *a, __global const uchar *kv_b, __global const float *query, uint head,
+                           uint word)
 {
-    uint word = get_global_id(0);
+    struct q_sum sum = {0, 0, 0};
+    uint bits = a->kv_b.bits;
+    uint group = word * (32 / bits) / a->kv_b.group_size;
+    for (uint first = get_local_id(0) / Q_WORDS; first < a->qk_nope_head_dim; first += Q_FLIGHT * Q_PARTS) {
+        uint words[Q_FLIGHT];
+        float scales[Q_FLIGHT];
+        float biases[Q_FLIGHT];
+        UNROLL
+        for (uint i = 0; i < Q_FLIGHT; i++) {
+            uint d = min(first + i * Q_PARTS, a->qk_nope_head_dim - 1);
+            uint row = head * (a->qk_nope_head_dim + a->v_head_dim) + d;
+            words[i] = row_words(&a->kv_b, kv_b, row)[word];
+            scales[i] = query[d] * bf16(row_scales(&a->kv_b, kv_b, row)[group]);
+            biases[i] = query[d] * bf16(row_biases(&a->kv_b, kv_b, row)[group]);
+        }
+        UNROLL
+        for (uint i = 0; i < Q_FLIGHT; i++)
+            if (first + i * Q_PARTS < a->qk_nope_head_dim) {
+                sum.low = fma((float4)(scales[i]), bits == 4 ? low_nibbles(words[i]) : octets_apart(words[i]), sum.low);
+                if (bits == 4)
+                    sum.high = fma((float4)(scales[i]), low_nibbles(words[i] >> 16), sum.high);
+                sum.bias += biases[i];
+            }
+    }
+    float4 scale = bits == 4 ? (float4)(1, 0x1p-4f, 0x1p-8f, 0x1p-12f) : (float4)(1, 0x1p-8f, 1, 0x1p-8f);
+    sum.low = fma(sum.low, scale, (float4)(sum.bias));
+    sum.high = fma(sum.high, scale, (float4)(sum.bias));
+    return sum;
+}
+
+static float q_rows_plain(const struct args_kv_b *a, __global const uchar *kv_b, __global const float *query, uint head,
+                          uint column)
+{
+    float sum = 0;
+    for (uint d = get_local_id(0) / Q_WORDS; d < a->qk_nope_head_dim; d += Q_PARTS) {
+        uint row = head * (a->qk_nope_head_dim + a->v_head_dim) + d;
+        sum = fma(query[d], plain1(row_words(&a->kv_b, kv_b, row), a->kv_b.bits, column), sum);
+    }
+    return sum;
+}
+
+// A group computes Q_WORDS words' columns of a head; its work-items share the sum over the head's rows, every Q_PARTS-th
+// to each. Groups: x over words, y over heads, z over rows.
+__kernel GROUP_SIZE(Q_WORDS *Q_PARTS, 1) void q_prime(const struct args_kv_b a, const struct tiling t,
+                                                      __global const uchar *kv_b, __global const float *q,
+                                                      __global float *out, __global float *scratch)
+{
+    __local float sums[Q_PARTS][Q_WORDS * 8];
     uint h = get_group_id(1);
     uint r = get_group_id(2);
     if (r >= a.n_rows)
         return;
+    uint item = get_local_id(0);
     uint per_word = inputs_per_word(a.kv_b.bits);
-    uint column = word * per_word;
-    if (column >= a.kv_b.in_dim)
-        return;
+    uint word = min((uint)get_group_id(0) * Q_WORDS + item % Q_WORDS, a.kv_b.in_dim / per_word - 1);
     __global const float *query = q + (ulong)r * a.q_row_stride + (ulong)h * a.q_head_stride;
-    __global float *to = out + ((ulong)r * a.n_heads + h) * a.kv_b.in_dim + column;
+    __local float *to = sums[item / Q_WORDS] + item % Q_WORDS * per_word;
     if (per_word == 1) {
-        float total = 0;
-        for (uint d = 0; d < a.qk_nope_head_dim; d++) {
-            uint row = h * (a.qk_nope_head_dim + a.v_head_dim) + d;
-            total = fma(query[d], plain1(row_words(&a.kv_b, kv_b, row), a.kv_b.bits, column), total);
-        }
-        *to = total;
+        *to = q_rows_plain(&a, kv_b, query, h, word);
+    } else {
+        struct q_sum sum = q_rows(&a, kv_b, query, h, word);
+        vstore4(sum.low, 0, to);
+        if (per_word == 8)
+            vstore4(sum.high, 1, to);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    uint column = get_group_id(0) * Q_WORDS * per_word + item;
+    if (item >= Q_WORDS * per_word || column >= a.kv_b.in_dim)
         return;
-    }
-    uint group = column / a.kv_b.group_size;
-    float8 sum = 0;
-    for (uint d = 0; d < a.qk_nope_head_dim; d++) {
-        uint row = h * (a.qk_nope_head_dim + a.v_head_dim) + d;
-        uint bits = row_words(&a.kv_b, kv_b, row)[word];
-        float8 weight = a.kv_b.bits == 4 ? nibbles(bits) : (float8)(octets(bits), (float4)(0));
-        weight = fma(weight, (float8)(bf16(row_scales(&a.kv_b, kv_b, row)[group])),
-                     (float8)(bf16(row_biases(&a.kv_b, kv_b, row)[group])));
-        sum = fma((float8)(query[d]), weight, sum);
-    }
-    if (a.kv_b.bits == 4)
-        vstore8(sum, 0, to);
-    else
-        vstore4(sum.lo, 0, to);
+    float4 total = 0;
+    UNROLL
+    for (uint p = 0; p < Q_PARTS; p += 4)
+        total += (float4)(sums[p][item], sums[p + 1][item], sums[p + 2][item], sums[p + 3][item]);
+    out[((ulong)r * a.n_heads + h) * a.kv_b.in_dim + column] = (total.x + total.z) + (total.y + total.w);
 }
 
 #endif

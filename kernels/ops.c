@@ -275,13 +275,23 @@ void gpu_op_router(gpu *g, const struct args_router *a, const struct gpu_router_
 
 // ---- matrices
 
+// One row a team gives few rows groups for the whole device; where there are many, more rows share each load of x.
+// Teams have a row of each of `together` matrices.
+static struct tiling cut_rows_gpu(const gpu *g, uint64_t n_rows, uint32_t together)
+{
+    enum { GROUPS_PER_UNIT = 4 };
+    uint32_t most = TEAMS * TEAM_ROWS / together;
+    bool few = ceil_div(n_rows, most) < (uint64_t)GROUPS_PER_UNIT * g->info.compute_units;
+    return (struct tiling){.rows_per_group = few ? TEAMS : most, .n_groups = 1};
+}
+
 // How the rows of a matvec are cut, or of several that one launch computes. CPU: a second group must be worth its
 // launch and its packing of x; many let cores that are late still share. GPU: what a group's teams compute together.
-static struct tiling cut_rows(const gpu *g, const struct args_matrix *m, uint32_t n_matrices)
+static struct tiling cut_rows(const gpu *g, const struct args_matrix *m, uint32_t n_matrices, uint32_t together)
 {
     enum { LEAST_BYTES = 64 << 10, GROUPS_PER_UNIT = 8, ROWS_TOGETHER = 4 };
     if (!g->cpu_shape)
-        return (struct tiling){.rows_per_group = TEAMS * TEAM_ROWS, .n_groups = 1};
+        return cut_rows_gpu(g, (uint64_t)m->out_dim * n_matrices, together);
     uint64_t most = ceil_div((uint64_t)GROUPS_PER_UNIT * g->info.compute_units, n_matrices);
     uint64_t groups = ceil_div((uint64_t)m->out_dim * (m->in_dim / 8) * m->bits, LEAST_BYTES);
     uint64_t rows = ceil_div(m->out_dim, groups < most ? groups : most);
@@ -303,7 +313,7 @@ void gpu_op_matvec(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf
         ref_done(g, ref_matmul(a, matrix->host, x->host, y->host));
         return;
     }
-    struct tiling t = cut_rows(g, m, 1);
+    struct tiling t = cut_rows(g, m, 1, 1);
     gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)t.n_groups * t.scratch_stride);
     launch(g, &(struct launch){.kernel = KERNEL_MATVEC,
                                .args = a,
@@ -325,7 +335,7 @@ void gpu_op_swiglu_vec(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, g
         ref_done(g, ref_swiglu(a, matrices->host, x->host, y->host));
         return;
     }
-    struct tiling t = cut_rows(g, m, 1);
+    struct tiling t = cut_rows(g, m, 1, 2);
     gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)t.n_groups * t.scratch_stride);
     launch(g, &(struct launch){.kernel = KERNEL_SWIGLU_VEC,
                                .args = a,
@@ -366,7 +376,7 @@ void gpu_op_swiglu_experts(gpu *g, const struct args_swiglu_experts *a, gpu_buf 
         ref_done(g, ref_swiglu_experts(a, matrices->host, x->host, y->host));
         return;
     }
-    struct tiling t = cut_rows(g, m, a->at.n);
+    struct tiling t = cut_rows(g, m, a->at.n, 2);
     gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)a->at.n * t.n_groups * t.scratch_stride);
     launch(g, &(struct launch){.kernel = KERNEL_SWIGLU_EXPERTS,
                                .args = a,
@@ -388,7 +398,7 @@ void gpu_op_matvec_experts(gpu *g, const struct args_matvec_experts *a, gpu_buf 
         ref_done(g, ref_matvec_experts(a, matrices->host, x->host, y->host));
         return;
     }
-    struct tiling t = cut_rows(g, m, a->at.n);
+    struct tiling t = cut_rows(g, m, a->at.n, 1);
     gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)a->at.n * t.n_groups * t.scratch_stride);
     launch(g, &(struct launch){.kernel = KERNEL_MATVEC_EXPERTS,
                                .args = a,
@@ -535,7 +545,7 @@ void gpu_op_q_prime(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *q
         l.groups[1] = a->n_heads;
         l.groups[2] = ceil_div(a->kv_b.in_dim, BLOCK);
     } else {
-        l.groups[0] = ceil_div(a->kv_b.in_dim / inputs_per_word(&a->kv_b), ELEMENTS_GROUP);
+        l.groups[0] = ceil_div(a->kv_b.in_dim / inputs_per_word(&a->kv_b), Q_WORDS);
         l.groups[1] = a->n_heads;
         l.groups[2] = a->n_rows;
     }
@@ -608,6 +618,19 @@ static uint64_t attention_stride(const struct args_attention *a)
     return VECTOR * (width + a->kv_lora_rank) + (a->kv_type == KV_F16 ? ATTENTION_TILE * width : 0);
 }
 
+// GPU: the positions of a tile, from the model and the length alone: groups enough for a large device, few sums to
+// merge.
+static uint32_t decode_tile(const struct args_attention *a)
+{
+    enum { GROUPS = 512 };
+    uint32_t tile = DECODE_STEP;
+    uint64_t blocks = ceil_div(a->n_heads, GROUP_HEADS);
+    uint64_t most = GROUPS / blocks < MOST_TILES ? GROUPS / blocks : MOST_TILES;
+    while (tile < UINT32_C(1) << 30 && ceil_div((uint64_t)a->position + 1, tile) > (most ? most : 1))
+        tile *= 2;
+    return tile;
+}
+
 void gpu_op_attention_decode(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b)
 {
     if (gpu_failed(g) || !need(g, a->n_rows == 1, "attention_decode", "n_rows must be 1") ||
@@ -617,10 +640,12 @@ void gpu_op_attention_decode(gpu *g, const struct args_attention *a, const struc
         attention_ref(g, a, b);
         return;
     }
-    size_t tiles = ceil_div((uint64_t)a->position + 1, ATTENTION_TILE);
+    uint32_t tile = g->cpu_shape ? ATTENTION_TILE : decode_tile(a);
+    size_t tiles = ceil_div((uint64_t)a->position + 1, tile);
     struct launch parts = {.kernel = KERNEL_ATTENTION_TILES, .args = a, .buffers = {b->q_latent, b->q, b->cache}};
     struct launch merge = {.kernel = KERNEL_ATTENTION_MERGE, .args = a};
     uint64_t floats;
+    parts.tiling.rows_per_group = tile;
     parts.tiling.n_tiles = (uint32_t)tiles;
     if (g->cpu_shape) {
         enum { GROUPS_PER_UNIT = 8 };
@@ -638,6 +663,7 @@ void gpu_op_attention_decode(gpu *g, const struct args_attention *a, const struc
         floats = tiles * a->n_heads * ((uint64_t)a->kv_lora_rank + 2);
         parts.groups[0] = ceil_div(a->n_heads, GROUP_HEADS);
         parts.groups[1] = tiles;
+        parts.groups[2] = ceil_div(a->kv_lora_rank, MOST_VALUES);
         merge.groups[0] = ceil_div(a->kv_lora_rank, ELEMENTS_GROUP);
         merge.groups[1] = a->n_heads;
     }
@@ -667,8 +693,9 @@ void gpu_op_attention_prefill(gpu *g, const struct args_attention *a, const stru
         l.groups[0] = l.tiling.n_groups;
     } else {
         l.buffers[4] = b->out;
-        l.groups[0] = ceil_div(a->n_heads, GROUP_HEADS);
+        l.groups[0] = ceil_div(a->n_heads, PREFILL_GROUP);
         l.groups[1] = a->n_rows;
+        l.groups[2] = ceil_div(a->kv_lora_rank, MOST_VALUES);
     }
     launch(g, &l);
 }

@@ -6,7 +6,8 @@
 
 // Before loops of constant length over arrays that must live in registers: left alone, PoCL 3.1 keeps them in memory, at
 // a quarter of the speed.
-#define UNROLL _Pragma("unroll")
+#define UNROLL   _Pragma("unroll")
+#define UNROLL_4 _Pragma("unroll 4")
 #define GROUP_SIZE(x, y) __attribute__((reqd_work_group_size(x, y, 1)))
 
 static float bf16(ushort bits)

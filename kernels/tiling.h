@@ -15,23 +15,33 @@ struct tiling {
 };
 
 // Work-items in a group, by shape of device.
-#define ELEMENTS_GROUP   256 // element-wise ops
-#define TEAM             32  // GPU: the lanes that share a row
-#define TEAMS            4   // GPU: teams in a group
-#define TEAM_ROWS        4   // GPU: rows that a team computes together, to share each load of x
-#define MATMUL_TILE      64  // GPU: tokens and outputs of a tile of matmul
-#define MATMUL_DEPTH     32  // GPU: inputs of a tile
-#define GROUP_HEADS      4   // GPU: heads that share each load of the cache
-#define ATTENTION_TILE   64  // cache positions whose scores are summed together, from multiples of it
-#define ROUTER_LANES     64  // GPU
-#define NORM_LANES       256 // GPU: that share a row's norm
-#define BLOCK            128 // CPU: inputs of a block whose words are taken apart plane by plane
-#define VECTOR           16  // CPU: lanes of a vector
-#define PACKED_UNIT      40  // CPU: floats that 32 inputs take at most when packed: themselves and a sum a word
-#define MATMUL_ROWS      8   // CPU: outputs that share each load of x
-#define MATMUL_TOKENS    128 // CPU: tokens that share each dequantised weight
-#define MATMUL_INPUTS    256 // CPU: inputs of a tile of dequantised weights
-#define MERGE_COLUMNS    16  // CPU: columns that a group merges
+#define ELEMENTS_GROUP   256  // element-wise ops
+#define TEAM             16   // GPU: the lanes that share a row
+#define TEAMS            8    // GPU: teams in a group
+#define TEAM_ROWS        4    // GPU: rows that a team computes together at most, to share each load of x
+#define TEAM_FLIGHT      4    // GPU: units of weights that a lane loads at once
+#define TEAM_INPUTS      4096 // GPU: inputs that a group keeps at hand
+#define Q_WORDS          16   // GPU: words of a row of kv_b's keys that a group computes
+#define Q_PARTS          16   // GPU: work-items that share the rows
+#define Q_FLIGHT         8    // GPU: rows that each loads at once
+#define MATMUL_TILE      64   // GPU: tokens and outputs of a tile of matmul
+#define MATMUL_DEPTH     32   // GPU: inputs of a tile
+#define GROUP_HEADS      4    // GPU: heads that share each load of the cache
+#define DECODE_STEP      16   // GPU: cache positions whose scores are summed together
+#define MOST_TILES       64   // GPU: tiles of positions
+#define MOST_VALUES      512  // GPU: columns of the values that a group adds up
+#define PREFILL_ITEMS    256  // GPU: work-items of a group of attention_prefill
+#define PREFILL_GROUP    16   // GPU: heads of one
+#define ATTENTION_TILE   64   // CPU: cache positions whose scores are summed together, from multiples of it
+#define ROUTER_LANES     64   // GPU
+#define NORM_LANES       256  // GPU: that share a row's norm
+#define BLOCK            128  // CPU: inputs of a block whose words are taken apart plane by plane
+#define VECTOR           16   // CPU: lanes of a vector
+#define PACKED_UNIT      40   // CPU: floats that 32 inputs take at most when packed: themselves and a sum a word
+#define MATMUL_ROWS      8    // CPU: outputs that share each load of x
+#define MATMUL_TOKENS    128  // CPU: tokens that share each dequantised weight
+#define MATMUL_INPUTS    256  // CPU: inputs of a tile of dequantised weights
+#define MERGE_COLUMNS    16   // CPU: columns that a group merges
 #define COPY_GROUP_BYTES 65536
 
 // Structs whose layout the probe kernel reports: type and last field.

@@ -148,7 +148,8 @@ static inline void close_rigs(struct rigs *rigs)
         gpu_close(rigs->items[i].g);
 }
 
-// A buffer with n matrices of one shape, at odd but legal offsets, and what describes them.
+// A buffer with n matrices of one shape, and what describes them. Those with an odd number of rows lie at odd but legal
+// offsets, the others as packages have them.
 struct test_matrices {
     struct args_matrix at[2];
     unsigned char *bytes;
@@ -158,10 +159,12 @@ struct test_matrices {
 static inline struct test_matrices random_matrices(struct args_matrix shape, unsigned n, uint32_t seed)
 {
     struct test_matrices m = {.size = 4};
+    size_t alignment = shape.out_dim % 2 ? 4 : 64;
     size_t weight = (size_t)shape.out_dim * (shape.in_dim / 32 * shape.bits) * 4;
     size_t groups = shape.bits > 8 ? 0 : (size_t)shape.out_dim * (shape.in_dim / shape.group_size);
     size_t part = (2 * groups + 3) / 4 * 4;
     for (unsigned i = 0; i < n; i++) {
+        m.size = (m.size + alignment - 1) / alignment * alignment;
         m.at[i] = shape;
         m.at[i].weight = m.size;
         m.at[i].scales = m.size + weight;

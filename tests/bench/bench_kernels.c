@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Every op by itself in the shapes of real models, by the device's own clock: microseconds, packed weights or cache
+// rows a second beside the device's copy, products a second. `bench_kernels [--device D] [--model NAME] [--op NAME]`.
+// The weights move on through a large buffer from run to run, so that no cache holds them.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "gpu.h"
+
+struct shape {
+    const char *name;
+    uint32_t hidden, moe, dense, experts, top_k, heads, q_lora, rank, rope, nope, v, vocab;
+};
+enum { MOST_WIDTH = 576, MOST_ROWS = 512, MOST_KEYS = 8192, RUNS = 20, MOST_KERNELS = 64 };
+
+static const struct shape shapes[] = {
+    {"moonlight", 2048, 1408, 11264, 64, 6, 16, 0, 512, 64, 128, 128, 163840},
+    {"v3", 7168, 2048, 18432, 256, 8, 128, 1536, 512, 64, 128, 128, 129280},
+    {"glm", 2048, 1536, 10240, 64, 4, 20, 768, 512, 64, 192, 256, 154880},
+    {"k2", 7168, 2048, 18432, 384, 8, 64, 1536, 512, 64, 128, 128, 163840},
+    {"demo", 384, 128, 768, 32, 4, 6, 128, 128, 32, 64, 64, 4096},
+};
+
+struct bench {
+    gpu *g;
+    const char *only_op;
+    const struct shape *shape;
+    gpu_buf *weights, *x, *y, *z, *cache, *ids;
+    uint64_t weight_bytes, next; // where the next matrix lies
+    double copy;                 // bytes a second, read and written
+};
+
+// What a run of an op works through.
+struct work {
+    const char *op;
+    char what[40];
+    uint64_t bytes;
+    double products;
+};
+
+static uint64_t matrix_bytes(const struct args_matrix *m)
+{
+    uint64_t inputs = (uint64_t)m->in_dim * m->out_dim;
+    return inputs * m->bits / 8 + inputs / m->group_size * 4;
+}
+
+// The next matrix of the buffer: what was used before has left the caches.
+static struct args_matrix matrix(struct bench *b, uint32_t out_dim, uint32_t in_dim, uint32_t bits)
+{
+    struct args_matrix m = {.in_dim = in_dim, .out_dim = out_dim, .bits = bits, .group_size = 64};
+    uint64_t inputs = (uint64_t)in_dim * out_dim;
+    if (b->next + matrix_bytes(&m) + 4096 > b->weight_bytes)
+        b->next = 0;
+    m.weight = b->next;
+    m.scales = m.weight + inputs * bits / 8;
+    m.biases = m.scales + inputs / 64 * 2;
+    b->next = (b->next + matrix_bytes(&m) + 4095) / 4096 * 4096;
+    return m;
+}
+
+static uint64_t kernels_ns(const gpu *g)
+{
+    struct gpu_kernel_time times[MOST_KERNELS];
+    unsigned n = gpu_profile(g, times, MOST_KERNELS);
+    uint64_t ns = 0;
+    for (unsigned i = 0; i < n; i++)
+        ns += times[i].ns;
+    return ns;
+}
+
+typedef struct work one_run(struct bench *b, uint32_t n);
+
+static void measure(struct bench *b, one_run *run, uint32_t n)
+{
+    struct gpu_error err = {0};
+    struct work work = run(b, n);
+    if (b->only_op && strcmp(b->only_op, work.op) != 0) {
+        gpu_finish(b->g, &err);
+        return;
+    }
+    run(b, n);
+    int failed = gpu_finish(b->g, &err);
+    uint64_t before = kernels_ns(b->g);
+    clock_t began = clock();
+    int runs = 0;
+    for (; runs < RUNS && clock() - began < CLOCKS_PER_SEC / 2; runs++)
+        run(b, n);
+    if (failed || gpu_finish(b->g, &err)) {
+        printf("%-10s %-18s %s\n", b->shape->name, work.op, err.text);
+        return;
+    }
+    double seconds = (double)(kernels_ns(b->g) - before) / 1e9 / runs;
+    double rate = (double)work.bytes / seconds;
+    printf("%-10s %-18s %-22s %9.1f us %7.0f GB/s %5.1f %% of copy", b->shape->name, work.op, work.what, seconds * 1e6,
+           rate / 1e9, b->copy > 0 ? 100 * rate / b->copy : 0);
+    if (work.products > 0)
+        printf(" %7.2f TFLOP/s", 2 * work.products / seconds / 1e12);
+    printf("\n");
+    fflush(stdout);
+}
+
+static struct work product(struct bench *b, uint32_t n_rows, struct args_matrix m)
+{
+    struct args_matmul a = {.matrix = m, .n_rows = n_rows, .in_stride = m.in_dim, .out_stride = m.out_dim};
+    (n_rows > 1 ? gpu_op_matmul : gpu_op_matvec)(b->g, &a, b->weights, b->x, b->y);
+    struct work work = {.op = n_rows > 1 ? "matmul" : "matvec",
+                        .bytes = matrix_bytes(&m),
+                        .products = (double)n_rows * m.in_dim * m.out_dim};
+    snprintf(work.what, sizeof work.what, "%ux%ux%u %u bits", n_rows, m.out_dim, m.in_dim, m.bits);
+    return work;
+}
+
+static struct work run_q(struct bench *b, uint32_t n)
+{
+    uint32_t in = b->shape->q_lora ? b->shape->q_lora : b->shape->hidden;
+    return product(b, n, matrix(b, b->shape->heads * (b->shape->nope + b->shape->rope), in, 4));
+}
+static struct work run_kv_a(struct bench *b, uint32_t n)
+{
+    return product(b, n, matrix(b, b->shape->rank + b->shape->rope, b->shape->hidden, 4));
+}
+static struct work run_o(struct bench *b, uint32_t n)
+{
+    return product(b, n, matrix(b, b->shape->hidden, b->shape->heads * b->shape->v, 4));
+}
+static struct work run_logits(struct bench *b, uint32_t n)
+{
+    return product(b, n, matrix(b, b->shape->experts, b->shape->hidden, 8));
+}
+static struct work run_down(struct bench *b, uint32_t n)
+{
+    return product(b, n, matrix(b, b->shape->hidden, b->shape->moe, 4));
+}
+static struct work run_head(struct bench *b, uint32_t n)
+{
+    return product(b, n, matrix(b, b->shape->vocab, b->shape->hidden, 8));
+}
+
+static struct work run_swiglu(struct bench *b, uint32_t n)
+{
+    uint32_t out = b->shape->moe, in = b->shape->hidden;
+    struct args_matrix gate = matrix(b, 2 * out, in, 4); // one place for both
+    gate.out_dim = out;
+    struct args_matrix up = gate;
+    up.weight += (uint64_t)out * in / 2;
+    up.scales += (uint64_t)out * in / 32;
+    up.biases += (uint64_t)out * in / 32;
+    struct args_swiglu a = {.gate = gate, .up = up, .n_rows = n, .in_stride = in, .out_stride = out};
+    (n > 1 ? gpu_op_swiglu_mat : gpu_op_swiglu_vec)(b->g, &a, b->weights, b->x, b->y);
+    struct work work = {
+        .op = n > 1 ? "swiglu_mat" : "swiglu_vec", .bytes = 2 * matrix_bytes(&gate), .products = 2.0 * n * out * in};
+    snprintf(work.what, sizeof work.what, "%ux%ux%u", n, out, in);
+    return work;
+}
+
+static struct work run_q_prime(struct bench *b, uint32_t n)
+{
+    const struct shape *s = b->shape;
+    uint32_t stride = s->nope + s->rope;
+    struct args_kv_b a = {.kv_b = matrix(b, s->heads * (s->nope + s->v), s->rank, 4),
+                          .n_rows = n,
+                          .n_heads = s->heads,
+                          .qk_nope_head_dim = s->nope,
+                          .v_head_dim = s->v,
+                          .q_row_stride = s->heads * stride,
+                          .q_head_stride = stride};
+    gpu_op_q_prime(b->g, &a, b->weights, b->x, b->y);
+    struct work work = {.op = "q_prime",
+                        .bytes = matrix_bytes(&a.kv_b) * s->nope / (s->nope + s->v),
+                        .products = (double)n * s->heads * s->nope * s->rank};
+    snprintf(work.what, sizeof work.what, "%u rows", n);
+    return work;
+}
+
+static struct work run_heads(struct bench *b, uint32_t n)
+{
+    const struct shape *s = b->shape;
+    struct args_heads a = {.matrix = matrix(b, s->heads * (s->nope + s->v), s->rank, 4),
+                           .n_rows = n,
+                           .n_heads = s->heads,
+                           .n_out = s->v,
+                           .head_rows = s->nope + s->v,
+                           .first_row = s->nope,
+                           .row_stride = s->heads * s->rank,
+                           .head_stride = s->rank};
+    gpu_op_heads(b->g, &a, b->weights, b->x, b->y);
+    struct work work = {.op = "heads",
+                        .bytes = matrix_bytes(&a.matrix) * s->v / (s->nope + s->v),
+                        .products = (double)n * s->heads * s->v * s->rank};
+    snprintf(work.what, sizeof work.what, "%u rows", n);
+    return work;
+}
+
+static struct args_attention attention(const struct bench *b, uint32_t n_rows, uint32_t position)
+{
+    uint32_t stride = b->shape->nope + b->shape->rope;
+    return (struct args_attention){.n_rows = n_rows,
+                                   .n_heads = b->shape->heads,
+                                   .kv_lora_rank = b->shape->rank,
+                                   .rope_dim = b->shape->rope,
+                                   .q_row_stride = b->shape->heads * stride,
+                                   .q_head_stride = stride,
+                                   .q_rope_offset = b->shape->nope,
+                                   .position = position,
+                                   .softmax_scale = 0.1f};
+}
+
+static struct work run_attention(struct bench *b, uint32_t keys)
+{
+    struct args_attention a = attention(b, 1, keys - 1);
+    gpu_op_attention_decode(b->g, &a, &(struct gpu_attention_bufs){b->x, b->x, b->cache, b->y});
+    struct work work = {.op = "attention_decode",
+                        .bytes = (uint64_t)keys * (b->shape->rank + b->shape->rope) * 4,
+                        .products = (double)keys * b->shape->heads * (2 * b->shape->rank + b->shape->rope)};
+    snprintf(work.what, sizeof work.what, "%u keys", keys);
+    return work;
+}
+
+static struct work run_attention_rows(struct bench *b, uint32_t n)
+{
+    struct args_attention a = attention(b, n, 0);
+    gpu_op_attention_prefill(b->g, &a, &(struct gpu_attention_bufs){b->x, b->x, b->cache, b->y});
+    struct work work = {.op = "attention_prefill",
+                        .bytes = (uint64_t)n * (b->shape->rank + b->shape->rope) * 4,
+                        .products = (double)n * (n + 1) / 2 * b->shape->heads * (2 * b->shape->rank + b->shape->rope)};
+    snprintf(work.what, sizeof work.what, "%u rows", n);
+    return work;
+}
+
+static struct work run_rmsnorm(struct bench *b, uint32_t n)
+{
+    uint32_t dim = b->shape->hidden;
+    struct args_rmsnorm a = {.n_rows = n, .dim = dim, .in_stride = dim, .out_stride = dim, .eps = 1e-6f};
+    gpu_op_rmsnorm(b->g, &a, b->weights, b->x, b->y);
+    struct work work = {.op = "rmsnorm", .bytes = 8 * (uint64_t)n * dim};
+    snprintf(work.what, sizeof work.what, "%ux%u", n, dim);
+    return work;
+}
+
+static struct work run_rope(struct bench *b, uint32_t n)
+{
+    uint32_t stride = b->shape->nope + b->shape->rope;
+    struct args_rope a = {.n_rows = n,
+                          .n_heads = b->shape->heads,
+                          .row_stride = b->shape->heads * stride,
+                          .head_stride = stride,
+                          .offset = b->shape->nope,
+                          .rope_dim = b->shape->rope,
+                          .position = 100,
+                          .interleaved = 1,
+                          .scale = 1};
+    gpu_op_rope(b->g, &a, b->z, b->y);
+    struct work work = {.op = "rope", .bytes = 8 * (uint64_t)n * b->shape->heads * b->shape->rope};
+    snprintf(work.what, sizeof work.what, "%u rows", n);
+    return work;
+}
+
+static struct work run_kv_append(struct bench *b, uint32_t n)
+{
+    struct args_kv_append a = {
+        .n_rows = n, .width = b->shape->rank + b->shape->rope, .in_stride = b->shape->rank + b->shape->rope};
+    gpu_op_kv_append(b->g, &a, b->x, b->cache);
+    struct work work = {.op = "kv_append", .bytes = 8 * (uint64_t)n * a.width};
+    snprintf(work.what, sizeof work.what, "%u rows", n);
+    return work;
+}
+
+static struct work run_router(struct bench *b, uint32_t n)
+{
+    bool grouped = b->shape->experts == 256;
+    struct args_router a = {.n_rows = n,
+                            .n_experts = b->shape->experts,
+                            .n_group = grouped ? 8 : 1,
+                            .topk_group = grouped ? 4 : 1,
+                            .top_k = b->shape->top_k,
+                            .norm_topk_prob = 1,
+                            .topk_method = TOPK_NOAUX,
+                            .routed_scaling_factor = 1};
+    gpu_op_router(b->g, &a, &(struct gpu_router_bufs){b->x, NULL, b->ids, b->y});
+    struct work work = {.op = "router", .bytes = 4 * (uint64_t)n * a.n_experts};
+    snprintf(work.what, sizeof work.what, "%ux%u", n, a.n_experts);
+    return work;
+}
+
+static struct work run_combine(struct bench *b, uint32_t n)
+{
+    struct args_combine a = {.n_partials = n, .dim = b->shape->hidden};
+    gpu_op_combine(b->g, &a, b->x, b->z, b->y);
+    struct work work = {.op = "combine", .bytes = 4 * (uint64_t)(n + 2) * a.dim};
+    snprintf(work.what, sizeof work.what, "%ux%u", n, a.dim);
+    return work;
+}
+
+static struct work run_copy(struct bench *b, uint32_t bytes)
+{
+    gpu_op_copy(b->g, &(struct args_copy){.bytes = bytes}, b->weights, b->y);
+    struct work work = {.op = "copy", .bytes = 2 * (uint64_t)bytes};
+    snprintf(work.what, sizeof work.what, "%u bytes", bytes);
+    return work;
+}
+
+static void bench_shape(struct bench *b, uint32_t most_rows)
+{
+    static const uint32_t few[] = {8, 20, 48, 128};
+    printf("\n");
+    measure(b, run_copy, 64);
+    measure(b, run_rmsnorm, 1);
+    measure(b, run_q, 1);
+    measure(b, run_kv_a, 1);
+    measure(b, run_rope, 1);
+    measure(b, run_kv_append, 1);
+    measure(b, run_q_prime, 1);
+    measure(b, run_attention, 20);
+    measure(b, run_attention, 500);
+    measure(b, run_attention, 4000);
+    measure(b, run_heads, 1);
+    measure(b, run_o, 1);
+    measure(b, run_logits, 1);
+    measure(b, run_router, 1);
+    measure(b, run_swiglu, 1);
+    measure(b, run_down, 1);
+    measure(b, run_combine, b->shape->top_k);
+    measure(b, run_head, 1);
+    for (int i = 0; i < 4 && few[i] <= most_rows; i++) {
+        measure(b, run_swiglu, few[i]);
+        measure(b, run_down, few[i]);
+    }
+    static one_run *const of_prompts[] = {run_rmsnorm, run_q, run_kv_a,   run_rope,   run_q_prime, run_attention_rows,
+                                          run_heads,   run_o, run_logits, run_router, run_swiglu,  run_down};
+    for (size_t i = 0; i < sizeof of_prompts / sizeof *of_prompts; i++)
+        measure(b, of_prompts[i], most_rows);
+}
+
+static gpu_buf *filled(struct bench *b, uint64_t bytes, int as_weights)
+{
+    enum { PIECE = 4 << 20 };
+    struct gpu_error err;
+    gpu_buf *buf = gpu_buf_new(b->g, bytes, &err);
+    uint16_t *piece = malloc(PIECE);
+    uint32_t seed = 1;
+    for (int i = 0; piece && i < PIECE / 2; i++) {
+        seed = seed * 1664525 + 1013904223;
+        // any half of a word is a small positive bf16, or a pair of halves a number around 0.1
+        piece[i] = (uint16_t)(as_weights ? 0x3c00 | (seed >> 16 & 0x3ff)
+                              : i % 2    ? 0x3d00 | (seed >> 16 & 0x80ff)
+                                         : seed >> 16);
+    }
+    for (uint64_t at = 0; buf && piece && at < bytes; at += PIECE)
+        gpu_write(b->g, buf, at, piece, bytes - at < PIECE ? bytes - at : PIECE);
+    free(piece);
+    if (!buf) {
+        fprintf(stderr, "bench_kernels: %s\n", err.text);
+        exit(1);
+    }
+    return buf;
+}
+
+int main(int argc, char **argv)
+{
+    struct gpu_options options = {.profile = true, .cache_dir = getenv("MOECHAT_TEST_KERNEL_CACHE")};
+    const char *model = NULL;
+    struct bench b = {0};
+    for (int i = 1; i + 1 < argc; i += 2) {
+        options.selector = strcmp(argv[i], "--device") == 0 ? argv[i + 1] : options.selector;
+        model = strcmp(argv[i], "--model") == 0 ? argv[i + 1] : model;
+        b.only_op = strcmp(argv[i], "--op") == 0 ? argv[i + 1] : b.only_op;
+    }
+    struct gpu_error err;
+    b.g = gpu_open(&options, &err);
+    if (!b.g) {
+        fprintf(stderr, "bench_kernels: %s\n", err.text);
+        return 1;
+    }
+    const struct gpu_info *info = gpu_describe(b.g);
+    bool large = info->kind == GPU_KIND_GPU;
+    uint32_t rows = large ? MOST_ROWS : 16;
+    b.weight_bytes = large ? UINT64_C(2) << 30 : UINT64_C(512) << 20;
+    b.weight_bytes = b.weight_bytes < info->max_alloc_bytes ? b.weight_bytes : info->max_alloc_bytes;
+    b.weights = filled(&b, b.weight_bytes, 1);
+    uint64_t floats = (uint64_t)rows * 128 * MOST_WIDTH; // of V3's queries
+    b.x = filled(&b, 4 * floats, 0);
+    b.y = filled(&b, 4 * floats, 0);
+    b.z = filled(&b, 1 << 20, 0);
+    b.ids = filled(&b, 1 << 20, 0);
+    b.cache = filled(&b, (uint64_t)MOST_KEYS * MOST_WIDTH * 4, 0);
+    b.shape = &(struct shape){.name = "all"};
+    printf("%s, %s\n", info->name, info->driver);
+    uint32_t bytes = 128 << 20;
+    bytes = bytes < 4 * floats ? bytes : (uint32_t)(4 * floats / 64 * 64);
+    measure(&b, run_copy, bytes);
+    uint64_t before = kernels_ns(b.g);
+    for (int i = 0; i < 5; i++)
+        run_copy(&b, bytes);
+    gpu_finish(b.g, &err);
+    b.copy = 5 * 2.0 * bytes / ((double)(kernels_ns(b.g) - before) / 1e9);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        b.shape = &shapes[i];
+        if (model ? strcmp(model, b.shape->name) == 0 : large || i == 0 || strcmp(b.shape->name, "demo") == 0)
+            bench_shape(&b, rows);
+    }
+    gpu_buf *const all[] = {b.weights, b.x, b.y, b.z, b.ids, b.cache};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        gpu_buf_free(all[i]);
+    gpu_close(b.g);
+    return 0;
+}
