@@ -94,6 +94,14 @@ void tui_arrange(struct tui *tui)
         resize_view(tui);
 }
 
+void tui_show_stats(struct tui *tui, enum stats_view view)
+{
+    tui->stats = view;
+    tui_arrange(tui);
+    if ((view == STATS_PANE || view == STATS_HEAT) && !tui->layout.stats.rows)
+        tui_notice(tui, "no room for the %s: Alt-z", view == STATS_HEAT ? "heat map" : "figures");
+}
+
 // A pane has cells of its own, which are put in their place.
 static void place(struct tui *tui, const struct rectangle *at)
 {

@@ -226,7 +226,7 @@ bool tui_on_key(void *context, enum key key)
         begin_search(tui);
         return true;
     case KEY_STATS:
-        tui->stats = tui->stats == STATS_OFF ? STATS_ROW : (enum stats_view)(tui->stats + 1);
+        tui_show_stats(tui, tui->stats == STATS_OFF ? STATS_ROW : (enum stats_view)(tui->stats + 1));
         return true;
     case KEY_ZOOM:
         tui->zoom = !tui->zoom;

@@ -81,6 +81,7 @@ void tui_return(struct tui *tui); // and back
 // tui_draw.c
 void tui_arrange(struct tui *tui); // after anything that changes sizes
 void tui_draw(struct tui *tui);
+void tui_show_stats(struct tui *tui, enum stats_view view); // and says so where there is no room for them
 
 // tui_keys.c: what is typed
 void tui_take_input(void *context, const struct input_item *item);

@@ -214,7 +214,7 @@ bool tui_command(void *self, const struct line *line)
         tui_show_help(tui, words, line->action == ACTION_HELP);
         return true;
     case ACTION_HEAT:
-        tui->stats = STATS_HEAT;
+        tui_show_stats(tui, STATS_HEAT);
         return true;
     case ACTION_LOG:
         show_log(tui);

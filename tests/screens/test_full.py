@@ -97,6 +97,16 @@ def test_figures():
     leave(s)
 
 
+def test_figures_where_there_is_no_room():
+    s = chat(columns=80, rows=12)
+    answered(s)
+    s.keys("\x1bs", "no room for the figures: Alt-z")
+    s.keys("/heat\r", "no room for the heat map: Alt-z")
+    s.keys("\x1bz", "disk only  ")
+    s.keys("\x1bz", "tokens/s)")
+    leave(s)
+
+
 def test_help():
     s = chat(STORY, "--ascii", "--color=never")
     s.keys("/keys\r", "Enter")
