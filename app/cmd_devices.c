@@ -25,7 +25,8 @@ static struct json_object *device_json(const struct gpu_info *info)
     json_out_whole(object, "memory_bytes", info->global_bytes);
     json_out_whole(object, "largest_allocation_bytes", info->max_alloc_bytes);
     json_out_whole(object, "compute_units", info->compute_units);
-    json_object_object_add(object, "shares_host_memory", json_object_new_boolean(info->shares_host_memory));
+    json_object_object_add(object, "shares_host_memory",
+                           json_object_new_boolean(info->shares_host_memory || info->maps_host_memory));
     return object;
 }
 

@@ -61,13 +61,15 @@ static bool read_ahead(expert_store *store, struct tier *tier, uint32_t key)
     struct flight_order order = {
         .layer = key / store->n_experts,
         .expert = key % store->n_experts,
-        .target = store_read_target(store, slot),
+        .target = store_open_target(store, slot),
         .owner = slot,
         .guess = true,
     };
-    slot->flight = flights_begin(&store->flights, &order, &failure);
-    if (!slot->flight)
+    slot->flight = order.target ? flights_begin(&store->flights, &order, &failure) : NULL;
+    if (!slot->flight) {
+        store_close_target(store, slot);
         tier_clear(tier, slot); // whoever asks for it is told why
+    }
     return slot->flight;
 }
 
@@ -120,6 +122,7 @@ static void withdraw_guesses(expert_store *store, uint32_t layer, bool all)
         if (!flights_withdraw(flights, flight))
             continue;
         slot->flight = NULL;
+        store_close_target(store, slot);
         tier_clear(tier, slot);
         store->prefetched--;
     }

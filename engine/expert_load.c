@@ -19,13 +19,20 @@ static void *host_place(const expert_store *store, const struct slot *slot)
            index % store->host_slab_slots * store->slot_bytes;
 }
 
-void *store_read_target(const expert_store *store, const struct slot *slot)
+void *store_open_target(expert_store *store, const struct slot *slot)
 {
     if (store_has_host(store))
         return host_place(store, slot);
     uint64_t offset;
-    gpu_buf *slab = store_device_place(store, slot, &offset);
-    return (char *)gpu_buf_host(slab) + offset;
+    char *target = gpu_map(store->g, store_device_place(store, slot, &offset));
+    return target ? target + offset : NULL;
+}
+
+void store_close_target(expert_store *store, struct slot *slot)
+{
+    uint64_t offset;
+    if (store->maps)
+        slot->copy = gpu_unmap(store->g, store_device_place(store, slot, &offset));
 }
 
 void store_take(expert_store *store, struct tier *tier, struct slot *slot, uint32_t key)
@@ -75,7 +82,8 @@ static int end_copy(expert_store *store, struct slot *slot, struct moe_err *err)
         await_copies(store, slot);
     let_go_of_source(store, slot);
     if (!gpu_failed(store->g)) {
-        store->layers[slot->key / store->n_experts].bytes_device += blob_bytes(store, slot);
+        if (store_has_host(store))
+            store->layers[slot->key / store->n_experts].bytes_device += blob_bytes(store, slot);
         became_ready(store, slot);
         if (!slot->pins) // nobody waits any more; no op has used it, and the next request may
             tier_free(&store->device, slot);
@@ -99,13 +107,19 @@ static void copy_on(expert_store *store, struct slot *slot, uint64_t there)
     slot->copied = there;
 }
 
-int store_copy(expert_store *store, struct slot *slot, struct moe_err *err)
+// All that a device slot waits for is its copy, or its unmapping.
+static int await_copy(expert_store *store, struct slot *slot, struct moe_err *err)
 {
-    copy_on(store, slot, blob_bytes(store, slot));
     if (gpu_failed(store->g) || gpu_copy_passed(store->g, slot->copy))
         return end_copy(store, slot, err);
     slots_append(&store->copying, slot);
     return MOE_OK;
+}
+
+int store_copy(expert_store *store, struct slot *slot, struct moe_err *err)
+{
+    copy_on(store, slot, blob_bytes(store, slot));
+    return await_copy(store, slot, err);
 }
 
 static int end_copies(expert_store *store, struct moe_err *err)
@@ -134,15 +148,20 @@ enum begun { BEGUN, BEGUN_NOT, BEGUN_FAILED };
 // Reads into `into`, the device slot itself or a host slot taken for it.
 static enum begun begin_read(expert_store *store, struct slot *into, struct read_failure *failure)
 {
+    if (!store->flights.idle)
+        return BEGUN_NOT;
     struct flight_order order = {
         .layer = into->key / store->n_experts,
         .expert = into->key % store->n_experts,
-        .target = store_read_target(store, into),
+        .target = store_open_target(store, into),
         .owner = into,
     };
+    if (!order.target)
+        return BEGUN_FAILED;
     into->flight = flights_begin(&store->flights, &order, failure);
     if (into->flight)
         return BEGUN;
+    store_close_target(store, into);
     return failure->result == READ_FULL ? BEGUN_NOT : BEGUN_FAILED;
 }
 
@@ -247,6 +266,7 @@ static int land(expert_store *store, struct flight *flight, struct moe_err *err)
     store->layers[slot->key / store->n_experts].bytes_disk += flight->delivered;
     slot->flight = NULL;
     flights_done(&store->flights, flight);
+    store_close_target(store, slot);
     if (failure.result != READ_FULL) {
         slot->failure = failure;
         tier_clear(tier, slot);
@@ -254,6 +274,8 @@ static int land(expert_store *store, struct flight *flight, struct moe_err *err)
             fail_slot(store, waiting, &failure);
         return MOE_OK;
     }
+    if (store->maps)
+        return await_copy(store, slot, err);
     became_ready(store, slot);
     if (!slot->pins) // its request was cancelled, or it was a guess
         tier_free(tier, slot);
@@ -304,6 +326,7 @@ void store_abandon(expert_store *store, struct slot *slot)
     } else if (reading->flight && reading->pins <= (reading != slot) &&
                flights_withdraw(&store->flights, reading->flight)) {
         reading->flight = NULL;
+        store_close_target(store, reading);
         if (reading != slot)
             tier_clear(&store->host, reading);
         let_go_of_source(store, slot);

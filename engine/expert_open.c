@@ -14,7 +14,8 @@ enum { DEFAULT_READERS = 8, MOST_FLIGHTS = 64, SLOT_ALIGNMENT = 4096, LEAST_COPY
 
 static bool two_tiers(const expert_store *store, const struct expert_store_options *options)
 {
-    return options->force_two_tiers || !gpu_describe(store->g)->shares_host_memory;
+    const struct gpu_info *device = gpu_describe(store->g);
+    return options->force_two_tiers || !(device->shares_host_memory || device->maps_host_memory);
 }
 
 static int check_shape(const expert_store *store, struct moe_err *err)
@@ -54,6 +55,8 @@ static int plan(expert_store *store, const struct expert_store_options *options,
         .two_tiers = two_tiers(store, options),
     };
     question.device_left = device->shares_host_memory ? question.host_left : device->global_bytes - held;
+    if (device->maps_host_memory && question.host_left < question.device_left)
+        question.device_left = question.host_left;
     int failed = cache_plan(&question, answer, err);
     if (failed)
         return failed;
@@ -104,7 +107,7 @@ static bool make_do(expert_store *store, const struct expert_store_options *opti
 static int make_device_slots(expert_store *store, const struct expert_store_options *options, struct moe_err *err)
 {
     uint32_t n_slots = (uint32_t)store->plan.slots;
-    uint64_t per_slab = gpu_describe(store->g)->max_alloc_bytes / store->slot_bytes;
+    uint64_t per_slab = store->maps ? 1 : gpu_describe(store->g)->max_alloc_bytes / store->slot_bytes;
     store->device_slab_slots = per_slab < n_slots ? (uint32_t)per_slab : n_slots;
     store->device_slabs = calloc((n_slots - 1) / store->device_slab_slots + 1, sizeof *store->device_slabs);
     if (!store->device_slabs)
@@ -112,7 +115,7 @@ static int make_device_slots(expert_store *store, const struct expert_store_opti
     for (uint32_t left = n_slots; left;) {
         uint32_t here = left < store->device_slab_slots ? left : store->device_slab_slots;
         struct gpu_error device;
-        gpu_buf *slab = gpu_buf_new(store->g, here * store->slot_bytes, &device);
+        gpu_buf *slab = gpu_buf_new_shared(store->g, here * store->slot_bytes, &device);
         if (slab) {
             store->device_slabs[store->n_device_slabs++] = slab;
             left -= here;
@@ -160,10 +163,15 @@ static uint64_t probe(expert_store *store, bool direct, uint64_t seed)
     struct tier *tier = store_has_host(store) ? &store->host : &store->device;
     flights_set_direct(&store->flights, direct);
     while (disk.n_targets < tier->n_slots && disk.n_targets < store->plan.readers && disk.n_targets < PROBE_TARGETS) {
-        disk.targets[disk.n_targets] = store_read_target(store, &tier->slots[disk.n_targets]);
-        disk.n_targets++;
+        void *target = store_open_target(store, &tier->slots[disk.n_targets]);
+        if (!target)
+            break;
+        disk.targets[disk.n_targets++] = target;
     }
-    return disk_probe(&store->flights, &disk);
+    uint64_t rate = disk_probe(&store->flights, &disk);
+    while (disk.n_targets)
+        store_close_target(store, &tier->slots[--disk.n_targets]);
+    return rate;
 }
 
 // The page cache is worth having when the whole model fits into it; else the faster way of the two is taken, and
@@ -238,6 +246,7 @@ int expert_store_open(gpu *g, const struct package *package, const struct expert
     store->in_flight = package->shape.top_k * (options->dispatches ? options->dispatches : 1);
     store->asked = calloc(store->n_experts, sizeof *store->asked);
     store->layers = calloc(store->n_layers, sizeof *store->layers);
+    store->maps = gpu_describe(g)->maps_host_memory && !two_tiers(store, options);
     struct cache_answer answer;
     int failed =
         store->asked && store->layers ? MOE_OK : moe_fail(err, MOE_NO_MEMORY, "no memory for the expert store");

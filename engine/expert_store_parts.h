@@ -18,6 +18,7 @@ struct expert_store {
     gpu *g;
     const struct package *package;
     uint64_t slot_bytes;
+    bool maps;                                     // a slot's buffer, its own, is mapped while it is read into
     uint64_t least_copy;                           // of an expert that is still being read
     uint32_t n_layers, n_experts, first_moe_layer; // n_experts: of a layer
     uint32_t in_flight;                            // slots that the dispatches in flight need
@@ -54,8 +55,10 @@ static inline bool store_has_host(const expert_store *store)
 // ---- expert_load.c
 
 gpu_buf *store_device_place(const expert_store *store, const struct slot *slot, uint64_t *offset);
-// Where reads for a slot of the lower tier go: the host's, or the only one.
-void *store_read_target(const expert_store *store, const struct slot *slot);
+// Where reads for a slot of the lower tier go: the host's, or the only one. NULL: the device doesn't open it, a sticky
+// error. When nothing is read into it any more it is closed again; ops may use it when slot->copy has passed.
+void *store_open_target(expert_store *store, const struct slot *slot);
+void store_close_target(expert_store *store, struct slot *slot);
 // Gives a free slot of the tier the key, counting what is lost.
 void store_take(expert_store *store, struct tier *tier, struct slot *slot, uint32_t key);
 // Starts the load of a device slot that was taken, or puts it on `pending`.

@@ -143,7 +143,7 @@ int moe_model_measure_copies(moe_model *model, double seconds, double *bytes_per
     uint64_t numbers[COPIES_AT_ONCE] = {0};
     struct gpu_error device;
     *bytes_per_s = 0;
-    if (gpu_describe(g)->shares_host_memory)
+    if (gpu_describe(g)->shares_host_memory || gpu_describe(g)->maps_host_memory)
         return MOE_OK;
     gpu_buf *to = gpu_buf_new(g, piece, &device);
     char *from = to ? gpu_host_alloc(g, COPIES_AT_ONCE * piece, &device) : NULL;

@@ -29,6 +29,7 @@ static int open_device(moe_model *model, const struct moe_model_options *options
         .progress = options->progress ? device_progress : NULL,
         .progress_context = &to,
         .nice_value = options->nice_value,
+        .map = options->force_mapping,
         .profile = options->profile,
     };
     struct gpu_error failure;

@@ -93,6 +93,7 @@ struct moe_model_options {
     unsigned readers;          // threads that read experts, at most MOE_MAX_READERS; 0: chosen
     uint64_t read_piece_bytes; // that one of them reads at once, a multiple of 4096, or MOE_READ_WHOLE; 0: chosen
     bool force_two_tiers;      // tests: a host cache also where the device shares our memory
+    bool force_mapping;        // tests: memory that the device shares is mapped to be filled, as on integrated GPUs
     const char *trace_file;    // where to write which experts are asked for (moechat-trace(5)); NULL: nowhere
     bool profile;              // for moe_model_profile; makes the device slower
     int nice_value;            // of the device's own threads
@@ -265,11 +266,11 @@ typedef void moe_predictions_fn(void *context, uint32_t position, const struct m
 
 // What measurements switch off.
 enum {
-    MOE_WITHOUT_HITS_FIRST = 1,   // experts compute in rank order once all are there
-    MOE_WITHOUT_SHARED_FIRST = 2, // the shared expert computes after them
-    MOE_WITHOUT_READ_AHEAD = 4,   // a prefill reads no expert of a layer before it begins
-    MOE_WITHOUT_MARKS = 8,        // waits for the device are not told apart, all count for what they end with
-    MOE_WITHOUT_BATCHES = 16,     // each expert of a decoded token is launched by itself
+    MOE_WITHOUT_HITS_FIRST = 1,      // experts compute in rank order once all are there
+    MOE_WITHOUT_SHARED_FIRST = 2,    // the shared expert computes after them
+    MOE_WITHOUT_READ_AHEAD = 4,      // a prefill reads no expert of a layer before it begins
+    MOE_WITHOUT_MARKS = 8,           // waits for the device are not told apart, all count for what they end with
+    MOE_WITHOUT_BATCHES = 16,        // each expert of a decoded token is launched by itself
     MOE_WITHOUT_FUSED_COMBINE = 32,  // a decoded token's experts are added up in one launch, the next norm is another
     MOE_WITHOUT_DEVICE_COMBINE = 64, // they are brought to the host and added up there
 };

@@ -58,6 +58,41 @@ uint64_t gpu_copy(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uin
     return f->last;
 }
 
+void *gpu_map(gpu *g, gpu_buf *buf)
+{
+    if (buf->host || !buf->pages)
+        return buf->host;
+    cl_int rc = CL_SUCCESS;
+    if (open_queue(g)) // waits for no op: those have a queue of their own
+        buf->mapped = clEnqueueMapBuffer(g->copy_queue, buf->memory, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, 0,
+                                         buf->bytes, 0, NULL, NULL, &rc);
+    if (rc != CL_SUCCESS) {
+        gpu_fail(g, GPU_LAUNCH, rc, "%s does not map %llu bytes", g->info.name, (unsigned long long)buf->bytes);
+        buf->mapped = NULL;
+    }
+    return buf->mapped;
+}
+
+uint64_t gpu_unmap(gpu *g, gpu_buf *buf)
+{
+    struct fences *f = &g->copies;
+    if (!buf->mapped)
+        return f->passed;
+    struct fence *fence = next_fence(g);
+    cl_int rc = clEnqueueUnmapMemObject(g->copy_queue, buf->memory, buf->mapped, 0, NULL, fence ? &fence->event : NULL);
+    buf->mapped = NULL;
+    if (rc != CL_SUCCESS)
+        gpu_fail(g, GPU_LAUNCH, rc, "%s does not take back %llu mapped bytes", g->info.name,
+                 (unsigned long long)buf->bytes);
+    if (rc != CL_SUCCESS || !fence)
+        return f->passed; // nobody may use it: the error is there
+    fence->number = ++f->last;
+    f->n++;
+    g->counts.launches++;
+    clFlush(g->copy_queue);
+    return f->last;
+}
+
 bool gpu_copy_passed(gpu *g, uint64_t copy)
 {
     return gpu_fences_passed(g, &g->copies, copy);

@@ -117,6 +117,10 @@ static void describe(const struct found *found, unsigned index, struct gpu_info 
         info->kind = GPU_KIND_CPU;
         info->shares_host_memory = true; // buffers are made of host memory that we own
         info->global_bytes = memory_left("");
+    } else {
+        cl_bool unified = CL_FALSE;
+        clGetDeviceInfo(device, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof unified, &unified, NULL);
+        info->maps_host_memory = unified;
     }
 }
 
@@ -214,8 +218,14 @@ gpu *gpu_open_shape(const struct gpu_options *options, enum gpu_shape shape, str
         setpriority(PRIO_PROCESS, 0, options->nice_value);
     if (!open_device(g, options, err))
         goto free_gpu;
-    if (shape != GPU_SHAPE_OF_DEVICE)
+    if (shape != GPU_SHAPE_OF_DEVICE) {
         g->info.shares_host_memory = shape == GPU_SHAPE_CPU;
+        g->info.maps_host_memory = false;
+    }
+    if (options->map && g->info.shares_host_memory) {
+        g->info.shares_host_memory = false;
+        g->info.maps_host_memory = true;
+    }
     g->cpu_shape = shape == GPU_SHAPE_OF_DEVICE ? g->info.kind == GPU_KIND_CPU : shape == GPU_SHAPE_CPU;
     if (!program_open(g, options, err))
         goto free_gpu;

@@ -60,6 +60,8 @@ struct gpu_buf {
     gpu *owner;
     cl_mem memory; // NULL on the ref device
     void *host;    // NULL unless memory is shared
+    void *pages;   // our memory under it; NULL: the driver's
+    void *mapped;  // NULL: not mapped
     uint64_t bytes;
 };
 

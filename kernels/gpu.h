@@ -42,6 +42,8 @@ struct gpu_info {
     char driver[64];
     enum gpu_kind kind;
     bool shares_host_memory; // buffers are host memory: gpu_buf_host works, uploads cost nothing
+    bool maps_host_memory;   // the same memory, but the host may fill a buffer only between gpu_map and gpu_unmap:
+                             // integrated GPUs
     uint64_t global_bytes;   // for a CPU: what /proc/meminfo and the cgroup leave
     uint64_t max_alloc_bytes;
     uint64_t local_bytes;
@@ -59,6 +61,7 @@ struct gpu_options {
     void *progress_context;
     bool profile;   // keep the device's own times of its kernels, which makes it slower
     int nice_value; // for the threads a CPU driver starts, 0 to leave; set before the driver makes them
+    bool map;       // tests: a device that shares our memory is taken for one that maps it
 };
 
 // Fills at most max entries (the ref device first) and returns how many devices there are.
@@ -79,6 +82,16 @@ uint64_t gpu_buf_bytes(const gpu_buf *buf);
 // The buffer's memory as the host sees it, 4096-aligned, when shares_host_memory; else NULL. The host may write a range
 // while no unfinished op uses that range.
 void *gpu_buf_host(gpu_buf *buf);
+
+// A buffer that the host fills in place where shares_host_memory or maps_host_memory; else as gpu_buf_new. OpenCL lets
+// no kernel run over an object of which any part is mapped, so what is filled while other things are used needs a
+// buffer of its own there.
+gpu_buf *gpu_buf_new_shared(gpu *g, uint64_t bytes, struct gpu_error *err);
+// Opens such a buffer, all of it and not yet mapped, for the host, on any thread; what it held is lost. NULL: a sticky
+// error. Ops may use it when gpu_unmap's number, which is a copy's, has passed. Where shares_host_memory the two do
+// nothing, and any range that no unfinished op uses may be filled.
+void *gpu_map(gpu *g, gpu_buf *buf);
+uint64_t gpu_unmap(gpu *g, gpu_buf *buf);
 
 // Ordinary memory, 4096-aligned, for free() to release: in huge pages where the system has them, which direct reads
 // fill in fewer and larger requests (measured: 2 to 3 times as fast). NULL: there is no more.

@@ -25,7 +25,7 @@ struct gpu {
     struct gpu_info info;
     uint64_t fence, passed; // fences given out; those up to here have passed
     bool lazy;              // fences pass only in gpu_fence_wait or by rig_pass
-    bool refuse_writes;
+    bool refuse_writes, refuse_maps;
     bool failed;
     bool lazy_copies; // copies pass, and their bytes arrive, only when somebody waits
     uint64_t copy, copied;
@@ -42,6 +42,7 @@ struct gpu {
 struct gpu_buf {
     gpu *g;
     uint64_t bytes;
+    bool mapped;
     unsigned char *memory;
 };
 
@@ -127,6 +128,34 @@ uint64_t gpu_copy(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uin
     while (g->copied < g->copy && (!g->lazy_copies || g->copy - g->copied == 64))
         rig_copy_one(g);
     return g->copy;
+}
+
+gpu_buf *gpu_buf_new_shared(gpu *g, uint64_t bytes, struct gpu_error *err)
+{
+    return gpu_buf_new(g, bytes, err);
+}
+
+void *gpu_map(gpu *g, gpu_buf *buf)
+{
+    if (!g->info.maps_host_memory)
+        return gpu_buf_host(buf);
+    if (g->refuse_maps || buf->mapped) {
+        g->failed = true;
+        return NULL;
+    }
+    rig_copy_all(g); // one after the other
+    buf->mapped = true;
+    memset(buf->memory, 0x5A, buf->bytes); // what it held is lost
+    return buf->memory;
+}
+
+// The bytes are the device's when an empty copy has passed.
+uint64_t gpu_unmap(gpu *g, gpu_buf *buf)
+{
+    if (!buf->mapped)
+        return g->copied;
+    buf->mapped = false;
+    return gpu_copy(g, buf, 0, "", 0);
 }
 
 bool gpu_copy_passed(gpu *g, uint64_t copy)
@@ -398,7 +427,7 @@ static inline bool rig_holds(const struct expert_place *place)
 {
     uint64_t words[RIG_BLOB / 8];
     rig_blob(place->layer, place->expert, words);
-    return place->offset % 4096 == 0 && place->offset + RIG_BLOB <= place->buf->bytes &&
+    return place->offset % 4096 == 0 && !place->buf->mapped && place->offset + RIG_BLOB <= place->buf->bytes &&
            memcmp(place->buf->memory + place->offset, words, RIG_BLOB) == 0;
 }
 

@@ -18,6 +18,7 @@ struct life {
     uint64_t random;
     atomic_ullong noise; // of the readers
     atomic_bool faulty;
+    unsigned mask; // of the dice: a fault in so many reads and one, fewer where an expert is several
     moe_model *model;
     moe_session *sessions[N_SESSIONS];
     int32_t ids[N_SESSIONS][N_TOKENS];
@@ -49,7 +50,7 @@ static ptrdiff_t bad_read(void *context, int fd, void *target, size_t length, ui
         nanosleep(&(struct timespec){.tv_nsec = (long)(dice >> 8 & 0xfffff)}, NULL); // up to a millisecond
     if (dice >> 32 & 1 && (dice >> 40) % 150 == 0)
         moe_session_cancel(life->sessions[dice >> 50 & 1]);
-    switch (dice >> 16 & 63) {
+    switch (dice >> 16 & life->mask) {
     case 0:
         errno = EIO;
         return -1;
@@ -196,6 +197,7 @@ static void live(struct harness *t, const char *directory, const char *device, u
             .readers = 1 + below(life, 8),
             .read_piece_bytes = below(life, 2) ? 12288 : 0, // two of an expert
             .force_two_tiers = two,
+            .force_mapping = seed % 2, // of the CPU's memory; plain C knows no mapping
             .host_cache_bytes = two && below(life, 2) ? smallest * (30 + below(life, 60)) / 10 : MOE_CACHE_NONE,
         };
         struct moe_session_options session = {
@@ -205,6 +207,7 @@ static void live(struct harness *t, const char *directory, const char *device, u
             .ring = below(life, 3),
         };
         life->failed = life->cancelled = life->right = 0;
+        life->mask = options.read_piece_bytes ? 127 : 63;
         if (!open_all(t, life, directory, &options, &session))
             break;
         atomic_store(&life->faulty, true);

@@ -73,6 +73,40 @@ static void of_each_shape(struct harness *t)
     }
 }
 
+// As an integrated GPU would: what is written between gpu_map and gpu_unmap is what ops read, and nothing is copied.
+static void mapped_memory_is_filled_in_place(struct harness *t)
+{
+    struct gpu_error err = {0};
+    gpu *g = gpu_open(&(struct gpu_options){.selector = "cpu", .cache_dir = "build/cache/kernels", .map = true}, &err);
+    if (!CHECK(t, g && gpu_describe(g)->maps_host_memory && !gpu_describe(g)->shares_host_memory))
+        return;
+    unsigned char *back = malloc(BYTES), *want = malloc(BYTES);
+    gpu_buf *to = gpu_buf_new(g, BYTES, &err);
+    gpu_buf *from[2] = {gpu_buf_new_shared(g, BYTES, &err), gpu_buf_new_shared(g, BYTES, &err)};
+    CHECK(t, gpu_buf_host(to) == NULL && gpu_buf_host(from[0]) == NULL);
+    for (unsigned round = 0; round < 6; round++) {
+        gpu_buf *buf = from[round % 2];
+        unsigned char *target = gpu_map(g, buf);
+        if (!CHECK(t, target && (uintptr_t)target % 4096 == 0))
+            break;
+        gpu_op_copy(g, &(struct args_copy){BYTES}, from[!(round % 2)], to); // ops on the other go on meanwhile
+        fill(target, round);
+        gpu_copy_wait(g, gpu_unmap(g, buf));
+        gpu_op_copy(g, &(struct args_copy){BYTES}, buf, to);
+        CHECK_EQ(t, gpu_read(g, to, 0, back, BYTES, &err), GPU_OK);
+        fill(want, round);
+        CHECK(t, memcmp(back, want, BYTES) == 0);
+    }
+    CHECK_EQ(t, gpu_counters(g).bytes_written, 0);
+    gpu_map(g, from[0]); // freeing gives it back
+    for (int i = 0; i < 2; i++)
+        gpu_buf_free(from[i]);
+    gpu_buf_free(to);
+    gpu_close(g);
+    free(back);
+    free(want);
+}
+
 // The device's queue stands still until this is set, a moment later.
 struct gate {
     cl_event event;
@@ -120,6 +154,7 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {
         TEST(in_plain_c),
         TEST(of_each_shape),
+        TEST(mapped_memory_is_filled_in_place),
         TEST(a_read_that_fails_waits_for_the_others),
     };
     return HARNESS_RUN(tests, argc, argv);

@@ -130,6 +130,64 @@ static void shared_memory_is_one_tier_without_copies(struct harness *t)
     rig_close(&rig);
 }
 
+// An integrated GPU: files are read into slots that are mapped meanwhile, each a buffer of its own.
+static void mapped_memory_is_one_tier_without_copies(struct harness *t)
+{
+    struct rig rig;
+    struct rig_read how = {0};
+    CHECK(t, rig_open(&rig, false));
+    rig.g.info.maps_host_memory = true;
+    rig.host_bytes = RIG_ALL * RIG_BLOB;
+    rig_gate(&how);
+    expert_store *store = rig_store(t, &rig, 4, &how);
+    CHECK_EQ(t, expert_store_plan(store).host_slots, 0);
+    struct expert_place places[3];
+    CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){0, 1, 2}, 3, places), MOE_OK);
+    CHECK(t, places[0].buf != places[1].buf && places[1].buf != places[2].buf && places[0].buf->bytes == RIG_BLOB);
+    CHECK(t, places[0].buf->mapped && places[1].buf->mapped);
+    rig.g.lazy_copies = true;
+    rig_permit(&how, 3);
+    // Read, but no op may use it before it is the device's again.
+    CHECK(t, rig_entered(&how, 3));
+    for (int i = 0; i < 2000 && expert_store_counts(store).bytes_read < 3 * RIG_BLOB; i++) {
+        CHECK(t, !expert_ready(store, &places[0]));
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(t, expert_wait(store, &places[i], NULL, NULL, NULL), MOE_OK);
+        CHECK(t, rig_holds(&places[i]));
+    }
+    expert_release(store, places, 3);
+    rig.g.lazy_copies = false;
+    // Withdrawn before its read began, and failed: the buffer is given back either way, and can be filled again.
+    CHECK_EQ(t, rig_acquire(store, 2, (int32_t[]){0, 1, 2}, 3, places), MOE_OK);
+    CHECK(t, rig_entered(&how, 2));
+    expert_release(store, places, 3);
+    CHECK(t, !places[2].buf->mapped);
+    atomic_store(&how.fail_errno, EIO);
+    atomic_store(&how.fail_at, 2 * RIG_BLOB + 5);
+    atomic_store(&how.fail_count, 1);
+    rig_permit(&how, 100);
+    struct moe_err err;
+    CHECK_EQ(t, rig_acquire(store, 2, (int32_t[]){2}, 1, places), MOE_OK);
+    CHECK_EQ(t, expert_wait(store, &places[0], NULL, NULL, &err), MOE_IO);
+    CHECK(t, !places[0].buf->mapped);
+    expert_release(store, places, 1);
+    CHECK(t, rig_use(store, 2, (int32_t[]){0, 1, 2}, 3));
+    // A device that opens nothing: whoever waits is told.
+    rig.g.refuse_maps = true;
+    CHECK_EQ(t, rig_acquire(store, 3, (int32_t[]){7}, 1, places), MOE_OK);
+    CHECK_EQ(t, expert_wait(store, &places[0], NULL, NULL, &err), MOE_DEVICE);
+    expert_release(store, places, 1);
+    rig.g.refuse_maps = rig.g.failed = false;
+    CHECK(t, hint(store, 3, 7) || rig_use_one(store, 3, 7));
+    CHECK(t, rig_use_one(store, 3, 7));
+    CHECK_EQ(t, rig.g.bytes_written, 0);
+    CHECK_EQ(t, counts_of(store, 1).bytes_device + counts_of(store, 2).bytes_device, 0);
+    expert_store_close(store);
+    rig_close(&rig);
+}
+
 // The host's slots are fewer than the reads that a request wants at once: they take turns.
 static void many_reads_pass_through_few_host_slots(struct harness *t)
 {
@@ -672,8 +730,9 @@ static void right_bytes_every_way(struct harness *t)
         CHECK(t, !scattered || rig_scatter(&rig));
         for (uint32_t slots = RIG_TOP_K; slots <= RIG_ALL; slots += 3) {
             rig.read_piece_bytes = slots % 2 ? 4096 : 0;
-            for (int way = 0; way < 8; way++) {
+            for (int way = 0; way < 10; way++) {
                 rig.g.info.shares_host_memory = way < 2;
+                rig.g.info.maps_host_memory = way >= 8;
                 rig.host_bytes = hosts[(way - 2 + 6) % 3];
                 rig.io = way % 2 ? MOE_IO_DIRECT : MOE_IO_BUFFERED;
                 struct rig_read how = {.most = way % 2 ? 4096 : 3000};
@@ -727,6 +786,7 @@ int main(int argc, char **argv)
         TEST(the_map_says_where_each_expert_is),
         TEST(the_map_waits_for_the_bytes),
         TEST(shared_memory_is_one_tier_without_copies),
+        TEST(mapped_memory_is_one_tier_without_copies),
         TEST(many_reads_pass_through_few_host_slots),
         TEST(a_read_that_fails_is_told_through_the_host),
         TEST(a_place_is_ready_when_its_copy_has_passed),
