@@ -22,6 +22,7 @@ def test_steps_add_up():
         step = token["step"]
         expect(abs(sum(step["ns"].values()) - step["total_ns"]) <= 0.02 * step["total_ns"], "intervals add up")
         same(step["decode"], before is not None)
+        same(sum(layer["wait_ns"] for layer in step["layers"]), step["ns"]["disk"] + step["ns"]["copy"])
         if before:
             same(step["number"], before["step"]["number"] + 1)
             same(step["position"], before["step"]["position"] + before["step"]["tokens"])
