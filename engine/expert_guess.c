@@ -33,8 +33,9 @@ static struct slot *take_for_guess(expert_store *store, struct tier *tier, uint3
 {
     if (tier_n_free(tier) + tier->cooling.count + tier->n_pinned <= store->in_flight)
         return NULL;
-    struct slot *slot = tier_next_for_guess(tier, quota(store, tier));
-    if (!slot ||
+    struct slot *own = store_own_slot(store, tier, key);
+    struct slot *slot = own ? own : tier_next_for_guess(tier, quota(store, tier));
+    if (!slot || (own && own->list != &tier->empty) ||
         (slot->state == SLOT_READY && !slot->guessed && cache_policy_is_live(tier->policy, tier_index(tier, slot))))
         return NULL;
     store_take(store, tier, slot, key);

@@ -108,6 +108,8 @@ static int make_device_slots(expert_store *store, const struct expert_store_opti
 {
     uint32_t n_slots = (uint32_t)store->plan.slots;
     uint64_t per_slab = store->maps ? 1 : gpu_describe(store->g)->max_alloc_bytes / store->slot_bytes;
+    if (store->plan.all && per_slab >= store->n_experts)
+        per_slab -= per_slab % store->n_experts; // layers lie whole, see expert_layer_stays
     store->device_slab_slots = per_slab < n_slots ? (uint32_t)per_slab : n_slots;
     store->device_slabs = calloc((n_slots - 1) / store->device_slab_slots + 1, sizeof *store->device_slabs);
     if (!store->device_slabs)
@@ -247,9 +249,11 @@ int expert_store_open(gpu *g, const struct package *package, const struct expert
     store->asked = calloc(store->n_experts, sizeof *store->asked);
     store->layers = calloc(store->n_layers, sizeof *store->layers);
     store->maps = gpu_describe(g)->maps_host_memory && !two_tiers(store, options);
+    store->stays = calloc(store->n_layers, sizeof *store->stays);
     struct cache_answer answer;
-    int failed =
-        store->asked && store->layers ? MOE_OK : moe_fail(err, MOE_NO_MEMORY, "no memory for the expert store");
+    int failed = store->asked && store->layers && store->stays
+                     ? MOE_OK
+                     : moe_fail(err, MOE_NO_MEMORY, "no memory for the expert store");
     if (!failed)
         failed = check_shape(store, err);
     if (!failed)
@@ -290,6 +294,7 @@ void expert_store_close(expert_store *store)
         gpu_buf_free(store->device_slabs[i]);
     free(store->host_slabs);
     free(store->device_slabs);
+    free(store->stays);
     free(store->layers);
     free(store->asked);
     free(store);

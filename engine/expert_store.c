@@ -153,6 +153,25 @@ static int note(expert_store *store, const struct expert_request *request, struc
     return trace_write(store->trace, &traced, err);
 }
 
+// Notes that they were asked for, and where each was; slot: the device's, or CACHE_NO_SLOT.
+static void ask_for_all(expert_store *store, const struct expert_request *request, struct expert_place *places)
+{
+    struct tier *tier = &store->device;
+    cache_policy_tick(tier->policy, request->use);
+    if (store_has_host(store))
+        cache_policy_tick(store->host.policy, request->use);
+    for (uint32_t i = 0; i < request->n; i++) {
+        struct expert_place *place = &places[i];
+        place->layer = request->layer;
+        place->expert = (uint32_t)request->ids[i];
+        uint32_t key = store_key(store, place->layer, place->expert);
+        place->origin = ask(store, key, request->use);
+        count_origin(&store->layers[place->layer], place->origin);
+        const struct slot *slot = tier_find(tier, key);
+        place->slot = slot ? tier_index(tier, slot) : CACHE_NO_SLOT;
+    }
+}
+
 int expert_acquire(expert_store *store, const struct expert_request *request, struct expert_place *places,
                    struct moe_err *err)
 {
@@ -164,27 +183,18 @@ int expert_acquire(expert_store *store, const struct expert_request *request, st
     if (failed)
         return failed;
     struct tier *tier = &store->device;
-    cache_policy_tick(tier->policy, request->use);
-    if (store_has_host(store))
-        cache_policy_tick(store->host.policy, request->use);
     // All hits first: a miss must not evict one. A slot still LOADING for a cancelled request is a hit too, though
     // expert_wait will wait for it: its read is paid for.
-    for (uint32_t i = 0; i < request->n; i++) {
-        uint32_t key = store_key(store, request->layer, (uint32_t)request->ids[i]);
-        places[i].origin = ask(store, key, request->use);
-        count_origin(&store->layers[request->layer], places[i].origin);
-        struct slot *slot = tier_find(tier, key);
-        places[i].slot = slot ? tier_index(tier, slot) : CACHE_NO_SLOT;
-        if (slot)
-            tier_pin(tier, slot);
-    }
+    ask_for_all(store, request, places);
+    for (uint32_t i = 0; i < request->n; i++)
+        if (places[i].slot != CACHE_NO_SLOT)
+            tier_pin(tier, &tier->slots[places[i].slot]);
     for (uint32_t i = 0; i < request->n; i++) {
         struct expert_place *place = &places[i];
-        place->layer = request->layer;
-        place->expert = (uint32_t)request->ids[i];
         if (place->slot == CACHE_NO_SLOT) {
-            struct slot *slot = tier_next(tier);
-            store_take(store, tier, slot, store_key(store, place->layer, place->expert));
+            uint32_t key = store_key(store, place->layer, place->expert);
+            struct slot *own = store_own_slot(store, tier, key), *slot = own ? own : tier_next(tier);
+            store_take(store, tier, slot, key);
             place->slot = tier_index(tier, slot);
             if (!failed) // once the device said no, the rest is only taken, to be released
                 failed = store_load(store, slot, err);
@@ -198,6 +208,44 @@ int expert_acquire(expert_store *store, const struct expert_request *request, st
     else
         store_drop_stale(store, request->layer);
     return failed;
+}
+
+bool expert_layer_stays(expert_store *store, uint32_t layer, struct expert_row *row)
+{
+    if (!store->plan.all)
+        return false;
+    const struct slot *slots = store_own_slot(store, &store->device, store_key(store, layer, 0));
+    uint32_t first = tier_index(&store->device, slots), last = first + store->n_experts - 1;
+    if (first / store->device_slab_slots != last / store->device_slab_slots)
+        return false;
+    bool stays = store->stays[layer];
+    for (uint32_t i = 0; !stays; i++) {
+        if (slots[i].state != SLOT_READY)
+            return false;
+        stays = store->stays[layer] = i + 1 == store->n_experts;
+    }
+    row->buf = store_device_place(store, slots, &row->offset);
+    row->stride = store->slot_bytes;
+    return true;
+}
+
+int expert_note_uses(expert_store *store, const struct expert_request *request, struct expert_place *places,
+                     struct moe_err *err)
+{
+    int failed = check_request(store, request, err);
+    if (!failed)
+        failed = note(store, request, err);
+    if (failed)
+        return failed;
+    ask_for_all(store, request, places);
+    for (uint32_t i = 0; i < request->n; i++)
+        places[i].buf = store_device_place(store, &store->device.slots[places[i].slot], &places[i].offset);
+    return MOE_OK;
+}
+
+bool expert_store_traces(const expert_store *store)
+{
+    return store->trace;
 }
 
 static int fail_place(const expert_store *store, const struct expert_place *place, struct moe_err *err)

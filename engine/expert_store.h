@@ -100,12 +100,33 @@ void expert_store_tiers(const expert_store *store, uint8_t *tiers);
 // One release per acquire, after the ops that use the places were enqueued, failed waits included.
 void expert_release(expert_store *store, const struct expert_place *places, uint32_t n);
 
+// ---- Layers that stay
+//
+// Where every expert has a slot of its own (plan.all) nothing is ever evicted: what is there stays until the store is
+// closed, pinned or not.
+
+// Experts in one buffer, a slot each: expert e at `offset` + e * `stride`.
+struct expert_row {
+    gpu_buf *buf;
+    uint64_t offset;
+    uint64_t stride;
+};
+// True: all of the layer's experts are there, to stay, and the device finds them by their ids alone. No request is
+// needed then; but whoever uses them says so.
+bool expert_layer_stays(expert_store *store, uint32_t layer, struct expert_row *row);
+// The request that was not made of a layer that stays: counted, traced, remembered and answered in `places` as by
+// expert_acquire, but nothing is pinned.
+int expert_note_uses(expert_store *store, const struct expert_request *request, struct expert_place *places,
+                     struct moe_err *err);
+bool expert_store_traces(const expert_store *store); // as the options asked
+
 // ---- Guesses: at most hints. The store decides whether
 //
 // A guess never delays a demand (its reads are begun when no other waits), never takes a slot that decoding used within
 // the last two tokens, and what was guessed and never asked for makes room for the next guess first; at most a
-// quarter of the slots and two dispatches' worth hold such guesses. From host memory to the device a guess always goes;
-// from disk only while at least 30 % of the recent time no demand was being read, one read per two readers at once.
+// quarter of the slots and two dispatches' worth hold such guesses, where not every expert has a slot. From host memory
+// to the device a guess always goes; from disk only while at least 30 % of the recent time no demand was being read,
+// one read per two readers at once.
 struct expert_guess {
     uint32_t layer;
     const int32_t *ids; // the likeliest first

@@ -38,6 +38,7 @@ struct expert_store {
     uint64_t evictions, prefetched, used;
     struct idle_gauge gauge;
     trace_writer *trace; // NULL: none
+    bool *stays;         // [n_layers], layers whose experts are all there and stay
     // Where an err is wanted and there is nobody to tell: then an error of the device stays there for the next to ask.
     struct moe_err untold;
 };
@@ -50,6 +51,13 @@ static inline uint32_t store_key(const expert_store *store, uint32_t layer, uint
 static inline bool store_has_host(const expert_store *store)
 {
     return store->host.n_slots > 0;
+}
+
+// With plan.all the key's own slot of the device's tier, by which expert_layer_stays finds it; NULL: any slot will do.
+static inline struct slot *store_own_slot(const expert_store *store, const struct tier *tier, uint32_t key)
+{
+    bool own = store->plan.all && tier == &store->device;
+    return own ? &tier->slots[key - store->first_moe_layer * store->n_experts] : NULL;
 }
 
 // ---- expert_load.c

@@ -32,9 +32,36 @@ void ffn_route(const struct pass *pass, const struct routing *to)
         .topk_method = s->topk_method,
         .has_bias = s->has_correction_bias,
         .routed_scaling_factor = s->routed_scaling_factor,
+        .first = to->first,
     };
     struct gpu_router_bufs bufs = {logits.buf, w->router_bias.buf, to->ids, to->chosen_weights};
     gpu_op_router(pass->gpu, &args, &bufs);
+}
+
+uint32_t ffn_choice(const struct pass *pass, uint32_t layer)
+{
+    const struct shape *s = pass->shape;
+    return pass->decode ? (layer - s->first_k_dense_replace) * s->top_k : 0;
+}
+
+int ffn_prove_choice(const struct pass *pass, uint32_t layer, uint32_t row, const int32_t *ids, struct moe_err *err)
+{
+    const struct shape *s = pass->shape;
+    for (uint32_t k = 0; k < s->top_k; k++) {
+        bool fine = ids[k] >= 0 && (uint32_t)ids[k] < s->n_routed_experts;
+        for (uint32_t j = 0; j < k; j++)
+            fine &= ids[j] != ids[k];
+        if (fine)
+            continue;
+        int code = moe_fail(err, MOE_BAD_NUMBERS,
+                            "layer %u chose no proper experts for token %u: its numbers are not finite; "
+                            "`moechat info --verify` checks the files, `--device ref` the device",
+                            layer, pass->position + row);
+        if (err)
+            err->layer = (int)layer;
+        return code;
+    }
+    return MOE_OK;
 }
 
 // Brings ids and weights to the host, and proves that they are what a router can say.
@@ -42,12 +69,13 @@ static int read_choice(const struct pass *pass, uint32_t layer, struct moe_err *
 {
     const struct shape *s = pass->shape;
     struct scratch *scratch = pass->scratch;
-    size_t count = (size_t)pass->rows * s->top_k, first = (size_t)pass->first * s->top_k;
+    size_t count = (size_t)pass->rows * s->top_k, at = ffn_choice(pass, layer);
+    size_t first = at + (size_t)pass->first * s->top_k;
     int32_t *chosen = scratch->router_ids + first;
     float *weights = scratch->router_weights + first;
     const struct gpu_range choice[] = {
-        {scratch->buf[SCRATCH_ROUTER_IDS], 0, chosen, count * sizeof *chosen},
-        {scratch->buf[SCRATCH_ROUTER_WEIGHTS], 0, weights, count * sizeof *weights},
+        {scratch->buf[SCRATCH_ROUTER_IDS], at * sizeof *chosen, chosen, count * sizeof *chosen},
+        {scratch->buf[SCRATCH_ROUTER_WEIGHTS], at * sizeof *weights, weights, count * sizeof *weights},
     };
     struct gpu_error device;
     telemetry_settle(pass->telemetry, pass->gpu, MOE_ON_ROUTER);
@@ -55,24 +83,10 @@ static int read_choice(const struct pass *pass, uint32_t layer, struct moe_err *
     telemetry_switch(pass->telemetry, MOE_ON_HOST);
     if (failed)
         return moe_fail_gpu(err, &device);
-    for (uint32_t row = 0; row < pass->rows; row++) {
-        const int32_t *ids = chosen + (size_t)row * s->top_k;
-        for (uint32_t k = 0; k < s->top_k; k++) {
-            bool fine = ids[k] >= 0 && (uint32_t)ids[k] < s->n_routed_experts;
-            for (uint32_t j = 0; j < k; j++)
-                fine &= ids[j] != ids[k];
-            if (fine)
-                continue;
-            int code = moe_fail(err, MOE_BAD_NUMBERS,
-                                "layer %u chose no proper experts for token %u: its numbers are not finite; "
-                                "`moechat info --verify` checks the files, `--device ref` the device",
-                                layer, pass->position + row);
-            if (err)
-                err->layer = (int)layer;
-            return code;
-        }
-    }
-    return MOE_OK;
+    int code = MOE_OK;
+    for (uint32_t row = 0; row < pass->rows && !code; row++)
+        code = ffn_prove_choice(pass, layer, row, chosen + (size_t)row * s->top_k, err);
+    return code;
 }
 
 // One expert over `rows` rows of `from`, into `to`.
@@ -191,7 +205,11 @@ int ffn_begin(const struct pass *pass, uint32_t layer, struct moe_err *err)
     }
     gpu_buf *const *buf = pass->scratch->buf;
     ffn_route(pass, &(struct routing){w, pass_normed(pass), buf[SCRATCH_ROUTER_LOGITS], buf[SCRATCH_ROUTER_IDS],
-                                      buf[SCRATCH_ROUTER_WEIGHTS]});
+                                      buf[SCRATCH_ROUTER_WEIGHTS], ffn_choice(pass, layer)});
+    if (pass->decode && ffn_stays(pass, layer)) {
+        telemetry_mark(pass->telemetry, pass->gpu, MOE_ON_ROUTER);
+        return MOE_OK;
+    }
     int code = read_choice(pass, layer, err);
     if (code || pass->decode || !s->n_shared_experts)
         return code;
@@ -203,9 +221,14 @@ int ffn_begin(const struct pass *pass, uint32_t layer, struct moe_err *err)
 
 int ffn_experts(const struct pass *pass, uint32_t layer, struct moe_err *err)
 {
-    telemetry_layer_begin(pass->telemetry, layer, pass->store);
-    int code = pass->decode ? ffn_decode(pass, layer, err) : prefill_experts(pass, layer, err);
-    telemetry_layer_end(pass->telemetry, layer, pass->store);
+    int code = MOE_OK;
+    if (pass->decode) {
+        code = ffn_decode(pass, layer, err);
+    } else {
+        telemetry_layer_begin(pass->telemetry, layer, pass->store);
+        code = prefill_experts(pass, layer, err);
+        telemetry_layer_end(pass->telemetry, layer, pass->store);
+    }
     telemetry_mark(pass->telemetry, pass->gpu, MOE_ON_EXPERTS);
     return code;
 }

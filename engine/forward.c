@@ -130,6 +130,8 @@ static int begin_layer(const struct pass *pass, uint32_t layer, struct moe_err *
 int forward_layers(const struct pass *pass, struct moe_err *err)
 {
     telemetry_switch(pass->telemetry, MOE_ON_ATTENTION);
+    if (pass->decode)
+        ffn_begin_token(pass);
     embed(pass);
     int code = show_hidden(pass, 0, err);
     for (uint32_t layer = 0; layer < pass->shape->n_layers && !code; layer++) {
@@ -140,6 +142,31 @@ int forward_layers(const struct pass *pass, struct moe_err *err)
             code = show_hidden(pass, layer + 1, err);
     }
     return code;
+}
+
+// One wait for what the caller wants, which may be nothing, and for what the token's layers have left to be seen.
+static int read_back(const struct pass *pass, const struct gpu_range *wanted, struct moe_err *err)
+{
+    struct gpu_range ranges[3];
+    unsigned n = ffn_choices(pass, ranges);
+    if (wanted)
+        ranges[n++] = *wanted;
+    struct gpu_error device;
+    if (n && gpu_read_ranges(pass->gpu, ranges, n, &device))
+        return moe_fail_gpu(err, &device);
+    enum moe_interval before = telemetry_switch(pass->telemetry, MOE_ON_HOST);
+    int code = ffn_take_choices(pass, err);
+    telemetry_switch(pass->telemetry, before);
+    return code;
+}
+
+int forward_end(const struct pass *pass, struct moe_err *err)
+{
+    struct gpu_range ranges[2];
+    if (!ffn_choices(pass, ranges))
+        return MOE_OK;
+    telemetry_settle(pass->telemetry, pass->gpu, MOE_ON_EXPERTS);
+    return read_back(pass, NULL, err);
 }
 
 int forward_head(const struct pass *pass, const struct head_rows *rows, struct moe_err *err)
@@ -158,10 +185,10 @@ int forward_head(const struct pass *pass, const struct head_rows *rows, struct m
                   &(struct normalisation){&pass->weights->norm, stream, normed, hidden, pass->shape->rms_norm_eps});
     pass_project(&some, &(struct projection){&pass->weights->head, normed, logits, false});
     telemetry_settle(pass->telemetry, pass->gpu, MOE_ON_HEAD);
-    struct gpu_error device;
     uint64_t count = (uint64_t)rows->count * vocab;
-    if (gpu_read(pass->gpu, logits.buf, 0, rows->logits, count * sizeof *rows->logits, &device))
-        return moe_fail_gpu(err, &device);
+    int code = read_back(pass, &(struct gpu_range){logits.buf, 0, rows->logits, count * sizeof *rows->logits}, err);
+    if (code)
+        return code;
     for (uint64_t i = 0; i < count; i++)
         if (!isfinite(rows->logits[i]))
             return moe_fail(err, MOE_BAD_NUMBERS,

@@ -85,6 +85,12 @@ void attn_layer(const struct pass *pass, uint32_t layer);
 int ffn_begin(const struct pass *pass, uint32_t layer, struct moe_err *err);
 // ffn.c, for a group whose chunks have begun: adds a MoE layer's routed experts.
 int ffn_experts(const struct pass *pass, uint32_t layer, struct moe_err *err);
+// ffn_decode.c, of a decode pass. Before its layers: which of them keep their choice on the device.
+void ffn_begin_token(const struct pass *pass);
+// What of these choices the host has not seen yet: ranges that are to be read, none or two; and once they were, the
+// proof that a router can have said them, and the news for store, guessers and telemetry.
+unsigned ffn_choices(const struct pass *pass, struct gpu_range ranges[2]);
+int ffn_take_choices(const struct pass *pass, struct moe_err *err);
 // What the progress of a prompt says after so many of its tokens.
 struct moe_progress prompt_progress(const struct pass *pass, uint64_t tokens);
 // So much more of a part is done: reports progress when that is asked for.
@@ -101,5 +107,7 @@ struct head_rows {
     float *logits;
 };
 int forward_head(const struct pass *pass, const struct head_rows *rows, struct moe_err *err);
+// After both, before the group counts as done: what the host has to see of it if there was no head.
+int forward_end(const struct pass *pass, struct moe_err *err);
 
 #endif

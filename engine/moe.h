@@ -266,13 +266,14 @@ typedef void moe_predictions_fn(void *context, uint32_t position, const struct m
 
 // What measurements switch off.
 enum {
-    MOE_WITHOUT_HITS_FIRST = 1,      // experts compute in rank order once all are there
-    MOE_WITHOUT_SHARED_FIRST = 2,    // the shared expert computes after them
-    MOE_WITHOUT_READ_AHEAD = 4,      // a prefill reads no expert of a layer before it begins
-    MOE_WITHOUT_MARKS = 8,           // waits for the device are not told apart, all count for what they end with
-    MOE_WITHOUT_BATCHES = 16,        // each expert of a decoded token is launched by itself
-    MOE_WITHOUT_FUSED_COMBINE = 32,  // a decoded token's experts are added up in one launch, the next norm is another
+    MOE_WITHOUT_HITS_FIRST = 1,     // experts compute in rank order once all are there
+    MOE_WITHOUT_SHARED_FIRST = 2,   // the shared expert computes after them
+    MOE_WITHOUT_READ_AHEAD = 4,     // a prefill reads no expert of a layer before it begins
+    MOE_WITHOUT_MARKS = 8,          // waits for the device are not told apart, all count for what they end with
+    MOE_WITHOUT_BATCHES = 16,       // each expert of a decoded token is launched by itself (and each layer is streamed)
+    MOE_WITHOUT_FUSED_COMBINE = 32, // a decoded token's experts are added up in one launch, the next norm is another
     MOE_WITHOUT_DEVICE_COMBINE = 64, // they are brought to the host and added up there
+    MOE_WITHOUT_RESIDENT = 128,      // layers whose experts all have slots are streamed too, with a wait each
 };
 
 struct moe_session_options {
@@ -403,7 +404,9 @@ struct moe_stats {
 struct moe_stats moe_session_stats(const moe_session *session);
 
 // Where a step's time went, and its experts came from. The intervals are exclusive and by the host's clock: while it
-// waits for the device, for what the device was given to do. They add up to total_ns.
+// waits for the device, for what the device was given to do. Where it hardly waits, since experts keep their slots, a
+// token in 64 is waited for part by part, and what the others took on the device is shared out as in that one. They add
+// up to total_ns.
 enum moe_interval {
     MOE_ON_DISK,      // waiting for experts' bytes from disk
     MOE_ON_COPY,      // waiting for them on their way to the device

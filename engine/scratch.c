@@ -33,8 +33,8 @@ static void measure(const struct shape *s, struct scratch *scratch, uint64_t ele
     elements[SCRATCH_HEADS] = rows * heads * s->v_head_dim;
     elements[SCRATCH_MLP] = larger(rows * mlp, (uint64_t)s->top_k * s->moe_intermediate_size);
     elements[SCRATCH_ROUTER_LOGITS] = rows * s->n_routed_experts;
-    elements[SCRATCH_ROUTER_IDS] = rows * s->top_k;
-    elements[SCRATCH_ROUTER_WEIGHTS] = rows * s->top_k;
+    uint64_t choices = larger(rows, s->n_layers - s->first_k_dense_replace) * s->top_k;
+    elements[SCRATCH_ROUTER_IDS] = elements[SCRATCH_ROUTER_WEIGHTS] = choices;
     elements[SCRATCH_EXPERT_INDEX] = group * s->top_k;
     elements[SCRATCH_EXPERT_WEIGHT] = group * s->top_k;
     elements[SCRATCH_EXPERT_IN] = rows * s->hidden_size;
@@ -47,7 +47,8 @@ static void measure(const struct shape *s, struct scratch *scratch, uint64_t ele
 
 static int allocate_host(const struct shape *s, struct scratch *scratch)
 {
-    size_t chosen = (size_t)scratch->group * s->top_k;
+    uint32_t n_moe_layers = s->n_layers - s->first_k_dense_replace;
+    size_t chosen = (size_t)larger(scratch->group, n_moe_layers) * s->top_k;
     uint64_t back = larger((uint64_t)scratch->group * s->hidden_size, (uint64_t)scratch->logit_rows * s->vocab_size);
     back = larger(back, ((uint64_t)s->top_k + 1) * s->hidden_size + s->top_k);
     scratch->router_ids = calloc(chosen, sizeof *scratch->router_ids);
@@ -58,11 +59,12 @@ static int allocate_host(const struct shape *s, struct scratch *scratch)
     scratch->host_rows = calloc(back, sizeof *scratch->host_rows);
     scratch->places = calloc(s->top_k, sizeof *scratch->places);
     scratch->done = calloc(s->top_k, sizeof *scratch->done);
+    scratch->stays = calloc(n_moe_layers, sizeof *scratch->stays);
     for (int i = 0; i < 2; i++)
         scratch->guess_ids[i] = calloc(s->top_k, sizeof *scratch->guess_ids[i]);
-    return scratch->guess_ids[0] && scratch->guess_ids[1] && scratch->places && scratch->done && scratch->router_ids &&
-           scratch->router_weights && scratch->expert_index && scratch->expert_weight && scratch->expert_first &&
-           scratch->host_rows;
+    return scratch->guess_ids[0] && scratch->guess_ids[1] && scratch->places && scratch->done && scratch->stays &&
+           scratch->router_ids && scratch->router_weights && scratch->expert_index && scratch->expert_weight &&
+           scratch->expert_first && scratch->host_rows;
 }
 
 uint64_t scratch_group_bytes(const struct shape *shape)
@@ -107,6 +109,7 @@ void scratch_release(struct scratch *scratch)
     free(scratch->host_rows);
     free(scratch->places);
     free(scratch->done);
+    free(scratch->stays);
     free(scratch->guess_ids[0]);
     free(scratch->guess_ids[1]);
     memset(scratch, 0, sizeof *scratch);

@@ -28,8 +28,8 @@ enum scratch_name {
     SCRATCH_HEADS,          // [rows, n_heads * v_head_dim]
     SCRATCH_MLP,            // [rows, widest of dense, shared and routed experts], or [top_k, moe_intermediate_size]
     SCRATCH_ROUTER_LOGITS,  // [rows, n_routed_experts]
-    SCRATCH_ROUTER_IDS,     // int32 [rows, top_k]
-    SCRATCH_ROUTER_WEIGHTS, // [rows, top_k]
+    SCRATCH_ROUTER_IDS,     // int32 [rows, top_k], or of a decoded token [n_moe_layers, top_k]
+    SCRATCH_ROUTER_WEIGHTS, // the same
     SCRATCH_EXPERT_INDEX,   // int32 [group * top_k], rows by expert
     SCRATCH_EXPERT_WEIGHT,  // [group * top_k], their weights
     SCRATCH_EXPERT_IN,      // [rows, hidden_size], rows of one expert
@@ -49,14 +49,16 @@ struct scratch {
     uint32_t group;
     uint32_t logit_rows;
     // Host side: the router's choice and the lists made from it.
-    int32_t *router_ids;    // [group * top_k]
-    float *router_weights;  // [group * top_k]
+    int32_t *router_ids;    // [group * top_k], or [n_moe_layers * top_k]
+    float *router_weights;  // the same
     int32_t *expert_index;  // [group * top_k]
     float *expert_weight;   // [group * top_k]
     uint32_t *expert_first; // [n_routed_experts + 2], where each expert's rows begin in the two above
     float *host_rows;       // for what is read back: [group * hidden_size], [logit_rows * vocab_size], or partial sums
     struct expert_place *places; // [top_k], a decoded token's experts in rank order
     bool *done;                  // [top_k], those that were put to work
+    bool *stays;                 // [n_moe_layers], a decoded token's choices that stay on the device until its end
+    bool untold;                 // there are some that the host has not seen yet
     int32_t *guess_ids[2];       // [top_k] each, plain and shared
 };
 

@@ -204,6 +204,8 @@ static int run_group(moe_session *session, struct pass *pass, const struct moe_f
     if (!code && last)
         code = last_logits(session, pass, err);
     if (!code)
+        code = forward_end(pass, err);
+    if (!code)
         telemetry_end(pass->telemetry, pass->gpu);
     struct gpu_error device;
     if (code) // what the device says of it comes second; leave it clean for the next call

@@ -11,9 +11,11 @@ int telemetry_open(const struct shape *shape, const expert_store *store, struct 
 {
     uint32_t n_layers = shape->n_layers - shape->first_k_dense_replace;
     *t = (struct telemetry){0};
+    t->most_marks = 3 * shape->n_layers + 2; // attention, router, experts of each
+    t->marks = calloc(t->most_marks, sizeof *t->marks);
     t->heat = calloc((size_t)n_layers * shape->n_routed_experts, sizeof *t->heat);
     t->seen = calloc(n_layers, sizeof *t->seen);
-    bool fine = t->heat && t->seen;
+    bool fine = t->heat && t->seen && t->marks;
     for (int i = 0; i < 2; i++) {
         t->layers[i] = calloc(n_layers, sizeof *t->layers[i]);
         t->choices[i] = calloc((size_t)n_layers * shape->top_k, sizeof *t->choices[i]);
@@ -40,6 +42,7 @@ void telemetry_release(struct telemetry *t)
         free(t->layers[i]);
         free(t->choices[i]);
     }
+    free(t->marks);
     free(t->heat);
     free(t->seen);
     *t = (struct telemetry){0};
@@ -69,8 +72,38 @@ void telemetry_begin(struct telemetry *t, gpu *g, const struct moe_telemetry *ab
         t->layers[!t->shown][i] = (struct moe_layer_record){.layer = step->first_moe_layer + i};
     t->device = gpu_counters(g);
     t->n_marks = 0;
+    t->rarely = false;
     t->on = MOE_ON_HOST;
     t->began_ns = t->switched_ns = clock_ns();
+}
+
+void telemetry_look_rarely(struct telemetry *t)
+{
+    t->rarely = true;
+}
+
+// Of a step that is looked at rarely: keeps its shares if it was, else divides by those of the one that was.
+static void share_out(struct telemetry *t, uint64_t ns[MOE_INTERVALS])
+{
+    static const enum moe_interval shared[] = {MOE_ON_ATTENTION, MOE_ON_ROUTER, MOE_ON_EXPERTS, MOE_ON_HEAD};
+    enum { N = sizeof shared / sizeof *shared };
+    uint64_t sum = 0, left;
+    for (int i = 0; i < N; i++)
+        sum += ns[shared[i]];
+    if (!t->left) {
+        t->left = TELEMETRY_EVERY - 1;
+        for (int i = 0; i < N; i++)
+            t->shares[shared[i]] = sum ? (double)ns[shared[i]] / (double)sum : 0;
+        return;
+    }
+    t->left--;
+    left = sum;
+    for (int i = 1; i < N; i++) {
+        uint64_t part = (uint64_t)(t->shares[shared[i]] * (double)sum);
+        ns[shared[i]] = part < left ? part : left;
+        left -= ns[shared[i]];
+    }
+    ns[shared[0]] = left;
 }
 
 void telemetry_end(struct telemetry *t, gpu *g)
@@ -79,6 +112,8 @@ void telemetry_end(struct telemetry *t, gpu *g)
     struct gpu_counts now = gpu_counters(g);
     telemetry_switch(t, MOE_ON_HOST);
     step->total_ns = t->switched_ns - t->began_ns;
+    if (t->rarely && !t->unmarked)
+        share_out(t, step->ns);
     step->launches = now.launches - t->device.launches;
     step->waits = now.waits - t->device.waits;
     step->step = ++t->steps;
@@ -97,7 +132,8 @@ enum moe_interval telemetry_switch(struct telemetry *t, enum moe_interval interv
 
 void telemetry_mark(struct telemetry *t, gpu *g, enum moe_interval of)
 {
-    if (!t->unmarked && t->n_marks < TELEMETRY_MARKS) // else it is part of the next one
+    bool looked_at = !t->unmarked && !(t->rarely && t->left);
+    if (looked_at && t->n_marks < t->most_marks) // else it is part of the next one
         t->marks[t->n_marks++] = (struct telemetry_mark){gpu_fence(g), of};
 }
 

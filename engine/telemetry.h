@@ -5,13 +5,17 @@
 // The device runs behind the host, so its time is seen where the host waits for it: telemetry_mark says what the work
 // enqueued since the one before was for, and telemetry_settle waits for the marks one by one, each wait under its own
 // name. The work behind them is enqueued already, so looking makes the device no slower.
+//
+// A step that hardly ever waits (telemetry_look_rarely) would wait for nothing but the marks: so of those only one in
+// TELEMETRY_EVERY has them, and what the others spent on attention, routers, experts and head, all told, is shared out
+// as it was in that one.
 #ifndef MOECHAT_TELEMETRY_H
 #define MOECHAT_TELEMETRY_H
 
 #include "expert_store.h"
 #include "shape.h"
 
-enum { TELEMETRY_MARKS = 16 };
+enum { TELEMETRY_EVERY = 64 };
 
 struct telemetry {
     struct moe_telemetry records[2]; // the last whole one is records[shown]
@@ -31,9 +35,12 @@ struct telemetry {
     struct telemetry_mark {
         uint64_t fence;
         enum moe_interval of;
-    } marks[TELEMETRY_MARKS];
-    unsigned n_marks;
-    bool unmarked; // telemetry_mark does nothing
+    } * marks;
+    unsigned n_marks, most_marks;
+    bool unmarked;                // telemetry_mark does nothing
+    bool rarely;                  // the step is one of those that are looked at rarely
+    unsigned left;                // of those, how many come before the next that is
+    double shares[MOE_INTERVALS]; // of the time shared out, in the last one
 };
 
 int telemetry_open(const struct shape *shape, const expert_store *store, struct telemetry *telemetry,
@@ -45,6 +52,8 @@ void telemetry_pass_over(struct telemetry *telemetry, const expert_store *store)
 // A step begins, on MOE_ON_HOST. What a failed one left is thrown away.
 void telemetry_begin(struct telemetry *telemetry, gpu *g, const struct moe_telemetry *about); // position, rows, decode
 void telemetry_end(struct telemetry *telemetry, gpu *g);                                      // it becomes the last
+// The step under way waits for the device in its end only, or nearly so.
+void telemetry_look_rarely(struct telemetry *telemetry);
 // From now on time is `interval`'s. Returns whose it was.
 enum moe_interval telemetry_switch(struct telemetry *telemetry, enum moe_interval interval);
 

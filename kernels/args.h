@@ -75,14 +75,20 @@ struct args_swiglu {
     arg_u32 pad;
 };
 
-// Several experts of one layout in one buffer: the matrices of number k lie place[k] bytes behind the offsets that the
-// op's args_matrix names, and rank[k], distinct, is its row of the activations.
+// Several experts of one layout in one buffer: the matrices of number k, k < n, lie some bytes behind the offsets that
+// the op's args_matrix names, and some rank, distinct, is its row of the activations. Either the host says which:
+// place[k] and rank[k], n at most MOST_EXPERTS. Or, with by_id, the device does, by a router's choice: number k, of
+// rank k, is expert ids[first_id + k] of n_experts that lie from `base` on, `stride` bytes apart.
 enum { MOST_EXPERTS = 16 };
 struct args_places {
     arg_u64 place[MOST_EXPERTS];
+    arg_u64 base;
+    arg_u64 stride;
     arg_u32 rank[MOST_EXPERTS];
     arg_u32 n;
-    arg_u32 pad;
+    arg_u32 by_id;
+    arg_u32 first_id;
+    arg_u32 n_experts;
 };
 
 // For each of them, with the sums of the ops on one, in their order:
@@ -196,6 +202,8 @@ struct args_router {
     arg_u32 topk_method;
     arg_u32 has_bias; // sigmoid only
     arg_f32 routed_scaling_factor;
+    arg_u32 first; // where in ids and weights the choice of row 0 goes
+    arg_u32 pad;
 };
 
 // gather:      out[r][:] = x[index[first + r]][:]
@@ -207,10 +215,13 @@ struct args_gather {
     arg_u32 pad;
 };
 
-// out[:] += sum over rank = 0 .. n_partials - 1, in that order, of weight[rank] * partial[rank][:], by fma.
+// out[:] += sum over rank = 0 .. n_partials - 1, in that order, of weight[first_weight + rank] * partial[rank][:], by
+// fma.
 struct args_combine {
     arg_u32 n_partials;
     arg_u32 dim;
+    arg_u32 first_weight;
+    arg_u32 pad;
 };
 
 // combine, and rmsnorm of what came of it: then y[:] = out / sqrt(mean(out^2) + eps) * norm (bf16).
@@ -218,8 +229,8 @@ struct args_combine_norm {
     arg_u64 norm; // byte offset
     arg_u32 n_partials;
     arg_u32 dim;
+    arg_u32 first_weight;
     arg_f32 eps;
-    arg_u32 pad;
 };
 
 // dst[0..bytes) = src[0..bytes), bytes a multiple of 64: the ceiling that benchmarks compare with.

@@ -126,7 +126,7 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void combine(const struct args_combine a,
         return;
     float sum = 0;
     for (uint k = 0; k < a.n_partials; k++)
-        sum = fma(weight[k], partial[(ulong)k * a.dim + i], sum);
+        sum = fma(weight[a.first_weight + k], partial[(ulong)k * a.dim + i], sum);
     out[i] += sum;
 }
 

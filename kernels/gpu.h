@@ -167,8 +167,14 @@ void gpu_op_matvec(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf
 void gpu_op_matmul(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y);
 void gpu_op_swiglu_vec(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y);
 void gpu_op_swiglu_mat(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y);
-void gpu_op_swiglu_experts(gpu *g, const struct args_swiglu_experts *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y);
-void gpu_op_matvec_experts(gpu *g, const struct args_matvec_experts *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y);
+struct gpu_experts_bufs {
+    gpu_buf *matrices;
+    gpu_buf *ids; // int32, a router's; NULL without by_id
+    gpu_buf *x;
+    gpu_buf *y;
+};
+void gpu_op_swiglu_experts(gpu *g, const struct args_swiglu_experts *a, const struct gpu_experts_bufs *b);
+void gpu_op_matvec_experts(gpu *g, const struct args_matvec_experts *a, const struct gpu_experts_bufs *b);
 void gpu_op_rope(gpu *g, const struct args_rope *a, gpu_buf *inv_freq, gpu_buf *x);
 void gpu_op_kv_append(gpu *g, const struct args_kv_append *a, gpu_buf *x, gpu_buf *cache);
 void gpu_op_q_prime(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *q, gpu_buf *out);
@@ -185,8 +191,8 @@ void gpu_op_attention_prefill(gpu *g, const struct args_attention *a, const stru
 struct gpu_router_bufs {
     gpu_buf *logits;  // [n_rows, n_experts]
     gpu_buf *bias;    // float32 at args.bias; unused, may be NULL, without has_bias
-    gpu_buf *ids;     // out, int32 [n_rows, top_k]
-    gpu_buf *weights; // out, float32 [n_rows, top_k]
+    gpu_buf *ids;     // out, int32 [n_rows, top_k] from args.first on
+    gpu_buf *weights; // out, float32, the same
 };
 void gpu_op_router(gpu *g, const struct args_router *a, const struct gpu_router_bufs *b);
 void gpu_op_gather(gpu *g, const struct args_gather *a, gpu_buf *x, gpu_buf *index, gpu_buf *out);

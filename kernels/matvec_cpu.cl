@@ -229,13 +229,14 @@ __kernel GROUP_SIZE(1, 1) void swiglu_vec(const struct args_swiglu a, const stru
 
 // Groups: x over ranges of rows_per_group rows, y over experts.
 __kernel GROUP_SIZE(1, 1) void swiglu_experts(const struct args_swiglu_experts a, const struct tiling t,
-                                              __global const uchar *matrices, __global const float *x,
-                                              __global float *y, __global float *scratch)
+                                              __global const uchar *matrices, __global const int *ids,
+                                              __global const float *x, __global float *y,
+                                              __global float *scratch)
 {
     uint k = get_group_id(1);
     if (k >= a.at.n)
         return;
-    struct expert_at at = expert_at(&a.at, k);
+    struct expert_at at = expert_at(&a.at, ids, k);
     __global float *packed = scratch + (k * t.n_groups + get_group_id(0)) * t.scratch_stride;
     pack_row(x + a.in_offset, packed, a.gate.in_dim, a.gate.bits);
     struct gated g = {&a.gate, &a.up, matrices + at.place};
@@ -243,13 +244,14 @@ __kernel GROUP_SIZE(1, 1) void swiglu_experts(const struct args_swiglu_experts a
 }
 
 __kernel GROUP_SIZE(1, 1) void matvec_experts(const struct args_matvec_experts a, const struct tiling t,
-                                              __global const uchar *matrices, __global const float *x,
-                                              __global float *y, __global float *scratch)
+                                              __global const uchar *matrices, __global const int *ids,
+                                              __global const float *x, __global float *y,
+                                              __global float *scratch)
 {
     uint k = get_group_id(1);
     if (k >= a.at.n)
         return;
-    struct expert_at at = expert_at(&a.at, k);
+    struct expert_at at = expert_at(&a.at, ids, k);
     __global float *packed = scratch + (k * t.n_groups + get_group_id(0)) * t.scratch_stride;
     pack_row(x + (ulong)at.rank * a.in_stride, packed, a.matrix.in_dim, a.matrix.bits);
     range_matvec(&a.matrix, matrices + at.place, packed, t.rows_per_group, 0, y + (ulong)at.rank * a.out_stride);

@@ -316,27 +316,29 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void swiglu_vec(const struct args_swiglu a, c
 
 // Groups: x over rows, y over experts.
 __kernel GROUP_SIZE(TEAM_ITEMS, 1) void swiglu_experts(const struct args_swiglu_experts a, const struct tiling t,
-                                                       __global const uchar *matrices, __global const float *x,
-                                                       __global float *y, __global float *scratch)
+                                                       __global const uchar *matrices, __global const int *ids,
+                                                       __global const float *x, __global float *y,
+                                                       __global float *scratch)
 {
     __local struct team_space space;
     uint k = get_group_id(1);
     if (k >= a.at.n)
         return;
-    struct expert_at at = expert_at(&a.at, k);
+    struct expert_at at = expert_at(&a.at, ids, k);
     team_swiglu(&a.gate, &a.up, t.rows_per_group / TEAMS, matrices + at.place, x + a.in_offset, &space,
                 y + (ulong)at.rank * a.out_stride);
 }
 
 __kernel GROUP_SIZE(TEAM_ITEMS, 1) void matvec_experts(const struct args_matvec_experts a, const struct tiling t,
-                                                       __global const uchar *matrices, __global const float *x,
-                                                       __global float *y, __global float *scratch)
+                                                       __global const uchar *matrices, __global const int *ids,
+                                                       __global const float *x, __global float *y,
+                                                       __global float *scratch)
 {
     __local struct team_space space;
     uint k = get_group_id(1);
     if (k >= a.at.n)
         return;
-    struct expert_at at = expert_at(&a.at, k);
+    struct expert_at at = expert_at(&a.at, ids, k);
     team_matvec(&a.matrix, t.rows_per_group / TEAMS, matrices + at.place, x + (ulong)at.rank * a.in_stride, &space, 0,
                 y + (ulong)at.rank * a.out_stride);
 }

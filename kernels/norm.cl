@@ -76,14 +76,14 @@ __kernel GROUP_SIZE(ROW_LANES, 1) void combine_norm(const struct args_combine_no
     for (; i + 16 <= a.dim; i += 16) {
         float16 sum = 0;
         for (uint k = 0; k < a.n_partials; k++)
-            sum = fma((float16)(weight[k]), vload16(0, partial + (ulong)k * a.dim + i), sum);
+            sum = fma((float16)(weight[a.first_weight + k]), vload16(0, partial + (ulong)k * a.dim + i), sum);
         vstore16(vload16(0, out + i) + sum, 0, out + i);
     }
 #endif
     for (; i < a.dim; i += ROW_LANES) {
         float sum = 0;
         for (uint k = 0; k < a.n_partials; k++)
-            sum = fma(weight[k], partial[(ulong)k * a.dim + i], sum);
+            sum = fma(weight[a.first_weight + k], partial[(ulong)k * a.dim + i], sum);
         out[i] += sum;
     }
     struct normed_row row = {(__global const ushort *)(norms + a.norm), a.dim, a.eps};

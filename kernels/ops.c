@@ -185,7 +185,7 @@ void gpu_op_combine(gpu *g, const struct args_combine *a, gpu_buf *partial, gpu_
 {
     if (gpu_failed(g) || a->n_partials == 0 || a->dim == 0 ||
         !need(g, holds_rows(partial, a->n_partials, a->dim, 0, a->dim), "combine", "too few partial sums") ||
-        !need(g, holds_rows(weight, a->n_partials, 1, 0, 1), "combine", "too few weights") ||
+        !need(g, holds_rows(weight, a->n_partials, 1, a->first_weight, 1), "combine", "too few weights") ||
         !need(g, holds_rows(out, 1, 0, 0, a->dim), "combine", "the output is too small"))
         return;
     if (is_ref(g)) {
@@ -209,7 +209,7 @@ void gpu_op_combine_norm(gpu *g, const struct args_combine_norm *a, const struct
         !need(g, a->norm % 2 == 0 && holds(b->norm, a->norm, 2 * (uint64_t)a->dim), "combine_norm",
               "the norm's weight lies outside its buffer") ||
         !need(g, holds_rows(b->partial, a->n_partials, a->dim, 0, a->dim), "combine_norm", "too few partial sums") ||
-        !need(g, holds_rows(b->weight, a->n_partials, 1, 0, 1), "combine_norm", "too few weights") ||
+        !need(g, holds_rows(b->weight, a->n_partials, 1, a->first_weight, 1), "combine_norm", "too few weights") ||
         !need(g, holds_rows(b->out, 1, 0, 0, a->dim) && holds_rows(b->y, 1, 0, 0, a->dim), "combine_norm",
               "an output is too small"))
         return;
@@ -254,8 +254,8 @@ void gpu_op_router(gpu *g, const struct args_router *a, const struct gpu_router_
               "the bias lies outside its buffer") ||
         !need(g, holds_rows(b->logits, a->n_rows, a->n_experts, 0, a->n_experts), "router", "too few logits") ||
         !need(g,
-              holds_rows(b->ids, a->n_rows, a->top_k, 0, a->top_k) &&
-                  holds_rows(b->weights, a->n_rows, a->top_k, 0, a->top_k),
+              holds_rows(b->ids, a->n_rows, a->top_k, a->first, a->top_k) &&
+                  holds_rows(b->weights, a->n_rows, a->top_k, a->first, a->top_k),
               "router", "an output is too small"))
         return;
     if (is_ref(g)) {
@@ -344,67 +344,84 @@ void gpu_op_swiglu_vec(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, g
                                .groups = {ceil_div(m->out_dim, t.rows_per_group)}});
 }
 
-static bool holds_experts(const gpu_buf *buf, const struct args_matrix *m, const struct args_places *at)
+static bool holds_one(const gpu_buf *buf, const struct args_matrix *m, uint64_t place)
 {
-    bool good = buf && at->n <= MOST_EXPERTS;
-    for (uint32_t k = 0; good && k < at->n; k++) {
-        struct args_matrix one = gpu_matrix_behind(m, at->place[k]);
-        good = at->place[k] % 4 == 0 && at->place[k] <= buf->bytes && holds_matrix(buf, &one);
-    }
+    struct args_matrix one = gpu_matrix_behind(m, place);
+    return place % 4 == 0 && place <= buf->bytes && holds_matrix(buf, &one);
+}
+
+static bool holds_experts(const struct gpu_experts_bufs *b, const struct args_matrix *m, const struct args_places *at)
+{
+    const gpu_buf *buf = b->matrices;
+    if (!buf)
+        return false;
+    if (at->by_id)
+        return holds_rows(b->ids, at->n, 1, at->first_id, 1) && at->n_experts > 0 && at->stride % 4 == 0 &&
+               at->stride <= buf->bytes / at->n_experts && at->base <= buf->bytes && holds_one(buf, m, at->base) &&
+               holds_one(buf, m, at->base + (at->n_experts - 1) * at->stride);
+    bool good = at->n <= MOST_EXPERTS;
+    for (uint32_t k = 0; good && k < at->n; k++)
+        good = holds_one(buf, m, at->place[k]);
     return good;
 }
 
 // Each expert's row of an activation.
 static bool holds_ranks(const gpu_buf *buf, const struct args_places *at, uint32_t stride, uint32_t width)
 {
-    uint64_t rows = 0;
-    for (uint32_t k = 0; k < at->n; k++)
+    uint64_t rows = at->by_id ? at->n : 0;
+    for (uint32_t k = 0; !at->by_id && k < at->n; k++)
         rows = at->rank[k] >= rows ? at->rank[k] + UINT64_C(1) : rows;
     return holds_rows(buf, rows, stride, 0, width);
 }
 
-void gpu_op_swiglu_experts(gpu *g, const struct args_swiglu_experts *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y)
+// `together`: products of each row.
+static void launch_experts(gpu *g, struct launch *l, const struct args_matrix *m, uint32_t n, uint32_t together,
+                           const struct gpu_experts_bufs *b)
+{
+    l->tiling = cut_rows(g, m, n, together);
+    gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)n * l->tiling.n_groups * l->tiling.scratch_stride);
+    gpu_buf *const buffers[] = {b->matrices, b->ids ? b->ids : b->x, b->x, b->y, scratch};
+    memcpy(l->buffers, buffers, sizeof buffers);
+    l->groups[0] = ceil_div(m->out_dim, l->tiling.rows_per_group);
+    l->groups[1] = n;
+    launch(g, l);
+}
+
+static struct ref_experts_bufs ref_experts(const struct gpu_experts_bufs *b)
+{
+    return (struct ref_experts_bufs){b->matrices->host, b->ids ? b->ids->host : NULL, b->x->host, b->y->host};
+}
+
+void gpu_op_swiglu_experts(gpu *g, const struct args_swiglu_experts *a, const struct gpu_experts_bufs *b)
 {
     const struct args_matrix *m = &a->gate;
     if (gpu_failed(g) || a->at.n == 0 ||
-        !need(g, holds_experts(matrices, m, &a->at) && holds_experts(matrices, &a->up, &a->at) && same_shape(m, &a->up),
+        !need(g, holds_experts(b, m, &a->at) && holds_experts(b, &a->up, &a->at) && same_shape(m, &a->up),
               "swiglu_experts", "gate and up have no valid shape or lie outside their buffer") ||
-        !need(g, holds_rows(x, 1, 0, a->in_offset, m->in_dim), "swiglu_experts", "the input is too small") ||
-        !need(g, holds_ranks(y, &a->at, a->out_stride, m->out_dim), "swiglu_experts", "the output is too small"))
+        !need(g, holds_rows(b->x, 1, 0, a->in_offset, m->in_dim), "swiglu_experts", "the input is too small") ||
+        !need(g, holds_ranks(b->y, &a->at, a->out_stride, m->out_dim), "swiglu_experts", "the output is too small"))
         return;
-    if (is_ref(g)) {
-        ref_done(g, ref_swiglu_experts(a, matrices->host, x->host, y->host));
-        return;
-    }
-    struct tiling t = cut_rows(g, m, a->at.n, 2);
-    gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)a->at.n * t.n_groups * t.scratch_stride);
-    launch(g, &(struct launch){.kernel = KERNEL_SWIGLU_EXPERTS,
-                               .args = a,
-                               .tiling = t,
-                               .buffers = {matrices, x, y, scratch},
-                               .groups = {ceil_div(m->out_dim, t.rows_per_group), a->at.n}});
+    struct ref_experts_bufs r = ref_experts(b);
+    if (is_ref(g))
+        ref_done(g, ref_swiglu_experts(a, &r));
+    else
+        launch_experts(g, &(struct launch){.kernel = KERNEL_SWIGLU_EXPERTS, .args = a}, m, a->at.n, 2, b);
 }
 
-void gpu_op_matvec_experts(gpu *g, const struct args_matvec_experts *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y)
+void gpu_op_matvec_experts(gpu *g, const struct args_matvec_experts *a, const struct gpu_experts_bufs *b)
 {
     const struct args_matrix *m = &a->matrix;
     if (gpu_failed(g) || a->at.n == 0 ||
-        !need(g, holds_experts(matrices, m, &a->at), "matvec_experts",
+        !need(g, holds_experts(b, m, &a->at), "matvec_experts",
               "a matrix has no valid shape or lies outside its buffer") ||
-        !need(g, holds_ranks(x, &a->at, a->in_stride, m->in_dim), "matvec_experts", "the input is too small") ||
-        !need(g, holds_ranks(y, &a->at, a->out_stride, m->out_dim), "matvec_experts", "the output is too small"))
+        !need(g, holds_ranks(b->x, &a->at, a->in_stride, m->in_dim), "matvec_experts", "the input is too small") ||
+        !need(g, holds_ranks(b->y, &a->at, a->out_stride, m->out_dim), "matvec_experts", "the output is too small"))
         return;
-    if (is_ref(g)) {
-        ref_done(g, ref_matvec_experts(a, matrices->host, x->host, y->host));
-        return;
-    }
-    struct tiling t = cut_rows(g, m, a->at.n, 1);
-    gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)a->at.n * t.n_groups * t.scratch_stride);
-    launch(g, &(struct launch){.kernel = KERNEL_MATVEC_EXPERTS,
-                               .args = a,
-                               .tiling = t,
-                               .buffers = {matrices, x, y, scratch},
-                               .groups = {ceil_div(m->out_dim, t.rows_per_group), a->at.n}});
+    struct ref_experts_bufs r = ref_experts(b);
+    if (is_ref(g))
+        ref_done(g, ref_matvec_experts(a, &r));
+    else
+        launch_experts(g, &(struct launch){.kernel = KERNEL_MATVEC_EXPERTS, .args = a}, m, a->at.n, 1, b);
 }
 
 // Lays x out in scratch as the CPU's matrix kernels want it: see matmul_cpu.cl.

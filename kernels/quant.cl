@@ -23,9 +23,13 @@ struct expert_at {
     uint rank;
 };
 
-static struct expert_at expert_at(const struct args_places *at, uint k)
+static struct expert_at expert_at(const struct args_places *at, __global const int *ids, uint k)
 {
-    struct expert_at found = {0, 0};
+    struct expert_at found = {0, k};
+    if (at->by_id) { // the router's ids are in range; stay inside all the same
+        found.place = at->base + min((uint)ids[at->first_id + k], at->n_experts - 1) * at->stride;
+        return found;
+    }
     UNROLL
     for (uint i = 0; i < MOST_EXPERTS; i++)
         if (i == k) {

@@ -158,26 +158,37 @@ int ref_swiglu(const struct args_swiglu *a, const void *matrices, const float *x
     return GPU_OK;
 }
 
-int ref_swiglu_experts(const struct args_swiglu_experts *a, const void *matrices, const float *x, float *y)
+// Where expert k of a launch lies; *rank is its row.
+static uint64_t expert_at(const struct args_places *at, const int32_t *ids, uint32_t k, uint64_t *rank)
+{
+    *rank = at->by_id ? k : at->rank[k];
+    if (!at->by_id)
+        return at->place[k];
+    uint32_t id = (uint32_t)ids[at->first_id + k];
+    return at->base + (id < at->n_experts ? id : at->n_experts - 1) * at->stride;
+}
+
+int ref_swiglu_experts(const struct args_swiglu_experts *a, const struct ref_experts_bufs *b)
 {
     int code = GPU_OK;
     for (uint32_t k = 0; k < a->at.n && !code; k++) {
-        struct args_swiglu one = {.gate = gpu_matrix_behind(&a->gate, a->at.place[k]),
-                                  .up = gpu_matrix_behind(&a->up, a->at.place[k]),
+        uint64_t rank, place = expert_at(&a->at, b->ids, k, &rank);
+        struct args_swiglu one = {.gate = gpu_matrix_behind(&a->gate, place),
+                                  .up = gpu_matrix_behind(&a->up, place),
                                   .n_rows = 1,
                                   .in_offset = a->in_offset};
-        code = ref_swiglu(&one, matrices, x, y + (uint64_t)a->at.rank[k] * a->out_stride);
+        code = ref_swiglu(&one, b->matrices, b->x, b->y + rank * a->out_stride);
     }
     return code;
 }
 
-int ref_matvec_experts(const struct args_matvec_experts *a, const void *matrices, const float *x, float *y)
+int ref_matvec_experts(const struct args_matvec_experts *a, const struct ref_experts_bufs *b)
 {
     int code = GPU_OK;
     for (uint32_t k = 0; k < a->at.n && !code; k++) {
-        struct args_matmul one = {.matrix = gpu_matrix_behind(&a->matrix, a->at.place[k]), .n_rows = 1};
-        uint64_t rank = a->at.rank[k];
-        code = ref_matmul(&one, matrices, x + rank * a->in_stride, y + rank * a->out_stride);
+        uint64_t rank, place = expert_at(&a->at, b->ids, k, &rank);
+        struct args_matmul one = {.matrix = gpu_matrix_behind(&a->matrix, place), .n_rows = 1};
+        code = ref_matmul(&one, b->matrices, b->x + rank * a->in_stride, b->y + rank * a->out_stride);
     }
     return code;
 }
@@ -376,8 +387,8 @@ int ref_router(const struct args_router *a, const struct ref_router_bufs *b)
     for (uint32_t r = 0; r < a->n_rows; r++) {
         score_experts(a, b->logits + (uint64_t)r * n, b->bias, score);
         keep_best_groups(a, choice, scratch + 2 * (uint64_t)n);
-        int32_t *ids = b->ids + (uint64_t)r * a->top_k;
-        float *weights = b->weights + (uint64_t)r * a->top_k;
+        int32_t *ids = b->ids + a->first + (uint64_t)r * a->top_k;
+        float *weights = b->weights + a->first + (uint64_t)r * a->top_k;
         float sum = 1e-20f;
         for (uint32_t k = 0; k < a->top_k; k++) {
             uint32_t best = largest_of(choice, n);
@@ -415,7 +426,8 @@ int ref_combine(const struct args_combine *a, const float *partial, const float 
     for (uint32_t i = 0; i < a->dim; i++) {
         float sum = 0;
         for (uint32_t k = 0; k < a->n_partials; k++)
-            sum = fmaf(weight[k], partial[(uint64_t)k * a->dim + i], sum); // as the kernels do: the same bits
+            sum = fmaf(weight[a->first_weight + k], partial[(uint64_t)k * a->dim + i],
+                       sum); // as the kernels do: the same bits
         out[i] += sum;
     }
     return GPU_OK;
@@ -423,7 +435,7 @@ int ref_combine(const struct args_combine *a, const float *partial, const float 
 
 int ref_combine_norm(const struct args_combine_norm *a, const struct ref_combine_bufs *b)
 {
-    struct args_combine combine = {a->n_partials, a->dim};
+    struct args_combine combine = {.n_partials = a->n_partials, .dim = a->dim, .first_weight = a->first_weight};
     struct args_rmsnorm norm = {.weight = a->norm, .n_rows = 1, .dim = a->dim, .eps = a->eps};
     int code = ref_combine(&combine, b->partial, b->weight, b->out);
     return code ? code : ref_rmsnorm(&norm, b->norm, b->out, b->y);

@@ -17,8 +17,14 @@ int ref_embed(const struct args_embed *a, const void *table, const int32_t *ids,
 int ref_rmsnorm(const struct args_rmsnorm *a, const void *weight, const float *x, float *y);
 int ref_matmul(const struct args_matmul *a, const void *matrix, const float *x, float *y);
 int ref_swiglu(const struct args_swiglu *a, const void *matrices, const float *x, float *y);
-int ref_swiglu_experts(const struct args_swiglu_experts *a, const void *matrices, const float *x, float *y);
-int ref_matvec_experts(const struct args_matvec_experts *a, const void *matrices, const float *x, float *y);
+struct ref_experts_bufs {
+    const void *matrices;
+    const int32_t *ids;
+    const float *x;
+    float *y;
+};
+int ref_swiglu_experts(const struct args_swiglu_experts *a, const struct ref_experts_bufs *b);
+int ref_matvec_experts(const struct args_matvec_experts *a, const struct ref_experts_bufs *b);
 int ref_rope(const struct args_rope *a, const float *inv_freq, float *x);
 int ref_kv_append(const struct args_kv_append *a, const float *x, void *cache);
 int ref_q_prime(const struct args_kv_b *a, const void *kv_b, const float *q, float *out);

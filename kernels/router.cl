@@ -49,8 +49,8 @@ __kernel GROUP_SIZE(LANES, 1) void router(const struct args_router a, const stru
     __global float *score = scratch + (ulong)r * t.scratch_stride;
     __global float *choice = score + n;
     __global float *group = choice + n;
-    __global int *chosen = ids + (ulong)r * a.top_k;
-    __global float *weight = weights + (ulong)r * a.top_k;
+    __global int *chosen = ids + a.first + (ulong)r * a.top_k;
+    __global float *weight = weights + a.first + (ulong)r * a.top_k;
     float largest = -INFINITY;
     for (uint e = 0; softmax && e < n; e++)
         largest = fmax(largest, logit[e]);

@@ -51,7 +51,7 @@ struct tiling {
     X(args_rmsnorm, pad)                                                                                               \
     X(args_matmul, add)                                                                                                \
     X(args_swiglu, pad)                                                                                                \
-    X(args_places, pad)                                                                                                \
+    X(args_places, n_experts)                                                                                          \
     X(args_swiglu_experts, out_stride)                                                                                 \
     X(args_matvec_experts, out_stride)                                                                                 \
     X(args_rope, pad)                                                                                                  \
@@ -59,10 +59,10 @@ struct tiling {
     X(args_kv_b, q_head_stride)                                                                                        \
     X(args_heads, pad)                                                                                                 \
     X(args_attention, softmax_scale)                                                                                   \
-    X(args_router, routed_scaling_factor)                                                                              \
+    X(args_router, pad)                                                                                                \
     X(args_gather, pad)                                                                                                \
-    X(args_combine, dim)                                                                                               \
-    X(args_combine_norm, pad)                                                                                          \
+    X(args_combine, pad)                                                                                               \
+    X(args_combine_norm, eps)                                                                                          \
     X(args_copy, bytes)                                                                                                \
     X(tiling, n_tiles)
 #define PROBE_COUNT 19

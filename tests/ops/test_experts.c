@@ -64,7 +64,8 @@ static uint32_t blob_of(uint32_t rank, uint32_t n)
     return n % 5 ? (5 * rank + 1) % n : n - 1 - rank;
 }
 
-static void check_experts(struct harness *t, struct rig *rig, const struct expert_case *c)
+// Ranks are rows from 1 on when the host says where experts lie, from 0 on when their ids do.
+static void check_experts(struct harness *t, struct rig *rig, const struct expert_case *c, uint32_t by_id)
 {
     gpu *g = rig->g;
     struct blobs blobs = random_blobs(c, c->n);
@@ -78,33 +79,39 @@ static void check_experts(struct harness *t, struct rig *rig, const struct exper
         out[i] = upload(g, blank, (size_t)rows * out_stride * 4);
     }
     struct args_swiglu_experts swiglu = {.gate = blobs.gate, .up = blobs.up, .in_offset = 5, .out_stride = stride};
+    int32_t ids[MOST_EXPERTS + 3] = {-1, 1 << 30, -1};
     for (uint32_t k = c->n; k-- > 0;) {
+        uint32_t row = by_id ? k : k + 1;
         uint64_t place = blob_of(k, c->n) * blobs.each;
+        ids[3 + k] = (int32_t)blob_of(k, c->n);
         struct args_swiglu one = {.gate = gpu_matrix_behind(&blobs.gate, place),
                                   .up = gpu_matrix_behind(&blobs.up, place),
                                   .n_rows = 1,
                                   .in_offset = 5,
-                                  .out_offset = (k + 1) * stride};
+                                  .out_offset = row * stride};
         struct args_matmul down = {.matrix = gpu_matrix_behind(&blobs.down, place),
                                    .n_rows = 1,
-                                   .in_offset = (k + 1) * stride,
-                                   .out_offset = (k + 1) * out_stride};
+                                   .in_offset = row * stride,
+                                   .out_offset = row * out_stride};
         gpu_op_swiglu_vec(g, &one, matrices, in, act[0]);
         gpu_op_matvec(g, &down, matrices, act[0], out[0]);
         swiglu.at.place[swiglu.at.n] = place;
-        swiglu.at.rank[swiglu.at.n++] = k + 1;
+        swiglu.at.rank[swiglu.at.n++] = row;
     }
+    if (by_id)
+        swiglu.at = (struct args_places){.stride = blobs.each, .n = c->n, .by_id = 1, .first_id = 3, .n_experts = c->n};
+    gpu_buf *id_buf = upload(g, ids, (3 + c->n) * sizeof *ids);
     struct args_matvec_experts matvec = {
         .matrix = blobs.down, .at = swiglu.at, .in_stride = stride, .out_stride = out_stride};
     uint64_t launches = gpu_counters(g).launches;
-    gpu_op_swiglu_experts(g, &swiglu, matrices, in, act[1]);
-    gpu_op_matvec_experts(g, &matvec, matrices, act[1], out[1]);
+    gpu_op_swiglu_experts(g, &swiglu, &(struct gpu_experts_bufs){matrices, by_id ? id_buf : NULL, in, act[1]});
+    gpu_op_matvec_experts(g, &matvec, &(struct gpu_experts_bufs){matrices, by_id ? id_buf : NULL, act[1], out[1]});
     CHECK_EQ(t, gpu_counters(g).launches - launches, 2);
     if (!CHECK(t, same(rig, "swiglu_experts", act[0], act[1]) && same(rig, "matvec_experts", out[0], out[1])))
         printf("    %u experts, %u -> %u, %u bits\n", c->n, c->hidden, c->inner, c->bits);
     for (int i = 0; i < 2; i++)
         gpu_buf_free(act[i]), gpu_buf_free(out[i]);
-    gpu_buf_free(matrices), gpu_buf_free(in);
+    gpu_buf_free(matrices), gpu_buf_free(in), gpu_buf_free(id_buf);
     free(blobs.bytes), free(x), free(blank);
 }
 
@@ -112,7 +119,8 @@ static void several_at_once(struct harness *t)
 {
     for (unsigned d = 0; d < rigs.n; d++)
         for (size_t i = 0; i < sizeof expert_cases / sizeof *expert_cases; i++)
-            check_experts(t, &rigs.items[d], &expert_cases[i]);
+            for (uint32_t by_id = 0; by_id < 2; by_id++)
+                check_experts(t, &rigs.items[d], &expert_cases[i], by_id);
 }
 
 // One wrong thing each; nothing is launched.
@@ -129,7 +137,9 @@ static void what_lies_outside_is_refused(struct harness *t)
                                            .up = blobs.up,
                                            .at = {.n = 2, .place = {0, blobs.each}, .rank = {0, 1}},
                                            .out_stride = 32};
-        for (int wrong = 0; wrong < 7; wrong++) {
+        gpu_buf *ids = upload(g, (int32_t[]){0, 1}, 8);
+        struct gpu_experts_bufs swiglu = {matrices, ids, in, act}, matvec = {matrices, ids, act, out};
+        for (int wrong = 0; wrong < 12; wrong++) {
             struct args_swiglu_experts a = good;
             struct args_matvec_experts m = {.matrix = blobs.down, .at = good.at, .in_stride = 32, .out_stride = 64};
             switch (wrong) {
@@ -151,18 +161,26 @@ static void what_lies_outside_is_refused(struct harness *t)
             case 5:
                 a.in_offset = 1;
                 break;
-            default:
+            case 6:
                 break; // of matvec: out has one row
+            default:
+                a.at = (struct args_places){.stride = blobs.each, .n = 2, .by_id = 1, .n_experts = 2};
+                a.at.first_id = wrong == 7;
+                a.at.n_experts = wrong == 8 ? 3 : wrong == 9 ? 0 : 2;
+                a.at.base = wrong == 10 ? blobs.each : 0;
+                a.at.stride = wrong == 11 ? UINT64_MAX - 3 : blobs.each;
             }
-            if (wrong < 6)
-                gpu_op_swiglu_experts(g, &a, matrices, in, act);
+            if (wrong == 6)
+                gpu_op_matvec_experts(g, &m, &matvec);
             else
-                gpu_op_matvec_experts(g, &m, matrices, act, out);
+                gpu_op_swiglu_experts(g, &a, &swiglu);
             CHECK_EQ(t, gpu_check(g, NULL), GPU_ARGUMENT);
         }
-        gpu_op_swiglu_experts(g, &good, matrices, in, act);
+        gpu_op_swiglu_experts(g, &good, &swiglu);
+        good.at = (struct args_places){.stride = blobs.each, .n = 2, .by_id = 1, .n_experts = 2};
+        gpu_op_swiglu_experts(g, &good, &swiglu);
         CHECK_EQ(t, gpu_finish(g, NULL), 0);
-        gpu_buf_free(matrices), gpu_buf_free(in), gpu_buf_free(act), gpu_buf_free(out);
+        gpu_buf_free(ids), gpu_buf_free(matrices), gpu_buf_free(in), gpu_buf_free(act), gpu_buf_free(out);
         free(blobs.bytes);
     }
 }
@@ -172,21 +190,22 @@ static void check_combine(struct harness *t, struct rig *rig, uint32_t dim, uint
 {
     gpu *g = rig->g;
     float *partial = random_floats((size_t)n * dim, 600 + dim), *hidden = random_floats(dim + 1, 700 + n);
-    float *weight = random_floats(n, 800), *blank = poisoned(dim + 1);
+    float *weight = random_floats(n + 2, 800), *blank = poisoned(dim + 1);
     uint16_t *norm = must(malloc((dim + 1) * sizeof *norm));
     uint32_t seed = 21;
     for (uint32_t i = 0; i <= dim; i++)
         norm[i] = (uint16_t)(0x3f00 + random_next(&seed) % 0x100);
-    struct gpu_combine_bufs b = {upload(g, partial, (size_t)n * dim * 4), upload(g, weight, n * 4),
+    struct gpu_combine_bufs b = {upload(g, partial, (size_t)n * dim * 4), upload(g, weight, (n + 2) * 4),
                                  upload(g, hidden, (dim + 1) * 4), upload(g, norm, (dim + 1) * sizeof *norm),
                                  upload(g, blank, (dim + 1) * 4)};
     gpu_buf *out = upload(g, hidden, (dim + 1) * 4), *y = upload(g, blank, (dim + 1) * 4);
     gpu_buf *host = upload(g, hidden, (dim + 1) * 4);
-    struct args_combine combine = {n, dim};
+    struct args_combine combine = {.n_partials = n, .dim = dim, .first_weight = 2};
     struct args_rmsnorm rmsnorm = {.weight = 2, .n_rows = 1, .dim = dim, .eps = 1e-5f};
     gpu_op_combine(g, &combine, b.partial, b.weight, out);
     gpu_op_rmsnorm(g, &rmsnorm, b.norm, out, y);
-    gpu_op_combine_norm(g, &(struct args_combine_norm){.norm = 2, .n_partials = n, .dim = dim, .eps = 1e-5f}, &b);
+    gpu_op_combine_norm(
+        g, &(struct args_combine_norm){.norm = 2, .n_partials = n, .dim = dim, .first_weight = 2, .eps = 1e-5f}, &b);
     gpu_combine_on_host(&combine, partial, weight, hidden);
     gpu_write(g, host, 0, hidden, (dim + 1) * 4);
     if (!CHECK(t, same(rig, "combine_norm's sum", out, b.out) && same(rig, "combine_norm's norm", y, b.y) &&

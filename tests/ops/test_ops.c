@@ -517,8 +517,9 @@ static void one_router(struct harness *t, const struct rig *rig, const struct ar
     a.n_rows = 1 + a.n_experts % 7;
     a.routed_scaling_factor = 2.5f;
     a.bias = 8;
+    a.first = a.n_experts % 3;
     size_t n = (size_t)a.n_rows * a.n_experts;
-    size_t n_top = (size_t)a.n_rows * a.top_k;
+    size_t n_top = (size_t)a.n_rows * a.top_k + a.first;
     float *logits = random_floats(n, 71);
     float *bias = random_floats(a.n_experts + 2, 72);
     for (size_t k = 0; k < n; k++)

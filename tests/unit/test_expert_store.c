@@ -356,6 +356,57 @@ static void budgets(struct harness *t)
     rig_close(&rig);
 }
 
+static bool stays(expert_store *store, uint32_t layer)
+{
+    struct expert_row row;
+    if (!expert_layer_stays(store, layer, &row))
+        return false;
+    bool good = true;
+    for (uint32_t expert = 0; expert < RIG_EXPERTS; expert++)
+        good =
+            good && rig_holds(&(struct expert_place){
+                        .buf = row.buf, .offset = row.offset + expert * row.stride, .layer = layer, .expert = expert});
+    return good;
+}
+
+// A layer stays once all of its experts are there, whatever the order in which they came, if they lie in one slab.
+static void layers_stay_where_each_expert_has_a_slot(struct harness *t)
+{
+    for (uint64_t slab = 5; slab <= 20; slab += 5)
+        for (uint64_t missing = 0; missing < 2; missing++) {
+            struct rig rig;
+            CHECK(t, rig_open(&rig, true));
+            rig.g.info.max_alloc_bytes = slab * RIG_BLOB + 100;
+            expert_store *store = rig_store(t, &rig, RIG_ALL - missing, NULL);
+            bool may = slab > RIG_EXPERTS && !missing;
+            for (uint32_t layer = RIG_LAYERS - 1; layer > 0; layer--) {
+                CHECK(t, rig_use(store, layer, (int32_t[]){7, 2, 5, 1}, 4));
+                CHECK(t, rig_use(store, layer, (int32_t[]){0, 6, 4}, 3));
+                CHECK(t, !stays(store, layer));
+                CHECK(t, rig_use(store, layer, (int32_t[]){1, 3}, 2));
+                CHECK_EQ(t, stays(store, layer), may);
+                CHECK(t, layer == 1 || !stays(store, layer - 1));
+            }
+            for (uint32_t layer = 1; layer < RIG_LAYERS && may; layer++) {
+                struct expert_layer_counts before, after;
+                struct expert_place places[2];
+                struct expert_request request = {.layer = layer, .ids = (int32_t[]){6, 1}, .n = 2};
+                expert_store_layer(store, layer, &before);
+                CHECK_EQ(t, expert_note_uses(store, &request, places, NULL), MOE_OK);
+                expert_store_layer(store, layer, &after);
+                CHECK_EQ(t, after.hits_device - before.hits_device, 2);
+                CHECK(t, places[0].expert == 6 && places[1].expert == 1 && places[1].origin == MOE_FROM_DEVICE &&
+                             rig_holds(&places[0]) && rig_holds(&places[1]));
+                request.ids = (int32_t[]){6, 6};
+                CHECK_EQ(t, expert_note_uses(store, &request, places, NULL), MOE_BAD_ARGUMENT);
+                CHECK(t, stays(store, layer));
+            }
+            CHECK_EQ(t, expert_store_counts(store).evictions > 0, missing > 0);
+            expert_store_close(store);
+            rig_close(&rig);
+        }
+}
+
 // The device has less than it says: auto takes what it gives, less a slab.
 static void auto_makes_do(struct harness *t)
 {
@@ -601,6 +652,7 @@ int main(int argc, char **argv)
         TEST(waiting_ends_when_the_read_does),
         TEST(budgets),
         TEST(auto_makes_do),
+        TEST(layers_stay_where_each_expert_has_a_slot),
         TEST(refusals_to_open),
         TEST(refusals_to_acquire),
         TEST(right_bytes_at_every_budget_on_shared_memory),
