@@ -43,7 +43,12 @@ struct eval {
 static void on_progress(void *context, const struct moe_progress *progress)
 {
     struct eval *eval = context;
-    progress_show(&eval->progress, progress->what, progress->unit, progress->done, progress->total);
+    progress_show_figures(&eval->progress, &(struct progress_figures){.what = progress->what,
+                                                                      .unit = progress->unit,
+                                                                      .done = progress->done,
+                                                                      .total = progress->total,
+                                                                      .bytes_read = progress->bytes_read,
+                                                                      .seconds_left = progress->seconds_left});
 }
 
 // Whitespace-separated ids, each of them in the vocabulary. False: said why.

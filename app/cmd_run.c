@@ -298,7 +298,8 @@ static void take_events(struct run *run)
                                                                  .unit = event.progress.unit,
                                                                  .done = event.progress.done,
                                                                  .total = event.progress.total,
-                                                                 .bytes_read = event.progress.bytes_read});
+                                                                 .bytes_read = event.progress.bytes_read,
+                                                                 .seconds_left = event.progress.seconds_left});
             break;
         case EVENT_READY:
             run->info = event.ready;

@@ -49,7 +49,8 @@ char *progress_words(char *out, size_t size, const struct progress_figures *figu
     // Before half a second an estimate would only flicker.
     if (figures->seconds >= 0.5 && figures->done > 0 && figures->done < figures->total) {
         double share = (double)(figures->total - figures->done) / (double)figures->done;
-        snprintf(rest, sizeof rest, ", %s left", format_duration(left, sizeof left, figures->seconds * share));
+        double seconds = figures->seconds_left > 0 ? figures->seconds_left : figures->seconds * share;
+        snprintf(rest, sizeof rest, ", %s left", format_duration(left, sizeof left, seconds));
     }
     if (figures->bytes_read)
         snprintf(read, sizeof read, ", %s read", format_bytes(size_read, sizeof size_read, figures->bytes_read));

@@ -40,6 +40,7 @@ struct progress_figures {
     const char *what, *unit;
     uint64_t done, total;
     uint64_t bytes_read; // from disk meanwhile; 0: not said
+    double seconds_left; // 0: as `done` and `seconds` say
     double seconds;      // since the subject began; progress_show_figures knows itself
 };
 void progress_show_figures(struct progress *progress, const struct progress_figures *figures);

@@ -102,7 +102,10 @@ static void set_state(struct row *row, const struct status_figures *figures)
     if (figures->bytes_read)
         set(row, READ, "%s read", format_bytes(now, sizeof now, figures->bytes_read));
     if (figures->seconds >= 0.5 && done && done < figures->total) // before, it would only flicker
-        set(row, LEFT, "%s left", format_duration(left, sizeof left, figures->seconds * (1 - share) / share));
+        set(row, LEFT, "%s left",
+            format_duration(left, sizeof left,
+                            figures->seconds_left > 0 ? figures->seconds_left
+                                                      : figures->seconds * (1 - share) / share));
 }
 
 static void set_figures(struct row *row, const struct status_figures *figures)

@@ -24,6 +24,7 @@ struct status_figures {
     const char *what, *unit;
     uint64_t done, total;
     uint64_t bytes_read; // for it from disk; 0: not said
+    double seconds_left; // 0: as done and seconds say
     double seconds;
     const char *model; // its name
     int64_t context_used, context_total;

@@ -234,7 +234,8 @@ static void take_event(struct talk *talk, struct event *event)
                                                .unit = event->progress.unit,
                                                .done = event->progress.done,
                                                .total = event->progress.total,
-                                               .bytes_read = event->progress.bytes_read};
+                                               .bytes_read = event->progress.bytes_read,
+                                               .seconds_left = event->progress.seconds_left};
             talk->face->progress(talk->self, &figures);
         }
         break;

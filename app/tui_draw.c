@@ -266,6 +266,7 @@ static void draw_status(struct tui *tui)
                                      .done = tui->progress.done,
                                      .total = tui->progress.total,
                                      .bytes_read = tui->progress.bytes_read,
+                                     .seconds_left = tui->progress.seconds_left,
                                      .model = tui->talk.state == TALK_LOADING ? NULL : model,
                                      .queued = (uint32_t)tui->n_queue,
                                      .scrolled = !transcript_following(tui_view(tui)),

@@ -186,6 +186,7 @@ static void face_progress(void *self, const struct progress_figures *figures)
         .done = figures->done,
         .total = figures->total,
         .bytes_read = figures->bytes_read,
+        .seconds_left = figures->seconds_left,
     };
 }
 

@@ -133,6 +133,7 @@ static void on_progress(void *context, const struct moe_progress *progress)
     event.progress.done = progress->done;
     event.progress.total = progress->total;
     event.progress.bytes_read = progress->bytes_read;
+    event.progress.seconds_left = progress->seconds_left;
     if (atomic_load(&worker->ready)) {
         steps_note(&worker->steps);
         publish_stats(worker);

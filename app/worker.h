@@ -80,6 +80,7 @@ struct event {
         struct {
             char what[48], unit[16];
             uint64_t done, total, bytes_read;
+            double seconds_left;
         } progress;
         struct backend_info ready;
         struct moe_err failed;

@@ -167,10 +167,10 @@ static int prefill_experts(const struct pass *pass, uint32_t layer, struct moe_e
     of.next_too = !(pass->without & MOE_WITHOUT_READ_AHEAD) && layer + 1 < pass->shape->n_layers &&
                   count >= SWEEP_SURE * (uint64_t)of.n_experts;
     const struct expert_place *place;
-    uint32_t past = 0; // experts, idle ones included
     int code = sweep_begin(pass->sweep, pass->store, &of, err);
+    pass_begins_experts(pass, layer);
     while (!code && (place = sweep_next(pass->sweep))) {
-        uint32_t expert = place->expert; // sweep_done reuses the place
+        uint32_t expert = place->expert;
         struct telemetry_use use = {place, 0, scratch->expert_first[expert + 1] - scratch->expert_first[expert], 0, 0};
         if (ffn_cancelled(of.context)) // experts that are there are not waited for, and still take their time
             code = moe_fail(err, MOE_CANCELLED, "stopped");
@@ -182,11 +182,8 @@ static int prefill_experts(const struct pass *pass, uint32_t layer, struct moe_e
         telemetry_use(pass->telemetry, &use);
         run_expert_rows(pass, place);
         code = sweep_done(pass->sweep, pass->store, pass->gpu, err);
-        pass_progress(pass, PACE_EXPERTS, (double)(expert + 1 - past) / of.n_experts);
-        past = expert + 1;
+        pass_did_expert(pass, use.rows);
     }
-    if (!code)
-        pass_progress(pass, PACE_EXPERTS, (double)(of.n_experts - past) / of.n_experts);
     return code;
 }
 
@@ -201,6 +198,10 @@ int ffn_begin(const struct pass *pass, uint32_t layer, struct moe_err *err)
         telemetry_switch(pass->telemetry, MOE_ON_EXPERTS);
         pass_mlp(pass, w);
         telemetry_mark(pass->telemetry, pass->gpu, MOE_ON_EXPERTS);
+        if (!pass->decode) { // else the host runs ahead by layers, and a cancel comes as late
+            telemetry_settle(pass->telemetry, pass->gpu, MOE_ON_EXPERTS);
+            gpu_fence_wait(pass->gpu, gpu_fence(pass->gpu));
+        }
         return MOE_OK;
     }
     gpu_buf *const *buf = pass->scratch->buf;

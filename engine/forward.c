@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "clock.h"
 #include "err.h"
 
 void pass_project(const struct pass *pass, const struct projection *p)
@@ -96,13 +97,46 @@ struct moe_progress prompt_progress(const struct pass *pass, uint64_t tokens)
     };
 }
 
-void pass_progress(const struct pass *pass, enum pace_part part, double amount)
+struct pace_clock pass_clock(const struct pass *pass)
 {
-    if (!pass->progress || pass->decode)
-        return;
-    double share = pace_done(pass->pace, part, amount);
-    struct moe_progress at = prompt_progress(pass, (uint64_t)(share * (double)pass->total));
+    struct expert_counts counts = expert_store_counts(pass->store);
+    return (struct pace_clock){clock_ns(), counts.wait_ns, counts.bytes_read};
+}
+
+static void report(const struct pass *pass)
+{
+    struct moe_progress at = prompt_progress(pass, (uint64_t)(pace_share(pass->pace) * (double)pass->total));
+    at.seconds_left = pace_seconds_left(pass->pace);
     pass->progress(pass->context, &at);
+}
+
+void pass_did_chunk(const struct pass *pass, uint32_t layer)
+{
+    if (!pass->pace)
+        return;
+    struct pace_clock at = pass_clock(pass);
+    pace_chunk(pass->pace, &(struct pace_chunk){layer, pass->position, pass->rows}, &at);
+    report(pass);
+}
+
+void pass_begins_experts(const struct pass *pass, uint32_t layer)
+{
+    if (!pass->pace)
+        return;
+    struct pace_clock at = pass_clock(pass);
+    uint32_t busy = 0;
+    for (uint32_t e = 0; e < pass->shape->n_routed_experts; e++)
+        busy += pass->scratch->expert_first[e + 1] > pass->scratch->expert_first[e];
+    pace_layer(pass->pace, layer, busy, &at);
+}
+
+void pass_did_expert(const struct pass *pass, uint32_t rows)
+{
+    if (!pass->pace)
+        return;
+    struct pace_clock at = pass_clock(pass);
+    pace_expert(pass->pace, rows, SWEEP_BEHIND, &at);
+    report(pass);
 }
 
 // A layer up to its routed experts.
@@ -122,7 +156,7 @@ static int begin_layer(const struct pass *pass, uint32_t layer, struct moe_err *
         telemetry_mark(pass->telemetry, pass->gpu, MOE_ON_ATTENTION);
         code = ffn_begin(&chunk, layer, err);
         if (!code)
-            pass_progress(pass, PACE_BEGIN, chunk.rows);
+            pass_did_chunk(&chunk, layer);
     }
     return code;
 }

@@ -37,7 +37,7 @@ struct pass {
     const atomic_bool *cancel;
     moe_hidden_fn *on_hidden;  // may be NULL
     moe_progress_fn *progress; // may be NULL
-    struct pace *pace;         // of the whole prefill
+    struct pace *pace;         // of the whole prefill; NULL: nobody wants to know
     uint64_t total;            // its tokens
     uint64_t bytes_before;     // that the store had read when it began
     void *context;
@@ -91,10 +91,14 @@ void ffn_begin_token(const struct pass *pass);
 // proof that a router can have said them, and the news for store, guessers and telemetry.
 unsigned ffn_choices(const struct pass *pass, struct gpu_range ranges[2]);
 int ffn_take_choices(const struct pass *pass, struct moe_err *err);
+// The time, and what the store has read and was waited for, for the pace.
+struct pace_clock pass_clock(const struct pass *pass);
+// Progress, when it is asked for: a chunk has begun in a layer, the layer's experts begin, one of them is done.
+void pass_did_chunk(const struct pass *pass, uint32_t layer);
+void pass_begins_experts(const struct pass *pass, uint32_t layer);
+void pass_did_expert(const struct pass *pass, uint32_t rows);
 // What the progress of a prompt says after so many of its tokens.
 struct moe_progress prompt_progress(const struct pass *pass, uint64_t tokens);
-// So much more of a part is done: reports progress when that is asked for.
-void pass_progress(const struct pass *pass, enum pace_part part, double amount);
 
 // Runs the layers over a group, chunk by chunk. The session's length is the caller's to advance, after this and the
 // logits have succeeded.

@@ -63,6 +63,7 @@ struct moe_progress {
     uint64_t done;
     uint64_t total;
     uint64_t bytes_read; // from disk so far, where that is not what is counted: of a prompt's experts
+    double seconds_left; // where more is known than `done` says; 0: it is not
 };
 typedef void moe_progress_fn(void *context, const struct moe_progress *progress);
 

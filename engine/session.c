@@ -49,6 +49,25 @@ static uint32_t choose_group(const moe_session *session, const struct moe_sessio
     return group < session->chunk ? session->chunk : (uint32_t)(group / session->chunk * session->chunk);
 }
 
+static void free_arrays(moe_session *session)
+{
+    free(session->logits);
+    free(session->tiers);
+    free(session->missing);
+}
+
+static bool make_arrays(moe_session *session, const struct shape *shape)
+{
+    size_t n_moe_layers = shape->n_layers - shape->first_k_dense_replace;
+    session->logits = calloc(shape->vocab_size, sizeof *session->logits);
+    session->tiers = calloc(n_moe_layers + 1, shape->n_routed_experts);
+    session->missing = calloc(shape->n_layers, sizeof *session->missing);
+    if (session->logits && session->tiers && session->missing)
+        return true;
+    free_arrays(session);
+    return false;
+}
+
 int moe_session_open(moe_model *model, const struct moe_session_options *options, moe_session **out,
                      struct moe_err *err)
 {
@@ -59,9 +78,7 @@ int moe_session_open(moe_model *model, const struct moe_session_options *options
     if (code)
         return code;
     moe_session *session = calloc(1, sizeof *session);
-    if (session)
-        session->logits = calloc(shape->vocab_size, sizeof *session->logits);
-    if (!session || !session->logits) {
+    if (!session || !make_arrays(session, shape)) {
         free(session);
         return moe_fail(err, MOE_NO_MEMORY, "no memory for a session");
     }
@@ -103,7 +120,7 @@ void moe_session_close(moe_session *session)
     session->model->n_sessions--;
     if (session->model->store_used_by == session)
         session->model->store_used_by = NULL;
-    free(session->logits);
+    free_arrays(session);
     free(session);
 }
 
@@ -148,7 +165,7 @@ static struct pass make_pass(moe_session *session, const struct moe_feed *feed, 
         .cancel = &session->cancel,
         .on_hidden = feed->on_hidden,
         .progress = feed->progress,
-        .pace = &session->pace,
+        .pace = feed->progress && !decode ? &session->pace : NULL,
         .total = feed->count,
         .bytes_before = expert_store_counts(model->store).bytes_read,
         .context = feed->context,
@@ -198,9 +215,13 @@ static int run_group(moe_session *session, struct pass *pass, const struct moe_f
     telemetry_begin(pass->telemetry, pass->gpu,
                     &(struct moe_telemetry){.position = pass->position, .rows = pass->rows, .decode = pass->decode});
     gpu_write(pass->gpu, session->scratch.buf[SCRATCH_IDS], 0, ids, pass->rows * sizeof *ids);
+    if (pass->pace)
+        pace_begin_group(pass->pace, pass->rows);
     int code = forward_layers(pass, err);
     if (!code && feed->on_row)
         code = show_logits(pass, feed, err);
+    if (pass->pace && feed->on_row)
+        pace_logits(pass->pace, pass->rows);
     if (!code && last)
         code = last_logits(session, pass, err);
     if (!code)
@@ -249,13 +270,30 @@ static uint64_t stop_counting(moe_session *session)
     return took;
 }
 
-// Of `left` tokens those that come next: the groups of a feed are alike, so that its time can be told from its first.
-static uint32_t group_of(const moe_session *session, uint32_t left)
+static struct pace_groups groups_of(const moe_session *session)
 {
-    uint32_t groups = (left - 1) / session->group + 1;
-    uint32_t chunks = (left - 1) / session->chunk + 1;
-    uint32_t rows = ((chunks - 1) / groups + 1) * session->chunk;
-    return left < rows ? left : rows;
+    return (struct pace_groups){session->chunk, session->group};
+}
+
+static void begin_pace(moe_session *session, const struct pass *pass, const struct moe_feed *feed)
+{
+    struct moe_cache_plan cache = expert_store_plan(pass->store);
+    expert_store_tiers(pass->store, session->tiers);
+    struct pace_plan plan = {
+        .shape = pass->shape,
+        .groups = groups_of(session),
+        .position = feed->position,
+        .tokens = (uint32_t)feed->count,
+        .all_logits = feed->on_row,
+        .tiers = session->tiers,
+        .missing = session->missing,
+        .slots = cache.host_slots > cache.slots ? cache.host_slots : cache.slots,
+        .expert_bytes = cache.slot_bytes,
+        .disk_bytes_per_s = (double)cache.disk_bytes_per_s,
+        .ahead = session->without & MOE_WITHOUT_READ_AHEAD ? 0 : SWEEP_AHEAD,
+    };
+    struct pace_clock at = pass_clock(pass);
+    pace_begin(&session->pace, &plan, &at);
 }
 
 static int feed_tokens(moe_session *session, const struct moe_feed *feed, bool decode, struct moe_err *err)
@@ -264,12 +302,12 @@ static int feed_tokens(moe_session *session, const struct moe_feed *feed, bool d
     struct pass pass = make_pass(session, feed, decode);
     uint32_t length = session->length;
     bool has_logits = session->has_logits;
-    if (!code && feed->progress)
-        pace_begin(&session->pace, pass.shape, feed->count, (feed->count - 1) / session->group + 1);
+    if (!code && pass.pace)
+        begin_pace(session, &pass, feed);
     while (!code && session->length < feed->position + feed->count) {
         uint32_t left = feed->position + (uint32_t)feed->count - session->length;
         pass.position = session->length;
-        pass.rows = decode ? 1 : group_of(session, left);
+        pass.rows = decode ? 1 : pace_group(groups_of(session), left);
         code = run_group(session, &pass, feed, pass.rows == left, err);
         if (code)
             break;

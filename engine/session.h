@@ -21,6 +21,8 @@ struct moe_session {
     struct telemetry telemetry;
     struct sweep sweep;
     struct pace pace;
+    uint8_t *tiers;    // [n_moe_layers * n_routed_experts], for the pace
+    uint32_t *missing; // [n_layers], the pace's
     struct prefetch prefetch;
     struct ring ring;
     uint32_t length;

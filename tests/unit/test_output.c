@@ -37,6 +37,9 @@ static void progress_in_words(struct harness *t)
     CHECK_STR(t, progress_words(out, sizeof out, &f), "Reading prompt: 100 of 400 tokens");
     f.seconds = 2;
     CHECK_STR(t, progress_words(out, sizeof out, &f), "Reading prompt: 100 of 400 tokens, 6.0 s left");
+    f.seconds_left = 9;
+    CHECK_STR(t, progress_words(out, sizeof out, &f), "Reading prompt: 100 of 400 tokens, 9.0 s left");
+    f.seconds_left = 0;
     f.bytes_read = 2500000;
     CHECK_STR(t, progress_words(out, sizeof out, &f), "Reading prompt: 100 of 400 tokens, 2.50 MB read, 6.0 s left");
     f.bytes_read = 0;

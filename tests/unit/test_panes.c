@@ -88,6 +88,8 @@ static void status_progress(struct harness *t)
     CHECK_STR(t, status_text(&reading, 80),
               " reading prompt 128 of 512 tokens | ###....... 25 % | 12 s left | 1.50 GB read");
     CHECK_STR(t, status_text(&reading, 66), " reading prompt 128 of 512 tokens | ###....... 25 % | 12 s left");
+    reading.seconds_left = 20; // the engine knows better
+    CHECK_STR(t, status_text(&reading, 66), " reading prompt 128 of 512 tokens | ###....... 25 % | 20 s left");
     reading.bytes_read = 0;
     CHECK_STR(t, status_text(&reading, 55), " reading prompt 128 of 512 tokens | ###....... 25 %");
     reading.seconds = 0.1;
