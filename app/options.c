@@ -177,9 +177,10 @@ const struct option_row options_table[] = {
      .offset = AT(prefetch),
      .choices = "auto|off|previous|router|router-shared",
      .commands = FOR_ENGINE,
-     .help = "Which experts are read before a layer asks for them: those of the token before, or what its router says "
-             "of an earlier state, without or with the shared expert; auto measures and chooses. Answers are the same. "
-             "[auto]"},
+     .help =
+         "Which experts are read before a layer asks for them: those of the token before, or what its router says "
+         "of an earlier state, without or with the shared expert; auto measures and chooses. Where all experts have "
+         "room, auto reads those that are missing. Answers are the same. [auto]"},
     {.name = "profile",
      .kind = KIND_FLAG,
      .offset = AT(profile),

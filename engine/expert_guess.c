@@ -85,29 +85,79 @@ static bool copy_ahead(expert_store *store, struct slot *source)
     return store_copy(store, slot, &store->untold) == MOE_OK;
 }
 
-uint32_t expert_hint(expert_store *store, const struct expert_guess *guess)
+// False: this is no time for guesses.
+static bool begin_guesses(expert_store *store, uint32_t layer)
 {
-    uint32_t begun = 0;
-    if (guess->layer < store->first_moe_layer || guess->layer >= store->n_layers ||
-        store_take_in(store, 0, guess->layer, &store->untold))
-        return 0;
+    if (layer < store->first_moe_layer || layer >= store->n_layers || store_take_in(store, 0, layer, &store->untold))
+        return false;
     store_cool_down(store);
     cache_policy_tick(store->device.policy, CACHE_GUESS);
     if (store_has_host(store))
         cache_policy_tick(store->host.policy, CACHE_GUESS);
-    for (uint32_t i = 0; i < guess->n; i++) {
-        if ((uint32_t)guess->ids[i] >= store->n_experts)
-            continue;
-        uint32_t key = store_key(store, guess->layer, (uint32_t)guess->ids[i]);
-        struct slot *host = store_has_host(store) ? tier_find(&store->host, key) : NULL;
-        if (tier_find(&store->device, key) || (host && host->state == SLOT_LOADING))
-            continue; // there, or on its way
-        if (host)
-            begun += copy_ahead(store, host);
-        else
-            begun += read_ahead(store, store_has_host(store) ? &store->host : &store->device, key);
-    }
+    return true;
+}
+
+// True: a load was begun.
+static bool load_ahead(expert_store *store, uint32_t key)
+{
+    struct slot *host = store_has_host(store) ? tier_find(&store->host, key) : NULL;
+    if (tier_find(&store->device, key) || (host && host->state == SLOT_LOADING))
+        return false; // there, or on its way
+    bool begun =
+        host ? copy_ahead(store, host) : read_ahead(store, store_has_host(store) ? &store->host : &store->device, key);
     store->prefetched += begun;
+    return begun;
+}
+
+uint32_t expert_hint(expert_store *store, const struct expert_guess *guess)
+{
+    uint32_t begun = 0;
+    if (!begin_guesses(store, guess->layer))
+        return 0;
+    for (uint32_t i = 0; i < guess->n; i++)
+        if ((uint32_t)guess->ids[i] < store->n_experts)
+            begun += load_ahead(store, store_key(store, guess->layer, (uint32_t)guess->ids[i]));
+    return begun;
+}
+
+// A round over all keys, from the first that is missing on; one that stays missing holds it up for so many calls, not
+// for good.
+enum { FILL_LOADS = 16, FILL_KEYS = 4096, FILL_TRIES = 64 };
+
+static bool is_full(const expert_store *store)
+{
+    for (uint32_t i = 0; i < store->device.n_slots; i++)
+        if (store->device.slots[i].state != SLOT_READY)
+            return false;
+    return true;
+}
+
+uint32_t expert_fill(expert_store *store)
+{
+    struct fill *fill = &store->fill;
+    uint32_t first = store_key(store, store->first_moe_layer, 0), end = store_key(store, store->n_layers, 0);
+    fill->at = fill->at < first ? first : fill->at;
+    if (!store->plan.all || fill->done || !begin_guesses(store, fill->at / store->n_experts))
+        return 0;
+    uint32_t begun = 0, missing = 0, from = fill->at;
+    end = end - from < FILL_KEYS ? end : from + FILL_KEYS;
+    for (uint32_t key = from; key < end && missing < FILL_LOADS; key++) {
+        if (tier_find(&store->device, key)) {
+            fill->at += fill->at == key;
+            continue;
+        }
+        missing++;
+        begun += load_ahead(store, key);
+    }
+    fill->tries = fill->at == from ? fill->tries + 1 : 0;
+    if (fill->tries == FILL_TRIES) {
+        fill->at++;
+        fill->tries = 0;
+    }
+    if (fill->at == store_key(store, store->n_layers, 0)) {
+        fill->at = first;
+        fill->done = is_full(store);
+    }
     return begun;
 }
 

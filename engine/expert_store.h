@@ -134,6 +134,9 @@ struct expert_guess {
 };
 // How many loads it started.
 uint32_t expert_hint(expert_store *store, const struct expert_guess *guess);
+// The surest guess: where every expert has a slot, experts that are not there will be wanted some day. Begins a few
+// loads by the rules above and says how many; call it now and then.
+uint32_t expert_fill(expert_store *store);
 // Guesses whose reads have not begun are withdrawn.
 void expert_drop_hints(expert_store *store);
 // The part of the recent time, 0 to 1, in which no demand was waiting for the disk: what expert_hint goes by.

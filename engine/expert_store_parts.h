@@ -14,6 +14,12 @@ struct idle_gauge {
     double idle;             // 0 to 1
 };
 
+// Where expert_fill stands.
+struct fill {
+    uint32_t at, tries; // a key, and calls that did not get further
+    bool done;
+};
+
 struct expert_store {
     gpu *g;
     const struct package *package;
@@ -37,6 +43,7 @@ struct expert_store {
     struct expert_layer_counts *layers; // [n_layers]
     uint64_t evictions, prefetched, used;
     struct idle_gauge gauge;
+    struct fill fill;
     trace_writer *trace; // NULL: none
     bool *stays;         // [n_layers], layers whose experts are all there and stay
     // Where an err is wanted and there is nobody to tell: then an error of the device stays there for the next to ask.

@@ -218,6 +218,10 @@ int forward_head(const struct pass *pass, const struct head_rows *rows, struct m
         pass_norm(&some,
                   &(struct normalisation){&pass->weights->norm, stream, normed, hidden, pass->shape->rms_norm_eps});
     pass_project(&some, &(struct projection){&pass->weights->head, normed, logits, false});
+    if (pass->decode) { // the device has all it needs for a while
+        telemetry_switch(pass->telemetry, MOE_ON_HOST);
+        prefetch_idle(pass->prefetch, pass->store);
+    }
     telemetry_settle(pass->telemetry, pass->gpu, MOE_ON_HEAD);
     uint64_t count = (uint64_t)rows->count * vocab;
     int code = read_back(pass, &(struct gpu_range){logits.buf, 0, rows->logits, count * sizeof *rows->logits}, err);

@@ -56,6 +56,7 @@ int prefetch_open(const struct prefetch_options *options, struct prefetch *p, st
     memset(p->previous, -1, chosen * sizeof *p->previous);
     if (options->policy == MOE_PREFETCH_AUTO && options->all) {
         p->asked = p->acting = MOE_PREFETCH_OFF;
+        p->fills = true;
         snprintf(p->reason, sizeof p->reason, "every expert has a slot");
     } else if (options->policy == MOE_PREFETCH_AUTO) {
         snprintf(p->reason, sizeof p->reason, "nothing was missing yet");
@@ -203,6 +204,12 @@ void prefetch_end_token(struct prefetch *p, uint32_t position, uint64_t took_ns,
     memset(p->scores, 0, sizeof p->scores);
     if (p->asked == MOE_PREFETCH_AUTO)
         judge(p, took_ns, missing);
+}
+
+void prefetch_idle(struct prefetch *p, expert_store *store)
+{
+    if (p->fills)
+        expert_fill(store);
 }
 
 void prefetch_forget(struct prefetch *p, expert_store *store)

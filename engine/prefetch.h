@@ -25,6 +25,7 @@ struct prefetch {
     bool guessed[MOE_GUESSERS];
     uint64_t guessed_ns[MOE_GUESSERS];
     struct moe_prediction scores[MOE_GUESSERS]; // of this token
+    bool fills;                                 // experts that are missing are read one after the other
     bool trying;
     unsigned n;                        // tokens of the trial, or since the last
     uint64_t took_ns[2][PREFETCH_TRY]; // without and with
@@ -53,6 +54,8 @@ void prefetch_guess(struct prefetch *prefetch, enum moe_prefetch guesser, expert
 void prefetch_chosen(struct prefetch *prefetch, uint32_t layer, const int32_t *ids, expert_store *store);
 // A token is over, in this time; so many of its experts had no slot of the device's, or have it from a guess.
 void prefetch_end_token(struct prefetch *prefetch, uint32_t position, uint64_t took_ns, uint64_t missing);
+// A moment in which the host has nothing to do: where each expert has a slot, `auto` has those read that are missing.
+void prefetch_idle(struct prefetch *prefetch, expert_store *store);
 // What was known of the last token no longer holds, and guesses under way are dropped.
 void prefetch_forget(struct prefetch *prefetch, expert_store *store);
 

@@ -22,10 +22,11 @@ void *gpu_pages(uint64_t bytes)
 {
     if (bytes < HUGE_PAGE)
         return aligned_alloc(PAGE, round_up(bytes, PAGE));
-    void *pages = aligned_alloc(HUGE_PAGE, round_up(bytes, PAGE));
+    void *pages = NULL; // posix_memalign: of a size that is no multiple of the alignment, too
+    if (posix_memalign(&pages, HUGE_PAGE, round_up(bytes, PAGE)))
+        return NULL;
 #ifdef MADV_HUGEPAGE
-    if (pages)
-        madvise(pages, round_up(bytes, PAGE), MADV_HUGEPAGE); // a wish
+    madvise(pages, round_up(bytes, PAGE), MADV_HUGEPAGE); // a wish
 #endif
     return pages;
 }

@@ -779,6 +779,46 @@ static void a_span_that_fails_names_its_own_place(struct harness *t)
     rig_close(&rig);
 }
 
+// Where every expert has a slot those that are missing are read one after the other, through the host where that is the
+// way; a read that fails is tried again some time, and holds nothing up.
+static void what_is_missing_is_read(struct harness *t)
+{
+    for (int shared = 0; shared < 2; shared++) {
+        struct rig rig;
+        struct rig_read how = {0};
+        CHECK(t, rig_open(&rig, shared));
+        rig.readers = 4;
+        how.fail_errno = EIO;
+        how.fail_at = 3 * RIG_BLOB + 5; // of each layer
+        how.fail_count = 7;
+        expert_store *store = rig_store(t, &rig, RIG_ALL, &how);
+        CHECK(t, rig_use(store, 2, (int32_t[]){1, 5, 0}, 3));
+        uint32_t there = 0, begun = 0;
+        for (int i = 0; i < 20000 && there < RIG_ALL; i++) {
+            begun += expert_fill(store);
+            there = 0;
+            for (uint32_t key = 0; key < RIG_ALL; key++)
+                there += expert_resident(store, 1 + key / RIG_EXPERTS, key % RIG_EXPERTS);
+            nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+        }
+        CHECK_EQ(t, there, RIG_ALL);
+        CHECK_EQ(t, how.fail_count, 0);
+        CHECK(t, begun >= RIG_ALL - 3 + 7);
+        for (uint32_t layer = 1; layer < RIG_LAYERS; layer++)
+            CHECK(t, rig_use(store, layer, (int32_t[]){0, 1, 2, 3, 4, 5, 6, 7}, RIG_EXPERTS));
+        struct expert_counts counts = expert_store_counts(store);
+        CHECK_EQ(t, counts.misses, 3);
+        CHECK(t, counts.wasted == 0 && counts.evictions == 0);
+        for (int i = 0; i < 3; i++)
+            CHECK_EQ(t, expert_fill(store), 0);
+        expert_store_close(store);
+        store = rig_store(t, &rig, RIG_ALL - 1, &how);
+        CHECK_EQ(t, expert_fill(store), 0);
+        expert_store_close(store);
+        rig_close(&rig);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
@@ -804,6 +844,7 @@ int main(int argc, char **argv)
         TEST(guesses_from_the_host_are_copies),
         TEST(right_bytes_every_way),
         TEST(a_span_that_fails_names_its_own_place),
+        TEST(what_is_missing_is_read),
     };
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -2,6 +2,7 @@
 // Layers whose experts all have slots: their choice stays on the device, and nobody can tell but by the waits. Bits,
 // records, counters, traces, errors and cancels are those of the streamed way.
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -19,6 +20,7 @@ struct opened {
     moe_model *model;
     moe_session *session;
     const char *trace;
+    enum moe_prefetch prefetch;
 };
 
 static bool fail(struct harness *t, const struct moe_err *err)
@@ -40,7 +42,7 @@ static bool open_model(struct harness *t, const char *device, struct opened *o)
 // With a prompt after which every expert is there, unless it is shorter.
 static bool open_session(struct harness *t, struct opened *o, unsigned without, int n_prompt)
 {
-    struct moe_session_options options = {.without = without};
+    struct moe_session_options options = {.prefetch = o->prefetch, .without = without};
     struct moe_err err;
     int32_t ids[N_PROMPT];
     for (int i = 0; i < N_PROMPT; i++)
@@ -137,6 +139,7 @@ static void nobody_can_tell(struct harness *t)
         bool fine = true;
         for (int i = 0; i < 2; i++) {
             close(mkstemp(traces[i]));
+            o[i].prefetch = MOE_PREFETCH_OFF; // else the two read ahead, and not at the same time
             o[i].trace = run & 2 ? traces[i] : NULL;
             fine =
                 fine && open_model(t, device, &o[i]) && open_session(t, &o[i], i ? MOE_WITHOUT_RESIDENT : 0, n_prompt);
@@ -278,11 +281,36 @@ static void bad_numbers_are_found(struct harness *t)
     }
 }
 
+// What no token asked for is read meanwhile, so that a short prompt is enough for the last layer to stay.
+static void missing_experts_are_read(struct harness *t)
+{
+    for (int run = 0; run < 4; run++) {
+        struct opened o = {.prefetch = run & 1 ? MOE_PREFETCH_OFF : MOE_PREFETCH_AUTO};
+        if (!open_model(t, "cpu", &o) || !open_session(t, &o, 0, 1))
+            continue;
+        struct timespec moment = {.tv_nsec = 1000000};
+        int tokens = 0;
+        uint64_t waits = 0;
+        for (; tokens < N_TOKENS && waits != 1; tokens++) {
+            CHECK_EQ(t, moe_session_truncate(o.session, 1, NULL), 0);
+            CHECK_EQ(t, moe_session_decode(o.session, 7, NULL), 0); // the same experts each time
+            waits = moe_session_telemetry(o.session)->waits;
+            nanosleep(&moment, NULL);
+        }
+        struct moe_stats stats = moe_session_stats(o.session);
+        struct moe_cache_plan plan = moe_model_cache(o.model);
+        CHECK_EQ(t, waits == 1, o.prefetch == MOE_PREFETCH_AUTO);
+        CHECK_EQ(t, stats.prefetched + stats.misses == plan.experts, o.prefetch == MOE_PREFETCH_AUTO);
+        CHECK(t, stats.evictions == 0 && stats.wasted == 0);
+        close_all(&o);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(a_token_waits_once),     TEST(nobody_can_tell),       TEST(prompts_token_by_token),
-        TEST(sessions_share_a_model), TEST(bad_numbers_are_found),
+        TEST(sessions_share_a_model), TEST(bad_numbers_are_found), TEST(missing_experts_are_read),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
