@@ -61,6 +61,14 @@ static const struct variant variants[] = {
      .reopens = true,
      .model = {.read_piece_bytes = 1 << 20},
      .session = {.prefetch = MOE_PREFETCH_OFF}},
+    {.name = "nothing comes back",
+     .reopens = true,
+     .model = {.saving = MOE_SAVING_OFF},
+     .session = {.prefetch = MOE_PREFETCH_OFF}},
+    {.name = "all comes back",
+     .reopens = true,
+     .model = {.saving = MOE_SAVING_ON},
+     .session = {.prefetch = MOE_PREFETCH_OFF}},
     {.name = "no host cache", .reopens = true, .host_bytes = MOE_CACHE_NONE, .session = {.prefetch = MOE_PREFETCH_OFF}},
 };
 // clang-format on
@@ -118,6 +126,7 @@ static int open_model(struct stream *stream, uint64_t budget, const struct varia
     if (variant->model.io)
         options.io = variant->model.io;
     options.read_piece_bytes = variant->model.read_piece_bytes;
+    options.saving = variant->model.saving;
     if (variant->host_bytes)
         options.host_cache_bytes = variant->host_bytes;
     options.progress = on_progress;
@@ -450,6 +459,30 @@ static void print_row(struct stream *stream, const char *name, const moe_model *
     json_object_array_add(stream->rows, row);
 }
 
+static bool is_asked_for(const struct stream *stream, const struct variant *variant)
+{
+    const char *only = stream->options->only;
+    for (bool more = only; more;) {
+        size_t length = strcspn(only, ",");
+        char text[64];
+        snprintf(text, sizeof text, "%.*s", (int)length, only);
+        if (strstr(variant->name, text))
+            return true;
+        more = only[length];
+        only += length + more;
+    }
+    return !only;
+}
+
+// What needs a cache on the host, and one that keeps anything.
+static bool has_meaning(const struct variant *variant, const moe_model *model)
+{
+    struct moe_cache_plan plan = moe_model_cache(model);
+    if (variant->model.saving && plan.host_only_passes)
+        return false;
+    return plan.host_slots || !(variant->host_bytes || variant->model.saving);
+}
+
 // The variants of a model that is open, in turns.
 static int measure_sessions(struct stream *stream, moe_model *model, unsigned n)
 {
@@ -458,12 +491,12 @@ static int measure_sessions(struct stream *stream, moe_model *model, unsigned n)
     for (size_t run = 0; run < stream->options->runs && code == 0; run++)
         for (unsigned v = 0; v < n && code == 0; v++) {
             progress_show(&stream->progress, variants[v].name, "runs", run, stream->options->runs);
-            if (!variants[v].reopens)
+            if (!variants[v].reopens && is_asked_for(stream, &variants[v]))
                 code = measure_once(stream, model, &variants[v], &results[v]);
         }
     progress_clear(&stream->progress);
     for (unsigned v = 0; v < n && code == 0; v++)
-        if (!variants[v].reopens)
+        if (results[v].runs)
             print_row(stream, variants[v].name, model, &results[v]);
     free(results);
     return code;
@@ -477,10 +510,10 @@ static int measure_models(struct stream *stream, uint64_t budget)
     for (size_t run = 0; run < stream->options->runs && code == 0; run++)
         for (unsigned v = 0; v < N_VARIANTS && code == 0; v++) {
             moe_model *model = NULL;
-            if (!variants[v].reopens)
+            if (!variants[v].reopens || !is_asked_for(stream, &variants[v]))
                 continue;
             code = open_model(stream, budget, &variants[v], &model);
-            if (code == 0 && variants[v].host_bytes && !moe_model_cache(model).host_slots) {
+            if (code == 0 && !has_meaning(&variants[v], model)) {
                 moe_model_close(model);
                 continue;
             }

@@ -37,7 +37,7 @@ struct options {
     const char *model, *device, *kernel_cache, *engine;
     const char *prompt, *prompt_file, *system, *session, *template_name;
     const char *tokens, *text, *logits, *dump_layers;
-    const char *dump_options, *predict_log, *config;
+    const char *dump_options, *predict_log, *config, *only;
     int completion; // 0: none; 1 + enum shell
     double temp, top_p, min_p, repeat_penalty;
     const char *trace;

@@ -259,6 +259,22 @@ uint32_t cache_policy_victim_but_guesses(const cache_policy *p)
     return least_but_guesses(p, 0);
 }
 
+uint32_t cache_policy_favourite(const cache_policy *p, bool (*accepts)(const void *context, uint32_t slot),
+                                const void *context)
+{
+    uint32_t best = CACHE_NO_SLOT;
+    for (uint32_t i = 0; i < p->n_offered; i++)
+        if ((best == CACHE_NO_SLOT || is_less(p, best, p->heap[i])) && accepts(context, p->heap[i]))
+            best = p->heap[i];
+    return best;
+}
+
+bool cache_policy_is_wanted(const cache_policy *p, uint32_t key, uint32_t slot)
+{
+    double of_key = worth(p, key);
+    return of_key > ONLY_READ / 2 && (slot == CACHE_NO_SLOT || of_key > worth(p, p->slots[slot].key));
+}
+
 bool cache_policy_is_live(const cache_policy *p, uint32_t slot)
 {
     const struct key_stats *stats = &p->keys[p->slots[slot].key];

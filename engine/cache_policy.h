@@ -58,6 +58,11 @@ uint32_t cache_policy_n_offered(const cache_policy *p);
 // The offered slot of the least worth, CACHE_NO_SLOT when none is. It stays offered.
 uint32_t cache_policy_victim(const cache_policy *p);
 uint32_t cache_policy_victim_but_guesses(const cache_policy *p); // the same among those that are no guess
+// The offered slot of the most worth among those that are accepted, CACHE_NO_SLOT when none is.
+uint32_t cache_policy_favourite(const cache_policy *p, bool (*accepts)(const void *context, uint32_t slot),
+                                const void *context);
+// Did decoding use the key, and is it worth more than what the slot holds? CACHE_NO_SLOT: than nothing.
+bool cache_policy_is_wanted(const cache_policy *p, uint32_t key, uint32_t slot);
 // Was the slot's key used by decoding within the last two tokens?
 bool cache_policy_is_live(const cache_policy *p, uint32_t slot);
 

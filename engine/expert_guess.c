@@ -38,6 +38,8 @@ static struct slot *take_for_guess(expert_store *store, struct tier *tier, uint3
     if (!slot || (own && own->list != &tier->empty) ||
         (slot->state == SLOT_READY && !slot->guessed && cache_policy_is_live(tier->policy, tier_index(tier, slot))))
         return NULL;
+    if (tier == &store->device)
+        store_save(store, slot);
     store_take(store, tier, slot, key);
     tier_unpin(tier, slot); // LOADING and nowhere
     cache_policy_use(tier->policy, key, CACHE_GUESS);
@@ -76,11 +78,14 @@ static bool read_ahead(expert_store *store, struct tier *tier, uint32_t key)
 
 static bool copy_ahead(expert_store *store, struct slot *source)
 {
+    tier_pin(&store->host, source); // first: it must not make room for what the device gives up
     struct slot *slot = take_for_guess(store, &store->device, source->key);
-    if (!slot)
+    if (!slot) {
+        if (tier_unpin(&store->host, source))
+            tier_free(&store->host, source);
         return false;
+    }
     tier_asked(&store->host, source); // the device's slot carries the guess from now on
-    tier_pin(&store->host, source);
     slot->source = source;
     return store_copy(store, slot, &store->untold) == MOE_OK;
 }

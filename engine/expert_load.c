@@ -12,7 +12,7 @@ gpu_buf *store_device_place(const expert_store *store, const struct slot *slot, 
     return store->device_slabs[index / store->device_slab_slots];
 }
 
-static void *host_place(const expert_store *store, const struct slot *slot)
+void *store_host_place(const expert_store *store, const struct slot *slot)
 {
     uint32_t index = tier_index(&store->host, slot);
     return (char *)store->host_slabs[index / store->host_slab_slots] +
@@ -22,7 +22,7 @@ static void *host_place(const expert_store *store, const struct slot *slot)
 void *store_open_target(expert_store *store, const struct slot *slot)
 {
     if (store_has_host(store))
-        return host_place(store, slot);
+        return store_host_place(store, slot);
     uint64_t offset;
     char *target = gpu_map(store->g, store_device_place(store, slot, &offset));
     return target ? target + offset : NULL;
@@ -44,7 +44,7 @@ void store_take(expert_store *store, struct tier *tier, struct slot *slot, uint3
     tier_take(tier, slot, key);
 }
 
-static void became_ready(expert_store *store, struct slot *slot)
+void store_became_ready(expert_store *store, struct slot *slot)
 {
     slot->state = SLOT_READY;
     slot->arrived = ++store->arrivals;
@@ -61,7 +61,7 @@ static void let_go_of_source(expert_store *store, struct slot *slot)
         tier_free(&store->host, source);
 }
 
-static uint64_t blob_bytes(const expert_store *store, const struct slot *slot)
+uint64_t store_blob_bytes(const expert_store *store, const struct slot *slot)
 {
     return package_experts(store->package, slot->key / store->n_experts)->blob_bytes;
 }
@@ -78,13 +78,15 @@ static int end_copy(expert_store *store, struct slot *slot, struct moe_err *err)
 {
     if (slot->list)
         slots_remove(slot);
-    if (gpu_failed(store->g))
+    if (gpu_failed(store->g)) {
         await_copies(store, slot);
+        store_end_saves(store); // which one failed is not known
+    }
     let_go_of_source(store, slot);
     if (!gpu_failed(store->g)) {
         if (store_has_host(store))
-            store->layers[slot->key / store->n_experts].bytes_device += blob_bytes(store, slot);
-        became_ready(store, slot);
+            store->layers[slot->key / store->n_experts].bytes_device += store_blob_bytes(store, slot);
+        store_became_ready(store, slot);
         if (!slot->pins) // nobody waits any more; no op has used it, and the next request may
             tier_free(&store->device, slot);
         return MOE_OK;
@@ -102,7 +104,7 @@ static void copy_on(expert_store *store, struct slot *slot, uint64_t there)
 {
     uint64_t offset;
     gpu_buf *slab = store_device_place(store, slot, &offset);
-    const char *source = host_place(store, slot->source);
+    const char *source = store_host_place(store, slot->source);
     slot->copy = gpu_copy(store->g, slab, offset + slot->copied, source + slot->copied, there - slot->copied);
     slot->copied = there;
 }
@@ -118,12 +120,13 @@ static int await_copy(expert_store *store, struct slot *slot, struct moe_err *er
 
 int store_copy(expert_store *store, struct slot *slot, struct moe_err *err)
 {
-    copy_on(store, slot, blob_bytes(store, slot));
+    copy_on(store, slot, store_blob_bytes(store, slot));
     return await_copy(store, slot, err);
 }
 
 static int end_copies(expert_store *store, struct moe_err *err)
 {
+    store_end_saves(store);
     while (store->copying.first && gpu_copy_passed(store->g, store->copying.first->copy)) {
         int failed = end_copy(store, store->copying.first, err);
         if (failed)
@@ -178,7 +181,7 @@ static enum begun begin_through_host(expert_store *store, struct slot *slot, str
     }
     if (!store->flights.idle)
         return BEGUN_NOT;
-    source = tier_next(&store->host);
+    source = store_next_of_host(store);
     if (!source)
         return BEGUN_NOT;
     store_take(store, &store->host, source, slot->key);
@@ -205,7 +208,7 @@ static int copy_what_is_there(expert_store *store, struct slot *slot, struct moe
     const struct slot *source = slot->source;
     if (slot->state != SLOT_LOADING || !source)
         return MOE_OK;
-    if (source->state == SLOT_READY)
+    if (source->state == SLOT_READY || source->saving) // copies run in order
         return store_copy(store, slot, err);
     if (!source->flight || source->flight->there < slot->copied + store->least_copy)
         return MOE_OK;
@@ -276,7 +279,7 @@ static int land(expert_store *store, struct flight *flight, struct moe_err *err)
     }
     if (store->maps)
         return await_copy(store, slot, err);
-    became_ready(store, slot);
+    store_became_ready(store, slot);
     if (!slot->pins) // its request was cancelled, or it was a guess
         tier_free(tier, slot);
     return waiting ? copy_what_is_there(store, waiting, err) : MOE_OK;
@@ -294,6 +297,11 @@ static struct flight *wait_for_something(expert_store *store, int wait_ms, uint3
         gpu_copy_wait(store->g, store->copying.first->copy);
         counts->wait_copy_ns += clock_ns() - began;
         return flights_reap(&store->flights, 0);
+    }
+    if (store->saving.first && !store->flights.n_flying) { // whoever waits does so for its slot
+        gpu_copy_wait(store->g, store->saving.first->copy);
+        counts->wait_copy_ns += clock_ns() - began;
+        return NULL;
     }
     flight = flights_reap(&store->flights, wait_ms);
     counts->wait_disk_ns += clock_ns() - began;

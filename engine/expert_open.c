@@ -211,6 +211,8 @@ static int open_flights(expert_store *store, const struct expert_store_options *
     if (failed)
         return failed;
     choose_io(store, options);
+    store->saves = options->saving == MOE_SAVING_ON || (options->saving == MOE_SAVING_AUTO && store->flights.direct);
+    store->saves = store->saves && store_has_host(store) && !store->plan.host_only_passes;
     store->plan.direct = store->flights.direct && !store->flights.refused;
     store->plan.direct_refused = options->io == MOE_IO_DIRECT && store->flights.refused;
     return MOE_OK;

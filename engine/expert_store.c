@@ -105,6 +105,7 @@ static enum moe_origin origin_of(const struct slot *device, const struct slot *h
 {
     const struct slot *found = device ? device : host;
     return !found                         ? MOE_FROM_DISK
+           : found->saving                ? MOE_FROM_HOST
            : found->state == SLOT_LOADING ? MOE_FROM_LATE
            : found->guessed               ? MOE_FROM_PREFETCH
            : device                       ? MOE_FROM_DEVICE
@@ -194,6 +195,7 @@ int expert_acquire(expert_store *store, const struct expert_request *request, st
         if (place->slot == CACHE_NO_SLOT) {
             uint32_t key = store_key(store, place->layer, place->expert);
             struct slot *own = store_own_slot(store, tier, key), *slot = own ? own : tier_next(tier);
+            store_save(store, slot);
             store_take(store, tier, slot, key);
             place->slot = tier_index(tier, slot);
             if (!failed) // once the device said no, the rest is only taken, to be released
@@ -352,7 +354,8 @@ struct moe_cache_plan expert_store_plan(const expert_store *store)
 
 struct expert_counts expert_store_counts(const expert_store *store)
 {
-    struct expert_counts sum = {.evictions = store->evictions, .prefetched = store->prefetched, .used = store->used};
+    struct expert_counts sum = {
+        .evictions = store->evictions, .saved = store->saved, .prefetched = store->prefetched, .used = store->used};
     for (uint32_t i = store->first_moe_layer; i < store->n_layers; i++) {
         const struct expert_layer_counts *layer = &store->layers[i];
         sum.hits += layer->hits_device + layer->hits_host + layer->prefetched_in_time + layer->late;

@@ -22,6 +22,7 @@ struct expert_store_options {
     uint64_t cache_bytes; // as moe_model_options
     unsigned readers;
     uint64_t read_piece_bytes;
+    enum moe_saving saving;
     moe_read_fn *read;
     void *read_context;
     uint64_t host_bytes; // as moe_model_options' host_cache_bytes
@@ -46,6 +47,7 @@ struct expert_counts {
     uint64_t hits;   // answered from a slot of either tier
     uint64_t misses; // by a read
     uint64_t evictions, bytes_read, bytes_copied;
+    uint64_t saved;                    // experts that went back from the device to the host
     uint64_t prefetched, used, wasted; // guesses begun; asked for later; evicted unasked
     uint64_t wait_ns;                  // the engine's thread, for reads and copies
 };

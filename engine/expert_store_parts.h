@@ -36,12 +36,14 @@ struct expert_store {
     void **host_slabs;
     uint32_t n_device_slabs, n_host_slabs, device_slab_slots, host_slab_slots;
     struct slot_list pending; // device slots LOADING that wait for a flight or a host slot
+    struct slot_list saving;  // host slots LOADING whose bytes come back from the device, in order
     struct slot_list copying; // device slots LOADING whose copy is under way, in order
     uint64_t arrivals;
     uint64_t *asked; // [n_experts], serial of the last request that named it
     uint64_t serial;
     struct expert_layer_counts *layers; // [n_layers]
-    uint64_t evictions, prefetched, used;
+    uint64_t evictions, prefetched, used, saved;
+    bool saves; // as moe_model_options' saving
     struct idle_gauge gauge;
     struct fill fill;
     trace_writer *trace; // NULL: none
@@ -90,6 +92,18 @@ int store_take_in(expert_store *store, int wait_ms, uint32_t layer, struct moe_e
 // has not is taken back.
 void store_abandon(expert_store *store, struct slot *slot);
 void store_cool_down(expert_store *store); // slots whose fence has passed are free
+
+void *store_host_place(const expert_store *store, const struct slot *slot);
+uint64_t store_blob_bytes(const expert_store *store, const struct slot *slot); // of its expert
+void store_became_ready(expert_store *store, struct slot *slot);
+
+// ---- expert_save.c
+
+// The host's slot for the next expert that comes, NULL: none is free.
+struct slot *store_next_of_host(const expert_store *store);
+// A device slot is about to be taken for another expert. Copies that are begun into it later come after this one.
+void store_save(expert_store *store, const struct slot *slot);
+void store_end_saves(expert_store *store);
 
 // ---- expert_guess.c
 

@@ -30,6 +30,7 @@ struct slot {
     uint64_t fence;              // of the last release
     uint64_t arrived;            // serial of when it became READY
     uint64_t copy;               // number of the last copy that was begun into it
+    bool saving;                 // a LOADING one of the host's: its bytes come back from the device
     uint64_t copied;             // of a LOADING one, bytes that were given to copies
     struct flight *flight;       // its read, when begun
     struct slot *source;         // of a device slot that waits for a host slot; that one is pinned

@@ -77,6 +77,10 @@ typedef void moe_progress_fn(void *context, const struct moe_progress *progress)
 // How expert files are read.
 enum moe_io { MOE_IO_AUTO, MOE_IO_DIRECT, MOE_IO_BUFFERED };
 
+// Does an expert that the device gives up and the host hasn't go back to the host? AUTO: where reads go past the page
+// cache, so that a disk would have to bring it again.
+enum moe_saving { MOE_SAVING_AUTO, MOE_SAVING_OFF, MOE_SAVING_ON };
+
 #define MOE_MAX_READERS 64
 #define MOE_READ_WHOLE  UINT64_MAX // an expert, or each part of it in a folder, is one read
 
@@ -93,6 +97,7 @@ struct moe_model_options {
     enum moe_io io;
     unsigned readers;          // threads that read experts, at most MOE_MAX_READERS; 0: chosen
     uint64_t read_piece_bytes; // that one of them reads at once, a multiple of 4096, or MOE_READ_WHOLE; 0: chosen
+    enum moe_saving saving;
     bool force_two_tiers;      // tests: a host cache also where the device shares our memory
     bool force_mapping;        // tests: memory that the device shares is mapped to be filled, as on integrated GPUs
     const char *trace_file;    // where to write which experts are asked for (moechat-trace(5)); NULL: nowhere

@@ -31,31 +31,55 @@ static struct fence *next_fence(gpu *g)
     return &f->items[f->n];
 }
 
-uint64_t gpu_copy(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uint64_t bytes)
+// A command of the copies' queue was given, with the event.
+static uint64_t number(gpu *g, struct fence *fence)
 {
     struct fences *f = &g->copies;
-    if (gpu_failed(g) || !gpu_in_range(g, buf, offset, bytes))
-        return f->passed;
-    if (!g->info.shares_host_memory)
-        g->counts.bytes_written += bytes;
-    if (buf->host) {
-        memcpy((char *)buf->host + offset, source, bytes);
-        return f->passed;
-    }
-    struct fence *fence = open_queue(g) ? next_fence(g) : NULL;
-    if (!fence)
-        return f->passed;
-    cl_int rc =
-        clEnqueueWriteBuffer(g->copy_queue, buf->memory, CL_FALSE, offset, bytes, source, 0, NULL, &fence->event);
-    if (rc != CL_SUCCESS) {
-        gpu_fail(g, GPU_LAUNCH, rc, "a copy of %llu bytes to %s failed", (unsigned long long)bytes, g->info.name);
-        return f->passed;
-    }
     fence->number = ++f->last;
     f->n++;
     g->counts.launches++;
     clFlush(g->copy_queue);
     return f->last;
+}
+
+uint64_t gpu_copy(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uint64_t bytes)
+{
+    if (gpu_failed(g) || !gpu_in_range(g, buf, offset, bytes))
+        return g->copies.passed;
+    if (!g->info.shares_host_memory)
+        g->counts.bytes_written += bytes;
+    if (buf->host) {
+        memcpy((char *)buf->host + offset, source, bytes);
+        return g->copies.passed;
+    }
+    struct fence *fence = open_queue(g) ? next_fence(g) : NULL;
+    if (!fence)
+        return g->copies.passed;
+    cl_int rc =
+        clEnqueueWriteBuffer(g->copy_queue, buf->memory, CL_FALSE, offset, bytes, source, 0, NULL, &fence->event);
+    if (rc == CL_SUCCESS)
+        return number(g, fence);
+    gpu_fail(g, GPU_LAUNCH, rc, "a copy of %llu bytes to %s failed", (unsigned long long)bytes, g->info.name);
+    return g->copies.passed;
+}
+
+uint64_t gpu_copy_back(gpu *g, gpu_buf *buf, uint64_t offset, void *target, uint64_t bytes)
+{
+    if (gpu_failed(g) || !gpu_in_range(g, buf, offset, bytes))
+        return g->copies.passed;
+    if (buf->host) {
+        memcpy(target, (char *)buf->host + offset, bytes);
+        return g->copies.passed;
+    }
+    struct fence *fence = open_queue(g) ? next_fence(g) : NULL;
+    if (!fence)
+        return g->copies.passed;
+    cl_int rc =
+        clEnqueueReadBuffer(g->copy_queue, buf->memory, CL_FALSE, offset, bytes, target, 0, NULL, &fence->event);
+    if (rc == CL_SUCCESS)
+        return number(g, fence);
+    gpu_fail(g, GPU_LAUNCH, rc, "a copy of %llu bytes from %s failed", (unsigned long long)bytes, g->info.name);
+    return g->copies.passed;
 }
 
 void *gpu_map(gpu *g, gpu_buf *buf)
@@ -86,11 +110,7 @@ uint64_t gpu_unmap(gpu *g, gpu_buf *buf)
                  (unsigned long long)buf->bytes);
     if (rc != CL_SUCCESS || !fence)
         return f->passed; // nobody may use it: the error is there
-    fence->number = ++f->last;
-    f->n++;
-    g->counts.launches++;
-    clFlush(g->copy_queue);
-    return f->last;
+    return number(g, fence);
 }
 
 bool gpu_copy_passed(gpu *g, uint64_t copy)

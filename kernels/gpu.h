@@ -107,6 +107,8 @@ void gpu_write(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uint64
 // the range stay untouched, by ops too, until it has passed; what is enqueued after that sees the bytes. An error is
 // sticky. Where memory is shared the bytes are copied at once.
 uint64_t gpu_copy(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uint64_t bytes);
+// The same from the device to page-locked memory; the two kinds run in the order of their calls.
+uint64_t gpu_copy_back(gpu *g, gpu_buf *buf, uint64_t offset, void *target, uint64_t bytes);
 bool gpu_copy_passed(gpu *g, uint64_t copy); // doesn't block
 void gpu_copy_wait(gpu *g, uint64_t copy);
 // Blocks until all earlier commands are done and the bytes are there. 0, or a code with *err filled.

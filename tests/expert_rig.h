@@ -33,7 +33,8 @@ struct gpu {
         gpu_buf *buf;
         uint64_t offset, bytes;
         const void *source;
-    } copies[64]; // by number, of those under way
+        void *back; // where bytes of the device go instead
+    } copies[64];   // by number, of those under way
     unsigned fence_waits, copy_waits, host_blocks;
     uint64_t bytes_allocated, bytes_written;
     uint64_t most; // that it allocates, 0: info.global_bytes
@@ -113,7 +114,12 @@ void gpu_write(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uint64
 static void rig_copy_one(gpu *g)
 {
     struct rig_copy *copy = &g->copies[++g->copied % 64];
-    gpu_write(g, copy->buf, copy->offset, copy->source, copy->bytes);
+    if (copy->back && g->refuse_writes)
+        g->failed = true;
+    else if (copy->back)
+        memcpy(copy->back, copy->buf->memory + copy->offset, copy->bytes);
+    else
+        gpu_write(g, copy->buf, copy->offset, copy->source, copy->bytes);
 }
 
 static void rig_copy_all(gpu *g)
@@ -122,12 +128,22 @@ static void rig_copy_all(gpu *g)
         rig_copy_one(g);
 }
 
-uint64_t gpu_copy(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uint64_t bytes)
+static inline uint64_t rig_copy_begin(gpu *g, const struct rig_copy *copy)
 {
-    g->copies[++g->copy % 64] = (struct rig_copy){buf, offset, bytes, source};
+    g->copies[++g->copy % 64] = *copy;
     while (g->copied < g->copy && (!g->lazy_copies || g->copy - g->copied == 64))
         rig_copy_one(g);
     return g->copy;
+}
+
+uint64_t gpu_copy(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uint64_t bytes)
+{
+    return rig_copy_begin(g, &(struct rig_copy){buf, offset, bytes, source, NULL});
+}
+
+uint64_t gpu_copy_back(gpu *g, gpu_buf *buf, uint64_t offset, void *target, uint64_t bytes)
+{
+    return rig_copy_begin(g, &(struct rig_copy){buf, offset, bytes, NULL, target});
 }
 
 gpu_buf *gpu_buf_new_shared(gpu *g, uint64_t bytes, struct gpu_error *err)
@@ -238,7 +254,8 @@ struct rig {
     gpu g;
     uint64_t host_bytes; // of the stores that rig_store opens
     enum moe_io io;
-    unsigned readers;          // 0: 2
+    unsigned readers; // 0: 2
+    enum moe_saving saving;
     uint64_t read_piece_bytes; // 0: chosen, and whole, so small are the experts
 };
 
@@ -412,6 +429,7 @@ static inline expert_store *rig_store(struct harness *t, struct rig *rig, uint64
         .io = rig->io,
         .readers = rig->readers ? rig->readers : 2,
         .read_piece_bytes = rig->read_piece_bytes,
+        .saving = rig->saving,
         .read = how ? rig_read : NULL,
         .read_context = how,
     };

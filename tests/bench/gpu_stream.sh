@@ -8,6 +8,7 @@
 #   bench    the demo: tokens/s and the device's copy
 #   pinned   which host memory is best to read into and to copy from
 #   moonlight-disk  moonlight-ram  moonlight-host    Moonlight's shape, whole: from its disk, the page cache, host memory
+#   moonlight-tiers  a cache of 15 % on the device and 30 % in host memory, with what is given up coming back and without
 #   prefill  a long prompt of it
 #   shapes   V2-Lite and GLM-4.7-Flash whole, K2 with two layers: tokens/s and peak memory
 #   v3-disk  v3-ram                                  DeepSeek-V3's shape, five layers of experts
@@ -21,9 +22,11 @@ mkdir -p "$out" "$scratch"
 began=$(date +%s)
 if [ "${SMALL:-0}" = 1 ]; then
     only=moonlight layers='--layers 3' few='--layers 3' v3='--layers 4' size='--prefill-tokens 8 --decode-tokens 2' long=16
+    tier=40M host=80M answer=3
     most=60 quarter=200M cache=200M short=$size
 else
     layers='' few='' v3='--layers 8' size='--prefill-tokens 256 --decode-tokens 12' long=2048 most=600
+    tier=1200MB host=2400MB answer=100
     quarter=2GB cache=250MB short='--prefill-tokens 8 --decode-tokens 10' # 10 V3 experts: nothing is hit
 fi
 
@@ -143,6 +146,13 @@ run_part() {
     moonlight-host)
         await moonlight
         stream moonlight-host.txt 180 moonlight --io buffered --host-cache all --expert-cache $quarter --runs 2
+        ;;
+    moonlight-tiers)
+        await moonlight
+        within 240 moonlight-tiers.txt "$moechat" bench stream -m "$scratch/moonlight" --device "$device" --io direct \
+            --expert-cache $tier --host-cache $host --runs 2 --prefill-tokens 32 --decode-tokens $answer \
+            --only 'no guesses,comes back'
+        say "moonlight-tiers: done"
         ;;
     prefill)
         await moonlight

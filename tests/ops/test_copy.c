@@ -41,6 +41,16 @@ static void check(struct harness *t, gpu *g)
         fill(want, i);
         CHECK(t, memcmp(back, want, BYTES) == 0);
     }
+    // Back again, and in order with a copy over the same bytes.
+    unsigned char *returned = gpu_host_alloc(g, BYTES, &err);
+    uint64_t back_number = gpu_copy_back(g, buf, 2 * (uint64_t)BYTES, returned, BYTES);
+    gpu_copy_wait(g, gpu_copy(g, buf, 2 * (uint64_t)BYTES, source[0], BYTES));
+    fill(want, 2);
+    CHECK(t, gpu_copy_passed(g, back_number) && memcmp(returned, want, BYTES) == 0);
+    before += gpu_describe(g)->shares_host_memory ? 0 : BYTES;
+    gpu_copy_back(g, buf, (uint64_t)COPIES * BYTES - 1, returned, 2);
+    CHECK_EQ(t, gpu_check(g, &err), GPU_ARGUMENT);
+    gpu_host_free(g, returned);
     CHECK_EQ(t, gpu_counters(g).bytes_written - before, gpu_describe(g)->shares_host_memory ? 0 : COPIES * BYTES);
     CHECK(t, gpu_copy_passed(g, gpu_copy(g, buf, (uint64_t)COPIES * BYTES - 1, source[0], 2)));
     CHECK_EQ(t, gpu_check(g, &err), GPU_ARGUMENT);

@@ -277,6 +277,92 @@ static void a_place_is_ready_when_its_copy_has_passed(struct harness *t)
     rig_close(&rig);
 }
 
+// ---- What the device gives up
+// ------------------------------------------------------------------------------------------
+
+// Asks for the first `n` experts of the package, one by one, and counts those that had to be read.
+static int read_of(struct harness *t, expert_store *store, int n)
+{
+    int read = 0;
+    for (int i = 0; i < n; i++) {
+        enum moe_origin origin = origin_of(store, 1 + (uint32_t)i / RIG_EXPERTS, i % RIG_EXPERTS);
+        CHECK(t, origin == MOE_FROM_DISK || origin == MOE_FROM_HOST || origin == MOE_FROM_DEVICE);
+        read += origin == MOE_FROM_DISK;
+    }
+    return read;
+}
+
+// The two tiers together hold as many experts as both have slots, but for those that stay free on the way; without
+// saving, as many as the larger.
+static void both_tiers_hold_different_experts(struct harness *t)
+{
+    enum { DEVICE = 6, HOST = 12, BOTH = DEVICE + HOST - RIG_TOP_K - 1 };
+    for (int saving = 0; saving < 2; saving++) {
+        struct rig rig;
+        CHECK(t, rig_open(&rig, false));
+        rig.host_bytes = HOST * RIG_BLOB;
+        rig.saving = saving ? MOE_SAVING_ON : MOE_SAVING_OFF;
+        expert_store *store = rig_store(t, &rig, DEVICE, NULL);
+        CHECK_EQ(t, read_of(t, store, BOTH), BOTH);
+        int again = 0;
+        for (int i = 0; i < 10; i++)
+            again += read_of(t, store, BOTH);
+        CHECK_EQ(t, again == 0, saving);
+        CHECK_EQ(t, expert_store_counts(store).saved > 0, saving);
+        expert_store_close(store);
+        rig_close(&rig);
+    }
+}
+
+static void what_comes_back_can_be_asked_for_at_once(struct harness *t)
+{
+    struct rig rig;
+    CHECK(t, rig_open(&rig, false));
+    rig.host_bytes = 12 * RIG_BLOB;
+    rig.saving = MOE_SAVING_ON;
+    expert_store *store = rig_store(t, &rig, 6, NULL);
+    read_of(t, store, 18); // the host's slots are used up, so it holds what the device hasn't
+    struct expert_place first, second;
+    int failed = 0;
+    for (int id = 0; id < RIG_EXPERTS; id++) {
+        uint64_t saved = expert_store_counts(store).saved;
+        rig.g.lazy_copies = true;
+        failed |= rig_acquire(store, 1, &id, 1, &first);
+        if (expert_store_counts(store).saved > saved) {
+            // Whatever was given up for it is on its way; so are all others if they are in memory at all.
+            for (int32_t other = 0; other < RIG_EXPERTS; other++)
+                for (uint32_t layer = 2; layer < RIG_LAYERS; layer++) {
+                    enum moe_origin where = expert_where(store, layer, (uint32_t)other);
+                    CHECK(t, where != MOE_FROM_LATE);
+                    if (where != MOE_FROM_HOST)
+                        continue;
+                    failed |= rig_acquire(store, layer, &other, 1, &second);
+                    CHECK_EQ(t, second.origin, MOE_FROM_HOST);
+                    failed |= expert_wait(store, &second, NULL, NULL, NULL);
+                    CHECK(t, rig_holds(&second));
+                    expert_release(store, &second, 1);
+                }
+        }
+        failed |= expert_wait(store, &first, NULL, NULL, NULL);
+        CHECK(t, rig_holds(&first));
+        expert_release(store, &first, 1);
+    }
+    CHECK_EQ(t, failed, 0);
+    // The device loses what was to come back: nobody takes the host's slot for an expert.
+    rig.g.refuse_writes = true;
+    struct moe_err err;
+    for (int id = 0; id < 3; id++)
+        if (rig_acquire(store, 3, &id, 1, &first) == MOE_OK) {
+            expert_wait(store, &first, NULL, NULL, &err);
+            expert_release(store, &first, 1);
+        }
+    rig.g.refuse_writes = rig.g.failed = rig.g.lazy_copies = false;
+    for (int i = 0; i < 3; i++)
+        read_of(t, store, RIG_ALL); // bytes are looked at
+    expert_store_close(store);
+    rig_close(&rig);
+}
+
 // ---- Pieces
 // -----------------------------------------------------------------------------------------------------------
 
@@ -733,6 +819,7 @@ static void right_bytes_every_way(struct harness *t)
             for (int way = 0; way < 10; way++) {
                 rig.g.info.shares_host_memory = way < 2;
                 rig.g.info.maps_host_memory = way >= 8;
+                rig.saving = way / 2 % 2 ? MOE_SAVING_ON : MOE_SAVING_AUTO;
                 rig.host_bytes = hosts[(way - 2 + 6) % 3];
                 rig.io = way % 2 ? MOE_IO_DIRECT : MOE_IO_BUFFERED;
                 struct rig_read how = {.most = way % 2 ? 4096 : 3000};
@@ -830,6 +917,8 @@ int main(int argc, char **argv)
         TEST(many_reads_pass_through_few_host_slots),
         TEST(a_read_that_fails_is_told_through_the_host),
         TEST(a_place_is_ready_when_its_copy_has_passed),
+        TEST(both_tiers_hold_different_experts),
+        TEST(what_comes_back_can_be_asked_for_at_once),
         TEST(pieces_bring_one_expert_after_the_other),
         TEST(a_beginning_is_copied_while_the_rest_is_read),
         TEST(what_was_there_comes_first),
