@@ -37,6 +37,7 @@ struct moe_model_options backend_model_options(const struct options *options, ch
         .expert_cache_bytes = options->expert_cache,
         .host_cache_bytes = options->host_cache,
         .io = (enum moe_io)options->io,
+        .ring = options->ring,
         .readers = options->readers,
         .trace_file = options->trace,
         .profile = options->profile,

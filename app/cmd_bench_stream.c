@@ -349,7 +349,7 @@ static int measure_pairs(struct stream *stream, moe_model *model, bool from_host
 // as 4 GiB hold.
 static int measure_alone(struct stream *stream, const struct moe_cache_plan *plan)
 {
-    uint64_t all = plan->experts * plan->slot_bytes, slots = 4 * plan->smallest_bytes, most = UINT64_C(4) << 30;
+    uint64_t all = plan->experts * plan->slot_bytes, slots = 2 * plan->smallest_bytes, most = UINT64_C(4) << 30;
     for (int from_host = 0; from_host < (stream->copy > 0 ? 2 : 1); from_host++) {
         moe_model *model = NULL;
         struct variant variant = {.host_bytes = !from_host ? MOE_CACHE_NONE : all < most ? MOE_CACHE_ALL : most};

@@ -168,8 +168,9 @@ const struct option_row options_table[] = {
      .offset = AT(ring),
      .least = 1,
      .most = 2,
-     .commands = FOR_ENGINE,
-     .help = "1 waits for a layer's experts before the next layer is given to the device, 2 does not. [2]"},
+     .commands = FOR_ENGINE | FOR(INFO),
+     .help = "1 waits for a layer's experts before the next layer is given to the device, 2 does not; 2 needs an "
+             "--expert-cache of twice a token's experts in one layer at least, 1 of half of that. [2]"},
     {.name = "prefetch",
      .argument = "auto|off|previous|router|router-shared",
      .variable = "MOECHAT_PREFETCH",

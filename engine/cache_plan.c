@@ -38,18 +38,24 @@ static int fail_memory(const char *option, uint64_t needs, uint64_t left, struct
                     option, whole_mib(needs), left >> 20, left / 10 * 9 >> 20);
 }
 
+uint64_t cache_least(const struct cache_question *question)
+{
+    return smaller(question->dispatches * question->per_dispatch, question->n_experts);
+}
+
 static int plan_device(const struct cache_question *q, struct cache_answer *answer, struct moe_err *err)
 {
     // A device's own memory also holds what the sessions need; the host's also the rest of the machine.
     uint64_t automatic = q->two_tiers ? q->device_left / 4 * 3 : q->device_left / 2;
     uint64_t budget = budget_bytes(q->device_bytes, q->device_left, automatic);
     uint64_t slots = smaller(budget / q->slot_bytes, q->n_experts);
-    uint64_t smallest = q->in_flight * q->slot_bytes;
-    if (slots < q->in_flight)
-        return moe_fail(err, MOE_BUDGET,
-                        "an expert cache of %" PRIu64 " bytes holds %" PRIu64 " experts and a token needs %" PRIu64
-                        " at once: give --expert-cache at least %" PRIu64 " bytes (%" PRIu64 " MiB)",
-                        budget, slots, q->in_flight, smallest, whole_mib(smallest));
+    uint64_t least = cache_least(q), smallest = least * q->slot_bytes;
+    if (slots < least)
+        return moe_fail(
+            err, MOE_BUDGET,
+            "an expert cache of %" PRIu64 " bytes holds %" PRIu64 " experts and those of %" PRIu64
+            " layer%s in flight need %" PRIu64 ": give --expert-cache at least %" PRIu64 " bytes (%" PRIu64 " MiB)",
+            budget, slots, q->dispatches, q->dispatches == 1 ? "" : "s", least, smallest, whole_mib(smallest));
     if (slots * q->slot_bytes > q->device_left)
         return fail_memory("--expert-cache", slots * q->slot_bytes, q->device_left, err);
     answer->device_slots = slots;
@@ -59,7 +65,7 @@ static int plan_device(const struct cache_question *q, struct cache_answer *answ
 // One half of these is read while the other is copied.
 static uint64_t passing_slots(const struct cache_question *q, uint64_t device_slots)
 {
-    return device_slots / 2 > q->in_flight ? 2 * q->in_flight : device_slots;
+    return device_slots / 2 > q->per_dispatch ? 2 * q->per_dispatch : device_slots;
 }
 
 static int plan_host(const struct cache_question *q, struct cache_answer *answer, struct moe_err *err)

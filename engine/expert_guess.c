@@ -23,15 +23,15 @@ double expert_disk_idle(expert_store *store)
 // Unasked guesses that a tier may hold.
 static uint32_t quota(const expert_store *store, const struct tier *tier)
 {
-    uint32_t most = 2 * store->in_flight;
+    uint32_t most = 2 * store->per_dispatch;
     return tier->n_slots / 4 < most ? tier->n_slots / 4 : most;
 }
 
 // A guess may have an empty slot, or one of those with unasked guesses, or what decoding hasn't used lately; and as
-// many stay free as the dispatches in flight need.
+// many stay free as a token needs in one layer.
 static struct slot *take_for_guess(expert_store *store, struct tier *tier, uint32_t key)
 {
-    if (tier_n_free(tier) + tier->cooling.count + tier->n_pinned <= store->in_flight)
+    if (tier_n_free(tier) + tier->cooling.count + tier->n_pinned <= store->per_dispatch)
         return NULL;
     struct slot *own = store_own_slot(store, tier, key);
     struct slot *slot = own ? own : tier_next_for_guess(tier, quota(store, tier));

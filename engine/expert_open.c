@@ -48,7 +48,8 @@ static int plan(expert_store *store, const struct expert_store_options *options,
     struct cache_question question = {
         .slot_bytes = store->slot_bytes,
         .n_experts = n_moe_layers * store->n_experts,
-        .in_flight = store->in_flight,
+        .per_dispatch = store->per_dispatch,
+        .dispatches = options->dispatches ? options->dispatches : 1,
         .device_bytes = options->cache_bytes,
         .host_bytes = options->host_bytes,
         .host_left = gpu_host_memory_left(store->g),
@@ -63,7 +64,7 @@ static int plan(expert_store *store, const struct expert_store_options *options,
     store->plan = (struct moe_cache_plan){
         .slots = answer->device_slots,
         .slot_bytes = store->slot_bytes,
-        .smallest_bytes = store->in_flight * store->slot_bytes,
+        .smallest_bytes = cache_least(&question) * store->slot_bytes,
         .all = answer->device_slots == question.n_experts,
         .host_slots = answer->host_slots,
         .host_only_passes = answer->host_only_passes,
@@ -86,7 +87,7 @@ static int open_tier(const expert_store *store, struct tier *tier, uint64_t n_sl
         .n_experts = store->n_experts,
         .n_moe_layers = store->n_layers - store->first_moe_layer,
         .top_k = store->package->shape.top_k,
-        .shared_slots = store->in_flight,
+        .shared_slots = store->per_dispatch,
     };
     return tier_open(tier, &shape, err);
 }
@@ -101,7 +102,7 @@ static bool make_do(expert_store *store, const struct expert_store_options *opti
     store->plan.slots = (uint64_t)store->n_device_slabs * store->device_slab_slots;
     store->plan.all = false;
     store->plan.per_layer = store->plan.slots < store->plan.token_experts;
-    return store->plan.slots >= store->in_flight;
+    return store->plan.slots * store->slot_bytes >= store->plan.smallest_bytes;
 }
 
 static int make_device_slots(expert_store *store, const struct expert_store_options *options, struct moe_err *err)
@@ -247,7 +248,7 @@ int expert_store_open(gpu *g, const struct package *package, const struct expert
     store->n_layers = package->shape.n_layers;
     store->n_experts = package->shape.n_routed_experts;
     store->first_moe_layer = package->shape.first_k_dense_replace;
-    store->in_flight = package->shape.top_k * (options->dispatches ? options->dispatches : 1);
+    store->per_dispatch = package->shape.top_k;
     store->asked = calloc(store->n_experts, sizeof *store->asked);
     store->layers = calloc(store->n_layers, sizeof *store->layers);
     store->maps = gpu_describe(g)->maps_host_memory && !two_tiers(store, options);

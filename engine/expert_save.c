@@ -29,7 +29,7 @@ void store_save(expert_store *store, const struct slot *slot)
 {
     struct tier *host = &store->host;
     if (!store->saves || slot->state != SLOT_READY || tier_find(host, slot->key) || gpu_failed(store->g) ||
-        tier_n_free(host) <= store->in_flight) // misses that come next need host slots
+        tier_n_free(host) <= store->per_dispatch) // misses that come next need host slots
         return;
     struct slot *to = store_next_of_host(store);
     bool in_vain = to->state == SLOT_READY && !is_on_device(store, tier_index(host, to)) &&

@@ -27,7 +27,7 @@ struct expert_store {
     bool maps;                                     // a slot's buffer, its own, is mapped while it is read into
     uint64_t least_copy;                           // of an expert that is still being read
     uint32_t n_layers, n_experts, first_moe_layer; // n_experts: of a layer
-    uint32_t in_flight;                            // slots that the dispatches in flight need
+    uint32_t per_dispatch;                         // slots that a token needs in one layer
     struct moe_cache_plan plan;
     struct flights flights;
     struct tier device;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "err.h"
+#include "ring.h"
 
 // The device's progress, in the engine's words.
 struct device_progress {
@@ -37,6 +38,20 @@ static int open_device(moe_model *model, const struct moe_model_options *options
     return model->gpu ? MOE_OK : moe_fail_gpu(err, &failure);
 }
 
+static uint32_t model_ring(const struct moe_model_options *options)
+{
+    return options->ring ? options->ring : RING_DEPTH;
+}
+
+static int check_ring(moe_model *model, const struct moe_model_options *options, struct moe_err *err)
+{
+    model->ring = model_ring(options);
+    if (model->ring <= RING_DEPTH)
+        return MOE_OK;
+    return moe_fail(err, MOE_BAD_ARGUMENT, "the experts of %d layers are in flight at most, not of %u", RING_DEPTH,
+                    model->ring);
+}
+
 static struct expert_store_options store_options(const struct moe_model_options *options, uint64_t resident_bytes)
 {
     return (struct expert_store_options){
@@ -50,6 +65,7 @@ static struct expert_store_options store_options(const struct moe_model_options 
         .read_context = options->read_context,
         .force_two_tiers = options->force_two_tiers,
         .trace_file = options->trace_file,
+        .dispatches = model_ring(options),
         .resident_bytes = resident_bytes,
     };
 }
@@ -60,7 +76,9 @@ int moe_model_open(const char *directory, const struct moe_model_options *option
     moe_model *model = calloc(1, sizeof *model);
     if (!model)
         return moe_fail(err, MOE_NO_MEMORY, "no memory to open %s", directory);
-    int code = package_open(directory, &model->package, err);
+    int code = check_ring(model, options, err);
+    if (!code)
+        code = package_open(directory, &model->package, err);
     if (!code)
         code = package_describe(&model->package, &model->description, err);
     if (!code && !model->description.runs)
@@ -138,7 +156,9 @@ int moe_plan(const char *directory, const struct moe_model_options *options, str
         return moe_fail(err, MOE_NO_MEMORY, "no memory to open %s", directory);
     struct moe_model_options plain = *options;
     plain.device = "ref";
-    int code = package_open(directory, &model->package, err);
+    int code = check_ring(model, options, err);
+    if (!code)
+        code = package_open(directory, &model->package, err);
     if (!code)
         code = package_describe(&model->package, &model->description, err);
     if (!code)

@@ -12,6 +12,7 @@ struct moe_model {
     gpu *gpu;
     struct weights weights;
     expert_store *store;
+    uint32_t ring;             // as moe_model_options, 1 or 2
     unsigned n_sessions;       // open ones, for the check in moe_model_close
     const void *store_used_by; // the session whose steps it serves; NULL: none's, or measurements'
 };

@@ -95,7 +95,8 @@ struct moe_model_options {
     uint64_t expert_cache_bytes;  // of the device: a budget, or one of MOE_CACHE_
     uint64_t host_cache_bytes;    // of host memory, where the device has its own; the same
     enum moe_io io;
-    unsigned readers;          // threads that read experts, at most MOE_MAX_READERS; 0: chosen
+    uint32_t ring;    // the deepest that its sessions ask for, 1 or 2; 0: 2. The smallest cache follows from it
+    unsigned readers; // threads that read experts, at most MOE_MAX_READERS; 0: chosen
     uint64_t read_piece_bytes; // that one of them reads at once, a multiple of 4096, or MOE_READ_WHOLE; 0: chosen
     enum moe_saving saving;
     bool force_two_tiers;      // tests: a host cache also where the device shares our memory

@@ -13,10 +13,10 @@
 // Fixed, so that chunk boundaries never depend on a budget; large enough that an expert gets a few dozen rows.
 enum { DEFAULT_CHUNK = 512, DEFAULT_CONTEXT = 8192, LARGEST_GROUP = 8192 };
 
-static int check_options(const struct shape *shape, const struct moe_session_options *options, uint32_t *context,
+static int check_options(const moe_model *model, const struct moe_session_options *options, uint32_t *context,
                          struct moe_err *err)
 {
-    uint32_t limit = shape->max_position_embeddings;
+    uint32_t limit = model->package.shape.max_position_embeddings;
     *context = options->max_context;
     if (!*context)
         *context = limit < DEFAULT_CONTEXT ? limit : DEFAULT_CONTEXT;
@@ -27,9 +27,10 @@ static int check_options(const struct shape *shape, const struct moe_session_opt
             limit);
     if (options->kv_type != MOE_KV_F32 && options->kv_type != MOE_KV_F16)
         return moe_fail(err, MOE_BAD_ARGUMENT, "KV rows are f32 or f16");
-    if (options->ring > RING_DEPTH)
-        return moe_fail(err, MOE_BAD_ARGUMENT, "the experts of %d layers are in flight at most, not of %u", RING_DEPTH,
-                        options->ring);
+    if (options->ring > model->ring)
+        return moe_fail(err, MOE_BAD_ARGUMENT,
+                        "a ring of %u is deeper than the %u that the model was opened with: its cache may be too small",
+                        options->ring, model->ring);
     return MOE_OK;
 }
 
@@ -74,7 +75,7 @@ int moe_session_open(moe_model *model, const struct moe_session_options *options
     *out = NULL;
     const struct shape *shape = &model->package.shape;
     uint32_t context;
-    int code = check_options(shape, options, &context, err);
+    int code = check_options(model, options, &context, err);
     if (code)
         return code;
     moe_session *session = calloc(1, sizeof *session);
@@ -87,7 +88,7 @@ int moe_session_open(moe_model *model, const struct moe_session_options *options
     if (session->chunk > context)
         session->chunk = context;
     session->without = options->without;
-    session->ring.depth = options->ring ? options->ring : RING_DEPTH;
+    session->ring.depth = options->ring ? options->ring : model->ring;
     session->group = choose_group(session, options, context);
     model->n_sessions++;
     struct kv_layout layout = {shape, context, options->kv_type};

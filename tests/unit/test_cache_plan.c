@@ -10,7 +10,8 @@
 // 100 experts of 1 MiB, 8 in flight, 60 MiB of device memory and 400 of the host's.
 static const struct cache_question two = {.slot_bytes = MIB,
                                           .n_experts = 100,
-                                          .in_flight = 8,
+                                          .per_dispatch = 8,
+                                          .dispatches = 1,
                                           .device_left = 60 * MIB,
                                           .host_left = 400 * MIB,
                                           .two_tiers = true};
@@ -83,10 +84,12 @@ static void refuse(struct harness *t, uint64_t device, uint64_t host, int code, 
 static void refusals_say_what_works(struct harness *t)
 {
     refuse(t, 8 * MIB - 1, 0, MOE_BUDGET,
-           "an expert cache of 8388607 bytes holds 7 experts and a token needs 8 at once: give --expert-cache at least "
+           "an expert cache of 8388607 bytes holds 7 experts and those of 1 layer in flight need 8: give "
+           "--expert-cache at least "
            "8388608 bytes (8 MiB)");
     refuse(t, MOE_CACHE_SHARE(100), 0, MOE_BUDGET,
-           "an expert cache of 6291456 bytes holds 6 experts and a token needs 8 at once: give --expert-cache at least "
+           "an expert cache of 6291456 bytes holds 6 experts and those of 1 layer in flight need 8: give "
+           "--expert-cache at least "
            "8388608 bytes (8 MiB)");
     refuse(
         t, 61 * MIB, 0, MOE_NO_MEMORY,
@@ -99,6 +102,21 @@ static void refusals_say_what_works(struct harness *t)
     struct cache_question q = two;
     struct cache_answer answer;
     struct moe_err err = {0};
+    q.dispatches = 2;
+    q.device_bytes = 16 * MIB - 1;
+    CHECK_EQ(t, cache_plan(&q, &answer, &err), MOE_BUDGET);
+    CHECK_STR(t, err.text,
+              "an expert cache of 16777215 bytes holds 15 experts and those of 2 layers in flight need 16: give "
+              "--expert-cache at least 16777216 bytes (16 MiB)");
+    q.device_bytes++;
+    CHECK_EQ(t, cache_plan(&q, &answer, &err), MOE_OK);
+    q.n_experts = 11; // of all layers: more slots than that are never needed
+    q.device_bytes = 11 * MIB;
+    CHECK_EQ(t, cache_plan(&q, &answer, &err), MOE_OK);
+    CHECK_EQ(t, answer.device_slots, 11);
+    q.device_bytes--;
+    CHECK_EQ(t, cache_plan(&q, &answer, &err), MOE_BUDGET);
+    q = two;
     q.host_bytes = MOE_CACHE_ALL;
     q.host_left = 90 * MIB;
     CHECK_EQ(t, cache_plan(&q, &answer, &err), MOE_NO_MEMORY);

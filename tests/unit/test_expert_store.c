@@ -445,9 +445,10 @@ static void refusals_to_open(struct harness *t)
 {
     struct rig rig;
     CHECK(t, rig_open(&rig, true));
-    check_refusal(t, &rig, 10000, MOE_BUDGET,
-                  "an expert cache of 10000 bytes holds 1 experts and a token needs 3 at once: give --expert-cache at "
-                  "least 24576 bytes (1 MiB)");
+    check_refusal(
+        t, &rig, 10000, MOE_BUDGET,
+        "an expert cache of 10000 bytes holds 1 experts and those of 1 layer in flight need 3: give --expert-cache at "
+        "least 24576 bytes (1 MiB)");
     rig.g.info.global_bytes = 10 * RIG_BLOB;
     check_refusal(t, &rig, MOE_CACHE_ALL, MOE_NO_MEMORY,
                   "--expert-cache: 1 MiB are more than the 0 MiB of memory that are free; give it at most 0 MiB, a "

@@ -7,11 +7,12 @@
 #include "moe.h"
 
 enum { N_PROMPT = 40, N_ANSWER = 24 };
+#define HALF UINT64_C(2)
 
 struct run {
     const char *name;
     const char *device;
-    uint64_t cache; // 0: the smallest that works; 1: between; MOE_CACHE_ALL
+    uint64_t cache; // 0: the smallest that works; 1: between; HALF: of the smallest; MOE_CACHE_ALL
     struct moe_model_options model;
     struct moe_session_options session;
 };
@@ -76,7 +77,10 @@ static uint64_t run_hash(struct harness *t, const char *directory, const struct 
 {
     struct moe_model_options options = run->model;
     options.device = run->device;
-    options.expert_cache_bytes = run->cache == 0 ? smallest : run->cache == 1 ? 3 * smallest : run->cache;
+    options.expert_cache_bytes = run->cache == 0      ? smallest
+                                 : run->cache == 1    ? 2 * smallest
+                                 : run->cache == HALF ? smallest / 2
+                                                      : run->cache;
     moe_model *model = NULL;
     moe_session *session = NULL;
     struct moe_err err;
@@ -127,6 +131,11 @@ static const struct run runs[] = {
     {.name = "slots that are mapped", .cache = 1, .model = {.force_mapping = true}},
     {.name = "slots that are mapped, smallest, guessing",
      .model = {.force_mapping = true, .io = MOE_IO_DIRECT, .read_piece_bytes = 8192},
+     .session = {.prefetch = MOE_PREFETCH_ROUTER}},
+    {.name = "ring of 1, half the slots", .cache = HALF, .model = {.ring = 1}},
+    {.name = "ring of 1, half the slots, two tiers, guessing",
+     .cache = HALF,
+     .model = {.ring = 1, .force_two_tiers = true},
      .session = {.prefetch = MOE_PREFETCH_ROUTER}},
     {.name = "ring of 1", .cache = 1, .session = {.ring = 1}},
     {.name = "ring of 2", .cache = 1, .session = {.ring = 2}},

@@ -8,7 +8,7 @@
 #include "harness.h"
 #include "moe.h"
 
-enum { PROMPT = 33, ANSWER = 12, LEAST = 0 }; // a budget of LEAST: the smallest that works
+enum { PROMPT = 33, ANSWER = 12, LEAST = 0 }; // a budget of LEAST: the smallest that works, with a ring of 1
 
 struct way {
     uint64_t budget; // LEAST, an MOE_CACHE_, or a share
@@ -79,6 +79,7 @@ static bool go(struct harness *t, const char *directory, const char *device, con
         .io = way->io,
         .readers = way->readers,
         .force_two_tiers = way->two_tiers,
+        .ring = way->budget == LEAST,
     };
     struct moe_description about;
     struct moe_err err = {0};
@@ -116,10 +117,10 @@ static const struct way ways[] = {
     {.budget = LEAST, .readers = 16, .io = MOE_IO_DIRECT},
     {.budget = LEAST, .two_tiers = true, .host = MOE_CACHE_NONE},
     {.budget = LEAST, .two_tiers = true, .host = MOE_CACHE_ALL, .io = MOE_IO_DIRECT},
-    {.budget = 600000, .readers = 3, .io = MOE_IO_BUFFERED},
-    {.budget = 600000, .readers = 5, .io = MOE_IO_DIRECT},
-    {.budget = 600000, .two_tiers = true, .host = 900000, .readers = 2},
-    {.budget = 600000, .two_tiers = true, .host = MOE_CACHE_AUTO},
+    {.budget = 900000, .readers = 3, .io = MOE_IO_BUFFERED},
+    {.budget = 900000, .readers = 5, .io = MOE_IO_DIRECT},
+    {.budget = 900000, .two_tiers = true, .host = 900000, .readers = 2},
+    {.budget = 900000, .two_tiers = true, .host = MOE_CACHE_AUTO},
     {.budget = MOE_CACHE_ALL, .two_tiers = true, .host = MOE_CACHE_NONE, .readers = 4},
     {.budget = MOE_CACHE_ALL, .io = MOE_IO_DIRECT},
     {.budget = LEAST, .without = MOE_WITHOUT_DEVICE_COMBINE},

@@ -341,10 +341,26 @@ static void options_are_refused(struct harness *t)
     CHECK_EQ(t, moe_session_open(o.model, &beyond, &session, &err), MOE_BAD_ARGUMENT);
     struct moe_session_options type = {.kv_type = (enum moe_kv_type)7};
     CHECK_EQ(t, moe_session_open(o.model, &type, &session, &err), MOE_BAD_ARGUMENT);
+    struct moe_session_options ring = {.ring = 3};
+    CHECK_EQ(t, moe_session_open(o.model, &ring, &session, &err), MOE_BAD_ARGUMENT);
     uint64_t smallest = moe_model_cache(o.model).smallest_bytes;
+    CHECK_EQ(t, smallest, 2 * moe_model_describe(o.model)->top_k * moe_model_cache(o.model).slot_bytes);
     close_opened(&o);
-    struct moe_model_options options = {.device = "ref", .expert_cache_bytes = smallest - 1};
+    struct moe_model_options options = {.device = "ref", .expert_cache_bytes = smallest / 2, .ring = 1};
     moe_model *model;
+    // Half the slots do for a ring of 1, and then no session may have a deeper one.
+    if (CHECK_EQ(t, moe_model_open(MODEL_A, &options, &model, &err), 0)) {
+        CHECK_EQ(t, moe_model_cache(model).smallest_bytes, smallest / 2);
+        ring.ring = 2;
+        CHECK_EQ(t, moe_session_open(model, &ring, &session, &err), MOE_BAD_ARGUMENT);
+        ring.ring = 0;
+        if (CHECK_EQ(t, moe_session_open(model, &ring, &session, &err), 0))
+            moe_session_close(session);
+        moe_model_close(model);
+    }
+    options = (struct moe_model_options){.device = "ref", .ring = 3};
+    CHECK_EQ(t, moe_model_open(MODEL_A, &options, &model, &err), MOE_BAD_ARGUMENT);
+    options = (struct moe_model_options){.device = "ref", .expert_cache_bytes = smallest - 1};
     CHECK_EQ(t, moe_model_open(MODEL_A, &options, &model, &err), MOE_BUDGET);
     char figure[32];
     snprintf(figure, sizeof figure, "%llu", (unsigned long long)smallest);
