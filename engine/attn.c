@@ -65,6 +65,7 @@ static void fold(const struct pass *pass, const struct layer_weights *w, struct 
             .head_rows = s->kv_lora_rank,
             .row_stride = q.stride,
             .head_stride = head,
+            .decode = pass->decode,
         };
         gpu_op_heads(pass->gpu, &args, w->embed_q.buf, q.buf, latent);
         return;
@@ -77,6 +78,7 @@ static void fold(const struct pass *pass, const struct layer_weights *w, struct 
         .v_head_dim = s->v_head_dim,
         .q_row_stride = q.stride,
         .q_head_stride = head,
+        .decode = pass->decode,
     };
     gpu_op_q_prime(pass->gpu, &args, w->kv_b.buf, q.buf, latent);
 }
@@ -96,6 +98,7 @@ static void values(const struct pass *pass, const struct layer_weights *w, gpu_b
         .first_row = keys,
         .row_stride = s->n_heads * s->kv_lora_rank,
         .head_stride = s->kv_lora_rank,
+        .decode = pass->decode,
     };
     gpu_op_heads(pass->gpu, &args, matrix->buf, latent, heads);
 }

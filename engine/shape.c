@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "args.h"
 #include "fields.h"
 
 enum { MIB = 1 << 20 };
@@ -53,8 +54,8 @@ static const struct dimension {
     {"v_head_dim", offsetof(struct shape, v_head_dim), 1, 16384, {128, 128, 256}},
     {"intermediate_size", offsetof(struct shape, intermediate_size), 32, MIB, {11008, 18432, 10240}},
     {"moe_intermediate_size", offsetof(struct shape, moe_intermediate_size), 32, MIB, {1407, 2048, 1536}},
-    {"n_routed_experts", offsetof(struct shape, n_routed_experts), 2, 65536, {64, 256, 64}},
-    {"num_experts_per_tok", offsetof(struct shape, top_k), 1, 65536, {REQUIRED, 8, 4}},
+    {"n_routed_experts", offsetof(struct shape, n_routed_experts), 2, MOST_ROUTED, {64, 256, 64}},
+    {"num_experts_per_tok", offsetof(struct shape, top_k), 1, MOST_ROUTED, {REQUIRED, 8, 4}},
     {"first_k_dense_replace", offsetof(struct shape, first_k_dense_replace), 0, 4096, {0, 3, 1}},
     {"max_position_embeddings", offsetof(struct shape, max_position_embeddings), 1, 1024 * MIB, {2048, 4096, 202752}},
 };

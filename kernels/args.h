@@ -138,7 +138,7 @@ struct args_kv_append {
 
 // The key half of kv_b, folded. kv_b's rows are, head by head, qk_nope_head_dim rows of keys and then v_head_dim rows
 // of values, each kv_lora_rank (= in_dim) wide. out[r][h][c] = sum_d q[r][h][d] * kv_b[h * (nope + v) + d][c] out is
-// [n_rows, n_heads, in_dim]
+// [n_rows, n_heads, in_dim]. With decode 1, n_rows is 1 and the decode kernels run, as with matvec; so in args_heads.
 struct args_kv_b {
     struct args_matrix kv_b;
     arg_u32 n_rows;
@@ -147,6 +147,8 @@ struct args_kv_b {
     arg_u32 v_head_dim;
     arg_u32 q_row_stride; // of q's rows and heads
     arg_u32 q_head_stride;
+    arg_u32 decode;
+    arg_u32 pad;
 };
 
 // A product for each head. With kv_b: its value half (head_rows nope + v, first_row nope). With MLX's embed_q, which
@@ -162,7 +164,7 @@ struct args_heads {
     arg_u32 first_row;
     arg_u32 row_stride;
     arg_u32 head_stride;
-    arg_u32 pad;
+    arg_u32 decode;
 };
 
 // Causal attention over latent rows. Row r stands at position + r and sees cache rows 0 .. position + r.
@@ -190,6 +192,7 @@ struct args_attention {
 // routed_scaling_factor.
 enum router_scoring { ROUTER_SIGMOID = 0, ROUTER_SOFTMAX = 1 };
 enum topk_method { TOPK_GREEDY = 0, TOPK_GROUP_LIMITED = 1, TOPK_NOAUX = 2 }; // greedy: n_group and topk_group are 1
+enum { MOST_ROUTED = 2048 }; // experts
 struct args_router {
     arg_u64 bias; // byte offset of float32 [n_experts]
     arg_u32 n_rows;

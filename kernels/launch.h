@@ -27,13 +27,20 @@ enum kernel_id {
     KERNEL_MATVEC_EXPERTS,
     KERNEL_Q_PRIME,
     KERNEL_HEADS,
-    KERNEL_MATMUL,
+    KERNEL_MATMUL,     // CPU shape only
+    KERNEL_MATMUL_2_4, // GPU shape only, as what follows: products for tiles of 8 times so many tokens, outputs
+    KERNEL_MATMUL_4_4,
+    KERNEL_MATMUL_8_8,
+    KERNEL_SWIGLU_2_4,
+    KERNEL_SWIGLU_4_4,
+    KERNEL_SWIGLU_8_8,
+    KERNEL_HEADS_ROWS,
+    KERNEL_Q_PRIME_ROWS,
     KERNEL_ATTENTION_TILES,
     KERNEL_ATTENTION_MERGE,
     KERNEL_ATTENTION_PREFILL,
     KERNEL_PACK,       // CPU shape only
     KERNEL_SWIGLU_MAT, // CPU shape only
-    KERNEL_SILU_MUL,   // GPU shape only
     KERNEL_COUNT
 };
 

@@ -51,29 +51,13 @@ static uint team_place(uint four)
 
 static void stage_x(const struct team_rows *rows, __global const float *x, uint n_units, __local struct team_space *space)
 {
-    float4 scale = 1;
-    if (rows->bits == 4)
-        scale = (float4)(1, 0x1p-4f, 0x1p-8f, 0x1p-12f);
-    else if (rows->bits == 8)
-        scale = (float4)(1, 0x1p-8f, 1, 0x1p-8f);
+    float4 scale = rows->bits <= 8 ? places(rows->bits) : 1;
     __local float *totals = (__local float *)space->totals;
     for (uint i = get_local_id(0); i < n_units * (UNIT / 4); i += TEAM_ITEMS) {
         float4 v = vload4(i, x);
         space->x[team_place(i)] = v * scale;
         totals[i] = (v.x + v.z) + (v.y + v.w);
     }
-}
-
-// Four quanta of a word's lower half, times 1, 16, 256 and 4096; two bytes of each half, times 1 and 256.
-static float4 low_nibbles(uint word)
-{
-    return as_float4((uint4)(word) & (uint4)(0xf, 0xf0, 0xf00, 0xf000) | 0x4b000000u) - 8388608.0f;
-}
-
-static float4 octets_apart(uint word)
-{
-    uint high = word >> 16;
-    return as_float4((uint4)(word, word, high, high) & (uint4)(0xff, 0xff00, 0xff, 0xff00) | 0x4b000000u) - 8388608.0f;
 }
 
 // A unit's words of a row: one quad of words of 4 bits, two of 8.
@@ -398,7 +382,7 @@ static struct q_sum q_rows(const struct args_kv_b *a, __global const uchar *kv_b
                 sum.bias += biases[i];
             }
     }
-    float4 scale = bits == 4 ? (float4)(1, 0x1p-4f, 0x1p-8f, 0x1p-12f) : (float4)(1, 0x1p-8f, 1, 0x1p-8f);
+    float4 scale = places(bits);
     sum.low = fma(sum.low, scale, (float4)(sum.bias));
     sum.high = fma(sum.high, scale, (float4)(sum.bias));
     return sum;

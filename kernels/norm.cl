@@ -3,15 +3,41 @@
 
 #if SHAPE_CPU
 #define ROW_LANES 1
+#define NORM_TOGETHER 1
 #else
 #define ROW_LANES NORM_LANES
+#define NORM_TOGETHER 4 // elements that a work-item sums side by side
 #endif
+#define NORM_SHARES 32
 
 struct normed_row {
     __global const ushort *weight;
     uint dim;
     float eps;
 };
+
+#if !SHAPE_CPU
+// In two steps: NORM_SHARES work-items add up a share each, as do all others again, for loops in branches go wrong in
+// PoCL 3.1; then each adds up the shares.
+static float sum_of_lanes(float own, __local float *sums)
+{
+    __local float *shares = sums + ROW_LANES;
+    uint share = get_local_id(0) % NORM_SHARES;
+    sums[get_local_id(0)] = own;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    float sum = 0;
+    UNROLL
+    for (uint i = share; i < ROW_LANES; i += NORM_SHARES)
+        sum += sums[i];
+    shares[share] = sum;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    sum = 0;
+    UNROLL
+    for (uint i = 0; i < NORM_SHARES; i++)
+        sum += shares[i];
+    return sum;
+}
+#endif
 
 // `in` may be what this work-item has just written: each reads its own elements only.
 static void norm_row(const struct normed_row *row, __global const float *in, __global float *out, __local float *sums)
@@ -36,16 +62,11 @@ static void norm_row(const struct normed_row *row, __global const float *in, __g
 #else
     uint lane = get_local_id(0);
     float sum = 0;
+    UNROLL_4
     for (uint i = lane; i < dim; i += ROW_LANES)
         sum = fma(in[i], in[i], sum);
-    sums[lane] = sum;
-    for (uint half_of = ROW_LANES / 2; half_of > 0; half_of /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (lane < half_of)
-            sums[lane] += sums[lane + half_of];
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    float scale = 1.0f / sqrt(sums[0] / (float)dim + row->eps);
+    float scale = 1.0f / sqrt(sum_of_lanes(sum, sums) / (float)dim + row->eps);
+    UNROLL_4
     for (uint i = lane; i < dim; i += ROW_LANES)
         out[i] = bf16(weight[i]) * (in[i] * scale);
 #endif
@@ -55,7 +76,7 @@ __kernel GROUP_SIZE(ROW_LANES, 1) void rmsnorm(const struct args_rmsnorm a, cons
                                                __global const uchar *weights, __global const float *x,
                                                __global float *y)
 {
-    __local float sums[ROW_LANES];
+    __local float sums[ROW_LANES + NORM_SHARES];
     uint r = get_group_id(0);
     if (r >= a.n_rows)
         return;
@@ -68,7 +89,7 @@ __kernel GROUP_SIZE(ROW_LANES, 1) void combine_norm(const struct args_combine_no
                                                     __global const float *weight, __global float *out,
                                                     __global float *y)
 {
-    __local float sums[ROW_LANES];
+    __local float sums[ROW_LANES + NORM_SHARES];
     if (a.dim == 0)
         return;
     uint i = get_local_id(0);
@@ -80,11 +101,20 @@ __kernel GROUP_SIZE(ROW_LANES, 1) void combine_norm(const struct args_combine_no
         vstore16(vload16(0, out + i) + sum, 0, out + i);
     }
 #endif
-    for (; i < a.dim; i += ROW_LANES) {
-        float sum = 0;
+    for (; i < a.dim; i += NORM_TOGETHER * ROW_LANES) {
+        float sum[NORM_TOGETHER];
+        UNROLL
+        for (uint j = 0; j < NORM_TOGETHER; j++)
+            sum[j] = 0;
+        UNROLL_4
         for (uint k = 0; k < a.n_partials; k++)
-            sum = fma(weight[a.first_weight + k], partial[(ulong)k * a.dim + i], sum);
-        out[i] += sum;
+            UNROLL
+            for (uint j = 0; j < NORM_TOGETHER; j++)
+                sum[j] = fma(weight[a.first_weight + k], partial[(ulong)k * a.dim + min(i + j * ROW_LANES, a.dim - 1)], sum[j]);
+        UNROLL
+        for (uint j = 0; j < NORM_TOGETHER; j++)
+            if (i + j * ROW_LANES < a.dim)
+                out[i + j * ROW_LANES] += sum[j];
     }
     struct normed_row row = {(__global const ushort *)(norms + a.norm), a.dim, a.eps};
     norm_row(&row, out, y, sums);

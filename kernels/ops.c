@@ -118,12 +118,13 @@ void gpu_op_rope(gpu *g, const struct args_rope *a, gpu_buf *inv_freq, gpu_buf *
         ref_done(g, ref_rope(a, inv_freq->host, x->host));
         return;
     }
-    enum { HEADS = 16 };
+    // Heads that share a cosine; of one row they had better be turned side by side on a GPU.
+    uint32_t heads = !g->cpu_shape && a->n_rows == 1 ? 1 : 16;
     launch(g, &(struct launch){.kernel = KERNEL_ROPE,
                                .args = a,
-                               .tiling = {.rows_per_group = HEADS},
+                               .tiling = {.rows_per_group = heads},
                                .buffers = {inv_freq, x},
-                               .groups = {ceil_div(a->rope_dim / 2, 32), a->n_rows, ceil_div(a->n_heads, HEADS)}});
+                               .groups = {ceil_div(a->rope_dim / 2, 32), a->n_rows, ceil_div(a->n_heads, heads)}});
 }
 
 void gpu_op_kv_append(gpu *g, const struct args_kv_append *a, gpu_buf *x, gpu_buf *cache)
@@ -244,8 +245,8 @@ void gpu_op_router(gpu *g, const struct args_router *a, const struct gpu_router_
 {
     if (gpu_failed(g) || a->n_rows == 0 ||
         !need(g,
-              a->n_experts > 0 && a->n_group > 0 && a->n_experts % a->n_group == 0 && a->topk_group > 0 &&
-                  a->topk_group <= a->n_group && a->top_k > 0 &&
+              a->n_experts > 0 && a->n_experts <= MOST_ROUTED && a->n_group > 0 && a->n_experts % a->n_group == 0 &&
+                  a->topk_group > 0 && a->topk_group <= a->n_group && a->top_k > 0 &&
                   a->top_k <= (uint64_t)a->topk_group * (a->n_experts / a->n_group),
               "router", "experts, groups and top_k do not fit each other") ||
         !need(g, a->scoring <= ROUTER_SOFTMAX && a->topk_method <= TOPK_NOAUX, "router", "no such router") ||
@@ -264,12 +265,9 @@ void gpu_op_router(gpu *g, const struct args_router *a, const struct gpu_router_
         ref_done(g, ref_router(a, &r));
         return;
     }
-    uint64_t stride = 2 * (uint64_t)a->n_experts + a->n_group;
-    gpu_buf *scratch = gpu_scratch(g, 4 * stride * a->n_rows);
     launch(g, &(struct launch){.kernel = KERNEL_ROUTER,
                                .args = a,
-                               .tiling = {.scratch_stride = (uint32_t)stride},
-                               .buffers = {b->logits, a->has_bias ? b->bias : b->logits, b->ids, b->weights, scratch},
+                               .buffers = {b->logits, a->has_bias ? b->bias : b->logits, b->ids, b->weights},
                                .groups = {a->n_rows}});
 }
 
@@ -436,17 +434,32 @@ static gpu_buf *pack(gpu *g, const struct args_matmul *a, gpu_buf *x)
     return packed;
 }
 
-static void matmul(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y)
+static void matmul_cpu(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y)
 {
-    struct launch l = {.kernel = KERNEL_MATMUL, .args = a, .buffers = {matrix, x, y}};
-    if (g->cpu_shape) {
-        l.buffers[1] = pack(g, a, x);
-        l.groups[0] = ceil_div(a->matrix.out_dim, MATMUL_ROWS);
-        l.groups[1] = ceil_div(a->n_rows, MATMUL_TOKENS);
-    } else {
-        l.groups[0] = ceil_div(a->matrix.out_dim, MATMUL_TILE);
-        l.groups[1] = ceil_div(a->n_rows, MATMUL_TILE);
-    }
+    launch(g,
+           &(struct launch){.kernel = KERNEL_MATMUL,
+                            .args = a,
+                            .buffers = {matrix, pack(g, a, x), y},
+                            .groups = {ceil_div(a->matrix.out_dim, MATMUL_ROWS), ceil_div(a->n_rows, MATMUL_TOKENS)}});
+}
+
+// GPU: the largest tiles that still give every unit one, of 8 times as many tokens and outputs as the kernel's name
+// says.
+static void cut_tiles(const gpu *g, struct launch *l, uint32_t n_rows, uint64_t n_outputs)
+{
+    static const uint32_t sides[][2] = {{2, 4}, {4, 4}, {8, 8}}; // of the kernels from l->kernel on
+    unsigned i = 2;
+    if (ceil_div(n_rows, 64) * ceil_div(n_outputs, 64) < g->info.compute_units)
+        i = n_rows > 16 ? 1 : 0;
+    l->kernel = (enum kernel_id)(l->kernel + i);
+    l->groups[0] = ceil_div(n_outputs, 8 * sides[i][1]);
+    l->groups[1] = ceil_div(n_rows, 8 * sides[i][0]);
+}
+
+static void matmul_gpu(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y)
+{
+    struct launch l = {.kernel = KERNEL_MATMUL_2_4, .args = a, .buffers = {matrix, x, y}};
+    cut_tiles(g, &l, a->n_rows, a->matrix.out_dim);
     launch(g, &l);
 }
 
@@ -462,30 +475,10 @@ void gpu_op_matmul(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf
     if (is_ref(g))
         ref_done(g, ref_matmul(a, matrix->host, x->host, y->host));
     else
-        matmul(g, a, matrix, x, y);
+        (g->cpu_shape ? matmul_cpu : matmul_gpu)(g, a, matrix, x, y);
 }
 
-// The GPU's way: both products, then one pass over them.
-static void swiglu_in_three(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y)
-{
-    gpu_buf *gate = gpu_scratch(g, 4 * (uint64_t)a->n_rows * a->gate.out_dim);
-    struct args_matmul product = {.matrix = a->gate,
-                                  .n_rows = a->n_rows,
-                                  .in_stride = a->in_stride,
-                                  .in_offset = a->in_offset,
-                                  .out_stride = a->gate.out_dim};
-    matmul(g, &product, matrices, x, gate);
-    product.matrix = a->up;
-    product.out_stride = a->out_stride;
-    product.out_offset = a->out_offset;
-    matmul(g, &product, matrices, x, y);
-    launch(g, &(struct launch){.kernel = KERNEL_SILU_MUL,
-                               .args = a,
-                               .buffers = {gate, y},
-                               .groups = {ceil_div(a->gate.out_dim, ELEMENTS_GROUP), a->n_rows}});
-}
-
-static void swiglu_in_one(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y)
+static void swiglu_cpu(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y)
 {
     struct args_matmul input = {
         .matrix = a->gate, .n_rows = a->n_rows, .in_stride = a->in_stride, .in_offset = a->in_offset};
@@ -494,6 +487,13 @@ static void swiglu_in_one(gpu *g, const struct args_swiglu *a, gpu_buf *matrices
                                .args = a,
                                .buffers = {matrices, packed, y},
                                .groups = {ceil_div(a->gate.out_dim, MATMUL_ROWS), ceil_div(a->n_rows, MATMUL_TOKENS)}});
+}
+
+static void swiglu_gpu(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y)
+{
+    struct launch l = {.kernel = KERNEL_SWIGLU_2_4, .args = a, .buffers = {matrices, x, y}};
+    cut_tiles(g, &l, a->n_rows, 2 * (uint64_t)a->gate.out_dim);
+    launch(g, &l);
 }
 
 void gpu_op_swiglu_mat(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y)
@@ -509,10 +509,8 @@ void gpu_op_swiglu_mat(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, g
         return;
     if (is_ref(g))
         ref_done(g, ref_swiglu(a, matrices->host, x->host, y->host));
-    else if (g->cpu_shape)
-        swiglu_in_one(g, a, matrices, x, y);
     else
-        swiglu_in_three(g, a, matrices, x, y);
+        (g->cpu_shape ? swiglu_cpu : swiglu_gpu)(g, a, matrices, x, y);
 }
 
 // ---- products head by head
@@ -540,7 +538,7 @@ static gpu_buf *heads_scratch(gpu *g, uint32_t n_heads, const struct tiling *t)
 
 void gpu_op_q_prime(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *q, gpu_buf *out)
 {
-    if (gpu_failed(g) || a->n_rows == 0 ||
+    if (gpu_failed(g) || a->n_rows == 0 || !need(g, !a->decode || a->n_rows == 1, "q_prime", "decode takes one row") ||
         !need(g, kv_b_shaped(a, kv_b), "q_prime", "kv_b has no valid shape or lies outside its buffer") ||
         !need(g, a->n_heads == 1 || a->q_head_stride >= a->qk_nope_head_dim, "q_prime", "heads overlap") ||
         !need(g,
@@ -554,6 +552,13 @@ void gpu_op_q_prime(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *q
         ref_done(g, ref_q_prime(a, kv_b->host, q->host, out->host));
         return;
     }
+    if (!g->cpu_shape && !a->decode) {
+        launch(g, &(struct launch){.kernel = KERNEL_Q_PRIME_ROWS,
+                                   .args = a,
+                                   .buffers = {kv_b, q, out},
+                                   .groups = {ceil_div(a->kv_b.in_dim, 64), ceil_div(a->n_rows, 64), a->n_heads}});
+        return;
+    }
     struct tiling t = cut_tokens(a->n_rows, &a->kv_b);
     struct launch l = {
         .kernel = KERNEL_Q_PRIME, .args = a, .tiling = t, .buffers = {kv_b, q, out, heads_scratch(g, a->n_heads, &t)}};
@@ -564,7 +569,6 @@ void gpu_op_q_prime(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *q
     } else {
         l.groups[0] = ceil_div(a->kv_b.in_dim / inputs_per_word(&a->kv_b), Q_WORDS);
         l.groups[1] = a->n_heads;
-        l.groups[2] = a->n_rows;
     }
     launch(g, &l);
 }
@@ -573,7 +577,7 @@ void gpu_op_heads(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *
 {
     const struct args_matrix *m = &a->matrix;
     uint64_t heads = (uint64_t)a->n_rows * a->n_heads;
-    if (gpu_failed(g) || a->n_rows == 0 ||
+    if (gpu_failed(g) || a->n_rows == 0 || !need(g, !a->decode || a->n_rows == 1, "heads", "decode takes one row") ||
         !need(g, holds_matrix(matrix, m), "heads", "the matrix has no valid shape or lies outside its buffer") ||
         !need(g,
               a->n_heads > 0 && a->n_out > 0 && (uint64_t)a->first_row + a->n_out <= a->head_rows &&
@@ -588,6 +592,13 @@ void gpu_op_heads(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *
         ref_done(g, ref_heads(a, matrix->host, x->host, out->host));
         return;
     }
+    if (!g->cpu_shape && !a->decode) {
+        launch(g, &(struct launch){.kernel = KERNEL_HEADS_ROWS,
+                                   .args = a,
+                                   .buffers = {matrix, x, out},
+                                   .groups = {ceil_div(a->n_out, 64), ceil_div(a->n_rows, 64), a->n_heads}});
+        return;
+    }
     struct tiling t = cut_tokens(a->n_rows, m);
     struct launch l = {
         .kernel = KERNEL_HEADS, .args = a, .tiling = t, .buffers = {matrix, x, out, heads_scratch(g, a->n_heads, &t)}};
@@ -597,7 +608,6 @@ void gpu_op_heads(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *
     } else {
         l.groups[0] = ceil_div(a->n_out, TEAMS * TEAM_ROWS);
         l.groups[1] = a->n_heads;
-        l.groups[2] = a->n_rows;
     }
     launch(g, &l);
 }

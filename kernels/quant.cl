@@ -75,6 +75,25 @@ static float4 octets(uint word)
     return convert_float4((uint4)(word, word >> 8, word >> 16, word >> 24) & 255u);
 }
 
+// The same without shifts and conversions, which are what a GPU has least of: a mask makes quanta, where they stand, the
+// low digits of a float. Four of a word's lower half, times 1, 16, 256 and 4096; two bytes of each half, times 1 and 256.
+static float4 low_nibbles(uint word)
+{
+    return as_float4((uint4)(word) & (uint4)(0xf, 0xf0, 0xf00, 0xf000) | 0x4b000000u) - 8388608.0f;
+}
+
+static float4 octets_apart(uint word)
+{
+    uint high = word >> 16;
+    return as_float4((uint4)(word, word, high, high) & (uint4)(0xff, 0xff00, 0xff, 0xff00) | 0x4b000000u) - 8388608.0f;
+}
+
+// What must multiply these.
+static float4 places(uint bits)
+{
+    return bits == 4 ? (float4)(1, 0x1p-4f, 0x1p-8f, 0x1p-12f) : (float4)(1, 0x1p-8f, 1, 0x1p-8f);
+}
+
 // Spreads the values of a block's 4, 2 or 1 groups over the lanes of its words: pairs of bf16 are moved as one number,
 // from which each lane takes its half.
 static float16 spread(__global const ushort *values, uint n_groups)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The router's choice: a work-group per row. A place in the order is found by counting who comes before, so lanes need
-// no contest among themselves. Scratch holds, for each row, scores, choices and group scores.
+// no contest among themselves.
 
 #if SHAPE_CPU
 #define LANES 1
@@ -8,20 +8,22 @@
 #define LANES ROUTER_LANES
 #endif
 
-// How many of n values come before number i: the larger ones, and equal ones of a lower index.
-static uint rank_of(__global const float *values, uint n, uint i)
+// How many of n values come before number i: the larger ones, and equal ones of a lower index. n is a multiple of 4, or
+// NaN fill it up, which come before nobody.
+static uint rank_of(__local const float *values, uint n, uint i)
 {
-    float own = values[i];
-    uint before = 0;
-    for (uint k = 0; k < i; k++)
-        before += values[k] >= own;
-    for (uint k = i + 1; k < n; k++)
-        before += values[k] > own;
-    return before;
+    float4 own = values[i];
+    int4 before = 0;
+    for (uint k = 0; k < n; k += 4) {
+        float4 four = *(__local const float4 *)(values + k);
+        int4 lower = (int4)(k, k + 1, k + 2, k + 3) < (int4)(i);
+        before -= (four > own) | ((four == own) & lower);
+    }
+    return before.x + before.y + before.z + before.w;
 }
 
 // The sum of the two best, or the best alone.
-static float group_score(uint topk_method, __global const float *values, uint n)
+static float group_score(uint topk_method, __local const float *values, uint n)
 {
     float first = -INFINITY;
     float second = -INFINITY;
@@ -33,10 +35,17 @@ static float group_score(uint topk_method, __global const float *values, uint n)
     return topk_method == TOPK_NOAUX ? first + second : first;
 }
 
+struct router_space {
+    float4 choice[MOST_ROUTED / 4];
+    float4 group[MOST_ROUTED / 4];
+    float score[MOST_ROUTED];
+};
+
 __kernel GROUP_SIZE(LANES, 1) void router(const struct args_router a, const struct tiling t,
                                           __global const float *logits, __global const uchar *biases,
-                                          __global int *ids, __global float *weights, __global float *scratch)
+                                          __global int *ids, __global float *weights)
 {
+    __local struct router_space space;
     uint r = get_group_id(0);
     if (r >= a.n_rows)
         return;
@@ -46,9 +55,9 @@ __kernel GROUP_SIZE(LANES, 1) void router(const struct args_router a, const stru
     uint softmax = a.scoring == ROUTER_SOFTMAX;
     __global const float *logit = logits + (ulong)r * n;
     __global const float *bias = (__global const float *)(biases + a.bias);
-    __global float *score = scratch + (ulong)r * t.scratch_stride;
-    __global float *choice = score + n;
-    __global float *group = choice + n;
+    __local float *score = space.score;
+    __local float *choice = (__local float *)space.choice;
+    __local float *group = (__local float *)space.group;
     __global int *chosen = ids + a.first + (ulong)r * a.top_k;
     __global float *weight = weights + a.first + (ulong)r * a.top_k;
     float largest = -INFINITY;
@@ -62,15 +71,20 @@ __kernel GROUP_SIZE(LANES, 1) void router(const struct args_router a, const stru
         score[e] = s;
         choice[e] = isnan(c) ? -INFINITY : c; // ids stay in range whatever comes in
     }
-    barrier(CLK_GLOBAL_MEM_FENCE);
+    for (uint i = lane; i < 4; i += LANES) { // what rank_of reads behind the last
+        if (n + i < MOST_ROUTED)
+            choice[n + i] = NAN;
+        if (a.n_group + i < MOST_ROUTED)
+            group[a.n_group + i] = NAN;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
     for (uint g = lane; g < a.n_group; g += LANES)
         group[g] = group_score(a.topk_method, choice + g * size, size);
-    barrier(CLK_GLOBAL_MEM_FENCE);
-    for (uint g = lane; g < a.n_group; g += LANES)
-        if (rank_of(group, a.n_group, g) >= a.topk_group)
-            for (uint e = g * size; e < (g + 1) * size; e++)
-                choice[e] = -INFINITY;
-    barrier(CLK_GLOBAL_MEM_FENCE);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint e = lane; e < n; e += LANES)
+        if (rank_of(group, a.n_group, e / size) >= a.topk_group)
+            choice[e] = -INFINITY;
+    barrier(CLK_LOCAL_MEM_FENCE);
     for (uint e = lane; e < n; e += LANES) {
         uint rank = rank_of(choice, n, e);
         if (rank < a.top_k)

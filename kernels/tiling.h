@@ -24,8 +24,10 @@ struct tiling {
 #define Q_WORDS          16   // GPU: words of a row of kv_b's keys that a group computes
 #define Q_PARTS          16   // GPU: work-items that share the rows
 #define Q_FLIGHT         8    // GPU: rows that each loads at once
-#define MATMUL_TILE      64   // GPU: tokens and outputs of a tile of matmul
+#define MATMUL_ITEMS     256  // GPU: work-items of a tile of a product
+#define MATMUL_SLICES    4    // GPU: sums into which they cut each
 #define MATMUL_DEPTH     32   // GPU: inputs of a tile
+#define MATMUL_MOST      8    // GPU: tokens and outputs of a work-item at most
 #define GROUP_HEADS      4    // GPU: heads that share each load of the cache
 #define DECODE_STEP      16   // GPU: cache positions whose scores are summed together
 #define MOST_TILES       64   // GPU: tiles of positions
@@ -33,8 +35,8 @@ struct tiling {
 #define PREFILL_ITEMS    256  // GPU: work-items of a group of attention_prefill
 #define PREFILL_GROUP    16   // GPU: heads of one
 #define ATTENTION_TILE   64   // CPU: cache positions whose scores are summed together, from multiples of it
-#define ROUTER_LANES     64   // GPU
-#define NORM_LANES       256  // GPU: that share a row's norm
+#define ROUTER_LANES     256  // GPU
+#define NORM_LANES       512  // GPU: that share a row's norm
 #define BLOCK            128  // CPU: inputs of a block whose words are taken apart plane by plane
 #define VECTOR           16   // CPU: lanes of a vector
 #define PACKED_UNIT      40   // CPU: floats that 32 inputs take at most when packed: themselves and a sum a word
@@ -56,8 +58,8 @@ struct tiling {
     X(args_matvec_experts, out_stride)                                                                                 \
     X(args_rope, pad)                                                                                                  \
     X(args_kv_append, pad)                                                                                             \
-    X(args_kv_b, q_head_stride)                                                                                        \
-    X(args_heads, pad)                                                                                                 \
+    X(args_kv_b, pad)                                                                                                  \
+    X(args_heads, decode)                                                                                              \
     X(args_attention, softmax_scale)                                                                                   \
     X(args_router, pad)                                                                                                \
     X(args_gather, pad)                                                                                                \

@@ -165,7 +165,8 @@ static struct work run_q_prime(struct bench *b, uint32_t n)
                           .qk_nope_head_dim = s->nope,
                           .v_head_dim = s->v,
                           .q_row_stride = s->heads * stride,
-                          .q_head_stride = stride};
+                          .q_head_stride = stride,
+                          .decode = n == 1};
     gpu_op_q_prime(b->g, &a, b->weights, b->x, b->y);
     struct work work = {.op = "q_prime",
                         .bytes = matrix_bytes(&a.kv_b) * s->nope / (s->nope + s->v),
@@ -184,7 +185,8 @@ static struct work run_heads(struct bench *b, uint32_t n)
                            .head_rows = s->nope + s->v,
                            .first_row = s->nope,
                            .row_stride = s->heads * s->rank,
-                           .head_stride = s->rank};
+                           .head_stride = s->rank,
+                           .decode = n == 1};
     gpu_op_heads(b->g, &a, b->weights, b->x, b->y);
     struct work work = {.op = "heads",
                         .bytes = matrix_bytes(&a.matrix) * s->v / (s->nope + s->v),

@@ -283,13 +283,16 @@ static void appends(struct harness *t)
 }
 
 struct kv_b_case {
-    uint32_t n_rows, n_heads, nope, v, rank, bits, group_size;
+    uint32_t n_rows, n_heads, nope, v, rank, bits, group_size, decode;
 };
 
 static const struct kv_b_case kv_b_cases[] = {
-    {1, 1, 1, 1, 32, 4, 32},        {2, 3, 5, 7, 96, 4, 32},     {7, 4, 32, 48, 160, 8, 32},
-    {17, 5, 64, 64, 192, 4, 64},    {33, 8, 64, 32, 128, 4, 64}, {1, 8, 128, 128, 512, 4, 64},
-    {16, 2, 192, 256, 512, 8, 128}, {5, 3, 20, 24, 160, 16, 32}, {18, 2, 7, 33, 96, 32, 32},
+    {1, 1, 1, 1, 32, 4, 32, 0},        {2, 3, 5, 7, 96, 4, 32, 0},       {7, 4, 32, 48, 160, 8, 32, 0},
+    {17, 5, 64, 64, 192, 4, 64, 0},    {33, 8, 64, 32, 128, 4, 64, 0},   {1, 8, 128, 128, 512, 4, 64, 0},
+    {16, 2, 192, 256, 512, 8, 128, 0}, {5, 3, 20, 24, 160, 16, 32, 0},   {18, 2, 7, 33, 96, 32, 32, 0},
+    {1, 1, 1, 1, 32, 4, 32, 1},        {1, 3, 5, 7, 96, 4, 32, 1},       {1, 4, 32, 48, 160, 8, 32, 1},
+    {1, 8, 128, 128, 512, 4, 64, 1},   {1, 2, 192, 256, 512, 8, 128, 1}, {1, 3, 20, 24, 160, 16, 32, 1},
+    {1, 2, 7, 33, 96, 32, 32, 1},      {1, 2, 130, 60, 576, 4, 64, 1},
 };
 
 static void kv_b_halves(struct harness *t)
@@ -309,7 +312,8 @@ static void kv_b_halves(struct harness *t)
                                   .qk_nope_head_dim = c->nope,
                                   .v_head_dim = c->v,
                                   .q_row_stride = c->n_heads * (c->nope + 16) + 1,
-                                  .q_head_stride = c->nope + 16};
+                                  .q_head_stride = c->nope + 16,
+                                  .decode = c->decode};
             size_t heads = (size_t)c->n_rows * c->n_heads;
             size_t n_q = (size_t)c->n_rows * a.q_row_stride;
             size_t n_latent = heads * c->rank;
@@ -336,7 +340,8 @@ static void kv_b_halves(struct harness *t)
                                    .head_rows = c->nope + c->v,
                                    .first_row = c->nope,
                                    .row_stride = c->n_heads * c->rank,
-                                   .head_stride = c->rank};
+                                   .head_stride = c->rank,
+                                   .decode = c->decode};
             ref_heads(&b, m.bytes, latent, out);
             gpu_write(g, latent_buf, 0, latent, n_latent * sizeof *latent);
             gpu_op_heads(g, &b, kv_b, latent_buf, out_buf);
@@ -355,8 +360,11 @@ static void kv_b_halves(struct harness *t)
 // As MLX's embed_q is used: all of a head's rows, inputs apart from each other.
 static void heads_of_strided_rows(struct harness *t)
 {
-    static const struct product_case cases[] = {
-        {3, 96, 64, 4, 32, 0}, {17, 192, 160, 8, 64, 0}, {1, 64, 33, 16, 32, 0}};
+    static const struct product_case cases[] = {{3, 96, 64, 4, 32, 0},
+                                                {17, 192, 160, 8, 64, 0},
+                                                {1, 64, 33, 16, 32, 0},
+                                                {1, 64, 33, 16, 32, 1},
+                                                {1, 192, 162, 8, 64, 1}}; // the last says: decode
     for (unsigned d = 0; d < rigs.n; d++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             enum { HEADS = 3, GAP = 10 };
@@ -371,7 +379,8 @@ static void heads_of_strided_rows(struct harness *t)
                                    .n_out = c->out_dim,
                                    .head_rows = c->out_dim,
                                    .row_stride = HEADS * (c->in_dim + GAP) + 1,
-                                   .head_stride = c->in_dim + GAP};
+                                   .head_stride = c->in_dim + GAP,
+                                   .decode = c->add};
             size_t n_in = (size_t)c->n_rows * a.row_stride;
             size_t n_out = (size_t)c->n_rows * HEADS * c->out_dim;
             float *x = random_floats(n_in, 62);
