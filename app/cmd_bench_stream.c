@@ -51,6 +51,7 @@ static const struct variant variants[] = {
     {.name = "no read-ahead", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_READ_AHEAD}},
     {.name = "groups of one chunk", .session = {.prefetch = MOE_PREFETCH_OFF}, .chunk_groups = true},
     {.name = "1 reader", .reopens = true, .model = {.readers = 1}, .session = {.prefetch = MOE_PREFETCH_OFF}},
+    {.name = "16 readers", .reopens = true, .model = {.readers = 16}, .session = {.prefetch = MOE_PREFETCH_OFF}},
     {.name = "direct reads", .reopens = true, .model = {.io = MOE_IO_DIRECT}, .session = {.prefetch = MOE_PREFETCH_OFF}},
     {.name = "buffered reads", .reopens = true, .model = {.io = MOE_IO_BUFFERED}, .session = {.prefetch = MOE_PREFETCH_OFF}},
     {.name = "one read an expert",
