@@ -45,7 +45,7 @@ static const struct variant variants[] = {
     {.name = "hits not first", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_HITS_FIRST}},
     {.name = "experts one by one", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_BATCHES}},
     {.name = "norm by itself", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_FUSED_COMBINE}},
-    {.name = "layers that stay streamed", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_RESIDENT}},
+    {.name = "no layer resident", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_RESIDENT}},
     {.name = "shared expert last", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_SHARED_FIRST}},
     {.name = "waits not told apart", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_MARKS}},
     {.name = "no read-ahead", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_READ_AHEAD}},

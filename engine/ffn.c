@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The feed-forward half of a layer: a dense MLP, or the router, the shared expert and the routed experts. Those of a
-// decoded token are in ffn_decode.c, those of a prefill here.
+// decoded token, and the two ways to them, are in ffn_decode.c; those of a prefill are here.
 #include "ffn.h"
 
 #include <string.h>

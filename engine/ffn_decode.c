@@ -276,7 +276,9 @@ static int decode_resident(const struct pass *pass, uint32_t layer, const struct
         pass_mlp(pass, &pass->weights->layers[layer]);
     run_batch(pass, layer, &all, row->buf);
     pass->scratch->untold = true;
-    return combine(pass, layer, err);
+    int code = combine(pass, layer, err);
+    gpu_flush(pass->gpu); // the device need not wait until the host has given it all layers
+    return code;
 }
 
 int ffn_decode(const struct pass *pass, uint32_t layer, struct moe_err *err)

@@ -341,6 +341,12 @@ uint64_t gpu_fence(gpu *g)
     return f->last;
 }
 
+void gpu_flush(gpu *g)
+{
+    if (g->dirty)
+        clFlush(g->queue);
+}
+
 // Forgets the `n` oldest fences, which have passed.
 static void forget(struct fences *f, size_t n)
 {

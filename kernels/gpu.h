@@ -130,6 +130,8 @@ int gpu_read_end(gpu *g, const struct gpu_range *ranges, unsigned n, uint64_t fe
 uint64_t gpu_fence(gpu *g);
 bool gpu_fence_passed(gpu *g, uint64_t fence); // does not block; after a blocking read all earlier fences have passed
 void gpu_fence_wait(gpu *g, uint64_t fence);
+// What was enqueued is begun now, as fences and reads see to by themselves: where neither comes for a while.
+void gpu_flush(gpu *g);
 // Is there a sticky error? It stays.
 bool gpu_failed(const gpu *g);
 // Reports and clears the sticky error without blocking. 0 when all is well.

@@ -9,6 +9,7 @@
 #   pinned   which host memory is best to read into and to copy from
 #   moonlight-disk  moonlight-ram  moonlight-host    Moonlight's shape, whole: from its disk, the page cache, host memory
 #   moonlight-tiers  a cache of 15 % on the device and 30 % in host memory, with what is given up coming back and without
+#   resident its tokens when every expert is there
 #   prefill  a long prompt of it
 #   shapes   V2-Lite and GLM-4.7-Flash whole, K2 with two layers: tokens/s and peak memory
 #   v3-disk  v3-ram                                  DeepSeek-V3's shape, five layers of experts
@@ -22,11 +23,11 @@ mkdir -p "$out" "$scratch"
 began=$(date +%s)
 if [ "${SMALL:-0}" = 1 ]; then
     only=moonlight layers='--layers 3' few='--layers 3' v3='--layers 4' size='--prefill-tokens 8 --decode-tokens 2' long=16
-    tier=40M host=80M answer=3
+    tier=40M host=80M answer=3 prompt=16
     most=60 quarter=200M cache=200M short=$size
 else
     layers='' few='' v3='--layers 8' size='--prefill-tokens 256 --decode-tokens 12' long=2048 most=600
-    tier=1200MB host=2400MB answer=100
+    tier=1200MB host=2400MB answer=100 prompt=512
     quarter=2GB cache=400MB short='--prefill-tokens 8 --decode-tokens 10' # 16 V3 experts: hardly one is hit
 fi
 
@@ -122,6 +123,7 @@ run_part() {
         ;;
     check)
         within 120 test_ops.txt "$build/tests/ops/test_ops"
+        within 120 test_ops.txt "$build/tests/ops/test_experts"
         say "ops: $(grep -c ^PASS "$out/test_ops.txt") passed, $(grep -c ^FAIL "$out/test_ops.txt") failed"
         (goldens)
         ;;
@@ -153,6 +155,15 @@ run_part() {
             --expert-cache $tier --host-cache $host --runs 2 --prefill-tokens 32 --decode-tokens $answer \
             --only 'no guesses,comes back'
         say "moonlight-tiers: done"
+        ;;
+    resident)
+        await moonlight
+        warm moonlight
+        size="--prefill-tokens $prompt --decode-tokens $answer --expert-cache all --host-cache none"
+        within 60 resident.txt "$moechat" bench -m "$scratch/moonlight" --device "$device" --runs 3 $size
+        within 60 resident.txt "$moechat" bench -m "$scratch/moonlight" --device "$device" --runs 1 --profile $size
+        stream resident.txt 300 moonlight --runs 3 \
+            --only 'as usual,no guesses,experts one by one,norm by itself,no layer resident,waits not told apart'
         ;;
     prefill)
         await moonlight
