@@ -340,8 +340,12 @@ static int fake_prefill(void *self, const int32_t *ids, size_t count, struct moe
     for (size_t done = 0; done < count; done += 16) {
         struct moe_progress step = {.what = "reading prompt", .unit = "tokens", .done = done, .total = count};
         fake->progress(fake->progress_context, &step);
-        if (!sleep_ms(fake, chunk_ms))
+        if (!sleep_ms(fake, chunk_ms)) { // what was read stays
+            memcpy(fake->rows + fake->length, ids, done * sizeof *ids);
+            fake->length += (uint32_t)done;
+            fake->stats.prefilled_tokens += done;
             return backend_fail(err, MOE_CANCELLED, "cancelled");
+        }
     }
     int code = advance(fake, err);
     if (code)

@@ -106,10 +106,15 @@ static void say_figures(struct talk *talk, const struct turn_result *result)
 
 static void say_reason(struct talk *talk, const struct turn_result *result)
 {
-    if (result->reason == STOP_CANCELLED)
-        talk_say(talk, "%s",
-                 result->kept ? "Stopped; what is there stays part of the conversation."
-                              : "Stopped before an answer; the message is taken back. /retry sends it again.");
+    if (result->reason == STOP_CANCELLED && result->kept)
+        talk_say(talk, "Stopped; what is there stays part of the conversation.");
+    else if (result->reason == STOP_CANCELLED && !result->prompt.count)
+        talk_say(talk, "Stopped before an answer; the message is taken back. /retry sends it again.");
+    else if (result->reason == STOP_CANCELLED)
+        talk_say(talk,
+                 "Stopped before an answer, %" PRIu32
+                 " of %zu tokens kept; the message is taken back. /retry sends it again.",
+                 result->read_tokens, result->prompt.count);
     else if (result->reason == STOP_MAX_TOKENS)
         talk_say(talk, "Stopped at max-tokens; /set max-tokens 0 lifts the limit.");
     else if (result->reason == STOP_CONTEXT_FULL)

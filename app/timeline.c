@@ -6,6 +6,7 @@
 void timeline_release(struct timeline *timeline)
 {
     tok_ids_release(&timeline->pending);
+    tok_ids_release(&timeline->part);
 }
 
 static uint32_t fed_length(const struct timeline *timeline)
@@ -15,7 +16,7 @@ static uint32_t fed_length(const struct timeline *timeline)
 
 uint32_t timeline_length(const struct timeline *timeline)
 {
-    return fed_length(timeline) + (uint32_t)timeline->pending.count;
+    return timeline->part.count ? timeline->part_from : fed_length(timeline) + (uint32_t)timeline->pending.count;
 }
 
 int timeline_decode(struct timeline *timeline, int32_t id, struct moe_err *err)
@@ -90,9 +91,35 @@ int timeline_settle(struct timeline *timeline, struct moe_err *err)
     return 0;
 }
 
+void timeline_keep_part(struct timeline *timeline, uint32_t position, uint32_t from, const struct tok_ids *prompt)
+{
+    uint32_t end = fed_length(timeline);
+    struct moe_err ignored; // what can't be cut now is cut first by the next turn
+    struct tok_err err;
+    bool fine = end > from && end - position <= prompt->count;
+    timeline->part.count = 0;
+    for (uint32_t i = 0; fine && i < end - position; i++)
+        fine = tok_ids_append(&timeline->part, prompt->ids[i], &err) == 0;
+    timeline->part_at = position;
+    timeline->part_from = from;
+    if (!fine)
+        timeline_cut(timeline, from, &ignored);
+}
+
+uint32_t timeline_has(const struct timeline *timeline, uint32_t position, const struct tok_ids *known,
+                      const struct tok_ids *prompt)
+{
+    const struct tok_ids *there = timeline->part.count && timeline->part_at == position ? &timeline->part : known;
+    uint32_t same = 0;
+    while (same < there->count && same + 1 < prompt->count && there->ids[same] == prompt->ids[same])
+        same++;
+    return same;
+}
+
 int timeline_cut(struct timeline *timeline, uint32_t position, struct moe_err *err)
 {
     uint32_t length = fed_length(timeline);
+    timeline->part.count = 0;
     if (position > timeline_length(timeline))
         return backend_fail(err, MOE_POSITION, "the turn begins at token %u, beyond the %u there are",
                             (unsigned)position, (unsigned)timeline_length(timeline));

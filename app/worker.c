@@ -351,13 +351,13 @@ static int encode(struct worker *worker, const struct turn *turn, struct turn_re
 static int place(struct worker *worker, const struct turn *turn, struct turn_result *result)
 {
     const struct tok_ids *prompt = &result->prompt;
-    size_t same = 0;
+    uint32_t same = 0;
     int code = stop_wanted(worker) ? MOE_CANCELLED : turn->again ? 0 : encode(worker, turn, result);
-    while (same < turn->known.count && same + 1 < prompt->count && turn->known.ids[same] == prompt->ids[same])
-        same++;
-    if (turn->known.count && code == 0)
+    if (code == 0)
+        same = timeline_has(&worker->timeline, turn->position, &turn->known, prompt);
+    if (turn->known.count && code == 0 && result->prompt_ends[turn->n_turns - 2] > same)
         result->reread_tokens = (uint32_t)(result->prompt_ends[turn->n_turns - 2] - same);
-    return code ? code : timeline_cut(&worker->timeline, turn->position + (uint32_t)same, &result->err);
+    return code ? code : timeline_cut(&worker->timeline, turn->position + same, &result->err);
 }
 
 // Feeds the prompt, then generates. Returns 0 or a code with result->err.
@@ -422,6 +422,17 @@ static void open_session(struct worker *worker, struct worker_session *session)
     tok_ids_release(&session->ids);
 }
 
+// A turn that came to nothing: the timeline is as it was found, but for what a stopped prompt left to go on from.
+static void leave(struct worker *worker, const struct turn *turn, struct turn_result *result, int code, uint32_t found)
+{
+    struct moe_err ignored; // should this fail, the next turn cuts first
+    if (code == MOE_CANCELLED && !turn->again)
+        timeline_keep_part(&worker->timeline, turn->position, found, &result->prompt);
+    else
+        timeline_cut(&worker->timeline, found, &ignored);
+    result->read_tokens = (uint32_t)worker->timeline.part.count;
+}
+
 static void take_turn(struct worker *worker, const struct turn *turn)
 {
     const struct backend_ops *ops = worker->backend.ops;
@@ -448,9 +459,8 @@ static void take_turn(struct worker *worker, const struct turn *turn)
     if (code == 0) {
         code = answer(worker, turn, result);
         if (code) {
-            struct moe_err ignored; // should this fail, the next turn cuts first
             ops->resume(self);
-            timeline_cut(&worker->timeline, found, &ignored);
+            leave(worker, turn, result, code, found);
         }
     }
     result->kept = code == 0;

@@ -217,6 +217,49 @@ static void cancel_keeps_what_is_there(struct harness *t)
     worker_free(worker);
 }
 
+// Cancels while the prompt is read, once some of it was.
+static struct turn_result *stop_reading(struct harness *t, struct worker *worker, const char *text)
+{
+    struct event event = {0};
+    post(worker, text, 0, 0);
+    while (next_event(worker, &event) && event.kind != EVENT_DONE)
+        if (event.kind == EVENT_PROGRESS && event.progress.done >= 32)
+            worker_cancel(worker);
+    CHECK_EQ(t, event.result->reason, STOP_CANCELLED);
+    CHECK(t, !event.result->kept && event.result->context_used == 0);
+    CHECK(t, event.result->read_tokens >= 32 && event.result->read_tokens < event.result->prompt.count);
+    return event.result;
+}
+
+// What was read of a prompt that was stopped is not read again by one that begins alike; by others it is forgotten.
+static void a_stopped_prompt_goes_on(struct harness *t)
+{
+    struct worker *worker =
+        start(t, "turn\nprefill 40\nturn\necho\nturn\nprefill 40\nturn\necho\nturn\nprefill 40\nturn\necho\n");
+    struct bytes answer = {0};
+    char text[200], other[200];
+    await_ready(t, worker);
+    memset(text, 'x', sizeof text);
+    text[sizeof text - 1] = 0;
+    memcpy(other, text, sizeof text);
+    other[20] = 'y';
+    for (int i = 0; i < 3; i++) { // the same again; one that differs after 20 letters; from the first on
+        struct turn_result *stopped = stop_reading(t, worker, text);
+        const char *then = i == 0 ? text : i == 1 ? other : other + 20;
+        post(worker, then, 0, 0);
+        struct turn_result *result = collect(t, worker, &answer, 0);
+        CHECK_EQ(t, result->reason, STOP_END);
+        CHECK_STR(t, answer.data, then);
+        uint32_t begins = 2; // the marks before the text
+        CHECK_EQ(t, result->cached_tokens, i == 0 ? stopped->read_tokens : i == 1 ? begins + 20 : begins);
+        CHECK_EQ(t, result->used.prefilled_tokens, result->prompt.count - result->cached_tokens);
+        turn_result_free(stopped);
+        turn_result_free(result);
+    }
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
 static void a_cancel_is_never_lost(struct harness *t)
 {
     struct worker *worker = start(t, "turn\nprefill 60000\n");
@@ -349,6 +392,7 @@ int main(int argc, char **argv)
         TEST(cancel_keeps_what_is_there),
         TEST(an_error_leaves_the_timeline),
         TEST(leaving_never_waits_for_readers),
+        TEST(a_stopped_prompt_goes_on),
         TEST(a_cancel_is_never_lost),
         TEST(counters_and_figures_agree),
     };
