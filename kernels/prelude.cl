@@ -6,8 +6,12 @@
 
 // Before loops of constant length over arrays that must live in registers: left alone, PoCL 3.1 keeps them in memory, at
 // a quarter of the speed.
-#define UNROLL   _Pragma("unroll")
+#define UNROLL _Pragma("unroll")
+#if SHAPE_CPU // where a loop that can't be unrolled has PoCL's compiler print how many warnings it has
+#define UNROLL_4
+#else
 #define UNROLL_4 _Pragma("unroll 4")
+#endif
 #define GROUP_SIZE(x, y) __attribute__((reqd_work_group_size(x, y, 1)))
 
 static float bf16(ushort bits)
