@@ -210,6 +210,7 @@ def test_the_first_start_shows_that_kernels_are_built():
     t = Terminal(["eval", "-m", TINY, "--tokens", path], env=env, stdout=subprocess.DEVNULL)
     same(t.finish(), 0)
     expect(re.search(rb"Building kernels: \d+ of \d+", t.output), "progress: %r" % t.output)
+    expect(b"warning" not in t.output, "the driver's compiler says nothing: %r" % t.output)
 
 
 def test_a_kernel_cache_that_cannot_be_is_said():
