@@ -5,6 +5,8 @@
 #include "err.h"
 #include "expert_store_parts.h"
 
+#define WATCH_NS 1000000u // of a copy: 50 MB
+
 gpu_buf *store_device_place(const expert_store *store, const struct slot *slot, uint64_t *offset)
 {
     uint32_t index = tier_index(&store->device, slot);
@@ -106,6 +108,7 @@ static void copy_on(expert_store *store, struct slot *slot, uint64_t there)
     gpu_buf *slab = store_device_place(store, slot, &offset);
     const char *source = store_host_place(store, slot->source);
     slot->copy = gpu_copy(store->g, slab, offset + slot->copied, source + slot->copied, there - slot->copied);
+    store->last_copy = slot->copy;
     slot->copied = there;
 }
 
@@ -202,7 +205,8 @@ static enum begun begin(expert_store *store, struct slot *slot, struct read_fail
 }
 
 // A device slot that waits for a host slot which is there, or whose beginning is: a single expert's way to the device
-// overlaps with its way from the disk.
+// overlaps with its way from the disk. Each copy costs some time of its own, so a beginning waits for more of it while
+// the bus has work and one copy to go on with.
 static int copy_what_is_there(expert_store *store, struct slot *slot, struct moe_err *err)
 {
     const struct slot *source = slot->source;
@@ -210,7 +214,8 @@ static int copy_what_is_there(expert_store *store, struct slot *slot, struct moe
         return MOE_OK;
     if (source->state == SLOT_READY || source->saving) // copies run in order
         return store_copy(store, slot, err);
-    if (!source->flight || source->flight->there < slot->copied + store->least_copy)
+    if (!source->flight || source->flight->there < slot->copied + store->least_copy ||
+        (store->last_copy && !gpu_copy_passed(store->g, store->last_copy - 1)))
         return MOE_OK;
     copy_on(store, slot, source->flight->there);
     return gpu_failed(store->g) ? end_copy(store, slot, err) : MOE_OK;
@@ -285,7 +290,20 @@ static int land(expert_store *store, struct flight *flight, struct moe_err *err)
     return waiting ? copy_what_is_there(store, waiting, err) : MOE_OK;
 }
 
-// A copy is soon over, a read may take long. What was read meanwhile is taken in at once, so that its copies begin.
+// A copy is soon over, a read may take long. While parts arrive it is watched, not slept for: each of them is to go on
+// to the device at once, or the bus stands still until somebody wakes up.
+static struct flight *watch_copy(expert_store *store)
+{
+    uint64_t copy = store->copying.first->copy, until = clock_ns() + WATCH_NS;
+    while (store->flights.n_flying && clock_ns() < until) {
+        struct flight *flight = flights_reap(&store->flights, 0);
+        if (flight || gpu_copy_passed(store->g, copy))
+            return flight;
+    }
+    gpu_copy_wait(store->g, copy);
+    return flights_reap(&store->flights, 0);
+}
+
 static struct flight *wait_for_something(expert_store *store, int wait_ms, uint32_t layer)
 {
     struct expert_layer_counts *counts = &store->layers[layer];
@@ -294,9 +312,9 @@ static struct flight *wait_for_something(expert_store *store, int wait_ms, uint3
         return flight;
     uint64_t began = clock_ns();
     if (store->copying.first) {
-        gpu_copy_wait(store->g, store->copying.first->copy);
+        flight = watch_copy(store);
         counts->wait_copy_ns += clock_ns() - began;
-        return flights_reap(&store->flights, 0);
+        return flight;
     }
     if (store->saving.first && !store->flights.n_flying) { // whoever waits does so for its slot
         gpu_copy_wait(store->g, store->saving.first->copy);

@@ -38,6 +38,7 @@ struct expert_store {
     struct slot_list pending; // device slots LOADING that wait for a flight or a host slot
     struct slot_list saving;  // host slots LOADING whose bytes come back from the device, in order
     struct slot_list copying; // device slots LOADING whose copy is under way, in order
+    uint64_t last_copy;       // to the device, its number
     uint64_t arrivals;
     uint64_t *asked; // [n_experts], serial of the last request that named it
     uint64_t serial;
