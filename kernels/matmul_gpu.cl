@@ -28,13 +28,19 @@ struct matmul_job {
     uint first_token; // of the tile
     uint first_output;
     bool whole; // x may be loaded 16 bytes at a time
+    uint words_a_row;
+    uint groups_a_row;
+    uint group_shift;
 };
 
-static struct matmul_job matmul_job_of(const struct args_matrix *m, __global const uchar *matrix, __global const float *x,
+INLINE struct matmul_job matmul_job_of(const struct args_matrix *m, __global const uchar *matrix, __global const float *x,
                                        ulong x_stride, uint n_rows)
 {
     struct matmul_job job = {m, m, matrix, x, x_stride, m->in_dim, n_rows, m->out_dim, 0, 0, 0};
     job.whole = ((ulong)x & 15) == 0 && x_stride % 4 == 0;
+    job.words_a_row = m->in_dim / 32 * m->bits;
+    job.groups_a_row = m->in_dim / m->group_size;
+    job.group_shift = 5 + m->group_size / 64; // divisions are dear
     return job;
 }
 
@@ -43,12 +49,12 @@ struct matmul_load {
     float4 x[2];
     uint words[2];
     float4 plain[2];
-    float scale[2];
-    float bias[2];
+    ushort scale[2];
+    ushort bias[2];
 };
 
 // Four floats from column `at` on; beyond `depth` they count as 0.
-static float4 matmul_x(const struct matmul_job *job, __global const float *row, uint at)
+INLINE float4 matmul_x(const struct matmul_job *job, __global const float *row, uint at)
 {
     if (job->whole && at + 4 <= job->depth)
         return *(__global const float4 *)(row + at);
@@ -61,7 +67,7 @@ static float4 matmul_x(const struct matmul_job *job, __global const float *row, 
 }
 
 // Words of 8 inputs in 4 bits, else of 4.
-static uint matmul_per_word(uint bits)
+INLINE uint matmul_per_word(uint bits)
 {
     return bits == 4 ? 8 : 4;
 }
@@ -73,7 +79,7 @@ struct matmul_place {
     bool is_there;
 };
 
-static struct matmul_place matmul_place(const enum matmul_kind kind, uint bits, uint i, const uint O)
+INLINE struct matmul_place matmul_place(const enum matmul_kind kind, uint bits, uint i, const uint O)
 {
     uint per_word = matmul_per_word(bits);
     uint number = (get_local_id(0) + MATMUL_ITEMS / 2) % MATMUL_ITEMS + i * MATMUL_ITEMS; // who has no x comes first
@@ -91,44 +97,45 @@ static struct matmul_place matmul_place(const enum matmul_kind kind, uint bits, 
     return place;
 }
 
-static struct matmul_load matmul_fetch(const struct matmul_job *job, const enum matmul_kind kind, const uint T,
+// The chunk of MATMUL_DEPTH inputs that begins with `first`; behind the last there are zeros of x.
+INLINE struct matmul_load matmul_fetch(const struct matmul_job *job, const enum matmul_kind kind, const uint T,
                                        const uint O, uint first)
 {
     struct matmul_load load;
+    uint bits = job->m->bits;
     UNROLL
     for (uint i = 0; i < 2; i++) {
         uint number = get_local_id(0) + i * MATMUL_ITEMS;
-        uint row = min(job->first_token + number / (MATMUL_DEPTH / 4), job->n_rows - 1);
+        uint token = min(job->first_token + number / (MATMUL_DEPTH / 4), job->n_rows - 1);
         if (number < MATMUL_SIDE * T * MATMUL_DEPTH / 4)
-            load.x[i] = matmul_x(job, job->x + row * job->x_stride, first + number % (MATMUL_DEPTH / 4) * 4);
-        struct matmul_place place = matmul_place(kind, job->m->bits, i, O);
+            load.x[i] = matmul_x(job, job->x + token * job->x_stride, first + number % (MATMUL_DEPTH / 4) * 4);
+        struct matmul_place place = matmul_place(kind, bits, i, O);
         if (!place.is_there)
             continue;
-        struct args_matrix m = *job->m;
-        uint output = job->first_output + place.output;
-        if (kind == OF_PAIRS && place.output >= MATMUL_SIDE * O / 2) {
-            m.weight = job->other->weight;
-            m.scales = job->other->scales;
-            m.biases = job->other->biases;
-            output -= MATMUL_SIDE * O / 2;
-        }
+        bool second = kind == OF_PAIRS && place.output >= MATMUL_SIDE * O / 2;
+        const struct args_matrix *m = job->m;
+        ulong weight = second ? job->other->weight : m->weight;
+        ulong scales = second ? job->other->scales : m->scales;
+        ulong biases = second ? job->other->biases : m->biases;
+        uint output = job->first_output + place.output - (second ? MATMUL_SIDE * O / 2 : 0);
         bool columns = kind == OF_COLUMNS;
         uint line = columns ? min(first + place.input, job->depth - 1) : min(output, job->n_outputs - 1);
-        uint at = columns ? min(output, job->n_outputs - 4) : first + place.input; // plain: the last four, or all
-        __global const uint *words = row_words(&m, job->matrix, job->first_row + line);
-        if (m.bits > 8) {
-            load.plain[i] = plain4(words, m.bits, at / 4);
+        uint at = columns ? min(output, job->n_outputs - 4) : min(first + place.input, job->depth - 4);
+        ulong row = job->first_row + line;
+        __global const uint *words = (__global const uint *)(job->matrix + weight) + row * job->words_a_row;
+        if (bits > 8) {
+            load.plain[i] = plain4(words, bits, at / 4);
             continue;
         }
-        load.words[i] = words[at / matmul_per_word(m.bits)];
-        uint group = at / m.group_size;
-        load.scale[i] = bf16(row_scales(&m, job->matrix, job->first_row + line)[group]);
-        load.bias[i] = bf16(row_biases(&m, job->matrix, job->first_row + line)[group]);
+        ulong group = row * job->groups_a_row + (at >> job->group_shift);
+        load.words[i] = words[bits == 4 ? at / 8 : at / 4];
+        load.scale[i] = ((__global const ushort *)(job->matrix + scales))[group];
+        load.bias[i] = ((__global const ushort *)(job->matrix + biases))[group];
     }
     return load;
 }
 
-static void matmul_store_four(__local float *to, uint stride, float4 four)
+INLINE void matmul_store_four(__local float *to, uint stride, float4 four)
 {
     to[0] = four.x;
     to[stride] = four.y;
@@ -137,7 +144,7 @@ static void matmul_store_four(__local float *to, uint stride, float4 four)
 }
 
 // The load into one of the two halves of local memory.
-static void matmul_store(const struct matmul_job *job, const enum matmul_kind kind, const uint T, const uint O,
+INLINE void matmul_store(const struct matmul_job *job, const enum matmul_kind kind, const uint T, const uint O,
                          const struct matmul_load *load, __local float *half_of)
 {
     __local float *weights = half_of + MATMUL_DEPTH * MATMUL_STRIDE(T);
@@ -157,12 +164,12 @@ static void matmul_store(const struct matmul_job *job, const enum matmul_kind ki
         float4 four;
         float4 more;
         if (bits == 4) {
-            float4 scale = load->scale[i] * places(4);
-            four = fma(low_nibbles(load->words[i]), scale, (float4)(load->bias[i]));
-            more = fma(low_nibbles(load->words[i] >> 16), scale, (float4)(load->bias[i]));
+            float4 scale = bf16(load->scale[i]) * places(4);
+            four = fma(low_nibbles(load->words[i]), scale, (float4)(bf16(load->bias[i])));
+            more = fma(low_nibbles(load->words[i] >> 16), scale, (float4)(bf16(load->bias[i])));
         } else if (bits == 8) {
-            float4 scale = load->scale[i] * places(8);
-            four = fma(octets_apart(load->words[i]), scale, (float4)(load->bias[i]));
+            float4 scale = bf16(load->scale[i]) * places(8);
+            four = fma(octets_apart(load->words[i]), scale, (float4)(bf16(load->bias[i])));
         } else {
             four = load->plain[i];
         }
@@ -179,7 +186,7 @@ static void matmul_store(const struct matmul_job *job, const enum matmul_kind ki
 }
 
 // n neighbouring floats, 2 or a multiple of 4, at a place that is a multiple of as many.
-static void matmul_take(__local const float *from, const uint n, float *to)
+INLINE void matmul_take(__local const float *from, const uint n, float *to)
 {
     if (n == 2) {
         float2 two = *(__local const float2 *)from;
@@ -198,7 +205,7 @@ static void matmul_take(__local const float *from, const uint n, float *to)
 }
 
 // sums[t][o] += the slice's part of the inputs that lie there.
-static void matmul_add(const uint T, const uint O, __local const float *half_of, float (*sums)[MATMUL_MOST])
+INLINE void matmul_add(const uint T, const uint O, __local const float *half_of, float (*sums)[MATMUL_MOST])
 {
     uint item = get_local_id(0);
     uint slice = item / (MATMUL_SIDE * MATMUL_SIDE);
@@ -227,7 +234,7 @@ static void matmul_add(const uint T, const uint O, __local const float *half_of,
 }
 
 // The slices' sums added up, in slice 0: first the halves, then the quarters.
-static void matmul_gather(const uint T, const uint O, __local float *space, float (*sums)[MATMUL_MOST])
+INLINE void matmul_gather(const uint T, const uint O, __local float *space, float (*sums)[MATMUL_MOST])
 {
     uint item = get_local_id(0);
     UNROLL
@@ -249,7 +256,7 @@ static void matmul_gather(const uint T, const uint O, __local float *space, floa
     }
 }
 
-static void matmul_tile(const struct matmul_job *job, const enum matmul_kind kind, const uint T, const uint O,
+INLINE void matmul_tile(const struct matmul_job *job, const enum matmul_kind kind, const uint T, const uint O,
                         __local float4 *fours, float (*sums)[MATMUL_MOST])
 {
     const uint half_of = MATMUL_FLOATS(T, O) / 2;
@@ -259,37 +266,44 @@ static void matmul_tile(const struct matmul_job *job, const enum matmul_kind kin
         UNROLL
         for (uint j = 0; j < O; j++)
             sums[i][j] = 0;
-    struct matmul_load load = matmul_fetch(job, kind, T, O, 0);
-    matmul_store(job, kind, T, O, &load, space);
+    // `ahead` chunks are on their way while one is worked on, each in the load of its number.
+    const uint ahead = T < 8 ? MATMUL_AHEAD : 1;
+    struct matmul_load loads[MATMUL_AHEAD];
+    UNROLL
+    for (uint i = 0; i < ahead; i++)
+        loads[i] = matmul_fetch(job, kind, T, O, i * MATMUL_DEPTH);
+    matmul_store(job, kind, T, O, &loads[0], space);
     barrier(CLK_LOCAL_MEM_FENCE);
-    uint chunks = (job->depth + MATMUL_DEPTH - 1) / MATMUL_DEPTH;
-    for (uint chunk = 0; chunk < chunks; chunk++) {
-        load = matmul_fetch(job, kind, T, O, min(chunk + 1, chunks - 1) * MATMUL_DEPTH);
-        matmul_add(T, O, space + chunk % 2 * half_of, sums);
-        matmul_store(job, kind, T, O, &load, space + (chunk + 1) % 2 * half_of);
-        barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint first = 0; first < job->depth; first += MATMUL_AHEAD * MATMUL_DEPTH) {
+        UNROLL
+        for (uint i = 0; i < MATMUL_AHEAD; i++) {
+            loads[i % ahead] = matmul_fetch(job, kind, T, O, first + (i + ahead) * MATMUL_DEPTH);
+            matmul_add(T, O, space + i % 2 * half_of, sums);
+            matmul_store(job, kind, T, O, &loads[(i + 1) % ahead], space + (i + 1) % 2 * half_of);
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
     }
     matmul_gather(T, O, space, sums);
 }
 
 // Where the work-item's tokens and outputs stand in the tile. Its outputs are two runs, one in each half.
-static uint matmul_token(const uint T, uint i)
+INLINE uint matmul_token(const uint T, uint i)
 {
     const uint some = T < 4 ? T : 4;
     return i / some * some * MATMUL_SIDE + get_local_id(0) / MATMUL_SIDE % MATMUL_SIDE * some + i % some;
 }
 
-static uint matmul_output(const uint O, uint j)
+INLINE uint matmul_output(const uint O, uint j)
 {
     return j / (O / 2) * (O / 2) * MATMUL_SIDE + get_local_id(0) % MATMUL_SIDE * (O / 2) + j % (O / 2);
 }
 
-static bool matmul_has_sums(void)
+INLINE bool matmul_has_sums(void)
 {
     return get_local_id(0) < MATMUL_SIDE * MATMUL_SIDE;
 }
 
-static void matmul_write(const struct matmul_job *job, const uint T, const uint O, float (*sums)[MATMUL_MOST],
+INLINE void matmul_write(const struct matmul_job *job, const uint T, const uint O, float (*sums)[MATMUL_MOST],
                          __global float *y, ulong stride, uint add)
 {
     UNROLL

@@ -30,13 +30,13 @@ struct team_rows {
     struct team_row row[TEAM_ROWS];
 };
 
-static struct team_rows team_rows_of(const struct args_matrix *m, __global const uchar *matrix, uint n)
+INLINE struct team_rows team_rows_of(const struct args_matrix *m, __global const uchar *matrix, uint n)
 {
     struct team_rows rows = {m->bits, m->in_dim, m->group_size / 64, ((ulong)(matrix + m->weight) & 15) == 0, n};
     return rows;
 }
 
-static void team_row_set(struct team_rows *rows, uint i, const struct args_matrix *m, __global const uchar *matrix, uint row)
+INLINE void team_row_set(struct team_rows *rows, uint i, const struct args_matrix *m, __global const uchar *matrix, uint row)
 {
     rows->row[i].words = row_words(m, matrix, row);
     rows->row[i].scales = row_scales(m, matrix, row);
@@ -44,12 +44,12 @@ static void team_row_set(struct team_rows *rows, uint i, const struct args_matri
 }
 
 // Four of x stand beside each other; four steps on lie 8 of these, and lanes read such steps: spread them over the banks.
-static uint team_place(uint four)
+INLINE uint team_place(uint four)
 {
     return four ^ (four >> 3 & 7);
 }
 
-static void stage_x(const struct team_rows *rows, __global const float *x, uint n_units, __local struct team_space *space)
+INLINE void stage_x(const struct team_rows *rows, __global const float *x, uint n_units, __local struct team_space *space)
 {
     float4 scale = rows->bits <= 8 ? places(rows->bits) : 1;
     __local float *totals = (__local float *)space->totals;
@@ -67,7 +67,7 @@ struct team_unit {
     ushort bias;
 };
 
-static void load_unit(const struct team_rows *rows, uint i, uint unit, const uint bits, const bool whole,
+INLINE void load_unit(const struct team_rows *rows, uint i, uint unit, const uint bits, const bool whole,
                       struct team_unit *to)
 {
     const struct team_row *row = &rows->row[i];
@@ -89,7 +89,7 @@ struct span {
 };
 
 // TEAM_FLIGHT / n units of each row, TEAM apart; the last of the chunk when there are no more.
-static void load_units(const struct team_rows *rows, const uint n, const uint bits, struct span at, struct team_unit *units)
+INLINE void load_units(const struct team_rows *rows, const uint n, const uint bits, struct span at, struct team_unit *units)
 {
     UNROLL
     for (uint s = 0; s < TEAM_FLIGHT / n; s++) {
@@ -101,7 +101,7 @@ static void load_units(const struct team_rows *rows, const uint n, const uint bi
 }
 
 // dots[i] += the products of a unit of each row with the chunk's x.
-static void dot_units(const struct team_unit *units, uint n, uint unit, const uint bits,
+INLINE void dot_units(const struct team_unit *units, uint n, uint unit, const uint bits,
                       __local const struct team_space *space, float *dots)
 {
     float4 parts[TEAM_ROWS];
@@ -131,7 +131,7 @@ static void dot_units(const struct team_unit *units, uint n, uint unit, const ui
 
 // A lane's part of the dot products with a chunk of x, for matrices of 4 and 8 bits whose rows begin at multiples of 16
 // bytes. TEAM_FLIGHT units are on their way before the first is used; the first ones are there.
-static void lane_chunk(const struct team_rows *rows, const uint n, const uint bits, struct span span,
+INLINE void lane_chunk(const struct team_rows *rows, const uint n, const uint bits, struct span span,
                        struct team_unit *units, __local const struct team_space *space, float *dots)
 {
     const uint steps = TEAM_FLIGHT / n;
@@ -147,7 +147,7 @@ static void lane_chunk(const struct team_rows *rows, const uint n, const uint bi
 }
 
 // The same for any other matrix, in the same order.
-static void lane_chunk_any(const struct team_rows *rows, struct span span, __local const struct team_space *space,
+INLINE void lane_chunk_any(const struct team_rows *rows, struct span span, __local const struct team_space *space,
                            float *dots)
 {
     for (uint unit = span.unit; unit < span.n_units; unit += TEAM) {
@@ -171,7 +171,7 @@ static void lane_chunk_any(const struct team_rows *rows, struct span span, __loc
 // The ways through a chunk that are compiled apart: n, bits; 0: any.
 enum team_way { WAY_ANY, WAY_FEW_4, WAY_FEW_8, WAY_MANY_4, WAY_MANY_8 };
 
-static enum team_way team_way_of(const struct team_rows *rows, const uint few)
+INLINE enum team_way team_way_of(const struct team_rows *rows, const uint few)
 {
     if (!rows->whole || rows->bits > 8)
         return WAY_ANY;
@@ -182,7 +182,7 @@ static enum team_way team_way_of(const struct team_rows *rows, const uint few)
 
 // The dot products of the team's rows with x: its lanes' parts, left in space->sums. Their number is `few` or TEAM_ROWS.
 // All work-items of the group must call it; PoCL 3.1 wants no barrier inside a branch.
-static void team_dots(const struct team_rows *rows, const uint few, __global const float *x,
+INLINE void team_dots(const struct team_rows *rows, const uint few, __global const float *x,
                       __local struct team_space *space)
 {
     uint item = get_local_id(0);
@@ -225,7 +225,7 @@ static void team_dots(const struct team_rows *rows, const uint few, __global con
 }
 
 // The sum of what a row's lanes left: row i of n of a team.
-static float team_sum(__local const struct team_space *space, uint row)
+INLINE float team_sum(__local const struct team_space *space, uint row)
 {
     float4 sum = 0;
     UNROLL
@@ -235,13 +235,13 @@ static float team_sum(__local const struct team_space *space, uint row)
     return (sum.x + sum.z) + (sum.y + sum.w);
 }
 
-static uint team_first_row(uint n)
+INLINE uint team_first_row(uint n)
 {
     return (get_group_id(0) * TEAMS + get_local_id(0) / TEAM) * n;
 }
 
 // A group's TEAMS * n rows of W x into y, or added to it; n is 1 or TEAM_ROWS.
-static void team_matvec(const struct args_matrix *m, uint n, __global const uchar *matrix, __global const float *x,
+INLINE void team_matvec(const struct args_matrix *m, uint n, __global const uchar *matrix, __global const float *x,
                         __local struct team_space *space, uint add, __global float *y)
 {
     struct team_rows rows = team_rows_of(m, matrix, n);
@@ -259,7 +259,7 @@ static void team_matvec(const struct args_matrix *m, uint n, __global const ucha
 
 // A group's TEAMS * n rows of silu(gate x) * (up x) into y; n is 1 or TEAM_ROWS / 2. A team's first n rows are gate's,
 // then come as many of up.
-static void team_swiglu(const struct args_matrix *gate, const struct args_matrix *up, uint n,
+INLINE void team_swiglu(const struct args_matrix *gate, const struct args_matrix *up, uint n,
                         __global const uchar *matrices, __global const float *x, __local struct team_space *space,
                         __global float *y)
 {
@@ -355,7 +355,7 @@ struct q_sum {
     float bias;
 };
 
-static struct q_sum q_rows(const struct args_kv_b *a, __global const uchar *kv_b, __global const float *query, uint head,
+INLINE struct q_sum q_rows(const struct args_kv_b *a, __global const uchar *kv_b, __global const float *query, uint head,
                            uint word)
 {
     struct q_sum sum = {0, 0, 0};
@@ -388,7 +388,7 @@ static struct q_sum q_rows(const struct args_kv_b *a, __global const uchar *kv_b
     return sum;
 }
 
-static float q_rows_plain(const struct args_kv_b *a, __global const uchar *kv_b, __global const float *query, uint head,
+INLINE float q_rows_plain(const struct args_kv_b *a, __global const uchar *kv_b, __global const float *query, uint head,
                           uint column)
 {
     float sum = 0;

@@ -12,6 +12,8 @@
 #else
 #define UNROLL_4 _Pragma("unroll 4")
 #endif
+// Functions whose constant parameters loops depend on, that are to be unrolled: inlined before any loop is looked at.
+#define INLINE static __attribute__((always_inline))
 #define GROUP_SIZE(x, y) __attribute__((reqd_work_group_size(x, y, 1)))
 
 static float bf16(ushort bits)

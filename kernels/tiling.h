@@ -27,6 +27,7 @@ struct tiling {
 #define MATMUL_ITEMS     256  // GPU: work-items of a tile of a product
 #define MATMUL_SLICES    4    // GPU: sums into which they cut each
 #define MATMUL_DEPTH     32   // GPU: inputs of a tile
+#define MATMUL_AHEAD     4    // GPU: chunks of inputs that are loaded ahead in small tiles; even
 #define MATMUL_MOST      8    // GPU: tokens and outputs of a work-item at most
 #define GROUP_HEADS      4    // GPU: heads that share each load of the cache
 #define DECODE_STEP      16   // GPU: cache positions whose scores are summed together
