@@ -23,7 +23,7 @@ mkdir -p "$out" "$scratch"
 began=$(date +%s)
 if [ "${SMALL:-0}" = 1 ]; then
     only=moonlight layers='--layers 3' few='--layers 3' v3='--layers 4' size='--prefill-tokens 8 --decode-tokens 2' long=16
-    tier=40M host=80M answer=3 prompt=16
+    tier=64M host=128M answer=3 prompt=16
     most=60 quarter=200M cache=200M short=$size
 else
     layers='' few='' v3='--layers 8' size='--prefill-tokens 256 --decode-tokens 12' long=2048 most=600
