@@ -481,6 +481,30 @@ static inline bool rig_is_hit(expert_store *store, uint32_t layer, int32_t id)
     return rig_use_one(store, layer, id) && expert_store_counts(store).hits == before + 1;
 }
 
+static inline bool rig_hint(expert_store *store, uint32_t layer, int32_t id)
+{
+    return expert_hint(store, &(struct expert_guess){layer, &id, 1}) == 1;
+}
+
+static inline struct expert_layer_counts rig_counts(const expert_store *store, uint32_t layer)
+{
+    struct expert_layer_counts counts;
+    expert_store_layer(store, layer, &counts);
+    return counts;
+}
+
+// Uses one expert. MOE_ORIGINS: it could not be had, or its bytes are others.
+static inline enum moe_origin rig_origin(expert_store *store, uint32_t layer, int32_t id)
+{
+    struct expert_place place = {.origin = MOE_ORIGINS};
+    if (!rig_acquire(store, layer, &id, 1, &place)) {
+        if (expert_wait(store, &place, NULL, NULL, NULL) || !rig_holds(&place))
+            place.origin = MOE_ORIGINS;
+        expert_release(store, &place, 1);
+    }
+    return place.origin;
+}
+
 static inline bool rig_yes(void *context)
 {
     (void)context;
