@@ -5,7 +5,7 @@
 # BUILD holds moechat and the built tests, OUT takes the results, SCRATCH 40 GB of synthetic packages. Parts, in order:
 #   make     writes the packages in the background
 #   check    every op against ref.c, every golden, checkpoints as they are and converted
-#   bench    the demo: tokens/s and the device's copy
+#   bench    the demo: tokens/s and the device's copy; every op by itself in the shapes of real models
 #   pinned   which host memory is best to read into and to copy from
 #   moonlight-disk  moonlight-ram  moonlight-host    Moonlight's shape, whole: from its disk, the page cache, host memory
 #   moonlight-tiers  a cache of 15 % on the device and 30 % in host memory, with what is given up coming back and without
@@ -124,12 +124,14 @@ run_part() {
     check)
         within 120 test_ops.txt "$build/tests/ops/test_ops"
         within 120 test_ops.txt "$build/tests/ops/test_experts"
+        within 120 test_ops.txt "$build/tests/ops/test_bits"
         say "ops: $(grep -c ^PASS "$out/test_ops.txt") passed, $(grep -c ^FAIL "$out/test_ops.txt") failed"
         (goldens)
         ;;
     bench)
         within 60 demo.txt "$moechat" bench -m models/demo --device "$device"
         within 60 demo.txt "$moechat" bench -m models/demo --device "$device" --json
+        within 60 kernels.txt "$build/tests/bench/bench_kernels" --device "$device"
         ;;
     pinned)
         await moonlight
