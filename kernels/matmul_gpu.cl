@@ -268,15 +268,17 @@ INLINE void matmul_tile(const struct matmul_job *job, const enum matmul_kind kin
             sums[i][j] = 0;
     // `ahead` chunks are on their way while one is worked on, each in the load of its number.
     const uint ahead = T < 8 ? MATMUL_AHEAD : 1;
+    const uint round = T < 8 ? MATMUL_AHEAD : 2; // chunks; of large tiles few, for the sake of the code's size
+    uint end = (job->depth + MATMUL_AHEAD * MATMUL_DEPTH - 1) / (MATMUL_AHEAD * MATMUL_DEPTH) * (MATMUL_AHEAD * MATMUL_DEPTH);
     struct matmul_load loads[MATMUL_AHEAD];
     UNROLL
     for (uint i = 0; i < ahead; i++)
         loads[i] = matmul_fetch(job, kind, T, O, i * MATMUL_DEPTH);
     matmul_store(job, kind, T, O, &loads[0], space);
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint first = 0; first < job->depth; first += MATMUL_AHEAD * MATMUL_DEPTH) {
+    for (uint first = 0; first < end; first += round * MATMUL_DEPTH) {
         UNROLL
-        for (uint i = 0; i < MATMUL_AHEAD; i++) {
+        for (uint i = 0; i < round; i++) {
             loads[i % ahead] = matmul_fetch(job, kind, T, O, first + (i + ahead) * MATMUL_DEPTH);
             matmul_add(T, O, space + i % 2 * half_of, sums);
             matmul_store(job, kind, T, O, &loads[(i + 1) % ahead], space + (i + 1) % 2 * half_of);
