@@ -17,20 +17,22 @@ static void queries(const struct pass *pass, const struct layer_weights *w, stru
     pass_project(pass, &(struct projection){&w->q_b, lora, q, false});
 }
 
-static void rotate(const struct pass *pass, struct rows rows, uint32_t n_heads, uint32_t head_stride)
+// Turns the rope part of all heads.
+static void rotate(const struct pass *pass, struct rows q)
 {
+    const struct shape *s = pass->shape;
     struct args_rope args = {
         .n_rows = pass->rows,
-        .n_heads = n_heads,
-        .row_stride = rows.stride,
-        .head_stride = head_stride,
-        .offset = rows.offset,
-        .rope_dim = pass->shape->qk_rope_head_dim,
+        .n_heads = s->n_heads,
+        .row_stride = q.stride,
+        .head_stride = s->qk_nope_head_dim + s->qk_rope_head_dim,
+        .offset = q.offset + s->qk_nope_head_dim,
+        .rope_dim = s->qk_rope_head_dim,
         .position = pass->position,
-        .interleaved = pass->shape->rope_interleave,
-        .scale = pass->shape->rope_scale,
+        .interleaved = s->rope_interleave,
+        .scale = s->rope_scale,
     };
-    gpu_op_rope(pass->gpu, &args, pass->weights->inv_freq, rows.buf);
+    gpu_op_rope(pass->gpu, &args, pass->weights->inv_freq, q.buf);
 }
 
 // hidden -> one cache row a token: normed latent, rotated key.
@@ -39,16 +41,20 @@ static void append(const struct pass *pass, const struct layer_weights *w, struc
     const struct shape *s = pass->shape;
     struct rows kv = scratch_rows(pass->scratch, SCRATCH_KV, pass->kv->row_width);
     pass_project(pass, &(struct projection){&w->kv_a, normed, kv, false});
-    pass_norm(pass, &(struct normalisation){&w->kv_a_layernorm, kv, kv, s->kv_lora_rank, s->latent_norm_eps});
-    rotate(pass, (struct rows){kv.buf, kv.stride, s->kv_lora_rank}, 1, 0);
     struct args_kv_append args = {
+        .norm = w->kv_a_layernorm.offset,
         .n_rows = pass->rows,
-        .width = pass->kv->row_width,
+        .kv_lora_rank = s->kv_lora_rank,
+        .rope_dim = s->qk_rope_head_dim,
         .in_stride = kv.stride,
         .position = pass->position,
         .kv_type = pass->kv->type,
+        .interleaved = s->rope_interleave,
+        .eps = s->latent_norm_eps,
+        .scale = s->rope_scale,
     };
-    gpu_op_kv_append(pass->gpu, &args, kv.buf, pass->kv->layers[layer]);
+    struct gpu_kv_append_bufs bufs = {w->kv_a_layernorm.buf, pass->weights->inv_freq, kv.buf, pass->kv->layers[layer]};
+    gpu_op_kv_append(pass->gpu, &args, &bufs);
 }
 
 // q -> latent space, by the key half of kv_b, or by embed_q, which is that half turned round.
@@ -142,7 +148,7 @@ void attn_layer(const struct pass *pass, uint32_t layer)
     if (!pass_comes_normed(pass, layer))
         pass_norm(pass, &(struct normalisation){&w->input_layernorm, stream, normed, s->hidden_size, s->rms_norm_eps});
     queries(pass, w, normed, q);
-    rotate(pass, (struct rows){q.buf, q.stride, s->qk_nope_head_dim}, s->n_heads, head);
+    rotate(pass, q);
     append(pass, w, normed, layer);
     attend(pass, w, q, layer);
     pass_project(pass, &(struct projection){&w->o, heads, stream, true});

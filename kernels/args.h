@@ -126,13 +126,19 @@ struct args_rope {
 
 enum { KV_F32 = 0, KV_F16 = 1 };
 
-// cache[position + r][0..width) = x[r][0..width), converted to the cache's type. width = kv_lora_rank + rope_dim.
+// cache[position + r] = rmsnorm of x[r][0..kv_lora_rank) and behind it rope of the rope_dim elements that follow there,
+// as those two ops do, converted to the cache's type. What stands in x afterwards means nothing.
 struct args_kv_append {
+    arg_u64 norm; // byte offset of the norm's weight
     arg_u32 n_rows;
-    arg_u32 width;
+    arg_u32 kv_lora_rank;
+    arg_u32 rope_dim;
     arg_u32 in_stride;
-    arg_u32 position;
+    arg_u32 position; // of row 0
     arg_u32 kv_type;
+    arg_u32 interleaved;
+    arg_f32 eps;
+    arg_f32 scale;
     arg_u32 pad;
 };
 
@@ -192,7 +198,7 @@ struct args_attention {
 // routed_scaling_factor.
 enum router_scoring { ROUTER_SIGMOID = 0, ROUTER_SOFTMAX = 1 };
 enum topk_method { TOPK_GREEDY = 0, TOPK_GROUP_LIMITED = 1, TOPK_NOAUX = 2 }; // greedy: n_group and topk_group are 1
-enum { MOST_ROUTED = 2048 }; // experts
+enum { MOST_ROUTED = 2048 };                                                  // experts
 struct args_router {
     arg_u64 bias; // byte offset of float32 [n_experts]
     arg_u32 n_rows;

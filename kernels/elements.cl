@@ -50,22 +50,6 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void embed(const struct args_embed a, con
         vstore4(fma(octets(bits), (float4)(scale), (float4)(bias)), 0, to);
 }
 
-__kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void kv_append(const struct args_kv_append a, const struct tiling t,
-                                                     __global const float *x, __global void *cache)
-{
-    uint r = get_group_id(1);
-    if (r >= a.n_rows)
-        return;
-    __global const float *from = x + (ulong)r * a.in_stride;
-    ulong at = (ulong)(a.position + r) * a.width;
-    __global float *floats = (__global float *)cache + at;
-    __global half *halves = (__global half *)cache + at;
-    if (a.kv_type == KV_F32)
-        FOR_ELEMENTS(a.width, vstore16(vload16(0, from + i), 0, floats + i), floats[i] = from[i])
-    else
-        FOR_ELEMENTS(a.width, vstore_half16_rte(vload16(0, from + i), 0, halves + i), vstore_half_rte(from[i], i, halves))
-}
-
 // A work-item turns one pair of a block of heads: z counts blocks of rows_per_group heads.
 __kernel GROUP_SIZE(32, 1) void rope(const struct args_rope a, const struct tiling t, __global const float *inv_freq,
                                      __global float *x)
@@ -74,20 +58,16 @@ __kernel GROUP_SIZE(32, 1) void rope(const struct args_rope a, const struct tili
     uint r = get_global_id(1);
     if (r >= a.n_rows || j >= a.rope_dim / 2)
         return;
-    float angle = (float)(a.position + r) * inv_freq[j];
-    float2 turn = cos_sin(angle) * a.scale;
-    float c = turn.x;
-    float s = turn.y;
+    float2 turn = cos_sin((float)(a.position + r) * inv_freq[j]) * a.scale;
     uint first = a.interleaved ? 2 * j : j;
     uint second = a.interleaved ? 2 * j + 1 : j + a.rope_dim / 2;
     uint head = get_global_id(2) * t.rows_per_group;
     uint end = min(head + t.rows_per_group, a.n_heads);
     for (; head < end; head++) {
         __global float *pair = x + (ulong)r * a.row_stride + (ulong)head * a.head_stride + a.offset;
-        float p = pair[first];
-        float q = pair[second];
-        pair[first] = p * c - q * s;
-        pair[second] = q * c + p * s;
+        float2 turned = turn_pair((float2)(pair[first], pair[second]), turn);
+        pair[first] = turned.x;
+        pair[second] = turned.y;
     }
 }
 

@@ -180,7 +180,13 @@ struct gpu_experts_bufs {
 void gpu_op_swiglu_experts(gpu *g, const struct args_swiglu_experts *a, const struct gpu_experts_bufs *b);
 void gpu_op_matvec_experts(gpu *g, const struct args_matvec_experts *a, const struct gpu_experts_bufs *b);
 void gpu_op_rope(gpu *g, const struct args_rope *a, gpu_buf *inv_freq, gpu_buf *x);
-void gpu_op_kv_append(gpu *g, const struct args_kv_append *a, gpu_buf *x, gpu_buf *cache);
+struct gpu_kv_append_bufs {
+    gpu_buf *norm;
+    gpu_buf *inv_freq; // rope_dim / 2
+    gpu_buf *x;
+    gpu_buf *cache; // rows of kv_lora_rank + rope_dim, kv_type
+};
+void gpu_op_kv_append(gpu *g, const struct args_kv_append *a, const struct gpu_kv_append_bufs *b);
 void gpu_op_q_prime(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *q, gpu_buf *out);
 void gpu_op_heads(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *out);
 // decode: n_rows is 1, the keys are split over work-groups. prefill: any n_rows, independent of the chunk.

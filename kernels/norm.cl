@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// RMSNorm: a work-group per row; alone, and after the sum of a token's experts.
+// RMSNorm: a work-group per row; alone, after the sum of a token's experts, and on the way into the cache.
 
 #if SHAPE_CPU
 #define ROW_LANES 1
@@ -118,4 +118,42 @@ __kernel GROUP_SIZE(ROW_LANES, 1) void combine_norm(const struct args_combine_no
     }
     struct normed_row row = {(__global const ushort *)(norms + a.norm), a.dim, a.eps};
     norm_row(&row, out, y, sums);
+}
+
+// A group makes a row of the cache.
+__kernel GROUP_SIZE(ROW_LANES, 1) void kv_append(const struct args_kv_append a, const struct tiling t,
+                                                 __global const uchar *norms, __global const float *inv_freq,
+                                                 __global float *x, __global void *cache)
+{
+    __local float sums[ROW_LANES + NORM_SHARES];
+    uint r = get_group_id(0);
+    if (r >= a.n_rows)
+        return;
+    __global float *from = x + (ulong)r * a.in_stride;
+    ulong at = (ulong)(a.position + r) * (a.kv_lora_rank + a.rope_dim);
+    struct normed_row row = {(__global const ushort *)(norms + a.norm), a.kv_lora_rank, a.eps};
+    norm_row(&row, from, from, sums);
+    uint i = get_local_id(0);
+#if SHAPE_CPU
+    for (; i + 16 <= a.kv_lora_rank; i += 16) {
+        if (a.kv_type == KV_F32)
+            vstore16(vload16(0, from + i), 0, (__global float *)cache + at + i);
+        else
+            vstore_half16_rte(vload16(0, from + i), 0, (__global half *)cache + at + i);
+    }
+#else
+    barrier(CLK_GLOBAL_MEM_FENCE);
+#endif
+    for (; i < a.kv_lora_rank; i += ROW_LANES)
+        cache_put(cache, a.kv_type, at + i, from[i]);
+    at += a.kv_lora_rank;
+    from += a.kv_lora_rank;
+    for (uint j = get_local_id(0); j < a.rope_dim / 2; j += ROW_LANES) {
+        uint first = a.interleaved ? 2 * j : j;
+        uint second = a.interleaved ? 2 * j + 1 : j + a.rope_dim / 2;
+        float2 turn = cos_sin((float)(a.position + r) * inv_freq[j]) * a.scale;
+        float2 turned = turn_pair((float2)(from[first], from[second]), turn);
+        cache_put(cache, a.kv_type, at + first, turned.x);
+        cache_put(cache, a.kv_type, at + second, turned.y);
+    }
 }

@@ -127,23 +127,28 @@ void gpu_op_rope(gpu *g, const struct args_rope *a, gpu_buf *inv_freq, gpu_buf *
                                .groups = {ceil_div(a->rope_dim / 2, 32), a->n_rows, ceil_div(a->n_heads, heads)}});
 }
 
-void gpu_op_kv_append(gpu *g, const struct args_kv_append *a, gpu_buf *x, gpu_buf *cache)
+void gpu_op_kv_append(gpu *g, const struct args_kv_append *a, const struct gpu_kv_append_bufs *b)
 {
-    uint64_t element = a->kv_type == KV_F16 ? 2 : 4;
+    uint64_t element = a->kv_type == KV_F16 ? 2 : 4, width = (uint64_t)a->kv_lora_rank + a->rope_dim;
     if (gpu_failed(g) || a->n_rows == 0 ||
-        !need(g, a->width > 0 && a->kv_type <= KV_F16, "kv_append", "no such cache") ||
-        !need(g, holds_rows(x, a->n_rows, a->in_stride, 0, a->width), "kv_append", "the input is too small") ||
-        !need(g, holds(cache, 0, ((uint64_t)a->position + a->n_rows) * a->width * element), "kv_append",
+        !need(g, a->kv_lora_rank > 0 && a->kv_type <= KV_F16, "kv_append", "no such cache") ||
+        !need(g, a->norm % 2 == 0 && holds(b->norm, a->norm, 2 * (uint64_t)a->kv_lora_rank), "kv_append",
+              "the norm's weight lies outside its buffer") ||
+        !need(g, a->rope_dim > 0 && a->rope_dim % 2 == 0 && holds(b->inv_freq, 0, 2 * (uint64_t)a->rope_dim),
+              "kv_append", "inv_freq is too small or rope_dim odd") ||
+        !need(g, holds_rows(b->x, a->n_rows, a->in_stride, 0, width), "kv_append", "the input is too small") ||
+        !need(g, holds(b->cache, 0, ((uint64_t)a->position + a->n_rows) * width * element), "kv_append",
               "the cache is full"))
         return;
     if (is_ref(g)) {
-        ref_done(g, ref_kv_append(a, x->host, cache->host));
+        struct ref_kv_append_bufs r = {b->norm->host, b->inv_freq->host, b->x->host, b->cache->host};
+        ref_done(g, ref_kv_append(a, &r));
         return;
     }
     launch(g, &(struct launch){.kernel = KERNEL_KV_APPEND,
                                .args = a,
-                               .buffers = {x, cache},
-                               .groups = {ceil_div(a->width, ELEMENTS_GROUP), a->n_rows}});
+                               .buffers = {b->norm, b->inv_freq, b->x, b->cache},
+                               .groups = {a->n_rows}});
 }
 
 void gpu_op_gather(gpu *g, const struct args_gather *a, gpu_buf *x, gpu_buf *index, gpu_buf *out)

@@ -79,6 +79,11 @@ static float2 cos_sin(float angle)
     return (float2)((quarter + 1) & 2 ? -c : c, quarter & 2 ? -d : d);
 }
 
+static float2 turn_pair(float2 pair, float2 turn)
+{
+    return (float2)(pair.x * turn.x - pair.y * turn.y, pair.y * turn.x + pair.x * turn.y);
+}
+
 static float sigmoid(float x)
 {
     return 1.0f / (1.0f + exp_near(-x));
@@ -87,6 +92,14 @@ static float sigmoid(float x)
 static float silu(float x)
 {
     return x / (1.0f + exp_near(-x));
+}
+
+static void cache_put(__global void *cache, uint kv_type, ulong index, float value)
+{
+    if (kv_type == KV_F32)
+        ((__global float *)cache)[index] = value;
+    else
+        vstore_half_rte(value, index, (__global half *)cache);
 }
 
 // One element of a cache of either type.

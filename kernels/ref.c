@@ -214,17 +214,36 @@ int ref_rope(const struct args_rope *a, const float *inv_freq, float *x)
     return GPU_OK;
 }
 
-int ref_kv_append(const struct args_kv_append *a, const float *x, void *cache)
+void ref_to_cache(uint32_t kv_type, const float *x, uint64_t n, void *cache, uint64_t at)
 {
-    for (uint32_t r = 0; r < a->n_rows; r++) {
-        const float *in = x + (uint64_t)r * a->in_stride;
-        uint64_t row = (uint64_t)(a->position + r) * a->width;
-        if (a->kv_type == KV_F32)
-            memcpy((float *)cache + row, in, sizeof *in * a->width);
-        else
-            for (uint32_t i = 0; i < a->width; i++)
-                ((uint16_t *)cache)[row + i] = ref_float_to_half(in[i]);
-    }
+    if (kv_type == KV_F32)
+        memcpy((float *)cache + at, x, sizeof *x * n);
+    else
+        for (uint64_t i = 0; i < n; i++)
+            ((uint16_t *)cache)[at + i] = ref_float_to_half(x[i]);
+}
+
+int ref_kv_append(const struct args_kv_append *a, const struct ref_kv_append_bufs *b)
+{
+    struct args_rmsnorm norm = {.weight = a->norm,
+                                .n_rows = a->n_rows,
+                                .dim = a->kv_lora_rank,
+                                .in_stride = a->in_stride,
+                                .out_stride = a->in_stride,
+                                .eps = a->eps};
+    struct args_rope rope = {.n_rows = a->n_rows,
+                             .n_heads = 1,
+                             .row_stride = a->in_stride,
+                             .offset = a->kv_lora_rank,
+                             .rope_dim = a->rope_dim,
+                             .position = a->position,
+                             .interleaved = a->interleaved,
+                             .scale = a->scale};
+    uint64_t width = (uint64_t)a->kv_lora_rank + a->rope_dim;
+    ref_rmsnorm(&norm, b->norm, b->x, b->x);
+    ref_rope(&rope, b->inv_freq, b->x);
+    for (uint32_t r = 0; r < a->n_rows; r++)
+        ref_to_cache(a->kv_type, b->x + (uint64_t)r * a->in_stride, width, b->cache, (a->position + r) * width);
     return GPU_OK;
 }
 

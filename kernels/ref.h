@@ -26,7 +26,15 @@ struct ref_experts_bufs {
 int ref_swiglu_experts(const struct args_swiglu_experts *a, const struct ref_experts_bufs *b);
 int ref_matvec_experts(const struct args_matvec_experts *a, const struct ref_experts_bufs *b);
 int ref_rope(const struct args_rope *a, const float *inv_freq, float *x);
-int ref_kv_append(const struct args_kv_append *a, const float *x, void *cache);
+// n elements of a cache of either type, from element `at` on.
+void ref_to_cache(uint32_t kv_type, const float *x, uint64_t n, void *cache, uint64_t at);
+struct ref_kv_append_bufs {
+    const void *norm;
+    const float *inv_freq;
+    float *x;
+    void *cache;
+};
+int ref_kv_append(const struct args_kv_append *a, const struct ref_kv_append_bufs *b);
 int ref_q_prime(const struct args_kv_b *a, const void *kv_b, const float *q, float *out);
 int ref_heads(const struct args_heads *a, const void *matrix, const float *x, float *out);
 struct ref_attention_bufs {

@@ -261,10 +261,14 @@ static struct work run_rope(struct bench *b, uint32_t n)
 
 static struct work run_kv_append(struct bench *b, uint32_t n)
 {
-    struct args_kv_append a = {
-        .n_rows = n, .width = b->shape->rank + b->shape->rope, .in_stride = b->shape->rank + b->shape->rope};
-    gpu_op_kv_append(b->g, &a, b->x, b->cache);
-    struct work work = {.op = "kv_append", .bytes = 8 * (uint64_t)n * a.width};
+    struct args_kv_append a = {.n_rows = n,
+                               .kv_lora_rank = b->shape->rank,
+                               .rope_dim = b->shape->rope,
+                               .in_stride = b->shape->rank + b->shape->rope,
+                               .eps = 1e-6f,
+                               .scale = 1};
+    gpu_op_kv_append(b->g, &a, &(struct gpu_kv_append_bufs){b->weights, b->z, b->x, b->cache});
+    struct work work = {.op = "kv_append", .bytes = 8 * (uint64_t)n * a.in_stride};
     snprintf(work.what, sizeof work.what, "%u rows", n);
     return work;
 }

@@ -95,9 +95,7 @@ static void attention_cut(struct harness *t, struct rig *rig, struct args_attent
     float *q = random_floats((size_t)N_ROWS * a.q_row_stride, 12);
     float *rows = random_floats(n_cache, 13);
     char *cache = must(malloc(n_cache * 4));
-    struct args_kv_append append = {
-        .n_rows = a.position + N_ROWS, .width = width, .in_stride = width, .kv_type = a.kv_type};
-    ref_kv_append(&append, rows, cache);
+    ref_to_cache(a.kv_type, rows, n_cache, cache, 0);
     char *seen = must(malloc(n_cache * 4)); // rows that a launch must not read are NaN
     float *results[2];
     for (int cut = 0; cut < 2; cut++) {

@@ -256,29 +256,70 @@ static void ropes(struct harness *t)
         }
 }
 
+// The bits of norm and rope one after the other, converted as ref does.
+static void check_append(struct harness *t, struct rig *rig, struct args_kv_append a)
+{
+    gpu *g = rig->g;
+    uint32_t width = a.kv_lora_rank + a.rope_dim;
+    size_t n_in = (size_t)a.n_rows * a.in_stride, n = (size_t)(a.position + a.n_rows + 1) * width;
+    float *x = random_floats(n_in, 41), *blank = poisoned(n), *inv_freq = random_floats(a.rope_dim / 2, 43);
+    float *key = x + a.kv_lora_rank; // at position 0 it stays as it is
+    key[0] = 1e-6f;                  // a subnormal half
+    key[1] = 70000.0f;
+    key[2] = 1.00048828125f; // between two halves: to even
+    key[3] = -0.0f;
+    uint16_t *norm = must(malloc((a.kv_lora_rank + 3) * sizeof *norm));
+    for (uint32_t i = 0; i < a.kv_lora_rank + 3; i++)
+        norm[i] = (uint16_t)(0x3f00 + i * 37 % 256);
+    struct gpu_kv_append_bufs b = {upload(g, norm, (a.kv_lora_rank + 3) * sizeof *norm),
+                                   upload(g, inv_freq, a.rope_dim / 2 * sizeof *inv_freq), upload(g, x, n_in * 4),
+                                   upload(g, blank, n * 4)};
+    gpu_buf *apart = upload(g, x, n_in * 4);
+    struct args_rmsnorm rmsnorm = {.weight = a.norm,
+                                   .n_rows = a.n_rows,
+                                   .dim = a.kv_lora_rank,
+                                   .in_stride = a.in_stride,
+                                   .out_stride = a.in_stride,
+                                   .eps = a.eps};
+    struct args_rope rope = {.n_rows = a.n_rows,
+                             .n_heads = 1,
+                             .row_stride = a.in_stride,
+                             .offset = a.kv_lora_rank,
+                             .rope_dim = a.rope_dim,
+                             .position = a.position,
+                             .interleaved = a.interleaved,
+                             .scale = a.scale};
+    gpu_op_kv_append(g, &a, &b);
+    gpu_op_rmsnorm(g, &rmsnorm, b.norm, apart, apart);
+    gpu_op_rope(g, &rope, b.inv_freq, apart);
+    float *rows = download(g, apart), *got = download(g, b.cache);
+    for (uint32_t r = 0; rows && r < a.n_rows; r++)
+        ref_to_cache(a.kv_type, rows + (size_t)r * a.in_stride, width, blank, (uint64_t)(a.position + r) * width);
+    if (!CHECK(t, rows && got && memcmp(got, blank, n * 4) == 0))
+        printf("    %s: %u rows of %u + %u at %u\n", rig->label, a.n_rows, a.kv_lora_rank, a.rope_dim, a.position);
+    gpu_buf_free(b.norm), gpu_buf_free(b.inv_freq), gpu_buf_free(b.x), gpu_buf_free(b.cache), gpu_buf_free(apart);
+    free(x), free(blank), free(inv_freq), free(norm), free(rows), free(got);
+}
+
 static void appends(struct harness *t)
 {
+    static const struct args_kv_append cases[] = {
+        {.norm = 6, .n_rows = 1, .kv_lora_rank = 512, .rope_dim = 64, .in_stride = 580, .eps = 1e-6f, .scale = 1},
+        {.norm = 2,
+         .n_rows = 17,
+         .kv_lora_rank = 512,
+         .rope_dim = 64,
+         .in_stride = 576,
+         .position = 3,
+         .interleaved = 1},
+        {.n_rows = 3, .kv_lora_rank = 37, .rope_dim = 6, .in_stride = 50, .position = 900, .eps = 1e-5f, .scale = 0.7f},
+        {.n_rows = 2, .kv_lora_rank = 160, .rope_dim = 10, .in_stride = 170, .interleaved = 1, .scale = 1},
+    };
     for (unsigned d = 0; d < rigs.n; d++)
-        for (uint32_t i = 0; i < 4; i++) {
-            gpu *g = rigs.items[d].g;
-            struct args_kv_append a = {
-                .n_rows = 1 + 16 * (i / 2), .width = 576, .in_stride = 580, .position = 3, .kv_type = i % 2};
-            size_t n_in = (size_t)a.n_rows * a.in_stride;
-            size_t n = (size_t)20 * a.width; // poison spans two halves as well as one float
-            float *x = random_floats(n_in, 41);
-            x[0] = 1e-6f; // a subnormal half
-            x[1] = 70000.0f;
-            x[2] = 1.00048828125f; // between two halves: to even
-            x[3] = -0.0f;
-            float *want = poisoned(n);
-            gpu_buf *in = upload(g, x, n_in * sizeof *x);
-            gpu_buf *cache = upload(g, want, n * sizeof *want);
-            ref_kv_append(&a, x, want);
-            gpu_op_kv_append(g, &a, in, cache);
-            float *got = download(g, cache);
-            CHECK(t, got && memcmp(got, want, n * sizeof *want) == 0);
-            free(got), free(want), free(x);
-            gpu_buf_free(in), gpu_buf_free(cache);
+        for (uint32_t i = 0; i < 8; i++) {
+            struct args_kv_append a = cases[i / 2];
+            a.kv_type = i % 2;
+            check_append(t, &rigs.items[d], a);
         }
 }
 
@@ -436,9 +477,7 @@ static int check_attention(struct rig *rig, const struct attention_case *c, int 
     float *q = random_floats(n_q, 62);
     float *rows = random_floats(n_cache, 63);
     void *cache = must(malloc(n_cache * 4));
-    struct args_kv_append append = {
-        .n_rows = c->position + c->n_rows, .width = width, .in_stride = width, .kv_type = c->kv_type};
-    ref_kv_append(&append, rows, cache);
+    ref_to_cache(c->kv_type, rows, n_cache, cache, 0);
     float *want = poisoned(n_latent + 1);
     float *terms = must(malloc((n_latent + 1) * sizeof *terms));
     for (size_t i = 0; i <= n_latent; i++)
