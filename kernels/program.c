@@ -217,7 +217,8 @@ static bool make_kernels(gpu *g, struct gpu_error *err)
             rc = clGetKernelWorkGroupInfo(g->kernels[id], g->device, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most,
                                           NULL);
         if (rc != CL_SUCCESS || most < kernel_group(g, (enum kernel_id)id)) {
-            gpu_error_set(err, GPU_BUILD, rc, "kernel %s does not fit %s", name, g->info.name);
+            gpu_error_set(err, GPU_BUILD, rc, "kernel %s does not fit %s: groups of %zu, and it gives %zu (error %d)",
+                          name, g->info.name, kernel_group(g, (enum kernel_id)id), most, (int)rc);
             return false;
         }
     }

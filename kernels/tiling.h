@@ -37,7 +37,7 @@ struct tiling {
 #define PREFILL_GROUP    16   // GPU: heads of one
 #define ATTENTION_TILE   64   // CPU: cache positions whose scores are summed together, from multiples of it
 #define ROUTER_LANES     256  // GPU
-#define NORM_LANES       512  // GPU: that share a row's norm
+#define NORM_LANES       256  // GPU: that share a row's norm; no kernel has more, some drivers give no more
 #define BLOCK            128  // CPU: inputs of a block whose words are taken apart plane by plane
 #define VECTOR           16   // CPU: lanes of a vector
 #define PACKED_UNIT      40   // CPU: floats that 32 inputs take at most when packed: themselves and a sum a word
