@@ -89,24 +89,6 @@ static int read_choice(const struct pass *pass, uint32_t layer, struct moe_err *
     return code;
 }
 
-// One expert over `rows` rows of `from`, into `to`.
-static void run_expert(const struct pass *pass, const struct expert_place *place, struct rows from, struct rows to)
-{
-    const struct expert_layout *experts = package_experts(pass->package, place->layer);
-    struct rows act = scratch_rows(pass->scratch, SCRATCH_MLP, pass->shape->moe_intermediate_size);
-    struct args_swiglu args = {
-        .gate = gpu_matrix_behind(&experts->gate, place->offset),
-        .up = gpu_matrix_behind(&experts->up, place->offset),
-        .n_rows = pass->rows,
-        .in_stride = from.stride,
-        .in_offset = from.offset,
-        .out_stride = act.stride,
-    };
-    gpu_op_swiglu_mat(pass->gpu, &args, place->buf, from.buf, act.buf);
-    struct matrix down = {place->buf, gpu_matrix_behind(&experts->down, place->offset)};
-    pass_project(pass, &(struct projection){&down, act, to, false});
-}
-
 // Sorts the group's rows by expert: expert e's rows and weights are expert_first[e] .. expert_first[e + 1).
 static void sort_by_expert(const struct pass *pass)
 {
@@ -126,24 +108,88 @@ static void sort_by_expert(const struct pass *pass)
     }
 }
 
-// Gathers an expert's rows, runs it on them and adds the weighted results to their tokens, a chunk's worth at a time.
-static void run_expert_rows(const struct pass *pass, const struct expert_place *place)
+// Rows of the group in the order of their experts: `n` experts that lie in one buffer, each with its range of them.
+struct expert_rows {
+    uint32_t n;
+    struct expert_place places[MOST_EACH];
+    uint32_t first[MOST_EACH], rows[MOST_EACH];
+};
+
+// Gathers the experts' rows, no more than the scratch holds, runs each on its own and adds the weighted results to
+// their tokens: one launch for all, but for the sums, whose order is that of the experts.
+static void run_expert_rows(const struct pass *pass, const struct expert_rows *experts)
 {
     struct scratch *scratch = pass->scratch;
-    uint32_t hidden = pass->shape->hidden_size;
-    uint32_t end = scratch->expert_first[place->expert + 1];
-    struct rows in = scratch_rows(scratch, SCRATCH_EXPERT_IN, hidden);
-    struct rows out = scratch_rows(scratch, SCRATCH_EXPERT_OUT, hidden);
-    struct pass some = *pass;
-    for (uint32_t first = scratch->expert_first[place->expert]; first < end; first += some.rows) {
-        some.rows = end - first < scratch->rows ? end - first : scratch->rows;
-        struct args_gather args = {.n_rows = some.rows, .dim = hidden, .first = first};
-        gpu_op_gather(pass->gpu, &args, scratch->buf[SCRATCH_NORMED], scratch->buf[SCRATCH_EXPERT_INDEX], in.buf);
-        run_expert(&some, place, in, out);
-        struct gpu_scatter_bufs bufs = {out.buf, scratch->buf[SCRATCH_EXPERT_INDEX],
-                                        scratch->buf[SCRATCH_EXPERT_WEIGHT], scratch->buf[SCRATCH_HIDDEN]};
+    const struct expert_layout *layout = package_experts(pass->package, experts->places[0].layer);
+    uint32_t hidden = pass->shape->hidden_size, inner = pass->shape->moe_intermediate_size;
+    gpu_buf *in = scratch->buf[SCRATCH_EXPERT_IN], *act = scratch->buf[SCRATCH_MLP];
+    gpu_buf *out = scratch->buf[SCRATCH_EXPERT_OUT], *matrices = experts->places[0].buf;
+    struct args_swiglu swiglu[MOST_EACH];
+    struct args_matmul down[MOST_EACH];
+    struct args_gather args = {.dim = hidden, .first = experts->first[0]};
+    for (uint32_t k = 0; k < experts->n; k++) {
+        uint64_t place = experts->places[k].offset;
+        swiglu[k] = (struct args_swiglu){.gate = gpu_matrix_behind(&layout->gate, place),
+                                         .up = gpu_matrix_behind(&layout->up, place),
+                                         .n_rows = experts->rows[k],
+                                         .in_stride = hidden,
+                                         .in_offset = args.n_rows * hidden,
+                                         .out_stride = inner,
+                                         .out_offset = args.n_rows * inner};
+        down[k] = (struct args_matmul){.matrix = gpu_matrix_behind(&layout->down, place),
+                                       .n_rows = experts->rows[k],
+                                       .in_stride = inner,
+                                       .in_offset = args.n_rows * inner,
+                                       .out_stride = hidden,
+                                       .out_offset = args.n_rows * hidden};
+        args.n_rows += experts->rows[k];
+    }
+    gpu_op_gather(pass->gpu, &args, scratch->buf[SCRATCH_NORMED], scratch->buf[SCRATCH_EXPERT_INDEX], in);
+    gpu_op_swiglu_each(pass->gpu, swiglu, experts->n, &(struct gpu_product_bufs){matrices, in, act});
+    gpu_op_matmul_each(pass->gpu, down, experts->n, &(struct gpu_product_bufs){matrices, act, out});
+    args.n_rows = 0;
+    for (uint32_t k = 0; k < experts->n; k++) {
+        args.row += args.n_rows;
+        args.first = experts->first[k];
+        args.n_rows = experts->rows[k];
+        struct gpu_scatter_bufs bufs = {out, scratch->buf[SCRATCH_EXPERT_INDEX], scratch->buf[SCRATCH_EXPERT_WEIGHT],
+                                        scratch->buf[SCRATCH_HIDDEN]};
         gpu_op_scatter_add(pass->gpu, &args, &bufs);
     }
+}
+
+// The expert whose turn it is, which is there, and those after it that are there too and whose rows fit beside its own.
+static struct expert_rows experts_together(const struct pass *pass)
+{
+    const uint32_t *first = pass->scratch->expert_first;
+    struct expert_rows experts = {.n = 0};
+    uint32_t rows = 0;
+    const struct expert_place *place;
+    while (experts.n < MOST_EACH && (place = sweep_peek(pass->sweep, experts.n))) {
+        uint32_t own = first[place->expert + 1] - first[place->expert];
+        if (experts.n > 0 && (place->buf != experts.places[0].buf || rows + own > pass->scratch->rows ||
+                              !expert_ready(pass->store, place)))
+            break;
+        experts.places[experts.n] = *place;
+        experts.first[experts.n] = first[place->expert];
+        experts.rows[experts.n++] = own;
+        rows += own;
+    }
+    return experts;
+}
+
+// One whose rows are more than the scratch holds goes through them a chunk's worth at a time.
+static void run_experts(const struct pass *pass, const struct expert_rows *experts)
+{
+    struct expert_rows part = *experts;
+    for (uint32_t left = experts->rows[0]; experts->n == 1 && left > pass->scratch->rows; left -= part.rows[0]) {
+        part.rows[0] = pass->scratch->rows;
+        run_expert_rows(pass, &part);
+        part.first[0] += part.rows[0];
+    }
+    if (experts->n == 1)
+        part.rows[0] = experts->first[0] + experts->rows[0] - part.first[0];
+    run_expert_rows(pass, &part);
 }
 
 // A group: every busy expert once, by ascending id. The order of the sums follows from the ids alone, so neither the
@@ -170,8 +216,6 @@ static int prefill_experts(const struct pass *pass, uint32_t layer, struct moe_e
     int code = sweep_begin(pass->sweep, pass->store, &of, err);
     pass_begins_experts(pass, layer);
     while (!code && (place = sweep_next(pass->sweep))) {
-        uint32_t expert = place->expert;
-        struct telemetry_use use = {place, 0, scratch->expert_first[expert + 1] - scratch->expert_first[expert], 0, 0};
         if (ffn_cancelled(of.context)) // experts that are there are not waited for, and still take their time
             code = moe_fail(err, MOE_CANCELLED, "stopped");
         else
@@ -179,10 +223,14 @@ static int prefill_experts(const struct pass *pass, uint32_t layer, struct moe_e
         telemetry_waited(pass->telemetry, pass->store, layer);
         if (code)
             break;
-        telemetry_use(pass->telemetry, &use);
-        run_expert_rows(pass, place);
-        code = sweep_done(pass->sweep, pass->store, pass->gpu, err);
-        pass_did_expert(pass, use.rows);
+        struct expert_rows experts = experts_together(pass);
+        for (uint32_t k = 0; k < experts.n; k++)
+            telemetry_use(pass->telemetry, &(struct telemetry_use){&experts.places[k], 0, experts.rows[k], 0, 0});
+        run_experts(pass, &experts);
+        for (uint32_t k = 0; k < experts.n && !code; k++) {
+            code = sweep_done(pass->sweep, pass->store, pass->gpu, err);
+            pass_did_expert(pass, experts.rows[k]);
+        }
     }
     return code;
 }

@@ -82,6 +82,15 @@ const struct expert_place *sweep_next(struct sweep *sweep)
     return entry(sweep, sweep->done);
 }
 
+const struct expert_place *sweep_peek(struct sweep *sweep, uint32_t ahead)
+{
+    for (uint32_t i = 1; i <= ahead; i++)
+        if (sweep->done + i >= sweep->asked || entry(sweep, sweep->done + i)->layer != sweep->of.layer ||
+            !is_busy(sweep, entry(sweep, sweep->done + i)->expert))
+            return NULL;
+    return entry(sweep, sweep->done + ahead);
+}
+
 int sweep_done(struct sweep *sweep, expert_store *store, gpu *g, struct moe_err *err)
 {
     uint64_t *fence = &sweep->fences[sweep->done % SWEEP_BEHIND];

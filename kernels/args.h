@@ -75,6 +75,24 @@ struct args_swiglu {
     arg_u32 pad;
 };
 
+// matmul or swiglu for several matrices of one layout in one buffer, each with rows of its own: `of` for the first, and
+// what differs for each: how far behind the first's its matrix lies, its rows and where they are.
+enum { MOST_EACH = 8 };
+struct args_each {
+    arg_u64 behind[MOST_EACH];
+    arg_u32 n_rows[MOST_EACH];
+    arg_u32 in_offset[MOST_EACH];
+    arg_u32 out_offset[MOST_EACH];
+};
+struct args_matmul_each {
+    struct args_matmul of;
+    struct args_each at;
+};
+struct args_swiglu_each {
+    struct args_swiglu of;
+    struct args_each at;
+};
+
 // Several experts of one layout in one buffer: the matrices of number k, k < n, lie some bytes behind the offsets that
 // the op's args_matrix names, and some rank, distinct, is its row of the activations. Either the host says which:
 // place[k] and rank[k], n at most MOST_EXPERTS. Or, with by_id, the device does, by a router's choice: number k, of
@@ -216,12 +234,12 @@ struct args_router {
 };
 
 // gather:      out[r][:] = x[index[first + r]][:]
-// scatter_add: out[index[first + r]][:] += weight[first + r] * y[r][:]; the indices of one launch are distinct.
+// scatter_add: out[index[first + r]][:] += weight[first + r] * y[row + r][:]; the indices of one launch are distinct.
 struct args_gather {
     arg_u32 n_rows;
     arg_u32 dim;
     arg_u32 first;
-    arg_u32 pad;
+    arg_u32 row;
 };
 
 // out[:] += sum over rank = 0 .. n_partials - 1, in that order, of weight[first_weight + rank] * partial[rank][:], by

@@ -91,7 +91,7 @@ __kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void scatter_add(const struct args_gather 
     if (r >= a.n_rows)
         return;
     float w = weight[a.first + r];
-    __global const float *from = y + (ulong)r * a.dim;
+    __global const float *from = y + ((ulong)a.row + r) * a.dim;
     __global float *to = out + (ulong)index[a.first + r] * a.dim;
     FOR_ELEMENTS(a.dim, vstore16(fma((float16)(w), vload16(0, from + i), vload16(0, to + i)), 0, to + i),
                  to[i] = fma(w, from[i], to[i]))

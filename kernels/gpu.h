@@ -171,6 +171,14 @@ void gpu_op_matvec(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf
 void gpu_op_matmul(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y);
 void gpu_op_swiglu_vec(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y);
 void gpu_op_swiglu_mat(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y);
+// matmul and swiglu_mat for n of one layout at once, MOST_EACH at most, each with rows of its own: the same bits.
+struct gpu_product_bufs {
+    gpu_buf *matrices;
+    gpu_buf *x;
+    gpu_buf *y;
+};
+void gpu_op_matmul_each(gpu *g, const struct args_matmul *a, uint32_t n, const struct gpu_product_bufs *b);
+void gpu_op_swiglu_each(gpu *g, const struct args_swiglu *a, uint32_t n, const struct gpu_product_bufs *b);
 struct gpu_experts_bufs {
     gpu_buf *matrices;
     gpu_buf *ids; // int32, a router's; NULL without by_id

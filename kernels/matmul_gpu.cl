@@ -319,46 +319,73 @@ INLINE void matmul_write(const struct matmul_job *job, const uint T, const uint 
         }
 }
 
-// Groups: x over outputs, y over tokens.
+// The group's own of several.
+struct matmul_each {
+    ulong behind;
+    uint n_rows, in_offset, out_offset;
+};
+
+// Indices known to the compiler only, as in expert_at.
+INLINE struct matmul_each matmul_each_of(const struct args_each *at)
+{
+    struct matmul_each found = {0, 0, 0, 0};
+    UNROLL
+    for (uint k = 0; k < MOST_EACH; k++)
+        if (k == get_group_id(2)) {
+            found.behind = at->behind[k];
+            found.n_rows = at->n_rows[k];
+            found.in_offset = at->in_offset[k];
+            found.out_offset = at->out_offset[k];
+        }
+    return found;
+}
+
+// Groups: x over outputs, y over tokens, z over matrices.
 #define MATMUL(name, T, O)                                                                                             \
-    __kernel GROUP_SIZE(MATMUL_ITEMS, 1) void name(const struct args_matmul a, const struct tiling t,                  \
+    __kernel GROUP_SIZE(MATMUL_ITEMS, 1) void name(const struct args_matmul_each a, const struct tiling t,             \
                                                    __global const uchar *matrix, __global const float *x,              \
                                                    __global float *y)                                                  \
     {                                                                                                                  \
-        __local float4 space[MATMUL_FLOATS(T, O) / 4];                                         \
-        if (a.n_rows == 0)                                                                                             \
+        __local float4 space[MATMUL_FLOATS(T, O) / 4];                                                                 \
+        struct matmul_each each = matmul_each_of(&a.at);                                                               \
+        uint first_token = get_group_id(1) * MATMUL_SIDE * T;                                                          \
+        if (first_token >= each.n_rows)                                                                                \
             return;                                                                                                    \
-        struct matmul_job job = matmul_job_of(&a.matrix, matrix, x + a.in_offset, a.in_stride, a.n_rows);              \
-        job.first_token = get_group_id(1) * MATMUL_SIDE * T;                                                           \
+        struct matmul_job job =                                                                                        \
+            matmul_job_of(&a.of.matrix, matrix + each.behind, x + each.in_offset, a.of.in_stride, each.n_rows);        \
+        job.first_token = first_token;                                                                                 \
         job.first_output = get_group_id(0) * MATMUL_SIDE * O;                                                          \
         float sums[MATMUL_MOST][MATMUL_MOST];                                                                          \
-        matmul_tile(&job, OF_ROWS, T, O, space, sums);                                                             \
-        matmul_write(&job, T, O, sums, y + a.out_offset, a.out_stride, a.add);                                         \
+        matmul_tile(&job, OF_ROWS, T, O, space, sums);                                                                 \
+        matmul_write(&job, T, O, sums, y + each.out_offset, a.of.out_stride, a.of.add);                                \
     }
 
 // y[r][o] = silu(gate) * up: a work-item has the sums of both for its outputs.
 #define MATMUL_SWIGLU(name, T, O)                                                                                      \
-    __kernel GROUP_SIZE(MATMUL_ITEMS, 1) void name(const struct args_swiglu a, const struct tiling t,                  \
+    __kernel GROUP_SIZE(MATMUL_ITEMS, 1) void name(const struct args_swiglu_each a, const struct tiling t,             \
                                                    __global const uchar *matrices, __global const float *x,            \
                                                    __global float *y)                                                  \
     {                                                                                                                  \
-        __local float4 space[MATMUL_FLOATS(T, O) / 4];                                         \
-        if (a.n_rows == 0)                                                                                             \
+        __local float4 space[MATMUL_FLOATS(T, O) / 4];                                                                 \
+        struct matmul_each each = matmul_each_of(&a.at);                                                               \
+        uint first_token = get_group_id(1) * MATMUL_SIDE * T;                                                          \
+        if (first_token >= each.n_rows)                                                                                \
             return;                                                                                                    \
-        struct matmul_job job = matmul_job_of(&a.gate, matrices, x + a.in_offset, a.in_stride, a.n_rows);              \
-        job.other = &a.up;                                                                                             \
-        job.first_token = get_group_id(1) * MATMUL_SIDE * T;                                                           \
+        struct matmul_job job =                                                                                        \
+            matmul_job_of(&a.of.gate, matrices + each.behind, x + each.in_offset, a.of.in_stride, each.n_rows);        \
+        job.other = &a.of.up;                                                                                          \
+        job.first_token = first_token;                                                                                 \
         job.first_output = get_group_id(0) * MATMUL_SIDE * O / 2;                                                      \
         float sums[MATMUL_MOST][MATMUL_MOST];                                                                          \
-        matmul_tile(&job, OF_PAIRS, T, O, space, sums);                                                            \
+        matmul_tile(&job, OF_PAIRS, T, O, space, sums);                                                                \
         UNROLL                                                                                                         \
         for (uint i = 0; i < T; i++)                                                                                   \
             UNROLL                                                                                                     \
             for (uint j = 0; j < O / 2; j++) {                                                                         \
                 uint r = job.first_token + matmul_token(T, i);                                                         \
                 uint o = job.first_output + matmul_output(O, j);                                                       \
-                if (matmul_has_sums() && r < a.n_rows && o < a.gate.out_dim)                                           \
-                    y[(ulong)r * a.out_stride + a.out_offset + o] = silu(sums[i][j]) * sums[i][O / 2 + j];             \
+                if (matmul_has_sums() && r < each.n_rows && o < a.of.gate.out_dim)                                     \
+                    y[(ulong)r * a.of.out_stride + each.out_offset + o] = silu(sums[i][j]) * sums[i][O / 2 + j];       \
             }                                                                                                          \
     }
 

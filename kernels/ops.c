@@ -171,7 +171,8 @@ void gpu_op_gather(gpu *g, const struct args_gather *a, gpu_buf *x, gpu_buf *ind
 void gpu_op_scatter_add(gpu *g, const struct args_gather *a, const struct gpu_scatter_bufs *b)
 {
     if (gpu_failed(g) || a->n_rows == 0 || a->dim == 0 ||
-        !need(g, holds_rows(b->y, a->n_rows, a->dim, 0, a->dim), "scatter_add", "the input is too small") ||
+        !need(g, holds_rows(b->y, a->n_rows, a->dim, (uint64_t)a->row * a->dim, a->dim), "scatter_add",
+              "the input is too small") ||
         !need(g, holds_rows(b->index, a->n_rows, 1, a->first, 1), "scatter_add", "too few indices") ||
         !need(g, holds_rows(b->weight, a->n_rows, 1, a->first, 1), "scatter_add", "too few weights") ||
         !need(g, holds_rows(b->out, 1, 0, 0, a->dim), "scatter_add", "the output is too small"))
@@ -448,39 +449,80 @@ static void matmul_cpu(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu
                             .groups = {ceil_div(a->matrix.out_dim, MATMUL_ROWS), ceil_div(a->n_rows, MATMUL_TOKENS)}});
 }
 
-// GPU: the largest tiles that still give every unit one, of 8 times as many tokens and outputs as the kernel's name
-// says.
-static void cut_tiles(const gpu *g, struct launch *l, uint32_t n_rows, uint64_t n_outputs)
+// GPU: tiles of 8 times as many tokens and outputs as the kernel's name says: the largest that still give every unit
+// one, but none that are half empty.
+static void cut_tiles(const gpu *g, struct launch *l, const struct args_each *at, uint32_t n, uint64_t n_outputs)
 {
     static const uint32_t sides[][2] = {{2, 4}, {4, 4}, {8, 8}}; // of the kernels from l->kernel on
-    unsigned i = 2;
-    if (ceil_div(n_rows, 64) * ceil_div(n_outputs, 64) < g->info.compute_units)
-        i = n_rows > 16 ? 1 : 0;
+    uint32_t most = 0;
+    uint64_t tiles = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        most = at->n_rows[k] > most ? at->n_rows[k] : most;
+        tiles += ceil_div(at->n_rows[k], 64) * ceil_div(n_outputs, 64);
+    }
+    unsigned i = most <= 16 ? 0 : most <= 32 || tiles < g->info.compute_units ? 1 : 2;
     l->kernel = (enum kernel_id)(l->kernel + i);
     l->groups[0] = ceil_div(n_outputs, 8 * sides[i][1]);
-    l->groups[1] = ceil_div(n_rows, 8 * sides[i][0]);
+    l->groups[1] = ceil_div(most, 8 * sides[i][0]);
+    l->groups[2] = n;
 }
 
-static void matmul_gpu(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y)
+static void matmul_gpu(gpu *g, const struct args_matmul *a, uint32_t n, const struct gpu_product_bufs *b)
 {
-    struct launch l = {.kernel = KERNEL_MATMUL_2_4, .args = a, .buffers = {matrix, x, y}};
-    cut_tiles(g, &l, a->n_rows, a->matrix.out_dim);
+    struct args_matmul_each each = {.of = a[0]};
+    for (uint32_t k = 0; k < n; k++) {
+        each.at.behind[k] = a[k].matrix.weight - a[0].matrix.weight;
+        each.at.n_rows[k] = a[k].n_rows;
+        each.at.in_offset[k] = a[k].in_offset;
+        each.at.out_offset[k] = a[k].out_offset;
+    }
+    struct launch l = {.kernel = KERNEL_MATMUL_2_4, .args = &each, .buffers = {b->matrices, b->x, b->y}};
+    cut_tiles(g, &l, &each.at, n, a->matrix.out_dim);
     launch(g, &l);
+}
+
+static bool matmul_fits(gpu *g, const struct args_matmul *a, const struct gpu_product_bufs *b)
+{
+    const struct args_matrix *m = &a->matrix;
+    return need(g, a->n_rows > 0, "matmul", "no rows") &&
+           need(g, holds_matrix(b->matrices, m), "matmul",
+                "the matrix has no valid shape or lies outside its buffer") &&
+           need(g, holds_rows(b->x, a->n_rows, a->in_stride, a->in_offset, m->in_dim), "matmul",
+                "the input is too small") &&
+           need(g, holds_rows(b->y, a->n_rows, a->out_stride, a->out_offset, m->out_dim), "matmul",
+                "the output is too small");
+}
+
+// May one launch compute matrix b as it does a?
+static bool is_behind(const struct args_matrix *a, const struct args_matrix *b)
+{
+    return same_shape(a, b) && b->weight - a->weight == b->scales - a->scales &&
+           b->weight - a->weight == b->biases - a->biases;
+}
+
+void gpu_op_matmul_each(gpu *g, const struct args_matmul *a, uint32_t n, const struct gpu_product_bufs *b)
+{
+    bool good = !gpu_failed(g) && need(g, n > 0 && n <= MOST_EACH, "matmul", "too many at once");
+    for (uint32_t k = 0; good && k < n; k++)
+        good = matmul_fits(g, &a[k], b) && need(g,
+                                                is_behind(&a->matrix, &a[k].matrix) && a[k].in_stride == a->in_stride &&
+                                                    a[k].out_stride == a->out_stride && a[k].add == a->add,
+                                                "matmul", "one is unlike the others");
+    if (good && !is_ref(g) && !g->cpu_shape) {
+        matmul_gpu(g, a, n, b);
+        return;
+    }
+    for (uint32_t k = 0; good && k < n; k++)
+        if (is_ref(g))
+            ref_done(g, ref_matmul(&a[k], b->matrices->host, b->x->host, b->y->host));
+        else
+            matmul_cpu(g, &a[k], b->matrices, b->x, b->y);
 }
 
 void gpu_op_matmul(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y)
 {
-    const struct args_matrix *m = &a->matrix;
-    if (gpu_failed(g) || a->n_rows == 0 ||
-        !need(g, holds_matrix(matrix, m), "matmul", "the matrix has no valid shape or lies outside its buffer") ||
-        !need(g, holds_rows(x, a->n_rows, a->in_stride, a->in_offset, m->in_dim), "matmul", "the input is too small") ||
-        !need(g, holds_rows(y, a->n_rows, a->out_stride, a->out_offset, m->out_dim), "matmul",
-              "the output is too small"))
-        return;
-    if (is_ref(g))
-        ref_done(g, ref_matmul(a, matrix->host, x->host, y->host));
-    else
-        (g->cpu_shape ? matmul_cpu : matmul_gpu)(g, a, matrix, x, y);
+    if (a->n_rows > 0)
+        gpu_op_matmul_each(g, a, 1, &(struct gpu_product_bufs){matrix, x, y});
 }
 
 static void swiglu_cpu(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y)
@@ -494,28 +536,57 @@ static void swiglu_cpu(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, g
                                .groups = {ceil_div(a->gate.out_dim, MATMUL_ROWS), ceil_div(a->n_rows, MATMUL_TOKENS)}});
 }
 
-static void swiglu_gpu(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y)
+static void swiglu_gpu(gpu *g, const struct args_swiglu *a, uint32_t n, const struct gpu_product_bufs *b)
 {
-    struct launch l = {.kernel = KERNEL_SWIGLU_2_4, .args = a, .buffers = {matrices, x, y}};
-    cut_tiles(g, &l, a->n_rows, 2 * (uint64_t)a->gate.out_dim);
+    struct args_swiglu_each each = {.of = a[0]};
+    for (uint32_t k = 0; k < n; k++) {
+        each.at.behind[k] = a[k].gate.weight - a[0].gate.weight;
+        each.at.n_rows[k] = a[k].n_rows;
+        each.at.in_offset[k] = a[k].in_offset;
+        each.at.out_offset[k] = a[k].out_offset;
+    }
+    struct launch l = {.kernel = KERNEL_SWIGLU_2_4, .args = &each, .buffers = {b->matrices, b->x, b->y}};
+    cut_tiles(g, &l, &each.at, n, 2 * (uint64_t)a->gate.out_dim);
     launch(g, &l);
+}
+
+static bool swiglu_fits(gpu *g, const struct args_swiglu *a, const struct gpu_product_bufs *b)
+{
+    const struct args_matrix *m = &a->gate;
+    return need(g, a->n_rows > 0, "swiglu_mat", "no rows") &&
+           need(g, holds_matrix(b->matrices, m) && holds_matrix(b->matrices, &a->up) && same_shape(m, &a->up),
+                "swiglu_mat", "gate and up have no valid shape or lie outside their buffer") &&
+           need(g, holds_rows(b->x, a->n_rows, a->in_stride, a->in_offset, m->in_dim), "swiglu_mat",
+                "the input is too small") &&
+           need(g, holds_rows(b->y, a->n_rows, a->out_stride, a->out_offset, m->out_dim), "swiglu_mat",
+                "the output is too small");
+}
+
+void gpu_op_swiglu_each(gpu *g, const struct args_swiglu *a, uint32_t n, const struct gpu_product_bufs *b)
+{
+    bool good = !gpu_failed(g) && need(g, n > 0 && n <= MOST_EACH, "swiglu_mat", "too many at once");
+    for (uint32_t k = 0; good && k < n; k++)
+        good =
+            swiglu_fits(g, &a[k], b) && need(g,
+                                             is_behind(&a->gate, &a[k].gate) && is_behind(&a->up, &a[k].up) &&
+                                                 a[k].gate.weight - a->gate.weight == a[k].up.weight - a->up.weight &&
+                                                 a[k].in_stride == a->in_stride && a[k].out_stride == a->out_stride,
+                                             "swiglu_mat", "one is unlike the others");
+    if (good && !is_ref(g) && !g->cpu_shape) {
+        swiglu_gpu(g, a, n, b);
+        return;
+    }
+    for (uint32_t k = 0; good && k < n; k++)
+        if (is_ref(g))
+            ref_done(g, ref_swiglu(&a[k], b->matrices->host, b->x->host, b->y->host));
+        else
+            swiglu_cpu(g, &a[k], b->matrices, b->x, b->y);
 }
 
 void gpu_op_swiglu_mat(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y)
 {
-    const struct args_matrix *m = &a->gate;
-    if (gpu_failed(g) || a->n_rows == 0 ||
-        !need(g, holds_matrix(matrices, m) && holds_matrix(matrices, &a->up) && same_shape(m, &a->up), "swiglu_mat",
-              "gate and up have no valid shape or lie outside their buffer") ||
-        !need(g, holds_rows(x, a->n_rows, a->in_stride, a->in_offset, m->in_dim), "swiglu_mat",
-              "the input is too small") ||
-        !need(g, holds_rows(y, a->n_rows, a->out_stride, a->out_offset, m->out_dim), "swiglu_mat",
-              "the output is too small"))
-        return;
-    if (is_ref(g))
-        ref_done(g, ref_swiglu(a, matrices->host, x->host, y->host));
-    else
-        (g->cpu_shape ? swiglu_cpu : swiglu_gpu)(g, a, matrices, x, y);
+    if (a->n_rows > 0)
+        gpu_op_swiglu_each(g, a, 1, &(struct gpu_product_bufs){matrices, x, y});
 }
 
 // ---- products head by head

@@ -435,7 +435,7 @@ int ref_scatter_add(const struct args_gather *a, const struct ref_scatter_bufs *
     for (uint32_t r = 0; r < a->n_rows; r++) {
         float *out = b->out + (uint64_t)b->index[a->first + r] * a->dim;
         for (uint32_t i = 0; i < a->dim; i++)
-            out[i] += b->weight[a->first + r] * b->y[(uint64_t)r * a->dim + i];
+            out[i] += b->weight[a->first + r] * b->y[((uint64_t)a->row + r) * a->dim + i];
     }
     return GPU_OK;
 }

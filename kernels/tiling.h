@@ -63,11 +63,13 @@ struct tiling {
     X(args_heads, decode)                                                                                              \
     X(args_attention, softmax_scale)                                                                                   \
     X(args_router, pad)                                                                                                \
-    X(args_gather, pad)                                                                                                \
+    X(args_gather, row)                                                                                                \
+    X(args_matmul_each, at.out_offset) \
+    X(args_swiglu_each, at.out_offset) \
     X(args_combine, pad)                                                                                               \
     X(args_combine_norm, eps)                                                                                          \
     X(args_copy, bytes)                                                                                                \
     X(tiling, n_tiles)
-#define PROBE_COUNT 19
+#define PROBE_COUNT 21
 
 #endif

@@ -123,6 +123,66 @@ static void several_at_once(struct harness *t)
                 check_experts(t, &rigs.items[d], &expert_cases[i], by_id);
 }
 
+// A prompt's: each has rows of its own, 1 to `most`, that follow on each other's; the ops on one are the oracle.
+static void check_rows(struct harness *t, struct rig *rig, const struct expert_case *c, uint32_t most)
+{
+    gpu *g = rig->g;
+    struct blobs blobs = random_blobs(c, c->n);
+    uint32_t in_stride = c->hidden + 1, stride = c->inner + 3, out_stride = c->hidden + 2, rows = 0;
+    struct args_swiglu swiglu[MOST_EACH];
+    struct args_matmul down[MOST_EACH];
+    for (uint32_t k = 0; k < c->n; k++) {
+        uint64_t place = blob_of(k, c->n) * blobs.each;
+        uint32_t own = k == 1 ? most : (13 * k + 5) % most + 1;
+        swiglu[k] = (struct args_swiglu){gpu_matrix_behind(&blobs.gate, place),
+                                         gpu_matrix_behind(&blobs.up, place),
+                                         own,
+                                         in_stride,
+                                         rows * in_stride,
+                                         stride,
+                                         rows * stride,
+                                         0};
+        down[k] = (struct args_matmul){
+            gpu_matrix_behind(&blobs.down, place), own, stride, rows * stride, out_stride, rows * out_stride, 0};
+        rows += own;
+    }
+    float *x = random_floats((size_t)rows * in_stride, 600);
+    float *blank = poisoned((size_t)rows * (stride + out_stride));
+    gpu_buf *matrices = upload(g, blobs.bytes, blobs.size), *in = upload(g, x, (size_t)rows * in_stride * 4);
+    gpu_buf *act[2], *out[2];
+    for (int i = 0; i < 2; i++) {
+        act[i] = upload(g, blank, (size_t)rows * stride * 4);
+        out[i] = upload(g, blank, (size_t)rows * out_stride * 4);
+    }
+    for (uint32_t k = 0; k < c->n; k++) {
+        gpu_op_swiglu_mat(g, &swiglu[k], matrices, in, act[0]);
+        gpu_op_matmul(g, &down[k], matrices, act[0], out[0]);
+    }
+    gpu_op_swiglu_each(g, swiglu, c->n, &(struct gpu_product_bufs){matrices, in, act[1]});
+    gpu_op_matmul_each(g, down, c->n, &(struct gpu_product_bufs){matrices, act[1], out[1]});
+    if (!CHECK(t, same(rig, "swiglu_each", act[0], act[1]) && same(rig, "matmul_each", out[0], out[1])))
+        printf("    %u experts, %u -> %u, %u bits, up to %u rows\n", c->n, c->hidden, c->inner, c->bits, most);
+    struct gpu_error err;
+    down[c->n - 1].out_stride++; // one launch knows one
+    if (c->n > 1)
+        gpu_op_matmul_each(g, down, c->n, &(struct gpu_product_bufs){matrices, act[1], out[1]});
+    CHECK_EQ(t, gpu_check(g, &err), c->n > 1 ? GPU_ARGUMENT : GPU_OK);
+    for (int i = 0; i < 2; i++)
+        gpu_buf_free(act[i]), gpu_buf_free(out[i]);
+    gpu_buf_free(matrices), gpu_buf_free(in);
+    free(blobs.bytes), free(x), free(blank);
+}
+
+static void rows_of_several(struct harness *t)
+{
+    static const uint32_t most[] = {3, 30, 70};
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (size_t i = 0; i < sizeof expert_cases / sizeof *expert_cases; i++)
+            if (expert_cases[i].n <= MOST_EACH && expert_cases[i].hidden < 2048)
+                for (int k = 0; k < 3; k++)
+                    check_rows(t, &rigs.items[d], &expert_cases[i], most[k]);
+}
+
 // One wrong thing each; nothing is launched.
 static void what_lies_outside_is_refused(struct harness *t)
 {
@@ -229,6 +289,7 @@ int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(several_at_once),
+        TEST(rows_of_several),
         TEST(what_lies_outside_is_refused),
         TEST(combine_and_norm_in_one),
     };
