@@ -75,30 +75,49 @@ static void await_copies(expert_store *store, const struct slot *slot)
         gpu_copy_wait(store->g, slot->copy);
 }
 
-// What the device says of a copy. An error goes to whoever can be told; else it stays there.
-static int end_copy(expert_store *store, struct slot *slot, struct moe_err *err)
+static void clear_copy(expert_store *store, struct slot *slot)
 {
     if (slot->list)
         slots_remove(slot);
-    if (gpu_failed(store->g)) {
-        await_copies(store, slot);
-        store_end_saves(store); // which one failed is not known
-    }
     let_go_of_source(store, slot);
-    if (!gpu_failed(store->g)) {
-        if (store_has_host(store))
-            store->layers[slot->key / store->n_experts].bytes_device += store_blob_bytes(store, slot);
-        store_became_ready(store, slot);
-        if (!slot->pins) // nobody waits any more; no op has used it, and the next request may
-            tier_free(&store->device, slot);
-        return MOE_OK;
-    }
-    struct gpu_error device;
     tier_clear(&store->device, slot);
+}
+
+// The device lost a command and doesn't say which: nothing that was on its way between the tiers counts as arrived, and
+// what was begun is copied again. The error goes to whoever can be told; else it stays there.
+static int lose_copies(expert_store *store, struct moe_err *err)
+{
+    gpu_copy_wait(store->g, store->last_copy);
+    store_end_saves(store);
+    while (store->copying.first)
+        clear_copy(store, store->copying.first);
+    for (uint32_t i = 0; i < store->device.n_slots; i++)
+        store->device.slots[i].copied = 0;
+    struct gpu_error device;
     if (err == &store->untold)
         return MOE_DEVICE;
     gpu_check(store->g, &device);
     return moe_fail_gpu(err, &device);
+}
+
+// What the device says of a copy.
+static int end_copy(expert_store *store, struct slot *slot, struct moe_err *err)
+{
+    if (gpu_failed(store->g)) {
+        int failed = lose_copies(store, err);
+        if (slot->state == SLOT_LOADING) // it was on no list
+            clear_copy(store, slot);
+        return failed;
+    }
+    if (slot->list)
+        slots_remove(slot);
+    let_go_of_source(store, slot);
+    if (store_has_host(store))
+        store->layers[slot->key / store->n_experts].bytes_device += store_blob_bytes(store, slot);
+    store_became_ready(store, slot);
+    if (!slot->pins) // nobody waits any more; no op has used it, and the next request may
+        tier_free(&store->device, slot);
+    return MOE_OK;
 }
 
 // Copies up to `there`, of what the source has.
@@ -130,6 +149,8 @@ int store_copy(expert_store *store, struct slot *slot, struct moe_err *err)
 static int end_copies(expert_store *store, struct moe_err *err)
 {
     store_end_saves(store);
+    if (gpu_failed(store->g))
+        return lose_copies(store, err);
     while (store->copying.first && gpu_copy_passed(store->g, store->copying.first->copy)) {
         int failed = end_copy(store, store->copying.first, err);
         if (failed)
@@ -214,10 +235,10 @@ static int copy_what_is_there(expert_store *store, struct slot *slot, struct moe
         return MOE_OK;
     if (source->state == SLOT_READY || source->saving) // copies run in order
         return store_copy(store, slot, err);
-    if (!source->flight || source->flight->there < slot->copied + store->least_copy ||
-        (store->last_copy && !gpu_copy_passed(store->g, store->last_copy - 1)))
+    if (!source->flight || source->flight->there < slot->copied + store->least_copy)
         return MOE_OK;
-    copy_on(store, slot, source->flight->there);
+    if (!store->last_copy || gpu_copy_passed(store->g, store->last_copy - 1))
+        copy_on(store, slot, source->flight->there);
     return gpu_failed(store->g) ? end_copy(store, slot, err) : MOE_OK;
 }
 

@@ -29,6 +29,7 @@ struct gpu {
     bool failed;
     bool lazy_copies; // copies pass, and their bytes arrive, only when somebody waits
     uint64_t copy, copied;
+    uint64_t lost; // the copy of this number never arrives
     struct rig_copy {
         gpu_buf *buf;
         uint64_t offset, bytes;
@@ -114,7 +115,7 @@ void gpu_write(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uint64
 static void rig_copy_one(gpu *g)
 {
     struct rig_copy *copy = &g->copies[++g->copied % 64];
-    if (copy->back && g->refuse_writes)
+    if (g->copied == g->lost || (copy->back && g->refuse_writes))
         g->failed = true;
     else if (copy->back)
         memcpy(copy->back, copy->buf->memory + copy->offset, copy->bytes);
