@@ -359,19 +359,21 @@ static void forget(struct fences *f, size_t n)
     memmove(f->items, f->items + n, f->n * sizeof *f->items);
 }
 
+// Done, or lost.
+static bool is_over(gpu *g, const struct fence *fence)
+{
+    cl_int status = CL_QUEUED;
+    cl_int rc = clGetEventInfo(fence->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL);
+    if (rc != CL_SUCCESS || status < 0)
+        gpu_fail(g, GPU_LAUNCH, status, "%s lost the commands it was given", g->info.name);
+    return rc != CL_SUCCESS || status <= CL_COMPLETE;
+}
+
 bool gpu_fences_passed(gpu *g, struct fences *f, uint64_t fence)
 {
     size_t done = 0;
-    while (fence > f->passed && done < f->n && f->items[done].number <= fence) {
-        cl_int status = CL_QUEUED;
-        cl_int rc =
-            clGetEventInfo(f->items[done].event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL);
-        if (rc != CL_SUCCESS || status < 0)
-            gpu_fail(g, GPU_LAUNCH, status, "%s lost the commands it was given", g->info.name);
-        else if (status != CL_COMPLETE)
-            break;
+    while (fence > f->passed && done < f->n && f->items[done].number <= fence && is_over(g, &f->items[done]))
         done++;
-    }
     forget(f, done);
     return fence <= f->passed;
 }
@@ -392,6 +394,8 @@ bool gpu_fences_wait(gpu *g, struct fences *f, uint64_t fence)
     cl_int rc = clWaitForEvents(1, &f->items[upto].event);
     if (rc != CL_SUCCESS)
         gpu_fail(g, GPU_LAUNCH, rc, "%s lost the commands it was given", g->info.name);
+    for (size_t i = 0; i < upto; i++) // the wait tells of its own only
+        is_over(g, &f->items[i]);
     forget(f, upto + 1);
     return true;
 }
