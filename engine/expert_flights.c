@@ -132,6 +132,9 @@ static uint32_t most_parts(const struct flights *f)
 int flights_open(struct flights *f, const struct package *package, const struct flights_options *options,
                  struct moe_err *err)
 {
+    if (options->piece_bytes % PAGE && options->piece_bytes != MOE_READ_WHOLE)
+        return moe_fail(err, MOE_BAD_ARGUMENT, "pieces of %" PRIu64 " bytes asked for: a multiple of %d, or whole",
+                        options->piece_bytes, PAGE);
     f->package = package;
     f->direct = options->direct;
     choose_pieces(f, options);
@@ -140,10 +143,10 @@ int flights_open(struct flights *f, const struct package *package, const struct 
     f->items = calloc(options->n_flights, sizeof *f->items);
     f->reads = calloc((size_t)options->n_flights * f->most_parts, sizeof *f->reads);
     f->parts = calloc((size_t)options->n_flights * f->most_parts, sizeof *f->parts);
+    for (uint32_t i = 0; f->files && i < package->n_files; i++)
+        f->files[i].fd = -1;
     if (!f->files || !f->items || !f->reads || !f->parts)
         return moe_fail(err, MOE_NO_MEMORY, "no memory for %" PRIu32 " expert reads", options->n_flights);
-    for (uint32_t i = 0; i < package->n_files; i++)
-        f->files[i].fd = -1;
     for (uint32_t i = 0; i < package->n_files; i++) {
         int code = open_file(f, i, err);
         if (code)

@@ -479,6 +479,10 @@ static void refusals_to_open(struct harness *t)
     expert_store *store;
     CHECK(t, rig_write_layer(&rig, 2, RIG_EXPERTS * RIG_BLOB));
     CHECK_EQ(t, expert_store_open(&rig.g, &rig.package, &many, &store, NULL), MOE_BAD_ARGUMENT);
+    for (uint64_t piece = 1; piece < 2 * RIG_BLOB; piece = 4 * piece + 1) {
+        struct expert_store_options odd = {.cache_bytes = MOE_CACHE_ALL, .readers = 1, .read_piece_bytes = piece};
+        CHECK_EQ(t, expert_store_open(&rig.g, &rig.package, &odd, &store, NULL), MOE_BAD_ARGUMENT);
+    }
     rig_close(&rig);
 }
 
