@@ -63,8 +63,8 @@ struct soak {
     struct talk talks[TALKS];
     uint32_t context, vocab;
     uint64_t said, tokens, cancelled, undone, reopened, replayed;
-    uint64_t smallest, largest; // budgets
-    struct held *held;          // [reopened]
+    uint64_t least, smallest, largest; // budgets: of a ring of 1, of 2, and of all experts
+    struct held *held;                 // [reopened]
     struct moe_err err;
 };
 
@@ -160,14 +160,34 @@ static bool is_flat(const struct soak *soak)
 
 // ---- models and sessions ----
 
+// Of the device's cache. Small budgets are where things happen, so most are; below the smallest a ring of 1 is needed.
+static uint64_t any_budget(struct soak *soak)
+{
+    double share = (double)below(soak, 1001) / 1000;
+    if (below(soak, 8) == 0)
+        return soak->least;
+    return soak->smallest + (uint64_t)(share * share * share * (double)(soak->largest - soak->smallest));
+}
+
+// Of the host's: none, all, or as much as the device's and more.
+static uint64_t any_host_budget(struct soak *soak, uint64_t budget)
+{
+    uint64_t kind = below(soak, 4);
+    return kind == 0 ? MOE_CACHE_NONE : kind == 1 ? MOE_CACHE_ALL : budget + below(soak, soak->largest);
+}
+
 static void open_all(struct soak *soak, uint64_t budget, bool plain)
 {
     struct moe_model_options options = {.device = soak->device, .expert_cache_bytes = budget};
     if (!plain) {
         options.readers = (unsigned)below(soak, 17);
         options.io = below(soak, 2) ? MOE_IO_BUFFERED : MOE_IO_DIRECT;
-        options.force_two_tiers = below(soak, 3) == 0;
-        options.host_cache_bytes = options.force_two_tiers && below(soak, 2) ? MOE_CACHE_ALL : MOE_CACHE_NONE;
+        options.read_piece_bytes = below(soak, 3) * 4096;
+        options.saving = (enum moe_saving)below(soak, 3);
+        options.force_two_tiers = below(soak, 2) == 0;
+        options.force_mapping = below(soak, 3) == 0;
+        options.host_cache_bytes = any_host_budget(soak, budget);
+        options.ring = budget < soak->smallest ? 1 : (uint32_t)below(soak, 3);
     }
     if (moe_model_open(soak->directory, &options, &soak->model, &soak->err))
         fail(soak, "opening");
@@ -177,7 +197,7 @@ static void open_all(struct soak *soak, uint64_t budget, bool plain)
             session.prefetch = (enum moe_prefetch)below(soak, 5);
             session.prefill_chunk = (uint32_t)below(soak, 40) + 2;
             session.prefill_group = (uint32_t)below(soak, 100) + 1;
-            session.ring = (uint32_t)below(soak, 3);
+            session.ring = (uint32_t)below(soak, options.ring == 1 ? 2 : 3);
         }
         if (moe_session_open(soak->model, &session, &soak->talks[i].session, &soak->err))
             fail(soak, "opening a session");
@@ -195,13 +215,6 @@ static void close_all(struct soak *soak)
         moe_session_close(talk->session);
     }
     moe_model_close(soak->model);
-}
-
-// Small budgets are where things happen, so most are.
-static uint64_t any_budget(struct soak *soak)
-{
-    double share = (double)below(soak, 1001) / 1000;
-    return soak->smallest + (uint64_t)(share * share * share * (double)(soak->largest - soak->smallest));
 }
 
 // ---- answers ----
@@ -395,6 +408,7 @@ static void start(struct soak *soak)
         fail(soak, "opening");
     soak->context = about->max_position_embeddings < CONTEXT ? about->max_position_embeddings : CONTEXT;
     soak->vocab = about->vocab_size;
+    soak->least = about->top_k;
     free(about);
     for (int i = 0; i < TALKS; i++) {
         soak->talks[i].logits = malloc(soak->vocab * sizeof *soak->talks[i].logits);
@@ -403,6 +417,7 @@ static void start(struct soak *soak)
     }
     open_all(soak, MOE_CACHE_ALL, true);
     struct moe_cache_plan plan = moe_model_cache(soak->model);
+    soak->least *= plan.slot_bytes;
     soak->smallest = plan.smallest_bytes;
     soak->largest = plan.slots * plan.slot_bytes;
 }
