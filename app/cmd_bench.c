@@ -204,6 +204,10 @@ int cmd_bench(const struct options *options)
         report("bench measures nothing named \"%.60s\"; see moechat help bench", options->operand);
         return STATUS_USAGE;
     }
+    if (options->only) {
+        report("--only is for bench stream");
+        return STATUS_USAGE;
+    }
     struct bench *bench = calloc(1, sizeof *bench);
     int status = STATUS_MODEL;
     if (!bench) {

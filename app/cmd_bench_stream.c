@@ -108,7 +108,7 @@ struct stream {
     struct calibration calibration;
     uint64_t hash; // of the first answer, 0: none yet
     struct json_object *rows;
-    bool differs;
+    bool differs, measured; // some row
 };
 
 static void on_progress(void *context, const struct moe_progress *progress)
@@ -416,6 +416,7 @@ static void print_columns(const struct stream *stream)
 static void print_row(struct stream *stream, const char *name, const moe_model *model, struct result *result)
 {
     struct moe_cache_plan plan = moe_model_cache(model);
+    stream->measured = true;
     double tokens = (double)result->sums.step;
     double prefill = bench_median(result->prefill, result->runs), decode = bench_median(result->decode, result->runs);
     double ratio = bench_median(result->ratio, result->runs),
@@ -460,19 +461,49 @@ static void print_row(struct stream *stream, const char *name, const moe_model *
     json_object_array_add(stream->rows, row);
 }
 
+// The text that --only has at `only`, up to its comma, is in the name. An empty one is in every name.
+static bool is_in_name(const struct variant *variant, const char *only)
+{
+    size_t length = strcspn(only, ",");
+    for (const char *at = variant->name; strlen(at) >= length; at++)
+        if (memcmp(at, only, length) == 0)
+            return true;
+    return false;
+}
+
+// The next text of --only, NULL: there is none.
+static const char *next_text(const char *only)
+{
+    only += strcspn(only, ",");
+    return *only ? only + 1 : NULL;
+}
+
 static bool is_asked_for(const struct stream *stream, const struct variant *variant)
 {
-    const char *only = stream->options->only;
-    for (bool more = only; more;) {
-        size_t length = strcspn(only, ",");
-        char text[64];
-        snprintf(text, sizeof text, "%.*s", (int)length, only);
-        if (strstr(variant->name, text))
-            return true;
-        more = only[length];
-        only += length + more;
+    bool asked = !stream->options->only;
+    for (const char *only = stream->options->only; only && !asked; only = next_text(only))
+        asked = is_in_name(variant, only);
+    return asked;
+}
+
+// Each text of --only names a row. Otherwise says which does not, and what rows there are.
+static bool names_rows(const char *given)
+{
+    for (const char *only = given; only; only = next_text(only)) {
+        bool found = false;
+        char names[1024];
+        int end = 0;
+        for (unsigned v = 0; v < N_VARIANTS && end < (int)sizeof names; v++) {
+            found = found || is_in_name(&variants[v], only);
+            end += snprintf(names + end, sizeof names - (size_t)end, "%s%s", v ? ", " : "", variants[v].name);
+        }
+        if (!found) {
+            report("--only: no row of bench stream has \"%.*s\" in its name; they are: %s", (int)strcspn(only, ","),
+                   only, names);
+            return false;
+        }
     }
-    return !only;
+    return true;
 }
 
 // What needs a cache on the host, and one that keeps anything.
@@ -600,10 +631,14 @@ static void add_alone(struct json_object *to, const char *key, const struct alon
 
 static int finish(struct stream *stream)
 {
+    bool failed = stream->differs || !stream->measured;
     if (stream->differs)
         report("the answers differ: a technique changed them, which none may");
+    if (!stream->measured)
+        report(
+            "none of the rows of --only was measured: they need a host cache, which this device and budget leave out");
     if (!stream->options->json)
-        return stream->differs ? STATUS_FAILED : STATUS_DONE;
+        return failed ? STATUS_FAILED : STATUS_DONE;
     struct json_object *object = json_object_new_object();
     struct json_object *disk = json_object_new_array();
     for (int i = 0; i < N_DEPTHS; i++)
@@ -617,11 +652,13 @@ static int finish(struct stream *stream)
     json_object_object_add(object, "same_answers", json_object_new_boolean(!stream->differs));
     json_object_object_add(object, "rows", json_object_get(stream->rows));
     int status = json_out_finish(object);
-    return stream->differs ? STATUS_FAILED : status;
+    return failed ? STATUS_FAILED : status;
 }
 
 int cmd_bench_stream(const struct options *options)
 {
+    if (!names_rows(options->only))
+        return STATUS_USAGE;
     struct stream stream = {.options = options, .directory = files_model(options->model)};
     int status = STATUS_FAILED;
     stream.progress = (struct progress){.out = isatty(STDERR_FILENO) ? stderr : NULL, .plain = term_is_dumb()};

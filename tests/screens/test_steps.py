@@ -104,6 +104,10 @@ def test_bench_stream():
     expect(all(rate > 0 for rate in seen["disk_bytes_per_s"]), "the disk was measured")
     expect(seen["fetched_from_disk"]["bytes_per_s"] > 0 and seen["fetched_from_disk"]["ratio"] > 0, "and the cache beside it")
     same(seen["fetched_from_host"], None)
+    wrong = run(["bench", "stream", "--only", "as usual,nonsense"])
+    same((wrong.returncode, wrong.stdout), (2, b""))
+    expect(b'"nonsense"' in wrong.stderr and b"as usual, no guesses, " in wrong.stderr, "which, and what there is")
+    same(run(["bench", "--only", "as usual"]).returncode, 2)
 
 
 main(globals())
