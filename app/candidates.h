@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What Tab offers for a line that is being typed: commands, then what the command takes: names of sessions, settings,
-// words, paths. All begin with what is typed; where no session's name does, those that hold it somewhere are offered. Reads folders for paths; else pure.
+// words, paths. All begin with what is typed; where no session's name does, those that hold it somewhere are offered.
+// Reads folders for paths; else pure.
 #ifndef MOECHAT_CANDIDATES_H
 #define MOECHAT_CANDIDATES_H
 

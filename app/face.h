@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What a conversation (talk.h) needs of those who show it: plain.c's lines or tui_face.c's screen. The texts are untrusted
-// (the model's, files', the user's): the face makes them safe to show. UI thread.
+// What a conversation (talk.h) needs of those who show it: plain.c's lines or tui_face.c's screen. The texts are
+// untrusted (the model's, files', the user's): the face makes them safe to show. UI thread.
 #ifndef MOECHAT_FACE_H
 #define MOECHAT_FACE_H
 

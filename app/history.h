@@ -19,10 +19,10 @@ struct history {
 };
 void history_release(struct history *history);
 
-// Appends the line of a text with its newline. False: no memory, or it is no text that is kept (empty, only spaces,
-// over the limit, control characters, not UTF-8); then the line is unchanged.
 // Why a text is not kept, for people; NULL: it is, unless there is nothing in it to see.
 const char *history_refusal(const char *text, size_t length);
+// Appends the line of a text with its newline. False: no memory, or it is no text that is kept (empty, only spaces,
+// over the limit, control characters, not UTF-8); then the line is unchanged.
 bool history_encode(const char *text, size_t length, struct bytes *line);
 // Appends the text of a line without its newline. False as above.
 bool history_decode(const char *line, size_t length, struct bytes *text);

@@ -458,7 +458,7 @@ const struct option_command options_commands[COMMAND_COUNT] = {
     [COMMAND_INFO] = {"info", " [DIR]", "Describe a model: a package, or a folder from the hub."},
     [COMMAND_CONVERT] = {"convert", " DIR NEWDIR", "Make a package of a folder from the hub."},
     [COMMAND_DEVICES] = {"devices", "", "List the devices that can compute."},
-    [COMMAND_BENCH] = {"bench", " [KIND [F]]", "Measure speed, of streaming too, or replay a trace.", "stream|cache"},
+    [COMMAND_BENCH] = {"bench", " [KIND]", "Measure speed. KIND: stream, or cache TRACE (replay it).", "stream|cache"},
     [COMMAND_SESSIONS] = {"sessions", " [VERB]", "List and keep the saved conversations.",
                           "list|show|rm|rename|export|verify|compact"},
     [COMMAND_HELP] = {"help", " [COMMAND]", "Explain a command."},

@@ -44,9 +44,9 @@ struct status_figures {
 // Fills in hits, prefetch figures, bytes a token and bound from the telemetry: the bound of what goes on now, the last
 // token or, when it is over, the turn; the rest of the turn. NULL: not known.
 void status_take(struct status_figures *figures, const struct moe_telemetry *now, const struct moe_telemetry *turn);
-// Writes the row, all of `at`. What does not fit beside the notice is dropped whole, in this order: model, mean speed, prefetch, bound,
-// disk, hits, speed, bytes read for what is under way, context, time left, bar, queue, new lines; the state alone is
-// cut.
+// Writes the row, all of `at`. What does not fit beside the notice is dropped whole, in this order: model, mean speed,
+// prefetch, bound, disk, hits, speed, bytes read for what is under way, context, time left, bar, queue, new lines; the
+// state alone is cut.
 void status_draw(struct cells_at at, const struct status_figures *figures);
 
 #endif

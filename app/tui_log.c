@@ -88,6 +88,8 @@ void tui_log_print(const struct tui_log *log, FILE *out)
         fputs("There is no place for a log; what drivers say is thrown away.\n", out);
         return;
     }
-    fprintf(out, "%s\n", log->path);
+    struct stat about;
+    bool empty = stat(log->path, &about) == 0 && about.st_size == 0;
+    fprintf(out, "%s\n%s", log->path, empty ? "Drivers and libraries have said nothing.\n" : "");
     copy_end(log, 0, SHOWN, out);
 }

@@ -141,6 +141,7 @@ def test_what_is_about_the_screen_does_not_wait():
     s.keys("/he\t\x07x\r", "queued: /hex")  # not rung on standard error, which is the log now
     s.keys("/log\r", lambda t: "state/moechat/log" in t.text() and "first part" not in t.text())
     expect("\u2407" not in s.text(), "bells in the log")
+    expect("have said nothing" in s.text(), "an empty log says that it is")
     s.keys("\x1b", "first part")
     s.keys("/keys\r", "Alt-Enter")
     s.send("/quit\r")
