@@ -132,7 +132,7 @@ check: tests asan-tests
 # The expert store and its readers under the thread sanitizer, and whole models in plain C: drivers are not instrumented.
 TSAN       = build/tsan
 TSAN_TESTS = unit/test_reader unit/test_expert_store unit/test_expert_tiers unit/test_expert_copies \
-             fault/test_expert_faults unit/test_worker
+             fault/test_expert_faults fault/test_random_store unit/test_worker
 tsan:
 	$(MAKE) BUILD=$(TSAN) SANITIZE=thread OPT='-O1 -g' $(TSAN_TESTS:%=$(TSAN)/tests/%) $(TSAN)/tests/unit/test_placement \
 	    $(TSAN)/tests/fault/test_random_reads $(TSAN)/tests/soak/soak
