@@ -42,44 +42,52 @@ static uint64_t number(gpu *g, struct fence *fence)
     return f->last;
 }
 
-uint64_t gpu_copy(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uint64_t bytes)
+// A range of a buffer from the source, or else into the target.
+struct travel {
+    gpu_buf *buf;
+    uint64_t offset, bytes;
+    const void *source;
+    void *target;
+};
+
+static cl_int begin_travel(gpu *g, const struct travel *t, cl_event *event)
 {
-    if (gpu_failed(g) || !gpu_in_range(g, buf, offset, bytes))
+    return t->source ? clEnqueueWriteBuffer(g->copy_queue, t->buf->memory, CL_FALSE, t->offset, t->bytes, t->source, 0,
+                                            NULL, event)
+                     : clEnqueueReadBuffer(g->copy_queue, t->buf->memory, CL_FALSE, t->offset, t->bytes, t->target, 0,
+                                           NULL, event);
+}
+
+static uint64_t travel(gpu *g, const struct travel *t)
+{
+    if (gpu_failed(g) || !gpu_in_range(g, t->buf, t->offset, t->bytes))
         return g->copies.passed;
-    if (!g->info.shares_host_memory)
-        g->counts.bytes_written += bytes;
-    if (buf->host) {
-        memcpy((char *)buf->host + offset, source, bytes);
+    if (t->source && !g->info.shares_host_memory)
+        g->counts.bytes_written += t->bytes;
+    if (t->buf->host) {
+        char *here = (char *)t->buf->host + t->offset;
+        memcpy(t->source ? here : t->target, t->source ? t->source : here, t->bytes);
         return g->copies.passed;
     }
     struct fence *fence = open_queue(g) ? next_fence(g) : NULL;
     if (!fence)
         return g->copies.passed;
-    cl_int rc =
-        clEnqueueWriteBuffer(g->copy_queue, buf->memory, CL_FALSE, offset, bytes, source, 0, NULL, &fence->event);
+    cl_int rc = begin_travel(g, t, &fence->event);
     if (rc == CL_SUCCESS)
         return number(g, fence);
-    gpu_fail(g, GPU_LAUNCH, rc, "a copy of %llu bytes to %s failed", (unsigned long long)bytes, g->info.name);
+    gpu_fail(g, GPU_LAUNCH, rc, "a copy of %llu bytes %s %s failed", (unsigned long long)t->bytes,
+             t->source ? "to" : "from", g->info.name);
     return g->copies.passed;
+}
+
+uint64_t gpu_copy(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uint64_t bytes)
+{
+    return travel(g, &(struct travel){.buf = buf, .offset = offset, .bytes = bytes, .source = source});
 }
 
 uint64_t gpu_copy_back(gpu *g, gpu_buf *buf, uint64_t offset, void *target, uint64_t bytes)
 {
-    if (gpu_failed(g) || !gpu_in_range(g, buf, offset, bytes))
-        return g->copies.passed;
-    if (buf->host) {
-        memcpy(target, (char *)buf->host + offset, bytes);
-        return g->copies.passed;
-    }
-    struct fence *fence = open_queue(g) ? next_fence(g) : NULL;
-    if (!fence)
-        return g->copies.passed;
-    cl_int rc =
-        clEnqueueReadBuffer(g->copy_queue, buf->memory, CL_FALSE, offset, bytes, target, 0, NULL, &fence->event);
-    if (rc == CL_SUCCESS)
-        return number(g, fence);
-    gpu_fail(g, GPU_LAUNCH, rc, "a copy of %llu bytes from %s failed", (unsigned long long)bytes, g->info.name);
-    return g->copies.passed;
+    return travel(g, &(struct travel){.buf = buf, .offset = offset, .bytes = bytes, .target = target});
 }
 
 void *gpu_map(gpu *g, gpu_buf *buf)
