@@ -91,6 +91,10 @@ static void print_time(const struct inspect *inspect, const struct moe_telemetry
         if (step->ns[i])
             fprintf(inspect->out, " %s %.2f", figures_interval_name((enum moe_interval)i), (double)step->ns[i] / 1e6);
     fputc('\n', inspect->out);
+    if (step->shared_out)
+        fputs("The device was not waited for part by part: attention, router, experts and head share its time as they "
+              "did in a token before that was, one in 64.\n",
+              inspect->out);
 }
 
 static void print_experts(struct inspect *inspect, const struct moe_telemetry *step)
@@ -118,7 +122,7 @@ void inspect_slowest(struct inspect *inspect, const struct usual *usual, const s
         return;
     fprintf(inspect->out, "\nHalf of the tokens took less than %.2f ms.", (double)usual->total_ns / 1e6);
     for (int i = 0; i < n; i++)
-        fprintf(inspect->out, "%s %" PRIu32 " %.2f ms (%s)", i ? "," : " The slowest:", slowest[i].number,
+        fprintf(inspect->out, "%s %" PRIu32 " with %.2f ms (%s)", i ? "," : " The slowest: token", slowest[i].number,
                 (double)slowest[i].step->total_ns / 1e6, figures_interval_name(why_interval(slowest[i].step, usual)));
     fputs(n ? "." : "", inspect->out);
 }

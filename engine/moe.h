@@ -452,6 +452,7 @@ struct moe_telemetry {
     uint64_t step; // counts the session's from 1
     uint32_t position, rows;
     bool decode;
+    bool shared_out; // attention, router, experts and head were one time, parted as an earlier token's was
     uint64_t total_ns, ns[MOE_INTERVALS];
     uint64_t launches, waits; // commands and host waits on the device
     uint32_t n_moe_layers, first_moe_layer, top_k, n_routed_experts;

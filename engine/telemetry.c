@@ -66,6 +66,7 @@ void telemetry_begin(struct telemetry *t, gpu *g, const struct moe_telemetry *ab
     step->position = about->position;
     step->rows = about->rows;
     step->decode = about->decode;
+    step->shared_out = false;
     step->choices = about->decode ? t->choices[!t->shown] : NULL;
     memset(step->ns, 0, sizeof step->ns);
     for (uint32_t i = 0; i < step->n_moe_layers; i++)
@@ -112,8 +113,10 @@ void telemetry_end(struct telemetry *t, gpu *g)
     struct gpu_counts now = gpu_counters(g);
     telemetry_switch(t, MOE_ON_HOST);
     step->total_ns = t->switched_ns - t->began_ns;
-    if (t->rarely && !t->unmarked)
+    if (t->rarely && !t->unmarked) {
+        step->shared_out = t->left;
         share_out(t, step->ns);
+    }
     step->launches = now.launches - t->device.launches;
     step->waits = now.waits - t->device.waits;
     step->step = ++t->steps;

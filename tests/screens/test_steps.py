@@ -60,7 +60,7 @@ def test_inspect_tells_what_was_likely_and_where_experts_were():
     expect(len(re.findall(r"^ +[1-6]   [0-9]+ [0-9.]+ (?:device|disk)", text, re.M)) == 6, "a row a layer")
     expect(re.search(r"^ +[1-6]   .* disk", text, re.M), "some were read")
     expect("The last answer has 3 tokens." in text, "no token 9")
-    expect(re.search(r"Half of the tokens took less than [0-9.]+ ms\. The slowest: [23] [0-9.]+ ms \((?:disk|experts|host|attention)\)", text),
+    expect(re.search(r"Half of the tokens took less than [0-9.]+ ms\. The slowest: token [23] with [0-9.]+ ms \((?:disk|experts|host|attention)\)", text),
            "the slowest: " + text)
     expect(re.search(r"^(?:Slow|As usual).* [0-9.]+ ms", text, re.M), "in words: " + text)
 

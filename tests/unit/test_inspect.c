@@ -69,6 +69,12 @@ static void a_token_tells_its_experts(struct harness *t)
               "layer   expert weight from, and what the step waited for it\n"
               "    3   7 0.750 disk 1.25 ms, 500 0.250 device\n"
               "    4   1 1.500 late 0.01 ms, 2 0.000 ?\n");
+    CHECK(t, !strstr(text, "part by part"));
+    step.shared_out = true;
+    begin(&inspect, text, sizeof text);
+    inspect_token(&inspect, (struct inspect_number){2, 5}, &token, &usual);
+    fclose(inspect.out);
+    CHECK(t, strstr(text, "head 1.75\nThe device was not waited for part by part") != NULL);
     token.id = 2; // not among the likeliest, and of a prompt's step
     step.decode = false;
     step.choices = NULL;
@@ -139,7 +145,7 @@ static void the_slowest_end_the_list(struct harness *t)
     inspect_slowest(&inspect, &usual, slowest, 2);
     fclose(inspect.out);
     CHECK_STR(t, text,
-              "\nHalf of the tokens took less than 2.00 ms. The slowest: 12 9.00 ms (disk), 3 5.00 ms (host).");
+              "\nHalf of the tokens took less than 2.00 ms. The slowest: token 12 with 9.00 ms (disk), 3 with 5.00 ms (host).");
     usual.tokens = 0;
     begin(&inspect, text, sizeof text);
     inspect_slowest(&inspect, &usual, slowest, 2);

@@ -77,7 +77,7 @@ static void a_token_waits_once(struct harness *t)
             continue;
         const struct moe_description *about = moe_model_describe(o.model);
         CHECK_EQ(t, moe_session_stats(o.session).misses, (uint64_t)about->n_moe_layers * about->n_routed_experts);
-        uint64_t waits = 0, once = 0;
+        uint64_t waits = 0, once = 0, shared_out = 0;
         for (int i = 0; i < N_TOKENS; i++) {
             CHECK_EQ(t, moe_session_decode(o.session, likeliest(o.session), NULL), 0);
             const struct moe_telemetry *step = moe_session_telemetry(o.session);
@@ -89,15 +89,18 @@ static void a_token_waits_once(struct harness *t)
                          step->ns[MOE_ON_HEAD]);
             waits += step->waits;
             once += step->waits == 1;
+            shared_out += step->shared_out;
         }
         // One token in TELEMETRY_EVERY is looked at, which takes a wait for each part of each layer.
         bool waiting = strcmp(devices[d], "ref") != 0;
+        CHECK_EQ(t, shared_out, N_TOKENS - N_TOKENS / TELEMETRY_EVERY);
         CHECK_EQ(t, once, waiting ? N_TOKENS - N_TOKENS / TELEMETRY_EVERY : 0);
         CHECK(t, waits <= N_TOKENS + N_TOKENS / TELEMETRY_EVERY * (uint64_t)(3 * about->n_layers));
         moe_session_close(o.session);
         if (open_session(t, &o, MOE_WITHOUT_RESIDENT, N_PROMPT)) {
             CHECK_EQ(t, moe_session_decode(o.session, 1, NULL), 0);
             CHECK(t, !waiting || moe_session_telemetry(o.session)->waits > about->n_moe_layers);
+            CHECK(t, !moe_session_telemetry(o.session)->shared_out);
         }
         close_all(&o);
     }
