@@ -195,11 +195,14 @@ void config_print(FILE *out, const struct options *options)
         if (!is_setting(row) || !(row->commands & (1u << options->command)))
             continue;
         bool given = options->given & bit, fits = fits_a_line(options, row);
-        fprintf(out, "# %s%s\n",
+        // What the value can't say, such as that a seed is random: in brackets at the end of the help.
+        const char *standard = given ? NULL : strrchr(row->help, '[');
+        fprintf(out, "# %s%s%.*s%s\n",
                 !given                            ? "by default"
                 : options->from_environment & bit ? "from the environment"
                 : options->from_config & bit      ? "from the configuration file"
                                                   : "from the command line",
+                standard ? ": " : "", standard ? (int)strcspn(standard + 1, "]") : 0, standard ? standard + 1 : "",
                 fits ? "" : "; a line can't hold its value");
         fprintf(out, "%s%s = ", given && fits ? "" : "#", row->name);
         if (fits)

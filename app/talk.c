@@ -110,6 +110,11 @@ static void say_reason(struct talk *talk, const struct turn_result *result)
         talk_say(talk, "Stopped; what is there stays part of the conversation.");
     else if (result->reason == STOP_CANCELLED && !result->prompt.count)
         talk_say(talk, "Stopped before an answer; the message is taken back. /retry sends it again.");
+    else if (result->reason == STOP_CANCELLED && !result->read_tokens)
+        talk_say(talk,
+                 "Stopped before any of %zu tokens had gone through all layers, so none is kept; the message is taken "
+                 "back. /retry sends it again.",
+                 result->prompt.count);
     else if (result->reason == STOP_CANCELLED)
         talk_say(talk,
                  "Stopped before an answer, %" PRIu32

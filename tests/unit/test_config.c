@@ -96,7 +96,8 @@ static void prints_what_it_reads(struct harness *t)
     fclose(out);
     CHECK(t, strstr(printed[0], "# from the command line\ntop-k = 3\n") != NULL);
     CHECK(t, strstr(printed[0], "# from the configuration file\ntemp = 0.1\n") != NULL);
-    CHECK(t, strstr(printed[0], "# by default\n#top-p = 0.95\n") != NULL);
+    CHECK(t, strstr(printed[0], "# by default: 0.95\n#top-p = 0.95\n") != NULL);
+    CHECK(t, strstr(printed[0], "# by default: the model's limit, at most 8192\n#context = 0\n") != NULL);
     CHECK(t, read_config(&second, "", printed[0], &two, &e));
     CHECK(t, second.temp == first.temp && second.expert_cache == first.expert_cache && second.kv == first.kv);
     CHECK(t, second.seed == first.seed && second.plain && second.top_k == 3);

@@ -145,7 +145,8 @@ static void the_slowest_end_the_list(struct harness *t)
     inspect_slowest(&inspect, &usual, slowest, 2);
     fclose(inspect.out);
     CHECK_STR(t, text,
-              "\nHalf of the tokens took less than 2.00 ms. The slowest: token 12 with 9.00 ms (disk), 3 with 5.00 ms (host).");
+              "\nHalf of the tokens took less than 2.00 ms. The slowest: token 12 with 9.00 ms (disk), 3 with 5.00 ms "
+              "(host).");
     usual.tokens = 0;
     begin(&inspect, text, sizeof text);
     inspect_slowest(&inspect, &usual, slowest, 2);
