@@ -135,12 +135,15 @@ run_part() {
         ;;
     pinned)
         await moonlight
-        within 60 pinned.txt "$build/tests/bench/bench_pinned" "$scratch/moonlight" "$device"
+        within 60 pinned.txt "$build/tests/bench/bench_pinned" "$scratch/moonlight" "$device" 5
+        # A lone expert of a layer, after a layer's compute.
+        within 60 pinned.txt "$build/tests/bench/bench_pinned" "$scratch/moonlight" "$device" 5 1
+        within 60 pinned.txt "$build/tests/bench/bench_pinned" "$scratch/moonlight" "$device" 5 1 300
         say "pinned: done"
         ;;
     moonlight-disk)
         await moonlight
-        stream moonlight-disk.txt 300 moonlight --io direct --host-cache none --runs 2
+        stream moonlight-disk.txt 300 moonlight --io direct --host-cache none --runs 1
         ;;
     moonlight-ram)
         await moonlight
