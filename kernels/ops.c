@@ -636,17 +636,13 @@ void gpu_op_q_prime(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *q
         return;
     }
     struct tiling t = cut_tokens(a->n_rows, &a->kv_b);
-    struct launch l = {
-        .kernel = KERNEL_Q_PRIME, .args = a, .tiling = t, .buffers = {kv_b, q, out, heads_scratch(g, a->n_heads, &t)}};
-    if (g->cpu_shape) {
-        l.groups[0] = t.n_groups;
-        l.groups[1] = a->n_heads;
-        l.groups[2] = ceil_div(a->kv_b.in_dim, BLOCK);
-    } else {
-        l.groups[0] = ceil_div(a->kv_b.in_dim / inputs_per_word(&a->kv_b), Q_WORDS);
-        l.groups[1] = a->n_heads;
-    }
-    launch(g, &l);
+    size_t words = ceil_div(a->kv_b.in_dim / inputs_per_word(&a->kv_b), Q_WORDS);
+    launch(g, &(struct launch){.kernel = KERNEL_Q_PRIME,
+                               .args = a,
+                               .tiling = t,
+                               .buffers = {kv_b, q, out, heads_scratch(g, a->n_heads, &t)},
+                               .groups = {g->cpu_shape ? t.n_groups : words, a->n_heads,
+                                          g->cpu_shape ? ceil_div(a->kv_b.in_dim, BLOCK) : 0}});
 }
 
 void gpu_op_heads(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *out)
@@ -676,16 +672,12 @@ void gpu_op_heads(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *
         return;
     }
     struct tiling t = cut_tokens(a->n_rows, m);
-    struct launch l = {
-        .kernel = KERNEL_HEADS, .args = a, .tiling = t, .buffers = {matrix, x, out, heads_scratch(g, a->n_heads, &t)}};
-    if (g->cpu_shape) {
-        l.groups[0] = t.n_groups;
-        l.groups[1] = a->n_heads;
-    } else {
-        l.groups[0] = ceil_div(a->n_out, TEAMS * TEAM_ROWS);
-        l.groups[1] = a->n_heads;
-    }
-    launch(g, &l);
+    launch(g,
+           &(struct launch){.kernel = KERNEL_HEADS,
+                            .args = a,
+                            .tiling = t,
+                            .buffers = {matrix, x, out, heads_scratch(g, a->n_heads, &t)},
+                            .groups = {g->cpu_shape ? t.n_groups : ceil_div(a->n_out, TEAMS * TEAM_ROWS), a->n_heads}});
 }
 
 // ---- attention

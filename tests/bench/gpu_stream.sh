@@ -164,10 +164,10 @@ run_part() {
     resident)
         await moonlight
         warm moonlight
-        size="--prefill-tokens $prompt --decode-tokens $answer --expert-cache all --host-cache none"
-        within 60 resident.txt "$moechat" bench -m "$scratch/moonlight" --device "$device" --runs 3 $size
-        within 60 resident.txt "$moechat" bench -m "$scratch/moonlight" --device "$device" --runs 1 --profile $size
-        stream resident.txt 300 moonlight --runs 3 \
+        all="--prefill-tokens $prompt --decode-tokens $answer --expert-cache all --host-cache none"
+        within 60 resident.txt "$moechat" bench -m "$scratch/moonlight" --device "$device" --runs 3 $all
+        within 60 resident.txt "$moechat" bench -m "$scratch/moonlight" --device "$device" --runs 1 --profile $all
+        stream resident.txt 300 moonlight --runs 3 $all \
             --only 'as usual,no guesses,experts one by one,norm by itself,no layer resident,waits not told apart'
         ;;
     prefill)
@@ -187,14 +187,12 @@ run_part() {
         ;;
     v3-disk)
         await v3
-        size=$short
-        stream v3-disk.txt 340 v3 --io direct --host-cache none --runs 1 --expert-cache $cache
+        stream v3-disk.txt 340 v3 $short --io direct --host-cache none --runs 1 --expert-cache $cache
         ;;
     v3-ram)
         await v3
         warm v3
-        size=$short
-        stream v3-ram.txt 260 v3 --io buffered --host-cache none --runs 1 --expert-cache $cache
+        stream v3-ram.txt 260 v3 $short --io buffered --host-cache none --runs 1 --expert-cache $cache
         ;;
     *)
         say "no part named $1"
