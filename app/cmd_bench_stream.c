@@ -23,7 +23,7 @@ enum { MAX_RUNS = 100, N_DEPTHS = 5, N_BUDGETS = 5, N_PAIRS = 5 };
 enum { READS_RULE = 10 }; // times the compute: then the reads alone are a bound, too
 
 static const unsigned depths[N_DEPTHS] = {1, 2, 4, 8, 16};
-static const double raw_seconds = 0.5, fetch_seconds = 0.3;
+static const double raw_seconds = 0.5, fetch_seconds = 0.3, drift_seconds = 0.15;
 
 // A technique: what is changed of the usual options.
 struct variant {
@@ -80,6 +80,7 @@ struct result {
     double read_share[MAX_RUNS];                // of the prompt's time, that its reads would take at the raw speed
     double ratio[MAX_RUNS];                     // of a token's time to its bound
     double reads_ratio[MAX_RUNS];               // to its reads alone; 0: they are not what takes its time
+    double drift[MAX_RUNS];                     // of the disk's speed, between the prompt and the answer
     struct moe_telemetry sums;                  // of decoded tokens, all runs
     double hits, asked, bytes_disk, bytes_device;
     size_t runs;
@@ -104,6 +105,8 @@ struct stream {
     struct progress progress;
     struct moe_err err;
     double disk[N_DEPTHS], copy; // bytes a second; copy 0: none is needed
+    bool direct;                 // how the disk was measured
+    double drift;                // the disk's speed beside the row that is measured, to what it was then
     struct alone from_disk, from_host;
     struct calibration calibration;
     uint64_t hash; // of the first answer, 0: none yet
@@ -174,7 +177,8 @@ static struct bound bound_of(const struct stream *stream, const struct moe_telem
         unsigned depth = 0;
         while (depth + 1 < N_DEPTHS && depths[depth + 1] <= misses && depths[depth + 1] <= plan->readers)
             depth++;
-        double disk = stream->disk[depth] > 0 ? misses * (double)plan->slot_bytes * 1e9 / stream->disk[depth] : 0;
+        double speed = stream->disk[depth] * stream->drift;
+        double disk = speed > 0 ? misses * (double)plan->slot_bytes * 1e9 / speed : 0;
         double copy = stream->copy > 0 ? (double)layer->bytes_device * 1e9 / stream->copy : 0;
         double moved = disk > copy ? disk : copy;
         bool waits = layer->bytes_device > 0 || misses > 0;
@@ -203,6 +207,22 @@ static void add_step(struct result *result, const struct moe_telemetry *step)
         result->bytes_disk += (double)layer->bytes_disk;
         result->bytes_device += (double)layer->bytes_device;
     }
+}
+
+// Disks that are shared change within minutes: what plain reads give now, between the prompt and the answer, to what
+// they gave at first.
+static int measure_drift(struct stream *stream, moe_model *model)
+{
+    struct moe_cache_plan plan = moe_model_cache(model);
+    unsigned depth = 0;
+    while (depth + 1 < N_DEPTHS && depths[depth + 1] <= plan.readers)
+        depth++;
+    struct moe_raw_reads how = {depths[depth], plan.direct, drift_seconds, format_clock_ns()};
+    double now = 0;
+    bool same_way = plan.direct == stream->direct && stream->disk[depth] > 0;
+    int code = plan.all || !same_way ? 0 : moe_model_measure_reads(model, &how, &now, &stream->err);
+    stream->drift = now > 0 ? now / stream->disk[depth] : 1;
+    return code;
 }
 
 // Samples an answer. Its ids follow from the logits alone.
@@ -244,13 +264,13 @@ static int answer(struct stream *stream, moe_model *model, moe_session *session,
     return 0;
 }
 
-// The disk's best with at most so many reads at once.
+// The disk's best with at most so many reads at once, as it is now.
 static double fastest_reads(const struct stream *stream, unsigned readers)
 {
     double best = stream->disk[0];
     for (int i = 1; i < N_DEPTHS && depths[i] <= readers; i++)
         best = stream->disk[i] > best ? stream->disk[i] : best;
-    return best;
+    return best * stream->drift;
 }
 
 static int measure_once(struct stream *stream, moe_model *model, const struct variant *variant, struct result *result)
@@ -263,9 +283,12 @@ static int measure_once(struct stream *stream, moe_model *model, const struct va
     uint64_t began = format_clock_ns();
     code = moe_session_prefill(session, &feed, &stream->err);
     uint64_t took_ns = format_clock_ns() - began;
+    if (code == 0)
+        code = measure_drift(stream, model);
     result->prefill[result->runs] = json_out_rate(feed.count, took_ns);
     result->read_share[result->runs] = json_out_rate(moe_session_stats(session).bytes_read, took_ns) /
                                        fastest_reads(stream, moe_model_cache(model).readers);
+    result->drift[result->runs] = stream->drift;
     if (code == 0)
         code = answer(stream, model, session, result);
     result->runs += code == 0;
@@ -312,6 +335,7 @@ static int measure_ceilings(struct stream *stream, moe_model *model)
 {
     struct moe_cache_plan plan = moe_model_cache(model);
     int code = 0;
+    stream->direct = plan.direct;
     for (int i = 0; i < N_DEPTHS && code == 0; i++) {
         progress_show(&stream->progress, "measuring the disk", "depths", (uint64_t)i, N_DEPTHS);
         struct moe_raw_reads how = {depths[i], plan.direct, raw_seconds, (uint64_t)i + 1};
@@ -395,17 +419,18 @@ static void print_columns(const struct stream *stream)
 {
     print_alone("read", &stream->from_disk, "plain reads");
     print_alone("copied to the device", &stream->from_host, "plain copies");
-    printf(
-        "\n  read %%: of the prompt's time, what its reads alone take at the disk's speed. bound x: a token's time "
-        "over the "
-        "best\n  that the speeds above allow (moechat(1) has the sum); reads x: over its reads alone, where they take "
-        "%d times\n  the compute. 1.00 is as good as it gets, 1.10 the aim; below 1 the disk was faster than when it "
-        "was measured.\n",
-        READS_RULE);
-    printf("\n  %-24s%8s%9s%6s%8s%6s%9s%9s%6s%7s%7s  ms of a token on", "", "cache", "prefill", "read", "decode",
-           "hits", "disk", "copied", "waits", "bound", "reads");
-    printf("\n  %-24s%8s%9s%6s%8s%6s%9s%9s%6s%7s%7s", "", "", "tokens/s", "%", "tok/s", "%", "MB/token", "MB/token",
-           "/token", "x", "x");
+    printf("\n  read %%: of the prompt's time, what its reads alone take at the disk's speed. bound x: a token's time "
+           "over the\n"
+           "  best that the speeds above allow (moechat(1) has the sum); reads x: over its reads alone, where they "
+           "take %d\n"
+           "  times the compute. 1.00 is as good as it gets, 1.10 the aim. The disk is measured anew in each row, "
+           "since it\n"
+           "  may change: now %%, against the speeds above.\n",
+           READS_RULE);
+    printf("\n  %-24s%8s%9s%6s%8s%6s%9s%9s%6s%7s%7s%5s  ms of a token on", "", "cache", "prefill", "read", "decode",
+           "hits", "disk", "copied", "waits", "bound", "reads", "now");
+    printf("\n  %-24s%8s%9s%6s%8s%6s%9s%9s%6s%7s%7s%5s", "", "", "tokens/s", "%", "tok/s", "%", "MB/token", "MB/token",
+           "/token", "x", "x", "%");
     for (int i = 0; i < MOE_INTERVALS; i++)
         if (i != MOE_ON_SAMPLING) // the caller's
             printf("%10s", figures_interval_name((enum moe_interval)i));
@@ -423,14 +448,15 @@ static void print_row(struct stream *stream, const char *name, const moe_model *
            reads_ratio = bench_median(result->reads_ratio, result->runs);
     double hits = 100 * result->hits / result->asked;
     double read_share = bench_median(result->read_share, result->runs);
+    double drift = bench_median(result->drift, result->runs);
     if (!stream->options->json) {
         char cache[FORMAT_SIZE], reads[FORMAT_SIZE] = "-";
         if (reads_ratio > 0)
             snprintf(reads, sizeof reads, "%.2f", reads_ratio);
-        printf("  %-24s%8s%9.1f%6.1f%8.2f%6.1f%9.2f%9.2f%6.1f%7.2f%7s", name,
+        printf("  %-24s%8s%9.1f%6.1f%8.2f%6.1f%9.2f%9.2f%6.1f%7.2f%7s%5.0f", name,
                format_bytes(cache, sizeof cache, plan.slots * plan.slot_bytes), prefill, 100 * read_share, decode, hits,
                result->bytes_disk / tokens / 1e6, result->bytes_device / tokens / 1e6,
-               (double)result->sums.waits / tokens, ratio, reads);
+               (double)result->sums.waits / tokens, ratio, reads, 100 * drift);
         for (int i = 0; i < MOE_INTERVALS; i++)
             if (i != MOE_ON_SAMPLING)
                 printf("%10.3f", (double)result->sums.ns[i] / tokens / 1e6);
@@ -456,6 +482,7 @@ static void print_row(struct stream *stream, const char *name, const moe_model *
             json_out_real(spent, figures_interval_name((enum moe_interval)i),
                           (double)result->sums.ns[i] / tokens / 1e6);
     json_object_object_add(row, "ms_per_token", spent);
+    json_out_real(row, "disk_now_to_first", drift);
     json_out_real(row, "time_to_bound", ratio);
     json_out_real(row, "time_to_reads", reads_ratio > 0 ? reads_ratio : NAN); // null: they don't bound it
     json_object_array_add(stream->rows, row);
