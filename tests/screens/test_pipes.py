@@ -381,7 +381,8 @@ def test_other_outputs_that_are_lost_are_errors():
     trace = os.path.join(SCRATCH, "trace")
     for args, stdin in ((answer, b""), (bench, b""), (chat, b"hi\n"), (scores, b"")):
         same(run(args + ["--trace", trace], stdin=stdin).returncode, 0)
-        room = os.path.getsize(trace) - 1
+        # A chat that ends gives up what it still feeds of its turn, after so many layers as it comes to.
+        room = os.path.getsize(trace) - (200 if args is chat else 1)
 
         def small():
             resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
