@@ -20,6 +20,8 @@ static uint64_t round_up(uint64_t value, uint64_t step)
 
 void *gpu_pages(uint64_t bytes)
 {
+    if (bytes > PTRDIFF_MAX - HUGE_PAGE) // which the sanitizer's malloc ends the program for
+        return NULL;
     if (bytes < HUGE_PAGE)
         return aligned_alloc(PAGE, round_up(bytes, PAGE));
     void *pages = NULL; // posix_memalign: of a size that is no multiple of the alignment, too
