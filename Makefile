@@ -19,7 +19,8 @@ DEPS_TEST  = clang libclang-rt-14-dev python3 python3-venv python3-pyte tmux
 DEPS       = $(DEPS_BUILD) $(DEPS_RUN) $(DEPS_TEST)
 
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-INCLUDES = -Iapp -Iengine -Ikernels -Itokenizer -I$(BUILD)
+# Includes name their room from the root: #include "engine/experts/store.h".
+INCLUDES = -I.
 # Asked for when a recipe runs, not when this file is read: `make deps chat` installs pkg-config itself.
 PACKAGES   = json-c readline ncursesw sentencepiece libpcre2-8 libcrypto libxxhash
 PKG_CFLAGS = $(filter-out -D_XOPEN_SOURCE=%,$(shell pkg-config --cflags $(PACKAGES)))
@@ -34,14 +35,14 @@ LDFLAGS  += $(SANITIZERS)
 CFLAGS   += -ffp-contract=off
 $(BUILD)/kernels/ref.o: OPT += -O3
 
-ROOMS    = kernels engine tokenizer app
+ROOMS   := kernels engine engine/* tokenizer app app/*
 SOURCES := $(wildcard $(ROOMS:%=%/*.c))
 KERNELS := $(sort $(wildcard kernels/*.cl))
 OBJECTS  = $(SOURCES:%.c=$(BUILD)/%.o) $(BUILD)/tokenizer/sentencepiece.o $(BUILD)/kernels_cl.o
 LIBRARY  = $(BUILD)/libmoechat.a
 PROGRAM  = $(if $(filter build,$(BUILD)),moechat,$(BUILD)/moechat)
 
-TEST_SOURCES := $(wildcard tests/unit/test_*.c tests/ops/test_*.c tests/fault/test_*.c)
+TEST_SOURCES := $(sort $(foreach d,unit ops fault,$(shell find tests/$(d) -name 'test_*.c')))
 TESTS         = $(TEST_SOURCES:%.c=$(BUILD)/%)
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZERS       = $(FUZZ_SOURCES:%.c=$(BUILD)/%)
@@ -71,7 +72,7 @@ $(PROGRAM): $(BUILD)/app/main.o $(LIBRARY)
 
 $(LIBRARY): $(filter-out $(BUILD)/app/main.o,$(OBJECTS))
 	@rm -f $@
-	ar rcs $@ $^
+	ar qcs $@ $^ # q: members of two rooms may have one name
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
@@ -88,13 +89,13 @@ $(BUILD)/kernels_cl.c: kernels/embed.sh $(wildcard kernels/*.h) $(KERNELS)
 # ---- tests: every program prints PASS or FAIL lines, tests/run.sh counts them ----
 $(BUILD)/tests/%: tests/%.c $(LIBRARY)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(INCLUDES) -Itests $(PKG_CFLAGS) -MMD -MP -MT $@ -c -o $@.o $<
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(INCLUDES) $(PKG_CFLAGS) -MMD -MP -MT $@ -c -o $@.o $<
 	$(CXX) $(LDFLAGS) -o $@ $@.o $(LIBRARY) $(PKG_LIBS)
 
 # A fuzz target with replay.c as its main: runs the corpus and fixed mutants of it.
 $(BUILD)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/tests/fuzz/replay.o $(LIBRARY)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(INCLUDES) -Itests $(PKG_CFLAGS) -MMD -MP -MT $@ -c -o $@.o $<
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(INCLUDES) $(PKG_CFLAGS) -MMD -MP -MT $@ -c -o $@.o $<
 	$(CXX) $(LDFLAGS) -o $@ $@.o $(BUILD)/tests/fuzz/replay.o $(LIBRARY) $(PKG_LIBS)
 .PRECIOUS: $(BUILD)/tests/fuzz/replay.o
 
@@ -131,13 +132,13 @@ check: tests asan-tests
 
 # The expert store and its readers under the thread sanitizer, and whole models in plain C: drivers are not instrumented.
 TSAN       = build/tsan
-TSAN_TESTS = unit/test_reader unit/test_expert_store unit/test_expert_tiers unit/test_expert_copies \
-             fault/test_expert_faults fault/test_random_store unit/test_worker
+TSAN_TESTS = $(addprefix unit/engine/experts/test_,reader store tiers copies) \
+             fault/engine/experts/test_expert_faults fault/engine/experts/test_random_store unit/app/driver/test_worker
 tsan:
-	$(MAKE) BUILD=$(TSAN) SANITIZE=thread OPT='-O1 -g' $(TSAN_TESTS:%=$(TSAN)/tests/%) $(TSAN)/tests/unit/test_placement \
-	    $(TSAN)/tests/fault/test_random_reads $(TSAN)/tests/soak/soak
-	@sh tests/run.sh $(TSAN_TESTS:%=$(TSAN)/tests/%) '$(TSAN)/tests/unit/test_placement plain_c' \
-	    '$(TSAN)/tests/fault/test_random_reads plain_c' \
+	$(MAKE) BUILD=$(TSAN) SANITIZE=thread OPT='-O1 -g' $(TSAN_TESTS:%=$(TSAN)/tests/%) $(TSAN)/tests/unit/engine/session/test_placement \
+	    $(TSAN)/tests/fault/engine/session/test_random_reads $(TSAN)/tests/soak/soak
+	@sh tests/run.sh $(TSAN_TESTS:%=$(TSAN)/tests/%) '$(TSAN)/tests/unit/engine/session/test_placement plain_c' \
+	    '$(TSAN)/tests/fault/engine/session/test_random_reads plain_c' \
 	    '$(TSAN)/tests/soak/soak tests/golden/tiny-a/package --device ref --seconds 30'
 
 # SOAK_SECONDS of interruptions, replays that must say the same, and memory that must not grow; a line a minute.
@@ -184,7 +185,7 @@ fuzz-library:
 	@$(MAKE) --no-print-directory CC=clang CXX=clang++ BUILD=build/fuzz SANITIZE='address undefined fuzzer-no-link' \
 	    OPT='-O1 -g' build/fuzz/libmoechat.a
 fuzz-%: fuzz-library
-	clang $(CPPFLAGS) $(CFLAGS) -O1 $(INCLUDES) -Itests $(PKG_CFLAGS) -fsanitize=address,undefined,fuzzer-no-link \
+	clang $(CPPFLAGS) $(CFLAGS) -O1 $(INCLUDES) $(PKG_CFLAGS) -fsanitize=address,undefined,fuzzer-no-link \
 	    -c -o build/fuzz/$*.o tests/fuzz/fuzz_$*.c
 	clang++ -fsanitize=address,undefined,fuzzer -o build/fuzz/fuzz_$* build/fuzz/$*.o build/fuzz/libmoechat.a $(PKG_LIBS)
 	@mkdir -p build/fuzz/found/$*
@@ -197,7 +198,7 @@ layers:
 	sh tests/layers.sh
 
 format:
-	clang-format -i $(wildcard $(ROOMS:%=%/*.[ch]) tokenizer/*.cc tests/*.h tests/*/*.c)
+	clang-format -i $(wildcard $(ROOMS:%=%/*.[ch]) tokenizer/*.cc tests/*.h tests/*/*.[ch]) $(TEST_SOURCES)
 
 install: $(PROGRAM)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(DATADIR)/models/demo

@@ -9,15 +9,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd.h"
-#include "commands.h"
-#include "completion.h"
-#include "config.h"
-#include "keys.h"
-#include "options.h"
-#include "plain.h"
-#include "report.h"
-#include "tui_face.h"
+#include "app/cmd/cmd.h"
+#include "app/talk/commands.h"
+#include "app/options/completion.h"
+#include "app/options/config.h"
+#include "app/talk/keys.h"
+#include "app/options/options.h"
+#include "app/term/plain.h"
+#include "app/util/report.h"
+#include "app/term/tui_face.h"
 
 #ifndef MOECHAT_VERSION
 #define MOECHAT_VERSION "0.1"

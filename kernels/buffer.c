@@ -5,7 +5,7 @@
 // PoCL's own pointers are not 4096-aligned, as direct reads from disk need. So is one that the host fills where the
 // device maps it (integrated GPUs): memory of whole pages is what their makers ask for so that nothing is copied.
 #define _GNU_SOURCE // madvise
-#include "device.h"
+#include "kernels/device.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Copies on a queue of their own, so that bytes travel while ops compute.
-#include "device.h"
+#include "kernels/device.h"
 
 #include <stdlib.h>
 #include <string.h>

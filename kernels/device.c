@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Devices: what there is, which one a selector names, what is peculiar about it.
-#include "device.h"
+#include "kernels/device.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -7,9 +7,9 @@
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
-#include "gpu.h"
-#include "launch.h"
-#include "profile.h"
+#include "kernels/gpu.h"
+#include "kernels/launch.h"
+#include "kernels/profile.h"
 
 // A growing queue of fences that have not been seen to pass, oldest first.
 struct fence {

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "args.h"
+#include "kernels/args.h"
 
 typedef struct gpu gpu;
 typedef struct gpu_buf gpu_buf;

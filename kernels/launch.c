@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "launch.h"
+#include "kernels/launch.h"
 
-#include "device.h"
+#include "kernels/device.h"
 
 // clang-format off
 static const struct kernel_info kernels[KERNEL_COUNT] = {

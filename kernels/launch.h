@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "gpu.h"
-#include "tiling.h"
+#include "kernels/gpu.h"
+#include "kernels/tiling.h"
 
 enum kernel_id {
     KERNEL_EMBED,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // How much memory this process may still take. A driver's own figure is far from it (PoCL says a quarter).
-#include "device.h"
+#include "kernels/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>

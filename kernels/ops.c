@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The ops of gpu.h: check shapes against buffers, then launch the kernels of the device's shape, or call ref.c.
-#include "device.h"
+#include "kernels/device.h"
 
 #include <string.h>
 
-#include "ref.h"
+#include "kernels/ref.h"
 
 // ---- checks: a caller's error becomes the sticky GPU_ARGUMENT and nothing is launched
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "profile.h"
+#include "kernels/profile.h"
 
-#include "device.h"
+#include "kernels/device.h"
 
 bool profile_add(struct profile *profile, cl_event event, enum kernel_id kernel)
 {

@@ -6,7 +6,7 @@
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
-#include "launch.h"
+#include "kernels/launch.h"
 
 enum { PROFILE_EVENTS = 8192 };
 

@@ -4,7 +4,7 @@
 // The cache holds one file a program: a header, then the driver's binary. Its name is a hash of all that the binary
 // depends on: sources, options, device, driver, platform. It is written beside and renamed, so a reader sees all or
 // nothing; whatever is wrong with a file only costs a build.
-#include "device.h"
+#include "kernels/device.h"
 
 #include <errno.h>
 #include <fcntl.h>

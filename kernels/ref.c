@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "ref.h"
+#include "kernels/ref.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu.h"
+#include "kernels/gpu.h"
 
 float ref_bf16(uint16_t bits)
 {

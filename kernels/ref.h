@@ -6,7 +6,7 @@
 #ifndef MOECHAT_REF_H
 #define MOECHAT_REF_H
 
-#include "args.h"
+#include "kernels/args.h"
 
 float ref_bf16(uint16_t bits);
 uint16_t ref_float_to_half(float value); // round to nearest even; overflow becomes infinity

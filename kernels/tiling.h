@@ -4,7 +4,7 @@
 #ifndef MOECHAT_TILING_H
 #define MOECHAT_TILING_H
 
-#include "args.h"
+#include "kernels/args.h"
 
 // Second argument of every kernel; an op sets the fields that its kernel names.
 struct tiling {

@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "expert_store.h"
-#include "harness.h"
+#include "engine/experts/store.h"
+#include "tests/harness.h"
 
 // ---- The device
 // ------------------------------------------------------------------------------------------------------

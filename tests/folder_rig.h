@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "checkpoint.h"
-#include "container.h"
+#include "engine/files/checkpoint.h"
+#include "engine/files/package.h"
 
 struct made_tensor {
     char name[160];

@@ -4,14 +4,14 @@
 #ifndef MOECHAT_STORE_RIG_H
 #define MOECHAT_STORE_RIG_H
 
-#include "harness.h"
+#include "tests/harness.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "saved.h"
+#include "app/store/saved.h"
 
 enum { RIG_ROWS = 4096 };
 

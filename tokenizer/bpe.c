@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "bpe.h"
+#include "tokenizer/bpe.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "newer.h"
-#include "tok_err.h"
+#include "tokenizer/newer.h"
+#include "tokenizer/tok_err.h"
 
 void bpe_free(struct bpe *bpe)
 {

@@ -4,9 +4,9 @@
 #ifndef MOECHAT_BPE_H
 #define MOECHAT_BPE_H
 
-#include "lexicon.h"
-#include "merges.h"
-#include "pattern.h"
+#include "tokenizer/lexicon.h"
+#include "tokenizer/merges.h"
+#include "tokenizer/pattern.h"
 
 enum { BPE_STEPS = 16, BPE_IDS = 1 << 21, BPE_WORD_BYTES = 4 << 20, BPE_LENGTHS = 64 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // tokenizer.json. Source of the fields: the tokenizers library's serialisation (TokenizerImpl, BPE, AddedToken, Split,
 // Digits, ByteLevel), version 0.23.
-#include "bpe.h"
+#include "tokenizer/bpe.h"
 
 #include <json-c/json.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tok_err.h"
+#include "tokenizer/tok_err.h"
 
 struct reading {
     const char *path;

@@ -3,14 +3,14 @@
 // the 256 ids after them, named in tokenizer_config.json's added_tokens_decoder.
 // Source of the pattern and the number of control symbols: Moonshot's tokenization_kimi.py (Kimi K2, Moonlight). That
 // also cuts runs of more than 25000 characters; the tiktoken library, which this follows, does not.
-#include "bpe.h"
+#include "tokenizer/bpe.h"
 
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tok_err.h"
+#include "tokenizer/tok_err.h"
 
 #define KIMI_CASES "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 #define KIMI_UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tok.h"
+#include "tokenizer/tok.h"
 
 #define USER "<\xEF\xBD\x9CUser\xEF\xBD\x9C>"
 #define ASSISTANT                                                                                                      \

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tok_err.h"
-#include "tok_file.h"
+#include "tokenizer/tok_err.h"
+#include "tokenizer/tok_file.h"
 
 enum { PATH_ROOM = 4200 };
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "lexicon.h"
+#include "tokenizer/lexicon.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
-#include "tok_err.h"
+#include "tokenizer/tok_err.h"
 
 static uint32_t *slot_of(const struct lexicon *lexicon, const char *bytes, size_t length)
 {

@@ -3,7 +3,7 @@
 #ifndef MOECHAT_LEXICON_H
 #define MOECHAT_LEXICON_H
 
-#include "vocab.h"
+#include "tokenizer/vocab.h"
 
 struct lexicon {
     const struct vocab *vocab;

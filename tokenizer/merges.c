@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "merges.h"
+#include "tokenizer/merges.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "tok_err.h"
+#include "tokenizer/tok_err.h"
 
 enum { SHORT_WORD = 32 };
 static const uint32_t none = UINT32_MAX;

@@ -3,7 +3,7 @@
 #ifndef MOECHAT_MERGES_H
 #define MOECHAT_MERGES_H
 
-#include "tok.h"
+#include "tokenizer/tok.h"
 
 struct merge {
     uint32_t left, right;

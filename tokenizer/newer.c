@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "newer.h"
+#include "tokenizer/newer.h"
 
 #include <stddef.h>
 

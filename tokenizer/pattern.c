@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "pattern.h"
+#include "tokenizer/pattern.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include "tok_err.h"
+#include "tokenizer/tok_err.h"
 
 // A pattern that needs more than this for one piece is an error, not a guess.
 enum { PATTERN_BYTES_MAX = 16384, NESTING_MAX = 32, MATCH_LIMIT = 50000000, NAME_BYTES = 24 };

@@ -6,7 +6,7 @@
 #ifndef MOECHAT_PATTERN_H
 #define MOECHAT_PATTERN_H
 
-#include "tok.h"
+#include "tokenizer/tok.h"
 
 struct pattern;
 struct pattern_search;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "sentencepiece.h"
+#include "tokenizer/sentencepiece.h"
 
 #include <exception>
 #include <memory>
@@ -8,7 +8,7 @@
 
 #include <sentencepiece_processor.h>
 
-#include "tok_err.h"
+#include "tokenizer/tok_err.h"
 
 struct pieces {
     sentencepiece::SentencePieceProcessor processor;

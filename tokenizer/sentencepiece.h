@@ -3,7 +3,7 @@
 #ifndef MOECHAT_SENTENCEPIECE_H
 #define MOECHAT_SENTENCEPIECE_H
 
-#include "tok.h"
+#include "tokenizer/tok.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "tok.h"
+#include "tokenizer/tok.h"
 
 #include <string.h>
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tok_err.h"
-#include "vocab.h"
+#include "tokenizer/tok_err.h"
+#include "tokenizer/vocab.h"
 
 #define BOS                                                                                                            \
     "{<\xEF\xBD\x9C"                                                                                                   \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <string.h>
 
-#include "tok.h"
+#include "tokenizer/tok.h"
 
 enum state { SAID, BEFORE, OPENED, THOUGHT, CLOSED };
 

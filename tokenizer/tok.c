@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "tok.h"
+#include "tokenizer/tok.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bpe.h"
-#include "sentencepiece.h"
-#include "tok_err.h"
-#include "tok_file.h"
+#include "tokenizer/bpe.h"
+#include "tokenizer/sentencepiece.h"
+#include "tokenizer/tok_err.h"
+#include "tokenizer/tok_file.h"
 
 #define REPLACEMENT "\xEF\xBF\xBD"
 enum { TEXT_BYTES_MAX = 16 << 20, SPACE_MARK = 0x2581 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "tok_err.h"
+#include "tokenizer/tok_err.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef MOECHAT_TOK_ERR_H
 #define MOECHAT_TOK_ERR_H
 
-#include "tok.h"
+#include "tokenizer/tok.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "tok_file.h"
+#include "tokenizer/tok_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tok_err.h"
+#include "tokenizer/tok_err.h"
 
 int tok_file_read(const char *path, const char *wanted, char **bytes, size_t *length, struct tok_err *err)
 {

@@ -3,7 +3,7 @@
 #ifndef MOECHAT_TOK_FILE_H
 #define MOECHAT_TOK_FILE_H
 
-#include "tok.h"
+#include "tokenizer/tok.h"
 
 enum { TOK_FILE_BYTES = 64 << 20 };
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "vocab.h"
+#include "tokenizer/vocab.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "tok_err.h"
+#include "tokenizer/tok_err.h"
 
 enum { PIECE_BYTES_MAX = 1024 };
 

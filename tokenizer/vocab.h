@@ -6,7 +6,7 @@
 #ifndef MOECHAT_VOCAB_H
 #define MOECHAT_VOCAB_H
 
-#include "tok.h"
+#include "tokenizer/tok.h"
 
 // The numbers are ModelProto.SentencePiece.Type's, but for the last: a mark is shown when the model says it (<think>),
 // and like a control symbol never made by text.

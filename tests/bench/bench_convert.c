@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "checkpoint.h"
-#include "expert_flights.h"
+#include "engine/files/checkpoint.h"
+#include "engine/experts/flights.h"
 
 enum { GROUP = 64, BUFFER = 4 << 20, ROUNDS = 3, READS = 96, IN_FLIGHT = 8 };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "gpu.h"
+#include "kernels/gpu.h"
 
 struct shape {
     const char *name;

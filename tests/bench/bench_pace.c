@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "clock.h"
-#include "moe.h"
+#include "engine/base/clock.h"
+#include "engine/moe.h"
 
 enum { MAX_SAID = 1 << 20, PROMPTS = 2 };
 

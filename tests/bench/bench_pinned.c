@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "container.h"
-#include "device.h"
+#include "engine/base/clock.h"
+#include "engine/files/package.h"
+#include "kernels/device.h"
 
 enum { MOST_READERS = 16, MOST_ROUNDS = 99, N_KINDS = 3, HUGE_PAGE = 2 << 20 };
 #define ROUND_NS UINT64_C(300000000)

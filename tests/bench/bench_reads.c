@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "expert_store.h"
+#include "engine/base/clock.h"
+#include "engine/experts/store.h"
 
 enum { WINDOW = 16, READERS = 8, MOST_ROUNDS = 99 };
 

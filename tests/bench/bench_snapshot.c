@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "session.h"
+#include "engine/session/session.h"
 
 enum { ROUNDS = 5, VOCAB = 129280, PIECE = 2 << 20 };
 

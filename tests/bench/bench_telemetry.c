@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "expert_store_parts.h"
-#include "figures.h"
-#include "moe.h"
-#include "steps.h"
-#include "telemetry.h"
+#include "engine/experts/store_parts.h"
+#include "app/driver/figures.h"
+#include "engine/moe.h"
+#include "app/driver/steps.h"
+#include "engine/walk/telemetry.h"
 
 enum { ROUNDS = 20000 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // How fast text becomes ids: bench_tok [TYPE FILE [TEXT]], else with the small tokenizers of the tests. Run from the
 // root of the tree. Also lines without a break, which must not take a time that grows with their square.
-#include "tok.h"
+#include "tokenizer/tok.h"
 
 #include <stdio.h>
 #include <stdlib.h>

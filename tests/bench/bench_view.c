@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format.h"
-#include "transcript.h"
-#include "wrap.h"
+#include "app/util/format.h"
+#include "app/view/transcript.h"
+#include "app/view/wrap.h"
 
 enum { BYTES = 5 << 20, ROWS = 46, COLUMNS = 120 };
 

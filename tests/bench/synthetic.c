@@ -34,7 +34,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "shape.h"
+#include "engine/files/shape.h"
 
 enum { GROUP = 64, SMALL_GROUP = 32, BLOB_ALIGNMENT = 4096, PART_ALIGNMENT = 64, TOPICS = 64, N_TOKENS = 4096 };
 enum { BUFFER_WORDS = 1 << 18, TEXT_TOPIC_TOKENS = 20 };

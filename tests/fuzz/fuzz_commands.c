@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "candidates.h"
-#include "commands.h"
-#include "export.h"
+#include "app/talk/candidates.h"
+#include "app/talk/commands.h"
+#include "app/talk/export.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

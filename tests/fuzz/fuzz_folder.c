@@ -9,8 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "convert_plan.h"
-#include "folder.h"
+#include "engine/convert/plan.h"
+#include "engine/files/folder.h"
+#include "engine/walk/weights.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -94,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                largest_number(middle + 1, length));
     struct package package;
     struct moe_err err = {.text = ""};
-    int code = package_open(folder, &package, &err);
+    int code = weights_open_package(folder, &package, &err);
     if (code) {
         must((int)err.code == code && err.text[0] && !strchr(err.text, '\n'));
     } else {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "history.h"
+#include "app/store/history.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "draft.h"
-#include "input.h"
+#include "app/view/draft.h"
+#include "app/term/input.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

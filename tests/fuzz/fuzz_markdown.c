@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "markdown.h"
+#include "app/view/markdown.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "record.h"
-#include "session.h"
+#include "engine/session/record.h"
+#include "engine/session/session.h"
 
 #define MODEL "tests/golden/tiny-a/package"
 

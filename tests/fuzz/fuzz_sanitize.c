@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sanitize.h"
-#include "tok.h"
+#include "app/util/sanitize.h"
+#include "tokenizer/tok.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

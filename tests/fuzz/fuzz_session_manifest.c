@@ -5,7 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "manifest.h"
+#include "app/store/manifest.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bpe.h"
+#include "tokenizer/bpe.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

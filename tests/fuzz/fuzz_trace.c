@@ -3,7 +3,7 @@
 // often than was asked.
 #include <stdlib.h>
 
-#include "cache_sim.h"
+#include "engine/experts/sim.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "moe.h"
+#include "engine/moe.h"
 
 enum { TOP = 64, MAX_CHUNKS = 16, MAX_PROMPTS = 16 };
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "moe.h"
+#include "engine/moe.h"
 
 enum { PROMPT = 192, ANSWER = 8 };
 

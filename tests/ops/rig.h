@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device.h"
-#include "harness.h"
-#include "ref.h"
+#include "kernels/device.h"
+#include "tests/harness.h"
+#include "kernels/ref.h"
 
 enum { MAX_RIGS = 16 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The same bits: what prefill computes for a row does not depend on how rows are cut into launches, nor on what lies in
 // scratch or behind the row's own position in the cache.
-#include "rig.h"
+#include "tests/ops/rig.h"
 
 static const uint32_t cuts[] = {1, 2, 9, 15, 16, 17, 40, 64, 129}; // sizes of launches, one after the other
 

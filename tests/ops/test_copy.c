@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "device.h"
-#include "harness.h"
+#include "kernels/device.h"
+#include "tests/harness.h"
 
 enum { BYTES = 3 << 20, COPIES = 5 };
 

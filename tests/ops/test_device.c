@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Devices, buffers, fences, sticky errors and the cache of kernel binaries.
-#include "rig.h"
+#include "tests/ops/rig.h"
 
 #include <dirent.h>
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Ops on several experts at once: the same bits as one by one, in any order and number.
-#include "rig.h"
+#include "tests/ops/rig.h"
 
 static struct rigs rigs; // opened once: building kernels takes seconds
 

@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "device.h"
-#include "harness.h"
+#include "kernels/device.h"
+#include "tests/harness.h"
 
 static char root[] = "/tmp/moechat-memory-XXXXXX";
 

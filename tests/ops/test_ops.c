@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Every op on every device, in both shapes of kernels, against ref.c: odd sizes, poisoned outputs.
-#include "rig.h"
+#include "tests/ops/rig.h"
 
 // Relative to the sum of a product's terms. float32's unit is 6e-8; the longest sums here have 7168 terms.
 static const double product_tolerance = 5e-7;

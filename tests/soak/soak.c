@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "moe.h"
+#include "engine/moe.h"
 
 enum {
     TALKS = 2,

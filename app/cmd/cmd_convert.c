@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Makes a package of a folder from the hub.
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "app/cmd/cmd.h"
+#include "app/util/format.h"
+#include "app/util/report.h"
+#include "app/term/term.h"
+#include "tokenizer/tok.h"
+
+struct converting {
+    struct progress progress;
+    int signal_number; // that stopped us, 0: none
+};
+
+static void on_progress(void *context, const struct moe_progress *progress)
+{
+    struct converting *converting = context;
+    progress_show(&converting->progress, progress->what, progress->unit, progress->done, progress->total);
+}
+
+static void on_notice(void *context, const char *text)
+{
+    struct converting *converting = context;
+    progress_clear(&converting->progress);
+    report("%s", text);
+}
+
+static bool stopped(void *context)
+{
+    static const int stopping[] = {SIGINT, SIGTERM, SIGHUP};
+    struct converting *converting = context;
+    for (size_t i = 0; i < sizeof stopping / sizeof *stopping && !converting->signal_number; i++)
+        if (term_signal_came(stopping[i]))
+            converting->signal_number = stopping[i];
+    return converting->signal_number != 0;
+}
+
+static void say_end(const char *target)
+{
+    struct rusage usage;
+    struct moe_description *about = calloc(1, sizeof *about);
+    char size[FORMAT_SIZE], memory[FORMAT_SIZE];
+    struct moe_err err;
+    if (!about || moe_inspect(target, about, &err) || getrusage(RUSAGE_SELF, &usage)) {
+        free(about);
+        return;
+    }
+    report("%s: %s, made with %s of memory; chat with it: moechat -m %s", target,
+           format_bytes(size, sizeof size, about->package_bytes),
+           format_bytes(memory, sizeof memory, (uint64_t)usage.ru_maxrss * 1024), target);
+    free(about);
+}
+
+int cmd_convert(const struct options *options)
+{
+    static const uint32_t bits[] = {0, 4, 8}; // of the options' choices
+    static const uint32_t groups[] = {0, 32, 64, 128};
+    struct converting converting = {
+        .progress = {.out = isatty(STDERR_FILENO) ? stderr : NULL, .plain = term_is_dumb()}};
+    struct tok_folder folder = {.type = ""};
+    struct tok_err tok_err;
+    if (options->operand && options->more[0] && tok_folder_read(options->operand, &folder, &tok_err)) {
+        report("%s", tok_err.text);
+        return STATUS_MODEL;
+    }
+    const struct moe_convert_options conversion = {
+        .template_name = folder.template_name,
+        .expert_bits = bits[options->bits],
+        .resident_bits = bits[options->resident_bits],
+        .group_size = groups[options->group_size],
+        .verify = options->verify,
+        .progress = on_progress,
+        .notice = on_notice,
+        .cancelled = stopped,
+        .context = &converting,
+    };
+    if (!options->operand || !options->more[0]) {
+        report("convert takes the folder to read and the package to make: moechat convert DIR NEWDIR");
+        return STATUS_USAGE;
+    }
+    if (term_catch_signals(false) < 0) {
+        report("no signals can be caught");
+        return STATUS_FAILED;
+    }
+    struct moe_err err;
+    if (folder.type[0] && !folder.template_name[0])
+        report("%s: choose one with --template when you chat",
+               folder.has_template ? "its chat template is none that moechat knows" : "it has no chat template");
+    int code = moe_convert(options->operand, options->more[0], &conversion, &err);
+    progress_clear(&converting.progress);
+    term_release_signals();
+    if (!code) {
+        say_end(options->more[0]);
+        return STATUS_DONE;
+    }
+    report("%s", err.text);
+    if (converting.signal_number)
+        return term_exit_status(converting.signal_number);
+    return code == MOE_BAD_ARGUMENT                  ? STATUS_USAGE
+           : code == MOE_IO || code == MOE_NO_MEMORY ? STATUS_FAILED
+                                                     : STATUS_MODEL;
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/cmd/cmd.h"
+#include "app/util/format.h"
+#include "kernels/gpu.h"
+#include "app/util/json_out.h"
+#include "app/util/report.h"
+
+static const char *kind_name(enum gpu_kind kind)
+{
+    return kind == GPU_KIND_GPU ? "GPU" : kind == GPU_KIND_CPU ? "CPU" : "plain C";
+}
+
+static struct json_object *device_json(const struct gpu_info *info)
+{
+    struct json_object *object = json_object_new_object();
+    json_out_string(object, "selector", info->selector);
+    json_out_string(object, "name", info->name);
+    json_out_string(object, "kind", info->kind == GPU_KIND_REF ? "ref" : info->kind == GPU_KIND_CPU ? "cpu" : "gpu");
+    json_out_string(object, "platform", info->platform);
+    json_out_string(object, "driver", info->driver);
+    json_out_whole(object, "memory_bytes", info->global_bytes);
+    json_out_whole(object, "largest_allocation_bytes", info->max_alloc_bytes);
+    json_out_whole(object, "compute_units", info->compute_units);
+    json_object_object_add(object, "shares_host_memory",
+                           json_object_new_boolean(info->shares_host_memory || info->maps_host_memory));
+    return object;
+}
+
+static void print_row(const struct gpu_info *info)
+{
+    char memory[FORMAT_SIZE];
+    printf("%-8s  %-7s  %8s  %5u  ", info->selector, kind_name(info->kind),
+           format_bytes(memory, sizeof memory, info->global_bytes), (unsigned)info->compute_units);
+    report_text(stdout, info->name, strlen(info->name));
+    if (*info->platform) {
+        fputs(" (", stdout);
+        report_text(stdout, info->platform, strlen(info->platform));
+        fputs(")", stdout);
+    }
+    fputc('\n', stdout);
+}
+
+int cmd_devices(const struct options *options)
+{
+    enum { MANY = 64 };
+    struct gpu_info *infos = calloc(MANY, sizeof *infos);
+    if (!infos) {
+        report("no memory");
+        return STATUS_FAILED;
+    }
+    unsigned count = gpu_list(infos, MANY);
+    count = count < MANY ? count : MANY;
+    int status = STATUS_DONE;
+    if (options->json) {
+        struct json_object *object = json_object_new_object(), *list = json_object_new_array();
+        for (unsigned i = 0; i < count; i++)
+            json_object_array_add(list, device_json(&infos[i]));
+        json_object_object_add(object, "devices", list);
+        status = json_out_finish(object);
+    } else {
+        printf("%-8s  %-7s  %8s  %5s  %s\n", "--device", "kind", "memory", "units", "name");
+        for (unsigned i = 0; i < count; i++)
+            print_row(&infos[i]);
+        if (count <= 1)
+            puts("No OpenCL device; install a driver, or PoCL (pocl-opencl-icd) for the CPU.");
+    }
+    free(infos);
+    return status;
+}

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Scores a text: how likely the model finds each token after those before it.
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "app/driver/backend.h"
+#include "app/cmd/cmd.h"
+#include "app/util/files.h"
+#include "app/util/format.h"
+#include "app/driver/figures_json.h"
+#include "app/util/json_out.h"
+#include "app/util/report.h"
+#include "app/term/term.h"
+#include "tokenizer/tok.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the files written here are little-endian");
+
+enum { FILE_LIMIT = 256 << 20 };
+
+struct eval {
+    const struct options *options;
+    char *directory;
+    struct moe_description about;
+    struct tok_ids ids;
+    moe_model *model;
+    moe_session *session;
+    struct progress progress;
+    struct new_file logits;
+    struct new_file *stages; // n_layers + 1 of them with --dump-layers
+    size_t n_stages;
+    double nll; // summed over positions 1 and on
+    struct moe_err err;
+    int write_code; // errno of the first write that failed
+};
+
+static void on_progress(void *context, const struct moe_progress *progress)
+{
+    struct eval *eval = context;
+    progress_show_figures(&eval->progress, &(struct progress_figures){.what = progress->what,
+                                                                      .unit = progress->unit,
+                                                                      .done = progress->done,
+                                                                      .total = progress->total,
+                                                                      .bytes_read = progress->bytes_read,
+                                                                      .seconds_left = progress->seconds_left});
+}
+
+// Whitespace-separated ids, each of them in the vocabulary. False: said why.
+static bool parse_ids(struct eval *eval, const char *file, const struct bytes *text)
+{
+    struct tok_err err;
+    const char *at = text->data, *end = text->data + text->length;
+    for (size_t number = 1;; number++) {
+        while (at < end && isspace((unsigned char)*at))
+            at++;
+        if (at == end)
+            return true;
+        const char *word = at;
+        uint64_t id = 0;
+        for (; at < end && isdigit((unsigned char)*at) && id < UINT32_MAX; at++)
+            id = id * 10 + (uint64_t)(*at - '0');
+        if (at == word || (at < end && !isspace((unsigned char)*at))) {
+            for (at = word; at < end && at < word + 40 && !isspace((unsigned char)*at);)
+                at++;
+            report("%s: entry %zu, \"%.*s\", is not a token id", file, number, (int)(at - word), word);
+            return false;
+        }
+        if (id >= eval->about.vocab_size) {
+            report("%s: entry %zu is %" PRIu64 ", but the vocabulary ends at %" PRIu32, file, number, id,
+                   eval->about.vocab_size - 1);
+            return false;
+        }
+        if (tok_ids_append(&eval->ids, (int32_t)id, &err)) {
+            report("%s", err.text);
+            return false;
+        }
+    }
+}
+
+static bool tokenise(struct eval *eval, const struct bytes *text)
+{
+    tok *tokenizer = NULL;
+    struct tok_err err;
+    if (!*eval->about.tokenizer_file) {
+        report("%s: has no tokenizer; give ids with --tokens", eval->directory);
+        return false;
+    }
+    int code = tok_open(eval->about.tokenizer_type, eval->about.tokenizer_file, &tokenizer, &err);
+    if (code == 0 && eval->about.bos_token_id >= 0)
+        code = tok_ids_append(&eval->ids, eval->about.bos_token_id, &err);
+    if (code == 0)
+        code = tok_encode(tokenizer, text->data, text->length, &eval->ids, &err);
+    if (code)
+        report("%s", err.text);
+    tok_close(tokenizer);
+    return code == 0;
+}
+
+// Fills eval->ids. False: said why.
+static bool read_ids(struct eval *eval)
+{
+    const char *file = eval->options->tokens ? eval->options->tokens : eval->options->text;
+    struct bytes text = {0};
+    int code = files_read(file, FILE_LIMIT, &text);
+    bool fine = code == 0;
+    if (code)
+        report("%s: %s", file, strerror(code));
+    else if (text.length == 0) {
+        report("%s: is empty", file);
+        fine = false;
+    } else
+        fine = eval->options->tokens ? parse_ids(eval, file, &text) : tokenise(eval, &text);
+    bytes_release(&text);
+    if (fine && eval->ids.count == 0) {
+        report("%s: holds no token", file);
+        fine = false;
+    }
+    uint32_t limit = eval->about.max_position_embeddings;
+    if (fine && eval->ids.count > limit) {
+        report("%s: has %zu tokens, but %s takes at most %" PRIu32, file, eval->ids.count, eval->about.name, limit);
+        fine = false;
+    }
+    return fine;
+}
+
+static int note(struct eval *eval, int code)
+{
+    if (code && !eval->write_code)
+        eval->write_code = code;
+    return code;
+}
+
+static bool interrupted(void)
+{
+    static const int stopping[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof stopping / sizeof stopping[0]; i++)
+        if (term_signal_pending(stopping[i]))
+            return true;
+    return false;
+}
+
+static int on_row(void *context, uint32_t position, const float *logits)
+{
+    struct eval *eval = context;
+    size_t vocab = eval->about.vocab_size;
+    if (interrupted())
+        return MOE_CANCELLED;
+    if (eval->options->logits && note(eval, files_write_at(&eval->logits, logits, vocab * sizeof *logits,
+                                                           (uint64_t)position * vocab * sizeof *logits)))
+        return MOE_IO;
+    if ((size_t)position + 1 >= eval->ids.count)
+        return 0;
+    double largest = -INFINITY, sum = 0;
+    for (size_t i = 0; i < vocab; i++)
+        largest = logits[i] > largest ? logits[i] : largest;
+    for (size_t i = 0; i < vocab; i++)
+        sum += exp((double)logits[i] - largest);
+    eval->nll += largest + log(sum) - (double)logits[eval->ids.ids[position + 1]];
+    return 0;
+}
+
+static void on_hidden(void *context, uint32_t stage, uint32_t position, uint32_t rows, const float *hidden)
+{
+    struct eval *eval = context;
+    size_t row_bytes = eval->about.hidden_size * sizeof *hidden;
+    if (stage < eval->n_stages && !eval->write_code)
+        note(eval, files_write_at(&eval->stages[stage], hidden, rows * row_bytes, position * (uint64_t)row_bytes));
+}
+
+// Opens the files to write. False: said why.
+static bool open_outputs(struct eval *eval)
+{
+    const struct options *options = eval->options;
+    int code = 0;
+    if (term_catch_signals(false) < 0) { // from here on: what we wrote beside is taken away
+        report("cannot start: %s", strerror(errno));
+        return false;
+    }
+    if (options->logits && (code = files_create(&eval->logits, options->logits))) {
+        report("%s: %s", options->logits, strerror(code));
+        return false;
+    }
+    if (!options->dump_layers)
+        return true;
+    if (mkdir(options->dump_layers, 0777) != 0 && errno != EEXIST)
+        code = errno;
+    size_t wanted = eval->about.n_layers + 1u;
+    eval->stages = code ? NULL : calloc(wanted, sizeof *eval->stages);
+    for (; code == 0 && eval->stages && eval->n_stages < wanted; eval->n_stages++) {
+        char path[4096];
+        int size = snprintf(path, sizeof path, "%s/stage-%03zu.f32", options->dump_layers, eval->n_stages);
+        code = size < (int)sizeof path ? files_create(&eval->stages[eval->n_stages], path) : ENAMETOOLONG;
+        if (code)
+            break;
+    }
+    if (code || !eval->stages)
+        report("%s: %s", options->dump_layers, strerror(code ? code : ENOMEM));
+    return code == 0 && eval->stages;
+}
+
+static bool commit_outputs(struct eval *eval)
+{
+    int code = eval->options->logits ? files_commit(&eval->logits) : 0;
+    for (size_t i = 0; i < eval->n_stages && code == 0; i++)
+        code = files_commit(&eval->stages[i]);
+    if (code)
+        report("cannot write the results: %s", strerror(code));
+    return code == 0;
+}
+
+static int open_model(struct eval *eval)
+{
+    char *kernel_cache;
+    struct moe_model_options model_options = backend_model_options(eval->options, &kernel_cache);
+    model_options.progress = on_progress;
+    model_options.progress_context = eval;
+    int code = moe_model_open(eval->directory, &model_options, &eval->model, &eval->err);
+    free(kernel_cache);
+    struct moe_session_options session_options = {
+        .max_context = (uint32_t)eval->ids.count,
+        .kv_type = options_kv_type(eval->options),
+        .prefill_chunk = eval->options->chunk,
+        .prefill_group = eval->options->group,
+        .ring = eval->options->ring,
+        .prefetch = (enum moe_prefetch)eval->options->prefetch,
+    };
+    return code ? code : moe_session_open(eval->model, &session_options, &eval->session, &eval->err);
+}
+
+static int print_result(struct eval *eval, double seconds)
+{
+    size_t scored = eval->ids.count - 1;
+    double mean = scored ? eval->nll / (double)scored : NAN;
+    struct moe_stats stats = moe_session_stats(eval->session);
+    uint64_t ns = stats.prefill_ns + stats.decode_ns;
+    double rate = json_out_rate(eval->ids.count, ns);
+    if (!eval->options->json) {
+        printf("%zu tokens, mean NLL %.6f, perplexity %.4f, %.1f tokens/s\n", eval->ids.count, mean, exp(mean), rate);
+        return STATUS_DONE;
+    }
+    struct json_object *object = json_object_new_object();
+    json_out_string(object, "model", eval->about.name);
+    json_out_string(object, "device", moe_model_device(eval->model));
+    json_out_string(object, "kv", options_kv_type(eval->options) == MOE_KV_F16 ? "f16" : "f32");
+    json_out_whole(object, "tokens", eval->ids.count);
+    json_out_whole(object, "scored_tokens", scored);
+    json_out_real(object, "mean_nll", mean);
+    json_out_real(object, "perplexity", exp(mean));
+    json_out_real(object, "tokens_per_s", rate);
+    json_out_real(object, "seconds", seconds);
+    figures_json_experts(object, &stats);
+    return json_out_finish(object);
+}
+
+// Feeds the ids and prints what came of it.
+static int score(struct eval *eval)
+{
+    struct moe_feed feed = {
+        .ids = eval->ids.ids,
+        .count = eval->ids.count,
+        .on_row = on_row,
+        .on_hidden = eval->options->dump_layers ? on_hidden : NULL,
+        .progress = on_progress,
+        .context = eval,
+    };
+    uint64_t began = format_clock_ns();
+    int code = moe_session_prefill(eval->session, &feed, &eval->err);
+    progress_clear(&eval->progress);
+    if (interrupted())
+        return term_signal_came(SIGTERM)  ? STATUS_TERMINATED
+               : term_signal_came(SIGHUP) ? term_exit_status(SIGHUP)
+                                          : STATUS_INTERRUPTED;
+    if (eval->write_code) {
+        report("cannot write the results: %s", strerror(eval->write_code));
+        return STATUS_FAILED;
+    }
+    if (code) {
+        report("%s", eval->err.text);
+        return code == MOE_CONTEXT_FULL ? STATUS_CONTEXT_FULL : STATUS_FAILED;
+    }
+    if (!commit_outputs(eval))
+        return STATUS_FAILED;
+    return print_result(eval, (double)(format_clock_ns() - began) / 1e9);
+}
+
+static void release(struct eval *eval)
+{
+    moe_session_close(eval->session);
+    moe_model_close(eval->model);
+    files_discard(&eval->logits);
+    for (size_t i = 0; i < eval->n_stages; i++)
+        files_discard(&eval->stages[i]);
+    free(eval->stages);
+    tok_ids_release(&eval->ids);
+    free(eval->directory);
+}
+
+int cmd_eval(const struct options *options)
+{
+    if (!options->tokens == !options->text) {
+        report("eval takes either --tokens FILE or --text FILE");
+        return STATUS_USAGE;
+    }
+    struct eval eval = {.options = options, .directory = files_model(options->model), .logits = {.fd = -1}};
+    eval.progress = (struct progress){.out = isatty(STDERR_FILENO) ? stderr : NULL, .plain = term_is_dumb()};
+    int status = STATUS_MODEL;
+    if (!eval.directory || moe_inspect(eval.directory, &eval.about, &eval.err)) {
+        report("%s", eval.directory ? eval.err.text : "no memory");
+    } else if (!read_ids(&eval)) {
+        status = STATUS_FAILED;
+    } else {
+        int code = open_model(&eval);
+        progress_clear(&eval.progress);
+        if (code)
+            report("%s", eval.err.text);
+        else
+            status = open_outputs(&eval) ? score(&eval) : STATUS_FAILED;
+        if (!code && moe_model_end_trace(eval.model, &eval.err)) {
+            report("%s", eval.err.text);
+            status = status == STATUS_DONE ? STATUS_FAILED : status;
+        }
+    }
+    release(&eval);
+    return status;
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/driver/backend.h"
+#include "app/cmd/cmd.h"
+#include "app/util/files.h"
+#include "app/util/format.h"
+#include "app/driver/figures_json.h"
+#include "app/util/json_out.h"
+#include "app/view/plan_words.h"
+#include "app/util/report.h"
+#include "tokenizer/tok.h"
+#include "app/term/term.h"
+
+// What the expert cache would be in host memory, without opening a device.
+struct figures {
+    uint64_t experts;    // of all layers
+    uint64_t cold_bytes; // read for a token when no expert is in memory
+    struct moe_cache_plan plan;
+    char refused[512]; // why there is no plan; "" when there is one
+};
+
+static struct figures work_out(const struct moe_description *about, const char *directory,
+                               const struct options *options)
+{
+    struct figures figures = {
+        .experts = (uint64_t)about->n_moe_layers * about->n_routed_experts,
+        .cold_bytes = about->all_experts_bytes / about->n_routed_experts * about->top_k,
+    };
+    char *kernel_cache;
+    struct moe_model_options model = backend_model_options(options, &kernel_cache);
+    struct moe_err err = {.text = "it must be converted first"};
+    if (!about->runs || moe_plan(directory, &model, &figures.plan, &err))
+        snprintf(figures.refused, sizeof figures.refused, "%s", err.text);
+    free(kernel_cache);
+    return figures;
+}
+
+static int print_json(const struct moe_description *about, const struct figures *figures, const char *directory,
+                      bool verified)
+{
+    struct json_object *object = json_object_new_object();
+    json_out_string(object, "directory", directory);
+    json_out_string(object, "name", about->name);
+    json_out_string(object, "layout", about->layout);
+    json_object_object_add(object, "runs", json_object_new_boolean(about->runs));
+    json_out_string(object, "left_out", about->left_out);
+    json_out_string(object, "model_type", about->model_type);
+    json_out_string(object, "template", about->template_name);
+    json_out_string(object, "tokenizer", about->tokenizer_type);
+    json_out_string(object, "fingerprint", about->fingerprint);
+    const struct {
+        const char *key;
+        uint64_t value;
+    } wholes[] = {
+        {"parameters", about->parameters},
+        {"active_parameters", about->active_parameters},
+        {"n_layers", about->n_layers},
+        {"n_moe_layers", about->n_moe_layers},
+        {"n_routed_experts", about->n_routed_experts},
+        {"n_shared_experts", about->n_shared_experts},
+        {"top_k", about->top_k},
+        {"hidden_size", about->hidden_size},
+        {"n_heads", about->n_heads},
+        {"q_lora_rank", about->q_lora_rank},
+        {"kv_lora_rank", about->kv_lora_rank},
+        {"qk_nope_head_dim", about->qk_nope_head_dim},
+        {"qk_rope_head_dim", about->qk_rope_head_dim},
+        {"v_head_dim", about->v_head_dim},
+        {"vocab_size", about->vocab_size},
+        {"max_position_embeddings", about->max_position_embeddings},
+        {"original_max_position_embeddings", about->original_max_position_embeddings},
+        {"resident_bytes", about->resident_bytes},
+        {"expert_bytes", about->expert_bytes},
+        {"all_experts_bytes", about->all_experts_bytes},
+        {"cold_token_bytes", figures->cold_bytes},
+        {"experts", figures->experts},
+        {"kv_row_bytes_f32", about->kv_row_bytes_f32},
+        {"package_bytes", about->package_bytes},
+    };
+    for (size_t i = 0; i < sizeof wholes / sizeof wholes[0]; i++)
+        json_out_whole(object, wholes[i].key, wholes[i].value);
+    if (!*figures->refused) {
+        json_out_whole(object, "slots", figures->plan.slots);
+        figures_json_plan(object, &figures->plan);
+    }
+    if (verified)
+        json_object_object_add(object, "verified", json_object_new_boolean(1));
+    return json_out_finish(object);
+}
+
+static void print_name(const char *label, const char *text)
+{
+    printf("%-18s", label);
+    report_text(stdout, *text ? text : "none", strlen(*text ? text : "none"));
+    fputc('\n', stdout);
+}
+
+static void print_shape(const struct moe_description *about)
+{
+    char all[FORMAT_SIZE], active[FORMAT_SIZE];
+    printf("%-18s%s, %s of them for one token\n", "parameters", format_count(all, sizeof all, about->parameters),
+           format_count(active, sizeof active, about->active_parameters));
+    printf("%-18s%" PRIu32 ", hidden size %" PRIu32 ", %" PRIu32 " heads\n", "layers", about->n_layers,
+           about->hidden_size, about->n_heads);
+    printf("%-18s%" PRIu32 " in each of %" PRIu32 " layers, %" PRIu32 " chosen, %" PRIu32 " shared\n", "experts",
+           about->n_routed_experts, about->n_moe_layers, about->top_k, about->n_shared_experts);
+    printf("%-18sq rank %" PRIu32 ", kv rank %" PRIu32 ", rope %" PRIu32 ", no rope %" PRIu32 ", values %" PRIu32 "\n",
+           "attention", about->q_lora_rank, about->kv_lora_rank, about->qk_rope_head_dim, about->qk_nope_head_dim,
+           about->v_head_dim);
+    printf("%-18s%" PRIu32 " tokens", "longest context", about->max_position_embeddings);
+    if (about->original_max_position_embeddings)
+        printf(" (YaRN, from %" PRIu32 ")", about->original_max_position_embeddings);
+    printf("\n%-18s%" PRIu32 "\n", "vocabulary", about->vocab_size);
+}
+
+static void print_memory(const struct moe_description *about, const struct figures *figures)
+{
+    char a[FORMAT_SIZE], b[FORMAT_SIZE];
+    printf("%-18s%s\n", "resident weights", format_bytes(a, sizeof a, about->resident_bytes));
+    printf("%-18s%" PRIu64 " of %s, together %s\n", "routed experts", figures->experts,
+           format_bytes(a, sizeof a, about->expert_bytes), format_bytes(b, sizeof b, about->all_experts_bytes));
+    printf("%-18sreads %s when no expert is in memory\n", "a cold token",
+           format_bytes(a, sizeof a, figures->cold_bytes));
+    char words[PLAN_WORDS_SIZE];
+    printf("%-18s%s\n", "expert cache",
+           *figures->refused ? figures->refused : plan_words(words, sizeof words, &figures->plan));
+    if (!*figures->refused && *plan_warning(words, sizeof words, &figures->plan, false))
+        printf("%-18s%s\n", "", words);
+    printf("%-18s%s a token in f32, %s in f16\n", "conversation", format_bytes(a, sizeof a, about->kv_row_bytes_f32),
+           format_bytes(b, sizeof b, about->kv_row_bytes_f32 / 2));
+}
+
+static void on_progress(void *context, const struct moe_progress *progress)
+{
+    progress_show(context, progress->what, progress->unit, progress->done, progress->total);
+}
+
+// A folder from the hub names no template: its own is recognised, or people are told that they must choose.
+static const char *find_template(struct moe_description *about, const char *directory)
+{
+    struct tok_folder folder = {.n_files = 0};
+    struct tok_err err;
+    if (*about->template_name || !*about->tokenizer_file || tok_folder_read(directory, &folder, &err))
+        return "";
+    snprintf(about->template_name, sizeof about->template_name, "%s", folder.template_name);
+    return *folder.template_name ? "" : "none known here; choose one with --template";
+}
+
+// The tokenizer's type and size, or why it can't be used.
+static void print_tokenizer(const struct moe_description *about)
+{
+    tok *tokenizer = NULL;
+    struct tok_err err = {.text = ""};
+    char line[sizeof err.text + 64];
+    if (*about->tokenizer_file && tok_open(about->tokenizer_type, about->tokenizer_file, &tokenizer, &err))
+        snprintf(line, sizeof line, "%s, which can't be used: %s", about->tokenizer_type, err.text);
+    else if (tokenizer)
+        snprintf(line, sizeof line, "%s, %u pieces", about->tokenizer_type, (unsigned)tok_vocab_size(tokenizer));
+    else
+        snprintf(line, sizeof line, "%s", about->tokenizer_type);
+    print_name("tokenizer", line);
+    tok_close(tokenizer);
+}
+
+// What to type.
+static void print_next(const struct moe_description *about, const char *directory)
+{
+    char size[FORMAT_SIZE];
+    format_bytes(size, sizeof size, about->package_bytes);
+    if (!about->runs)
+        printf("%-18sit must be converted: moechat convert %s NEWDIR (%s)\n", "next", directory, size);
+    else
+        printf("%-18smoechat -m %s\n", "next", directory);
+    if (about->runs && !about->package)
+        puts(FOLDER_WORDS);
+}
+
+int cmd_info(const struct options *options)
+{
+    if (options->operand && options_given(options, "model") && !getenv("MOECHAT_MODEL")) {
+        report("info takes a folder or --model, not both");
+        return STATUS_USAGE;
+    }
+    struct progress progress = {.out = isatty(STDERR_FILENO) ? stderr : NULL, .plain = term_is_dumb()};
+    char *directory = files_model(options->operand ? options->operand : options->model);
+    struct moe_description *about = calloc(1, sizeof *about);
+    struct moe_err err;
+    int status = STATUS_MODEL;
+    if (!directory || !about) {
+        report("no memory");
+        goto release;
+    }
+    int code = moe_inspect(directory, about, &err);
+    if (code == 0 && options->verify)
+        code = moe_verify(directory, on_progress, &progress, &err);
+    progress_clear(&progress);
+    if (code) {
+        report("%s", err.text);
+        goto release;
+    }
+    struct figures figures = work_out(about, directory, options);
+    const char *no_template = find_template(about, directory);
+    status = STATUS_DONE;
+    if (options->json) {
+        status = print_json(about, &figures, directory, options->verify);
+        goto release;
+    }
+    print_name("name", about->name);
+    print_name("folder", directory);
+    print_name("layout", about->layout);
+    print_name("type", about->model_type);
+    if (about->left_out[0])
+        print_name("left out", about->left_out);
+    print_shape(about);
+    print_memory(about, &figures);
+    print_tokenizer(about);
+    print_name("turn template", *no_template ? no_template : about->template_name);
+    if (about->runs)
+        print_name("fingerprint", about->fingerprint);
+    print_next(about, directory);
+    if (options->verify)
+        puts("Every file is what its checksum says.");
+release:
+    free(about);
+    free(directory);
+    return status;
+}

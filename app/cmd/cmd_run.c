@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// One prompt, one answer: its bytes on standard output and nothing else there.
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/cmd/cmd.h"
+#include "app/util/files.h"
+#include "app/driver/figures_json.h"
+#include "app/util/json_out.h"
+#include "app/view/plan_words.h"
+#include "app/util/report.h"
+#include "app/options/sampling.h"
+#include "app/util/sanitize.h"
+#include "app/talk/sessions.h"
+#include "app/term/term.h"
+#include "app/driver/worker.h"
+
+enum { PROMPT_LIMIT = 64 << 20 };
+
+struct run {
+    const struct options *options;
+    struct worker *worker;
+    struct turn *turn; // until it is sent
+    struct backend_info info;
+    struct progress progress;
+    uint64_t seed;
+    bool done, to_terminal;
+    int status;
+    int signal_number;           // that stopped us, 0: none
+    char last;                   // byte written
+    struct bytes text, thinking; // with --json
+    bool thinks;                 // what is being written is thinking
+    // With a session: the conversation, and the prompt until the session is open.
+    struct store store;
+    struct sessions_choice choice;
+    struct chat chat;
+    struct bytes prompt;
+    bool saving, sent, answered;
+    char session[STORE_NAME_SIZE];
+    struct sanitize sanitize;
+};
+
+static bool drop_newline(struct bytes *text)
+{
+    size_t length = text->length;
+    if (length && text->data[length - 1] == '\n')
+        length -= length > 1 && text->data[length - 2] == '\r' ? 2 : 1;
+    text->length = length;
+    return true;
+}
+
+// The prompt: -p or --prompt-file, then standard input when it is not a terminal. False: said why.
+static bool read_prompt(const struct options *options, struct bytes *prompt)
+{
+    struct bytes input = {0};
+    int code = bytes_append(prompt, "", 0) ? 0 : ENOMEM;
+    if (options->prompt && options->prompt_file) {
+        report("--prompt and --prompt-file exclude each other");
+        return false;
+    }
+    if (code == 0 && options->prompt_file)
+        code = files_read(options->prompt_file, PROMPT_LIMIT, prompt);
+    if (code) {
+        report("%s: %s", options->prompt_file ? options->prompt_file : "prompt", strerror(code));
+        return false;
+    }
+    drop_newline(prompt);
+    if (options->prompt && !bytes_append(prompt, options->prompt, strlen(options->prompt)))
+        code = ENOMEM;
+    if (code == 0 && !isatty(STDIN_FILENO)) {
+        code = files_read_fd(STDIN_FILENO, PROMPT_LIMIT, &input);
+        if (code == EBADF)
+            code = 0; // started with standard input closed
+        drop_newline(&input);
+    }
+    if (code == 0 && input.length) {
+        bool both = prompt->length > 0;
+        if ((both && !bytes_append(prompt, "\n", 1)) || !bytes_append(prompt, input.data, input.length))
+            code = ENOMEM;
+    }
+    bytes_release(&input);
+    if (code)
+        report("standard input: %s", strerror(code));
+    else if (prompt->length == 0)
+        report("there is no prompt; give one with -p TEXT, --prompt-file FILE or on standard input");
+    return code == 0 && prompt->length > 0;
+}
+
+static void write_out(struct run *run, const char *bytes, size_t length)
+{
+    if (run->status == STATUS_EPIPE || length == 0)
+        return;
+    run->last = bytes[length - 1];
+    int code = files_write(STDOUT_FILENO, bytes, length);
+    if (code == 0)
+        return;
+    run->status = code == EPIPE ? STATUS_EPIPE : STATUS_FAILED;
+    if (code != EPIPE)
+        report("cannot write the answer: %s", strerror(code));
+    worker_cancel(run->worker);
+    run->done = true;
+}
+
+// Thinking is shown on a terminal and kept apart in JSON; a pipe gets the answer alone.
+static void take_text(struct run *run, const struct event *event)
+{
+    const char *bytes = event->text.bytes;
+    size_t length = event->text.length;
+    bool thinking = event->text.thinking;
+    if (run->options->json || run->options->jsonl || run->to_terminal)
+        progress_clear(&run->progress);
+    if (run->options->json || run->options->jsonl) {
+        if (!bytes_append(thinking ? &run->thinking : &run->text, bytes, length)) {
+            report("no memory for the answer");
+            run->status = STATUS_FAILED;
+            run->done = true;
+        }
+    } else if (run->to_terminal) {
+        char shown[SANITIZE_ROOM(256)];
+        if (thinking != run->thinks)
+            write_out(run, thinking ? "(thinking) " : "\n\n", thinking ? 11 : 2);
+        run->thinks = thinking;
+        write_out(run, shown, sanitize_push(&run->sanitize, bytes, length, shown));
+    } else if (!thinking) {
+        progress_clear(&run->progress);
+        write_out(run, bytes, length);
+    }
+}
+
+static void print_token(struct run *run, const struct event *event)
+{
+    struct json_object *object = json_object_new_object();
+    const struct moe_stats *used = &event->token.used;
+    progress_clear(&run->progress);
+    json_out_whole(object, "token", (uint64_t)event->token.id);
+    json_out_text(object, "text", event->token.bytes, event->token.length);
+    json_out_real(object, "seconds", event->token.seconds);
+    json_out_whole(object, "prefilled_tokens", used->prefilled_tokens);
+    json_out_real(object, "decode_tokens_per_s", json_out_rate(used->decoded_tokens, used->decode_ns));
+    figures_json_experts(object, used);
+    if (event->token.step)
+        figures_json_step(object, event->token.step);
+    int code = json_out_print(object);
+    if (code == 0 || run->status == STATUS_EPIPE)
+        return;
+    run->status = code == EPIPE ? STATUS_EPIPE : STATUS_FAILED;
+    if (code != EPIPE)
+        report("cannot write the answer: %s", strerror(code));
+    worker_cancel(run->worker);
+    run->done = true;
+}
+
+static void print_json(struct run *run, const struct turn_result *result)
+{
+    struct json_object *object = json_object_new_object();
+    json_out_text(object, "text", run->text.data ? run->text.data : "", run->text.length);
+    if (run->thinking.length)
+        json_out_text(object, "thinking", run->thinking.data, run->thinking.length);
+    json_out_string(object, "model", run->info.name);
+    json_out_string(object, "device", run->info.device);
+    json_out_whole(object, "seed", run->seed);
+    if (*run->session)
+        json_out_string(object, "session", run->session);
+    else
+        json_object_object_add(object, "session", NULL);
+    json_out_whole(object, "cached_tokens", result->cached_tokens);
+    json_out_whole(object, "prefilled_tokens", result->used.prefilled_tokens);
+    json_out_whole(object, "generated_tokens", result->generated_tokens);
+    json_out_real(object, "prefill_tokens_per_s",
+                  json_out_rate(result->used.prefilled_tokens, result->used.prefill_ns));
+    json_out_real(object, "decode_tokens_per_s", json_out_rate(result->used.decoded_tokens, result->used.decode_ns));
+    figures_json_experts(object, &result->used);
+    json_out_whole(object, "expert_slots", run->info.cache.slots);
+    figures_json_plan(object, &run->info.cache);
+    json_out_real(object, "seconds", result->seconds);
+    json_out_whole(object, "context_used", result->context_used);
+    json_out_whole(object, "context_total", result->context_total);
+    json_out_string(object, "stop_reason", stop_reason_name(result->reason));
+    if (*result->err.text)
+        json_out_string(object, "error", result->err.text);
+    int status = json_out_finish(object);
+    if (status != STATUS_DONE)
+        run->status = status;
+}
+
+static void finish(struct run *run, const struct turn_result *result)
+{
+    static const int statuses[] = {[STOP_END] = STATUS_DONE,
+                                   [STOP_MAX_TOKENS] = STATUS_DONE,
+                                   [STOP_CONTEXT_FULL] = STATUS_CONTEXT_FULL,
+                                   [STOP_CANCELLED] = STATUS_INTERRUPTED,
+                                   [STOP_ERROR] = STATUS_FAILED};
+    char shown[SANITIZE_ROOM(0)];
+    progress_clear(&run->progress);
+    run->done = !run->saving;
+    run->answered = true;
+    run->status = run->signal_number ? term_exit_status(run->signal_number) : statuses[result->reason];
+    if (run->options->json || run->options->jsonl) {
+        print_json(run, result);
+    } else if (run->to_terminal) {
+        write_out(run, shown, sanitize_flush(&run->sanitize, shown));
+        if (run->last && run->last != '\n')
+            write_out(run, "\n", 1);
+    }
+    if (result->reason == STOP_ERROR)
+        report("%s", result->err.text);
+    else if (result->reason == STOP_CONTEXT_FULL)
+        report("%s; --context makes more room, as far as the model goes",
+               *result->err.text ? result->err.text : "the context is full");
+}
+
+// The prompt after what the session holds.
+static void send_in_session(struct run *run, const struct session_news *news)
+{
+    const char *system = run->options->system;
+    if (*run->choice.note || *news->text)
+        report("%s%s%s", run->choice.note, *news->text && *run->choice.note ? " But " : "", news->text);
+    if (news->stale)
+        chat_feed_anew(&run->chat);
+    if (system && !run->chat.n_turns)
+        chat_set_system(&run->chat, system, strlen(system));
+    else if (system)
+        report("the session keeps its own system message");
+    struct turn *turn = chat_request(&run->chat, run->prompt.data, run->prompt.length);
+    if (!turn) {
+        report("no memory for the conversation");
+        run->status = STATUS_FAILED;
+        run->done = true;
+        return;
+    }
+    turn->max_tokens = run->options->max_tokens;
+    turn->sampling = sampling_from(run->options, run->seed);
+    turn->tokens = run->options->jsonl;
+    worker_send(run->worker, turn);
+    run->sent = true;
+}
+
+static void take_session(struct run *run, const struct session_news *news)
+{
+    snprintf(run->session, sizeof run->session, "%s", news->name);
+    progress_clear(&run->progress);
+    if (!run->answered && !run->sent) {
+        send_in_session(run, news);
+        return;
+    }
+    if (*news->text)
+        report("%s", news->text);
+    if (news->failed && run->status == STATUS_DONE)
+        run->status = STATUS_FAILED;
+    run->done = run->answered;
+}
+
+// To a terminal the plan, elsewhere only what may surprise.
+static void say_plan(const struct run *run)
+{
+    char words[PLAN_WORDS_SIZE];
+    if (run->progress.out)
+        report("%s", plan_words(words, sizeof words, &run->info.cache));
+    if (run->progress.out && run->info.folder)
+        report("%s", FOLDER_WORDS);
+    if (*plan_warning(words, sizeof words, &run->info.cache, options_given(run->options, "host-cache")))
+        report("%s", words);
+}
+
+static void begin(struct run *run)
+{
+    progress_clear(&run->progress);
+    say_plan(run);
+    if (!run->choice.saved) {
+        worker_send(run->worker, run->turn);
+        run->turn = NULL;
+        return;
+    }
+    struct worker_session session = {.saved = run->choice.saved};
+    run->saving = true;
+    run->choice.saved = NULL;
+    if (!chat_timeline(&run->chat, &session.ids)) {
+        report("no memory for the session");
+        run->status = STATUS_FAILED;
+        run->done = true;
+    }
+    worker_open_session(run->worker, session);
+}
+
+static void take_events(struct run *run)
+{
+    struct event event;
+    while (!run->done && worker_event(run->worker, &event)) {
+        switch (event.kind) {
+        case EVENT_PROGRESS:
+            if (!run->last && !run->text.length)
+                progress_show_figures(&run->progress,
+                                      &(struct progress_figures){.what = event.progress.what,
+                                                                 .unit = event.progress.unit,
+                                                                 .done = event.progress.done,
+                                                                 .total = event.progress.total,
+                                                                 .bytes_read = event.progress.bytes_read,
+                                                                 .seconds_left = event.progress.seconds_left});
+            break;
+        case EVENT_READY:
+            run->info = event.ready;
+            run->chat.about = event.ready.turns;
+            run->chat.think = run->chat.fed_think = run->options->think;
+            begin(run);
+            break;
+        case EVENT_FAILED:
+            progress_clear(&run->progress);
+            report("%s", event.failed.text);
+            run->status = STATUS_MODEL;
+            run->done = true;
+            break;
+        case EVENT_TEXT:
+            take_text(run, &event);
+            break;
+        case EVENT_TOKEN:
+            print_token(run, &event);
+            event_release(&event);
+            break;
+        case EVENT_SESSION:
+            take_session(run, &event.session);
+            break;
+        case EVENT_DONE:
+            finish(run, event.result);
+            event_release(&event);
+            break;
+        }
+    }
+}
+
+static void take_signals(struct run *run)
+{
+    static const int stopping[] = {SIGINT, SIGTERM, SIGHUP};
+    term_drain();
+    for (size_t i = 0; i < sizeof stopping / sizeof stopping[0]; i++) {
+        if (!term_signal_came(stopping[i]))
+            continue;
+        run->signal_number = stopping[i];
+        term_release_signals();          // a second one need not wait
+        if (run->turn && !run->saving) { // still loading: there is nothing to keep
+            progress_clear(&run->progress);
+            run->status = term_exit_status(stopping[i]);
+            run->done = true;
+        }
+        worker_cancel(run->worker);
+    }
+}
+
+static void loop(struct run *run, int signals)
+{
+    while (!run->done) {
+        struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = worker_fd(run->worker), .events = POLLIN}};
+        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+            break;
+        take_signals(run);
+        take_events(run);
+    }
+}
+
+static struct turn *make_turn(struct run *run, const struct bytes *prompt)
+{
+    const struct options *options = run->options;
+    struct turn *turn = turn_new();
+    if (!turn)
+        return NULL;
+    turn->raw = options->no_template;
+    turn->think = options->think;
+    turn->only = true;
+    turn->tokens = options->jsonl;
+    turn->max_tokens = options->max_tokens;
+    turn->sampling = sampling_from(options, run->seed);
+    if ((options->system && !turn_add(turn, TOK_SYSTEM, options->system, strlen(options->system))) ||
+        !turn_add(turn, TOK_USER, prompt->data, prompt->length)) {
+        turn_free(turn);
+        return NULL;
+    }
+    return turn;
+}
+
+int cmd_run(const struct options *options)
+{
+    struct run run = {.options = options, .to_terminal = isatty(STDOUT_FILENO)};
+    struct store_error store_error;
+    struct session_news news;
+    struct backend backend;
+    struct moe_err err;
+    run.progress.out = isatty(STDERR_FILENO) ? stderr : NULL;
+    run.progress.plain = term_is_dumb();
+    run.seed = options_given(options, "seed") ? options->seed : sampling_random_seed();
+    struct moe_sampling sampling = sampling_from(options, run.seed);
+    const char *wrong = moe_sampling_check(&sampling);
+    run.status = STATUS_USAGE;
+    if (wrong) {
+        report("%s", wrong);
+        goto release;
+    }
+    if (!read_prompt(options, &run.prompt))
+        goto release;
+    if (options->no_template && (options->session || options->go_on)) {
+        report("--no-template and sessions exclude each other");
+        goto release;
+    }
+    if (!sessions_choose(&run.store, options, false, &run.chat, &run.choice, &store_error)) {
+        report("%s", store_error.text);
+        run.status = store_error.code == STORE_NAME ? STATUS_USAGE : STATUS_FAILED;
+        goto release;
+    }
+    run.status = STATUS_MODEL;
+    if (!backend_new(&backend, options, &err)) {
+        report("%s", err.text);
+        goto release;
+    }
+    run.status = STATUS_FAILED;
+    int signals = term_catch_signals(false);
+    run.turn = make_turn(&run, &run.prompt);
+    run.worker = worker_new(&backend, 0);
+    if (signals >= 0 && run.turn && run.worker)
+        loop(&run, signals);
+    else
+        report("cannot start: %s", strerror(errno));
+    if (run.saving && run.worker && !run.answered)
+        worker_finish_session(run.worker, &news);
+    if (!worker_abandon(run.worker) && run.status == STATUS_DONE)
+        run.status = STATUS_FAILED;
+release:
+    turn_free(run.turn);
+    saved_close(run.choice.saved);
+    saved_content_release(&run.choice.content);
+    chat_release(&run.chat);
+    bytes_release(&run.prompt);
+    bytes_release(&run.text);
+    bytes_release(&run.thinking);
+    return run.status;
+}

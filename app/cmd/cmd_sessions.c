@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// moechat sessions [VERB] [NAME]: the saved conversations, for people and scripts.
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/cmd/cmd.h"
+#include "app/talk/export.h"
+#include "app/util/format.h"
+#include "app/util/json_out.h"
+#include "app/util/report.h"
+#include "app/talk/sessions.h"
+
+struct request {
+    const struct options *options;
+    struct store store;
+    const char *name, *other; // NULL: not given
+};
+
+static int fail(const struct store_error *error)
+{
+    report("%s", error->text);
+    return error->code == STORE_NAME ? STATUS_USAGE : STATUS_FAILED;
+}
+
+static struct json_object *entry_json(const struct store_entry *entry)
+{
+    struct json_object *object = json_object_new_object();
+    json_out_string(object, "name", entry->name);
+    json_object_object_add(object, "damaged", json_object_new_boolean(entry->damaged));
+    json_out_whole(object, "updated", entry->updated);
+    json_out_whole(object, "created", entry->manifest.created);
+    json_out_whole(object, "messages", manifest_turns(&entry->manifest));
+    json_out_whole(object, "tokens", manifest_tokens(&entry->manifest));
+    json_out_whole(object, "cached_tokens", manifest_rows(&entry->manifest));
+    json_out_whole(object, "kv_bytes", entry->kv_bytes);
+    json_out_whole(object, "transcript_bytes", entry->transcript_bytes);
+    json_out_string(object, "model", entry->manifest.origin.model_name);
+    json_out_string(object, "model_path", entry->manifest.origin.model_path);
+    json_out_string(object, "weights", entry->manifest.origin.weights);
+    return object;
+}
+
+static int list(const struct request *request)
+{
+    struct store_error error;
+    struct store_list found;
+    if (!request->options->json)
+        return sessions_print(stdout, &request->store, 0, &error) ? STATUS_DONE : fail(&error);
+    if (store_list(&request->store, &found, &error))
+        return fail(&error);
+    struct json_object *object = json_object_new_object(), *entries = json_object_new_array();
+    for (size_t i = 0; i < found.n_entries; i++)
+        json_object_array_add(entries, entry_json(&found.entries[i]));
+    json_object_object_add(object, "sessions", entries);
+    store_list_release(&found);
+    return json_out_finish(object);
+}
+
+// Reads a session without locking it.
+static int read_session(const struct request *request, struct saved_content *content)
+{
+    struct store_error error;
+    struct store_path folder = store_path(&request->store, request->name, NULL);
+    *content = (struct saved_content){0};
+    if (!store_name_valid(request->name)) {
+        store_bad_name(request->name, &error);
+        return fail(&error);
+    }
+    if (access(folder.text, F_OK) != 0) {
+        store_not_found(request->name, &error);
+        return fail(&error);
+    }
+    if (saved_read(&request->store, request->name, content, &error))
+        return fail(&error);
+    if (*content->damage)
+        report("the session \"%s\" is damaged: %s", request->name, content->damage);
+    return STATUS_DONE;
+}
+
+static void print_markdown(const struct saved_content *content, bool headings)
+{
+    for (size_t i = 0; i < content->n_parts; i++) {
+        const struct part *part = &content->parts[i];
+        struct bytes text = {0};
+        if (export_message(&text, headings ? EXPORT_MARKDOWN : EXPORT_TEXT, i, part->role, &part->text))
+            fwrite(text.data, 1, text.length, stdout);
+        bytes_release(&text);
+    }
+}
+
+static struct json_object *parts_json(const struct saved_content *content)
+{
+    struct json_object *parts = json_object_new_array();
+    for (size_t i = 0; i < content->n_parts; i++) {
+        const struct part *part = &content->parts[i];
+        struct json_object *object = json_object_new_object(), *ids = json_object_new_array();
+        json_out_string(object, "role", part_role_name(part->role));
+        json_out_text(object, "text", part->text.data, part->text.length);
+        json_out_whole(object, "time", part->time);
+        for (size_t n = 0; n < part->ids.count; n++)
+            json_object_array_add(ids, json_object_new_int(part->ids.ids[n]));
+        json_object_object_add(object, "ids", ids);
+        if (part->role == TOK_ASSISTANT) {
+            json_out_whole(object, "seed", part->sampling.seed);
+            json_out_real(object, "temp", (double)part->sampling.temperature);
+            json_out_string(object, "stop_reason", part->stop);
+        }
+        json_object_array_add(parts, object);
+    }
+    return parts;
+}
+
+// show: for people, so sanitised. export: the bytes as they are.
+static int show(const struct request *request)
+{
+    struct saved_content content;
+    char line[256];
+    int status = read_session(request, &content);
+    if (status)
+        return status;
+    if (request->options->json) {
+        struct json_object *object = json_object_new_object();
+        json_out_string(object, "name", request->name);
+        json_out_string(object, "model", content.manifest.origin.model_name);
+        json_out_whole(object, "tokens", manifest_tokens(&content.manifest));
+        json_out_whole(object, "cached_tokens", manifest_rows(&content.manifest));
+        json_object_object_add(object, "parts", parts_json(&content));
+        status = json_out_finish(object);
+    } else {
+        sessions_describe(line, sizeof line, request->name, &content.manifest);
+        report_text(stdout, line, strlen(line));
+        fputc('\n', stdout);
+        for (size_t i = 0; i < content.n_parts; i++) {
+            const struct part *part = &content.parts[i];
+            printf("%s: ", part_role_name(part->role));
+            report_text(stdout, part->text.data, part->text.length);
+            fputc('\n', stdout);
+        }
+    }
+    saved_content_release(&content);
+    return status;
+}
+
+static int export(const struct request *request)
+{
+    const char *format = request->other ? request->other : "md";
+    bool json = strcmp(format, "json") == 0, text = strcmp(format, "txt") == 0;
+    struct saved_content content;
+    if (!json && !text && strcmp(format, "md") != 0) {
+        report("sessions export takes md, json or txt, not \"%.40s\"", format);
+        return STATUS_USAGE;
+    }
+    int status = read_session(request, &content);
+    if (status)
+        return status;
+    bool damaged = *content.damage;
+    if (json) {
+        struct json_object *object = json_object_new_object();
+        json_out_string(object, "name", request->name);
+        json_out_string(object, "model", content.manifest.origin.model_name);
+        json_object_object_add(object, "messages", parts_json(&content));
+        status = json_out_finish(object);
+    } else {
+        print_markdown(&content, !text);
+    }
+    saved_content_release(&content);
+    return status == STATUS_DONE && damaged ? STATUS_FAILED : status;
+}
+
+static int verify(const struct request *request)
+{
+    struct saved_content content;
+    struct moe_err err;
+    char bytes[FORMAT_SIZE];
+    uint64_t total = 0;
+    int status = read_session(request, &content);
+    if (status)
+        return status;
+    const struct manifest *manifest = &content.manifest;
+    bool fine = !*content.damage;
+    struct store_path path = store_path(&request->store, request->name, manifest_kv_name(manifest->kv_file));
+    int fd = manifest->n_records ? open(path.text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    if (manifest->n_records && fd < 0) {
+        report("%s: %s; %" PRIu32 " tokens would be read again", path.text, strerror(errno), manifest_rows(manifest));
+        fine = false;
+    }
+    struct moe_record_io io = {.fd = fd, .path = path.text};
+    for (size_t i = 0; i < manifest->n_records && fd >= 0; i++) {
+        if (moe_record_verify(&io, &manifest->records[i], &err)) {
+            report("%s; %" PRIu32 " tokens would be read again", err.text,
+                   manifest_rows(manifest) - manifest->records[i].first);
+            fine = false;
+            break;
+        }
+        total += manifest->records[i].bytes;
+    }
+    if (fd >= 0)
+        close(fd);
+    if (fine)
+        printf("%s: %zu parts and %zu records of rows (%s) are as they were saved\n", request->name, content.n_parts,
+               manifest->n_records, format_bytes(bytes, sizeof bytes, total));
+    saved_content_release(&content);
+    return fine ? STATUS_DONE : STATUS_FAILED;
+}
+
+// Says so: a damaged session is left as it is.
+static bool is_damaged(const struct request *request, const char *name)
+{
+    struct store_error error;
+    struct saved_content content;
+    if (saved_read(&request->store, name, &content, &error))
+        return fail(&error), true;
+    bool damaged = *content.damage;
+    if (damaged)
+        report("the session \"%s\" is not compacted, it is damaged: %s", name, content.damage);
+    saved_content_release(&content);
+    return damaged;
+}
+
+static int compact(const struct request *request)
+{
+    size_t n_wanted = 0;
+    struct store_error error;
+    struct store_list found;
+    int status = STATUS_DONE;
+    if (store_list(&request->store, &found, &error))
+        return fail(&error);
+    for (size_t i = 0; i < found.n_entries; i++) {
+        const char *name = found.entries[i].name;
+        struct saved *saved;
+        struct saved_content content;
+        char before[FORMAT_SIZE], after[FORMAT_SIZE];
+        if (request->name && strcmp(request->name, name) != 0)
+            continue;
+        n_wanted++;
+        if (is_damaged(request, name)) {
+            status = STATUS_FAILED;
+            continue;
+        }
+        if (saved_open(&request->store, name, &saved, &content, &error) || saved_compact(saved, &error))
+            status = fail(&error);
+        else
+            printf("%s: rows %s, were %s\n", name,
+                   format_bytes(after, sizeof after, store_kv_bytes(&request->store, name)),
+                   format_bytes(before, sizeof before, found.entries[i].kv_bytes));
+        saved_content_release(&content);
+        saved_close(saved);
+    }
+    store_list_release(&found);
+    if (request->name && !n_wanted) {
+        store_name_valid(request->name) ? store_not_found(request->name, &error)
+                                        : store_bad_name(request->name, &error);
+        return fail(&error);
+    }
+    return status;
+}
+
+static int rm(const struct request *request)
+{
+    struct store_error error;
+    return store_remove(&request->store, request->name, &error) ? fail(&error) : STATUS_DONE;
+}
+
+static int rename_to(const struct request *request)
+{
+    struct store_error error;
+    return store_rename(&request->store, request->name, request->other, false, &error) ? fail(&error) : STATUS_DONE;
+}
+
+int cmd_sessions(const struct options *options)
+{
+    static const struct {
+        const char *verb, *usage;
+        int least, most; // names
+        int (*run)(const struct request *request);
+    } verbs[] = {
+        {"list", "", 0, 0, list},
+        {"show", " NAME", 1, 1, show},
+        {"rm", " NAME", 1, 1, rm},
+        {"rename", " NAME NEW-NAME", 2, 2, rename_to},
+        {"export", " NAME [md|json|txt]", 1, 2, export},
+        {"verify", " NAME", 1, 1, verify},
+        {"compact", " [NAME]", 0, 1, compact},
+    };
+    struct request request = {.options = options, .name = options->more[0], .other = options->more[1]};
+    const char *verb = options->operand ? options->operand : "list";
+    struct store_error error;
+    int given = (request.name != NULL) + (request.other != NULL);
+    if (!store_init(&request.store, NULL)) {
+        store_no_place(&error);
+        return fail(&error);
+    }
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
+        if (strcmp(verbs[i].verb, verb) != 0)
+            continue;
+        if (given >= verbs[i].least && given <= verbs[i].most)
+            return verbs[i].run(&request);
+        report("usage: moechat sessions %s%s", verb, verbs[i].usage);
+        return STATUS_USAGE;
+    }
+    report("sessions takes list, show, rm, rename, export, verify or compact, not \"%.40s\"", verb);
+    return STATUS_USAGE;
+}

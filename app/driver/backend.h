@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What the worker drives: a model with its tokenizer, or a script that plays one (backend_fake.c). All calls come from
+// the thread that called open, but for cancel. Errors: 0 or a moe_code with *err filled; then the timeline is
+// unchanged.
+#ifndef MOECHAT_APP_DRIVER_BACKEND_H
+#define MOECHAT_APP_DRIVER_BACKEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/moe.h"
+#include "app/options/options.h"
+#include "app/store/saved.h"
+#include "tokenizer/tok.h"
+
+enum { BACKEND_CHAT_NICE = 5 }; // so that keys are echoed at once while the engine uses every core
+
+struct backend_info {
+    char name[64]; // the model's
+    char device[128];
+    uint64_t parameters, active_parameters;
+    struct moe_cache_plan cache;
+    uint64_t n_experts; // of all layers
+    bool folder;        // the model is a folder from the hub, its experts read in nine pieces
+    uint32_t max_context;
+    struct origin origin;            // of its token ids and cache rows
+    struct tok_template_about turns; // name NULL: there is no template
+};
+
+// The text to feed next. An empty timeline begins with what begins a conversation; the whole ends where the model's
+// answer is to follow.
+struct backend_prompt {
+    const struct tok_turn *turns;
+    size_t n_turns;
+    bool begin; // the conversation begins here
+    bool raw;   // no template: the texts alone
+    int think;  // enum think
+};
+
+// How the answer to such a prompt begins.
+struct backend_answer {
+    bool has_marks;     // <think> and </think> in it are marks
+    const char *opened; // what of it the prompt already has, "<think>" and such; "": nothing
+};
+
+struct backend_ops {
+    int (*open)(void *self, moe_progress_fn *progress, void *context, struct moe_err *err);
+    // Frees self, opened or not. False, and said on standard error: something else than the answer that was asked for,
+    // such as a trace, could not be written.
+    bool (*close)(void *self);
+    void (*describe)(void *self, struct backend_info *info);
+    // Appends the prompt's ids; ends[i] becomes the number of ids up to the end of turn i.
+    int (*encode)(void *self, const struct backend_prompt *prompt, struct tok_ids *ids, size_t *ends,
+                  struct moe_err *err);
+    struct backend_answer (*answer)(void *self, bool raw, int think);
+    int (*prefill)(void *self, const int32_t *ids, size_t count, struct moe_err *err); // progress goes to open's
+    int (*decode)(void *self, int32_t id, struct moe_err *err);
+    int (*start_sampling)(void *self, const struct moe_sampling *sampling, struct moe_err *err);
+    int32_t (*sample)(void *self, const int32_t *recent, size_t n_recent); // -1: no finite logit
+    bool (*is_end)(void *self, int32_t id);
+    int32_t (*end_id)(void *self, bool raw);                     // closes an answer in the timeline; -1: nothing does
+    size_t (*bytes)(void *self, int32_t id, const char **bytes); // any thread, once open has returned 0
+    uint32_t (*length)(void *self);
+    int (*truncate)(void *self, uint32_t length, struct moe_err *err);
+    // Remembers the logits of now; puts them back when the timeline is as long as it was then and was never cut
+    // shorter, else false.
+    void (*keep_logits)(void *self);
+    bool (*recall_logits)(void *self);
+    // Cache rows on disk, see moe.h; with only_logits the timeline ends where the record does.
+    int (*write_record)(void *self, const struct saved_slot *slot, struct moe_record *record, struct moe_err *err);
+    int (*read_record)(void *self, const struct moe_record_io *io, const struct moe_record *record, bool only_logits,
+                       struct moe_err *err);
+    void (*cancel)(void *self); // any thread, once open has returned 0: the call under way ends with MOE_CANCELLED
+    void (*resume)(void *self);
+    struct moe_stats (*stats)(void *self);
+    // The likeliest tokens after the timeline, as moe_candidates.
+    size_t (*candidates)(void *self, struct moe_candidate *candidates, size_t n);
+    // As moe_session_telemetry and moe_session_heat.
+    const struct moe_telemetry *(*telemetry)(void *self);
+    const uint32_t *(*heat)(void *self);
+    void (*clear_heat)(void *self);
+    void (*tiers)(void *self, uint8_t *tiers); // as moe_model_tiers, and as many as heat
+};
+
+struct backend {
+    const struct backend_ops *ops;
+    void *self;
+};
+
+// Neither opens anything yet; options must outlive the backend. False: no memory, or *err says what is wrong with the
+// script.
+bool backend_moe_new(struct backend *backend, const struct options *options, struct moe_err *err);
+bool backend_fake_new(struct backend *backend, const char *script_file, struct moe_err *err);
+// The one that the options ask for.
+bool backend_new(struct backend *backend, const struct options *options, struct moe_err *err);
+
+// Options as the engine takes them; the strings are the options' own but for *kernel_cache, which the caller frees.
+struct moe_model_options backend_model_options(const struct options *options, char **kernel_cache);
+// Fills *err with a printf sentence and returns code.
+__attribute__((format(printf, 3, 4))) int backend_fail(struct moe_err *err, enum moe_code code, const char *format,
+                                                       ...);
+
+#endif

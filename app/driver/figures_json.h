@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The engine's figures as parts of a JSON object, the same for every command that prints them.
+#ifndef MOECHAT_APP_DRIVER_FIGURES_JSON_H
+#define MOECHAT_APP_DRIVER_FIGURES_JSON_H
+
+#include "app/util/json_out.h"
+#include "engine/moe.h"
+
+// "experts": {hits, misses, bytes_read, prefetched, used, wasted, policy, reason}
+void figures_json_experts(struct json_object *object, const struct moe_stats *stats);
+// "step": where its time went, and for each MoE layer where its experts came from.
+void figures_json_step(struct json_object *object, const struct moe_telemetry *step);
+// "cache": the plan of the expert caches.
+void figures_json_plan(struct json_object *object, const struct moe_cache_plan *plan);
+
+#endif

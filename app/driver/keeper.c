@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/driver/keeper.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/driver/worker.h"
+
+// Saves what is missing there. What there is to say goes to the next news.
+void keeper_commit(struct keeper *keeper, bool logits)
+{
+    const struct backend *backend = keeper->backend;
+    struct saved_rows rows = {.length = backend->ops->length(backend->self),
+                              .logits = logits,
+                              .write = backend->ops->write_record,
+                              .context = backend->self};
+    struct store_error error;
+    keeper->unsaved = saved_commit(keeper->saved, &rows, &error) != STORE_OK;
+    keeper->news.failed = keeper->unsaved;
+    if (*error.text)
+        snprintf(keeper->news.text, sizeof keeper->news.text, "%s", error.text);
+}
+
+void keeper_save(struct keeper *keeper, struct part *part)
+{
+    if (saved_append(keeper->saved, part))
+        keeper_commit(keeper, false);
+    else
+        snprintf(keeper->news.text, sizeof keeper->news.text, "no memory to save the conversation");
+}
+
+static bool fill_part(struct keeper *keeper, struct part *part, const int32_t *ids, size_t count)
+{
+    struct backend_info info;
+    struct tok_err err;
+    keeper->backend->ops->describe(keeper->backend->self, &info);
+    part->language = info.origin.language;
+    for (size_t i = 0; i < count; i++)
+        if (tok_ids_append(&part->ids, ids[i], &err))
+            return false;
+    return true;
+}
+
+void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const struct turn_result *result)
+{
+    size_t begin = 0;
+    bool fine = keeper->saved != NULL;
+    for (size_t i = 0; i < turn->n_turns && fine; i++) {
+        struct part part = {.role = turn->turns[i].role};
+        size_t end = result->prompt_ends[i];
+        fine = bytes_append(&part.text, turn->turns[i].text, turn->turns[i].length) &&
+               fill_part(keeper, &part, result->prompt.ids + begin, end - begin) && saved_append(keeper->saved, &part);
+        begin = end;
+        part_release(&part);
+    }
+    if (fine)
+        keeper_commit(keeper, true);
+    else if (keeper->saved)
+        snprintf(keeper->news.text, sizeof keeper->news.text, "no memory to save the conversation");
+}
+
+bool keeper_make_answer(struct keeper *keeper, const struct turn *turn, const struct turn_result *result,
+                        struct part *part)
+{
+    *part = (struct part){.role = TOK_ASSISTANT, .sampling = turn->sampling, .max_tokens = turn->max_tokens};
+    snprintf(part->stop, sizeof part->stop, "%s", stop_reason_name(result->reason));
+    return keeper->saved &&
+           bytes_append(&part->text, result->text.data ? result->text.data : "", result->text.length) &&
+           fill_part(keeper, part, result->answer.ids, result->answer.count);
+}
+
+bool keeper_logits(struct keeper *keeper)
+{
+    const struct backend *backend = keeper->backend;
+    const struct manifest *manifest = keeper->saved ? saved_manifest(keeper->saved) : NULL;
+    const struct moe_record *last =
+        manifest && manifest->n_records ? &manifest->records[manifest->n_records - 1] : NULL;
+    if (!last || !last->has_logits || manifest_rows(manifest) != backend->ops->length(backend->self))
+        return false;
+    struct store_path path = saved_kv_path(keeper->saved);
+    int fd = open(path.text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    struct moe_record_io io = {.fd = fd, .path = path.text};
+    struct moe_err err;
+    bool fine = fd >= 0 && backend->ops->read_record(backend->self, &io, last, true, &err) == 0;
+    if (fd >= 0)
+        close(fd);
+    return fine;
+}
+
+// Reads the records into the empty timeline, as far as they are good. Returns why not all.
+static const char *restore_rows(struct keeper *keeper, struct moe_err *err)
+{
+    const struct backend *backend = keeper->backend;
+    const struct manifest *manifest = saved_manifest(keeper->saved);
+    struct store_path path = saved_kv_path(keeper->saved);
+    int fd = manifest->n_records ? open(path.text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    const char *why = !manifest->n_records ? "its cache rows were not kept"
+                      : fd < 0             ? "its cache rows are missing"
+                                           : NULL;
+    struct moe_record_io io = {
+        .fd = fd, .path = path.text, .progress = keeper->progress, .progress_context = keeper->progress_context};
+    for (size_t i = 0; i < manifest->n_records && !why; i++)
+        if (backend->ops->read_record(backend->self, &io, &manifest->records[i], false, err))
+            why = err->text;
+    if (fd >= 0)
+        close(fd);
+    return why;
+}
+
+// What keeps a session's rows from being of use here, NULL: nothing.
+static const char *foreign(const struct origin *was, const struct origin *is)
+{
+    if (!*was->weights) // its manifest was lost
+        return "its cache rows were not kept";
+    if (strcmp(was->weights, is->weights) != 0)
+        return "it was saved with other weights";
+    if (was->kv_type != is->kv_type)
+        return "its cache rows have another number format (--kv)";
+    if (was->n_layers != is->n_layers || was->row_width != is->row_width)
+        return "its cache rows have another shape";
+    return NULL;
+}
+
+void keeper_rename(struct keeper *keeper, const char *name)
+{
+    struct store_error error = {0};
+    keeper->news.failed = keeper->saved && saved_rename(keeper->saved, name, &error);
+    if (keeper->news.failed)
+        snprintf(keeper->news.text, sizeof keeper->news.text, "%s", error.text);
+}
+
+void keeper_close(struct keeper *keeper)
+{
+    if (keeper->saved && keeper->unsaved)
+        keeper_commit(keeper, false);
+    keeper->unsaved = false;
+    saved_close(keeper->saved);
+    keeper->saved = NULL;
+}
+
+uint32_t keeper_load(struct keeper *keeper)
+{
+    const struct backend_ops *ops = keeper->backend->ops;
+    struct session_news *news = &keeper->news;
+    struct backend_info info;
+    struct moe_err err = {.text = ""};
+    ops->describe(keeper->backend->self, &info);
+    const struct manifest *manifest = saved_manifest(keeper->saved);
+    struct part_language was = manifest->origin.language;
+    uint32_t tokens = manifest_tokens(manifest);
+    const char *why = tokens ? foreign(&manifest->origin, &info.origin) : NULL;
+    news->stale = tokens && (strcmp(was.tokenizer, info.origin.language.tokenizer) != 0 ||
+                             strcmp(was.template_name, info.origin.language.template_name) != 0);
+    if (news->stale)
+        why = "it was saved with another tokenizer or template";
+    ops->resume(keeper->backend->self);
+    if (tokens && !why)
+        why = restore_rows(keeper, &err);
+    saved_set_origin(keeper->saved, &info.origin);
+    news->cached = ops->length(keeper->backend->self);
+    saved_forget_rows(keeper->saved, news->cached);
+    news->missing = tokens - news->cached;
+    if (!why)
+        why = "the cache rows of its end were not kept";
+    if (news->missing)
+        snprintf(news->text, sizeof news->text, "%.480s; %u of its %u tokens are read again with your next message",
+                 why, (unsigned)news->missing, (unsigned)tokens);
+    return news->cached;
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What the worker does for its session on disk: saves what was fed and said, and brings it back. The engine's thread
+// alone.
+#ifndef MOECHAT_APP_DRIVER_KEEPER_H
+#define MOECHAT_APP_DRIVER_KEEPER_H
+
+#include "app/driver/backend.h"
+#include "app/store/saved.h"
+
+struct turn;
+struct turn_result;
+
+// What became of a session, for its people.
+struct session_news {
+    bool of_turn;               // it came after a turn, and answers nothing else
+    bool open;                  // a session is open
+    bool stale;                 // opened, but its ids mean nothing to this model: the text must be fed anew
+    bool failed;                // text says what could not be done
+    uint32_t cached, missing;   // opened: tokens whose rows are there, and that are computed with the next turn
+    char name[STORE_NAME_SIZE]; // "" until its first turn is saved
+    char text[640];             // one line for people; "": nothing to say
+};
+
+// Zero-initialise but for the first three.
+struct keeper {
+    const struct backend *backend;
+    moe_progress_fn *progress; // while rows are read back
+    void *progress_context;
+    struct saved *saved;      // NULL: turns are not saved
+    struct session_news news; // to be sent next
+    bool unsaved;             // the last commit failed
+};
+
+// Saves what is missing on the disk; what there is to say goes to the news. logits: those after the last row, too.
+void keeper_commit(struct keeper *keeper, bool logits);
+// After the prompt was read: its messages and rows, and the logits that the answer begins with.
+void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const struct turn_result *result);
+// Makes the part that keeper_save saves when the answer's end has been fed. False: no memory, or nothing is saved.
+bool keeper_make_answer(struct keeper *keeper, const struct turn *turn, const struct turn_result *result,
+                        struct part *part);
+void keeper_save(struct keeper *keeper, struct part *part);
+// Takes the logits at the timeline's end from the session, if they were saved.
+bool keeper_logits(struct keeper *keeper);
+// Reads the rows of keeper->saved into the empty timeline, as far as they are good. Returns how many tokens are there;
+// news say what is missing and why.
+uint32_t keeper_load(struct keeper *keeper);
+void keeper_rename(struct keeper *keeper, const char *name);
+void keeper_close(struct keeper *keeper); // tries once more what could not be saved
+
+#endif

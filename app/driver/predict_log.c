@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/driver/predict_log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "app/driver/backend.h"
+#include "app/util/report.h"
+
+static const char *const names[MOE_GUESSERS] = {"previous", "router", "router-shared"};
+
+int predict_log_open(struct predict_log *log, const char *path, struct moe_err *err)
+{
+    *log = (struct predict_log){.out = fopen(path, "w")};
+    return log->out ? 0 : backend_fail(err, MOE_IO, "%.300s: %s", path, strerror(errno));
+}
+
+static void print(FILE *out, const struct moe_prediction *predictions)
+{
+    for (int i = 0; i < MOE_GUESSERS; i++) {
+        const struct moe_prediction *p = &predictions[i];
+        fprintf(out,
+                ",\"%s\":{\"guessed\":%" PRIu32 ",\"right\":%" PRIu32 ",\"accuracy\":%.4f,\"useful\":%" PRIu32
+                ",\"late\":%" PRIu32 ",\"wasted_bytes\":%" PRIu64 "}",
+                names[i], p->guessed, p->right, p->guessed ? (double)p->right / p->guessed : 0, p->useful, p->late,
+                p->wasted_bytes);
+    }
+    fputs("}\n", out);
+}
+
+void predict_log_take(void *context, uint32_t position, const struct moe_prediction *predictions)
+{
+    struct predict_log *log = context;
+    log->tokens++;
+    for (int i = 0; i < MOE_GUESSERS; i++) {
+        log->sums[i].guessed += predictions[i].guessed;
+        log->sums[i].right += predictions[i].right;
+        log->sums[i].useful += predictions[i].useful;
+        log->sums[i].late += predictions[i].late;
+        log->sums[i].wasted_bytes += predictions[i].wasted_bytes;
+    }
+    fprintf(log->out, "{\"position\":%" PRIu32, position);
+    print(log->out, predictions);
+}
+
+bool predict_log_close(struct predict_log *log)
+{
+    if (!log->out)
+        return true;
+    fprintf(log->out, "{\"tokens\":%" PRIu64, log->tokens);
+    print(log->out, log->sums);
+    bool written = !ferror(log->out);
+    written &= fclose(log->out) == 0;
+    if (!written)
+        report("the log of guesses could not be written: %s", strerror(errno));
+    log->out = NULL;
+    return written;
+}

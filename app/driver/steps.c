@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/driver/steps.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/util/format.h"
+
+static size_t step_bytes(const struct moe_telemetry *step)
+{
+    return step ? figures_bytes(step) : 0;
+}
+
+void steps_open(struct steps *steps, const struct backend *backend)
+{
+    *steps = (struct steps){.backend = backend, .first_token = 1};
+    pthread_mutex_init(&steps->mutex, NULL);
+}
+
+// Drops the first n.
+static void drop_tokens(struct steps *steps, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        steps->tokens_bytes -= step_bytes(steps->tokens[i].step);
+        free(steps->tokens[i].step);
+    }
+    steps->first_token += (uint32_t)n;
+    steps->n_tokens -= n;
+    if (steps->n_tokens)
+        memmove(steps->tokens, steps->tokens + n, steps->n_tokens * sizeof *steps->tokens);
+}
+
+static void forget_tokens(struct steps *steps)
+{
+    drop_tokens(steps, steps->n_tokens);
+    steps->first_token = 1;
+}
+
+void steps_release(struct steps *steps)
+{
+    forget_tokens(steps);
+    free(steps->tokens);
+    free(steps->held);
+    figures_release(&steps->figures);
+    hit_curve_release(&steps->curve);
+    pthread_mutex_destroy(&steps->mutex);
+}
+
+void steps_begin_turn(struct steps *steps)
+{
+    free(steps_end(steps));
+    steps->ended_ns = format_clock_ns();
+    steps->backend->ops->clear_heat(steps->backend->self);
+    pthread_mutex_lock(&steps->mutex);
+    figures_begin_turn(&steps->figures);
+    forget_tokens(steps);
+    pthread_mutex_unlock(&steps->mutex);
+}
+
+// 0 where a clock that stands still, as tests have it, would make it less.
+static uint64_t from_to(uint64_t from, uint64_t to)
+{
+    return to > from ? to - from : 0;
+}
+
+// Where the experts are, and how often they were used so far. Under the mutex.
+static void look(struct steps *steps, uint64_t now)
+{
+    const struct backend *backend = steps->backend;
+    if (!steps->figures.tiers)
+        return;
+    figures_take_heat(&steps->figures, backend->ops->heat(backend->self));
+    backend->ops->tiers(backend->self, steps->figures.tiers);
+    steps->looked_ns = now;
+}
+
+static bool is_due(const struct steps *steps, uint64_t now)
+{
+    return from_to(steps->looked_ns, now) >= STEPS_LOOK_NS;
+}
+
+// Under the mutex.
+static void note_uses(struct hit_curve *curve, const struct moe_telemetry *step)
+{
+    if (!step->choices || (!curve->n_keys && !hit_curve_open(curve, step->n_moe_layers * step->n_routed_experts)))
+        return;
+    for (uint32_t i = 0; i < step->n_moe_layers * step->top_k; i++)
+        hit_curve_use(curve, i / step->top_k * step->n_routed_experts + step->choices[i].expert);
+}
+
+static struct moe_telemetry *end_at(struct steps *steps, uint64_t now)
+{
+    struct moe_telemetry *step = steps->held;
+    steps->held = NULL;
+    if (!step)
+        return NULL;
+    steps->ended_ns = now;
+    uint64_t since = from_to(steps->computed_ns, now);
+    step->ns[MOE_ON_SAMPLING] += steps->sampling_ns;
+    step->ns[MOE_ON_HOST] += from_to(steps->sampling_ns, since);
+    step->total_ns += since;
+    pthread_mutex_lock(&steps->mutex);
+    // Without memory it is missing from what the face shows.
+    figures_take(&steps->figures, step, steps->backend->ops->heat(steps->backend->self));
+    note_uses(&steps->curve, step);
+    if (is_due(steps, now))
+        look(steps, now);
+    pthread_mutex_unlock(&steps->mutex);
+    return step;
+}
+
+void steps_end_turn(struct steps *steps)
+{
+    uint64_t now = format_clock_ns();
+    free(end_at(steps, now));
+    pthread_mutex_lock(&steps->mutex);
+    look(steps, now);
+    pthread_mutex_unlock(&steps->mutex);
+}
+
+// A long step is under way.
+static void look_meanwhile(struct steps *steps)
+{
+    uint64_t now = format_clock_ns();
+    if (!is_due(steps, now))
+        return;
+    pthread_mutex_lock(&steps->mutex);
+    look(steps, now);
+    pthread_mutex_unlock(&steps->mutex);
+}
+
+struct moe_telemetry *steps_end(struct steps *steps)
+{
+    return end_at(steps, format_clock_ns());
+}
+
+void steps_note(struct steps *steps)
+{
+    const struct moe_telemetry *step = steps->backend->ops->telemetry(steps->backend->self);
+    if (!step || step->step == steps->seen) {
+        look_meanwhile(steps);
+        return;
+    }
+    uint64_t now = format_clock_ns(), began = from_to(step->total_ns, now);
+    free(end_at(steps, began));
+    steps->held = figures_clone(step);
+    if (steps->held) { // what led to it is part of it
+        uint64_t before = from_to(steps->ended_ns, began);
+        steps->held->ns[MOE_ON_HOST] += before;
+        steps->held->total_ns += before;
+    }
+    steps->seen = step->step;
+    steps->computed_ns = now;
+    steps->sampling_ns = 0;
+}
+
+int32_t steps_sample(struct steps *steps, const int32_t *recent, size_t n_recent)
+{
+    uint64_t begin = format_clock_ns();
+    const struct backend *backend = steps->backend;
+    struct step_token *next = &steps->next;
+    next->n_candidates = (uint32_t)backend->ops->candidates(backend->self, next->candidates, STEPS_CANDIDATES);
+    next->id = backend->ops->sample(backend->self, recent, n_recent);
+    steps->sampling_ns += format_clock_ns() - begin;
+    return next->id;
+}
+
+static bool make_room(struct steps *steps, size_t bytes)
+{
+    if (!steps->tokens)
+        steps->tokens = calloc(STEPS_KEPT, sizeof *steps->tokens);
+    bool full = steps->tokens_bytes + bytes > STEPS_KEPT_BYTES || steps->n_tokens == STEPS_KEPT;
+    if (full) // in lots, so that moving the others costs little
+        drop_tokens(steps, steps->n_tokens < 8 ? steps->n_tokens : steps->n_tokens / 8);
+    return steps->tokens != NULL;
+}
+
+void steps_keep(struct steps *steps, struct moe_telemetry *step)
+{
+    size_t bytes = step_bytes(step);
+    pthread_mutex_lock(&steps->mutex);
+    if (make_room(steps, bytes)) {
+        steps->next.step = step;
+        steps->tokens[steps->n_tokens++] = steps->next;
+        steps->tokens_bytes += bytes;
+    } else {
+        free(step);
+        steps->first_token++;
+    }
+    pthread_mutex_unlock(&steps->mutex);
+}
+
+bool steps_token(struct steps *steps, uint32_t n, struct step_token *token, uint32_t *count)
+{
+    pthread_mutex_lock(&steps->mutex);
+    *count = steps->first_token + (uint32_t)steps->n_tokens - 1;
+    bool there = n >= steps->first_token && n <= *count;
+    if (there) {
+        *token = steps->tokens[n - steps->first_token];
+        if (token->step)
+            token->step = figures_clone(token->step);
+    }
+    pthread_mutex_unlock(&steps->mutex);
+    return there;
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static const struct moe_telemetry *decoded(const struct steps *steps, size_t i)
+{
+    const struct moe_telemetry *step = steps->tokens[i].step;
+    return step && step->decode ? step : NULL;
+}
+
+// Interval MOE_INTERVALS is the whole time. Room: [n_tokens].
+static uint64_t median(const struct steps *steps, int interval, uint64_t *room)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < steps->n_tokens; i++) {
+        const struct moe_telemetry *step = decoded(steps, i);
+        if (step)
+            room[n++] = interval < MOE_INTERVALS ? step->ns[interval] : step->total_ns;
+    }
+    qsort(room, n, sizeof *room, compare);
+    return room[n / 2];
+}
+
+static void find_slowest(const struct steps *steps, uint32_t slowest[STEPS_SLOWEST])
+{
+    uint64_t below = UINT64_MAX;
+    for (int n = 0; n < STEPS_SLOWEST; n++) {
+        uint64_t most = 0;
+        for (size_t i = 0; i < steps->n_tokens; i++) {
+            const struct moe_telemetry *step = decoded(steps, i);
+            if (!step || step->total_ns <= most || step->total_ns >= below)
+                continue;
+            most = step->total_ns;
+            slowest[n] = steps->first_token + (uint32_t)i;
+        }
+        below = most;
+    }
+}
+
+void steps_usual(struct steps *steps, struct usual *usual, uint32_t slowest[STEPS_SLOWEST])
+{
+    *usual = (struct usual){0};
+    memset(slowest, 0, STEPS_SLOWEST * sizeof *slowest);
+    pthread_mutex_lock(&steps->mutex);
+    for (size_t i = 0; i < steps->n_tokens; i++)
+        usual->tokens += decoded(steps, i) != NULL;
+    uint64_t *room = usual->tokens ? malloc(usual->tokens * sizeof *room) : NULL;
+    if (room) {
+        for (int i = 0; i < MOE_INTERVALS; i++)
+            usual->ns[i] = median(steps, i, room);
+        usual->total_ns = median(steps, MOE_INTERVALS, room);
+        find_slowest(steps, slowest);
+    } else {
+        usual->tokens = 0;
+    }
+    pthread_mutex_unlock(&steps->mutex);
+    free(room);
+}
+
+double steps_hits_with(struct steps *steps, uint64_t room)
+{
+    pthread_mutex_lock(&steps->mutex);
+    double share = hit_curve_share(&steps->curve, room);
+    pthread_mutex_unlock(&steps->mutex);
+    return share;
+}
+
+bool steps_figures(struct steps *steps, struct figures *figures)
+{
+    pthread_mutex_lock(&steps->mutex);
+    bool copied = figures_copy(figures, &steps->figures);
+    pthread_mutex_unlock(&steps->mutex);
+    return copied;
+}

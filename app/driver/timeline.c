@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/driver/timeline.h"
+
+#include <string.h>
+
+void timeline_release(struct timeline *timeline)
+{
+    tok_ids_release(&timeline->pending);
+    tok_ids_release(&timeline->part);
+}
+
+static uint32_t fed_length(const struct timeline *timeline)
+{
+    return timeline->backend->ops->length(timeline->backend->self);
+}
+
+uint32_t timeline_length(const struct timeline *timeline)
+{
+    return timeline->part.count ? timeline->part_from : fed_length(timeline) + (uint32_t)timeline->pending.count;
+}
+
+int timeline_decode(struct timeline *timeline, int32_t id, struct moe_err *err)
+{
+    int code = timeline->backend->ops->decode(timeline->backend->self, id, err);
+    steps_note(timeline->steps);
+    return code;
+}
+
+int timeline_prefill(struct timeline *timeline, const int32_t *ids, size_t count, struct moe_err *err)
+{
+    int code = timeline->backend->ops->prefill(timeline->backend->self, ids, count, err);
+    steps_note(timeline->steps);
+    return code;
+}
+
+int timeline_add(struct timeline *timeline, int32_t id, struct moe_err *err)
+{
+    struct tok_err tok_err;
+    int code = tok_ids_append(&timeline->pending, id, &tok_err);
+    return code == 0 ? 0 : backend_fail(err, MOE_NO_MEMORY, "%s", tok_err.text);
+}
+
+// The first `count` are fed.
+static void drop_pending(struct timeline *timeline, size_t count)
+{
+    struct tok_ids *pending = &timeline->pending;
+    pending->count -= count;
+    if (count)
+        memmove(pending->ids, pending->ids + count, pending->count * sizeof *pending->ids);
+}
+
+void timeline_restore(struct timeline *timeline, struct tok_ids *ids, uint32_t fed)
+{
+    tok_ids_release(&timeline->pending);
+    timeline->pending = *ids;
+    *ids = (struct tok_ids){0};
+    drop_pending(timeline, fed);
+    timeline->unread = timeline->pending.count;
+}
+
+// Feeds what was restored without its rows.
+static int read_again(struct timeline *timeline, struct moe_err *err)
+{
+    const struct backend *backend = timeline->backend;
+    struct backend_info info;
+    uint32_t length = fed_length(timeline);
+    backend->ops->describe(backend->self, &info);
+    if (timeline->unread > info.max_context - length)
+        return backend_fail(err, MOE_CONTEXT_FULL, "the context is full: this conversation has %zu tokens of %u",
+                            length + timeline->unread, (unsigned)info.max_context);
+    int code = timeline_prefill(timeline, timeline->pending.ids, timeline->unread, err);
+    size_t done = fed_length(timeline) - length;
+    timeline->unread -= done;
+    drop_pending(timeline, done);
+    return code;
+}
+
+int timeline_settle(struct timeline *timeline, struct moe_err *err)
+{
+    int code = timeline->unread ? read_again(timeline, err) : 0;
+    if (code)
+        return code;
+    for (size_t i = 0; i < timeline->pending.count; i++) {
+        code = timeline_decode(timeline, timeline->pending.ids[i], err);
+        if (code) {
+            drop_pending(timeline, i);
+            return code;
+        }
+    }
+    timeline->pending.count = 0;
+    return 0;
+}
+
+void timeline_keep_part(struct timeline *timeline, uint32_t position, uint32_t from, const struct tok_ids *prompt)
+{
+    uint32_t end = fed_length(timeline);
+    struct moe_err ignored; // what can't be cut now is cut first by the next turn
+    struct tok_err err;
+    bool fine = end > from && end - position <= prompt->count;
+    timeline->part.count = 0;
+    for (uint32_t i = 0; fine && i < end - position; i++)
+        fine = tok_ids_append(&timeline->part, prompt->ids[i], &err) == 0;
+    timeline->part_at = position;
+    timeline->part_from = from;
+    if (!fine)
+        timeline_cut(timeline, from, &ignored);
+}
+
+uint32_t timeline_has(const struct timeline *timeline, uint32_t position, const struct tok_ids *known,
+                      const struct tok_ids *prompt)
+{
+    const struct tok_ids *there = timeline->part.count && timeline->part_at == position ? &timeline->part : known;
+    uint32_t same = 0;
+    while (same < there->count && same + 1 < prompt->count && there->ids[same] == prompt->ids[same])
+        same++;
+    return same;
+}
+
+int timeline_cut(struct timeline *timeline, uint32_t position, struct moe_err *err)
+{
+    uint32_t length = fed_length(timeline);
+    timeline->part.count = 0;
+    if (position > timeline_length(timeline))
+        return backend_fail(err, MOE_POSITION, "the turn begins at token %u, beyond the %u there are",
+                            (unsigned)position, (unsigned)timeline_length(timeline));
+    if (position >= length) {
+        timeline->pending.count = position - length;
+        if (timeline->unread > timeline->pending.count)
+            timeline->unread = timeline->pending.count;
+        return 0;
+    }
+    timeline->pending.count = timeline->unread = 0;
+    return timeline->backend->ops->truncate(timeline->backend->self, position, err);
+}

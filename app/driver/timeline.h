@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The tokens of a conversation as the engine has them, and those that belong behind them and are still to be fed: what
+// the last answer left open, or what was restored without its rows. The engine's thread alone; codes are moe_codes.
+#ifndef MOECHAT_APP_DRIVER_TIMELINE_H
+#define MOECHAT_APP_DRIVER_TIMELINE_H
+
+#include "app/driver/backend.h"
+#include "app/driver/steps.h"
+
+// Zero-initialise but for the first two.
+struct timeline {
+    const struct backend *backend;
+    struct steps *steps;    // notes all that is fed
+    struct tok_ids pending; // fed before anything else
+    size_t unread;          // of those the first, whose rows are to be made as a prompt's are
+    // Behind all that: what was read of a prompt that was stopped and is no part of the conversation.
+    struct tok_ids part;
+    uint32_t part_at, part_from; // where that prompt begins, and what was read of it for it
+};
+void timeline_release(struct timeline *timeline);
+
+uint32_t timeline_length(const struct timeline *timeline); // with what is pending
+// Behind all that is fed, whatever is pending.
+int timeline_decode(struct timeline *timeline, int32_t id, struct moe_err *err);
+int timeline_prefill(struct timeline *timeline, const int32_t *ids, size_t count, struct moe_err *err);
+
+// One more id that is to be fed, as the answers' are.
+int timeline_add(struct timeline *timeline, int32_t id, struct moe_err *err);
+// `ids`, of which the engine has the first `fed`, are the timeline; the rest is read as a prompt is. Takes them over.
+void timeline_restore(struct timeline *timeline, struct tok_ids *ids, uint32_t fed);
+// Feeds what is pending. What answers left open always goes through decode, so that the rows do not depend on when.
+// After an error the rest is still pending.
+int timeline_settle(struct timeline *timeline, struct moe_err *err);
+// The reading of a prompt at `position` was stopped, which had begun at `from`: what the engine has of it stays,
+// uncounted, until the next cut, which may spare it. Without memory it goes.
+void timeline_keep_part(struct timeline *timeline, uint32_t position, uint32_t from, const struct tok_ids *prompt);
+// Ids that the engine has of a prompt at `position`, given those that are `known` to be there: at most all but one.
+uint32_t timeline_has(const struct timeline *timeline, uint32_t position, const struct tok_ids *known,
+                      const struct tok_ids *prompt);
+// Back to `position` tokens, those of a part included.
+int timeline_cut(struct timeline *timeline, uint32_t position, struct moe_err *err);
+
+#endif

@@ -1,0 +1,740 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/driver/worker.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "app/util/format.h"
+#include "app/driver/queue.h"
+#include "app/driver/steps.h"
+#include "app/driver/timeline.h"
+
+enum { N_EVENTS = 128, N_RECENT = 256 };
+
+enum job_kind { JOB_TURN, JOB_OPEN, JOB_CUT, JOB_RENAME, JOB_CLOSE };
+
+struct job {
+    enum job_kind kind;
+    struct turn *turn;
+    struct worker_session session;
+    uint32_t position;
+    char name[STORE_NAME_SIZE];
+};
+
+struct worker {
+    struct backend backend;
+    int nice_value;
+    pthread_t thread;
+    struct queue *commands; // of struct job
+    struct queue *events;
+    unsigned sent;             // turns so far; face's thread
+    atomic_uint cancelled;     // the newest turn that shall stop
+    atomic_bool loaded, ready; // open has returned; and the model is open
+    pthread_mutex_t stats_mutex;
+    struct moe_stats stats;
+    struct steps steps;
+    // From here on: the engine's thread alone.
+    unsigned serial; // of the turn under way
+    struct timeline timeline;
+    struct tok_stream stream;
+    struct tok_think think;
+    struct bytes *said; // the answer so far: the turn's result has it
+    uint64_t began_ns;  // the turn
+    struct moe_stats before;
+    struct keeper keeper;
+    bool wrote_all; // what the backend's close said
+};
+
+const char *stop_reason_name(enum stop_reason reason)
+{
+    static const char *const names[] = {"end", "max_tokens", "context_full", "cancelled", "error"};
+    return names[reason];
+}
+
+struct turn *turn_new(void)
+{
+    return calloc(1, sizeof(struct turn));
+}
+
+bool turn_add(struct turn *turn, enum tok_role role, const char *text, size_t length)
+{
+    struct tok_turn *grown = realloc(turn->turns, (turn->n_turns + 1) * sizeof *grown);
+    if (!grown)
+        return false;
+    turn->turns = grown;
+    char *copy = malloc(length + 1);
+    if (!copy)
+        return false;
+    if (length)
+        memcpy(copy, text, length);
+    copy[length] = 0;
+    grown[turn->n_turns++] = (struct tok_turn){.role = role, .text = copy, .length = length};
+    return true;
+}
+
+void turn_free(struct turn *turn)
+{
+    if (!turn)
+        return;
+    for (size_t i = 0; i < turn->n_turns; i++)
+        free((char *)turn->turns[i].text);
+    free(turn->turns);
+    tok_ids_release(&turn->known);
+    free(turn);
+}
+
+void turn_result_free(struct turn_result *result)
+{
+    if (!result)
+        return;
+    tok_ids_release(&result->prompt);
+    tok_ids_release(&result->answer);
+    bytes_release(&result->text);
+    free(result->prompt_ends);
+    free(result);
+}
+
+void event_release(struct event *event)
+{
+    if (event->kind == EVENT_DONE)
+        turn_result_free(event->result);
+    if (event->kind == EVENT_TOKEN)
+        free(event->token.step);
+}
+
+static void publish_stats(struct worker *worker)
+{
+    struct moe_stats stats = worker->backend.ops->stats(worker->backend.self);
+    pthread_mutex_lock(&worker->stats_mutex);
+    worker->stats = stats;
+    pthread_mutex_unlock(&worker->stats_mutex);
+}
+
+// Progress replaces progress that nobody has seen yet.
+static bool supersedes(const void *last, const void *item)
+{
+    const struct event *a = last, *b = item;
+    return a->kind == EVENT_PROGRESS && b->kind == EVENT_PROGRESS;
+}
+
+static void on_progress(void *context, const struct moe_progress *progress)
+{
+    struct worker *worker = context;
+    struct event event = {.kind = EVENT_PROGRESS};
+    snprintf(event.progress.what, sizeof event.progress.what, "%s", progress->what);
+    snprintf(event.progress.unit, sizeof event.progress.unit, "%s", progress->unit);
+    event.progress.done = progress->done;
+    event.progress.total = progress->total;
+    event.progress.bytes_read = progress->bytes_read;
+    event.progress.seconds_left = progress->seconds_left;
+    if (atomic_load(&worker->ready)) {
+        steps_note(&worker->steps);
+        publish_stats(worker);
+    }
+    queue_push(worker->events, &event, supersedes);
+}
+
+static void send_part(void *context, bool thinking, const char *bytes, size_t length)
+{
+    struct worker *worker = context;
+    while (length > 0) {
+        struct event event = {.kind = EVENT_TEXT};
+        event.text.thinking = thinking;
+        size_t part = length < sizeof event.text.bytes ? length : sizeof event.text.bytes;
+        if (part < length) // cut long tokens between characters
+            for (int i = 0; i < 3 && part > 1 && ((unsigned char)bytes[part] & 0xC0) == 0x80; i++)
+                part--;
+        memcpy(event.text.bytes, bytes, part);
+        event.text.length = (uint32_t)part;
+        queue_push(worker->events, &event, NULL);
+        bytes += part;
+        length -= part;
+    }
+}
+
+static void send_text(struct worker *worker, const char *bytes, size_t length)
+{
+    bytes_append(worker->said, bytes, length); // what memory is too short for is missing in the kept text
+    tok_think_push(&worker->think, bytes, length, &(struct tok_think_out){send_part, worker});
+}
+
+static int send_token(struct worker *worker, int32_t id, struct moe_err *err)
+{
+    const char *bytes;
+    size_t length = worker->backend.ops->bytes(worker->backend.self, id, &bytes);
+    char small[256], *out = length + 3 <= sizeof small ? small : malloc(length + 3);
+    if (!out)
+        return backend_fail(err, MOE_NO_MEMORY, "no memory for a token's text");
+    send_text(worker, out, tok_stream_push(&worker->stream, bytes, length, out));
+    if (out != small)
+        free(out);
+    return 0;
+}
+
+static struct moe_stats stats_since(struct moe_stats now, const struct moe_stats *then)
+{
+    now.prefilled_tokens -= then->prefilled_tokens;
+    now.decoded_tokens -= then->decoded_tokens;
+    now.prefill_ns -= then->prefill_ns;
+    now.decode_ns -= then->decode_ns;
+    now.hits -= then->hits;
+    now.misses -= then->misses;
+    now.bytes_read -= then->bytes_read;
+    now.prefetched -= then->prefetched;
+    now.used -= then->used;
+    now.wasted -= then->wasted;
+    now.wait_ns -= then->wait_ns;
+    now.evictions -= then->evictions;
+    now.launches -= then->launches;
+    now.waits -= then->waits;
+    return now;
+}
+
+static bool stop_wanted(struct worker *worker)
+{
+    return atomic_load(&worker->cancelled) >= worker->serial;
+}
+
+static int append_id(struct tok_ids *list, int32_t id, struct moe_err *err)
+{
+    struct tok_err tok_err;
+    return tok_ids_append(list, id, &tok_err) == 0 ? 0 : backend_fail(err, MOE_NO_MEMORY, "%s", tok_err.text);
+}
+
+// The ids that a repetition penalty looks at: the last of prompt and answer.
+static size_t recent_ids(const struct turn_result *result, int32_t recent[N_RECENT])
+{
+    const struct tok_ids *a = &result->answer, *p = &result->prompt;
+    size_t from_answer = a->count < N_RECENT ? a->count : N_RECENT;
+    size_t room = N_RECENT - from_answer;
+    size_t from_prompt = p->count < room ? p->count : room;
+    if (from_prompt)
+        memcpy(recent, p->ids + (p->count - from_prompt), from_prompt * sizeof *recent);
+    if (from_answer)
+        memcpy(recent + from_prompt, a->ids + (a->count - from_answer), from_answer * sizeof *recent);
+    return from_prompt + from_answer;
+}
+
+// Takes `step` over.
+static void send_figures(struct worker *worker, int32_t id, struct moe_telemetry *step)
+{
+    const char *bytes;
+    size_t length = worker->backend.ops->bytes(worker->backend.self, id, &bytes);
+    struct event event = {.kind = EVENT_TOKEN};
+    event.token.id = id;
+    event.token.seconds = (double)(format_clock_ns() - worker->began_ns) / 1e9;
+    event.token.used = stats_since(worker->backend.ops->stats(worker->backend.self), &worker->before);
+    event.token.length = (uint32_t)(length < sizeof event.token.bytes ? length : sizeof event.token.bytes);
+    memcpy(event.token.bytes, bytes, event.token.length);
+    event.token.step = step;
+    if (!queue_push(worker->events, &event, NULL))
+        event_release(&event);
+}
+
+// Samples and feeds tokens until something ends the answer. On 0, result->reason says what, and the timeline has what
+// is still to be fed. The context has room for the answer's next id and its end whenever an id is sampled.
+static int generate(struct worker *worker, const struct turn *turn, struct turn_result *result)
+{
+    const struct backend_ops *ops = worker->backend.ops;
+    void *self = worker->backend.self;
+    int32_t recent[N_RECENT], id;
+    int code;
+    for (;;) {
+        id = steps_sample(&worker->steps, recent, recent_ids(result, recent));
+        if (id < 0)
+            return backend_fail(&result->err, MOE_BAD_NUMBERS, "the model's output holds no finite number");
+        if (ops->is_end(self, id)) {
+            result->reason = STOP_END;
+            break;
+        }
+        if ((code = append_id(&result->answer, id, &result->err)) || (code = send_token(worker, id, &result->err)))
+            return code;
+        result->generated_tokens++;
+        publish_stats(worker);
+        struct moe_telemetry *step = steps_end(&worker->steps);
+        if (turn->tokens)
+            send_figures(worker, id, step ? figures_clone(step) : NULL);
+        steps_keep(&worker->steps, step);
+        result->reason = STOP_CANCELLED;
+        if (stop_wanted(worker))
+            break;
+        result->reason = STOP_MAX_TOKENS;
+        if (turn->max_tokens && result->generated_tokens >= turn->max_tokens)
+            break;
+        result->reason = STOP_CONTEXT_FULL;
+        if (ops->length(self) + 3 > result->context_total)
+            break;
+        code = timeline_decode(&worker->timeline, id, &result->err);
+        if (code == MOE_CANCELLED) {
+            result->reason = STOP_CANCELLED;
+            break;
+        }
+        if (code)
+            return code;
+    }
+    if (result->reason != STOP_END && (code = timeline_add(&worker->timeline, id, &result->err)))
+        return code;
+    // Where the template has the turns closed in its own way, that counts, not how the model said it.
+    int32_t end = result->reason == STOP_END && turn->raw ? id : ops->end_id(self, turn->raw);
+    if (end < 0)
+        return 0;
+    code = append_id(&result->answer, end, &result->err);
+    return code ? code : timeline_add(&worker->timeline, end, &result->err);
+}
+
+static int prompt_does_not_fit(struct turn_result *result, size_t used, size_t count)
+{
+    result->reason = STOP_CONTEXT_FULL;
+    return backend_fail(&result->err, MOE_CONTEXT_FULL,
+                        "the context is full: %zu of %u tokens are used and this message needs %zu more", used,
+                        (unsigned)result->context_total, count + 2);
+}
+
+static int say_answer(struct worker *worker, const struct turn *turn, struct turn_result *result)
+{
+    struct backend_answer begins = worker->backend.ops->answer(worker->backend.self, turn->raw, turn->think);
+    bytes_append(&result->text, begins.opened, strlen(begins.opened));
+    tok_think_begin(&worker->think, begins.has_marks, *begins.opened);
+    int code = generate(worker, turn, result);
+    char held[4];
+    send_text(worker, held, tok_stream_flush(&worker->stream, held));
+    tok_think_flush(&worker->think, &(struct tok_think_out){send_part, worker});
+    return code;
+}
+
+// Makes the logits after the message at hand those of now: they were kept, else saved, else its last token is fed
+// again.
+static int recall(struct worker *worker, const struct turn *turn, struct turn_result *result)
+{
+    const struct backend_ops *ops = worker->backend.ops;
+    void *self = worker->backend.self;
+    int code = ops->start_sampling(self, &turn->sampling, &result->err);
+    if (code == 0 && ops->length(self) == 0)
+        code = backend_fail(&result->err, MOE_BAD_ARGUMENT, "there is no message to answer");
+    if (code || ops->recall_logits(self) || keeper_logits(&worker->keeper))
+        return code;
+    code = ops->truncate(self, ops->length(self) - 1, &result->err);
+    if (code == 0)
+        code = timeline_prefill(&worker->timeline, &turn->last_id, 1, &result->err);
+    if (code == 0)
+        ops->keep_logits(self);
+    return code;
+}
+
+static int encode(struct worker *worker, const struct turn *turn, struct turn_result *result)
+{
+    struct backend_prompt prompt = {.turns = turn->turns,
+                                    .n_turns = turn->n_turns,
+                                    .begin = turn->position == 0,
+                                    .raw = turn->raw,
+                                    .think = turn->think};
+    result->prompt_ends = calloc(turn->n_turns + 1, sizeof(size_t));
+    if (!result->prompt_ends)
+        return backend_fail(&result->err, MOE_NO_MEMORY, "no memory for the turn");
+    result->n_prompt_ends = turn->n_turns;
+    int code =
+        worker->backend.ops->encode(worker->backend.self, &prompt, &result->prompt, result->prompt_ends, &result->err);
+    if (code == 0 && result->prompt.count == 0)
+        code = backend_fail(&result->err, MOE_BAD_ARGUMENT, "the prompt is empty");
+    return code;
+}
+
+// Encodes the prompt and cuts the timeline back to where it begins, or to where it differs from what is known to be
+// there.
+static int place(struct worker *worker, const struct turn *turn, struct turn_result *result)
+{
+    const struct tok_ids *prompt = &result->prompt;
+    uint32_t same = 0;
+    int code = stop_wanted(worker) ? MOE_CANCELLED : turn->again ? 0 : encode(worker, turn, result);
+    if (code == 0)
+        same = timeline_has(&worker->timeline, turn->position, &turn->known, prompt);
+    if (turn->known.count && code == 0 && result->prompt_ends[turn->n_turns - 2] > same)
+        result->reread_tokens = (uint32_t)(result->prompt_ends[turn->n_turns - 2] - same);
+    return code ? code : timeline_cut(&worker->timeline, turn->position + same, &result->err);
+}
+
+// Feeds the prompt, then generates. Returns 0 or a code with result->err.
+static int answer(struct worker *worker, const struct turn *turn, struct turn_result *result)
+{
+    const struct backend_ops *ops = worker->backend.ops;
+    void *self = worker->backend.self;
+    uint32_t length = ops->length(self);
+    int code = turn->again ? recall(worker, turn, result) : 0;
+    if (turn->again)
+        return code ? code : say_answer(worker, turn, result);
+    size_t there = length - turn->position, count = result->prompt.count - there;
+    if (count + 2 > result->context_total - length)
+        return prompt_does_not_fit(result, length, count);
+    if (stop_wanted(worker))
+        return MOE_CANCELLED;
+    code = ops->start_sampling(self, &turn->sampling, &result->err);
+    if (code == 0)
+        code = timeline_prefill(&worker->timeline, result->prompt.ids + there, count, &result->err);
+    if (code == 0 && stop_wanted(worker))
+        code = MOE_CANCELLED;
+    if (code)
+        return code;
+    ops->keep_logits(self);
+    publish_stats(worker);
+    keeper_save_prompt(&worker->keeper, turn, result);
+    return say_answer(worker, turn, result);
+}
+
+static void send_news(struct worker *worker, bool of_turn)
+{
+    struct keeper *keeper = &worker->keeper;
+    struct event event = {.kind = EVENT_SESSION, .session = keeper->news};
+    event.session.open = keeper->saved != NULL;
+    event.session.of_turn = of_turn;
+    if (keeper->saved)
+        snprintf(event.session.name, sizeof event.session.name, "%s", saved_name(keeper->saved));
+    queue_push(worker->events, &event, NULL);
+    keeper->news = (struct session_news){0};
+}
+
+static void open_session(struct worker *worker, struct worker_session *session)
+{
+    struct keeper *keeper = &worker->keeper;
+    struct backend_info info;
+    struct moe_err err;
+    keeper_close(keeper);
+    keeper->saved = session->saved;
+    worker->backend.ops->resume(worker->backend.self);
+    if (timeline_cut(&worker->timeline, session->keep, &err))
+        snprintf(keeper->news.text, sizeof keeper->news.text, "%s", err.text);
+    worker->backend.ops->describe(worker->backend.self, &info);
+    if (session->keep) {
+        saved_set_origin(keeper->saved, &info.origin);
+    } else {
+        uint32_t cached = keeper_load(keeper);
+        if (!keeper->news.stale)
+            timeline_restore(&worker->timeline, &session->ids, cached);
+    }
+    if (session->save)
+        keeper_commit(keeper, false);
+    tok_ids_release(&session->ids);
+}
+
+// A turn that came to nothing: the timeline is as it was found, but for what a stopped prompt left to go on from.
+static void leave(struct worker *worker, const struct turn *turn, struct turn_result *result, int code, uint32_t found)
+{
+    struct moe_err ignored; // should this fail, the next turn cuts first
+    if (code == MOE_CANCELLED && !turn->again)
+        timeline_keep_part(&worker->timeline, turn->position, found, &result->prompt);
+    else
+        timeline_cut(&worker->timeline, found, &ignored);
+    result->read_tokens = (uint32_t)worker->timeline.part.count;
+}
+
+static void take_turn(struct worker *worker, const struct turn *turn)
+{
+    const struct backend_ops *ops = worker->backend.ops;
+    void *self = worker->backend.self;
+    struct turn_result *result = calloc(1, sizeof *result);
+    if (!result)
+        abort(); // nothing can be reported without it
+    struct backend_info info;
+    ops->describe(self, &info);
+    result->context_total = info.max_context;
+    worker->began_ns = format_clock_ns();
+    worker->said = &result->text;
+    worker->serial++;
+    ops->resume(self);
+    steps_begin_turn(&worker->steps);
+    int code = place(worker, turn, result);
+    worker->before = ops->stats(self);
+    if (code == 0 && worker->keeper.saved)
+        saved_cut(worker->keeper.saved, turn->position);
+    result->cached_tokens = ops->length(self);
+    if (code == 0)
+        code = timeline_settle(&worker->timeline, &result->err);
+    uint32_t found = ops->length(self);
+    if (code == 0) {
+        code = answer(worker, turn, result);
+        if (code) {
+            ops->resume(self);
+            leave(worker, turn, result, code, found);
+        }
+    }
+    result->kept = code == 0;
+    if (code && code != MOE_CONTEXT_FULL)
+        result->reason = code == MOE_CANCELLED ? STOP_CANCELLED : STOP_ERROR;
+    else if (code)
+        result->reason = STOP_CONTEXT_FULL;
+    steps_end_turn(&worker->steps);
+    result->used = stats_since(ops->stats(self), &worker->before);
+    result->context_used = timeline_length(&worker->timeline);
+    result->seconds = (double)(format_clock_ns() - worker->began_ns) / 1e9;
+    publish_stats(worker);
+    struct part part = {0};
+    bool save = result->kept && keeper_make_answer(&worker->keeper, turn, result, &part);
+    ops->resume(self); // before the face knows: what it cancels from then on is the next turn
+    struct event event = {.kind = EVENT_DONE, .result = result};
+    if (!queue_push(worker->events, &event, NULL))
+        turn_result_free(result);
+    struct moe_err settle_err;
+    if (!turn->only && timeline_settle(&worker->timeline, &settle_err) == MOE_CANCELLED && worker->keeper.saved) {
+        ops->resume(self); // a cancel that came after the answer: what is saved has its end all the same
+        timeline_settle(&worker->timeline, &settle_err);
+    }
+    steps_end_turn(&worker->steps);
+    publish_stats(worker); // with the answer's end, which the figures have, too
+    // What fails here fails again, and is reported, when the next turn begins.
+    if (save)
+        keeper_save(&worker->keeper, &part);
+    part_release(&part);
+    if (worker->keeper.saved)
+        send_news(worker, true);
+}
+
+static void lower_priority(int nice_value)
+{
+    // On Linux the 0 means this thread alone.
+    if (nice_value && setpriority(PRIO_PROCESS, 0, nice_value) != 0) {
+        // Only comfort depends on it.
+    }
+}
+
+static void take_job(struct worker *worker, struct job *job)
+{
+    struct moe_err err = {.text = ""};
+    switch (job->kind) {
+    case JOB_TURN:
+        take_turn(worker, job->turn);
+        turn_free(job->turn);
+        return;
+    case JOB_OPEN:
+        open_session(worker, &job->session);
+        break;
+    case JOB_CUT:
+        if (timeline_cut(&worker->timeline, job->position, &err))
+            snprintf(worker->keeper.news.text, sizeof worker->keeper.news.text, "%s", err.text);
+        if (worker->keeper.saved) {
+            saved_cut(worker->keeper.saved, job->position);
+            keeper_commit(&worker->keeper, false);
+        }
+        break;
+    case JOB_RENAME:
+        keeper_rename(&worker->keeper, job->name);
+        break;
+    case JOB_CLOSE:
+        keeper_close(&worker->keeper);
+        break;
+    }
+    send_news(worker, false);
+}
+
+static void *run(void *argument)
+{
+    struct worker *worker = argument;
+    const struct backend *backend = &worker->backend;
+    lower_priority(worker->nice_value);
+    struct event event = {.kind = EVENT_FAILED};
+    if (backend->ops->open(backend->self, on_progress, worker, &event.failed) == 0) {
+        publish_stats(worker);
+        atomic_store(&worker->ready, true);
+        atomic_store(&worker->loaded, true);
+        event = (struct event){.kind = EVENT_READY};
+        backend->ops->describe(backend->self, &event.ready);
+        queue_push(worker->events, &event, NULL);
+        struct job job;
+        while (queue_wait(worker->commands, &job))
+            take_job(worker, &job);
+        keeper_close(&worker->keeper);
+    } else {
+        atomic_store(&worker->loaded, true);
+        queue_push(worker->events, &event, NULL);
+    }
+    worker->wrote_all = backend->ops->close(backend->self);
+    return NULL;
+}
+
+static void job_release(struct job *job)
+{
+    turn_free(job->turn);
+    saved_close(job->session.saved);
+    tok_ids_release(&job->session.ids);
+}
+
+static void post(struct worker *worker, const struct job *job)
+{
+    struct job copy = *job;
+    if (!queue_push(worker->commands, &copy, NULL))
+        job_release(&copy);
+}
+
+static void release(struct worker *worker)
+{
+    struct event event;
+    struct job job;
+    while (worker->events && queue_pop(worker->events, &event))
+        event_release(&event);
+    while (worker->commands && queue_pop(worker->commands, &job))
+        job_release(&job);
+    queue_free(worker->events);
+    queue_free(worker->commands);
+    timeline_release(&worker->timeline);
+    steps_release(&worker->steps);
+    pthread_mutex_destroy(&worker->stats_mutex);
+    free(worker);
+}
+
+struct worker *worker_new(const struct backend *backend, int nice_value)
+{
+    struct worker *worker = calloc(1, sizeof *worker);
+    if (!worker) {
+        backend->ops->close(backend->self);
+        return NULL;
+    }
+    worker->backend = *backend;
+    worker->keeper = (struct keeper){.backend = &worker->backend, .progress = on_progress, .progress_context = worker};
+    steps_open(&worker->steps, &worker->backend);
+    worker->timeline = (struct timeline){.backend = &worker->backend, .steps = &worker->steps};
+    worker->nice_value = nice_value;
+    worker->commands = queue_new(sizeof(struct job), 4);
+    worker->events = queue_new(sizeof(struct event), N_EVENTS);
+    pthread_mutex_init(&worker->stats_mutex, NULL);
+    // Signals are the face's: this thread and those that drivers start from it inherit a full mask.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = worker->commands && worker->events && pthread_create(&worker->thread, NULL, run, worker) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!started) {
+        backend->ops->close(backend->self);
+        release(worker);
+        return NULL;
+    }
+    return worker;
+}
+
+bool worker_free(struct worker *worker)
+{
+    if (!worker)
+        return true;
+    worker_cancel(worker);
+    queue_close(worker->commands);
+    queue_close(worker->events);
+    pthread_join(worker->thread, NULL);
+    bool wrote_all = worker->wrote_all;
+    release(worker);
+    return wrote_all;
+}
+
+bool worker_abandon(struct worker *worker)
+{
+    return !worker || !atomic_load(&worker->loaded) || worker_free(worker);
+}
+
+void worker_send(struct worker *worker, struct turn *turn)
+{
+    worker->sent++;
+    post(worker, &(struct job){.kind = JOB_TURN, .turn = turn});
+}
+
+void worker_open_session(struct worker *worker, struct worker_session session)
+{
+    post(worker, &(struct job){.kind = JOB_OPEN, .session = session});
+}
+
+void worker_cut(struct worker *worker, uint32_t position)
+{
+    post(worker, &(struct job){.kind = JOB_CUT, .position = position});
+}
+
+void worker_rename_session(struct worker *worker, const char *name)
+{
+    struct job job = {.kind = JOB_RENAME};
+    snprintf(job.name, sizeof job.name, "%s", name);
+    post(worker, &job);
+}
+
+void worker_close_session(struct worker *worker)
+{
+    post(worker, &(struct job){.kind = JOB_CLOSE});
+}
+
+bool worker_finish_session(struct worker *worker, struct session_news *news)
+{
+    struct pollfd fd = {.fd = worker_fd(worker), .events = POLLIN};
+    struct event event;
+    *news = (struct session_news){0};
+    if (!atomic_load(&worker->ready))
+        return false;
+    worker_cancel(worker);
+    worker_close_session(worker);
+    for (;;) {
+        if (!worker_event(worker, &event)) {
+            if (poll(&fd, 1, -1) < 0 && errno != EINTR)
+                return false;
+            continue;
+        }
+        event_release(&event);
+        if (event.kind == EVENT_SESSION && event.session.open)
+            *news = event.session;
+        else if (event.kind == EVENT_SESSION)
+            break;
+    }
+    news->failed = news->failed || event.session.failed;
+    if (*event.session.text) // closing had something to say, too
+        snprintf(news->text, sizeof news->text, "%s", event.session.text);
+    return true;
+}
+
+void worker_cancel(struct worker *worker)
+{
+    // The number first: a turn that has not begun yet sees it, one that has is stopped by the backend.
+    atomic_store(&worker->cancelled, worker->sent);
+    if (atomic_load(&worker->ready))
+        worker->backend.ops->cancel(worker->backend.self);
+}
+
+int worker_fd(const struct worker *worker)
+{
+    return queue_fd(worker->events);
+}
+
+bool worker_event(struct worker *worker, struct event *event)
+{
+    return queue_pop(worker->events, event);
+}
+
+struct moe_stats worker_stats(struct worker *worker)
+{
+    pthread_mutex_lock(&worker->stats_mutex);
+    struct moe_stats stats = worker->stats;
+    pthread_mutex_unlock(&worker->stats_mutex);
+    return stats;
+}
+
+bool worker_inspect(struct worker *worker, uint32_t n, struct step_token *token, uint32_t *count)
+{
+    return steps_token(&worker->steps, n, token, count);
+}
+
+void worker_usual(struct worker *worker, struct usual *usual, uint32_t slowest[STEPS_SLOWEST])
+{
+    steps_usual(&worker->steps, usual, slowest);
+}
+
+double worker_hits_with(struct worker *worker, uint64_t room)
+{
+    return steps_hits_with(&worker->steps, room);
+}
+
+size_t worker_bytes(const struct worker *worker, int32_t id, const char **bytes)
+{
+    return worker->backend.ops->bytes(worker->backend.self, id, bytes);
+}
+
+bool worker_figures(struct worker *worker, struct figures *figures)
+{
+    return steps_figures(&worker->steps, figures);
+}

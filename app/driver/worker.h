@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The engine's thread and the door to it. It opens the model, takes one turn at a time and reports through a bounded
+// queue of events. It keeps the timeline of tokens between turns, so a turn feeds only what is new. All calls belong to
+// one thread, the face's; none waits for the engine but worker_free.
+#ifndef MOECHAT_APP_DRIVER_WORKER_H
+#define MOECHAT_APP_DRIVER_WORKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "app/driver/backend.h"
+#include "app/driver/figures.h"
+#include "app/driver/keeper.h"
+#include "app/driver/steps.h"
+
+struct worker;
+
+enum stop_reason {
+    STOP_END,          // the model ended its answer
+    STOP_MAX_TOKENS,   // the turn's own limit
+    STOP_CONTEXT_FULL, // no room left, perhaps not even for the prompt
+    STOP_CANCELLED,
+    STOP_ERROR,
+};
+const char *stop_reason_name(enum stop_reason reason); // "end", "max_tokens", ...
+
+// A turn to answer. Made by turn_new and turn_add (which copies), owned by the worker once it is sent.
+struct turn {
+    uint32_t position; // the timeline is cut back to here first; 0 begins anew
+    bool raw;          // no template
+    bool only;         // no other turn follows, so the end of the answer need not be fed
+    bool again;        // no turns: another answer at `position`, where the message ends whose last id is last_id
+    int32_t last_id;
+    int think;            // enum think
+    struct tok_ids known; // ids of the timeline from `position` on: as far as the turns come to the same, they stay
+    bool tokens;          // EVENT_TOKEN for each
+    struct moe_sampling sampling;
+    uint32_t max_tokens; // 0: none
+    struct tok_turn *turns;
+    size_t n_turns;
+};
+struct turn *turn_new(void);                                                           // NULL: no memory
+bool turn_add(struct turn *turn, enum tok_role role, const char *text, size_t length); // false: no memory
+void turn_free(struct turn *turn);
+
+// What became of a turn. After STOP_ERROR, and when nothing was generated, the timeline stands where the turn found it;
+// else it holds the prompt and the answer, closed.
+struct turn_result {
+    enum stop_reason reason;
+    bool kept;             // the timeline holds the turn
+    struct moe_err err;    // for STOP_ERROR, and the sentence for STOP_CONTEXT_FULL
+    struct moe_stats used; // by this turn
+    uint32_t generated_tokens;
+    double seconds; // the whole turn
+    uint32_t context_used, context_total;
+    uint32_t cached_tokens; // not computed for this turn
+    uint32_t reread_tokens; // of the answer before: computed again, because its thinking is left out now
+    uint32_t read_tokens;   // of the prompt, when it was stopped: they need not be computed again
+    struct tok_ids prompt;  // as fed; the first prompt_ends[i] of them reach to the end of turn i
+    size_t *prompt_ends;
+    size_t n_prompt_ends;
+    struct tok_ids answer; // with the id that closes it
+    struct bytes text;     // what the answer says, thinking and its marks included: what a conversation keeps
+};
+void turn_result_free(struct turn_result *result); // NULL is fine
+
+enum event_kind {
+    EVENT_PROGRESS,
+    EVENT_READY,  // the model is open
+    EVENT_FAILED, // it could not be opened; nothing else follows
+    EVENT_TEXT,
+    EVENT_TOKEN,
+    EVENT_DONE,
+    EVENT_SESSION, // an answer to each of the calls about sessions, and after each turn of one
+};
+
+struct event {
+    enum event_kind kind;
+    union {
+        struct {
+            char what[48], unit[16];
+            uint64_t done, total, bytes_read;
+            double seconds_left;
+        } progress;
+        struct backend_info ready;
+        struct moe_err failed;
+        struct {
+            uint32_t length;
+            bool thinking;   // what the model thinks, not what it answers; the marks between them are no text
+            char bytes[252]; // whole characters as far as the model's bytes are any, and as they came: not sanitised
+        } text;
+        struct {
+            int32_t id;
+            double seconds;        // since the turn began
+            struct moe_stats used; // by this turn
+            uint32_t length;
+            char bytes[128];            // the beginning of what the id stands for
+            struct moe_telemetry *step; // that led to it, sampling it included; a figures_clone, NULL: none
+        } token;
+        struct session_news session;
+        struct turn_result *result;
+    };
+};
+// Frees what an EVENT_DONE or EVENT_TOKEN brought.
+void event_release(struct event *event);
+
+// Takes the backend over. nice_value is the thread's. NULL: no memory or no thread; the backend is closed then, too.
+struct worker *worker_new(const struct backend *backend, int nice_value);
+// Cancels what is under way, waits for the thread and closes the model. False: as the backend's close. NULL is fine.
+bool worker_free(struct worker *worker);
+// Like worker_free, but leaves thread and model to the end of the process when the model is still being opened, which
+// nothing can cut short.
+bool worker_abandon(struct worker *worker);
+
+// After EVENT_READY and when no turn is under way. Takes the turn over.
+void worker_send(struct worker *worker, struct turn *turn);
+// The turn under way ends soon with STOP_CANCELLED; nothing happens when there is none.
+void worker_cancel(struct worker *worker);
+
+// Sessions: each turn is saved from now on, the message when it has been read and the answer when it is there. `ids` is
+// the timeline that `saved` holds, of which the engine already has the first `keep`. Takes saved and ids over. With
+// save, what `saved` was given is committed at once.
+struct worker_session {
+    struct saved *saved;
+    struct tok_ids ids;
+    uint32_t keep;
+    bool save;
+};
+void worker_open_session(struct worker *worker, struct worker_session session);
+void worker_cut(struct worker *worker, uint32_t position); // the timeline and the session
+void worker_rename_session(struct worker *worker, const char *name);
+void worker_close_session(struct worker *worker);
+// Stops the turn under way and waits until what there is has been saved and closed; events are thrown away. *news says
+// what became of it. False: the model is not open, and nothing was waited for.
+bool worker_finish_session(struct worker *worker, struct session_news *news);
+
+int worker_fd(const struct worker *worker);                    // readable while events wait
+bool worker_event(struct worker *worker, struct event *event); // false: none waits
+// Counters since the model was opened, as of the last token.
+struct moe_stats worker_stats(struct worker *worker);
+// The records of steps as of then, see figures_copy. A turn begins with its message.
+bool worker_figures(struct worker *worker, struct figures *figures);
+// Token n of the last turn, see steps_token.
+bool worker_inspect(struct worker *worker, uint32_t n, struct step_token *token, uint32_t *count);
+void worker_usual(struct worker *worker, struct usual *usual, uint32_t slowest[STEPS_SLOWEST]); // see steps_usual
+double worker_hits_with(struct worker *worker, uint64_t room);                                  // see steps_hits_with
+size_t worker_bytes(const struct worker *worker, int32_t id, const char **bytes);               // after EVENT_READY
+
+#endif

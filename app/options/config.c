@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/options/config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/options/options_table.h"
+#include "tokenizer/tok.h"
+
+static bool is_setting(const struct option_row *row)
+{
+    return row->variable && row->offset != offsetof(struct options, config);
+}
+
+static bool is_printable(const char *text)
+{
+    for (size_t length = strlen(text); length > 0;) {
+        uint32_t code;
+        int found = tok_utf8(text, length, &code);
+        if (found <= 0 || (code < 0x20 && code != '\t') || (code >= 0x7F && code < 0xA0))
+            return false;
+        text += found;
+        length -= (size_t)found;
+    }
+    return true;
+}
+
+static char *trim(char *text)
+{
+    text += strspn(text, " \t");
+    size_t length = strlen(text);
+    while (length > 0 && strchr(" \t\r", text[length - 1]))
+        length--;
+    text[length] = 0;
+    return text;
+}
+
+// Of a flag: is it set? False: neither.
+static bool read_flag(const char *value, bool *set)
+{
+    static const char *const words[][2] = {{"yes", "no"}, {"true", "false"}, {"on", "off"}, {"1", "0"}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        for (int no = 0; no < 2; no++)
+            if (strcmp(value, words[i][no]) == 0) {
+                *set = !no;
+                return true;
+            }
+    return false;
+}
+
+static bool take_setting(struct options *options, char *name, const char *value, uint64_t *seen,
+                         struct options_error *error)
+{
+    for (char *c = name; *c; c++)
+        *c = *c == '_' ? '-' : *c;
+    const struct option_row *row = option_find(name, strlen(name));
+    bool set = true;
+    if (!row || !is_setting(row))
+        return option_refuse(error, "there is no setting \"%.40s\"", name);
+    uint64_t bit = UINT64_C(1) << (row - options_table);
+    if (*seen & bit)
+        return option_refuse(error, "%s is set twice", name);
+    *seen |= bit;
+    if (row->kind == KIND_FLAG && !read_flag(value, &set))
+        return option_refuse(error, "%s takes yes or no, not \"%.40s\"", name, value);
+    struct options elsewhere = *options; // checks also what this command has no use for
+    bool wanted = set && !(options->given & bit) && (row->commands & (1u << options->command));
+    if (!set)
+        return true;
+    if (!option_store(wanted ? options : &elsewhere, row, name, value, error))
+        return false;
+    options->from_config |= wanted ? bit : 0;
+    return true;
+}
+
+static bool take_line(struct options *options, char *line, uint64_t *seen, struct options_error *error)
+{
+    line = trim(line);
+    if (!is_printable(line))
+        return option_refuse(error, "this is no text");
+    char *equals = strchr(line, '=');
+    if (!*line || *line == '#')
+        return true;
+    if (!equals || equals == line)
+        return option_refuse(error, "a line is \"key = value\", not \"%.40s\"", line);
+    *equals = 0;
+    const char *value = trim(equals + 1);
+    line = trim(line);
+    return *value ? take_setting(options, line, value, seen, error)
+                  : option_refuse(error, "%.40s has no value; without the line it is as by default", line);
+}
+
+bool config_parse(struct options *options, const char *path, struct bytes *text, struct options_error *error)
+{
+    struct options_error wrong;
+    uint64_t seen = 0;
+    size_t number = 1;
+    for (size_t at = 0; at < text->length; number++) {
+        char *line = text->data + at, *end = memchr(line, '\n', text->length - at);
+        size_t length = end ? (size_t)(end - line) : text->length - at;
+        line[length] = 0;
+        bool fine =
+            strlen(line) == length ? take_line(options, line, &seen, &wrong) : option_refuse(&wrong, "this is no text");
+        if (!fine)
+            return option_refuse(error, "%.100s line %zu: %.120s", path, number, wrong.text);
+        at += length + 1;
+    }
+    return true;
+}
+
+bool config_load(struct options *options, struct bytes *text, struct options_error *error)
+{
+    bool named = options->config && *options->config;
+    if (named && strcmp(options->config, "none") == 0)
+        return true;
+    char *path = named ? NULL
+                       : files_place(&(struct files_place){
+                             .variable = "XDG_CONFIG_HOME", .otherwise = ".config", .name = "config"});
+    const char *shown = named ? options->config : path;
+    int code = shown ? files_read(shown, CONFIG_LIMIT, text) : ENOENT;
+    bool fine = code == 0 || ((code == ENOENT || code == ENOTDIR) && !named);
+    if (!fine)
+        option_refuse(error, "cannot read the configuration %.100s: %s", shown,
+                      code == EFBIG ? "it is larger than 64 KB" : strerror(code));
+    else if (code == 0)
+        fine = config_parse(options, shown, text, error);
+    free(path);
+    return fine;
+}
+
+static void print_value(FILE *out, const struct options *options, const struct option_row *row)
+{
+    const char *field = (const char *)options + row->offset, *text = NULL;
+    uint64_t whole = 0;
+    uint32_t small = 0;
+    double real = 0;
+    bool flag = false;
+    int index = 0;
+    switch (row->kind) {
+    case KIND_FLAG:
+        memcpy(&flag, field, sizeof flag);
+        fputs(flag ? "yes" : "no", out);
+        break;
+    case KIND_STRING:
+        memcpy(&text, field, sizeof text);
+        fputs(text ? text : "", out);
+        break;
+    case KIND_UINT32:
+        memcpy(&small, field, sizeof small);
+        fprintf(out, "%" PRIu32, small);
+        break;
+    case KIND_REAL:
+        memcpy(&real, field, sizeof real);
+        fprintf(out, "%.15g", real);
+        break;
+    case KIND_UINT64:
+    case KIND_CACHE:
+    case KIND_SIZE:
+        memcpy(&whole, field, sizeof whole);
+        if (row->kind == KIND_CACHE && (whole == MOE_CACHE_AUTO || whole == MOE_CACHE_ALL || whole == MOE_CACHE_NONE))
+            fputs(whole == MOE_CACHE_ALL ? "all" : whole == MOE_CACHE_NONE ? "none" : "auto", out);
+        else if (row->kind == KIND_CACHE && whole > MOE_CACHE_SHARE(0) && whole <= MOE_CACHE_SHARE(1000))
+            fprintf(out, "%g%%", (double)(whole - MOE_CACHE_SHARE(0)) / 10);
+        else
+            fprintf(out, "%" PRIu64, whole);
+        break;
+    case KIND_CHOICE:
+        memcpy(&index, field, sizeof index);
+        text = row->choices;
+        for (int i = 0; i < index; i++)
+            text += strcspn(text, "|") + 1;
+        fprintf(out, "%.*s", index < 0 ? 0 : (int)strcspn(text, "|"), text);
+        break;
+    }
+}
+
+// Can a line hold the value as it is?
+static bool fits_a_line(const struct options *options, const struct option_row *row)
+{
+    const char *text = NULL;
+    if (row->kind == KIND_STRING)
+        memcpy(&text, (const char *)options + row->offset, sizeof text);
+    return !text || (is_printable(text) && *text && !isspace((unsigned char)*text) &&
+                     !isspace((unsigned char)text[strlen(text) - 1]));
+}
+
+void config_print(FILE *out, const struct options *options)
+{
+    for (size_t i = 0; i < options_count(); i++) {
+        const struct option_row *row = &options_table[i];
+        uint64_t bit = UINT64_C(1) << i;
+        if (!is_setting(row) || !(row->commands & (1u << options->command)))
+            continue;
+        bool given = options->given & bit, fits = fits_a_line(options, row);
+        // What the value can't say, such as that a seed is random: in brackets at the end of the help.
+        const char *standard = given ? NULL : strrchr(row->help, '[');
+        fprintf(out, "# %s%s%.*s%s\n",
+                !given                            ? "by default"
+                : options->from_environment & bit ? "from the environment"
+                : options->from_config & bit      ? "from the configuration file"
+                                                  : "from the command line",
+                standard ? ": " : "", standard ? (int)strcspn(standard + 1, "]") : 0, standard ? standard + 1 : "",
+                fits ? "" : "; a line can't hold its value");
+        fprintf(out, "%s%s = ", given && fits ? "" : "#", row->name);
+        if (fits)
+            print_value(out, options, row);
+        fputc('\n', out);
+    }
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The option table for people: help, settings, the manual.
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/options/options_table.h"
+#include "app/util/words.h"
+
+const char *options_setting(size_t index)
+{
+    for (size_t i = 0; i < options_count(); i++)
+        if (options_table[i].settable && index-- == 0)
+            return options_table[i].name;
+    return NULL;
+}
+
+void options_print_settings(FILE *out, const struct options *options)
+{
+    for (size_t i = 0; i < options_count(); i++) {
+        const struct option_row *row = &options_table[i];
+        if (!row->settable)
+            continue;
+        const char *field = (const char *)options + row->offset;
+        double real = 0;
+        uint64_t whole = 0;
+        uint32_t small = 0;
+        memcpy(row->kind == KIND_REAL     ? (void *)&real
+               : row->kind == KIND_UINT64 ? (void *)&whole
+                                          : (void *)&small,
+               field, row->kind == KIND_UINT32 ? sizeof small : sizeof whole);
+        fprintf(out, "  %-16s", row->name);
+        if (row->kind == KIND_REAL)
+            fprintf(out, "%g\n", real);
+        else
+            fprintf(out, "%" PRIu64 "\n", row->kind == KIND_UINT64 ? whole : small);
+    }
+}
+
+static void print_row(FILE *out, const struct option_row *row)
+{
+    enum { INDENT = 28 };
+    char letter[8] = "    ";
+    if (row->letter)
+        snprintf(letter, sizeof letter, "-%c, ", row->letter);
+    int column =
+        fprintf(out, "  %s--%s%s%s", letter, row->name, row->argument ? " " : "", row->argument ? row->argument : "");
+    if (column + 2 > INDENT)
+        column = fprintf(out, "\n") - 1;
+    fprintf(out, "%*s", INDENT - column, "");
+    words_print(out, row->help, INDENT, INDENT);
+}
+
+size_t options_search(FILE *out, const char *wanted)
+{
+    size_t shown = 0;
+    for (size_t i = 0; i < options_count(); i++) {
+        const struct option_row *row = &options_table[i];
+        bool about = words_about(row->name, wanted) || words_about(row->help, wanted);
+        if (row->hidden || !(row->commands & FOR(CHAT)) || !about)
+            continue;
+        print_row(out, row);
+        shown++;
+    }
+    return shown;
+}
+
+void options_help(FILE *out, enum command command)
+{
+    if (command == COMMAND_HELP || command == COMMAND_CHAT) {
+        fputs("Usage: moechat [COMMAND] [OPTION...]\n\nCommands:\n", out);
+        for (int i = 0; i < COMMAND_COUNT; i++) {
+            char usage[40];
+            snprintf(usage, sizeof usage, "%s%s", options_commands[i].name, options_commands[i].operand);
+            fprintf(out, "  %-20s%s\n", usage, options_commands[i].summary);
+        }
+        if (command == COMMAND_HELP) {
+            fputs("\nmoechat help COMMAND lists its options; the manual is moechat(1).\n", out);
+            return;
+        }
+    } else {
+        fprintf(out, "Usage: moechat %s%s [OPTION...]\n\n%s\n", options_commands[command].name,
+                options_commands[command].operand, options_commands[command].summary);
+    }
+    fputs("\nOptions:\n", out);
+    for (size_t i = 0; i < options_count(); i++)
+        if (!options_table[i].hidden && (options_table[i].commands & (1u << command)))
+            print_row(out, &options_table[i]);
+}
+
+// Sentences begin lines, as mdoc wants it, and no line is longer than its style allows.
+static void print_sentences(FILE *out, const char *text)
+{
+    char sentence[256];
+    while (*text) {
+        const char *end = strstr(text, ". ");
+        size_t length = end ? (size_t)(end - text) + 1 : strlen(text);
+        snprintf(sentence, sizeof sentence, "%.*s", (int)length, text);
+        words_print(out, sentence, 0, 0);
+        text += length + strspn(text + length, " ");
+    }
+}
+
+bool options_dump(FILE *out, const char *format)
+{
+    if (strcmp(format, "mdoc") != 0)
+        return false;
+    for (size_t i = 0; i < options_count(); i++) {
+        const struct option_row *row = &options_table[i];
+        if (row->hidden)
+            continue;
+        fputs(".It ", out);
+        if (row->letter)
+            fprintf(out, "Fl %c , ", row->letter);
+        fprintf(out, "Fl -%s", row->name);
+        if (row->argument)
+            fprintf(out, " Ar %s", row->argument);
+        fputc('\n', out);
+        print_sentences(out, row->help);
+        if (row->variable)
+            fprintf(out, "Environment:\n.Ev %s .\n", row->variable);
+        if (row->commands == FOR_ALL)
+            continue;
+        fputs("For", out);
+        for (int c = 0, n = 0; c < COMMAND_COUNT; c++)
+            if (row->commands >> c & 1)
+                fprintf(out, "%s%s", n++ ? ", " : " ", options_commands[c].name);
+        fputs(".\n", out);
+    }
+    return true;
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The rows of the option table, for options.c, options_print.c, config.c and completion.c alone.
+#ifndef MOECHAT_APP_OPTIONS_OPTIONS_TABLE_H
+#define MOECHAT_APP_OPTIONS_OPTIONS_TABLE_H
+
+#include "app/options/options.h"
+
+enum kind { KIND_FLAG, KIND_STRING, KIND_UINT32, KIND_UINT64, KIND_REAL, KIND_CACHE, KIND_SIZE, KIND_CHOICE };
+
+struct option_row {
+    const char *name;
+    const char *argument; // NULL for flags
+    const char *variable; // of the environment, NULL: none
+    const char *help;
+    const char *choices; // "a|b|c": values 0, 1, 2
+    size_t offset;
+    double least, most; // of numbers
+    unsigned commands;  // bits 1 << enum command
+    enum kind kind;
+    char letter; // 0: none
+    bool settable, hidden;
+};
+
+#define FOR(name) (1u << COMMAND_##name)
+#define FOR_ALL   ((1u << COMMAND_COUNT) - 1)
+
+struct option_command {
+    const char *name, *operand, *summary;
+    const char *words; // that the operand may be, "a|b"; NULL: any
+};
+extern const struct option_row options_table[];
+extern const struct option_command options_commands[COMMAND_COUNT];
+size_t options_count(void); // rows
+
+const struct option_row *option_find(const char *name, size_t length); // by its long name, NULL: none
+// Reads a value into the row's field and marks it as given. Messages name the option `as` the user wrote it.
+bool option_store(struct options *options, const struct option_row *row, const char *as, const char *value,
+                  struct options_error *error);
+__attribute__((format(printf, 2, 3))) bool option_refuse(struct options_error *error, const char *format, ...);
+
+#endif

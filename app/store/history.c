@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/store/history.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tokenizer/tok.h"
+
+static const char plain[] = "\\\n\r\t", escaped[] = "\\nrt";
+
+void history_release(struct history *history)
+{
+    for (size_t i = 0; i < history->count; i++)
+        free(history->entries[i]);
+    free(history->entries);
+    *history = (struct history){0};
+}
+
+// ---- the codec ----
+
+// Only what has something to see, is UTF-8, and has no controls but those that are escaped.
+static bool is_kept(const char *text, size_t length)
+{
+    bool seen = false;
+    for (size_t i = 0; i < length && !seen; i++)
+        seen = (unsigned char)text[i] > ' ';
+    return seen && !history_refusal(text, length);
+}
+
+const char *history_refusal(const char *text, size_t length)
+{
+    if (length > HISTORY_ENTRY_LIMIT)
+        return "it is longer than 64 KiB";
+    for (size_t at = 0; at < length;) {
+        uint32_t code;
+        int found = tok_utf8(text + at, length - at, &code);
+        if (found <= 0)
+            return "it is not all UTF-8";
+        bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
+        if (control && code != '\n' && code != '\r' && code != '\t')
+            return "it holds control characters";
+        at += (size_t)found;
+    }
+    return NULL;
+}
+
+bool history_encode(const char *text, size_t length, struct bytes *line)
+{
+    size_t before = line->length;
+    if (!is_kept(text, length))
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        const char *special = memchr(plain, text[i], sizeof plain - 1);
+        char pair[2] = {'\\', special ? escaped[special - plain] : 0};
+        if (!bytes_append(line, special ? pair : text + i, special ? 2 : 1))
+            goto cut;
+    }
+    if (bytes_append(line, "\n", 1))
+        return true;
+cut:
+    line->length = before;
+    return false;
+}
+
+bool history_decode(const char *line, size_t length, struct bytes *text)
+{
+    size_t before = text->length;
+    for (size_t i = 0; i < length; i++) {
+        char c = line[i];
+        if (c == '\\') {
+            const char *letter = ++i < length ? memchr(escaped, line[i], sizeof escaped - 1) : NULL;
+            if (!letter)
+                goto cut;
+            c = plain[letter - escaped];
+        } else if (memchr(plain, c, sizeof plain - 1)) {
+            goto cut;
+        }
+        if (!bytes_append(text, &c, 1))
+            goto cut;
+    }
+    if (text->data && is_kept(text->data + before, text->length - before))
+        return true;
+cut:
+    text->length = before;
+    if (text->data)
+        text->data[before] = 0;
+    return false;
+}
+
+// ---- the file ----
+
+static void close_file(int fd)
+{
+    int code = errno;
+    close(fd);
+    errno = code;
+}
+
+// Opens and locks the file that has the name once the lock is held. -1 with errno.
+static int open_locked(const char *path)
+{
+    for (;;) {
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        struct stat opened, named;
+        int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600), locked;
+        if (fd < 0)
+            return -1;
+        do
+            locked = fcntl(fd, F_SETLKW, &lock);
+        while (locked != 0 && errno == EINTR);
+        if (locked != 0 || fstat(fd, &opened) != 0) {
+            close_file(fd);
+            return -1;
+        }
+        if (stat(path, &named) == 0 && named.st_ino == opened.st_ino && named.st_dev == opened.st_dev)
+            return fd;
+        close(fd); // written anew meanwhile
+    }
+}
+
+// Reads the lines, or as many of the last as the limit allows.
+static int read_lines(int fd, struct bytes *file)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return errno;
+    if (!S_ISREG(status.st_mode))
+        return bytes_append(file, "", 0) ? 0 : ENOMEM;
+    off_t from = status.st_size > HISTORY_FILE_LIMIT ? status.st_size - HISTORY_FILE_LIMIT : 0;
+    if (lseek(fd, from, SEEK_SET) < 0)
+        return errno;
+    return files_read_fd(fd, (size_t)HISTORY_FILE_LIMIT + HISTORY_ENTRY_LIMIT, file);
+}
+
+static bool holds(const struct history *history, const char *text)
+{
+    for (size_t i = 0; i < history->count; i++)
+        if (strcmp(history->entries[i], text) == 0)
+            return true;
+    return false;
+}
+
+// Takes the entries out of the file's bytes, the last first. Returns how many lines there were.
+static size_t take_lines(const struct bytes *file, struct history *history)
+{
+    size_t lines = 0, end = file->length;
+    struct bytes text = {0};
+    while (end > 0) {
+        size_t begin = end - 1;
+        while (begin > 0 && file->data[begin - 1] != '\n')
+            begin--;
+        size_t length = end - begin - (file->data[end - 1] == '\n');
+        text.length = 0;
+        lines++;
+        if (history->count < HISTORY_ENTRIES && history_decode(file->data + begin, length, &text) &&
+            !holds(history, text.data)) {
+            history->entries[history->count] = text.data;
+            history->count++;
+            text = (struct bytes){0};
+        }
+        end = begin;
+    }
+    bytes_release(&text);
+    return lines;
+}
+
+// Puts the entries in the place of the file, whose lock is held.
+static int write_anew(const struct history *history, const char *path)
+{
+    struct new_file file;
+    struct bytes lines = {0};
+    bool fine = true;
+    for (size_t i = 0; i < history->count && fine; i++)
+        fine = history_encode(history->entries[i], strlen(history->entries[i]), &lines);
+    int code = fine ? files_create(&file, path) : ENOMEM;
+    if (code == 0) {
+        fchmod(file.fd, 0600);
+        code = files_write_at(&file, lines.data, lines.length, 0);
+        if (code == 0)
+            code = files_commit(&file);
+        else
+            files_discard(&file);
+    }
+    bytes_release(&lines);
+    return code;
+}
+
+int history_load(struct history *history, const char *path)
+{
+    struct bytes file = {0};
+    history_release(history);
+    history->entries = calloc(HISTORY_ENTRIES + 1, sizeof *history->entries);
+    if (!history->entries)
+        return ENOMEM;
+    if (access(path, F_OK) != 0)
+        return errno == ENOENT ? 0 : errno;
+    int fd = open_locked(path);
+    if (fd < 0)
+        return errno;
+    int code = read_lines(fd, &file);
+    size_t lines = code == 0 ? take_lines(&file, history) : 0;
+    for (size_t i = 0; i < history->count / 2; i++) {
+        char *other = history->entries[i];
+        history->entries[i] = history->entries[history->count - 1 - i];
+        history->entries[history->count - 1 - i] = other;
+    }
+    if (code == 0 && (lines > 2 * HISTORY_ENTRIES || file.length >= HISTORY_FILE_LIMIT))
+        code = write_anew(history, path);
+    close(fd);
+    bytes_release(&file);
+    return code;
+}
+
+static int append_line(const char *path, const struct bytes *line)
+{
+    char last = '\n';
+    int fd = open_locked(path), code = 0;
+    if (fd < 0)
+        return errno;
+    off_t size = lseek(fd, 0, SEEK_END);
+    if (size > 0 && pread(fd, &last, 1, size - 1) == 1 && last != '\n') // cut off by a crash or a full disk
+        code = files_write(fd, "\n", 1);
+    if (code == 0)
+        code = files_write(fd, line->data, line->length);
+    close(fd);
+    return code;
+}
+
+static bool remember(struct history *history, const char *text, size_t length)
+{
+    char *entry = malloc(length + 1);
+    if (!history->entries)
+        history->entries = calloc(HISTORY_ENTRIES + 1, sizeof *history->entries);
+    if (!entry || !history->entries) {
+        free(entry);
+        return false;
+    }
+    memcpy(entry, text, length);
+    entry[length] = 0;
+    size_t drop = 0;
+    while (drop < history->count && strcmp(history->entries[drop], entry) != 0)
+        drop++;
+    if (drop == history->count)
+        drop = history->count == HISTORY_ENTRIES ? 0 : SIZE_MAX;
+    if (drop != SIZE_MAX) {
+        free(history->entries[drop]);
+        history->count--;
+        memmove(history->entries + drop, history->entries + drop + 1,
+                (history->count - drop) * sizeof *history->entries);
+    }
+    history->entries[history->count++] = entry;
+    return true;
+}
+
+int history_add(struct history *history, const char *path, const char *text, size_t length)
+{
+    struct bytes line = {0};
+    if (!is_kept(text, length))
+        return 0;
+    bool again = history->count && strncmp(history->entries[history->count - 1], text, length) == 0 &&
+                 history->entries[history->count - 1][length] == 0;
+    if (again)
+        return 0;
+    int code = remember(history, text, length) && history_encode(text, length, &line) ? 0 : ENOMEM;
+    if (code == 0 && path)
+        code = append_line(path, &line);
+    bytes_release(&line);
+    return code;
+}
+
+char *history_path(void)
+{
+    return files_place(&(struct files_place){
+        .variable = "XDG_STATE_HOME", .otherwise = ".local/state", .name = "history", .make = true});
+}

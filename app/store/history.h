@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What was typed before, in a file of our own: one line an entry, newlines and backslashes escaped (\n, \r, \t, \\),
+// UTF-8 without other control characters. Appended to under a lock, 0600, several programs at once. A line that is not
+// such an entry is skipped. No readline.
+#ifndef MOECHAT_APP_STORE_HISTORY_H
+#define MOECHAT_APP_STORE_HISTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "app/util/files.h"
+
+enum { HISTORY_ENTRIES = 1000, HISTORY_ENTRY_LIMIT = 1 << 16, HISTORY_FILE_LIMIT = 16 << 20 };
+
+// Zero-initialise. The oldest first; no two are the same.
+struct history {
+    char **entries;
+    size_t count;
+};
+void history_release(struct history *history);
+
+// Why a text is not kept, for people; NULL: it is, unless there is nothing in it to see.
+const char *history_refusal(const char *text, size_t length);
+// Appends the line of a text with its newline. False: no memory, or it is no text that is kept (empty, only spaces,
+// over the limit, control characters, not UTF-8); then the line is unchanged.
+bool history_encode(const char *text, size_t length, struct bytes *line);
+// Appends the text of a line without its newline. False as above.
+bool history_decode(const char *line, size_t length, struct bytes *text);
+
+// 0 or an errno. Loading a file that is not there is fine; one that has grown to twice the entries is written anew.
+int history_load(struct history *history, const char *path);
+// To the memory and, unless path is NULL, the file. A text that is there already moves to the end.
+int history_add(struct history *history, const char *path, const char *text, size_t length);
+// $XDG_STATE_HOME/moechat/history; its folder is made. malloc'd; NULL: there is no place.
+char *history_path(void);
+
+#endif

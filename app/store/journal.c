@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/store/journal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/util/json_out.h"
+#include "app/store/sealed.h"
+
+static const char *const roles[] = {[TOK_SYSTEM] = "system", [TOK_USER] = "user", [TOK_ASSISTANT] = "assistant"};
+
+const char *part_role_name(enum tok_role role)
+{
+    return roles[role];
+}
+
+bool part_role_find(const char *name, enum tok_role *role)
+{
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(roles[i], name) == 0) {
+            *role = (enum tok_role)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+void part_release(struct part *part)
+{
+    bytes_release(&part->text);
+    tok_ids_release(&part->ids);
+    *part = (struct part){0};
+}
+
+static void add_settings(struct json_object *object, const struct part *part)
+{
+    const struct moe_sampling *sampling = &part->sampling;
+    struct json_object *settings = json_object_new_object();
+    json_out_real(settings, "temp", (double)sampling->temperature);
+    json_out_whole(settings, "top_k", sampling->top_k);
+    json_out_real(settings, "top_p", (double)sampling->top_p);
+    json_out_real(settings, "min_p", (double)sampling->min_p);
+    json_out_real(settings, "repeat_penalty", (double)sampling->repetition_penalty);
+    json_out_whole(settings, "max_tokens", part->max_tokens);
+    json_object_object_add(object, "settings", settings);
+    json_out_whole(object, "seed", sampling->seed);
+    json_out_string(object, "stop", part->stop);
+}
+
+bool part_render(const struct part *part, struct bytes *line)
+{
+    struct json_object *object = json_object_new_object();
+    struct json_object *ids = json_object_new_array();
+    json_out_whole(object, "part", part->number);
+    json_object_object_add(object, "after", part->after == PART_NONE ? NULL : json_object_new_int64(part->after));
+    json_out_string(object, "role", roles[part->role]);
+    json_out_whole(object, "time", part->time);
+    json_out_text(object, "text", part->text.data ? part->text.data : "", part->text.length);
+    for (size_t i = 0; i < part->ids.count; i++)
+        json_object_array_add(ids, json_object_new_int(part->ids.ids[i]));
+    json_object_object_add(object, "ids", ids);
+    json_out_string(object, "tokenizer", part->language.tokenizer);
+    json_out_string(object, "template", part->language.template_name);
+    if (part->role == TOK_ASSISTANT)
+        add_settings(object, part);
+    bool fine = sealed_render(object, line);
+    json_object_put(object);
+    return fine;
+}
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+// The text; where it is not all UTF-8, its hex is what counts.
+static bool read_text(struct json_object *object, struct bytes *text)
+{
+    struct json_object *plain, *hex;
+    if (!json_object_object_get_ex(object, "text", &plain) || !json_object_is_type(plain, json_type_string))
+        return false;
+    if (!json_object_object_get_ex(object, "text_hex", &hex)) {
+        size_t length = (size_t)json_object_get_string_len(plain);
+        return length <= PART_TEXT_LIMIT && bytes_append(text, json_object_get_string(plain), length);
+    }
+    size_t length = json_object_is_type(hex, json_type_string) ? (size_t)json_object_get_string_len(hex) : 1;
+    const char *digits = json_object_get_string(hex);
+    if (length % 2 || length / 2 > PART_TEXT_LIMIT || !bytes_append(text, "", 0))
+        return false;
+    for (size_t i = 0; i < length; i += 2) {
+        int high = hex_digit(digits[i]), low = hex_digit(digits[i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        char byte = (char)(high << 4 | low);
+        if (!bytes_append(text, &byte, 1))
+            return false;
+    }
+    return true;
+}
+
+static bool read_ids(struct json_object *object, struct tok_ids *ids)
+{
+    struct json_object *list = sealed_array(object, "ids", PART_IDS_LIMIT);
+    struct tok_err err;
+    for (size_t i = 0; list && i < json_object_array_length(list); i++) {
+        struct json_object *id = json_object_array_get_idx(list, i);
+        int64_t value = json_object_is_type(id, json_type_int) ? json_object_get_int64(id) : -1;
+        if (value < 0 || value > INT32_MAX || tok_ids_append(ids, (int32_t)value, &err))
+            return false;
+    }
+    return list != NULL;
+}
+
+static bool read_settings(struct json_object *object, struct part *part)
+{
+    struct json_object *settings;
+    struct moe_sampling *sampling = &part->sampling;
+    double temp, top_p, min_p, penalty;
+    uint64_t top_k, most;
+    if (!json_object_object_get_ex(object, "settings", &settings) || !json_object_is_type(settings, json_type_object) ||
+        !sealed_real(settings, "temp", &temp) || !sealed_whole(settings, "top_k", UINT32_MAX, &top_k) ||
+        !sealed_real(settings, "top_p", &top_p) || !sealed_real(settings, "min_p", &min_p) ||
+        !sealed_real(settings, "repeat_penalty", &penalty) ||
+        !sealed_whole(settings, "max_tokens", UINT32_MAX, &most) ||
+        !sealed_whole(object, "seed", UINT64_MAX, &sampling->seed) ||
+        !sealed_string(object, "stop", part->stop, sizeof part->stop))
+        return false;
+    const double reals[] = {temp, top_p, min_p, penalty};
+    for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++)
+        if (reals[i] < 0 || reals[i] > 1e6)
+            return false;
+    sampling->temperature = (float)temp;
+    sampling->top_k = (uint32_t)top_k;
+    sampling->top_p = (float)top_p;
+    sampling->min_p = (float)min_p;
+    sampling->repetition_penalty = (float)penalty;
+    part->max_tokens = (uint32_t)most;
+    return true;
+}
+
+static bool read_part(struct json_object *object, struct part *part)
+{
+    char role[16];
+    uint64_t number, after = 0;
+    struct json_object *before;
+    if (!sealed_whole(object, "part", UINT32_MAX - 1, &number) ||
+        !json_object_object_get_ex(object, "after", &before) ||
+        (before && (!sealed_whole(object, "after", UINT32_MAX, &after) || after >= number)))
+        return false;
+    part->number = (uint32_t)number;
+    part->after = before ? (int64_t)after : PART_NONE;
+    return sealed_string(object, "role", role, sizeof role) && part_role_find(role, &part->role) &&
+           sealed_whole(object, "time", INT64_MAX, &part->time) && read_text(object, &part->text) &&
+           read_ids(object, &part->ids) &&
+           sealed_string(object, "tokenizer", part->language.tokenizer, sizeof part->language.tokenizer) &&
+           sealed_string(object, "template", part->language.template_name, sizeof part->language.template_name) &&
+           (part->role != TOK_ASSISTANT || read_settings(object, part));
+}
+
+bool part_parse(const char *line, size_t length, struct part *part, uint64_t *sum)
+{
+    struct json_object *object = sealed_parse(line, length, sum);
+    *part = (struct part){0};
+    bool fine = object && read_part(object, part);
+    json_object_put(object);
+    if (!fine)
+        part_release(part);
+    return fine;
+}
+
+void journal_release(struct journal *journal)
+{
+    free(journal->lines);
+    *journal = (struct journal){0};
+}
+
+static bool add_line(struct journal *journal, const struct journal_line *line)
+{
+    size_t n = journal->n_lines;
+    if ((n & (n - 1)) == 0) { // full at each power of two
+        struct journal_line *grown = realloc(journal->lines, (n ? 2 * n : 1) * sizeof *grown);
+        if (!grown)
+            return false;
+        journal->lines = grown;
+    }
+    journal->lines[journal->n_lines++] = *line;
+    return true;
+}
+
+bool journal_scan(const struct bytes *file, struct journal *journal)
+{
+    for (size_t at = 0; at < file->length;) {
+        const char *newline = memchr(file->data + at, '\n', file->length - at);
+        size_t length = newline ? (size_t)(newline - file->data) - at : file->length - at;
+        struct part part;
+        struct journal_line line = {.offset = at, .length = length + 1};
+        if (newline && journal->n_lines < PARTS_LIMIT && part_parse(file->data + at, length, &part, &line.sum)) {
+            line.number = part.number;
+            line.after = part.after;
+            part_release(&part);
+            if (!add_line(journal, &line))
+                return false;
+        } else {
+            journal->n_damaged++;
+        }
+        at += length + 1;
+    }
+    return true;
+}
+
+const struct journal_line *journal_find(const struct journal *journal, size_t end, uint32_t number)
+{
+    for (size_t i = end; i > 0; i--)
+        if (journal->lines[i - 1].number == number)
+            return &journal->lines[i - 1];
+    return NULL;
+}

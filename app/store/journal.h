@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// transcript.jsonl: one sealed line for each part of a conversation, only ever appended to (moechat-session(5)). A part
+// names the part it follows, so a conversation can be read from the lines alone. Pure.
+#ifndef MOECHAT_APP_STORE_JOURNAL_H
+#define MOECHAT_APP_STORE_JOURNAL_H
+
+#include "app/util/files.h"
+#include "engine/moe.h"
+#include "tokenizer/tok.h"
+
+enum { PART_TEXT_LIMIT = 64 << 20, PART_IDS_LIMIT = 1 << 24, PARTS_LIMIT = 1 << 20, PART_NONE = -1 };
+
+// How ids came to be, and what they are worth to another model.
+struct part_language {
+    char tokenizer[65]; // a digest of its file
+    char template_name[64];
+};
+
+struct part {
+    uint32_t number; // unique in its file, ascending
+    int64_t after;   // the number of the part before it in the conversation, PART_NONE for the first
+    enum tok_role role;
+    struct bytes text;  // byte for byte
+    struct tok_ids ids; // as they were fed, markers included
+    uint64_t time;      // seconds since 1970
+    struct part_language language;
+    // Of an answer:
+    struct moe_sampling sampling;
+    uint32_t max_tokens;
+    char stop[16];
+};
+void part_release(struct part *part);
+
+// Appends the part's line. False: no memory.
+bool part_render(const struct part *part, struct bytes *line);
+// Reads a line without its newline. False: it is damaged, and *part is empty.
+bool part_parse(const char *line, size_t length, struct part *part, uint64_t *sum);
+const char *part_role_name(enum tok_role role); // "system", "user", "assistant"
+bool part_role_find(const char *name, enum tok_role *role);
+
+// Where a sound line is. `length` has the newline in it.
+struct journal_line {
+    uint64_t offset, length, sum;
+    uint32_t number;
+    int64_t after;
+};
+struct journal {
+    struct journal_line *lines;
+    size_t n_lines;
+    size_t n_damaged; // lines that could not be read, a last one without a newline included
+};
+void journal_release(struct journal *journal);
+// Finds all sound lines of a file's bytes. False: no memory.
+bool journal_scan(const struct bytes *file, struct journal *journal);
+// The line of that number among the first `end`, NULL if there is none; of several the last.
+const struct journal_line *journal_find(const struct journal *journal, size_t end, uint32_t number);
+
+#endif

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// session.json: which lines of the transcript and which records of cache rows are the conversation, and what they
+// belong to (moechat-session(5)). One sealed line. Pure.
+#ifndef MOECHAT_APP_STORE_MANIFEST_H
+#define MOECHAT_APP_STORE_MANIFEST_H
+
+#include "app/store/journal.h"
+#include "engine/moe.h"
+
+enum { MANIFEST_FORMAT = 1, MANIFEST_LIMIT = 64 << 20 };
+
+// What cache rows and token ids belong to.
+struct origin {
+    char model_name[64], model_path[1024]; // for people
+    char weights[65];
+    struct part_language language;
+    uint32_t kv_type; // enum moe_kv_type
+    uint32_t n_layers, row_width;
+};
+
+struct manifest_part {
+    uint64_t offset, length, sum; // of its line
+    uint32_t number, tokens;
+    enum tok_role role;
+    struct bytes line; // not written yet; never in the file
+};
+
+struct manifest {
+    struct origin origin;
+    uint64_t created, updated; // seconds since 1970
+    uint32_t next_part;        // the number of the next part to be appended
+    unsigned kv_file;          // 0: kv.bin, 1: kv.2.bin
+    struct manifest_part *parts;
+    size_t n_parts;
+    struct moe_record *records; // one after the other from row 0 on
+    size_t n_records;
+};
+
+void manifest_release(struct manifest *manifest);
+bool manifest_add_part(struct manifest *manifest, const struct manifest_part *part);
+bool manifest_add_record(struct manifest *manifest, const struct moe_record *record);
+uint32_t manifest_tokens(const struct manifest *manifest); // of all parts
+uint32_t manifest_rows(const struct manifest *manifest);   // of all records
+size_t manifest_turns(const struct manifest *manifest);    // messages of the user
+uint64_t manifest_transcript_end(const struct manifest *manifest);
+uint64_t manifest_kv_end(const struct manifest *manifest);
+const char *manifest_kv_name(unsigned kv_file);
+
+bool manifest_render(const struct manifest *manifest, struct bytes *file);
+// NULL, or what is wrong with the bytes; then *manifest is empty.
+const char *manifest_parse(const char *data, size_t length, struct manifest *manifest);
+
+#endif

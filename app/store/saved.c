@@ -1,0 +1,642 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/store/saved.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "app/util/format.h"
+#include "app/store/sealed.h"
+
+enum { TRANSCRIPT_LIMIT = 1 << 30, COPY_BLOCK = 1 << 20 };
+
+struct saved {
+    const struct store *store;
+    char name[STORE_NAME_SIZE];
+    int lock; // -1: there is no folder yet
+    struct manifest manifest;
+    // A manifest on the disk may name bytes before these; nothing before them is ever touched.
+    uint64_t transcript_end;
+    uint64_t kv_ends[2];
+    bool settled; // a manifest of ours is on the disk, and the other rows' file is gone
+    bool over_cap;
+    bool made; // the folder is of our making
+};
+
+void saved_content_release(struct saved_content *content)
+{
+    for (size_t i = 0; i < content->n_parts; i++)
+        part_release(&content->parts[i]);
+    free(content->parts);
+    manifest_release(&content->manifest);
+    *content = (struct saved_content){0};
+}
+
+// Reads the line at that place if it is the part that the manifest means.
+static bool read_named(const struct bytes *file, const struct manifest_part *named, struct part *part)
+{
+    uint64_t sum;
+    if (named->length < 2 || named->offset > file->length || named->length > file->length - named->offset ||
+        file->data[named->offset + named->length - 1] != '\n' ||
+        !part_parse(file->data + named->offset, named->length - 1, part, &sum))
+        return false;
+    if (sum == named->sum && part->number == named->number && part->ids.count == named->tokens &&
+        part->role == named->role)
+        return true;
+    part_release(part);
+    return false;
+}
+
+// The parts that the manifest names. Their places are hints: after a compaction that was cut short they lie elsewhere.
+static enum store_code read_by_manifest(const struct bytes *file, struct saved_content *content,
+                                        struct store_error *error)
+{
+    struct journal journal = {0};
+    struct manifest *manifest = &content->manifest;
+    bool scanned = false;
+    for (size_t i = 0; i < manifest->n_parts; i++) {
+        struct manifest_part *named = &manifest->parts[i];
+        struct part *part = &content->parts[i];
+        bool found = read_named(file, named, part);
+        if (!found && !scanned && !journal_scan(file, &journal)) {
+            journal_release(&journal);
+            return store_fail(error, STORE_NO_MEMORY, "no memory for the transcript");
+        }
+        scanned = scanned || !found;
+        const struct journal_line *line = found ? NULL : journal_find(&journal, journal.n_lines, named->number);
+        if (line) {
+            named->offset = line->offset;
+            named->length = line->length;
+            found = read_named(file, named, part);
+        }
+        if (!found) {
+            snprintf(content->damage, sizeof content->damage,
+                     "its transcript is damaged: of %zu parts the first %zu can be read", manifest->n_parts, i);
+            break;
+        }
+        content->n_parts++;
+    }
+    journal_release(&journal);
+    return STORE_OK;
+}
+
+// Without a manifest: the last sound line and those it follows.
+static enum store_code read_by_lines(const struct bytes *file, const char *why, struct saved_content *content,
+                                     struct store_error *error)
+{
+    struct journal journal = {0};
+    size_t n_chain = 0;
+    if (!journal_scan(file, &journal))
+        goto no_memory;
+    const struct journal_line **chain = calloc(journal.n_lines + 1, sizeof(void *));
+    content->parts = calloc(journal.n_lines + 1, sizeof *content->parts);
+    if (!chain || !content->parts) {
+        free(chain);
+        goto no_memory;
+    }
+    const struct journal_line *line = journal.n_lines ? &journal.lines[journal.n_lines - 1] : NULL;
+    bool complete = journal.n_damaged == 0;
+    while (line) {
+        chain[n_chain++] = line;
+        bool first = line->after == PART_NONE;
+        line = first ? NULL : journal_find(&journal, (size_t)(line - journal.lines), (uint32_t)line->after);
+        complete = complete && (first || line);
+    }
+    uint64_t sum;
+    for (size_t i = n_chain; i > 0; i--)
+        if (part_parse(file->data + chain[i - 1]->offset, chain[i - 1]->length - 1, &content->parts[content->n_parts],
+                       &sum))
+            content->n_parts++;
+    snprintf(content->damage, sizeof content->damage, "%s; its transcript has %zu parts that can be read%s", why,
+             content->n_parts, complete ? "" : ", and damage");
+    // What the ids mean is known from the lines, too, when they agree.
+    const struct part_language *language = &content->parts[0].language;
+    bool same = content->n_parts > 0;
+    for (size_t i = 1; i < content->n_parts; i++)
+        same = same && strcmp(content->parts[i].language.tokenizer, language->tokenizer) == 0 &&
+               strcmp(content->parts[i].language.template_name, language->template_name) == 0;
+    if (same)
+        content->manifest.origin.language = *language;
+    free(chain);
+    journal_release(&journal);
+    return STORE_OK;
+no_memory:
+    journal_release(&journal);
+    return store_fail(error, STORE_NO_MEMORY, "no memory for the transcript");
+}
+
+static enum store_code read_files(const struct store *store, const char *name, struct bytes files[2], bool *manifest,
+                                  struct store_error *error)
+{
+    struct store_path path = store_path(store, name, "session.json");
+    int code = store_io_read(store->io, path.text, MANIFEST_LIMIT, &files[0]);
+    *manifest = code == 0;
+    if (code == 0 || code == ENOENT) {
+        path = store_path(store, name, "transcript.jsonl");
+        code = store_io_read(store->io, path.text, TRANSCRIPT_LIMIT, &files[1]);
+    }
+    return code && code != ENOENT ? store_fail(error, STORE_IO, "%s: %s", path.text, strerror(code)) : STORE_OK;
+}
+
+enum store_code saved_read(const struct store *store, const char *name, struct saved_content *content,
+                           struct store_error *error)
+{
+    struct bytes files[2] = {{0}, {0}};
+    bool there;
+    char why[160];
+    *content = (struct saved_content){0};
+    *error = (struct store_error){0};
+    enum store_code code = read_files(store, name, files, &there, error);
+    const char *wrong = there ? manifest_parse(files[0].data, files[0].length, &content->manifest) : NULL;
+    content->found = there && !wrong;
+    if (!code && content->found) {
+        content->parts = calloc(content->manifest.n_parts + 1, sizeof *content->parts);
+        code = content->parts ? read_by_manifest(&files[1], content, error)
+                              : store_fail(error, STORE_NO_MEMORY, "no memory for the transcript");
+    } else if (!code && (there || files[1].length)) {
+        snprintf(why, sizeof why, "its session.json cannot be used (%s)", wrong ? wrong : "it is missing");
+        code = read_by_lines(&files[1], why, content, error);
+    }
+    bytes_release(&files[0]);
+    bytes_release(&files[1]);
+    if (code)
+        saved_content_release(content);
+    return code;
+}
+
+static struct saved *saved_alloc(const struct store *store, const char *name)
+{
+    struct saved *saved = calloc(1, sizeof *saved);
+    if (saved) {
+        saved->store = store;
+        saved->lock = -1;
+        snprintf(saved->name, sizeof saved->name, "%s", name);
+        saved->manifest.created = saved->manifest.updated = (uint64_t)time(NULL);
+    }
+    return saved;
+}
+
+enum store_code saved_new(const struct store *store, const char *name, struct saved **saved, struct store_error *error)
+{
+    *error = (struct store_error){0};
+    *saved = NULL;
+    if (*name && !store_name_valid(name))
+        return store_bad_name(name, error);
+    *saved = saved_alloc(store, name);
+    if (!*saved)
+        return store_fail(error, STORE_NO_MEMORY, "no memory for a session");
+    enum store_code code = *name ? store_make(store, (*saved)->name, false, &(*saved)->lock, error) : STORE_OK;
+    (*saved)->made = (*saved)->lock >= 0;
+    if (code) {
+        saved_close(*saved);
+        *saved = NULL;
+    }
+    return code;
+}
+
+// A new session that begins with what could be read of a damaged one.
+static enum store_code recover(struct saved *saved, const char *name, const struct saved_content *content,
+                               struct store_error *error)
+{
+    saved->store->io->close(saved->store->io->context, saved->lock);
+    saved->lock = -1;
+    snprintf(saved->name, sizeof saved->name, "%.48s-recovered", name);
+    enum store_code code = store_make(saved->store, saved->name, true, &saved->lock, error);
+    saved->made = !code;
+    saved_set_origin(saved, &content->manifest.origin);
+    for (size_t i = 0; i < content->n_parts && !code; i++)
+        if (!saved_append(saved, &content->parts[i]))
+            code = store_fail(error, STORE_NO_MEMORY, "no memory for the transcript");
+    return code;
+}
+
+enum store_code saved_open(const struct store *store, const char *name, struct saved **saved,
+                           struct saved_content *content, struct store_error *error)
+{
+    *content = (struct saved_content){0};
+    *saved = saved_alloc(store, name);
+    if (!*saved)
+        return store_fail(error, STORE_NO_MEMORY, "no memory for a session");
+    enum store_code code = store_lock(store, name, &(*saved)->lock, error);
+    if (!code)
+        code = saved_read(store, name, content, error);
+    if (!code && *content->damage) {
+        code = recover(*saved, name, content, error);
+    } else if (!code && content->found) {
+        struct saved *own = *saved;
+        own->manifest = content->manifest;
+        content->manifest = (struct manifest){0};
+        own->transcript_end = manifest_transcript_end(&own->manifest);
+        own->kv_ends[own->manifest.kv_file] = manifest_kv_end(&own->manifest);
+    }
+    if (code) {
+        saved_close(*saved);
+        *saved = NULL;
+        saved_content_release(content);
+    }
+    return code;
+}
+
+void saved_close(struct saved *saved)
+{
+    if (!saved)
+        return;
+    const struct store_io *io = saved->store->io;
+    if (saved->made && !saved->transcript_end && !saved->settled) { // a name that was taken for nothing
+        io->unlink(io->context, store_path(saved->store, saved->name, "lock").text);
+        io->rmdir(io->context,
+                  store_path(saved->store, saved->name, NULL).text); // refuses when a commit failed half-way
+    }
+    if (saved->lock >= 0)
+        saved->store->io->close(saved->store->io->context, saved->lock);
+    manifest_release(&saved->manifest);
+    free(saved);
+}
+
+const char *saved_name(const struct saved *saved)
+{
+    return saved->name;
+}
+
+const struct manifest *saved_manifest(const struct saved *saved)
+{
+    return &saved->manifest;
+}
+
+const struct store *saved_store(const struct saved *saved)
+{
+    return saved->store;
+}
+
+struct store_path saved_kv_path(const struct saved *saved)
+{
+    return store_path(saved->store, saved->name, manifest_kv_name(saved->manifest.kv_file));
+}
+
+void saved_set_origin(struct saved *saved, const struct origin *origin)
+{
+    const struct origin *own = &saved->manifest.origin;
+    if (strcmp(own->weights, origin->weights) != 0 || own->kv_type != origin->kv_type ||
+        own->n_layers != origin->n_layers || own->row_width != origin->row_width)
+        saved_forget_rows(saved, 0);
+    saved->manifest.origin = *origin;
+}
+
+void saved_forget_rows(struct saved *saved, uint32_t rows)
+{
+    while (manifest_rows(&saved->manifest) > rows)
+        saved->manifest.n_records--;
+}
+
+void saved_cut(struct saved *saved, uint32_t tokens)
+{
+    struct manifest *manifest = &saved->manifest;
+    for (uint32_t now = manifest_tokens(manifest); manifest->n_parts && now > tokens;) {
+        struct manifest_part *last = &manifest->parts[--manifest->n_parts];
+        now -= last->tokens;
+        bytes_release(&last->line);
+    }
+    saved_forget_rows(saved, tokens);
+}
+
+bool saved_append(struct saved *saved, struct part *part)
+{
+    struct manifest *manifest = &saved->manifest;
+    struct manifest_part entry = {
+        .number = manifest->next_part, .tokens = (uint32_t)part->ids.count, .role = part->role};
+    part->number = entry.number;
+    part->after = manifest->n_parts ? (int64_t)manifest->parts[manifest->n_parts - 1].number : PART_NONE;
+    if (!part->time)
+        part->time = (uint64_t)time(NULL);
+    if (!*saved->name && saved->lock < 0 && part->role == TOK_USER)
+        store_name_make(saved->name, part->time, part->text.data ? part->text.data : "", part->text.length);
+    if (!part_render(part, &entry.line) || !manifest_add_part(manifest, &entry)) {
+        bytes_release(&entry.line);
+        return false;
+    }
+    struct manifest_part *added = &manifest->parts[manifest->n_parts - 1];
+    added->length = added->line.length;
+    added->sum = sealed_sum(added->line.data, added->line.length);
+    manifest->next_part++;
+    return true;
+}
+
+static enum store_code fail_file(struct store_error *error, const struct store_path *path, int code)
+{
+    return store_fail(error, STORE_IO, "the conversation is not saved: %s: %s", path->text, strerror(code));
+}
+
+// Writes the lines that are not on the disk yet behind everything that a manifest may name.
+static enum store_code write_lines(struct saved *saved, struct store_error *error)
+{
+    const struct store_io *io = saved->store->io;
+    struct manifest *manifest = &saved->manifest;
+    struct bytes lines = {0};
+    bool fine = true;
+    for (size_t i = 0; i < manifest->n_parts && fine; i++) {
+        struct manifest_part *part = &manifest->parts[i];
+        if (!part->line.length)
+            continue;
+        part->offset = saved->transcript_end + lines.length;
+        fine = bytes_append(&lines, part->line.data, part->line.length);
+    }
+    struct store_path path = store_path(saved->store, saved->name, "transcript.jsonl");
+    int fd = -1, code = fine ? 0 : ENOMEM;
+    if (code == 0 && lines.length) {
+        fd = io->open(io->context, path.text, O_RDWR | O_CREAT | O_NOFOLLOW);
+        if (fd < 0 || io->truncate(io->context, fd, saved->transcript_end))
+            code = errno;
+    }
+    if (code == 0 && lines.length)
+        code = store_io_write(io, fd, lines.data, lines.length, saved->transcript_end);
+    if (code == 0 && lines.length && io->sync(io->context, fd))
+        code = errno;
+    if (fd >= 0)
+        io->close(io->context, fd);
+    bytes_release(&lines);
+    return code ? fail_file(error, &path, code) : STORE_OK;
+}
+
+// Adds a record of the missing rows; says so when they could not be written.
+static void write_rows(struct saved *saved, const struct saved_rows *rows, struct store_error *error)
+{
+    const struct store_io *io = saved->store->io;
+    struct manifest *manifest = &saved->manifest;
+    uint32_t first = manifest_rows(manifest), tokens = manifest_tokens(manifest);
+    uint32_t end = rows->length < tokens ? rows->length : tokens;
+    if (end <= first || saved->over_cap || saved->store->kv_cap == 0)
+        return;
+    // All old rows are dead: begin anew in the other file.
+    if (!manifest->n_records && saved->kv_ends[manifest->kv_file] && !saved->kv_ends[!manifest->kv_file])
+        manifest->kv_file = !manifest->kv_file;
+    struct store_path path = saved_kv_path(saved);
+    uint64_t offset = saved->kv_ends[manifest->kv_file];
+    struct moe_err err = {.text = ""};
+    struct moe_record record;
+    int fd = io->open(io->context, path.text, O_RDWR | O_CREAT | O_NOFOLLOW);
+    bool fine = fd >= 0 && io->truncate(io->context, fd, offset) == 0;
+    if (!fine)
+        snprintf(err.text, sizeof err.text, "%.300s: %s", path.text, strerror(errno));
+    struct moe_record_io record_io = {
+        .fd = fd, .path = path.text, .read = io->read, .write = io->write, .context = io->context};
+    struct saved_slot slot = {&record_io, offset, first, end - first, rows->logits && end == rows->length};
+    fine = fine && rows->write(rows->context, &slot, &record, &err) == 0;
+    if (fine && io->sync(io->context, fd)) {
+        snprintf(err.text, sizeof err.text, "%.300s: %s", path.text, strerror(errno));
+        fine = false;
+    }
+    fine = fine && manifest_add_record(manifest, &record);
+    if (!fine && fd >= 0 && io->truncate(io->context, fd, offset) != 0) {
+        // Only so that the space is free for the manifest; whoever appends next cuts here first.
+    }
+    if (fd >= 0)
+        io->close(io->context, fd);
+    if (!fine)
+        store_fail(error, STORE_OK,
+                   "the text is saved, but not the cache rows of %" PRIu32 " tokens, which would be read again: %.400s",
+                   end - first, err.text);
+}
+
+static enum store_code replace_manifest(struct saved *saved, struct store_error *error)
+{
+    struct manifest *manifest = &saved->manifest;
+    struct store_path folder = store_path(saved->store, saved->name, NULL);
+    struct bytes file = {0};
+    uint64_t kv_end = manifest_kv_end(manifest), transcript_end = 0;
+    bool switched = false;
+    for (size_t i = 0; i < manifest->n_parts; i++) {
+        const struct manifest_part *part = &manifest->parts[i];
+        if (part->offset + part->length > transcript_end)
+            transcript_end = part->offset + part->length;
+    }
+    manifest->updated = (uint64_t)time(NULL);
+    int code =
+        manifest_render(manifest, &file)
+            ? store_io_replace(saved->store->io,
+                               &(struct store_io_file){folder.text, "session.json", file.data, file.length}, &switched)
+            : ENOMEM;
+    bytes_release(&file);
+    // When the switch is in doubt both manifests are: keep clear of what either names.
+    if (code == 0 || (switched && transcript_end > saved->transcript_end))
+        saved->transcript_end = transcript_end;
+    if (code == 0 || (switched && kv_end > saved->kv_ends[manifest->kv_file]))
+        saved->kv_ends[manifest->kv_file] = kv_end;
+    return code ? fail_file(error, &folder, code) : STORE_OK;
+}
+
+// After the manifest is safe: what it does not name may go.
+static void settle(struct saved *saved)
+{
+    const struct store_io *io = saved->store->io;
+    struct manifest *manifest = &saved->manifest;
+    unsigned other = !manifest->kv_file;
+    for (size_t i = 0; i < manifest->n_parts; i++)
+        bytes_release(&manifest->parts[i].line);
+    if (!saved->settled || saved->kv_ends[other])
+        io->unlink(io->context, store_path(saved->store, saved->name, manifest_kv_name(other)).text);
+    saved->kv_ends[other] = 0;
+    saved->settled = true;
+}
+
+// Keeps the cap over all sessions, this one's rows last.
+static void keep_cap(struct saved *saved, struct store_error *error)
+{
+    struct store_error trimmed, failed;
+    char own[FORMAT_SIZE], cap[FORMAT_SIZE];
+    uint64_t bytes = store_kv_bytes(saved->store, saved->name);
+    store_trim(saved->store, saved->name, &trimmed);
+    if (*trimmed.text && !*error->text)
+        *error = trimmed;
+    if (bytes <= saved->store->kv_cap)
+        return;
+    saved->over_cap = true;
+    saved_forget_rows(saved, 0);
+    if (replace_manifest(saved, &failed))
+        return;
+    settle(saved);
+    saved->store->io->unlink(saved->store->io->context, saved_kv_path(saved).text);
+    store_fail(error, STORE_OK,
+               "the cache rows of this conversation (%s) are over --kv-cap (%s) and are not kept; the text is",
+               format_bytes(own, sizeof own, bytes), format_bytes(cap, sizeof cap, saved->store->kv_cap));
+}
+
+// The manifest could not be saved with new rows, which may have taken its space: gives that back and tries without
+// them.
+static enum store_code replace_without_rows(struct saved *saved, size_t n_records, struct store_error *error)
+{
+    const struct store_io *io = saved->store->io;
+    struct manifest *manifest = &saved->manifest;
+    uint32_t rows = manifest_rows(manifest);
+    struct store_error why = *error;
+    manifest->n_records = n_records;
+    int fd = io->open(io->context, saved_kv_path(saved).text, O_RDWR | O_NOFOLLOW);
+    bool freed = fd >= 0 && io->truncate(io->context, fd, saved->kv_ends[manifest->kv_file]) == 0;
+    if (fd >= 0)
+        io->close(io->context, fd);
+    enum store_code code = freed ? replace_manifest(saved, error) : why.code;
+    if (!code)
+        store_fail(error, STORE_OK,
+                   "the text is saved, but not the cache rows of %" PRIu32 " tokens, which would be read again: both "
+                   "together were refused (%.300s)",
+                   rows - manifest_rows(manifest), why.text);
+    return code;
+}
+
+enum store_code saved_commit(struct saved *saved, const struct saved_rows *rows, struct store_error *error)
+{
+    struct manifest *manifest = &saved->manifest;
+    *error = (struct store_error){0};
+    if (saved->lock < 0) {
+        if (!*saved->name)
+            store_name_make(saved->name, (uint64_t)time(NULL), "", 0);
+        struct store_error why;
+        enum store_code code = store_make(saved->store, saved->name, true, &saved->lock, &why);
+        if (code)
+            return store_fail(error, code, "the conversation is not saved: %.600s", why.text);
+    }
+    struct store_error failed;
+    size_t n_records = manifest->n_records;
+    enum store_code code = write_lines(saved, error);
+    if (!code && rows)
+        write_rows(saved, rows, error);
+    if (!code && !saved->settled)
+        store_io_sync_folder(saved->store->io, store_path(saved->store, saved->name, NULL).text);
+    if (!code && (code = replace_manifest(saved, &failed))) {
+        *error = failed;
+        if (manifest->n_records > n_records)
+            code = replace_without_rows(saved, n_records, error);
+    }
+    if (code) {
+        manifest->n_records = n_records;
+        return code;
+    }
+    settle(saved);
+    if (manifest->n_records > n_records)
+        keep_cap(saved, error);
+    return STORE_OK;
+}
+
+// Copies the live records to the other file; *manifest gets their new places.
+static int copy_rows(const struct saved *saved, struct manifest *manifest)
+{
+    const struct store_io *io = saved->store->io;
+    struct store_path from_path = saved_kv_path(saved);
+    manifest->kv_file = !manifest->kv_file;
+    struct store_path to_path = store_path(saved->store, saved->name, manifest_kv_name(manifest->kv_file));
+    char *block = malloc(COPY_BLOCK);
+    int from = io->open(io->context, from_path.text, O_RDONLY | O_NOFOLLOW);
+    int to = from < 0 ? -1 : io->open(io->context, to_path.text, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW);
+    int code = !block ? ENOMEM : to < 0 ? errno : 0;
+    uint64_t at = 0;
+    for (size_t i = 0; i < manifest->n_records && code == 0; i++) {
+        struct moe_record *record = &manifest->records[i];
+        for (uint64_t done = 0; done < record->bytes && code == 0;) {
+            uint64_t left = record->bytes - done;
+            ptrdiff_t got =
+                io->read(io->context, from, block, left < COPY_BLOCK ? left : COPY_BLOCK, record->offset + done);
+            if (got < 0 && errno == EINTR)
+                continue;
+            code = got < 0 ? errno : got == 0 ? EIO : store_io_write(io, to, block, (size_t)got, at + done);
+            done += got > 0 ? (uint64_t)got : 0;
+        }
+        record->offset = at;
+        at += record->bytes;
+    }
+    if (code == 0 && io->sync(io->context, to))
+        code = errno;
+    if (from >= 0)
+        io->close(io->context, from);
+    if (to >= 0)
+        io->close(io->context, to);
+    free(block);
+    return code;
+}
+
+// Puts a transcript of the live lines alone in the old one's place.
+static int copy_lines(struct saved *saved)
+{
+    struct manifest *manifest = &saved->manifest;
+    struct store_path path = store_path(saved->store, saved->name, "transcript.jsonl");
+    struct store_path folder = store_path(saved->store, saved->name, NULL);
+    struct bytes old = {0}, live = {0};
+    bool switched = false;
+    int code = store_io_read(saved->store->io, path.text, TRANSCRIPT_LIMIT, &old);
+    for (size_t i = 0; i < manifest->n_parts && code == 0; i++) {
+        const struct manifest_part *part = &manifest->parts[i];
+        if (part->offset > old.length || part->length > old.length - part->offset)
+            code = EIO;
+        else if (!bytes_append(&live, old.data + part->offset, part->length))
+            code = ENOMEM;
+    }
+    if (code == 0)
+        code = store_io_replace(saved->store->io,
+                                &(struct store_io_file){folder.text, "transcript.jsonl", live.data, live.length},
+                                &switched);
+    uint64_t at = 0;
+    for (size_t i = 0; i < manifest->n_parts && switched; i++) {
+        manifest->parts[i].offset = at;
+        at += manifest->parts[i].length;
+    }
+    if (switched)
+        saved->transcript_end = at;
+    bytes_release(&old);
+    bytes_release(&live);
+    return code;
+}
+
+enum store_code saved_compact(struct saved *saved, struct store_error *error)
+{
+    struct manifest *manifest = &saved->manifest;
+    enum store_code code = saved_commit(saved, NULL, error);
+    if (code)
+        return code;
+    struct store_path folder = store_path(saved->store, saved->name, NULL);
+    struct manifest moved = {.kv_file = manifest->kv_file};
+    bool fine = true;
+    for (size_t i = 0; i < manifest->n_records; i++)
+        fine = fine && manifest_add_record(&moved, &manifest->records[i]);
+    int failed = !fine ? ENOMEM : moved.n_records ? copy_rows(saved, &moved) : 0;
+    if (failed == 0 && manifest->n_parts)
+        failed = copy_lines(saved);
+    if (failed) {
+        free(moved.records);
+        return store_fail(error, STORE_IO, "not compacted: %s: %s", folder.text, strerror(failed));
+    }
+    struct moe_record *records = manifest->records;
+    unsigned kv_file = manifest->kv_file;
+    manifest->records = moved.records;
+    manifest->kv_file = moved.n_records ? moved.kv_file : kv_file;
+    code = replace_manifest(saved, error);
+    if (code) { // either manifest may be there: go on with the old one's rows, whose file stays
+        free(manifest->records);
+        manifest->records = records;
+        manifest->kv_file = kv_file;
+        return code;
+    }
+    free(records);
+    settle(saved);
+    if (!manifest->n_records)
+        saved->store->io->unlink(saved->store->io->context, saved_kv_path(saved).text);
+    return STORE_OK;
+}
+
+enum store_code saved_rename(struct saved *saved, const char *name, struct store_error *error)
+{
+    if (!store_name_valid(name) || saved->lock >= 0) {
+        enum store_code code = store_rename(saved->store, saved->name, name, true, error);
+        if (!code)
+            snprintf(saved->name, sizeof saved->name, "%s", name);
+        return code;
+    }
+    char wanted[STORE_NAME_SIZE];
+    snprintf(wanted, sizeof wanted, "%s", name);
+    enum store_code code = store_make(saved->store, wanted, false, &saved->lock, error);
+    if (!code)
+        memcpy(saved->name, wanted, sizeof wanted);
+    saved->made = !code;
+    return code;
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// A session on disk as a conversation grows: append parts, cut, commit. The transcript is written first, then the cache
+// rows, then the manifest takes the old one's place; so whatever fails or is killed, what the last manifest names is
+// there. Rows are a cache: when they can't be written, the text still is. A session is locked while it is open. One
+// thread at a time.
+#ifndef MOECHAT_APP_STORE_SAVED_H
+#define MOECHAT_APP_STORE_SAVED_H
+
+#include "app/store/store.h"
+
+// What a session's folder holds, as far as it can be read.
+struct saved_content {
+    struct manifest manifest;
+    struct part *parts;
+    size_t n_parts;
+    bool found;       // the manifest; without it the parts are those of the last line
+    char damage[320]; // a sentence; "": all is well
+};
+void saved_content_release(struct saved_content *content);
+// Reads without a lock.
+enum store_code saved_read(const struct store *store, const char *name, struct saved_content *content,
+                           struct store_error *error);
+
+struct saved;
+
+// A session that does not exist yet; its first commit makes it. name: "" to be made of the date and the first message,
+// else it is made at once and must be free.
+enum store_code saved_new(const struct store *store, const char *name, struct saved **saved, struct store_error *error);
+// Opens a session and reads it. A damaged one is left as it is: content->damage says why, and *saved is a new session
+// of another name that already has what could be read.
+enum store_code saved_open(const struct store *store, const char *name, struct saved **saved,
+                           struct saved_content *content, struct store_error *error);
+void saved_close(struct saved *saved); // NULL is fine; commits nothing
+
+const char *saved_name(const struct saved *saved); // "" until it has one
+const struct manifest *saved_manifest(const struct saved *saved);
+
+// Whose rows and ids these are from now on. Rows of another origin are forgotten.
+void saved_set_origin(struct saved *saved, const struct origin *origin);
+// Takes back what lies beyond `tokens`, in memory; the next commit makes it so on the disk.
+void saved_cut(struct saved *saved, uint32_t tokens);
+// Forgets the records from row `rows` on, in memory.
+void saved_forget_rows(struct saved *saved, uint32_t rows);
+// Adds a part; its number, predecessor and time are set here. False: no memory.
+bool saved_append(struct saved *saved, struct part *part);
+
+// Where the rows that are not on the disk yet are to be written.
+struct saved_slot {
+    const struct moe_record_io *io;
+    uint64_t offset;
+    uint32_t first, count;
+    bool logits; // those after the last row, too
+};
+struct saved_rows {
+    uint32_t length; // that the engine holds
+    bool logits;
+    int (*write)(void *context, const struct saved_slot *slot, struct moe_record *record, struct moe_err *err);
+    void *context;
+};
+// Makes the disk say what was appended and cut, and with `rows` saves those that are missing there. After a failure the
+// next commit tries again. With STORE_OK, error->text may hold what there is to say, such as that rows were not saved.
+enum store_code saved_commit(struct saved *saved, const struct saved_rows *rows, struct store_error *error);
+// Removes dead bytes.
+enum store_code saved_compact(struct saved *saved, struct store_error *error);
+enum store_code saved_rename(struct saved *saved, const char *name, struct store_error *error);
+// For reading the records back.
+struct store_path saved_kv_path(const struct saved *saved);
+const struct store *saved_store(const struct saved *saved);
+
+#endif

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/store/sealed.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+static const char head[] = "{\"sum\":\"";
+enum { HEAD = sizeof head - 1, DIGITS = 16, BODY = HEAD + DIGITS + 2, DEPTH = 8 };
+
+static bool parse_hex(const char *text, uint64_t *value)
+{
+    *value = 0;
+    for (int i = 0; i < DIGITS; i++) {
+        static const char digits[] = "0123456789abcdef";
+        const char *digit = text[i] ? strchr(digits, text[i]) : NULL;
+        if (!digit)
+            return false;
+        *value = *value << 4 | (uint64_t)(digit - digits);
+    }
+    return true;
+}
+
+bool sealed_render(struct json_object *object, struct bytes *line)
+{
+    const char *text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+    char sum[BODY + 1];
+    if (!text)
+        return false;
+    size_t length = strlen(text) - 1;
+    snprintf(sum, sizeof sum, "%s%016" PRIx64 "\",", head, (uint64_t)XXH3_64bits(text + 1, length));
+    return bytes_append(line, sum, BODY) && bytes_append(line, text + 1, length) && bytes_append(line, "\n", 1);
+}
+
+struct json_object *sealed_parse(const char *line, size_t length, uint64_t *sum)
+{
+    if (length <= BODY || length > INT_MAX || memcmp(line, head, HEAD) != 0 || !parse_hex(line + HEAD, sum) ||
+        memcmp(line + HEAD + DIGITS, "\",", 2) != 0 || XXH3_64bits(line + BODY, length - BODY) != *sum)
+        return NULL;
+    struct json_tokener *tokener = json_tokener_new_ex(DEPTH);
+    if (!tokener)
+        return NULL;
+    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+    struct json_object *object = json_tokener_parse_ex(tokener, line, (int)length);
+    bool whole = json_tokener_get_error(tokener) == json_tokener_success &&
+                 json_tokener_get_parse_end(tokener) == length && json_object_is_type(object, json_type_object);
+    json_tokener_free(tokener);
+    if (whole)
+        return object;
+    json_object_put(object);
+    return NULL;
+}
+
+uint64_t sealed_sum(const char *line, size_t length)
+{
+    uint64_t sum = 0;
+    if (length > BODY)
+        parse_hex(line + HEAD, &sum);
+    return sum;
+}
+
+bool sealed_whole(struct json_object *object, const char *key, uint64_t most, uint64_t *value)
+{
+    struct json_object *field;
+    if (!json_object_object_get_ex(object, key, &field) || !json_object_is_type(field, json_type_int) ||
+        json_object_get_int64(field) < 0)
+        return false;
+    *value = json_object_get_uint64(field);
+    return *value <= most;
+}
+
+bool sealed_real(struct json_object *object, const char *key, double *value)
+{
+    struct json_object *field;
+    if (!json_object_object_get_ex(object, key, &field) ||
+        !(json_object_is_type(field, json_type_double) || json_object_is_type(field, json_type_int)))
+        return false;
+    *value = json_object_get_double(field);
+    return isfinite(*value);
+}
+
+bool sealed_string(struct json_object *object, const char *key, char *value, size_t size)
+{
+    struct json_object *field;
+    if (!json_object_object_get_ex(object, key, &field) || !json_object_is_type(field, json_type_string))
+        return false;
+    const char *text = json_object_get_string(field);
+    size_t length = (size_t)json_object_get_string_len(field);
+    if (length >= size)
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (text[i] < ' ' || text[i] > '~')
+            return false;
+    memcpy(value, text, length + 1);
+    return true;
+}
+
+bool sealed_label(struct json_object *object, const char *key, char *value, size_t size)
+{
+    struct json_object *field;
+    if (!json_object_object_get_ex(object, key, &field) || !json_object_is_type(field, json_type_string))
+        return false;
+    const char *text = json_object_get_string(field);
+    size_t length = strlen(text);
+    if (length >= size)
+        for (length = size - 1; length > 0 && ((unsigned char)text[length] & 0xC0) == 0x80;)
+            length--;
+    memcpy(value, text, length);
+    value[length] = 0;
+    return true;
+}
+
+void sealed_add_hex(struct json_object *object, const char *key, uint64_t value)
+{
+    char text[DIGITS + 1];
+    snprintf(text, sizeof text, "%016" PRIx64, value);
+    json_object_object_add(object, key, json_object_new_string(text));
+}
+
+bool sealed_hex(struct json_object *object, const char *key, uint64_t *value)
+{
+    char text[DIGITS + 1];
+    return sealed_string(object, key, text, sizeof text) && strlen(text) == DIGITS && parse_hex(text, value);
+}
+
+struct json_object *sealed_array(struct json_object *object, const char *key, size_t most)
+{
+    struct json_object *field;
+    if (!json_object_object_get_ex(object, key, &field) || !json_object_is_type(field, json_type_array) ||
+        json_object_array_length(field) > most)
+        return NULL;
+    return field;
+}

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/store/store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char gone[] = ".deleted-"; // a folder on its way out; no name begins so
+
+enum store_code store_fail(struct store_error *error, enum store_code code, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    error->code = code;
+    vsnprintf(error->text, sizeof error->text, format, arguments);
+    va_end(arguments);
+    return code;
+}
+
+static enum store_code succeed(struct store_error *error)
+{
+    *error = (struct store_error){.code = STORE_OK};
+    return STORE_OK;
+}
+
+bool store_init(struct store *store, const char *root)
+{
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    *store = (struct store){.io = &store_io_posix, .kv_cap = UINT64_MAX};
+    int length = -1;
+    if (root)
+        length = snprintf(store->root, sizeof store->root, "%s", root);
+    else if (data && data[0] == '/') // the specification says to ignore others
+        length = snprintf(store->root, sizeof store->root, "%s/moechat/sessions", data);
+    else if (home && home[0] == '/')
+        length = snprintf(store->root, sizeof store->root, "%s/.local/share/moechat/sessions", home);
+    return length > 0 && (size_t)length < sizeof store->root;
+}
+
+enum store_code store_no_place(struct store_error *error)
+{
+    return store_fail(error, STORE_IO,
+                      "there is no place for sessions: neither HOME nor XDG_DATA_HOME is set to a full path");
+}
+
+static bool name_character(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+}
+
+bool store_name_valid(const char *name)
+{
+    size_t length = strlen(name);
+    if (length == 0 || length >= STORE_NAME_SIZE || name[0] == '-')
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (!name_character(name[i]))
+            return false;
+    return true;
+}
+
+void store_name_make(char *name, uint64_t time, const char *text, size_t length)
+{
+    enum { WORDS_END = 48 };
+    time_t seconds = (time_t)time;
+    struct tm local;
+    size_t at = localtime_r(&seconds, &local) ? strftime(name, STORE_NAME_SIZE, "%Y-%m-%d-%H%M", &local) : 0;
+    bool gap = at > 0;
+    for (size_t i = 0; i < length && at < WORDS_END; i++) {
+        char c = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] - 'A' + 'a') : text[i];
+        if (c == '\'')
+            continue;
+        if (!name_character(c) || c == '-') {
+            gap = at > 0;
+            continue;
+        }
+        if (gap)
+            name[at++] = '-';
+        gap = false;
+        name[at++] = c;
+    }
+    name[at] = 0;
+    if (!store_name_valid(name))
+        strcpy(name, "chat");
+}
+
+struct store_path store_path(const struct store *store, const char *name, const char *file)
+{
+    struct store_path path;
+    if (snprintf(path.text, sizeof path.text, "%s/%s%s%s", store->root, name, file ? "/" : "", file ? file : "") >=
+        (int)sizeof path.text)
+        path.text[0] = 0; // longer than any name of ours can make it; nothing opens so
+    return path;
+}
+
+enum store_code store_bad_name(const char *name, struct store_error *error)
+{
+    return store_fail(error, STORE_NAME,
+                      "\"%.70s\" is no name for a session: 1 to 64 letters, digits, - and _, not beginning with -",
+                      name);
+}
+
+enum store_code store_not_found(const char *name, struct store_error *error)
+{
+    return store_fail(error, STORE_NOT_FOUND, "there is no session \"%.64s\"; moechat sessions lists them", name);
+}
+
+// Is the file that `lock` is still the one at that path? It may have been renamed or removed before we had the lock.
+static bool still_there(int lock, const char *path)
+{
+    struct stat ours, named;
+    return fstat(lock, &ours) == 0 && stat(path, &named) == 0 && ours.st_ino == named.st_ino &&
+           ours.st_dev == named.st_dev;
+}
+
+enum store_code store_lock(const struct store *store, const char *name, int *lock, struct store_error *error)
+{
+    const struct store_io *io = store->io;
+    *lock = -1;
+    if (!store_name_valid(name))
+        return store_bad_name(name, error);
+    struct store_path path = store_path(store, name, "lock");
+    int fd = io->open(io->context, path.text, O_RDWR | O_CREAT | O_NOFOLLOW);
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+        return store_not_found(name, error);
+    if (fd < 0)
+        return store_fail(error, STORE_IO, "%s: %s", path.text, strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || !still_there(fd, path.text)) {
+        io->close(io->context, fd);
+        return store_fail(error, STORE_BUSY, "the session \"%s\" is open in another moechat; leave that one first",
+                          name);
+    }
+    *lock = fd;
+    return succeed(error);
+}
+
+// Makes the folder of all sessions and what is above it.
+static int make_root(const struct store *store)
+{
+    char path[STORE_ROOT_SIZE];
+    snprintf(path, sizeof path, "%s", store->root);
+    for (char *c = path + 1; *c; c++) {
+        if (*c != '/')
+            continue;
+        *c = 0;
+        if (store->io->mkdir(store->io->context, path) != 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
+            return errno;
+        *c = '/';
+    }
+    return store->io->mkdir(store->io->context, path) != 0 && errno != EEXIST ? errno : 0;
+}
+
+enum store_code store_make(const struct store *store, char *name, bool other, int *lock, struct store_error *error)
+{
+    const struct store_io *io = store->io;
+    char base[STORE_NAME_SIZE - 6];
+    *lock = -1;
+    if (!store_name_valid(name))
+        return store_bad_name(name, error);
+    snprintf(base, sizeof base, "%s", name);
+    int code = make_root(store);
+    for (unsigned n = 2; code == 0; n++) {
+        if (io->mkdir(io->context, store_path(store, name, NULL).text) == 0)
+            break;
+        code = errno;
+        if (code == EEXIST && !other)
+            return store_fail(error, STORE_TAKEN, "there is a session \"%s\" already; choose another name", name);
+        if (code == EEXIST && n < 10000) {
+            snprintf(name, STORE_NAME_SIZE, "%s-%u", base, n);
+            code = 0;
+        }
+    }
+    if (code == 0)
+        code = store_io_sync_folder(io, store->root);
+    if (code)
+        return store_fail(error, STORE_IO, "the session cannot be made: %s: %s", store_path(store, name, NULL).text,
+                          strerror(code));
+    return store_lock(store, name, lock, error);
+}
+
+static uint64_t file_bytes(const struct store *store, const char *name, const char *file, uint64_t *modified)
+{
+    struct stat about;
+    if (stat(store_path(store, name, file).text, &about) != 0)
+        return 0;
+    if (modified)
+        *modified = (uint64_t)about.st_mtime;
+    return (uint64_t)about.st_size;
+}
+
+uint64_t store_kv_bytes(const struct store *store, const char *name)
+{
+    return file_bytes(store, name, manifest_kv_name(0), NULL) + file_bytes(store, name, manifest_kv_name(1), NULL);
+}
+
+// Reads what a list says of a session. False: it is nothing but a folder.
+static bool read_entry(const struct store *store, const char *name, struct store_entry *entry)
+{
+    struct bytes file = {0};
+    *entry = (struct store_entry){.kv_bytes = store_kv_bytes(store, name)};
+    snprintf(entry->name, sizeof entry->name, "%s", name);
+    entry->transcript_bytes = file_bytes(store, name, "transcript.jsonl", &entry->updated);
+    int code = store_io_read(store->io, store_path(store, name, "session.json").text, MANIFEST_LIMIT, &file);
+    bool there = code != ENOENT || entry->transcript_bytes > 0;
+    entry->damaged = code || manifest_parse(file.data, file.length, &entry->manifest) != NULL;
+    if (!entry->damaged)
+        entry->updated = entry->manifest.updated;
+    bytes_release(&file);
+    return there;
+}
+
+static int later_first(const void *a, const void *b)
+{
+    const struct store_entry *x = a, *y = b;
+    return x->updated != y->updated ? (x->updated < y->updated ? 1 : -1) : strcmp(y->name, x->name);
+}
+
+enum store_code store_list(const struct store *store, struct store_list *list, struct store_error *error)
+{
+    *list = (struct store_list){0};
+    DIR *folder = opendir(store->root);
+    if (!folder)
+        return errno == ENOENT ? succeed(error) : store_fail(error, STORE_IO, "%s: %s", store->root, strerror(errno));
+    for (struct dirent *found; (found = readdir(folder));) {
+        if (!store_name_valid(found->d_name))
+            continue;
+        size_t n = list->n_entries;
+        struct store_entry *grown =
+            n & (n - 1) ? list->entries : realloc(list->entries, (n ? 2 * n : 1) * sizeof *grown);
+        if (!grown) {
+            closedir(folder);
+            store_list_release(list);
+            return store_fail(error, STORE_NO_MEMORY, "no memory for the list of sessions");
+        }
+        list->entries = grown;
+        list->n_entries += read_entry(store, found->d_name, &grown[n]);
+    }
+    closedir(folder);
+    if (list->n_entries)
+        qsort(list->entries, list->n_entries, sizeof *list->entries, later_first);
+    return succeed(error);
+}
+
+void store_list_release(struct store_list *list)
+{
+    for (size_t i = 0; i < list->n_entries; i++)
+        manifest_release(&list->entries[i].manifest);
+    free(list->entries);
+    *list = (struct store_list){0};
+}
+
+// Empties and removes the folders that were deleted, also those that an earlier deletion left behind.
+static void sweep(const struct store *store)
+{
+    static const char *const files[] = {
+        "kv.bin", "kv.2.bin", "session.json", "session.json.new", "transcript.jsonl", "transcript.jsonl.new", "lock"};
+    const struct store_io *io = store->io;
+    DIR *folder = opendir(store->root);
+    for (struct dirent *found; folder && (found = readdir(folder));) {
+        if (strncmp(found->d_name, gone, sizeof gone - 1) != 0)
+            continue;
+        for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+            io->unlink(io->context, store_path(store, found->d_name, files[i]).text);
+        io->rmdir(io->context, store_path(store, found->d_name, NULL).text);
+    }
+    if (folder)
+        closedir(folder);
+}
+
+enum store_code store_remove(const struct store *store, const char *name, struct store_error *error)
+{
+    const struct store_io *io = store->io;
+    int lock;
+    enum store_code code = store_lock(store, name, &lock, error);
+    if (code)
+        return code;
+    char away[STORE_NAME_SIZE + 64];
+    snprintf(away, sizeof away, "%s%s-%ld-%ld", gone, name, (long)getpid(), (long)time(NULL));
+    struct store_path from = store_path(store, name, NULL), to = store_path(store, away, NULL);
+    int failed = io->rename(io->context, from.text, to.text) ? errno : store_io_sync_folder(io, store->root);
+    sweep(store);
+    io->close(io->context, lock);
+    return failed ? store_fail(error, STORE_IO, "%s: %s", from.text, strerror(failed)) : succeed(error);
+}
+
+enum store_code store_rename(const struct store *store, const char *from, const char *to, bool locked,
+                             struct store_error *error)
+{
+    const struct store_io *io = store->io;
+    int lock = -1;
+    if (!store_name_valid(to))
+        return store_bad_name(to, error);
+    enum store_code code = locked ? STORE_OK : store_lock(store, from, &lock, error);
+    if (code)
+        return code;
+    struct store_path old = store_path(store, from, NULL), new = store_path(store, to, NULL);
+    struct stat about;
+    // A session's folder is never empty, so the rename itself refuses a name that was taken meanwhile.
+    int failed = lstat(new.text, &about) == 0 ? EEXIST : io->rename(io->context, old.text, new.text) != 0 ? errno : 0;
+    if (failed == 0)
+        store_io_sync_folder(io, store->root); // should it fail, a crash could bring the old name back, no more
+    if (lock >= 0)
+        io->close(io->context, lock);
+    if (failed == EEXIST || failed == ENOTEMPTY)
+        return store_fail(error, STORE_TAKEN, "there is a session \"%s\" already; choose another name", to);
+    return failed ? store_fail(error, STORE_IO, "%s: %s", new.text, strerror(failed)) : succeed(error);
+}
+
+// Takes a session's rows away; its manifest says so first. 0: it is in use, or something failed.
+static uint64_t drop_rows(const struct store *store, struct store_entry *entry)
+{
+    const struct store_io *io = store->io;
+    struct store_error ignored;
+    struct bytes file = {0};
+    int lock;
+    bool switched;
+    uint64_t bytes = 0;
+    if (store_lock(store, entry->name, &lock, &ignored))
+        return 0;
+    struct store_entry now;
+    if (read_entry(store, entry->name, &now) && !now.damaged) {
+        now.manifest.n_records = 0;
+        struct store_path folder = store_path(store, entry->name, NULL);
+        bool fine = manifest_render(&now.manifest, &file) &&
+                    store_io_replace(io, &(struct store_io_file){folder.text, "session.json", file.data, file.length},
+                                     &switched) == 0;
+        for (unsigned i = 0; fine && i < 2; i++)
+            io->unlink(io->context, store_path(store, entry->name, manifest_kv_name(i)).text);
+        bytes = fine ? now.kv_bytes - store_kv_bytes(store, entry->name) : 0;
+    }
+    manifest_release(&now.manifest);
+    bytes_release(&file);
+    io->close(io->context, lock);
+    return bytes;
+}
+
+void store_trim(const struct store *store, const char *keep, struct store_error *error)
+{
+    struct store_list list;
+    struct store_error ignored;
+    char dropped[256] = "";
+    uint64_t total = 0;
+    unsigned n_dropped = 0;
+    succeed(error);
+    if (store->kv_cap == UINT64_MAX || store_list(store, &list, &ignored))
+        return;
+    for (size_t i = 0; i < list.n_entries; i++)
+        total += list.entries[i].kv_bytes;
+    for (size_t i = list.n_entries; i > 0 && total > store->kv_cap; i--) {
+        struct store_entry *entry = &list.entries[i - 1];
+        uint64_t bytes = entry->kv_bytes && strcmp(entry->name, keep) != 0 ? drop_rows(store, entry) : 0;
+        size_t at = strlen(dropped);
+        total -= bytes;
+        if (bytes && n_dropped++ < 3)
+            snprintf(dropped + at, sizeof dropped - at, "%s\"%s\"", at ? ", " : "", entry->name);
+    }
+    store_list_release(&list);
+    if (n_dropped)
+        store_fail(error, STORE_OK,
+                   "saved cache rows reached --kv-cap: dropped those of %s%s; the text stays, and is read again when "
+                   "such a session goes on",
+                   dropped, n_dropped > 3 ? " and others" : "");
+}

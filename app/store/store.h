@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The folder of all sessions: names, locks, lists, removal and the cap on cache rows. A session is a folder of its own
+// (0700) with the files `lock`, transcript.jsonl, session.json and kv.bin or kv.2.bin (moechat-session(5)). What an
+// open session does is saved.h's. No thread, no terminal.
+#ifndef MOECHAT_APP_STORE_STORE_H
+#define MOECHAT_APP_STORE_STORE_H
+
+#include <limits.h>
+
+#include "app/store/manifest.h"
+#include "app/store/store_io.h"
+
+enum { STORE_NAME_SIZE = 65, STORE_ROOT_SIZE = PATH_MAX - 256 };
+
+enum store_code {
+    STORE_OK,
+    STORE_NOT_FOUND, // no session of that name
+    STORE_NAME,      // not a name
+    STORE_TAKEN,     // the name is another session's
+    STORE_BUSY,      // open in another process, or in this one
+    STORE_DAMAGED,
+    STORE_IO,
+    STORE_NO_MEMORY,
+};
+struct store_error {
+    enum store_code code;
+    char text[640]; // one line for people; with STORE_OK what else there is to say, or ""
+};
+__attribute__((format(printf, 3, 4))) enum store_code store_fail(struct store_error *error, enum store_code code,
+                                                                 const char *format, ...);
+
+struct store {
+    const struct store_io *io;
+    uint64_t kv_cap; // bytes of cache rows over all sessions
+    char root[STORE_ROOT_SIZE];
+};
+// Where sessions are: `root`, or NULL for the XDG data folder. Touches nothing. False: there is no home, or the path is
+// too long.
+bool store_init(struct store *store, const char *root);
+enum store_code store_no_place(struct store_error *error); // the sentence about it
+
+// 1 to 64 letters, digits, - and _, not beginning with -.
+bool store_name_valid(const char *name);
+enum store_code store_not_found(const char *name, struct store_error *error);
+enum store_code store_bad_name(const char *name, struct store_error *error); // the sentence about it
+// A name for a talk that begins with `text`: "2026-11-20-2012-what-is-the-time"; room for STORE_NAME_SIZE.
+void store_name_make(char *name, uint64_t time, const char *text, size_t length);
+
+// A path of a session, or of a file in it when file is not NULL.
+struct store_path {
+    char text[PATH_MAX];
+};
+struct store_path store_path(const struct store *store, const char *name, const char *file);
+
+// Locks a session that is there. *lock is to be closed. STORE_NOT_FOUND, STORE_BUSY, STORE_IO.
+enum store_code store_lock(const struct store *store, const char *name, int *lock, struct store_error *error);
+// Makes a session's folder and locks it; with `other` a taken name is made unique by a number, in place.
+enum store_code store_make(const struct store *store, char *name, bool other, int *lock, struct store_error *error);
+
+struct store_entry {
+    char name[STORE_NAME_SIZE];
+    bool damaged;             // the manifest could not be read
+    struct manifest manifest; // empty then
+    uint64_t updated, kv_bytes, transcript_bytes;
+};
+struct store_list {
+    struct store_entry *entries; // the last used first
+    size_t n_entries;
+};
+enum store_code store_list(const struct store *store, struct store_list *list, struct store_error *error);
+void store_list_release(struct store_list *list);
+
+enum store_code store_remove(const struct store *store, const char *name, struct store_error *error);
+// Renames a session that nobody has open, or whose lock the caller holds.
+enum store_code store_rename(const struct store *store, const char *from, const char *to, bool locked,
+                             struct store_error *error);
+// Drops the rows of sessions, the least recently used first and never those of `keep`, until the cap holds. error->text
+// says which; "" when there was nothing to do.
+void store_trim(const struct store *store, const char *keep, struct store_error *error);
+uint64_t store_kv_bytes(const struct store *store, const char *name);
+
+#endif

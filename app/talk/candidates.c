@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/talk/candidates.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "app/talk/commands.h"
+#include "app/options/options.h"
+#include "tokenizer/tok.h"
+
+enum { CANDIDATES_LIMIT = 4096 };
+
+void candidates_release(struct candidates *candidates)
+{
+    for (size_t i = 0; i < candidates->count; i++)
+        free(candidates->words[i]);
+    free(candidates->words);
+    *candidates = (struct candidates){0};
+}
+
+// What is there of the word.
+struct typed {
+    const char *text;
+    size_t length;
+};
+
+// Takes the word over. False: no memory, or enough.
+static bool add(struct candidates *candidates, char *word)
+{
+    char **grown = NULL;
+    if (word && candidates->count < CANDIDATES_LIMIT)
+        grown = realloc(candidates->words, (candidates->count + 1) * sizeof *grown);
+    if (!grown) {
+        free(word);
+        return false;
+    }
+    candidates->words = grown;
+    candidates->words[candidates->count++] = word;
+    return true;
+}
+
+// Adds before + name + after when that begins with what is typed. False: no memory, or enough.
+static bool offer(struct candidates *candidates, struct typed typed, const char *before, const char *name,
+                  const char *after)
+{
+    size_t size = strlen(before) + strlen(name) + strlen(after) + 1;
+    char *word = malloc(size);
+    if (!word)
+        return false;
+    snprintf(word, size, "%s%s%s", before, name, after);
+    if (strncmp(word, typed.text, typed.length) == 0)
+        return add(candidates, word);
+    free(word);
+    return true;
+}
+
+// Names begin with a date where nobody gave one, so what is remembered of them may stand anywhere; but names that begin
+// with what is typed are what is meant.
+static void offer_sessions(struct candidates *candidates, struct typed typed, const struct candidate_names *sessions)
+{
+    char part[256];
+    for (size_t i = 0; i < sessions->count; i++)
+        offer(candidates, typed, "", sessions->names[i], "");
+    if (candidates->count || typed.length >= sizeof part)
+        return;
+    snprintf(part, sizeof part, "%.*s", (int)typed.length, typed.text);
+    for (size_t i = 0; i < sessions->count; i++)
+        if (strstr(sessions->names[i], part))
+            add(candidates, strdup(sessions->names[i]));
+}
+
+static void offer_commands(struct candidates *candidates, struct typed typed, const char *before)
+{
+    const struct command_row *row;
+    for (size_t i = 0; (row = commands_row(i)); i++) {
+        offer(candidates, typed, before, row->name, "");
+        if (row->alias)
+            offer(candidates, typed, before, row->alias, "");
+    }
+}
+
+static void offer_words(struct candidates *candidates, struct typed typed, const char *words)
+{
+    char word[32];
+    for (; *words; words += strspn(words, "|")) {
+        size_t length = strcspn(words, "|");
+        snprintf(word, sizeof word, "%.*s", (int)length, words);
+        offer(candidates, typed, "", word, "");
+        words += length;
+    }
+}
+
+// Names that can be typed: UTF-8 without control characters.
+static bool can_be_typed(const char *name)
+{
+    for (size_t length = strlen(name); length > 0;) {
+        uint32_t code;
+        int found = tok_utf8(name, length, &code);
+        if (found <= 0 || code < 0x20 || (code >= 0x7F && code < 0xA0))
+            return false;
+        name += found;
+        length -= (size_t)found;
+    }
+    return true;
+}
+
+static void offer_paths(struct candidates *candidates, struct typed typed)
+{
+    char before[4096], folder[4096], full[8192];
+    size_t split = typed.length;
+    const char *home = getenv("HOME");
+    while (split > 0 && typed.text[split - 1] != '/')
+        split--;
+    bool hidden = split < typed.length && typed.text[split] == '.';
+    if (split >= sizeof before - 1)
+        return;
+    snprintf(before, sizeof before, "%.*s", (int)split, typed.text);
+    if (before[0] == '~' && before[1] == '/' && home)
+        snprintf(full, sizeof full, "%s%s", home, before + 1);
+    else
+        snprintf(full, sizeof full, "%s", split ? before : ".");
+    if (strlen(full) >= sizeof folder)
+        return;
+    strcpy(folder, full);
+    DIR *open = opendir(folder);
+    if (!open)
+        return;
+    for (struct dirent *entry; (entry = readdir(open));) {
+        const char *name = entry->d_name;
+        struct stat status;
+        if ((name[0] == '.' && !hidden) || !strcmp(name, ".") || !strcmp(name, "..") || !can_be_typed(name))
+            continue;
+        snprintf(full, sizeof full, "%s/%s", folder, name);
+        bool is_folder = stat(full, &status) == 0 && S_ISDIR(status.st_mode);
+        if (!offer(candidates, typed, before, name, is_folder ? "/" : ""))
+            break;
+    }
+    closedir(open);
+}
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void offer_arguments(struct candidates *candidates, const struct command_row *row, struct typed typed,
+                            const struct candidate_names *sessions)
+{
+    const char *name;
+    switch (row->takes) {
+    case TAKES_SESSION:
+        offer_sessions(candidates, typed, sessions);
+        break;
+    case TAKES_SETTING:
+        for (size_t i = 0; (name = options_setting(i)); i++)
+            offer(candidates, typed, "", name, "");
+        break;
+    case TAKES_COMMAND:
+        offer_commands(candidates, typed, "");
+        break;
+    case TAKES_PATH:
+        offer_paths(candidates, typed);
+        break;
+    case TAKES_NOTHING:
+    case TAKES_TEXT:
+        break;
+    }
+}
+
+bool candidates_find(struct candidates *candidates, const char *line, size_t point,
+                     const struct candidate_names *sessions)
+{
+    *candidates = (struct candidates){0};
+    if (point == 0 || line[0] != '/')
+        return false;
+    size_t name = 1;
+    while (name < point && line[name] != ' ')
+        name++;
+    if (name == point) {
+        offer_commands(candidates, (struct typed){line, point}, "/");
+    } else {
+        const struct command_row *row = commands_find(line + 1, name - 1);
+        size_t start = name;
+        while (start < point && line[start] == ' ')
+            start++;
+        size_t word = start;
+        while (word < point && line[word] != ' ')
+            word++;
+        bool first = word == point;
+        if (!first && row && row->words) // the argument after the word
+            for (start = word; start < point && line[start] == ' ';)
+                start++;
+        candidates->start = start;
+        struct typed typed = {line + start, point - start};
+        if (row && row->words && first)
+            offer_words(candidates, typed, row->words);
+        else if (row && (first || row->words || row->takes == TAKES_PATH))
+            offer_arguments(candidates, row, typed, sessions);
+    }
+    if (candidates->count)
+        qsort(candidates->words, candidates->count, sizeof *candidates->words, compare);
+    return candidates->count > 0;
+}

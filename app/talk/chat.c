@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/talk/chat.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void turn_release(struct chat_turn *turn)
+{
+    bytes_release(&turn->text);
+    tok_ids_release(&turn->ids);
+}
+
+static void cut_turns(struct chat *chat, size_t n_turns)
+{
+    while (chat->n_turns > n_turns)
+        turn_release(&chat->turns[--chat->n_turns]);
+}
+
+void chat_release(struct chat *chat)
+{
+    cut_turns(chat, 0);
+    free(chat->turns);
+    bytes_release(&chat->unsent);
+    *chat = (struct chat){.about = chat->about, .think = chat->think, .fed_think = chat->think};
+}
+
+const struct chat_turn *chat_system(const struct chat *chat)
+{
+    return chat->n_turns && chat->turns[0].role == TOK_SYSTEM ? &chat->turns[0] : NULL;
+}
+
+void chat_clear(struct chat *chat)
+{
+    cut_turns(chat, chat_system(chat) ? 1 : 0);
+    bytes_release(&chat->unsent);
+}
+
+static bool insert_turn(struct chat *chat, size_t at, enum tok_role role, const struct tok_turn *what)
+{
+    struct chat_turn *grown = realloc(chat->turns, (chat->n_turns + 1) * sizeof *grown);
+    if (!grown)
+        return false;
+    chat->turns = grown;
+    struct chat_turn turn = {.role = role};
+    if (!bytes_append(&turn.text, what->text, what->length))
+        return false;
+    memmove(grown + at + 1, grown + at, (chat->n_turns - at) * sizeof *grown);
+    grown[at] = turn;
+    chat->n_turns++;
+    return true;
+}
+
+// From turn `from` on, nothing counts as fed.
+static void forget_fed(struct chat *chat, size_t from)
+{
+    for (size_t i = from; i < chat->n_turns; i++) {
+        tok_ids_release(&chat->turns[i].ids);
+        chat->turns[i].ids = (struct tok_ids){0};
+        chat->turns[i].end = 0;
+    }
+}
+
+bool chat_set_system(struct chat *chat, const char *text, size_t length)
+{
+    struct tok_turn what = {.role = TOK_SYSTEM, .text = text, .length = length};
+    bool had = chat_system(chat) != NULL;
+    if (length && !insert_turn(chat, 0, TOK_SYSTEM, &what))
+        return false;
+    if (had) {
+        size_t old = length ? 1 : 0;
+        turn_release(&chat->turns[old]);
+        memmove(chat->turns + old, chat->turns + old + 1, (--chat->n_turns - old) * sizeof *chat->turns);
+    }
+    forget_fed(chat, 0);
+    return true;
+}
+
+size_t chat_exchanges(const struct chat *chat)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < chat->n_turns; i++)
+        count += chat->turns[i].role == TOK_USER;
+    return count;
+}
+
+static size_t first_unfed(const struct chat *chat)
+{
+    size_t i = 0;
+    while (i < chat->n_turns && chat->turns[i].end)
+        i++;
+    return i;
+}
+
+uint32_t chat_position(const struct chat *chat)
+{
+    size_t unfed = first_unfed(chat);
+    return unfed ? chat->turns[unfed - 1].end : 0;
+}
+
+static bool copy_ids(struct tok_ids *list, const int32_t *ids, size_t count)
+{
+    struct tok_err err;
+    for (size_t i = 0; i < count; i++)
+        if (tok_ids_append(list, ids[i], &err))
+            return false;
+    return true;
+}
+
+bool chat_has_thinking(const struct bytes *answer)
+{
+    static const char open[] = "<think>", close[] = "</think>";
+    if (answer->length >= 7 && memcmp(answer->data, open, 7) == 0)
+        return true;
+    for (size_t at = 0; at + 8 <= answer->length; at++)
+        if (memcmp(answer->data + at, close, 8) == 0)
+            return true;
+    return false;
+}
+
+struct parts_of_answer {
+    struct bytes *thought, *said;
+    bool fine;
+};
+
+static void take_part(void *context, bool thinking, const char *bytes, size_t length)
+{
+    struct parts_of_answer *parts = context;
+    parts->fine = parts->fine && bytes_append(thinking ? parts->thought : parts->said, bytes, length);
+}
+
+bool chat_part_answer(const struct bytes *answer, struct bytes *thought, struct bytes *said)
+{
+    struct parts_of_answer parts = {thought, said, bytes_append(thought, "", 0) && bytes_append(said, "", 0)};
+    struct tok_think_out out = {take_part, &parts};
+    struct tok_think think;
+    tok_think_begin(&think, true, false);
+    tok_think_push(&think, answer->data, answer->length, &out);
+    tok_think_flush(&think, &out);
+    return parts.fine;
+}
+
+// The first turn of the exchange before the last message, where its answer is fed as it was said but is to be fed
+// otherwise now; else the last message.
+static size_t first_changed(const struct chat *chat)
+{
+    size_t last = chat->n_turns - 1;
+    const struct chat_turn *answer = last >= 2 ? &chat->turns[last - 1] : NULL;
+    if (!answer || answer->role != TOK_ASSISTANT || !answer->end || !chat->about.forgets)
+        return last;
+    return chat->about.marks_earlier || chat_has_thinking(&answer->text) ? last - 2 : last;
+}
+
+struct turn *chat_request(struct chat *chat, const char *text, size_t length)
+{
+    struct tok_turn what = {.role = TOK_USER, .text = text, .length = length};
+    struct turn *turn = turn_new();
+    if (chat->n_turns && chat->turns[chat->n_turns - 1].role == TOK_USER)
+        cut_turns(chat, chat->n_turns - 1);
+    if (!turn || !insert_turn(chat, chat->n_turns, TOK_USER, &what)) {
+        turn_free(turn);
+        return NULL;
+    }
+    if (chat->about.begins_anew && chat->think != chat->fed_think)
+        forget_fed(chat, 0);
+    bool known = true;
+    size_t first = first_changed(chat);
+    for (size_t i = first; i + 1 < chat->n_turns; i++)
+        known = known && copy_ids(&turn->known, chat->turns[i].ids.ids, chat->turns[i].ids.count);
+    forget_fed(chat, first);
+    turn->position = chat_position(chat);
+    turn->think = chat->fed_think = chat->think;
+    for (size_t i = first_unfed(chat); i < chat->n_turns && known; i++) {
+        const struct chat_turn *unfed = &chat->turns[i];
+        known = turn_add(turn, unfed->role, unfed->text.data, unfed->text.length);
+    }
+    if (known)
+        return turn;
+    turn_free(turn);
+    cut_turns(chat, chat->n_turns - 1);
+    return NULL;
+}
+
+struct turn *chat_again(struct chat *chat)
+{
+    size_t n = chat->n_turns;
+    n -= n > 0 && chat->turns[n - 1].role == TOK_ASSISTANT;
+    const struct chat_turn *message = n > 0 ? &chat->turns[n - 1] : NULL;
+    if (chat->unsent.data || chat->think != chat->fed_think || !message || message->role != TOK_USER || !message->end ||
+        !message->ids.count)
+        return NULL;
+    struct turn *turn = turn_new();
+    if (!turn)
+        return NULL;
+    turn->again = true;
+    turn->position = message->end;
+    turn->think = chat->think;
+    turn->last_id = message->ids.ids[message->ids.count - 1];
+    cut_turns(chat, n);
+    return turn;
+}
+
+// Gives the turns that were fed their ids and ends.
+static bool accept_prompt(struct chat *chat, const struct turn_result *result)
+{
+    size_t first = first_unfed(chat), begin = 0;
+    uint32_t position = chat_position(chat);
+    for (size_t i = 0; i < result->n_prompt_ends && first + i < chat->n_turns; i++) {
+        struct chat_turn *turn = &chat->turns[first + i];
+        if (!copy_ids(&turn->ids, result->prompt.ids + begin, result->prompt_ends[i] - begin))
+            return false;
+        begin = result->prompt_ends[i];
+        turn->end = position + (uint32_t)begin;
+    }
+    return true;
+}
+
+bool chat_accept(struct chat *chat, const struct turn_result *result, const struct bytes *answer)
+{
+    if (!result->kept && chat->turns[chat->n_turns - 1].end)
+        return true;
+    if (!result->kept) {
+        bytes_release(&chat->unsent);
+        chat->unsent = chat->turns[chat->n_turns - 1].text;
+        chat->turns[chat->n_turns - 1].text = (struct bytes){0};
+        cut_turns(chat, chat->n_turns - 1);
+        return true;
+    }
+    bytes_release(&chat->unsent);
+    struct tok_turn what = {.role = TOK_ASSISTANT, .text = answer->data, .length = answer->length};
+    if (!accept_prompt(chat, result) || !insert_turn(chat, chat->n_turns, TOK_ASSISTANT, &what))
+        return false;
+    struct chat_turn *last = &chat->turns[chat->n_turns - 1];
+    if (!copy_ids(&last->ids, result->answer.ids, result->answer.count))
+        return false;
+    last->end = result->context_used;
+    return true;
+}
+
+size_t chat_undo(struct chat *chat, size_t n)
+{
+    size_t taken = 0;
+    while (taken < n && chat_exchanges(chat)) {
+        size_t last = chat->n_turns - 1;
+        while (chat->turns[last].role != TOK_USER)
+            last--;
+        cut_turns(chat, last);
+        taken++;
+    }
+    return taken;
+}
+
+bool chat_take_last(struct chat *chat, struct bytes *text)
+{
+    if (!chat->unsent.data) {
+        size_t last = chat->n_turns;
+        while (last > 0 && chat->turns[last - 1].role != TOK_USER)
+            last--;
+        if (last == 0)
+            return false;
+        chat->unsent = chat->turns[last - 1].text;
+        chat->turns[last - 1].text = (struct bytes){0};
+        cut_turns(chat, last - 1);
+    }
+    *text = chat->unsent;
+    chat->unsent = (struct bytes){0};
+    return true;
+}
+
+bool chat_restore(struct chat *chat, const struct part *parts, size_t n_parts)
+{
+    uint32_t end = 0;
+    chat_release(chat);
+    for (size_t i = 0; i < n_parts; i++) {
+        const struct part *part = &parts[i];
+        struct tok_turn what = {.role = part->role, .text = part->text.data, .length = part->text.length};
+        enum tok_role before = i ? parts[i - 1].role : TOK_ASSISTANT;
+        bool follows = part->role == TOK_SYSTEM ? i == 0 : (part->role == TOK_USER) == (before != TOK_USER);
+        if (!follows || !insert_turn(chat, i, part->role, &what) ||
+            !copy_ids(&chat->turns[i].ids, part->ids.ids, part->ids.count))
+            return false;
+        end += (uint32_t)part->ids.count;
+        chat->turns[i].end = end;
+    }
+    return true;
+}
+
+void chat_feed_anew(struct chat *chat)
+{
+    forget_fed(chat, 0);
+}
+
+bool chat_timeline(const struct chat *chat, struct tok_ids *ids)
+{
+    for (size_t i = 0; i < first_unfed(chat); i++)
+        if (!copy_ids(ids, chat->turns[i].ids.ids, chat->turns[i].ids.count))
+            return false;
+    return true;
+}
+
+bool chat_save(const struct chat *chat, struct saved *saved, const struct part_language *language)
+{
+    for (size_t i = 0; i < first_unfed(chat); i++) {
+        const struct chat_turn *turn = &chat->turns[i];
+        struct part part = {
+            .role = turn->role, .text = turn->text, .ids = turn->ids, .language = *language}; // borrowed
+        if (!saved_append(saved, &part))
+            return false;
+    }
+    return true;
+}

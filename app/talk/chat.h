@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// A conversation: its turns with their text and token ids. It is the truth; the engine's timeline follows it, and
+// chat_request says what has to be fed for that. Pure: no thread, no terminal.
+#ifndef MOECHAT_APP_TALK_CHAT_H
+#define MOECHAT_APP_TALK_CHAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "app/util/files.h"
+#include "app/store/saved.h"
+#include "tokenizer/tok.h"
+#include "app/driver/worker.h"
+
+struct chat_turn {
+    enum tok_role role;
+    struct bytes text;  // as typed, or as the model said it, byte for byte
+    struct tok_ids ids; // as fed, markers included; none while it is not fed
+    uint32_t end;       // tokens of the timeline up to here; 0: not fed, and so are all turns after it
+};
+
+// Zero-initialise.
+struct chat {
+    struct chat_turn *turns; // the first may be the system's, then user and assistant alternate
+    size_t n_turns;
+    struct bytes unsent; // the last message whose turn came to nothing; data NULL: there is none
+    // As the model's template has it, and the face's to set: what becomes of thinking in turns that follow.
+    struct tok_template_about about;
+    int think;     // enum think: the next answer's
+    int fed_think; // and that of what is fed
+};
+
+void chat_release(struct chat *chat);
+void chat_clear(struct chat *chat); // all but the system message
+// Sets or, with length 0, removes the system message; the whole conversation is fed again with the next turn.
+bool chat_set_system(struct chat *chat, const char *text, size_t length);
+const struct chat_turn *chat_system(const struct chat *chat); // NULL: there is none
+size_t chat_exchanges(const struct chat *chat);               // messages of the user
+uint32_t chat_position(const struct chat *chat);              // tokens of the timeline that are the conversation's
+
+// Adds the user's message, in the place of a last one without an answer, and returns the turn that feeds it and
+// whatever else was not fed. Where the last answer's thinking is to be left out now, that is its exchange, too, of
+// which the engine keeps what stays the same. The caller fills in sampling and limits and sends it. NULL: no memory;
+// the conversation is as before.
+struct turn *chat_request(struct chat *chat, const char *text, size_t length);
+// The turn that answers the last message once more, or for the first time; an answer that was there is taken back. What
+// is fed stays so. NULL: the last message is not fed, or no memory.
+struct turn *chat_again(struct chat *chat);
+// Takes in what became of that turn: ids and the answer's text, or, when the turn was not kept, the message goes to
+// unsent, unless it is still fed. False: no memory.
+bool chat_accept(struct chat *chat, const struct turn_result *result, const struct bytes *answer);
+// Takes back the last n messages with their answers; returns how many there were to take.
+size_t chat_undo(struct chat *chat, size_t n);
+// Moves the message to send again to *text: the unsent one, else the last one, which is taken back with its answer.
+// False: there is none.
+bool chat_take_last(struct chat *chat, struct bytes *text);
+
+// Is there thinking in this answer?
+bool chat_has_thinking(const struct bytes *answer);
+// Appends what is thought and what is said in an answer's text. False: no memory.
+bool chat_part_answer(const struct bytes *answer, struct bytes *thought, struct bytes *said);
+// Puts saved parts in the place of all turns, as fed. False: no memory, or they are no conversation.
+bool chat_restore(struct chat *chat, const struct part *parts, size_t n_parts);
+void chat_feed_anew(struct chat *chat); // nothing counts as fed any more
+// Appends the ids of what is fed. False: no memory.
+bool chat_timeline(const struct chat *chat, struct tok_ids *ids);
+// Appends what is fed to a session that holds nothing. False: no memory.
+bool chat_save(const struct chat *chat, struct saved *saved, const struct part_language *language);
+
+#endif

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/talk/export.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "app/talk/commands.h"
+#include "app/util/json_out.h"
+#include "app/view/markdown.h"
+
+static const char *const endings[] = {[EXPORT_MARKDOWN] = "md", [EXPORT_JSON] = "json", [EXPORT_TEXT] = "txt"};
+
+static bool find_format(const char *name, size_t length, enum export_format *format)
+{
+    for (enum export_format i = EXPORT_MARKDOWN; i <= EXPORT_TEXT; i++)
+        if (strlen(endings[i]) == length && strncmp(endings[i], name, length) == 0) {
+            *format = i;
+            return true;
+        }
+    return false;
+}
+
+struct export_request export_parse(const char *typed, size_t length)
+{
+    struct export_request request = {.format = EXPORT_MARKDOWN};
+    size_t word = 0;
+    while (word < length && typed[word] != ' ')
+        word++;
+    bool named = find_format(typed, word, &request.format);
+    size_t at = named ? word : 0;
+    while (at < length && typed[at] == ' ')
+        at++;
+    request.path = typed + at;
+    request.path_length = length - at;
+    for (size_t dot = length; !named && dot > at && typed[dot - 1] != '/'; dot--)
+        if (typed[dot - 1] == '.') {
+            find_format(typed + dot, length - dot, &request.format);
+            break;
+        }
+    return request;
+}
+
+static bool add(struct bytes *out, const char *text)
+{
+    return bytes_append(out, text, strlen(text));
+}
+
+bool export_message(struct bytes *out, enum export_format format, size_t index, enum tok_role role,
+                    const struct bytes *text)
+{
+    static const char *const names[] = {[TOK_SYSTEM] = "System", [TOK_USER] = "You", [TOK_ASSISTANT] = "Assistant"};
+    bool headings = format == EXPORT_MARKDOWN;
+    return add(out, index ? "\n" : "") && add(out, headings ? "## " : "") && add(out, names[role]) &&
+           add(out, headings ? "\n\n" : ": ") && bytes_append(out, text->data, text->length) && add(out, "\n");
+}
+
+static bool export_json(struct bytes *out, const struct export_head *head, const struct chat *chat)
+{
+    struct json_object *object = json_object_new_object(), *messages = json_object_new_array();
+    json_out_string(object, "name", head->name);
+    json_out_string(object, "model", head->model);
+    for (size_t i = 0; i < chat->n_turns; i++) {
+        const struct chat_turn *turn = &chat->turns[i];
+        struct json_object *message = json_object_new_object(), *ids = json_object_new_array();
+        json_out_string(message, "role", part_role_name(turn->role));
+        json_out_text(message, "text", turn->text.data, turn->text.length);
+        for (size_t n = 0; n < turn->ids.count; n++)
+            json_object_array_add(ids, json_object_new_int(turn->ids.ids[n]));
+        json_object_object_add(message, "ids", ids);
+        json_object_array_add(messages, message);
+    }
+    json_object_object_add(object, "messages", messages);
+    bool fine = json_out_render(object, out);
+    json_object_put(object);
+    return fine;
+}
+
+bool export_chat(struct bytes *out, enum export_format format, const struct export_head *head, const struct chat *chat)
+{
+    bool fine = true;
+    if (format == EXPORT_JSON)
+        return export_json(out, head, chat);
+    for (size_t i = 0; i < chat->n_turns && fine; i++)
+        fine = export_message(out, format, i, chat->turns[i].role, &chat->turns[i].text);
+    return fine;
+}
+
+char *export_path(const struct export_request *request, const char *name)
+{
+    const char *home = getenv("HOME"), *path = request->path;
+    size_t length = request->path_length, size = length + strlen(name) + (home ? strlen(home) : 0) + 16;
+    char *out = malloc(size);
+    if (!out)
+        return NULL;
+    if (length == 0)
+        snprintf(out, size, "%s.%s", *name ? name : "conversation", endings[request->format]);
+    else if (length > 1 && path[0] == '~' && path[1] == '/' && home)
+        snprintf(out, size, "%s%.*s", home, (int)length - 1, path + 1);
+    else
+        snprintf(out, size, "%.*s", (int)length, path);
+    return out;
+}
+
+int export_write(const char *path, const struct bytes *text, bool replace)
+{
+    struct new_file file;
+    struct stat status;
+    if (!replace && stat(path, &status) == 0 && S_ISREG(status.st_mode))
+        return EEXIST;
+    int code = files_create(&file, path);
+    if (code)
+        return code;
+    code = files_write_at(&file, text->data, text->length, 0);
+    if (code == 0)
+        return files_commit(&file);
+    files_discard(&file);
+    return code;
+}
+
+bool export_pick(const struct chat *chat, const char *which, struct bytes *piece, const char **wrong)
+{
+    size_t n = 1, code = 0, at = chat->n_turns;
+    bool block = strncmp(which, "code", 4) == 0 && (which[4] == 0 || which[4] == ' ');
+    *wrong = "/copy takes a number of answers back, or code and the number of a block.";
+    if (!commands_count(block ? which + 4 + strspn(which + 4, " ") : which, 1, block ? &code : &n))
+        return false;
+    *wrong = "There is no such answer to copy.";
+    while (at > 0 && n > 0)
+        n -= chat->turns[--at].role == TOK_ASSISTANT;
+    if (n > 0)
+        return false;
+    struct bytes thought = {0}, said = {0};
+    bool fine = chat_part_answer(&chat->turns[at].text, &thought, &said);
+    const char *found = said.data;
+    size_t length = said.length;
+    *wrong = "The last answer has no such code block.";
+    if (fine && block && !markdown_code_block(said.data, said.length, code, &found, &length))
+        goto release;
+    *wrong = "There is no memory for it.";
+    fine = fine && bytes_append(piece, found, length);
+    if (fine)
+        *wrong = NULL;
+release:
+    bytes_release(&thought);
+    bytes_release(&said);
+    return *wrong == NULL;
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What a conversation (talk.h) needs of those who show it: plain.c's lines or tui_face.c's screen. The texts are
+// untrusted (the model's, files', the user's): the face makes them safe to show. UI thread.
+#ifndef MOECHAT_APP_TALK_FACE_H
+#define MOECHAT_APP_TALK_FACE_H
+
+#include "app/talk/commands.h"
+#include "app/util/report.h"
+#include "app/driver/worker.h"
+
+// A message of the conversation, shown whole.
+struct face_message {
+    enum tok_role role;
+    const char *text;
+    size_t length;
+    bool typed;    // just now, at this face; else it comes from a session or is sent again
+    bool thinking; // an answer's, before it
+};
+
+struct face_text {
+    const char *bytes;
+    size_t length;
+    bool thinking; // not said but thought
+};
+
+struct face_ops {
+    bool brief; // it shows figures of its own, so a turn's are told in a few words
+    bool whole; // a conversation that is opened is shown from its beginning, not its last messages alone
+    void (*say)(void *self, const char *text);                 // our own words: a paragraph, to be wrapped
+    void (*show)(void *self, const char *text, size_t length); // lists and figures: lines, as they are
+    void (*fail)(void *self, const char *text);                // an error: one line
+    void (*message)(void *self, const struct face_message *message);
+    // An answer as it comes, from the first piece on; what is cut between pieces may be any byte.
+    void (*begin_answer)(void *self);
+    void (*text)(void *self, const struct face_text *text);
+    void (*end_answer)(void *self, const struct turn_result *result);
+    void (*progress)(void *self, const struct progress_figures *figures); // its seconds are unset; NULL: it is over
+    // The conversation holds this many messages of the user; what came after them is taken back.
+    void (*cut)(void *self, size_t messages);
+    void (*cleared)(void *self); // another conversation begins
+    void (*changed)(void *self); // talk's state
+    // Puts text into the clipboard if it may, and says what became of it; NULL: this face has none.
+    void (*copy)(void *self, const char *text, size_t length);
+    // A command that is about the face itself. False: this face has nothing for it.
+    bool (*command)(void *self, const struct line *line);
+};
+
+#endif

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/talk/sessions.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "app/util/format.h"
+#include "app/util/report.h"
+
+static char *age(char *out, size_t size, uint64_t then)
+{
+    uint64_t now = (uint64_t)time(NULL), seconds = now > then ? now - then : 0;
+    if (seconds < 60)
+        snprintf(out, size, "just now");
+    else if (seconds < 2 * 86400)
+        snprintf(out, size, "%" PRIu64 " %s ago", seconds < 3600 ? seconds / 60 : seconds / 3600,
+                 seconds < 3600 ? "min" : "h");
+    else
+        snprintf(out, size, "%" PRIu64 " days ago", seconds / 86400);
+    return out;
+}
+
+void sessions_describe(char *out, size_t size, const char *name, const struct manifest *manifest)
+{
+    char used[40];
+    size_t turns = manifest_turns(manifest);
+    snprintf(out, size, "Session \"%s\": %zu message%s, %" PRIu32 " tokens, used %s, model %s.", name, turns,
+             turns == 1 ? "" : "s", manifest_tokens(manifest), age(used, sizeof used, manifest->updated),
+             manifest->origin.model_name);
+}
+
+static bool fill_chat(const char *name, struct chat *chat, struct sessions_choice *choice, struct store_error *error)
+{
+    const struct saved_content *content = &choice->content;
+    if (*content->damage)
+        snprintf(choice->note, sizeof choice->note,
+                 "The session \"%s\" is kept as it is: %s. What could be read goes on as \"%s\".", name,
+                 content->damage, saved_name(choice->saved));
+    else if (content->n_parts)
+        sessions_describe(choice->note, sizeof choice->note, name, saved_manifest(choice->saved));
+    else
+        snprintf(choice->note, sizeof choice->note, "A new session \"%s\".", name);
+    if (chat_restore(chat, content->parts, content->n_parts))
+        return true;
+    store_fail(error, STORE_DAMAGED, "the session \"%s\" is no conversation that can go on; moechat sessions export %s",
+               name, name);
+    saved_close(choice->saved);
+    choice->saved = NULL;
+    saved_content_release(&choice->content);
+    return false;
+}
+
+bool sessions_load(const struct store *store, const char *name, struct chat *chat, struct sessions_choice *choice,
+                   struct store_error *error)
+{
+    *choice = (struct sessions_choice){0};
+    return saved_open(store, name, &choice->saved, &choice->content, error) == STORE_OK &&
+           fill_chat(name, chat, choice, error);
+}
+
+// The session that was used last; "" when there is none.
+static bool find_last(const struct store *store, char name[STORE_NAME_SIZE], struct store_error *error)
+{
+    struct store_list list;
+    if (store_list(store, &list, error))
+        return false;
+    snprintf(name, STORE_NAME_SIZE, "%s", list.n_entries ? list.entries[0].name : "");
+    store_list_release(&list);
+    return true;
+}
+
+bool sessions_choose(struct store *store, const struct options *options, bool otherwise, struct chat *chat,
+                     struct sessions_choice *choice, struct store_error *error)
+{
+    char name[STORE_NAME_SIZE] = "";
+    *choice = (struct sessions_choice){0};
+    *error = (struct store_error){0};
+    bool asked = options->session || options->go_on;
+    if ((options->session && options->go_on) || (options->no_session && asked))
+        return store_fail(error, STORE_NAME, "--session, --continue and --no-session exclude each other"), false;
+    if (options->no_session || (!asked && !otherwise))
+        return true;
+    if (!store_init(store, NULL)) {
+        store_no_place(error);
+        if (!asked)
+            snprintf(choice->note, sizeof choice->note, "This conversation is not saved: %.400s.", error->text);
+        return !asked;
+    }
+    store->kv_cap = options->kv_cap;
+    if (options->session && !store_name_valid(options->session))
+        return store_bad_name(options->session, error), false;
+    if (options->session)
+        snprintf(name, sizeof name, "%s", options->session);
+    else if (options->go_on && !find_last(store, name, error))
+        return false;
+    if (options->go_on && !*name)
+        snprintf(choice->note, sizeof choice->note, "There is no session yet; this begins one.");
+    if (*name) {
+        if (sessions_load(store, name, chat, choice, error))
+            return true;
+        if (error->code != STORE_NOT_FOUND)
+            return false;
+        snprintf(choice->note, sizeof choice->note, "A new session \"%s\".", name);
+    }
+    return saved_new(store, name, &choice->saved, error) == STORE_OK;
+}
+
+// All but the name. Returns out.
+static char *print_details(char *out, size_t size, const struct store_entry *entry)
+{
+    char used[40], rows[FORMAT_SIZE];
+    age(used, sizeof used, entry->updated);
+    size_t turns = manifest_turns(&entry->manifest);
+    if (entry->damaged)
+        snprintf(out, size, "%s, damaged; /load or --session offers what can be read", used);
+    else
+        snprintf(out, size, "%s, %zu message%s, %" PRIu32 " tokens, rows %s, model %s", used, turns,
+                 turns == 1 ? "" : "s", manifest_tokens(&entry->manifest),
+                 format_bytes(rows, sizeof rows, entry->kv_bytes), entry->manifest.origin.model_name);
+    return out;
+}
+
+bool sessions_print(FILE *out, const struct store *store, int columns, struct store_error *error)
+{
+    struct store_list list;
+    char details[512];
+    if (store_list(store, &list, error))
+        return false;
+    if (!list.n_entries)
+        fputs("There are no saved sessions.\n", out);
+    for (size_t i = 0; i < list.n_entries; i++) {
+        const struct store_entry *entry = &list.entries[i];
+        print_details(details, sizeof details, entry);
+        size_t width = strlen(entry->name) + 2 + strlen(details);
+        fprintf(out, "%s%s", entry->name, columns && width > (size_t)columns ? "\n    " : "  ");
+        report_text(out, details, strlen(details));
+        fputc('\n', out);
+    }
+    store_list_release(&list);
+    return true;
+}
+
+bool sessions_complete(struct store *store, struct candidates *found, const char *line, size_t point)
+{
+    struct store_list list = {0};
+    struct store_error error;
+    const char **names = NULL;
+    size_t count = 0;
+    if ((*store->root || store_init(store, NULL)) && store_list(store, &list, &error) == STORE_OK)
+        names = calloc(list.n_entries + 1, sizeof *names);
+    for (; names && count < list.n_entries; count++)
+        names[count] = list.entries[count].name;
+    bool fine = candidates_find(found, line, point, &(struct candidate_names){.names = names, .count = count});
+    free(names);
+    store_list_release(&list);
+    return fine;
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Saved conversations for people: which one the options mean, and how they are told of.
+#ifndef MOECHAT_APP_TALK_SESSIONS_H
+#define MOECHAT_APP_TALK_SESSIONS_H
+
+#include <stdio.h>
+
+#include "app/talk/candidates.h"
+#include "app/talk/chat.h"
+#include "app/options/options.h"
+#include "app/store/saved.h"
+
+// What a command begins with. Zero-initialise; saved is handed on, the rest is released.
+struct sessions_choice {
+    struct saved *saved; // NULL: nothing is saved
+    struct saved_content content;
+    char note[640]; // one line for people; "": nothing to say
+};
+// Opens the session that the options ask for; without --session and --continue a new one when `otherwise`, else none.
+// Fills the chat. False: error->text says why.
+bool sessions_choose(struct store *store, const struct options *options, bool otherwise, struct chat *chat,
+                     struct sessions_choice *choice, struct store_error *error);
+// The same for a session by its name.
+bool sessions_load(const struct store *store, const char *name, struct chat *chat, struct sessions_choice *choice,
+                   struct store_error *error);
+
+// "Session "zoe": 3 messages, 120 tokens, used 2 h ago, model demo."
+void sessions_describe(char *out, size_t size, const char *name, const struct manifest *manifest);
+// A line a session, or two where it would be longer than so many columns; 0: always one. False: *error says why.
+bool sessions_print(FILE *out, const struct store *store, int columns, struct store_error *error);
+
+// What Tab offers for a line of the chat, names of sessions included. False: nothing.
+bool sessions_complete(struct store *store, struct candidates *found, const char *line, size_t point);
+
+#endif

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/talk/talk.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/util/format.h"
+#include "app/util/json_out.h"
+#include "app/view/plan_words.h"
+#include "app/options/sampling.h"
+#include "app/talk/talk_parts.h"
+
+enum { LINE_SIZE = 1600 };
+
+void talk_say(struct talk *talk, const char *format, ...)
+{
+    char line[LINE_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    talk->face->say(talk->self, line);
+}
+
+void talk_fail(struct talk *talk, const char *format, ...)
+{
+    char line[LINE_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    talk->face->fail(talk->self, line);
+}
+
+bool talk_lines_begin(struct talk *talk, struct talk_lines *lines)
+{
+    *lines = (struct talk_lines){0};
+    lines->out = open_memstream(&lines->text, &lines->length);
+    if (!lines->out)
+        talk_fail(talk, "no memory to show it");
+    return lines->out;
+}
+
+void talk_lines_show(struct talk *talk, struct talk_lines *lines)
+{
+    if (fclose(lines->out) == 0 && lines->length)
+        talk->face->show(talk->self, lines->text, lines->length);
+    free(lines->text);
+}
+
+void talk_enter(struct talk *talk, enum talk_state state)
+{
+    if (talk->state == TALK_LEAVING)
+        return;
+    talk->state = state;
+    talk->face->changed(talk->self);
+}
+
+void talk_leave(struct talk *talk, int status)
+{
+    talk->status = status;
+    talk_enter(talk, TALK_LEAVING);
+}
+
+void talk_show_turn(struct talk *talk, size_t turn)
+{
+    const struct chat_turn *shown = &talk->chat.turns[turn];
+    struct bytes thought = {0}, said = {0};
+    struct face_message message = {.role = shown->role, .text = shown->text.data, .length = shown->text.length};
+    bool parted = shown->role == TOK_ASSISTANT && chat_part_answer(&shown->text, &thought, &said) && thought.length;
+    if (parted) {
+        talk->face->message(
+            talk->self, &(struct face_message){
+                            .role = TOK_ASSISTANT, .text = thought.data, .length = thought.length, .thinking = true});
+        message.text = said.data;
+        message.length = said.length;
+    }
+    talk->face->message(talk->self, &message);
+    bytes_release(&thought);
+    bytes_release(&said);
+}
+
+// Figures of a turn, in words.
+static void say_figures(struct talk *talk, const struct turn_result *result)
+{
+    const struct moe_stats *used = &result->used;
+    char read[FORMAT_SIZE], prefetch[96] = "off";
+    double speed = json_out_rate(used->decoded_tokens, used->decode_ns);
+    if (talk->face->brief) {
+        talk_say(talk, "(%" PRIu32 " tokens, %.1f tokens/s)", result->generated_tokens, speed);
+        return;
+    }
+    const char *policy = used->prefetch_policy ? used->prefetch_policy : "off";
+    if (strcmp(policy, "off") != 0)
+        snprintf(prefetch, sizeof prefetch, "%.20s: %" PRIu64 " used, %" PRIu64 " wasted", policy, used->used,
+                 used->wasted);
+    talk_say(talk,
+             "(%" PRIu32 " tokens, %.1f tokens/s; experts: %" PRIu64 " hits, %" PRIu64
+             " misses, %s read; context %" PRIu32 " of %" PRIu32 "; prefetch %s)",
+             result->generated_tokens, speed, used->hits, used->misses,
+             format_bytes(read, sizeof read, used->bytes_read), result->context_used, result->context_total, prefetch);
+}
+
+static void say_reason(struct talk *talk, const struct turn_result *result)
+{
+    if (result->reason == STOP_CANCELLED && result->kept)
+        talk_say(talk, "Stopped; what is there stays part of the conversation.");
+    else if (result->reason == STOP_CANCELLED && !result->prompt.count)
+        talk_say(talk, "Stopped before an answer; the message is taken back. /retry sends it again.");
+    else if (result->reason == STOP_CANCELLED && !result->read_tokens)
+        talk_say(talk,
+                 "Stopped before any of %zu tokens had gone through all layers, so none is kept; the message is taken "
+                 "back. /retry sends it again.",
+                 result->prompt.count);
+    else if (result->reason == STOP_CANCELLED)
+        talk_say(talk,
+                 "Stopped before an answer, %" PRIu32
+                 " of %zu tokens kept; the message is taken back. /retry sends it again.",
+                 result->read_tokens, result->prompt.count);
+    else if (result->reason == STOP_MAX_TOKENS)
+        talk_say(talk, "Stopped at max-tokens; /set max-tokens 0 lifts the limit.");
+    else if (result->reason == STOP_CONTEXT_FULL)
+        talk_say(talk, "%s%s; /undo takes messages back, /new begins anew, --context makes more room.",
+                 result->kept ? "Stopped: the context is full" : "Not sent: ", result->kept ? "" : result->err.text);
+    else if (result->reason == STOP_ERROR) {
+        talk_fail(talk, "%s", result->err.text);
+        talk_say(talk, "The message is taken back; /retry sends it again.");
+    }
+}
+
+static void begin_answer(struct talk *talk)
+{
+    if (talk->begun)
+        return;
+    talk->begun = true;
+    talk->face->progress(talk->self, NULL);
+    talk->face->begin_answer(talk->self);
+}
+
+// A pipe's exit status tells of the first turn that failed.
+static void note_failure(struct talk *talk, const struct turn_result *result)
+{
+    if (!talk->scripted || talk->status != STATUS_DONE)
+        return;
+    if (result->reason == STOP_ERROR)
+        talk->status = STATUS_FAILED;
+    if (result->reason == STOP_CONTEXT_FULL)
+        talk->status = STATUS_CONTEXT_FULL;
+}
+
+static void finish_turn(struct talk *talk, struct turn_result *result)
+{
+    talk->face->progress(talk->self, NULL);
+    if (result->kept)
+        begin_answer(talk);
+    if (talk->begun)
+        talk->face->end_answer(talk->self, result);
+    say_reason(talk, result);
+    if (result->kept)
+        say_figures(talk, result);
+    if (result->kept && result->reread_tokens)
+        talk_say(talk,
+                 "(The answer before was read again without its thinking, as the template %s asks: %" PRIu32
+                 " tokens.)",
+                 talk->info.turns.name, result->reread_tokens);
+    note_failure(talk, result);
+    if (!chat_accept(&talk->chat, result, &result->text)) {
+        talk_fail(talk, "no memory for the conversation");
+        talk_leave(talk, STATUS_FAILED);
+    }
+    turn_result_free(result);
+    talk_enter(talk, TALK_IDLE);
+}
+
+void talk_send(struct talk *talk, struct turn *turn)
+{
+    if (!turn) {
+        talk_fail(talk, "no memory for the message");
+        return;
+    }
+    talk->turn_seed = talk->seed + talk->n_sent++;
+    turn->sampling = sampling_from(talk->options, talk->turn_seed);
+    turn->max_tokens = talk->options->max_tokens;
+    talk->begun = false;
+    talk_enter(talk, TALK_ANSWERING); // first, so that the face sees the figures from before the turn
+    worker_send(talk->worker, turn);
+}
+
+void talk_line(struct talk *talk, const char *text, size_t length)
+{
+    struct line line = commands_parse(text, length);
+    if (line.kind == LINE_MESSAGE) {
+        struct face_message message = {.role = TOK_USER, .text = line.text, .length = line.length, .typed = true};
+        talk->face->message(talk->self, &message);
+        talk_send(talk, chat_request(&talk->chat, line.text, line.length));
+    } else if (line.kind == LINE_COMMAND) {
+        talk_command(talk, &line);
+    } else if (line.kind == LINE_SPACED) {
+        talk_say(talk, "Not sent: without the spaces before it /%.*s is a command; // sends it as a message.",
+                 (int)line.length, line.text);
+    } else if (line.kind == LINE_UNKNOWN) {
+        talk_say(talk, "There is no command /%.*s; /help lists them, and // begins a message with a slash.",
+                 (int)(line.length < 60 ? line.length : 60), line.text);
+    }
+    if (talk->state == TALK_IDLE)
+        talk->face->changed(talk->self);
+}
+
+static void on_ready(struct talk *talk, const struct backend_info *info)
+{
+    char line[sizeof info->name + sizeof info->device + 8];
+    talk->info = *info;
+    talk->chat.about = info->turns;
+    talk->chat.think = talk->chat.fed_think = talk->options->think;
+    talk->face->progress(talk->self, NULL);
+    int length = snprintf(line, sizeof line, "%s on %s\n", info->name, info->device);
+    talk->face->show(talk->self, line, (size_t)length);
+    char words[PLAN_WORDS_SIZE];
+    talk_say(talk, "%s", plan_words(words, sizeof words, &info->cache));
+    if (*plan_warning(words, sizeof words, &info->cache, options_given(talk->options, "host-cache")))
+        talk_say(talk, "%s", words);
+    if (info->folder)
+        talk_say(talk, "%s", FOLDER_WORDS);
+    talk_say(talk, "Room for %" PRIu32 " tokens of conversation. Type /help.", info->max_context);
+    if (talk->choice.saved) {
+        talk_open_session(talk, 0, false);
+        return;
+    }
+    if (*talk->choice.note)
+        talk_say(talk, "%s", talk->choice.note);
+    *talk->choice.note = 0;
+    talk_enter(talk, TALK_IDLE);
+}
+
+static void take_event(struct talk *talk, struct event *event)
+{
+    switch (event->kind) {
+    case EVENT_PROGRESS:
+        if (talk->state != TALK_IDLE && !(talk->state == TALK_ANSWERING && talk->begun)) {
+            struct progress_figures figures = {.what = event->progress.what,
+                                               .unit = event->progress.unit,
+                                               .done = event->progress.done,
+                                               .total = event->progress.total,
+                                               .bytes_read = event->progress.bytes_read,
+                                               .seconds_left = event->progress.seconds_left};
+            talk->face->progress(talk->self, &figures);
+        }
+        break;
+    case EVENT_READY:
+        on_ready(talk, &event->ready);
+        break;
+    case EVENT_FAILED:
+        talk->face->progress(talk->self, NULL);
+        talk_fail(talk, "%s", event->failed.text);
+        talk_leave(talk, STATUS_MODEL);
+        break;
+    case EVENT_TEXT:
+        begin_answer(talk);
+        talk->face->text(talk->self, &(struct face_text){.bytes = event->text.bytes,
+                                                         .length = event->text.length,
+                                                         .thinking = event->text.thinking});
+        break;
+    case EVENT_TOKEN:
+        break;
+    case EVENT_DONE:
+        finish_turn(talk, event->result);
+        break;
+    case EVENT_SESSION:
+        talk_on_session(talk, &event->session);
+        break;
+    }
+}
+
+void talk_take_events(struct talk *talk)
+{
+    struct event event;
+    while (talk->state != TALK_LEAVING && worker_event(talk->worker, &event))
+        take_event(talk, &event);
+}
+
+bool talk_stop(struct talk *talk)
+{
+    if (talk->state != TALK_ANSWERING && talk->state != TALK_BUSY)
+        return false;
+    worker_cancel(talk->worker);
+    return true;
+}
+
+int talk_prepare(struct talk *talk, struct options *options)
+{
+    struct moe_err err;
+    struct store_error error;
+    talk->options = options;
+    talk->seed = options_given(options, "seed") ? options->seed : sampling_random_seed();
+    options->seed = talk->seed;
+    struct moe_sampling sampling = sampling_from(options, talk->seed);
+    const char *wrong = moe_sampling_check(&sampling);
+    if (wrong || !backend_new(&talk->backend, options, &err)) {
+        report("%s", wrong ? wrong : err.text);
+        return wrong ? STATUS_USAGE : STATUS_MODEL;
+    }
+    if (!sessions_choose(&talk->store, options, true, &talk->chat, &talk->choice, &error)) {
+        report("%s", error.text);
+        talk->backend.ops->close(talk->backend.self);
+        return error.code == STORE_NAME ? STATUS_USAGE : STATUS_FAILED;
+    }
+    return STATUS_DONE;
+}
+
+bool talk_start(struct talk *talk)
+{
+    const char *system = talk->options->system;
+    bool fine = !system || talk->choice.saved || chat_set_system(&talk->chat, system, strlen(system));
+    talk->worker = worker_new(&talk->backend, BACKEND_CHAT_NICE);
+    return fine && talk->worker;
+}
+
+void talk_finish(struct talk *talk)
+{
+    if (talk->worker)
+        talk_finish_session(talk);
+    if (!worker_abandon(talk->worker) && talk->status == STATUS_DONE)
+        talk->status = STATUS_FAILED;
+    saved_close(talk->choice.saved);
+    saved_content_release(&talk->choice.content);
+    chat_release(&talk->chat);
+    bytes_release(&talk->export_asked);
+}

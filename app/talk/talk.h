@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// A conversation under way: what was said, the worker that answers, the session it is saved in, and the commands. Knows
+// no terminal: what there is to see goes to a face. UI thread.
+#ifndef MOECHAT_APP_TALK_TALK_H
+#define MOECHAT_APP_TALK_TALK_H
+
+#include "app/talk/chat.h"
+#include "app/talk/face.h"
+#include "app/options/options.h"
+#include "app/talk/sessions.h"
+
+enum talk_state {
+    TALK_LOADING,
+    TALK_IDLE,
+    TALK_ANSWERING,
+    TALK_BUSY, // until the worker has done what a command asked
+    TALK_LEAVING,
+};
+
+// All but the first three is talk's own to write.
+struct talk {
+    const struct face_ops *face;
+    void *self;    // the face's
+    bool scripted; // nobody watches: a turn that fails makes the exit status
+    struct options *options;
+    struct backend backend; // until the worker takes it over
+    struct worker *worker;
+    struct chat chat;
+    struct backend_info info;
+    enum talk_state state;
+    int status;
+    // The answer under way.
+    struct bytes answer;      // as it came
+    bool begun;               // the face knows
+    uint64_t seed, turn_seed; // of the chat; of the last turn
+    unsigned n_sent;
+    struct bytes export_asked; // what /export did not replace; the same once more does
+    // Sessions.
+    struct store store;
+    struct sessions_choice choice; // to be opened when the model is there
+    bool saving, opening;
+    char session[STORE_NAME_SIZE]; // "" until it has a name
+};
+
+// Gets ready what the options ask for; nothing is opened yet and no thread started. 0, or the exit status: then it is
+// said on standard error why, and talk holds nothing.
+int talk_prepare(struct talk *talk, struct options *options);
+bool talk_start(struct talk *talk); // the worker; false: errno says why
+// Waits until all is saved and says under which name; then releases everything. The exit status stays in status.
+void talk_finish(struct talk *talk);
+
+void talk_take_events(struct talk *talk); // all that wait, when worker_fd is readable
+// A line that was typed, in the state TALK_IDLE: a message or a command.
+void talk_line(struct talk *talk, const char *text, size_t length);
+// Stops the answer, or what a command asked for. False: nothing was under way.
+bool talk_stop(struct talk *talk);
+void talk_leave(struct talk *talk, int status);
+
+#endif

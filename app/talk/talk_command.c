@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The commands of the chat that are not about sessions.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/talk/help.h"
+#include "app/talk/keys.h"
+#include "app/options/sampling.h"
+#include "app/view/stats.h"
+#include "app/talk/talk_parts.h"
+
+static void retry(struct talk *talk)
+{
+    struct bytes text;
+    struct turn *again = chat_again(&talk->chat);
+    if (!again && !chat_take_last(&talk->chat, &text)) {
+        talk_say(talk, "There is no message to send again.");
+        return;
+    }
+    // A seed that was asked for gives the same answer again; else a new one is drawn by counting on.
+    if (options_given(talk->options, "seed") && talk->n_sent > 0)
+        talk->n_sent--;
+    talk->face->cut(talk->self, chat_exchanges(&talk->chat) - (again != NULL));
+    if (again) {
+        talk_show_turn(talk, talk->chat.n_turns - 1);
+        talk_send(talk, again);
+        return;
+    }
+    talk->face->message(talk->self, &(struct face_message){.role = TOK_USER, .text = text.data, .length = text.length});
+    talk_send(talk, chat_request(&talk->chat, text.data, text.length));
+    bytes_release(&text);
+}
+
+static void undo(struct talk *talk, const char *text)
+{
+    size_t count;
+    if (!commands_count(text, 1, &count)) {
+        talk_say(talk, "/undo takes a number of messages.");
+        return;
+    }
+    size_t taken = chat_undo(&talk->chat, count);
+    talk->face->cut(talk->self, chat_exchanges(&talk->chat));
+    talk_say(talk, "Took back %zu message%s; %zu remain%s, context %" PRIu32 " of %" PRIu32 ".", taken,
+             taken == 1 ? "" : "s", chat_exchanges(&talk->chat), chat_exchanges(&talk->chat) == 1 ? "s" : "",
+             chat_position(&talk->chat), talk->info.max_context);
+    if (talk->saving && taken) {
+        talk_enter(talk, TALK_BUSY);
+        worker_cut(talk->worker, chat_position(&talk->chat));
+    }
+}
+
+static void set_system(struct talk *talk, const struct line *line)
+{
+    const struct chat_turn *now = chat_system(&talk->chat);
+    struct talk_lines lines;
+    if (line->length == 0 && !now) {
+        talk_say(talk, "There is no system message.");
+    } else if (line->length == 0 && talk_lines_begin(talk, &lines)) {
+        fputs("System message: ", lines.out);
+        fwrite(now->text.data, 1, now->text.length, lines.out);
+        fputc('\n', lines.out);
+        talk_lines_show(talk, &lines);
+    }
+    if (line->length == 0)
+        return;
+    bool remove = line->length == 1 && line->text[0] == '-';
+    bool fed = chat_position(&talk->chat) > 0;
+    if (!chat_set_system(&talk->chat, line->text, remove ? 0 : line->length))
+        talk_say(talk, "There is no memory for it.");
+    else
+        talk_say(talk, fed ? "Done; the whole conversation is read again with the next message." : "Done.");
+}
+
+static void set_setting(struct talk *talk, const char *text)
+{
+    char name[32] = "", value[64] = "", extra[2] = "";
+    struct talk_lines lines;
+    int words = sscanf(text, "%31s %63s %1s", name, value, extra);
+    if (words <= 0) {
+        if (talk_lines_begin(talk, &lines)) {
+            options_print_settings(lines.out, talk->options);
+            talk_lines_show(talk, &lines);
+        }
+        return;
+    }
+    struct options_error error = {"/set takes a setting and a value; /set alone lists them"};
+    struct options changed = *talk->options;
+    bool fine = words == 2 && options_set(&changed, name, value, &error);
+    struct moe_sampling sampling = sampling_from(&changed, changed.seed);
+    const char *wrong = fine ? moe_sampling_check(&sampling) : error.text;
+    if (wrong) {
+        talk_say(talk, "%s.", wrong);
+        return;
+    }
+    if (changed.seed != talk->options->seed || strcmp(name, "seed") == 0) {
+        talk->seed = changed.seed;
+        talk->n_sent = 0;
+    }
+    *talk->options = changed;
+    talk_say(talk, "Done.");
+}
+
+static void print_stats(struct talk *talk, FILE *out)
+{
+    struct figures figures = {0};
+    struct stats stats = {.info = &talk->info,
+                          .counters = worker_stats(talk->worker),
+                          .context_used = chat_position(&talk->chat),
+                          .messages = chat_exchanges(&talk->chat),
+                          .seed = talk->n_sent ? talk->turn_seed : talk->seed,
+                          .seed_was_used = talk->n_sent > 0};
+    if (worker_figures(talk->worker, &figures))
+        stats.session = figures.session;
+    stats_rooms(&stats);
+    for (int i = 0; i < STATS_ROOMS; i++)
+        stats.rooms[i].share = worker_hits_with(talk->worker, stats.rooms[i].experts);
+    stats_print(out, &stats);
+    figures_release(&figures);
+}
+
+// What commands.c or this file prints.
+static void show_lines(struct talk *talk, enum action action, const char *text)
+{
+    struct talk_lines lines;
+    if (!talk_lines_begin(talk, &lines))
+        return;
+    if (action == ACTION_KEYS)
+        keys_help(lines.out, "", true);
+    else if (action == ACTION_STATS)
+        print_stats(talk, lines.out);
+    else
+        help_print(lines.out, text, true);
+    talk_lines_show(talk, &lines);
+}
+
+// /think on and /think off. False: it is about how thinking is shown.
+static bool switch_thinking(struct talk *talk, const char *text)
+{
+    const struct tok_template_about *about = &talk->info.turns;
+    int asked = strcmp(text, "on") == 0 ? THINK_ON : strcmp(text, "off") == 0 ? THINK_OFF : THINK_UNASKED;
+    if (asked == THINK_UNASKED)
+        return false;
+    if (!about->can_switch) {
+        talk_say(talk, "This model leaves no choice: %s.",
+                 about->thinks_unasked ? "it always thinks"
+                 : about->thinks       ? "it thinks when it wants to"
+                                       : "its turns have no place for thinking");
+        return true;
+    }
+    bool anew = about->begins_anew && chat_position(&talk->chat) > 0 && talk->chat.fed_think != asked;
+    talk->options->think = talk->chat.think = asked;
+    talk_say(talk, "From the next answer on it %s%s.", asked == THINK_ON ? "thinks first" : "answers at once",
+             anew ? "; that changes how the conversation begins, so all of it is read again" : "");
+    return true;
+}
+
+// False: the command is not about sessions.
+static bool about_sessions(struct talk *talk, enum action action, const char *text)
+{
+    switch (action) {
+    case ACTION_NEW:
+        talk_new(talk);
+        break;
+    case ACTION_SAVE:
+        talk_save(talk, text);
+        break;
+    case ACTION_RENAME:
+        talk_rename(talk, text);
+        break;
+    case ACTION_LOAD:
+        talk_load(talk, text);
+        break;
+    case ACTION_SESSIONS:
+        talk_list_sessions(talk);
+        break;
+    case ACTION_DELETE:
+        talk_delete(talk, text);
+        break;
+    default:
+        return false;
+    }
+    return true;
+}
+
+void talk_command(struct talk *talk, const struct line *line)
+{
+    char text[160];
+    snprintf(text, sizeof text, "%.*s", (int)(line->length < 150 ? line->length : 150), line->text);
+    if (line->action == ACTION_THINK && switch_thinking(talk, text))
+        return;
+    if (talk->face->command(talk->self, line) || about_sessions(talk, line->action, text))
+        return;
+    switch (line->action) {
+    case ACTION_HELP:
+    case ACTION_KEYS:
+    case ACTION_STATS:
+        show_lines(talk, line->action, text);
+        break;
+    case ACTION_RETRY:
+        retry(talk);
+        break;
+    case ACTION_UNDO:
+        undo(talk, text);
+        break;
+    case ACTION_SYSTEM:
+        set_system(talk, line);
+        break;
+    case ACTION_SET:
+        set_setting(talk, text);
+        break;
+    case ACTION_HEAT:
+        talk_heat(talk);
+        break;
+    case ACTION_INSPECT:
+        talk_inspect(talk, text);
+        break;
+    case ACTION_THINK:
+        talk_say(talk, "/think takes on or off, and on the full screen show, hide or fold.");
+        break;
+    case ACTION_FILE:
+        talk_file(talk, line);
+        break;
+    case ACTION_COPY:
+        talk_copy(talk, text);
+        break;
+    case ACTION_EXPORT:
+        talk_export(talk, line);
+        break;
+    case ACTION_LOG:
+        talk_say(talk, "Without the full screen there is no log: what drivers say goes to standard error.");
+        break;
+    case ACTION_QUIT:
+        talk_leave(talk, talk->status);
+        break;
+    default:
+        break;
+    }
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The commands about sessions, and what becomes of the one that is open.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/talk/talk_parts.h"
+
+// False: said that there is no place for sessions.
+static bool has_store(struct talk *talk)
+{
+    if (*talk->store.root || store_init(&talk->store, NULL)) {
+        talk->store.kv_cap = talk->options->kv_cap;
+        return true;
+    }
+    struct store_error error;
+    store_no_place(&error);
+    talk_fail(talk, "%s", error.text);
+    return false;
+}
+
+void talk_open_session(struct talk *talk, uint32_t keep, bool save)
+{
+    struct worker_session session = {.saved = talk->choice.saved, .keep = keep, .save = save};
+    bool fine = keep || chat_timeline(&talk->chat, &session.ids);
+    fine = fine && (!keep || chat_save(&talk->chat, session.saved, &talk->info.origin.language));
+    talk->choice.saved = NULL;
+    saved_content_release(&talk->choice.content);
+    if (!fine) {
+        talk_fail(talk, "no memory for the session");
+        saved_close(session.saved);
+        tok_ids_release(&session.ids);
+        return;
+    }
+    talk->saving = true;
+    talk->opening = !keep;
+    *talk->session = 0;
+    talk_enter(talk, TALK_BUSY);
+    worker_open_session(talk->worker, session);
+}
+
+// What was said, or the last of it, so that people know where they are.
+static void show_turns(struct talk *talk)
+{
+    const struct chat *chat = &talk->chat;
+    size_t first = chat->n_turns > 2 && !talk->face->whole ? chat->n_turns - 2 : 0;
+    while (first < chat->n_turns && chat->turns[first].role != TOK_USER)
+        first++;
+    for (size_t i = first; i < chat->n_turns; i++)
+        talk_show_turn(talk, i);
+    if (chat->n_turns && chat->turns[chat->n_turns - 1].role == TOK_USER)
+        talk_say(talk, "This message has no answer yet: /retry answers it; another message takes its place.");
+}
+
+static void on_opened(struct talk *talk, const struct session_news *news)
+{
+    talk->opening = false;
+    if (*talk->choice.note)
+        talk_say(talk, "%s%s%s%s", talk->choice.note, *news->text ? " But " : "", news->text,
+                 *news->text    ? "."
+                 : news->cached ? " Nothing has to be read again."
+                                : "");
+    *talk->choice.note = 0;
+    if (news->stale)
+        chat_feed_anew(&talk->chat);
+    if (talk->chat.n_turns)
+        show_turns(talk);
+    const char *system = talk->options->system;
+    const struct chat_turn *now = chat_system(&talk->chat);
+    bool same =
+        system && now && now->text.length == strlen(system) && !memcmp(now->text.data, system, now->text.length);
+    if (system && !talk->chat.n_turns)
+        chat_set_system(&talk->chat, system, strlen(system));
+    else if (system && !same)
+        talk_say(talk, "The session keeps its own system message; /system changes it.");
+}
+
+void talk_on_session(struct talk *talk, const struct session_news *news)
+{
+    talk->face->progress(talk->self, NULL);
+    snprintf(talk->session, sizeof talk->session, "%s", news->name);
+    if (talk->opening && !news->of_turn)
+        on_opened(talk, news);
+    else if (*news->text)
+        talk_say(talk, "%s", news->text);
+    else if (talk->state == TALK_BUSY && !news->of_turn && *talk->choice.note)
+        talk_say(talk, "%s \"%s\".", talk->choice.note, news->name);
+    if (news->of_turn)
+        return;
+    *talk->choice.note = 0;
+    if (talk->state == TALK_BUSY)
+        talk_enter(talk, TALK_IDLE);
+}
+
+void talk_new(struct talk *talk)
+{
+    struct store_error error;
+    chat_clear(&talk->chat);
+    talk->face->cleared(talk->self);
+    talk_say(talk, "A new conversation%s.", talk->saving && *talk->session ? "; the old one is kept" : "");
+    if (!talk->saving)
+        return;
+    if (saved_new(&talk->store, "", &talk->choice.saved, &error))
+        talk_fail(talk, "%s", error.text);
+    else
+        talk_open_session(talk, chat_position(&talk->chat), false);
+}
+
+void talk_save(struct talk *talk, const char *name)
+{
+    struct store_error error;
+    if (*name && !store_name_valid(name)) {
+        store_bad_name(name, &error);
+        talk_fail(talk, "%s", error.text);
+    } else if (talk->saving && *name) {
+        snprintf(talk->choice.note, sizeof talk->choice.note, "Each turn is saved as");
+        talk_enter(talk, TALK_BUSY);
+        worker_rename_session(talk->worker, name);
+    } else if (talk->saving && *talk->session) {
+        talk_say(talk, "Each turn is saved as \"%s\".", talk->session);
+    } else if (talk->saving) {
+        talk_say(talk, "There is nothing to save yet; each turn will be.");
+    } else if (!chat_position(&talk->chat)) {
+        talk_say(talk, "There is nothing to save yet.");
+    } else if (!has_store(talk)) {
+        return;
+    } else if (saved_new(&talk->store, name, &talk->choice.saved, &error)) {
+        talk_fail(talk, "%s", error.text);
+    } else {
+        snprintf(talk->choice.note, sizeof talk->choice.note, "From here on each turn is saved as");
+        talk_open_session(talk, chat_position(&talk->chat), true);
+    }
+}
+
+void talk_rename(struct talk *talk, const char *name)
+{
+    if (*name && talk->saving)
+        talk_save(talk, name);
+    else
+        talk_say(talk, "%s", *name ? "This conversation is not saved; /save saves it." : "/rename takes a name.");
+}
+
+void talk_load(struct talk *talk, const char *name)
+{
+    struct store_error error;
+    struct chat chat = {0};
+    if (!has_store(talk))
+        return;
+    if (!*name) {
+        talk_say(talk, "/load takes the name of a session:");
+        talk_list_sessions(talk);
+    } else if (strcmp(name, talk->session) == 0) {
+        talk_say(talk, "That is the conversation you are in.");
+    } else if (!sessions_load(&talk->store, name, &chat, &talk->choice, &error)) {
+        talk_fail(talk, "%s", error.text);
+    } else {
+        chat_release(&talk->chat);
+        talk->chat = chat;
+        talk->face->cleared(talk->self);
+        talk_open_session(talk, 0, false);
+    }
+}
+
+void talk_list_sessions(struct talk *talk)
+{
+    enum { SESSION_COLUMNS = 80 };
+    struct store_error error;
+    struct talk_lines lines;
+    if (!has_store(talk) || !talk_lines_begin(talk, &lines))
+        return;
+    bool fine = sessions_print(lines.out, &talk->store, SESSION_COLUMNS, &error);
+    talk_lines_show(talk, &lines);
+    if (!fine)
+        talk_fail(talk, "%s", error.text);
+}
+
+void talk_delete(struct talk *talk, const char *name)
+{
+    struct store_error error;
+    if (!has_store(talk))
+        return;
+    if (!*name)
+        talk_say(talk, "/delete takes the name of a session; /sessions lists them.");
+    else if (strcmp(name, talk->session) == 0)
+        talk_say(talk, "That is the conversation you are in; /new first.");
+    else if (store_remove(&talk->store, name, &error))
+        talk_fail(talk, "%s", error.text);
+    else
+        talk_say(talk, "Deleted.");
+}
+
+void talk_finish_session(struct talk *talk)
+{
+    struct session_news news;
+    if (!talk->saving || !worker_finish_session(talk->worker, &news))
+        return;
+    if (*news.text)
+        talk_fail(talk, "%s", news.text);
+    if (*news.name)
+        snprintf(talk->session, sizeof talk->session, "%s", news.name);
+    if (*talk->session && !news.failed && chat_exchanges(&talk->chat))
+        talk_say(talk, "Saved as \"%s\"; moechat --session %s goes on with it.", talk->session, talk->session);
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/term/input.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char paste_begin[] = "\033[200~", paste_end[] = "\033[201~";
+
+static void give(const struct input *input, enum input_kind kind, const char *bytes, size_t length)
+{
+    input->take(input->context, &(struct input_item){.kind = kind, .bytes = bytes, .length = length});
+}
+
+static void end_paste(struct input *input)
+{
+    struct bytes text = input->paste;
+    bool cut = input->cut;
+    input->paste = (struct bytes){0};
+    input->pasting = input->cut = input->after_return = false;
+    input->n_held = 0;
+    if (cut)
+        give(input, INPUT_CUT, "", 0);
+    if (text.length)
+        give(input, INPUT_PASTE, text.data, text.length);
+    bytes_release(&text);
+}
+
+// One byte of pasted text.
+static void add_pasted(struct input *input, char byte)
+{
+    bool after_return = input->after_return;
+    input->after_return = byte == '\r';
+    if (byte == '\n' && after_return)
+        return;
+    if (byte == '\r')
+        byte = '\n';
+    if (((unsigned char)byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7F)
+        return;
+    if (input->paste.length == INPUT_PASTE_LIMIT || !bytes_append(&input->paste, &byte, 1))
+        input->cut = true;
+}
+
+static void push_pasted(struct input *input, char byte)
+{
+    if (byte == paste_end[input->n_held]) {
+        input->held[input->n_held++] = byte;
+        if (input->n_held == sizeof paste_end - 1)
+            end_paste(input);
+        return;
+    }
+    size_t count = input->n_held;
+    input->n_held = 0;
+    for (size_t i = 0; i < count; i++) // no end after all
+        add_pasted(input, input->held[i]);
+    if (byte == paste_end[0])
+        input->held[input->n_held++] = byte;
+    else
+        add_pasted(input, byte);
+}
+
+// A wheel's turn in the form ESC [ < button ; column ; row M. Other buttons mean nothing.
+static void mouse(const struct input *input)
+{
+    unsigned button = 0;
+    if (sscanf(input->held + 3, "%u", &button) == 1 && (button & 0x42) == 0x40)
+        give(input, button & 1 ? INPUT_WHEEL_DOWN : INPUT_WHEEL_UP, "", 0);
+}
+
+// A whole sequence ESC [ ... is held.
+static void end_sequence(struct input *input)
+{
+    char kind = input->held[2];
+    size_t length = input->n_held;
+    input->held[length] = 0;
+    input->n_held = 0;
+    if (strcmp(input->held, paste_begin) == 0)
+        input->pasting = true;
+    else if (kind == '<')
+        mouse(input);
+    else if (kind != '?' && kind != '>' && strcmp(input->held, paste_end) != 0) // else a late answer of the terminal
+        give(input, INPUT_KEYS, input->held, length);
+}
+
+// Bytes of the UTF-8 character that begins with this one; 1 for any other byte.
+static size_t character_bytes(char first)
+{
+    unsigned char byte = (unsigned char)first;
+    return byte >= 0xF0 && byte < 0xF5 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC2 ? 2 : 1;
+}
+
+// Takes a byte of a character that is held, Alt's Esc before it or not. False: none is held, or it ends unfinished.
+static bool push_character(struct input *input, char byte)
+{
+    size_t begin = input->n_held && input->held[0] == '\033';
+    if (input->n_held <= begin || character_bytes(input->held[begin]) == 1)
+        return false;
+    bool goes_on = ((unsigned char)byte & 0xC0) == 0x80;
+    if (goes_on)
+        input->held[input->n_held++] = byte;
+    if (goes_on && input->n_held < begin + character_bytes(input->held[begin]))
+        return true;
+    size_t length = input->n_held;
+    input->n_held = 0;
+    give(input, INPUT_KEYS, input->held, length);
+    return goes_on;
+}
+
+static void push_key(struct input *input, char byte)
+{
+    if (push_character(input, byte))
+        return;
+    if (input->n_held == 0 && byte != '\033' && character_bytes(byte) == 1) {
+        give(input, INPUT_KEYS, &byte, 1);
+        return;
+    }
+    if (input->n_held == 1 && byte == '\033') { // the first one stands alone
+        give(input, INPUT_ESCAPE, "", 0);
+        return;
+    }
+    input->held[input->n_held++] = byte;
+    bool introduced = input->n_held == 2 && (byte == '[' || byte == 'O');
+    if (input->n_held == 1 || introduced || (input->n_held == 2 && character_bytes(byte) > 1))
+        return;
+    bool sequence = input->held[1] == '[';
+    if (sequence && byte >= 0x40 && byte <= 0x7E) {
+        end_sequence(input);
+        return;
+    }
+    bool broken = (unsigned char)byte < 0x20 || (unsigned char)byte > 0x7E || input->n_held + 1 == sizeof input->held;
+    if (sequence && !broken)
+        return;
+    size_t length = input->n_held;
+    input->n_held = 0;
+    give(input, INPUT_KEYS, input->held, length);
+}
+
+void input_push(struct input *input, const char *bytes, size_t length, uint64_t now_ms)
+{
+    input_tick(input, now_ms);
+    for (size_t i = 0; i < length; i++) {
+        if (input->pasting)
+            push_pasted(input, bytes[i]);
+        else
+            push_key(input, bytes[i]);
+    }
+    if (length)
+        input->since_ms = now_ms;
+}
+
+static unsigned patience_ms(const struct input *input)
+{
+    bool escape = input->n_held == 1 && input->held[0] == '\033';
+    return input->pasting ? INPUT_PASTE_MS : escape ? input->escape_ms : INPUT_KEY_MS;
+}
+
+int input_wait_ms(const struct input *input, uint64_t now_ms)
+{
+    if (!input->pasting && !input->n_held)
+        return -1;
+    uint64_t until = input->since_ms + patience_ms(input);
+    return until > now_ms ? (int)(until - now_ms) : 0;
+}
+
+void input_tick(struct input *input, uint64_t now_ms)
+{
+    if (input_wait_ms(input, now_ms) != 0)
+        return;
+    size_t length = input->n_held;
+    if (input->pasting) {
+        end_paste(input);
+        return;
+    }
+    input->n_held = 0;
+    if (length == 1 && input->held[0] == '\033')
+        give(input, INPUT_ESCAPE, "", 0);
+    else
+        give(input, INPUT_KEYS, input->held, length);
+}
+
+void input_drop(struct input *input)
+{
+    input->n_held = 0;
+    input->pasting = input->cut = input->after_return = false;
+    bytes_release(&input->paste);
+}
+
+void input_release(struct input *input)
+{
+    bytes_release(&input->paste);
+}

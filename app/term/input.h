@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What a terminal sends -> keys for readline, pasted text, a bare Esc and turns of the wheel. A terminal cuts its bytes
+// anywhere; only the clock tells Esc from the begin of a key. Pure: bytes and times in, items out through `take`.
+#ifndef MOECHAT_APP_TERM_INPUT_H
+#define MOECHAT_APP_TERM_INPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "app/util/files.h"
+
+enum input_kind {
+    INPUT_KEYS,   // a whole key: a byte, a character or a sequence
+    INPUT_ESCAPE, // Esc alone
+    INPUT_PASTE,  // newlines as \n, no other control characters but tabs
+    INPUT_CUT,    // the paste that follows was longer than INPUT_PASTE_LIMIT; the rest is left out
+    INPUT_WHEEL_UP,
+    INPUT_WHEEL_DOWN,
+};
+struct input_item {
+    enum input_kind kind;
+    const char *bytes;
+    size_t length;
+};
+typedef void input_take_fn(void *context, const struct input_item *item);
+
+enum {
+    INPUT_PASTE_LIMIT = 16 << 20,
+    INPUT_KEY_MS = 500,    // a key that has begun with more than Esc goes on within
+    INPUT_PASTE_MS = 3000, // a paste without its end is over after this silence
+};
+
+// Zero-initialise but for the first three.
+struct input {
+    input_take_fn *take;
+    void *context;
+    unsigned escape_ms; // how long Esc waits for the rest of a key
+    char held[32];      // the begin of a key
+    size_t n_held;
+    uint64_t since_ms; // the last byte
+    bool pasting, cut, after_return;
+    struct bytes paste;
+};
+
+void input_push(struct input *input, const char *bytes, size_t length, uint64_t now_ms);
+// How long to wait for more bytes before input_tick: -1: nothing is held.
+int input_wait_ms(const struct input *input, uint64_t now_ms);
+void input_tick(struct input *input, uint64_t now_ms); // gives out what has waited long enough
+void input_drop(struct input *input);                  // forgets what is held
+void input_release(struct input *input);
+
+#endif

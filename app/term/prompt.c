@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/term/prompt.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <readline/history.h>
+#include <readline/readline.h>
+
+#include "app/util/files.h"
+#include "app/store/history.h"
+#include "app/util/report.h"
+#include "app/term/term.h"
+
+#define IN_THE_MIDDLE                                                                                                  \
+    (RL_STATE_ISEARCH | RL_STATE_NSEARCH | RL_STATE_MULTIKEY | RL_STATE_NUMERICARG | RL_STATE_VIMOTION |               \
+     RL_STATE_CHARSEARCH)
+
+static struct {
+    struct prompt_face face;
+    char *label;
+    bool shown;
+    struct history history;
+    char *history_path;
+    FILE *nowhere; // what readline would write when the face draws
+    struct bytes queue;
+    size_t taken; // of the queue
+    bool within;  // a function that readline has called
+    bool told;    // that a text is not kept
+} prompt;
+
+static bool draws(void)
+{
+    return prompt.face.label == NULL;
+}
+
+static void press(enum key key, rl_command_func_t *otherwise, int count, int code)
+{
+    bool before = prompt.within;
+    prompt.within = true;
+    bool taken = draws() && prompt.face.key(prompt.face.context, key);
+    prompt.within = before;
+    if (!taken)
+        otherwise(count, code);
+}
+
+static int nothing(int count, int code)
+{
+    (void)count;
+    (void)code;
+    return 0;
+}
+
+static int insert_newline(int count, int code)
+{
+    (void)count;
+    (void)code;
+    rl_insert_text("\n");
+    return 0;
+}
+
+// Commands are completed; in a message a tab is a tab.
+static int complete(int count, int code)
+{
+    if (rl_line_buffer[strspn(rl_line_buffer, " ")] != '/')
+        return rl_insert(count, '\t');
+    (void)code;
+    return rl_complete_internal(rl_completion_mode(complete));
+}
+
+#define KEY_FUNCTION(name, key, otherwise)                                                                             \
+    static int name(int count, int code)                                                                               \
+    {                                                                                                                  \
+        press(key, otherwise, count, code);                                                                            \
+        return 0;                                                                                                      \
+    }
+KEY_FUNCTION(up, KEY_UP, rl_get_previous_history)
+KEY_FUNCTION(down, KEY_DOWN, rl_get_next_history)
+KEY_FUNCTION(page_up, KEY_PAGE_UP, nothing)
+KEY_FUNCTION(page_down, KEY_PAGE_DOWN, nothing)
+KEY_FUNCTION(line_up, KEY_LINE_UP, nothing)
+KEY_FUNCTION(line_down, KEY_LINE_DOWN, nothing)
+KEY_FUNCTION(to_begin, KEY_TO_BEGIN, nothing)
+KEY_FUNCTION(to_end, KEY_TO_END, nothing)
+KEY_FUNCTION(search, KEY_SEARCH, nothing)
+KEY_FUNCTION(stats, KEY_STATS, nothing)
+KEY_FUNCTION(zoom, KEY_ZOOM, nothing)
+KEY_FUNCTION(fold, KEY_FOLD, nothing)
+KEY_FUNCTION(bare, KEY_BARE, nothing)
+KEY_FUNCTION(copy, KEY_COPY, nothing)
+KEY_FUNCTION(editor, KEY_EDITOR, nothing)
+KEY_FUNCTION(redraw, KEY_REDRAW, rl_clear_screen)
+KEY_FUNCTION(help, KEY_HELP, nothing)
+
+static rl_command_func_t *const functions[KEY_COUNT] = {
+    [KEY_NEWLINE] = insert_newline,
+    [KEY_COMPLETE] = complete,
+    [KEY_UP] = up,
+    [KEY_DOWN] = down,
+    [KEY_PAGE_UP] = page_up,
+    [KEY_PAGE_DOWN] = page_down,
+    [KEY_LINE_UP] = line_up,
+    [KEY_LINE_DOWN] = line_down,
+    [KEY_TO_BEGIN] = to_begin,
+    [KEY_TO_END] = to_end,
+    [KEY_SEARCH] = search,
+    [KEY_STATS] = stats,
+    [KEY_ZOOM] = zoom,
+    [KEY_FOLD] = fold,
+    [KEY_BARE] = bare,
+    [KEY_COPY] = copy,
+    [KEY_EDITOR] = editor,
+    [KEY_REDRAW] = redraw,
+    [KEY_HELP] = help,
+};
+
+// A key that an inputrc has given to one of our functions stays theirs.
+static bool is_ours(const char *sequence, Keymap map)
+{
+    int type;
+    rl_command_func_t *bound = rl_function_of_keyseq(sequence, map, &type);
+    for (int key = 0; key < KEY_COUNT && type == ISFUNC; key++)
+        if (bound == functions[key])
+            return true;
+    return false;
+}
+
+static void bind_keys(void)
+{
+    Keymap maps[] = {emacs_standard_keymap, vi_insertion_keymap, vi_movement_keymap};
+    // A macro that is recorded while another one is called ends readline (tried); those of an inputrc are fine.
+    rl_unbind_function_in_map(rl_start_kbd_macro, emacs_ctlx_keymap);
+    rl_unbind_function_in_map(rl_end_kbd_macro, emacs_ctlx_keymap);
+    rl_unbind_function_in_map(rl_call_last_kbd_macro, emacs_ctlx_keymap);
+    for (int key = 0; key < KEY_COUNT; key++) {
+        const struct key_row *row = keys_row((enum key)key);
+        for (int i = 0; i < KEY_SEQUENCES && row->sequences[i]; i++)
+            for (int map = 0; map < 3 && (row->plain || draws()); map++)
+                // In vi's command mode Enter is to send.
+                if (!is_ours(row->sequences[i], maps[map]) && (map < 2 || row->sequences[i][0] != '\n'))
+                    rl_bind_keyseq_in_map(row->sequences[i], functions[key], maps[map]);
+    }
+    static const struct {
+        const char *sequence, *function;
+    } usual[] = {
+        {"\033[3~", "delete-char"},       {"\033[1~", "beginning-of-line"}, {"\033[4~", "end-of-line"},
+        {"\033[7~", "beginning-of-line"}, {"\033[8~", "end-of-line"},       {"\033[1;5C", "forward-word"},
+        {"\033[1;5D", "backward-word"},
+    };
+    for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++)
+        for (int map = 0; map < 2; map++)
+            rl_bind_keyseq_if_unbound_in_map(usual[i].sequence, rl_named_function(usual[i].function), maps[map]);
+}
+
+// Our own inputrc is read last: it may change every key.
+static void read_own_inputrc(void)
+{
+    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    char path[PATH_MAX];
+    int length = config && *config == '/' ? snprintf(path, sizeof path, "%s/moechat/inputrc", config)
+                                          : snprintf(path, sizeof path, "%s/.config/moechat/inputrc", home ? home : "");
+    if (length > 0 && (size_t)length < sizeof path && access(path, R_OK) == 0)
+        rl_read_init_file(path);
+}
+
+// Of later chats, as this one has it anyway.
+static void keep(const char *text)
+{
+    size_t length = strlen(text);
+    const char *why = history_refusal(text, length);
+    int code = history_add(&prompt.history, prompt.history_path, text, length);
+    if (!why && code)
+        why = strerror(code);
+    if (!why || prompt.told)
+        return;
+    prompt.told = true;
+    prompt.face.not_kept(prompt.face.context, why);
+}
+
+void prompt_remember(const char *text)
+{
+    HIST_ENTRY *last = history_length ? history_get(history_base + history_length - 1) : NULL;
+    if (*text && (!last || strcmp(last->line, text) != 0)) {
+        add_history(text);
+        keep(text);
+    }
+    using_history(); // Up begins at the end again
+}
+
+static void on_line(char *line)
+{
+    if (!draws()) {
+        prompt.shown = false;
+        rl_callback_handler_remove();
+        if (line)
+            prompt_remember(line);
+        else
+            fputc('\n', rl_outstream);
+    }
+    bool before = prompt.within;
+    prompt.within = true;
+    prompt.face.line(prompt.face.context, line);
+    prompt.within = before;
+}
+
+// readline wants an array that begins with what the words have in common; all of them malloc'd.
+static char **attempt(const char *word, int start, int end)
+{
+    struct candidates found = {0};
+    rl_attempted_completion_over = 1; // names of files are no words of a message
+    if (!prompt.face.complete || !prompt.face.complete(prompt.face.context, &found, rl_line_buffer, (size_t)end))
+        return NULL;
+    char **matches = found.count && found.start == (size_t)start ? calloc(found.count + 2, sizeof *matches) : NULL;
+    if (!matches) {
+        candidates_release(&found);
+        return NULL;
+    }
+    size_t common = strlen(found.words[0]);
+    for (size_t i = 0; i < found.count; i++) {
+        matches[i + 1] = found.words[i];
+        size_t same = 0;
+        while (same < common && found.words[i][same] == found.words[0][same])
+            same++;
+        common = same;
+    }
+    // What has nothing in common but what was typed, somewhere, leaves that as it is.
+    bool begins = strncmp(found.words[0], word, strlen(word)) == 0;
+    matches[0] = found.count == 1 || begins ? strndup(found.words[0], common) : strdup(word);
+    rl_completion_append_character = common && found.words[0][common - 1] == '/' ? '\0' : ' ';
+    if (found.count == 1) { // alone it stands in the first place
+        free(matches[1]);
+        matches[1] = NULL;
+    }
+    free(found.words);
+    return matches;
+}
+
+static void offer(char **matches, int count, int longest)
+{
+    (void)longest;
+    prompt.face.offer(prompt.face.context, matches + 1, (size_t)count);
+}
+
+static int queue_waits(void)
+{
+    return prompt.taken < prompt.queue.length;
+}
+
+static int take_byte(FILE *ignored)
+{
+    (void)ignored;
+    if (queue_waits())
+        return (unsigned char)prompt.queue.data[prompt.taken++];
+    // The rest of a character that is read within a command.
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    char byte;
+    return poll(&input, 1, 100) > 0 && read(STDIN_FILENO, &byte, 1) == 1 ? (unsigned char)byte : EOF;
+}
+
+static void draw_nothing(void)
+{
+    // The face looks at prompt_draft when it draws.
+}
+
+static bool set_hooks(void)
+{
+    prompt.nowhere = fopen("/dev/null", "w");
+    if (!prompt.nowhere)
+        return false;
+    rl_outstream = prompt.nowhere;
+    rl_getc_function = take_byte;
+    rl_input_available_hook = queue_waits;
+    rl_redisplay_function = draw_nothing;
+    rl_completion_display_matches_hook = offer;
+    return true;
+}
+
+bool prompt_open(const struct prompt_face *face)
+{
+    prompt.face = *face;
+    prompt.label = strdup(face->label ? face->label : "");
+    if (!prompt.label || (draws() && !set_hooks()))
+        return false;
+    rl_readline_name = "moechat";
+    rl_catch_signals = 0;
+    rl_catch_sigwinch = 0;
+    rl_change_environment = 0;
+    // Raw mode is ours and lasts, so that what is typed during an answer waits unechoed for the next prompt.
+    rl_prep_term_function = NULL;
+    rl_deprep_term_function = NULL;
+    rl_attempted_completion_function = attempt;
+    rl_completer_word_break_characters = " \t\n";
+    rl_completer_quote_characters = "";
+    for (int key = 0; key < KEY_COUNT; key++)
+        rl_add_defun(keys_row((enum key)key)->function, functions[key], -1);
+    if (draws())
+        rl_variable_bind("show-all-if-ambiguous", "on"); // the window is in nobody's way; an inputrc may say otherwise
+    rl_initialize();
+    bind_keys();
+    read_own_inputrc();
+    if (draws()) {
+        rl_variable_bind("bell-style", "none"); // it would go to standard error
+        rl_variable_bind("isearch-terminators", "\033\012");
+    }
+    using_history();
+    stifle_history(HISTORY_ENTRIES);
+    prompt.history_path = history_path();
+    int code = prompt.history_path ? history_load(&prompt.history, prompt.history_path) : 0;
+    if (code && code != ENOENT)
+        report("%s: the history can't be read: %s", prompt.history_path, strerror(code));
+    for (size_t i = 0; i < prompt.history.count; i++)
+        add_history(prompt.history.entries[i]);
+    using_history();
+    if (draws()) {
+        prompt_show();
+        return true;
+    }
+    const char *pastes = rl_variable_value("enable-bracketed-paste");
+    return term_raw(pastes && strcmp(pastes, "on") == 0);
+}
+
+void prompt_close(void)
+{
+    if (prompt.shown)
+        rl_callback_handler_remove();
+    prompt.shown = false;
+    clear_history();
+    history_release(&prompt.history);
+    free(prompt.history_path);
+    free(prompt.label);
+    if (prompt.nowhere)
+        fclose(prompt.nowhere);
+    bytes_release(&prompt.queue);
+    prompt.label = prompt.history_path = NULL;
+    prompt.nowhere = NULL;
+    term_restore();
+}
+
+void prompt_show(void)
+{
+    prompt.shown = true;
+    rl_tty_set_echoing(1); // else readline takes it from the settings that its own preparation would have read
+    rl_callback_handler_install(prompt.label, on_line);
+}
+
+bool prompt_is_shown(void)
+{
+    return prompt.shown;
+}
+
+void prompt_feed(void)
+{
+    rl_callback_read_char();
+}
+
+bool prompt_interrupt(void)
+{
+    bool draft = rl_end > 0;
+    if (draft)
+        prompt_remember(rl_line_buffer);
+    if (RL_ISSTATE(RL_STATE_MULTIKEY)) { // see prompt_cancel
+        rl_stuff_char('\007');
+        rl_callback_read_char();
+    }
+    rl_point = rl_end;
+    rl_redisplay();
+    rl_free_line_state();
+    rl_callback_sigcleanup();
+    rl_replace_line("", 1);
+    fputs("^C\n", rl_outstream);
+    rl_on_new_line();
+    return draft;
+}
+
+void prompt_refresh(void)
+{
+    rl_on_new_line();
+    rl_forced_update_display();
+}
+
+void prompt_resize(void)
+{
+    rl_resize_terminal();
+}
+
+struct prompt_draft prompt_draft(void)
+{
+    const char *label = rl_display_prompt;
+    return (struct prompt_draft){.label = label ? label : "",
+                                 .text = rl_line_buffer ? rl_line_buffer : "",
+                                 .length = rl_line_buffer ? (size_t)rl_end : 0,
+                                 .point = rl_line_buffer ? (size_t)rl_point : 0,
+                                 .search = RL_ISSTATE(RL_STATE_ISEARCH | RL_STATE_NSEARCH)};
+}
+
+static void type(const char *bytes, size_t length)
+{
+    if (!queue_waits())
+        prompt.queue.length = prompt.taken = 0;
+    if (!bytes_append(&prompt.queue, bytes, length))
+        return; // as if it had not been typed
+    while (queue_waits())
+        rl_callback_read_char();
+}
+
+void prompt_type(const char *bytes, size_t length)
+{
+    // readline falls over a key of several bytes that ends a search (tried: Ctrl-R Ctrl-X e); Esc ends it first.
+    if (RL_ISSTATE(RL_STATE_ISEARCH) && (bytes[0] == '\030' || (bytes[0] == '\033' && length > 1)))
+        type("\033", 1);
+    type(bytes, length);
+}
+
+void prompt_insert(const char *bytes, size_t length)
+{
+    char *text = strndup(bytes, length);
+    prompt_cancel();
+    if (text)
+        rl_insert_text(text);
+    free(text);
+}
+
+void prompt_replace(const char *text)
+{
+    prompt_cancel();
+    rl_replace_line(text, 1);
+    rl_point = rl_end;
+}
+
+void prompt_point(size_t point)
+{
+    rl_point = point < (size_t)rl_end ? (int)point : rl_end;
+}
+
+// By Ctrl-G alone: rl_callback_sigcleanup leaves what it knows of a key that has begun behind, and falls over it later.
+void prompt_cancel(void)
+{
+    for (int i = 0; i < 4 && !prompt.within && RL_ISSTATE(IN_THE_MIDDLE); i++)
+        prompt_type("\007", 1);
+}
+
+bool prompt_escape(void)
+{
+    if (RL_ISSTATE(RL_STATE_ISEARCH) || (rl_editing_mode == 0 && rl_get_keymap() == vi_insertion_keymap)) {
+        prompt_type("\033", 1);
+        return true;
+    }
+    if (RL_ISSTATE(IN_THE_MIDDLE)) {
+        prompt_cancel();
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// readline: the line that is being typed and the history of lines. Either readline draws it itself at a prompt (the
+// plain face), or it only edits, and the face draws what prompt_draft says (the full screen). With term.c the only
+// state of the process. UI thread only.
+#ifndef MOECHAT_APP_TERM_PROMPT_H
+#define MOECHAT_APP_TERM_PROMPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "app/talk/candidates.h"
+#include "app/talk/keys.h"
+
+struct prompt_face {
+    void *context;
+    const char *label; // the prompt, colours between \001 and \002; NULL: the face draws
+    // A line was sent; it is the callee's to free. NULL: Ctrl-D on an empty line, or the terminal is gone.
+    void (*line)(void *context, char *line);
+    // What Tab offers. False: nothing.
+    bool (*complete)(void *context, struct candidates *found, const char *line, size_t point);
+    // The first text that the history of later chats will lack, and why.
+    void (*not_kept)(void *context, const char *why);
+    // Only for a face that draws:
+    bool (*key)(void *context, enum key key); // false: it means nothing to the face, so what readline has for it
+    void (*offer)(void *context, char **words, size_t count); // several words fit
+};
+
+// Sets readline up and, with a label, the terminal to raw mode. False: no terminal, or no memory.
+bool prompt_open(const struct prompt_face *face);
+void prompt_close(void);
+// Puts a text into the history, also that of later chats.
+void prompt_remember(const char *text);
+
+// At readline's own prompt.
+void prompt_show(void); // begins a line; after `line` the prompt is hidden
+bool prompt_is_shown(void);
+void prompt_feed(void); // standard input is readable
+// Ctrl-C: a draft goes to the history and the line is cleared. False: there was no draft.
+bool prompt_interrupt(void);
+void prompt_refresh(void); // draws it on a new line, after other output
+void prompt_resize(void);  // the terminal has another size now
+
+// For a face that draws.
+struct prompt_draft {
+    const char *label; // what readline says before the line: a search, a count; "": nothing
+    const char *text;
+    size_t length, point; // bytes
+    bool search;          // of the history
+};
+struct prompt_draft prompt_draft(void);
+void prompt_type(const char *bytes, size_t length);   // whole keys
+void prompt_insert(const char *bytes, size_t length); // text, as one step to undo
+void prompt_replace(const char *text);                // the draft; the cursor goes to its end
+void prompt_point(size_t point);
+void prompt_cancel(void); // what readline is in the middle of
+// Esc. False: readline has no use for it.
+bool prompt_escape(void);
+
+#endif

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/term/term.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <ncursesw/curses.h>
+#include <ncursesw/term.h>
+#undef columns // a macro of the latter
+
+enum { N_SIGNALS = 65 };
+
+static struct {
+    volatile sig_atomic_t came[N_SIGNALS];
+    int pipe[2];
+    bool interactive;
+    bool saved; // `original` holds what the terminal was
+    volatile sig_atomic_t is_raw, takes_pastes;
+    struct termios original;
+    char reset[256];
+    volatile sig_atomic_t reset_length;
+} term = {.pipe = {-1, -1}};
+
+static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
+
+static void on_signal(int number)
+{
+    int kept = errno;
+    if (term.came[number] && !term.interactive) { // nobody looked at the first one: we may hang in a write
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    term.came[number] = 1;
+    if (write(term.pipe[1], "", 1) < 0) {
+        // Full: a wake-up is on its way already.
+    }
+    errno = kept;
+}
+
+static void catch_with(int number, void (*handler)(int), int flags)
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, NULL);
+}
+
+// Only calls that a signal handler may make.
+static void leave_raw(int when)
+{
+    if (term.reset_length && write(STDOUT_FILENO, term.reset, (size_t)term.reset_length) < 0) {
+        // The terminal is gone; nothing to tell it.
+    }
+    if (term.takes_pastes && write(STDOUT_FILENO, paste_off, sizeof paste_off - 1) < 0) {
+        // As above.
+    }
+    tcsetattr(STDIN_FILENO, when, &term.original);
+    term.takes_pastes = 0;
+    term.reset_length = 0;
+    term.is_raw = 0;
+}
+
+static void on_fatal(int number)
+{
+    if (term.is_raw)
+        leave_raw(TCSANOW);
+    raise(number); // SA_RESETHAND has brought the usual end back
+}
+
+int term_catch_signals(bool interactive)
+{
+    term.interactive = interactive;
+    if (pipe(term.pipe) != 0)
+        return -1;
+    for (int i = 0; i < 2; i++) {
+        fcntl(term.pipe[i], F_SETFD, FD_CLOEXEC);
+        fcntl(term.pipe[i], F_SETFL, O_NONBLOCK);
+    }
+    static const int ours[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT};
+    for (size_t i = 0; i < (interactive ? 6u : 3u); i++) {
+        struct sigaction before;
+        sigaction(ours[i], NULL, &before);
+        if (before.sa_handler != SIG_IGN) // nohup and background jobs of old shells
+            // A chat waits in poll, which ends all the same; its writes must not end half-way. run's reads must end.
+            catch_with(ours[i], on_signal, interactive ? SA_RESTART : 0);
+    }
+    catch_with(SIGPIPE, SIG_IGN, 0);
+    return term.pipe[0];
+}
+
+void term_drain(void)
+{
+    char bytes[64];
+    while (read(term.pipe[0], bytes, sizeof bytes) > 0) {
+    }
+}
+
+bool term_signal_came(int signal_number)
+{
+    if (!term.came[signal_number])
+        return false;
+    term.came[signal_number] = 0;
+    return true;
+}
+
+bool term_signal_pending(int signal_number)
+{
+    return term.came[signal_number];
+}
+
+int term_exit_status(int signal_number)
+{
+    return signal_number == SIGINT || signal_number == SIGTERM || signal_number == SIGHUP ? 128 + signal_number : 0;
+}
+
+void term_release_signals(void)
+{
+    catch_with(SIGINT, SIG_DFL, 0);
+    catch_with(SIGTERM, SIG_DFL, 0);
+    catch_with(SIGHUP, SIG_DFL, 0);
+}
+
+static bool set_raw(bool pastes)
+{
+    struct termios raw = term.original;
+    raw.c_iflag &= ~(tcflag_t)(ICRNL | INLCR | IXON | IXOFF);
+    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO | IEXTEN);
+    raw.c_lflag |= NOFLSH; // Ctrl-C stops an answer and keeps what was typed meanwhile
+    raw.c_cc[VMIN] = 1;
+    raw.c_cc[VTIME] = 0;
+    if (tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) != 0)
+        return false;
+    term.is_raw = 1;
+    term.takes_pastes = pastes && !term_is_dumb() && write(STDOUT_FILENO, paste_on, sizeof paste_on - 1) > 0;
+    return true;
+}
+
+bool term_remember(void)
+{
+    if (term.saved)
+        return true;
+    if (tcgetattr(STDIN_FILENO, &term.original) != 0)
+        return false;
+    term.saved = true;
+    atexit(term_restore);
+    static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT, SIGSYS};
+    for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++)
+        catch_with(fatal[i], on_fatal, (int)SA_RESETHAND);
+    return true;
+}
+
+bool term_raw(bool pastes)
+{
+    return term_remember() && (term.is_raw || set_raw(pastes));
+}
+
+void term_restore(void)
+{
+    if (term.is_raw)
+        leave_raw(TCSADRAIN);
+}
+
+void term_set_reset(const char *sequence)
+{
+    size_t length = strlen(sequence);
+    if (length >= sizeof term.reset)
+        length = sizeof term.reset - 1;
+    term.reset_length = 0;
+    memcpy(term.reset, sequence, length);
+    term.reset_length = (sig_atomic_t)length;
+}
+
+void term_suspend(void)
+{
+    bool was_raw = term.is_raw, pastes = term.takes_pastes;
+    term_restore();
+    catch_with(SIGTSTP, SIG_DFL, 0);
+    raise(SIGTSTP);
+    catch_with(SIGTSTP, on_signal, 0);
+    if (was_raw)
+        set_raw(pastes);
+}
+
+bool term_size(int *rows, int *columns)
+{
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || !size.ws_col || !size.ws_row)
+        return false;
+    *rows = size.ws_row;
+    *columns = size.ws_col;
+    return true;
+}
+
+int term_columns(void)
+{
+    int rows, columns;
+    return term_size(&rows, &columns) ? columns : 80;
+}
+
+uint64_t term_clock_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+bool term_is_dumb(void)
+{
+    const char *name = getenv("TERM");
+    return !name || !*name || strcmp(name, "dumb") == 0;
+}
+
+bool term_places_cursor(void)
+{
+    char *name = getenv("TERM");
+    int error;
+    if (!name || setupterm(name, STDOUT_FILENO, &error) != OK)
+        return false;
+    char wanted[] = "cup"; // newterm would not ask for it
+    const char *move = tigetstr(wanted);
+    bool possible = move && move != (const char *)-1;
+    del_curterm(cur_term);
+    return possible;
+}
+
+bool term_wants_color(int color)
+{
+    const char *no_color = getenv("NO_COLOR");
+    if (color != COLOR_AUTO)
+        return color == COLOR_ALWAYS;
+    return isatty(STDOUT_FILENO) && !term_is_dumb() && !(no_color && *no_color);
+}

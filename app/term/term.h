@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The process and its terminal: signals as something to poll for, raw mode, and a terminal that is as it was however we
+// end. The only state of the process lives here (and readline's in prompt.c). UI thread only.
+#ifndef MOECHAT_APP_TERM_TERM_H
+#define MOECHAT_APP_TERM_TERM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "app/options/options.h"
+
+// Catches SIGINT, SIGTERM and SIGHUP, ignores SIGPIPE (writes fail with EPIPE instead); with `interactive` also
+// SIGWINCH, SIGTSTP and SIGCONT. Returns a descriptor that is readable when a signal has come, -1 on failure.
+int term_catch_signals(bool interactive);
+// Has `signal_number` come since the last call? Never blocks.
+bool term_signal_came(int signal_number);
+bool term_signal_pending(int signal_number); // the same, without taking note
+// Empties the descriptor; call before asking term_signal_came.
+void term_drain(void);
+// The exit status that goes with SIGINT, SIGTERM or SIGHUP; 0 for anything else.
+int term_exit_status(int signal_number);
+// Gives SIGINT, SIGTERM and SIGHUP back their usual, deadly meaning.
+void term_release_signals(void);
+
+// Remembers the settings that term_restore and a fatal signal bring back: of the first call. False: not a terminal.
+bool term_remember(void);
+// Keys one by one and unechoed, Enter told from Ctrl-J, no flow control, Ctrl-C still a signal; with `pastes` the
+// terminal marks what is pasted. False: not a terminal.
+bool term_raw(bool pastes);
+void term_restore(void); // harmless when nothing was changed
+// What brings a screen that is drawn on back to lines, written before anything else when the terminal is restored, also
+// by a fatal signal and at exit. At most 255 bytes count; "": nothing.
+void term_set_reset(const char *sequence);
+// Stops the process as Ctrl-Z does; returns when it goes on, in raw mode again if it was.
+void term_suspend(void);
+
+bool term_size(int *rows, int *columns); // of standard output; false: unknown
+int term_columns(void);                  // of standard output, 80 when it is no terminal or says nothing
+uint64_t term_clock_ms(void);            // that keys and frames go by
+bool term_is_dumb(void);                 // TERM is unset, empty or "dumb"
+// False: this terminal has no addressable cursor, or none at all is known by its name.
+bool term_places_cursor(void);
+// Whether standard output is to be coloured, by an enum color; COLOR_AUTO: on a terminal that is not dumb, unless
+// NO_COLOR is set.
+bool term_wants_color(int color);
+
+#endif

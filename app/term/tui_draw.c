@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The screen as cells, from the model each time.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/util/format.h"
+#include "app/view/heat.h"
+#include "app/view/pane.h"
+#include "app/util/sanitize.h"
+#include "app/term/term.h"
+#include "app/term/tui_parts.h"
+
+// Text of anyone's, one line of it.
+static void put_safe(struct cells_at *at, const char *text, size_t length, enum style style)
+{
+    struct sanitize state = {0};
+    char out[SANITIZE_ROOM(64)];
+    for (size_t i = 0, part; i < length; i += part) {
+        part = length - i < 64 ? length - i : 64;
+        size_t size = sanitize_push(&state, text + i, part, out);
+        for (size_t c = 0; c < size; c++)
+            if (out[c] == '\n' || out[c] == '\t')
+                out[c] = ' ';
+        if (!cells_put(at, out, size, style))
+            return;
+    }
+    cells_put(at, out, sanitize_flush(&state, out), style);
+}
+
+static int queue_rows(const struct tui *tui)
+{
+    return tui->n_queue < TUI_QUEUE_ROWS ? (int)tui->n_queue : TUI_QUEUE_ROWS;
+}
+
+static size_t word_columns(const struct tui *tui, int columns, int *width)
+{
+    *width = 1;
+    for (size_t i = 0; i < tui->n_words; i++) {
+        int this = cells_width(tui->words[i], strlen(tui->words[i])) + 2;
+        *width = this > *width ? this : *width;
+    }
+    *width = *width < columns ? *width : columns;
+    return *width > 0 ? (size_t)(columns / *width) : 1;
+}
+
+static int words_rows(const struct tui *tui, int columns)
+{
+    int width;
+    if (!tui->n_words)
+        return 0;
+    size_t across = word_columns(tui, columns, &width), rows = (tui->n_words + across - 1) / across;
+    return rows < 10 ? (int)rows : 10;
+}
+
+// The draft's label: what readline or the search wants to say, else the mark of a message.
+static void update_draft(struct tui *tui, int columns)
+{
+    char *label = tui->label;
+    size_t size = sizeof tui->label;
+    struct prompt_draft line = prompt_draft();
+    struct sanitize state = {0};
+    if (tui->mode != MODE_WRITE)
+        snprintf(label, size, "%s", tui->mode == MODE_SEARCH ? "search: " : "found: n earlier, N later, Esc ends ");
+    else if (*line.label && strlen(line.label) < size / 4)
+        label[sanitize_push(&state, line.label, strlen(line.label), label)] = 0;
+    else
+        snprintf(label, size, "> ");
+    tui->draft.label = label;
+    tui->draft.columns = columns > 0 ? columns : 1;
+    draft_update(&tui->draft, line.text, line.length, line.point);
+}
+
+static void resize_view(struct tui *tui)
+{
+    const struct rectangle *chat = &tui->layout.chat;
+    transcript_resize(tui->chat, chat->rows, chat->columns);
+    transcript_resize(tui->help, chat->rows, chat->columns);
+}
+
+void tui_arrange(struct tui *tui)
+{
+    int rows = screen_rows(tui->screen), columns = screen_columns(tui->screen);
+    struct layout_wishes wishes = {.stats = tui->stats,
+                                   .input_rows =
+                                       (int)(tui->draft.n_rows < 1000 ? tui->draft.n_rows : 1000) + queue_rows(tui),
+                                   .popup_rows = words_rows(tui, columns),
+                                   .zoom = tui->zoom};
+    if (wishes.input_rows < 1)
+        wishes.input_rows = 1;
+    struct layout before = tui->layout;
+    tui->layout = layout_of(rows, columns, &wishes);
+    if (memcmp(&before.chat, &tui->layout.chat, sizeof before.chat) != 0)
+        resize_view(tui);
+}
+
+void tui_show_stats(struct tui *tui, enum stats_view view)
+{
+    tui->stats = view;
+    tui_arrange(tui);
+    if ((view == STATS_PANE || view == STATS_HEAT) && !tui->layout.stats.rows)
+        tui_notice(tui, "no room for the %s: Alt-z", view == STATS_HEAT ? "heat map" : "figures");
+}
+
+// A pane has cells of its own, which are put in their place.
+static void place(struct tui *tui, const struct rectangle *at)
+{
+    for (int row = 0; row < at->rows && row < tui->part.rows; row++)
+        memcpy(&tui->cells.cells[(size_t)(at->row + row) * (size_t)tui->cells.columns + (size_t)at->column],
+               &tui->part.cells[(size_t)row * (size_t)tui->part.columns],
+               (size_t)tui->part.columns * sizeof *tui->part.cells);
+}
+
+static void draw_chat(struct tui *tui)
+{
+    const struct rectangle *at = &tui->layout.chat;
+    if (at->rows <= 0 || at->columns <= 0 || !cells_resize(&tui->part, at->rows, at->columns))
+        return;
+    transcript_draw(tui_view(tui), &tui->part);
+    place(tui, at);
+}
+
+static void draw_words(struct tui *tui)
+{
+    const struct rectangle *popup = &tui->layout.popup;
+    int width;
+    if (popup->rows <= 0)
+        return;
+    size_t across = word_columns(tui, popup->columns, &width), shown = 0;
+    for (int row = 0; row < popup->rows; row++) {
+        struct cells_at at = cells_row(&tui->cells, popup->row + row);
+        at.column = popup->column;
+        for (size_t i = 0; i < across && shown < tui->n_words; i++, shown++) {
+            int begin = at.column;
+            if (row == popup->rows - 1 && i + 1 == across && shown + 1 < tui->n_words) {
+                cells_print(&at, STYLE_DIM, "%zu more", tui->n_words - shown);
+                shown = tui->n_words;
+                break;
+            }
+            put_safe(&at, tui->words[shown], strlen(tui->words[shown]), STYLE_BOLD);
+            while (at.column < begin + width && cells_put(&at, " ", 1, STYLE_TEXT)) {
+            }
+        }
+        cells_fill(&at, STYLE_TEXT);
+    }
+}
+
+static enum doing doing(const struct tui *tui)
+{
+    const struct talk *talk = &tui->talk;
+    if (talk->state == TALK_LOADING)
+        return DOING_LOADING;
+    if (talk->state == TALK_BUSY || talk->state == TALK_LEAVING)
+        return DOING_SAVING;
+    if (talk->state == TALK_IDLE)
+        return DOING_IDLE;
+    if (tui->stopping)
+        return DOING_STOPPING;
+    return !talk->begun ? DOING_READING : tui->thinking ? DOING_THINKING : DOING_ANSWERING;
+}
+
+static double rate(uint64_t count, uint64_t ns)
+{
+    return ns ? (double)count * 1e9 / (double)ns : -1;
+}
+
+// Tokens a second of the last second of decoding, kept while less has come since.
+static void update_speed(struct tui *tui, const struct moe_stats *now)
+{
+    struct moe_stats *from = &tui->speed_from;
+    uint64_t ns = now->decode_ns - from->decode_ns;
+    if (tui->speed_known && ns < 1000000000u)
+        return;
+    tui->tokens_now = rate(now->decoded_tokens - from->decoded_tokens, ns);
+    tui->speed_known = ns >= 1000000000u;
+    if (tui->speed_known)
+        *from = *now;
+}
+
+static void take_figures(struct tui *tui, struct status_figures *figures)
+{
+    struct talk *talk = &tui->talk;
+    struct moe_stats now = worker_stats(talk->worker);
+    const struct moe_stats *begin = &tui->turn_begin;
+    bool answering = talk->state == TALK_ANSWERING, known = worker_figures(talk->worker, &tui->figures);
+    uint64_t tokens = now.decoded_tokens - begin->decoded_tokens;
+    const struct moe_telemetry *turn = known ? tui->figures.turn : NULL;
+    status_take(figures, known && answering ? tui->figures.last : turn, turn);
+    figures->context_total = talk->state == TALK_LOADING ? -1 : (int64_t)talk->info.max_context;
+    figures->context_used = (int64_t)chat_position(&talk->chat);
+    if (answering)
+        figures->context_used = (int64_t)(tui->context_begin + tokens + now.prefilled_tokens - begin->prefilled_tokens);
+    figures->tokens_mean = tokens ? rate(tokens, now.decode_ns - begin->decode_ns) : -1;
+    figures->tokens_now = -1;
+    if (answering && tokens) {
+        update_speed(tui, &now);
+        figures->tokens_now = tui->tokens_now;
+    }
+    figures->prefetch = now.prefetch_policy && strcmp(now.prefetch_policy, "off") != 0;
+}
+
+static void draw_rule(struct tui *tui)
+{
+    const struct rectangle *chat = &tui->layout.chat, *stats = &tui->layout.stats;
+    if (!tui->layout.rule)
+        return;
+    bool beside = stats->column > 0;
+    for (int i = 0; i < (beside ? stats->rows : stats->columns); i++) {
+        struct cells_at at = cells_row(&tui->cells, beside ? stats->row + i : chat->row + chat->rows);
+        at.column = beside ? stats->column - 1 : stats->column + i;
+        if (tui->ascii)
+            cells_put(&at, beside ? "|" : "-", 1, STYLE_DIM);
+        else
+            cells_put(&at, beside ? "\u2502" : "\u2500", 3, STYLE_DIM);
+    }
+}
+
+static void draw_stats(struct tui *tui)
+{
+    const struct rectangle *at = &tui->layout.stats;
+    const struct figures *figures = &tui->figures;
+    if (at->rows <= 0 || at->columns <= 0 || !cells_resize(&tui->part, at->rows, at->columns))
+        return;
+    const struct moe_telemetry *last = figures->last;
+    if (tui->stats == STATS_HEAT) {
+        struct heat_figures heat = {.uses = figures->heat, .tiers = figures->tiers, .ascii = tui->ascii};
+        if (last) {
+            heat.n_layers = last->n_moe_layers;
+            heat.n_experts = last->n_routed_experts;
+            heat.first_layer = last->first_moe_layer;
+            heat.choices = tui->talk.state == TALK_ANSWERING ? last->choices : NULL;
+            heat.top_k = last->top_k;
+        }
+        heat_draw(&tui->part, &heat);
+    } else {
+        struct moe_stats now = worker_stats(tui->talk.worker);
+        const struct moe_cache_plan *plan = &tui->talk.info.cache;
+        uint64_t slots = now.misses + now.prefetched - now.evictions;
+        struct pane_figures pane = {.now = tui->talk.state == TALK_ANSWERING ? last : figures->turn,
+                                    .turn = figures->turn,
+                                    .session = figures->session,
+                                    .cache_used_bytes = (slots < plan->slots ? slots : plan->slots) * plan->slot_bytes,
+                                    .cache_bytes = plan->slots * plan->slot_bytes,
+                                    .policy = now.prefetch_policy,
+                                    .reason = now.prefetch_reason,
+                                    .ascii = tui->ascii};
+        int limit = pane_scroll_limit(&tui->part, &pane);
+        pane.scroll = tui->stats_top = tui->stats_top < limit ? tui->stats_top : limit;
+        pane_draw(&tui->part, &pane);
+    }
+    place(tui, at);
+    draw_rule(tui);
+}
+
+static void draw_status(struct tui *tui)
+{
+    const struct rectangle *at = &tui->layout.status;
+    char words[sizeof tui->notice] = "", model[160];
+    if (at->rows <= 0)
+        return;
+    tui_safe(model, sizeof model, tui->talk.info.name);
+    struct transcript_matches matches = transcript_matches(tui_view(tui));
+    struct status_figures figures = {.doing = doing(tui),
+                                     .what = tui->progress.what,
+                                     .unit = tui->progress.unit,
+                                     .done = tui->progress.done,
+                                     .total = tui->progress.total,
+                                     .bytes_read = tui->progress.bytes_read,
+                                     .seconds_left = tui->progress.seconds_left,
+                                     .model = tui->talk.state == TALK_LOADING ? NULL : model,
+                                     .queued = (uint32_t)tui->n_queue,
+                                     .scrolled = !transcript_following(tui_view(tui)),
+                                     .percent = transcript_percent(tui_view(tui)),
+                                     .new_rows = transcript_new_rows(tui_view(tui)),
+                                     .ascii = tui->ascii};
+    if (tui->progress.total)
+        figures.seconds = (double)(format_clock_ns() - tui->progress_since_ns) / 1e9;
+    take_figures(tui, &figures);
+    if (*tui->notice)
+        snprintf(words, sizeof words, "%s", tui->notice);
+    else if (tui->mode == MODE_FOUND)
+        snprintf(words, sizeof words, "match %zu of %zu", matches.now, matches.count);
+    else if (tui->help_open)
+        snprintf(words, sizeof words, "help; PgUp and PgDn page, Alt-/ searches, Esc closes");
+    figures.notice = *words ? words : NULL;
+    struct cells_at row = cells_row(&tui->cells, at->row);
+    status_draw(row, &figures);
+}
+
+static void draw_queue(struct tui *tui, int row)
+{
+    for (int i = 0; i < queue_rows(tui); i++) {
+        struct cells_at at = cells_row(&tui->cells, row + i);
+        if (i + 1 == TUI_QUEUE_ROWS && tui->n_queue > TUI_QUEUE_ROWS) {
+            cells_print(&at, STYLE_DIM, "queued: %zu more", tui->n_queue - (size_t)i);
+        } else {
+            cells_print(&at, STYLE_DIM, "queued: ");
+            put_safe(&at, tui->queue[i].data, tui->queue[i].length, STYLE_NOTICE);
+        }
+        cells_fill(&at, STYLE_TEXT);
+    }
+}
+
+static struct screen_cursor draw_input(struct tui *tui)
+{
+    const struct rectangle *at = &tui->layout.input;
+    int queued = queue_rows(tui) < at->rows ? queue_rows(tui) : at->rows - 1;
+    size_t rows = (size_t)(at->rows - queued);
+    struct draft *draft = &tui->draft;
+    if (tui->draft_top + rows > draft->n_rows)
+        tui->draft_top = draft->n_rows > rows ? draft->n_rows - rows : 0;
+    if (draft->cursor_row < tui->draft_top)
+        tui->draft_top = draft->cursor_row;
+    if (draft->cursor_row >= tui->draft_top + rows)
+        tui->draft_top = draft->cursor_row - rows + 1;
+    if (queued > 0)
+        draw_queue(tui, at->row);
+    draft_draw(draft, &(struct draft_place){.cells = &tui->cells,
+                                            .row = at->row + queued,
+                                            .rows = (int)rows,
+                                            .first = tui->draft_top,
+                                            .style = STYLE_TEXT,
+                                            .label_style = STYLE_USER});
+    bool fresh = strcmp(tui->label, "> ") == 0 && !draft->length && !chat_exchanges(&tui->talk.chat) && !tui->n_queue;
+    if (fresh && at->rows > queued) {
+        struct cells_at hint = cells_row(&tui->cells, at->row + queued);
+        hint.column = draft->indent;
+        cells_print(&hint, STYLE_DIM, "a message, or /help");
+    }
+    int column = draft->indent + draft->cursor_column;
+    return (struct screen_cursor){.row = at->row + queued + (int)(draft->cursor_row - tui->draft_top),
+                                  .column = column < tui->cells.columns ? column : tui->cells.columns - 1};
+}
+
+void tui_draw(struct tui *tui)
+{
+    tui->dirty = false;
+    tui->drawn_ms = term_clock_ms();
+    if (!tui->screen || !cells_resize(&tui->cells, screen_rows(tui->screen), screen_columns(tui->screen)))
+        return;
+    update_draft(tui, tui->cells.columns);
+    tui_arrange(tui);
+    draw_chat(tui);
+    draw_status(tui);
+    draw_stats(tui);
+    draw_words(tui);
+    struct screen_cursor cursor = draw_input(tui);
+    screen_draw(tui->screen, &tui->cells, cursor);
+}

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/term/tui_face.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/util/format.h"
+#include "app/util/sanitize.h"
+#include "app/term/term.h"
+#include "app/term/tui_parts.h"
+
+enum { FRAME_MS = 33, NOTICE_MS = 4000, TICK_MS = 1000, ESCAPE_MS = 30, ESCAPE_REMOTE_MS = 100, BLOCK = 65536 };
+
+void tui_safe(char *out, size_t size, const char *text)
+{
+    struct sanitize state = {0};
+    char shown[SANITIZE_ROOM(1)];
+    size_t used = 0;
+    for (bool more = true; more;) {
+        more = *text;
+        size_t length = more ? sanitize_push(&state, text++, 1, shown) : sanitize_flush(&state, shown);
+        if (used + length >= size)
+            break;
+        memcpy(out + used, shown, length);
+        used += length;
+    }
+    out[used] = 0;
+}
+
+void tui_notice(struct tui *tui, const char *format, ...)
+{
+    char text[160];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    tui_safe(tui->notice, sizeof tui->notice, text);
+    tui->notice_until_ms = term_clock_ms() + NOTICE_MS;
+    tui->dirty = true;
+}
+
+void tui_leave(struct tui *tui)
+{
+    screen_leave(tui->screen);
+}
+
+void tui_return(struct tui *tui)
+{
+    screen_return(tui->screen);
+    tui->dirty = true;
+}
+
+// ---- what the talk has to show ----
+
+static void add(struct tui *tui, enum entry_kind kind, const char *text, size_t length)
+{
+    transcript_add(tui->chat, kind, text, length); // without memory it is not seen; the talk itself says so
+    tui->dirty = true;
+}
+
+static void face_say(void *self, const char *text)
+{
+    struct tui *tui = self;
+    if (tui->screen) {
+        add(tui, ENTRY_NOTICE, text, strlen(text));
+        return;
+    }
+    report_text(stdout, text, strlen(text));
+    fputc('\n', stdout);
+}
+
+static void face_show(void *self, const char *text, size_t length)
+{
+    add(self, ENTRY_NOTICE, text, length);
+}
+
+static void face_fail(void *self, const char *text)
+{
+    struct tui *tui = self;
+    if (tui->screen)
+        add(tui, ENTRY_ERROR, text, strlen(text));
+    else
+        report("%s", text);
+    if (tui->talk.state == TALK_LOADING) // it ends the chat
+        snprintf(tui->last_words, sizeof tui->last_words, "%s", text);
+}
+
+// Notes where a message of the user begins, so that it can be taken back.
+static void note_message(struct tui *tui)
+{
+    size_t before = chat_exchanges(&tui->talk.chat);
+    if (tui->n_entries > before)
+        tui->n_entries = before;
+    if (tui->n_entries == tui->entries_capacity) {
+        size_t capacity = tui->entries_capacity ? 2 * tui->entries_capacity : 64;
+        size_t *grown = realloc(tui->entries, capacity * sizeof *grown);
+        if (!grown)
+            return;
+        tui->entries = grown;
+        tui->entries_capacity = capacity;
+    }
+    tui->entries[tui->n_entries++] = transcript_entries(tui->chat);
+}
+
+static void face_message(void *self, const struct face_message *message)
+{
+    struct tui *tui = self;
+    if (message->role == TOK_USER)
+        note_message(tui);
+    enum entry_kind kind = message->thinking                ? ENTRY_THINKING
+                           : message->role == TOK_USER      ? ENTRY_USER
+                           : message->role == TOK_ASSISTANT ? ENTRY_ASSISTANT
+                                                            : ENTRY_NOTICE;
+    add(tui, kind, message->text, message->length);
+    if (message->role == TOK_ASSISTANT && !message->thinking) {
+        tui->last_answer.length = 0;
+        bytes_append(&tui->last_answer, message->text, message->length);
+    }
+}
+
+static void face_begin_answer(void *self)
+{
+    struct tui *tui = self;
+    tui->last_answer.length = 0;
+    tui->thinking = false;
+    tui->begun_entry = false;
+}
+
+static void end_thought(struct tui *tui)
+{
+    if (tui->thinking)
+        transcript_thought(tui->chat, tui->thought_pieces, (double)(format_clock_ns() - tui->thought_since_ns) / 1e9);
+    tui->thinking = false;
+}
+
+static void face_text(void *self, const struct face_text *text)
+{
+    struct tui *tui = self;
+    if (!tui->begun_entry || tui->thinking != text->thinking) {
+        transcript_finish(tui->chat);
+        end_thought(tui);
+        transcript_begin(tui->chat, text->thinking ? ENTRY_THINKING : ENTRY_ASSISTANT);
+        tui->begun_entry = true;
+        tui->thinking = text->thinking;
+        tui->thought_pieces = 0;
+        tui->thought_since_ns = format_clock_ns();
+    }
+    tui->thought_pieces++;
+    transcript_append(tui->chat, text->bytes, text->length);
+    if (!text->thinking)
+        bytes_append(&tui->last_answer, text->bytes, text->length);
+    tui->dirty = true;
+}
+
+static void face_end_answer(void *self, const struct turn_result *result)
+{
+    struct tui *tui = self;
+    if (result->kept && !tui->begun_entry)
+        transcript_begin(tui->chat, ENTRY_ASSISTANT);
+    transcript_finish(tui->chat);
+    end_thought(tui);
+    tui->dirty = true;
+}
+
+static void face_progress(void *self, const struct progress_figures *figures)
+{
+    struct tui *tui = self;
+    tui->dirty = true;
+    if (!figures) {
+        tui->progress.total = 0;
+        return;
+    }
+    if (!tui->progress.total || strcmp(tui->what_text, figures->what) != 0)
+        tui->progress_since_ns = format_clock_ns();
+    snprintf(tui->what_text, sizeof tui->what_text, "%s", figures->what);
+    snprintf(tui->unit_text, sizeof tui->unit_text, "%s", figures->unit);
+    tui->progress = (struct progress_figures){
+        .what = tui->what_text,
+        .unit = tui->unit_text,
+        .done = figures->done,
+        .total = figures->total,
+        .bytes_read = figures->bytes_read,
+        .seconds_left = figures->seconds_left,
+    };
+}
+
+static void face_cut(void *self, size_t messages)
+{
+    struct tui *tui = self;
+    if (messages >= tui->n_entries)
+        return;
+    transcript_cut(tui->chat, tui->entries[messages]);
+    tui->n_entries = messages;
+    tui->dirty = true;
+}
+
+static void face_cleared(void *self)
+{
+    struct tui *tui = self;
+    transcript_clear(tui->chat);
+    tui->n_entries = 0;
+    tui->dirty = true;
+}
+
+static void face_changed(void *self)
+{
+    struct tui *tui = self;
+    tui->dirty = true;
+    if (tui->talk.state != TALK_ANSWERING)
+        return;
+    tui->stopping = false;
+    tui->turn_begin = tui->speed_from = worker_stats(tui->talk.worker);
+    tui->speed_known = false;
+    tui->context_begin = chat_position(&tui->talk.chat);
+}
+
+static void face_copy(void *self, const char *text, size_t length)
+{
+    tui_copy(self, text, length);
+}
+
+// ---- the loop ----
+
+static void suspend(struct tui *tui)
+{
+    tui_leave(tui);
+    term_suspend();
+    tui_return(tui);
+}
+
+static void take_signals(struct tui *tui)
+{
+    struct talk *talk = &tui->talk;
+    term_drain();
+    if (term_signal_came(SIGTERM))
+        talk_leave(talk, STATUS_TERMINATED);
+    if (term_signal_came(SIGHUP))
+        talk_leave(talk, term_exit_status(SIGHUP));
+    if (talk->state == TALK_LEAVING)
+        return;
+    if (term_signal_came(SIGINT)) {
+        tui->dirty = true;
+        tui_interrupt(tui);
+    }
+    if (term_signal_came(SIGTSTP))
+        suspend(tui);
+    bool resized = term_signal_came(SIGWINCH), resumed = term_signal_came(SIGCONT);
+    if (resized || resumed) {
+        screen_resize(tui->screen);
+        tui->dirty = true;
+    }
+}
+
+static bool input_waits(void)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    return poll(&input, 1, 0) > 0;
+}
+
+static void read_keys(struct tui *tui)
+{
+    char block[BLOCK];
+    ssize_t got = read(STDIN_FILENO, block, sizeof block);
+    if (got > 0)
+        input_push(&tui->input, block, (size_t)got, term_clock_ms());
+    else if (got == 0 || (errno != EINTR && errno != EAGAIN))
+        talk_leave(&tui->talk, term_exit_status(SIGHUP)); // the terminal has gone
+}
+
+static int sooner(int a, int b)
+{
+    return a < 0 ? b : b < 0 ? a : a < b ? a : b;
+}
+
+// How long nothing has to be done unless something comes.
+static int patience(const struct tui *tui)
+{
+    uint64_t now = term_clock_ms();
+    int wait = input_wait_ms(&tui->input, now);
+    if (tui->dirty)
+        wait = sooner(wait, now - tui->drawn_ms >= FRAME_MS ? 0 : (int)(FRAME_MS - (now - tui->drawn_ms)));
+    if (*tui->notice)
+        wait = sooner(wait, tui->notice_until_ms > now ? (int)(tui->notice_until_ms - now) : 0);
+    if (tui->talk.state == TALK_ANSWERING || tui->talk.state == TALK_LOADING)
+        wait = sooner(wait, TICK_MS);
+    return wait;
+}
+
+static void loop(struct tui *tui, int signals)
+{
+    struct talk *talk = &tui->talk;
+    while (talk->state != TALK_LEAVING) {
+        struct pollfd fds[] = {
+            {.fd = signals, .events = POLLIN},
+            {.fd = worker_fd(talk->worker), .events = POLLIN},
+            {.fd = STDIN_FILENO, .events = POLLIN},
+        };
+        int came = poll(fds, 3, patience(tui));
+        if (came < 0 && errno != EINTR)
+            break;
+        // Keys that were typed before a signal came belong before it.
+        if (came > 0 && (fds[2].revents || (fds[0].revents && input_waits())))
+            read_keys(tui);
+        take_signals(tui);
+        talk_take_events(talk);
+        uint64_t now = term_clock_ms();
+        input_tick(&tui->input, now);
+        tui_send_queued(tui);
+        if (*tui->notice && now >= tui->notice_until_ms) {
+            *tui->notice = 0;
+            tui->dirty = true;
+        }
+        bool ticking = talk->state == TALK_ANSWERING || talk->state == TALK_LOADING;
+        if ((tui->dirty && now - tui->drawn_ms >= FRAME_MS) || (ticking && now - tui->drawn_ms >= TICK_MS))
+            tui_draw(tui);
+    }
+}
+
+const char *tui_refusal(const struct options *options)
+{
+    const char *accessible = getenv("ACCESSIBLE");
+    if (options->plain)
+        return "--plain is given";
+    if (accessible && *accessible && strcmp(accessible, "0") != 0)
+        return "ACCESSIBLE is set";
+    return term_is_dumb() ? "this terminal is dumb" : NULL;
+}
+
+static void release(struct tui *tui)
+{
+    tui_forget_words(tui);
+    for (size_t i = 0; i < tui->n_queue; i++)
+        bytes_release(&tui->queue[i]);
+    transcript_free(tui->chat);
+    transcript_free(tui->help);
+    cells_release(&tui->cells);
+    cells_release(&tui->part);
+    draft_release(&tui->draft);
+    input_release(&tui->input);
+    bytes_release(&tui->last_answer);
+    figures_release(&tui->figures);
+    free(tui->entries);
+    free(tui->kept);
+    free(tui);
+}
+
+static void not_kept(void *context, const char *why)
+{
+    tui_notice(context, "not in the history of later chats: %s", why);
+}
+
+static bool open_prompt(struct tui *tui)
+{
+    return prompt_open(&(struct prompt_face){.context = tui,
+                                             .line = tui_on_line,
+                                             .complete = tui_complete,
+                                             .key = tui_on_key,
+                                             .offer = tui_offer,
+                                             .not_kept = not_kept});
+}
+
+// From here on the screen is ours until close_screen.
+static bool open_screen(struct tui *tui, const struct options *options)
+{
+    tui->screen =
+        screen_open(&(struct screen_wishes){.color = term_wants_color(options->color), .mouse = options->mouse});
+    if (tui->screen)
+        tui_log_begin(&tui->log);
+    return tui->screen;
+}
+
+static void close_screen(struct tui *tui)
+{
+    prompt_close();
+    screen_close(tui->screen);
+    tui->screen = NULL;
+    tui_log_end(&tui->log);
+}
+
+static const struct face_ops face = {
+    .whole = true,
+    .brief = true,
+    .say = face_say,
+    .show = face_show,
+    .fail = face_fail,
+    .message = face_message,
+    .begin_answer = face_begin_answer,
+    .text = face_text,
+    .end_answer = face_end_answer,
+    .progress = face_progress,
+    .cut = face_cut,
+    .cleared = face_cleared,
+    .changed = face_changed,
+    .copy = face_copy,
+    .command = tui_command,
+};
+
+// Everything that must be there before the terminal is touched. NULL: no memory.
+static struct tui *make(const struct options *options)
+{
+    struct tui *tui = calloc(1, sizeof *tui);
+    if (!tui)
+        return NULL;
+    tui->talk = (struct talk){.face = &face, .self = tui};
+    tui->log.before = -1;
+    tui->ascii = options->ascii;
+    tui->draft.columns = 80;
+    tui->draft.label = tui->label;
+    tui->input = (struct input){
+        .take = tui_take_input, .context = tui, .escape_ms = getenv("SSH_CONNECTION") ? ESCAPE_REMOTE_MS : ESCAPE_MS};
+    tui->chat = transcript_new(options->ascii);
+    tui->help = transcript_new(options->ascii);
+    if (tui->chat && tui->help)
+        return tui;
+    release(tui);
+    return NULL;
+}
+
+int tui_chat(struct options *options)
+{
+    if (!term_places_cursor())
+        return -1;
+    struct tui *tui = make(options);
+    if (!tui) {
+        report("no memory for the screen");
+        return STATUS_FAILED;
+    }
+    struct talk *talk = &tui->talk;
+    int status = talk_prepare(talk, options);
+    if (status) {
+        release(tui);
+        return status;
+    }
+    bool fine = open_screen(tui, options);
+    int signals = term_catch_signals(true); // in the place of curses' own
+    fine = fine && signals >= 0 && talk_start(talk) && open_prompt(tui);
+    int error = errno;
+    if (fine)
+        loop(tui, signals);
+    close_screen(tui);
+    if (!fine) {
+        report("cannot start: %s", strerror(error));
+        talk_leave(talk, STATUS_FAILED);
+    }
+    if (*tui->last_words)
+        report("%s", tui->last_words);
+    term_release_signals(); // a second one need not wait
+    talk_finish(talk);
+    status = talk->status;
+    release(tui);
+    return status;
+}

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What is typed: keys, lines, pastes, the queue of messages.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/talk/sessions.h"
+#include "app/term/tui_parts.h"
+
+void tui_forget_words(struct tui *tui)
+{
+    for (size_t i = 0; i < tui->n_words; i++)
+        free(tui->words[i]);
+    free(tui->words);
+    tui->words = NULL;
+    tui->n_words = 0;
+}
+
+void tui_offer(void *context, char **words, size_t count)
+{
+    struct tui *tui = context;
+    tui_forget_words(tui);
+    tui->words = calloc(count, sizeof *tui->words);
+    for (size_t i = 0; tui->words && i < count; i++) {
+        tui->words[i] = strdup(words[i]);
+        if (!tui->words[i])
+            break;
+        tui->n_words++;
+    }
+}
+
+bool tui_complete(void *context, struct candidates *found, const char *line, size_t point)
+{
+    struct tui *tui = context;
+    return tui->mode == MODE_WRITE && sessions_complete(&tui->talk.store, found, line, point);
+}
+
+// ---- the search of the chat ----
+
+static void begin_search(struct tui *tui)
+{
+    if (tui->mode == MODE_WRITE) {
+        struct prompt_draft draft = prompt_draft();
+        free(tui->kept);
+        tui->kept = strndup(draft.text, draft.length);
+        tui->kept_point = draft.point;
+    }
+    tui->mode = MODE_SEARCH;
+    prompt_replace("");
+}
+
+void tui_end_search(struct tui *tui)
+{
+    if (tui->mode == MODE_WRITE)
+        return;
+    transcript_search_end(tui_view(tui));
+    tui->mode = MODE_WRITE;
+    prompt_replace(tui->kept ? tui->kept : "");
+    prompt_point(tui->kept_point);
+    free(tui->kept);
+    tui->kept = NULL;
+}
+
+static void search(struct tui *tui, const char *words)
+{
+    prompt_replace("");
+    if (!*words) {
+        tui_end_search(tui);
+    } else if (transcript_search(tui_view(tui), words, strlen(words))) {
+        tui->mode = MODE_FOUND;
+    } else {
+        tui_notice(tui, "not found: %.80s", words);
+        tui_end_search(tui);
+    }
+}
+
+// In the mode that follows a search a key means something else; false: it ends the mode and is a key as any.
+static bool found_key(struct tui *tui, const struct input_item *item)
+{
+    char key = item->length == 1 ? item->bytes[0] : 0;
+    if (key == 'n' || key == 'N') {
+        if (!transcript_search_next(tui_view(tui), key == 'n'))
+            tui_notice(tui, "no more matches");
+        else if (transcript_matches(tui_view(tui)).count == 1)
+            tui_notice(tui, "this is the only match");
+        return true;
+    }
+    if (item->length > 1 && item->bytes[0] == '\033') // paging and the like
+        return false;
+    tui_end_search(tui);
+    return key == '\r' || key == 'q';
+}
+
+// ---- the queue ----
+
+static void put_into_queue(struct tui *tui, const char *text)
+{
+    if (tui->n_queue == TUI_QUEUE || !bytes_append(&tui->queue[tui->n_queue], text, strlen(text))) {
+        tui_notice(tui, "the queue is full");
+        prompt_replace(text);
+        return;
+    }
+    tui->n_queue++;
+}
+
+static struct bytes take_from_queue(struct tui *tui, size_t at)
+{
+    struct bytes taken = tui->queue[at];
+    tui->n_queue--;
+    memmove(tui->queue + at, tui->queue + at + 1, (tui->n_queue - at) * sizeof taken);
+    tui->queue[tui->n_queue] = (struct bytes){0};
+    return taken;
+}
+
+// A command stands above what it has to say; what it shows elsewhere needs no mention.
+static void submit(struct tui *tui, const char *text, size_t length)
+{
+    struct line line = commands_parse(text, length);
+    bool elsewhere = line.action == ACTION_HELP || line.action == ACTION_KEYS || line.action == ACTION_LOG ||
+                     line.action == ACTION_HEAT || line.action == ACTION_QUIT;
+    struct bytes echo = {0};
+    if (line.kind == LINE_COMMAND && !elsewhere && bytes_append(&echo, "\n", 1) && bytes_append(&echo, text, length))
+        transcript_add(tui->chat, ENTRY_NOTICE, echo.data, echo.length);
+    bytes_release(&echo);
+    talk_line(&tui->talk, text, length);
+}
+
+void tui_send_queued(struct tui *tui)
+{
+    while (tui->talk.state == TALK_IDLE && tui->n_queue) {
+        struct bytes text = take_from_queue(tui, 0);
+        submit(tui, text.data, text.length);
+        bytes_release(&text);
+    }
+}
+
+// What waits goes back before the draft, to be edited.
+static void take_queue_back(struct tui *tui)
+{
+    struct bytes all = {0};
+    while (tui->n_queue) {
+        struct bytes text = take_from_queue(tui, 0);
+        bytes_append(&all, text.data, text.length);
+        bytes_append(&all, "\n", 1);
+        bytes_release(&text);
+    }
+    struct prompt_draft draft = prompt_draft();
+    if (all.length && bytes_append(&all, draft.text, draft.length)) {
+        if (draft.length == 0)
+            all.data[--all.length] = 0;
+        prompt_replace(all.data);
+    }
+    bytes_release(&all);
+}
+
+// ---- keys ----
+
+static bool vertical(struct tui *tui, int direction)
+{
+    if (tui->mode == MODE_FOUND) {
+        transcript_scroll(tui_view(tui), direction);
+        return true;
+    }
+    struct prompt_draft draft = prompt_draft();
+    draft_update(&tui->draft, draft.text, draft.length, draft.point);
+    size_t point = draft_vertical(&tui->draft, direction);
+    if (point != SIZE_MAX) {
+        prompt_point(point);
+        return true;
+    }
+    if (direction > 0 || draft.length || !tui->n_queue || tui->mode != MODE_WRITE)
+        return tui->mode != MODE_WRITE;
+    struct bytes text = take_from_queue(tui, tui->n_queue - 1);
+    prompt_replace(text.data);
+    bytes_release(&text);
+    return true;
+}
+
+// What is large: the chat, or the figures in its place.
+static void scroll(struct tui *tui, int rows)
+{
+    if (!tui->zoom || tui->help_open)
+        transcript_scroll(tui_view(tui), rows);
+    else
+        tui->stats_top = tui->stats_top + rows > 0 ? tui->stats_top + rows : 0;
+}
+
+static void fold(struct tui *tui)
+{
+    bool open = transcript_thinking(tui->chat) == THINKING_OPEN;
+    transcript_show_thinking(tui->chat, open ? THINKING_FOLDED : THINKING_OPEN);
+}
+
+static void toggle_help(struct tui *tui)
+{
+    tui_end_search(tui);
+    if (tui->help_open)
+        tui->help_open = false;
+    else
+        tui_show_help(tui, "", true);
+}
+
+bool tui_on_key(void *context, enum key key)
+{
+    struct tui *tui = context;
+    int page = tui->layout.chat.rows > 2 ? tui->layout.chat.rows - 2 : 1;
+    switch (key) {
+    case KEY_UP:
+    case KEY_DOWN:
+        return vertical(tui, key == KEY_UP ? -1 : 1);
+    case KEY_PAGE_UP:
+    case KEY_PAGE_DOWN:
+        scroll(tui, key == KEY_PAGE_UP ? -page : page);
+        return true;
+    case KEY_LINE_UP:
+    case KEY_LINE_DOWN:
+        scroll(tui, key == KEY_LINE_UP ? -1 : 1);
+        return true;
+    case KEY_TO_BEGIN:
+        transcript_to_begin(tui_view(tui));
+        return true;
+    case KEY_TO_END:
+        transcript_follow(tui_view(tui));
+        return true;
+    case KEY_SEARCH:
+        begin_search(tui);
+        return true;
+    case KEY_STATS:
+        tui_show_stats(tui, tui->stats == STATS_OFF ? STATS_ROW : (enum stats_view)(tui->stats + 1));
+        return true;
+    case KEY_ZOOM:
+        tui->zoom = !tui->zoom;
+        tui->stats_top = 0;
+        if (tui->zoom && (tui->stats == STATS_ROW || tui->stats == STATS_OFF))
+            tui->stats = STATS_PANE;
+        return true;
+    case KEY_FOLD:
+        fold(tui);
+        return true;
+    case KEY_BARE:
+        tui_bare_view(tui);
+        return true;
+    case KEY_COPY:
+        tui_copy(tui, tui->last_answer.data, tui->last_answer.length);
+        return true;
+    case KEY_EDITOR:
+        tui_edit(tui);
+        return true;
+    case KEY_REDRAW:
+        screen_resize(tui->screen);
+        return true;
+    case KEY_HELP:
+        toggle_help(tui);
+        return true;
+    case KEY_NEWLINE:
+    case KEY_COMPLETE:
+    case KEY_COUNT:
+        break;
+    }
+    return false;
+}
+
+// What is about the screen alone, and leaving it, need not wait for the answer. False: the line has to.
+static bool done_meanwhile(struct tui *tui, const char *text)
+{
+    struct line line = commands_parse(text, strlen(text));
+    if (line.kind != LINE_COMMAND)
+        return false;
+    if (line.action != ACTION_QUIT)
+        return tui_command(tui, &line);
+    talk_leave(&tui->talk, tui->talk.status);
+    return true;
+}
+
+void tui_on_line(void *context, char *line)
+{
+    struct tui *tui = context;
+    if (!line) {
+        if (tui->mode == MODE_WRITE)
+            talk_leave(&tui->talk, tui->talk.status);
+        else
+            tui_end_search(tui);
+        return;
+    }
+    if (tui->mode == MODE_SEARCH) {
+        search(tui, line);
+    } else if (line[strspn(line, " \t\r\n")]) {
+        prompt_remember(line);
+        tui->help_open = false;
+        transcript_follow(tui->chat);
+        if (tui->talk.state == TALK_IDLE)
+            submit(tui, line, strlen(line));
+        else if (!done_meanwhile(tui, line))
+            put_into_queue(tui, line);
+    }
+    free(line);
+}
+
+static void escape(struct tui *tui)
+{
+    if (tui->mode != MODE_WRITE)
+        tui_end_search(tui);
+    else if (prompt_escape() || tui->n_words)
+        return; // the words have gone
+    else if (tui->help_open)
+        tui->help_open = false;
+    else if (talk_stop(&tui->talk))
+        tui->stopping = true;
+}
+
+void tui_interrupt(struct tui *tui)
+{
+    struct talk *talk = &tui->talk;
+    tui_forget_words(tui);
+    input_drop(&tui->input);
+    prompt_cancel();
+    if (tui->mode != MODE_WRITE) {
+        tui_end_search(tui);
+    } else if (talk_stop(talk)) {
+        tui->stopping = true;
+        take_queue_back(tui);
+    } else if (prompt_draft().length) {
+        struct prompt_draft draft = prompt_draft();
+        char *text = strndup(draft.text, draft.length);
+        if (text)
+            prompt_remember(text);
+        free(text);
+        prompt_replace("");
+        tui_notice(tui, "the draft is in the history: Up brings it back");
+    } else if (talk->state == TALK_LOADING) {
+        talk_leave(talk, STATUS_INTERRUPTED);
+    } else {
+        tui_notice(tui, "Ctrl-D or /quit leaves");
+    }
+}
+
+void tui_take_input(void *context, const struct input_item *item)
+{
+    struct tui *tui = context;
+    if (tui->talk.state == TALK_LEAVING)
+        return;
+    tui->dirty = true;
+    if (item->kind == INPUT_ESCAPE) {
+        escape(tui);
+        tui_forget_words(tui);
+        return;
+    }
+    tui_forget_words(tui);
+    switch (item->kind) {
+    case INPUT_KEYS:
+        if (tui->mode != MODE_FOUND || !found_key(tui, item))
+            prompt_type(item->bytes, item->length);
+        break;
+    case INPUT_PASTE:
+        if (tui->mode == MODE_FOUND)
+            tui_end_search(tui);
+        draft_pasted(&tui->draft, item->bytes, item->length);
+        prompt_insert(item->bytes, item->length);
+        break;
+    case INPUT_CUT:
+        tui_notice(tui, "the paste is cut at %d MiB", INPUT_PASTE_LIMIT >> 20);
+        break;
+    case INPUT_WHEEL_UP:
+    case INPUT_WHEEL_DOWN:
+        scroll(tui, item->kind == INPUT_WHEEL_UP ? -3 : 3);
+        break;
+    case INPUT_ESCAPE:
+        break;
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What the files of the full screen share. For tui*.c alone.
+#ifndef MOECHAT_APP_TERM_TUI_PARTS_H
+#define MOECHAT_APP_TERM_TUI_PARTS_H
+
+#include "app/view/draft.h"
+#include "app/driver/figures.h"
+#include "app/term/input.h"
+#include "app/view/layout.h"
+#include "app/term/prompt.h"
+#include "app/view/status.h"
+#include "app/talk/talk.h"
+#include "app/view/transcript.h"
+#include "app/term/tui_log.h"
+#include "app/term/screen.h"
+
+enum { TUI_QUEUE = 16, TUI_QUEUE_ROWS = 3 };
+
+enum tui_mode {
+    MODE_WRITE,
+    MODE_SEARCH, // the line is what to search for
+    MODE_FOUND,  // n and N go on searching
+};
+
+struct tui {
+    struct talk talk;
+    struct screen *screen; // NULL: lines are printed, the screen has gone
+    struct input input;
+    struct tui_log log;
+    bool ascii;
+    // What is seen.
+    struct transcript *chat, *help;
+    bool help_open; // lies over the chat
+    struct cells cells, part;
+    struct draft draft;
+    char label[256]; // before the draft
+    struct layout layout;
+    size_t draft_top; // first row of the draft that is seen
+    enum stats_view stats;
+    int stats_top; // first layer that is seen
+    bool zoom, dirty;
+    uint64_t drawn_ms;
+    char **words; // that Tab offers
+    size_t n_words;
+    char notice[320]; // in the status row, for a while
+    uint64_t notice_until_ms;
+    // The draft and what waits.
+    enum tui_mode mode;
+    char *kept;        // the draft while something is searched for
+    size_t kept_point; //
+    struct bytes queue[TUI_QUEUE];
+    size_t n_queue;
+    // The answer under way.
+    bool thinking, stopping;
+    bool begun_entry;                 // in the transcript
+    char last_words[1600];            // why the chat ended before it began
+    struct progress_figures progress; // what == what_text, total 0: none
+    char what_text[48], unit_text[16];
+    uint64_t progress_since_ns, thought_since_ns;
+    uint32_t thought_pieces;
+    uint32_t context_begin; // tokens before this turn
+    struct moe_stats turn_begin, speed_from;
+    bool speed_known;
+    double tokens_now;
+    struct figures figures;
+    struct bytes last_answer;
+    size_t *entries; // of the transcript, where each message of the user begins
+    size_t n_entries, entries_capacity;
+};
+
+static inline struct transcript *tui_view(const struct tui *tui)
+{
+    return tui->help_open ? tui->help : tui->chat;
+}
+
+void tui_safe(char *out, size_t size, const char *text); // made safe to show; what is too long is cut
+__attribute__((format(printf, 2, 3))) void tui_notice(struct tui *tui, const char *format, ...); // a few seconds
+void tui_leave(struct tui *tui);  // the terminal as it was before, for a while
+void tui_return(struct tui *tui); // and back
+
+// tui_draw.c
+void tui_arrange(struct tui *tui); // after anything that changes sizes
+void tui_draw(struct tui *tui);
+void tui_show_stats(struct tui *tui, enum stats_view view); // and says so where there is no room for them
+
+// tui_keys.c: what is typed
+void tui_take_input(void *context, const struct input_item *item);
+bool tui_on_key(void *context, enum key key);
+void tui_on_line(void *context, char *line);
+bool tui_complete(void *context, struct candidates *found, const char *line, size_t point);
+void tui_offer(void *context, char **words, size_t count);
+void tui_forget_words(struct tui *tui);
+void tui_interrupt(struct tui *tui); // Ctrl-C
+void tui_send_queued(struct tui *tui);
+void tui_end_search(struct tui *tui);
+
+// tui_side.c: what leaves the screen
+void tui_edit(struct tui *tui);
+void tui_bare_view(struct tui *tui);
+void tui_copy(struct tui *tui, const char *text, size_t length);
+bool tui_command(void *self, const struct line *line); // face_ops' command
+void tui_show_help(struct tui *tui, const char *wanted, bool commands);
+
+#endif

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What leaves the screen for a while, or altogether: the editor, the bare view, the clipboard, help and the log.
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "app/talk/help.h"
+#include "app/term/term.h"
+#include "app/term/tui_parts.h"
+
+enum { DRAFT_LIMIT = 16 << 20, COPY_LIMIT = 74000 }; // terminals take about 100 KB of base64
+
+// Runs $VISUAL on the file. 0, or what went wrong.
+static const char *run_editor(const char *path)
+{
+    const char *editor = getenv("VISUAL");
+    if (!editor || !*editor)
+        editor = getenv("EDITOR");
+    if (!editor || !*editor)
+        editor = "vi";
+    pid_t child = fork();
+    if (child < 0)
+        return strerror(errno);
+    if (child == 0) {
+        term_release_signals();
+        signal(SIGTSTP, SIG_DFL);
+        dup2(STDOUT_FILENO, STDERR_FILENO);
+        execl("/bin/sh", "sh", "-c", "eval \"$1 \\\"\\$2\\\"\"", "sh", editor, path, (char *)NULL);
+        _exit(127);
+    }
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return strerror(errno);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? NULL : "the editor failed; the draft is as it was";
+}
+
+void tui_edit(struct tui *tui)
+{
+    const char *folder = getenv("TMPDIR");
+    char path[4096];
+    struct prompt_draft draft = prompt_draft();
+    snprintf(path, sizeof path, "%s/moechat-XXXXXX", folder && *folder ? folder : "/tmp");
+    int fd = mkstemp(path);
+    int code = fd < 0 ? errno : files_write(fd, draft.text, draft.length);
+    if (fd >= 0)
+        close(fd);
+    if (code) {
+        tui_notice(tui, "no file to edit: %s", strerror(code));
+        return;
+    }
+    struct bytes text = {0};
+    tui_leave(tui);
+    const char *failed = run_editor(path);
+    tui_return(tui);
+    code = failed ? 0 : files_read(path, DRAFT_LIMIT, &text);
+    unlink(path);
+    while (text.length && text.data[text.length - 1] == '\n')
+        text.data[--text.length] = 0;
+    if (failed || code)
+        tui_notice(tui, "%s", failed ? failed : strerror(code));
+    else
+        prompt_replace(text.length ? text.data : "");
+    bytes_release(&text);
+}
+
+void tui_bare_view(struct tui *tui)
+{
+    char key;
+    tui_leave(tui);
+    fputs("\n", stdout);
+    transcript_print(tui->chat, stdout);
+    fputs("\n(moechat: any key goes back to the chat)", stdout);
+    fflush(stdout);
+    term_raw(false);
+    while (read(STDIN_FILENO, &key, 1) < 0 && errno == EINTR && !term_signal_pending(SIGTERM) &&
+           !term_signal_pending(SIGHUP) && !term_signal_pending(SIGINT)) {
+    }
+    term_restore();
+    tui_return(tui);
+}
+
+static void base64(struct bytes *out, const unsigned char *data, size_t length)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < length; i += 3) {
+        uint32_t bits = (uint32_t)data[i] << 16;
+        bits |= i + 1 < length ? (uint32_t)data[i + 1] << 8 : 0;
+        bits |= i + 2 < length ? data[i + 2] : 0;
+        char four[4] = {digits[bits >> 18], digits[bits >> 12 & 63], i + 1 < length ? digits[bits >> 6 & 63] : '=',
+                        i + 2 < length ? digits[bits & 63] : '='};
+        if (!bytes_append(out, four, 4))
+            return;
+    }
+}
+
+void tui_copy(struct tui *tui, const char *text, size_t length)
+{
+    struct bytes sequence = {0};
+    if (!tui->talk.options->clipboard) {
+        tui_notice(tui, "copying is off; moechat --clipboard allows it");
+        return;
+    }
+    if (!length || length > COPY_LIMIT) {
+        tui_notice(tui,
+                   length ? "too long for a terminal's clipboard; /export writes it to a file" : "nothing to copy");
+        return;
+    }
+    bool fine = bytes_append(&sequence, "\033]52;c;", 7);
+    base64(&sequence, (const unsigned char *)text, length);
+    fine = fine && bytes_append(&sequence, "\033\\", 2);
+    if (fine)
+        screen_send(tui->screen, sequence.data, sequence.length);
+    tui_notice(tui, fine ? "%zu bytes copied" : "no memory to copy %zu bytes", length);
+    bytes_release(&sequence);
+}
+
+// Text that lies over the chat until Esc.
+static void show_over(struct tui *tui, const char *text, size_t length)
+{
+    tui_end_search(tui);
+    transcript_clear(tui->help);
+    transcript_add(tui->help, ENTRY_NOTICE, text, length);
+    transcript_to_begin(tui->help);
+    tui->help_open = true;
+}
+
+// Lines of two columns, the second from 24 on: cut between words and continued below itself.
+static void print_table(const char *text, int columns, FILE *out)
+{
+    enum { SECOND = 24 };
+    while (*text) {
+        int length = (int)strcspn(text, "\n"), room = columns;
+        while (length > room && room > SECOND) {
+            int cut = room;
+            while (cut > 0 && text[cut] != ' ')
+                cut--;
+            if (cut == 0 || (room == columns && cut <= SECOND))
+                break;
+            fprintf(out, "%.*s\n%*s", cut, text, SECOND, "");
+            text += cut + 1;
+            length -= cut + 1;
+            room = columns - SECOND;
+        }
+        fprintf(out, "%.*s\n", length, text);
+        text += length + (text[length] == '\n');
+    }
+}
+
+void tui_show_help(struct tui *tui, const char *wanted, bool commands)
+{
+    char *text = NULL, *folded = NULL;
+    size_t length = 0, folded_length = 0;
+    FILE *out = open_memstream(&text, &length), *table = open_memstream(&folded, &folded_length);
+    if (out && table) {
+        if (commands)
+            help_print(out, wanted, false);
+        else if (fputs("Keys\n", out) >= 0 && keys_help(out, wanted, false) == 0)
+            fputs("  No key is about that.\n", out);
+        fflush(out);
+        print_table(text, tui->layout.chat.columns, table);
+        fflush(table);
+        show_over(tui, folded, folded_length);
+    }
+    if (out)
+        fclose(out);
+    if (table)
+        fclose(table);
+    free(text);
+    free(folded);
+}
+
+static void show_log(struct tui *tui)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    if (!out)
+        return;
+    tui_log_print(&tui->log, out);
+    if (fclose(out) == 0)
+        show_over(tui, text, length);
+    free(text);
+}
+
+// False: no such view, which is for the talk to say.
+static bool show_thinking(struct tui *tui, const char *view)
+{
+    static const char *const names[] = {
+        [THINKING_FOLDED] = "fold", [THINKING_HIDDEN] = "hide", [THINKING_OPEN] = "show"};
+    for (enum thinking_view i = THINKING_FOLDED; i <= THINKING_OPEN; i++) {
+        if (strcmp(names[i], view) != 0)
+            continue;
+        transcript_show_thinking(tui->chat, i);
+        tui->dirty = true;
+        return true;
+    }
+    return false;
+}
+
+bool tui_command(void *self, const struct line *line)
+{
+    struct tui *tui = self;
+    char words[64];
+    snprintf(words, sizeof words, "%.*s", (int)(line->length < 60 ? line->length : 60), line->text);
+    switch (line->action) {
+    case ACTION_HELP:
+    case ACTION_KEYS:
+        tui_show_help(tui, words, line->action == ACTION_HELP);
+        return true;
+    case ACTION_HEAT:
+        tui_show_stats(tui, STATS_HEAT);
+        return true;
+    case ACTION_LOG:
+        show_log(tui);
+        return true;
+    case ACTION_THINK:
+        return show_thinking(tui, words);
+    default:
+        return false;
+    }
+}

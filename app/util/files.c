@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/util/files.h"
+#include "app/util/report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef MOECHAT_DATADIR
+#error "MOECHAT_DATADIR is where the installed demo model's folder lies, such as /usr/local/share/moechat"
+#endif
+
+void bytes_release(struct bytes *bytes)
+{
+    free(bytes->data);
+    *bytes = (struct bytes){0};
+}
+
+bool bytes_append(struct bytes *bytes, const void *data, size_t length)
+{
+    if (length >= bytes->capacity - bytes->length) {
+        size_t capacity = bytes->capacity + bytes->capacity / 2;
+        if (capacity < bytes->length + length + 1)
+            capacity = bytes->length + length + 64;
+        char *grown = realloc(bytes->data, capacity);
+        if (!grown)
+            return false;
+        bytes->data = grown;
+        bytes->capacity = capacity;
+    }
+    if (length)
+        memcpy(bytes->data + bytes->length, data, length);
+    bytes->length += length;
+    bytes->data[bytes->length] = 0;
+    return true;
+}
+
+int files_read_fd(int fd, size_t limit, struct bytes *bytes)
+{
+    char block[16384];
+    if (!bytes_append(bytes, "", 0))
+        return ENOMEM;
+    for (;;) {
+        ssize_t got = read(fd, block, sizeof block);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return errno;
+        if (got == 0)
+            return 0;
+        if ((size_t)got > limit - bytes->length)
+            return EFBIG;
+        if (!bytes_append(bytes, block, (size_t)got))
+            return ENOMEM;
+    }
+}
+
+int files_read(const char *path, size_t limit, struct bytes *bytes)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno;
+    int code = files_read_fd(fd, limit, bytes);
+    close(fd);
+    return code;
+}
+
+int files_write(int fd, const void *data, size_t length)
+{
+    const char *at = data;
+    while (length > 0) {
+        ssize_t wrote = write(fd, at, length);
+        if (wrote < 0 && errno != EINTR)
+            return errno;
+        if (wrote > 0) {
+            at += wrote;
+            length -= (size_t)wrote;
+        }
+    }
+    return 0;
+}
+
+int files_create(struct new_file *file, const char *path)
+{
+    size_t size = strlen(path) + 16;
+    *file = (struct new_file){.fd = -1, .path = malloc(size), .temporary = malloc(size)};
+    int code = ENOMEM;
+    if (!file->path || !file->temporary)
+        goto discard;
+    code = ENOENT;
+    if (!*path)
+        goto discard;
+    struct stat there;
+    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode)) { // a pipe or device is written to, never replaced
+        free(file->temporary);
+        file->temporary = NULL;
+        file->fd = open(path, O_WRONLY | O_CLOEXEC);
+        code = errno;
+        if (file->fd < 0)
+            goto discard;
+        return 0;
+    }
+    snprintf(file->path, size, "%s", path);
+    snprintf(file->temporary, size, "%s.XXXXXX", path);
+    file->fd = mkstemp(file->temporary);
+    code = errno;
+    if (file->fd < 0)
+        goto discard;
+    mode_t mask = umask(0);
+    umask(mask);
+    fchmod(file->fd, 0666 & ~mask); // mkstemp's 0600 is not what a shell's > would give
+    fcntl(file->fd, F_SETFD, FD_CLOEXEC);
+    return 0;
+discard:
+    files_discard(file);
+    return code;
+}
+
+int files_write_at(struct new_file *file, const void *data, size_t length, uint64_t offset)
+{
+    if (!file->temporary)
+        return files_write(file->fd, data, length);
+    const char *at = data;
+    while (length > 0) {
+        ssize_t wrote = pwrite(file->fd, at, length, (off_t)offset);
+        if (wrote < 0 && errno != EINTR)
+            return errno;
+        if (wrote > 0) {
+            at += wrote;
+            offset += (uint64_t)wrote;
+            length -= (size_t)wrote;
+        }
+    }
+    return 0;
+}
+
+int files_commit(struct new_file *file)
+{
+    int code = file->temporary && fsync(file->fd) != 0 ? errno : 0;
+    if (close(file->fd) != 0 && code == 0)
+        code = errno;
+    file->fd = -1;
+    if (code == 0 && file->temporary && rename(file->temporary, file->path) != 0)
+        code = errno;
+    if (code == 0) {
+        free(file->temporary);
+        file->temporary = NULL;
+    }
+    files_discard(file);
+    return code;
+}
+
+void files_discard(struct new_file *file)
+{
+    if (file->path && file->fd >= 0)
+        close(file->fd);
+    if (file->temporary)
+        unlink(file->temporary);
+    free(file->temporary);
+    free(file->path);
+    *file = (struct new_file){.fd = -1};
+}
+
+static char *join(const char *folder, const char *name)
+{
+    size_t size = strlen(folder) + strlen(name) + 1;
+    char *path = malloc(size);
+    if (path)
+        snprintf(path, size, "%s%s", folder, name);
+    return path;
+}
+
+char *files_model(const char *named)
+{
+    if (named)
+        return join(named, "");
+    // Beside the program in a source tree; then the folder of an installation, which may have been moved as a whole.
+    static const char *const places[] = {"/models/demo", "/../share/moechat/models/demo"};
+    char *program = realpath("/proc/self/exe", NULL);
+    char *slash = program ? strrchr(program, '/') : NULL, *found = NULL;
+    if (slash)
+        *slash = 0;
+    for (size_t i = 0; slash && !found && i < sizeof places / sizeof places[0]; i++) {
+        char *folder = join(program, places[i]);
+        char *manifest = folder ? join(folder, "/model.json") : NULL;
+        if (manifest && access(manifest, F_OK) == 0)
+            found = folder;
+        else
+            free(folder);
+        free(manifest);
+    }
+    free(program);
+    return found ? found : join(MOECHAT_DATADIR, "/models/demo");
+}
+
+// Makes a folder and those above it; ours are private, as the XDG specification asks.
+static bool make_folders(char *path)
+{
+    for (char *c = path + 1; *c; c++) {
+        if (*c != '/')
+            continue;
+        *c = 0;
+        int failed = mkdir(path, 0700);
+        *c = '/';
+        if (failed && errno != EEXIST && errno != EROFS && errno != EACCES)
+            return false;
+    }
+    return mkdir(path, 0700) == 0 || errno == EEXIST;
+}
+
+char *files_place(const struct files_place *place)
+{
+    const char *folder = getenv(place->variable), *home = getenv("HOME"), *between = "";
+    if (!folder || folder[0] != '/') { // the specification says to ignore others
+        folder = home;
+        between = place->otherwise;
+    }
+    errno = ENOENT;
+    if (!folder || folder[0] != '/')
+        return NULL;
+    size_t size = strlen(folder) + strlen(between) + strlen(place->name) + sizeof "//moechat/";
+    char *path = malloc(size);
+    if (!path)
+        return NULL;
+    snprintf(path, size, "%s%s%s/moechat", folder, *between ? "/" : "", between);
+    if (place->make && !make_folders(path)) {
+        free(path);
+        return NULL;
+    }
+    size_t length = strlen(path);
+    snprintf(path + length, size - length, "/%s", place->name);
+    return path;
+}
+
+char *files_kernel_cache(const char *wanted)
+{
+    if (wanted && strcmp(wanted, "none") == 0)
+        return NULL;
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char *path = NULL;
+    if (wanted)
+        path = join(wanted, "");
+    else if (cache && cache[0] == '/') // the specification says to ignore others
+        path = join(cache, "/moechat/kernels");
+    else if (home && home[0] == '/')
+        path = join(home, "/.cache/moechat/kernels");
+    if (path && !make_folders(path)) {
+        report("kernels can't be kept in %s: %s; every start builds them again (--kernel-cache names another place)",
+               path, strerror(errno));
+        free(path);
+        return NULL;
+    }
+    return path;
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Files as the commands use them: read whole, written whole or not at all, and the places where things are.
+#ifndef MOECHAT_APP_UTIL_FILES_H
+#define MOECHAT_APP_UTIL_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct bytes {
+    char *data; // ends with a 0 that is not counted
+    size_t length, capacity;
+};
+void bytes_release(struct bytes *bytes);
+bool bytes_append(struct bytes *bytes, const void *data, size_t length); // false: no memory
+
+// Reads all of a file, at most `limit` bytes. 0, or an errno (EFBIG: more than the limit).
+int files_read(const char *path, size_t limit, struct bytes *bytes);
+int files_read_fd(int fd, size_t limit, struct bytes *bytes);
+
+// Writes everything, waiting as long as it takes. 0, or an errno.
+int files_write(int fd, const void *data, size_t length);
+
+// A file that appears under its name only when it is complete: written beside it, synced, renamed. A name that stands
+// for a pipe or device is written to directly, and offsets must then ascend without gaps.
+struct new_file {
+    int fd;
+    char *path, *temporary; // path NULL: released
+};
+int files_create(struct new_file *file, const char *path); // 0 or an errno
+int files_write_at(struct new_file *file, const void *data, size_t length, uint64_t offset);
+int files_commit(struct new_file *file);   // 0 or an errno; the file is released either way
+void files_discard(struct new_file *file); // harmless on one that was released or zero-initialised
+
+// The package to open: `named`, or without it models/demo beside the program, else the installed one. malloc'd, NULL:
+// no memory. Its existence is not promised.
+char *files_model(const char *named);
+// A file of ours in an XDG folder: "$variable/moechat/name", without the variable "$HOME/otherwise/moechat/name"; with
+// `make` its folder is made. malloc'd; NULL: there is no such place, errno says why.
+struct files_place {
+    const char *variable, *otherwise, *name;
+    bool make;
+};
+char *files_place(const struct files_place *place);
+// Where built kernels go: `wanted` unless NULL, else the XDG cache folder, made when missing. NULL: nowhere. malloc'd.
+char *files_kernel_cache(const char *wanted);
+
+#endif

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/util/format.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static char *scaled(char *out, size_t size, uint64_t value, const char *const units[], size_t n_units)
+{
+    double shown = (double)value;
+    size_t unit = 0;
+    while (shown >= 999.5 && unit + 1 < n_units) {
+        shown /= 1000;
+        unit++;
+    }
+    int decimals = unit == 0 || shown >= 99.95 ? 0 : shown >= 9.995 ? 1 : 2;
+    snprintf(out, size, "%.*f%s", decimals, shown, units[unit]);
+    return out;
+}
+
+char *format_bytes(char *out, size_t size, uint64_t bytes)
+{
+    static const char *const units[] = {" B", " KB", " MB", " GB", " TB", " PB"};
+    return scaled(out, size, bytes, units, sizeof units / sizeof units[0]);
+}
+
+char *format_count(char *out, size_t size, uint64_t count)
+{
+    static const char *const units[] = {"", " thousand", " million", " billion", " trillion"};
+    return scaled(out, size, count, units, sizeof units / sizeof units[0]);
+}
+
+char *format_duration(char *out, size_t size, double seconds)
+{
+    if (seconds < 9.95) {
+        snprintf(out, size, "%.1f s", seconds);
+        return out;
+    }
+    unsigned long whole = seconds < 1e9 ? (unsigned long)(seconds + 0.5) : 1000000000ul;
+    if (whole < 60)
+        snprintf(out, size, "%lu s", whole);
+    else if (whole < 3600)
+        snprintf(out, size, "%lu min %lu s", whole / 60, whole % 60);
+    else
+        snprintf(out, size, "%lu h %lu min", whole / 3600, whole / 60 % 60);
+    return out;
+}
+
+uint64_t format_clock_ns(void)
+{
+    const char *wanted = getenv("MOECHAT_CLOCK");
+    if (wanted && strcmp(wanted, "fake") == 0)
+        return 0;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}

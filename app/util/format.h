@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Numbers as people write them. Each writes at most `size` bytes with the ending 0 and returns `out`.
+#ifndef MOECHAT_APP_UTIL_FORMAT_H
+#define MOECHAT_APP_UTIL_FORMAT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { FORMAT_SIZE = 32 }; // enough for each of them
+
+char *format_bytes(char *out, size_t size, uint64_t bytes);    // "0 B", "812 KB", "1.25 GB" (powers of 1000)
+char *format_count(char *out, size_t size, uint64_t count);    // "812", "12.3 thousand", "1.25 million"
+char *format_duration(char *out, size_t size, double seconds); // "0.4 s", "12 s", "3 min 5 s", "2 h 10 min"
+// A clock that only goes forward, to measure with. With MOECHAT_CLOCK=fake it stands still, so that tests see the same
+// figures each time.
+uint64_t format_clock_ns(void);
+
+#endif

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Help texts: found by what they say, printed as paragraphs.
+#ifndef MOECHAT_APP_UTIL_WORDS_H
+#define MOECHAT_APP_UTIL_WORDS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+// Does the text contain the words, whatever the case of ASCII letters?
+bool words_about(const char *text, const char *wanted);
+// Prints words from column `indent` on, where the line stands at `column`, wrapped before column 80; ends the line.
+void words_print(FILE *out, const char *text, int indent, int column);
+
+#endif

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The heat map: layers down, experts across; a mark says how often the expert was used in this turn and where it is
+// now. Where it is has glyphs of its own kind, so it is legible without colour: on disk alone dots, in host memory
+// lines, on the device shades (in ASCII rounds); what is on disk and was not used is a space. The more uses, the
+// denser. Pure.
+//
+// A map larger than its pane is folded: a mark stands for some layers and experts and shows the one of them that was
+// used most, of equals the one in the best place.
+#ifndef MOECHAT_APP_VIEW_HEAT_H
+#define MOECHAT_APP_VIEW_HEAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "app/view/cells.h"
+#include "engine/moe.h"
+
+enum { HEAT_LEVELS = 4 };
+
+struct heat_figures {
+    const uint32_t *uses; // [n_layers * n_experts], NULL: none yet
+    const uint8_t *tiers; // as many enum moe_tier
+    uint32_t n_layers, n_experts;
+    uint32_t first_layer; // number of the first in the model
+    // The experts of the last token [n_layers * top_k], NULL: none. Where a mark is one expert, theirs are letters, of
+    // where the token found them: d device, h host, p prefetched, l late, r read from disk.
+    const struct moe_choice *choices;
+    uint32_t top_k;
+    bool ascii;
+};
+void heat_draw(struct cells *cells, const struct heat_figures *figures);
+// Rows that show each layer by itself and say all there is to say.
+int heat_rows(const struct heat_figures *figures);
+// 0 for no use, and 1 to 3 by thirds of the logarithm of the most, because a few are used far more often than the rest.
+int heat_level(uint64_t uses, uint64_t most);
+const char *heat_glyph(enum moe_tier tier, int level, bool ascii);
+
+#endif

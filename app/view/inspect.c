@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/view/inspect.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "app/view/cells.h"
+#include "app/driver/figures.h"
+
+enum { COLUMNS = 78, TEXT_MOST = 24, ITEM = 3 * TEXT_MOST + 64 };
+
+// In quotes, newlines and tabs spelled out; a long one is cut.
+static void spell(const struct inspect *inspect, int32_t id, char out[ITEM])
+{
+    const char *bytes;
+    size_t length = inspect->text(inspect->context, id, &bytes), used = 0;
+    if (length == 0) {
+        snprintf(out, ITEM, "(a mark)");
+        return;
+    }
+    out[used++] = '"';
+    for (size_t i = 0; i < length && i < TEXT_MOST; i++) {
+        const char *spelled = bytes[i] == '\n' ? "\\n" : bytes[i] == '\t' ? "\\t" : bytes[i] == '\r' ? "\\r" : NULL;
+        if (spelled) {
+            memcpy(out + used, spelled, 2);
+            used += 2;
+        } else {
+            out[used++] = bytes[i] ? bytes[i] : ' ';
+        }
+    }
+    memcpy(out + used, length > TEXT_MOST ? "...\"" : "\"", length > TEXT_MOST ? 5 : 2);
+}
+
+// Puts an item behind those of the line, or into a line of its own below them.
+static void put(struct inspect *inspect, int indent, const char *item)
+{
+    int width = cells_width(item, strlen(item));
+    if (inspect->column > indent && inspect->column + 2 + width > COLUMNS) {
+        fputs(",\n", inspect->out);
+        inspect->column = 0;
+    } else if (inspect->column > indent) {
+        fputs(", ", inspect->out);
+        inspect->column += 2;
+    }
+    if (inspect->column < indent)
+        fprintf(inspect->out, "%*s", indent - inspect->column, "");
+    inspect->column = width + (inspect->column > indent ? inspect->column : indent);
+    fputs(item, inspect->out);
+}
+
+static double likelihood(const struct step_token *token, uint32_t *rank)
+{
+    for (*rank = 0; *rank < token->n_candidates; ++*rank)
+        if (token->candidates[*rank].id == token->id)
+            return 100.0 * (double)token->candidates[*rank].probability;
+    return -1;
+}
+
+void inspect_list(struct inspect *inspect, uint32_t number, const struct step_token *token)
+{
+    char text[ITEM], item[ITEM + 48];
+    uint32_t rank;
+    double percent = likelihood(token, &rank);
+    spell(inspect, token->id, text);
+    if (percent >= 0)
+        snprintf(item, sizeof item, "%" PRIu32 " %s %.3g %%", number, text, percent);
+    else
+        snprintf(item, sizeof item, "%" PRIu32 " %s", number, text);
+    put(inspect, 2, item);
+}
+
+static void print_candidates(const struct inspect *inspect, const struct step_token *token)
+{
+    char text[ITEM];
+    uint32_t rank;
+    likelihood(token, &rank);
+    for (uint32_t i = 0; i < token->n_candidates; i++) {
+        spell(inspect, token->candidates[i].id, text);
+        fprintf(inspect->out, "  %6.2f %%  %6" PRId32 "  %s%s\n", 100.0 * (double)token->candidates[i].probability,
+                token->candidates[i].id, text, i == rank ? "  taken" : "");
+    }
+    if (token->n_candidates && rank == token->n_candidates)
+        fputs("  What was taken is not among them.\n", inspect->out);
+}
+
+static void print_time(const struct inspect *inspect, const struct moe_telemetry *step)
+{
+    fprintf(inspect->out, "%s took %.2f ms:", step->decode ? "Its step" : "It follows the prompt, whose last step",
+            (double)step->total_ns / 1e6);
+    for (int i = 0; i < MOE_INTERVALS; i++)
+        if (step->ns[i])
+            fprintf(inspect->out, " %s %.2f", figures_interval_name((enum moe_interval)i), (double)step->ns[i] / 1e6);
+    fputc('\n', inspect->out);
+    if (step->shared_out)
+        fputs("The device was not waited for part by part: attention, router, experts and head share its time as they "
+              "did in a token before that was, one in 64.\n",
+              inspect->out);
+}
+
+static void print_experts(struct inspect *inspect, const struct moe_telemetry *step)
+{
+    char item[64];
+    fputs("layer   expert weight from, and what the step waited for it\n", inspect->out);
+    for (uint32_t l = 0; l < step->n_moe_layers; l++) {
+        inspect->column = fprintf(inspect->out, "  %3" PRIu32 "   ", step->layers[l].layer);
+        for (uint32_t rank = 0; rank < step->top_k; rank++) {
+            const struct moe_choice *choice = &step->choices[l * step->top_k + rank];
+            const char *origin =
+                choice->origin < MOE_ORIGINS ? figures_origin_name((enum moe_origin)choice->origin) : "?";
+            int length = snprintf(item, sizeof item, "%u %.3f %s", choice->expert, (double)choice->weight, origin);
+            if (choice->wait_us)
+                snprintf(item + length, sizeof item - (size_t)length, " %.2f ms", (double)choice->wait_us / 1e3);
+            put(inspect, 8, item);
+        }
+        fputc('\n', inspect->out);
+    }
+}
+
+void inspect_slowest(struct inspect *inspect, const struct usual *usual, const struct inspect_slow *slowest, int n)
+{
+    if (!usual->tokens)
+        return;
+    fprintf(inspect->out, "\nHalf of the tokens took less than %.2f ms.", (double)usual->total_ns / 1e6);
+    for (int i = 0; i < n; i++)
+        fprintf(inspect->out, "%s %" PRIu32 " with %.2f ms (%s)", i ? "," : " The slowest: token", slowest[i].number,
+                (double)slowest[i].step->total_ns / 1e6, figures_interval_name(why_interval(slowest[i].step, usual)));
+    fputs(n ? "." : "", inspect->out);
+}
+
+void inspect_token(struct inspect *inspect, struct inspect_number at, const struct step_token *token,
+                   const struct usual *usual)
+{
+    char text[ITEM], why[WHY_SIZE];
+    const struct moe_telemetry *step = token->step;
+    spell(inspect, token->id, text);
+    fprintf(inspect->out, "Token %" PRIu32 " of %" PRIu32 ": %s\n", at.number, at.count, text);
+    print_candidates(inspect, token);
+    if (!step)
+        return;
+    print_time(inspect, step);
+    fprintf(inspect->out, "%s\n", why_words(why, step, usual));
+    if (step->choices)
+        print_experts(inspect, step);
+}

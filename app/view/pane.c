@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/view/pane.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "app/driver/figures.h"
+#include "app/util/format.h"
+#include "engine/moe.h"
+
+// The table's columns as they stand; the rank says which are left out first when there is no room (the highest).
+enum column { LAYER, DEVICE, HOST, AHEAD, LATE, MISSED, WASTED, READ, COPIED, WAITED, N_COLUMNS };
+static const struct {
+    const char *title;
+    int width, rank;
+} table[N_COLUMNS] = {
+    [LAYER] = {"layer", 7, 0},   [DEVICE] = {"device", 7, 1}, [HOST] = {"host", 6, 5},     [AHEAD] = {"ahead", 6, 6},
+    [LATE] = {"late", 5, 7},     [MISSED] = {"missed", 8, 2}, [WASTED] = {"wasted", 7, 8}, [READ] = {"read", 9, 3},
+    [COPIED] = {"copied", 9, 9}, [WAITED] = {"waited", 9, 4},
+};
+
+static bool shows(int columns, enum column column)
+{
+    int width = 0;
+    for (int i = 0; i < N_COLUMNS; i++)
+        width += table[i].rank <= table[column].rank ? table[i].width : 0;
+    return width <= columns;
+}
+
+static void put_row(struct cells *cells, int row, char values[N_COLUMNS][FORMAT_SIZE], enum style style)
+{
+    struct cells_at at = cells_row(cells, row);
+    for (int i = 0; i < N_COLUMNS; i++) {
+        if (i == LAYER)
+            cells_print(&at, style, "%-*s", table[i].width, values[i]);
+        else if (shows(cells->columns, (enum column)i))
+            cells_print(&at, style, "%*s", table[i].width, values[i]);
+    }
+}
+
+// In a few columns.
+static void count_words(char out[FORMAT_SIZE], uint32_t count)
+{
+    if (count < 100000)
+        snprintf(out, FORMAT_SIZE, "%" PRIu32, count);
+    else if (count < 100000000)
+        snprintf(out, FORMAT_SIZE, "%.1fM", count / 1e6);
+    else
+        snprintf(out, FORMAT_SIZE, "%.0fM", count / 1e6);
+}
+
+static void put_record(struct cells *cells, int row, const char *name, const struct moe_layer_record *record)
+{
+    const uint32_t *from = record->n_from;
+    char values[N_COLUMNS][FORMAT_SIZE];
+    static const enum column of[MOE_ORIGINS] = {DEVICE, HOST, AHEAD, LATE, MISSED};
+    snprintf(values[LAYER], FORMAT_SIZE, "%s", name);
+    for (int origin = 0; origin < MOE_ORIGINS; origin++)
+        count_words(values[of[origin]], from[origin]);
+    count_words(values[WASTED], record->wasted);
+    format_bytes(values[READ], FORMAT_SIZE, record->bytes_disk);
+    format_bytes(values[COPIED], FORMAT_SIZE, record->bytes_device);
+    snprintf(values[WAITED], FORMAT_SIZE, "%.3f s", (double)record->wait_ns / 1e9);
+    put_row(cells, row, values, STYLE_TEXT);
+}
+
+static struct moe_layer_record total(const struct moe_telemetry *sums)
+{
+    struct moe_layer_record all = {0};
+    for (uint32_t i = 0; sums && i < sums->n_moe_layers; i++) {
+        const struct moe_layer_record *layer = &sums->layers[i];
+        for (int origin = 0; origin < MOE_ORIGINS; origin++)
+            all.n_from[origin] += layer->n_from[origin];
+        all.wasted += layer->wasted;
+        all.bytes_disk += layer->bytes_disk;
+        all.bytes_device += layer->bytes_device;
+        all.wait_ns += layer->wait_ns;
+    }
+    return all;
+}
+
+// "expert cache: 1.2 GB of 3.0 GB; prefetch off, not faster: ...", between words over at most so many rows.
+// Returns how many it took.
+static int put_cache(struct cells *cells, int row, int rows, const struct pane_figures *figures)
+{
+    char used[FORMAT_SIZE], limit[FORMAT_SIZE], text[256];
+    struct cells_at at = cells_row(cells, row);
+    int taken = 1;
+    if (!figures->cache_bytes)
+        return 0;
+    bool has_reason = figures->policy && figures->reason && *figures->reason;
+    snprintf(text, sizeof text, "expert cache: %s of %s%s%s%s%s",
+             format_bytes(used, sizeof used, figures->cache_used_bytes),
+             format_bytes(limit, sizeof limit, figures->cache_bytes), figures->policy ? "; prefetch " : "",
+             figures->policy ? figures->policy : "", has_reason ? ", " : "", has_reason ? figures->reason : "");
+    for (const char *word = text; *word;) {
+        int length = (int)strcspn(word + 1, " ") + 1; // with the space before it
+        if (at.column + length > at.end) {
+            if (taken == rows)
+                return taken;
+            at = cells_row(cells, row + taken++);
+            length -= *word == ' ';
+            word += *word == ' ';
+        }
+        cells_put(&at, word, (size_t)length, STYLE_TEXT);
+        word += length;
+    }
+    return taken;
+}
+
+// Where the time of a step or of the turn went, the larger shares first, over as many rows as there are.
+static void put_split(struct cells *cells, int row, int rows, const struct pane_figures *figures)
+{
+    const struct moe_telemetry *now = figures->now;
+    struct cells_at at = cells_row(cells, row);
+    bool told[MOE_INTERVALS] = {false};
+    if (!now || !now->total_ns || rows < 1)
+        return;
+    if (now == figures->turn)
+        cells_print(&at, STYLE_TEXT, "turn %.2f s:", (double)now->total_ns / 1e9);
+    else
+        cells_print(&at, STYLE_TEXT, "last %s %.1f ms:", now->decode ? "token" : "step", (double)now->total_ns / 1e6);
+    for (int n = 0; n < MOE_INTERVALS; n++) {
+        int most = -1;
+        for (int i = 0; i < MOE_INTERVALS; i++)
+            if (!told[i] && now->ns[i] && (most < 0 || now->ns[i] > now->ns[most]))
+                most = i;
+        if (most < 0)
+            return;
+        told[most] = true;
+        char words[48];
+        int width = snprintf(words, sizeof words, " %s %.1f %%", figures_interval_name((enum moe_interval)most),
+                             100 * (double)now->ns[most] / (double)now->total_ns);
+        if (at.column + width > at.end) {
+            if (--rows < 1)
+                return;
+            at = cells_row(cells, ++row);
+        }
+        cells_print(&at, STYLE_TEXT, "%s", words);
+    }
+}
+
+// Rows below the layers: turn, session, and at most half of the others for the cache, the rest for the time.
+static int foot_rows(int rows)
+{
+    return rows >= 16 ? 8 : rows >= 12 ? 6 : rows >= 8 ? 4 : rows >= 5 ? 2 : rows >= 2 ? 1 : 0;
+}
+
+int pane_scroll_limit(const struct cells *cells, const struct pane_figures *figures)
+{
+    int layers = figures->turn ? (int)figures->turn->n_moe_layers : 0;
+    int room = cells->rows - 1 - foot_rows(cells->rows);
+    return layers > room ? layers - room : 0;
+}
+
+void pane_draw(struct cells *cells, const struct pane_figures *figures)
+{
+    char titles[N_COLUMNS][FORMAT_SIZE];
+    int foot = foot_rows(cells->rows), room = cells->rows - 1 - foot, limit = pane_scroll_limit(cells, figures);
+    int first = figures->scroll < limit ? figures->scroll : limit;
+    cells_clear(cells);
+    if (!figures->turn) {
+        struct cells_at at = cells_row(cells, 0);
+        cells_print(&at, STYLE_DIM, "no experts were used yet");
+        return;
+    }
+    for (int i = 0; i < N_COLUMNS; i++)
+        snprintf(titles[i], FORMAT_SIZE, "%s", table[i].title);
+    put_row(cells, 0, titles, STYLE_TITLE);
+    int row = 1;
+    for (int i = first > 0 ? first : 0; i < (int)figures->turn->n_moe_layers && row <= room; i++, row++) {
+        char name[FORMAT_SIZE];
+        int left = (int)figures->turn->n_moe_layers - i;
+        if (row == room && room > 1 && left > 1) {
+            struct cells_at at = cells_row(cells, row++);
+            cells_print(&at, STYLE_DIM, "%d more layers: Alt-z, then PgDn", left);
+            break;
+        }
+        snprintf(name, sizeof name, "%" PRIu32, figures->turn->layers[i].layer);
+        put_record(cells, row, name, &figures->turn->layers[i]);
+    }
+    struct moe_layer_record turn = total(figures->turn), session = total(figures->session);
+    if (foot >= 1)
+        put_record(cells, row++, "turn", &turn);
+    if (foot >= 2)
+        put_record(cells, row++, "session", &session);
+    if (foot >= 4) {
+        int taken = put_cache(cells, row, (foot - 2) / 2, figures);
+        put_split(cells, row + taken, foot - 2 - taken, figures);
+    }
+}

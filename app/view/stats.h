@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What /stats prints: the plan of the caches, what was asked of them and where the time went, what caches of other
+// sizes would have had, and how the guesses did. Pure.
+#ifndef MOECHAT_APP_VIEW_STATS_H
+#define MOECHAT_APP_VIEW_STATS_H
+
+#include <stdio.h>
+
+#include "app/driver/backend.h"
+
+enum { STATS_ROOMS = 5 };
+
+struct stats {
+    const struct backend_info *info;
+    struct moe_stats counters;           // since the model was opened, and of as much
+    const struct moe_telemetry *session; // the steps' sums; NULL: none yet
+    // Room for so many experts, and the share of the answers' experts that it would have found, 0 to 1; below 0: not
+    // known.
+    struct stats_room {
+        uint64_t experts;
+        double share;
+    } rooms[STATS_ROOMS];
+    uint32_t context_used;
+    size_t messages;
+    uint64_t seed;
+    bool seed_was_used; // in the last turn
+};
+// The rooms to fill in the shares of: parts of all experts.
+void stats_rooms(struct stats *stats);
+void stats_print(FILE *out, const struct stats *stats);
+
+#endif

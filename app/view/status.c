@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/view/status.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "app/util/format.h"
+#include "engine/moe.h"
+
+// In the order in which they stand; the number is the order in which they go.
+enum field { STATE, BAR, LEFT, READ, NEW, QUEUE, CONTEXT, SPEED, MEAN, HITS, DISK, PREFETCH, BOUND, MODEL, N_FIELDS };
+static const enum field dropped_first[] = {MODEL, MEAN,    PREFETCH, BOUND, DISK,  HITS, SPEED,
+                                           READ,  CONTEXT, LEFT,     BAR,   QUEUE, NEW};
+
+struct row {
+    char fields[N_FIELDS][80]; // "": left out
+};
+
+__attribute__((format(printf, 3, 4))) static void set(struct row *row, enum field field, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(row->fields[field], sizeof row->fields[field], format, arguments);
+    va_end(arguments);
+}
+
+enum bound status_bound(const struct moe_telemetry *step)
+{
+    if (!step)
+        return BOUND_NONE;
+    const uint64_t *ns = step->ns;
+    const uint64_t shares[] = {
+        [BOUND_NONE] = 0,
+        [BOUND_DISK] = ns[MOE_ON_DISK],
+        [BOUND_COPY] = ns[MOE_ON_COPY],
+        [BOUND_COMPUTE] = ns[MOE_ON_ATTENTION] + ns[MOE_ON_ROUTER] + ns[MOE_ON_EXPERTS] + ns[MOE_ON_HEAD],
+        [BOUND_LAUNCHES] = ns[MOE_ON_HOST],
+    };
+    enum bound most = BOUND_NONE;
+    for (enum bound i = BOUND_DISK; i <= BOUND_LAUNCHES; i++)
+        if (shares[i] > shares[most])
+            most = i;
+    return most;
+}
+
+const char *status_bound_name(enum bound bound)
+{
+    static const char *const names[] = {"", "disk", "copy", "compute", "launches"};
+    return names[bound];
+}
+
+void status_take(struct status_figures *figures, const struct moe_telemetry *now, const struct moe_telemetry *turn)
+{
+    uint64_t from[MOE_ORIGINS] = {0}, all = 0, bytes = 0;
+    figures->hits = figures->disk_bytes = -1;
+    figures->prefetch_used = figures->prefetch_wasted = 0;
+    figures->bound = status_bound(now);
+    for (uint32_t i = 0; turn && i < turn->n_moe_layers; i++) {
+        const struct moe_layer_record *layer = &turn->layers[i];
+        for (int origin = 0; origin < MOE_ORIGINS; origin++) {
+            from[origin] += layer->n_from[origin];
+            all += layer->n_from[origin];
+        }
+        bytes += layer->bytes_disk;
+        figures->prefetch_wasted += layer->wasted;
+    }
+    figures->prefetch_used = from[MOE_FROM_PREFETCH] + from[MOE_FROM_LATE];
+    if (all)
+        figures->hits = 1 - (double)(from[MOE_FROM_LATE] + from[MOE_FROM_DISK]) / (double)all;
+    if (turn && turn->rows)
+        figures->disk_bytes = (double)bytes / turn->rows;
+}
+
+static void set_state(struct row *row, const struct status_figures *figures)
+{
+    static const char *const words[] = {[DOING_LOADING] = "loading the model",
+                                        [DOING_IDLE] = "idle",
+                                        [DOING_READING] = "reading the prompt",
+                                        [DOING_THINKING] = "thinking",
+                                        [DOING_ANSWERING] = "answering",
+                                        [DOING_STOPPING] = "stopping",
+                                        [DOING_SAVING] = "saving"};
+    enum { BAR_CELLS = 10 };
+    uint64_t done = figures->done < figures->total ? figures->done : figures->total;
+    char now[FORMAT_SIZE], end[FORMAT_SIZE], left[FORMAT_SIZE], bar[BAR_CELLS * 3 + 1] = "";
+    set(row, STATE, "%s", words[figures->doing]);
+    if (!figures->total || !figures->what)
+        return;
+    if (strcmp(figures->unit, "bytes") == 0)
+        set(row, STATE, "%.24s %s of %s", figures->what, format_bytes(now, sizeof now, done),
+            format_bytes(end, sizeof end, figures->total));
+    else
+        set(row, STATE, "%.24s %" PRIu64 " of %" PRIu64 " %.12s", figures->what, done, figures->total, figures->unit);
+    double share = (double)done / (double)figures->total;
+    for (int i = 0; i < BAR_CELLS; i++) {
+        bool full = i + 1 <= (int)(share * BAR_CELLS + 0.5);
+        strcat(bar, figures->ascii ? full ? "#" : "." : full ? "\xE2\x96\x93" : "\xE2\x96\x91");
+    }
+    set(row, BAR, "%s %d %%", bar, (int)(100 * share));
+    if (figures->bytes_read)
+        set(row, READ, "%s read", format_bytes(now, sizeof now, figures->bytes_read));
+    if (figures->seconds >= 0.5 && done && done < figures->total) // before, it would only flicker
+        set(row, LEFT, "%s left",
+            format_duration(left, sizeof left,
+                            figures->seconds_left > 0 ? figures->seconds_left
+                                                      : figures->seconds * (1 - share) / share));
+}
+
+static void set_figures(struct row *row, const struct status_figures *figures)
+{
+    char bytes[FORMAT_SIZE];
+    if (figures->new_rows)
+        set(row, NEW, "%zu new line%s below", figures->new_rows, figures->new_rows == 1 ? "" : "s");
+    else if (figures->scrolled)
+        set(row, NEW, "at %d %% of the chat", figures->percent);
+    if (figures->queued)
+        set(row, QUEUE, "%" PRIu32 " message%s", figures->queued, figures->queued == 1 ? " waits" : "s wait");
+    if (figures->context_used >= 0 && figures->context_total > 0)
+        set(row, CONTEXT, "context %" PRId64 " of %" PRId64, figures->context_used, figures->context_total);
+    if (figures->tokens_now >= 0)
+        set(row, SPEED, "%.1f tokens/s", figures->tokens_now);
+    if (figures->tokens_mean >= 0)
+        set(row, MEAN, "mean %.1f%s", figures->tokens_mean, figures->tokens_now >= 0 ? "" : " tokens/s");
+    if (figures->hits >= 0)
+        set(row, HITS, "expert hits %.0f %%", 100 * figures->hits);
+    if (figures->disk_bytes >= 0)
+        set(row, DISK, "disk %s a token", format_bytes(bytes, sizeof bytes, (uint64_t)figures->disk_bytes));
+    if (figures->prefetch)
+        set(row, PREFETCH, "prefetch %" PRIu64 " used, %" PRIu64 " wasted", figures->prefetch_used,
+            figures->prefetch_wasted);
+    else if (figures->doing != DOING_LOADING)
+        set(row, PREFETCH, "prefetch off");
+    if (figures->bound != BOUND_NONE)
+        set(row, BOUND, "bound by %s", status_bound_name(figures->bound));
+    if (figures->model)
+        set(row, MODEL, "%s", figures->model);
+}
+
+void status_draw(struct cells_at at, const struct status_figures *figures)
+{
+    const char *between = figures->ascii ? " | " : " \xC2\xB7 ";
+    struct row row = {0};
+    set_state(&row, figures);
+    set_figures(&row, figures);
+    int width = 1 + (figures->notice ? cells_width(figures->notice, strlen(figures->notice)) + 3 : 0);
+    for (int i = 0; i < N_FIELDS; i++)
+        width += *row.fields[i] ? cells_width(row.fields[i], strlen(row.fields[i])) + (i ? 3 : 0) : 0;
+    for (size_t i = 0; i < sizeof dropped_first / sizeof dropped_first[0] && width > at.end - at.column; i++) {
+        char *field = row.fields[dropped_first[i]];
+        width -= *field ? cells_width(field, strlen(field)) + 3 : 0;
+        *field = 0;
+    }
+    if (at.end - at.column > 1)
+        cells_put(&at, " ", 1, STYLE_STATUS);
+    cells_put(&at, row.fields[STATE], strlen(row.fields[STATE]), STYLE_STATUS_NOW);
+    if (figures->notice) {
+        cells_put(&at, between, strlen(between), STYLE_STATUS);
+        cells_put(&at, figures->notice, strlen(figures->notice), STYLE_STATUS_NOW);
+    }
+    for (int i = 1; i < N_FIELDS; i++)
+        if (*row.fields[i])
+            cells_print(&at, STYLE_STATUS, "%s%s", between, row.fields[i]);
+    cells_fill(&at, STYLE_STATUS);
+}

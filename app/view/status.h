@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The status row, in words that need no manual: what goes on, and how well. Pure.
+#ifndef MOECHAT_APP_VIEW_STATUS_H
+#define MOECHAT_APP_VIEW_STATUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "app/view/cells.h"
+
+enum doing { DOING_LOADING, DOING_IDLE, DOING_READING, DOING_THINKING, DOING_ANSWERING, DOING_STOPPING, DOING_SAVING };
+
+// What a step's time went to, most of all.
+enum bound { BOUND_NONE, BOUND_DISK, BOUND_COPY, BOUND_COMPUTE, BOUND_LAUNCHES };
+struct moe_telemetry;
+enum bound status_bound(const struct moe_telemetry *step); // NULL: BOUND_NONE
+const char *status_bound_name(enum bound bound);           // "disk", "copy", "compute", "launches"; "" for none
+
+// Figures below 0 are not known (yet) and left out.
+struct status_figures {
+    enum doing doing;
+    // The work under way when total > 0: "reading prompt" in "tokens", `seconds` after it began.
+    const char *what, *unit;
+    uint64_t done, total;
+    uint64_t bytes_read; // for it from disk; 0: not said
+    double seconds_left; // 0: as done and seconds say
+    double seconds;
+    const char *model; // its name
+    int64_t context_used, context_total;
+    double tokens_now, tokens_mean; // a second
+    double hits;                    // share of expert requests that needed no disk, 0 to 1
+    bool prefetch;
+    uint64_t prefetch_used, prefetch_wasted;
+    double disk_bytes; // a token
+    enum bound bound;
+    uint32_t queued;    // messages that wait
+    bool scrolled;      // the window is not at the end of the chat
+    int percent;        // then: of the chat that is before it
+    size_t new_rows;    // and below it, since it was scrolled
+    const char *notice; // behind the state, NULL: none
+    bool ascii;
+};
+// Fills in hits, prefetch figures, bytes a token and bound from the telemetry: the bound of what goes on now, the last
+// token or, when it is over, the turn; the rest of the turn. NULL: not known.
+void status_take(struct status_figures *figures, const struct moe_telemetry *now, const struct moe_telemetry *turn);
+// Writes the row, all of `at`. What does not fit beside the notice is dropped whole, in this order: model, mean speed,
+// prefetch, bound, disk, hits, speed, bytes read for what is under way, context, time left, bar, queue, new lines; the
+// state alone is cut.
+void status_draw(struct cells_at at, const struct status_figures *figures);
+
+#endif

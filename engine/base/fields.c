@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/base/fields.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/err.h"
+#include "engine/base/file.h"
+
+// Looks for what json-c would let pass, and counts the members that the text writes (colons outside strings): when the
+// tree has fewer, one replaced another. Returns what is wrong, or NULL.
+static const char *scan(const char *text, size_t length, size_t *members)
+{
+    bool inside = false;
+    *members = 0;
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c == 0 || (inside && c < 0x20))
+            return "holds a control character";
+        if (!inside) {
+            inside = c == '"';
+            *members += c == ':';
+        } else if (c == '"') {
+            inside = false;
+        } else if (c == '\\') {
+            if (length - i >= 6 && memcmp(text + i, "\\u0000", 6) == 0)
+                return "holds a NUL in a string";
+            i++;
+        }
+    }
+    return NULL;
+}
+
+static size_t count_members(struct json_object *node) // as deep as the tokener allows
+{
+    size_t count = 0;
+    if (json_object_is_type(node, json_type_object)) {
+        count = (size_t)json_object_object_length(node);
+        struct json_object_iter member;
+        json_object_object_foreachC(node, member) count += count_members(member.val);
+    } else if (json_object_is_type(node, json_type_array)) {
+        for (size_t i = 0; i < json_object_array_length(node); i++)
+            count += count_members(json_object_array_get_idx(node, i));
+    }
+    return count;
+}
+
+static int refuse(struct moe_err *err, const char *file, const char *what)
+{
+    char text[160];
+    snprintf(text, sizeof text, "%.100s; get or convert it again", what);
+    return moe_fail_file(err, MOE_FORMAT, file, 0, text);
+}
+
+int fields_parse(const char *text, size_t length, const char *file, struct json_object **root, struct moe_err *err)
+{
+    *root = NULL;
+    size_t members;
+    if (length == 0 || length > INT_MAX)
+        return refuse(err, file, "is not JSON (empty, or too long)");
+    const char *wrong = scan(text, length, &members);
+    if (wrong)
+        return refuse(err, file, wrong);
+    struct json_tokener *tokener = json_tokener_new();
+    if (!tokener)
+        return moe_fail_file(err, MOE_NO_MEMORY, file, 0, "no memory to parse it");
+    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+    struct json_object *tree = json_tokener_parse_ex(tokener, text, (int)length);
+    enum json_tokener_error code = json_tokener_get_error(tokener);
+    size_t end = json_tokener_get_parse_end(tokener);
+    json_tokener_free(tokener);
+    char what[96];
+    if (code != json_tokener_success)
+        snprintf(what, sizeof what, "is not JSON: %s at byte %zu",
+                 code == json_tokener_continue ? "it ends" : json_tokener_error_desc(code), end);
+    else if (!json_object_is_type(tree, json_type_object))
+        snprintf(what, sizeof what, "is not a JSON object");
+    else if (count_members(tree) != members)
+        snprintf(what, sizeof what, "names a field twice in one object");
+    else {
+        *root = tree;
+        return MOE_OK;
+    }
+    json_object_put(tree);
+    return refuse(err, file, what);
+}
+
+int fields_read(const char *path, size_t max_bytes, struct json_object **root, struct moe_err *err)
+{
+    int fd;
+    uint64_t bytes;
+    *root = NULL;
+    int code = file_open(path, &fd, &bytes, err);
+    if (code)
+        return code;
+    char *text = NULL;
+    if (bytes > max_bytes)
+        code = moe_fail(err, MOE_FORMAT, "%.300s: is too large (%zu MiB at most); get it again", path, max_bytes >> 20);
+    else if (!(text = malloc((size_t)bytes + 1)))
+        code = moe_fail_file(err, MOE_NO_MEMORY, path, 0, "no memory to read it");
+    else
+        code = file_read(&(struct file_range){fd, path, 0, (size_t)bytes}, text, err);
+    close(fd);
+    if (!code)
+        code = fields_parse(text, (size_t)bytes, path, root, err);
+    free(text);
+    return code;
+}
+
+int fields_fail(struct fields *fields, enum moe_code code, const char *key, const char *format, ...)
+{
+    if (fields->failed)
+        return fields->failed;
+    char what[320];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    fields->failed = moe_fail(fields->err, code, "%.280s: %s%.80s: %s", fields->file, fields->prefix, key, what);
+    if (fields->err)
+        snprintf(fields->err->file, sizeof fields->err->file, "%s", fields->file);
+    return fields->failed;
+}
+
+bool fields_has(const struct fields *fields, const char *key)
+{
+    return json_object_object_get(fields->object, key) != NULL;
+}
+
+// A value as it may be shown: one short line of printable ASCII.
+static const char *shown(struct json_object *value, char out[48])
+{
+    enum json_type type = json_object_get_type(value);
+    if (type == json_type_object || type == json_type_array)
+        return type == json_type_object ? "an object" : "a list";
+    snprintf(out, 48, type == json_type_string ? "\"%.40s\"" : "%.40s", value ? json_object_get_string(value) : "null");
+    for (char *c = out; *c; c++)
+        if (*c < 0x20 || *c > 0x7e)
+            *c = '?';
+    return out;
+}
+
+// The field's value, of the wanted type, or NULL after failing. `wanted` says what it must be, for people.
+static struct json_object *field(struct fields *fields, const char *key, enum json_type type, const char *wanted)
+{
+    struct json_object *value = NULL;
+    if (fields->failed)
+        return NULL;
+    if (!json_object_object_get_ex(fields->object, key, &value)) {
+        fields_fail(fields, MOE_FORMAT, key, "is missing; it must be %s", wanted);
+        return NULL;
+    }
+    char out[48];
+    if (json_object_is_type(value, type))
+        return value;
+    fields_fail(fields, MOE_FORMAT, key, "is %s; it must be %s", shown(value, out), wanted);
+    return NULL;
+}
+
+static uint64_t integer(struct fields *fields, const char *key, struct json_object *value, struct integer_range range)
+{
+    bool negative = json_object_get_int64(value) < 0;
+    uint64_t number = json_object_get_uint64(value);
+    if (json_object_is_type(value, json_type_int) && !negative && number >= range.min && number <= range.max)
+        return number;
+    char out[48];
+    fields_fail(fields, MOE_FORMAT, key, "is %s; it must be an integer from %" PRIu64 " to %" PRIu64, shown(value, out),
+                range.min, range.max);
+    return range.min;
+}
+
+uint64_t fields_integer(struct fields *fields, const char *key, struct integer_range range)
+{
+    struct json_object *value = field(fields, key, json_type_int, "an integer");
+    return value ? integer(fields, key, value, range) : range.min;
+}
+
+double fields_number(struct fields *fields, const char *key, struct number_range range)
+{
+    bool whole = json_object_is_type(json_object_object_get(fields->object, key), json_type_int);
+    struct json_object *value = field(fields, key, whole ? json_type_int : json_type_double, "a number");
+    if (!value)
+        return range.min;
+    double number = json_object_get_double(value);
+    if (isfinite(number) && number >= range.min && number <= range.max)
+        return number;
+    char out[48];
+    fields_fail(fields, MOE_FORMAT, key, "is %s; it must be a number from %g to %g", shown(value, out), range.min,
+                range.max);
+    return range.min;
+}
+
+bool fields_flag(struct fields *fields, const char *key)
+{
+    return json_object_get_boolean(field(fields, key, json_type_boolean, "true or false"));
+}
+
+void fields_text(struct fields *fields, const char *key, char *out, size_t size)
+{
+    out[0] = '\0';
+    struct json_object *value = field(fields, key, json_type_string, "a text");
+    if (!value)
+        return;
+    const char *text = json_object_get_string(value);
+    size_t length = strlen(text);
+    bool plain = true;
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i];
+        plain &= c >= 0x20 && c != 0x7f && !(c == 0xc2 && (unsigned char)text[i + 1] < 0xa0); // C0, DEL, C1
+    }
+    if (length == 0 || length >= size || !plain)
+        fields_fail(fields, MOE_FORMAT, key, "must be a text of 1 to %zu bytes without control characters", size - 1);
+    else
+        memcpy(out, text, length + 1);
+}
+
+void fields_sha256(struct fields *fields, const char *key, char out[65])
+{
+    fields_text(fields, key, out, 65);
+    if (!fields->failed && strspn(out, "0123456789abcdef") != 64)
+        fields_fail(fields, MOE_FORMAT, key, "must be a SHA-256: 64 digits of 0-9a-f");
+}
+
+struct json_object *fields_object(struct fields *fields, const char *key)
+{
+    return field(fields, key, json_type_object, "an object");
+}
+
+struct json_object *fields_array(struct fields *fields, const char *key, struct integer_range length)
+{
+    struct json_object *value = field(fields, key, json_type_array, "a list");
+    if (!value)
+        return NULL;
+    size_t count = json_object_array_length(value);
+    if (count >= length.min && count <= length.max)
+        return value;
+    fields_fail(fields, MOE_FORMAT, key, "has %zu entries; it must have %" PRIu64 " to %" PRIu64, count, length.min,
+                length.max);
+    return NULL;
+}
+
+uint64_t fields_element(struct fields *fields, const char *key, size_t i, struct integer_range range)
+{
+    struct json_object *array = field(fields, key, json_type_array, "a list");
+    return array ? integer(fields, key, json_object_array_get_idx(array, i), range) : range.min;
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/err.h"
+
+int file_open(const char *path, int *fd, uint64_t *bytes, struct moe_err *err)
+{
+    // O_NONBLOCK: opening a pipe must not wait for its writer before we refuse it.
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*fd < 0) {
+        bool missing = errno == ENOENT || errno == ENOTDIR;
+        return moe_fail_file(err, missing ? MOE_NOT_FOUND : MOE_IO, path, errno, "cannot be opened");
+    }
+    struct stat status;
+    if (fstat(*fd, &status) == 0 && S_ISREG(status.st_mode)) {
+        *bytes = (uint64_t)status.st_size;
+        return MOE_OK;
+    }
+    close(*fd);
+    *fd = -1;
+    return moe_fail_file(err, MOE_FORMAT, path, 0, "not a regular file; put the file or a link to it there");
+}
+
+int file_read(const struct file_range *range, void *target, struct moe_err *err)
+{
+    size_t done = 0;
+    while (done < range->bytes) {
+        ssize_t got =
+            pread(range->fd, (char *)target + done, range->bytes - done, (off_t)(range->offset + (uint64_t)done));
+        if (got > 0) {
+            done += (size_t)got;
+            continue;
+        }
+        if (got < 0 && errno == EINTR)
+            continue;
+        int sys_errno = got < 0 ? errno : 0;
+        moe_fail_file(err, MOE_IO, range->path, sys_errno, got < 0 ? "cannot be read" : "ended early; get it again");
+        if (err)
+            err->offset = range->offset + (uint64_t)done;
+        return MOE_IO;
+    }
+    return MOE_OK;
+}

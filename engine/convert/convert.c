@@ -1,0 +1,547 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// A folder from the hub into a package: layer by layer, an expert or a few rows at a time, so that memory does not grow
+// with the model.
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "engine/files/package.h"
+#include "engine/convert/manifest.h"
+#include "engine/base/err.h"
+#include "engine/walk/weights.h"
+#include "engine/base/file.h"
+#include "engine/base/numbers.h"
+#include "engine/convert/plan_key.h"
+#include "engine/files/writer.h"
+
+#define MEMORY_BYTES ((uint64_t)1 << 30) // of chunks under way; what reading and quantising need comes on top
+enum { PIECE_NUMBERS = 1 << 20, PIECE_BYTES = 4 << 20, MAX_PATH = 4000 };
+
+static const uint64_t spare_bytes = 64 << 20; // of disk space, for the manifest and the tokenizer's files
+
+struct conversion {
+    const struct moe_convert_options *options;
+    struct package source;
+    struct plan plan;
+    struct written written;
+    char target[MAX_PATH + 8];
+    char partial[MAX_PATH + 16];
+    unsigned threads;
+    struct moe_progress progress;
+    struct moe_err *err;
+};
+
+__attribute__((format(printf, 2, 3))) static void notice(const struct conversion *c, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (c->options->notice)
+        c->options->notice(c->options->context, text);
+}
+
+static void advanced(void *context, uint64_t bytes)
+{
+    struct conversion *c = context;
+    c->progress.done += bytes;
+    if (c->options->progress)
+        c->options->progress(c->options->context, &c->progress);
+}
+
+static bool cancelled(void *context)
+{
+    const struct conversion *c = context;
+    return c->options->cancelled && c->options->cancelled(c->options->context);
+}
+
+// ---- Rows
+
+static int quantise(const struct source_matrix *m, struct source_rows rows, struct quantisation how,
+                    const struct quantised_row *out, struct moe_err *err)
+{
+    float *values = malloc((size_t)rows.n * m->cols * sizeof *values);
+    if (!values)
+        return moe_fail(err, MOE_NO_MEMORY, "no memory for rows of %.120s", m->weight->name);
+    int code = source_read(m, rows, values, err);
+    uint64_t words = source_part_bytes(PART_WORDS, m->cols, how) / 4;
+    uint64_t groups = m->cols / how.group_size;
+    for (uint32_t r = 0; r < rows.n && !code; r++) {
+        const struct quantised_row to = {out->words ? out->words + r * words : NULL,
+                                         out->scales ? out->scales + r * groups : NULL,
+                                         out->biases ? out->biases + r * groups : NULL};
+        if (!quantise_row(values + (size_t)r * m->cols, m->cols, how, &to))
+            code = source_not_finite(m->from, m->weight, err);
+    }
+    free(values);
+    return code;
+}
+
+// A vector of a float dtype.
+static int round_vector(const struct source_matrix *m, uint16_t *out, struct moe_err *err)
+{
+    float *values = malloc((size_t)m->cols * sizeof *values);
+    if (!values)
+        return moe_fail(err, MOE_NO_MEMORY, "no memory for %.120s", m->weight->name);
+    int code = source_read(m, (struct source_rows){0, 1}, values, err);
+    for (uint32_t i = 0; i < m->cols && !code; i++)
+        out[i] = number_to_bf16(values[i]);
+    free(values);
+    return code || source_is_finite(DTYPE_BF16, out, m->cols) ? code : source_not_finite(m->from, m->weight, err);
+}
+
+static uint32_t rows_at_once(uint32_t cols)
+{
+    return cols < PIECE_NUMBERS ? PIECE_NUMBERS / cols : 1;
+}
+
+// ---- An expert's file: a chunk an expert
+
+struct expert_chunks {
+    const struct plan *plan;
+    uint32_t layer;
+};
+
+static uint64_t expert_offset(const void *context, uint64_t expert)
+{
+    const struct expert_chunks *e = context;
+    return expert * e->plan->layers[e->layer].experts.blob_bytes;
+}
+
+static int produce_matrix(const struct source_matrix *m, const struct planned_matrix *planned,
+                          const struct args_matrix *at, char *blob, struct moe_err *err)
+{
+    const struct source_rows all = {0, m->rows};
+    if (planned->exact) {
+        int code = source_copy(m, PART_WORDS, all, blob + at->weight, err);
+        if (!code)
+            code = source_copy(m, PART_SCALES, all, blob + at->scales, err);
+        return code ? code : source_copy(m, PART_BIASES, all, blob + at->biases, err);
+    }
+    uint64_t words = source_part_bytes(PART_WORDS, m->cols, planned->how);
+    uint64_t groups = source_part_bytes(PART_SCALES, m->cols, planned->how);
+    uint32_t most = rows_at_once(m->cols);
+    int code = MOE_OK;
+    for (uint32_t row = 0; row < m->rows && !code; row += most) {
+        const struct source_rows rows = {row, m->rows - row < most ? m->rows - row : most};
+        const struct quantised_row out = {(uint32_t *)(void *)(blob + at->weight + row * words),
+                                          (uint16_t *)(void *)(blob + at->scales + row * groups),
+                                          (uint16_t *)(void *)(blob + at->biases + row * groups)};
+        code = quantise(m, rows, planned->how, &out, err);
+    }
+    return code;
+}
+
+static void zero_gaps(const struct expert_layout *experts, char *blob)
+{
+    const struct args_matrix *const matrices[] = {&experts->gate, &experts->up, &experts->down};
+    for (int i = 0; i < 9; i++) {
+        const struct args_matrix *m = matrices[i / 3];
+        const struct args_matrix *next = i < 6 ? matrices[i / 3 + 1] : NULL; // of the last, the blob's end
+        const uint64_t begins[] = {m->weight, m->scales, m->biases, next ? next->weight : experts->blob_bytes};
+        const struct quantisation how = {m->bits, m->group_size};
+        uint64_t end = begins[i % 3] + m->out_dim * source_part_bytes((enum source_part)(i % 3), m->in_dim, how);
+        memset(blob + end, 0, begins[i % 3 + 1] - end);
+    }
+}
+
+static int produce_expert(const void *context, uint64_t expert, void *buffer, struct moe_err *err)
+{
+    const struct expert_chunks *e = context;
+    const struct planned_layer *layer = &e->plan->layers[e->layer];
+    const struct args_matrix *const at[] = {&layer->experts.gate, &layer->experts.up, &layer->experts.down};
+    zero_gaps(&layer->experts, buffer);
+    int code = MOE_OK;
+    for (uint32_t which = 0; which < 3 && !code; which++) {
+        struct source_matrix m;
+        code = plan_expert(e->plan, e->layer, (uint32_t)expert, which, &m, err);
+        if (!code)
+            code = produce_matrix(&m, &layer->matrices[which], at[which], buffer, err);
+    }
+    return code;
+}
+
+// ---- resident.safetensors: a chunk a few rows
+
+struct piece {
+    uint64_t offset;                     // in the file
+    const struct planned_tensor *tensor; // NULL: the header
+    uint64_t first, n;                   // bytes of a tensor that is copied, rows of a matrix
+};
+
+struct resident_chunks {
+    const struct plan *plan;
+    struct piece *pieces; // [count + 1], the last at the file's end
+    uint64_t count, most_bytes;
+};
+
+static uint64_t resident_offset(const void *context, uint64_t chunk)
+{
+    return ((const struct resident_chunks *)context)->pieces[chunk].offset;
+}
+
+static int produce_resident(const void *context, uint64_t chunk, void *buffer, struct moe_err *err)
+{
+    const struct resident_chunks *r = context;
+    const struct piece *piece = &r->pieces[chunk];
+    const struct planned_tensor *tensor = piece->tensor;
+    if (!tensor) {
+        memcpy(buffer, r->plan->header, (size_t)r->plan->header_bytes);
+        return MOE_OK;
+    }
+    if (tensor->copy) {
+        const struct checkpoint_range range = {tensor->copy, piece->first, (size_t)piece->n};
+        int code = checkpoint_read(r->plan->from, &range, buffer, err);
+        if (code || source_is_finite(tensor->dtype, buffer, piece->n / source_width(tensor->dtype)))
+            return code;
+        return source_not_finite(r->plan->from, tensor->copy, err);
+    }
+    if (tensor->n_dims == 1)
+        return round_vector(&tensor->matrix, buffer, err);
+    const struct source_rows rows = {(uint32_t)piece->first, (uint32_t)piece->n};
+    if (tensor->exact)
+        return source_copy(&tensor->matrix, tensor->part, rows, buffer, err);
+    const struct quantised_row out = {tensor->part == PART_WORDS ? buffer : NULL,
+                                      tensor->part == PART_SCALES ? buffer : NULL,
+                                      tensor->part == PART_BIASES ? buffer : NULL};
+    return quantise(&tensor->matrix, rows, tensor->how, &out, err);
+}
+
+// Cuts the file into pieces; with pieces NULL they are only counted.
+static void cut_pieces(struct resident_chunks *r)
+{
+    const struct plan *plan = r->plan;
+    r->count = 0;
+    struct piece header = {.n = plan->header_bytes};
+    if (r->pieces)
+        r->pieces[0] = header;
+    r->count++;
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct planned_tensor *tensor = &plan->tensors[i];
+        uint64_t total = tensor->copy ? tensor->bytes : tensor->matrix.rows;
+        uint64_t most = tensor->copy ? PIECE_BYTES : rows_at_once(tensor->matrix.cols);
+        uint64_t bytes = tensor->copy || !total ? 1 : tensor->bytes / total;
+        for (uint64_t first = 0; first < total; first += most) {
+            uint64_t n = total - first < most ? total - first : most;
+            if (r->pieces)
+                r->pieces[r->count] = (struct piece){tensor->offset + first * bytes, tensor, first, n};
+            r->count++;
+        }
+    }
+    if (r->pieces)
+        r->pieces[r->count] = (struct piece){.offset = plan->resident_bytes};
+}
+
+static int make_pieces(struct resident_chunks *r, struct moe_err *err)
+{
+    cut_pieces(r);
+    r->pieces = calloc(r->count + 1, sizeof *r->pieces);
+    if (!r->pieces)
+        return moe_fail(err, MOE_NO_MEMORY, "no memory for the list of pieces");
+    cut_pieces(r);
+    for (uint64_t i = 0; i < r->count; i++)
+        if (r->pieces[i + 1].offset - r->pieces[i].offset > r->most_bytes)
+            r->most_bytes = r->pieces[i + 1].offset - r->pieces[i].offset;
+    return MOE_OK;
+}
+
+// ---- Files
+
+// Writes a file unless the journal has it.
+static int write_file(struct conversion *c, const char *file, const struct writer_chunks *chunks)
+{
+    struct written_file entry = {.bytes = chunks->offset(chunks->context, chunks->count)};
+    const struct writer_options options = {.threads = c->threads,
+                                           .memory_bytes = MEMORY_BYTES,
+                                           .write = c->options->write,
+                                           .write_context = c->options->write_context,
+                                           .cancelled = cancelled,
+                                           .advanced = advanced,
+                                           .context = c};
+    char path[MAX_PATH + 100];
+    const struct written_file *whole = written_find(&c->written, file);
+    if (whole && whole->bytes == entry.bytes)
+        return MOE_OK;
+    snprintf(entry.file, sizeof entry.file, "%s", file);
+    snprintf(path, sizeof path, "%s/%s", c->partial, file);
+    int code = writer_run(path, chunks, &options, entry.sha256, c->err);
+    return code ? code : written_add(&c->written, &entry, c->err);
+}
+
+static int write_resident(struct conversion *c)
+{
+    struct resident_chunks resident = {.plan = &c->plan};
+    int code = make_pieces(&resident, c->err);
+    if (code)
+        return code;
+    const struct writer_chunks chunks = {.count = resident.count,
+                                         .most_bytes = resident.most_bytes,
+                                         .offset = resident_offset,
+                                         .produce = produce_resident,
+                                         .context = &resident};
+    code = write_file(c, "resident.safetensors", &chunks);
+    free(resident.pieces);
+    return code;
+}
+
+static int write_layer(struct conversion *c, uint32_t layer)
+{
+    const struct expert_chunks experts = {&c->plan, layer};
+    const struct writer_chunks chunks = {.count = c->plan.shape->n_routed_experts,
+                                         .most_bytes = c->plan.layers[layer].experts.blob_bytes,
+                                         .blocks = true,
+                                         .offset = expert_offset,
+                                         .produce = produce_expert,
+                                         .context = &experts};
+    char file[64];
+    manifest_layer_file(layer, file);
+    return write_file(c, file, &chunks);
+}
+
+// A small file that is copied as it is.
+struct copied_file {
+    int fd;
+    const char *path;
+    uint64_t bytes;
+};
+
+static uint64_t copied_offset(const void *context, uint64_t chunk)
+{
+    uint64_t bytes = ((const struct copied_file *)context)->bytes;
+    uint64_t offset = chunk * PIECE_BYTES;
+    return offset < bytes ? offset : bytes;
+}
+
+static int produce_copy(const void *context, uint64_t chunk, void *buffer, struct moe_err *err)
+{
+    const struct copied_file *file = context;
+    uint64_t offset = copied_offset(file, chunk);
+    const struct file_range range = {file->fd, file->path, offset, (size_t)(copied_offset(file, chunk + 1) - offset)};
+    return file_read(&range, buffer, err);
+}
+
+// Not there, empty, or no regular file: nothing to copy.
+static int copy_beside(struct conversion *c, const char *name)
+{
+    char path[MAX_PATH + 300];
+    struct copied_file file = {.path = path};
+    snprintf(path, sizeof path, "%s/%s", c->source.directory, name);
+    if (file_open(path, &file.fd, &file.bytes, NULL))
+        return MOE_OK;
+    const struct writer_chunks chunks = {.count = (file.bytes + PIECE_BYTES - 1) / PIECE_BYTES,
+                                         .most_bytes = PIECE_BYTES,
+                                         .offset = copied_offset,
+                                         .produce = produce_copy,
+                                         .context = &file};
+    int code = file.bytes ? write_file(c, name, &chunks) : MOE_OK;
+    close(file.fd);
+    return code;
+}
+
+// The tokenizer's file and what goes with it.
+static int copy_tokenizer(struct conversion *c)
+{
+    static const char *const names[] = {"tokenizer.json",        "tiktoken.model",          "tokenizer.model",
+                                        "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
+                                        "chat_template.json",    "generation_config.json",  "LICENSE"};
+    int code = MOE_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !code; i++)
+        code = copy_beside(c, names[i]);
+    return code;
+}
+
+// ---- The whole
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static int set_paths(struct conversion *c, const char *target)
+{
+    size_t length = strlen(target);
+    while (length > 1 && target[length - 1] == '/')
+        length--;
+    if (length == 0 || length > MAX_PATH)
+        return moe_fail(c->err, MOE_BAD_ARGUMENT, "the target's path must have 1 to %d bytes", MAX_PATH);
+    snprintf(c->target, sizeof c->target, "%.*s", (int)length, target);
+    snprintf(c->partial, sizeof c->partial, "%s.partial", c->target);
+    struct stat status;
+    if (lstat(c->target, &status) == 0)
+        return moe_fail_file(c->err, MOE_BAD_ARGUMENT, c->target, 0,
+                             "is there already; give a name that is free, or remove it");
+    return MOE_OK;
+}
+
+static uint64_t left_to_write(const struct conversion *c)
+{
+    uint64_t left = c->plan.bytes;
+    for (size_t i = 0; i < c->written.count; i++)
+        left -= c->written.entries[i].bytes < left ? c->written.entries[i].bytes : left;
+    return left;
+}
+
+static int check_space(const struct conversion *c)
+{
+    struct statvfs disk;
+    if (statvfs(c->partial, &disk))
+        return moe_fail_file(c->err, MOE_IO, c->partial, errno, "the disk's free space cannot be read");
+    uint64_t available = (uint64_t)disk.f_bavail * disk.f_frsize;
+    uint64_t needed = left_to_write(c) + spare_bytes;
+    if (needed <= available)
+        return MOE_OK;
+    moe_fail(c->err, MOE_IO, "%.300s: the package needs %.1f MB more and its disk has %.1f MB free", c->partial,
+             (double)needed / 1e6, (double)available / 1e6);
+    if (c->err)
+        c->err->sys_errno = ENOSPC;
+    return MOE_IO;
+}
+
+// What becomes of the weights, in a few lines before hours of work.
+static void say_plan(const struct conversion *c, const struct moe_description *about)
+{
+    const struct plan *p = &c->plan;
+    const struct planned_matrix *gate = &p->layers[p->shape->first_k_dense_replace].matrices[0];
+    bool large = about->parameters >= 1000000000;
+    notice(c, "%s of %.1f %s parameters becomes a package of %.1f %s", about->layout,
+           (double)about->parameters / (large ? 1e9 : 1e6), large ? "billion" : "million",
+           (double)p->bytes / (large ? 1e9 : 1e6), large ? "GB" : "MB");
+    if (about->left_out[0])
+        notice(c, "left out: %s", about->left_out);
+    notice(c, "experts: %s%" PRIu32 " bits in groups of %" PRIu32,
+           gate->exact ? "copied bit for bit, " : "quantised to ", gate->how.bits, gate->how.group_size);
+    notice(c, "matrices of all layers: %" PRIu64 " copied as they are, %" PRIu64 " quantised", p->n_copied,
+           p->n_quantised);
+    if (p->n_rounded)
+        notice(c, "norms rounded to bf16: %" PRIu64, p->n_rounded);
+    if (p->n_requantised)
+        notice(c,
+               "%" PRIu64 " matrices were quantised in another way than asked for or than packages hold, and are "
+               "quantised a second time, which costs some of their precision",
+               p->n_requantised);
+    if (!about->tokenizer_file[0])
+        notice(c, "there is no tokenizer: the package serves `eval --tokens` only");
+}
+
+static int write_package(struct conversion *c)
+{
+    const struct shape *s = c->plan.shape;
+    if (c->written.count)
+        notice(c, "going on: %zu files are there already", c->written.count);
+    c->progress = (struct moe_progress){.what = "converting", .unit = "bytes", .total = left_to_write(c)};
+    int code = check_space(c);
+    for (uint32_t i = s->first_k_dense_replace; i < s->n_layers && !code; i++)
+        code = write_layer(c, i);
+    if (!code)
+        code = write_resident(c);
+    c->progress.total = 0; // the rest is small
+    if (!code)
+        code = copy_tokenizer(c);
+    const char *tokenizer = c->source.tokenizer.path ? base_name(c->source.tokenizer.path) : "";
+    const struct manifest_facts facts = {.name = base_name(c->target),
+                                         .template_name = c->options->template_name,
+                                         .plan = &c->plan,
+                                         .written = &c->written,
+                                         .tokenizer_type = c->source.tokenizer_type,
+                                         .tokenizer_file = tokenizer};
+    return code ? code : manifest_write(c->partial, &facts, c->err);
+}
+
+static int make_durable(const char *directory, struct moe_err *err)
+{
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return moe_fail_file(err, MOE_IO, directory, errno, "cannot be opened");
+    int code =
+        fsync(fd) && errno != EINVAL ? moe_fail_file(err, MOE_IO, directory, errno, "cannot be made durable") : 0;
+    close(fd);
+    return code;
+}
+
+// The package must open, and be what was written when that is asked for; then it gets its name.
+static int finish(struct conversion *c)
+{
+    struct moe_description about;
+    struct stat status;
+    int code = moe_inspect(c->partial, &about, c->err);
+    if (!code && c->options->verify)
+        code = moe_verify(c->partial, c->options->progress, c->options->context, c->err);
+    if (!code)
+        code = make_durable(c->partial, c->err);
+    if (!code && lstat(c->target, &status) == 0)
+        code =
+            moe_fail_file(c->err, MOE_IO, c->target, 0, "came to be meanwhile; the package is in the .partial folder");
+    if (!code && rename(c->partial, c->target))
+        code = moe_fail_file(c->err, MOE_IO, c->target, errno, "cannot be given its name");
+    if (code)
+        return code;
+    char path[MAX_PATH + 100];
+    snprintf(path, sizeof path, "%s/convert.journal", c->target);
+    unlink(path);
+    snprintf(path, sizeof path, "%s", c->target);
+    char *slash = strrchr(path, '/');
+    if (slash)
+        slash[slash == path] = '\0';
+    return make_durable(slash ? path : ".", c->err);
+}
+
+static int run(struct conversion *c)
+{
+    struct moe_description about;
+    char key[65];
+    int code = package_describe(&c->source, &about, c->err);
+    c->plan = (struct plan){.from = c->source.checkpoint,
+                            .shape = &c->source.shape,
+                            .expert_bits = c->options->expert_bits,
+                            .resident_bits = c->options->resident_bits,
+                            .group_size = c->options->group_size};
+    if (!code)
+        code = plan_make(&c->plan, c->err);
+    if (code)
+        return code;
+    say_plan(c, &about);
+    code = plan_key(&c->plan, key, c->err);
+    if (!code && mkdir(c->partial, 0777) && errno != EEXIST)
+        code = moe_fail_file(c->err, MOE_IO, c->partial, errno, "cannot be made");
+    if (!code)
+        code = written_open(c->partial, key, &c->written, c->err);
+    if (!code) {
+        code = write_package(c);
+        if (!code)
+            code = finish(c);
+        written_close(&c->written);
+    }
+    plan_release(&c->plan);
+    return code;
+}
+
+int moe_convert(const char *source, const char *target, const struct moe_convert_options *options, struct moe_err *err)
+{
+    struct conversion c = {.options = options, .err = err};
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    c.threads = options->threads ? options->threads : cores > 0 ? (unsigned)cores : 1;
+    if ((options->expert_bits && options->expert_bits != 4 && options->expert_bits != 8) ||
+        (options->resident_bits && options->resident_bits != 4 && options->resident_bits != 8) ||
+        (options->group_size && options->group_size != 32 && options->group_size != 64 && options->group_size != 128))
+        return moe_fail(err, MOE_BAD_ARGUMENT, "bits must be 4 or 8, and groups of 32, 64 or 128");
+    int code = set_paths(&c, target);
+    if (!code)
+        code = weights_open_package(source, &c.source, err);
+    if (code)
+        return code;
+    if (c.source.kind == PACKAGE)
+        code = moe_fail(err, MOE_BAD_ARGUMENT, "%.300s is a package already", source);
+    else
+        code = run(&c);
+    package_release(&c.source);
+    return code;
+}

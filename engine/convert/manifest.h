@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Writing model.json (moechat-model(5)).
+#ifndef MOECHAT_ENGINE_CONVERT_MANIFEST_H
+#define MOECHAT_ENGINE_CONVERT_MANIFEST_H
+
+#include "engine/convert/written.h"
+#include "engine/convert/plan.h"
+
+struct manifest_facts {
+    const char *name;
+    const char *template_name; // NULL or "": none
+    const struct plan *plan;
+    const struct written *written; // has every file
+    const char *tokenizer_type;    // "": none
+    const char *tokenizer_file;    // in the package
+};
+
+// A layer's file in the package.
+void manifest_layer_file(uint32_t layer, char file[64]);
+int manifest_write(const char *folder, const struct manifest_facts *facts, struct moe_err *err);
+
+#endif

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/convert/plan_key.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/base/err.h"
+
+static bool add_text(EVP_MD_CTX *hash, const char *text)
+{
+    return EVP_DigestUpdate(hash, text, strlen(text)) == 1;
+}
+
+static bool add_layers(EVP_MD_CTX *hash, const struct plan *plan)
+{
+    bool good = true;
+    for (uint32_t i = 0; good && i < plan->shape->n_layers; i++)
+        for (uint32_t which = 0; good && which < 3; which++) {
+            const struct planned_matrix *m = &plan->layers[i].matrices[which];
+            char line[96];
+            snprintf(line, sizeof line, "%" PRIu32 " %" PRIu32 " %" PRIu32 " %d\n", i, m->how.bits, m->how.group_size,
+                     m->exact);
+            good = add_text(hash, line);
+        }
+    return good;
+}
+
+int plan_key(const struct plan *plan, char key[65], struct moe_err *err)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    EVP_MD_CTX *hash = EVP_MD_CTX_new();
+    int code = MOE_OK;
+    bool good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1 &&
+                EVP_DigestUpdate(hash, plan->header, (size_t)plan->header_bytes) == 1 && add_layers(hash, plan);
+    for (uint32_t i = 0; good && !code && i < plan->from->n_shards; i++) {
+        const struct safetensors *shard = &plan->from->shards[i];
+        struct stat status;
+        char line[4400];
+        if (fstat(shard->fd, &status))
+            code = moe_fail_file(err, MOE_IO, shard->path, errno, "cannot be looked at");
+        snprintf(line, sizeof line, "%s %" PRIu64 " %" PRIu64 " %ld\n", shard->path, (uint64_t)status.st_size,
+                 (uint64_t)status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+        good = add_text(hash, line);
+    }
+    good = good && EVP_DigestFinal_ex(hash, digest, NULL) == 1;
+    EVP_MD_CTX_free(hash);
+    for (size_t i = 0; good && i < 32; i++)
+        snprintf(key + 2 * i, 3, "%02x", digest[i]);
+    return code || good ? code : moe_fail(err, MOE_NO_MEMORY, "libcrypto could not hash the plan");
+}

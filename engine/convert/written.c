@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/convert/written.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/err.h"
+#include "engine/base/file.h"
+
+enum { MOST_BYTES = 1 << 20, LINE_BYTES = 256 };
+
+static int append(struct written *j, const char *line, struct moe_err *err)
+{
+    size_t length = strlen(line);
+    ssize_t wrote;
+    do
+        wrote = write(j->fd, line, length);
+    while (wrote < 0 && errno == EINTR);
+    if (wrote == (ssize_t)length && fsync(j->fd) == 0)
+        return MOE_OK;
+    return moe_fail_file(err, MOE_IO, j->path, wrote >= 0 && wrote < (ssize_t)length ? ENOSPC : errno,
+                         "cannot be written");
+}
+
+static int remember(struct written *j, const struct written_file *entry, struct moe_err *err)
+{
+    struct written_file *more = realloc(j->entries, (j->count + 1) * sizeof *more);
+    if (!more)
+        return moe_fail_file(err, MOE_NO_MEMORY, j->path, 0, "no memory for its lines");
+    j->entries = more;
+    j->entries[j->count++] = *entry;
+    return MOE_OK;
+}
+
+// A file that a line tells of must be there with its size; lines that tell of others are passed over.
+static int read_line(struct written *j, const char *folder, const char *line, struct moe_err *err)
+{
+    struct written_file entry;
+    struct stat status;
+    char path[4300];
+    if (sscanf(line, "%63s %" SCNu64 " %64s", entry.file, &entry.bytes, entry.sha256) != 3 ||
+        strspn(entry.sha256, "0123456789abcdef") != 64 || strchr(entry.file, '/'))
+        return MOE_OK;
+    snprintf(path, sizeof path, "%.4200s/%s", folder, entry.file);
+    if (stat(path, &status) || !S_ISREG(status.st_mode) || (uint64_t)status.st_size != entry.bytes)
+        return MOE_OK;
+    return remember(j, &entry, err);
+}
+
+// The text's whole lines; what follows the last newline was cut off, and is cut off the file too.
+static int read_lines(struct written *j, const char *folder, const char *key, char *text, struct moe_err *err)
+{
+    char *end = strrchr(text, '\n');
+    if (!end) {
+        if (ftruncate(j->fd, 0))
+            return moe_fail_file(err, MOE_IO, j->path, errno, "cannot be written");
+        char line[LINE_BYTES];
+        snprintf(line, sizeof line, "moechat-convert 1 %s\n", key);
+        return append(j, line, err);
+    }
+    end[1] = '\0';
+    if (ftruncate(j->fd, (off_t)strlen(text)))
+        return moe_fail_file(err, MOE_IO, j->path, errno, "cannot be written");
+    char first[LINE_BYTES];
+    snprintf(first, sizeof first, "moechat-convert 1 %s\n", key);
+    if (strncmp(text, first, strlen(first)) != 0)
+        return moe_fail(err, MOE_BAD_ARGUMENT,
+                        "%.300s holds the beginning of another conversion (other source or other options): remove the "
+                        "folder, or give another target",
+                        folder);
+    char *rest;
+    strtok_r(text, "\n", &rest);
+    int code = MOE_OK;
+    for (char *line = strtok_r(NULL, "\n", &rest); line && !code; line = strtok_r(NULL, "\n", &rest))
+        code = read_line(j, folder, line, err);
+    return code;
+}
+
+static int read_journal(struct written *j, const char *folder, const char *key, struct moe_err *err)
+{
+    struct stat status;
+    if (lockf(j->fd, F_TLOCK, 0))
+        return moe_fail_file(err, MOE_IO, j->path, 0, "another process is at this conversion");
+    if (fstat(j->fd, &status) || status.st_size > MOST_BYTES)
+        return moe_fail_file(err, MOE_FORMAT, j->path, 0, "is no journal of a conversion; remove its folder");
+    char *text = calloc(1, (size_t)status.st_size + 1);
+    if (!text)
+        return moe_fail_file(err, MOE_NO_MEMORY, j->path, 0, "no memory to read it");
+    int code = file_read(&(struct file_range){j->fd, j->path, 0, (size_t)status.st_size}, text, err);
+    if (!code)
+        code = read_lines(j, folder, key, text, err);
+    free(text);
+    return code;
+}
+
+int written_open(const char *folder, const char key[65], struct written *j, struct moe_err *err)
+{
+    memset(j, 0, sizeof *j);
+    snprintf(j->path, sizeof j->path, "%.4200s/convert.journal", folder);
+    j->fd = open(j->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (j->fd < 0)
+        return moe_fail_file(err, MOE_IO, j->path, errno, "cannot be made");
+    int code = read_journal(j, folder, key, err);
+    if (code)
+        written_close(j);
+    return code;
+}
+
+const struct written_file *written_find(const struct written *j, const char *file)
+{
+    for (size_t i = j->count; i-- > 0;) // the last is the newest
+        if (strcmp(j->entries[i].file, file) == 0)
+            return &j->entries[i];
+    return NULL;
+}
+
+int written_add(struct written *j, const struct written_file *entry, struct moe_err *err)
+{
+    char line[LINE_BYTES];
+    snprintf(line, sizeof line, "%s %" PRIu64 " %s\n", entry->file, entry->bytes, entry->sha256);
+    int code = append(j, line, err);
+    return code ? code : remember(j, entry, err);
+}
+
+void written_close(struct written *j)
+{
+    if (j->fd >= 0)
+        close(j->fd);
+    j->fd = -1;
+    free(j->entries);
+    j->entries = NULL;
+    j->count = 0;
+}

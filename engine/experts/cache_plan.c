@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/experts/cache_plan.h"
+
+#include <inttypes.h>
+
+#include "engine/base/err.h"
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t whole_mib(uint64_t bytes)
+{
+    return bytes / (1U << 20) + (bytes % (1U << 20) != 0);
+}
+
+static bool is_share(uint64_t budget)
+{
+    return budget > MOE_CACHE_SHARE(0) && budget <= MOE_CACHE_SHARE(1000);
+}
+
+// `automatic` is what auto fills when not all experts fit in it.
+static uint64_t budget_bytes(uint64_t budget, uint64_t left, uint64_t automatic)
+{
+    if (budget == MOE_CACHE_AUTO)
+        return automatic;
+    if (is_share(budget))
+        return left / 1000 * (budget - MOE_CACHE_SHARE(0)) + left % 1000 * (budget - MOE_CACHE_SHARE(0)) / 1000;
+    return budget; // MOE_CACHE_ALL is the largest of all
+}
+
+static int fail_memory(const char *option, uint64_t needs, uint64_t left, struct moe_err *err)
+{
+    return moe_fail(err, MOE_NO_MEMORY,
+                    "%s: %" PRIu64 " MiB are more than the %" PRIu64 " MiB of memory that are free; give it at most "
+                    "%" PRIu64 " MiB, a share such as 50%%, or auto",
+                    option, whole_mib(needs), left >> 20, left / 10 * 9 >> 20);
+}
+
+uint64_t cache_least(const struct cache_question *question)
+{
+    return smaller(question->dispatches * question->per_dispatch, question->n_experts);
+}
+
+static int plan_device(const struct cache_question *q, struct cache_answer *answer, struct moe_err *err)
+{
+    // A device's own memory also holds what the sessions need; the host's also the rest of the machine.
+    uint64_t automatic = q->two_tiers ? q->device_left / 4 * 3 : q->device_left / 2;
+    uint64_t budget = budget_bytes(q->device_bytes, q->device_left, automatic);
+    uint64_t slots = smaller(budget / q->slot_bytes, q->n_experts);
+    uint64_t least = cache_least(q), smallest = least * q->slot_bytes;
+    if (slots < least)
+        return moe_fail(
+            err, MOE_BUDGET,
+            "an expert cache of %" PRIu64 " bytes holds %" PRIu64 " experts and those of %" PRIu64
+            " layer%s in flight need %" PRIu64 ": give --expert-cache at least %" PRIu64 " bytes (%" PRIu64 " MiB)",
+            budget, slots, q->dispatches, q->dispatches == 1 ? "" : "s", least, smallest, whole_mib(smallest));
+    if (slots * q->slot_bytes > q->device_left)
+        return fail_memory("--expert-cache", slots * q->slot_bytes, q->device_left, err);
+    answer->device_slots = slots;
+    return MOE_OK;
+}
+
+// One half of these is read while the other is copied.
+static uint64_t passing_slots(const struct cache_question *q, uint64_t device_slots)
+{
+    return device_slots / 2 > q->per_dispatch ? 2 * q->per_dispatch : device_slots;
+}
+
+static int plan_host(const struct cache_question *q, struct cache_answer *answer, struct moe_err *err)
+{
+    uint64_t passing = passing_slots(q, answer->device_slots);
+    answer->host_slots = passing;
+    answer->host_only_passes = true;
+    if (q->host_bytes == MOE_CACHE_NONE)
+        return MOE_OK;
+    uint64_t budget = budget_bytes(q->host_bytes, q->host_left, q->host_left / 2);
+    uint64_t slots = smaller(budget / q->slot_bytes, q->n_experts);
+    // What the device has too is no gain.
+    if (q->host_bytes == MOE_CACHE_AUTO && slots <= answer->device_slots)
+        return MOE_OK;
+    if (slots < passing)
+        return moe_fail(err, MOE_BUDGET,
+                        "a host cache of %" PRIu64 " bytes holds %" PRIu64 " experts and %" PRIu64
+                        " pass through it at once: give --host-cache none or at least %" PRIu64 " bytes (%" PRIu64
+                        " MiB)",
+                        budget, slots, passing, passing * q->slot_bytes, whole_mib(passing * q->slot_bytes));
+    answer->host_slots = slots;
+    answer->host_only_passes = slots == passing;
+    return MOE_OK;
+}
+
+int cache_plan(const struct cache_question *question, struct cache_answer *answer, struct moe_err *err)
+{
+    *answer = (struct cache_answer){0};
+    int code = plan_device(question, answer, err);
+    if (!code && question->two_tiers)
+        code = plan_host(question, answer, err);
+    if (!code && answer->host_slots * question->slot_bytes > question->host_left)
+        code = fail_memory("--host-cache", answer->host_slots * question->slot_bytes, question->host_left, err);
+    return code;
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/experts/prefetch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+
+// What `auto` has act: its guess is there with the router's own choice, and right in most cases.
+enum { AUTO_GUESSER = MOE_PREFETCH_ROUTER };
+
+// Faster by less than this is chance.
+static const double worth_it = 0.98;
+// Experts missing a token: from so many on a trial is worth its while, below so many nothing is.
+static const double try_from = 0.5, rest_below = 0.125;
+
+const char *prefetch_name(enum moe_prefetch policy)
+{
+    static const char *const names[] = {
+        [MOE_PREFETCH_AUTO] = "auto",
+        [MOE_PREFETCH_OFF] = "off",
+        [MOE_PREFETCH_PREVIOUS] = "previous",
+        [MOE_PREFETCH_ROUTER] = "router",
+        [MOE_PREFETCH_ROUTER_SHARED] = "router-shared",
+    };
+    return names[policy];
+}
+
+// Guessers are numbered from the first that guesses.
+static unsigned number_of(enum moe_prefetch guesser)
+{
+    return (unsigned)guesser - MOE_PREFETCH_PREVIOUS;
+}
+
+int prefetch_open(const struct prefetch_options *options, struct prefetch *p, struct moe_err *err)
+{
+    const struct shape *shape = options->shape;
+    size_t chosen = (size_t)(shape->n_layers - shape->first_k_dense_replace) * shape->top_k;
+    *p = (struct prefetch){
+        .shape = shape,
+        .asked = options->policy,
+        .acting = options->policy == MOE_PREFETCH_AUTO ? MOE_PREFETCH_OFF : options->policy,
+        .n = PREFETCH_KEEP,
+        .on_predictions = options->on_predictions,
+        .context = options->context,
+        .previous = malloc(chosen * sizeof *p->previous),
+        .guesses = calloc((size_t)MOE_GUESSERS * shape->top_k, sizeof *p->guesses),
+        .resident = calloc((size_t)MOE_GUESSERS * shape->top_k, sizeof *p->resident),
+    };
+    if (!p->previous || !p->guesses || !p->resident) {
+        prefetch_release(p);
+        return moe_fail(err, MOE_NO_MEMORY, "no memory for guesses");
+    }
+    memset(p->previous, -1, chosen * sizeof *p->previous);
+    if (options->policy == MOE_PREFETCH_AUTO && options->all) {
+        p->asked = p->acting = MOE_PREFETCH_OFF;
+        p->fills = true;
+        snprintf(p->reason, sizeof p->reason, "every expert has a slot, the missing are read");
+    } else if (options->policy == MOE_PREFETCH_AUTO) {
+        snprintf(p->reason, sizeof p->reason, "nothing was missing yet");
+    } else {
+        snprintf(p->reason, sizeof p->reason, "as asked");
+    }
+    return MOE_OK;
+}
+
+void prefetch_release(struct prefetch *p)
+{
+    free(p->previous);
+    free(p->guesses);
+    free(p->resident);
+    *p = (struct prefetch){0};
+}
+
+bool prefetch_wants(const struct prefetch *p, enum moe_prefetch guesser)
+{
+    return p->acting == guesser || p->on_predictions;
+}
+
+void prefetch_guess(struct prefetch *p, enum moe_prefetch guesser, expert_store *store,
+                    const struct expert_guess *guess)
+{
+    unsigned which = number_of(guesser);
+    uint32_t top_k = p->shape->top_k;
+    if (p->on_predictions) {
+        p->guessed[which] = true;
+        p->guessed_ns[which] = clock_ns();
+        memcpy(p->guesses + which * top_k, guess->ids, top_k * sizeof *guess->ids);
+        for (uint32_t k = 0; k < top_k; k++)
+            p->resident[which * top_k + k] = expert_resident(store, guess->layer, (uint32_t)guess->ids[k]);
+    }
+    if (p->acting == guesser)
+        expert_hint(store, guess);
+}
+
+static bool among(const int32_t *ids, uint32_t n, int32_t id)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+// As if the guesser had acted: a guess that was right and not there saves a wait, if its read would be over by now.
+static void score(struct prefetch *p, unsigned which, const int32_t *ids, expert_store *store)
+{
+    uint32_t top_k = p->shape->top_k, reads = 0;
+    struct moe_prediction *to = &p->scores[which];
+    uint64_t gap_ns = clock_ns() - p->guessed_ns[which];
+    struct moe_cache_plan plan = expert_store_plan(store);
+    double read_ns = plan.disk_bytes_per_s ? 1e9 * (double)plan.slot_bytes / (double)plan.disk_bytes_per_s : 0;
+    p->guessed[which] = false;
+    for (uint32_t k = 0; k < top_k; k++) {
+        bool right = among(ids, top_k, p->guesses[which * top_k + k]);
+        bool there = p->resident[which * top_k + k];
+        reads += !there;
+        to->guessed++;
+        to->right += right;
+        to->useful += right && !there;
+        to->late += right && !there && reads * read_ns > (double)gap_ns;
+        to->wasted_bytes += right || there ? 0 : plan.slot_bytes;
+    }
+}
+
+void prefetch_chosen(struct prefetch *p, uint32_t layer, const int32_t *ids, expert_store *store)
+{
+    const struct shape *s = p->shape;
+    for (unsigned which = 0; which < MOE_GUESSERS; which++)
+        if (p->guessed[which])
+            score(p, which, ids, store);
+    memcpy(p->previous + (size_t)(layer - s->first_k_dense_replace) * s->top_k, ids, s->top_k * sizeof *ids);
+    // Behind the last layer comes the first of the next token, of which the routers' guessers know nothing.
+    bool last = layer + 1 == s->n_layers;
+    uint32_t next = last ? s->first_k_dense_replace : layer + 1;
+    struct expert_guess guess = {next, p->previous + (size_t)(next - s->first_k_dense_replace) * s->top_k, s->top_k};
+    if (guess.ids[0] < 0)
+        return;
+    if (prefetch_wants(p, MOE_PREFETCH_PREVIOUS))
+        prefetch_guess(p, MOE_PREFETCH_PREVIOUS, store, &guess);
+    if (last && p->acting > MOE_PREFETCH_PREVIOUS)
+        expert_hint(store, &guess);
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_ms(uint64_t *took_ns)
+{
+    qsort(took_ns, PREFETCH_TRY, sizeof *took_ns, compare);
+    return (double)took_ns[PREFETCH_TRY / 2] / 1e6;
+}
+
+static void settle(struct prefetch *p)
+{
+    double without = median_ms(p->took_ns[0]), with = median_ms(p->took_ns[1]);
+    bool on = with < worth_it * without;
+    p->trying = false;
+    p->n = 0;
+    p->acting = on ? (enum moe_prefetch)AUTO_GUESSER : MOE_PREFETCH_OFF;
+    snprintf(p->reason, sizeof p->reason, "%s: %.2f ms a token with it, %.2f without", on ? "faster" : "not faster",
+             with, without);
+}
+
+static void rest(struct prefetch *p)
+{
+    p->trying = false;
+    p->n = 0;
+    p->acting = MOE_PREFETCH_OFF;
+    snprintf(p->reason, sizeof p->reason, "hardly an expert was missing of late");
+}
+
+// By turns, so that a cache that fills up meanwhile speaks for neither.
+static void judge(struct prefetch *p, uint64_t took_ns, uint64_t missing)
+{
+    p->missing += ((double)missing - p->missing) / 8;
+    bool was_on = p->acting != MOE_PREFETCH_OFF;
+    if (p->trying) {
+        p->took_ns[was_on][p->n++ / 2] = took_ns;
+        p->acting = was_on ? MOE_PREFETCH_OFF : (enum moe_prefetch)AUTO_GUESSER;
+    } else if (p->n < PREFETCH_KEEP) {
+        p->n++;
+    }
+    if ((p->trying || was_on) && p->missing < rest_below) {
+        rest(p);
+    } else if (p->trying && p->n == 2 * PREFETCH_TRY) {
+        settle(p);
+    } else if (!p->trying && p->n == PREFETCH_KEEP && p->missing >= try_from) {
+        p->trying = true;
+        p->n = 0;
+        p->acting = (enum moe_prefetch)AUTO_GUESSER;
+        snprintf(p->reason, sizeof p->reason, "on trial");
+    }
+}
+
+void prefetch_end_token(struct prefetch *p, uint32_t position, uint64_t took_ns, uint64_t missing)
+{
+    if (p->on_predictions)
+        p->on_predictions(p->context, position, p->scores);
+    memset(p->scores, 0, sizeof p->scores);
+    if (p->asked == MOE_PREFETCH_AUTO)
+        judge(p, took_ns, missing);
+}
+
+void prefetch_idle(struct prefetch *p, expert_store *store)
+{
+    if (p->fills)
+        expert_fill(store);
+}
+
+void prefetch_forget(struct prefetch *p, expert_store *store)
+{
+    uint32_t n_layers = p->shape->n_layers - p->shape->first_k_dense_replace;
+    for (uint32_t row = 0; row < n_layers; row++)
+        p->previous[(size_t)row * p->shape->top_k] = -1;
+    memset(p->guessed, 0, sizeof p->guessed);
+    expert_drop_hints(store);
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Which experts the next layer will want, guessed while this one works, for decoded tokens. What is guessed decides
+// nothing but what is read early: the store takes a guess as a hint, and no result depends on it.
+//
+// One guesser acts, any number are scored. `auto` tries where experts are missing: tokens with and without it by turns,
+// then whichever was faster, and tries again from time to time. Where hardly any is missing it rests, and costs
+// nothing.
+#ifndef MOECHAT_ENGINE_EXPERTS_PREFETCH_H
+#define MOECHAT_ENGINE_EXPERTS_PREFETCH_H
+
+#include "engine/experts/store.h"
+#include "engine/files/shape.h"
+
+enum { PREFETCH_TRY = 8, PREFETCH_KEEP = 256 }; // tokens: of a trial each way; until the next
+
+struct prefetch {
+    const struct shape *shape;
+    enum moe_prefetch asked;
+    enum moe_prefetch acting; // for this token: MOE_PREFETCH_OFF or one that guesses
+    moe_predictions_fn *on_predictions;
+    void *context;
+    int32_t *previous; // [n_moe_layers * top_k], the last token's experts; a row that begins with -1 is not known
+    int32_t *guesses;  // [MOE_GUESSERS * top_k], for the layer that comes next
+    bool *resident;    // [MOE_GUESSERS * top_k], was it there when it was guessed?
+    bool guessed[MOE_GUESSERS];
+    uint64_t guessed_ns[MOE_GUESSERS];
+    struct moe_prediction scores[MOE_GUESSERS]; // of this token
+    bool fills;                                 // experts that are missing are read one after the other
+    bool trying;
+    unsigned n;                        // tokens of the trial, or since the last
+    uint64_t took_ns[2][PREFETCH_TRY]; // without and with
+    double missing;                    // experts a token lately that were not there, or only because they were guessed
+    char reason[96];
+};
+
+struct prefetch_options {
+    const struct shape *shape;
+    enum moe_prefetch policy;
+    moe_predictions_fn *on_predictions;
+    void *context;
+    bool all; // every expert has a slot
+};
+int prefetch_open(const struct prefetch_options *options, struct prefetch *prefetch, struct moe_err *err);
+void prefetch_release(struct prefetch *prefetch);
+const char *prefetch_name(enum moe_prefetch policy); // "off", "previous" ...
+
+// Is this guesser's guess wanted?
+bool prefetch_wants(const struct prefetch *prefetch, enum moe_prefetch guesser);
+// What it says of the layer that comes next, the likeliest first.
+void prefetch_guess(struct prefetch *prefetch, enum moe_prefetch guesser, expert_store *store,
+                    const struct expert_guess *guess);
+// The experts of a layer as the router chose them. Scores what was guessed of it, and lets the guesser that needs no
+// more than this make its guess of the next.
+void prefetch_chosen(struct prefetch *prefetch, uint32_t layer, const int32_t *ids, expert_store *store);
+// A token is over, in this time; so many of its experts had no slot of the device's, or have it from a guess.
+void prefetch_end_token(struct prefetch *prefetch, uint32_t position, uint64_t took_ns, uint64_t missing);
+// A moment in which the host has nothing to do: where each expert has a slot, `auto` has those read that are missing.
+void prefetch_idle(struct prefetch *prefetch, expert_store *store);
+// What was known of the last token no longer holds, and guesses under way are dropped.
+void prefetch_forget(struct prefetch *prefetch, expert_store *store);
+
+#endif

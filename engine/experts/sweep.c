@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/experts/sweep.h"
+
+static bool is_busy(const struct sweep *sweep, uint32_t expert)
+{
+    return sweep->of.first[expert + 1] > sweep->of.first[expert];
+}
+
+static struct expert_place *entry(struct sweep *sweep, uint32_t n)
+{
+    return &sweep->ring[n % SWEEP_AHEAD];
+}
+
+// Moves on to the next expert that is to be asked for; false when there is none.
+static bool advance(struct sweep *sweep)
+{
+    const struct sweep_layer *of = &sweep->of;
+    if (sweep->next.layer == of->layer) {
+        while (sweep->next.expert < of->n_experts && !is_busy(sweep, sweep->next.expert))
+            sweep->next.expert++;
+        if (sweep->next.expert < of->n_experts)
+            return true;
+        sweep->next.layer++;
+        sweep->next.expert = 0;
+    }
+    return of->next_too && sweep->next.expert < of->n_experts;
+}
+
+static int ask(struct sweep *sweep, expert_store *store, struct moe_err *err)
+{
+    int code = MOE_OK;
+    while (!code && sweep->asked - sweep->done < sweep->window && advance(sweep)) {
+        int32_t id = (int32_t)sweep->next.expert;
+        struct expert_request request = {.layer = sweep->next.layer,
+                                         .ids = &id,
+                                         .n = 1,
+                                         .use = CACHE_PREFILL,
+                                         .cancelled = sweep->of.cancelled,
+                                         .context = sweep->of.context,
+                                         .rows = 1};
+        if (sweep->next.layer == sweep->of.layer)
+            request.rows = sweep->of.first[id + 1] - sweep->of.first[id];
+        code = expert_acquire(store, &request, entry(sweep, sweep->asked), err);
+        sweep->asked += !code;
+        sweep->next.expert += !code;
+    }
+    return code;
+}
+
+static void release(struct sweep *sweep, expert_store *store)
+{
+    expert_release(store, entry(sweep, sweep->done), 1);
+    sweep->done++;
+}
+
+// Lets go of what was asked for of this layer in vain.
+static void skip_idle(struct sweep *sweep, expert_store *store)
+{
+    while (sweep->done < sweep->asked && entry(sweep, sweep->done)->layer == sweep->of.layer &&
+           !is_busy(sweep, entry(sweep, sweep->done)->expert))
+        release(sweep, store);
+}
+
+int sweep_begin(struct sweep *sweep, expert_store *store, const struct sweep_layer *of, struct moe_err *err)
+{
+    uint64_t slots = expert_store_plan(store).slots;
+    sweep->window = slots < SWEEP_AHEAD ? (uint32_t)slots : SWEEP_AHEAD;
+    if (sweep->next.layer != of->layer || sweep->done == sweep->asked) {
+        sweep_drop(sweep, store);
+        sweep->next.layer = of->layer;
+        sweep->next.expert = 0;
+    }
+    sweep->of = *of;
+    skip_idle(sweep, store);
+    return ask(sweep, store, err);
+}
+
+const struct expert_place *sweep_next(struct sweep *sweep)
+{
+    if (sweep->done == sweep->asked || entry(sweep, sweep->done)->layer != sweep->of.layer)
+        return NULL;
+    return entry(sweep, sweep->done);
+}
+
+const struct expert_place *sweep_peek(struct sweep *sweep, uint32_t ahead)
+{
+    for (uint32_t i = 1; i <= ahead; i++)
+        if (sweep->done + i >= sweep->asked || entry(sweep, sweep->done + i)->layer != sweep->of.layer ||
+            !is_busy(sweep, entry(sweep, sweep->done + i)->expert))
+            return NULL;
+    return entry(sweep, sweep->done + ahead);
+}
+
+int sweep_done(struct sweep *sweep, expert_store *store, gpu *g, struct moe_err *err)
+{
+    uint64_t *fence = &sweep->fences[sweep->done % SWEEP_BEHIND];
+    release(sweep, store);
+    gpu_fence_wait(g, *fence);
+    *fence = gpu_fence(g);
+    skip_idle(sweep, store);
+    return ask(sweep, store, err);
+}
+
+void sweep_drop(struct sweep *sweep, expert_store *store)
+{
+    while (sweep->done < sweep->asked)
+        release(sweep, store);
+}

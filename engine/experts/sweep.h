@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The experts of a prefill group, one after the other by ascending id and each asked for once, some ahead of the one
+// that computes: those of this layer that have rows, then, when nearly all will be wanted, the first of the next layer,
+// so that the disk never waits for the device. What is asked for is pinned; sweep_drop lets go of it all.
+#ifndef MOECHAT_ENGINE_EXPERTS_SWEEP_H
+#define MOECHAT_ENGINE_EXPERTS_SWEEP_H
+
+#include "engine/experts/store.h"
+
+enum {
+    SWEEP_AHEAD = 16, // experts asked for at once, when there are slots for them
+    SWEEP_BEHIND = 8, // experts that the device may be behind the host: a cancelled prefill waits for them
+    SWEEP_SURE = 4,   // choices an expert from which on all are taken for busy: e^-4 of them are not
+};
+
+struct sweep {
+    struct expert_place ring[SWEEP_AHEAD]; // asked for and not done: entry n is ring[n % SWEEP_AHEAD]
+    uint32_t window;                       // entries at most
+    uint32_t asked, done;                  // counts
+    struct {
+        uint32_t layer, expert;
+    } next; // to be asked for
+    struct sweep_layer {
+        uint32_t layer, n_experts;
+        const uint32_t *first;     // [n_experts + 1]: expert e is busy when first[e + 1] > first[e]
+        bool next_too;             // the next layer is like this one: ask for all of its experts
+        bool (*cancelled)(void *); // as of an expert_request
+        void *context;
+    } of;
+    uint64_t fences[SWEEP_BEHIND]; // behind the experts done last
+};
+
+// A layer begins; what was asked for of it stays asked for.
+int sweep_begin(struct sweep *sweep, expert_store *store, const struct sweep_layer *of, struct moe_err *err);
+// The busy expert whose turn it is, to be waited for; NULL: the layer is over.
+const struct expert_place *sweep_next(struct sweep *sweep);
+// The one whose turn comes `ahead` after it, if it was asked for and is busy, and so are those before it; NULL else.
+const struct expert_place *sweep_peek(struct sweep *sweep, uint32_t ahead);
+// Its ops were enqueued. Releases it and asks for more.
+int sweep_done(struct sweep *sweep, expert_store *store, gpu *g, struct moe_err *err);
+// Releases everything.
+void sweep_drop(struct sweep *sweep, expert_store *store);
+
+#endif

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/files/folder.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/err.h"
+#include "engine/base/fields.h"
+#include "engine/base/file.h"
+
+enum { SLOT_ALIGNMENT = 4096, PART_ALIGNMENT = 64, SAMPLE_BYTES = 256, STEM_BYTES = 160 };
+
+// ---- Which layout
+
+static const struct checkpoint_tensor *first_expert(const struct checkpoint *c, const char *rest)
+{
+    char name[STEM_BYTES];
+    snprintf(name, sizeof name, "model.layers.%" PRIu32 ".mlp.%s", c->shape.first_k_dense_replace, rest);
+    return checkpoint_find(c, name);
+}
+
+int folder_layout(const struct checkpoint *c, enum weight_layout *layout, struct moe_err *err)
+{
+    const struct checkpoint_tensor *stacked = first_expert(c, "switch_mlp.gate_proj.weight");
+    const struct checkpoint_tensor *single = first_expert(c, "experts.0.gate_proj.weight");
+    if (stacked && stacked->at->dtype == DTYPE_U32)
+        *layout = LAYOUT_MLX;
+    else if (first_expert(c, "experts.0.gate_proj.weight_packed"))
+        *layout = LAYOUT_INT4;
+    else if (single && single->at->dtype == DTYPE_F8_E4M3)
+        *layout = LAYOUT_FP8;
+    else if (single &&
+             (single->at->dtype == DTYPE_BF16 || single->at->dtype == DTYPE_F16 || single->at->dtype == DTYPE_F32))
+        *layout = LAYOUT_PLAIN;
+    else
+        return moe_fail(err, MOE_UNSUPPORTED,
+                        "%.300s: its experts (model.layers.%" PRIu32 ".mlp) are in none of the layouts that moechat "
+                        "reads: bf16, f16, float32, fp8 with weight_scale_inv, int4 weight_packed, MLX affine",
+                        c->directory, c->shape.first_k_dense_replace);
+    return MOE_OK;
+}
+
+// MLX keeps scales in the model's own dtype; ours are bf16, which does not hold f16's digits.
+static bool has_our_scales(const struct checkpoint *c)
+{
+    const struct checkpoint_tensor *scales = first_expert(c, "switch_mlp.gate_proj.scales");
+    return !scales || (scales->at->dtype != DTYPE_F16 && scales->at->dtype != DTYPE_F32);
+}
+
+const char *folder_layout_name(const struct checkpoint *c, enum weight_layout layout)
+{
+    if (layout == LAYOUT_MLX)
+        return has_our_scales(c) ? "MLX folder" : "MLX folder of f16 scales";
+    if (layout == LAYOUT_FP8)
+        return "fp8 checkpoint";
+    if (layout == LAYOUT_INT4)
+        return "int4 checkpoint";
+    enum tensor_dtype dtype = first_expert(c, "experts.0.gate_proj.weight")->at->dtype;
+    return dtype == DTYPE_BF16 ? "bf16 checkpoint" : dtype == DTYPE_F16 ? "f16 checkpoint" : "float32 checkpoint";
+}
+
+// ---- config.json's "quantization"
+
+static void read_mode(struct fields *f)
+{
+    char mode[32] = "affine";
+    if (fields_has(f, "mode"))
+        fields_text(f, "mode", mode, sizeof mode);
+    if (!f->failed && strcmp(mode, "affine") != 0)
+        fields_fail(f, MOE_UNSUPPORTED, "mode", "is \"%s\"; moechat computes with \"affine\" only", mode);
+}
+
+static struct json_object *own_entry(struct json_object *quantization, const char *stem)
+{
+    char name[STEM_BYTES + 16];
+    struct json_object *entry = NULL;
+    if (json_object_object_get_ex(quantization, stem, &entry))
+        return entry;
+    snprintf(name, sizeof name, "language_model.%s", stem);
+    json_object_object_get_ex(quantization, name, &entry);
+    return entry;
+}
+
+int folder_declared(const struct checkpoint *c, const char *stem, struct declared *declared, struct moe_err *err)
+{
+    static const struct integer_range any = {1, 4096};
+    char path[4200];
+    char prefix[STEM_BYTES + 16];
+    memset(declared, 0, sizeof *declared);
+    struct json_object *all = NULL;
+    if (!json_object_object_get_ex(c->config, "quantization", &all) || !json_object_is_type(all, json_type_object))
+        return MOE_OK;
+    snprintf(path, sizeof path, "%s/config.json", c->directory);
+    struct fields f = {.object = all, .file = path, .prefix = "quantization.", .err = err};
+    struct json_object *own = own_entry(all, stem);
+    if (json_object_is_type(own, json_type_object)) {
+        snprintf(prefix, sizeof prefix, "quantization.%s.", stem);
+        read_mode(&f);
+        f.object = own;
+        f.prefix = prefix;
+    }
+    read_mode(&f);
+    declared->plain = json_object_is_type(own, json_type_boolean) && !json_object_get_boolean(own);
+    declared->bits = (uint32_t)fields_integer(&f, "bits", any);
+    declared->group_size = (uint32_t)fields_integer(&f, "group_size", any);
+    declared->known = !f.failed;
+    return f.failed;
+}
+
+// What the shapes say of every quantised matrix against what config.json does: where they differ, one of them is of
+// another model.
+static int check_declared(const struct checkpoint *c, const struct checkpoint_tensor *words, struct moe_err *err)
+{
+    static const char weight[] = ".weight";
+    char stem[STEM_BYTES];
+    char name[STEM_BYTES + 16];
+    struct declared declared;
+    size_t length = strlen(words->name);
+    if (length < sizeof weight || strcmp(words->name + length - (sizeof weight - 1), weight) != 0 ||
+        length >= STEM_BYTES)
+        return MOE_OK;
+    snprintf(stem, sizeof stem, "%.*s", (int)(length - (sizeof weight - 1)), words->name);
+    snprintf(name, sizeof name, "%s.scales", stem);
+    const struct checkpoint_tensor *scales = checkpoint_find(c, name);
+    int code = folder_declared(c, stem, &declared, err);
+    if (code || !declared.known || words->at->n_dims < 2)
+        return code;
+    if (!scales || words->at->dtype != DTYPE_U32)
+        return MOE_OK; // MLX itself takes matrices without scales as they are
+    uint64_t cols = words->at->dims[words->at->n_dims - 1];
+    uint64_t groups = scales->at->n_dims ? scales->at->dims[scales->at->n_dims - 1] : 0;
+    // cols = in * bits / 32, groups = in / group_size
+    if (!declared.plain && cols * 32 == groups * declared.group_size * declared.bits)
+        return MOE_OK;
+    return moe_fail(err, MOE_FORMAT,
+                    "%.240s: tensor %.120s is not what config.json's quantization says (%s%" PRIu32
+                    " bits in groups of %" PRIu32 "); get the folder again",
+                    checkpoint_path(c, words), words->name, declared.plain ? "not quantised, otherwise " : "",
+                    declared.bits, declared.group_size);
+}
+
+// ---- The experts of an MLX folder
+
+static uint64_t aligned(uint64_t bytes, uint64_t alignment)
+{
+    return (bytes + alignment - 1) / alignment * alignment;
+}
+
+struct stacked {
+    const struct checkpoint *checkpoint;
+    struct package_layer *to;
+    uint32_t layer;
+    uint64_t end; // of the slot so far
+    struct moe_err *err;
+};
+
+// One of the nine tensors, [experts, rows, columns]. Returns its columns, 0 after failing.
+static uint64_t read_stack(struct stacked *s, const char *projection, const char *part, const struct args_matrix *at)
+{
+    const struct checkpoint *c = s->checkpoint;
+    char name[STEM_BYTES];
+    snprintf(name, sizeof name, "model.layers.%" PRIu32 ".mlp.switch_mlp.%s.%s", s->layer, projection, part);
+    const struct checkpoint_tensor *tensor = checkpoint_find(c, name);
+    if (!tensor) {
+        moe_fail(s->err, MOE_NO_TENSOR, "%.280s: tensor %s is missing; get the folder again", c->directory, name);
+        return 0;
+    }
+    bool words = strcmp(part, "weight") == 0;
+    const struct tensor *stored = tensor->at;
+    if (stored->dtype != (words ? DTYPE_U32 : DTYPE_BF16)) {
+        moe_fail(s->err, MOE_UNSUPPORTED,
+                 "%.280s: tensor %s is not %s; `moechat convert` makes a package of the folder",
+                 checkpoint_path(c, tensor), name, words ? "U32" : "BF16");
+        return 0;
+    }
+    if (stored->n_dims != 3 || stored->dims[0] != c->shape.n_routed_experts || stored->dims[1] != at->out_dim ||
+        stored->dims[2] == 0) {
+        moe_fail(s->err, MOE_FORMAT, "%.280s: tensor %s is not [%" PRIu32 " experts, %" PRIu32 ", columns]",
+                 checkpoint_path(c, tensor), name, c->shape.n_routed_experts, at->out_dim);
+        return 0;
+    }
+    uint64_t bytes = stored->bytes / c->shape.n_routed_experts;
+    s->to->spans[s->to->n_spans++] = (struct expert_span){tensor->shard, stored->offset, bytes, s->end};
+    s->end = aligned(s->end + bytes, PART_ALIGNMENT);
+    return stored->dims[2];
+}
+
+static bool read_projection(struct stacked *s, const char *projection, struct args_matrix *at)
+{
+    at->weight = s->end;
+    uint64_t cols = read_stack(s, projection, "weight", at);
+    at->scales = s->end;
+    uint64_t groups = cols ? read_stack(s, projection, "scales", at) : 0;
+    at->biases = s->end;
+    uint64_t others = groups ? read_stack(s, projection, "biases", at) : 0;
+    if (!others)
+        return false;
+    if (package_quantisation(at, cols, groups) && others == groups)
+        return true;
+    moe_fail(s->err, MOE_UNSUPPORTED,
+             "%.280s: layer %" PRIu32 ", switch_mlp.%s: %" PRIu32
+             " inputs are not in 4 or 8 bits and groups of 32, 64 or 128",
+             s->checkpoint->directory, s->layer, projection, at->in_dim);
+    return false;
+}
+
+static int read_experts(struct stacked *s)
+{
+    const struct shape *shape = &s->checkpoint->shape;
+    struct expert_layout *experts = &s->to->experts;
+    uint32_t inner = shape->moe_intermediate_size;
+    experts->gate = experts->up = (struct args_matrix){.in_dim = shape->hidden_size, .out_dim = inner};
+    experts->down = (struct args_matrix){.in_dim = inner, .out_dim = shape->hidden_size};
+    struct moe_err err = {.code = MOE_FORMAT};
+    struct moe_err *to = s->err;
+    s->err = &err;
+    bool good = read_projection(s, "gate_proj", &experts->gate) && read_projection(s, "up_proj", &experts->up) &&
+                read_projection(s, "down_proj", &experts->down);
+    if (good && (experts->gate.bits != experts->up.bits || experts->gate.group_size != experts->up.group_size))
+        good = !moe_fail(&err, MOE_UNSUPPORTED,
+                         "%.280s: layer %" PRIu32 ": gate_proj and up_proj are quantised differently",
+                         s->checkpoint->directory, s->layer);
+    experts->blob_bytes = aligned(s->end, SLOT_ALIGNMENT);
+    if (good)
+        return MOE_OK;
+    if (to)
+        *to = err;
+    return (int)err.code;
+}
+
+static int read_layers(struct package *package, struct moe_err *err)
+{
+    const struct checkpoint *c = package->checkpoint;
+    const struct shape *s = &c->shape;
+    package->layers = calloc(s->n_layers, sizeof *package->layers);
+    package->files = calloc(c->n_shards, sizeof *package->files);
+    if (!package->layers || !package->files)
+        return moe_fail(err, MOE_NO_MEMORY, "%.300s: no memory for the list of layers", c->directory);
+    for (; package->n_files < c->n_shards; package->n_files++) {
+        struct package_file *file = &package->files[package->n_files];
+        const struct tensor *tensors = c->shards[package->n_files].tensors;
+        file->path = strdup(c->shards[package->n_files].path);
+        if (!file->path)
+            return moe_fail(err, MOE_NO_MEMORY, "%.300s: no memory for the list of shards", c->directory);
+        for (size_t i = 0; i < c->shards[package->n_files].count; i++)
+            if (tensors[i].offset + tensors[i].bytes > file->bytes)
+                file->bytes = tensors[i].offset + tensors[i].bytes;
+    }
+    size_t routed = 0;
+    for (size_t i = 0; i < c->count; i++)
+        routed += checkpoint_is_routed(&c->tensors[i]);
+    for (uint32_t i = s->first_k_dense_replace; i < s->n_layers; i++) {
+        struct stacked stacked = {c, &package->layers[i], i, 0, err};
+        int code = read_experts(&stacked);
+        if (code)
+            return code;
+    }
+    if (routed != (size_t)(s->n_layers - s->first_k_dense_replace) * MAX_EXPERT_SPANS)
+        return moe_fail(err, MOE_FORMAT, "%.300s: has other tensors of experts beside weight, scales and biases",
+                        c->directory);
+    for (size_t i = 0; i < c->count; i++) {
+        int code = check_declared(c, &c->tensors[i], err);
+        if (code)
+            return code;
+    }
+    return MOE_OK;
+}
+
+// ---- What conversations are bound to
+
+// SHA-256 over every tensor's name and shape and some bytes from its middle: a folder has no checksum of its own, and
+// to read it whole would take minutes.
+static int fingerprint(struct package *package, struct moe_err *err)
+{
+    const struct checkpoint *c = package->checkpoint;
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    EVP_MD_CTX *hash = EVP_MD_CTX_new();
+    int code = MOE_OK;
+    bool good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1;
+    for (size_t i = 0; good && !code && i < c->count; i++) {
+        const struct checkpoint_tensor *tensor = &c->tensors[i];
+        unsigned char sample[SAMPLE_BYTES];
+        char line[320];
+        size_t bytes = tensor->at->bytes < SAMPLE_BYTES ? (size_t)tensor->at->bytes : SAMPLE_BYTES;
+        const struct checkpoint_range range = {tensor, (tensor->at->bytes - bytes) / 2, bytes};
+        int length =
+            snprintf(line, sizeof line, "%s %d %" PRIu64 "\n", tensor->name, (int)tensor->at->dtype, tensor->at->bytes);
+        code = checkpoint_read(c, &range, sample, err);
+        good = EVP_DigestUpdate(hash, line, (size_t)length) == 1 && EVP_DigestUpdate(hash, sample, bytes) == 1;
+    }
+    good = good && EVP_DigestFinal_ex(hash, digest, NULL) == 1;
+    EVP_MD_CTX_free(hash);
+    for (size_t i = 0; good && i < 32; i++)
+        snprintf(package->fingerprint + 2 * i, 3, "%02x", digest[i]);
+    return code || good ? code : moe_fail(err, MOE_NO_MEMORY, "%.300s: libcrypto could not hash it", c->directory);
+}
+
+// ---- Opening
+
+// The name shown to people is the folder's own, where it is printable.
+static void name_of(const char *directory, char name[64])
+{
+    size_t end = strlen(directory);
+    while (end > 1 && directory[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && directory[begin - 1] != '/')
+        begin--;
+    size_t length = end - begin < 63 ? end - begin : 63;
+    for (size_t i = 0; i < length; i++) {
+        char c = directory[begin + i];
+        name[i] = c > 0x20 && c < 0x7f ? c : '_';
+    }
+    name[length] = '\0';
+}
+
+static int find_tokenizer(struct package *package, struct moe_err *err)
+{
+    static const struct {
+        const char *file, *type;
+    } kinds[] = {
+        {"tokenizer.json", "huggingface"}, {"tiktoken.model", "tiktoken"}, {"tokenizer.model", "sentencepiece"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char path[4200];
+        int fd;
+        snprintf(path, sizeof path, "%s/%s", package->directory, kinds[i].file);
+        if (file_open(path, &fd, &package->tokenizer.bytes, NULL))
+            continue;
+        close(fd);
+        package->tokenizer.path = strdup(path);
+        if (!package->tokenizer.path)
+            return moe_fail_file(err, MOE_NO_MEMORY, path, 0, "no memory for its path");
+        snprintf(package->tokenizer_type, sizeof package->tokenizer_type, "%s", kinds[i].type);
+        break;
+    }
+    return MOE_OK;
+}
+
+static int read_folder(struct package *package, struct moe_err *err)
+{
+    enum weight_layout layout;
+    int code = checkpoint_open_folder(package->directory, package->checkpoint, err);
+    if (code) {
+        free(package->checkpoint);
+        package->checkpoint = NULL;
+        return code;
+    }
+    package->shape = package->checkpoint->shape;
+    name_of(package->directory, package->name);
+    code = folder_layout(package->checkpoint, &layout, err);
+    if (!code)
+        code = find_tokenizer(package, err);
+    if (code)
+        return code;
+    package->kind = layout == LAYOUT_MLX && has_our_scales(package->checkpoint) ? FOLDER_MLX : FOLDER_SOURCE;
+    snprintf(package->layout, sizeof package->layout, "%s", folder_layout_name(package->checkpoint, layout));
+    if (package->kind == FOLDER_SOURCE)
+        return MOE_OK;
+    code = read_layers(package, err);
+    return code ? code : fingerprint(package, err);
+}
+
+bool folder_is_one(const char *directory)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/config.json", directory);
+    return access(path, F_OK) == 0;
+}
+
+int folder_open(struct package *package, struct moe_err *err)
+{
+    package->checkpoint = calloc(1, sizeof *package->checkpoint);
+    if (!package->checkpoint)
+        return moe_fail(err, MOE_NO_MEMORY, "%.300s: no memory to open the folder", package->directory);
+    int code = read_folder(package, err);
+    if (code)
+        package_release(package);
+    return code;
+}

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/files/package.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/files/checkpoint.h"
+#include "engine/base/err.h"
+#include "engine/base/fields.h"
+#include "engine/base/file.h"
+#include "engine/files/folder.h"
+
+enum { ALIGNMENT = 4096, PART_ALIGNMENT = 64, MAX_MANIFEST = 16 << 20, MAX_DIRECTORY = 4000 };
+
+static const struct integer_range file_sizes = {1, INT64_MAX};
+
+// A plain name of a file inside the package: what it links to is the owner's business, a path is not.
+static void read_file_name(struct fields *f, const char *key, char name[64])
+{
+    fields_text(f, key, name, 64);
+    if (strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        fields_fail(f, MOE_FORMAT, key, "is \"%s\"; it must be a plain file name in the package", name);
+}
+
+static void read_record(struct fields *f, const struct package *package, struct package_file *record,
+                        struct integer_range bytes)
+{
+    char name[64];
+    read_file_name(f, "file", name);
+    record->bytes = fields_integer(f, "bytes", bytes);
+    fields_sha256(f, "sha256", record->sha256);
+    if (f->failed)
+        return;
+    size_t size = strlen(package->directory) + strlen(name) + 2;
+    record->path = malloc(size);
+    if (record->path)
+        snprintf(record->path, size, "%s/%s", package->directory, name);
+    else
+        fields_fail(f, MOE_NO_MEMORY, "file", "no memory for its path");
+}
+
+// The fields of the object at `key` of parent; on a missing one, a reader that has already failed.
+static struct fields inside(struct fields *parent, const char *key, const char *prefix)
+{
+    struct fields child = *parent;
+    child.object = fields_object(parent, key);
+    child.failed = parent->failed;
+    child.prefix = prefix;
+    return child;
+}
+
+bool package_quantisation(struct args_matrix *matrix, uint64_t word_cols, uint64_t scale_cols)
+{
+    uint64_t in_dim = matrix->in_dim;
+    if (word_cols == 0 || scale_cols == 0 || in_dim % scale_cols)
+        return false;
+    matrix->bits = word_cols == in_dim / 8 ? 4 : 8;
+    matrix->group_size = (uint32_t)(in_dim / scale_cols);
+    bool good_group = matrix->group_size == 32 || matrix->group_size == 64 || matrix->group_size == 128;
+    return good_group && word_cols == in_dim * matrix->bits / 32;
+}
+
+// The nine parts of a blob, read in order.
+struct parts {
+    struct fields *experts;
+    struct json_object *list;
+    size_t next;
+    uint64_t end; // of the part before
+    uint64_t blob_bytes;
+};
+
+struct part {
+    const char *projection, *suffix, *dtype;
+    uint32_t rows, max_cols, element_bytes;
+    uint64_t cols, offset; // as read
+};
+
+static void read_part(struct parts *parts, struct part *part)
+{
+    char prefix[64];
+    char want[32];
+    char name[32];
+    char dtype[8];
+    snprintf(prefix, sizeof prefix, "%.40sparts[%zu].", parts->experts->prefix, parts->next);
+    snprintf(want, sizeof want, "%s.%s", part->projection, part->suffix);
+    struct fields f = *parts->experts;
+    f.object = json_object_array_get_idx(parts->list, parts->next++);
+    f.prefix = prefix;
+    fields_text(&f, "name", name, sizeof name);
+    fields_text(&f, "dtype", dtype, sizeof dtype);
+    if (strcmp(name, want) != 0 || strcmp(dtype, part->dtype) != 0)
+        fields_fail(&f, MOE_FORMAT, "name", "and dtype are \"%s\" and \"%s\"; here they must be \"%s\" and \"%s\"",
+                    name, dtype, want, part->dtype);
+    fields_array(&f, "shape", (struct integer_range){2, 2});
+    fields_element(&f, "shape", 0, (struct integer_range){part->rows, part->rows});
+    part->cols = fields_element(&f, "shape", 1, (struct integer_range){1, part->max_cols});
+    part->offset = fields_integer(&f, "offset", (struct integer_range){parts->end, parts->blob_bytes});
+    if (part->offset % PART_ALIGNMENT)
+        fields_fail(&f, MOE_FORMAT, "offset", "is %" PRIu64 "; it must be a multiple of %d", part->offset,
+                    PART_ALIGNMENT);
+    uint64_t bytes = part->rows * part->cols * part->element_bytes; // below 2^42
+    fields_integer(&f, "bytes", (struct integer_range){bytes, bytes});
+    if (!f.failed && bytes > parts->blob_bytes - part->offset)
+        fields_fail(&f, MOE_FORMAT, "bytes", "reach beyond the blob's %" PRIu64, parts->blob_bytes);
+    parts->end = part->offset + bytes;
+    parts->experts->failed = f.failed;
+}
+
+static struct args_matrix read_matrix(struct parts *parts, const char *projection, uint32_t out_dim, uint32_t in_dim)
+{
+    struct args_matrix m = {.in_dim = in_dim, .out_dim = out_dim};
+    struct part words = {projection, "weight", "U32", out_dim, in_dim / 4, 4, 0, 0};
+    struct part scales = {projection, "scales", "BF16", out_dim, in_dim / 32, 2, 0, 0};
+    struct part biases = {projection, "biases", "BF16", out_dim, in_dim / 32, 2, 0, 0};
+    read_part(parts, &words);
+    read_part(parts, &scales);
+    read_part(parts, &biases);
+    if (!package_quantisation(&m, words.cols, scales.cols) || biases.cols != scales.cols)
+        fields_fail(parts->experts, MOE_FORMAT, "parts",
+                    "%s of %" PRIu64 ", %" PRIu64 " and %" PRIu64
+                    " columns is not 4 or 8 bits in groups of 32, 64 or 128 of %u inputs",
+                    projection, words.cols, scales.cols, biases.cols, in_dim);
+    m.weight = words.offset;
+    m.scales = scales.offset;
+    m.biases = biases.offset;
+    return m;
+}
+
+static void read_parts(struct fields *f, const struct shape *s, struct expert_layout *experts)
+{
+    experts->blob_bytes = fields_integer(f, "blob_bytes", (struct integer_range){ALIGNMENT, (uint64_t)1 << 44});
+    if (experts->blob_bytes % ALIGNMENT)
+        fields_fail(f, MOE_FORMAT, "blob_bytes", "is %" PRIu64 "; it must be a multiple of %d", experts->blob_bytes,
+                    ALIGNMENT);
+    struct parts parts = {f, fields_array(f, "parts", (struct integer_range){9, 9}), 0, 0, experts->blob_bytes};
+    if (f->failed)
+        return;
+    experts->gate = read_matrix(&parts, "gate_proj", s->moe_intermediate_size, s->hidden_size);
+    experts->up = read_matrix(&parts, "up_proj", s->moe_intermediate_size, s->hidden_size);
+    experts->down = read_matrix(&parts, "down_proj", s->hidden_size, s->moe_intermediate_size);
+    if (experts->gate.bits != experts->up.bits || experts->gate.group_size != experts->up.group_size)
+        fields_fail(f, MOE_FORMAT, "parts", "gate_proj and up_proj are quantised differently; convert the model again");
+}
+
+// One file a MoE layer, experts one after another.
+static void read_layers(struct fields *f, struct package *package, const struct expert_layout *experts)
+{
+    const struct shape *s = &package->shape;
+    uint32_t n_moe = s->n_layers - s->first_k_dense_replace;
+    struct json_object *list = fields_array(f, "layers", (struct integer_range){n_moe, n_moe});
+    if (f->failed)
+        return;
+    package->layers = calloc(s->n_layers, sizeof *package->layers);
+    package->files = calloc(n_moe, sizeof *package->files);
+    if (!package->layers || !package->files) {
+        fields_fail(f, MOE_NO_MEMORY, "layers", "no memory for the list");
+        return;
+    }
+    package->n_files = n_moe;
+    for (uint32_t i = 0; i < n_moe && !f->failed; i++) {
+        char prefix[32];
+        snprintf(prefix, sizeof prefix, "experts.layers[%u].", i);
+        struct fields entry = *f;
+        entry.object = json_object_array_get_idx(list, i);
+        entry.prefix = prefix;
+        uint64_t layer =
+            fields_integer(&entry, "layer", (struct integer_range){s->first_k_dense_replace, s->n_layers - 1});
+        uint32_t file = (uint32_t)layer - s->first_k_dense_replace;
+        if (package->layers[layer].n_spans)
+            fields_fail(&entry, MOE_FORMAT, "layer", "is %" PRIu64 " a second time", layer);
+        struct expert_layout own = *experts;
+        if (fields_has(&entry, "parts")) // a layer that is quantised otherwise than the first
+            read_parts(&entry, s, &own);
+        uint64_t bytes = own.blob_bytes * s->n_routed_experts;
+        read_record(&entry, package, &package->files[file], (struct integer_range){bytes, bytes});
+        package->layers[layer] = (struct package_layer){own, 1, {{file, 0, own.blob_bytes, 0}}};
+        f->failed = entry.failed;
+    }
+}
+
+static void read_tokenizer(struct fields *root, struct package *package)
+{
+    if (!fields_has(root, "tokenizer"))
+        return;
+    struct fields f = inside(root, "tokenizer", "tokenizer.");
+    fields_text(&f, "type", package->tokenizer_type, sizeof package->tokenizer_type);
+    read_record(&f, package, &package->tokenizer, file_sizes);
+    root->failed = f.failed;
+}
+
+// The fingerprint is what conversations are bound to, so it must be that of the checksums above it.
+static void read_fingerprint(struct fields *f, struct package *package)
+{
+    fields_sha256(f, "weights_fingerprint", package->fingerprint);
+    if (f->failed)
+        return;
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    char hex[65];
+    EVP_MD_CTX *hash = EVP_MD_CTX_new();
+    bool good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1 &&
+                EVP_DigestUpdate(hash, package->resident.sha256, 64) == 1;
+    for (uint32_t i = 0; good && i < package->n_files; i++)
+        good = EVP_DigestUpdate(hash, package->files[i].sha256, 64) == 1;
+    good = good && EVP_DigestFinal_ex(hash, digest, NULL) == 1;
+    EVP_MD_CTX_free(hash);
+    for (size_t i = 0; good && i < 32; i++)
+        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    if (!good)
+        fields_fail(f, MOE_NO_MEMORY, "weights_fingerprint", "libcrypto could not compute it");
+    else if (strcmp(hex, package->fingerprint) != 0)
+        fields_fail(f, MOE_FORMAT, "weights_fingerprint",
+                    "is not that of the checksums; the manifest was changed, get the package again");
+}
+
+static void read_manifest(struct fields *f, struct package *package)
+{
+    char format[32];
+    fields_text(f, "format", format, sizeof format);
+    if (!f->failed && strcmp(format, "moechat-model") != 0)
+        fields_fail(f, MOE_FORMAT, "format", "is \"%s\"; it must be \"moechat-model\"", format);
+    fields_integer(f, "version", (struct integer_range){1, 1});
+    fields_text(f, "name", package->name, sizeof package->name);
+    if (fields_has(f, "template"))
+        fields_text(f, "template", package->template_name, sizeof package->template_name);
+    struct json_object *config = fields_object(f, "config");
+    if (!f->failed)
+        f->failed = shape_read(config, f->file, &package->shape, f->err);
+    struct fields resident = inside(f, "resident", "resident.");
+    read_record(&resident, package, &package->resident, file_sizes);
+    f->failed = resident.failed;
+    struct expert_layout layout = {0};
+    struct fields experts = inside(f, "experts", "experts.");
+    fields_integer(&experts, "alignment", (struct integer_range){ALIGNMENT, ALIGNMENT});
+    uint32_t count = package->shape.n_routed_experts;
+    fields_integer(&experts, "count", (struct integer_range){count, count});
+    read_parts(&experts, &package->shape, &layout);
+    read_layers(&experts, package, &layout);
+    f->failed = experts.failed;
+    read_tokenizer(f, package);
+    read_fingerprint(f, package);
+}
+
+static void manifest_path(const struct package *package, char path[4200])
+{
+    snprintf(path, 4200, "%s/model.json", package->directory);
+}
+
+static int read_package(struct json_object *root, const char *path, struct package *package, struct moe_err *err)
+{
+    struct fields fields = {.object = root, .file = path, .prefix = "", .err = err};
+    read_manifest(&fields, package);
+    if (fields.failed)
+        package_release(package);
+    return fields.failed;
+}
+
+int package_parse(const char *text, size_t length, struct package *package, struct moe_err *err)
+{
+    char path[4200];
+    struct package blank = {0};
+    memcpy(blank.directory, package->directory, sizeof blank.directory);
+    *package = blank;
+    manifest_path(package, path);
+    struct json_object *root;
+    int code = fields_parse(text, length, path, &root, err);
+    if (code)
+        return code;
+    code = read_package(root, path, package, err);
+    json_object_put(root);
+    return code;
+}
+
+static int check_size(const struct package_file *file, struct moe_err *err)
+{
+    int fd;
+    uint64_t bytes;
+    int code = file_open(file->path, &fd, &bytes, err);
+    if (code)
+        return code;
+    close(fd);
+    if (bytes == file->bytes)
+        return MOE_OK;
+    char what[120];
+    snprintf(what, sizeof what, "is %" PRIu64 " bytes, model.json says %" PRIu64 "; get the package again", bytes,
+             file->bytes);
+    return moe_fail_file(err, MOE_FORMAT, file->path, 0, what);
+}
+
+static int check_files(const struct package *package, struct moe_err *err)
+{
+    int code = check_size(&package->resident, err);
+    for (uint32_t i = 0; !code && i < package->n_files; i++)
+        code = check_size(&package->files[i], err);
+    if (!code && package->tokenizer.path)
+        code = check_size(&package->tokenizer, err);
+    return code;
+}
+
+int package_open(const char *directory, struct package *package, struct moe_err *err)
+{
+    char path[4200];
+    struct json_object *root;
+    memset(package, 0, sizeof *package);
+    if (strlen(directory) == 0 || strlen(directory) > MAX_DIRECTORY)
+        return moe_fail(err, MOE_BAD_ARGUMENT, "the model's path must have 1 to %d bytes", MAX_DIRECTORY);
+    snprintf(package->directory, sizeof package->directory, "%s", directory);
+    manifest_path(package, path);
+    int code = fields_read(path, MAX_MANIFEST, &root, err);
+    if (code == MOE_NOT_FOUND && folder_is_one(directory))
+        return folder_open(package, err);
+    if (code == MOE_NOT_FOUND)
+        return moe_fail_file(err, MOE_NOT_FOUND, path, err ? err->sys_errno : 0,
+                             "no model here; name the folder of a package or of a download");
+    if (code)
+        return code;
+    code = read_package(root, path, package, err);
+    json_object_put(root);
+    if (!code)
+        code = check_files(package, err);
+    if (code)
+        package_release(package);
+    return code;
+}
+
+void package_release(struct package *package)
+{
+    for (uint32_t i = 0; i < package->n_files; i++)
+        free(package->files[i].path);
+    free(package->files);
+    free(package->layers);
+    free(package->resident.path);
+    free(package->tokenizer.path);
+    if (package->checkpoint)
+        checkpoint_release(package->checkpoint);
+    free(package->checkpoint);
+    memset(package, 0, sizeof *package);
+}
+
+const struct expert_layout *package_experts(const struct package *package, uint32_t layer)
+{
+    return &package->layers[layer].experts;
+}
+
+uint64_t package_slot_bytes(const struct package *package)
+{
+    uint64_t most = 0;
+    for (uint32_t i = package->shape.first_k_dense_replace; package->layers && i < package->shape.n_layers; i++)
+        if (package->layers[i].experts.blob_bytes > most)
+            most = package->layers[i].experts.blob_bytes;
+    return most;
+}
+
+uint32_t package_spans(const struct package *package, uint32_t layer, uint32_t expert,
+                       struct expert_span spans[MAX_EXPERT_SPANS])
+{
+    const struct package_layer *from = &package->layers[layer];
+    for (uint32_t i = 0; i < from->n_spans; i++) {
+        spans[i] = from->spans[i];
+        spans[i].offset += expert * spans[i].bytes;
+    }
+    return from->n_spans;
+}

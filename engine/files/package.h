@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// An opened source of weights: a package's manifest, model.json (moechat-model(5)), read and checked. Every file it
+// names is proved to be inside the package folder, to exist and to have the size that it should.
+#ifndef MOECHAT_ENGINE_FILES_PACKAGE_H
+#define MOECHAT_ENGINE_FILES_PACKAGE_H
+
+#include "kernels/args.h"
+#include "engine/files/shape.h"
+
+// One expert in its slot, whatever it was read from: gate, up and down with offsets relative to the slot's start.
+struct expert_layout {
+    struct args_matrix gate, up, down;
+    uint64_t blob_bytes; // a multiple of 4096, not less than where the last part ends
+};
+
+// A piece of an expert in a file, and where it goes in the slot (a multiple of 64). A package's expert is one span at
+// 0, offset and bytes multiples of 4096; a folder's spans lie anywhere.
+enum { MAX_EXPERT_SPANS = 9 };
+struct expert_span {
+    uint32_t file;   // index of package->files
+    uint64_t offset; // in the file
+    uint64_t bytes;
+    uint64_t at; // offset in the slot
+};
+
+struct package_file {
+    char *path; // owned
+    uint64_t bytes;
+    char sha256[65]; // "": none is known
+};
+
+struct package_layer {
+    struct expert_layout experts;
+    uint32_t n_spans;                           // 0: a dense layer
+    struct expert_span spans[MAX_EXPERT_SPANS]; // of expert 0; each next expert's lie `bytes` further
+};
+
+// FOLDER_MLX: a folder from the hub whose experts are read where they are. FOLDER_SOURCE: one that must be converted:
+// described, but without layers and files.
+enum package_kind { PACKAGE, FOLDER_MLX, FOLDER_SOURCE };
+
+struct checkpoint;
+
+struct package {
+    enum package_kind kind;
+    struct checkpoint *checkpoint; // of a folder, owned; NULL in a package
+    char directory[4096];
+    char layout[32]; // of a folder, for people: "bf16 checkpoint"
+    char name[64];
+    char template_name[64];
+    char tokenizer_type[32];
+    struct package_file tokenizer; // path NULL: none
+    char fingerprint[65];
+    struct package_file resident;
+    struct shape shape;
+    struct package_layer *layers; // [n_layers]; owned
+    struct package_file *files;   // [n_files], where the experts are; owned
+    uint32_t n_files;
+};
+
+// Reads directory/model.json, or, where there is none, a folder from the hub (folder.h). On failure nothing is left
+// allocated.
+int package_open(const char *directory, struct package *package, struct moe_err *err);
+void package_release(struct package *package);
+// What moe.h says of it, for which the headers of its tensors are read.
+int package_describe(const struct package *package, struct moe_description *description, struct moe_err *err);
+// Parses manifest text alone (no file is touched): the fuzz target's way in. package->directory is the caller's.
+int package_parse(const char *text, size_t length, struct package *package, struct moe_err *err);
+
+// Of a MoE layer.
+const struct expert_layout *package_experts(const struct package *package, uint32_t layer);
+uint64_t package_slot_bytes(const struct package *package); // of the largest expert
+// Where an expert of a MoE layer is; returns how many spans that takes.
+uint32_t package_spans(const struct package *package, uint32_t layer, uint32_t expert,
+                       struct expert_span spans[MAX_EXPERT_SPANS]);
+
+// bits and group_size of a matrix whose in_dim is set, from the columns of its u32 words and of its scales. False when
+// they are not 4 or 8 bits in groups of 32, 64 or 128.
+bool package_quantisation(struct args_matrix *matrix, uint64_t word_cols, uint64_t scale_cols);
+
+#endif

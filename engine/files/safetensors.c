@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/files/safetensors.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/err.h"
+#include "engine/base/fields.h"
+#include "engine/base/file.h"
+
+// The tree of a header takes up to 36 times its bytes. Real ones need 150 bytes a tensor.
+enum { MAX_DIMS = 4, MAX_HEADER = 32 << 20 };
+
+static const struct dtype_info {
+    const char *name;
+    uint32_t bytes;
+} dtypes[] = {
+    [DTYPE_BF16] = {"BF16", 2}, [DTYPE_F16] = {"F16", 2}, [DTYPE_F32] = {"F32", 4},
+    [DTYPE_U8] = {"U8", 1},     [DTYPE_I8] = {"I8", 1},   [DTYPE_U32] = {"U32", 4},
+    [DTYPE_I32] = {"I32", 4},   [DTYPE_I64] = {"I64", 8}, [DTYPE_F8_E4M3] = {"F8_E4M3", 1},
+};
+
+// Dims of a tensor and the bytes they make; refuses products beyond the file.
+static uint64_t read_shape(struct fields *f, struct tensor *tensor, uint64_t data_bytes)
+{
+    struct json_object *dims = fields_array(f, "shape", (struct integer_range){0, MAX_DIMS});
+    uint64_t bytes = dtypes[tensor->dtype].bytes;
+    bool empty = false;
+    tensor->n_dims = dims ? (uint32_t)json_object_array_length(dims) : 0;
+    for (uint32_t i = 0; i < tensor->n_dims; i++) {
+        uint64_t dim = fields_element(f, "shape", i, (struct integer_range){0, INT64_MAX});
+        tensor->dims[i] = dim;
+        empty |= dim == 0;
+        if (dim && bytes > data_bytes / dim) {
+            bytes = data_bytes + 1; // stays beyond, whatever follows but a 0
+            continue;
+        }
+        bytes *= dim ? dim : 1;
+    }
+    return empty ? 0 : bytes;
+}
+
+static int read_tensor(struct fields *f, struct tensor *tensor, uint64_t data_start, uint64_t data_bytes)
+{
+    char dtype[16];
+    fields_text(f, "dtype", dtype, sizeof dtype);
+    size_t type = 0;
+    while (type < sizeof dtypes / sizeof dtypes[0] && strcmp(dtypes[type].name, dtype) != 0)
+        type++;
+    if (type == sizeof dtypes / sizeof dtypes[0])
+        return fields_fail(f, MOE_UNSUPPORTED, "dtype", "is \"%s\", which moechat does not read", dtype);
+    tensor->dtype = (enum tensor_dtype)type;
+    uint64_t bytes = read_shape(f, tensor, data_bytes);
+    fields_array(f, "data_offsets", (struct integer_range){2, 2});
+    uint64_t begin = fields_element(f, "data_offsets", 0, (struct integer_range){0, INT64_MAX});
+    uint64_t end = fields_element(f, "data_offsets", 1, (struct integer_range){begin, INT64_MAX});
+    if (!f->failed && end > data_bytes)
+        return fields_fail(f, MOE_FORMAT, "data_offsets",
+                           "reach to %" PRIu64 " and the file has %" PRIu64 ": it is cut short, get it again", end,
+                           data_bytes);
+    if (!f->failed && end - begin != bytes)
+        return fields_fail(f, MOE_FORMAT, "data_offsets", "hold %" PRIu64 " bytes, dtype and shape do not",
+                           end - begin);
+    tensor->offset = data_start + begin;
+    tensor->bytes = end - begin;
+    return f->failed;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const struct tensor *x = a;
+    const struct tensor *y = b;
+    if (x->offset != y->offset)
+        return x->offset < y->offset ? -1 : 1;
+    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct tensor *)a)->name, ((const struct tensor *)b)->name);
+}
+
+// The data must be tiled by the tensors, without overlaps or holes.
+static int check_tiling(struct safetensors *file, uint64_t data_start, uint64_t file_bytes, struct moe_err *err)
+{
+    if (file->count)
+        qsort(file->tensors, file->count, sizeof *file->tensors, by_offset);
+    uint64_t end = data_start;
+    for (size_t i = 0; i < file->count; i++) {
+        if (file->tensors[i].offset != end)
+            return moe_fail(err, MOE_FORMAT, "%.280s: %.80s: its data %s; get the file again", file->path,
+                            file->tensors[i].name,
+                            file->tensors[i].offset < end ? "overlaps another tensor's" : "comes after a hole");
+        end += file->tensors[i].bytes;
+    }
+    if (end != file_bytes)
+        return moe_fail(err, MOE_FORMAT, "%.280s: is %" PRIu64 " bytes, its tensors need %" PRIu64 "; get it again",
+                        file->path, file_bytes, end);
+    if (file->count)
+        qsort(file->tensors, file->count, sizeof *file->tensors, by_name);
+    return MOE_OK;
+}
+
+// Names are shown to people and compared with ours: printable ASCII, as all checkpoints' are.
+static bool good_name(const char *name)
+{
+    size_t length = strlen(name);
+    for (size_t i = 0; i < length; i++)
+        if (name[i] <= 0x20 || name[i] > 0x7e)
+            return false;
+    return length > 0 && length < 256;
+}
+
+static int add_tensors(struct json_object *root, uint64_t data_start, uint64_t file_bytes, struct safetensors *file,
+                       struct moe_err *err)
+{
+    file->tensors = calloc((size_t)json_object_object_length(root) + 1, sizeof *file->tensors);
+    if (!file->tensors)
+        return moe_fail_file(err, MOE_NO_MEMORY, file->path, 0, "no memory for its list of tensors");
+    struct json_object_iter member;
+    json_object_object_foreachC(root, member)
+    {
+        if (strcmp(member.key, "__metadata__") == 0)
+            continue;
+        if (!good_name(member.key))
+            return moe_fail_file(err, MOE_FORMAT, file->path, 0,
+                                 "a tensor's name is not 1 to 255 printable ASCII characters; get the file again");
+        char prefix[96];
+        snprintf(prefix, sizeof prefix, "%.90s.", member.key);
+        struct fields all = {.object = root, .file = file->path, .prefix = "", .err = err};
+        struct fields f = {.file = file->path, .prefix = prefix, .err = err};
+        f.object = fields_object(&all, member.key);
+        if (all.failed)
+            return all.failed;
+        struct tensor *tensor = &file->tensors[file->count];
+        tensor->name = strdup(member.key);
+        if (!tensor->name)
+            return moe_fail_file(err, MOE_NO_MEMORY, file->path, 0, "no memory for its list of tensors");
+        file->count++;
+        if (read_tensor(&f, tensor, data_start, file_bytes - data_start))
+            return f.failed;
+    }
+    return check_tiling(file, data_start, file_bytes, err);
+}
+
+static void forget_tensors(struct safetensors *file)
+{
+    for (size_t i = 0; i < file->count; i++)
+        free(file->tensors[i].name);
+    free(file->tensors);
+    file->tensors = NULL;
+    file->count = 0;
+}
+
+int safetensors_parse(const char *json, size_t length, uint64_t data_start, uint64_t file_bytes,
+                      struct safetensors *file, struct moe_err *err)
+{
+    file->tensors = NULL;
+    file->count = 0;
+    if (data_start > file_bytes)
+        return moe_fail_file(err, MOE_FORMAT, file->path, 0, "its header is longer than the file; get it again");
+    struct json_object *root;
+    int code = fields_parse(json, length, file->path, &root, err);
+    if (code)
+        return code;
+    code = add_tensors(root, data_start, file_bytes, file, err);
+    json_object_put(root);
+    if (code)
+        forget_tensors(file);
+    return code;
+}
+
+int safetensors_open(const char *path, struct safetensors *file, struct moe_err *err)
+{
+    memset(file, 0, sizeof *file);
+    snprintf(file->path, sizeof file->path, "%s", path);
+    uint64_t bytes;
+    int code = file_open(path, &file->fd, &bytes, err);
+    if (code)
+        return code;
+    unsigned char prefix[8] = {0};
+    char *header = NULL;
+    uint64_t length = 0;
+    if (bytes >= sizeof prefix)
+        code = file_read(&(struct file_range){file->fd, path, 0, sizeof prefix}, prefix, err);
+    for (int i = 7; i >= 0; i--)
+        length = length << 8 | prefix[i];
+    if (!code && (length == 0 || length > MAX_HEADER || length > bytes - sizeof prefix))
+        code =
+            moe_fail_file(err, MOE_FORMAT, path, 0, "not a safetensors file (its header would not fit); get it again");
+    if (code)
+        goto close_file;
+    header = malloc((size_t)length);
+    code = header ? file_read(&(struct file_range){file->fd, path, sizeof prefix, (size_t)length}, header, err)
+                  : moe_fail_file(err, MOE_NO_MEMORY, path, 0, "no memory for its header");
+    if (!code)
+        code = safetensors_parse(header, (size_t)length, sizeof prefix + length, bytes, file, err);
+    free(header);
+    if (!code)
+        return MOE_OK;
+close_file:
+    close(file->fd);
+    file->fd = -1;
+    return code;
+}
+
+void safetensors_release(struct safetensors *file)
+{
+    forget_tensors(file);
+    if (file->fd >= 0)
+        close(file->fd);
+    file->fd = -1;
+}
+
+const struct tensor *safetensors_find(const struct safetensors *file, const char *name)
+{
+    size_t low = 0;
+    size_t high = file->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(name, file->tensors[middle].name);
+        if (order == 0)
+            return &file->tensors[middle];
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
+}
+
+int safetensors_read(const struct safetensors *file, const struct tensor *tensor, void *target, struct moe_err *err)
+{
+    const struct file_range range = {file->fd, file->path, tensor->offset, (size_t)tensor->bytes};
+    return file_read(&range, target, err);
+}

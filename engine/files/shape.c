@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/files/shape.h"
+
+#include <json-c/json.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/args.h"
+#include "engine/base/fields.h"
+
+enum { MIB = 1 << 20 };
+
+// A class of transformers that computes a model type; kimi_k2's own code, and the text model of kimi_k25, are
+// DeepseekV3's.
+enum family { DEEPSEEK_V2, DEEPSEEK_V3, GLM4_MOE_LITE, FAMILIES };
+
+static const struct model_type {
+    const char *name;
+    enum family family;
+} model_types[] = {
+    {"deepseek_v2", DEEPSEEK_V2}, {"deepseek_v3", DEEPSEEK_V3},     {"kimi_k2", DEEPSEEK_V3},
+    {"kimi_k25", DEEPSEEK_V3},    {"glm4_moe_lite", GLM4_MOE_LITE},
+};
+
+// What the classes differ by, besides the dimensions' defaults.
+static const struct traits {
+    enum router_scoring scoring;
+    const char *scoring_name;
+    double rms_norm_eps, routed_scaling_factor;
+    uint64_t bos_token_id, eos_token_id;
+} family_traits[FAMILIES] = {
+    [DEEPSEEK_V2] = {ROUTER_SOFTMAX, "softmax", 1e-6, 1.0, 1, 2},
+    [DEEPSEEK_V3] = {ROUTER_SIGMOID, "sigmoid", 1e-6, 2.5, 0, 1},
+    [GLM4_MOE_LITE] = {ROUTER_SIGMOID, "sigmoid", 1e-5, 1.8, 0, 1},
+};
+
+enum { REQUIRED = INT32_MAX };
+
+// Dimensions by name. The ranges keep every product of ours (heads x head width x 16, rows x width) far from overflow;
+// the defaults are those of the classes DeepseekV2Config, DeepseekV3Config and Glm4MoeLiteConfig.
+static const struct dimension {
+    const char *key;
+    size_t offset;
+    uint32_t min, max, fallback[FAMILIES];
+} dimensions[] = {
+    {"vocab_size", offsetof(struct shape, vocab_size), 1, 16 * MIB, {102400, 129280, 154880}},
+    {"hidden_size", offsetof(struct shape, hidden_size), 32, MIB, {4096, 7168, 2048}},
+    {"num_hidden_layers", offsetof(struct shape, n_layers), 1, 4096, {32, 61, 47}},
+    {"num_attention_heads", offsetof(struct shape, n_heads), 1, 4096, {32, 128, 20}},
+    {"kv_lora_rank", offsetof(struct shape, kv_lora_rank), 32, 65536, {512, 512, 512}},
+    {"qk_nope_head_dim", offsetof(struct shape, qk_nope_head_dim), 1, 16384, {128, 128, 192}},
+    {"qk_rope_head_dim", offsetof(struct shape, qk_rope_head_dim), 2, 16384, {64, 64, 64}},
+    {"v_head_dim", offsetof(struct shape, v_head_dim), 1, 16384, {128, 128, 256}},
+    {"intermediate_size", offsetof(struct shape, intermediate_size), 32, MIB, {11008, 18432, 10240}},
+    {"moe_intermediate_size", offsetof(struct shape, moe_intermediate_size), 32, MIB, {1407, 2048, 1536}},
+    {"n_routed_experts", offsetof(struct shape, n_routed_experts), 2, MOST_ROUTED, {64, 256, 64}},
+    {"num_experts_per_tok", offsetof(struct shape, top_k), 1, MOST_ROUTED, {REQUIRED, 8, 4}},
+    {"first_k_dense_replace", offsetof(struct shape, first_k_dense_replace), 0, 4096, {0, 3, 1}},
+    {"max_position_embeddings", offsetof(struct shape, max_position_embeddings), 1, 1024 * MIB, {2048, 4096, 202752}},
+};
+
+static uint32_t u32_or(struct fields *f, const char *key, struct integer_range range, uint32_t fallback)
+{
+    bool given = json_object_object_get_ex(f->object, key, NULL);
+    return given ? (uint32_t)fields_integer(f, key, range) : fallback;
+}
+
+static bool flag_or(struct fields *f, const char *key, bool fallback)
+{
+    return json_object_object_get_ex(f->object, key, NULL) ? fields_flag(f, key) : fallback;
+}
+
+// null is as good as absent: so do transformers' own settings read.
+static double number_or(struct fields *f, const char *key, struct number_range range, double fallback)
+{
+    return fields_has(f, key) ? fields_number(f, key, range) : fallback;
+}
+
+static void read_dimensions(struct fields *f, enum family family, struct shape *s)
+{
+    for (size_t i = 0; i < sizeof dimensions / sizeof dimensions[0]; i++) {
+        const struct dimension *d = &dimensions[i];
+        const struct integer_range range = {d->min, d->max};
+        uint32_t fallback = d->fallback[family];
+        uint32_t value = fallback == (uint32_t)REQUIRED ? (uint32_t)fields_integer(f, d->key, range)
+                                                        : u32_or(f, d->key, range, fallback);
+        memcpy((char *)s + d->offset, &value, sizeof value);
+    }
+    if (!json_object_object_get_ex(f->object, "q_lora_rank", NULL))
+        s->q_lora_rank = family == GLM4_MOE_LITE ? 768 : 1536;
+    else if (fields_has(f, "q_lora_rank")) // null: the model has q_proj
+        s->q_lora_rank = (uint32_t)fields_integer(f, "q_lora_rank", (struct integer_range){32, 65536});
+    if (!json_object_object_get_ex(f->object, "n_shared_experts", NULL))
+        s->n_shared_experts = family == DEEPSEEK_V2 ? 2 : 1;
+    else if (fields_has(f, "n_shared_experts")) // null: the checkpoints' own code has none then
+        s->n_shared_experts = (uint32_t)fields_integer(f, "n_shared_experts", (struct integer_range){0, 256});
+}
+
+static void must_be_integer(struct fields *f, const char *key, uint64_t want)
+{
+    if (fields_has(f, key))
+        fields_integer(f, key, (struct integer_range){want, want});
+}
+
+// Glm4MoeLiteConfig may list its layers, the dense ones first; without a list only the first is dense.
+static void read_layer_types(struct fields *f, struct shape *s)
+{
+    const char *key = "mlp_layer_types";
+    if (!fields_has(f, key)) {
+        must_be_integer(f, "first_k_dense_replace", 1); // the class looks at the list alone
+        return;
+    }
+    struct json_object *list = fields_array(f, key, (struct integer_range){s->n_layers, s->n_layers});
+    uint32_t n_dense = 0;
+    for (uint32_t i = 0; !f->failed && i < s->n_layers; i++) {
+        struct json_object *item = json_object_array_get_idx(list, i);
+        const char *name = json_object_is_type(item, json_type_string) ? json_object_get_string(item) : "";
+        bool dense = strcmp(name, "dense") == 0;
+        if (!dense && strcmp(name, "sparse") != 0)
+            fields_fail(f, MOE_FORMAT, key, "names layer %u neither \"dense\" nor \"sparse\"", i);
+        else if (dense && n_dense < i)
+            fields_fail(f, MOE_UNSUPPORTED, key,
+                        "has dense layer %u after a sparse one; moechat takes dense layers first", i);
+        n_dense += dense;
+    }
+    if (!f->failed && fields_has(f, "first_k_dense_replace") && s->first_k_dense_replace != n_dense)
+        fields_fail(f, MOE_FORMAT, "first_k_dense_replace", "is %u, but mlp_layer_types begins with %u dense layers",
+                    s->first_k_dense_replace, n_dense);
+    s->first_k_dense_replace = n_dense;
+}
+
+// One of the widths that matrices read: quantised, so whole groups of at least 32.
+static void check_width(struct fields *f, const char *key, uint64_t width)
+{
+    if (width % 32)
+        fields_fail(f, MOE_UNSUPPORTED, key,
+                    "gives a matrix input of %llu, not a multiple of 32: it cannot be quantised",
+                    (unsigned long long)width);
+}
+
+static void check_dimensions(struct fields *f, const struct shape *s)
+{
+    if (f->failed)
+        return;
+    check_width(f, "hidden_size", s->hidden_size);
+    check_width(f, "intermediate_size", s->first_k_dense_replace ? s->intermediate_size : 0);
+    check_width(f, "moe_intermediate_size", s->moe_intermediate_size);
+    check_width(f, "q_lora_rank", s->q_lora_rank);
+    check_width(f, "kv_lora_rank", s->kv_lora_rank);
+    check_width(f, "v_head_dim", (uint64_t)s->n_heads * s->v_head_dim);
+    if (s->qk_rope_head_dim % 2)
+        fields_fail(f, MOE_FORMAT, "qk_rope_head_dim", "is %u; it must be even", s->qk_rope_head_dim);
+    if (s->first_k_dense_replace >= s->n_layers)
+        fields_fail(f, MOE_UNSUPPORTED, "first_k_dense_replace",
+                    "is %u of %u layers: not a mixture of experts; use another program for dense models",
+                    s->first_k_dense_replace, s->n_layers);
+}
+
+static void must_be_text(struct fields *f, const char *key, const char *want)
+{
+    char text[32];
+    if (!fields_has(f, key))
+        return;
+    fields_text(f, key, text, sizeof text);
+    if (strcmp(text, want) != 0)
+        fields_fail(f, MOE_UNSUPPORTED, key, "is \"%s\"; moechat computes only \"%s\"", text, want);
+}
+
+// How a token's experts are chosen, and that groups and counts go together.
+static void read_router(struct fields *f, enum family family, struct shape *s)
+{
+    const struct integer_range counts = {1, 65536};
+    const struct traits *traits = &family_traits[family];
+    s->scoring = traits->scoring;
+    s->has_correction_bias = family != DEEPSEEK_V2;
+    s->topk_method = TOPK_NOAUX;
+    must_be_text(f, "scoring_func", traits->scoring_name);
+    if (family == DEEPSEEK_V2) {
+        char method[32] = "greedy";
+        if (fields_has(f, "topk_method"))
+            fields_text(f, "topk_method", method, sizeof method);
+        s->topk_method = strcmp(method, "greedy") == 0 ? TOPK_GREEDY : TOPK_GROUP_LIMITED;
+        if (s->topk_method != TOPK_GREEDY && strcmp(method, "group_limited_greedy") != 0)
+            fields_fail(f, MOE_UNSUPPORTED, "topk_method",
+                        "is \"%s\"; moechat computes \"greedy\" and \"group_limited_greedy\" for deepseek_v2", method);
+    } else {
+        must_be_text(f, "topk_method", "noaux_tc");
+    }
+    s->n_group = s->topk_group = 1;
+    if (s->topk_method == TOPK_GROUP_LIMITED) {
+        s->n_group = (uint32_t)fields_integer(f, "n_group", counts);
+        s->topk_group = (uint32_t)fields_integer(f, "topk_group", counts);
+    } else if (s->topk_method == TOPK_NOAUX) {
+        s->n_group = u32_or(f, "n_group", counts, family == DEEPSEEK_V3 ? 8 : 1);
+        s->topk_group = u32_or(f, "topk_group", counts, family == DEEPSEEK_V3 ? 4 : 1);
+    }
+    if (f->failed)
+        return;
+    uint32_t least = s->topk_method == TOPK_NOAUX ? 2 : 1;
+    uint32_t group = s->n_routed_experts / s->n_group;
+    if (s->n_routed_experts % s->n_group || group < least)
+        fields_fail(f, MOE_FORMAT, "n_group", "is %u; it must divide n_routed_experts (%u) into groups of %u or more",
+                    s->n_group, s->n_routed_experts, least);
+    if (s->topk_group > s->n_group)
+        fields_fail(f, MOE_FORMAT, "topk_group", "is %u; it must be at most n_group (%u)", s->topk_group, s->n_group);
+    if ((uint64_t)s->top_k > (uint64_t)s->topk_group * group)
+        fields_fail(f, MOE_FORMAT, "num_experts_per_tok", "is %u; the %u groups that are chosen hold only %u experts",
+                    s->top_k, s->topk_group, s->topk_group * group);
+}
+
+static void must_be_false(struct fields *f, const char *key, const char *why)
+{
+    if (fields_has(f, key) && fields_flag(f, key))
+        fields_fail(f, MOE_UNSUPPORTED, key, "is true; %s", why);
+}
+
+// What transformers or the checkpoints' own code would compute otherwise than we do is refused.
+static void read_settings(struct fields *f, enum family family, struct shape *s)
+{
+    const struct traits *traits = &family_traits[family];
+    const struct number_range factors = {1e-6, 1e6};
+    bool v2 = family == DEEPSEEK_V2;
+    s->rms_norm_eps = (float)number_or(f, "rms_norm_eps", (struct number_range){1e-12, 1}, traits->rms_norm_eps);
+    s->latent_norm_eps = 1e-6F;
+    s->routed_scaling_factor = (float)number_or(f, "routed_scaling_factor", factors, traits->routed_scaling_factor);
+    s->norm_topk_prob = !v2 && flag_or(f, "norm_topk_prob", true);
+    s->tie_word_embeddings = flag_or(f, "tie_word_embeddings", false);
+    s->rope_interleave = v2 || flag_or(f, "rope_interleave", true);
+    must_be_integer(f, "num_key_value_heads", s->n_heads);
+    must_be_integer(f, "head_dim", s->qk_rope_head_dim);
+    must_be_integer(f, "qk_head_dim", (uint64_t)s->qk_nope_head_dim + s->qk_rope_head_dim);
+    must_be_integer(f, "moe_layer_freq", 1);
+    must_be_integer(f, "num_experts", s->n_routed_experts); // transformers' other names
+    must_be_integer(f, "num_local_experts", s->n_routed_experts);
+    must_be_text(f, "hidden_act", "silu");
+    must_be_false(f, "attention_bias", "moechat has no biases in attention");
+    must_be_false(f, "mlp_bias", "moechat has no biases in MLPs");
+    if (v2)
+        must_be_false(f, "norm_topk_prob", "transformers' deepseek_v2 never divides the chosen weights by their sum");
+    if (v2 && fields_has(f, "rope_interleave") && !fields_flag(f, "rope_interleave"))
+        fields_fail(f, MOE_UNSUPPORTED, "rope_interleave", "is false; deepseek_v2's rope is always interleaved");
+}
+
+// The class's own ids where the file has none, unless the vocabulary is too small for them.
+static void read_token_ids(struct fields *f, enum family family, struct shape *s)
+{
+    const struct traits *traits = &family_traits[family];
+    const struct integer_range ids = {0, s->vocab_size - 1};
+    s->bos_token_id = -1;
+    if (fields_has(f, "bos_token_id"))
+        s->bos_token_id = (int32_t)fields_integer(f, "bos_token_id", ids);
+    else if (!json_object_object_get_ex(f->object, "bos_token_id", NULL) && traits->bos_token_id <= ids.max)
+        s->bos_token_id = (int32_t)traits->bos_token_id;
+    struct json_object *eos = json_object_object_get(f->object, "eos_token_id");
+    if (json_object_is_type(eos, json_type_array)) {
+        fields_array(f, "eos_token_id", (struct integer_range){0, sizeof s->eos_token_ids / sizeof(int32_t)});
+        for (size_t i = 0; !f->failed && i < json_object_array_length(eos); i++)
+            s->eos_token_ids[s->n_eos++] = (int32_t)fields_element(f, "eos_token_id", i, ids);
+    } else if (eos) {
+        s->eos_token_ids[s->n_eos++] = (int32_t)fields_integer(f, "eos_token_id", ids);
+    } else if (!json_object_object_get_ex(f->object, "eos_token_id", NULL) && traits->eos_token_id <= ids.max) {
+        s->eos_token_ids[s->n_eos++] = (int32_t)traits->eos_token_id;
+    }
+}
+
+static void read_yarn(struct fields *f, struct shape *s)
+{
+    s->factor = fields_number(f, "factor", (struct number_range){1, 1e6});
+    s->beta_fast = number_or(f, "beta_fast", (struct number_range){0, 1e6}, 0);
+    s->beta_slow = number_or(f, "beta_slow", (struct number_range){0, 1e6}, 0);
+    s->beta_fast = s->beta_fast > 0 ? s->beta_fast : 32; // transformers reads 0 so, too
+    s->beta_slow = s->beta_slow > 0 ? s->beta_slow : 1;
+    if (s->beta_fast < s->beta_slow)
+        fields_fail(f, MOE_FORMAT, "beta_fast", "is %g; it must be at least beta_slow (%g)", s->beta_fast,
+                    s->beta_slow);
+    s->mscale = number_or(f, "mscale", (struct number_range){0, 1e3}, 0);
+    s->mscale_all_dim = number_or(f, "mscale_all_dim", (struct number_range){0, 1e3}, 0);
+    s->attention_factor = number_or(f, "attention_factor", (struct number_range){1e-6, 1e6}, 0);
+    s->truncate = flag_or(f, "truncate", true);
+}
+
+// rope_scaling wins over rope_parameters when it holds anything, rope_type over type, rope_theta inside over outside,
+// but original_max_position_embeddings outside over inside.
+static void read_rope(struct fields *f, struct shape *s)
+{
+    const char *original = "original_max_position_embeddings";
+    const struct integer_range lengths = {1, 1024 * MIB};
+    const struct number_range thetas = {1.001, 1e12};
+    const struct number_range one = {1, 1};
+    struct fields config = *f;
+    struct json_object *scaling = fields_has(f, "rope_scaling") ? fields_object(f, "rope_scaling") : NULL;
+    struct json_object *parameters = fields_has(f, "rope_parameters") ? fields_object(f, "rope_parameters") : NULL;
+    bool old_name = scaling && json_object_object_length(scaling) > 0;
+    uint32_t outside = u32_or(f, original, lengths, 0);
+    s->rope_theta = number_or(f, "rope_theta", thetas, 10000);
+    number_or(f, "partial_rotary_factor", one, 1);
+
+    f->object = old_name ? scaling : parameters;
+    char prefix[64];
+    snprintf(prefix, sizeof prefix, "%s%s.", config.prefix, old_name ? "rope_scaling" : "rope_parameters");
+    f->prefix = prefix;
+    s->rope_theta = number_or(f, "rope_theta", thetas, s->rope_theta);
+    number_or(f, "partial_rotary_factor", one, 1);
+    char type[32] = "default";
+    const char *key = fields_has(f, "rope_type") ? "rope_type" : "type";
+    if (fields_has(f, key))
+        fields_text(f, key, type, sizeof type);
+    if (strcmp(type, "yarn") == 0) {
+        s->rope_type = ROPE_YARN;
+        read_yarn(f, s);
+        uint32_t inside = u32_or(f, original, lengths, s->max_position_embeddings);
+        s->original_max_position_embeddings = outside ? outside : inside;
+    } else if (strcmp(type, "default") != 0) {
+        fields_fail(f, MOE_UNSUPPORTED, key, "is \"%s\"; moechat computes \"default\" and \"yarn\"", type);
+    }
+    f->object = config.object;
+    f->prefix = config.prefix;
+}
+
+static double yarn_mscale(double factor, double mscale)
+{
+    return factor <= 1 ? 1.0 : 0.1 * mscale * log(factor) + 1.0;
+}
+
+static void derive_scales(struct shape *s)
+{
+    double scale = pow((double)s->qk_nope_head_dim + s->qk_rope_head_dim, -0.5);
+    double rope_scale = 1;
+    if (s->rope_type == ROPE_YARN) {
+        double all_dim = yarn_mscale(s->factor, s->mscale_all_dim);
+        if (s->mscale_all_dim > 0)
+            scale = scale * all_dim * all_dim;
+        if (s->attention_factor > 0)
+            rope_scale = s->attention_factor;
+        else if (s->mscale > 0 && s->mscale_all_dim > 0)
+            rope_scale = yarn_mscale(s->factor, s->mscale) / all_dim;
+        else
+            rope_scale = yarn_mscale(s->factor, 1);
+    }
+    s->softmax_scale = (float)scale;
+    s->rope_scale = (float)rope_scale;
+}
+
+// The family of a model type, or FAMILIES after failing.
+static enum family find_family(struct fields *f, const char *model_type)
+{
+    enum { COUNT = sizeof model_types / sizeof model_types[0] };
+    char known[128] = "";
+    for (size_t i = 0; !f->failed && i < COUNT; i++) {
+        if (strcmp(model_type, model_types[i].name) == 0)
+            return model_types[i].family;
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", model_types[i].name);
+    }
+    fields_fail(f, MOE_UNSUPPORTED, "model_type", "is \"%s\"%s; moechat speaks: %s", model_type,
+                fields_has(f, "kv_lora_rank") ? "" : ", not an MLA model (no kv_lora_rank)", known);
+    return FAMILIES;
+}
+
+// From a kimi_k25's config to its text model's: DeepseekV3 under either name. Whether the head is tied the outer one
+// says; where it does not, the checkpoint's tensors must agree with the inner one.
+static void enter_text_config(struct fields *f, struct shape *s)
+{
+    bool outer = fields_has(f, "tie_word_embeddings");
+    bool tied = outer && fields_flag(f, "tie_word_embeddings");
+    f->object = fields_object(f, "text_config");
+    f->prefix = "config.text_config.";
+    char inner[32] = "deepseek_v3";
+    if (!f->failed && fields_has(f, "model_type"))
+        fields_text(f, "model_type", inner, sizeof inner);
+    if (!f->failed && strcmp(inner, "kimi_k2") != 0 && strcmp(inner, "deepseek_v3") != 0)
+        fields_fail(f, MOE_UNSUPPORTED, "model_type", "is \"%s\"; the text model of kimi_k25 is kimi_k2 or deepseek_v3",
+                    inner);
+    s->tie_word_embeddings = !f->failed && (outer ? tied : flag_or(f, "tie_word_embeddings", false));
+}
+
+int shape_read(struct json_object *config, const char *file, struct shape *shape, struct moe_err *err)
+{
+    struct fields fields = {.object = config, .file = file, .prefix = "config.", .err = err};
+    struct fields *f = &fields;
+    memset(shape, 0, sizeof *shape);
+    fields_text(f, "model_type", shape->model_type, sizeof shape->model_type);
+    enum family family = find_family(f, shape->model_type);
+    if (f->failed)
+        return f->failed;
+    bool nested = strcmp(shape->model_type, "kimi_k25") == 0;
+    if (nested)
+        enter_text_config(f, shape);
+    bool tied = shape->tie_word_embeddings;
+    if (!f->failed)
+        read_dimensions(f, family, shape);
+    if (!f->failed && family == GLM4_MOE_LITE)
+        read_layer_types(f, shape);
+    check_dimensions(f, shape);
+    read_router(f, family, shape);
+    if (f->failed)
+        return f->failed;
+    read_settings(f, family, shape);
+    if (nested)
+        shape->tie_word_embeddings = tied;
+    read_token_ids(f, family, shape);
+    read_rope(f, shape);
+    if (!f->failed)
+        derive_scales(shape);
+    return f->failed;
+}
+
+static uint64_t attention_parameters(const struct shape *s)
+{
+    uint64_t q_out = (uint64_t)s->n_heads * (s->qk_nope_head_dim + s->qk_rope_head_dim);
+    uint64_t hidden = s->hidden_size;
+    uint64_t q = s->q_lora_rank ? s->q_lora_rank * (hidden + q_out + 1) : hidden * q_out;
+    uint64_t kv_a = hidden * (s->kv_lora_rank + s->qk_rope_head_dim) + s->kv_lora_rank;
+    uint64_t kv_b = (uint64_t)s->kv_lora_rank * s->n_heads * (s->qk_nope_head_dim + s->v_head_dim);
+    return q + kv_a + kv_b + (uint64_t)s->n_heads * s->v_head_dim * hidden;
+}
+
+struct parameter_counts shape_parameters(const struct shape *s)
+{
+    uint64_t hidden = s->hidden_size;
+    uint64_t n_moe = s->n_layers - s->first_k_dense_replace;
+    uint64_t expert = 3 * hidden * s->moe_intermediate_size;
+    uint64_t embed = hidden * s->vocab_size;
+    uint64_t every_token = s->n_layers * (attention_parameters(s) + 2 * hidden) + hidden + embed;
+    every_token += s->first_k_dense_replace * 3 * hidden * s->intermediate_size;
+    every_token += n_moe * (expert * s->n_shared_experts + hidden * s->n_routed_experts);
+    uint64_t total = every_token + n_moe * expert * s->n_routed_experts + (s->tie_word_embeddings ? 0 : embed);
+    return (struct parameter_counts){total, every_token + n_moe * expert * s->top_k};
+}
+
+// The dimension that turns `rotations` times over the original length.
+static double correction_dim(const struct shape *s, double rotations)
+{
+    const double two_pi = 6.283185307179586;
+    double dim = s->qk_rope_head_dim;
+    return dim * log(s->original_max_position_embeddings / (rotations * two_pi)) / (2 * log(s->rope_theta));
+}
+
+void shape_inv_freq(const struct shape *shape, float *inv_freq)
+{
+    uint32_t dim = shape->qk_rope_head_dim;
+    double low = 0;
+    double high = 0;
+    if (shape->rope_type == ROPE_YARN) {
+        low = correction_dim(shape, shape->beta_fast);
+        high = correction_dim(shape, shape->beta_slow);
+        low = fmax(shape->truncate ? floor(low) : low, 0);
+        high = fmin(shape->truncate ? ceil(high) : high, (double)dim - 1);
+        if (low == high)
+            high += 0.001;
+    }
+    for (uint32_t j = 0; j < dim / 2; j++) {
+        float power = powf((float)shape->rope_theta, (float)(2 * j) / (float)dim);
+        float fast = 1.0F / power;
+        inv_freq[j] = fast;
+        if (shape->rope_type == ROPE_YARN) {
+            float slow = 1.0F / ((float)shape->factor * power);
+            float ramp = fminf(fmaxf(((float)j - (float)low) / (float)(high - low), 0), 1);
+            float keep = 1.0F - ramp;
+            inv_freq[j] = slow * (1.0F - keep) + fast * keep;
+        }
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The dimensions and settings of a model, read from its config.json fields and validated once; const afterwards.
+#ifndef MOECHAT_ENGINE_FILES_SHAPE_H
+#define MOECHAT_ENGINE_FILES_SHAPE_H
+
+#include "kernels/args.h"
+#include "engine/moe.h"
+
+struct json_object;
+
+enum rope_type { ROPE_DEFAULT, ROPE_YARN };
+
+struct shape {
+    char model_type[32];
+    uint32_t vocab_size, hidden_size, n_layers, n_heads;
+    uint32_t q_lora_rank; // 0: the model has q_proj instead of q_a and q_b
+    uint32_t kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
+    uint32_t intermediate_size, moe_intermediate_size;
+    uint32_t n_routed_experts, n_shared_experts, top_k; // n_shared_experts 0: the model has none
+    enum router_scoring scoring;
+    enum topk_method topk_method;
+    uint32_t n_group, topk_group; // both 1 with TOPK_GREEDY
+    bool has_correction_bias;
+    uint32_t first_k_dense_replace; // layers before this one are dense
+    uint32_t max_position_embeddings;
+    float rms_norm_eps, routed_scaling_factor;
+    float latent_norm_eps; // of q_a_layernorm and kv_a_layernorm: 1e-6 whatever rms_norm_eps is
+    bool norm_topk_prob, tie_word_embeddings;
+    bool rope_interleave;
+    enum rope_type rope_type;
+    double rope_theta;
+    // YaRN, as transformers reads them; both mscales 0 when the file has none.
+    double factor, beta_fast, beta_slow, mscale, mscale_all_dim, attention_factor; // attention_factor 0: not given
+    bool truncate; // YaRN's correction range rounded to whole dims, true unless the file says otherwise
+    uint32_t original_max_position_embeddings;
+    int32_t bos_token_id;
+    int32_t eos_token_ids[8];
+    uint32_t n_eos;
+    // Derived, by transformers' formulas (modeling_rope_utils.py, modeling_deepseek_v3.py; 5.17.0).
+    float softmax_scale; // (nope + rope)^-0.5, times mscale(factor, mscale_all_dim)^2 with YaRN when mscale_all_dim is
+                         // set
+    float rope_scale;    // what cos and sin are multiplied by
+};
+
+static inline bool shape_is_moe(const struct shape *s, uint32_t layer)
+{
+    return layer >= s->first_k_dense_replace;
+}
+
+// config: config.json's root, or model.json's "config" object; file: its name for messages. Reads what transformers
+// 5.17.0 reads for deepseek_v2, deepseek_v3, kimi_k2, kimi_k25 (its text_config) and glm4_moe_lite, with that class's
+// defaults. Other model types, fields of the wrong type, dimensions that are zero, absurd or do not divide, and
+// settings we do not honour (biases, other activations, other rope types, moe_layer_freq != 1, other routers) are
+// refused by name.
+int shape_read(struct json_object *config, const char *file, struct shape *shape, struct moe_err *err);
+
+// As transformers counts: norms yes, the router's correction bias and MTP layers no. Active: without the experts that a
+// token does not choose and without the embedding, of which it reads one row.
+struct parameter_counts {
+    uint64_t total, active;
+};
+struct parameter_counts shape_parameters(const struct shape *shape);
+
+// The qk_rope_head_dim / 2 inverse frequencies, computed in float32 in transformers' order of operations.
+void shape_inv_freq(const struct shape *shape, float *inv_freq);
+
+#endif

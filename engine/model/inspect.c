@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What a package is, without a device: its description, and its files against their checksums.
+#include <inttypes.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/files/checkpoint.h"
+#include "engine/files/package.h"
+#include "engine/convert/plan.h"
+#include "engine/base/err.h"
+#include "engine/walk/weights.h"
+#include "engine/base/file.h"
+
+// Sizes of what the experts and the rest take as they are stored.
+struct sizes {
+    uint64_t one_expert, all_experts; // as slots and files have them
+    uint64_t resident, active;        // active: what a token reads
+};
+
+static bool is_embedding(const char *name)
+{
+    static const char embedding[] = "model.embed_tokens.";
+    return strncmp(name, embedding, sizeof embedding - 1) == 0;
+}
+
+// All resident tensors but the embedding, of which a token reads one row (unless it is the head too), and top_k experts
+// a MoE layer.
+static struct sizes sum_sizes(const struct package *package, const struct checkpoint *from)
+{
+    const struct shape *s = &package->shape;
+    struct sizes sizes = {.one_expert = package_slot_bytes(package)};
+    for (size_t i = 0; i < from->count; i++) {
+        const struct checkpoint_tensor *tensor = &from->tensors[i];
+        bool routed = checkpoint_is_routed(tensor);
+        *(routed ? &sizes.all_experts : &sizes.resident) += tensor->at->bytes;
+        if (!routed && (s->tie_word_embeddings || !is_embedding(tensor->name)))
+            sizes.active += tensor->at->bytes;
+    }
+    for (uint32_t i = 0; package->kind == PACKAGE && i < s->n_layers; i++)
+        sizes.all_experts += package->layers[i].experts.blob_bytes * s->n_routed_experts;
+    sizes.active += sizes.all_experts / s->n_routed_experts * s->top_k;
+    if (package->kind == FOLDER_SOURCE)
+        sizes.one_expert = sizes.all_experts / s->n_routed_experts / (s->n_layers - s->first_k_dense_replace);
+    return sizes;
+}
+
+// What `moechat convert` would write with its defaults; a folder that it would refuse is refused.
+static int planned_bytes(const struct package *package, uint64_t *bytes, struct moe_err *err)
+{
+    struct plan plan = {.from = package->checkpoint, .shape = &package->shape};
+    int code = plan_make(&plan, err);
+    if (code)
+        return code;
+    *bytes = plan.bytes;
+    plan_release(&plan);
+    return MOE_OK;
+}
+
+static void say_left_out(const struct checkpoint *c, char text[256])
+{
+    const struct {
+        const struct left_out *what;
+        const char *name;
+    } kinds[] = {{&c->vision, "vision"}, {&c->mtp, "multi-token prediction"}, {&c->buffers, "rope buffers"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        size_t used = strlen(text);
+        if (kinds[i].what->count)
+            snprintf(text + used, 256 - used, "%s%" PRIu32 " tensor%s of %s (%.1f MB)", used ? ", " : "",
+                     kinds[i].what->count, kinds[i].what->count == 1 ? "" : "s", kinds[i].name,
+                     (double)kinds[i].what->bytes / 1e6);
+    }
+}
+
+static void describe(const struct package *package, const struct checkpoint *from, struct moe_description *d)
+{
+    const struct shape *s = &package->shape;
+    memset(d, 0, sizeof *d);
+    snprintf(d->name, sizeof d->name, "%s", package->name);
+    snprintf(d->model_type, sizeof d->model_type, "%s", s->model_type);
+    snprintf(d->template_name, sizeof d->template_name, "%s", package->template_name);
+    snprintf(d->tokenizer_type, sizeof d->tokenizer_type, "%s", package->tokenizer_type);
+    snprintf(d->fingerprint, sizeof d->fingerprint, "%s", package->fingerprint);
+    if (package->tokenizer.path) // directories have at most 4000 bytes, names 63
+        memcpy(d->tokenizer_file, package->tokenizer.path, strlen(package->tokenizer.path) + 1);
+    d->n_layers = s->n_layers;
+    d->n_moe_layers = s->n_layers - s->first_k_dense_replace;
+    d->n_routed_experts = s->n_routed_experts;
+    d->n_shared_experts = s->n_shared_experts;
+    d->top_k = s->top_k;
+    d->hidden_size = s->hidden_size;
+    d->n_heads = s->n_heads;
+    d->q_lora_rank = s->q_lora_rank;
+    d->kv_lora_rank = s->kv_lora_rank;
+    d->qk_nope_head_dim = s->qk_nope_head_dim;
+    d->qk_rope_head_dim = s->qk_rope_head_dim;
+    d->v_head_dim = s->v_head_dim;
+    d->vocab_size = s->vocab_size;
+    d->max_position_embeddings = s->max_position_embeddings;
+    d->original_max_position_embeddings = s->original_max_position_embeddings;
+    d->bos_token_id = s->bos_token_id;
+    memcpy(d->eos_token_ids, s->eos_token_ids, sizeof d->eos_token_ids);
+    d->n_eos = s->n_eos;
+    struct parameter_counts counts = shape_parameters(s);
+    d->parameters = counts.total;
+    d->active_parameters = counts.active;
+    struct sizes sizes = sum_sizes(package, from);
+    d->resident_bytes = sizes.resident;
+    d->expert_bytes = sizes.one_expert;
+    d->all_experts_bytes = sizes.all_experts;
+    d->active_bytes = sizes.active;
+    d->runs = package->kind != FOLDER_SOURCE;
+    d->package = package->kind == PACKAGE;
+    snprintf(d->layout, sizeof d->layout, "%s", d->package ? "package" : package->layout);
+    d->package_bytes = sizes.resident + sizes.all_experts;
+    say_left_out(from, d->left_out);
+    d->kv_row_bytes_f32 = (uint64_t)s->n_layers * (s->kv_lora_rank + s->qk_rope_head_dim) * sizeof(float);
+}
+
+int package_describe(const struct package *package, struct moe_description *description, struct moe_err *err)
+{
+    if (package->checkpoint) {
+        describe(package, package->checkpoint, description);
+        return description->runs ? MOE_OK : planned_bytes(package, &description->package_bytes, err);
+    }
+    struct checkpoint file;
+    int code = checkpoint_open_file(package->resident.path, &file, err);
+    if (code)
+        return code;
+    describe(package, &file, description);
+    checkpoint_release(&file);
+    return MOE_OK;
+}
+
+int moe_inspect(const char *directory, struct moe_description *description, struct moe_err *err)
+{
+    struct package package;
+    int code = weights_open_package(directory, &package, err);
+    if (code)
+        return code;
+    code = package_describe(&package, description, err);
+    package_release(&package);
+    return code;
+}
+
+// One walk over all files of a package.
+struct verification {
+    const struct package *package;
+    moe_progress_fn *on_progress;
+    void *context;
+    struct moe_progress progress;
+    unsigned char *buffer;
+    EVP_MD_CTX *hash;
+    struct moe_err *err;
+};
+
+enum { BUFFER_BYTES = 4 << 20 };
+
+static int hash_file(struct verification *v, int fd, const char *path, uint64_t bytes)
+{
+    if (EVP_DigestInit_ex(v->hash, EVP_sha256(), NULL) != 1)
+        return moe_fail_file(v->err, MOE_NO_MEMORY, path, 0, "libcrypto has no SHA-256");
+    for (uint64_t done = 0; done < bytes;) {
+        size_t piece = bytes - done < BUFFER_BYTES ? (size_t)(bytes - done) : BUFFER_BYTES;
+        int code = file_read(&(struct file_range){fd, path, done, piece}, v->buffer, v->err);
+        if (code)
+            return code;
+        if (EVP_DigestUpdate(v->hash, v->buffer, piece) != 1)
+            return moe_fail_file(v->err, MOE_NO_MEMORY, path, 0, "libcrypto could not hash it");
+        done += piece;
+        v->progress.done += piece;
+        if (v->on_progress)
+            v->on_progress(v->context, &v->progress);
+    }
+    return MOE_OK;
+}
+
+static int verify_file(struct verification *v, const struct package_file *file)
+{
+    char hex[65] = "";
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    int fd;
+    uint64_t size;
+    int code = file_open(file->path, &fd, &size, v->err);
+    if (code)
+        return code;
+    code = hash_file(v, fd, file->path, file->bytes);
+    close(fd);
+    if (code)
+        return code;
+    if (EVP_DigestFinal_ex(v->hash, digest, NULL) != 1)
+        return moe_fail_file(v->err, MOE_NO_MEMORY, file->path, 0, "libcrypto could not hash it");
+    for (size_t i = 0; i < 32; i++)
+        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    if (strcmp(hex, file->sha256) != 0)
+        return moe_fail_file(v->err, MOE_FORMAT, file->path, 0,
+                             "its SHA-256 is not model.json's: the file is damaged, get the package again");
+    return MOE_OK;
+}
+
+static int verify_files(struct verification *v)
+{
+    const struct package *p = v->package;
+    v->progress = (struct moe_progress){
+        .what = "comparing checksums", .unit = "bytes", .total = p->resident.bytes + p->tokenizer.bytes};
+    for (uint32_t i = 0; i < p->n_files; i++)
+        v->progress.total += p->files[i].bytes;
+    int code = verify_file(v, &p->resident);
+    for (uint32_t i = 0; !code && i < p->n_files; i++)
+        code = verify_file(v, &p->files[i]);
+    if (!code && p->tokenizer.path)
+        code = verify_file(v, &p->tokenizer);
+    return code;
+}
+
+int moe_verify(const char *directory, moe_progress_fn *progress, void *context, struct moe_err *err)
+{
+    struct package package;
+    int code = weights_open_package(directory, &package, err);
+    if (code)
+        return code;
+    if (package.kind != PACKAGE) {
+        package_release(&package);
+        return moe_fail(err, MOE_UNSUPPORTED,
+                        "%.300s is a folder from the hub, which has no checksums of its own; packages that `moechat "
+                        "convert` makes have them",
+                        directory);
+    }
+    struct verification v = {.package = &package, .on_progress = progress, .context = context, .err = err};
+    v.buffer = malloc(BUFFER_BYTES);
+    v.hash = EVP_MD_CTX_new();
+    code = v.buffer && v.hash ? verify_files(&v) : moe_fail(err, MOE_NO_MEMORY, "no memory to hash files");
+    EVP_MD_CTX_free(v.hash);
+    free(v.buffer);
+    package_release(&package);
+    return code;
+}

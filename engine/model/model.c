@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/model/model.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "engine/base/err.h"
+#include "engine/walk/ring.h"
+
+// The device's progress, in the engine's words.
+struct device_progress {
+    moe_progress_fn *report;
+    void *context;
+};
+
+static void device_progress(void *context, const char *kernel, unsigned done, unsigned total)
+{
+    (void)kernel; // one activity under one name, else each step looks like a new one
+    struct device_progress *to = context;
+    struct moe_progress progress = {.what = "building kernels", .unit = "steps", .done = done, .total = total};
+    to->report(to->context, &progress);
+}
+
+static int open_device(moe_model *model, const struct moe_model_options *options, struct moe_err *err)
+{
+    struct device_progress to = {options->progress, options->progress_context};
+    struct gpu_options device = {
+        .selector = options->device,
+        .cache_dir = options->kernel_cache_dir,
+        .progress = options->progress ? device_progress : NULL,
+        .progress_context = &to,
+        .nice_value = options->nice_value,
+        .map = options->force_mapping,
+        .profile = options->profile,
+    };
+    struct gpu_error failure;
+    model->gpu = gpu_open(&device, &failure);
+    return model->gpu ? MOE_OK : moe_fail_gpu(err, &failure);
+}
+
+static uint32_t model_ring(const struct moe_model_options *options)
+{
+    return options->ring ? options->ring : RING_DEPTH;
+}
+
+static int check_ring(moe_model *model, const struct moe_model_options *options, struct moe_err *err)
+{
+    model->ring = model_ring(options);
+    if (model->ring <= RING_DEPTH)
+        return MOE_OK;
+    return moe_fail(err, MOE_BAD_ARGUMENT, "the experts of %d layers are in flight at most, not of %u", RING_DEPTH,
+                    model->ring);
+}
+
+static struct expert_store_options store_options(const struct moe_model_options *options, uint64_t resident_bytes)
+{
+    return (struct expert_store_options){
+        .cache_bytes = options->expert_cache_bytes,
+        .host_bytes = options->host_cache_bytes,
+        .readers = options->readers,
+        .read_piece_bytes = options->read_piece_bytes,
+        .saving = options->saving,
+        .io = options->io,
+        .read = options->read,
+        .read_context = options->read_context,
+        .force_two_tiers = options->force_two_tiers,
+        .trace_file = options->trace_file,
+        .dispatches = model_ring(options),
+        .resident_bytes = resident_bytes,
+    };
+}
+
+int moe_model_open(const char *directory, const struct moe_model_options *options, moe_model **out, struct moe_err *err)
+{
+    *out = NULL;
+    moe_model *model = calloc(1, sizeof *model);
+    if (!model)
+        return moe_fail(err, MOE_NO_MEMORY, "no memory to open %s", directory);
+    int code = check_ring(model, options, err);
+    if (!code)
+        code = weights_open_package(directory, &model->package, err);
+    if (!code)
+        code = package_describe(&model->package, &model->description, err);
+    if (!code && !model->description.runs)
+        code =
+            moe_fail(err, MOE_UNSUPPORTED,
+                     "%.200s is a %s, which does not run as it is: `moechat convert %.200s NEWDIR` makes a package "
+                     "of it, of %.2f GB",
+                     directory, model->description.layout, directory, (double)model->description.package_bytes / 1e9);
+    if (!code)
+        code = open_device(model, options, err);
+    struct weights_source source = {&model->package, options->progress, options->progress_context};
+    if (!code)
+        code = weights_load(model->gpu, &source, &model->weights, err);
+    struct expert_store_options store = store_options(options, model->description.resident_bytes);
+    if (!code)
+        code = expert_store_open(model->gpu, &model->package, &store, &model->store, err);
+    if (code)
+        moe_model_close(model);
+    else
+        *out = model;
+    return code;
+}
+
+void moe_model_close(moe_model *model)
+{
+    if (!model)
+        return;
+    assert(model->n_sessions == 0);
+    expert_store_close(model->store);
+    weights_release(&model->weights);
+    gpu_close(model->gpu);
+    package_release(&model->package);
+    free(model);
+}
+
+int moe_model_end_trace(moe_model *model, struct moe_err *err)
+{
+    return expert_store_end_trace(model->store, err);
+}
+
+const struct moe_description *moe_model_describe(const moe_model *model)
+{
+    return &model->description;
+}
+
+const char *moe_model_device(const moe_model *model)
+{
+    return gpu_describe(model->gpu)->name;
+}
+
+unsigned moe_model_profile(const moe_model *model, struct moe_kernel_time *times, unsigned max)
+{
+    struct gpu_kernel_time kernels[64];
+    unsigned n = gpu_profile(model->gpu, kernels, max < 64 ? max : 64);
+    for (unsigned i = 0; i < n; i++)
+        times[i] = (struct moe_kernel_time){kernels[i].name, kernels[i].launches, kernels[i].ns};
+    return n;
+}
+
+struct moe_cache_plan moe_model_cache(const moe_model *model)
+{
+    return expert_store_plan(model->store);
+}
+
+void moe_model_tiers(const moe_model *model, uint8_t *tiers)
+{
+    expert_store_tiers(model->store, tiers);
+}
+
+int moe_plan(const char *directory, const struct moe_model_options *options, struct moe_cache_plan *plan,
+             struct moe_err *err)
+{
+    moe_model *model = calloc(1, sizeof *model);
+    if (!model)
+        return moe_fail(err, MOE_NO_MEMORY, "no memory to open %s", directory);
+    struct moe_model_options plain = *options;
+    plain.device = "ref";
+    int code = check_ring(model, options, err);
+    if (!code)
+        code = weights_open_package(directory, &model->package, err);
+    if (!code)
+        code = package_describe(&model->package, &model->description, err);
+    if (!code)
+        code = open_device(model, &plain, err);
+    struct expert_store_options store = store_options(options, model->description.resident_bytes);
+    if (!code)
+        code = expert_store_open(model->gpu, &model->package, &store, &model->store, err);
+    if (!code)
+        *plan = expert_store_plan(model->store);
+    moe_model_close(model);
+    return code;
+}

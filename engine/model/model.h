@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What is behind a moe_model: a package on a device. Sessions read it; only its store changes, on the engine's thread.
+#ifndef MOECHAT_ENGINE_MODEL_MODEL_H
+#define MOECHAT_ENGINE_MODEL_MODEL_H
+
+#include "engine/experts/store.h"
+#include "engine/walk/weights.h"
+
+struct moe_model {
+    struct package package;
+    struct moe_description description;
+    gpu *gpu;
+    struct weights weights;
+    expert_store *store;
+    uint32_t ring;             // as moe_model_options, 1 or 2
+    unsigned n_sessions;       // open ones, for the check in moe_model_close
+    const void *store_used_by; // the session whose steps it serves; NULL: none's, or measurements'
+};
+
+#endif

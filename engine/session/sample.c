@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Logits -> one id. In this order: repetition penalty (as in transformers: positive logits of recent ids are divided,
+// negative ones multiplied), temperature, top_k, top_p, min_p, then a draw. Only sums of doubles in a fixed order and a
+// generator of our own (splitmix64), so a seed gives the same ids everywhere.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/moe.h"
+
+struct candidate {
+    int32_t id;
+    float logit;
+    double weight; // exp(logit - largest), not normalised
+};
+
+struct moe_sampler {
+    struct moe_sampling settings;
+    uint32_t vocab_size;
+    uint64_t state;
+    struct candidate *candidates; // [vocab_size]
+    bool *penalised;              // [vocab_size], all false between calls
+};
+
+const char *moe_sampling_check(const struct moe_sampling *s)
+{
+    if (!(s->temperature >= 0 && s->temperature <= 100))
+        return "temperature must be from 0 to 100";
+    if (!(s->top_p > 0 && s->top_p <= 1))
+        return "top_p must be above 0 and at most 1";
+    if (!(s->min_p >= 0 && s->min_p <= 1))
+        return "min_p must be from 0 to 1";
+    if (!(s->repetition_penalty > 0 && s->repetition_penalty <= 100))
+        return "repetition_penalty must be above 0 and at most 100";
+    return NULL;
+}
+
+moe_sampler *moe_sampler_new(const struct moe_sampling *sampling, uint32_t vocab_size)
+{
+    if (moe_sampling_check(sampling))
+        return NULL;
+    moe_sampler *sampler = calloc(1, sizeof *sampler);
+    if (!sampler)
+        return NULL;
+    sampler->settings = *sampling;
+    sampler->vocab_size = vocab_size;
+    sampler->state = sampling->seed;
+    sampler->candidates = calloc(vocab_size, sizeof *sampler->candidates);
+    sampler->penalised = calloc(vocab_size, sizeof *sampler->penalised);
+    if (!sampler->candidates || !sampler->penalised) {
+        moe_sampler_free(sampler);
+        return NULL;
+    }
+    return sampler;
+}
+
+void moe_sampler_free(moe_sampler *sampler)
+{
+    if (!sampler)
+        return;
+    free(sampler->candidates);
+    free(sampler->penalised);
+    free(sampler);
+}
+
+// Uniform in [0, 1), 53 bits.
+static double draw(moe_sampler *sampler)
+{
+    uint64_t z = sampler->state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+}
+
+static void mark_recent(moe_sampler *sampler, const int32_t *recent, size_t n_recent, bool mark)
+{
+    if (sampler->settings.repetition_penalty == 1)
+        return;
+    for (size_t i = 0; i < n_recent; i++)
+        if (recent[i] >= 0 && (uint32_t)recent[i] < sampler->vocab_size)
+            sampler->penalised[recent[i]] = mark;
+}
+
+// Fills the candidates with the finite logits, penalties applied.
+static uint32_t collect(moe_sampler *sampler, const float *logits)
+{
+    uint32_t n = 0;
+    float penalty = sampler->settings.repetition_penalty;
+    for (uint32_t id = 0; id < sampler->vocab_size; id++) {
+        float logit = logits[id];
+        if (!isfinite(logit))
+            continue;
+        if (sampler->penalised[id])
+            logit = logit > 0 ? logit / penalty : logit * penalty;
+        sampler->candidates[n++] = (struct candidate){(int32_t)id, logit, 0};
+    }
+    return n;
+}
+
+// Largest first, of equals the lowest id.
+static int by_logit(const void *a, const void *b)
+{
+    const struct candidate *x = a;
+    const struct candidate *y = b;
+    if (x->logit != y->logit)
+        return x->logit < y->logit ? 1 : -1;
+    return x->id > y->id ? 1 : -1;
+}
+
+static int32_t largest(const struct candidate *candidates, uint32_t n)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < n; i++)
+        if (candidates[i].logit > candidates[best].logit)
+            best = i;
+    return candidates[best].id;
+}
+
+// Brings the likeliest to the front, sorted, as many as the cuts can want, and returns how many: sorting a whole
+// vocabulary would take longer than a small model's token. `total` is the weight of all n.
+static uint32_t sort_head(const struct moe_sampling *settings, struct candidate *candidates, uint32_t n, double total)
+{
+    for (double least = 1e-3;; least *= 1e-3) {
+        uint32_t head = 0;
+        double sum = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            struct candidate candidate = candidates[i];
+            if (candidate.weight < least)
+                continue;
+            candidates[i] = candidates[head];
+            candidates[head++] = candidate;
+            sum += candidate.weight;
+        }
+        bool enough = settings->top_k ? head >= settings->top_k
+                                      : sum >= (double)settings->top_p * total || least <= (double)settings->min_p;
+        if (enough || head == n) {
+            qsort(candidates, head, sizeof *candidates, by_logit);
+            return head;
+        }
+    }
+}
+
+// Cuts the sorted, weighted candidates, of all of which `total` is the weight, to what top_p and min_p leave, at least
+// one.
+static uint32_t cut(const struct moe_sampling *settings, const struct candidate *candidates, uint32_t n, double total)
+{
+    double sum = 0;
+    uint32_t kept = 0;
+    while (kept < n && (kept == 0 || (sum < (double)settings->top_p * total &&
+                                      candidates[kept].weight >= (double)settings->min_p * candidates[0].weight)))
+        sum += candidates[kept++].weight;
+    return kept;
+}
+
+static double weight_of(const struct candidate *candidates, uint32_t n)
+{
+    double total = 0;
+    for (uint32_t i = 0; i < n; i++)
+        total += candidates[i].weight;
+    return total;
+}
+
+int32_t moe_sample(moe_sampler *sampler, const float *logits, const int32_t *recent, size_t n_recent)
+{
+    const struct moe_sampling *settings = &sampler->settings;
+    struct candidate *candidates = sampler->candidates;
+    mark_recent(sampler, recent, n_recent, true);
+    uint32_t n = collect(sampler, logits);
+    mark_recent(sampler, recent, n_recent, false);
+    if (n == 0)
+        return -1;
+    if (settings->temperature == 0)
+        return largest(candidates, n);
+    float most = -INFINITY;
+    for (uint32_t i = 0; i < n; i++)
+        most = candidates[i].logit > most ? candidates[i].logit : most;
+    for (uint32_t i = 0; i < n; i++)
+        candidates[i].weight = exp(((double)candidates[i].logit - (double)most) / (double)settings->temperature);
+    double total = weight_of(candidates, n);
+    n = sort_head(settings, candidates, n, total);
+    if (settings->top_k && settings->top_k < n)
+        n = settings->top_k;
+    if (settings->top_k)
+        total = weight_of(candidates, n);
+    n = cut(settings, candidates, n, total);
+    total = weight_of(candidates, n);
+    double target = draw(sampler) * total;
+    uint32_t chosen = 0;
+    for (double sum = candidates[0].weight; chosen + 1 < n && sum <= target;)
+        sum += candidates[++chosen].weight;
+    return candidates[chosen].id;
+}

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// One timeline of tokens over a model: its cache rows, its logits, its counters. An error leaves length and logits
+// where they were, however many chunks were done; rows beyond the length mean nothing.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/walk/forward.h"
+#include "engine/session/session.h"
+
+// Fixed, so that chunk boundaries never depend on a budget; large enough that an expert gets a few dozen rows.
+enum { DEFAULT_CHUNK = 512, DEFAULT_CONTEXT = 8192, LARGEST_GROUP = 8192 };
+
+static int check_options(const moe_model *model, const struct moe_session_options *options, uint32_t *context,
+                         struct moe_err *err)
+{
+    uint32_t limit = model->package.shape.max_position_embeddings;
+    *context = options->max_context;
+    if (!*context)
+        *context = limit < DEFAULT_CONTEXT ? limit : DEFAULT_CONTEXT;
+    if (*context > limit)
+        return moe_fail(
+            err, MOE_BAD_ARGUMENT,
+            "a context of %u tokens is beyond the model's %u (max_position_embeddings); ask for that or less", *context,
+            limit);
+    if (options->kv_type != MOE_KV_F32 && options->kv_type != MOE_KV_F16)
+        return moe_fail(err, MOE_BAD_ARGUMENT, "KV rows are f32 or f16");
+    if (options->ring > model->ring)
+        return moe_fail(err, MOE_BAD_ARGUMENT,
+                        "a ring of %u is deeper than the %u that the model was opened with: its cache may be too small",
+                        options->ring, model->ring);
+    return MOE_OK;
+}
+
+// Tokens that go through the layers together: each expert is read once for all of them, so as many as a 32nd of the
+// device's memory holds. Where no expert is ever read again a chunk is enough, and more of it is kept by a cancel.
+static uint32_t choose_group(const moe_session *session, const struct moe_session_options *options, uint32_t context)
+{
+    const moe_model *model = session->model;
+    uint64_t fit = gpu_describe(model->gpu)->global_bytes / 32 / scratch_group_bytes(&model->package.shape);
+    uint64_t group = options->prefill_group;
+    if (session->chunk == 1 || (!group && expert_store_plan(model->store).all))
+        group = session->chunk;
+    else if (!group)
+        group = fit < LARGEST_GROUP ? fit : LARGEST_GROUP;
+    if (group > context)
+        group = context;
+    return group < session->chunk ? session->chunk : (uint32_t)(group / session->chunk * session->chunk);
+}
+
+static void free_arrays(moe_session *session)
+{
+    free(session->logits);
+    free(session->tiers);
+    free(session->missing);
+}
+
+static bool make_arrays(moe_session *session, const struct shape *shape)
+{
+    size_t n_moe_layers = shape->n_layers - shape->first_k_dense_replace;
+    session->logits = calloc(shape->vocab_size, sizeof *session->logits);
+    session->tiers = calloc(n_moe_layers + 1, shape->n_routed_experts);
+    session->missing = calloc(shape->n_layers, sizeof *session->missing);
+    if (session->logits && session->tiers && session->missing)
+        return true;
+    free_arrays(session);
+    return false;
+}
+
+int moe_session_open(moe_model *model, const struct moe_session_options *options, moe_session **out,
+                     struct moe_err *err)
+{
+    *out = NULL;
+    const struct shape *shape = &model->package.shape;
+    uint32_t context;
+    int code = check_options(model, options, &context, err);
+    if (code)
+        return code;
+    moe_session *session = calloc(1, sizeof *session);
+    if (!session || !make_arrays(session, shape)) {
+        free(session);
+        return moe_fail(err, MOE_NO_MEMORY, "no memory for a session");
+    }
+    session->model = model;
+    session->chunk = options->prefill_chunk ? options->prefill_chunk : DEFAULT_CHUNK;
+    if (session->chunk > context)
+        session->chunk = context;
+    session->without = options->without;
+    session->ring.depth = options->ring ? options->ring : model->ring;
+    session->group = choose_group(session, options, context);
+    model->n_sessions++;
+    struct kv_layout layout = {shape, context, options->kv_type};
+    code = kv_open(model->gpu, &layout, &session->kv, err);
+    if (!code)
+        code = scratch_open(model->gpu, shape, session->chunk, session->group, &session->scratch, err);
+    if (!code)
+        code = telemetry_open(shape, model->store, &session->telemetry, err);
+    session->telemetry.unmarked = options->without & MOE_WITHOUT_MARKS;
+    struct prefetch_options guesses = {shape, options->prefetch, options->on_predictions, options->predictions_context,
+                                       expert_store_plan(model->store).all};
+    if (!code)
+        code = prefetch_open(&guesses, &session->prefetch, err);
+    if (code)
+        moe_session_close(session);
+    else
+        *out = session;
+    return code;
+}
+
+void moe_session_close(moe_session *session)
+{
+    if (!session)
+        return;
+    snapshot_release(session);
+    kv_release(&session->kv);
+    scratch_release(&session->scratch);
+    telemetry_release(&session->telemetry);
+    prefetch_release(&session->prefetch);
+    session->model->n_sessions--;
+    if (session->model->store_used_by == session)
+        session->model->store_used_by = NULL;
+    free_arrays(session);
+    free(session);
+}
+
+static int check_feed(const moe_session *session, const struct moe_feed *feed, struct moe_err *err)
+{
+    uint32_t room = session->kv.max_rows - session->length;
+    if (feed->position != session->length)
+        return moe_fail(err, MOE_POSITION, "tokens for position %u were fed to a session of %u tokens", feed->position,
+                        session->length);
+    if (!feed->count)
+        return moe_fail(err, MOE_BAD_ARGUMENT, "no tokens were fed");
+    if (feed->count > room)
+        return moe_fail(err, MOE_CONTEXT_FULL,
+                        "the context is full: %zu more tokens do not fit into %u, of which %u are used", feed->count,
+                        session->kv.max_rows, session->length);
+    uint32_t vocab = session->model->package.shape.vocab_size;
+    for (size_t i = 0; i < feed->count; i++)
+        if (feed->ids[i] < 0 || (uint32_t)feed->ids[i] >= vocab)
+            return moe_fail(err, MOE_BAD_TOKEN, "token %zu is %d, outside the vocabulary of %u", i, (int)feed->ids[i],
+                            vocab);
+    return MOE_OK;
+}
+
+static struct pass make_pass(moe_session *session, const struct moe_feed *feed, bool decode)
+{
+    moe_model *model = session->model;
+    return (struct pass){
+        .gpu = model->gpu,
+        .package = &model->package,
+        .shape = &model->package.shape,
+        .weights = &model->weights,
+        .store = model->store,
+        .kv = &session->kv,
+        .scratch = &session->scratch,
+        .telemetry = &session->telemetry,
+        .sweep = &session->sweep,
+        .prefetch = &session->prefetch,
+        .ring = &session->ring,
+        .position = session->length,
+        .decode = decode,
+        .without = session->without,
+        .cancel = &session->cancel,
+        .on_hidden = feed->on_hidden,
+        .progress = feed->progress,
+        .pace = feed->progress && !decode ? &session->pace : NULL,
+        .total = feed->count,
+        .bytes_before = expert_store_counts(model->store).bytes_read,
+        .context = feed->context,
+    };
+}
+
+// Logits of every row of the pass to whoever asked for them.
+static int show_logits(const struct pass *pass, const struct moe_feed *feed, struct moe_err *err)
+{
+    float *logits = pass->scratch->host_rows;
+    for (uint32_t first = 0; first < pass->rows; first += pass->scratch->logit_rows) {
+        uint32_t count = pass->rows - first;
+        if (count > pass->scratch->logit_rows)
+            count = pass->scratch->logit_rows;
+        int code = forward_head(pass, &(struct head_rows){first, count, logits}, err);
+        for (uint32_t r = 0; r < count && !code; r++) {
+            code =
+                feed->on_row(feed->context, pass->position + first + r, logits + (size_t)r * pass->shape->vocab_size);
+            if (code)
+                moe_fail(err, (enum moe_code)code, "stopped by the reader of the logits");
+        }
+        if (code)
+            return code;
+    }
+    return MOE_OK;
+}
+
+// Logits of the last row into the session. They pass through scratch, so that a failure leaves the session's as they
+// were.
+static int last_logits(moe_session *session, const struct pass *pass, struct moe_err *err)
+{
+    float *logits = pass->scratch->host_rows;
+    int code = forward_head(pass, &(struct head_rows){pass->rows - 1, 1, logits}, err);
+    if (!code)
+        memcpy(session->logits, logits, pass->shape->vocab_size * sizeof *logits);
+    return code;
+}
+
+// Runs one group of `rows` tokens; `last` when the feed ends with it.
+static int run_group(moe_session *session, struct pass *pass, const struct moe_feed *feed, bool last,
+                     struct moe_err *err)
+{
+    const int32_t *ids = feed->ids + (pass->position - feed->position);
+    if (session->model->store_used_by != session)
+        telemetry_pass_over(pass->telemetry, pass->store);
+    session->model->store_used_by = session;
+    telemetry_begin(pass->telemetry, pass->gpu,
+                    &(struct moe_telemetry){.position = pass->position, .rows = pass->rows, .decode = pass->decode});
+    gpu_write(pass->gpu, session->scratch.buf[SCRATCH_IDS], 0, ids, pass->rows * sizeof *ids);
+    if (pass->pace)
+        pace_begin_group(pass->pace, pass->rows);
+    int code = forward_layers(pass, err);
+    if (!code && feed->on_row)
+        code = show_logits(pass, feed, err);
+    if (pass->pace && feed->on_row)
+        pace_logits(pass->pace, pass->rows);
+    if (!code && last)
+        code = last_logits(session, pass, err);
+    if (!code)
+        code = forward_end(pass, err);
+    if (!code)
+        telemetry_end(pass->telemetry, pass->gpu);
+    struct gpu_error device;
+    if (code) // what the device says of it comes second; leave it clean for the next call
+        gpu_check(pass->gpu, &device);
+    else if (gpu_check(pass->gpu, &device))
+        code = moe_fail_gpu(err, &device);
+    return code;
+}
+
+static void start_counting(moe_session *session)
+{
+    session->experts = expert_store_counts(session->model->store);
+    session->device = gpu_counters(session->model->gpu);
+    session->began_ns = clock_ns();
+}
+
+// What the call under way has added to the model's counters so far.
+static void add_counts(const moe_session *session, struct moe_stats *stats)
+{
+    struct expert_counts after = expert_store_counts(session->model->store);
+    struct gpu_counts now = gpu_counters(session->model->gpu);
+    const struct expert_counts *before = &session->experts;
+    stats->hits += after.hits - before->hits;
+    stats->misses += after.misses - before->misses;
+    stats->bytes_read += after.bytes_read - before->bytes_read;
+    stats->prefetched += after.prefetched - before->prefetched;
+    stats->used += after.used - before->used;
+    stats->wasted += after.wasted - before->wasted;
+    stats->wait_ns += after.wait_ns - before->wait_ns;
+    stats->evictions += after.evictions - before->evictions;
+    stats->launches += now.launches - session->device.launches;
+    stats->waits += now.waits - session->device.waits;
+}
+
+// Returns how long it took.
+static uint64_t stop_counting(moe_session *session)
+{
+    uint64_t took = clock_ns() - session->began_ns;
+    add_counts(session, &session->stats);
+    session->began_ns = 0;
+    return took;
+}
+
+static struct pace_groups groups_of(const moe_session *session)
+{
+    return (struct pace_groups){session->chunk, session->group};
+}
+
+static void begin_pace(moe_session *session, const struct pass *pass, const struct moe_feed *feed)
+{
+    struct moe_cache_plan cache = expert_store_plan(pass->store);
+    expert_store_tiers(pass->store, session->tiers);
+    struct pace_plan plan = {
+        .shape = pass->shape,
+        .groups = groups_of(session),
+        .position = feed->position,
+        .tokens = (uint32_t)feed->count,
+        .all_logits = feed->on_row,
+        .tiers = session->tiers,
+        .missing = session->missing,
+        .slots = cache.host_slots > cache.slots ? cache.host_slots : cache.slots,
+        .expert_bytes = cache.slot_bytes,
+        .disk_bytes_per_s = (double)cache.disk_bytes_per_s,
+        .ahead = session->without & MOE_WITHOUT_READ_AHEAD ? 0 : SWEEP_AHEAD,
+    };
+    struct pace_clock at = pass_clock(pass);
+    pace_begin(&session->pace, &plan, &at);
+}
+
+static int feed_tokens(moe_session *session, const struct moe_feed *feed, bool decode, struct moe_err *err)
+{
+    int code = check_feed(session, feed, err);
+    struct pass pass = make_pass(session, feed, decode);
+    uint32_t length = session->length;
+    bool has_logits = session->has_logits;
+    if (!code && pass.pace)
+        begin_pace(session, &pass, feed);
+    while (!code && session->length < feed->position + feed->count) {
+        uint32_t left = feed->position + (uint32_t)feed->count - session->length;
+        pass.position = session->length;
+        pass.rows = decode ? 1 : pace_group(groups_of(session), left);
+        code = run_group(session, &pass, feed, pass.rows == left, err);
+        if (code)
+            break;
+        session->length += pass.rows;
+        session->has_logits = pass.rows == left;
+        if (feed->progress && (decode || pass.rows == left)) {
+            struct moe_progress at = prompt_progress(&pass, session->length - feed->position);
+            feed->progress(feed->context, &at);
+        }
+    }
+    sweep_drop(&session->sweep, session->model->store);
+    ring_discard(&session->ring, session->model->gpu);
+    if (code && code != MOE_CANCELLED) {
+        session->length = length;
+        session->has_logits = has_logits;
+    }
+    return code;
+}
+
+int moe_session_prefill(moe_session *session, const struct moe_feed *feed, struct moe_err *err)
+{
+    uint32_t before = session->length;
+    prefetch_forget(&session->prefetch, session->model->store);
+    start_counting(session);
+    int code = feed_tokens(session, feed, session->chunk == 1, err);
+    session->stats.prefill_ns += stop_counting(session);
+    session->stats.prefilled_tokens += session->length - before;
+    return code;
+}
+
+// Experts of the last step that guesses can help with, or did: those that had no slot of the device's by themselves.
+static uint64_t count_missing(const moe_session *session)
+{
+    const struct moe_telemetry *step = moe_session_telemetry(session);
+    uint64_t missing = 0;
+    for (uint32_t i = 0; i < step->n_moe_layers; i++)
+        for (int origin = MOE_FROM_HOST; origin < MOE_ORIGINS; origin++)
+            missing += step->layers[i].n_from[origin];
+    return missing;
+}
+
+int moe_session_decode(moe_session *session, int32_t id, struct moe_err *err)
+{
+    struct moe_feed feed = {.ids = &id, .count = 1, .position = session->length};
+    start_counting(session);
+    int code = feed_tokens(session, &feed, true, err);
+    uint64_t took_ns = stop_counting(session);
+    session->stats.decode_ns += took_ns;
+    session->stats.decoded_tokens += !code;
+    if (code)
+        prefetch_forget(&session->prefetch, session->model->store);
+    else
+        prefetch_end_token(&session->prefetch, session->length - 1, took_ns, count_missing(session));
+    return code;
+}
+
+const float *moe_session_logits(const moe_session *session, struct moe_err *err)
+{
+    if (session->has_logits)
+        return session->logits;
+    moe_fail(err, MOE_NOT_READY, "there are no logits: no token was fed since the session was opened, cut or restored");
+    return NULL;
+}
+
+void moe_session_set_logits(moe_session *session, const float *logits)
+{
+    memmove(session->logits, logits, session->model->package.shape.vocab_size * sizeof *logits);
+    session->has_logits = session->length > 0;
+}
+
+uint32_t moe_session_length(const moe_session *session)
+{
+    return session->length;
+}
+
+uint32_t moe_session_max_context(const moe_session *session)
+{
+    return session->kv.max_rows;
+}
+
+int moe_session_truncate(moe_session *session, uint32_t length, struct moe_err *err)
+{
+    if (length > session->length)
+        return moe_fail(err, MOE_POSITION, "a session of %u tokens can't be cut to %u", session->length, length);
+    if (length < session->length)
+        prefetch_forget(&session->prefetch, session->model->store);
+    session->has_logits &= length == session->length;
+    session->length = length;
+    return MOE_OK;
+}
+
+void moe_session_cancel(moe_session *session)
+{
+    atomic_store(&session->cancel, true);
+}
+
+void moe_session_resume(moe_session *session)
+{
+    atomic_store(&session->cancel, false);
+}
+
+const struct moe_telemetry *moe_session_telemetry(const moe_session *session)
+{
+    const struct telemetry *t = &session->telemetry;
+    return t->steps ? &t->records[t->shown] : NULL;
+}
+
+const uint32_t *moe_session_heat(const moe_session *session)
+{
+    return session->telemetry.heat;
+}
+
+void moe_session_clear_heat(moe_session *session)
+{
+    const struct shape *shape = &session->model->package.shape;
+    size_t rows = shape->n_layers - shape->first_k_dense_replace;
+    memset(session->telemetry.heat, 0, rows * shape->n_routed_experts * sizeof *session->telemetry.heat);
+}
+
+struct moe_stats moe_session_stats(const moe_session *session)
+{
+    struct moe_stats stats = session->stats;
+    if (session->began_ns)
+        add_counts(session, &stats);
+    stats.prefetch_policy = prefetch_name(session->prefetch.acting);
+    snprintf(stats.prefetch_reason, sizeof stats.prefetch_reason, "%s", session->prefetch.reason);
+    return stats;
+}

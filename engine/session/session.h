@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What is behind a moe_session, for session.c and snapshot.c.
+#ifndef MOECHAT_ENGINE_SESSION_SESSION_H
+#define MOECHAT_ENGINE_SESSION_SESSION_H
+
+#include <stdatomic.h>
+
+#include "engine/walk/kv.h"
+#include "engine/model/model.h"
+#include "engine/walk/pace.h"
+#include "engine/experts/prefetch.h"
+#include "engine/walk/ring.h"
+#include "engine/walk/scratch.h"
+#include "engine/experts/sweep.h"
+#include "engine/walk/telemetry.h"
+
+struct moe_session {
+    moe_model *model;
+    struct kv kv;
+    struct scratch scratch;
+    struct telemetry telemetry;
+    struct sweep sweep;
+    struct pace pace;
+    uint8_t *tiers;    // [n_moe_layers * n_routed_experts], for the pace
+    uint32_t *missing; // [n_layers], the pace's
+    struct prefetch prefetch;
+    struct ring ring;
+    uint32_t length;
+    uint32_t chunk, group;
+    unsigned without; // MOE_WITHOUT_
+    bool has_logits;
+    float *logits; // [vocab_size], after token length - 1
+    atomic_bool cancel;
+    struct moe_stats stats;
+    // Of the feed under way: when it began (0: there is none), and the model's counters then.
+    uint64_t began_ns;
+    struct expert_counts experts;
+    struct gpu_counts device;
+    char *staging; // page-locked, for records; NULL until there is one
+    size_t staging_bytes;
+};
+
+// Gives back the staging memory.
+void snapshot_release(moe_session *session);
+
+#endif

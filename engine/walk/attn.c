@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Multi-head latent attention, folded: queries are taken into the latent space, so that keys and values are the cached
+// rows themselves. transformers: DeepseekV3Attention.
+#include "engine/walk/forward.h"
+
+// hidden -> q, by way of q_lora when the model has one.
+static void queries(const struct pass *pass, const struct layer_weights *w, struct rows normed, struct rows q)
+{
+    const struct shape *s = pass->shape;
+    if (!s->q_lora_rank) {
+        pass_project(pass, &(struct projection){&w->q, normed, q, false});
+        return;
+    }
+    struct rows lora = scratch_rows(pass->scratch, SCRATCH_Q_LORA, s->q_lora_rank);
+    pass_project(pass, &(struct projection){&w->q_a, normed, lora, false});
+    pass_norm(pass, &(struct normalisation){&w->q_a_layernorm, lora, lora, s->q_lora_rank, s->latent_norm_eps});
+    pass_project(pass, &(struct projection){&w->q_b, lora, q, false});
+}
+
+// Turns the rope part of all heads.
+static void rotate(const struct pass *pass, struct rows q)
+{
+    const struct shape *s = pass->shape;
+    struct args_rope args = {
+        .n_rows = pass->rows,
+        .n_heads = s->n_heads,
+        .row_stride = q.stride,
+        .head_stride = s->qk_nope_head_dim + s->qk_rope_head_dim,
+        .offset = q.offset + s->qk_nope_head_dim,
+        .rope_dim = s->qk_rope_head_dim,
+        .position = pass->position,
+        .interleaved = s->rope_interleave,
+        .scale = s->rope_scale,
+    };
+    gpu_op_rope(pass->gpu, &args, pass->weights->inv_freq, q.buf);
+}
+
+// hidden -> one cache row a token: normed latent, rotated key.
+static void append(const struct pass *pass, const struct layer_weights *w, struct rows normed, uint32_t layer)
+{
+    const struct shape *s = pass->shape;
+    struct rows kv = scratch_rows(pass->scratch, SCRATCH_KV, pass->kv->row_width);
+    pass_project(pass, &(struct projection){&w->kv_a, normed, kv, false});
+    struct args_kv_append args = {
+        .norm = w->kv_a_layernorm.offset,
+        .n_rows = pass->rows,
+        .kv_lora_rank = s->kv_lora_rank,
+        .rope_dim = s->qk_rope_head_dim,
+        .in_stride = kv.stride,
+        .position = pass->position,
+        .kv_type = pass->kv->type,
+        .interleaved = s->rope_interleave,
+        .eps = s->latent_norm_eps,
+        .scale = s->rope_scale,
+    };
+    struct gpu_kv_append_bufs bufs = {w->kv_a_layernorm.buf, pass->weights->inv_freq, kv.buf, pass->kv->layers[layer]};
+    gpu_op_kv_append(pass->gpu, &args, &bufs);
+}
+
+// q -> latent space, by the key half of kv_b, or by embed_q, which is that half turned round.
+static void fold(const struct pass *pass, const struct layer_weights *w, struct rows q, gpu_buf *latent)
+{
+    const struct shape *s = pass->shape;
+    uint32_t head = s->qk_nope_head_dim + s->qk_rope_head_dim;
+    if (w->embed_q.buf) {
+        struct args_heads args = {
+            .matrix = w->embed_q.at,
+            .n_rows = pass->rows,
+            .n_heads = s->n_heads,
+            .n_out = s->kv_lora_rank,
+            .head_rows = s->kv_lora_rank,
+            .row_stride = q.stride,
+            .head_stride = head,
+            .decode = pass->decode,
+        };
+        gpu_op_heads(pass->gpu, &args, w->embed_q.buf, q.buf, latent);
+        return;
+    }
+    struct args_kv_b args = {
+        .kv_b = w->kv_b.at,
+        .n_rows = pass->rows,
+        .n_heads = s->n_heads,
+        .qk_nope_head_dim = s->qk_nope_head_dim,
+        .v_head_dim = s->v_head_dim,
+        .q_row_stride = q.stride,
+        .q_head_stride = head,
+        .decode = pass->decode,
+    };
+    gpu_op_q_prime(pass->gpu, &args, w->kv_b.buf, q.buf, latent);
+}
+
+// attended latent -> heads, by the value half of kv_b, or by unembed_out.
+static void values(const struct pass *pass, const struct layer_weights *w, gpu_buf *latent, gpu_buf *heads)
+{
+    const struct shape *s = pass->shape;
+    const struct matrix *matrix = w->unembed_out.buf ? &w->unembed_out : &w->kv_b;
+    uint32_t keys = w->unembed_out.buf ? 0 : s->qk_nope_head_dim;
+    struct args_heads args = {
+        .matrix = matrix->at,
+        .n_rows = pass->rows,
+        .n_heads = s->n_heads,
+        .n_out = s->v_head_dim,
+        .head_rows = keys + s->v_head_dim,
+        .first_row = keys,
+        .row_stride = s->n_heads * s->kv_lora_rank,
+        .head_stride = s->kv_lora_rank,
+        .decode = pass->decode,
+    };
+    gpu_op_heads(pass->gpu, &args, matrix->buf, latent, heads);
+}
+
+// q over the cache -> heads.
+static void attend(const struct pass *pass, const struct layer_weights *w, struct rows q, uint32_t layer)
+{
+    const struct shape *s = pass->shape;
+    uint32_t head = s->qk_nope_head_dim + s->qk_rope_head_dim;
+    gpu_buf *const *buf = pass->scratch->buf;
+    fold(pass, w, q, buf[SCRATCH_Q_LATENT]);
+    struct args_attention args = {
+        .n_rows = pass->rows,
+        .n_heads = s->n_heads,
+        .kv_lora_rank = s->kv_lora_rank,
+        .rope_dim = s->qk_rope_head_dim,
+        .q_row_stride = q.stride,
+        .q_head_stride = head,
+        .q_rope_offset = s->qk_nope_head_dim,
+        .position = pass->position,
+        .kv_type = pass->kv->type,
+        .softmax_scale = s->softmax_scale,
+    };
+    struct gpu_attention_bufs bufs = {buf[SCRATCH_Q_LATENT], q.buf, pass->kv->layers[layer], buf[SCRATCH_ATTENDED]};
+    if (pass->decode)
+        gpu_op_attention_decode(pass->gpu, &args, &bufs);
+    else
+        gpu_op_attention_prefill(pass->gpu, &args, &bufs);
+    values(pass, w, buf[SCRATCH_ATTENDED], buf[SCRATCH_HEADS]);
+}
+
+void attn_layer(const struct pass *pass, uint32_t layer)
+{
+    const struct shape *s = pass->shape;
+    const struct layer_weights *w = &pass->weights->layers[layer];
+    struct rows stream = pass_stream(pass);
+    struct rows normed = pass_normed(pass);
+    uint32_t head = s->qk_nope_head_dim + s->qk_rope_head_dim;
+    struct rows q = scratch_rows(pass->scratch, SCRATCH_Q, s->n_heads * head);
+    struct rows heads = scratch_rows(pass->scratch, SCRATCH_HEADS, s->n_heads * s->v_head_dim);
+    if (!pass_comes_normed(pass, layer))
+        pass_norm(pass, &(struct normalisation){&w->input_layernorm, stream, normed, s->hidden_size, s->rms_norm_eps});
+    queries(pass, w, normed, q);
+    rotate(pass, q);
+    append(pass, w, normed, layer);
+    attend(pass, w, q, layer);
+    pass_project(pass, &(struct projection){&w->o, heads, stream, true});
+}

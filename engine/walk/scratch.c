@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/walk/scratch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/err.h"
+
+// Logits of a chunk are computed in pieces of at most this many bytes when every position is asked for.
+enum { LOGIT_BYTES = 64 << 20 };
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+// Elements (4 bytes each) of every buffer.
+static void measure(const struct shape *s, struct scratch *scratch, uint64_t elements[SCRATCH_COUNT])
+{
+    uint64_t rows = scratch->rows;
+    uint64_t group = scratch->group;
+    uint64_t heads = s->n_heads;
+    uint64_t shared = (uint64_t)s->n_shared_experts * s->moe_intermediate_size;
+    uint64_t mlp = larger(larger(s->intermediate_size, shared), s->moe_intermediate_size);
+    elements[SCRATCH_IDS] = group;
+    elements[SCRATCH_HIDDEN] = group * s->hidden_size;
+    elements[SCRATCH_NORMED] = group * s->hidden_size;
+    elements[SCRATCH_Q_LORA] = rows * larger(s->q_lora_rank, 1);
+    elements[SCRATCH_Q] = rows * heads * (s->qk_nope_head_dim + s->qk_rope_head_dim);
+    elements[SCRATCH_KV] = rows * (s->kv_lora_rank + s->qk_rope_head_dim);
+    elements[SCRATCH_Q_LATENT] = rows * heads * s->kv_lora_rank;
+    elements[SCRATCH_ATTENDED] = rows * heads * s->kv_lora_rank;
+    elements[SCRATCH_HEADS] = rows * heads * s->v_head_dim;
+    elements[SCRATCH_MLP] = larger(rows * mlp, (uint64_t)s->top_k * s->moe_intermediate_size);
+    elements[SCRATCH_ROUTER_LOGITS] = rows * s->n_routed_experts;
+    uint64_t choices = larger(rows, s->n_layers - s->first_k_dense_replace) * s->top_k;
+    elements[SCRATCH_ROUTER_IDS] = elements[SCRATCH_ROUTER_WEIGHTS] = choices;
+    elements[SCRATCH_EXPERT_INDEX] = group * s->top_k;
+    elements[SCRATCH_EXPERT_WEIGHT] = group * s->top_k;
+    elements[SCRATCH_EXPERT_IN] = rows * s->hidden_size;
+    elements[SCRATCH_EXPERT_OUT] = larger(rows, s->top_k) * s->hidden_size;
+    elements[SCRATCH_GUESS_NORMED] = s->hidden_size;
+    elements[SCRATCH_GUESS_LOGITS] = s->n_routed_experts;
+    elements[SCRATCH_GUESS_WEIGHTS] = elements[SCRATCH_GUESS_PLAIN] = elements[SCRATCH_GUESS_SHARED] = s->top_k;
+    elements[SCRATCH_LOGITS] = (uint64_t)scratch->logit_rows * s->vocab_size;
+}
+
+static int allocate_host(const struct shape *s, struct scratch *scratch)
+{
+    uint32_t n_moe_layers = s->n_layers - s->first_k_dense_replace;
+    size_t chosen = (size_t)larger(scratch->group, n_moe_layers) * s->top_k;
+    uint64_t back = larger((uint64_t)scratch->group * s->hidden_size, (uint64_t)scratch->logit_rows * s->vocab_size);
+    back = larger(back, ((uint64_t)s->top_k + 1) * s->hidden_size + s->top_k);
+    scratch->router_ids = calloc(chosen, sizeof *scratch->router_ids);
+    scratch->router_weights = calloc(chosen, sizeof *scratch->router_weights);
+    scratch->expert_index = calloc(chosen, sizeof *scratch->expert_index);
+    scratch->expert_weight = calloc(chosen, sizeof *scratch->expert_weight);
+    scratch->expert_first = calloc((size_t)s->n_routed_experts + 2, sizeof *scratch->expert_first);
+    scratch->host_rows = calloc(back, sizeof *scratch->host_rows);
+    scratch->places = calloc(s->top_k, sizeof *scratch->places);
+    scratch->done = calloc(s->top_k, sizeof *scratch->done);
+    scratch->stays = calloc(n_moe_layers, sizeof *scratch->stays);
+    for (int i = 0; i < 2; i++)
+        scratch->guess_ids[i] = calloc(s->top_k, sizeof *scratch->guess_ids[i]);
+    return scratch->guess_ids[0] && scratch->guess_ids[1] && scratch->places && scratch->done && scratch->stays &&
+           scratch->router_ids && scratch->router_weights && scratch->expert_index && scratch->expert_weight &&
+           scratch->expert_first && scratch->host_rows;
+}
+
+uint64_t scratch_group_bytes(const struct shape *shape)
+{
+    return sizeof(float) * (1 + 2 * ((uint64_t)shape->hidden_size + shape->top_k));
+}
+
+int scratch_open(gpu *g, const struct shape *shape, uint32_t rows, uint32_t group, struct scratch *scratch,
+                 struct moe_err *err)
+{
+    memset(scratch, 0, sizeof *scratch);
+    scratch->rows = rows;
+    scratch->group = group;
+    uint64_t fit = LOGIT_BYTES / (sizeof(float) * (uint64_t)shape->vocab_size);
+    scratch->logit_rows = fit < 1 ? 1 : fit < rows ? (uint32_t)fit : rows;
+    if (!allocate_host(shape, scratch)) {
+        scratch_release(scratch);
+        return moe_fail(err, MOE_NO_MEMORY, "no host memory for groups of %u tokens; ask for a smaller --group", group);
+    }
+    uint64_t elements[SCRATCH_COUNT];
+    measure(shape, scratch, elements);
+    for (int i = 0; i < SCRATCH_COUNT; i++) {
+        struct gpu_error device;
+        scratch->buf[i] = gpu_buf_new(g, elements[i] * sizeof(float), &device);
+        if (!scratch->buf[i]) {
+            scratch_release(scratch);
+            return moe_fail_gpu(err, &device);
+        }
+    }
+    return MOE_OK;
+}
+
+void scratch_release(struct scratch *scratch)
+{
+    for (int i = 0; i < SCRATCH_COUNT; i++)
+        gpu_buf_free(scratch->buf[i]);
+    free(scratch->router_ids);
+    free(scratch->router_weights);
+    free(scratch->expert_index);
+    free(scratch->expert_weight);
+    free(scratch->expert_first);
+    free(scratch->host_rows);
+    free(scratch->places);
+    free(scratch->done);
+    free(scratch->stays);
+    free(scratch->guess_ids[0]);
+    free(scratch->guess_ids[1]);
+    memset(scratch, 0, sizeof *scratch);
+}

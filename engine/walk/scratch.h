@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The activations of one session on the device, sized once from the model's shape, the largest chunk (the rows of one
+// kernel) and the largest group (the tokens that go through the layers together); every layer uses the same ones. All
+// float32 but the ids and indices.
+#ifndef MOECHAT_ENGINE_WALK_SCRATCH_H
+#define MOECHAT_ENGINE_WALK_SCRATCH_H
+
+#include "engine/experts/store.h"
+#include "kernels/gpu.h"
+#include "engine/files/shape.h"
+
+// Rows of an activation buffer: element `offset` of row r is at r * stride + offset.
+struct rows {
+    gpu_buf *buf;
+    uint32_t stride;
+    uint32_t offset;
+};
+
+enum scratch_name {
+    SCRATCH_IDS,            // int32 [group], the tokens
+    SCRATCH_HIDDEN,         // [group, hidden_size], the residual stream
+    SCRATCH_NORMED,         // [group, hidden_size]
+    SCRATCH_Q_LORA,         // [rows, q_lora_rank]
+    SCRATCH_Q,              // [rows, n_heads * (nope + rope)]
+    SCRATCH_KV,             // [rows, kv_lora_rank + rope]
+    SCRATCH_Q_LATENT,       // [rows, n_heads, kv_lora_rank]
+    SCRATCH_ATTENDED,       // [rows, n_heads, kv_lora_rank]
+    SCRATCH_HEADS,          // [rows, n_heads * v_head_dim]
+    SCRATCH_MLP,            // [rows, widest of dense, shared and routed experts], or [top_k, moe_intermediate_size]
+    SCRATCH_ROUTER_LOGITS,  // [rows, n_routed_experts]
+    SCRATCH_ROUTER_IDS,     // int32 [rows, top_k], or of a decoded token [n_moe_layers, top_k]
+    SCRATCH_ROUTER_WEIGHTS, // the same
+    SCRATCH_EXPERT_INDEX,   // int32 [group * top_k], rows by expert
+    SCRATCH_EXPERT_WEIGHT,  // [group * top_k], their weights
+    SCRATCH_EXPERT_IN,      // [rows, hidden_size], rows of one expert
+    SCRATCH_EXPERT_OUT,     // [max(rows, top_k), hidden_size]
+    SCRATCH_GUESS_NORMED,   // [hidden_size], of a decoded token for the next layer's router
+    SCRATCH_GUESS_LOGITS,   // [n_routed_experts]
+    SCRATCH_GUESS_WEIGHTS,  // [top_k]
+    SCRATCH_GUESS_PLAIN,    // int32 [top_k], what it chose of the state before the shared expert
+    SCRATCH_GUESS_SHARED,   // int32 [top_k], and after it
+    SCRATCH_LOGITS,         // [logit_rows, vocab_size]
+    SCRATCH_COUNT
+};
+
+struct scratch {
+    gpu_buf *buf[SCRATCH_COUNT];
+    uint32_t rows;
+    uint32_t group;
+    uint32_t logit_rows;
+    // Host side: the router's choice and the lists made from it.
+    int32_t *router_ids;    // [group * top_k], or [n_moe_layers * top_k]
+    float *router_weights;  // the same
+    int32_t *expert_index;  // [group * top_k]
+    float *expert_weight;   // [group * top_k]
+    uint32_t *expert_first; // [n_routed_experts + 2], where each expert's rows begin in the two above
+    float *host_rows;       // for what is read back: [group * hidden_size], [logit_rows * vocab_size], or partial sums
+    struct expert_place *places; // [top_k], a decoded token's experts in rank order
+    bool *done;                  // [top_k], those that were put to work
+    bool *stays;                 // [n_moe_layers], a decoded token's choices that stay on the device until its end
+    bool untold;                 // there are some that the host has not seen yet
+    int32_t *guess_ids[2];       // [top_k] each, plain and shared
+};
+
+// Device bytes that each token of a group takes beyond those of its chunk.
+uint64_t scratch_group_bytes(const struct shape *shape);
+// rows <= group.
+int scratch_open(gpu *g, const struct shape *shape, uint32_t rows, uint32_t group, struct scratch *scratch,
+                 struct moe_err *err);
+void scratch_release(struct scratch *scratch);
+
+static inline struct rows scratch_rows(const struct scratch *scratch, enum scratch_name name, uint32_t stride)
+{
+    return (struct rows){scratch->buf[name], stride, 0};
+}
+
+#endif

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/walk/telemetry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+
+int telemetry_open(const struct shape *shape, const expert_store *store, struct telemetry *t, struct moe_err *err)
+{
+    uint32_t n_layers = shape->n_layers - shape->first_k_dense_replace;
+    *t = (struct telemetry){0};
+    t->most_marks = 3 * shape->n_layers + 2; // attention, router, experts of each
+    t->marks = calloc(t->most_marks, sizeof *t->marks);
+    t->heat = calloc((size_t)n_layers * shape->n_routed_experts, sizeof *t->heat);
+    t->seen = calloc(n_layers, sizeof *t->seen);
+    bool fine = t->heat && t->seen && t->marks;
+    for (int i = 0; i < 2; i++) {
+        t->layers[i] = calloc(n_layers, sizeof *t->layers[i]);
+        t->choices[i] = calloc((size_t)n_layers * shape->top_k, sizeof *t->choices[i]);
+        fine = fine && t->layers[i] && t->choices[i];
+        t->records[i] = (struct moe_telemetry){
+            .n_moe_layers = n_layers,
+            .first_moe_layer = shape->first_k_dense_replace,
+            .top_k = shape->top_k,
+            .n_routed_experts = shape->n_routed_experts,
+            .layers = t->layers[i],
+        };
+    }
+    if (fine) {
+        telemetry_pass_over(t, store);
+        return MOE_OK;
+    }
+    telemetry_release(t);
+    return moe_fail(err, MOE_NO_MEMORY, "no memory for the records of a session");
+}
+
+void telemetry_release(struct telemetry *t)
+{
+    for (int i = 0; i < 2; i++) {
+        free(t->layers[i]);
+        free(t->choices[i]);
+    }
+    free(t->marks);
+    free(t->heat);
+    free(t->seen);
+    *t = (struct telemetry){0};
+}
+
+void telemetry_pass_over(struct telemetry *t, const expert_store *store)
+{
+    for (uint32_t i = 0; i < t->records[0].n_moe_layers; i++)
+        expert_store_layer(store, t->records[0].first_moe_layer + i, &t->seen[i]);
+}
+
+// The record that is being written.
+static struct moe_telemetry *draft(struct telemetry *t)
+{
+    return &t->records[!t->shown];
+}
+
+void telemetry_begin(struct telemetry *t, gpu *g, const struct moe_telemetry *about)
+{
+    struct moe_telemetry *step = draft(t);
+    step->position = about->position;
+    step->rows = about->rows;
+    step->decode = about->decode;
+    step->shared_out = false;
+    step->choices = about->decode ? t->choices[!t->shown] : NULL;
+    memset(step->ns, 0, sizeof step->ns);
+    for (uint32_t i = 0; i < step->n_moe_layers; i++)
+        t->layers[!t->shown][i] = (struct moe_layer_record){.layer = step->first_moe_layer + i};
+    t->device = gpu_counters(g);
+    t->n_marks = 0;
+    t->rarely = false;
+    t->on = MOE_ON_HOST;
+    t->began_ns = t->switched_ns = clock_ns();
+}
+
+void telemetry_look_rarely(struct telemetry *t)
+{
+    t->rarely = true;
+}
+
+// Of a step that is looked at rarely: keeps its shares if it was, else divides by those of the one that was.
+static void share_out(struct telemetry *t, uint64_t ns[MOE_INTERVALS])
+{
+    static const enum moe_interval shared[] = {MOE_ON_ATTENTION, MOE_ON_ROUTER, MOE_ON_EXPERTS, MOE_ON_HEAD};
+    enum { N = sizeof shared / sizeof *shared };
+    uint64_t sum = 0, left;
+    for (int i = 0; i < N; i++)
+        sum += ns[shared[i]];
+    if (!t->left) {
+        t->left = TELEMETRY_EVERY - 1;
+        for (int i = 0; i < N; i++)
+            t->shares[shared[i]] = sum ? (double)ns[shared[i]] / (double)sum : 0;
+        return;
+    }
+    t->left--;
+    left = sum;
+    for (int i = 1; i < N; i++) {
+        uint64_t part = (uint64_t)(t->shares[shared[i]] * (double)sum);
+        ns[shared[i]] = part < left ? part : left;
+        left -= ns[shared[i]];
+    }
+    ns[shared[0]] = left;
+}
+
+void telemetry_end(struct telemetry *t, gpu *g)
+{
+    struct moe_telemetry *step = draft(t);
+    struct gpu_counts now = gpu_counters(g);
+    telemetry_switch(t, MOE_ON_HOST);
+    step->total_ns = t->switched_ns - t->began_ns;
+    if (t->rarely && !t->unmarked) {
+        step->shared_out = t->left;
+        share_out(t, step->ns);
+    }
+    step->launches = now.launches - t->device.launches;
+    step->waits = now.waits - t->device.waits;
+    step->step = ++t->steps;
+    t->shown = !t->shown;
+}
+
+enum moe_interval telemetry_switch(struct telemetry *t, enum moe_interval interval)
+{
+    uint64_t now = clock_ns();
+    enum moe_interval before = t->on;
+    draft(t)->ns[before] += now - t->switched_ns;
+    t->switched_ns = now;
+    t->on = interval;
+    return before;
+}
+
+void telemetry_mark(struct telemetry *t, gpu *g, enum moe_interval of)
+{
+    bool looked_at = !t->unmarked && !(t->rarely && t->left);
+    if (looked_at && t->n_marks < t->most_marks) // else it is part of the next one
+        t->marks[t->n_marks++] = (struct telemetry_mark){gpu_fence(g), of};
+}
+
+void telemetry_settle(struct telemetry *t, gpu *g, enum moe_interval then)
+{
+    for (unsigned i = 0; i < t->n_marks; i++) {
+        telemetry_switch(t, t->marks[i].of);
+        gpu_fence_wait(g, t->marks[i].fence);
+    }
+    t->n_marks = 0;
+    telemetry_switch(t, then);
+}
+
+void telemetry_layer_begin(struct telemetry *t, uint32_t layer, const expert_store *store)
+{
+    struct expert_layer_counts now;
+    expert_store_layer(store, layer, &now);
+    t->waited_ns = expert_store_counts(store).wait_ns;
+    t->copy_ns = now.wait_copy_ns;
+    t->wait_ns = 0;
+}
+
+void telemetry_layer_end(struct telemetry *t, uint32_t layer, const expert_store *store)
+{
+    uint32_t row = layer - draft(t)->first_moe_layer;
+    struct moe_layer_record *record = &t->layers[!t->shown][row];
+    struct expert_layer_counts now, before = t->seen[row];
+    expert_store_layer(store, layer, &now);
+    record->wasted += (uint32_t)(now.wasted - before.wasted);
+    record->bytes_disk += now.bytes_disk - before.bytes_disk;
+    record->bytes_device += now.bytes_device - before.bytes_device;
+    t->seen[row] = now;
+    record->wait_ns += t->wait_ns;
+}
+
+uint64_t telemetry_waited(struct telemetry *t, const expert_store *store, uint32_t layer)
+{
+    uint64_t waited_ns = expert_store_counts(store).wait_ns;
+    uint64_t all = waited_ns - t->waited_ns;
+    if (!all)
+        return 0;
+    struct expert_layer_counts now;
+    expert_store_layer(store, layer, &now);
+    uint64_t copy = now.wait_copy_ns - t->copy_ns;
+    uint64_t *ns = draft(t)->ns;
+    telemetry_switch(t, t->on);
+    ns[t->on] -= all;
+    ns[MOE_ON_COPY] += copy;
+    ns[MOE_ON_DISK] += all - copy;
+    t->waited_ns = waited_ns;
+    t->copy_ns = now.wait_copy_ns;
+    t->wait_ns += all;
+    return all;
+}
+
+void telemetry_use(struct telemetry *t, const struct telemetry_use *use)
+{
+    struct moe_telemetry *step = draft(t);
+    uint32_t row = use->place->layer - step->first_moe_layer;
+    t->layers[!t->shown][row].n_from[use->place->origin]++;
+    t->heat[(size_t)row * step->n_routed_experts + use->place->expert] += use->rows;
+    if (!step->decode)
+        return;
+    uint64_t wait_us = use->wait_ns / 1000;
+    t->choices[!t->shown][(size_t)row * step->top_k + use->rank] = (struct moe_choice){
+        .expert = (uint16_t)use->place->expert,
+        .origin = (uint8_t)use->place->origin,
+        .weight = use->weight,
+        .wait_us = wait_us < UINT32_MAX ? (uint32_t)wait_us : UINT32_MAX,
+    };
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The resident tensors: found by name, checked against the shape, uploaded once into slabs of device memory; const
+// after.
+#ifndef MOECHAT_ENGINE_WALK_WEIGHTS_H
+#define MOECHAT_ENGINE_WALK_WEIGHTS_H
+
+#include "engine/files/checkpoint.h"
+#include "engine/files/package.h"
+#include "kernels/gpu.h"
+
+struct matrix {
+    gpu_buf *buf;
+    struct args_matrix at;
+};
+
+struct vector {
+    gpu_buf *buf;
+    uint64_t offset;
+};
+
+struct layer_weights {
+    struct vector input_layernorm, post_attention_layernorm, q_a_layernorm, kv_a_layernorm; // bf16
+    struct matrix q;                                                                        // without q_lora
+    struct matrix q_a, q_b;                                                                 // with q_lora
+    struct matrix kv_a, o;
+    struct matrix kv_b;                 // whole, or, from MLX, by halves:
+    struct matrix embed_q, unembed_out; // [n_heads * kv_lora_rank, nope] and [n_heads * v_head_dim, kv_lora_rank]
+    struct matrix gate, up, down;       // of a dense layer, or the shared experts, if any; gate and up in one buffer
+    struct matrix router;               // MoE layers
+    struct vector router_bias;          // float32; where the model has one
+};
+
+struct weights {
+    gpu_buf **slabs;
+    size_t n_slabs;
+    struct matrix embed, head; // one matrix when the embeddings are tied
+    struct vector norm;
+    gpu_buf *inv_freq; // float32 [qk_rope_head_dim / 2]
+    struct layer_weights *layers;
+    uint64_t bytes;
+};
+
+// Loads what is not a routed expert. MOE_NO_TENSOR names what is missing, MOE_FORMAT a tensor of the wrong shape or
+// dtype or one that the model does not know. Matrices are affine or plain (bf16, float32; f16 becomes float32); norms
+// are bf16, of float32 and f16 only when that is exact. Progress in bytes.
+struct weights_source {
+    const struct package *package;
+    moe_progress_fn *progress;
+    void *progress_context;
+};
+// The tensors of a folder that opens directly, or of a package's file, by the same rules, without a device or their
+// data.
+int weights_check(const struct shape *shape, const struct checkpoint *from, struct moe_err *err);
+// package_open, and weights_check of a folder that opens directly. The caller releases the package, unless it fails.
+int weights_open_package(const char *directory, struct package *package, struct moe_err *err);
+int weights_load(gpu *g, const struct weights_source *source, struct weights *weights, struct moe_err *err);
+void weights_release(struct weights *weights);
+
+#endif

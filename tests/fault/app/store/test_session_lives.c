@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// 200 random conversations over the real worker, chat and store, each in several processes of which many are killed at
+// a random call to the disk: send, undo, retry, rename, leave and load again. A model of it all says what must be on
+// the disk afterwards, and how many tokens each step may compute. The engine is a script.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+
+#include "app/driver/backend.h"
+#include "app/talk/chat.h"
+#include "tests/store_rig.h"
+#include "app/driver/worker.h"
+
+enum { SEQUENCES = 200, LIVES = 4, STEPS = 4, ANSWERS = 5, MAX_PARTS = 64 };
+
+enum step_kind { STEP_SEND, STEP_UNDO, STEP_RETRY, STEP_RENAME, STEP_KINDS };
+
+struct step {
+    enum step_kind kind;
+    unsigned number; // of the message, or of messages to undo
+};
+
+// The conversation as it should be.
+struct model {
+    char parts[MAX_PARTS][16]; // user and assistant in turn; the last may be a message without an answer
+    size_t n_parts;
+    unsigned answers; // given in this process
+    unsigned name;    // 0: a, 1: b
+};
+
+static const char *const names[] = {"a", "b"};
+
+static size_t part_tokens(const struct model *model, size_t i)
+{
+    // Bytes and markers; what begins a conversation; the last two bytes of an answer are one token, its end another.
+    return strlen(model->parts[i]) + (i % 2 ? 0 : 3) + (i == 0);
+}
+
+static size_t model_tokens(const struct model *model)
+{
+    size_t tokens = 0;
+    for (size_t i = 0; i < model->n_parts; i++)
+        tokens += part_tokens(model, i);
+    return tokens;
+}
+
+static void model_answer(struct model *model)
+{
+    char *out = model->parts[model->n_parts];
+    memcpy(out, model->parts[model->n_parts - 1], sizeof model->parts[0]);
+    size_t length = strlen(out);
+    snprintf(out + length, sizeof model->parts[0] - length, "-%u", model->answers++ % ANSWERS);
+    model->n_parts++;
+}
+
+// Does the step to the model; *between is what may be on the disk half-way. Returns the tokens it may compute.
+static size_t model_step(struct model *model, const struct step *step, struct model *between)
+{
+    size_t cost = 0;
+    *between = *model;
+    switch (step->kind) {
+    case STEP_SEND:
+        model->n_parts -= model->n_parts % 2;
+        snprintf(model->parts[model->n_parts++], sizeof model->parts[0], "m%u", step->number);
+        cost = part_tokens(model, model->n_parts - 1);
+        *between = *model;
+        model_answer(model);
+        break;
+    case STEP_RETRY:
+        if (!model->n_parts)
+            break;
+        model->n_parts -= !(model->n_parts % 2);
+        model_answer(model);
+        break;
+    case STEP_UNDO:
+        for (unsigned i = 0; i < step->number && model->n_parts; i++)
+            model->n_parts -= model->n_parts % 2 ? 1 : 2;
+        break;
+    case STEP_RENAME:
+        model->name = !model->name;
+        break;
+    case STEP_KINDS:
+        break;
+    }
+    return cost;
+}
+
+static void model_texts(const struct model *model, char *out, size_t size)
+{
+    size_t at = 0;
+    out[0] = 0;
+    for (size_t i = 0; i < model->n_parts; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%s", i ? "|" : "", model->parts[i]);
+}
+
+// ---- the process that does it ----
+
+struct killer {
+    int calls, at;
+};
+
+static int dies(void *context)
+{
+    struct killer *killer = context;
+    if (killer->calls++ == killer->at)
+        _exit(9);
+    return 0;
+}
+
+static ptrdiff_t killer_write(void *context, int fd, const void *source, size_t length, uint64_t offset)
+{
+    struct killer *killer = context;
+    bool last = killer->calls++ == killer->at;
+    ptrdiff_t wrote = pwrite(fd, source, last ? length / 2 : length, (off_t)offset);
+    if (last)
+        _exit(9);
+    return wrote;
+}
+
+static int killer_sync(void *context, int fd)
+{
+    (void)fd; // killed processes lose nothing that was written; and 200 times this would take minutes
+    return dies(context);
+}
+
+static int killer_rename(void *context, const char *from, const char *to)
+{
+    return dies(context) + rename(from, to);
+}
+
+static int killer_truncate(void *context, int fd, uint64_t length)
+{
+    return dies(context) + ftruncate(fd, (off_t)length);
+}
+
+static int killer_unlink(void *context, const char *path)
+{
+    return dies(context) + unlink(path);
+}
+
+struct life {
+    struct store store;
+    struct chat chat;
+    struct worker *worker;
+    char text[64]; // of the answer under way
+    size_t length;
+    struct moe_stats stats;
+};
+
+static void demand(bool so, const char *what)
+{
+    if (so)
+        return;
+    printf("    in the process: not so: %s\n", what);
+    fflush(stdout);
+    _exit(3);
+}
+
+// Waits for the news, and for the answer before it if one is under way.
+static struct session_news await_news(struct life *life)
+{
+    struct pollfd fd = {.fd = worker_fd(life->worker), .events = POLLIN};
+    struct event event;
+    for (;;) {
+        if (!worker_event(life->worker, &event)) {
+            demand(poll(&fd, 1, 20000) == 1, "the worker answers");
+            continue;
+        }
+        if (event.kind == EVENT_SESSION)
+            return event.session;
+        demand(event.kind != EVENT_FAILED, "the script opens");
+        if (event.kind == EVENT_READY)
+            return (struct session_news){.open = false};
+        if (event.kind == EVENT_TEXT) {
+            memcpy(life->text + life->length, event.text.bytes, event.text.length);
+            life->length += event.text.length;
+        }
+        if (event.kind == EVENT_DONE) {
+            struct bytes answer = {.data = life->text, .length = life->length};
+            demand(event.result->kept && event.result->reason == STOP_END, "the turn is answered");
+            life->stats = event.result->used;
+            demand(chat_accept(&life->chat, event.result, &answer), "it is accepted");
+            turn_result_free(event.result);
+        }
+    }
+}
+
+static void start_life(struct life *life, const char *script, const char *name, size_t tokens)
+{
+    struct backend backend;
+    struct moe_err err;
+    struct saved_content content = {0};
+    struct store_error error;
+    struct worker_session session = {0};
+    enum store_code code = saved_open(&life->store, name, &session.saved, &content, &error);
+    if (code == STORE_NOT_FOUND)
+        code = saved_new(&life->store, name, &session.saved, &error);
+    demand(code == STORE_OK && !*content.damage, "the session opens");
+    demand(chat_restore(&life->chat, content.parts, content.n_parts), "it is a conversation");
+    saved_content_release(&content);
+    demand(backend_fake_new(&backend, script, &err), "the script is read");
+    life->worker = worker_new(&backend, 0);
+    await_news(life);
+    demand(chat_timeline(&life->chat, &session.ids), "there is memory");
+    worker_open_session(life->worker, session);
+    struct session_news news = await_news(life);
+    demand(news.cached == tokens && news.missing == 0 && !*news.text, "all rows come back");
+}
+
+static void do_step(struct life *life, const struct step *step, const struct model *after, size_t cost)
+{
+    char text[16];
+    struct turn *turn = NULL;
+    life->length = 0;
+    life->stats = (struct moe_stats){0};
+    if (step->kind == STEP_SEND) {
+        snprintf(text, sizeof text, "m%u", step->number);
+        turn = chat_request(&life->chat, text, strlen(text));
+    } else if (step->kind == STEP_RETRY) {
+        turn = chat_again(&life->chat);
+    }
+    if (turn) {
+        worker_send(life->worker, turn);
+    } else if (step->kind == STEP_UNDO) {
+        chat_undo(&life->chat, step->number);
+        worker_cut(life->worker, chat_position(&life->chat));
+    } else if (step->kind == STEP_RENAME) {
+        worker_rename_session(life->worker, names[after->name]);
+    } else {
+        return; // nothing to retry
+    }
+    struct session_news news = await_news(life);
+    demand(!*news.text && !news.failed, "it is saved");
+    demand(life->stats.prefilled_tokens == cost, "only what is new is computed");
+    demand(chat_position(&life->chat) == model_tokens(after), "the conversation is as long as it should be");
+}
+
+// ---- the test ----
+
+static unsigned draw(unsigned *state, unsigned below)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return (*state >> 10) % below;
+}
+
+static void write_script(const char *path)
+{
+    FILE *file = fopen(path, "w");
+    for (int i = 0; file && i < ANSWERS; i++)
+        fprintf(file, "turn\necho\ntoken -%d\n", i);
+    if (!file || fclose(file))
+        abort();
+}
+
+// Which of the states is on the disk? -1: none of them. *begun: nothing but lines of a first save.
+static int find_state(const struct store *store, const struct model *states, int n_states, bool *begun)
+{
+    char want[512], got[512] = "";
+    struct saved_content content;
+    struct store_error error;
+    *begun = false;
+    for (int i = 0; i < n_states; i++) {
+        if (saved_read(store, names[states[i].name], &content, &error))
+            return -1;
+        rig_texts(&content, got, sizeof got);
+        model_texts(&states[i], want, sizeof want);
+        bool there = content.found && !*content.damage && strcmp(got, want) == 0;
+        bool nothing = !content.found && !content.n_parts && !*content.damage && !states[i].n_parts &&
+                       access(store_path(store, names[!states[i].name], "session.json").text, F_OK) != 0;
+        *begun = *begun || (!content.found && *content.damage && i == 0);
+        saved_content_release(&content);
+        if (there || nothing)
+            return i;
+    }
+    return -1;
+}
+
+// One process: steps, of which the parent learns how many were done. Returns false when the sequence ends.
+static bool run_life(struct harness *t, const struct store *store, const char *script, struct model *model,
+                     unsigned *state, int *kills)
+{
+    struct step steps[STEPS];
+    struct model states[2 * STEPS + 1];
+    size_t costs[STEPS];
+    int n_steps = 1 + (int)draw(state, STEPS), n_states = 1, done[2], count = 0, status;
+    struct killer killer = {.at = draw(state, 3) ? (int)draw(state, 90) : -1};
+    model->answers = 0;
+    states[0] = *model;
+    for (int i = 0; i < n_steps; i++) {
+        unsigned kind = draw(state, 8);
+        steps[i] = (struct step){kind < 4 ? STEP_SEND : (enum step_kind)(kind % STEP_KINDS), 1 + draw(state, 99)};
+        if (steps[i].kind == STEP_UNDO)
+            steps[i].number = 1 + steps[i].number % 2;
+        struct model next = states[n_states - 1];
+        costs[i] = model_step(&next, &steps[i], &states[n_states]);
+        states[n_states + 1] = next;
+        n_states += 2;
+    }
+    if (pipe(done) != 0)
+        abort();
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        struct store_io io = store_io_posix;
+        struct life life = {.store = *store};
+        io.context = &killer;
+        io.write = killer_write;
+        io.sync = killer_sync;
+        io.rename = killer_rename;
+        io.truncate = killer_truncate;
+        io.unlink = killer_unlink;
+        life.store.io = &io;
+        start_life(&life, script, names[model->name], model_tokens(model));
+        for (int i = 0; i < n_steps; i++) {
+            do_step(&life, &steps[i], &states[2 * i + 2], costs[i]);
+            if (write(done[1], "x", 1) != 1)
+                _exit(4);
+        }
+        struct session_news news;
+        demand(worker_finish_session(life.worker, &news) && !*news.text, "it is closed");
+        worker_free(life.worker);
+        chat_release(&life.chat);
+        _exit(0);
+    }
+    close(done[1]);
+    for (char c; read(done[0], &c, 1) == 1;)
+        count++;
+    close(done[0]);
+    waitpid(child, &status, 0);
+    bool killed = WIFEXITED(status) && WEXITSTATUS(status) == 9;
+    *kills += killed;
+    bool ended = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    CHECK(t, killed ? killer.at >= 0 : ended && count == n_steps);
+    // What was done is there; of the step under way, the old, the new or what lies between.
+    bool begun;
+    int most = killed && count < n_steps ? 3 : 1;
+    int found = find_state(store, &states[2 * count], most, &begun);
+    if (found < 0 && begun && killed) // the first save: the lines can be read, and go on under another name
+        return false;
+    if (!CHECK(t, found >= 0)) {
+        char want[512];
+        model_texts(&states[2 * count], want, sizeof want);
+        printf("    after %d of %d steps, call %d, status %d: want \"%s\"\n", count, n_steps, killer.at, status, want);
+        return false;
+    }
+    *model = states[2 * count + found];
+    return true;
+}
+
+static void random_lives(struct harness *t)
+{
+    int lives = 0, kills = 0;
+    for (unsigned sequence = 0; sequence < SEQUENCES && t->failures == 0; sequence++) {
+        char root[64], script[80];
+        struct store store = rig_store(root);
+        struct model model = {.n_parts = 0};
+        unsigned state = sequence * 7919 + 17;
+        snprintf(script, sizeof script, "%s/script", root);
+        write_script(script);
+        for (int life = 0; life < LIVES && run_life(t, &store, script, &model, &state, &kills); life++)
+            lives++;
+        if (t->failures)
+            printf("    sequence %u\n", sequence);
+        rig_clean(root);
+    }
+    printf("%d lives, %d killed\n", lives, kills);
+    CHECK(t, lives > 2 * SEQUENCES && kills > SEQUENCES / 2);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {TEST(random_lives)};
+    return HARNESS_RUN(tests, argc, argv);
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Whole models over a disk that is late, cuts reads up, interrupts, refuses and ends early at random, while answers are
+// cancelled and cut: two sessions that take turns must get, bit for bit, what they get when nothing goes wrong.
+//
+//     test_random_reads [TEST] with MOECHAT_SEEDS=N in the environment for more than the usual few
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/harness.h"
+#include "engine/moe.h"
+
+enum { N_PROMPT = 24, N_TOKENS = 56, N_SESSIONS = 2, STEPS = 120 };
+
+struct life {
+    uint64_t random;
+    atomic_ullong noise; // of the readers
+    atomic_bool faulty;
+    unsigned mask; // of the dice: a fault in so many reads and one, fewer where an expert is several
+    moe_model *model;
+    moe_session *sessions[N_SESSIONS];
+    int32_t ids[N_SESSIONS][N_TOKENS];
+    uint64_t want[N_SESSIONS][N_TOKENS]; // of the logits after so many tokens and one
+    unsigned failed, cancelled, right;
+};
+
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 30;
+    x *= UINT64_C(0xbf58476d1ce4e5b9);
+    x ^= x >> 27;
+    x *= UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+static uint32_t below(struct life *life, uint32_t limit)
+{
+    return (uint32_t)(mix(++life->random) % limit);
+}
+
+static ptrdiff_t bad_read(void *context, int fd, void *target, size_t length, uint64_t offset)
+{
+    struct life *life = context;
+    uint64_t dice = mix(atomic_fetch_add(&life->noise, 1));
+    if (!atomic_load(&life->faulty))
+        return pread(fd, target, length, (off_t)offset);
+    if (dice % 5 == 0)
+        nanosleep(&(struct timespec){.tv_nsec = (long)(dice >> 8 & 0xfffff)}, NULL); // up to a millisecond
+    if (dice >> 32 & 1 && (dice >> 40) % 150 == 0)
+        moe_session_cancel(life->sessions[dice >> 50 & 1]);
+    switch (dice >> 16 & life->mask) {
+    case 0:
+        errno = EIO;
+        return -1;
+    case 1:
+        return 0;
+    case 2:
+    case 3:
+        errno = EINTR;
+        return -1;
+    default:
+        if ((dice >> 24) % 8 == 0 && length > 8192) // whole blocks, for reads past the page cache
+            length = length / 2 / 4096 * 4096;
+        return pread(fd, target, length, (off_t)offset);
+    }
+}
+
+static uint64_t hash_logits(const float *logits, uint32_t n)
+{
+    const unsigned char *bytes = (const unsigned char *)logits;
+    uint64_t hash = UINT64_C(14695981039346656037);
+    for (size_t i = 0; logits && i < n * sizeof *logits; i++)
+        hash = (hash ^ bytes[i]) * UINT64_C(1099511628211);
+    return hash;
+}
+
+// The rest of the prompt, or the next token.
+static int go_on(struct life *life, unsigned which, struct moe_err *err)
+{
+    moe_session *session = life->sessions[which];
+    uint32_t length = moe_session_length(session);
+    if (length >= N_PROMPT)
+        return moe_session_decode(session, life->ids[which][length], err);
+    struct moe_feed feed = {.ids = life->ids[which] + length, .count = N_PROMPT - length, .position = length};
+    return moe_session_prefill(session, &feed, err);
+}
+
+static uint64_t hash_now(const struct life *life, unsigned which)
+{
+    struct moe_err err;
+    return hash_logits(moe_session_logits(life->sessions[which], &err), moe_model_describe(life->model)->vocab_size);
+}
+
+// A record's intervals are its time, and its experts are those that were chosen.
+static void check_record(struct harness *t, const moe_session *session)
+{
+    const struct moe_telemetry *step = moe_session_telemetry(session);
+    uint64_t sum = 0;
+    for (int i = 0; i < MOE_INTERVALS; i++)
+        sum += step->ns[i];
+    uint64_t off = sum > step->total_ns ? sum - step->total_ns : step->total_ns - sum;
+    CHECK(t, off * 50 <= step->total_ns);
+    for (uint32_t i = 0; step->decode && i < step->n_moe_layers; i++) {
+        uint32_t n = 0;
+        for (int origin = 0; origin < MOE_ORIGINS; origin++)
+            n += step->layers[i].n_from[origin];
+        CHECK_EQ(t, n, step->top_k);
+    }
+}
+
+static void do_step(struct harness *t, struct life *life)
+{
+    unsigned which = below(life, N_SESSIONS);
+    moe_session *session = life->sessions[which];
+    struct moe_err err = {0};
+    uint32_t before = moe_session_length(session);
+    if (before == N_TOKENS || below(life, 12) == 0) {
+        CHECK_EQ(t, moe_session_truncate(session, below(life, before + 1), &err), MOE_OK);
+        return;
+    }
+    int code = go_on(life, which, &err);
+    if (code == MOE_OK) {
+        life->right++;
+        if (!CHECK_EQ(t, hash_now(life, which), life->want[which][moe_session_length(session) - 1]))
+            printf("session %u, %u tokens\n", which, moe_session_length(session));
+        check_record(t, session);
+    } else if (code == MOE_CANCELLED) {
+        life->cancelled++;
+        moe_session_resume(session);
+    } else {
+        life->failed++;
+        if (!CHECK_EQ(t, code, MOE_IO))
+            printf("%s\n", err.text);
+        CHECK(t, err.layer >= 0 && err.expert >= 0 && *err.file);
+        CHECK_EQ(t, moe_session_length(session), before);
+    }
+}
+
+static bool open_all(struct harness *t, struct life *life, const char *directory, const struct moe_model_options *how,
+                     const struct moe_session_options *session)
+{
+    struct moe_err err;
+    struct moe_model_options options = *how;
+    options.read = bad_read;
+    options.read_context = life;
+    bool fine = CHECK_EQ(t, moe_model_open(directory, &options, &life->model, &err), MOE_OK);
+    for (unsigned i = 0; i < N_SESSIONS && fine; i++)
+        fine = CHECK_EQ(t, moe_session_open(life->model, session, &life->sessions[i], &err), MOE_OK);
+    if (!fine)
+        printf("%s\n", err.text);
+    return fine;
+}
+
+static void close_all(struct life *life)
+{
+    for (unsigned i = 0; i < N_SESSIONS; i++)
+        moe_session_close(life->sessions[i]);
+    moe_model_close(life->model);
+}
+
+// What is right, and the smallest budget.
+static uint64_t learn(struct harness *t, struct life *life, const char *directory, const char *device)
+{
+    struct moe_model_options options = {.device = device, .expert_cache_bytes = MOE_CACHE_ALL};
+    if (!open_all(t, life, directory, &options, &(struct moe_session_options){0}))
+        exit(1);
+    uint32_t vocab = moe_model_describe(life->model)->vocab_size;
+    struct moe_err err;
+    for (unsigned which = 0; which < N_SESSIONS; which++) {
+        for (uint32_t i = 0; i < N_TOKENS; i++)
+            life->ids[which][i] = (int32_t)(mix(which * 1000 + i) % vocab);
+        while (moe_session_length(life->sessions[which]) < N_TOKENS) {
+            CHECK_EQ(t, go_on(life, which, &err), MOE_OK);
+            life->want[which][moe_session_length(life->sessions[which]) - 1] = hash_now(life, which);
+        }
+    }
+    uint64_t smallest = moe_model_cache(life->model).smallest_bytes;
+    close_all(life);
+    return smallest;
+}
+
+static void live(struct harness *t, const char *directory, const char *device, unsigned n)
+{
+    struct life *life = calloc(1, sizeof *life);
+    uint64_t smallest = learn(t, life, directory, device);
+    unsigned failed = 0, cancelled = 0;
+    for (unsigned seed = 1; seed <= n; seed++) {
+        life->random = (uint64_t)seed << 32;
+        atomic_store(&life->noise, (uint64_t)seed << 40);
+        bool two = below(life, 2);
+        struct moe_model_options options = {
+            .device = device,
+            .expert_cache_bytes = smallest * (10 + below(life, 30)) / 10,
+            .io = below(life, 2) ? MOE_IO_BUFFERED : MOE_IO_DIRECT,
+            .readers = 1 + below(life, 8),
+            .read_piece_bytes = below(life, 2) ? 12288 : 0, // two of an expert
+            .force_two_tiers = two,
+            .saving = (enum moe_saving)(seed % 3),
+            .force_mapping = seed % 2, // of the CPU's memory; plain C knows no mapping
+            .host_cache_bytes = two && below(life, 2) ? smallest * (30 + below(life, 60)) / 10 : MOE_CACHE_NONE,
+        };
+        struct moe_session_options session = {
+            .prefetch = (enum moe_prefetch)below(life, 5),
+            .prefill_chunk = 2 + below(life, 30),
+            .prefill_group = 1 + below(life, 60),
+            .ring = below(life, 3),
+        };
+        life->failed = life->cancelled = life->right = 0;
+        life->mask = options.read_piece_bytes ? 127 : 63;
+        if (!open_all(t, life, directory, &options, &session))
+            break;
+        atomic_store(&life->faulty, true);
+        for (int step = 0; step < STEPS; step++)
+            do_step(t, life);
+        CHECK(t, life->right > 0);
+        bool quiet = below(life, 2);
+        atomic_store(&life->faulty, !quiet);
+        failed += life->failed;
+        cancelled += life->cancelled;
+        close_all(life); // at times with reads that fail under way
+        atomic_store(&life->faulty, false);
+    }
+    CHECK(t, failed && cancelled);
+    free(life);
+}
+
+static unsigned seeds(unsigned usual)
+{
+    const char *asked = getenv("MOECHAT_SEEDS");
+    return asked ? (unsigned)strtoul(asked, NULL, 10) : usual;
+}
+
+static void plain_c(struct harness *t)
+{
+    live(t, "tests/golden/tiny-a/package", "ref", seeds(6));
+}
+
+static void opencl(struct harness *t)
+{
+    live(t, "tests/golden/tiny-a/package", "cpu", seeds(3));
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {TEST(plain_c), TEST(opencl)};
+    alarm(600); // a wait that never ends is a failure
+    return HARNESS_RUN(tests, argc, argv);
+}

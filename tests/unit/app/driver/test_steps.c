@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What the worker keeps of its steps: the tokens of a turn for /inspect, bounded; and the likeliest candidates.
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "app/util/format.h"
+#include "tests/harness.h"
+#include "app/driver/steps.h"
+
+enum { LAYERS = 3, TOP_K = 2, EXPERTS = 5, VOCAB = 3000 };
+
+// A backend that only has steps.
+struct played {
+    struct moe_telemetry record;
+    struct moe_layer_record layers[LAYERS];
+    struct moe_choice choices[LAYERS * TOP_K];
+    uint32_t heat[LAYERS * EXPERTS];
+    int32_t next;
+    uint8_t tier; // of all experts
+    unsigned looks;
+};
+
+static const struct moe_telemetry *telemetry(void *self)
+{
+    return &((struct played *)self)->record;
+}
+
+static const uint32_t *heat(void *self)
+{
+    return ((struct played *)self)->heat;
+}
+
+static void clear_heat(void *self)
+{
+    memset(((struct played *)self)->heat, 0, sizeof(uint32_t) * LAYERS * EXPERTS);
+}
+
+static void tiers(void *self, uint8_t *out)
+{
+    struct played *played = self;
+    memset(out, played->tier, LAYERS * EXPERTS);
+    played->looks++;
+}
+
+static int32_t sample(void *self, const int32_t *recent, size_t n_recent)
+{
+    (void)recent;
+    (void)n_recent;
+    return ((struct played *)self)->next++;
+}
+
+static size_t candidates(void *self, struct moe_candidate *out, size_t n)
+{
+    out[0] = (struct moe_candidate){((struct played *)self)->next, 0.75F};
+    return n > 0;
+}
+
+static const struct backend_ops ops = {.telemetry = telemetry,
+                                       .heat = heat,
+                                       .clear_heat = clear_heat,
+                                       .tiers = tiers,
+                                       .sample = sample,
+                                       .candidates = candidates};
+
+static void play(struct played *played, struct backend *backend)
+{
+    *played = (struct played){.record = {.decode = true,
+                                         .rows = 1,
+                                         .n_moe_layers = LAYERS,
+                                         .top_k = TOP_K,
+                                         .n_routed_experts = EXPERTS,
+                                         .layers = played->layers,
+                                         .choices = played->choices}};
+    *backend = (struct backend){&ops, played};
+}
+
+static void step(struct steps *steps, struct played *played)
+{
+    played->record.step++;
+    played->record.position++;
+    played->record.total_ns = 1;
+    played->record.ns[MOE_ON_HEAD] = 1;
+    steps_note(steps);
+    steps_sample(steps, NULL, 0);
+    steps_keep(steps, steps_end(steps));
+}
+
+static void tokens_are_kept_with_their_steps(struct harness *t)
+{
+    struct played played;
+    struct backend backend;
+    struct steps steps;
+    struct step_token token;
+    uint32_t count;
+    play(&played, &backend);
+    steps_open(&steps, &backend);
+    CHECK(t, !steps_token(&steps, 1, &token, &count) && count == 0);
+    for (int turn = 0; turn < 2; turn++) {
+        steps_begin_turn(&steps);
+        int32_t first = played.next;
+        for (int i = 0; i < 5; i++)
+            step(&steps, &played);
+        CHECK(t, !steps_token(&steps, 0, &token, &count) && !steps_token(&steps, 6, &token, &count));
+        CHECK_EQ(t, count, 5);
+        for (uint32_t n = 1; n <= 5; n++) {
+            if (!CHECK(t, steps_token(&steps, n, &token, &count)))
+                continue;
+            CHECK_EQ(t, token.id, first + (int32_t)n - 1);
+            CHECK(t, token.n_candidates == 1 && token.candidates[0].id == token.id);
+            CHECK_EQ(t, token.step->position, (uint32_t)turn * 5 + n);
+            CHECK(t, token.step->ns[MOE_ON_HEAD] == 1 && token.step->ns[MOE_ON_HOST] > 0);
+            free(token.step);
+        }
+    }
+    steps_release(&steps);
+}
+
+static void old_tokens_make_room(struct harness *t)
+{
+    struct played played;
+    struct backend backend;
+    struct steps steps;
+    struct step_token token;
+    uint32_t count;
+    play(&played, &backend);
+    steps_open(&steps, &backend);
+    steps_begin_turn(&steps);
+    for (int i = 0; i < 2 * STEPS_KEPT; i++)
+        step(&steps, &played);
+    CHECK(t, !steps_token(&steps, 1, &token, &count));
+    CHECK_EQ(t, count, 2 * STEPS_KEPT);
+    CHECK(t, steps.n_tokens <= STEPS_KEPT && steps.n_tokens > STEPS_KEPT / 2);
+    if (CHECK(t, steps_token(&steps, count, &token, &count))) {
+        CHECK_EQ(t, token.id, 2 * STEPS_KEPT - 1);
+        free(token.step);
+    }
+    CHECK_EQ(t, steps.tokens_bytes, steps.n_tokens * figures_bytes(&played.record));
+    steps_release(&steps);
+}
+
+static void sleep_ns(long ns)
+{
+    nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+}
+
+// Not with every token, but now and then, also while a step is under way, and in the end for sure.
+static void where_experts_are_is_looked_up_now_and_then(struct harness *t)
+{
+    struct played played;
+    struct backend backend;
+    struct steps steps;
+    struct figures figures = {0};
+    play(&played, &backend);
+    steps_open(&steps, &backend);
+    steps_end_turn(&steps);
+    CHECK_EQ(t, played.looks, 0); // nothing is known of the model yet
+    uint64_t began = format_clock_ns();
+    steps_begin_turn(&steps);
+    played.tier = MOE_TIER_HOST;
+    for (int i = 0; i < 1000; i++)
+        step(&steps, &played);
+    CHECK(t, played.looks >= 1 && played.looks <= 2 + (format_clock_ns() - began) / STEPS_LOOK_NS);
+    CHECK(t, steps_figures(&steps, &figures) && figures.tiers[LAYERS * EXPERTS - 1] == MOE_TIER_HOST);
+    played.tier = MOE_TIER_DEVICE;
+    played.heat[3] = 77;
+    sleep_ns(STEPS_LOOK_NS + 1000000);
+    steps_note(&steps); // no new step
+    CHECK(t, steps_figures(&steps, &figures) && figures.tiers[0] == MOE_TIER_DEVICE && figures.heat[3] == 77);
+    played.tier = MOE_TIER_DISK;
+    steps_end_turn(&steps);
+    CHECK(t, steps_figures(&steps, &figures) && figures.tiers[0] == MOE_TIER_DISK);
+    figures_release(&figures);
+    steps_release(&steps);
+}
+
+// Medians, the slowest, and what a larger cache would have held; the prompt's step is not among them.
+static void a_turn_sums_itself_up(struct harness *t)
+{
+    struct played played;
+    struct backend backend;
+    struct steps steps;
+    struct usual usual;
+    uint32_t slowest[STEPS_SLOWEST];
+    play(&played, &backend);
+    steps_open(&steps, &backend);
+    steps_usual(&steps, &usual, slowest);
+    CHECK(t, usual.tokens == 0 && slowest[0] == 0 && steps_hits_with(&steps, 5) < 0);
+    steps_begin_turn(&steps);
+    played.record.decode = false;
+    played.record.choices = NULL;
+    step(&steps, &played);
+    played.record.decode = true;
+    played.record.choices = played.choices;
+    for (uint32_t i = 0; i < LAYERS * TOP_K; i++)
+        played.choices[i].expert = (uint16_t)(i % TOP_K);
+    for (int i = 0; i < 9; i++) {
+        step(&steps, &played);
+        struct moe_telemetry *kept = steps.tokens[steps.n_tokens - 1].step;
+        kept->total_ns = kept->ns[MOE_ON_DISK] = (uint64_t[]){5, 1, 9, 2, 8, 7, 3, 6, 4}[i] * 1000;
+    }
+    steps_usual(&steps, &usual, slowest);
+    CHECK(t,
+          usual.tokens == 9 && usual.total_ns == 5000 && usual.ns[MOE_ON_DISK] == 5000 && usual.ns[MOE_ON_HEAD] == 1);
+    CHECK(t, slowest[0] == 4 && slowest[1] == 6 && slowest[2] == 7);
+    CHECK(t, steps_hits_with(&steps, LAYERS * TOP_K - 1) == 0);
+    CHECK(t, steps_hits_with(&steps, LAYERS * TOP_K) > 0.88 && steps_hits_with(&steps, LAYERS * TOP_K) < 0.89);
+    steps_release(&steps);
+}
+
+static void candidates_are_the_likeliest(struct harness *t)
+{
+    static float logits[VOCAB];
+    uint32_t state = 7;
+    double sum = 0;
+    for (int i = 0; i < VOCAB; i++) {
+        state = state * 1664525u + 1013904223u;
+        logits[i] = (float)(state >> 8) / 16777216.0F * 30 - 20;
+    }
+    logits[17] = logits[2000] = 15; // of equals the lower id first
+    logits[3] = -INFINITY;
+    for (int i = 0; i < VOCAB; i++)
+        sum += exp((double)logits[i]);
+    struct moe_candidate found[10];
+    CHECK_EQ(t, moe_candidates(logits, VOCAB, found, 10), 10);
+    CHECK(t, found[0].id == 17 && found[1].id == 2000);
+    for (int k = 0; k < 10; k++) {
+        double want = exp((double)logits[found[k].id]) / sum;
+        CHECK(t, fabs((double)found[k].probability - want) < 0.01 * want);
+        CHECK(t, k == 0 || found[k - 1].probability >= found[k].probability);
+        int better = 0;
+        for (int i = 0; i < VOCAB; i++)
+            better += logits[i] > logits[found[k].id];
+        CHECK(t, better <= k);
+    }
+    CHECK_EQ(t, moe_candidates(logits, 4, found, 10), 3);
+    logits[0] = logits[1] = logits[2] = -INFINITY;
+    CHECK_EQ(t, moe_candidates(logits, 4, found, 10), 0);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(tokens_are_kept_with_their_steps),
+        TEST(old_tokens_make_room),
+        TEST(where_experts_are_is_looked_up_now_and_then),
+        TEST(a_turn_sums_itself_up),
+        TEST(candidates_are_the_likeliest),
+    };
+    return HARNESS_RUN(tests, argc, argv);
+}

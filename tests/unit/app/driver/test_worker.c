@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The engine's thread with a script in the model's place.
+#include "tests/harness.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "app/driver/backend.h"
+#include "app/util/files.h"
+#include "app/driver/worker.h"
+
+// Starts a worker on `script` and waits for it to be ready.
+static struct worker *start(struct harness *t, const char *script)
+{
+    char name[] = "/tmp/moechat-worker-XXXXXX";
+    int fd = mkstemp(name);
+    struct backend backend;
+    struct moe_err err;
+    files_write(fd, script, strlen(script));
+    close(fd);
+    bool made = backend_fake_new(&backend, name, &err);
+    unlink(name);
+    if (!CHECK(t, made))
+        return NULL;
+    return worker_new(&backend, 0);
+}
+
+static void pause_us(long microseconds)
+{
+    nanosleep(&(struct timespec){.tv_nsec = microseconds * 1000}, NULL);
+}
+
+static bool next_event(struct worker *worker, struct event *event)
+{
+    struct pollfd fd = {.fd = worker_fd(worker), .events = POLLIN};
+    while (!worker_event(worker, event))
+        if (poll(&fd, 1, 20000) != 1)
+            return false;
+    return true;
+}
+
+static void await_ready(struct harness *t, struct worker *worker)
+{
+    struct event event = {0};
+    while (next_event(worker, &event) && event.kind == EVENT_PROGRESS) {
+    }
+    CHECK_EQ(t, event.kind, EVENT_READY);
+}
+
+static void post(struct worker *worker, const char *text, uint32_t position, uint32_t max_tokens)
+{
+    struct turn *turn = turn_new();
+    turn->position = position;
+    turn->max_tokens = max_tokens;
+    turn_add(turn, TOK_USER, text, strlen(text));
+    worker_send(worker, turn);
+}
+
+// Collects the answer. With cancel_after, cancels once so many bytes of it have come.
+static struct turn_result *collect(struct harness *t, struct worker *worker, struct bytes *answer, size_t cancel_after)
+{
+    struct event event;
+    answer->length = 0;
+    bytes_append(answer, "", 0);
+    while (next_event(worker, &event)) {
+        if (event.kind == EVENT_TEXT) {
+            bytes_append(answer, event.text.bytes, event.text.length);
+            if (cancel_after && answer->length >= cancel_after) {
+                worker_cancel(worker);
+                cancel_after = 0;
+            }
+        }
+        if (event.kind == EVENT_DONE)
+            return event.result;
+    }
+    CHECK(t, false && "the turn ended");
+    return NULL;
+}
+
+static void text_comes_in_whole_characters(struct harness *t)
+{
+    struct worker *worker =
+        start(t, "load 3 1\nturn\ntoken \\xe2\ntoken \\x82\ntoken \\xac!\ntoken \\xff\ntoken \\xe2\\x82\n");
+    struct event event;
+    struct bytes answer = {0};
+    struct turn_result *result = NULL;
+    await_ready(t, worker);
+    post(worker, "hi", 0, 0);
+    while (next_event(worker, &event) && event.kind != EVENT_DONE) {
+        if (event.kind != EVENT_TEXT)
+            continue;
+        CHECK(t, event.text.length != 1 || (unsigned char)event.text.bytes[0] != 0xe2);
+        bytes_append(&answer, event.text.bytes, event.text.length);
+    }
+    result = event.result;
+    CHECK_STR(t, answer.data, "\xe2\x82\xac!\xff\xe2\x82"); // byte for byte, the unfinished end included
+    CHECK_EQ(t, result->reason, STOP_END);
+    CHECK_EQ(t, result->generated_tokens, 5);
+    CHECK_EQ(t, result->answer.count, 6);
+    CHECK_EQ(t, result->used.prefilled_tokens, 6); // begin, role, 2 bytes, end, role
+    CHECK_EQ(t, result->context_used, 6 + 6);
+    turn_result_free(result);
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
+static void long_tokens_arrive_whole(struct harness *t)
+{
+    char script[4096];
+    int size = snprintf(script, sizeof script, "turn\ntoken ");
+    for (int i = 0; i < 600; i++)
+        size += snprintf(script + size, sizeof script - (size_t)size, "\xe2\x82\xac");
+    struct worker *worker = start(t, script);
+    struct event event;
+    size_t total = 0;
+    await_ready(t, worker);
+    post(worker, "hi", 0, 0);
+    while (next_event(worker, &event) && event.kind != EVENT_DONE) {
+        if (event.kind == EVENT_TEXT) {
+            CHECK_EQ(t, event.text.length % 3, 0); // cut between characters
+            total += event.text.length;
+        }
+    }
+    CHECK_EQ(t, total, 1800);
+    turn_result_free(event.result);
+    worker_free(worker);
+}
+
+static void turns_follow_each_other(struct harness *t)
+{
+    struct worker *worker = start(t, "turn\ntext one two\nturn\necho\n");
+    struct bytes answer = {0};
+    await_ready(t, worker);
+    post(worker, "a", 0, 0);
+    struct turn_result *first = collect(t, worker, &answer, 0);
+    post(worker, "xyz", first->context_used, 0);
+    struct turn_result *second = collect(t, worker, &answer, 0);
+    CHECK_STR(t, answer.data, "xyz");
+    CHECK_EQ(t, second->used.prefilled_tokens, 6); // no begin: role, 3 bytes, end, role
+    CHECK_EQ(t, second->used.decoded_tokens, 3);   // the first answer's end is not counted here
+    CHECK_EQ(t, second->context_used, first->context_used + 6 + 4);
+    CHECK_EQ(t, worker_stats(worker).prefilled_tokens, first->used.prefilled_tokens + 6);
+    post(worker, "b", first->context_used, 0); // back to the border
+    struct turn_result *third = collect(t, worker, &answer, 0);
+    CHECK_EQ(t, third->context_used, first->context_used + 4 + 3);
+    post(worker, "b", 9999, 0); // beyond the end
+    struct turn_result *wrong = collect(t, worker, &answer, 0);
+    CHECK_EQ(t, wrong->reason, STOP_ERROR);
+    CHECK_EQ(t, wrong->err.code, MOE_POSITION);
+    CHECK_EQ(t, wrong->context_used, third->context_used);
+    turn_result_free(first);
+    turn_result_free(second);
+    turn_result_free(third);
+    turn_result_free(wrong);
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
+static void limits_end_an_answer(struct harness *t)
+{
+    struct worker *worker = start(t, "context 20\nturn\nrepeat 100 x\n");
+    struct bytes answer = {0};
+    await_ready(t, worker);
+    post(worker, "a", 0, 4);
+    struct turn_result *result = collect(t, worker, &answer, 0);
+    CHECK_EQ(t, result->reason, STOP_MAX_TOKENS);
+    CHECK_STR(t, answer.data, "xxxx");
+    CHECK_EQ(t, result->context_used, 5 + 4 + 1);
+    turn_result_free(result);
+    post(worker, "a", 0, 0);
+    result = collect(t, worker, &answer, 0);
+    CHECK_EQ(t, result->reason, STOP_CONTEXT_FULL);
+    CHECK(t, result->kept);
+    CHECK_EQ(t, result->context_used, 20); // to the last row, the end of the answer included
+    turn_result_free(result);
+    post(worker, "a", 20, 0);
+    result = collect(t, worker, &answer, 0);
+    CHECK_EQ(t, result->reason, STOP_CONTEXT_FULL);
+    CHECK(t, !result->kept);
+    CHECK_EQ(t, result->context_used, 20);
+    CHECK(t, strstr(result->err.text, "20 of 20") != NULL);
+    turn_result_free(result);
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
+static void cancel_keeps_what_is_there(struct harness *t)
+{
+    struct worker *worker = start(t, "turn\ntext one two three\nhang\nturn\nprefill 60000\nturn\necho\n");
+    struct bytes answer = {0};
+    struct event event = {0};
+    await_ready(t, worker);
+    worker_cancel(worker); // nothing to cancel: the next turn is not touched
+    post(worker, "a", 0, 0);
+    struct turn_result *result = collect(t, worker, &answer, 13);
+    CHECK_EQ(t, result->reason, STOP_CANCELLED);
+    CHECK(t, result->kept);
+    CHECK_STR(t, answer.data, "one two three");
+    CHECK_EQ(t, result->context_used, 5 + 3 + 1);
+    uint32_t kept = result->context_used;
+    turn_result_free(result);
+    post(worker, "c", kept, 0);
+    while (next_event(worker, &event) && event.kind != EVENT_DONE)
+        worker_cancel(worker); // at the first progress: while the prompt is read
+    CHECK_EQ(t, event.result->reason, STOP_CANCELLED);
+    CHECK(t, !event.result->kept);
+    CHECK_EQ(t, event.result->context_used, kept);
+    turn_result_free(event.result);
+    post(worker, "d", kept, 0);
+    result = collect(t, worker, &answer, 0);
+    CHECK_EQ(t, result->reason, STOP_END);
+    CHECK_EQ(t, result->context_used, kept + 4 + 2);
+    turn_result_free(result);
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
+// Cancels while the prompt is read, once some of it was.
+static struct turn_result *stop_reading(struct harness *t, struct worker *worker, const char *text)
+{
+    struct event event = {0};
+    post(worker, text, 0, 0);
+    while (next_event(worker, &event) && event.kind != EVENT_DONE)
+        if (event.kind == EVENT_PROGRESS && event.progress.done >= 32)
+            worker_cancel(worker);
+    CHECK_EQ(t, event.result->reason, STOP_CANCELLED);
+    CHECK(t, !event.result->kept && event.result->context_used == 0);
+    CHECK(t, event.result->read_tokens >= 32 && event.result->read_tokens < event.result->prompt.count);
+    return event.result;
+}
+
+// What was read of a prompt that was stopped is not read again by one that begins alike; by others it is forgotten.
+static void a_stopped_prompt_goes_on(struct harness *t)
+{
+    struct worker *worker =
+        start(t, "turn\nprefill 40\nturn\necho\nturn\nprefill 40\nturn\necho\nturn\nprefill 40\nturn\necho\n");
+    struct bytes answer = {0};
+    char text[200], other[200];
+    await_ready(t, worker);
+    memset(text, 'x', sizeof text);
+    text[sizeof text - 1] = 0;
+    memcpy(other, text, sizeof text);
+    other[20] = 'y';
+    for (int i = 0; i < 3; i++) { // the same again; one that differs after 20 letters; from the first on
+        struct turn_result *stopped = stop_reading(t, worker, text);
+        const char *then = i == 0 ? text : i == 1 ? other : other + 20;
+        post(worker, then, 0, 0);
+        struct turn_result *result = collect(t, worker, &answer, 0);
+        CHECK_EQ(t, result->reason, STOP_END);
+        CHECK_STR(t, answer.data, then);
+        uint32_t begins = 2; // the marks before the text
+        CHECK_EQ(t, result->cached_tokens, i == 0 ? stopped->read_tokens : i == 1 ? begins + 20 : begins);
+        CHECK_EQ(t, result->used.prefilled_tokens, result->prompt.count - result->cached_tokens);
+        turn_result_free(stopped);
+        turn_result_free(result);
+    }
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
+static void a_cancel_is_never_lost(struct harness *t)
+{
+    struct worker *worker = start(t, "turn\nprefill 60000\n");
+    struct bytes answer = {0};
+    await_ready(t, worker);
+    for (int i = 0; i < 60; i++) {
+        post(worker, "a", 0, 0);
+        if (i % 3)
+            pause_us((i % 7) * 100);
+        worker_cancel(worker);
+        struct turn_result *result = collect(t, worker, &answer, 0);
+        if (!CHECK(t, result && result->reason == STOP_CANCELLED && !result->kept))
+            break;
+        turn_result_free(result);
+    }
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
+static void an_error_leaves_the_timeline(struct harness *t)
+{
+    struct worker *worker =
+        start(t, "turn\ntext fine\nturn\ntext one\nerror layer 3, expert 7: read failed\nturn\necho\n");
+    struct bytes answer = {0};
+    await_ready(t, worker);
+    post(worker, "a", 0, 0);
+    struct turn_result *result = collect(t, worker, &answer, 0);
+    uint32_t border = result->context_used;
+    turn_result_free(result);
+    post(worker, "b", border, 0);
+    result = collect(t, worker, &answer, 0);
+    CHECK_EQ(t, result->reason, STOP_ERROR);
+    CHECK_EQ(t, result->err.code, MOE_IO);
+    CHECK_STR(t, result->err.text, "layer 3, expert 7: read failed");
+    CHECK(t, !result->kept);
+    CHECK_EQ(t, result->context_used, border);
+    turn_result_free(result);
+    post(worker, "again", border, 0);
+    result = collect(t, worker, &answer, 0);
+    CHECK_EQ(t, result->reason, STOP_END);
+    CHECK_STR(t, answer.data, "again");
+    turn_result_free(result);
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
+static void leaving_never_waits_for_readers(struct harness *t)
+{
+    // More text than the queue holds, and nobody reads it.
+    struct worker *worker = start(t, "turn\nrepeat 5000 x\nhang\n");
+    await_ready(t, worker);
+    post(worker, "a", 0, 0);
+    pause_us(20000);
+    worker_free(worker);
+    worker = start(t, "load-error no such weights\n");
+    struct event event = {0};
+    CHECK(t, next_event(worker, &event));
+    CHECK_EQ(t, event.kind, EVENT_FAILED);
+    CHECK_STR(t, event.failed.text, "no such weights");
+    worker_free(worker);
+}
+
+// Of an answer that thought, the rows stay as far as its new ids are the same: up to the beginning of its thinking.
+static void thinking_is_told_apart_and_left_out(struct harness *t)
+{
+    struct worker *worker =
+        start(t, "thinks\nturn\ntoken <thi\ntoken nk>\\nhm <\ntoken /think>\\n\\nyes\nturn\ntext no\n");
+    struct event event;
+    struct bytes thought = {0}, said = {0};
+    await_ready(t, worker);
+    post(worker, "sum?", 0, 0);
+    while (next_event(worker, &event) && event.kind != EVENT_DONE)
+        if (event.kind == EVENT_TEXT)
+            bytes_append(event.text.thinking ? &thought : &said, event.text.bytes, event.text.length);
+    CHECK_STR(t, thought.data, "hm ");
+    CHECK_STR(t, said.data, "yes");
+    CHECK_STR(t, event.result->text.data, "<think>\nhm </think>\n\nyes");
+    struct turn *turn = turn_new();
+    struct tok_err err;
+    for (size_t i = 0; i < event.result->prompt.count; i++)
+        tok_ids_append(&turn->known, event.result->prompt.ids[i], &err);
+    for (size_t i = 0; i < event.result->answer.count; i++)
+        tok_ids_append(&turn->known, event.result->answer.ids[i], &err);
+    turn_add(turn, TOK_USER, "sum?", 4);
+    turn_add(turn, TOK_ASSISTANT, event.result->text.data, event.result->text.length);
+    turn_add(turn, TOK_USER, "and?", 4);
+    turn_result_free(event.result);
+    worker_send(worker, turn);
+    struct turn_result *second = collect(t, worker, &said, 0);
+    CHECK_EQ(t, second->cached_tokens, 1 + 6 + 1);         // begin, the message, the role of the answer
+    CHECK_EQ(t, second->reread_tokens, 5 + 1);             // "\n\nyes" and its end
+    CHECK_EQ(t, second->used.prefilled_tokens, 6 + 6 + 1); // those, the message, the role
+    CHECK_EQ(t, second->context_used, 8 + 13 + 2);
+    turn_result_free(second);
+    bytes_release(&thought);
+    bytes_release(&said);
+    worker_free(worker);
+}
+
+// The end of an answer is fed after the turn has been reported; both accounts have it.
+static void counters_and_figures_agree(struct harness *t)
+{
+    struct worker *worker = start(t, "experts 2 8 2\nturn\ntext one two three\n");
+    struct bytes answer = {0};
+    struct figures figures = {0};
+    uint64_t steps = 0, tokens = 0;
+    await_ready(t, worker);
+    post(worker, "hi", 0, 0);
+    turn_result_free(collect(t, worker, &answer, 0));
+    for (int tries = 0; tries < 2000 && (steps < 4 || tokens < 4); tries++) {
+        pause_us(1000);
+        steps = worker_figures(worker, &figures) ? figures.session->step : 0;
+        tokens = worker_stats(worker).decoded_tokens;
+    }
+    CHECK_EQ(t, steps, 4);
+    CHECK_EQ(t, tokens, 4);
+    figures_release(&figures);
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(thinking_is_told_apart_and_left_out),
+        TEST(text_comes_in_whole_characters),
+        TEST(long_tokens_arrive_whole),
+        TEST(turns_follow_each_other),
+        TEST(limits_end_an_answer),
+        TEST(cancel_keeps_what_is_there),
+        TEST(an_error_leaves_the_timeline),
+        TEST(leaving_never_waits_for_readers),
+        TEST(a_stopped_prompt_goes_on),
+        TEST(a_cancel_is_never_lost),
+        TEST(counters_and_figures_agree),
+    };
+    return HARNESS_RUN(tests, argc, argv);
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/options/config.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/harness.h"
+
+// Reads `text` over what the command line "moechat ARGUMENTS" set. The options' strings live as long as *bytes.
+static bool read_config(struct options *options, const char *arguments, const char *text, struct bytes *bytes,
+                        struct options_error *error)
+{
+    char words[256], *argv[16] = {"moechat"};
+    int argc = 1;
+    snprintf(words, sizeof words, "%s", arguments);
+    for (char *at = strtok(words, " "); at; at = strtok(NULL, " "))
+        argv[argc++] = at;
+    bytes->length = 0;
+    bytes_append(bytes, text, strlen(text));
+    options_defaults(options);
+    return options_parse(options, argc, argv, error) && config_parse(options, "FILE", bytes, error);
+}
+
+static void reads_settings(struct harness *t)
+{
+    struct options o;
+    struct options_error e;
+    struct bytes text = {0};
+    CHECK(t, read_config(&o, "",
+                         "# mine\n\n  temp=0.2  \ntop_k = 40\r\nsystem = Be brief = short.\nplain = yes\n"
+                         "expert-cache = 2GiB\ncolor = never\nno-session = off\nkv-cap = 0",
+                         &text, &e));
+    CHECK(t, o.temp == 0.2 && o.top_k == 40 && o.plain && o.expert_cache == UINT64_C(2) << 30 && !o.no_session);
+    CHECK(t, o.color == COLOR_NEVER && o.kv_cap == 0);
+    CHECK_STR(t, o.system, "Be brief = short.");
+    CHECK(t, options_given(&o, "temp") && !options_given(&o, "no-session"));
+    CHECK(t, read_config(&o, "", "", &text, &e) && o.temp == 0.6);
+    bytes_release(&text);
+}
+
+static void flag_and_environment_win(struct harness *t)
+{
+    struct options o;
+    struct options_error e;
+    struct bytes text = {0};
+    setenv("MOECHAT_TOP_P", "0.5", 1);
+    CHECK(t, read_config(&o, "--temp 0.1", "temp = 0.2\ntop-p = 0.3\nmin-p = 0.4\n", &text, &e));
+    CHECK(t, o.temp == 0.1 && o.top_p == 0.5 && o.min_p == 0.4);
+    unsetenv("MOECHAT_TOP_P");
+    CHECK(t, read_config(&o, "info", "temp = 0.2\n", &text, &e) && o.temp == 0.6); // info has no use for it
+    CHECK(t, !read_config(&o, "info", "temp = hot\n", &text, &e));                 // but says what is wrong
+    bytes_release(&text);
+}
+
+static void mistakes_have_a_place(struct harness *t)
+{
+    static const char *const cases[][2] = {
+        {"temp", "FILE line 1: a line is \"key = value\", not \"temp\""},
+        {"\n\ntemp = x", "FILE line 3: temp takes a number, not \"x\""},
+        {"colour = red", "FILE line 1: there is no setting \"colour\""},
+        {"prompt = hi", "FILE line 1: there is no setting \"prompt\""},
+        {"config = x", "FILE line 1: there is no setting \"config\""},
+        {"temp = 1\ntemp = 2", "FILE line 2: temp is set twice"},
+        {"temp =", "FILE line 1: temp has no value; without the line it is as by default"},
+        {"= 1", "FILE line 1: a line is \"key = value\", not \"= 1\""},
+        {"plain = maybe", "FILE line 1: plain takes yes or no, not \"maybe\""},
+        {"system = a\x1B[2J", "FILE line 1: this is no text"},
+        {"system = \xFF", "FILE line 1: this is no text"},
+    };
+    struct options o;
+    struct options_error e;
+    struct bytes text = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        CHECK(t, !read_config(&o, "", cases[i][0], &text, &e));
+        CHECK_STR(t, e.text, cases[i][1]);
+    }
+    text.length = 0;
+    bytes_append(&text, "temp = 1\0\n", 10);
+    CHECK(t, !config_parse(&o, "FILE", &text, &e));
+    bytes_release(&text);
+}
+
+// What is printed is such a file, and reading it gives the same settings.
+static void prints_what_it_reads(struct harness *t)
+{
+    static const char text[] = "temp = 0.1\nexpert-cache = all\nkv = f32\nseed = 18446744073709551615\nplain = yes\n"
+                               "model = /a b/c\n";
+    struct options first, second;
+    struct options_error e;
+    struct bytes one = {0}, two = {0};
+    char *printed[2] = {NULL, NULL};
+    size_t size;
+    CHECK(t, read_config(&first, "--top-k 3", text, &one, &e));
+    FILE *out = open_memstream(&printed[0], &size);
+    config_print(out, &first);
+    fclose(out);
+    CHECK(t, strstr(printed[0], "# from the command line\ntop-k = 3\n") != NULL);
+    CHECK(t, strstr(printed[0], "# from the configuration file\ntemp = 0.1\n") != NULL);
+    CHECK(t, strstr(printed[0], "# by default: 0.95\n#top-p = 0.95\n") != NULL);
+    CHECK(t, strstr(printed[0], "# by default: the model's limit, at most 8192\n#context = 0\n") != NULL);
+    CHECK(t, read_config(&second, "", printed[0], &two, &e));
+    CHECK(t, second.temp == first.temp && second.expert_cache == first.expert_cache && second.kv == first.kv);
+    CHECK(t, second.seed == first.seed && second.plain && second.top_k == 3);
+    CHECK_STR(t, second.model, "/a b/c");
+    out = open_memstream(&printed[1], &size);
+    first.system = "two\nlines";
+    config_print(out, &first);
+    fclose(out);
+    CHECK(t, strstr(printed[1], "a line can't hold its value\n#system = \n") != NULL);
+    free(printed[0]);
+    free(printed[1]);
+    bytes_release(&one);
+    bytes_release(&two);
+}
+
+static void finds_the_file(struct harness *t)
+{
+    char folder[] = "/tmp/moechat-config-XXXXXX", command[128];
+    struct options o;
+    struct options_error e;
+    struct bytes text = {0};
+    if (!CHECK(t, mkdtemp(folder) != NULL))
+        return;
+    setenv("XDG_CONFIG_HOME", folder, 1);
+    options_defaults(&o);
+    CHECK(t, config_load(&o, &text, &e)); // there is none
+    snprintf(command, sizeof command, "mkdir %s/moechat && echo temp = 0.3 > %s/moechat/config", folder, folder);
+    CHECK_EQ(t, system(command), 0);
+    CHECK(t, config_load(&o, &text, &e) && o.temp == 0.3);
+    options_defaults(&o);
+    text.length = 0;
+    o.config = "none";
+    CHECK(t, config_load(&o, &text, &e) && o.temp == 0.6);
+    o.config = "/nowhere/config";
+    CHECK(t, !config_load(&o, &text, &e) && strstr(e.text, "/nowhere/config: No such file"));
+    o.config = "/dev/zero";
+    text.length = 0;
+    CHECK(t, !config_load(&o, &text, &e) && strstr(e.text, "larger than 64 KB"));
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    CHECK_EQ(t, system(command), 0);
+    unsetenv("XDG_CONFIG_HOME");
+    bytes_release(&text);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(reads_settings),       TEST(flag_and_environment_win), TEST(mistakes_have_a_place),
+        TEST(prints_what_it_reads), TEST(finds_the_file),
+    };
+    return HARNESS_RUN(tests, argc, argv);
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/harness.h"
+
+#include <stdlib.h>
+
+#include "app/options/options.h"
+
+// Parses a command line of words parted by spaces.
+static bool parse(struct options *options, const char *line, struct options_error *error)
+{
+    static char words[512];
+    char *argv[32] = {(char *)"moechat"};
+    int argc = 1;
+    snprintf(words, sizeof words, "%s", line);
+    for (char *word = strtok(words, " "); word; word = strtok(NULL, " "))
+        argv[argc++] = word;
+    options_defaults(options);
+    error->text[0] = 0;
+    return options_parse(options, argc, argv, error);
+}
+
+static void reads_all_spellings(struct harness *t)
+{
+    struct options o;
+    struct options_error e;
+    CHECK(t, parse(&o, "run -mdir -p hi --temp=0.25 --top-k 40 --json --kv f32 --expert-cache 1.5G", &e));
+    CHECK_EQ(t, o.command, COMMAND_RUN);
+    CHECK_STR(t, o.model, "dir");
+    CHECK_STR(t, o.prompt, "hi");
+    CHECK(t, o.temp == 0.25);
+    CHECK_EQ(t, o.top_k, 40);
+    CHECK(t, o.json);
+    CHECK_EQ(t, options_kv_type(&o), MOE_KV_F32);
+    CHECK_EQ(t, o.expert_cache, 3ull << 29);
+    CHECK(t, options_given(&o, "temp") && !options_given(&o, "seed"));
+    CHECK(t, parse(&o, "", &e));
+    CHECK_EQ(t, o.command, COMMAND_CHAT);
+    CHECK_EQ(t, options_kv_type(&o), MOE_KV_F16);
+    CHECK_EQ(t, o.expert_cache, MOE_CACHE_AUTO);
+    CHECK(t, parse(&o, "eval --text x", &e));
+    CHECK_EQ(t, options_kv_type(&o), MOE_KV_F32);
+    CHECK(t, parse(&o, "eval --text x --kv f16", &e));
+    CHECK_EQ(t, options_kv_type(&o), MOE_KV_F16);
+    CHECK(t, parse(&o, "info --expert-cache all some/dir", &e));
+    CHECK_EQ(t, o.expert_cache, MOE_CACHE_ALL);
+    CHECK_STR(t, o.operand, "some/dir");
+    CHECK(t, parse(&o, "run --expert-cache 40% --host-cache none", &e));
+    CHECK_EQ(t, o.expert_cache, MOE_CACHE_SHARE(400));
+    CHECK_EQ(t, o.host_cache, MOE_CACHE_NONE);
+    CHECK(t, parse(&o, "run --host-cache 0.5% --io direct --readers 64", &e));
+    CHECK_EQ(t, o.host_cache, MOE_CACHE_SHARE(5));
+    CHECK_EQ(t, o.io, MOE_IO_DIRECT);
+    CHECK_EQ(t, o.readers, 64);
+    CHECK(t, parse(&o, "bench cache some/trace --json", &e));
+    CHECK_STR(t, o.operand, "cache");
+    CHECK_STR(t, o.more[0], "some/trace");
+    CHECK(t, parse(&o, "run --temp 0.1 --temp 0.2", &e));
+    CHECK(t, o.temp == 0.2);
+    CHECK(t, parse(&o, "info -- -dir", &e));
+    CHECK_STR(t, o.operand, "-dir");
+    CHECK(t, parse(&o, "run --seed 18446744073709551615", &e));
+    CHECK_EQ(t, o.seed, UINT64_MAX);
+}
+
+static void refuses_with_a_sentence(struct harness *t)
+{
+    static const char *const lines[] = {
+        "nonsense",
+        "run --nonsense",
+        "run -x",
+        "run --temp",
+        "run --temp warm",
+        "run --temp -1",
+        "run --temp nan",
+        "run --temp 1e999",
+        "run --top-k -1",
+        "run --top-k 1.5",
+        "run --top-k 4294967296",
+        "run --seed 18446744073709551616",
+        "run --kv f8",
+        "run --kv f",
+        "run --kv f16|f32",
+        "run --json=1",
+        "run --tokens x",
+        "devices --temp 1",
+        "run extra",
+        "info a b",
+        "run --expert-cache 0",
+        "run --expert-cache 12Q",
+        "run --expert-cache -5",
+        "run --expert-cache everything",
+        "run --top-p 1.01",
+        "bench --runs 0",
+        "-m x run",
+        "run --=x",
+        "run --temp=",
+        "eval --readers 65",
+        "run --expert-cache 0%",
+        "run --expert-cache 101%",
+        "run --expert-cache %",
+        "run --expert-cache -4%",
+        "run --expert-cache none",
+        "run --host-cache 1e3%%",
+        "run --io fast",
+        "bench cache a b",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        struct options o;
+        struct options_error e;
+        if (!CHECK(t, !parse(&o, lines[i], &e)))
+            printf("    taken: %s\n", lines[i]);
+        CHECK(t, e.text[0] != 0);
+    }
+}
+
+static void reads_sizes(struct harness *t)
+{
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } sizes[] = {
+        {"0", 0},      {"12", 12},          {"1K", 1024},        {"1k", 1024},      {"1KiB", 1024},
+        {"1KB", 1000}, {"2MiB", 2 << 20},   {"2MB", 2000000},    {"1.5M", 3 << 19}, {"1G", 1 << 30},
+        {"7B", 7},     {"1GB", 1000000000}, {"1TiB", 1ll << 40}, {"1Kib", 1024},
+    };
+    uint64_t bytes;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        bytes = 99;
+        if (!CHECK(t, options_parse_size(sizes[i].text, &bytes) && bytes == sizes[i].bytes))
+            printf("    %s gave %llu\n", sizes[i].text, (unsigned long long)bytes);
+    }
+    static const char *const wrong[] = {"",    "K",  "-1",   "+1",        " 1",  "1 K",  "1KK",
+                                        "1iB", "1X", "1e30", "99999999T", "inf", "0x10Z"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        if (!CHECK(t, !options_parse_size(wrong[i], &bytes)))
+            printf("    taken: %s\n", wrong[i]);
+}
+
+static void flag_beats_environment_beats_default(struct harness *t)
+{
+    struct options o;
+    struct options_error e;
+    setenv("MOECHAT_TEMP", "0.9", 1);
+    setenv("MOECHAT_MODEL", "from-env", 1);
+    CHECK(t, parse(&o, "run", &e));
+    CHECK(t, o.temp == 0.9);
+    CHECK_STR(t, o.model, "from-env");
+    CHECK(t, parse(&o, "run --temp 0.1 -m flag", &e));
+    CHECK(t, o.temp == 0.1);
+    CHECK_STR(t, o.model, "flag");
+    setenv("MOECHAT_TEMP", "warm", 1);
+    CHECK(t, !parse(&o, "run", &e));
+    CHECK(t, strstr(e.text, "MOECHAT_TEMP") != NULL);
+    CHECK(t, parse(&o, "devices", &e)); // not its variable
+    setenv("MOECHAT_TEMP", "", 1);
+    CHECK(t, parse(&o, "run", &e));
+    CHECK(t, o.temp == 0.6);
+    setenv("MOECHAT_PLAIN", "0", 1);
+    CHECK(t, parse(&o, "chat", &e) && !o.plain);
+    setenv("MOECHAT_PLAIN", "1", 1);
+    CHECK(t, parse(&o, "chat", &e) && o.plain);
+    unsetenv("MOECHAT_TEMP");
+    unsetenv("MOECHAT_MODEL");
+    unsetenv("MOECHAT_PLAIN");
+}
+
+static void sets_only_what_may_change(struct harness *t)
+{
+    struct options o;
+    struct options_error e;
+    options_defaults(&o);
+    CHECK(t, options_set(&o, "top_k", "7", &e) && o.top_k == 7);
+    CHECK(t, options_set(&o, "repeat-penalty", "1.1", &e) && o.repeat_penalty == 1.1);
+    CHECK(t, options_set(&o, "seed", "5", &e) && options_given(&o, "seed"));
+    CHECK(t, !options_set(&o, "model", "x", &e));
+    CHECK(t, !options_set(&o, "nonsense", "x", &e));
+    CHECK(t, !options_set(&o, "", "x", &e));
+    CHECK(t, !options_set(&o, "temp", "hot", &e));
+    CHECK(t, o.temp == 0.6);
+}
+
+// Each option of a command is in its help, and nothing of others.
+static void help_lists_what_belongs(struct harness *t)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    options_help(out, COMMAND_EVAL);
+    fclose(out);
+    CHECK(t, strstr(text, "--tokens FILE") && strstr(text, "-m, --model DIR") && strstr(text, "--help"));
+    CHECK(t, !strstr(text, "--prompt") && !strstr(text, "--engine"));
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+        CHECK(t, strlen(line) < 80);
+    free(text);
+    out = open_memstream(&text, &size);
+    CHECK(t, options_dump(out, "mdoc") && !options_dump(out, "html"));
+    fclose(out);
+    CHECK(t, strstr(text, ".It Fl m , Fl -model Ar DIR\n") != NULL);
+    CHECK(t, !strstr(text, "engine"));
+    free(text);
+}
+
+static void sessions_have_verbs(struct harness *t)
+{
+    struct options o;
+    struct options_error e;
+    CHECK(t, parse(&o, "sessions rename one two", &e));
+    CHECK_EQ(t, o.command, COMMAND_SESSIONS);
+    CHECK_STR(t, o.operand, "rename");
+    CHECK_STR(t, o.more[0], "one");
+    CHECK_STR(t, o.more[1], "two");
+    CHECK(t, !parse(&o, "sessions rename one two three", &e));
+    CHECK(t, parse(&o, "-c --kv-cap 2GiB", &e) && o.go_on);
+    CHECK_EQ(t, o.kv_cap, UINT64_C(2) << 30);
+    CHECK(t, parse(&o, "run -s trip --kv-cap 0 --jsonl", &e) && o.jsonl && o.kv_cap == 0);
+    CHECK_STR(t, o.session, "trip");
+    CHECK(t, !parse(&o, "--kv-cap all", &e));
+    CHECK(t, !parse(&o, "eval --session trip", &e));
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(sessions_have_verbs),
+        TEST(reads_all_spellings),
+        TEST(refuses_with_a_sentence),
+        TEST(reads_sizes),
+        TEST(flag_beats_environment_beats_default),
+        TEST(sets_only_what_may_change),
+        TEST(help_lists_what_belongs),
+    };
+    return HARNESS_RUN(tests, argc, argv);
+}

@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The session store: what was saved comes back, in the same bytes; what is damaged or foreign is said and kept.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "app/store/sealed.h"
+#include "tests/store_rig.h"
+
+struct place {
+    char root[64];
+    struct store store;
+    struct rig_engine engine;
+    struct store_error error;
+};
+
+static struct place *open_place(void)
+{
+    struct place *p = calloc(1, sizeof *p);
+    if (!p)
+        abort();
+    p->store = rig_store(p->root);
+    return p;
+}
+
+static void close_place(struct place *p)
+{
+    rig_clean(p->root);
+    free(p);
+}
+
+static struct saved *new_session(struct harness *t, struct place *p, const char *name)
+{
+    struct saved *saved;
+    struct origin origin = rig_origin();
+    CHECK_EQ(t, saved_new(&p->store, name, &saved, &p->error), STORE_OK);
+    saved_set_origin(saved, &origin);
+    return saved;
+}
+
+static void commit(struct harness *t, struct place *p, struct saved *saved)
+{
+    struct saved_rows rows = rig_rows(&p->engine);
+    CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_OK);
+    CHECK_STR(t, p->error.text, "");
+}
+
+static void exchange(struct harness *t, struct place *p, struct saved *saved, const char *user, const char *answer)
+{
+    CHECK(t, rig_append(saved, TOK_USER, user, &p->engine));
+    commit(t, p, saved);
+    CHECK(t, rig_append(saved, TOK_ASSISTANT, answer, &p->engine));
+    commit(t, p, saved);
+}
+
+// Opens a session anew and compares its texts and rows with those of the engine.
+static void check_session(struct harness *t, struct place *p, const char *name, const char *texts, bool rows)
+{
+    struct saved *saved;
+    struct saved_content content;
+    char got[1024];
+    struct rig_engine *back = calloc(1, sizeof *back);
+    if (!CHECK_EQ(t, saved_open(&p->store, name, &saved, &content, &p->error), STORE_OK)) {
+        printf("    %s\n", p->error.text);
+        return;
+    }
+    rig_texts(&content, got, sizeof got);
+    CHECK_STR(t, got, texts);
+    CHECK_STR(t, content.damage, "");
+    CHECK(t, rig_restore(saved, back));
+    CHECK_EQ(t, back->length, rows ? p->engine.length : 0);
+    CHECK(t, memcmp(back->rows, p->engine.rows, back->length * sizeof back->rows[0]) == 0);
+    free(back);
+    saved_content_release(&content);
+    saved_close(saved);
+}
+
+static uint64_t size_of(const struct place *p, const char *name, const char *file)
+{
+    struct stat about;
+    return stat(store_path(&p->store, name, file).text, &about) == 0 ? (uint64_t)about.st_size : 0;
+}
+
+static void change_byte(const struct place *p, const char *name, const char *file, long at)
+{
+    FILE *f = fopen(store_path(&p->store, name, file).text, "r+b");
+    if (!f)
+        abort();
+    fseek(f, at, at < 0 ? SEEK_END : SEEK_SET);
+    int c = fgetc(f);
+    fseek(f, at, at < 0 ? SEEK_END : SEEK_SET);
+    fputc(c ^ 1, f);
+    fclose(f);
+}
+
+static void names_stay_in_the_store(struct harness *t)
+{
+    static const char *const bad[] = {"",
+                                      ".",
+                                      "..",
+                                      "a/b",
+                                      "/etc",
+                                      "a.b",
+                                      "-a",
+                                      "a b",
+                                      "a\n",
+                                      "\xc3\xa4",
+                                      "a234567890123456789012345678901234567890123456789012345678901234x"};
+    struct place *p = open_place();
+    int lock;
+    struct saved *saved;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        CHECK(t, !store_name_valid(bad[i]));
+        CHECK_EQ(t, store_lock(&p->store, bad[i], &lock, &p->error), STORE_NAME);
+        CHECK_EQ(t, store_remove(&p->store, bad[i], &p->error), STORE_NAME);
+        CHECK_EQ(t, store_rename(&p->store, "a", bad[i], false, &p->error), STORE_NAME);
+        if (*bad[i])
+            CHECK_EQ(t, saved_new(&p->store, bad[i], &saved, &p->error), STORE_NAME);
+    }
+    CHECK(t, store_name_valid("a_B-9"));
+    char name[STORE_NAME_SIZE];
+    setenv("TZ", "UTC", 1);
+    store_name_make(name, 1763668320, "What's the\ttime,  ../../now?\x1b[2J and so on and so forth and more", 60);
+    CHECK_STR(t, name, "2025-11-20-1952-whats-the-time-now-2j-and-so-on-a");
+    CHECK(t, store_name_valid(name));
+    store_name_make(name, 0, "\xe4\xbd\xa0", 3);
+    CHECK(t, store_name_valid(name));
+    close_place(p);
+}
+
+static void what_was_saved_comes_back(struct harness *t)
+{
+    struct place *p = open_place();
+    struct saved *saved = new_session(t, p, "");
+    CHECK_STR(t, saved_name(saved), "");
+    CHECK(t, rig_append(saved, TOK_SYSTEM, "Be kind.", &p->engine));
+    exchange(t, p, saved, "One two", "three");
+    exchange(t, p, saved, "four", "");
+    CHECK(t, strstr(saved_name(saved), "-one-two") != NULL);
+    char name[STORE_NAME_SIZE];
+    snprintf(name, sizeof name, "%s", saved_name(saved));
+    saved_close(saved);
+    check_session(t, p, name, "Be kind.|One two|three|four|", true);
+    struct stat about;
+    CHECK(t, stat(store_path(&p->store, name, NULL).text, &about) == 0 && (about.st_mode & 0777) == 0700);
+    CHECK(t, stat(store_path(&p->store, name, "transcript.jsonl").text, &about) == 0 && (about.st_mode & 0777) == 0600);
+    struct store_list list;
+    CHECK_EQ(t, store_list(&p->store, &list, &p->error), STORE_OK);
+    CHECK_EQ(t, list.n_entries, 1);
+    CHECK_EQ(t, manifest_turns(&list.entries[0].manifest), 2);
+    CHECK_EQ(t, manifest_tokens(&list.entries[0].manifest), p->engine.length);
+    store_list_release(&list);
+    close_place(p);
+}
+
+static void any_text_survives(struct harness *t)
+{
+    static const char odd[] = "\x00\xff\xc3\x28\"\\\n\xe2\x82\xac\x1b";
+    struct part part = {.number = 4, .after = 2, .role = TOK_ASSISTANT, .stop = "cancelled", .time = 5}, back;
+    struct bytes line = {0};
+    struct tok_err err;
+    uint64_t sum;
+    part.sampling = (struct moe_sampling){0.7f, 40, 0.9f, 0.05f, 1.1f, UINT64_MAX};
+    tok_ids_append(&part.ids, INT32_MAX, &err);
+    tok_ids_append(&part.ids, 0, &err);
+    CHECK(t, bytes_append(&part.text, odd, sizeof odd - 1) && part_render(&part, &line));
+    CHECK_EQ(t, memchr(line.data, '\n', line.length) == line.data + line.length - 1, 1);
+    if (CHECK(t, part_parse(line.data, line.length - 1, &back, &sum))) {
+        CHECK(t, back.text.length == sizeof odd - 1 && memcmp(back.text.data, odd, sizeof odd - 1) == 0);
+        CHECK(t, back.ids.count == 2 && back.ids.ids[0] == INT32_MAX && back.after == 2 && back.number == 4);
+        CHECK(t, memcmp(&back.sampling, &part.sampling, sizeof part.sampling) == 0);
+        CHECK_STR(t, back.stop, "cancelled");
+        CHECK_EQ(t, sum, sealed_sum(line.data, line.length));
+        part_release(&back);
+    }
+    size_t refused = 0; // every flipped bit is noticed
+    for (size_t i = 0; i < (line.length - 1) * 8; i++) {
+        line.data[i / 8] ^= (char)(1 << i % 8);
+        refused += !part_parse(line.data, line.length - 1, &back, &sum);
+        line.data[i / 8] ^= (char)(1 << i % 8);
+    }
+    CHECK_EQ(t, refused, (line.length - 1) * 8);
+    bytes_release(&line);
+    part_release(&part);
+}
+
+static void undo_is_the_manifests_alone(struct harness *t)
+{
+    struct place *p = open_place();
+    struct saved *saved = new_session(t, p, "talk");
+    exchange(t, p, saved, "one", "first");
+    uint32_t border = p->engine.length;
+    exchange(t, p, saved, "two", "second");
+    uint64_t transcript = size_of(p, "talk", "transcript.jsonl"), kv = size_of(p, "talk", "kv.bin");
+    saved_cut(saved, border);
+    p->engine.length = border;
+    CHECK_EQ(t, saved_commit(saved, NULL, &p->error), STORE_OK);
+    CHECK_EQ(t, size_of(p, "talk", "transcript.jsonl"), transcript);
+    CHECK_EQ(t, size_of(p, "talk", "kv.bin"), kv);
+    saved_close(saved);
+    check_session(t, p, "talk", "one|first", true);
+    struct saved_content content;
+    CHECK_EQ(t, saved_open(&p->store, "talk", &saved, &content, &p->error), STORE_OK);
+    saved_content_release(&content);
+    exchange(t, p, saved, "2", "3"); // the dead bytes at the end are gone now
+    CHECK(t, size_of(p, "talk", "transcript.jsonl") < transcript && size_of(p, "talk", "kv.bin") < kv);
+    CHECK_EQ(t, size_of(p, "talk", "kv.bin"), p->engine.length * sizeof(uint64_t));
+    saved_close(saved);
+    check_session(t, p, "talk", "one|first|2|3", true);
+    close_place(p);
+}
+
+static void saving_costs_what_the_turn_added(struct harness *t)
+{
+    struct place *p = open_place();
+    struct saved *saved = new_session(t, p, "talk");
+    for (int i = 0; i < 20; i++)
+        exchange(t, p, saved, "hello there", "hello you");
+    const struct manifest *manifest = saved_manifest(saved);
+    CHECK_EQ(t, manifest->n_records, 40); // one a part
+    for (size_t i = 0; i < manifest->n_records; i++)
+        CHECK_EQ(t, manifest->records[i].count, manifest->parts[i].tokens);
+    CHECK_EQ(t, size_of(p, "talk", "kv.bin"), p->engine.length * sizeof(uint64_t));
+    saved_close(saved);
+    close_place(p);
+}
+
+static void compact_leaves_what_lives(struct harness *t)
+{
+    struct place *p = open_place();
+    struct saved *saved = new_session(t, p, "talk");
+    exchange(t, p, saved, "one", "first");
+    uint32_t border = p->engine.length;
+    exchange(t, p, saved, "two", "second, which is long");
+    saved_cut(saved, border); // a retry: cut and append in one commit
+    p->engine.length = border;
+    exchange(t, p, saved, "two", "another");
+    uint64_t transcript = size_of(p, "talk", "transcript.jsonl");
+    CHECK_EQ(t, saved_compact(saved, &p->error), STORE_OK);
+    CHECK(t, size_of(p, "talk", "transcript.jsonl") < transcript);
+    CHECK_EQ(t, store_kv_bytes(&p->store, "talk"), p->engine.length * sizeof(uint64_t));
+    saved_close(saved);
+    check_session(t, p, "talk", "one|first|two|another", true);
+    close_place(p);
+}
+
+static void foreign_rows_are_forgotten(struct harness *t)
+{
+    struct place *p = open_place();
+    struct saved *saved = new_session(t, p, "talk");
+    exchange(t, p, saved, "one", "first");
+    struct origin other = rig_origin();
+    other.kv_type = MOE_KV_F16;
+    saved_set_origin(saved, &other);
+    CHECK_EQ(t, saved_manifest(saved)->n_records, 0);
+    exchange(t, p, saved, "two", "second"); // the other file, from its beginning
+    CHECK_EQ(t, size_of(p, "talk", "kv.bin"), 0);
+    CHECK_EQ(t, size_of(p, "talk", "kv.2.bin"), p->engine.length * sizeof(uint64_t));
+    saved_close(saved);
+    check_session(t, p, "talk", "one|first|two|second", true);
+    close_place(p);
+}
+
+static void a_damaged_transcript_is_kept(struct harness *t)
+{
+    for (int how = 0; how < 4; how++) {
+        struct place *p = open_place();
+        struct saved *saved = new_session(t, p, "talk");
+        exchange(t, p, saved, "one", "first");
+        exchange(t, p, saved, "two", "second");
+        uint64_t third = saved_manifest(saved)->parts[2].offset;
+        saved_close(saved);
+        if (how == 0)
+            change_byte(p, "talk", "transcript.jsonl", (long)third + 60);
+        else if (how == 1 && truncate(store_path(&p->store, "talk", "transcript.jsonl").text, (off_t)third + 9))
+            abort();
+        else if (how == 2)
+            unlink(store_path(&p->store, "talk", "session.json").text);
+        else
+            change_byte(p, "talk", "session.json", 100);
+        uint64_t bytes = size_of(p, "talk", "transcript.jsonl");
+        struct saved_content content;
+        char texts[256];
+        CHECK_EQ(t, saved_open(&p->store, "talk", &saved, &content, &p->error), STORE_OK);
+        CHECK(t, *content.damage);
+        rig_texts(&content, texts, sizeof texts);
+        CHECK_STR(t, texts, how < 2 ? "one|first" : "one|first|two|second");
+        CHECK_STR(t, saved_name(saved), "talk-recovered");
+        saved_content_release(&content);
+        p->engine.length = 0;
+        CHECK(t, rig_append(saved, TOK_USER, "three", NULL));
+        CHECK_EQ(t, saved_commit(saved, NULL, &p->error), STORE_OK);
+        saved_close(saved);
+        CHECK_EQ(t, size_of(p, "talk", "transcript.jsonl"), bytes);
+        check_session(t, p, "talk-recovered", how < 2 ? "one|first|three" : "one|first|two|second|three", false);
+        close_place(p);
+    }
+}
+
+static void one_process_at_a_time(struct harness *t)
+{
+    struct place *p = open_place();
+    struct saved *saved = new_session(t, p, "talk"), *second;
+    struct saved_content content;
+    exchange(t, p, saved, "one", "first");
+    pid_t child = fork();
+    if (child == 0) {
+        enum store_code code = saved_open(&p->store, "talk", &second, &content, &p->error);
+        _exit(code == STORE_BUSY && strstr(p->error.text, "open in another") ? 0 : 1);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    CHECK_EQ(t, status, 0);
+    CHECK_EQ(t, store_remove(&p->store, "talk", &p->error), STORE_BUSY);
+    CHECK_EQ(t, store_rename(&p->store, "talk", "other", false, &p->error), STORE_BUSY);
+    saved_close(saved);
+    check_session(t, p, "talk", "one|first", true);
+    close_place(p);
+}
+
+static void names_are_never_overwritten(struct harness *t)
+{
+    struct place *p = open_place();
+    struct saved *a = new_session(t, p, "a"), *b = new_session(t, p, "b"), *c;
+    exchange(t, p, a, "one", "first");
+    CHECK_EQ(t, saved_new(&p->store, "a", &c, &p->error), STORE_TAKEN);
+    CHECK_EQ(t, saved_rename(b, "a", &p->error), STORE_TAKEN);
+    CHECK_EQ(t, saved_rename(b, "c", &p->error), STORE_OK);
+    CHECK_STR(t, saved_name(b), "c");
+    CHECK(t, rig_append(b, TOK_USER, "x", NULL));
+    CHECK_EQ(t, saved_commit(b, NULL, &p->error), STORE_OK);
+    CHECK_EQ(t, saved_rename(a, "b", &p->error), STORE_OK);
+    exchange(t, p, a, "two", "second"); // goes on under its new name
+    saved_close(a);
+    saved_close(b);
+    CHECK_EQ(t, saved_open(&p->store, "a", &a, &(struct saved_content){0}, &p->error), STORE_NOT_FOUND);
+    check_session(t, p, "b", "one|first|two|second", true);
+    CHECK_EQ(t, store_rename(&p->store, "c", "b", false, &p->error), STORE_TAKEN);
+    CHECK_EQ(t, store_remove(&p->store, "b", &p->error), STORE_OK);
+    CHECK_EQ(t, store_remove(&p->store, "b", &p->error), STORE_NOT_FOUND);
+    a = new_session(t, p, "");
+    b = new_session(t, p, "");
+    p->engine.length = 0;
+    exchange(t, p, a, "hi", "x");
+    p->engine.length = 0;
+    exchange(t, p, b, "hi", "y");
+    CHECK(t, strcmp(saved_name(a), saved_name(b)) != 0);
+    saved_close(a);
+    saved_close(b);
+    close_place(p);
+}
+
+static void the_cap_drops_the_oldest_rows(struct harness *t)
+{
+    struct place *p = open_place();
+    struct saved *old = new_session(t, p, "old"), *saved;
+    exchange(t, p, old, "one", "first");
+    uint64_t bytes = p->engine.length * sizeof(uint64_t);
+    saved_close(old);
+    p->store.kv_cap = bytes + 8;
+    p->engine.length = 0;
+    saved = new_session(t, p, "new");
+    CHECK(t, rig_append(saved, TOK_USER, "ab", &p->engine));
+    struct saved_rows rows = rig_rows(&p->engine);
+    CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_OK);
+    CHECK(t, strstr(p->error.text, "\"old\"") && strstr(p->error.text, "--kv-cap"));
+    check_session(t, p, "old", "one|first", false);
+    p->store.kv_cap = 8;
+    CHECK(t, rig_append(saved, TOK_ASSISTANT, "c", &p->engine));
+    rows = rig_rows(&p->engine);
+    CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_OK);
+    CHECK(t, strstr(p->error.text, "not kept") != NULL);
+    saved_close(saved);
+    check_session(t, p, "new", "ab|c", false);
+    CHECK_EQ(t, store_kv_bytes(&p->store, "new"), 0);
+    close_place(p);
+}
+
+// A disk with room for so many bytes more. What is replaced gives nothing back.
+struct small_disk {
+    uint64_t room;
+};
+
+static uint64_t length_of(int fd)
+{
+    struct stat about;
+    return fstat(fd, &about) == 0 ? (uint64_t)about.st_size : 0;
+}
+
+static ptrdiff_t write_on_small_disk(void *context, int fd, const void *source, size_t length, uint64_t offset)
+{
+    struct small_disk *disk = context;
+    uint64_t now = length_of(fd), room = disk->room + (offset < now ? now - offset : 0);
+    if (room == 0) {
+        errno = ENOSPC;
+        return -1;
+    }
+    ptrdiff_t wrote = pwrite(fd, source, length < room ? length : (size_t)room, (off_t)offset);
+    disk->room -= length_of(fd) - now;
+    return wrote;
+}
+
+static int truncate_on_small_disk(void *context, int fd, uint64_t length)
+{
+    struct small_disk *disk = context;
+    uint64_t now = length_of(fd);
+    if (length < now)
+        disk->room += now - length;
+    return ftruncate(fd, (off_t)length);
+}
+
+static int unlink_on_small_disk(void *context, const char *path)
+{
+    struct small_disk *disk = context;
+    struct stat about;
+    if (stat(path, &about) == 0)
+        disk->room += (uint64_t)about.st_size;
+    return unlink(path);
+}
+
+// Is a message saved that comes when there is so much room? Then it is there, and rows that are named are sound.
+static bool saves_with_room(struct harness *t, uint64_t room, uint64_t kv_cap)
+{
+    struct place *p = open_place();
+    struct small_disk disk = {UINT64_MAX / 2};
+    struct store_io io = store_io_posix;
+    io.context = &disk;
+    io.write = write_on_small_disk;
+    io.truncate = truncate_on_small_disk;
+    io.unlink = unlink_on_small_disk;
+    p->store.io = &io;
+    p->store.kv_cap = kv_cap;
+    struct saved *saved = new_session(t, p, "full");
+    exchange(t, p, saved, "one", "two");
+    disk.room = room;
+    struct saved_rows rows = rig_rows(&p->engine);
+    CHECK(t, rig_append(saved, TOK_USER, "a message of some words, so that its rows need more room than its text",
+                        &p->engine));
+    rows.length = p->engine.length;
+    bool fine = saved_commit(saved, &rows, &p->error) == STORE_OK;
+    uint32_t unsaved = manifest_tokens(saved_manifest(saved)) - manifest_rows(saved_manifest(saved));
+    CHECK_EQ(t, strstr(p->error.text, "the text is saved, but not") != NULL, fine && unsaved && kv_cap);
+    CHECK(t, fine || strstr(p->error.text, "is not saved"));
+    saved_close(saved);
+    struct saved_content content;
+    CHECK_EQ(t, saved_open(&p->store, "full", &saved, &content, &p->error), STORE_OK);
+    CHECK_STR(t, content.damage, "");
+    CHECK_EQ(t, content.n_parts, fine ? 3 : 2);
+    CHECK(t, rig_restore(saved, &p->engine));
+    CHECK_EQ(t, p->engine.length, kv_cap ? (fine && !unsaved ? 79 : 8) : 0);
+    saved_content_release(&content);
+    saved_close(saved);
+    close_place(p);
+    return fine;
+}
+
+static void rows_never_take_the_texts_place(struct harness *t)
+{
+    enum { STEP = 40, ENOUGH = 4000 };
+    uint64_t room = 0;
+    while (room < ENOUGH && !saves_with_room(t, room, 0))
+        room += STEP;
+    CHECK(t, room > 0 && room < ENOUGH);
+    for (uint64_t end = room + 1500; room < end; room += STEP)
+        CHECK(t, saves_with_room(t, room + 400, UINT64_MAX)); // the manifest names records, too
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(rows_never_take_the_texts_place), TEST(names_stay_in_the_store),
+        TEST(what_was_saved_comes_back),       TEST(any_text_survives),
+        TEST(undo_is_the_manifests_alone),     TEST(saving_costs_what_the_turn_added),
+        TEST(compact_leaves_what_lives),       TEST(foreign_rows_are_forgotten),
+        TEST(a_damaged_transcript_is_kept),    TEST(one_process_at_a_time),
+        TEST(names_are_never_overwritten),     TEST(the_cap_drops_the_oldest_rows),
+    };
+    return HARNESS_RUN(tests, argc, argv);
+}

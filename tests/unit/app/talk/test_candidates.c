@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/talk/candidates.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "app/talk/commands.h"
+#include "tests/harness.h"
+
+// "start: word word", or "" when there is nothing to offer.
+static const char *offered(const char *line)
+{
+    static char text[2048];
+    static const char *const names[] = {"zoe", "trip", "tree"};
+    struct candidates found;
+    text[0] = 0;
+    if (candidates_find(&found, line, strlen(line), &(struct candidate_names){names, 3})) {
+        size_t length = (size_t)snprintf(text, sizeof text, "%zu:", found.start);
+        for (size_t i = 0; i < found.count && length < sizeof text; i++)
+            length += (size_t)snprintf(text + length, sizeof text - length, " %s", found.words[i]);
+    }
+    candidates_release(&found);
+    return text;
+}
+
+static void commands(struct harness *t)
+{
+    CHECK_STR(t, offered("/re"), "0: /rename /resume /retry");
+    CHECK_STR(t, offered("/quit"), "0: /quit");
+    CHECK_STR(t, offered("/nothing"), "");
+    CHECK_STR(t, offered("re"), "");
+    CHECK_STR(t, offered(""), "");
+    CHECK_STR(t, offered(" /re"), "");
+    CHECK(t, strncmp(offered("/"), "0: /bye /clear ", 15) == 0);
+    CHECK_STR(t, offered("/help ren"), "6: rename");
+}
+
+static void arguments(struct harness *t)
+{
+    CHECK_STR(t, offered("/load "), "6: tree trip zoe");
+    CHECK_STR(t, offered("/switch  tr"), "9: tree trip");
+    CHECK_STR(t, offered("/load trip "), "");
+    CHECK_STR(t, offered("/load t"), "6: tree trip");
+    CHECK_STR(t, offered("/load r"), "6: tree trip"); // none begins so
+    CHECK_STR(t, offered("/load oe"), "6: zoe");
+    CHECK_STR(t, offered("/load x"), "");
+    CHECK_STR(t, offered("/set op-k"), "");
+    CHECK_STR(t, offered("/set to"), "5: top-k top-p");
+    CHECK_STR(t, offered("/undo "), "");
+    CHECK_STR(t, offered("/nothing tr"), "");
+}
+
+static void only_up_to_the_point(struct harness *t)
+{
+    struct candidates found;
+    CHECK(t, candidates_find(&found, "/qxyz", 2, &(struct candidate_names){0}) && found.count == 1);
+    CHECK_STR(t, found.words[0], "/quit");
+    candidates_release(&found);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {TEST(commands), TEST(arguments), TEST(only_up_to_the_point)};
+    return HARNESS_RUN(tests, argc, argv);
+}

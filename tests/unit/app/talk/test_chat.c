@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The conversation, against a pretended engine that feeds every byte of a turn as one token and 3 more for its markers.
+#include "tests/harness.h"
+
+#include <stdlib.h>
+
+#include "app/talk/chat.h"
+
+struct engine {
+    uint32_t length; // of its timeline
+    size_t n_fed;    // turns of the last request
+};
+
+// Sends `text` and takes in an answer of one token for each byte; with kept false the turn fails.
+static void exchange(struct harness *t, struct chat *chat, struct engine *engine, const char *text, const char *reply,
+                     bool kept)
+{
+    struct turn *turn = chat_request(chat, text, strlen(text));
+    if (!CHECK(t, turn != NULL))
+        return;
+    CHECK(t, turn->position <= engine->length);
+    engine->length = turn->position;
+    engine->n_fed = turn->n_turns;
+    struct turn_result result = {.kept = kept, .n_prompt_ends = turn->n_turns};
+    struct tok_err err;
+    result.prompt_ends = calloc(turn->n_turns, sizeof(size_t));
+    for (size_t i = 0; i < turn->n_turns; i++) {
+        for (size_t n = 0; n < turn->turns[i].length + 3; n++)
+            tok_ids_append(&result.prompt, (int32_t)turn->turns[i].role, &err);
+        result.prompt_ends[i] = result.prompt.count;
+    }
+    for (size_t n = 0; n < strlen(reply) + 1; n++)
+        tok_ids_append(&result.answer, 7, &err);
+    if (kept)
+        engine->length += (uint32_t)(result.prompt.count + result.answer.count);
+    result.context_used = engine->length;
+    struct bytes answer = {0};
+    bytes_append(&answer, reply, strlen(reply));
+    CHECK(t, chat_accept(chat, &result, &answer));
+    size_t ids = 0;
+    for (size_t i = 0; i < chat->n_turns; i++)
+        ids += chat->turns[i].ids.count;
+    CHECK_EQ(t, ids, chat_position(chat)); // the ids of all turns are the timeline
+    if (kept)
+        CHECK_EQ(t, ids, engine->length);
+    bytes_release(&answer);
+    tok_ids_release(&result.prompt);
+    tok_ids_release(&result.answer);
+    free(result.prompt_ends);
+    turn_free(turn);
+}
+
+static void feeds_only_what_is_new(struct harness *t)
+{
+    struct chat chat = {0};
+    struct engine engine = {0};
+    exchange(t, &chat, &engine, "one", "first", true);
+    CHECK_EQ(t, engine.n_fed, 1);
+    exchange(t, &chat, &engine, "two", "second", true);
+    CHECK_EQ(t, engine.n_fed, 1);
+    CHECK_EQ(t, chat_exchanges(&chat), 2);
+    CHECK_EQ(t, engine.length, 3 + 3 + 6 + 3 + 3 + 7);
+    CHECK_STR(t, chat.turns[3].text.data, "second");
+    chat_release(&chat);
+}
+
+static void undo_goes_back_to_a_border(struct harness *t)
+{
+    struct chat chat = {0};
+    struct engine engine = {0};
+    exchange(t, &chat, &engine, "one", "first", true);
+    uint32_t border = engine.length;
+    exchange(t, &chat, &engine, "two", "second", true);
+    exchange(t, &chat, &engine, "three", "third", true);
+    CHECK_EQ(t, chat_undo(&chat, 2), 2);
+    CHECK_EQ(t, chat_position(&chat), border);
+    exchange(t, &chat, &engine, "four", "fourth", true);
+    CHECK_EQ(t, engine.n_fed, 1);
+    CHECK_EQ(t, chat_undo(&chat, 99), 2);
+    CHECK_EQ(t, chat_position(&chat), 0);
+    CHECK_EQ(t, chat_undo(&chat, 1), 0);
+    chat_release(&chat);
+}
+
+static void a_system_message_feeds_all_again(struct harness *t)
+{
+    struct chat chat = {0};
+    struct engine engine = {0};
+    CHECK(t, chat_set_system(&chat, "Be kind.", 8));
+    exchange(t, &chat, &engine, "one", "first", true);
+    CHECK_EQ(t, engine.n_fed, 2);
+    exchange(t, &chat, &engine, "two", "second", true);
+    CHECK(t, chat_set_system(&chat, "Be brief.", 9));
+    CHECK_STR(t, chat_system(&chat)->text.data, "Be brief.");
+    CHECK_EQ(t, chat_position(&chat), 0);
+    CHECK_EQ(t, chat_exchanges(&chat), 2);
+    exchange(t, &chat, &engine, "three", "third", true);
+    CHECK_EQ(t, engine.n_fed, 6); // system, two exchanges, the message
+    CHECK_EQ(t, chat_undo(&chat, 1), 1);
+    exchange(t, &chat, &engine, "four", "fourth", true);
+    CHECK_EQ(t, engine.n_fed, 1);
+    CHECK(t, chat_set_system(&chat, "", 0));
+    CHECK(t, chat_system(&chat) == NULL);
+    CHECK_EQ(t, chat.turns[0].role, TOK_USER);
+    chat_clear(&chat);
+    CHECK_EQ(t, chat.n_turns, 0);
+    chat_release(&chat);
+}
+
+static void new_keeps_the_system_message(struct harness *t)
+{
+    struct chat chat = {0};
+    struct engine engine = {0};
+    chat_set_system(&chat, "S", 1);
+    exchange(t, &chat, &engine, "one", "first", true);
+    uint32_t fed = chat.turns[0].end;
+    chat_clear(&chat);
+    CHECK_EQ(t, chat.n_turns, 1);
+    CHECK_EQ(t, chat_position(&chat), fed); // its rows are still good
+    exchange(t, &chat, &engine, "two", "second", true);
+    CHECK_EQ(t, engine.n_fed, 1);
+    chat_release(&chat);
+}
+
+static void a_failed_turn_can_be_sent_again(struct harness *t)
+{
+    struct chat chat = {0};
+    struct engine engine = {0};
+    struct bytes text;
+    CHECK(t, !chat_take_last(&chat, &text));
+    exchange(t, &chat, &engine, "one", "first", true);
+    uint32_t border = engine.length;
+    exchange(t, &chat, &engine, "two", "", false);
+    CHECK_EQ(t, chat_exchanges(&chat), 1);
+    CHECK_EQ(t, chat_position(&chat), border);
+    CHECK(t, chat_take_last(&chat, &text));
+    CHECK_STR(t, text.data, "two");
+    bytes_release(&text);
+    CHECK_EQ(t, chat_exchanges(&chat), 1);
+    CHECK(t, chat_take_last(&chat, &text)); // nothing unsent any more: the last exchange
+    CHECK_STR(t, text.data, "one");
+    bytes_release(&text);
+    CHECK_EQ(t, chat_position(&chat), 0);
+    chat_release(&chat);
+}
+
+static void another_answer_feeds_nothing(struct harness *t)
+{
+    struct chat chat = {0};
+    struct engine engine = {0};
+    CHECK(t, chat_again(&chat) == NULL);
+    exchange(t, &chat, &engine, "one", "first", true);
+    uint32_t message_end = chat.turns[0].end;
+    struct turn *turn = chat_again(&chat);
+    if (CHECK(t, turn != NULL)) {
+        CHECK(t, turn->again && turn->n_turns == 0);
+        CHECK_EQ(t, turn->position, message_end);
+        CHECK_EQ(t, turn->last_id, TOK_USER);
+        turn_free(turn);
+    }
+    CHECK_EQ(t, chat.n_turns, 1); // the message stays, and what failed leaves it so
+    struct turn_result failed = {.kept = false};
+    CHECK(t, chat_accept(&chat, &failed, &(struct bytes){0}) && chat.n_turns == 1 && !chat.unsent.data);
+    turn = chat_again(&chat);
+    CHECK(t, turn != NULL);
+    turn_free(turn);
+    turn = chat_request(&chat, "two", 3); // another message takes its place
+    CHECK(t, turn && turn->position == 0 && turn->n_turns == 1 && chat_exchanges(&chat) == 1);
+    turn_free(turn);
+    chat_release(&chat);
+}
+
+static void a_saved_conversation_goes_on(struct harness *t)
+{
+    static const enum tok_role roles[] = {TOK_SYSTEM, TOK_USER, TOK_ASSISTANT, TOK_USER};
+    struct part parts[4] = {{0}};
+    struct chat chat = {0};
+    struct tok_ids ids = {0};
+    struct tok_err err;
+    for (size_t i = 0; i < 4; i++) {
+        parts[i].role = roles[i];
+        bytes_append(&parts[i].text, "text", 4);
+        for (size_t n = 0; n <= i; n++)
+            tok_ids_append(&parts[i].ids, (int32_t)i, &err);
+    }
+    CHECK(t, chat_restore(&chat, parts, 4));
+    CHECK_EQ(t, chat_position(&chat), 1 + 2 + 3 + 4);
+    CHECK(t, chat_timeline(&chat, &ids) && ids.count == 10 && ids.ids[9] == 3);
+    struct turn *turn = chat_again(&chat);
+    CHECK(t, turn && turn->position == 10 && turn->last_id == 3);
+    turn_free(turn);
+    chat_feed_anew(&chat);
+    CHECK_EQ(t, chat_position(&chat), 0);
+    CHECK_EQ(t, chat.n_turns, 4);
+    parts[1].role = TOK_ASSISTANT; // an answer to nothing
+    CHECK(t, !chat_restore(&chat, parts, 4));
+    for (size_t i = 0; i < 4; i++)
+        part_release(&parts[i]);
+    tok_ids_release(&ids);
+    chat_release(&chat);
+}
+
+// Where the template forgets thinking, the last exchange is fed again, with the ids that are there now.
+static void thinking_is_fed_once(struct harness *t)
+{
+    struct chat chat = {.about = {.name = "roles", .thinks = true, .forgets = true}};
+    struct engine engine = {0};
+    chat_set_system(&chat, "be", 2);
+    exchange(t, &chat, &engine, "one", "<think>hm</think>first", true);
+    CHECK_EQ(t, engine.n_fed, 2);
+    uint32_t before = chat.turns[0].end;
+    size_t ids = chat.turns[1].ids.count + chat.turns[2].ids.count;
+    struct turn *turn = chat_request(&chat, "two", 3);
+    CHECK(t, turn && turn->position == before && turn->n_turns == 3 && turn->known.count == ids);
+    CHECK_STR(t, turn->turns[1].text, "<think>hm</think>first"); // what of it is fed is the template's business
+    turn_free(turn);
+    chat_undo(&chat, 1); // of the message that was not sent
+    exchange(t, &chat, &engine, "two", "second", true);
+    CHECK_EQ(t, engine.n_fed, 3);
+    exchange(t, &chat, &engine, "three", "third", true); // nothing was thought
+    CHECK_EQ(t, engine.n_fed, 1);
+    chat.about.marks_earlier = true;
+    exchange(t, &chat, &engine, "four", "fourth", true);
+    CHECK_EQ(t, engine.n_fed, 3);
+    struct bytes thought = {0}, said = {0};
+    CHECK(t, chat_part_answer(&chat.turns[2].text, &thought, &said));
+    CHECK_STR(t, thought.data, "hm");
+    CHECK_STR(t, said.data, "first");
+    bytes_release(&thought);
+    bytes_release(&said);
+    chat_release(&chat);
+}
+
+static void a_switch_of_thinking(struct harness *t)
+{
+    struct chat chat = {.about = {.name = "roles", .thinks = true, .can_switch = true}};
+    struct engine engine = {0};
+    exchange(t, &chat, &engine, "one", "first", true);
+    chat.think = THINK_ON;
+    CHECK(t, chat_again(&chat) == NULL); // another answer needs another prompt
+    struct turn *turn = chat_request(&chat, "two", 3);
+    CHECK(t, turn && turn->think == THINK_ON && turn->n_turns == 1);
+    turn_free(turn);
+    chat_undo(&chat, 1);
+    chat.about.begins_anew = true;
+    chat.think = THINK_OFF;
+    turn = chat_request(&chat, "two", 3);
+    CHECK(t, turn && turn->position == 0 && turn->n_turns == 3);
+    turn_free(turn);
+    chat_release(&chat);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(thinking_is_fed_once),
+        TEST(a_switch_of_thinking),
+        TEST(another_answer_feeds_nothing),
+        TEST(a_saved_conversation_goes_on),
+        TEST(feeds_only_what_is_new),
+        TEST(undo_goes_back_to_a_border),
+        TEST(a_system_message_feeds_all_again),
+        TEST(new_keeps_the_system_message),
+        TEST(a_failed_turn_can_be_sent_again),
+    };
+    return HARNESS_RUN(tests, argc, argv);
+}

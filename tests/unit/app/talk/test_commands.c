@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/harness.h"
+
+#include <stdlib.h>
+
+#include "app/talk/commands.h"
+#include "app/talk/help.h"
+#include "app/talk/keys.h"
+#include "app/options/options.h"
+
+static void tells_messages_from_commands(struct harness *t)
+{
+    static const struct {
+        const char *typed;
+        enum line_kind kind;
+        enum action action;
+        const char *text;
+    } lines[] = {
+        {"", LINE_EMPTY, 0, ""},
+        {" \t\n ", LINE_EMPTY, 0, ""},
+        {"hello", LINE_MESSAGE, 0, "hello"},
+        {"  hello ", LINE_MESSAGE, 0, "  hello "},
+        {"two\nlines\r\n\n", LINE_MESSAGE, 0, "two\nlines"},
+        {"what is 1/2?", LINE_MESSAGE, 0, "what is 1/2?"},
+        {"/help", LINE_COMMAND, ACTION_HELP, ""},
+        {"/quit", LINE_COMMAND, ACTION_QUIT, ""},
+        {"  /quit", LINE_SPACED, 0, "quit"},
+        {"\n/new x", LINE_SPACED, 0, "new"},
+        {" /nonsense", LINE_UNKNOWN, 0, "nonsense"},
+        {"/export md a b", LINE_COMMAND, ACTION_EXPORT, "md a b"},
+        {"/copy code 2", LINE_COMMAND, ACTION_COPY, "code 2"},
+        {"/exit", LINE_COMMAND, ACTION_QUIT, ""},
+        {"/bye  ", LINE_COMMAND, ACTION_QUIT, ""},
+        {"/clear", LINE_COMMAND, ACTION_NEW, ""},
+        {"/undo 3 ", LINE_COMMAND, ACTION_UNDO, "3"},
+        {"/save", LINE_COMMAND, ACTION_SAVE, ""},
+        {"/save trip ", LINE_COMMAND, ACTION_SAVE, "trip"},
+        {"/resume trip", LINE_COMMAND, ACTION_LOAD, "trip"},
+        {"/switch trip", LINE_COMMAND, ACTION_LOAD, "trip"},
+        {"/rename a b", LINE_COMMAND, ACTION_RENAME, "a b"},
+        {"/system  Be brief. \n", LINE_COMMAND, ACTION_SYSTEM, "Be brief."},
+        {"/system two\nlines", LINE_COMMAND, ACTION_SYSTEM, "two\nlines"},
+        {"/set temp 0", LINE_COMMAND, ACTION_SET, "temp 0"},
+        {"/nonsense here", LINE_UNKNOWN, 0, "nonsense"},
+        {"/hel", LINE_UNKNOWN, 0, "hel"},
+        {"/helpx", LINE_UNKNOWN, 0, "helpx"},
+        {"/", LINE_UNKNOWN, 0, ""},
+        {"/HELP", LINE_UNKNOWN, 0, "HELP"},
+        {"//help", LINE_MESSAGE, 0, "/help"},
+        {" //x y", LINE_MESSAGE, 0, "/x y"},
+        {"//", LINE_MESSAGE, 0, "/"},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        struct line got = commands_parse(lines[i].typed, strlen(lines[i].typed));
+        bool same = got.kind == lines[i].kind && got.length == strlen(lines[i].text) &&
+                    strncmp(got.text, lines[i].text, got.length) == 0 &&
+                    (got.kind != LINE_COMMAND || got.action == lines[i].action);
+        if (!CHECK(t, same))
+            printf("    \"%s\" gave kind %d, \"%.*s\"\n", lines[i].typed, got.kind, (int)got.length, got.text);
+    }
+}
+
+static void zeros_are_the_messages(struct harness *t)
+{
+    struct line line = commands_parse("a\0b", 3);
+    CHECK(t, line.kind == LINE_MESSAGE && line.length == 3 && !memcmp(line.text, "a\0b", 3));
+    line = commands_parse("//\0b", 4);
+    CHECK(t, line.kind == LINE_MESSAGE && line.length == 3);
+    line = commands_parse("\0", 1);
+    CHECK(t, line.kind == LINE_MESSAGE && line.length == 1);
+    line = commands_parse("/system a\0b ", 12);
+    CHECK(t, line.kind == LINE_COMMAND && line.length == 3);
+}
+
+static void counts(struct harness *t)
+{
+    size_t count = 0;
+    CHECK(t, commands_count("", 1, &count) && count == 1);
+    CHECK(t, commands_count("12", 1, &count) && count == 12);
+    CHECK(t, commands_count("2 ", 1, &count) && count == 2);
+    CHECK(t, !commands_count("0", 1, &count));
+    CHECK(t, !commands_count("-1", 1, &count));
+    CHECK(t, !commands_count("2x", 1, &count));
+    CHECK(t, !commands_count("two", 1, &count));
+    CHECK(t, !commands_count("99999999999999999999999", 1, &count));
+}
+
+static void files_are_named(struct harness *t)
+{
+    static const char *const cases[][3] = {
+        {"a.txt", "a.txt", ""},
+        {"a.txt what is this?", "a.txt", "what is this?"},
+        {"\"a b\" sum  up", "a b", "sum  up"},
+        {"\"a b\"", "a b", ""},
+        {"~/x", "~/x", ""},
+    };
+    struct line path, words;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct line line = {.text = cases[i][0], .length = strlen(cases[i][0])};
+        CHECK(t, commands_file(&line, &path, &words));
+        CHECK(t, path.length == strlen(cases[i][1]) && strncmp(path.text, cases[i][1], path.length) == 0);
+        CHECK(t, words.length == strlen(cases[i][2]) && strncmp(words.text, cases[i][2], words.length) == 0);
+    }
+    CHECK(t, !commands_file(&(struct line){.text = "", .length = 0}, &path, &words));
+    CHECK(t, !commands_file(&(struct line){.text = "\"a", .length = 2}, &path, &words));
+    CHECK(t, !commands_file(&(struct line){.text = "\"\" x", .length = 4}, &path, &words));
+}
+
+static void help_searches(struct harness *t)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    size_t all = commands_help(out, "");
+    size_t undo = commands_help(out, "/undo");
+    size_t none = commands_help(out, "no such word");
+    size_t cases = commands_help(out, "MESSAGE"), option = options_search(out, "Temperature");
+    size_t key = keys_help(out, "alt-w", false);
+    fclose(out);
+    CHECK(t, cases > 2 && cases < all && option == 1 && key == 1);
+    CHECK(t, all >= 9);
+    CHECK(t, undo >= 1 && undo < all);
+    CHECK_EQ(t, none, 0);
+    CHECK(t, strstr(text, "/new, /clear") != NULL);
+    free(text);
+}
+
+static const char *help_on(const char *wanted, bool plain)
+{
+    static char text[16384];
+    FILE *out = fmemopen(text, sizeof text, "w");
+    help_print(out, wanted, plain);
+    fclose(out);
+    return text;
+}
+
+// One search through commands, keys and options; headings only where something is found.
+static void one_help_for_all(struct harness *t)
+{
+    const char *text = help_on("", false);
+    CHECK(t,
+          strstr(text, "Commands\n") && strstr(text, "\nKeys\n") && !strstr(text, "Options") && strstr(text, "Alt-s"));
+    CHECK(t, !strstr(help_on("", true), "Alt-s"));
+    text = help_on("/UNDO", false);
+    CHECK(t, strstr(text, "/undo [N]") && !strstr(text, "Keys") && !strstr(text, "Options"));
+    text = help_on("temperature", false);
+    CHECK(t, strncmp(text, "Options of moechat\n", 19) == 0 && strstr(text, "--temp T"));
+    CHECK(t, strstr(help_on("no such word", true), "Nothing is about that") != NULL);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {TEST(tells_messages_from_commands),
+                                                TEST(zeros_are_the_messages),
+                                                TEST(counts),
+                                                TEST(files_are_named),
+                                                TEST(help_searches),
+                                                TEST(one_help_for_all)};
+    return HARNESS_RUN(tests, argc, argv);
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/talk/export.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/harness.h"
+
+static struct chat_turn turns[] = {
+    {.role = TOK_USER, .text = {.data = "hi\n\tthere", .length = 9}},
+    {.role = TOK_ASSISTANT, .text = {.data = "a\n```c\nint x;\n```\nb\n```\ny\n```", .length = 29}},
+    {.role = TOK_USER, .text = {.data = "\x1B[2J\xFF", .length = 5}},
+    {.role = TOK_ASSISTANT, .text = {.data = "last", .length = 4}},
+};
+static const struct chat chat = {.turns = turns, .n_turns = 4};
+
+static void parses(struct harness *t)
+{
+    static const struct {
+        const char *typed, *path;
+        enum export_format format;
+    } cases[] = {
+        {"", "", EXPORT_MARKDOWN},
+        {"md", "", EXPORT_MARKDOWN},
+        {"json", "", EXPORT_JSON},
+        {"txt a b", "a b", EXPORT_TEXT},
+        {"x.json", "x.json", EXPORT_JSON},
+        {"a.b/x", "a.b/x", EXPORT_MARKDOWN},
+        {"md x.json", "x.json", EXPORT_MARKDOWN},
+        {"mdx", "mdx", EXPORT_MARKDOWN},
+        {".txt", ".txt", EXPORT_TEXT},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct export_request got = export_parse(cases[i].typed, strlen(cases[i].typed));
+        CHECK(t, got.format == cases[i].format && got.path_length == strlen(cases[i].path));
+        CHECK(t, strncmp(got.path, cases[i].path, got.path_length) == 0);
+    }
+}
+
+static const char *rendered(enum export_format format, struct bytes *out)
+{
+    out->length = 0;
+    return export_chat(out, format, &(struct export_head){"zoe", "demo"}, &chat) ? out->data : "";
+}
+
+static void renders_the_bytes(struct harness *t)
+{
+    struct bytes out = {0};
+    CHECK_STR(
+        t, rendered(EXPORT_TEXT, &out),
+        "You: hi\n\tthere\n\nAssistant: a\n```c\nint x;\n```\nb\n```\ny\n```\n\nYou: \x1B[2J\xFF\n\nAssistant: last\n");
+    CHECK(t, strncmp(rendered(EXPORT_MARKDOWN, &out), "## You\n\nhi\n\tthere\n\n## Assistant\n\na\n", 35) == 0);
+    const char *json = rendered(EXPORT_JSON, &out);
+    CHECK(t, strstr(json, "\"name\":\"zoe\",\"model\":\"demo\"") && !strchr(json, '\x1B'));
+    CHECK(t, strstr(json, "\"text_hex\":\"1b5b324aff\"") && json[strlen(json) - 1] == '\n');
+    bytes_release(&out);
+}
+
+static const char *picked(const char *which)
+{
+    static char text[64];
+    struct bytes piece = {0};
+    const char *wrong;
+    bool got = export_pick(&chat, which, &piece, &wrong);
+    snprintf(text, sizeof text, "%.60s", got ? piece.data : wrong);
+    bytes_release(&piece);
+    return text;
+}
+
+static void picks(struct harness *t)
+{
+    CHECK_STR(t, picked(""), "last");
+    CHECK_STR(t, picked("1"), "last");
+    CHECK(t, strncmp(picked("2"), "a\n```c", 6) == 0);
+    CHECK_STR(t, picked("3"), "There is no such answer to copy.");
+    CHECK_STR(t, picked("x"), "/copy takes a number of answers back, or code and the number");
+    CHECK_STR(t, picked("code"), "The last answer has no such code block.");
+    turns[3].text = (struct bytes){.data = "<think>\n```\nno\n```\n</think>\n\nyes", .length = 32};
+    CHECK(t, strstr(picked(""), "yes") && !strstr(picked(""), "no"));
+    CHECK_STR(t, picked("code"), "The last answer has no such code block.");
+    turns[3].text = turns[1].text;
+    CHECK_STR(t, picked("code"), "int x;\n");
+    CHECK_STR(t, picked("code 2"), "y\n");
+    CHECK_STR(t, picked("code 3"), "The last answer has no such code block.");
+    CHECK_STR(t, picked("code x"), "/copy takes a number of answers back, or code and the number");
+}
+
+static void writes_whole_files(struct harness *t)
+{
+    char folder[] = "/tmp/moechat-export-XXXXXX", name[64];
+    struct bytes text = {0}, read = {0};
+    if (!CHECK(t, mkdtemp(folder) != NULL))
+        return;
+    bytes_append(&text, "one", 3);
+    snprintf(name, sizeof name, "%s/a.md", folder);
+    CHECK_EQ(t, export_write(name, &text, false), 0);
+    bytes_append(&text, " two", 4);
+    CHECK_EQ(t, export_write(name, &text, false), EEXIST);
+    CHECK(t, files_read(name, 100, &read) == 0 && strcmp(read.data, "one") == 0);
+    CHECK_EQ(t, export_write(name, &text, true), 0);
+    read.length = 0;
+    CHECK(t, files_read(name, 100, &read) == 0 && strcmp(read.data, "one two") == 0);
+    CHECK_EQ(t, export_write("/nowhere/x.md", &text, false), ENOENT);
+    CHECK_EQ(t, export_write("/dev/full", &text, false), ENOSPC);
+    setenv("HOME", folder, 1);
+    struct export_request request = export_parse("md ~/a.md", 9);
+    char *path = export_path(&request, "zoe");
+    CHECK_STR(t, path, name);
+    free(path);
+    request = export_parse("json", 4);
+    path = export_path(&request, "zoe");
+    CHECK_STR(t, path, "zoe.json");
+    free(path);
+    path = export_path(&request, "");
+    CHECK_STR(t, path, "conversation.json");
+    free(path);
+    unlink(name);
+    rmdir(folder);
+    bytes_release(&text);
+    bytes_release(&read);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {TEST(parses), TEST(renders_the_bytes), TEST(picks),
+                                                TEST(writes_whole_files)};
+    return HARNESS_RUN(tests, argc, argv);
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/harness.h"
+
+#include <stdlib.h>
+
+#include "app/term/input.h"
+
+struct heard {
+    char text[4096];
+    size_t length;
+};
+
+static void hear(void *context, const struct input_item *item)
+{
+    static const char *const names[] = {"", "<esc>", "<paste:", "<cut>", "<up>", "<down>"};
+    struct heard *heard = context;
+    heard->length +=
+        (size_t)snprintf(heard->text + heard->length, sizeof heard->text - heard->length, "%s%.*s%s", names[item->kind],
+                         (int)item->length, item->bytes, item->kind == INPUT_PASTE ? ">" : "");
+}
+
+static struct input new_input(struct heard *heard)
+{
+    *heard = (struct heard){.length = 0};
+    return (struct input){.take = hear, .context = heard, .escape_ms = 30};
+}
+
+static void splits_do_not_matter(struct harness *t)
+{
+    static const struct {
+        const char *sent, *heard;
+    } cases[] = {
+        {"abc\r\t", "abc\r\t"},
+        {"\303\251\346\227\245", "\303\251\346\227\245"},
+        {"\303a\346\227\033[A\377\251", "\303a\346\227\033[A\377\251"},
+        {"\033\303\251\303\033", "\033\303\251\303<esc>"},
+        {"\033[A\033OB\033[1;5C\033x", "\033[A\033OB\033[1;5C\033x"},
+        {"\033\033[A", "<esc>\033[A"},
+        {"\033[200~a\rb\r\nc\nd\033[201~e", "<paste:a\nb\nc\nd>e"},
+        {"\033[200~\033[31m\007\000x\177y\tz\033[20\033[201~", "<paste:[31mxy\tz[20>"},
+        {"\033[200~\033[201~q", "q"},
+        {"\033[201~", ""},
+        {"\033[<64;3;4M\033[<65;3;4M\033[<0;3;4M\033[<0;3;4m", "<up><down>"},
+        {"\033[?62;c\033[>1;2c!", "!"},
+        {"\033[1;2;3;4;5;6;7;8;9;10;11;12;13;14;15Q", "\033[1;2;3;4;5;6;7;8;9;10;11;12;13;14;15Q"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        // The eighth has a zero in it.
+        size_t length = i == 7 ? 25 : strlen(cases[i].sent);
+        for (size_t cut = 0; cut <= length; cut++) {
+            struct heard heard;
+            struct input input = new_input(&heard);
+            input_push(&input, cases[i].sent, cut, 100);
+            input_push(&input, cases[i].sent + cut, length - cut, 110);
+            input_tick(&input, 5000);
+            if (i != 12 && !CHECK(t, strcmp(heard.text, cases[i].heard) == 0))
+                printf("    case %zu cut at %zu: %s\n", i, cut, heard.text);
+            CHECK(t, i != 12 || strstr(heard.text, "14;15Q"));
+            input_release(&input);
+        }
+    }
+}
+
+static void count_items(void *context, const struct input_item *item)
+{
+    (void)item;
+    ++*(int *)context;
+}
+
+static void characters_are_one_key(struct harness *t)
+{
+    int items = 0;
+    struct input input = {.take = count_items, .context = &items, .escape_ms = 30};
+    input_push(&input, "\346\227\245\033\303\251\033[A", 9, 0);
+    CHECK_EQ(t, items, 3);
+    input_release(&input);
+}
+
+static void the_clock_tells_escape(struct harness *t)
+{
+    struct heard heard;
+    struct input input = new_input(&heard);
+    CHECK_EQ(t, input_wait_ms(&input, 0), -1);
+    input_push(&input, "\033", 1, 1000);
+    CHECK_EQ(t, input_wait_ms(&input, 1010), 20);
+    input_tick(&input, 1029);
+    CHECK_STR(t, heard.text, "");
+    input_tick(&input, 1030);
+    CHECK_STR(t, heard.text, "<esc>");
+    input_push(&input, "\033", 1, 2000);
+    input_push(&input, "b", 1, 2020); // in time: Alt-b
+    CHECK_STR(t, heard.text, "<esc>\033b");
+    input_push(&input, "\033", 1, 3000);
+    input_push(&input, "b", 1, 3031); // too late, though nobody asked meanwhile
+    CHECK_STR(t, heard.text, "<esc>\033b<esc>b");
+    input_push(&input, "\033[", 2, 4000); // Alt-[ is a key in the end
+    input_tick(&input, 4000 + INPUT_KEY_MS - 1);
+    CHECK_STR(t, heard.text, "<esc>\033b<esc>b");
+    input_tick(&input, 4000 + INPUT_KEY_MS);
+    CHECK_STR(t, heard.text, "<esc>\033b<esc>b\033[");
+    input_release(&input);
+}
+
+static void pastes_end(struct harness *t)
+{
+    struct heard heard;
+    struct input input = new_input(&heard);
+    input_push(&input, "\033[200~never ends", 16, 1000);
+    CHECK_EQ(t, input_wait_ms(&input, 1000), INPUT_PASTE_MS);
+    input_push(&input, "x", 1, 1000 + INPUT_PASTE_MS);
+    CHECK_STR(t, heard.text, "<paste:never ends>x");
+    input_push(&input, "\033[200~dropped", 13, 9000);
+    input_drop(&input);
+    input_push(&input, "k", 1, 9001);
+    CHECK_STR(t, heard.text, "<paste:never ends>xk");
+    input_release(&input);
+}
+
+static void count(void *context, const struct input_item *item)
+{
+    size_t *counts = context;
+    counts[item->kind] += item->kind == INPUT_PASTE ? item->length : 1;
+}
+
+static void pastes_are_bounded(struct harness *t)
+{
+    size_t counts[INPUT_WHEEL_DOWN + 1] = {0};
+    struct input input = {.take = count, .context = counts, .escape_ms = 30};
+    static char block[1 << 20];
+    memset(block, 'x', sizeof block);
+    input_push(&input, "\033[200~", 6, 0);
+    for (int i = 0; i < 17; i++)
+        input_push(&input, block, sizeof block, 0);
+    input_push(&input, "\033[201~", 6, 0);
+    CHECK_EQ(t, counts[INPUT_CUT], 1);
+    CHECK_EQ(t, counts[INPUT_PASTE], INPUT_PASTE_LIMIT);
+    input_release(&input);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {TEST(splits_do_not_matter), TEST(characters_are_one_key),
+                                                TEST(the_clock_tells_escape), TEST(pastes_end),
+                                                TEST(pastes_are_bounded)};
+    return HARNESS_RUN(tests, argc, argv);
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What leaves the program: numbers for people, progress, JSON, files that appear whole.
+#include "tests/harness.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "app/util/files.h"
+#include "app/util/format.h"
+#include "app/util/json_out.h"
+#include "app/util/report.h"
+
+static void numbers_for_people(struct harness *t)
+{
+    char out[FORMAT_SIZE];
+    CHECK_STR(t, format_bytes(out, sizeof out, 0), "0 B");
+    CHECK_STR(t, format_bytes(out, sizeof out, 999), "999 B");
+    CHECK_STR(t, format_bytes(out, sizeof out, 1000), "1.00 KB");
+    CHECK_STR(t, format_bytes(out, sizeof out, 999499), "999 KB");
+    CHECK_STR(t, format_bytes(out, sizeof out, 999500), "1.00 MB");
+    CHECK_STR(t, format_bytes(out, sizeof out, 12345678), "12.3 MB");
+    CHECK_STR(t, format_bytes(out, sizeof out, UINT64_MAX), "18447 PB");
+    CHECK_STR(t, format_count(out, sizeof out, 36300000), "36.3 million");
+    CHECK_STR(t, format_duration(out, sizeof out, 0.44), "0.4 s");
+    CHECK_STR(t, format_duration(out, sizeof out, 9.96), "10 s");
+    CHECK_STR(t, format_duration(out, sizeof out, 59.6), "1 min 0 s");
+    CHECK_STR(t, format_duration(out, sizeof out, 7890), "2 h 11 min");
+}
+
+static void progress_in_words(struct harness *t)
+{
+    char out[128];
+    struct progress_figures f = {.what = "reading prompt", .unit = "tokens", .done = 100, .total = 400, .seconds = 0.2};
+    CHECK_STR(t, progress_words(out, sizeof out, &f), "Reading prompt: 100 of 400 tokens");
+    f.seconds = 2;
+    CHECK_STR(t, progress_words(out, sizeof out, &f), "Reading prompt: 100 of 400 tokens, 6.0 s left");
+    f.seconds_left = 9;
+    CHECK_STR(t, progress_words(out, sizeof out, &f), "Reading prompt: 100 of 400 tokens, 9.0 s left");
+    f.seconds_left = 0;
+    f.bytes_read = 2500000;
+    CHECK_STR(t, progress_words(out, sizeof out, &f), "Reading prompt: 100 of 400 tokens, 2.50 MB read, 6.0 s left");
+    f.bytes_read = 0;
+    f.done = 400;
+    CHECK_STR(t, progress_words(out, sizeof out, &f), "Reading prompt: 400 of 400 tokens");
+    f = (struct progress_figures){
+        .what = "reading weights", .unit = "bytes", .done = 0, .total = 20000000, .seconds = 9};
+    CHECK_STR(t, progress_words(out, sizeof out, &f), "Reading weights: 0 B of 20.0 MB");
+}
+
+static void reports_show_no_escape(struct harness *t)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    char hostile[1000];
+    memset(hostile, 'a', sizeof hostile);
+    memcpy(hostile + 254, "\033]0;x\a\x9b", 8); // across the pieces it is cleaned in
+    report_text(out, hostile, sizeof hostile);
+    fclose(out);
+    CHECK(t, size > 1000);
+    for (size_t i = 0; i < size; i++)
+        CHECK(t, (unsigned char)text[i] >= 0x20 && text[i] != 0x7f);
+    free(text);
+}
+
+// The JSON of one text as json-c prints it.
+static char *json_of(const char *text, size_t length)
+{
+    struct json_object *object = json_object_new_object();
+    json_out_text(object, "text", text, length);
+    char *out = strdup(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+    json_object_put(object);
+    return out;
+}
+
+static void text_is_always_utf8(struct harness *t)
+{
+    static const struct {
+        const char *text, *json;
+    } cases[] = {
+        {"plain/text", "{\"text\":\"plain/text\"}"},
+        {"\xe2\x82\xac\xf0\x9f\x99\x82", "{\"text\":\"\xe2\x82\xac\xf0\x9f\x99\x82\"}"},
+        {"a\xff"
+         "b",
+         "{\"text\":\"a\xef\xbf\xbd"
+         "b\",\"text_hex\":\"61ff62\"}"},
+        {"\xe2\x82", "{\"text\":\"\xef\xbf\xbd\xef\xbf\xbd\",\"text_hex\":\"e282\"}"},
+        {"\xc0\xaf", "{\"text\":\"\xef\xbf\xbd\xef\xbf\xbd\",\"text_hex\":\"c0af\"}"},                   // overlong
+        {"\xed\xa0\x80", "{\"text\":\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\",\"text_hex\":\"eda080\"}"}, // surrogate
+        {"\xf4\x90\x80\x80",
+         "{\"text\":\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\",\"text_hex\":\"f4908080\"}"},
+        {"", "{\"text\":\"\"}"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *json = json_of(cases[i].text, strlen(cases[i].text));
+        CHECK_STR(t, json, cases[i].json);
+        free(json);
+    }
+    char *json = json_of("a\0b", 3);
+    CHECK_STR(t, json, "{\"text\":\"a\\u0000b\"}");
+    free(json);
+}
+
+static void reals_that_are_none_are_null(struct harness *t)
+{
+    struct json_object *object = json_object_new_object();
+    json_out_real(object, "a", 0.1);
+    json_out_real(object, "b", NAN);
+    json_out_real(object, "c", INFINITY);
+    CHECK_STR(t, json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN), "{\"a\":0.1,\"b\":null,\"c\":null}");
+    json_object_put(object);
+    CHECK(t, json_out_rate(10, 0) == 0 && json_out_rate(10, 2000000000) == 5);
+}
+
+static void files_appear_whole(struct harness *t)
+{
+    char folder[] = "/tmp/moechat-output-XXXXXX", path[64];
+    struct new_file file;
+    struct bytes text = {0};
+    struct stat there;
+    CHECK(t, mkdtemp(folder) != NULL);
+    snprintf(path, sizeof path, "%s/out", folder);
+    CHECK_EQ(t, files_create(&file, path), 0);
+    CHECK_EQ(t, files_write_at(&file, "world", 5, 6), 0);
+    CHECK_EQ(t, files_write_at(&file, "hello ", 6, 0), 0);
+    CHECK(t, stat(path, &there) != 0); // not before it is complete
+    CHECK_EQ(t, files_commit(&file), 0);
+    CHECK_EQ(t, files_read(path, 100, &text), 0);
+    CHECK_STR(t, text.data, "hello world");
+    text.length = 0;
+    CHECK_EQ(t, files_read(path, 10, &text), EFBIG);
+    CHECK_EQ(t, files_create(&file, path), 0);
+    CHECK_EQ(t, files_write_at(&file, "other", 5, 0), 0);
+    files_discard(&file);
+    files_discard(&file);
+    text.length = 0;
+    CHECK_EQ(t, files_read(path, 100, &text), 0);
+    CHECK_STR(t, text.data, "hello world");
+    unlink(path);
+    CHECK_EQ(t, rmdir(folder), 0); // no temporary is left
+    CHECK_EQ(t, files_create(&file, "/nonexistent/out"), ENOENT);
+    bytes_release(&text);
+}
+
+static void devices_are_written_to_not_replaced(struct harness *t)
+{
+    struct new_file file;
+    struct stat there;
+    CHECK_EQ(t, files_create(&file, "/dev/full"), 0);
+    CHECK_EQ(t, files_write_at(&file, "x", 1, 0), ENOSPC);
+    files_discard(&file);
+    CHECK_EQ(t, files_create(&file, "/dev/null"), 0);
+    CHECK_EQ(t, files_write_at(&file, "x", 1, 0), 0);
+    CHECK_EQ(t, files_commit(&file), 0);
+    CHECK(t, stat("/dev/null", &there) == 0 && S_ISCHR(there.st_mode));
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(numbers_for_people),           TEST(progress_in_words),  TEST(text_is_always_utf8),
+        TEST(reals_that_are_none_are_null), TEST(files_appear_whole), TEST(devices_are_written_to_not_replaced),
+        TEST(reports_show_no_escape),
+    };
+    return HARNESS_RUN(tests, argc, argv);
+}

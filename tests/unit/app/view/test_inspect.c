@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include <stdlib.h>
+
+#include "tests/harness.h"
+#include "app/view/inspect.h"
+
+static const char *const words[] = {" to", "a\nb\t", "", "abcdefghijklmnopqrstuvwxyz"};
+
+static size_t text_of(void *context, int32_t id, const char **bytes)
+{
+    (void)context;
+    *bytes = words[id];
+    return strlen(words[id]);
+}
+
+static void begin(struct inspect *inspect, char *text, size_t size)
+{
+    memset(text, 0, size);
+    *inspect = (struct inspect){.out = fmemopen(text, size, "w"), .text = text_of};
+}
+
+static void a_list_is_wrapped(struct harness *t)
+{
+    char text[2048];
+    struct inspect inspect;
+    struct step_token token = {.id = 3, .n_candidates = 1, .candidates = {{.id = 3, .probability = 0.5F}}};
+    begin(&inspect, text, sizeof text);
+    inspect_list(&inspect, 1, &token);
+    token.id = 1;
+    inspect_list(&inspect, 2, &token);
+    token.id = 2;
+    for (uint32_t i = 3; i < 10; i++)
+        inspect_list(&inspect, i, &token);
+    fclose(inspect.out);
+    CHECK_STR(t, text,
+              "  1 \"abcdefghijklmnopqrstuvwx...\" 50 %, 2 \"a\\nb\\t\", 3 (a mark), 4 (a mark),\n"
+              "  5 (a mark), 6 (a mark), 7 (a mark), 8 (a mark), 9 (a mark)");
+}
+
+static void a_token_tells_its_experts(struct harness *t)
+{
+    struct moe_layer_record layers[] = {{.layer = 3}, {.layer = 4}};
+    struct moe_choice choices[] = {{.expert = 7, .origin = MOE_FROM_DISK, .weight = 0.75F, .wait_us = 1250},
+                                   {.expert = 500, .origin = MOE_FROM_DEVICE, .weight = 0.25F},
+                                   {.expert = 1, .origin = MOE_FROM_LATE, .weight = 1.5F, .wait_us = 10},
+                                   {.expert = 2, .origin = 250, .weight = 0}};
+    struct moe_telemetry step = {.decode = true,
+                                 .total_ns = 3000000,
+                                 .ns = {[MOE_ON_DISK] = 1250000, [MOE_ON_HEAD] = 1750000},
+                                 .n_moe_layers = 2,
+                                 .top_k = 2,
+                                 .layers = layers,
+                                 .choices = choices};
+    struct step_token token = {
+        .id = 0, .n_candidates = 2, .candidates = {{.id = 3, .probability = 0.625F}, {.id = 0, .probability = 0.25F}}};
+    struct inspect inspect;
+    struct usual usual = {0};
+    char text[2048];
+    token.step = &step;
+    begin(&inspect, text, sizeof text);
+    inspect_token(&inspect, (struct inspect_number){2, 5}, &token, &usual);
+    fclose(inspect.out);
+    CHECK_STR(t, text,
+              "Token 2 of 5: \" to\"\n"
+              "   62.50 %       3  \"abcdefghijklmnopqrstuvwx...\"\n"
+              "   25.00 %       0  \" to\"  taken\n"
+              "Its step took 3.00 ms: disk 1.25 head 1.75\n"
+              "It mostly computed the head, for 1.75 ms.\n"
+              "layer   expert weight from, and what the step waited for it\n"
+              "    3   7 0.750 disk 1.25 ms, 500 0.250 device\n"
+              "    4   1 1.500 late 0.01 ms, 2 0.000 ?\n");
+    CHECK(t, !strstr(text, "part by part"));
+    step.shared_out = true;
+    begin(&inspect, text, sizeof text);
+    inspect_token(&inspect, (struct inspect_number){2, 5}, &token, &usual);
+    fclose(inspect.out);
+    CHECK(t, strstr(text, "head 1.75\nThe device was not waited for part by part") != NULL);
+    token.id = 2; // not among the likeliest, and of a prompt's step
+    step.decode = false;
+    step.choices = NULL;
+    begin(&inspect, text, sizeof text);
+    inspect_token(&inspect, (struct inspect_number){1, 5}, &token, &usual);
+    fclose(inspect.out);
+    CHECK(t, strstr(text, "What was taken is not among them.") &&
+                 strstr(text, "the prompt, whose last step took 3.00 ms"));
+    CHECK(t, !strstr(text, "layer"));
+}
+
+static const char *why(const struct moe_telemetry *step, const struct usual *usual)
+{
+    static char sentence[WHY_SIZE];
+    return why_words(sentence, step, usual);
+}
+
+// What is compared with what the others took, not the largest part, is what made a token slow.
+static void why_a_token_was_slow(struct harness *t)
+{
+    struct moe_layer_record layers[] = {
+        {.layer = 3, .n_from = {[MOE_FROM_DISK] = 1, [MOE_FROM_DEVICE] = 1}, .bytes_disk = 5000, .bytes_device = 7000},
+        {.layer = 4, .n_from = {[MOE_FROM_LATE] = 1, [MOE_FROM_HOST] = 1}, .bytes_disk = 1000}};
+    struct moe_choice choices[] = {
+        {.expert = 7, .wait_us = 1250}, {.expert = 500}, {.expert = 1, .wait_us = 6000}, {.expert = 2}};
+    struct moe_telemetry step = {.decode = true,
+                                 .total_ns = 10000000,
+                                 .ns = {[MOE_ON_DISK] = 4000000, [MOE_ON_EXPERTS] = 6000000},
+                                 .n_moe_layers = 2,
+                                 .top_k = 2,
+                                 .layers = layers,
+                                 .choices = choices};
+    struct usual usual = {
+        .total_ns = 7000000, .ns = {[MOE_ON_DISK] = 1000000, [MOE_ON_EXPERTS] = 5500000}, .tokens = 9};
+    CHECK(t, !why_is_slow(&step, &usual));
+    CHECK_STR(t, why(&step, &usual), "As usual (7.00 ms): it mostly computed experts, for 6.00 ms.");
+    usual.total_ns = 5000000;
+    CHECK(t, why_is_slow(&step, &usual) && why_interval(&step, &usual) == MOE_ON_DISK);
+    CHECK_STR(t, why(&step, &usual),
+              "Slow, 2.0 times the usual 5.00 ms, because it waited for the disk for 4.00 ms, usually 1.00: 2 of its 4 "
+              "experts were not in memory (6.00 KB); longest for expert 1 of layer 4, 6.00 ms.");
+    usual.ns[MOE_ON_DISK] = 4000000;
+    CHECK_STR(
+        t, why(&step, &usual),
+        "Slow, 2.0 times the usual 5.00 ms, because it computed experts for 6.00 ms, usually 5.50; others may have "
+        "been using what it computes with.");
+    step.ns[MOE_ON_COPY] = 20000000;
+    step.choices = NULL;
+    CHECK_STR(
+        t, why(&step, &usual),
+        "Slow, 2.0 times the usual 5.00 ms, because it waited for copies to the device for 20.00 ms, usually 0.00: "
+        "3 of its 4 experts were not on the device (7.00 KB).");
+    step.decode = false; // a prompt's steps are longer
+    CHECK(t, !why_is_slow(&step, &usual));
+    step.ns[MOE_ON_COPY] = 0;
+    CHECK_STR(t, why(&step, &usual), "It mostly computed experts, for 6.00 ms.");
+}
+
+static void the_slowest_end_the_list(struct harness *t)
+{
+    struct moe_telemetry slow = {.decode = true, .total_ns = 9000000, .ns = {[MOE_ON_DISK] = 8000000}};
+    struct moe_telemetry less = {.decode = true, .total_ns = 5000000, .ns = {[MOE_ON_HOST] = 3000000}};
+    struct usual usual = {.total_ns = 2000000, .tokens = 5};
+    struct inspect_slow slowest[] = {{12, &slow}, {3, &less}};
+    struct inspect inspect;
+    char text[512];
+    begin(&inspect, text, sizeof text);
+    inspect_slowest(&inspect, &usual, slowest, 2);
+    fclose(inspect.out);
+    CHECK_STR(t, text,
+              "\nHalf of the tokens took less than 2.00 ms. The slowest: token 12 with 9.00 ms (disk), 3 with 5.00 ms "
+              "(host).");
+    usual.tokens = 0;
+    begin(&inspect, text, sizeof text);
+    inspect_slowest(&inspect, &usual, slowest, 2);
+    fclose(inspect.out);
+    CHECK_STR(t, text, "");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {TEST(a_list_is_wrapped), TEST(a_token_tells_its_experts),
+                                                TEST(why_a_token_was_slow), TEST(the_slowest_end_the_list)};
+    return HARNESS_RUN(tests, argc, argv);
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/view/markdown.h"
+
+#include <stdlib.h>
+
+#include "tests/harness.h"
+
+static char letter(enum style style)
+{
+    switch (style) {
+    case STYLE_TEXT:
+        return '.';
+    case STYLE_BOLD:
+        return 'b';
+    case STYLE_CODE:
+        return 'c';
+    case STYLE_CODE_BLOCK:
+        return 'F';
+    case STYLE_HEADING:
+        return 'h';
+    case STYLE_LIST:
+        return 'l';
+    case STYLE_MARKUP:
+        return 'm';
+    default:
+        return '?';
+    }
+}
+
+// A letter a byte for the style of each, pushed in pieces of `step`.
+static void styles_in(const char *text, size_t step, char *out)
+{
+    struct markdown state = {0};
+    struct style_runs runs = {0};
+    size_t length = strlen(text), end;
+    for (size_t at = 0; at < length; at += step) {
+        char *piece = malloc(step);
+        size_t n = length - at < step ? length - at : step;
+        memcpy(piece, text + at, n);
+        markdown_push(&state, piece, n, &runs);
+        free(piece);
+    }
+    markdown_finish(&state, &runs);
+    for (size_t i = 0; i < length; i++)
+        out[i] = letter(style_runs_at(&runs, i, &end));
+    out[length] = 0;
+    style_runs_release(&runs);
+}
+
+static void styled(struct harness *t, const char *text, const char *want)
+{
+    char got[512];
+    for (size_t step = 1; step <= strlen(text) + 1; step++) {
+        styles_in(text, step, got);
+        if (!CHECK_STR(t, got, want))
+            printf("    of \"%s\" in pieces of %zu\n", text, step);
+    }
+}
+
+static void emphasis(struct harness *t)
+{
+    styled(t, "a **b** c", "..mmbmm..");
+    styled(t, "***b***c", "mmmbmmm.");
+    styled(t, "2**3**4", ".......");
+    styled(t, "a ** b **", ".........");
+    styled(t, "**a\nb**", "mmb....");
+    styled(t, "*a* _b_ __c__", ".............");
+    styled(t, "\\**a**", "......");
+    styled(t, "\xE6\x97\xA5**\xE6\x97\xA5**", "...mmbbbmm");
+    styled(t, "\xC3\xA9**a** \xC3\xA9", "..........");
+    styled(t, "(**a**)", ".mmbmm.");
+    styled(t, "****a****", ".........");
+    styled(t, "**a **b", "mmbbbbb");
+    styled(t, "**", "..");
+}
+
+static void code(struct harness *t)
+{
+    styled(t, "a `b` c", "..mcm..");
+    styled(t, "`` a`b `` c", "mmcccccmm..");
+    styled(t, "`**a**`", "mcccccm");
+    styled(t, "**`a` b**", "mmmcmbbmm");
+    styled(t, "`a\nb", "mc..");
+    styled(t, "`", ".");
+    styled(t, "`a\\`b", "mccm.");
+    styled(t, "\\`a` b", "...mcc");
+}
+
+static void line_begins(struct harness *t)
+{
+    styled(t, "# h **b**\nx", "hhhhmmhmmh.");
+    styled(t, "###### h", "hhhhhhhh");
+    styled(t, "####### h", ".........");
+    styled(t, "#h", "..");
+    styled(t, "#", ".");
+    styled(t, "- a\n* b\n+ c\n-d", "ll..ll..ll....");
+    styled(t, "  - **a**", "..llmmbmm");
+    styled(t, "1. a\n12) b\n1.5\n7", "lll..llll.......");
+    styled(t, "1234567890. a", ".............");
+    styled(t, "**a** b", "mmbmm..");
+    styled(t, "2024", "....");
+    styled(t, "-", ".");
+    styled(t, "\n\n# h\n\n", "..hhhh.");
+}
+
+static void fences(struct harness *t)
+{
+    styled(t, "```c\n# x **y**\n```\nz", "FFFFFFFFFFFFFFFFFFF.");
+    styled(t, "~~~\n```\n~~~\nz", "FFFFFFFFFFFF.");
+    styled(t, "````\n```\n````  \nz", "FFFFFFFFFFFFFFFF.");
+    styled(t, "```\na\n``` b\n", "FFFFFFFFFFFF");
+    styled(t, "```a``` b", "mmmcmmm..");
+    styled(t, "```", "FFF");
+    styled(t, "``\n", "...");
+    styled(t, "  ```\n  x\n  ```\ny", "FFFFFFFFFFFFFFFF.");
+    styled(t, "a ```b``` c", "..mmmcmmm..");
+}
+
+static void blocks(struct harness *t)
+{
+    static const char text[] = "a\n```c\none\n\ttwo\n```\nb\n~~~\nthree\n~~~\n```\nopen";
+    const char *found;
+    size_t length;
+    CHECK(t, markdown_code_block(text, sizeof text - 1, 1, &found, &length) && length == 9 &&
+                 memcmp(found, "one\n\ttwo\n", 9) == 0);
+    CHECK(t, markdown_code_block(text, sizeof text - 1, 2, &found, &length) && length == 6 &&
+                 memcmp(found, "three\n", 6) == 0);
+    CHECK(t, markdown_code_block(text, sizeof text - 1, 3, &found, &length) && length == 4 &&
+                 memcmp(found, "open", 4) == 0);
+    CHECK(t, !markdown_code_block(text, sizeof text - 1, 4, &found, &length));
+    CHECK(t, !markdown_code_block("none", 4, 1, &found, &length));
+    CHECK(t, markdown_code_block("```\nx\n```", 9, 1, &found, &length) && length == 2);
+    CHECK(t, !markdown_code_block("", 0, 1, &found, &length));
+}
+
+// What has been told while streaming is what is told in the end.
+static void nothing_flips(struct harness *t)
+{
+    static const char text[] = "# h\n- **b** `c` **\n```x\ny **z**\n```\n1. \\*a 2**3 `` d";
+    char whole[sizeof text];
+    struct markdown state = {0};
+    struct style_runs runs = {0};
+    styles_in(text, sizeof text, whole);
+    for (size_t i = 0; i < sizeof text - 1; i++) {
+        size_t end;
+        markdown_push(&state, text + i, 1, &runs);
+        for (size_t byte = 0; runs.count && byte < runs.at[runs.count - 1].end; byte++)
+            CHECK(t, letter(style_runs_at(&runs, byte, &end)) == whole[byte]);
+        CHECK(t, runs.count == 0 || runs.at[runs.count - 1].end <= i + 1);
+    }
+    style_runs_release(&runs);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(emphasis), TEST(code), TEST(line_begins), TEST(fences), TEST(blocks), TEST(nothing_flips),
+    };
+    return HARNESS_RUN(tests, argc, argv);
+}

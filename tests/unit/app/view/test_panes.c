@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The status row, the stats pane and the heat map, drawn from records made here.
+#include <locale.h>
+
+#include "tests/harness.h"
+#include "app/view/heat.h"
+#include "engine/moe.h"
+#include "app/view/pane.h"
+#include "app/view/status.h"
+
+static const char *row_text(const struct cells *cells, int row)
+{
+    static char text[CELLS_TEXT_ROOM(300)];
+    cells_text(cells, row, text, sizeof text);
+    return text;
+}
+
+static const char *status_text(const struct status_figures *figures, int columns)
+{
+    static char text[CELLS_TEXT_ROOM(300)];
+    struct cells cells = {0};
+    cells_resize(&cells, 1, columns);
+    status_draw(cells_row(&cells, 0), figures);
+    cells_text(&cells, 0, text, sizeof text);
+    cells_release(&cells);
+    return text;
+}
+
+static const struct status_figures answering = {
+    .doing = DOING_ANSWERING,
+    .model = "demo",
+    .context_used = 812,
+    .context_total = 8192,
+    .tokens_now = 7.42,
+    .tokens_mean = 7.1,
+    .hits = 0.834,
+    .prefetch = true,
+    .prefetch_used = 12,
+    .prefetch_wasted = 3,
+    .disk_bytes = 1.25e9,
+    .bound = BOUND_DISK,
+    .new_rows = 5,
+    .queued = 1,
+    .ascii = true,
+};
+
+static void status_in_words(struct harness *t)
+{
+    CHECK_STR(t, status_text(&answering, 250),
+              " answering | 5 new lines below | 1 message waits | context 812 of 8192 | 7.4 tokens/s | mean 7.1 | "
+              "expert hits 83 % | disk 1.25 GB a token | prefetch 12 used, 3 wasted | bound by disk | demo");
+    CHECK_STR(t, status_text(&answering, 80), " answering | 5 new lines below | 1 message waits | context 812 of 8192");
+    CHECK_STR(t, status_text(&answering, 10), " answering");
+    CHECK_STR(t, status_text(&answering, 4), " ans");
+    CHECK_STR(t, status_text(&answering, 1), "a");
+    struct status_figures idle = {
+        .doing = DOING_IDLE, .tokens_now = -1, .tokens_mean = -1, .hits = -1, .disk_bytes = -1, .context_used = -1};
+    CHECK_STR(t, status_text(&idle, 80), " idle \xC2\xB7 prefetch off");
+    idle.scrolled = true;
+    idle.percent = 37;
+    CHECK_STR(t, status_text(&idle, 80), " idle \xC2\xB7 at 37 % of the chat \xC2\xB7 prefetch off");
+    idle.notice = "copied"; // the rest shares what it leaves
+    CHECK_STR(t, status_text(&idle, 80), " idle \xC2\xB7 copied \xC2\xB7 at 37 % of the chat \xC2\xB7 prefetch off");
+    CHECK_STR(t, status_text(&idle, 45), " idle \xC2\xB7 copied \xC2\xB7 at 37 % of the chat");
+    CHECK_STR(t, status_text(&idle, 20), " idle \xC2\xB7 copied");
+    struct status_figures noticed = answering;
+    noticed.notice = "not found: wolf";
+    CHECK_STR(t, status_text(&noticed, 80), " answering | not found: wolf | 5 new lines below | 1 message waits");
+}
+
+static void status_progress(struct harness *t)
+{
+    struct status_figures reading = {.doing = DOING_READING,
+                                     .what = "reading prompt",
+                                     .unit = "tokens",
+                                     .done = 128,
+                                     .total = 512,
+                                     .seconds = 4,
+                                     .tokens_now = -1,
+                                     .tokens_mean = -1,
+                                     .hits = -1,
+                                     .disk_bytes = -1,
+                                     .context_used = -1,
+                                     .ascii = true};
+    CHECK_STR(t, status_text(&reading, 80),
+              " reading prompt 128 of 512 tokens | ###....... 25 % | 12 s left | prefetch off");
+    reading.bytes_read = 1500000000;
+    CHECK_STR(t, status_text(&reading, 80),
+              " reading prompt 128 of 512 tokens | ###....... 25 % | 12 s left | 1.50 GB read");
+    CHECK_STR(t, status_text(&reading, 66), " reading prompt 128 of 512 tokens | ###....... 25 % | 12 s left");
+    reading.seconds_left = 20; // the engine knows better
+    CHECK_STR(t, status_text(&reading, 66), " reading prompt 128 of 512 tokens | ###....... 25 % | 20 s left");
+    reading.bytes_read = 0;
+    CHECK_STR(t, status_text(&reading, 55), " reading prompt 128 of 512 tokens | ###....... 25 %");
+    reading.seconds = 0.1;
+    CHECK_STR(t, status_text(&reading, 64), " reading prompt 128 of 512 tokens | ###....... 25 %");
+    reading.done = 9999;
+    reading.unit = "bytes";
+    CHECK_STR(t, status_text(&reading, 64), " reading prompt 512 B of 512 B | ########## 100 % | prefetch off");
+}
+
+// At every width each field is there whole or not at all.
+static void status_drops_whole_fields(struct harness *t)
+{
+    char fields[16][80], whole[512];
+    int n = 0;
+    strcpy(whole, status_text(&answering, 250));
+    for (char *at = strtok(whole, "|"); at; at = strtok(NULL, "|"))
+        snprintf(fields[n++], 80, "%.79s", at);
+    CHECK_EQ(t, n, 11);
+    for (int columns = 10; columns < 250; columns++) {
+        char got[512];
+        strcpy(got, status_text(&answering, columns));
+        for (char *at = strtok(got, "|"); at; at = strtok(NULL, "|")) {
+            bool known = false;
+            for (int i = 0; i < n; i++)
+                known |= strncmp(fields[i], at, strlen(at)) == 0 && strlen(fields[i]) <= strlen(at) + 1;
+            if (!CHECK(t, known))
+                printf("    \"%s\" at %d columns\n", at, columns);
+        }
+    }
+}
+
+enum { LAYERS = 20 };
+
+static void make_sums(struct moe_layer_record layers[LAYERS], uint32_t times)
+{
+    for (uint32_t i = 0; i < LAYERS; i++)
+        layers[i] = (struct moe_layer_record){.layer = i + 1,
+                                              .n_from = {10 * times, 5 * times, 3 * times, times, 2 * times},
+                                              .wasted = i % 2,
+                                              .bytes_disk = 1000000 * times,
+                                              .wait_ns = 1500000000};
+}
+
+static void bound_and_shares(struct harness *t)
+{
+    struct moe_telemetry step = {.total_ns = 100,
+                                 .ns = {[MOE_ON_DISK] = 40, [MOE_ON_EXPERTS] = 30, [MOE_ON_HEAD] = 11}};
+    CHECK_EQ(t, status_bound(&step), BOUND_COMPUTE);
+    step.ns[MOE_ON_DISK] = 42;
+    CHECK_EQ(t, status_bound(&step), BOUND_DISK);
+    step.ns[MOE_ON_HOST] = 43;
+    CHECK_STR(t, status_bound_name(status_bound(&step)), "launches");
+    step.ns[MOE_ON_COPY] = 44;
+    CHECK_STR(t, status_bound_name(status_bound(&step)), "copy");
+    CHECK_EQ(t, status_bound(NULL), BOUND_NONE);
+    struct moe_layer_record layers[LAYERS];
+    make_sums(layers, 1);
+    struct moe_telemetry turn = {.rows = 4, .n_moe_layers = LAYERS, .layers = layers};
+    struct status_figures figures = {0};
+    status_take(&figures, &step, &turn);
+    CHECK(t, figures.bound == BOUND_COPY && figures.prefetch_used == 4 * LAYERS && figures.prefetch_wasted == 10);
+    CHECK(t, figures.hits > 0.857 && figures.hits < 0.8572 && figures.disk_bytes == 1e6 * LAYERS / 4);
+    status_take(&figures, NULL, NULL);
+    CHECK(t, figures.hits < 0 && figures.disk_bytes < 0 && figures.bound == BOUND_NONE);
+}
+
+static void pane_adds_up(struct harness *t)
+{
+    struct moe_layer_record turn_layers[LAYERS], session_layers[LAYERS];
+    make_sums(turn_layers, 1);
+    make_sums(session_layers, 3);
+    struct moe_telemetry turn = {.n_moe_layers = LAYERS, .layers = turn_layers};
+    struct moe_telemetry session = {.n_moe_layers = LAYERS, .layers = session_layers};
+    struct moe_telemetry last = {
+        .decode = true, .total_ns = 20000000, .ns = {[MOE_ON_DISK] = 5000000, [MOE_ON_EXPERTS] = 15000000}};
+    struct pane_figures figures = {
+        .now = &last, .turn = &turn, .session = &session, .cache_used_bytes = 1200000000, .cache_bytes = 3000000000};
+    struct cells cells = {0};
+    cells_resize(&cells, 13, 60);
+    pane_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 0), "layer   device  host ahead late  missed     read   waited");
+    CHECK_STR(t, row_text(&cells, 1), "1           10     5     3    1       2  1.00 MB  1.500 s");
+    CHECK_STR(t, row_text(&cells, 6), "15 more layers: Alt-z, then PgDn");
+    CHECK_STR(t, row_text(&cells, 7), "turn       200   100    60   20      40  20.0 MB 30.000 s");
+    CHECK_STR(t, row_text(&cells, 8), "session    600   300   180   60     120  60.0 MB 30.000 s");
+    CHECK_STR(t, row_text(&cells, 9), "expert cache: 1.20 GB of 3.00 GB");
+    CHECK_STR(t, row_text(&cells, 10), "last token 20.0 ms: experts 75.0 % disk 25.0 %");
+    figures.policy = "router";
+    figures.reason = "faster: 4.03 ms a token with it, 9.83 without";
+    pane_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 9), "expert cache: 1.20 GB of 3.00 GB; prefetch router, faster:");
+    CHECK_STR(t, row_text(&cells, 10), "4.03 ms a token with it, 9.83 without");
+    CHECK_STR(t, row_text(&cells, 11), "last token 20.0 ms: experts 75.0 % disk 25.0 %");
+    figures.reason = "";
+    pane_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 9), "expert cache: 1.20 GB of 3.00 GB; prefetch router");
+    turn.total_ns = turn.ns[MOE_ON_COPY] = 2500000000;
+    figures.now = &turn;
+    pane_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 10), "turn 2.50 s: copy 100.0 %");
+    figures.now = &last;
+    CHECK_EQ(t, pane_scroll_limit(&cells, &figures), LAYERS - 6);
+    figures.scroll = 1000;
+    pane_draw(&cells, &figures);
+    CHECK(t, strncmp(row_text(&cells, 6), "20 ", 3) == 0 && strncmp(row_text(&cells, 7), "turn", 4) == 0);
+    cells_resize(&cells, 13, 52);
+    pane_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 0), "layer   device  host ahead  missed     read   waited");
+    cells_resize(&cells, 13, 80);
+    turn_layers[14].n_from[MOE_FROM_DEVICE] = 1234567;
+    turn_layers[14].n_from[MOE_FROM_HOST] = 4000000000u;
+    turn_layers[14].bytes_device = 7000;
+    pane_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 0), "layer   device  host ahead late  missed wasted     read   copied   waited");
+    CHECK_STR(t, row_text(&cells, 1), "15        1.2M 4000M     3    1       2      0  1.00 MB  7.00 KB  1.500 s");
+    make_sums(turn_layers, 1);
+    cells_resize(&cells, 13, 30);
+    pane_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 7), "turn       200      40");
+    CHECK_STR(t, row_text(&cells, 12), " experts 75.0 % disk 25.0 %");
+    for (int rows = 1; rows < 40; rows++)
+        for (int columns = 1; columns < 70; columns += 3) {
+            cells_resize(&cells, rows, columns);
+            pane_draw(&cells, &figures);
+        }
+    pane_draw(&cells, &(struct pane_figures){0});
+    CHECK_STR(t, row_text(&cells, 0), "no experts were used yet");
+    cells_release(&cells);
+}
+
+static void heat_levels(struct harness *t)
+{
+    CHECK_EQ(t, heat_level(0, 100), 0);
+    CHECK_EQ(t, heat_level(0, 0), 0);
+    CHECK_EQ(t, heat_level(1, 1), 3);
+    CHECK(t, heat_level(1, 2) == 1 && heat_level(2, 2) == 3);
+    CHECK(t, heat_level(1, 8) == 1 && heat_level(2, 8) == 2 && heat_level(3, 8) == 2 && heat_level(4, 8) == 3);
+    CHECK(t, heat_level(9, 1000) == 1 && heat_level(10, 1000) == 2 && heat_level(99, 1000) == 2);
+    CHECK(t, heat_level(100, 1000) == 3 && heat_level(UINT32_MAX, UINT32_MAX) == 3);
+    for (uint64_t uses = 1; uses < 300; uses++)
+        CHECK(t, heat_level(uses, 300) <= heat_level(uses + 1, 300) && heat_level(uses, 300) > 0);
+}
+
+// Each kind and level has a glyph that no other has, one cell wide, in ASCII and beyond; only what is on disk and
+// unused is blank. Without colours that alone tells them apart.
+static void heat_glyphs_tell_places_apart(struct harness *t)
+{
+    for (int ascii = 0; ascii < 2; ascii++) {
+        const char *all[MOE_TIERS * HEAT_LEVELS];
+        for (int i = 0; i < MOE_TIERS * HEAT_LEVELS; i++) {
+            all[i] = heat_glyph((enum moe_tier)(i / HEAT_LEVELS), i % HEAT_LEVELS, ascii);
+            CHECK_EQ(t, cells_width(all[i], strlen(all[i])), 1);
+            CHECK(t, !ascii || (strlen(all[i]) == 1 && all[i][0] >= ' '));
+            CHECK_EQ(t, strcmp(all[i], " ") == 0, i == MOE_TIER_DISK * HEAT_LEVELS);
+            CHECK(t, !ascii || !strchr("dhplr", all[i][0])); // the last token's letters
+            for (int before = 0; before < i; before++)
+                CHECK(t, strcmp(all[before], all[i]) != 0);
+        }
+    }
+}
+
+enum { N_LAYERS = 4, N_EXPERTS = 8 };
+
+// Layer 1 is on the device, 2 in host memory, 3 and 4 are on disk, but for the first of layer 4.
+static void make_heat(uint32_t uses[N_LAYERS * N_EXPERTS], uint8_t tiers[N_LAYERS * N_EXPERTS])
+{
+    static const uint32_t each[N_EXPERTS] = {0, 1, 2, 4, 8, 3, 0, 1};
+    for (int i = 0; i < N_LAYERS * N_EXPERTS; i++) {
+        uses[i] = i < 3 * N_EXPERTS ? each[i % N_EXPERTS] : 0;
+        tiers[i] = i < N_EXPERTS ? MOE_TIER_DEVICE : i < 2 * N_EXPERTS ? MOE_TIER_HOST : MOE_TIER_DISK;
+    }
+    tiers[3 * N_EXPERTS] = MOE_TIER_HOST;
+}
+
+static void heat_map(struct harness *t)
+{
+    uint32_t uses[N_LAYERS * N_EXPERTS];
+    uint8_t tiers[N_LAYERS * N_EXPERTS];
+    make_heat(uses, tiers);
+    struct heat_figures figures = {.uses = uses,
+                                   .tiers = tiers,
+                                   .n_layers = N_LAYERS,
+                                   .n_experts = N_EXPERTS,
+                                   .first_layer = 1,
+                                   .top_k = 1,
+                                   .ascii = true};
+    struct cells cells = {0};
+    cells_resize(&cells, 6, 72);
+    heat_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 0), "uses in this turn: layers down, experts across");
+    CHECK_STR(t, row_text(&cells, 1), "   1 coO@@Oco");
+    CHECK_STR(t, row_text(&cells, 2), "   2 _-=##=_-");
+    CHECK_STR(t, row_text(&cells, 3), "   3  .:!!: .");
+    CHECK_STR(t, row_text(&cells, 4), "   4 _");
+    CHECK_STR(t, row_text(&cells, 5), "disk only  .:!  host memory _-=#  device coO@  never, 1, 2-3, 4-8 times");
+    CHECK_EQ(t, cells.cells[1 * 72 + 5].style, STYLE_ON_DEVICE);
+    CHECK_EQ(t, cells.cells[2 * 72 + 5].style, STYLE_IN_HOST);
+    CHECK_EQ(t, cells.cells[3 * 72 + 6].style, STYLE_ON_DISK);
+    figures.ascii = false;
+    heat_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 1), "   1 \u2591\u2592\u2593\u2588\u2588\u2593\u2591\u2592");
+    CHECK_STR(t, row_text(&cells, 2), "   2 _-=\u2261\u2261=_-");
+    CHECK_STR(t, row_text(&cells, 3), "   3  \u00B7:!!: \u00B7");
+    CHECK_EQ(t, heat_rows(&figures), 8);
+    cells_resize(&cells, 8, 48);
+    heat_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 5), "18 used: 6 disk only, 6 host, 6 device");
+    CHECK_STR(t, row_text(&cells, 6), "disk only  \u00B7:!  host memory _-=\u2261  device \u2591\u2592\u2593\u2588");
+    CHECK_STR(t, row_text(&cells, 7), "never, 1, 2-3, 4-8 times");
+    cells_resize(&cells, 8, 100);
+    heat_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 6),
+              "18 of 32 experts were used; of those 6 are on disk only, 6 in host memory, 6 on the device");
+    memset(uses, 0, sizeof uses);
+    heat_draw(&cells, &figures);
+    CHECK(t, strstr(row_text(&cells, 7), "  none was used yet") != NULL);
+    uses[0] = 1;
+    heat_draw(&cells, &figures);
+    CHECK(t, strstr(row_text(&cells, 7), "  never, 1 time") != NULL);
+    figures.uses = NULL;
+    heat_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 0), "no experts were used in this turn yet");
+    cells_release(&cells);
+}
+
+static void heat_letters(struct harness *t)
+{
+    uint32_t uses[N_LAYERS * N_EXPERTS];
+    uint8_t tiers[N_LAYERS * N_EXPERTS];
+    struct moe_choice choices[N_LAYERS] = {{.expert = 5, .origin = MOE_FROM_DISK}, {.expert = 2}, {.expert = 99}};
+    make_heat(uses, tiers);
+    struct heat_figures figures = {.uses = uses,
+                                   .tiers = tiers,
+                                   .n_layers = N_LAYERS,
+                                   .n_experts = N_EXPERTS,
+                                   .choices = choices,
+                                   .top_k = 1,
+                                   .ascii = true};
+    struct cells cells = {0};
+    cells_resize(&cells, 6, 72);
+    heat_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 0), "last: d device h host p prefetched l late r read");
+    CHECK_STR(t, row_text(&cells, 1), "   0 coO@@rco");
+    CHECK_STR(t, row_text(&cells, 2), "   1 _-d##=_-");
+    CHECK_STR(t, row_text(&cells, 3), "   2  .:!!: .");
+    cells_release(&cells);
+}
+
+// A mark of several experts is the one of them that was used most, of equals the one in the best place.
+static void heat_folds(struct harness *t)
+{
+    uint32_t uses[N_LAYERS * N_EXPERTS];
+    uint8_t tiers[N_LAYERS * N_EXPERTS];
+    struct moe_choice choices[N_LAYERS] = {{.expert = 0}};
+    make_heat(uses, tiers);
+    uses[3] = 9; // on disk now, beside one of 8 on the device
+    tiers[3] = MOE_TIER_DISK;
+    struct heat_figures figures = {.uses = uses,
+                                   .tiers = tiers,
+                                   .n_layers = N_LAYERS,
+                                   .n_experts = N_EXPERTS,
+                                   .first_layer = 1,
+                                   .choices = choices,
+                                   .top_k = 1,
+                                   .ascii = true};
+    struct cells cells = {0};
+    cells_resize(&cells, 4, 9); // 2 rows of 4 marks: 2 layers x 2 experts each
+    heat_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 1), "   1 o!@o");
+    CHECK_STR(t, row_text(&cells, 2), "   3 .:!.");
+    cells_resize(&cells, 4, 48);
+    heat_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 0), "a mark: the most used of 2 layers x 1 expert");
+    CHECK_STR(t, row_text(&cells, 2), "   3 _..:!: .");
+    for (int rows = 1; rows < 12; rows++)
+        for (int columns = 1; columns < 20; columns++) {
+            cells_resize(&cells, rows, columns);
+            heat_draw(&cells, &figures);
+        }
+    cells_release(&cells);
+}
+
+// The largest models in the smallest panes.
+static void heat_of_wide_models(struct harness *t)
+{
+    enum { LAYERS_WIDE = 60, EXPERTS_WIDE = 384 };
+    static uint32_t uses[LAYERS_WIDE * EXPERTS_WIDE];
+    static uint8_t tiers[LAYERS_WIDE * EXPERTS_WIDE];
+    struct heat_figures figures = {
+        .uses = uses, .tiers = tiers, .n_layers = LAYERS_WIDE, .n_experts = EXPERTS_WIDE, .ascii = true};
+    struct cells cells = {0};
+    uses[0] = 5;
+    tiers[0] = MOE_TIER_HOST;
+    uses[LAYERS_WIDE * EXPERTS_WIDE - 1] = 1000000;
+    tiers[LAYERS_WIDE * EXPERTS_WIDE - 1] = MOE_TIER_DEVICE;
+    cells_resize(&cells, 37, 48);
+    heat_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 0), "a mark: the most used of 2 layers x 9 experts");
+    CHECK_STR(t, row_text(&cells, 1), "   0 -");
+    CHECK_STR(t, row_text(&cells, 30), "  58                                           @");
+    CHECK_STR(t, row_text(&cells, 34), "2 used: 0 disk only, 1 host, 1 device");
+    CHECK_STR(t, row_text(&cells, 36), "never, 1-99, 100-9999, 10000-1000000 times");
+    cells_release(&cells);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(status_in_words), TEST(status_progress), TEST(status_drops_whole_fields),     TEST(bound_and_shares),
+        TEST(pane_adds_up),    TEST(heat_levels),     TEST(heat_glyphs_tell_places_apart), TEST(heat_map),
+        TEST(heat_letters),    TEST(heat_folds),      TEST(heat_of_wide_models),
+    };
+    setlocale(LC_CTYPE, "C.UTF-8");
+    return HARNESS_RUN(tests, argc, argv);
+}

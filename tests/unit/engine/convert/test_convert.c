@@ -1,0 +1,581 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// moechat convert: what is quantised already keeps its bytes; whatever stops it, the package that comes of it in the
+// end is the one that an undisturbed conversion makes, or there is none.
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+
+#include "tests/folder_rig.h"
+#include "tests/harness.h"
+#include "engine/base/numbers.h"
+#include "kernels/ref.h"
+
+#define PACKAGE_A "tests/golden/tiny-a/package" // groups of 32, tied embeddings, one dense layer
+#define PACKAGE_C "tests/golden/tiny-c/package" // experts, head and router in 8 bits
+#define BF16      "tests/golden/ck-glm/checkpoint"
+#define FP8       "tests/golden/ck-v3-groups/checkpoint"
+#define MLX       "tests/golden/ck-v3-groups-mlx/checkpoint" // a layer with 8-bit experts
+
+static char scratch[] = "/tmp/moechat-convert-XXXXXX";
+static char source[64], target[64], partial[80], undisturbed[64];
+
+static void clear(void)
+{
+    made_remove(target);
+    made_remove(partial);
+}
+
+static void make_source(const char *package)
+{
+    static struct made_folder made;
+    struct json_object *config;
+    made_remove(source);
+    made_release(&made);
+    made_from_package(&made, package, &config);
+    made_write(&made, source, 2);
+    made_write_config(source, config);
+    made_text(source, "tokenizer.model", "not a real one");
+    json_object_put(config);
+    made_release(&made);
+}
+
+static int convert(const char *from, const struct moe_convert_options *options, struct moe_err *err)
+{
+    static const struct moe_convert_options defaults = {.threads = 2};
+    *err = (struct moe_err){.text = ""};
+    return moe_convert(from, target, options ? options : &defaults, err);
+}
+
+static void fails(struct harness *t, int code, enum moe_code want, const struct moe_err *err, const char *says)
+{
+    if (!CHECK(t, code == (int)want && strstr(err->text, says) && !strchr(err->text, '\n')))
+        printf("    wanted %d \"%s\", got %d \"%s\"\n", want, says, code, err->text);
+}
+
+static bool same_file(const char *a, const char *b, const char *name)
+{
+    char path[2][300];
+    snprintf(path[0], sizeof path[0], "%s/%s", a, name);
+    snprintf(path[1], sizeof path[1], "%s/%s", b, name);
+    FILE *files[2] = {fopen(path[0], "rb"), fopen(path[1], "rb")};
+    bool same = files[0] && files[1];
+    while (same) {
+        char buffers[2][4096];
+        size_t n = fread(buffers[0], 1, sizeof buffers[0], files[0]);
+        same = fread(buffers[1], 1, sizeof buffers[1], files[1]) == n && memcmp(buffers[0], buffers[1], n) == 0;
+        if (n == 0)
+            break;
+    }
+    for (int i = 0; i < 2; i++)
+        if (files[i])
+            fclose(files[i]);
+    return same;
+}
+
+// Both folders hold the same files with the same bytes.
+static bool same_folder(const char *a, const char *b)
+{
+    size_t count[2] = {0};
+    bool same = true;
+    const char *const names[2] = {a, b};
+    for (int i = 0; i < 2; i++) {
+        DIR *folder = opendir(names[i]);
+        for (struct dirent *entry = folder ? readdir(folder) : NULL; entry; entry = readdir(folder)) {
+            if (entry->d_name[0] == '.')
+                continue;
+            count[i]++;
+            if (i == 0 && !same_file(a, b, entry->d_name)) {
+                printf("    %s differs\n", entry->d_name);
+                same = false;
+            }
+        }
+        if (folder)
+            closedir(folder);
+    }
+    return same && count[0] == count[1] && count[0] >= 3;
+}
+
+// The conversion of `from` without disturbance, in `undisturbed`.
+static void make_undisturbed(struct harness *t, const char *from)
+{
+    struct moe_err err;
+    clear();
+    made_remove(undisturbed);
+    if (CHECK_EQ(t, convert(from, NULL, &err), 0))
+        CHECK_EQ(t, rename(target, undisturbed), 0);
+    else
+        printf("    %s\n", err.text);
+    // The package has its own name in its manifest; the target gives it.
+    clear();
+}
+
+static void what_is_quantised_keeps_its_bytes(struct harness *t)
+{
+    static const char *const packages[] = {PACKAGE_A, PACKAGE_C};
+    for (int i = 0; i < 2; i++) {
+        struct moe_err err;
+        struct moe_description a, b;
+        make_source(packages[i]);
+        clear();
+        if (!CHECK_EQ(t, convert(source, &(struct moe_convert_options){.threads = 2, .verify = true}, &err), 0)) {
+            printf("    %s\n", err.text);
+            continue;
+        }
+        CHECK_EQ(t, moe_inspect(packages[i], &a, NULL), 0);
+        CHECK_EQ(t, moe_inspect(target, &b, NULL), 0);
+        for (uint32_t layer = a.n_layers - a.n_moe_layers; layer < a.n_layers; layer++) {
+            char name[32];
+            snprintf(name, sizeof name, "layer-%03u.experts", layer);
+            CHECK(t, same_file(packages[i], target, name));
+        }
+        CHECK(t, a.resident_bytes == b.resident_bytes && a.all_experts_bytes == b.all_experts_bytes);
+        CHECK_STR(t, b.tokenizer_type, "sentencepiece");
+        CHECK_STR(t, b.name, "target");
+        CHECK(t, access(partial, F_OK) != 0);
+        fails(t, convert(source, NULL, &err), MOE_BAD_ARGUMENT, &err, "target: is there already");
+        fails(t, moe_convert(target, undisturbed, &(struct moe_convert_options){.threads = 1}, &err), MOE_BAD_ARGUMENT,
+              &err, "is a package already");
+    }
+}
+
+// ---- Disturbances
+
+struct disturbance {
+    atomic_int writes, checks;
+    int write_at, check_at; // which one it happens at, counted from 1; 0: never
+    int error;              // errno of a write that fails; 0: the process dies
+    size_t most;            // bytes a write takes at most, 0: all
+    atomic_bool flip;       // the next large write changes a byte
+};
+
+static ptrdiff_t disturbed_write(void *context, int fd, const void *from, size_t length, uint64_t offset)
+{
+    struct disturbance *d = context;
+    if (atomic_fetch_add(&d->writes, 1) + 1 == d->write_at) {
+        if (!d->error)
+            _exit(9);
+        errno = d->error;
+        return -1;
+    }
+    if (length > 100 && atomic_exchange(&d->flip, false)) {
+        char *copy = aligned_alloc(4096, (length + 4095) / 4096 * 4096); // as direct writes want it
+        memcpy(copy, from, length);
+        copy[length / 2] ^= 4;
+        ptrdiff_t wrote = pwrite(fd, copy, length, (off_t)offset);
+        free(copy);
+        return wrote;
+    }
+    return pwrite(fd, from, d->most && length > d->most ? d->most : length, (off_t)offset);
+}
+
+static bool disturbed_check(void *context)
+{
+    struct disturbance *d = context;
+    return atomic_fetch_add(&d->checks, 1) + 1 == d->check_at;
+}
+
+static struct moe_convert_options disturbed(struct disturbance *d)
+{
+    return (struct moe_convert_options){
+        .threads = 2, .cancelled = disturbed_check, .context = d, .write = disturbed_write, .write_context = d};
+}
+
+static void stopped_it_goes_on(struct harness *t)
+{
+    make_undisturbed(t, BF16);
+    struct disturbance all = {.writes = 0};
+    struct moe_convert_options options = disturbed(&all);
+    struct moe_err err;
+    CHECK_EQ(t, convert(BF16, &options, &err), 0);
+    CHECK(t, same_folder(undisturbed, target));
+    int checks = all.checks;
+    CHECK(t, checks > 20);
+    for (int at = 1; at <= checks; at += 1 + checks / 12) {
+        clear();
+        struct disturbance d = {.check_at = at};
+        options = disturbed(&d);
+        fails(t, convert(BF16, &options, &err), MOE_CANCELLED, &err, "the same command goes on from here");
+        CHECK(t, access(target, F_OK) != 0 && access(partial, F_OK) == 0);
+        struct disturbance rest = {.writes = 0};
+        options = disturbed(&rest);
+        CHECK_EQ(t, convert(BF16, &options, &err), 0);
+        CHECK(t, at < checks / 2 || rest.writes < all.writes); // what was whole is not written again
+        CHECK(t, same_folder(undisturbed, target));
+    }
+}
+
+static void killed_it_goes_on(struct harness *t)
+{
+    make_undisturbed(t, FP8);
+    struct disturbance all = {.writes = 0};
+    struct moe_convert_options options = disturbed(&all);
+    struct moe_err err;
+    CHECK_EQ(t, convert(FP8, &options, &err), 0);
+    uint32_t random = 2463534242;
+    for (int round = 0; round < 12; round++) {
+        clear();
+        for (int deaths = 0; deaths < 2; deaths++) { // twice, then to the end
+            random ^= random << 13, random ^= random >> 17, random ^= random << 5;
+            struct disturbance d = {.write_at = 1 + (int)(random % (uint32_t)all.writes)};
+            pid_t child = fork();
+            if (child == 0) {
+                options = disturbed(&d);
+                _exit(convert(FP8, &options, &err) ? 1 : 0);
+            }
+            int status = 0;
+            CHECK(t, child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
+            CHECK(t, WEXITSTATUS(status) == 9 || (deaths == 1 && WEXITSTATUS(status) == 0) ||
+                         (deaths == 1 && WEXITSTATUS(status) == 1));
+        }
+        if (access(target, F_OK) != 0 && !CHECK_EQ(t, convert(FP8, NULL, &err), 0))
+            printf("    %s\n", err.text);
+        CHECK(t, same_folder(undisturbed, target));
+    }
+}
+
+static void torn_journals_are_understood(struct harness *t)
+{
+    static const char *const tails[] = {"layer-00", "layer-001.experts 99 0123\n", "\n\n", "x\n",
+                                        ("../../x 1 "
+                                         "0000000000000000000000000000000000000000000000000000000000000000\n")};
+    make_undisturbed(t, BF16);
+    for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
+        struct disturbance d = {.check_at = 12};
+        struct moe_convert_options options = disturbed(&d);
+        struct moe_err err;
+        clear();
+        CHECK_EQ(t, convert(BF16, &options, &err), MOE_CANCELLED);
+        char path[200];
+        snprintf(path, sizeof path, "%s/convert.journal", partial);
+        FILE *journal = fopen(path, "ab");
+        CHECK(t, journal && fputs(tails[i], journal) >= 0 && fclose(journal) == 0);
+        CHECK_EQ(t, convert(BF16, NULL, &err), 0);
+        CHECK(t, same_folder(undisturbed, target));
+    }
+}
+
+static void a_file_that_lost_its_end_is_made_again(struct harness *t)
+{
+    make_undisturbed(t, BF16);
+    struct disturbance d = {.check_at = 12}; // in the resident file, the layer's is whole
+    struct moe_convert_options options = disturbed(&d);
+    struct moe_err err;
+    char path[200];
+    CHECK_EQ(t, convert(BF16, &options, &err), MOE_CANCELLED);
+    snprintf(path, sizeof path, "%s/layer-001.experts", partial);
+    CHECK_EQ(t, truncate(path, 5000), 0);
+    CHECK_EQ(t, convert(BF16, NULL, &err), 0);
+    CHECK(t, same_folder(undisturbed, target));
+}
+
+static void another_conversion_is_not_mixed_in(struct harness *t)
+{
+    struct disturbance d = {.check_at = 5};
+    struct moe_convert_options options = disturbed(&d);
+    struct moe_err err;
+    clear();
+    CHECK_EQ(t, convert(BF16, &options, &err), MOE_CANCELLED);
+    struct moe_convert_options eight = {.threads = 1, .expert_bits = 8};
+    fails(t, convert(BF16, &eight, &err), MOE_BAD_ARGUMENT, &err, "holds the beginning of another conversion");
+    fails(t, convert(FP8, NULL, &err), MOE_BAD_ARGUMENT, &err, "holds the beginning of another conversion");
+    clear();
+    CHECK_EQ(t, convert(BF16, &eight, &err), 0);
+    clear();
+    struct moe_convert_options odd = {.expert_bits = 5};
+    fails(t, convert(BF16, &odd, &err), MOE_BAD_ARGUMENT, &err, "bits must be 4 or 8");
+}
+
+static void failing_writes_are_said(struct harness *t)
+{
+    static const int errors[] = {ENOSPC, EIO};
+    struct moe_err err;
+    make_undisturbed(t, BF16);
+    for (int i = 0; i < 2; i++)
+        for (int at = 1; at < 30; at += 7) {
+            struct disturbance d = {.write_at = at, .error = errors[i]};
+            struct moe_convert_options options = disturbed(&d);
+            clear();
+            fails(t, convert(BF16, &options, &err), MOE_IO, &err, strerror(errors[i]));
+            CHECK(t, err.sys_errno == errors[i] && strstr(err.file, ".partial/"));
+            CHECK(t, access(target, F_OK) != 0);
+            CHECK_EQ(t, convert(BF16, NULL, &err), 0);
+            CHECK(t, same_folder(undisturbed, target));
+        }
+    struct disturbance d = {.most = 777};
+    struct moe_convert_options options = disturbed(&d);
+    clear();
+    CHECK_EQ(t, convert(BF16, &options, &err), 0);
+    CHECK(t, same_folder(undisturbed, target));
+}
+
+static void verify_reads_what_was_written(struct harness *t)
+{
+    struct moe_err err;
+    for (int verify = 0; verify < 2; verify++) {
+        struct disturbance d = {.flip = true};
+        struct moe_convert_options options = disturbed(&d);
+        options.verify = verify;
+        clear();
+        int code = convert(BF16, &options, &err);
+        if (verify)
+            fails(t, code, MOE_FORMAT, &err, "layer-001.experts: its SHA-256 is not model.json's");
+        else
+            CHECK_EQ(t, code, 0);
+        CHECK(t, (access(target, F_OK) == 0) == !verify);
+    }
+}
+
+static void layers_may_differ(struct harness *t)
+{
+    struct moe_err err;
+    struct package p, q;
+    clear();
+    CHECK_EQ(t, convert(MLX, NULL, &err), 0);
+    CHECK_EQ(t, package_open(MLX, &p, &err), 0);
+    CHECK_EQ(t, package_open(target, &q, &err), 0);
+    for (uint32_t layer = p.shape.first_k_dense_replace; layer < p.shape.n_layers; layer++)
+        CHECK(t, memcmp(package_experts(&p, layer), package_experts(&q, layer), sizeof(struct expert_layout)) == 0);
+    CHECK_EQ(t, package_experts(&q, 2)->gate.bits, 8);
+    package_release(&p);
+    package_release(&q);
+    struct moe_convert_options other = {.threads = 2, .expert_bits = 4, .resident_bits = 8, .group_size = 32};
+    clear();
+    CHECK_EQ(t, convert(MLX, &other, &err), 0);
+    CHECK_EQ(t, package_open(target, &q, &err), 0);
+    CHECK_EQ(t, package_experts(&q, 2)->gate.bits, 4);
+    package_release(&q);
+}
+
+static void remember_notice(void *context, const char *text)
+{
+    strncat(context, text, 1000);
+    strncat(context, "\n", 2);
+}
+
+// Scales in f16 are not what packages hold: such weights are quantised a second time, and that is said. Every weight
+// comes back within what the rounding of scale and bias makes of 255 steps.
+static void scales_in_f16_cost_a_second_rounding(struct harness *t)
+{
+    static struct made_folder made;
+    struct json_object *config;
+    struct moe_err err;
+    char said[4096] = "";
+    clear();
+    made_remove(source);
+    made_from_package(&made, PACKAGE_C, &config);
+    for (size_t i = 0; i < made.count; i++) {
+        struct made_tensor *tensor = &made.tensors[i];
+        bool routed = strstr(tensor->name, "switch_mlp") && !strstr(tensor->name, ".weight");
+        for (size_t k = 0; routed && k < tensor->bytes; k += 2) {
+            uint16_t bits;
+            memcpy(&bits, tensor->data + k, 2);
+            uint16_t half = ref_float_to_half(number_from_bf16(bits));
+            memcpy(tensor->data + k, &half, 2);
+        }
+        if (routed)
+            snprintf(tensor->dtype, sizeof tensor->dtype, "F16");
+    }
+    made_write(&made, source, 2);
+    json_object_object_add(config, "quantization", json_tokener_parse("{\"bits\":4,\"group_size\":32}"));
+    made_write_config(source, config);
+    json_object_put(config);
+    made_release(&made);
+    struct moe_convert_options options = {.threads = 2, .notice = remember_notice, .context = said};
+    struct moe_description about;
+    CHECK_EQ(t, moe_inspect(source, &about, &err), 0);
+    CHECK(t, !about.runs && strcmp(about.layout, "MLX folder of f16 scales") == 0);
+    if (!CHECK_EQ(t, convert(source, &options, &err), 0)) {
+        printf("    %s\n", err.text);
+        return;
+    }
+    CHECK(t, strstr(said, "are quantised a second time, which costs some of their precision") != NULL);
+    struct package a, b;
+    CHECK_EQ(t, package_open(PACKAGE_C, &a, &err), 0);
+    CHECK_EQ(t, package_open(target, &b, &err), 0);
+    const struct args_matrix *x = &package_experts(&a, 2)->down;
+    const struct args_matrix *y = &package_experts(&b, 2)->down;
+    unsigned char *blobs[2] = {made_memory(package_slot_bytes(&a)), made_memory(package_slot_bytes(&b))};
+    float rows[2][160];
+    made_read(a.files[0].path, 0, blobs[0], package_experts(&a, 2)->blob_bytes);
+    made_read(b.files[0].path, 0, blobs[1], package_experts(&b, 2)->blob_bytes);
+    CHECK(t, x->in_dim == y->in_dim && x->bits == 8 && y->bits == 8 && x->in_dim <= 160);
+    for (uint32_t row = 0; row < x->out_dim; row++) {
+        uint16_t scale;
+        ref_matrix_row(x, blobs[0], row, rows[0]);
+        ref_matrix_row(y, blobs[1], row, rows[1]);
+        memcpy(&scale, blobs[0] + x->scales + 2 * (size_t)row * (x->in_dim / x->group_size), 2);
+        for (uint32_t i = 0; i < x->group_size; i++)
+            CHECK(t, fabsf(rows[0][i] - rows[1][i]) <= 2.5f * fabsf(number_from_bf16(scale)));
+    }
+    free(blobs[0]);
+    free(blobs[1]);
+    package_release(&a);
+    package_release(&b);
+}
+
+// ---- Sources that are not as they should be
+
+static void bad_sources_are_refused_first(struct harness *t)
+{
+    static struct made_folder made;
+    static const struct {
+        const char *name, *rename, *dtype;
+        uint64_t rows, cols; // 0: as they are
+        const char *says;
+    } cases[] = {
+        {"model.layers.1.mlp.experts.3.up_proj.weight", "model.layers.1.mlp.experts.99.up_proj.weight", NULL, 0, 0,
+         "experts.3.up_proj.weight is missing"},
+        {"model.layers.1.mlp.experts.3.up_proj.weight", NULL, NULL, 2, 0, "experts.3.up_proj.weight has another shape"},
+        {"model.layers.1.mlp.experts.3.up_proj.weight", NULL, "F32", 0, 0, NULL},
+        {"model.layers.1.mlp.experts.3.up_proj.weight", NULL, "I8", 0, 0, "a dtype that moechat does not read"},
+        {"model.layers.1.mlp.experts.3.up_proj.weight", NULL, "F8_E4M3", 0, 0, "up_proj.weight_scale_inv is missing"},
+        {"model.norm.weight", "norm", NULL, 0, 0, "model.norm.weight is missing"},
+        {"model.layers.0.self_attn.o_proj.weight", NULL, NULL, 3, 0, "model.layers.0.self_attn.o_proj.weight is ["},
+        {NULL, "model.layers.0.self_attn.o_proj.bias", "BF16", 4, 0, "o_proj.bias has no place in this model"},
+        {NULL, "model.layers.1.mlp.experts.2.down_proj.bias", "BF16", 4, 0, "has no place in this model"},
+        {NULL, "model.layers.1.mlp.experts.99.down_proj.weight", "BF16", 4, 0,
+         "has 1 tensors of experts that the model"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct checkpoint c;
+        struct moe_err err;
+        CHECK_EQ(t, checkpoint_open_folder(BF16, &c, &err), 0);
+        made_release(&made);
+        made_remove(source);
+        clear();
+        for (size_t k = 0; k < c.count; k++) {
+            const struct checkpoint_tensor *from = &c.tensors[k];
+            bool it = cases[i].name && strcmp(from->name, cases[i].name) == 0;
+            uint64_t dims[4];
+            memcpy(dims, from->at->dims, sizeof dims);
+            dims[0] = it && cases[i].rows ? cases[i].rows : dims[0];
+            const char *dtype = from->at->dtype == DTYPE_F32 ? "F32" : "BF16";
+            struct made_tensor *to = made_add(&made, it && cases[i].rename ? cases[i].rename : from->name,
+                                              it && cases[i].dtype ? cases[i].dtype : dtype, from->at->n_dims, dims);
+            if (!it && checkpoint_read(&c, &(struct checkpoint_range){from, 0, (size_t)to->bytes}, to->data, &err))
+                exit(70);
+        }
+        if (!cases[i].name)
+            made_add(&made, cases[i].rename, cases[i].dtype, 1, &cases[i].rows);
+        made_write(&made, source, 1);
+        made_write_config(source, c.config);
+        int code = convert(source, NULL, &err);
+        if (cases[i].says)
+            fails(t, code, err.code, &err, cases[i].says);
+        CHECK(t, (code == 0) == !cases[i].says && access(partial, F_OK) != 0); // nothing was begun
+        checkpoint_release(&c);
+    }
+    made_release(&made);
+}
+
+// A folder's tensors as they are.
+static void remember_folder(struct harness *t, const char *folder, struct checkpoint *c, struct made_folder *made)
+{
+    struct moe_err err;
+    static const char *const dtypes[] = {[DTYPE_F32] = "F32", [DTYPE_BF16] = "BF16", [DTYPE_U32] = "U32"};
+    clear();
+    made_remove(source);
+    CHECK_EQ(t, checkpoint_open_folder(folder, c, &err), 0);
+    for (size_t k = 0; k < c->count; k++) {
+        const struct checkpoint_tensor *from = &c->tensors[k];
+        struct made_tensor *to = made_add(made, from->name, dtypes[from->at->dtype], from->at->n_dims, from->at->dims);
+        if (checkpoint_read(c, &(struct checkpoint_range){from, 0, (size_t)to->bytes}, to->data, &err))
+            exit(70);
+    }
+}
+
+static void numbers_that_are_not_finite_are_refused(struct harness *t)
+{
+    static const struct {
+        const char *folder, *tensor;
+        size_t at;
+    } cases[] = {
+        {BF16, "model.layers.1.mlp.experts.5.down_proj.weight", 200},
+        {BF16, "model.norm.weight", 8},
+        {MLX, "model.layers.2.mlp.switch_mlp.up_proj.scales", 40},
+        {MLX, "model.layers.2.mlp.switch_mlp.down_proj.biases", 40},
+        {MLX, "model.layers.0.self_attn.o_proj.scales", 6},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static struct made_folder made;
+        struct checkpoint c;
+        struct moe_err err;
+        char says[200];
+        remember_folder(t, cases[i].folder, &c, &made);
+        memcpy(made_find(&made, cases[i].tensor)->data + cases[i].at, "\x80\x7f", 2);
+        made_write(&made, source, 1);
+        made_write_config(source, c.config);
+        snprintf(says, sizeof says, "tensor %s has numbers that are not finite", cases[i].tensor);
+        fails(t, convert(source, NULL, &err), MOE_BAD_NUMBERS, &err, says);
+        checkpoint_release(&c);
+        made_release(&made);
+    }
+}
+
+// A float32 checkpoint's norms are no bf16 numbers; what is made of them must open.
+static void wide_norms_are_rounded(struct harness *t)
+{
+    static struct made_folder made;
+    struct checkpoint c, resident;
+    struct moe_err err;
+    char path[200];
+    remember_folder(t, BF16, &c, &made);
+    struct made_tensor *norm = made_find(&made, "model.norm.weight");
+    uint64_t count = norm->bytes / 2;
+    free(norm->data);
+    snprintf(norm->dtype, sizeof norm->dtype, "F32");
+    norm->data = made_memory(norm->bytes *= 2);
+    for (uint64_t i = 0; i < count; i++)
+        ((float *)(void *)norm->data)[i] = 1.0f + (float)i / 3000.0f;
+    made_write(&made, source, 1);
+    made_write_config(source, c.config);
+    char heard[4096] = "";
+    const struct moe_convert_options options = {.threads = 2, .notice = remember_notice, .context = heard};
+    CHECK_EQ(t, convert(source, &options, &err), 0);
+    CHECK(t, strstr(heard, "norms rounded to bf16: 1\n") != NULL);
+    snprintf(path, sizeof path, "%s/resident.safetensors", target);
+    CHECK_EQ(t, checkpoint_open_file(path, &resident, &err), 0);
+    const struct checkpoint_tensor *made_norm = checkpoint_find(&resident, "model.norm.weight");
+    uint16_t *numbers = made_memory(2 * count);
+    bool same = made_norm && made_norm->at->dtype == DTYPE_BF16 && made_norm->at->bytes == 2 * count &&
+                checkpoint_read(&resident, &(struct checkpoint_range){made_norm, 0, 2 * count}, numbers, &err) == 0;
+    for (uint64_t i = 0; same && i < count; i++)
+        same = numbers[i] == number_to_bf16(1.0f + (float)i / 3000.0f);
+    CHECK(t, same);
+    free(numbers);
+    checkpoint_release(&resident);
+    checkpoint_release(&c);
+    made_release(&made);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(what_is_quantised_keeps_its_bytes),
+        TEST(stopped_it_goes_on),
+        TEST(killed_it_goes_on),
+        TEST(torn_journals_are_understood),
+        TEST(a_file_that_lost_its_end_is_made_again),
+        TEST(another_conversion_is_not_mixed_in),
+        TEST(failing_writes_are_said),
+        TEST(verify_reads_what_was_written),
+        TEST(layers_may_differ),
+        TEST(scales_in_f16_cost_a_second_rounding),
+        TEST(bad_sources_are_refused_first),
+        TEST(numbers_that_are_not_finite_are_refused),
+        TEST(wide_norms_are_rounded),
+    };
+    if (!mkdtemp(scratch))
+        return 2;
+    snprintf(source, sizeof source, "%s/source", scratch);
+    snprintf(target, sizeof target, "%s/target", scratch);
+    snprintf(partial, sizeof partial, "%s.partial", target);
+    snprintf(undisturbed, sizeof undisturbed, "%s/undisturbed", scratch);
+    int code = HARNESS_RUN(tests, argc, argv);
+    clear();
+    made_remove(source);
+    made_remove(undisturbed);
+    rmdir(scratch);
+    return code;
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// From budgets to slots: sizes, shares and words for both tiers, what is refused and with which remedy, and the plan in
+// words.
+#include "engine/experts/cache_plan.h"
+#include "tests/harness.h"
+#include "app/view/plan_words.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+// 100 experts of 1 MiB, 8 in flight, 60 MiB of device memory and 400 of the host's.
+static const struct cache_question two = {.slot_bytes = MIB,
+                                          .n_experts = 100,
+                                          .per_dispatch = 8,
+                                          .dispatches = 1,
+                                          .device_left = 60 * MIB,
+                                          .host_left = 400 * MIB,
+                                          .two_tiers = true};
+
+struct budgets {
+    uint64_t device, host, device_slots, host_slots;
+    bool only_passes;
+};
+
+static void budgets_of_two_tiers(struct harness *t)
+{
+    static const struct budgets cases[] = {
+        {MOE_CACHE_AUTO, MOE_CACHE_AUTO, 45, 100, false}, // three quarters; all, as they fit in half
+        {MOE_CACHE_AUTO, MOE_CACHE_NONE, 45, 16, true},
+        {MOE_CACHE_SHARE(500), MOE_CACHE_SHARE(100), 30, 40, false},
+        {8 * MIB, MOE_CACHE_NONE, 8, 8, true},
+        {17 * MIB, MOE_CACHE_NONE, 17, 17, true},
+        {18 * MIB, MOE_CACHE_NONE, 18, 16, true},
+        {20 * MIB + 5, 70 * MIB - 1, 20, 69, false},
+        {20 * MIB, MOE_CACHE_ALL, 20, 100, false},
+        {20 * MIB, 16 * MIB, 20, 16, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct cache_question q = two;
+        struct cache_answer answer;
+        q.device_bytes = cases[i].device;
+        q.host_bytes = cases[i].host;
+        CHECK_EQ(t, cache_plan(&q, &answer, NULL), MOE_OK);
+        CHECK_EQ(t, answer.device_slots, cases[i].device_slots);
+        CHECK_EQ(t, answer.host_slots, cases[i].host_slots);
+        CHECK_EQ(t, answer.host_only_passes, cases[i].only_passes);
+    }
+    // What the host could add is no more than the device has.
+    struct cache_question q = two;
+    struct cache_answer answer;
+    q.host_left = 80 * MIB;
+    CHECK_EQ(t, cache_plan(&q, &answer, NULL), MOE_OK);
+    CHECK(t, answer.host_only_passes && answer.host_slots == 16);
+}
+
+static void budgets_of_one_tier(struct harness *t)
+{
+    struct cache_question q = two;
+    struct cache_answer answer;
+    q.two_tiers = false;
+    q.device_left = q.host_left;
+    q.host_bytes = 50 * MIB;
+    CHECK_EQ(t, cache_plan(&q, &answer, NULL), MOE_OK);
+    CHECK_EQ(t, answer.device_slots, 100);
+    CHECK_EQ(t, answer.host_slots, 0);
+    q.device_left = 100 * MIB;
+    CHECK_EQ(t, cache_plan(&q, &answer, NULL), MOE_OK);
+    CHECK_EQ(t, answer.device_slots, 50);
+    q.device_bytes = MOE_CACHE_SHARE(1000);
+    CHECK_EQ(t, cache_plan(&q, &answer, NULL), MOE_OK);
+    CHECK_EQ(t, answer.device_slots, 100);
+}
+
+static void refuse(struct harness *t, uint64_t device, uint64_t host, int code, const char *text)
+{
+    struct cache_question q = two;
+    struct cache_answer answer;
+    struct moe_err err = {0};
+    q.device_bytes = device;
+    q.host_bytes = host;
+    CHECK_EQ(t, cache_plan(&q, &answer, &err), code);
+    CHECK_STR(t, err.text, text);
+}
+
+static void refusals_say_what_works(struct harness *t)
+{
+    refuse(t, 8 * MIB - 1, 0, MOE_BUDGET,
+           "an expert cache of 8388607 bytes holds 7 experts and those of 1 layer in flight need 8: give "
+           "--expert-cache at least "
+           "8388608 bytes (8 MiB)");
+    refuse(t, MOE_CACHE_SHARE(100), 0, MOE_BUDGET,
+           "an expert cache of 6291456 bytes holds 6 experts and those of 1 layer in flight need 8: give "
+           "--expert-cache at least "
+           "8388608 bytes (8 MiB)");
+    refuse(
+        t, 61 * MIB, 0, MOE_NO_MEMORY,
+        "--expert-cache: 61 MiB are more than the 60 MiB of memory that are free; give it at most 54 MiB, a share such "
+        "as 50%, or auto");
+    refuse(
+        t, 20 * MIB, 15 * MIB, MOE_BUDGET,
+        "a host cache of 15728640 bytes holds 15 experts and 16 pass through it at once: give --host-cache none or at "
+        "least 16777216 bytes (16 MiB)");
+    struct cache_question q = two;
+    struct cache_answer answer;
+    struct moe_err err = {0};
+    q.dispatches = 2;
+    q.device_bytes = 16 * MIB - 1;
+    CHECK_EQ(t, cache_plan(&q, &answer, &err), MOE_BUDGET);
+    CHECK_STR(t, err.text,
+              "an expert cache of 16777215 bytes holds 15 experts and those of 2 layers in flight need 16: give "
+              "--expert-cache at least 16777216 bytes (16 MiB)");
+    q.device_bytes++;
+    CHECK_EQ(t, cache_plan(&q, &answer, &err), MOE_OK);
+    q.n_experts = 11; // of all layers: more slots than that are never needed
+    q.device_bytes = 11 * MIB;
+    CHECK_EQ(t, cache_plan(&q, &answer, &err), MOE_OK);
+    CHECK_EQ(t, answer.device_slots, 11);
+    q.device_bytes--;
+    CHECK_EQ(t, cache_plan(&q, &answer, &err), MOE_BUDGET);
+    q = two;
+    q.host_bytes = MOE_CACHE_ALL;
+    q.host_left = 90 * MIB;
+    CHECK_EQ(t, cache_plan(&q, &answer, &err), MOE_NO_MEMORY);
+    CHECK_STR(t, err.text,
+              "--host-cache: 100 MiB are more than the 90 MiB of memory that are free; give it at most 81 MiB, a share "
+              "such as 50%, or auto");
+}
+
+static void plans_in_words(struct harness *t)
+{
+    char words[PLAN_WORDS_SIZE];
+    struct moe_cache_plan plan = {.slots = 464,
+                                  .slot_bytes = 24772608,
+                                  .smallest_bytes = 8 * UINT64_C(24772608),
+                                  .experts = 14848,
+                                  .token_experts = 464,
+                                  .resident_bytes = UINT64_C(9800000000),
+                                  .readers = 8,
+                                  .direct = true,
+                                  .disk_bytes_per_s = UINT64_C(7000000000),
+                                  .cold_bytes = 464 * UINT64_C(24772608)};
+    CHECK_STR(
+        t, plan_words(words, sizeof words, &plan),
+        "9.80 GB of weights stay resident; 464 of 14848 experts have a slot (11.5 GB), the smallest that works is "
+        "198 MB; a cold token reads 11.5 GB in 1.6 s (disk 7.00 GB/s, 8 readers, past the page cache).");
+    CHECK_STR(t, plan_warning(words, sizeof words, &plan, false), "");
+    plan.host_slots = 4000;
+    plan.disk_bytes_per_s = 0;
+    plan.resident_bytes = 0;
+    CHECK_STR(
+        t, plan_words(words, sizeof words, &plan),
+        "464 of 14848 experts have a slot (11.5 GB) on the device and 4000 in host memory (99.1 GB), the smallest "
+        "that works is 198 MB; a cold token reads 11.5 GB.");
+    plan.host_slots = 0;
+    plan.slots = 100;
+    plan.per_layer = true;
+    plan.direct_refused = true;
+    CHECK_STR(
+        t, plan_warning(words, sizeof words, &plan, true),
+        "The expert cache is smaller than the 464 experts that one token asks for, where keeping the last used never "
+        "helps, so each layer keeps a share of its own; from --expert-cache 10962M (11.5 GB) on it works better. The "
+        "file system takes no direct reads, so experts are read through the page cache. The device computes in host "
+        "memory, so there is one cache and --host-cache changes nothing.");
+    for (size_t size = 1; size < sizeof words; size++) { // cut, never overrun
+        words[size] = '#';
+        plan_words(words, size, &plan);
+        plan_warning(words, size, &plan, true);
+        CHECK(t, words[size] == '#' && strlen(words) < size);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(budgets_of_two_tiers),
+        TEST(budgets_of_one_tier),
+        TEST(refusals_say_what_works),
+        TEST(plans_in_words),
+    };
+    return HARNESS_RUN(tests, argc, argv);
+}

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The pool of reading threads: whole reads out of short ones, typed failures, bounds, withdrawing and closing.
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/harness.h"
+#include "engine/experts/reader.h"
+
+enum { SIZE = 5003 };
+
+static unsigned char byte_at(uint64_t offset)
+{
+    return (unsigned char)(offset * 167 + (offset >> 8) * 13 + 5);
+}
+
+// A make-believe file of `end` bytes; `fd` is how many bytes a call gives at most. A call at or beyond fail_at fails;
+// every second call is interrupted if asked for. A gate holds calls up, and counts those that it holds.
+struct source {
+    uint64_t end;
+    uint64_t fail_at;
+    int fail_errno;
+    bool interrupt;
+    atomic_int calls, bytes;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool gated;
+    int held, most_held;
+    sigset_t mask; // of the last thread that read
+};
+
+static ptrdiff_t give(void *context, int fd, void *target, size_t length, uint64_t offset)
+{
+    struct source *source = context;
+    int call = atomic_fetch_add(&source->calls, 1);
+    pthread_mutex_lock(&source->lock);
+    pthread_sigmask(SIG_SETMASK, NULL, &source->mask);
+    source->held++;
+    if (source->held > source->most_held)
+        source->most_held = source->held;
+    pthread_cond_broadcast(&source->changed);
+    while (source->gated)
+        pthread_cond_wait(&source->changed, &source->lock);
+    source->held--;
+    pthread_mutex_unlock(&source->lock);
+    if (source->interrupt && call % 2 == 0) {
+        errno = EINTR;
+        return -1;
+    }
+    if (offset >= source->fail_at) {
+        errno = source->fail_errno;
+        return -1;
+    }
+    if (offset >= source->end)
+        return 0;
+    size_t n = length < (size_t)fd ? length : (size_t)fd;
+    if (n > source->end - offset)
+        n = (size_t)(source->end - offset);
+    for (size_t i = 0; i < n; i++)
+        ((unsigned char *)target)[i] = byte_at(offset + i);
+    atomic_fetch_add(&source->bytes, (int)n);
+    return (ptrdiff_t)n;
+}
+
+static void source_init(struct source *source)
+{
+    memset(source, 0, sizeof *source);
+    source->end = source->fail_at = UINT64_MAX;
+    pthread_mutex_init(&source->lock, NULL);
+    pthread_cond_init(&source->changed, NULL);
+}
+
+static void source_gate(struct source *source, bool gated)
+{
+    pthread_mutex_lock(&source->lock);
+    source->gated = gated;
+    pthread_cond_broadcast(&source->changed);
+    pthread_mutex_unlock(&source->lock);
+}
+
+static void source_await(struct source *source, int held)
+{
+    pthread_mutex_lock(&source->lock);
+    while (source->held < held)
+        pthread_cond_wait(&source->changed, &source->lock);
+    pthread_mutex_unlock(&source->lock);
+}
+
+static reader *open_pool(struct harness *t, unsigned threads, uint32_t capacity, struct source *source)
+{
+    struct reader_options options = {
+        .threads = threads, .capacity = capacity, .read = source ? give : NULL, .context = source};
+    reader *r = NULL;
+    CHECK_EQ(t, reader_open(&options, &r, NULL), MOE_OK);
+    return r;
+}
+
+static int right_bytes(const struct read_request *request)
+{
+    for (size_t i = 0; i < request->delivered; i++)
+        if (((unsigned char *)request->target)[i] != byte_at(request->offset + i))
+            return 0;
+    return 1;
+}
+
+static void short_reads_are_resumed(struct harness *t)
+{
+    static const int pieces[] = {1, 7, 511, 4096, SIZE - 1, SIZE, SIZE + 1};
+    struct source source;
+    source_init(&source);
+    reader *r = open_pool(t, 1, 1, &source);
+    unsigned char bytes[SIZE + 1];
+    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
+        memset(bytes, 0, sizeof bytes);
+        bytes[SIZE] = 77;
+        atomic_store(&source.calls, 0);
+        struct read_request request = {.fd = pieces[i], .offset = 1000 + i, .length = SIZE, .target = bytes};
+        CHECK(t, reader_submit(r, &request, 1));
+        CHECK(t, reader_reap(r, READER_FOREVER) == &request);
+        CHECK_EQ(t, request.result, READ_FULL);
+        CHECK_EQ(t, request.delivered, SIZE);
+        CHECK(t, right_bytes(&request));
+        CHECK_EQ(t, bytes[SIZE], 77);
+        CHECK_EQ(t, atomic_load(&source.calls), (SIZE + pieces[i] - 1) / pieces[i]);
+    }
+    reader_close(r);
+}
+
+static void interruptions_are_resumed(struct harness *t)
+{
+    struct source source;
+    source_init(&source);
+    source.interrupt = true;
+    reader *r = open_pool(t, 1, 1, &source);
+    unsigned char bytes[SIZE];
+    struct read_request request = {.fd = 1000, .offset = 3, .length = SIZE, .target = bytes};
+    CHECK(t, reader_submit(r, &request, 1));
+    CHECK(t, reader_reap(r, READER_FOREVER) == &request);
+    CHECK_EQ(t, request.result, READ_FULL);
+    CHECK(t, right_bytes(&request));
+    CHECK_EQ(t, atomic_load(&source.calls), 12);
+    reader_close(r);
+}
+
+static void check_failure(struct harness *t, struct source *source, enum read_result result, size_t delivered)
+{
+    unsigned char bytes[SIZE];
+    struct read_request request = {.fd = 600, .offset = 100, .length = SIZE, .target = bytes};
+    reader *r = open_pool(t, 1, 1, source);
+    CHECK(t, reader_submit(r, &request, 1));
+    CHECK(t, reader_reap(r, READER_FOREVER) == &request);
+    CHECK_EQ(t, request.result, result);
+    CHECK_EQ(t, request.sys_errno, source->fail_errno);
+    CHECK_EQ(t, request.delivered, delivered);
+    CHECK(t, right_bytes(&request));
+    // The thread lives on.
+    source->end = source->fail_at = UINT64_MAX;
+    CHECK(t, reader_submit(r, &request, 1));
+    CHECK(t, reader_reap(r, READER_FOREVER) == &request);
+    CHECK_EQ(t, request.result, READ_FULL);
+    CHECK_EQ(t, request.sys_errno, 0);
+    reader_close(r);
+}
+
+static void failures_are_typed(struct harness *t)
+{
+    struct source source;
+    source_init(&source);
+    source.end = 100 + 1500;
+    check_failure(t, &source, READ_EOF, 1500);
+    source.end = 100;
+    check_failure(t, &source, READ_EOF, 0);
+    source.end = 100 + SIZE - 1;
+    check_failure(t, &source, READ_EOF, SIZE - 1);
+    source.fail_at = 100 + 1200;
+    source.fail_errno = EIO;
+    check_failure(t, &source, READ_ERROR, 1200);
+    source.fail_at = 0;
+    source.fail_errno = ESTALE;
+    check_failure(t, &source, READ_ERROR, 0);
+}
+
+static void files_are_read_with_pread(struct harness *t)
+{
+    char path[] = "/tmp/moechat-reader-XXXXXX";
+    int fd = mkstemp(path);
+    unsigned char bytes[SIZE];
+    for (size_t i = 0; i < SIZE; i++)
+        bytes[i] = byte_at(i);
+    CHECK_EQ(t, write(fd, bytes, SIZE), SIZE);
+    memset(bytes, 0, sizeof bytes);
+    reader *r = open_pool(t, 2, 3, NULL);
+    struct read_request inside = {.fd = fd, .offset = 11, .length = SIZE - 11, .target = bytes};
+    CHECK(t, reader_submit(r, &inside, 1));
+    CHECK(t, reader_reap(r, READER_FOREVER) == &inside);
+    CHECK(t, inside.result == READ_FULL && right_bytes(&inside));
+    struct read_request beyond = {.fd = fd, .offset = SIZE - 5, .length = 6, .target = bytes};
+    CHECK(t, reader_submit(r, &beyond, 1));
+    CHECK(t, reader_reap(r, READER_FOREVER) == &beyond);
+    CHECK(t, beyond.result == READ_EOF && beyond.delivered == 5);
+    struct read_request closed = {.fd = -1, .length = 6, .target = bytes};
+    CHECK(t, reader_submit(r, &closed, 1));
+    CHECK(t, reader_reap(r, READER_FOREVER) == &closed);
+    CHECK(t, closed.result == READ_ERROR && closed.sys_errno == EBADF);
+    reader_close(r);
+    close(fd);
+    unlink(path);
+}
+
+static void threads_read_at_the_same_time(struct harness *t)
+{
+    enum { THREADS = 5, REQUESTS = 9 };
+    struct source source;
+    source_init(&source);
+    source_gate(&source, true);
+    reader *r = open_pool(t, THREADS, REQUESTS, &source);
+    unsigned char bytes[REQUESTS][64];
+    struct read_request requests[REQUESTS + 1];
+    for (unsigned i = 0; i < REQUESTS; i++) {
+        requests[i] = (struct read_request){.fd = 64, .offset = i * 64, .length = 64, .target = bytes[i]};
+        CHECK(t, reader_submit(r, &requests[i], 1));
+    }
+    CHECK(t, !reader_submit(r, &requests[REQUESTS], 1)); // the ring is full
+    source_await(&source, THREADS);
+    CHECK(t, !reader_submit(r, &requests[REQUESTS], 1)); // also with some of them being read
+    CHECK(t, reader_reap(r, 0) == NULL);
+    CHECK(t, reader_reap(r, 20) == NULL);
+    source_gate(&source, false);
+    unsigned seen = 0;
+    for (unsigned i = 0; i < REQUESTS; i++) {
+        struct read_request *request = reader_reap(r, READER_FOREVER);
+        if (!CHECK(t, request != NULL))
+            break;
+        CHECK(t, request->result == READ_FULL && right_bytes(request));
+        seen |= 1U << (request - requests);
+    }
+    CHECK_EQ(t, seen, (1U << REQUESTS) - 1);
+    CHECK_EQ(t, source.most_held, THREADS);
+    CHECK(t, reader_reap(r, READER_FOREVER) == NULL); // nothing is being read: no wait
+    reader_close(r);
+}
+
+static void done_requests_count_until_they_are_reaped(struct harness *t)
+{
+    struct source source;
+    source_init(&source);
+    reader *r = open_pool(t, 1, 2, &source);
+    unsigned char bytes[3];
+    struct read_request requests[3];
+    for (unsigned i = 0; i < 3; i++) {
+        requests[i] = (struct read_request){.fd = 1, .offset = i, .length = 1, .target = &bytes[i]};
+        CHECK_EQ(t, reader_submit(r, &requests[i], 1), i < 2);
+    }
+    while (atomic_load(&source.bytes) < 2)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    CHECK(t, !reader_submit(r, &requests[2], 1));
+    CHECK(t, reader_reap(r, READER_FOREVER) == &requests[0]);
+    CHECK(t, reader_submit(r, &requests[2], 1));
+    CHECK(t, reader_reap(r, READER_FOREVER) == &requests[1]);
+    CHECK(t, reader_reap(r, READER_FOREVER) == &requests[2]);
+    reader_close(r);
+}
+
+static void withdrawing(struct harness *t)
+{
+    struct source source;
+    source_init(&source);
+    source_gate(&source, true);
+    reader *r = open_pool(t, 1, 4, &source);
+    unsigned char bytes[4];
+    struct read_request requests[4];
+    for (unsigned i = 0; i < 4; i++) {
+        requests[i] = (struct read_request){.fd = 1, .offset = i, .length = 1, .target = &bytes[i]};
+        CHECK(t, reader_submit(r, &requests[i], 1));
+    }
+    source_await(&source, 1);
+    CHECK(t, !reader_withdraw(r, &requests[0], 1)); // being read
+    CHECK(t, reader_withdraw(r, &requests[2], 1));
+    CHECK(t, !reader_withdraw(r, &requests[2], 1));
+    CHECK(t, reader_submit(r, &requests[2], 1)); // at the end now
+    source_gate(&source, false);
+    CHECK(t, reader_reap(r, READER_FOREVER) == &requests[0]);
+    CHECK(t, !reader_withdraw(r, &requests[0], 1)); // done
+    CHECK(t, reader_reap(r, READER_FOREVER) == &requests[1]);
+    CHECK(t, reader_reap(r, READER_FOREVER) == &requests[3]);
+    CHECK(t, reader_reap(r, READER_FOREVER) == &requests[2]);
+    reader_close(r);
+}
+
+static void *open_gate_later(void *context)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    source_gate(context, false);
+    return NULL;
+}
+
+static void closing_finishes_what_has_begun(struct harness *t)
+{
+    struct source source;
+    source_init(&source);
+    source_gate(&source, true);
+    reader *r = open_pool(t, 2, 5, &source);
+    unsigned char bytes[5][SIZE];
+    struct read_request requests[5];
+    for (unsigned i = 0; i < 5; i++) {
+        requests[i] = (struct read_request){.fd = 1000, .offset = i, .length = SIZE, .target = bytes[i]};
+        CHECK(t, reader_submit(r, &requests[i], 1));
+    }
+    source_await(&source, 2);
+    pthread_t thread;
+    CHECK_EQ(t, pthread_create(&thread, NULL, open_gate_later, &source), 0);
+    reader_close(r);
+    CHECK_EQ(t, atomic_load(&source.bytes), 2 * SIZE);
+    pthread_join(thread, NULL);
+    reader_close(NULL);
+}
+
+static void readers_take_no_signals(struct harness *t)
+{
+    struct source source;
+    source_init(&source);
+    reader *r = open_pool(t, 1, 1, &source);
+    unsigned char byte;
+    struct read_request request = {.fd = 1, .length = 1, .target = &byte};
+    CHECK(t, reader_submit(r, &request, 1));
+    CHECK(t, reader_reap(r, READER_FOREVER) == &request);
+    CHECK(t, sigismember(&source.mask, SIGINT) && sigismember(&source.mask, SIGWINCH) &&
+                 sigismember(&source.mask, SIGTERM));
+    sigset_t ours;
+    pthread_sigmask(SIG_SETMASK, NULL, &ours);
+    CHECK(t, !sigismember(&ours, SIGINT));
+    reader_close(r);
+}
+
+static void bad_options_are_refused(struct harness *t)
+{
+    static const struct reader_options bad[] = {{.capacity = 1}, {.threads = 1}, {.threads = 65, .capacity = 1}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        reader *r;
+        struct moe_err err;
+        CHECK_EQ(t, reader_open(&bad[i], &r, &err), MOE_BAD_ARGUMENT);
+        CHECK(t, r == NULL);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(short_reads_are_resumed),
+        TEST(interruptions_are_resumed),
+        TEST(failures_are_typed),
+        TEST(files_are_read_with_pread),
+        TEST(threads_read_at_the_same_time),
+        TEST(done_requests_count_until_they_are_reaped),
+        TEST(withdrawing),
+        TEST(closing_finishes_what_has_begun),
+        TEST(readers_take_no_signals),
+        TEST(bad_options_are_refused),
+    };
+    return HARNESS_RUN(tests, argc, argv);
+}

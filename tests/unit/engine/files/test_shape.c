@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include <json-c/json.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "tests/harness.h"
+#include "engine/files/shape.h"
+
+// A small deepseek_v3 configuration; texts here are JSON with ' for ".
+static const char base[] =
+    "{'model_type':'deepseek_v3','vocab_size':300,'hidden_size':160,'intermediate_size':256,'moe_intermediate_size':64,"
+    "'num_hidden_layers':3,'num_attention_heads':5,'num_key_value_heads':5,'n_shared_experts':1,'n_routed_experts':16,"
+    "'routed_scaling_factor':2.5,'kv_lora_rank':64,'q_lora_rank':96,'qk_rope_head_dim':8,'v_head_dim':32,"
+    "'qk_nope_head_dim':24,'n_group':4,'topk_group':2,'num_experts_per_tok':4,'first_k_dense_replace':1,"
+    "'norm_topk_prob':true,'hidden_act':'silu','max_position_embeddings':512,'rms_norm_eps':1e-5,"
+    "'tie_word_embeddings':false,'rope_interleave':true,'attention_bias':false,'bos_token_id':1,'eos_token_id':[2,3]}";
+
+static struct json_object *parsed(const char *text)
+{
+    char *copy = strdup(text);
+    for (char *c = copy; *c; c++)
+        if (*c == '\'')
+            *c = '"';
+    struct json_object *object = json_tokener_parse(copy);
+    free(copy);
+    return object;
+}
+
+// base with the members of `changes` put over it; a member '-' is taken away.
+static int read_changed(const char *changes, struct shape *shape, struct moe_err *err)
+{
+    struct json_object *config = parsed(base);
+    struct json_object *change = parsed(changes);
+    struct json_object_iter member;
+    json_object_object_foreachC(change, member)
+    {
+        if (json_object_is_type(member.val, json_type_string) && strcmp(json_object_get_string(member.val), "-") == 0)
+            json_object_object_del(config, member.key);
+        else
+            json_object_object_add(config, member.key, json_object_get(member.val));
+    }
+    int code = change ? shape_read(config, "config.json", shape, err) : -1;
+    json_object_put(change);
+    json_object_put(config);
+    return code;
+}
+
+// Made once by transformers 5.17.0: DeepseekV3RotaryEmbedding's inv_freq and attention_scaling, DeepseekV3Attention's
+// scaling.
+static const struct rope_case {
+    const char *name, *changes;
+    float softmax_scale, rope_scale;
+    int n;
+    float inv_freq[32];
+} rope_cases[] = {
+    {"plain 10000",
+     "{'qk_rope_head_dim':16,'qk_nope_head_dim':32,'rope_theta':10000.0}",
+     0.144337565F,
+     1.0F,
+     8,
+     {1.0F, 0.316227764F, 0.100000001F, 0.0316227786F, 0.00999999978F, 0.00316227786F, 0.00100000005F,
+      0.000316227786F}},
+    {"plain 50000",
+     "{'qk_rope_head_dim':8,'qk_nope_head_dim':24,'rope_parameters':{'rope_type':'default','rope_theta':50000.0}}",
+     0.176776692F,
+     1.0F,
+     4,
+     {1.0F, 0.0668740347F, 0.00447213603F, 0.000299069769F}},
+    {"V3",
+     "{'qk_rope_head_dim':64,'qk_nope_head_dim':128,'max_position_embeddings':163840,'rope_theta':10000,'rope_scaling':"
+     "{'type':'yarn','factor':40,'original_max_position_embeddings':4096,'mscale':1.0,'mscale_all_dim':1.0,'beta_fast':"
+     "32,'beta_slow':1}}",
+     0.135233775F,
+     1.0F,
+     32,
+     {1.0F,
+      0.749894202F,
+      0.562341332F,
+      0.421696514F,
+      0.316227764F,
+      0.237137362F,
+      0.177827939F,
+      0.133352146F,
+      0.100000001F,
+      0.0749894157F,
+      0.0562341288F,
+      0.0390069261F,
+      0.0268793609F,
+      0.0183781441F,
+      0.012447956F,
+      0.0083345091F,
+      0.00550000044F,
+      0.00356199732F,
+      0.00224936521F,
+      0.00137051346F,
+      0.000790569407F,
+      0.000414990413F,
+      0.00017782794F,
+      3.3338034e-05F,
+      2.49999994e-05F,
+      1.87473543e-05F,
+      1.40585325e-05F,
+      1.05424124e-05F,
+      7.90569447e-06F,
+      5.92843435e-06F,
+      4.44569832e-06F,
+      3.33380353e-06F}},
+    {"mscale differs",
+     "{'qk_rope_head_dim':32,'qk_nope_head_dim':64,'max_position_embeddings':4096,'rope_parameters':{'rope_type':'yarn'"
+     ",'rope_theta':50000.0,'factor':8.0,'original_max_position_embeddings':512,'mscale':0.707,'mscale_all_dim':1.3}}",
+     0.164700806F,
+     0.902929842F,
+     16,
+     {1.0F, 0.508527458F, 0.220887616F, 0.0931495577F, 0.0376166441F, 0.0141696986F, 0.00468369294F, 0.00109928579F,
+      0.000559017004F, 0.000284275477F, 0.000144561869F, 7.35136782e-05F, 3.73837211e-05F, 1.90106457e-05F,
+      9.66743482e-06F, 4.91615583e-06F}},
+    {"attention_factor",
+     "{'qk_rope_head_dim':32,'qk_nope_head_dim':64,'max_position_embeddings':4096,'rope_parameters':{'rope_type':'yarn'"
+     ",'rope_theta':10000.0,'factor':4.0,'original_max_position_embeddings':1024,'attention_factor':1.25,'mscale_all_"
+     "dim':0.5,'beta_fast':16.0,'beta_slow':2.0}}",
+     0.116701238F,
+     1.25F,
+     16,
+     {1.0F, 0.562341332F, 0.316227764F, 0.177827939F, 0.100000001F, 0.045690231F, 0.0197642371F, 0.00777997263F,
+      0.00249999994F, 0.00140585331F, 0.000790569466F, 0.000444569858F, 0.000250000012F, 0.000140585325F,
+      7.90569466e-05F, 4.44569851e-05F}},
+    {"not truncated",
+     "{'qk_rope_head_dim':32,'qk_nope_head_dim':64,'max_position_embeddings':4096,'rope_parameters':{'rope_type':'yarn'"
+     ",'rope_theta':50000.0,'factor':4.0,'original_max_position_embeddings':1024,'truncate':false}}",
+     0.102062076F,
+     1.13862944F,
+     16,
+     {1.0F, 0.508527458F, 0.258600146F, 0.120097764F, 0.0512866378F, 0.0211040229F, 0.00820121728F, 0.00288358424F,
+      0.00111803401F, 0.000568550953F, 0.000289123738F, 0.000147027356F, 7.47674421e-05F, 3.80212914e-05F,
+      1.93348696e-05F, 9.83231166e-06F}},
+    {"outside",
+     "{'qk_rope_head_dim':32,'qk_nope_head_dim':64,'max_position_embeddings':4096,'original_max_position_embeddings':"
+     "256,'rope_parameters':{'rope_type':'yarn','rope_theta':10000.0,'factor':4.0,'original_max_position_embeddings':"
+     "1024}}",
+     0.102062076F,
+     1.13862944F,
+     16,
+     {1.0F, 0.502090454F, 0.248464689F, 0.120668955F, 0.0571428537F, 0.0261087008F, 0.011293849F, 0.00444569858F,
+      0.00249999994F, 0.00140585331F, 0.000790569466F, 0.000444569858F, 0.000250000012F, 0.000140585325F,
+      7.90569466e-05F, 4.44569851e-05F}},
+    {"no original",
+     "{'qk_rope_head_dim':32,'qk_nope_head_dim':64,'max_position_embeddings':4096,'rope_parameters':{'rope_type':'yarn'"
+     ",'rope_theta':10000.0,'factor':4.0,'beta_fast':null,'mscale':0}}",
+     0.102062076F,
+     1.13862944F,
+     16,
+     {1.0F, 0.562341332F, 0.316227764F, 0.177827939F, 0.100000001F, 0.0562341288F, 0.0282346234F, 0.0139721958F,
+      0.00678571407F, 0.00321337907F, 0.00146820047F, 0.00063509983F, 0.000250000012F, 0.000140585325F, 7.90569466e-05F,
+      4.44569851e-05F}},
+};
+
+static int close_to(float got, float want)
+{
+    return fabsf(got - want) <= 2.5e-7F * fabsf(want); // two steps of float32
+}
+
+static void rope_numbers_are_those_of_transformers(struct harness *t)
+{
+    for (size_t i = 0; i < sizeof rope_cases / sizeof rope_cases[0]; i++) {
+        const struct rope_case *c = &rope_cases[i];
+        struct shape shape;
+        struct moe_err err = {0};
+        if (!CHECK_EQ(t, read_changed(c->changes, &shape, &err), MOE_OK)) {
+            printf("    %s: %s\n", c->name, err.text);
+            continue;
+        }
+        float inv_freq[32];
+        CHECK_EQ(t, shape.qk_rope_head_dim, 2 * c->n);
+        shape_inv_freq(&shape, inv_freq);
+        for (int j = 0; j < c->n; j++)
+            if (!CHECK(t, close_to(inv_freq[j], c->inv_freq[j])))
+                printf("    %s, pair %d: got %.9g, want %.9g\n", c->name, j, (double)inv_freq[j],
+                       (double)c->inv_freq[j]);
+        if (!CHECK(t, close_to(shape.softmax_scale, c->softmax_scale) && close_to(shape.rope_scale, c->rope_scale)))
+            printf("    %s: got scales %.9g, %.9g\n", c->name, (double)shape.softmax_scale, (double)shape.rope_scale);
+    }
+}
+
+static void fields_land_where_they_belong(struct harness *t)
+{
+    struct shape s;
+    CHECK_EQ(t, read_changed("{}", &s, NULL), MOE_OK);
+    CHECK_STR(t, s.model_type, "deepseek_v3");
+    CHECK_EQ(t, s.vocab_size, 300);
+    CHECK_EQ(t, s.hidden_size, 160);
+    CHECK_EQ(t, s.n_layers, 3);
+    CHECK_EQ(t, s.n_heads, 5);
+    CHECK_EQ(t, s.q_lora_rank, 96);
+    CHECK_EQ(t, s.kv_lora_rank, 64);
+    CHECK_EQ(t, s.qk_nope_head_dim, 24);
+    CHECK_EQ(t, s.qk_rope_head_dim, 8);
+    CHECK_EQ(t, s.v_head_dim, 32);
+    CHECK_EQ(t, s.intermediate_size, 256);
+    CHECK_EQ(t, s.moe_intermediate_size, 64);
+    CHECK_EQ(t, s.n_routed_experts, 16);
+    CHECK_EQ(t, s.n_shared_experts, 1);
+    CHECK_EQ(t, s.top_k, 4);
+    CHECK_EQ(t, s.n_group, 4);
+    CHECK_EQ(t, s.topk_group, 2);
+    CHECK_EQ(t, s.first_k_dense_replace, 1);
+    CHECK_EQ(t, s.max_position_embeddings, 512);
+    CHECK(t, s.rms_norm_eps == 1e-5F && s.latent_norm_eps == 1e-6F && s.routed_scaling_factor == 2.5F);
+    CHECK(t, s.norm_topk_prob && !s.tie_word_embeddings && s.rope_interleave);
+    CHECK(t, s.rope_type == ROPE_DEFAULT && s.rope_theta == 10000);
+    CHECK_EQ(t, s.bos_token_id, 1);
+    CHECK_EQ(t, s.n_eos, 2);
+    CHECK_EQ(t, s.eos_token_ids[1], 3);
+}
+
+static void absent_fields_take_the_defaults_of_the_class(struct harness *t)
+{
+    struct shape s;
+    struct json_object *config = parsed("{'model_type':'deepseek_v3','kv_lora_rank':512}");
+    CHECK_EQ(t, shape_read(config, "config.json", &s, NULL), MOE_OK);
+    json_object_put(config);
+    CHECK_EQ(t, s.hidden_size, 7168);
+    CHECK_EQ(t, s.n_layers, 61);
+    CHECK_EQ(t, s.q_lora_rank, 1536);
+    CHECK_EQ(t, s.n_routed_experts, 256);
+    CHECK_EQ(t, s.first_k_dense_replace, 3);
+    CHECK_EQ(t, s.bos_token_id, 0);
+    CHECK_EQ(t, s.n_eos, 1);
+    CHECK_EQ(t, s.eos_token_ids[0], 1);
+    CHECK(t, s.rms_norm_eps == 1e-6F && s.norm_topk_prob && s.rope_interleave && !s.tie_word_embeddings);
+}
+
+static void null_means_none(struct harness *t)
+{
+    struct shape s;
+    CHECK_EQ(t,
+             read_changed("{'q_lora_rank':null,'bos_token_id':null,'eos_token_id':null,'rope_scaling':null}", &s, NULL),
+             MOE_OK);
+    CHECK_EQ(t, s.q_lora_rank, 0);
+    CHECK_EQ(t, s.bos_token_id, -1);
+    CHECK_EQ(t, s.n_eos, 0);
+}
+
+// Parameters and scales as transformers 5.17.0 has them for the class of each model (kimi_k2 and kimi_k25's text model:
+// DeepseekV3), from models made on its meta device.
+static const struct real_model {
+    const char *file;
+    uint64_t total, active;
+    double softmax_scale;
+    uint32_t n_layers, first_dense, n_experts, n_shared, top_k, n_group, topk_group, q_lora_rank;
+    enum router_scoring scoring;
+    enum topk_method method;
+    double routed_scaling_factor;
+} real_models[] = {
+    {"deepseek-v2-lite", 15706484224, 2451435008, 0.1147213867929261, 27, 1, 64, 2, 6, 1, 1, 0, ROUTER_SOFTMAX,
+     TOPK_GREEDY, 1.0},
+    {"deepseek-v2", 235741434880, 20851512320, 0.1147213867929261, 60, 1, 160, 2, 6, 8, 3, 1536, ROUTER_SOFTMAX,
+     TOPK_GROUP_LIMITED, 16.0},
+    {"deepseek-v2.5", 235741434880, 20851512320, 0.1352337788608801, 60, 1, 160, 2, 6, 8, 3, 1536, ROUTER_SOFTMAX,
+     TOPK_GROUP_LIMITED, 16.0},
+    {"deepseek-v3", 671026404352, 36625603584, 0.1352337788608801, 61, 3, 256, 1, 8, 8, 4, 1536, ROUTER_SIGMOID,
+     TOPK_NOAUX, 2.5},
+    {"moonlight", 15960108544, 2579230208, 0.07216878364870322, 27, 1, 64, 2, 6, 1, 1, 0, ROUTER_SIGMOID, TOPK_NOAUX,
+     2.446},
+    {"kimi-k2", 1026408209408, 31687072768, 0.13086079996295005, 61, 1, 384, 1, 8, 1, 1, 1536, ROUTER_SIGMOID,
+     TOPK_NOAUX, 2.827},
+    {"kimi-k2-thinking", 1026408209408, 31687072768, 0.14467962580268923, 61, 1, 384, 1, 8, 1, 1, 1536, ROUTER_SIGMOID,
+     TOPK_NOAUX, 2.827},
+    {"kimi-k2.5", 1026408209408, 31687072768, 0.14467962580268923, 61, 1, 384, 1, 8, 1, 1, 1536, ROUTER_SIGMOID,
+     TOPK_NOAUX, 2.827},
+    {"glm-4.7-flash", 29943390976, 3579568896, 0.0625, 47, 1, 64, 1, 4, 1, 1, 768, ROUTER_SIGMOID, TOPK_NOAUX, 1.8},
+};
+
+static void the_real_models_are_what_they_are(struct harness *t)
+{
+    for (size_t i = 0; i < sizeof real_models / sizeof real_models[0]; i++) {
+        const struct real_model *m = &real_models[i];
+        char path[128];
+        struct shape s;
+        struct moe_err err = {0};
+        snprintf(path, sizeof path, "tests/bench/configs/%s.json", m->file);
+        struct json_object *config = json_object_from_file(path);
+        bool good = CHECK(t, config && shape_read(config, path, &s, &err) == MOE_OK);
+        json_object_put(config);
+        if (!good) {
+            printf("    %s: %s\n", path, err.text);
+            continue;
+        }
+        struct parameter_counts counts = shape_parameters(&s);
+        good = CHECK_EQ(t, counts.total, m->total) & CHECK_EQ(t, counts.active, m->active);
+        good &= CHECK(t, close_to(s.softmax_scale, (float)m->softmax_scale) && s.rope_scale == 1.0F);
+        good &= CHECK(t, s.n_layers == m->n_layers && s.first_k_dense_replace == m->first_dense);
+        good &= CHECK(t, s.n_routed_experts == m->n_experts && s.n_shared_experts == m->n_shared);
+        good &= CHECK(t, s.top_k == m->top_k && s.n_group == m->n_group && s.topk_group == m->topk_group);
+        good &= CHECK(t, s.q_lora_rank == m->q_lora_rank && s.scoring == m->scoring && s.topk_method == m->method);
+        good &= CHECK(t, s.routed_scaling_factor == (float)m->routed_scaling_factor && s.rope_interleave);
+        good &= CHECK(t, s.has_correction_bias == (m->scoring == ROUTER_SIGMOID) && s.latent_norm_eps == 1e-6F);
+        good &= CHECK(t, s.norm_topk_prob == (m->scoring == ROUTER_SIGMOID) && !s.tie_word_embeddings);
+        if (!good)
+            printf("    %s\n", path);
+    }
+}
+
+static void each_class_has_its_own_defaults(struct harness *t)
+{
+    static const struct {
+        const char *config;
+        uint32_t vocab, hidden, layers, dense, experts, shared, top_k, n_group, topk_group, q_lora, length, nope, v,
+            bos, eos;
+        float eps, factor;
+    } cases[] = {
+        {"{'model_type':'deepseek_v2','num_experts_per_tok':6,'moe_intermediate_size':1408}", 102400, 4096, 32, 0, 64,
+         2, 6, 1, 1, 1536, 2048, 128, 128, 1, 2, 1e-6F, 1.0F},
+        {"{'model_type':'deepseek_v3'}", 129280, 7168, 61, 3, 256, 1, 8, 8, 4, 1536, 4096, 128, 128, 0, 1, 1e-6F, 2.5F},
+        {"{'model_type':'kimi_k2'}", 129280, 7168, 61, 3, 256, 1, 8, 8, 4, 1536, 4096, 128, 128, 0, 1, 1e-6F, 2.5F},
+        {"{'model_type':'kimi_k25','text_config':{}}", 129280, 7168, 61, 3, 256, 1, 8, 8, 4, 1536, 4096, 128, 128, 0, 1,
+         1e-6F, 2.5F},
+        {"{'model_type':'glm4_moe_lite'}", 154880, 2048, 47, 1, 64, 1, 4, 1, 1, 768, 202752, 192, 256, 0, 1, 1e-5F,
+         1.8F},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct shape s;
+        struct moe_err err = {0};
+        struct json_object *config = parsed(cases[i].config);
+        bool good = CHECK_EQ(t, shape_read(config, "config.json", &s, &err), MOE_OK);
+        json_object_put(config);
+        good = good && CHECK(t, s.vocab_size == cases[i].vocab && s.hidden_size == cases[i].hidden) &&
+               CHECK(t, s.n_layers == cases[i].layers && s.first_k_dense_replace == cases[i].dense) &&
+               CHECK(t, s.n_routed_experts == cases[i].experts && s.n_shared_experts == cases[i].shared) &&
+               CHECK(t, s.top_k == cases[i].top_k && s.n_group == cases[i].n_group) &&
+               CHECK(t, s.topk_group == cases[i].topk_group && s.q_lora_rank == cases[i].q_lora) &&
+               CHECK(t, s.max_position_embeddings == cases[i].length && s.qk_nope_head_dim == cases[i].nope) &&
+               CHECK(t, s.v_head_dim == cases[i].v && s.rms_norm_eps == cases[i].eps) &&
+               CHECK(t, s.bos_token_id == (int32_t)cases[i].bos && s.eos_token_ids[0] == (int32_t)cases[i].eos) &&
+               CHECK(t, s.routed_scaling_factor == cases[i].factor && s.kv_lora_rank == 512 && s.rope_theta == 10000);
+        if (!good)
+            printf("    %s: %s\n", cases[i].config, err.text);
+    }
+}
+
+#define V2  "'model_type':'deepseek_v2','rope_interleave':'-','norm_topk_prob':false"
+#define GLM "'model_type':'glm4_moe_lite'"
+#define K25 "{'model_type':'kimi_k25','text_config':{'model_type':'kimi_k2'"
+
+static void settings_of_the_other_classes(struct harness *t)
+{
+    struct shape s;
+    CHECK_EQ(t, read_changed("{" V2 ",'n_group':null,'topk_group':null}", &s, NULL), MOE_OK);
+    CHECK(t, s.scoring == ROUTER_SOFTMAX && s.topk_method == TOPK_GREEDY && s.n_group == 1 && s.topk_group == 1);
+    CHECK(t, !s.has_correction_bias && !s.norm_topk_prob && s.rope_interleave);
+    CHECK_EQ(t, read_changed("{" V2 ",'topk_method':'greedy'}", &s, NULL), MOE_OK); // groups are not looked at
+    CHECK(t, s.topk_method == TOPK_GREEDY && s.n_group == 1);
+    CHECK_EQ(t, read_changed("{" V2 ",'topk_method':'group_limited_greedy','scoring_func':'softmax'}", &s, NULL),
+             MOE_OK);
+    CHECK(t, s.topk_method == TOPK_GROUP_LIMITED && s.n_group == 4 && s.topk_group == 2);
+    CHECK_EQ(
+        t, read_changed("{" GLM ",'mlp_layer_types':['dense','dense','sparse'],'first_k_dense_replace':'-'}", &s, NULL),
+        MOE_OK);
+    CHECK_EQ(t, s.first_k_dense_replace, 2);
+    CHECK_EQ(
+        t, read_changed("{" GLM ",'mlp_layer_types':['sparse','sparse','sparse'],'first_k_dense_replace':0}", &s, NULL),
+        MOE_OK);
+    CHECK_EQ(t, s.first_k_dense_replace, 0);
+    CHECK_EQ(t, read_changed("{'n_shared_experts':0}", &s, NULL), MOE_OK);
+    CHECK_EQ(t, s.n_shared_experts, 0);
+    CHECK_EQ(t, read_changed("{'n_shared_experts':null}", &s, NULL), MOE_OK);
+    CHECK_EQ(t, s.n_shared_experts, 0);
+}
+
+static int read_text(const char *text, struct shape *s, struct moe_err *err)
+{
+    struct json_object *config = parsed(text);
+    int code = shape_read(config, "config.json", s, err);
+    json_object_put(config);
+    return code;
+}
+
+static void the_text_model_inside(struct harness *t)
+{
+    struct shape s;
+    CHECK_EQ(t, read_text(K25 ",'hidden_size':64,'tie_word_embeddings':true}}", &s, NULL), MOE_OK);
+    CHECK(t, s.hidden_size == 64 && s.tie_word_embeddings && strcmp(s.model_type, "kimi_k25") == 0);
+    CHECK_EQ(t, read_text(K25 ",'tie_word_embeddings':true},'tie_word_embeddings':false}", &s, NULL), MOE_OK);
+    CHECK(t, !s.tie_word_embeddings); // the outer config is the one that ties
+    CHECK_EQ(t, read_text(K25 "},'tie_word_embeddings':true}", &s, NULL), MOE_OK);
+    CHECK(t, s.tie_word_embeddings);
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        {"{'model_type':'kimi_k25'}", "config.text_config: is missing"},
+        {"{'model_type':'kimi_k25','text_config':[]}", "config.text_config"},
+        {"{'model_type':'kimi_k25','text_config':{'model_type':'llama'}}",
+         "config.text_config.model_type: is \"llama\""},
+        {K25 ",'rope_scaling':{'type':'linear'}}}", "config.text_config.rope_scaling.type"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct moe_err err = {0};
+        if (!CHECK(t, read_text(cases[i].text, &s, &err) != MOE_OK && strstr(err.text, cases[i].says)))
+            printf("    %s: %s\n", cases[i].text, err.text);
+    }
+}
+
+static void what_we_cannot_compute_is_refused_by_name(struct harness *t)
+{
+    static const struct {
+        const char *changes;
+        enum moe_code code;
+        const char *says;
+    } cases[] = {
+        {"{'model_type':'llama','kv_lora_rank':'-'}", MOE_UNSUPPORTED, "\"llama\", not an MLA model"},
+        {"{'model_type':'deepseek_v32'}", MOE_UNSUPPORTED,
+         "moechat speaks: deepseek_v2, deepseek_v3, kimi_k2, kimi_k25, glm4_moe_lite"},
+        {"{'model_type':'-'}", MOE_FORMAT, "config.model_type: is missing"},
+        {"{'model_type':7}", MOE_FORMAT, "config.model_type: is 7"},
+        {"{'kv_lora_rank':null}", MOE_FORMAT, "config.kv_lora_rank: is null"},
+        {"{'n_group':null}", MOE_FORMAT, "config.n_group: is null"},
+        {"{'n_shared_experts':-1}", MOE_FORMAT, "config.n_shared_experts: is -1"},
+        {"{'mlp_bias':true}", MOE_UNSUPPORTED, "config.mlp_bias: is true"},
+        {"{'num_local_experts':8}", MOE_FORMAT, "config.num_local_experts: is 8"},
+        {"{'num_experts':8}", MOE_FORMAT, "config.num_experts: is 8"},
+        {"{'hidden_size':0}", MOE_FORMAT, "config.hidden_size: is 0"},
+        {"{'hidden_size':-160}", MOE_FORMAT, "config.hidden_size: is -160"},
+        {"{'hidden_size':18446744073709551616}", MOE_FORMAT, "config.hidden_size"},
+        {"{'hidden_size':4294967456}", MOE_FORMAT, "config.hidden_size: is 4294967456"},
+        {"{'hidden_size':160.0}", MOE_FORMAT, "config.hidden_size"},
+        {"{'hidden_size':'160'}", MOE_FORMAT, "config.hidden_size: is \"160\""},
+        {"{'hidden_size':null}", MOE_FORMAT, "config.hidden_size: is null"},
+        {"{'hidden_size':[160]}", MOE_FORMAT, "config.hidden_size: is a list"},
+        {"{'hidden_size':100}", MOE_UNSUPPORTED, "not a multiple of 32"},
+        {"{'v_head_dim':24}", MOE_UNSUPPORTED, "config.v_head_dim"},
+        {"{'q_lora_rank':100}", MOE_UNSUPPORTED, "config.q_lora_rank"},
+        {"{'q_lora_rank':0}", MOE_FORMAT, "config.q_lora_rank"},
+        {"{'qk_rope_head_dim':7}", MOE_FORMAT, "must be even"},
+        {"{'n_group':3}", MOE_FORMAT, "config.n_group: is 3"},
+        {"{'n_group':0}", MOE_FORMAT, "config.n_group: is 0"},
+        {"{'n_group':16,'topk_group':8}", MOE_FORMAT, "groups of 2 or more"},
+        {"{'topk_group':5}", MOE_FORMAT, "config.topk_group: is 5"},
+        {"{'num_experts_per_tok':9}", MOE_FORMAT, "config.num_experts_per_tok: is 9"},
+        {"{'num_experts_per_tok':17,'n_group':1,'topk_group':1}", MOE_FORMAT, "config.num_experts_per_tok: is 17"},
+        {"{'n_routed_experts':1,'n_group':1,'topk_group':1,'num_experts_per_tok':1}", MOE_FORMAT, "n_routed_experts"},
+        {"{'first_k_dense_replace':3}", MOE_UNSUPPORTED, "not a mixture of experts"},
+        {"{'num_key_value_heads':1}", MOE_FORMAT, "config.num_key_value_heads: is 1"},
+        {"{'head_dim':64}", MOE_FORMAT, "config.head_dim: is 64"},
+        {"{'moe_layer_freq':2}", MOE_FORMAT, "config.moe_layer_freq: is 2"},
+        {"{'hidden_act':'gelu'}", MOE_UNSUPPORTED, "config.hidden_act: is \"gelu\""},
+        {"{'scoring_func':'softmax'}", MOE_UNSUPPORTED, "config.scoring_func"},
+        {"{'topk_method':'greedy'}", MOE_UNSUPPORTED, "config.topk_method"},
+        {"{'attention_bias':true}", MOE_UNSUPPORTED, "config.attention_bias"},
+        {"{'norm_topk_prob':1}", MOE_FORMAT, "config.norm_topk_prob: is 1"},
+        {"{'rms_norm_eps':NaN}", MOE_FORMAT, "config.rms_norm_eps"},
+        {"{'rms_norm_eps':1e999}", MOE_FORMAT, "config.rms_norm_eps"},
+        {"{'rms_norm_eps':-1e-6}", MOE_FORMAT, "config.rms_norm_eps"},
+        {"{'bos_token_id':300}", MOE_FORMAT, "config.bos_token_id: is 300"},
+        {"{'eos_token_id':-1}", MOE_FORMAT, "config.eos_token_id: is -1"},
+        {"{'eos_token_id':[1,300]}", MOE_FORMAT, "config.eos_token_id: is 300"},
+        {"{'eos_token_id':[1,2,3,4,5,6,7,8,9]}", MOE_FORMAT, "config.eos_token_id: has 9 entries"},
+        {"{'rope_scaling':7}", MOE_FORMAT, "config.rope_scaling: is 7"},
+        {"{'rope_scaling':{'type':'linear','factor':2}}", MOE_UNSUPPORTED, "config.rope_scaling.type: is \"linear\""},
+        {"{'rope_parameters':{'rope_type':'llama3'}}", MOE_UNSUPPORTED, "config.rope_parameters.rope_type"},
+        {"{'rope_parameters':{'rope_type':'yarn'}}", MOE_FORMAT, "config.rope_parameters.factor: is missing"},
+        {"{'rope_parameters':{'rope_type':'yarn','factor':0.5}}", MOE_FORMAT, "config.rope_parameters.factor"},
+        {"{'rope_parameters':{'rope_theta':1}}", MOE_FORMAT, "config.rope_parameters.rope_theta"},
+        {"{'rope_parameters':{'rope_theta':Infinity}}", MOE_FORMAT, "config.rope_parameters.rope_theta"},
+        {"{'partial_rotary_factor':0.5}", MOE_FORMAT, "config.partial_rotary_factor"},
+        {"{'rope_parameters':{'rope_type':'yarn','factor':4,'beta_fast':1,'beta_slow':2}}", MOE_FORMAT, "beta_slow"},
+        {"{" V2 ",'num_experts_per_tok':'-'}", MOE_FORMAT, "config.num_experts_per_tok: is missing"},
+        {"{" V2 ",'topk_method':'noaux_tc'}", MOE_UNSUPPORTED, "config.topk_method: is \"noaux_tc\""},
+        {"{" V2 ",'topk_method':'group_limited_greedy','n_group':null}", MOE_FORMAT, "config.n_group: is null"},
+        {"{" V2 ",'scoring_func':'sigmoid'}", MOE_UNSUPPORTED, "config.scoring_func"},
+        {"{'model_type':'deepseek_v2','rope_interleave':'-'}", MOE_UNSUPPORTED, "config.norm_topk_prob: is true"},
+        {"{'model_type':'deepseek_v2','norm_topk_prob':null,'rope_interleave':false}", MOE_UNSUPPORTED,
+         "config.rope_interleave: is false"},
+        {"{" GLM ",'topk_method':'greedy'}", MOE_UNSUPPORTED, "config.topk_method"},
+        {"{" GLM ",'first_k_dense_replace':2}", MOE_FORMAT, "config.first_k_dense_replace: is 2"},
+        {"{" GLM ",'mlp_layer_types':['dense','sparse']}", MOE_FORMAT, "config.mlp_layer_types: has 2 entries"},
+        {"{" GLM ",'mlp_layer_types':['dense','sparse',7]}", MOE_FORMAT, "names layer 2 neither"},
+        {"{" GLM ",'mlp_layer_types':['sparse','dense','sparse'],'first_k_dense_replace':'-'}", MOE_UNSUPPORTED,
+         "dense layer 1 after a sparse one"},
+        {"{" GLM ",'mlp_layer_types':['dense','dense','sparse']}", MOE_FORMAT, "begins with 2 dense layers"},
+        {"{" GLM ",'mlp_layer_types':['dense','dense','dense'],'first_k_dense_replace':'-'}", MOE_UNSUPPORTED,
+         "not a mixture of experts"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct shape shape;
+        struct moe_err err = {0};
+        int code = read_changed(cases[i].changes, &shape, &err);
+        if (!CHECK(t, code == (int)cases[i].code && err.code == cases[i].code && strstr(err.text, cases[i].says) &&
+                          strncmp(err.text, "config.json: ", 13) == 0))
+            printf("    %s: code %d, \"%s\"\n", cases[i].changes, code, err.text);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(rope_numbers_are_those_of_transformers),
+        TEST(fields_land_where_they_belong),
+        TEST(absent_fields_take_the_defaults_of_the_class),
+        TEST(null_means_none),
+        TEST(the_real_models_are_what_they_are),
+        TEST(each_class_has_its_own_defaults),
+        TEST(settings_of_the_other_classes),
+        TEST(the_text_model_inside),
+        TEST(what_we_cannot_compute_is_refused_by_name),
+    };
+    return HARNESS_RUN(tests, argc, argv);
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The sampler: greedy and its ties, each cut on its own, the penalty, seeds, and frequencies against probabilities.
+#include <math.h>
+#include <stdlib.h>
+
+#include "tests/harness.h"
+#include "engine/moe.h"
+
+static const struct moe_sampling plain = {.temperature = 1, .top_p = 1, .repetition_penalty = 1, .seed = 7};
+
+enum { VOCAB = 5, DRAWS = 20000 };
+// Probabilities 0.5, 0.25, 0.125, 0.0625, 0.0625 in the order of ids 2, 0, 4, 1, 3.
+static const float logits[VOCAB] = {-1.3862944f, -2.7725887f, -0.6931472f, -2.7725887f, -2.0794415f};
+static const double probability[VOCAB] = {0.25, 0.0625, 0.5, 0.0625, 0.125};
+
+// Draws DRAWS times and counts ids.
+static void count_draws(struct harness *t, const struct moe_sampling *settings, int counts[VOCAB])
+{
+    moe_sampler *sampler = moe_sampler_new(settings, VOCAB);
+    memset(counts, 0, VOCAB * sizeof *counts);
+    if (!CHECK(t, sampler != NULL))
+        return;
+    for (int i = 0; i < DRAWS; i++) {
+        int32_t id = moe_sample(sampler, logits, NULL, 0);
+        if (CHECK(t, id >= 0 && id < VOCAB))
+            counts[id]++;
+    }
+    moe_sampler_free(sampler);
+}
+
+static void greedy_takes_the_largest(struct harness *t)
+{
+    struct moe_sampling settings = plain;
+    settings.temperature = 0;
+    moe_sampler *sampler = moe_sampler_new(&settings, VOCAB);
+    CHECK_EQ(t, moe_sample(sampler, logits, NULL, 0), 2);
+    const float ties[VOCAB] = {1, 3, 3, 2, 3};
+    CHECK_EQ(t, moe_sample(sampler, ties, NULL, 0), 1);
+    const float broken[VOCAB] = {NAN, INFINITY, -1, NAN, -2};
+    CHECK_EQ(t, moe_sample(sampler, broken, NULL, 0), 2);
+    const float nothing[VOCAB] = {NAN, NAN, NAN, NAN, NAN};
+    CHECK_EQ(t, moe_sample(sampler, nothing, NULL, 0), -1);
+    moe_sampler_free(sampler);
+}
+
+static void frequencies_follow_probabilities(struct harness *t)
+{
+    int counts[VOCAB];
+    count_draws(t, &plain, counts);
+    for (int i = 0; i < VOCAB; i++)
+        CHECK(t, fabs(counts[i] / (double)DRAWS - probability[i]) < 0.015);
+}
+
+static void temperature_sharpens(struct harness *t)
+{
+    struct moe_sampling settings = plain;
+    settings.temperature = 0.5f; // squares the probabilities: 64, 16, 4, 1, 1 of 86
+    int counts[VOCAB];
+    count_draws(t, &settings, counts);
+    CHECK(t, fabs(counts[2] / (double)DRAWS - 64.0 / 86) < 0.015);
+    CHECK(t, fabs(counts[0] / (double)DRAWS - 16.0 / 86) < 0.015);
+}
+
+static void each_cut_cuts(struct harness *t)
+{
+    int counts[VOCAB];
+    struct moe_sampling settings = plain;
+    settings.top_k = 2;
+    count_draws(t, &settings, counts);
+    CHECK(t, counts[2] && counts[0] && !counts[1] && !counts[3] && !counts[4]);
+    CHECK(t, fabs(counts[2] / (double)DRAWS - 2.0 / 3) < 0.015);
+    settings = plain;
+    settings.top_p = 0.8f;
+    count_draws(t, &settings, counts);
+    CHECK(t, counts[2] && counts[0] && counts[4] && !counts[1] && !counts[3]);
+    settings = plain;
+    settings.min_p = 0.3f;
+    count_draws(t, &settings, counts);
+    CHECK(t, counts[2] && counts[0] && !counts[4] && !counts[1] && !counts[3]);
+    settings = plain;
+    settings.top_p = 0.0001f;
+    count_draws(t, &settings, counts);
+    CHECK_EQ(t, counts[2], DRAWS);
+}
+
+static void penalty_turns_from_recent(struct harness *t)
+{
+    struct moe_sampling settings = plain;
+    settings.temperature = 0;
+    settings.repetition_penalty = 3;
+    moe_sampler *sampler = moe_sampler_new(&settings, VOCAB);
+    const int32_t recent[] = {2, 99, -4};
+    CHECK_EQ(t, moe_sample(sampler, logits, recent, 3), 0);
+    CHECK_EQ(t, moe_sample(sampler, logits, NULL, 0), 2);
+    const float positive[VOCAB] = {1, 2, 4, 1, 1};
+    CHECK_EQ(t, moe_sample(sampler, positive, recent, 1), 1);
+    moe_sampler_free(sampler);
+}
+
+static void seeds_repeat(struct harness *t)
+{
+    struct moe_sampling other = plain;
+    other.seed = 8;
+    moe_sampler *a = moe_sampler_new(&plain, VOCAB);
+    moe_sampler *b = moe_sampler_new(&plain, VOCAB);
+    moe_sampler *c = moe_sampler_new(&other, VOCAB);
+    int different = 0;
+    for (int i = 0; i < 200; i++) {
+        int32_t id = moe_sample(a, logits, NULL, 0);
+        CHECK_EQ(t, moe_sample(b, logits, NULL, 0), id);
+        different += moe_sample(c, logits, NULL, 0) != id;
+    }
+    CHECK(t, different > 20);
+    moe_sampler_free(a);
+    moe_sampler_free(b);
+    moe_sampler_free(c);
+}
+
+static void bad_settings_are_refused(struct harness *t)
+{
+    struct moe_sampling s = plain;
+    CHECK(t, !moe_sampling_check(&s));
+    s.temperature = -1;
+    CHECK(t, moe_sampling_check(&s) && !moe_sampler_new(&s, VOCAB));
+    s = plain;
+    s.temperature = NAN;
+    CHECK(t, moe_sampling_check(&s) != NULL);
+    s = plain;
+    s.top_p = 0;
+    CHECK(t, moe_sampling_check(&s) != NULL);
+    s = plain;
+    s.min_p = 1.5f;
+    CHECK(t, moe_sampling_check(&s) != NULL);
+    s = plain;
+    s.repetition_penalty = 0;
+    CHECK(t, moe_sampling_check(&s) != NULL);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(greedy_takes_the_largest),  TEST(frequencies_follow_probabilities),
+        TEST(temperature_sharpens),      TEST(each_cut_cuts),
+        TEST(penalty_turns_from_recent), TEST(seeds_repeat),
+        TEST(bad_settings_are_refused),
+    };
+    return HARNESS_RUN(tests, argc, argv);
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The record of a step: its intervals cover the time, its experts are those of the counters; sums and copies of
+// records.
+#include <stdlib.h>
+#include <time.h>
+
+#include "app/driver/figures.h"
+#include "tests/harness.h"
+#include "engine/moe.h"
+
+#define MODEL "tests/golden/tiny-a/package"
+
+enum { N_TOKENS = 21, N_DECODED = 5 };
+
+struct opened {
+    moe_model *model;
+    moe_session *session;
+};
+
+static int open_tiny(struct harness *t, const char *device, uint64_t cache, struct opened *o)
+{
+    struct moe_model_options options = {.device = device, .expert_cache_bytes = cache};
+    struct moe_session_options session = {.prefill_chunk = 16};
+    struct moe_err err;
+    *o = (struct opened){0};
+    if (moe_model_open(MODEL, &options, &o->model, &err) || moe_session_open(o->model, &session, &o->session, &err)) {
+        printf("%s\n", err.text);
+        return CHECK(t, 0);
+    }
+    return 1;
+}
+
+static void close_tiny(struct opened *o)
+{
+    moe_session_close(o->session);
+    moe_model_close(o->model);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static int feed(struct opened *o, struct moe_err *err)
+{
+    int32_t ids[N_TOKENS];
+    for (int i = 0; i < N_TOKENS; i++)
+        ids[i] = i * 7 + 1;
+    return moe_session_prefill(o->session, &(struct moe_feed){.ids = ids, .count = N_TOKENS}, err);
+}
+
+static uint64_t sum_ns(const struct moe_telemetry *step)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < MOE_INTERVALS; i++)
+        sum += step->ns[i];
+    return sum;
+}
+
+// Time seen from outside, where a step is the call itself.
+static void intervals_cover_the_time(struct harness *t)
+{
+    static const char *const devices[] = {"ref", "cpu"};
+    for (int d = 0; d < 2; d++) {
+        struct opened o;
+        struct moe_err err;
+        if (!open_tiny(t, devices[d], 0, &o))
+            continue;
+        CHECK(t, moe_session_telemetry(o.session) == NULL);
+        CHECK_EQ(t, feed(&o, &err), 0);
+        int covered = 0; // of 50: another program may run between the clocks' readings
+        for (int i = 0; i < 50; i++) {
+            uint64_t begin = now_ns();
+            CHECK_EQ(t, moe_session_decode(o.session, i, &err), 0);
+            uint64_t outside = now_ns() - begin;
+            const struct moe_telemetry *step = moe_session_telemetry(o.session);
+            CHECK_EQ(t, sum_ns(step), step->total_ns);
+            CHECK(t, step->total_ns <= outside);
+            covered += (double)step->total_ns > 0.98 * (double)outside;
+            CHECK(t, step->ns[MOE_ON_ATTENTION] > 0 && step->ns[MOE_ON_EXPERTS] > 0 && step->ns[MOE_ON_HEAD] > 0 &&
+                         step->ns[MOE_ON_ROUTER] > 0 && step->ns[MOE_ON_SAMPLING] == 0);
+        }
+        if (!CHECK(t, covered >= 25))
+            printf("%s: %d of 50\n", devices[d], covered);
+        close_tiny(&o);
+    }
+}
+
+static void experts_are_those_of_the_counters(struct harness *t)
+{
+    struct opened o;
+    struct moe_err err;
+    if (!open_tiny(t, "cpu", 0, &o))
+        return;
+    uint64_t smallest = moe_model_cache(o.model).smallest_bytes;
+    close_tiny(&o);
+    if (!open_tiny(t, "cpu", smallest, &o))
+        return;
+    const struct moe_description *about = moe_model_describe(o.model);
+    CHECK_EQ(t, feed(&o, &err), 0);
+    const struct moe_telemetry *step = moe_session_telemetry(o.session);
+    CHECK(t, !step->decode && step->choices == NULL && step->step >= 1);
+    CHECK_EQ(t, step->position + step->rows, N_TOKENS);
+    uint64_t all_bytes = 0;
+    for (int i = 0; i < N_DECODED; i++) {
+        struct moe_stats before = moe_session_stats(o.session);
+        CHECK_EQ(t, moe_session_decode(o.session, i, &err), 0);
+        struct moe_stats after = moe_session_stats(o.session);
+        uint64_t hits = 0, misses = 0, bytes = 0;
+        step = moe_session_telemetry(o.session);
+        CHECK(t, step->decode && step->rows == 1 && step->position == N_TOKENS + (uint32_t)i);
+        CHECK_EQ(t, step->n_moe_layers, about->n_moe_layers);
+        CHECK_EQ(t, step->launches, after.launches - before.launches);
+        for (uint32_t l = 0; l < step->n_moe_layers; l++) {
+            const struct moe_layer_record *layer = &step->layers[l];
+            uint32_t from[MOE_ORIGINS] = {0};
+            CHECK_EQ(t, layer->layer, step->first_moe_layer + l);
+            for (uint32_t k = 0; k < step->top_k; k++) {
+                const struct moe_choice *choice = &step->choices[l * step->top_k + k];
+                from[choice->origin]++;
+                CHECK(t, choice->expert < about->n_routed_experts && choice->weight > 0);
+            }
+            for (int origin = 0; origin < MOE_ORIGINS; origin++)
+                CHECK_EQ(t, from[origin], layer->n_from[origin]);
+            hits += layer->n_from[MOE_FROM_DEVICE];
+            misses += layer->n_from[MOE_FROM_DISK];
+            bytes += layer->bytes_disk;
+        }
+        CHECK_EQ(t, hits, after.hits - before.hits);
+        CHECK_EQ(t, misses, after.misses - before.misses);
+        CHECK_EQ(t, bytes, after.bytes_read - before.bytes_read);
+        all_bytes += bytes;
+    }
+    CHECK(t, all_bytes > 0);
+    close_tiny(&o);
+}
+
+static uint64_t bytes_of(const struct moe_telemetry *step)
+{
+    uint64_t bytes = 0;
+    for (uint32_t l = 0; l < step->n_moe_layers; l++)
+        bytes += step->layers[l].bytes_disk;
+    return bytes;
+}
+
+// Two conversations over one model take turns, and the experts are measured in between: each record holds what its own
+// step read.
+static void bytes_are_those_of_the_session(struct harness *t)
+{
+    struct opened o;
+    struct moe_err err;
+    double rate;
+    if (!open_tiny(t, "ref", 0, &o))
+        return;
+    uint64_t smallest = moe_model_cache(o.model).smallest_bytes;
+    close_tiny(&o);
+    if (!open_tiny(t, "ref", smallest, &o))
+        return;
+    moe_session *sessions[2] = {NULL, NULL};
+    struct moe_session_options options = {.prefetch = MOE_PREFETCH_OFF};
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(t, moe_session_open(o.model, &options, &sessions[i], &err), 0);
+    uint64_t all = 0;
+    for (int i = 0; i < 4 * N_DECODED; i++) {
+        moe_session *session = sessions[i / 3 % 2];
+        uint64_t before = moe_session_stats(session).bytes_read;
+        CHECK_EQ(t, moe_session_decode(session, i * 5, &err), 0);
+        uint64_t read = moe_session_stats(session).bytes_read - before;
+        CHECK_EQ(t, bytes_of(moe_session_telemetry(session)), read);
+        all += read;
+        if (i % 4 == 3)
+            CHECK_EQ(t, moe_model_measure_fetches(o.model, &(struct moe_fetches){false, 0.002, 1}, &rate, &err), 0);
+    }
+    CHECK(t, all > 0);
+    for (int i = 0; i < 2; i++)
+        moe_session_close(sessions[i]);
+    close_tiny(&o);
+}
+
+static void heat_counts_every_use(struct harness *t)
+{
+    struct opened o;
+    struct moe_err err;
+    if (!open_tiny(t, "ref", MOE_CACHE_ALL, &o))
+        return;
+    const struct moe_description *about = moe_model_describe(o.model);
+    size_t n = (size_t)about->n_moe_layers * about->n_routed_experts;
+    for (int round = 0; round < 2; round++) {
+        CHECK_EQ(t, moe_session_truncate(o.session, 0, &err), 0);
+        CHECK_EQ(t, feed(&o, &err), 0);
+        CHECK_EQ(t, moe_session_decode(o.session, 1, &err), 0);
+        uint64_t uses = 0;
+        for (size_t i = 0; i < n; i++)
+            uses += moe_session_heat(o.session)[i];
+        CHECK_EQ(t, uses, (uint64_t)(N_TOKENS + 1) * about->top_k * about->n_moe_layers);
+        moe_session_clear_heat(o.session);
+        for (size_t i = 0; i < n; i++)
+            CHECK_EQ(t, moe_session_heat(o.session)[i], 0);
+    }
+    close_tiny(&o);
+}
+
+// Of a token that was decoded before, so that its experts are there.
+static uint64_t launches_with(struct harness *t, moe_model *model, unsigned without)
+{
+    struct moe_session_options options = {.without = without};
+    moe_session *session = NULL;
+    struct moe_err err;
+    CHECK_EQ(t, moe_session_open(model, &options, &session, &err), 0);
+    for (int i = 0; i < 2 && session; i++) {
+        CHECK_EQ(t, moe_session_truncate(session, 0, &err), 0);
+        CHECK_EQ(t, moe_session_decode(session, 5, &err), 0);
+    }
+    uint64_t launches = session ? moe_session_telemetry(session)->launches : 0;
+    moe_session_close(session);
+    return launches;
+}
+
+static void experts_are_one_launch_and_norms_none(struct harness *t)
+{
+    static const char *const devices[] = {"ref", "cpu"};
+    for (int d = 0; d < 2; d++) {
+        struct opened o;
+        if (!open_tiny(t, devices[d], MOE_CACHE_ALL, &o))
+            continue;
+        const struct moe_description *about = moe_model_describe(o.model);
+        uint64_t together = launches_with(t, o.model, 0);
+        uint64_t one_by_one = launches_with(t, o.model, MOE_WITHOUT_BATCHES);
+        uint64_t norms_too = launches_with(t, o.model, MOE_WITHOUT_FUSED_COMBINE);
+        CHECK(t, about->top_k > 1);
+        CHECK_EQ(t, norms_too - together, about->n_moe_layers);
+        CHECK_EQ(t, one_by_one - together, 2 * (about->top_k - 1) * (uint64_t)about->n_moe_layers);
+        close_tiny(&o);
+    }
+}
+
+// A cancelled step leaves the record of the one before.
+static void a_failed_step_leaves_the_last_record(struct harness *t)
+{
+    struct opened o;
+    struct moe_err err;
+    if (!open_tiny(t, "ref", 0, &o))
+        return;
+    CHECK_EQ(t, feed(&o, &err), 0);
+    CHECK_EQ(t, moe_session_decode(o.session, 3, &err), 0);
+    struct moe_telemetry *before = figures_clone(moe_session_telemetry(o.session));
+    moe_session_cancel(o.session);
+    CHECK_EQ(t, moe_session_decode(o.session, 4, &err), MOE_CANCELLED);
+    const struct moe_telemetry *after = moe_session_telemetry(o.session);
+    CHECK(t, after->step == before->step && after->position == before->position &&
+                 after->total_ns == before->total_ns && after->decode);
+    CHECK(t, memcmp(after->choices, before->choices, sizeof *after->choices * after->n_moe_layers * after->top_k) == 0);
+    free(before);
+    close_tiny(&o);
+}
+
+static void sums_and_copies(struct harness *t)
+{
+    struct moe_layer_record layers[2] = {{.layer = 1, .n_from = {1, 0, 0, 0, 2}, .bytes_disk = 10, .wait_ns = 3},
+                                         {.layer = 2, .n_from = {3}, .wasted = 1}};
+    struct moe_choice choices[6] = {{.expert = 4, .weight = 0.5F}, {.expert = 1}};
+    struct moe_telemetry step = {.step = 9,
+                                 .rows = 1,
+                                 .decode = true,
+                                 .total_ns = 100,
+                                 .ns = {[MOE_ON_HOST] = 60, [MOE_ON_DISK] = 40},
+                                 .n_moe_layers = 2,
+                                 .first_moe_layer = 1,
+                                 .top_k = 3,
+                                 .n_routed_experts = 5,
+                                 .layers = layers,
+                                 .choices = choices};
+    uint32_t heat[10] = {[9] = 7};
+    struct figures figures = {0}, copy = {0};
+    CHECK(t, !figures_copy(&copy, &figures));
+    figures_begin_turn(&figures);
+    CHECK(t, figures_take(&figures, &step, heat) && figures_take(&figures, &step, heat));
+    figures_begin_turn(&figures);
+    CHECK(t, figures.turn->step == 0 && figures.turn->total_ns == 0 && figures.heat[9] == 0);
+    CHECK(t, figures.turn->layers[1].layer == 2 && figures.turn->layers[0].n_from[MOE_FROM_DISK] == 0);
+    step.choices = NULL;
+    CHECK(t, figures_take(&figures, &step, heat));
+    CHECK(t, figures_copy(&copy, &figures));
+    figures_release(&figures);
+    CHECK(t, copy.last->choices == NULL && copy.last->step == 9 && copy.heat[9] == 7);
+    CHECK(t, copy.turn->step == 1 && copy.session->step == 3 && copy.session->rows == 3 && copy.turn->choices == NULL);
+    CHECK(t, copy.session->total_ns == 300 && copy.session->ns[MOE_ON_DISK] == 120);
+    CHECK(t, copy.session->layers[0].n_from[MOE_FROM_DISK] == 6 && copy.session->layers[0].bytes_disk == 30);
+    CHECK(t, copy.session->layers[1].wasted == 3 && copy.session->layers[1].layer == 2);
+    figures_release(&copy);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(intervals_cover_the_time),
+        TEST(experts_are_those_of_the_counters),
+        TEST(bytes_are_those_of_the_session),
+        TEST(heat_counts_every_use),
+        TEST(a_failed_step_leaves_the_last_record),
+        TEST(experts_are_one_launch_and_norms_none),
+        TEST(sums_and_copies),
+    };
+    return HARNESS_RUN(tests, argc, argv);
+}

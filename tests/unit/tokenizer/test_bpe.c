@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Run from the root of the tree: reads tests/unit/data. With --ids TYPE FILE it is the comparison's other half instead:
+// texts on standard input, a line of hexadecimal digits each, become lines of ids, which are seen to give the bytes
+// back.
+#include "tokenizer/tok.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/harness.h"
+
+static bool comes_back(const tok *tokenizer, const struct tok_ids *list, const char *text, size_t length)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const char *bytes;
+        size_t n = tok_bytes(tokenizer, list->ids[i], &bytes);
+        if (n == 0 || n > length - at || memcmp(bytes, text + at, n) != 0)
+            return false;
+        at += n;
+    }
+    return at == length;
+}
+
+static size_t from_hex(char *line)
+{
+    size_t length = 0;
+    for (char *at = line; at[0] > ' ' && at[1] > ' '; at += 2) {
+        char pair[3] = {at[0], at[1], 0};
+        line[length++] = (char)strtol(pair, NULL, 16);
+    }
+    return length;
+}
+
+static int print_ids(const char *type, const char *path, bool back)
+{
+    tok *tokenizer = NULL;
+    struct tok_err err = {0};
+    struct tok_ids list = {0};
+    char *line = NULL;
+    size_t room = 0;
+    int status = 0;
+    if (tok_open(type, path, &tokenizer, &err)) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    while (getline(&line, &room, stdin) > 0 && status == 0) {
+        size_t length = from_hex(line);
+        list.count = 0;
+        if (tok_encode(tokenizer, line, length, &list, &err)) {
+            fprintf(stderr, "%s\n", err.text);
+            status = 1;
+        } else if (back && !comes_back(tokenizer, &list, line, length)) {
+            fprintf(stderr, "a text of %zu bytes did not come back\n", length);
+            status = 1;
+        }
+        for (size_t i = 0; i < list.count; i++)
+            printf("%s%d", i ? " " : "", list.ids[i]);
+        putchar('\n');
+    }
+    free(line);
+    tok_ids_release(&list);
+    tok_close(tokenizer);
+    return status;
+}
+
+#define DATA "tests/unit/data/"
+
+static const struct small {
+    const char *type, *path, *ids;
+    bool strips; // has added tokens that take spaces in, which don't come back
+} smalls[] = {
+    {"huggingface", DATA "bpe-v2.json", DATA "bpe-v2.ids", true},
+    {"huggingface", DATA "bpe-v3.json", DATA "bpe-v3.ids", false},
+    {"huggingface", DATA "bpe-glm.json", DATA "bpe-glm.ids", false},
+    {"tiktoken", DATA "kimi/tiktoken.model", DATA "kimi.ids", false},
+};
+enum { N_SMALLS = sizeof smalls / sizeof smalls[0] };
+
+static tok *open_small(struct harness *t, const struct small *small)
+{
+    tok *tokenizer = NULL;
+    struct tok_err err = {0};
+    if (!CHECK_EQ(t, tok_open(small->type, small->path, &tokenizer, &err), TOK_OK))
+        printf("    %s\n", err.text);
+    return tokenizer;
+}
+
+// FNV-1a over the ids, little endian.
+static uint32_t hash_ids(const struct tok_ids *list)
+{
+    uint32_t hash = 0x811c9dc5u;
+    for (size_t i = 0; i < list->count; i++)
+        for (int k = 0; k < 4; k++)
+            hash = (hash ^ ((uint32_t)list->ids[i] >> 8 * k & 0xFF)) * 0x01000193u;
+    return hash;
+}
+
+// The texts of make_small_bpe.py, with what tokenizers or tiktoken made of each.
+static void compare_all(struct harness *t, const struct small *small, const tok *tokenizer)
+{
+    FILE *texts = fopen(DATA "nasty.bin", "rb"), *hashes = fopen(small->ids, "rb");
+    unsigned char size[2], want[4];
+    static char text[65536];
+    struct tok_ids list = {0};
+    int count = 0, wrong = 0;
+    if (!CHECK(t, texts && hashes))
+        return;
+    for (; fread(size, 1, 2, texts) == 2 && fread(want, 1, 4, hashes) == 4; count++) {
+        size_t length = size[0] | (size_t)size[1] << 8;
+        CHECK_EQ(t, fread(text, 1, length, texts), length);
+        list.count = 0;
+        CHECK_EQ(t, tok_encode(tokenizer, text, length, &list, NULL), TOK_OK);
+        uint32_t hash = want[0] | (uint32_t)want[1] << 8 | (uint32_t)want[2] << 16 | (uint32_t)want[3] << 24;
+        if (hash_ids(&list) != hash && wrong++ == 0)
+            printf("    %s: text %d: %.*s\n", small->path, count, (int)length, text);
+        if (!small->strips)
+            CHECK(t, comes_back(tokenizer, &list, text, length));
+    }
+    CHECK_EQ(t, count, 5200);
+    CHECK_EQ(t, wrong, 0);
+    CHECK(t, fgetc(texts) == EOF && fgetc(hashes) == EOF);
+    tok_ids_release(&list);
+    fclose(texts);
+    fclose(hashes);
+}
+
+static void ids_are_the_libraries(struct harness *t)
+{
+    for (size_t i = 0; i < N_SMALLS; i++) {
+        tok *tokenizer = open_small(t, &smalls[i]);
+        if (tokenizer)
+            compare_all(t, &smalls[i], tokenizer);
+        tok_close(tokenizer);
+    }
+}
+
+static void any_bytes_come_back(struct harness *t)
+{
+    for (size_t k = 1; k < N_SMALLS; k++) {
+        tok *tokenizer = open_small(t, &smalls[k]);
+        struct tok_ids list = {0};
+        char all[600];
+        uint32_t random = 1;
+        for (int round = 0; tokenizer && round < 3000; round++) {
+            size_t length = (size_t)round % sizeof all;
+            for (size_t i = 0; i < length; i++) {
+                random = random * 1664525u + 1013904223u;
+                all[i] = round % 2 ? (char)(random >> 24) : " the\xE2\x96\x81\xC3\xA9\xF0\x9F\x98\x80<|>"[random >> 28];
+            }
+            list.count = 0;
+            CHECK_EQ(t, tok_encode(tokenizer, all, length, &list, NULL), TOK_OK);
+            if (!CHECK(t, comes_back(tokenizer, &list, all, length)))
+                break;
+        }
+        tok_ids_release(&list);
+        tok_close(tokenizer);
+    }
+    // Where the vocabulary has no such byte, U+FFFD stands for it.
+    tok *v2 = open_small(t, &smalls[0]);
+    struct tok_ids list = {0};
+    if (v2) {
+        CHECK_EQ(t, tok_encode(v2, "a\xFF\x80\xC0z", 5, &list, NULL), TOK_OK);
+        CHECK(t, comes_back(v2, &list, "a\xEF\xBF\xBD\x80\xEF\xBF\xBDz", 9));
+    }
+    tok_ids_release(&list);
+    tok_close(v2);
+}
+
+static void what_is_typed_is_text(struct harness *t)
+{
+    static const char *const symbols[] = {"<think>",
+                                          "</think>",
+                                          "<\xEF\xBD\x9CUser\xEF\xBD\x9C>",
+                                          "<|EOT|>",
+                                          "<|user|>",
+                                          "[gMASK]",
+                                          "<|im_end|>",
+                                          "[EOT]",
+                                          "<|im_user|>",
+                                          "/nothink",
+                                          "<|reserved_token_1506|>",
+                                          "<sop>"};
+    int known = 0;
+    for (size_t k = 0; k < N_SMALLS; k++) {
+        tok *tokenizer = open_small(t, &smalls[k]);
+        for (size_t i = 0; tokenizer && i < sizeof symbols / sizeof symbols[0]; i++) {
+            int32_t id = tok_control(tokenizer, symbols[i]);
+            struct tok_ids list = {0};
+            char text[128];
+            int length = snprintf(text, sizeof text, "%s a%s %s", symbols[i], symbols[i], symbols[i]);
+            known += id >= 0;
+            CHECK_EQ(t, tok_encode(tokenizer, text, (size_t)length, &list, NULL), TOK_OK);
+            CHECK(t, comes_back(tokenizer, &list, text, (size_t)length));
+            for (size_t n = 0; n < list.count; n++)
+                CHECK(t, list.ids[n] != id);
+            tok_ids_release(&list);
+        }
+        tok_close(tokenizer);
+    }
+    CHECK_EQ(t, known, 17);
+    // A mark is shown when the model says it, a control symbol is not.
+    tok *v3 = open_small(t, &smalls[1]);
+    const char *bytes;
+    if (v3) {
+        CHECK_EQ(t, tok_bytes(v3, tok_control(v3, "<think>"), &bytes), 7);
+        CHECK_EQ(t, tok_bytes(v3, tok_control(v3, "<\xEF\xBD\x9C\xE2\x96\x81pad\xE2\x96\x81\xEF\xBD\x9C>"), &bytes), 0);
+    }
+    tok_close(v3);
+}
+
+// Merging and cutting take n log n steps: with n * n of them this would take minutes.
+static void a_word_of_a_megabyte(struct harness *t)
+{
+    static const char *const words[] = {"a", "thequickbrown", " ", "\xE4\xB8\xAD", "\n", "A", "/*-"};
+    enum { LENGTH = 300000 };
+    char *text = malloc(LENGTH);
+    for (size_t k = 0; k < N_SMALLS && text; k++) {
+        tok *tokenizer = open_small(t, &smalls[k]);
+        for (size_t w = 0; tokenizer && w < sizeof words / sizeof words[0]; w++) {
+            struct tok_ids list = {0};
+            for (size_t i = 0; i < LENGTH; i++)
+                text[i] = words[w][i % strlen(words[w])];
+            text[LENGTH - 1] = 'x';
+            CHECK_EQ(t, tok_encode(tokenizer, text, LENGTH, &list, NULL), TOK_OK);
+            CHECK(t, comes_back(tokenizer, &list, text, LENGTH));
+            tok_ids_release(&list);
+        }
+        tok_close(tokenizer);
+    }
+    free(text);
+}
+
+static int open_text(const char *text, struct tok_err *err)
+{
+    char path[] = "/tmp/moechat-bpe-XXXXXX";
+    int fd = mkstemp(path);
+    FILE *file = fd >= 0 ? fdopen(fd, "wb") : NULL;
+    tok *tokenizer = NULL;
+    if (!file || fwrite(text, 1, strlen(text), file) != strlen(text) || fclose(file) != 0)
+        exit(1);
+    int code = tok_open("huggingface", path, &tokenizer, err);
+    tok_close(tokenizer);
+    remove(path);
+    return code;
+}
+
+static char *read_v3(void)
+{
+    FILE *file = fopen(smalls[1].path, "rb");
+    char *text = calloc(1, 1 << 17);
+    if (!file || !text || fread(text, 1, (1 << 17) - 1, file) == 0)
+        exit(1);
+    fclose(file);
+    return text;
+}
+
+// In bpe-v3.json `old` is replaced by `new`.
+static const struct change {
+    const char *old, *new;
+    int code;
+    const char *says;
+} changes[] = {
+    {"\"truncation\":null", "\"truncation\":{\"max_length\":5}", TOK_UNSUPPORTED, "truncation"},
+    {"\"normalizer\":null", "\"normalizer\":{\"type\":\"NFC\"}", TOK_UNSUPPORTED, "normalizer: NFC"},
+    {"\"normalizer\":null", "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Lowercase\"}]}",
+     TOK_UNSUPPORTED, "normalizer: Lowercase"},
+    {"\"normalizer\":null", "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[]}", TOK_OK, ""},
+    {"\"version\"", "\"novelty\":{\"type\":\"New\"},\"version\"", TOK_UNSUPPORTED, "novelty: New"},
+    {"\"behavior\":\"Isolated\"", "\"behavior\":\"Removed\"", TOK_UNSUPPORTED, "behavior Removed"},
+    {"\"add_prefix_space\":false", "\"add_prefix_space\":true", TOK_UNSUPPORTED, "add_prefix_space"},
+    {"{\"type\":\"Split\"", "{\"type\":\"Punctuation\"", TOK_UNSUPPORTED, "Punctuation"},
+    {"\"Regex\":\"\\\\p{N}{1,3}\"", "\"Regex\":\"\\\\w+\"", TOK_UNSUPPORTED, "the pattern has \\w"},
+    {"\"Regex\":\"\\\\p{N}{1,3}\"", "\"Regex\":\"(?#x)\"", TOK_UNSUPPORTED, "the pattern has (?#"},
+    {"\"Regex\":\"\\\\p{N}{1,3}\"", "\"Regex\":\"(a)\\\\1\"", TOK_UNSUPPORTED, "the pattern has \\1"},
+    {"\"Regex\":\"\\\\p{N}{1,3}\"", "\"Regex\":\"[a-z&&[aeiou]]\"", TOK_UNSUPPORTED, "&& in a class"},
+    {"\"Regex\":\"\\\\p{N}{1,3}\"", "\"Regex\":\"[\\\\p{Alphabetic}]\"", TOK_UNSUPPORTED, "\\p{Alphabetic}"},
+    {"\"Regex\":\"\\\\p{N}{1,3}\"", "\"Regex\":\"a{2\"", TOK_OK, ""},
+    {"\"Regex\":\"\\\\p{N}{1,3}\"", "\"Regex\":\"a**(\"", TOK_FORMAT, "the pattern is not one"},
+    {"\"Regex\":\"\\\\p{N}{1,3}\"", "\"String\":\"**(\"", TOK_OK, ""},
+    {"\"dropout\":null", "\"dropout\":0.1", TOK_UNSUPPORTED, "model.dropout"},
+    {"\"type\":\"BPE\"", "\"type\":\"Unigram\"", TOK_UNSUPPORTED, "model.type: Unigram"},
+    {"\"continuing_subword_prefix\":null", "\"continuing_subword_prefix\":\"##\"", TOK_UNSUPPORTED,
+     "model.continuing_subword_prefix"},
+    {"\"end_of_word_suffix\":null", "\"end_of_word_suffix\":\"</w>\"", TOK_UNSUPPORTED, "model.end_of_word_suffix"},
+    {"\"single_word\":false", "\"single_word\":true", TOK_UNSUPPORTED, "single_word"},
+    {"\"decoder\":{\"type\":\"ByteLevel\"", "\"decoder\":{\"type\":\"Metaspace\"", TOK_UNSUPPORTED,
+     "decoder: Metaspace"},
+    {"\"!\":0", "\"!\":-1", TOK_FORMAT, "model.vocab"},
+    {"\"!\":0", "\"!\":99999999", TOK_FORMAT, "model.vocab"},
+    {"\"!\":0", "\"!\":1", TOK_FORMAT, "two meanings"},
+    {"\"!\":0", "\"!!!!!!\":0", TOK_UNSUPPORTED, "byte 0x21"},
+    {"\"merges\":[", "\"merges\":[[\"no\",\"such\"],", TOK_FORMAT, "model.merges[0]"},
+    {"\"merges\":[", "\"merges\":[\"a\",", TOK_FORMAT, "model.merges[0]"},
+    {"\"merges\":[", "\"merges\":[7,", TOK_FORMAT, "model.merges[0]"},
+    {"\"merges\":[", "\"nothing\":[", TOK_FORMAT, "model"},
+    {"\"added_tokens\":[", "\"added_tokens\":[{\"id\":-3,\"content\":\"x\"},", TOK_FORMAT, "added_tokens"},
+    {"\"added_tokens\":[", "\"added_tokens\":[{\"id\":3},", TOK_FORMAT, "added_tokens"},
+    {"\"added_tokens\":[", "\"added_tokens\":[7,", TOK_FORMAT, "added_tokens"},
+};
+
+static void what_is_not_done_is_refused_by_name(struct harness *t)
+{
+    char *text = read_v3();
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        const struct change *change = &changes[i];
+        struct tok_err err = {0};
+        const char *at = strstr(text, change->old);
+        if (!CHECK(t, at != NULL)) {
+            printf("    %s\n", change->old);
+            continue;
+        }
+        size_t room = strlen(text) + strlen(change->new) + 1;
+        char *changed = malloc(room);
+        snprintf(changed, room, "%.*s%s%s", (int)(at - text), text, change->new, at + strlen(change->old));
+        int code = open_text(changed, &err);
+        if (!CHECK(t, code == change->code && strstr(err.text, change->says) && !strchr(err.text, '\n')))
+            printf("    change %zu: %s\n", i, err.text);
+        free(changed);
+    }
+    free(text);
+}
+
+static void damaged_files_are_refused(struct harness *t)
+{
+    char *text = read_v3();
+    size_t length = strlen(text);
+    struct tok_err err;
+    for (size_t cut = length - 3; cut > 1000; cut -= cut > length - 40 ? 1 : 997) {
+        text[cut] = 0;
+        CHECK_EQ(t, open_text(text, &err), TOK_FORMAT);
+    }
+    free(text);
+    static const char *const broken[] = {"[]",
+                                         "7",
+                                         "{}",
+                                         "{\"model\":[]}",
+                                         "{\"model\":{\"vocab\":[],\"merges\":[]}}",
+                                         "{\"model\":{\"vocab\":{},\"merges\":[]}}",
+                                         "\xFF"};
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++)
+        CHECK(t, open_text(broken[i], &err) != TOK_OK && strstr(err.text, "/tmp/moechat-bpe-") == err.text);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(ids_are_the_libraries),
+        TEST(any_bytes_come_back),
+        TEST(what_is_typed_is_text),
+        TEST(a_word_of_a_megabyte),
+        TEST(what_is_not_done_is_refused_by_name),
+        TEST(damaged_files_are_refused),
+    };
+    if (argc == 4 && strncmp(argv[1], "--ids", 5) == 0)
+        return print_ids(argv[2], argv[3], strcmp(argv[1], "--ids") == 0);
+    return HARNESS_RUN(tests, argc, argv);
+}
