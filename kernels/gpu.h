@@ -54,14 +54,16 @@ struct gpu_info {
 typedef void gpu_progress(void *context, const char *what, unsigned done, unsigned total);
 
 struct gpu_options {
-    const char *selector;  // NULL or "": the first GPU, else the first CPU. "ref", an index, "cpu", "gpu", or part of a
-                           // name or platform
-    const char *cache_dir; // folder for program binaries; NULL: no cache. Made when missing, 0700
+    const char *selector; // NULL or "": the first GPU, else the first CPU. "ref", an index, "cpu", "gpu", or part of a
+                          // name or platform
+    // Folder for program binaries, of drivers that keep none themselves; NULL: no cache. Made when missing, 0700.
+    const char *cache_dir;
     gpu_progress *progress; // may be NULL
     void *progress_context;
-    bool profile;   // keep the device's own times of its kernels, which makes it slower
-    int nice_value; // for the threads a CPU driver starts, 0 to leave; set before the driver makes them
-    bool map;       // tests: a device that shares our memory is taken for one that maps it
+    bool profile;      // keep the device's own times of its kernels, which makes it slower
+    int nice_value;    // for the threads a CPU driver starts, 0 to leave; set before the driver makes them
+    bool always_cache; // tests: binaries of all drivers
+    bool map;          // tests: a device that shares our memory is taken for one that maps it
 };
 
 // Fills at most max entries (the ref device first) and returns how many devices there are.

@@ -3,7 +3,7 @@
 //
 // The cache holds one file a program: a header, then the driver's binary. Its name is a hash of all that the binary
 // depends on: sources, options, device, driver, platform. It is written beside and renamed, so a reader sees all or
-// nothing; whatever is wrong with a file only costs a build.
+// nothing; whatever is wrong with a file only costs a build. A driver that keeps its own is left to it.
 #include "kernels/device.h"
 
 #include <errno.h>
@@ -142,6 +142,14 @@ static void cache_save(const char *folder, uint64_t key, const unsigned char *bi
         unlink(beside);
 }
 
+// Does the driver keep what it has compiled by itself? PoCL does, unless told not to; asked for binaries it compiles
+// all once more, as another variant than what it launches, for about as long as the first time.
+static bool driver_keeps(const gpu *g)
+{
+    const char *wish = getenv("POCL_KERNEL_CACHE");
+    return strstr(g->info.platform, "Portable Computing Language") && !(wish && strcmp(wish, "0") == 0);
+}
+
 static void save_binary(const gpu *g, const char *folder, uint64_t key)
 {
     size_t bytes = 0;
@@ -275,7 +283,7 @@ static bool warm_up(gpu *g, const struct gpu_options *options, unsigned steps, s
             return false;
         }
     }
-    if (options->progress)
+    if (options->progress && steps > KERNEL_COUNT)
         options->progress(options->progress_context, "saving", KERNEL_COUNT, steps);
     gpu_buf_free(dummy);
     g->counts = (struct gpu_counts){0};
@@ -293,11 +301,9 @@ bool program_open(gpu *g, const struct gpu_options *options, struct gpu_error *e
     build_options(g, flags, sizeof flags);
     uint64_t key = cache_key(g, flags);
     size_t bytes = 0;
-    unsigned char *binary = cache_load(options->cache_dir, key, &bytes);
-    // A driver may compile once more when it is asked for binaries; PoCL does, for about two thirds of the time of the
-    // first.
-    unsigned saving = options->cache_dir && !binary ? KERNEL_COUNT * 2 / 3 : 0;
-    unsigned steps = KERNEL_COUNT + saving;
+    const char *folder = !driver_keeps(g) || options->always_cache ? options->cache_dir : NULL;
+    unsigned char *binary = cache_load(folder, key, &bytes);
+    unsigned steps = KERNEL_COUNT + (folder && !binary ? 1u : 0u);
     if (options->progress)
         options->progress(options->progress_context, "kernels", 0, steps);
     bool cached = binary && build_from_binary(g, flags, binary, bytes);
@@ -307,8 +313,8 @@ bool program_open(gpu *g, const struct gpu_options *options, struct gpu_error *e
     program_close(g);
     if (!build_from_source(g, flags, err) || !make_ready(g, options, steps, err))
         return false;
-    if (options->cache_dir)
-        save_binary(g, options->cache_dir, key);
+    if (folder)
+        save_binary(g, folder, key);
     if (options->progress)
         options->progress(options->progress_context, "ready", steps, steps);
     return true;

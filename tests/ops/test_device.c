@@ -246,7 +246,7 @@ static int open_with_cache(const char *folder, struct steps *steps)
 {
     struct gpu_error err = {0};
     struct gpu_options options = {
-        .selector = "0", .cache_dir = folder, .progress = count_step, .progress_context = steps};
+        .selector = "0", .cache_dir = folder, .always_cache = true, .progress = count_step, .progress_context = steps};
     gpu *g = gpu_open(&options, &err);
     if (!g)
         printf("    %s\n", err.text);
