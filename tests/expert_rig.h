@@ -307,7 +307,7 @@ static inline bool rig_open(struct rig *rig, bool shares_host_memory)
         snprintf(rig->names[layer], sizeof rig->names[layer], "layer-%03u.experts", layer);
         snprintf(rig->paths[layer], sizeof rig->paths[layer], "%.40s/%.20s", package->directory, rig->names[layer]);
         rig->files[layer - 1] = (struct package_file){rig->paths[layer], RIG_EXPERTS * RIG_BLOB, ""};
-        rig->layers[layer] = (struct package_layer){{.blob_bytes = RIG_BLOB}, 1, {{layer - 1, 0, RIG_BLOB, 0}}};
+        rig->layers[layer] = (struct package_layer){{.blob_bytes = RIG_BLOB}, 1, {{layer - 1, 0, RIG_BLOB, 0, true}}};
         if (!rig_write_layer(rig, layer, RIG_EXPERTS * RIG_BLOB))
             return false;
     }
@@ -323,10 +323,11 @@ static inline bool rig_scatter(struct rig *rig)
         struct package_layer *to = &rig->layers[layer];
         uint32_t other = layer % (RIG_LAYERS - 1); // the next layer's file
         to->n_spans = 3;
-        to->spans[0] = (struct expert_span){layer - 1, RIG_EXPERTS * RIG_BLOB + 1000, bytes[0], 0};
-        to->spans[1] =
-            (struct expert_span){layer - 1, to->spans[0].offset + RIG_EXPERTS * bytes[0] + 3, bytes[1], bytes[0]};
-        to->spans[2] = (struct expert_span){other, 3 * RIG_EXPERTS * RIG_BLOB + 77, bytes[2], bytes[0] + bytes[1]};
+        to->spans[0] = (struct expert_span){layer - 1, RIG_EXPERTS * RIG_BLOB + 1000, bytes[0], 0, false};
+        to->spans[1] = (struct expert_span){layer - 1, to->spans[0].offset + RIG_EXPERTS * bytes[0] + 3, bytes[1],
+                                            bytes[0], false};
+        to->spans[2] =
+            (struct expert_span){other, 3 * RIG_EXPERTS * RIG_BLOB + 77, bytes[2], bytes[0] + bytes[1], false};
         for (uint32_t expert = 0; expert < RIG_EXPERTS; expert++) {
             uint64_t words[RIG_BLOB / 8];
             rig_blob(layer, expert, words);

@@ -12,8 +12,9 @@
 #include "engine/base/err.h"
 #include "engine/base/fields.h"
 #include "engine/base/file.h"
+#include "engine/files/spans.h"
 
-enum { SLOT_ALIGNMENT = 4096, PART_ALIGNMENT = 64, SAMPLE_BYTES = 256, STEM_BYTES = 160 };
+enum { PART_ALIGNMENT = 64, SAMPLE_BYTES = 256, STEM_BYTES = 160 };
 
 // ---- Which layout
 
@@ -146,16 +147,10 @@ static int check_declared(const struct checkpoint *c, const struct checkpoint_te
 
 // ---- The experts of an MLX folder
 
-static uint64_t aligned(uint64_t bytes, uint64_t alignment)
-{
-    return (bytes + alignment - 1) / alignment * alignment;
-}
-
 struct stacked {
     const struct checkpoint *checkpoint;
     struct package_layer *to;
     uint32_t layer;
-    uint64_t end; // of the slot so far
     struct moe_err *err;
 };
 
@@ -185,18 +180,15 @@ static uint64_t read_stack(struct stacked *s, const char *projection, const char
         return 0;
     }
     uint64_t bytes = stored->bytes / c->shape.n_routed_experts;
-    s->to->spans[s->to->n_spans++] = (struct expert_span){tensor->shard, stored->offset, bytes, s->end};
-    s->end = aligned(s->end + bytes, PART_ALIGNMENT);
+    s->to->spans[s->to->n_spans++] =
+        (struct expert_span){.file = tensor->shard, .offset = stored->offset, .bytes = bytes};
     return stored->dims[2];
 }
 
 static bool read_projection(struct stacked *s, const char *projection, struct args_matrix *at)
 {
-    at->weight = s->end;
     uint64_t cols = read_stack(s, projection, "weight", at);
-    at->scales = s->end;
     uint64_t groups = cols ? read_stack(s, projection, "scales", at) : 0;
-    at->biases = s->end;
     uint64_t others = groups ? read_stack(s, projection, "biases", at) : 0;
     if (!others)
         return false;
@@ -207,6 +199,17 @@ static bool read_projection(struct stacked *s, const char *projection, struct ar
              " inputs are not in 4 or 8 bits and groups of 32, 64 or 128",
              s->checkpoint->directory, s->layer, projection, at->in_dim);
     return false;
+}
+
+static void place_experts(struct package_layer *to)
+{
+    struct args_matrix *const matrices[] = {&to->experts.gate, &to->experts.up, &to->experts.down};
+    spans_place(to, PART_ALIGNMENT);
+    for (uint32_t i = 0; i < 3; i++) {
+        matrices[i]->weight = to->spans[3 * i].at;
+        matrices[i]->scales = to->spans[3 * i + 1].at;
+        matrices[i]->biases = to->spans[3 * i + 2].at;
+    }
 }
 
 static int read_experts(struct stacked *s)
@@ -225,9 +228,10 @@ static int read_experts(struct stacked *s)
         good = !moe_fail(&err, MOE_UNSUPPORTED,
                          "%.280s: layer %" PRIu32 ": gate_proj and up_proj are quantised differently",
                          s->checkpoint->directory, s->layer);
-    experts->blob_bytes = aligned(s->end, SLOT_ALIGNMENT);
-    if (good)
+    if (good) {
+        place_experts(s->to);
         return MOE_OK;
+    }
     if (to)
         *to = err;
     return (int)err.code;
@@ -255,7 +259,7 @@ static int read_layers(struct package *package, struct moe_err *err)
     for (size_t i = 0; i < c->count; i++)
         routed += checkpoint_is_routed(&c->tensors[i]);
     for (uint32_t i = s->first_k_dense_replace; i < s->n_layers; i++) {
-        struct stacked stacked = {c, &package->layers[i], i, 0, err};
+        struct stacked stacked = {c, &package->layers[i], i, err};
         int code = read_experts(&stacked);
         if (code)
             return code;

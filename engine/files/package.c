@@ -178,7 +178,7 @@ static void read_layers(struct fields *f, struct package *package, const struct 
             read_parts(&entry, s, &own);
         uint64_t bytes = own.blob_bytes * s->n_routed_experts;
         read_record(&entry, package, &package->files[file], (struct integer_range){bytes, bytes});
-        package->layers[layer] = (struct package_layer){own, 1, {{file, 0, own.blob_bytes, 0}}};
+        package->layers[layer] = (struct package_layer){own, 1, {{file, 0, own.blob_bytes, 0, true}}};
         f->failed = entry.failed;
     }
 }

@@ -10,17 +10,19 @@
 // One expert in its slot, whatever it was read from: gate, up and down with offsets relative to the slot's start.
 struct expert_layout {
     struct args_matrix gate, up, down;
-    uint64_t blob_bytes; // a multiple of 4096, not less than where the last part ends
+    uint64_t blob_bytes; // a multiple of 4096, not less than where the last part ends, nor the pages of the last span
 };
 
-// A piece of an expert in a file, and where it goes in the slot (a multiple of 64). A package's expert is one span at
-// 0, offset and bytes multiples of 4096; a folder's spans lie anywhere.
+// A piece of an expert in a file, and where it goes in the slot. A package's expert is one span at 0, offset and bytes
+// multiples of 4096; a folder's nine and a GGUF's two or three lie anywhere, and spans_place says where they go.
 enum { MAX_EXPERT_SPANS = 9 };
 struct expert_span {
     uint32_t file;   // index of package->files
     uint64_t offset; // in the file
     uint64_t bytes;
-    uint64_t at; // offset in the slot
+    uint64_t at;    // offset in the slot: a multiple of 64 in packages and folders, of 32 in a GGUF
+    bool own_pages; // `at` is congruent to the offset mod 4096, of each expert, and no other span touches its pages of
+                    // the slot: reads may fill them whole
 };
 
 struct package_file {
