@@ -357,7 +357,7 @@ static int make_header(struct plan *plan, struct moe_err *err)
 // Nothing missing, nothing unknown, every shape right: by the rules of the loader that will read the package.
 static int check_planned(const struct plan *plan, struct moe_err *err)
 {
-    struct safetensors file = {.fd = -1};
+    struct tensor_file file = {.fd = -1};
     struct checkpoint planned = {.shards = &file, .n_shards = 1};
     snprintf(file.path, sizeof file.path, "%s", checkpoint_place(plan->from));
     int code = safetensors_parse(plan->header + 8, (size_t)(plan->header_bytes - 8), plan->header_bytes,
@@ -371,7 +371,7 @@ static int check_planned(const struct plan *plan, struct moe_err *err)
     code = planned.tensors ? weights_check(plan->shape, &planned, err)
                            : moe_fail(err, MOE_NO_MEMORY, "no memory for the list of tensors");
     free(planned.tensors);
-    safetensors_release(&file);
+    tensor_file_release(&file);
     return code;
 }
 

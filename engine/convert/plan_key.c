@@ -37,7 +37,7 @@ int plan_key(const struct plan *plan, char key[65], struct moe_err *err)
     bool good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1 &&
                 EVP_DigestUpdate(hash, plan->header, (size_t)plan->header_bytes) == 1 && add_layers(hash, plan);
     for (uint32_t i = 0; good && !code && i < plan->from->n_shards; i++) {
-        const struct safetensors *shard = &plan->from->shards[i];
+        const struct tensor_file *shard = &plan->from->shards[i];
         struct stat status;
         char line[4400];
         if (fstat(shard->fd, &status))

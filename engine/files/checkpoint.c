@@ -234,7 +234,7 @@ static int compare_index(const struct checkpoint *c, struct json_object *index, 
         char *const *shard = NULL;
         const char *wanted = json_object_get_string(member.val);
         shard = bsearch(&wanted, names->names, names->count, sizeof *names->names, by_text);
-        if (!shard || !safetensors_find(&c->shards[shard - names->names], member.key))
+        if (!shard || !tensor_file_find(&c->shards[shard - names->names], member.key))
             return moe_fail(err, MOE_NO_TENSOR, "%.200s/%.80s: tensor %.120s is missing, though %s names it",
                             c->directory, wanted, member.key, index_name);
     }
@@ -330,7 +330,7 @@ int checkpoint_open_folder(const char *directory, struct checkpoint *c, struct m
 void checkpoint_release(struct checkpoint *c)
 {
     for (uint32_t i = 0; i < c->n_shards; i++)
-        safetensors_release(&c->shards[i]);
+        tensor_file_release(&c->shards[i]);
     free(c->shards);
     free(c->tensors);
     json_object_put(c->config);
@@ -361,7 +361,7 @@ const char *checkpoint_path(const struct checkpoint *c, const struct checkpoint_
 
 int checkpoint_read(const struct checkpoint *c, const struct checkpoint_range *range, void *target, struct moe_err *err)
 {
-    const struct safetensors *shard = &c->shards[range->tensor->shard];
+    const struct tensor_file *shard = &c->shards[range->tensor->shard];
     return file_read(
         &(struct file_range){shard->fd, shard->path, range->tensor->at->offset + range->offset, range->bytes}, target,
         err);

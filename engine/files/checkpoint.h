@@ -23,7 +23,7 @@ struct left_out {
 };
 
 struct checkpoint {
-    struct safetensors *shards; // [n_shards]
+    struct tensor_file *shards; // [n_shards]
     uint32_t n_shards;
     struct checkpoint_tensor *tensors; // [count], sorted by name
     size_t count;

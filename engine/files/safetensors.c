@@ -79,13 +79,8 @@ static int by_offset(const void *a, const void *b)
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct tensor *)a)->name, ((const struct tensor *)b)->name);
-}
-
 // The data must be tiled by the tensors, without overlaps or holes.
-static int check_tiling(struct safetensors *file, uint64_t data_start, uint64_t file_bytes, struct moe_err *err)
+static int check_tiling(struct tensor_file *file, uint64_t data_start, uint64_t file_bytes, struct moe_err *err)
 {
     if (file->count)
         qsort(file->tensors, file->count, sizeof *file->tensors, by_offset);
@@ -100,8 +95,7 @@ static int check_tiling(struct safetensors *file, uint64_t data_start, uint64_t 
     if (end != file_bytes)
         return moe_fail(err, MOE_FORMAT, "%.280s: is %" PRIu64 " bytes, its tensors need %" PRIu64 "; get it again",
                         file->path, file_bytes, end);
-    if (file->count)
-        qsort(file->tensors, file->count, sizeof *file->tensors, by_name);
+    tensor_file_sort(file);
     return MOE_OK;
 }
 
@@ -115,7 +109,7 @@ static bool good_name(const char *name)
     return length > 0 && length < 256;
 }
 
-static int add_tensors(struct json_object *root, uint64_t data_start, uint64_t file_bytes, struct safetensors *file,
+static int add_tensors(struct json_object *root, uint64_t data_start, uint64_t file_bytes, struct tensor_file *file,
                        struct moe_err *err)
 {
     file->tensors = calloc((size_t)json_object_object_length(root) + 1, sizeof *file->tensors);
@@ -147,17 +141,8 @@ static int add_tensors(struct json_object *root, uint64_t data_start, uint64_t f
     return check_tiling(file, data_start, file_bytes, err);
 }
 
-static void forget_tensors(struct safetensors *file)
-{
-    for (size_t i = 0; i < file->count; i++)
-        free(file->tensors[i].name);
-    free(file->tensors);
-    file->tensors = NULL;
-    file->count = 0;
-}
-
 int safetensors_parse(const char *json, size_t length, uint64_t data_start, uint64_t file_bytes,
-                      struct safetensors *file, struct moe_err *err)
+                      struct tensor_file *file, struct moe_err *err)
 {
     file->tensors = NULL;
     file->count = 0;
@@ -170,11 +155,11 @@ int safetensors_parse(const char *json, size_t length, uint64_t data_start, uint
     code = add_tensors(root, data_start, file_bytes, file, err);
     json_object_put(root);
     if (code)
-        forget_tensors(file);
+        tensor_file_forget(file);
     return code;
 }
 
-int safetensors_open(const char *path, struct safetensors *file, struct moe_err *err)
+int safetensors_open(const char *path, struct tensor_file *file, struct moe_err *err)
 {
     memset(file, 0, sizeof *file);
     snprintf(file->path, sizeof file->path, "%s", path);
@@ -206,35 +191,4 @@ close_file:
     close(file->fd);
     file->fd = -1;
     return code;
-}
-
-void safetensors_release(struct safetensors *file)
-{
-    forget_tensors(file);
-    if (file->fd >= 0)
-        close(file->fd);
-    file->fd = -1;
-}
-
-const struct tensor *safetensors_find(const struct safetensors *file, const char *name)
-{
-    size_t low = 0;
-    size_t high = file->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = strcmp(name, file->tensors[middle].name);
-        if (order == 0)
-            return &file->tensors[middle];
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
-}
-
-int safetensors_read(const struct safetensors *file, const struct tensor *tensor, void *target, struct moe_err *err)
-{
-    const struct file_range range = {file->fd, file->path, tensor->offset, (size_t)tensor->bytes};
-    return file_read(&range, target, err);
 }

@@ -16,7 +16,7 @@ static void must(bool so)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct safetensors file = {.path = "F", .fd = -1};
+    static struct tensor_file file = {.path = "F", .fd = -1};
     struct moe_err err = {.text = ""};
     if (size < 2)
         return 0;
@@ -31,10 +31,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t i = 0; i < file.count; i++) {
         const struct tensor *t = &file.tensors[i];
         must(t->n_dims <= 4 && t->offset >= start && t->bytes <= end - start && t->offset <= end - t->bytes);
-        must(safetensors_find(&file, t->name) == t);
+        must(tensor_file_find(&file, t->name) == t);
         bytes += t->bytes;
     }
     must(bytes == end - start);
-    safetensors_release(&file);
+    tensor_file_release(&file);
     return 0;
 }

@@ -283,15 +283,15 @@ static void a_package_describes_itself(struct harness *t)
     uint64_t all = 2 * (attention + 2 * 64) + 64 + 2 * 50 * 64 + 3 * 64 * 96 + 64 * 4 + 3 * 64 * 32 * (1 + 4);
     CHECK_EQ(t, d.parameters, all);
     CHECK_EQ(t, d.active_parameters, all - 3 * 64 * 32 * 2 - 50 * 64);
-    struct safetensors resident;
+    struct tensor_file resident;
     CHECK_EQ(t, safetensors_open(in_folder("resident.safetensors"), &resident, NULL), MOE_OK);
     uint64_t active = 2 * BLOB; // top_k experts; then all that is resident but the embedding
     for (size_t i = 0; i < resident.count; i++)
         active += resident.tensors[i].bytes;
-    active -= safetensors_find(&resident, "model.embed_tokens.weight")->bytes;
-    active -= 2 * safetensors_find(&resident, "model.embed_tokens.scales")->bytes;
+    active -= tensor_file_find(&resident, "model.embed_tokens.weight")->bytes;
+    active -= 2 * tensor_file_find(&resident, "model.embed_tokens.scales")->bytes;
     CHECK_EQ(t, d.active_bytes, active);
-    safetensors_release(&resident);
+    tensor_file_release(&resident);
     CHECK_EQ(t, d.expert_bytes, BLOB);
     CHECK_EQ(t, d.all_experts_bytes, EXPERTS * BLOB);
     CHECK_EQ(t, d.kv_row_bytes_f32, 2 * 36 * 4);

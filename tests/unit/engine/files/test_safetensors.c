@@ -31,18 +31,18 @@ static void tensors_are_found_and_read(struct harness *t)
                          "'a':{'dtype':'BF16','shape':[2],'data_offsets':[0,4]},"
                          "'none':{'dtype':'F32','shape':[3,0],'data_offsets':[4,4]},"
                          "'scalar':{'dtype':'I64','shape':[],'data_offsets':[28,36]}}   ";
-    struct safetensors file;
+    struct tensor_file file;
     struct moe_err err = {0};
     if (!CHECK_EQ(t, safetensors_open(written(header, strlen(header), 36), &file, &err), MOE_OK)) {
         printf("    %s\n", err.text);
         return;
     }
     CHECK_EQ(t, file.count, 4);
-    CHECK(t, safetensors_find(&file, "c") == NULL && safetensors_find(&file, "") == NULL);
-    CHECK(t, safetensors_find(&file, "__metadata__") == NULL);
-    const struct tensor *b = safetensors_find(&file, "b");
-    const struct tensor *scalar = safetensors_find(&file, "scalar");
-    if (CHECK(t, b && scalar && safetensors_find(&file, "a") && safetensors_find(&file, "none"))) {
+    CHECK(t, tensor_file_find(&file, "c") == NULL && tensor_file_find(&file, "") == NULL);
+    CHECK(t, tensor_file_find(&file, "__metadata__") == NULL);
+    const struct tensor *b = tensor_file_find(&file, "b");
+    const struct tensor *scalar = tensor_file_find(&file, "scalar");
+    if (CHECK(t, b && scalar && tensor_file_find(&file, "a") && tensor_file_find(&file, "none"))) {
         CHECK_EQ(t, b->dtype, DTYPE_U32);
         CHECK_EQ(t, b->n_dims, 2);
         CHECK_EQ(t, b->dims[0] * 10 + b->dims[1], 23);
@@ -50,15 +50,15 @@ static void tensors_are_found_and_read(struct harness *t)
         CHECK_EQ(t, scalar->n_dims, 0);
         CHECK_EQ(t, scalar->bytes, 8);
         unsigned char bytes[24];
-        CHECK_EQ(t, safetensors_read(&file, b, bytes, &err), MOE_OK);
+        CHECK_EQ(t, tensor_file_read(&file, b, bytes, &err), MOE_OK);
         CHECK_EQ(t, bytes[0], 4);
         CHECK_EQ(t, bytes[23], 27);
         CHECK_EQ(t, truncate(file.path, 8 + (off_t)strlen(header) + 20), 0);
-        CHECK_EQ(t, safetensors_read(&file, b, bytes, &err), MOE_IO);
+        CHECK_EQ(t, tensor_file_read(&file, b, bytes, &err), MOE_IO);
         CHECK(t, strstr(err.text, "ended early") && strcmp(err.file, file.path) == 0);
         CHECK_EQ(t, err.offset, 8 + strlen(header) + 20);
     }
-    safetensors_release(&file);
+    tensor_file_release(&file);
 }
 
 static void bad_headers_are_refused(struct harness *t)
@@ -103,14 +103,14 @@ static void bad_headers_are_refused(struct harness *t)
         {"{/**/}", 0, "not JSON"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct safetensors file;
+        struct tensor_file file;
         struct moe_err err = {0};
         const char *path = written(cases[i].header, strlen(cases[i].header), cases[i].data_bytes);
         int code = safetensors_open(path, &file, &err);
         if (!CHECK(t, code != MOE_OK && (int)err.code == code && strstr(err.text, cases[i].says) && file.fd == -1))
             printf("    %s: code %d, \"%s\"\n", cases[i].header, code, err.text);
         if (code == MOE_OK)
-            safetensors_release(&file);
+            tensor_file_release(&file);
     }
 }
 
@@ -118,7 +118,7 @@ static void lengths_beyond_the_file_are_refused(struct harness *t)
 {
     static const uint64_t lengths[] = {3, (uint64_t)1 << 63, UINT64_MAX, UINT64_MAX - 7};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
-        struct safetensors file;
+        struct tensor_file file;
         struct moe_err err = {0};
         CHECK_EQ(t, safetensors_open(written("{}", lengths[i], 0), &file, &err), MOE_FORMAT);
         CHECK(t, strstr(err.text, "header would not fit") != NULL);
@@ -127,7 +127,7 @@ static void lengths_beyond_the_file_are_refused(struct harness *t)
 
 static void long_headers_are_refused_unread(struct harness *t)
 {
-    struct safetensors file;
+    struct tensor_file file;
     struct moe_err err = {0};
     const char *path = written("{}", (32 << 20) + 1, 0);
     CHECK_EQ(t, truncate(path, 64 << 20), 0);
@@ -137,7 +137,7 @@ static void long_headers_are_refused_unread(struct harness *t)
 
 static void what_is_no_file_is_refused(struct harness *t)
 {
-    struct safetensors file;
+    struct tensor_file file;
     struct moe_err err = {0};
     char path[64];
     CHECK_EQ(t, safetensors_open(folder, &file, &err), MOE_FORMAT);
@@ -151,7 +151,7 @@ static void what_is_no_file_is_refused(struct harness *t)
     snprintf(path, sizeof path, "%s/link", folder);
     CHECK_EQ(t, symlink(written("{}", 2, 0), path), 0);
     if (CHECK_EQ(t, safetensors_open(path, &file, &err), MOE_OK))
-        safetensors_release(&file);
+        tensor_file_release(&file);
     unlink(path);
 }
 
