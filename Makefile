@@ -92,6 +92,10 @@ $(BUILD)/tests/%: tests/%.c $(LIBRARY)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(INCLUDES) $(PKG_CFLAGS) -MMD -MP -MT $@ -c -o $@.o $<
 	$(CXX) $(LDFLAGS) -o $@ $@.o $(LIBRARY) $(PKG_LIBS)
 
+# The engine with an oracle in the place of an op: tests/host_combine.h.
+$(addprefix $(BUILD)/tests/unit/engine/session/test_,identity placement): \
+    private LDFLAGS += -Wl,--wrap=gpu_op_combine,--wrap=gpu_op_combine_norm
+
 # A fuzz target with replay.c as its main: runs the corpus and fixed mutants of it.
 $(BUILD)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/tests/fuzz/replay.o $(LIBRARY)
 	@mkdir -p $(@D)

@@ -279,8 +279,7 @@ enum {
     MOE_WITHOUT_MARKS = 8,          // waits for the device are not told apart, all count for what they end with
     MOE_WITHOUT_BATCHES = 16,       // each expert of a decoded token is launched by itself (and each layer is streamed)
     MOE_WITHOUT_FUSED_COMBINE = 32, // a decoded token's experts are added up in one launch, the next norm is another
-    MOE_WITHOUT_DEVICE_COMBINE = 64, // they are brought to the host and added up there
-    MOE_WITHOUT_RESIDENT = 128,      // layers whose experts all have slots are streamed too, with a wait each
+    MOE_WITHOUT_RESIDENT = 64,      // layers whose experts all have slots are streamed too, with a wait each
 };
 
 struct moe_session_options {

@@ -224,8 +224,6 @@ struct gpu_scatter_bufs {
 };
 void gpu_op_scatter_add(gpu *g, const struct args_gather *a, const struct gpu_scatter_bufs *b);
 void gpu_op_combine(gpu *g, const struct args_combine *a, gpu_buf *partial, gpu_buf *weight, gpu_buf *out);
-// The same in plain C on host memory, with the same bits: its oracle.
-void gpu_combine_on_host(const struct args_combine *a, const float *partial, const float *weight, float *out);
 // The bits of combine and rmsnorm one after the other.
 struct gpu_combine_bufs {
     gpu_buf *partial;

@@ -205,11 +205,6 @@ void gpu_op_combine(gpu *g, const struct args_combine *a, gpu_buf *partial, gpu_
                                .groups = {ceil_div(a->dim, ELEMENTS_GROUP)}});
 }
 
-void gpu_combine_on_host(const struct args_combine *a, const float *partial, const float *weight, float *out)
-{
-    ref_combine(a, partial, weight, out);
-}
-
 void gpu_op_combine_norm(gpu *g, const struct args_combine_norm *a, const struct gpu_combine_bufs *b)
 {
     if (gpu_failed(g) || a->n_partials == 0 || a->dim == 0 ||

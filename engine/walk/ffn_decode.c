@@ -142,40 +142,15 @@ static int run_choice(const struct pass *pass, uint32_t layer, struct guesses *g
     return MOE_OK;
 }
 
-// The oracle of the other two: partial sums and weights go to the host, their sum comes back.
-static int combine_on_host(const struct pass *pass, const struct args_combine *args, struct moe_err *err)
-{
-    gpu_buf *const *buf = pass->scratch->buf;
-    size_t bytes = args->dim * sizeof(float);
-    float *hidden = pass->scratch->host_rows, *partial = hidden + args->dim;
-    float *weights = partial + (size_t)args->n_partials * args->dim;
-    const struct gpu_range ranges[] = {
-        {buf[SCRATCH_HIDDEN], 0, hidden, bytes},
-        {buf[SCRATCH_EXPERT_OUT], 0, partial, args->n_partials * bytes},
-        {buf[SCRATCH_ROUTER_WEIGHTS], args->first_weight * sizeof *weights, weights,
-         args->n_partials * sizeof *weights},
-    };
-    struct args_combine here = {.n_partials = args->n_partials, .dim = args->dim};
-    struct gpu_error device;
-    telemetry_settle(pass->telemetry, pass->gpu, MOE_ON_EXPERTS);
-    if (gpu_read_ranges(pass->gpu, ranges, 3, &device))
-        return moe_fail_gpu(err, &device);
-    gpu_combine_on_host(&here, partial, weights, hidden);
-    gpu_write(pass->gpu, buf[SCRATCH_HIDDEN], 0, hidden, bytes);
-    return MOE_OK;
-}
-
 // Adds up the partial sums, by rank, and norms the result for whoever comes next.
-static int combine(const struct pass *pass, uint32_t layer, struct moe_err *err)
+static void combine(const struct pass *pass, uint32_t layer)
 {
     const struct shape *s = pass->shape;
     gpu_buf *const *buf = pass->scratch->buf;
     struct args_combine args = {.n_partials = s->top_k, .dim = s->hidden_size, .first_weight = ffn_choice(pass, layer)};
-    if (pass->without & MOE_WITHOUT_DEVICE_COMBINE)
-        return combine_on_host(pass, &args, err);
     if (!pass_comes_normed(pass, layer + 1)) {
         gpu_op_combine(pass->gpu, &args, buf[SCRATCH_EXPERT_OUT], buf[SCRATCH_ROUTER_WEIGHTS], buf[SCRATCH_HIDDEN]);
-        return MOE_OK;
+        return;
     }
     const struct vector *norm =
         layer + 1 < s->n_layers ? &pass->weights->layers[layer + 1].input_layernorm : &pass->weights->norm;
@@ -187,7 +162,6 @@ static int combine(const struct pass *pass, uint32_t layer, struct moe_err *err)
     struct gpu_combine_bufs bufs = {buf[SCRATCH_EXPERT_OUT], buf[SCRATCH_ROUTER_WEIGHTS], buf[SCRATCH_HIDDEN],
                                     norm->buf, buf[SCRATCH_NORMED]};
     gpu_op_combine_norm(pass->gpu, &both, &bufs);
-    return MOE_OK;
 }
 
 // One token: its top_k experts into partial sums, added up in the router's rank order whatever came first.
@@ -223,7 +197,7 @@ static int decode_streamed(const struct pass *pass, uint32_t layer, struct moe_e
     if (!code)
         code = take_guesses(pass, &guesses, err);
     if (!code)
-        code = combine(pass, layer, err);
+        combine(pass, layer);
     expert_release(pass->store, scratch->places, s->top_k);
     if (!code)
         code = ring_begin(pass->ring, pass->gpu, err);
@@ -261,7 +235,7 @@ void ffn_begin_token(const struct pass *pass)
         telemetry_look_rarely(pass->telemetry);
 }
 
-static int decode_resident(const struct pass *pass, uint32_t layer, const struct expert_row *row, struct moe_err *err)
+static void decode_resident(const struct pass *pass, uint32_t layer, const struct expert_row *row)
 {
     struct args_places all = {
         .base = row->offset,
@@ -276,16 +250,17 @@ static int decode_resident(const struct pass *pass, uint32_t layer, const struct
         pass_mlp(pass, &pass->weights->layers[layer]);
     run_batch(pass, layer, &all, row->buf);
     pass->scratch->untold = true;
-    int code = combine(pass, layer, err);
+    combine(pass, layer);
     gpu_flush(pass->gpu); // the device need not wait until the host has given it all layers
-    return code;
 }
 
 int ffn_decode(const struct pass *pass, uint32_t layer, struct moe_err *err)
 {
     struct expert_row row;
-    if (ffn_stays(pass, layer) && expert_layer_stays(pass->store, layer, &row))
-        return decode_resident(pass, layer, &row, err);
+    if (ffn_stays(pass, layer) && expert_layer_stays(pass->store, layer, &row)) {
+        decode_resident(pass, layer, &row);
+        return MOE_OK;
+    }
     telemetry_layer_begin(pass->telemetry, layer, pass->store);
     int code = decode_streamed(pass, layer, err);
     telemetry_layer_end(pass->telemetry, layer, pass->store);

@@ -41,7 +41,7 @@ void pass_norm(const struct pass *pass, const struct normalisation *norm)
 bool pass_comes_normed(const struct pass *pass, uint32_t layer)
 {
     return pass->decode && layer > 0 && shape_is_moe(pass->shape, layer - 1) &&
-           !(pass->without & (MOE_WITHOUT_FUSED_COMBINE | MOE_WITHOUT_DEVICE_COMBINE));
+           !(pass->without & MOE_WITHOUT_FUSED_COMBINE);
 }
 
 void pass_mlp(const struct pass *pass, const struct layer_weights *layer)

@@ -50,7 +50,6 @@ static int allocate_host(const struct shape *s, struct scratch *scratch)
     uint32_t n_moe_layers = s->n_layers - s->first_k_dense_replace;
     size_t chosen = (size_t)larger(scratch->group, n_moe_layers) * s->top_k;
     uint64_t back = larger((uint64_t)scratch->group * s->hidden_size, (uint64_t)scratch->logit_rows * s->vocab_size);
-    back = larger(back, ((uint64_t)s->top_k + 1) * s->hidden_size + s->top_k);
     scratch->router_ids = calloc(chosen, sizeof *scratch->router_ids);
     scratch->router_weights = calloc(chosen, sizeof *scratch->router_weights);
     scratch->expert_index = calloc(chosen, sizeof *scratch->expert_index);

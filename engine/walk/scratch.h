@@ -54,7 +54,7 @@ struct scratch {
     int32_t *expert_index;  // [group * top_k]
     float *expert_weight;   // [group * top_k]
     uint32_t *expert_first; // [n_routed_experts + 2], where each expert's rows begin in the two above
-    float *host_rows;       // for what is read back: [group * hidden_size], [logit_rows * vocab_size], or partial sums
+    float *host_rows;       // for what is read back: [group * hidden_size] or [logit_rows * vocab_size]
     struct expert_place *places; // [top_k], a decoded token's experts in rank order
     bool *done;                  // [top_k], those that were put to work
     bool *stays;                 // [n_moe_layers], a decoded token's choices that stay on the device until its end

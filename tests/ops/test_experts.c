@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Ops on several experts at once: the same bits as one by one, in any order and number.
+#include "tests/host_combine.h"
 #include "tests/ops/rig.h"
 
 static struct rigs rigs; // opened once: building kernels takes seconds
@@ -266,7 +267,7 @@ static void check_combine(struct harness *t, struct rig *rig, uint32_t dim, uint
     gpu_op_rmsnorm(g, &rmsnorm, b.norm, out, y);
     gpu_op_combine_norm(
         g, &(struct args_combine_norm){.norm = 2, .n_partials = n, .dim = dim, .first_weight = 2, .eps = 1e-5f}, &b);
-    gpu_combine_on_host(&combine, partial, weight, hidden);
+    host_combine(&combine, partial, weight, hidden);
     gpu_write(g, host, 0, hidden, (dim + 1) * 4);
     if (!CHECK(t, same(rig, "combine_norm's sum", out, b.out) && same(rig, "combine_norm's norm", y, b.y) &&
                       same(rig, "the host's sum", out, host)))

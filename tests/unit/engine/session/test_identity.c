@@ -3,7 +3,9 @@
 // ring, number of readers, way of reading, tier and group size, on the demo model and on small random ones.
 #include <stdlib.h>
 
+#define HOST_COMBINE_WRAPS
 #include "tests/harness.h"
+#include "tests/host_combine.h"
 #include "engine/moe.h"
 
 enum { N_PROMPT = 40, N_ANSWER = 24 };
@@ -15,6 +17,7 @@ struct run {
     uint64_t cache; // 0: the smallest that works; 1: between; HALF: of the smallest; MOE_CACHE_ALL
     struct moe_model_options model;
     struct moe_session_options session;
+    bool host_combine; // the experts are added up by the oracle
 };
 
 static uint64_t hash_bytes(uint64_t hash, const void *data, size_t count)
@@ -85,6 +88,8 @@ static uint64_t run_hash(struct harness *t, const char *directory, const struct 
     moe_session *session = NULL;
     struct moe_err err;
     uint64_t hash = 0;
+    combines_on_host = run->host_combine;
+    combined_on_host = 0;
     int code = moe_model_open(directory, &options, &model, &err);
     if (!code)
         code = moe_session_open(model, &run->session, &session, &err);
@@ -92,6 +97,7 @@ static uint64_t run_hash(struct harness *t, const char *directory, const struct 
         code = converse(session, moe_model_describe(model)->vocab_size, &hash, &err);
     if (!CHECK_EQ(t, code, 0))
         printf("%s, %s: %s\n", directory, run->name, err.text);
+    CHECK_EQ(t, combined_on_host > 0, run->host_combine);
     moe_session_close(session);
     moe_model_close(model);
     return hash;
@@ -148,12 +154,13 @@ static const struct run runs[] = {
     {.name = "ring of 2", .cache = 1, .session = {.ring = 2}},
     {.name = "experts one by one", .cache = 1, .session = {.without = MOE_WITHOUT_BATCHES}},
     {.name = "norm by itself", .session = {.without = MOE_WITHOUT_FUSED_COMBINE}},
-    {.name = "combined on the host", .session = {.without = MOE_WITHOUT_DEVICE_COMBINE}},
+    {.name = "combined on the host", .host_combine = true},
+    {.name = "combined on the host, norm by itself",
+     .session = {.without = MOE_WITHOUT_FUSED_COMBINE},
+     .host_combine = true},
     {.name = "streamed", .cache = MOE_CACHE_ALL, .session = {.without = MOE_WITHOUT_RESIDENT}},
     {.name = "resident, norm by itself", .cache = MOE_CACHE_ALL, .session = {.without = MOE_WITHOUT_FUSED_COMBINE}},
-    {.name = "resident, combined on the host",
-     .cache = MOE_CACHE_ALL,
-     .session = {.without = MOE_WITHOUT_DEVICE_COMBINE}},
+    {.name = "resident, combined on the host", .cache = MOE_CACHE_ALL, .host_combine = true},
     {.name = "resident, guessing", .cache = MOE_CACHE_ALL, .session = {.prefetch = MOE_PREFETCH_ROUTER}},
     {.name = "resident, two tiers",
      .cache = MOE_CACHE_ALL,

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define HOST_COMBINE_WRAPS
 #include "tests/harness.h"
+#include "tests/host_combine.h"
 #include "engine/moe.h"
 
 enum { PROMPT = 33, ANSWER = 12, LEAST = 0 }; // a budget of LEAST: the smallest that works, with a ring of 1
@@ -17,7 +19,7 @@ struct way {
     enum moe_io io;
     bool two_tiers;
     uint32_t chunk;
-    unsigned without;
+    bool host_combine; // the experts are added up by the oracle
 };
 
 // What came of it: a hash of all logits, the text, and where experts came from.
@@ -47,7 +49,7 @@ static int32_t likeliest(const float *logits, uint32_t n)
 static int run_session(moe_model *model, const struct way *way, struct outcome *outcome, struct moe_err *err)
 {
     uint32_t vocab = moe_model_describe(model)->vocab_size;
-    struct moe_session_options options = {.max_context = 64, .prefill_chunk = way->chunk, .without = way->without};
+    struct moe_session_options options = {.max_context = 64, .prefill_chunk = way->chunk};
     moe_session *session;
     int code = moe_session_open(model, &options, &session, err);
     if (code)
@@ -85,6 +87,8 @@ static bool go(struct harness *t, const char *directory, const char *device, con
     struct moe_err err = {0};
     moe_model *model;
     memset(outcome, 0, sizeof *outcome);
+    combines_on_host = way->host_combine;
+    combined_on_host = 0;
     int code = moe_inspect(directory, &about, &err);
     if (way->budget == LEAST) {
         options.expert_cache_bytes = 1; // refused with what would do
@@ -99,6 +103,7 @@ static bool go(struct harness *t, const char *directory, const char *device, con
         code = run_session(model, way, outcome, &err);
         moe_model_close(model);
     }
+    CHECK_EQ(t, combined_on_host > 0, way->host_combine);
     if (!CHECK_EQ(t, code, MOE_OK))
         printf("    %s on %s: %s\n", directory, device, err.text);
     return !code;
@@ -123,8 +128,8 @@ static const struct way ways[] = {
     {.budget = 900000, .two_tiers = true, .host = MOE_CACHE_AUTO},
     {.budget = MOE_CACHE_ALL, .two_tiers = true, .host = MOE_CACHE_NONE, .readers = 4},
     {.budget = MOE_CACHE_ALL, .io = MOE_IO_DIRECT},
-    {.budget = LEAST, .without = MOE_WITHOUT_DEVICE_COMBINE},
-    {.budget = MOE_CACHE_ALL, .two_tiers = true, .host = MOE_CACHE_NONE, .without = MOE_WITHOUT_DEVICE_COMBINE},
+    {.budget = LEAST, .host_combine = true},
+    {.budget = MOE_CACHE_ALL, .two_tiers = true, .host = MOE_CACHE_NONE, .host_combine = true},
 };
 
 static void check_ways(struct harness *t, const char *directory, const char *device)
