@@ -87,6 +87,33 @@ int bpe_finish_vocab(struct bpe *bpe, const char *path, struct tok_err *err)
     return failed ? failed : fill_added(bpe, &bpe->added[1], VOCAB_ADDED | VOCAB_NORMALIZED, path, err);
 }
 
+int bpe_merge_ranks(struct bpe *bpe, struct tok_err *err)
+{
+    const struct vocab *vocab = &bpe->vocab;
+    size_t most = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        int failed = pass ? merges_init(&bpe->merges, most, err) : TOK_OK;
+        if (failed)
+            return failed;
+        for (uint32_t id = 0; id < vocab->size; id++) {
+            const char *bytes = vocab->bytes + vocab->start[id];
+            uint32_t length = vocab->start[id + 1] - vocab->start[id];
+            if (vocab->kind[id] != VOCAB_TEXT || !(vocab->flags[id] & VOCAB_MERGED))
+                continue;
+            for (uint32_t cut = 1; cut < length; cut++) {
+                int32_t left = lexicon_find(&bpe->lexicon, bytes, cut);
+                int32_t right = left < 0 ? -1 : lexicon_find(&bpe->lexicon, bytes + cut, length - cut);
+                if (right < 0 || vocab->kind[left] != VOCAB_TEXT || vocab->kind[right] != VOCAB_TEXT)
+                    continue;
+                most++;
+                if (pass)
+                    merges_add(&bpe->merges, &(struct merge){(uint32_t)left, (uint32_t)right, id, id});
+            }
+        }
+    }
+    return TOK_OK;
+}
+
 // One text on its way to ids: `text` as it is, `seen` as the patterns see it.
 struct encoding {
     const struct bpe *bpe;

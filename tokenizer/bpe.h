@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Byte-level byte-pair encoding, as the tokenizers and tiktoken libraries do it: text is cut by patterns into words, a
-// word's bytes are merged by rank. Made by bpe_huggingface.c or bpe_tiktoken.c, const afterwards.
+// word's bytes are merged by rank. Made by bpe_huggingface.c, bpe_tiktoken.c or bpe_pieces.c, const
+// afterwards.
 #ifndef MOECHAT_BPE_H
 #define MOECHAT_BPE_H
 
@@ -37,11 +38,16 @@ struct bpe_tiktoken_files {
     const char *ranks_path, *config_path;
 };
 int bpe_tiktoken(const struct bpe_tiktoken_files *files, struct bpe **bpe, struct tok_err *err);
+// From the arrays of a GGUF; see tok_open_pieces.
+int bpe_pieces(const struct tok_pieces *pieces, struct bpe **bpe, struct tok_err *err);
 void bpe_free(struct bpe *bpe); // NULL is fine
 
-// For those two. bpe_finish_vocab makes the lexicon and the added tokens of the filled vocabulary, and refuses one that
-// has not all bytes of UTF-8.
+// For those three. bpe_finish_vocab makes the lexicon and the added tokens of the filled vocabulary, and refuses one
+// that has not all bytes of UTF-8.
 int bpe_finish_vocab(struct bpe *bpe, const char *path, struct tok_err *err);
+// Every way to make a piece of two others is a merge, its rank the piece's id: done in that order it is what tiktoken
+// does.
+int bpe_merge_ranks(struct bpe *bpe, struct tok_err *err);
 int bpe_add_step(struct bpe *bpe, const struct pattern_source *source, struct tok_err *err);
 // Is an added token of this spelling plain text? Else it is a mark: what people type never becomes it.
 bool bpe_is_plain(const char *content, size_t length);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tokenizer/alphabet.h"
 #include "tokenizer/tok_err.h"
 
 struct reading {
@@ -19,7 +20,7 @@ struct reading {
     uint32_t size;              // ids up to the highest
     char *pool;                 // the pieces' bytes
     size_t used, room;
-    int16_t byte_of[512]; // the byte that a character of the byte-level alphabet stands for, -1
+    struct alphabet alphabet;
 };
 
 __attribute__((format(printf, 3, 4))) static int refuse(struct reading *r, const char *field, const char *format, ...);
@@ -66,33 +67,6 @@ static bool asks_nothing(struct json_object *value)
             !json_object_get_boolean(value));
 }
 
-// GPT-2's alphabet: printable Latin-1 stands for itself, the other bytes for the characters from U+0100 on.
-static void fill_alphabet(struct reading *r)
-{
-    int next = 256;
-    for (int i = 0; i < 512; i++)
-        r->byte_of[i] = -1;
-    for (int byte = 0; byte < 256; byte++) {
-        bool itself = (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
-        r->byte_of[itself ? byte : next++] = (int16_t)byte;
-    }
-}
-
-// The bytes that a piece of the alphabet stands for, to `out`; -1: it has other characters.
-static ptrdiff_t alphabet_bytes(const struct reading *r, const char *text, size_t length, char *out)
-{
-    ptrdiff_t written = 0;
-    for (size_t at = 0; at < length;) {
-        uint32_t code;
-        int n = tok_utf8(text + at, length - at, &code);
-        if (n <= 0 || code >= 512 || r->byte_of[code] < 0)
-            return -1;
-        out[written++] = (char)r->byte_of[code];
-        at += (size_t)n;
-    }
-    return written;
-}
-
 static int put_piece(struct reading *r, uint32_t id, struct vocab_piece piece)
 {
     struct vocab_piece *there = &r->pieces[id];
@@ -113,7 +87,7 @@ static int read_vocab(struct reading *r, struct json_object *vocab)
         struct vocab_piece piece = {.bytes = bytes, .kind = VOCAB_TEXT, .flags = VOCAB_MERGED};
         if (length > r->room - r->used)
             return damaged(r, "model.vocab", "is longer than the file");
-        ptrdiff_t n = alphabet_bytes(r, key, length, bytes);
+        ptrdiff_t n = alphabet_bytes(&r->alphabet, key, length, bytes);
         if (n < 0) { // it can't come from text, only from its id
             memcpy(bytes, key, length);
             n = (ptrdiff_t)length;
@@ -226,8 +200,8 @@ static int read_merges(struct reading *r, struct json_object *merges)
         int32_t ids[3] = {-1, -1, -1};
         ptrdiff_t n[2] = {-1, -1};
         if (merge_halves(json_object_array_get_idx(merges, i), half, length) && length[0] + length[1] <= r->room) {
-            n[0] = alphabet_bytes(r, half[0], length[0], bytes);
-            n[1] = n[0] > 0 ? alphabet_bytes(r, half[1], length[1], bytes + n[0]) : -1;
+            n[0] = alphabet_bytes(&r->alphabet, half[0], length[0], bytes);
+            n[1] = n[0] > 0 ? alphabet_bytes(&r->alphabet, half[1], length[1], bytes + n[0]) : -1;
         }
         if (n[1] > 0) {
             ids[0] = lexicon_find(&r->bpe->lexicon, bytes, (size_t)n[0]);
@@ -424,7 +398,7 @@ int bpe_huggingface(const char *file, size_t length, const char *path, struct bp
     }
     json_tokener_set_flags(parser, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
     struct json_object *root = json_tokener_parse_ex(parser, file, (int)length);
-    fill_alphabet(&r);
+    alphabet_init(&r.alphabet);
     if (!root || json_tokener_get_parse_end(parser) > length)
         failed = damaged(&r, "it", "is not a JSON object");
     else

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // tiktoken.model: a line "BASE64 RANK" for each piece; the rank is its id and the order of merging. Control symbols are
 // the 256 ids after them, named in tokenizer_config.json's added_tokens_decoder.
-// Source of the pattern and the number of control symbols: Moonshot's tokenization_kimi.py (Kimi K2, Moonlight). That
-// also cuts runs of more than 25000 characters; the tiktoken library, which this follows, does not.
+// Source of the number of control symbols: Moonshot's tokenization_kimi.py (Kimi K2, Moonlight). That also cuts runs of
+// more than 25000 characters; the tiktoken library, which this follows, does not.
 #include "tokenizer/bpe.h"
 
 #include <json-c/json.h>
@@ -10,14 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tokenizer/pre.h"
 #include "tokenizer/tok_err.h"
-
-#define KIMI_CASES "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-#define KIMI_UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
-#define KIMI_LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
-static const char kimi_pattern[] =
-    "[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?" KIMI_UPPER "*" KIMI_LOWER "+" KIMI_CASES "|[^\\r\\n\\p{L}\\p{N}]?" KIMI_UPPER
-    "+" KIMI_LOWER "*" KIMI_CASES "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
 enum { PIECE_BYTES_MAX = 512, CONTROLS = 256, NAME_SIZE = 32 };
 
@@ -137,36 +131,8 @@ static int read_controls(struct reading *r, struct json_object *config)
     return failed;
 }
 
-// Every way to make a piece of two others; done in the order of ranks that is what tiktoken does.
-static int add_merges(struct reading *r)
-{
-    const struct vocab *vocab = &r->bpe->vocab;
-    size_t most = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        int failed = pass ? merges_init(&r->bpe->merges, most, r->err) : TOK_OK;
-        if (failed)
-            return failed;
-        for (uint32_t id = 0; id < r->n_ranks; id++) {
-            const char *bytes = vocab->bytes + vocab->start[id];
-            uint32_t length = vocab->start[id + 1] - vocab->start[id];
-            for (uint32_t cut = 1; cut < length; cut++) {
-                int32_t left = lexicon_find(&r->bpe->lexicon, bytes, cut);
-                int32_t right = left < 0 ? -1 : lexicon_find(&r->bpe->lexicon, bytes + cut, length - cut);
-                if (right < 0 || vocab->kind[left] != VOCAB_TEXT || vocab->kind[right] != VOCAB_TEXT)
-                    continue;
-                most++;
-                if (pass)
-                    merges_add(&r->bpe->merges, &(struct merge){(uint32_t)left, (uint32_t)right, id, id});
-            }
-        }
-    }
-    return TOK_OK;
-}
-
 static int read_all(struct reading *r, struct json_object *config)
 {
-    struct pattern_source source = {
-        .text = kimi_pattern, .length = sizeof kimi_pattern - 1, .where = r->files->ranks_path};
     int failed = read_ranks(r);
     if (!failed)
         failed = read_controls(r, config);
@@ -175,9 +141,8 @@ static int read_all(struct reading *r, struct json_object *config)
     if (!failed)
         failed = bpe_finish_vocab(r->bpe, r->files->ranks_path, r->err);
     if (!failed)
-        failed = add_merges(r);
-    r->bpe->whole_words = true;
-    return failed ? failed : bpe_add_step(r->bpe, &source, r->err);
+        failed = bpe_merge_ranks(r->bpe, r->err);
+    return failed ? failed : pre_apply(pre_find("kimi-k2", 7), r->bpe, r->files->ranks_path, r->err);
 }
 
 int bpe_tiktoken(const struct bpe_tiktoken_files *files, struct bpe **bpe, struct tok_err *err)

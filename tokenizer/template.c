@@ -381,5 +381,6 @@ bool tok_template_ends(const tok_template *turns, int32_t id)
     for (int i = 0; i < ENDS; i++)
         if (turns->ends[i] >= 0 && turns->ends[i] == id)
             return true;
-    return false;
+    const struct vocab *vocab = tok_vocab(turns->tokenizer);
+    return vocab->flags && id >= 0 && (uint32_t)id < vocab->size && vocab->flags[id] & VOCAB_ENDS;
 }

@@ -120,6 +120,21 @@ int tok_open(const char *type, const char *path, tok **tokenizer, struct tok_err
     return failed;
 }
 
+int tok_open_pieces(const struct tok_pieces *pieces, tok **tokenizer, struct tok_err *err)
+{
+    tok *made = calloc(1, sizeof *made);
+    if (!made)
+        return tok_fail(err, TOK_NO_MEMORY, "%.300s: out of memory", pieces->where);
+    int failed = bpe_pieces(pieces, &made->bpe, err);
+    if (failed) {
+        free(made);
+        return failed;
+    }
+    made->vocab = &made->bpe->vocab;
+    *tokenizer = made;
+    return TOK_OK;
+}
+
 void tok_close(tok *tokenizer)
 {
     if (!tokenizer)

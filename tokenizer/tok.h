@@ -40,6 +40,26 @@ int tok_ids_append(struct tok_ids *list, int32_t id, struct tok_err *err);
 // type: "sentencepiece", whose path is a .model file; "huggingface", a tokenizer.json with byte-level BPE; "tiktoken",
 // Kimi's tiktoken.model with its tokenizer_config.json beside it.
 int tok_open(const char *type, const char *path, tok **tokenizer, struct tok_err *err);
+
+// A tokenizer from arrays that were read elsewhere: a GGUF's keys tokenizer.ggml.*, named after them, everything
+// copied. For model "gpt2", byte-level BPE, with a `pre` that is known: deepseek-llm, deepseek-v3, kimi-k2, glm4 and
+// their kin. Anything else is TOK_UNSUPPORTED, and *err names it: a caller that then finds a tokenizer.json beside the
+// file (tok_folder_read) may tok_open that in its place. TOK_FORMAT: the arrays do not belong together. add_bos_token
+// is not asked for, since templates write the beginning; unknown and padding tokens are made by no text.
+struct tok_view {
+    const char *bytes; // any, without a 0 behind them
+    size_t length;
+};
+struct tok_pieces {
+    const char *where;             // the file's name, for messages
+    struct tok_view model, pre;    // length 0: the file does not say
+    const struct tok_view *tokens; // [n_tokens], in the alphabet of byte-level BPE, but for types 3 to 5
+    const int32_t *types; // [n_types]: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte; or NULL
+    const struct tok_view *merges; // [n_merges], "left right", or NULL
+    size_t n_tokens, n_types, n_merges;
+    int32_t bos, eos, eot, eom; // ids, -1: the file names none. The last three end answers, whatever the template is
+};
+int tok_open_pieces(const struct tok_pieces *pieces, tok **tokenizer, struct tok_err *err);
 void tok_close(tok *tokenizer); // NULL is fine
 uint32_t tok_vocab_size(const tok *tokenizer);
 // Appends the ids of any bytes (NUL included), 16 MiB at most. Control symbols and marks are never produced by text,
@@ -64,6 +84,8 @@ int tok_folder_read(const char *directory, struct tok_folder *folder, struct tok
 
 // The name of the template that a chat_template (Jinja) is, NULL: none we know. Never a guess: what makes the
 // difference between ours must be there letter by letter.
+// A GGUF's is the text of tokenizer.chat_template, or where it has only others, of tokenizer.chat_template.default;
+// those of other names (tool_use, rag) are not for conversations.
 const char *tok_template_detect(const char *text, size_t length);
 
 // A turn template: how a conversation becomes ids, as the model's chat_template renders it. Found by its name; needs

@@ -18,6 +18,7 @@ enum vocab_flags {
     VOCAB_STRIP_LEFT = 4,
     VOCAB_STRIP_RIGHT = 8,
     VOCAB_MERGED = 16,
+    VOCAB_ENDS = 32, // the model ends its answer with it
 };
 
 struct vocab {
@@ -43,7 +44,6 @@ struct vocab_piece {
 // Copies `size` pieces; byte_ids are set from pieces of one byte, -1 where there is none.
 int vocab_fill(struct vocab *vocab, const struct vocab_piece *pieces, uint32_t size, const char *path,
                struct tok_err *err);
-
 
 const struct vocab *tok_vocab(const tok *tokenizer);
 
