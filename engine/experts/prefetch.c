@@ -34,12 +34,37 @@ static unsigned number_of(enum moe_prefetch guesser)
     return (unsigned)guesser - MOE_PREFETCH_PREVIOUS;
 }
 
+static gpu_buf *new_floats(gpu *g, uint32_t n, struct gpu_error *device, bool *fine)
+{
+    gpu_buf *buf = *fine ? gpu_buf_new(g, n * sizeof(float), device) : NULL;
+    *fine = buf;
+    return buf;
+}
+
+static int open_looks(struct prefetch *p, struct moe_err *err)
+{
+    const struct shape *s = p->shape;
+    struct gpu_error device = {.code = GPU_OUT_OF_MEMORY, .text = "no memory for guesses"};
+    bool fine = true;
+    struct prefetch_look look = {.normed = new_floats(p->gpu, s->hidden_size, &device, &fine),
+                                 .logits = new_floats(p->gpu, s->n_routed_experts, &device, &fine),
+                                 .weights = new_floats(p->gpu, s->top_k, &device, &fine)};
+    for (unsigned i = 0; i < PREFETCH_LOOKS; i++) {
+        p->looks[i] = look;
+        p->looks[i].ids = new_floats(p->gpu, s->top_k, &device, &fine);
+        p->looked[i] = calloc(s->top_k, sizeof *p->looked[i]);
+        fine = fine && p->looked[i];
+    }
+    return fine ? MOE_OK : moe_fail_gpu(err, &device);
+}
+
 int prefetch_open(const struct prefetch_options *options, struct prefetch *p, struct moe_err *err)
 {
     const struct shape *shape = options->shape;
     size_t chosen = (size_t)(shape->n_layers - shape->first_k_dense_replace) * shape->top_k;
     *p = (struct prefetch){
         .shape = shape,
+        .gpu = options->gpu,
         .asked = options->policy,
         .acting = options->policy == MOE_PREFETCH_AUTO ? MOE_PREFETCH_OFF : options->policy,
         .n = PREFETCH_KEEP,
@@ -63,7 +88,10 @@ int prefetch_open(const struct prefetch_options *options, struct prefetch *p, st
     } else {
         snprintf(p->reason, sizeof p->reason, "as asked");
     }
-    return MOE_OK;
+    int code = p->gpu ? open_looks(p, err) : MOE_OK;
+    if (code)
+        prefetch_release(p);
+    return code;
 }
 
 void prefetch_release(struct prefetch *p)
@@ -71,16 +99,25 @@ void prefetch_release(struct prefetch *p)
     free(p->previous);
     free(p->guesses);
     free(p->resident);
+    gpu_buf_free(p->looks[0].normed);
+    gpu_buf_free(p->looks[0].logits);
+    gpu_buf_free(p->looks[0].weights);
+    for (unsigned i = 0; i < PREFETCH_LOOKS; i++) {
+        gpu_buf_free(p->looks[i].ids);
+        free(p->looked[i]);
+    }
     *p = (struct prefetch){0};
 }
 
-bool prefetch_wants(const struct prefetch *p, enum moe_prefetch guesser)
+// Is this guesser's guess wanted?
+static bool wants(const struct prefetch *p, enum moe_prefetch guesser)
 {
     return p->acting == guesser || p->on_predictions;
 }
 
-void prefetch_guess(struct prefetch *p, enum moe_prefetch guesser, expert_store *store,
-                    const struct expert_guess *guess)
+// What a guesser says of the layer that comes next, the likeliest first.
+static void take_guess(struct prefetch *p, enum moe_prefetch guesser, expert_store *store,
+                       const struct expert_guess *guess)
 {
     unsigned which = number_of(guesser);
     uint32_t top_k = p->shape->top_k;
@@ -93,6 +130,36 @@ void prefetch_guess(struct prefetch *p, enum moe_prefetch guesser, expert_store 
     }
     if (p->acting == guesser)
         expert_hint(store, guess);
+}
+
+bool prefetch_looks(struct prefetch *p, enum moe_prefetch guesser, uint32_t layer, struct prefetch_look *look)
+{
+    if (!p->gpu || p->n_looks == PREFETCH_LOOKS || layer + 1 == p->shape->n_layers || !wants(p, guesser))
+        return false;
+    unsigned n = p->n_looks++;
+    *look = p->looks[n];
+    p->looking_at = layer + 1;
+    p->lookers[n] = guesser;
+    p->ranges[n] = (struct gpu_range){look->ids, 0, p->looked[n], p->shape->top_k * sizeof *p->looked[n]};
+    return true;
+}
+
+void prefetch_send(struct prefetch *p)
+{
+    if (p->n_looks)
+        p->fence = gpu_read_begin(p->gpu, p->ranges, p->n_looks);
+}
+
+int prefetch_take(struct prefetch *p, expert_store *store, struct moe_err *err)
+{
+    struct gpu_error device;
+    unsigned n = p->n_looks;
+    p->n_looks = 0;
+    if (n && gpu_read_end(p->gpu, p->ranges, n, p->fence, &device))
+        return moe_fail_gpu(err, &device);
+    for (unsigned i = 0; i < n; i++)
+        take_guess(p, p->lookers[i], store, &(struct expert_guess){p->looking_at, p->looked[i], p->shape->top_k});
+    return MOE_OK;
 }
 
 static bool among(const int32_t *ids, uint32_t n, int32_t id)
@@ -127,6 +194,7 @@ static void score(struct prefetch *p, unsigned which, const int32_t *ids, expert
 void prefetch_chosen(struct prefetch *p, uint32_t layer, const int32_t *ids, expert_store *store)
 {
     const struct shape *s = p->shape;
+    p->n_looks = 0; // an error may have left some
     for (unsigned which = 0; which < MOE_GUESSERS; which++)
         if (p->guessed[which])
             score(p, which, ids, store);
@@ -137,8 +205,8 @@ void prefetch_chosen(struct prefetch *p, uint32_t layer, const int32_t *ids, exp
     struct expert_guess guess = {next, p->previous + (size_t)(next - s->first_k_dense_replace) * s->top_k, s->top_k};
     if (guess.ids[0] < 0)
         return;
-    if (prefetch_wants(p, MOE_PREFETCH_PREVIOUS))
-        prefetch_guess(p, MOE_PREFETCH_PREVIOUS, store, &guess);
+    if (wants(p, MOE_PREFETCH_PREVIOUS))
+        take_guess(p, MOE_PREFETCH_PREVIOUS, store, &guess);
     if (last && p->acting > MOE_PREFETCH_PREVIOUS)
         expert_hint(store, &guess);
 }

@@ -2,6 +2,9 @@
 // Which experts the next layer will want, guessed while this one works, for decoded tokens. What is guessed decides
 // nothing but what is read early: the store takes a guess as a hint, and no result depends on it.
 //
+// Two of the guessers are the next layer's router, which looks at the state before it is what that router will see: the
+// walk runs it, into memory that is kept here, and hears nothing of what it says.
+//
 // One guesser acts, any number are scored. `auto` tries where experts are missing: tokens with and without it by turns,
 // then whichever was faster, and tries again from time to time. Where hardly any is missing it rests, and costs
 // nothing.
@@ -13,8 +16,19 @@
 
 enum { PREFETCH_TRY = 8, PREFETCH_KEEP = 256 }; // tokens: of a trial each way; until the next
 
+// Where a router that looks ahead writes, all of one token.
+struct prefetch_look {
+    gpu_buf *normed;  // [hidden_size], its input
+    gpu_buf *logits;  // [n_routed_experts]
+    gpu_buf *ids;     // int32 [top_k], its choice
+    gpu_buf *weights; // [top_k]
+};
+
+enum { PREFETCH_LOOKS = 2 }; // guessers that look ahead
+
 struct prefetch {
     const struct shape *shape;
+    gpu *gpu;
     enum moe_prefetch asked;
     enum moe_prefetch acting; // for this token: MOE_PREFETCH_OFF or one that guesses
     moe_predictions_fn *on_predictions;
@@ -31,10 +45,19 @@ struct prefetch {
     uint64_t took_ns[2][PREFETCH_TRY]; // without and with
     double missing;                    // experts a token lately that were not there, or only because they were guessed
     char reason[96];
+    // The looks ahead under way.
+    struct prefetch_look looks[PREFETCH_LOOKS]; // ids are their own, the rest is shared
+    int32_t *looked[PREFETCH_LOOKS];            // [top_k], their choices on the host
+    uint32_t looking_at;                        // the layer
+    unsigned n_looks;
+    enum moe_prefetch lookers[PREFETCH_LOOKS];
+    struct gpu_range ranges[PREFETCH_LOOKS];
+    uint64_t fence; // behind them
 };
 
 struct prefetch_options {
     const struct shape *shape;
+    gpu *gpu; // NULL: nobody looks ahead
     enum moe_prefetch policy;
     moe_predictions_fn *on_predictions;
     void *context;
@@ -44,11 +67,13 @@ int prefetch_open(const struct prefetch_options *options, struct prefetch *prefe
 void prefetch_release(struct prefetch *prefetch);
 const char *prefetch_name(enum moe_prefetch policy); // "off", "previous" ...
 
-// Is this guesser's guess wanted?
-bool prefetch_wants(const struct prefetch *prefetch, enum moe_prefetch guesser);
-// What it says of the layer that comes next, the likeliest first.
-void prefetch_guess(struct prefetch *prefetch, enum moe_prefetch guesser, expert_store *store,
-                    const struct expert_guess *guess);
+// Is the router of the layer after this one, which is a MoE layer, to look at the state as it is now, for this guesser?
+// Then into *look.
+bool prefetch_looks(struct prefetch *prefetch, enum moe_prefetch guesser, uint32_t layer, struct prefetch_look *look);
+// What was looked at since the layer's choice begins its way to the host.
+void prefetch_send(struct prefetch *prefetch);
+// What was sent is taken for a guess, once: waits for it.
+int prefetch_take(struct prefetch *prefetch, expert_store *store, struct moe_err *err);
 // The experts of a layer as the router chose them. Scores what was guessed of it, and lets the guesser that needs no
 // more than this make its guess of the next.
 void prefetch_chosen(struct prefetch *prefetch, uint32_t layer, const int32_t *ids, expert_store *store);

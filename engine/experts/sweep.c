@@ -23,7 +23,7 @@ static bool advance(struct sweep *sweep)
         sweep->next.layer++;
         sweep->next.expert = 0;
     }
-    return of->next_too && sweep->next.expert < of->n_experts;
+    return sweep->next_too && sweep->next.expert < of->n_experts;
 }
 
 static int ask(struct sweep *sweep, expert_store *store, struct moe_err *err)
@@ -71,6 +71,9 @@ int sweep_begin(struct sweep *sweep, expert_store *store, const struct sweep_lay
         sweep->next.expert = 0;
     }
     sweep->of = *of;
+    // So many choices that nearly every expert of the next layer will be busy, too.
+    sweep->next_too =
+        sweep_ahead(sweep) && !of->last && of->first[of->n_experts] >= SWEEP_SURE * (uint64_t)of->n_experts;
     skip_idle(sweep, store);
     return ask(sweep, store, err);
 }

@@ -15,6 +15,8 @@ enum {
 
 struct sweep {
     struct expert_place ring[SWEEP_AHEAD]; // asked for and not done: entry n is ring[n % SWEEP_AHEAD]
+    bool stays_within;                     // a layer: measurements want no read ahead
+    bool next_too;                         // the next layer is like this one: ask for all of its experts
     uint32_t window;                       // entries at most
     uint32_t asked, done;                  // counts
     struct {
@@ -23,13 +25,18 @@ struct sweep {
     struct sweep_layer {
         uint32_t layer, n_experts;
         const uint32_t *first;     // [n_experts + 1]: expert e is busy when first[e + 1] > first[e]
-        bool next_too;             // the next layer is like this one: ask for all of its experts
+        bool last;                 // no layer comes after it
         bool (*cancelled)(void *); // as of an expert_request
         void *context;
     } of;
     uint64_t fences[SWEEP_BEHIND]; // behind the experts done last
 };
 
+// Experts of the next layer that are asked for while this one computes, at most.
+static inline uint32_t sweep_ahead(const struct sweep *sweep)
+{
+    return sweep->stays_within ? 0 : SWEEP_AHEAD;
+}
 // A layer begins; what was asked for of it stays asked for.
 int sweep_begin(struct sweep *sweep, expert_store *store, const struct sweep_layer *of, struct moe_err *err);
 // The busy expert whose turn it is, to be waited for; NULL: the layer is over.

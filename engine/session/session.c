@@ -98,8 +98,13 @@ int moe_session_open(moe_model *model, const struct moe_session_options *options
     if (!code)
         code = telemetry_open(shape, model->store, &session->telemetry, err);
     session->telemetry.unmarked = options->without & MOE_WITHOUT_MARKS;
-    struct prefetch_options guesses = {shape, options->prefetch, options->on_predictions, options->predictions_context,
-                                       expert_store_plan(model->store).all};
+    session->sweep.stays_within = options->without & MOE_WITHOUT_READ_AHEAD;
+    struct prefetch_options guesses = {.shape = shape,
+                                       .gpu = model->gpu,
+                                       .policy = options->prefetch,
+                                       .on_predictions = options->on_predictions,
+                                       .context = options->predictions_context,
+                                       .all = expert_store_plan(model->store).all};
     if (!code)
         code = prefetch_open(&guesses, &session->prefetch, err);
     if (code)
@@ -291,7 +296,7 @@ static void begin_pace(moe_session *session, const struct pass *pass, const stru
         .slots = cache.host_slots > cache.slots ? cache.host_slots : cache.slots,
         .expert_bytes = cache.slot_bytes,
         .disk_bytes_per_s = (double)cache.disk_bytes_per_s,
-        .ahead = session->without & MOE_WITHOUT_READ_AHEAD ? 0 : SWEEP_AHEAD,
+        .ahead = sweep_ahead(&session->sweep),
     };
     struct pace_clock at = pass_clock(pass);
     pace_begin(&session->pace, &plan, &at);

@@ -200,6 +200,7 @@ static int prefill_experts(const struct pass *pass, uint32_t layer, struct moe_e
     struct sweep_layer of = {.layer = layer,
                              .n_experts = pass->shape->n_routed_experts,
                              .first = scratch->expert_first,
+                             .last = layer + 1 == pass->shape->n_layers,
                              .cancelled = ffn_cancelled,
                              .context = (void *)(uintptr_t)pass->cancel};
     sort_by_expert(pass);
@@ -209,9 +210,6 @@ static int prefill_experts(const struct pass *pass, uint32_t layer, struct moe_e
               count * sizeof *scratch->expert_index);
     gpu_write(pass->gpu, scratch->buf[SCRATCH_EXPERT_WEIGHT], 0, scratch->expert_weight,
               count * sizeof *scratch->expert_weight);
-    // So many choices that nearly every expert of the next layer will be busy, too.
-    of.next_too = !(pass->without & MOE_WITHOUT_READ_AHEAD) && layer + 1 < pass->shape->n_layers &&
-                  count >= SWEEP_SURE * (uint64_t)of.n_experts;
     const struct expert_place *place;
     int code = sweep_begin(pass->sweep, pass->store, &of, err);
     pass_begins_experts(pass, layer);

@@ -14,47 +14,19 @@
 
 #include "engine/base/err.h"
 
-// Guesses of the next layer's experts that are on their way to the host.
-struct guesses {
-    uint32_t layer; // guessed of
-    unsigned n;
-    enum moe_prefetch guessers[2];
-    struct gpu_range ranges[2];
-    uint64_t fence;
-};
-
-// Lets the next layer's router look at the state as it is now.
-static void begin_guess(const struct pass *pass, struct guesses *guesses, enum moe_prefetch guesser)
+// Lets the next layer's router look at the state as it is now, if this guesser wants to know what it says.
+static void look_ahead(const struct pass *pass, uint32_t layer, enum moe_prefetch guesser)
 {
-    struct scratch *scratch = pass->scratch;
-    if (guesses->layer == pass->shape->n_layers || !prefetch_wants(pass->prefetch, guesser))
+    struct prefetch_look look;
+    if (!prefetch_looks(pass->prefetch, guesser, layer, &look))
         return;
-    unsigned which = guesser == MOE_PREFETCH_ROUTER_SHARED;
-    gpu_buf *ids = scratch->buf[which ? SCRATCH_GUESS_SHARED : SCRATCH_GUESS_PLAIN];
     ffn_route(pass, &(struct routing){
-                        .weights = &pass->weights->layers[guesses->layer],
-                        .normed = scratch_rows(scratch, SCRATCH_GUESS_NORMED, pass->shape->hidden_size),
-                        .logits = scratch->buf[SCRATCH_GUESS_LOGITS],
-                        .ids = ids,
-                        .chosen_weights = scratch->buf[SCRATCH_GUESS_WEIGHTS],
+                        .weights = &pass->weights->layers[layer + 1],
+                        .normed = {look.normed, pass->shape->hidden_size, 0},
+                        .logits = look.logits,
+                        .ids = look.ids,
+                        .chosen_weights = look.weights,
                     });
-    guesses->guessers[guesses->n] = guesser;
-    guesses->ranges[guesses->n++] =
-        (struct gpu_range){ids, 0, scratch->guess_ids[which], pass->shape->top_k * sizeof *scratch->guess_ids[which]};
-}
-
-// The guesses are there: hands them on.
-static int take_guesses(const struct pass *pass, struct guesses *guesses, struct moe_err *err)
-{
-    struct gpu_error device;
-    if (guesses->n && gpu_read_end(pass->gpu, guesses->ranges, guesses->n, guesses->fence, &device))
-        return moe_fail_gpu(err, &device);
-    for (unsigned i = 0; i < guesses->n; i++) {
-        struct expert_guess guess = {guesses->layer, guesses->ranges[i].target, pass->shape->top_k};
-        prefetch_guess(pass->prefetch, guesses->guessers[i], pass->store, &guess);
-    }
-    guesses->n = 0;
-    return MOE_OK;
 }
 
 // Waits for all of a token's experts.
@@ -108,7 +80,7 @@ static void join(const struct pass *pass, struct args_places *batch, uint32_t ra
 
 // Each expert of a token into its partial sum, in the order in which their bytes are there; those that are there
 // together in one launch.
-static int run_choice(const struct pass *pass, uint32_t layer, struct guesses *guesses, struct moe_err *err)
+static int run_choice(const struct pass *pass, uint32_t layer, struct moe_err *err)
 {
     struct scratch *scratch = pass->scratch;
     const struct expert_place *places = scratch->places;
@@ -120,7 +92,7 @@ static int run_choice(const struct pass *pass, uint32_t layer, struct guesses *g
         there += places[k].origin == MOE_FROM_DEVICE || places[k].origin == MOE_FROM_PREFETCH;
     }
     for (uint32_t n = 0; n < top_k;) {
-        int code = n >= there ? take_guesses(pass, guesses, err) : MOE_OK; // before the first wait
+        int code = n >= there ? prefetch_take(pass->prefetch, pass->store, err) : MOE_OK; // before the first wait
         if (code)
             return code;
         struct args_places batch = {.n = 0};
@@ -181,21 +153,19 @@ static int decode_streamed(const struct pass *pass, uint32_t layer, struct moe_e
     telemetry_waited(pass->telemetry, pass->store, layer);
     prefetch_chosen(pass->prefetch, layer, ids, pass->store);
     telemetry_switch(pass->telemetry, MOE_ON_EXPERTS);
-    struct guesses guesses = {.layer = layer + 1};
-    begin_guess(pass, &guesses, MOE_PREFETCH_ROUTER);
+    look_ahead(pass, layer, MOE_PREFETCH_ROUTER);
     bool shared_first = !(pass->without & MOE_WITHOUT_SHARED_FIRST);
     if (s->n_shared_experts && shared_first)
         pass_mlp(pass, &pass->weights->layers[layer]); // computes while missing experts are read
-    begin_guess(pass, &guesses, MOE_PREFETCH_ROUTER_SHARED);
-    if (guesses.n)
-        guesses.fence = gpu_read_begin(pass->gpu, guesses.ranges, guesses.n);
+    look_ahead(pass, layer, MOE_PREFETCH_ROUTER_SHARED);
+    prefetch_send(pass->prefetch);
     code = pass->without & MOE_WITHOUT_HITS_FIRST ? await_choice(pass, layer, err) : MOE_OK;
     if (!code)
-        code = run_choice(pass, layer, &guesses, err);
+        code = run_choice(pass, layer, err);
     if (!code && s->n_shared_experts && !shared_first)
         pass_mlp(pass, &pass->weights->layers[layer]);
     if (!code)
-        code = take_guesses(pass, &guesses, err);
+        code = prefetch_take(pass->prefetch, pass->store, err);
     if (!code)
         combine(pass, layer);
     expert_release(pass->store, scratch->places, s->top_k);

@@ -39,9 +39,6 @@ static void measure(const struct shape *s, struct scratch *scratch, uint64_t ele
     elements[SCRATCH_EXPERT_WEIGHT] = group * s->top_k;
     elements[SCRATCH_EXPERT_IN] = rows * s->hidden_size;
     elements[SCRATCH_EXPERT_OUT] = larger(rows, s->top_k) * s->hidden_size;
-    elements[SCRATCH_GUESS_NORMED] = s->hidden_size;
-    elements[SCRATCH_GUESS_LOGITS] = s->n_routed_experts;
-    elements[SCRATCH_GUESS_WEIGHTS] = elements[SCRATCH_GUESS_PLAIN] = elements[SCRATCH_GUESS_SHARED] = s->top_k;
     elements[SCRATCH_LOGITS] = (uint64_t)scratch->logit_rows * s->vocab_size;
 }
 
@@ -59,11 +56,8 @@ static int allocate_host(const struct shape *s, struct scratch *scratch)
     scratch->places = calloc(s->top_k, sizeof *scratch->places);
     scratch->done = calloc(s->top_k, sizeof *scratch->done);
     scratch->stays = calloc(n_moe_layers, sizeof *scratch->stays);
-    for (int i = 0; i < 2; i++)
-        scratch->guess_ids[i] = calloc(s->top_k, sizeof *scratch->guess_ids[i]);
-    return scratch->guess_ids[0] && scratch->guess_ids[1] && scratch->places && scratch->done && scratch->stays &&
-           scratch->router_ids && scratch->router_weights && scratch->expert_index && scratch->expert_weight &&
-           scratch->expert_first && scratch->host_rows;
+    return scratch->places && scratch->done && scratch->stays && scratch->router_ids && scratch->router_weights &&
+           scratch->expert_index && scratch->expert_weight && scratch->expert_first && scratch->host_rows;
 }
 
 uint64_t scratch_group_bytes(const struct shape *shape)
@@ -109,7 +103,5 @@ void scratch_release(struct scratch *scratch)
     free(scratch->places);
     free(scratch->done);
     free(scratch->stays);
-    free(scratch->guess_ids[0]);
-    free(scratch->guess_ids[1]);
     memset(scratch, 0, sizeof *scratch);
 }

@@ -34,11 +34,6 @@ enum scratch_name {
     SCRATCH_EXPERT_WEIGHT,  // [group * top_k], their weights
     SCRATCH_EXPERT_IN,      // [rows, hidden_size], rows of one expert
     SCRATCH_EXPERT_OUT,     // [max(rows, top_k), hidden_size]
-    SCRATCH_GUESS_NORMED,   // [hidden_size], of a decoded token for the next layer's router
-    SCRATCH_GUESS_LOGITS,   // [n_routed_experts]
-    SCRATCH_GUESS_WEIGHTS,  // [top_k]
-    SCRATCH_GUESS_PLAIN,    // int32 [top_k], what it chose of the state before the shared expert
-    SCRATCH_GUESS_SHARED,   // int32 [top_k], and after it
     SCRATCH_LOGITS,         // [logit_rows, vocab_size]
     SCRATCH_COUNT
 };
@@ -49,17 +44,16 @@ struct scratch {
     uint32_t group;
     uint32_t logit_rows;
     // Host side: the router's choice and the lists made from it.
-    int32_t *router_ids;    // [group * top_k], or [n_moe_layers * top_k]
-    float *router_weights;  // the same
-    int32_t *expert_index;  // [group * top_k]
-    float *expert_weight;   // [group * top_k]
-    uint32_t *expert_first; // [n_routed_experts + 2], where each expert's rows begin in the two above
-    float *host_rows;       // for what is read back: [group * hidden_size] or [logit_rows * vocab_size]
+    int32_t *router_ids;         // [group * top_k], or [n_moe_layers * top_k]
+    float *router_weights;       // the same
+    int32_t *expert_index;       // [group * top_k]
+    float *expert_weight;        // [group * top_k]
+    uint32_t *expert_first;      // [n_routed_experts + 2], where each expert's rows begin in the two above
+    float *host_rows;            // for what is read back: [group * hidden_size] or [logit_rows * vocab_size]
     struct expert_place *places; // [top_k], a decoded token's experts in rank order
     bool *done;                  // [top_k], those that were put to work
     bool *stays;                 // [n_moe_layers], a decoded token's choices that stay on the device until its end
     bool untold;                 // there are some that the host has not seen yet
-    int32_t *guess_ids[2];       // [top_k] each, plain and shared
 };
 
 // Device bytes that each token of a group takes beyond those of its chunk.
