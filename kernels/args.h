@@ -17,18 +17,64 @@ typedef uint32_t arg_u32;
 typedef float arg_f32;
 #endif
 
-// A matrix in MLX's affine quantisation: W[o][i] = q * scale + bias, o < out_dim, i < in_dim, one bf16 scale and bias
-// per group_size inputs. Packed u32 words, first input in the lowest bits. bits is 4 or 8; group_size 32, 64 or 128
-// divides in_dim. Plain matrices, as checkpoints leave some of theirs: bits 16 (bf16) or 32 (float32), in_dim a
-// multiple of 32, group_size 32, scales and biases not looked at.
+// How a matrix's weights are stored; kinds.h tells of each. GGUF's kinds have ggml's names, all others are MLX's:
+// affine ones of so many bits, and the fp modes.
+enum matrix_kind {
+    KIND_NONE, // no matrix has it: what was left out is not taken for something else
+    KIND_F32,
+    KIND_F16,
+    KIND_BF16,
+    KIND_MLX_2,
+    KIND_MLX_3,
+    KIND_MLX_4,
+    KIND_MLX_5,
+    KIND_MLX_6,
+    KIND_MLX_8,
+    KIND_MLX_MXFP4,
+    KIND_MLX_NVFP4,
+    KIND_MLX_MXFP8,
+    KIND_Q4_0,
+    KIND_Q4_1,
+    KIND_Q5_0,
+    KIND_Q5_1,
+    KIND_Q8_0,
+    KIND_Q2_K,
+    KIND_Q3_K,
+    KIND_Q4_K,
+    KIND_Q5_K,
+    KIND_Q6_K,
+    KIND_IQ4_NL,
+    KIND_IQ4_XS,
+    KIND_IQ1_S,
+    KIND_IQ1_M,
+    KIND_IQ2_XXS,
+    KIND_IQ2_XS,
+    KIND_IQ2_S,
+    KIND_IQ3_XXS,
+    KIND_IQ3_S,
+    KIND_MXFP4,
+    KIND_NVFP4,
+    KIND_TQ1_0,
+    KIND_TQ2_0,
+    KIND_COUNT
+};
+enum scale_type { SCALE_BF16, SCALE_F16, SCALE_F32 };
+
+// A matrix W[o][i], o < out_dim, i < in_dim, which is a multiple of 32 and of the kind's block. Its rows lie one behind
+// the other from `weight` on, blocks as the kind says. MLX's affine kinds: W = q * scale + bias, with q in a stream of
+// bits, the first input in the lowest bits of a u32 word, and a scale and a bias of scale_type for each group_size
+// inputs, 32, 64 or 128, in arrays of their own. MLX's fp modes have scales of a byte there, and no biases. To all
+// other kinds scales, biases, group_size and scale_type mean nothing.
 struct args_matrix {
     arg_u64 weight; // byte offsets in the op's matrix buffer, multiples of 4
     arg_u64 scales;
     arg_u64 biases;
     arg_u32 in_dim;
     arg_u32 out_dim;
-    arg_u32 bits;
+    arg_u32 kind; // enum matrix_kind
     arg_u32 group_size;
+    arg_u32 scale_type; // enum scale_type
+    arg_u32 pad;
 };
 
 // out[r][:] = table[ids[r]][:]; the table's rows are the vocabulary (out_dim), in_dim wide.
@@ -38,9 +84,9 @@ struct args_embed {
     arg_u32 pad;
 };
 
-// y = x / sqrt(mean(x^2) + eps) * weight (bf16), over dim elements of each row; y may be x.
+// y = x / sqrt(mean(x^2) + eps) * weight (float32), over dim elements of each row; y may be x.
 struct args_rmsnorm {
-    arg_u64 weight; // byte offset
+    arg_u64 weight; // byte offset, a multiple of 4
     arg_u32 n_rows;
     arg_u32 dim;
     arg_u32 in_stride;
@@ -147,7 +193,7 @@ enum { KV_F32 = 0, KV_F16 = 1 };
 // cache[position + r] = rmsnorm of x[r][0..kv_lora_rank) and behind it rope of the rope_dim elements that follow there,
 // as those two ops do, converted to the cache's type. What stands in x afterwards means nothing.
 struct args_kv_append {
-    arg_u64 norm; // byte offset of the norm's weight
+    arg_u64 norm; // byte offset of the norm's weight, float32
     arg_u32 n_rows;
     arg_u32 kv_lora_rank;
     arg_u32 rope_dim;
@@ -251,7 +297,7 @@ struct args_combine {
     arg_u32 pad;
 };
 
-// combine, and rmsnorm of what came of it: then y[:] = out / sqrt(mean(out^2) + eps) * norm (bf16).
+// combine, and rmsnorm of what came of it: then y[:] = out / sqrt(mean(out^2) + eps) * norm (float32).
 struct args_combine_norm {
     arg_u64 norm; // byte offset
     arg_u32 n_partials;

@@ -31,20 +31,20 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void embed(const struct args_embed a, con
     uint r = get_global_id(1);
     if (r >= a.n_rows)
         return;
-    uint per_word = inputs_per_word(a.table.bits);
+    uint per_word = inputs_per_word(bits_of(&a.table));
     if (word * per_word >= a.table.in_dim)
         return;
     uint row = min((uint)ids[r], a.table.out_dim - 1); // the caller has checked; stay inside the table all the same
     if (per_word == 1) {
-        out[(ulong)r * a.table.in_dim + word] = plain1(row_words(&a.table, table, row), a.table.bits, word);
+        out[(ulong)r * a.table.in_dim + word] = plain1(row_words(&a.table, table, row), bits_of(&a.table), word);
         return;
     }
-    uint group = word * per_word / a.table.group_size;
+    uint group = word * per_word / group_size_of(&a.table);
     float scale = bf16(row_scales(&a.table, table, row)[group]);
     float bias = bf16(row_biases(&a.table, table, row)[group]);
     uint bits = row_words(&a.table, table, row)[word];
     __global float *to = out + (ulong)r * a.table.in_dim + word * per_word;
-    if (a.table.bits == 4)
+    if (bits_of(&a.table) == 4)
         vstore8(fma(nibbles(bits), (float8)(scale), (float8)(bias)), 0, to);
     else
         vstore4(fma(octets(bits), (float4)(scale), (float4)(bias)), 0, to);

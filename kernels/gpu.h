@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "kernels/args.h"
+#include "kernels/kinds.h"
 
 typedef struct gpu gpu;
 typedef struct gpu_buf gpu_buf;

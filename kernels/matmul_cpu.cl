@@ -14,7 +14,7 @@ __kernel GROUP_SIZE(1, 1) void pack(const struct args_matmul a, const struct til
                                     __global float *packed)
 {
     uint in_dim = a.matrix.in_dim;
-    uint per_word = inputs_per_word(a.matrix.bits);
+    uint per_word = inputs_per_word(bits_of(&a.matrix));
     uint block = 16 * per_word;
     uint first_token = get_group_id(1) * VECTOR;
     uint end = min((uint)(get_group_id(0) + 1) * BLOCK, in_dim);
@@ -39,21 +39,21 @@ static void dequantise(const struct args_matrix *m, __global const uchar *matrix
     __global const uint *words = row_words(m, matrix, row);
     __global const ushort *scales = row_scales(m, matrix, row);
     __global const ushort *biases = row_biases(m, matrix, row);
-    uint per_word = inputs_per_word(m->bits);
+    uint per_word = inputs_per_word(bits_of(m));
     uint block = 16 * per_word;
     if (per_word == 1) {
         for (uint i = 0; i < n; i += 16)
-            vstore16(plain16(words, m->bits, (first + i) / 16), 0, tile + i);
+            vstore16(plain16(words, bits_of(m), (first + i) / 16), 0, tile + i);
         return;
     }
-    uint n_groups = max(block / m->group_size, 1u);
+    uint n_groups = max(block / group_size_of(m), 1u);
     uint end = first + n;
     uint input = first;
     for (; input + block <= end; input += block, tile += block) {
         uint16 w = vload16(0, words + input / per_word);
-        float16 scale = spread(scales + input / m->group_size, n_groups);
-        float16 bias = spread(biases + input / m->group_size, n_groups);
-        if (m->bits == 4) {
+        float16 scale = spread(scales + input / group_size_of(m), n_groups);
+        float16 bias = spread(biases + input / group_size_of(m), n_groups);
+        if (bits_of(m) == 4) {
             UNROLL
             for (uint k = 0; k < 8; k++)
                 vstore16(fma(convert_float16(as_int16(w >> 4 * k & 15u)), scale, bias), k, tile);
@@ -63,14 +63,14 @@ static void dequantise(const struct args_matrix *m, __global const uchar *matrix
                 vstore16(fma(convert_float16(as_int16(w >> 8 * k & 255u)), scale, bias), k, tile);
         }
     }
-    uint mask = (1u << m->bits) - 1;
+    uint mask = (1u << bits_of(m)) - 1;
     for (; input < end; input += 32, tile += 32) {
-        float scale = bf16(scales[input / m->group_size]);
-        float bias = bf16(biases[input / m->group_size]);
+        float scale = bf16(scales[input / group_size_of(m)]);
+        float bias = bf16(biases[input / group_size_of(m)]);
         uint n_words = 32 / per_word;
         for (uint k = 0; k < per_word; k++)
             for (uint j = 0; j < n_words; j++)
-                tile[k * n_words + j] = fma((float)(words[input / per_word + j] >> k * m->bits & mask), scale, bias);
+                tile[k * n_words + j] = fma((float)(words[input / per_word + j] >> k * bits_of(m) & mask), scale, bias);
     }
 }
 

@@ -38,9 +38,9 @@ INLINE struct matmul_job matmul_job_of(const struct args_matrix *m, __global con
 {
     struct matmul_job job = {m, m, matrix, x, x_stride, m->in_dim, n_rows, m->out_dim, 0, 0, 0};
     job.whole = ((ulong)x & 15) == 0 && x_stride % 4 == 0;
-    job.words_a_row = m->in_dim / 32 * m->bits;
-    job.groups_a_row = m->in_dim / m->group_size;
-    job.group_shift = 5 + m->group_size / 64; // divisions are dear
+    job.words_a_row = m->in_dim / 32 * bits_of(m);
+    job.groups_a_row = m->in_dim / group_size_of(m);
+    job.group_shift = 5 + group_size_of(m) / 64; // divisions are dear
     return job;
 }
 
@@ -102,7 +102,7 @@ INLINE struct matmul_load matmul_fetch(const struct matmul_job *job, const enum 
                                        const uint O, uint first)
 {
     struct matmul_load load;
-    uint bits = job->m->bits;
+    uint bits = bits_of(job->m);
     UNROLL
     for (uint i = 0; i < 2; i++) {
         uint number = get_local_id(0) + i * MATMUL_ITEMS;
@@ -148,7 +148,7 @@ INLINE void matmul_store(const struct matmul_job *job, const enum matmul_kind ki
                          const struct matmul_load *load, __local float *half_of)
 {
     __local float *weights = half_of + MATMUL_DEPTH * MATMUL_STRIDE(T);
-    uint bits = job->m->bits;
+    uint bits = bits_of(job->m);
     UNROLL
     for (uint i = 0; i < 2; i++) {
         uint number = get_local_id(0) + i * MATMUL_ITEMS;

@@ -160,12 +160,12 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
 {
     struct row_set rows;
     take_rows(&rows, m, matrix, first, n);
-    if (m->bits == 4)
-        dots4(&rows, packed, m->in_dim, m->group_size, dots);
-    else if (m->bits == 8)
-        dots8(&rows, packed, m->in_dim, m->group_size, dots);
+    if (bits_of(m) == 4)
+        dots4(&rows, packed, m->in_dim, group_size_of(m), dots);
+    else if (bits_of(m) == 8)
+        dots8(&rows, packed, m->in_dim, group_size_of(m), dots);
     else
-        dots_plain(&rows, packed, m->in_dim, m->bits, dots);
+        dots_plain(&rows, packed, m->in_dim, bits_of(m), dots);
 }
 
 // The rows of W x that are work-group x's, of those of `matrix`, into y, or added to it.
@@ -211,7 +211,7 @@ __kernel GROUP_SIZE(1, 1) void matvec(const struct args_matmul a, const struct t
     if (a.n_rows == 0)
         return;
     __global float *packed = scratch + get_group_id(0) * t.scratch_stride;
-    pack_row(x + a.in_offset, packed, a.matrix.in_dim, a.matrix.bits);
+    pack_row(x + a.in_offset, packed, a.matrix.in_dim, bits_of(&a.matrix));
     range_matvec(&a.matrix, matrix, packed, t.rows_per_group, a.add, y + a.out_offset);
 }
 
@@ -222,7 +222,7 @@ __kernel GROUP_SIZE(1, 1) void swiglu_vec(const struct args_swiglu a, const stru
     if (a.n_rows == 0)
         return;
     __global float *packed = scratch + get_group_id(0) * t.scratch_stride;
-    pack_row(x + a.in_offset, packed, a.gate.in_dim, a.gate.bits);
+    pack_row(x + a.in_offset, packed, a.gate.in_dim, bits_of(&a.gate));
     struct gated g = {&a.gate, &a.up, matrices};
     range_swiglu(&g, packed, t.rows_per_group, y + a.out_offset);
 }
@@ -238,7 +238,7 @@ __kernel GROUP_SIZE(1, 1) void swiglu_experts(const struct args_swiglu_experts a
         return;
     struct expert_at at = expert_at(&a.at, ids, k);
     __global float *packed = scratch + (k * t.n_groups + get_group_id(0)) * t.scratch_stride;
-    pack_row(x + a.in_offset, packed, a.gate.in_dim, a.gate.bits);
+    pack_row(x + a.in_offset, packed, a.gate.in_dim, bits_of(&a.gate));
     struct gated g = {&a.gate, &a.up, matrices + at.place};
     range_swiglu(&g, packed, t.rows_per_group, y + (ulong)at.rank * a.out_stride);
 }
@@ -253,7 +253,7 @@ __kernel GROUP_SIZE(1, 1) void matvec_experts(const struct args_matvec_experts a
         return;
     struct expert_at at = expert_at(&a.at, ids, k);
     __global float *packed = scratch + (k * t.n_groups + get_group_id(0)) * t.scratch_stride;
-    pack_row(x + (ulong)at.rank * a.in_stride, packed, a.matrix.in_dim, a.matrix.bits);
+    pack_row(x + (ulong)at.rank * a.in_stride, packed, a.matrix.in_dim, bits_of(&a.matrix));
     range_matvec(&a.matrix, matrices + at.place, packed, t.rows_per_group, 0, y + (ulong)at.rank * a.out_stride);
 }
 
@@ -266,7 +266,7 @@ __kernel GROUP_SIZE(1, 1) void heads(const struct args_heads a, const struct til
     uint first = h * a.head_rows + a.first_row;
     uint end = min((uint)(get_group_id(0) + 1) * t.rows_per_group, a.n_rows);
     for (uint r = get_group_id(0) * t.rows_per_group; r < end; r++) {
-        pack_row(x + (ulong)r * a.row_stride + h * a.head_stride, packed, a.matrix.in_dim, a.matrix.bits);
+        pack_row(x + (ulong)r * a.row_stride + h * a.head_stride, packed, a.matrix.in_dim, bits_of(&a.matrix));
         __global float *to = out + ((ulong)r * a.n_heads + h) * a.n_out;
         for (uint o = 0; o < a.n_out; o += ROWS) {
             float dots[ROWS];

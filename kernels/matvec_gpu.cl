@@ -32,7 +32,7 @@ struct team_rows {
 
 INLINE struct team_rows team_rows_of(const struct args_matrix *m, __global const uchar *matrix, uint n)
 {
-    struct team_rows rows = {m->bits, m->in_dim, m->group_size / 64, ((ulong)(matrix + m->weight) & 15) == 0, n};
+    struct team_rows rows = {bits_of(m), m->in_dim, group_size_of(m) / 64, ((ulong)(matrix + m->weight) & 15) == 0, n};
     return rows;
 }
 
@@ -359,8 +359,8 @@ INLINE struct q_sum q_rows(const struct args_kv_b *a, __global const uchar *kv_b
                            uint word)
 {
     struct q_sum sum = {0, 0, 0};
-    uint bits = a->kv_b.bits;
-    uint group = word * (32 / bits) / a->kv_b.group_size;
+    uint bits = bits_of(&a->kv_b);
+    uint group = word * (32 / bits) / group_size_of(&a->kv_b);
     for (uint first = get_local_id(0) / Q_WORDS; first < a->qk_nope_head_dim; first += Q_FLIGHT * Q_PARTS) {
         uint words[Q_FLIGHT];
         float scales[Q_FLIGHT];
@@ -394,7 +394,7 @@ INLINE float q_rows_plain(const struct args_kv_b *a, __global const uchar *kv_b,
     float sum = 0;
     for (uint d = get_local_id(0) / Q_WORDS; d < a->qk_nope_head_dim; d += Q_PARTS) {
         uint row = head * (a->qk_nope_head_dim + a->v_head_dim) + d;
-        sum = fma(query[d], plain1(row_words(&a->kv_b, kv_b, row), a->kv_b.bits, column), sum);
+        sum = fma(query[d], plain1(row_words(&a->kv_b, kv_b, row), bits_of(&a->kv_b), column), sum);
     }
     return sum;
 }
@@ -411,7 +411,7 @@ __kernel GROUP_SIZE(Q_WORDS *Q_PARTS, 1) void q_prime(const struct args_kv_b a, 
     if (r >= a.n_rows)
         return;
     uint item = get_local_id(0);
-    uint per_word = inputs_per_word(a.kv_b.bits);
+    uint per_word = inputs_per_word(bits_of(&a.kv_b));
     uint word = min((uint)get_group_id(0) * Q_WORDS + item % Q_WORDS, a.kv_b.in_dim / per_word - 1);
     __global const float *query = q + (ulong)r * a.q_row_stride + (ulong)h * a.q_head_stride;
     __local float *to = sums[item / Q_WORDS] + item % Q_WORDS * per_word;

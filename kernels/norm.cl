@@ -11,7 +11,7 @@
 #define NORM_SHARES 32
 
 struct normed_row {
-    __global const ushort *weight;
+    __global const float *weight;
     uint dim;
     float eps;
 };
@@ -42,7 +42,7 @@ static float sum_of_lanes(float own, __local float *sums)
 // `in` may be what this work-item has just written: each reads its own elements only.
 static void norm_row(const struct normed_row *row, __global const float *in, __global float *out, __local float *sums)
 {
-    __global const ushort *weight = row->weight;
+    __global const float *weight = row->weight;
     uint dim = row->dim;
 #if SHAPE_CPU
     float16 lanes = 0;
@@ -56,9 +56,9 @@ static void norm_row(const struct normed_row *row, __global const float *in, __g
         sum = fma(in[i], in[i], sum);
     float scale = 1.0f / sqrt(sum / (float)dim + row->eps);
     for (uint i = 0; i < whole; i++)
-        vstore16(as_float16(convert_uint16(vload16(i, weight)) << 16) * (vload16(i, in) * scale), i, out);
+        vstore16(vload16(i, weight) * (vload16(i, in) * scale), i, out);
     for (uint i = 16 * whole; i < dim; i++)
-        out[i] = bf16(weight[i]) * (in[i] * scale);
+        out[i] = weight[i] * (in[i] * scale);
 #else
     uint lane = get_local_id(0);
     float sum = 0;
@@ -68,7 +68,7 @@ static void norm_row(const struct normed_row *row, __global const float *in, __g
     float scale = 1.0f / sqrt(sum_of_lanes(sum, sums) / (float)dim + row->eps);
     UNROLL_4
     for (uint i = lane; i < dim; i += ROW_LANES)
-        out[i] = bf16(weight[i]) * (in[i] * scale);
+        out[i] = weight[i] * (in[i] * scale);
 #endif
 }
 
@@ -80,7 +80,7 @@ __kernel GROUP_SIZE(ROW_LANES, 1) void rmsnorm(const struct args_rmsnorm a, cons
     uint r = get_group_id(0);
     if (r >= a.n_rows)
         return;
-    struct normed_row row = {(__global const ushort *)(weights + a.weight), a.dim, a.eps};
+    struct normed_row row = {(__global const float *)(weights + a.weight), a.dim, a.eps};
     norm_row(&row, x + (ulong)r * a.in_stride + a.in_offset, y + (ulong)r * a.out_stride + a.out_offset, sums);
 }
 
@@ -116,7 +116,7 @@ __kernel GROUP_SIZE(ROW_LANES, 1) void combine_norm(const struct args_combine_no
             if (i + j * ROW_LANES < a.dim)
                 out[i + j * ROW_LANES] += sum[j];
     }
-    struct normed_row row = {(__global const ushort *)(norms + a.norm), a.dim, a.eps};
+    struct normed_row row = {(__global const float *)(norms + a.norm), a.dim, a.eps};
     norm_row(&row, out, y, sums);
 }
 
@@ -131,7 +131,7 @@ __kernel GROUP_SIZE(ROW_LANES, 1) void kv_append(const struct args_kv_append a, 
         return;
     __global float *from = x + (ulong)r * a.in_stride;
     ulong at = (ulong)(a.position + r) * (a.kv_lora_rank + a.rope_dim);
-    struct normed_row row = {(__global const ushort *)(norms + a.norm), a.kv_lora_rank, a.eps};
+    struct normed_row row = {(__global const float *)(norms + a.norm), a.kv_lora_rank, a.eps};
     norm_row(&row, from, from, sums);
     uint i = get_local_id(0);
 #if SHAPE_CPU

@@ -28,26 +28,34 @@ static bool holds_rows(const gpu_buf *buf, uint64_t n_rows, uint64_t stride, uin
 
 static bool holds_matrix(const gpu_buf *buf, const struct args_matrix *m)
 {
-    bool plain = m->bits == 16 || m->bits == 32;
-    bool shaped = (m->bits == 4 || m->bits == 8 || plain) &&
-                  (m->group_size == 32 || m->group_size == 64 || m->group_size == 128) && m->in_dim > 0 &&
-                  m->out_dim > 0 && m->in_dim % m->group_size == 0;
-    if (!shaped || m->weight % 4 || (!plain && (m->scales | m->biases) % 4))
+    if (!matrix_is_shaped(m) || m->weight % 4)
         return false;
-    uint64_t rows = m->out_dim;
-    uint64_t groups = plain ? 0 : rows * (m->in_dim / m->group_size);
-    return holds(buf, m->weight, rows * (m->in_dim / 32 * m->bits) * 4) && holds(buf, m->scales, 2 * groups) &&
-           holds(buf, m->biases, 2 * groups);
+    uint64_t rows = m->out_dim, scales = matrix_scale_bytes(m), biases = matrix_bias_bytes(m);
+    return holds(buf, m->weight, rows * matrix_row_bytes(m)) &&
+           (!scales || (m->scales % 4 == 0 && holds(buf, m->scales, rows * scales))) &&
+           (!biases || (m->biases % 4 == 0 && holds(buf, m->biases, rows * biases)));
+}
+
+// May an op use the matrix?
+static bool need_matrix(gpu *g, const gpu_buf *buf, const struct args_matrix *m, const char *op)
+{
+    const struct kind_info *info = kind_info(m->kind);
+    if (info && !(info->computable && (info->scales != SCALES_AFFINE || m->scale_type == SCALE_BF16))) {
+        gpu_fail(g, GPU_ARGUMENT, 0, "op %s: there are no kernels for a matrix of kind %s", op, info->name);
+        return false;
+    }
+    return need(g, holds_matrix(buf, m), op, "a matrix has no valid shape or lies outside its buffer");
 }
 
 static uint32_t inputs_per_word(const struct args_matrix *m) // as in quant.cl
 {
-    return m->bits > 8 ? 1 : 32 / m->bits;
+    return m->kind == KIND_MLX_4 ? 8 : m->kind == KIND_MLX_8 ? 4 : 1;
 }
 
 static bool same_shape(const struct args_matrix *a, const struct args_matrix *b)
 {
-    return a->in_dim == b->in_dim && a->out_dim == b->out_dim && a->bits == b->bits && a->group_size == b->group_size;
+    return a->in_dim == b->in_dim && a->out_dim == b->out_dim && a->kind == b->kind && a->group_size == b->group_size &&
+           a->scale_type == b->scale_type;
 }
 
 static bool is_ref(const gpu *g)
@@ -73,8 +81,7 @@ static size_t ceil_div(uint64_t a, uint64_t b)
 void gpu_op_embed(gpu *g, const struct args_embed *a, gpu_buf *table, gpu_buf *ids, gpu_buf *out)
 {
     const struct args_matrix *m = &a->table;
-    if (gpu_failed(g) || a->n_rows == 0 ||
-        !need(g, holds_matrix(table, m), "embed", "the table lies outside its buffer") ||
+    if (gpu_failed(g) || a->n_rows == 0 || !need_matrix(g, table, m, "embed") ||
         !need(g, holds_rows(ids, a->n_rows, 1, 0, 1), "embed", "too few ids") ||
         !need(g, holds_rows(out, a->n_rows, m->in_dim, 0, m->in_dim), "embed", "the output is too small"))
         return;
@@ -91,7 +98,7 @@ void gpu_op_embed(gpu *g, const struct args_embed *a, gpu_buf *table, gpu_buf *i
 void gpu_op_rmsnorm(gpu *g, const struct args_rmsnorm *a, gpu_buf *weight, gpu_buf *x, gpu_buf *y)
 {
     if (gpu_failed(g) || a->n_rows == 0 ||
-        !need(g, a->dim > 0 && a->weight % 2 == 0 && holds(weight, a->weight, 2 * (uint64_t)a->dim), "rmsnorm",
+        !need(g, a->dim > 0 && a->weight % 4 == 0 && holds(weight, a->weight, 4 * (uint64_t)a->dim), "rmsnorm",
               "the weight lies outside its buffer") ||
         !need(g, holds_rows(x, a->n_rows, a->in_stride, a->in_offset, a->dim), "rmsnorm", "the input is too small") ||
         !need(g, holds_rows(y, a->n_rows, a->out_stride, a->out_offset, a->dim), "rmsnorm", "the output is too small"))
@@ -132,7 +139,7 @@ void gpu_op_kv_append(gpu *g, const struct args_kv_append *a, const struct gpu_k
     uint64_t element = a->kv_type == KV_F16 ? 2 : 4, width = (uint64_t)a->kv_lora_rank + a->rope_dim;
     if (gpu_failed(g) || a->n_rows == 0 ||
         !need(g, a->kv_lora_rank > 0 && a->kv_type <= KV_F16, "kv_append", "no such cache") ||
-        !need(g, a->norm % 2 == 0 && holds(b->norm, a->norm, 2 * (uint64_t)a->kv_lora_rank), "kv_append",
+        !need(g, a->norm % 4 == 0 && holds(b->norm, a->norm, 4 * (uint64_t)a->kv_lora_rank), "kv_append",
               "the norm's weight lies outside its buffer") ||
         !need(g, a->rope_dim > 0 && a->rope_dim % 2 == 0 && holds(b->inv_freq, 0, 2 * (uint64_t)a->rope_dim),
               "kv_append", "inv_freq is too small or rope_dim odd") ||
@@ -208,7 +215,7 @@ void gpu_op_combine(gpu *g, const struct args_combine *a, gpu_buf *partial, gpu_
 void gpu_op_combine_norm(gpu *g, const struct args_combine_norm *a, const struct gpu_combine_bufs *b)
 {
     if (gpu_failed(g) || a->n_partials == 0 || a->dim == 0 ||
-        !need(g, a->norm % 2 == 0 && holds(b->norm, a->norm, 2 * (uint64_t)a->dim), "combine_norm",
+        !need(g, a->norm % 4 == 0 && holds(b->norm, a->norm, 4 * (uint64_t)a->dim), "combine_norm",
               "the norm's weight lies outside its buffer") ||
         !need(g, holds_rows(b->partial, a->n_partials, a->dim, 0, a->dim), "combine_norm", "too few partial sums") ||
         !need(g, holds_rows(b->weight, a->n_partials, 1, a->first_weight, 1), "combine_norm", "too few weights") ||
@@ -292,7 +299,7 @@ static struct tiling cut_rows(const gpu *g, const struct args_matrix *m, uint32_
     if (!g->cpu_shape)
         return cut_rows_gpu(g, (uint64_t)m->out_dim * n_matrices, together);
     uint64_t most = ceil_div((uint64_t)GROUPS_PER_UNIT * g->info.compute_units, n_matrices);
-    uint64_t groups = ceil_div((uint64_t)m->out_dim * (m->in_dim / 8) * m->bits, LEAST_BYTES);
+    uint64_t groups = ceil_div(m->out_dim * matrix_row_bytes(m), LEAST_BYTES);
     uint64_t rows = ceil_div(m->out_dim, groups < most ? groups : most);
     rows = (rows + ROWS_TOGETHER - 1) / ROWS_TOGETHER * ROWS_TOGETHER;
     return (struct tiling){.rows_per_group = (uint32_t)rows,
@@ -304,7 +311,7 @@ void gpu_op_matvec(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf
 {
     const struct args_matrix *m = &a->matrix;
     if (gpu_failed(g) || !need(g, a->n_rows == 1, "matvec", "n_rows must be 1") ||
-        !need(g, holds_matrix(matrix, m), "matvec", "the matrix has no valid shape or lies outside its buffer") ||
+        !need_matrix(g, matrix, m, "matvec") ||
         !need(g, holds_rows(x, 1, 0, a->in_offset, m->in_dim), "matvec", "the input is too small") ||
         !need(g, holds_rows(y, 1, 0, a->out_offset, m->out_dim), "matvec", "the output is too small"))
         return;
@@ -325,8 +332,8 @@ void gpu_op_swiglu_vec(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, g
 {
     const struct args_matrix *m = &a->gate;
     if (gpu_failed(g) || !need(g, a->n_rows == 1, "swiglu_vec", "n_rows must be 1") ||
-        !need(g, holds_matrix(matrices, m) && holds_matrix(matrices, &a->up) && same_shape(m, &a->up), "swiglu_vec",
-              "gate and up have no valid shape or lie outside their buffer") ||
+        !need_matrix(g, matrices, m, "swiglu_vec") || !need_matrix(g, matrices, &a->up, "swiglu_vec") ||
+        !need(g, same_shape(m, &a->up), "swiglu_vec", "gate and up are of two shapes") ||
         !need(g, holds_rows(x, 1, 0, a->in_offset, m->in_dim), "swiglu_vec", "the input is too small") ||
         !need(g, holds_rows(y, 1, 0, a->out_offset, m->out_dim), "swiglu_vec", "the output is too small"))
         return;
@@ -479,9 +486,7 @@ static void matmul_gpu(gpu *g, const struct args_matmul *a, uint32_t n, const st
 static bool matmul_fits(gpu *g, const struct args_matmul *a, const struct gpu_product_bufs *b)
 {
     const struct args_matrix *m = &a->matrix;
-    return need(g, a->n_rows > 0, "matmul", "no rows") &&
-           need(g, holds_matrix(b->matrices, m), "matmul",
-                "the matrix has no valid shape or lies outside its buffer") &&
+    return need(g, a->n_rows > 0, "matmul", "no rows") && need_matrix(g, b->matrices, m, "matmul") &&
            need(g, holds_rows(b->x, a->n_rows, a->in_stride, a->in_offset, m->in_dim), "matmul",
                 "the input is too small") &&
            need(g, holds_rows(b->y, a->n_rows, a->out_stride, a->out_offset, m->out_dim), "matmul",
@@ -548,9 +553,9 @@ static void swiglu_gpu(gpu *g, const struct args_swiglu *a, uint32_t n, const st
 static bool swiglu_fits(gpu *g, const struct args_swiglu *a, const struct gpu_product_bufs *b)
 {
     const struct args_matrix *m = &a->gate;
-    return need(g, a->n_rows > 0, "swiglu_mat", "no rows") &&
-           need(g, holds_matrix(b->matrices, m) && holds_matrix(b->matrices, &a->up) && same_shape(m, &a->up),
-                "swiglu_mat", "gate and up have no valid shape or lie outside their buffer") &&
+    return need(g, a->n_rows > 0, "swiglu_mat", "no rows") && need_matrix(g, b->matrices, m, "swiglu_mat") &&
+           need_matrix(g, b->matrices, &a->up, "swiglu_mat") &&
+           need(g, same_shape(m, &a->up), "swiglu_mat", "gate and up are of two shapes") &&
            need(g, holds_rows(b->x, a->n_rows, a->in_stride, a->in_offset, m->in_dim), "swiglu_mat",
                 "the input is too small") &&
            need(g, holds_rows(b->y, a->n_rows, a->out_stride, a->out_offset, m->out_dim), "swiglu_mat",
@@ -645,7 +650,7 @@ void gpu_op_heads(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *
     const struct args_matrix *m = &a->matrix;
     uint64_t heads = (uint64_t)a->n_rows * a->n_heads;
     if (gpu_failed(g) || a->n_rows == 0 || !need(g, !a->decode || a->n_rows == 1, "heads", "decode takes one row") ||
-        !need(g, holds_matrix(matrix, m), "heads", "the matrix has no valid shape or lies outside its buffer") ||
+        !need_matrix(g, matrix, m, "heads") ||
         !need(g,
               a->n_heads > 0 && a->n_out > 0 && (uint64_t)a->first_row + a->n_out <= a->head_rows &&
                   (uint64_t)a->n_heads * a->head_rows == m->out_dim,

@@ -14,21 +14,21 @@ struct columns {
 static void sum_columns(const struct columns *c, __global const float *const *q, __global float *const *out)
 {
     const struct args_matrix *m = &c->a->kv_b;
-    uint per_word = m->bits == 4 ? 8 : 4;
-    uint n_groups = max(16 * per_word / m->group_size, 1u);
-    uint mask = (1u << m->bits) - 1;
+    uint per_word = bits_of(m) == 4 ? 8 : 4;
+    uint n_groups = max(16 * per_word / group_size_of(m), 1u);
+    uint mask = (1u << bits_of(m)) - 1;
     float16 sums[2][8] = {{0}};
     for (uint d = 0; d < c->a->qk_nope_head_dim; d++) {
         uint row = c->first_row + d;
         uint16 w = vload16(0, row_words(m, c->kv_b, row) + c->column / per_word);
-        float16 scale = spread(row_scales(m, c->kv_b, row) + c->column / m->group_size, n_groups);
-        float16 bias = spread(row_biases(m, c->kv_b, row) + c->column / m->group_size, n_groups);
+        float16 scale = spread(row_scales(m, c->kv_b, row) + c->column / group_size_of(m), n_groups);
+        float16 bias = spread(row_biases(m, c->kv_b, row) + c->column / group_size_of(m), n_groups);
         float16 query = q[0][d];
         float16 other = q[1][d];
         // Half of the planes are empty with 8 bits, and are not stored.
         UNROLL
         for (uint k = 0; k < 8; k++) {
-            float16 weight = fma(convert_float16(as_int16((w >> k * m->bits % 32) & mask)), scale, bias);
+            float16 weight = fma(convert_float16(as_int16((w >> k * bits_of(m) % 32) & mask)), scale, bias);
             sums[0][k] = fma(query, weight, sums[0][k]);
             sums[1][k] = fma(other, weight, sums[1][k]);
         }
@@ -53,7 +53,7 @@ static void sum_plain_columns(const struct columns *c, __global const float *con
         __global const uint *row = row_words(m, c->kv_b, c->first_row + d);
         UNROLL
         for (uint k = 0; k < 2; k++) {
-            float16 weight = plain16(row, m->bits, c->column / 16 + k);
+            float16 weight = plain16(row, bits_of(m), c->column / 16 + k);
             sums[0][k] = fma((float16)(q[0][d]), weight, sums[0][k]);
             sums[1][k] = fma((float16)(q[1][d]), weight, sums[1][k]);
         }
@@ -69,16 +69,16 @@ static void sum_plain_columns(const struct columns *c, __global const float *con
 static void sum_last_columns(const struct columns *c, __global const float *q, __global float *out)
 {
     const struct args_matrix *m = &c->a->kv_b;
-    uint per_word = m->bits == 4 ? 8 : 4;
-    uint mask = (1u << m->bits) - 1;
+    uint per_word = bits_of(m) == 4 ? 8 : 4;
+    uint mask = (1u << bits_of(m)) - 1;
     float sums[32] = {0};
     for (uint d = 0; d < c->a->qk_nope_head_dim; d++) {
         uint row = c->first_row + d;
         __global const uint *words = row_words(m, c->kv_b, row) + c->column / per_word;
-        float scale = bf16(row_scales(m, c->kv_b, row)[c->column / m->group_size]);
-        float bias = bf16(row_biases(m, c->kv_b, row)[c->column / m->group_size]);
+        float scale = bf16(row_scales(m, c->kv_b, row)[c->column / group_size_of(m)]);
+        float bias = bf16(row_biases(m, c->kv_b, row)[c->column / group_size_of(m)]);
         for (uint i = 0; i < 32; i++)
-            sums[i] = fma(q[d], fma((float)((words[i / per_word] >> i % per_word * m->bits) & mask), scale, bias), sums[i]);
+            sums[i] = fma(q[d], fma((float)((words[i / per_word] >> i % per_word * bits_of(m)) & mask), scale, bias), sums[i]);
     }
     for (uint i = 0; i < 32; i++)
         out[c->column + i] = sums[i];
@@ -89,7 +89,7 @@ __kernel GROUP_SIZE(1, 1) void q_prime(const struct args_kv_b a, const struct ti
 {
     uint h = get_group_id(1);
     uint end = min((uint)(get_group_id(0) + 1) * t.rows_per_group, a.n_rows);
-    uint step = a.kv_b.bits == 4 ? 128 : a.kv_b.bits == 8 ? 64 : 32;
+    uint step = bits_of(&a.kv_b) == 4 ? 128 : bits_of(&a.kv_b) == 8 ? 64 : 32;
     uint last = min((uint)(get_group_id(2) + 1) * BLOCK, a.kv_b.in_dim);
     struct columns c = {&a, kv_b, h * (a.qk_nope_head_dim + a.v_head_dim)};
     for (c.column = get_group_id(2) * BLOCK; c.column < last;) {
@@ -102,7 +102,7 @@ __kernel GROUP_SIZE(1, 1) void q_prime(const struct args_kv_b a, const struct ti
                 queries[i] = q + (ulong)token * a.q_row_stride + (ulong)h * a.q_head_stride;
                 to[i] = out + ((ulong)token * a.n_heads + h) * a.kv_b.in_dim;
             }
-            if (a.kv_b.bits > 8) {
+            if (bits_of(&a.kv_b) > 8) {
                 sum_plain_columns(&c, queries, to);
             } else if (wide) {
                 sum_columns(&c, queries, to);

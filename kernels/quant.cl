@@ -1,19 +1,30 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Where the parts of a matrix lie, and its words. Plain matrices (16 and 32 bits) have words only.
+// Where the parts of a matrix lie, and its words: MLX's 4 and 8 bits with bf16 scales, bf16 and float32. The last two
+// have words only.
+
+static uint bits_of(const struct args_matrix *m)
+{
+    return m->kind == KIND_MLX_4 ? 4 : m->kind == KIND_MLX_8 ? 8 : m->kind == KIND_BF16 ? 16 : 32;
+}
+
+static uint group_size_of(const struct args_matrix *m) // plain matrices may say 0
+{
+    return max(m->group_size, 32u);
+}
 
 static __global const uint *row_words(const struct args_matrix *m, __global const uchar *matrix, uint row)
 {
-    return (__global const uint *)(matrix + m->weight) + (ulong)row * (m->in_dim / (32 / m->bits));
+    return (__global const uint *)(matrix + m->weight) + (ulong)row * (m->in_dim / (32 / bits_of(m)));
 }
 
 static __global const ushort *row_scales(const struct args_matrix *m, __global const uchar *matrix, uint row)
 {
-    return (__global const ushort *)(matrix + m->scales) + (ulong)row * (m->in_dim / m->group_size);
+    return (__global const ushort *)(matrix + m->scales) + (ulong)row * (m->in_dim / group_size_of(m));
 }
 
 static __global const ushort *row_biases(const struct args_matrix *m, __global const uchar *matrix, uint row)
 {
-    return (__global const ushort *)(matrix + m->biases) + (ulong)row * (m->in_dim / m->group_size);
+    return (__global const ushort *)(matrix + m->biases) + (ulong)row * (m->in_dim / group_size_of(m));
 }
 
 // Where expert k of a launch lies and which row is its own. Indices known to the compiler only: else a GPU copies the

@@ -54,32 +54,45 @@ static float bf16_at(const void *base, uint64_t byte_offset, uint64_t index)
     return ref_bf16(bits);
 }
 
-void ref_matrix_row(const struct args_matrix *m, const void *matrix, uint32_t row, float *out)
+static float float_at(const void *base, uint64_t byte_offset, uint64_t index)
 {
-    if (m->bits == 32) {
-        memcpy(out, (const char *)matrix + m->weight + (uint64_t)row * m->in_dim * sizeof *out,
-               m->in_dim * sizeof *out);
-        return;
-    }
-    if (m->bits == 16) {
-        for (uint32_t i = 0; i < m->in_dim; i++)
-            out[i] = bf16_at(matrix, m->weight, (uint64_t)row * m->in_dim + i);
-        return;
-    }
-    uint32_t per_word = 32 / m->bits;
-    uint32_t mask = (1u << m->bits) - 1u;
-    uint64_t words = m->in_dim / per_word;
+    float value;
+    memcpy(&value, (const char *)base + byte_offset + sizeof value * index, sizeof value);
+    return value;
+}
+
+// Words of 4 or 8 bits, from the lowest on.
+static void affine_row(const struct args_matrix *m, const void *matrix, uint32_t row, float *out)
+{
+    uint32_t bits = kind_bits(m->kind);
+    uint32_t per_word = 32 / bits;
+    uint32_t mask = (1u << bits) - 1u;
     uint64_t groups = m->in_dim / m->group_size;
-    const char *weight = (const char *)matrix + m->weight + 4 * words * row;
+    const char *weight = (const char *)matrix + m->weight + row * matrix_row_bytes(m);
     for (uint32_t g = 0; g < groups; g++) {
         float scale = bf16_at(matrix, m->scales, groups * row + g);
         float bias = bf16_at(matrix, m->biases, groups * row + g);
         for (uint32_t i = g * m->group_size; i < (g + 1) * m->group_size; i += per_word) {
             uint32_t word;
             memcpy(&word, weight + 4 * (i / per_word), sizeof word);
-            for (uint32_t j = 0; j < per_word; j++, word >>= m->bits & 31)
+            for (uint32_t j = 0; j < per_word; j++, word >>= bits & 31)
                 out[i + j] = (float)(word & mask) * scale + bias;
         }
+    }
+}
+
+void ref_matrix_row(const struct args_matrix *m, const void *matrix, uint32_t row, float *out)
+{
+    switch (m->kind) {
+    case KIND_F32:
+        memcpy(out, (const char *)matrix + m->weight + row * matrix_row_bytes(m), m->in_dim * sizeof *out);
+        break;
+    case KIND_BF16:
+        for (uint32_t i = 0; i < m->in_dim; i++)
+            out[i] = bf16_at(matrix, m->weight, (uint64_t)row * m->in_dim + i);
+        break;
+    default:
+        affine_row(m, matrix, row, out);
     }
 }
 
@@ -115,7 +128,7 @@ int ref_rmsnorm(const struct args_rmsnorm *a, const void *weight, const float *x
         float *out = y + (uint64_t)r * a->out_stride + a->out_offset;
         float scale = 1.0f / sqrtf(dot(in, in, a->dim) / (float)a->dim + a->eps);
         for (uint32_t i = 0; i < a->dim; i++)
-            out[i] = bf16_at(weight, a->weight, i) * (in[i] * scale);
+            out[i] = float_at(weight, a->weight, i) * (in[i] * scale);
     }
     return GPU_OK;
 }
@@ -384,9 +397,7 @@ static void score_experts(const struct args_router *a, const float *logits, cons
     float largest = logits[largest_of(logits, n)];
     float sum = 0;
     for (uint32_t e = 0; e < n; e++) {
-        float bias = 0;
-        if (a->has_bias)
-            memcpy(&bias, (const char *)biases + a->bias + sizeof bias * e, sizeof bias);
+        float bias = a->has_bias ? float_at(biases, a->bias, e) : 0;
         score[e] = a->scoring == ROUTER_SOFTMAX ? expf(logits[e] - largest) : 1.0f / (1.0f + expf(-logits[e]));
         choice[e] = a->scoring == ROUTER_SOFTMAX ? logits[e] : score[e] + bias;
         sum += score[e];

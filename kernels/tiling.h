@@ -49,7 +49,7 @@ struct tiling {
 
 // Structs whose layout the probe kernel reports: type and last field.
 #define PROBE_STRUCTS(X)                                                                                               \
-    X(args_matrix, group_size)                                                                                         \
+    X(args_matrix, pad)                                                                                                \
     X(args_embed, pad)                                                                                                 \
     X(args_rmsnorm, pad)                                                                                               \
     X(args_matmul, add)                                                                                                \
@@ -64,8 +64,8 @@ struct tiling {
     X(args_attention, softmax_scale)                                                                                   \
     X(args_router, pad)                                                                                                \
     X(args_gather, row)                                                                                                \
-    X(args_matmul_each, at.out_offset) \
-    X(args_swiglu_each, at.out_offset) \
+    X(args_matmul_each, at.out_offset)                                                                                 \
+    X(args_swiglu_each, at.out_offset)                                                                                 \
     X(args_combine, pad)                                                                                               \
     X(args_combine_norm, eps)                                                                                          \
     X(args_copy, bytes)                                                                                                \

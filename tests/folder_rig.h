@@ -15,6 +15,7 @@
 
 #include "engine/files/checkpoint.h"
 #include "engine/files/package.h"
+#include "kernels/kinds.h"
 
 struct made_tensor {
     char name[160];
@@ -162,7 +163,7 @@ static inline void made_stack(struct made_folder *folder, const struct package *
     const struct args_matrix *m = &(&experts->gate)[which / 3];
     const uint64_t offsets[] = {m->weight, m->scales, m->biases};
     uint64_t dims[] = {p->shape.n_routed_experts, m->out_dim,
-                       which % 3 ? m->in_dim / m->group_size : m->in_dim / (32 / m->bits)};
+                       which % 3 ? m->in_dim / m->group_size : matrix_row_bytes(m) / 4};
     char name[160];
     snprintf(name, sizeof name, "model.layers.%" PRIu32 ".mlp.switch_mlp.%s.%s", layer, projections[which / 3],
              parts[which % 3]);

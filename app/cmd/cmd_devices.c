@@ -9,7 +9,7 @@
 #include "app/util/json_out.h"
 #include "app/util/report.h"
 
-static const char *kind_name(enum gpu_kind kind)
+static const char *device_kind(enum gpu_kind kind)
 {
     return kind == GPU_KIND_GPU ? "GPU" : kind == GPU_KIND_CPU ? "CPU" : "plain C";
 }
@@ -33,7 +33,7 @@ static struct json_object *device_json(const struct gpu_info *info)
 static void print_row(const struct gpu_info *info)
 {
     char memory[FORMAT_SIZE];
-    printf("%-8s  %-7s  %8s  %5u  ", info->selector, kind_name(info->kind),
+    printf("%-8s  %-7s  %8s  %5u  ", info->selector, device_kind(info->kind),
            format_bytes(memory, sizeof memory, info->global_bytes), (unsigned)info->compute_units);
     report_text(stdout, info->name, strlen(info->name));
     if (*info->platform) {

@@ -20,6 +20,7 @@
 #include "engine/base/numbers.h"
 #include "engine/convert/plan_key.h"
 #include "engine/files/writer.h"
+#include "kernels/kinds.h"
 
 #define MEMORY_BYTES ((uint64_t)1 << 30) // of chunks under way; what reading and quantising need comes on top
 enum { PIECE_NUMBERS = 1 << 20, PIECE_BYTES = 4 << 20, MAX_PATH = 4000 };
@@ -147,7 +148,7 @@ static void zero_gaps(const struct expert_layout *experts, char *blob)
         const struct args_matrix *m = matrices[i / 3];
         const struct args_matrix *next = i < 6 ? matrices[i / 3 + 1] : NULL; // of the last, the blob's end
         const uint64_t begins[] = {m->weight, m->scales, m->biases, next ? next->weight : experts->blob_bytes};
-        const struct quantisation how = {m->bits, m->group_size};
+        const struct quantisation how = {kind_bits(m->kind), m->group_size};
         uint64_t end = begins[i % 3] + m->out_dim * source_part_bytes((enum source_part)(i % 3), m->in_dim, how);
         memset(blob + end, 0, begins[i % 3 + 1] - end);
     }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "engine/base/err.h"
+#include "kernels/kinds.h"
 
 void manifest_layer_file(uint32_t layer, char file[64])
 {
@@ -43,7 +44,7 @@ static void add_part(struct json_object *parts, const char *projection, enum sou
 {
     static const char *const suffixes[] = {"weight", "scales", "biases"};
     const uint64_t offsets[] = {m->weight, m->scales, m->biases};
-    struct quantisation how = {m->bits, m->group_size};
+    struct quantisation how = {kind_bits(m->kind), m->group_size};
     uint64_t row = source_part_bytes(part, m->in_dim, how);
     struct json_object *object = json_object_new_object();
     struct json_object *shape = json_object_new_array();

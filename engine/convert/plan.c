@@ -10,6 +10,7 @@
 #include "engine/base/err.h"
 #include "engine/files/folder.h"
 #include "engine/walk/weights.h"
+#include "kernels/kinds.h"
 
 enum { PART_ALIGNMENT = 64, BLOB_ALIGNMENT = 4096, STEM_BYTES = 160 };
 
@@ -94,7 +95,7 @@ static void lay_out(struct planned_layer *layer, const struct shape *s)
         struct quantisation how = layer->matrices[i].how;
         m->in_dim = i == 2 ? s->moe_intermediate_size : s->hidden_size;
         m->out_dim = i == 2 ? s->hidden_size : s->moe_intermediate_size;
-        m->bits = how.bits;
+        m->kind = kind_affine(how.bits);
         m->group_size = how.group_size;
         uint64_t *const places[] = {&m->weight, &m->scales, &m->biases};
         for (int part = 0; part < 3; part++) {
@@ -166,7 +167,7 @@ static void add_copy(struct plan *plan, const struct checkpoint_tensor *from)
     tensor->bytes = from->at->bytes;
 }
 
-// A norm's weights, which devices hold in bf16.
+// A norm's weights, which packages hold in bf16.
 static void add_rounded(struct plan *plan, const struct checkpoint_tensor *from)
 {
     struct planned_tensor *tensor = add(plan, from->name, "");

@@ -13,6 +13,7 @@
 #include "engine/base/fields.h"
 #include "engine/base/file.h"
 #include "engine/files/spans.h"
+#include "kernels/kinds.h"
 
 enum { PART_ALIGNMENT = 64, SAMPLE_BYTES = 256, STEM_BYTES = 160 };
 
@@ -224,7 +225,7 @@ static int read_experts(struct stacked *s)
     s->err = &err;
     bool good = read_projection(s, "gate_proj", &experts->gate) && read_projection(s, "up_proj", &experts->up) &&
                 read_projection(s, "down_proj", &experts->down);
-    if (good && (experts->gate.bits != experts->up.bits || experts->gate.group_size != experts->up.group_size))
+    if (good && (experts->gate.kind != experts->up.kind || experts->gate.group_size != experts->up.group_size))
         good = !moe_fail(&err, MOE_UNSUPPORTED,
                          "%.280s: layer %" PRIu32 ": gate_proj and up_proj are quantised differently",
                          s->checkpoint->directory, s->layer);

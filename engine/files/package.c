@@ -14,6 +14,7 @@
 #include "engine/base/fields.h"
 #include "engine/base/file.h"
 #include "engine/files/folder.h"
+#include "kernels/kinds.h"
 
 enum { ALIGNMENT = 4096, PART_ALIGNMENT = 64, MAX_MANIFEST = 16 << 20, MAX_DIRECTORY = 4000 };
 
@@ -59,10 +60,9 @@ bool package_quantisation(struct args_matrix *matrix, uint64_t word_cols, uint64
     uint64_t in_dim = matrix->in_dim;
     if (word_cols == 0 || scale_cols == 0 || in_dim % scale_cols)
         return false;
-    matrix->bits = word_cols == in_dim / 8 ? 4 : 8;
+    matrix->kind = word_cols == in_dim / 8 ? KIND_MLX_4 : KIND_MLX_8;
     matrix->group_size = (uint32_t)(in_dim / scale_cols);
-    bool good_group = matrix->group_size == 32 || matrix->group_size == 64 || matrix->group_size == 128;
-    return good_group && word_cols == in_dim * matrix->bits / 32;
+    return matrix_is_shaped(matrix) && word_cols * 4 == matrix_row_bytes(matrix);
 }
 
 // The nine parts of a blob, read in order.
@@ -143,7 +143,7 @@ static void read_parts(struct fields *f, const struct shape *s, struct expert_la
     experts->gate = read_matrix(&parts, "gate_proj", s->moe_intermediate_size, s->hidden_size);
     experts->up = read_matrix(&parts, "up_proj", s->moe_intermediate_size, s->hidden_size);
     experts->down = read_matrix(&parts, "down_proj", s->hidden_size, s->moe_intermediate_size);
-    if (experts->gate.bits != experts->up.bits || experts->gate.group_size != experts->up.group_size)
+    if (experts->gate.kind != experts->up.kind || experts->gate.group_size != experts->up.group_size)
         fields_fail(f, MOE_FORMAT, "parts", "gate_proj and up_proj are quantised differently; convert the model again");
 }
 

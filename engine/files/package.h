@@ -76,8 +76,8 @@ uint64_t package_slot_bytes(const struct package *package); // of the largest ex
 uint32_t package_spans(const struct package *package, uint32_t layer, uint32_t expert,
                        struct expert_span spans[MAX_EXPERT_SPANS]);
 
-// bits and group_size of a matrix whose in_dim is set, from the columns of its u32 words and of its scales. False when
-// they are not 4 or 8 bits in groups of 32, 64 or 128.
+// kind and group_size of a matrix whose dimensions are set, from the columns of its u32 words and of its scales. False
+// when they are not 4 or 8 bits in groups of 32, 64 or 128.
 bool package_quantisation(struct args_matrix *matrix, uint64_t word_cols, uint64_t scale_cols);
 
 #endif

@@ -12,8 +12,8 @@
 
 enum { TENSOR_ALIGNMENT = 64, SLAB_BYTES = 256 << 20, PIECE_BYTES = 8 << 20, NAME_BYTES = 160 };
 
-// How a tensor's numbers become the device's. A narrowing that would round is refused.
-enum conversion { AS_STORED, TO_F32, TO_BF16 };
+// How a tensor's numbers become the device's.
+enum conversion { AS_STORED, TO_F32 };
 
 // Where a tensor goes.
 struct piece {
@@ -50,7 +50,14 @@ static uint64_t device_bytes(const struct checkpoint_tensor *tensor, enum conver
 {
     uint64_t bytes = tensor->at->bytes;
     uint64_t count = bytes / (tensor->at->dtype == DTYPE_F32 ? 4 : 2);
-    return conversion == AS_STORED ? bytes : conversion == TO_F32 ? 4 * count : 2 * count;
+    return conversion == AS_STORED ? bytes : 4 * count;
+}
+
+// Vectors are float32 on the device, and what is f16 elsewhere.
+static enum conversion conversion_of(const struct checkpoint_tensor *tensor)
+{
+    enum tensor_dtype dtype = tensor->at->dtype;
+    return dtype == DTYPE_F16 || (dtype == DTYPE_BF16 && tensor->at->n_dims == 1) ? TO_F32 : AS_STORED;
 }
 
 static const struct checkpoint_tensor *look_up(const struct loader *l, const char *stem, const char *suffix)
@@ -136,7 +143,7 @@ static uint64_t place(struct loader *l, const struct piece *piece, uint64_t *off
     return at;
 }
 
-static void add_vector(struct loader *l, struct vector *vector, const char *name, enum tensor_dtype dtype, uint32_t dim)
+static void add_vector(struct loader *l, struct vector *vector, const char *name, uint32_t dim)
 {
     const struct checkpoint_tensor *tensor = find(l, name, "");
     if (!tensor)
@@ -151,9 +158,7 @@ static void add_vector(struct loader *l, struct vector *vector, const char *name
         refuse_shape(l, tensor, want);
         return;
     }
-    struct piece piece = {.tensor = tensor};
-    if (tensor->at->dtype != dtype)
-        piece.conversion = dtype == DTYPE_F32 ? TO_F32 : TO_BF16;
+    struct piece piece = {.tensor = tensor, .conversion = conversion_of(tensor)};
     uint64_t offset;
     vector->buf = piece.buf = reserve(l, aligned(device_bytes(tensor, piece.conversion)), &offset);
     if (!l->failed)
@@ -198,9 +203,8 @@ static void find_plain(struct loader *l, struct want *want)
     uint64_t cols = columns(l, want, tensor, text);
     if (!l->failed && (cols != want->in_dim || want->in_dim % 32))
         refuse_shape(l, tensor, "of other columns (of multiples of 32, when it is not quantised)");
-    want->conversion = tensor->at->dtype == DTYPE_F16 ? TO_F32 : AS_STORED;
-    at->bits = tensor->at->dtype == DTYPE_BF16 ? 16 : 32;
-    at->group_size = 32;
+    want->conversion = conversion_of(tensor);
+    at->kind = tensor->at->dtype == DTYPE_BF16 ? KIND_BF16 : KIND_F32;
 }
 
 static void find_matrix(struct loader *l, struct want *want)
@@ -248,7 +252,7 @@ static void add_matrices(struct loader *l, struct want *wants, size_t n)
         return;
     const struct args_matrix *first = &wants[0].matrix->at;
     const struct args_matrix *last = &wants[n - 1].matrix->at;
-    if (first->bits != last->bits || first->group_size != last->group_size) {
+    if (first->kind != last->kind || first->group_size != last->group_size) {
         l->failed = moe_fail(l->err, MOE_FORMAT, "%.280s: %s%s and %s are quantised differently; %s",
                              checkpoint_place(l->from), l->in, wants[0].stem, wants[n - 1].stem, l->remedy);
         return;
@@ -294,19 +298,19 @@ static void add_attention(struct loader *l, struct layer_weights *w)
     const struct shape *s = l->shape;
     uint32_t hidden = s->hidden_size;
     uint32_t q_out = s->n_heads * (s->qk_nope_head_dim + s->qk_rope_head_dim);
-    add_vector(l, &w->input_layernorm, "input_layernorm.weight", DTYPE_BF16, hidden);
+    add_vector(l, &w->input_layernorm, "input_layernorm.weight", hidden);
     if (s->q_lora_rank) {
         add_matrix(l, &w->q_a, "self_attn.q_a_proj", s->q_lora_rank, hidden);
-        add_vector(l, &w->q_a_layernorm, "self_attn.q_a_layernorm.weight", DTYPE_BF16, s->q_lora_rank);
+        add_vector(l, &w->q_a_layernorm, "self_attn.q_a_layernorm.weight", s->q_lora_rank);
         add_matrix(l, &w->q_b, "self_attn.q_b_proj", q_out, s->q_lora_rank);
     } else {
         add_matrix(l, &w->q, "self_attn.q_proj", q_out, hidden);
     }
     add_matrix(l, &w->kv_a, "self_attn.kv_a_proj_with_mqa", s->kv_lora_rank + s->qk_rope_head_dim, hidden);
-    add_vector(l, &w->kv_a_layernorm, "self_attn.kv_a_layernorm.weight", DTYPE_BF16, s->kv_lora_rank);
+    add_vector(l, &w->kv_a_layernorm, "self_attn.kv_a_layernorm.weight", s->kv_lora_rank);
     add_kv_b(l, w);
     add_matrix(l, &w->o, "self_attn.o_proj", hidden, s->n_heads * s->v_head_dim);
-    add_vector(l, &w->post_attention_layernorm, "post_attention_layernorm.weight", DTYPE_BF16, hidden);
+    add_vector(l, &w->post_attention_layernorm, "post_attention_layernorm.weight", hidden);
 }
 
 static void add_ffn(struct loader *l, struct layer_weights *w, bool moe)
@@ -327,7 +331,7 @@ static void add_ffn(struct loader *l, struct layer_weights *w, bool moe)
     if (moe)
         add_matrix(l, &w->router, "mlp.gate", s->n_routed_experts, hidden);
     if (moe && s->has_correction_bias)
-        add_vector(l, &w->router_bias, "mlp.gate.e_score_correction_bias", DTYPE_F32, s->n_routed_experts);
+        add_vector(l, &w->router_bias, "mlp.gate.e_score_correction_bias", s->n_routed_experts);
 }
 
 static void add_all(struct loader *l)
@@ -343,7 +347,7 @@ static void add_all(struct loader *l)
         add_ffn(l, &w->layers[i], shape_is_moe(s, i));
     }
     l->in = "";
-    add_vector(l, &w->norm, "model.norm.weight", DTYPE_BF16, s->hidden_size);
+    add_vector(l, &w->norm, "model.norm.weight", s->hidden_size);
     if (s->tie_word_embeddings)
         w->head = w->embed;
     else
@@ -365,24 +369,12 @@ static int by_file_offset(const void *a, const void *b)
     return x->at->offset < y->at->offset ? -1 : x->at->offset > y->at->offset;
 }
 
-// `count` numbers of a tensor's dtype into the device's. False: one would be rounded.
-static bool convert_numbers(enum tensor_dtype from, enum conversion conversion, const void *raw, void *out,
-                            size_t count)
+// `count` numbers of a tensor's dtype as float32, which holds all of them.
+static void widen(enum tensor_dtype from, const void *raw, float *out, size_t count)
 {
-    bool exact = true;
-    for (size_t i = 0; i < count; i++) {
-        float value = from == DTYPE_F32    ? ((const float *)raw)[i]
-                      : from == DTYPE_BF16 ? number_from_bf16(((const uint16_t *)raw)[i])
-                                           : number_from_half(((const uint16_t *)raw)[i]);
-        if (conversion == TO_F32) {
-            ((float *)out)[i] = value;
-            continue;
-        }
-        uint16_t narrow = number_to_bf16(value);
-        ((uint16_t *)out)[i] = narrow;
-        exact &= number_pattern(number_from_bf16(narrow)) == number_pattern(value);
-    }
-    return exact;
+    const uint16_t *halves = raw;
+    for (size_t i = 0; i < count; i++)
+        out[i] = from == DTYPE_BF16 ? number_from_bf16(halves[i]) : number_from_half(halves[i]);
 }
 
 // The memory that pieces pass through.
@@ -401,17 +393,13 @@ static int read_part(struct loader *l, const struct piece *piece, const struct s
     uint64_t left = tensor->at->bytes - done;
     *part = left < most ? (size_t)left : most;
     uint64_t width = dtype == DTYPE_F32 ? 4 : 2;
-    uint64_t wide = piece->conversion == TO_F32 ? 4 : 2;
-    uint64_t target = piece->offset + (piece->conversion == AS_STORED ? done : done / width * wide);
-    size_t bytes = piece->conversion == AS_STORED ? *part : (size_t)(*part / width * wide);
+    uint64_t target = piece->offset + (piece->conversion == AS_STORED ? done : done / width * 4);
+    size_t bytes = piece->conversion == AS_STORED ? *part : (size_t)(*part / width * 4);
     char *to = staging->device ? staging->device : (char *)gpu_buf_host(piece->buf) + target;
     const struct checkpoint_range range = {tensor, done, *part};
     int code = checkpoint_read(l->from, &range, piece->conversion == AS_STORED ? to : staging->raw, l->err);
-    if (!code && piece->conversion != AS_STORED &&
-        !convert_numbers(dtype, piece->conversion, staging->raw, to, *part / width))
-        code = moe_fail(l->err, MOE_UNSUPPORTED, "%.280s: tensor %.120s has numbers that bf16 cannot hold exactly; %s",
-                        checkpoint_path(l->from, tensor), tensor->name,
-                        l->from->directory[0] ? "`moechat convert` rounds them" : l->remedy);
+    if (!code && piece->conversion != AS_STORED)
+        widen(dtype, staging->raw, (float *)(void *)to, *part / width);
     if (!code && staging->device)
         gpu_write(l->g, piece->buf, target, staging->device, bytes);
     return code;
@@ -476,7 +464,7 @@ static int find_all(struct loader *l)
     for (size_t i = 0; i < l->from->count; i++) {
         const struct checkpoint_tensor *tensor = &l->from->tensors[i];
         if (!checkpoint_is_routed(tensor))
-            l->unplaced += aligned(device_bytes(tensor, tensor->at->dtype == DTYPE_F16 ? TO_F32 : AS_STORED));
+            l->unplaced += aligned(device_bytes(tensor, conversion_of(tensor)));
     }
     add_all(l);
     return l->failed;

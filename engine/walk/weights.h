@@ -19,7 +19,7 @@ struct vector {
 };
 
 struct layer_weights {
-    struct vector input_layernorm, post_attention_layernorm, q_a_layernorm, kv_a_layernorm; // bf16
+    struct vector input_layernorm, post_attention_layernorm, q_a_layernorm, kv_a_layernorm; // float32
     struct matrix q;                                                                        // without q_lora
     struct matrix q_a, q_b;                                                                 // with q_lora
     struct matrix kv_a, o;
@@ -41,8 +41,8 @@ struct weights {
 };
 
 // Loads what is not a routed expert. MOE_NO_TENSOR names what is missing, MOE_FORMAT a tensor of the wrong shape or
-// dtype or one that the model does not know. Matrices are affine or plain (bf16, float32; f16 becomes float32); norms
-// are bf16, of float32 and f16 only when that is exact. Progress in bytes.
+// dtype or one that the model does not know. Matrices are affine or plain (bf16, float32; f16 becomes float32);
+// vectors, of any float dtype, become float32. Progress in bytes.
 struct weights_source {
     const struct package *package;
     moe_progress_fn *progress;

@@ -40,22 +40,15 @@ struct work {
     double products;
 };
 
-static uint64_t matrix_bytes(const struct args_matrix *m)
-{
-    uint64_t inputs = (uint64_t)m->in_dim * m->out_dim;
-    return inputs * m->bits / 8 + inputs / m->group_size * 4;
-}
-
 // The next matrix of the buffer: what was used before has left the caches.
 static struct args_matrix matrix(struct bench *b, uint32_t out_dim, uint32_t in_dim, uint32_t bits)
 {
-    struct args_matrix m = {.in_dim = in_dim, .out_dim = out_dim, .bits = bits, .group_size = 64};
-    uint64_t inputs = (uint64_t)in_dim * out_dim;
+    struct args_matrix m = {.in_dim = in_dim, .out_dim = out_dim, .kind = kind_affine(bits), .group_size = 64};
     if (b->next + matrix_bytes(&m) + 4096 > b->weight_bytes)
         b->next = 0;
     m.weight = b->next;
-    m.scales = m.weight + inputs * bits / 8;
-    m.biases = m.scales + inputs / 64 * 2;
+    m.scales = m.weight + out_dim * matrix_row_bytes(&m);
+    m.biases = m.scales + out_dim * matrix_scale_bytes(&m);
     b->next = (b->next + matrix_bytes(&m) + 4095) / 4096 * 4096;
     return m;
 }
@@ -108,7 +101,7 @@ static struct work product(struct bench *b, uint32_t n_rows, struct args_matrix 
     struct work work = {.op = n_rows > 1 ? "matmul" : "matvec",
                         .bytes = matrix_bytes(&m),
                         .products = (double)n_rows * m.in_dim * m.out_dim};
-    snprintf(work.what, sizeof work.what, "%ux%ux%u %u bits", n_rows, m.out_dim, m.in_dim, m.bits);
+    snprintf(work.what, sizeof work.what, "%ux%ux%u %s", n_rows, m.out_dim, m.in_dim, kind_name(m.kind));
     return work;
 }
 

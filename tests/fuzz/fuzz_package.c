@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/files/package.h"
+#include "kernels/kinds.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -17,9 +18,9 @@ static void must(bool so)
 
 static void check_matrix(const struct args_matrix *m, uint64_t blob_bytes)
 {
-    uint64_t words = (uint64_t)m->out_dim * m->in_dim * m->bits / 8;
-    uint64_t scales = (uint64_t)m->out_dim * (m->in_dim / m->group_size) * 2;
-    must(m->in_dim % m->group_size == 0 && (m->bits == 4 || m->bits == 8));
+    must(matrix_is_shaped(m) && (m->kind == KIND_MLX_4 || m->kind == KIND_MLX_8));
+    uint64_t words = m->out_dim * matrix_row_bytes(m);
+    uint64_t scales = m->out_dim * matrix_scale_bytes(m);
     must(m->weight % 64 == 0 && m->scales % 64 == 0 && m->biases % 64 == 0);
     must(m->weight + words <= m->scales && m->scales + scales <= m->biases && m->biases + scales <= blob_bytes);
 }

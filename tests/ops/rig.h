@@ -148,6 +148,12 @@ static inline void close_rigs(struct rigs *rigs)
         gpu_close(rigs->items[i].g);
 }
 
+// MLX's affine kinds, and plain numbers of 16 and 32 bits.
+static inline uint32_t kind_of(uint32_t bits)
+{
+    return bits == 32 ? KIND_F32 : bits == 16 ? KIND_BF16 : kind_affine(bits);
+}
+
 // A buffer with n matrices of one shape, and what describes them. Those with an odd number of rows lie at odd but legal
 // offsets, the others as packages have them.
 struct test_matrices {
@@ -160,8 +166,9 @@ static inline struct test_matrices random_matrices(struct args_matrix shape, uns
 {
     struct test_matrices m = {.size = 4};
     size_t alignment = shape.out_dim % 2 ? 4 : 64;
-    size_t weight = (size_t)shape.out_dim * (shape.in_dim / 32 * shape.bits) * 4;
-    size_t groups = shape.bits > 8 ? 0 : (size_t)shape.out_dim * (shape.in_dim / shape.group_size);
+    uint32_t bits = kind_bits(shape.kind);
+    size_t weight = shape.out_dim * matrix_row_bytes(&shape);
+    size_t groups = shape.out_dim * matrix_scale_bytes(&shape) / 2;
     size_t part = (2 * groups + 3) / 4 * 4;
     for (unsigned i = 0; i < n; i++) {
         m.size = (m.size + alignment - 1) / alignment * alignment;
@@ -175,12 +182,12 @@ static inline struct test_matrices random_matrices(struct args_matrix shape, uns
     m.bytes = must(malloc(m.size + 4));
     for (size_t i = 0; i < m.size; i++)
         m.bytes[i] = (unsigned char)(random_next(&seed) >> 11);
-    for (unsigned i = 0; shape.bits > 8 && i < n; i++) // plain: any numbers of ordinary size
-        for (size_t k = 0; k < weight; k += shape.bits / 8) {
+    for (unsigned i = 0; bits > 8 && i < n; i++) // plain: any numbers of ordinary size
+        for (size_t k = 0; k < weight; k += bits / 8) {
             float value = random_float(&seed);
-            memcpy(m.bytes + m.at[i].weight + k, (unsigned char *)&value + (shape.bits == 16 ? 2 : 0), shape.bits / 8);
+            memcpy(m.bytes + m.at[i].weight + k, (unsigned char *)&value + (bits == 16 ? 2 : 0), bits / 8);
         }
-    float most = shape.bits == 4 ? 15.0f : 255.0f;
+    float most = bits == 4 ? 15.0f : 255.0f;
     for (unsigned i = 0; i < n; i++)
         for (size_t k = 0; k < groups; k++) {
             float scale = (0.5f + 0.5f * fabsf(random_float(&seed))) / most;
@@ -203,7 +210,7 @@ static inline float product_terms(const struct test_matrices *m, unsigned which,
     double sum = 0;
     for (uint32_t i = 0; i < at->in_dim; i++) {
         uint16_t bits = 0;
-        if (at->bits <= 8)
+        if (matrix_bias_bytes(at))
             memcpy(&bits,
                    m->bytes + at->biases + 2 * ((size_t)row * (at->in_dim / at->group_size) + i / at->group_size), 2);
         sum += (fabs((double)values[i]) + fabs((double)ref_bf16(bits))) * fabs((double)x[i]);

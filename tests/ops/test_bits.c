@@ -69,9 +69,9 @@ static struct rigs rigs; // opened once: building kernels takes seconds
 static void products(struct harness *t)
 {
     static const struct args_matrix shapes[] = {
-        {.in_dim = 384, .out_dim = 37, .bits = 4, .group_size = 64},
-        {.in_dim = 96, .out_dim = 16, .bits = 8, .group_size = 32},
-        {.in_dim = 1184, .out_dim = 11, .bits = 4, .group_size = 32},
+        {.in_dim = 384, .out_dim = 37, .kind = KIND_MLX_4, .group_size = 64},
+        {.in_dim = 96, .out_dim = 16, .kind = KIND_MLX_8, .group_size = 32},
+        {.in_dim = 1184, .out_dim = 11, .kind = KIND_MLX_4, .group_size = 32},
     };
     for (unsigned d = 0; d < rigs.n; d++)
         for (int i = 0; i < 3; i++)
@@ -166,7 +166,7 @@ static void kv_b_halves(struct harness *t)
         gpu *g = rig->g;
         struct args_kv_b a = {
             .n_heads = 3, .qk_nope_head_dim = 20, .v_head_dim = 24, .q_row_stride = 90, .q_head_stride = 30};
-        struct args_matrix shape = {.in_dim = 160, .out_dim = 3 * 44, .bits = 4, .group_size = 32};
+        struct args_matrix shape = {.in_dim = 160, .out_dim = 3 * 44, .kind = KIND_MLX_4, .group_size = 32};
         struct test_matrices m = random_matrices(shape, 1, 17);
         a.kv_b = m.at[0];
         struct args_heads values = {.matrix = m.at[0],

@@ -129,7 +129,7 @@ static void fences_pass_in_order(struct harness *t)
 // One wrong call each; nothing may be written, the first error stays until it is reported.
 static void refuses_wrong_shapes(struct harness *t)
 {
-    struct args_matrix shape = {.in_dim = 64, .out_dim = 8, .bits = 4, .group_size = 32};
+    struct args_matrix shape = {.in_dim = 64, .out_dim = 8, .kind = KIND_MLX_4, .group_size = 32};
     struct test_matrices m = random_matrices(shape, 1, 5);
     for (unsigned d = 0; d < rigs.n; d++) {
         gpu *g = rigs.items[d].g;
@@ -142,7 +142,7 @@ static void refuses_wrong_shapes(struct harness *t)
             struct args_matmul a = good;
             switch (wrong) {
             case 0:
-                a.matrix.bits = 5;
+                a.matrix.kind = KIND_NONE;
                 break;
             case 1:
                 a.matrix.group_size = 0;

@@ -28,11 +28,11 @@ static struct blobs random_blobs(const struct expert_case *c, uint32_t n)
     for (uint32_t k = 0; k < n; k++) {
         struct test_matrices in = random_matrices(
             (struct args_matrix){
-                .in_dim = c->hidden, .out_dim = c->inner, .bits = c->bits, .group_size = c->group_size},
+                .in_dim = c->hidden, .out_dim = c->inner, .kind = kind_of(c->bits), .group_size = c->group_size},
             2, 300 + k);
         struct test_matrices out = random_matrices(
-            (struct args_matrix){.in_dim = c->inner, .out_dim = c->hidden, .bits = c->bits, .group_size = 32}, 1,
-            400 + k);
+            (struct args_matrix){.in_dim = c->inner, .out_dim = c->hidden, .kind = kind_of(c->bits), .group_size = 32},
+            1, 400 + k);
         size_t first = (in.size + 3) / 4 * 4;
         if (k == 0) {
             b.gate = in.at[0];
@@ -252,21 +252,21 @@ static void check_combine(struct harness *t, struct rig *rig, uint32_t dim, uint
     gpu *g = rig->g;
     float *partial = random_floats((size_t)n * dim, 600 + dim), *hidden = random_floats(dim + 1, 700 + n);
     float *weight = random_floats(n + 2, 800), *blank = poisoned(dim + 1);
-    uint16_t *norm = must(malloc((dim + 1) * sizeof *norm));
+    float *norm = must(malloc((dim + 1) * sizeof *norm));
     uint32_t seed = 21;
     for (uint32_t i = 0; i <= dim; i++)
-        norm[i] = (uint16_t)(0x3f00 + random_next(&seed) % 0x100);
+        norm[i] = 1.0f + 0.5f * random_float(&seed);
     struct gpu_combine_bufs b = {upload(g, partial, (size_t)n * dim * 4), upload(g, weight, (n + 2) * 4),
                                  upload(g, hidden, (dim + 1) * 4), upload(g, norm, (dim + 1) * sizeof *norm),
                                  upload(g, blank, (dim + 1) * 4)};
     gpu_buf *out = upload(g, hidden, (dim + 1) * 4), *y = upload(g, blank, (dim + 1) * 4);
     gpu_buf *host = upload(g, hidden, (dim + 1) * 4);
     struct args_combine combine = {.n_partials = n, .dim = dim, .first_weight = 2};
-    struct args_rmsnorm rmsnorm = {.weight = 2, .n_rows = 1, .dim = dim, .eps = 1e-5f};
+    struct args_rmsnorm rmsnorm = {.weight = 4, .n_rows = 1, .dim = dim, .eps = 1e-5f};
     gpu_op_combine(g, &combine, b.partial, b.weight, out);
     gpu_op_rmsnorm(g, &rmsnorm, b.norm, out, y);
     gpu_op_combine_norm(
-        g, &(struct args_combine_norm){.norm = 2, .n_partials = n, .dim = dim, .first_weight = 2, .eps = 1e-5f}, &b);
+        g, &(struct args_combine_norm){.norm = 4, .n_partials = n, .dim = dim, .first_weight = 2, .eps = 1e-5f}, &b);
     host_combine(&combine, partial, weight, hidden);
     gpu_write(g, host, 0, hidden, (dim + 1) * 4);
     if (!CHECK(t, same(rig, "combine_norm's sum", out, b.out) && same(rig, "combine_norm's norm", y, b.y) &&

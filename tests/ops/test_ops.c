@@ -25,7 +25,7 @@ enum { N_PRODUCTS = sizeof product_cases / sizeof *product_cases };
 static int check_product(struct rig *rig, const struct product_case *c, int decode)
 {
     struct args_matrix shape = {
-        .in_dim = c->in_dim, .out_dim = c->out_dim, .bits = c->bits, .group_size = c->group_size};
+        .in_dim = c->in_dim, .out_dim = c->out_dim, .kind = kind_of(c->bits), .group_size = c->group_size};
     struct test_matrices m = random_matrices(shape, 1, 77 + c->in_dim);
     struct args_matmul a = {.matrix = m.at[0],
                             .n_rows = c->n_rows,
@@ -65,7 +65,7 @@ static int check_product(struct rig *rig, const struct product_case *c, int deco
 static int check_swiglu(struct rig *rig, const struct product_case *c, int decode)
 {
     struct args_matrix shape = {
-        .in_dim = c->in_dim, .out_dim = c->out_dim, .bits = c->bits, .group_size = c->group_size};
+        .in_dim = c->in_dim, .out_dim = c->out_dim, .kind = kind_of(c->bits), .group_size = c->group_size};
     struct test_matrices m = random_matrices(shape, 2, 177 + c->in_dim);
     struct args_swiglu a = {.gate = m.at[0],
                             .up = m.at[1],
@@ -126,11 +126,11 @@ static void swiglus(struct harness *t)
 static void embeddings(struct harness *t)
 {
     static const struct args_matrix shapes[] = {
-        {.in_dim = 32, .out_dim = 3, .bits = 4, .group_size = 32},
-        {.in_dim = 448, .out_dim = 100, .bits = 8, .group_size = 64},
-        {.in_dim = 7168, .out_dim = 20, .bits = 4, .group_size = 128},
-        {.in_dim = 288, .out_dim = 5, .bits = 16, .group_size = 32},
-        {.in_dim = 32, .out_dim = 4, .bits = 32, .group_size = 32},
+        {.in_dim = 32, .out_dim = 3, .kind = KIND_MLX_4, .group_size = 32},
+        {.in_dim = 448, .out_dim = 100, .kind = KIND_MLX_8, .group_size = 64},
+        {.in_dim = 7168, .out_dim = 20, .kind = KIND_MLX_4, .group_size = 128},
+        {.in_dim = 288, .out_dim = 5, .kind = KIND_BF16, .group_size = 32},
+        {.in_dim = 32, .out_dim = 4, .kind = KIND_F32, .group_size = 32},
     };
     static const int32_t ids[] = {0, 2, 1, 2};
     for (unsigned d = 0; d < rigs.n; d++)
@@ -159,8 +159,8 @@ static void embeddings(struct harness *t)
 static void norms(struct harness *t)
 {
     static const struct args_rmsnorm cases[] = {
-        {.weight = 6, .n_rows = 1, .dim = 7, .in_stride = 7, .out_stride = 7, .eps = 1e-6f},
-        {.weight = 2, .n_rows = 3, .dim = 100, .in_stride = 123, .in_offset = 5, .out_stride = 101, .eps = 1e-5f},
+        {.weight = 12, .n_rows = 1, .dim = 7, .in_stride = 7, .out_stride = 7, .eps = 1e-6f},
+        {.weight = 4, .n_rows = 3, .dim = 100, .in_stride = 123, .in_offset = 5, .out_stride = 101, .eps = 1e-5f},
         {.n_rows = 33, .dim = 448, .in_stride = 448, .out_stride = 500, .out_offset = 9, .eps = 1e-6f},
         {.n_rows = 2, .dim = 7168, .in_stride = 7168, .out_stride = 7168, .eps = 1e-6f},
     };
@@ -171,10 +171,10 @@ static void norms(struct harness *t)
             size_t n_in = (size_t)a.n_rows * a.in_stride + a.in_offset;
             size_t n_out = (size_t)a.n_rows * a.out_stride + a.out_offset;
             float *x = random_floats(n_in, 8);
-            uint16_t weights[7200];
+            float weights[7200];
             uint32_t seed = 21;
             for (int k = 0; k < 7200; k++)
-                weights[k] = (uint16_t)(0x3f00 + random_next(&seed) % 0x100);
+                weights[k] = 1.0f + 0.5f * random_float(&seed);
             float *want = poisoned(n_out);
             gpu_buf *weight = upload(g, weights, sizeof weights);
             gpu_buf *in = upload(g, x, n_in * sizeof *x);
@@ -268,9 +268,9 @@ static void check_append(struct harness *t, struct rig *rig, struct args_kv_appe
     key[1] = 70000.0f;
     key[2] = 1.00048828125f; // between two halves: to even
     key[3] = -0.0f;
-    uint16_t *norm = must(malloc((a.kv_lora_rank + 3) * sizeof *norm));
+    float *norm = must(malloc((a.kv_lora_rank + 3) * sizeof *norm));
     for (uint32_t i = 0; i < a.kv_lora_rank + 3; i++)
-        norm[i] = (uint16_t)(0x3f00 + i * 37 % 256);
+        norm[i] = 0.5f + (float)(i * 37 % 256) / 300.0f;
     struct gpu_kv_append_bufs b = {upload(g, norm, (a.kv_lora_rank + 3) * sizeof *norm),
                                    upload(g, inv_freq, a.rope_dim / 2 * sizeof *inv_freq), upload(g, x, n_in * 4),
                                    upload(g, blank, n * 4)};
@@ -304,8 +304,8 @@ static void check_append(struct harness *t, struct rig *rig, struct args_kv_appe
 static void appends(struct harness *t)
 {
     static const struct args_kv_append cases[] = {
-        {.norm = 6, .n_rows = 1, .kv_lora_rank = 512, .rope_dim = 64, .in_stride = 580, .eps = 1e-6f, .scale = 1},
-        {.norm = 2,
+        {.norm = 12, .n_rows = 1, .kv_lora_rank = 512, .rope_dim = 64, .in_stride = 580, .eps = 1e-6f, .scale = 1},
+        {.norm = 4,
          .n_rows = 17,
          .kv_lora_rank = 512,
          .rope_dim = 64,
@@ -344,7 +344,7 @@ static void kv_b_halves(struct harness *t)
             const struct kv_b_case *c = &kv_b_cases[i];
             struct args_matrix shape = {.in_dim = c->rank,
                                         .out_dim = c->n_heads * (c->nope + c->v),
-                                        .bits = c->bits,
+                                        .kind = kind_of(c->bits),
                                         .group_size = c->group_size};
             struct test_matrices m = random_matrices(shape, 1, 51);
             struct args_kv_b a = {.kv_b = m.at[0],
@@ -411,8 +411,10 @@ static void heads_of_strided_rows(struct harness *t)
             enum { HEADS = 3, GAP = 10 };
             gpu *g = rigs.items[d].g;
             const struct product_case *c = &cases[i];
-            struct args_matrix shape = {
-                .in_dim = c->in_dim, .out_dim = HEADS * c->out_dim, .bits = c->bits, .group_size = c->group_size};
+            struct args_matrix shape = {.in_dim = c->in_dim,
+                                        .out_dim = HEADS * c->out_dim,
+                                        .kind = kind_of(c->bits),
+                                        .group_size = c->group_size};
             struct test_matrices m = random_matrices(shape, 1, 61);
             struct args_heads a = {.matrix = m.at[0],
                                    .n_rows = c->n_rows,

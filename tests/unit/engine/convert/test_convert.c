@@ -336,14 +336,14 @@ static void layers_may_differ(struct harness *t)
     CHECK_EQ(t, package_open(target, &q, &err), 0);
     for (uint32_t layer = p.shape.first_k_dense_replace; layer < p.shape.n_layers; layer++)
         CHECK(t, memcmp(package_experts(&p, layer), package_experts(&q, layer), sizeof(struct expert_layout)) == 0);
-    CHECK_EQ(t, package_experts(&q, 2)->gate.bits, 8);
+    CHECK_EQ(t, package_experts(&q, 2)->gate.kind, KIND_MLX_8);
     package_release(&p);
     package_release(&q);
     struct moe_convert_options other = {.threads = 2, .expert_bits = 4, .resident_bits = 8, .group_size = 32};
     clear();
     CHECK_EQ(t, convert(MLX, &other, &err), 0);
     CHECK_EQ(t, package_open(target, &q, &err), 0);
-    CHECK_EQ(t, package_experts(&q, 2)->gate.bits, 4);
+    CHECK_EQ(t, package_experts(&q, 2)->gate.kind, KIND_MLX_4);
     package_release(&q);
 }
 
@@ -399,7 +399,7 @@ static void scales_in_f16_cost_a_second_rounding(struct harness *t)
     float rows[2][160];
     made_read(a.files[0].path, 0, blobs[0], package_experts(&a, 2)->blob_bytes);
     made_read(b.files[0].path, 0, blobs[1], package_experts(&b, 2)->blob_bytes);
-    CHECK(t, x->in_dim == y->in_dim && x->bits == 8 && y->bits == 8 && x->in_dim <= 160);
+    CHECK(t, x->in_dim == y->in_dim && x->kind == KIND_MLX_8 && y->kind == KIND_MLX_8 && x->in_dim <= 160);
     for (uint32_t row = 0; row < x->out_dim; row++) {
         uint16_t scale;
         ref_matrix_row(x, blobs[0], row, rows[0]);
