@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// How GGUF files number the types of tensors: names, and the blocks that rows are made of.
+#ifndef MOECHAT_ENGINE_FILES_GGML_TYPES_H
+#define MOECHAT_ENGINE_FILES_GGML_TYPES_H
+
+#include <stdint.h>
+
+struct ggml_type {
+    const char *name;             // "Q4_K"
+    uint32_t block_inputs, bytes; // of a block
+};
+
+// NULL: no such type, or one whose rows moechat doesn't know how to measure.
+const struct ggml_type *ggml_type_find(uint32_t id);
+// Why a type that isn't found isn't, and what to do: "is one of ik_llama.cpp's own; ...".
+const char *ggml_type_refusal(uint32_t id);
+
+#endif

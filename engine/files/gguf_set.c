@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/files/gguf_set.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "engine/base/err.h"
+
+enum { MAX_PARTS = 2048, MAX_PATH = 4000, PATH_BYTES = 4200, NAME_BYTES = 256 };
+
+static const char suffix[] = ".gguf";
+
+// ---- Names
+
+static bool is_gguf(const char *name)
+{
+    size_t length = strlen(name);
+    return length > sizeof suffix - 1 && strcasecmp(name + length - (sizeof suffix - 1), suffix) == 0;
+}
+
+// Of a file that somebody cut to upload it: X.gguf.part1of2, X.gguf-split-a.
+static bool is_piece(const char *name)
+{
+    const char *at = strstr(name, suffix);
+    if (!at)
+        return false;
+    at += sizeof suffix - 1;
+    at += *at == '.' || *at == '-' || *at == '_';
+    return strncasecmp(at, "part", 4) == 0 || strncasecmp(at, "split", 5) == 0;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool five_digits(const char *at, uint32_t *number)
+{
+    *number = 0;
+    for (int i = 0; i < 5; i++) {
+        if (!isdigit((unsigned char)at[i]))
+            return false;
+        *number = *number * 10 + (uint32_t)(at[i] - '0');
+    }
+    return true;
+}
+
+bool gguf_part_parse(const char *name, struct gguf_part *part)
+{
+    static const char shape[] = "-00001-of-00009.gguf";
+    size_t length = strlen(name);
+    if (length <= sizeof shape - 1)
+        return false;
+    part->prefix = length - (sizeof shape - 1);
+    const char *tail = name + part->prefix;
+    return tail[0] == '-' && five_digits(tail + 1, &part->number) && strncmp(tail + 6, "-of-", 4) == 0 &&
+           five_digits(tail + 10, &part->count) && strcmp(tail + 15, suffix) == 0 && part->number >= 1 &&
+           part->number <= part->count && part->count <= MAX_PARTS;
+}
+
+// ---- Which file a folder stands for
+
+// The same model: the same file, or two parts of one set.
+static bool same_model(const char *a, const char *b)
+{
+    struct gguf_part x, y;
+    if (!gguf_part_parse(a, &x) || !gguf_part_parse(b, &y))
+        return strcmp(a, b) == 0;
+    return x.count == y.count && x.prefix == y.prefix && strncmp(a, b, x.prefix) == 0;
+}
+
+// What a folder holds: the name of a model's file, and of another model's, and of a piece; "" where there is none.
+struct found {
+    char name[NAME_BYTES], other[NAME_BYTES], piece[NAME_BYTES];
+};
+
+static int look_into(const char *path, struct found *found)
+{
+    memset(found, 0, sizeof *found);
+    DIR *folder = opendir(path);
+    if (!folder)
+        return errno;
+    for (struct dirent *entry = readdir(folder); entry; entry = readdir(folder)) {
+        const char *name = entry->d_name;
+        if (is_piece(name))
+            snprintf(found->piece, NAME_BYTES, "%s", name);
+        else if (is_gguf(name) && !strstr(name, "mmproj") && name[0] != '.' && strlen(name) < NAME_BYTES)
+            snprintf(!*found->name || same_model(found->name, name) ? found->name : found->other, NAME_BYTES, "%s",
+                     name);
+    }
+    closedir(folder);
+    return 0;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+bool gguf_set_is_one(const char *path)
+{
+    struct stat status;
+    struct found found;
+    const char *name = base_name(path);
+    if (is_folder(path))
+        return look_into(path, &found) == 0 && (*found.name || *found.piece);
+    return (stat(path, &status) == 0 && S_ISREG(status.st_mode)) || is_gguf(name) || is_piece(name);
+}
+
+static int refuse_piece(const char *path, struct moe_err *err)
+{
+    const char *end = strstr(base_name(path), suffix) + sizeof suffix - 1;
+    return moe_fail(err, MOE_UNSUPPORTED,
+                    "%.200s: is one piece of a file that was cut; put all together first: cat %.*s?* >%.*s", path,
+                    (int)(end - base_name(path)), base_name(path), (int)(end - base_name(path)), base_name(path));
+}
+
+// The file that `path` stands for.
+static int find_file(const char *path, char file[PATH_BYTES], struct moe_err *err)
+{
+    struct found found;
+    snprintf(file, PATH_BYTES, "%s", path);
+    if (!is_folder(path))
+        return is_piece(base_name(path)) ? refuse_piece(path, err) : MOE_OK;
+    int sys_errno = look_into(path, &found);
+    if (sys_errno)
+        return moe_fail_file(err, MOE_IO, path, sys_errno, "cannot be listed");
+    if (*found.other)
+        return moe_fail(err, MOE_UNSUPPORTED, "%.200s: holds more than one model, %.80s and %.80s; name a file of one",
+                        path, found.name, found.other);
+    snprintf(file, PATH_BYTES, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/",
+             *found.name ? found.name : found.piece);
+    if (*found.name)
+        return MOE_OK;
+    return *found.piece ? refuse_piece(file, err)
+                        : moe_fail_file(err, MOE_NOT_FOUND, path, 0, "there is no *.gguf file in it");
+}
+
+// ---- Opening the parts
+
+// A number that the file says of its part; false: it doesn't.
+static bool says(const struct gguf *gguf, const char *key, uint64_t *number)
+{
+    const struct gguf_value *value = gguf_find(gguf, key);
+    return value && !value->array && gguf_integer_at(value, 0, number);
+}
+
+static int check_part(const struct gguf *gguf, const struct gguf_part *part, struct moe_err *err)
+{
+    uint64_t number = 0;
+    uint64_t count = 1;
+    const char *path = gguf->file.path;
+    bool split = says(gguf, "split.count", &count) && count > 1;
+    if (!part) {
+        says(gguf, "split.no", &number);
+        if (split)
+            return moe_fail(err, MOE_FORMAT,
+                            "%.280s: is part %" PRIu64 " of %" PRIu64
+                            ", but not named so; give all parts their names back: X-00001-of-%05" PRIu64 ".gguf ...",
+                            path, number + 1, count, count);
+        return MOE_OK;
+    }
+    if (part->count == 1 && !split)
+        return MOE_OK;
+    if (!split || !says(gguf, "split.no", &number))
+        return moe_fail(err, MOE_FORMAT,
+                        "%.280s: split.no and split.count don't say which part it is; get the file again", path);
+    if (count != part->count || number + 1 != part->number)
+        return moe_fail(err, MOE_FORMAT,
+                        "%.280s: says that it is part %" PRIu64 " of %" PRIu64
+                        "; give it its name back, or get it again",
+                        path, number + 1, count);
+    return MOE_OK;
+}
+
+// Part `number` of the set that part->prefix of `file` names; its tensors move into set->files.
+static int open_part(struct gguf_set *set, const char *file, const struct gguf_part *part, struct moe_err *err)
+{
+    char path[PATH_BYTES];
+    struct gguf gguf;
+    if (part)
+        snprintf(path, sizeof path, "%.*s-%05" PRIu32 "-of-%05" PRIu32 ".gguf",
+                 (int)(part->prefix + (size_t)(base_name(file) - file)), file, part->number, part->count);
+    else
+        snprintf(path, sizeof path, "%s", file);
+    int code = gguf_open(path, &gguf, err);
+    if (code == MOE_NOT_FOUND && part) {
+        char what[96];
+        snprintf(what, sizeof what, "is not there: it is part %" PRIu32 " of %" PRIu32 ", get it, too", part->number,
+                 part->count);
+        return moe_fail_file(err, MOE_NOT_FOUND, path, 0, what);
+    }
+    if (code)
+        return code;
+    code = check_part(&gguf, part, err);
+    if (code) {
+        gguf_release(&gguf);
+        return code;
+    }
+    struct tensor_file *to = &set->files[set->n_files++];
+    *to = gguf.file;
+    gguf.file = (struct tensor_file){.fd = -1};
+    if (set->n_files > 1)
+        gguf_release(&gguf);
+    else
+        set->head = gguf;
+    return MOE_OK;
+}
+
+static int check_sum(const struct gguf_set *set, struct moe_err *err)
+{
+    uint64_t said = 0;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < set->n_files; i++)
+        sum += set->files[i].count;
+    if (!says(&set->head, "split.tensors.count", &said) || said == sum)
+        return MOE_OK;
+    return moe_fail(err, MOE_FORMAT,
+                    "%.280s: split.tensors.count is %" PRIu64 ", but the parts have %" PRIu64
+                    " tensors: they are of two models, get them again",
+                    set->files[0].path, said, sum);
+}
+
+static int open_all(struct gguf_set *set, const char *file, struct moe_err *err)
+{
+    struct gguf_part part;
+    bool split = gguf_part_parse(base_name(file), &part);
+    uint32_t count = split ? part.count : 1;
+    set->files = calloc(count, sizeof *set->files);
+    if (!set->files)
+        return moe_fail_file(err, MOE_NO_MEMORY, file, 0, "no memory for its parts");
+    int code = MOE_OK;
+    for (part.number = 1; part.number <= count && !code; part.number++)
+        code = open_part(set, file, split ? &part : NULL, err);
+    return code ? code : check_sum(set, err);
+}
+
+int gguf_set_open(const char *path, struct gguf_set *set, struct moe_err *err)
+{
+    char file[PATH_BYTES];
+    memset(set, 0, sizeof *set);
+    set->head.file.fd = -1;
+    if (strlen(path) == 0 || strlen(path) > MAX_PATH - NAME_BYTES)
+        return moe_fail(err, MOE_BAD_ARGUMENT, "the model's path must have 1 to %d bytes", MAX_PATH - NAME_BYTES);
+    int code = find_file(path, file, err);
+    if (!code)
+        code = open_all(set, file, err);
+    if (code)
+        gguf_set_release(set);
+    return code;
+}
+
+void gguf_set_release(struct gguf_set *set)
+{
+    for (uint32_t i = 0; i < set->n_files; i++)
+        tensor_file_release(&set->files[i]);
+    free(set->files);
+    gguf_release(&set->head);
+    memset(set, 0, sizeof *set);
+    set->head.file.fd = -1;
+}
