@@ -101,7 +101,7 @@ static int read_role(struct reading *r, const char *role, int32_t id, bool ends)
         return tok_fail(r->err, TOK_FORMAT, "%.250s: tokenizer.ggml.%s_token_id is %d, which is ordinary text: %s",
                         r->in->where, role, (int)id, "fetch the file again");
     piece->kind = VOCAB_CONTROL;
-    piece->flags = (unsigned char)(VOCAB_ADDED | (piece->flags & VOCAB_ENDS) | (ends ? VOCAB_ENDS : 0));
+    piece->flags |= ends ? VOCAB_ADDED | VOCAB_ENDS : VOCAB_ADDED;
     return TOK_OK;
 }
 
