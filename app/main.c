@@ -44,14 +44,14 @@ static void fill_closed_streams(void)
 
 static int help(const struct options *options)
 {
-    for (int i = 0; options->operand && i < COMMAND_COUNT; i++) {
-        if (strcmp(options->operand, options_command_name((enum command)i)) == 0) {
+    for (int i = 0; options->asked.operand && i < COMMAND_COUNT; i++) {
+        if (strcmp(options->asked.operand, options_command_name((enum command)i)) == 0) {
             options_help(stdout, (enum command)i);
             return STATUS_DONE;
         }
     }
-    if (options->operand) {
-        report("there is no command \"%.60s\"", options->operand);
+    if (options->asked.operand) {
+        report("there is no command \"%.60s\"", options->asked.operand);
         return STATUS_USAGE;
     }
     options_help(stdout, COMMAND_HELP);
@@ -59,10 +59,10 @@ static int help(const struct options *options)
 }
 
 // The full screen where there can be one.
-static int chat(struct options *options)
+static int chat(const struct options *options)
 {
     bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-    const char *refusal = terminal ? tui_refusal(options) : NULL;
+    const char *refusal = terminal ? tui_refusal(&options->talk.face) : NULL;
     int status = terminal && !refusal ? tui_chat(options) : -1;
     if (status >= 0)
         return status;
@@ -71,29 +71,29 @@ static int chat(struct options *options)
     return plain_chat(options);
 }
 
-static int dispatch(struct options *options)
+static int dispatch(const struct options *options)
 {
-    if (options->version) {
+    if (options->asked.version) {
         puts("moechat " MOECHAT_VERSION);
         return STATUS_DONE;
     }
-    if (options->help) {
+    if (options->asked.help) {
         options_help(stdout, options->command);
         return STATUS_DONE;
     }
-    if (options->print_config) {
+    if (options->asked.print_config) {
         config_print(stdout, options);
         return STATUS_DONE;
     }
-    if (options->completion) {
-        completion_print(stdout, (enum shell)(options->completion - 1));
+    if (options->asked.completion) {
+        completion_print(stdout, options->asked.completion);
         return STATUS_DONE;
     }
-    if (options->dump_options) {
-        if (options_dump(stdout, options->dump_options))
+    if (options->asked.dump_options) {
+        if (options_dump(stdout, options->asked.dump_options))
             return STATUS_DONE;
-        bool of_keys = strcmp(options->dump_options, "mdoc-keys") == 0;
-        if (of_keys || strcmp(options->dump_options, "mdoc-commands") == 0) {
+        bool of_keys = strcmp(options->asked.dump_options, "mdoc-keys") == 0;
+        if (of_keys || strcmp(options->asked.dump_options, "mdoc-commands") == 0) {
             of_keys ? keys_dump(stdout) : commands_dump(stdout);
             return STATUS_DONE;
         }
@@ -137,7 +137,7 @@ int main(int argc, char **argv)
         return STATUS_USAGE;
     }
     struct bytes config = {0};
-    bool asks = !options.version && !options.help && options.command != COMMAND_HELP;
+    bool asks = !options.asked.version && !options.asked.help && options.command != COMMAND_HELP;
     if (asks && !config_load(&options, &config, &error)) {
         report("%s", error.text);
         bytes_release(&config);

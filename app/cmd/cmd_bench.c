@@ -46,7 +46,7 @@ static void on_progress(void *context, const struct moe_progress *progress)
 
 static bool make_ids(struct bench *bench)
 {
-    size_t count = (size_t)bench->options->prefill_tokens + bench->options->decode_tokens;
+    size_t count = (size_t)bench->options->asked.prefill_tokens + bench->options->asked.decode_tokens;
     bench->ids = bench_ids(count, moe_model_describe(bench->model)->vocab_size);
     return bench->ids != NULL;
 }
@@ -54,23 +54,23 @@ static bool make_ids(struct bench *bench)
 static int measure_once(struct bench *bench, size_t run)
 {
     const struct options *options = bench->options;
-    struct moe_feed feed = {.ids = bench->ids, .count = options->prefill_tokens};
+    struct moe_feed feed = {.ids = bench->ids, .count = options->asked.prefill_tokens};
     int code = moe_session_truncate(bench->session, 0, &bench->err);
     struct moe_stats before = moe_session_stats(bench->session);
     uint64_t began = format_clock_ns();
     if (code == 0)
         code = moe_session_prefill(bench->session, &feed, &bench->err);
     uint64_t between = format_clock_ns();
-    for (uint32_t i = 0; i < options->decode_tokens && code == 0; i++)
-        code = moe_session_decode(bench->session, bench->ids[options->prefill_tokens + i], &bench->err);
+    for (uint32_t i = 0; i < options->asked.decode_tokens && code == 0; i++)
+        code = moe_session_decode(bench->session, bench->ids[options->asked.prefill_tokens + i], &bench->err);
     uint64_t ended = format_clock_ns();
     if (code)
         return code;
     const float *logits = moe_session_logits(bench->session, &bench->err);
     if (!logits)
         return (int)bench->err.code;
-    bench->prefill_rates[run] = json_out_rate(options->prefill_tokens, between - began);
-    bench->decode_rates[run] = json_out_rate(options->decode_tokens, ended - between);
+    bench->prefill_rates[run] = json_out_rate(options->asked.prefill_tokens, between - began);
+    bench->decode_rates[run] = json_out_rate(options->asked.decode_tokens, ended - between);
     bench->hash = bench_hash(BENCH_HASH_BEGIN, logits, moe_model_describe(bench->model)->vocab_size * sizeof *logits);
     bench->stats = moe_session_stats(bench->session);
     bench->stats.hits -= before.hits;
@@ -115,19 +115,19 @@ static int print_result(struct bench *bench)
     const struct options *options = bench->options;
     const struct moe_description *about = moe_model_describe(bench->model);
     struct moe_cache_plan cache = moe_model_cache(bench->model);
-    double prefill = bench_median(bench->prefill_rates, options->runs),
-           decode = bench_median(bench->decode_rates, options->runs);
+    double prefill = bench_median(bench->prefill_rates, options->asked.runs),
+           decode = bench_median(bench->decode_rates, options->asked.runs);
     double weights = decode * (double)about->active_bytes,
            ratio = bench->copy_rate > 0 ? weights / bench->copy_rate : 0;
     char hash[24], read[FORMAT_SIZE];
     snprintf(hash, sizeof hash, "%016" PRIx64, bench->hash);
-    if (options->json) {
+    if (options->asked.json) {
         struct json_object *object = json_object_new_object();
         json_out_string(object, "model", about->name);
         json_out_string(object, "device", moe_model_device(bench->model));
-        json_out_whole(object, "runs", options->runs);
-        json_out_whole(object, "prefill_tokens", options->prefill_tokens);
-        json_out_whole(object, "decode_tokens", options->decode_tokens);
+        json_out_whole(object, "runs", options->asked.runs);
+        json_out_whole(object, "prefill_tokens", options->asked.prefill_tokens);
+        json_out_whole(object, "decode_tokens", options->asked.decode_tokens);
         json_out_real(object, "prefill_tokens_per_s", prefill);
         json_out_real(object, "decode_tokens_per_s", decode);
         json_out_whole(object, "bytes_per_token", about->active_bytes);
@@ -142,11 +142,11 @@ static int print_result(struct bench *bench)
     }
     char words[PLAN_WORDS_SIZE];
     printf("%s\n", plan_words(words, sizeof words, &cache));
-    if (*plan_warning(words, sizeof words, &cache, options_given(options, "host-cache")))
+    if (*plan_warning(words, sizeof words, &cache, options->model.host_cache != MOE_CACHE_AUTO))
         printf("%s\n", words);
-    printf("%s on %s, medians of %" PRIu32 " runs\n", about->name, moe_model_device(bench->model), options->runs);
-    printf("  prefill   %9.1f tokens/s   (%" PRIu32 " tokens)\n", prefill, options->prefill_tokens);
-    printf("  decode    %9.1f tokens/s   (%" PRIu32 " tokens)\n", decode, options->decode_tokens);
+    printf("%s on %s, medians of %" PRIu32 " runs\n", about->name, moe_model_device(bench->model), options->asked.runs);
+    printf("  prefill   %9.1f tokens/s   (%" PRIu32 " tokens)\n", prefill, options->asked.prefill_tokens);
+    printf("  decode    %9.1f tokens/s   (%" PRIu32 " tokens)\n", decode, options->asked.decode_tokens);
     printf("  weights   %9.2f GB/s       (%s of packed weights a token)\n", weights / 1e9,
            format_bytes(read, sizeof read, about->active_bytes));
     printf("  copy      %9.2f GB/s       (read and written, same device, same run)\n", bench->copy_rate / 1e9);
@@ -162,21 +162,15 @@ static int open_model(struct bench *bench)
 {
     char *kernel_cache;
     const struct options *options = bench->options;
-    struct moe_model_options model_options = backend_model_options(options, &kernel_cache);
+    struct moe_model_options model_options = model_settings_open(&options->model, &kernel_cache);
     model_options.progress = on_progress;
     model_options.progress_context = bench;
     int code = moe_model_open(bench->directory, &model_options, &bench->model, &bench->err);
     free(kernel_cache);
-    struct moe_session_options session_options = {
-        .max_context = options->prefill_tokens + options->decode_tokens,
-        .kv_type = options_kv_type(options),
-        .prefill_chunk = options->chunk,
-        .prefill_group = options->group,
-        .ring = options->ring,
-        .prefetch = (enum moe_prefetch)options->prefetch,
-    };
-    if (code == 0 && options->predict_log) {
-        code = predict_log_open(&bench->predictions, options->predict_log, &bench->err);
+    struct moe_session_options session_options = model_settings_session(&options->model);
+    session_options.max_context = options->asked.prefill_tokens + options->asked.decode_tokens;
+    if (code == 0 && options->model.predict_log) {
+        code = predict_log_open(&bench->predictions, options->model.predict_log, &bench->err);
         session_options.on_predictions = predict_log_take;
         session_options.predictions_context = &bench->predictions;
     }
@@ -185,9 +179,9 @@ static int open_model(struct bench *bench)
 
 static int measure(struct bench *bench)
 {
-    bench->copy_rate = measure_copy(bench->options->device);
+    bench->copy_rate = measure_copy(bench->options->model.device);
     int code = make_ids(bench) ? 0 : backend_fail(&bench->err, MOE_NO_MEMORY, "no memory for the token ids");
-    size_t runs = bench->options->runs;
+    size_t runs = bench->options->asked.runs;
     for (size_t run = 0; run <= runs && code == 0; run++) {
         progress_show(&bench->progress, "measuring", "runs", run, runs + 1);
         code = measure_once(bench, run ? run - 1 : 0); // the first one warms up
@@ -197,15 +191,15 @@ static int measure(struct bench *bench)
 
 int cmd_bench(const struct options *options)
 {
-    if (options->operand && strcmp(options->operand, "cache") == 0)
+    if (options->asked.operand && strcmp(options->asked.operand, "cache") == 0)
         return cmd_bench_cache(options);
-    if (options->operand && strcmp(options->operand, "stream") == 0)
+    if (options->asked.operand && strcmp(options->asked.operand, "stream") == 0)
         return cmd_bench_stream(options);
-    if (options->operand) {
-        report("bench measures nothing named \"%.60s\"; see moechat help bench", options->operand);
+    if (options->asked.operand) {
+        report("bench measures nothing named \"%.60s\"; see moechat help bench", options->asked.operand);
         return STATUS_USAGE;
     }
-    if (options->only) {
+    if (options->asked.only) {
         report("--only is for bench stream");
         return STATUS_USAGE;
     }
@@ -216,7 +210,7 @@ int cmd_bench(const struct options *options)
         return STATUS_FAILED;
     }
     bench->options = options;
-    bench->directory = files_model(options->model);
+    bench->directory = files_model(options->model.directory);
     bench->progress = (struct progress){.out = isatty(STDERR_FILENO) ? stderr : NULL, .plain = term_is_dumb()};
     int code = bench->directory ? open_model(bench) : backend_fail(&bench->err, MOE_NO_MEMORY, "no memory");
     if (code == 0) {
@@ -230,7 +224,7 @@ int cmd_bench(const struct options *options)
         status = print_result(bench);
     moe_session_close(bench->session);
     bool written = predict_log_close(&bench->predictions);
-    if (options->profile && bench->model)
+    if (options->model.profile && bench->model)
         profile_print(bench->model, stderr);
     if (bench->model && moe_model_end_trace(bench->model, &bench->err)) {
         report("%s", bench->err.text);

@@ -80,7 +80,7 @@ static int print_json(const struct moe_trace_replayed *replayed)
 
 int cmd_bench_cache(const struct options *options)
 {
-    const char *path = options->more[0];
+    const char *path = options->asked.more[0];
     struct moe_err err;
     if (!path) {
         report("bench cache needs a trace: moechat run --trace FILE writes one");
@@ -92,7 +92,7 @@ int cmd_bench_cache(const struct options *options)
         report("no memory");
     } else if (moe_trace_replay(path, replayed, &err)) {
         report("%s", err.text);
-    } else if (options->json) {
+    } else if (options->asked.json) {
         status = print_json(replayed);
     } else {
         print_text(replayed);

@@ -123,7 +123,7 @@ static void on_progress(void *context, const struct moe_progress *progress)
 static int open_model(struct stream *stream, uint64_t budget, const struct variant *variant, moe_model **model)
 {
     char *kernel_cache;
-    struct moe_model_options options = backend_model_options(stream->options, &kernel_cache);
+    struct moe_model_options options = model_settings_open(&stream->options->model, &kernel_cache);
     options.expert_cache_bytes = budget;
     if (variant->model.readers)
         options.readers = variant->model.readers;
@@ -144,10 +144,10 @@ static int open_session(struct stream *stream, moe_model *model, const struct va
 {
     const struct options *options = stream->options;
     struct moe_session_options session_options = variant->session;
-    session_options.max_context = options->prefill_tokens + options->decode_tokens + 1;
-    session_options.kv_type = options_kv_type(options);
-    session_options.prefill_chunk = options->chunk;
-    session_options.prefill_group = variant->chunk_groups ? 1 : options->group;
+    session_options.max_context = options->asked.prefill_tokens + options->asked.decode_tokens + 1;
+    session_options.kv_type = options->model.kv;
+    session_options.prefill_chunk = options->model.chunk;
+    session_options.prefill_group = variant->chunk_groups ? 1 : options->model.group;
     return moe_session_open(model, &session_options, session, &stream->err);
 }
 
@@ -237,7 +237,7 @@ static int answer(struct stream *stream, moe_model *model, moe_session *session,
     uint64_t hash = BENCH_HASH_BEGIN, took_ns = 0;
     struct bound bound = {0};
     int code = 0;
-    for (uint32_t i = 0; i < stream->options->decode_tokens && code == 0; i++) {
+    for (uint32_t i = 0; i < stream->options->asked.decode_tokens && code == 0; i++) {
         const float *logits = moe_session_logits(session, &stream->err);
         int32_t id = logits ? moe_sample(sampler, logits, NULL, 0) : -1;
         code = logits ? moe_session_decode(session, id, &stream->err) : (int)stream->err.code;
@@ -255,8 +255,8 @@ static int answer(struct stream *stream, moe_model *model, moe_session *session,
     const float *logits = code ? NULL : moe_session_logits(session, &stream->err);
     if (!logits)
         return code ? code : (int)stream->err.code;
-    result->decode[result->runs] = json_out_rate(stream->options->decode_tokens, took_ns);
-    double compute_ns = stream->options->decode_tokens * calibrated_token_ns(&stream->calibration, about);
+    result->decode[result->runs] = json_out_rate(stream->options->asked.decode_tokens, took_ns);
+    double compute_ns = stream->options->asked.decode_tokens * calibrated_token_ns(&stream->calibration, about);
     result->ratio[result->runs] = bound.all_ns > 0 ? (double)took_ns / bound.all_ns : 0;
     result->reads_ratio[result->runs] =
         bound.reads_ns >= READS_RULE * compute_ns ? (double)took_ns / bound.reads_ns : 0;
@@ -277,7 +277,7 @@ static int measure_once(struct stream *stream, moe_model *model, const struct va
 {
     moe_session *session;
     int code = open_session(stream, model, variant, &session);
-    struct moe_feed feed = {.ids = stream->ids, .count = stream->options->prefill_tokens};
+    struct moe_feed feed = {.ids = stream->ids, .count = stream->options->asked.prefill_tokens};
     if (code)
         return code;
     uint64_t began = format_clock_ns();
@@ -310,7 +310,7 @@ static int calibrate(struct stream *stream, moe_model *model)
     int code = open_session(stream, model, &plain, &session);
     if (code)
         return code;
-    struct moe_feed feed = {.ids = stream->ids, .count = stream->options->prefill_tokens};
+    struct moe_feed feed = {.ids = stream->ids, .count = stream->options->asked.prefill_tokens};
     code = moe_session_prefill(session, &feed, &stream->err);
     for (int i = 0; i < 2 * TRIES && code == 0; i++) {
         code = moe_session_truncate(session, (uint32_t)feed.count, &stream->err);
@@ -400,8 +400,8 @@ static void print_head(const struct stream *stream, const moe_model *model)
     struct moe_cache_plan plan = moe_model_cache(model);
     const struct options *options = stream->options;
     printf("%s on %s, medians of %" PRIu32 " runs that take turns; %" PRIu32 " tokens read, %" PRIu32 " answered\n",
-           moe_model_describe(model)->name, moe_model_device(model), options->runs, options->prefill_tokens,
-           options->decode_tokens);
+           moe_model_describe(model)->name, moe_model_device(model), options->asked.runs, options->asked.prefill_tokens,
+           options->asked.decode_tokens);
     printf("  disk, %s, whole experts of %.2f MB at random:", plan.direct ? "direct" : "through the page cache",
            (double)plan.slot_bytes / 1e6);
     for (int i = 0; i < N_DEPTHS; i++)
@@ -449,7 +449,7 @@ static void print_row(struct stream *stream, const char *name, const moe_model *
     double hits = 100 * result->hits / result->asked;
     double read_share = bench_median(result->read_share, result->runs);
     double drift = bench_median(result->drift, result->runs);
-    if (!stream->options->json) {
+    if (!stream->options->asked.json) {
         char cache[FORMAT_SIZE], reads[FORMAT_SIZE] = "-";
         if (reads_ratio > 0)
             snprintf(reads, sizeof reads, "%.2f", reads_ratio);
@@ -507,8 +507,8 @@ static const char *next_text(const char *only)
 
 static bool is_asked_for(const struct stream *stream, const struct variant *variant)
 {
-    bool asked = !stream->options->only;
-    for (const char *only = stream->options->only; only && !asked; only = next_text(only))
+    bool asked = !stream->options->asked.only;
+    for (const char *only = stream->options->asked.only; only && !asked; only = next_text(only))
         asked = is_in_name(variant, only);
     return asked;
 }
@@ -547,9 +547,9 @@ static int measure_sessions(struct stream *stream, moe_model *model, unsigned n)
 {
     struct result *results = calloc(n, sizeof *results);
     int code = results ? 0 : backend_fail(&stream->err, MOE_NO_MEMORY, "no memory for the results");
-    for (size_t run = 0; run < stream->options->runs && code == 0; run++)
+    for (size_t run = 0; run < stream->options->asked.runs && code == 0; run++)
         for (unsigned v = 0; v < n && code == 0; v++) {
-            progress_show(&stream->progress, variants[v].name, "runs", run, stream->options->runs);
+            progress_show(&stream->progress, variants[v].name, "runs", run, stream->options->asked.runs);
             if (!variants[v].reopens && is_asked_for(stream, &variants[v]))
                 code = measure_once(stream, model, &variants[v], &results[v]);
         }
@@ -566,7 +566,7 @@ static int measure_models(struct stream *stream, uint64_t budget)
 {
     struct result *results = calloc(N_VARIANTS, sizeof *results);
     int code = results ? 0 : backend_fail(&stream->err, MOE_NO_MEMORY, "no memory for the results");
-    for (size_t run = 0; run < stream->options->runs && code == 0; run++)
+    for (size_t run = 0; run < stream->options->asked.runs && code == 0; run++)
         for (unsigned v = 0; v < N_VARIANTS && code == 0; v++) {
             moe_model *model = NULL;
             if (!variants[v].reopens || !is_asked_for(stream, &variants[v]))
@@ -582,7 +582,7 @@ static int measure_models(struct stream *stream, uint64_t budget)
             if (code == 0)
                 code = measure_once(stream, model, &variants[v], &results[v]);
             progress_clear(&stream->progress);
-            if (code == 0 && run + 1 == stream->options->runs)
+            if (code == 0 && run + 1 == stream->options->asked.runs)
                 print_row(stream, variants[v].name, model, &results[v]);
             moe_model_close(model);
         }
@@ -619,12 +619,12 @@ static int measure(struct stream *stream, int *status)
 {
     moe_model *model = NULL;
     *status = STATUS_MODEL;
-    int code = open_model(stream, stream->options->expert_cache, &variants[0], &model);
+    int code = open_model(stream, stream->options->model.expert_cache, &variants[0], &model);
     if (code)
         return code;
     *status = STATUS_FAILED;
     struct moe_cache_plan plan = moe_model_cache(model);
-    stream->ids = bench_ids(stream->options->prefill_tokens, moe_model_describe(model)->vocab_size);
+    stream->ids = bench_ids(stream->options->asked.prefill_tokens, moe_model_describe(model)->vocab_size);
     if (!stream->ids)
         code = backend_fail(&stream->err, MOE_NO_MEMORY, "no memory for the token ids");
     if (code == 0)
@@ -632,13 +632,13 @@ static int measure(struct stream *stream, int *status)
     if (code == 0)
         code = calibrate(stream, model);
     progress_clear(&stream->progress);
-    if (code == 0 && !stream->options->json)
+    if (code == 0 && !stream->options->asked.json)
         print_head(stream, model);
     moe_model_close(model);
     if (code == 0)
         code = measure_alone(stream, &plan);
     progress_clear(&stream->progress);
-    if (code == 0 && !stream->options->json)
+    if (code == 0 && !stream->options->asked.json)
         print_columns(stream);
     return code ? code : measure_budgets(stream, &plan);
 }
@@ -664,7 +664,7 @@ static int finish(struct stream *stream)
     if (!stream->measured)
         report(
             "none of the rows of --only was measured: they need a host cache, which this device and budget leave out");
-    if (!stream->options->json)
+    if (!stream->options->asked.json)
         return failed ? STATUS_FAILED : STATUS_DONE;
     struct json_object *object = json_object_new_object();
     struct json_object *disk = json_object_new_array();
@@ -684,14 +684,14 @@ static int finish(struct stream *stream)
 
 int cmd_bench_stream(const struct options *options)
 {
-    if (!names_rows(options->only))
+    if (!names_rows(options->asked.only))
         return STATUS_USAGE;
-    struct stream stream = {.options = options, .directory = files_model(options->model)};
+    struct stream stream = {.options = options, .directory = files_model(options->model.directory)};
     int status = STATUS_FAILED;
     stream.progress = (struct progress){.out = isatty(STDERR_FILENO) ? stderr : NULL, .plain = term_is_dumb()};
     stream.rows = json_object_new_array();
     int code = stream.directory ? 0 : backend_fail(&stream.err, MOE_NO_MEMORY, "no memory");
-    if (code == 0 && options->runs > MAX_RUNS)
+    if (code == 0 && options->asked.runs > MAX_RUNS)
         code = backend_fail(&stream.err, MOE_BAD_ARGUMENT, "bench stream takes at most %d runs", MAX_RUNS);
     if (code == 0)
         code = measure(&stream, &status);

@@ -59,28 +59,27 @@ static void say_end(const char *target)
 
 int cmd_convert(const struct options *options)
 {
-    static const uint32_t bits[] = {0, 4, 8}; // of the options' choices
-    static const uint32_t groups[] = {0, 32, 64, 128};
     struct converting converting = {
         .progress = {.out = isatty(STDERR_FILENO) ? stderr : NULL, .plain = term_is_dumb()}};
     struct tok_folder folder = {.type = ""};
     struct tok_err tok_err;
-    if (options->operand && options->more[0] && tok_folder_read(options->operand, &folder, &tok_err)) {
+    if (options->asked.operand && options->asked.more[0] &&
+        tok_folder_read(options->asked.operand, &folder, &tok_err)) {
         report("%s", tok_err.text);
         return STATUS_MODEL;
     }
     const struct moe_convert_options conversion = {
         .template_name = folder.template_name,
-        .expert_bits = bits[options->bits],
-        .resident_bits = bits[options->resident_bits],
-        .group_size = groups[options->group_size],
-        .verify = options->verify,
+        .expert_bits = options->asked.bits,
+        .resident_bits = options->asked.resident_bits,
+        .group_size = options->asked.group_size,
+        .verify = options->asked.verify,
         .progress = on_progress,
         .notice = on_notice,
         .cancelled = stopped,
         .context = &converting,
     };
-    if (!options->operand || !options->more[0]) {
+    if (!options->asked.operand || !options->asked.more[0]) {
         report("convert takes the folder to read and the package to make: moechat convert DIR NEWDIR");
         return STATUS_USAGE;
     }
@@ -92,11 +91,11 @@ int cmd_convert(const struct options *options)
     if (folder.type[0] && !folder.template_name[0])
         report("%s: choose one with --template when you chat",
                folder.has_template ? "its chat template is none that moechat knows" : "it has no chat template");
-    int code = moe_convert(options->operand, options->more[0], &conversion, &err);
+    int code = moe_convert(options->asked.operand, options->asked.more[0], &conversion, &err);
     progress_clear(&converting.progress);
     term_release_signals();
     if (!code) {
-        say_end(options->more[0]);
+        say_end(options->asked.more[0]);
         return STATUS_DONE;
     }
     report("%s", err.text);

@@ -55,7 +55,7 @@ int cmd_devices(const struct options *options)
     unsigned count = gpu_list(infos, MANY);
     count = count < MANY ? count : MANY;
     int status = STATUS_DONE;
-    if (options->json) {
+    if (options->asked.json) {
         struct json_object *object = json_object_new_object(), *list = json_object_new_array();
         for (unsigned i = 0; i < count; i++)
             json_object_array_add(list, device_json(&infos[i]));

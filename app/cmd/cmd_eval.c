@@ -106,7 +106,7 @@ static bool tokenise(struct eval *eval, const struct bytes *text)
 // Fills eval->ids. False: said why.
 static bool read_ids(struct eval *eval)
 {
-    const char *file = eval->options->tokens ? eval->options->tokens : eval->options->text;
+    const char *file = eval->options->asked.tokens ? eval->options->asked.tokens : eval->options->asked.text;
     struct bytes text = {0};
     int code = files_read(file, FILE_LIMIT, &text);
     bool fine = code == 0;
@@ -116,7 +116,7 @@ static bool read_ids(struct eval *eval)
         report("%s: is empty", file);
         fine = false;
     } else
-        fine = eval->options->tokens ? parse_ids(eval, file, &text) : tokenise(eval, &text);
+        fine = eval->options->asked.tokens ? parse_ids(eval, file, &text) : tokenise(eval, &text);
     bytes_release(&text);
     if (fine && eval->ids.count == 0) {
         report("%s: holds no token", file);
@@ -152,8 +152,8 @@ static int on_row(void *context, uint32_t position, const float *logits)
     size_t vocab = eval->about.vocab_size;
     if (interrupted())
         return MOE_CANCELLED;
-    if (eval->options->logits && note(eval, files_write_at(&eval->logits, logits, vocab * sizeof *logits,
-                                                           (uint64_t)position * vocab * sizeof *logits)))
+    if (eval->options->asked.logits && note(eval, files_write_at(&eval->logits, logits, vocab * sizeof *logits,
+                                                                 (uint64_t)position * vocab * sizeof *logits)))
         return MOE_IO;
     if ((size_t)position + 1 >= eval->ids.count)
         return 0;
@@ -183,31 +183,31 @@ static bool open_outputs(struct eval *eval)
         report("cannot start: %s", strerror(errno));
         return false;
     }
-    if (options->logits && (code = files_create(&eval->logits, options->logits))) {
-        report("%s: %s", options->logits, strerror(code));
+    if (options->asked.logits && (code = files_create(&eval->logits, options->asked.logits))) {
+        report("%s: %s", options->asked.logits, strerror(code));
         return false;
     }
-    if (!options->dump_layers)
+    if (!options->asked.dump_layers)
         return true;
-    if (mkdir(options->dump_layers, 0777) != 0 && errno != EEXIST)
+    if (mkdir(options->asked.dump_layers, 0777) != 0 && errno != EEXIST)
         code = errno;
     size_t wanted = eval->about.n_layers + 1u;
     eval->stages = code ? NULL : calloc(wanted, sizeof *eval->stages);
     for (; code == 0 && eval->stages && eval->n_stages < wanted; eval->n_stages++) {
         char path[4096];
-        int size = snprintf(path, sizeof path, "%s/stage-%03zu.f32", options->dump_layers, eval->n_stages);
+        int size = snprintf(path, sizeof path, "%s/stage-%03zu.f32", options->asked.dump_layers, eval->n_stages);
         code = size < (int)sizeof path ? files_create(&eval->stages[eval->n_stages], path) : ENAMETOOLONG;
         if (code)
             break;
     }
     if (code || !eval->stages)
-        report("%s: %s", options->dump_layers, strerror(code ? code : ENOMEM));
+        report("%s: %s", options->asked.dump_layers, strerror(code ? code : ENOMEM));
     return code == 0 && eval->stages;
 }
 
 static bool commit_outputs(struct eval *eval)
 {
-    int code = eval->options->logits ? files_commit(&eval->logits) : 0;
+    int code = eval->options->asked.logits ? files_commit(&eval->logits) : 0;
     for (size_t i = 0; i < eval->n_stages && code == 0; i++)
         code = files_commit(&eval->stages[i]);
     if (code)
@@ -218,19 +218,13 @@ static bool commit_outputs(struct eval *eval)
 static int open_model(struct eval *eval)
 {
     char *kernel_cache;
-    struct moe_model_options model_options = backend_model_options(eval->options, &kernel_cache);
+    struct moe_model_options model_options = model_settings_open(&eval->options->model, &kernel_cache);
     model_options.progress = on_progress;
     model_options.progress_context = eval;
     int code = moe_model_open(eval->directory, &model_options, &eval->model, &eval->err);
     free(kernel_cache);
-    struct moe_session_options session_options = {
-        .max_context = (uint32_t)eval->ids.count,
-        .kv_type = options_kv_type(eval->options),
-        .prefill_chunk = eval->options->chunk,
-        .prefill_group = eval->options->group,
-        .ring = eval->options->ring,
-        .prefetch = (enum moe_prefetch)eval->options->prefetch,
-    };
+    struct moe_session_options session_options = model_settings_session(&eval->options->model);
+    session_options.max_context = (uint32_t)eval->ids.count;
     return code ? code : moe_session_open(eval->model, &session_options, &eval->session, &eval->err);
 }
 
@@ -241,14 +235,14 @@ static int print_result(struct eval *eval, double seconds)
     struct moe_stats stats = moe_session_stats(eval->session);
     uint64_t ns = stats.prefill_ns + stats.decode_ns;
     double rate = json_out_rate(eval->ids.count, ns);
-    if (!eval->options->json) {
+    if (!eval->options->asked.json) {
         printf("%zu tokens, mean NLL %.6f, perplexity %.4f, %.1f tokens/s\n", eval->ids.count, mean, exp(mean), rate);
         return STATUS_DONE;
     }
     struct json_object *object = json_object_new_object();
     json_out_string(object, "model", eval->about.name);
     json_out_string(object, "device", moe_model_device(eval->model));
-    json_out_string(object, "kv", options_kv_type(eval->options) == MOE_KV_F16 ? "f16" : "f32");
+    json_out_string(object, "kv", eval->options->model.kv == MOE_KV_F16 ? "f16" : "f32");
     json_out_whole(object, "tokens", eval->ids.count);
     json_out_whole(object, "scored_tokens", scored);
     json_out_real(object, "mean_nll", mean);
@@ -266,7 +260,7 @@ static int score(struct eval *eval)
         .ids = eval->ids.ids,
         .count = eval->ids.count,
         .on_row = on_row,
-        .on_hidden = eval->options->dump_layers ? on_hidden : NULL,
+        .on_hidden = eval->options->asked.dump_layers ? on_hidden : NULL,
         .progress = on_progress,
         .context = eval,
     };
@@ -304,11 +298,11 @@ static void release(struct eval *eval)
 
 int cmd_eval(const struct options *options)
 {
-    if (!options->tokens == !options->text) {
+    if (!options->asked.tokens == !options->asked.text) {
         report("eval takes either --tokens FILE or --text FILE");
         return STATUS_USAGE;
     }
-    struct eval eval = {.options = options, .directory = files_model(options->model), .logits = {.fd = -1}};
+    struct eval eval = {.options = options, .directory = files_model(options->model.directory), .logits = {.fd = -1}};
     eval.progress = (struct progress){.out = isatty(STDERR_FILENO) ? stderr : NULL, .plain = term_is_dumb()};
     int status = STATUS_MODEL;
     if (!eval.directory || moe_inspect(eval.directory, &eval.about, &eval.err)) {

@@ -32,7 +32,7 @@ static struct figures work_out(const struct moe_description *about, const char *
         .cold_bytes = about->all_experts_bytes / about->n_routed_experts * about->top_k,
     };
     char *kernel_cache;
-    struct moe_model_options model = backend_model_options(options, &kernel_cache);
+    struct moe_model_options model = model_settings_open(&options->model, &kernel_cache);
     struct moe_err err = {.text = "it must be converted first"};
     if (!about->runs || moe_plan(directory, &model, &figures.plan, &err))
         snprintf(figures.refused, sizeof figures.refused, "%s", err.text);
@@ -182,12 +182,12 @@ static void print_next(const struct moe_description *about, const char *director
 
 int cmd_info(const struct options *options)
 {
-    if (options->operand && options_given(options, "model") && !getenv("MOECHAT_MODEL")) {
+    if (options->asked.operand && options_given(options, "model") && !getenv("MOECHAT_MODEL")) {
         report("info takes a folder or --model, not both");
         return STATUS_USAGE;
     }
     struct progress progress = {.out = isatty(STDERR_FILENO) ? stderr : NULL, .plain = term_is_dumb()};
-    char *directory = files_model(options->operand ? options->operand : options->model);
+    char *directory = files_model(options->asked.operand ? options->asked.operand : options->model.directory);
     struct moe_description *about = calloc(1, sizeof *about);
     struct moe_err err;
     int status = STATUS_MODEL;
@@ -196,7 +196,7 @@ int cmd_info(const struct options *options)
         goto release;
     }
     int code = moe_inspect(directory, about, &err);
-    if (code == 0 && options->verify)
+    if (code == 0 && options->asked.verify)
         code = moe_verify(directory, on_progress, &progress, &err);
     progress_clear(&progress);
     if (code) {
@@ -206,8 +206,8 @@ int cmd_info(const struct options *options)
     struct figures figures = work_out(about, directory, options);
     const char *no_template = find_template(about, directory);
     status = STATUS_DONE;
-    if (options->json) {
-        status = print_json(about, &figures, directory, options->verify);
+    if (options->asked.json) {
+        status = print_json(about, &figures, directory, options->asked.verify);
         goto release;
     }
     print_name("name", about->name);
@@ -223,7 +223,7 @@ int cmd_info(const struct options *options)
     if (about->runs)
         print_name("fingerprint", about->fingerprint);
     print_next(about, directory);
-    if (options->verify)
+    if (options->asked.verify)
         puts("Every file is what its checksum says.");
 release:
     free(about);

@@ -14,7 +14,6 @@
 #include "app/util/json_out.h"
 #include "app/view/plan_words.h"
 #include "app/util/report.h"
-#include "app/options/sampling.h"
 #include "app/util/sanitize.h"
 #include "app/talk/sessions.h"
 #include "app/term/term.h"
@@ -59,18 +58,18 @@ static bool read_prompt(const struct options *options, struct bytes *prompt)
 {
     struct bytes input = {0};
     int code = bytes_append(prompt, "", 0) ? 0 : ENOMEM;
-    if (options->prompt && options->prompt_file) {
+    if (options->asked.prompt && options->asked.prompt_file) {
         report("--prompt and --prompt-file exclude each other");
         return false;
     }
-    if (code == 0 && options->prompt_file)
-        code = files_read(options->prompt_file, PROMPT_LIMIT, prompt);
+    if (code == 0 && options->asked.prompt_file)
+        code = files_read(options->asked.prompt_file, PROMPT_LIMIT, prompt);
     if (code) {
-        report("%s: %s", options->prompt_file ? options->prompt_file : "prompt", strerror(code));
+        report("%s: %s", options->asked.prompt_file ? options->asked.prompt_file : "prompt", strerror(code));
         return false;
     }
     drop_newline(prompt);
-    if (options->prompt && !bytes_append(prompt, options->prompt, strlen(options->prompt)))
+    if (options->asked.prompt && !bytes_append(prompt, options->asked.prompt, strlen(options->asked.prompt)))
         code = ENOMEM;
     if (code == 0 && !isatty(STDIN_FILENO)) {
         code = files_read_fd(STDIN_FILENO, PROMPT_LIMIT, &input);
@@ -112,9 +111,9 @@ static void take_text(struct run *run, const struct event *event)
     const char *bytes = event->text.bytes;
     size_t length = event->text.length;
     bool thinking = event->text.thinking;
-    if (run->options->json || run->options->jsonl || run->to_terminal)
+    if (run->options->asked.json || run->options->asked.jsonl || run->to_terminal)
         progress_clear(&run->progress);
-    if (run->options->json || run->options->jsonl) {
+    if (run->options->asked.json || run->options->asked.jsonl) {
         if (!bytes_append(thinking ? &run->thinking : &run->text, bytes, length)) {
             report("no memory for the answer");
             run->status = STATUS_FAILED;
@@ -200,7 +199,7 @@ static void finish(struct run *run, const struct turn_result *result)
     run->done = !run->saving;
     run->answered = true;
     run->status = run->signal_number ? term_exit_status(run->signal_number) : statuses[result->reason];
-    if (run->options->json || run->options->jsonl) {
+    if (run->options->asked.json || run->options->asked.jsonl) {
         print_json(run, result);
     } else if (run->to_terminal) {
         write_out(run, shown, sanitize_flush(&run->sanitize, shown));
@@ -217,7 +216,7 @@ static void finish(struct run *run, const struct turn_result *result)
 // The prompt after what the session holds.
 static void send_in_session(struct run *run, const struct session_news *news)
 {
-    const char *system = run->options->system;
+    const char *system = run->options->talk.system;
     if (*run->choice.note || *news->text)
         report("%s%s%s", run->choice.note, *news->text && *run->choice.note ? " But " : "", news->text);
     if (news->stale)
@@ -233,9 +232,9 @@ static void send_in_session(struct run *run, const struct session_news *news)
         run->done = true;
         return;
     }
-    turn->max_tokens = run->options->max_tokens;
-    turn->sampling = sampling_from(run->options, run->seed);
-    turn->tokens = run->options->jsonl;
+    turn->max_tokens = run->options->talk.max_tokens;
+    turn->sampling = talk_settings_sampling(&run->options->talk, run->seed);
+    turn->tokens = run->options->asked.jsonl;
     worker_send(run->worker, turn);
     run->sent = true;
 }
@@ -263,7 +262,7 @@ static void say_plan(const struct run *run)
         report("%s", plan_words(words, sizeof words, &run->info.cache));
     if (run->progress.out && run->info.folder)
         report("%s", FOLDER_WORDS);
-    if (*plan_warning(words, sizeof words, &run->info.cache, options_given(run->options, "host-cache")))
+    if (*plan_warning(words, sizeof words, &run->info.cache, run->options->model.host_cache != MOE_CACHE_AUTO))
         report("%s", words);
 }
 
@@ -305,7 +304,7 @@ static void take_events(struct run *run)
         case EVENT_READY:
             run->info = event.ready;
             run->chat.about = event.ready.turns;
-            run->chat.think = run->chat.fed_think = run->options->think;
+            run->chat.think = run->chat.fed_think = run->options->model.think;
             begin(run);
             break;
         case EVENT_FAILED:
@@ -367,13 +366,13 @@ static struct turn *make_turn(struct run *run, const struct bytes *prompt)
     struct turn *turn = turn_new();
     if (!turn)
         return NULL;
-    turn->raw = options->no_template;
-    turn->think = options->think;
+    turn->raw = options->model.no_template;
+    turn->think = options->model.think;
     turn->only = true;
-    turn->tokens = options->jsonl;
-    turn->max_tokens = options->max_tokens;
-    turn->sampling = sampling_from(options, run->seed);
-    if ((options->system && !turn_add(turn, TOK_SYSTEM, options->system, strlen(options->system))) ||
+    turn->tokens = options->asked.jsonl;
+    turn->max_tokens = options->talk.max_tokens;
+    turn->sampling = talk_settings_sampling(&options->talk, run->seed);
+    if ((options->talk.system && !turn_add(turn, TOK_SYSTEM, options->talk.system, strlen(options->talk.system))) ||
         !turn_add(turn, TOK_USER, prompt->data, prompt->length)) {
         turn_free(turn);
         return NULL;
@@ -390,8 +389,8 @@ int cmd_run(const struct options *options)
     struct moe_err err;
     run.progress.out = isatty(STDERR_FILENO) ? stderr : NULL;
     run.progress.plain = term_is_dumb();
-    run.seed = options_given(options, "seed") ? options->seed : sampling_random_seed();
-    struct moe_sampling sampling = sampling_from(options, run.seed);
+    run.seed = options->talk.seed.given ? options->talk.seed.number : talk_settings_random_seed();
+    struct moe_sampling sampling = talk_settings_sampling(&options->talk, run.seed);
     const char *wrong = moe_sampling_check(&sampling);
     run.status = STATUS_USAGE;
     if (wrong) {
@@ -400,17 +399,17 @@ int cmd_run(const struct options *options)
     }
     if (!read_prompt(options, &run.prompt))
         goto release;
-    if (options->no_template && (options->session || options->go_on)) {
+    if (options->model.no_template && (options->talk.session || options->talk.go_on)) {
         report("--no-template and sessions exclude each other");
         goto release;
     }
-    if (!sessions_choose(&run.store, options, false, &run.chat, &run.choice, &store_error)) {
+    if (!sessions_choose(&run.store, &options->talk, false, &run.chat, &run.choice, &store_error)) {
         report("%s", store_error.text);
         run.status = store_error.code == STORE_NAME ? STATUS_USAGE : STATUS_FAILED;
         goto release;
     }
     run.status = STATUS_MODEL;
-    if (!backend_new(&backend, options, &err)) {
+    if (!backend_new(&backend, &options->model, &err)) {
         report("%s", err.text);
         goto release;
     }

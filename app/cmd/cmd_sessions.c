@@ -48,7 +48,7 @@ static int list(const struct request *request)
 {
     struct store_error error;
     struct store_list found;
-    if (!request->options->json)
+    if (!request->options->asked.json)
         return sessions_print(stdout, &request->store, 0, &error) ? STATUS_DONE : fail(&error);
     if (store_list(&request->store, &found, &error))
         return fail(&error);
@@ -122,7 +122,7 @@ static int show(const struct request *request)
     int status = read_session(request, &content);
     if (status)
         return status;
-    if (request->options->json) {
+    if (request->options->asked.json) {
         struct json_object *object = json_object_new_object();
         json_out_string(object, "name", request->name);
         json_out_string(object, "model", content.manifest.origin.model_name);
@@ -286,8 +286,8 @@ int cmd_sessions(const struct options *options)
         {"verify", " NAME", 1, 1, verify},
         {"compact", " [NAME]", 0, 1, compact},
     };
-    struct request request = {.options = options, .name = options->more[0], .other = options->more[1]};
-    const char *verb = options->operand ? options->operand : "list";
+    struct request request = {.options = options, .name = options->asked.more[0], .other = options->asked.more[1]};
+    const char *verb = options->asked.operand ? options->asked.operand : "list";
     struct store_error error;
     int given = (request.name != NULL) + (request.other != NULL);
     if (!store_init(&request.store, NULL)) {

@@ -10,11 +10,9 @@
 #include <stdint.h>
 
 #include "engine/moe.h"
-#include "app/options/options.h"
+#include "app/driver/model_settings.h"
 #include "app/store/saved.h"
 #include "tokenizer/tok.h"
-
-enum { BACKEND_CHAT_NICE = 5 }; // so that keys are echoed at once while the engine uses every core
 
 struct backend_info {
     char name[64]; // the model's
@@ -35,7 +33,7 @@ struct backend_prompt {
     size_t n_turns;
     bool begin; // the conversation begins here
     bool raw;   // no template: the texts alone
-    int think;  // enum think
+    enum think think;
 };
 
 // How the answer to such a prompt begins.
@@ -53,7 +51,7 @@ struct backend_ops {
     // Appends the prompt's ids; ends[i] becomes the number of ids up to the end of turn i.
     int (*encode)(void *self, const struct backend_prompt *prompt, struct tok_ids *ids, size_t *ends,
                   struct moe_err *err);
-    struct backend_answer (*answer)(void *self, bool raw, int think);
+    struct backend_answer (*answer)(void *self, bool raw, enum think think);
     int (*prefill)(void *self, const int32_t *ids, size_t count, struct moe_err *err); // progress goes to open's
     int (*decode)(void *self, int32_t id, struct moe_err *err);
     int (*start_sampling)(void *self, const struct moe_sampling *sampling, struct moe_err *err);
@@ -88,15 +86,13 @@ struct backend {
     void *self;
 };
 
-// Neither opens anything yet; options must outlive the backend. False: no memory, or *err says what is wrong with the
+// Neither opens anything yet; settings must outlive the backend. False: no memory, or *err says what is wrong with the
 // script.
-bool backend_moe_new(struct backend *backend, const struct options *options, struct moe_err *err);
+bool backend_moe_new(struct backend *backend, const struct model_settings *settings, struct moe_err *err);
 bool backend_fake_new(struct backend *backend, const char *script_file, struct moe_err *err);
-// The one that the options ask for.
-bool backend_new(struct backend *backend, const struct options *options, struct moe_err *err);
+// The one that the settings ask for.
+bool backend_new(struct backend *backend, const struct model_settings *settings, struct moe_err *err);
 
-// Options as the engine takes them; the strings are the options' own but for *kernel_cache, which the caller frees.
-struct moe_model_options backend_model_options(const struct options *options, char **kernel_cache);
 // Fills *err with a printf sentence and returns code.
 __attribute__((format(printf, 3, 4))) int backend_fail(struct moe_err *err, enum moe_code code, const char *format,
                                                        ...);

@@ -272,7 +272,7 @@ static int fake_encode(void *self, const struct backend_prompt *prompt, struct t
     return code;
 }
 
-static struct backend_answer fake_answer(void *self, bool raw, int think)
+static struct backend_answer fake_answer(void *self, bool raw, enum think think)
 {
     const struct fake *fake = self;
     return (struct backend_answer){.has_marks = !raw, .opened = fake->thinks && think == THINK_ON ? "<think>" : ""};

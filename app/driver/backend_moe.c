@@ -14,7 +14,7 @@
 #include "app/util/report.h"
 
 struct real {
-    const struct options *options;
+    const struct model_settings *settings;
     char *directory;
     moe_model *model;
     moe_session *session;
@@ -41,8 +41,8 @@ static int find_template(struct real *real, char name[64], struct moe_err *err)
     const struct moe_description *about = moe_model_describe(real->model);
     struct tok_folder folder = {.n_files = 0};
     struct tok_err tok_err;
-    snprintf(name, 64, "%s", real->options->template_name ? real->options->template_name : about->template_name);
-    if (*name || real->options->no_template)
+    snprintf(name, 64, "%s", real->settings->template_name ? real->settings->template_name : about->template_name);
+    if (*name || real->settings->no_template)
         return 0;
     if (tok_folder_read(real->directory, &folder, &tok_err))
         return fail_tok(err, &tok_err);
@@ -67,8 +67,8 @@ static int open_template(struct real *real, struct moe_err *err)
     if (tok_template_open(name, real->tokenizer, &real->turns, &tok_err))
         return fail_tok(err, &tok_err);
     struct tok_template_about about = tok_template_describe(real->turns);
-    bool thinks = real->options->think == THINK_ON;
-    if (real->options->think != THINK_UNASKED && !about.can_switch && thinks != about.thinks_unasked)
+    bool thinks = real->settings->think == THINK_ON;
+    if (real->settings->think != THINK_UNASKED && !about.can_switch && thinks != about.thinks_unasked)
         return backend_fail(err, MOE_UNSUPPORTED, "the template %s can't switch thinking %s: leave --think out",
                             about.name, thinks ? "on" : "off");
     return 0;
@@ -108,7 +108,7 @@ static int real_open(void *self, moe_progress_fn *progress, void *context, struc
 {
     struct real *real = self;
     char *kernel_cache;
-    struct moe_model_options model_options = backend_model_options(real->options, &kernel_cache);
+    struct moe_model_options model_options = model_settings_open(real->settings, &kernel_cache);
     model_options.progress = real->progress = progress;
     model_options.progress_context = real->progress_context = context;
     int code = moe_model_open(real->directory, &model_options, &real->model, err);
@@ -119,16 +119,9 @@ static int real_open(void *self, moe_progress_fn *progress, void *context, struc
         code = digest_tokenizer(real, err);
     if (code)
         return code;
-    struct moe_session_options session_options = {
-        .max_context = real->options->context,
-        .kv_type = options_kv_type(real->options),
-        .prefill_chunk = real->options->chunk,
-        .prefill_group = real->options->group,
-        .ring = real->options->ring,
-        .prefetch = (enum moe_prefetch)real->options->prefetch,
-    };
-    if (real->options->predict_log) {
-        code = predict_log_open(&real->predictions, real->options->predict_log, err);
+    struct moe_session_options session_options = model_settings_session(real->settings);
+    if (real->settings->predict_log) {
+        code = predict_log_open(&real->predictions, real->settings->predict_log, err);
         session_options.on_predictions = predict_log_take;
         session_options.predictions_context = &real->predictions;
     }
@@ -147,7 +140,7 @@ static bool real_close(void *self)
     tok_close(real->tokenizer);
     moe_session_close(real->session);
     bool written = predict_log_close(&real->predictions);
-    if (real->options->profile && real->model)
+    if (real->settings->profile && real->model)
         profile_print(real->model, stderr);
     if (real->model && moe_model_end_trace(real->model, &err)) {
         report("%s", err.text);
@@ -174,7 +167,7 @@ static void real_describe(void *self, struct backend_info *info)
     snprintf(info->name, sizeof info->name, "%s", about->name);
     snprintf(info->device, sizeof info->device, "%s", moe_model_device(real->model));
     struct origin *origin = &info->origin;
-    origin->kv_type = (uint32_t)options_kv_type(real->options);
+    origin->kv_type = (uint32_t)real->settings->kv;
     origin->n_layers = about->n_layers;
     origin->row_width = about->kv_lora_rank + about->qk_rope_head_dim;
     snprintf(origin->model_name, sizeof origin->model_name, "%s", about->name);
@@ -203,7 +196,7 @@ static int encode_raw(struct real *real, const struct backend_prompt *prompt, st
     return 0;
 }
 
-static bool thinks(const struct real *real, int think)
+static bool thinks(const struct real *real, enum think think)
 {
     return think == THINK_UNASKED ? tok_template_describe(real->turns).thinks_unasked : think == THINK_ON;
 }
@@ -228,7 +221,7 @@ static int real_encode(void *self, const struct backend_prompt *prompt, struct t
     return failed ? fail_tok(err, &tok_err) : 0;
 }
 
-static struct backend_answer real_answer(void *self, bool raw, int think)
+static struct backend_answer real_answer(void *self, bool raw, enum think think)
 {
     const struct real *real = self;
     if (raw || !real->turns)
@@ -395,7 +388,7 @@ static void real_tiers(void *self, uint8_t *tiers)
     moe_model_tiers(((struct real *)self)->model, tiers);
 }
 
-bool backend_moe_new(struct backend *backend, const struct options *options, struct moe_err *err)
+bool backend_moe_new(struct backend *backend, const struct model_settings *settings, struct moe_err *err)
 {
     static const struct backend_ops ops = {
         .open = real_open,
@@ -427,8 +420,8 @@ bool backend_moe_new(struct backend *backend, const struct options *options, str
     };
     struct real *real = calloc(1, sizeof *real);
     if (real) {
-        real->options = options;
-        real->directory = files_model(options->model);
+        real->settings = settings;
+        real->directory = files_model(settings->directory);
     }
     if (!real || !real->directory) {
         free(real);

@@ -32,7 +32,7 @@ struct turn {
     bool only;         // no other turn follows, so the end of the answer need not be fed
     bool again;        // no turns: another answer at `position`, where the message ends whose last id is last_id
     int32_t last_id;
-    int think;            // enum think
+    enum think think;
     struct tok_ids known; // ids of the timeline from `position` on: as far as the turns come to the same, they stay
     bool tokens;          // EVENT_TOKEN for each
     struct moe_sampling sampling;

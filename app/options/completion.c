@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Writes the scripts by which shells complete moechat's command lines.
 #include "app/options/completion.h"
 
 #include <ctype.h>

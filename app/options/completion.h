@@ -5,7 +5,8 @@
 
 #include <stdio.h>
 
-enum shell { SHELL_BASH, SHELL_ZSH, SHELL_FISH };
-void completion_print(FILE *out, enum shell shell);
+#include "app/options/command_settings.h"
+
+void completion_print(FILE *out, enum shell shell); // of a shell
 
 #endif

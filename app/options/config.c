@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Reads and prints the configuration file.
 #include "app/options/config.h"
 
 #include <ctype.h>
@@ -12,7 +13,7 @@
 
 static bool is_setting(const struct option_row *row)
 {
-    return row->variable && row->offset != offsetof(struct options, config);
+    return row->variable && row->offset != offsetof(struct options, asked.config);
 }
 
 static bool is_printable(const char *text)
@@ -113,13 +114,13 @@ bool config_parse(struct options *options, const char *path, struct bytes *text,
 
 bool config_load(struct options *options, struct bytes *text, struct options_error *error)
 {
-    bool named = options->config && *options->config;
-    if (named && strcmp(options->config, "none") == 0)
+    bool named = options->asked.config && *options->asked.config;
+    if (named && strcmp(options->asked.config, "none") == 0)
         return true;
     char *path = named ? NULL
                        : files_place(&(struct files_place){
                              .variable = "XDG_CONFIG_HOME", .otherwise = ".config", .name = "config"});
-    const char *shown = named ? options->config : path;
+    const char *shown = named ? options->asked.config : path;
     int code = shown ? files_read(shown, CONFIG_LIMIT, text) : ENOENT;
     bool fine = code == 0 || ((code == ENOENT || code == ENOTDIR) && !named);
     if (!fine)
@@ -129,52 +130,6 @@ bool config_load(struct options *options, struct bytes *text, struct options_err
         fine = config_parse(options, shown, text, error);
     free(path);
     return fine;
-}
-
-static void print_value(FILE *out, const struct options *options, const struct option_row *row)
-{
-    const char *field = (const char *)options + row->offset, *text = NULL;
-    uint64_t whole = 0;
-    uint32_t small = 0;
-    double real = 0;
-    bool flag = false;
-    int index = 0;
-    switch (row->kind) {
-    case KIND_FLAG:
-        memcpy(&flag, field, sizeof flag);
-        fputs(flag ? "yes" : "no", out);
-        break;
-    case KIND_STRING:
-        memcpy(&text, field, sizeof text);
-        fputs(text ? text : "", out);
-        break;
-    case KIND_UINT32:
-        memcpy(&small, field, sizeof small);
-        fprintf(out, "%" PRIu32, small);
-        break;
-    case KIND_REAL:
-        memcpy(&real, field, sizeof real);
-        fprintf(out, "%.15g", real);
-        break;
-    case KIND_UINT64:
-    case KIND_CACHE:
-    case KIND_SIZE:
-        memcpy(&whole, field, sizeof whole);
-        if (row->kind == KIND_CACHE && (whole == MOE_CACHE_AUTO || whole == MOE_CACHE_ALL || whole == MOE_CACHE_NONE))
-            fputs(whole == MOE_CACHE_ALL ? "all" : whole == MOE_CACHE_NONE ? "none" : "auto", out);
-        else if (row->kind == KIND_CACHE && whole > MOE_CACHE_SHARE(0) && whole <= MOE_CACHE_SHARE(1000))
-            fprintf(out, "%g%%", (double)(whole - MOE_CACHE_SHARE(0)) / 10);
-        else
-            fprintf(out, "%" PRIu64, whole);
-        break;
-    case KIND_CHOICE:
-        memcpy(&index, field, sizeof index);
-        text = row->choices;
-        for (int i = 0; i < index; i++)
-            text += strcspn(text, "|") + 1;
-        fprintf(out, "%.*s", index < 0 ? 0 : (int)strcspn(text, "|"), text);
-        break;
-    }
 }
 
 // Can a line hold the value as it is?
@@ -206,7 +161,7 @@ void config_print(FILE *out, const struct options *options)
                 fits ? "" : "; a line can't hold its value");
         fprintf(out, "%s%s = ", given && fits ? "" : "#", row->name);
         if (fits)
-            print_value(out, options, row);
+            option_print_value(out, row, (const char *)options + row->offset);
         fputc('\n', out);
     }
 }

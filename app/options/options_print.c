@@ -15,25 +15,66 @@ const char *options_setting(size_t index)
     return NULL;
 }
 
-void options_print_settings(FILE *out, const struct options *options)
+bool options_print_settings(FILE *out, const struct talk_settings *settings, const char *name)
 {
+    const struct option_row *only = name ? option_find_setting(name) : NULL;
     for (size_t i = 0; i < options_count(); i++) {
         const struct option_row *row = &options_table[i];
-        if (!row->settable)
+        if (!row->settable || (name && row != only))
             continue;
-        const char *field = (const char *)options + row->offset;
-        double real = 0;
-        uint64_t whole = 0;
-        uint32_t small = 0;
-        memcpy(row->kind == KIND_REAL     ? (void *)&real
-               : row->kind == KIND_UINT64 ? (void *)&whole
-                                          : (void *)&small,
-               field, row->kind == KIND_UINT32 ? sizeof small : sizeof whole);
         fprintf(out, "  %-16s", row->name);
-        if (row->kind == KIND_REAL)
-            fprintf(out, "%g\n", real);
+        option_print_value(out, row, (const char *)settings + (row->offset - offsetof(struct options, talk)));
+        fputc('\n', out);
+    }
+    return !name || only;
+}
+
+void option_print_value(FILE *out, const struct option_row *row, const void *field)
+{
+    const char *text = NULL;
+    uint64_t whole = 0;
+    uint32_t small = 0;
+    double real = 0;
+    bool flag = false;
+    switch (row->kind) {
+    case KIND_FLAG:
+        memcpy(&flag, field, sizeof flag);
+        fputs(flag ? "yes" : "no", out);
+        break;
+    case KIND_STRING:
+        memcpy(&text, field, sizeof text);
+        fputs(text ? text : "", out);
+        break;
+    case KIND_UINT32:
+        memcpy(&small, field, sizeof small);
+        fprintf(out, "%" PRIu32, small);
+        break;
+    case KIND_REAL:
+        memcpy(&real, field, sizeof real);
+        fprintf(out, "%.15g", real);
+        break;
+    case KIND_SEED:
+        fprintf(out, "%" PRIu64, ((const struct seed_setting *)field)->number);
+        break;
+    case KIND_CACHE:
+        memcpy(&whole, field, sizeof whole);
+        text = option_choice_name(row, whole);
+        if (text)
+            fputs(text, out);
+        else if (whole > MOE_CACHE_SHARE(0) && whole <= MOE_CACHE_SHARE(1000))
+            fprintf(out, "%g%%", (double)(whole - MOE_CACHE_SHARE(0)) / 10);
         else
-            fprintf(out, "%" PRIu64 "\n", row->kind == KIND_UINT64 ? whole : small);
+            fprintf(out, "%" PRIu64, whole);
+        break;
+    case KIND_SIZE:
+        memcpy(&whole, field, sizeof whole);
+        fprintf(out, "%" PRIu64, whole);
+        break;
+    case KIND_CHOICE:
+        memcpy(&small, field, sizeof small);
+        text = option_choice_name(row, small);
+        fputs(text ? text : "", out);
+        break;
     }
 }
 

@@ -1,24 +1,31 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The rows of the option table, for options.c, options_print.c, config.c and completion.c alone.
+// The rows of the option table, for the files of this room alone.
 #ifndef MOECHAT_APP_OPTIONS_OPTIONS_TABLE_H
 #define MOECHAT_APP_OPTIONS_OPTIONS_TABLE_H
 
 #include "app/options/options.h"
 
-enum kind { KIND_FLAG, KIND_STRING, KIND_UINT32, KIND_UINT64, KIND_REAL, KIND_CACHE, KIND_SIZE, KIND_CHOICE };
+enum kind { KIND_FLAG, KIND_STRING, KIND_UINT32, KIND_SEED, KIND_REAL, KIND_CACHE, KIND_SIZE, KIND_CHOICE };
+
+// A word that may stand for a value: of an enum, a number, or MOE_CACHE_*.
+struct option_choice {
+    const char *name; // NULL: the end
+    uint64_t value;
+};
 
 struct option_row {
     const char *name;
     const char *argument; // NULL for flags
     const char *variable; // of the environment, NULL: none
     const char *help;
-    const char *choices; // "a|b|c": values 0, 1, 2
-    size_t offset;
+    const struct option_choice *choices;
+    size_t offset;      // in struct options
     double least, most; // of numbers
     unsigned commands;  // bits 1 << enum command
     enum kind kind;
-    char letter; // 0: none
-    bool settable, hidden;
+    char letter;   // 0: none
+    bool settable; // by /set, so a field of struct talk_settings
+    bool hidden;
 };
 
 #define FOR(name) (1u << COMMAND_##name)
@@ -33,6 +40,10 @@ extern const struct option_command options_commands[COMMAND_COUNT];
 size_t options_count(void); // rows
 
 const struct option_row *option_find(const char *name, size_t length); // by its long name, NULL: none
+const struct option_row *option_find_setting(const char *name);        // that /set takes, also with _ for -; NULL: none
+const char *option_choice_name(const struct option_row *row, uint64_t value); // NULL: no word stands for it
+// Prints the value of the row's field: as what option_store reads.
+void option_print_value(FILE *out, const struct option_row *row, const void *field);
 // Reads a value into the row's field and marks it as given. Messages name the option `as` the user wrote it.
 bool option_store(struct options *options, const struct option_row *row, const char *as, const char *value,
                   struct options_error *error);

@@ -27,8 +27,8 @@ struct chat {
     struct bytes unsent; // the last message whose turn came to nothing; data NULL: there is none
     // As the model's template has it, and the face's to set: what becomes of thinking in turns that follow.
     struct tok_template_about about;
-    int think;     // enum think: the next answer's
-    int fed_think; // and that of what is fed
+    enum think think;     // the next answer's
+    enum think fed_think; // and that of what is fed
 };
 
 void chat_release(struct chat *chat);

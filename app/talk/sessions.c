@@ -71,16 +71,16 @@ static bool find_last(const struct store *store, char name[STORE_NAME_SIZE], str
     return true;
 }
 
-bool sessions_choose(struct store *store, const struct options *options, bool otherwise, struct chat *chat,
+bool sessions_choose(struct store *store, const struct talk_settings *settings, bool otherwise, struct chat *chat,
                      struct sessions_choice *choice, struct store_error *error)
 {
     char name[STORE_NAME_SIZE] = "";
     *choice = (struct sessions_choice){0};
     *error = (struct store_error){0};
-    bool asked = options->session || options->go_on;
-    if ((options->session && options->go_on) || (options->no_session && asked))
+    bool asked = settings->session || settings->go_on;
+    if ((settings->session && settings->go_on) || (settings->no_session && asked))
         return store_fail(error, STORE_NAME, "--session, --continue and --no-session exclude each other"), false;
-    if (options->no_session || (!asked && !otherwise))
+    if (settings->no_session || (!asked && !otherwise))
         return true;
     if (!store_init(store, NULL)) {
         store_no_place(error);
@@ -88,14 +88,14 @@ bool sessions_choose(struct store *store, const struct options *options, bool ot
             snprintf(choice->note, sizeof choice->note, "This conversation is not saved: %.400s.", error->text);
         return !asked;
     }
-    store->kv_cap = options->kv_cap;
-    if (options->session && !store_name_valid(options->session))
-        return store_bad_name(options->session, error), false;
-    if (options->session)
-        snprintf(name, sizeof name, "%s", options->session);
-    else if (options->go_on && !find_last(store, name, error))
+    store->kv_cap = settings->kv_cap;
+    if (settings->session && !store_name_valid(settings->session))
+        return store_bad_name(settings->session, error), false;
+    if (settings->session)
+        snprintf(name, sizeof name, "%s", settings->session);
+    else if (settings->go_on && !find_last(store, name, error))
         return false;
-    if (options->go_on && !*name)
+    if (settings->go_on && !*name)
         snprintf(choice->note, sizeof choice->note, "There is no session yet; this begins one.");
     if (*name) {
         if (sessions_load(store, name, chat, choice, error))

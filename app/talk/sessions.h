@@ -7,7 +7,7 @@
 
 #include "app/talk/candidates.h"
 #include "app/talk/chat.h"
-#include "app/options/options.h"
+#include "app/options/talk_settings.h"
 #include "app/store/saved.h"
 
 // What a command begins with. Zero-initialise; saved is handed on, the rest is released.
@@ -16,9 +16,9 @@ struct sessions_choice {
     struct saved_content content;
     char note[640]; // one line for people; "": nothing to say
 };
-// Opens the session that the options ask for; without --session and --continue a new one when `otherwise`, else none.
+// Opens the session that the settings ask for; without --session and --continue a new one when `otherwise`, else none.
 // Fills the chat. False: error->text says why.
-bool sessions_choose(struct store *store, const struct options *options, bool otherwise, struct chat *chat,
+bool sessions_choose(struct store *store, const struct talk_settings *settings, bool otherwise, struct chat *chat,
                      struct sessions_choice *choice, struct store_error *error);
 // The same for a session by its name.
 bool sessions_load(const struct store *store, const char *name, struct chat *chat, struct sessions_choice *choice,

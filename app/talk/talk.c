@@ -10,7 +10,6 @@
 #include "app/util/format.h"
 #include "app/util/json_out.h"
 #include "app/view/plan_words.h"
-#include "app/options/sampling.h"
 #include "app/talk/talk_parts.h"
 
 enum { LINE_SIZE = 1600 };
@@ -181,9 +180,9 @@ void talk_send(struct talk *talk, struct turn *turn)
         talk_fail(talk, "no memory for the message");
         return;
     }
-    talk->turn_seed = talk->seed + talk->n_sent++;
-    turn->sampling = sampling_from(talk->options, talk->turn_seed);
-    turn->max_tokens = talk->options->max_tokens;
+    talk->turn_seed = talk->settings.seed.number + talk->n_sent++;
+    turn->sampling = talk_settings_sampling(&talk->settings, talk->turn_seed);
+    turn->max_tokens = talk->settings.max_tokens;
     talk->begun = false;
     talk_enter(talk, TALK_ANSWERING); // first, so that the face sees the figures from before the turn
     worker_send(talk->worker, turn);
@@ -214,13 +213,13 @@ static void on_ready(struct talk *talk, const struct backend_info *info)
     char line[sizeof info->name + sizeof info->device + 8];
     talk->info = *info;
     talk->chat.about = info->turns;
-    talk->chat.think = talk->chat.fed_think = talk->options->think;
+    talk->chat.think = talk->chat.fed_think = talk->model->think;
     talk->face->progress(talk->self, NULL);
     int length = snprintf(line, sizeof line, "%s on %s\n", info->name, info->device);
     talk->face->show(talk->self, line, (size_t)length);
     char words[PLAN_WORDS_SIZE];
     talk_say(talk, "%s", plan_words(words, sizeof words, &info->cache));
-    if (*plan_warning(words, sizeof words, &info->cache, options_given(talk->options, "host-cache")))
+    if (*plan_warning(words, sizeof words, &info->cache, talk->model->host_cache != MOE_CACHE_AUTO))
         talk_say(talk, "%s", words);
     if (info->folder)
         talk_say(talk, "%s", FOLDER_WORDS);
@@ -289,20 +288,22 @@ bool talk_stop(struct talk *talk)
     return true;
 }
 
-int talk_prepare(struct talk *talk, struct options *options)
+int talk_prepare(struct talk *talk, const struct options *options)
 {
     struct moe_err err;
     struct store_error error;
-    talk->options = options;
-    talk->seed = options_given(options, "seed") ? options->seed : sampling_random_seed();
-    options->seed = talk->seed;
-    struct moe_sampling sampling = sampling_from(options, talk->seed);
+    struct seed_setting *seed = &talk->settings.seed;
+    talk->model = &options->model;
+    talk->settings = options->talk;
+    if (!seed->given)
+        seed->number = talk_settings_random_seed();
+    struct moe_sampling sampling = talk_settings_sampling(&talk->settings, seed->number);
     const char *wrong = moe_sampling_check(&sampling);
-    if (wrong || !backend_new(&talk->backend, options, &err)) {
+    if (wrong || !backend_new(&talk->backend, talk->model, &err)) {
         report("%s", wrong ? wrong : err.text);
         return wrong ? STATUS_USAGE : STATUS_MODEL;
     }
-    if (!sessions_choose(&talk->store, options, true, &talk->chat, &talk->choice, &error)) {
+    if (!sessions_choose(&talk->store, &talk->settings, true, &talk->chat, &talk->choice, &error)) {
         report("%s", error.text);
         talk->backend.ops->close(talk->backend.self);
         return error.code == STORE_NAME ? STATUS_USAGE : STATUS_FAILED;
@@ -312,9 +313,9 @@ int talk_prepare(struct talk *talk, struct options *options)
 
 bool talk_start(struct talk *talk)
 {
-    const char *system = talk->options->system;
+    const char *system = talk->settings.system;
     bool fine = !system || talk->choice.saved || chat_set_system(&talk->chat, system, strlen(system));
-    talk->worker = worker_new(&talk->backend, BACKEND_CHAT_NICE);
+    talk->worker = worker_new(&talk->backend, talk->model->nice_value);
     return fine && talk->worker;
 }
 

@@ -20,9 +20,10 @@ enum talk_state {
 // All but the first three is talk's own to write.
 struct talk {
     const struct face_ops *face;
-    void *self;    // the face's
-    bool scripted; // nobody watches: a turn that fails makes the exit status
-    struct options *options;
+    void *self;                    // the face's
+    bool scripted;                 // nobody watches: a turn that fails makes the exit status
+    struct talk_settings settings; // as they are now
+    const struct model_settings *model;
     struct backend backend; // until the worker takes it over
     struct worker *worker;
     struct chat chat;
@@ -30,9 +31,9 @@ struct talk {
     enum talk_state state;
     int status;
     // The answer under way.
-    struct bytes answer;      // as it came
-    bool begun;               // the face knows
-    uint64_t seed, turn_seed; // of the chat; of the last turn
+    struct bytes answer; // as it came
+    bool begun;          // the face knows
+    uint64_t turn_seed;  // of the last turn
     unsigned n_sent;
     struct bytes export_asked; // what /export did not replace; the same once more does
     // Sessions.
@@ -42,9 +43,9 @@ struct talk {
     char session[STORE_NAME_SIZE]; // "" until it has a name
 };
 
-// Gets ready what the options ask for; nothing is opened yet and no thread started. 0, or the exit status: then it is
-// said on standard error why, and talk holds nothing.
-int talk_prepare(struct talk *talk, struct options *options);
+// Gets ready what the options ask for, which must outlive the talk; nothing is opened yet and no thread started. 0, or
+// the exit status: then it is said on standard error why, and talk holds nothing.
+int talk_prepare(struct talk *talk, const struct options *options);
 bool talk_start(struct talk *talk); // the worker; false: errno says why
 // Waits until all is saved and says under which name; then releases everything. The exit status stays in status.
 void talk_finish(struct talk *talk);

@@ -7,7 +7,6 @@
 
 #include "app/talk/help.h"
 #include "app/talk/keys.h"
-#include "app/options/sampling.h"
 #include "app/view/stats.h"
 #include "app/talk/talk_parts.h"
 
@@ -20,7 +19,7 @@ static void retry(struct talk *talk)
         return;
     }
     // A seed that was asked for gives the same answer again; else a new one is drawn by counting on.
-    if (options_given(talk->options, "seed") && talk->n_sent > 0)
+    if (talk->settings.seed.given && talk->n_sent > 0)
         talk->n_sent--;
     talk->face->cut(talk->self, chat_exchanges(&talk->chat) - (again != NULL));
     if (again) {
@@ -80,25 +79,23 @@ static void set_setting(struct talk *talk, const char *text)
     int words = sscanf(text, "%31s %63s %1s", name, value, extra);
     if (words <= 0) {
         if (talk_lines_begin(talk, &lines)) {
-            options_print_settings(lines.out, talk->options);
+            options_print_settings(lines.out, &talk->settings, NULL);
             talk_lines_show(talk, &lines);
         }
         return;
     }
     struct options_error error = {"/set takes a setting and a value; /set alone lists them"};
-    struct options changed = *talk->options;
+    struct talk_settings changed = talk->settings;
     bool fine = words == 2 && options_set(&changed, name, value, &error);
-    struct moe_sampling sampling = sampling_from(&changed, changed.seed);
+    struct moe_sampling sampling = talk_settings_sampling(&changed, changed.seed.number);
     const char *wrong = fine ? moe_sampling_check(&sampling) : error.text;
     if (wrong) {
         talk_say(talk, "%s.", wrong);
         return;
     }
-    if (changed.seed != talk->options->seed || strcmp(name, "seed") == 0) {
-        talk->seed = changed.seed;
+    if (strcmp(name, "seed") == 0)
         talk->n_sent = 0;
-    }
-    *talk->options = changed;
+    talk->settings = changed;
     talk_say(talk, "Done.");
 }
 
@@ -109,7 +106,7 @@ static void print_stats(struct talk *talk, FILE *out)
                           .counters = worker_stats(talk->worker),
                           .context_used = chat_position(&talk->chat),
                           .messages = chat_exchanges(&talk->chat),
-                          .seed = talk->n_sent ? talk->turn_seed : talk->seed,
+                          .seed = talk->n_sent ? talk->turn_seed : talk->settings.seed.number,
                           .seed_was_used = talk->n_sent > 0};
     if (worker_figures(talk->worker, &figures))
         stats.session = figures.session;
@@ -139,7 +136,7 @@ static void show_lines(struct talk *talk, enum action action, const char *text)
 static bool switch_thinking(struct talk *talk, const char *text)
 {
     const struct tok_template_about *about = &talk->info.turns;
-    int asked = strcmp(text, "on") == 0 ? THINK_ON : strcmp(text, "off") == 0 ? THINK_OFF : THINK_UNASKED;
+    enum think asked = strcmp(text, "on") == 0 ? THINK_ON : strcmp(text, "off") == 0 ? THINK_OFF : THINK_UNASKED;
     if (asked == THINK_UNASKED)
         return false;
     if (!about->can_switch) {
@@ -150,7 +147,7 @@ static bool switch_thinking(struct talk *talk, const char *text)
         return true;
     }
     bool anew = about->begins_anew && chat_position(&talk->chat) > 0 && talk->chat.fed_think != asked;
-    talk->options->think = talk->chat.think = asked;
+    talk->chat.think = asked;
     talk_say(talk, "From the next answer on it %s%s.", asked == THINK_ON ? "thinks first" : "answers at once",
              anew ? "; that changes how the conversation begins, so all of it is read again" : "");
     return true;

@@ -10,7 +10,7 @@
 static bool has_store(struct talk *talk)
 {
     if (*talk->store.root || store_init(&talk->store, NULL)) {
-        talk->store.kv_cap = talk->options->kv_cap;
+        talk->store.kv_cap = talk->settings.kv_cap;
         return true;
     }
     struct store_error error;
@@ -65,7 +65,7 @@ static void on_opened(struct talk *talk, const struct session_news *news)
         chat_feed_anew(&talk->chat);
     if (talk->chat.n_turns)
         show_turns(talk);
-    const char *system = talk->options->system;
+    const char *system = talk->settings.system;
     const struct chat_turn *now = chat_system(&talk->chat);
     bool same =
         system && now && now->text.length == strlen(system) && !memcmp(now->text.data, system, now->text.length);
@@ -143,7 +143,7 @@ void talk_rename(struct talk *talk, const char *name)
 void talk_load(struct talk *talk, const char *name)
 {
     struct store_error error;
-    struct chat chat = {0};
+    struct chat chat = {.about = talk->chat.about, .think = talk->chat.think, .fed_think = talk->chat.think};
     if (!has_store(talk))
         return;
     if (!*name) {

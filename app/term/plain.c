@@ -336,7 +336,7 @@ static bool open_prompt(struct plain *plain)
                                              .not_kept = not_kept});
 }
 
-int plain_chat(struct options *options)
+int plain_chat(const struct options *options)
 {
     static const struct face_ops face = {
         .say = face_say,
@@ -354,12 +354,12 @@ int plain_chat(struct options *options)
     };
     struct plain plain = {.from_terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
     struct talk *talk = &plain.talk;
-    if (!plain.from_terminal && !options->plain) {
+    if (!plain.from_terminal && !options->talk.face.plain) {
         report("a chat needs a terminal; moechat run answers in pipes, and --plain reads a message a line");
         return STATUS_USAGE;
     }
     *talk = (struct talk){.face = &face, .self = &plain, .scripted = !plain.from_terminal};
-    plain.color = term_wants_color(options->color);
+    plain.color = term_wants_color(options->talk.face.color);
     plain.progress.out = plain.from_terminal ? stdout : isatty(STDERR_FILENO) ? stderr : NULL;
     plain.progress.plain = term_is_dumb();
     int status = talk_prepare(talk, options);

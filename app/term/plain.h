@@ -5,6 +5,6 @@
 
 #include "app/options/options.h"
 
-int plain_chat(struct options *options); // an exit status
+int plain_chat(const struct options *options); // an exit status
 
 #endif

@@ -229,7 +229,7 @@ bool term_places_cursor(void)
     return possible;
 }
 
-bool term_wants_color(int color)
+bool term_wants_color(enum color color)
 {
     const char *no_color = getenv("NO_COLOR");
     if (color != COLOR_AUTO)

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "app/options/options.h"
+#include "app/options/talk_settings.h"
 
 // Catches SIGINT, SIGTERM and SIGHUP, ignores SIGPIPE (writes fail with EPIPE instead); with `interactive` also
 // SIGWINCH, SIGTSTP and SIGCONT. Returns a descriptor that is readable when a signal has come, -1 on failure.
@@ -40,8 +40,8 @@ uint64_t term_clock_ms(void);            // that keys and frames go by
 bool term_is_dumb(void);                 // TERM is unset, empty or "dumb"
 // False: this terminal has no addressable cursor, or none at all is known by its name.
 bool term_places_cursor(void);
-// Whether standard output is to be coloured, by an enum color; COLOR_AUTO: on a terminal that is not dumb, unless
+// Whether standard output is to be coloured, COLOR_AUTO: on a terminal that is not dumb, unless
 // NO_COLOR is set.
-bool term_wants_color(int color);
+bool term_wants_color(enum color color);
 
 #endif

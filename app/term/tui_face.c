@@ -322,10 +322,10 @@ static void loop(struct tui *tui, int signals)
     }
 }
 
-const char *tui_refusal(const struct options *options)
+const char *tui_refusal(const struct face_settings *settings)
 {
     const char *accessible = getenv("ACCESSIBLE");
-    if (options->plain)
+    if (settings->plain)
         return "--plain is given";
     if (accessible && *accessible && strcmp(accessible, "0") != 0)
         return "ACCESSIBLE is set";
@@ -366,10 +366,11 @@ static bool open_prompt(struct tui *tui)
 }
 
 // From here on the screen is ours until close_screen.
-static bool open_screen(struct tui *tui, const struct options *options)
+static bool open_screen(struct tui *tui)
 {
+    const struct face_settings *settings = &tui->talk.settings.face;
     tui->screen =
-        screen_open(&(struct screen_wishes){.color = term_wants_color(options->color), .mouse = options->mouse});
+        screen_open(&(struct screen_wishes){.color = term_wants_color(settings->color), .mouse = settings->mouse});
     if (tui->screen)
         tui_log_begin(&tui->log);
     return tui->screen;
@@ -402,31 +403,31 @@ static const struct face_ops face = {
 };
 
 // Everything that must be there before the terminal is touched. NULL: no memory.
-static struct tui *make(const struct options *options)
+static struct tui *make(const struct face_settings *settings)
 {
     struct tui *tui = calloc(1, sizeof *tui);
     if (!tui)
         return NULL;
     tui->talk = (struct talk){.face = &face, .self = tui};
     tui->log.before = -1;
-    tui->ascii = options->ascii;
+    tui->ascii = settings->ascii;
     tui->draft.columns = 80;
     tui->draft.label = tui->label;
     tui->input = (struct input){
         .take = tui_take_input, .context = tui, .escape_ms = getenv("SSH_CONNECTION") ? ESCAPE_REMOTE_MS : ESCAPE_MS};
-    tui->chat = transcript_new(options->ascii);
-    tui->help = transcript_new(options->ascii);
+    tui->chat = transcript_new(settings->ascii);
+    tui->help = transcript_new(settings->ascii);
     if (tui->chat && tui->help)
         return tui;
     release(tui);
     return NULL;
 }
 
-int tui_chat(struct options *options)
+int tui_chat(const struct options *options)
 {
     if (!term_places_cursor())
         return -1;
-    struct tui *tui = make(options);
+    struct tui *tui = make(&options->talk.face);
     if (!tui) {
         report("no memory for the screen");
         return STATUS_FAILED;
@@ -437,7 +438,7 @@ int tui_chat(struct options *options)
         release(tui);
         return status;
     }
-    bool fine = open_screen(tui, options);
+    bool fine = open_screen(tui);
     int signals = term_catch_signals(true); // in the place of curses' own
     fine = fine && signals >= 0 && talk_start(talk) && open_prompt(tui);
     int error = errno;

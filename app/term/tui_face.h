@@ -6,8 +6,8 @@
 #include "app/options/options.h"
 
 // Why this chat has no full screen, in words for "plain lines because ..."; NULL: it may have one.
-const char *tui_refusal(const struct options *options);
+const char *tui_refusal(const struct face_settings *settings);
 // An exit status; -1: this terminal can't, and nothing was done.
-int tui_chat(struct options *options);
+int tui_chat(const struct options *options);
 
 #endif

@@ -102,7 +102,7 @@ static void base64(struct bytes *out, const unsigned char *data, size_t length)
 void tui_copy(struct tui *tui, const char *text, size_t length)
 {
     struct bytes sequence = {0};
-    if (!tui->talk.options->clipboard) {
+    if (!tui->talk.settings.face.clipboard) {
         tui_notice(tui, "copying is off; moechat --clipboard allows it");
         return;
     }

@@ -30,11 +30,12 @@ static void reads_settings(struct harness *t)
                          "# mine\n\n  temp=0.2  \ntop_k = 40\r\nsystem = Be brief = short.\nplain = yes\n"
                          "expert-cache = 2GiB\ncolor = never\nno-session = off\nkv-cap = 0",
                          &text, &e));
-    CHECK(t, o.temp == 0.2 && o.top_k == 40 && o.plain && o.expert_cache == UINT64_C(2) << 30 && !o.no_session);
-    CHECK(t, o.color == COLOR_NEVER && o.kv_cap == 0);
-    CHECK_STR(t, o.system, "Be brief = short.");
+    CHECK(t, o.talk.temp == 0.2 && o.talk.top_k == 40 && o.talk.face.plain &&
+                 o.model.expert_cache == UINT64_C(2) << 30 && !o.talk.no_session);
+    CHECK(t, o.talk.face.color == COLOR_NEVER && o.talk.kv_cap == 0);
+    CHECK_STR(t, o.talk.system, "Be brief = short.");
     CHECK(t, options_given(&o, "temp") && !options_given(&o, "no-session"));
-    CHECK(t, read_config(&o, "", "", &text, &e) && o.temp == 0.6);
+    CHECK(t, read_config(&o, "", "", &text, &e) && o.talk.temp == 0.6);
     bytes_release(&text);
 }
 
@@ -45,10 +46,10 @@ static void flag_and_environment_win(struct harness *t)
     struct bytes text = {0};
     setenv("MOECHAT_TOP_P", "0.5", 1);
     CHECK(t, read_config(&o, "--temp 0.1", "temp = 0.2\ntop-p = 0.3\nmin-p = 0.4\n", &text, &e));
-    CHECK(t, o.temp == 0.1 && o.top_p == 0.5 && o.min_p == 0.4);
+    CHECK(t, o.talk.temp == 0.1 && o.talk.top_p == 0.5 && o.talk.min_p == 0.4);
     unsetenv("MOECHAT_TOP_P");
-    CHECK(t, read_config(&o, "info", "temp = 0.2\n", &text, &e) && o.temp == 0.6); // info has no use for it
-    CHECK(t, !read_config(&o, "info", "temp = hot\n", &text, &e));                 // but says what is wrong
+    CHECK(t, read_config(&o, "info", "temp = 0.2\n", &text, &e) && o.talk.temp == 0.6); // info has no use for it
+    CHECK(t, !read_config(&o, "info", "temp = hot\n", &text, &e));                      // but says what is wrong
     bytes_release(&text);
 }
 
@@ -99,11 +100,12 @@ static void prints_what_it_reads(struct harness *t)
     CHECK(t, strstr(printed[0], "# by default: 0.95\n#top-p = 0.95\n") != NULL);
     CHECK(t, strstr(printed[0], "# by default: the model's limit, at most 8192\n#context = 0\n") != NULL);
     CHECK(t, read_config(&second, "", printed[0], &two, &e));
-    CHECK(t, second.temp == first.temp && second.expert_cache == first.expert_cache && second.kv == first.kv);
-    CHECK(t, second.seed == first.seed && second.plain && second.top_k == 3);
-    CHECK_STR(t, second.model, "/a b/c");
+    CHECK(t, second.talk.temp == first.talk.temp && second.model.expert_cache == first.model.expert_cache &&
+                 second.model.kv == first.model.kv);
+    CHECK(t, second.talk.seed.number == first.talk.seed.number && second.talk.face.plain && second.talk.top_k == 3);
+    CHECK_STR(t, second.model.directory, "/a b/c");
     out = open_memstream(&printed[1], &size);
-    first.system = "two\nlines";
+    first.talk.system = "two\nlines";
     config_print(out, &first);
     fclose(out);
     CHECK(t, strstr(printed[1], "a line can't hold its value\n#system = \n") != NULL);
@@ -126,14 +128,14 @@ static void finds_the_file(struct harness *t)
     CHECK(t, config_load(&o, &text, &e)); // there is none
     snprintf(command, sizeof command, "mkdir %s/moechat && echo temp = 0.3 > %s/moechat/config", folder, folder);
     CHECK_EQ(t, system(command), 0);
-    CHECK(t, config_load(&o, &text, &e) && o.temp == 0.3);
+    CHECK(t, config_load(&o, &text, &e) && o.talk.temp == 0.3);
     options_defaults(&o);
     text.length = 0;
-    o.config = "none";
-    CHECK(t, config_load(&o, &text, &e) && o.temp == 0.6);
-    o.config = "/nowhere/config";
+    o.asked.config = "none";
+    CHECK(t, config_load(&o, &text, &e) && o.talk.temp == 0.6);
+    o.asked.config = "/nowhere/config";
     CHECK(t, !config_load(&o, &text, &e) && strstr(e.text, "/nowhere/config: No such file"));
-    o.config = "/dev/zero";
+    o.asked.config = "/dev/zero";
     text.length = 0;
     CHECK(t, !config_load(&o, &text, &e) && strstr(e.text, "larger than 64 KB"));
     snprintf(command, sizeof command, "rm -r %s", folder);

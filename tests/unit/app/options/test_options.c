@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "app/options/options.h"
+#include "app/options/options_table.h"
 
 // Parses a command line of words parted by spaces.
 static bool parse(struct options *options, const char *line, struct options_error *error)
@@ -25,41 +25,41 @@ static void reads_all_spellings(struct harness *t)
     struct options_error e;
     CHECK(t, parse(&o, "run -mdir -p hi --temp=0.25 --top-k 40 --json --kv f32 --expert-cache 1.5G", &e));
     CHECK_EQ(t, o.command, COMMAND_RUN);
-    CHECK_STR(t, o.model, "dir");
-    CHECK_STR(t, o.prompt, "hi");
-    CHECK(t, o.temp == 0.25);
-    CHECK_EQ(t, o.top_k, 40);
-    CHECK(t, o.json);
-    CHECK_EQ(t, options_kv_type(&o), MOE_KV_F32);
-    CHECK_EQ(t, o.expert_cache, 3ull << 29);
+    CHECK_STR(t, o.model.directory, "dir");
+    CHECK_STR(t, o.asked.prompt, "hi");
+    CHECK(t, o.talk.temp == 0.25);
+    CHECK_EQ(t, o.talk.top_k, 40);
+    CHECK(t, o.asked.json);
+    CHECK_EQ(t, o.model.kv, MOE_KV_F32);
+    CHECK_EQ(t, o.model.expert_cache, 3ull << 29);
     CHECK(t, options_given(&o, "temp") && !options_given(&o, "seed"));
     CHECK(t, parse(&o, "", &e));
     CHECK_EQ(t, o.command, COMMAND_CHAT);
-    CHECK_EQ(t, options_kv_type(&o), MOE_KV_F16);
-    CHECK_EQ(t, o.expert_cache, MOE_CACHE_AUTO);
+    CHECK_EQ(t, o.model.kv, MOE_KV_F16);
+    CHECK_EQ(t, o.model.expert_cache, MOE_CACHE_AUTO);
     CHECK(t, parse(&o, "eval --text x", &e));
-    CHECK_EQ(t, options_kv_type(&o), MOE_KV_F32);
+    CHECK_EQ(t, o.model.kv, MOE_KV_F32);
     CHECK(t, parse(&o, "eval --text x --kv f16", &e));
-    CHECK_EQ(t, options_kv_type(&o), MOE_KV_F16);
+    CHECK_EQ(t, o.model.kv, MOE_KV_F16);
     CHECK(t, parse(&o, "info --expert-cache all some/dir", &e));
-    CHECK_EQ(t, o.expert_cache, MOE_CACHE_ALL);
-    CHECK_STR(t, o.operand, "some/dir");
+    CHECK_EQ(t, o.model.expert_cache, MOE_CACHE_ALL);
+    CHECK_STR(t, o.asked.operand, "some/dir");
     CHECK(t, parse(&o, "run --expert-cache 40% --host-cache none", &e));
-    CHECK_EQ(t, o.expert_cache, MOE_CACHE_SHARE(400));
-    CHECK_EQ(t, o.host_cache, MOE_CACHE_NONE);
+    CHECK_EQ(t, o.model.expert_cache, MOE_CACHE_SHARE(400));
+    CHECK_EQ(t, o.model.host_cache, MOE_CACHE_NONE);
     CHECK(t, parse(&o, "run --host-cache 0.5% --io direct --readers 64", &e));
-    CHECK_EQ(t, o.host_cache, MOE_CACHE_SHARE(5));
-    CHECK_EQ(t, o.io, MOE_IO_DIRECT);
-    CHECK_EQ(t, o.readers, 64);
+    CHECK_EQ(t, o.model.host_cache, MOE_CACHE_SHARE(5));
+    CHECK_EQ(t, o.model.io, MOE_IO_DIRECT);
+    CHECK_EQ(t, o.model.readers, 64);
     CHECK(t, parse(&o, "bench cache some/trace --json", &e));
-    CHECK_STR(t, o.operand, "cache");
-    CHECK_STR(t, o.more[0], "some/trace");
+    CHECK_STR(t, o.asked.operand, "cache");
+    CHECK_STR(t, o.asked.more[0], "some/trace");
     CHECK(t, parse(&o, "run --temp 0.1 --temp 0.2", &e));
-    CHECK(t, o.temp == 0.2);
+    CHECK(t, o.talk.temp == 0.2);
     CHECK(t, parse(&o, "info -- -dir", &e));
-    CHECK_STR(t, o.operand, "-dir");
+    CHECK_STR(t, o.asked.operand, "-dir");
     CHECK(t, parse(&o, "run --seed 18446744073709551615", &e));
-    CHECK_EQ(t, o.seed, UINT64_MAX);
+    CHECK_EQ(t, o.talk.seed.number, UINT64_MAX);
 }
 
 static void refuses_with_a_sentence(struct harness *t)
@@ -143,25 +143,77 @@ static void flag_beats_environment_beats_default(struct harness *t)
     setenv("MOECHAT_TEMP", "0.9", 1);
     setenv("MOECHAT_MODEL", "from-env", 1);
     CHECK(t, parse(&o, "run", &e));
-    CHECK(t, o.temp == 0.9);
-    CHECK_STR(t, o.model, "from-env");
+    CHECK(t, o.talk.temp == 0.9);
+    CHECK_STR(t, o.model.directory, "from-env");
     CHECK(t, parse(&o, "run --temp 0.1 -m flag", &e));
-    CHECK(t, o.temp == 0.1);
-    CHECK_STR(t, o.model, "flag");
+    CHECK(t, o.talk.temp == 0.1);
+    CHECK_STR(t, o.model.directory, "flag");
     setenv("MOECHAT_TEMP", "warm", 1);
     CHECK(t, !parse(&o, "run", &e));
     CHECK(t, strstr(e.text, "MOECHAT_TEMP") != NULL);
     CHECK(t, parse(&o, "devices", &e)); // not its variable
     setenv("MOECHAT_TEMP", "", 1);
     CHECK(t, parse(&o, "run", &e));
-    CHECK(t, o.temp == 0.6);
+    CHECK(t, o.talk.temp == 0.6);
     setenv("MOECHAT_PLAIN", "0", 1);
-    CHECK(t, parse(&o, "chat", &e) && !o.plain);
+    CHECK(t, parse(&o, "chat", &e) && !o.talk.face.plain);
     setenv("MOECHAT_PLAIN", "1", 1);
-    CHECK(t, parse(&o, "chat", &e) && o.plain);
+    CHECK(t, parse(&o, "chat", &e) && o.talk.face.plain);
     unsetenv("MOECHAT_TEMP");
     unsetenv("MOECHAT_MODEL");
     unsetenv("MOECHAT_PLAIN");
+}
+
+// Words stand for the values of enums, not for their places in the table.
+static void words_are_values(struct harness *t)
+{
+    struct options o;
+    struct options_error e;
+    CHECK(t, parse(&o, "convert --bits 8 --resident-bits 4 --group-size 128 a b", &e));
+    CHECK(t, o.asked.bits == 8 && o.asked.resident_bits == 4 && o.asked.group_size == 128);
+    CHECK_STR(t, o.asked.more[0], "b");
+    CHECK(t, parse(&o, "--completion fish --think off --color never --prefetch router-shared --io buffered", &e));
+    CHECK_EQ(t, o.asked.completion, SHELL_FISH);
+    CHECK_EQ(t, o.model.think, THINK_OFF);
+    CHECK_EQ(t, o.talk.face.color, COLOR_NEVER);
+    CHECK_EQ(t, o.model.prefetch, MOE_PREFETCH_ROUTER_SHARED);
+    CHECK_EQ(t, o.model.io, MOE_IO_BUFFERED);
+    CHECK(t, parse(&o, "--kv f32", &e) && o.model.kv == MOE_KV_F32);
+    CHECK(t, !parse(&o, "--kv f8", &e));
+    CHECK_STR(t, e.text, "--kv takes one of f16|f32, not \"f8\"");
+    CHECK(t, !parse(&o, "--expert-cache none", &e));
+    CHECK_STR(t, e.text,
+              "--expert-cache takes a size such as 800M or 12GiB, a share such as 40%, or all|auto, not \"none\"");
+}
+
+// /set writes settings of a talk: a row that lies elsewhere would write beside them.
+static void settings_are_a_talks(struct harness *t)
+{
+    for (size_t i = 0; i < options_count(); i++) {
+        const struct option_row *row = &options_table[i];
+        size_t end = offsetof(struct options, talk) + sizeof(struct talk_settings);
+        if (row->settable && !CHECK(t, row->offset >= offsetof(struct options, talk) && row->offset < end))
+            printf("    %s\n", row->name);
+    }
+    CHECK_STR(t, options_setting(0), "temp");
+}
+
+static void prints_settings(struct harness *t)
+{
+    struct options o;
+    struct options_error e;
+    char text[512] = "";
+    CHECK(t, parse(&o, "--temp 0.25 --seed 7", &e));
+    FILE *out = fmemopen(text, sizeof text, "w");
+    CHECK(t, options_print_settings(out, &o.talk, NULL) && !options_print_settings(out, &o.talk, "model"));
+    fclose(out);
+    CHECK_STR(t, text,
+              "  temp            0.25\n  top-k           0\n  top-p           0.95\n  min-p           0\n"
+              "  repeat-penalty  1\n  seed            7\n  max-tokens      0\n");
+    out = fmemopen(text, sizeof text, "w");
+    CHECK(t, options_print_settings(out, &o.talk, "top_p"));
+    fclose(out);
+    CHECK_STR(t, text, "  top-p           0.95\n");
 }
 
 static void sets_only_what_may_change(struct harness *t)
@@ -169,14 +221,14 @@ static void sets_only_what_may_change(struct harness *t)
     struct options o;
     struct options_error e;
     options_defaults(&o);
-    CHECK(t, options_set(&o, "top_k", "7", &e) && o.top_k == 7);
-    CHECK(t, options_set(&o, "repeat-penalty", "1.1", &e) && o.repeat_penalty == 1.1);
-    CHECK(t, options_set(&o, "seed", "5", &e) && options_given(&o, "seed"));
-    CHECK(t, !options_set(&o, "model", "x", &e));
-    CHECK(t, !options_set(&o, "nonsense", "x", &e));
-    CHECK(t, !options_set(&o, "", "x", &e));
-    CHECK(t, !options_set(&o, "temp", "hot", &e));
-    CHECK(t, o.temp == 0.6);
+    CHECK(t, options_set(&o.talk, "top_k", "7", &e) && o.talk.top_k == 7);
+    CHECK(t, options_set(&o.talk, "repeat-penalty", "1.1", &e) && o.talk.repeat_penalty == 1.1);
+    CHECK(t, options_set(&o.talk, "seed", "5", &e) && o.talk.seed.given && o.talk.seed.number == 5);
+    CHECK(t, !options_set(&o.talk, "model", "x", &e));
+    CHECK(t, !options_set(&o.talk, "nonsense", "x", &e));
+    CHECK(t, !options_set(&o.talk, "", "x", &e));
+    CHECK(t, !options_set(&o.talk, "temp", "hot", &e));
+    CHECK(t, o.talk.temp == 0.6);
 }
 
 // Each option of a command is in its help, and nothing of others.
@@ -206,14 +258,14 @@ static void sessions_have_verbs(struct harness *t)
     struct options_error e;
     CHECK(t, parse(&o, "sessions rename one two", &e));
     CHECK_EQ(t, o.command, COMMAND_SESSIONS);
-    CHECK_STR(t, o.operand, "rename");
-    CHECK_STR(t, o.more[0], "one");
-    CHECK_STR(t, o.more[1], "two");
+    CHECK_STR(t, o.asked.operand, "rename");
+    CHECK_STR(t, o.asked.more[0], "one");
+    CHECK_STR(t, o.asked.more[1], "two");
     CHECK(t, !parse(&o, "sessions rename one two three", &e));
-    CHECK(t, parse(&o, "-c --kv-cap 2GiB", &e) && o.go_on);
-    CHECK_EQ(t, o.kv_cap, UINT64_C(2) << 30);
-    CHECK(t, parse(&o, "run -s trip --kv-cap 0 --jsonl", &e) && o.jsonl && o.kv_cap == 0);
-    CHECK_STR(t, o.session, "trip");
+    CHECK(t, parse(&o, "-c --kv-cap 2GiB", &e) && o.talk.go_on);
+    CHECK_EQ(t, o.talk.kv_cap, UINT64_C(2) << 30);
+    CHECK(t, parse(&o, "run -s trip --kv-cap 0 --jsonl", &e) && o.asked.jsonl && o.talk.kv_cap == 0);
+    CHECK_STR(t, o.talk.session, "trip");
     CHECK(t, !parse(&o, "--kv-cap all", &e));
     CHECK(t, !parse(&o, "eval --session trip", &e));
 }
@@ -226,6 +278,9 @@ int main(int argc, char **argv)
         TEST(refuses_with_a_sentence),
         TEST(reads_sizes),
         TEST(flag_beats_environment_beats_default),
+        TEST(words_are_values),
+        TEST(settings_are_a_talks),
+        TEST(prints_settings),
         TEST(sets_only_what_may_change),
         TEST(help_lists_what_belongs),
     };

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/options/sampling.h"
+// Settings of a conversation -> how to sample.
+#include "app/options/talk_settings.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "app/util/format.h"
 
-uint64_t sampling_random_seed(void)
+uint64_t talk_settings_random_seed(void)
 {
     uint32_t seed = 0;
     int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
@@ -17,14 +18,14 @@ uint64_t sampling_random_seed(void)
     return seed;
 }
 
-struct moe_sampling sampling_from(const struct options *options, uint64_t seed)
+struct moe_sampling talk_settings_sampling(const struct talk_settings *settings, uint64_t seed)
 {
     return (struct moe_sampling){
-        .temperature = (float)options->temp,
-        .top_k = options->top_k,
-        .top_p = (float)options->top_p,
-        .min_p = (float)options->min_p,
-        .repetition_penalty = (float)options->repeat_penalty,
+        .temperature = (float)settings->temp,
+        .top_k = settings->top_k,
+        .top_p = (float)settings->top_p,
+        .min_p = (float)settings->min_p,
+        .repetition_penalty = (float)settings->repeat_penalty,
         .seed = seed,
     };
 }

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Settings of a model -> options of the engine.
+#include "app/driver/model_settings.h"
+
+#include "app/util/files.h"
+
+struct moe_model_options model_settings_open(const struct model_settings *settings, char **kernel_cache)
+{
+    *kernel_cache = files_kernel_cache(settings->kernel_cache);
+    return (struct moe_model_options){
+        .device = settings->device,
+        .kernel_cache_dir = *kernel_cache,
+        .expert_cache_bytes = settings->expert_cache,
+        .host_cache_bytes = settings->host_cache,
+        .io = settings->io,
+        .ring = settings->ring,
+        .readers = settings->readers,
+        .trace_file = settings->trace,
+        .profile = settings->profile,
+        .nice_value = settings->nice_value,
+    };
+}
+
+struct moe_session_options model_settings_session(const struct model_settings *settings)
+{
+    return (struct moe_session_options){
+        .max_context = settings->context,
+        .kv_type = settings->kv,
+        .prefill_chunk = settings->chunk,
+        .prefill_group = settings->group,
+        .ring = settings->ring,
+        .prefetch = settings->prefetch,
+    };
+}
