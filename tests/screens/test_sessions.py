@@ -197,6 +197,24 @@ def test_commands():
     same(text, b"System: Be kind.\nYou: one\nAssistant: one\nYou: three\nAssistant: three\n".replace(b"\nYou", b"\n\nYou").replace(b"\nAssistant", b"\n\nAssistant"))
 
 
+def test_a_loaded_conversation_thinks_as_asked():
+    t = chat("thinks\nturn\ntext why</think>said\n")
+    t.send("/think on\r")
+    t.wait("thinks first", "You:")
+    t.send("one\r")
+    t.wait("Thinking:", "why", "Assistant:", "said", "You:")
+    t.send("/save thought\r")
+    t.wait("You:")
+    t.send("/new\r")
+    t.wait("You:")
+    t.send("/load thought\r")
+    t.wait("You: one", "You:")
+    t.send("two\r")
+    t.wait("two\r\n", "Thinking:", "why", "Assistant:", "said", "You:")
+    leave(t)
+    run(["sessions", "rm", "thought"])
+
+
 def test_long_names_are_found_by_any_part_and_keep_to_the_row():
     long = "2026-11-21-tell-me-a-long-story-about-a-walrus-and-the-sea"
     for name in (long, "2026-11-20-walrus"):
