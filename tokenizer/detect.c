@@ -11,6 +11,9 @@
 #define ASSISTANT                                                                                                      \
     "<\xEF\xBD\x9C"                                                                                                    \
     "Assistant\xEF\xBD\x9C>"
+#define EOS                                                                                                            \
+    "<\xEF\xBD\x9C"                                                                                                    \
+    "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"
 
 enum { N_FRAGMENTS = 4, TEMPLATE_BYTES_MAX = 1 << 20 };
 
@@ -22,11 +25,20 @@ static const struct kind {
     {"deepseek-v3.1",
      {"'" USER "'+message['content']", "'" ASSISTANT "'", "split('</think>',1)[1]", "{%ifnotthinking%}{{'</think>'}}"},
      {NULL}},
+    {"deepseek-v3.1", // as Unsloth has it
+     {"'" USER "'+message['content']", "'" ASSISTANT "'",
+      "{%setsplitted=content.split('</think>')%}{%setcontent=splitted[1:]|join('</think>')%}",
+      "{%ifnotthinking%}{{'</think>'}}"},
+     {NULL}},
     {"deepseek-r1",
      {"'" USER "'+message['content']", "split('</think>')[-1]", "'" ASSISTANT "<think>\\n'", "ns.system_prompt"},
      {"enable_thinking"}},
     {"deepseek-v3",
      {"'" USER "'+message['content']", ASSISTANT, "{{bos_token}}{{ns.system_prompt}}", "add_generation_prompt"},
+     {"'<think>", "<think>\\n", "enable_thinking", "thinkingisdefined"}},
+    {"deepseek-v3", // R1 of May: the model opens its thinking itself
+     {"{{'" USER "'+content+'" ASSISTANT "'}}", "{%setcontent=content.split('</think>')[-1]%}",
+      "{{bos_token}}{{ns.system_prompt}}", "{{content+'" EOS "'}}"},
      {"'<think>", "<think>\\n", "enable_thinking", "thinkingisdefined"}},
     {"deepseek-v2",
      {"{{bos_token}}", "'User: '+message['content']+'\\n\\n'", "'Assistant: '+message['content']+eos_token",
@@ -36,6 +48,20 @@ static const struct kind {
      {"YouareKimi,anAIassistantcreatedbyMoonshotAI.<|im_end|>", "<think></think>{{render_content(message)}}",
       "<|im_user|>{{role_name}}<|im_middle|>", "<|im_assistant|>assistant<|im_middle|>"},
      {"preserve_thinking", "thinkingisdefined"}},
+    {"kimi-k2.5",
+     {"{%formessageinhist_msgs%}{{set_roles(message)}}{%ifmessage['role']=='assistant'%}<think></"
+      "think>{{render_content("
+      "message)}}",
+      "<|im_user|>{{role_name}}<|im_middle|>",
+      "<|im_assistant|>assistant<|im_middle|>{%ifthinkingisdefinedandthinkingisfalse%}<think></think>{%else%}<think>{%"
+      "endif%}"},
+     {"YouareKimi", "preserve_thinking|default(true)"}},
+    {"kimi-k2-0905",
+     {"{%ifloop.firstandmessages[0]['role']!='system'%}<|im_system|>system<|im_middle|>"
+      "YouareKimi,anAIassistantcreatedbyMoonshotAI.<|im_end|>{%endif%}",
+      "<|im_user|>{{role_name}}<|im_middle|>", "<|im_assistant|>{{role_name}}<|im_middle|>",
+      "<|im_assistant|>assistant<|im_middle|>"},
+     {"<think>", "thinking"}},
     {"kimi-k2",
      {"<|im_system|>system<|im_middle|>You are a helpful assistant<|im_end|>", "<|im_user|>user<|im_middle|>",
       "message['content']+'<|im_end|>'", "<|im_assistant|>assistant<|im_middle|>"},
@@ -66,14 +92,21 @@ static bool is_kind(const struct kind *kind, const char *text)
     return true;
 }
 
-// Without its white space and the dashes that trim it, but for those within a tag's quotes; a line break that is
-// escaped twice there, as in files that were dumped twice, is one.
+// Without comments, white space and the dashes that trim it, but for the space within a tag's quotes. There a line
+// break is written \n, and so is one that is escaped twice, as in files that were dumped twice. `out` has room for 2 *
+// length bytes and a 0.
 static void squeeze(const char *text, size_t length, char *out)
 {
     bool tag = false;
     char quote = 0;
     for (size_t i = 0; i < length; i++) {
         char c = text[i], next = i + 1 < length ? text[i + 1] : 0, before = i ? text[i - 1] : 0;
+        if (!tag && c == '{' && next == '#') {
+            while (i + 1 < length && (text[i] != '#' || text[i + 1] != '}'))
+                i++;
+            i++;
+            continue;
+        }
         if (!tag && c == '{' && (next == '{' || next == '%'))
             tag = true;
         else if (tag && !quote && (c == '}' || c == '%') && next == '}')
@@ -83,15 +116,17 @@ static void squeeze(const char *text, size_t length, char *out)
         bool space = c == ' ' || c == '\t' || c == '\r' || c == '\n';
         bool trims = c == '-' && (before == '{' || before == '%' || next == '%' || next == '}');
         bool twice = quote && c == '\\' && next == '\\' && i + 2 < length && text[i + 2] == 'n';
+        if (quote && c == '\n')
+            *out++ = '\\';
         if (c && !twice && (!(space || trims) || quote))
-            *out++ = c;
+            *out++ = (char)(quote && c == '\n' ? 'n' : c);
     }
     *out = 0;
 }
 
 const char *tok_template_detect(const char *text, size_t length)
 {
-    char *squeezed = length <= TEMPLATE_BYTES_MAX ? malloc(length + 1) : NULL;
+    char *squeezed = length <= TEMPLATE_BYTES_MAX ? malloc(2 * length + 1) : NULL;
     const char *name = NULL;
     if (!squeezed)
         return NULL;

@@ -21,6 +21,7 @@
     "Assistant\xEF\xBD\x9C>}"
 #define COGITO                                                                                                         \
     "You are Cogito, an AI assistant created by Deep Cogito, which is an AI research lab based in San Francisco."
+#define KIMI         "You are Kimi, an AI assistant created by Moonshot AI."
 #define IM_SYSTEM    "{<|im_system|>}system{<|im_middle|>}"
 #define IM_USER      "{<|im_user|>}user{<|im_middle|>}"
 #define IM_ASSISTANT "{<|im_assistant|>}assistant{<|im_middle|>}"
@@ -94,12 +95,25 @@ static const struct form {
      .after = {IM_END, IM_END, IM_END},
      .answer = {IM_ASSISTANT},
      .ends = {IM_END, "{[EOS]}", "{[EOT]}"}},
+    {.about = {.name = "kimi-k2-0905"},
+     .no_system = IM_SYSTEM KIMI IM_END,
+     .before = {IM_SYSTEM, IM_USER, IM_ASSISTANT},
+     .after = {IM_END, IM_END, IM_END},
+     .answer = {IM_ASSISTANT},
+     .ends = {IM_END, "{[EOS]}", "{[EOT]}"}},
     {.about =
          {.name = "kimi-k2-thinking", .thinks = true, .thinks_unasked = true, .forgets = true, .marks_earlier = true},
-     .no_system = IM_SYSTEM "You are Kimi, an AI assistant created by Moonshot AI." IM_END,
+     .no_system = IM_SYSTEM KIMI IM_END,
      .before = {IM_SYSTEM, IM_USER, IM_ASSISTANT "{<think>}{</think>}"},
      .after = {IM_END, IM_END, IM_END},
      .answer = {IM_ASSISTANT, IM_ASSISTANT},
+     .earlier = AFTER_LAST,
+     .ends = {IM_END, "{[EOS]}", "{[EOT]}"}},
+    {.about = {.name = "kimi-k2.5", .thinks = true, .can_switch = true, .thinks_unasked = true, .forgets = true},
+     .before = {IM_SYSTEM, IM_USER, IM_ASSISTANT "{<think>}{</think>}"},
+     .after = {IM_END, IM_END, IM_END},
+     .answer = {IM_ASSISTANT "{<think>}{</think>}", IM_ASSISTANT "{<think>}"},
+     .opened = {"", "<think>"},
      .earlier = AFTER_LAST,
      .ends = {IM_END, "{[EOS]}", "{[EOT]}"}},
     {.about = {.name = "moonlight"},

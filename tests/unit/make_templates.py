@@ -3,7 +3,8 @@
     python make_templates.py data     writes data/templates.json
 Sources of data/templates/*.jinja: chat_template of deepseek-ai/DeepSeek-V2-Lite-Chat, DeepSeek-V3, DeepSeek-R1,
 DeepSeek-V3.1, moonshotai/Kimi-K2-Instruct, Kimi-K2-Thinking, Moonlight-16B-A3B-Instruct, zai-org/GLM-4.7; ChatML's
-usual form. cogito-v2 is written after ollama's Cogito renderer: the file that deepcogito ships was not at hand.
+usual form. kimi-k2-0905 and kimi-k2.5 are kimi-k2-thinking with the lines that moonshotai/Kimi-K2-Instruct-0905 and
+Kimi-K2.5 have in the place of its own. cogito-v2 is written after ollama's Cogito renderer: the file that deepcogito ships was not at hand.
 """
 import base64
 import json
@@ -17,9 +18,10 @@ from make_small_bpe import KIMI, KIMI_CONTROLS
 
 TOKENIZERS = {"deepseek-v2": "bpe-v2.json", "deepseek-v3": "bpe-v3.json", "deepseek-r1": "bpe-v3.json",
               "deepseek-v3.1": "bpe-v3.json", "cogito-v2": "bpe-v3.json", "kimi-k2": "kimi/tiktoken.model",
-              "kimi-k2-thinking": "kimi/tiktoken.model", "moonlight": "kimi/tiktoken.model", "glm-4.7": "bpe-glm.json",
+              "kimi-k2-thinking": "kimi/tiktoken.model", "kimi-k2-0905": "kimi/tiktoken.model",
+              "kimi-k2.5": "kimi/tiktoken.model", "moonlight": "kimi/tiktoken.model", "glm-4.7": "bpe-glm.json",
               "chatml": "bpe-v3.json"}
-SWITCHED = {"deepseek-v3.1": "thinking", "cogito-v2": "enable_thinking", "glm-4.7": "enable_thinking"}
+SWITCHED = {"deepseek-v3.1": "thinking", "kimi-k2.5": "thinking", "cogito-v2": "enable_thinking", "glm-4.7": "enable_thinking"}
 ALWAYS = {"deepseek-r1", "kimi-k2-thinking"}
 THOUGHT = "<think>\nHm, 12 and 30.\n</think>\n\nThe sum is 42."
 TALKS = [
@@ -49,14 +51,14 @@ def main(folder):
         for thinking in [False, True] if name in SWITCHED else [name in ALWAYS]:
             for talk in TALKS:
                 thoughts = [c for r, c in talk if r == "assistant" and "</think>" in c]
-                if thoughts and name in ("deepseek-v2", "kimi-k2", "moonlight", "chatml"):
+                if thoughts and name in ("deepseek-v2", "kimi-k2", "kimi-k2-0905", "moonlight", "chatml"):
                     continue  # they know of no thinking: for us its marks are text there
                 if name == "deepseek-v3.1" and any(c.count("</think>") > 1 for c in thoughts):
                     continue  # it cuts at the first; the second is text for us
                 if name == "deepseek-v2" and talk[1:2] == [("assistant", "")]:
                     continue  # "Assistant: " with nothing behind it: as said, the space is the model's
                 shown = talk
-                if name == "kimi-k2-thinking":  # it is given thinking apart, and leaves it out
+                if name in ("kimi-k2-thinking", "kimi-k2.5"):  # it is given thinking apart, and leaves it out
                     shown = [(r, c.split("</think>")[-1] if r == "assistant" else c) for r, c in talk]
                 text = library.apply_chat_template([{"role": r, "content": c} for r, c in shown], chat_template=template,
                                                    tokenize=False, add_generation_prompt=True,

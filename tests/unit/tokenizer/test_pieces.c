@@ -151,6 +151,50 @@ static void ids_of_kimi(struct harness *t)
     free(rig);
 }
 
+static void compare_template(struct harness *t, const char *name, const tok *const both[2])
+{
+    static const char thought[] = "<think>\nHm.\n</think>\n\nThe sum is 42.";
+    const struct tok_turn turns[] = {{TOK_SYSTEM, "Be kind.", 8},
+                                     {TOK_USER, "sum? <think>", 12},
+                                     {TOK_ASSISTANT, thought, sizeof thought - 1},
+                                     {TOK_USER, "\n\nWhy?", 6}};
+    tok_template *opened[2] = {NULL, NULL};
+    struct tok_ids lists[2] = {{0}, {0}};
+    for (int i = 0; i < 2; i++) {
+        const struct tok_prompt prompt = {turns, 4, true, true};
+        if (!CHECK_EQ(t, tok_template_open(name, both[i], &opened[i], NULL), TOK_OK) ||
+            !CHECK_EQ(t, tok_template_encode(opened[i], &prompt, &lists[i], NULL, NULL), TOK_OK))
+            return;
+    }
+    CHECK(t, lists[0].count > 10 && lists[0].count == lists[1].count &&
+                 memcmp(lists[0].ids, lists[1].ids, lists[0].count * sizeof *lists[0].ids) == 0);
+    for (int32_t id = 0; id < (int32_t)tok_vocab_size(both[0]); id++)
+        CHECK_EQ(t, tok_template_ends(opened[0], id), tok_template_ends(opened[1], id));
+    for (int i = 0; i < 2; i++) {
+        tok_ids_release(&lists[i]);
+        tok_template_close(opened[i]);
+    }
+}
+
+static void templates_render_the_same(struct harness *t)
+{
+    static const char *const names[3][6] = {{"deepseek-v3", "deepseek-r1", "deepseek-v3.1", "cogito-v2", "chatml"},
+                                            {"glm-4.7"},
+                                            {"kimi-k2", "kimi-k2-0905", "kimi-k2-thinking", "kimi-k2.5", "moonlight"}};
+    for (int i = 0; i < 3; i++) {
+        const char *file = i == 0 ? DATA "bpe-v3.json" : i == 1 ? DATA "bpe-glm.json" : DATA "kimi/tiktoken.model";
+        struct pieces_rig *rig = i == 2 ? rig_tiktoken(file, DATA "kimi/tokenizer_config.json")
+                                        : rig_json(file, i ? "glm4" : "deepseek-v3", NULL);
+        tok *wanted = NULL, *made = open_rig(t, rig);
+        CHECK_EQ(t, tok_open(i == 2 ? "tiktoken" : "huggingface", file, &wanted, NULL), TOK_OK);
+        for (int k = 0; names[i][k] && made && wanted; k++)
+            compare_template(t, names[i][k], (const tok *const[]){made, wanted});
+        tok_close(made);
+        tok_close(wanted);
+        free(rig);
+    }
+}
+
 // Where the arrays of bpe-v3.json have what they call by other names in real files.
 static void what_types_mean(struct harness *t)
 {
@@ -463,6 +507,7 @@ int main(int argc, char **argv)
         TEST(ids_are_those_of_tokenizer_json),
         TEST(ids_of_deepseek_v2),
         TEST(ids_of_kimi),
+        TEST(templates_render_the_same),
         TEST(what_types_mean),
         TEST(thinking_of_kimi_is_shown),
         TEST(answers_end_where_the_file_says),

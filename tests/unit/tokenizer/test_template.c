@@ -178,15 +178,20 @@ static void renderings_are_transformers(struct harness *t)
             printf("    %s: %s\n", c.name, err.text);
         tok_template_close(turns);
     }
-    CHECK(t, cases && json_object_array_length(cases) >= 90);
+    CHECK(t, cases && json_object_array_length(cases) >= 115);
     tok_close(tokenizer);
     json_object_put(cases);
 }
 
 #define TEMPLATES "tests/unit/data/templates/"
+#define V3_USER   "<\xEF\xBD\x9CUser\xEF\xBD\x9C>"
+#define V3_ASSISTANT                                                                                                   \
+    "<\xEF\xBD\x9C"                                                                                                    \
+    "Assistant\xEF\xBD\x9C>"
 
-static const char *const names[] = {"deepseek-v2", "deepseek-v3",      "deepseek-r1", "deepseek-v3.1", "cogito-v2",
-                                    "kimi-k2",     "kimi-k2-thinking", "moonlight",   "glm-4.7",       "chatml"};
+static const char *const names[] = {"deepseek-v2", "deepseek-v3", "deepseek-r1",  "deepseek-v3.1",
+                                    "cogito-v2",   "kimi-k2",     "kimi-k2-0905", "kimi-k2-thinking",
+                                    "kimi-k2.5",   "moonlight",   "glm-4.7",      "chatml"};
 enum { N_NAMES = sizeof names / sizeof names[0] };
 
 // The whole file with a 0 behind it.
@@ -228,6 +233,17 @@ static void shipped_templates_are_recognised(struct harness *t)
         {"glm-4.7", "<|user|>{{", "<|user|>\\n{{", NULL},
         {"chatml", "<|im_start|>assistant", "<|im_start|>bot", NULL},
         {"moonlight", "Moonshot-AI", "somebody else", NULL},
+        {"kimi-k2-0905", "You are Kimi", "You are Kimo", NULL},
+        {"kimi-k2-0905", "<|im_assistant|>{{role_name}}", "<|im_assistant|>bot", NULL},
+        {"kimi-k2.5", "<think></think>{{", "{{", NULL},
+        {"kimi-k2.5", "  <think>\n", "  <think>{{ '\n' }}\n", NULL},
+        {"kimi-k2.5", "{%- set ns", "{%- set preserve_thinking = preserve_thinking | default(true) -%}{%- set ns",
+         NULL},
+        {"kimi-k2.5", "{%- set ns", "{%- set preserve_thinking = preserve_thinking | default(false) -%}{%- set ns",
+         "kimi-k2.5"},
+        {"chatml", "{% for", "{# no system prompt is set #}{% for", "chatml"},
+        {"chatml", "{% for", "{# {% for", NULL},
+        {"deepseek-r1", "<think>\\n'}}", "<think>\n'}}", "deepseek-r1"}, // a line break as it is
     };
     for (size_t i = 0; i < N_NAMES; i++) {
         char *text = read_template(names[i]);
@@ -247,6 +263,75 @@ static void shipped_templates_are_recognised(struct harness *t)
         free(text);
     }
     CHECK(t, tok_template_detect("", 0) == NULL);
+}
+
+// What the makers of GGUF files change in templates, each pair the first of its kind in the model's own, and R1 of May.
+static void patched_templates_are_recognised(struct harness *t)
+{
+    enum { PAIRS = 4 };
+    static const struct patch {
+        const char *name, *pairs[PAIRS][2], *wanted;
+    } patches[] = {
+        {"deepseek-v3.1",
+         {{"{% if not add", "{#- Unsloth template fixes #}{% if not add"},
+          {"{% if not thinking is",
+           "{% if enable_thinking is defined and enable_thinking is false %}{% set thinking = false %}{% elif "
+           "enable_thinking is defined and enable_thinking is true %}{% set thinking = true %}{% elif not thinking is"},
+          {"{%- set content = content.split('</think>', 1)[1] -%}",
+           "{%- set splitted = content.split('</think>') -%}{%- set content = splitted[1:] | join('</think>') -%}"},
+          {"<think>'}}{%- endif %}{% endif %}", "<think>'}}{%- endif %}{% endif %}{#- Copyright #}"}},
+         "deepseek-v3.1"},
+        {"deepseek-v3.1",
+         {{"{%- set content = content.split('</think>', 1)[1] -%}",
+           "{%- set splitted = content.split('</think>') -%}{%- set content = splitted[2:] | join('</think>') -%}"}},
+         NULL},
+        {"deepseek-v3",
+         {{"{{'" V3_USER "' + message['content']}}",
+           "{% set content = message['content'] %}{{'" V3_USER "' + content + '" V3_ASSISTANT "'}}"},
+          {"{% set content = message['content'] %}{% if '</think>' in", "{% if '</think>' in"},
+          {"{{'" V3_ASSISTANT "' + content + ", "{{content + "},
+          {"and not ns.is_tool %}{{'" V3_ASSISTANT "'",
+           "and not ns.is_last_user and not ns.is_tool %}{{'" V3_ASSISTANT "'"}},
+         "deepseek-v3"},
+        {"deepseek-v3",
+         {{"{{'" V3_USER "' + message['content']}}",
+           "{% set content = message['content'] %}{{'" V3_USER "' + content + '" V3_ASSISTANT "<think>\\n'}}"},
+          {"{{'" V3_ASSISTANT "' + content + ", "{{content + "}},
+         NULL},
+        {"glm-4.7",
+         {{"[gMASK]", "{#- Unsloth template fixes #}\n[gMASK]"},
+          {"tojson(ensure_ascii=False)", "tojson|string"},
+          {"v | tojson(ensure_ascii=False)", "v | tojson|string"},
+          {"_args.items()", "_args|items"}},
+         "glm-4.7"},
+        {"kimi-k2-thinking",
+         {{"{%- set formatted_id = tool_call['id'] -%}", "{%- set _ = queue.ids.append(tool_call['id']) -%}"},
+          {"{%- break -%}", ""},
+          {"tojson()", "tojson"},
+          {"{{ tools", "{{- tools"}},
+         "kimi-k2-thinking"},
+        {"moonlight", {{"<|im_end|>{%- endif -%}", "<|im_end|>{%- endif %}"}}, "moonlight"},
+        {"kimi-k2", {{"{{- tools | tojson -}}", "{{- tools | tojson(separators=(',', ':')) -}}"}}, "kimi-k2"},
+    };
+    for (size_t i = 0; i < sizeof patches / sizeof patches[0]; i++) {
+        char *text = read_template(patches[i].name);
+        for (size_t k = 0; k < PAIRS && patches[i].pairs[k][0]; k++) {
+            const char *old = patches[i].pairs[k][0], *at = strstr(text, old);
+            size_t room = strlen(text) + strlen(patches[i].pairs[k][1]) + 1;
+            char *changed = malloc(room);
+            if (!CHECK(t, at && changed)) {
+                printf("    %s: %s\n", patches[i].name, old);
+                exit(1);
+            }
+            snprintf(changed, room, "%.*s%s%s", (int)(at - text), text, patches[i].pairs[k][1], at + strlen(old));
+            free(text);
+            text = changed;
+        }
+        const char *name = tok_template_detect(text, strlen(text)), *wanted = patches[i].wanted;
+        if (!CHECK(t, wanted ? name && strcmp(name, wanted) == 0 : name == NULL))
+            printf("    patch %zu: %s\n", i, name ? name : "none");
+        free(text);
+    }
 }
 
 static void put(const char *folder, const char *name, const char *text)
@@ -309,6 +394,7 @@ int main(int argc, char **argv)
                                                 TEST(renderings_are_transformers),
                                                 TEST(unfinished_thinking_is_left_out),
                                                 TEST(shipped_templates_are_recognised),
+                                                TEST(patched_templates_are_recognised),
                                                 TEST(what_a_folder_has)};
     return HARNESS_RUN(tests, argc, argv);
 }
