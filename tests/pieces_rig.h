@@ -10,13 +10,13 @@
 
 #include "tokenizer/tok.h"
 
-enum { RIG_TOKENS = 2048, RIG_MERGES = 2048, RIG_TOKEN = 1024 };
+enum { RIG_TOKENS = 1 << 18, RIG_MERGES = 1 << 19, RIG_TOKEN = 1024 };
 
 struct pieces_rig {
     struct tok_pieces pieces; // shows what is below
     struct tok_view tokens[RIG_TOKENS], merges[RIG_MERGES];
     int32_t types[RIG_TOKENS];
-    char token_text[RIG_TOKENS][RIG_TOKEN], merge_text[RIG_MERGES][RIG_TOKEN];
+    char *token_text[RIG_TOKENS], *merge_text[RIG_MERGES];
 };
 
 static inline void rig_stop(const char *what, const char *which)
@@ -29,15 +29,18 @@ static inline void rig_token(struct pieces_rig *rig, size_t id, const char *text
 {
     if (id >= RIG_TOKENS || strlen(text) >= RIG_TOKEN)
         rig_stop("token", text);
-    memcpy(rig->token_text[id], text, strlen(text) + 1);
+    free(rig->token_text[id]);
+    rig->token_text[id] = strdup(text);
     rig->tokens[id] = (struct tok_view){rig->token_text[id], strlen(text)};
     rig->types[id] = type;
     for (; rig->pieces.n_tokens <= id; rig->pieces.n_tokens++) { // ids without a token so far
         size_t gap = rig->pieces.n_tokens;
         if (gap == id)
             continue;
-        snprintf(rig->token_text[gap], RIG_TOKEN, "[PAD%zu]", gap);
-        rig->tokens[gap] = (struct tok_view){rig->token_text[gap], strlen(rig->token_text[gap])};
+        char name[32];
+        snprintf(name, sizeof name, "[PAD%zu]", gap);
+        rig->token_text[gap] = strdup(name);
+        rig->tokens[gap] = (struct tok_view){rig->token_text[gap], strlen(name)};
         rig->types[gap] = 5;
     }
     rig->pieces.n_types = rig->pieces.n_tokens;
@@ -49,11 +52,13 @@ static inline void rig_merge(struct pieces_rig *rig, const char *left, const cha
     size_t n = strlen(left), m = strlen(right);
     if (at >= RIG_MERGES || n + m + 2 > RIG_TOKEN)
         rig_stop("merge", left);
-    memcpy(rig->merge_text[at], left, n + 1);
+    char text[RIG_TOKEN];
+    memcpy(text, left, n + 1);
     if (m) {
-        rig->merge_text[at][n++] = ' ';
-        memcpy(rig->merge_text[at] + n, right, m + 1);
+        text[n++] = ' ';
+        memcpy(text + n, right, m + 1);
     }
+    rig->merge_text[at] = strdup(text);
     rig->merges[at] = (struct tok_view){rig->merge_text[at], n + m};
 }
 
@@ -73,6 +78,15 @@ static inline struct pieces_rig *rig_new(const char *where, const char *pre)
                                       .eot = -1,
                                       .eom = -1};
     return rig;
+}
+
+static inline void rig_free(struct pieces_rig *rig)
+{
+    for (size_t i = 0; i < RIG_TOKENS; i++)
+        free(rig->token_text[i]);
+    for (size_t i = 0; i < RIG_MERGES; i++)
+        free(rig->merge_text[i]);
+    free(rig);
 }
 
 static inline bool rig_looks_special(const char *text)

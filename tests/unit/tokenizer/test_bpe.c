@@ -8,61 +8,7 @@
 #include <string.h>
 
 #include "tests/harness.h"
-
-static bool comes_back(const tok *tokenizer, const struct tok_ids *list, const char *text, size_t length)
-{
-    size_t at = 0;
-    for (size_t i = 0; i < list->count; i++) {
-        const char *bytes;
-        size_t n = tok_bytes(tokenizer, list->ids[i], &bytes);
-        if (n == 0 || n > length - at || memcmp(bytes, text + at, n) != 0)
-            return false;
-        at += n;
-    }
-    return at == length;
-}
-
-static size_t from_hex(char *line)
-{
-    size_t length = 0;
-    for (char *at = line; at[0] > ' ' && at[1] > ' '; at += 2) {
-        char pair[3] = {at[0], at[1], 0};
-        line[length++] = (char)strtol(pair, NULL, 16);
-    }
-    return length;
-}
-
-static int print_ids(const char *type, const char *path, bool back)
-{
-    tok *tokenizer = NULL;
-    struct tok_err err = {0};
-    struct tok_ids list = {0};
-    char *line = NULL;
-    size_t room = 0;
-    int status = 0;
-    if (tok_open(type, path, &tokenizer, &err)) {
-        fprintf(stderr, "%s\n", err.text);
-        return 1;
-    }
-    while (getline(&line, &room, stdin) > 0 && status == 0) {
-        size_t length = from_hex(line);
-        list.count = 0;
-        if (tok_encode(tokenizer, line, length, &list, &err)) {
-            fprintf(stderr, "%s\n", err.text);
-            status = 1;
-        } else if (back && !comes_back(tokenizer, &list, line, length)) {
-            fprintf(stderr, "a text of %zu bytes did not come back\n", length);
-            status = 1;
-        }
-        for (size_t i = 0; i < list.count; i++)
-            printf("%s%d", i ? " " : "", list.ids[i]);
-        putchar('\n');
-    }
-    free(line);
-    tok_ids_release(&list);
-    tok_close(tokenizer);
-    return status;
-}
+#include "tests/ids_rig.h"
 
 #define DATA "tests/unit/data/"
 
@@ -352,7 +298,16 @@ int main(int argc, char **argv)
         TEST(what_is_not_done_is_refused_by_name),
         TEST(damaged_files_are_refused),
     };
-    if (argc == 4 && strncmp(argv[1], "--ids", 5) == 0)
-        return print_ids(argv[2], argv[3], strcmp(argv[1], "--ids") == 0);
+    if (argc == 4 && strncmp(argv[1], "--ids", 5) == 0) {
+        tok *tokenizer = NULL;
+        struct tok_err err = {0};
+        if (tok_open(argv[2], argv[3], &tokenizer, &err)) {
+            fprintf(stderr, "%s\n", err.text);
+            return 1;
+        }
+        int status = print_ids(tokenizer, strcmp(argv[1], "--ids") == 0);
+        tok_close(tokenizer);
+        return status;
+    }
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Tokenizers from a GGUF's arrays: their ids are those of the tokenizer.json or tiktoken.model that the arrays come
-// from, which test_bpe compares with the libraries. Run from the root of the tree: reads tests/unit/data.
+// from, which test_bpe compares with the libraries. Run from the root of the tree: reads tests/unit/data. With --ids
+// PRE FILE it is ids_rig.h's half of a comparison, for the arrays of a tokenizer.json.
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "tests/harness.h"
+#include "tests/ids_rig.h"
 #include "tests/pieces_rig.h"
 
 #define DATA   "tests/unit/data/"
@@ -98,7 +100,7 @@ static void ids_are_those_of_tokenizer_json(struct harness *t)
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         struct pieces_rig *rig = rig_json(files[i][0], files[i][1], NULL);
         tok *wanted = NULL, *made = open_rig(t, rig);
-        free(rig); // everything has been copied
+        rig_free(rig); // everything has been copied
         CHECK_EQ(t, tok_open("huggingface", files[i][0], &wanted, NULL), TOK_OK);
         compare(t, (const tok *const[]){made, wanted});
         compare_pieces(t, (const tok *const[]){made, wanted});
@@ -128,7 +130,7 @@ static void ids_of_deepseek_v2(struct harness *t)
     compare(t, (const tok *const[]){made, wanted});
     tok_close(made);
     tok_close(wanted);
-    free(rig);
+    rig_free(rig);
     json_object_put(root);
     close(fd);
     remove(path);
@@ -148,7 +150,7 @@ static void ids_of_kimi(struct harness *t)
         tok_close(made);
     }
     tok_close(wanted);
-    free(rig);
+    rig_free(rig);
 }
 
 static void compare_template(struct harness *t, const char *name, const tok *const both[2])
@@ -191,7 +193,7 @@ static void templates_render_the_same(struct harness *t)
             compare_template(t, names[i][k], (const tok *const[]){made, wanted});
         tok_close(made);
         tok_close(wanted);
-        free(rig);
+        rig_free(rig);
     }
 }
 
@@ -242,7 +244,7 @@ static void what_types_mean(struct harness *t)
     if (tokenizer)
         CHECK_EQ(t, tok_control(tokenizer, BAR("User")), 1503);
     tok_close(tokenizer);
-    free(rig);
+    rig_free(rig);
 }
 
 static void thinking_of_kimi_is_shown(struct harness *t)
@@ -256,7 +258,7 @@ static void thinking_of_kimi_is_shown(struct harness *t)
         CHECK_EQ(t, tok_control(tokenizer, "<|reserved_token_1506|>"), 1506);
     }
     tok_close(tokenizer);
-    free(rig);
+    rig_free(rig);
 }
 
 static void answers_end_where_the_file_says(struct harness *t)
@@ -284,7 +286,7 @@ static void answers_end_where_the_file_says(struct harness *t)
     tok_ids_release(&list);
     tok_template_close(turns);
     tok_close(tokenizer);
-    free(rig);
+    rig_free(rig);
 }
 
 enum damage {
@@ -465,7 +467,7 @@ static void arrays_that_do_not_belong_together_are_refused(struct harness *t)
             printf("    damage %d: code %d: %s\n", (int)broken[i].damage, code, err.text);
         CHECK(t, (code == TOK_OK) == (tokenizer != NULL));
         tok_close(tokenizer);
-        free(rig);
+        rig_free(rig);
     }
 }
 
@@ -498,7 +500,7 @@ static void opening_takes_no_longer_for_being_hostile(struct harness *t)
     free(names);
     free(types);
     free(tokens);
-    free(rig);
+    rig_free(rig);
 }
 
 int main(int argc, char **argv)
@@ -514,5 +516,15 @@ int main(int argc, char **argv)
         TEST(arrays_that_do_not_belong_together_are_refused),
         TEST(opening_takes_no_longer_for_being_hostile),
     };
+    if (argc == 4 && strncmp(argv[1], "--ids", 5) == 0) {
+        struct pieces_rig *rig = rig_json(argv[3], argv[2], NULL);
+        struct tok_err err = {0};
+        tok *tokenizer = NULL;
+        int status = tok_open_pieces(&rig->pieces, &tokenizer, &err) ? 1 : print_ids(tokenizer, true);
+        fputs(err.text, stderr);
+        tok_close(tokenizer);
+        rig_free(rig);
+        return status;
+    }
     return HARNESS_RUN(tests, argc, argv);
 }
