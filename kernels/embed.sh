@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# embed.sh DIR: writes, to standard output, a C file that holds the OpenCL program of DIR: args.h, tiling.h, prelude.cl,
-# quant.cl and then every other .cl file, as `const char kernels_text[]` (nul-terminated) of kernels_text_bytes bytes.
+# embed.sh DIR: writes, to standard output, a C file that holds the OpenCL program of DIR: args.h, tiling.h, rows.h,
+# prelude.cl, quant.cl and then every other .cl file, as `const char kernels_text[]` (nul-terminated) of kernels_text_bytes bytes.
 # A char array, not a string: C11 promises no literal longer than 4095 characters.
 set -eu
 dir=$1
 
 program() {
-    for name in args.h tiling.h prelude.cl quant.cl; do
+    for name in args.h tiling.h rows.h prelude.cl quant.cl; do
         printf '#line 1 "%s"\n' "$name"
         cat "$dir/$name"
     done

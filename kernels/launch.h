@@ -8,43 +8,11 @@
 #include <stdint.h>
 
 #include "kernels/gpu.h"
-#include "kernels/tiling.h"
+#include "kernels/rows.h"
 
-enum kernel_id {
-    KERNEL_EMBED,
-    KERNEL_RMSNORM,
-    KERNEL_ROPE,
-    KERNEL_KV_APPEND,
-    KERNEL_GATHER,
-    KERNEL_SCATTER_ADD,
-    KERNEL_COMBINE,
-    KERNEL_COMBINE_NORM,
-    KERNEL_COPY,
-    KERNEL_ROUTER,
-    KERNEL_MATVEC,
-    KERNEL_SWIGLU_VEC,
-    KERNEL_SWIGLU_EXPERTS,
-    KERNEL_MATVEC_EXPERTS,
-    KERNEL_Q_PRIME,
-    KERNEL_HEADS,
-    KERNEL_MATMUL,     // CPU shape only
-    KERNEL_MATMUL_2_4, // GPU shape only, as what follows: products for tiles of 8 times so many tokens, outputs
-    KERNEL_MATMUL_4_4,
-    KERNEL_MATMUL_8_8,
-    KERNEL_SWIGLU_2_4,
-    KERNEL_SWIGLU_4_4,
-    KERNEL_SWIGLU_8_8,
-    KERNEL_HEADS_ROWS,
-    KERNEL_Q_PRIME_ROWS,
-    KERNEL_ATTENTION_TILES,
-    KERNEL_ATTENTION_MERGE,
-    KERNEL_ATTENTION_PREFILL,
-    KERNEL_PACK,       // CPU shape only
-    KERNEL_SWIGLU_MAT, // CPU shape only
-    KERNEL_COUNT
-};
-
-enum { MAX_KERNEL_BUFFERS = 5 };
+#define ROW_ID(id, ...) KERNEL_##id,
+enum kernel_id { KERNEL_ROWS(ROW_ID) KERNEL_COUNT };
+#undef ROW_ID
 
 struct kernel_info {
     const char *name;

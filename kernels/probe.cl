@@ -7,8 +7,10 @@
         *out++ = sizeof value;                                                                                         \
         *out++ = (uint)((__private char *)&value.last - (__private char *)&value);                                     \
     }
+#define PROBE_ROW(id, name, args, last, ...) PROBE(args, last)
 
 __kernel GROUP_SIZE(1, 1) void probe(__global uint *out)
 {
-    PROBE_STRUCTS(PROBE)
+    KERNEL_ROWS(PROBE_ROW)
+    INNER_STRUCTS(PROBE)
 }

@@ -17,7 +17,7 @@
 extern const char kernels_text[]; // by embed.sh
 extern const size_t kernels_text_bytes;
 
-enum { MAX_ARGS_BYTES = 512, MAX_BINARY_BYTES = 256 << 20 };
+enum { MAX_BINARY_BYTES = 256 << 20 };
 
 struct cache_header {
     char magic[16];
@@ -236,8 +236,10 @@ static bool make_kernels(gpu *g, struct gpu_error *err)
 // Is args.h laid out on the device as here? clSetKernelArg would take a struct of the wrong size.
 static bool probe_layouts(gpu *g, struct gpu_error *err)
 {
-#define HOST_LAYOUT(type, last) sizeof(struct type), offsetof(struct type, last),
-    static const size_t expected[2 * PROBE_COUNT] = {PROBE_STRUCTS(HOST_LAYOUT)};
+#define HOST_LAYOUT(type, last)             sizeof(struct type), offsetof(struct type, last),
+#define HOST_ROW(id, name, args, last, ...) HOST_LAYOUT(args, last)
+    static const size_t expected[] = {KERNEL_ROWS(HOST_ROW) INNER_STRUCTS(HOST_LAYOUT)};
+    _Static_assert(sizeof expected / sizeof *expected == 2 * PROBE_COUNT, "two numbers of each struct");
     cl_uint reported[2 * PROBE_COUNT] = {0};
     const size_t one = 1;
     cl_int rc;
@@ -264,7 +266,10 @@ static bool probe_layouts(gpu *g, struct gpu_error *err)
 // Launches every kernel once with nothing to do: PoCL makes machine code only then. Binaries taken later hold it.
 static bool warm_up(gpu *g, const struct gpu_options *options, unsigned steps, struct gpu_error *err)
 {
-    static const unsigned char nothing[MAX_ARGS_BYTES];
+#define ROW_ARGS(id, name, args, ...) struct args name;
+    static const union {
+        KERNEL_ROWS(ROW_ARGS)
+    } nothing;
     gpu_buf *dummy = gpu_buf_new(g, 4096, err);
     if (!dummy)
         return false;
@@ -274,7 +279,7 @@ static bool warm_up(gpu *g, const struct gpu_options *options, unsigned steps, s
             options->progress(options->progress_context, info->name, (unsigned)id, steps);
         if (!kernel_group(g, (enum kernel_id)id))
             continue;
-        struct launch l = {.kernel = (enum kernel_id)id, .args = nothing};
+        struct launch l = {.kernel = (enum kernel_id)id, .args = &nothing};
         for (unsigned i = 0; i < info->n_buffers; i++)
             l.buffers[i] = dummy;
         launch(g, &l);

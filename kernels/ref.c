@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/gpu.h"
+#include "kernels/device.h"
 
 float ref_bf16(uint16_t bits)
 {
@@ -181,27 +181,28 @@ static uint64_t expert_at(const struct args_places *at, const int32_t *ids, uint
     return at->base + (id < at->n_experts ? id : at->n_experts - 1) * at->stride;
 }
 
-int ref_swiglu_experts(const struct args_swiglu_experts *a, const struct ref_experts_bufs *b)
+int ref_swiglu_experts(const struct args_swiglu_experts *a, const struct gpu_experts_bufs *b)
 {
     int code = GPU_OK;
     for (uint32_t k = 0; k < a->at.n && !code; k++) {
-        uint64_t rank, place = expert_at(&a->at, b->ids, k, &rank);
+        uint64_t rank, place = expert_at(&a->at, b->ids ? b->ids->host : NULL, k, &rank);
         struct args_swiglu one = {.gate = gpu_matrix_behind(&a->gate, place),
                                   .up = gpu_matrix_behind(&a->up, place),
                                   .n_rows = 1,
                                   .in_offset = a->in_offset};
-        code = ref_swiglu(&one, b->matrices, b->x, b->y + rank * a->out_stride);
+        code = ref_swiglu(&one, b->matrices->host, b->x->host, (float *)b->y->host + rank * a->out_stride);
     }
     return code;
 }
 
-int ref_matvec_experts(const struct args_matvec_experts *a, const struct ref_experts_bufs *b)
+int ref_matvec_experts(const struct args_matvec_experts *a, const struct gpu_experts_bufs *b)
 {
     int code = GPU_OK;
     for (uint32_t k = 0; k < a->at.n && !code; k++) {
-        uint64_t rank, place = expert_at(&a->at, b->ids, k, &rank);
+        uint64_t rank, place = expert_at(&a->at, b->ids ? b->ids->host : NULL, k, &rank);
         struct args_matmul one = {.matrix = gpu_matrix_behind(&a->matrix, place), .n_rows = 1};
-        code = ref_matmul(&one, b->matrices, b->x + rank * a->in_stride, b->y + rank * a->out_stride);
+        code = ref_matmul(&one, b->matrices->host, (float *)b->x->host + rank * a->in_stride,
+                          (float *)b->y->host + rank * a->out_stride);
     }
     return code;
 }
@@ -236,7 +237,7 @@ void ref_to_cache(uint32_t kv_type, const float *x, uint64_t n, void *cache, uin
             ((uint16_t *)cache)[at + i] = ref_float_to_half(x[i]);
 }
 
-int ref_kv_append(const struct args_kv_append *a, const struct ref_kv_append_bufs *b)
+int ref_kv_append(const struct args_kv_append *a, const struct gpu_kv_append_bufs *b)
 {
     struct args_rmsnorm norm = {.weight = a->norm,
                                 .n_rows = a->n_rows,
@@ -253,10 +254,11 @@ int ref_kv_append(const struct args_kv_append *a, const struct ref_kv_append_buf
                              .interleaved = a->interleaved,
                              .scale = a->scale};
     uint64_t width = (uint64_t)a->kv_lora_rank + a->rope_dim;
-    ref_rmsnorm(&norm, b->norm, b->x, b->x);
-    ref_rope(&rope, b->inv_freq, b->x);
+    float *x = b->x->host;
+    ref_rmsnorm(&norm, b->norm->host, x, x);
+    ref_rope(&rope, b->inv_freq->host, x);
     for (uint32_t r = 0; r < a->n_rows; r++)
-        ref_to_cache(a->kv_type, b->x + (uint64_t)r * a->in_stride, width, b->cache, (a->position + r) * width);
+        ref_to_cache(a->kv_type, x + (uint64_t)r * a->in_stride, width, b->cache->host, (a->position + r) * width);
     return GPU_OK;
 }
 
@@ -309,19 +311,19 @@ static const float *cache_row(const struct args_attention *a, const void *cache,
     return scratch;
 }
 
-static void attend(const struct args_attention *a, const struct ref_attention_bufs *b, uint64_t head, float *scratch)
+static void attend(const struct args_attention *a, const struct gpu_attention_bufs *b, uint64_t head, float *scratch)
 {
     uint64_t r = head / a->n_heads;
     uint64_t h = head % a->n_heads;
     uint64_t length = a->position + r + 1;
-    const float *q_latent = b->q_latent + head * a->kv_lora_rank;
-    const float *q_rope = b->q + r * a->q_row_stride + h * a->q_head_stride + a->q_rope_offset;
-    float *out = b->out + head * a->kv_lora_rank;
+    const float *q_latent = (const float *)b->q_latent->host + head * a->kv_lora_rank;
+    const float *q_rope = (const float *)b->q->host + r * a->q_row_stride + h * a->q_head_stride + a->q_rope_offset;
+    float *out = (float *)b->out->host + head * a->kv_lora_rank;
     float *row_scratch = scratch;
     float *scores = scratch + a->kv_lora_rank + a->rope_dim;
     float largest = -INFINITY;
     for (uint64_t p = 0; p < length; p++) {
-        const float *row = cache_row(a, b->cache, p, row_scratch);
+        const float *row = cache_row(a, b->cache->host, p, row_scratch);
         float score = dot(q_latent, row, a->kv_lora_rank) + dot(q_rope, row + a->kv_lora_rank, a->rope_dim);
         scores[p] = score * a->softmax_scale;
         largest = fmaxf(largest, scores[p]);
@@ -331,14 +333,14 @@ static void attend(const struct args_attention *a, const struct ref_attention_bu
         sum += scores[p] = expf(scores[p] - largest);
     memset(out, 0, sizeof *out * a->kv_lora_rank);
     for (uint64_t p = 0; p < length; p++) {
-        const float *row = cache_row(a, b->cache, p, row_scratch);
+        const float *row = cache_row(a, b->cache->host, p, row_scratch);
         float weight = scores[p] / sum;
         for (uint32_t c = 0; c < a->kv_lora_rank; c++)
             out[c] += weight * row[c];
     }
 }
 
-int ref_attention(const struct args_attention *a, const struct ref_attention_bufs *b)
+int ref_attention(const struct args_attention *a, const struct gpu_attention_bufs *b)
 {
     uint64_t longest = (uint64_t)a->position + a->n_rows;
     float *scratch = malloc(sizeof *scratch * (longest + a->kv_lora_rank + a->rope_dim));
@@ -406,7 +408,7 @@ static void score_experts(const struct args_router *a, const float *logits, cons
         score[e] /= sum;
 }
 
-int ref_router(const struct args_router *a, const struct ref_router_bufs *b)
+int ref_router(const struct args_router *a, const struct gpu_router_bufs *b)
 {
     uint32_t n = a->n_experts;
     float *scratch = malloc(sizeof *scratch * (2 * (uint64_t)n + a->n_group));
@@ -415,10 +417,10 @@ int ref_router(const struct args_router *a, const struct ref_router_bufs *b)
     float *score = scratch;
     float *choice = scratch + n;
     for (uint32_t r = 0; r < a->n_rows; r++) {
-        score_experts(a, b->logits + (uint64_t)r * n, b->bias, score);
+        score_experts(a, (const float *)b->logits->host + (uint64_t)r * n, a->has_bias ? b->bias->host : NULL, score);
         keep_best_groups(a, choice, scratch + 2 * (uint64_t)n);
-        int32_t *ids = b->ids + a->first + (uint64_t)r * a->top_k;
-        float *weights = b->weights + a->first + (uint64_t)r * a->top_k;
+        int32_t *ids = (int32_t *)b->ids->host + a->first + (uint64_t)r * a->top_k;
+        float *weights = (float *)b->weights->host + a->first + (uint64_t)r * a->top_k;
         float sum = 1e-20f;
         for (uint32_t k = 0; k < a->top_k; k++) {
             uint32_t best = largest_of(choice, n);
@@ -441,12 +443,15 @@ int ref_gather(const struct args_gather *a, const float *x, const int32_t *index
     return GPU_OK;
 }
 
-int ref_scatter_add(const struct args_gather *a, const struct ref_scatter_bufs *b)
+int ref_scatter_add(const struct args_gather *a, const struct gpu_scatter_bufs *b)
 {
+    const int32_t *index = b->index->host;
+    const float *weight = b->weight->host;
     for (uint32_t r = 0; r < a->n_rows; r++) {
-        float *out = b->out + (uint64_t)b->index[a->first + r] * a->dim;
+        const float *y = (const float *)b->y->host + ((uint64_t)a->row + r) * a->dim;
+        float *out = (float *)b->out->host + (uint64_t)index[a->first + r] * a->dim;
         for (uint32_t i = 0; i < a->dim; i++)
-            out[i] += b->weight[a->first + r] * b->y[((uint64_t)a->row + r) * a->dim + i];
+            out[i] += weight[a->first + r] * y[i];
     }
     return GPU_OK;
 }
@@ -463,10 +468,10 @@ int ref_combine(const struct args_combine *a, const float *partial, const float 
     return GPU_OK;
 }
 
-int ref_combine_norm(const struct args_combine_norm *a, const struct ref_combine_bufs *b)
+int ref_combine_norm(const struct args_combine_norm *a, const struct gpu_combine_bufs *b)
 {
     struct args_combine combine = {.n_partials = a->n_partials, .dim = a->dim, .first_weight = a->first_weight};
     struct args_rmsnorm norm = {.weight = a->norm, .n_rows = 1, .dim = a->dim, .eps = a->eps};
-    int code = ref_combine(&combine, b->partial, b->weight, b->out);
-    return code ? code : ref_rmsnorm(&norm, b->norm, b->out, b->y);
+    int code = ref_combine(&combine, b->partial->host, b->weight->host, b->out->host);
+    return code ? code : ref_rmsnorm(&norm, b->norm->host, b->out->host, b->y->host);
 }

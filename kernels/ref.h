@@ -2,11 +2,11 @@
 // Every op in plain C on host memory: the oracle of the op tests, and the device "ref". Straight from the formulas in
 // args.h, one thread, no cleverness that changes what is summed; float32 with a fixed order of sums.
 // All return GPU_OK, or GPU_OUT_OF_MEMORY when a scratch row could not be had (nothing useful was written then).
-// Pointers are the buffers' starts; callers have checked every range.
+// Pointers are the buffers' starts, gpu_bufs have their memory at `host`; callers have checked every range.
 #ifndef MOECHAT_REF_H
 #define MOECHAT_REF_H
 
-#include "kernels/args.h"
+#include "kernels/gpu.h"
 
 float ref_bf16(uint16_t bits);
 uint16_t ref_float_to_half(float value); // round to nearest even; overflow becomes infinity
@@ -17,56 +17,19 @@ int ref_embed(const struct args_embed *a, const void *table, const int32_t *ids,
 int ref_rmsnorm(const struct args_rmsnorm *a, const void *weight, const float *x, float *y);
 int ref_matmul(const struct args_matmul *a, const void *matrix, const float *x, float *y);
 int ref_swiglu(const struct args_swiglu *a, const void *matrices, const float *x, float *y);
-struct ref_experts_bufs {
-    const void *matrices;
-    const int32_t *ids;
-    const float *x;
-    float *y;
-};
-int ref_swiglu_experts(const struct args_swiglu_experts *a, const struct ref_experts_bufs *b);
-int ref_matvec_experts(const struct args_matvec_experts *a, const struct ref_experts_bufs *b);
+int ref_swiglu_experts(const struct args_swiglu_experts *a, const struct gpu_experts_bufs *b);
+int ref_matvec_experts(const struct args_matvec_experts *a, const struct gpu_experts_bufs *b);
 int ref_rope(const struct args_rope *a, const float *inv_freq, float *x);
 // n elements of a cache of either type, from element `at` on.
 void ref_to_cache(uint32_t kv_type, const float *x, uint64_t n, void *cache, uint64_t at);
-struct ref_kv_append_bufs {
-    const void *norm;
-    const float *inv_freq;
-    float *x;
-    void *cache;
-};
-int ref_kv_append(const struct args_kv_append *a, const struct ref_kv_append_bufs *b);
+int ref_kv_append(const struct args_kv_append *a, const struct gpu_kv_append_bufs *b);
 int ref_q_prime(const struct args_kv_b *a, const void *kv_b, const float *q, float *out);
 int ref_heads(const struct args_heads *a, const void *matrix, const float *x, float *out);
-struct ref_attention_bufs {
-    const float *q_latent;
-    const float *q;
-    const void *cache;
-    float *out;
-};
-int ref_attention(const struct args_attention *a, const struct ref_attention_bufs *b);
-struct ref_router_bufs {
-    const float *logits;
-    const void *bias;
-    int32_t *ids;
-    float *weights;
-};
-int ref_router(const struct args_router *a, const struct ref_router_bufs *b);
+int ref_attention(const struct args_attention *a, const struct gpu_attention_bufs *b);
+int ref_router(const struct args_router *a, const struct gpu_router_bufs *b);
 int ref_gather(const struct args_gather *a, const float *x, const int32_t *index, float *out);
-struct ref_scatter_bufs {
-    const float *y;
-    const int32_t *index;
-    const float *weight;
-    float *out;
-};
-int ref_scatter_add(const struct args_gather *a, const struct ref_scatter_bufs *b);
+int ref_scatter_add(const struct args_gather *a, const struct gpu_scatter_bufs *b);
 int ref_combine(const struct args_combine *a, const float *partial, const float *weight, float *out);
-struct ref_combine_bufs {
-    const float *partial;
-    const float *weight;
-    float *out;
-    const void *norm;
-    float *y;
-};
-int ref_combine_norm(const struct args_combine_norm *a, const struct ref_combine_bufs *b);
+int ref_combine_norm(const struct args_combine_norm *a, const struct gpu_combine_bufs *b);
 
 #endif

@@ -47,29 +47,4 @@ struct tiling {
 #define MERGE_COLUMNS    16   // CPU: columns that a group merges
 #define COPY_GROUP_BYTES 65536
 
-// Structs whose layout the probe kernel reports: type and last field.
-#define PROBE_STRUCTS(X)                                                                                               \
-    X(args_matrix, pad)                                                                                                \
-    X(args_embed, pad)                                                                                                 \
-    X(args_rmsnorm, pad)                                                                                               \
-    X(args_matmul, add)                                                                                                \
-    X(args_swiglu, pad)                                                                                                \
-    X(args_places, n_experts)                                                                                          \
-    X(args_swiglu_experts, out_stride)                                                                                 \
-    X(args_matvec_experts, out_stride)                                                                                 \
-    X(args_rope, pad)                                                                                                  \
-    X(args_kv_append, pad)                                                                                             \
-    X(args_kv_b, pad)                                                                                                  \
-    X(args_heads, decode)                                                                                              \
-    X(args_attention, softmax_scale)                                                                                   \
-    X(args_router, pad)                                                                                                \
-    X(args_gather, row)                                                                                                \
-    X(args_matmul_each, at.out_offset)                                                                                 \
-    X(args_swiglu_each, at.out_offset)                                                                                 \
-    X(args_combine, pad)                                                                                               \
-    X(args_combine_norm, eps)                                                                                          \
-    X(args_copy, bytes)                                                                                                \
-    X(tiling, n_tiles)
-#define PROBE_COUNT 21
-
 #endif

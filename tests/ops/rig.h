@@ -66,6 +66,9 @@ static inline float *poisoned(size_t n)
     return values;
 }
 
+// Memory as ref.c's functions take it.
+#define HOST(memory) (&(gpu_buf){.host = (void *)(memory)})
+
 static inline gpu_buf *upload(gpu *g, const void *data, size_t bytes)
 {
     struct gpu_error err = {0};

@@ -487,7 +487,7 @@ static int check_attention(struct rig *rig, const struct attention_case *c, int 
     struct gpu_attention_bufs b = {upload(g, q_latent, n_latent * 4), upload(g, q, n_q * 4),
                                    upload(g, cache, n_cache * (c->kv_type == KV_F16 ? 2 : 4)),
                                    upload(g, want, (n_latent + 1) * 4)};
-    ref_attention(&a, &(struct ref_attention_bufs){q_latent, q, cache, want});
+    ref_attention(&a, &(struct gpu_attention_bufs){HOST(q_latent), HOST(q), HOST(cache), HOST(want)});
     (decode ? gpu_op_attention_decode : gpu_op_attention_prefill)(g, &a, &b);
     float *got = download(g, b.out);
     int good = close_to(rig->label, got, want, terms, n_latent + 1, 4e-8);
@@ -580,7 +580,7 @@ static void one_router(struct harness *t, const struct rig *rig, const struct ar
     float *want = poisoned(n_top + 1);
     struct gpu_router_bufs b = {upload(g, logits, n * 4), a.has_bias ? upload(g, bias, (a.n_experts + 2) * 4) : NULL,
                                 upload(g, want_ids, (n_top + 1) * 4), upload(g, want, (n_top + 1) * 4)};
-    ref_router(&a, &(struct ref_router_bufs){logits, bias, (int32_t *)want_ids, want});
+    ref_router(&a, &(struct gpu_router_bufs){HOST(logits), HOST(bias), HOST(want_ids), HOST(want)});
     gpu_op_router(g, &a, &b);
     float *ids = download(g, b.ids);
     float *got = download(g, b.weights);
@@ -692,7 +692,7 @@ static void one_fixture(struct harness *t, gpu *g, const char *label, size_t i)
                      gpu_read(g, b.weights, 0, weights, sizeof weights, &err) == GPU_OK);
         gpu_buf_free(b.logits), gpu_buf_free(b.bias), gpu_buf_free(b.ids), gpu_buf_free(b.weights);
     } else {
-        ref_router(&a, &(struct ref_router_bufs){logits, bias, ids, weights});
+        ref_router(&a, &(struct gpu_router_bufs){HOST(logits), HOST(bias), HOST(ids), HOST(weights)});
     }
     for (uint32_t k = 0; k < 2 * a.top_k; k++) {
         float want = f->weights[k / a.top_k][k % a.top_k];
@@ -736,7 +736,7 @@ static void gathers(struct harness *t)
             CHECK(t, got && memcmp(got, want, n * 4) == 0);
             free(got);
             struct gpu_scatter_bufs b = {upload(g, y, n * 4), index_buf, upload(g, weight, sizeof weight), x_buf};
-            ref_scatter_add(&a, &(struct ref_scatter_bufs){y, index, weight, x});
+            ref_scatter_add(&a, &(struct gpu_scatter_bufs){HOST(y), HOST(index), HOST(weight), HOST(x)});
             gpu_op_scatter_add(g, &a, &b);
             got = download(g, x_buf);
             CHECK(t, close_to(rigs.items[d].label, got, x, terms, n, 1.2e-7));

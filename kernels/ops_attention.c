@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Attention, and the products head by head around it.
+#include "kernels/ops_check.h"
+#include "kernels/ref.h"
+
+static bool kv_b_shaped(const struct args_kv_b *a)
+{
+    uint64_t rows = (uint64_t)a->n_heads * ((uint64_t)a->qk_nope_head_dim + a->v_head_dim);
+    return a->n_heads > 0 && a->qk_nope_head_dim > 0 && a->v_head_dim > 0 && rows == a->kv_b.out_dim;
+}
+
+// CPU: a group is one head and a range of rows.
+static struct tiling cut_tokens(uint32_t n_rows, const struct args_matrix *m)
+{
+    enum { TOKENS = 16 };
+    return (struct tiling){.rows_per_group = TOKENS,
+                           .n_groups = (uint32_t)ceil_div(n_rows, TOKENS),
+                           .scratch_stride = m->in_dim / 32 * PACKED_UNIT};
+}
+
+static gpu_buf *heads_scratch(gpu *g, uint32_t n_heads, const struct tiling *t)
+{
+    return gpu_scratch(g, g->cpu_shape ? 4 * (uint64_t)n_heads * t->n_groups * t->scratch_stride : 0);
+}
+
+void gpu_op_q_prime(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *q, gpu_buf *out)
+{
+    if (gpu_failed(g) || a->n_rows == 0 ||
+        !op_need(g, !a->decode || a->n_rows == 1, "q_prime", "decode takes one row") ||
+        !op_need_matrix(g, kv_b, &a->kv_b, "q_prime") ||
+        !op_need(g, kv_b_shaped(a), "q_prime", "heads and rows do not fit kv_b") ||
+        !op_need(g, a->n_heads == 1 || a->q_head_stride >= a->qk_nope_head_dim, "q_prime", "heads overlap") ||
+        !op_need(g,
+                 op_holds_rows(q, a->n_rows, a->q_row_stride, 0,
+                               (uint64_t)(a->n_heads - 1) * a->q_head_stride + a->qk_nope_head_dim),
+                 "q_prime", "q is too small") ||
+        !op_need(g, op_holds(out, 0, 4 * (uint64_t)a->n_rows * a->n_heads * a->kv_b.in_dim), "q_prime",
+                 "the output is too small"))
+        return;
+    if (op_is_ref(g)) {
+        op_done_by_ref(g, ref_q_prime(a, kv_b->host, q->host, out->host));
+        return;
+    }
+    if (!g->cpu_shape && !a->decode) {
+        launch(g, &(struct launch){.kernel = KERNEL_Q_PRIME_ROWS,
+                                   .args = a,
+                                   .buffers = {kv_b, q, out},
+                                   .groups = {ceil_div(a->kv_b.in_dim, 64), ceil_div(a->n_rows, 64), a->n_heads}});
+        return;
+    }
+    struct tiling t = cut_tokens(a->n_rows, &a->kv_b);
+    size_t words = ceil_div(a->kv_b.in_dim / inputs_per_word(&a->kv_b), Q_WORDS);
+    launch(g, &(struct launch){.kernel = KERNEL_Q_PRIME,
+                               .args = a,
+                               .tiling = t,
+                               .buffers = {kv_b, q, out, heads_scratch(g, a->n_heads, &t)},
+                               .groups = {g->cpu_shape ? t.n_groups : words, a->n_heads,
+                                          g->cpu_shape ? ceil_div(a->kv_b.in_dim, BLOCK) : 0}});
+}
+
+void gpu_op_heads(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *out)
+{
+    const struct args_matrix *m = &a->matrix;
+    uint64_t heads = (uint64_t)a->n_rows * a->n_heads;
+    if (gpu_failed(g) || a->n_rows == 0 || !op_need(g, !a->decode || a->n_rows == 1, "heads", "decode takes one row") ||
+        !op_need_matrix(g, matrix, m, "heads") ||
+        !op_need(g,
+                 a->n_heads > 0 && a->n_out > 0 && (uint64_t)a->first_row + a->n_out <= a->head_rows &&
+                     (uint64_t)a->n_heads * a->head_rows == m->out_dim,
+                 "heads", "heads and rows do not fit the matrix") ||
+        !op_need(g, a->n_heads == 1 || a->head_stride >= m->in_dim, "heads", "heads overlap") ||
+        !op_need(g,
+                 op_holds_rows(x, a->n_rows, a->row_stride, 0, (uint64_t)(a->n_heads - 1) * a->head_stride + m->in_dim),
+                 "heads", "the input is too small") ||
+        !op_need(g, op_holds_rows(out, heads, a->n_out, 0, a->n_out), "heads", "the output is too small"))
+        return;
+    if (op_is_ref(g)) {
+        op_done_by_ref(g, ref_heads(a, matrix->host, x->host, out->host));
+        return;
+    }
+    if (!g->cpu_shape && !a->decode) {
+        launch(g, &(struct launch){.kernel = KERNEL_HEADS_ROWS,
+                                   .args = a,
+                                   .buffers = {matrix, x, out},
+                                   .groups = {ceil_div(a->n_out, 64), ceil_div(a->n_rows, 64), a->n_heads}});
+        return;
+    }
+    struct tiling t = cut_tokens(a->n_rows, m);
+    launch(g,
+           &(struct launch){.kernel = KERNEL_HEADS,
+                            .args = a,
+                            .tiling = t,
+                            .buffers = {matrix, x, out, heads_scratch(g, a->n_heads, &t)},
+                            .groups = {g->cpu_shape ? t.n_groups : ceil_div(a->n_out, TEAMS * TEAM_ROWS), a->n_heads}});
+}
+
+static bool attention_fits(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b, const char *op)
+{
+    uint64_t heads = (uint64_t)a->n_rows * a->n_heads;
+    uint64_t width = (uint64_t)a->kv_lora_rank + a->rope_dim;
+    uint64_t element = a->kv_type == KV_F16 ? 2 : 4;
+    return op_need(g, a->n_heads > 0 && a->kv_lora_rank > 0 && a->kv_lora_rank % 32 == 0 && a->kv_type <= KV_F16, op,
+                   "no such shape") &&
+           op_need(g, a->n_heads == 1 || a->q_head_stride >= a->rope_dim, op, "heads overlap") &&
+           op_need(g, op_holds(b->q_latent, 0, 4 * heads * a->kv_lora_rank), op, "q_latent is too small") &&
+           op_need(g,
+                   op_holds_rows(b->q, a->n_rows, a->q_row_stride, a->q_rope_offset,
+                                 (uint64_t)(a->n_heads - 1) * a->q_head_stride + a->rope_dim),
+                   op, "q is too small") &&
+           op_need(g, op_holds(b->cache, 0, ((uint64_t)a->position + a->n_rows) * width * element), op,
+                   "the cache holds fewer rows than are asked for") &&
+           op_need(g, op_holds(b->out, 0, 4 * heads * a->kv_lora_rank), op, "the output is too small");
+}
+
+// Floats that a CPU group keeps beside each other: queries, sums, and a tile of the cache, converted.
+static uint64_t attention_stride(const struct args_attention *a)
+{
+    uint64_t width = (uint64_t)a->kv_lora_rank + a->rope_dim;
+    return VECTOR * (width + a->kv_lora_rank) + (a->kv_type == KV_F16 ? ATTENTION_TILE * width : 0);
+}
+
+// GPU: the positions of a tile, from the model and the length alone: groups enough for a large device, few sums to
+// merge.
+static uint32_t decode_tile(const struct args_attention *a)
+{
+    enum { GROUPS = 512 };
+    uint32_t tile = DECODE_STEP;
+    uint64_t blocks = ceil_div(a->n_heads, GROUP_HEADS);
+    uint64_t most = GROUPS / blocks < MOST_TILES ? GROUPS / blocks : MOST_TILES;
+    while (tile < UINT32_C(1) << 30 && ceil_div((uint64_t)a->position + 1, tile) > (most ? most : 1))
+        tile *= 2;
+    return tile;
+}
+
+void gpu_op_attention_decode(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b)
+{
+    if (gpu_failed(g) || !op_need(g, a->n_rows == 1, "attention_decode", "n_rows must be 1") ||
+        !attention_fits(g, a, b, "attention_decode"))
+        return;
+    if (op_is_ref(g)) {
+        op_done_by_ref(g, ref_attention(a, b));
+        return;
+    }
+    uint32_t tile = g->cpu_shape ? ATTENTION_TILE : decode_tile(a);
+    size_t tiles = ceil_div((uint64_t)a->position + 1, tile);
+    struct launch parts = {.kernel = KERNEL_ATTENTION_TILES, .args = a, .buffers = {b->q_latent, b->q, b->cache}};
+    struct launch merge = {.kernel = KERNEL_ATTENTION_MERGE, .args = a};
+    uint64_t floats;
+    parts.tiling.rows_per_group = tile;
+    parts.tiling.n_tiles = (uint32_t)tiles;
+    if (g->cpu_shape) {
+        enum { GROUPS_PER_UNIT = 8 };
+        uint64_t most = (uint64_t)GROUPS_PER_UNIT * g->info.compute_units;
+        size_t vectors = ceil_div(a->n_heads, VECTOR);
+        parts.tiling.n_groups = (uint32_t)(tiles < most ? tiles : most);
+        parts.tiling.scratch_stride = (uint32_t)attention_stride(a);
+        floats =
+            vectors * (VECTOR * tiles * (a->kv_lora_rank + 2) + (uint64_t)parts.tiling.n_groups * attention_stride(a));
+        parts.groups[0] = vectors;
+        parts.groups[1] = parts.tiling.n_groups;
+        merge.groups[0] = ceil_div(a->kv_lora_rank, MERGE_COLUMNS);
+        merge.groups[1] = vectors;
+    } else {
+        floats = tiles * a->n_heads * ((uint64_t)a->kv_lora_rank + 2);
+        parts.groups[0] = ceil_div(a->n_heads, GROUP_HEADS);
+        parts.groups[1] = tiles;
+        parts.groups[2] = ceil_div(a->kv_lora_rank, MOST_VALUES);
+        merge.groups[0] = ceil_div(a->kv_lora_rank, ELEMENTS_GROUP);
+        merge.groups[1] = a->n_heads;
+    }
+    merge.tiling = parts.tiling;
+    parts.buffers[3] = merge.buffers[0] = gpu_scratch(g, 4 * floats);
+    merge.buffers[1] = b->out;
+    launch(g, &parts);
+    launch(g, &merge);
+}
+
+void gpu_op_attention_prefill(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b)
+{
+    if (gpu_failed(g) || a->n_rows == 0 || !attention_fits(g, a, b, "attention_prefill"))
+        return;
+    if (op_is_ref(g)) {
+        op_done_by_ref(g, ref_attention(a, b));
+        return;
+    }
+    struct launch l = {.kernel = KERNEL_ATTENTION_PREFILL, .args = a, .buffers = {b->q_latent, b->q, b->cache, b->out}};
+    if (g->cpu_shape) {
+        enum { GROUPS_PER_UNIT = 32 };
+        size_t jobs = ceil_div((uint64_t)a->n_rows * a->n_heads, VECTOR);
+        uint64_t most = (uint64_t)GROUPS_PER_UNIT * g->info.compute_units;
+        l.tiling.n_groups = (uint32_t)(jobs < most ? jobs : most);
+        l.tiling.scratch_stride = (uint32_t)attention_stride(a);
+        l.buffers[4] = gpu_scratch(g, 4 * (uint64_t)l.tiling.n_groups * l.tiling.scratch_stride);
+        l.groups[0] = l.tiling.n_groups;
+    } else {
+        l.buffers[4] = b->out;
+        l.groups[0] = ceil_div(a->n_heads, PREFILL_GROUP);
+        l.groups[1] = a->n_rows;
+        l.groups[2] = ceil_div(a->kv_lora_rank, MOST_VALUES);
+    }
+    launch(g, &l);
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The checks of the ops.
+#include "kernels/ops_check.h"
+
+bool op_need(gpu *g, bool good, const char *op, const char *what)
+{
+    if (!good)
+        gpu_fail(g, GPU_ARGUMENT, 0, "op %s: %s", op, what);
+    return good;
+}
+
+bool op_holds(const gpu_buf *buf, uint64_t offset, uint64_t bytes)
+{
+    return buf && offset <= buf->bytes && bytes <= buf->bytes - offset;
+}
+
+bool op_holds_rows(const gpu_buf *buf, uint64_t n_rows, uint64_t stride, uint64_t offset, uint64_t width)
+{
+    return op_holds(buf, 0, 4 * ((n_rows - 1) * stride + offset + width)) && (n_rows == 1 || stride >= width);
+}
+
+bool op_holds_matrix(const gpu_buf *buf, const struct args_matrix *m)
+{
+    if (!matrix_is_shaped(m) || m->weight % 4)
+        return false;
+    uint64_t rows = m->out_dim, scales = matrix_scale_bytes(m), biases = matrix_bias_bytes(m);
+    return op_holds(buf, m->weight, rows * matrix_row_bytes(m)) &&
+           (!scales || (m->scales % 4 == 0 && op_holds(buf, m->scales, rows * scales))) &&
+           (!biases || (m->biases % 4 == 0 && op_holds(buf, m->biases, rows * biases)));
+}
+
+bool op_need_kind(gpu *g, const struct args_matrix *m, const char *op)
+{
+    const struct kind_info *info = kind_info(m->kind);
+    if (!info || (info->computable && (info->scales != SCALES_AFFINE || m->scale_type == SCALE_BF16)))
+        return op_need(g, info, op, "a matrix of no kind");
+    gpu_fail(g, GPU_ARGUMENT, 0, "op %s: there are no kernels for a matrix of kind %s", op, info->name);
+    return false;
+}
+
+bool op_need_matrix(gpu *g, const gpu_buf *buf, const struct args_matrix *m, const char *op)
+{
+    return op_need_kind(g, m, op) &&
+           op_need(g, op_holds_matrix(buf, m), op, "a matrix has no valid shape or lies outside its buffer");
+}
+
+bool op_same_shape(const struct args_matrix *a, const struct args_matrix *b)
+{
+    return a->in_dim == b->in_dim && a->out_dim == b->out_dim && a->kind == b->kind && a->group_size == b->group_size &&
+           a->scale_type == b->scale_type;
+}
+
+bool op_is_ref(const gpu *g)
+{
+    return g->info.kind == GPU_KIND_REF;
+}
+
+void op_done_by_ref(gpu *g, int code)
+{
+    g->counts.launches++;
+    g->fenced = false;
+    if (code)
+        gpu_fail(g, (enum gpu_code)code, 0, "no memory for a row of scratch");
+}

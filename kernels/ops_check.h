@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What ops check before they launch: a caller's error becomes the sticky GPU_ARGUMENT, and nothing is launched. Private
+// to the room. All but op_done_by_ref are free of effects when what they look at is good.
+#ifndef MOECHAT_OPS_CHECK_H
+#define MOECHAT_OPS_CHECK_H
+
+#include "kernels/device.h"
+
+bool op_need(gpu *g, bool good, const char *op, const char *what);
+bool op_holds(const gpu_buf *buf, uint64_t offset, uint64_t bytes);
+// Rows of `width` floats (or ids), `stride` apart, n_rows > 0. 32-bit factors: no product overflows 64 bits.
+bool op_holds_rows(const gpu_buf *buf, uint64_t n_rows, uint64_t stride, uint64_t offset, uint64_t width);
+// Is the matrix well shaped, and inside the buffer?
+bool op_holds_matrix(const gpu_buf *buf, const struct args_matrix *m);
+// Are there kernels for it? Refuses by the kind's name.
+bool op_need_kind(gpu *g, const struct args_matrix *m, const char *op);
+// Both.
+bool op_need_matrix(gpu *g, const gpu_buf *buf, const struct args_matrix *m, const char *op);
+bool op_same_shape(const struct args_matrix *a, const struct args_matrix *b);
+
+bool op_is_ref(const gpu *g);
+// Counts what ref.c has done; its code becomes the sticky error.
+void op_done_by_ref(gpu *g, int code);
+
+static inline size_t ceil_div(uint64_t a, uint64_t b)
+{
+    return (size_t)((a + b - 1) / b);
+}
+
+// As in quant.cl: what the words of MLX's 4 and 8 bits hold, 1 of plain kinds.
+static inline uint32_t inputs_per_word(const struct args_matrix *m)
+{
+    return m->kind == KIND_MLX_4 ? 8 : m->kind == KIND_MLX_8 ? 4 : 1;
+}
+
+#endif

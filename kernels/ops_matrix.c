@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Products of matrices with rows: of one token, of several experts, of many tokens.
+#include <string.h>
+
+#include "kernels/ops_check.h"
+#include "kernels/ref.h"
+
+// One row a team gives few rows groups for the whole device; where there are many, more rows share each load of x.
+// Teams have a row of each of `together` matrices.
+static struct tiling cut_rows_gpu(const gpu *g, uint64_t n_rows, uint32_t together)
+{
+    enum { GROUPS_PER_UNIT = 4 };
+    uint32_t most = TEAMS * TEAM_ROWS / together;
+    bool few = ceil_div(n_rows, most) < (uint64_t)GROUPS_PER_UNIT * g->info.compute_units;
+    return (struct tiling){.rows_per_group = few ? TEAMS : most, .n_groups = 1};
+}
+
+// How the rows of a matvec are cut, or of several that one launch computes. CPU: a second group must be worth its
+// launch and its packing of x; many let cores that are late still share. GPU: what a group's teams compute together.
+static struct tiling cut_rows(const gpu *g, const struct args_matrix *m, uint32_t n_matrices, uint32_t together)
+{
+    enum { LEAST_BYTES = 64 << 10, GROUPS_PER_UNIT = 8, ROWS_TOGETHER = 4 };
+    if (!g->cpu_shape)
+        return cut_rows_gpu(g, (uint64_t)m->out_dim * n_matrices, together);
+    uint64_t most = ceil_div((uint64_t)GROUPS_PER_UNIT * g->info.compute_units, n_matrices);
+    uint64_t groups = ceil_div(m->out_dim * matrix_row_bytes(m), LEAST_BYTES);
+    uint64_t rows = ceil_div(m->out_dim, groups < most ? groups : most);
+    rows = (rows + ROWS_TOGETHER - 1) / ROWS_TOGETHER * ROWS_TOGETHER;
+    return (struct tiling){.rows_per_group = (uint32_t)rows,
+                           .n_groups = (uint32_t)ceil_div(m->out_dim, rows),
+                           .scratch_stride = m->in_dim / 32 * PACKED_UNIT};
+}
+
+void gpu_op_matvec(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y)
+{
+    const struct args_matrix *m = &a->matrix;
+    if (gpu_failed(g) || !op_need(g, a->n_rows == 1, "matvec", "n_rows must be 1") ||
+        !op_need_matrix(g, matrix, m, "matvec") ||
+        !op_need(g, op_holds_rows(x, 1, 0, a->in_offset, m->in_dim), "matvec", "the input is too small") ||
+        !op_need(g, op_holds_rows(y, 1, 0, a->out_offset, m->out_dim), "matvec", "the output is too small"))
+        return;
+    if (op_is_ref(g)) {
+        op_done_by_ref(g, ref_matmul(a, matrix->host, x->host, y->host));
+        return;
+    }
+    struct tiling t = cut_rows(g, m, 1, 1);
+    gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)t.n_groups * t.scratch_stride);
+    launch(g, &(struct launch){.kernel = KERNEL_MATVEC,
+                               .args = a,
+                               .tiling = t,
+                               .buffers = {matrix, x, y, scratch},
+                               .groups = {ceil_div(m->out_dim, t.rows_per_group)}});
+}
+
+void gpu_op_swiglu_vec(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y)
+{
+    const struct args_matrix *m = &a->gate;
+    if (gpu_failed(g) || !op_need(g, a->n_rows == 1, "swiglu_vec", "n_rows must be 1") ||
+        !op_need_matrix(g, matrices, m, "swiglu_vec") || !op_need_matrix(g, matrices, &a->up, "swiglu_vec") ||
+        !op_need(g, op_same_shape(m, &a->up), "swiglu_vec", "gate and up are of two shapes") ||
+        !op_need(g, op_holds_rows(x, 1, 0, a->in_offset, m->in_dim), "swiglu_vec", "the input is too small") ||
+        !op_need(g, op_holds_rows(y, 1, 0, a->out_offset, m->out_dim), "swiglu_vec", "the output is too small"))
+        return;
+    if (op_is_ref(g)) {
+        op_done_by_ref(g, ref_swiglu(a, matrices->host, x->host, y->host));
+        return;
+    }
+    struct tiling t = cut_rows(g, m, 1, 2);
+    gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)t.n_groups * t.scratch_stride);
+    launch(g, &(struct launch){.kernel = KERNEL_SWIGLU_VEC,
+                               .args = a,
+                               .tiling = t,
+                               .buffers = {matrices, x, y, scratch},
+                               .groups = {ceil_div(m->out_dim, t.rows_per_group)}});
+}
+
+static bool holds_one(const gpu_buf *buf, const struct args_matrix *m, uint64_t place)
+{
+    struct args_matrix one = gpu_matrix_behind(m, place);
+    return place % 4 == 0 && place <= buf->bytes && op_holds_matrix(buf, &one);
+}
+
+static bool holds_experts(const struct gpu_experts_bufs *b, const struct args_matrix *m, const struct args_places *at)
+{
+    const gpu_buf *buf = b->matrices;
+    if (!buf)
+        return false;
+    if (at->by_id)
+        return op_holds_rows(b->ids, at->n, 1, at->first_id, 1) && at->n_experts > 0 && at->stride % 4 == 0 &&
+               at->stride <= buf->bytes / at->n_experts && at->base <= buf->bytes && holds_one(buf, m, at->base) &&
+               holds_one(buf, m, at->base + (at->n_experts - 1) * at->stride);
+    bool good = at->n <= MOST_EXPERTS;
+    for (uint32_t k = 0; good && k < at->n; k++)
+        good = holds_one(buf, m, at->place[k]);
+    return good;
+}
+
+// Each expert's row of an activation.
+static bool holds_ranks(const gpu_buf *buf, const struct args_places *at, uint32_t stride, uint32_t width)
+{
+    uint64_t rows = at->by_id ? at->n : 0;
+    for (uint32_t k = 0; !at->by_id && k < at->n; k++)
+        rows = at->rank[k] >= rows ? at->rank[k] + UINT64_C(1) : rows;
+    return op_holds_rows(buf, rows, stride, 0, width);
+}
+
+// `together`: products of each row.
+static void launch_experts(gpu *g, struct launch *l, const struct args_matrix *m, uint32_t n, uint32_t together,
+                           const struct gpu_experts_bufs *b)
+{
+    l->tiling = cut_rows(g, m, n, together);
+    gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)n * l->tiling.n_groups * l->tiling.scratch_stride);
+    gpu_buf *const buffers[] = {b->matrices, b->ids ? b->ids : b->x, b->x, b->y, scratch};
+    memcpy(l->buffers, buffers, sizeof buffers);
+    l->groups[0] = ceil_div(m->out_dim, l->tiling.rows_per_group);
+    l->groups[1] = n;
+    launch(g, l);
+}
+
+void gpu_op_swiglu_experts(gpu *g, const struct args_swiglu_experts *a, const struct gpu_experts_bufs *b)
+{
+    const struct args_matrix *m = &a->gate;
+    if (gpu_failed(g) || a->at.n == 0 || !op_need_kind(g, m, "swiglu_experts") ||
+        !op_need_kind(g, &a->up, "swiglu_experts") ||
+        !op_need(g, holds_experts(b, m, &a->at) && holds_experts(b, &a->up, &a->at) && op_same_shape(m, &a->up),
+                 "swiglu_experts", "gate and up have no valid shape or lie outside their buffer") ||
+        !op_need(g, op_holds_rows(b->x, 1, 0, a->in_offset, m->in_dim), "swiglu_experts", "the input is too small") ||
+        !op_need(g, holds_ranks(b->y, &a->at, a->out_stride, m->out_dim), "swiglu_experts", "the output is too small"))
+        return;
+    if (op_is_ref(g))
+        op_done_by_ref(g, ref_swiglu_experts(a, b));
+    else
+        launch_experts(g, &(struct launch){.kernel = KERNEL_SWIGLU_EXPERTS, .args = a}, m, a->at.n, 2, b);
+}
+
+void gpu_op_matvec_experts(gpu *g, const struct args_matvec_experts *a, const struct gpu_experts_bufs *b)
+{
+    const struct args_matrix *m = &a->matrix;
+    if (gpu_failed(g) || a->at.n == 0 || !op_need_kind(g, m, "matvec_experts") ||
+        !op_need(g, holds_experts(b, m, &a->at), "matvec_experts",
+                 "a matrix has no valid shape or lies outside its buffer") ||
+        !op_need(g, holds_ranks(b->x, &a->at, a->in_stride, m->in_dim), "matvec_experts", "the input is too small") ||
+        !op_need(g, holds_ranks(b->y, &a->at, a->out_stride, m->out_dim), "matvec_experts", "the output is too small"))
+        return;
+    if (op_is_ref(g))
+        op_done_by_ref(g, ref_matvec_experts(a, b));
+    else
+        launch_experts(g, &(struct launch){.kernel = KERNEL_MATVEC_EXPERTS, .args = a}, m, a->at.n, 1, b);
+}
+
+// Lays x out in scratch as the CPU's matrix kernels want it: see matmul_cpu.cl.
+static gpu_buf *pack(gpu *g, const struct args_matmul *a, gpu_buf *x)
+{
+    size_t vectors = ceil_div(a->n_rows, VECTOR);
+    gpu_buf *packed = gpu_scratch(g, 4 * (uint64_t)vectors * VECTOR * a->matrix.in_dim);
+    launch(g, &(struct launch){.kernel = KERNEL_PACK,
+                               .args = a,
+                               .buffers = {x, packed},
+                               .groups = {ceil_div(a->matrix.in_dim, BLOCK), vectors}});
+    return packed;
+}
+
+static void matmul_cpu(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y)
+{
+    launch(g,
+           &(struct launch){.kernel = KERNEL_MATMUL,
+                            .args = a,
+                            .buffers = {matrix, pack(g, a, x), y},
+                            .groups = {ceil_div(a->matrix.out_dim, MATMUL_ROWS), ceil_div(a->n_rows, MATMUL_TOKENS)}});
+}
+
+// GPU: the kernels for tiles of 8 times so many tokens and outputs.
+struct tile_kernel {
+    enum kernel_id id;
+    uint32_t tokens, outputs;
+};
+enum { TILE_SIZES = 3 };
+static const struct tile_kernel matmul_tiles[TILE_SIZES] = {
+    {KERNEL_MATMUL_2_4, 2, 4}, {KERNEL_MATMUL_4_4, 4, 4}, {KERNEL_MATMUL_8_8, 8, 8}};
+static const struct tile_kernel swiglu_tiles[TILE_SIZES] = {
+    {KERNEL_SWIGLU_2_4, 2, 4}, {KERNEL_SWIGLU_4_4, 4, 4}, {KERNEL_SWIGLU_8_8, 8, 8}};
+
+// The largest that still give every unit one, but none that are half empty.
+static void cut_tiles(const gpu *g, struct launch *l, const struct tile_kernel *sizes, const struct args_each *at,
+                      uint64_t n_outputs)
+{
+    uint32_t most = 0;
+    uint64_t tiles = 0;
+    for (size_t k = 0; k < l->groups[2]; k++) {
+        most = at->n_rows[k] > most ? at->n_rows[k] : most;
+        tiles += ceil_div(at->n_rows[k], 64) * ceil_div(n_outputs, 64);
+    }
+    const struct tile_kernel *size = &sizes[most <= 16 ? 0 : most <= 32 || tiles < g->info.compute_units ? 1 : 2];
+    l->kernel = size->id;
+    l->groups[0] = ceil_div(n_outputs, 8 * size->outputs);
+    l->groups[1] = ceil_div(most, 8 * size->tokens);
+}
+
+static void matmul_gpu(gpu *g, const struct args_matmul *a, uint32_t n, const struct gpu_product_bufs *b)
+{
+    struct args_matmul_each each = {.of = a[0]};
+    for (uint32_t k = 0; k < n; k++) {
+        each.at.behind[k] = a[k].matrix.weight - a[0].matrix.weight;
+        each.at.n_rows[k] = a[k].n_rows;
+        each.at.in_offset[k] = a[k].in_offset;
+        each.at.out_offset[k] = a[k].out_offset;
+    }
+    struct launch l = {.args = &each, .buffers = {b->matrices, b->x, b->y}, .groups = {0, 0, n}};
+    cut_tiles(g, &l, matmul_tiles, &each.at, a->matrix.out_dim);
+    launch(g, &l);
+}
+
+static bool matmul_fits(gpu *g, const struct args_matmul *a, const struct gpu_product_bufs *b)
+{
+    const struct args_matrix *m = &a->matrix;
+    return op_need(g, a->n_rows > 0, "matmul", "no rows") && op_need_matrix(g, b->matrices, m, "matmul") &&
+           op_need(g, op_holds_rows(b->x, a->n_rows, a->in_stride, a->in_offset, m->in_dim), "matmul",
+                   "the input is too small") &&
+           op_need(g, op_holds_rows(b->y, a->n_rows, a->out_stride, a->out_offset, m->out_dim), "matmul",
+                   "the output is too small");
+}
+
+// May one launch compute matrix b as it does a?
+static bool is_behind(const struct args_matrix *a, const struct args_matrix *b)
+{
+    return op_same_shape(a, b) && b->weight - a->weight == b->scales - a->scales &&
+           b->weight - a->weight == b->biases - a->biases;
+}
+
+void gpu_op_matmul_each(gpu *g, const struct args_matmul *a, uint32_t n, const struct gpu_product_bufs *b)
+{
+    bool good = !gpu_failed(g) && op_need(g, n > 0 && n <= MOST_EACH, "matmul", "too many at once");
+    for (uint32_t k = 0; good && k < n; k++)
+        good =
+            matmul_fits(g, &a[k], b) && op_need(g,
+                                                is_behind(&a->matrix, &a[k].matrix) && a[k].in_stride == a->in_stride &&
+                                                    a[k].out_stride == a->out_stride && a[k].add == a->add,
+                                                "matmul", "one is unlike the others");
+    if (good && !op_is_ref(g) && !g->cpu_shape) {
+        matmul_gpu(g, a, n, b);
+        return;
+    }
+    for (uint32_t k = 0; good && k < n; k++)
+        if (op_is_ref(g))
+            op_done_by_ref(g, ref_matmul(&a[k], b->matrices->host, b->x->host, b->y->host));
+        else
+            matmul_cpu(g, &a[k], b->matrices, b->x, b->y);
+}
+
+void gpu_op_matmul(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y)
+{
+    if (a->n_rows > 0)
+        gpu_op_matmul_each(g, a, 1, &(struct gpu_product_bufs){matrix, x, y});
+}
+
+static void swiglu_cpu(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y)
+{
+    struct args_matmul input = {
+        .matrix = a->gate, .n_rows = a->n_rows, .in_stride = a->in_stride, .in_offset = a->in_offset};
+    gpu_buf *packed = pack(g, &input, x);
+    launch(g, &(struct launch){.kernel = KERNEL_SWIGLU_MAT,
+                               .args = a,
+                               .buffers = {matrices, packed, y},
+                               .groups = {ceil_div(a->gate.out_dim, MATMUL_ROWS), ceil_div(a->n_rows, MATMUL_TOKENS)}});
+}
+
+static void swiglu_gpu(gpu *g, const struct args_swiglu *a, uint32_t n, const struct gpu_product_bufs *b)
+{
+    struct args_swiglu_each each = {.of = a[0]};
+    for (uint32_t k = 0; k < n; k++) {
+        each.at.behind[k] = a[k].gate.weight - a[0].gate.weight;
+        each.at.n_rows[k] = a[k].n_rows;
+        each.at.in_offset[k] = a[k].in_offset;
+        each.at.out_offset[k] = a[k].out_offset;
+    }
+    struct launch l = {.args = &each, .buffers = {b->matrices, b->x, b->y}, .groups = {0, 0, n}};
+    cut_tiles(g, &l, swiglu_tiles, &each.at, 2 * (uint64_t)a->gate.out_dim);
+    launch(g, &l);
+}
+
+static bool swiglu_fits(gpu *g, const struct args_swiglu *a, const struct gpu_product_bufs *b)
+{
+    const struct args_matrix *m = &a->gate;
+    return op_need(g, a->n_rows > 0, "swiglu_mat", "no rows") && op_need_matrix(g, b->matrices, m, "swiglu_mat") &&
+           op_need_matrix(g, b->matrices, &a->up, "swiglu_mat") &&
+           op_need(g, op_same_shape(m, &a->up), "swiglu_mat", "gate and up are of two shapes") &&
+           op_need(g, op_holds_rows(b->x, a->n_rows, a->in_stride, a->in_offset, m->in_dim), "swiglu_mat",
+                   "the input is too small") &&
+           op_need(g, op_holds_rows(b->y, a->n_rows, a->out_stride, a->out_offset, m->out_dim), "swiglu_mat",
+                   "the output is too small");
+}
+
+void gpu_op_swiglu_each(gpu *g, const struct args_swiglu *a, uint32_t n, const struct gpu_product_bufs *b)
+{
+    bool good = !gpu_failed(g) && op_need(g, n > 0 && n <= MOST_EACH, "swiglu_mat", "too many at once");
+    for (uint32_t k = 0; good && k < n; k++)
+        good = swiglu_fits(g, &a[k], b) &&
+               op_need(g,
+                       is_behind(&a->gate, &a[k].gate) && is_behind(&a->up, &a[k].up) &&
+                           a[k].gate.weight - a->gate.weight == a[k].up.weight - a->up.weight &&
+                           a[k].in_stride == a->in_stride && a[k].out_stride == a->out_stride,
+                       "swiglu_mat", "one is unlike the others");
+    if (good && !op_is_ref(g) && !g->cpu_shape) {
+        swiglu_gpu(g, a, n, b);
+        return;
+    }
+    for (uint32_t k = 0; good && k < n; k++)
+        if (op_is_ref(g))
+            op_done_by_ref(g, ref_swiglu(&a[k], b->matrices->host, b->x->host, b->y->host));
+        else
+            swiglu_cpu(g, &a[k], b->matrices, b->x, b->y);
+}
+
+void gpu_op_swiglu_mat(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y)
+{
+    if (a->n_rows > 0)
+        gpu_op_swiglu_each(g, a, 1, &(struct gpu_product_bufs){matrices, x, y});
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// One row for each kernel: the only place that says its name, its arguments, its buffers and its groups. The enum, the
+// launcher's table and the probe of layouts are made of it, on the host and on the device.
+#ifndef MOECHAT_ROWS_H
+#define MOECHAT_ROWS_H
+
+#include "kernels/tiling.h"
+
+// X(ID, name, struct of args.h, its last field, number of buffers, work-items of a group in the CPU and in the GPU
+// shape) 0 work-items: that shape has no such kernel. matmul_T_O and swiglu_T_O: tiles of 8T tokens by 8O outputs.
+// clang-format off
+#define KERNEL_ROWS(X)                                                                                                 \
+    X(EMBED,             embed,             args_embed,          pad,           3, ELEMENTS_GROUP, ELEMENTS_GROUP)      \
+    X(RMSNORM,           rmsnorm,           args_rmsnorm,        pad,           3, 1,              NORM_LANES)          \
+    X(ROPE,              rope,              args_rope,           pad,           2, 32,             32)                  \
+    X(KV_APPEND,         kv_append,         args_kv_append,      pad,           4, 1,              NORM_LANES)          \
+    X(GATHER,            gather,            args_gather,         row,           3, 1,              ELEMENTS_GROUP)      \
+    X(SCATTER_ADD,       scatter_add,       args_gather,         row,           4, 1,              ELEMENTS_GROUP)      \
+    X(COMBINE,           combine,           args_combine,        pad,           3, ELEMENTS_GROUP, ELEMENTS_GROUP)      \
+    X(COMBINE_NORM,      combine_norm,      args_combine_norm,   eps,           5, 1,              NORM_LANES)          \
+    X(COPY,              copy,              args_copy,           bytes,         2, ELEMENTS_GROUP, ELEMENTS_GROUP)      \
+    X(ROUTER,            router,            args_router,         pad,           4, 1,              ROUTER_LANES)        \
+    X(MATVEC,            matvec,            args_matmul,         add,           4, 1,              TEAM * TEAMS)        \
+    X(SWIGLU_VEC,        swiglu_vec,        args_swiglu,         pad,           4, 1,              TEAM * TEAMS)        \
+    X(SWIGLU_EXPERTS,    swiglu_experts,    args_swiglu_experts, out_stride,    5, 1,              TEAM * TEAMS)        \
+    X(MATVEC_EXPERTS,    matvec_experts,    args_matvec_experts, out_stride,    5, 1,              TEAM * TEAMS)        \
+    X(Q_PRIME,           q_prime,           args_kv_b,           pad,           4, 1,              Q_WORDS * Q_PARTS)   \
+    X(HEADS,             heads,             args_heads,          decode,        4, 1,              TEAM * TEAMS)        \
+    X(PACK,              pack,              args_matmul,         add,           2, 1,              0)                   \
+    X(MATMUL,            matmul,            args_matmul,         add,           3, 1,              0)                   \
+    X(SWIGLU_MAT,        swiglu_mat,        args_swiglu,         pad,           3, 1,              0)                   \
+    X(MATMUL_2_4,        matmul_2_4,        args_matmul_each,    at.out_offset, 3, 0,              MATMUL_ITEMS)        \
+    X(MATMUL_4_4,        matmul_4_4,        args_matmul_each,    at.out_offset, 3, 0,              MATMUL_ITEMS)        \
+    X(MATMUL_8_8,        matmul_8_8,        args_matmul_each,    at.out_offset, 3, 0,              MATMUL_ITEMS)        \
+    X(SWIGLU_2_4,        swiglu_2_4,        args_swiglu_each,    at.out_offset, 3, 0,              MATMUL_ITEMS)        \
+    X(SWIGLU_4_4,        swiglu_4_4,        args_swiglu_each,    at.out_offset, 3, 0,              MATMUL_ITEMS)        \
+    X(SWIGLU_8_8,        swiglu_8_8,        args_swiglu_each,    at.out_offset, 3, 0,              MATMUL_ITEMS)        \
+    X(HEADS_ROWS,        heads_rows,        args_heads,          decode,        3, 0,              MATMUL_ITEMS)        \
+    X(Q_PRIME_ROWS,      q_prime_rows,      args_kv_b,           pad,           3, 0,              MATMUL_ITEMS)        \
+    X(ATTENTION_TILES,   attention_tiles,   args_attention,      softmax_scale, 4, 1,              128)                 \
+    X(ATTENTION_MERGE,   attention_merge,   args_attention,      softmax_scale, 2, 1,              ELEMENTS_GROUP)      \
+    X(ATTENTION_PREFILL, attention_prefill, args_attention,      softmax_scale, 5, 1,              PREFILL_ITEMS)
+
+// Structs inside of those, and what every kernel takes besides: type and last field.
+#define INNER_STRUCTS(X)                                                                                               \
+    X(args_matrix, pad)                                                                                                \
+    X(args_places, n_experts)                                                                                          \
+    X(tiling, n_tiles)
+// clang-format on
+
+enum { MAX_KERNEL_BUFFERS = 5 };
+
+#define ROW_COUNT(...) +1
+enum { ROWS_COUNT = 0 KERNEL_ROWS(ROW_COUNT), PROBE_COUNT = ROWS_COUNT INNER_STRUCTS(ROW_COUNT) };
+
+#endif
