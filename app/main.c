@@ -51,7 +51,7 @@ static int help(const struct options *options)
         }
     }
     if (options->asked.operand) {
-        report("there is no command \"%.60s\"", options->asked.operand);
+        report("unknown command \"%.60s\"", options->asked.operand);
         return STATUS_USAGE;
     }
     options_help(stdout, COMMAND_HELP);
@@ -67,7 +67,7 @@ static int chat(const struct options *options)
     if (status >= 0)
         return status;
     if (terminal)
-        printf("Plain lines, because %s.\n", refusal ? refusal : "this terminal can't place its cursor");
+        printf("Plain lines: %s.\n", refusal ? refusal : "this terminal cannot move its cursor");
     return plain_chat(options);
 }
 

@@ -144,12 +144,12 @@ static int print_result(struct bench *bench)
     printf("%s\n", plan_words(words, sizeof words, &cache));
     if (*plan_warning(words, sizeof words, &cache, options->model.host_cache != MOE_CACHE_AUTO))
         printf("%s\n", words);
-    printf("%s on %s, medians of %" PRIu32 " runs\n", about->name, moe_model_device(bench->model), options->asked.runs);
+    printf("%s on %s, median of %" PRIu32 " runs\n", about->name, moe_model_device(bench->model), options->asked.runs);
     printf("  prefill   %9.1f tokens/s   (%" PRIu32 " tokens)\n", prefill, options->asked.prefill_tokens);
     printf("  decode    %9.1f tokens/s   (%" PRIu32 " tokens)\n", decode, options->asked.decode_tokens);
     printf("  weights   %9.2f GB/s       (%s of packed weights a token)\n", weights / 1e9,
            format_bytes(read, sizeof read, about->active_bytes));
-    printf("  copy      %9.2f GB/s       (read and written, same device, same run)\n", bench->copy_rate / 1e9);
+    printf("  copy      %9.2f GB/s       (read + written, same device, same run)\n", bench->copy_rate / 1e9);
     printf("  ratio     %9.3f            (weights to copy)\n", ratio);
     printf("  experts   %" PRIu64 " hits, %" PRIu64 " misses, %s read in the last run; %" PRIu64 " slots\n",
            bench->stats.hits, bench->stats.misses, format_bytes(read, sizeof read, bench->stats.bytes_read),
@@ -196,7 +196,7 @@ int cmd_bench(const struct options *options)
     if (options->asked.operand && strcmp(options->asked.operand, "stream") == 0)
         return cmd_bench_stream(options);
     if (options->asked.operand) {
-        report("bench measures nothing named \"%.60s\"; see moechat help bench", options->asked.operand);
+        report("unknown benchmark \"%.60s\"; see moechat help bench", options->asked.operand);
         return STATUS_USAGE;
     }
     if (options->asked.only) {

@@ -23,8 +23,8 @@ static void print_table(const struct moe_trace_replayed *replayed, bool prefill)
     uint64_t experts = (uint64_t)replayed->n_moe_layers * replayed->n_routed_experts;
     if (!uses)
         return;
-    printf("\n%s: hits in %% of %" PRIu64 " experts asked for\n  slots            memory",
-           prefill ? "Prefill" : "Decoding", uses);
+    printf("\n%s: hit rate in %%, %" PRIu64 " requests\n  slots            memory", prefill ? "Prefill" : "Decoding",
+           uses);
     for (int p = 0; p < MOE_TRACE_POLICIES; p++)
         printf("%9s", names[p]);
     putchar('\n');
@@ -42,13 +42,13 @@ static void print_table(const struct moe_trace_replayed *replayed, bool prefill)
 static void print_text(const struct moe_trace_replayed *replayed)
 {
     report_text(stdout, replayed->model, strnlen(replayed->model, sizeof replayed->model));
-    printf(": %" PRIu64 " tokens decoded, %" PRIu32 " layers of %" PRIu32 " experts, %" PRIu32 " chosen\n",
+    printf(": %" PRIu64 " tokens decoded, %" PRIu32 " layers of %" PRIu32 " experts, %" PRIu32 " per token\n",
            replayed->tokens, replayed->n_moe_layers, replayed->n_routed_experts, replayed->top_k);
     if (replayed->cut)
-        puts("The trace ends inside a request: what came before it is replayed.");
+        puts("The trace ends in the middle of a request; everything before it was replayed.");
     print_table(replayed, false);
     print_table(replayed, true);
-    puts("\nbelady knows the future: no policy can hit more.");
+    puts("\nbelady knows the future: no policy can do better.");
 }
 
 static int print_json(const struct moe_trace_replayed *replayed)

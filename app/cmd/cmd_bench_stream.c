@@ -36,37 +36,37 @@ struct variant {
 
 // clang-format off
 static const struct variant variants[] = {
-    {.name = "as usual"},
-    {.name = "no guesses", .session = {.prefetch = MOE_PREFETCH_OFF}},
-    {.name = "guesses: previous", .session = {.prefetch = MOE_PREFETCH_PREVIOUS}},
-    {.name = "guesses: router", .session = {.prefetch = MOE_PREFETCH_ROUTER}},
-    {.name = "guesses: router-shared", .session = {.prefetch = MOE_PREFETCH_ROUTER_SHARED}},
+    {.name = "baseline"},
+    {.name = "no prefetch", .session = {.prefetch = MOE_PREFETCH_OFF}},
+    {.name = "prefetch: previous", .session = {.prefetch = MOE_PREFETCH_PREVIOUS}},
+    {.name = "prefetch: router", .session = {.prefetch = MOE_PREFETCH_ROUTER}},
+    {.name = "prefetch: router-shared", .session = {.prefetch = MOE_PREFETCH_ROUTER_SHARED}},
     {.name = "ring of 1", .session = {.prefetch = MOE_PREFETCH_OFF, .ring = 1}},
     {.name = "hits not first", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_HITS_FIRST}},
     {.name = "experts one by one", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_BATCHES}},
-    {.name = "norm by itself", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_FUSED_COMBINE}},
-    {.name = "no layer resident", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_RESIDENT}},
+    {.name = "unfused norm", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_FUSED_COMBINE}},
+    {.name = "no resident layers", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_RESIDENT}},
     {.name = "shared expert last", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_SHARED_FIRST}},
-    {.name = "waits not told apart", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_MARKS}},
+    {.name = "waits not split", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_MARKS}},
     {.name = "no read-ahead", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_READ_AHEAD}},
     {.name = "groups of one chunk", .session = {.prefetch = MOE_PREFETCH_OFF}, .chunk_groups = true},
     {.name = "1 reader", .reopens = true, .model = {.readers = 1}, .session = {.prefetch = MOE_PREFETCH_OFF}},
     {.name = "16 readers", .reopens = true, .model = {.readers = 16}, .session = {.prefetch = MOE_PREFETCH_OFF}},
     {.name = "direct reads", .reopens = true, .model = {.io = MOE_IO_DIRECT}, .session = {.prefetch = MOE_PREFETCH_OFF}},
     {.name = "buffered reads", .reopens = true, .model = {.io = MOE_IO_BUFFERED}, .session = {.prefetch = MOE_PREFETCH_OFF}},
-    {.name = "one read an expert",
+    {.name = "one read per expert",
      .reopens = true,
      .model = {.read_piece_bytes = MOE_READ_WHOLE},
      .session = {.prefetch = MOE_PREFETCH_OFF}},
-    {.name = "reads in pieces of 1 MiB",
+    {.name = "reads of 1 MiB",
      .reopens = true,
      .model = {.read_piece_bytes = 1 << 20},
      .session = {.prefetch = MOE_PREFETCH_OFF}},
-    {.name = "nothing comes back",
+    {.name = "no write-back",
      .reopens = true,
      .model = {.saving = MOE_SAVING_OFF},
      .session = {.prefetch = MOE_PREFETCH_OFF}},
-    {.name = "all comes back",
+    {.name = "always write back",
      .reopens = true,
      .model = {.saving = MOE_SAVING_ON},
      .session = {.prefetch = MOE_PREFETCH_OFF}},
@@ -391,7 +391,7 @@ static int measure_alone(struct stream *stream, const struct moe_cache_plan *pla
 static void print_alone(const char *what, const struct alone *alone, const char *ceiling)
 {
     if (alone->ceiling > 0)
-        printf("  experts %s, nothing computed: %.2f GB/s, %.0f %% of %s beside them (%.2f)\n", what, alone->rate / 1e9,
+        printf("  experts %s, no compute: %.2f GB/s, %.0f %% of %s beside them (%.2f)\n", what, alone->rate / 1e9,
                100 * alone->ratio, ceiling, alone->ceiling / 1e9);
 }
 
@@ -399,17 +399,17 @@ static void print_head(const struct stream *stream, const moe_model *model)
 {
     struct moe_cache_plan plan = moe_model_cache(model);
     const struct options *options = stream->options;
-    printf("%s on %s, medians of %" PRIu32 " runs that take turns; %" PRIu32 " tokens read, %" PRIu32 " answered\n",
+    printf("%s on %s, median of %" PRIu32 " interleaved runs; %" PRIu32 " tokens of prompt, %" PRIu32 " of answer\n",
            moe_model_describe(model)->name, moe_model_device(model), options->asked.runs, options->asked.prefill_tokens,
            options->asked.decode_tokens);
-    printf("  disk, %s, whole experts of %.2f MB at random:", plan.direct ? "direct" : "through the page cache",
+    printf("  disk, %s, random reads of whole experts (%.2f MB):", plan.direct ? "direct" : "through the page cache",
            (double)plan.slot_bytes / 1e6);
     for (int i = 0; i < N_DEPTHS; i++)
         printf(" %.2f", stream->disk[i] / 1e9);
-    printf(" GB/s with 1, 2, 4, 8, 16 at once\n");
+    printf(" GB/s at depth 1, 2, 4, 8, 16\n");
     if (stream->copy > 0)
-        printf("  copies from page-locked memory to the device: %.1f GB/s\n", stream->copy / 1e9);
-    printf("  a token whose experts are there: %.2f ms, %.3f ms of it each expert\n",
+        printf("  copy from page-locked memory to the device: %.1f GB/s\n", stream->copy / 1e9);
+    printf("  a token with every expert cached: %.2f ms, of which %.3f ms per expert\n",
            calibrated_token_ns(&stream->calibration, moe_model_describe(model)) / 1e6,
            stream->calibration.expert_ns / 1e6);
     fflush(stdout);
@@ -419,14 +419,15 @@ static void print_columns(const struct stream *stream)
 {
     print_alone("read", &stream->from_disk, "plain reads");
     print_alone("copied to the device", &stream->from_host, "plain copies");
-    printf("\n  read %%: of the prompt's time, what its reads alone take at the disk's speed. bound x: a token's time "
-           "over the\n"
-           "  best that the speeds above allow (moechat(1) has the sum); reads x: over its reads alone, where they "
-           "take %d\n"
-           "  times the compute. 1.00 is as good as it gets, 1.10 the aim. The disk is measured anew in each row, "
-           "since it\n"
-           "  may change: now %%, against the speeds above.\n",
-           READS_RULE);
+    printf(
+        "\n  read %%: the share of the prompt's time that its reads need at the disk's speed. bound x: a token's time, "
+        "as a\n"
+        "  multiple of the best that the speeds above allow (see moechat(1)); reads x: as a multiple of its reads "
+        "alone,\n"
+        "  where they take %d times the compute. 1.00 is the best possible, 1.10 the goal. now %%: the disk's speed "
+        "during\n"
+        "  this row, compared with the one above.\n",
+        READS_RULE);
     printf("\n  %-24s%8s%9s%6s%8s%6s%9s%9s%6s%7s%7s%5s  ms of a token on", "", "cache", "prefill", "read", "decode",
            "hits", "disk", "copied", "waits", "bound", "reads", "now");
     printf("\n  %-24s%8s%9s%6s%8s%6s%9s%9s%6s%7s%7s%5s", "", "", "tokens/s", "%", "tok/s", "%", "MB/token", "MB/token",
@@ -525,8 +526,7 @@ static bool names_rows(const char *given)
             end += snprintf(names + end, sizeof names - (size_t)end, "%s%s", v ? ", " : "", variants[v].name);
         }
         if (!found) {
-            report("--only: no row of bench stream has \"%.*s\" in its name; they are: %s", (int)strcspn(only, ","),
-                   only, names);
+            report("--only: no row is named like \"%.*s\"; the rows are: %s", (int)strcspn(only, ","), only, names);
             return false;
         }
     }
@@ -660,10 +660,9 @@ static int finish(struct stream *stream)
 {
     bool failed = stream->differs || !stream->measured;
     if (stream->differs)
-        report("the answers differ: a technique changed them, which none may");
+        report("answers differ between rows; they must be the same");
     if (!stream->measured)
-        report(
-            "none of the rows of --only was measured: they need a host cache, which this device and budget leave out");
+        report("--only: nothing was measured; these rows need a host cache, and this device and budget have none");
     if (!stream->options->asked.json)
         return failed ? STATUS_FAILED : STATUS_DONE;
     struct json_object *object = json_object_new_object();

@@ -51,7 +51,7 @@ static void say_end(const char *target)
         free(about);
         return;
     }
-    report("%s: %s, made with %s of memory; chat with it: moechat -m %s", target,
+    report("%s: done, %s (peak memory %s); try moechat -m %s", target,
            format_bytes(size, sizeof size, about->package_bytes),
            format_bytes(memory, sizeof memory, (uint64_t)usage.ru_maxrss * 1024), target);
     free(about);
@@ -80,17 +80,17 @@ int cmd_convert(const struct options *options)
         .context = &converting,
     };
     if (!options->asked.operand || !options->asked.more[0]) {
-        report("convert takes the folder to read and the package to make: moechat convert DIR NEWDIR");
+        report("usage: moechat convert DIR NEWDIR");
         return STATUS_USAGE;
     }
     if (term_catch_signals(false) < 0) {
-        report("no signals can be caught");
+        report("cannot catch signals");
         return STATUS_FAILED;
     }
     struct moe_err err;
     if (folder.type[0] && !folder.template_name[0])
-        report("%s: choose one with --template when you chat",
-               folder.has_template ? "its chat template is none that moechat knows" : "it has no chat template");
+        report("%s; choose one with --template when you chat",
+               folder.has_template ? "unknown chat template" : "no chat template");
     int code = moe_convert(options->asked.operand, options->asked.more[0], &conversion, &err);
     progress_clear(&converting.progress);
     term_release_signals();

@@ -66,7 +66,7 @@ int cmd_devices(const struct options *options)
         for (unsigned i = 0; i < count; i++)
             print_row(&infos[i]);
         if (count <= 1)
-            puts("No OpenCL device; install a driver, or PoCL (pocl-opencl-icd) for the CPU.");
+            puts("No OpenCL device found; install your GPU's driver, or PoCL (pocl-opencl-icd) for the CPU.");
     }
     free(infos);
     return status;

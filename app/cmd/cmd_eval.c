@@ -89,7 +89,7 @@ static bool tokenise(struct eval *eval, const struct bytes *text)
     tok *tokenizer = NULL;
     struct tok_err err;
     if (!*eval->about.tokenizer_file) {
-        report("%s: has no tokenizer; give ids with --tokens", eval->directory);
+        report("%s: no tokenizer; use --tokens with token ids", eval->directory);
         return false;
     }
     int code = tok_open(eval->about.tokenizer_type, eval->about.tokenizer_file, &tokenizer, &err);
@@ -113,13 +113,13 @@ static bool read_ids(struct eval *eval)
     if (code)
         report("%s: %s", file, strerror(code));
     else if (text.length == 0) {
-        report("%s: is empty", file);
+        report("%s: empty file", file);
         fine = false;
     } else
         fine = eval->options->asked.tokens ? parse_ids(eval, file, &text) : tokenise(eval, &text);
     bytes_release(&text);
     if (fine && eval->ids.count == 0) {
-        report("%s: holds no token", file);
+        report("%s: no tokens", file);
         fine = false;
     }
     uint32_t limit = eval->about.max_position_embeddings;
@@ -299,7 +299,7 @@ static void release(struct eval *eval)
 int cmd_eval(const struct options *options)
 {
     if (!options->asked.tokens == !options->asked.text) {
-        report("eval takes either --tokens FILE or --text FILE");
+        report("eval needs either --tokens FILE or --text FILE");
         return STATUS_USAGE;
     }
     struct eval eval = {.options = options, .directory = files_model(options->model.directory), .logits = {.fd = -1}};

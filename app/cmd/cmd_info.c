@@ -33,7 +33,7 @@ static struct figures work_out(const struct moe_description *about, const char *
     };
     char *kernel_cache;
     struct moe_model_options model = model_settings_open(&options->model, &kernel_cache);
-    struct moe_err err = {.text = "it must be converted first"};
+    struct moe_err err = {.text = "needs moechat convert first"};
     if (!about->runs || moe_plan(directory, &model, &figures.plan, &err))
         snprintf(figures.refused, sizeof figures.refused, "%s", err.text);
     free(kernel_cache);
@@ -103,16 +103,16 @@ static void print_name(const char *label, const char *text)
 static void print_shape(const struct moe_description *about)
 {
     char all[FORMAT_SIZE], active[FORMAT_SIZE];
-    printf("%-18s%s, %s of them for one token\n", "parameters", format_count(all, sizeof all, about->parameters),
+    printf("%-18s%s, %s active\n", "parameters", format_count(all, sizeof all, about->parameters),
            format_count(active, sizeof active, about->active_parameters));
     printf("%-18s%" PRIu32 ", hidden size %" PRIu32 ", %" PRIu32 " heads\n", "layers", about->n_layers,
            about->hidden_size, about->n_heads);
-    printf("%-18s%" PRIu32 " in each of %" PRIu32 " layers, %" PRIu32 " chosen, %" PRIu32 " shared\n", "experts",
+    printf("%-18s%" PRIu32 " in each of %" PRIu32 " layers, %" PRIu32 " per token, %" PRIu32 " shared\n", "experts",
            about->n_routed_experts, about->n_moe_layers, about->top_k, about->n_shared_experts);
     printf("%-18sq rank %" PRIu32 ", kv rank %" PRIu32 ", rope %" PRIu32 ", no rope %" PRIu32 ", values %" PRIu32 "\n",
            "attention", about->q_lora_rank, about->kv_lora_rank, about->qk_rope_head_dim, about->qk_nope_head_dim,
            about->v_head_dim);
-    printf("%-18s%" PRIu32 " tokens", "longest context", about->max_position_embeddings);
+    printf("%-18s%" PRIu32 " tokens", "context", about->max_position_embeddings);
     if (about->original_max_position_embeddings)
         printf(" (YaRN, from %" PRIu32 ")", about->original_max_position_embeddings);
     printf("\n%-18s%" PRIu32 "\n", "vocabulary", about->vocab_size);
@@ -122,10 +122,9 @@ static void print_memory(const struct moe_description *about, const struct figur
 {
     char a[FORMAT_SIZE], b[FORMAT_SIZE];
     printf("%-18s%s\n", "resident weights", format_bytes(a, sizeof a, about->resident_bytes));
-    printf("%-18s%" PRIu64 " of %s, together %s\n", "routed experts", figures->experts,
+    printf("%-18s%" PRIu64 " of %s, %s in total\n", "routed experts", figures->experts,
            format_bytes(a, sizeof a, about->expert_bytes), format_bytes(b, sizeof b, about->all_experts_bytes));
-    printf("%-18sreads %s when no expert is in memory\n", "a cold token",
-           format_bytes(a, sizeof a, figures->cold_bytes));
+    printf("%-18s%s with nothing cached\n", "a token reads", format_bytes(a, sizeof a, figures->cold_bytes));
     char words[PLAN_WORDS_SIZE];
     printf("%-18s%s\n", "expert cache",
            *figures->refused ? figures->refused : plan_words(words, sizeof words, &figures->plan));
@@ -148,7 +147,7 @@ static const char *find_template(struct moe_description *about, const char *dire
     if (*about->template_name || !*about->tokenizer_file || tok_folder_read(directory, &folder, &err))
         return "";
     snprintf(about->template_name, sizeof about->template_name, "%s", folder.template_name);
-    return *folder.template_name ? "" : "none known here; choose one with --template";
+    return *folder.template_name ? "" : "unknown; choose one with --template";
 }
 
 // The tokenizer's type and size, or why it can't be used.
@@ -158,9 +157,9 @@ static void print_tokenizer(const struct moe_description *about)
     struct tok_err err = {.text = ""};
     char line[sizeof err.text + 64];
     if (*about->tokenizer_file && tok_open(about->tokenizer_type, about->tokenizer_file, &tokenizer, &err))
-        snprintf(line, sizeof line, "%s, which can't be used: %s", about->tokenizer_type, err.text);
+        snprintf(line, sizeof line, "%s, unusable: %s", about->tokenizer_type, err.text);
     else if (tokenizer)
-        snprintf(line, sizeof line, "%s, %u pieces", about->tokenizer_type, (unsigned)tok_vocab_size(tokenizer));
+        snprintf(line, sizeof line, "%s, %u tokens", about->tokenizer_type, (unsigned)tok_vocab_size(tokenizer));
     else
         snprintf(line, sizeof line, "%s", about->tokenizer_type);
     print_name("tokenizer", line);
@@ -173,7 +172,7 @@ static void print_next(const struct moe_description *about, const char *director
     char size[FORMAT_SIZE];
     format_bytes(size, sizeof size, about->package_bytes);
     if (!about->runs)
-        printf("%-18sit must be converted: moechat convert %s NEWDIR (%s)\n", "next", directory, size);
+        printf("%-18smoechat convert %s NEWDIR (needs %s)\n", "next", directory, size);
     else
         printf("%-18smoechat -m %s\n", "next", directory);
     if (about->runs && !about->package)
@@ -183,7 +182,7 @@ static void print_next(const struct moe_description *about, const char *director
 int cmd_info(const struct options *options)
 {
     if (options->asked.operand && options_given(options, "model") && !getenv("MOECHAT_MODEL")) {
-        report("info takes a folder or --model, not both");
+        report("info takes DIR or --model, not both");
         return STATUS_USAGE;
     }
     struct progress progress = {.out = isatty(STDERR_FILENO) ? stderr : NULL, .plain = term_is_dumb()};
@@ -224,7 +223,7 @@ int cmd_info(const struct options *options)
         print_name("fingerprint", about->fingerprint);
     print_next(about, directory);
     if (options->asked.verify)
-        puts("Every file is what its checksum says.");
+        puts("All checksums match.");
 release:
     free(about);
     free(directory);

@@ -59,7 +59,7 @@ static bool read_prompt(const struct options *options, struct bytes *prompt)
     struct bytes input = {0};
     int code = bytes_append(prompt, "", 0) ? 0 : ENOMEM;
     if (options->asked.prompt && options->asked.prompt_file) {
-        report("--prompt and --prompt-file exclude each other");
+        report("use either --prompt or --prompt-file, not both");
         return false;
     }
     if (code == 0 && options->asked.prompt_file)
@@ -86,7 +86,7 @@ static bool read_prompt(const struct options *options, struct bytes *prompt)
     if (code)
         report("standard input: %s", strerror(code));
     else if (prompt->length == 0)
-        report("there is no prompt; give one with -p TEXT, --prompt-file FILE or on standard input");
+        report("no prompt; give one with -p TEXT, --prompt-file FILE or on standard input");
     return code == 0 && prompt->length > 0;
 }
 
@@ -209,7 +209,7 @@ static void finish(struct run *run, const struct turn_result *result)
     if (result->reason == STOP_ERROR)
         report("%s", result->err.text);
     else if (result->reason == STOP_CONTEXT_FULL)
-        report("%s; --context makes more room, as far as the model goes",
+        report("%s; --context N makes more room, up to the model's limit",
                *result->err.text ? result->err.text : "the context is full");
 }
 
@@ -224,7 +224,7 @@ static void send_in_session(struct run *run, const struct session_news *news)
     if (system && !run->chat.n_turns)
         chat_set_system(&run->chat, system, strlen(system));
     else if (system)
-        report("the session keeps its own system message");
+        report("the session keeps its own system message; --system is ignored");
     struct turn *turn = chat_request(&run->chat, run->prompt.data, run->prompt.length);
     if (!turn) {
         report("no memory for the conversation");
@@ -400,7 +400,7 @@ int cmd_run(const struct options *options)
     if (!read_prompt(options, &run.prompt))
         goto release;
     if (options->model.no_template && (options->talk.session || options->talk.go_on)) {
-        report("--no-template and sessions exclude each other");
+        report("--no-template cannot be used with a session");
         goto release;
     }
     if (!sessions_choose(&run.store, &options->talk, false, &run.chat, &run.choice, &store_error)) {

@@ -77,7 +77,7 @@ static int read_session(const struct request *request, struct saved_content *con
     if (saved_read(&request->store, request->name, content, &error))
         return fail(&error);
     if (*content->damage)
-        report("the session \"%s\" is damaged: %s", request->name, content->damage);
+        report("session \"%s\" is damaged: %s", request->name, content->damage);
     return STATUS_DONE;
 }
 
@@ -201,7 +201,7 @@ static int verify(const struct request *request)
     if (fd >= 0)
         close(fd);
     if (fine)
-        printf("%s: %zu parts and %zu records of rows (%s) are as they were saved\n", request->name, content.n_parts,
+        printf("%s: all checksums match (%zu messages, %zu records, %s)\n", request->name, content.n_parts,
                manifest->n_records, format_bytes(bytes, sizeof bytes, total));
     saved_content_release(&content);
     return fine ? STATUS_DONE : STATUS_FAILED;
@@ -216,7 +216,7 @@ static bool is_damaged(const struct request *request, const char *name)
         return fail(&error), true;
     bool damaged = *content.damage;
     if (damaged)
-        report("the session \"%s\" is not compacted, it is damaged: %s", name, content.damage);
+        report("session \"%s\" is damaged and was not compacted: %s", name, content.damage);
     saved_content_release(&content);
     return damaged;
 }
@@ -244,9 +244,8 @@ static int compact(const struct request *request)
         if (saved_open(&request->store, name, &saved, &content, &error) || saved_compact(saved, &error))
             status = fail(&error);
         else
-            printf("%s: rows %s, were %s\n", name,
-                   format_bytes(after, sizeof after, store_kv_bytes(&request->store, name)),
-                   format_bytes(before, sizeof before, found.entries[i].kv_bytes));
+            printf("%s: KV cache %s -> %s\n", name, format_bytes(before, sizeof before, found.entries[i].kv_bytes),
+                   format_bytes(after, sizeof after, store_kv_bytes(&request->store, name)));
         saved_content_release(&content);
         saved_close(saved);
     }
@@ -302,6 +301,6 @@ int cmd_sessions(const struct options *options)
         report("usage: moechat sessions %s%s", verb, verbs[i].usage);
         return STATUS_USAGE;
     }
-    report("sessions takes list, show, rm, rename, export, verify or compact, not \"%.40s\"", verb);
+    report("unknown verb \"%.40s\": use list, show, rm, rename, export, verify or compact", verb);
     return STATUS_USAGE;
 }

@@ -477,7 +477,7 @@ static int fake_write_record(void *self, const struct saved_slot *slot, struct m
                                   .count = slot->count,
                                   .has_logits = slot->logits};
     ptrdiff_t wrote = slot->io->write(slot->io->context, slot->io->fd, fake->rows + slot->first, bytes, slot->offset);
-    return wrote == (ptrdiff_t)bytes ? 0 : backend_fail(err, MOE_IO, "%.300s: not written", slot->io->path);
+    return wrote == (ptrdiff_t)bytes ? 0 : backend_fail(err, MOE_IO, "%.300s: cannot write", slot->io->path);
 }
 
 static int fake_read_record(void *self, const struct moe_record_io *io, const struct moe_record *record,
@@ -490,7 +490,7 @@ static int fake_read_record(void *self, const struct moe_record_io *io, const st
     }
     size_t bytes = record->count * sizeof *fake->rows;
     if (record->count > fake->context - fake->length)
-        return backend_fail(err, MOE_CONTEXT_FULL, "the context is too short for the saved tokens");
+        return backend_fail(err, MOE_CONTEXT_FULL, "the context is too small for the saved tokens");
     int32_t *to = fake->rows + fake->length;
     if (record->bytes != bytes || pread(io->fd, to, bytes, (off_t)record->offset) != (ssize_t)bytes ||
         XXH3_64bits(to, bytes) != record->checksum)
@@ -612,7 +612,7 @@ bool backend_fake_new(struct backend *backend, const char *script_file, struct m
         if (code)
             backend_fail(err, MOE_NOT_FOUND, "%s: %s", script_file, strerror(code));
         else
-            backend_fail(err, MOE_FORMAT, "%s: line %zu is no act of a script", script_file, wrong);
+            backend_fail(err, MOE_FORMAT, "%s: line %zu is not a line of a script", script_file, wrong);
         return false;
     }
     *backend = (struct backend){.ops = &ops, .self = fake};

@@ -50,11 +50,9 @@ static int find_template(struct real *real, char name[64], struct moe_err *err)
     if (*name)
         return 0;
     return backend_fail(err, MOE_UNSUPPORTED,
-                        "%.300s: %s; choose one with --template NAME (a wrong name lists them), or moechat run "
-                        "--no-template continues plain text",
-                        real->directory,
-                        folder.has_template ? "its chat template is none this program knows"
-                                            : "has no chat template, so how to write turns for it is not known");
+                        "%.300s: %s; choose one with --template NAME (any wrong name lists them), or continue "
+                        "plain text with moechat run --no-template",
+                        real->directory, folder.has_template ? "unknown chat template" : "no chat template");
 }
 
 static int open_template(struct real *real, struct moe_err *err)
@@ -69,7 +67,7 @@ static int open_template(struct real *real, struct moe_err *err)
     struct tok_template_about about = tok_template_describe(real->turns);
     bool thinks = real->settings->think == THINK_ON;
     if (real->settings->think != THINK_UNASKED && !about.can_switch && thinks != about.thinks_unasked)
-        return backend_fail(err, MOE_UNSUPPORTED, "the template %s can't switch thinking %s: leave --think out",
+        return backend_fail(err, MOE_UNSUPPORTED, "the template %s cannot turn thinking %s; leave out --think",
                             about.name, thinks ? "on" : "off");
     return 0;
 }
@@ -79,7 +77,7 @@ static int open_tokenizer(struct real *real, struct moe_err *err)
     const struct moe_description *about = moe_model_describe(real->model);
     struct tok_err tok_err;
     if (!*about->tokenizer_file)
-        return backend_fail(err, MOE_UNSUPPORTED, "%s: has no tokenizer, so it can't talk; moechat eval --tokens works",
+        return backend_fail(err, MOE_UNSUPPORTED, "%s: no tokenizer, so it cannot chat; moechat eval --tokens works",
                             real->directory);
     if (tok_open(about->tokenizer_type, about->tokenizer_file, &real->tokenizer, &tok_err))
         return fail_tok(err, &tok_err);

@@ -96,9 +96,7 @@ static const char *restore_rows(struct keeper *keeper, struct moe_err *err)
     const struct manifest *manifest = saved_manifest(keeper->saved);
     struct store_path path = saved_kv_path(keeper->saved);
     int fd = manifest->n_records ? open(path.text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
-    const char *why = !manifest->n_records ? "its cache rows were not kept"
-                      : fd < 0             ? "its cache rows are missing"
-                                           : NULL;
+    const char *why = !manifest->n_records ? "its KV cache was not saved" : fd < 0 ? "its KV cache is missing" : NULL;
     struct moe_record_io io = {
         .fd = fd, .path = path.text, .progress = keeper->progress, .progress_context = keeper->progress_context};
     for (size_t i = 0; i < manifest->n_records && !why; i++)
@@ -113,13 +111,13 @@ static const char *restore_rows(struct keeper *keeper, struct moe_err *err)
 static const char *foreign(const struct origin *was, const struct origin *is)
 {
     if (!*was->weights) // its manifest was lost
-        return "its cache rows were not kept";
+        return "its KV cache was not saved";
     if (strcmp(was->weights, is->weights) != 0)
-        return "it was saved with other weights";
+        return "it was saved with different weights";
     if (was->kv_type != is->kv_type)
-        return "its cache rows have another number format (--kv)";
+        return "its KV cache has another number format (--kv)";
     if (was->n_layers != is->n_layers || was->row_width != is->row_width)
-        return "its cache rows have another shape";
+        return "its KV cache has another shape";
     return NULL;
 }
 
@@ -154,7 +152,7 @@ uint32_t keeper_load(struct keeper *keeper)
     news->stale = tokens && (strcmp(was.tokenizer, info.origin.language.tokenizer) != 0 ||
                              strcmp(was.template_name, info.origin.language.template_name) != 0);
     if (news->stale)
-        why = "it was saved with another tokenizer or template";
+        why = "it was saved with a different tokenizer or template";
     ops->resume(keeper->backend->self);
     if (tokens && !why)
         why = restore_rows(keeper, &err);
@@ -163,9 +161,9 @@ uint32_t keeper_load(struct keeper *keeper)
     saved_forget_rows(keeper->saved, news->cached);
     news->missing = tokens - news->cached;
     if (!why)
-        why = "the cache rows of its end were not kept";
+        why = "the end of its KV cache was not saved";
     if (news->missing)
-        snprintf(news->text, sizeof news->text, "%.480s; %u of its %u tokens are read again with your next message",
-                 why, (unsigned)news->missing, (unsigned)tokens);
+        snprintf(news->text, sizeof news->text, "%.480s; your next message reads %u of its %u tokens again", why,
+                 (unsigned)news->missing, (unsigned)tokens);
     return news->cached;
 }

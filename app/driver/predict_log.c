@@ -53,7 +53,7 @@ bool predict_log_close(struct predict_log *log)
     bool written = !ferror(log->out);
     written &= fclose(log->out) == 0;
     if (!written)
-        report("the log of guesses could not be written: %s", strerror(errno));
+        report("cannot write the prediction log: %s", strerror(errno));
     log->out = NULL;
     return written;
 }

@@ -18,7 +18,7 @@ void profile_print(const moe_model *model, FILE *out)
     unsigned n = moe_model_profile(model, times, MAX_KERNELS);
     uint64_t total = 0;
     if (n == 0)
-        fprintf(out, "%s keeps no times of its kernels\n", moe_model_device(model));
+        fprintf(out, "%s does not time its kernels\n", moe_model_device(model));
     qsort(times, n, sizeof *times, longest_first);
     for (unsigned i = 0; i < n; i++)
         total += times[i].ns;

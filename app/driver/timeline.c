@@ -121,8 +121,8 @@ int timeline_cut(struct timeline *timeline, uint32_t position, struct moe_err *e
     uint32_t length = fed_length(timeline);
     timeline->part.count = 0;
     if (position > timeline_length(timeline))
-        return backend_fail(err, MOE_POSITION, "the turn begins at token %u, beyond the %u there are",
-                            (unsigned)position, (unsigned)timeline_length(timeline));
+        return backend_fail(err, MOE_POSITION, "the turn starts at token %u, past the end at %u", (unsigned)position,
+                            (unsigned)timeline_length(timeline));
     if (position >= length) {
         timeline->pending.count = position - length;
         if (timeline->unread > timeline->pending.count)

@@ -57,7 +57,7 @@ static void add_experts(char out[WHY_SIZE], const struct moe_telemetry *step, bo
                      : layer->n_from[MOE_FROM_HOST] + layer->n_from[MOE_FROM_DISK] + layer->n_from[MOE_FROM_LATE];
         bytes += disk ? layer->bytes_disk : layer->bytes_device;
     }
-    add(out, ": %" PRIu64 " of its %" PRIu64 " experts were %s (%s)", from, all,
+    add(out, "; %" PRIu64 " of its %" PRIu64 " experts were %s (%s)", from, all,
         disk ? "not in memory" : "not on the device", format_bytes(amount, sizeof amount, bytes));
     const struct moe_choice *longest = NULL;
     uint32_t n = step->choices ? step->n_moe_layers * step->top_k : 0, at = 0;
@@ -67,37 +67,37 @@ static void add_experts(char out[WHY_SIZE], const struct moe_telemetry *step, bo
             at = i / step->top_k;
         }
     if (longest && longest->wait_us)
-        add(out, "; longest for expert %u of layer %" PRIu32 ", %.2f ms", longest->expert, step->layers[at].layer,
-            longest->wait_us / 1e3);
+        add(out, ", the longest wait for expert %u of layer %" PRIu32 ", %.2f ms", longest->expert,
+            step->layers[at].layer, longest->wait_us / 1e3);
 }
 
 char *why_words(char out[WHY_SIZE], const struct moe_telemetry *step, const struct usual *usual)
 {
-    static const char *const did[MOE_INTERVALS] = {
-        [MOE_ON_DISK] = "waited for the disk",
-        [MOE_ON_COPY] = "waited for copies to the device",
-        [MOE_ON_ATTENTION] = "computed attention",
-        [MOE_ON_ROUTER] = "computed the router",
-        [MOE_ON_EXPERTS] = "computed experts",
-        [MOE_ON_HEAD] = "computed the head",
-        [MOE_ON_SAMPLING] = "sampled",
-        [MOE_ON_HOST] = "gave work to the device and did all else",
+    static const char *const doing[MOE_INTERVALS] = {
+        [MOE_ON_DISK] = "waiting for the disk",
+        [MOE_ON_COPY] = "waiting for copies to the device",
+        [MOE_ON_ATTENTION] = "computing attention",
+        [MOE_ON_ROUTER] = "computing the router",
+        [MOE_ON_EXPERTS] = "computing experts",
+        [MOE_ON_HEAD] = "computing the head",
+        [MOE_ON_SAMPLING] = "sampling",
+        [MOE_ON_HOST] = "working on the host",
     };
     enum moe_interval why = why_interval(step, usual);
     bool slow = why_is_slow(step, usual);
     *out = 0;
     if (slow)
-        add(out, "Slow, %.1f times the usual %.2f ms, because it %s for %.2f ms, usually %.2f",
-            (double)step->total_ns / (double)usual->total_ns, ms(usual->total_ns), did[why], ms(step->ns[why]),
+        add(out, "Slow, %.1f times the usual %.2f ms: %.2f ms %s, usually %.2f",
+            (double)step->total_ns / (double)usual->total_ns, ms(usual->total_ns), ms(step->ns[why]), doing[why],
             ms(usual->ns[why]));
     else if (step->decode && usual->tokens)
-        add(out, "As usual (%.2f ms): it mostly %s, for %.2f ms", ms(usual->total_ns), did[why], ms(step->ns[why]));
+        add(out, "As usual (%.2f ms), mostly %s (%.2f ms)", ms(usual->total_ns), doing[why], ms(step->ns[why]));
     else
-        add(out, "It mostly %s, for %.2f ms", did[why], ms(step->ns[why]));
+        add(out, "Mostly %s (%.2f ms)", doing[why], ms(step->ns[why]));
     if (why == MOE_ON_DISK || why == MOE_ON_COPY)
         add_experts(out, step, why == MOE_ON_DISK);
     else if (slow)
-        add(out, "; others may have been using what it computes with");
+        add(out, "; other programs may have slowed it down");
     add(out, ".");
     return out;
 }

@@ -249,7 +249,7 @@ static int generate(struct worker *worker, const struct turn *turn, struct turn_
     for (;;) {
         id = steps_sample(&worker->steps, recent, recent_ids(result, recent));
         if (id < 0)
-            return backend_fail(&result->err, MOE_BAD_NUMBERS, "the model's output holds no finite number");
+            return backend_fail(&result->err, MOE_BAD_NUMBERS, "the model's output has no finite number");
         if (ops->is_end(self, id)) {
             result->reason = STOP_END;
             break;
@@ -317,7 +317,7 @@ static int recall(struct worker *worker, const struct turn *turn, struct turn_re
     void *self = worker->backend.self;
     int code = ops->start_sampling(self, &turn->sampling, &result->err);
     if (code == 0 && ops->length(self) == 0)
-        code = backend_fail(&result->err, MOE_BAD_ARGUMENT, "there is no message to answer");
+        code = backend_fail(&result->err, MOE_BAD_ARGUMENT, "no message to answer");
     if (code || ops->recall_logits(self) || keeper_logits(&worker->keeper))
         return code;
     code = ops->truncate(self, ops->length(self) - 1, &result->err);

@@ -39,10 +39,10 @@ const char *history_refusal(const char *text, size_t length)
         uint32_t code;
         int found = tok_utf8(text + at, length - at, &code);
         if (found <= 0)
-            return "it is not all UTF-8";
+            return "it is not valid UTF-8";
         bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
         if (control && code != '\n' && code != '\r' && code != '\t')
-            return "it holds control characters";
+            return "it has control characters";
         at += (size_t)found;
     }
     return NULL;

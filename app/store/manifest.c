@@ -261,9 +261,9 @@ const char *manifest_parse(const char *data, size_t length, struct manifest *man
         return "it is damaged";
     const char *wrong = NULL;
     if (!sealed_whole(object, "format", UINT32_MAX, &format))
-        wrong = "it names no format";
+        wrong = "it has no format number";
     else if (format != MANIFEST_FORMAT)
-        wrong = format > MANIFEST_FORMAT ? "its format is newer than this moechat" : "its format is too old";
+        wrong = format > MANIFEST_FORMAT ? "its format is too new for this moechat" : "its format is too old";
     else if (!read_all(object, manifest))
         wrong = "a field is missing or out of range";
     json_object_put(object);

@@ -75,7 +75,7 @@ static enum store_code read_by_manifest(const struct bytes *file, struct saved_c
         }
         if (!found) {
             snprintf(content->damage, sizeof content->damage,
-                     "its transcript is damaged: of %zu parts the first %zu can be read", manifest->n_parts, i);
+                     "its transcript is damaged: only the first %zu of %zu messages can be read", i, manifest->n_parts);
             break;
         }
         content->n_parts++;
@@ -111,8 +111,8 @@ static enum store_code read_by_lines(const struct bytes *file, const char *why, 
         if (part_parse(file->data + chain[i - 1]->offset, chain[i - 1]->length - 1, &content->parts[content->n_parts],
                        &sum))
             content->n_parts++;
-    snprintf(content->damage, sizeof content->damage, "%s; its transcript has %zu parts that can be read%s", why,
-             content->n_parts, complete ? "" : ", and damage");
+    snprintf(content->damage, sizeof content->damage, "%s; %zu messages of its transcript can be read%s", why,
+             content->n_parts, complete ? "" : ", the rest is damaged");
     // What the ids mean is known from the lines, too, when they agree.
     const struct part_language *language = &content->parts[0].language;
     bool same = content->n_parts > 0;
@@ -158,7 +158,7 @@ enum store_code saved_read(const struct store *store, const char *name, struct s
         code = content->parts ? read_by_manifest(&files[1], content, error)
                               : store_fail(error, STORE_NO_MEMORY, "no memory for the transcript");
     } else if (!code && (there || files[1].length)) {
-        snprintf(why, sizeof why, "its session.json cannot be used (%s)", wrong ? wrong : "it is missing");
+        snprintf(why, sizeof why, "its session.json is unusable (%s)", wrong ? wrong : "it is missing");
         code = read_by_lines(&files[1], why, content, error);
     }
     bytes_release(&files[0]);
@@ -327,7 +327,7 @@ bool saved_append(struct saved *saved, struct part *part)
 
 static enum store_code fail_file(struct store_error *error, const struct store_path *path, int code)
 {
-    return store_fail(error, STORE_IO, "the conversation is not saved: %s: %s", path->text, strerror(code));
+    return store_fail(error, STORE_IO, "conversation not saved: %s: %s", path->text, strerror(code));
 }
 
 // Writes the lines that are not on the disk yet behind everything that a manifest may name.
@@ -397,7 +397,7 @@ static void write_rows(struct saved *saved, const struct saved_rows *rows, struc
         io->close(io->context, fd);
     if (!fine)
         store_fail(error, STORE_OK,
-                   "the text is saved, but not the cache rows of %" PRIu32 " tokens, which would be read again: %.400s",
+                   "saved the text, but not the KV cache of %" PRIu32 " tokens, which would be read again: %.400s",
                    end - first, err.text);
 }
 
@@ -459,8 +459,7 @@ static void keep_cap(struct saved *saved, struct store_error *error)
         return;
     settle(saved);
     saved->store->io->unlink(saved->store->io->context, saved_kv_path(saved).text);
-    store_fail(error, STORE_OK,
-               "the cache rows of this conversation (%s) are over --kv-cap (%s) and are not kept; the text is",
+    store_fail(error, STORE_OK, "the KV cache of this conversation (%s) is over --kv-cap (%s); only the text is saved",
                format_bytes(own, sizeof own, bytes), format_bytes(cap, sizeof cap, saved->store->kv_cap));
 }
 
@@ -480,8 +479,8 @@ static enum store_code replace_without_rows(struct saved *saved, size_t n_record
     enum store_code code = freed ? replace_manifest(saved, error) : why.code;
     if (!code)
         store_fail(error, STORE_OK,
-                   "the text is saved, but not the cache rows of %" PRIu32 " tokens, which would be read again: both "
-                   "together were refused (%.300s)",
+                   "saved the text, but not the KV cache of %" PRIu32 " tokens, which would be read again: no "
+                   "room for both (%.300s)",
                    rows - manifest_rows(manifest), why.text);
     return code;
 }
@@ -496,7 +495,7 @@ enum store_code saved_commit(struct saved *saved, const struct saved_rows *rows,
         struct store_error why;
         enum store_code code = store_make(saved->store, saved->name, true, &saved->lock, &why);
         if (code)
-            return store_fail(error, code, "the conversation is not saved: %.600s", why.text);
+            return store_fail(error, code, "conversation not saved: %.600s", why.text);
     }
     struct store_error failed;
     size_t n_records = manifest->n_records;
@@ -604,7 +603,7 @@ enum store_code saved_compact(struct saved *saved, struct store_error *error)
         failed = copy_lines(saved);
     if (failed) {
         free(moved.records);
-        return store_fail(error, STORE_IO, "not compacted: %s: %s", folder.text, strerror(failed));
+        return store_fail(error, STORE_IO, "cannot compact: %s: %s", folder.text, strerror(failed));
     }
     struct moe_record *records = manifest->records;
     unsigned kv_file = manifest->kv_file;

@@ -47,8 +47,7 @@ bool store_init(struct store *store, const char *root)
 
 enum store_code store_no_place(struct store_error *error)
 {
-    return store_fail(error, STORE_IO,
-                      "there is no place for sessions: neither HOME nor XDG_DATA_HOME is set to a full path");
+    return store_fail(error, STORE_IO, "nowhere to save sessions: neither HOME nor XDG_DATA_HOME is an absolute path");
 }
 
 static bool name_character(char c)
@@ -104,13 +103,13 @@ struct store_path store_path(const struct store *store, const char *name, const 
 enum store_code store_bad_name(const char *name, struct store_error *error)
 {
     return store_fail(error, STORE_NAME,
-                      "\"%.70s\" is no name for a session: 1 to 64 letters, digits, - and _, not beginning with -",
+                      "invalid session name \"%.70s\": use 1 to 64 letters, digits, - and _, not starting with -",
                       name);
 }
 
 enum store_code store_not_found(const char *name, struct store_error *error)
 {
-    return store_fail(error, STORE_NOT_FOUND, "there is no session \"%.64s\"; moechat sessions lists them", name);
+    return store_fail(error, STORE_NOT_FOUND, "no session \"%.64s\"; moechat sessions lists them", name);
 }
 
 // Is the file that `lock` is still the one at that path? It may have been renamed or removed before we had the lock.
@@ -135,8 +134,7 @@ enum store_code store_lock(const struct store *store, const char *name, int *loc
         return store_fail(error, STORE_IO, "%s: %s", path.text, strerror(errno));
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 || !still_there(fd, path.text)) {
         io->close(io->context, fd);
-        return store_fail(error, STORE_BUSY, "the session \"%s\" is open in another moechat; leave that one first",
-                          name);
+        return store_fail(error, STORE_BUSY, "session \"%s\" is open in another moechat; quit that one first", name);
     }
     *lock = fd;
     return succeed(error);
@@ -172,7 +170,7 @@ enum store_code store_make(const struct store *store, char *name, bool other, in
             break;
         code = errno;
         if (code == EEXIST && !other)
-            return store_fail(error, STORE_TAKEN, "there is a session \"%s\" already; choose another name", name);
+            return store_fail(error, STORE_TAKEN, "session \"%s\" already exists; choose another name", name);
         if (code == EEXIST && n < 10000) {
             snprintf(name, STORE_NAME_SIZE, "%s-%u", base, n);
             code = 0;
@@ -181,7 +179,7 @@ enum store_code store_make(const struct store *store, char *name, bool other, in
     if (code == 0)
         code = store_io_sync_folder(io, store->root);
     if (code)
-        return store_fail(error, STORE_IO, "the session cannot be made: %s: %s", store_path(store, name, NULL).text,
+        return store_fail(error, STORE_IO, "cannot create the session: %s: %s", store_path(store, name, NULL).text,
                           strerror(code));
     return store_lock(store, name, lock, error);
 }
@@ -310,7 +308,7 @@ enum store_code store_rename(const struct store *store, const char *from, const 
     if (lock >= 0)
         io->close(io->context, lock);
     if (failed == EEXIST || failed == ENOTEMPTY)
-        return store_fail(error, STORE_TAKEN, "there is a session \"%s\" already; choose another name", to);
+        return store_fail(error, STORE_TAKEN, "session \"%s\" already exists; choose another name", to);
     return failed ? store_fail(error, STORE_IO, "%s: %s", new.text, strerror(failed)) : succeed(error);
 }
 
@@ -365,7 +363,7 @@ void store_trim(const struct store *store, const char *keep, struct store_error 
     store_list_release(&list);
     if (n_dropped)
         store_fail(error, STORE_OK,
-                   "saved cache rows reached --kv-cap: dropped those of %s%s; the text stays, and is read again when "
-                   "such a session goes on",
+                   "saved KV caches reached --kv-cap: dropped those of %s%s; their text stays, and is read again "
+                   "when they continue",
                    dropped, n_dropped > 3 ? " and others" : "");
 }

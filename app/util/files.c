@@ -249,7 +249,7 @@ char *files_kernel_cache(const char *wanted)
     else if (home && home[0] == '/')
         path = join(home, "/.cache/moechat/kernels");
     if (path && !make_folders(path)) {
-        report("kernels can't be kept in %s: %s; every start builds them again (--kernel-cache names another place)",
+        report("cannot cache kernels in %s: %s; every start will rebuild them (--kernel-cache sets another folder)",
                path, strerror(errno));
         free(path);
         return NULL;

@@ -132,7 +132,7 @@ static void draw_title(struct cells *cells, const struct heat_figures *figures, 
     else if (is_single(scale))
         cells_print(&at, STYLE_TITLE, "uses in this turn: layers down, experts across");
     else
-        cells_print(&at, STYLE_TITLE, "a mark: the most used of %" PRIu32 " layer%s x %" PRIu32 " expert%s",
+        cells_print(&at, STYLE_TITLE, "each mark: the most used of %" PRIu32 " layer%s x %" PRIu32 " expert%s",
                     scale->layers, scale->layers == 1 ? "" : "s", scale->experts, scale->experts == 1 ? "" : "s");
 }
 
@@ -162,7 +162,7 @@ static int put_uses(char *out, size_t size, uint64_t most)
 {
     uint64_t from = 1;
     if (most == 0)
-        return snprintf(out, size, "none was used yet");
+        return snprintf(out, size, "none used yet");
     int length = snprintf(out, size, "never");
     for (int level = 1; level < HEAT_LEVELS; level++) {
         uint64_t beyond = level + 1 < HEAT_LEVELS ? first_of(level + 1, from, most) : most + 1;
@@ -203,7 +203,7 @@ static void draw_totals(struct cells *cells, int row, const struct totals *total
     uint64_t sum = used[MOE_TIER_DISK] + used[MOE_TIER_HOST] + used[MOE_TIER_DEVICE];
     char text[160];
     int width = snprintf(text, sizeof text,
-                         "%" PRIu64 " of %" PRIu64 " experts were used; of those %" PRIu64 " are on disk only, %" PRIu64
+                         "%" PRIu64 " of %" PRIu64 " experts used: %" PRIu64 " on disk only, %" PRIu64
                          " in host memory, %" PRIu64 " on the device",
                          sum, all[MOE_TIER_DISK] + all[MOE_TIER_HOST] + all[MOE_TIER_DEVICE], used[MOE_TIER_DISK],
                          used[MOE_TIER_HOST], used[MOE_TIER_DEVICE]);
@@ -219,7 +219,7 @@ void heat_draw(struct cells *cells, const struct heat_figures *figures)
     cells_clear(cells);
     if (!figures->uses || figures->n_layers == 0 || figures->n_experts == 0) {
         struct cells_at at = cells_row(cells, 0);
-        cells_print(&at, STYLE_DIM, "no experts were used in this turn yet");
+        cells_print(&at, STYLE_DIM, "no experts used in this turn yet");
         return;
     }
     if (cells->rows < 3 || cells->columns <= LABEL)

@@ -80,27 +80,26 @@ static void print_candidates(const struct inspect *inspect, const struct step_to
                 token->candidates[i].id, text, i == rank ? "  taken" : "");
     }
     if (token->n_candidates && rank == token->n_candidates)
-        fputs("  What was taken is not among them.\n", inspect->out);
+        fputs("  The token taken is not among them.\n", inspect->out);
 }
 
 static void print_time(const struct inspect *inspect, const struct moe_telemetry *step)
 {
-    fprintf(inspect->out, "%s took %.2f ms:", step->decode ? "Its step" : "It follows the prompt, whose last step",
+    fprintf(inspect->out, "%s took %.2f ms:", step->decode ? "Its step" : "The prompt's last step before it",
             (double)step->total_ns / 1e6);
     for (int i = 0; i < MOE_INTERVALS; i++)
         if (step->ns[i])
             fprintf(inspect->out, " %s %.2f", figures_interval_name((enum moe_interval)i), (double)step->ns[i] / 1e6);
     fputc('\n', inspect->out);
     if (step->shared_out)
-        fputs("The device was not waited for part by part: attention, router, experts and head share its time as they "
-              "did in a token before that was, one in 64.\n",
+        fputs("Attention, router, experts and head are estimated: only one token in 64 is timed part by part.\n",
               inspect->out);
 }
 
 static void print_experts(struct inspect *inspect, const struct moe_telemetry *step)
 {
     char item[64];
-    fputs("layer   expert weight from, and what the step waited for it\n", inspect->out);
+    fputs("layer   expert weight from, and time waited for it\n", inspect->out);
     for (uint32_t l = 0; l < step->n_moe_layers; l++) {
         inspect->column = fprintf(inspect->out, "  %3" PRIu32 "   ", step->layers[l].layer);
         for (uint32_t rank = 0; rank < step->top_k; rank++) {
@@ -120,9 +119,9 @@ void inspect_slowest(struct inspect *inspect, const struct usual *usual, const s
 {
     if (!usual->tokens)
         return;
-    fprintf(inspect->out, "\nHalf of the tokens took less than %.2f ms.", (double)usual->total_ns / 1e6);
+    fprintf(inspect->out, "\nMedian %.2f ms a token.", (double)usual->total_ns / 1e6);
     for (int i = 0; i < n; i++)
-        fprintf(inspect->out, "%s %" PRIu32 " with %.2f ms (%s)", i ? "," : " The slowest: token", slowest[i].number,
+        fprintf(inspect->out, "%s %" PRIu32 ", %.2f ms (%s)", i ? ";" : " Slowest: token", slowest[i].number,
                 (double)slowest[i].step->total_ns / 1e6, figures_interval_name(why_interval(slowest[i].step, usual)));
     fputs(n ? "." : "", inspect->out);
 }

@@ -5,7 +5,7 @@ enum {
     FULL_ROWS = 6,
     FULL_COLUMNS = 20,
     BESIDE_COLUMNS = 120, // from here on the stats stand beside the chat
-    STATS_COLUMNS = 52,
+    STATS_COLUMNS = 56,
     BELOW_ROWS = 16, // from here on below it
     STATS_LEAST = 5,
 };

@@ -15,7 +15,7 @@ static const struct {
     const char *title;
     int width, rank;
 } table[N_COLUMNS] = {
-    [LAYER] = {"layer", 7, 0},   [DEVICE] = {"device", 7, 1}, [HOST] = {"host", 6, 5},     [AHEAD] = {"ahead", 6, 6},
+    [LAYER] = {"layer", 11, 0},  [DEVICE] = {"device", 7, 1}, [HOST] = {"host", 6, 5},     [AHEAD] = {"ahead", 6, 6},
     [LATE] = {"late", 5, 7},     [MISSED] = {"missed", 8, 2}, [WASTED] = {"wasted", 7, 8}, [READ] = {"read", 9, 3},
     [COPIED] = {"copied", 9, 9}, [WAITED] = {"waited", 9, 4},
 };
@@ -162,7 +162,7 @@ void pane_draw(struct cells *cells, const struct pane_figures *figures)
     cells_clear(cells);
     if (!figures->turn) {
         struct cells_at at = cells_row(cells, 0);
-        cells_print(&at, STYLE_DIM, "no experts were used yet");
+        cells_print(&at, STYLE_DIM, "no experts used yet");
         return;
     }
     for (int i = 0; i < N_COLUMNS; i++)
@@ -184,7 +184,7 @@ void pane_draw(struct cells *cells, const struct pane_figures *figures)
     if (foot >= 1)
         put_record(cells, row++, "turn", &turn);
     if (foot >= 2)
-        put_record(cells, row++, "session", &session);
+        put_record(cells, row++, "since start", &session);
     if (foot >= 4) {
         int taken = put_cache(cells, row, (foot - 2) / 2, figures);
         put_split(cells, row + taken, foot - 2 - taken, figures);

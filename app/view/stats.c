@@ -32,7 +32,7 @@ static void print_experts(FILE *out, const struct stats *stats)
     if (stats->session)
         fprintf(out,
                 "  found            %" PRIu64 " on the device, %" PRIu64 " in host memory, %" PRIu64
-                " guessed in time, %" PRIu64 " guessed late, %" PRIu64 " on disk; %s copied to the device\n",
+                " prefetched, %" PRIu64 " prefetched late, %" PRIu64 " on disk; %s copied to the device\n",
                 from[MOE_FROM_DEVICE], from[MOE_FROM_HOST], from[MOE_FROM_PREFETCH], from[MOE_FROM_LATE],
                 from[MOE_FROM_DISK], format_bytes(bytes, sizeof bytes, copied));
 }
@@ -64,12 +64,12 @@ static void print_rooms(FILE *out, const struct stats *stats)
     char bytes[FORMAT_SIZE];
     if (stats->rooms[0].share < 0)
         return;
-    fputs("  hit curve        room for", out);
+    fputs("  hit curve        a cache of", out);
     for (int i = 0; i < STATS_ROOMS; i++)
         fprintf(out, "%s %" PRIu64 "%s (%s) %s%.0f %%", i ? "," : "", stats->rooms[i].experts, i ? "" : " experts",
                 format_bytes(bytes, sizeof bytes, stats->rooms[i].experts * stats->info->cache.slot_bytes),
-                i ? "" : "would hit ", 100 * stats->rooms[i].share);
-    fputs(" while answering, were the longest unused given up first\n", out);
+                i ? "" : "would have hit ", 100 * stats->rooms[i].share);
+    fputs(" while answering (LRU)\n", out);
 }
 
 void stats_print(FILE *out, const struct stats *stats)

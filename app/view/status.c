@@ -114,9 +114,9 @@ static void set_figures(struct row *row, const struct status_figures *figures)
     if (figures->new_rows)
         set(row, NEW, "%zu new line%s below", figures->new_rows, figures->new_rows == 1 ? "" : "s");
     else if (figures->scrolled)
-        set(row, NEW, "at %d %% of the chat", figures->percent);
+        set(row, NEW, "at %d %%", figures->percent);
     if (figures->queued)
-        set(row, QUEUE, "%" PRIu32 " message%s", figures->queued, figures->queued == 1 ? " waits" : "s wait");
+        set(row, QUEUE, "%" PRIu32 " queued", figures->queued);
     if (figures->context_used >= 0 && figures->context_total > 0)
         set(row, CONTEXT, "context %" PRId64 " of %" PRId64, figures->context_used, figures->context_total);
     if (figures->tokens_now >= 0)

@@ -116,7 +116,7 @@ static bool add_safe(struct transcript *transcript, struct entry *entry, const c
     if (entry->full)
         return true;
     if (length > ENTRY_LIMIT - from) {
-        static const char more[] = "\n(there is more, which is not shown)";
+        static const char more[] = "\n(too long to show in full)";
         entry->full = true;
         text = more;
         length = sizeof more - 1;
@@ -180,8 +180,8 @@ void entry_thought_words(const struct entry *entry, char *out, size_t size)
 {
     char time[FORMAT_SIZE];
     if (entry->thought_seconds >= 0)
-        snprintf(out, size, "thought %u token%s, %s", entry->thought_tokens, entry->thought_tokens == 1 ? "" : "s",
-                 format_duration(time, sizeof time, entry->thought_seconds));
+        snprintf(out, size, "thought for %s, %u token%s", format_duration(time, sizeof time, entry->thought_seconds),
+                 entry->thought_tokens, entry->thought_tokens == 1 ? "" : "s");
     else
         snprintf(out, size, "%s", entry->finished ? "thought" : "thinking");
 }

@@ -410,7 +410,7 @@ static void draw_lead(const struct transcript *transcript, struct place place, s
     char words[96];
     entry_thought_words(entry, words, sizeof words);
     cells_print(at, STYLE_THINKING, "%s%s", words,
-                transcript->thinking == THINKING_OPEN ? " (Alt-o folds it)" : " (Alt-o shows all of it)");
+                transcript->thinking == THINKING_OPEN ? " (Alt-o: fold)" : " (Alt-o: show all)");
 }
 
 static void draw_row(const struct transcript *transcript, struct place place, struct cells_at *at)

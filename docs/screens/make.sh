@@ -24,7 +24,7 @@ screen send-keys 'What do I like?' Enter
 sleep 1
 wait_for ' idle'
 picture chat
-screen send-keys M-s && wait_for 'session  ' && picture stats
+screen send-keys M-s && wait_for 'since start' && picture stats
 screen send-keys M-s && wait_for 'uses in this turn' && picture heat
 screen send-keys M-s M-s && sleep 0.3 && screen send-keys '/help temp' Enter && wait_for 'Options of' && picture help
 screen send-keys Escape C-d

@@ -23,7 +23,7 @@ static const char *scan(const char *text, size_t length, size_t *members)
     for (size_t i = 0; i < length; i++) {
         unsigned char c = (unsigned char)text[i];
         if (c == 0 || (inside && c < 0x20))
-            return "holds a control character";
+            return "has a control character";
         if (!inside) {
             inside = c == '"';
             *members += c == ':';
@@ -31,7 +31,7 @@ static const char *scan(const char *text, size_t length, size_t *members)
             inside = false;
         } else if (c == '\\') {
             if (length - i >= 6 && memcmp(text + i, "\\u0000", 6) == 0)
-                return "holds a NUL in a string";
+                return "has a NUL in a string";
             i++;
         }
     }
@@ -55,7 +55,7 @@ static size_t count_members(struct json_object *node) // as deep as the tokener 
 static int refuse(struct moe_err *err, const char *file, const char *what)
 {
     char text[160];
-    snprintf(text, sizeof text, "%.100s; get or convert it again", what);
+    snprintf(text, sizeof text, "%.100s; download or convert it again", what);
     return moe_fail_file(err, MOE_FORMAT, file, 0, text);
 }
 
@@ -79,7 +79,7 @@ int fields_parse(const char *text, size_t length, const char *file, struct json_
     char what[96];
     if (code != json_tokener_success)
         snprintf(what, sizeof what, "is not JSON: %s at byte %zu",
-                 code == json_tokener_continue ? "it ends" : json_tokener_error_desc(code), end);
+                 code == json_tokener_continue ? "unexpected end" : json_tokener_error_desc(code), end);
     else if (!json_object_is_type(tree, json_type_object))
         snprintf(what, sizeof what, "is not a JSON object");
     else if (count_members(tree) != members)
@@ -102,7 +102,8 @@ int fields_read(const char *path, size_t max_bytes, struct json_object **root, s
         return code;
     char *text = NULL;
     if (bytes > max_bytes)
-        code = moe_fail(err, MOE_FORMAT, "%.300s: is too large (%zu MiB at most); get it again", path, max_bytes >> 20);
+        code = moe_fail(err, MOE_FORMAT, "%.300s: is too large (%zu MiB at most); download it again", path,
+                        max_bytes >> 20);
     else if (!(text = malloc((size_t)bytes + 1)))
         code = moe_fail_file(err, MOE_NO_MEMORY, path, 0, "no memory to read it");
     else
@@ -216,7 +217,7 @@ void fields_text(struct fields *fields, const char *key, char *out, size_t size)
         plain &= c >= 0x20 && c != 0x7f && !(c == 0xc2 && (unsigned char)text[i + 1] < 0xa0); // C0, DEL, C1
     }
     if (length == 0 || length >= size || !plain)
-        fields_fail(fields, MOE_FORMAT, key, "must be a text of 1 to %zu bytes without control characters", size - 1);
+        fields_fail(fields, MOE_FORMAT, key, "must be a string of 1 to %zu bytes without control characters", size - 1);
     else
         memcpy(out, text, length + 1);
 }
@@ -225,7 +226,7 @@ void fields_sha256(struct fields *fields, const char *key, char out[65])
 {
     fields_text(fields, key, out, 65);
     if (!fields->failed && strspn(out, "0123456789abcdef") != 64)
-        fields_fail(fields, MOE_FORMAT, key, "must be a SHA-256: 64 digits of 0-9a-f");
+        fields_fail(fields, MOE_FORMAT, key, "must be a SHA-256 in 64 lower-case hex digits");
 }
 
 struct json_object *fields_object(struct fields *fields, const char *key)

@@ -23,7 +23,7 @@ int file_open(const char *path, int *fd, uint64_t *bytes, struct moe_err *err)
     }
     close(*fd);
     *fd = -1;
-    return moe_fail_file(err, MOE_FORMAT, path, 0, "not a regular file; put the file or a link to it there");
+    return moe_fail_file(err, MOE_FORMAT, path, 0, "is not a regular file (links to files are fine)");
 }
 
 int file_read(const struct file_range *range, void *target, struct moe_err *err)
@@ -39,7 +39,8 @@ int file_read(const struct file_range *range, void *target, struct moe_err *err)
         if (got < 0 && errno == EINTR)
             continue;
         int sys_errno = got < 0 ? errno : 0;
-        moe_fail_file(err, MOE_IO, range->path, sys_errno, got < 0 ? "cannot be read" : "ended early; get it again");
+        moe_fail_file(err, MOE_IO, range->path, sys_errno,
+                      got < 0 ? "cannot be read" : "is too short; download it again");
         if (err)
             err->offset = range->offset + (uint64_t)done;
         return MOE_IO;

@@ -373,13 +373,13 @@ static int set_paths(struct conversion *c, const char *target)
     while (length > 1 && target[length - 1] == '/')
         length--;
     if (length == 0 || length > MAX_PATH)
-        return moe_fail(c->err, MOE_BAD_ARGUMENT, "the target's path must have 1 to %d bytes", MAX_PATH);
+        return moe_fail(c->err, MOE_BAD_ARGUMENT, "the new folder's path must have 1 to %d bytes", MAX_PATH);
     snprintf(c->target, sizeof c->target, "%.*s", (int)length, target);
     snprintf(c->partial, sizeof c->partial, "%s.partial", c->target);
     struct stat status;
     if (lstat(c->target, &status) == 0)
         return moe_fail_file(c->err, MOE_BAD_ARGUMENT, c->target, 0,
-                             "is there already; give a name that is free, or remove it");
+                             "already exists; remove it, or choose another name");
     return MOE_OK;
 }
 
@@ -395,12 +395,12 @@ static int check_space(const struct conversion *c)
 {
     struct statvfs disk;
     if (statvfs(c->partial, &disk))
-        return moe_fail_file(c->err, MOE_IO, c->partial, errno, "the disk's free space cannot be read");
+        return moe_fail_file(c->err, MOE_IO, c->partial, errno, "cannot read the disk's free space");
     uint64_t available = (uint64_t)disk.f_bavail * disk.f_frsize;
     uint64_t needed = left_to_write(c) + spare_bytes;
     if (needed <= available)
         return MOE_OK;
-    moe_fail(c->err, MOE_IO, "%.300s: the package needs %.1f MB more and its disk has %.1f MB free", c->partial,
+    moe_fail(c->err, MOE_IO, "%.300s: not enough disk space: %.1f MB more needed, %.1f MB free", c->partial,
              (double)needed / 1e6, (double)available / 1e6);
     if (c->err)
         c->err->sys_errno = ENOSPC;
@@ -413,31 +413,31 @@ static void say_plan(const struct conversion *c, const struct moe_description *a
     const struct plan *p = &c->plan;
     const struct planned_matrix *gate = &p->layers[p->shape->first_k_dense_replace].matrices[0];
     bool large = about->parameters >= 1000000000;
-    notice(c, "%s of %.1f %s parameters becomes a package of %.1f %s", about->layout,
+    notice(c, "%s with %.1f %s parameters; the package takes %.1f %s", about->layout,
            (double)about->parameters / (large ? 1e9 : 1e6), large ? "billion" : "million",
            (double)p->bytes / (large ? 1e9 : 1e6), large ? "GB" : "MB");
     if (about->left_out[0])
         notice(c, "left out: %s", about->left_out);
     notice(c, "experts: %s%" PRIu32 " bits in groups of %" PRIu32,
            gate->exact ? "copied bit for bit, " : "quantised to ", gate->how.bits, gate->how.group_size);
-    notice(c, "matrices of all layers: %" PRIu64 " copied as they are, %" PRIu64 " quantised", p->n_copied,
-           p->n_quantised);
+    notice(c, "matrices: %" PRIu64 " copied unchanged, %" PRIu64 " quantised", p->n_copied, p->n_quantised);
     if (p->n_rounded)
         notice(c, "norms rounded to bf16: %" PRIu64, p->n_rounded);
     if (p->n_requantised)
         notice(c,
-               "%" PRIu64 " matrices were quantised in another way than asked for or than packages hold, and are "
-               "quantised a second time, which costs some of their precision",
+               "%" PRIu64
+               " matrices are quantised in another way than asked for, or than a package can hold; quantising "
+               "them again loses some precision",
                p->n_requantised);
     if (!about->tokenizer_file[0])
-        notice(c, "there is no tokenizer: the package serves `eval --tokens` only");
+        notice(c, "no tokenizer found: only `moechat eval --tokens` will work with this package");
 }
 
 static int write_package(struct conversion *c)
 {
     const struct shape *s = c->plan.shape;
     if (c->written.count)
-        notice(c, "going on: %zu files are there already", c->written.count);
+        notice(c, "resuming: %zu files already done", c->written.count);
     c->progress = (struct moe_progress){.what = "converting", .unit = "bytes", .total = left_to_write(c)};
     int code = check_space(c);
     for (uint32_t i = s->first_k_dense_replace; i < s->n_layers && !code; i++)
@@ -463,7 +463,7 @@ static int make_durable(const char *directory, struct moe_err *err)
     if (fd < 0)
         return moe_fail_file(err, MOE_IO, directory, errno, "cannot be opened");
     int code =
-        fsync(fd) && errno != EINVAL ? moe_fail_file(err, MOE_IO, directory, errno, "cannot be made durable") : 0;
+        fsync(fd) && errno != EINVAL ? moe_fail_file(err, MOE_IO, directory, errno, "cannot be synced to disk") : 0;
     close(fd);
     return code;
 }
@@ -479,10 +479,10 @@ static int finish(struct conversion *c)
     if (!code)
         code = make_durable(c->partial, c->err);
     if (!code && lstat(c->target, &status) == 0)
-        code =
-            moe_fail_file(c->err, MOE_IO, c->target, 0, "came to be meanwhile; the package is in the .partial folder");
+        code = moe_fail_file(c->err, MOE_IO, c->target, 0,
+                             "appeared during conversion; the package is in the .partial folder");
     if (!code && rename(c->partial, c->target))
-        code = moe_fail_file(c->err, MOE_IO, c->target, errno, "cannot be given its name");
+        code = moe_fail_file(c->err, MOE_IO, c->target, errno, "cannot be renamed");
     if (code)
         return code;
     char path[MAX_PATH + 100];
@@ -512,7 +512,7 @@ static int run(struct conversion *c)
     say_plan(c, &about);
     code = plan_key(&c->plan, key, c->err);
     if (!code && mkdir(c->partial, 0777) && errno != EEXIST)
-        code = moe_fail_file(c->err, MOE_IO, c->partial, errno, "cannot be made");
+        code = moe_fail_file(c->err, MOE_IO, c->partial, errno, "cannot be created");
     if (!code)
         code = written_open(c->partial, key, &c->written, c->err);
     if (!code) {
@@ -540,7 +540,7 @@ int moe_convert(const char *source, const char *target, const struct moe_convert
     if (code)
         return code;
     if (c.source.kind == PACKAGE)
-        code = moe_fail(err, MOE_BAD_ARGUMENT, "%.300s is a package already", source);
+        code = moe_fail(err, MOE_BAD_ARGUMENT, "%.300s is already a package", source);
     else
         code = run(&c);
     package_release(&c.source);

@@ -117,7 +117,7 @@ static int write_text(const char *path, const char *text, struct moe_err *err)
 {
     FILE *file = fopen(path, "wb");
     if (!file)
-        return moe_fail_file(err, MOE_IO, path, errno, "cannot be made");
+        return moe_fail_file(err, MOE_IO, path, errno, "cannot be created");
     bool good = fputs(text, file) >= 0 && fflush(file) == 0 && fsync(fileno(file)) == 0;
     int code = good ? MOE_OK : moe_fail_file(err, MOE_IO, path, errno, "cannot be written");
     if (fclose(file) && !code)

@@ -131,11 +131,12 @@ static int plan_layer(struct plan *plan, uint32_t layer, struct moe_err *err)
             if (m.kind != first.kind || m.stored.bits != first.stored.bits ||
                 m.stored.group_size != first.stored.group_size || m.exact != first.exact)
                 return moe_fail(err, MOE_UNSUPPORTED,
-                                "%.280s: layer %" PRIu32 ": expert %" PRIu32 " is stored in another way than expert 0",
+                                "%.280s: layer %" PRIu32 ": expert %" PRIu32 " is not stored like expert 0",
                                 checkpoint_path(plan->from, m.weight), layer, e);
         }
         if (first.cols % 32)
-            return moe_fail(err, MOE_UNSUPPORTED, "%.280s: experts of %" PRIu32 " inputs: not a multiple of 32",
+            return moe_fail(err, MOE_UNSUPPORTED,
+                            "%.280s: experts have %" PRIu32 " inputs, which is not a multiple of 32",
                             checkpoint_place(plan->from), first.cols);
         to->matrices[which] = decide(plan, &first, plan->expert_bits, 4);
         count_matrix(plan, &first, to->matrices[which].exact);
@@ -231,7 +232,7 @@ static int columns(const struct plan *plan, const struct checkpoint_tensor *tens
         if (code)
             return code;
         if (!declared.known)
-            return moe_fail(err, MOE_FORMAT, "%.280s: config.json has no quantization that says the bits of %.120s",
+            return moe_fail(err, MOE_FORMAT, "%.280s: config.json's quantization does not give the bits of %.120s",
                             checkpoint_place(plan->from), tensor->name);
         *cols = *cols * 32 / declared.bits;
     }
@@ -268,7 +269,8 @@ static int plan_matrix(struct plan *plan, const struct checkpoint_tensor *tensor
     if (code)
         return code;
     if (m.cols % 32)
-        return moe_fail(err, MOE_UNSUPPORTED, "%.280s: tensor %.120s has %" PRIu32 " inputs: not a multiple of 32",
+        return moe_fail(err, MOE_UNSUPPORTED,
+                        "%.280s: tensor %.120s has %" PRIu32 " inputs, which is not a multiple of 32",
                         checkpoint_path(plan->from, tensor), tensor->name, m.cols);
     bool outer = strcmp(stem, "model.embed_tokens") == 0 || strcmp(stem, "lm_head") == 0;
     bool router = ends(stem, ".mlp.gate");
@@ -310,7 +312,7 @@ static int check_routed(struct plan *plan, const struct checkpoint_tensor *tenso
         if (cut(tensor->name, suffixes[i], stem) &&
             (ends(stem, ".gate_proj") || ends(stem, ".up_proj") || ends(stem, ".down_proj")))
             return MOE_OK;
-    return moe_fail(err, MOE_FORMAT, "%.280s: tensor %.120s has no place in this model; get the folder again",
+    return moe_fail(err, MOE_FORMAT, "%.280s: unexpected tensor %.120s; download the folder again",
                     checkpoint_path(plan->from, tensor), tensor->name);
 }
 
@@ -400,7 +402,7 @@ static int make(struct plan *plan, struct moe_err *err)
     for (uint32_t i = s->first_k_dense_replace; i < s->n_layers && !code; i++)
         code = plan_layer(plan, i, err);
     if (!code && plan->n_routed != plan->from->count - resident)
-        code = moe_fail(err, MOE_FORMAT, "%.300s: has %zu tensors of experts that the model does not have",
+        code = moe_fail(err, MOE_FORMAT, "%.300s: has %zu tensors of experts beyond the model's",
                         checkpoint_place(plan->from), plan->from->count - resident - plan->n_routed);
     return code;
 }

@@ -41,7 +41,7 @@ int plan_key(const struct plan *plan, char key[65], struct moe_err *err)
         struct stat status;
         char line[4400];
         if (fstat(shard->fd, &status))
-            code = moe_fail_file(err, MOE_IO, shard->path, errno, "cannot be looked at");
+            code = moe_fail_file(err, MOE_IO, shard->path, errno, "cannot be examined");
         snprintf(line, sizeof line, "%s %" PRIu64 " %" PRIu64 " %ld\n", shard->path, (uint64_t)status.st_size,
                  (uint64_t)status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
         good = add_text(hash, line);

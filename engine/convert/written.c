@@ -71,8 +71,8 @@ static int read_lines(struct written *j, const char *folder, const char *key, ch
     snprintf(first, sizeof first, "moechat-convert 1 %s\n", key);
     if (strncmp(text, first, strlen(first)) != 0)
         return moe_fail(err, MOE_BAD_ARGUMENT,
-                        "%.300s holds the beginning of another conversion (other source or other options): remove the "
-                        "folder, or give another target",
+                        "%.300s was left by another conversion (other source or other options); remove it, or choose "
+                        "another name",
                         folder);
     char *rest;
     strtok_r(text, "\n", &rest);
@@ -86,9 +86,9 @@ static int read_journal(struct written *j, const char *folder, const char *key, 
 {
     struct stat status;
     if (lockf(j->fd, F_TLOCK, 0))
-        return moe_fail_file(err, MOE_IO, j->path, 0, "another process is at this conversion");
+        return moe_fail_file(err, MOE_IO, j->path, 0, "another process is running this conversion");
     if (fstat(j->fd, &status) || status.st_size > MOST_BYTES)
-        return moe_fail_file(err, MOE_FORMAT, j->path, 0, "is no journal of a conversion; remove its folder");
+        return moe_fail_file(err, MOE_FORMAT, j->path, 0, "is not the journal of a conversion; remove its folder");
     char *text = calloc(1, (size_t)status.st_size + 1);
     if (!text)
         return moe_fail_file(err, MOE_NO_MEMORY, j->path, 0, "no memory to read it");
@@ -105,7 +105,7 @@ int written_open(const char *folder, const char key[65], struct written *j, stru
     snprintf(j->path, sizeof j->path, "%.4200s/convert.journal", folder);
     j->fd = open(j->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (j->fd < 0)
-        return moe_fail_file(err, MOE_IO, j->path, errno, "cannot be made");
+        return moe_fail_file(err, MOE_IO, j->path, errno, "cannot be created");
     int code = read_journal(j, folder, key, err);
     if (code)
         written_close(j);

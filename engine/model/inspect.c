@@ -196,7 +196,7 @@ static int verify_file(struct verification *v, const struct package_file *file)
         snprintf(hex + 2 * i, 3, "%02x", digest[i]);
     if (strcmp(hex, file->sha256) != 0)
         return moe_fail_file(v->err, MOE_FORMAT, file->path, 0,
-                             "its SHA-256 is not model.json's: the file is damaged, get the package again");
+                             "SHA-256 does not match model.json: the file is damaged, download the package again");
     return MOE_OK;
 }
 
@@ -224,8 +224,8 @@ int moe_verify(const char *directory, moe_progress_fn *progress, void *context, 
     if (package.kind != PACKAGE) {
         package_release(&package);
         return moe_fail(err, MOE_UNSUPPORTED,
-                        "%.300s is a folder from the hub, which has no checksums of its own; packages that `moechat "
-                        "convert` makes have them",
+                        "%.300s is a folder from the hub, which has no checksums to compare; packages made by "
+                        "`moechat convert` do",
                         directory);
     }
     struct verification v = {.package = &package, .on_progress = progress, .context = context, .err = err};

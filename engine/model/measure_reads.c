@@ -80,7 +80,7 @@ static int open_files(const struct package *package, bool direct, int *fds, stru
         const char *path = package->files[i].path;
         fds[i] = open(path, O_RDONLY | O_CLOEXEC | (direct ? O_DIRECT : 0));
         if (fds[i] < 0)
-            return moe_fail_file(err, MOE_IO, path, errno, "cannot be read for measuring");
+            return moe_fail_file(err, MOE_IO, path, errno, "cannot be read for the benchmark");
     }
     return MOE_OK;
 }

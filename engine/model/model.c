@@ -48,7 +48,7 @@ static int check_ring(moe_model *model, const struct moe_model_options *options,
     model->ring = model_ring(options);
     if (model->ring <= RING_DEPTH)
         return MOE_OK;
-    return moe_fail(err, MOE_BAD_ARGUMENT, "the experts of %d layers are in flight at most, not of %u", RING_DEPTH,
+    return moe_fail(err, MOE_BAD_ARGUMENT, "at most %d layers' experts can be in flight, not %u", RING_DEPTH,
                     model->ring);
 }
 
@@ -84,8 +84,8 @@ int moe_model_open(const char *directory, const struct moe_model_options *option
     if (!code && !model->description.runs)
         code =
             moe_fail(err, MOE_UNSUPPORTED,
-                     "%.200s is a %s, which does not run as it is: `moechat convert %.200s NEWDIR` makes a package "
-                     "of it, of %.2f GB",
+                     "%.200s is a %s, which must be converted first: moechat convert %.200s NEWDIR "
+                     "(%.2f GB)",
                      directory, model->description.layout, directory, (double)model->description.package_bytes / 1e9);
     if (!code)
         code = open_device(model, options, err);

@@ -156,24 +156,22 @@ int record_read_header(const struct moe_record_io *io, uint64_t offset, struct r
     struct record_place place = {io, offset};
     struct record_header header;
     if (offset > INT64_MAX / 2)
-        return record_fail(err, MOE_BAD_ARGUMENT, &place, "no file has a byte %llu", (unsigned long long)offset);
+        return record_fail(err, MOE_BAD_ARGUMENT, &place, "byte %llu is beyond any file", (unsigned long long)offset);
     int code = read_all(&place, &header, sizeof header, err);
     if (code)
         return code;
     if (memcmp(header.magic, magic, sizeof magic) != 0)
-        return record_fail(err, MOE_RECORD_DAMAGED, &place, "there is no record at byte %llu",
-                           (unsigned long long)offset);
+        return record_fail(err, MOE_RECORD_DAMAGED, &place, "no record at byte %llu", (unsigned long long)offset);
     if (header.version != RECORD_VERSION)
         return record_fail(err, header.version > RECORD_VERSION ? MOE_RECORD_NEWER : MOE_RECORD_OLDER, &place,
-                           "the record is of format %u, and this program reads format %d", header.version,
-                           RECORD_VERSION);
+                           "the record has format %u; this moechat reads format %d", header.version, RECORD_VERSION);
     if (header.checksum != record_checksum(&header, offsetof(struct record_header, checksum)))
         return record_fail(err, MOE_RECORD_DAMAGED, &place,
                            "the header of the record at byte %llu is damaged: its checksum does not match",
                            (unsigned long long)offset);
     if (!is_hex(header.fingerprint, sizeof header.fingerprint) || !record_lay_out(&header, layout))
         return record_fail(err, MOE_RECORD_DAMAGED, &place,
-                           "the header of the record at byte %llu holds impossible values", (unsigned long long)offset);
+                           "the header of the record at byte %llu has impossible values", (unsigned long long)offset);
     return MOE_OK;
 }
 
@@ -198,7 +196,7 @@ int record_compare(const struct moe_record_io *io, const struct moe_record *reco
         found.count == record->count && found.has_logits == record->has_logits)
         return MOE_OK;
     return record_fail(err, MOE_RECORD_OTHER, &place,
-                       "the record at byte %llu is of tokens %u to %u, and not the one that was saved as tokens %u to "
+                       "the record at byte %llu has tokens %u to %u, but the one saved there had tokens %u to "
                        "%u",
                        (unsigned long long)record->offset, found.first, found.first + found.count - 1, record->first,
                        record->first + record->count - 1);
@@ -218,8 +216,7 @@ static uint64_t *read_table(const struct record_reading *reading, struct moe_err
     }
     int code = read_all(&place, table, bytes, err);
     if (!code && record_checksum(table, bytes) != layout->header.table_checksum)
-        code = record_fail(err, MOE_RECORD_DAMAGED, &place,
-                           "the checksums of the record at byte %llu are damaged themselves",
+        code = record_fail(err, MOE_RECORD_DAMAGED, &place, "the checksum table of the record at byte %llu is damaged",
                            (unsigned long long)reading->offset);
     if (!code)
         return table;

@@ -21,10 +21,9 @@ static int check_options(const moe_model *model, const struct moe_session_option
     if (!*context)
         *context = limit < DEFAULT_CONTEXT ? limit : DEFAULT_CONTEXT;
     if (*context > limit)
-        return moe_fail(
-            err, MOE_BAD_ARGUMENT,
-            "a context of %u tokens is beyond the model's %u (max_position_embeddings); ask for that or less", *context,
-            limit);
+        return moe_fail(err, MOE_BAD_ARGUMENT,
+                        "a context of %u tokens is over the model's limit of %u (max_position_embeddings)", *context,
+                        limit);
     if (options->kv_type != MOE_KV_F32 && options->kv_type != MOE_KV_F16)
         return moe_fail(err, MOE_BAD_ARGUMENT, "KV rows are f32 or f16");
     if (options->ring > model->ring)
@@ -134,14 +133,13 @@ static int check_feed(const moe_session *session, const struct moe_feed *feed, s
 {
     uint32_t room = session->kv.max_rows - session->length;
     if (feed->position != session->length)
-        return moe_fail(err, MOE_POSITION, "tokens for position %u were fed to a session of %u tokens", feed->position,
+        return moe_fail(err, MOE_POSITION, "tokens for position %u fed to a session of %u tokens", feed->position,
                         session->length);
     if (!feed->count)
-        return moe_fail(err, MOE_BAD_ARGUMENT, "no tokens were fed");
+        return moe_fail(err, MOE_BAD_ARGUMENT, "no tokens to feed");
     if (feed->count > room)
-        return moe_fail(err, MOE_CONTEXT_FULL,
-                        "the context is full: %zu more tokens do not fit into %u, of which %u are used", feed->count,
-                        session->kv.max_rows, session->length);
+        return moe_fail(err, MOE_CONTEXT_FULL, "the context is full: no room for %zu more tokens, %u of %u used",
+                        feed->count, session->kv.max_rows, session->length);
     uint32_t vocab = session->model->package.shape.vocab_size;
     for (size_t i = 0; i < feed->count; i++)
         if (feed->ids[i] < 0 || (uint32_t)feed->ids[i] >= vocab)
@@ -374,7 +372,7 @@ const float *moe_session_logits(const moe_session *session, struct moe_err *err)
 {
     if (session->has_logits)
         return session->logits;
-    moe_fail(err, MOE_NOT_READY, "there are no logits: no token was fed since the session was opened, cut or restored");
+    moe_fail(err, MOE_NOT_READY, "no logits yet: no token was fed since the session was opened, cut or restored");
     return NULL;
 }
 
@@ -397,7 +395,7 @@ uint32_t moe_session_max_context(const moe_session *session)
 int moe_session_truncate(moe_session *session, uint32_t length, struct moe_err *err)
 {
     if (length > session->length)
-        return moe_fail(err, MOE_POSITION, "a session of %u tokens can't be cut to %u", session->length, length);
+        return moe_fail(err, MOE_POSITION, "cannot cut a session of %u tokens to %u", session->length, length);
     if (length < session->length)
         prefetch_forget(&session->prefetch, session->model->store);
     session->has_logits &= length == session->length;

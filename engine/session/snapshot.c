@@ -82,7 +82,7 @@ static int check_part(const moe_session *session, const struct moe_record_part *
                       struct moe_err *err)
 {
     if (!part->count || part->first > session->length || part->count > session->length - part->first)
-        return moe_fail(err, MOE_POSITION, "%u rows from %u on can't be saved of a session of %u tokens", part->count,
+        return moe_fail(err, MOE_POSITION, "cannot save %u rows from %u on: the session has %u tokens", part->count,
                         part->first, session->length);
     struct record_header header = own_header(session);
     header.first = part->first;
@@ -149,10 +149,10 @@ static int check_kin(const moe_session *session, const struct record_place *plac
     static const char *const types[] = {"f32", "f16"};
     struct record_header own = own_header(session);
     if (memcmp(found->fingerprint, own.fingerprint, sizeof own.fingerprint) != 0)
-        return record_fail(err, MOE_RECORD_WEIGHTS, place, "saved with other weights (%.12s; this model's are %.12s)",
+        return record_fail(err, MOE_RECORD_WEIGHTS, place, "saved with different weights (%.12s; this model has %.12s)",
                            found->fingerprint, own.fingerprint);
     if (found->kv_type != own.kv_type)
-        return record_fail(err, MOE_RECORD_KV_TYPE, place, "saved as %s rows, and this session's are %s",
+        return record_fail(err, MOE_RECORD_KV_TYPE, place, "saved as %s rows, but this session uses %s",
                            types[found->kv_type], types[own.kv_type]);
     if (found->n_layers != own.n_layers || found->row_width != own.row_width ||
         (found->vocab_size && found->vocab_size != vocab_size(session)))
@@ -210,7 +210,7 @@ static int read_blocks(struct restore *restore, const struct record_place *place
         code = moe_fail_gpu(err, &device);
     for (uint32_t i = 0; !code && i < layout->header.vocab_size; i++)
         if (!isfinite(restore->logits[i]))
-            code = record_fail(err, MOE_RECORD_DAMAGED, place, "the logits saved after token %u are not all numbers",
+            code = record_fail(err, MOE_RECORD_DAMAGED, place, "the logits saved after token %u are not all finite",
                                layout->header.first + layout->header.count - 1);
     return code;
 }
@@ -246,10 +246,10 @@ int moe_session_read_record(moe_session *session, const struct moe_record_io *io
                             struct moe_err *err)
 {
     if (record->first != session->length)
-        return moe_fail(err, MOE_POSITION, "rows for position %u were given to a session of %u tokens", record->first,
+        return moe_fail(err, MOE_POSITION, "rows for position %u do not continue a session of %u tokens", record->first,
                         session->length);
     if (record->count > session->kv.max_rows - session->length)
-        return moe_fail(err, MOE_CONTEXT_FULL, "the context is too short: %u saved tokens do not fit into %u",
+        return moe_fail(err, MOE_CONTEXT_FULL, "the context is too small: %u saved tokens do not fit into %u",
                         record->first + record->count, session->kv.max_rows);
     return restore_record(session, io, record, true, err);
 }

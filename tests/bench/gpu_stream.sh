@@ -158,7 +158,7 @@ run_part() {
         await moonlight
         within 240 moonlight-tiers.txt "$moechat" bench stream -m "$scratch/moonlight" --device "$device" --io direct \
             --expert-cache $tier --host-cache $host --runs 2 --prefill-tokens 32 --decode-tokens $answer \
-            --only 'no guesses,comes back'
+            --only 'no prefetch,write'
         say "moonlight-tiers: done"
         ;;
     resident)
@@ -168,7 +168,7 @@ run_part() {
         within 60 resident.txt "$moechat" bench -m "$scratch/moonlight" --device "$device" --runs 3 $all
         within 60 resident.txt "$moechat" bench -m "$scratch/moonlight" --device "$device" --runs 1 --profile $all
         stream resident.txt 300 moonlight --runs 3 $all \
-            --only 'as usual,no guesses,experts one by one,norm by itself,no layer resident,waits not told apart'
+            --only 'baseline,no prefetch,experts one by one,unfused norm,no resident layers,waits not split'
         ;;
     prefill)
         await moonlight

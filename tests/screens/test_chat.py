@@ -56,7 +56,7 @@ def test_characters_need_no_locale():
 def test_what_the_history_leaves_out_is_said_once():
     t = chat("turn\necho\nturn\necho\n")
     t.send("\x16\x01one\r")
-    t.wait("Later chats will not have this message in their history: it holds", "Assistant:", "one", "You:")
+    t.wait("Later chats will not have this message in their history: it has control", "Assistant:", "one", "You:")
     t.send("\x16\x01two\r")
     t.wait("Assistant:", "two", "You:")
     same(t.output.count(b"Later chats"), 1)

@@ -33,18 +33,18 @@ def test_a_folder_becomes_a_package():
     expect("NEWDIR" in run(["info", INT4]).stdout.decode(), "info says what to type")
     refused = run(["eval", "-m", INT4, "--tokens", os.path.join(GOLDEN, "ck-k25", "tokens.txt")])
     same(refused.returncode, 3)
-    told(refused, "does not run as it is: `moechat convert ")
+    told(refused, "must be converted first: moechat convert ")
     made = run(["convert", INT4, target + "/", "--verify"])
     same((made.returncode, made.stdout), (0, b""))
-    told(made, "int4 checkpoint of", "left out: 3 tensors of vision", "copied bit for bit, 4 bits in groups of 32",
-         "there is no tokenizer", "of memory; chat with it")
+    told(made, "int4 checkpoint with", "left out: 3 tensors of vision", "copied bit for bit, 4 bits in groups of 32",
+         "no tokenizer found", "; try moechat -m ")
     after = json.loads(run(["info", target, "--json", "--verify"]).stdout)
     same((after["layout"], after["runs"], after["verified"], after["name"]), ("package", True, True, "int4"))
     same(after["parameters"], before["parameters"])
     same(os.path.exists(target + ".partial"), False)
     again = run(["convert", INT4, target])
     same(again.returncode, 2)
-    told(again, "is there already; give a name that is free, or remove it")
+    told(again, "already exists; remove it, or choose another name")
 
 
 def test_folder_and_package_compute_the_same_bits():
@@ -55,18 +55,18 @@ def test_folder_and_package_compute_the_same_bits():
     same(a["mean_nll"], b["mean_nll"])
     expect(b["mean_nll"] > 0, "there is something to compare")
     hint = run(["info", MLX]).stdout.decode()
-    expect("moechat convert would pack it" in hint, "packing is said to be faster")
+    expect("moechat convert would make each expert one read" in hint, "packing is said to be faster")
 
 
 def test_mistakes_are_sentences():
     for args, status, words in (
-            (["convert"], 2, "convert takes the folder to read and the package to make"),
-            (["convert", INT4], 2, "convert takes the folder to read"),
+            (["convert"], 2, "usage: moechat convert DIR NEWDIR"),
+            (["convert", INT4], 2, "usage: moechat convert DIR NEWDIR"),
             (["convert", INT4, "a", "b"], 2, "one word too many"),
             (["convert", INT4, "a", "--bits", "5"], 2, "--bits takes one of"),
             (["convert", "/nowhere", os.path.join(SCRATCH, "x")], 3, "no model here"),
-            (["convert", INT4, "/proc/nowhere/x"], 1, "cannot be made"),
-            (["convert", os.path.join(ROOT, "models", "demo"), os.path.join(SCRATCH, "x")], 2, "is a package already")):
+            (["convert", INT4, "/proc/nowhere/x"], 1, "cannot be created"),
+            (["convert", os.path.join(ROOT, "models", "demo"), os.path.join(SCRATCH, "x")], 2, "is already a package")):
         result = run(args)
         same(result.returncode, status)
         told(result, words)
@@ -81,7 +81,7 @@ def test_the_tokenizer_and_its_template_come_along():
         file.write('{"chat_template": "{{ something new }}"}')
     made = run(["convert", source, target])
     same(made.returncode, 0)
-    told(made, "its chat template is none that moechat knows: choose one with --template")
+    told(made, "unknown chat template; choose one with --template")
     for name in ("tokenizer.model", "tokenizer_config.json"):
         with open(os.path.join(source, name), "rb") as a, open(os.path.join(target, name), "rb") as b:
             same(a.read(), b.read())

@@ -200,7 +200,7 @@ def test_pastes():
 
 def test_what_the_history_leaves_out_is_said_once():
     s = chat("turn\necho\nturn\necho\nturn\necho\n", columns=120)
-    s.keys("\x16\x01one\r", "not in the history of later chats: it holds control characters")
+    s.keys("\x16\x01one\r", "not in the history of later chats: it has control characters")
     s.until(IDLE)
     expect("context" in [line for line in s.text().split("\n") if "not in the history" in line][0], "beside the figures")
     s.keys("\x1b[A", "> \u2401one")  # this one has it
@@ -241,7 +241,7 @@ def test_completion():
     leave(s)
     s = chat("turn\necho\n", env=environment(TERM="linux", INPUTRC=rc))
     s.keys("/s\t", "/sessions")
-    s.keys("\x15\x1bq", "no experts were used")
+    s.keys("\x15\x1bq", "no experts used")
     leave(s)
 
 
@@ -343,10 +343,10 @@ def test_the_editor_and_standard_error():
 
 
 def test_where_there_is_no_screen():
-    for env, words in (({"TERM": "dumb"}, "dumb"), ({"TERM": "no-such-terminal"}, "place its cursor"), ({"ACCESSIBLE": "1"}, "ACCESSIBLE"),
+    for env, words in (({"TERM": "dumb"}, "dumb"), ({"TERM": "no-such-terminal"}, "move its cursor"), ({"ACCESSIBLE": "1"}, "ACCESSIBLE"),
                        ({"MOECHAT_PLAIN": "1"}, "--plain")):
         t = Terminal(["--no-session"] + script("turn\necho\n"), env=environment(**env))
-        t.wait("Plain lines, because", words, "You:")
+        t.wait("Plain lines: ", words, "You:")
         expect(b"\x1b[?1049h" not in t.output, "no screen")
         t.send("hi\r")
         t.wait("Assistant:", "hi\r\n", "You:")

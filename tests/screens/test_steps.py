@@ -78,7 +78,7 @@ def test_stats_sum_up():
     same((device + ahead + late, disk), (hits, misses))
     curve = [int(share) for share in re.findall(r" (\d+) %", text[text.index("hit curve"):text.index(" plan ")])]
     expect(len(curve) == 5 and curve == sorted(curve) and 0 < curve[-1] < 100, "a hit curve: %r" % curve)
-    expect("plan 4.55 MB of weights stay resident; 2" in text and " prefetch " in text, "plan and guesses")
+    expect("plan 4.55 MB of resident weights; 2" in text and " prefetch " in text, "plan and guesses")
 
 
 def test_the_heat_map_in_lines():
@@ -104,10 +104,10 @@ def test_bench_stream():
     expect(all(rate > 0 for rate in seen["disk_bytes_per_s"]), "the disk was measured")
     expect(seen["fetched_from_disk"]["bytes_per_s"] > 0 and seen["fetched_from_disk"]["ratio"] > 0, "and the cache beside it")
     same(seen["fetched_from_host"], None)
-    wrong = run(["bench", "stream", "--only", "as usual,nonsense"])
+    wrong = run(["bench", "stream", "--only", "baseline,nonsense"])
     same((wrong.returncode, wrong.stdout), (2, b""))
-    expect(b'"nonsense"' in wrong.stderr and b"as usual, no guesses, " in wrong.stderr, "which, and what there is")
-    same(run(["bench", "--only", "as usual"]).returncode, 2)
+    expect(b'"nonsense"' in wrong.stderr and b"baseline, no prefetch, " in wrong.stderr, "which, and what there is")
+    same(run(["bench", "--only", "baseline"]).returncode, 2)
 
 
 main(globals())

@@ -53,8 +53,8 @@ static void what_is_not_kept(struct harness *t)
     for (size_t i = 0; i < sizeof bad_lines / sizeof bad_lines[0]; i++)
         CHECK(t, !history_decode(bad_lines[i], strlen(bad_lines[i]), &out));
     CHECK(t, !history_encode("a\0b", 3, &out));
-    CHECK_STR(t, history_refusal("a\x1B", 2), "it holds control characters");
-    CHECK_STR(t, history_refusal("a\xFF", 2), "it is not all UTF-8");
+    CHECK_STR(t, history_refusal("a\x1B", 2), "it has control characters");
+    CHECK_STR(t, history_refusal("a\xFF", 2), "it is not valid UTF-8");
     CHECK(t, !history_refusal("a\tb\n", 4) && !history_refusal("", 0));
     char *long_one = calloc(1, HISTORY_ENTRY_LIMIT + 2);
     memset(long_one, 'x', HISTORY_ENTRY_LIMIT + 1);

@@ -65,24 +65,24 @@ static void a_token_tells_its_experts(struct harness *t)
               "   62.50 %       3  \"abcdefghijklmnopqrstuvwx...\"\n"
               "   25.00 %       0  \" to\"  taken\n"
               "Its step took 3.00 ms: disk 1.25 head 1.75\n"
-              "It mostly computed the head, for 1.75 ms.\n"
-              "layer   expert weight from, and what the step waited for it\n"
+              "Mostly computing the head (1.75 ms).\n"
+              "layer   expert weight from, and time waited for it\n"
               "    3   7 0.750 disk 1.25 ms, 500 0.250 device\n"
               "    4   1 1.500 late 0.01 ms, 2 0.000 ?\n");
-    CHECK(t, !strstr(text, "part by part"));
+    CHECK(t, !strstr(text, "estimated"));
     step.shared_out = true;
     begin(&inspect, text, sizeof text);
     inspect_token(&inspect, (struct inspect_number){2, 5}, &token, &usual);
     fclose(inspect.out);
-    CHECK(t, strstr(text, "head 1.75\nThe device was not waited for part by part") != NULL);
+    CHECK(t, strstr(text, "head 1.75\nAttention, router, experts and head are estimated") != NULL);
     token.id = 2; // not among the likeliest, and of a prompt's step
     step.decode = false;
     step.choices = NULL;
     begin(&inspect, text, sizeof text);
     inspect_token(&inspect, (struct inspect_number){1, 5}, &token, &usual);
     fclose(inspect.out);
-    CHECK(t, strstr(text, "What was taken is not among them.") &&
-                 strstr(text, "the prompt, whose last step took 3.00 ms"));
+    CHECK(t, strstr(text, "The token taken is not among them.") &&
+                 strstr(text, "The prompt's last step before it took 3.00 ms"));
     CHECK(t, !strstr(text, "layer"));
 }
 
@@ -110,27 +110,28 @@ static void why_a_token_was_slow(struct harness *t)
     struct usual usual = {
         .total_ns = 7000000, .ns = {[MOE_ON_DISK] = 1000000, [MOE_ON_EXPERTS] = 5500000}, .tokens = 9};
     CHECK(t, !why_is_slow(&step, &usual));
-    CHECK_STR(t, why(&step, &usual), "As usual (7.00 ms): it mostly computed experts, for 6.00 ms.");
+    CHECK_STR(t, why(&step, &usual), "As usual (7.00 ms), mostly computing experts (6.00 ms).");
     usual.total_ns = 5000000;
     CHECK(t, why_is_slow(&step, &usual) && why_interval(&step, &usual) == MOE_ON_DISK);
-    CHECK_STR(t, why(&step, &usual),
-              "Slow, 2.0 times the usual 5.00 ms, because it waited for the disk for 4.00 ms, usually 1.00: 2 of its 4 "
-              "experts were not in memory (6.00 KB); longest for expert 1 of layer 4, 6.00 ms.");
+    CHECK_STR(
+        t, why(&step, &usual),
+        "Slow, 2.0 times the usual 5.00 ms: 4.00 ms waiting for the disk, usually 1.00; 2 of its 4 experts were not "
+        "in memory (6.00 KB), the longest wait for expert 1 of layer 4, 6.00 ms.");
     usual.ns[MOE_ON_DISK] = 4000000;
     CHECK_STR(
         t, why(&step, &usual),
-        "Slow, 2.0 times the usual 5.00 ms, because it computed experts for 6.00 ms, usually 5.50; others may have "
-        "been using what it computes with.");
+        "Slow, 2.0 times the usual 5.00 ms: 6.00 ms computing experts, usually 5.50; other programs may have slowed it "
+        "down.");
     step.ns[MOE_ON_COPY] = 20000000;
     step.choices = NULL;
-    CHECK_STR(
-        t, why(&step, &usual),
-        "Slow, 2.0 times the usual 5.00 ms, because it waited for copies to the device for 20.00 ms, usually 0.00: "
-        "3 of its 4 experts were not on the device (7.00 KB).");
+    CHECK_STR(t, why(&step, &usual),
+              "Slow, 2.0 times the usual 5.00 ms: 20.00 ms waiting for copies to the device, usually 0.00; 3 of its 4 "
+              "experts "
+              "were not on the device (7.00 KB).");
     step.decode = false; // a prompt's steps are longer
     CHECK(t, !why_is_slow(&step, &usual));
     step.ns[MOE_ON_COPY] = 0;
-    CHECK_STR(t, why(&step, &usual), "It mostly computed experts, for 6.00 ms.");
+    CHECK_STR(t, why(&step, &usual), "Mostly computing experts (6.00 ms).");
 }
 
 static void the_slowest_end_the_list(struct harness *t)
@@ -144,9 +145,7 @@ static void the_slowest_end_the_list(struct harness *t)
     begin(&inspect, text, sizeof text);
     inspect_slowest(&inspect, &usual, slowest, 2);
     fclose(inspect.out);
-    CHECK_STR(t, text,
-              "\nHalf of the tokens took less than 2.00 ms. The slowest: token 12 with 9.00 ms (disk), 3 with 5.00 ms "
-              "(host).");
+    CHECK_STR(t, text, "\nMedian 2.00 ms a token. Slowest: token 12, 9.00 ms (disk); 3, 5.00 ms (host).");
     usual.tokens = 0;
     begin(&inspect, text, sizeof text);
     inspect_slowest(&inspect, &usual, slowest, 2);

@@ -47,9 +47,10 @@ static const struct status_figures answering = {
 static void status_in_words(struct harness *t)
 {
     CHECK_STR(t, status_text(&answering, 250),
-              " answering | 5 new lines below | 1 message waits | context 812 of 8192 | 7.4 tokens/s | mean 7.1 | "
+              " answering | 5 new lines below | 1 queued | context 812 of 8192 | 7.4 tokens/s | mean 7.1 | "
               "expert hits 83 % | disk 1.25 GB a token | prefetch 12 used, 3 wasted | bound by disk | demo");
-    CHECK_STR(t, status_text(&answering, 80), " answering | 5 new lines below | 1 message waits | context 812 of 8192");
+    CHECK_STR(t, status_text(&answering, 80),
+              " answering | 5 new lines below | 1 queued | context 812 of 8192 | 7.4 tokens/s");
     CHECK_STR(t, status_text(&answering, 10), " answering");
     CHECK_STR(t, status_text(&answering, 4), " ans");
     CHECK_STR(t, status_text(&answering, 1), "a");
@@ -58,14 +59,14 @@ static void status_in_words(struct harness *t)
     CHECK_STR(t, status_text(&idle, 80), " idle \xC2\xB7 prefetch off");
     idle.scrolled = true;
     idle.percent = 37;
-    CHECK_STR(t, status_text(&idle, 80), " idle \xC2\xB7 at 37 % of the chat \xC2\xB7 prefetch off");
+    CHECK_STR(t, status_text(&idle, 80), " idle \xC2\xB7 at 37 % \xC2\xB7 prefetch off");
     idle.notice = "copied"; // the rest shares what it leaves
-    CHECK_STR(t, status_text(&idle, 80), " idle \xC2\xB7 copied \xC2\xB7 at 37 % of the chat \xC2\xB7 prefetch off");
-    CHECK_STR(t, status_text(&idle, 45), " idle \xC2\xB7 copied \xC2\xB7 at 37 % of the chat");
+    CHECK_STR(t, status_text(&idle, 80), " idle \xC2\xB7 copied \xC2\xB7 at 37 % \xC2\xB7 prefetch off");
+    CHECK_STR(t, status_text(&idle, 30), " idle \xC2\xB7 copied \xC2\xB7 at 37 %");
     CHECK_STR(t, status_text(&idle, 20), " idle \xC2\xB7 copied");
     struct status_figures noticed = answering;
     noticed.notice = "not found: wolf";
-    CHECK_STR(t, status_text(&noticed, 80), " answering | not found: wolf | 5 new lines below | 1 message waits");
+    CHECK_STR(t, status_text(&noticed, 80), " answering | not found: wolf | 5 new lines below | 1 queued");
 }
 
 static void status_progress(struct harness *t)
@@ -168,20 +169,20 @@ static void pane_adds_up(struct harness *t)
     struct pane_figures figures = {
         .now = &last, .turn = &turn, .session = &session, .cache_used_bytes = 1200000000, .cache_bytes = 3000000000};
     struct cells cells = {0};
-    cells_resize(&cells, 13, 60);
+    cells_resize(&cells, 13, 64);
     pane_draw(&cells, &figures);
-    CHECK_STR(t, row_text(&cells, 0), "layer   device  host ahead late  missed     read   waited");
-    CHECK_STR(t, row_text(&cells, 1), "1           10     5     3    1       2  1.00 MB  1.500 s");
+    CHECK_STR(t, row_text(&cells, 0), "layer       device  host ahead late  missed     read   waited");
+    CHECK_STR(t, row_text(&cells, 1), "1               10     5     3    1       2  1.00 MB  1.500 s");
     CHECK_STR(t, row_text(&cells, 6), "15 more layers: Alt-z, then PgDn");
-    CHECK_STR(t, row_text(&cells, 7), "turn       200   100    60   20      40  20.0 MB 30.000 s");
-    CHECK_STR(t, row_text(&cells, 8), "session    600   300   180   60     120  60.0 MB 30.000 s");
+    CHECK_STR(t, row_text(&cells, 7), "turn           200   100    60   20      40  20.0 MB 30.000 s");
+    CHECK_STR(t, row_text(&cells, 8), "since start    600   300   180   60     120  60.0 MB 30.000 s");
     CHECK_STR(t, row_text(&cells, 9), "expert cache: 1.20 GB of 3.00 GB");
     CHECK_STR(t, row_text(&cells, 10), "last token 20.0 ms: experts 75.0 % disk 25.0 %");
     figures.policy = "router";
     figures.reason = "faster: 4.03 ms a token with it, 9.83 without";
     pane_draw(&cells, &figures);
-    CHECK_STR(t, row_text(&cells, 9), "expert cache: 1.20 GB of 3.00 GB; prefetch router, faster:");
-    CHECK_STR(t, row_text(&cells, 10), "4.03 ms a token with it, 9.83 without");
+    CHECK_STR(t, row_text(&cells, 9), "expert cache: 1.20 GB of 3.00 GB; prefetch router, faster: 4.03");
+    CHECK_STR(t, row_text(&cells, 10), "ms a token with it, 9.83 without");
     CHECK_STR(t, row_text(&cells, 11), "last token 20.0 ms: experts 75.0 % disk 25.0 %");
     figures.reason = "";
     pane_draw(&cells, &figures);
@@ -195,20 +196,20 @@ static void pane_adds_up(struct harness *t)
     figures.scroll = 1000;
     pane_draw(&cells, &figures);
     CHECK(t, strncmp(row_text(&cells, 6), "20 ", 3) == 0 && strncmp(row_text(&cells, 7), "turn", 4) == 0);
-    cells_resize(&cells, 13, 52);
+    cells_resize(&cells, 13, 56);
     pane_draw(&cells, &figures);
-    CHECK_STR(t, row_text(&cells, 0), "layer   device  host ahead  missed     read   waited");
+    CHECK_STR(t, row_text(&cells, 0), "layer       device  host ahead  missed     read   waited");
     cells_resize(&cells, 13, 80);
     turn_layers[14].n_from[MOE_FROM_DEVICE] = 1234567;
     turn_layers[14].n_from[MOE_FROM_HOST] = 4000000000u;
     turn_layers[14].bytes_device = 7000;
     pane_draw(&cells, &figures);
-    CHECK_STR(t, row_text(&cells, 0), "layer   device  host ahead late  missed wasted     read   copied   waited");
-    CHECK_STR(t, row_text(&cells, 1), "15        1.2M 4000M     3    1       2      0  1.00 MB  7.00 KB  1.500 s");
+    CHECK_STR(t, row_text(&cells, 0), "layer       device  host ahead late  missed wasted     read   copied   waited");
+    CHECK_STR(t, row_text(&cells, 1), "15            1.2M 4000M     3    1       2      0  1.00 MB  7.00 KB  1.500 s");
     make_sums(turn_layers, 1);
     cells_resize(&cells, 13, 30);
     pane_draw(&cells, &figures);
-    CHECK_STR(t, row_text(&cells, 7), "turn       200      40");
+    CHECK_STR(t, row_text(&cells, 7), "turn           200      40");
     CHECK_STR(t, row_text(&cells, 12), " experts 75.0 % disk 25.0 %");
     for (int rows = 1; rows < 40; rows++)
         for (int columns = 1; columns < 70; columns += 3) {
@@ -216,7 +217,7 @@ static void pane_adds_up(struct harness *t)
             pane_draw(&cells, &figures);
         }
     pane_draw(&cells, &(struct pane_figures){0});
-    CHECK_STR(t, row_text(&cells, 0), "no experts were used yet");
+    CHECK_STR(t, row_text(&cells, 0), "no experts used yet");
     cells_release(&cells);
 }
 
@@ -302,16 +303,16 @@ static void heat_map(struct harness *t)
     cells_resize(&cells, 8, 100);
     heat_draw(&cells, &figures);
     CHECK_STR(t, row_text(&cells, 6),
-              "18 of 32 experts were used; of those 6 are on disk only, 6 in host memory, 6 on the device");
+              "18 of 32 experts used: 6 on disk only, 6 in host memory, 6 on the device");
     memset(uses, 0, sizeof uses);
     heat_draw(&cells, &figures);
-    CHECK(t, strstr(row_text(&cells, 7), "  none was used yet") != NULL);
+    CHECK(t, strstr(row_text(&cells, 7), "  none used yet") != NULL);
     uses[0] = 1;
     heat_draw(&cells, &figures);
     CHECK(t, strstr(row_text(&cells, 7), "  never, 1 time") != NULL);
     figures.uses = NULL;
     heat_draw(&cells, &figures);
-    CHECK_STR(t, row_text(&cells, 0), "no experts were used in this turn yet");
+    CHECK_STR(t, row_text(&cells, 0), "no experts used in this turn yet");
     cells_release(&cells);
 }
 
@@ -362,7 +363,7 @@ static void heat_folds(struct harness *t)
     CHECK_STR(t, row_text(&cells, 2), "   3 .:!.");
     cells_resize(&cells, 4, 48);
     heat_draw(&cells, &figures);
-    CHECK_STR(t, row_text(&cells, 0), "a mark: the most used of 2 layers x 1 expert");
+    CHECK_STR(t, row_text(&cells, 0), "each mark: the most used of 2 layers x 1 expert");
     CHECK_STR(t, row_text(&cells, 2), "   3 _..:!: .");
     for (int rows = 1; rows < 12; rows++)
         for (int columns = 1; columns < 20; columns++) {
@@ -387,7 +388,7 @@ static void heat_of_wide_models(struct harness *t)
     tiers[LAYERS_WIDE * EXPERTS_WIDE - 1] = MOE_TIER_DEVICE;
     cells_resize(&cells, 37, 48);
     heat_draw(&cells, &figures);
-    CHECK_STR(t, row_text(&cells, 0), "a mark: the most used of 2 layers x 9 experts");
+    CHECK_STR(t, row_text(&cells, 0), "each mark: the most used of 2 layers x 9 experts");
     CHECK_STR(t, row_text(&cells, 1), "   0 -");
     CHECK_STR(t, row_text(&cells, 30), "  58                                           @");
     CHECK_STR(t, row_text(&cells, 34), "2 used: 0 disk only, 1 host, 1 device");

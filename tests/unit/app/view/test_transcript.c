@@ -140,19 +140,19 @@ static void thinking_folds(struct harness *t)
     struct transcript *transcript = transcript_new(true);
     transcript_begin(transcript, ENTRY_THINKING);
     transcript_append(transcript, "one\ntwo\nthree\nfour\nfive", 23);
-    CHECK_STR(t, screen(transcript, 9, 40), "thinking (Alt-o shows all of it)\nthree\nfour\nfive");
+    CHECK_STR(t, screen(transcript, 9, 40), "thinking (Alt-o: show all)\nthree\nfour\nfive");
     transcript_append(transcript, " and\nsix", 8);
-    CHECK_STR(t, screen(transcript, 9, 40), "thinking (Alt-o shows all of it)\nfour\nfive and\nsix");
+    CHECK_STR(t, screen(transcript, 9, 40), "thinking (Alt-o: show all)\nfour\nfive and\nsix");
     say(transcript, ENTRY_ASSISTANT, "Done.");
     transcript_thought(transcript, 214, 31);
     CHECK_STR(t, screen(transcript, 9, 50),
-              "thought 214 tokens, 31 s (Alt-o shows all of it)\nfour\nfive and\nsix\n\n* Done.");
+              "thought for 31 s, 214 tokens (Alt-o: show all)\nfour\nfive and\nsix\n\n* Done.");
     transcript_show_thinking(transcript, THINKING_HIDDEN);
-    CHECK_STR(t, screen(transcript, 9, 50), "thought 214 tokens, 31 s (Alt-o shows all of it)\n\n* Done.");
+    CHECK_STR(t, screen(transcript, 9, 50), "thought for 31 s, 214 tokens (Alt-o: show all)\n\n* Done.");
     CHECK(t, !transcript_search(transcript, "two", 3));
     transcript_show_thinking(transcript, THINKING_OPEN);
     CHECK_STR(t, screen(transcript, 9, 50),
-              "thought 214 tokens, 31 s (Alt-o folds it)\none\ntwo\nthree\nfour\nfive and\nsix\n\n* Done.");
+              "thought for 31 s, 214 tokens (Alt-o: fold)\none\ntwo\nthree\nfour\nfive and\nsix\n\n* Done.");
     CHECK(t, transcript_search(transcript, "two", 3));
     transcript_free(transcript);
 }
@@ -305,7 +305,7 @@ static void prints(struct harness *t)
     FILE *out = open_memstream(&text, &size);
     transcript_print(transcript, out);
     fclose(out);
-    CHECK_STR(t, text, "you \xE2\x80\xBA a question\n\n(thought 1 token, 2.0 s)\n\n\xE2\x97\x86 a\n\tb\n");
+    CHECK_STR(t, text, "you \xE2\x80\xBA a question\n\n(thought for 2.0 s, 1 token)\n\n\xE2\x97\x86 a\n\tb\n");
     free(text);
     transcript_free(transcript);
 }

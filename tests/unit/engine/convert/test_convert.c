@@ -133,9 +133,9 @@ static void what_is_quantised_keeps_its_bytes(struct harness *t)
         CHECK_STR(t, b.tokenizer_type, "sentencepiece");
         CHECK_STR(t, b.name, "target");
         CHECK(t, access(partial, F_OK) != 0);
-        fails(t, convert(source, NULL, &err), MOE_BAD_ARGUMENT, &err, "target: is there already");
+        fails(t, convert(source, NULL, &err), MOE_BAD_ARGUMENT, &err, "target: already exists");
         fails(t, moe_convert(target, undisturbed, &(struct moe_convert_options){.threads = 1}, &err), MOE_BAD_ARGUMENT,
-              &err, "is a package already");
+              &err, "is already a package");
     }
 }
 
@@ -277,8 +277,8 @@ static void another_conversion_is_not_mixed_in(struct harness *t)
     clear();
     CHECK_EQ(t, convert(BF16, &options, &err), MOE_CANCELLED);
     struct moe_convert_options eight = {.threads = 1, .expert_bits = 8};
-    fails(t, convert(BF16, &eight, &err), MOE_BAD_ARGUMENT, &err, "holds the beginning of another conversion");
-    fails(t, convert(FP8, NULL, &err), MOE_BAD_ARGUMENT, &err, "holds the beginning of another conversion");
+    fails(t, convert(BF16, &eight, &err), MOE_BAD_ARGUMENT, &err, "was left by another conversion");
+    fails(t, convert(FP8, NULL, &err), MOE_BAD_ARGUMENT, &err, "was left by another conversion");
     clear();
     CHECK_EQ(t, convert(BF16, &eight, &err), 0);
     clear();
@@ -319,7 +319,7 @@ static void verify_reads_what_was_written(struct harness *t)
         clear();
         int code = convert(BF16, &options, &err);
         if (verify)
-            fails(t, code, MOE_FORMAT, &err, "layer-001.experts: its SHA-256 is not model.json's");
+            fails(t, code, MOE_FORMAT, &err, "layer-001.experts: SHA-256 does not match model.json");
         else
             CHECK_EQ(t, code, 0);
         CHECK(t, (access(target, F_OK) == 0) == !verify);
@@ -389,7 +389,7 @@ static void scales_in_f16_cost_a_second_rounding(struct harness *t)
         printf("    %s\n", err.text);
         return;
     }
-    CHECK(t, strstr(said, "are quantised a second time, which costs some of their precision") != NULL);
+    CHECK(t, strstr(said, "quantising them again loses some precision") != NULL);
     struct package a, b;
     CHECK_EQ(t, package_open(PACKAGE_C, &a, &err), 0);
     CHECK_EQ(t, package_open(target, &b, &err), 0);
@@ -432,10 +432,11 @@ static void bad_sources_are_refused_first(struct harness *t)
         {"model.layers.1.mlp.experts.3.up_proj.weight", NULL, "F8_E4M3", 0, 0, "up_proj.weight_scale_inv is missing"},
         {"model.norm.weight", "norm", NULL, 0, 0, "model.norm.weight is missing"},
         {"model.layers.0.self_attn.o_proj.weight", NULL, NULL, 3, 0, "model.layers.0.self_attn.o_proj.weight is ["},
-        {NULL, "model.layers.0.self_attn.o_proj.bias", "BF16", 4, 0, "o_proj.bias has no place in this model"},
-        {NULL, "model.layers.1.mlp.experts.2.down_proj.bias", "BF16", 4, 0, "has no place in this model"},
+        {NULL, "model.layers.0.self_attn.o_proj.bias", "BF16", 4, 0,
+         "o_proj.bias has no place in this model"},
+        {NULL, "model.layers.1.mlp.experts.2.down_proj.bias", "BF16", 4, 0, "unexpected tensor"},
         {NULL, "model.layers.1.mlp.experts.99.down_proj.weight", "BF16", 4, 0,
-         "has 1 tensors of experts that the model"},
+         "has 1 tensors of experts beyond the model"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct checkpoint c;

@@ -138,28 +138,28 @@ static void plans_in_words(struct harness *t)
                                   .direct = true,
                                   .disk_bytes_per_s = UINT64_C(7000000000),
                                   .cold_bytes = 464 * UINT64_C(24772608)};
-    CHECK_STR(
-        t, plan_words(words, sizeof words, &plan),
-        "9.80 GB of weights stay resident; 464 of 14848 experts have a slot (11.5 GB), the smallest that works is "
-        "198 MB; a cold token reads 11.5 GB in 1.6 s (disk 7.00 GB/s, 8 readers, past the page cache).");
+    CHECK_STR(t, plan_words(words, sizeof words, &plan),
+              "9.80 GB of resident weights; 464 of 14848 experts cached (11.5 GB; minimum 198 MB); a token with "
+              "nothing cached "
+              "reads 11.5 GB, about 1.6 s (disk 7.00 GB/s, 8 readers, past the page cache).");
     CHECK_STR(t, plan_warning(words, sizeof words, &plan, false), "");
     plan.host_slots = 4000;
     plan.disk_bytes_per_s = 0;
     plan.resident_bytes = 0;
-    CHECK_STR(
-        t, plan_words(words, sizeof words, &plan),
-        "464 of 14848 experts have a slot (11.5 GB) on the device and 4000 in host memory (99.1 GB), the smallest "
-        "that works is 198 MB; a cold token reads 11.5 GB.");
+    CHECK_STR(t, plan_words(words, sizeof words, &plan),
+              "464 of 14848 experts cached on the device (11.5 GB; minimum 198 MB) and 4000 in host memory (99.1 GB); "
+              "a token "
+              "with nothing cached reads 11.5 GB.");
     plan.host_slots = 0;
     plan.slots = 100;
     plan.per_layer = true;
     plan.direct_refused = true;
     CHECK_STR(
         t, plan_warning(words, sizeof words, &plan, true),
-        "The expert cache is smaller than the 464 experts that one token asks for, where keeping the last used never "
-        "helps, so each layer keeps a share of its own; from --expert-cache 10962M (11.5 GB) on it works better. The "
-        "file system takes no direct reads, so experts are read through the page cache. The device computes in host "
-        "memory, so there is one cache and --host-cache changes nothing.");
+        "The expert cache cannot hold the 464 experts of one token, so each layer gets a fixed share of it; "
+        "--expert-cache 10962M (11.5 GB) or more works better. This file system has no direct I/O; experts are read "
+        "through the page cache. The device computes in host memory: there is one cache, and --host-cache has no "
+        "effect.");
     for (size_t size = 1; size < sizeof words; size++) { // cut, never overrun
         words[size] = '#';
         plan_words(words, size, &plan);

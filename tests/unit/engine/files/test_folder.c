@@ -409,7 +409,7 @@ static void sources_are_described_as_convert_makes_them(struct harness *t)
         CHECK_STR(t, d.layout, cases[i].layout);
         CHECK(t, !d.runs && !d.package);
         CHECK_EQ(t, moe_model_open(cases[i].folder, &options, &model, &err), MOE_UNSUPPORTED);
-        CHECK(t, strstr(err.text, "does not run as it is: `moechat convert ") != NULL);
+        CHECK(t, strstr(err.text, "must be converted first: moechat convert ") != NULL);
         CHECK_EQ(t, moe_convert(cases[i].folder, directory, &defaults, &err), 0);
         CHECK_EQ(t, weights_open_package(directory, &converted, &err), 0);
         uint64_t bytes = converted.resident.bytes;

@@ -55,7 +55,7 @@ static void tensors_are_found_and_read(struct harness *t)
         CHECK_EQ(t, bytes[23], 27);
         CHECK_EQ(t, truncate(file.path, 8 + (off_t)strlen(header) + 20), 0);
         CHECK_EQ(t, tensor_file_read(&file, b, bytes, &err), MOE_IO);
-        CHECK(t, strstr(err.text, "ended early") && strcmp(err.file, file.path) == 0);
+        CHECK(t, strstr(err.text, "is too short") && strcmp(err.file, file.path) == 0);
         CHECK_EQ(t, err.offset, 8 + strlen(header) + 20);
     }
     tensor_file_release(&file);
@@ -74,7 +74,8 @@ static void bad_headers_are_refused(struct harness *t)
         {"{}x", 0, "not JSON"},
         {"{}", 1, "is 11 bytes, its tensors need 10"},
         {"{'a':7}", 0, "a: is 7; it must be an object"},
-        {"{'a':{'dtype':'U32','shape':[1],'data_offsets':[0,4]}}", 3, "a.data_offsets: reach to 4 and the file has 3: it is cut short"},
+        {"{'a':{'dtype':'U32','shape':[1],'data_offsets':[0,4]}}", 3,
+         "a.data_offsets: reach to 4 and the file has 3: it is cut short"},
         {"{'a':{'dtype':'U32','shape':[2],'data_offsets':[0,4]}}", 4, "a.data_offsets: hold 4 bytes"},
         {"{'a':{'dtype':'U32','shape':[1],'data_offsets':[4,0]}}", 4, "data_offsets"},
         {"{'a':{'dtype':'U32','shape':[1],'data_offsets':[0,4,8]}}", 4, "data_offsets: has 3 entries"},
