@@ -283,9 +283,9 @@ def test_lost_rows_are_said():
     result = run(["run", "--json", "-p", "x", "--session", name] + script(ECHO))
     got = json.loads(result.stdout)
     same((got["cached_tokens"], got["prefilled_tokens"]), (0, 27 + 6 + 4))
-    expect(b"cache rows are missing; 33 of its 33" in result.stderr, "said: %r" % result.stderr)
+    expect(b"KV cache is missing; your next message reads 33 of its 33" in result.stderr, "said: %r" % result.stderr)
     result = run(["run", "--json", "-p", "x", "--session", name] + script("name other\n" + ECHO))
-    expect(b"other weights" in result.stderr, "said: %r" % result.stderr)
+    expect(b"different weights" in result.stderr, "said: %r" % result.stderr)
     same(json.loads(result.stdout)["cached_tokens"], 0)
 
 
@@ -317,7 +317,7 @@ def test_lost_manifest_and_compact():
     expect(result.returncode == 1 and b"is damaged and was not compacted" in result.stderr, "said: %r" % result.stderr)
     same(names(), before)
     t = chat(ECHO, "--session", name, columns=300)
-    expect(b"KV cache was not saved; " in t.output, "said: %r" % t.output)  # not: another tokenizer
+    expect(b"KV cache was not saved; " in t.output, "said: %r" % t.output)  # not: a different tokenizer
     leave(t)
     path = os.path.join(STORE, name, "transcript.jsonl")
     with open(path, "ab") as file:
