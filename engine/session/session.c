@@ -38,7 +38,9 @@ static int check_options(const moe_model *model, const struct moe_session_option
 static uint32_t choose_group(const moe_session *session, const struct moe_session_options *options, uint32_t context)
 {
     const moe_model *model = session->model;
-    uint64_t fit = gpu_describe(model->gpu)->global_bytes / 32 / scratch_group_bytes(&model->package.shape);
+    const struct shape *shape = &model->package.shape;
+    uint64_t fit =
+        gpu_describe(model->gpu)->global_bytes / 32 / (stream_group_bytes(shape) + scratch_group_bytes(shape));
     uint64_t group = options->prefill_group;
     if (session->chunk == 1 || (!group && expert_store_plan(model->store).all))
         group = session->chunk;
@@ -49,63 +51,48 @@ static uint32_t choose_group(const moe_session *session, const struct moe_sessio
     return group < session->chunk ? session->chunk : (uint32_t)(group / session->chunk * session->chunk);
 }
 
-static void free_arrays(moe_session *session)
+// Everything that a pass needs of the session.
+static int open_parts(moe_session *session, const struct moe_session_options *options, uint32_t context,
+                      struct moe_err *err)
 {
-    free(session->logits);
-    free(session->tiers);
-    free(session->missing);
-}
-
-static bool make_arrays(moe_session *session, const struct shape *shape)
-{
-    size_t n_moe_layers = shape->n_layers - shape->first_k_dense_replace;
-    session->logits = calloc(shape->vocab_size, sizeof *session->logits);
-    session->tiers = calloc(n_moe_layers + 1, shape->n_routed_experts);
-    session->missing = calloc(shape->n_layers, sizeof *session->missing);
-    if (session->logits && session->tiers && session->missing)
-        return true;
-    free_arrays(session);
-    return false;
+    moe_model *model = session->model;
+    const struct shape *shape = &model->package.shape;
+    struct kv_layout layout = {shape, context, options->kv_type};
+    struct stream_options stream = {model->gpu, shape, session->group, options->without};
+    struct routed_options routed = {model->gpu, shape, model->store, options, model->ring};
+    struct observer_options observer = {model->gpu, shape, model->store, &session->cancel, options->without};
+    int code = kv_open(model->gpu, &layout, &session->kv, err);
+    if (!code)
+        code = scratch_open(model->gpu, shape, session->chunk, session->group, &session->scratch, err);
+    if (!code)
+        code = stream_open(&stream, &session->stream, err);
+    if (!code)
+        code = routed_open(&routed, &session->routed, err);
+    if (!code)
+        code = observer_open(&observer, &session->observer, err);
+    return code;
 }
 
 int moe_session_open(moe_model *model, const struct moe_session_options *options, moe_session **out,
                      struct moe_err *err)
 {
     *out = NULL;
-    const struct shape *shape = &model->package.shape;
     uint32_t context;
     int code = check_options(model, options, &context, err);
     if (code)
         return code;
     moe_session *session = calloc(1, sizeof *session);
-    if (!session || !make_arrays(session, shape)) {
-        free(session);
+    if (!session)
         return moe_fail(err, MOE_NO_MEMORY, "no memory for a session");
-    }
     session->model = model;
     session->chunk = options->prefill_chunk ? options->prefill_chunk : DEFAULT_CHUNK;
     if (session->chunk > context)
         session->chunk = context;
-    session->without = options->without;
-    session->ring.depth = options->ring ? options->ring : model->ring;
     session->group = choose_group(session, options, context);
     model->n_sessions++;
-    struct kv_layout layout = {shape, context, options->kv_type};
-    code = kv_open(model->gpu, &layout, &session->kv, err);
-    if (!code)
-        code = scratch_open(model->gpu, shape, session->chunk, session->group, &session->scratch, err);
-    if (!code)
-        code = telemetry_open(shape, model->store, &session->telemetry, err);
-    session->telemetry.unmarked = options->without & MOE_WITHOUT_MARKS;
-    session->sweep.stays_within = options->without & MOE_WITHOUT_READ_AHEAD;
-    struct prefetch_options guesses = {.shape = shape,
-                                       .gpu = model->gpu,
-                                       .policy = options->prefetch,
-                                       .on_predictions = options->on_predictions,
-                                       .context = options->predictions_context,
-                                       .all = expert_store_plan(model->store).all};
-    if (!code)
-        code = prefetch_open(&guesses, &session->prefetch, err);
+    session->logits = calloc(model->package.shape.vocab_size, sizeof *session->logits);
+    code = session->logits ? open_parts(session, options, context, err)
+                           : moe_fail(err, MOE_NO_MEMORY, "no memory for a session's logits");
     if (code)
         moe_session_close(session);
     else
@@ -120,12 +107,13 @@ void moe_session_close(moe_session *session)
     snapshot_release(session);
     kv_release(&session->kv);
     scratch_release(&session->scratch);
-    telemetry_release(&session->telemetry);
-    prefetch_release(&session->prefetch);
+    stream_release(&session->stream);
+    routed_release(&session->routed);
+    observer_release(&session->observer);
     session->model->n_sessions--;
     if (session->model->store_used_by == session)
         session->model->store_used_by = NULL;
-    free_arrays(session);
+    free(session->logits);
     free(session);
 }
 
@@ -148,7 +136,7 @@ static int check_feed(const moe_session *session, const struct moe_feed *feed, s
     return MOE_OK;
 }
 
-static struct pass make_pass(moe_session *session, const struct moe_feed *feed, bool decode)
+static struct pass make_pass(moe_session *session, bool decode)
 {
     moe_model *model = session->model;
     return (struct pass){
@@ -156,23 +144,13 @@ static struct pass make_pass(moe_session *session, const struct moe_feed *feed, 
         .package = &model->package,
         .shape = &model->package.shape,
         .weights = &model->weights,
-        .store = model->store,
         .kv = &session->kv,
         .scratch = &session->scratch,
-        .telemetry = &session->telemetry,
-        .sweep = &session->sweep,
-        .prefetch = &session->prefetch,
-        .ring = &session->ring,
+        .stream = &session->stream,
+        .routed = &session->routed,
+        .observer = &session->observer,
         .position = session->length,
         .decode = decode,
-        .without = session->without,
-        .cancel = &session->cancel,
-        .on_hidden = feed->on_hidden,
-        .progress = feed->progress,
-        .pace = feed->progress && !decode ? &session->pace : NULL,
-        .total = feed->count,
-        .bytes_before = expert_store_counts(model->store).bytes_read,
-        .context = feed->context,
     };
 }
 
@@ -209,29 +187,23 @@ static int last_logits(moe_session *session, const struct pass *pass, struct moe
 }
 
 // Runs one group of `rows` tokens; `last` when the feed ends with it.
-static int run_group(moe_session *session, struct pass *pass, const struct moe_feed *feed, bool last,
+static int run_group(moe_session *session, const struct pass *pass, const struct moe_feed *feed, bool last,
                      struct moe_err *err)
 {
     const int32_t *ids = feed->ids + (pass->position - feed->position);
     if (session->model->store_used_by != session)
-        telemetry_pass_over(pass->telemetry, pass->store);
+        telemetry_pass_over(&session->observer.telemetry, session->model->store);
     session->model->store_used_by = session;
-    telemetry_begin(pass->telemetry, pass->gpu,
-                    &(struct moe_telemetry){.position = pass->position, .rows = pass->rows, .decode = pass->decode});
+    pass_begin(pass);
     gpu_write(pass->gpu, session->scratch.buf[SCRATCH_IDS], 0, ids, pass->rows * sizeof *ids);
-    if (pass->pace)
-        pace_begin_group(pass->pace, pass->rows);
     int code = forward_layers(pass, err);
     if (!code && feed->on_row)
         code = show_logits(pass, feed, err);
-    if (pass->pace && feed->on_row)
-        pace_logits(pass->pace, pass->rows);
     if (!code && last)
         code = last_logits(session, pass, err);
     if (!code)
         code = forward_end(pass, err);
-    if (!code)
-        telemetry_end(pass->telemetry, pass->gpu);
+    pass_end(pass, code);
     struct gpu_error device;
     if (code) // what the device says of it comes second; leave it clean for the next call
         gpu_check(pass->gpu, &device);
@@ -274,56 +246,29 @@ static uint64_t stop_counting(moe_session *session)
     return took;
 }
 
-static struct pace_groups groups_of(const moe_session *session)
-{
-    return (struct pace_groups){session->chunk, session->group};
-}
-
-static void begin_pace(moe_session *session, const struct pass *pass, const struct moe_feed *feed)
-{
-    struct moe_cache_plan cache = expert_store_plan(pass->store);
-    expert_store_tiers(pass->store, session->tiers);
-    struct pace_plan plan = {
-        .shape = pass->shape,
-        .groups = groups_of(session),
-        .position = feed->position,
-        .tokens = (uint32_t)feed->count,
-        .all_logits = feed->on_row,
-        .tiers = session->tiers,
-        .missing = session->missing,
-        .slots = cache.host_slots > cache.slots ? cache.host_slots : cache.slots,
-        .expert_bytes = cache.slot_bytes,
-        .disk_bytes_per_s = (double)cache.disk_bytes_per_s,
-        .ahead = sweep_ahead(&session->sweep),
-    };
-    struct pace_clock at = pass_clock(pass);
-    pace_begin(&session->pace, &plan, &at);
-}
-
 static int feed_tokens(moe_session *session, const struct moe_feed *feed, bool decode, struct moe_err *err)
 {
     int code = check_feed(session, feed, err);
-    struct pass pass = make_pass(session, feed, decode);
+    if (code)
+        return code;
+    struct observer_feed about = {feed, decode, {session->chunk, session->group}, sweep_ahead(&session->routed.sweep)};
+    struct pass pass = make_pass(session, decode);
     uint32_t length = session->length;
     bool has_logits = session->has_logits;
-    if (!code && pass.pace)
-        begin_pace(session, &pass, feed);
+    observer_begin(&session->observer, &about);
     while (!code && session->length < feed->position + feed->count) {
         uint32_t left = feed->position + (uint32_t)feed->count - session->length;
         pass.position = session->length;
-        pass.rows = decode ? 1 : pace_group(groups_of(session), left);
+        pass.rows = decode ? 1 : pace_group(about.groups, left);
         code = run_group(session, &pass, feed, pass.rows == left, err);
         if (code)
             break;
         session->length += pass.rows;
         session->has_logits = pass.rows == left;
-        if (feed->progress && (decode || pass.rows == left)) {
-            struct moe_progress at = prompt_progress(&pass, session->length - feed->position);
-            feed->progress(feed->context, &at);
-        }
+        if (decode || pass.rows == left)
+            observer_progress(&session->observer, session->length - feed->position);
     }
-    sweep_drop(&session->sweep, session->model->store);
-    ring_discard(&session->ring, session->model->gpu);
+    routed_end(&session->routed, session->model->gpu);
     if (code && code != MOE_CANCELLED) {
         session->length = length;
         session->has_logits = has_logits;
@@ -334,7 +279,7 @@ static int feed_tokens(moe_session *session, const struct moe_feed *feed, bool d
 int moe_session_prefill(moe_session *session, const struct moe_feed *feed, struct moe_err *err)
 {
     uint32_t before = session->length;
-    prefetch_forget(&session->prefetch, session->model->store);
+    prefetch_forget(&session->routed.prefetch, session->model->store);
     start_counting(session);
     int code = feed_tokens(session, feed, session->chunk == 1, err);
     session->stats.prefill_ns += stop_counting(session);
@@ -362,9 +307,9 @@ int moe_session_decode(moe_session *session, int32_t id, struct moe_err *err)
     session->stats.decode_ns += took_ns;
     session->stats.decoded_tokens += !code;
     if (code)
-        prefetch_forget(&session->prefetch, session->model->store);
+        prefetch_forget(&session->routed.prefetch, session->model->store);
     else
-        prefetch_end_token(&session->prefetch, session->length - 1, took_ns, count_missing(session));
+        prefetch_end_token(&session->routed.prefetch, session->length - 1, took_ns, count_missing(session));
     return code;
 }
 
@@ -397,7 +342,7 @@ int moe_session_truncate(moe_session *session, uint32_t length, struct moe_err *
     if (length > session->length)
         return moe_fail(err, MOE_POSITION, "cannot cut a session of %u tokens to %u", session->length, length);
     if (length < session->length)
-        prefetch_forget(&session->prefetch, session->model->store);
+        prefetch_forget(&session->routed.prefetch, session->model->store);
     session->has_logits &= length == session->length;
     session->length = length;
     return MOE_OK;
@@ -415,20 +360,21 @@ void moe_session_resume(moe_session *session)
 
 const struct moe_telemetry *moe_session_telemetry(const moe_session *session)
 {
-    const struct telemetry *t = &session->telemetry;
+    const struct telemetry *t = &session->observer.telemetry;
     return t->steps ? &t->records[t->shown] : NULL;
 }
 
 const uint32_t *moe_session_heat(const moe_session *session)
 {
-    return session->telemetry.heat;
+    return session->observer.telemetry.heat;
 }
 
 void moe_session_clear_heat(moe_session *session)
 {
     const struct shape *shape = &session->model->package.shape;
     size_t rows = shape->n_layers - shape->first_k_dense_replace;
-    memset(session->telemetry.heat, 0, rows * shape->n_routed_experts * sizeof *session->telemetry.heat);
+    memset(session->observer.telemetry.heat, 0,
+           rows * shape->n_routed_experts * sizeof *session->observer.telemetry.heat);
 }
 
 struct moe_stats moe_session_stats(const moe_session *session)
@@ -436,7 +382,7 @@ struct moe_stats moe_session_stats(const moe_session *session)
     struct moe_stats stats = session->stats;
     if (session->began_ns)
         add_counts(session, &stats);
-    stats.prefetch_policy = prefetch_name(session->prefetch.acting);
-    snprintf(stats.prefetch_reason, sizeof stats.prefetch_reason, "%s", session->prefetch.reason);
+    stats.prefetch_policy = prefetch_name(session->routed.prefetch.acting);
+    snprintf(stats.prefetch_reason, sizeof stats.prefetch_reason, "%s", session->routed.prefetch.reason);
     return stats;
 }

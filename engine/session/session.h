@@ -5,29 +5,18 @@
 
 #include <stdatomic.h>
 
-#include "engine/walk/kv.h"
 #include "engine/model/model.h"
-#include "engine/walk/pace.h"
-#include "engine/experts/prefetch.h"
-#include "engine/walk/ring.h"
-#include "engine/walk/scratch.h"
-#include "engine/experts/sweep.h"
-#include "engine/walk/telemetry.h"
+#include "engine/walk/pass.h"
 
 struct moe_session {
     moe_model *model;
     struct kv kv;
     struct scratch scratch;
-    struct telemetry telemetry;
-    struct sweep sweep;
-    struct pace pace;
-    uint8_t *tiers;    // [n_moe_layers * n_routed_experts], for the pace
-    uint32_t *missing; // [n_layers], the pace's
-    struct prefetch prefetch;
-    struct ring ring;
+    struct stream stream;
+    struct routed routed;
+    struct observer observer;
     uint32_t length;
     uint32_t chunk, group;
-    unsigned without; // MOE_WITHOUT_
     bool has_logits;
     float *logits; // [vocab_size], after token length - 1
     atomic_bool cancel;

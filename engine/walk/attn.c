@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Multi-head latent attention, folded: queries are taken into the latent space, so that keys and values are the cached
 // rows themselves. transformers: DeepseekV3Attention.
-#include "engine/walk/forward.h"
+#include "engine/walk/attn.h"
 
-// hidden -> q, by way of q_lora when the model has one.
-static void queries(const struct pass *pass, const struct layer_weights *w, struct rows normed, struct rows q)
+#include "engine/walk/pass.h"
+
+// x -> q, by way of q_lora when the model has one.
+static void queries(const struct pass *pass, const struct layer_weights *w, struct rows x, struct rows q)
 {
     const struct shape *s = pass->shape;
     if (!s->q_lora_rank) {
-        pass_project(pass, &(struct projection){&w->q, normed, q, false});
+        pass_project(pass, &(struct projection){&w->q, x, q, false});
         return;
     }
     struct rows lora = scratch_rows(pass->scratch, SCRATCH_Q_LORA, s->q_lora_rank);
-    pass_project(pass, &(struct projection){&w->q_a, normed, lora, false});
+    pass_project(pass, &(struct projection){&w->q_a, x, lora, false});
     pass_norm(pass, &(struct normalisation){&w->q_a_layernorm, lora, lora, s->q_lora_rank, s->latent_norm_eps});
     pass_project(pass, &(struct projection){&w->q_b, lora, q, false});
 }
@@ -35,12 +37,12 @@ static void rotate(const struct pass *pass, struct rows q)
     gpu_op_rope(pass->gpu, &args, pass->weights->inv_freq, q.buf);
 }
 
-// hidden -> one cache row a token: normed latent, rotated key.
-static void append(const struct pass *pass, const struct layer_weights *w, struct rows normed, uint32_t layer)
+// x -> one cache row a token: normed latent, rotated key.
+static void append(const struct pass *pass, const struct layer_weights *w, struct rows x, uint32_t layer)
 {
     const struct shape *s = pass->shape;
     struct rows kv = scratch_rows(pass->scratch, SCRATCH_KV, pass->kv->row_width);
-    pass_project(pass, &(struct projection){&w->kv_a, normed, kv, false});
+    pass_project(pass, &(struct projection){&w->kv_a, x, kv, false});
     struct args_kv_append args = {
         .norm = w->kv_a_layernorm.offset,
         .n_rows = pass->rows,
@@ -140,16 +142,13 @@ void attn_layer(const struct pass *pass, uint32_t layer)
 {
     const struct shape *s = pass->shape;
     const struct layer_weights *w = &pass->weights->layers[layer];
-    struct rows stream = pass_stream(pass);
-    struct rows normed = pass_normed(pass);
+    struct rows x = stream_in(pass, layer, SITE_MIXER);
     uint32_t head = s->qk_nope_head_dim + s->qk_rope_head_dim;
     struct rows q = scratch_rows(pass->scratch, SCRATCH_Q, s->n_heads * head);
     struct rows heads = scratch_rows(pass->scratch, SCRATCH_HEADS, s->n_heads * s->v_head_dim);
-    if (!pass_comes_normed(pass, layer))
-        pass_norm(pass, &(struct normalisation){&w->input_layernorm, stream, normed, s->hidden_size, s->rms_norm_eps});
-    queries(pass, w, normed, q);
+    queries(pass, w, x, q);
     rotate(pass, q);
-    append(pass, w, normed, layer);
+    append(pass, w, x, layer);
     attend(pass, w, q, layer);
-    pass_project(pass, &(struct projection){&w->o, heads, stream, true});
+    stream_add(pass, &w->o, heads);
 }

@@ -1,32 +1,49 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What ffn.c and ffn_decode.c share.
+// The feed-forward half of a layer, by its ways: dense; routed, of a group; routed, of a decoded token whose choice
+// comes to the host; and of one whose choice stays on the device.
 #ifndef MOECHAT_ENGINE_WALK_FFN_H
 #define MOECHAT_ENGINE_WALK_FFN_H
 
-#include "engine/walk/forward.h"
+#include "engine/walk/pass.h"
 
-// Of a pass's cancel flag, as the store asks for it.
-bool ffn_cancelled(void *context);
+// ffn.c, for a chunk: adds the layer's dense MLP; or asks its router, and in a prefill adds the shared experts, too.
+int ffn_begin(const struct pass *pass, uint32_t layer, struct moe_err *err);
+// For a group whose chunks have begun: adds a MoE layer's routed experts, and a decoded token's shared ones.
+int ffn_experts(const struct pass *pass, uint32_t layer, struct moe_err *err);
 
-// Where a router's input and output go.
+// The router of a layer, of which x is the input: logits, ids and weights, the last two from `first` on.
 struct routing {
-    const struct layer_weights *weights;
-    struct rows normed;
-    gpu_buf *logits, *ids, *chosen_weights;
-    uint32_t first; // where in ids and weights the choice goes
+    uint32_t layer;
+    struct rows x;
+    gpu_buf *logits, *ids, *weights;
+    uint32_t first;
 };
-// Norm, router, choice.
 void ffn_route(const struct pass *pass, const struct routing *to);
-
+// down(silu(gate x) * up x) added to the residual stream. Dense layers, and shared experts where there are any.
+void ffn_mlp(const struct pass *pass, uint32_t layer, struct rows x);
 // Where a layer's choice stands in the router's buffers: of a prefill, its chunk's rows from 0 on; of a decoded token,
 // a row for each MoE layer.
 uint32_t ffn_choice(const struct pass *pass, uint32_t layer);
+// Brings a layer's ids and weights to the host, where a row of the pass has its own, and proves them.
+int ffn_read_choice(const struct pass *pass, uint32_t layer, struct moe_err *err);
 // Are these ids of a row of the pass what a router can say?
 int ffn_prove_choice(const struct pass *pass, uint32_t layer, uint32_t row, const int32_t *ids, struct moe_err *err);
+// Puts a decoded token's experts that are there and lie in one buffer to work, each into its partial sum.
+void ffn_run_batch(const struct pass *pass, uint32_t layer, const struct args_places *batch, gpu_buf *matrices);
 
-// ffn_decode.c: the shared and the routed experts of one token, whose choice is on the host unless ffn_stays.
-int ffn_decode(const struct pass *pass, uint32_t layer, struct moe_err *err);
-// Does the layer's choice stay on the device?
-bool ffn_stays(const struct pass *pass, uint32_t layer);
+// ffn_prefill.c
+int ffn_prefill(const struct pass *pass, uint32_t layer, struct moe_err *err);
+
+// ffn_streamed.c: one token, whose choice comes to the host.
+int ffn_streamed(const struct pass *pass, uint32_t layer, struct moe_err *err);
+
+// ffn_resident.c. Before a decoded token's layers: which of them keep their choice on the device.
+void ffn_begin_token(const struct pass *pass);
+// One token, of such a layer. False: it is none, and nothing was done.
+bool ffn_resident(const struct pass *pass, uint32_t layer);
+// What of these choices the host has not seen yet: ranges that are to be read, none or two; and once they were, the
+// proof that a router can have said them, and the news for store, guessers and telemetry.
+unsigned ffn_choices(const struct pass *pass, struct gpu_range ranges[2]);
+int ffn_take_choices(const struct pass *pass, struct moe_err *err);
 
 #endif

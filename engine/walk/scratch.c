@@ -23,8 +23,6 @@ static void measure(const struct shape *s, struct scratch *scratch, uint64_t ele
     uint64_t shared = (uint64_t)s->n_shared_experts * s->moe_intermediate_size;
     uint64_t mlp = larger(larger(s->intermediate_size, shared), s->moe_intermediate_size);
     elements[SCRATCH_IDS] = group;
-    elements[SCRATCH_HIDDEN] = group * s->hidden_size;
-    elements[SCRATCH_NORMED] = group * s->hidden_size;
     elements[SCRATCH_Q_LORA] = rows * larger(s->q_lora_rank, 1);
     elements[SCRATCH_Q] = rows * heads * (s->qk_nope_head_dim + s->qk_rope_head_dim);
     elements[SCRATCH_KV] = rows * (s->kv_lora_rank + s->qk_rope_head_dim);
@@ -53,16 +51,13 @@ static int allocate_host(const struct shape *s, struct scratch *scratch)
     scratch->expert_weight = calloc(chosen, sizeof *scratch->expert_weight);
     scratch->expert_first = calloc((size_t)s->n_routed_experts + 2, sizeof *scratch->expert_first);
     scratch->host_rows = calloc(back, sizeof *scratch->host_rows);
-    scratch->places = calloc(s->top_k, sizeof *scratch->places);
-    scratch->done = calloc(s->top_k, sizeof *scratch->done);
-    scratch->stays = calloc(n_moe_layers, sizeof *scratch->stays);
-    return scratch->places && scratch->done && scratch->stays && scratch->router_ids && scratch->router_weights &&
-           scratch->expert_index && scratch->expert_weight && scratch->expert_first && scratch->host_rows;
+    return scratch->router_ids && scratch->router_weights && scratch->expert_index && scratch->expert_weight &&
+           scratch->expert_first && scratch->host_rows;
 }
 
 uint64_t scratch_group_bytes(const struct shape *shape)
 {
-    return sizeof(float) * (1 + 2 * ((uint64_t)shape->hidden_size + shape->top_k));
+    return sizeof(float) * (1 + 2 * (uint64_t)shape->top_k);
 }
 
 int scratch_open(gpu *g, const struct shape *shape, uint32_t rows, uint32_t group, struct scratch *scratch,
@@ -100,8 +95,5 @@ void scratch_release(struct scratch *scratch)
     free(scratch->expert_weight);
     free(scratch->expert_first);
     free(scratch->host_rows);
-    free(scratch->places);
-    free(scratch->done);
-    free(scratch->stays);
     memset(scratch, 0, sizeof *scratch);
 }

@@ -5,7 +5,6 @@
 #ifndef MOECHAT_ENGINE_WALK_SCRATCH_H
 #define MOECHAT_ENGINE_WALK_SCRATCH_H
 
-#include "engine/experts/store.h"
 #include "kernels/gpu.h"
 #include "engine/files/shape.h"
 
@@ -18,8 +17,6 @@ struct rows {
 
 enum scratch_name {
     SCRATCH_IDS,            // int32 [group], the tokens
-    SCRATCH_HIDDEN,         // [group, hidden_size], the residual stream
-    SCRATCH_NORMED,         // [group, hidden_size]
     SCRATCH_Q_LORA,         // [rows, q_lora_rank]
     SCRATCH_Q,              // [rows, n_heads * (nope + rope)]
     SCRATCH_KV,             // [rows, kv_lora_rank + rope]
@@ -44,16 +41,12 @@ struct scratch {
     uint32_t group;
     uint32_t logit_rows;
     // Host side: the router's choice and the lists made from it.
-    int32_t *router_ids;         // [group * top_k], or [n_moe_layers * top_k]
-    float *router_weights;       // the same
-    int32_t *expert_index;       // [group * top_k]
-    float *expert_weight;        // [group * top_k]
-    uint32_t *expert_first;      // [n_routed_experts + 2], where each expert's rows begin in the two above
-    float *host_rows;            // for what is read back: [group * hidden_size] or [logit_rows * vocab_size]
-    struct expert_place *places; // [top_k], a decoded token's experts in rank order
-    bool *done;                  // [top_k], those that were put to work
-    bool *stays;                 // [n_moe_layers], a decoded token's choices that stay on the device until its end
-    bool untold;                 // there are some that the host has not seen yet
+    int32_t *router_ids;    // [group * top_k], or [n_moe_layers * top_k]
+    float *router_weights;  // the same
+    int32_t *expert_index;  // [group * top_k]
+    float *expert_weight;   // [group * top_k]
+    uint32_t *expert_first; // [n_routed_experts + 2], where each expert's rows begin in the two above
+    float *host_rows;       // for what is read back: [group * hidden_size] or [logit_rows * vocab_size]
 };
 
 // Device bytes that each token of a group takes beyond those of its chunk.

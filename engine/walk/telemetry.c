@@ -192,15 +192,15 @@ uint64_t telemetry_waited(struct telemetry *t, const expert_store *store, uint32
     return all;
 }
 
-void telemetry_use(struct telemetry *t, const struct telemetry_use *use)
+void telemetry_use(struct telemetry *t, const expert_store *store, const struct telemetry_use *use)
 {
     struct moe_telemetry *step = draft(t);
+    uint64_t wait_us = telemetry_waited(t, store, use->place->layer) / 1000;
     uint32_t row = use->place->layer - step->first_moe_layer;
     t->layers[!t->shown][row].n_from[use->place->origin]++;
     t->heat[(size_t)row * step->n_routed_experts + use->place->expert] += use->rows;
     if (!step->decode)
         return;
-    uint64_t wait_us = use->wait_ns / 1000;
     t->choices[!t->shown][(size_t)row * step->top_k + use->rank] = (struct moe_choice){
         .expert = (uint16_t)use->place->expert,
         .origin = (uint8_t)use->place->origin,

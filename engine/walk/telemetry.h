@@ -66,13 +66,13 @@ void telemetry_layer_begin(struct telemetry *telemetry, uint32_t layer, const ex
 void telemetry_layer_end(struct telemetry *telemetry, uint32_t layer, const expert_store *store);
 // After a call that may have waited for the store: that part of the time is MOE_ON_DISK's or MOE_ON_COPY's. Returns it.
 uint64_t telemetry_waited(struct telemetry *telemetry, const expert_store *store, uint32_t layer);
-// One of them. rank and weight: its place in the choice of a decoded token; counted alone in a prefill.
+// One of them, for which the store was waited for since the last look. rank and weight: its place in the choice of a
+// decoded token; counted alone in a prefill.
 struct telemetry_use {
     const struct expert_place *place;
     uint32_t rank, rows;
     float weight;
-    uint64_t wait_ns;
 };
-void telemetry_use(struct telemetry *telemetry, const struct telemetry_use *use);
+void telemetry_use(struct telemetry *telemetry, const expert_store *store, const struct telemetry_use *use);
 
 #endif

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The routed experts of a prefill: a group's rows are sorted by expert, and every busy expert is swept over once, by
+// ascending id.
+#include "engine/walk/ffn.h"
+
+#include <string.h>
+
+// Sorts the group's rows by expert: expert e's rows and weights are expert_first[e] .. expert_first[e + 1).
+static void sort_by_expert(const struct pass *pass)
+{
+    const struct shape *s = pass->shape;
+    struct scratch *scratch = pass->scratch;
+    size_t count = (size_t)pass->rows * s->top_k;
+    uint32_t *start = scratch->expert_first + 1; // start[e] moves to the end of e while e's rows are filled in
+    memset(scratch->expert_first, 0, sizeof *start * ((size_t)s->n_routed_experts + 2));
+    for (size_t i = 0; i < count; i++)
+        start[scratch->router_ids[i] + 1]++;
+    for (uint32_t e = 0; e < s->n_routed_experts; e++)
+        start[e + 1] += start[e];
+    for (size_t i = 0; i < count; i++) {
+        uint32_t at = start[scratch->router_ids[i]]++;
+        scratch->expert_index[at] = (int32_t)(i / s->top_k);
+        scratch->expert_weight[at] = scratch->router_weights[i];
+    }
+}
+
+// Rows of the group in the order of their experts: `n` experts that lie in one buffer, each with its range of them.
+struct expert_rows {
+    uint32_t n;
+    struct expert_place places[MOST_EACH];
+    uint32_t first[MOST_EACH], rows[MOST_EACH];
+};
+
+// Gathers the experts' rows, no more than the scratch holds, runs each on its own and adds the weighted results to
+// their tokens: one launch for all, but for the sums, whose order is that of the experts.
+static void run_expert_rows(const struct pass *pass, const struct expert_rows *experts)
+{
+    struct scratch *scratch = pass->scratch;
+    const struct expert_layout *layout = package_experts(pass->package, experts->places[0].layer);
+    uint32_t hidden = pass->shape->hidden_size, inner = pass->shape->moe_intermediate_size;
+    gpu_buf *in = scratch->buf[SCRATCH_EXPERT_IN], *act = scratch->buf[SCRATCH_MLP];
+    gpu_buf *out = scratch->buf[SCRATCH_EXPERT_OUT], *matrices = experts->places[0].buf;
+    struct args_swiglu swiglu[MOST_EACH];
+    struct args_matmul down[MOST_EACH];
+    struct args_gather args = {.dim = hidden, .first = experts->first[0]};
+    for (uint32_t k = 0; k < experts->n; k++) {
+        uint64_t place = experts->places[k].offset;
+        swiglu[k] = (struct args_swiglu){.gate = gpu_matrix_behind(&layout->gate, place),
+                                         .up = gpu_matrix_behind(&layout->up, place),
+                                         .n_rows = experts->rows[k],
+                                         .in_stride = hidden,
+                                         .in_offset = args.n_rows * hidden,
+                                         .out_stride = inner,
+                                         .out_offset = args.n_rows * inner};
+        down[k] = (struct args_matmul){.matrix = gpu_matrix_behind(&layout->down, place),
+                                       .n_rows = experts->rows[k],
+                                       .in_stride = inner,
+                                       .in_offset = args.n_rows * inner,
+                                       .out_stride = hidden,
+                                       .out_offset = args.n_rows * hidden};
+        args.n_rows += experts->rows[k];
+    }
+    gpu_op_gather(pass->gpu, &args, stream_read_last(pass).buf, scratch->buf[SCRATCH_EXPERT_INDEX], in);
+    gpu_op_swiglu_each(pass->gpu, swiglu, experts->n, &(struct gpu_product_bufs){matrices, in, act});
+    gpu_op_matmul_each(pass->gpu, down, experts->n, &(struct gpu_product_bufs){matrices, act, out});
+    args.n_rows = 0;
+    for (uint32_t k = 0; k < experts->n; k++) {
+        args.row += args.n_rows;
+        args.first = experts->first[k];
+        args.n_rows = experts->rows[k];
+        stream_add_rows(pass, &args);
+    }
+}
+
+// The expert whose turn it is, which is there, and those after it that are there too and whose rows fit beside its own.
+static struct expert_rows experts_together(const struct pass *pass)
+{
+    const uint32_t *first = pass->scratch->expert_first;
+    struct expert_rows experts = {.n = 0};
+    uint32_t rows = 0;
+    const struct expert_place *place;
+    while (experts.n < MOST_EACH && (place = sweep_peek(&pass->routed->sweep, experts.n))) {
+        uint32_t own = first[place->expert + 1] - first[place->expert];
+        if (experts.n > 0 && (place->buf != experts.places[0].buf || rows + own > pass->scratch->rows ||
+                              !expert_ready(pass->routed->store, place)))
+            break;
+        experts.places[experts.n] = *place;
+        experts.first[experts.n] = first[place->expert];
+        experts.rows[experts.n++] = own;
+        rows += own;
+    }
+    return experts;
+}
+
+// One whose rows are more than the scratch holds goes through them a chunk's worth at a time.
+static void run_experts(const struct pass *pass, const struct expert_rows *experts)
+{
+    struct expert_rows part = *experts;
+    for (uint32_t left = experts->rows[0]; experts->n == 1 && left > pass->scratch->rows; left -= part.rows[0]) {
+        part.rows[0] = pass->scratch->rows;
+        run_expert_rows(pass, &part);
+        part.first[0] += part.rows[0];
+    }
+    if (experts->n == 1)
+        part.rows[0] = experts->first[0] + experts->rows[0] - part.first[0];
+    run_expert_rows(pass, &part);
+}
+
+// Gives the device the group's rows by expert.
+static void write_rows(const struct pass *pass)
+{
+    struct scratch *scratch = pass->scratch;
+    uint64_t count = (uint64_t)pass->rows * pass->shape->top_k;
+    gpu_write(pass->gpu, scratch->buf[SCRATCH_EXPERT_INDEX], 0, scratch->expert_index,
+              count * sizeof *scratch->expert_index);
+    gpu_write(pass->gpu, scratch->buf[SCRATCH_EXPERT_WEIGHT], 0, scratch->expert_weight,
+              count * sizeof *scratch->expert_weight);
+}
+
+// The order of the sums follows from the ids alone, so neither the number of slots nor what was in them changes a bit.
+int ffn_prefill(const struct pass *pass, uint32_t layer, struct moe_err *err)
+{
+    struct routed *routed = pass->routed;
+    struct sweep_layer of = {.layer = layer,
+                             .n_experts = pass->shape->n_routed_experts,
+                             .first = pass->scratch->expert_first,
+                             .last = layer + 1 == pass->shape->n_layers,
+                             .cancelled = observer_cancelled,
+                             .context = pass->observer};
+    sort_by_expert(pass);
+    write_rows(pass);
+    pass_stage(pass, STAGE_ASK, layer);
+    int code = sweep_begin(&routed->sweep, routed->store, &of, err);
+    pass_stage(pass, STAGE_EXPERTS, layer);
+    const struct expert_place *place;
+    while (!code && (place = sweep_next(&routed->sweep))) {
+        code = pass_goes_on(pass, err); // experts that are there are not waited for, and still take their time
+        if (!code)
+            code = expert_wait(routed->store, place, observer_cancelled, pass->observer, err);
+        if (code)
+            break;
+        struct expert_rows experts = experts_together(pass);
+        run_experts(pass, &experts);
+        for (uint32_t k = 0; k < experts.n && !code; k++) {
+            code = sweep_done(&routed->sweep, routed->store, pass->gpu, err);
+            pass_used(pass, &(struct telemetry_use){.place = &experts.places[k], .rows = experts.rows[k]});
+        }
+    }
+    return code;
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The routed experts of a decoded token, resident: where a layer's experts all have slots that they keep
+// (expert_layer_stays), the ids stay on the device and the kernels find the experts by them. No wait: the token's
+// choices come to the host with its logits, are proved there, and the store is told of them. Nothing that ops use can
+// be evicted meanwhile, since nothing ever is where every expert has a slot; so these layers pin nothing, are in no
+// ring, and may be left standing by a cancel. The same bits as the streamed way's.
+#include "engine/walk/ffn.h"
+
+#include <string.h>
+
+static bool *stays_of(const struct pass *pass, uint32_t layer)
+{
+    return &pass->routed->stays[layer - pass->shape->first_k_dense_replace];
+}
+
+// Guesses would come too late for a layer whose choice stays on the device, and a trace tells of layers in their order:
+// where there are such, all layers stay or none.
+void ffn_begin_token(const struct pass *pass)
+{
+    const struct shape *s = pass->shape;
+    struct routed *routed = pass->routed;
+    uint32_t n = 0, n_layers = s->n_layers - s->first_k_dense_replace;
+    for (uint32_t layer = s->first_k_dense_replace; layer < s->n_layers; layer++) {
+        struct expert_row row;
+        n += *stays_of(pass, layer) = routed->may_stay && expert_layer_stays(routed->store, layer, &row);
+    }
+    bool some_may = routed->prefetch.acting == MOE_PREFETCH_OFF && !expert_store_traces(routed->store);
+    if (n < n_layers && !some_may)
+        memset(routed->stays, 0, n_layers * sizeof *routed->stays);
+    routed->untold = false;
+    if (n == n_layers || (n && some_may))
+        pass_runs_ahead(pass);
+}
+
+bool ffn_resident(const struct pass *pass, uint32_t layer)
+{
+    struct routed *routed = pass->routed;
+    struct expert_row row;
+    if (!*stays_of(pass, layer))
+        return false;
+    if (!expert_layer_stays(routed->store, layer, &row))
+        return *stays_of(pass, layer) = false;
+    struct args_places all = {
+        .base = row.offset,
+        .stride = row.stride,
+        .n = pass->shape->top_k,
+        .by_id = 1,
+        .first_id = ffn_choice(pass, layer),
+        .n_experts = pass->shape->n_routed_experts,
+    };
+    pass_stage(pass, STAGE_EXPERTS, layer);
+    if (pass->shape->n_shared_experts)
+        ffn_mlp(pass, layer, stream_read_last(pass));
+    ffn_run_batch(pass, layer, &all, row.buf);
+    stream_add_ranked(pass, layer, ffn_choice(pass, layer));
+    routed->untold = true;
+    gpu_flush(pass->gpu); // the device need not wait until the host has given it all layers
+    return true;
+}
+
+unsigned ffn_choices(const struct pass *pass, struct gpu_range ranges[2])
+{
+    const struct scratch *scratch = pass->scratch;
+    if (!pass->decode || !pass->routed->untold)
+        return 0;
+    uint64_t bytes = sizeof(float) * ffn_choice(pass, pass->shape->n_layers);
+    ranges[0] = (struct gpu_range){scratch->buf[SCRATCH_ROUTER_IDS], 0, scratch->router_ids, bytes};
+    ranges[1] = (struct gpu_range){scratch->buf[SCRATCH_ROUTER_WEIGHTS], 0, scratch->router_weights, bytes};
+    return 2;
+}
+
+// Tells the store, the guessers and the record what a layer that stays was used for.
+static int tell(const struct pass *pass, uint32_t layer, struct moe_err *err)
+{
+    struct routed *routed = pass->routed;
+    uint32_t at = ffn_choice(pass, layer), top_k = pass->shape->top_k;
+    struct expert_request request = {.layer = layer, .ids = pass->scratch->router_ids + at, .n = top_k};
+    pass_stage(pass, STAGE_ASK, layer);
+    int code = expert_note_uses(routed->store, &request, routed->places, err);
+    if (code)
+        return code;
+    prefetch_chosen(&routed->prefetch, layer, request.ids, routed->store);
+    for (uint32_t k = 0; k < top_k; k++)
+        pass_used(pass, &(struct telemetry_use){&routed->places[k], k, 1, pass->scratch->router_weights[at + k]});
+    return MOE_OK;
+}
+
+int ffn_take_choices(const struct pass *pass, struct moe_err *err)
+{
+    const struct shape *s = pass->shape;
+    int code = MOE_OK;
+    if (!pass->decode || !pass->routed->untold)
+        return MOE_OK;
+    for (uint32_t layer = s->first_k_dense_replace; layer < s->n_layers && !code; layer++)
+        if (*stays_of(pass, layer))
+            code = ffn_prove_choice(pass, layer, 0, pass->scratch->router_ids + ffn_choice(pass, layer), err);
+    for (uint32_t layer = s->first_k_dense_replace; layer < s->n_layers && !code; layer++)
+        if (*stays_of(pass, layer))
+            code = tell(pass, layer, err);
+    pass->routed->untold = false;
+    return code;
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Tokens on their way through the model, and the two ops that every part of a layer is made of.
+#ifndef MOECHAT_ENGINE_WALK_PASS_H
+#define MOECHAT_ENGINE_WALK_PASS_H
+
+#include "engine/walk/kv.h"
+#include "engine/walk/observer.h"
+#include "engine/walk/routed.h"
+#include "engine/walk/scratch.h"
+#include "engine/walk/stream.h"
+#include "engine/walk/weights.h"
+
+// A group of tokens, or one of its chunks. Nothing in it is owned: the first four are the model's, the next five the
+// session's. The ids are in scratch already.
+struct pass {
+    gpu *gpu;
+    const struct package *package;
+    const struct shape *shape;
+    const struct weights *weights;
+    struct kv *kv;
+    struct scratch *scratch;
+    struct stream *stream;
+    struct routed *routed;
+    struct observer *observer;
+    uint32_t position; // of the first token
+    uint32_t first;    // its row in the group
+    uint32_t rows;
+    bool decode; // one token, through the decode kernels
+};
+
+// y = W x, or y += W x with add, for the pass's rows; by matvec in a decode pass, by matmul otherwise.
+struct projection {
+    const struct matrix *matrix;
+    struct rows from;
+    struct rows to;
+    bool add;
+};
+void pass_project(const struct pass *pass, const struct projection *projection);
+// RMSNorm of `dim` elements of each row.
+struct normalisation {
+    const struct vector *weight;
+    struct rows from;
+    struct rows to;
+    uint32_t dim;
+    float eps; // the shape's rms_norm_eps, or latent_norm_eps for q_a_layernorm and kv_a_layernorm
+};
+void pass_norm(const struct pass *pass, const struct normalisation *norm);
+
+#endif

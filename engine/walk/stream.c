@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The plain residual stream: one vector a token, to which everything is added. Where a decoded token's experts are
+// summed up, the same launch norms the sum for whoever reads it next.
+#include "engine/walk/pass.h"
+
+#include "engine/base/err.h"
+
+uint64_t stream_group_bytes(const struct shape *shape)
+{
+    return sizeof(float) * 2 * (uint64_t)shape->hidden_size;
+}
+
+int stream_open(const struct stream_options *options, struct stream *stream, struct moe_err *err)
+{
+    uint64_t bytes = options->group * stream_group_bytes(options->shape) / 2;
+    struct gpu_error device;
+    *stream = (struct stream){.norms_by_itself = options->without & MOE_WITHOUT_FUSED_COMBINE};
+    stream->hidden = gpu_buf_new(options->gpu, bytes, &device);
+    stream->normed = stream->hidden ? gpu_buf_new(options->gpu, bytes, &device) : NULL;
+    if (stream->normed)
+        return MOE_OK;
+    stream_release(stream);
+    return moe_fail_gpu(err, &device);
+}
+
+void stream_release(struct stream *stream)
+{
+    gpu_buf_free(stream->hidden);
+    gpu_buf_free(stream->normed);
+    *stream = (struct stream){0};
+}
+
+static struct rows rows_of(const struct pass *pass, gpu_buf *buf)
+{
+    uint32_t hidden = pass->shape->hidden_size;
+    return (struct rows){buf, hidden, pass->first * hidden};
+}
+
+void stream_begin(const struct pass *pass)
+{
+    struct args_embed args = {.table = pass->weights->embed.at, .n_rows = pass->rows};
+    gpu_op_embed(pass->gpu, &args, pass->weights->embed.buf, pass->scratch->buf[SCRATCH_IDS], pass->stream->hidden);
+}
+
+static const struct vector *norm_of(const struct pass *pass, uint32_t layer, enum site site)
+{
+    if (site == SITE_HEAD)
+        return &pass->weights->norm;
+    const struct layer_weights *w = &pass->weights->layers[layer];
+    return site == SITE_MIXER ? &w->input_layernorm : &w->post_attention_layernorm;
+}
+
+static void norm_into(const struct pass *pass, const struct vector *weight, struct rows to)
+{
+    const struct shape *s = pass->shape;
+    pass_norm(pass, &(struct normalisation){weight, rows_of(pass, pass->stream->hidden), to, s->hidden_size,
+                                            s->rms_norm_eps});
+}
+
+// Was the sum of this MoE layer's experts normed with it, for the reader behind the layer?
+static bool norms_next(const struct pass *pass, uint32_t layer)
+{
+    return pass->decode && !pass->stream->norms_by_itself && shape_is_moe(pass->shape, layer);
+}
+
+struct rows stream_in(const struct pass *pass, uint32_t layer, enum site site)
+{
+    struct rows normed = rows_of(pass, pass->stream->normed);
+    bool is_there = site != SITE_FFN && layer > 0 && norms_next(pass, layer - 1);
+    if (!is_there)
+        norm_into(pass, norm_of(pass, layer, site), normed);
+    return normed;
+}
+
+struct rows stream_read_last(const struct pass *pass)
+{
+    return rows_of(pass, pass->stream->normed);
+}
+
+void stream_peek(const struct pass *pass, uint32_t layer, struct rows to)
+{
+    norm_into(pass, norm_of(pass, layer, SITE_FFN), to);
+}
+
+void stream_add(const struct pass *pass, const struct matrix *matrix, struct rows from)
+{
+    pass_project(pass, &(struct projection){matrix, from, rows_of(pass, pass->stream->hidden), true});
+}
+
+void stream_add_ranked(const struct pass *pass, uint32_t layer, uint32_t first_weight)
+{
+    const struct shape *s = pass->shape;
+    gpu_buf *partial = pass->scratch->buf[SCRATCH_EXPERT_OUT], *weight = pass->scratch->buf[SCRATCH_ROUTER_WEIGHTS];
+    if (!norms_next(pass, layer)) {
+        struct args_combine args = {.n_partials = s->top_k, .dim = s->hidden_size, .first_weight = first_weight};
+        gpu_op_combine(pass->gpu, &args, partial, weight, pass->stream->hidden);
+        return;
+    }
+    const struct vector *norm = norm_of(pass, layer + 1, layer + 1 < s->n_layers ? SITE_MIXER : SITE_HEAD);
+    struct args_combine_norm args = {.norm = norm->offset,
+                                     .n_partials = s->top_k,
+                                     .dim = s->hidden_size,
+                                     .first_weight = first_weight,
+                                     .eps = s->rms_norm_eps};
+    struct gpu_combine_bufs bufs = {partial, weight, pass->stream->hidden, norm->buf, pass->stream->normed};
+    gpu_op_combine_norm(pass->gpu, &args, &bufs);
+}
+
+void stream_add_rows(const struct pass *pass, const struct args_gather *args)
+{
+    gpu_buf *const *buf = pass->scratch->buf;
+    struct gpu_scatter_bufs bufs = {buf[SCRATCH_EXPERT_OUT], buf[SCRATCH_EXPERT_INDEX], buf[SCRATCH_EXPERT_WEIGHT],
+                                    pass->stream->hidden};
+    gpu_op_scatter_add(pass->gpu, args, &bufs);
+}
+
+int stream_read(const struct pass *pass, float *rows, struct moe_err *err)
+{
+    struct gpu_error device;
+    uint64_t bytes = sizeof *rows * pass->rows * pass->shape->hidden_size;
+    return gpu_read(pass->gpu, pass->stream->hidden, 0, rows, bytes, &device) ? moe_fail_gpu(err, &device) : MOE_OK;
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The residual stream. A layer's halves read it normed (stream_in) and hand over what they have to add; nobody else
+// knows how it is kept or adds to it.
+#ifndef MOECHAT_ENGINE_WALK_STREAM_H
+#define MOECHAT_ENGINE_WALK_STREAM_H
+
+#include "engine/files/shape.h"
+#include "engine/walk/scratch.h"
+#include "kernels/gpu.h"
+
+struct matrix;
+struct pass;
+
+// Who reads it.
+enum site { SITE_MIXER, SITE_FFN, SITE_HEAD }; // the head's layer: n_layers
+
+struct stream {
+    gpu_buf *hidden;      // [group, hidden_size]
+    gpu_buf *normed;      // [group, hidden_size], as it was read last
+    bool norms_by_itself; // the sum of a decoded token's experts does not bring the next reader's norm with it
+};
+
+// Device bytes that each token of a group takes.
+uint64_t stream_group_bytes(const struct shape *shape);
+struct stream_options {
+    gpu *gpu;
+    const struct shape *shape;
+    uint32_t group;   // tokens
+    unsigned without; // of MOE_WITHOUT_: MOE_WITHOUT_FUSED_COMBINE
+};
+int stream_open(const struct stream_options *options, struct stream *stream, struct moe_err *err);
+void stream_release(struct stream *stream);
+
+// The pass's tokens become their embeddings.
+void stream_begin(const struct pass *pass);
+// The normed stream of the pass's tokens, for a reader of this layer: valid until the next is read, in a prefill for
+// each chunk by itself.
+struct rows stream_in(const struct pass *pass, uint32_t layer, enum site site);
+// What was read last, of a whole group.
+struct rows stream_read_last(const struct pass *pass);
+// What a layer's ffn would read now, elsewhere: for a guess.
+void stream_peek(const struct pass *pass, uint32_t layer, struct rows to);
+
+// stream += W x, of the pass's tokens.
+void stream_add(const struct pass *pass, const struct matrix *matrix, struct rows from);
+// stream += the sum of a decoded token's experts, by rank; their partial sums are in scratch, their weights in the
+// router's from `first_weight` on.
+void stream_add_ranked(const struct pass *pass, uint32_t layer, uint32_t first_weight);
+// stream += rows of one expert, by their tokens' weights: args.first, n_rows and row as gpu_op_scatter_add has them.
+void stream_add_rows(const struct pass *pass, const struct args_gather *args);
+// Blocks. [rows, hidden_size]
+int stream_read(const struct pass *pass, float *rows, struct moe_err *err);
+
+#endif
