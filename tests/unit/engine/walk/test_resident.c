@@ -266,7 +266,7 @@ static void bad_numbers_are_found(struct harness *t)
             continue;
         uint32_t last = o.model->package.shape.n_layers - 1;
         const struct vector *norm = &o.model->weights.layers[last].post_attention_layernorm;
-        uint16_t kept, nan = 0x7fc0;
+        uint32_t kept, nan = 0x7fc00000;
         struct moe_err err;
         CHECK_EQ(t, gpu_read(o.model->gpu, norm->buf, norm->offset, &kept, sizeof kept, NULL), 0);
         gpu_write(o.model->gpu, norm->buf, norm->offset, &nan, sizeof nan);
