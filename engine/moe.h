@@ -110,6 +110,19 @@ struct moe_model_options {
     void *read_context;
 };
 
+// What the model's maker suggests for sampling.
+enum moe_suggests {
+    MOE_SUGGESTS_TEMPERATURE = 1,
+    MOE_SUGGESTS_TOP_K = 2,
+    MOE_SUGGESTS_TOP_P = 4,
+    MOE_SUGGESTS_MIN_P = 8,
+};
+struct moe_suggestion {
+    unsigned given; // enum moe_suggests, a bit for each that there is
+    uint32_t top_k; // 0: no limit
+    double temperature, top_p, min_p;
+};
+
 // What a package, or a folder from the hub, says of itself. Strings belong to the description.
 struct moe_description {
     char name[64];
@@ -136,6 +149,7 @@ struct moe_description {
     char layout[32];           // "package", "MLX folder", "bf16 checkpoint" ...
     char left_out[256];        // of a folder: the tensors that are not used, in words; "" if none
     uint64_t package_bytes;    // of a package: what it is; of a folder: what convert would make of it
+    struct moe_suggestion suggestion;
 };
 
 // Reads and checks the manifest and headers only: no device, no weights.

@@ -14,6 +14,7 @@
 #include "engine/base/fields.h"
 #include "engine/base/file.h"
 #include "engine/files/folder.h"
+#include "engine/files/suggestion.h"
 #include "kernels/kinds.h"
 
 enum { ALIGNMENT = 4096, PART_ALIGNMENT = 64, MAX_MANIFEST = 16 << 20, MAX_DIRECTORY = 4000 };
@@ -301,7 +302,7 @@ static int check_files(const struct package *package, struct moe_err *err)
     return code;
 }
 
-int package_open(const char *directory, struct package *package, struct moe_err *err)
+static int open_directory(const char *directory, struct package *package, struct moe_err *err)
 {
     char path[4200];
     struct json_object *root;
@@ -322,6 +323,17 @@ int package_open(const char *directory, struct package *package, struct moe_err 
     json_object_put(root);
     if (!code)
         code = check_files(package, err);
+    if (code)
+        package_release(package);
+    return code;
+}
+
+int package_open(const char *directory, struct package *package, struct moe_err *err)
+{
+    int code = open_directory(directory, package, err);
+    if (code)
+        return code;
+    code = suggestion_read(directory, &package->suggestion, err);
     if (code)
         package_release(package);
     return code;

@@ -51,6 +51,7 @@ struct package {
     char name[64];
     char template_name[64];
     char tokenizer_type[32];
+    struct moe_suggestion suggestion;
     struct package_file tokenizer; // path NULL: none
     char fingerprint[65];
     struct package_file resident;

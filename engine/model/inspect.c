@@ -103,6 +103,7 @@ static void describe(const struct package *package, const struct checkpoint *fro
     d->bos_token_id = s->bos_token_id;
     memcpy(d->eos_token_ids, s->eos_token_ids, sizeof d->eos_token_ids);
     d->n_eos = s->n_eos;
+    d->suggestion = package->suggestion;
     struct parameter_counts counts = shape_parameters(s);
     d->parameters = counts.total;
     d->active_parameters = counts.active;

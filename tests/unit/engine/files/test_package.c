@@ -298,6 +298,24 @@ static void a_package_describes_itself(struct harness *t)
     CHECK_EQ(t, d.n_eos * 100 + (unsigned)d.eos_token_ids[0] * 10 + (unsigned)d.bos_token_id, 121);
 }
 
+static void it_tells_what_its_maker_suggests(struct harness *t)
+{
+    struct making m;
+    struct moe_description d;
+    struct moe_err err = {.text = ""};
+    make_package(&m);
+    CHECK_EQ(t, moe_inspect(folder, &d, NULL), MOE_OK);
+    CHECK_EQ(t, d.suggestion.given, 0);
+    write_file("generation_config.json", "{'temperature': 0.3, 'top_k': 5}", 0);
+    CHECK_EQ(t, moe_inspect(folder, &d, NULL), MOE_OK);
+    CHECK_EQ(t, d.suggestion.given, MOE_SUGGESTS_TEMPERATURE | MOE_SUGGESTS_TOP_K);
+    CHECK(t, d.suggestion.temperature == 0.3 && d.suggestion.top_k == 5);
+    write_file("generation_config.json", "{'temperature': 1e9}", 0);
+    CHECK_EQ(t, moe_inspect(folder, &d, &err), MOE_FORMAT);
+    CHECK(t, strstr(err.text, "generation_config.json: temperature") != NULL);
+    remove(in_folder("generation_config.json"));
+}
+
 // The manifest with the first `from` replaced; both with ' for ".
 static size_t changed(const struct making *m, const char *from, const char *to, char out[16384])
 {
@@ -671,6 +689,7 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {
         TEST(a_good_package_opens),
         TEST(a_package_describes_itself),
+        TEST(it_tells_what_its_maker_suggests),
         TEST(bad_manifests_are_refused_by_field),
         TEST(layers_that_come_twice_are_refused),
         TEST(without_tokenizer_and_template_is_fine),
