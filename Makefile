@@ -19,7 +19,7 @@ DEPS_TEST  = clang libclang-rt-14-dev python3 python3-venv python3-pyte tmux
 DEPS       = $(DEPS_BUILD) $(DEPS_RUN) $(DEPS_TEST)
 
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-# Includes name their room from the root: #include "engine/experts/store.h".
+# Includes name their room from the root: #include "engine/experts/expert_store.h".
 INCLUDES = -I.
 # Asked for when a recipe runs, not when this file is read: `make deps chat` installs pkg-config itself.
 PACKAGES   = json-c readline ncursesw sentencepiece libpcre2-8 libcrypto libxxhash

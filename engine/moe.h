@@ -79,7 +79,7 @@ enum moe_io { MOE_IO_AUTO, MOE_IO_DIRECT, MOE_IO_BUFFERED };
 
 // Does an expert that the device gives up and the host hasn't go back to the host? AUTO: where reads go past the page
 // cache, so that a disk would have to bring it again.
-enum moe_saving { MOE_SAVING_AUTO, MOE_SAVING_OFF, MOE_SAVING_ON };
+enum moe_write_back { MOE_WRITE_BACK_AUTO, MOE_WRITE_BACK_OFF, MOE_WRITE_BACK_ON };
 
 #define MOE_MAX_READERS 64
 #define MOE_READ_WHOLE  UINT64_MAX // an expert, or each part of it in a folder, is one read
@@ -98,7 +98,7 @@ struct moe_model_options {
     uint32_t ring;    // the deepest that its sessions ask for, 1 or 2; 0: 2. The smallest cache follows from it
     unsigned readers; // threads that read experts, at most MOE_MAX_READERS; 0: chosen
     uint64_t read_piece_bytes; // that one of them reads at once, a multiple of 4096, or MOE_READ_WHOLE; 0: chosen
-    enum moe_saving saving;
+    enum moe_write_back write_back;
     bool force_two_tiers;      // tests: a host cache also where the device shares our memory
     bool force_mapping;        // tests: memory that the device shares is mapped to be filled, as on integrated GPUs
     const char *trace_file;    // where to write which experts are asked for (moechat-trace(5)); NULL: nowhere
@@ -267,7 +267,7 @@ int moe_model_measure_fetches(moe_model *model, const struct moe_fetches *how, d
 
 enum moe_kv_type { MOE_KV_F32 = 0, MOE_KV_F16 = 1 };
 
-// Which experts are read before they are asked for. Those that guess from MOE_PREFETCH_PREVIOUS on are guessers.
+// Which experts are read before they are asked for. Those that predict, from MOE_PREFETCH_PREVIOUS on, are predictors.
 enum moe_prefetch {
     MOE_PREFETCH_AUTO,          // whichever was faster lately
     MOE_PREFETCH_OFF,           // none
@@ -275,14 +275,14 @@ enum moe_prefetch {
     MOE_PREFETCH_ROUTER,        // what the next layer's router says of the state before this layer's experts
     MOE_PREFETCH_ROUTER_SHARED, // the same, of the state with the shared expert added
 };
-enum { MOE_GUESSERS = 3 };
-// How a guesser did in a token's layers, acting or not.
+enum { MOE_PREDICTORS = 3 };
+// How a predictor did in a token's layers, acting or not.
 struct moe_prediction {
-    uint32_t guessed, right; // experts
+    uint32_t predicted, right; // experts
     uint32_t useful, late; // right and not in memory, so that a read saves a wait; of those, too late to save all of it
-    uint64_t wasted_bytes; // that wrong guesses had read
+    uint64_t wasted_bytes; // that wrong predictions had read
 };
-// After each decoded token: [MOE_GUESSERS] in the order of enum moe_prefetch.
+// After each decoded token: [MOE_PREDICTORS] in the order of enum moe_prefetch.
 typedef void moe_predictions_fn(void *context, uint32_t position, const struct moe_prediction *predictions);
 
 // What measurements switch off.
@@ -303,7 +303,7 @@ struct moe_session_options {
     uint32_t prefill_group; // tokens that each expert is read for once; at least a chunk. 0: as memory allows
     uint32_t ring;          // layers' experts in flight: 1 waits for them before the next layer, 2 (and 0) does not
     enum moe_prefetch prefetch;
-    moe_predictions_fn *on_predictions; // all guessers are asked, for the record; NULL: only the one that acts
+    moe_predictions_fn *on_predictions; // all predictors are asked, for the record; NULL: only the one that acts
     void *predictions_context;
     unsigned without; // 0, but for measurements
 };
@@ -442,15 +442,15 @@ enum moe_interval {
 enum moe_origin {
     MOE_FROM_DEVICE,   // in a slot
     MOE_FROM_HOST,     // in host memory
-    MOE_FROM_PREFETCH, // in a slot, thanks to a guess that nobody had asked for before
-    MOE_FROM_LATE,     // on its way for such a guess
+    MOE_FROM_PREFETCH, // in a slot, thanks to a prefetch that nobody had asked for before
+    MOE_FROM_LATE,     // on its way for such a prefetch
     MOE_FROM_DISK,
     MOE_ORIGINS
 };
 struct moe_layer_record {
     uint32_t layer;               // its number in the model
     uint32_t n_from[MOE_ORIGINS]; // experts
-    // Since the layer's last record, guesses included; wasted: guessed experts that were dropped unasked.
+    // Since the layer's last record, prefetches included; wasted: prefetched experts that were dropped unasked.
     uint32_t wasted;
     uint64_t bytes_disk, bytes_device, wait_ns;
 };

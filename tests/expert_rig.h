@@ -15,7 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/experts/store.h"
+#include "engine/experts/expert_store.h"
+#include "tests/expert_check.h"
 #include "tests/harness.h"
 
 // ---- The device
@@ -38,7 +39,9 @@ struct gpu {
     } copies[64];   // by number, of those under way
     unsigned fence_waits, copy_waits, host_blocks;
     uint64_t bytes_allocated, bytes_written;
-    uint64_t most; // that it allocates, 0: info.global_bytes
+    uint64_t most;     // that it allocates, 0: info.global_bytes
+    struct harness *t; // who hears what expert_check says of its stores, and heard it
+    bool told;
 };
 
 struct gpu_buf {
@@ -256,7 +259,7 @@ struct rig {
     uint64_t host_bytes; // of the stores that rig_store opens
     enum moe_io io;
     unsigned readers; // 0: 2
-    enum moe_saving saving;
+    enum moe_write_back write_back;
     uint64_t read_piece_bytes; // 0: chosen, and whole, so small are the experts
 };
 
@@ -423,6 +426,41 @@ static inline bool rig_entered(struct rig_read *how, int n)
 // ---- The store
 // -------------------------------------------------------------------------------------------------------
 
+// Every call of a test ends with a look at all that must hold.
+static inline int rig_look(const expert_store *store, const char *after, int result)
+{
+    const char *wrong = store ? expert_check(store) : NULL;
+    if (!wrong || store->g->told)
+        return result;
+    printf("    after %s: %s\n", after, wrong);
+    if (!store->g->t)
+        abort();
+    store->g->told = !harness_check(store->g->t, 0, __FILE__, __LINE__, "the store's invariants hold");
+    return result;
+}
+
+static inline int rig_look_at_new(expert_store *const *store, int result)
+{
+    return rig_look(*store, "expert_store_open", result);
+}
+
+#define expert_store_open(g, package, options, store, err)                                                             \
+    rig_look_at_new(store, (expert_store_open)(g, package, options, store, err))
+#define expert_store_close(store)      (rig_look(store, "what was before closing", 0), (expert_store_close)(store))
+#define expert_acquire(store, ...)     rig_look(store, "expert_acquire", (expert_acquire)(store, __VA_ARGS__))
+#define expert_ready(store, place)     rig_look(store, "expert_ready", (expert_ready)(store, place))
+#define expert_wait(store, ...)        rig_look(store, "expert_wait", (expert_wait)(store, __VA_ARGS__))
+#define expert_wait_any(store, ...)    rig_look(store, "expert_wait_any", (expert_wait_any)(store, __VA_ARGS__))
+#define expert_release(store, ...)     ((expert_release)(store, __VA_ARGS__), (void)rig_look(store, "expert_release", 0))
+#define expert_layer_stays(store, ...) rig_look(store, "expert_layer_stays", (expert_layer_stays)(store, __VA_ARGS__))
+#define expert_note_uses(store, ...)   rig_look(store, "expert_note_uses", (expert_note_uses)(store, __VA_ARGS__))
+#define expert_prefetch(store, ...)                                                                                    \
+    (uint32_t) rig_look(store, "expert_prefetch", (int)(expert_prefetch)(store, __VA_ARGS__))
+#define expert_fill(store) (uint32_t) rig_look(store, "expert_fill", (int)(expert_fill)(store))
+#define expert_drop_prefetches(store)                                                                                  \
+    ((expert_drop_prefetches)(store), (void)rig_look(store, "expert_drop_prefetches", 0))
+#define expert_take_in(store, ...) rig_look(store, "expert_take_in", (expert_take_in)(store, __VA_ARGS__))
+
 static inline expert_store *rig_store(struct harness *t, struct rig *rig, uint64_t slots, struct rig_read *how)
 {
     struct expert_store_options options = {
@@ -431,12 +469,13 @@ static inline expert_store *rig_store(struct harness *t, struct rig *rig, uint64
         .io = rig->io,
         .readers = rig->readers ? rig->readers : 2,
         .read_piece_bytes = rig->read_piece_bytes,
-        .saving = rig->saving,
+        .write_back = rig->write_back,
         .read = how ? rig_read : NULL,
         .read_context = how,
     };
     expert_store *store;
     struct moe_err err = {0};
+    rig->g.t = t;
     if (!CHECK_EQ(t, expert_store_open(&rig->g, &rig->package, &options, &store, &err), MOE_OK))
         printf("    %s\n", err.text);
     return store;
@@ -483,9 +522,9 @@ static inline bool rig_is_hit(expert_store *store, uint32_t layer, int32_t id)
     return rig_use_one(store, layer, id) && expert_store_counts(store).hits == before + 1;
 }
 
-static inline bool rig_hint(expert_store *store, uint32_t layer, int32_t id)
+static inline bool rig_prefetch(expert_store *store, uint32_t layer, int32_t id)
 {
-    return expert_hint(store, &(struct expert_guess){layer, &id, 1}) == 1;
+    return expert_prefetch(store, &(struct expert_prediction){layer, &id, 1}) == 1;
 }
 
 static inline struct expert_layer_counts rig_counts(const expert_store *store, uint32_t layer)

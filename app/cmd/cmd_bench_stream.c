@@ -64,11 +64,11 @@ static const struct variant variants[] = {
      .session = {.prefetch = MOE_PREFETCH_OFF}},
     {.name = "no write-back",
      .reopens = true,
-     .model = {.saving = MOE_SAVING_OFF},
+     .model = {.write_back = MOE_WRITE_BACK_OFF},
      .session = {.prefetch = MOE_PREFETCH_OFF}},
     {.name = "always write back",
      .reopens = true,
-     .model = {.saving = MOE_SAVING_ON},
+     .model = {.write_back = MOE_WRITE_BACK_ON},
      .session = {.prefetch = MOE_PREFETCH_OFF}},
     {.name = "no host cache", .reopens = true, .host_bytes = MOE_CACHE_NONE, .session = {.prefetch = MOE_PREFETCH_OFF}},
 };
@@ -130,7 +130,7 @@ static int open_model(struct stream *stream, uint64_t budget, const struct varia
     if (variant->model.io)
         options.io = variant->model.io;
     options.read_piece_bytes = variant->model.read_piece_bytes;
-    options.saving = variant->model.saving;
+    options.write_back = variant->model.write_back;
     if (variant->host_bytes)
         options.host_cache_bytes = variant->host_bytes;
     options.progress = on_progress;
@@ -537,9 +537,9 @@ static bool names_rows(const char *given)
 static bool has_meaning(const struct variant *variant, const moe_model *model)
 {
     struct moe_cache_plan plan = moe_model_cache(model);
-    if (variant->model.saving && plan.host_only_passes)
+    if (variant->model.write_back && plan.host_only_passes)
         return false;
-    return plan.host_slots || !(variant->host_bytes || variant->model.saving);
+    return plan.host_slots || !(variant->host_bytes || variant->model.write_back);
 }
 
 // The variants of a model that is open, in turns.

@@ -8,7 +8,7 @@
 #include "app/driver/backend.h"
 #include "app/util/report.h"
 
-static const char *const names[MOE_GUESSERS] = {"previous", "router", "router-shared"};
+static const char *const names[MOE_PREDICTORS] = {"previous", "router", "router-shared"};
 
 int predict_log_open(struct predict_log *log, const char *path, struct moe_err *err)
 {
@@ -18,13 +18,13 @@ int predict_log_open(struct predict_log *log, const char *path, struct moe_err *
 
 static void print(FILE *out, const struct moe_prediction *predictions)
 {
-    for (int i = 0; i < MOE_GUESSERS; i++) {
+    for (int i = 0; i < MOE_PREDICTORS; i++) {
         const struct moe_prediction *p = &predictions[i];
         fprintf(out,
                 ",\"%s\":{\"guessed\":%" PRIu32 ",\"right\":%" PRIu32 ",\"accuracy\":%.4f,\"useful\":%" PRIu32
                 ",\"late\":%" PRIu32 ",\"wasted_bytes\":%" PRIu64 "}",
-                names[i], p->guessed, p->right, p->guessed ? (double)p->right / p->guessed : 0, p->useful, p->late,
-                p->wasted_bytes);
+                names[i], p->predicted, p->right, p->predicted ? (double)p->right / p->predicted : 0, p->useful,
+                p->late, p->wasted_bytes);
     }
     fputs("}\n", out);
 }
@@ -33,8 +33,8 @@ void predict_log_take(void *context, uint32_t position, const struct moe_predict
 {
     struct predict_log *log = context;
     log->tokens++;
-    for (int i = 0; i < MOE_GUESSERS; i++) {
-        log->sums[i].guessed += predictions[i].guessed;
+    for (int i = 0; i < MOE_PREDICTORS; i++) {
+        log->sums[i].predicted += predictions[i].predicted;
         log->sums[i].right += predictions[i].right;
         log->sums[i].useful += predictions[i].useful;
         log->sums[i].late += predictions[i].late;

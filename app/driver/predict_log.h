@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// --predict-log: how every guesser of experts would have done, a JSON line a token and one of sums at the end.
+// --predict-log: how every predictor of experts would have done, a JSON line a token and one of sums at the end.
 #ifndef MOECHAT_APP_DRIVER_PREDICT_LOG_H
 #define MOECHAT_APP_DRIVER_PREDICT_LOG_H
 
@@ -10,7 +10,7 @@
 struct predict_log {
     FILE *out;
     uint64_t tokens;
-    struct moe_prediction sums[MOE_GUESSERS];
+    struct moe_prediction sums[MOE_PREDICTORS];
 };
 int predict_log_open(struct predict_log *log, const char *path, struct moe_err *err);
 void predict_log_take(void *log, uint32_t position, const struct moe_prediction *predictions); // a moe_predictions_fn

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Budgets into slots, and refusals with what would work.
 #include "engine/experts/cache_plan.h"
 
 #include <inttypes.h>

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Worth of keys, and a heap of the slots on offer.
 #include "engine/experts/cache_policy.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#define NEVER     (-1.0)
-#define ONLY_READ (-1e15) // the worth of what prefill alone used lies below every other, a guess's below that
-#define GUESSED   (-2e15)
+#define NEVER      (-1.0)
+#define ONLY_READ  (-1e15) // the worth of what prefill alone used lies below every other, what was prefetched below that
+#define PREFETCHED (-2e15)
 
 struct key_stats {
     double last; // token of the last decode use, NEVER
     double weight;
     double read; // time of the last prefill use
     uint64_t next_use;
-    bool guessed; // and not asked for since
+    bool prefetched; // and not asked for since
 };
 
 struct slot_stats {
@@ -27,7 +28,7 @@ struct cache_policy {
     struct cache_shape shape;
     bool layered;
     double tokens; // decoded so far, in parts of a layer each
-    double reads;  // requests of prefill and guesses so far
+    double reads;  // requests of prefill and prefetches so far
     struct key_stats *keys;
     struct slot_stats *slots;
     uint32_t *heap; // offered slots, the least worth first
@@ -88,7 +89,7 @@ void cache_policy_tick(cache_policy *p, enum cache_use use)
 void cache_policy_use(cache_policy *p, uint32_t key, enum cache_use use)
 {
     struct key_stats *stats = &p->keys[key];
-    stats->guessed = use == CACHE_GUESS;
+    stats->prefetched = use == CACHE_PREFETCH;
     if (use != CACHE_DECODE) {
         stats->read = p->reads;
         return;
@@ -108,8 +109,8 @@ static double worth(const cache_policy *p, uint32_t key)
     const struct key_stats *stats = &p->keys[key];
     if (p->kind == CACHE_BELADY)
         return -(double)stats->next_use;
-    if (stats->guessed)
-        return GUESSED + stats->read;
+    if (stats->prefetched)
+        return PREFETCHED + stats->read;
     if (stats->last < 0)
         return ONLY_READ - stats->read;
     switch (p->kind) {
@@ -239,24 +240,24 @@ uint32_t cache_policy_victim(const cache_policy *p)
     return p->n_offered ? p->heap[0] : CACHE_NO_SLOT;
 }
 
-// The least below `at`: beneath a guess there may be less than beside it.
-static uint32_t least_but_guesses(const cache_policy *p, uint32_t at)
+// The least below `at`: beneath a prefetched one there may be less than beside it.
+static uint32_t least_but_prefetched(const cache_policy *p, uint32_t at)
 {
     if (at >= p->n_offered)
         return CACHE_NO_SLOT;
     uint32_t slot = p->heap[at];
-    if (!p->keys[p->slots[slot].key].guessed)
+    if (!p->keys[p->slots[slot].key].prefetched)
         return slot;
-    uint32_t a = least_but_guesses(p, 2 * at + 1);
-    uint32_t b = least_but_guesses(p, 2 * at + 2);
+    uint32_t a = least_but_prefetched(p, 2 * at + 1);
+    uint32_t b = least_but_prefetched(p, 2 * at + 2);
     if (a == CACHE_NO_SLOT || b == CACHE_NO_SLOT)
         return a == CACHE_NO_SLOT ? b : a;
     return is_less(p, a, b) ? a : b;
 }
 
-uint32_t cache_policy_victim_but_guesses(const cache_policy *p)
+uint32_t cache_policy_victim_but_prefetched(const cache_policy *p)
 {
-    return least_but_guesses(p, 0);
+    return least_but_prefetched(p, 0);
 }
 
 uint32_t cache_policy_favourite(const cache_policy *p, bool (*accepts)(const void *context, uint32_t slot),

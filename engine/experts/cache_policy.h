@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Which slot of a full cache gives way. Knows slots and keys by number only; the expert store and the simulator of
-// recorded routing (cache_sim.h) both ask it.
+// recorded routing (sim.h) both ask it.
 //
 // A key is used (cache_policy_use) each time that somebody asks for it, present or not. A slot that holds a key and
 // that nobody needs right now is offered; the victim is the offered slot of the least worth. A slot in use is not
@@ -13,7 +13,7 @@
 //
 // Prefill sweeps over all experts of a layer, in order, again and again: it doesn't count as use, and what it brings in
 // goes before anything that decoding uses, the newest first, so that a sweep over more experts than there are slots
-// meets those that stayed. Guesses that were never asked for go first of all, the oldest first.
+// meets those that stayed. What was prefetched and never asked for goes first of all, the oldest first.
 //
 // Layers are met in turn, so what was used longest ago is what comes next; with fewer slots than a token asks for, it
 // is never met again. While slots are few (below four times a token's experts) each layer therefore keeps a share of
@@ -27,7 +27,7 @@
 typedef struct cache_policy cache_policy;
 
 enum cache_policy_kind { CACHE_LRU, CACHE_LFU, CACHE_LRFU, CACHE_BELADY, CACHE_POLICIES };
-enum cache_use { CACHE_DECODE, CACHE_PREFILL, CACHE_GUESS };
+enum cache_use { CACHE_DECODE, CACHE_PREFILL, CACHE_PREFETCH };
 
 #define CACHE_NO_SLOT   UINT32_MAX
 #define CACHE_HALF_LIFE 4 // tokens, the least of CACHE_LRFU
@@ -57,7 +57,7 @@ bool cache_policy_is_offered(const cache_policy *p, uint32_t slot);
 uint32_t cache_policy_n_offered(const cache_policy *p);
 // The offered slot of the least worth, CACHE_NO_SLOT when none is. It stays offered.
 uint32_t cache_policy_victim(const cache_policy *p);
-uint32_t cache_policy_victim_but_guesses(const cache_policy *p); // the same among those that are no guess
+uint32_t cache_policy_victim_but_prefetched(const cache_policy *p); // the same among those that were asked for
 // The offered slot of the most worth among those that are accepted, CACHE_NO_SLOT when none is.
 uint32_t cache_policy_favourite(const cache_policy *p, bool (*accepts)(const void *context, uint32_t slot),
                                 const void *context);

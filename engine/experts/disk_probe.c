@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Random experts, as many at once as there are readers.
 #include "engine/experts/disk_probe.h"
 
 #include "engine/base/clock.h"

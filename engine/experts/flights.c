@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Spans into reads, and their results into one.
 #define _GNU_SOURCE // O_DIRECT, statx
 #include "engine/experts/flights.h"
 
@@ -214,7 +215,7 @@ static void cut(const struct flights *f, struct flight *flight, const struct exp
         flight->reads[flight->n_parts++] = (struct read_request){
             .fd = file->fd,
             .alignment = file->alignment,
-            .guess = flight->guess,
+            .prefetch = flight->prefetch,
             .offset = at,
             .length = (size_t)here,
             .target = flight->target + span->at + done,
@@ -239,12 +240,12 @@ struct flight *flights_begin(struct flights *f, const struct flight_order *order
     *flight = (struct flight){
         .reads = flight->reads,
         .parts = flight->parts,
-        .guess = order->guess,
+        .prefetch = order->prefetch,
         .target = order->target,
         .owner = order->owner,
     };
     f->n_flying++;
-    f->n_guesses += flight->guess;
+    f->n_prefetches += flight->prefetch;
     for (uint32_t i = 0; i < n; i++)
         cut(f, flight, &spans[i]);
     flight->n_left = flight->n_parts;
@@ -257,7 +258,7 @@ struct flight *flights_begin(struct flights *f, const struct flight_order *order
 void flights_done(struct flights *f, struct flight *flight)
 {
     f->n_flying--;
-    f->n_guesses -= flight->guess;
+    f->n_prefetches -= flight->prefetch;
     flight->n_left = 0;
     flight->next_idle = f->idle;
     f->idle = flight;
@@ -275,11 +276,11 @@ bool flights_withdraw(struct flights *f, struct flight *flight)
 
 void flights_promote(struct flights *f, struct flight *flight)
 {
-    if (!flight->guess)
+    if (!flight->prefetch)
         return;
     reader_promote(f->pool, flight->reads, flight->n_parts);
-    f->n_guesses--;
-    flight->guess = false;
+    f->n_prefetches--;
+    flight->prefetch = false;
 }
 
 static void note_failure(struct flight *flight, uint32_t index)

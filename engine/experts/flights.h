@@ -29,7 +29,7 @@ struct flight {
     struct flight_part *parts;
     uint32_t n_parts;
     uint32_t n_left; // parts not back yet; 0: it is not under way
-    bool guess;
+    bool prefetch;
     char *target;
     void *owner;      // the caller's
     uint32_t n_there; // the first so many parts are whole,
@@ -57,9 +57,9 @@ struct flights {
     struct read_request *reads; // of all items, most_parts each
     struct flight_part *parts;  // likewise
     uint32_t most_parts;
-    uint64_t direct_piece, buffered_piece; // bytes of a read at most
-    uint32_t n_items, n_flying, n_guesses; // guesses are counted in both
-    uint32_t refused;                      // files that don't take direct reads
+    uint64_t direct_piece, buffered_piece;    // bytes of a read at most
+    uint32_t n_items, n_flying, n_prefetches; // prefetches are counted in both
+    uint32_t refused;                         // files that don't take direct reads
     bool direct;
 };
 
@@ -83,13 +83,13 @@ struct flight_order {
     uint32_t layer, expert;
     void *target;
     void *owner;
-    bool guess;
+    bool prefetch;
 };
 // NULL with failure->result READ_FULL: no flight is idle. NULL with another: a file that failed before can't be opened.
 struct flight *flights_begin(struct flights *f, const struct flight_order *order, struct read_failure *failure);
 // Takes a flight back of which nothing was read yet. False: it goes on.
 bool flights_withdraw(struct flights *f, struct flight *flight);
-void flights_promote(struct flights *f, struct flight *flight); // a guess that is needed now
+void flights_promote(struct flights *f, struct flight *flight); // a prefetch that is needed now
 // The next flight of which a part is back, or NULL; waits as reader_reap does. With n_left 0 it is over: its owner
 // reads what it says and then calls flights_done.
 struct flight *flights_reap(struct flights *f, int wait_ms);

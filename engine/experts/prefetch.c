@@ -8,8 +8,8 @@
 #include "engine/base/clock.h"
 #include "engine/base/err.h"
 
-// What `auto` has act: its guess is there with the router's own choice, and right in most cases.
-enum { AUTO_GUESSER = MOE_PREFETCH_ROUTER };
+// What `auto` has act: its prediction is there with the router's own choice, and right in most cases.
+enum { AUTO_PREDICTOR = MOE_PREFETCH_ROUTER };
 
 // Faster by less than this is chance.
 static const double worth_it = 0.98;
@@ -28,10 +28,10 @@ const char *prefetch_name(enum moe_prefetch policy)
     return names[policy];
 }
 
-// Guessers are numbered from the first that guesses.
-static unsigned number_of(enum moe_prefetch guesser)
+// Predictors are numbered from the first that predicts.
+static unsigned number_of(enum moe_prefetch predictor)
 {
-    return (unsigned)guesser - MOE_PREFETCH_PREVIOUS;
+    return (unsigned)predictor - MOE_PREFETCH_PREVIOUS;
 }
 
 static gpu_buf *new_floats(gpu *g, uint32_t n, struct gpu_error *device, bool *fine)
@@ -44,7 +44,7 @@ static gpu_buf *new_floats(gpu *g, uint32_t n, struct gpu_error *device, bool *f
 static int open_looks(struct prefetch *p, struct moe_err *err)
 {
     const struct shape *s = p->shape;
-    struct gpu_error device = {.code = GPU_OUT_OF_MEMORY, .text = "no memory for guesses"};
+    struct gpu_error device = {.code = GPU_OUT_OF_MEMORY, .text = "no memory for predictions"};
     bool fine = true;
     struct prefetch_look look = {.normed = new_floats(p->gpu, s->hidden_size, &device, &fine),
                                  .logits = new_floats(p->gpu, s->n_routed_experts, &device, &fine),
@@ -71,12 +71,12 @@ int prefetch_open(const struct prefetch_options *options, struct prefetch *p, st
         .on_predictions = options->on_predictions,
         .context = options->context,
         .previous = malloc(chosen * sizeof *p->previous),
-        .guesses = calloc((size_t)MOE_GUESSERS * shape->top_k, sizeof *p->guesses),
-        .resident = calloc((size_t)MOE_GUESSERS * shape->top_k, sizeof *p->resident),
+        .predictions = calloc((size_t)MOE_PREDICTORS * shape->top_k, sizeof *p->predictions),
+        .there = calloc((size_t)MOE_PREDICTORS * shape->top_k, sizeof *p->there),
     };
-    if (!p->previous || !p->guesses || !p->resident) {
+    if (!p->previous || !p->predictions || !p->there) {
         prefetch_release(p);
-        return moe_fail(err, MOE_NO_MEMORY, "no memory for guesses");
+        return moe_fail(err, MOE_NO_MEMORY, "no memory for predictions");
     }
     memset(p->previous, -1, chosen * sizeof *p->previous);
     if (options->policy == MOE_PREFETCH_AUTO && options->all) {
@@ -97,8 +97,8 @@ int prefetch_open(const struct prefetch_options *options, struct prefetch *p, st
 void prefetch_release(struct prefetch *p)
 {
     free(p->previous);
-    free(p->guesses);
-    free(p->resident);
+    free(p->predictions);
+    free(p->there);
     gpu_buf_free(p->looks[0].normed);
     gpu_buf_free(p->looks[0].logits);
     gpu_buf_free(p->looks[0].weights);
@@ -109,37 +109,37 @@ void prefetch_release(struct prefetch *p)
     *p = (struct prefetch){0};
 }
 
-// Is this guesser's guess wanted?
-static bool wants(const struct prefetch *p, enum moe_prefetch guesser)
+// Is this predictor's prediction wanted?
+static bool wants(const struct prefetch *p, enum moe_prefetch predictor)
 {
-    return p->acting == guesser || p->on_predictions;
+    return p->acting == predictor || p->on_predictions;
 }
 
-// What a guesser says of the layer that comes next, the likeliest first.
-static void take_guess(struct prefetch *p, enum moe_prefetch guesser, expert_store *store,
-                       const struct expert_guess *guess)
+// What a predictor says of the layer that comes next, the likeliest first.
+static void take_prediction(struct prefetch *p, enum moe_prefetch predictor, expert_store *store,
+                            const struct expert_prediction *prediction)
 {
-    unsigned which = number_of(guesser);
+    unsigned which = number_of(predictor);
     uint32_t top_k = p->shape->top_k;
     if (p->on_predictions) {
-        p->guessed[which] = true;
-        p->guessed_ns[which] = clock_ns();
-        memcpy(p->guesses + which * top_k, guess->ids, top_k * sizeof *guess->ids);
+        p->predicted[which] = true;
+        p->predicted_ns[which] = clock_ns();
+        memcpy(p->predictions + which * top_k, prediction->ids, top_k * sizeof *prediction->ids);
         for (uint32_t k = 0; k < top_k; k++)
-            p->resident[which * top_k + k] = expert_resident(store, guess->layer, (uint32_t)guess->ids[k]);
+            p->there[which * top_k + k] = expert_has_slot(store, prediction->layer, (uint32_t)prediction->ids[k]);
     }
-    if (p->acting == guesser)
-        expert_hint(store, guess);
+    if (p->acting == predictor)
+        expert_prefetch(store, prediction);
 }
 
-bool prefetch_looks(struct prefetch *p, enum moe_prefetch guesser, uint32_t layer, struct prefetch_look *look)
+bool prefetch_looks(struct prefetch *p, enum moe_prefetch predictor, uint32_t layer, struct prefetch_look *look)
 {
-    if (!p->gpu || p->n_looks == PREFETCH_LOOKS || layer + 1 == p->shape->n_layers || !wants(p, guesser))
+    if (!p->gpu || p->n_looks == PREFETCH_LOOKS || layer + 1 == p->shape->n_layers || !wants(p, predictor))
         return false;
     unsigned n = p->n_looks++;
     *look = p->looks[n];
     p->looking_at = layer + 1;
-    p->lookers[n] = guesser;
+    p->lookers[n] = predictor;
     p->ranges[n] = (struct gpu_range){look->ids, 0, p->looked[n], p->shape->top_k * sizeof *p->looked[n]};
     return true;
 }
@@ -158,7 +158,8 @@ int prefetch_take(struct prefetch *p, expert_store *store, struct moe_err *err)
     if (n && gpu_read_end(p->gpu, p->ranges, n, p->fence, &device))
         return moe_fail_gpu(err, &device);
     for (unsigned i = 0; i < n; i++)
-        take_guess(p, p->lookers[i], store, &(struct expert_guess){p->looking_at, p->looked[i], p->shape->top_k});
+        take_prediction(p, p->lookers[i], store,
+                        &(struct expert_prediction){p->looking_at, p->looked[i], p->shape->top_k});
     return MOE_OK;
 }
 
@@ -170,20 +171,21 @@ static bool among(const int32_t *ids, uint32_t n, int32_t id)
     return false;
 }
 
-// As if the guesser had acted: a guess that was right and not there saves a wait, if its read would be over by now.
+// As if the predictor had acted: a prediction that was right and not there saves a wait, if its read would be over by
+// now.
 static void score(struct prefetch *p, unsigned which, const int32_t *ids, expert_store *store)
 {
     uint32_t top_k = p->shape->top_k, reads = 0;
     struct moe_prediction *to = &p->scores[which];
-    uint64_t gap_ns = clock_ns() - p->guessed_ns[which];
+    uint64_t gap_ns = clock_ns() - p->predicted_ns[which];
     struct moe_cache_plan plan = expert_store_plan(store);
     double read_ns = plan.disk_bytes_per_s ? 1e9 * (double)plan.slot_bytes / (double)plan.disk_bytes_per_s : 0;
-    p->guessed[which] = false;
+    p->predicted[which] = false;
     for (uint32_t k = 0; k < top_k; k++) {
-        bool right = among(ids, top_k, p->guesses[which * top_k + k]);
-        bool there = p->resident[which * top_k + k];
+        bool right = among(ids, top_k, p->predictions[which * top_k + k]);
+        bool there = p->there[which * top_k + k];
         reads += !there;
-        to->guessed++;
+        to->predicted++;
         to->right += right;
         to->useful += right && !there;
         to->late += right && !there && reads * read_ns > (double)gap_ns;
@@ -195,20 +197,21 @@ void prefetch_chosen(struct prefetch *p, uint32_t layer, const int32_t *ids, exp
 {
     const struct shape *s = p->shape;
     p->n_looks = 0; // an error may have left some
-    for (unsigned which = 0; which < MOE_GUESSERS; which++)
-        if (p->guessed[which])
+    for (unsigned which = 0; which < MOE_PREDICTORS; which++)
+        if (p->predicted[which])
             score(p, which, ids, store);
     memcpy(p->previous + (size_t)(layer - s->first_k_dense_replace) * s->top_k, ids, s->top_k * sizeof *ids);
-    // Behind the last layer comes the first of the next token, of which the routers' guessers know nothing.
+    // Behind the last layer comes the first of the next token, of which the routers' predictors know nothing.
     bool last = layer + 1 == s->n_layers;
     uint32_t next = last ? s->first_k_dense_replace : layer + 1;
-    struct expert_guess guess = {next, p->previous + (size_t)(next - s->first_k_dense_replace) * s->top_k, s->top_k};
-    if (guess.ids[0] < 0)
+    struct expert_prediction prediction = {next, p->previous + (size_t)(next - s->first_k_dense_replace) * s->top_k,
+                                           s->top_k};
+    if (prediction.ids[0] < 0)
         return;
     if (wants(p, MOE_PREFETCH_PREVIOUS))
-        take_guess(p, MOE_PREFETCH_PREVIOUS, store, &guess);
+        take_prediction(p, MOE_PREFETCH_PREVIOUS, store, &prediction);
     if (last && p->acting > MOE_PREFETCH_PREVIOUS)
-        expert_hint(store, &guess);
+        expert_prefetch(store, &prediction);
 }
 
 static int compare(const void *a, const void *b)
@@ -229,7 +232,7 @@ static void settle(struct prefetch *p)
     bool on = with < worth_it * without;
     p->trying = false;
     p->n = 0;
-    p->acting = on ? (enum moe_prefetch)AUTO_GUESSER : MOE_PREFETCH_OFF;
+    p->acting = on ? (enum moe_prefetch)AUTO_PREDICTOR : MOE_PREFETCH_OFF;
     snprintf(p->reason, sizeof p->reason, "%s: %.2f ms a token with it, %.2f without", on ? "faster" : "not faster",
              with, without);
 }
@@ -249,7 +252,7 @@ static void judge(struct prefetch *p, uint64_t took_ns, uint64_t missing)
     bool was_on = p->acting != MOE_PREFETCH_OFF;
     if (p->trying) {
         p->took_ns[was_on][p->n++ / 2] = took_ns;
-        p->acting = was_on ? MOE_PREFETCH_OFF : (enum moe_prefetch)AUTO_GUESSER;
+        p->acting = was_on ? MOE_PREFETCH_OFF : (enum moe_prefetch)AUTO_PREDICTOR;
     } else if (p->n < PREFETCH_KEEP) {
         p->n++;
     }
@@ -260,7 +263,7 @@ static void judge(struct prefetch *p, uint64_t took_ns, uint64_t missing)
     } else if (!p->trying && p->n == PREFETCH_KEEP && p->missing >= try_from) {
         p->trying = true;
         p->n = 0;
-        p->acting = (enum moe_prefetch)AUTO_GUESSER;
+        p->acting = (enum moe_prefetch)AUTO_PREDICTOR;
         snprintf(p->reason, sizeof p->reason, "on trial");
     }
 }
@@ -285,6 +288,6 @@ void prefetch_forget(struct prefetch *p, expert_store *store)
     uint32_t n_layers = p->shape->n_layers - p->shape->first_k_dense_replace;
     for (uint32_t row = 0; row < n_layers; row++)
         p->previous[(size_t)row * p->shape->top_k] = -1;
-    memset(p->guessed, 0, sizeof p->guessed);
-    expert_drop_hints(store);
+    memset(p->predicted, 0, sizeof p->predicted);
+    expert_drop_prefetches(store);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Queues of reads, and the threads that serve them.
 #include "engine/experts/reader.h"
 
 #include <errno.h>
@@ -35,10 +36,10 @@ struct reader {
     pthread_cond_t wanted;   // a request was queued, or closing
     pthread_cond_t finished; // a request is done
     struct ring queued;
-    struct ring guesses; // queued too, but only begun when `queued` is empty
+    struct ring prefetches; // queued too, but only begun when `queued` is empty
     struct ring done;
     uint32_t running;
-    uint32_t wanted_now; // of queued and running, those that are no guess
+    uint32_t wanted_now; // of queued and running, those that somebody waits for
     uint64_t busy_since, busy_ns;
     bool closing;
 };
@@ -146,17 +147,17 @@ static void *serve(void *argument)
     reader *r = self->owner;
     pthread_mutex_lock(&r->lock);
     for (;;) {
-        while (!r->queued.count && !r->guesses.count && !r->closing)
+        while (!r->queued.count && !r->prefetches.count && !r->closing)
             pthread_cond_wait(&r->wanted, &r->lock);
         if (r->closing)
             break;
-        struct read_request *request = ring_pop(r, r->queued.count ? &r->queued : &r->guesses);
+        struct read_request *request = ring_pop(r, r->queued.count ? &r->queued : &r->prefetches);
         r->running++;
         pthread_mutex_unlock(&r->lock);
         fill(r, request, self->bounce);
         pthread_mutex_lock(&r->lock);
         r->running--;
-        if (!request->guess)
+        if (!request->prefetch)
             count_wanted(r, -1);
         ring_push(r, &r->done, request);
         pthread_cond_signal(&r->finished);
@@ -221,7 +222,7 @@ static void free_memory(reader *r)
     for (unsigned i = 0; i < READER_MAX_THREADS; i++)
         free(r->threads[i].bounce);
     free(r->done.items);
-    free(r->guesses.items);
+    free(r->prefetches.items);
     free(r->queued.items);
     free(r);
 }
@@ -239,9 +240,9 @@ int reader_open(const struct reader_options *options, reader **out, struct moe_e
     r->context = options->context;
     r->capacity = options->capacity;
     r->queued.items = calloc(r->capacity, sizeof *r->queued.items);
-    r->guesses.items = calloc(r->capacity, sizeof *r->guesses.items);
+    r->prefetches.items = calloc(r->capacity, sizeof *r->prefetches.items);
     r->done.items = calloc(r->capacity, sizeof *r->done.items);
-    if (!r->queued.items || !r->guesses.items || !r->done.items ||
+    if (!r->queued.items || !r->prefetches.items || !r->done.items ||
         (options->bounce && !make_bounces(r, options->threads)) || init_locks(r))
         goto free_reader;
     int failed = start_threads(r, options->threads);
@@ -278,10 +279,10 @@ void reader_close(reader *r)
 bool reader_submit(reader *r, struct read_request *requests, uint32_t n)
 {
     pthread_mutex_lock(&r->lock);
-    bool room = n <= r->capacity - (r->queued.count + r->guesses.count + r->running + r->done.count);
+    bool room = n <= r->capacity - (r->queued.count + r->prefetches.count + r->running + r->done.count);
     for (uint32_t i = 0; i < n && room; i++) {
-        ring_push(r, requests[i].guess ? &r->guesses : &r->queued, &requests[i]);
-        if (!requests[i].guess)
+        ring_push(r, requests[i].prefetch ? &r->prefetches : &r->queued, &requests[i]);
+        if (!requests[i].prefetch)
             count_wanted(r, 1);
         pthread_cond_signal(&r->wanted);
     }
@@ -307,13 +308,13 @@ static void leave_out(const reader *r, struct ring *ring, const struct read_requ
 bool reader_withdraw(reader *r, const struct read_request *requests, uint32_t n)
 {
     pthread_mutex_lock(&r->lock);
-    struct ring *ring = requests->guess ? &r->guesses : &r->queued;
+    struct ring *ring = requests->prefetch ? &r->prefetches : &r->queued;
     uint32_t found = 0;
     for (uint32_t i = 0; i < ring->count; i++)
         found += is_among(ring->items[(ring->first + i) % r->capacity], requests, n);
     if (found == n) {
         leave_out(r, ring, requests, n);
-        for (uint32_t i = 0; i < n && !requests->guess; i++)
+        for (uint32_t i = 0; i < n && !requests->prefetch; i++)
             count_wanted(r, -1);
     }
     pthread_mutex_unlock(&r->lock);
@@ -323,14 +324,14 @@ bool reader_withdraw(reader *r, const struct read_request *requests, uint32_t n)
 void reader_promote(reader *r, struct read_request *requests, uint32_t n)
 {
     pthread_mutex_lock(&r->lock);
-    for (uint32_t left = r->guesses.count; left; left--) {
-        struct read_request *request = ring_pop(r, &r->guesses);
+    for (uint32_t left = r->prefetches.count; left; left--) {
+        struct read_request *request = ring_pop(r, &r->prefetches);
         bool needed = is_among(request, requests, n);
         if (needed) {
-            request->guess = false;
+            request->prefetch = false;
             count_wanted(r, 1);
         }
-        ring_push(r, needed ? &r->queued : &r->guesses, request);
+        ring_push(r, needed ? &r->queued : &r->prefetches, request);
     }
     pthread_mutex_unlock(&r->lock);
 }
@@ -363,7 +364,7 @@ struct read_request *reader_reap(reader *r, int wait_ms)
         deadline = deadline_after(wait_ms);
     pthread_mutex_lock(&r->lock);
     bool late = wait_ms == 0;
-    while (!r->done.count && r->queued.count + r->guesses.count + r->running && !late) {
+    while (!r->done.count && r->queued.count + r->prefetches.count + r->running && !late) {
         if (wait_ms > 0)
             late = pthread_cond_timedwait(&r->finished, &r->lock, &deadline) == ETIMEDOUT;
         else

@@ -22,7 +22,7 @@ struct read_request {
     int fd;
     uint32_t alignment; // of a descriptor with O_DIRECT; 0: without. A range that is not aligned is read around and
                         // copied out of a buffer of the thread's own
-    bool guess;         // begun only when no other request waits
+    bool prefetch;      // begun only when no other request waits
     uint64_t offset;
     size_t length;
     void *target;
@@ -49,18 +49,18 @@ struct reader_options {
 int reader_open(const struct reader_options *options, reader **r, struct moe_err *err);
 // Drops requests that have not begun, waits for those that have. NULL is fine.
 void reader_close(reader *r);
-// requests[0..n), all of one `guess`, begun in this order. False: with them more than `capacity` would be out; then
+// requests[0..n), all of one `prefetch`, begun in this order. False: with them more than `capacity` would be out; then
 // none is.
 bool reader_submit(reader *r, struct read_request *requests, uint32_t n);
-// Takes back requests[0..n), all of one `guess`, if no thread has begun any: true, and they will not be reaped. False:
-// some are being read, or are done, and all stay.
+// Takes back requests[0..n), all of one `prefetch`, if no thread has begun any: true, and they will not be reaped.
+// False: some are being read, or are done, and all stay.
 bool reader_withdraw(reader *r, const struct read_request *requests, uint32_t n);
-// Guesses that turned out to be needed: those of requests[0..n) that have not begun join the others' queue.
+// Prefetches that turned out to be needed: those of requests[0..n) that have not begun join the others' queue.
 void reader_promote(reader *r, struct read_request *requests, uint32_t n);
 // The next request that is done, in order of completion. Waits up to wait_ms (0: not at all, READER_FOREVER); NULL when
 // the time is over, or at once when nothing is being read.
 struct read_request *reader_reap(reader *r, int wait_ms);
-// Time since opening during which some request that is no guess was waiting or being read.
+// Time since opening during which some request that is no prefetch was waiting or being read.
 uint64_t reader_busy_ns(reader *r);
 
 #endif

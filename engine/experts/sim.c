@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Traces replayed: each request against a cache of so many slots.
 #include "engine/experts/sim.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #ifndef MOECHAT_ENGINE_EXPERTS_SWEEP_H
 #define MOECHAT_ENGINE_EXPERTS_SWEEP_H
 
-#include "engine/experts/store.h"
+#include "engine/experts/expert_store.h"
 
 enum {
     SWEEP_AHEAD = 16, // experts asked for at once, when there are slots for them

@@ -1,29 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Which slot has which key, who is free, and who goes next.
 #include "engine/experts/tier.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "engine/base/err.h"
-
-void slots_append(struct slot_list *list, struct slot *slot)
-{
-    slot->list = list;
-    slot->previous = list->last;
-    slot->next = NULL;
-    *(list->last ? &list->last->next : &list->first) = slot;
-    list->last = slot;
-    list->count++;
-}
-
-void slots_remove(struct slot *slot)
-{
-    struct slot_list *list = slot->list;
-    *(slot->previous ? &slot->previous->next : &list->first) = slot->next;
-    *(slot->next ? &slot->next->previous : &list->last) = slot->previous;
-    list->count--;
-    slot->list = NULL;
-}
 
 int tier_open(struct tier *tier, const struct cache_shape *shape, struct moe_err *err)
 {
@@ -66,8 +48,8 @@ uint32_t tier_n_free(const struct tier *tier)
 
 void tier_asked(struct tier *tier, struct slot *slot)
 {
-    tier->n_guessed -= slot->guessed;
-    slot->guessed = false;
+    tier->n_prefetched -= slot->prefetched;
+    slot->prefetched = false;
 }
 
 static void forget(struct tier *tier, struct slot *slot)
@@ -77,6 +59,8 @@ static void forget(struct tier *tier, struct slot *slot)
     tier_asked(tier, slot);
     cache_policy_drop(tier->policy, tier_index(tier, slot));
     tier->table[slot->key] = CACHE_NO_SLOT;
+    if (slot->list)
+        slots_remove(slot);
     slot->state = SLOT_EMPTY;
 }
 
@@ -88,14 +72,14 @@ struct slot *tier_next(const struct tier *tier)
     return victim == CACHE_NO_SLOT ? NULL : &tier->slots[victim];
 }
 
-struct slot *tier_next_for_guess(const struct tier *tier, uint32_t most_guesses)
+struct slot *tier_next_for_prefetch(const struct tier *tier, uint32_t most_prefetched)
 {
     struct slot *next = tier_next(tier);
-    if (tier->n_guessed >= most_guesses)
-        return next && next->guessed ? next : NULL;
-    if (!next || !next->guessed)
+    if (tier->n_prefetched >= most_prefetched)
+        return next && next->prefetched ? next : NULL;
+    if (!next || !next->prefetched)
         return next;
-    uint32_t victim = cache_policy_victim_but_guesses(tier->policy);
+    uint32_t victim = cache_policy_victim_but_prefetched(tier->policy);
     return victim == CACHE_NO_SLOT ? next : &tier->slots[victim];
 }
 
@@ -103,11 +87,10 @@ void tier_take(struct tier *tier, struct slot *slot, uint32_t key)
 {
     forget(tier, slot);
     tier_pin(tier, slot);
-    slot->state = SLOT_LOADING;
+    slot->state = SLOT_QUEUED;
     slot->key = key;
     slot->source = NULL;
     slot->copied = 0;
-    slot->saving = false;
     slot->failure = (struct read_failure){.result = READ_FULL};
     tier->table[key] = tier_index(tier, slot);
     cache_policy_hold(tier->policy, tier_index(tier, slot), key);
@@ -119,7 +102,7 @@ void tier_pin(struct tier *tier, struct slot *slot)
         return;
     tier->n_pinned++;
     cache_policy_withhold(tier->policy, tier_index(tier, slot));
-    if (slot->list && slot->state != SLOT_LOADING)
+    if (slot->list && !slot_is_loading(slot))
         slots_remove(slot);
 }
 

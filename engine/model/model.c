@@ -59,7 +59,7 @@ static struct expert_store_options store_options(const struct moe_model_options 
         .host_bytes = options->host_cache_bytes,
         .readers = options->readers,
         .read_piece_bytes = options->read_piece_bytes,
-        .saving = options->saving,
+        .write_back = options->write_back,
         .io = options->io,
         .read = options->read,
         .read_context = options->read_context,

@@ -3,7 +3,7 @@
 #ifndef MOECHAT_ENGINE_MODEL_MODEL_H
 #define MOECHAT_ENGINE_MODEL_MODEL_H
 
-#include "engine/experts/store.h"
+#include "engine/experts/expert_store.h"
 #include "engine/walk/weights.h"
 
 struct moe_model {

@@ -287,7 +287,8 @@ int moe_session_prefill(moe_session *session, const struct moe_feed *feed, struc
     return code;
 }
 
-// Experts of the last step that guesses can help with, or did: those that had no slot of the device's by themselves.
+// Experts of the last step that prefetching can help with, or did: those that had no slot of the device's by
+// themselves.
 static uint64_t count_missing(const moe_session *session)
 {
     const struct moe_telemetry *step = moe_session_telemetry(session);

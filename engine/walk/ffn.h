@@ -42,7 +42,7 @@ void ffn_begin_token(const struct pass *pass);
 // One token, of such a layer. False: it is none, and nothing was done.
 bool ffn_resident(const struct pass *pass, uint32_t layer);
 // What of these choices the host has not seen yet: ranges that are to be read, none or two; and once they were, the
-// proof that a router can have said them, and the news for store, guessers and telemetry.
+// proof that a router can have said them, and the news for store, predictors and telemetry.
 unsigned ffn_choices(const struct pass *pass, struct gpu_range ranges[2]);
 int ffn_take_choices(const struct pass *pass, struct moe_err *err);
 

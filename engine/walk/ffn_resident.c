@@ -69,7 +69,7 @@ unsigned ffn_choices(const struct pass *pass, struct gpu_range ranges[2])
     return 2;
 }
 
-// Tells the store, the guessers and the record what a layer that stays was used for.
+// Tells the store, the predictors and the record what a layer that stays was used for.
 static int tell(const struct pass *pass, uint32_t layer, struct moe_err *err)
 {
     struct routed *routed = pass->routed;

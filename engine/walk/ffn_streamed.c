@@ -18,11 +18,11 @@ static int ask(const struct pass *pass, uint32_t layer, struct moe_err *err)
     return code;
 }
 
-// Lets the next layer's router look at the state as it is now, if this guesser wants to know what it says.
-static void look_ahead(const struct pass *pass, uint32_t layer, enum moe_prefetch guesser)
+// Lets the next layer's router look at the state as it is now, if this predictor wants to know what it says.
+static void look_ahead(const struct pass *pass, uint32_t layer, enum moe_prefetch predictor)
 {
     struct prefetch_look look;
-    if (!prefetch_looks(&pass->routed->prefetch, guesser, layer, &look))
+    if (!prefetch_looks(&pass->routed->prefetch, predictor, layer, &look))
         return;
     struct rows x = {look.normed, pass->shape->hidden_size, 0};
     stream_peek(pass, layer + 1, x);

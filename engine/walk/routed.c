@@ -22,20 +22,20 @@ int routed_open(const struct routed_options *options, struct routed *routed, str
         .all_first = without & MOE_WITHOUT_HITS_FIRST,
         .shared_last = without & MOE_WITHOUT_SHARED_FIRST,
     };
-    // All guessers are asked of each layer, if somebody wants to know what they say.
+    // All predictors are asked of each layer, if somebody wants to know what they say.
     routed->may_stay = !(without & (MOE_WITHOUT_RESIDENT | MOE_WITHOUT_BATCHES)) && routed->ring.depth == RING_DEPTH &&
                        !session->on_predictions;
-    struct prefetch_options guesses = {.shape = s,
-                                       .gpu = options->gpu,
-                                       .policy = session->prefetch,
-                                       .on_predictions = session->on_predictions,
-                                       .context = session->predictions_context,
-                                       .all = expert_store_plan(options->store).all};
+    struct prefetch_options prefetch = {.shape = s,
+                                        .gpu = options->gpu,
+                                        .policy = session->prefetch,
+                                        .on_predictions = session->on_predictions,
+                                        .context = session->predictions_context,
+                                        .all = expert_store_plan(options->store).all};
     int code = MOE_OK;
     if (!routed->places || !routed->done || !routed->stays)
         code = moe_fail(err, MOE_NO_MEMORY, "no memory for a token's experts");
     if (!code)
-        code = prefetch_open(&guesses, &routed->prefetch, err);
+        code = prefetch_open(&prefetch, &routed->prefetch, err);
     if (code)
         routed_release(routed);
     return code;

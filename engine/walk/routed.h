@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// How the routed experts come to a session's passes: the model's store, and the session's sweep, guesses and ring
+// How the routed experts come to a session's passes: the model's store, and the session's sweep, prefetch and ring
 // before it. What measurements switch off of this is decided here, when the session is opened.
 #ifndef MOECHAT_ENGINE_WALK_ROUTED_H
 #define MOECHAT_ENGINE_WALK_ROUTED_H
 
 #include "engine/experts/prefetch.h"
-#include "engine/experts/store.h"
+#include "engine/experts/expert_store.h"
 #include "engine/experts/sweep.h"
 #include "engine/walk/ring.h"
 

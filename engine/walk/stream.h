@@ -38,7 +38,7 @@ void stream_begin(const struct pass *pass);
 struct rows stream_in(const struct pass *pass, uint32_t layer, enum site site);
 // What was read last, of a whole group.
 struct rows stream_read_last(const struct pass *pass);
-// What a layer's ffn would read now, elsewhere: for a guess.
+// What a layer's ffn would read now, elsewhere: for a prediction.
 void stream_peek(const struct pass *pass, uint32_t layer, struct rows to);
 
 // stream += W x, of the pass's tokens.

@@ -12,7 +12,7 @@
 #ifndef MOECHAT_ENGINE_WALK_TELEMETRY_H
 #define MOECHAT_ENGINE_WALK_TELEMETRY_H
 
-#include "engine/experts/store.h"
+#include "engine/experts/expert_store.h"
 #include "engine/files/shape.h"
 
 enum { TELEMETRY_EVERY = 64 };
@@ -28,7 +28,7 @@ struct telemetry {
     enum moe_interval on;
     uint64_t began_ns, switched_ns;
     struct gpu_counts device;         // when it began
-    struct expert_layer_counts *seen; // [n_moe_layers], as of the layer's last record: guesses are read in between
+    struct expert_layer_counts *seen; // [n_moe_layers], as of the layer's last record: prefetches are read in between
                                       // unless telemetry_pass_over came
     uint64_t waited_ns, copy_ns;      // the store's waits as last looked at: all of them, and the layer's for copies
     uint64_t wait_ns;                 // of the layer so far

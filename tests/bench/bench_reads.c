@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "engine/experts/store.h"
+#include "engine/experts/expert_store.h"
 
 enum { WINDOW = 16, READERS = 8, MOST_ROUNDS = 99 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "engine/experts/store_parts.h"
+#include "engine/experts/expert_parts.h"
 #include "app/driver/figures.h"
 #include "engine/moe.h"
 #include "app/driver/steps.h"

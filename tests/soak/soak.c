@@ -183,7 +183,7 @@ static void open_all(struct soak *soak, uint64_t budget, bool plain)
         options.readers = (unsigned)below(soak, 17);
         options.io = below(soak, 2) ? MOE_IO_BUFFERED : MOE_IO_DIRECT;
         options.read_piece_bytes = below(soak, 3) * 4096;
-        options.saving = (enum moe_saving)below(soak, 3);
+        options.write_back = (enum moe_write_back)below(soak, 3);
         options.force_two_tiers = below(soak, 2) == 0;
         options.force_mapping = below(soak, 3) == 0;
         options.host_cache_bytes = any_host_budget(soak, budget);

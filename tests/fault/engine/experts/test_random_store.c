@@ -4,7 +4,7 @@
 // bytes, what an op may still use keeps them, and in the end every slot is free and every expert can be had.
 #include "engine/base/clock.h"
 #include "tests/expert_rig.h"
-#include "engine/experts/store_parts.h"
+#include "engine/experts/expert_parts.h"
 
 enum { LIVES = 300, STEPS = 120, MOST_REQUESTS = 2, USES = 64 };
 
@@ -48,7 +48,7 @@ static bool open_life(struct harness *t, struct life *life, uint64_t seed)
     rig->g.info.max_alloc_bytes = (below(life, 2) ? 5 : 11) * RIG_BLOB;
     rig->host_bytes = below(life, 4) ? (slots + below(life, RIG_ALL)) * RIG_BLOB : MOE_CACHE_NONE;
     rig->readers = 1 + below(life, 4);
-    rig->saving = below(life, 4) ? MOE_SAVING_ON : MOE_SAVING_OFF;
+    rig->write_back = below(life, 4) ? MOE_WRITE_BACK_ON : MOE_WRITE_BACK_OFF;
     rig->read_piece_bytes = below(life, 3) ? 4096 : 0;
     rig->g.lazy = below(life, 3);
     rig->g.lazy_copies = below(life, 4);
@@ -126,7 +126,7 @@ static void disturb(struct life *life)
         g->passed += below(life, (uint32_t)(g->fence - g->passed) + 1);
         break;
     case 1:
-        expert_drop_hints(life->store);
+        expert_drop_prefetches(life->store);
         break;
     case 2:
         atomic_store(&life->how.fail_errno, below(life, 2) ? EIO : 0);
@@ -159,8 +159,8 @@ static void live(struct harness *t, struct life *life)
         for (int i = 0; i < RIG_TOP_K && what == 9; i++)
             guesses[i] = (int32_t)below(life, RIG_EXPERTS);
         if (what == 9)
-            expert_hint(life->store,
-                        &(struct expert_guess){1 + below(life, RIG_LAYERS - 1), guesses, 1 + below(life, RIG_TOP_K)});
+            expert_prefetch(life->store, &(struct expert_prediction){1 + below(life, RIG_LAYERS - 1), guesses,
+                                                                     1 + below(life, RIG_TOP_K)});
         look_at_uses(t, life);
     }
 }
@@ -178,14 +178,14 @@ static void end_life(struct harness *t, struct life *life)
         answer(t, life);
     life->rig.g.lost = 0;
     atomic_store(&life->how.fail_count, 0);
-    expert_drop_hints(life->store);
+    expert_drop_prefetches(life->store);
     for (uint64_t until = clock_ns() + UINT64_C(5000000000); clock_ns() < until;) {
-        store_take_in(life->store, 1, 1, &err);
-        if (!life->store->flights.n_flying && !life->store->copying.first && !life->store->saving.first)
+        expert_take_in(life->store, 1, 1, &err);
+        if (!life->store->flights.n_flying && !life->store->copying.first && !life->store->writing_back.first)
             break;
     }
     life->rig.g.failed = false;
-    CHECK(t, is_free(&life->store->device) && (!store_has_host(life->store) || is_free(&life->store->host)));
+    CHECK(t, is_free(&life->store->device) && (!expert_has_host(life->store) || is_free(&life->store->host)));
     for (uint32_t key = 0; key < RIG_ALL; key++)
         CHECK(t, rig_use_one(life->store, 1 + key / RIG_EXPERTS, (int32_t)(key % RIG_EXPERTS)));
     struct expert_row row;

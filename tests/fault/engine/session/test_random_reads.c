@@ -197,7 +197,7 @@ static void live(struct harness *t, const char *directory, const char *device, u
             .readers = 1 + below(life, 8),
             .read_piece_bytes = below(life, 2) ? 12288 : 0, // two of an expert
             .force_two_tiers = two,
-            .saving = (enum moe_saving)(seed % 3),
+            .write_back = (enum moe_write_back)(seed % 3),
             .force_mapping = seed % 2, // of the CPU's memory; plain C knows no mapping
             .host_cache_bytes = two && below(life, 2) ? smallest * (30 + below(life, 60)) / 10 : MOE_CACHE_NONE,
         };

@@ -122,8 +122,8 @@ static void guesses_go_first_and_the_oldest_of_them(struct harness *t)
     for (uint32_t s = 0; s < 8; s++)
         fill(p, s, key(1, s), s % 2 ? CACHE_PREFILL : CACHE_DECODE);
     for (uint32_t s = 8; s < 12; s++)
-        fill(p, s, key(2, s), CACHE_GUESS);
-    CHECK_EQ(t, cache_policy_victim_but_guesses(p), 7);
+        fill(p, s, key(2, s), CACHE_PREFETCH);
+    CHECK_EQ(t, cache_policy_victim_but_prefetched(p), 7);
     use_again(p, 9, key(2, 9), CACHE_DECODE); // it was right
     CHECK_EQ(t, take_victim(p), 8);
     CHECK_EQ(t, take_victim(p), 10);

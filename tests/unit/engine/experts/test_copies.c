@@ -97,7 +97,7 @@ static void mapped_memory_is_one_tier_without_copies(struct harness *t)
     CHECK_EQ(t, expert_wait(store, &places[0], NULL, NULL, &err), MOE_DEVICE);
     expert_release(store, places, 1);
     rig.g.refuse_maps = rig.g.failed = false;
-    CHECK(t, rig_hint(store, 3, 7) || rig_use_one(store, 3, 7));
+    CHECK(t, rig_prefetch(store, 3, 7) || rig_use_one(store, 3, 7));
     CHECK(t, rig_use_one(store, 3, 7));
     CHECK_EQ(t, rig.g.bytes_written, 0);
     CHECK_EQ(t, rig_counts(store, 1).bytes_device + rig_counts(store, 2).bytes_device, 0);
@@ -121,22 +121,22 @@ static int read_of(struct harness *t, expert_store *store, int n)
 }
 
 // The two tiers together hold as many experts as both have slots, but for those that stay free on the way; without
-// saving, as many as the larger.
+// writing back, as many as the larger.
 static void both_tiers_hold_different_experts(struct harness *t)
 {
     enum { DEVICE = 6, HOST = 12, BOTH = DEVICE + HOST - RIG_TOP_K - 1 };
-    for (int saving = 0; saving < 2; saving++) {
+    for (int back = 0; back < 2; back++) {
         struct rig rig;
         CHECK(t, rig_open(&rig, false));
         rig.host_bytes = HOST * RIG_BLOB;
-        rig.saving = saving ? MOE_SAVING_ON : MOE_SAVING_OFF;
+        rig.write_back = back ? MOE_WRITE_BACK_ON : MOE_WRITE_BACK_OFF;
         expert_store *store = rig_store(t, &rig, DEVICE, NULL);
         CHECK_EQ(t, read_of(t, store, BOTH), BOTH);
         int again = 0;
         for (int i = 0; i < 10; i++)
             again += read_of(t, store, BOTH);
-        CHECK_EQ(t, again == 0, saving);
-        CHECK_EQ(t, expert_store_counts(store).saved > 0, saving);
+        CHECK_EQ(t, again == 0, back);
+        CHECK_EQ(t, expert_store_counts(store).written_back > 0, back);
         expert_store_close(store);
         rig_close(&rig);
     }
@@ -147,16 +147,16 @@ static void what_comes_back_can_be_asked_for_at_once(struct harness *t)
     struct rig rig;
     CHECK(t, rig_open(&rig, false));
     rig.host_bytes = 12 * RIG_BLOB;
-    rig.saving = MOE_SAVING_ON;
+    rig.write_back = MOE_WRITE_BACK_ON;
     expert_store *store = rig_store(t, &rig, 6, NULL);
     read_of(t, store, 18); // the host's slots are used up, so it holds what the device hasn't
     struct expert_place first, second;
     int failed = 0;
     for (int id = 0; id < RIG_EXPERTS; id++) {
-        uint64_t saved = expert_store_counts(store).saved;
+        uint64_t before = expert_store_counts(store).written_back;
         rig.g.lazy_copies = true;
         failed |= rig_acquire(store, 1, &id, 1, &first);
-        if (expert_store_counts(store).saved > saved) {
+        if (expert_store_counts(store).written_back > before) {
             // Whatever was given up for it is on its way; so are all others if they are in memory at all.
             for (int32_t other = 0; other < RIG_EXPERTS; other++)
                 for (uint32_t layer = 2; layer < RIG_LAYERS; layer++) {

@@ -98,7 +98,7 @@ static void shared_memory_is_one_tier_without_copies(struct harness *t)
     expert_store *store = rig_store(t, &rig, 4, NULL);
     CHECK_EQ(t, expert_store_plan(store).host_slots, 0);
     CHECK(t, rig_use(store, 1, (int32_t[]){0, 1, 2}, 3));
-    CHECK(t, rig_hint(store, 2, 1));
+    CHECK(t, rig_prefetch(store, 2, 1));
     CHECK(t, rig_use(store, 2, (int32_t[]){0, 1, 2}, 3));
     CHECK_EQ(t, rig.g.bytes_written, 0);
     CHECK_EQ(t, rig.g.host_blocks, 0);
@@ -265,7 +265,7 @@ static void let_arrive(expert_store *store, uint64_t bytes)
 {
     for (int i = 0; i < 2000 && expert_store_counts(store).bytes_read < bytes; i++) {
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-        expert_hint(store, &(struct expert_guess){1, NULL, 0}); // takes in what is there
+        expert_prefetch(store, &(struct expert_prediction){1, NULL, 0}); // takes in what is there
     }
 }
 
@@ -274,8 +274,8 @@ static void a_guess_in_time_is_counted_so(struct harness *t)
     struct rig rig;
     CHECK(t, rig_open(&rig, true));
     expert_store *store = rig_store(t, &rig, 16, NULL);
-    CHECK(t, rig_hint(store, 2, 5));
-    CHECK(t, !rig_hint(store, 2, 5)); // it is on its way
+    CHECK(t, rig_prefetch(store, 2, 5));
+    CHECK(t, !rig_prefetch(store, 2, 5)); // it is on its way
     let_arrive(store, RIG_BLOB);
     CHECK_EQ(t, rig_origin(store, 2, 5), MOE_FROM_PREFETCH);
     CHECK_EQ(t, rig_origin(store, 2, 5), MOE_FROM_DEVICE);
@@ -285,9 +285,9 @@ static void a_guess_in_time_is_counted_so(struct harness *t)
     CHECK_EQ(t, counts.wasted, 0);
     CHECK_EQ(t, counts.misses, 0);
     CHECK_EQ(t, rig_counts(store, 2).prefetched_in_time, 1);
-    CHECK_EQ(t, expert_hint(store, &(struct expert_guess){2, (int32_t[]){-1, 99}, 2}), 0);
-    CHECK_EQ(t, expert_hint(store, &(struct expert_guess){0, (int32_t[]){1}, 1}), 0);
-    CHECK_EQ(t, expert_hint(store, &(struct expert_guess){99, (int32_t[]){1}, 1}), 0);
+    CHECK_EQ(t, expert_prefetch(store, &(struct expert_prediction){2, (int32_t[]){-1, 99}, 2}), 0);
+    CHECK_EQ(t, expert_prefetch(store, &(struct expert_prediction){0, (int32_t[]){1}, 1}), 0);
+    CHECK_EQ(t, expert_prefetch(store, &(struct expert_prediction){99, (int32_t[]){1}, 1}), 0);
     expert_store_close(store);
     rig_close(&rig);
 }
@@ -300,12 +300,12 @@ static void guesses_give_way_to_guesses_not_to_what_decoding_uses(struct harness
     CHECK(t, rig_use(store, 1, (int32_t[]){0, 1, 2, 3}, 4));
     CHECK(t, rig_use(store, 2, (int32_t[]){0, 1, 2, 3}, 4));
     // Full of what the last two tokens used.
-    CHECK(t, !rig_hint(store, 3, 0));
+    CHECK(t, !rig_prefetch(store, 3, 0));
     for (int i = 0; i < 9; i++) // three tokens later layer 2's are old
         CHECK(t, rig_use(store, 1, (int32_t[]){0, 1, 2, 3}, 4));
     for (int32_t id = 0; id < 6; id++) {
         uint64_t read = expert_store_counts(store).bytes_read;
-        CHECK(t, rig_hint(store, 3, id));
+        CHECK(t, rig_prefetch(store, 3, id));
         let_arrive(store, read + RIG_BLOB);
     }
     CHECK_EQ(t, expert_store_counts(store).wasted, 4);
@@ -329,8 +329,8 @@ static void demands_come_before_guesses(struct harness *t)
     struct expert_place places[3];
     CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){0, 1}, 2, places), MOE_OK);
     CHECK(t, rig_entered(&how, 2));
-    CHECK(t, rig_hint(store, 2, 6)); // waits: both readers are busy
-    CHECK(t, !rig_hint(store, 2, 1));
+    CHECK(t, rig_prefetch(store, 2, 6)); // waits: both readers are busy
+    CHECK(t, !rig_prefetch(store, 2, 1));
     // A third demand overtakes it.
     CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){2}, 1, &places[2]), MOE_OK);
     rig_permit(&how, 1);
@@ -368,7 +368,7 @@ static void a_guess_that_is_needed_waits_no_longer(struct harness *t)
         struct expert_place places[4];
         CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){0, 1}, 2, places), MOE_OK);
         CHECK(t, rig_entered(&how, 2));
-        CHECK(t, rig_hint(store, 2, 6));
+        CHECK(t, rig_prefetch(store, 2, 6));
         CHECK_EQ(t, rig_acquire(store, 2, (int32_t[]){6}, 1, &places[2]), MOE_OK);
         CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){3}, 1, &places[3]), MOE_OK);
         rig_permit(&how, 1);
@@ -395,10 +395,10 @@ static void guesses_not_begun_can_be_dropped(struct harness *t)
     struct expert_place places[2];
     CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){0, 1}, 2, places), MOE_OK);
     CHECK(t, rig_entered(&how, 2));
-    CHECK(t, rig_hint(store, 2, 0));
-    expert_drop_hints(store);
+    CHECK(t, rig_prefetch(store, 2, 0));
+    expert_drop_prefetches(store);
     CHECK_EQ(t, expert_store_counts(store).prefetched, 0);
-    CHECK(t, rig_hint(store, 2, 0));
+    CHECK(t, rig_prefetch(store, 2, 0));
     // Its layer's turn came, and it was not among those asked for.
     struct expert_place other;
     CHECK_EQ(t, rig_acquire(store, 2, (int32_t[]){5}, 1, &other), MOE_OK);
@@ -427,14 +427,14 @@ static void a_busy_disk_takes_no_guesses(struct harness *t)
         expert_disk_idle(store);
     }
     CHECK(t, expert_disk_idle(store) < 0.3);
-    CHECK(t, !rig_hint(store, 2, 0));
+    CHECK(t, !rig_prefetch(store, 2, 0));
     rig_permit(&how, 100);
     CHECK_EQ(t, expert_wait(store, &place, NULL, NULL, NULL), MOE_OK);
     for (int i = 0; i < 5; i++) {
         nanosleep(&(struct timespec){.tv_nsec = 25000000}, NULL);
         expert_disk_idle(store);
     }
-    CHECK(t, rig_hint(store, 2, 0));
+    CHECK(t, rig_prefetch(store, 2, 0));
     expert_release(store, &place, 1);
     expert_store_close(store);
     rig_close(&rig);
@@ -453,14 +453,14 @@ static void guesses_from_the_host_are_copies(struct harness *t)
     for (int i = 0; i < 9; i++) // three tokens, so that some are old
         CHECK(t, rig_use_one(store, 3, 7));
     uint64_t read = expert_store_counts(store).bytes_read;
-    CHECK(t, rig_hint(store, 1, 0));
+    CHECK(t, rig_prefetch(store, 1, 0));
     CHECK_EQ(t, rig_counts(store, 1).bytes_device, (RIG_EXPERTS + 1) * RIG_BLOB);
     CHECK_EQ(t, rig_origin(store, 1, 0), MOE_FROM_PREFETCH);
     CHECK_EQ(t, expert_store_counts(store).bytes_read, read);
     CHECK_EQ(t, expert_store_counts(store).used, 1);
     // A copy that the device refuses: the error stays with the device, and the slot is not taken for an expert.
     rig.g.refuse_writes = true;
-    CHECK(t, !rig_hint(store, 1, 1));
+    CHECK(t, !rig_prefetch(store, 1, 1));
     CHECK(t, rig.g.failed);
     rig.g.refuse_writes = rig.g.failed = false;
     CHECK_EQ(t, rig_origin(store, 1, 1), MOE_FROM_HOST);
@@ -495,9 +495,9 @@ static int random_requests(expert_store *store, uint64_t seed, uint32_t slots, s
         struct expert_request request = {.layer = layer, .ids = ids, .n = n, .use = draw(&seed, 2)};
         wrong += expert_acquire(store, &request, places, NULL) != MOE_OK;
         int32_t guesses[2] = {(int32_t)draw(&seed, RIG_EXPERTS), (int32_t)draw(&seed, RIG_EXPERTS)};
-        expert_hint(store, &(struct expert_guess){1 + layer % (RIG_LAYERS - 1), guesses, 2});
+        expert_prefetch(store, &(struct expert_prediction){1 + layer % (RIG_LAYERS - 1), guesses, 2});
         if (!draw(&seed, 8))
-            expert_drop_hints(store);
+            expert_drop_prefetches(store);
         bool done[RIG_EXPERTS] = {false};
         struct expert_wait_list list = {.places = places, .done = done, .n = n};
         for (uint32_t left = draw(&seed, 8) ? n : draw(&seed, n + 1); left; left--) {
@@ -525,7 +525,7 @@ static void right_bytes_every_way(struct harness *t)
             for (int way = 0; way < 10; way++) {
                 rig.g.info.shares_host_memory = way < 2;
                 rig.g.info.maps_host_memory = way >= 8;
-                rig.saving = way / 2 % 2 ? MOE_SAVING_ON : MOE_SAVING_AUTO;
+                rig.write_back = way / 2 % 2 ? MOE_WRITE_BACK_ON : MOE_WRITE_BACK_AUTO;
                 rig.host_bytes = hosts[(way - 2 + 6) % 3];
                 rig.io = way % 2 ? MOE_IO_DIRECT : MOE_IO_BUFFERED;
                 struct rig_read how = {.most = way % 2 ? 4096 : 3000};
@@ -591,7 +591,7 @@ static void what_is_missing_is_read(struct harness *t)
             begun += expert_fill(store);
             there = 0;
             for (uint32_t key = 0; key < RIG_ALL; key++)
-                there += expert_resident(store, 1 + key / RIG_EXPERTS, key % RIG_EXPERTS);
+                there += expert_has_slot(store, 1 + key / RIG_EXPERTS, key % RIG_EXPERTS);
             nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
         }
         CHECK_EQ(t, there, RIG_ALL);

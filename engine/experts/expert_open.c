@@ -7,7 +7,7 @@
 #include "engine/experts/cache_plan.h"
 #include "engine/experts/disk_probe.h"
 #include "engine/base/err.h"
-#include "engine/experts/store_parts.h"
+#include "engine/experts/expert_parts.h"
 
 enum { DEFAULT_READERS = 8, MOST_FLIGHTS = 64, SLOT_ALIGNMENT = 4096, LEAST_COPY = 1 << 20 };
 #define HOST_SLAB_BYTES (UINT64_C(1) << 30)
@@ -163,17 +163,17 @@ static int make_host_slots(expert_store *store, struct moe_err *err)
 static uint64_t probe(expert_store *store, bool direct, uint64_t seed)
 {
     struct disk_probe disk = {.seed = seed};
-    struct tier *tier = store_has_host(store) ? &store->host : &store->device;
+    struct tier *tier = expert_has_host(store) ? &store->host : &store->device;
     flights_set_direct(&store->flights, direct);
     while (disk.n_targets < tier->n_slots && disk.n_targets < store->plan.readers && disk.n_targets < PROBE_TARGETS) {
-        void *target = store_open_target(store, &tier->slots[disk.n_targets]);
+        void *target = expert_open_target(store, &tier->slots[disk.n_targets]);
         if (!target)
             break;
         disk.targets[disk.n_targets++] = target;
     }
     uint64_t rate = disk_probe(&store->flights, &disk);
     while (disk.n_targets)
-        store_close_target(store, &tier->slots[--disk.n_targets]);
+        expert_close_target(store, &tier->slots[--disk.n_targets]);
     return rate;
 }
 
@@ -185,7 +185,7 @@ static void choose_io(expert_store *store, const struct expert_store_options *op
         return;
     uint64_t all = store->plan.experts * store->slot_bytes;
     uint64_t left = gpu_host_memory_left(store->g);
-    uint64_t ours = (store_has_host(store) ? store->plan.host_slots : store->plan.slots) * store->slot_bytes;
+    uint64_t ours = (expert_has_host(store) ? store->plan.host_slots : store->plan.slots) * store->slot_bytes;
     uint64_t direct_rate = probe(store, true, 1);
     bool refused = store->flights.refused > 0;
     bool direct = options->io == MOE_IO_DIRECT;
@@ -199,7 +199,7 @@ static void choose_io(expert_store *store, const struct expert_store_options *op
 
 static int open_flights(expert_store *store, const struct expert_store_options *options, struct moe_err *err)
 {
-    struct tier *tier = store_has_host(store) ? &store->host : &store->device;
+    struct tier *tier = expert_has_host(store) ? &store->host : &store->device;
     struct flights_options how = {
         .n_flights = tier->n_slots < MOST_FLIGHTS ? tier->n_slots : MOST_FLIGHTS,
         .readers = store->plan.readers,
@@ -212,8 +212,9 @@ static int open_flights(expert_store *store, const struct expert_store_options *
     if (failed)
         return failed;
     choose_io(store, options);
-    store->saves = options->saving == MOE_SAVING_ON || (options->saving == MOE_SAVING_AUTO && store->flights.direct);
-    store->saves = store->saves && store_has_host(store) && !store->plan.host_only_passes;
+    store->writes_back = options->write_back == MOE_WRITE_BACK_ON ||
+                         (options->write_back == MOE_WRITE_BACK_AUTO && store->flights.direct);
+    store->writes_back = store->writes_back && expert_has_host(store) && !store->plan.host_only_passes;
     store->plan.direct = store->flights.direct && !store->flights.refused;
     store->plan.direct_refused = options->io == MOE_IO_DIRECT && store->flights.refused;
     return MOE_OK;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Which predictions the store acts on: only what the disk, the slots and those who wait can spare.
 #include "engine/base/clock.h"
-#include "engine/experts/store_parts.h"
+#include "engine/experts/expert_parts.h"
 
 #define IDLE_NEEDED    0.3
 #define IDLE_SAMPLE_NS 20000000u // the gauge averages over a few of these
@@ -20,108 +21,110 @@ double expert_disk_idle(expert_store *store)
     return gauge->idle;
 }
 
-// Unasked guesses that a tier may hold.
+// Experts that nobody has asked for yet that a tier may hold.
 static uint32_t quota(const expert_store *store, const struct tier *tier)
 {
     uint32_t most = 2 * store->per_dispatch;
     return tier->n_slots / 4 < most ? tier->n_slots / 4 : most;
 }
 
-// A guess may have an empty slot, or one of those with unasked guesses, or what decoding hasn't used lately; and as
-// many stay free as a token needs in one layer.
-static struct slot *take_for_guess(expert_store *store, struct tier *tier, uint32_t key)
+// A prefetch may have an empty slot, or one of an expert that was prefetched and not asked for, or what decoding hasn't
+// used lately; and as many stay free as a token needs in one layer.
+static struct slot *take_for_prefetch(expert_store *store, struct tier *tier, uint32_t key)
 {
     if (tier_n_free(tier) + tier->cooling.count + tier->n_pinned <= store->per_dispatch)
         return NULL;
-    struct slot *own = store_own_slot(store, tier, key);
-    struct slot *slot = own ? own : tier_next_for_guess(tier, quota(store, tier));
+    struct slot *own = expert_own_slot(store, tier, key);
+    struct slot *slot = own ? own : tier_next_for_prefetch(tier, quota(store, tier));
     if (!slot || (own && own->list != &tier->empty) ||
-        (slot->state == SLOT_READY && !slot->guessed && cache_policy_is_live(tier->policy, tier_index(tier, slot))))
+        (slot->state == SLOT_READY && !slot->prefetched && cache_policy_is_live(tier->policy, tier_index(tier, slot))))
         return NULL;
     if (tier == &store->device)
-        store_save(store, slot);
-    store_take(store, tier, slot, key);
-    tier_unpin(tier, slot); // LOADING and nowhere
-    cache_policy_use(tier->policy, key, CACHE_GUESS);
-    slot->guessed = true;
-    tier->n_guessed++;
+        expert_write_back(store, slot);
+    expert_take(store, tier, slot, key);
+    tier_unpin(tier, slot); // QUEUED and nowhere
+    cache_policy_use(tier->policy, key, CACHE_PREFETCH);
+    slot->prefetched = true;
+    tier->n_prefetched++;
     return slot;
 }
 
 static bool disk_is_free(expert_store *store)
 {
     uint32_t most = store->plan.readers > 1 ? store->plan.readers / 2 : 1;
-    return !store->pending.first && store->flights.idle && store->flights.n_guesses < most &&
+    return !store->queued.first && store->flights.idle && store->flights.n_prefetches < most &&
            expert_disk_idle(store) >= IDLE_NEEDED;
 }
 
 static bool read_ahead(expert_store *store, struct tier *tier, uint32_t key)
 {
     struct read_failure failure;
-    struct slot *slot = disk_is_free(store) ? take_for_guess(store, tier, key) : NULL;
+    struct slot *slot = disk_is_free(store) ? take_for_prefetch(store, tier, key) : NULL;
     if (!slot)
         return false;
     struct flight_order order = {
         .layer = key / store->n_experts,
         .expert = key % store->n_experts,
-        .target = store_open_target(store, slot),
+        .target = expert_open_target(store, slot),
         .owner = slot,
-        .guess = true,
+        .prefetch = true,
     };
-    slot->flight = order.target ? flights_begin(&store->flights, &order, &failure) : NULL;
-    if (!slot->flight) {
-        store_close_target(store, slot);
+    struct flight *flight = order.target ? flights_begin(&store->flights, &order, &failure) : NULL;
+    if (flight) {
+        slot_read(slot, flight);
+    } else {
+        expert_close_target(store, slot);
         tier_clear(tier, slot); // whoever asks for it is told why
     }
-    return slot->flight;
+    return flight;
 }
 
 static bool copy_ahead(expert_store *store, struct slot *source)
 {
     tier_pin(&store->host, source); // first: it must not make room for what the device gives up
-    struct slot *slot = take_for_guess(store, &store->device, source->key);
+    struct slot *slot = take_for_prefetch(store, &store->device, source->key);
     if (!slot) {
         if (tier_unpin(&store->host, source))
             tier_free(&store->host, source);
         return false;
     }
-    tier_asked(&store->host, source); // the device's slot carries the guess from now on
+    tier_asked(&store->host, source); // the device's slot is the prefetched one from now on
     slot->source = source;
-    return store_copy(store, slot, &store->untold) == MOE_OK;
+    return expert_copy(store, slot, &store->untold) == MOE_OK;
 }
 
-// False: this is no time for guesses.
-static bool begin_guesses(expert_store *store, uint32_t layer)
+// False: this is no time for it.
+static bool begin_prefetches(expert_store *store, uint32_t layer)
 {
-    if (layer < store->first_moe_layer || layer >= store->n_layers || store_take_in(store, 0, layer, &store->untold))
+    if (layer < store->first_moe_layer || layer >= store->n_layers || expert_take_in(store, 0, layer, &store->untold))
         return false;
-    store_cool_down(store);
-    cache_policy_tick(store->device.policy, CACHE_GUESS);
-    if (store_has_host(store))
-        cache_policy_tick(store->host.policy, CACHE_GUESS);
+    expert_cool_down(store);
+    cache_policy_tick(store->device.policy, CACHE_PREFETCH);
+    if (expert_has_host(store))
+        cache_policy_tick(store->host.policy, CACHE_PREFETCH);
     return true;
 }
 
 // True: a load was begun.
 static bool load_ahead(expert_store *store, uint32_t key)
 {
-    struct slot *host = store_has_host(store) ? tier_find(&store->host, key) : NULL;
-    if (tier_find(&store->device, key) || (host && host->state == SLOT_LOADING))
+    struct slot *host = expert_has_host(store) ? tier_find(&store->host, key) : NULL;
+    if (tier_find(&store->device, key) || (host && slot_is_loading(host)))
         return false; // there, or on its way
     bool begun =
-        host ? copy_ahead(store, host) : read_ahead(store, store_has_host(store) ? &store->host : &store->device, key);
+        host ? copy_ahead(store, host) : read_ahead(store, expert_has_host(store) ? &store->host : &store->device, key);
     store->prefetched += begun;
     return begun;
 }
 
-uint32_t expert_hint(expert_store *store, const struct expert_guess *guess)
+uint32_t expert_prefetch(expert_store *store, const struct expert_prediction *prediction)
 {
     uint32_t begun = 0;
-    if (!begin_guesses(store, guess->layer))
+    if (!begin_prefetches(store, prediction->layer))
         return 0;
-    for (uint32_t i = 0; i < guess->n; i++)
-        if ((uint32_t)guess->ids[i] < store->n_experts)
-            begun += load_ahead(store, store_key(store, guess->layer, (uint32_t)guess->ids[i]));
+    for (uint32_t i = 0; i < prediction->n; i++)
+        if ((uint32_t)prediction->ids[i] < store->n_experts)
+            begun += load_ahead(store, expert_key(store, prediction->layer, (uint32_t)prediction->ids[i]));
     return begun;
 }
 
@@ -140,9 +143,9 @@ static bool is_full(const expert_store *store)
 uint32_t expert_fill(expert_store *store)
 {
     struct fill *fill = &store->fill;
-    uint32_t first = store_key(store, store->first_moe_layer, 0), end = store_key(store, store->n_layers, 0);
+    uint32_t first = expert_key(store, store->first_moe_layer, 0), end = expert_key(store, store->n_layers, 0);
     fill->at = fill->at < first ? first : fill->at;
-    if (!store->plan.all || fill->done || !begin_guesses(store, fill->at / store->n_experts))
+    if (!store->plan.all || fill->done || !begin_prefetches(store, fill->at / store->n_experts))
         return 0;
     uint32_t begun = 0, missing = 0, from = fill->at;
     end = end - from < FILL_KEYS ? end : from + FILL_KEYS;
@@ -159,37 +162,37 @@ uint32_t expert_fill(expert_store *store)
         fill->at++;
         fill->tries = 0;
     }
-    if (fill->at == store_key(store, store->n_layers, 0)) {
+    if (fill->at == expert_key(store, store->n_layers, 0)) {
         fill->at = first;
         fill->done = is_full(store);
     }
     return begun;
 }
 
-static void withdraw_guesses(expert_store *store, uint32_t layer, bool all)
+static void withdraw_prefetches(expert_store *store, uint32_t layer, bool all)
 {
-    struct tier *tier = store_has_host(store) ? &store->host : &store->device;
+    struct tier *tier = expert_has_host(store) ? &store->host : &store->device;
     struct flights *flights = &store->flights;
-    for (uint32_t i = 0; i < flights->n_items && flights->n_guesses; i++) {
+    for (uint32_t i = 0; i < flights->n_items && flights->n_prefetches; i++) {
         struct flight *flight = &flights->items[i];
         struct slot *slot = flight->owner;
-        if (!flight->n_left || !flight->guess || !(all || slot->key / store->n_experts == layer))
+        if (!flight->n_left || !flight->prefetch || !(all || slot->key / store->n_experts == layer))
             continue;
         if (!flights_withdraw(flights, flight))
             continue;
         slot->flight = NULL;
-        store_close_target(store, slot);
+        expert_close_target(store, slot);
         tier_clear(tier, slot);
         store->prefetched--;
     }
 }
 
-void expert_drop_hints(expert_store *store)
+void expert_drop_prefetches(expert_store *store)
 {
-    withdraw_guesses(store, 0, true);
+    withdraw_prefetches(store, 0, true);
 }
 
-void store_drop_stale(expert_store *store, uint32_t layer)
+void expert_drop_stale(expert_store *store, uint32_t layer)
 {
-    withdraw_guesses(store, layer, false);
+    withdraw_prefetches(store, layer, false);
 }

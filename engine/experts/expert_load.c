@@ -1,55 +1,56 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Experts on their way to the device: from a file into the host's slot, from there by a copy; or from the file into the
+// device's slot at once.
 #include <string.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/err.h"
-#include "engine/experts/store_parts.h"
+#include "engine/experts/expert_parts.h"
 
 #define WATCH_NS 1000000u // of a copy: 50 MB
 
-gpu_buf *store_device_place(const expert_store *store, const struct slot *slot, uint64_t *offset)
+gpu_buf *expert_device_place(const expert_store *store, const struct slot *slot, uint64_t *offset)
 {
     uint32_t index = tier_index(&store->device, slot);
     *offset = index % store->device_slab_slots * store->slot_bytes;
     return store->device_slabs[index / store->device_slab_slots];
 }
 
-void *store_host_place(const expert_store *store, const struct slot *slot)
+void *expert_host_place(const expert_store *store, const struct slot *slot)
 {
     uint32_t index = tier_index(&store->host, slot);
     return (char *)store->host_slabs[index / store->host_slab_slots] +
            index % store->host_slab_slots * store->slot_bytes;
 }
 
-void *store_open_target(expert_store *store, const struct slot *slot)
+void *expert_open_target(expert_store *store, const struct slot *slot)
 {
-    if (store_has_host(store))
-        return store_host_place(store, slot);
+    if (expert_has_host(store))
+        return expert_host_place(store, slot);
     uint64_t offset;
-    char *target = gpu_map(store->g, store_device_place(store, slot, &offset));
+    char *target = gpu_map(store->g, expert_device_place(store, slot, &offset));
     return target ? target + offset : NULL;
 }
 
-void store_close_target(expert_store *store, struct slot *slot)
+void expert_close_target(expert_store *store, struct slot *slot)
 {
     uint64_t offset;
     if (store->maps)
-        slot->copy = gpu_unmap(store->g, store_device_place(store, slot, &offset));
+        slot->copy = gpu_unmap(store->g, expert_device_place(store, slot, &offset));
 }
 
-void store_take(expert_store *store, struct tier *tier, struct slot *slot, uint32_t key)
+void expert_take(expert_store *store, struct tier *tier, struct slot *slot, uint32_t key)
 {
     if (slot->state == SLOT_READY) {
         store->evictions += tier == &store->device;
-        store->layers[slot->key / store->n_experts].wasted += slot->guessed;
+        store->layers[slot->key / store->n_experts].wasted += slot->prefetched;
     }
     tier_take(tier, slot, key);
 }
 
-void store_became_ready(expert_store *store, struct slot *slot)
+void expert_became_ready(expert_store *store, struct slot *slot)
 {
-    slot->state = SLOT_READY;
-    slot->arrived = ++store->arrivals;
+    slot_arrive(slot, ++store->arrivals);
 }
 
 // A device slot is done with the host slot that it waited for.
@@ -59,11 +60,11 @@ static void let_go_of_source(expert_store *store, struct slot *slot)
     slot->source = NULL;
     if (!source || !tier_unpin(&store->host, source))
         return;
-    if (source->state != SLOT_LOADING)
+    if (!slot_is_loading(source))
         tier_free(&store->host, source);
 }
 
-uint64_t store_blob_bytes(const expert_store *store, const struct slot *slot)
+uint64_t expert_blob_bytes(const expert_store *store, const struct slot *slot)
 {
     return package_experts(store->package, slot->key / store->n_experts)->blob_bytes;
 }
@@ -77,8 +78,6 @@ static void await_copies(expert_store *store, const struct slot *slot)
 
 static void clear_copy(expert_store *store, struct slot *slot)
 {
-    if (slot->list)
-        slots_remove(slot);
     let_go_of_source(store, slot);
     tier_clear(&store->device, slot);
 }
@@ -88,7 +87,7 @@ static void clear_copy(expert_store *store, struct slot *slot)
 static int lose_copies(expert_store *store, struct moe_err *err)
 {
     gpu_copy_wait(store->g, store->last_copy);
-    store_end_saves(store);
+    expert_end_write_backs(store);
     while (store->copying.first)
         clear_copy(store, store->copying.first);
     for (uint32_t i = 0; i < store->device.n_slots; i++)
@@ -105,16 +104,14 @@ static int end_copy(expert_store *store, struct slot *slot, struct moe_err *err)
 {
     if (gpu_failed(store->g)) {
         int failed = lose_copies(store, err);
-        if (slot->state == SLOT_LOADING) // it was on no list
+        if (slot->state == SLOT_READING) // a part of its copy was lost
             clear_copy(store, slot);
         return failed;
     }
-    if (slot->list)
-        slots_remove(slot);
     let_go_of_source(store, slot);
-    if (store_has_host(store))
-        store->layers[slot->key / store->n_experts].bytes_device += store_blob_bytes(store, slot);
-    store_became_ready(store, slot);
+    if (expert_has_host(store))
+        store->layers[slot->key / store->n_experts].bytes_device += expert_blob_bytes(store, slot);
+    expert_became_ready(store, slot);
     if (!slot->pins) // nobody waits any more; no op has used it, and the next request may
         tier_free(&store->device, slot);
     return MOE_OK;
@@ -124,8 +121,8 @@ static int end_copy(expert_store *store, struct slot *slot, struct moe_err *err)
 static void copy_on(expert_store *store, struct slot *slot, uint64_t there)
 {
     uint64_t offset;
-    gpu_buf *slab = store_device_place(store, slot, &offset);
-    const char *source = store_host_place(store, slot->source);
+    gpu_buf *slab = expert_device_place(store, slot, &offset);
+    const char *source = expert_host_place(store, slot->source);
     slot->copy = gpu_copy(store->g, slab, offset + slot->copied, source + slot->copied, there - slot->copied);
     store->last_copy = slot->copy;
     slot->copied = there;
@@ -134,21 +131,21 @@ static void copy_on(expert_store *store, struct slot *slot, uint64_t there)
 // All that a device slot waits for is its copy, or its unmapping.
 static int await_copy(expert_store *store, struct slot *slot, struct moe_err *err)
 {
+    slot_copy(slot, &store->copying);
     if (gpu_failed(store->g) || gpu_copy_passed(store->g, slot->copy))
         return end_copy(store, slot, err);
-    slots_append(&store->copying, slot);
     return MOE_OK;
 }
 
-int store_copy(expert_store *store, struct slot *slot, struct moe_err *err)
+int expert_copy(expert_store *store, struct slot *slot, struct moe_err *err)
 {
-    copy_on(store, slot, store_blob_bytes(store, slot));
+    copy_on(store, slot, expert_blob_bytes(store, slot));
     return await_copy(store, slot, err);
 }
 
 static int end_copies(expert_store *store, struct moe_err *err)
 {
-    store_end_saves(store);
+    expert_end_write_backs(store);
     if (gpu_failed(store->g))
         return lose_copies(store, err);
     while (store->copying.first && gpu_copy_passed(store->g, store->copying.first->copy)) {
@@ -180,15 +177,17 @@ static enum begun begin_read(expert_store *store, struct slot *into, struct read
     struct flight_order order = {
         .layer = into->key / store->n_experts,
         .expert = into->key % store->n_experts,
-        .target = store_open_target(store, into),
+        .target = expert_open_target(store, into),
         .owner = into,
     };
     if (!order.target)
         return BEGUN_FAILED;
-    into->flight = flights_begin(&store->flights, &order, failure);
-    if (into->flight)
+    struct flight *flight = flights_begin(&store->flights, &order, failure);
+    if (flight) {
+        slot_read(into, flight);
         return BEGUN;
-    store_close_target(store, into);
+    }
+    expert_close_target(store, into);
     return failure->result == READ_FULL ? BEGUN_NOT : BEGUN_FAILED;
 }
 
@@ -205,10 +204,10 @@ static enum begun begin_through_host(expert_store *store, struct slot *slot, str
     }
     if (!store->flights.idle)
         return BEGUN_NOT;
-    source = store_next_of_host(store);
+    source = expert_next_of_host(store);
     if (!source)
         return BEGUN_NOT;
-    store_take(store, &store->host, source, slot->key);
+    expert_take(store, &store->host, source, slot->key);
     slot->source = source;
     enum begun begun = begin_read(store, source, failure);
     if (begun != BEGUN) {
@@ -222,7 +221,7 @@ static enum begun begin_through_host(expert_store *store, struct slot *slot, str
 static enum begun begin(expert_store *store, struct slot *slot, struct read_failure *failure)
 {
     *failure = (struct read_failure){.result = READ_FULL};
-    return store_has_host(store) ? begin_through_host(store, slot, failure) : begin_read(store, slot, failure);
+    return expert_has_host(store) ? begin_through_host(store, slot, failure) : begin_read(store, slot, failure);
 }
 
 // A device slot that waits for a host slot which is there, or whose beginning is: a single expert's way to the device
@@ -231,46 +230,45 @@ static enum begun begin(expert_store *store, struct slot *slot, struct read_fail
 static int copy_what_is_there(expert_store *store, struct slot *slot, struct moe_err *err)
 {
     const struct slot *source = slot->source;
-    if (slot->state != SLOT_LOADING || !source)
-        return MOE_OK;
-    if (source->state == SLOT_READY || source->saving) // copies run in order
-        return store_copy(store, slot, err);
-    if (!source->flight || source->flight->there < slot->copied + store->least_copy)
+    if (source->state == SLOT_READY || source->state == SLOT_WRITING_BACK) // copies run in order
+        return expert_copy(store, slot, err);
+    if (slot->state == SLOT_QUEUED)
+        slot_read(slot, NULL);
+    if (source->flight->there < slot->copied + store->least_copy)
         return MOE_OK;
     if (!store->last_copy || gpu_copy_passed(store->g, store->last_copy - 1))
         copy_on(store, slot, source->flight->there);
     return gpu_failed(store->g) ? end_copy(store, slot, err) : MOE_OK;
 }
 
-// After begin: a slot on no list.
+// After begin, which said BEGUN or BEGUN_FAILED.
 static int has_begun(expert_store *store, struct slot *slot, enum begun begun, const struct read_failure *failure,
                      struct moe_err *err)
 {
     if (begun == BEGUN)
-        return copy_what_is_there(store, slot, err);
+        return slot->source ? copy_what_is_there(store, slot, err) : MOE_OK;
     fail_slot(store, slot, failure);
     return MOE_OK;
 }
 
-int store_load(expert_store *store, struct slot *slot, struct moe_err *err)
+int expert_load(expert_store *store, struct slot *slot, struct moe_err *err)
 {
     struct read_failure failure;
-    enum begun begun = store->pending.first ? BEGUN_NOT : begin(store, slot, &failure); // those that wait come first
+    enum begun begun = store->queued.first ? BEGUN_NOT : begin(store, slot, &failure); // those that wait come first
     if (begun != BEGUN_NOT)
         return has_begun(store, slot, begun, &failure, err);
-    slots_append(&store->pending, slot);
+    slots_append(&store->queued, slot);
     return MOE_OK;
 }
 
-int store_load_pending(expert_store *store, struct moe_err *err)
+int expert_load_queued(expert_store *store, struct moe_err *err)
 {
-    while (store->pending.first) {
-        struct slot *slot = store->pending.first;
+    while (store->queued.first) {
+        struct slot *slot = store->queued.first;
         struct read_failure failure;
         enum begun begun = begin(store, slot, &failure);
         if (begun == BEGUN_NOT)
             return MOE_OK;
-        slots_remove(slot);
         int failed = has_begun(store, slot, begun, &failure, err);
         if (failed)
             return failed;
@@ -285,8 +283,8 @@ int store_load_pending(expert_store *store, struct moe_err *err)
 static int land(expert_store *store, struct flight *flight, struct moe_err *err)
 {
     struct slot *slot = flight->owner;
-    struct tier *tier = store_has_host(store) ? &store->host : &store->device;
-    struct slot *waiting = store_has_host(store) ? tier_find(&store->device, slot->key) : NULL;
+    struct tier *tier = expert_has_host(store) ? &store->host : &store->device;
+    struct slot *waiting = expert_has_host(store) ? tier_find(&store->device, slot->key) : NULL;
     if (waiting && waiting->source != slot)
         waiting = NULL;
     if (flight->n_left)
@@ -295,7 +293,7 @@ static int land(expert_store *store, struct flight *flight, struct moe_err *err)
     store->layers[slot->key / store->n_experts].bytes_disk += flight->delivered;
     slot->flight = NULL;
     flights_done(&store->flights, flight);
-    store_close_target(store, slot);
+    expert_close_target(store, slot);
     if (failure.result != READ_FULL) {
         slot->failure = failure;
         tier_clear(tier, slot);
@@ -305,8 +303,8 @@ static int land(expert_store *store, struct flight *flight, struct moe_err *err)
     }
     if (store->maps)
         return await_copy(store, slot, err);
-    store_became_ready(store, slot);
-    if (!slot->pins) // its request was cancelled, or it was a guess
+    expert_became_ready(store, slot);
+    if (!slot->pins) // its request was cancelled, or there was none
         tier_free(tier, slot);
     return waiting ? copy_what_is_there(store, waiting, err) : MOE_OK;
 }
@@ -337,8 +335,8 @@ static struct flight *wait_for_something(expert_store *store, int wait_ms, uint3
         counts->wait_copy_ns += clock_ns() - began;
         return flight;
     }
-    if (store->saving.first && !store->flights.n_flying) { // whoever waits does so for its slot
-        gpu_copy_wait(store->g, store->saving.first->copy);
+    if (store->writing_back.first && !store->flights.n_flying) { // whoever waits does so for its slot
+        gpu_copy_wait(store->g, store->writing_back.first->copy);
         counts->wait_copy_ns += clock_ns() - began;
         return NULL;
     }
@@ -347,7 +345,7 @@ static struct flight *wait_for_something(expert_store *store, int wait_ms, uint3
     return flight;
 }
 
-int store_take_in(expert_store *store, int wait_ms, uint32_t layer, struct moe_err *err)
+int expert_take_in(expert_store *store, int wait_ms, uint32_t layer, struct moe_err *err)
 {
     int failed = end_copies(store, err);
     if (failed)
@@ -360,30 +358,27 @@ int store_take_in(expert_store *store, int wait_ms, uint32_t layer, struct moe_e
     }
     if (!failed)
         failed = end_copies(store, err);
-    return failed ? failed : store_load_pending(store, err);
+    return failed ? failed : expert_load_queued(store, err);
 }
 
-void store_abandon(expert_store *store, struct slot *slot)
+void expert_abandon(expert_store *store, struct slot *slot)
 {
-    struct slot *reading = store_has_host(store) ? slot->source : slot;
-    if (slot->list == &store->copying)
+    struct slot *reading = expert_has_host(store) ? slot->source : slot;
+    if (slot->state == SLOT_COPYING)
         return;
-    if (slot->list) {
-        slots_remove(slot);
-    } else if (reading->flight && reading->pins <= (reading != slot) &&
-               flights_withdraw(&store->flights, reading->flight)) {
+    if (slot->state == SLOT_READING) {
+        if (reading->pins > (reading != slot) || !flights_withdraw(&store->flights, reading->flight))
+            return;
         reading->flight = NULL;
-        store_close_target(store, reading);
+        expert_close_target(store, reading);
         if (reading != slot)
             tier_clear(&store->host, reading);
         let_go_of_source(store, slot);
-    } else {
-        return;
     }
     tier_clear(&store->device, slot);
 }
 
-void store_cool_down(expert_store *store)
+void expert_cool_down(expert_store *store)
 {
     struct tier *tier = &store->device;
     while (tier->cooling.first && gpu_fence_passed(store->g, tier->cooling.first->fence))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "engine/experts/store.h"
+// Requests: what they pin, what they wait for, what is counted of them.
+#include "engine/experts/expert_store.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -7,7 +8,7 @@
 #include <string.h>
 
 #include "engine/base/err.h"
-#include "engine/experts/store_parts.h"
+#include "engine/experts/expert_parts.h"
 
 #define CANCEL_POLL_MS 10 // how often a wait looks at its cancel flag: nothing wakes it
 
@@ -44,7 +45,7 @@ static struct need count_need(const expert_store *store, const struct expert_req
     struct need need = {0};
     for (uint32_t i = 0; i < request->n; i++) {
         const struct slot *slot =
-            tier_find(&store->device, store_key(store, request->layer, (uint32_t)request->ids[i]));
+            tier_find(&store->device, expert_key(store, request->layer, (uint32_t)request->ids[i]));
         need.misses += !slot;
         need.unpinned_hits += slot && !slot->pins;
         need.free_hits += slot && cache_policy_is_offered(store->device.policy, tier_index(&store->device, slot));
@@ -69,18 +70,18 @@ static int take_in_or_cancel(expert_store *store, uint32_t layer, bool (*cancell
 {
     if (cancelled && cancelled(context))
         return moe_fail(err, MOE_CANCELLED, "cancelled while reading experts");
-    return store_take_in(store, cancelled ? CANCEL_POLL_MS : READER_FOREVER, layer, err);
+    return expert_take_in(store, cancelled ? CANCEL_POLL_MS : READER_FOREVER, layer, err);
 }
 
 // Until the misses have free slots beside the hits'. Nothing is pinned or evicted yet, so failing leaves no trace. May
-// wait for loads that a cancelled request or a guess left under way.
+// wait for loads that a cancelled request or a prefetch left under way.
 static int make_room(expert_store *store, const struct expert_request *request, struct moe_err *err)
 {
     for (;;) {
-        int failed = store_take_in(store, 0, request->layer, err);
+        int failed = expert_take_in(store, 0, request->layer, err);
         if (failed)
             return failed;
-        store_cool_down(store);
+        expert_cool_down(store);
         struct tier *tier = &store->device;
         struct need need = count_need(store, request);
         if (need.misses + need.unpinned_hits > tier->n_slots - tier->n_pinned)
@@ -92,7 +93,7 @@ static int make_room(expert_store *store, const struct expert_request *request, 
             tier_free(tier, tier->cooling.first);
             continue;
         }
-        expert_drop_hints(store);
+        expert_drop_prefetches(store);
         if (need.misses + need.free_hits <= tier_n_free(tier))
             return MOE_OK;
         failed = take_in_or_cancel(store, request->layer, request->cancelled, request->context, err);
@@ -104,28 +105,28 @@ static int make_room(expert_store *store, const struct expert_request *request, 
 static enum moe_origin origin_of(const struct slot *device, const struct slot *host)
 {
     const struct slot *found = device ? device : host;
-    return !found                         ? MOE_FROM_DISK
-           : found->saving                ? MOE_FROM_HOST
-           : found->state == SLOT_LOADING ? MOE_FROM_LATE
-           : found->guessed               ? MOE_FROM_PREFETCH
-           : device                       ? MOE_FROM_DEVICE
-                                          : MOE_FROM_HOST;
+    return !found                              ? MOE_FROM_DISK
+           : found->state == SLOT_WRITING_BACK ? MOE_FROM_HOST
+           : slot_is_loading(found)            ? MOE_FROM_LATE
+           : found->prefetched                 ? MOE_FROM_PREFETCH
+           : device                            ? MOE_FROM_DEVICE
+                                               : MOE_FROM_HOST;
 }
 
 // Where the key is; notes that it was asked for.
 static enum moe_origin ask(expert_store *store, uint32_t key, enum cache_use use)
 {
     struct slot *slot = tier_find(&store->device, key);
-    struct slot *host = store_has_host(store) ? tier_find(&store->host, key) : NULL;
+    struct slot *host = expert_has_host(store) ? tier_find(&store->host, key) : NULL;
     enum moe_origin origin = origin_of(slot, host);
     cache_policy_use(store->device.policy, key, use);
-    store->used += (slot && slot->guessed) || (host && host->guessed);
+    store->used += (slot && slot->prefetched) || (host && host->prefetched);
     if (slot) {
         tier_asked(&store->device, slot);
         if (slot->flight)
             flights_promote(&store->flights, slot->flight);
     }
-    if (!store_has_host(store))
+    if (!expert_has_host(store))
         return origin;
     cache_policy_use(store->host.policy, key, use);
     if (host) {
@@ -159,13 +160,13 @@ static void ask_for_all(expert_store *store, const struct expert_request *reques
 {
     struct tier *tier = &store->device;
     cache_policy_tick(tier->policy, request->use);
-    if (store_has_host(store))
+    if (expert_has_host(store))
         cache_policy_tick(store->host.policy, request->use);
     for (uint32_t i = 0; i < request->n; i++) {
         struct expert_place *place = &places[i];
         place->layer = request->layer;
         place->expert = (uint32_t)request->ids[i];
-        uint32_t key = store_key(store, place->layer, place->expert);
+        uint32_t key = expert_key(store, place->layer, place->expert);
         place->origin = ask(store, key, request->use);
         count_origin(&store->layers[place->layer], place->origin);
         const struct slot *slot = tier_find(tier, key);
@@ -184,7 +185,7 @@ int expert_acquire(expert_store *store, const struct expert_request *request, st
     if (failed)
         return failed;
     struct tier *tier = &store->device;
-    // All hits first: a miss must not evict one. A slot still LOADING for a cancelled request is a hit too, though
+    // All hits first: a miss must not evict one. A slot still READING for a cancelled request is a hit too, though
     // expert_wait will wait for it: its read is paid for.
     ask_for_all(store, request, places);
     for (uint32_t i = 0; i < request->n; i++)
@@ -193,22 +194,22 @@ int expert_acquire(expert_store *store, const struct expert_request *request, st
     for (uint32_t i = 0; i < request->n; i++) {
         struct expert_place *place = &places[i];
         if (place->slot == CACHE_NO_SLOT) {
-            uint32_t key = store_key(store, place->layer, place->expert);
-            struct slot *own = store_own_slot(store, tier, key), *slot = own ? own : tier_next(tier);
-            store_save(store, slot);
-            store_take(store, tier, slot, key);
+            uint32_t key = expert_key(store, place->layer, place->expert);
+            struct slot *own = expert_own_slot(store, tier, key), *slot = own ? own : tier_next(tier);
+            expert_write_back(store, slot);
+            expert_take(store, tier, slot, key);
             place->slot = tier_index(tier, slot);
             if (!failed) // once the device said no, the rest is only taken, to be released
-                failed = store_load(store, slot, err);
+                failed = expert_load(store, slot, err);
             else
                 tier_clear(tier, slot);
         }
-        place->buf = store_device_place(store, &tier->slots[place->slot], &place->offset);
+        place->buf = expert_device_place(store, &tier->slots[place->slot], &place->offset);
     }
     if (failed)
         expert_release(store, places, request->n);
     else
-        store_drop_stale(store, request->layer);
+        expert_drop_stale(store, request->layer);
     return failed;
 }
 
@@ -216,7 +217,7 @@ bool expert_layer_stays(expert_store *store, uint32_t layer, struct expert_row *
 {
     if (!store->plan.all)
         return false;
-    const struct slot *slots = store_own_slot(store, &store->device, store_key(store, layer, 0));
+    const struct slot *slots = expert_own_slot(store, &store->device, expert_key(store, layer, 0));
     uint32_t first = tier_index(&store->device, slots), last = first + store->n_experts - 1;
     if (first / store->device_slab_slots != last / store->device_slab_slots)
         return false;
@@ -226,7 +227,7 @@ bool expert_layer_stays(expert_store *store, uint32_t layer, struct expert_row *
             return false;
         stays = store->stays[layer] = i + 1 == store->n_experts;
     }
-    row->buf = store_device_place(store, slots, &row->offset);
+    row->buf = expert_device_place(store, slots, &row->offset);
     row->stride = store->slot_bytes;
     return true;
 }
@@ -241,7 +242,7 @@ int expert_note_uses(expert_store *store, const struct expert_request *request, 
         return failed;
     ask_for_all(store, request, places);
     for (uint32_t i = 0; i < request->n; i++)
-        places[i].buf = store_device_place(store, &store->device.slots[places[i].slot], &places[i].offset);
+        places[i].buf = expert_device_place(store, &store->device.slots[places[i].slot], &places[i].offset);
     return MOE_OK;
 }
 
@@ -278,8 +279,8 @@ static int fail_place(const expert_store *store, const struct expert_place *plac
 bool expert_ready(expert_store *store, const struct expert_place *place)
 {
     const struct slot *slot = &store->device.slots[place->slot];
-    if (slot->state == SLOT_LOADING)
-        store_take_in(store, 0, place->layer, &store->untold);
+    if (slot_is_loading(slot))
+        expert_take_in(store, 0, place->layer, &store->untold);
     return slot->state == SLOT_READY;
 }
 
@@ -287,8 +288,8 @@ int expert_wait(expert_store *store, const struct expert_place *place, bool (*ca
                 struct moe_err *err)
 {
     const struct slot *slot = &store->device.slots[place->slot];
-    int failed = store_take_in(store, 0, place->layer, err);
-    while (!failed && slot->state == SLOT_LOADING)
+    int failed = expert_take_in(store, 0, place->layer, err);
+    while (!failed && slot_is_loading(slot))
         failed = take_in_or_cancel(store, place->layer, cancelled, context, err);
     if (failed)
         return failed;
@@ -336,12 +337,12 @@ void expert_release(expert_store *store, const struct expert_place *places, uint
             continue;
         if (slot->state == SLOT_READY)
             tier_cool(tier, slot, fence);
-        else if (slot->state == SLOT_LOADING)
-            store_abandon(store, slot);
+        else if (slot_is_loading(slot))
+            expert_abandon(store, slot);
         else
             tier_free(tier, slot);
     }
-    store_load_pending(store, &store->untold);
+    expert_load_queued(store, &store->untold);
 }
 
 // ---- What it says of itself
@@ -354,8 +355,10 @@ struct moe_cache_plan expert_store_plan(const expert_store *store)
 
 struct expert_counts expert_store_counts(const expert_store *store)
 {
-    struct expert_counts sum = {
-        .evictions = store->evictions, .saved = store->saved, .prefetched = store->prefetched, .used = store->used};
+    struct expert_counts sum = {.evictions = store->evictions,
+                                .written_back = store->written_back,
+                                .prefetched = store->prefetched,
+                                .used = store->used};
     for (uint32_t i = store->first_moe_layer; i < store->n_layers; i++) {
         const struct expert_layer_counts *layer = &store->layers[i];
         sum.hits += layer->hits_device + layer->hits_host + layer->prefetched_in_time + layer->late;
@@ -375,7 +378,7 @@ void expert_store_layer(const expert_store *store, uint32_t layer, struct expert
 
 static void note_tier(const expert_store *store, const struct tier *tier, enum moe_tier is, uint8_t *tiers)
 {
-    uint32_t first_key = store_key(store, store->first_moe_layer, 0);
+    uint32_t first_key = expert_key(store, store->first_moe_layer, 0);
     for (uint32_t i = 0; i < tier->n_slots; i++)
         if (tier->slots[i].state == SLOT_READY)
             tiers[tier->slots[i].key - first_key] = (uint8_t)is;
@@ -390,11 +393,11 @@ void expert_store_tiers(const expert_store *store, uint8_t *tiers)
 
 enum moe_origin expert_where(const expert_store *store, uint32_t layer, uint32_t expert)
 {
-    uint32_t key = store_key(store, layer, expert);
-    return origin_of(tier_find(&store->device, key), store_has_host(store) ? tier_find(&store->host, key) : NULL);
+    uint32_t key = expert_key(store, layer, expert);
+    return origin_of(tier_find(&store->device, key), expert_has_host(store) ? tier_find(&store->host, key) : NULL);
 }
 
-bool expert_resident(const expert_store *store, uint32_t layer, uint32_t expert)
+bool expert_has_slot(const expert_store *store, uint32_t layer, uint32_t expert)
 {
-    return tier_find(&store->device, store_key(store, layer, expert)) != NULL;
+    return tier_find(&store->device, expert_key(store, layer, expert)) != NULL;
 }

@@ -9,8 +9,8 @@
 // has passed. A miss takes the slot that cache_policy.h says, forgets its old key first, and loads; a failed read
 // leaves the slot EMPTY. No key is visible before its bytes are. Thread: the engine's; readers see only their own
 // request.
-#ifndef MOECHAT_ENGINE_EXPERTS_STORE_H
-#define MOECHAT_ENGINE_EXPERTS_STORE_H
+#ifndef MOECHAT_ENGINE_EXPERTS_EXPERT_STORE_H
+#define MOECHAT_ENGINE_EXPERTS_EXPERT_STORE_H
 
 #include "engine/experts/cache_policy.h"
 #include "engine/files/package.h"
@@ -22,7 +22,7 @@ struct expert_store_options {
     uint64_t cache_bytes; // as moe_model_options
     unsigned readers;
     uint64_t read_piece_bytes;
-    enum moe_saving saving;
+    enum moe_write_back write_back;
     moe_read_fn *read;
     void *read_context;
     uint64_t host_bytes; // as moe_model_options' host_cache_bytes
@@ -47,8 +47,8 @@ struct expert_counts {
     uint64_t hits;   // answered from a slot of either tier
     uint64_t misses; // by a read
     uint64_t evictions, bytes_read, bytes_copied;
-    uint64_t saved;                    // experts that went back from the device to the host
-    uint64_t prefetched, used, wasted; // guesses begun; asked for later; evicted unasked
+    uint64_t written_back;             // experts that went back from the device to the host
+    uint64_t prefetched, used, wasted; // loads begun unasked; asked for later; evicted unasked
     uint64_t wait_ns;                  // the engine's thread, for reads and copies
 };
 
@@ -94,8 +94,8 @@ struct expert_wait_list {
 int expert_wait_any(expert_store *store, const struct expert_wait_list *list, struct moe_err *err);
 // What a request for it would call its origin now.
 enum moe_origin expert_where(const expert_store *store, uint32_t layer, uint32_t expert);
-// Is it in a device slot, or on its way there?
-bool expert_resident(const expert_store *store, uint32_t layer, uint32_t expert);
+// Has it a slot on the device? Its bytes may be on their way there.
+bool expert_has_slot(const expert_store *store, uint32_t layer, uint32_t expert);
 // Where each routed expert is now: [MoE layers * n_routed_experts] of enum moe_tier. What is on its way has not
 // arrived.
 void expert_store_tiers(const expert_store *store, uint8_t *tiers);
@@ -122,32 +122,32 @@ int expert_note_uses(expert_store *store, const struct expert_request *request, 
                      struct moe_err *err);
 bool expert_store_traces(const expert_store *store); // as the options asked
 
-// ---- Guesses: at most hints. The store decides whether
+// ---- Prefetch: what is predicted is loaded before it is asked for, if the store finds that it may
 //
-// A guess never delays a demand (its reads are begun when no other waits), never takes a slot that decoding used within
-// the last two tokens, and what was guessed and never asked for makes room for the next guess first; at most a
-// quarter of the slots and two dispatches' worth hold such guesses, where not every expert has a slot. From host memory
-// to the device a guess always goes; from disk only while at least 30 % of the recent time no demand was being read,
-// one read per two readers at once.
-struct expert_guess {
+// A prefetch never delays a demand (its reads are begun when no other waits), never takes a slot that decoding used
+// within the last two tokens, and what was prefetched and never asked for makes room for the next prefetch first; at
+// most a quarter of the slots and two dispatches' worth hold such experts, where not every expert has a slot. From host
+// memory to the device a prefetch always goes; from disk only while at least 30 % of the recent time no demand was
+// being read, one read per two readers at once.
+struct expert_prediction {
     uint32_t layer;
     const int32_t *ids; // the likeliest first
     uint32_t n;
 };
 // How many loads it started.
-uint32_t expert_hint(expert_store *store, const struct expert_guess *guess);
-// The surest guess: where every expert has a slot, experts that are not there will be wanted some day. Begins a few
-// loads by the rules above and says how many; call it now and then.
+uint32_t expert_prefetch(expert_store *store, const struct expert_prediction *prediction);
+// The surest prediction: where every expert has a slot, experts that are not there will be wanted some day. Begins a
+// few loads by the rules above and says how many; call it now and then.
 uint32_t expert_fill(expert_store *store);
-// Guesses whose reads have not begun are withdrawn.
-void expert_drop_hints(expert_store *store);
-// The part of the recent time, 0 to 1, in which no demand was waiting for the disk: what expert_hint goes by.
+// Prefetches whose reads have not begun are withdrawn.
+void expert_drop_prefetches(expert_store *store);
+// The part of the recent time, 0 to 1, in which no demand was waiting for the disk: what expert_prefetch goes by.
 double expert_disk_idle(expert_store *store);
 
 // ---- Counts of a layer since opening, in experts asked for
 struct expert_layer_counts {
     uint64_t hits_device, hits_host, prefetched_in_time, late, missed; // by moe_origin; they add up
-    uint64_t wasted;                                                   // guesses dropped unasked
+    uint64_t wasted;                                                   // prefetched, and dropped unasked
     uint64_t bytes_disk, bytes_device;                                 // read; copied to the device
     uint64_t wait_disk_ns, wait_copy_ns;
 };
