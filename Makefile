@@ -128,7 +128,7 @@ asan-tests:
 	$(MAKE) BUILD=$(ASAN) SANITIZE='address undefined' OPT='-O1 -g -fno-omit-frame-pointer' tests
 
 check: tests asan-tests
-	@sh tests/run.sh tests/layers.sh $(TESTS) \
+	@sh tests/run.sh tests/layers.sh tests/covered.sh $(TESTS) \
 	    $(GOLDEN_RUNS) \
 	    $(SCREENS) tests/unit/compare_tokenizers.sh \
 	    $(TESTS:$(BUILD)/%=$(ASAN)/%) \
@@ -164,7 +164,7 @@ test-memory: $(BUILD)/tests/memory/memory $(MEMORY_MODEL)/model.json
 
 # The quick half: no sanitizers, no screens.
 unit: tests
-	@sh tests/run.sh tests/layers.sh $(TESTS)
+	@sh tests/run.sh tests/layers.sh tests/covered.sh $(TESTS)
 golden: tests
 	@sh tests/run.sh $(GOLDEN_RUNS)
 screens: tests
