@@ -94,9 +94,10 @@ static inline void made_array(struct made_gguf *g, const char *key, uint32_t typ
 static inline void made_tensor(struct made_gguf *g, const char *name, uint32_t type, uint32_t n_dims,
                                const uint64_t *dims)
 {
-    const struct ggml_type *kind = ggml_type_find(type);
+    struct ggml_type kind;
+    bool known = ggml_type_find(type, &kind);
     uint64_t alignment = g->alignment ? g->alignment : 32;
-    uint64_t bytes = kind ? dims[0] / kind->block_inputs * kind->bytes : 0;
+    uint64_t bytes = known ? dims[0] / kind.block_inputs * kind.bytes : 0;
     made_put_string(&g->table, name);
     made_put_number(&g->table, n_dims, 4);
     for (uint32_t i = 0; i < n_dims; i++)

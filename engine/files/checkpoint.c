@@ -13,6 +13,8 @@
 #include "engine/base/err.h"
 #include "engine/base/fields.h"
 #include "engine/base/file.h"
+#include "engine/files/gguf.h"
+#include "engine/files/safetensors.h"
 
 enum { MAX_SHARDS = 2048, MAX_CONFIG = 16 << 20, MAX_INDEX = 128 << 20, MAX_DIRECTORY = 3900, MAX_NAME = 256 };
 
@@ -72,6 +74,18 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct checkpoint_tensor *)a)->name, ((const struct checkpoint_tensor *)b)->name);
 }
 
+int checkpoint_sort(struct checkpoint *c, struct moe_err *err)
+{
+    if (c->count)
+        qsort(c->tensors, c->count, sizeof *c->tensors, by_name);
+    for (size_t i = 1; i < c->count; i++)
+        if (strcmp(c->tensors[i].name, c->tensors[i - 1].name) == 0)
+            return moe_fail(err, MOE_FORMAT, "%.240s: tensor %.100s is in %.100s as well; get the model again",
+                            checkpoint_path(c, &c->tensors[i]), c->tensors[i].at->name,
+                            checkpoint_path(c, &c->tensors[i - 1]));
+    return MOE_OK;
+}
+
 // From the open shards; `folder`: names and tensors are as the hub has them.
 static int list_tensors(struct checkpoint *c, bool folder, struct moe_err *err)
 {
@@ -97,13 +111,7 @@ static int list_tensors(struct checkpoint *c, bool folder, struct moe_err *err)
                 snprintf(out->example, sizeof out->example, "%.127s", name);
             out->bytes += tensor->bytes;
         }
-    qsort(c->tensors, c->count, sizeof *c->tensors, by_name);
-    for (size_t i = 1; i < c->count; i++)
-        if (strcmp(c->tensors[i].name, c->tensors[i - 1].name) == 0)
-            return moe_fail(err, MOE_FORMAT, "%.240s: tensor %.100s is in %.100s as well; get the folder again",
-                            checkpoint_path(c, &c->tensors[i]), c->tensors[i].name,
-                            checkpoint_path(c, &c->tensors[i - 1]));
-    return MOE_OK;
+    return checkpoint_sort(c, err);
 }
 
 int checkpoint_open_file(const char *path, struct checkpoint *c, struct moe_err *err)
@@ -333,6 +341,10 @@ void checkpoint_release(struct checkpoint *c)
         tensor_file_release(&c->shards[i]);
     free(c->shards);
     free(c->tensors);
+    free(c->names);
+    if (c->gguf)
+        gguf_release(c->gguf);
+    free(c->gguf);
     json_object_put(c->config);
     memset(c, 0, sizeof *c);
 }

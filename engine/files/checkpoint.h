@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Weights as named tensors, wherever they lie: a package's one file of resident tensors, or a folder from the hub with
-// its shards and their index. Const after opening.
+// Weights as named tensors, wherever they lie: a package's one file of resident tensors, a folder from the hub with its
+// shards and their index, or GGUF files. Const after opening.
 #ifndef MOECHAT_ENGINE_FILES_CHECKPOINT_H
 #define MOECHAT_ENGINE_FILES_CHECKPOINT_H
 
@@ -8,9 +8,10 @@
 #include "engine/files/shape.h"
 
 struct json_object;
+struct gguf;
 
 struct checkpoint_tensor {
-    const char *name; // as the model's own: "language_model." taken off. Belongs to the shard
+    const char *name; // as the model's own: "language_model." taken off, a GGUF's as gguf_names.h has it
     const struct tensor *at;
     uint32_t shard;
 };
@@ -27,11 +28,13 @@ struct checkpoint {
     uint32_t n_shards;
     struct checkpoint_tensor *tensors; // [count], sorted by name
     size_t count;
-    // Of a folder only.
-    char directory[4096];
-    struct json_object *config; // config.json
+    // Of a folder and of GGUF files only.
+    char directory[4096];       // or the first file's path
+    struct json_object *config; // config.json, or what is as good
     struct shape shape;
-    struct left_out vision, mtp, buffers; // buffers: what older files keep of the rope
+    struct left_out vision, mtp, buffers, spare; // buffers: what older files keep of the rope
+    char *names;                                 // of tensors, where they are not the shards' own; owned
+    struct gguf *gguf;                           // the first file's keys, its tensors in shards[0]; owned
 };
 
 // One file. On failure nothing is left open or allocated; also below.
@@ -41,6 +44,8 @@ int checkpoint_open_file(const char *path, struct checkpoint *checkpoint, struct
 int checkpoint_open_folder(const char *directory, struct checkpoint *checkpoint, struct moe_err *err);
 void checkpoint_release(struct checkpoint *checkpoint);
 
+// Puts the tensors in their order and refuses a name that is there twice: for those who fill a checkpoint.
+int checkpoint_sort(struct checkpoint *checkpoint, struct moe_err *err);
 const struct checkpoint_tensor *checkpoint_find(const struct checkpoint *checkpoint, const char *name); // NULL: none
 // Bytes [offset, offset + bytes) of a tensor.
 struct checkpoint_range {

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <json-c/json.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +11,11 @@
 #include "engine/base/err.h"
 #include "engine/base/fields.h"
 #include "engine/base/file.h"
+#include "engine/files/package_facts.h"
 #include "engine/files/spans.h"
 #include "kernels/kinds.h"
 
-enum { PART_ALIGNMENT = 64, SAMPLE_BYTES = 256, STEM_BYTES = 160 };
+enum { PART_ALIGNMENT = 64, STEM_BYTES = 160 };
 
 // ---- Which layout
 
@@ -242,109 +242,27 @@ static int read_layers(struct package *package, struct moe_err *err)
 {
     const struct checkpoint *c = package->checkpoint;
     const struct shape *s = &c->shape;
-    package->layers = calloc(s->n_layers, sizeof *package->layers);
-    package->files = calloc(c->n_shards, sizeof *package->files);
-    if (!package->layers || !package->files)
-        return moe_fail(err, MOE_NO_MEMORY, "%.300s: no memory for the list of layers", c->directory);
-    for (; package->n_files < c->n_shards; package->n_files++) {
-        struct package_file *file = &package->files[package->n_files];
-        const struct tensor *tensors = c->shards[package->n_files].tensors;
-        file->path = strdup(c->shards[package->n_files].path);
-        if (!file->path)
-            return moe_fail(err, MOE_NO_MEMORY, "%.300s: no memory for the list of shards", c->directory);
-        for (size_t i = 0; i < c->shards[package->n_files].count; i++)
-            if (tensors[i].offset + tensors[i].bytes > file->bytes)
-                file->bytes = tensors[i].offset + tensors[i].bytes;
-    }
+    int code = package_list_files(package, err);
+    if (code)
+        return code;
     size_t routed = 0;
     for (size_t i = 0; i < c->count; i++)
         routed += checkpoint_is_routed(&c->tensors[i]);
     for (uint32_t i = s->first_k_dense_replace; i < s->n_layers; i++) {
         struct stacked stacked = {c, &package->layers[i], i, err};
-        int code = read_experts(&stacked);
+        code = read_experts(&stacked);
         if (code)
             return code;
     }
     if (routed != (size_t)(s->n_layers - s->first_k_dense_replace) * MAX_EXPERT_SPANS)
         return moe_fail(err, MOE_FORMAT, "%.300s: has other tensors of experts beside weight, scales and biases",
                         c->directory);
-    for (size_t i = 0; i < c->count; i++) {
-        int code = check_declared(c, &c->tensors[i], err);
-        if (code)
-            return code;
-    }
-    return MOE_OK;
-}
-
-// ---- What conversations are bound to
-
-// SHA-256 over every tensor's name and shape and some bytes from its middle: a folder has no checksum of its own, and
-// to read it whole would take minutes.
-static int fingerprint(struct package *package, struct moe_err *err)
-{
-    const struct checkpoint *c = package->checkpoint;
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    EVP_MD_CTX *hash = EVP_MD_CTX_new();
-    int code = MOE_OK;
-    bool good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1;
-    for (size_t i = 0; good && !code && i < c->count; i++) {
-        const struct checkpoint_tensor *tensor = &c->tensors[i];
-        unsigned char sample[SAMPLE_BYTES];
-        char line[320];
-        size_t bytes = tensor->at->bytes < SAMPLE_BYTES ? (size_t)tensor->at->bytes : SAMPLE_BYTES;
-        const struct checkpoint_range range = {tensor, (tensor->at->bytes - bytes) / 2, bytes};
-        int length =
-            snprintf(line, sizeof line, "%s %d %" PRIu64 "\n", tensor->name, (int)tensor->at->dtype, tensor->at->bytes);
-        code = checkpoint_read(c, &range, sample, err);
-        good = EVP_DigestUpdate(hash, line, (size_t)length) == 1 && EVP_DigestUpdate(hash, sample, bytes) == 1;
-    }
-    good = good && EVP_DigestFinal_ex(hash, digest, NULL) == 1;
-    EVP_MD_CTX_free(hash);
-    for (size_t i = 0; good && i < 32; i++)
-        snprintf(package->fingerprint + 2 * i, 3, "%02x", digest[i]);
-    return code || good ? code : moe_fail(err, MOE_NO_MEMORY, "%.300s: libcrypto could not hash it", c->directory);
+    for (size_t i = 0; i < c->count && !code; i++)
+        code = check_declared(c, &c->tensors[i], err);
+    return code;
 }
 
 // ---- Opening
-
-// The name shown to people is the folder's own, where it is printable.
-static void name_of(const char *directory, char name[64])
-{
-    size_t end = strlen(directory);
-    while (end > 1 && directory[end - 1] == '/')
-        end--;
-    size_t begin = end;
-    while (begin > 0 && directory[begin - 1] != '/')
-        begin--;
-    size_t length = end - begin < 63 ? end - begin : 63;
-    for (size_t i = 0; i < length; i++) {
-        char c = directory[begin + i];
-        name[i] = c > 0x20 && c < 0x7f ? c : '_';
-    }
-    name[length] = '\0';
-}
-
-static int find_tokenizer(struct package *package, struct moe_err *err)
-{
-    static const struct {
-        const char *file, *type;
-    } kinds[] = {
-        {"tokenizer.json", "huggingface"}, {"tiktoken.model", "tiktoken"}, {"tokenizer.model", "sentencepiece"}};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        char path[4200];
-        int fd;
-        snprintf(path, sizeof path, "%s/%s", package->directory, kinds[i].file);
-        if (file_open(path, &fd, &package->tokenizer.bytes, NULL))
-            continue;
-        close(fd);
-        package->tokenizer.path = strdup(path);
-        if (!package->tokenizer.path)
-            return moe_fail_file(err, MOE_NO_MEMORY, path, 0, "no memory for its path");
-        snprintf(package->tokenizer_type, sizeof package->tokenizer_type, "%s", kinds[i].type);
-        break;
-    }
-    return MOE_OK;
-}
 
 static int read_folder(struct package *package, struct moe_err *err)
 {
@@ -356,10 +274,10 @@ static int read_folder(struct package *package, struct moe_err *err)
         return code;
     }
     package->shape = package->checkpoint->shape;
-    name_of(package->directory, package->name);
+    package_name_after(package, package->directory);
     code = folder_layout(package->checkpoint, &layout, err);
     if (!code)
-        code = find_tokenizer(package, err);
+        code = package_find_tokenizer(package, package->directory, err);
     if (code)
         return code;
     package->kind = layout == LAYOUT_MLX && has_our_scales(package->checkpoint) ? FOLDER_MLX : FOLDER_SOURCE;
@@ -367,7 +285,7 @@ static int read_folder(struct package *package, struct moe_err *err)
     if (package->kind == FOLDER_SOURCE)
         return MOE_OK;
     code = read_layers(package, err);
-    return code ? code : fingerprint(package, err);
+    return code ? code : package_take_fingerprint(package, err);
 }
 
 bool folder_is_one(const char *directory)

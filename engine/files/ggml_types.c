@@ -1,31 +1,46 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The numbers are ggml.h's, the sizes gguf-py's GGML_QUANT_SIZES.
+// The numbers are ggml.h's.
 #include "engine/files/ggml_types.h"
 
 #include <stddef.h>
 
-static const struct ggml_type types[] = {
-    [0] = {"F32", 1, 4},         [1] = {"F16", 1, 2},         [2] = {"Q4_0", 32, 18},      [3] = {"Q4_1", 32, 20},
-    [6] = {"Q5_0", 32, 22},      [7] = {"Q5_1", 32, 24},      [8] = {"Q8_0", 32, 34},      [9] = {"Q8_1", 32, 36},
-    [10] = {"Q2_K", 256, 84},    [11] = {"Q3_K", 256, 110},   [12] = {"Q4_K", 256, 144},   [13] = {"Q5_K", 256, 176},
-    [14] = {"Q6_K", 256, 210},   [15] = {"Q8_K", 256, 292},   [16] = {"IQ2_XXS", 256, 66}, [17] = {"IQ2_XS", 256, 74},
-    [18] = {"IQ3_XXS", 256, 98}, [19] = {"IQ1_S", 256, 50},   [20] = {"IQ4_NL", 32, 18},   [21] = {"IQ3_S", 256, 110},
-    [22] = {"IQ2_S", 256, 82},   [23] = {"IQ4_XS", 256, 136}, [24] = {"I8", 1, 1},         [25] = {"I16", 1, 2},
-    [26] = {"I32", 1, 4},        [27] = {"I64", 1, 8},        [28] = {"F64", 1, 8},        [29] = {"IQ1_M", 256, 56},
-    [30] = {"BF16", 1, 2},       [34] = {"TQ1_0", 256, 54},   [35] = {"TQ2_0", 256, 66},   [39] = {"MXFP4", 32, 17},
-    [40] = {"NVFP4", 64, 36},    [41] = {"Q1_0", 128, 18},
+#include "kernels/kinds.h"
+
+enum { AFTER_LAST = 43 };
+
+static const uint8_t kinds[AFTER_LAST] = {
+    [0] = KIND_F32,    [1] = KIND_F16,     [2] = KIND_Q4_0,     [3] = KIND_Q4_1,    [6] = KIND_Q5_0,
+    [7] = KIND_Q5_1,   [8] = KIND_Q8_0,    [10] = KIND_Q2_K,    [11] = KIND_Q3_K,   [12] = KIND_Q4_K,
+    [13] = KIND_Q5_K,  [14] = KIND_Q6_K,   [16] = KIND_IQ2_XXS, [17] = KIND_IQ2_XS, [18] = KIND_IQ3_XXS,
+    [19] = KIND_IQ1_S, [20] = KIND_IQ4_NL, [21] = KIND_IQ3_S,   [22] = KIND_IQ2_S,  [23] = KIND_IQ4_XS,
+    [29] = KIND_IQ1_M, [30] = KIND_BF16,   [34] = KIND_TQ1_0,   [35] = KIND_TQ2_0,  [39] = KIND_MXFP4,
+    [40] = KIND_NVFP4,
 };
 
-const struct ggml_type *ggml_type_find(uint32_t id)
+// What is no kind of a matrix; sizes are gguf-py's GGML_QUANT_SIZES.
+static const struct ggml_type others[AFTER_LAST] = {
+    [9] = {"Q8_1", 32, 36, KIND_NONE}, [15] = {"Q8_K", 256, 292, KIND_NONE}, [24] = {"I8", 1, 1, KIND_NONE},
+    [25] = {"I16", 1, 2, KIND_NONE},   [26] = {"I32", 1, 4, KIND_NONE},      [27] = {"I64", 1, 8, KIND_NONE},
+    [28] = {"F64", 1, 8, KIND_NONE},   [41] = {"Q1_0", 128, 18, KIND_NONE},
+};
+
+bool ggml_type_find(uint32_t id, struct ggml_type *type)
 {
-    return id < sizeof types / sizeof *types && types[id].name ? &types[id] : NULL;
+    const struct kind_info *info = id < AFTER_LAST ? kind_info(kinds[id]) : NULL;
+    if (info)
+        *type = (struct ggml_type){info->name, info->block_inputs, info->block_bytes, kinds[id]};
+    else if (id < AFTER_LAST && others[id].name)
+        *type = others[id];
+    else
+        return false;
+    return true;
 }
 
 const char *ggml_type_refusal(uint32_t id)
 {
-    if (id < sizeof types / sizeof *types)
-        return "was taken out of llama.cpp; get a newer file of the model";
-    if (id == 42)
+    if (id == AFTER_LAST - 1)
         return "is Q2_0, which moechat doesn't compute with; get a file of another quantisation";
+    if (id < AFTER_LAST)
+        return "was taken out of llama.cpp; get a newer file of the model";
     return "is none of llama.cpp's: the file was made for ik_llama.cpp or another fork; get one made for llama.cpp";
 }

@@ -3,15 +3,17 @@
 #ifndef MOECHAT_ENGINE_FILES_GGML_TYPES_H
 #define MOECHAT_ENGINE_FILES_GGML_TYPES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct ggml_type {
     const char *name;             // "Q4_K"
     uint32_t block_inputs, bytes; // of a block
+    uint32_t kind;                // of matrices (kinds.h); KIND_NONE: none is computed with
 };
 
-// NULL: no such type, or one whose rows moechat doesn't know how to measure.
-const struct ggml_type *ggml_type_find(uint32_t id);
+// False: no such type, or one whose rows moechat doesn't know how to measure.
+bool ggml_type_find(uint32_t id, struct ggml_type *type);
 // Why a type that isn't found isn't, and what to do: "is one of ik_llama.cpp's own; ...".
 const char *ggml_type_refusal(uint32_t id);
 

@@ -215,20 +215,20 @@ static void read_type(struct reader *r, struct tensor *tensor)
     uint32_t id = (uint32_t)read_number(r, 4);
     if (r->failed)
         return;
-    const struct ggml_type *type = ggml_type_find(id);
-    if (!type) {
+    struct ggml_type type;
+    if (!ggml_type_find(id, &type)) {
         refuse(r, MOE_UNSUPPORTED, "tensor %s: its type, %" PRIu32 ", %s", tensor->name, id, ggml_type_refusal(id));
         return;
     }
     uint64_t row = tensor->dims[tensor->n_dims - 1];
     tensor->dtype = id == 0 || id == 1 || id == 30 ? plain[id] : DTYPE_GGML;
     tensor->ggml_type = id;
-    if (row % type->block_inputs) {
+    if (row % type.block_inputs) {
         refuse(r, MOE_FORMAT, "tensor %s: rows of %" PRIu64 " are no whole blocks of %s (%" PRIu32 "); get it again",
-               tensor->name, row, type->name, type->block_inputs);
+               tensor->name, row, type.name, type.block_inputs);
         return;
     }
-    tensor->bytes = times(row / type->block_inputs, type->bytes, r->file_bytes);
+    tensor->bytes = times(row / type.block_inputs, type.bytes, r->file_bytes);
     for (uint32_t i = 0; i + 1 < tensor->n_dims; i++)
         tensor->bytes = times(tensor->bytes, tensor->dims[i], r->file_bytes);
 }

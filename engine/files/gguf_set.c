@@ -19,10 +19,16 @@ static const char suffix[] = ".gguf";
 
 // ---- Names
 
-static bool is_gguf(const char *name)
+static bool ends(const char *name, const char *with)
 {
     size_t length = strlen(name);
-    return length > sizeof suffix - 1 && strcasecmp(name + length - (sizeof suffix - 1), suffix) == 0;
+    size_t tail = strlen(with);
+    return length > tail && strcasecmp(name + length - tail, with) == 0;
+}
+
+static bool is_gguf(const char *name)
+{
+    return ends(name, suffix);
 }
 
 // Of a file that somebody cut to upload it: X.gguf.part1of2, X.gguf-split-a.
@@ -80,6 +86,7 @@ static bool same_model(const char *a, const char *b)
 // What a folder holds: the name of a model's file, and of another model's, and of a piece; "" where there is none.
 struct found {
     char name[NAME_BYTES], other[NAME_BYTES], piece[NAME_BYTES];
+    bool safetensors;
 };
 
 static int look_into(const char *path, struct found *found)
@@ -90,6 +97,7 @@ static int look_into(const char *path, struct found *found)
         return errno;
     for (struct dirent *entry = readdir(folder); entry; entry = readdir(folder)) {
         const char *name = entry->d_name;
+        found->safetensors |= ends(name, ".safetensors");
         if (is_piece(name))
             snprintf(found->piece, NAME_BYTES, "%s", name);
         else if (is_gguf(name) && !strstr(name, "mmproj") && name[0] != '.' && strlen(name) < NAME_BYTES)
@@ -112,7 +120,7 @@ bool gguf_set_is_one(const char *path)
     struct found found;
     const char *name = base_name(path);
     if (is_folder(path))
-        return look_into(path, &found) == 0 && (*found.name || *found.piece);
+        return look_into(path, &found) == 0 && (*found.name || *found.piece) && !found.safetensors;
     return (stat(path, &status) == 0 && S_ISREG(status.st_mode)) || is_gguf(name) || is_piece(name);
 }
 

@@ -18,7 +18,8 @@ struct gguf_set {
 int gguf_set_open(const char *path, struct gguf_set *set, struct moe_err *err);
 void gguf_set_release(struct gguf_set *set);
 
-// Whether the path is a regular file, is named as a GGUF file or a piece of one, or is a folder that holds such.
+// Whether the path is a regular file, is named as a GGUF file or a piece of one, or is a folder that holds such and no
+// safetensors.
 bool gguf_set_is_one(const char *path);
 
 // "PREFIX-00002-of-00009.gguf": true, with number 2, count 9 and the prefix's length. 1 <= number <= count <= 2048.

@@ -14,6 +14,8 @@
 #include "engine/base/fields.h"
 #include "engine/base/file.h"
 #include "engine/files/folder.h"
+#include "engine/files/gguf_model.h"
+#include "engine/files/gguf_set.h"
 #include "engine/files/suggestion.h"
 #include "kernels/kinds.h"
 
@@ -312,11 +314,13 @@ static int open_directory(const char *directory, struct package *package, struct
     snprintf(package->directory, sizeof package->directory, "%s", directory);
     manifest_path(package, path);
     int code = fields_read(path, MAX_MANIFEST, &root, err);
+    if (code == MOE_NOT_FOUND && gguf_set_is_one(directory))
+        return gguf_model_open(package, err);
     if (code == MOE_NOT_FOUND && folder_is_one(directory))
         return folder_open(package, err);
     if (code == MOE_NOT_FOUND)
         return moe_fail_file(err, MOE_NOT_FOUND, path, err ? err->sys_errno : 0,
-                             "no model here; name the folder of a package or of a download");
+                             "no model here; name a GGUF file, or the folder of a package or of a download");
     if (code)
         return code;
     code = read_package(root, path, package, err);

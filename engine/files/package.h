@@ -38,16 +38,16 @@ struct package_layer {
 };
 
 // FOLDER_MLX: a folder from the hub whose experts are read where they are. FOLDER_SOURCE: one that must be converted:
-// described, but without layers and files.
-enum package_kind { PACKAGE, FOLDER_MLX, FOLDER_SOURCE };
+// described, but without layers and files. GGUF_FILES: one or the parts of one, read where they are.
+enum package_kind { PACKAGE, FOLDER_MLX, FOLDER_SOURCE, GGUF_FILES };
 
 struct checkpoint;
 
 struct package {
     enum package_kind kind;
-    struct checkpoint *checkpoint; // of a folder, owned; NULL in a package
-    char directory[4096];
-    char layout[32]; // of a folder, for people: "bf16 checkpoint"
+    struct checkpoint *checkpoint; // of a folder or GGUF files, owned; NULL in a package
+    char directory[4096];          // as it was named; of GGUF files it may be a file
+    char layout[32];               // of what is no package, for people: "bf16 checkpoint"
     char name[64];
     char template_name[64];
     char tokenizer_type[32];
@@ -61,8 +61,8 @@ struct package {
     uint32_t n_files;
 };
 
-// Reads directory/model.json, or, where there is none, a folder from the hub (folder.h). On failure nothing is left
-// allocated.
+// Reads directory/model.json, or, where there is none, GGUF files (gguf_model.h) or a folder from the hub (folder.h).
+// On failure nothing is left allocated.
 int package_open(const char *directory, struct package *package, struct moe_err *err);
 void package_release(struct package *package);
 // What moe.h says of it, for which the headers of its tensors are read.

@@ -64,7 +64,10 @@ static void say_left_out(const struct checkpoint *c, char text[256])
     const struct {
         const struct left_out *what;
         const char *name;
-    } kinds[] = {{&c->vision, "vision"}, {&c->mtp, "multi-token prediction"}, {&c->buffers, "rope buffers"}};
+    } kinds[] = {{&c->vision, "vision"},
+                 {&c->mtp, "multi-token prediction"},
+                 {&c->buffers, "rope buffers"},
+                 {&c->spare, "numbers that are not needed"}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         size_t used = strlen(text);
         if (kinds[i].what->count)

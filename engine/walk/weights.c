@@ -9,6 +9,9 @@
 #include "engine/files/checkpoint.h"
 #include "engine/base/err.h"
 #include "engine/base/numbers.h"
+#include "engine/files/ggml_types.h"
+#include "engine/files/gguf_model.h"
+#include "engine/files/gguf_names.h"
 
 enum { TENSOR_ALIGNMENT = 64, SLAB_BYTES = 256 << 20, PIECE_BYTES = 8 << 20, NAME_BYTES = 160 };
 
@@ -73,18 +76,29 @@ static const struct checkpoint_tensor *find(struct loader *l, const char *stem, 
     if (l->failed)
         return NULL;
     const struct checkpoint_tensor *tensor = look_up(l, stem, suffix);
-    if (tensor)
+    if (tensor) {
         l->known[tensor - l->from->tensors] = true;
-    else
-        l->failed = moe_fail(l->err, MOE_NO_TENSOR, "%.280s: tensor %s%s%s is missing; %s", checkpoint_place(l->from),
-                             l->in, stem, suffix, l->remedy);
-    return tensor;
+        return tensor;
+    }
+    char ours[NAME_BYTES], name[GGUF_NAME_BYTES];
+    snprintf(ours, sizeof ours, "%s%s%s", l->in, stem, suffix);
+    if (l->from->gguf)
+        gguf_name_back(ours, name);
+    l->failed = moe_fail(l->err, MOE_NO_TENSOR, "%.280s: tensor %s is missing; %s", checkpoint_place(l->from),
+                         l->from->gguf ? name : ours, l->remedy);
+    return NULL;
+}
+
+// As people find it in their files.
+static const char *name_said(const struct loader *l, const struct checkpoint_tensor *tensor)
+{
+    return l->from->gguf ? tensor->at->name : tensor->name;
 }
 
 static void refuse_dtype(struct loader *l, const struct checkpoint_tensor *tensor, const char *want)
 {
     l->failed = moe_fail(l->err, MOE_FORMAT, "%.280s: tensor %.120s has another dtype than %s; %s",
-                         checkpoint_path(l->from, tensor), tensor->name, want, l->remedy);
+                         checkpoint_path(l->from, tensor), name_said(l, tensor), want, l->remedy);
 }
 
 static void refuse_shape(struct loader *l, const struct checkpoint_tensor *tensor, const char *want)
@@ -95,7 +109,7 @@ static void refuse_shape(struct loader *l, const struct checkpoint_tensor *tenso
         snprintf(dims + used, sizeof dims - used, "%s%" PRIu64, i ? ", " : "", tensor->at->dims[i]);
     }
     l->failed = moe_fail(l->err, MOE_FORMAT, "%.240s: tensor %.100s is [%s]; the model's config makes it %s",
-                         checkpoint_path(l->from, tensor), tensor->name, dims, want);
+                         checkpoint_path(l->from, tensor), name_said(l, tensor), dims, want);
 }
 
 // Reserves `bytes` in one buffer: the last slab, or a new one.
@@ -207,6 +221,22 @@ static void find_plain(struct loader *l, struct want *want)
     at->kind = tensor->at->dtype == DTYPE_BF16 ? KIND_BF16 : KIND_F32;
 }
 
+// Blocks of a GGUF's, as they are.
+static void find_blocks(struct loader *l, struct want *want)
+{
+    const struct checkpoint_tensor *tensor = want->parts[0];
+    struct ggml_type type = {.kind = KIND_NONE};
+    char text[32];
+    snprintf(text, sizeof text, "%" PRIu32, want->in_dim);
+    ggml_type_find(tensor->at->ggml_type, &type);
+    want->matrix->at.kind = type.kind;
+    uint64_t cols = columns(l, want, tensor, text);
+    if (!l->failed && cols != want->in_dim)
+        refuse_shape(l, tensor, "of other columns");
+    if (!l->failed && gguf_check_kind(l->from, tensor, l->err))
+        l->failed = MOE_UNSUPPORTED;
+}
+
 static void find_matrix(struct loader *l, struct want *want)
 {
     struct args_matrix *at = &want->matrix->at;
@@ -217,6 +247,10 @@ static void find_matrix(struct loader *l, struct want *want)
         return;
     if (dtype_is_float(want->parts[0]->at->dtype)) {
         find_plain(l, want);
+        return;
+    }
+    if (want->parts[0]->at->dtype == DTYPE_GGML) {
+        find_blocks(l, want);
         return;
     }
     if (want->parts[0]->at->dtype != DTYPE_U32) {
@@ -356,7 +390,7 @@ static void add_all(struct loader *l)
         const struct checkpoint_tensor *tensor = &l->from->tensors[i];
         if (!l->known[i] && !checkpoint_is_routed(tensor))
             l->failed = moe_fail(l->err, MOE_FORMAT, "%.280s: tensor %.120s has no place in this model; %s",
-                                 checkpoint_path(l->from, tensor), tensor->name, l->remedy);
+                                 checkpoint_path(l->from, tensor), name_said(l, tensor), l->remedy);
     }
 }
 
@@ -496,7 +530,7 @@ int weights_check(const struct shape *shape, const struct checkpoint *from, stru
 int weights_open_package(const char *directory, struct package *package, struct moe_err *err)
 {
     int code = package_open(directory, package, err);
-    if (code || package->kind != FOLDER_MLX)
+    if (code || (package->kind != FOLDER_MLX && package->kind != GGUF_FILES))
         return code;
     code = weights_check(&package->shape, package->checkpoint, err);
     if (code)
@@ -511,7 +545,7 @@ int weights_load(gpu *g, const struct weights_source *source, struct weights *we
     memset(weights, 0, sizeof *weights);
     if (package->checkpoint) {
         l.from = package->checkpoint;
-        l.remedy = "get the folder again";
+        l.remedy = "get the model again";
         return load(&l, source);
     }
     struct checkpoint file;

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/files/gguf_config.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/err.h"
+#include "engine/files/gguf_fields.h"
+
+static const struct integer_range any_count = {0, INT32_MAX};
+static const struct number_range any_number = {-1e30, 1e30};
+
+// Whole numbers that config.json has under another name, or none.
+static const struct {
+    const char *key, *field;
+} counts[] = {
+    {".context_length", "max_position_embeddings"}, {".embedding_length", "hidden_size"},
+    {".feed_forward_length", "intermediate_size"},  {".attention.head_count", "num_attention_heads"},
+    {".attention.kv_lora_rank", "kv_lora_rank"},    {".rope.dimension_count", "qk_rope_head_dim"},
+    {".expert_count", "n_routed_experts"},          {".expert_used_count", "num_experts_per_tok"},
+    {".expert_shared_count", "n_shared_experts"},   {".expert_feed_forward_length", "moe_intermediate_size"},
+};
+
+// Keys that change what is computed in ways that we don't; files of our models lack them or say what does nothing.
+static const struct {
+    const char *key;
+    double neutral;
+} foreign[] = {
+    {".attention.scale", 0},
+    {".attention.temperature_scale", 0},
+    {".attention.temperature_length", 0},
+    {".attention.clamp_kqv", 0},
+    {".logit_scale", 0},
+    {".residual_scale", 0},
+    {".embedding_scale", 0},
+    {".attn_logit_softcapping", 0},
+    {".final_logit_softcapping", 0},
+    {".rope.scaling.attn_factor", 1},
+    {".rope.scaling.yarn_ext_factor", 1},
+    {".rope.scaling.yarn_attn_factor", 1},
+    {".attention.sliding_window", 0},
+    {".moe_every_n_layers", 1},
+};
+
+struct maker {
+    const struct gguf_set *set;
+    struct gguf_fields f;
+    struct json_object *config;
+    uint32_t vocab_size, n_layers, n_nextn, n_experts;
+    bool sigmoid;
+};
+
+const struct tensor *gguf_set_tensor(const struct gguf_set *set, const char *name)
+{
+    const struct tensor *found = NULL;
+    for (uint32_t i = 0; i < set->n_files && !found; i++)
+        found = tensor_file_find(&set->files[i], name);
+    return found;
+}
+
+static void add_number(struct json_object *to, const char *field, double number)
+{
+    json_object_object_add(to, field, json_object_new_double(number));
+}
+
+static void add_count(struct maker *m, const char *field, uint64_t count)
+{
+    json_object_object_add(m->config, field, json_object_new_int64((int64_t)count));
+}
+
+static void add_text(struct json_object *to, const char *field, const char *text)
+{
+    json_object_object_add(to, field, json_object_new_string(text));
+}
+
+static bool has(const struct maker *m, const char *key)
+{
+    return gguf_fields_find(&m->f, key) != NULL;
+}
+
+static uint64_t count_or(struct maker *m, const char *key, uint64_t otherwise)
+{
+    return has(m, key) ? gguf_fields_integer(&m->f, key, any_count) : otherwise;
+}
+
+static double number_or(struct maker *m, const char *key, double otherwise)
+{
+    return has(m, key) ? gguf_fields_number(&m->f, key, any_number) : otherwise;
+}
+
+// ---- Is it ours?
+
+static void check_general(struct maker *m, char architecture[64])
+{
+    char type[64] = "model";
+    struct gguf_fields *f = &m->f;
+    if (has(m, "general.type"))
+        gguf_fields_text(f, "general.type", type, sizeof type);
+    gguf_fields_text(f, "general.architecture", architecture, 64);
+    if (f->failed)
+        return;
+    f->architecture = architecture;
+    if (strcmp(type, "mmproj") == 0 || strcmp(architecture, "clip") == 0)
+        gguf_fields_fail(f, MOE_UNSUPPORTED, "general.architecture",
+                         "is \"%s\": the vision half of a model; name the file of its other half", architecture);
+    else if (strcmp(type, "model") != 0)
+        gguf_fields_fail(f, MOE_UNSUPPORTED, "general.type", "is \"%s\"; name the file of a whole model", type);
+    else if (strcmp(architecture, "deepseek2") != 0)
+        gguf_fields_fail(f, MOE_UNSUPPORTED, "general.architecture",
+                         "is \"%s\"; moechat speaks deepseek2: DeepSeek-V2, V3, R1, V3.1, Kimi K2, Moonlight and "
+                         "GLM-4.7-Flash",
+                         architecture);
+    if (has(m, "general.quantization_version") &&
+        gguf_fields_integer(f, "general.quantization_version", any_count) != 2)
+        gguf_fields_fail(f, MOE_UNSUPPORTED, "general.quantization_version", "is not 2; get a newer file of the model");
+}
+
+static void check_foreign(struct maker *m)
+{
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+        double number = number_or(m, foreign[i].key, foreign[i].neutral);
+        if (number < foreign[i].neutral || number > foreign[i].neutral)
+            gguf_fields_fail(&m->f, MOE_UNSUPPORTED, foreign[i].key,
+                             "is %g: a model that moechat does not compute, though its architecture is %s", number,
+                             m->f.architecture);
+    }
+}
+
+// ---- What it is
+
+static bool has_block(const struct maker *m, uint32_t block, const char *rest)
+{
+    char name[64];
+    snprintf(name, sizeof name, "blk.%" PRIu32 ".%s", block, rest);
+    return gguf_set_tensor(m->set, name) != NULL;
+}
+
+static void read_layers(struct maker *m)
+{
+    struct gguf_fields *f = &m->f;
+    uint64_t blocks = gguf_fields_integer(f, ".block_count", (struct integer_range){1, 4096});
+    uint64_t nextn = count_or(m, ".nextn_predict_layers", 0);
+    if (f->failed)
+        return;
+    if (nextn >= blocks) {
+        gguf_fields_fail(f, MOE_FORMAT, ".nextn_predict_layers", "is %" PRIu64 " of %" PRIu64 " layers", nextn, blocks);
+        return;
+    }
+    m->n_layers = (uint32_t)(blocks - nextn);
+    for (uint32_t i = m->n_layers; i < blocks; i++)
+        if (has_block(m, i, "attn_norm.weight") && !has_block(m, i, "nextn.eh_proj.weight"))
+            gguf_fields_fail(f, MOE_FORMAT, ".nextn_predict_layers",
+                             "is %" PRIu64 ", but block %" PRIu32 " is no such layer: it has no nextn tensors", nextn,
+                             i);
+    for (uint32_t i = 0; i < m->n_layers; i++)
+        if (has_block(m, i, "nextn.eh_proj.weight"))
+            gguf_fields_fail(f, MOE_FORMAT, ".nextn_predict_layers",
+                             "is %" PRIu64 ", but block %" PRIu32 " has nextn tensors; get a newer file of the model",
+                             nextn, i);
+    if (!has_block(m, 0, "attn_norm.weight"))
+        gguf_fields_fail(f, MOE_UNSUPPORTED, ".block_count",
+                         "counts layers that are not there: a file for multi-token prediction alone, or with the "
+                         "vocabulary only; name the model's own file");
+    add_count(m, "num_hidden_layers", m->n_layers);
+}
+
+static void read_vocabulary(struct maker *m)
+{
+    const struct gguf_value *tokens = gguf_fields_find(&m->f, "tokenizer.ggml.tokens");
+    if (has(m, ".vocab_size") || !tokens || !tokens->array)
+        m->vocab_size = (uint32_t)gguf_fields_integer(&m->f, ".vocab_size", any_count);
+    else
+        m->vocab_size = (uint32_t)tokens->count;
+    add_count(m, "vocab_size", m->vocab_size);
+}
+
+static void read_counts(struct maker *m)
+{
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        add_count(m, counts[i].field, gguf_fields_integer(&m->f, counts[i].key, any_count));
+    m->n_experts = (uint32_t)json_object_get_int64(json_object_object_get(m->config, "n_routed_experts"));
+    add_count(m, "first_k_dense_replace", count_or(m, ".leading_dense_block_count", 0));
+}
+
+static void read_heads(struct maker *m)
+{
+    struct gguf_fields *f = &m->f;
+    bool mla = has(m, ".attention.key_length_mla");
+    const char *key = mla ? ".attention.key_length_mla" : ".attention.key_length";
+    uint64_t both = gguf_fields_integer(f, key, any_count);
+    uint64_t rope = gguf_fields_integer(f, ".rope.dimension_count", any_count);
+    if (!f->failed && both <= rope)
+        gguf_fields_fail(f, MOE_FORMAT, key, "is %" PRIu64 ", not more than rope.dimension_count (%" PRIu64 ")", both,
+                         rope);
+    add_count(m, "qk_nope_head_dim", f->failed ? 0 : both - rope);
+    add_count(m, "v_head_dim",
+              gguf_fields_integer(f, mla ? ".attention.value_length_mla" : ".attention.value_length", any_count));
+    if (has_block(m, 0, "attn_q.weight"))
+        json_object_object_add(m->config, "q_lora_rank", NULL);
+    else
+        add_count(m, "q_lora_rank", gguf_fields_integer(f, ".attention.q_lora_rank", any_count));
+}
+
+static void read_router(struct maker *m)
+{
+    struct gguf_fields *f = &m->f;
+    const char *key = ".expert_gating_func";
+    bool flash = m->vocab_size == 154880 && (m->n_layers == 47 || m->n_layers == 48);
+    uint64_t gating = count_or(m, key, flash ? 2 : 1);
+    if (gating != 1 && gating != 2)
+        gguf_fields_fail(f, MOE_UNSUPPORTED, key, "is %" PRIu64 "; moechat computes 1 (softmax) and 2 (sigmoid)",
+                         gating);
+    m->sigmoid = gating == 2;
+    uint64_t groups = 1;
+    uint64_t used = 1;
+    if (m->n_experts == 256 && m->sigmoid)
+        groups = 8, used = 4;
+    else if (m->n_experts == 160 && !m->sigmoid)
+        groups = 8, used = 3;
+    if (has(m, ".expert_group_count") != has(m, ".expert_group_used_count"))
+        gguf_fields_fail(f, MOE_FORMAT, ".expert_group_count",
+                         "and .expert_group_used_count come together or not at "
+                         "all; get a newer file of the model");
+    groups = count_or(m, ".expert_group_count", groups);
+    add_count(m, "n_group", groups);
+    add_count(m, "topk_group", count_or(m, ".expert_group_used_count", used));
+    add_text(m->config, "scoring_func", m->sigmoid ? "sigmoid" : "softmax");
+    add_text(m->config, "topk_method", m->sigmoid ? "noaux_tc" : groups > 1 ? "group_limited_greedy" : "greedy");
+    add_number(m->config, "routed_scaling_factor", number_or(m, ".expert_weights_scale", 1));
+    bool norm = has(m, ".expert_weights_norm") && gguf_fields_flag(f, ".expert_weights_norm");
+    json_object_object_add(m->config, "norm_topk_prob", json_object_new_boolean(norm));
+}
+
+// mscale itself is in no GGUF: the models of this architecture have it as large as mscale_all_dim.
+static void read_yarn(struct maker *m)
+{
+    struct gguf_fields *f = &m->f;
+    struct json_object *scaling = json_object_new_object();
+    json_object_object_add(m->config, "rope_scaling", scaling);
+    bool kimi = m->vocab_size == 163840; // whose own config says 1, 1
+    char text[32];
+    double multiplier = gguf_fields_number(f, ".rope.scaling.yarn_log_multiplier", any_number);
+    snprintf(text, sizeof text, "%.9g", 10 * multiplier); // 0.0707 is 0.707, not 0.7070000000000001
+    double mscale = strtod(text, NULL);
+    add_text(scaling, "type", "yarn");
+    add_number(scaling, "factor", gguf_fields_number(f, ".rope.scaling.factor", any_number));
+    json_object_object_add(
+        scaling, "original_max_position_embeddings",
+        json_object_new_int64((int64_t)gguf_fields_integer(f, ".rope.scaling.original_context_length", any_count)));
+    add_number(scaling, "mscale", mscale);
+    add_number(scaling, "mscale_all_dim", mscale);
+    add_number(scaling, "beta_fast", number_or(m, ".rope.scaling.yarn_beta_fast", kimi ? 1 : 32));
+    add_number(scaling, "beta_slow", number_or(m, ".rope.scaling.yarn_beta_slow", 1));
+}
+
+static void read_rope(struct maker *m)
+{
+    const char *key = ".rope.scaling.type";
+    char type[32] = "none";
+    add_number(m->config, "rope_theta", number_or(m, ".rope.freq_base", 10000));
+    if (has(m, key))
+        gguf_fields_text(&m->f, key, type, sizeof type);
+    if (strcmp(type, "yarn") == 0)
+        read_yarn(m);
+    else if (strcmp(type, "none") != 0)
+        gguf_fields_fail(&m->f, MOE_UNSUPPORTED, key, "is \"%s\"; moechat computes \"yarn\" and \"none\"", type);
+}
+
+// The ids that the vocabulary gives a meaning; a missing one is said to be none, so that no class's own is taken.
+static void read_token_ids(struct maker *m)
+{
+    static const char *const ends[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    const char *bos = "tokenizer.ggml.bos_token_id";
+    json_object_object_add(m->config, "bos_token_id",
+                           has(m, bos) ? json_object_new_int64((int64_t)gguf_fields_integer(&m->f, bos, any_count))
+                                       : NULL);
+    struct json_object *list = json_object_new_array();
+    json_object_object_add(m->config, "eos_token_id", list);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        if (!has(m, ends[i]))
+            continue;
+        int64_t id = (int64_t)gguf_fields_integer(&m->f, ends[i], any_count);
+        bool known = false;
+        for (size_t k = 0; k < json_object_array_length(list); k++)
+            known |= json_object_get_int64(json_object_array_get_idx(list, k)) == id;
+        if (!known)
+            json_object_array_add(list, json_object_new_int64(id));
+    }
+}
+
+// The class of transformers that computes it: what tells them apart is how they route.
+static const char *model_type(const struct maker *m)
+{
+    int64_t dense = json_object_get_int64(json_object_object_get(m->config, "first_k_dense_replace"));
+    if (!m->sigmoid)
+        return "deepseek_v2";
+    if (m->vocab_size == 154880 && dense == 1) // that class has no other number of dense layers
+        return "glm4_moe_lite";
+    return m->vocab_size == 163840 && m->n_experts == 384 ? "kimi_k2" : "deepseek_v3";
+}
+
+int gguf_config_make(const struct gguf_set *set, struct json_object **config, struct moe_err *err)
+{
+    char architecture[64] = "";
+    struct maker m = {.set = set, .config = json_object_new_object()};
+    m.f = (struct gguf_fields){.from = &set->head, .path = set->files[0].path, .architecture = "", .err = err};
+    check_general(&m, architecture);
+    if (!m.f.failed) {
+        check_foreign(&m);
+        read_layers(&m);
+        read_vocabulary(&m);
+        read_counts(&m);
+        read_heads(&m);
+        read_router(&m);
+        read_rope(&m);
+        read_token_ids(&m);
+        add_number(m.config, "rms_norm_eps", gguf_fields_number(&m.f, ".attention.layer_norm_rms_epsilon", any_number));
+        json_object_object_add(m.config, "tie_word_embeddings",
+                               json_object_new_boolean(!gguf_set_tensor(set, "output.weight")));
+        add_text(m.config, "model_type", model_type(&m));
+    }
+    if (m.f.failed) {
+        json_object_put(m.config);
+        m.config = NULL;
+    }
+    *config = m.config;
+    return m.f.failed;
+}
+
+// "FILE: config.hidden_size: MESSAGE" becomes "FILE: deepseek2.embedding_length: MESSAGE".
+static void rename_field(struct moe_err *err)
+{
+    char *at = err ? strstr(err->text, ": config.") : NULL;
+    char text[sizeof err->text];
+    for (size_t i = 0; at && i < sizeof counts / sizeof *counts; i++) {
+        size_t length = strlen(counts[i].field);
+        const char *field = at + strlen(": config.");
+        if (strncmp(field, counts[i].field, length) != 0 || field[length] != ':')
+            continue;
+        snprintf(text, sizeof text, "%.*s: deepseek2%s%s", (int)(at - err->text), err->text, counts[i].key,
+                 field + length);
+        memcpy(err->text, text, sizeof text);
+        return;
+    }
+}
+
+int gguf_config_read(const struct gguf_set *set, struct json_object **config, struct shape *shape, struct moe_err *err)
+{
+    int code = gguf_config_make(set, config, err);
+    if (code)
+        return code;
+    code = shape_read(*config, set->files[0].path, shape, err);
+    if (code) {
+        rename_field(err);
+        json_object_put(*config);
+        *config = NULL;
+    }
+    return code;
+}

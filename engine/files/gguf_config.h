@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What a GGUF file's keys say of its model, as the config.json that the model came with: so that one reader, shape.h,
+// checks both. Files miss keys that older programs did not write; what they mean then is written here once:
+//
+// key (behind "deepseek2.")            config.json                missing
+// block_count, nextn_predict_layers    num_hidden_layers is their difference; the second 0
+// context_length, embedding_length,    max_position_embeddings, hidden_size,
+//   feed_forward_length                  intermediate_size        refused
+// attention.head_count, .kv_lora_rank  num_attention_heads, kv_lora_rank    refused
+// attention.q_lora_rank                q_lora_rank                refused, unless blk.0.attn_q says there is none
+// attention.key_length_mla             nope + rope head dims      attention.key_length, which newer files use otherwise
+// attention.value_length_mla           v_head_dim                 attention.value_length, the same
+// rope.dimension_count                 qk_rope_head_dim           refused
+// rope.freq_base                       rope_theta                 10000
+// attention.layer_norm_rms_epsilon     rms_norm_eps               refused
+// leading_dense_block_count            first_k_dense_replace      0
+// expert_count, _used_count, _shared_count, _feed_forward_length    as they are called    refused
+// expert_weights_scale, _norm          routed_scaling_factor, norm_topk_prob    1, false
+// expert_gating_func                   scoring_func: 1 softmax, 2 sigmoid    softmax, but sigmoid for 154880 tokens and
+//                                                                 47 or 48 layers (GLM-4.7-Flash)
+// expert_group_count, _group_used_count    n_group, topk_group    8, 4 of 256 experts by sigmoid; 8, 3 of 160 by
+//                                                                 softmax; else 1, 1
+// rope.scaling.type, .factor, .original_context_length    rope_scaling    no scaling; the others refused with yarn
+// rope.scaling.yarn_log_multiplier     mscale and mscale_all_dim, a tenth of them    refused with yarn
+// rope.scaling.yarn_beta_fast, _slow   beta_fast, beta_slow       32, 1, but 1, 1 for 163840 tokens (Kimi K2)
+// vocab_size                           vocab_size                 as many as tokenizer.ggml.tokens
+// output.weight, a tensor              tie_word_embeddings is false    true
+#ifndef MOECHAT_ENGINE_FILES_GGUF_CONFIG_H
+#define MOECHAT_ENGINE_FILES_GGUF_CONFIG_H
+
+#include "engine/files/gguf_set.h"
+#include "engine/files/shape.h"
+
+// The caller puts *config. Files that hold no model of ours are refused with what they are and what to do.
+int gguf_config_make(const struct gguf_set *set, struct json_object **config, struct moe_err *err);
+// gguf_config_make and shape_read, whose refusals name the GGUF's own keys.
+int gguf_config_read(const struct gguf_set *set, struct json_object **config, struct shape *shape, struct moe_err *err);
+
+// A tensor of any of the files; NULL: there is none.
+const struct tensor *gguf_set_tensor(const struct gguf_set *set, const char *name);
+
+#endif

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What GGUF files call a tensor, and what the rest of the engine asks for it by: the names of transformers and of MLX
+// (attn_k_b and attn_v_b are MLX's embed_q and unembed_out, element for element, and the experts of a layer are stacked
+// as there).
+#ifndef MOECHAT_ENGINE_FILES_GGUF_NAMES_H
+#define MOECHAT_ENGINE_FILES_GGUF_NAMES_H
+
+#include <stdint.h>
+
+enum { GGUF_NAME_BYTES = 96 };
+
+// What a tensor is for.
+enum gguf_use {
+    GGUF_USED,
+    GGUF_MTP,   // a layer for multi-token prediction: of a block from n_layers on, or among nextn.*
+    GGUF_SPARE, // what the model does not need: factors of the rope, scales for quantised activations
+};
+// Writes our name for it; of one that is not known, its own.
+enum gguf_use gguf_name(const char *name, uint32_t n_layers, char ours[GGUF_NAME_BYTES]);
+// The GGUF's name of one of ours, for messages; others as they are.
+void gguf_name_back(const char *ours, char name[GGUF_NAME_BYTES]);
+
+#endif

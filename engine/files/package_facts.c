@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/files/package_facts.h"
+
+#include <inttypes.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/err.h"
+#include "engine/base/file.h"
+
+enum { SAMPLE_BYTES = 256, TYPES_OF_GGML = 1000 };
+
+void package_name_after(struct package *package, const char *path)
+{
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/')
+        begin--;
+    size_t length = end - begin < sizeof package->name - 1 ? end - begin : sizeof package->name - 1;
+    for (size_t i = 0; i < length; i++) {
+        char c = path[begin + i];
+        package->name[i] = c > 0x20 && c < 0x7f ? c : '_';
+    }
+    package->name[length] = '\0';
+}
+
+int package_list_files(struct package *package, struct moe_err *err)
+{
+    const struct checkpoint *c = package->checkpoint;
+    package->layers = calloc(package->shape.n_layers, sizeof *package->layers);
+    package->files = calloc(c->n_shards, sizeof *package->files);
+    if (!package->layers || !package->files)
+        return moe_fail(err, MOE_NO_MEMORY, "%.300s: no memory for the list of layers", c->directory);
+    for (; package->n_files < c->n_shards; package->n_files++) {
+        struct package_file *file = &package->files[package->n_files];
+        const struct tensor *tensors = c->shards[package->n_files].tensors;
+        file->path = strdup(c->shards[package->n_files].path);
+        if (!file->path)
+            return moe_fail(err, MOE_NO_MEMORY, "%.300s: no memory for the list of shards", c->directory);
+        for (size_t i = 0; i < c->shards[package->n_files].count; i++)
+            if (tensors[i].offset + tensors[i].bytes > file->bytes)
+                file->bytes = tensors[i].offset + tensors[i].bytes;
+    }
+    return MOE_OK;
+}
+
+int package_find_tokenizer(struct package *package, const char *directory, struct moe_err *err)
+{
+    static const struct {
+        const char *file, *type;
+    } kinds[] = {
+        {"tokenizer.json", "huggingface"}, {"tiktoken.model", "tiktoken"}, {"tokenizer.model", "sentencepiece"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char path[4200];
+        int fd;
+        snprintf(path, sizeof path, "%s/%s", directory, kinds[i].file);
+        if (file_open(path, &fd, &package->tokenizer.bytes, NULL))
+            continue;
+        close(fd);
+        package->tokenizer.path = strdup(path);
+        if (!package->tokenizer.path)
+            return moe_fail_file(err, MOE_NO_MEMORY, path, 0, "no memory for its path");
+        snprintf(package->tokenizer_type, sizeof package->tokenizer_type, "%s", kinds[i].type);
+        break;
+    }
+    return MOE_OK;
+}
+
+int package_take_fingerprint(struct package *package, struct moe_err *err)
+{
+    const struct checkpoint *c = package->checkpoint;
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    EVP_MD_CTX *hash = EVP_MD_CTX_new();
+    int code = MOE_OK;
+    bool good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1;
+    for (size_t i = 0; good && !code && i < c->count; i++) {
+        const struct checkpoint_tensor *tensor = &c->tensors[i];
+        unsigned char sample[SAMPLE_BYTES];
+        char line[320];
+        size_t bytes = tensor->at->bytes < SAMPLE_BYTES ? (size_t)tensor->at->bytes : SAMPLE_BYTES;
+        const struct checkpoint_range range = {tensor, (tensor->at->bytes - bytes) / 2, bytes};
+        int type =
+            tensor->at->dtype == DTYPE_GGML ? TYPES_OF_GGML + (int)tensor->at->ggml_type : (int)tensor->at->dtype;
+        int length = snprintf(line, sizeof line, "%s %d %" PRIu64 "\n", tensor->name, type, tensor->at->bytes);
+        code = checkpoint_read(c, &range, sample, err);
+        good = EVP_DigestUpdate(hash, line, (size_t)length) == 1 && EVP_DigestUpdate(hash, sample, bytes) == 1;
+    }
+    good = good && EVP_DigestFinal_ex(hash, digest, NULL) == 1;
+    EVP_MD_CTX_free(hash);
+    for (size_t i = 0; good && i < 32; i++)
+        snprintf(package->fingerprint + 2 * i, 3, "%02x", digest[i]);
+    return code || good ? code : moe_fail(err, MOE_NO_MEMORY, "%.300s: libcrypto could not hash it", c->directory);
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What a manifest says, worked out for sources without one: folders from the hub and GGUF files, whose
+// package->checkpoint is open. Each fills fields of the package that were zero; package_release releases them.
+#ifndef MOECHAT_ENGINE_FILES_PACKAGE_FACTS_H
+#define MOECHAT_ENGINE_FILES_PACKAGE_FACTS_H
+
+#include "engine/files/checkpoint.h"
+#include "engine/files/package.h"
+
+// For people: the last part of a path, where it is printable.
+void package_name_after(struct package *package, const char *path);
+// files: the checkpoint's shards, in their order; and n_layers empty layers.
+int package_list_files(struct package *package, struct moe_err *err);
+// The tokenizer's file in a folder, if there is one.
+int package_find_tokenizer(struct package *package, const char *directory, struct moe_err *err);
+// What conversations are bound to: SHA-256 over every tensor's name, type and size and some bytes from its middle, for
+// there is no checksum and to read all would take minutes. In which shard a tensor is does not matter.
+int package_take_fingerprint(struct package *package, struct moe_err *err);
+
+#endif

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What a GGUF's keys mean, and what it means when they are missing; and which files are refused with which sentence.
+#include <json-c/json.h>
+#include <math.h>
+
+#include "engine/files/gguf_config.h"
+#include "engine/files/gguf_names.h"
+#include "tests/gguf_rig.h"
+#include "tests/harness.h"
+
+// V3's keys as llama.cpp's converter writes them, in small: those that `without` does not name between spaces.
+static void base(struct made_gguf *g, const char *without)
+{
+    static const struct {
+        const char *key;
+        uint32_t value;
+    } counts[] = {{"context_length", 4096},
+                  {"embedding_length", 64},
+                  {"feed_forward_length", 128},
+                  {"attention.head_count", 4},
+                  {"attention.q_lora_rank", 96},
+                  {"attention.kv_lora_rank", 32},
+                  {"attention.key_length", 48},
+                  {"attention.value_length", 32},
+                  {"attention.key_length_mla", 40},
+                  {"attention.value_length_mla", 24},
+                  {"rope.dimension_count", 16},
+                  {"leading_dense_block_count", 1},
+                  {"expert_count", 8},
+                  {"expert_used_count", 2},
+                  {"expert_shared_count", 1},
+                  {"expert_feed_forward_length", 32},
+                  {"block_count", 3},
+                  {"expert_gating_func", 2},
+                  {"expert_group_count", 4},
+                  {"expert_group_used_count", 2},
+                  {"vocab_size", 128}};
+    char key[128];
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        snprintf(key, sizeof key, " %s ", counts[i].key);
+        if (strstr(without, key))
+            continue;
+        snprintf(key, sizeof key, "deepseek2.%s", counts[i].key);
+        made_u32(g, key, counts[i].value);
+    }
+    if (!strstr(without, " architecture "))
+        made_string(g, "general.architecture", "deepseek2");
+    if (!strstr(without, " rms "))
+        made_f32(g, "deepseek2.attention.layer_norm_rms_epsilon", 1e-6F);
+    if (!strstr(without, " blk.0 "))
+        made_tensor(g, "blk.0.attn_norm.weight", 0, 1, (uint64_t[]){64});
+}
+
+// Reads them; the caller puts the config.
+static int read_set(struct made_gguf *g, struct json_object **config, struct shape *shape, struct moe_err *err)
+{
+    struct made_bytes header = made_header(g);
+    struct gguf_set set = {.head = {.file = {.path = "F", .fd = -1}}};
+    *config = NULL;
+    int code = gguf_parse(header.at, header.length, 1U << 30, &set.head, err);
+    if (!code) {
+        set.files = &set.head.file;
+        set.n_files = 1;
+        code = gguf_config_read(&set, config, shape, err);
+        gguf_release(&set.head);
+    }
+    free(header.at);
+    made_gguf_release(g);
+    return code;
+}
+
+static bool reads(struct harness *t, struct made_gguf *g, struct shape *shape)
+{
+    struct json_object *config;
+    struct moe_err err = {.text = ""};
+    int code = read_set(g, &config, shape, &err);
+    json_object_put(config);
+    if (!CHECK_EQ(t, code, MOE_OK))
+        printf("    %s\n", err.text);
+    return code == MOE_OK;
+}
+
+static void refused(struct harness *t, struct made_gguf *g, const char *says)
+{
+    struct json_object *config;
+    struct shape shape;
+    struct moe_err err = {.text = ""};
+    int code = read_set(g, &config, &shape, &err);
+    if (!CHECK(t, code != MOE_OK && (int)err.code == code && !config && strncmp(err.text, "F: ", 3) == 0 &&
+                      strstr(err.text, says)))
+        printf("    code %d \"%s\", not \"%s\"\n", code, err.text, says);
+    json_object_put(config);
+}
+
+static void keys_become_the_shape(struct harness *t)
+{
+    struct made_gguf g = {0};
+    struct shape s;
+    base(&g, "");
+    made_f32(&g, "deepseek2.expert_weights_scale", 2.5F);
+    made_bool(&g, "deepseek2.expert_weights_norm", true);
+    made_f32(&g, "deepseek2.rope.freq_base", 50000);
+    made_string(&g, "deepseek2.rope.scaling.type", "yarn");
+    made_f32(&g, "deepseek2.rope.scaling.factor", 40);
+    made_u32(&g, "deepseek2.rope.scaling.original_context_length", 512);
+    made_f32(&g, "deepseek2.rope.scaling.yarn_log_multiplier", 0.0707F);
+    made_f32(&g, "deepseek2.rope.scaling.yarn_beta_fast", 16);
+    made_f32(&g, "deepseek2.rope.scaling.yarn_beta_slow", 2);
+    made_u32(&g, "tokenizer.ggml.bos_token_id", 5);
+    made_u32(&g, "tokenizer.ggml.eos_token_id", 6);
+    made_u32(&g, "tokenizer.ggml.eot_token_id", 6);
+    made_u32(&g, "tokenizer.ggml.eom_token_id", 7);
+    made_tensor(&g, "output.weight", 0, 2, (uint64_t[]){64, 128});
+    if (!reads(t, &g, &s))
+        return;
+    CHECK_STR(t, s.model_type, "deepseek_v3");
+    CHECK(t, s.max_position_embeddings == 4096 && s.hidden_size == 64 && s.intermediate_size == 128 && s.n_heads == 4);
+    CHECK(t, s.q_lora_rank == 96 && s.kv_lora_rank == 32 && s.qk_nope_head_dim == 24 && s.qk_rope_head_dim == 16);
+    CHECK(t, s.v_head_dim == 24 && s.first_k_dense_replace == 1 && s.n_routed_experts == 8 && s.top_k == 2);
+    CHECK(t, s.n_shared_experts == 1 && s.moe_intermediate_size == 32 && s.n_layers == 3 && s.vocab_size == 128);
+    CHECK(t, s.scoring == ROUTER_SIGMOID && s.topk_method == TOPK_NOAUX && s.n_group == 4 && s.topk_group == 2);
+    CHECK(t, s.routed_scaling_factor == 2.5F && s.norm_topk_prob && s.has_correction_bias && s.rope_interleave);
+    CHECK(t, s.rms_norm_eps == 1e-6F && s.rope_theta == 50000 && s.rope_type == ROPE_YARN && !s.tie_word_embeddings);
+    CHECK(t, s.factor == 40 && s.original_max_position_embeddings == 512 && s.beta_fast == 16 && s.beta_slow == 2);
+    CHECK(t, s.mscale == 0.707 && s.mscale_all_dim == 0.707); // not what float32 makes of it
+    CHECK(t, s.bos_token_id == 5 && s.n_eos == 2 && s.eos_token_ids[0] == 6 && s.eos_token_ids[1] == 7);
+}
+
+static void missing_keys_mean_what_the_table_says(struct harness *t)
+{
+    struct made_gguf g = {0};
+    struct shape s;
+    base(&g, " vocab_size leading_dense_block_count attention.key_length_mla attention.value_length_mla "
+             " expert_gating_func expert_group_count expert_group_used_count ");
+    made_array(&g, "tokenizer.ggml.tokens", GGUF_STRING, 3);
+    for (int i = 0; i < 3; i++)
+        made_put_string(&g.values, "t");
+    if (reads(t, &g, &s)) {
+        CHECK_STR(t, s.model_type, "deepseek_v2");
+        CHECK(t, s.vocab_size == 3 && s.first_k_dense_replace == 0 && s.scoring == ROUTER_SOFTMAX && s.n_group == 1);
+        CHECK(t, s.qk_nope_head_dim == 32 && s.v_head_dim == 32); // of key_length and value_length
+        CHECK(t, s.routed_scaling_factor == 1.0F && !s.norm_topk_prob && s.rope_theta == 10000);
+        CHECK(t, s.rope_type == ROPE_DEFAULT && s.tie_word_embeddings && s.bos_token_id == -1 && s.n_eos == 0);
+    }
+    base(&g, " attention.q_lora_rank ");
+    made_tensor(&g, "blk.0.attn_q.weight", 0, 2, (uint64_t[]){64, 160});
+    if (reads(t, &g, &s))
+        CHECK_EQ(t, s.q_lora_rank, 0);
+    base(&g, ""); // a file may say 0 or anything, where there is no attn_q_a
+    made_tensor(&g, "blk.0.attn_q.weight", 0, 2, (uint64_t[]){64, 160});
+    if (reads(t, &g, &s))
+        CHECK_EQ(t, s.q_lora_rank, 0);
+}
+
+// Groups that older files lack, and K2's betas and Flash's scoring, go by numbers that only those models have.
+static void missing_keys_go_by_the_model(struct harness *t)
+{
+    static const struct {
+        uint32_t n_experts, gating, n_group, topk_group; // gating 0: not there
+    } groups[] = {{256, 2, 8, 4}, {160, 1, 8, 3}, {160, 0, 8, 3}, {256, 1, 1, 1}, {160, 2, 1, 1}, {384, 2, 1, 1}};
+    struct made_gguf g = {0};
+    struct shape s;
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        base(&g, " expert_count expert_gating_func expert_group_count expert_group_used_count ");
+        made_u32(&g, "deepseek2.expert_count", groups[i].n_experts);
+        if (groups[i].gating)
+            made_u32(&g, "deepseek2.expert_gating_func", groups[i].gating);
+        if (reads(t, &g, &s))
+            CHECK(t, s.n_group == groups[i].n_group && s.topk_group == groups[i].topk_group);
+    }
+    static const struct {
+        uint32_t vocabulary;
+        double fast;
+    } betas[] = {{163840, 1}, {129280, 32}};
+    for (size_t i = 0; i < 2; i++) {
+        base(&g, " vocab_size ");
+        made_u32(&g, "deepseek2.vocab_size", betas[i].vocabulary);
+        made_string(&g, "deepseek2.rope.scaling.type", "yarn");
+        made_f32(&g, "deepseek2.rope.scaling.factor", 32);
+        made_u32(&g, "deepseek2.rope.scaling.original_context_length", 512);
+        made_f32(&g, "deepseek2.rope.scaling.yarn_log_multiplier", 0.1F);
+        if (reads(t, &g, &s))
+            CHECK(t, s.beta_fast == betas[i].fast && s.beta_slow == 1 && s.mscale_all_dim == 1);
+    }
+    for (uint32_t layers = 46; layers < 50; layers++) {
+        base(&g, " vocab_size block_count expert_gating_func expert_group_count expert_group_used_count ");
+        made_u32(&g, "deepseek2.vocab_size", 154880);
+        made_u32(&g, "deepseek2.block_count", layers);
+        if (reads(t, &g, &s))
+            CHECK_STR(t, s.model_type, layers == 47 || layers == 48 ? "glm4_moe_lite" : "deepseek_v2");
+    }
+}
+
+static void layers_for_prediction_are_not_counted(struct harness *t)
+{
+    struct made_gguf g = {0};
+    struct shape s;
+    base(&g, "");
+    made_u32(&g, "deepseek2.nextn_predict_layers", 1);
+    if (reads(t, &g, &s))
+        CHECK_EQ(t, s.n_layers, 2);
+    base(&g, "");
+    made_u32(&g, "deepseek2.nextn_predict_layers", 1);
+    made_tensor(&g, "blk.2.attn_norm.weight", 0, 1, (uint64_t[]){64});
+    made_tensor(&g, "blk.2.nextn.eh_proj.weight", 0, 1, (uint64_t[]){64});
+    if (reads(t, &g, &s))
+        CHECK_EQ(t, s.n_layers, 2);
+    base(&g, "");
+    made_u32(&g, "deepseek2.nextn_predict_layers", 1);
+    made_tensor(&g, "blk.2.attn_norm.weight", 0, 1, (uint64_t[]){64});
+    refused(t, &g, "nextn_predict_layers: is 1, but block 2 is no such layer");
+    base(&g, "");
+    made_tensor(&g, "blk.2.nextn.eh_proj.weight", 0, 1, (uint64_t[]){64});
+    refused(t, &g, "nextn_predict_layers: is 0, but block 2 has nextn tensors");
+    base(&g, "");
+    made_u32(&g, "deepseek2.nextn_predict_layers", 3);
+    refused(t, &g, "nextn_predict_layers: is 3 of 3 layers");
+    base(&g, " blk.0 ");
+    refused(t, &g, "a file for multi-token prediction alone");
+}
+
+static void required_keys_are_missed_by_name(struct harness *t)
+{
+    static const char *const keys[] = {"context_length",
+                                       "embedding_length",
+                                       "feed_forward_length",
+                                       "attention.head_count",
+                                       "attention.q_lora_rank",
+                                       "attention.kv_lora_rank",
+                                       "rope.dimension_count",
+                                       "expert_count",
+                                       "expert_used_count",
+                                       "expert_shared_count",
+                                       "block_count",
+                                       "expert_feed_forward_length",
+                                       "vocab_size"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        struct made_gguf g = {0};
+        char without[80], says[120];
+        snprintf(without, sizeof without, " %s ", keys[i]);
+        snprintf(says, sizeof says, "F: deepseek2.%s: is missing; get a newer file", keys[i]);
+        base(&g, without);
+        refused(t, &g, says);
+    }
+    struct made_gguf g = {0};
+    base(&g, " rms ");
+    refused(t, &g, "layer_norm_rms_epsilon: is missing");
+    base(&g, " expert_group_used_count ");
+    refused(t, &g, "expert_group_count: and .expert_group_used_count come together");
+    base(&g, "");
+    made_string(&g, "deepseek2.rope.scaling.type", "yarn");
+    refused(t, &g, "yarn_log_multiplier: is missing");
+}
+
+static void what_is_not_ours_is_said(struct harness *t)
+{
+    struct made_gguf g = {0};
+    refused(t, &g, "general.architecture: is missing");
+    made_string(&g, "general.architecture", "qwen3moe");
+    refused(t, &g, "is \"qwen3moe\"; moechat speaks deepseek2: DeepSeek-V2, V3, R1");
+    made_string(&g, "general.architecture", "clip");
+    refused(t, &g, "the vision half of a model; name the file of its other half");
+    made_string(&g, "general.architecture", "deepseek2");
+    made_string(&g, "general.type", "mmproj");
+    refused(t, &g, "the vision half of a model");
+    made_string(&g, "general.architecture", "deepseek2");
+    made_string(&g, "general.type", "adapter");
+    refused(t, &g, "general.type: is \"adapter\"; name the file of a whole model");
+    base(&g, "");
+    made_u32(&g, "general.quantization_version", 1);
+    refused(t, &g, "general.quantization_version: is not 2");
+    base(&g, "");
+    made_f32(&g, "deepseek2.attention.temperature_scale", 0.1F);
+    refused(t, &g, "deepseek2.attention.temperature_scale: is 0.1: a model that moechat does not compute");
+    base(&g, " expert_gating_func ");
+    made_u32(&g, "deepseek2.expert_gating_func", 4);
+    refused(t, &g, "expert_gating_func: is 4; moechat computes 1 (softmax) and 2 (sigmoid)");
+    base(&g, "");
+    made_string(&g, "deepseek2.rope.scaling.type", "linear");
+    refused(t, &g, "rope.scaling.type: is \"linear\"");
+}
+
+static void wrong_values_are_named_as_the_file_does(struct harness *t)
+{
+    struct made_gguf g = {0};
+    base(&g, " embedding_length ");
+    made_u32(&g, "deepseek2.embedding_length", 0);
+    refused(t, &g, "F: deepseek2.embedding_length: is 0");
+    base(&g, " embedding_length ");
+    made_string(&g, "deepseek2.embedding_length", "64");
+    refused(t, &g, "F: deepseek2.embedding_length: is no whole number");
+    base(&g, " expert_feed_forward_length ");
+    made_array(&g, "deepseek2.expert_feed_forward_length", GGUF_U32, 2);
+    made_put_number(&g.values, 32, 4);
+    made_put_number(&g.values, 64, 4);
+    refused(t, &g, "expert_feed_forward_length: differs from layer to layer");
+    base(&g, " expert_feed_forward_length ");
+    made_array(&g, "deepseek2.expert_feed_forward_length", GGUF_U32, 2);
+    made_put_number(&g.values, 32, 4);
+    made_put_number(&g.values, 32, 4);
+    struct shape s;
+    if (reads(t, &g, &s))
+        CHECK_EQ(t, s.moe_intermediate_size, 32);
+    base(&g, " attention.key_length_mla ");
+    made_u32(&g, "deepseek2.attention.key_length_mla", 16);
+    refused(t, &g, "attention.key_length_mla: is 16, not more than rope.dimension_count (16)");
+    base(&g, "");
+    made_u32(&g, "tokenizer.ggml.eos_token_id", 128);
+    refused(t, &g, "eos_token_id: is 128");
+    base(&g, "");
+    made_u32(&g, "deepseek2.expert_weights_norm", 1);
+    refused(t, &g, "expert_weights_norm: is neither true nor false");
+    base(&g, " rms ");
+    made_f32(&g, "deepseek2.attention.layer_norm_rms_epsilon", (float)NAN);
+    refused(t, &g, "layer_norm_rms_epsilon: is nan");
+}
+
+static void names_are_ours(struct harness *t)
+{
+    static const struct {
+        const char *gguf;
+        enum gguf_use use;
+        const char *ours;
+    } cases[] = {
+        {"token_embd.weight", GGUF_USED, "model.embed_tokens.weight"},
+        {"output_norm.weight", GGUF_USED, "model.norm.weight"},
+        {"output.weight", GGUF_USED, "lm_head.weight"},
+        {"blk.0.attn_q_a.weight", GGUF_USED, "model.layers.0.self_attn.q_a_proj.weight"},
+        {"blk.12.attn_k_b.weight", GGUF_USED, "model.layers.12.self_attn.embed_q.weight"},
+        {"blk.12.exp_probs_b.bias", GGUF_USED, "model.layers.12.mlp.gate.e_score_correction_bias"},
+        {"blk.59.ffn_gate_up_exps.weight", GGUF_USED, "model.layers.59.mlp.switch_mlp.gate_up_proj.weight"},
+        {"blk.60.attn_q.weight", GGUF_MTP, "blk.60.attn_q.weight"},
+        {"blk.3.nextn.eh_proj.weight", GGUF_MTP, "blk.3.nextn.eh_proj.weight"},
+        {"rope_freqs.weight", GGUF_SPARE, "rope_freqs.weight"},
+        {"blk.3.ffn_up_exps.input_scale", GGUF_SPARE, "blk.3.ffn_up_exps.input_scale"},
+        // What we don't know keeps its name, and is refused for having no place.
+        {"blk.3.ffn_up_exps.scale", GGUF_USED, "blk.3.ffn_up_exps.scale"},
+        {"blk.3.attn_sinks.weight", GGUF_USED, "blk.3.attn_sinks.weight"},
+        {"blk.03.attn_q.weight", GGUF_USED, "blk.03.attn_q.weight"},
+        {"blk.3.attn_q.weight.weight", GGUF_USED, "blk.3.attn_q.weight.weight"},
+        {"blk.attn_q.weight", GGUF_USED, "blk.attn_q.weight"},
+        {"output.bias", GGUF_USED, "output.bias"},
+    };
+    char ours[GGUF_NAME_BYTES];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK_EQ(t, gguf_name(cases[i].gguf, 60, ours), cases[i].use);
+        CHECK_STR(t, ours, cases[i].ours);
+        char back[GGUF_NAME_BYTES];
+        gguf_name_back(ours, back);
+        CHECK_STR(t, back, cases[i].gguf);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(keys_become_the_shape),
+        TEST(missing_keys_mean_what_the_table_says),
+        TEST(missing_keys_go_by_the_model),
+        TEST(layers_for_prediction_are_not_counted),
+        TEST(required_keys_are_missed_by_name),
+        TEST(what_is_not_ours_is_said),
+        TEST(wrong_values_are_named_as_the_file_does),
+        TEST(names_are_ours),
+    };
+    return HARNESS_RUN(tests, argc, argv);
+}
