@@ -10,12 +10,14 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "engine/experts/expert_store.h"
+#include "engine/files/spans.h"
 #include "tests/expert_check.h"
 #include "tests/harness.h"
 
@@ -348,6 +350,46 @@ static inline bool rig_scatter(struct rig *rig)
     return true;
 }
 
+// Turns it into one whose experts lie in two or three spans, as in a GGUF of several types: layers of 2, 3 and 6 pages,
+// tensors in three files by turns, at multiples of 32, one close behind the other from near the file's begin to its
+// end. The last layer's last span is of no whole pages, so not all of its experts lie alike.
+static inline bool rig_spread(struct rig *rig)
+{
+    static const uint64_t bytes[RIG_LAYERS][3] = {{0}, {4096, 4096}, {4096, 4096, 4096}, {4096, 12288, 7200}};
+    uint64_t ends[RIG_LAYERS - 1] = {32, 4064, 0};
+    bool good = true;
+    for (uint32_t i = 0; i < RIG_LAYERS - 1; i++)
+        good = good && truncate(rig->files[i].path, 0) == 0;
+    for (uint32_t layer = 1; layer < RIG_LAYERS; layer++) {
+        struct package_layer *to = &rig->layers[layer];
+        uint64_t word = 0;
+        for (to->n_spans = 0; to->n_spans < 3 && bytes[layer][to->n_spans]; to->n_spans++) {
+            uint32_t file = (layer + to->n_spans) % (RIG_LAYERS - 1);
+            to->spans[to->n_spans] =
+                (struct expert_span){.file = file, .offset = ends[file], .bytes = bytes[layer][to->n_spans]};
+            ends[file] += RIG_EXPERTS * bytes[layer][to->n_spans];
+        }
+        spans_place(to, 32);
+        for (uint32_t i = 0; i < to->n_spans; word += to->spans[i++].bytes / 8) {
+            int fd = open(rig->files[to->spans[i].file].path, O_WRONLY);
+            for (uint32_t expert = 0; expert < RIG_EXPERTS; expert++) {
+                uint64_t words[12288 / 8], put = to->spans[i].bytes;
+                for (uint64_t w = 0; w < put / 8; w++)
+                    words[w] = rig_word(layer, expert, word + w);
+                off_t at = (off_t)(to->spans[i].offset + expert * put);
+                good = good && pwrite(fd, words, put, at) == (ssize_t)put;
+            }
+            close(fd);
+        }
+    }
+    for (uint32_t i = 0; i < RIG_LAYERS - 1; i++)
+        rig->files[i].bytes = ends[i];
+    uint64_t slot = package_slot_bytes(&rig->package);
+    rig->g.info.global_bytes = rig->g.info.global_bytes / RIG_BLOB * slot; // as many slots as before
+    rig->g.info.max_alloc_bytes = rig->g.info.max_alloc_bytes / RIG_BLOB * slot;
+    return good;
+}
+
 static inline void rig_close(struct rig *rig)
 {
     for (uint32_t layer = 1; layer < RIG_LAYERS; layer++) {
@@ -461,10 +503,15 @@ static inline int rig_look_at_new(expert_store *const *store, int result)
     ((expert_drop_prefetches)(store), (void)rig_look(store, "expert_drop_prefetches", 0))
 #define expert_take_in(store, ...) rig_look(store, "expert_take_in", (expert_take_in)(store, __VA_ARGS__))
 
+static inline uint64_t rig_slot_bytes(const struct rig *rig)
+{
+    return package_slot_bytes(&rig->package);
+}
+
 static inline expert_store *rig_store(struct harness *t, struct rig *rig, uint64_t slots, struct rig_read *how)
 {
     struct expert_store_options options = {
-        .cache_bytes = slots * RIG_BLOB,
+        .cache_bytes = slots * rig_slot_bytes(rig),
         .host_bytes = rig->host_bytes,
         .io = rig->io,
         .readers = rig->readers ? rig->readers : 2,
@@ -484,10 +531,18 @@ static inline expert_store *rig_store(struct harness *t, struct rig *rig, uint64
 // The bytes that the device has at a place are the expert's.
 static inline bool rig_holds(const struct expert_place *place)
 {
-    uint64_t words[RIG_BLOB / 8];
-    rig_blob(place->layer, place->expert, words);
-    return place->offset % 4096 == 0 && !place->buf->mapped && place->offset + RIG_BLOB <= place->buf->bytes &&
-           memcmp(place->buf->memory + place->offset, words, RIG_BLOB) == 0;
+    const struct rig *rig = (const struct rig *)((const char *)place->buf->g - offsetof(struct rig, g));
+    const struct package_layer *layer = &rig->layers[place->layer];
+    const unsigned char *slot = place->buf->memory + place->offset;
+    bool good = place->offset % 4096 == 0 && !place->buf->mapped &&
+                place->offset + layer->experts.blob_bytes <= place->buf->bytes;
+    uint64_t word = 0;
+    for (uint32_t i = 0; good && i < layer->n_spans; i++)
+        for (uint64_t at = 0; good && at < layer->spans[i].bytes; at += 8, word++) {
+            uint64_t value = rig_word(place->layer, place->expert, word);
+            good = memcmp(slot + layer->spans[i].at + at, &value, sizeof value) == 0;
+        }
+    return good;
 }
 
 static inline int rig_acquire(expert_store *store, uint32_t layer, const int32_t *ids, uint32_t n,

@@ -90,14 +90,14 @@ void flights_set_direct(struct flights *f, bool direct)
         make_direct(f, &f->files[i]);
 }
 
-// Some expert's span doesn't lie on whole blocks.
+// Some expert's span lies neither on whole blocks nor in pages of its own.
 static bool any_is_shifted(const struct package *package)
 {
     uint64_t places = 0;
     for (uint32_t layer = 0; layer < package->shape.n_layers; layer++)
         for (uint32_t i = 0; i < package->layers[layer].n_spans; i++) {
             const struct expert_span *span = &package->layers[layer].spans[i];
-            places |= span->offset | span->bytes | span->at;
+            places |= span->own_pages ? 0 : span->offset | span->bytes | span->at;
         }
     return places % USUAL_ALIGNMENT != 0;
 }
@@ -215,6 +215,7 @@ static void cut(const struct flights *f, struct flight *flight, const struct exp
         flight->reads[flight->n_parts++] = (struct read_request){
             .fd = file->fd,
             .alignment = file->alignment,
+            .around = span->own_pages,
             .prefetch = flight->prefetch,
             .offset = at,
             .length = (size_t)here,

@@ -117,14 +117,32 @@ static void fill_through(const reader *r, struct read_request *request, char *bo
     }
 }
 
+// The whole blocks, to where they lie around the target.
+static void fill_around(const reader *r, struct read_request *request)
+{
+    size_t block = request->alignment, skipped = (size_t)(request->offset % block), got;
+    size_t whole = (skipped + request->length + block - 1) / block * block;
+    struct range range = {request->fd, request->alignment, request->offset - skipped, whole,
+                          (char *)request->target - skipped};
+    enum read_result result = read_range(r, &range, &got, &request->sys_errno);
+    size_t useful = got < skipped ? 0 : got - skipped;
+    request->delivered = useful < request->length ? useful : request->length;
+    if (useful < request->length) // what fails or ends behind it is nobody's business
+        request->result = result;
+}
+
 static void fill(const reader *r, struct read_request *request, char *bounce)
 {
     request->result = READ_FULL;
     request->sys_errno = 0;
     request->delivered = 0;
     uint64_t places = request->offset | request->length | (uintptr_t)request->target;
+    bool alike = request->alignment && (request->offset - (uintptr_t)request->target) % request->alignment == 0;
     if (request->alignment && places % request->alignment) {
-        fill_through(r, request, bounce);
+        if (request->around && alike)
+            fill_around(r, request);
+        else
+            fill_through(r, request, bounce);
         return;
     }
     struct range range = {request->fd, request->alignment, request->offset, request->length, request->target};

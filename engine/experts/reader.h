@@ -20,8 +20,10 @@ enum read_result {
 
 struct read_request {
     int fd;
-    uint32_t alignment; // of a descriptor with O_DIRECT; 0: without. A range that is not aligned is read around and
-                        // copied out of a buffer of the thread's own
+    uint32_t alignment; // of a descriptor with O_DIRECT; 0: without. A range that is not aligned is read with the whole
+                        // blocks around it: into the target's own, if it may and lies like the file's range in its
+                        // block, else copied out of a buffer of the thread's own
+    bool around;        // the blocks of the target that the range touches may be filled whole
     bool prefetch;      // begun only when no other request waits
     uint64_t offset;
     size_t length;
@@ -38,7 +40,7 @@ struct reader_options {
     uint32_t capacity; // requests between submit and reap, at most
     moe_read_fn *read; // NULL: pread. Short reads and EINTR are resumed
     void *context;
-    bool bounce; // some requests will be direct and not aligned: each thread gets READER_BOUNCE bytes
+    bool bounce; // some requests will be direct, not aligned and not `around`: each thread gets READER_BOUNCE bytes
 };
 
 #define READER_MAX_THREADS   MOE_MAX_READERS

@@ -45,18 +45,20 @@ static bool open_life(struct harness *t, struct life *life, uint64_t seed)
     struct rig *rig = &life->rig;
     slots = below(life, 5) ? slots : RIG_ALL;
     rig->g.info.maps_host_memory = kind == 1;
-    rig->g.info.max_alloc_bytes = (below(life, 2) ? 5 : 11) * RIG_BLOB;
-    rig->host_bytes = below(life, 4) ? (slots + below(life, RIG_ALL)) * RIG_BLOB : MOE_CACHE_NONE;
+    uint32_t layout = below(life, 4);
+    if (layout < 2 && !CHECK(t, layout ? rig_spread(rig) : rig_scatter(rig)))
+        return false;
+    rig->io = below(life, 8) == 0 ? MOE_IO_DIRECT : MOE_IO_BUFFERED;
+    rig->g.info.max_alloc_bytes = (below(life, 2) ? 5 : 11) * rig_slot_bytes(rig);
+    rig->host_bytes = below(life, 4) ? (slots + below(life, RIG_ALL)) * rig_slot_bytes(rig) : MOE_CACHE_NONE;
     rig->readers = 1 + below(life, 4);
     rig->write_back = below(life, 4) ? MOE_WRITE_BACK_ON : MOE_WRITE_BACK_OFF;
     rig->read_piece_bytes = below(life, 3) ? 4096 : 0;
     rig->g.lazy = below(life, 3);
     rig->g.lazy_copies = below(life, 4);
     life->loses = kind > 1 && below(life, 2);
-    life->how.most = below(life, 2) ? 1000 + below(life, 8000) : 0;
+    life->how.most = below(life, 2) ? rig->io == MOE_IO_DIRECT ? 4096 : 1000 + below(life, 8000) : 0;
     life->at_once = slots / RIG_TOP_K < MOST_REQUESTS ? 1 : MOST_REQUESTS;
-    if (below(life, 4) == 0 && !CHECK(t, rig_scatter(rig)))
-        return false;
     life->store = rig_store(t, rig, slots, &life->how);
     return life->store;
 }

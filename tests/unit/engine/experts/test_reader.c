@@ -347,12 +347,88 @@ static void bad_options_are_refused(struct harness *t)
     }
 }
 
+// ---- Whole blocks
+
+// A range of a file that is read by whole blocks into a target that lies alike and has the blocks for itself: the bytes
+// are right, the target's blocks are filled and nothing beyond them is, in one read where that gives all.
+static void blocks_around_a_range_are_read_in_place(struct harness *t)
+{
+    enum { BLOCK = 512, ROOM = 16 * BLOCK };
+    unsigned char *memory = aligned_alloc(READER_MAX_ALIGNMENT, ROOM);
+    static const int pieces[] = {ROOM, BLOCK, 3 * BLOCK};
+    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++)
+        for (uint64_t shift = 0; shift < BLOCK; shift += 31)
+            for (size_t length = 1; length < 4 * BLOCK; length += 97) {
+                struct source source;
+                source_init(&source);
+                reader *r = open_pool(t, 1, 1, &source); // without bounce buffers
+                memset(memory, 0, ROOM);
+                struct read_request request = {.fd = pieces[i],
+                                               .alignment = BLOCK,
+                                               .around = true,
+                                               .offset = 7 * BLOCK + shift,
+                                               .length = length,
+                                               .target = memory + 2 * BLOCK + shift};
+                CHECK(t, reader_submit(r, &request, 1));
+                CHECK(t, reader_reap(r, READER_FOREVER) == &request);
+                CHECK(t, request.result == READ_FULL && request.delivered == length && right_bytes(&request));
+                size_t end = 2 * BLOCK + (shift + length + BLOCK - 1) / BLOCK * BLOCK;
+                for (size_t at = 0; at < ROOM; at++)
+                    if (memory[at] != (at < 2 * BLOCK || at >= end ? 0 : byte_at(5 * BLOCK + at))) {
+                        CHECK_EQ(t, at, -1);
+                        break;
+                    }
+                CHECK(t, pieces[i] < ROOM || atomic_load(&source.calls) == 1);
+                reader_close(r);
+            }
+    free(memory);
+}
+
+// The last block of a file is not whole: enough when the range is there, else the end is where the file has it.
+static void a_file_may_end_in_the_last_block(struct harness *t)
+{
+    enum { BLOCK = 512 };
+    unsigned char *memory = aligned_alloc(READER_MAX_ALIGNMENT, 4096);
+    for (uint64_t end = 2 * BLOCK; end < 5 * BLOCK; end += 13) {
+        struct source source;
+        source_init(&source);
+        source.end = end;
+        reader *r = open_pool(t, 1, 1, &source);
+        struct read_request request = {.fd = 4096,
+                                       .alignment = BLOCK,
+                                       .around = true,
+                                       .offset = 2 * BLOCK + 100,
+                                       .length = 2 * BLOCK,
+                                       .target = memory + 100};
+        CHECK(t, reader_submit(r, &request, 1));
+        CHECK(t, reader_reap(r, READER_FOREVER) == &request);
+        bool there = end >= request.offset + request.length;
+        CHECK_EQ(t, request.result, there ? READ_FULL : READ_EOF);
+        CHECK_EQ(t, request.delivered, there ? 2 * BLOCK : end < request.offset ? 0 : end - request.offset);
+        CHECK(t, right_bytes(&request));
+        source.end = UINT64_MAX;
+        source.fail_at = end / BLOCK * BLOCK; // a block that cannot be read
+        source.fail_errno = EIO;
+        request.fd = BLOCK;
+        CHECK(t, reader_submit(r, &request, 1));
+        CHECK(t, reader_reap(r, READER_FOREVER) == &request);
+        there = source.fail_at >= request.offset + request.length;
+        CHECK_EQ(t, request.result, there ? READ_FULL : READ_ERROR);
+        CHECK(t, there || request.sys_errno == EIO);
+        CHECK(t, right_bytes(&request));
+        reader_close(r);
+    }
+    free(memory);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(short_reads_are_resumed),
         TEST(interruptions_are_resumed),
         TEST(failures_are_typed),
+        TEST(blocks_around_a_range_are_read_in_place),
+        TEST(a_file_may_end_in_the_last_block),
         TEST(files_are_read_with_pread),
         TEST(threads_read_at_the_same_time),
         TEST(done_requests_count_until_they_are_reaped),

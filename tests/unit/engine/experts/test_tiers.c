@@ -515,11 +515,12 @@ static int random_requests(expert_store *store, uint64_t seed, uint32_t slots, s
 
 static void right_bytes_every_way(struct harness *t)
 {
-    static const uint64_t hosts[] = {MOE_CACHE_NONE, 9 * RIG_BLOB, MOE_CACHE_ALL};
-    for (int scattered = 0; scattered < 2; scattered++) {
+    bool (*const layouts[])(struct rig *) = {NULL, rig_scatter, rig_spread};
+    for (int layout = 0; layout < 3; layout++) {
         struct rig rig;
         CHECK(t, rig_open(&rig, false));
-        CHECK(t, !scattered || rig_scatter(&rig));
+        CHECK(t, !layout || layouts[layout](&rig));
+        const uint64_t hosts[] = {MOE_CACHE_NONE, 9 * rig_slot_bytes(&rig), MOE_CACHE_ALL};
         for (uint32_t slots = RIG_TOP_K; slots <= RIG_ALL; slots += 3) {
             rig.read_piece_bytes = slots % 2 ? 4096 : 0;
             for (int way = 0; way < 10; way++) {
