@@ -28,7 +28,7 @@ PKG_LIBS   = $(shell pkg-config --libs $(PACKAGES)) -lOpenCL -lpthread -lm
 # A finding ends the program, whichever sanitizer's it is.
 SANITIZERS = $(SANITIZE:%=-fsanitize=%) $(if $(SANITIZE),-fno-sanitize-recover=all)
 CPPFLAGS += -D_FILE_OFFSET_BITS=64 -DMOECHAT_DATADIR='"$(DATADIR)"'
-CFLAGS   += -std=c11 -D_XOPEN_SOURCE=700 $(OPT) $(WARNINGS) $(SANITIZERS)
+CFLAGS   += -std=c11 -D_XOPEN_SOURCE=700 $(OPT) $(WARNINGS) -Wmissing-prototypes $(SANITIZERS)
 CXXFLAGS += -std=c++17 $(OPT) $(WARNINGS) $(SANITIZERS)
 LDFLAGS  += $(SANITIZERS)
 # The oracle keeps its sums in order and may use any vectors the compiler finds; no contraction, as in the kernels.

@@ -13,7 +13,7 @@
 #include "app/talk/commands.h"
 #include "app/options/completion.h"
 #include "app/options/config.h"
-#include "app/talk/keys.h"
+#include "app/term/keys.h"
 #include "app/options/options.h"
 #include "app/term/plain.h"
 #include "app/util/report.h"

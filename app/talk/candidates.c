@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Finds what Tab offers.
 #include "app/talk/candidates.h"
 
 #include <dirent.h>
@@ -77,20 +78,17 @@ static void offer_commands(struct candidates *candidates, struct typed typed, co
     const struct command_row *row;
     for (size_t i = 0; (row = commands_row(i)); i++) {
         offer(candidates, typed, before, row->name, "");
-        if (row->alias)
-            offer(candidates, typed, before, row->alias, "");
+        char alias[32];
+        for (const char *rest = row->aliases; commands_next_word(&rest, alias, sizeof alias);)
+            offer(candidates, typed, before, alias, "");
     }
 }
 
 static void offer_words(struct candidates *candidates, struct typed typed, const char *words)
 {
     char word[32];
-    for (; *words; words += strspn(words, "|")) {
-        size_t length = strcspn(words, "|");
-        snprintf(word, sizeof word, "%.*s", (int)length, words);
+    while (commands_next_word(&words, word, sizeof word))
         offer(candidates, typed, "", word, "");
-        words += length;
-    }
 }
 
 // Names that can be typed: UTF-8 without control characters.
@@ -190,14 +188,14 @@ bool candidates_find(struct candidates *candidates, const char *line, size_t poi
         while (word < point && line[word] != ' ')
             word++;
         bool first = word == point;
-        if (!first && row && row->words) // the argument after the word
+        if (!first && row && *row->words) // the argument after the word
             for (start = word; start < point && line[start] == ' ';)
                 start++;
         candidates->start = start;
         struct typed typed = {line + start, point - start};
-        if (row && row->words && first)
+        if (row && *row->words && first)
             offer_words(candidates, typed, row->words);
-        else if (row && (first || row->words || row->takes == TAKES_PATH))
+        else if (row && (first || *row->words || row->takes == TAKES_PATH))
             offer_arguments(candidates, row, typed, sessions);
     }
     if (candidates->count)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Reads what is typed, and explains the commands.
 #include "app/talk/commands.h"
 
 #include <ctype.h>
@@ -6,51 +7,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/options/options.h"
 #include "app/util/words.h"
 
 static const struct command_row table[] = {
-    {"help", NULL, "[WORD]", "list the commands, or those about WORD", ACTION_HELP, TAKES_COMMAND, NULL},
-    {"keys", NULL, "", "list the keys", ACTION_KEYS, TAKES_NOTHING, NULL},
-    {"new", "clear", "", "begin a new conversation and keep this one; settings and system message stay", ACTION_NEW,
-     TAKES_NOTHING, NULL},
-    {"save", NULL, "[NAME]", "save the conversation, under NAME if given; each turn is saved anyway", ACTION_SAVE,
-     TAKES_SESSION, NULL},
-    {"load", "resume", "NAME", "go on with a saved conversation", ACTION_LOAD, TAKES_SESSION, NULL},
-    {"switch", NULL, "NAME", "go on with a saved conversation", ACTION_LOAD, TAKES_SESSION, NULL},
-    {"sessions", NULL, "", "list the saved conversations", ACTION_SESSIONS, TAKES_NOTHING, NULL},
-    {"rename", NULL, "NAME", "give the conversation another name", ACTION_RENAME, TAKES_TEXT, NULL},
-    {"delete", NULL, "NAME", "delete a saved conversation", ACTION_DELETE, TAKES_SESSION, NULL},
-    {"retry", NULL, "", "answer the last message again", ACTION_RETRY, TAKES_NOTHING, NULL},
-    {"undo", NULL, "[N]", "take back the last message and its answer, or the last N", ACTION_UNDO, TAKES_TEXT, NULL},
-    {"system", NULL, "[TEXT]", "show the system message, or set it; /system - removes it", ACTION_SYSTEM, TAKES_TEXT,
-     NULL},
-    {"set", NULL, "[KEY VALUE]", "show the settings, or change one: /set temp 0.2", ACTION_SET, TAKES_SETTING, NULL},
-    {"stats", NULL, "", "figures of this conversation: tokens, time, experts, hit curve, plan, seed", ACTION_STATS,
-     TAKES_NOTHING, NULL},
-    {"heat", NULL, "", "the heat map: how often each expert was used in this turn, and where it is", ACTION_HEAT,
-     TAKES_NOTHING, NULL},
-    {"inspect", NULL, "[N]", "the last answer's tokens; of token N what else was likely, its experts and its time",
-     ACTION_INSPECT, TAKES_TEXT, NULL},
-    {"think", NULL, "on|off|show|hide|fold",
-     "let it think first or not; show all that it thought, only how long, or its end", ACTION_THINK, TAKES_NOTHING,
-     "on|off|show|hide|fold"},
-    {"file", NULL, "PATH [WORDS]",
-     "send WORDS and the text of a file as a message; a path with spaces in double quotes", ACTION_FILE, TAKES_PATH,
-     NULL},
-    {"copy", NULL, "[N|code K]", "copy the last answer, the N-th last, or code block K of it (with --clipboard)",
-     ACTION_COPY, TAKES_NOTHING, "code"},
-    {"export", NULL, "[md|json|txt] [FILE]", "write the conversation to FILE as it was said, byte for byte",
-     ACTION_EXPORT, TAKES_PATH, "md|json|txt"},
-    {"log", NULL, "", "what drivers and libraries said", ACTION_LOG, TAKES_NOTHING, NULL},
-    {"quit", "exit", "", "save and leave", ACTION_QUIT, TAKES_NOTHING, NULL},
-    {"bye", NULL, "", "save and leave", ACTION_QUIT, TAKES_NOTHING, NULL},
+#define COMMAND(id, aliases, argument, takes, words, meanwhile, help)                                                  \
+    {#id, aliases, argument, takes, words, meanwhile, help, talk_do_##id},
+#include "app/talk/commands.def"
+#undef COMMAND
 };
 enum { N_ROWS = sizeof table / sizeof table[0] };
 
-static bool names(const char *name, const char *text, size_t length)
+bool commands_next_word(const char **list, char *word, size_t size)
 {
-    return name && strlen(name) == length && strncmp(name, text, length) == 0;
+    size_t length = strcspn(*list, "|");
+    if (!length)
+        return false;
+    snprintf(word, size, "%.*s", (int)length, *list);
+    *list += length + ((*list)[length] == '|');
+    return true;
+}
+
+static bool is_among(const char *list, const char *text, size_t length)
+{
+    char word[32];
+    while (commands_next_word(&list, word, sizeof word))
+        if (strlen(word) == length && strncmp(word, text, length) == 0)
+            return true;
+    return false;
 }
 
 const struct command_row *commands_row(size_t index)
@@ -61,9 +44,14 @@ const struct command_row *commands_row(size_t index)
 const struct command_row *commands_find(const char *name, size_t length)
 {
     for (size_t i = 0; i < N_ROWS; i++)
-        if (names(table[i].name, name, length) || names(table[i].alias, name, length))
+        if (is_among(table[i].name, name, length) || is_among(table[i].aliases, name, length))
             return &table[i];
     return NULL;
+}
+
+bool commands_meanwhile(const struct line *line)
+{
+    return strcmp(line->row->meanwhile, "*") == 0 || is_among(line->row->meanwhile, line->text, line->length);
 }
 
 // Messages end where their last line does: a paste brings its newline along.
@@ -93,7 +81,7 @@ struct line commands_parse(const char *typed, size_t typed_length)
     size_t left = (size_t)(end - rest);
     while (left > 0 && isspace((unsigned char)rest[left - 1]))
         left--;
-    return (struct line){.kind = LINE_COMMAND, .action = row->action, .text = rest, .length = left};
+    return (struct line){.kind = LINE_COMMAND, .row = row, .text = rest, .length = left};
 }
 
 size_t commands_help(FILE *out, const char *wanted)
@@ -102,13 +90,14 @@ size_t commands_help(FILE *out, const char *wanted)
     wanted += *wanted == '/';
     for (size_t i = 0; i < N_ROWS; i++) {
         const struct command_row *row = &table[i];
-        bool about = words_about(row->name, wanted) || words_about(row->help, wanted) ||
-                     (row->alias && words_about(row->alias, wanted));
+        bool about =
+            words_about(row->name, wanted) || words_about(row->help, wanted) || words_about(row->aliases, wanted);
         if (!about)
             continue;
         int column = fprintf(out, "  /%s%s%s", row->name, *row->argument ? " " : "", row->argument);
-        if (row->alias)
-            column += fprintf(out, ", /%s", row->alias);
+        char alias[32];
+        for (const char *rest = row->aliases; commands_next_word(&rest, alias, sizeof alias);)
+            column += fprintf(out, ", /%s", alias);
         fprintf(out, "%*s%s\n", column < 24 ? 24 - column : 1, "", row->help);
         shown++;
     }
@@ -126,8 +115,9 @@ void commands_dump(FILE *out)
             else if (*c != ']')
                 fputc(*c, out);
         }
-        if (row->alias)
-            fprintf(out, " , Ic /%s", row->alias);
+        char alias[32];
+        for (const char *rest = row->aliases; commands_next_word(&rest, alias, sizeof alias);)
+            fprintf(out, " , Ic /%s", alias);
         fputc('\n', out);
         words_print(out, row->help, 0, 0);
     }

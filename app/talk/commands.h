@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The commands of the chat: one table that reads them and explains them. Pure.
+// The commands of the chat: one table (commands.def) that reads them, explains them and says what does them. Pure but
+// for what the handlers do.
 #ifndef MOECHAT_APP_TALK_COMMANDS_H
 #define MOECHAT_APP_TALK_COMMANDS_H
 
@@ -8,53 +9,40 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum action {
-    ACTION_HELP,
-    ACTION_KEYS,
-    ACTION_NEW,
-    ACTION_RETRY,
-    ACTION_UNDO,
-    ACTION_SAVE,
-    ACTION_LOAD,
-    ACTION_SESSIONS,
-    ACTION_RENAME,
-    ACTION_DELETE,
-    ACTION_SYSTEM,
-    ACTION_SET,
-    ACTION_STATS,
-    ACTION_HEAT,
-    ACTION_INSPECT,
-    ACTION_THINK,
-    ACTION_FILE,
-    ACTION_COPY,
-    ACTION_EXPORT,
-    ACTION_LOG,
-    ACTION_QUIT,
-};
+struct talk;
 
 enum line_kind {
     LINE_EMPTY,   // nothing but spaces
     LINE_MESSAGE, // to be sent: text
-    LINE_COMMAND, // action, with text behind it
+    LINE_COMMAND, // row, with text behind it
     LINE_SPACED,  // a command but for the spaces before it: neither done nor sent; text is its name
     LINE_UNKNOWN, // begins like a command, but there is none of that name: text is the name
 };
 
+struct command_row;
 struct line {
     enum line_kind kind;
-    enum action action;
-    const char *text; // part of what was parsed
+    const struct command_row *row; // of LINE_COMMAND
+    const char *text;              // part of what was parsed
     size_t length;
 };
 
 // What follows a command, beside the words that its row names.
 enum command_takes { TAKES_NOTHING, TAKES_TEXT, TAKES_SESSION, TAKES_SETTING, TAKES_COMMAND, TAKES_PATH };
 struct command_row {
-    const char *name, *alias, *argument, *help;
-    enum action action;
+    const char *name, *aliases; // "a|b"; "": none
+    const char *argument;       // for people
     enum command_takes takes;
-    const char *words; // "a|b": one of them comes first; NULL: none
+    const char *words; // "a|b": one of them comes first; "": none
+    // The words with which it shows beside the conversation and so need not wait for the answer under way; "*": with
+    // all that may follow; "": with none.
+    const char *meanwhile;
+    const char *help;
+    void (*run)(struct talk *talk, const struct line *line);
 };
+#define COMMAND(id, ...) void talk_do_##id(struct talk *talk, const struct line *line);
+#include "app/talk/commands.def"
+#undef COMMAND
 const struct command_row *commands_row(size_t index); // in the order of /help; NULL: there are no more
 const struct command_row *commands_find(const char *name, size_t length); // by name or alias, NULL: none
 
@@ -63,7 +51,10 @@ const struct command_row *commands_find(const char *name, size_t length); // by 
 struct line commands_parse(const char *typed, size_t length);
 // Writes all commands, or those whose name or explanation contains `wanted`. Returns how many.
 size_t commands_help(FILE *out, const char *wanted);
-void commands_dump(FILE *out); // for moechat(1)
+void commands_dump(FILE *out);                    // for moechat(1)
+bool commands_meanwhile(const struct line *line); // see struct command_row
+// Takes the next of "a|b|c" off *list. False: there is none.
+bool commands_next_word(const char **list, char *word, size_t size);
 // "PATH WORDS" or "\"A PATH\" WORDS": the path, and what is behind it. False: there is no path.
 bool commands_file(const struct line *line, struct line *path, struct line *words);
 // A count from 1 on, as in /undo 2; `otherwise` for "". False: not a count.

@@ -7,6 +7,7 @@
 #include "app/talk/commands.h"
 #include "app/util/report.h"
 #include "app/driver/worker.h"
+#include "app/view/transcript.h"
 
 // A message of the conversation, shown whole.
 struct face_message {
@@ -22,6 +23,8 @@ struct face_text {
     size_t length;
     bool thinking; // not said but thought
 };
+
+enum face_page { FACE_PAGE_HELP, FACE_PAGE_LOG };
 
 struct face_ops {
     bool brief; // it shows figures of its own, so a turn's are told in a few words
@@ -41,8 +44,13 @@ struct face_ops {
     void (*changed)(void *self); // talk's state
     // Puts text into the clipboard if it may, and says what became of it; NULL: this face has none.
     void (*copy)(void *self, const char *text, size_t length);
-    // A command that is about the face itself. False: this face has nothing for it.
-    bool (*command)(void *self, const struct line *line);
+    // Lines that are no part of the conversation, in the place of all that was shown so before.
+    void (*page)(void *self, enum face_page page, const char *text, size_t length);
+    size_t (*keys)(FILE *out, const char *wanted); // its keys, as keys_help
+    // What not every face has; NULL: not this one.
+    void (*heat)(void *self);           // shows the heat map in its own way
+    void (*log)(void *self, FILE *out); // prints what drivers and libraries said
+    void (*show_thinking)(void *self, enum thinking_view view);
 };
 
 #endif

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Puts the parts of the help together.
 #include "app/talk/help.h"
 
 #include <stdlib.h>
 
 #include "app/talk/commands.h"
-#include "app/talk/keys.h"
 #include "app/options/options.h"
 
 enum part { COMMANDS, KEYS, OPTIONS, PARTS };
 
-static size_t print_part(FILE *out, enum part part, const char *wanted, bool plain)
+static size_t print_part(FILE *out, enum part part, const char *wanted, help_keys_fn *keys)
 {
     switch (part) {
     case COMMANDS:
         return commands_help(out, wanted);
     case KEYS:
-        return keys_help(out, wanted, plain);
+        return keys(out, wanted);
     default:
         return *wanted ? options_search(out, wanted) : 0;
     }
 }
 
-void help_print(FILE *out, const char *wanted, bool plain)
+void help_print(FILE *out, const char *wanted, help_keys_fn *keys)
 {
     static const char *const headings[PARTS] = {"Commands", "Keys", "Options of moechat"};
     int parts = 0;
@@ -30,11 +30,18 @@ void help_print(FILE *out, const char *wanted, bool plain)
         char *text = NULL;
         size_t length = 0;
         FILE *lines = open_memstream(&text, &length);
-        size_t found = lines ? print_part(lines, (enum part)i, wanted, plain) : 0;
+        size_t found = lines ? print_part(lines, (enum part)i, wanted, keys) : 0;
         if (lines && fclose(lines) == 0 && found)
             fprintf(out, "%s%s\n%s", parts++ ? "\n" : "", headings[i], text);
         free(text);
     }
     if (!parts)
         fputs("Nothing is about that; /help lists all commands and keys.\n", out);
+}
+
+void help_print_keys(FILE *out, const char *wanted, help_keys_fn *keys)
+{
+    fputs("Keys\n", out);
+    if (keys(out, wanted) == 0)
+        fputs("  No key is about that.\n", out);
 }

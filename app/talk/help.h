@@ -3,11 +3,14 @@
 #ifndef MOECHAT_APP_TALK_HELP_H
 #define MOECHAT_APP_TALK_HELP_H
 
-#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 
 // Writes the commands, keys and options that are about `wanted`, a / before it left out, under their headings; for ""
-// all commands and keys. `plain`: the keys are those of plain lines.
-void help_print(FILE *out, const char *wanted, bool plain);
+// all commands and keys.
+typedef size_t help_keys_fn(FILE *out, const char *wanted); // writes a face's keys and returns how many
+void help_print(FILE *out, const char *wanted, help_keys_fn *keys);
+// The keys alone.
+void help_print_keys(FILE *out, const char *wanted, help_keys_fn *keys);
 
 #endif

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// The conversation under way: what is typed and what the worker says, and what a face shows of it.
 #include "app/talk/talk.h"
 
 #include <inttypes.h>
@@ -47,6 +48,13 @@ void talk_lines_show(struct talk *talk, struct talk_lines *lines)
 {
     if (fclose(lines->out) == 0 && lines->length)
         talk->face->show(talk->self, lines->text, lines->length);
+    free(lines->text);
+}
+
+void talk_lines_page(struct talk *talk, struct talk_lines *lines, enum face_page page)
+{
+    if (fclose(lines->out) == 0)
+        talk->face->page(talk->self, page, lines->text, lines->length);
     free(lines->text);
 }
 
@@ -196,7 +204,7 @@ void talk_line(struct talk *talk, const char *text, size_t length)
         talk->face->message(talk->self, &message);
         talk_send(talk, chat_request(&talk->chat, line.text, line.length));
     } else if (line.kind == LINE_COMMAND) {
-        talk_command(talk, &line);
+        line.row->run(talk, &line);
     } else if (line.kind == LINE_SPACED) {
         talk_say(talk, "Not sent: without the spaces before it /%.*s is a command; // sends it as a message.",
                  (int)line.length, line.text);
@@ -206,6 +214,15 @@ void talk_line(struct talk *talk, const char *text, size_t length)
     }
     if (talk->state == TALK_IDLE)
         talk->face->changed(talk->self);
+}
+
+bool talk_line_meanwhile(struct talk *talk, const char *text, size_t length)
+{
+    struct line line = commands_parse(text, length);
+    if (line.kind != LINE_COMMAND || !commands_meanwhile(&line))
+        return false;
+    line.row->run(talk, &line);
+    return true;
 }
 
 static void on_ready(struct talk *talk, const struct backend_info *info)

@@ -53,6 +53,8 @@ void talk_finish(struct talk *talk);
 void talk_take_events(struct talk *talk); // all that wait, when worker_fd is readable
 // A line that was typed, in the state TALK_IDLE: a message or a command.
 void talk_line(struct talk *talk, const char *text, size_t length);
+// The same in any state. False: it has to wait for the answer under way.
+bool talk_line_meanwhile(struct talk *talk, const char *text, size_t length);
 // Stops the answer, or what a command asked for. False: nothing was under way.
 bool talk_stop(struct talk *talk);
 void talk_leave(struct talk *talk, int status);

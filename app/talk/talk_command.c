@@ -6,12 +6,19 @@
 #include <string.h>
 
 #include "app/talk/help.h"
-#include "app/talk/keys.h"
 #include "app/view/stats.h"
 #include "app/talk/talk_parts.h"
 
-static void retry(struct talk *talk)
+struct talk_argument talk_argument(const struct line *line)
 {
+    struct talk_argument argument;
+    snprintf(argument.text, sizeof argument.text, "%.*s", (int)(line->length < 150 ? line->length : 150), line->text);
+    return argument;
+}
+
+void talk_do_retry(struct talk *talk, const struct line *line)
+{
+    (void)line;
     struct bytes text;
     struct turn *again = chat_again(&talk->chat);
     if (!again && !chat_take_last(&talk->chat, &text)) {
@@ -32,10 +39,10 @@ static void retry(struct talk *talk)
     bytes_release(&text);
 }
 
-static void undo(struct talk *talk, const char *text)
+void talk_do_undo(struct talk *talk, const struct line *line)
 {
     size_t count;
-    if (!commands_count(text, 1, &count)) {
+    if (!commands_count(talk_argument(line).text, 1, &count)) {
         talk_say(talk, "/undo takes a number of messages.");
         return;
     }
@@ -50,7 +57,7 @@ static void undo(struct talk *talk, const char *text)
     }
 }
 
-static void set_system(struct talk *talk, const struct line *line)
+void talk_do_system(struct talk *talk, const struct line *line)
 {
     const struct chat_turn *now = chat_system(&talk->chat);
     struct talk_lines lines;
@@ -72,11 +79,11 @@ static void set_system(struct talk *talk, const struct line *line)
         talk_say(talk, fed ? "Done; the whole conversation is read again with the next message." : "Done.");
 }
 
-static void set_setting(struct talk *talk, const char *text)
+void talk_do_set(struct talk *talk, const struct line *line)
 {
     char name[32] = "", value[64] = "", extra[2] = "";
     struct talk_lines lines;
-    int words = sscanf(text, "%31s %63s %1s", name, value, extra);
+    int words = sscanf(talk_argument(line).text, "%31s %63s %1s", name, value, extra);
     if (words <= 0) {
         if (talk_lines_begin(talk, &lines)) {
             options_print_settings(lines.out, &talk->settings, NULL);
@@ -117,121 +124,89 @@ static void print_stats(struct talk *talk, FILE *out)
     figures_release(&figures);
 }
 
-// What commands.c or this file prints.
-static void show_lines(struct talk *talk, enum action action, const char *text)
+void talk_do_stats(struct talk *talk, const struct line *line)
+{
+    struct talk_lines lines;
+    (void)line;
+    if (!talk_lines_begin(talk, &lines))
+        return;
+    print_stats(talk, lines.out);
+    talk_lines_show(talk, &lines);
+}
+
+void talk_do_help(struct talk *talk, const struct line *line)
 {
     struct talk_lines lines;
     if (!talk_lines_begin(talk, &lines))
         return;
-    if (action == ACTION_KEYS)
-        keys_help(lines.out, "", true);
-    else if (action == ACTION_STATS)
-        print_stats(talk, lines.out);
-    else
-        help_print(lines.out, text, true);
-    talk_lines_show(talk, &lines);
+    help_print(lines.out, talk_argument(line).text, talk->face->keys);
+    talk_lines_page(talk, &lines, FACE_PAGE_HELP);
 }
 
-// /think on and /think off. False: it is about how thinking is shown.
-static bool switch_thinking(struct talk *talk, const char *text)
+void talk_do_keys(struct talk *talk, const struct line *line)
+{
+    struct talk_lines lines;
+    if (!talk_lines_begin(talk, &lines))
+        return;
+    help_print_keys(lines.out, talk_argument(line).text, talk->face->keys);
+    talk_lines_page(talk, &lines, FACE_PAGE_HELP);
+}
+
+void talk_do_log(struct talk *talk, const struct line *line)
+{
+    struct talk_lines lines;
+    (void)line;
+    if (!talk->face->log) {
+        talk_say(talk, "Without the full screen there is no log: what drivers say goes to standard error.");
+    } else if (talk_lines_begin(talk, &lines)) {
+        talk->face->log(talk->self, lines.out);
+        talk_lines_page(talk, &lines, FACE_PAGE_LOG);
+    }
+}
+
+// What of thinking is shown. False: no such view, or a face that has none.
+static bool show_thinking(struct talk *talk, const char *word)
+{
+    static const char *const words[] = {
+        [THINKING_FOLDED] = "fold", [THINKING_HIDDEN] = "hide", [THINKING_OPEN] = "show"};
+    for (enum thinking_view view = THINKING_FOLDED; view <= THINKING_OPEN; view++) {
+        if (strcmp(words[view], word) != 0 || !talk->face->show_thinking)
+            continue;
+        talk->face->show_thinking(talk->self, view);
+        return true;
+    }
+    return false;
+}
+
+static void switch_thinking(struct talk *talk, enum think asked)
 {
     const struct tok_template_about *about = &talk->info.turns;
-    enum think asked = strcmp(text, "on") == 0 ? THINK_ON : strcmp(text, "off") == 0 ? THINK_OFF : THINK_UNASKED;
-    if (asked == THINK_UNASKED)
-        return false;
     if (!about->can_switch) {
         talk_say(talk, "This model leaves no choice: %s.",
                  about->thinks_unasked ? "it always thinks"
                  : about->thinks       ? "it thinks when it wants to"
                                        : "its turns have no place for thinking");
-        return true;
+        return;
     }
     bool anew = about->begins_anew && chat_position(&talk->chat) > 0 && talk->chat.fed_think != asked;
     talk->chat.think = asked;
     talk_say(talk, "From the next answer on it %s%s.", asked == THINK_ON ? "thinks first" : "answers at once",
              anew ? "; that changes how the conversation begins, so all of it is read again" : "");
-    return true;
 }
 
-// False: the command is not about sessions.
-static bool about_sessions(struct talk *talk, enum action action, const char *text)
+void talk_do_think(struct talk *talk, const struct line *line)
 {
-    switch (action) {
-    case ACTION_NEW:
-        talk_new(talk);
-        break;
-    case ACTION_SAVE:
-        talk_save(talk, text);
-        break;
-    case ACTION_RENAME:
-        talk_rename(talk, text);
-        break;
-    case ACTION_LOAD:
-        talk_load(talk, text);
-        break;
-    case ACTION_SESSIONS:
-        talk_list_sessions(talk);
-        break;
-    case ACTION_DELETE:
-        talk_delete(talk, text);
-        break;
-    default:
-        return false;
-    }
-    return true;
-}
-
-void talk_command(struct talk *talk, const struct line *line)
-{
-    char text[160];
-    snprintf(text, sizeof text, "%.*s", (int)(line->length < 150 ? line->length : 150), line->text);
-    if (line->action == ACTION_THINK && switch_thinking(talk, text))
-        return;
-    if (talk->face->command(talk->self, line) || about_sessions(talk, line->action, text))
-        return;
-    switch (line->action) {
-    case ACTION_HELP:
-    case ACTION_KEYS:
-    case ACTION_STATS:
-        show_lines(talk, line->action, text);
-        break;
-    case ACTION_RETRY:
-        retry(talk);
-        break;
-    case ACTION_UNDO:
-        undo(talk, text);
-        break;
-    case ACTION_SYSTEM:
-        set_system(talk, line);
-        break;
-    case ACTION_SET:
-        set_setting(talk, text);
-        break;
-    case ACTION_HEAT:
-        talk_heat(talk);
-        break;
-    case ACTION_INSPECT:
-        talk_inspect(talk, text);
-        break;
-    case ACTION_THINK:
+    struct talk_argument word = talk_argument(line);
+    if (strcmp(word.text, "on") == 0)
+        switch_thinking(talk, THINK_ON);
+    else if (strcmp(word.text, "off") == 0)
+        switch_thinking(talk, THINK_OFF);
+    else if (!show_thinking(talk, word.text))
         talk_say(talk, "/think takes on or off, and on the full screen show, hide or fold.");
-        break;
-    case ACTION_FILE:
-        talk_file(talk, line);
-        break;
-    case ACTION_COPY:
-        talk_copy(talk, text);
-        break;
-    case ACTION_EXPORT:
-        talk_export(talk, line);
-        break;
-    case ACTION_LOG:
-        talk_say(talk, "Without the full screen there is no log: what drivers say goes to standard error.");
-        break;
-    case ACTION_QUIT:
-        talk_leave(talk, talk->status);
-        break;
-    default:
-        break;
-    }
+}
+
+void talk_do_quit(struct talk *talk, const struct line *line)
+{
+    (void)line;
+    talk_leave(talk, talk->status);
 }

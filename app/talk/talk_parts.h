@@ -21,26 +21,19 @@ struct talk_lines {
 };
 bool talk_lines_begin(struct talk *talk, struct talk_lines *lines); // false: said that there is no memory
 void talk_lines_show(struct talk *talk, struct talk_lines *lines);
+void talk_lines_page(struct talk *talk, struct talk_lines *lines, enum face_page page);
 
-void talk_command(struct talk *talk, const struct line *line);
+// What follows a command as a string, cut where no name or number reaches.
+struct talk_argument {
+    char text[160];
+};
+struct talk_argument talk_argument(const struct line *line);
 
-// The commands about what was said, and about experts.
-void talk_file(struct talk *talk, const struct line *line);
-void talk_copy(struct talk *talk, const char *which);
-void talk_export(struct talk *talk, const struct line *line);
-void talk_heat(struct talk *talk);
-void talk_inspect(struct talk *talk, const char *number);
-
-// The commands about sessions. Those that the worker has to do leave the talk BUSY until their news come.
+// The handlers of commands are talk_do_*, see commands.def. Those that the worker has to do leave the talk BUSY until
+// their news come.
 // Hands the chosen session to the worker, which reads its rows; `keep` tokens are in the engine already.
 void talk_open_session(struct talk *talk, uint32_t keep, bool save);
 void talk_on_session(struct talk *talk, const struct session_news *news);
-void talk_new(struct talk *talk);
-void talk_save(struct talk *talk, const char *name);
-void talk_rename(struct talk *talk, const char *name);
-void talk_load(struct talk *talk, const char *name);
-void talk_list_sessions(struct talk *talk);
-void talk_delete(struct talk *talk, const char *name);
 void talk_finish_session(struct talk *talk); // waits until all is saved, and says under which name
 
 #endif

@@ -92,8 +92,9 @@ void talk_on_session(struct talk *talk, const struct session_news *news)
         talk_enter(talk, TALK_IDLE);
 }
 
-void talk_new(struct talk *talk)
+void talk_do_new(struct talk *talk, const struct line *line)
 {
+    (void)line;
     struct store_error error;
     chat_clear(&talk->chat);
     talk->face->cleared(talk->self);
@@ -106,7 +107,7 @@ void talk_new(struct talk *talk)
         talk_open_session(talk, chat_position(&talk->chat), false);
 }
 
-void talk_save(struct talk *talk, const char *name)
+static void save(struct talk *talk, const char *name)
 {
     struct store_error error;
     if (*name && !store_name_valid(name)) {
@@ -132,36 +133,21 @@ void talk_save(struct talk *talk, const char *name)
     }
 }
 
-void talk_rename(struct talk *talk, const char *name)
+void talk_do_save(struct talk *talk, const struct line *line)
 {
-    if (*name && talk->saving)
-        talk_save(talk, name);
+    save(talk, talk_argument(line).text);
+}
+
+void talk_do_rename(struct talk *talk, const struct line *line)
+{
+    struct talk_argument name = talk_argument(line);
+    if (*name.text && talk->saving)
+        save(talk, name.text);
     else
-        talk_say(talk, "%s", *name ? "This conversation is not saved; /save saves it." : "/rename takes a name.");
+        talk_say(talk, "%s", *name.text ? "This conversation is not saved; /save saves it." : "/rename takes a name.");
 }
 
-void talk_load(struct talk *talk, const char *name)
-{
-    struct store_error error;
-    struct chat chat = {.about = talk->chat.about, .think = talk->chat.think, .fed_think = talk->chat.think};
-    if (!has_store(talk))
-        return;
-    if (!*name) {
-        talk_say(talk, "/load takes the name of a session:");
-        talk_list_sessions(talk);
-    } else if (strcmp(name, talk->session) == 0) {
-        talk_say(talk, "That is the conversation you are in.");
-    } else if (!sessions_load(&talk->store, name, &chat, &talk->choice, &error)) {
-        talk_fail(talk, "%s", error.text);
-    } else {
-        chat_release(&talk->chat);
-        talk->chat = chat;
-        talk->face->cleared(talk->self);
-        talk_open_session(talk, 0, false);
-    }
-}
-
-void talk_list_sessions(struct talk *talk)
+static void list_sessions(struct talk *talk)
 {
     enum { SESSION_COLUMNS = 80 };
     struct store_error error;
@@ -174,8 +160,39 @@ void talk_list_sessions(struct talk *talk)
         talk_fail(talk, "%s", error.text);
 }
 
-void talk_delete(struct talk *talk, const char *name)
+void talk_do_sessions(struct talk *talk, const struct line *line)
 {
+    (void)line;
+    list_sessions(talk);
+}
+
+void talk_do_load(struct talk *talk, const struct line *line)
+{
+    struct talk_argument argument = talk_argument(line);
+    const char *name = argument.text;
+    struct store_error error;
+    struct chat chat = {.about = talk->chat.about, .think = talk->chat.think, .fed_think = talk->chat.think};
+    if (!has_store(talk))
+        return;
+    if (!*name) {
+        talk_say(talk, "/load takes the name of a session:");
+        list_sessions(talk);
+    } else if (strcmp(name, talk->session) == 0) {
+        talk_say(talk, "That is the conversation you are in.");
+    } else if (!sessions_load(&talk->store, name, &chat, &talk->choice, &error)) {
+        talk_fail(talk, "%s", error.text);
+    } else {
+        chat_release(&talk->chat);
+        talk->chat = chat;
+        talk->face->cleared(talk->self);
+        talk_open_session(talk, 0, false);
+    }
+}
+
+void talk_do_delete(struct talk *talk, const struct line *line)
+{
+    struct talk_argument argument = talk_argument(line);
+    const char *name = argument.text;
     struct store_error error;
     if (!has_store(talk))
         return;

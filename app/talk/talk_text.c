@@ -27,7 +27,7 @@ static int compose(struct bytes *message, const char *path, const struct line *w
     return code ? code : fine ? 0 : ENOMEM;
 }
 
-void talk_file(struct talk *talk, const struct line *line)
+void talk_do_file(struct talk *talk, const struct line *line)
 {
     struct line named, words;
     struct bytes message = {0};
@@ -52,11 +52,11 @@ void talk_file(struct talk *talk, const struct line *line)
     free(path);
 }
 
-void talk_copy(struct talk *talk, const char *which)
+void talk_do_copy(struct talk *talk, const struct line *line)
 {
     struct bytes piece = {0};
     const char *wrong;
-    if (!export_pick(&talk->chat, which, &piece, &wrong))
+    if (!export_pick(&talk->chat, talk_argument(line).text, &piece, &wrong))
         talk_say(talk, "%s", wrong);
     else if (talk->face->copy)
         talk->face->copy(talk->self, piece.data, piece.length);
@@ -87,7 +87,7 @@ release:
     bytes_release(&text);
 }
 
-void talk_export(struct talk *talk, const struct line *line)
+void talk_do_export(struct talk *talk, const struct line *line)
 {
     struct export_request request = export_parse(line->text, line->length);
     if (talk->chat.n_turns == 0) {
@@ -125,11 +125,14 @@ static void print_heat(FILE *out, const struct figures *figures)
     cells_release(&cells);
 }
 
-void talk_heat(struct talk *talk)
+void talk_do_heat(struct talk *talk, const struct line *line)
 {
     struct figures figures = {0};
     struct talk_lines lines;
-    if (!worker_figures(talk->worker, &figures))
+    (void)line;
+    if (talk->face->heat)
+        talk->face->heat(talk->self);
+    else if (!worker_figures(talk->worker, &figures))
         talk_say(talk, "No experts were used yet.");
     else if (talk_lines_begin(talk, &lines)) {
         print_heat(lines.out, &figures);
@@ -184,13 +187,13 @@ static void print_token(struct talk *talk, struct inspect *inspect, struct inspe
     inspect_token(inspect, at, token, &usual);
 }
 
-void talk_inspect(struct talk *talk, const char *number)
+void talk_do_inspect(struct talk *talk, const struct line *line)
 {
     struct step_token token = {0};
     struct talk_lines lines;
     uint32_t count = 0;
     size_t n = 0;
-    bool counted = commands_count(number, 0, &n), there = false;
+    bool counted = commands_count(talk_argument(line).text, 0, &n), there = false;
     if (n > 0 && n <= UINT32_MAX)
         there = worker_inspect(talk->worker, (uint32_t)n, &token, &count);
     else

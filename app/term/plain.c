@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// The chat as lines.
 #include "app/term/plain.h"
 
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/term/keys.h"
 #include "app/term/prompt.h"
 #include "app/util/sanitize.h"
 #include "app/talk/talk.h"
@@ -182,11 +184,10 @@ static void face_changed(void *self)
         prompt_show();
 }
 
-static bool face_command(void *self, const struct line *line)
+static void face_page(void *self, enum face_page page, const char *text, size_t length)
 {
-    (void)self;
-    (void)line;
-    return false;
+    (void)page;
+    face_show(self, text, length);
 }
 
 static bool complete(void *context, struct candidates *found, const char *line, size_t point)
@@ -350,7 +351,8 @@ int plain_chat(const struct options *options)
         .cut = face_cut,
         .cleared = face_cleared,
         .changed = face_changed,
-        .command = face_command,
+        .page = face_page,
+        .keys = keys_of_lines,
     };
     struct plain plain = {.from_terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
     struct talk *talk = &plain.talk;

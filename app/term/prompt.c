@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Everything that is about readline.
 #include "app/term/prompt.h"
 
 #include <errno.h>
@@ -15,11 +16,14 @@
 #include "app/util/files.h"
 #include "app/store/history.h"
 #include "app/util/report.h"
+#include "app/term/keys.h"
 #include "app/term/term.h"
 
 #define IN_THE_MIDDLE                                                                                                  \
     (RL_STATE_ISEARCH | RL_STATE_NSEARCH | RL_STATE_MULTIKEY | RL_STATE_NUMERICARG | RL_STATE_VIMOTION |               \
      RL_STATE_CHARSEARCH)
+
+enum { KEY_SEQUENCES = 6 };
 
 static struct {
     struct prompt_face face;
@@ -36,17 +40,16 @@ static struct {
 
 static bool draws(void)
 {
-    return prompt.face.label == NULL;
+    return prompt.face.screen != NULL;
 }
 
-static void press(enum key key, rl_command_func_t *otherwise, int count, int code)
+static int press(bool (*take)(struct tui *tui), rl_command_func_t *otherwise, int count, int code)
 {
     bool before = prompt.within;
     prompt.within = true;
-    bool taken = draws() && prompt.face.key(prompt.face.context, key);
+    bool taken = draws() && take(prompt.face.screen);
     prompt.within = before;
-    if (!taken)
-        otherwise(count, code);
+    return taken ? 0 : otherwise(count, code);
 }
 
 static int nothing(int count, int code)
@@ -73,59 +76,44 @@ static int complete(int count, int code)
     return rl_complete_internal(rl_completion_mode(complete));
 }
 
-#define KEY_FUNCTION(name, key, otherwise)                                                                             \
-    static int name(int count, int code)                                                                               \
+#define EDIT_KEY(...)
+#define SCREEN_KEY(id, function, sequences, otherwise, ...)                                                            \
+    static int key_##id(int count, int code)                                                                           \
     {                                                                                                                  \
-        press(key, otherwise, count, code);                                                                            \
-        return 0;                                                                                                      \
+        return press(tui_key_##id, otherwise, count, code);                                                            \
     }
-KEY_FUNCTION(up, KEY_UP, rl_get_previous_history)
-KEY_FUNCTION(down, KEY_DOWN, rl_get_next_history)
-KEY_FUNCTION(page_up, KEY_PAGE_UP, nothing)
-KEY_FUNCTION(page_down, KEY_PAGE_DOWN, nothing)
-KEY_FUNCTION(line_up, KEY_LINE_UP, nothing)
-KEY_FUNCTION(line_down, KEY_LINE_DOWN, nothing)
-KEY_FUNCTION(to_begin, KEY_TO_BEGIN, nothing)
-KEY_FUNCTION(to_end, KEY_TO_END, nothing)
-KEY_FUNCTION(search, KEY_SEARCH, nothing)
-KEY_FUNCTION(stats, KEY_STATS, nothing)
-KEY_FUNCTION(zoom, KEY_ZOOM, nothing)
-KEY_FUNCTION(fold, KEY_FOLD, nothing)
-KEY_FUNCTION(bare, KEY_BARE, nothing)
-KEY_FUNCTION(copy, KEY_COPY, nothing)
-KEY_FUNCTION(editor, KEY_EDITOR, nothing)
-KEY_FUNCTION(redraw, KEY_REDRAW, rl_clear_screen)
-KEY_FUNCTION(help, KEY_HELP, nothing)
+#define OTHER_KEY(...)
+#include "app/term/keys.def"
+#undef EDIT_KEY
+#undef SCREEN_KEY
 
-static rl_command_func_t *const functions[KEY_COUNT] = {
-    [KEY_NEWLINE] = insert_newline,
-    [KEY_COMPLETE] = complete,
-    [KEY_UP] = up,
-    [KEY_DOWN] = down,
-    [KEY_PAGE_UP] = page_up,
-    [KEY_PAGE_DOWN] = page_down,
-    [KEY_LINE_UP] = line_up,
-    [KEY_LINE_DOWN] = line_down,
-    [KEY_TO_BEGIN] = to_begin,
-    [KEY_TO_END] = to_end,
-    [KEY_SEARCH] = search,
-    [KEY_STATS] = stats,
-    [KEY_ZOOM] = zoom,
-    [KEY_FOLD] = fold,
-    [KEY_BARE] = bare,
-    [KEY_COPY] = copy,
-    [KEY_EDITOR] = editor,
-    [KEY_REDRAW] = redraw,
-    [KEY_HELP] = help,
+static const struct bound_key {
+    const char *function;                 // its name for inputrc
+    const char *sequences[KEY_SEQUENCES]; // ends with NULL when fewer
+    rl_command_func_t *does;
+    bool in_lines; // at readline's own prompt, too
+} keys[] = {
+#define AT(...)                                                                                                        \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
+#define EDIT_KEY(id, function, sequences, does, ...)        {function, sequences, does, true},
+#define SCREEN_KEY(id, function, sequences, otherwise, ...) {function, sequences, key_##id, false},
+#include "app/term/keys.def"
+#undef AT
+#undef EDIT_KEY
+#undef SCREEN_KEY
+#undef OTHER_KEY
 };
+enum { N_KEYS = sizeof keys / sizeof keys[0] };
 
 // A key that an inputrc has given to one of our functions stays theirs.
 static bool is_ours(const char *sequence, Keymap map)
 {
     int type;
     rl_command_func_t *bound = rl_function_of_keyseq(sequence, map, &type);
-    for (int key = 0; key < KEY_COUNT && type == ISFUNC; key++)
-        if (bound == functions[key])
+    for (size_t i = 0; i < N_KEYS && type == ISFUNC; i++)
+        if (bound == keys[i].does)
             return true;
     return false;
 }
@@ -137,13 +125,13 @@ static void bind_keys(void)
     rl_unbind_function_in_map(rl_start_kbd_macro, emacs_ctlx_keymap);
     rl_unbind_function_in_map(rl_end_kbd_macro, emacs_ctlx_keymap);
     rl_unbind_function_in_map(rl_call_last_kbd_macro, emacs_ctlx_keymap);
-    for (int key = 0; key < KEY_COUNT; key++) {
-        const struct key_row *row = keys_row((enum key)key);
-        for (int i = 0; i < KEY_SEQUENCES && row->sequences[i]; i++)
-            for (int map = 0; map < 3 && (row->plain || draws()); map++)
+    for (size_t n = 0; n < N_KEYS; n++) {
+        const struct bound_key *key = &keys[n];
+        for (int i = 0; i < KEY_SEQUENCES && key->sequences[i]; i++)
+            for (int map = 0; map < 3 && (key->in_lines || draws()); map++)
                 // In vi's command mode Enter is to send.
-                if (!is_ours(row->sequences[i], maps[map]) && (map < 2 || row->sequences[i][0] != '\n'))
-                    rl_bind_keyseq_in_map(row->sequences[i], functions[key], maps[map]);
+                if (!is_ours(key->sequences[i], maps[map]) && (map < 2 || key->sequences[i][0] != '\n'))
+                    rl_bind_keyseq_in_map(key->sequences[i], key->does, maps[map]);
     }
     static const struct {
         const char *sequence, *function;
@@ -296,8 +284,8 @@ bool prompt_open(const struct prompt_face *face)
     rl_attempted_completion_function = attempt;
     rl_completer_word_break_characters = " \t\n";
     rl_completer_quote_characters = "";
-    for (int key = 0; key < KEY_COUNT; key++)
-        rl_add_defun(keys_row((enum key)key)->function, functions[key], -1);
+    for (size_t i = 0; i < N_KEYS; i++)
+        rl_add_defun(keys[i].function, keys[i].does, -1);
     if (draws())
         rl_variable_bind("show-all-if-ambiguous", "on"); // the window is in nobody's way; an inputrc may say otherwise
     rl_initialize();

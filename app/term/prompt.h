@@ -9,23 +9,22 @@
 #include <stddef.h>
 
 #include "app/talk/candidates.h"
-#include "app/talk/keys.h"
 
+struct tui;
 struct prompt_face {
     void *context;
-    const char *label; // the prompt, colours between \001 and \002; NULL: the face draws
+    struct tui *screen; // that draws, and whose keys are pressed (keys.h); NULL: readline draws, behind
+    const char *label;  // the prompt, colours between \001 and \002
     // A line was sent; it is the callee's to free. NULL: Ctrl-D on an empty line, or the terminal is gone.
     void (*line)(void *context, char *line);
     // What Tab offers. False: nothing.
     bool (*complete)(void *context, struct candidates *found, const char *line, size_t point);
     // The first text that the history of later chats will lack, and why.
     void (*not_kept)(void *context, const char *why);
-    // Only for a face that draws:
-    bool (*key)(void *context, enum key key); // false: it means nothing to the face, so what readline has for it
-    void (*offer)(void *context, char **words, size_t count); // several words fit
+    void (*offer)(void *context, char **words, size_t count); // several words fit; only for a screen
 };
 
-// Sets readline up and, with a label, the terminal to raw mode. False: no terminal, or no memory.
+// Sets readline up and, without a screen, the terminal to raw mode. False: no terminal, or no memory.
 bool prompt_open(const struct prompt_face *face);
 void prompt_close(void);
 // Puts a text into the history, also that of later chats.

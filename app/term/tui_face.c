@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// What the talk shows on the full screen, and its beginning and end.
 #include "app/term/tui_face.h"
 
 #include <errno.h>
@@ -225,6 +226,18 @@ static void face_copy(void *self, const char *text, size_t length)
     tui_copy(self, text, length);
 }
 
+static void face_heat(void *self)
+{
+    tui_show_stats(self, STATS_HEAT);
+}
+
+static void face_show_thinking(void *self, enum thinking_view view)
+{
+    struct tui *tui = self;
+    transcript_show_thinking(tui->chat, view);
+    tui->dirty = true;
+}
+
 // ---- the loop ----
 
 static void suspend(struct tui *tui)
@@ -358,9 +371,9 @@ static void not_kept(void *context, const char *why)
 static bool open_prompt(struct tui *tui)
 {
     return prompt_open(&(struct prompt_face){.context = tui,
+                                             .screen = tui,
                                              .line = tui_on_line,
                                              .complete = tui_complete,
-                                             .key = tui_on_key,
                                              .offer = tui_offer,
                                              .not_kept = not_kept});
 }
@@ -399,7 +412,11 @@ static const struct face_ops face = {
     .cleared = face_cleared,
     .changed = face_changed,
     .copy = face_copy,
-    .command = tui_command,
+    .page = tui_page,
+    .keys = keys_of_screen,
+    .heat = face_heat,
+    .log = tui_log_lines,
+    .show_thinking = face_show_thinking,
 };
 
 // Everything that must be there before the terminal is touched. NULL: no memory.

@@ -116,10 +116,9 @@ static struct bytes take_from_queue(struct tui *tui, size_t at)
 static void submit(struct tui *tui, const char *text, size_t length)
 {
     struct line line = commands_parse(text, length);
-    bool elsewhere = line.action == ACTION_HELP || line.action == ACTION_KEYS || line.action == ACTION_LOG ||
-                     line.action == ACTION_HEAT || line.action == ACTION_QUIT;
     struct bytes echo = {0};
-    if (line.kind == LINE_COMMAND && !elsewhere && bytes_append(&echo, "\n", 1) && bytes_append(&echo, text, length))
+    if (line.kind == LINE_COMMAND && strcmp(line.row->meanwhile, "*") != 0 && bytes_append(&echo, "\n", 1) &&
+        bytes_append(&echo, text, length))
         transcript_add(tui->chat, ENTRY_NOTICE, echo.data, echo.length);
     bytes_release(&echo);
     talk_line(&tui->talk, text, length);
@@ -185,90 +184,117 @@ static void scroll(struct tui *tui, int rows)
         tui->stats_top = tui->stats_top + rows > 0 ? tui->stats_top + rows : 0;
 }
 
-static void fold(struct tui *tui)
+static void page(struct tui *tui, int direction)
+{
+    int rows = tui->layout.chat.rows;
+    scroll(tui, direction * (rows > 2 ? rows - 2 : 1));
+}
+
+bool tui_key_up(struct tui *tui)
+{
+    return vertical(tui, -1);
+}
+
+bool tui_key_down(struct tui *tui)
+{
+    return vertical(tui, 1);
+}
+
+bool tui_key_page_up(struct tui *tui)
+{
+    page(tui, -1);
+    return true;
+}
+
+bool tui_key_page_down(struct tui *tui)
+{
+    page(tui, 1);
+    return true;
+}
+
+bool tui_key_line_up(struct tui *tui)
+{
+    scroll(tui, -1);
+    return true;
+}
+
+bool tui_key_line_down(struct tui *tui)
+{
+    scroll(tui, 1);
+    return true;
+}
+
+bool tui_key_to_begin(struct tui *tui)
+{
+    transcript_to_begin(tui_view(tui));
+    return true;
+}
+
+bool tui_key_follow(struct tui *tui)
+{
+    transcript_follow(tui_view(tui));
+    return true;
+}
+
+bool tui_key_search(struct tui *tui)
+{
+    begin_search(tui);
+    return true;
+}
+
+bool tui_key_stats(struct tui *tui)
+{
+    tui_show_stats(tui, tui->stats == STATS_OFF ? STATS_ROW : (enum stats_view)(tui->stats + 1));
+    return true;
+}
+
+bool tui_key_zoom(struct tui *tui)
+{
+    tui->zoom = !tui->zoom;
+    tui->stats_top = 0;
+    if (tui->zoom && (tui->stats == STATS_ROW || tui->stats == STATS_OFF))
+        tui->stats = STATS_PANE;
+    return true;
+}
+
+bool tui_key_fold_thinking(struct tui *tui)
 {
     bool open = transcript_thinking(tui->chat) == THINKING_OPEN;
     transcript_show_thinking(tui->chat, open ? THINKING_FOLDED : THINKING_OPEN);
+    return true;
 }
 
-static void toggle_help(struct tui *tui)
+bool tui_key_bare_view(struct tui *tui)
+{
+    tui_bare_view(tui);
+    return true;
+}
+
+bool tui_key_copy(struct tui *tui)
+{
+    tui_copy(tui, tui->last_answer.data, tui->last_answer.length);
+    return true;
+}
+
+bool tui_key_editor(struct tui *tui)
+{
+    tui_edit(tui);
+    return true;
+}
+
+bool tui_key_redraw(struct tui *tui)
+{
+    screen_resize(tui->screen);
+    return true;
+}
+
+bool tui_key_help(struct tui *tui)
 {
     tui_end_search(tui);
     if (tui->help_open)
         tui->help_open = false;
     else
-        tui_show_help(tui, "", true);
-}
-
-bool tui_on_key(void *context, enum key key)
-{
-    struct tui *tui = context;
-    int page = tui->layout.chat.rows > 2 ? tui->layout.chat.rows - 2 : 1;
-    switch (key) {
-    case KEY_UP:
-    case KEY_DOWN:
-        return vertical(tui, key == KEY_UP ? -1 : 1);
-    case KEY_PAGE_UP:
-    case KEY_PAGE_DOWN:
-        scroll(tui, key == KEY_PAGE_UP ? -page : page);
-        return true;
-    case KEY_LINE_UP:
-    case KEY_LINE_DOWN:
-        scroll(tui, key == KEY_LINE_UP ? -1 : 1);
-        return true;
-    case KEY_TO_BEGIN:
-        transcript_to_begin(tui_view(tui));
-        return true;
-    case KEY_TO_END:
-        transcript_follow(tui_view(tui));
-        return true;
-    case KEY_SEARCH:
-        begin_search(tui);
-        return true;
-    case KEY_STATS:
-        tui_show_stats(tui, tui->stats == STATS_OFF ? STATS_ROW : (enum stats_view)(tui->stats + 1));
-        return true;
-    case KEY_ZOOM:
-        tui->zoom = !tui->zoom;
-        tui->stats_top = 0;
-        if (tui->zoom && (tui->stats == STATS_ROW || tui->stats == STATS_OFF))
-            tui->stats = STATS_PANE;
-        return true;
-    case KEY_FOLD:
-        fold(tui);
-        return true;
-    case KEY_BARE:
-        tui_bare_view(tui);
-        return true;
-    case KEY_COPY:
-        tui_copy(tui, tui->last_answer.data, tui->last_answer.length);
-        return true;
-    case KEY_EDITOR:
-        tui_edit(tui);
-        return true;
-    case KEY_REDRAW:
-        screen_resize(tui->screen);
-        return true;
-    case KEY_HELP:
-        toggle_help(tui);
-        return true;
-    case KEY_NEWLINE:
-    case KEY_COMPLETE:
-    case KEY_COUNT:
-        break;
-    }
-    return false;
-}
-
-// What is about the screen alone, and leaving it, need not wait for the answer. False: the line has to.
-static bool done_meanwhile(struct tui *tui, const char *text)
-{
-    struct line line = commands_parse(text, strlen(text));
-    if (line.kind != LINE_COMMAND)
-        return false;
-    if (line.action != ACTION_QUIT)
-        return tui_command(tui, &line);
-    talk_leave(&tui->talk, tui->talk.status);
+        talk_do_help(&tui->talk, &(struct line){.text = ""});
     return true;
 }
 
@@ -290,7 +316,7 @@ void tui_on_line(void *context, char *line)
         transcript_follow(tui->chat);
         if (tui->talk.state == TALK_IDLE)
             submit(tui, line, strlen(line));
-        else if (!done_meanwhile(tui, line))
+        else if (!talk_line_meanwhile(&tui->talk, line, strlen(line)))
             put_into_queue(tui, line);
     }
     free(line);

@@ -6,6 +6,7 @@
 #include "app/view/draft.h"
 #include "app/driver/figures.h"
 #include "app/term/input.h"
+#include "app/term/keys.h"
 #include "app/view/layout.h"
 #include "app/term/prompt.h"
 #include "app/view/status.h"
@@ -85,7 +86,6 @@ void tui_show_stats(struct tui *tui, enum stats_view view); // and says so where
 
 // tui_keys.c: what is typed
 void tui_take_input(void *context, const struct input_item *item);
-bool tui_on_key(void *context, enum key key);
 void tui_on_line(void *context, char *line);
 bool tui_complete(void *context, struct candidates *found, const char *line, size_t point);
 void tui_offer(void *context, char **words, size_t count);
@@ -98,7 +98,8 @@ void tui_end_search(struct tui *tui);
 void tui_edit(struct tui *tui);
 void tui_bare_view(struct tui *tui);
 void tui_copy(struct tui *tui, const char *text, size_t length);
-bool tui_command(void *self, const struct line *line); // face_ops' command
-void tui_show_help(struct tui *tui, const char *wanted, bool commands);
+// face_ops'
+void tui_page(void *self, enum face_page page, const char *text, size_t length);
+void tui_log_lines(void *self, FILE *out);
 
 #endif

@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "app/talk/help.h"
 #include "app/term/term.h"
 #include "app/term/tui_parts.h"
 
@@ -152,76 +151,23 @@ static void print_table(const char *text, int columns, FILE *out)
     }
 }
 
-void tui_show_help(struct tui *tui, const char *wanted, bool commands)
+void tui_page(void *self, enum face_page page, const char *text, size_t length)
 {
-    char *text = NULL, *folded = NULL;
-    size_t length = 0, folded_length = 0;
-    FILE *out = open_memstream(&text, &length), *table = open_memstream(&folded, &folded_length);
-    if (out && table) {
-        if (commands)
-            help_print(out, wanted, false);
-        else if (fputs("Keys\n", out) >= 0 && keys_help(out, wanted, false) == 0)
-            fputs("  No key is about that.\n", out);
-        fflush(out);
+    struct tui *tui = self;
+    char *folded = NULL;
+    size_t folded_length = 0;
+    FILE *table = page == FACE_PAGE_HELP ? open_memstream(&folded, &folded_length) : NULL;
+    if (table) {
         print_table(text, tui->layout.chat.columns, table);
-        fflush(table);
-        show_over(tui, folded, folded_length);
+        if (fclose(table) == 0)
+            show_over(tui, folded, folded_length);
+    } else {
+        show_over(tui, text, length);
     }
-    if (out)
-        fclose(out);
-    if (table)
-        fclose(table);
-    free(text);
     free(folded);
 }
 
-static void show_log(struct tui *tui)
+void tui_log_lines(void *self, FILE *out)
 {
-    char *text = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
-    if (!out)
-        return;
-    tui_log_print(&tui->log, out);
-    if (fclose(out) == 0)
-        show_over(tui, text, length);
-    free(text);
-}
-
-// False: no such view, which is for the talk to say.
-static bool show_thinking(struct tui *tui, const char *view)
-{
-    static const char *const names[] = {
-        [THINKING_FOLDED] = "fold", [THINKING_HIDDEN] = "hide", [THINKING_OPEN] = "show"};
-    for (enum thinking_view i = THINKING_FOLDED; i <= THINKING_OPEN; i++) {
-        if (strcmp(names[i], view) != 0)
-            continue;
-        transcript_show_thinking(tui->chat, i);
-        tui->dirty = true;
-        return true;
-    }
-    return false;
-}
-
-bool tui_command(void *self, const struct line *line)
-{
-    struct tui *tui = self;
-    char words[64];
-    snprintf(words, sizeof words, "%.*s", (int)(line->length < 60 ? line->length : 60), line->text);
-    switch (line->action) {
-    case ACTION_HELP:
-    case ACTION_KEYS:
-        tui_show_help(tui, words, line->action == ACTION_HELP);
-        return true;
-    case ACTION_HEAT:
-        tui_show_stats(tui, STATS_HEAT);
-        return true;
-    case ACTION_LOG:
-        show_log(tui);
-        return true;
-    case ACTION_THINK:
-        return show_thinking(tui, words);
-    default:
-        return false;
-    }
+    tui_log_print(&((struct tui *)self)->log, out);
 }

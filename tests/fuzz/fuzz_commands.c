@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     if (parsed.kind == LINE_MESSAGE && line[0] == '/' && line[1] != '/')
         abort();
-    if (parsed.kind == LINE_COMMAND && !commands_row((size_t)parsed.action))
+    if (parsed.kind == LINE_COMMAND && (!parsed.row || !parsed.row->run))
         abort();
     struct export_request request = export_parse(parsed.text, parsed.length);
     if (request.path < parsed.text || request.path + request.path_length > parsed.text + parsed.length)

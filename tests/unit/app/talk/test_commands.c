@@ -5,7 +5,7 @@
 
 #include "app/talk/commands.h"
 #include "app/talk/help.h"
-#include "app/talk/keys.h"
+#include "app/term/keys.h"
 #include "app/options/options.h"
 
 static void tells_messages_from_commands(struct harness *t)
@@ -13,51 +13,80 @@ static void tells_messages_from_commands(struct harness *t)
     static const struct {
         const char *typed;
         enum line_kind kind;
-        enum action action;
+        const char *command;
         const char *text;
     } lines[] = {
-        {"", LINE_EMPTY, 0, ""},
-        {" \t\n ", LINE_EMPTY, 0, ""},
-        {"hello", LINE_MESSAGE, 0, "hello"},
-        {"  hello ", LINE_MESSAGE, 0, "  hello "},
-        {"two\nlines\r\n\n", LINE_MESSAGE, 0, "two\nlines"},
-        {"what is 1/2?", LINE_MESSAGE, 0, "what is 1/2?"},
-        {"/help", LINE_COMMAND, ACTION_HELP, ""},
-        {"/quit", LINE_COMMAND, ACTION_QUIT, ""},
-        {"  /quit", LINE_SPACED, 0, "quit"},
-        {"\n/new x", LINE_SPACED, 0, "new"},
-        {" /nonsense", LINE_UNKNOWN, 0, "nonsense"},
-        {"/export md a b", LINE_COMMAND, ACTION_EXPORT, "md a b"},
-        {"/copy code 2", LINE_COMMAND, ACTION_COPY, "code 2"},
-        {"/exit", LINE_COMMAND, ACTION_QUIT, ""},
-        {"/bye  ", LINE_COMMAND, ACTION_QUIT, ""},
-        {"/clear", LINE_COMMAND, ACTION_NEW, ""},
-        {"/undo 3 ", LINE_COMMAND, ACTION_UNDO, "3"},
-        {"/save", LINE_COMMAND, ACTION_SAVE, ""},
-        {"/save trip ", LINE_COMMAND, ACTION_SAVE, "trip"},
-        {"/resume trip", LINE_COMMAND, ACTION_LOAD, "trip"},
-        {"/switch trip", LINE_COMMAND, ACTION_LOAD, "trip"},
-        {"/rename a b", LINE_COMMAND, ACTION_RENAME, "a b"},
-        {"/system  Be brief. \n", LINE_COMMAND, ACTION_SYSTEM, "Be brief."},
-        {"/system two\nlines", LINE_COMMAND, ACTION_SYSTEM, "two\nlines"},
-        {"/set temp 0", LINE_COMMAND, ACTION_SET, "temp 0"},
-        {"/nonsense here", LINE_UNKNOWN, 0, "nonsense"},
-        {"/hel", LINE_UNKNOWN, 0, "hel"},
-        {"/helpx", LINE_UNKNOWN, 0, "helpx"},
-        {"/", LINE_UNKNOWN, 0, ""},
-        {"/HELP", LINE_UNKNOWN, 0, "HELP"},
-        {"//help", LINE_MESSAGE, 0, "/help"},
-        {" //x y", LINE_MESSAGE, 0, "/x y"},
-        {"//", LINE_MESSAGE, 0, "/"},
+        {"", LINE_EMPTY, NULL, ""},
+        {" \t\n ", LINE_EMPTY, NULL, ""},
+        {"hello", LINE_MESSAGE, NULL, "hello"},
+        {"  hello ", LINE_MESSAGE, NULL, "  hello "},
+        {"two\nlines\r\n\n", LINE_MESSAGE, NULL, "two\nlines"},
+        {"what is 1/2?", LINE_MESSAGE, NULL, "what is 1/2?"},
+        {"/help", LINE_COMMAND, "help", ""},
+        {"/quit", LINE_COMMAND, "quit", ""},
+        {"  /quit", LINE_SPACED, NULL, "quit"},
+        {"\n/new x", LINE_SPACED, NULL, "new"},
+        {" /nonsense", LINE_UNKNOWN, NULL, "nonsense"},
+        {"/export md a b", LINE_COMMAND, "export", "md a b"},
+        {"/copy code 2", LINE_COMMAND, "copy", "code 2"},
+        {"/exit", LINE_COMMAND, "quit", ""},
+        {"/bye  ", LINE_COMMAND, "quit", ""},
+        {"/clear", LINE_COMMAND, "new", ""},
+        {"/undo 3 ", LINE_COMMAND, "undo", "3"},
+        {"/save", LINE_COMMAND, "save", ""},
+        {"/save trip ", LINE_COMMAND, "save", "trip"},
+        {"/resume trip", LINE_COMMAND, "load", "trip"},
+        {"/switch trip", LINE_COMMAND, "load", "trip"},
+        {"/rename a b", LINE_COMMAND, "rename", "a b"},
+        {"/system  Be brief. \n", LINE_COMMAND, "system", "Be brief."},
+        {"/system two\nlines", LINE_COMMAND, "system", "two\nlines"},
+        {"/set temp 0", LINE_COMMAND, "set", "temp 0"},
+        {"/nonsense here", LINE_UNKNOWN, NULL, "nonsense"},
+        {"/hel", LINE_UNKNOWN, NULL, "hel"},
+        {"/helpx", LINE_UNKNOWN, NULL, "helpx"},
+        {"/", LINE_UNKNOWN, NULL, ""},
+        {"/HELP", LINE_UNKNOWN, NULL, "HELP"},
+        {"//help", LINE_MESSAGE, NULL, "/help"},
+        {" //x y", LINE_MESSAGE, NULL, "/x y"},
+        {"//", LINE_MESSAGE, NULL, "/"},
     };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         struct line got = commands_parse(lines[i].typed, strlen(lines[i].typed));
         bool same = got.kind == lines[i].kind && got.length == strlen(lines[i].text) &&
                     strncmp(got.text, lines[i].text, got.length) == 0 &&
-                    (got.kind != LINE_COMMAND || got.action == lines[i].action);
+                    (got.kind != LINE_COMMAND || !strcmp(got.row->name, lines[i].command));
         if (!CHECK(t, same))
             printf("    \"%s\" gave kind %d, \"%.*s\"\n", lines[i].typed, got.kind, (int)got.length, got.text);
     }
+}
+
+// What shows beside the conversation need not wait for the answer under way.
+static void some_need_not_wait(struct harness *t)
+{
+    static const struct {
+        const char *typed;
+        bool meanwhile;
+    } lines[] = {{"/help undo", true}, {"/keys", true},       {"/heat", true},       {"/log", true},
+                 {"/bye", true},       {"/think show", true}, {"/think fold", true}, {"/think on", false},
+                 {"/think", false},    {"/stats", false},     {"/undo", false},      {"/set temp 1", false}};
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        struct line line = commands_parse(lines[i].typed, strlen(lines[i].typed));
+        if (!CHECK(t, line.kind == LINE_COMMAND && commands_meanwhile(&line) == lines[i].meanwhile))
+            printf("    %s\n", lines[i].typed);
+    }
+}
+
+// Names are found as they are typed, so each may stand in one row alone.
+static void names_are_not_taken_twice(struct harness *t)
+{
+    const struct command_row *row;
+    char name[32];
+    for (size_t i = 0; (row = commands_row(i)); i++) {
+        CHECK(t, commands_find(row->name, strlen(row->name)) == row && *row->help);
+        for (const char *rest = row->aliases; commands_next_word(&rest, name, sizeof name);)
+            CHECK(t, commands_find(name, strlen(name)) == row);
+    }
+    CHECK(t, !commands_find("resume|switch", 13) && !commands_find("", 0));
 }
 
 static void zeros_are_the_messages(struct harness *t)
@@ -115,7 +144,7 @@ static void help_searches(struct harness *t)
     size_t undo = commands_help(out, "/undo");
     size_t none = commands_help(out, "no such word");
     size_t cases = commands_help(out, "MESSAGE"), option = options_search(out, "Temperature");
-    size_t key = keys_help(out, "alt-w", false);
+    size_t key = keys_of_screen(out, "alt-w");
     fclose(out);
     CHECK(t, cases > 2 && cases < all && option == 1 && key == 1);
     CHECK(t, all >= 9);
@@ -125,11 +154,11 @@ static void help_searches(struct harness *t)
     free(text);
 }
 
-static const char *help_on(const char *wanted, bool plain)
+static const char *help_on(const char *wanted, help_keys_fn *keys)
 {
     static char text[16384];
     FILE *out = fmemopen(text, sizeof text, "w");
-    help_print(out, wanted, plain);
+    help_print(out, wanted, keys);
     fclose(out);
     return text;
 }
@@ -137,20 +166,22 @@ static const char *help_on(const char *wanted, bool plain)
 // One search through commands, keys and options; headings only where something is found.
 static void one_help_for_all(struct harness *t)
 {
-    const char *text = help_on("", false);
+    const char *text = help_on("", keys_of_screen);
     CHECK(t,
           strstr(text, "Commands\n") && strstr(text, "\nKeys\n") && !strstr(text, "Options") && strstr(text, "Alt-s"));
-    CHECK(t, !strstr(help_on("", true), "Alt-s"));
-    text = help_on("/UNDO", false);
+    CHECK(t, !strstr(help_on("", keys_of_lines), "Alt-s"));
+    text = help_on("/UNDO", keys_of_screen);
     CHECK(t, strstr(text, "/undo [N]") && !strstr(text, "Keys") && !strstr(text, "Options"));
-    text = help_on("temperature", false);
+    text = help_on("temperature", keys_of_screen);
     CHECK(t, strncmp(text, "Options of moechat\n", 19) == 0 && strstr(text, "--temp T"));
-    CHECK(t, strstr(help_on("no such word", true), "Nothing is about that") != NULL);
+    CHECK(t, strstr(help_on("no such word", keys_of_lines), "Nothing is about that") != NULL);
 }
 
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {TEST(tells_messages_from_commands),
+                                                TEST(some_need_not_wait),
+                                                TEST(names_are_not_taken_twice),
                                                 TEST(zeros_are_the_messages),
                                                 TEST(counts),
                                                 TEST(files_are_named),
