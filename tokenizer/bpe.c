@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tokenizer/composed.h"
 #include "tokenizer/newer.h"
 #include "tokenizer/tok_err.h"
 
@@ -268,13 +269,6 @@ static int encode_added(struct encoding *e, int which, struct range piece)
     return failed || done >= piece.end ? failed : encode_between(e, which, (struct range){done, piece.end});
 }
 
-static int encode_between(struct encoding *e, int which, struct range piece)
-{
-    if (which == 0 && e->bpe->added[1].n_lengths)
-        return encode_added(e, 1, piece);
-    return cut(e, 0, piece);
-}
-
 // The text with characters that PCRE2 does not know yet replaced; *copy NULL: there are none. False: no memory.
 static bool stand_ins(const char *text, size_t length, char **copy)
 {
@@ -297,6 +291,41 @@ static bool stand_ins(const char *text, size_t length, char **copy)
         at += n > 0 ? (size_t)n : 1;
     }
     return true;
+}
+
+// The tokens that are found in what is composed, and what is between them.
+static int encode_rest(struct encoding *e, struct range piece)
+{
+    return e->bpe->added[1].n_lengths ? encode_added(e, 1, piece) : cut(e, 0, piece);
+}
+
+static int encode_composed(struct encoding *e, struct range piece)
+{
+    struct encoding made = *e;
+    char *text = NULL, *copy = NULL;
+    size_t length = 0;
+    int failed;
+    if (!composed_text(e->text + piece.start, piece.end - piece.start, &text, &length))
+        return tok_fail(e->err, TOK_NO_MEMORY, "out of memory for a text of %zu bytes", piece.end - piece.start);
+    if (!text)
+        return encode_rest(e, piece);
+    if (stand_ins(text, length, &copy)) {
+        made.text = text;
+        made.seen = copy ? copy : text;
+        failed = encode_rest(&made, (struct range){0, length});
+    } else {
+        failed = tok_fail(e->err, TOK_NO_MEMORY, "out of memory for a text of %zu bytes", length);
+    }
+    free(text);
+    free(copy);
+    return failed;
+}
+
+static int encode_between(struct encoding *e, int which, struct range piece)
+{
+    if (which > 0)
+        return cut(e, 0, piece);
+    return e->bpe->composes ? encode_composed(e, piece) : encode_rest(e, piece);
 }
 
 int bpe_encode(const struct bpe *bpe, const char *text, size_t length, struct tok_ids *list, struct tok_err *err)

@@ -27,6 +27,7 @@ struct bpe {
     size_t n_steps;
     struct bpe_added added[2]; // those found first, then those found in what is normalised text
     bool whole_words;          // a word that is a piece is that piece, whatever the merges say
+    bool composes;             // text is cut in normalization form C
 };
 
 // Reads `length` bytes of tokenizer.json. What it asks for and we don't do is refused by name.

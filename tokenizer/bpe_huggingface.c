@@ -310,6 +310,16 @@ static int check_type(struct reading *r, const char *field, struct json_object *
     return refuse(r, field, "%.40s is not known to this program", *type ? type : "something without a type");
 }
 
+// Of a normalizer that check_type has let through: it is NFC, or a sequence that has it.
+static bool composes(struct json_object *value)
+{
+    struct json_object *parts = NULL;
+    if (!value || strcmp(text_of(value, "type"), "Sequence") != 0)
+        return value && strcmp(text_of(value, "type"), "NFC") == 0;
+    return json_object_object_get_ex(value, "normalizers", &parts) && json_object_is_type(parts, json_type_array) &&
+           json_object_array_length(parts) > 0;
+}
+
 static int check_model(struct reading *r, struct json_object *model)
 {
     // byte_fallback, unk_token and fuse_unk are about characters that no piece is for: with all bytes there are none.
@@ -333,6 +343,7 @@ static int check_model(struct reading *r, struct json_object *model)
 static int check_fields(struct reading *r, struct json_object *root)
 {
     static const char *const nothing[] = {NULL};
+    static const char *const normalizers[] = {"NFC", NULL};
     static const char *const processors[] = {"ByteLevel", "TemplateProcessing", NULL}; // what they add, templates add
     static const char *const decoders[] = {"ByteLevel", NULL};
     static const char *const elsewhere[] = {"version", "added_tokens", "pre_tokenizer", "model", NULL};
@@ -345,10 +356,12 @@ static int check_fields(struct reading *r, struct json_object *root)
             continue;
         const char *const *known = strcmp(key, "post_processor") == 0 ? processors
                                    : strcmp(key, "decoder") == 0      ? decoders
+                                   : strcmp(key, "normalizer") == 0   ? normalizers
                                                                       : nothing;
         int failed = check_type(r, key, value, known);
         if (failed)
             return failed;
+        r->bpe->composes = r->bpe->composes || (known == normalizers && composes(value));
     }
     return TOK_OK;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Sources: tokenizer.json of deepseek-ai/DeepSeek-V2-Lite, deepseek-ai/DeepSeek-V3 and zai-org/GLM-4.5;
-// tokenization_kimi.py of moonshotai/Kimi-K2-Instruct. Which names are one: llama-vocab.cpp of llama.cpp.
+// Sources: tokenizer.json of deepseek-ai/DeepSeek-V2-Lite, deepseek-ai/DeepSeek-V3, zai-org/GLM-4.5, Qwen/Qwen3-30B-A3B
+// and Qwen/Qwen3.5-9B; tokenization_kimi.py of moonshotai/Kimi-K2-Instruct. Which names are one: llama-vocab.cpp of
+// llama.cpp.
 #include "tokenizer/pre.h"
 
 #include <stdio.h>
@@ -48,6 +49,12 @@ static const struct pre table[] = {
     {.names = {"glm4", "chatglm-bpe", "glm5"},
      .steps = {CASES "|" WORDS "\\p{L}+|\\p{N}{1,3}|" MARKS "|" GAPS},
      .whole_words = true},
+    {.names = {"qwen2", "deepseek-r1-qwen"},
+     .steps = {CASES "|" WORDS "\\p{L}+|\\p{N}|" MARKS "|" GAPS},
+     .composes = true},
+    {.names = {"qwen35"},
+     .steps = {CASES "|" WORDS "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" GAPS},
+     .composes = true},
 };
 enum { N_ROWS = sizeof table / sizeof table[0], N_NAMES = sizeof table[0].names / sizeof table[0].names[0] };
 
@@ -76,5 +83,6 @@ int pre_apply(const struct pre *pre, struct bpe *bpe, const char *where, struct 
         failed = bpe_add_step(bpe, &source, err);
     }
     bpe->whole_words = pre->whole_words;
+    bpe->composes = pre->composes;
     return failed;
 }

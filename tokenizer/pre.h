@@ -12,6 +12,7 @@ struct pre {
     const char *names[3];
     const char *steps[PRE_STEPS]; // each cuts what the one before left
     bool whole_words;             // a word that is a piece is that piece
+    bool composes;                // text is composed (NFC) before
     bool ranks;                   // an id is a rank: merges are what bpe_merge_ranks makes
 };
 

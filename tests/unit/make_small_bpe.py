@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Small tokenizers with the patterns and flags of the real ones, and the ids that the libraries give. Run once by hand:
     python make_small_bpe.py data     (tokenizers 0.23, tiktoken 0.14)
-Writes bpe-v2.json, bpe-v3.json, bpe-glm.json, kimi/, nasty.bin (length, text) and a .ids file for each: FNV-1a of each
+Writes bpe-v2.json, bpe-v3.json, bpe-glm.json, bpe-qwen.json, kimi/, nasty.bin (length, text) and a .ids file for each: FNV-1a of each
 text's ids, little endian. Sources of patterns: deepseek-ai/DeepSeek-V2-Lite and DeepSeek-V3's tokenizer.json,
-zai-org/GLM-4's tokenizer.json, moonshotai/Kimi-K2's tokenization_kimi.py.
+zai-org/GLM-4's and Qwen/Qwen3-30B-A3B's tokenizer.json, moonshotai/Kimi-K2's tokenization_kimi.py.
 """
 import base64
 import json
@@ -12,7 +12,7 @@ import struct
 import sys
 
 import tiktoken
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from compare_tokenizers import is_plain, without_marks
 from nasty_texts import PARTS, texts
@@ -35,6 +35,8 @@ V3 = [SPLIT(Regex("\\p{N}{1,3}"), "isolated"), SPLIT(Regex("[一-龥\u3040-\u309
                   " ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"), "isolated")]
 GLM = [SPLIT(Regex("(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
                    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"), "isolated")]
+QWEN = [SPLIT(Regex("(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
+                    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"), "isolated")]
 KIMI = "|".join([
     r"[\p{Han}]+",
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
@@ -61,6 +63,8 @@ V3_TOKENS = [special("<｜begin▁of▁sentence｜>"), special("<｜end▁of▁s
              special("<|im_start|>"), special("<|im_end|>")]
 GLM_TOKENS = [special(t) for t in ("<|endoftext|>", "[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>",
                                    "<|observation|>")] + [mark("<think>"), mark("</think>"), mark("/nothink")]
+QWEN_TOKENS = [special(t) for t in ("<|endoftext|>", "<|im_start|>", "<|im_end|>")] + [mark("<think>"), mark("</think>"),
+                                                                                       mark("<tool_call>")]
 KIMI_CONTROLS = {0: "[BOS]", 1: "[EOS]", 2: "<|im_end|>", 3: "<|im_user|>", 4: "<|im_assistant|>", 9: "[EOT]",
                  10: "<|im_system|>", 17: "<|im_middle|>", 22: "<think>", 23: "</think>", 255: "[PAD]"}
 
@@ -72,8 +76,10 @@ def corpus():
     return licence.split("\n\n") + [g.join(parts[i:] + parts[:i]) for i in range(0, len(parts), 3) for g in ("", " ", "\n")]
 
 
-def train(steps, size, alphabet):
+def train(steps, size, alphabet, normalizer=None):
     made = Tokenizer(models.BPE())
+    if normalizer:
+        made.normalizer = normalizer
     made.pre_tokenizer = pre_tokenizers.Sequence(steps + [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
     made.decoder = decoders.ByteLevel()
     made.train_from_iterator(corpus(), trainers.BpeTrainer(vocab_size=size, show_progress=False, special_tokens=[],
@@ -93,9 +99,9 @@ def write_ids(path, reference, strings):
         file.write(b"".join(struct.pack("<I", fnv(reference(s))) for s in strings))
 
 
-def write_json(folder, name, steps, tokens, strings, old_merges=False, **model):
+def write_json(folder, name, steps, tokens, strings, old_merges=False, normalizer=None, **model):
     added = {t.content for t in tokens}  # DeepSeek-V2's vocabulary has no bytes that UTF-8 has not
-    made = train(steps, 1500, [c for c in pre_tokenizers.ByteLevel.alphabet() if c not in added])
+    made = train(steps, 1500, [c for c in pre_tokenizers.ByteLevel.alphabet() if c not in added], normalizer)
     made.add_tokens(tokens)
     content = json.loads(made.to_str())
     content["model"].update(model)
@@ -143,6 +149,7 @@ def main(folder):
     write_json(folder, "bpe-v2", V2, V2_TOKENS, strings, old_merges=True)
     write_json(folder, "bpe-v3", V3, V3_TOKENS, strings)
     write_json(folder, "bpe-glm", GLM, GLM_TOKENS, strings, ignore_merges=True)
+    write_json(folder, "bpe-qwen", QWEN, QWEN_TOKENS, strings, normalizer=normalizers.NFC())
     write_kimi(folder, strings)
 
 

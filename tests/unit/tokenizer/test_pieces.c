@@ -95,8 +95,10 @@ static void compare_pieces(struct harness *t, const tok *const both[2])
 
 static void ids_are_those_of_tokenizer_json(struct harness *t)
 {
-    static const char *const files[][2] = {
-        {DATA "bpe-v3.json", "deepseek-v3"}, {DATA "bpe-glm.json", "glm4"}, {DATA "bpe-glm.json", "chatglm-bpe"}};
+    static const char *const files[][2] = {{DATA "bpe-v3.json", "deepseek-v3"},
+                                           {DATA "bpe-glm.json", "glm4"},
+                                           {DATA "bpe-glm.json", "chatglm-bpe"},
+                                           {DATA "bpe-qwen.json", "qwen2"}};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         struct pieces_rig *rig = rig_json(files[i][0], files[i][1], NULL);
         tok *wanted = NULL, *made = open_rig(t, rig);
@@ -107,6 +109,19 @@ static void ids_are_those_of_tokenizer_json(struct harness *t)
         tok_close(made);
         tok_close(wanted);
     }
+}
+
+// Opens what json_object_from_file read and somebody changed.
+static tok *open_json(struct harness *t, struct json_object *root)
+{
+    char path[] = "/tmp/moechat-pieces-XXXXXX";
+    int fd = mkstemp(path);
+    tok *tokenizer = NULL;
+    CHECK(t, fd >= 0 && json_object_to_fd(fd, root, JSON_C_TO_STRING_PLAIN) == 0);
+    CHECK_EQ(t, tok_open("huggingface", path, &tokenizer, NULL), TOK_OK);
+    close(fd);
+    remove(path);
+    return tokenizer;
 }
 
 // bpe-v2.json without the tokens whose flags a GGUF does not have.
@@ -122,18 +137,32 @@ static void ids_of_deepseek_v2(struct harness *t)
     }
     CHECK_EQ(t, json_object_array_length(kept), 14); // the letters of STRIPS alone are left out, too
     json_object_object_add(root, "added_tokens", kept);
-    char path[] = "/tmp/moechat-pieces-XXXXXX";
-    int fd = mkstemp(path);
-    tok *wanted = NULL, *made = open_rig(t, rig);
-    CHECK(t, fd >= 0 && json_object_to_fd(fd, root, JSON_C_TO_STRING_PLAIN) == 0);
-    CHECK_EQ(t, tok_open("huggingface", path, &wanted, NULL), TOK_OK);
+    tok *wanted = open_json(t, root), *made = open_rig(t, rig);
     compare(t, (const tok *const[]){made, wanted});
     tok_close(made);
     tok_close(wanted);
     rig_free(rig);
     json_object_put(root);
-    close(fd);
-    remove(path);
+}
+
+// bpe-qwen.json with the pattern of Qwen 3.5, where marks belong to letters.
+static void ids_of_qwen35(struct harness *t)
+{
+    static const char pattern[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| "
+                                  "?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|"
+                                  "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+    struct pieces_rig *rig = rig_json(DATA "bpe-qwen.json", "qwen35", NULL);
+    struct json_object *root = json_object_from_file(DATA "bpe-qwen.json"), *pre, *steps;
+    CHECK(t, json_object_object_get_ex(root, "pre_tokenizer", &pre) &&
+                 json_object_object_get_ex(pre, "pretokenizers", &steps));
+    struct json_object *regex = json_object_object_get(json_object_array_get_idx(steps, 0), "pattern");
+    json_object_object_add(regex, "Regex", json_object_new_string(pattern));
+    tok *wanted = open_json(t, root), *made = open_rig(t, rig);
+    compare(t, (const tok *const[]){made, wanted});
+    tok_close(made);
+    tok_close(wanted);
+    rig_free(rig);
+    json_object_put(root);
 }
 
 static void ids_of_kimi(struct harness *t)
@@ -508,6 +537,7 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {
         TEST(ids_are_those_of_tokenizer_json),
         TEST(ids_of_deepseek_v2),
+        TEST(ids_of_qwen35),
         TEST(ids_of_kimi),
         TEST(templates_render_the_same),
         TEST(what_types_mean),
@@ -520,7 +550,8 @@ int main(int argc, char **argv)
         struct pieces_rig *rig = rig_json(argv[3], argv[2], NULL);
         struct tok_err err = {0};
         tok *tokenizer = NULL;
-        int status = tok_open_pieces(&rig->pieces, &tokenizer, &err) ? 1 : print_ids(tokenizer, true);
+        int status =
+            tok_open_pieces(&rig->pieces, &tokenizer, &err) ? 1 : print_ids(tokenizer, strcmp(argv[1], "--ids") == 0);
         fputs(err.text, stderr);
         tok_close(tokenizer);
         rig_free(rig);
