@@ -10,6 +10,12 @@ struct json_object;
 
 enum rope_type { ROPE_DEFAULT, ROPE_YARN };
 
+// What mixes a layer's tokens.
+enum layer_kind {
+    LAYER_MLA, // multi-head latent attention over all positions before
+    LAYER_KINDS
+};
+
 struct shape {
     char model_type[32];
     uint32_t vocab_size, hidden_size, n_layers, n_heads;
@@ -41,6 +47,12 @@ struct shape {
                          // set
     float rope_scale;    // what cos and sin are multiplied by
 };
+
+static inline enum layer_kind shape_layer_kind(const struct shape *s, uint32_t layer)
+{
+    (void)s, (void)layer; // all model types so far have layers of one kind
+    return LAYER_MLA;
+}
 
 static inline bool shape_is_moe(const struct shape *s, uint32_t layer)
 {

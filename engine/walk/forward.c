@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "engine/base/err.h"
-#include "engine/walk/attn.h"
 #include "engine/walk/ffn.h"
+#include "engine/walk/mixer.h"
 
 // A layer up to its routed experts, chunk by chunk.
 static int begin_layer(const struct pass *pass, uint32_t layer, struct moe_err *err)
@@ -22,7 +22,7 @@ static int begin_layer(const struct pass *pass, uint32_t layer, struct moe_err *
         if (code)
             break;
         pass_stage(&chunk, STAGE_ATTENTION, layer);
-        attn_layer(&chunk, layer);
+        mixer_of(pass->shape, layer)->run(&chunk, layer);
         code = ffn_begin(&chunk, layer, err);
         if (!code)
             pass_stage(&chunk, STAGE_CHUNK, layer);

@@ -5,13 +5,14 @@
 #include <string.h>
 
 #include "engine/base/err.h"
+#include "engine/walk/mixer.h"
 
 int kv_open(gpu *g, const struct kv_layout *layout, struct kv *kv, struct moe_err *err)
 {
     const struct shape *shape = layout->shape;
     memset(kv, 0, sizeof *kv);
     kv->max_rows = layout->max_rows;
-    kv->row_width = shape->kv_lora_rank + shape->qk_rope_head_dim;
+    kv->row_width = mixer_needs(shape).row_width;
     kv->type = layout->type == MOE_KV_F16 ? KV_F16 : KV_F32;
     uint64_t bytes = (uint64_t)kv->max_rows * kv->row_width * (kv->type == KV_F16 ? 2 : 4);
     uint64_t limit = gpu_describe(g)->max_alloc_bytes;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The MLA cache of one session: per layer a device array of max_rows rows, each the normed latent (kv_lora_rank) and
-// then the rotated key part (qk_rope_head_dim), float32 or half. Rows beyond the session's length mean nothing.
+// The cache of one session: per layer a device array of max_rows rows, float32 or half, each what the layer's mixer
+// keeps of a token. MLA: the normed latent (kv_lora_rank), then the rotated key part (qk_rope_head_dim). Rows beyond
+// the session's length mean nothing.
 #ifndef MOECHAT_ENGINE_WALK_KV_H
 #define MOECHAT_ENGINE_WALK_KV_H
 

@@ -19,16 +19,12 @@ static void measure(const struct shape *s, struct scratch *scratch, uint64_t ele
 {
     uint64_t rows = scratch->rows;
     uint64_t group = scratch->group;
-    uint64_t heads = s->n_heads;
     uint64_t shared = (uint64_t)s->n_shared_experts * s->moe_intermediate_size;
     uint64_t mlp = larger(larger(s->intermediate_size, shared), s->moe_intermediate_size);
     elements[SCRATCH_IDS] = group;
-    elements[SCRATCH_Q_LORA] = rows * larger(s->q_lora_rank, 1);
-    elements[SCRATCH_Q] = rows * heads * (s->qk_nope_head_dim + s->qk_rope_head_dim);
-    elements[SCRATCH_KV] = rows * (s->kv_lora_rank + s->qk_rope_head_dim);
-    elements[SCRATCH_Q_LATENT] = rows * heads * s->kv_lora_rank;
-    elements[SCRATCH_ATTENDED] = rows * heads * s->kv_lora_rank;
-    elements[SCRATCH_HEADS] = rows * heads * s->v_head_dim;
+    struct mixer_needs needs = mixer_needs(s);
+    for (int i = 0; i < MIXER_BUFFERS; i++)
+        elements[SCRATCH_MIXER + i] = rows * needs.chunk[i];
     elements[SCRATCH_MLP] = larger(rows * mlp, (uint64_t)s->top_k * s->moe_intermediate_size);
     elements[SCRATCH_ROUTER_LOGITS] = rows * s->n_routed_experts;
     uint64_t choices = larger(rows, s->n_layers - s->first_k_dense_replace) * s->top_k;
@@ -76,6 +72,8 @@ int scratch_open(gpu *g, const struct shape *shape, uint32_t rows, uint32_t grou
     measure(shape, scratch, elements);
     for (int i = 0; i < SCRATCH_COUNT; i++) {
         struct gpu_error device;
+        if (!elements[i]) // a mixer's that there is no use for
+            continue;
         scratch->buf[i] = gpu_buf_new(g, elements[i] * sizeof(float), &device);
         if (!scratch->buf[i]) {
             scratch_release(scratch);

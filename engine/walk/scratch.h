@@ -7,6 +7,7 @@
 
 #include "kernels/gpu.h"
 #include "engine/files/shape.h"
+#include "engine/walk/mixer.h"
 
 // Rows of an activation buffer: element `offset` of row r is at r * stride + offset.
 struct rows {
@@ -16,13 +17,9 @@ struct rows {
 };
 
 enum scratch_name {
-    SCRATCH_IDS,            // int32 [group], the tokens
-    SCRATCH_Q_LORA,         // [rows, q_lora_rank]
-    SCRATCH_Q,              // [rows, n_heads * (nope + rope)]
-    SCRATCH_KV,             // [rows, kv_lora_rank + rope]
-    SCRATCH_Q_LATENT,       // [rows, n_heads, kv_lora_rank]
-    SCRATCH_ATTENDED,       // [rows, n_heads, kv_lora_rank]
-    SCRATCH_HEADS,          // [rows, n_heads * v_head_dim]
+    SCRATCH_IDS,   // int32 [group], the tokens
+    SCRATCH_MIXER, // MIXER_BUFFERS, [rows] of what the layer's mixer needs
+    SCRATCH_MIXER_LAST = SCRATCH_MIXER + MIXER_BUFFERS - 1,
     SCRATCH_MLP,            // [rows, widest of dense, shared and routed experts], or [top_k, moe_intermediate_size]
     SCRATCH_ROUTER_LOGITS,  // [rows, n_routed_experts]
     SCRATCH_ROUTER_IDS,     // int32 [rows, top_k], or of a decoded token [n_moe_layers, top_k]
@@ -59,6 +56,12 @@ void scratch_release(struct scratch *scratch);
 static inline struct rows scratch_rows(const struct scratch *scratch, enum scratch_name name, uint32_t stride)
 {
     return (struct rows){scratch->buf[name], stride, 0};
+}
+
+// One of the mixer's buffers.
+static inline struct rows scratch_mixer(const struct scratch *scratch, unsigned which, uint32_t stride)
+{
+    return (struct rows){scratch->buf[SCRATCH_MIXER + which], stride, 0};
 }
 
 #endif

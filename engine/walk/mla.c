@@ -1,9 +1,30 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Multi-head latent attention, folded: queries are taken into the latent space, so that keys and values are the cached
 // rows themselves. transformers: DeepseekV3Attention.
-#include "engine/walk/attn.h"
-
+#include "engine/walk/mixer.h"
 #include "engine/walk/pass.h"
+
+// The buffers of a chunk.
+enum {
+    MLA_Q_LORA,   // [rows, q_lora_rank]
+    MLA_Q,        // [rows, n_heads * (nope + rope)]
+    MLA_KV,       // [rows, kv_lora_rank + rope]
+    MLA_Q_LATENT, // [rows, n_heads, kv_lora_rank]
+    MLA_ATTENDED, // [rows, n_heads, kv_lora_rank]
+    MLA_HEADS,    // [rows, n_heads * v_head_dim]
+};
+
+static void memory(const struct shape *s, struct mixer_needs *needs)
+{
+    uint64_t heads = s->n_heads;
+    uint64_t *chunk = needs->chunk;
+    needs->row_width = s->kv_lora_rank + s->qk_rope_head_dim;
+    chunk[MLA_Q_LORA] = s->q_lora_rank;
+    chunk[MLA_Q] = heads * (s->qk_nope_head_dim + s->qk_rope_head_dim);
+    chunk[MLA_KV] = needs->row_width;
+    chunk[MLA_Q_LATENT] = chunk[MLA_ATTENDED] = heads * s->kv_lora_rank;
+    chunk[MLA_HEADS] = heads * s->v_head_dim;
+}
 
 // x -> q, by way of q_lora when the model has one.
 static void queries(const struct pass *pass, const struct layer_weights *w, struct rows x, struct rows q)
@@ -13,7 +34,7 @@ static void queries(const struct pass *pass, const struct layer_weights *w, stru
         pass_project(pass, &(struct projection){&w->q, x, q, false});
         return;
     }
-    struct rows lora = scratch_rows(pass->scratch, SCRATCH_Q_LORA, s->q_lora_rank);
+    struct rows lora = scratch_mixer(pass->scratch, MLA_Q_LORA, s->q_lora_rank);
     pass_project(pass, &(struct projection){&w->q_a, x, lora, false});
     pass_norm(pass, &(struct normalisation){&w->q_a_layernorm, lora, lora, s->q_lora_rank, s->latent_norm_eps});
     pass_project(pass, &(struct projection){&w->q_b, lora, q, false});
@@ -41,7 +62,7 @@ static void rotate(const struct pass *pass, struct rows q)
 static void append(const struct pass *pass, const struct layer_weights *w, struct rows x, uint32_t layer)
 {
     const struct shape *s = pass->shape;
-    struct rows kv = scratch_rows(pass->scratch, SCRATCH_KV, pass->kv->row_width);
+    struct rows kv = scratch_mixer(pass->scratch, MLA_KV, pass->kv->row_width);
     pass_project(pass, &(struct projection){&w->kv_a, x, kv, false});
     struct args_kv_append args = {
         .norm = w->kv_a_layernorm.offset,
@@ -116,8 +137,8 @@ static void attend(const struct pass *pass, const struct layer_weights *w, struc
 {
     const struct shape *s = pass->shape;
     uint32_t head = s->qk_nope_head_dim + s->qk_rope_head_dim;
-    gpu_buf *const *buf = pass->scratch->buf;
-    fold(pass, w, q, buf[SCRATCH_Q_LATENT]);
+    gpu_buf *const *buf = pass->scratch->buf + SCRATCH_MIXER;
+    fold(pass, w, q, buf[MLA_Q_LATENT]);
     struct args_attention args = {
         .n_rows = pass->rows,
         .n_heads = s->n_heads,
@@ -130,25 +151,27 @@ static void attend(const struct pass *pass, const struct layer_weights *w, struc
         .kv_type = pass->kv->type,
         .softmax_scale = s->softmax_scale,
     };
-    struct gpu_attention_bufs bufs = {buf[SCRATCH_Q_LATENT], q.buf, pass->kv->layers[layer], buf[SCRATCH_ATTENDED]};
+    struct gpu_attention_bufs bufs = {buf[MLA_Q_LATENT], q.buf, pass->kv->layers[layer], buf[MLA_ATTENDED]};
     if (pass->decode)
         gpu_op_attention_decode(pass->gpu, &args, &bufs);
     else
         gpu_op_attention_prefill(pass->gpu, &args, &bufs);
-    values(pass, w, buf[SCRATCH_ATTENDED], buf[SCRATCH_HEADS]);
+    values(pass, w, buf[MLA_ATTENDED], buf[MLA_HEADS]);
 }
 
-void attn_layer(const struct pass *pass, uint32_t layer)
+static void run(const struct pass *pass, uint32_t layer)
 {
     const struct shape *s = pass->shape;
     const struct layer_weights *w = &pass->weights->layers[layer];
     struct rows x = stream_in(pass, layer, SITE_MIXER);
     uint32_t head = s->qk_nope_head_dim + s->qk_rope_head_dim;
-    struct rows q = scratch_rows(pass->scratch, SCRATCH_Q, s->n_heads * head);
-    struct rows heads = scratch_rows(pass->scratch, SCRATCH_HEADS, s->n_heads * s->v_head_dim);
+    struct rows q = scratch_mixer(pass->scratch, MLA_Q, s->n_heads * head);
+    struct rows heads = scratch_mixer(pass->scratch, MLA_HEADS, s->n_heads * s->v_head_dim);
     queries(pass, w, x, q);
     rotate(pass, q);
     append(pass, w, x, layer);
     attend(pass, w, q, layer);
     stream_add(pass, &w->o, heads);
 }
+
+const struct mixer mixer_mla = {.name = "mla", .memory = memory, .run = run};
