@@ -21,7 +21,7 @@ static void print(FILE *out, const struct moe_prediction *predictions)
     for (int i = 0; i < MOE_PREDICTORS; i++) {
         const struct moe_prediction *p = &predictions[i];
         fprintf(out,
-                ",\"%s\":{\"guessed\":%" PRIu32 ",\"right\":%" PRIu32 ",\"accuracy\":%.4f,\"useful\":%" PRIu32
+                ",\"%s\":{\"predicted\":%" PRIu32 ",\"right\":%" PRIu32 ",\"accuracy\":%.4f,\"useful\":%" PRIu32
                 ",\"late\":%" PRIu32 ",\"wasted_bytes\":%" PRIu64 "}",
                 names[i], p->predicted, p->right, p->predicted ? (double)p->right / p->predicted : 0, p->useful,
                 p->late, p->wasted_bytes);

@@ -4,7 +4,7 @@
 #ifndef MOECHAT_APP_STORE_MANIFEST_H
 #define MOECHAT_APP_STORE_MANIFEST_H
 
-#include "app/store/journal.h"
+#include "app/store/part.h"
 #include "engine/moe.h"
 
 enum { MANIFEST_FORMAT = 1, MANIFEST_LIMIT = 64 << 20 };

@@ -55,19 +55,19 @@ static bool read_named(const struct bytes *file, const struct manifest_part *nam
 static enum store_code read_by_manifest(const struct bytes *file, struct saved_content *content,
                                         struct store_error *error)
 {
-    struct journal journal = {0};
+    struct part_lines transcript = {0};
     struct manifest *manifest = &content->manifest;
     bool scanned = false;
     for (size_t i = 0; i < manifest->n_parts; i++) {
         struct manifest_part *named = &manifest->parts[i];
         struct part *part = &content->parts[i];
         bool found = read_named(file, named, part);
-        if (!found && !scanned && !journal_scan(file, &journal)) {
-            journal_release(&journal);
+        if (!found && !scanned && !part_lines_scan(file, &transcript)) {
+            part_lines_release(&transcript);
             return store_fail(error, STORE_NO_MEMORY, "no memory for the transcript");
         }
         scanned = scanned || !found;
-        const struct journal_line *line = found ? NULL : journal_find(&journal, journal.n_lines, named->number);
+        const struct part_line *line = found ? NULL : part_lines_find(&transcript, transcript.n_lines, named->number);
         if (line) {
             named->offset = line->offset;
             named->length = line->length;
@@ -80,7 +80,7 @@ static enum store_code read_by_manifest(const struct bytes *file, struct saved_c
         }
         content->n_parts++;
     }
-    journal_release(&journal);
+    part_lines_release(&transcript);
     return STORE_OK;
 }
 
@@ -88,22 +88,22 @@ static enum store_code read_by_manifest(const struct bytes *file, struct saved_c
 static enum store_code read_by_lines(const struct bytes *file, const char *why, struct saved_content *content,
                                      struct store_error *error)
 {
-    struct journal journal = {0};
+    struct part_lines transcript = {0};
     size_t n_chain = 0;
-    if (!journal_scan(file, &journal))
+    if (!part_lines_scan(file, &transcript))
         goto no_memory;
-    const struct journal_line **chain = calloc(journal.n_lines + 1, sizeof(void *));
-    content->parts = calloc(journal.n_lines + 1, sizeof *content->parts);
+    const struct part_line **chain = calloc(transcript.n_lines + 1, sizeof(void *));
+    content->parts = calloc(transcript.n_lines + 1, sizeof *content->parts);
     if (!chain || !content->parts) {
         free(chain);
         goto no_memory;
     }
-    const struct journal_line *line = journal.n_lines ? &journal.lines[journal.n_lines - 1] : NULL;
-    bool complete = journal.n_damaged == 0;
+    const struct part_line *line = transcript.n_lines ? &transcript.lines[transcript.n_lines - 1] : NULL;
+    bool complete = transcript.n_damaged == 0;
     while (line) {
         chain[n_chain++] = line;
         bool first = line->after == PART_NONE;
-        line = first ? NULL : journal_find(&journal, (size_t)(line - journal.lines), (uint32_t)line->after);
+        line = first ? NULL : part_lines_find(&transcript, (size_t)(line - transcript.lines), (uint32_t)line->after);
         complete = complete && (first || line);
     }
     uint64_t sum;
@@ -122,10 +122,10 @@ static enum store_code read_by_lines(const struct bytes *file, const char *why, 
     if (same)
         content->manifest.origin.language = *language;
     free(chain);
-    journal_release(&journal);
+    part_lines_release(&transcript);
     return STORE_OK;
 no_memory:
-    journal_release(&journal);
+    part_lines_release(&transcript);
     return store_fail(error, STORE_NO_MEMORY, "no memory for the transcript");
 }
 

@@ -18,7 +18,7 @@
 #include "engine/walk/weights.h"
 #include "engine/base/file.h"
 #include "engine/base/numbers.h"
-#include "engine/convert/plan_key.h"
+#include "engine/convert/job_key.h"
 #include "engine/files/writer.h"
 #include "kernels/kinds.h"
 
@@ -30,8 +30,8 @@ static const uint64_t spare_bytes = 64 << 20; // of disk space, for the manifest
 struct conversion {
     const struct moe_convert_options *options;
     struct package source;
-    struct plan plan;
-    struct written written;
+    struct job job;
+    struct journal journal;
     char target[MAX_PATH + 8];
     char partial[MAX_PATH + 16];
     unsigned threads;
@@ -107,18 +107,18 @@ static uint32_t rows_at_once(uint32_t cols)
 // ---- An expert's file: a chunk an expert
 
 struct expert_chunks {
-    const struct plan *plan;
+    const struct job *job;
     uint32_t layer;
 };
 
 static uint64_t expert_offset(const void *context, uint64_t expert)
 {
     const struct expert_chunks *e = context;
-    return expert * e->plan->layers[e->layer].experts.blob_bytes;
+    return expert * e->job->layers[e->layer].experts.blob_bytes;
 }
 
-static int produce_matrix(const struct source_matrix *m, const struct planned_matrix *planned,
-                          const struct args_matrix *at, char *blob, struct moe_err *err)
+static int produce_matrix(const struct source_matrix *m, const struct job_matrix *planned, const struct args_matrix *at,
+                          char *blob, struct moe_err *err)
 {
     const struct source_rows all = {0, m->rows};
     if (planned->exact) {
@@ -157,13 +157,13 @@ static void zero_gaps(const struct expert_layout *experts, char *blob)
 static int produce_expert(const void *context, uint64_t expert, void *buffer, struct moe_err *err)
 {
     const struct expert_chunks *e = context;
-    const struct planned_layer *layer = &e->plan->layers[e->layer];
+    const struct job_layer *layer = &e->job->layers[e->layer];
     const struct args_matrix *const at[] = {&layer->experts.gate, &layer->experts.up, &layer->experts.down};
     zero_gaps(&layer->experts, buffer);
     int code = MOE_OK;
     for (uint32_t which = 0; which < 3 && !code; which++) {
         struct source_matrix m;
-        code = plan_expert(e->plan, e->layer, (uint32_t)expert, which, &m, err);
+        code = job_expert(e->job, e->layer, (uint32_t)expert, which, &m, err);
         if (!code)
             code = produce_matrix(&m, &layer->matrices[which], at[which], buffer, err);
     }
@@ -173,13 +173,13 @@ static int produce_expert(const void *context, uint64_t expert, void *buffer, st
 // ---- resident.safetensors: a chunk a few rows
 
 struct piece {
-    uint64_t offset;                     // in the file
-    const struct planned_tensor *tensor; // NULL: the header
-    uint64_t first, n;                   // bytes of a tensor that is copied, rows of a matrix
+    uint64_t offset;                 // in the file
+    const struct job_tensor *tensor; // NULL: the header
+    uint64_t first, n;               // bytes of a tensor that is copied, rows of a matrix
 };
 
 struct resident_chunks {
-    const struct plan *plan;
+    const struct job *job;
     struct piece *pieces; // [count + 1], the last at the file's end
     uint64_t count, most_bytes;
 };
@@ -193,17 +193,17 @@ static int produce_resident(const void *context, uint64_t chunk, void *buffer, s
 {
     const struct resident_chunks *r = context;
     const struct piece *piece = &r->pieces[chunk];
-    const struct planned_tensor *tensor = piece->tensor;
+    const struct job_tensor *tensor = piece->tensor;
     if (!tensor) {
-        memcpy(buffer, r->plan->header, (size_t)r->plan->header_bytes);
+        memcpy(buffer, r->job->header, (size_t)r->job->header_bytes);
         return MOE_OK;
     }
     if (tensor->copy) {
         const struct checkpoint_range range = {tensor->copy, piece->first, (size_t)piece->n};
-        int code = checkpoint_read(r->plan->from, &range, buffer, err);
+        int code = checkpoint_read(r->job->from, &range, buffer, err);
         if (code || source_is_finite(tensor->dtype, buffer, piece->n / source_width(tensor->dtype)))
             return code;
-        return source_not_finite(r->plan->from, tensor->copy, err);
+        return source_not_finite(r->job->from, tensor->copy, err);
     }
     if (tensor->n_dims == 1)
         return round_vector(&tensor->matrix, buffer, err);
@@ -219,14 +219,14 @@ static int produce_resident(const void *context, uint64_t chunk, void *buffer, s
 // Cuts the file into pieces; with pieces NULL they are only counted.
 static void cut_pieces(struct resident_chunks *r)
 {
-    const struct plan *plan = r->plan;
+    const struct job *job = r->job;
     r->count = 0;
-    struct piece header = {.n = plan->header_bytes};
+    struct piece header = {.n = job->header_bytes};
     if (r->pieces)
         r->pieces[0] = header;
     r->count++;
-    for (size_t i = 0; i < plan->count; i++) {
-        const struct planned_tensor *tensor = &plan->tensors[i];
+    for (size_t i = 0; i < job->count; i++) {
+        const struct job_tensor *tensor = &job->tensors[i];
         uint64_t total = tensor->copy ? tensor->bytes : tensor->matrix.rows;
         uint64_t most = tensor->copy ? PIECE_BYTES : rows_at_once(tensor->matrix.cols);
         uint64_t bytes = tensor->copy || !total ? 1 : tensor->bytes / total;
@@ -238,7 +238,7 @@ static void cut_pieces(struct resident_chunks *r)
         }
     }
     if (r->pieces)
-        r->pieces[r->count] = (struct piece){.offset = plan->resident_bytes};
+        r->pieces[r->count] = (struct piece){.offset = job->resident_bytes};
 }
 
 static int make_pieces(struct resident_chunks *r, struct moe_err *err)
@@ -259,7 +259,7 @@ static int make_pieces(struct resident_chunks *r, struct moe_err *err)
 // Writes a file unless the journal has it.
 static int write_file(struct conversion *c, const char *file, const struct writer_chunks *chunks)
 {
-    struct written_file entry = {.bytes = chunks->offset(chunks->context, chunks->count)};
+    struct journal_file entry = {.bytes = chunks->offset(chunks->context, chunks->count)};
     const struct writer_options options = {.threads = c->threads,
                                            .memory_bytes = MEMORY_BYTES,
                                            .write = c->options->write,
@@ -268,18 +268,18 @@ static int write_file(struct conversion *c, const char *file, const struct write
                                            .advanced = advanced,
                                            .context = c};
     char path[MAX_PATH + 100];
-    const struct written_file *whole = written_find(&c->written, file);
+    const struct journal_file *whole = journal_find(&c->journal, file);
     if (whole && whole->bytes == entry.bytes)
         return MOE_OK;
     snprintf(entry.file, sizeof entry.file, "%s", file);
     snprintf(path, sizeof path, "%s/%s", c->partial, file);
     int code = writer_run(path, chunks, &options, entry.sha256, c->err);
-    return code ? code : written_add(&c->written, &entry, c->err);
+    return code ? code : journal_add(&c->journal, &entry, c->err);
 }
 
 static int write_resident(struct conversion *c)
 {
-    struct resident_chunks resident = {.plan = &c->plan};
+    struct resident_chunks resident = {.job = &c->job};
     int code = make_pieces(&resident, c->err);
     if (code)
         return code;
@@ -295,9 +295,9 @@ static int write_resident(struct conversion *c)
 
 static int write_layer(struct conversion *c, uint32_t layer)
 {
-    const struct expert_chunks experts = {&c->plan, layer};
-    const struct writer_chunks chunks = {.count = c->plan.shape->n_routed_experts,
-                                         .most_bytes = c->plan.layers[layer].experts.blob_bytes,
+    const struct expert_chunks experts = {&c->job, layer};
+    const struct writer_chunks chunks = {.count = c->job.shape->n_routed_experts,
+                                         .most_bytes = c->job.layers[layer].experts.blob_bytes,
                                          .blocks = true,
                                          .offset = expert_offset,
                                          .produce = produce_expert,
@@ -385,9 +385,9 @@ static int set_paths(struct conversion *c, const char *target)
 
 static uint64_t left_to_write(const struct conversion *c)
 {
-    uint64_t left = c->plan.bytes;
-    for (size_t i = 0; i < c->written.count; i++)
-        left -= c->written.entries[i].bytes < left ? c->written.entries[i].bytes : left;
+    uint64_t left = c->job.bytes;
+    for (size_t i = 0; i < c->journal.count; i++)
+        left -= c->journal.entries[i].bytes < left ? c->journal.entries[i].bytes : left;
     return left;
 }
 
@@ -408,10 +408,10 @@ static int check_space(const struct conversion *c)
 }
 
 // What becomes of the weights, in a few lines before hours of work.
-static void say_plan(const struct conversion *c, const struct moe_description *about)
+static void say_job(const struct conversion *c, const struct moe_description *about)
 {
-    const struct plan *p = &c->plan;
-    const struct planned_matrix *gate = &p->layers[p->shape->first_k_dense_replace].matrices[0];
+    const struct job *p = &c->job;
+    const struct job_matrix *gate = &p->layers[p->shape->first_k_dense_replace].matrices[0];
     bool large = about->parameters >= 1000000000;
     notice(c, "%s with %.1f %s parameters; the package takes %.1f %s", about->layout,
            (double)about->parameters / (large ? 1e9 : 1e6), large ? "billion" : "million",
@@ -435,9 +435,9 @@ static void say_plan(const struct conversion *c, const struct moe_description *a
 
 static int write_package(struct conversion *c)
 {
-    const struct shape *s = c->plan.shape;
-    if (c->written.count)
-        notice(c, "resuming: %zu files already done", c->written.count);
+    const struct shape *s = c->job.shape;
+    if (c->journal.count)
+        notice(c, "resuming: %zu files already done", c->journal.count);
     c->progress = (struct moe_progress){.what = "converting", .unit = "bytes", .total = left_to_write(c)};
     int code = check_space(c);
     for (uint32_t i = s->first_k_dense_replace; i < s->n_layers && !code; i++)
@@ -450,8 +450,8 @@ static int write_package(struct conversion *c)
     const char *tokenizer = c->source.tokenizer.path ? base_name(c->source.tokenizer.path) : "";
     const struct manifest_facts facts = {.name = base_name(c->target),
                                          .template_name = c->options->template_name,
-                                         .plan = &c->plan,
-                                         .written = &c->written,
+                                         .job = &c->job,
+                                         .journal = &c->journal,
                                          .tokenizer_type = c->source.tokenizer_type,
                                          .tokenizer_file = tokenizer};
     return code ? code : manifest_write(c->partial, &facts, c->err);
@@ -500,28 +500,28 @@ static int run(struct conversion *c)
     struct moe_description about;
     char key[65];
     int code = package_describe(&c->source, &about, c->err);
-    c->plan = (struct plan){.from = c->source.checkpoint,
-                            .shape = &c->source.shape,
-                            .expert_bits = c->options->expert_bits,
-                            .resident_bits = c->options->resident_bits,
-                            .group_size = c->options->group_size};
+    c->job = (struct job){.from = c->source.checkpoint,
+                          .shape = &c->source.shape,
+                          .expert_bits = c->options->expert_bits,
+                          .resident_bits = c->options->resident_bits,
+                          .group_size = c->options->group_size};
     if (!code)
-        code = plan_make(&c->plan, c->err);
+        code = job_make(&c->job, c->err);
     if (code)
         return code;
-    say_plan(c, &about);
-    code = plan_key(&c->plan, key, c->err);
+    say_job(c, &about);
+    code = job_key(&c->job, key, c->err);
     if (!code && mkdir(c->partial, 0777) && errno != EEXIST)
         code = moe_fail_file(c->err, MOE_IO, c->partial, errno, "cannot be created");
     if (!code)
-        code = written_open(c->partial, key, &c->written, c->err);
+        code = journal_open(c->partial, key, &c->journal, c->err);
     if (!code) {
         code = write_package(c);
         if (!code)
             code = finish(c);
-        written_close(&c->written);
+        journal_close(&c->journal);
     }
-    plan_release(&c->plan);
+    job_release(&c->job);
     return code;
 }
 

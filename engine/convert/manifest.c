@@ -32,7 +32,7 @@ static void add_number(struct json_object *object, const char *key, uint64_t num
 static struct json_object *record(const struct manifest_facts *facts, const char *file)
 {
     struct json_object *object = json_object_new_object();
-    const struct written_file *entry = written_find(facts->written, file);
+    const struct journal_file *entry = journal_find(facts->journal, file);
     add_text(object, "file", file);
     add_number(object, "bytes", entry ? entry->bytes : 0);
     add_text(object, "sha256", entry ? entry->sha256 : "");
@@ -73,8 +73,8 @@ static void add_layout(struct json_object *to, const struct expert_layout *exper
 
 static struct json_object *experts_of(const struct manifest_facts *facts)
 {
-    const struct shape *s = facts->plan->shape;
-    const struct planned_layer *layers = facts->plan->layers;
+    const struct shape *s = facts->job->shape;
+    const struct job_layer *layers = facts->job->layers;
     struct json_object *experts = json_object_new_object();
     struct json_object *list = json_object_new_array();
     const struct expert_layout *common = &layers[s->first_k_dense_replace].experts;
@@ -96,15 +96,15 @@ static struct json_object *experts_of(const struct manifest_facts *facts)
 
 static bool fingerprint(const struct manifest_facts *facts, char hex[65])
 {
-    const struct shape *s = facts->plan->shape;
+    const struct shape *s = facts->job->shape;
     unsigned char digest[EVP_MAX_MD_SIZE];
     EVP_MD_CTX *hash = EVP_MD_CTX_new();
     bool good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1 &&
-                EVP_DigestUpdate(hash, written_find(facts->written, "resident.safetensors")->sha256, 64) == 1;
+                EVP_DigestUpdate(hash, journal_find(facts->journal, "resident.safetensors")->sha256, 64) == 1;
     for (uint32_t i = s->first_k_dense_replace; good && i < s->n_layers; i++) {
         char file[64];
         manifest_layer_file(i, file);
-        good = EVP_DigestUpdate(hash, written_find(facts->written, file)->sha256, 64) == 1;
+        good = EVP_DigestUpdate(hash, journal_find(facts->journal, file)->sha256, 64) == 1;
     }
     good = good && EVP_DigestFinal_ex(hash, digest, NULL) == 1;
     EVP_MD_CTX_free(hash);
@@ -136,7 +136,7 @@ int manifest_write(const char *folder, const struct manifest_facts *facts, struc
     add_text(root, "format", "moechat-model");
     add_number(root, "version", 1);
     add_text(root, "name", facts->name);
-    json_object_object_add(root, "config", json_object_get(facts->plan->from->config));
+    json_object_object_add(root, "config", json_object_get(facts->job->from->config));
     json_object_object_add(root, "resident", record(facts, "resident.safetensors"));
     json_object_object_add(root, "experts", experts_of(facts));
     if (facts->tokenizer_type[0]) {

@@ -3,14 +3,14 @@
 #ifndef MOECHAT_ENGINE_CONVERT_MANIFEST_H
 #define MOECHAT_ENGINE_CONVERT_MANIFEST_H
 
-#include "engine/convert/written.h"
-#include "engine/convert/plan.h"
+#include "engine/convert/journal.h"
+#include "engine/convert/job.h"
 
 struct manifest_facts {
     const char *name;
     const char *template_name; // NULL or "": none
-    const struct plan *plan;
-    const struct written *written; // has every file
+    const struct job *job;
+    const struct journal *journal; // has every file
     const char *tokenizer_type;    // "": none
     const char *tokenizer_file;    // in the package
 };

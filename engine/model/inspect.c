@@ -9,7 +9,7 @@
 
 #include "engine/files/checkpoint.h"
 #include "engine/files/package.h"
-#include "engine/convert/plan.h"
+#include "engine/convert/job.h"
 #include "engine/base/err.h"
 #include "engine/walk/weights.h"
 #include "engine/base/file.h"
@@ -50,12 +50,12 @@ static struct sizes sum_sizes(const struct package *package, const struct checkp
 // What `moechat convert` would write with its defaults; a folder that it would refuse is refused.
 static int planned_bytes(const struct package *package, uint64_t *bytes, struct moe_err *err)
 {
-    struct plan plan = {.from = package->checkpoint, .shape = &package->shape};
-    int code = plan_make(&plan, err);
+    struct job job = {.from = package->checkpoint, .shape = &package->shape};
+    int code = job_make(&job, err);
     if (code)
         return code;
-    *bytes = plan.bytes;
-    plan_release(&plan);
+    *bytes = job.bytes;
+    job_release(&job);
     return MOE_OK;
 }
 

@@ -104,7 +104,7 @@ void moe_session_close(moe_session *session)
 {
     if (!session)
         return;
-    snapshot_release(session);
+    session_record_release(session);
     kv_release(&session->kv);
     scratch_release(&session->scratch);
     stream_release(&session->stream);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What is behind a moe_session, for session.c and snapshot.c.
+// What is behind a moe_session, for session.c and session_record.c.
 #ifndef MOECHAT_ENGINE_SESSION_SESSION_H
 #define MOECHAT_ENGINE_SESSION_SESSION_H
 
@@ -30,6 +30,6 @@ struct moe_session {
 };
 
 // Gives back the staging memory.
-void snapshot_release(moe_session *session);
+void session_record_release(moe_session *session);
 
 #endif

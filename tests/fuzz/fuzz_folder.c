@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Any two texts, with a NUL between them, as config.json and as the header of model.safetensors: the folder is refused
-// with one line, or described with every range inside its file; and a conversion of it is refused, or planned with
+// with one line, or described with every range inside its file; and a conversion of it is refused, or prepared with
 // every byte in its place. The tensors' data are zeroes, as many as the largest number of the header.
 #include <ctype.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/convert/plan.h"
+#include "engine/convert/job.h"
 #include "engine/files/folder.h"
 #include "engine/walk/weights.h"
 
@@ -60,22 +60,22 @@ static void check_spans(const struct package *p)
     }
 }
 
-static void check_plan(const struct package *p)
+static void check_job(const struct package *p)
 {
-    struct plan plan = {.from = p->checkpoint, .shape = &p->shape};
+    struct job job = {.from = p->checkpoint, .shape = &p->shape};
     struct moe_err err = {.text = ""};
-    int code = plan_make(&plan, &err);
+    int code = job_make(&job, &err);
     if (code) {
         must((int)err.code == code && err.text[0] && !strchr(err.text, '\n'));
         return;
     }
-    uint64_t end = plan.header_bytes;
-    for (size_t i = 0; i < plan.count; i++) {
-        must(plan.tensors[i].offset == end);
-        end += plan.tensors[i].bytes;
+    uint64_t end = job.header_bytes;
+    for (size_t i = 0; i < job.count; i++) {
+        must(job.tensors[i].offset == end);
+        end += job.tensors[i].bytes;
     }
-    must(end == plan.resident_bytes);
-    plan_release(&plan);
+    must(end == job.resident_bytes);
+    job_release(&job);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -100,7 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must((int)err.code == code && err.text[0] && !strchr(err.text, '\n'));
     } else {
         check_spans(&package);
-        check_plan(&package);
+        check_job(&package);
         package_release(&package);
     }
     char path[64];

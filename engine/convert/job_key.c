@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "engine/convert/plan_key.h"
+#include "engine/convert/job_key.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,12 +15,12 @@ static bool add_text(EVP_MD_CTX *hash, const char *text)
     return EVP_DigestUpdate(hash, text, strlen(text)) == 1;
 }
 
-static bool add_layers(EVP_MD_CTX *hash, const struct plan *plan)
+static bool add_layers(EVP_MD_CTX *hash, const struct job *job)
 {
     bool good = true;
-    for (uint32_t i = 0; good && i < plan->shape->n_layers; i++)
+    for (uint32_t i = 0; good && i < job->shape->n_layers; i++)
         for (uint32_t which = 0; good && which < 3; which++) {
-            const struct planned_matrix *m = &plan->layers[i].matrices[which];
+            const struct job_matrix *m = &job->layers[i].matrices[which];
             char line[96];
             snprintf(line, sizeof line, "%" PRIu32 " %" PRIu32 " %" PRIu32 " %d\n", i, m->how.bits, m->how.group_size,
                      m->exact);
@@ -29,15 +29,15 @@ static bool add_layers(EVP_MD_CTX *hash, const struct plan *plan)
     return good;
 }
 
-int plan_key(const struct plan *plan, char key[65], struct moe_err *err)
+int job_key(const struct job *job, char key[65], struct moe_err *err)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     EVP_MD_CTX *hash = EVP_MD_CTX_new();
     int code = MOE_OK;
     bool good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1 &&
-                EVP_DigestUpdate(hash, plan->header, (size_t)plan->header_bytes) == 1 && add_layers(hash, plan);
-    for (uint32_t i = 0; good && !code && i < plan->from->n_shards; i++) {
-        const struct tensor_file *shard = &plan->from->shards[i];
+                EVP_DigestUpdate(hash, job->header, (size_t)job->header_bytes) == 1 && add_layers(hash, job);
+    for (uint32_t i = 0; good && !code && i < job->from->n_shards; i++) {
+        const struct tensor_file *shard = &job->from->shards[i];
         struct stat status;
         char line[4400];
         if (fstat(shard->fd, &status))
@@ -50,5 +50,5 @@ int plan_key(const struct plan *plan, char key[65], struct moe_err *err)
     EVP_MD_CTX_free(hash);
     for (size_t i = 0; good && i < 32; i++)
         snprintf(key + 2 * i, 3, "%02x", digest[i]);
-    return code || good ? code : moe_fail(err, MOE_NO_MEMORY, "libcrypto could not hash the plan");
+    return code || good ? code : moe_fail(err, MOE_NO_MEMORY, "libcrypto could not hash the job");
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What a conversion will write, decided and checked before a byte of it is: every resident tensor's place in
 // resident.safetensors, and every layer's experts.
-#ifndef MOECHAT_ENGINE_CONVERT_PLAN_H
-#define MOECHAT_ENGINE_CONVERT_PLAN_H
+#ifndef MOECHAT_ENGINE_CONVERT_JOB_H
+#define MOECHAT_ENGINE_CONVERT_JOB_H
 
 #include "engine/files/package.h"
 #include "engine/files/source.h"
 
 // A tensor of resident.safetensors: one of the source as it is stored, or a part of a matrix.
-struct planned_tensor {
+struct job_tensor {
     char name[168];
     enum tensor_dtype dtype;
     uint32_t n_dims;
@@ -21,40 +21,40 @@ struct planned_tensor {
     bool exact; // the part is copied
 };
 
-struct planned_matrix {
+struct job_matrix {
     struct quantisation how;
     bool exact;
 };
 
-struct planned_layer {
+struct job_layer {
     struct expert_layout experts; // blob_bytes 0: a dense layer
-    struct planned_matrix matrices[3];
+    struct job_matrix matrices[3];
 };
 
-struct plan {
+struct job {
     const struct checkpoint *from;
     const struct shape *shape;
     uint32_t expert_bits, resident_bits; // 0: as the source has it
     uint32_t group_size;                 // of what is quantised; 0: 64
     bool quantised_source;               // MLX's: matrices that it left plain were left so on purpose
-    struct planned_tensor *tensors;      // [count], in the file's order
+    struct job_tensor *tensors;          // [count], in the file's order
     size_t count;
     char *header; // of resident.safetensors, with its length in front
     uint64_t header_bytes;
-    uint64_t resident_bytes;      // of the file
-    struct planned_layer *layers; // [n_layers]
-    uint64_t bytes;               // of everything
-    size_t n_routed;              // tensors that the experts are made of
+    uint64_t resident_bytes;  // of the file
+    struct job_layer *layers; // [n_layers]
+    uint64_t bytes;           // of everything
+    size_t n_routed;          // tensors that the experts are made of
     // For what is said to people.
     uint64_t n_copied, n_quantised, n_requantised; // matrices, an expert's counted for all of its layer
     uint64_t n_rounded;                            // norms that were not stored in bf16
 };
 
-// `plan` has from, shape and bits set. On failure nothing is left allocated.
-int plan_make(struct plan *plan, struct moe_err *err);
-void plan_release(struct plan *plan);
+// `job` has from, shape and bits set. On failure nothing is left allocated.
+int job_make(struct job *job, struct moe_err *err);
+void job_release(struct job *job);
 // An expert's matrix (0 gate, 1 up, 2 down) in the source.
-int plan_expert(const struct plan *plan, uint32_t layer, uint32_t expert, uint32_t which, struct source_matrix *matrix,
-                struct moe_err *err);
+int job_expert(const struct job *job, uint32_t layer, uint32_t expert, uint32_t which, struct source_matrix *matrix,
+               struct moe_err *err);
 
 #endif

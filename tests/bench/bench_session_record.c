@@ -2,7 +2,7 @@
 // A long session of a V3 shape (rows of 512 + 64, a few layers) saved as records and read back, as a share of what the
 // same file's plain sequential read gives in the same run. Rows are noise: no model is needed for what is measured.
 //
-//     bench_snapshot [--device D] [--rows N] [--layers N] [--part ROWS] [--f16] [--file PATH]
+//     bench_session_record [--device D] [--rows N] [--layers N] [--part ROWS] [--f16] [--file PATH]
 //
 // Cold means that the kernel was told to forget the file (posix_fadvise) after it was synced. Medians of ROUNDS.
 #include <errno.h>
@@ -34,7 +34,7 @@ static void must(int good, const char *what)
 {
     if (good)
         return;
-    fprintf(stderr, "bench_snapshot: %s\n", what);
+    fprintf(stderr, "bench_session_record: %s\n", what);
     exit(1);
 }
 
@@ -186,14 +186,14 @@ static void measure(struct bench *b)
 
 static void close_session(moe_session *session)
 {
-    snapshot_release(session);
+    session_record_release(session);
     kv_release(&session->kv);
     free(session->logits);
 }
 
 int main(int argc, char **argv)
 {
-    static struct bench b = {.path = "/var/tmp/moechat-bench-snapshot", .rows = 32768, .layers = 4, .part = 1024};
+    static struct bench b = {.path = "/var/tmp/moechat-bench-record", .rows = 32768, .layers = 4, .part = 1024};
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (strcmp(argv[i], "--f16") == 0)
@@ -209,7 +209,7 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "--part") == 0 && ++i)
             b.part = (uint32_t)strtoul(value, NULL, 10);
         else
-            must(0, "unknown option; see the head of bench_snapshot.c");
+            must(0, "unknown option; see the head of bench_session_record.c");
     }
     must(b.rows && b.layers && b.part, "--rows, --layers and --part are at least 1");
     b.io = (struct moe_record_io){.fd = open(b.path, O_RDWR | O_CREAT | O_EXCL, 0600), .path = b.path};

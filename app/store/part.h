@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // transcript.jsonl: one sealed line for each part of a conversation, only ever appended to (moechat-session(5)). A part
 // names the part it follows, so a conversation can be read from the lines alone. Pure.
-#ifndef MOECHAT_APP_STORE_JOURNAL_H
-#define MOECHAT_APP_STORE_JOURNAL_H
+#ifndef MOECHAT_APP_STORE_PART_H
+#define MOECHAT_APP_STORE_PART_H
 
 #include "app/util/files.h"
 #include "engine/moe.h"
@@ -39,20 +39,20 @@ const char *part_role_name(enum tok_role role); // "system", "user", "assistant"
 bool part_role_find(const char *name, enum tok_role *role);
 
 // Where a sound line is. `length` has the newline in it.
-struct journal_line {
+struct part_line {
     uint64_t offset, length, sum;
     uint32_t number;
     int64_t after;
 };
-struct journal {
-    struct journal_line *lines;
+struct part_lines {
+    struct part_line *lines;
     size_t n_lines;
     size_t n_damaged; // lines that could not be read, a last one without a newline included
 };
-void journal_release(struct journal *journal);
+void part_lines_release(struct part_lines *transcript);
 // Finds all sound lines of a file's bytes. False: no memory.
-bool journal_scan(const struct bytes *file, struct journal *journal);
+bool part_lines_scan(const struct bytes *file, struct part_lines *transcript);
 // The line of that number among the first `end`, NULL if there is none; of several the last.
-const struct journal_line *journal_find(const struct journal *journal, size_t end, uint32_t number);
+const struct part_line *part_lines_find(const struct part_lines *transcript, size_t end, uint32_t number);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "engine/convert/plan.h"
+#include "engine/convert/job.h"
 
 #include <inttypes.h>
 #include <json-c/json.h>
@@ -44,30 +44,30 @@ static const struct checkpoint_tensor *find(const struct checkpoint *from, const
 }
 
 // How a matrix is written: as it is where that can be, else quantised anew.
-static struct planned_matrix decide(const struct plan *plan, const struct source_matrix *m, uint32_t bits,
-                                    uint32_t bits_of_floats)
+static struct job_matrix decide(const struct job *job, const struct source_matrix *m, uint32_t bits,
+                                uint32_t bits_of_floats)
 {
     if (m->exact && (bits == 0 || bits == m->stored.bits))
-        return (struct planned_matrix){m->stored, true};
-    uint32_t group = plan->group_size ? plan->group_size : 64;
+        return (struct job_matrix){m->stored, true};
+    uint32_t group = job->group_size ? job->group_size : 64;
     while (m->cols % group) // a multiple of 32
         group /= 2;
     uint32_t own = m->stored.bits ? m->stored.bits : bits_of_floats;
-    return (struct planned_matrix){{bits ? bits : own, group}, false};
+    return (struct job_matrix){{bits ? bits : own, group}, false};
 }
 
-static void count_matrix(struct plan *plan, const struct source_matrix *m, bool exact)
+static void count_matrix(struct job *job, const struct source_matrix *m, bool exact)
 {
-    *(exact ? &plan->n_copied : m->stored.bits ? &plan->n_requantised : &plan->n_quantised) += 1;
+    *(exact ? &job->n_copied : m->stored.bits ? &job->n_requantised : &job->n_quantised) += 1;
 }
 
 // ---- Experts
 
-int plan_expert(const struct plan *plan, uint32_t layer, uint32_t expert, uint32_t which, struct source_matrix *matrix,
-                struct moe_err *err)
+int job_expert(const struct job *job, uint32_t layer, uint32_t expert, uint32_t which, struct source_matrix *matrix,
+               struct moe_err *err)
 {
     static const char *const names[] = {"gate_proj", "up_proj", "down_proj"};
-    const struct shape *s = plan->shape;
+    const struct shape *s = job->shape;
     char stem[STEM_BYTES];
     char weight[STEM_BYTES + 8];
     struct source_request request = {stem, s->moe_intermediate_size, s->hidden_size};
@@ -75,10 +75,10 @@ int plan_expert(const struct plan *plan, uint32_t layer, uint32_t expert, uint32
         request = (struct source_request){stem, s->hidden_size, s->moe_intermediate_size};
     snprintf(stem, sizeof stem, "model.layers.%" PRIu32 ".mlp.switch_mlp.%s", layer, names[which]);
     snprintf(weight, sizeof weight, "%s.weight", stem);
-    if (checkpoint_find(plan->from, weight))
-        return source_find_stacked(plan->from, &request, expert, s->n_routed_experts, matrix, err);
+    if (checkpoint_find(job->from, weight))
+        return source_find_stacked(job->from, &request, expert, s->n_routed_experts, matrix, err);
     snprintf(stem, sizeof stem, "model.layers.%" PRIu32 ".mlp.experts.%" PRIu32 ".%s", layer, expert, names[which]);
-    return source_find(plan->from, &request, matrix, err);
+    return source_find(job->from, &request, matrix, err);
 }
 
 static uint64_t aligned(uint64_t bytes, uint64_t alignment)
@@ -86,7 +86,7 @@ static uint64_t aligned(uint64_t bytes, uint64_t alignment)
     return (bytes + alignment - 1) / alignment * alignment;
 }
 
-static void lay_out(struct planned_layer *layer, const struct shape *s)
+static void lay_out(struct job_layer *layer, const struct shape *s)
 {
     struct args_matrix *const matrices[] = {&layer->experts.gate, &layer->experts.up, &layer->experts.down};
     uint64_t end = 0;
@@ -115,52 +115,52 @@ static size_t tensors_of(const struct checkpoint *from, const struct source_matr
 }
 
 // All experts of a layer must be there and stored alike.
-static int plan_layer(struct plan *plan, uint32_t layer, struct moe_err *err)
+static int add_layer(struct job *job, uint32_t layer, struct moe_err *err)
 {
-    struct planned_layer *to = &plan->layers[layer];
+    struct job_layer *to = &job->layers[layer];
     for (uint32_t which = 0; which < 3; which++) {
         struct source_matrix first;
-        for (uint32_t e = 0; e < plan->shape->n_routed_experts; e++) {
+        for (uint32_t e = 0; e < job->shape->n_routed_experts; e++) {
             struct source_matrix m;
-            int code = plan_expert(plan, layer, e, which, &m, err);
+            int code = job_expert(job, layer, e, which, &m, err);
             if (code)
                 return code;
             first = e ? first : m;
             if (e == 0 || !m.first_row) // stacked experts share their tensors
-                plan->n_routed += tensors_of(plan->from, &m);
+                job->n_routed += tensors_of(job->from, &m);
             if (m.kind != first.kind || m.stored.bits != first.stored.bits ||
                 m.stored.group_size != first.stored.group_size || m.exact != first.exact)
                 return moe_fail(err, MOE_UNSUPPORTED,
                                 "%.280s: layer %" PRIu32 ": expert %" PRIu32 " is not stored like expert 0",
-                                checkpoint_path(plan->from, m.weight), layer, e);
+                                checkpoint_path(job->from, m.weight), layer, e);
         }
         if (first.cols % 32)
             return moe_fail(err, MOE_UNSUPPORTED,
                             "%.280s: experts have %" PRIu32 " inputs, which is not a multiple of 32",
-                            checkpoint_place(plan->from), first.cols);
-        to->matrices[which] = decide(plan, &first, plan->expert_bits, 4);
-        count_matrix(plan, &first, to->matrices[which].exact);
+                            checkpoint_place(job->from), first.cols);
+        to->matrices[which] = decide(job, &first, job->expert_bits, 4);
+        count_matrix(job, &first, to->matrices[which].exact);
     }
     struct quantisation gate = to->matrices[0].how, up = to->matrices[1].how;
     if (gate.bits != up.bits || gate.group_size != up.group_size) // both in one way, for they run together
-        to->matrices[1] = (struct planned_matrix){gate, false};
-    lay_out(to, plan->shape);
-    plan->bytes += to->experts.blob_bytes * plan->shape->n_routed_experts;
+        to->matrices[1] = (struct job_matrix){gate, false};
+    lay_out(to, job->shape);
+    job->bytes += to->experts.blob_bytes * job->shape->n_routed_experts;
     return MOE_OK;
 }
 
 // ---- Resident tensors
 
-static struct planned_tensor *add(struct plan *plan, const char *stem, const char *suffix)
+static struct job_tensor *add(struct job *job, const char *stem, const char *suffix)
 {
-    struct planned_tensor *tensor = &plan->tensors[plan->count++];
+    struct job_tensor *tensor = &job->tensors[job->count++];
     snprintf(tensor->name, sizeof tensor->name, "%s%s", stem, suffix);
     return tensor;
 }
 
-static void add_copy(struct plan *plan, const struct checkpoint_tensor *from)
+static void add_copy(struct job *job, const struct checkpoint_tensor *from)
 {
-    struct planned_tensor *tensor = add(plan, from->name, "");
+    struct job_tensor *tensor = add(job, from->name, "");
     tensor->copy = from;
     tensor->dtype = from->at->dtype;
     tensor->n_dims = from->at->n_dims;
@@ -169,24 +169,24 @@ static void add_copy(struct plan *plan, const struct checkpoint_tensor *from)
 }
 
 // A norm's weights, which packages hold in bf16.
-static void add_rounded(struct plan *plan, const struct checkpoint_tensor *from)
+static void add_rounded(struct job *job, const struct checkpoint_tensor *from)
 {
-    struct planned_tensor *tensor = add(plan, from->name, "");
+    struct job_tensor *tensor = add(job, from->name, "");
     uint64_t count = from->at->dims[0];
     tensor->matrix = (struct source_matrix){
-        .from = plan->from, .kind = SOURCE_FLOAT, .weight = from, .rows = 1, .cols = (uint32_t)count};
+        .from = job->from, .kind = SOURCE_FLOAT, .weight = from, .rows = 1, .cols = (uint32_t)count};
     tensor->dtype = DTYPE_BF16;
     tensor->n_dims = 1;
     tensor->dims[0] = count;
     tensor->bytes = 2 * count;
-    plan->n_rounded++;
+    job->n_rounded++;
 }
 
-static void add_parts(struct plan *plan, const char *stem, const struct source_matrix *m, struct planned_matrix planned)
+static void add_parts(struct job *job, const char *stem, const struct source_matrix *m, struct job_matrix planned)
 {
     static const char *const suffixes[] = {".weight", ".scales", ".biases"};
     for (int i = 0; i < 3; i++) {
-        struct planned_tensor *tensor = add(plan, stem, suffixes[i]);
+        struct job_tensor *tensor = add(job, stem, suffixes[i]);
         tensor->matrix = *m;
         tensor->part = (enum source_part)i;
         tensor->how = planned.how;
@@ -198,7 +198,7 @@ static void add_parts(struct plan *plan, const char *stem, const struct source_m
         tensor->dims[tensor->n_dims - 1] = row / (i ? 2 : 4);
         tensor->bytes = row * m->rows;
     }
-    count_matrix(plan, m, planned.exact);
+    count_matrix(job, m, planned.exact);
 }
 
 // The matrix that a tensor of scales or the like belongs to, and its stem; NULL: it stands for itself.
@@ -220,7 +220,7 @@ static const struct checkpoint_tensor *owner(const struct checkpoint *from, cons
 }
 
 // Columns of a matrix as numbers. An MLX tensor alone does not tell its bits: config.json does.
-static int columns(const struct plan *plan, const struct checkpoint_tensor *tensor, const char *stem, uint64_t *cols,
+static int columns(const struct job *job, const struct checkpoint_tensor *tensor, const char *stem, uint64_t *cols,
                    struct moe_err *err)
 {
     struct declared declared = {0};
@@ -228,82 +228,82 @@ static int columns(const struct plan *plan, const struct checkpoint_tensor *tens
     if (ends(tensor->name, ".weight_packed")) {
         *cols *= 8;
     } else if (tensor->at->dtype == DTYPE_U32) {
-        int code = folder_declared(plan->from, stem, &declared, err);
+        int code = folder_declared(job->from, stem, &declared, err);
         if (code)
             return code;
         if (!declared.known)
             return moe_fail(err, MOE_FORMAT, "%.280s: config.json's quantization does not give the bits of %.120s",
-                            checkpoint_place(plan->from), tensor->name);
+                            checkpoint_place(job->from), tensor->name);
         *cols = *cols * 32 / declared.bits;
     }
     return *cols <= UINT32_MAX && tensor->at->bytes / (*cols ? *cols : 1) <= UINT32_MAX
                ? MOE_OK
-               : moe_fail(err, MOE_FORMAT, "%.280s: tensor %.120s is too large", checkpoint_path(plan->from, tensor),
+               : moe_fail(err, MOE_FORMAT, "%.280s: tensor %.120s is too large", checkpoint_path(job->from, tensor),
                           tensor->name);
 }
 
-static bool stays(const struct plan *plan, const struct checkpoint_tensor *tensor, const char *stem)
+static bool stays(const struct job *job, const struct checkpoint_tensor *tensor, const char *stem)
 {
     const struct tensor *at = tensor->at;
     // Routers stay as they are, so that routing does; so does what cannot be cut into groups, and what MLX left so.
     if (dtype_is_float(at->dtype))
         return ends(stem, ".mlp.gate") || at->n_dims != 2 || at->dims[1] % 32 ||
-               (plan->quantised_source && !plan->resident_bits);
+               (job->quantised_source && !job->resident_bits);
     if (at->dtype != DTYPE_U32)
         return false;
-    const struct checkpoint_tensor *scales = find(plan->from, stem, ".scales");
-    return scales && scales->at->dtype == DTYPE_BF16 && (!plan->resident_bits || ends(stem, ".mlp.gate"));
+    const struct checkpoint_tensor *scales = find(job->from, stem, ".scales");
+    return scales && scales->at->dtype == DTYPE_BF16 && (!job->resident_bits || ends(stem, ".mlp.gate"));
 }
 
-static int plan_matrix(struct plan *plan, const struct checkpoint_tensor *tensor, const char *stem, struct moe_err *err)
+static int add_matrix(struct job *job, const struct checkpoint_tensor *tensor, const char *stem, struct moe_err *err)
 {
     uint64_t cols;
-    int code = columns(plan, tensor, stem, &cols, err);
+    int code = columns(job, tensor, stem, &cols, err);
     if (code)
         return code;
     uint64_t rows = 1;
     for (uint32_t i = 0; i + 1 < tensor->at->n_dims; i++)
         rows *= tensor->at->dims[i];
     struct source_matrix m;
-    code = source_find(plan->from, &(struct source_request){stem, (uint32_t)rows, (uint32_t)cols}, &m, err);
+    code = source_find(job->from, &(struct source_request){stem, (uint32_t)rows, (uint32_t)cols}, &m, err);
     if (code)
         return code;
     if (m.cols % 32)
         return moe_fail(err, MOE_UNSUPPORTED,
                         "%.280s: tensor %.120s has %" PRIu32 " inputs, which is not a multiple of 32",
-                        checkpoint_path(plan->from, tensor), tensor->name, m.cols);
+                        checkpoint_path(job->from, tensor), tensor->name, m.cols);
     bool outer = strcmp(stem, "model.embed_tokens") == 0 || strcmp(stem, "lm_head") == 0;
     bool router = ends(stem, ".mlp.gate");
-    add_parts(plan, stem, &m,
-              decide(plan, &m, router && plan->resident_bits ? 8 : plan->resident_bits, outer || router ? 8 : 4));
+    add_parts(job, stem, &m,
+              decide(job, &m, router && job->resident_bits ? 8 : job->resident_bits, outer || router ? 8 : 4));
     return MOE_OK;
 }
 
-static int plan_tensor(struct plan *plan, const struct checkpoint_tensor *tensor, struct moe_err *err)
+static int add_tensor(struct job *job, const struct checkpoint_tensor *tensor, struct moe_err *err)
 {
     char stem[STEM_BYTES];
-    const struct checkpoint_tensor *of = owner(plan->from, tensor->name, stem);
+    const struct checkpoint_tensor *of = owner(job->from, tensor->name, stem);
     if (of) { // it goes where its matrix goes
-        if (stays(plan, of, stem))
-            add_copy(plan, tensor);
+        if (stays(job, of, stem))
+            add_copy(job, tensor);
         return MOE_OK;
     }
     bool matrix =
         tensor->at->n_dims >= 2 && (cut(tensor->name, ".weight", stem) || cut(tensor->name, ".weight_packed", stem));
-    if (matrix && !stays(plan, tensor, stem))
-        return plan_matrix(plan, tensor, stem, err);
-    plan->n_copied += matrix;
+    if (matrix && !stays(job, tensor, stem))
+        return add_matrix(job, tensor, stem, err);
+    job->n_copied += matrix;
     bool wide_vector = tensor->at->n_dims == 1 && tensor->at->dims[0] > 0 && tensor->at->dims[0] <= UINT32_MAX &&
                        (tensor->at->dtype == DTYPE_F32 || tensor->at->dtype == DTYPE_F16);
     if (wide_vector && !ends(tensor->name, ".e_score_correction_bias"))
-        add_rounded(plan, tensor);
+        add_rounded(job, tensor);
     else
-        add_copy(plan, tensor);
+        add_copy(job, tensor);
     return MOE_OK;
 }
 
 // A routed expert's tensor must be one that is read.
-static int check_routed(struct plan *plan, const struct checkpoint_tensor *tensor, struct moe_err *err)
+static int check_routed(struct job *job, const struct checkpoint_tensor *tensor, struct moe_err *err)
 {
     static const char *const suffixes[] = {".weight",       ".scales",       ".biases",          ".weight_packed",
                                            ".weight_scale", ".weight_shape", ".weight_scale_inv"};
@@ -313,16 +313,16 @@ static int check_routed(struct plan *plan, const struct checkpoint_tensor *tenso
             (ends(stem, ".gate_proj") || ends(stem, ".up_proj") || ends(stem, ".down_proj")))
             return MOE_OK;
     return moe_fail(err, MOE_FORMAT, "%.280s: unexpected tensor %.120s; download the folder again",
-                    checkpoint_path(plan->from, tensor), tensor->name);
+                    checkpoint_path(job->from, tensor), tensor->name);
 }
 
 // The header that names the planned tensors, with offsets set, and checked as it will be when the package is opened.
-static int make_header(struct plan *plan, struct moe_err *err)
+static int make_header(struct job *job, struct moe_err *err)
 {
     struct json_object *root = json_object_new_object();
     uint64_t end = 0;
-    for (size_t i = 0; i < plan->count; i++) {
-        struct planned_tensor *tensor = &plan->tensors[i];
+    for (size_t i = 0; i < job->count; i++) {
+        struct job_tensor *tensor = &job->tensors[i];
         struct json_object *entry = json_object_new_object();
         struct json_object *dims = json_object_new_array();
         struct json_object *range = json_object_new_array();
@@ -339,89 +339,89 @@ static int make_header(struct plan *plan, struct moe_err *err)
     }
     const char *text = json_object_to_json_string_ext(root, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
     uint64_t length = aligned(strlen(text), PART_ALIGNMENT) + PART_ALIGNMENT - 8; // data begins at a multiple of 64
-    plan->header_bytes = 8 + length;
-    plan->header = malloc((size_t)plan->header_bytes);
-    if (plan->header) {
+    job->header_bytes = 8 + length;
+    job->header = malloc((size_t)job->header_bytes);
+    if (job->header) {
         for (int i = 0; i < 8; i++)
-            plan->header[i] = (char)(length >> 8 * i);
-        memset(plan->header + 8, ' ', (size_t)length);
-        memcpy(plan->header + 8, text, strlen(text));
+            job->header[i] = (char)(length >> 8 * i);
+        memset(job->header + 8, ' ', (size_t)length);
+        memcpy(job->header + 8, text, strlen(text));
     }
     json_object_put(root);
-    if (!plan->header)
+    if (!job->header)
         return moe_fail(err, MOE_NO_MEMORY, "no memory for the header of resident.safetensors");
-    for (size_t i = 0; i < plan->count; i++)
-        plan->tensors[i].offset += plan->header_bytes;
-    plan->resident_bytes = plan->header_bytes + end;
-    plan->bytes += plan->resident_bytes;
+    for (size_t i = 0; i < job->count; i++)
+        job->tensors[i].offset += job->header_bytes;
+    job->resident_bytes = job->header_bytes + end;
+    job->bytes += job->resident_bytes;
     return MOE_OK;
 }
 
 // Nothing missing, nothing unknown, every shape right: by the rules of the loader that will read the package.
-static int check_planned(const struct plan *plan, struct moe_err *err)
+static int check_planned(const struct job *job, struct moe_err *err)
 {
     struct tensor_file file = {.fd = -1};
     struct checkpoint planned = {.shards = &file, .n_shards = 1};
-    snprintf(file.path, sizeof file.path, "%s", checkpoint_place(plan->from));
-    int code = safetensors_parse(plan->header + 8, (size_t)(plan->header_bytes - 8), plan->header_bytes,
-                                 plan->resident_bytes, &file, err);
+    snprintf(file.path, sizeof file.path, "%s", checkpoint_place(job->from));
+    int code = safetensors_parse(job->header + 8, (size_t)(job->header_bytes - 8), job->header_bytes,
+                                 job->resident_bytes, &file, err);
     if (code)
         return code;
     planned.tensors = calloc(file.count, sizeof *planned.tensors);
     planned.count = planned.tensors ? file.count : 0;
     for (size_t i = 0; i < planned.count; i++) // sorted by name already
         planned.tensors[i] = (struct checkpoint_tensor){file.tensors[i].name, &file.tensors[i], 0};
-    code = planned.tensors ? weights_check(plan->shape, &planned, err)
+    code = planned.tensors ? weights_check(job->shape, &planned, err)
                            : moe_fail(err, MOE_NO_MEMORY, "no memory for the list of tensors");
     free(planned.tensors);
     tensor_file_release(&file);
     return code;
 }
 
-static int make(struct plan *plan, struct moe_err *err)
+static int make(struct job *job, struct moe_err *err)
 {
-    const struct shape *s = plan->shape;
+    const struct shape *s = job->shape;
     size_t resident = 0;
-    for (size_t i = 0; i < plan->from->count; i++)
-        resident += !checkpoint_is_routed(&plan->from->tensors[i]);
-    plan->tensors = calloc(3 * resident + 1, sizeof *plan->tensors);
-    plan->layers = calloc(s->n_layers, sizeof *plan->layers);
-    if (!plan->tensors || !plan->layers)
-        return moe_fail(err, MOE_NO_MEMORY, "no memory to plan the conversion");
+    for (size_t i = 0; i < job->from->count; i++)
+        resident += !checkpoint_is_routed(&job->from->tensors[i]);
+    job->tensors = calloc(3 * resident + 1, sizeof *job->tensors);
+    job->layers = calloc(s->n_layers, sizeof *job->layers);
+    if (!job->tensors || !job->layers)
+        return moe_fail(err, MOE_NO_MEMORY, "no memory to prepare the conversion");
     enum weight_layout layout;
-    int code = folder_layout(plan->from, &layout, err);
-    plan->quantised_source = !code && layout == LAYOUT_MLX;
-    for (size_t i = 0; i < plan->from->count && !code; i++) {
-        const struct checkpoint_tensor *tensor = &plan->from->tensors[i];
-        code = (checkpoint_is_routed(tensor) ? check_routed : plan_tensor)(plan, tensor, err);
+    int code = folder_layout(job->from, &layout, err);
+    job->quantised_source = !code && layout == LAYOUT_MLX;
+    for (size_t i = 0; i < job->from->count && !code; i++) {
+        const struct checkpoint_tensor *tensor = &job->from->tensors[i];
+        code = (checkpoint_is_routed(tensor) ? check_routed : add_tensor)(job, tensor, err);
     }
     if (!code)
-        code = make_header(plan, err);
+        code = make_header(job, err);
     if (!code)
-        code = check_planned(plan, err);
+        code = check_planned(job, err);
     for (uint32_t i = s->first_k_dense_replace; i < s->n_layers && !code; i++)
-        code = plan_layer(plan, i, err);
-    if (!code && plan->n_routed != plan->from->count - resident)
+        code = add_layer(job, i, err);
+    if (!code && job->n_routed != job->from->count - resident)
         code = moe_fail(err, MOE_FORMAT, "%.300s: has %zu tensors of experts beyond the model's",
-                        checkpoint_place(plan->from), plan->from->count - resident - plan->n_routed);
+                        checkpoint_place(job->from), job->from->count - resident - job->n_routed);
     return code;
 }
 
-int plan_make(struct plan *plan, struct moe_err *err)
+int job_make(struct job *job, struct moe_err *err)
 {
-    int code = make(plan, err);
+    int code = make(job, err);
     if (code)
-        plan_release(plan);
+        job_release(job);
     return code;
 }
 
-void plan_release(struct plan *plan)
+void job_release(struct job *job)
 {
-    free(plan->tensors);
-    free(plan->layers);
-    free(plan->header);
-    plan->tensors = NULL;
-    plan->layers = NULL;
-    plan->header = NULL;
-    plan->count = 0;
+    free(job->tensors);
+    free(job->layers);
+    free(job->header);
+    job->tensors = NULL;
+    job->layers = NULL;
+    job->header = NULL;
+    job->count = 0;
 }

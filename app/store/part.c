@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/store/journal.h"
+#include "app/store/part.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -168,50 +168,50 @@ bool part_parse(const char *line, size_t length, struct part *part, uint64_t *su
     return fine;
 }
 
-void journal_release(struct journal *journal)
+void part_lines_release(struct part_lines *transcript)
 {
-    free(journal->lines);
-    *journal = (struct journal){0};
+    free(transcript->lines);
+    *transcript = (struct part_lines){0};
 }
 
-static bool add_line(struct journal *journal, const struct journal_line *line)
+static bool add_line(struct part_lines *transcript, const struct part_line *line)
 {
-    size_t n = journal->n_lines;
+    size_t n = transcript->n_lines;
     if ((n & (n - 1)) == 0) { // full at each power of two
-        struct journal_line *grown = realloc(journal->lines, (n ? 2 * n : 1) * sizeof *grown);
+        struct part_line *grown = realloc(transcript->lines, (n ? 2 * n : 1) * sizeof *grown);
         if (!grown)
             return false;
-        journal->lines = grown;
+        transcript->lines = grown;
     }
-    journal->lines[journal->n_lines++] = *line;
+    transcript->lines[transcript->n_lines++] = *line;
     return true;
 }
 
-bool journal_scan(const struct bytes *file, struct journal *journal)
+bool part_lines_scan(const struct bytes *file, struct part_lines *transcript)
 {
     for (size_t at = 0; at < file->length;) {
         const char *newline = memchr(file->data + at, '\n', file->length - at);
         size_t length = newline ? (size_t)(newline - file->data) - at : file->length - at;
         struct part part;
-        struct journal_line line = {.offset = at, .length = length + 1};
-        if (newline && journal->n_lines < PARTS_LIMIT && part_parse(file->data + at, length, &part, &line.sum)) {
+        struct part_line line = {.offset = at, .length = length + 1};
+        if (newline && transcript->n_lines < PARTS_LIMIT && part_parse(file->data + at, length, &part, &line.sum)) {
             line.number = part.number;
             line.after = part.after;
             part_release(&part);
-            if (!add_line(journal, &line))
+            if (!add_line(transcript, &line))
                 return false;
         } else {
-            journal->n_damaged++;
+            transcript->n_damaged++;
         }
         at += length + 1;
     }
     return true;
 }
 
-const struct journal_line *journal_find(const struct journal *journal, size_t end, uint32_t number)
+const struct part_line *part_lines_find(const struct part_lines *transcript, size_t end, uint32_t number)
 {
     for (size_t i = end; i > 0; i--)
-        if (journal->lines[i - 1].number == number)
-            return &journal->lines[i - 1];
+        if (transcript->lines[i - 1].number == number)
+            return &transcript->lines[i - 1];
     return NULL;
 }

@@ -35,13 +35,13 @@ static int get_staging(moe_session *session, size_t bytes, struct moe_err *err)
     void *memory = gpu_host_alloc(session->model->gpu, bytes, &device);
     if (!memory)
         return moe_fail_gpu(err, &device);
-    snapshot_release(session);
+    session_record_release(session);
     session->staging = memory;
     session->staging_bytes = bytes;
     return MOE_OK;
 }
 
-void snapshot_release(moe_session *session)
+void session_record_release(moe_session *session)
 {
     if (session->staging)
         gpu_host_free(session->model->gpu, session->staging);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "engine/convert/written.h"
+#include "engine/convert/journal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 enum { MOST_BYTES = 1 << 20, LINE_BYTES = 256 };
 
-static int append(struct written *j, const char *line, struct moe_err *err)
+static int append(struct journal *j, const char *line, struct moe_err *err)
 {
     size_t length = strlen(line);
     ssize_t wrote;
@@ -28,9 +28,9 @@ static int append(struct written *j, const char *line, struct moe_err *err)
                          "cannot be written");
 }
 
-static int remember(struct written *j, const struct written_file *entry, struct moe_err *err)
+static int remember(struct journal *j, const struct journal_file *entry, struct moe_err *err)
 {
-    struct written_file *more = realloc(j->entries, (j->count + 1) * sizeof *more);
+    struct journal_file *more = realloc(j->entries, (j->count + 1) * sizeof *more);
     if (!more)
         return moe_fail_file(err, MOE_NO_MEMORY, j->path, 0, "no memory for its lines");
     j->entries = more;
@@ -39,9 +39,9 @@ static int remember(struct written *j, const struct written_file *entry, struct 
 }
 
 // A file that a line tells of must be there with its size; lines that tell of others are passed over.
-static int read_line(struct written *j, const char *folder, const char *line, struct moe_err *err)
+static int read_line(struct journal *j, const char *folder, const char *line, struct moe_err *err)
 {
-    struct written_file entry;
+    struct journal_file entry;
     struct stat status;
     char path[4300];
     if (sscanf(line, "%63s %" SCNu64 " %64s", entry.file, &entry.bytes, entry.sha256) != 3 ||
@@ -54,7 +54,7 @@ static int read_line(struct written *j, const char *folder, const char *line, st
 }
 
 // The text's whole lines; what follows the last newline was cut off, and is cut off the file too.
-static int read_lines(struct written *j, const char *folder, const char *key, char *text, struct moe_err *err)
+static int read_lines(struct journal *j, const char *folder, const char *key, char *text, struct moe_err *err)
 {
     char *end = strrchr(text, '\n');
     if (!end) {
@@ -82,7 +82,7 @@ static int read_lines(struct written *j, const char *folder, const char *key, ch
     return code;
 }
 
-static int read_journal(struct written *j, const char *folder, const char *key, struct moe_err *err)
+static int read_journal(struct journal *j, const char *folder, const char *key, struct moe_err *err)
 {
     struct stat status;
     if (lockf(j->fd, F_TLOCK, 0))
@@ -99,7 +99,7 @@ static int read_journal(struct written *j, const char *folder, const char *key, 
     return code;
 }
 
-int written_open(const char *folder, const char key[65], struct written *j, struct moe_err *err)
+int journal_open(const char *folder, const char key[65], struct journal *j, struct moe_err *err)
 {
     memset(j, 0, sizeof *j);
     snprintf(j->path, sizeof j->path, "%.4200s/convert.journal", folder);
@@ -108,11 +108,11 @@ int written_open(const char *folder, const char key[65], struct written *j, stru
         return moe_fail_file(err, MOE_IO, j->path, errno, "cannot be created");
     int code = read_journal(j, folder, key, err);
     if (code)
-        written_close(j);
+        journal_close(j);
     return code;
 }
 
-const struct written_file *written_find(const struct written *j, const char *file)
+const struct journal_file *journal_find(const struct journal *j, const char *file)
 {
     for (size_t i = j->count; i-- > 0;) // the last is the newest
         if (strcmp(j->entries[i].file, file) == 0)
@@ -120,7 +120,7 @@ const struct written_file *written_find(const struct written *j, const char *fil
     return NULL;
 }
 
-int written_add(struct written *j, const struct written_file *entry, struct moe_err *err)
+int journal_add(struct journal *j, const struct journal_file *entry, struct moe_err *err)
 {
     char line[LINE_BYTES];
     snprintf(line, sizeof line, "%s %" PRIu64 " %s\n", entry->file, entry->bytes, entry->sha256);
@@ -128,7 +128,7 @@ int written_add(struct written *j, const struct written_file *entry, struct moe_
     return code ? code : remember(j, entry, err);
 }
 
-void written_close(struct written *j)
+void journal_close(struct journal *j)
 {
     if (j->fd >= 0)
         close(j->fd);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "app/store/journal.h"
+#include "app/store/part.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -23,7 +23,7 @@ static void seal(char *line, size_t length)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct bytes file = {0};
-    struct journal journal = {0};
+    struct part_lines transcript = {0};
     if (size < 1 || !bytes_append(&file, data + 1, size - 1))
         return 0;
     for (size_t at = 0; data[0] & 1 && at < file.length;) {
@@ -32,10 +32,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         seal(file.data + at, length);
         at += length + 1;
     }
-    if (!journal_scan(&file, &journal))
+    if (!part_lines_scan(&file, &transcript))
         abort();
-    for (size_t i = 0; i < journal.n_lines; i++) {
-        const struct journal_line *line = &journal.lines[i];
+    for (size_t i = 0; i < transcript.n_lines; i++) {
+        const struct part_line *line = &transcript.lines[i];
         struct part part, again;
         struct bytes rendered = {0};
         uint64_t sum;
@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         part_release(&again);
         bytes_release(&rendered);
     }
-    journal_release(&journal);
+    part_lines_release(&transcript);
     bytes_release(&file);
     return 0;
 }
