@@ -7,6 +7,8 @@
 
 #include "engine/files/shape.h"
 
+struct layer_weights;
+struct loader;
 struct pass;
 
 enum { MIXER_BUFFERS = 8 };
@@ -19,6 +21,8 @@ struct mixer_needs {
 
 struct mixer {
     const char *name;
+    // Asks for the tensors of one such layer, into its part of the layer's weights.
+    void (*want)(struct loader *loader, struct layer_weights *weights);
     // What one such layer needs. Layers take turns with the buffers, so the largest counts.
     void (*memory)(const struct shape *shape, struct mixer_needs *needs);
     // Adds the layer's share to the residual stream, and appends what the cache keeps of the pass's tokens.

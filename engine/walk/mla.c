@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Multi-head latent attention, folded: queries are taken into the latent space, so that keys and values are the cached
 // rows themselves. transformers: DeepseekV3Attention.
+#include "engine/walk/loader.h"
 #include "engine/walk/mixer.h"
 #include "engine/walk/pass.h"
 
@@ -13,6 +14,44 @@ enum {
     MLA_ATTENDED, // [rows, n_heads, kv_lora_rank]
     MLA_HEADS,    // [rows, n_heads * v_head_dim]
 };
+
+// kv_b whole, or as MLX folds it: keys turned round, and values.
+static void want_kv_b(struct loader *l, struct mla_weights *w)
+{
+    const struct shape *s = l->shape;
+    uint32_t heads = s->n_heads;
+    if (loader_has(l, "self_attn.kv_b_proj") || !loader_has(l, "self_attn.embed_q")) {
+        uint32_t rows = heads * (s->qk_nope_head_dim + s->v_head_dim);
+        loader_matrix(l, &w->kv_b, "self_attn.kv_b_proj", rows, s->kv_lora_rank);
+        return;
+    }
+    struct want keys = {.matrix = &w->embed_q, .stem = "self_attn.embed_q", .heads = heads};
+    keys.out_dim = heads * s->kv_lora_rank;
+    keys.in_dim = s->qk_nope_head_dim;
+    loader_matrices(l, &keys, 1);
+    struct want values = {.matrix = &w->unembed_out, .stem = "self_attn.unembed_out", .heads = heads};
+    values.out_dim = heads * s->v_head_dim;
+    values.in_dim = s->kv_lora_rank;
+    loader_matrices(l, &values, 1);
+}
+
+static void want(struct loader *l, struct layer_weights *layer)
+{
+    const struct shape *s = l->shape;
+    struct mla_weights *w = &layer->mla;
+    uint32_t hidden = s->hidden_size, q_out = s->n_heads * (s->qk_nope_head_dim + s->qk_rope_head_dim);
+    if (s->q_lora_rank) {
+        loader_matrix(l, &w->q_a, "self_attn.q_a_proj", s->q_lora_rank, hidden);
+        loader_vector(l, &w->q_a_layernorm, "self_attn.q_a_layernorm.weight", s->q_lora_rank);
+        loader_matrix(l, &w->q_b, "self_attn.q_b_proj", q_out, s->q_lora_rank);
+    } else {
+        loader_matrix(l, &w->q, "self_attn.q_proj", q_out, hidden);
+    }
+    loader_matrix(l, &w->kv_a, "self_attn.kv_a_proj_with_mqa", s->kv_lora_rank + s->qk_rope_head_dim, hidden);
+    loader_vector(l, &w->kv_a_layernorm, "self_attn.kv_a_layernorm.weight", s->kv_lora_rank);
+    want_kv_b(l, w);
+    loader_matrix(l, &w->o, "self_attn.o_proj", hidden, s->n_heads * s->v_head_dim);
+}
 
 static void memory(const struct shape *s, struct mixer_needs *needs)
 {
@@ -27,7 +66,7 @@ static void memory(const struct shape *s, struct mixer_needs *needs)
 }
 
 // x -> q, by way of q_lora when the model has one.
-static void queries(const struct pass *pass, const struct layer_weights *w, struct rows x, struct rows q)
+static void queries(const struct pass *pass, const struct mla_weights *w, struct rows x, struct rows q)
 {
     const struct shape *s = pass->shape;
     if (!s->q_lora_rank) {
@@ -59,7 +98,7 @@ static void rotate(const struct pass *pass, struct rows q)
 }
 
 // x -> one cache row a token: normed latent, rotated key.
-static void append(const struct pass *pass, const struct layer_weights *w, struct rows x, uint32_t layer)
+static void append(const struct pass *pass, const struct mla_weights *w, struct rows x, uint32_t layer)
 {
     const struct shape *s = pass->shape;
     struct rows kv = scratch_mixer(pass->scratch, MLA_KV, pass->kv->row_width);
@@ -81,7 +120,7 @@ static void append(const struct pass *pass, const struct layer_weights *w, struc
 }
 
 // q -> latent space, by the key half of kv_b, or by embed_q, which is that half turned round.
-static void fold(const struct pass *pass, const struct layer_weights *w, struct rows q, gpu_buf *latent)
+static void fold(const struct pass *pass, const struct mla_weights *w, struct rows q, gpu_buf *latent)
 {
     const struct shape *s = pass->shape;
     uint32_t head = s->qk_nope_head_dim + s->qk_rope_head_dim;
@@ -113,7 +152,7 @@ static void fold(const struct pass *pass, const struct layer_weights *w, struct 
 }
 
 // attended latent -> heads, by the value half of kv_b, or by unembed_out.
-static void values(const struct pass *pass, const struct layer_weights *w, gpu_buf *latent, gpu_buf *heads)
+static void values(const struct pass *pass, const struct mla_weights *w, gpu_buf *latent, gpu_buf *heads)
 {
     const struct shape *s = pass->shape;
     const struct matrix *matrix = w->unembed_out.buf ? &w->unembed_out : &w->kv_b;
@@ -133,7 +172,7 @@ static void values(const struct pass *pass, const struct layer_weights *w, gpu_b
 }
 
 // q over the cache -> heads.
-static void attend(const struct pass *pass, const struct layer_weights *w, struct rows q, uint32_t layer)
+static void attend(const struct pass *pass, const struct mla_weights *w, struct rows q, uint32_t layer)
 {
     const struct shape *s = pass->shape;
     uint32_t head = s->qk_nope_head_dim + s->qk_rope_head_dim;
@@ -162,7 +201,7 @@ static void attend(const struct pass *pass, const struct layer_weights *w, struc
 static void run(const struct pass *pass, uint32_t layer)
 {
     const struct shape *s = pass->shape;
-    const struct layer_weights *w = &pass->weights->layers[layer];
+    const struct mla_weights *w = &pass->weights->layers[layer].mla;
     struct rows x = stream_in(pass, layer, SITE_MIXER);
     uint32_t head = s->qk_nope_head_dim + s->qk_rope_head_dim;
     struct rows q = scratch_mixer(pass->scratch, MLA_Q, s->n_heads * head);
@@ -174,4 +213,4 @@ static void run(const struct pass *pass, uint32_t layer)
     stream_add(pass, &w->o, heads);
 }
 
-const struct mixer mixer_mla = {.name = "mla", .memory = memory, .run = run};
+const struct mixer mixer_mla = {.name = "mla", .want = want, .memory = memory, .run = run};

@@ -13,21 +13,26 @@ struct matrix {
     struct args_matrix at;
 };
 
-struct vector {
+struct vector { // float32
     gpu_buf *buf;
     uint64_t offset;
 };
 
-struct layer_weights {
-    struct vector input_layernorm, post_attention_layernorm, q_a_layernorm, kv_a_layernorm; // float32
-    struct matrix q;                                                                        // without q_lora
-    struct matrix q_a, q_b;                                                                 // with q_lora
+struct mla_weights {
+    struct vector q_a_layernorm, kv_a_layernorm;
+    struct matrix q;        // without q_lora
+    struct matrix q_a, q_b; // with q_lora
     struct matrix kv_a, o;
     struct matrix kv_b;                 // whole, or, from MLX, by halves:
     struct matrix embed_q, unembed_out; // [n_heads * kv_lora_rank, nope] and [n_heads * v_head_dim, kv_lora_rank]
-    struct matrix gate, up, down;       // of a dense layer, or the shared experts, if any; gate and up in one buffer
-    struct matrix router;               // MoE layers
-    struct vector router_bias;          // float32; where the model has one
+};
+
+struct layer_weights {
+    struct vector input_layernorm, post_attention_layernorm;
+    struct mla_weights mla;       // of a LAYER_MLA
+    struct matrix gate, up, down; // of a dense layer, or the shared experts, if any; gate and up in one buffer
+    struct matrix router;         // MoE layers
+    struct vector router_bias;    // where the model has one
 };
 
 struct weights {

@@ -523,11 +523,11 @@ static void weights_lie_where_they_say(struct harness *t)
     struct layer_weights *dense = &w.layers[0];
     struct layer_weights *moe = &w.layers[1];
     CHECK(t, dense->gate.buf == dense->up.buf && moe->gate.buf == moe->up.buf);
-    CHECK(t, !dense->router.buf && !dense->router_bias.buf && !dense->q.buf && dense->q_a.buf);
+    CHECK(t, !dense->router.buf && !dense->router_bias.buf && !dense->mla.q.buf && dense->mla.q_a.buf);
     CHECK(t, w.embed.at.weight != w.head.at.weight);
     CHECK_EQ(t, dense->down.at.in_dim * 1000 + dense->down.at.out_dim, INTER * 1000 + HIDDEN);
     CHECK_EQ(t, moe->down.at.in_dim * 1000 + moe->down.at.out_dim, MOE_INTER * 1000 + HIDDEN);
-    CHECK_EQ(t, kind_bits(moe->kv_b.at.kind) * 1000 + moe->kv_b.at.group_size, 4032);
+    CHECK_EQ(t, kind_bits(moe->mla.kv_b.at.kind) * 1000 + moe->mla.kv_b.at.group_size, 4032);
     const struct {
         const char *name;
         gpu_buf *buf;
@@ -538,10 +538,11 @@ static void weights_lie_where_they_say(struct harness *t)
         {"lm_head.biases", w.head.buf, w.head.at.biases, false},
         {"model.norm.weight", w.norm.buf, w.norm.offset, true},
         {"model.layers.0.mlp.up_proj.scales", dense->up.buf, dense->up.at.scales, false},
-        {"model.layers.1.self_attn.kv_b_proj.weight", moe->kv_b.buf, moe->kv_b.at.weight, false},
+        {"model.layers.1.self_attn.kv_b_proj.weight", moe->mla.kv_b.buf, moe->mla.kv_b.at.weight, false},
         {"model.layers.1.mlp.gate.weight", moe->router.buf, moe->router.at.weight, false},
         {"model.layers.1.mlp.gate.e_score_correction_bias", moe->router_bias.buf, moe->router_bias.offset, false},
-        {"model.layers.1.self_attn.q_a_layernorm.weight", moe->q_a_layernorm.buf, moe->q_a_layernorm.offset, true},
+        {"model.layers.1.self_attn.q_a_layernorm.weight", moe->mla.q_a_layernorm.buf, moe->mla.q_a_layernorm.offset,
+         true},
     };
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         unsigned long begin = 0; // of the tensor in the data, whose bytes count modulo 251

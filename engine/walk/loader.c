@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// How tensors come to the device: by name, checked, into slabs, then read in the files' order.
+#include "engine/walk/loader.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/err.h"
+#include "engine/base/numbers.h"
+#include "engine/files/checkpoint.h"
+#include "engine/files/ggml_types.h"
+#include "engine/files/gguf_model.h"
+#include "engine/files/gguf_names.h"
+
+enum { TENSOR_ALIGNMENT = 64, SLAB_BYTES = 256 << 20, PIECE_BYTES = 8 << 20, NAME_BYTES = 160 };
+
+// Where a tensor goes.
+struct piece {
+    const struct checkpoint_tensor *tensor;
+    gpu_buf *buf;
+    uint64_t offset;
+    enum conversion conversion;
+};
+
+static uint64_t aligned(uint64_t bytes)
+{
+    return (bytes + TENSOR_ALIGNMENT - 1) / TENSOR_ALIGNMENT * TENSOR_ALIGNMENT;
+}
+
+static uint64_t device_bytes(const struct checkpoint_tensor *tensor, enum conversion conversion)
+{
+    uint64_t bytes = tensor->at->bytes;
+    uint64_t count = bytes / (tensor->at->dtype == DTYPE_F32 ? 4 : 2);
+    return conversion == AS_STORED ? bytes : 4 * count;
+}
+
+// Vectors are float32 on the device, and what is f16 elsewhere.
+static enum conversion conversion_of(const struct checkpoint_tensor *tensor)
+{
+    enum tensor_dtype dtype = tensor->at->dtype;
+    return dtype == DTYPE_F16 || (dtype == DTYPE_BF16 && tensor->at->n_dims == 1) ? TO_F32 : AS_STORED;
+}
+
+int loader_begin(struct loader *l)
+{
+    size_t count = l->from->count + 1;
+    l->known = calloc(count, sizeof *l->known);
+    l->pieces = calloc(count, sizeof *l->pieces);
+    l->weights->slabs = calloc(count, sizeof(gpu_buf *));
+    if (!l->known || !l->pieces || !l->weights->slabs)
+        return l->failed = moe_fail(l->err, MOE_NO_MEMORY, "no memory for the list of tensors");
+    for (size_t i = 0; i < l->from->count; i++) {
+        const struct checkpoint_tensor *tensor = &l->from->tensors[i];
+        if (!checkpoint_is_routed(tensor))
+            l->unplaced += aligned(device_bytes(tensor, conversion_of(tensor)));
+    }
+    return MOE_OK;
+}
+
+void loader_end(struct loader *l)
+{
+    free(l->known);
+    free(l->pieces);
+}
+
+void loader_enter(struct loader *l, uint32_t layer)
+{
+    snprintf(l->in, sizeof l->in, "model.layers.%" PRIu32 ".", layer);
+}
+
+void loader_leave(struct loader *l)
+{
+    l->in[0] = '\0';
+}
+
+static const struct checkpoint_tensor *look_up(const struct loader *l, const char *stem, const char *suffix)
+{
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "%s%s%s", l->in, stem, suffix);
+    return checkpoint_find(l->from, name);
+}
+
+bool loader_has(const struct loader *l, const char *stem)
+{
+    return look_up(l, stem, ".weight");
+}
+
+// Finds tensor in + stem + suffix and marks it as known; NULL after failing.
+static const struct checkpoint_tensor *find(struct loader *l, const char *stem, const char *suffix)
+{
+    if (l->failed)
+        return NULL;
+    const struct checkpoint_tensor *tensor = look_up(l, stem, suffix);
+    if (tensor) {
+        l->known[tensor - l->from->tensors] = true;
+        return tensor;
+    }
+    char ours[NAME_BYTES], name[GGUF_NAME_BYTES];
+    snprintf(ours, sizeof ours, "%s%s%s", l->in, stem, suffix);
+    if (l->from->gguf)
+        gguf_name_back(ours, name);
+    l->failed = moe_fail(l->err, MOE_NO_TENSOR, "%.280s: tensor %s is missing; %s", checkpoint_place(l->from),
+                         l->from->gguf ? name : ours, l->remedy);
+    return NULL;
+}
+
+// As people find it in their files.
+static const char *name_said(const struct loader *l, const struct checkpoint_tensor *tensor)
+{
+    return l->from->gguf ? tensor->at->name : tensor->name;
+}
+
+static void refuse_dtype(struct loader *l, const struct checkpoint_tensor *tensor, const char *want)
+{
+    l->failed = moe_fail(l->err, MOE_FORMAT, "%.280s: tensor %.120s has another dtype than %s; %s",
+                         checkpoint_path(l->from, tensor), name_said(l, tensor), want, l->remedy);
+}
+
+static void refuse_shape(struct loader *l, const struct checkpoint_tensor *tensor, const char *want)
+{
+    char dims[100] = "";
+    for (uint32_t i = 0; i < tensor->at->n_dims; i++) {
+        size_t used = strlen(dims);
+        snprintf(dims + used, sizeof dims - used, "%s%" PRIu64, i ? ", " : "", tensor->at->dims[i]);
+    }
+    l->failed = moe_fail(l->err, MOE_FORMAT, "%.240s: tensor %.100s is [%s]; the model's config makes it %s",
+                         checkpoint_path(l->from, tensor), name_said(l, tensor), dims, want);
+}
+
+// Reserves `bytes` in one buffer: the last slab, or a new one.
+static gpu_buf *reserve(struct loader *l, uint64_t bytes, uint64_t *offset)
+{
+    struct weights *w = l->weights;
+    *offset = 0;
+    if (!l->g)
+        return NULL;
+    uint64_t most = gpu_describe(l->g)->max_alloc_bytes / TENSOR_ALIGNMENT * TENSOR_ALIGNMENT;
+    gpu_buf *last = w->n_slabs ? w->slabs[w->n_slabs - 1] : NULL;
+    if (!last || gpu_buf_bytes(last) - l->slab_used < bytes) {
+        uint64_t size = l->unplaced < SLAB_BYTES ? l->unplaced : SLAB_BYTES;
+        size = size < most ? size : most;
+        size = size > bytes ? size : bytes;
+        if (size > most) {
+            l->failed = moe_fail(l->err, MOE_NO_MEMORY,
+                                 "%s: a matrix of %" PRIu64 " bytes is more than the device gives at once (%" PRIu64
+                                 "); choose another device",
+                                 gpu_describe(l->g)->name, bytes, most);
+            return NULL;
+        }
+        struct gpu_error gpu_err;
+        last = gpu_buf_new(l->g, size, &gpu_err);
+        if (!last) {
+            l->failed = moe_fail_gpu(l->err, &gpu_err);
+            return NULL;
+        }
+        w->slabs[w->n_slabs++] = last; // room for one slab a tensor
+        w->bytes += size;
+        l->slab_used = 0;
+    }
+    *offset = l->slab_used;
+    l->slab_used += bytes;
+    l->unplaced -= bytes;
+    return last;
+}
+
+static uint64_t place(struct loader *l, const struct piece *piece, uint64_t *offset)
+{
+    uint64_t at = *offset;
+    l->pieces[l->n_pieces] = *piece;
+    l->pieces[l->n_pieces++].offset = at;
+    *offset += aligned(device_bytes(piece->tensor, piece->conversion));
+    return at;
+}
+
+void loader_vector(struct loader *l, struct vector *vector, const char *name, uint32_t dim)
+{
+    const struct checkpoint_tensor *tensor = find(l, name, "");
+    if (!tensor)
+        return;
+    if (!dtype_is_float(tensor->at->dtype)) {
+        refuse_dtype(l, tensor, "BF16, F16 or F32");
+        return;
+    }
+    if (tensor->at->n_dims != 1 || tensor->at->dims[0] != dim) {
+        char want[32];
+        snprintf(want, sizeof want, "[%" PRIu32 "]", dim);
+        refuse_shape(l, tensor, want);
+        return;
+    }
+    struct piece piece = {.tensor = tensor, .conversion = conversion_of(tensor)};
+    uint64_t offset;
+    vector->buf = piece.buf = reserve(l, aligned(device_bytes(tensor, piece.conversion)), &offset);
+    if (!l->failed)
+        vector->offset = place(l, &piece, &offset);
+}
+
+// The columns of a tensor with the rows that are wanted; 0 after failing.
+static uint64_t columns(struct loader *l, const struct want *want, const struct checkpoint_tensor *tensor,
+                        const char *what)
+{
+    const struct tensor *at = tensor->at;
+    bool rows = want->heads
+                    ? at->n_dims == 3 && at->dims[0] == want->heads && at->dims[1] == want->out_dim / want->heads
+                    : at->n_dims == 2 && at->dims[0] == want->out_dim;
+    if (rows)
+        return at->dims[at->n_dims - 1];
+    char text[96];
+    if (want->heads)
+        snprintf(text, sizeof text, "[%" PRIu32 ", %" PRIu32 ", %s]", want->heads, want->out_dim / want->heads, what);
+    else
+        snprintf(text, sizeof text, "[%" PRIu32 ", %s]", want->out_dim, what);
+    refuse_shape(l, tensor, text);
+    return 0;
+}
+
+static void find_plain(struct loader *l, struct want *want)
+{
+    const struct checkpoint_tensor *tensor = want->parts[0];
+    struct args_matrix *at = &want->matrix->at;
+    char text[32];
+    snprintf(text, sizeof text, "%" PRIu32, want->in_dim);
+    uint64_t cols = columns(l, want, tensor, text);
+    if (!l->failed && (cols != want->in_dim || want->in_dim % 32))
+        refuse_shape(l, tensor, "of other columns (of multiples of 32, when it is not quantised)");
+    want->conversion = conversion_of(tensor);
+    at->kind = tensor->at->dtype == DTYPE_BF16 ? KIND_BF16 : KIND_F32;
+}
+
+// Blocks of a GGUF's, as they are.
+static void find_blocks(struct loader *l, struct want *want)
+{
+    const struct checkpoint_tensor *tensor = want->parts[0];
+    struct ggml_type type = {.kind = KIND_NONE};
+    char text[32];
+    snprintf(text, sizeof text, "%" PRIu32, want->in_dim);
+    ggml_type_find(tensor->at->ggml_type, &type);
+    want->matrix->at.kind = type.kind;
+    uint64_t cols = columns(l, want, tensor, text);
+    if (!l->failed && cols != want->in_dim)
+        refuse_shape(l, tensor, "of other columns");
+    if (!l->failed && gguf_check_kind(l->from, tensor, l->err))
+        l->failed = MOE_UNSUPPORTED;
+}
+
+static void find_matrix(struct loader *l, struct want *want)
+{
+    struct args_matrix *at = &want->matrix->at;
+    at->in_dim = want->in_dim;
+    at->out_dim = want->out_dim;
+    want->parts[0] = find(l, want->stem, ".weight");
+    if (!want->parts[0])
+        return;
+    if (dtype_is_float(want->parts[0]->at->dtype)) {
+        find_plain(l, want);
+        return;
+    }
+    if (want->parts[0]->at->dtype == DTYPE_GGML) {
+        find_blocks(l, want);
+        return;
+    }
+    if (want->parts[0]->at->dtype != DTYPE_U32) {
+        refuse_dtype(l, want->parts[0], "U32, BF16, F16 or F32");
+        return;
+    }
+    want->parts[1] = find(l, want->stem, ".scales");
+    want->parts[2] = find(l, want->stem, ".biases");
+    uint64_t cols[3] = {0};
+    for (int i = 0; i < 3 && !l->failed; i++) {
+        if (i && want->parts[i]->at->dtype != DTYPE_BF16)
+            refuse_dtype(l, want->parts[i], "BF16");
+        else
+            cols[i] = columns(l, want, want->parts[i], i ? "inputs/group" : "inputs*bits/32");
+    }
+    if (!l->failed && (!package_quantisation(at, cols[0], cols[1]) || cols[2] != cols[1])) {
+        char text[96];
+        snprintf(text, sizeof text, "%" PRIu32 " inputs of 4 or 8 bits in groups of 32, 64 or 128", want->in_dim);
+        refuse_shape(l, want->parts[0], text);
+    }
+}
+
+void loader_matrices(struct loader *l, struct want *wants, size_t n)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        find_matrix(l, &wants[i]);
+        for (int part = 0; !l->failed && part < 3 && wants[i].parts[part]; part++)
+            bytes += aligned(device_bytes(wants[i].parts[part], wants[i].conversion));
+    }
+    if (l->failed)
+        return;
+    const struct args_matrix *first = &wants[0].matrix->at;
+    const struct args_matrix *last = &wants[n - 1].matrix->at;
+    if (first->kind != last->kind || first->group_size != last->group_size) {
+        l->failed = moe_fail(l->err, MOE_FORMAT, "%.280s: %s%s and %s are quantised differently; %s",
+                             checkpoint_place(l->from), l->in, wants[0].stem, wants[n - 1].stem, l->remedy);
+        return;
+    }
+    uint64_t offset;
+    gpu_buf *buf = reserve(l, bytes, &offset);
+    for (size_t i = 0; !l->failed && i < n; i++) {
+        struct args_matrix *at = &wants[i].matrix->at;
+        uint64_t *const places[3] = {&at->weight, &at->scales, &at->biases};
+        wants[i].matrix->buf = buf;
+        for (int part = 0; part < 3 && wants[i].parts[part]; part++)
+            *places[part] = place(l, &(struct piece){wants[i].parts[part], buf, 0, wants[i].conversion}, &offset);
+    }
+}
+
+void loader_matrix(struct loader *l, struct matrix *matrix, const char *stem, uint32_t out_dim, uint32_t in_dim)
+{
+    loader_matrices(l, &(struct want){.matrix = matrix, .stem = stem, .out_dim = out_dim, .in_dim = in_dim}, 1);
+}
+
+void loader_refuse_others(struct loader *l)
+{
+    for (size_t i = 0; i < l->from->count && !l->failed; i++) {
+        const struct checkpoint_tensor *tensor = &l->from->tensors[i];
+        if (!l->known[i] && !checkpoint_is_routed(tensor))
+            l->failed = moe_fail(l->err, MOE_FORMAT, "%.280s: tensor %.120s has no place in this model; %s",
+                                 checkpoint_path(l->from, tensor), name_said(l, tensor), l->remedy);
+    }
+}
+
+static int by_file_offset(const void *a, const void *b)
+{
+    const struct checkpoint_tensor *x = ((const struct piece *)a)->tensor;
+    const struct checkpoint_tensor *y = ((const struct piece *)b)->tensor;
+    if (x->shard != y->shard)
+        return x->shard < y->shard ? -1 : 1;
+    return x->at->offset < y->at->offset ? -1 : x->at->offset > y->at->offset;
+}
+
+// `count` numbers of a tensor's dtype as float32, which holds all of them.
+static void widen(enum tensor_dtype from, const void *raw, float *out, size_t count)
+{
+    const uint16_t *halves = raw;
+    for (size_t i = 0; i < count; i++)
+        out[i] = from == DTYPE_BF16 ? number_from_bf16(halves[i]) : number_from_half(halves[i]);
+}
+
+// The memory that pieces pass through.
+struct staging {
+    char *device; // page-locked; NULL: the device shares our memory
+    char *raw;    // of numbers that are converted
+};
+
+// One part of a piece, from `done` stored bytes on. Returns its bytes in *part.
+static int read_part(struct loader *l, const struct piece *piece, const struct staging *staging, uint64_t done,
+                     size_t *part)
+{
+    const struct checkpoint_tensor *tensor = piece->tensor;
+    enum tensor_dtype dtype = tensor->at->dtype;
+    size_t most = piece->conversion == AS_STORED ? PIECE_BYTES : PIECE_BYTES / 2; // float32 of bf16 takes twice
+    uint64_t left = tensor->at->bytes - done;
+    *part = left < most ? (size_t)left : most;
+    uint64_t width = dtype == DTYPE_F32 ? 4 : 2;
+    uint64_t target = piece->offset + (piece->conversion == AS_STORED ? done : done / width * 4);
+    size_t bytes = piece->conversion == AS_STORED ? *part : (size_t)(*part / width * 4);
+    char *to = staging->device ? staging->device : (char *)gpu_buf_host(piece->buf) + target;
+    const struct checkpoint_range range = {tensor, done, *part};
+    int code = checkpoint_read(l->from, &range, piece->conversion == AS_STORED ? to : staging->raw, l->err);
+    if (!code && piece->conversion != AS_STORED)
+        widen(dtype, staging->raw, (float *)(void *)to, *part / width);
+    if (!code && staging->device)
+        gpu_write(l->g, piece->buf, target, staging->device, bytes);
+    return code;
+}
+
+// Straight into memory that the device shares, else through page-locked memory.
+int loader_read(struct loader *l, moe_progress_fn *report, void *context)
+{
+    struct moe_progress progress = {.what = "reading weights", .unit = "bytes"};
+    struct gpu_error gpu_err;
+    bool shared = gpu_describe(l->g)->shares_host_memory;
+    struct staging staging = {shared ? NULL : gpu_host_alloc(l->g, PIECE_BYTES, &gpu_err), malloc(PIECE_BYTES / 2)};
+    int code = MOE_OK;
+    if (!shared && !staging.device)
+        code = moe_fail_gpu(l->err, &gpu_err);
+    else if (!staging.raw)
+        code = moe_fail(l->err, MOE_NO_MEMORY, "no memory to read weights");
+    for (size_t i = 0; i < l->n_pieces; i++)
+        progress.total += l->pieces[i].tensor->at->bytes;
+    qsort(l->pieces, l->n_pieces, sizeof *l->pieces, by_file_offset);
+    for (size_t i = 0; i < l->n_pieces; i++) {
+        size_t part;
+        for (uint64_t done = 0; done < l->pieces[i].tensor->at->bytes && !code; done += part) {
+            code = read_part(l, &l->pieces[i], &staging, done, &part);
+            progress.done += part;
+            if (!code && report)
+                report(context, &progress);
+        }
+    }
+    if (staging.device)
+        gpu_host_free(l->g, staging.device);
+    free(staging.raw);
+    return code;
+}
