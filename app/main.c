@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Reads the command line and runs the command that it names.
 #include <errno.h>
 #include <fcntl.h>
 #include <langinfo.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Median, hash and token ids of the benchmarks.
 #include "app/cmd/bench_parts.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// moechat devices: what can compute, as a list or as JSON.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

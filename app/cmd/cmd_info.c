@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// moechat info: what a model is and needs, and what to type next.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Made-up records of steps, so that panes and JSON can be tested without a model.
 #include "app/driver/fake_steps.h"
 
 #include <stdlib.h>

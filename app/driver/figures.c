@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Sums and copies of the engine's step records, and names for their parts.
 #include "app/driver/figures.h"
 
 #include <stdlib.h>

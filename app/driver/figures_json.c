@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Step records, counters and the cache plan as JSON.
 #include "app/driver/figures_json.h"
 
 #include "app/driver/figures.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Commits turns to the saved conversation, and brings its rows back.
 #include "app/driver/keeper.h"
 
 #include <fcntl.h>

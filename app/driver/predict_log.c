@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Writes --predict-log.
 #include "app/driver/predict_log.h"
 
 #include <errno.h>

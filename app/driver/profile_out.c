@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Prints what --profile measured.
 #include "app/driver/profile_out.h"
 
 #include <inttypes.h>

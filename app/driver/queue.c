@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// A ring under a mutex, and a pipe whose read end can be polled.
 #include "app/driver/queue.h"
 
 #include <fcntl.h>

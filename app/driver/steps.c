@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Keeps the steps of a turn under a lock: the engine's thread adds, the face's reads.
 #include "app/driver/steps.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Cuts the engine's tokens to what they share with a turn's, and feeds the rest.
 #include "app/driver/timeline.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Finds what a slow step spent its extra time on, and says it in a sentence.
 #include "app/driver/why.h"
 
 #include <inttypes.h>

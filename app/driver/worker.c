@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// The engine's thread: opens the model, runs turns, reports through the queue.
 #include "app/driver/worker.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// The input history's file: read, appended to, shortened.
 #include "app/store/history.h"
 
 #include <errno.h>

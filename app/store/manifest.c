@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// session.json, parsed and rendered.
 #include "app/store/manifest.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// The lines of transcript.jsonl, parsed, rendered and found.
 #include "app/store/part.h"
 
 #include <stdlib.h>

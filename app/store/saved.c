@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Opens, grows, cuts, commits and compacts one saved conversation.
 #include "app/store/saved.h"
 
 #include <errno.h>

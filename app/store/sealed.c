@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// JSON lines with a checksum in front, and strict reading of their fields.
 #include "app/store/sealed.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// The folder of saved conversations: names, locks, list, removal, --kv-cap.
 #include "app/store/store.h"
 
 #include <dirent.h>

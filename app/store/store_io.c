@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Calls to the disk behind a table, so that tests can make each of them fail.
 #include "app/store/store_io.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Reads files whole, replaces them whole, and knows the folders of the XDG specification.
 #include "app/util/files.h"
 #include "app/util/report.h"
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Bytes, counts and durations as people write them.
 #include "app/util/format.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Builds and prints a command's JSON object.
 #include "app/util/json_out.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Characters that combine with the one before, from Unicode's tables.
 #include "app/util/marks.h"
 
 #include <stddef.h>

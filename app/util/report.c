@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Writes to standard error: sentences with escapes made visible, progress on one line.
 #include "app/util/report.h"
 
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// A byte-wise filter from untrusted text to UTF-8 that is safe to show.
 #include "app/util/sanitize.h"
 
 #include <stdbool.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Finds and wraps help texts.
 #include "app/util/words.h"
 
 #include <ctype.h>

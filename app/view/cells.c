@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Puts text into cells, by the terminal's widths.
 #include "app/view/cells.h"
 
 #include <stdarg.h>

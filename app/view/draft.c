@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Lays the draft out into rows, with pastes folded and the cursor's place.
 #include "app/view/draft.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Draws the heat map.
 #include "app/view/heat.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Prints /inspect: an answer's tokens, and one of them.
 #include "app/view/inspect.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Divides the screen among chat, figures, status row, popup and draft.
 #include "app/view/layout.h"
 
 enum {

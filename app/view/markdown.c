@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Tells styles from the bytes of an answer as they come.
 #include "app/view/markdown.h"
 
 #include <ctype.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Draws the figures of each layer.
 #include "app/view/pane.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Says the cache plan in a sentence, and what is wrong with it in another.
 #include "app/view/plan_words.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Prints /stats.
 #include "app/view/stats.h"
 
 #include <inttypes.h>

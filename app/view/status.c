@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Draws the status row, and leaves out what does not fit.
 #include "app/view/status.h"
 
 #include <inttypes.h>

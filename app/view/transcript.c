@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// The entries of the chat pane: text added, cut into blocks and wrapped.
 #include <stdlib.h>
 #include <string.h>
 

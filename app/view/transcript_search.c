@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Search in the chat pane, whatever the case.
 #include <string.h>
 #include <wctype.h>
 

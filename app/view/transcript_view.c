@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// The window onto the chat pane's entries: scrolling and drawing.
 #include <string.h>
 
 #include "app/view/transcript_parts.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Breaks a line into rows between words, by the terminal's widths.
 #include "app/view/wrap.h"
 
 #include <ctype.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Fills struct moe_err.
 #include "engine/base/err.h"
 
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Parses JSON strictly and reads its fields by name, type and range.
 #include "engine/base/fields.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Opens regular files and reads ranges of them whole.
 #include "engine/base/file.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Decides what a conversion writes: which tensors are copied, which quantised and how, and where each lies.
 #include "engine/convert/job.h"
 
 #include <inttypes.h>

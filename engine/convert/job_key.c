@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Hashes a job and its source's files, so that a conversion resumes only its own work.
 #include "engine/convert/job_key.h"
 
 #include <errno.h>

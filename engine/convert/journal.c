@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// convert.journal: a line for each file that is complete.
 #include "engine/convert/journal.h"
 
 #include <errno.h>

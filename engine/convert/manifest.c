@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Writes model.json.
 #include "engine/convert/manifest.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Opens a model: package, device, weights, expert store.
 #include "engine/model/model.h"
 
 #include <assert.h>

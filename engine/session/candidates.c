@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// The likeliest tokens with their probabilities, for /inspect.
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Lays records out, checks them, and reads and writes their blocks.
 #include "engine/session/record.h"
 
 #include <assert.h>
