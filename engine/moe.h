@@ -195,16 +195,18 @@ unsigned moe_model_profile(const moe_model *model, struct moe_kernel_time *times
 
 // The expert caches as they were laid out.
 struct moe_cache_plan {
-    uint64_t slots; // of the device's cache
-    uint64_t slot_bytes;
-    uint64_t smallest_bytes; // the smallest budget that works
-    bool all;                // every expert has a slot
-    uint64_t host_slots;     // of the host's; 0: the device's is in host memory already
-    bool host_only_passes;   // the host's slots are those that experts pass through, no more
-    uint64_t experts;        // of all layers
-    uint64_t token_experts;  // that one token asks for
-    bool per_layer;          // slots < token_experts: each layer keeps a share of its own
-    uint64_t resident_bytes; // of the weights that never leave the device
+    uint64_t slots;            // of the device's cache
+    uint64_t slot_bytes;       // what an expert takes of the caches; where layers differ in size, on average
+    uint64_t cache_bytes;      // of all slots of the device's cache
+    uint64_t host_cache_bytes; // of the host's
+    uint64_t smallest_bytes;   // the smallest budget that works
+    bool all;                  // every expert has a slot
+    uint64_t host_slots;       // of the host's; 0: the device's is in host memory already
+    bool host_only_passes;     // the host's slots are those that experts pass through, no more
+    uint64_t experts;          // of all layers
+    uint64_t token_experts;    // that one token asks for
+    bool per_layer;            // slots < token_experts: each layer keeps a share of its own
+    uint64_t resident_bytes;   // of the weights that never leave the device
     unsigned readers;
     bool direct;               // reads go past the page cache
     bool direct_refused;       // asked for, but some file's system does not take it

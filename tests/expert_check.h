@@ -9,8 +9,12 @@
 // What a slot must be in each state; NULL: nothing is wrong.
 static inline const char *check_slot(const expert_store *store, const struct tier *tier, const struct slot *slot)
 {
-    bool device = tier == &store->device, has_host = expert_has_host(store);
+    bool device = tier == &pool_of(store, slot)->device, has_host = expert_has_host(store);
     bool offered = cache_policy_is_offered(tier->policy, tier_index(tier, slot));
+    if (slot->state != SLOT_EMPTY && pool_for(store, slot->key) != pool_of(store, slot))
+        return "an expert is in a slot of another size";
+    if (slot->state != SLOT_EMPTY && expert_blob_bytes(store, slot) > pool_of(store, slot)->slot_bytes)
+        return "an expert is in a slot that is too small";
     if (slot->state != SLOT_EMPTY && tier_find(tier, slot->key) != slot)
         return "a slot has a key that is not found there";
     if (slot->state == SLOT_EMPTY && (slot->prefetched || offered))
@@ -106,10 +110,13 @@ static inline const char *check_tier(const expert_store *store, const struct tie
 static inline const char *check_host_pins(const expert_store *store)
 {
     uint64_t pins = 0, sources = 0;
-    for (uint32_t i = 0; i < store->host.n_slots; i++)
-        pins += store->host.slots[i].pins;
-    for (uint32_t i = 0; i < store->device.n_slots; i++)
-        sources += store->device.slots[i].source != NULL;
+    for (uint32_t p = 0; p < store->n_pools; p++) {
+        const struct pool *pool = &store->pools[p];
+        for (uint32_t i = 0; i < pool->host.n_slots; i++)
+            pins += pool->host.slots[i].pins;
+        for (uint32_t i = 0; i < pool->device.n_slots; i++)
+            sources += pool->device.slots[i].source != NULL;
+    }
     return pins == sources ? NULL : "a host slot is pinned and no device slot waits for it";
 }
 
@@ -128,9 +135,11 @@ static inline const char *check_flights(const expert_store *store)
         idle++;
     for (uint32_t i = 0; i < f->package->n_files; i++)
         reading += f->files[i].n_reading;
-    const struct tier *tier = expert_has_host(store) ? &store->host : &store->device;
-    for (uint32_t i = 0; i < tier->n_slots; i++)
-        slots += tier->slots[i].flight != NULL;
+    for (uint32_t p = 0; p < store->n_pools; p++) {
+        const struct tier *tier = expert_read_tier(store, &store->pools[p]);
+        for (uint32_t i = 0; i < tier->n_slots; i++)
+            slots += tier->slots[i].flight != NULL;
+    }
     if (flying != f->n_flying || prefetches != f->n_prefetches || idle + flying != f->n_items)
         return "reads under way are counted wrong";
     if (flying != slots)
@@ -141,11 +150,12 @@ static inline const char *check_flights(const expert_store *store)
 // What is wrong with it, in words; NULL: nothing.
 static inline const char *expert_check(const expert_store *store)
 {
-    const char *wrong = check_tier(store, &store->device);
-    if (!wrong && expert_has_host(store))
-        wrong = check_tier(store, &store->host);
-    if (!wrong)
-        wrong = check_list(&store->queued, false);
+    const char *wrong = check_list(&store->queued, false);
+    for (uint32_t p = 0; p < store->n_pools && !wrong; p++) {
+        wrong = check_tier(store, &store->pools[p].device);
+        if (!wrong && expert_has_host(store))
+            wrong = check_tier(store, &store->pools[p].host);
+    }
     if (!wrong)
         wrong = check_list(&store->copying, true);
     if (!wrong)
@@ -156,7 +166,7 @@ static inline const char *expert_check(const expert_store *store)
         wrong = check_flights(store);
     for (uint32_t key = 0; !wrong && key < store->n_layers * store->n_experts; key++)
         if (store->stays[key / store->n_experts]) {
-            const struct slot *slot = tier_find(&store->device, key);
+            const struct slot *slot = expert_on_device(store, key);
             if (!slot || slot->state != SLOT_READY)
                 wrong = "an expert of a layer that stays is not there";
         }

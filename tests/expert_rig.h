@@ -260,7 +260,8 @@ struct rig {
     gpu g;
     uint64_t host_bytes; // of the stores that rig_store opens
     enum moe_io io;
-    unsigned readers; // 0: 2
+    unsigned readers;    // 0: 2
+    uint32_t dispatches; // 0: 1
     enum moe_write_back write_back;
     uint64_t read_piece_bytes; // 0: chosen, and whole, so small are the experts
 };
@@ -514,6 +515,7 @@ static inline expert_store *rig_store(struct harness *t, struct rig *rig, uint64
         .cache_bytes = slots * rig_slot_bytes(rig),
         .host_bytes = rig->host_bytes,
         .io = rig->io,
+        .dispatches = rig->dispatches,
         .readers = rig->readers ? rig->readers : 2,
         .read_piece_bytes = rig->read_piece_bytes,
         .write_back = rig->write_back,

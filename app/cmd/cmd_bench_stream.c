@@ -455,7 +455,7 @@ static void print_row(struct stream *stream, const char *name, const moe_model *
         if (reads_ratio > 0)
             snprintf(reads, sizeof reads, "%.2f", reads_ratio);
         printf("  %-24s%8s%9.1f%6.1f%8.2f%6.1f%9.2f%9.2f%6.1f%7.2f%7s%5.0f", name,
-               format_bytes(cache, sizeof cache, plan.slots * plan.slot_bytes), prefill, 100 * read_share, decode, hits,
+               format_bytes(cache, sizeof cache, plan.cache_bytes), prefill, 100 * read_share, decode, hits,
                result->bytes_disk / tokens / 1e6, result->bytes_device / tokens / 1e6,
                (double)result->sums.waits / tokens, ratio, reads, 100 * drift);
         for (int i = 0; i < MOE_INTERVALS; i++)
@@ -467,8 +467,8 @@ static void print_row(struct stream *stream, const char *name, const moe_model *
     }
     struct json_object *row = json_object_new_object();
     json_out_string(row, "name", name);
-    json_out_whole(row, "cache_bytes", plan.slots * plan.slot_bytes);
-    json_out_whole(row, "host_cache_bytes", plan.host_slots * plan.slot_bytes);
+    json_out_whole(row, "cache_bytes", plan.cache_bytes);
+    json_out_whole(row, "host_cache_bytes", plan.host_cache_bytes);
     json_out_real(row, "prefill_tokens_per_s", prefill);
     json_out_real(row, "decode_tokens_per_s", decode);
     json_out_real(row, "hits", hits / 100);
@@ -593,7 +593,7 @@ static int measure_models(struct stream *stream, uint64_t budget)
 // From the largest cache to the smallest; all variants at about a quarter of the experts.
 static int measure_budgets(struct stream *stream, const struct moe_cache_plan *plan)
 {
-    uint64_t all = plan->experts * plan->slot_bytes, largest = plan->slots * plan->slot_bytes;
+    uint64_t all = plan->experts * plan->slot_bytes, largest = plan->cache_bytes;
     const uint64_t budgets[N_BUDGETS] = {largest, all / 2, all / 4, all / 8, plan->smallest_bytes};
     bool given = options_given(stream->options, "expert-cache");
     int code = 0;

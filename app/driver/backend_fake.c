@@ -216,7 +216,12 @@ static void fake_describe(void *self, struct backend_info *info)
     const struct fake *fake = self;
     *info = (struct backend_info){
         .device = "a script",
-        .cache = {.slots = 64, .slot_bytes = 4096, .smallest_bytes = 4096, .all = true, .experts = 64},
+        .cache = {.slots = 64,
+                  .slot_bytes = 4096,
+                  .cache_bytes = 64 * 4096,
+                  .smallest_bytes = 4096,
+                  .all = true,
+                  .experts = 64},
         .n_experts = 64,
         .max_context = fake->context,
         .turns = {.name = "roles", .thinks = true, .can_switch = fake->thinks, .forgets = fake->thinks},

@@ -240,7 +240,7 @@ static void draw_stats(struct tui *tui)
                                     .turn = figures->turn,
                                     .session = figures->session,
                                     .cache_used_bytes = (slots < plan->slots ? slots : plan->slots) * plan->slot_bytes,
-                                    .cache_bytes = plan->slots * plan->slot_bytes,
+                                    .cache_bytes = plan->cache_bytes,
                                     .policy = now.prefetch_policy,
                                     .reason = now.prefetch_reason,
                                     .ascii = tui->ascii};

@@ -30,11 +30,11 @@ char *plan_words(char *out, size_t size, const struct moe_cache_plan *plan)
     else
         add(out, size, "%" PRIu64 " of %" PRIu64 " experts cached%s", plan->slots, plan->experts,
             plan->host_slots ? " on the device" : "");
-    add(out, size, " (%s; minimum %s)", format_bytes(a, sizeof a, plan->slots * plan->slot_bytes),
+    add(out, size, " (%s; minimum %s)", format_bytes(a, sizeof a, plan->cache_bytes),
         format_bytes(b, sizeof b, plan->smallest_bytes));
     if (plan->host_slots)
         add(out, size, " and %" PRIu64 " in host memory (%s%s)", plan->host_slots,
-            format_bytes(a, sizeof a, plan->host_slots * plan->slot_bytes),
+            format_bytes(a, sizeof a, plan->host_cache_bytes),
             plan->host_only_passes ? ", on their way to the device" : "");
     add(out, size, "; a token with nothing cached reads %s", format_bytes(b, sizeof b, plan->cold_bytes));
     if (plan->disk_bytes_per_s) {

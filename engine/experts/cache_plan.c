@@ -102,3 +102,99 @@ int cache_plan(const struct cache_question *question, struct cache_answer *answe
         code = fail_memory("--host-cache", answer->host_slots * question->slot_bytes, question->host_left, err);
     return code;
 }
+
+// ---- Sizes
+
+// Bytes that slots of these sizes, ascending, take beyond what the layers' experts do; UINT64_MAX: one does not fit.
+static uint64_t waste(const uint64_t *bytes, uint32_t n_layers, const uint64_t *sizes, uint32_t n)
+{
+    uint64_t wasted = 0;
+    for (uint32_t layer = 0; layer < n_layers; layer++) {
+        uint32_t i = 0;
+        while (i < n && sizes[i] < bytes[layer])
+            i++;
+        if (i == n)
+            return UINT64_MAX;
+        wasted += bytes[layer] ? sizes[i] - bytes[layer] : 0;
+    }
+    return wasted;
+}
+
+// The best `n` sizes whose largest is `largest`; each of the others is some layer's.
+static uint64_t choose_sizes(const uint64_t *bytes, uint32_t n_layers, uint64_t largest, uint64_t *sizes, uint32_t n)
+{
+    uint64_t trial[CACHE_SIZES] = {0}, least = UINT64_MAX;
+    for (uint32_t a = 0; a < (n > 1 ? n_layers : 1); a++)
+        for (uint32_t b = a; b < (n > 2 ? n_layers : a + 1); b++) {
+            uint64_t first = bytes[a] < bytes[b] ? bytes[a] : bytes[b],
+                     second = bytes[a] < bytes[b] ? bytes[b] : bytes[a];
+            trial[0] = n > 1 ? first : largest;
+            trial[1] = n > 2 ? second : largest;
+            trial[2] = largest;
+            uint64_t wasted = waste(bytes, n_layers, trial, n);
+            for (uint32_t i = 0; wasted < least && i < n; i++)
+                sizes[i] = trial[i];
+            least = wasted < least ? wasted : least;
+        }
+    return least;
+}
+
+uint32_t cache_sizes(const uint64_t *bytes, uint32_t n_layers, uint32_t n_experts, struct cache_size sizes[CACHE_SIZES],
+                     uint32_t *of_layer)
+{
+    uint64_t chosen[CACHE_SIZES] = {0}, largest = 0, all = 0;
+    uint32_t n = 1;
+    for (uint32_t layer = 0; layer < n_layers; layer++) {
+        largest = bytes[layer] > largest ? bytes[layer] : largest;
+        all += bytes[layer];
+    }
+    while (choose_sizes(bytes, n_layers, largest, chosen, n) > all / 20 && n < CACHE_SIZES)
+        n++;
+    for (uint32_t i = 0; i < n; i++)
+        sizes[i] = (struct cache_size){.slot_bytes = chosen[i]};
+    for (uint32_t layer = 0; layer < n_layers; layer++) {
+        of_layer[layer] = 0;
+        while (chosen[of_layer[layer]] < bytes[layer])
+            of_layer[layer]++;
+        sizes[of_layer[layer]].n_experts += bytes[layer] ? n_experts : 0;
+    }
+    return n;
+}
+
+static uint64_t n_experts_of(const struct cache_size *sizes, uint32_t n)
+{
+    uint64_t experts = 0;
+    for (uint32_t i = 0; i < n; i++)
+        experts += sizes[i].n_experts;
+    return experts;
+}
+
+uint64_t cache_mean(const struct cache_size *sizes, uint32_t n)
+{
+    uint64_t bytes = 0, experts = n_experts_of(sizes, n);
+    for (uint32_t i = 0; i < n; i++)
+        bytes += sizes[i].n_experts * sizes[i].slot_bytes;
+    return (bytes + experts - 1) / experts;
+}
+
+bool cache_share(const struct cache_question *q, struct cache_answer *answer, struct cache_size *sizes, uint32_t n)
+{
+    uint64_t experts = n_experts_of(sizes, n), device = 0, host = 0, host_bytes = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        struct cache_size *size = &sizes[i];
+        size->device_slots = answer->device_slots * size->n_experts / experts;
+        uint64_t passing = passing_slots(q, size->device_slots);
+        size->host_slots = answer->host_only_passes ? passing : answer->host_slots * size->n_experts / experts;
+        if (size->device_slots < smaller(q->dispatches * q->per_dispatch, size->n_experts) ||
+            (q->two_tiers && size->host_slots < passing))
+            return false;
+        device += size->device_slots;
+        host += size->host_slots;
+        host_bytes += size->host_slots * size->slot_bytes;
+    }
+    if (host_bytes > q->host_left)
+        return false;
+    answer->device_slots = device;
+    answer->host_slots = q->two_tiers ? host : 0;
+    return true;
+}

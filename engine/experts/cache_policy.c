@@ -215,7 +215,7 @@ static uint32_t share_of(const cache_policy *p, uint32_t layer)
     const struct cache_shape *s = &p->shape;
     uint32_t shared = s->shared_slots > s->top_k ? s->shared_slots : s->top_k;
     uint32_t own = s->n_slots > shared ? s->n_slots - shared : 0;
-    uint32_t index = layer - (s->n_layers - s->n_moe_layers);
+    uint32_t index = s->layer_rank ? s->layer_rank[layer] : layer - (s->n_layers - s->n_moe_layers);
     return own / s->n_moe_layers + (index < own % s->n_moe_layers);
 }
 

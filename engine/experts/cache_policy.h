@@ -35,9 +35,10 @@ enum cache_use { CACHE_DECODE, CACHE_PREFILL, CACHE_PREFETCH };
 struct cache_shape {
     uint32_t n_slots;
     uint32_t n_layers, n_experts; // key: layer * n_experts + expert
-    uint32_t n_moe_layers, top_k;
-    uint32_t shared_slots; // of the dispatches in flight
-    double half_life;      // in tokens; 0: twice the tokens whose experts fit in the cache
+    uint32_t n_moe_layers, top_k; // of whose experts it is
+    const uint32_t *layer_rank; // [n_layers], a layer's number among those; NULL: they are the last ones. The caller's
+    uint32_t shared_slots;      // of the dispatches in flight
+    double half_life;           // in tokens; 0: twice the tokens whose experts fit in the cache
 };
 
 cache_policy *cache_policy_new(enum cache_policy_kind kind, const struct cache_shape *shape); // NULL: no memory

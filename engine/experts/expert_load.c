@@ -11,16 +11,17 @@
 
 gpu_buf *expert_device_place(const expert_store *store, const struct slot *slot, uint64_t *offset)
 {
-    uint32_t index = tier_index(&store->device, slot);
-    *offset = index % store->device_slab_slots * store->slot_bytes;
-    return store->device_slabs[index / store->device_slab_slots];
+    const struct pool *pool = pool_of(store, slot);
+    uint32_t index = tier_index(&pool->device, slot);
+    *offset = index % pool->device_slab_slots * pool->slot_bytes;
+    return pool->device_slabs[index / pool->device_slab_slots];
 }
 
 void *expert_host_place(const expert_store *store, const struct slot *slot)
 {
-    uint32_t index = tier_index(&store->host, slot);
-    return (char *)store->host_slabs[index / store->host_slab_slots] +
-           index % store->host_slab_slots * store->slot_bytes;
+    const struct pool *pool = pool_of(store, slot);
+    uint32_t index = tier_index(&pool->host, slot);
+    return (char *)pool->host_slabs[index / pool->host_slab_slots] + index % pool->host_slab_slots * pool->slot_bytes;
 }
 
 void *expert_open_target(expert_store *store, const struct slot *slot)
@@ -42,7 +43,7 @@ void expert_close_target(expert_store *store, struct slot *slot)
 void expert_take(expert_store *store, struct tier *tier, struct slot *slot, uint32_t key)
 {
     if (slot->state == SLOT_READY) {
-        store->evictions += tier == &store->device;
+        store->evictions += tier == &pool_of(store, slot)->device;
         store->layers[slot->key / store->n_experts].wasted += slot->prefetched;
     }
     tier_take(tier, slot, key);
@@ -58,10 +59,10 @@ static void let_go_of_source(expert_store *store, struct slot *slot)
 {
     struct slot *source = slot->source;
     slot->source = NULL;
-    if (!source || !tier_unpin(&store->host, source))
+    if (!source || !tier_unpin(&pool_of(store, slot)->host, source))
         return;
     if (!slot_is_loading(source))
-        tier_free(&store->host, source);
+        tier_free(&pool_of(store, slot)->host, source);
 }
 
 uint64_t expert_blob_bytes(const expert_store *store, const struct slot *slot)
@@ -79,7 +80,7 @@ static void await_copies(expert_store *store, const struct slot *slot)
 static void clear_copy(expert_store *store, struct slot *slot)
 {
     let_go_of_source(store, slot);
-    tier_clear(&store->device, slot);
+    tier_clear(&pool_of(store, slot)->device, slot);
 }
 
 // The device lost a command and doesn't say which: nothing that was on its way between the tiers counts as arrived, and
@@ -90,8 +91,9 @@ static int lose_copies(expert_store *store, struct moe_err *err)
     expert_end_write_backs(store);
     while (store->copying.first)
         clear_copy(store, store->copying.first);
-    for (uint32_t i = 0; i < store->device.n_slots; i++)
-        store->device.slots[i].copied = 0;
+    for (uint32_t p = 0; p < store->n_pools; p++)
+        for (uint32_t i = 0; i < store->pools[p].device.n_slots; i++)
+            store->pools[p].device.slots[i].copied = 0;
     struct gpu_error device;
     if (err == &store->untold)
         return MOE_DEVICE;
@@ -113,7 +115,7 @@ static int end_copy(expert_store *store, struct slot *slot, struct moe_err *err)
         store->layers[slot->key / store->n_experts].bytes_device += expert_blob_bytes(store, slot);
     expert_became_ready(store, slot);
     if (!slot->pins) // nobody waits any more; no op has used it, and the next request may
-        tier_free(&store->device, slot);
+        tier_free(&pool_of(store, slot)->device, slot);
     return MOE_OK;
 }
 
@@ -164,7 +166,7 @@ static void fail_slot(expert_store *store, struct slot *slot, const struct read_
     await_copies(store, slot);
     let_go_of_source(store, slot);
     slot->failure = *failure;
-    tier_clear(&store->device, slot);
+    tier_clear(&pool_of(store, slot)->device, slot);
 }
 
 enum begun { BEGUN, BEGUN_NOT, BEGUN_FAILED };
@@ -194,9 +196,9 @@ static enum begun begin_read(expert_store *store, struct slot *into, struct read
 // Through the host: from there, with what is already on its way there, or by a read of its own.
 static enum begun begin_through_host(expert_store *store, struct slot *slot, struct read_failure *failure)
 {
-    struct slot *source = tier_find(&store->host, slot->key);
+    struct slot *source = tier_find(&pool_of(store, slot)->host, slot->key);
     if (source) {
-        tier_pin(&store->host, source);
+        tier_pin(&pool_of(store, slot)->host, source);
         slot->source = source;
         if (source->flight)
             flights_promote(&store->flights, source->flight);
@@ -204,16 +206,16 @@ static enum begun begin_through_host(expert_store *store, struct slot *slot, str
     }
     if (!store->flights.idle)
         return BEGUN_NOT;
-    source = expert_next_of_host(store);
+    source = expert_next_of_host(store, pool_of(store, slot));
     if (!source)
         return BEGUN_NOT;
-    expert_take(store, &store->host, source, slot->key);
+    expert_take(store, &pool_of(store, slot)->host, source, slot->key);
     slot->source = source;
     enum begun begun = begin_read(store, source, failure);
     if (begun != BEGUN) {
         slot->source = NULL;
-        tier_unpin(&store->host, source);
-        tier_clear(&store->host, source);
+        tier_unpin(&pool_of(store, slot)->host, source);
+        tier_clear(&pool_of(store, slot)->host, source);
     }
     return begun;
 }
@@ -283,8 +285,9 @@ int expert_load_queued(expert_store *store, struct moe_err *err)
 static int land(expert_store *store, struct flight *flight, struct moe_err *err)
 {
     struct slot *slot = flight->owner;
-    struct tier *tier = expert_has_host(store) ? &store->host : &store->device;
-    struct slot *waiting = expert_has_host(store) ? tier_find(&store->device, slot->key) : NULL;
+    struct pool *pool = pool_of(store, slot);
+    struct tier *tier = expert_read_tier(store, pool);
+    struct slot *waiting = expert_has_host(store) ? tier_find(&pool->device, slot->key) : NULL;
     if (waiting && waiting->source != slot)
         waiting = NULL;
     if (flight->n_left)
@@ -372,15 +375,17 @@ void expert_abandon(expert_store *store, struct slot *slot)
         reading->flight = NULL;
         expert_close_target(store, reading);
         if (reading != slot)
-            tier_clear(&store->host, reading);
+            tier_clear(&pool_of(store, slot)->host, reading);
         let_go_of_source(store, slot);
     }
-    tier_clear(&store->device, slot);
+    tier_clear(&pool_of(store, slot)->device, slot);
 }
 
 void expert_cool_down(expert_store *store)
 {
-    struct tier *tier = &store->device;
-    while (tier->cooling.first && gpu_fence_passed(store->g, tier->cooling.first->fence))
-        tier_free(tier, tier->cooling.first);
+    for (uint32_t p = 0; p < store->n_pools; p++) {
+        struct tier *tier = &store->pools[p].device;
+        while (tier->cooling.first && gpu_fence_passed(store->g, tier->cooling.first->fence))
+            tier_free(tier, tier->cooling.first);
+    }
 }

@@ -22,7 +22,7 @@ static int check_shape(const expert_store *store, struct moe_err *err)
 {
     const struct shape *s = &store->package->shape;
     const struct gpu_info *device = gpu_describe(store->g);
-    uint64_t slot = store->slot_bytes;
+    uint64_t slot = package_slot_bytes(store->package);
     if (store->first_moe_layer >= store->n_layers || !s->top_k || s->top_k > store->n_experts)
         return moe_fail(err, MOE_UNSUPPORTED, "the model has no routed experts");
     if (!slot || slot % SLOT_ALIGNMENT || slot > SIZE_MAX)
@@ -38,19 +38,59 @@ static int check_shape(const expert_store *store, struct moe_err *err)
     return MOE_OK;
 }
 
-static int plan(expert_store *store, const struct expert_store_options *options, struct cache_answer *answer,
-                struct moe_err *err)
+// Which pool each layer's experts are for.
+static int make_pools(expert_store *store, const struct cache_size *sizes, uint32_t n, struct moe_err *err)
+{
+    free(store->pools);
+    store->pools = calloc(n, sizeof *store->pools);
+    store->n_pools = n;
+    if (!store->pools)
+        return moe_fail(err, MOE_NO_MEMORY, "no memory for the expert store");
+    for (uint32_t i = 0; i < n; i++)
+        store->pools[i].slot_bytes = sizes[i].slot_bytes;
+    for (uint32_t layer = store->first_moe_layer; layer < store->n_layers; layer++) {
+        store->layer_pool[layer] = n == 1 ? 0 : store->layer_pool[layer];
+        store->layer_rank[layer] = store->pools[store->layer_pool[layer]].n_layers++;
+    }
+    return MOE_OK;
+}
+
+// What the budgets give, in slots of as many sizes as are worth while, or of one where they are too small for that.
+static int plan_sizes(expert_store *store, struct cache_question *question, struct cache_answer *answer,
+                      struct cache_size sizes[CACHE_SIZES], struct moe_err *err)
+{
+    uint64_t *bytes = calloc(store->n_layers, sizeof *bytes);
+    if (!bytes)
+        return moe_fail(err, MOE_NO_MEMORY, "no memory for the expert store");
+    for (uint32_t layer = store->first_moe_layer; layer < store->n_layers; layer++)
+        bytes[layer] = package_experts(store->package, layer)->blob_bytes;
+    uint32_t n = cache_sizes(bytes, store->n_layers, store->n_experts, sizes, store->layer_pool);
+    free(bytes);
+    for (;;) {
+        question->slot_bytes = cache_mean(sizes, n);
+        int failed = cache_plan(question, answer, err);
+        if (!failed && cache_share(question, answer, sizes, n))
+            return make_pools(store, sizes, n, err);
+        if (n == 1 || (failed && failed != MOE_BUDGET))
+            return failed;
+        sizes[0] = (struct cache_size){.slot_bytes = sizes[n - 1].slot_bytes, .n_experts = question->n_experts};
+        n = 1;
+    }
+}
+
+static int plan(expert_store *store, const struct expert_store_options *options, uint64_t cache_bytes,
+                struct cache_size sizes[CACHE_SIZES], struct moe_err *err)
 {
     const struct gpu_info *device = gpu_describe(store->g);
     const struct shape *s = &store->package->shape;
     uint64_t n_moe_layers = store->n_layers - store->first_moe_layer;
     uint64_t held = options->resident_bytes < device->global_bytes ? options->resident_bytes : device->global_bytes;
+    struct cache_answer answer;
     struct cache_question question = {
-        .slot_bytes = store->slot_bytes,
         .n_experts = n_moe_layers * store->n_experts,
         .per_dispatch = store->per_dispatch,
         .dispatches = options->dispatches ? options->dispatches : 1,
-        .device_bytes = options->cache_bytes,
+        .device_bytes = cache_bytes,
         .host_bytes = options->host_bytes,
         .host_left = gpu_host_memory_left(store->g),
         .two_tiers = two_tiers(store, options),
@@ -58,112 +98,144 @@ static int plan(expert_store *store, const struct expert_store_options *options,
     question.device_left = device->shares_host_memory ? question.host_left : device->global_bytes - held;
     if (device->maps_host_memory && question.host_left < question.device_left)
         question.device_left = question.host_left;
-    int failed = cache_plan(&question, answer, err);
+    int failed = plan_sizes(store, &question, &answer, sizes, err);
     if (failed)
         return failed;
     store->plan = (struct moe_cache_plan){
-        .slots = answer->device_slots,
-        .slot_bytes = store->slot_bytes,
-        .smallest_bytes = cache_least(&question) * store->slot_bytes,
-        .all = answer->device_slots == question.n_experts,
-        .host_slots = answer->host_slots,
-        .host_only_passes = answer->host_only_passes,
+        .slots = answer.device_slots,
+        .slot_bytes = question.slot_bytes,
+        .smallest_bytes = cache_least(&question) * package_slot_bytes(store->package),
+        .all = answer.device_slots == question.n_experts,
+        .host_slots = answer.host_slots,
+        .host_only_passes = answer.host_only_passes,
         .experts = question.n_experts,
         .token_experts = n_moe_layers * s->top_k,
-        .per_layer = answer->device_slots < n_moe_layers * s->top_k,
+        .per_layer = answer.device_slots < n_moe_layers * s->top_k,
         .resident_bytes = options->resident_bytes,
         .readers = options->readers ? options->readers : DEFAULT_READERS,
     };
+    for (uint32_t i = 0; i < store->n_pools; i++) {
+        store->plan.cache_bytes += sizes[i].device_slots * sizes[i].slot_bytes;
+        store->plan.host_cache_bytes += sizes[i].host_slots * sizes[i].slot_bytes;
+    }
     for (uint32_t layer = store->first_moe_layer; layer < store->n_layers; layer++)
         store->plan.cold_bytes += s->top_k * package_experts(store->package, layer)->blob_bytes;
     return MOE_OK;
 }
 
-static int open_tier(const expert_store *store, struct tier *tier, uint64_t n_slots, struct moe_err *err)
+static int open_tier(const expert_store *store, const struct pool *pool, struct tier *tier, uint64_t n_slots,
+                     struct moe_err *err)
 {
     struct cache_shape shape = {
         .n_slots = (uint32_t)n_slots,
         .n_layers = store->n_layers,
         .n_experts = store->n_experts,
-        .n_moe_layers = store->n_layers - store->first_moe_layer,
+        .n_moe_layers = pool->n_layers,
+        .layer_rank = store->layer_rank,
         .top_k = store->package->shape.top_k,
         .shared_slots = store->per_dispatch,
     };
-    return tier_open(tier, &shape, err);
+    int failed = tier_open(tier, &shape, err);
+    for (uint32_t i = 0; i < tier->n_slots; i++)
+        tier->slots[i].pool = (uint32_t)(pool - store->pools);
+    return failed;
+}
+
+static uint64_t free_device_slabs(expert_store *store)
+{
+    uint64_t last = 0;
+    for (uint32_t p = 0; p < store->n_pools; p++) {
+        struct pool *pool = &store->pools[p];
+        for (uint32_t i = 0; i < pool->n_device_slabs; i++) {
+            last = gpu_buf_bytes(pool->device_slabs[i]);
+            gpu_buf_free(pool->device_slabs[i]);
+        }
+        free(pool->device_slabs);
+        pool->device_slabs = NULL;
+        pool->n_device_slabs = 0;
+    }
+    return last;
+}
+
+// MOE_NO_MEMORY: the device gave *given bytes and no more.
+static int make_device_slabs(expert_store *store, struct pool *pool, uint32_t n_slots, uint64_t *given,
+                             struct moe_err *err)
+{
+    uint64_t per_slab = store->maps ? 1 : gpu_describe(store->g)->max_alloc_bytes / pool->slot_bytes;
+    if (store->plan.all && per_slab >= store->n_experts)
+        per_slab -= per_slab % store->n_experts; // layers lie whole, see expert_layer_stays
+    pool->device_slab_slots = per_slab < n_slots ? (uint32_t)per_slab : n_slots;
+    pool->device_slabs = calloc((n_slots - 1) / pool->device_slab_slots + 1, sizeof *pool->device_slabs);
+    if (!pool->device_slabs)
+        return moe_fail(err, MOE_NO_MEMORY, "no memory for the table of %" PRIu32 " expert slots", n_slots);
+    for (uint32_t left = n_slots; left;) {
+        uint32_t here = left < pool->device_slab_slots ? left : pool->device_slab_slots;
+        struct gpu_error device;
+        gpu_buf *slab = gpu_buf_new_shared(store->g, here * pool->slot_bytes, &device);
+        if (!slab)
+            return moe_fail(err, MOE_NO_MEMORY,
+                            "no room for %" PRIu64 " expert slots of %" PRIu64
+                            " bytes, try a smaller --expert-cache: %.248s",
+                            store->plan.slots, store->plan.slot_bytes, device.text);
+        pool->device_slabs[pool->n_device_slabs++] = slab;
+        *given += here * pool->slot_bytes;
+        left -= here;
+    }
+    return MOE_OK;
 }
 
 // Chosen by itself, the cache is what the device really gives, less one slab for those who come after; one that was
 // asked for is refused.
-static bool make_do(expert_store *store, const struct expert_store_options *options)
+static int make_device_slots(expert_store *store, const struct expert_store_options *options,
+                             struct cache_size sizes[CACHE_SIZES], struct moe_err *err)
 {
-    if (options->cache_bytes != MOE_CACHE_AUTO || store->n_device_slabs < 2)
-        return false;
-    gpu_buf_free(store->device_slabs[--store->n_device_slabs]);
-    store->plan.slots = (uint64_t)store->n_device_slabs * store->device_slab_slots;
-    store->plan.all = false;
-    store->plan.per_layer = store->plan.slots < store->plan.token_experts;
-    return store->plan.slots * store->slot_bytes >= store->plan.smallest_bytes;
+    int failed;
+    do {
+        uint64_t given = 0;
+        failed = MOE_OK;
+        for (uint32_t i = 0; i < store->n_pools && !failed; i++)
+            failed = make_device_slabs(store, &store->pools[i], (uint32_t)sizes[i].device_slots, &given, err);
+        if (!failed)
+            break;
+        given -= free_device_slabs(store);
+        if (options->cache_bytes != MOE_CACHE_AUTO || given < store->plan.smallest_bytes)
+            return failed;
+        failed = plan(store, options, given, sizes, err);
+    } while (!failed);
+    for (uint32_t i = 0; i < store->n_pools && !failed; i++)
+        failed = open_tier(store, &store->pools[i], &store->pools[i].device, sizes[i].device_slots, err);
+    return failed;
 }
 
-static int make_device_slots(expert_store *store, const struct expert_store_options *options, struct moe_err *err)
+static int make_host_slots(expert_store *store, struct pool *pool, uint32_t n_slots, struct moe_err *err)
 {
-    uint32_t n_slots = (uint32_t)store->plan.slots;
-    uint64_t per_slab = store->maps ? 1 : gpu_describe(store->g)->max_alloc_bytes / store->slot_bytes;
-    if (store->plan.all && per_slab >= store->n_experts)
-        per_slab -= per_slab % store->n_experts; // layers lie whole, see expert_layer_stays
-    store->device_slab_slots = per_slab < n_slots ? (uint32_t)per_slab : n_slots;
-    store->device_slabs = calloc((n_slots - 1) / store->device_slab_slots + 1, sizeof *store->device_slabs);
-    if (!store->device_slabs)
-        return moe_fail(err, MOE_NO_MEMORY, "no memory for the table of %" PRIu32 " expert slots", n_slots);
-    for (uint32_t left = n_slots; left;) {
-        uint32_t here = left < store->device_slab_slots ? left : store->device_slab_slots;
-        struct gpu_error device;
-        gpu_buf *slab = gpu_buf_new_shared(store->g, here * store->slot_bytes, &device);
-        if (slab) {
-            store->device_slabs[store->n_device_slabs++] = slab;
-            left -= here;
-        } else if (make_do(store, options)) {
-            left = 0;
-        } else {
-            return moe_fail(err, MOE_NO_MEMORY,
-                            "no room for %" PRIu32 " expert slots of %" PRIu64
-                            " bytes, try a smaller --expert-cache: %.248s",
-                            n_slots, store->slot_bytes, device.text);
-        }
-    }
-    return open_tier(store, &store->device, store->plan.slots, err);
-}
-
-static int make_host_slots(expert_store *store, struct moe_err *err)
-{
-    if (!store->plan.host_slots)
+    if (!n_slots)
         return MOE_OK;
     uint64_t most = gpu_describe(store->g)->max_alloc_bytes;
-    uint64_t per_slab = (most < HOST_SLAB_BYTES ? most : HOST_SLAB_BYTES) / store->slot_bytes;
-    uint32_t n_slots = (uint32_t)store->plan.host_slots;
-    store->host_slab_slots = !per_slab ? 1 : per_slab < n_slots ? (uint32_t)per_slab : n_slots;
-    store->host_slabs = calloc((n_slots - 1) / store->host_slab_slots + 1, sizeof *store->host_slabs);
-    if (!store->host_slabs)
+    uint64_t per_slab = (most < HOST_SLAB_BYTES ? most : HOST_SLAB_BYTES) / pool->slot_bytes;
+    pool->host_slab_slots = !per_slab ? 1 : per_slab < n_slots ? (uint32_t)per_slab : n_slots;
+    pool->host_slabs = calloc((n_slots - 1) / pool->host_slab_slots + 1, sizeof *pool->host_slabs);
+    if (!pool->host_slabs)
         return moe_fail(err, MOE_NO_MEMORY, "no memory for the table of %" PRIu32 " host slots", n_slots);
-    for (uint32_t left = n_slots; left; store->n_host_slabs++) {
-        uint32_t here = left < store->host_slab_slots ? left : store->host_slab_slots;
+    for (uint32_t left = n_slots; left; pool->n_host_slabs++) {
+        uint32_t here = left < pool->host_slab_slots ? left : pool->host_slab_slots;
         struct gpu_error device;
-        void *slab = gpu_host_alloc(store->g, here * store->slot_bytes, &device);
+        void *slab = gpu_host_alloc(store->g, here * pool->slot_bytes, &device);
         if (!slab)
             return moe_fail(err, MOE_NO_MEMORY,
                             "no page-locked memory for %" PRIu32 " experts of %" PRIu64
                             " bytes, try a smaller --host-cache or none: %.248s",
-                            n_slots, store->slot_bytes, device.text);
-        store->host_slabs[store->n_host_slabs] = slab;
+                            n_slots, pool->slot_bytes, device.text);
+        pool->host_slabs[pool->n_host_slabs] = slab;
         left -= here;
     }
-    return open_tier(store, &store->host, n_slots, err);
+    return open_tier(store, pool, &pool->host, n_slots, err);
 }
 
 static uint64_t probe(expert_store *store, bool direct, uint64_t seed)
 {
     struct disk_probe disk = {.seed = seed};
-    struct tier *tier = expert_has_host(store) ? &store->host : &store->device;
+    struct tier *tier = expert_read_tier(store, &store->pools[store->n_pools - 1]); // any expert fits there
     flights_set_direct(&store->flights, direct);
     while (disk.n_targets < tier->n_slots && disk.n_targets < store->plan.readers && disk.n_targets < PROBE_TARGETS) {
         void *target = expert_open_target(store, &tier->slots[disk.n_targets]);
@@ -183,9 +255,9 @@ static void choose_io(expert_store *store, const struct expert_store_options *op
 {
     if (options->read) // a test's reads: there is no disk to measure
         return;
-    uint64_t all = store->plan.experts * store->slot_bytes;
+    uint64_t all = store->plan.experts * store->plan.slot_bytes;
     uint64_t left = gpu_host_memory_left(store->g);
-    uint64_t ours = (expert_has_host(store) ? store->plan.host_slots : store->plan.slots) * store->slot_bytes;
+    uint64_t ours = expert_has_host(store) ? store->plan.host_cache_bytes : store->plan.cache_bytes;
     uint64_t direct_rate = probe(store, true, 1);
     bool refused = store->flights.refused > 0;
     bool direct = options->io == MOE_IO_DIRECT;
@@ -199,9 +271,9 @@ static void choose_io(expert_store *store, const struct expert_store_options *op
 
 static int open_flights(expert_store *store, const struct expert_store_options *options, struct moe_err *err)
 {
-    struct tier *tier = expert_has_host(store) ? &store->host : &store->device;
+    uint64_t slots = expert_has_host(store) ? store->plan.host_slots : store->plan.slots;
     struct flights_options how = {
-        .n_flights = tier->n_slots < MOST_FLIGHTS ? tier->n_slots : MOST_FLIGHTS,
+        .n_flights = slots < MOST_FLIGHTS ? (uint32_t)slots : MOST_FLIGHTS,
         .readers = store->plan.readers,
         .direct = options->io == MOE_IO_DIRECT,
         .piece_bytes = options->read_piece_bytes,
@@ -229,7 +301,7 @@ static int open_trace(expert_store *store, const struct expert_store_options *op
         .first_moe_layer = store->first_moe_layer,
         .n_routed_experts = store->n_experts,
         .top_k = store->package->shape.top_k,
-        .slot_bytes = store->slot_bytes,
+        .slot_bytes = store->plan.slot_bytes,
     };
     snprintf(header.model, sizeof header.model, "%.24s", store->package->name);
     return trace_create(options->trace_file, &header, &store->trace, err);
@@ -244,7 +316,6 @@ int expert_store_open(gpu *g, const struct package *package, const struct expert
         return moe_fail(err, MOE_NO_MEMORY, "no memory for the expert store");
     store->g = g;
     store->package = package;
-    store->slot_bytes = package_slot_bytes(package);
     store->least_copy = options->read_piece_bytes ? options->read_piece_bytes : LEAST_COPY;
     store->n_layers = package->shape.n_layers;
     store->n_experts = package->shape.n_routed_experts;
@@ -254,18 +325,20 @@ int expert_store_open(gpu *g, const struct package *package, const struct expert
     store->layers = calloc(store->n_layers, sizeof *store->layers);
     store->maps = gpu_describe(g)->maps_host_memory && !two_tiers(store, options);
     store->stays = calloc(store->n_layers, sizeof *store->stays);
-    struct cache_answer answer;
-    int failed = store->asked && store->layers && store->stays
+    store->layer_pool = calloc(store->n_layers, sizeof *store->layer_pool);
+    store->layer_rank = calloc(store->n_layers, sizeof *store->layer_rank);
+    struct cache_size sizes[CACHE_SIZES];
+    int failed = store->asked && store->layers && store->stays && store->layer_pool && store->layer_rank
                      ? MOE_OK
                      : moe_fail(err, MOE_NO_MEMORY, "no memory for the expert store");
     if (!failed)
         failed = check_shape(store, err);
     if (!failed)
-        failed = plan(store, options, &answer, err);
+        failed = plan(store, options, options->cache_bytes, sizes, err);
     if (!failed)
-        failed = make_device_slots(store, options, err);
-    if (!failed)
-        failed = make_host_slots(store, err);
+        failed = make_device_slots(store, options, sizes, err);
+    for (uint32_t i = 0; i < store->n_pools && !failed; i++)
+        failed = make_host_slots(store, &store->pools[i], (uint32_t)sizes[i].host_slots, err);
     if (!failed)
         failed = open_flights(store, options, err);
     if (!failed)
@@ -290,14 +363,18 @@ void expert_store_close(expert_store *store)
         return;
     trace_finish(store->trace, NULL);
     flights_close(&store->flights); // first: readers write into what is freed below
-    tier_close(&store->device);
-    tier_close(&store->host);
-    for (uint32_t i = 0; i < store->n_host_slabs; i++)
-        gpu_host_free(store->g, store->host_slabs[i]);
-    for (uint32_t i = 0; i < store->n_device_slabs; i++)
-        gpu_buf_free(store->device_slabs[i]);
-    free(store->host_slabs);
-    free(store->device_slabs);
+    for (uint32_t p = 0; p < store->n_pools; p++) {
+        struct pool *pool = &store->pools[p];
+        tier_close(&pool->device);
+        tier_close(&pool->host);
+        for (uint32_t i = 0; i < pool->n_host_slabs; i++)
+            gpu_host_free(store->g, pool->host_slabs[i]);
+        free(pool->host_slabs);
+    }
+    free_device_slabs(store);
+    free(store->pools);
+    free(store->layer_rank);
+    free(store->layer_pool);
     free(store->stays);
     free(store->layers);
     free(store->asked);

@@ -21,21 +21,30 @@ struct fill {
     bool done;
 };
 
+// Slots of one size in both tiers, and the layers whose experts they are for.
+struct pool {
+    uint64_t slot_bytes;
+    uint32_t n_layers;
+    struct tier device;
+    struct tier host; // no slots: the device's memory is the host's
+    gpu_buf **device_slabs;
+    void **host_slabs;
+    uint32_t n_device_slabs, n_host_slabs, device_slab_slots, host_slab_slots;
+};
+
 struct expert_store {
     gpu *g;
     const struct package *package;
-    uint64_t slot_bytes;
     bool maps;                                     // a slot's buffer, its own, is mapped while it is read into
     uint64_t least_copy;                           // of an expert that is still being read
     uint32_t n_layers, n_experts, first_moe_layer; // n_experts: of a layer
     uint32_t per_dispatch;                         // slots that a token needs in one layer
     struct moe_cache_plan plan;
     struct flights flights;
-    struct tier device;
-    struct tier host; // no slots: the device's memory is the host's
-    gpu_buf **device_slabs;
-    void **host_slabs;
-    uint32_t n_device_slabs, n_host_slabs, device_slab_slots, host_slab_slots;
+    struct pool *pools; // [n_pools], by size
+    uint32_t n_pools;
+    uint32_t *layer_pool;          // [n_layers], of MoE layers
+    uint32_t *layer_rank;          // [n_layers], how many layers of its pool come before it
     struct slot_list queued;       // device slots that wait for a flight or a host slot, in order
     struct slot_list copying;      // device slots, in the order of their copies
     struct slot_list writing_back; // host slots, likewise
@@ -61,14 +70,42 @@ static inline uint32_t expert_key(const expert_store *store, uint32_t layer, uin
 
 static inline bool expert_has_host(const expert_store *store)
 {
-    return store->host.n_slots > 0;
+    return store->pools[0].host.n_slots > 0;
+}
+
+static inline struct pool *pool_of(const expert_store *store, const struct slot *slot)
+{
+    return &store->pools[slot->pool];
+}
+
+static inline struct pool *pool_for(const expert_store *store, uint32_t key)
+{
+    return &store->pools[store->layer_pool[key / store->n_experts]];
+}
+
+// What files are read into.
+static inline struct tier *expert_read_tier(const expert_store *store, struct pool *pool)
+{
+    return expert_has_host(store) ? &pool->host : &pool->device;
+}
+
+// NULL: it isn't there.
+static inline struct slot *expert_on_device(const expert_store *store, uint32_t key)
+{
+    return tier_find(&pool_for(store, key)->device, key);
+}
+
+static inline struct slot *expert_on_host(const expert_store *store, uint32_t key)
+{
+    return expert_has_host(store) ? tier_find(&pool_for(store, key)->host, key) : NULL;
 }
 
 // With plan.all the key's own slot of the device's tier, by which expert_layer_stays finds it; NULL: any slot will do.
 static inline struct slot *expert_own_slot(const expert_store *store, const struct tier *tier, uint32_t key)
 {
-    bool own = store->plan.all && tier == &store->device;
-    return own ? &tier->slots[key - store->first_moe_layer * store->n_experts] : NULL;
+    bool own = store->plan.all && tier == &pool_for(store, key)->device;
+    uint32_t first = store->layer_rank[key / store->n_experts] * store->n_experts;
+    return own ? &tier->slots[first + key % store->n_experts] : NULL;
 }
 
 // ---- expert_load.c
@@ -102,7 +139,7 @@ void expert_became_ready(expert_store *store, struct slot *slot);
 // ---- expert_write_back.c
 
 // The host's slot for the next expert that comes, NULL: none is free.
-struct slot *expert_next_of_host(const expert_store *store);
+struct slot *expert_next_of_host(const expert_store *store, struct pool *pool);
 // A device slot is about to be taken for another expert. Copies that are begun into it later come after this one.
 void expert_write_back(expert_store *store, const struct slot *slot);
 void expert_end_write_backs(expert_store *store);

@@ -39,7 +39,7 @@ static struct slot *take_for_prefetch(expert_store *store, struct tier *tier, ui
     if (!slot || (own && own->list != &tier->empty) ||
         (slot->state == SLOT_READY && !slot->prefetched && cache_policy_is_live(tier->policy, tier_index(tier, slot))))
         return NULL;
-    if (tier == &store->device)
+    if (tier == &pool_of(store, slot)->device)
         expert_write_back(store, slot);
     expert_take(store, tier, slot, key);
     tier_unpin(tier, slot); // QUEUED and nowhere
@@ -81,14 +81,15 @@ static bool read_ahead(expert_store *store, struct tier *tier, uint32_t key)
 
 static bool copy_ahead(expert_store *store, struct slot *source)
 {
-    tier_pin(&store->host, source); // first: it must not make room for what the device gives up
-    struct slot *slot = take_for_prefetch(store, &store->device, source->key);
+    struct pool *pool = pool_of(store, source);
+    tier_pin(&pool->host, source); // first: it must not make room for what the device gives up
+    struct slot *slot = take_for_prefetch(store, &pool->device, source->key);
     if (!slot) {
-        if (tier_unpin(&store->host, source))
-            tier_free(&store->host, source);
+        if (tier_unpin(&pool->host, source))
+            tier_free(&pool->host, source);
         return false;
     }
-    tier_asked(&store->host, source); // the device's slot is the prefetched one from now on
+    tier_asked(&pool->host, source); // the device's slot is the prefetched one from now on
     slot->source = source;
     return expert_copy(store, slot, &store->untold) == MOE_OK;
 }
@@ -99,20 +100,20 @@ static bool begin_prefetches(expert_store *store, uint32_t layer)
     if (layer < store->first_moe_layer || layer >= store->n_layers || expert_take_in(store, 0, layer, &store->untold))
         return false;
     expert_cool_down(store);
-    cache_policy_tick(store->device.policy, CACHE_PREFETCH);
+    const struct pool *pool = pool_for(store, expert_key(store, layer, 0));
+    cache_policy_tick(pool->device.policy, CACHE_PREFETCH);
     if (expert_has_host(store))
-        cache_policy_tick(store->host.policy, CACHE_PREFETCH);
+        cache_policy_tick(pool->host.policy, CACHE_PREFETCH);
     return true;
 }
 
 // True: a load was begun.
 static bool load_ahead(expert_store *store, uint32_t key)
 {
-    struct slot *host = expert_has_host(store) ? tier_find(&store->host, key) : NULL;
-    if (tier_find(&store->device, key) || (host && slot_is_loading(host)))
+    struct slot *host = expert_on_host(store, key);
+    if (expert_on_device(store, key) || (host && slot_is_loading(host)))
         return false; // there, or on its way
-    bool begun =
-        host ? copy_ahead(store, host) : read_ahead(store, expert_has_host(store) ? &store->host : &store->device, key);
+    bool begun = host ? copy_ahead(store, host) : read_ahead(store, expert_read_tier(store, pool_for(store, key)), key);
     store->prefetched += begun;
     return begun;
 }
@@ -134,9 +135,10 @@ enum { FILL_LOADS = 16, FILL_KEYS = 4096, FILL_TRIES = 64 };
 
 static bool is_full(const expert_store *store)
 {
-    for (uint32_t i = 0; i < store->device.n_slots; i++)
-        if (store->device.slots[i].state != SLOT_READY)
-            return false;
+    for (uint32_t p = 0; p < store->n_pools; p++)
+        for (uint32_t i = 0; i < store->pools[p].device.n_slots; i++)
+            if (store->pools[p].device.slots[i].state != SLOT_READY)
+                return false;
     return true;
 }
 
@@ -150,7 +152,7 @@ uint32_t expert_fill(expert_store *store)
     uint32_t begun = 0, missing = 0, from = fill->at;
     end = end - from < FILL_KEYS ? end : from + FILL_KEYS;
     for (uint32_t key = from; key < end && missing < FILL_LOADS; key++) {
-        if (tier_find(&store->device, key)) {
+        if (expert_on_device(store, key)) {
             fill->at += fill->at == key;
             continue;
         }
@@ -171,7 +173,6 @@ uint32_t expert_fill(expert_store *store)
 
 static void withdraw_prefetches(expert_store *store, uint32_t layer, bool all)
 {
-    struct tier *tier = expert_has_host(store) ? &store->host : &store->device;
     struct flights *flights = &store->flights;
     for (uint32_t i = 0; i < flights->n_items && flights->n_prefetches; i++) {
         struct flight *flight = &flights->items[i];
@@ -182,7 +183,7 @@ static void withdraw_prefetches(expert_store *store, uint32_t layer, bool all)
             continue;
         slot->flight = NULL;
         expert_close_target(store, slot);
-        tier_clear(tier, slot);
+        tier_clear(expert_read_tier(store, pool_of(store, slot)), slot);
         store->prefetched--;
     }
 }

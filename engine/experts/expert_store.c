@@ -16,9 +16,10 @@ static int check_request(expert_store *store, const struct expert_request *reque
 {
     if (request->layer >= store->n_layers || request->layer < store->first_moe_layer)
         return moe_fail(err, MOE_BAD_ARGUMENT, "layer %" PRIu32 " has no routed experts", request->layer);
-    if (request->n > store->device.n_slots)
+    const struct tier *tier = &pool_for(store, expert_key(store, request->layer, 0))->device;
+    if (request->n > tier->n_slots)
         return moe_fail(err, MOE_BAD_ARGUMENT, "%" PRIu32 " experts asked for at once, the cache has %" PRIu32 " slots",
-                        request->n, store->device.n_slots);
+                        request->n, tier->n_slots);
     store->serial++;
     for (uint32_t i = 0; i < request->n; i++) {
         int32_t id = request->ids[i];
@@ -42,13 +43,13 @@ struct need {
 
 static struct need count_need(const expert_store *store, const struct expert_request *request)
 {
+    const struct tier *tier = &pool_for(store, expert_key(store, request->layer, 0))->device;
     struct need need = {0};
     for (uint32_t i = 0; i < request->n; i++) {
-        const struct slot *slot =
-            tier_find(&store->device, expert_key(store, request->layer, (uint32_t)request->ids[i]));
+        const struct slot *slot = tier_find(tier, expert_key(store, request->layer, (uint32_t)request->ids[i]));
         need.misses += !slot;
         need.unpinned_hits += slot && !slot->pins;
-        need.free_hits += slot && cache_policy_is_offered(store->device.policy, tier_index(&store->device, slot));
+        need.free_hits += slot && cache_policy_is_offered(tier->policy, tier_index(tier, slot));
     }
     return need;
 }
@@ -56,12 +57,15 @@ static struct need count_need(const expert_store *store, const struct expert_req
 static int fail_budget(const expert_store *store, const struct expert_request *request, const struct need *need,
                        struct moe_err *err)
 {
+    const struct pool *pool = pool_for(store, expert_key(store, request->layer, 0));
     uint32_t more = need->misses + need->unpinned_hits;
-    uint64_t bytes = ((uint64_t)store->device.n_pinned + more) * store->slot_bytes;
+    uint64_t slots = (uint64_t)pool->device.n_pinned + more, experts = (uint64_t)pool->n_layers * store->n_experts;
+    // The pool gets its experts' part of the cache.
+    uint64_t bytes = (slots * store->plan.experts + experts - 1) / experts * store->plan.slot_bytes;
     return moe_fail(err, MOE_BUDGET,
                     "layer %" PRIu32 " needs %" PRIu32 " more slots while %" PRIu32 " of the cache's %" PRIu32
                     " slots are in use: give --expert-cache at least %" PRIu64 " bytes (%" PRIu64 " MiB)",
-                    request->layer, more, store->device.n_pinned, store->device.n_slots, bytes,
+                    request->layer, more, pool->device.n_pinned, pool->device.n_slots, bytes,
                     (bytes + (1U << 20) - 1) >> 20);
 }
 
@@ -82,7 +86,7 @@ static int make_room(expert_store *store, const struct expert_request *request, 
         if (failed)
             return failed;
         expert_cool_down(store);
-        struct tier *tier = &store->device;
+        struct tier *tier = &pool_for(store, expert_key(store, request->layer, 0))->device;
         struct need need = count_need(store, request);
         if (need.misses + need.unpinned_hits > tier->n_slots - tier->n_pinned)
             return fail_budget(store, request, &need, err);
@@ -102,6 +106,11 @@ static int make_room(expert_store *store, const struct expert_request *request, 
     }
 }
 
+static struct slot *slot_at(const expert_store *store, const struct expert_place *place)
+{
+    return &pool_for(store, expert_key(store, place->layer, 0))->device.slots[place->slot];
+}
+
 static enum moe_origin origin_of(const struct slot *device, const struct slot *host)
 {
     const struct slot *found = device ? device : host;
@@ -116,23 +125,23 @@ static enum moe_origin origin_of(const struct slot *device, const struct slot *h
 // Where the key is; notes that it was asked for.
 static enum moe_origin ask(expert_store *store, uint32_t key, enum cache_use use)
 {
-    struct slot *slot = tier_find(&store->device, key);
-    struct slot *host = expert_has_host(store) ? tier_find(&store->host, key) : NULL;
+    struct pool *pool = pool_for(store, key);
+    struct slot *slot = expert_on_device(store, key), *host = expert_on_host(store, key);
     enum moe_origin origin = origin_of(slot, host);
-    cache_policy_use(store->device.policy, key, use);
+    cache_policy_use(pool->device.policy, key, use);
     store->used += (slot && slot->prefetched) || (host && host->prefetched);
     if (slot) {
-        tier_asked(&store->device, slot);
+        tier_asked(&pool->device, slot);
         if (slot->flight)
             flights_promote(&store->flights, slot->flight);
     }
     if (!expert_has_host(store))
         return origin;
-    cache_policy_use(store->host.policy, key, use);
+    cache_policy_use(pool->host.policy, key, use);
     if (host) {
-        tier_asked(&store->host, host);
-        if (cache_policy_is_offered(store->host.policy, tier_index(&store->host, host)))
-            cache_policy_offer(store->host.policy, tier_index(&store->host, host)); // at its new worth
+        tier_asked(&pool->host, host);
+        if (cache_policy_is_offered(pool->host.policy, tier_index(&pool->host, host)))
+            cache_policy_offer(pool->host.policy, tier_index(&pool->host, host)); // at its new worth
     }
     return origin;
 }
@@ -158,10 +167,11 @@ static int note(expert_store *store, const struct expert_request *request, struc
 // Notes that they were asked for, and where each was; slot: the device's, or CACHE_NO_SLOT.
 static void ask_for_all(expert_store *store, const struct expert_request *request, struct expert_place *places)
 {
-    struct tier *tier = &store->device;
+    struct pool *pool = pool_for(store, expert_key(store, request->layer, 0));
+    struct tier *tier = &pool->device;
     cache_policy_tick(tier->policy, request->use);
     if (expert_has_host(store))
-        cache_policy_tick(store->host.policy, request->use);
+        cache_policy_tick(pool->host.policy, request->use);
     for (uint32_t i = 0; i < request->n; i++) {
         struct expert_place *place = &places[i];
         place->layer = request->layer;
@@ -184,7 +194,7 @@ int expert_acquire(expert_store *store, const struct expert_request *request, st
         failed = make_room(store, request, err);
     if (failed)
         return failed;
-    struct tier *tier = &store->device;
+    struct tier *tier = &pool_for(store, expert_key(store, request->layer, 0))->device;
     // All hits first: a miss must not evict one. A slot still READING for a cancelled request is a hit too, though
     // expert_wait will wait for it: its read is paid for.
     ask_for_all(store, request, places);
@@ -217,9 +227,10 @@ bool expert_layer_stays(expert_store *store, uint32_t layer, struct expert_row *
 {
     if (!store->plan.all)
         return false;
-    const struct slot *slots = expert_own_slot(store, &store->device, expert_key(store, layer, 0));
-    uint32_t first = tier_index(&store->device, slots), last = first + store->n_experts - 1;
-    if (first / store->device_slab_slots != last / store->device_slab_slots)
+    const struct pool *pool = pool_for(store, expert_key(store, layer, 0));
+    const struct slot *slots = expert_own_slot(store, &pool->device, expert_key(store, layer, 0));
+    uint32_t first = tier_index(&pool->device, slots), last = first + store->n_experts - 1;
+    if (first / pool->device_slab_slots != last / pool->device_slab_slots)
         return false;
     bool stays = store->stays[layer];
     for (uint32_t i = 0; !stays; i++) {
@@ -228,7 +239,7 @@ bool expert_layer_stays(expert_store *store, uint32_t layer, struct expert_row *
         stays = store->stays[layer] = i + 1 == store->n_experts;
     }
     row->buf = expert_device_place(store, slots, &row->offset);
-    row->stride = store->slot_bytes;
+    row->stride = pool->slot_bytes;
     return true;
 }
 
@@ -242,7 +253,7 @@ int expert_note_uses(expert_store *store, const struct expert_request *request, 
         return failed;
     ask_for_all(store, request, places);
     for (uint32_t i = 0; i < request->n; i++)
-        places[i].buf = expert_device_place(store, &store->device.slots[places[i].slot], &places[i].offset);
+        places[i].buf = expert_device_place(store, slot_at(store, &places[i]), &places[i].offset);
     return MOE_OK;
 }
 
@@ -253,7 +264,7 @@ bool expert_store_traces(const expert_store *store)
 
 static int fail_place(const expert_store *store, const struct expert_place *place, struct moe_err *err)
 {
-    const struct read_failure *failure = &store->device.slots[place->slot].failure;
+    const struct read_failure *failure = &slot_at(store, place)->failure;
     const char *path = store->package->files[failure->file].path;
     int code;
     if (failure->result == READ_FULL)
@@ -278,7 +289,7 @@ static int fail_place(const expert_store *store, const struct expert_place *plac
 
 bool expert_ready(expert_store *store, const struct expert_place *place)
 {
-    const struct slot *slot = &store->device.slots[place->slot];
+    const struct slot *slot = slot_at(store, place);
     if (slot_is_loading(slot))
         expert_take_in(store, 0, place->layer, &store->untold);
     return slot->state == SLOT_READY;
@@ -287,7 +298,7 @@ bool expert_ready(expert_store *store, const struct expert_place *place)
 int expert_wait(expert_store *store, const struct expert_place *place, bool (*cancelled)(void *), void *context,
                 struct moe_err *err)
 {
-    const struct slot *slot = &store->device.slots[place->slot];
+    const struct slot *slot = slot_at(store, place);
     int failed = expert_take_in(store, 0, place->layer, err);
     while (!failed && slot_is_loading(slot))
         failed = take_in_or_cancel(store, place->layer, cancelled, context, err);
@@ -298,22 +309,24 @@ int expert_wait(expert_store *store, const struct expert_place *place, bool (*ca
 
 int expert_wait_any(expert_store *store, const struct expert_wait_list *list, struct moe_err *err)
 {
-    const struct slot *slots = store->device.slots;
     for (;;) {
         const struct expert_place *any = NULL;
         const struct expert_place *first = NULL;
+        uint64_t arrived = UINT64_MAX;
         for (uint32_t i = 0; i < list->n; i++) {
             const struct expert_place *place = &list->places[i];
             if (list->done[i])
                 continue;
             any = place;
-            const struct slot *slot = &slots[place->slot];
+            const struct slot *slot = slot_at(store, place);
             if (slot->state == SLOT_EMPTY) {
                 fail_place(store, place, err);
                 return -1;
             }
-            if (slot->state == SLOT_READY && (!first || slot->arrived < slots[first->slot].arrived))
+            if (slot->state == SLOT_READY && slot->arrived < arrived) {
                 first = place;
+                arrived = slot->arrived;
+            }
         }
         if (first)
             return (int)(first - list->places);
@@ -328,10 +341,10 @@ int expert_wait_any(expert_store *store, const struct expert_wait_list *list, st
 
 void expert_release(expert_store *store, const struct expert_place *places, uint32_t n)
 {
-    struct tier *tier = &store->device;
     uint64_t fence = n ? gpu_fence(store->g) : 0;
     for (uint32_t i = 0; i < n; i++) {
-        struct slot *slot = &tier->slots[places[i].slot];
+        struct slot *slot = slot_at(store, &places[i]);
+        struct tier *tier = &pool_of(store, slot)->device;
         assert(slot->pins);
         if (!tier_unpin(tier, slot))
             continue;
@@ -351,6 +364,19 @@ void expert_release(expert_store *store, const struct expert_place *places, uint
 struct moe_cache_plan expert_store_plan(const expert_store *store)
 {
     return store->plan;
+}
+
+uint32_t expert_slots(const expert_store *store, uint32_t layer)
+{
+    return pool_for(store, expert_key(store, layer, 0))->device.n_slots;
+}
+
+uint32_t expert_least_slots(const expert_store *store)
+{
+    uint32_t least = UINT32_MAX;
+    for (uint32_t i = 0; i < store->n_pools; i++)
+        least = store->pools[i].device.n_slots < least ? store->pools[i].device.n_slots : least;
+    return least;
 }
 
 struct expert_counts expert_store_counts(const expert_store *store)
@@ -387,17 +413,19 @@ static void note_tier(const expert_store *store, const struct tier *tier, enum m
 void expert_store_tiers(const expert_store *store, uint8_t *tiers)
 {
     memset(tiers, MOE_TIER_DISK, (size_t)(store->n_layers - store->first_moe_layer) * store->n_experts);
-    note_tier(store, &store->host, MOE_TIER_HOST, tiers);
-    note_tier(store, &store->device, MOE_TIER_DEVICE, tiers);
+    for (uint32_t i = 0; i < store->n_pools; i++)
+        note_tier(store, &store->pools[i].host, MOE_TIER_HOST, tiers);
+    for (uint32_t i = 0; i < store->n_pools; i++)
+        note_tier(store, &store->pools[i].device, MOE_TIER_DEVICE, tiers);
 }
 
 enum moe_origin expert_where(const expert_store *store, uint32_t layer, uint32_t expert)
 {
     uint32_t key = expert_key(store, layer, expert);
-    return origin_of(tier_find(&store->device, key), expert_has_host(store) ? tier_find(&store->host, key) : NULL);
+    return origin_of(expert_on_device(store, key), expert_on_host(store, key));
 }
 
 bool expert_has_slot(const expert_store *store, uint32_t layer, uint32_t expert)
 {
-    return tier_find(&store->device, expert_key(store, layer, expert)) != NULL;
+    return expert_on_device(store, expert_key(store, layer, expert)) != NULL;
 }

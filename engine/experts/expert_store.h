@@ -57,11 +57,13 @@ int expert_store_open(gpu *g, const struct package *package, const struct expert
 void expert_store_close(expert_store *store);                         // waits for reads under way; NULL is fine
 int expert_store_end_trace(expert_store *store, struct moe_err *err); // as moe_model_end_trace
 struct moe_cache_plan expert_store_plan(const expert_store *store);
+uint32_t expert_slots(const expert_store *store, uint32_t layer); // of the device's, that the layer's experts may have
+uint32_t expert_least_slots(const expert_store *store);           // that experts of any layer may have
 struct expert_counts expert_store_counts(const expert_store *store);
 
 // ---- Demand
 
-// Pins a slot for each of ids[0..n) (distinct, at most as many as there are slots) of a MoE layer and starts the loads
+// Pins a slot for each of ids[0..n) (distinct, at most expert_slots) of a MoE layer and starts the loads
 // of those that are missing. All or nothing: on failure nothing stays pinned. May wait for fences of released slots and
 // for loads that hold the slots it needs; `cancelled`, when not NULL, is looked at meanwhile: MOE_CANCELLED.
 struct expert_request {

@@ -63,8 +63,8 @@ static void skip_idle(struct sweep *sweep, expert_store *store)
 
 int sweep_begin(struct sweep *sweep, expert_store *store, const struct sweep_layer *of, struct moe_err *err)
 {
-    uint64_t slots = expert_store_plan(store).slots;
-    sweep->window = slots < SWEEP_AHEAD ? (uint32_t)slots : SWEEP_AHEAD;
+    uint32_t slots = expert_least_slots(store);
+    sweep->window = slots < SWEEP_AHEAD ? slots : SWEEP_AHEAD;
     if (sweep->next.layer != of->layer || sweep->done == sweep->asked) {
         sweep_drop(sweep, store);
         sweep->next.layer = of->layer;

@@ -117,7 +117,7 @@ static int measure(struct fetches *f, const struct moe_fetches *how, double *byt
 int moe_model_measure_fetches(moe_model *model, const struct moe_fetches *how, double *bytes_per_s, struct moe_err *err)
 {
     const struct shape *s = &model->package.shape;
-    uint64_t slots = expert_store_plan(model->store).slots;
+    uint32_t slots = expert_least_slots(model->store);
     struct fetches f = {.model = model, .random = how->seed, .layer = s->n_layers, .wanted = s->top_k};
     f.at_once = slots / s->top_k < MOST_AT_ONCE ? 1 : MOST_AT_ONCE;
     *bytes_per_s = 0;

@@ -59,6 +59,7 @@ static bool open_life(struct harness *t, struct life *life, uint64_t seed)
     life->loses = kind > 1 && below(life, 2);
     life->how.most = below(life, 2) ? rig->io == MOE_IO_DIRECT ? 4096 : 1000 + below(life, 8000) : 0;
     life->at_once = slots / RIG_TOP_K < MOST_REQUESTS ? 1 : MOST_REQUESTS;
+    rig->dispatches = life->at_once;
     life->store = rig_store(t, rig, slots, &life->how);
     return life->store;
 }
@@ -187,7 +188,10 @@ static void end_life(struct harness *t, struct life *life)
             break;
     }
     life->rig.g.failed = false;
-    CHECK(t, is_free(&life->store->device) && (!expert_has_host(life->store) || is_free(&life->store->host)));
+    for (uint32_t p = 0; p < life->store->n_pools; p++) {
+        const struct pool *pool = &life->store->pools[p];
+        CHECK(t, is_free(&pool->device) && (!expert_has_host(life->store) || is_free(&pool->host)));
+    }
     for (uint32_t key = 0; key < RIG_ALL; key++)
         CHECK(t, rig_use_one(life->store, 1 + key / RIG_EXPERTS, (int32_t)(key % RIG_EXPERTS)));
     struct expert_row row;

@@ -24,7 +24,7 @@ static void says_what_was_counted(struct harness *t)
                                  .n_moe_layers = 2,
                                  .layers = layers};
     struct backend_info info = {.name = "small", .device = "a device", .max_context = 4096};
-    info.cache = (struct moe_cache_plan){.experts = 64, .slots = 16, .slot_bytes = 1000000, .smallest_bytes = 4000000};
+    info.cache = (struct moe_cache_plan){.experts = 64, .slots = 16, .slot_bytes = 1000000, .cache_bytes = 16000000, .smallest_bytes = 4000000};
     struct stats stats = {.info = &info, .context_used = 12, .messages = 1, .seed = 7};
     stats_rooms(&stats);
     CHECK_EQ(t, stats.rooms[0].experts, 4);

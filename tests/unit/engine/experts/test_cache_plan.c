@@ -125,11 +125,73 @@ static void refusals_say_what_works(struct harness *t)
               "such as 50%, or auto");
 }
 
+// ---- Sizes
+
+static void sizes_waste_little(struct harness *t)
+{
+    // One layer without experts; a mix of types as in the middle of a UD file; two layers far from the others.
+    static const uint64_t alike[] = {0, 100, 97, 98, 100}, mix[] = {0, 100, 70, 72, 70, 100, 71, 70, 69},
+                          many[] = {10, 20, 30, 40, 50, 60};
+    struct cache_size sizes[CACHE_SIZES];
+    uint32_t of_layer[9];
+    CHECK_EQ(t, cache_sizes(alike, 5, 8, sizes, of_layer), 1);
+    CHECK(t, sizes[0].slot_bytes == 100 && sizes[0].n_experts == 4 * 8 && cache_mean(sizes, 1) == 100);
+    CHECK_EQ(t, cache_sizes(mix, 9, 8, sizes, of_layer), 2);
+    CHECK(t, sizes[0].slot_bytes == 72 && sizes[0].n_experts == 6 * 8);
+    CHECK(t, sizes[1].slot_bytes == 100 && sizes[1].n_experts == 2 * 8);
+    for (int layer = 1; layer < 9; layer++)
+        CHECK_EQ(t, of_layer[layer], mix[layer] == 100);
+    CHECK_EQ(t, cache_mean(sizes, 2), 79); // (6 * 72 + 2 * 100) / 8
+    // Three at most: 10, 20 | 30, 40 | 50, 60 waste least.
+    CHECK_EQ(t, cache_sizes(many, 6, 1, sizes, of_layer), 3);
+    for (uint32_t i = 0; i < 3; i++)
+        CHECK(t, sizes[i].slot_bytes == 20 * (i + 1) && sizes[i].n_experts == 2);
+}
+
+// Whatever the budget: the slots of all sizes take no more than it, each size has what is in flight, and where they are
+// few there is one size that works.
+static void sizes_share_the_budgets(struct harness *t)
+{
+    const struct cache_size mix[2] = {{.slot_bytes = 72, .n_experts = 480}, {.slot_bytes = 100, .n_experts = 160}};
+    uint32_t shared = 0;
+    for (uint64_t budget = 0; budget < 55000; budget += 37)
+        for (uint64_t host = 0; host < 4; host++) {
+            struct cache_question q = {.slot_bytes = 79,
+                                       .n_experts = 640,
+                                       .per_dispatch = 8,
+                                       .dispatches = 2,
+                                       .device_bytes = budget + 1,
+                                       .host_bytes = host ? 20000 * host : MOE_CACHE_NONE,
+                                       .device_left = 60000,
+                                       .host_left = 60000,
+                                       .two_tiers = host < 3};
+            struct cache_size sizes[2] = {mix[0], mix[1]};
+            struct cache_answer answer;
+            if (cache_plan(&q, &answer, NULL) || !cache_share(&q, &answer, sizes, 2))
+                continue;
+            shared++;
+            uint64_t device = 0, kept = 0;
+            for (int i = 0; i < 2; i++) {
+                CHECK(t, sizes[i].device_slots >= 16 && sizes[i].device_slots <= sizes[i].n_experts);
+                CHECK(t, !q.two_tiers || sizes[i].host_slots >= 16);
+                device += sizes[i].device_slots * sizes[i].slot_bytes;
+                kept += sizes[i].host_slots * sizes[i].slot_bytes;
+            }
+            CHECK(t, device <= budget + 1 && device + 2 * 100 + 79 > (budget < 50560 ? budget + 1 : 50560));
+            CHECK(t, !q.two_tiers || answer.host_only_passes || kept <= q.host_bytes);
+            CHECK_EQ(t, answer.device_slots, sizes[0].device_slots + sizes[1].device_slots);
+            CHECK_EQ(t, answer.host_slots, q.two_tiers ? sizes[0].host_slots + sizes[1].host_slots : 0);
+            CHECK(t, budget < 50560 || (sizes[0].device_slots == 480 && sizes[1].device_slots == 160));
+        }
+    CHECK(t, shared > 4000);
+}
+
 static void plans_in_words(struct harness *t)
 {
     char words[PLAN_WORDS_SIZE];
     struct moe_cache_plan plan = {.slots = 464,
                                   .slot_bytes = 24772608,
+                                  .cache_bytes = 464 * UINT64_C(24772608),
                                   .smallest_bytes = 8 * UINT64_C(24772608),
                                   .experts = 14848,
                                   .token_experts = 464,
@@ -144,6 +206,7 @@ static void plans_in_words(struct harness *t)
               "reads 11.5 GB, about 1.6 s (disk 7.00 GB/s, 8 readers, past the page cache).");
     CHECK_STR(t, plan_warning(words, sizeof words, &plan, false), "");
     plan.host_slots = 4000;
+    plan.host_cache_bytes = 4000 * plan.slot_bytes;
     plan.disk_bytes_per_s = 0;
     plan.resident_bytes = 0;
     CHECK_STR(t, plan_words(words, sizeof words, &plan),
@@ -171,10 +234,8 @@ static void plans_in_words(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(budgets_of_two_tiers),
-        TEST(budgets_of_one_tier),
-        TEST(refusals_say_what_works),
-        TEST(plans_in_words),
+        TEST(budgets_of_two_tiers), TEST(budgets_of_one_tier),     TEST(refusals_say_what_works),
+        TEST(sizes_waste_little),   TEST(sizes_share_the_budgets), TEST(plans_in_words),
     };
     return HARNESS_RUN(tests, argc, argv);
 }

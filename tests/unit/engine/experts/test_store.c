@@ -343,6 +343,7 @@ static void budgets(struct harness *t)
         struct moe_cache_plan plan = expert_store_plan(store);
         CHECK_EQ(t, plan.slots, cases[i].slots);
         CHECK_EQ(t, plan.slot_bytes, RIG_BLOB);
+        CHECK_EQ(t, plan.cache_bytes, plan.slots * RIG_BLOB);
         CHECK_EQ(t, plan.smallest_bytes, 3 * RIG_BLOB);
         CHECK_EQ(t, plan.all, cases[i].slots == RIG_ALL);
         CHECK_EQ(t, rig.g.bytes_allocated, cases[i].slots * RIG_BLOB);
@@ -352,6 +353,53 @@ static void budgets(struct harness *t)
     expert_store *store = rig_store(t, &rig, MOE_CACHE_AUTO, NULL);
     CHECK_EQ(t, expert_store_plan(store).slots, 7);
     CHECK(t, !expert_store_plan(store).all);
+    expert_store_close(store);
+    rig_close(&rig);
+}
+
+// Layers of three sizes: each budget that one size of slots could use works, whatever was chosen, and is kept.
+static void slots_come_in_sizes(struct harness *t)
+{
+    struct rig rig;
+    CHECK(t, rig_open(&rig, true));
+    CHECK(t, rig_spread(&rig));
+    uint64_t all = 0, largest = rig_slot_bytes(&rig);
+    for (uint32_t layer = 1; layer < RIG_LAYERS; layer++)
+        all += RIG_EXPERTS * rig.layers[layer].experts.blob_bytes;
+    uint32_t with_sizes = 0, budgets_tried = 0;
+    for (uint64_t bytes = RIG_TOP_K * largest; bytes < all + largest; bytes += largest - 1000, budgets_tried++) {
+        struct expert_store_options options = {.cache_bytes = bytes};
+        expert_store *store;
+        CHECK_EQ(t, expert_store_open(&rig.g, &rig.package, &options, &store, NULL), MOE_OK);
+        struct moe_cache_plan plan = expert_store_plan(store);
+        CHECK_EQ(t, plan.smallest_bytes, RIG_TOP_K * largest);
+        CHECK_EQ(t, plan.all, bytes >= all);
+        CHECK(t, plan.cache_bytes <= bytes && rig.g.bytes_allocated == plan.cache_bytes);
+        CHECK(t, plan.cache_bytes + 3 * largest > (bytes < all ? bytes : all));
+        with_sizes += store->n_pools > 1;
+        for (uint32_t layer = 1; layer < RIG_LAYERS; layer++) {
+            CHECK(t, expert_slots(store, layer) >= RIG_TOP_K);
+            CHECK(t, store->n_pools == 1 ||
+                         store->pools[store->layer_pool[layer]].slot_bytes == rig.layers[layer].experts.blob_bytes);
+            CHECK(t, rig_use(store, layer, (int32_t[]){7, 2, 5}, 3) && rig_use(store, layer, (int32_t[]){1, 2, 0}, 3));
+        }
+        // Only this layer's slots are asked for more than there are.
+        struct expert_place held[RIG_TOP_K], more;
+        struct moe_err err;
+        CHECK_EQ(t, rig_acquire(store, 2, (int32_t[]){0, 1, 2}, 3, held), MOE_OK);
+        struct expert_request request = {.layer = 2, .ids = (int32_t[]){3}, .n = 1};
+        int code = expert_acquire(store, &request, &more, &err);
+        CHECK_EQ(t, code, expert_slots(store, 2) > RIG_TOP_K ? MOE_OK : MOE_BUDGET);
+        if (!code)
+            expert_release(store, &more, 1);
+        expert_release(store, held, 3);
+        expert_store_close(store);
+        CHECK_EQ(t, rig.g.bytes_allocated, 0);
+    }
+    CHECK(t, with_sizes > budgets_tried / 2 && with_sizes < budgets_tried);
+    rig.g.most = all / 8 * 7; // auto makes do with what the device gives, in sizes too
+    expert_store *store = rig_store(t, &rig, MOE_CACHE_AUTO, NULL);
+    CHECK(t, store && store->n_pools > 1 && rig.g.bytes_allocated <= rig.g.most);
     expert_store_close(store);
     rig_close(&rig);
 }
@@ -657,6 +705,7 @@ int main(int argc, char **argv)
         TEST(waiting_ends_when_the_read_does),
         TEST(budgets),
         TEST(auto_makes_do),
+        TEST(slots_come_in_sizes),
         TEST(layers_stay_where_each_expert_has_a_slot),
         TEST(refusals_to_open),
         TEST(refusals_to_acquire),

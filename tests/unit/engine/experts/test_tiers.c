@@ -478,7 +478,7 @@ static uint32_t draw(uint64_t *seed, uint32_t below)
 }
 
 // Random requests, prefill sweeps among them, with random guesses in between; some are not waited for.
-static int random_requests(expert_store *store, uint64_t seed, uint32_t slots, struct rig *rig)
+static int random_requests(expert_store *store, uint64_t seed, struct rig *rig)
 {
     enum { REQUESTS = 200 };
     int wrong = 0;
@@ -488,7 +488,7 @@ static int random_requests(expert_store *store, uint64_t seed, uint32_t slots, s
         uint32_t layer = 1 + draw(&seed, RIG_LAYERS - 1);
         int32_t ids[RIG_EXPERTS];
         uint32_t n = 0;
-        for (int32_t id = 0; id < RIG_EXPERTS && n < slots; id++)
+        for (int32_t id = 0; id < RIG_EXPERTS && n < expert_slots(store, layer); id++)
             if (draw(&seed, 3) == 0)
                 ids[n++] = id;
         struct expert_place places[RIG_EXPERTS];
@@ -531,7 +531,7 @@ static void right_bytes_every_way(struct harness *t)
                 rig.io = way % 2 ? MOE_IO_DIRECT : MOE_IO_BUFFERED;
                 struct rig_read how = {.most = way % 2 ? 4096 : 3000};
                 expert_store *store = rig_store(t, &rig, slots, &how);
-                CHECK_EQ(t, random_requests(store, slots * 8u + (unsigned)way, slots, &rig), 0);
+                CHECK_EQ(t, random_requests(store, slots * 8u + (unsigned)way, &rig), 0);
                 CHECK(t, way % 2 == expert_store_plan(store).direct || expert_store_plan(store).direct_refused);
                 expert_store_close(store);
             }
