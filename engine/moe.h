@@ -58,7 +58,7 @@ struct moe_err {
 
 // Called on the model's thread during anything that may last over a second. unit: "bytes", "steps", "tokens".
 struct moe_progress {
-    const char *what; // "reading weights", "building kernels", "reading prompt"
+    const char *what; // "reading weights", "building kernels", "reading prompt"; this and unit live as the program does
     const char *unit;
     uint64_t done;
     uint64_t total;

@@ -17,6 +17,7 @@
 #include "app/view/plan_words.h"
 #include "app/driver/predict_log.h"
 #include "app/driver/profile_out.h"
+#include "app/util/progress.h"
 #include "app/util/report.h"
 #include "app/term/term.h"
 
@@ -37,12 +38,6 @@ struct bench {
     uint64_t hash;          // of the last logits
     double copy_rate;       // bytes a second, read and written
 };
-
-static void on_progress(void *context, const struct moe_progress *progress)
-{
-    progress_show(&((struct bench *)context)->progress, progress->what, progress->unit, progress->done,
-                  progress->total);
-}
 
 static bool make_ids(struct bench *bench)
 {
@@ -163,8 +158,8 @@ static int open_model(struct bench *bench)
     char *kernel_cache;
     const struct options *options = bench->options;
     struct moe_model_options model_options = model_settings_open(&options->model, &kernel_cache);
-    model_options.progress = on_progress;
-    model_options.progress_context = bench;
+    model_options.progress = progress_take;
+    model_options.progress_context = &bench->progress;
     int code = moe_model_open(bench->directory, &model_options, &bench->model, &bench->err);
     free(kernel_cache);
     struct moe_session_options session_options = model_settings_session(&options->model);
@@ -183,7 +178,8 @@ static int measure(struct bench *bench)
     int code = make_ids(bench) ? 0 : backend_fail(&bench->err, MOE_NO_MEMORY, "no memory for the token ids");
     size_t runs = bench->options->asked.runs;
     for (size_t run = 0; run <= runs && code == 0; run++) {
-        progress_show(&bench->progress, "measuring", "runs", run, runs + 1);
+        progress_show(&bench->progress,
+                      &(struct moe_progress){.what = "measuring", .unit = "runs", .done = run, .total = runs + 1});
         code = measure_once(bench, run ? run - 1 : 0); // the first one warms up
     }
     return code;

@@ -16,6 +16,7 @@
 #include "app/util/files.h"
 #include "app/util/format.h"
 #include "app/util/json_out.h"
+#include "app/util/progress.h"
 #include "app/util/report.h"
 #include "app/term/term.h"
 
@@ -114,12 +115,6 @@ struct stream {
     bool differs, measured; // some row
 };
 
-static void on_progress(void *context, const struct moe_progress *progress)
-{
-    struct stream *stream = context;
-    progress_show(&stream->progress, progress->what, progress->unit, progress->done, progress->total);
-}
-
 static int open_model(struct stream *stream, uint64_t budget, const struct variant *variant, moe_model **model)
 {
     char *kernel_cache;
@@ -133,8 +128,8 @@ static int open_model(struct stream *stream, uint64_t budget, const struct varia
     options.write_back = variant->model.write_back;
     if (variant->host_bytes)
         options.host_cache_bytes = variant->host_bytes;
-    options.progress = on_progress;
-    options.progress_context = stream;
+    options.progress = progress_take;
+    options.progress_context = &stream->progress;
     int code = moe_model_open(stream->directory, &options, model, &stream->err);
     free(kernel_cache);
     return code;
@@ -337,7 +332,9 @@ static int measure_ceilings(struct stream *stream, moe_model *model)
     int code = 0;
     stream->direct = plan.direct;
     for (int i = 0; i < N_DEPTHS && code == 0; i++) {
-        progress_show(&stream->progress, "measuring the disk", "depths", (uint64_t)i, N_DEPTHS);
+        progress_show(&stream->progress,
+                      &(struct moe_progress){
+                          .what = "measuring the disk", .unit = "depths", .done = (uint64_t)i, .total = N_DEPTHS});
         struct moe_raw_reads how = {depths[i], plan.direct, raw_seconds, (uint64_t)i + 1};
         code = moe_model_measure_reads(model, &how, &stream->disk[i], &stream->err);
     }
@@ -356,7 +353,9 @@ static int measure_pairs(struct stream *stream, moe_model *model, bool from_host
         struct moe_raw_reads raw = {plan.readers < both ? plan.readers : both, plan.direct, fetch_seconds,
                                     (uint64_t)i + 100};
         struct moe_fetches fetches = {from_host, fetch_seconds, (uint64_t)i + 200};
-        progress_show(&stream->progress, "fetching experts", "rounds", (uint64_t)i, N_PAIRS);
+        progress_show(&stream->progress,
+                      &(struct moe_progress){
+                          .what = "fetching experts", .unit = "rounds", .done = (uint64_t)i, .total = N_PAIRS});
         int code = from_host ? moe_model_measure_copies(model, fetch_seconds, &ceilings[i], &stream->err)
                              : moe_model_measure_reads(model, &raw, &ceilings[i], &stream->err);
         if (code == 0)
@@ -549,7 +548,10 @@ static int measure_sessions(struct stream *stream, moe_model *model, unsigned n)
     int code = results ? 0 : backend_fail(&stream->err, MOE_NO_MEMORY, "no memory for the results");
     for (size_t run = 0; run < stream->options->asked.runs && code == 0; run++)
         for (unsigned v = 0; v < n && code == 0; v++) {
-            progress_show(&stream->progress, variants[v].name, "runs", run, stream->options->asked.runs);
+            progress_show(&stream->progress, &(struct moe_progress){.what = variants[v].name,
+                                                                    .unit = "runs",
+                                                                    .done = run,
+                                                                    .total = stream->options->asked.runs});
             if (!variants[v].reopens && is_asked_for(stream, &variants[v]))
                 code = measure_once(stream, model, &variants[v], &results[v]);
         }

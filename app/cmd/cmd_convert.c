@@ -9,6 +9,7 @@
 
 #include "app/cmd/cmd.h"
 #include "app/util/format.h"
+#include "app/util/progress.h"
 #include "app/util/report.h"
 #include "app/term/term.h"
 #include "tokenizer/tok.h"
@@ -21,7 +22,7 @@ struct converting {
 static void on_progress(void *context, const struct moe_progress *progress)
 {
     struct converting *converting = context;
-    progress_show(&converting->progress, progress->what, progress->unit, progress->done, progress->total);
+    progress_show(&converting->progress, progress);
 }
 
 static void on_notice(void *context, const char *text)

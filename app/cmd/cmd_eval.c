@@ -17,6 +17,7 @@
 #include "app/util/format.h"
 #include "app/driver/figures_json.h"
 #include "app/util/json_out.h"
+#include "app/util/progress.h"
 #include "app/util/report.h"
 #include "app/term/term.h"
 #include "tokenizer/tok.h"
@@ -43,13 +44,7 @@ struct eval {
 
 static void on_progress(void *context, const struct moe_progress *progress)
 {
-    struct eval *eval = context;
-    progress_show_figures(&eval->progress, &(struct progress_figures){.what = progress->what,
-                                                                      .unit = progress->unit,
-                                                                      .done = progress->done,
-                                                                      .total = progress->total,
-                                                                      .bytes_read = progress->bytes_read,
-                                                                      .seconds_left = progress->seconds_left});
+    progress_show(&((struct eval *)context)->progress, progress);
 }
 
 // Whitespace-separated ids, each of them in the vocabulary. False: said why.

@@ -13,6 +13,7 @@
 #include "app/driver/figures_json.h"
 #include "app/util/json_out.h"
 #include "app/view/plan_words.h"
+#include "app/util/progress.h"
 #include "app/util/report.h"
 #include "tokenizer/tok.h"
 #include "app/term/term.h"
@@ -135,11 +136,6 @@ static void print_memory(const struct moe_description *about, const struct figur
            format_bytes(b, sizeof b, about->kv_row_bytes_f32 / 2));
 }
 
-static void on_progress(void *context, const struct moe_progress *progress)
-{
-    progress_show(context, progress->what, progress->unit, progress->done, progress->total);
-}
-
 // A folder from the hub names no template: its own is recognised, or people are told that they must choose.
 static const char *find_template(struct moe_description *about, const char *directory)
 {
@@ -197,7 +193,7 @@ int cmd_info(const struct options *options)
     }
     int code = moe_inspect(directory, about, &err);
     if (code == 0 && options->asked.verify)
-        code = moe_verify(directory, on_progress, &progress, &err);
+        code = moe_verify(directory, progress_take, &progress, &err);
     progress_clear(&progress);
     if (code) {
         report("%s", err.text);

@@ -13,6 +13,7 @@
 #include "app/driver/figures_json.h"
 #include "app/util/json_out.h"
 #include "app/view/plan_words.h"
+#include "app/util/progress.h"
 #include "app/util/report.h"
 #include "app/util/sanitize.h"
 #include "app/talk/sessions.h"
@@ -293,13 +294,7 @@ static void take_events(struct run *run)
         switch (event.kind) {
         case EVENT_PROGRESS:
             if (!run->last && !run->text.length)
-                progress_show_figures(&run->progress,
-                                      &(struct progress_figures){.what = event.progress.what,
-                                                                 .unit = event.progress.unit,
-                                                                 .done = event.progress.done,
-                                                                 .total = event.progress.total,
-                                                                 .bytes_read = event.progress.bytes_read,
-                                                                 .seconds_left = event.progress.seconds_left});
+                progress_show(&run->progress, &event.progress);
             break;
         case EVENT_READY:
             run->info = event.ready;

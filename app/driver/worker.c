@@ -128,13 +128,7 @@ static bool supersedes(const void *last, const void *item)
 static void on_progress(void *context, const struct moe_progress *progress)
 {
     struct worker *worker = context;
-    struct event event = {.kind = EVENT_PROGRESS};
-    snprintf(event.progress.what, sizeof event.progress.what, "%s", progress->what);
-    snprintf(event.progress.unit, sizeof event.progress.unit, "%s", progress->unit);
-    event.progress.done = progress->done;
-    event.progress.total = progress->total;
-    event.progress.bytes_read = progress->bytes_read;
-    event.progress.seconds_left = progress->seconds_left;
+    struct event event = {.kind = EVENT_PROGRESS, .progress = *progress};
     if (atomic_load(&worker->ready)) {
         steps_note(&worker->steps);
         publish_stats(worker);

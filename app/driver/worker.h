@@ -78,11 +78,7 @@ enum event_kind {
 struct event {
     enum event_kind kind;
     union {
-        struct {
-            char what[48], unit[16];
-            uint64_t done, total, bytes_read;
-            double seconds_left;
-        } progress;
+        struct moe_progress progress;
         struct backend_info ready;
         struct moe_err failed;
         struct {

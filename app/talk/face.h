@@ -37,7 +37,7 @@ struct face_ops {
     void (*begin_answer)(void *self);
     void (*text)(void *self, const struct face_text *text);
     void (*end_answer)(void *self, const struct turn_result *result);
-    void (*progress)(void *self, const struct progress_figures *figures); // its seconds are unset; NULL: it is over
+    void (*progress)(void *self, const struct moe_progress *at); // NULL: it is over
     // The conversation holds this many messages of the user; what came after them is taken back.
     void (*cut)(void *self, size_t messages);
     void (*cleared)(void *self); // another conversation begins

@@ -255,15 +255,8 @@ static void take_event(struct talk *talk, struct event *event)
 {
     switch (event->kind) {
     case EVENT_PROGRESS:
-        if (talk->state != TALK_IDLE && !(talk->state == TALK_ANSWERING && talk->begun)) {
-            struct progress_figures figures = {.what = event->progress.what,
-                                               .unit = event->progress.unit,
-                                               .done = event->progress.done,
-                                               .total = event->progress.total,
-                                               .bytes_read = event->progress.bytes_read,
-                                               .seconds_left = event->progress.seconds_left};
-            talk->face->progress(talk->self, &figures);
-        }
+        if (talk->state != TALK_IDLE && !(talk->state == TALK_ANSWERING && talk->begun))
+            talk->face->progress(talk->self, &event->progress);
         break;
     case EVENT_READY:
         on_ready(talk, &event->ready);

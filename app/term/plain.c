@@ -13,6 +13,7 @@
 
 #include "app/term/keys.h"
 #include "app/term/prompt.h"
+#include "app/util/progress.h"
 #include "app/util/sanitize.h"
 #include "app/talk/talk.h"
 #include "app/term/term.h"
@@ -163,11 +164,11 @@ static void face_cut(void *self, size_t messages)
     (void)messages;
 }
 
-static void face_progress(void *self, const struct progress_figures *figures)
+static void face_progress(void *self, const struct moe_progress *at)
 {
     struct plain *plain = self;
-    if (figures)
-        progress_show_figures(&plain->progress, figures);
+    if (at)
+        progress_show(&plain->progress, at);
     else
         progress_clear(&plain->progress);
 }

@@ -261,12 +261,7 @@ static void draw_status(struct tui *tui)
     tui_safe(model, sizeof model, tui->talk.info.name);
     struct transcript_matches matches = transcript_matches(tui_view(tui));
     struct status_figures figures = {.doing = doing(tui),
-                                     .what = tui->progress.what,
-                                     .unit = tui->progress.unit,
-                                     .done = tui->progress.done,
-                                     .total = tui->progress.total,
-                                     .bytes_read = tui->progress.bytes_read,
-                                     .seconds_left = tui->progress.seconds_left,
+                                     .progress = tui->progress,
                                      .model = tui->talk.state == TALK_LOADING ? NULL : model,
                                      .queued = (uint32_t)tui->n_queue,
                                      .scrolled = !transcript_following(tui_view(tui)),

@@ -169,26 +169,17 @@ static void face_end_answer(void *self, const struct turn_result *result)
     tui->dirty = true;
 }
 
-static void face_progress(void *self, const struct progress_figures *figures)
+static void face_progress(void *self, const struct moe_progress *at)
 {
     struct tui *tui = self;
     tui->dirty = true;
-    if (!figures) {
+    if (!at) {
         tui->progress.total = 0;
         return;
     }
-    if (!tui->progress.total || strcmp(tui->what_text, figures->what) != 0)
+    if (!tui->progress.total || strcmp(tui->progress.what, at->what) != 0)
         tui->progress_since_ns = format_clock_ns();
-    snprintf(tui->what_text, sizeof tui->what_text, "%s", figures->what);
-    snprintf(tui->unit_text, sizeof tui->unit_text, "%s", figures->unit);
-    tui->progress = (struct progress_figures){
-        .what = tui->what_text,
-        .unit = tui->unit_text,
-        .done = figures->done,
-        .total = figures->total,
-        .bytes_read = figures->bytes_read,
-        .seconds_left = figures->seconds_left,
-    };
+    tui->progress = *at;
 }
 
 static void face_cut(void *self, size_t messages)

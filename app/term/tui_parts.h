@@ -53,10 +53,9 @@ struct tui {
     size_t n_queue;
     // The answer under way.
     bool thinking, stopping;
-    bool begun_entry;                 // in the transcript
-    char last_words[1600];            // why the chat ended before it began
-    struct progress_figures progress; // what == what_text, total 0: none
-    char what_text[48], unit_text[16];
+    bool begun_entry;             // in the transcript
+    char last_words[1600];        // why the chat ended before it began
+    struct moe_progress progress; // total 0: none
     uint64_t progress_since_ns, thought_since_ns;
     uint32_t thought_pieces;
     uint32_t context_begin; // tokens before this turn

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "app/util/format.h"
+#include "app/util/progress.h"
 #include "engine/moe.h"
 
 // In the order in which they stand; the number is the order in which they go.
@@ -84,29 +85,28 @@ static void set_state(struct row *row, const struct status_figures *figures)
                                         [DOING_STOPPING] = "stopping",
                                         [DOING_SAVING] = "saving"};
     enum { BAR_CELLS = 10 };
-    uint64_t done = figures->done < figures->total ? figures->done : figures->total;
+    const struct moe_progress *at = &figures->progress;
+    uint64_t done = at->done < at->total ? at->done : at->total;
     char now[FORMAT_SIZE], end[FORMAT_SIZE], left[FORMAT_SIZE], bar[BAR_CELLS * 3 + 1] = "";
     set(row, STATE, "%s", words[figures->doing]);
-    if (!figures->total || !figures->what)
+    if (!at->total || !at->what)
         return;
-    if (strcmp(figures->unit, "bytes") == 0)
-        set(row, STATE, "%.24s %s of %s", figures->what, format_bytes(now, sizeof now, done),
-            format_bytes(end, sizeof end, figures->total));
+    if (strcmp(at->unit, "bytes") == 0)
+        set(row, STATE, "%.24s %s of %s", at->what, format_bytes(now, sizeof now, done),
+            format_bytes(end, sizeof end, at->total));
     else
-        set(row, STATE, "%.24s %" PRIu64 " of %" PRIu64 " %.12s", figures->what, done, figures->total, figures->unit);
-    double share = (double)done / (double)figures->total;
+        set(row, STATE, "%.24s %" PRIu64 " of %" PRIu64 " %.12s", at->what, done, at->total, at->unit);
+    double share = (double)done / (double)at->total;
     for (int i = 0; i < BAR_CELLS; i++) {
         bool full = i + 1 <= (int)(share * BAR_CELLS + 0.5);
         strcat(bar, figures->ascii ? full ? "#" : "." : full ? "\xE2\x96\x93" : "\xE2\x96\x91");
     }
     set(row, BAR, "%s %d %%", bar, (int)(100 * share));
-    if (figures->bytes_read)
-        set(row, READ, "%s read", format_bytes(now, sizeof now, figures->bytes_read));
-    if (figures->seconds >= 0.5 && done && done < figures->total) // before, it would only flicker
-        set(row, LEFT, "%s left",
-            format_duration(left, sizeof left,
-                            figures->seconds_left > 0 ? figures->seconds_left
-                                                      : figures->seconds * (1 - share) / share));
+    if (at->bytes_read)
+        set(row, READ, "%s read", format_bytes(now, sizeof now, at->bytes_read));
+    double still = progress_seconds_left(at, figures->seconds);
+    if (still >= 0)
+        set(row, LEFT, "%s left", format_duration(left, sizeof left, still));
 }
 
 static void set_figures(struct row *row, const struct status_figures *figures)

@@ -8,23 +8,19 @@
 #include <stdint.h>
 
 #include "app/view/cells.h"
+#include "engine/moe.h"
 
 enum doing { DOING_LOADING, DOING_IDLE, DOING_READING, DOING_THINKING, DOING_ANSWERING, DOING_STOPPING, DOING_SAVING };
 
 // What a step's time went to, most of all.
 enum bound { BOUND_NONE, BOUND_DISK, BOUND_COPY, BOUND_COMPUTE, BOUND_LAUNCHES };
-struct moe_telemetry;
 enum bound status_bound(const struct moe_telemetry *step); // NULL: BOUND_NONE
 const char *status_bound_name(enum bound bound);           // "disk", "copy", "compute", "launches"; "" for none
 
 // Figures below 0 are not known (yet) and left out.
 struct status_figures {
     enum doing doing;
-    // The work under way when total > 0: "reading prompt" in "tokens", `seconds` after it began.
-    const char *what, *unit;
-    uint64_t done, total;
-    uint64_t bytes_read; // for it from disk; 0: not said
-    double seconds_left; // 0: as done and seconds say
+    struct moe_progress progress; // of the work under way, `seconds` after it began; total 0: none
     double seconds;
     const char *model; // its name
     int64_t context_used, context_total;

@@ -11,6 +11,7 @@
 #include "app/util/files.h"
 #include "app/util/format.h"
 #include "app/util/json_out.h"
+#include "app/util/progress.h"
 #include "app/util/report.h"
 
 static void numbers_for_people(struct harness *t)
@@ -33,21 +34,19 @@ static void numbers_for_people(struct harness *t)
 static void progress_in_words(struct harness *t)
 {
     char out[128];
-    struct progress_figures f = {.what = "reading prompt", .unit = "tokens", .done = 100, .total = 400, .seconds = 0.2};
-    CHECK_STR(t, progress_words(out, sizeof out, &f), "Reading prompt: 100 of 400 tokens");
-    f.seconds = 2;
-    CHECK_STR(t, progress_words(out, sizeof out, &f), "Reading prompt: 100 of 400 tokens, 6.0 s left");
+    struct moe_progress f = {.what = "reading prompt", .unit = "tokens", .done = 100, .total = 400};
+    CHECK_STR(t, progress_words(out, sizeof out, &f, 0.2), "Reading prompt: 100 of 400 tokens");
+    CHECK_STR(t, progress_words(out, sizeof out, &f, 2), "Reading prompt: 100 of 400 tokens, 6.0 s left");
     f.seconds_left = 9;
-    CHECK_STR(t, progress_words(out, sizeof out, &f), "Reading prompt: 100 of 400 tokens, 9.0 s left");
+    CHECK_STR(t, progress_words(out, sizeof out, &f, 2), "Reading prompt: 100 of 400 tokens, 9.0 s left");
     f.seconds_left = 0;
     f.bytes_read = 2500000;
-    CHECK_STR(t, progress_words(out, sizeof out, &f), "Reading prompt: 100 of 400 tokens, 2.50 MB read, 6.0 s left");
+    CHECK_STR(t, progress_words(out, sizeof out, &f, 2), "Reading prompt: 100 of 400 tokens, 2.50 MB read, 6.0 s left");
     f.bytes_read = 0;
     f.done = 400;
-    CHECK_STR(t, progress_words(out, sizeof out, &f), "Reading prompt: 400 of 400 tokens");
-    f = (struct progress_figures){
-        .what = "reading weights", .unit = "bytes", .done = 0, .total = 20000000, .seconds = 9};
-    CHECK_STR(t, progress_words(out, sizeof out, &f), "Reading weights: 0 B of 20.0 MB");
+    CHECK_STR(t, progress_words(out, sizeof out, &f, 2), "Reading prompt: 400 of 400 tokens");
+    f = (struct moe_progress){.what = "reading weights", .unit = "bytes", .done = 0, .total = 20000000};
+    CHECK_STR(t, progress_words(out, sizeof out, &f, 9), "Reading weights: 0 B of 20.0 MB");
 }
 
 static void reports_show_no_escape(struct harness *t)

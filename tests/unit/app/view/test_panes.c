@@ -72,10 +72,7 @@ static void status_in_words(struct harness *t)
 static void status_progress(struct harness *t)
 {
     struct status_figures reading = {.doing = DOING_READING,
-                                     .what = "reading prompt",
-                                     .unit = "tokens",
-                                     .done = 128,
-                                     .total = 512,
+                                     .progress = {"reading prompt", "tokens", 128, 512, 0, 0},
                                      .seconds = 4,
                                      .tokens_now = -1,
                                      .tokens_mean = -1,
@@ -85,18 +82,18 @@ static void status_progress(struct harness *t)
                                      .ascii = true};
     CHECK_STR(t, status_text(&reading, 80),
               " reading prompt 128 of 512 tokens | ###....... 25 % | 12 s left | prefetch off");
-    reading.bytes_read = 1500000000;
+    reading.progress.bytes_read = 1500000000;
     CHECK_STR(t, status_text(&reading, 80),
               " reading prompt 128 of 512 tokens | ###....... 25 % | 12 s left | 1.50 GB read");
     CHECK_STR(t, status_text(&reading, 66), " reading prompt 128 of 512 tokens | ###....... 25 % | 12 s left");
-    reading.seconds_left = 20; // the engine knows better
+    reading.progress.seconds_left = 20; // the engine knows better
     CHECK_STR(t, status_text(&reading, 66), " reading prompt 128 of 512 tokens | ###....... 25 % | 20 s left");
-    reading.bytes_read = 0;
+    reading.progress.bytes_read = 0;
     CHECK_STR(t, status_text(&reading, 55), " reading prompt 128 of 512 tokens | ###....... 25 %");
     reading.seconds = 0.1;
     CHECK_STR(t, status_text(&reading, 64), " reading prompt 128 of 512 tokens | ###....... 25 %");
-    reading.done = 9999;
-    reading.unit = "bytes";
+    reading.progress.done = 9999;
+    reading.progress.unit = "bytes";
     CHECK_STR(t, status_text(&reading, 64), " reading prompt 512 B of 512 B | ########## 100 % | prefetch off");
 }
 
@@ -302,8 +299,7 @@ static void heat_map(struct harness *t)
     CHECK_STR(t, row_text(&cells, 7), "never, 1, 2-3, 4-8 times");
     cells_resize(&cells, 8, 100);
     heat_draw(&cells, &figures);
-    CHECK_STR(t, row_text(&cells, 6),
-              "18 of 32 experts used: 6 on disk only, 6 in host memory, 6 on the device");
+    CHECK_STR(t, row_text(&cells, 6), "18 of 32 experts used: 6 on disk only, 6 in host memory, 6 on the device");
     memset(uses, 0, sizeof uses);
     heat_draw(&cells, &figures);
     CHECK(t, strstr(row_text(&cells, 7), "  none used yet") != NULL);

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Shows progress as a line.
+#include "app/util/progress.h"
+
+#include <string.h>
+
+#include "app/util/format.h"
+
+double progress_seconds_left(const struct moe_progress *at, double seconds)
+{
+    if (seconds < 0.5 || !at->done || at->done >= at->total) // before half a second it would only flicker
+        return -1;
+    double share = (double)(at->total - at->done) / (double)at->done;
+    return at->seconds_left > 0 ? at->seconds_left : seconds * share;
+}
+
+char *progress_words(char *out, size_t size, const struct moe_progress *at, double seconds)
+{
+    char done[FORMAT_SIZE], total[FORMAT_SIZE], left[FORMAT_SIZE], rest[FORMAT_SIZE + 8] = "";
+    char size_read[FORMAT_SIZE], read[FORMAT_SIZE + 8] = "";
+    bool bytes = strcmp(at->unit, "bytes") == 0;
+    if (bytes) {
+        format_bytes(done, sizeof done, at->done);
+        format_bytes(total, sizeof total, at->total);
+    } else {
+        snprintf(done, sizeof done, "%llu", (unsigned long long)at->done);
+        snprintf(total, sizeof total, "%llu %s", (unsigned long long)at->total, at->unit);
+    }
+    double still = progress_seconds_left(at, seconds);
+    if (still >= 0)
+        snprintf(rest, sizeof rest, ", %s left", format_duration(left, sizeof left, still));
+    if (at->bytes_read)
+        snprintf(read, sizeof read, ", %s read", format_bytes(size_read, sizeof size_read, at->bytes_read));
+    int first = at->what[0] >= 'a' && at->what[0] <= 'z' ? at->what[0] - 'a' + 'A' : at->what[0];
+    snprintf(out, size, "%c%s: %s of %s%s%s", first, at->what[0] ? at->what + 1 : "", done, total, read, rest);
+    return out;
+}
+
+void progress_show(struct progress *progress, const struct moe_progress *at)
+{
+    if (!progress->out || at->total == 0)
+        return;
+    uint64_t now = format_clock_ns();
+    if (strcmp(progress->what, at->what) != 0) {
+        snprintf(progress->what, sizeof progress->what, "%s", at->what);
+        progress->began_ns = now;
+        progress->shown_ns = now; // what is over in a tenth of a second is never shown
+        return;
+    }
+    if (now - progress->shown_ns < 100000000 || (progress->plain && progress->columns > 0))
+        return;
+    progress->shown_ns = now;
+    char words[128];
+    progress_words(words, sizeof words, at, (double)(now - progress->began_ns) / 1e9);
+    int columns = (int)strlen(words);
+    if (progress->plain)
+        fprintf(progress->out, "%s\n", words);
+    else
+        fprintf(progress->out, "\r%s%*s", words, columns < progress->columns ? progress->columns - columns : 0, "");
+    progress->columns = columns;
+    fflush(progress->out);
+}
+
+void progress_take(void *progress, const struct moe_progress *at)
+{
+    progress_show(progress, at);
+}
+
+void progress_clear(struct progress *progress)
+{
+    if (progress->out && progress->columns > 0 && !progress->plain) {
+        fprintf(progress->out, "\r%*s\r", progress->columns, "");
+        fflush(progress->out);
+    }
+    progress->columns = 0;
+    progress->what[0] = 0;
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What takes long, on a terminal: one line that is rewritten in place, "Reading weights: 12.3 of 20.1 MB, 4 s left".
+// How far it is, is the engine's struct moe_progress, handed on whole from where it is made to where it is shown.
+#ifndef MOECHAT_APP_UTIL_PROGRESS_H
+#define MOECHAT_APP_UTIL_PROGRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "engine/moe.h"
+
+// Zero-initialise; out is NULL or not a terminal: nothing is shown.
+struct progress {
+    FILE *out;
+    bool plain; // no rewriting: one line each time the subject changes
+    uint64_t began_ns, shown_ns;
+    int columns; // of the line that stands there now
+    char what[48];
+};
+void progress_show(struct progress *progress, const struct moe_progress *at);
+void progress_take(void *progress, const struct moe_progress *at); // the same, as a moe_progress_fn
+void progress_clear(struct progress *progress);
+// The words alone, `seconds` after the subject began. Returns out.
+char *progress_words(char *out, size_t size, const struct moe_progress *at, double seconds);
+// How long it may still take: as `at` says, else as what is done took. Below 0: too early to say.
+double progress_seconds_left(const struct moe_progress *at, double seconds);
+
+#endif
