@@ -5,13 +5,13 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "app/term/keys.h"
+#include "app/term/loop.h"
 #include "app/term/prompt.h"
 #include "app/util/progress.h"
 #include "app/util/sanitize.h"
@@ -32,6 +32,7 @@ struct plain {
     char last_shown;
     struct bytes input; // of a pipe
     bool input_ended;
+    bool whole_line; // in there, or its end
 };
 
 // Writes what is buffered; a reader that has gone, or a full disk, ends the chat.
@@ -214,52 +215,19 @@ static void on_typed(void *context, char *typed)
     free(typed);
 }
 
-static bool input_waits(void)
+// ---- what the loop asks for ----
+
+static bool listens(void *self)
 {
-    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-    return poll(&input, 1, 0) > 0;
+    const struct plain *plain = self;
+    return plain->talk.state == TALK_IDLE && !plain->whole_line;
 }
 
-// Signals overtake the keys that were typed before them.
 static void read_keys(struct plain *plain)
 {
-    while (plain->talk.state == TALK_IDLE && plain->from_terminal && input_waits())
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    while (plain->talk.state == TALK_IDLE && poll(&input, 1, 0) > 0)
         prompt_feed();
-}
-
-static void interrupt(struct plain *plain)
-{
-    struct talk *talk = &plain->talk;
-    read_keys(plain);
-    if (talk->state == TALK_LEAVING)
-        return;
-    if (talk->state == TALK_LOADING || !plain->from_terminal) {
-        talk_leave(talk, STATUS_INTERRUPTED);
-    } else if (!talk_stop(talk)) {
-        if (!prompt_interrupt())
-            put_paragraph(plain, "Ctrl-D or /quit leaves.");
-        prompt_refresh();
-    }
-}
-
-static void take_signals(struct plain *plain)
-{
-    term_drain();
-    if (term_signal_came(SIGTERM))
-        talk_leave(&plain->talk, STATUS_TERMINATED);
-    if (term_signal_came(SIGHUP))
-        talk_leave(&plain->talk, term_exit_status(SIGHUP));
-    if (term_signal_came(SIGINT))
-        interrupt(plain);
-    if (term_signal_came(SIGTSTP)) {
-        read_keys(plain);
-        term_suspend();
-    }
-    bool shown = plain->talk.state == TALK_IDLE && prompt_is_shown();
-    if (term_signal_came(SIGWINCH) && shown)
-        prompt_resize();
-    if (term_signal_came(SIGCONT) && shown)
-        prompt_refresh();
 }
 
 // Takes in what a pipe has to give.
@@ -270,12 +238,13 @@ static void read_pipe(struct plain *plain)
     if (got < 0 && (errno == EINTR || errno == EAGAIN))
         return;
     plain->input_ended = got <= 0;
+    plain->whole_line = got <= 0 || memchr(block, '\n', (size_t)got);
     const char *wrong = NULL;
     if (got < 0)
         wrong = strerror(errno);
     else if (!bytes_append(&plain->input, block, (size_t)got))
         wrong = "no memory for the message";
-    else if (plain->input.length > LINE_LIMIT && !memchr(plain->input.data, '\n', plain->input.length))
+    else if (plain->input.length > LINE_LIMIT && !plain->whole_line)
         wrong = "a line is longer than 4 MiB; moechat run --prompt-file takes long texts";
     if (!wrong)
         return;
@@ -283,15 +252,20 @@ static void read_pipe(struct plain *plain)
     talk_leave(&plain->talk, STATUS_FAILED);
 }
 
-// Takes the next line of a pipe, when there is a whole one.
+static void read_input(void *self)
+{
+    struct plain *plain = self;
+    if (plain->from_terminal)
+        read_keys(plain);
+    else
+        read_pipe(plain);
+}
+
+// A line of a pipe, the last of which may have no end.
 static void take_piped_line(struct plain *plain)
 {
     struct bytes *input = &plain->input;
     char *newline = input->length ? memchr(input->data, '\n', input->length) : NULL;
-    if (!newline && !plain->input_ended) {
-        read_pipe(plain);
-        return;
-    }
     if (!newline && input->length == 0) {
         talk_leave(&plain->talk, plain->talk.status);
         return;
@@ -301,41 +275,86 @@ static void take_piped_line(struct plain *plain)
     talk_line(&plain->talk, input->data, length);
     memmove(input->data, input->data + taken, input->length - taken);
     input->length -= taken;
+    plain->whole_line = plain->input_ended || (input->length && memchr(input->data, '\n', input->length));
 }
 
-static void loop(struct plain *plain, int signals)
+static bool line_waits(const struct plain *plain)
 {
+    return plain->talk.state == TALK_IDLE && plain->whole_line;
+}
+
+static int patience(void *self)
+{
+    return line_waits(self) ? 0 : -1;
+}
+
+static void finish_round(void *self)
+{
+    if (line_waits(self))
+        take_piped_line(self);
+    flush(self);
+}
+
+static void interrupt(void *self)
+{
+    struct plain *plain = self;
     struct talk *talk = &plain->talk;
-    while (talk->state != TALK_LEAVING) {
-        bool idle = talk->state == TALK_IDLE;
-        bool at_once = idle && !plain->from_terminal && (plain->input.length || plain->input_ended);
-        struct pollfd fds[] = {
-            {.fd = signals, .events = POLLIN},
-            {.fd = worker_fd(talk->worker), .events = POLLIN},
-            {.fd = idle ? STDIN_FILENO : -1, .events = POLLIN},
-        };
-        if (poll(fds, 3, at_once ? 0 : -1) < 0 && errno != EINTR)
-            break;
-        take_signals(plain);
-        talk_take_events(talk);
-        // Asked anew: what was there may have been read with a signal.
-        if (idle && talk->state == TALK_IDLE && (at_once || input_waits())) {
-            if (plain->from_terminal)
-                prompt_feed();
-            else
-                take_piped_line(plain);
-        }
-        flush(plain);
+    if (talk->state == TALK_LOADING || !plain->from_terminal) {
+        talk_leave(talk, STATUS_INTERRUPTED);
+    } else if (!talk_stop(talk)) {
+        if (!prompt_interrupt())
+            put_paragraph(plain, "Ctrl-D or /quit leaves.");
+        prompt_refresh();
     }
 }
 
-static bool open_prompt(struct plain *plain)
+static void suspend(void *self)
 {
-    return prompt_open(&(struct prompt_face){.context = plain,
+    (void)self;
+    term_suspend();
+}
+
+static void resize(void *self)
+{
+    const struct plain *plain = self;
+    if (plain->talk.state == TALK_IDLE && prompt_is_shown())
+        prompt_resize();
+}
+
+static void resume(void *self)
+{
+    const struct plain *plain = self;
+    if (plain->talk.state == TALK_IDLE && prompt_is_shown())
+        prompt_refresh();
+}
+
+static bool open_lines(void *self)
+{
+    (void)self;
+    return true;
+}
+
+static bool open_prompt(void *self)
+{
+    struct plain *plain = self;
+    return !plain->from_terminal ||
+           prompt_open(&(struct prompt_face){.context = plain,
                                              .label = plain->color ? "\001\033[1m\002You:\001\033[0m\002 " : "You: ",
                                              .line = on_typed,
                                              .complete = complete,
                                              .not_kept = not_kept});
+}
+
+static void close_lines(void *self)
+{
+    struct plain *plain = self;
+    int status = plain->talk.status;
+    if (plain->from_terminal) {
+        if (status == STATUS_TERMINATED || status == STATUS_INTERRUPTED)
+            fputc('\n', stdout);
+        prompt_close();
+    }
+    flush(plain);
 }
 
 int plain_chat(const struct options *options)
@@ -365,27 +384,24 @@ int plain_chat(const struct options *options)
     plain.color = term_wants_color(options->talk.face.color);
     plain.progress.out = plain.from_terminal ? stdout : isatty(STDERR_FILENO) ? stderr : NULL;
     plain.progress.plain = term_is_dumb();
-    int status = talk_prepare(talk, options);
-    if (status)
-        return status;
-    int signals = term_catch_signals(true);
-    bool fine = signals >= 0 && talk_start(talk);
-    if (fine && plain.from_terminal)
-        fine = open_prompt(&plain);
-    if (fine) {
-        loop(&plain, signals);
-    } else {
-        report("cannot start: %s", strerror(errno));
-        talk_leave(talk, STATUS_FAILED);
-    }
-    if (plain.from_terminal) {
-        if (talk->status == STATUS_TERMINATED || talk->status == STATUS_INTERRUPTED)
-            fputc('\n', stdout);
-        prompt_close();
-    }
-    flush(&plain);
-    term_release_signals(); // a second one need not wait
-    talk_finish(talk);
+    loop_chat(
+        &(struct loop_face){
+            .self = &plain,
+            .talk = talk,
+            .typed = plain.from_terminal,
+            .open = open_lines,
+            .begin = open_prompt,
+            .close = close_lines,
+            .listens = listens,
+            .read = read_input,
+            .patience = patience,
+            .round = finish_round,
+            .interrupt = interrupt,
+            .suspend = suspend,
+            .resize = resize,
+            .resume = resume,
+        },
+        options);
     flush(&plain);
     bytes_release(&plain.input);
     return talk->status;

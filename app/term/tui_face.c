@@ -3,7 +3,6 @@
 #include "app/term/tui_face.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 
 #include "app/util/format.h"
 #include "app/util/sanitize.h"
+#include "app/term/loop.h"
 #include "app/term/term.h"
 #include "app/term/tui_parts.h"
 
@@ -229,46 +229,17 @@ static void face_show_thinking(void *self, enum thinking_view view)
     tui->dirty = true;
 }
 
-// ---- the loop ----
+// ---- what the loop asks for ----
 
-static void suspend(struct tui *tui)
+static bool listens(void *self)
 {
-    tui_leave(tui);
-    term_suspend();
-    tui_return(tui);
+    (void)self;
+    return true;
 }
 
-static void take_signals(struct tui *tui)
+static void read_keys(void *self)
 {
-    struct talk *talk = &tui->talk;
-    term_drain();
-    if (term_signal_came(SIGTERM))
-        talk_leave(talk, STATUS_TERMINATED);
-    if (term_signal_came(SIGHUP))
-        talk_leave(talk, term_exit_status(SIGHUP));
-    if (talk->state == TALK_LEAVING)
-        return;
-    if (term_signal_came(SIGINT)) {
-        tui->dirty = true;
-        tui_interrupt(tui);
-    }
-    if (term_signal_came(SIGTSTP))
-        suspend(tui);
-    bool resized = term_signal_came(SIGWINCH), resumed = term_signal_came(SIGCONT);
-    if (resized || resumed) {
-        screen_resize(tui->screen);
-        tui->dirty = true;
-    }
-}
-
-static bool input_waits(void)
-{
-    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-    return poll(&input, 1, 0) > 0;
-}
-
-static void read_keys(struct tui *tui)
-{
+    struct tui *tui = self;
     char block[BLOCK];
     ssize_t got = read(STDIN_FILENO, block, sizeof block);
     if (got > 0)
@@ -282,48 +253,57 @@ static int sooner(int a, int b)
     return a < 0 ? b : b < 0 ? a : a < b ? a : b;
 }
 
-// How long nothing has to be done unless something comes.
-static int patience(const struct tui *tui)
+// While something goes on the seconds are shown as they pass.
+static bool ticks(const struct tui *tui)
 {
+    return tui->talk.state == TALK_ANSWERING || tui->talk.state == TALK_LOADING;
+}
+
+static int patience(void *self)
+{
+    const struct tui *tui = self;
     uint64_t now = term_clock_ms();
     int wait = input_wait_ms(&tui->input, now);
     if (tui->dirty)
         wait = sooner(wait, now - tui->drawn_ms >= FRAME_MS ? 0 : (int)(FRAME_MS - (now - tui->drawn_ms)));
     if (*tui->notice)
         wait = sooner(wait, tui->notice_until_ms > now ? (int)(tui->notice_until_ms - now) : 0);
-    if (tui->talk.state == TALK_ANSWERING || tui->talk.state == TALK_LOADING)
-        wait = sooner(wait, TICK_MS);
-    return wait;
+    return ticks(tui) ? sooner(wait, TICK_MS) : wait;
 }
 
-static void loop(struct tui *tui, int signals)
+static void finish_round(void *self)
 {
-    struct talk *talk = &tui->talk;
-    while (talk->state != TALK_LEAVING) {
-        struct pollfd fds[] = {
-            {.fd = signals, .events = POLLIN},
-            {.fd = worker_fd(talk->worker), .events = POLLIN},
-            {.fd = STDIN_FILENO, .events = POLLIN},
-        };
-        int came = poll(fds, 3, patience(tui));
-        if (came < 0 && errno != EINTR)
-            break;
-        // Keys that were typed before a signal came belong before it.
-        if (came > 0 && (fds[2].revents || (fds[0].revents && input_waits())))
-            read_keys(tui);
-        take_signals(tui);
-        talk_take_events(talk);
-        uint64_t now = term_clock_ms();
-        input_tick(&tui->input, now);
-        tui_send_queued(tui);
-        if (*tui->notice && now >= tui->notice_until_ms) {
-            *tui->notice = 0;
-            tui->dirty = true;
-        }
-        bool ticking = talk->state == TALK_ANSWERING || talk->state == TALK_LOADING;
-        if ((tui->dirty && now - tui->drawn_ms >= FRAME_MS) || (ticking && now - tui->drawn_ms >= TICK_MS))
-            tui_draw(tui);
+    struct tui *tui = self;
+    uint64_t now = term_clock_ms();
+    input_tick(&tui->input, now);
+    tui_send_queued(tui);
+    if (*tui->notice && now >= tui->notice_until_ms) {
+        *tui->notice = 0;
+        tui->dirty = true;
     }
+    if ((tui->dirty && now - tui->drawn_ms >= FRAME_MS) || (ticks(tui) && now - tui->drawn_ms >= TICK_MS))
+        tui_draw(tui);
+}
+
+static void interrupt(void *self)
+{
+    struct tui *tui = self;
+    tui->dirty = true;
+    tui_interrupt(tui);
+}
+
+static void suspend(void *self)
+{
+    tui_leave(self);
+    term_suspend();
+    tui_return(self);
+}
+
+static void resize(void *self)
+{
+    struct tui *tui = self;
+    screen_resize(tui->screen);
+    tui->dirty = true;
 }
 
 const char *tui_refusal(const struct face_settings *settings)
@@ -359,8 +339,9 @@ static void not_kept(void *context, const char *why)
     tui_notice(context, "not in the history of later chats: %s", why);
 }
 
-static bool open_prompt(struct tui *tui)
+static bool open_prompt(void *self)
 {
+    struct tui *tui = self;
     return prompt_open(&(struct prompt_face){.context = tui,
                                              .screen = tui,
                                              .line = tui_on_line,
@@ -370,8 +351,9 @@ static bool open_prompt(struct tui *tui)
 }
 
 // From here on the screen is ours until close_screen.
-static bool open_screen(struct tui *tui)
+static bool open_screen(void *self)
 {
+    struct tui *tui = self;
     const struct face_settings *settings = &tui->talk.settings.face;
     tui->screen =
         screen_open(&(struct screen_wishes){.color = term_wants_color(settings->color), .mouse = settings->mouse});
@@ -380,12 +362,15 @@ static bool open_screen(struct tui *tui)
     return tui->screen;
 }
 
-static void close_screen(struct tui *tui)
+static void close_screen(void *self)
 {
+    struct tui *tui = self;
     prompt_close();
     screen_close(tui->screen);
     tui->screen = NULL;
     tui_log_end(&tui->log);
+    if (*tui->last_words)
+        report("%s", tui->last_words);
 }
 
 static const struct face_ops face = {
@@ -440,28 +425,24 @@ int tui_chat(const struct options *options)
         report("no memory for the screen");
         return STATUS_FAILED;
     }
-    struct talk *talk = &tui->talk;
-    int status = talk_prepare(talk, options);
-    if (status) {
-        release(tui);
-        return status;
-    }
-    bool fine = open_screen(tui);
-    int signals = term_catch_signals(true); // in the place of curses' own
-    fine = fine && signals >= 0 && talk_start(talk) && open_prompt(tui);
-    int error = errno;
-    if (fine)
-        loop(tui, signals);
-    close_screen(tui);
-    if (!fine) {
-        report("cannot start: %s", strerror(error));
-        talk_leave(talk, STATUS_FAILED);
-    }
-    if (*tui->last_words)
-        report("%s", tui->last_words);
-    term_release_signals(); // a second one need not wait
-    talk_finish(talk);
-    status = talk->status;
+    int status = loop_chat(
+        &(struct loop_face){
+            .self = tui,
+            .talk = &tui->talk,
+            .typed = true,
+            .open = open_screen,
+            .begin = open_prompt,
+            .close = close_screen,
+            .listens = listens,
+            .read = read_keys,
+            .patience = patience,
+            .round = finish_round,
+            .interrupt = interrupt,
+            .suspend = suspend,
+            .resize = resize,
+            .resume = resize,
+        },
+        options);
     release(tui);
     return status;
 }

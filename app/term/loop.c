@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The loop of the chat.
+#include "app/term/loop.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/term/term.h"
+
+static bool input_waits(void)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    return poll(&input, 1, 0) > 0;
+}
+
+static void take_signals(const struct loop_face *face)
+{
+    struct talk *talk = face->talk;
+    term_drain();
+    if (term_signal_came(SIGTERM))
+        talk_leave(talk, STATUS_TERMINATED);
+    if (term_signal_came(SIGHUP))
+        talk_leave(talk, term_exit_status(SIGHUP));
+    bool interrupted = term_signal_came(SIGINT), stopped = term_signal_came(SIGTSTP);
+    // Signals overtake the keys that were typed before them.
+    if ((interrupted || stopped) && face->typed && face->listens(face->self) && input_waits())
+        face->read(face->self);
+    if (interrupted && talk->state != TALK_LEAVING)
+        face->interrupt(face->self);
+    if (talk->state == TALK_LEAVING)
+        return;
+    if (stopped)
+        face->suspend(face->self);
+    if (term_signal_came(SIGWINCH))
+        face->resize(face->self);
+    if (term_signal_came(SIGCONT))
+        face->resume(face->self);
+}
+
+static void run(const struct loop_face *face, int signals)
+{
+    struct talk *talk = face->talk;
+    while (talk->state != TALK_LEAVING) {
+        struct pollfd fds[] = {
+            {.fd = signals, .events = POLLIN},
+            {.fd = worker_fd(talk->worker), .events = POLLIN},
+            {.fd = face->listens(face->self) ? STDIN_FILENO : -1, .events = POLLIN},
+        };
+        int came = poll(fds, 3, face->patience(face->self));
+        if (came < 0 && errno != EINTR)
+            break;
+        if (came > 0 && fds[2].revents)
+            face->read(face->self);
+        take_signals(face);
+        talk_take_events(talk);
+        face->round(face->self);
+    }
+}
+
+int loop_chat(const struct loop_face *face, const struct options *options)
+{
+    struct talk *talk = face->talk;
+    talk->status = talk_prepare(talk, options);
+    if (talk->status)
+        return talk->status;
+    bool fine = face->open(face->self);
+    int signals = term_catch_signals(true); // in the place of curses' own
+    fine = fine && signals >= 0 && talk_start(talk) && face->begin(face->self);
+    int error = errno;
+    if (fine)
+        run(face, signals);
+    face->close(face->self);
+    if (!fine) {
+        report("cannot start: %s", strerror(error));
+        talk_leave(talk, STATUS_FAILED);
+    }
+    term_release_signals(); // a second one need not wait
+    talk_finish(talk);
+    return talk->status;
+}
