@@ -24,6 +24,7 @@ enum { PROMPT_LIMIT = 64 << 20 };
 
 struct run {
     const struct options *options;
+    struct talk_settings settings;
     struct worker *worker;
     struct turn *turn; // until it is sent
     struct backend_info info;
@@ -233,8 +234,8 @@ static void send_in_session(struct run *run, const struct session_news *news)
         run->done = true;
         return;
     }
-    turn->max_tokens = run->options->talk.max_tokens;
-    turn->sampling = talk_settings_sampling(&run->options->talk, run->seed);
+    turn->max_tokens = run->settings.max_tokens;
+    turn->sampling = talk_settings_sampling(&run->settings, run->seed);
     turn->tokens = run->options->asked.jsonl;
     worker_send(run->worker, turn);
     run->sent = true;
@@ -267,10 +268,21 @@ static void say_plan(const struct run *run)
         report("%s", words);
 }
 
+// Settings that nobody gave are the model's.
+static void take_suggestion(struct run *run)
+{
+    char said[SUGGESTION_SIZE];
+    options_suggest(&run->settings, &run->info.suggestion, said, sizeof said);
+    run->turn->sampling = talk_settings_sampling(&run->settings, run->seed);
+    if (run->progress.out && *said)
+        report("the model suggests %s", said);
+}
+
 static void begin(struct run *run)
 {
     progress_clear(&run->progress);
     say_plan(run);
+    take_suggestion(run);
     if (!run->choice.saved) {
         worker_send(run->worker, run->turn);
         run->turn = NULL;
@@ -366,7 +378,6 @@ static struct turn *make_turn(struct run *run, const struct bytes *prompt)
     turn->only = true;
     turn->tokens = options->asked.jsonl;
     turn->max_tokens = options->talk.max_tokens;
-    turn->sampling = talk_settings_sampling(&options->talk, run->seed);
     if ((options->talk.system && !turn_add(turn, TOK_SYSTEM, options->talk.system, strlen(options->talk.system))) ||
         !turn_add(turn, TOK_USER, prompt->data, prompt->length)) {
         turn_free(turn);
@@ -377,7 +388,7 @@ static struct turn *make_turn(struct run *run, const struct bytes *prompt)
 
 int cmd_run(const struct options *options)
 {
-    struct run run = {.options = options, .to_terminal = isatty(STDOUT_FILENO)};
+    struct run run = {.options = options, .settings = options_talk(options), .to_terminal = isatty(STDOUT_FILENO)};
     struct store_error store_error;
     struct session_news news;
     struct backend backend;

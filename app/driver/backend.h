@@ -24,6 +24,7 @@ struct backend_info {
     uint32_t max_context;
     struct origin origin;            // of its token ids and cache rows
     struct tok_template_about turns; // name NULL: there is no template
+    struct moe_suggestion suggestion;
 };
 
 // The text to feed next. An empty timeline begins with what begins a conversation; the whole ends where the model's

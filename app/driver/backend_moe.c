@@ -161,6 +161,7 @@ static void real_describe(void *self, struct backend_info *info)
         .n_experts = (uint64_t)about->n_moe_layers * about->n_routed_experts,
         .folder = !about->package,
         .max_context = moe_session_max_context(real->session),
+        .suggestion = about->suggestion,
     };
     snprintf(info->name, sizeof info->name, "%s", about->name);
     snprintf(info->device, sizeof info->device, "%s", moe_model_device(real->model));

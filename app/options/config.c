@@ -144,6 +144,7 @@ static bool fits_a_line(const struct options *options, const struct option_row *
 
 void config_print(FILE *out, const struct options *options)
 {
+    const struct setting_sources sources = options_talk(options).sources;
     for (size_t i = 0; i < options_count(); i++) {
         const struct option_row *row = &options_table[i];
         uint64_t bit = UINT64_C(1) << i;
@@ -152,12 +153,8 @@ void config_print(FILE *out, const struct options *options)
         bool given = options->given & bit, fits = fits_a_line(options, row);
         // What the value can't say, such as that a seed is random: in brackets at the end of the help.
         const char *standard = given ? NULL : strrchr(row->help, '[');
-        fprintf(out, "# %s%s%.*s%s\n",
-                !given                            ? "by default"
-                : options->from_environment & bit ? "from the environment"
-                : options->from_config & bit      ? "from the configuration file"
-                                                  : "from the command line",
-                standard ? ": " : "", standard ? (int)strcspn(standard + 1, "]") : 0, standard ? standard + 1 : "",
+        fprintf(out, "# %s%s%.*s%s\n", given ? option_source(&sources, row) : "by default", standard ? ": " : "",
+                standard ? (int)strcspn(standard + 1, "]") : 0, standard ? standard + 1 : "",
                 fits ? "" : "; a line can't hold its value");
         fprintf(out, "%s%s = ", given && fits ? "" : "#", row->name);
         if (fits)

@@ -324,7 +324,46 @@ bool options_set(struct talk_settings *settings, const char *name, const char *v
     const struct option_row *row = option_find_setting(name);
     if (!row)
         return option_refuse(error, "there is no setting \"%.40s\"; /set alone lists them", name);
-    return store_value((char *)settings + (row->offset - offsetof(struct options, talk)), row, name, value, error);
+    if (!store_value((char *)settings + (row->offset - offsetof(struct options, talk)), row, name, value, error))
+        return false;
+    settings->sources.changed |= UINT64_C(1) << (row - options_table);
+    return true;
+}
+
+struct talk_settings options_talk(const struct options *options)
+{
+    struct talk_settings settings = options->talk;
+    settings.sources = (struct setting_sources){
+        .given = options->given, .environment = options->from_environment, .config = options->from_config};
+    return settings;
+}
+
+void options_suggest(struct talk_settings *settings, const struct moe_suggestion *suggestion, char *said, size_t room)
+{
+    const struct {
+        const char *name;
+        unsigned bit;
+        double number;
+    } all[] = {{"temp", MOE_SUGGESTS_TEMPERATURE, suggestion->temperature},
+               {"top-k", MOE_SUGGESTS_TOP_K, suggestion->top_k},
+               {"top-p", MOE_SUGGESTS_TOP_P, suggestion->top_p},
+               {"min-p", MOE_SUGGESTS_MIN_P, suggestion->min_p}};
+    size_t used = 0;
+    *said = 0;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        char value[32];
+        struct options_error error;
+        const struct option_row *row = option_find_setting(all[i].name);
+        uint64_t bit = UINT64_C(1) << (row - options_table);
+        snprintf(value, sizeof value, "%.10g", all[i].number);
+        if (!(suggestion->given & all[i].bit) || (settings->sources.given | settings->sources.changed) & bit ||
+            !store_value((char *)settings + (row->offset - offsetof(struct options, talk)), row, row->name, value,
+                         &error))
+            continue;
+        settings->sources.model |= bit;
+        if (used < room)
+            used += (size_t)snprintf(said + used, room - used, "%s%s %s", used ? ", " : "", row->name, value);
+    }
 }
 
 bool options_given(const struct options *options, const char *name)

@@ -15,6 +15,20 @@ const char *options_setting(size_t index)
     return NULL;
 }
 
+const char *option_source(const struct setting_sources *sources, const struct option_row *row)
+{
+    uint64_t bit = UINT64_C(1) << (row - options_table);
+    if (sources->changed & bit)
+        return "from /set";
+    if (sources->model & bit)
+        return "from the model";
+    if (!(sources->given & bit))
+        return row->kind == KIND_SEED ? "random" : "by default";
+    if (sources->environment & bit)
+        return "from the environment";
+    return sources->config & bit ? "from the configuration file" : "from the command line";
+}
+
 bool options_print_settings(FILE *out, const struct talk_settings *settings, const char *name)
 {
     const struct option_row *only = name ? option_find_setting(name) : NULL;
@@ -24,7 +38,7 @@ bool options_print_settings(FILE *out, const struct talk_settings *settings, con
             continue;
         fprintf(out, "  %-16s", row->name);
         option_print_value(out, row, (const char *)settings + (row->offset - offsetof(struct options, talk)));
-        fputc('\n', out);
+        fprintf(out, " (%s)\n", option_source(&settings->sources, row));
     }
     return !name || only;
 }

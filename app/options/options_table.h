@@ -42,6 +42,8 @@ size_t options_count(void); // rows
 const struct option_row *option_find(const char *name, size_t length); // by its long name, NULL: none
 const struct option_row *option_find_setting(const char *name);        // that /set takes, also with _ for -; NULL: none
 const char *option_choice_name(const struct option_row *row, uint64_t value); // NULL: no word stands for it
+// "from the environment" and the like.
+const char *option_source(const struct setting_sources *sources, const struct option_row *row);
 // Prints the value of the row's field: as what option_store reads.
 void option_print_value(FILE *out, const struct option_row *row, const void *field);
 // Reads a value into the row's field and marks it as given. Messages name the option `as` the user wrote it.

@@ -21,7 +21,15 @@ struct seed_setting {
     bool given; // else it is drawn
 };
 
+// Where values come from: a bit for each row of options_table. What has none is as it is by default.
+struct setting_sources {
+    uint64_t given, environment, config; // at the start; of those given, by the environment or the configuration file
+    uint64_t model;                      // the model's maker suggests it
+    uint64_t changed;                    // by /set
+};
+
 struct talk_settings {
+    struct setting_sources sources;
     const char *system;
     // Where it is saved.
     const char *session;

@@ -227,7 +227,7 @@ bool talk_line_meanwhile(struct talk *talk, const char *text, size_t length)
 
 static void on_ready(struct talk *talk, const struct backend_info *info)
 {
-    char line[sizeof info->name + sizeof info->device + 8];
+    char line[sizeof info->name + sizeof info->device + 8], suggested[SUGGESTION_SIZE];
     talk->info = *info;
     talk->chat.about = info->turns;
     talk->chat.think = talk->chat.fed_think = talk->model->think;
@@ -240,6 +240,9 @@ static void on_ready(struct talk *talk, const struct backend_info *info)
         talk_say(talk, "%s", words);
     if (info->folder)
         talk_say(talk, "%s", FOLDER_WORDS);
+    options_suggest(&talk->settings, &info->suggestion, suggested, sizeof suggested);
+    if (*suggested)
+        talk_say(talk, "The model suggests %s; /set shows and changes it.", suggested);
     talk_say(talk, "Room for %" PRIu32 " tokens of conversation. Type /help.", info->max_context);
     if (talk->choice.saved) {
         talk_open_session(talk, 0, false);
@@ -304,7 +307,7 @@ int talk_prepare(struct talk *talk, const struct options *options)
     struct store_error error;
     struct seed_setting *seed = &talk->settings.seed;
     talk->model = &options->model;
-    talk->settings = options->talk;
+    talk->settings = options_talk(options);
     if (!seed->given)
         seed->number = talk_settings_random_seed();
     struct moe_sampling sampling = talk_settings_sampling(&talk->settings, seed->number);

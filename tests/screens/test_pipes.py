@@ -292,6 +292,27 @@ def test_settings_come_from_a_file():
     same(run(["--config", path, "--help"]).returncode, 0)
 
 
+def test_what_the_model_suggests_is_heeded():
+    suggests = os.path.join(SCRATCH, "suggests")
+    shutil.copytree(os.path.join(ROOT, "models", "demo"), suggests)
+    with open(os.path.join(suggests, "generation_config.json"), "w") as file:
+        file.write('{"do_sample": true, "temperature": 2.5, "top_k": 50, "top_p": 0.99}')
+    told = ["--temp", "2.5", "--top-k", "50", "--top-p", "0.99"]
+    same_seed = ["run", "--seed", "3", "-p", "hello", "-m"]
+    plain, suggested = run(same_seed + [os.path.join(ROOT, "models", "demo")]), run(same_seed + [suggests])
+    same((suggested.returncode, suggested.stdout), (0, run(same_seed + [os.path.join(ROOT, "models", "demo")] + told).stdout))
+    expect(suggested.stdout != plain.stdout, "the settings change the answer")
+    same(run(same_seed + [suggests, "--temp", "0.6", "--top-k", "0", "--top-p", "0.95"]).stdout, plain.stdout)
+    chat = run(["--plain", "--no-session", "-m", suggests, "--top-k", "7"], stdin=b"/set min-p 0.02\n/set\n").stdout.decode()
+    for line in ("The model suggests temp 2.5, top-p 0.99; /set", "temp            2.5 (from the model)", "top-k           7 (from the command line)",
+                 "top-p           0.99 (from the model)", "min-p           0.02 (from /set)", "max-tokens      0 (by default)"):
+        expect(line in chat, "%r is missing in %r" % (line, chat))
+    with open(os.path.join(suggests, "generation_config.json"), "w") as file:
+        file.write('{"top_p": 7}')
+    refused(run(same_seed + [suggests]), 3, "generation_config.json: top_p: is 7")
+    shutil.rmtree(suggests)
+
+
 def test_help_and_manual_know_every_option():
     overview = run(["help"])
     same(overview.returncode, 0)

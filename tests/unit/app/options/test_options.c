@@ -198,6 +198,15 @@ static void settings_are_a_talks(struct harness *t)
     CHECK_STR(t, options_setting(0), "temp");
 }
 
+static const char *printed(const struct talk_settings *settings, const char *name)
+{
+    static char text[128];
+    FILE *out = fmemopen(text, sizeof text, "w");
+    options_print_settings(out, settings, name);
+    fclose(out);
+    return text;
+}
+
 static void prints_settings(struct harness *t)
 {
     struct options o;
@@ -205,15 +214,46 @@ static void prints_settings(struct harness *t)
     char text[512] = "";
     CHECK(t, parse(&o, "--temp 0.25 --seed 7", &e));
     FILE *out = fmemopen(text, sizeof text, "w");
-    CHECK(t, options_print_settings(out, &o.talk, NULL) && !options_print_settings(out, &o.talk, "model"));
+    struct talk_settings talk = options_talk(&o);
+    CHECK(t, options_print_settings(out, &talk, NULL) && !options_print_settings(out, &talk, "model"));
     fclose(out);
     CHECK_STR(t, text,
-              "  temp            0.25\n  top-k           0\n  top-p           0.95\n  min-p           0\n"
-              "  repeat-penalty  1\n  seed            7\n  max-tokens      0\n");
-    out = fmemopen(text, sizeof text, "w");
-    CHECK(t, options_print_settings(out, &o.talk, "top_p"));
-    fclose(out);
-    CHECK_STR(t, text, "  top-p           0.95\n");
+              "  temp            0.25 (from the command line)\n  top-k           0 (by default)\n"
+              "  top-p           0.95 (by default)\n  min-p           0 (by default)\n"
+              "  repeat-penalty  1 (by default)\n  seed            7 (from the command line)\n"
+              "  max-tokens      0 (by default)\n");
+    CHECK_STR(t, printed(&talk, "top_p"), "  top-p           0.95 (by default)\n");
+    CHECK_STR(t, printed(&(struct talk_settings){0}, "seed"), "  seed            0 (random)\n");
+}
+
+// What the model's maker suggests goes behind what anybody gave.
+static void suggestions_are_taken(struct harness *t)
+{
+    const struct moe_suggestion all = {.given = 15, .temperature = 0.3, .top_k = 20, .top_p = 0.8, .min_p = 0.01};
+    const struct moe_suggestion none = {.temperature = 0.3}, other = {.given = 1, .temperature = 1};
+    struct options o;
+    struct options_error e;
+    char said[100];
+    setenv("MOECHAT_TOP_K", "5", 1);
+    CHECK(t, parse(&o, "--temp 0.25", &e));
+    unsetenv("MOECHAT_TOP_K");
+    struct talk_settings talk = options_talk(&o);
+    options_suggest(&talk, &none, said, sizeof said);
+    CHECK(t, !*said && talk.top_p == 0.95);
+    options_suggest(&talk, &all, said, sizeof said);
+    CHECK_STR(t, said, "top-p 0.8, min-p 0.01");
+    CHECK(t, talk.temp == 0.25 && talk.top_k == 5 && talk.top_p == 0.8 && talk.min_p == 0.01);
+    CHECK_STR(t, printed(&talk, "top-k"), "  top-k           5 (from the environment)\n");
+    CHECK_STR(t, printed(&talk, "top-p"), "  top-p           0.8 (from the model)\n");
+    CHECK(t, options_set(&talk, "top-p", "0.5", &e) && talk.top_p == 0.5);
+    CHECK_STR(t, printed(&talk, "top-p"), "  top-p           0.5 (from /set)\n");
+    options_suggest(&talk, &all, said, 8); // another model's; cut where the room ends
+    CHECK(t, talk.top_p == 0.5 && strcmp(said, "min-p 0") == 0);
+    options_defaults(&o);
+    talk = options_talk(&o);
+    options_suggest(&talk, &other, said, sizeof said);
+    CHECK_STR(t, said, "temp 1");
+    CHECK(t, talk.temp == 1 && o.talk.temp == 0.6);
 }
 
 static void sets_only_what_may_change(struct harness *t)
@@ -281,6 +321,7 @@ int main(int argc, char **argv)
         TEST(words_are_values),
         TEST(settings_are_a_talks),
         TEST(prints_settings),
+        TEST(suggestions_are_taken),
         TEST(sets_only_what_may_change),
         TEST(help_lists_what_belongs),
     };
