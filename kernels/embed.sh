@@ -19,6 +19,10 @@ program() {
     done
 }
 
+if program | grep -n '^ *# *define.*\.\.\.'; then
+    echo "embed.sh: macros with '...' are refused by NVIDIA's compiler of OpenCL C" >&2
+    exit 1
+fi
 echo '// Made by kernels/embed.sh. Do not edit.'
 echo '#include <stddef.h>'
 echo 'extern const char kernels_text[];'

@@ -39,7 +39,20 @@
     X(Q_PRIME_ROWS,      q_prime_rows,      args_kv_b,           pad,           3, 0,              MATMUL_ITEMS)        \
     X(ATTENTION_TILES,   attention_tiles,   args_attention,      softmax_scale, 4, 1,              128)                 \
     X(ATTENTION_MERGE,   attention_merge,   args_attention,      softmax_scale, 2, 1,              ELEMENTS_GROUP)      \
-    X(ATTENTION_PREFILL, attention_prefill, args_attention,      softmax_scale, 5, 1,              PREFILL_ITEMS)
+    X(ATTENTION_PREFILL, attention_prefill, args_attention,      softmax_scale, 5, 1,              PREFILL_ITEMS)       \
+    MMA_ROWS(X)
+
+// The last ones, for NVIDIA's tensor cores; matmul_mma_T and swiglu_mma_T: tiles of T tokens.
+#define MMA_ROWS(X)                                                                                                    \
+    X(ATTENTION_TILES_MMA,   attention_tiles_mma,   args_attention,   softmax_scale, 4, 0, MMA_ITEMS)                  \
+    X(ATTENTION_PREFILL_MMA, attention_prefill_mma, args_attention,   softmax_scale, 4, 0, MMA_ITEMS)                  \
+    X(MATMUL_MMA_16,         matmul_mma_16,         args_matmul_each, at.out_offset, 3, 0, MATMUL_ITEMS)               \
+    X(MATMUL_MMA_32,         matmul_mma_32,         args_matmul_each, at.out_offset, 3, 0, MATMUL_ITEMS)               \
+    X(MATMUL_MMA_64,         matmul_mma_64,         args_matmul_each, at.out_offset, 3, 0, MATMUL_ITEMS)               \
+    X(SWIGLU_MMA_16,         swiglu_mma_16,         args_swiglu_each, at.out_offset, 3, 0, MATMUL_ITEMS)               \
+    X(SWIGLU_MMA_32,         swiglu_mma_32,         args_swiglu_each, at.out_offset, 3, 0, MATMUL_ITEMS)               \
+    X(SWIGLU_MMA_64,         swiglu_mma_64,         args_swiglu_each, at.out_offset, 3, 0, MATMUL_ITEMS)               \
+    X(HEADS_MMA,             heads_mma,             args_heads,       decode,        3, 0, MATMUL_ITEMS)
 
 // Structs inside of those, and what every kernel takes besides: type and last field.
 #define INNER_STRUCTS(X)                                                                                               \
@@ -50,7 +63,9 @@
 
 enum { MAX_KERNEL_BUFFERS = 5 };
 
-#define ROW_COUNT(...) +1
-enum { ROWS_COUNT = 0 KERNEL_ROWS(ROW_COUNT), PROBE_COUNT = ROWS_COUNT INNER_STRUCTS(ROW_COUNT) };
+// NVIDIA's compiler refuses macros with any number of parameters.
+#define ROW_COUNT(id, name, args, last, n_buffers, cpu, gpu) +1
+#define INNER_COUNT(type, last) +1
+enum { ROWS_COUNT = 0 KERNEL_ROWS(ROW_COUNT), PROBE_COUNT = ROWS_COUNT INNER_STRUCTS(INNER_COUNT) };
 
 #endif
