@@ -195,42 +195,55 @@ __kernel GROUP_SIZE(DECODE_ITEMS, 1) void attention_tiles(const struct args_atte
     }
 }
 
-// The tiles' parts of each head: kv_lora_rank unnormalised sums, the largest score, the sum of weights. Merged in order;
-// there are no more tiles than MOST_TILES. Groups: x over columns, y over heads.
+#define MERGE_SLICES (ELEMENTS_GROUP / MERGE_LANES)
+
+// The tiles' parts of each head: kv_lora_rank unnormalised sums, the largest score, the sum of weights. Every
+// MERGE_SLICES-th tile is summed together, in order, then these sums; there are no more tiles than MOST_TILES. Groups:
+// x over MERGE_LANES columns, y over heads.
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void attention_merge(const struct args_attention a, const struct tiling t,
                                                             __global const float *partials, __global float *out)
 {
     __local float scores[MOST_TILES];
-    __local float factors[MOST_TILES];
     __local float weights[MOST_TILES];
+    __local float sums[MERGE_SLICES][MERGE_LANES];
+    __local float totals[MERGE_SLICES];
     uint h = get_group_id(1);
     if (h >= a.n_heads)
         return;
-    uint c = get_global_id(0);
     uint item = get_local_id(0);
+    uint slice = item / MERGE_LANES;
+    uint c = get_group_id(0) * MERGE_LANES + item % MERGE_LANES; // within the rank, a multiple of MERGE_LANES
     uint width = a.kv_lora_rank + 2;
     ulong stride = (ulong)a.n_heads * width;
     __global const float *partial = partials + (ulong)h * width;
-    if (item < t.n_tiles)
-        scores[item] = partial[item * stride + a.kv_lora_rank];
+    scores[item] = item < t.n_tiles ? partial[item * stride + a.kv_lora_rank] : -INFINITY;
+    weights[item] = item < t.n_tiles ? partial[item * stride + a.kv_lora_rank + 1] : 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     float largest = -INFINITY;
     for (uint tile = 0; tile < t.n_tiles; tile++)
         largest = fmax(largest, scores[tile]);
-    if (item < t.n_tiles) {
-        factors[item] = exp_near(scores[item] - largest);
-        weights[item] = partial[item * stride + a.kv_lora_rank + 1];
-    }
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (c >= a.kv_lora_rank)
-        return;
+    scores[item] = exp_near(scores[item] - largest);
+    barrier(CLK_LOCAL_MEM_FENCE);
     float sum = 0;
     float total = 0;
-    for (uint tile = 0; tile < t.n_tiles; tile++) {
-        sum = fma(factors[tile], partial[tile * stride + c], sum);
-        total = fma(factors[tile], weights[tile], total);
+    UNROLL_4
+    for (uint tile = slice; tile < t.n_tiles; tile += MERGE_SLICES) {
+        sum = fma(scores[tile], partial[tile * stride + c], sum);
+        total = fma(scores[tile], weights[tile], total);
     }
-    out[(ulong)h * a.kv_lora_rank + c] = sum / total;
+    sums[slice][item % MERGE_LANES] = sum;
+    totals[slice] = total;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    sum = 0;
+    total = 0;
+    UNROLL
+    for (uint i = 0; i < MERGE_SLICES; i++) {
+        sum += sums[i][item % MERGE_LANES];
+        total += totals[i];
+    }
+    if (slice == 0)
+        out[(ulong)h * a.kv_lora_rank + c] = sum / total;
 }
 
 // Prefill: a group serves PREFILL_GROUP heads of one row and goes through its keys PREFILL_KEYS at a time. Scores: work-

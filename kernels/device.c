@@ -2,6 +2,7 @@
 // Devices: what there is, which one a selector names, what is peculiar about it.
 #include "kernels/device.h"
 
+#include <CL/cl_ext.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -202,6 +203,16 @@ static bool open_device(gpu *g, const struct gpu_options *options, struct gpu_er
     return open_queue(g, options->profile, err);
 }
 
+// mma.sync on float16 with float32 sums, from Ampere on.
+static bool has_tensor_cores(const gpu *g)
+{
+    cl_uint major = 0;
+    return strstr(g->info.platform, "NVIDIA") &&
+           clGetDeviceInfo(g->device, CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV, sizeof major, &major, NULL) ==
+               CL_SUCCESS &&
+           major >= 8;
+}
+
 gpu *gpu_open_shape(const struct gpu_options *options, enum gpu_shape shape, struct gpu_error *err)
 {
     gpu *g = calloc(1, sizeof *g);
@@ -227,6 +238,7 @@ gpu *gpu_open_shape(const struct gpu_options *options, enum gpu_shape shape, str
         g->info.maps_host_memory = true;
     }
     g->cpu_shape = shape == GPU_SHAPE_OF_DEVICE ? g->info.kind == GPU_KIND_CPU : shape == GPU_SHAPE_CPU;
+    g->has_mma = !g->cpu_shape && has_tensor_cores(g);
     if (!program_open(g, options, err))
         goto free_gpu;
     gpu_prove_sharing(g);

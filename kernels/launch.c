@@ -19,7 +19,7 @@ const struct kernel_info *kernel_info(enum kernel_id id)
 
 size_t kernel_group(const gpu *g, enum kernel_id id)
 {
-    return kernels[id].group[g->cpu_shape ? 0 : 1];
+    return id >= KERNEL_ATTENTION_TILES_MMA && !g->has_mma ? 0 : kernels[id].group[g->cpu_shape ? 0 : 1];
 }
 
 void launch(gpu *g, const struct launch *l)

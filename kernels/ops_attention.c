@@ -79,10 +79,12 @@ void gpu_op_heads(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *
         return;
     }
     if (!g->cpu_shape && !a->decode) {
-        launch(g, &(struct launch){.kernel = KERNEL_HEADS_ROWS,
-                                   .args = a,
-                                   .buffers = {matrix, x, out},
-                                   .groups = {ceil_div(a->n_out, 64), ceil_div(a->n_rows, 64), a->n_heads}});
+        bool mma = op_takes_mma(g, m);
+        launch(g, &(struct launch){
+                      .kernel = mma ? KERNEL_HEADS_MMA : KERNEL_HEADS_ROWS,
+                      .args = a,
+                      .buffers = {matrix, x, out},
+                      .groups = {ceil_div(a->n_out, mma ? PRODUCT_OUTPUTS : 64), ceil_div(a->n_rows, 64), a->n_heads}});
         return;
     }
     struct tiling t = cut_tokens(a->n_rows, m);
@@ -132,6 +134,25 @@ static uint32_t decode_tile(const struct args_attention *a)
     return tile;
 }
 
+// Of fewer keys a decoded token's attention is faster without tensor cores, which want the queries prepared.
+enum { LEAST_MMA_KEYS = 320 };
+
+// Tensor cores take the rows of the models that there are: float16, 512 + 64 wide.
+static bool takes_mma(const gpu *g, const struct args_attention *a)
+{
+    return g->has_mma && a->kv_type == KV_F16 && a->kv_lora_rank == 512 && a->rope_dim == 64;
+}
+
+// As decode_tile: steps of 64 positions, cut into equal tiles.
+static uint32_t decode_tile_mma(const struct args_attention *a)
+{
+    enum { GROUPS = 264, STEP = 64 };
+    uint64_t steps = ceil_div((uint64_t)a->position + 1, STEP);
+    uint64_t most = GROUPS / ceil_div(a->n_heads, MMA_HEADS);
+    most = most < 1 ? 1 : most < MOST_TILES ? most : MOST_TILES;
+    return (uint32_t)(STEP * ceil_div(steps, most));
+}
+
 void gpu_op_attention_decode(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b)
 {
     if (gpu_failed(g) || !op_need(g, a->n_rows == 1, "attention_decode", "n_rows must be 1") ||
@@ -141,9 +162,12 @@ void gpu_op_attention_decode(gpu *g, const struct args_attention *a, const struc
         op_done_by_ref(g, ref_attention(a, b));
         return;
     }
-    uint32_t tile = g->cpu_shape ? ATTENTION_TILE : decode_tile(a);
+    bool mma = takes_mma(g, a) && a->position >= LEAST_MMA_KEYS;
+    uint32_t tile = g->cpu_shape ? ATTENTION_TILE : mma ? decode_tile_mma(a) : decode_tile(a);
     size_t tiles = ceil_div((uint64_t)a->position + 1, tile);
-    struct launch parts = {.kernel = KERNEL_ATTENTION_TILES, .args = a, .buffers = {b->q_latent, b->q, b->cache}};
+    struct launch parts = {.kernel = mma ? KERNEL_ATTENTION_TILES_MMA : KERNEL_ATTENTION_TILES,
+                           .args = a,
+                           .buffers = {b->q_latent, b->q, b->cache}};
     struct launch merge = {.kernel = KERNEL_ATTENTION_MERGE, .args = a};
     uint64_t floats;
     parts.tiling.rows_per_group = tile;
@@ -162,10 +186,10 @@ void gpu_op_attention_decode(gpu *g, const struct args_attention *a, const struc
         merge.groups[1] = vectors;
     } else {
         floats = tiles * a->n_heads * ((uint64_t)a->kv_lora_rank + 2);
-        parts.groups[0] = ceil_div(a->n_heads, GROUP_HEADS);
+        parts.groups[0] = ceil_div(a->n_heads, mma ? MMA_HEADS : GROUP_HEADS);
         parts.groups[1] = tiles;
-        parts.groups[2] = ceil_div(a->kv_lora_rank, MOST_VALUES);
-        merge.groups[0] = ceil_div(a->kv_lora_rank, ELEMENTS_GROUP);
+        parts.groups[2] = mma ? 1 : ceil_div(a->kv_lora_rank, MOST_VALUES);
+        merge.groups[0] = a->kv_lora_rank / MERGE_LANES;
         merge.groups[1] = a->n_heads;
     }
     merge.tiling = parts.tiling;
@@ -192,6 +216,10 @@ void gpu_op_attention_prefill(gpu *g, const struct args_attention *a, const stru
         l.tiling.scratch_stride = (uint32_t)attention_stride(a);
         l.buffers[4] = gpu_scratch(g, 4 * (uint64_t)l.tiling.n_groups * l.tiling.scratch_stride);
         l.groups[0] = l.tiling.n_groups;
+    } else if (takes_mma(g, a)) {
+        l.kernel = KERNEL_ATTENTION_PREFILL_MMA;
+        l.groups[0] = ceil_div(a->n_heads, MMA_HEADS);
+        l.groups[1] = a->n_rows;
     } else {
         l.buffers[4] = b->out;
         l.groups[0] = ceil_div(a->n_heads, PREFILL_GROUP);

@@ -62,3 +62,8 @@ void op_done_by_ref(gpu *g, int code)
     if (code)
         gpu_fail(g, (enum gpu_code)code, 0, "no memory for a row of scratch");
 }
+
+bool op_takes_mma(const gpu *g, const struct args_matrix *m)
+{
+    return g->has_mma && (m->kind == KIND_MLX_4 || m->kind == KIND_MLX_8) && m->scale_type == SCALE_BF16;
+}

@@ -17,6 +17,8 @@ bool op_need_kind(gpu *g, const struct args_matrix *m, const char *op);
 // Both.
 bool op_need_matrix(gpu *g, const gpu_buf *buf, const struct args_matrix *m, const char *op);
 bool op_same_shape(const struct args_matrix *a, const struct args_matrix *b);
+// Do the device's tensor cores compute its products of many rows (matmul_mma.cl)?
+bool op_takes_mma(const gpu *g, const struct args_matrix *m);
 
 bool op_is_ref(const gpu *g);
 // Counts what ref.c has done; its code becomes the sticky error.

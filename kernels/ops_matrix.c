@@ -169,16 +169,22 @@ static void matmul_cpu(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu
                             .groups = {ceil_div(a->matrix.out_dim, MATMUL_ROWS), ceil_div(a->n_rows, MATMUL_TOKENS)}});
 }
 
-// GPU: the kernels for tiles of 8 times so many tokens and outputs.
+// GPU: the kernels for tiles of so many tokens and outputs, smallest first, without and with tensor cores.
 struct tile_kernel {
     enum kernel_id id;
     uint32_t tokens, outputs;
 };
 enum { TILE_SIZES = 3 };
-static const struct tile_kernel matmul_tiles[TILE_SIZES] = {
-    {KERNEL_MATMUL_2_4, 2, 4}, {KERNEL_MATMUL_4_4, 4, 4}, {KERNEL_MATMUL_8_8, 8, 8}};
-static const struct tile_kernel swiglu_tiles[TILE_SIZES] = {
-    {KERNEL_SWIGLU_2_4, 2, 4}, {KERNEL_SWIGLU_4_4, 4, 4}, {KERNEL_SWIGLU_8_8, 8, 8}};
+static const struct tile_kernel matmul_tiles[2][TILE_SIZES] = {
+    {{KERNEL_MATMUL_2_4, 16, 32}, {KERNEL_MATMUL_4_4, 32, 32}, {KERNEL_MATMUL_8_8, 64, 64}},
+    {{KERNEL_MATMUL_MMA_16, 16, PRODUCT_OUTPUTS},
+     {KERNEL_MATMUL_MMA_32, 32, PRODUCT_OUTPUTS},
+     {KERNEL_MATMUL_MMA_64, 64, PRODUCT_OUTPUTS}}};
+static const struct tile_kernel swiglu_tiles[2][TILE_SIZES] = {
+    {{KERNEL_SWIGLU_2_4, 16, 32}, {KERNEL_SWIGLU_4_4, 32, 32}, {KERNEL_SWIGLU_8_8, 64, 64}},
+    {{KERNEL_SWIGLU_MMA_16, 16, PRODUCT_OUTPUTS},
+     {KERNEL_SWIGLU_MMA_32, 32, PRODUCT_OUTPUTS},
+     {KERNEL_SWIGLU_MMA_64, 64, PRODUCT_OUTPUTS}}};
 
 // The largest that still give every unit one, but none that are half empty.
 static void cut_tiles(const gpu *g, struct launch *l, const struct tile_kernel *sizes, const struct args_each *at,
@@ -192,8 +198,8 @@ static void cut_tiles(const gpu *g, struct launch *l, const struct tile_kernel *
     }
     const struct tile_kernel *size = &sizes[most <= 16 ? 0 : most <= 32 || tiles < g->info.compute_units ? 1 : 2];
     l->kernel = size->id;
-    l->groups[0] = ceil_div(n_outputs, 8 * size->outputs);
-    l->groups[1] = ceil_div(most, 8 * size->tokens);
+    l->groups[0] = ceil_div(n_outputs, size->outputs);
+    l->groups[1] = ceil_div(most, size->tokens);
 }
 
 static void matmul_gpu(gpu *g, const struct args_matmul *a, uint32_t n, const struct gpu_product_bufs *b)
@@ -206,7 +212,7 @@ static void matmul_gpu(gpu *g, const struct args_matmul *a, uint32_t n, const st
         each.at.out_offset[k] = a[k].out_offset;
     }
     struct launch l = {.args = &each, .buffers = {b->matrices, b->x, b->y}, .groups = {0, 0, n}};
-    cut_tiles(g, &l, matmul_tiles, &each.at, a->matrix.out_dim);
+    cut_tiles(g, &l, matmul_tiles[op_takes_mma(g, &a->matrix)], &each.at, a->matrix.out_dim);
     launch(g, &l);
 }
 
@@ -274,7 +280,7 @@ static void swiglu_gpu(gpu *g, const struct args_swiglu *a, uint32_t n, const st
         each.at.out_offset[k] = a[k].out_offset;
     }
     struct launch l = {.args = &each, .buffers = {b->matrices, b->x, b->y}, .groups = {0, 0, n}};
-    cut_tiles(g, &l, swiglu_tiles, &each.at, 2 * (uint64_t)a->gate.out_dim);
+    cut_tiles(g, &l, swiglu_tiles[op_takes_mma(g, &a->gate)], &each.at, 2 * (uint64_t)a->gate.out_dim);
     launch(g, &l);
 }
 

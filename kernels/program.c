@@ -41,7 +41,7 @@ static uint64_t hash(uint64_t h, const void *data, size_t bytes)
 static void build_options(const gpu *g, char *options, size_t bytes)
 {
     // No warnings: a compiler in our process may print them over the screen, as PoCL's does of loops it can't unroll.
-    snprintf(options, bytes, "-cl-std=CL1.2 -w -DSHAPE_CPU=%d", g->cpu_shape);
+    snprintf(options, bytes, "-cl-std=CL1.2 -w -DSHAPE_CPU=%d -DNVIDIA_MMA=%d", g->cpu_shape, g->has_mma);
 }
 
 static uint64_t cache_key(const gpu *g, const char *options)
@@ -316,7 +316,13 @@ bool program_open(gpu *g, const struct gpu_options *options, struct gpu_error *e
     if (cached && make_ready(g, options, steps, NULL))
         return true;
     program_close(g);
-    if (!build_from_source(g, flags, err) || !make_ready(g, options, steps, err))
+    bool made = build_from_source(g, flags, err) && make_ready(g, options, steps, err);
+    if (!made && g->has_mma) { // a driver that knows no such assembly: the same without
+        g->has_mma = false;
+        program_close(g);
+        return program_open(g, options, err);
+    }
+    if (!made)
         return false;
     if (folder)
         save_binary(g, folder, key);

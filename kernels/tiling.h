@@ -31,7 +31,11 @@ struct tiling {
 #define MATMUL_MOST      8    // GPU: tokens and outputs of a work-item at most
 #define GROUP_HEADS      4    // GPU: heads that share each load of the cache
 #define DECODE_STEP      16   // GPU: cache positions whose scores are summed together
-#define MOST_TILES       64   // GPU: tiles of positions
+#define MOST_TILES       256  // GPU: tiles of positions
+#define MERGE_LANES      32   // GPU: columns of a group that merges them, each in ELEMENTS_GROUP / MERGE_LANES sums
+#define MMA_ITEMS        128  // NVIDIA's tensor cores: work-items of a group of attention
+#define MMA_HEADS        16   // and its heads
+#define PRODUCT_OUTPUTS  128  // outputs of a product's tile
 #define MOST_VALUES      512  // GPU: columns of the values that a group adds up
 #define PREFILL_ITEMS    256  // GPU: work-items of a group of attention_prefill
 #define PREFILL_GROUP    16   // GPU: heads of one

@@ -13,7 +13,7 @@ struct shape {
     const char *name;
     uint32_t hidden, moe, dense, experts, top_k, heads, q_lora, rank, rope, nope, v, vocab;
 };
-enum { MOST_WIDTH = 576, MOST_ROWS = 512, MOST_KEYS = 8192, RUNS = 20, MOST_KERNELS = 64 };
+enum { MOST_WIDTH = 576, MOST_ROWS = 512, MOST_KEYS = 32768, RUNS = 20, MOST_KERNELS = 64 };
 
 static const struct shape shapes[] = {
     {"moonlight", 2048, 1408, 11264, 64, 6, 16, 0, 512, 64, 128, 128, 163840},
@@ -188,7 +188,7 @@ static struct work run_heads(struct bench *b, uint32_t n)
     return work;
 }
 
-static struct args_attention attention(const struct bench *b, uint32_t n_rows, uint32_t position)
+static struct args_attention attention(const struct bench *b, uint32_t n_rows, uint32_t position, uint32_t kv_type)
 {
     uint32_t stride = b->shape->nope + b->shape->rope;
     return (struct args_attention){.n_rows = n_rows,
@@ -199,29 +199,50 @@ static struct args_attention attention(const struct bench *b, uint32_t n_rows, u
                                    .q_head_stride = stride,
                                    .q_rope_offset = b->shape->nope,
                                    .position = position,
+                                   .kv_type = kv_type,
                                    .softmax_scale = 0.1f};
+}
+
+static struct work attention_decode(struct bench *b, uint32_t keys, uint32_t kv_type)
+{
+    struct args_attention a = attention(b, 1, keys - 1, kv_type);
+    gpu_op_attention_decode(b->g, &a, &(struct gpu_attention_bufs){b->x, b->x, b->cache, b->y});
+    struct work work = {.op = "attention_decode",
+                        .bytes = (uint64_t)keys * (b->shape->rank + b->shape->rope) * (kv_type == KV_F16 ? 2 : 4),
+                        .products = (double)keys * b->shape->heads * (2 * b->shape->rank + b->shape->rope)};
+    snprintf(work.what, sizeof work.what, "%u keys, %s", keys, kv_type == KV_F16 ? "f16" : "f32");
+    return work;
 }
 
 static struct work run_attention(struct bench *b, uint32_t keys)
 {
-    struct args_attention a = attention(b, 1, keys - 1);
-    gpu_op_attention_decode(b->g, &a, &(struct gpu_attention_bufs){b->x, b->x, b->cache, b->y});
-    struct work work = {.op = "attention_decode",
-                        .bytes = (uint64_t)keys * (b->shape->rank + b->shape->rope) * 4,
-                        .products = (double)keys * b->shape->heads * (2 * b->shape->rank + b->shape->rope)};
-    snprintf(work.what, sizeof work.what, "%u keys", keys);
+    return attention_decode(b, keys, KV_F32);
+}
+
+static struct work run_attention_f16(struct bench *b, uint32_t keys)
+{
+    return attention_decode(b, keys, KV_F16);
+}
+
+static struct work attention_prefill(struct bench *b, uint32_t n, uint32_t kv_type)
+{
+    struct args_attention a = attention(b, n, 0, kv_type);
+    gpu_op_attention_prefill(b->g, &a, &(struct gpu_attention_bufs){b->x, b->x, b->cache, b->y});
+    struct work work = {.op = "attention_prefill",
+                        .bytes = (uint64_t)n * (b->shape->rank + b->shape->rope) * (kv_type == KV_F16 ? 2 : 4),
+                        .products = (double)n * (n + 1) / 2 * b->shape->heads * (2 * b->shape->rank + b->shape->rope)};
+    snprintf(work.what, sizeof work.what, "%u rows, %s", n, kv_type == KV_F16 ? "f16" : "f32");
     return work;
 }
 
 static struct work run_attention_rows(struct bench *b, uint32_t n)
 {
-    struct args_attention a = attention(b, n, 0);
-    gpu_op_attention_prefill(b->g, &a, &(struct gpu_attention_bufs){b->x, b->x, b->cache, b->y});
-    struct work work = {.op = "attention_prefill",
-                        .bytes = (uint64_t)n * (b->shape->rank + b->shape->rope) * 4,
-                        .products = (double)n * (n + 1) / 2 * b->shape->heads * (2 * b->shape->rank + b->shape->rope)};
-    snprintf(work.what, sizeof work.what, "%u rows", n);
-    return work;
+    return attention_prefill(b, n, KV_F32);
+}
+
+static struct work run_attention_rows_f16(struct bench *b, uint32_t n)
+{
+    return attention_prefill(b, n, KV_F16);
 }
 
 static struct work run_rmsnorm(struct bench *b, uint32_t n)
@@ -300,7 +321,7 @@ static struct work run_copy(struct bench *b, uint32_t bytes)
     return work;
 }
 
-static void bench_shape(struct bench *b, uint32_t most_rows)
+static void bench_shape(struct bench *b, uint32_t most_rows, uint32_t most_keys)
 {
     static const uint32_t few[] = {8, 20, 48, 128};
     printf("\n");
@@ -311,9 +332,11 @@ static void bench_shape(struct bench *b, uint32_t most_rows)
     measure(b, run_rope, 1);
     measure(b, run_kv_append, 1);
     measure(b, run_q_prime, 1);
-    measure(b, run_attention, 20);
-    measure(b, run_attention, 500);
-    measure(b, run_attention, 4000);
+    static const uint32_t keys[] = {20, 500, 4000, 8193, 32768};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && keys[i] <= most_keys; i++) {
+        measure(b, run_attention, keys[i]);
+        measure(b, run_attention_f16, keys[i]);
+    }
     measure(b, run_heads, 1);
     measure(b, run_o, 1);
     measure(b, run_logits, 1);
@@ -326,8 +349,19 @@ static void bench_shape(struct bench *b, uint32_t most_rows)
         measure(b, run_swiglu, few[i]);
         measure(b, run_down, few[i]);
     }
-    static one_run *const of_prompts[] = {run_rmsnorm, run_q, run_kv_a,   run_rope,   run_q_prime, run_attention_rows,
-                                          run_heads,   run_o, run_logits, run_router, run_swiglu,  run_down};
+    static one_run *const of_prompts[] = {run_rmsnorm,
+                                          run_q,
+                                          run_kv_a,
+                                          run_rope,
+                                          run_q_prime,
+                                          run_attention_rows,
+                                          run_attention_rows_f16,
+                                          run_heads,
+                                          run_o,
+                                          run_logits,
+                                          run_router,
+                                          run_swiglu,
+                                          run_down};
     for (size_t i = 0; i < sizeof of_prompts / sizeof *of_prompts; i++)
         measure(b, of_prompts[i], most_rows);
 }
@@ -397,7 +431,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         b.shape = &shapes[i];
         if (model ? strcmp(model, b.shape->name) == 0 : large || i == 0 || strcmp(b.shape->name, "demo") == 0)
-            bench_shape(&b, rows);
+            bench_shape(&b, rows, large ? MOST_KEYS : 4000);
     }
     gpu_buf *const all[] = {b.weights, b.x, b.y, b.z, b.ids, b.cache};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
