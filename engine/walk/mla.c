@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Multi-head latent attention, folded: queries are taken into the latent space, so that keys and values are the cached
-// rows themselves. transformers: DeepseekV3Attention.
+// Multi-head latent attention, absorbed: queries are taken into the latent space, so that keys and values are the
+// cached rows themselves. transformers: DeepseekV3Attention.
 #include "engine/walk/loader.h"
 #include "engine/walk/mixer.h"
 #include "engine/walk/pass.h"
@@ -15,7 +15,7 @@ enum {
     MLA_HEADS,    // [rows, n_heads * v_head_dim]
 };
 
-// kv_b whole, or as MLX folds it: keys turned round, and values.
+// kv_b whole, or by halves, as MLX has it: keys turned round, and values.
 static void want_kv_b(struct loader *l, struct mla_weights *w)
 {
     const struct shape *s = l->shape;
@@ -120,7 +120,7 @@ static void append(const struct pass *pass, const struct mla_weights *w, struct 
 }
 
 // q -> latent space, by the key half of kv_b, or by embed_q, which is that half turned round.
-static void fold(const struct pass *pass, const struct mla_weights *w, struct rows q, gpu_buf *latent)
+static void absorb(const struct pass *pass, const struct mla_weights *w, struct rows q, gpu_buf *latent)
 {
     const struct shape *s = pass->shape;
     uint32_t head = s->qk_nope_head_dim + s->qk_rope_head_dim;
@@ -177,7 +177,7 @@ static void attend(const struct pass *pass, const struct mla_weights *w, struct 
     const struct shape *s = pass->shape;
     uint32_t head = s->qk_nope_head_dim + s->qk_rope_head_dim;
     gpu_buf *const *buf = pass->scratch->buf + SCRATCH_MIXER;
-    fold(pass, w, q, buf[MLA_Q_LATENT]);
+    absorb(pass, w, q, buf[MLA_Q_LATENT]);
     struct args_attention args = {
         .n_rows = pass->rows,
         .n_heads = s->n_heads,

@@ -39,9 +39,9 @@ static double dense_work(const struct shape *s, uint32_t layer)
 {
     double hidden = s->hidden_size, heads = s->n_heads, head = s->qk_nope_head_dim + s->qk_rope_head_dim;
     double q = s->q_lora_rank ? s->q_lora_rank * (hidden + heads * head) : hidden * heads * head;
-    double folded = heads * s->kv_lora_rank * ((double)s->qk_nope_head_dim + s->v_head_dim);
+    double absorbed = heads * s->kv_lora_rank * ((double)s->qk_nope_head_dim + s->v_head_dim);
     double kv = hidden * ((double)s->kv_lora_rank + s->qk_rope_head_dim);
-    double attention = q + kv + folded + heads * s->v_head_dim * hidden;
+    double attention = q + kv + absorbed + heads * s->v_head_dim * hidden;
     if (!shape_is_moe(s, layer))
         return attention + 3 * hidden * s->intermediate_size;
     return attention + hidden * s->n_routed_experts;
