@@ -110,6 +110,25 @@ struct moe_model_options {
     void *read_context;
 };
 
+// What a model says of its tokens, where it carries them itself, as GGUF files do: their keys tokenizer.ggml.* and
+// tokenizer.chat_template. Const, and of one piece: moe_vocabulary_close releases it. Lengths are checked, ids and
+// texts are as the file has them.
+struct moe_text {
+    const char *bytes; // not terminated; may hold anything
+    size_t length;     // 0: the file does not say
+};
+struct moe_vocabulary {
+    char where[256]; // the file's path, for messages
+    struct moe_text model, pre, chat_template;
+    const struct moe_text *tokens, *merges; // NULL: none
+    const int32_t *types;                   // NULL: none
+    size_t n_tokens, n_merges, n_types;
+    int32_t bos, eos, eot, eom; // -1: none
+};
+// MOE_NOT_FOUND: the model carries none, but has a tokenizer's file, or none of either.
+int moe_vocabulary_open(const char *directory, struct moe_vocabulary **vocabulary, struct moe_err *err);
+void moe_vocabulary_close(struct moe_vocabulary *vocabulary); // NULL is fine
+
 // What the model's maker suggests for sampling.
 enum moe_suggests {
     MOE_SUGGESTS_TEMPERATURE = 1,
@@ -123,6 +142,17 @@ struct moe_suggestion {
     double temperature, top_p, min_p;
 };
 
+// An expert's of an MLX folder: words, scales and biases of three matrices.
+enum { MOE_FOLDER_READS = 9 };
+
+// Tensors of one use, of GGUF files. weights 0: there are none.
+enum { MOE_GROUPS = 9 };
+struct moe_group {
+    const char *name; // "attention"
+    char types[160];  // of its matrices, with how many there are of each: "Q4_K 52, Q6_K 26"
+    uint64_t weights, bytes;
+};
+
 // What a package, or a folder from the hub, says of itself. Strings belong to the description.
 struct moe_description {
     char name[64];
@@ -130,6 +160,7 @@ struct moe_description {
     char template_name[64];    // "" if none
     char tokenizer_type[32];   // "" if none
     char tokenizer_file[4096]; // full path, "" if none
+    bool vocabulary;           // it carries one itself (moe_vocabulary_open), which goes before a file beside it
     char fingerprint[65];      // hex of the weights
     uint32_t n_layers, n_moe_layers, n_routed_experts, n_shared_experts, top_k;
     uint32_t hidden_size, n_heads, q_lora_rank, kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
@@ -142,14 +173,16 @@ struct moe_description {
     uint64_t active_bytes;      // packed weights that one token reads, its experts among them
     uint64_t resident_bytes;
     uint64_t expert_bytes; // one expert's blob
+    uint32_t expert_reads; // that bring it in, MOE_FOLDER_READS of a folder's; 0: it does not run as it is
     uint64_t all_experts_bytes;
     uint64_t kv_row_bytes_f32; // one token, all layers
-    bool package;              // else a folder
+    bool package;              // else a folder or GGUF files
     bool runs;                 // as it is; else `moechat convert` makes a package of it
     char layout[32];           // "package", "MLX folder", "bf16 checkpoint" ...
     char left_out[256];        // of a folder: the tensors that are not used, in words; "" if none
     uint64_t package_bytes;    // of a package: what it is; of a folder: what convert would make of it
     struct moe_suggestion suggestion;
+    struct moe_group groups[MOE_GROUPS]; // of GGUF files
 };
 
 // Reads and checks the manifest and headers only: no device, no weights.

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "app/driver/backend.h"
+#include "app/driver/model_tokenizer.h"
 #include "app/cmd/cmd.h"
 #include "app/util/files.h"
 #include "app/util/format.h"
@@ -81,20 +82,25 @@ static bool parse_ids(struct eval *eval, const char *file, const struct bytes *t
 
 static bool tokenise(struct eval *eval, const struct bytes *text)
 {
-    tok *tokenizer = NULL;
+    struct model_tokenizer own;
+    struct moe_err failure;
     struct tok_err err;
-    if (!*eval->about.tokenizer_file) {
+    int code = 0;
+    if (!*eval->about.tokenizer_file && !eval->about.vocabulary) {
         report("%s: no tokenizer; use --tokens with token ids", eval->directory);
         return false;
     }
-    int code = tok_open(eval->about.tokenizer_type, eval->about.tokenizer_file, &tokenizer, &err);
-    if (code == 0 && eval->about.bos_token_id >= 0)
+    if (model_tokenizer_open(eval->directory, &eval->about, &own, &failure)) {
+        report("%s", failure.text);
+        return false;
+    }
+    if (eval->about.bos_token_id >= 0)
         code = tok_ids_append(&eval->ids, eval->about.bos_token_id, &err);
     if (code == 0)
-        code = tok_encode(tokenizer, text->data, text->length, &eval->ids, &err);
+        code = tok_encode(own.tokenizer, text->data, text->length, &eval->ids, &err);
     if (code)
         report("%s", err.text);
-    tok_close(tokenizer);
+    tok_close(own.tokenizer);
     return code == 0;
 }
 

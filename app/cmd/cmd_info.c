@@ -11,6 +11,7 @@
 #include "app/util/files.h"
 #include "app/util/format.h"
 #include "app/driver/figures_json.h"
+#include "app/driver/model_tokenizer.h"
 #include "app/util/json_out.h"
 #include "app/view/plan_words.h"
 #include "app/util/progress.h"
@@ -86,6 +87,15 @@ static int print_json(const struct moe_description *about, const struct figures 
     };
     for (size_t i = 0; i < sizeof wholes / sizeof wholes[0]; i++)
         json_out_whole(object, wholes[i].key, wholes[i].value);
+    struct json_object *groups = json_object_new_object();
+    for (size_t i = 0; i < MOE_GROUPS && about->groups[i].weights; i++) {
+        struct json_object *group = json_object_new_object();
+        json_out_string(group, "types", about->groups[i].types);
+        json_out_whole(group, "weights", about->groups[i].weights);
+        json_out_whole(group, "bytes", about->groups[i].bytes);
+        json_object_object_add(groups, about->groups[i].name, group);
+    }
+    json_object_object_add(object, "groups", groups);
     if (!*figures->refused) {
         json_out_whole(object, "slots", figures->plan.slots);
         figures_json_plan(object, &figures->plan);
@@ -136,31 +146,43 @@ static void print_memory(const struct moe_description *about, const struct figur
            format_bytes(b, sizeof b, about->kv_row_bytes_f32 / 2));
 }
 
-// A folder from the hub names no template: its own is recognised, or people are told that they must choose.
-static const char *find_template(struct moe_description *about, const char *directory)
+// What the weights are stored as, by their use.
+static void print_groups(const struct moe_description *about)
 {
-    struct tok_folder folder = {.n_files = 0};
-    struct tok_err err;
-    if (*about->template_name || !*about->tokenizer_file || tok_folder_read(directory, &folder, &err))
-        return "";
-    snprintf(about->template_name, sizeof about->template_name, "%s", folder.template_name);
-    return *folder.template_name ? "" : "unknown; choose one with --template";
+    char size[FORMAT_SIZE];
+    for (size_t i = 0; i < MOE_GROUPS && about->groups[i].weights; i++) {
+        const struct moe_group *group = &about->groups[i];
+        printf("%-18s%s: %s; %s, %.2f bits a weight\n", i ? "" : "stored as", group->name, group->types,
+               format_bytes(size, sizeof size, group->bytes), 8 * (double)group->bytes / (double)group->weights);
+    }
 }
 
-// The tokenizer's type and size, or why it can't be used.
-static void print_tokenizer(const struct moe_description *about)
+// What the model has to talk with: its tokenizer, or why it can't be used, in a line; and into about->template_name its
+// template, or, where it has none that is known, what to do.
+struct talk {
+    char tokenizer[640];
+    const char *no_template; // "": about->template_name has it
+};
+
+static struct talk find_talk(struct moe_description *about, const char *directory)
 {
-    tok *tokenizer = NULL;
-    struct tok_err err = {.text = ""};
-    char line[sizeof err.text + 64];
-    if (*about->tokenizer_file && tok_open(about->tokenizer_type, about->tokenizer_file, &tokenizer, &err))
-        snprintf(line, sizeof line, "%s, unusable: %s", about->tokenizer_type, err.text);
-    else if (tokenizer)
-        snprintf(line, sizeof line, "%s, %u tokens", about->tokenizer_type, (unsigned)tok_vocab_size(tokenizer));
+    struct talk talk = {.no_template = ""};
+    struct model_tokenizer own;
+    struct moe_err err;
+    if (!about->vocabulary && !*about->tokenizer_file)
+        return talk;
+    if (model_tokenizer_open(directory, about, &own, &err))
+        snprintf(talk.tokenizer, sizeof talk.tokenizer, "%s, unusable: %s", own.kind, err.text);
     else
-        snprintf(line, sizeof line, "%s", about->tokenizer_type);
-    print_name("tokenizer", line);
-    tok_close(tokenizer);
+        snprintf(talk.tokenizer, sizeof talk.tokenizer, "%s, %u tokens", own.kind,
+                 (unsigned)tok_vocab_size(own.tokenizer));
+    tok_close(own.tokenizer);
+    snprintf(about->tokenizer_type, sizeof about->tokenizer_type, "%s", own.kind);
+    if (*about->template_name || model_tokenizer_find_template(directory, about, &own, &err))
+        return talk;
+    snprintf(about->template_name, sizeof about->template_name, "%s", own.template_name);
+    talk.no_template = *own.template_name ? "" : "unknown; choose one with --template";
+    return talk;
 }
 
 // What to type.
@@ -172,7 +194,7 @@ static void print_next(const struct moe_description *about, const char *director
         printf("%-18smoechat convert %s NEWDIR (needs %s)\n", "next", directory, size);
     else
         printf("%-18smoechat -m %s\n", "next", directory);
-    if (about->runs && !about->package)
+    if (about->expert_reads == MOE_FOLDER_READS)
         puts(FOLDER_WORDS);
 }
 
@@ -200,7 +222,7 @@ int cmd_info(const struct options *options)
         goto release;
     }
     struct figures figures = work_out(about, directory, options);
-    const char *no_template = find_template(about, directory);
+    struct talk talk = find_talk(about, directory);
     status = STATUS_DONE;
     if (options->asked.json) {
         status = print_json(about, &figures, directory, options->asked.verify);
@@ -213,14 +235,15 @@ int cmd_info(const struct options *options)
     if (about->left_out[0])
         print_name("left out", about->left_out);
     print_shape(about);
+    print_groups(about);
     print_memory(about, &figures);
-    print_tokenizer(about);
-    print_name("turn template", *no_template ? no_template : about->template_name);
+    print_name("tokenizer", talk.tokenizer);
+    print_name("turn template", *talk.no_template ? talk.no_template : about->template_name);
     if (about->runs)
         print_name("fingerprint", about->fingerprint);
     print_next(about, directory);
     if (options->asked.verify)
-        puts("All checksums match.");
+        puts(about->package ? "All checksums match." : "All was read, and every scale is a finite number.");
 release:
     free(about);
     free(directory);

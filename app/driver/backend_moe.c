@@ -4,11 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <inttypes.h>
-#include <xxhash.h>
-
 #include "app/driver/backend.h"
 #include "app/util/files.h"
+#include "app/driver/model_tokenizer.h"
 #include "app/driver/predict_log.h"
 #include "app/driver/profile_out.h"
 #include "app/util/report.h"
@@ -35,31 +33,28 @@ static int fail_tok(struct moe_err *err, const struct tok_err *tok_err)
     return backend_fail(err, codes[tok_err->code], "%s", tok_err->text);
 }
 
-// The template's name: as asked for, as the package has it, or as the folder's own template is recognised. "": none.
-static int find_template(struct real *real, char name[64], struct moe_err *err)
+// The template's name: as asked for, as the package has it, or as the model's own template is recognised. "": none.
+static int find_template(struct real *real, struct model_tokenizer *own, char name[64], struct moe_err *err)
 {
     const struct moe_description *about = moe_model_describe(real->model);
-    struct tok_folder folder = {.n_files = 0};
-    struct tok_err tok_err;
     snprintf(name, 64, "%s", real->settings->template_name ? real->settings->template_name : about->template_name);
     if (*name || real->settings->no_template)
         return 0;
-    if (tok_folder_read(real->directory, &folder, &tok_err))
-        return fail_tok(err, &tok_err);
-    snprintf(name, 64, "%s", folder.template_name);
-    if (*name)
-        return 0;
+    int code = model_tokenizer_find_template(real->directory, about, own, err);
+    snprintf(name, 64, "%s", own->template_name);
+    if (code || *name)
+        return code;
     return backend_fail(err, MOE_UNSUPPORTED,
                         "%.300s: %s; choose one with --template NAME (any wrong name lists them), or continue "
                         "plain text with moechat run --no-template",
-                        real->directory, folder.has_template ? "unknown chat template" : "no chat template");
+                        real->directory, own->has_template ? "unknown chat template" : "no chat template");
 }
 
-static int open_template(struct real *real, struct moe_err *err)
+static int open_template(struct real *real, struct model_tokenizer *own, struct moe_err *err)
 {
     struct tok_err tok_err;
     char name[64];
-    int code = find_template(real, name, err);
+    int code = find_template(real, own, name, err);
     if (code || !*name)
         return code;
     if (tok_template_open(name, real->tokenizer, &real->turns, &tok_err))
@@ -74,32 +69,13 @@ static int open_template(struct real *real, struct moe_err *err)
 
 static int open_tokenizer(struct real *real, struct moe_err *err)
 {
-    const struct moe_description *about = moe_model_describe(real->model);
-    struct tok_err tok_err;
-    if (!*about->tokenizer_file)
-        return backend_fail(err, MOE_UNSUPPORTED, "%s: no tokenizer, so it cannot chat; moechat eval --tokens works",
-                            real->directory);
-    if (tok_open(about->tokenizer_type, about->tokenizer_file, &real->tokenizer, &tok_err))
-        return fail_tok(err, &tok_err);
-    if (tok_vocab_size(real->tokenizer) > about->vocab_size)
-        return backend_fail(err, MOE_FORMAT, "%s: has %u pieces, more than the model's vocab_size of %u",
-                            about->tokenizer_file, (unsigned)tok_vocab_size(real->tokenizer),
-                            (unsigned)about->vocab_size);
-    return open_template(real, err);
-}
-
-// Token ids mean the same only with the same tokenizer file.
-static int digest_tokenizer(struct real *real, struct moe_err *err)
-{
-    enum { TOKENIZER_LIMIT = 256 << 20 };
-    const char *path = moe_model_describe(real->model)->tokenizer_file;
-    struct bytes file = {0};
-    int code = files_read(path, TOKENIZER_LIMIT, &file);
-    if (code == 0)
-        snprintf(real->tokenizer_digest, sizeof real->tokenizer_digest, "%016" PRIx64,
-                 (uint64_t)XXH3_64bits(file.data, file.length));
-    bytes_release(&file);
-    return code ? backend_fail(err, MOE_IO, "%.300s: %s", path, strerror(code)) : 0;
+    struct model_tokenizer own;
+    int code = model_tokenizer_open(real->directory, moe_model_describe(real->model), &own, err);
+    if (code)
+        return code;
+    real->tokenizer = own.tokenizer;
+    memcpy(real->tokenizer_digest, own.digest, sizeof real->tokenizer_digest);
+    return open_template(real, &own, err);
 }
 
 static int real_open(void *self, moe_progress_fn *progress, void *context, struct moe_err *err)
@@ -113,8 +89,6 @@ static int real_open(void *self, moe_progress_fn *progress, void *context, struc
     free(kernel_cache);
     if (code == 0)
         code = open_tokenizer(real, err);
-    if (code == 0)
-        code = digest_tokenizer(real, err);
     if (code)
         return code;
     struct moe_session_options session_options = model_settings_session(real->settings);
@@ -159,7 +133,7 @@ static void real_describe(void *self, struct backend_info *info)
         .active_parameters = about->active_parameters,
         .cache = moe_model_cache(real->model),
         .n_experts = (uint64_t)about->n_moe_layers * about->n_routed_experts,
-        .folder = !about->package,
+        .folder = about->expert_reads == MOE_FOLDER_READS,
         .max_context = moe_session_max_context(real->session),
         .suggestion = about->suggestion,
     };

@@ -541,6 +541,8 @@ int moe_convert(const char *source, const char *target, const struct moe_convert
         return code;
     if (c.source.kind == PACKAGE)
         code = moe_fail(err, MOE_BAD_ARGUMENT, "%.300s is already a package", source);
+    else if (c.source.kind == GGUF_FILES)
+        code = moe_fail(err, MOE_UNSUPPORTED, "%.300s runs as it is; GGUF files are not converted", source);
     else
         code = run(&c);
     package_release(&c.source);

@@ -450,16 +450,24 @@ bool gguf_integer_at(const struct gguf_value *value, uint64_t i, uint64_t *numbe
 
 bool gguf_number_at(const struct gguf_value *value, uint64_t i, double *number)
 {
-    uint64_t bits =
-        little_end(value->at + i * widths[value->type], value->type == GGUF_STRING ? 0 : widths[value->type]);
+    uint32_t width = widths[value->type];
+    uint64_t bits;
+    if (value->type == GGUF_STRING || value->type == GGUF_BOOL)
+        return false;
+    if (gguf_integer_at(value, i, &bits)) {
+        *number = (double)bits;
+        return true;
+    }
+    bits = little_end(value->at + i * width, width);
     if (value->type == GGUF_F32) {
         uint32_t narrow = (uint32_t)bits;
         float single;
         memcpy(&single, &narrow, sizeof single);
         *number = (double)single;
-        return true;
-    }
-    if (value->type == GGUF_F64)
+    } else if (value->type == GGUF_F64) {
         memcpy(number, &bits, sizeof *number);
-    return value->type == GGUF_F64;
+    } else {
+        *number = -(double)(width < 8 ? (1ULL << (8 * width)) - bits : 0 - bits); // a negative integer
+    }
+    return true;
 }

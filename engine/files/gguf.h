@@ -61,7 +61,7 @@ struct gguf_string {
 struct gguf_string gguf_next_string(const unsigned char **at);
 // Element i of a value of integers or bools; false when the value is of another type or the number negative.
 bool gguf_integer_at(const struct gguf_value *value, uint64_t i, uint64_t *number);
-// Element i of a value of numbers; false when it is of another type.
+// Element i of a value of numbers, whole or not; false when it is of another type.
 bool gguf_number_at(const struct gguf_value *value, uint64_t i, double *number);
 
 #endif

@@ -84,12 +84,9 @@ double gguf_fields_number(struct gguf_fields *f, const char *key, struct number_
 {
     const struct gguf_value *value = need(f, key);
     double number = 0;
-    uint64_t whole = 0;
     if (!value)
         return range.min;
-    if (!value->array && gguf_integer_at(value, 0, &whole))
-        number = (double)whole;
-    else if (value->array || !gguf_number_at(value, 0, &number))
+    if (value->array || !gguf_number_at(value, 0, &number))
         gguf_fields_fail(f, MOE_FORMAT, key, "is no number; get the file again");
     if (!(number >= range.min && number <= range.max))
         gguf_fields_fail(f, MOE_FORMAT, key, "is %g; it must be %g to %g", number, range.min, range.max);

@@ -11,9 +11,11 @@
 #include "engine/files/checkpoint.h"
 #include "engine/files/ggml_types.h"
 #include "engine/files/gguf_config.h"
+#include "engine/files/gguf_fields.h"
 #include "engine/files/gguf_names.h"
 #include "engine/files/package_facts.h"
 #include "engine/files/spans.h"
+#include "engine/files/suggestion.h"
 #include "kernels/kinds.h"
 
 enum { BLOCKS_ALIGNMENT = 32 }; // of a matrix in its slot: what alignments of files promise
@@ -230,6 +232,30 @@ static void name_model(struct package *package, const char *path)
         package->name[length - tail] = '\0';
 }
 
+// What the maker suggests, general.sampling.*: checked as generation_config.json is.
+static int read_suggestion(struct package *package, struct moe_err *err)
+{
+    static const struct {
+        const char *key, *field;
+    } keys[] = {{"general.sampling.temp", "temperature"},
+                {"general.sampling.top_k", "top_k"},
+                {"general.sampling.top_p", "top_p"},
+                {"general.sampling.min_p", "min_p"}};
+    const struct checkpoint *c = package->checkpoint;
+    struct gguf_fields f = {.from = c->gguf, .path = c->directory, .architecture = "", .err = err};
+    struct json_object *root = json_object_new_object();
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (!gguf_fields_find(&f, keys[i].key))
+            continue;
+        double number = gguf_fields_number(&f, keys[i].key, (struct number_range){-1, 1e9});
+        json_object_object_add(root, keys[i].field,
+                               i == 1 ? json_object_new_int64((int64_t)number) : json_object_new_double(number));
+    }
+    int code = f.failed ? f.failed : suggestion_take(root, c->directory, &package->suggestion, err);
+    json_object_put(root);
+    return code;
+}
+
 static int read_model(struct package *package, struct gguf_set *set, struct moe_err *err)
 {
     struct checkpoint *c = package->checkpoint;
@@ -248,8 +274,8 @@ static int read_model(struct package *package, struct gguf_set *set, struct moe_
     snprintf(package->layout, sizeof package->layout, c->n_shards > 1 ? "GGUF in %" PRIu32 " files" : "GGUF",
              c->n_shards);
     code = package_find_tokenizer(package, slash ? folder : ".", err);
-    if (!code && !package->tokenizer.path)
-        snprintf(package->tokenizer_type, sizeof package->tokenizer_type, "gguf");
+    if (!code)
+        code = read_suggestion(package, err);
     if (!code)
         code = read_layers(package, err);
     return code ? code : package_take_fingerprint(package, err);

@@ -337,7 +337,8 @@ int package_open(const char *directory, struct package *package, struct moe_err 
     int code = open_directory(directory, package, err);
     if (code)
         return code;
-    code = suggestion_read(directory, &package->suggestion, err);
+    if (!package->suggestion.given) // a GGUF's own goes before what lies beside it
+        code = suggestion_read(directory, &package->suggestion, err);
     if (code)
         package_release(package);
     return code;

@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include "engine/files/checkpoint.h"
+#include "engine/files/gguf_groups.h"
+#include "engine/files/gguf_verify.h"
+#include "engine/files/gguf_vocabulary.h"
 #include "engine/files/package.h"
 #include "engine/convert/job.h"
 #include "engine/base/err.h"
@@ -86,6 +89,9 @@ static void describe(const struct package *package, const struct checkpoint *fro
     snprintf(d->template_name, sizeof d->template_name, "%s", package->template_name);
     snprintf(d->tokenizer_type, sizeof d->tokenizer_type, "%s", package->tokenizer_type);
     snprintf(d->fingerprint, sizeof d->fingerprint, "%s", package->fingerprint);
+    if (from->gguf)
+        gguf_groups(from, d->groups);
+    d->vocabulary = from->gguf && gguf_has_vocabulary(from->gguf);
     if (package->tokenizer.path) // directories have at most 4000 bytes, names 63
         memcpy(d->tokenizer_file, package->tokenizer.path, strlen(package->tokenizer.path) + 1);
     d->n_layers = s->n_layers;
@@ -113,6 +119,7 @@ static void describe(const struct package *package, const struct checkpoint *fro
     struct sizes sizes = sum_sizes(package, from);
     d->resident_bytes = sizes.resident;
     d->expert_bytes = sizes.one_expert;
+    d->expert_reads = package->layers ? package->layers[s->first_k_dense_replace].n_spans : 0;
     d->all_experts_bytes = sizes.all_experts;
     d->active_bytes = sizes.active;
     d->runs = package->kind != FOLDER_SOURCE;
@@ -225,6 +232,12 @@ int moe_verify(const char *directory, moe_progress_fn *progress, void *context, 
     int code = weights_open_package(directory, &package, err);
     if (code)
         return code;
+    if (package.kind == GGUF_FILES) {
+        const struct gguf_verification how = {package.checkpoint, progress, context};
+        code = gguf_verify(&how, err);
+        package_release(&package);
+        return code;
+    }
     if (package.kind != PACKAGE) {
         package_release(&package);
         return moe_fail(err, MOE_UNSUPPORTED,

@@ -13,6 +13,7 @@
 #include "engine/files/ggml_types.h"
 #include "engine/files/gguf_model.h"
 #include "engine/files/gguf_names.h"
+#include "engine/files/gguf_verify.h"
 
 enum { TENSOR_ALIGNMENT = 64, SLAB_BYTES = 256 << 20, PIECE_BYTES = 8 << 20, NAME_BYTES = 160 };
 
@@ -353,6 +354,9 @@ static int read_part(struct loader *l, const struct piece *piece, const struct s
     const struct checkpoint_tensor *tensor = piece->tensor;
     enum tensor_dtype dtype = tensor->at->dtype;
     size_t most = piece->conversion == AS_STORED ? PIECE_BYTES : PIECE_BYTES / 2; // float32 of bf16 takes twice
+    struct ggml_type type;
+    if (dtype == DTYPE_GGML && ggml_type_find(tensor->at->ggml_type, &type))
+        most -= most % type.bytes; // whole blocks
     uint64_t left = tensor->at->bytes - done;
     *part = left < most ? (size_t)left : most;
     uint64_t width = dtype == DTYPE_F32 ? 4 : 2;
@@ -361,6 +365,8 @@ static int read_part(struct loader *l, const struct piece *piece, const struct s
     char *to = staging->device ? staging->device : (char *)gpu_buf_host(piece->buf) + target;
     const struct checkpoint_range range = {tensor, done, *part};
     int code = checkpoint_read(l->from, &range, piece->conversion == AS_STORED ? to : staging->raw, l->err);
+    if (!code && dtype == DTYPE_GGML && !gguf_blocks_are_finite(tensor->at->ggml_type, to, *part))
+        code = gguf_not_finite(l->from, tensor, l->err);
     if (!code && piece->conversion != AS_STORED)
         widen(dtype, staging->raw, (float *)(void *)to, *part / width);
     if (!code && staging->device)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The corpora of fuzz_gguf, fuzz_gguf_table and fuzz_gguf_set, from files that gguf-py writes.
+"""The corpora of fuzz_gguf, fuzz_gguf_table, fuzz_gguf_set and fuzz_gguf_model, from files that gguf-py writes.
 
     python3 tests/fuzz/make_gguf_corpus.py [FOLDER]       (gguf 0.19)
 """
@@ -95,6 +95,91 @@ def folder_of(*files):
     return b"".join(struct.pack("<BH", name, len(data)) + data for name, data in files)
 
 
+# The least model that opens: a dense layer and one of two experts.
+MODEL = {"context_length": 64, "embedding_length": 32, "feed_forward_length": 32, "attention.head_count": 1,
+         "attention.kv_lora_rank": 32, "attention.key_length_mla": 64, "attention.value_length_mla": 32,
+         "rope.dimension_count": 32, "leading_dense_block_count": 1, "expert_count": 2, "expert_used_count": 1,
+         "expert_shared_count": 1, "expert_feed_forward_length": 32, "block_count": 2, "vocab_size": 4}
+YARN = {"factor": 4.0, "yarn_log_multiplier": 0.1, "yarn_beta_fast": 32.0, "yarn_beta_slow": 1.0}
+
+
+def model_values(writer, variant):
+    for key, value in MODEL.items():
+        writer.add_uint32("deepseek2." + key, value + ("mtp" in variant and key == "block_count"))
+    writer.add_float32("deepseek2.attention.layer_norm_rms_epsilon", 1e-6)
+    if "v3" in variant:
+        writer.add_uint32("deepseek2.expert_gating_func", 2)
+        writer.add_uint32("deepseek2.expert_group_count", 1)
+        writer.add_uint32("deepseek2.expert_group_used_count", 1)
+        writer.add_uint32("deepseek2.attention.q_lora_rank", 32)
+        writer.add_string("deepseek2.rope.scaling.type", "yarn")
+        writer.add_uint32("deepseek2.rope.scaling.original_context_length", 16)
+        for key, value in YARN.items():
+            writer.add_float32("deepseek2.rope.scaling." + key, value)
+    if "mtp" in variant:
+        writer.add_uint32("deepseek2.nextn_predict_layers", 1)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("deepseek-v3")
+    writer.add_token_list(["a", "b", "ab", "<end>"])
+    writer.add_token_types([1, 1, 1, 3])
+    writer.add_token_merges(["a b"])
+    writer.add_bos_token_id(3)
+    writer.add_eos_token_id(3)
+    writer.add_chat_template("{{ messages }}")
+
+
+def model_tensors(writer, variant):
+    def add(name, *shape, kind=np.float32):
+        writer.add_tensor(name, np.zeros(shape, kind))
+    add("token_embd.weight", 4, 32, kind=np.float16)
+    add("output_norm.weight", 32)
+    if "v3" in variant:
+        add("output.weight", 4, 32)
+    for block in range(3 if "mtp" in variant else 2):
+        prefix = f"blk.{block}."
+        add(prefix + "attn_norm.weight", 32)
+        if block == 2:
+            add(prefix + "nextn.eh_proj.weight", 32, 64)
+            continue
+        add(prefix + "ffn_norm.weight", 32)
+        add(prefix + "attn_kv_a_norm.weight", 32)
+        add(prefix + "attn_kv_a_mqa.weight", 64, 32)
+        if "v3" in variant:
+            add(prefix + "attn_q_a.weight", 32, 32)
+            add(prefix + "attn_q_a_norm.weight", 32)
+            add(prefix + "attn_q_b.weight", 64, 32)
+            add(prefix + "attn_k_b.weight", 1, 32, 32)
+            add(prefix + "attn_v_b.weight", 32, 32)
+        else:
+            add(prefix + "attn_q.weight", 64, 32)
+            add(prefix + "attn_kv_b.weight", 64, 32)
+        add(prefix + "attn_output.weight", 32, 32)
+        stem = "ffn_{}.weight" if block == 0 else "ffn_{}_shexp.weight"
+        for part in ("gate", "up", "down"):
+            add(prefix + stem.format(part), 32, 32)
+        if block == 1:
+            model_experts(add, prefix, variant)
+
+
+def model_experts(add, prefix, variant):
+    add(prefix + "ffn_gate_inp.weight", 2, 32)
+    if "v3" in variant:
+        add(prefix + "exp_probs_b.bias", 2)
+    if "fused" in variant:
+        add(prefix + "ffn_gate_up_exps.weight", 2, 64, 32)
+    else:
+        add(prefix + "ffn_gate_exps.weight", 2, 32, 32)
+        add(prefix + "ffn_up_exps.weight", 2, 32, 32)
+    add(prefix + "ffn_down_exps.weight", 2, 32, 32)
+
+
+def model_seed(*variant):
+    """The header, with how many bytes of data it needs in front."""
+    whole = written(lambda w: model_values(w, variant), lambda w: model_tensors(w, variant))
+    header = len(whole.rstrip(b"\0")) // 32 * 32 + 64
+    return struct.pack("<I", len(whole) - header) + whole[:header]
+
+
 def save(folder, target, name, data):
     directory = os.path.join(folder, target)
     os.makedirs(directory, exist_ok=True)
@@ -127,6 +212,8 @@ def main():
     save(folder, "gguf_set", "renamed", folder_of((4, second)))
     save(folder, "gguf_set", "other_count", folder_of((0, part(0, 3, 4, no_tensors)), (1, second)))
     save(folder, "gguf_set", "one_of_one", folder_of((7, whole)))
+    for variant in ((), ("v3",), ("fused",), ("v3", "fused", "mtp")):
+        save(folder, "gguf_model", "_".join(variant) or "v2", model_seed(*variant))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ there blocks are random with scales that make the weights as large as they shoul
 most real files). Either way the numbers are transformers' in float32 of what gguf-py reads from the blocks.
 """
 
+import json
 import os
 import shutil
 import sys
@@ -84,9 +85,14 @@ FLASH = dict(
         eos_token_id=[1, 2, 3], num_nextn_predict_layers=1, partial_rotary_factor=1.0, rms_norm_eps=1e-5,
         rope_theta=1000000, rope_scaling=None))
 
+V3_TINY = V3 | dict(config=V3["config"] | dict(
+    vocab_size=1510, hidden_size=64, intermediate_size=96, moe_intermediate_size=32, q_lora_rank=64, kv_lora_rank=32,
+    qk_nope_head_dim=32, qk_rope_head_dim=16, v_head_dim=32, max_position_embeddings=1024, bos_token_id=1500, eos_token_id=1501))
+
 # how: what is unusual about the file (see the functions below that look at it).
 MODELS = {
     "plain": V2_GROUPS | dict(seed=31, how={"two_dims", "few_keys"}, types=types("BF16", token_embd="F16", attn_output="F32")),
+    "chat": V3_TINY | dict(seed=30, how={"mtp"}, vocabulary="v3", types=types("BF16")),
     "v2-lite-q4km": V2_LITE | dict(seed=32, how={"split"}, types=types(
         "Q4_K", ffn_down_exps="Q6_K", attn_v_b="Q6_K", output="Q6_K")),
     "v3-q2k": V3 | dict(seed=33, how={"mtp"}, types=types(
@@ -352,19 +358,43 @@ def add_keys(writer, spec):
         if "old_keys" not in how:
             writer.add_rope_scaling_yarn_beta_fast(yarn["beta_fast"])
             writer.add_rope_scaling_yarn_beta_slow(yarn["beta_slow"])
-    add_vocabulary(writer, c)
+    add_vocabulary(writer, spec)
 
 
-def add_vocabulary(writer, c):
+def add_vocabulary(writer, spec):
+    c = spec["config"]
+    ends = c["eos_token_id"] if isinstance(c["eos_token_id"], list) else [c["eos_token_id"]]
     writer.add_tokenizer_model("gpt2")
+    writer.add_bos_token_id(c["bos_token_id"])
+    for end, add in zip(ends, (writer.add_eos_token_id, writer.add_eot_token_id, writer.add_eom_token_id)):
+        add(end)
+    if "vocabulary" in spec:
+        add_real_vocabulary(writer, spec["vocabulary"], c["vocab_size"])
+        return
     writer.add_tokenizer_pre("deepseek-v3")
     writer.add_token_list([f"t{i}" for i in range(c["vocab_size"])])
     writer.add_token_types([gguf.TokenType.CONTROL if i < 4 else gguf.TokenType.NORMAL for i in range(c["vocab_size"])])
     writer.add_token_merges(["t 1"])
-    writer.add_bos_token_id(c["bos_token_id"])
-    ends = c["eos_token_id"] if isinstance(c["eos_token_id"], list) else [c["eos_token_id"]]
-    for end, add in zip(ends, (writer.add_eos_token_id, writer.add_eot_token_id, writer.add_eom_token_id)):
-        add(end)
+
+
+def add_real_vocabulary(writer, name, size):
+    """A model that can be talked to: a tokenizer.json of tests/unit/data as the converter writes it, and a template."""
+    data = os.path.join(HERE, "..", "unit", "data")
+    with open(os.path.join(data, f"bpe-{name}.json"), encoding="utf-8") as file:
+        tokenizer = json.load(file)
+    tokens, types = [f"[PAD{i}]" for i in range(size)], [gguf.TokenType.UNUSED] * size
+    for text, i in tokenizer["model"]["vocab"].items():
+        tokens[i], types[i] = text, gguf.TokenType.NORMAL
+    for added in tokenizer["added_tokens"]:
+        control = added["special"] or added["content"].startswith(("<|", "<｜"))
+        tokens[added["id"]] = added["content"]
+        types[added["id"]] = gguf.TokenType.CONTROL if control else gguf.TokenType.USER_DEFINED
+    writer.add_tokenizer_pre(f"deepseek-{name}")
+    writer.add_token_list(tokens)
+    writer.add_token_types(types)
+    writer.add_token_merges([" ".join(pair) for pair in tokenizer["model"]["merges"]])
+    with open(os.path.join(data, "templates", f"deepseek-{name}.jinja"), encoding="utf-8") as file:
+        writer.add_chat_template(file.read())
 
 
 def write_file(path, spec, tensors, part=None):

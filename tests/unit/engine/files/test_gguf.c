@@ -50,6 +50,7 @@ static void values_and_tensors_are_found(struct harness *t)
     CHECK(t, gguf_integer_at(gguf_find(&gguf, "a.bool"), 0, &number) && number == 1);
     CHECK(t, gguf_number_at(gguf_find(&gguf, "a.f32"), 0, &real) && real > 0.49 && real < 0.51);
     CHECK(t, !gguf_number_at(gguf_find(&gguf, "a.bool"), 0, &real));
+    CHECK(t, gguf_number_at(gguf_find(&gguf, "a.i8"), 0, &real) && real > -3.1 && real < -2.9);
     CHECK(t, !gguf_integer_at(gguf_find(&gguf, "a.f32"), 0, &number));
     const struct gguf_value *numbers = gguf_find(&gguf, "a.i32s");
     CHECK(t, numbers->array && numbers->count == 2 && gguf_integer_at(numbers, 0, &number) && number == 7);

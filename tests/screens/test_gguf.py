@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""GGUF files with the real program: a file, a part of a set, a folder; what info says, and an answer without more."""
+import json
+import os
+import shutil
+
+import rig
+from rig import ROOT, SCRATCH, expect, run, same
+
+GOLDEN = os.path.join(ROOT, "tests", "golden")
+CHAT = os.path.join(GOLDEN, "gguf-chat", "checkpoint", "chat.gguf")
+PLAIN = os.path.join(GOLDEN, "gguf-plain", "checkpoint", "plain.gguf")
+
+
+def told(result, status, *words):
+    same(result.returncode, status)
+    text = result.stderr.decode()
+    for word in words:
+        expect(word in text, "%r is said: %r" % (word, text))
+    expect(all(line.startswith("moechat: ") for line in text.splitlines()), "every line says whose it is")
+
+
+def answer(model, *more):
+    result = run(["run", "-m", model, "--device", "ref", "-p", "Hello there", "--max-tokens", "8", "--temp", "0",
+                  "--jsonl", *more])
+    same(result.returncode, 0)
+    lines = [json.loads(line) for line in result.stdout.decode().splitlines()]
+    return [line["token"] for line in lines if "token" in line]
+
+
+def test_a_file_answers_by_itself():
+    alone = answer(CHAT)
+    expect(alone, "there is an answer")
+    same(answer(os.path.dirname(CHAT)), alone)
+    same(answer(CHAT, "--template", "deepseek-v3"), alone)
+    expect(answer(CHAT, "--template", "chatml") != alone, "the template matters")
+
+
+def test_its_tokenizer_is_the_one_of_the_original():
+    """Beside a tokenizer.json the GGUF's own goes first; with a name of words cut that is not known, the file does."""
+    folder = os.path.join(SCRATCH, "beside")
+    os.mkdir(folder)
+    model = os.path.join(folder, "chat.gguf")
+    with open(CHAT, "rb") as file:
+        whole = file.read()
+    at = whole.index(b"tokenizer.ggml.pre")
+    at = whole.index(b"deepseek-v3", at)
+    with open(model, "wb") as file:
+        file.write(whole[:at] + b"deepseek-vX" + whole[at + 11:])
+    told(run(["run", "-m", model, "--device", "ref", "-p", "x"]), 3, "deepseek-vX")
+    shutil.copy(os.path.join(ROOT, "tests", "unit", "data", "bpe-v3.json"), os.path.join(folder, "tokenizer.json"))
+    same(answer(model, "--template", "deepseek-v3"), answer(CHAT))
+
+
+def test_info_says_what_it_holds():
+    about = json.loads(run(["info", CHAT, "--json", "--verify"]).stdout)
+    same((about["layout"], about["runs"], about["name"], about["verified"]), ("GGUF", True, "chat", True))
+    same((about["tokenizer"], about["template"]), ("gguf", "deepseek-v3"))
+    same(about["groups"]["experts' up"], {"types": "BF16 1", "weights": 16384, "bytes": 32768})
+    text = run(["info", CHAT]).stdout.decode()
+    expect("stored as         experts' gate: BF16 1; 32.8 KB, 16.00 bits a weight\n" in text, "types by use: " + text)
+    expect("4 tensors of multi-token prediction" in text, "what is left out is said")
+    expect("convert" not in text, "there is nothing to convert")
+
+
+def test_what_is_not_a_model_is_said():
+    mmproj = os.path.join(SCRATCH, "mmproj-x.gguf")
+    with open(CHAT, "rb") as file:
+        whole = file.read()
+    with open(mmproj, "wb") as file:
+        file.write(whole.replace(b"deepseek2", b"deepseek9", 1))
+    told(run(["info", mmproj]), 3, "general.architecture: is \"deepseek9\"; moechat speaks deepseek2: ")
+    cut = os.path.join(SCRATCH, "cut.gguf")
+    with open(cut, "wb") as file:
+        file.write(whole[:300000])
+    told(run(["info", cut]), 3, "it is cut short, get it again")
+    part = os.path.join(SCRATCH, "x-00002-of-00003.gguf")
+    with open(part, "wb") as file:
+        file.write(whole)
+    told(run(["info", part]), 3, "x-00001-of-00003.gguf: is not there: it is part 1 of 3")
+    told(run(["info", os.path.join(SCRATCH, "none.gguf")]), 3, "none.gguf: cannot be opened")
+    told(run(["convert", PLAIN, os.path.join(SCRATCH, "package")]), 3, "runs as it is; GGUF files are not converted")
+
+
+if __name__ == "__main__":
+    rig.main(globals())
