@@ -14,6 +14,7 @@
 #include "engine/files/package.h"
 #include "engine/convert/job.h"
 #include "engine/base/err.h"
+#include "engine/walk/mixer.h"
 #include "engine/walk/weights.h"
 #include "engine/base/file.h"
 
@@ -127,7 +128,7 @@ static void describe(const struct package *package, const struct checkpoint *fro
     snprintf(d->layout, sizeof d->layout, "%s", d->package ? "package" : package->layout);
     d->package_bytes = sizes.resident + sizes.all_experts;
     say_left_out(from, d->left_out);
-    d->kv_row_bytes_f32 = (uint64_t)s->n_layers * (s->kv_lora_rank + s->qk_rope_head_dim) * sizeof(float);
+    d->kv_row_bytes_f32 = (uint64_t)s->n_layers * mixer_needs(s).row_width * sizeof(float);
 }
 
 int package_describe(const struct package *package, struct moe_description *description, struct moe_err *err)
