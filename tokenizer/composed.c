@@ -23,30 +23,30 @@ struct composing {
     size_t count;
 };
 
-static const uint32_t *parts_of(uint32_t code)
+// The first of ascending rows whose `column` is not below the code, or `count`.
+static size_t row_from(const uint32_t (*rows)[3], size_t count, int column, uint32_t code)
 {
-    size_t low = 0, high = N_PARTS;
+    size_t low = 0, high = count;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (parts[middle][0] < code)
+        if (rows[middle][column] < code)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < N_PARTS && parts[low][0] == code ? parts[low] : NULL;
+    return low;
+}
+
+static const uint32_t *parts_of(uint32_t code)
+{
+    size_t at = row_from(parts, N_PARTS, 0, code);
+    return at < N_PARTS && parts[at][0] == code ? parts[at] : NULL;
 }
 
 static uint32_t class_of(uint32_t code)
 {
-    size_t low = 0, high = N_CLASSES;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (classes[middle][1] < code)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < N_CLASSES && classes[low][0] <= code ? classes[low][2] : 0;
+    size_t at = row_from(classes, N_CLASSES, 1, code);
+    return at < N_CLASSES && classes[at][0] <= code ? classes[at][2] : 0;
 }
 
 // 0: the two stay two.
