@@ -9,11 +9,11 @@
 // What a slot must be in each state; NULL: nothing is wrong.
 static inline const char *check_slot(const expert_store *store, const struct tier *tier, const struct slot *slot)
 {
-    bool device = tier == &pool_of(store, slot)->device, has_host = expert_has_host(store);
+    bool device = tier == &class_of(store, slot)->device, has_host = expert_has_host(store);
     bool offered = cache_policy_is_offered(tier->policy, tier_index(tier, slot));
-    if (slot->state != SLOT_EMPTY && pool_for(store, slot->key) != pool_of(store, slot))
+    if (slot->state != SLOT_EMPTY && class_for(store, slot->key) != class_of(store, slot))
         return "an expert is in a slot of another size";
-    if (slot->state != SLOT_EMPTY && expert_blob_bytes(store, slot) > pool_of(store, slot)->slot_bytes)
+    if (slot->state != SLOT_EMPTY && expert_blob_bytes(store, slot) > class_of(store, slot)->slot_bytes)
         return "an expert is in a slot that is too small";
     if (slot->state != SLOT_EMPTY && tier_find(tier, slot->key) != slot)
         return "a slot has a key that is not found there";
@@ -110,12 +110,12 @@ static inline const char *check_tier(const expert_store *store, const struct tie
 static inline const char *check_host_pins(const expert_store *store)
 {
     uint64_t pins = 0, sources = 0;
-    for (uint32_t p = 0; p < store->n_pools; p++) {
-        const struct pool *pool = &store->pools[p];
-        for (uint32_t i = 0; i < pool->host.n_slots; i++)
-            pins += pool->host.slots[i].pins;
-        for (uint32_t i = 0; i < pool->device.n_slots; i++)
-            sources += pool->device.slots[i].source != NULL;
+    for (uint32_t p = 0; p < store->n_classes; p++) {
+        const struct size_class *size = &store->classes[p];
+        for (uint32_t i = 0; i < size->host.n_slots; i++)
+            pins += size->host.slots[i].pins;
+        for (uint32_t i = 0; i < size->device.n_slots; i++)
+            sources += size->device.slots[i].source != NULL;
     }
     return pins == sources ? NULL : "a host slot is pinned and no device slot waits for it";
 }
@@ -135,8 +135,8 @@ static inline const char *check_flights(const expert_store *store)
         idle++;
     for (uint32_t i = 0; i < f->package->n_files; i++)
         reading += f->files[i].n_reading;
-    for (uint32_t p = 0; p < store->n_pools; p++) {
-        const struct tier *tier = expert_read_tier(store, &store->pools[p]);
+    for (uint32_t p = 0; p < store->n_classes; p++) {
+        const struct tier *tier = expert_read_tier(store, &store->classes[p]);
         for (uint32_t i = 0; i < tier->n_slots; i++)
             slots += tier->slots[i].flight != NULL;
     }
@@ -151,10 +151,10 @@ static inline const char *check_flights(const expert_store *store)
 static inline const char *expert_check(const expert_store *store)
 {
     const char *wrong = check_list(&store->queued, false);
-    for (uint32_t p = 0; p < store->n_pools && !wrong; p++) {
-        wrong = check_tier(store, &store->pools[p].device);
+    for (uint32_t p = 0; p < store->n_classes && !wrong; p++) {
+        wrong = check_tier(store, &store->classes[p].device);
         if (!wrong && expert_has_host(store))
-            wrong = check_tier(store, &store->pools[p].host);
+            wrong = check_tier(store, &store->classes[p].host);
     }
     if (!wrong)
         wrong = check_list(&store->copying, true);

@@ -11,17 +11,17 @@
 
 gpu_buf *expert_device_place(const expert_store *store, const struct slot *slot, uint64_t *offset)
 {
-    const struct pool *pool = pool_of(store, slot);
-    uint32_t index = tier_index(&pool->device, slot);
-    *offset = index % pool->device_slab_slots * pool->slot_bytes;
-    return pool->device_slabs[index / pool->device_slab_slots];
+    const struct size_class *size = class_of(store, slot);
+    uint32_t index = tier_index(&size->device, slot);
+    *offset = index % size->device_slab_slots * size->slot_bytes;
+    return size->device_slabs[index / size->device_slab_slots];
 }
 
 void *expert_host_place(const expert_store *store, const struct slot *slot)
 {
-    const struct pool *pool = pool_of(store, slot);
-    uint32_t index = tier_index(&pool->host, slot);
-    return (char *)pool->host_slabs[index / pool->host_slab_slots] + index % pool->host_slab_slots * pool->slot_bytes;
+    const struct size_class *size = class_of(store, slot);
+    uint32_t index = tier_index(&size->host, slot);
+    return (char *)size->host_slabs[index / size->host_slab_slots] + index % size->host_slab_slots * size->slot_bytes;
 }
 
 void *expert_open_target(expert_store *store, const struct slot *slot)
@@ -43,7 +43,7 @@ void expert_close_target(expert_store *store, struct slot *slot)
 void expert_take(expert_store *store, struct tier *tier, struct slot *slot, uint32_t key)
 {
     if (slot->state == SLOT_READY) {
-        store->evictions += tier == &pool_of(store, slot)->device;
+        store->evictions += tier == &class_of(store, slot)->device;
         store->layers[slot->key / store->n_experts].wasted += slot->prefetched;
     }
     tier_take(tier, slot, key);
@@ -59,10 +59,10 @@ static void let_go_of_source(expert_store *store, struct slot *slot)
 {
     struct slot *source = slot->source;
     slot->source = NULL;
-    if (!source || !tier_unpin(&pool_of(store, slot)->host, source))
+    if (!source || !tier_unpin(&class_of(store, slot)->host, source))
         return;
     if (!slot_is_loading(source))
-        tier_free(&pool_of(store, slot)->host, source);
+        tier_free(&class_of(store, slot)->host, source);
 }
 
 uint64_t expert_blob_bytes(const expert_store *store, const struct slot *slot)
@@ -80,7 +80,7 @@ static void await_copies(expert_store *store, const struct slot *slot)
 static void clear_copy(expert_store *store, struct slot *slot)
 {
     let_go_of_source(store, slot);
-    tier_clear(&pool_of(store, slot)->device, slot);
+    tier_clear(&class_of(store, slot)->device, slot);
 }
 
 // The device lost a command and doesn't say which: nothing that was on its way between the tiers counts as arrived, and
@@ -91,9 +91,9 @@ static int lose_copies(expert_store *store, struct moe_err *err)
     expert_end_write_backs(store);
     while (store->copying.first)
         clear_copy(store, store->copying.first);
-    for (uint32_t p = 0; p < store->n_pools; p++)
-        for (uint32_t i = 0; i < store->pools[p].device.n_slots; i++)
-            store->pools[p].device.slots[i].copied = 0;
+    for (uint32_t p = 0; p < store->n_classes; p++)
+        for (uint32_t i = 0; i < store->classes[p].device.n_slots; i++)
+            store->classes[p].device.slots[i].copied = 0;
     struct gpu_error device;
     if (err == &store->untold)
         return MOE_DEVICE;
@@ -115,7 +115,7 @@ static int end_copy(expert_store *store, struct slot *slot, struct moe_err *err)
         store->layers[slot->key / store->n_experts].bytes_device += expert_blob_bytes(store, slot);
     expert_became_ready(store, slot);
     if (!slot->pins) // nobody waits any more; no op has used it, and the next request may
-        tier_free(&pool_of(store, slot)->device, slot);
+        tier_free(&class_of(store, slot)->device, slot);
     return MOE_OK;
 }
 
@@ -166,7 +166,7 @@ static void fail_slot(expert_store *store, struct slot *slot, const struct read_
     await_copies(store, slot);
     let_go_of_source(store, slot);
     slot->failure = *failure;
-    tier_clear(&pool_of(store, slot)->device, slot);
+    tier_clear(&class_of(store, slot)->device, slot);
 }
 
 enum begun { BEGUN, BEGUN_NOT, BEGUN_FAILED };
@@ -196,9 +196,9 @@ static enum begun begin_read(expert_store *store, struct slot *into, struct read
 // Through the host: from there, with what is already on its way there, or by a read of its own.
 static enum begun begin_through_host(expert_store *store, struct slot *slot, struct read_failure *failure)
 {
-    struct slot *source = tier_find(&pool_of(store, slot)->host, slot->key);
+    struct slot *source = tier_find(&class_of(store, slot)->host, slot->key);
     if (source) {
-        tier_pin(&pool_of(store, slot)->host, source);
+        tier_pin(&class_of(store, slot)->host, source);
         slot->source = source;
         if (source->flight)
             flights_promote(&store->flights, source->flight);
@@ -206,16 +206,16 @@ static enum begun begin_through_host(expert_store *store, struct slot *slot, str
     }
     if (!store->flights.idle)
         return BEGUN_NOT;
-    source = expert_next_of_host(store, pool_of(store, slot));
+    source = expert_next_of_host(store, class_of(store, slot));
     if (!source)
         return BEGUN_NOT;
-    expert_take(store, &pool_of(store, slot)->host, source, slot->key);
+    expert_take(store, &class_of(store, slot)->host, source, slot->key);
     slot->source = source;
     enum begun begun = begin_read(store, source, failure);
     if (begun != BEGUN) {
         slot->source = NULL;
-        tier_unpin(&pool_of(store, slot)->host, source);
-        tier_clear(&pool_of(store, slot)->host, source);
+        tier_unpin(&class_of(store, slot)->host, source);
+        tier_clear(&class_of(store, slot)->host, source);
     }
     return begun;
 }
@@ -285,9 +285,9 @@ int expert_load_queued(expert_store *store, struct moe_err *err)
 static int land(expert_store *store, struct flight *flight, struct moe_err *err)
 {
     struct slot *slot = flight->owner;
-    struct pool *pool = pool_of(store, slot);
-    struct tier *tier = expert_read_tier(store, pool);
-    struct slot *waiting = expert_has_host(store) ? tier_find(&pool->device, slot->key) : NULL;
+    struct size_class *size = class_of(store, slot);
+    struct tier *tier = expert_read_tier(store, size);
+    struct slot *waiting = expert_has_host(store) ? tier_find(&size->device, slot->key) : NULL;
     if (waiting && waiting->source != slot)
         waiting = NULL;
     if (flight->n_left)
@@ -375,16 +375,16 @@ void expert_abandon(expert_store *store, struct slot *slot)
         reading->flight = NULL;
         expert_close_target(store, reading);
         if (reading != slot)
-            tier_clear(&pool_of(store, slot)->host, reading);
+            tier_clear(&class_of(store, slot)->host, reading);
         let_go_of_source(store, slot);
     }
-    tier_clear(&pool_of(store, slot)->device, slot);
+    tier_clear(&class_of(store, slot)->device, slot);
 }
 
 void expert_cool_down(expert_store *store)
 {
-    for (uint32_t p = 0; p < store->n_pools; p++) {
-        struct tier *tier = &store->pools[p].device;
+    for (uint32_t p = 0; p < store->n_classes; p++) {
+        struct tier *tier = &store->classes[p].device;
         while (tier->cooling.first && gpu_fence_passed(store->g, tier->cooling.first->fence))
             tier_free(tier, tier->cooling.first);
     }

@@ -38,19 +38,19 @@ static int check_shape(const expert_store *store, struct moe_err *err)
     return MOE_OK;
 }
 
-// Which pool each layer's experts are for.
-static int make_pools(expert_store *store, const struct cache_size *sizes, uint32_t n, struct moe_err *err)
+// Which size each layer's experts are for.
+static int make_classes(expert_store *store, const struct cache_size *sizes, uint32_t n, struct moe_err *err)
 {
-    free(store->pools);
-    store->pools = calloc(n, sizeof *store->pools);
-    store->n_pools = n;
-    if (!store->pools)
+    free(store->classes);
+    store->classes = calloc(n, sizeof *store->classes);
+    store->n_classes = n;
+    if (!store->classes)
         return moe_fail(err, MOE_NO_MEMORY, "no memory for the expert store");
     for (uint32_t i = 0; i < n; i++)
-        store->pools[i].slot_bytes = sizes[i].slot_bytes;
+        store->classes[i].slot_bytes = sizes[i].slot_bytes;
     for (uint32_t layer = store->first_moe_layer; layer < store->n_layers; layer++) {
-        store->layer_pool[layer] = n == 1 ? 0 : store->layer_pool[layer];
-        store->layer_rank[layer] = store->pools[store->layer_pool[layer]].n_layers++;
+        store->layer_class[layer] = n == 1 ? 0 : store->layer_class[layer];
+        store->layer_rank[layer] = store->classes[store->layer_class[layer]].n_layers++;
     }
     return MOE_OK;
 }
@@ -64,13 +64,13 @@ static int plan_sizes(expert_store *store, struct cache_question *question, stru
         return moe_fail(err, MOE_NO_MEMORY, "no memory for the expert store");
     for (uint32_t layer = store->first_moe_layer; layer < store->n_layers; layer++)
         bytes[layer] = package_experts(store->package, layer)->blob_bytes;
-    uint32_t n = cache_sizes(bytes, store->n_layers, store->n_experts, sizes, store->layer_pool);
+    uint32_t n = cache_sizes(bytes, store->n_layers, store->n_experts, sizes, store->layer_class);
     free(bytes);
     for (;;) {
         question->slot_bytes = cache_mean(sizes, n);
         int failed = cache_plan(question, answer, err);
         if (!failed && cache_share(question, answer, sizes, n))
-            return make_pools(store, sizes, n, err);
+            return make_classes(store, sizes, n, err);
         if (n == 1 || (failed && failed != MOE_BUDGET))
             return failed;
         sizes[0] = (struct cache_size){.slot_bytes = sizes[n - 1].slot_bytes, .n_experts = question->n_experts};
@@ -114,7 +114,7 @@ static int plan(expert_store *store, const struct expert_store_options *options,
         .resident_bytes = options->resident_bytes,
         .readers = options->readers ? options->readers : DEFAULT_READERS,
     };
-    for (uint32_t i = 0; i < store->n_pools; i++) {
+    for (uint32_t i = 0; i < store->n_classes; i++) {
         store->plan.cache_bytes += sizes[i].device_slots * sizes[i].slot_bytes;
         store->plan.host_cache_bytes += sizes[i].host_slots * sizes[i].slot_bytes;
     }
@@ -123,62 +123,62 @@ static int plan(expert_store *store, const struct expert_store_options *options,
     return MOE_OK;
 }
 
-static int open_tier(const expert_store *store, const struct pool *pool, struct tier *tier, uint64_t n_slots,
+static int open_tier(const expert_store *store, const struct size_class *size, struct tier *tier, uint64_t n_slots,
                      struct moe_err *err)
 {
     struct cache_shape shape = {
         .n_slots = (uint32_t)n_slots,
         .n_layers = store->n_layers,
         .n_experts = store->n_experts,
-        .n_moe_layers = pool->n_layers,
+        .n_moe_layers = size->n_layers,
         .layer_rank = store->layer_rank,
         .top_k = store->package->shape.top_k,
         .shared_slots = store->per_dispatch,
     };
     int failed = tier_open(tier, &shape, err);
     for (uint32_t i = 0; i < tier->n_slots; i++)
-        tier->slots[i].pool = (uint32_t)(pool - store->pools);
+        tier->slots[i].size_class = (uint32_t)(size - store->classes);
     return failed;
 }
 
 static uint64_t free_device_slabs(expert_store *store)
 {
     uint64_t last = 0;
-    for (uint32_t p = 0; p < store->n_pools; p++) {
-        struct pool *pool = &store->pools[p];
-        for (uint32_t i = 0; i < pool->n_device_slabs; i++) {
-            last = gpu_buf_bytes(pool->device_slabs[i]);
-            gpu_buf_free(pool->device_slabs[i]);
+    for (uint32_t p = 0; p < store->n_classes; p++) {
+        struct size_class *size = &store->classes[p];
+        for (uint32_t i = 0; i < size->n_device_slabs; i++) {
+            last = gpu_buf_bytes(size->device_slabs[i]);
+            gpu_buf_free(size->device_slabs[i]);
         }
-        free(pool->device_slabs);
-        pool->device_slabs = NULL;
-        pool->n_device_slabs = 0;
+        free(size->device_slabs);
+        size->device_slabs = NULL;
+        size->n_device_slabs = 0;
     }
     return last;
 }
 
 // MOE_NO_MEMORY: the device gave *given bytes and no more.
-static int make_device_slabs(expert_store *store, struct pool *pool, uint32_t n_slots, uint64_t *given,
+static int make_device_slabs(expert_store *store, struct size_class *size, uint32_t n_slots, uint64_t *given,
                              struct moe_err *err)
 {
-    uint64_t per_slab = store->maps ? 1 : gpu_describe(store->g)->max_alloc_bytes / pool->slot_bytes;
+    uint64_t per_slab = store->maps ? 1 : gpu_describe(store->g)->max_alloc_bytes / size->slot_bytes;
     if (store->plan.all && per_slab >= store->n_experts)
         per_slab -= per_slab % store->n_experts; // layers lie whole, see expert_layer_stays
-    pool->device_slab_slots = per_slab < n_slots ? (uint32_t)per_slab : n_slots;
-    pool->device_slabs = calloc((n_slots - 1) / pool->device_slab_slots + 1, sizeof *pool->device_slabs);
-    if (!pool->device_slabs)
+    size->device_slab_slots = per_slab < n_slots ? (uint32_t)per_slab : n_slots;
+    size->device_slabs = calloc((n_slots - 1) / size->device_slab_slots + 1, sizeof *size->device_slabs);
+    if (!size->device_slabs)
         return moe_fail(err, MOE_NO_MEMORY, "no memory for the table of %" PRIu32 " expert slots", n_slots);
     for (uint32_t left = n_slots; left;) {
-        uint32_t here = left < pool->device_slab_slots ? left : pool->device_slab_slots;
+        uint32_t here = left < size->device_slab_slots ? left : size->device_slab_slots;
         struct gpu_error device;
-        gpu_buf *slab = gpu_buf_new_shared(store->g, here * pool->slot_bytes, &device);
+        gpu_buf *slab = gpu_buf_new_shared(store->g, here * size->slot_bytes, &device);
         if (!slab)
             return moe_fail(err, MOE_NO_MEMORY,
                             "no room for %" PRIu64 " expert slots of %" PRIu64
                             " bytes, try a smaller --expert-cache: %.248s",
                             store->plan.slots, store->plan.slot_bytes, device.text);
-        pool->device_slabs[pool->n_device_slabs++] = slab;
-        *given += here * pool->slot_bytes;
+        size->device_slabs[size->n_device_slabs++] = slab;
+        *given += here * size->slot_bytes;
         left -= here;
     }
     return MOE_OK;
@@ -193,8 +193,8 @@ static int make_device_slots(expert_store *store, const struct expert_store_opti
     do {
         uint64_t given = 0;
         failed = MOE_OK;
-        for (uint32_t i = 0; i < store->n_pools && !failed; i++)
-            failed = make_device_slabs(store, &store->pools[i], (uint32_t)sizes[i].device_slots, &given, err);
+        for (uint32_t i = 0; i < store->n_classes && !failed; i++)
+            failed = make_device_slabs(store, &store->classes[i], (uint32_t)sizes[i].device_slots, &given, err);
         if (!failed)
             break;
         given -= free_device_slabs(store);
@@ -202,40 +202,40 @@ static int make_device_slots(expert_store *store, const struct expert_store_opti
             return failed;
         failed = plan(store, options, given, sizes, err);
     } while (!failed);
-    for (uint32_t i = 0; i < store->n_pools && !failed; i++)
-        failed = open_tier(store, &store->pools[i], &store->pools[i].device, sizes[i].device_slots, err);
+    for (uint32_t i = 0; i < store->n_classes && !failed; i++)
+        failed = open_tier(store, &store->classes[i], &store->classes[i].device, sizes[i].device_slots, err);
     return failed;
 }
 
-static int make_host_slots(expert_store *store, struct pool *pool, uint32_t n_slots, struct moe_err *err)
+static int make_host_slots(expert_store *store, struct size_class *size, uint32_t n_slots, struct moe_err *err)
 {
     if (!n_slots)
         return MOE_OK;
     uint64_t most = gpu_describe(store->g)->max_alloc_bytes;
-    uint64_t per_slab = (most < HOST_SLAB_BYTES ? most : HOST_SLAB_BYTES) / pool->slot_bytes;
-    pool->host_slab_slots = !per_slab ? 1 : per_slab < n_slots ? (uint32_t)per_slab : n_slots;
-    pool->host_slabs = calloc((n_slots - 1) / pool->host_slab_slots + 1, sizeof *pool->host_slabs);
-    if (!pool->host_slabs)
+    uint64_t per_slab = (most < HOST_SLAB_BYTES ? most : HOST_SLAB_BYTES) / size->slot_bytes;
+    size->host_slab_slots = !per_slab ? 1 : per_slab < n_slots ? (uint32_t)per_slab : n_slots;
+    size->host_slabs = calloc((n_slots - 1) / size->host_slab_slots + 1, sizeof *size->host_slabs);
+    if (!size->host_slabs)
         return moe_fail(err, MOE_NO_MEMORY, "no memory for the table of %" PRIu32 " host slots", n_slots);
-    for (uint32_t left = n_slots; left; pool->n_host_slabs++) {
-        uint32_t here = left < pool->host_slab_slots ? left : pool->host_slab_slots;
+    for (uint32_t left = n_slots; left; size->n_host_slabs++) {
+        uint32_t here = left < size->host_slab_slots ? left : size->host_slab_slots;
         struct gpu_error device;
-        void *slab = gpu_host_alloc(store->g, here * pool->slot_bytes, &device);
+        void *slab = gpu_host_alloc(store->g, here * size->slot_bytes, &device);
         if (!slab)
             return moe_fail(err, MOE_NO_MEMORY,
                             "no page-locked memory for %" PRIu32 " experts of %" PRIu64
                             " bytes, try a smaller --host-cache or none: %.248s",
-                            n_slots, pool->slot_bytes, device.text);
-        pool->host_slabs[pool->n_host_slabs] = slab;
+                            n_slots, size->slot_bytes, device.text);
+        size->host_slabs[size->n_host_slabs] = slab;
         left -= here;
     }
-    return open_tier(store, pool, &pool->host, n_slots, err);
+    return open_tier(store, size, &size->host, n_slots, err);
 }
 
 static uint64_t probe(expert_store *store, bool direct, uint64_t seed)
 {
     struct disk_probe disk = {.seed = seed};
-    struct tier *tier = expert_read_tier(store, &store->pools[store->n_pools - 1]); // any expert fits there
+    struct tier *tier = expert_read_tier(store, &store->classes[store->n_classes - 1]); // any expert fits there
     flights_set_direct(&store->flights, direct);
     while (disk.n_targets < tier->n_slots && disk.n_targets < store->plan.readers && disk.n_targets < PROBE_TARGETS) {
         void *target = expert_open_target(store, &tier->slots[disk.n_targets]);
@@ -325,10 +325,10 @@ int expert_store_open(gpu *g, const struct package *package, const struct expert
     store->layers = calloc(store->n_layers, sizeof *store->layers);
     store->maps = gpu_describe(g)->maps_host_memory && !two_tiers(store, options);
     store->stays = calloc(store->n_layers, sizeof *store->stays);
-    store->layer_pool = calloc(store->n_layers, sizeof *store->layer_pool);
+    store->layer_class = calloc(store->n_layers, sizeof *store->layer_class);
     store->layer_rank = calloc(store->n_layers, sizeof *store->layer_rank);
     struct cache_size sizes[CACHE_SIZES];
-    int failed = store->asked && store->layers && store->stays && store->layer_pool && store->layer_rank
+    int failed = store->asked && store->layers && store->stays && store->layer_class && store->layer_rank
                      ? MOE_OK
                      : moe_fail(err, MOE_NO_MEMORY, "no memory for the expert store");
     if (!failed)
@@ -337,8 +337,8 @@ int expert_store_open(gpu *g, const struct package *package, const struct expert
         failed = plan(store, options, options->cache_bytes, sizes, err);
     if (!failed)
         failed = make_device_slots(store, options, sizes, err);
-    for (uint32_t i = 0; i < store->n_pools && !failed; i++)
-        failed = make_host_slots(store, &store->pools[i], (uint32_t)sizes[i].host_slots, err);
+    for (uint32_t i = 0; i < store->n_classes && !failed; i++)
+        failed = make_host_slots(store, &store->classes[i], (uint32_t)sizes[i].host_slots, err);
     if (!failed)
         failed = open_flights(store, options, err);
     if (!failed)
@@ -363,18 +363,18 @@ void expert_store_close(expert_store *store)
         return;
     trace_finish(store->trace, NULL);
     flights_close(&store->flights); // first: readers write into what is freed below
-    for (uint32_t p = 0; p < store->n_pools; p++) {
-        struct pool *pool = &store->pools[p];
-        tier_close(&pool->device);
-        tier_close(&pool->host);
-        for (uint32_t i = 0; i < pool->n_host_slabs; i++)
-            gpu_host_free(store->g, pool->host_slabs[i]);
-        free(pool->host_slabs);
+    for (uint32_t p = 0; p < store->n_classes; p++) {
+        struct size_class *size = &store->classes[p];
+        tier_close(&size->device);
+        tier_close(&size->host);
+        for (uint32_t i = 0; i < size->n_host_slabs; i++)
+            gpu_host_free(store->g, size->host_slabs[i]);
+        free(size->host_slabs);
     }
     free_device_slabs(store);
-    free(store->pools);
+    free(store->classes);
     free(store->layer_rank);
-    free(store->layer_pool);
+    free(store->layer_class);
     free(store->stays);
     free(store->layers);
     free(store->asked);

@@ -22,7 +22,7 @@ struct fill {
 };
 
 // Slots of one size in both tiers, and the layers whose experts they are for.
-struct pool {
+struct size_class {
     uint64_t slot_bytes;
     uint32_t n_layers;
     struct tier device;
@@ -41,10 +41,10 @@ struct expert_store {
     uint32_t per_dispatch;                         // slots that a token needs in one layer
     struct moe_cache_plan plan;
     struct flights flights;
-    struct pool *pools; // [n_pools], by size
-    uint32_t n_pools;
-    uint32_t *layer_pool;          // [n_layers], of MoE layers
-    uint32_t *layer_rank;          // [n_layers], how many layers of its pool come before it
+    struct size_class *classes; // [n_classes], by size
+    uint32_t n_classes;
+    uint32_t *layer_class;         // [n_layers], of MoE layers
+    uint32_t *layer_rank;          // [n_layers], how many layers of its size come before it
     struct slot_list queued;       // device slots that wait for a flight or a host slot, in order
     struct slot_list copying;      // device slots, in the order of their copies
     struct slot_list writing_back; // host slots, likewise
@@ -70,40 +70,40 @@ static inline uint32_t expert_key(const expert_store *store, uint32_t layer, uin
 
 static inline bool expert_has_host(const expert_store *store)
 {
-    return store->pools[0].host.n_slots > 0;
+    return store->classes[0].host.n_slots > 0;
 }
 
-static inline struct pool *pool_of(const expert_store *store, const struct slot *slot)
+static inline struct size_class *class_of(const expert_store *store, const struct slot *slot)
 {
-    return &store->pools[slot->pool];
+    return &store->classes[slot->size_class];
 }
 
-static inline struct pool *pool_for(const expert_store *store, uint32_t key)
+static inline struct size_class *class_for(const expert_store *store, uint32_t key)
 {
-    return &store->pools[store->layer_pool[key / store->n_experts]];
+    return &store->classes[store->layer_class[key / store->n_experts]];
 }
 
 // What files are read into.
-static inline struct tier *expert_read_tier(const expert_store *store, struct pool *pool)
+static inline struct tier *expert_read_tier(const expert_store *store, struct size_class *size)
 {
-    return expert_has_host(store) ? &pool->host : &pool->device;
+    return expert_has_host(store) ? &size->host : &size->device;
 }
 
 // NULL: it isn't there.
 static inline struct slot *expert_on_device(const expert_store *store, uint32_t key)
 {
-    return tier_find(&pool_for(store, key)->device, key);
+    return tier_find(&class_for(store, key)->device, key);
 }
 
 static inline struct slot *expert_on_host(const expert_store *store, uint32_t key)
 {
-    return expert_has_host(store) ? tier_find(&pool_for(store, key)->host, key) : NULL;
+    return expert_has_host(store) ? tier_find(&class_for(store, key)->host, key) : NULL;
 }
 
 // With plan.all the key's own slot of the device's tier, by which expert_layer_stays finds it; NULL: any slot will do.
 static inline struct slot *expert_own_slot(const expert_store *store, const struct tier *tier, uint32_t key)
 {
-    bool own = store->plan.all && tier == &pool_for(store, key)->device;
+    bool own = store->plan.all && tier == &class_for(store, key)->device;
     uint32_t first = store->layer_rank[key / store->n_experts] * store->n_experts;
     return own ? &tier->slots[first + key % store->n_experts] : NULL;
 }
@@ -139,7 +139,7 @@ void expert_became_ready(expert_store *store, struct slot *slot);
 // ---- expert_write_back.c
 
 // The host's slot for the next expert that comes, NULL: none is free.
-struct slot *expert_next_of_host(const expert_store *store, struct pool *pool);
+struct slot *expert_next_of_host(const expert_store *store, struct size_class *size);
 // A device slot is about to be taken for another expert. Copies that are begun into it later come after this one.
 void expert_write_back(expert_store *store, const struct slot *slot);
 void expert_end_write_backs(expert_store *store);

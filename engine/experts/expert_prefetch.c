@@ -39,7 +39,7 @@ static struct slot *take_for_prefetch(expert_store *store, struct tier *tier, ui
     if (!slot || (own && own->list != &tier->empty) ||
         (slot->state == SLOT_READY && !slot->prefetched && cache_policy_is_live(tier->policy, tier_index(tier, slot))))
         return NULL;
-    if (tier == &pool_of(store, slot)->device)
+    if (tier == &class_of(store, slot)->device)
         expert_write_back(store, slot);
     expert_take(store, tier, slot, key);
     tier_unpin(tier, slot); // QUEUED and nowhere
@@ -81,15 +81,15 @@ static bool read_ahead(expert_store *store, struct tier *tier, uint32_t key)
 
 static bool copy_ahead(expert_store *store, struct slot *source)
 {
-    struct pool *pool = pool_of(store, source);
-    tier_pin(&pool->host, source); // first: it must not make room for what the device gives up
-    struct slot *slot = take_for_prefetch(store, &pool->device, source->key);
+    struct size_class *size = class_of(store, source);
+    tier_pin(&size->host, source); // first: it must not make room for what the device gives up
+    struct slot *slot = take_for_prefetch(store, &size->device, source->key);
     if (!slot) {
-        if (tier_unpin(&pool->host, source))
-            tier_free(&pool->host, source);
+        if (tier_unpin(&size->host, source))
+            tier_free(&size->host, source);
         return false;
     }
-    tier_asked(&pool->host, source); // the device's slot is the prefetched one from now on
+    tier_asked(&size->host, source); // the device's slot is the prefetched one from now on
     slot->source = source;
     return expert_copy(store, slot, &store->untold) == MOE_OK;
 }
@@ -100,10 +100,10 @@ static bool begin_prefetches(expert_store *store, uint32_t layer)
     if (layer < store->first_moe_layer || layer >= store->n_layers || expert_take_in(store, 0, layer, &store->untold))
         return false;
     expert_cool_down(store);
-    const struct pool *pool = pool_for(store, expert_key(store, layer, 0));
-    cache_policy_tick(pool->device.policy, CACHE_PREFETCH);
+    const struct size_class *size = class_for(store, expert_key(store, layer, 0));
+    cache_policy_tick(size->device.policy, CACHE_PREFETCH);
     if (expert_has_host(store))
-        cache_policy_tick(pool->host.policy, CACHE_PREFETCH);
+        cache_policy_tick(size->host.policy, CACHE_PREFETCH);
     return true;
 }
 
@@ -113,7 +113,8 @@ static bool load_ahead(expert_store *store, uint32_t key)
     struct slot *host = expert_on_host(store, key);
     if (expert_on_device(store, key) || (host && slot_is_loading(host)))
         return false; // there, or on its way
-    bool begun = host ? copy_ahead(store, host) : read_ahead(store, expert_read_tier(store, pool_for(store, key)), key);
+    bool begun =
+        host ? copy_ahead(store, host) : read_ahead(store, expert_read_tier(store, class_for(store, key)), key);
     store->prefetched += begun;
     return begun;
 }
@@ -135,9 +136,9 @@ enum { FILL_LOADS = 16, FILL_KEYS = 4096, FILL_TRIES = 64 };
 
 static bool is_full(const expert_store *store)
 {
-    for (uint32_t p = 0; p < store->n_pools; p++)
-        for (uint32_t i = 0; i < store->pools[p].device.n_slots; i++)
-            if (store->pools[p].device.slots[i].state != SLOT_READY)
+    for (uint32_t p = 0; p < store->n_classes; p++)
+        for (uint32_t i = 0; i < store->classes[p].device.n_slots; i++)
+            if (store->classes[p].device.slots[i].state != SLOT_READY)
                 return false;
     return true;
 }
@@ -183,7 +184,7 @@ static void withdraw_prefetches(expert_store *store, uint32_t layer, bool all)
             continue;
         slot->flight = NULL;
         expert_close_target(store, slot);
-        tier_clear(expert_read_tier(store, pool_of(store, slot)), slot);
+        tier_clear(expert_read_tier(store, class_of(store, slot)), slot);
         store->prefetched--;
     }
 }

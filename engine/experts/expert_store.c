@@ -16,7 +16,7 @@ static int check_request(expert_store *store, const struct expert_request *reque
 {
     if (request->layer >= store->n_layers || request->layer < store->first_moe_layer)
         return moe_fail(err, MOE_BAD_ARGUMENT, "layer %" PRIu32 " has no routed experts", request->layer);
-    const struct tier *tier = &pool_for(store, expert_key(store, request->layer, 0))->device;
+    const struct tier *tier = &class_for(store, expert_key(store, request->layer, 0))->device;
     if (request->n > tier->n_slots)
         return moe_fail(err, MOE_BAD_ARGUMENT, "%" PRIu32 " experts asked for at once, the cache has %" PRIu32 " slots",
                         request->n, tier->n_slots);
@@ -43,7 +43,7 @@ struct need {
 
 static struct need count_need(const expert_store *store, const struct expert_request *request)
 {
-    const struct tier *tier = &pool_for(store, expert_key(store, request->layer, 0))->device;
+    const struct tier *tier = &class_for(store, expert_key(store, request->layer, 0))->device;
     struct need need = {0};
     for (uint32_t i = 0; i < request->n; i++) {
         const struct slot *slot = tier_find(tier, expert_key(store, request->layer, (uint32_t)request->ids[i]));
@@ -57,15 +57,15 @@ static struct need count_need(const expert_store *store, const struct expert_req
 static int fail_budget(const expert_store *store, const struct expert_request *request, const struct need *need,
                        struct moe_err *err)
 {
-    const struct pool *pool = pool_for(store, expert_key(store, request->layer, 0));
+    const struct size_class *size = class_for(store, expert_key(store, request->layer, 0));
     uint32_t more = need->misses + need->unpinned_hits;
-    uint64_t slots = (uint64_t)pool->device.n_pinned + more, experts = (uint64_t)pool->n_layers * store->n_experts;
-    // The pool gets its experts' part of the cache.
+    uint64_t slots = (uint64_t)size->device.n_pinned + more, experts = (uint64_t)size->n_layers * store->n_experts;
+    // The size gets its experts' part of the cache.
     uint64_t bytes = (slots * store->plan.experts + experts - 1) / experts * store->plan.slot_bytes;
     return moe_fail(err, MOE_BUDGET,
                     "layer %" PRIu32 " needs %" PRIu32 " more slots while %" PRIu32 " of the cache's %" PRIu32
                     " slots are in use: give --expert-cache at least %" PRIu64 " bytes (%" PRIu64 " MiB)",
-                    request->layer, more, pool->device.n_pinned, pool->device.n_slots, bytes,
+                    request->layer, more, size->device.n_pinned, size->device.n_slots, bytes,
                     (bytes + (1U << 20) - 1) >> 20);
 }
 
@@ -86,7 +86,7 @@ static int make_room(expert_store *store, const struct expert_request *request, 
         if (failed)
             return failed;
         expert_cool_down(store);
-        struct tier *tier = &pool_for(store, expert_key(store, request->layer, 0))->device;
+        struct tier *tier = &class_for(store, expert_key(store, request->layer, 0))->device;
         struct need need = count_need(store, request);
         if (need.misses + need.unpinned_hits > tier->n_slots - tier->n_pinned)
             return fail_budget(store, request, &need, err);
@@ -108,7 +108,7 @@ static int make_room(expert_store *store, const struct expert_request *request, 
 
 static struct slot *slot_at(const expert_store *store, const struct expert_place *place)
 {
-    return &pool_for(store, expert_key(store, place->layer, 0))->device.slots[place->slot];
+    return &class_for(store, expert_key(store, place->layer, 0))->device.slots[place->slot];
 }
 
 static enum moe_origin origin_of(const struct slot *device, const struct slot *host)
@@ -125,23 +125,23 @@ static enum moe_origin origin_of(const struct slot *device, const struct slot *h
 // Where the key is; notes that it was asked for.
 static enum moe_origin ask(expert_store *store, uint32_t key, enum cache_use use)
 {
-    struct pool *pool = pool_for(store, key);
+    struct size_class *size = class_for(store, key);
     struct slot *slot = expert_on_device(store, key), *host = expert_on_host(store, key);
     enum moe_origin origin = origin_of(slot, host);
-    cache_policy_use(pool->device.policy, key, use);
+    cache_policy_use(size->device.policy, key, use);
     store->used += (slot && slot->prefetched) || (host && host->prefetched);
     if (slot) {
-        tier_asked(&pool->device, slot);
+        tier_asked(&size->device, slot);
         if (slot->flight)
             flights_promote(&store->flights, slot->flight);
     }
     if (!expert_has_host(store))
         return origin;
-    cache_policy_use(pool->host.policy, key, use);
+    cache_policy_use(size->host.policy, key, use);
     if (host) {
-        tier_asked(&pool->host, host);
-        if (cache_policy_is_offered(pool->host.policy, tier_index(&pool->host, host)))
-            cache_policy_offer(pool->host.policy, tier_index(&pool->host, host)); // at its new worth
+        tier_asked(&size->host, host);
+        if (cache_policy_is_offered(size->host.policy, tier_index(&size->host, host)))
+            cache_policy_offer(size->host.policy, tier_index(&size->host, host)); // at its new worth
     }
     return origin;
 }
@@ -167,11 +167,11 @@ static int note(expert_store *store, const struct expert_request *request, struc
 // Notes that they were asked for, and where each was; slot: the device's, or CACHE_NO_SLOT.
 static void ask_for_all(expert_store *store, const struct expert_request *request, struct expert_place *places)
 {
-    struct pool *pool = pool_for(store, expert_key(store, request->layer, 0));
-    struct tier *tier = &pool->device;
+    struct size_class *size = class_for(store, expert_key(store, request->layer, 0));
+    struct tier *tier = &size->device;
     cache_policy_tick(tier->policy, request->use);
     if (expert_has_host(store))
-        cache_policy_tick(pool->host.policy, request->use);
+        cache_policy_tick(size->host.policy, request->use);
     for (uint32_t i = 0; i < request->n; i++) {
         struct expert_place *place = &places[i];
         place->layer = request->layer;
@@ -194,7 +194,7 @@ int expert_acquire(expert_store *store, const struct expert_request *request, st
         failed = make_room(store, request, err);
     if (failed)
         return failed;
-    struct tier *tier = &pool_for(store, expert_key(store, request->layer, 0))->device;
+    struct tier *tier = &class_for(store, expert_key(store, request->layer, 0))->device;
     // All hits first: a miss must not evict one. A slot still READING for a cancelled request is a hit too, though
     // expert_wait will wait for it: its read is paid for.
     ask_for_all(store, request, places);
@@ -227,10 +227,10 @@ bool expert_layer_stays(expert_store *store, uint32_t layer, struct expert_row *
 {
     if (!store->plan.all)
         return false;
-    const struct pool *pool = pool_for(store, expert_key(store, layer, 0));
-    const struct slot *slots = expert_own_slot(store, &pool->device, expert_key(store, layer, 0));
-    uint32_t first = tier_index(&pool->device, slots), last = first + store->n_experts - 1;
-    if (first / pool->device_slab_slots != last / pool->device_slab_slots)
+    const struct size_class *size = class_for(store, expert_key(store, layer, 0));
+    const struct slot *slots = expert_own_slot(store, &size->device, expert_key(store, layer, 0));
+    uint32_t first = tier_index(&size->device, slots), last = first + store->n_experts - 1;
+    if (first / size->device_slab_slots != last / size->device_slab_slots)
         return false;
     bool stays = store->stays[layer];
     for (uint32_t i = 0; !stays; i++) {
@@ -239,7 +239,7 @@ bool expert_layer_stays(expert_store *store, uint32_t layer, struct expert_row *
         stays = store->stays[layer] = i + 1 == store->n_experts;
     }
     row->buf = expert_device_place(store, slots, &row->offset);
-    row->stride = pool->slot_bytes;
+    row->stride = size->slot_bytes;
     return true;
 }
 
@@ -344,7 +344,7 @@ void expert_release(expert_store *store, const struct expert_place *places, uint
     uint64_t fence = n ? gpu_fence(store->g) : 0;
     for (uint32_t i = 0; i < n; i++) {
         struct slot *slot = slot_at(store, &places[i]);
-        struct tier *tier = &pool_of(store, slot)->device;
+        struct tier *tier = &class_of(store, slot)->device;
         assert(slot->pins);
         if (!tier_unpin(tier, slot))
             continue;
@@ -368,14 +368,14 @@ struct moe_cache_plan expert_store_plan(const expert_store *store)
 
 uint32_t expert_slots(const expert_store *store, uint32_t layer)
 {
-    return pool_for(store, expert_key(store, layer, 0))->device.n_slots;
+    return class_for(store, expert_key(store, layer, 0))->device.n_slots;
 }
 
 uint32_t expert_least_slots(const expert_store *store)
 {
     uint32_t least = UINT32_MAX;
-    for (uint32_t i = 0; i < store->n_pools; i++)
-        least = store->pools[i].device.n_slots < least ? store->pools[i].device.n_slots : least;
+    for (uint32_t i = 0; i < store->n_classes; i++)
+        least = store->classes[i].device.n_slots < least ? store->classes[i].device.n_slots : least;
     return least;
 }
 
@@ -413,10 +413,10 @@ static void note_tier(const expert_store *store, const struct tier *tier, enum m
 void expert_store_tiers(const expert_store *store, uint8_t *tiers)
 {
     memset(tiers, MOE_TIER_DISK, (size_t)(store->n_layers - store->first_moe_layer) * store->n_experts);
-    for (uint32_t i = 0; i < store->n_pools; i++)
-        note_tier(store, &store->pools[i].host, MOE_TIER_HOST, tiers);
-    for (uint32_t i = 0; i < store->n_pools; i++)
-        note_tier(store, &store->pools[i].device, MOE_TIER_DEVICE, tiers);
+    for (uint32_t i = 0; i < store->n_classes; i++)
+        note_tier(store, &store->classes[i].host, MOE_TIER_HOST, tiers);
+    for (uint32_t i = 0; i < store->n_classes; i++)
+        note_tier(store, &store->classes[i].device, MOE_TIER_DEVICE, tiers);
 }
 
 enum moe_origin expert_where(const expert_store *store, uint32_t layer, uint32_t expert)

@@ -9,31 +9,31 @@
 // The device has the host slot's expert, and not as a prefetched one that will go soon.
 static bool is_on_device(const void *context, uint32_t index)
 {
-    const struct pool *pool = context;
-    const struct slot *slot = tier_find(&pool->device, pool->host.slots[index].key);
+    const struct size_class *size = context;
+    const struct slot *slot = tier_find(&size->device, size->host.slots[index].key);
     return slot && slot->state == SLOT_READY && !slot->prefetched;
 }
 
-struct slot *expert_next_of_host(const expert_store *store, struct pool *pool)
+struct slot *expert_next_of_host(const expert_store *store, struct size_class *size)
 {
-    const struct tier *host = &pool->host;
+    const struct tier *host = &size->host;
     struct slot *next = tier_next(host);
     if (!store->writes_back || !next || next->state == SLOT_EMPTY ||
         !cache_policy_is_wanted(host->policy, next->key, CACHE_NO_SLOT))
         return next;
-    uint32_t twice = cache_policy_favourite(host->policy, is_on_device, pool);
+    uint32_t twice = cache_policy_favourite(host->policy, is_on_device, size);
     return twice == CACHE_NO_SLOT ? next : &host->slots[twice];
 }
 
 void expert_write_back(expert_store *store, const struct slot *slot)
 {
-    struct pool *pool = pool_of(store, slot);
-    struct tier *host = &pool->host;
+    struct size_class *size = class_of(store, slot);
+    struct tier *host = &size->host;
     if (!store->writes_back || slot->state != SLOT_READY || tier_find(host, slot->key) || gpu_failed(store->g) ||
         tier_n_free(host) <= store->per_dispatch) // misses that come next need host slots
         return;
-    struct slot *to = expert_next_of_host(store, pool);
-    bool in_vain = to->state == SLOT_READY && !is_on_device(pool, tier_index(host, to)) &&
+    struct slot *to = expert_next_of_host(store, size);
+    bool in_vain = to->state == SLOT_READY && !is_on_device(size, tier_index(host, to)) &&
                    !cache_policy_is_wanted(host->policy, slot->key, tier_index(host, to));
     if (in_vain || !cache_policy_is_wanted(host->policy, slot->key, CACHE_NO_SLOT))
         return;
@@ -57,11 +57,11 @@ void expert_end_write_backs(expert_store *store)
         struct slot *slot = store->writing_back.first;
         if (gpu_failed(store->g)) { // the device keeps the error for whoever asks next
             gpu_copy_wait(store->g, slot->copy);
-            tier_clear(&pool_of(store, slot)->host, slot);
+            tier_clear(&class_of(store, slot)->host, slot);
             continue;
         }
         expert_became_ready(store, slot);
         if (!slot->pins)
-            tier_free(&pool_of(store, slot)->host, slot);
+            tier_free(&class_of(store, slot)->host, slot);
     }
 }

@@ -41,8 +41,8 @@ struct slot {
     struct slot *previous;
     struct slot *next;
     enum slot_state state;
-    uint32_t pool; // the store's that it belongs to
-    uint32_t key;  // layer * n_routed_experts + expert, unless EMPTY
+    uint32_t size_class; // the store's that it belongs to
+    uint32_t key;        // layer * n_routed_experts + expert, unless EMPTY
     uint32_t pins;
     bool prefetched;             // its load was begun before anybody asked for it, and nobody has yet
     uint64_t fence;              // READY: of the last release

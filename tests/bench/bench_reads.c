@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Experts through the store against the bare disk: the same experts, random ones, as many at once, read by plain
 // threads past the page cache; interleaved, medians. `bench_reads DIR [ROUNDS]`; without DIR it has nothing to read.
+// `bench_reads --as-gguf FILE [ROUNDS]` takes any large file for the experts of a GGUF: three spans each, of V3's sizes
+// in Q4_K and Q6_K, at multiples of 32; the plain reads are of the same sizes, at pages.
 #define _GNU_SOURCE // O_DIRECT
 #include <fcntl.h>
 #include <pthread.h>
@@ -12,8 +14,9 @@
 
 #include "engine/base/clock.h"
 #include "engine/experts/expert_store.h"
+#include "engine/files/spans.h"
 
-enum { WINDOW = 16, READERS = 8, MOST_ROUNDS = 99 };
+enum { WINDOW = 16, READERS = 8, MOST_ROUNDS = 99, PAGE = SPANS_PAGE };
 
 struct work {
     const struct package *package;
@@ -31,7 +34,7 @@ static void *read_plainly(void *context)
         struct expert_span spans[MAX_EXPERT_SPANS];
         uint32_t n = package_spans(work->package, work->picks[i][0], work->picks[i][1], spans);
         for (uint32_t s = 0; s < n; s++)
-            if (pread(work->fds[spans[s].file], target, spans[s].bytes, (off_t)spans[s].offset) !=
+            if (pread(work->fds[spans[s].file], target, spans[s].bytes, (off_t)(spans[s].offset / PAGE * PAGE)) !=
                 (ssize_t)spans[s].bytes)
                 fprintf(stderr, "bench_reads: a plain read failed; is the folder a package?\n");
     }
@@ -100,6 +103,14 @@ static double median(double *values, int n)
     return values[n / 2];
 }
 
+static uint64_t bytes_of(const struct package *package, uint32_t layer)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < package->layers[layer].n_spans; i++)
+        bytes += package->layers[layer].spans[i].bytes;
+    return bytes;
+}
+
 struct way {
     const char *name;
     uint64_t piece_bytes;
@@ -107,12 +118,12 @@ struct way {
     double rate[MOST_ROUNDS], ratio[MOST_ROUNDS];
 };
 
-static int open_ways(gpu *g, const struct package *package, struct way *ways, int n)
+static int open_ways(gpu *g, const struct package *package, bool as_gguf, struct way *ways, int n)
 {
     struct moe_err err;
     for (int i = 0; i < n; i++) {
         struct expert_store_options options = {
-            .cache_bytes = (WINDOW + 1) * package_slot_bytes(package),
+            .cache_bytes = (as_gguf ? 2u : 1u) * (WINDOW + 1) * package_slot_bytes(package), // of two sizes
             .io = MOE_IO_DIRECT,
             .readers = READERS,
             .read_piece_bytes = ways[i].piece_bytes,
@@ -127,9 +138,11 @@ static int open_ways(gpu *g, const struct package *package, struct way *ways, in
 static void measure(struct work *work, struct way *ways, int n, int rounds)
 {
     static double plain[MOST_ROUNDS];
-    double bytes = (double)work->n * (double)package_slot_bytes(work->package);
     for (int round = 0; round < rounds; round++) {
+        double bytes = 0;
         pick(work);
+        for (uint32_t i = 0; i < work->n; i++)
+            bytes += (double)bytes_of(work->package, work->picks[i][0]);
         plain[round] = bytes / (double)plainly(work);
         for (int i = 0; i < n; i++) {
             struct way *way = &ways[(i + round) % n];
@@ -150,22 +163,55 @@ static void measure(struct work *work, struct way *ways, int n, int rounds)
     }
 }
 
+// A package of two layers over the file's bytes: gate, up and down of one type, and down of another.
+static int take_for_gguf(const char *path, struct package *package)
+{
+    enum { Q4_K = 8257536, Q6_K = 12042240, HEADER = 5 * 1024 * 1024 + 32 };
+    static const uint64_t bytes[2][3] = {{Q4_K, Q4_K, Q6_K}, {Q4_K, Q4_K, Q4_K}};
+    int fd = open(path, O_RDONLY);
+    off_t end = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+    close(fd);
+    *package = (struct package){.n_files = 1};
+    package->shape.n_layers = 2;
+    package->shape.top_k = 1;
+    package->shape.n_routed_experts =
+        end < HEADER + PAGE ? 0 : (uint32_t)((uint64_t)(end - HEADER - PAGE) / (5 * Q4_K + Q6_K));
+    package->layers = calloc(2, sizeof *package->layers);
+    package->files = calloc(1, sizeof *package->files);
+    package->files[0] = (struct package_file){.path = strdup(path), .bytes = (uint64_t)end};
+    uint64_t offset = HEADER;
+    for (int layer = 0; layer < 2; layer++) {
+        struct package_layer *to = &package->layers[layer];
+        for (to->n_spans = 0; to->n_spans < 3; to->n_spans++) {
+            to->spans[to->n_spans] = (struct expert_span){.offset = offset, .bytes = bytes[layer][to->n_spans]};
+            offset += bytes[layer][to->n_spans] * package->shape.n_routed_experts + 32 * 7;
+        }
+        spans_place(to, 32);
+    }
+    return package->shape.n_routed_experts > 2 * WINDOW ? 0 : fprintf(stderr, "bench_reads: %s is too small\n", path);
+}
+
 int main(int argc, char **argv)
 {
     static struct way ways[] = {{.name = "one read an expert", .piece_bytes = MOE_READ_WHOLE},
                                 {.name = "pieces of 2 MiB", .piece_bytes = 2 << 20},
                                 {.name = "pieces of 1 MiB", .piece_bytes = 1 << 20}};
     enum { N_WAYS = sizeof ways / sizeof ways[0] };
+    bool as_gguf = argc > 2 && strcmp(argv[1], "--as-gguf") == 0;
+    argv += as_gguf;
+    argc -= as_gguf;
     int rounds = argc > 2 ? atoi(argv[2]) : 7;
     struct package package;
     struct moe_err err;
     struct gpu_error device;
     if (argc < 2 || rounds < 1 || rounds > MOST_ROUNDS)
         return puts("bench_reads: name a package to read from"), 0;
-    if (package_open(argv[1], &package, &err))
+    if (as_gguf && take_for_gguf(argv[1], &package))
+        return 1;
+    if (!as_gguf && package_open(argv[1], &package, &err))
         return fprintf(stderr, "%s\n", err.text), 1;
     gpu *g = gpu_open(&(struct gpu_options){.selector = "ref"}, &device);
-    if (open_ways(g, &package, ways, N_WAYS))
+    if (open_ways(g, &package, as_gguf, ways, N_WAYS))
         return 1;
     uint64_t slot = package_slot_bytes(&package);
     struct work work = {.package = &package, .n = (uint32_t)((UINT64_C(384) << 20) / slot) + WINDOW};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Two long conversations over one model, full of interruptions: answers begin together, take turns by the token, are
-// cancelled at any time; turns are undone, everything is saved, closed and opened again with another budget, guesser,
+// cancelled at any time; turns are undone, everything is saved, closed and opened again with another budget, predictor,
 // number of readers, ring and kind of cache. Now and then, and in the end, a replay of what is left, without any of
 // that, must say the same to the bit; memory, files and threads must be what they were.
 //

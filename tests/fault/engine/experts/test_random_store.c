@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Random lives of an expert store: requests that overlap, are cancelled or let go unread, guesses, fills; copies and
+// Random lives of an expert store: requests that overlap, are cancelled or let go unread, prefetches, fills; copies and
 // fences that pass late, reads that fail in the middle, copies that the device loses. Whatever was waited for has its
 // bytes, what an op may still use keeps them, and in the end every slot is free and every expert can be had.
 #include "engine/base/clock.h"
@@ -148,7 +148,7 @@ static void disturb(struct life *life)
 
 static void live(struct harness *t, struct life *life)
 {
-    int32_t guesses[RIG_TOP_K];
+    int32_t predictions[RIG_TOP_K];
     for (int step = 0; step < STEPS; step++) {
         uint32_t what = below(life, 10);
         if (what < 4 && life->n_requests < life->at_once)
@@ -160,9 +160,9 @@ static void live(struct harness *t, struct life *life)
         else if (what < 9)
             disturb(life);
         for (int i = 0; i < RIG_TOP_K && what == 9; i++)
-            guesses[i] = (int32_t)below(life, RIG_EXPERTS);
+            predictions[i] = (int32_t)below(life, RIG_EXPERTS);
         if (what == 9)
-            expert_prefetch(life->store, &(struct expert_prediction){1 + below(life, RIG_LAYERS - 1), guesses,
+            expert_prefetch(life->store, &(struct expert_prediction){1 + below(life, RIG_LAYERS - 1), predictions,
                                                                      1 + below(life, RIG_TOP_K)});
         look_at_uses(t, life);
     }
@@ -188,9 +188,9 @@ static void end_life(struct harness *t, struct life *life)
             break;
     }
     life->rig.g.failed = false;
-    for (uint32_t p = 0; p < life->store->n_pools; p++) {
-        const struct pool *pool = &life->store->pools[p];
-        CHECK(t, is_free(&pool->device) && (!expert_has_host(life->store) || is_free(&pool->host)));
+    for (uint32_t p = 0; p < life->store->n_classes; p++) {
+        const struct size_class *size = &life->store->classes[p];
+        CHECK(t, is_free(&size->device) && (!expert_has_host(life->store) || is_free(&size->host)));
     }
     for (uint32_t key = 0; key < RIG_ALL; key++)
         CHECK(t, rig_use_one(life->store, 1 + key / RIG_EXPERTS, (int32_t)(key % RIG_EXPERTS)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Who goes from a full cache: by each policy, with sweeps and guesses in between, and where slots are few.
+// Who goes from a full cache: by each policy, with sweeps and prefetches in between, and where slots are few.
 #include "engine/experts/cache_policy.h"
 #include "tests/harness.h"
 
@@ -116,7 +116,7 @@ static void sweeps_leave_what_decoding_uses(struct harness *t)
     cache_policy_free(p);
 }
 
-static void guesses_go_first_and_the_oldest_of_them(struct harness *t)
+static void prefetched_go_first_and_the_oldest_of_them(struct harness *t)
 {
     cache_policy *p = make(CACHE_LRFU, 16, 1);
     for (uint32_t s = 0; s < 8; s++)
@@ -206,7 +206,7 @@ int main(int argc, char **argv)
         TEST(frequency_weighs_lightly),
         TEST(what_is_in_use_never_goes),
         TEST(sweeps_leave_what_decoding_uses),
-        TEST(guesses_go_first_and_the_oldest_of_them),
+        TEST(prefetched_go_first_and_the_oldest_of_them),
         TEST(belady_knows),
         TEST(few_slots_are_shared_out_by_layer),
     };

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// When `auto` lets the guesser act: by what tokens took with it and without, and not at all where nothing is missing.
+// When `auto` lets the predictor act: by what tokens took with it and without, and not at all where nothing is missing.
 #include "tests/harness.h"
 #include "engine/experts/prefetch.h"
 
-// A token's time in ns, if the guesser acts and if it doesn't; what is missing of its experts.
+// A token's time in ns, if the predictor acts and if it doesn't; what is missing of its experts.
 struct life {
     uint64_t with, without, falls_by; // a token
     uint64_t missing;
 };
 
-// Lives through tokens; returns for how many of them the guesser acted.
+// Lives through tokens; returns for how many of them the predictor acted.
 static unsigned live(struct prefetch *p, const struct life *life, unsigned n)
 {
     unsigned acted = 0;

@@ -376,11 +376,11 @@ static void slots_come_in_sizes(struct harness *t)
         CHECK_EQ(t, plan.all, bytes >= all);
         CHECK(t, plan.cache_bytes <= bytes && rig.g.bytes_allocated == plan.cache_bytes);
         CHECK(t, plan.cache_bytes + 3 * largest > (bytes < all ? bytes : all));
-        with_sizes += store->n_pools > 1;
+        with_sizes += store->n_classes > 1;
         for (uint32_t layer = 1; layer < RIG_LAYERS; layer++) {
             CHECK(t, expert_slots(store, layer) >= RIG_TOP_K);
-            CHECK(t, store->n_pools == 1 ||
-                         store->pools[store->layer_pool[layer]].slot_bytes == rig.layers[layer].experts.blob_bytes);
+            CHECK(t, store->n_classes == 1 ||
+                         store->classes[store->layer_class[layer]].slot_bytes == rig.layers[layer].experts.blob_bytes);
             CHECK(t, rig_use(store, layer, (int32_t[]){7, 2, 5}, 3) && rig_use(store, layer, (int32_t[]){1, 2, 0}, 3));
         }
         // Only this layer's slots are asked for more than there are.
@@ -399,7 +399,7 @@ static void slots_come_in_sizes(struct harness *t)
     CHECK(t, with_sizes > budgets_tried / 2 && with_sizes < budgets_tried);
     rig.g.most = all / 8 * 7; // auto makes do with what the device gives, in sizes too
     expert_store *store = rig_store(t, &rig, MOE_CACHE_AUTO, NULL);
-    CHECK(t, store && store->n_pools > 1 && rig.g.bytes_allocated <= rig.g.most);
+    CHECK(t, store && store->n_classes > 1 && rig.g.bytes_allocated <= rig.g.most);
     expert_store_close(store);
     rig_close(&rig);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Two tiers of expert slots, guesses, spans and direct reads: where each expert was found, what was copied, what a
-// guess may and may not do, and that a place always holds its expert's bytes.
+// Two tiers of expert slots, prefetches, spans and direct reads: where each expert was found, what was copied, what a
+// prefetch may and may not do, and that a place always holds its expert's bytes.
 #include "tests/expert_rig.h"
 
 // ---- Two tiers
@@ -258,7 +258,7 @@ static void waiting_for_room_can_be_cancelled(struct harness *t)
     rig_close(&rig);
 }
 
-// ---- Guesses
+// ---- Prefetch
 // ---------------------------------------------------------------------------------------------------------
 
 static void let_arrive(expert_store *store, uint64_t bytes)
@@ -269,7 +269,7 @@ static void let_arrive(expert_store *store, uint64_t bytes)
     }
 }
 
-static void a_guess_in_time_is_counted_so(struct harness *t)
+static void a_prefetch_in_time_is_counted_so(struct harness *t)
 {
     struct rig rig;
     CHECK(t, rig_open(&rig, true));
@@ -292,11 +292,11 @@ static void a_guess_in_time_is_counted_so(struct harness *t)
     rig_close(&rig);
 }
 
-static void guesses_give_way_to_guesses_not_to_what_decoding_uses(struct harness *t)
+static void prefetches_give_way_to_prefetches_not_to_what_decoding_uses(struct harness *t)
 {
     struct rig rig;
     CHECK(t, rig_open(&rig, true));
-    expert_store *store = rig_store(t, &rig, 8, NULL); // so two guesses may be held
+    expert_store *store = rig_store(t, &rig, 8, NULL); // so two prefetched experts may be held
     CHECK(t, rig_use(store, 1, (int32_t[]){0, 1, 2, 3}, 4));
     CHECK(t, rig_use(store, 2, (int32_t[]){0, 1, 2, 3}, 4));
     // Full of what the last two tokens used.
@@ -319,13 +319,13 @@ static void guesses_give_way_to_guesses_not_to_what_decoding_uses(struct harness
     rig_close(&rig);
 }
 
-static void demands_come_before_guesses(struct harness *t)
+static void demands_come_before_prefetches(struct harness *t)
 {
     struct rig rig;
     struct rig_read how = {0};
     CHECK(t, rig_open(&rig, true));
     rig_gate(&how);
-    expert_store *store = rig_store(t, &rig, 16, &how); // two readers: one guess at once
+    expert_store *store = rig_store(t, &rig, 16, &how); // two readers: one prefetch at once
     struct expert_place places[3];
     CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){0, 1}, 2, places), MOE_OK);
     CHECK(t, rig_entered(&how, 2));
@@ -337,7 +337,7 @@ static void demands_come_before_guesses(struct harness *t)
     CHECK(t, rig_entered(&how, 1));
     CHECK_EQ(t, atomic_load(&how.last), 2 * RIG_BLOB);
     rig_permit(&how, 1);
-    CHECK(t, rig_entered(&how, 1)); // the guess, now that nobody else waits
+    CHECK(t, rig_entered(&how, 1)); // the prefetch, now that nobody else waits
     CHECK_EQ(t, atomic_load(&how.last), 6 * RIG_BLOB);
     // Asked for while it is being read, it came late.
     struct expert_place late;
@@ -355,8 +355,8 @@ static void demands_come_before_guesses(struct harness *t)
     rig_close(&rig);
 }
 
-// A guess that is asked for while it waits for the disk is a demand from then on, also on its way through the host.
-static void a_guess_that_is_needed_waits_no_longer(struct harness *t)
+// A prefetch that is asked for while it waits for the disk is a demand from then on, also on its way through the host.
+static void a_prefetch_that_is_needed_waits_no_longer(struct harness *t)
 {
     for (int shared = 0; shared < 2; shared++) {
         struct rig rig;
@@ -385,7 +385,7 @@ static void a_guess_that_is_needed_waits_no_longer(struct harness *t)
     }
 }
 
-static void guesses_not_begun_can_be_dropped(struct harness *t)
+static void prefetches_not_begun_can_be_dropped(struct harness *t)
 {
     struct rig rig;
     struct rig_read how = {0};
@@ -412,7 +412,7 @@ static void guesses_not_begun_can_be_dropped(struct harness *t)
     rig_close(&rig);
 }
 
-static void a_busy_disk_takes_no_guesses(struct harness *t)
+static void a_busy_disk_takes_no_prefetches(struct harness *t)
 {
     struct rig rig;
     struct rig_read how = {0};
@@ -440,8 +440,8 @@ static void a_busy_disk_takes_no_guesses(struct harness *t)
     rig_close(&rig);
 }
 
-// With a host tier guesses from memory always go, and at once.
-static void guesses_from_the_host_are_copies(struct harness *t)
+// With a host tier predictions from memory always go, and at once.
+static void prefetches_from_the_host_are_copies(struct harness *t)
 {
     struct rig rig;
     CHECK(t, rig_open(&rig, false));
@@ -477,7 +477,7 @@ static uint32_t draw(uint64_t *seed, uint32_t below)
     return (uint32_t)(*seed >> 33) % below;
 }
 
-// Random requests, prefill sweeps among them, with random guesses in between; some are not waited for.
+// Random requests, prefill sweeps among them, with random prefetches in between; some are not waited for.
 static int random_requests(expert_store *store, uint64_t seed, struct rig *rig)
 {
     enum { REQUESTS = 200 };
@@ -494,8 +494,8 @@ static int random_requests(expert_store *store, uint64_t seed, struct rig *rig)
         struct expert_place places[RIG_EXPERTS];
         struct expert_request request = {.layer = layer, .ids = ids, .n = n, .use = draw(&seed, 2)};
         wrong += expert_acquire(store, &request, places, NULL) != MOE_OK;
-        int32_t guesses[2] = {(int32_t)draw(&seed, RIG_EXPERTS), (int32_t)draw(&seed, RIG_EXPERTS)};
-        expert_prefetch(store, &(struct expert_prediction){1 + layer % (RIG_LAYERS - 1), guesses, 2});
+        int32_t predictions[2] = {(int32_t)draw(&seed, RIG_EXPERTS), (int32_t)draw(&seed, RIG_EXPERTS)};
+        expert_prefetch(store, &(struct expert_prediction){1 + layer % (RIG_LAYERS - 1), predictions, 2});
         if (!draw(&seed, 8))
             expert_drop_prefetches(store);
         bool done[RIG_EXPERTS] = {false};
@@ -625,13 +625,13 @@ int main(int argc, char **argv)
         TEST(what_was_there_comes_first),
         TEST(the_others_come_in_the_order_of_their_arrival),
         TEST(waiting_for_room_can_be_cancelled),
-        TEST(a_guess_in_time_is_counted_so),
-        TEST(guesses_give_way_to_guesses_not_to_what_decoding_uses),
-        TEST(demands_come_before_guesses),
-        TEST(a_guess_that_is_needed_waits_no_longer),
-        TEST(guesses_not_begun_can_be_dropped),
-        TEST(a_busy_disk_takes_no_guesses),
-        TEST(guesses_from_the_host_are_copies),
+        TEST(a_prefetch_in_time_is_counted_so),
+        TEST(prefetches_give_way_to_prefetches_not_to_what_decoding_uses),
+        TEST(demands_come_before_prefetches),
+        TEST(a_prefetch_that_is_needed_waits_no_longer),
+        TEST(prefetches_not_begun_can_be_dropped),
+        TEST(a_busy_disk_takes_no_prefetches),
+        TEST(prefetches_from_the_host_are_copies),
         TEST(right_bytes_every_way),
         TEST(a_span_that_fails_names_its_own_place),
         TEST(what_is_missing_is_read),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// One answer, whatever it took: the bits of all logits and the ids are the same at every budget, guesser, depth of the
-// ring, number of readers, way of reading, tier and group size, on the demo model and on small random ones.
+// One answer, whatever it took: the bits of all logits and the ids are the same at every budget, predictor, depth of
+// the ring, number of readers, way of reading, tier and group size, on the demo model and on small random ones.
 #include <stdlib.h>
 
 #define HOST_COMBINE_WRAPS
@@ -127,7 +127,7 @@ static const struct run runs[] = {
     {.name = "pieces, direct, two tiers",
      .model = {.read_piece_bytes = 8192, .io = MOE_IO_DIRECT, .force_two_tiers = true, .readers = 3}},
     {.name = "two tiers", .model = {.force_two_tiers = true, .host_cache_bytes = MOE_CACHE_ALL}},
-    {.name = "two tiers, guessing",
+    {.name = "two tiers, prefetching",
      .cache = 1,
      .model = {.force_two_tiers = true, .host_cache_bytes = MOE_CACHE_ALL},
      .session = {.prefetch = MOE_PREFETCH_ROUTER_SHARED}},
@@ -142,11 +142,11 @@ static const struct run runs[] = {
                .read_piece_bytes = 8192},
      .session = {.prefetch = MOE_PREFETCH_ROUTER_SHARED}},
     {.name = "slots that are mapped", .cache = 1, .model = {.force_mapping = true}},
-    {.name = "slots that are mapped, smallest, guessing",
+    {.name = "slots that are mapped, smallest, prefetching",
      .model = {.force_mapping = true, .io = MOE_IO_DIRECT, .read_piece_bytes = 8192},
      .session = {.prefetch = MOE_PREFETCH_ROUTER}},
     {.name = "ring of 1, half the slots", .cache = HALF, .model = {.ring = 1}},
-    {.name = "ring of 1, half the slots, two tiers, guessing",
+    {.name = "ring of 1, half the slots, two tiers, prefetching",
      .cache = HALF,
      .model = {.ring = 1, .force_two_tiers = true},
      .session = {.prefetch = MOE_PREFETCH_ROUTER}},
@@ -164,7 +164,7 @@ static const struct run runs[] = {
     {.name = "streamed", .cache = MOE_CACHE_ALL, .session = {.without = MOE_WITHOUT_RESIDENT}},
     {.name = "resident, norm by itself", .cache = MOE_CACHE_ALL, .session = {.without = MOE_WITHOUT_FUSED_COMBINE}},
     {.name = "resident, combined on the host", .cache = MOE_CACHE_ALL, .host_combine = true},
-    {.name = "resident, guessing", .cache = MOE_CACHE_ALL, .session = {.prefetch = MOE_PREFETCH_ROUTER}},
+    {.name = "resident, prefetching", .cache = MOE_CACHE_ALL, .session = {.prefetch = MOE_PREFETCH_ROUTER}},
     {.name = "resident, two tiers",
      .cache = MOE_CACHE_ALL,
      .model = {.force_two_tiers = true, .host_cache_bytes = MOE_CACHE_NONE}},

@@ -595,8 +595,8 @@ static void counters_add_up(struct harness *t)
     close_opened(&o);
 }
 
-// Where the host has every expert and the device few, guesses save copies: they are tried, though nothing is read.
-static void guesses_are_tried_from_the_host(struct harness *t)
+// Where the host has every expert and the device few, prefetches save copies: they are tried, though nothing is read.
+static void prefetching_is_tried_from_the_host(struct harness *t)
 {
     struct setup setup = usual("ref");
     struct moe_model_options options = {.device = "ref",
@@ -637,7 +637,7 @@ int main(int argc, char **argv)
         TEST(a_late_failure_leaves_no_chunk),
         TEST(garbage_is_not_answered_with),
         TEST(counters_add_up),
-        TEST(guesses_are_tried_from_the_host),
+        TEST(prefetching_is_tried_from_the_host),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
