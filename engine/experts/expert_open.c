@@ -8,6 +8,7 @@
 #include "engine/experts/disk_probe.h"
 #include "engine/base/err.h"
 #include "engine/experts/expert_parts.h"
+#include "engine/files/spans.h"
 
 enum { DEFAULT_READERS = 8, MOST_FLIGHTS = 64, SLOT_ALIGNMENT = 4096, LEAST_COPY = 1 << 20 };
 #define HOST_SLAB_BYTES (UINT64_C(1) << 30)
@@ -119,7 +120,7 @@ static int plan(expert_store *store, const struct expert_store_options *options,
         store->plan.host_cache_bytes += sizes[i].host_slots * sizes[i].slot_bytes;
     }
     for (uint32_t layer = store->first_moe_layer; layer < store->n_layers; layer++)
-        store->plan.cold_bytes += s->top_k * package_experts(store->package, layer)->blob_bytes;
+        store->plan.cold_bytes += s->top_k * spans_bytes(&store->package->layers[layer]);
     return MOE_OK;
 }
 

@@ -23,3 +23,11 @@ void spans_place(struct package_layer *layer, uint32_t alignment)
     }
     layer->experts.blob_bytes = aligned(end, SPANS_PAGE);
 }
+
+uint64_t spans_bytes(const struct package_layer *layer)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < layer->n_spans; i++)
+        bytes += layer->spans[i].bytes;
+    return bytes;
+}

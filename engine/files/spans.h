@@ -17,5 +17,7 @@ enum { SPANS_PAGE = 4096 };
 // a multiple of `alignment` (a power of two, at most 4096: what kernels want of a matrix; 32 for GGUF), and own_pages,
 // and experts.blob_bytes. A span whose offset is no such multiple is packed.
 void spans_place(struct package_layer *layer, uint32_t alignment);
+// What an expert of the layer takes in its files: its slot has some room besides.
+uint64_t spans_bytes(const struct package_layer *layer);
 
 #endif

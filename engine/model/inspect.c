@@ -15,6 +15,7 @@
 #include "engine/convert/job.h"
 #include "engine/base/err.h"
 #include "engine/walk/mixer.h"
+#include "engine/files/spans.h"
 #include "engine/walk/weights.h"
 #include "engine/base/file.h"
 
@@ -35,7 +36,11 @@ static bool is_embedding(const char *name)
 static struct sizes sum_sizes(const struct package *package, const struct checkpoint *from)
 {
     const struct shape *s = &package->shape;
-    struct sizes sizes = {.one_expert = package_slot_bytes(package)};
+    struct sizes sizes = {0};
+    for (uint32_t i = 0; package->layers && i < s->n_layers; i++) {
+        uint64_t bytes = spans_bytes(&package->layers[i]);
+        sizes.one_expert = bytes > sizes.one_expert ? bytes : sizes.one_expert;
+    }
     for (size_t i = 0; i < from->count; i++) {
         const struct checkpoint_tensor *tensor = &from->tensors[i];
         bool routed = checkpoint_is_routed(tensor);

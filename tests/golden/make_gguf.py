@@ -32,7 +32,7 @@ SCALES = {"Q2_K": (80, 82, 1.5), "Q3_K": (108, None, 0), "Q4_K": (0, 2, 7.5), "Q
 
 
 def types(default, **others):
-    """The types of a file's matrices: by the end of the name in front of `.weight`, or the default."""
+    """The types of a file's matrices: by the end of the name in front of `.weight`, or all of it, or the default."""
     return {"": default} | others
 
 
@@ -93,6 +93,8 @@ V3_TINY = V3 | dict(config=V3["config"] | dict(
 MODELS = {
     "plain": V2_GROUPS | dict(seed=31, how={"two_dims", "few_keys"}, types=types("BF16", token_embd="F16", attn_output="F32")),
     "chat": V3_TINY | dict(seed=30, how={"mtp"}, vocabulary="v3", types=types("BF16")),
+    "sizes": V2_GROUPS | dict(seed=44, how=set(), types=types("BF16") | {  # experts of two sizes of slots
+        f"blk.1.ffn_{part}_exps": "F32" for part in ("gate", "up", "down")}),
     "v2-lite-q4km": V2_LITE | dict(seed=32, how={"split"}, types=types(
         "Q4_K", ffn_down_exps="Q6_K", attn_v_b="Q6_K", output="Q6_K")),
     "v3-q2k": V3 | dict(seed=33, how={"mtp"}, types=types(
@@ -131,7 +133,7 @@ def type_of(spec, name, cols):
     stem = name.split(".")[-2]
     if stem in ("ffn_gate_inp",) and stem not in spec["types"]:
         return "F32"
-    wanted = spec["types"].get(stem, spec["types"][""])
+    wanted = spec["types"].get(name.removesuffix(".weight"), spec["types"].get(stem, spec["types"][""]))
     inputs, _ = gguf.GGML_QUANT_SIZES[Type[wanted]]
     if cols % inputs:
         wanted = FALLBACK.get(wanted, "IQ4_NL")

@@ -22,6 +22,7 @@ static void a_ggufs_spans_keep_their_place_in_the_page(struct harness *t)
     CHECK_EQ(t, layer.spans[1].at, (bytes / PAGE + 1) * PAGE + (9013344 + 32) % PAGE);
     CHECK_EQ(t, layer.spans[2].at, 2 * (bytes / PAGE + 1) * PAGE); // at a page: needs no other for itself
     CHECK_EQ(t, layer.experts.blob_bytes, 3 * bytes + 2 * PAGE);
+    CHECK_EQ(t, spans_bytes(&layer), 3 * bytes);
     for (int i = 0; i < 3; i++)
         CHECK(t, layer.spans[i].own_pages);
 }

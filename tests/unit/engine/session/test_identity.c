@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // One answer, whatever it took: the bits of all logits and the ids are the same at every budget, predictor, depth of
-// the ring, number of readers, way of reading, tier and group size, on the demo model and on small random ones.
+// the ring, number of readers, way of reading, tier and group size, on the demo model, on small random ones and on a
+// GGUF.
 #include <stdlib.h>
 
 #define HOST_COMBINE_WRAPS
@@ -151,6 +152,12 @@ static const struct run runs[] = {
      .model = {.ring = 1, .force_two_tiers = true},
      .session = {.prefetch = MOE_PREFETCH_ROUTER}},
     {.name = "ring of 1", .cache = 1, .session = {.ring = 1}},
+    // Room enough for slots of several sizes where layers differ.
+    {.name = "model of ring 1, direct", .cache = 1, .model = {.ring = 1, .io = MOE_IO_DIRECT}},
+    {.name = "model of ring 1, two tiers, direct, prefetching",
+     .cache = 1,
+     .model = {.ring = 1, .force_two_tiers = true, .io = MOE_IO_DIRECT},
+     .session = {.prefetch = MOE_PREFETCH_ROUTER}},
     {.name = "ring of 2", .cache = 1, .session = {.ring = 2}},
     {.name = "hits not first", .cache = 1, .session = {.without = MOE_WITHOUT_HITS_FIRST}},
     {.name = "shared expert last", .cache = 1, .session = {.without = MOE_WITHOUT_SHARED_FIRST}},
@@ -192,6 +199,13 @@ static void small_models(struct harness *t)
     check_model(t, "tests/golden/tiny-b/package", "cpu");
 }
 
+// A GGUF: experts in three spans that direct reads bring straight into slots, of two sizes.
+static void a_gguf(struct harness *t)
+{
+    check_model(t, "tests/golden/gguf-sizes/checkpoint", "ref");
+    check_model(t, "tests/golden/gguf-sizes/checkpoint", "cpu");
+}
+
 static void the_demo(struct harness *t)
 {
     check_model(t, "models/demo", "cpu");
@@ -199,6 +213,6 @@ static void the_demo(struct harness *t)
 
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(small_models), TEST(the_demo)};
+    static const struct harness_test tests[] = {TEST(small_models), TEST(a_gguf), TEST(the_demo)};
     return HARNESS_RUN(tests, argc, argv);
 }
