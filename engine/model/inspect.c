@@ -21,7 +21,7 @@
 
 // Sizes of what the experts and the rest take as they are stored.
 struct sizes {
-    uint64_t one_expert, all_experts; // as slots and files have them
+    uint64_t one_expert, all_experts; // as files have them; the largest
     uint64_t resident, active;        // active: what a token reads
 };
 
