@@ -128,6 +128,10 @@ static void print_shape(const struct moe_description *about)
     if (about->original_max_position_embeddings)
         printf(" (YaRN, from %" PRIu32 ")", about->original_max_position_embeddings);
     printf("\n%-18s%" PRIu32 "\n", "vocabulary", about->vocab_size);
+    char suggested[SUGGESTION_SIZE];
+    options_suggest(&(struct talk_settings){0}, &about->suggestion, suggested, sizeof suggested);
+    if (*suggested)
+        printf("%-18s%s, as its maker suggests\n", "sampling", suggested);
 }
 
 static void print_memory(const struct moe_description *about, const struct figures *figures)

@@ -307,6 +307,7 @@ def test_what_the_model_suggests_is_heeded():
     for line in ("The model suggests temp 2.5, top-p 0.99; /set", "temp            2.5 (from the model)", "top-k           7 (from the command line)",
                  "top-p           0.99 (from the model)", "min-p           0.02 (from /set)", "max-tokens      0 (by default)"):
         expect(line in chat, "%r is missing in %r" % (line, chat))
+    expect(b"sampling          temp 2.5, top-k 50, top-p 0.99, as its maker suggests\n" in run(["info", suggests]).stdout, "info")
     with open(os.path.join(suggests, "generation_config.json"), "w") as file:
         file.write('{"top_p": 7}')
     refused(run(same_seed + [suggests]), 3, "generation_config.json: top_p: is 7")

@@ -31,7 +31,7 @@ static bool same_ids(const tok *const both[2], const char *text, size_t length)
     for (int i = 0; i < 2; i++)
         same = same && tok_encode(both[i], text, length, &lists[i], NULL) == TOK_OK;
     same = same && lists[0].count == lists[1].count &&
-           memcmp(lists[0].ids, lists[1].ids, lists[0].count * sizeof *lists[0].ids) == 0;
+           (!lists[0].count || memcmp(lists[0].ids, lists[1].ids, lists[0].count * sizeof *lists[0].ids) == 0);
     for (int i = 0; i < 2; i++)
         tok_ids_release(&lists[i]);
     return same;
