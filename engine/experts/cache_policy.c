@@ -5,8 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define NEVER      (-1.0)
-#define ONLY_READ  (-1e15) // the worth of what prefill alone used lies below every other, what was prefetched below that
+#define NEVER (-1.0)
+// The worth of what prefill alone used lies below every other, what was prefetched below that.
+#define ONLY_READ  (-1e15)
 #define PREFETCHED (-2e15)
 
 struct key_stats {

@@ -44,7 +44,7 @@ static int make_classes(expert_store *store, const struct cache_size *sizes, uin
 {
     free(store->classes);
     store->classes = calloc(n, sizeof *store->classes);
-    store->n_classes = n;
+    store->n_classes = store->classes ? n : 0;
     if (!store->classes)
         return moe_fail(err, MOE_NO_MEMORY, "no memory for the expert store");
     for (uint32_t i = 0; i < n; i++)

@@ -5,6 +5,9 @@
 // and which keeps what it can; a device slot is then filled by a copy. Where the device shares the host's memory the
 // two are one, and files are read straight into device slots: nothing is copied.
 //
+// Where layers' experts differ in bytes slots come in a few sizes (cache_plan.h); each layer's experts have slots of
+// one.
+//
 // A request pins its slots; a pinned slot is never reused; a released one becomes free when the fence of its last op
 // has passed. A miss takes the slot that cache_policy.h says, forgets its old key first, and loads; a failed read
 // leaves the slot EMPTY. No key is visible before its bytes are. Thread: the engine's; readers see only their own
@@ -37,7 +40,7 @@ struct expert_store_options {
 struct expert_place {
     gpu_buf *buf;
     uint64_t offset;
-    uint32_t slot;
+    uint32_t slot; // of those of the layer's size
     uint32_t layer;
     uint32_t expert;
     enum moe_origin origin; // where the request found it
