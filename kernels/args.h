@@ -60,6 +60,13 @@ enum matrix_kind {
 };
 enum scale_type { SCALE_BF16, SCALE_F16, SCALE_F32 };
 
+// What ops do with a kind's matrices: kernels are built for what is used.
+#define USE_ROWS     1  // embed
+#define USE_PRODUCTS 2  // matvec, matmul, swiglu
+#define USE_EXPERTS  4  // the same of experts, one token's and many tokens'
+#define USE_HEADS    8  // heads
+#define USE_KEYS     16 // q_prime
+
 // A matrix W[o][i], o < out_dim, i < in_dim, which is a multiple of 32 and of the kind's block. Its rows lie one behind
 // the other from `weight` on, blocks as the kind says. MLX's affine kinds: W = q * scale + bias, with q in a stream of
 // bits, the first input in the lowest bits of a u32 word, and a scale and a bias of scale_type for each group_size
@@ -168,8 +175,20 @@ struct args_swiglu_experts {
 struct args_matvec_experts {
     struct args_matrix matrix;
     struct args_places at;
-    arg_u32 in_stride;
+    arg_u32 in_stride; // 0: one row for all
+    arg_u32 in_offset;
     arg_u32 out_stride;
+    arg_u32 pad;
+};
+
+// y[row][i] = silu(gate[row][i]) * y[row][i], i < dim; both have rows out_stride apart from out_offset on. The rows are
+// 0 .. n_rows - 1, or, where at.n is not 0, the ranks of `at`. swiglu of two kinds is two products and this.
+struct args_silu_product {
+    struct args_places at;
+    arg_u32 n_rows;
+    arg_u32 dim;
+    arg_u32 out_stride;
+    arg_u32 out_offset;
 };
 
 // Rotates, in place, rope_dim elements of each head of each row: pair j by the angle position * inv_freq[j], cos and

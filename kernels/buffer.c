@@ -98,16 +98,26 @@ void *gpu_buf_host(gpu_buf *buf)
     return buf->host;
 }
 
+static gpu_buf *grown(gpu *g, gpu_buf **buf, uint64_t bytes)
+{
+    if (*buf && (*buf)->bytes >= bytes)
+        return *buf;
+    gpu_buf_free(*buf);
+    struct gpu_error err = {0};
+    *buf = gpu_buf_new(g, round_up(bytes + 1, SCRATCH_STEP), &err);
+    if (!*buf)
+        gpu_fail(g, err.code, err.native, "%s", err.text);
+    return *buf;
+}
+
 gpu_buf *gpu_scratch(gpu *g, uint64_t bytes)
 {
-    if (g->scratch && g->scratch->bytes >= bytes)
-        return g->scratch;
-    gpu_buf_free(g->scratch);
-    struct gpu_error err = {0};
-    g->scratch = gpu_buf_new(g, round_up(bytes + 1, SCRATCH_STEP), &err);
-    if (!g->scratch)
-        gpu_fail(g, err.code, err.native, "%s", err.text);
-    return g->scratch;
+    return grown(g, &g->scratch, bytes);
+}
+
+gpu_buf *gpu_gates(gpu *g, uint64_t bytes)
+{
+    return grown(g, &g->gates, bytes);
 }
 
 // Memory of the driver's that is page-locked once it is mapped. The driver's alignment is not ours.
@@ -490,6 +500,7 @@ void gpu_release_all(gpu *g)
     gpu_copies_release(g);
     free(g->fences.items);
     gpu_buf_free(g->scratch);
+    gpu_buf_free(g->gates);
     if (g->staging)
         gpu_host_free(g, g->staging);
 }

@@ -263,7 +263,7 @@ void gpu_close(gpu *g)
         clFinish(g->queue);
     gpu_release_all(g);
     free(g->profile);
-    program_close(g);
+    programs_close(g);
     if (g->queue)
         clReleaseCommandQueue(g->queue);
     if (g->context)

@@ -11,6 +11,12 @@
 #include "kernels/launch.h"
 #include "kernels/profile.h"
 
+struct program {
+    cl_program binary;
+    uint32_t uses;                   // of a single kind's
+    cl_kernel kernels[KERNEL_COUNT]; // NULL: it has no such kernel
+};
+
 // A growing queue of fences that have not been seen to pass, oldest first.
 struct fence {
     uint64_t number;
@@ -45,8 +51,9 @@ struct gpu {
     cl_device_id device;
     cl_context context;
     cl_command_queue queue;
-    cl_program program;
-    cl_kernel kernels[KERNEL_COUNT];
+    struct program program;                             // of all ops
+    struct program *formats[KIND_COUNT][SCALE_F32 + 1]; // of the kinds that it doesn't know, those that were opened
+    char *cache_folder;                                 // for binaries; NULL: none
     struct fences fences;
     cl_command_queue copy_queue; // NULL until the first copy
     struct fences copies;        // one for each copy
@@ -55,6 +62,7 @@ struct gpu {
     uint64_t staging_used;
     uint64_t staging_fence; // of the half that is not in use
     gpu_buf *scratch;       // of the op under way
+    gpu_buf *gates;         // of a swiglu of two kinds: gate's product
 };
 
 struct gpu_buf {
@@ -79,9 +87,15 @@ void gpu_fail(gpu *g, enum gpu_code code, int native, const char *format, ...) _
 // memory.c: as gpu_host_memory_left, of the machine whose files are under `root` ("" for this one).
 uint64_t memory_left(const char *root);
 
-// program.c: builds, proves and warms up the kernels; false with *err filled.
+// program.c: builds and warms up kernels and proves their arguments; false with *err filled.
 bool program_open(gpu *g, const struct gpu_options *options, struct gpu_error *err);
-void program_close(gpu *g);
+// The program of one kind's matrices.
+struct program *program_open_kind(gpu *g, const struct gpu_format *format, struct gpu_error *err);
+void program_close(struct program *p);
+void programs_close(gpu *g);
+
+// formats.c: the program for a matrix: NULL, that of all ops. False: it was not opened.
+bool format_program(const gpu *g, const struct args_matrix *m, const struct program **program);
 
 // buffer.c
 // Sticky error when not.
@@ -96,6 +110,7 @@ void gpu_copies_release(gpu *g);
 // buffer.c
 // Memory for one op's intermediate values, at least `bytes`; its content is lost at the next op. NULL: sticky error.
 gpu_buf *gpu_scratch(gpu *g, uint64_t bytes);
+gpu_buf *gpu_gates(gpu *g, uint64_t bytes); // the same beside it
 // Tries whether buffers made of host memory are really used in place; if not, the device is treated as a GPU's memory
 // is.
 void gpu_prove_sharing(gpu *g);

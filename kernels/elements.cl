@@ -23,33 +23,6 @@
     }
 #endif
 
-__kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void embed(const struct args_embed a, const struct tiling t,
-                                                  __global const uchar *table, __global const int *ids,
-                                                  __global float *out)
-{
-    uint word = get_global_id(0);
-    uint r = get_global_id(1);
-    if (r >= a.n_rows)
-        return;
-    uint per_word = inputs_per_word(bits_of(&a.table));
-    if (word * per_word >= a.table.in_dim)
-        return;
-    uint row = min((uint)ids[r], a.table.out_dim - 1); // the caller has checked; stay inside the table all the same
-    if (per_word == 1) {
-        out[(ulong)r * a.table.in_dim + word] = plain1(row_words(&a.table, table, row), bits_of(&a.table), word);
-        return;
-    }
-    uint group = word * per_word / group_size_of(&a.table);
-    float scale = bf16(row_scales(&a.table, table, row)[group]);
-    float bias = bf16(row_biases(&a.table, table, row)[group]);
-    uint bits = row_words(&a.table, table, row)[word];
-    __global float *to = out + (ulong)r * a.table.in_dim + word * per_word;
-    if (bits_of(&a.table) == 4)
-        vstore8(fma(nibbles(bits), (float8)(scale), (float8)(bias)), 0, to);
-    else
-        vstore4(fma(octets(bits), (float4)(scale), (float4)(bias)), 0, to);
-}
-
 // A work-item turns one pair of a block of heads: z counts blocks of rows_per_group heads.
 __kernel GROUP_SIZE(32, 1) void rope(const struct args_rope a, const struct tiling t, __global const float *inv_freq,
                                      __global float *x)
@@ -95,6 +68,19 @@ __kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void scatter_add(const struct args_gather 
     __global float *to = out + (ulong)index[a.first + r] * a.dim;
     FOR_ELEMENTS(a.dim, vstore16(fma((float16)(w), vload16(0, from + i), vload16(0, to + i)), 0, to + i),
                  to[i] = fma(w, from[i], to[i]))
+}
+
+__kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void silu_product(const struct args_silu_product a, const struct tiling t,
+                                                         __global const float *gate, __global const int *ids,
+                                                         __global float *y)
+{
+    uint i = get_global_id(0);
+    uint k = get_global_id(1);
+    if (i >= a.dim)
+        return;
+    uint row = a.at.n ? expert_at(&a.at, ids, k).rank : k;
+    ulong at = (ulong)row * a.out_stride + a.out_offset + i;
+    y[at] = silu(gate[at]) * y[at];
 }
 
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void combine(const struct args_combine a, const struct tiling t,

@@ -1,35 +1,45 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# embed.sh DIR: writes, to standard output, a C file that holds the OpenCL program of DIR: args.h, tiling.h, rows.h,
-# prelude.cl, quant.cl and then every other .cl file, as `const char kernels_text[]` (nul-terminated) of kernels_text_bytes bytes.
+# embed.sh DIR: writes, to standard output, a C file that holds the OpenCL programs of DIR, as char arrays (nul-terminated)
+# and their sizes. kernels_text, the program of all ops: args.h, tiling.h, rows.h, prelude.cl, quant.cl and then every other
+# .cl file but kind_*. kind_text, the program that is built for each kind of matrix that the first doesn't know: the ops on
+# matrices alone, with kind_grids.h and kind_units.cl.
 # A char array, not a string: C11 promises no literal longer than 4095 characters.
 set -eu
 dir=$1
+first='args.h tiling.h rows.h prelude.cl quant.cl'
+matrices='embed.cl matvec_cpu.cl matvec_gpu.cl matmul_cpu.cl matmul_gpu.cl q_prime_cpu.cl'
 
-program() {
-    for name in args.h tiling.h rows.h prelude.cl quant.cl; do
-        printf '#line 1 "%s"\n' "$name"
-        cat "$dir/$name"
-    done
+others() {
     for file in "$dir"/*.cl; do
         name=${file##*/}
-        case $name in prelude.cl | quant.cl) continue ;; esac
-        printf '#line 1 "%s"\n' "$name"
-        cat "$file"
+        case " $first " in *" $name "*) continue ;; esac
+        case $name in kind_*) continue ;; esac
+        echo "$name"
     done
 }
 
-if program | grep -n '^ *# *define.*\.\.\.'; then
-    echo "embed.sh: macros with '...' are refused by NVIDIA's compiler of OpenCL C" >&2
-    exit 1
-fi
+# An include of a header that stands above already would need a file: leave it out.
+array() {
+    name=$1
+    shift
+    if (cd "$dir" && grep -n '^ *# *define.*\.\.\.' "$@" >&2); then
+        echo "embed.sh: macros with '...' are refused by NVIDIA's compiler of OpenCL C" >&2
+        exit 1
+    fi
+    echo "const char $name[] = {"
+    for file in "$@"; do
+        printf '#line 1 "%s"\n' "$file"
+        cat "$dir/$file"
+    done | sed '/^#include "/d' | od -An -v -t u1 |
+        awk '{ line = ""; for (i = 1; i <= NF; i++) line = line $i ","; print line }'
+    echo '0};'
+    echo "const size_t ${name}_bytes = sizeof $name - 1;"
+}
+
 echo '// Made by kernels/embed.sh. Do not edit.'
 echo '#include <stddef.h>'
-echo 'extern const char kernels_text[];'
-echo 'extern const size_t kernels_text_bytes;'
-echo 'const char kernels_text[] = {'
-# An include of a header that stands above already would need a file: leave it out.
-program | sed '/^#include "/d' | od -An -v -t u1 |
-    awk '{ line = ""; for (i = 1; i <= NF; i++) line = line $i ","; print line }'
-echo '0};'
-echo 'const size_t kernels_text_bytes = sizeof kernels_text - 1;'
+echo 'extern const char kernels_text[], kind_text[];'
+echo 'extern const size_t kernels_text_bytes, kind_text_bytes;'
+array kernels_text $first $(others)
+array kind_text $first kind_grids.h kind_units.cl $matrices

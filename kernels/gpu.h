@@ -78,6 +78,21 @@ const struct gpu_info *gpu_describe(const gpu *g);
 // cache counts as free.
 uint64_t gpu_host_memory_left(const gpu *g);
 
+// A kind of matrix that ops are to compute with: of MLX's affine kinds, with scales of a type.
+struct gpu_format {
+    uint32_t kind;       // enum matrix_kind
+    uint32_t scale_type; // enum scale_type; of other kinds 0
+    uint32_t uses;       // USE_ of args.h: the ops that will have such matrices
+};
+// The format of a matrix.
+struct gpu_format gpu_format_of(const struct args_matrix *m, uint32_t uses);
+// Makes n formats usable: what those need that gpu_open has not built is built (or taken from the cache), and proved on
+// the device by blocks of bytes against plain C. F32, BF16, and 4 and 8 bits with bf16 scales need nothing, nor does
+// what is open already; twice the same is fine. Ops refuse, by name, what was not opened. 0, or a code with *err
+// filled: the device cannot be used for that kind. `progress` counts formats, and may be NULL.
+int gpu_open_formats(gpu *g, const struct gpu_format *formats, unsigned n, const struct gpu_options *options,
+                     struct gpu_error *err);
+
 // Device memory of `bytes`, uninitialised. Never more than max_alloc_bytes: callers cut into slabs.
 gpu_buf *gpu_buf_new(gpu *g, uint64_t bytes, struct gpu_error *err);
 void gpu_buf_free(gpu_buf *buf); // NULL is fine; waits for commands that use it

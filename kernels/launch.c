@@ -4,8 +4,8 @@
 
 #include "kernels/device.h"
 
-#define ROW_INFO(id, name, args, last, n_buffers, cpu, gpu)                                                            \
-    [KERNEL_##id] = {#name, sizeof(struct args), n_buffers, {cpu, gpu}},
+#define ROW_INFO(id, name, args, last, n_buffers, cpu, gpu, uses)                                                      \
+    [KERNEL_##id] = {#name, sizeof(struct args), n_buffers, {cpu, gpu}, uses},
 static const struct kernel_info kernels[KERNEL_COUNT] = {KERNEL_ROWS(ROW_INFO)};
 
 #define ROW_BUFFERS_FIT(id, name, args, last, n_buffers, ...)                                                          \
@@ -27,7 +27,11 @@ void launch(gpu *g, const struct launch *l)
     if (gpu_failed(g))
         return;
     const struct kernel_info *k = &kernels[l->kernel];
-    cl_kernel kernel = g->kernels[l->kernel];
+    cl_kernel kernel = (l->program ? l->program : &g->program)->kernels[l->kernel];
+    if (!kernel) {
+        gpu_fail(g, GPU_ARGUMENT, 0, "kernel %s was not opened for its kind of matrices", k->name);
+        return;
+    }
     cl_int rc = clSetKernelArg(kernel, 0, k->args_bytes, l->args);
     if (rc == CL_SUCCESS)
         rc = clSetKernelArg(kernel, 1, sizeof l->tiling, &l->tiling);

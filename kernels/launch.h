@@ -19,14 +19,18 @@ struct kernel_info {
     size_t args_bytes;
     unsigned n_buffers;
     size_t group[2]; // work-items of a group in the CPU and the GPU shape; 0: that shape has no such kernel
+    unsigned uses;   // programs of single kinds have it for them
 };
 
 const struct kernel_info *kernel_info(enum kernel_id id);
 size_t kernel_group(const gpu *g, enum kernel_id id);
 
+struct program;
+
 struct launch {
     enum kernel_id kernel;
-    const void *args; // the op's struct
+    const struct program *program; // NULL: that of all ops
+    const void *args;              // the op's struct
     struct tiling tiling;
     gpu_buf *buffers[MAX_KERNEL_BUFFERS];
     size_t groups[3]; // 0 counts as 1

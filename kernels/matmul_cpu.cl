@@ -9,6 +9,7 @@
 
 #define TOKEN_VECTORS (MATMUL_TOKENS / VECTOR)
 
+#ifndef KIND
 // Groups: x over blocks of BLOCK inputs, y over vectors of tokens. Lanes without a token are zero.
 __kernel GROUP_SIZE(1, 1) void pack(const struct args_matmul a, const struct tiling t, __global const float *x,
                                     __global float *packed)
@@ -73,6 +74,15 @@ static void dequantise(const struct args_matrix *m, __global const uchar *matrix
                 tile[k * n_words + j] = fma((float)(words[input / per_word + j] >> k * bits_of(m) & mask), scale, bias);
     }
 }
+
+#else
+static void dequantise(const struct args_matrix *m, __global const uchar *matrix, uint row, uint first, uint n, float *tile)
+{
+    struct kind_row from = kind_row_of(m, matrix, row);
+    for (uint i = 0; i < n; i += 16)
+        vstore16(kind_weights16(&from, (first + i) / 16), 0, tile + i);
+}
+#endif
 
 // sums += tile * x for two vectors of tokens.
 static void multiply_two(const float *tile, __global const float *x0, __global const float *x1, uint n, float16 *sums)
@@ -175,6 +185,7 @@ static struct tile_place tile_place(uint n_rows)
 }
 
 // Groups of matmul and swiglu_mat: x over tiles of outputs, y over tiles of tokens.
+#if USES & (USE_PRODUCTS | USE_EXPERTS)
 __kernel GROUP_SIZE(1, 1) void matmul(const struct args_matmul a, const struct tiling t, __global const uchar *matrix,
                                       __global const float *packed, __global float *y)
 {
@@ -191,7 +202,9 @@ __kernel GROUP_SIZE(1, 1) void matmul(const struct args_matmul a, const struct t
             out[i] = a.add ? out[i] + sum[i * MATMUL_TOKENS + r] : sum[i * MATMUL_TOKENS + r];
     }
 }
+#endif
 
+#ifndef KIND
 __kernel GROUP_SIZE(1, 1) void swiglu_mat(const struct args_swiglu a, const struct tiling t,
                                           __global const uchar *matrices, __global const float *packed, __global float *y)
 {
@@ -216,5 +229,6 @@ __kernel GROUP_SIZE(1, 1) void swiglu_mat(const struct args_swiglu a, const stru
             out[i] = up[i * MATMUL_TOKENS + r];
     }
 }
+#endif
 
 #endif

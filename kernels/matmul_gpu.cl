@@ -38,20 +38,34 @@ INLINE struct matmul_job matmul_job_of(const struct args_matrix *m, __global con
 {
     struct matmul_job job = {m, m, matrix, x, x_stride, m->in_dim, n_rows, m->out_dim, 0, 0, 0};
     job.whole = ((ulong)x & 15) == 0 && x_stride % 4 == 0;
+#ifndef KIND
     job.words_a_row = m->in_dim / 32 * bits_of(m);
     job.groups_a_row = m->in_dim / group_size_of(m);
     job.group_shift = 5 + group_size_of(m) / 64; // divisions are dear
+#endif
     return job;
 }
 
 // What a work-item brings of MATMUL_DEPTH inputs: fours of x, and weights, which wait as they came.
 struct matmul_load {
     float4 x[2];
+#ifdef KIND
+    float8 weights[2]; // other kinds' are taken apart as they come
+#else
     uint words[2];
     float4 plain[2];
     ushort scale[2];
     ushort bias[2];
+#endif
 };
+
+#ifdef KIND
+#define MATMUL_BITS(m) 4 // 8 inputs together, as words of 4 bits have them
+#define MATMUL_LOADS 1   // of which a work-item has one at most
+#else
+#define MATMUL_LOADS 2
+#define MATMUL_BITS(m) bits_of(m)
+#endif
 
 // Four floats from column `at` on; beyond `depth` they count as 0.
 INLINE float4 matmul_x(const struct matmul_job *job, __global const float *row, uint at)
@@ -102,7 +116,7 @@ INLINE struct matmul_load matmul_fetch(const struct matmul_job *job, const enum 
                                        const uint O, uint first)
 {
     struct matmul_load load;
-    uint bits = bits_of(job->m);
+    uint bits = MATMUL_BITS(job->m);
     UNROLL
     for (uint i = 0; i < 2; i++) {
         uint number = get_local_id(0) + i * MATMUL_ITEMS;
@@ -110,16 +124,21 @@ INLINE struct matmul_load matmul_fetch(const struct matmul_job *job, const enum 
         if (number < MATMUL_SIDE * T * MATMUL_DEPTH / 4)
             load.x[i] = matmul_x(job, job->x + token * job->x_stride, first + number % (MATMUL_DEPTH / 4) * 4);
         struct matmul_place place = matmul_place(kind, bits, i, O);
-        if (!place.is_there)
+        if (!place.is_there || i >= MATMUL_LOADS)
             continue;
         bool second = kind == OF_PAIRS && place.output >= MATMUL_SIDE * O / 2;
         const struct args_matrix *m = job->m;
-        ulong weight = second ? job->other->weight : m->weight;
-        ulong scales = second ? job->other->scales : m->scales;
-        ulong biases = second ? job->other->biases : m->biases;
         uint output = job->first_output + place.output - (second ? MATMUL_SIDE * O / 2 : 0);
         bool columns = kind == OF_COLUMNS;
         uint line = columns ? min(first + place.input, job->depth - 1) : min(output, job->n_outputs - 1);
+#ifdef KIND
+        struct kind_row from = kind_row_of(m, job->matrix, job->first_row + line);
+        uint at = columns ? min(output, job->n_outputs - 8) : min(first + place.input, m->in_dim - 8);
+        load.weights[i] = kind_weights8(&from, at / 8);
+#else
+        ulong weight = second ? job->other->weight : m->weight;
+        ulong scales = second ? job->other->scales : m->scales;
+        ulong biases = second ? job->other->biases : m->biases;
         uint at = columns ? min(output, job->n_outputs - 4) : min(first + place.input, job->depth - 4);
         ulong row = job->first_row + line;
         __global const uint *words = (__global const uint *)(job->matrix + weight) + row * job->words_a_row;
@@ -131,6 +150,7 @@ INLINE struct matmul_load matmul_fetch(const struct matmul_job *job, const enum 
         load.words[i] = words[bits == 4 ? at / 8 : at / 4];
         load.scale[i] = ((__global const ushort *)(job->matrix + scales))[group];
         load.bias[i] = ((__global const ushort *)(job->matrix + biases))[group];
+#endif
     }
     return load;
 }
@@ -148,7 +168,7 @@ INLINE void matmul_store(const struct matmul_job *job, const enum matmul_kind ki
                          const struct matmul_load *load, __local float *half_of)
 {
     __local float *weights = half_of + MATMUL_DEPTH * MATMUL_STRIDE(T);
-    uint bits = bits_of(job->m);
+    uint bits = MATMUL_BITS(job->m);
     UNROLL
     for (uint i = 0; i < 2; i++) {
         uint number = get_local_id(0) + i * MATMUL_ITEMS;
@@ -157,12 +177,16 @@ INLINE void matmul_store(const struct matmul_job *job, const enum matmul_kind ki
         if (number < MATMUL_SIDE * T * MATMUL_DEPTH / 4)
             matmul_store_four(half_of + input * MATMUL_STRIDE(T) + token, MATMUL_STRIDE(T), load->x[i]);
         struct matmul_place place = matmul_place(kind, bits, i, O);
-        if (!place.is_there)
+        if (!place.is_there || i >= MATMUL_LOADS)
             continue;
         __local float *to =
             weights + place.input * MATMUL_STRIDE(O) + (place.output ^ place.input / MATMUL_SLICE * MATMUL_SIDE);
         float4 four;
         float4 more;
+#ifdef KIND
+        four = load->weights[i].lo;
+        more = load->weights[i].hi;
+#else
         if (bits == 4) {
             float4 scale = bf16(load->scale[i]) * places(4);
             four = fma(low_nibbles(load->words[i]), scale, (float4)(bf16(load->bias[i])));
@@ -173,6 +197,7 @@ INLINE void matmul_store(const struct matmul_job *job, const enum matmul_kind ki
         } else {
             four = load->plain[i];
         }
+#endif
         if (kind == OF_COLUMNS) {
             ((__local float4 *)to)[0] = four;
             if (bits == 4)
@@ -389,14 +414,19 @@ INLINE struct matmul_each matmul_each_of(const struct args_each *at)
             }                                                                                                          \
     }
 
+#if USES & (USE_PRODUCTS | USE_EXPERTS)
 MATMUL(matmul_2_4, 2, 4)
 MATMUL(matmul_4_4, 4, 4)
 MATMUL(matmul_8_8, 8, 8)
+#endif
+#ifndef KIND
 MATMUL_SWIGLU(swiglu_2_4, 2, 4)
 MATMUL_SWIGLU(swiglu_4_4, 4, 4)
 MATMUL_SWIGLU(swiglu_8_8, 8, 8)
+#endif
 
 // The heads' products for many rows. Groups: x over a head's outputs, y over tokens, z over heads.
+#if USES & USE_HEADS
 __kernel GROUP_SIZE(MATMUL_ITEMS, 1) void heads_rows(const struct args_heads a, const struct tiling t,
                                                      __global const uchar *matrix, __global const float *x,
                                                      __global float *out)
@@ -414,8 +444,10 @@ __kernel GROUP_SIZE(MATMUL_ITEMS, 1) void heads_rows(const struct args_heads a, 
     matmul_tile(&job, OF_ROWS, 8, 8, space, sums);
     matmul_write(&job, 8, 8, sums, out + h * a.n_out, a.n_heads * a.n_out, 0);
 }
+#endif
 
 // The same for the folded keys, whose outputs are columns.
+#if USES & USE_KEYS
 __kernel GROUP_SIZE(MATMUL_ITEMS, 1) void q_prime_rows(const struct args_kv_b a, const struct tiling t,
                                                        __global const uchar *kv_b, __global const float *q,
                                                        __global float *out)
@@ -434,5 +466,6 @@ __kernel GROUP_SIZE(MATMUL_ITEMS, 1) void q_prime_rows(const struct args_kv_b a,
     matmul_tile(&job, OF_COLUMNS, 8, 8, space, sums);
     matmul_write(&job, 8, 8, sums, out + h * a.kv_b.in_dim, a.n_heads * a.kv_b.in_dim, 0);
 }
+#endif
 
 #endif

@@ -12,6 +12,55 @@
 #define ROWS 4
 
 
+#ifdef KIND
+// packed x of all other kinds: x, and behind it the sum of every KIND_SCALES.
+static void pack_row(__global const float *x, __global float *packed, uint in_dim, uint bits)
+{
+    for (uint input = 0; input < in_dim; input += 16)
+        vstore16(vload16(0, x + input), 0, packed + input);
+    if (!KIND_BIAS)
+        return;
+    for (uint input = 0; input < in_dim; input += KIND_SCALES) {
+        float sum = sum16(vload16(0, x + input));
+        packed[in_dim + input / KIND_SCALES] = KIND_SCALES == 32 ? sum + sum16(vload16(1, x + input)) : sum;
+    }
+}
+
+#define STEP (BLOCK_INPUTS > 32 ? BLOCK_INPUTS / 16 : 2) // sixteens that are taken together
+
+// The dot products of rows first .. first + n - 1 (n <= ROWS) with packed x.
+static void dots_of(const struct args_matrix *m, __global const uchar *matrix, uint first, uint n,
+                    __global const float *packed, float *dots)
+{
+    struct kind_row rows[ROWS];
+    float16 sums[ROWS] = {0};
+    float biases[ROWS] = {0};
+    __global const float *totals = packed + m->in_dim;
+    UNROLL
+    for (uint i = 0; i < ROWS; i++)
+        rows[i] = kind_row_of(m, matrix, first + min(i, n - 1));
+    for (uint j = 0; j < m->in_dim / 16; j += STEP) {
+        UNROLL_2
+        for (uint k = 0; k < STEP; k += KIND_SCALES / 16) {
+            float16 x0 = vload16(j + k, packed);
+            float16 x1 = vload16(j + k + KIND_SCALES / 16 - 1, packed);
+            UNROLL
+            for (uint i = 0; i < ROWS; i++) {
+                float2 scale = kind_scale(&rows[i], j + k);
+                float16 part = kind_sixteen(&rows[i], j + k) * x0;
+                if (KIND_SCALES == 32)
+                    part = fma(kind_sixteen(&rows[i], j + k + 1), x1, part);
+                sums[i] = fma((float16)(scale.x), part, sums[i]);
+                if (KIND_BIAS)
+                    biases[i] = fma(scale.y, totals[(j + k) / (KIND_SCALES / 16)], biases[i]);
+            }
+        }
+    }
+    UNROLL
+    for (uint i = 0; i < ROWS; i++)
+        dots[i] = sum16(sums[i]) + biases[i];
+}
+#else
 static void pack_words(__global const float *x, __global float *packed, uint lanes, uint per_word)
 {
     float step = per_word == 8 ? 1.0f / 16 : 1.0f / 256;
@@ -167,6 +216,7 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
     else
         dots_plain(&rows, packed, m->in_dim, bits_of(m), dots);
 }
+#endif
 
 // The rows of W x that are work-group x's, of those of `matrix`, into y, or added to it.
 static void range_matvec(const struct args_matrix *m, __global const uchar *matrix, __global const float *packed,
@@ -205,6 +255,7 @@ static void range_swiglu(const struct gated *g, __global const float *packed, ui
     }
 }
 
+#if USES & USE_PRODUCTS
 __kernel GROUP_SIZE(1, 1) void matvec(const struct args_matmul a, const struct tiling t, __global const uchar *matrix,
                                       __global const float *x, __global float *y, __global float *scratch)
 {
@@ -214,7 +265,9 @@ __kernel GROUP_SIZE(1, 1) void matvec(const struct args_matmul a, const struct t
     pack_row(x + a.in_offset, packed, a.matrix.in_dim, bits_of(&a.matrix));
     range_matvec(&a.matrix, matrix, packed, t.rows_per_group, a.add, y + a.out_offset);
 }
+#endif
 
+#if USES & USE_PRODUCTS
 __kernel GROUP_SIZE(1, 1) void swiglu_vec(const struct args_swiglu a, const struct tiling t,
                                           __global const uchar *matrices, __global const float *x, __global float *y,
                                           __global float *scratch)
@@ -226,8 +279,10 @@ __kernel GROUP_SIZE(1, 1) void swiglu_vec(const struct args_swiglu a, const stru
     struct gated g = {&a.gate, &a.up, matrices};
     range_swiglu(&g, packed, t.rows_per_group, y + a.out_offset);
 }
+#endif
 
 // Groups: x over ranges of rows_per_group rows, y over experts.
+#if USES & USE_EXPERTS
 __kernel GROUP_SIZE(1, 1) void swiglu_experts(const struct args_swiglu_experts a, const struct tiling t,
                                               __global const uchar *matrices, __global const int *ids,
                                               __global const float *x, __global float *y,
@@ -242,7 +297,9 @@ __kernel GROUP_SIZE(1, 1) void swiglu_experts(const struct args_swiglu_experts a
     struct gated g = {&a.gate, &a.up, matrices + at.place};
     range_swiglu(&g, packed, t.rows_per_group, y + (ulong)at.rank * a.out_stride);
 }
+#endif
 
+#if USES & USE_EXPERTS
 __kernel GROUP_SIZE(1, 1) void matvec_experts(const struct args_matvec_experts a, const struct tiling t,
                                               __global const uchar *matrices, __global const int *ids,
                                               __global const float *x, __global float *y,
@@ -253,11 +310,13 @@ __kernel GROUP_SIZE(1, 1) void matvec_experts(const struct args_matvec_experts a
         return;
     struct expert_at at = expert_at(&a.at, ids, k);
     __global float *packed = scratch + (k * t.n_groups + get_group_id(0)) * t.scratch_stride;
-    pack_row(x + (ulong)at.rank * a.in_stride, packed, a.matrix.in_dim, bits_of(&a.matrix));
+    pack_row(x + (ulong)at.rank * a.in_stride + a.in_offset, packed, a.matrix.in_dim, bits_of(&a.matrix));
     range_matvec(&a.matrix, matrices + at.place, packed, t.rows_per_group, 0, y + (ulong)at.rank * a.out_stride);
 }
+#endif
 
 // Groups: x over ranges of rows_per_group tokens, y over heads.
+#if USES & USE_HEADS
 __kernel GROUP_SIZE(1, 1) void heads(const struct args_heads a, const struct tiling t, __global const uchar *matrix,
                                      __global const float *x, __global float *out, __global float *scratch)
 {
@@ -277,5 +336,6 @@ __kernel GROUP_SIZE(1, 1) void heads(const struct args_heads a, const struct til
         }
     }
 }
+#endif
 
 #endif

@@ -15,6 +15,25 @@ struct team_space {
     float sums[TEAMS * TEAM_ROWS][TEAM + 1];
 };
 
+#ifdef KIND
+struct team_rows {
+    uint in_dim;
+    uint whole; // means nothing here
+    uint n;
+    struct kind_row row[TEAM_ROWS];
+};
+
+INLINE struct team_rows team_rows_of(const struct args_matrix *m, __global const uchar *matrix, uint n)
+{
+    struct team_rows rows = {m->in_dim, 1, n};
+    return rows;
+}
+
+INLINE void team_row_set(struct team_rows *rows, uint i, const struct args_matrix *m, __global const uchar *matrix, uint row)
+{
+    rows->row[i] = kind_row_of(m, matrix, row);
+}
+#else
 struct team_row {
     __global const uint *words;
     __global const ushort *scales;
@@ -42,6 +61,7 @@ INLINE void team_row_set(struct team_rows *rows, uint i, const struct args_matri
     rows->row[i].scales = row_scales(m, matrix, row);
     rows->row[i].biases = row_biases(m, matrix, row);
 }
+#endif
 
 // Four of x stand beside each other; four steps on lie 8 of these, and lanes read such steps: spread them over the banks.
 INLINE uint team_place(uint four)
@@ -51,7 +71,11 @@ INLINE uint team_place(uint four)
 
 INLINE void stage_x(const struct team_rows *rows, __global const float *x, uint n_units, __local struct team_space *space)
 {
+#ifdef KIND
+    float4 scale = 1;
+#else
     float4 scale = rows->bits <= 8 ? places(rows->bits) : 1;
+#endif
     __local float *totals = (__local float *)space->totals;
     for (uint i = get_local_id(0); i < n_units * (UNIT / 4); i += TEAM_ITEMS) {
         float4 v = vload4(i, x);
@@ -60,6 +84,68 @@ INLINE void stage_x(const struct team_rows *rows, __global const float *x, uint 
     }
 }
 
+#ifdef KIND
+// dots[i] += the products of a unit of each of n rows with the chunk's x: 16 inputs after the other, scale and bias apart.
+INLINE void dot_units(const struct team_rows *rows, const uint n, uint first, uint unit,
+                      __local const struct team_space *space, float *dots)
+{
+    float4 parts[TEAM_ROWS];
+    UNROLL
+    for (uint i = 0; i < n; i++)
+        parts[i] = 0;
+    NO_UNROLL
+    for (uint k = 0; k < UNIT / 8; k++) {
+        float4 low = space->x[team_place(unit * (UNIT / 4) + 2 * k)];
+        float4 high = space->x[team_place(unit * (UNIT / 4) + 2 * k + 1)];
+        bool last = k % (KIND_SCALES / 8) == KIND_SCALES / 8 - 1;
+        float4 four = KIND_SCALES == 32 ? space->totals[unit][0] + space->totals[unit][1] : space->totals[unit][k / 2];
+        float total = (four.x + four.z) + (four.y + four.w);
+        UNROLL
+        for (uint i = 0; i < n; i++) {
+            float8 q = kind_eight(&rows->row[i], (first + unit) * (UNIT / 8) + k);
+            parts[i] = fma(q.lo, low, parts[i]);
+            parts[i] = fma(q.hi, high, parts[i]);
+            if (!last)
+                continue;
+            float2 scale = kind_scale(&rows->row[i], ((first + unit) * (UNIT / 8) + k) / 2 & ~(KIND_SCALES / 16 - 1));
+            dots[i] = fma(scale.x, (parts[i].x + parts[i].z) + (parts[i].y + parts[i].w), dots[i]);
+            if (KIND_BIAS)
+                dots[i] = fma(scale.y, total, dots[i]);
+            parts[i] = 0;
+        }
+    }
+}
+
+// The dot products of the team's rows with x: its lanes' parts, left in space->sums. Their number is `few` or TEAM_ROWS.
+// All work-items of the group must call it; PoCL 3.1 wants no barrier inside a branch.
+INLINE void team_dots(const struct team_rows *rows, const uint few, __global const float *x,
+                      __local struct team_space *space)
+{
+    uint item = get_local_id(0);
+    uint n_units = rows->in_dim / UNIT;
+    float dots[TEAM_ROWS];
+    UNROLL
+    for (uint i = 0; i < TEAM_ROWS; i++)
+        dots[i] = 0;
+    for (uint first = 0; first < n_units; first += TEAM_UNITS) {
+        uint n_here = min(n_units - first, (uint)TEAM_UNITS);
+        barrier(CLK_LOCAL_MEM_FENCE); // the chunk before has been used
+        stage_x(rows, x + first * UNIT, n_here, space);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (rows->n == few)
+            for (uint unit = item % TEAM; unit < n_here; unit += TEAM)
+                dot_units(rows, few, first, unit, space, dots);
+        else
+            for (uint unit = item % TEAM; unit < n_here; unit += TEAM)
+                dot_units(rows, TEAM_ROWS, first, unit, space, dots);
+    }
+    UNROLL
+    for (uint i = 0; i < TEAM_ROWS; i++)
+        if (i < rows->n)
+            space->sums[item / TEAM * rows->n + i][item % TEAM] = dots[i];
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+#else
 // A unit's words of a row: one quad of words of 4 bits, two of 8.
 struct team_unit {
     uint4 words[2];
@@ -223,6 +309,7 @@ INLINE void team_dots(const struct team_rows *rows, const uint few, __global con
             space->sums[item / TEAM * rows->n + i][item % TEAM] = dots[i];
     barrier(CLK_LOCAL_MEM_FENCE);
 }
+#endif
 
 // The sum of what a row's lanes left: row i of n of a team.
 INLINE float team_sum(__local const struct team_space *space, uint row)
@@ -280,6 +367,7 @@ INLINE void team_swiglu(const struct args_matrix *gate, const struct args_matrix
     y[o] = silu(team_sum(space, row)) * team_sum(space, row + n);
 }
 
+#if USES & USE_PRODUCTS
 __kernel GROUP_SIZE(TEAM_ITEMS, 1) void matvec(const struct args_matmul a, const struct tiling t,
                                                __global const uchar *matrix, __global const float *x,
                                                __global float *y, __global float *scratch)
@@ -288,7 +376,9 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void matvec(const struct args_matmul a, const
     if (a.n_rows > 0)
         team_matvec(&a.matrix, t.rows_per_group / TEAMS, matrix, x + a.in_offset, &space, a.add, y + a.out_offset);
 }
+#endif
 
+#if USES & USE_PRODUCTS
 __kernel GROUP_SIZE(TEAM_ITEMS, 1) void swiglu_vec(const struct args_swiglu a, const struct tiling t,
                                                    __global const uchar *matrices, __global const float *x,
                                                    __global float *y, __global float *scratch)
@@ -297,8 +387,10 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void swiglu_vec(const struct args_swiglu a, c
     if (a.n_rows > 0)
         team_swiglu(&a.gate, &a.up, t.rows_per_group / TEAMS, matrices, x + a.in_offset, &space, y + a.out_offset);
 }
+#endif
 
 // Groups: x over rows, y over experts.
+#if USES & USE_EXPERTS
 __kernel GROUP_SIZE(TEAM_ITEMS, 1) void swiglu_experts(const struct args_swiglu_experts a, const struct tiling t,
                                                        __global const uchar *matrices, __global const int *ids,
                                                        __global const float *x, __global float *y,
@@ -312,7 +404,9 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void swiglu_experts(const struct args_swiglu_
     team_swiglu(&a.gate, &a.up, t.rows_per_group / TEAMS, matrices + at.place, x + a.in_offset, &space,
                 y + (ulong)at.rank * a.out_stride);
 }
+#endif
 
+#if USES & USE_EXPERTS
 __kernel GROUP_SIZE(TEAM_ITEMS, 1) void matvec_experts(const struct args_matvec_experts a, const struct tiling t,
                                                        __global const uchar *matrices, __global const int *ids,
                                                        __global const float *x, __global float *y,
@@ -323,11 +417,14 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void matvec_experts(const struct args_matvec_
     if (k >= a.at.n)
         return;
     struct expert_at at = expert_at(&a.at, ids, k);
-    team_matvec(&a.matrix, t.rows_per_group / TEAMS, matrices + at.place, x + (ulong)at.rank * a.in_stride, &space, 0,
+    team_matvec(&a.matrix, t.rows_per_group / TEAMS, matrices + at.place, x + (ulong)at.rank * a.in_stride + a.in_offset,
+                &space, 0,
                 y + (ulong)at.rank * a.out_stride);
 }
+#endif
 
 // Groups: x over the head's outputs, y over heads, z over rows.
+#if USES & USE_HEADS
 __kernel GROUP_SIZE(TEAM_ITEMS, 1) void heads(const struct args_heads a, const struct tiling t,
                                               __global const uchar *matrix, __global const float *x,
                                               __global float *out, __global float *scratch)
@@ -348,6 +445,7 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void heads(const struct args_heads a, const s
     if (item < TEAMS * TEAM_ROWS && o < a.n_out)
         out[((ulong)r * a.n_heads + h) * a.n_out + o] = team_sum(&space, item);
 }
+#endif
 
 // A word's columns, summed over every Q_PARTS-th row of the head, scale and bias apart; quanta as they stand in the word.
 struct q_sum {
@@ -355,6 +453,20 @@ struct q_sum {
     float bias;
 };
 
+#ifdef KIND
+INLINE struct q_sum q_rows(const struct args_kv_b *a, __global const uchar *kv_b, __global const float *query, uint head,
+                           uint word)
+{
+    struct q_sum sum = {0, 0, 0};
+    for (uint d = get_local_id(0) / Q_WORDS; d < a->qk_nope_head_dim; d += Q_PARTS) {
+        struct kind_row row = kind_row_of(&a->kv_b, kv_b, head * (a->qk_nope_head_dim + a->v_head_dim) + d);
+        float8 weights = kind_weights8(&row, word);
+        sum.low = fma((float4)(query[d]), weights.lo, sum.low);
+        sum.high = fma((float4)(query[d]), weights.hi, sum.high);
+    }
+    return sum;
+}
+#else
 INLINE struct q_sum q_rows(const struct args_kv_b *a, __global const uchar *kv_b, __global const float *query, uint head,
                            uint word)
 {
@@ -398,9 +510,11 @@ INLINE float q_rows_plain(const struct args_kv_b *a, __global const uchar *kv_b,
     }
     return sum;
 }
+#endif
 
 // A group computes Q_WORDS words' columns of a head; its work-items share the sum over the head's rows, every Q_PARTS-th
 // to each. Groups: x over words, y over heads, z over rows.
+#if USES & USE_KEYS
 __kernel GROUP_SIZE(Q_WORDS *Q_PARTS, 1) void q_prime(const struct args_kv_b a, const struct tiling t,
                                                       __global const uchar *kv_b, __global const float *q,
                                                       __global float *out, __global float *scratch)
@@ -411,13 +525,19 @@ __kernel GROUP_SIZE(Q_WORDS *Q_PARTS, 1) void q_prime(const struct args_kv_b a, 
     if (r >= a.n_rows)
         return;
     uint item = get_local_id(0);
+#ifdef KIND
+    const uint per_word = 8;
+#else
     uint per_word = inputs_per_word(bits_of(&a.kv_b));
+#endif
     uint word = min((uint)get_group_id(0) * Q_WORDS + item % Q_WORDS, a.kv_b.in_dim / per_word - 1);
     __global const float *query = q + (ulong)r * a.q_row_stride + (ulong)h * a.q_head_stride;
     __local float *to = sums[item / Q_WORDS] + item % Q_WORDS * per_word;
-    if (per_word == 1) {
+#ifndef KIND
+    if (per_word == 1)
         *to = q_rows_plain(&a, kv_b, query, h, word);
-    } else {
+#endif
+    if (per_word > 1) {
         struct q_sum sum = q_rows(&a, kv_b, query, h, word);
         vstore4(sum.low, 0, to);
         if (per_word == 8)
@@ -433,5 +553,6 @@ __kernel GROUP_SIZE(Q_WORDS *Q_PARTS, 1) void q_prime(const struct args_kv_b a, 
         total += (float4)(sums[p][item], sums[p + 1][item], sums[p + 2][item], sums[p + 3][item]);
     out[((ulong)r * a.n_heads + h) * a.kv_b.in_dim + column] = (total.x + total.z) + (total.y + total.w);
 }
+#endif
 
 #endif

@@ -41,16 +41,20 @@ void gpu_op_q_prime(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *q
         op_done_by_ref(g, ref_q_prime(a, kv_b->host, q->host, out->host));
         return;
     }
+    const struct program *program = op_program(g, &a->kv_b);
     if (!g->cpu_shape && !a->decode) {
         launch(g, &(struct launch){.kernel = KERNEL_Q_PRIME_ROWS,
+                                   .program = program,
                                    .args = a,
                                    .buffers = {kv_b, q, out},
                                    .groups = {ceil_div(a->kv_b.in_dim, 64), ceil_div(a->n_rows, 64), a->n_heads}});
         return;
     }
     struct tiling t = cut_tokens(a->n_rows, &a->kv_b);
-    size_t words = ceil_div(a->kv_b.in_dim / inputs_per_word(&a->kv_b), Q_WORDS);
+    uint32_t per_word = program || a->kv_b.kind == KIND_MLX_4 ? 8 : a->kv_b.kind == KIND_MLX_8 ? 4 : 1;
+    size_t words = ceil_div(a->kv_b.in_dim / per_word, Q_WORDS);
     launch(g, &(struct launch){.kernel = KERNEL_Q_PRIME,
+                               .program = program,
                                .args = a,
                                .tiling = t,
                                .buffers = {kv_b, q, out, heads_scratch(g, a->n_heads, &t)},
@@ -78,10 +82,12 @@ void gpu_op_heads(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *
         op_done_by_ref(g, ref_heads(a, matrix->host, x->host, out->host));
         return;
     }
+    const struct program *program = op_program(g, m);
     if (!g->cpu_shape && !a->decode) {
         bool mma = op_takes_mma(g, m);
         launch(g, &(struct launch){
                       .kernel = mma ? KERNEL_HEADS_MMA : KERNEL_HEADS_ROWS,
+                      .program = program,
                       .args = a,
                       .buffers = {matrix, x, out},
                       .groups = {ceil_div(a->n_out, mma ? PRODUCT_OUTPUTS : 64), ceil_div(a->n_rows, 64), a->n_heads}});
@@ -90,6 +96,7 @@ void gpu_op_heads(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *
     struct tiling t = cut_tokens(a->n_rows, m);
     launch(g,
            &(struct launch){.kernel = KERNEL_HEADS,
+                            .program = program,
                             .args = a,
                             .tiling = t,
                             .buffers = {matrix, x, out, heads_scratch(g, a->n_heads, &t)},

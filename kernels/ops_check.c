@@ -31,11 +31,20 @@ bool op_holds_matrix(const gpu_buf *buf, const struct args_matrix *m)
 
 bool op_need_kind(gpu *g, const struct args_matrix *m, const char *op)
 {
+    const struct program *program;
     const struct kind_info *info = kind_info(m->kind);
-    if (!info || (info->computable && (info->scales != SCALES_AFFINE || m->scale_type == SCALE_BF16)))
+    if (!info || (info->computable && format_program(g, m, &program)))
         return op_need(g, info, op, "a matrix of no kind");
-    gpu_fail(g, GPU_ARGUMENT, 0, "op %s: there are no kernels for a matrix of kind %s", op, info->name);
+    gpu_fail(g, GPU_ARGUMENT, 0, "op %s: there are no kernels for a matrix of kind %s, or they were not opened", op,
+             info->name);
     return false;
+}
+
+const struct program *op_program(const gpu *g, const struct args_matrix *m)
+{
+    const struct program *program;
+    format_program(g, m, &program);
+    return program;
 }
 
 bool op_need_matrix(gpu *g, const gpu_buf *buf, const struct args_matrix *m, const char *op)
@@ -44,10 +53,16 @@ bool op_need_matrix(gpu *g, const gpu_buf *buf, const struct args_matrix *m, con
            op_need(g, op_holds_matrix(buf, m), op, "a matrix has no valid shape or lies outside its buffer");
 }
 
+bool op_same_dims(const struct args_matrix *a, const struct args_matrix *b)
+{
+    return a->in_dim == b->in_dim && a->out_dim == b->out_dim;
+}
+
 bool op_same_shape(const struct args_matrix *a, const struct args_matrix *b)
 {
-    return a->in_dim == b->in_dim && a->out_dim == b->out_dim && a->kind == b->kind && a->group_size == b->group_size &&
-           a->scale_type == b->scale_type;
+    struct gpu_format f = gpu_format_of(a, 0), other = gpu_format_of(b, 0);
+    return op_same_dims(a, b) && f.kind == other.kind && f.scale_type == other.scale_type &&
+           (!matrix_bias_bytes(a) || a->group_size == b->group_size);
 }
 
 bool op_is_ref(const gpu *g)

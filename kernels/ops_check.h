@@ -16,6 +16,10 @@ bool op_holds_matrix(const gpu_buf *buf, const struct args_matrix *m);
 bool op_need_kind(gpu *g, const struct args_matrix *m, const char *op);
 // Both.
 bool op_need_matrix(gpu *g, const gpu_buf *buf, const struct args_matrix *m, const char *op);
+// The program for a matrix that is of a kind as ops need it; NULL: that of all ops.
+const struct program *op_program(const gpu *g, const struct args_matrix *m);
+// Has b a's dimensions; is it of a's kind, too?
+bool op_same_dims(const struct args_matrix *a, const struct args_matrix *b);
 bool op_same_shape(const struct args_matrix *a, const struct args_matrix *b);
 // Do the device's tensor cores compute its products of many rows (matmul_mma.cl)?
 bool op_takes_mma(const gpu *g, const struct args_matrix *m);
@@ -27,12 +31,6 @@ void op_done_by_ref(gpu *g, int code);
 static inline size_t ceil_div(uint64_t a, uint64_t b)
 {
     return (size_t)((a + b - 1) / b);
-}
-
-// As in quant.cl: what the words of MLX's 4 and 8 bits hold, 1 of plain kinds.
-static inline uint32_t inputs_per_word(const struct args_matrix *m)
-{
-    return m->kind == KIND_MLX_4 ? 8 : m->kind == KIND_MLX_8 ? 4 : 1;
 }
 
 #endif

@@ -16,10 +16,13 @@ void gpu_op_embed(gpu *g, const struct args_embed *a, gpu_buf *table, gpu_buf *i
         op_done_by_ref(g, ref_embed(a, table->host, ids->host, out->host));
         return;
     }
+    const struct program *program = op_program(g, m);
+    uint32_t together = program ? (g->cpu_shape ? 16 : 8) : m->kind == KIND_MLX_4 ? 8 : m->kind == KIND_MLX_8 ? 4 : 1;
     launch(g, &(struct launch){.kernel = KERNEL_EMBED,
+                               .program = program,
                                .args = a,
                                .buffers = {table, ids, out},
-                               .groups = {ceil_div(m->in_dim / inputs_per_word(m), ELEMENTS_GROUP), a->n_rows}});
+                               .groups = {ceil_div(m->in_dim / together, ELEMENTS_GROUP), a->n_rows}});
 }
 
 void gpu_op_rmsnorm(gpu *g, const struct args_rmsnorm *a, gpu_buf *weight, gpu_buf *x, gpu_buf *y)

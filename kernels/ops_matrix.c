@@ -46,10 +46,64 @@ void gpu_op_matvec(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf
     struct tiling t = cut_rows(g, m, 1, 1);
     gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)t.n_groups * t.scratch_stride);
     launch(g, &(struct launch){.kernel = KERNEL_MATVEC,
+                               .program = op_program(g, m),
                                .args = a,
                                .tiling = t,
                                .buffers = {matrix, x, y, scratch},
                                .groups = {ceil_div(m->out_dim, t.rows_per_group)}});
+}
+
+// ---- swiglu of two kinds: two products, gate's beside, and silu(gate) * up
+
+static void silu_product(gpu *g, const struct args_silu_product *a, gpu_buf *ids, gpu_buf *y)
+{
+    launch(g, &(struct launch){.kernel = KERNEL_SILU_PRODUCT,
+                               .args = a,
+                               .buffers = {g->gates, ids ? ids : y, y},
+                               .groups = {ceil_div(a->dim, ELEMENTS_GROUP), a->at.n ? a->at.n : a->n_rows}});
+}
+
+typedef void one_product(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y);
+
+static struct args_matmul product_of(const struct args_swiglu *a, const struct args_matrix *m)
+{
+    return (struct args_matmul){.matrix = *m,
+                                .n_rows = a->n_rows,
+                                .in_stride = a->in_stride,
+                                .in_offset = a->in_offset,
+                                .out_stride = a->out_stride,
+                                .out_offset = a->out_offset};
+}
+
+static void swiglu_apart(gpu *g, const struct args_swiglu *a, uint32_t n, const struct gpu_product_bufs *b,
+                         one_product *product)
+{
+    gpu_buf *gates = gpu_gates(g, b->y->bytes);
+    for (uint32_t k = 0; gates && k < n; k++) {
+        struct args_matmul gate = product_of(&a[k], &a[k].gate), up = product_of(&a[k], &a[k].up);
+        struct args_silu_product both = {.n_rows = a[k].n_rows,
+                                         .dim = a[k].gate.out_dim,
+                                         .out_stride = a[k].out_stride,
+                                         .out_offset = a[k].out_offset};
+        product(g, &gate, b->matrices, b->x, gates);
+        product(g, &up, b->matrices, b->x, b->y);
+        silu_product(g, &both, NULL, b->y);
+    }
+}
+
+static void swiglu_experts_apart(gpu *g, const struct args_swiglu_experts *a, const struct gpu_experts_bufs *b)
+{
+    struct gpu_experts_bufs gates = *b;
+    struct args_matvec_experts product = {
+        .matrix = a->gate, .at = a->at, .in_offset = a->in_offset, .out_stride = a->out_stride};
+    struct args_silu_product both = {.at = a->at, .dim = a->gate.out_dim, .out_stride = a->out_stride};
+    gates.y = gpu_gates(g, b->y->bytes);
+    if (!gates.y)
+        return;
+    gpu_op_matvec_experts(g, &product, &gates);
+    product.matrix = a->up;
+    gpu_op_matvec_experts(g, &product, b);
+    silu_product(g, &both, b->ids, b->y);
 }
 
 void gpu_op_swiglu_vec(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y)
@@ -57,7 +111,7 @@ void gpu_op_swiglu_vec(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, g
     const struct args_matrix *m = &a->gate;
     if (gpu_failed(g) || !op_need(g, a->n_rows == 1, "swiglu_vec", "n_rows must be 1") ||
         !op_need_matrix(g, matrices, m, "swiglu_vec") || !op_need_matrix(g, matrices, &a->up, "swiglu_vec") ||
-        !op_need(g, op_same_shape(m, &a->up), "swiglu_vec", "gate and up are of two shapes") ||
+        !op_need(g, op_same_dims(m, &a->up), "swiglu_vec", "gate and up are of two shapes") ||
         !op_need(g, op_holds_rows(x, 1, 0, a->in_offset, m->in_dim), "swiglu_vec", "the input is too small") ||
         !op_need(g, op_holds_rows(y, 1, 0, a->out_offset, m->out_dim), "swiglu_vec", "the output is too small"))
         return;
@@ -65,9 +119,14 @@ void gpu_op_swiglu_vec(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, g
         op_done_by_ref(g, ref_swiglu(a, matrices->host, x->host, y->host));
         return;
     }
+    if (!op_same_shape(m, &a->up)) {
+        swiglu_apart(g, a, 1, &(struct gpu_product_bufs){matrices, x, y}, gpu_op_matvec);
+        return;
+    }
     struct tiling t = cut_rows(g, m, 1, 2);
     gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)t.n_groups * t.scratch_stride);
     launch(g, &(struct launch){.kernel = KERNEL_SWIGLU_VEC,
+                               .program = op_program(g, m),
                                .args = a,
                                .tiling = t,
                                .buffers = {matrices, x, y, scratch},
@@ -95,19 +154,23 @@ static bool holds_experts(const struct gpu_experts_bufs *b, const struct args_ma
     return good;
 }
 
-// Each expert's row of an activation.
-static bool holds_ranks(const gpu_buf *buf, const struct args_places *at, uint32_t stride, uint32_t width)
+// Each expert's row of an activation, or with stride 0 one for all.
+static bool holds_ranks(const gpu_buf *buf, const struct args_places *at, uint32_t stride, uint32_t offset,
+                        uint32_t width)
 {
+    if (stride == 0)
+        return op_holds_rows(buf, 1, 0, offset, width);
     uint64_t rows = at->by_id ? at->n : 0;
     for (uint32_t k = 0; !at->by_id && k < at->n; k++)
         rows = at->rank[k] >= rows ? at->rank[k] + UINT64_C(1) : rows;
-    return op_holds_rows(buf, rows, stride, 0, width);
+    return op_holds_rows(buf, rows, stride, offset, width);
 }
 
 // `together`: products of each row.
 static void launch_experts(gpu *g, struct launch *l, const struct args_matrix *m, uint32_t n, uint32_t together,
                            const struct gpu_experts_bufs *b)
 {
+    l->program = op_program(g, m);
     l->tiling = cut_rows(g, m, n, together);
     gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)n * l->tiling.n_groups * l->tiling.scratch_stride);
     gpu_buf *const buffers[] = {b->matrices, b->ids ? b->ids : b->x, b->x, b->y, scratch};
@@ -122,13 +185,16 @@ void gpu_op_swiglu_experts(gpu *g, const struct args_swiglu_experts *a, const st
     const struct args_matrix *m = &a->gate;
     if (gpu_failed(g) || a->at.n == 0 || !op_need_kind(g, m, "swiglu_experts") ||
         !op_need_kind(g, &a->up, "swiglu_experts") ||
-        !op_need(g, holds_experts(b, m, &a->at) && holds_experts(b, &a->up, &a->at) && op_same_shape(m, &a->up),
+        !op_need(g, holds_experts(b, m, &a->at) && holds_experts(b, &a->up, &a->at) && op_same_dims(m, &a->up),
                  "swiglu_experts", "gate and up have no valid shape or lie outside their buffer") ||
         !op_need(g, op_holds_rows(b->x, 1, 0, a->in_offset, m->in_dim), "swiglu_experts", "the input is too small") ||
-        !op_need(g, holds_ranks(b->y, &a->at, a->out_stride, m->out_dim), "swiglu_experts", "the output is too small"))
+        !op_need(g, holds_ranks(b->y, &a->at, a->out_stride, 0, m->out_dim), "swiglu_experts",
+                 "the output is too small"))
         return;
     if (op_is_ref(g))
         op_done_by_ref(g, ref_swiglu_experts(a, b));
+    else if (!op_same_shape(m, &a->up))
+        swiglu_experts_apart(g, a, b);
     else
         launch_experts(g, &(struct launch){.kernel = KERNEL_SWIGLU_EXPERTS, .args = a}, m, a->at.n, 2, b);
 }
@@ -139,8 +205,10 @@ void gpu_op_matvec_experts(gpu *g, const struct args_matvec_experts *a, const st
     if (gpu_failed(g) || a->at.n == 0 || !op_need_kind(g, m, "matvec_experts") ||
         !op_need(g, holds_experts(b, m, &a->at), "matvec_experts",
                  "a matrix has no valid shape or lies outside its buffer") ||
-        !op_need(g, holds_ranks(b->x, &a->at, a->in_stride, m->in_dim), "matvec_experts", "the input is too small") ||
-        !op_need(g, holds_ranks(b->y, &a->at, a->out_stride, m->out_dim), "matvec_experts", "the output is too small"))
+        !op_need(g, holds_ranks(b->x, &a->at, a->in_stride, a->in_offset, m->in_dim), "matvec_experts",
+                 "the input is too small") ||
+        !op_need(g, holds_ranks(b->y, &a->at, a->out_stride, 0, m->out_dim), "matvec_experts",
+                 "the output is too small"))
         return;
     if (op_is_ref(g))
         op_done_by_ref(g, ref_matvec_experts(a, b));
@@ -153,8 +221,10 @@ static gpu_buf *pack(gpu *g, const struct args_matmul *a, gpu_buf *x)
 {
     size_t vectors = ceil_div(a->n_rows, VECTOR);
     gpu_buf *packed = gpu_scratch(g, 4 * (uint64_t)vectors * VECTOR * a->matrix.in_dim);
+    struct args_matmul plain = *a; // single kinds' programs want x as plain ones do, in its order
+    plain.matrix.kind = KIND_F32;
     launch(g, &(struct launch){.kernel = KERNEL_PACK,
-                               .args = a,
+                               .args = op_program(g, &a->matrix) ? &plain : a,
                                .buffers = {x, packed},
                                .groups = {ceil_div(a->matrix.in_dim, BLOCK), vectors}});
     return packed;
@@ -164,6 +234,7 @@ static void matmul_cpu(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu
 {
     launch(g,
            &(struct launch){.kernel = KERNEL_MATMUL,
+                            .program = op_program(g, &a->matrix),
                             .args = a,
                             .buffers = {matrix, pack(g, a, x), y},
                             .groups = {ceil_div(a->matrix.out_dim, MATMUL_ROWS), ceil_div(a->n_rows, MATMUL_TOKENS)}});
@@ -211,7 +282,8 @@ static void matmul_gpu(gpu *g, const struct args_matmul *a, uint32_t n, const st
         each.at.in_offset[k] = a[k].in_offset;
         each.at.out_offset[k] = a[k].out_offset;
     }
-    struct launch l = {.args = &each, .buffers = {b->matrices, b->x, b->y}, .groups = {0, 0, n}};
+    struct launch l = {
+        .program = op_program(g, &a->matrix), .args = &each, .buffers = {b->matrices, b->x, b->y}, .groups = {0, 0, n}};
     cut_tiles(g, &l, matmul_tiles[op_takes_mma(g, &a->matrix)], &each.at, a->matrix.out_dim);
     launch(g, &l);
 }
@@ -229,8 +301,9 @@ static bool matmul_fits(gpu *g, const struct args_matmul *a, const struct gpu_pr
 // May one launch compute matrix b as it does a?
 static bool is_behind(const struct args_matrix *a, const struct args_matrix *b)
 {
-    return op_same_shape(a, b) && b->weight - a->weight == b->scales - a->scales &&
-           b->weight - a->weight == b->biases - a->biases;
+    uint64_t behind = b->weight - a->weight;
+    return op_same_shape(a, b) && (!matrix_scale_bytes(a) || b->scales - a->scales == behind) &&
+           (!matrix_bias_bytes(a) || b->biases - a->biases == behind);
 }
 
 void gpu_op_matmul_each(gpu *g, const struct args_matmul *a, uint32_t n, const struct gpu_product_bufs *b)
@@ -289,7 +362,7 @@ static bool swiglu_fits(gpu *g, const struct args_swiglu *a, const struct gpu_pr
     const struct args_matrix *m = &a->gate;
     return op_need(g, a->n_rows > 0, "swiglu_mat", "no rows") && op_need_matrix(g, b->matrices, m, "swiglu_mat") &&
            op_need_matrix(g, b->matrices, &a->up, "swiglu_mat") &&
-           op_need(g, op_same_shape(m, &a->up), "swiglu_mat", "gate and up are of two shapes") &&
+           op_need(g, op_same_dims(m, &a->up), "swiglu_mat", "gate and up are of two shapes") &&
            op_need(g, op_holds_rows(b->x, a->n_rows, a->in_stride, a->in_offset, m->in_dim), "swiglu_mat",
                    "the input is too small") &&
            op_need(g, op_holds_rows(b->y, a->n_rows, a->out_stride, a->out_offset, m->out_dim), "swiglu_mat",
@@ -306,6 +379,10 @@ void gpu_op_swiglu_each(gpu *g, const struct args_swiglu *a, uint32_t n, const s
                            a[k].gate.weight - a->gate.weight == a[k].up.weight - a->up.weight &&
                            a[k].in_stride == a->in_stride && a[k].out_stride == a->out_stride,
                        "swiglu_mat", "one is unlike the others");
+    if (good && !op_is_ref(g) && (!op_same_shape(&a->gate, &a->up) || op_program(g, &a->gate))) {
+        swiglu_apart(g, a, n, b, gpu_op_matmul);
+        return;
+    }
     if (good && !op_is_ref(g) && !g->cpu_shape) {
         swiglu_gpu(g, a, n, b);
         return;

@@ -12,6 +12,12 @@
 #else
 #define UNROLL_4 _Pragma("unroll 4")
 #endif
+// Loops of few steps over much code, which compilers would unroll by themselves.
+#define UNROLL_2 _Pragma("unroll 2")
+#define NO_UNROLL _Pragma("unroll 1")
+#ifndef USES // the program of all ops
+#define USES (USE_ROWS | USE_PRODUCTS | USE_EXPERTS | USE_HEADS | USE_KEYS)
+#endif
 // Functions whose constant parameters loops depend on, that are to be unrolled: inlined before any loop is looked at.
 #define INLINE static __attribute__((always_inline))
 #define GROUP_SIZE(x, y) __attribute__((reqd_work_group_size(x, y, 1)))

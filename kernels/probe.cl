@@ -7,7 +7,7 @@
         *out++ = sizeof value;                                                                                         \
         *out++ = (uint)((__private char *)&value.last - (__private char *)&value);                                     \
     }
-#define PROBE_ROW(id, name, args, last, n_buffers, cpu, gpu) PROBE(args, last)
+#define PROBE_ROW(id, name, args, last, n_buffers, cpu, gpu, uses) PROBE(args, last)
 
 __kernel GROUP_SIZE(1, 1) void probe(__global uint *out)
 {

@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-extern const char kernels_text[]; // by embed.sh
-extern const size_t kernels_text_bytes;
+extern const char kernels_text[], kind_text[]; // by embed.sh
+extern const size_t kernels_text_bytes, kind_text_bytes;
 
 enum { MAX_BINARY_BYTES = 256 << 20 };
 
@@ -38,20 +38,48 @@ static uint64_t hash(uint64_t h, const void *data, size_t bytes)
     return h;
 }
 
-static void build_options(const gpu *g, char *options, size_t bytes)
+// What a program is made of.
+struct source {
+    const char *text;
+    size_t bytes;
+    uint32_t uses; // of a kind's matrices; 0: all ops
+    char options[256];
+};
+
+// No warnings: a compiler in our process may print them over the screen, as PoCL's does of loops it can't unroll.
+static struct source source_of_all(const gpu *g)
 {
-    // No warnings: a compiler in our process may print them over the screen, as PoCL's does of loops it can't unroll.
-    snprintf(options, bytes, "-cl-std=CL1.2 -w -DSHAPE_CPU=%d -DNVIDIA_MMA=%d", g->cpu_shape, g->has_mma);
+    struct source s = {kernels_text, kernels_text_bytes, 0, ""};
+    snprintf(s.options, sizeof s.options, "-cl-std=CL1.2 -w -DSHAPE_CPU=%d -DNVIDIA_MMA=%d", g->cpu_shape, g->has_mma);
+    return s;
 }
 
-static uint64_t cache_key(const gpu *g, const char *options)
+static struct source source_of_kind(const gpu *g, const struct gpu_format *format)
+{
+    struct source s = {kind_text, kind_text_bytes, format->uses, ""};
+    const struct kind_info *info = kind_info(format->kind);
+    char name[32];
+    if (info->scales == SCALES_AFFINE)
+        snprintf(name, sizeof name, "AFFINE=%u", info->quantum_bits);
+    else
+        snprintf(name, sizeof name, "%s", info->name);
+    snprintf(
+        s.options, sizeof s.options,
+        "-cl-std=CL1.2 -w -DSHAPE_CPU=%d -DKIND=%u -DKIND_IS_%s -DBLOCK_INPUTS=%u -DBLOCK_BYTES=%u -DSCALE_TYPE=%u "
+        "-DUSES=%u",
+        g->cpu_shape, format->kind, name, info->block_inputs, info->block_bytes, format->scale_type, format->uses);
+    return s;
+}
+
+static uint64_t cache_key(const gpu *g, const struct source *source)
 {
     char version[256] = "";
     char device_version[256] = "";
     clGetPlatformInfo(g->platform, CL_PLATFORM_VERSION, sizeof version - 1, version, NULL);
     clGetDeviceInfo(g->device, CL_DEVICE_VERSION, sizeof device_version - 1, device_version, NULL);
-    const char *const parts[] = {options, g->info.name, g->info.driver, g->info.platform, version, device_version};
-    uint64_t key = hash(HASH_START, kernels_text, kernels_text_bytes);
+    const char *const parts[] = {source->options,  g->info.name, g->info.driver,
+                                 g->info.platform, version,      device_version};
+    uint64_t key = hash(HASH_START, source->text, source->bytes);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         key = hash(key, parts[i], strlen(parts[i]) + 1);
     return key;
@@ -150,42 +178,43 @@ static bool driver_keeps(const gpu *g)
     return strstr(g->info.platform, "Portable Computing Language") && !(wish && strcmp(wish, "0") == 0);
 }
 
-static void save_binary(const gpu *g, const char *folder, uint64_t key)
+static void save_binary(const gpu *g, const struct program *p, uint64_t key)
 {
     size_t bytes = 0;
-    if (clGetProgramInfo(g->program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) != CL_SUCCESS || bytes == 0 ||
+    if (clGetProgramInfo(p->binary, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) != CL_SUCCESS || bytes == 0 ||
         bytes > MAX_BINARY_BYTES)
         return;
     unsigned char *binary = malloc(bytes);
-    if (binary && clGetProgramInfo(g->program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
-        cache_save(folder, key, binary, bytes);
+    if (binary && clGetProgramInfo(p->binary, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
+        cache_save(g->cache_folder, key, binary, bytes);
     free(binary);
 }
 
-static bool build_from_binary(gpu *g, const char *options, const unsigned char *binary, size_t bytes)
+static bool build_from_binary(gpu *g, struct program *p, const struct source *source, uint64_t key)
 {
+    size_t bytes = 0;
+    unsigned char *binary = cache_load(g->cache_folder, key, &bytes);
+    if (!binary)
+        return false;
     cl_int rc;
     cl_int status = CL_SUCCESS;
-    g->program = clCreateProgramWithBinary(g->context, 1, &g->device, &bytes, &binary, &status, &rc);
-    if (rc == CL_SUCCESS && status == CL_SUCCESS &&
-        clBuildProgram(g->program, 1, &g->device, options, NULL, NULL) == CL_SUCCESS)
-        return true;
-    if (g->program)
-        clReleaseProgram(g->program);
-    g->program = NULL;
-    return false;
+    p->binary =
+        clCreateProgramWithBinary(g->context, 1, &g->device, &bytes, (const unsigned char **)&binary, &status, &rc);
+    free(binary);
+    return rc == CL_SUCCESS && status == CL_SUCCESS &&
+           clBuildProgram(p->binary, 1, &g->device, source->options, NULL, NULL) == CL_SUCCESS;
 }
 
 // The first line of the build log that tells of an error.
-static void build_log(const gpu *g, char *line, size_t bytes)
+static void build_log(const gpu *g, const struct program *p, char *line, size_t bytes)
 {
     size_t size = 0;
     line[0] = 0;
-    clGetProgramBuildInfo(g->program, g->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &size);
+    clGetProgramBuildInfo(p->binary, g->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &size);
     char *log = calloc(1, size + 1);
     if (!log)
         return;
-    clGetProgramBuildInfo(g->program, g->device, CL_PROGRAM_BUILD_LOG, size, log, NULL);
+    clGetProgramBuildInfo(p->binary, g->device, CL_PROGRAM_BUILD_LOG, size, log, NULL);
     const char *from = strstr(log, "error");
     if (!from)
         from = log;
@@ -195,34 +224,39 @@ static void build_log(const gpu *g, char *line, size_t bytes)
     free(log);
 }
 
-static bool build_from_source(gpu *g, const char *options, struct gpu_error *err)
+static bool build_from_source(gpu *g, struct program *p, const struct source *source, struct gpu_error *err)
 {
     cl_int rc;
-    const char *text = kernels_text;
-    g->program = clCreateProgramWithSource(g->context, 1, &text, &kernels_text_bytes, &rc);
+    const char *text = source->text;
+    p->binary = clCreateProgramWithSource(g->context, 1, &text, &source->bytes, &rc);
     if (rc == CL_SUCCESS)
-        rc = clBuildProgram(g->program, 1, &g->device, options, NULL, NULL);
+        rc = clBuildProgram(p->binary, 1, &g->device, source->options, NULL, NULL);
     if (rc == CL_SUCCESS)
         return true;
     char line[160] = "";
-    if (g->program)
-        build_log(g, line, sizeof line);
+    if (p->binary)
+        build_log(g, p, line, sizeof line);
     gpu_error_set(err, GPU_BUILD, rc, "kernels do not build for %.48s (is the disk of the driver's cache full?): %s",
                   g->info.name, line);
     return false;
 }
 
-static bool make_kernels(gpu *g, struct gpu_error *err)
+static bool has_kernel(const gpu *g, const struct source *source, enum kernel_id id)
+{
+    return kernel_group(g, id) && (!source->uses || kernel_info(id)->uses & source->uses);
+}
+
+static bool make_kernels(gpu *g, struct program *p, const struct source *source, struct gpu_error *err)
 {
     for (int id = 0; id < KERNEL_COUNT; id++) {
-        if (!kernel_group(g, (enum kernel_id)id))
+        if (!has_kernel(g, source, (enum kernel_id)id))
             continue;
         const char *name = kernel_info((enum kernel_id)id)->name;
         cl_int rc;
-        g->kernels[id] = clCreateKernel(g->program, name, &rc);
+        p->kernels[id] = clCreateKernel(p->binary, name, &rc);
         size_t most = 0;
         if (rc == CL_SUCCESS)
-            rc = clGetKernelWorkGroupInfo(g->kernels[id], g->device, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most,
+            rc = clGetKernelWorkGroupInfo(p->kernels[id], g->device, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most,
                                           NULL);
         if (rc != CL_SUCCESS || most < kernel_group(g, (enum kernel_id)id)) {
             gpu_error_set(err, GPU_BUILD, rc, "kernel %s does not fit %s: groups of %zu, and it gives %zu (error %d)",
@@ -244,7 +278,7 @@ static bool probe_layouts(gpu *g, struct gpu_error *err)
     const size_t one = 1;
     cl_int rc;
     cl_mem out = clCreateBuffer(g->context, CL_MEM_WRITE_ONLY, sizeof reported, NULL, &rc);
-    cl_kernel probe = rc == CL_SUCCESS ? clCreateKernel(g->program, "probe", &rc) : NULL;
+    cl_kernel probe = rc == CL_SUCCESS ? clCreateKernel(g->program.binary, "probe", &rc) : NULL;
     if (rc == CL_SUCCESS)
         rc = clSetKernelArg(probe, 0, sizeof out, &out);
     if (rc == CL_SUCCESS)
@@ -263,8 +297,16 @@ static bool probe_layouts(gpu *g, struct gpu_error *err)
     return same;
 }
 
+// How far a building is: its steps are kernels.
+struct steps {
+    gpu_progress *progress; // may be NULL
+    void *context;
+    unsigned total;
+};
+
 // Launches every kernel once with nothing to do: PoCL makes machine code only then. Binaries taken later hold it.
-static bool warm_up(gpu *g, const struct gpu_options *options, unsigned steps, struct gpu_error *err)
+static bool warm_up(gpu *g, const struct program *p, const struct source *source, const struct steps *steps,
+                    struct gpu_error *err)
 {
 #define ROW_ARGS(id, name, args, ...) struct args name;
     static const union {
@@ -275,11 +317,11 @@ static bool warm_up(gpu *g, const struct gpu_options *options, unsigned steps, s
         return false;
     for (int id = 0; id < KERNEL_COUNT; id++) {
         const struct kernel_info *info = kernel_info((enum kernel_id)id);
-        if (options->progress)
-            options->progress(options->progress_context, info->name, (unsigned)id, steps);
-        if (!kernel_group(g, (enum kernel_id)id))
+        if (steps->progress)
+            steps->progress(steps->context, info->name, (unsigned)id, steps->total);
+        if (!has_kernel(g, source, (enum kernel_id)id))
             continue;
-        struct launch l = {.kernel = (enum kernel_id)id, .args = &nothing};
+        struct launch l = {.kernel = (enum kernel_id)id, .program = p, .args = &nothing};
         for (unsigned i = 0; i < info->n_buffers; i++)
             l.buffers[i] = dummy;
         launch(g, &l);
@@ -288,57 +330,97 @@ static bool warm_up(gpu *g, const struct gpu_options *options, unsigned steps, s
             return false;
         }
     }
-    if (options->progress && steps > KERNEL_COUNT)
-        options->progress(options->progress_context, "saving", KERNEL_COUNT, steps);
+    if (steps->progress && steps->total > KERNEL_COUNT)
+        steps->progress(steps->context, "saving", KERNEL_COUNT, steps->total);
     gpu_buf_free(dummy);
     g->counts = (struct gpu_counts){0};
     return true;
 }
 
-static bool make_ready(gpu *g, const struct gpu_options *options, unsigned steps, struct gpu_error *err)
+static void release(struct program *p)
 {
-    return make_kernels(g, err) && probe_layouts(g, err) && warm_up(g, options, steps, err);
+    for (int id = 0; id < KERNEL_COUNT; id++)
+        if (p->kernels[id])
+            clReleaseKernel(p->kernels[id]);
+    if (p->binary)
+        clReleaseProgram(p->binary);
+    *p = (struct program){.uses = p->uses};
+}
+
+static bool make_ready(gpu *g, struct program *p, const struct source *source, const struct steps *steps,
+                       struct gpu_error *err)
+{
+    return make_kernels(g, p, source, err) && (source->uses || probe_layouts(g, err)) &&
+           warm_up(g, p, source, steps, err);
+}
+
+static bool open_program(gpu *g, struct program *p, const struct source *source, struct steps *steps,
+                         struct gpu_error *err)
+{
+    uint64_t key = cache_key(g, source);
+    steps->total = KERNEL_COUNT;
+    if (steps->progress)
+        steps->progress(steps->context, "kernels", 0, steps->total);
+    if (build_from_binary(g, p, source, key) && make_ready(g, p, source, steps, NULL))
+        return true;
+    release(p);
+    steps->total = KERNEL_COUNT + (g->cache_folder ? 1u : 0u);
+    if (!build_from_source(g, p, source, err) || !make_ready(g, p, source, steps, err)) {
+        release(p);
+        return false;
+    }
+    if (g->cache_folder)
+        save_binary(g, p, key);
+    return true;
 }
 
 bool program_open(gpu *g, const struct gpu_options *options, struct gpu_error *err)
 {
-    char flags[64];
-    build_options(g, flags, sizeof flags);
-    uint64_t key = cache_key(g, flags);
-    size_t bytes = 0;
-    const char *folder = !driver_keeps(g) || options->always_cache ? options->cache_dir : NULL;
-    unsigned char *binary = cache_load(folder, key, &bytes);
-    unsigned steps = KERNEL_COUNT + (folder && !binary ? 1u : 0u);
-    if (options->progress)
-        options->progress(options->progress_context, "kernels", 0, steps);
-    bool cached = binary && build_from_binary(g, flags, binary, bytes);
-    free(binary);
-    if (cached && make_ready(g, options, steps, NULL))
-        return true;
-    program_close(g);
-    bool made = build_from_source(g, flags, err) && make_ready(g, options, steps, err);
-    if (!made && g->has_mma) { // a driver that knows no such assembly: the same without
+    struct source source = source_of_all(g);
+    struct steps steps = {options->progress, options->progress_context, 0};
+    if (options->cache_dir && (!driver_keeps(g) || options->always_cache))
+        g->cache_folder = strdup(options->cache_dir); // NULL: done without
+    bool good = open_program(g, &g->program, &source, &steps, err);
+    if (!good && g->has_mma) { // a driver that knows no such assembly: the same without
         g->has_mma = false;
-        program_close(g);
-        return program_open(g, options, err);
+        source = source_of_all(g);
+        good = open_program(g, &g->program, &source, &steps, err);
     }
-    if (!made)
-        return false;
-    if (folder)
-        save_binary(g, folder, key);
-    if (options->progress)
-        options->progress(options->progress_context, "ready", steps, steps);
-    return true;
+    if (good && options->progress)
+        options->progress(options->progress_context, "ready", steps.total, steps.total);
+    return good;
 }
 
-void program_close(gpu *g)
+struct program *program_open_kind(gpu *g, const struct gpu_format *format, struct gpu_error *err)
 {
-    for (int id = 0; id < KERNEL_COUNT; id++) {
-        if (g->kernels[id])
-            clReleaseKernel(g->kernels[id]);
-        g->kernels[id] = NULL;
+    struct source source = source_of_kind(g, format);
+    struct gpu_counts counts = g->counts;
+    struct program *p = calloc(1, sizeof *p);
+    if (!p) {
+        gpu_error_set(err, GPU_OUT_OF_MEMORY, 0, "no memory for the kernels of %s", kind_name(format->kind));
+        return NULL;
     }
-    if (g->program)
-        clReleaseProgram(g->program);
-    g->program = NULL;
+    p->uses = format->uses;
+    bool good = open_program(g, p, &source, &(struct steps){0}, err);
+    g->counts = counts;
+    if (good)
+        return p;
+    free(p);
+    return NULL;
+}
+
+void program_close(struct program *p)
+{
+    release(p);
+    free(p);
+}
+
+void programs_close(gpu *g)
+{
+    struct program **formats = &g->formats[0][0];
+    for (size_t i = 0; i < sizeof g->formats / sizeof *formats; i++)
+        if (formats[i])
+            program_close(formats[i]);
+    release(&g->program);
+    free(g->cache_folder);
 }

@@ -10,6 +10,36 @@ struct columns {
     uint column;
 };
 
+// 32 columns of a plain matrix, or one of another kind, for two tokens.
+static void sum_plain_columns(const struct columns *c, __global const float *const *q, __global float *const *out)
+{
+    const struct args_matrix *m = &c->a->kv_b;
+    float16 sums[2][2] = {{0}};
+    for (uint d = 0; d < c->a->qk_nope_head_dim; d++) {
+#ifdef KIND
+        struct kind_row row = kind_row_of(m, c->kv_b, c->first_row + d);
+#else
+        __global const uint *row = row_words(m, c->kv_b, c->first_row + d);
+#endif
+        UNROLL
+        for (uint k = 0; k < 2; k++) {
+#ifdef KIND
+            float16 weight = kind_weights16(&row, c->column / 16 + k);
+#else
+            float16 weight = plain16(row, bits_of(m), c->column / 16 + k);
+#endif
+            sums[0][k] = fma((float16)(q[0][d]), weight, sums[0][k]);
+            sums[1][k] = fma((float16)(q[1][d]), weight, sums[1][k]);
+        }
+    }
+    UNROLL
+    for (uint k = 0; k < 2; k++) {
+        vstore16(sums[0][k], k, out[0] + c->column);
+        vstore16(sums[1][k], k, out[1] + c->column);
+    }
+}
+
+#ifndef KIND
 // 16 words a row: 128 columns of 4 bits, or 64 of 8. Two tokens share each weight; the second may be the first again.
 static void sum_columns(const struct columns *c, __global const float *const *q, __global float *const *out)
 {
@@ -44,27 +74,6 @@ static void sum_columns(const struct columns *c, __global const float *const *q,
     }
 }
 
-// 32 columns of a plain matrix for two tokens.
-static void sum_plain_columns(const struct columns *c, __global const float *const *q, __global float *const *out)
-{
-    const struct args_matrix *m = &c->a->kv_b;
-    float16 sums[2][2] = {{0}};
-    for (uint d = 0; d < c->a->qk_nope_head_dim; d++) {
-        __global const uint *row = row_words(m, c->kv_b, c->first_row + d);
-        UNROLL
-        for (uint k = 0; k < 2; k++) {
-            float16 weight = plain16(row, bits_of(m), c->column / 16 + k);
-            sums[0][k] = fma((float16)(q[0][d]), weight, sums[0][k]);
-            sums[1][k] = fma((float16)(q[1][d]), weight, sums[1][k]);
-        }
-    }
-    UNROLL
-    for (uint k = 0; k < 2; k++) {
-        vstore16(sums[0][k], k, out[0] + c->column);
-        vstore16(sums[1][k], k, out[1] + c->column);
-    }
-}
-
 // 32 columns at the end: 4 or 8 words a row.
 static void sum_last_columns(const struct columns *c, __global const float *q, __global float *out)
 {
@@ -83,13 +92,19 @@ static void sum_last_columns(const struct columns *c, __global const float *q, _
     for (uint i = 0; i < 32; i++)
         out[c->column + i] = sums[i];
 }
+#endif
 
+#if USES & USE_KEYS
 __kernel GROUP_SIZE(1, 1) void q_prime(const struct args_kv_b a, const struct tiling t, __global const uchar *kv_b,
                                        __global const float *q, __global float *out, __global float *scratch)
 {
     uint h = get_group_id(1);
     uint end = min((uint)(get_group_id(0) + 1) * t.rows_per_group, a.n_rows);
+#ifdef KIND
+    uint step = 32;
+#else
     uint step = bits_of(&a.kv_b) == 4 ? 128 : bits_of(&a.kv_b) == 8 ? 64 : 32;
+#endif
     uint last = min((uint)(get_group_id(2) + 1) * BLOCK, a.kv_b.in_dim);
     struct columns c = {&a, kv_b, h * (a.qk_nope_head_dim + a.v_head_dim)};
     for (c.column = get_group_id(2) * BLOCK; c.column < last;) {
@@ -102,6 +117,9 @@ __kernel GROUP_SIZE(1, 1) void q_prime(const struct args_kv_b a, const struct ti
                 queries[i] = q + (ulong)token * a.q_row_stride + (ulong)h * a.q_head_stride;
                 to[i] = out + ((ulong)token * a.n_heads + h) * a.kv_b.in_dim;
             }
+#ifdef KIND
+            sum_plain_columns(&c, queries, to);
+#else
             if (bits_of(&a.kv_b) > 8) {
                 sum_plain_columns(&c, queries, to);
             } else if (wide) {
@@ -110,9 +128,11 @@ __kernel GROUP_SIZE(1, 1) void q_prime(const struct args_kv_b a, const struct ti
                 sum_last_columns(&c, queries[0], to[0]);
                 sum_last_columns(&c, queries[1], to[1]);
             }
+#endif
         }
         c.column += wide ? step : 32;
     }
 }
+#endif
 
 #endif

@@ -7,29 +7,7 @@
 #include <string.h>
 
 #include "kernels/device.h"
-
-float ref_bf16(uint16_t bits)
-{
-    uint32_t wide = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &wide, sizeof value);
-    return value;
-}
-
-static float half_to_float(uint16_t bits)
-{
-    uint32_t sign = (uint32_t)(bits >> 15) << 31;
-    int exponent = (bits >> 10) & 31;
-    uint32_t mantissa = bits & 1023u;
-    float value;
-    if (exponent == 31) {
-        uint32_t wide = sign | 0x7f800000u | mantissa << 13;
-        memcpy(&value, &wide, sizeof value);
-        return value;
-    }
-    value = exponent ? ldexpf((float)(mantissa | 1024u), exponent - 25) : ldexpf((float)mantissa, -24);
-    return sign ? -value : value;
-}
+#include "kernels/ref_kinds.h"
 
 uint16_t ref_float_to_half(float value)
 {
@@ -47,53 +25,11 @@ uint16_t ref_float_to_half(float value)
     return (uint16_t)(sign | (rounded - 0x38000000u) >> 13);
 }
 
-static float bf16_at(const void *base, uint64_t byte_offset, uint64_t index)
-{
-    uint16_t bits;
-    memcpy(&bits, (const char *)base + byte_offset + 2 * index, sizeof bits);
-    return ref_bf16(bits);
-}
-
 static float float_at(const void *base, uint64_t byte_offset, uint64_t index)
 {
     float value;
     memcpy(&value, (const char *)base + byte_offset + sizeof value * index, sizeof value);
     return value;
-}
-
-// Words of 4 or 8 bits, from the lowest on.
-static void affine_row(const struct args_matrix *m, const void *matrix, uint32_t row, float *out)
-{
-    uint32_t bits = kind_bits(m->kind);
-    uint32_t per_word = 32 / bits;
-    uint32_t mask = (1u << bits) - 1u;
-    uint64_t groups = m->in_dim / m->group_size;
-    const char *weight = (const char *)matrix + m->weight + row * matrix_row_bytes(m);
-    for (uint32_t g = 0; g < groups; g++) {
-        float scale = bf16_at(matrix, m->scales, groups * row + g);
-        float bias = bf16_at(matrix, m->biases, groups * row + g);
-        for (uint32_t i = g * m->group_size; i < (g + 1) * m->group_size; i += per_word) {
-            uint32_t word;
-            memcpy(&word, weight + 4 * (i / per_word), sizeof word);
-            for (uint32_t j = 0; j < per_word; j++, word >>= bits & 31)
-                out[i + j] = (float)(word & mask) * scale + bias;
-        }
-    }
-}
-
-void ref_matrix_row(const struct args_matrix *m, const void *matrix, uint32_t row, float *out)
-{
-    switch (m->kind) {
-    case KIND_F32:
-        memcpy(out, (const char *)matrix + m->weight + row * matrix_row_bytes(m), m->in_dim * sizeof *out);
-        break;
-    case KIND_BF16:
-        for (uint32_t i = 0; i < m->in_dim; i++)
-            out[i] = bf16_at(matrix, m->weight, (uint64_t)row * m->in_dim + i);
-        break;
-    default:
-        affine_row(m, matrix, row, out);
-    }
 }
 
 enum { LANES = 16 };
@@ -307,7 +243,7 @@ static const float *cache_row(const struct args_attention *a, const void *cache,
     if (a->kv_type == KV_F32)
         return (const float *)cache + position * width;
     for (uint32_t i = 0; i < width; i++)
-        scratch[i] = half_to_float(((const uint16_t *)cache)[position * width + i]);
+        scratch[i] = ref_half(((const uint16_t *)cache)[position * width + i]);
     return scratch;
 }
 

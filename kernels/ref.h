@@ -7,11 +7,9 @@
 #define MOECHAT_REF_H
 
 #include "kernels/gpu.h"
+#include "kernels/ref_kinds.h"
 
-float ref_bf16(uint16_t bits);
 uint16_t ref_float_to_half(float value); // round to nearest even; overflow becomes infinity
-// Dequantises row `row` of m into out[0..in_dim).
-void ref_matrix_row(const struct args_matrix *m, const void *matrix, uint32_t row, float *out);
 
 int ref_embed(const struct args_embed *a, const void *table, const int32_t *ids, float *out);
 int ref_rmsnorm(const struct args_rmsnorm *a, const void *weight, const float *x, float *y);

@@ -7,52 +7,55 @@
 #include "kernels/tiling.h"
 
 // X(ID, name, struct of args.h, its last field, number of buffers, work-items of a group in the CPU and in the GPU
-// shape) 0 work-items: that shape has no such kernel. matmul_T_O and swiglu_T_O: tiles of 8T tokens by 8O outputs.
+// shape, the uses that programs of single kinds have it for). 0 work-items: that shape has no such kernel; 0 uses:
+// those have not. matmul_T_O and swiglu_T_O: tiles of 8T tokens by 8O outputs.
+#define USE_MANY (USE_PRODUCTS | USE_EXPERTS)
 // clang-format off
 #define KERNEL_ROWS(X)                                                                                                 \
-    X(EMBED,             embed,             args_embed,          pad,           3, ELEMENTS_GROUP, ELEMENTS_GROUP)      \
-    X(RMSNORM,           rmsnorm,           args_rmsnorm,        pad,           3, 1,              NORM_LANES)          \
-    X(ROPE,              rope,              args_rope,           pad,           2, 32,             32)                  \
-    X(KV_APPEND,         kv_append,         args_kv_append,      pad,           4, 1,              NORM_LANES)          \
-    X(GATHER,            gather,            args_gather,         row,           3, 1,              ELEMENTS_GROUP)      \
-    X(SCATTER_ADD,       scatter_add,       args_gather,         row,           4, 1,              ELEMENTS_GROUP)      \
-    X(COMBINE,           combine,           args_combine,        pad,           3, ELEMENTS_GROUP, ELEMENTS_GROUP)      \
-    X(COMBINE_NORM,      combine_norm,      args_combine_norm,   eps,           5, 1,              NORM_LANES)          \
-    X(COPY,              copy,              args_copy,           bytes,         2, ELEMENTS_GROUP, ELEMENTS_GROUP)      \
-    X(ROUTER,            router,            args_router,         pad,           4, 1,              ROUTER_LANES)        \
-    X(MATVEC,            matvec,            args_matmul,         add,           4, 1,              TEAM * TEAMS)        \
-    X(SWIGLU_VEC,        swiglu_vec,        args_swiglu,         pad,           4, 1,              TEAM * TEAMS)        \
-    X(SWIGLU_EXPERTS,    swiglu_experts,    args_swiglu_experts, out_stride,    5, 1,              TEAM * TEAMS)        \
-    X(MATVEC_EXPERTS,    matvec_experts,    args_matvec_experts, out_stride,    5, 1,              TEAM * TEAMS)        \
-    X(Q_PRIME,           q_prime,           args_kv_b,           pad,           4, 1,              Q_WORDS * Q_PARTS)   \
-    X(HEADS,             heads,             args_heads,          decode,        4, 1,              TEAM * TEAMS)        \
-    X(PACK,              pack,              args_matmul,         add,           2, 1,              0)                   \
-    X(MATMUL,            matmul,            args_matmul,         add,           3, 1,              0)                   \
-    X(SWIGLU_MAT,        swiglu_mat,        args_swiglu,         pad,           3, 1,              0)                   \
-    X(MATMUL_2_4,        matmul_2_4,        args_matmul_each,    at.out_offset, 3, 0,              MATMUL_ITEMS)        \
-    X(MATMUL_4_4,        matmul_4_4,        args_matmul_each,    at.out_offset, 3, 0,              MATMUL_ITEMS)        \
-    X(MATMUL_8_8,        matmul_8_8,        args_matmul_each,    at.out_offset, 3, 0,              MATMUL_ITEMS)        \
-    X(SWIGLU_2_4,        swiglu_2_4,        args_swiglu_each,    at.out_offset, 3, 0,              MATMUL_ITEMS)        \
-    X(SWIGLU_4_4,        swiglu_4_4,        args_swiglu_each,    at.out_offset, 3, 0,              MATMUL_ITEMS)        \
-    X(SWIGLU_8_8,        swiglu_8_8,        args_swiglu_each,    at.out_offset, 3, 0,              MATMUL_ITEMS)        \
-    X(HEADS_ROWS,        heads_rows,        args_heads,          decode,        3, 0,              MATMUL_ITEMS)        \
-    X(Q_PRIME_ROWS,      q_prime_rows,      args_kv_b,           pad,           3, 0,              MATMUL_ITEMS)        \
-    X(ATTENTION_TILES,   attention_tiles,   args_attention,      softmax_scale, 4, 1,              128)                 \
-    X(ATTENTION_MERGE,   attention_merge,   args_attention,      softmax_scale, 2, 1,              ELEMENTS_GROUP)      \
-    X(ATTENTION_PREFILL, attention_prefill, args_attention,      softmax_scale, 5, 1,              PREFILL_ITEMS)       \
+    X(EMBED,             embed,             args_embed,          pad,           3, ELEMENTS_GROUP, ELEMENTS_GROUP,    USE_ROWS)             \
+    X(RMSNORM,           rmsnorm,           args_rmsnorm,        pad,           3, 1,              NORM_LANES,        0)                    \
+    X(ROPE,              rope,              args_rope,           pad,           2, 32,             32,                0)                    \
+    X(KV_APPEND,         kv_append,         args_kv_append,      pad,           4, 1,              NORM_LANES,        0)                    \
+    X(GATHER,            gather,            args_gather,         row,           3, 1,              ELEMENTS_GROUP,    0)                    \
+    X(SCATTER_ADD,       scatter_add,       args_gather,         row,           4, 1,              ELEMENTS_GROUP,    0)                    \
+    X(COMBINE,           combine,           args_combine,        pad,           3, ELEMENTS_GROUP, ELEMENTS_GROUP,    0)                    \
+    X(COMBINE_NORM,      combine_norm,      args_combine_norm,   eps,           5, 1,              NORM_LANES,        0)                    \
+    X(SILU_PRODUCT,      silu_product,      args_silu_product,   out_offset,    3, ELEMENTS_GROUP, ELEMENTS_GROUP,    0)                    \
+    X(COPY,              copy,              args_copy,           bytes,         2, ELEMENTS_GROUP, ELEMENTS_GROUP,    0)                    \
+    X(ROUTER,            router,            args_router,         pad,           4, 1,              ROUTER_LANES,      0)                    \
+    X(MATVEC,            matvec,            args_matmul,         add,           4, 1,              TEAM * TEAMS,      USE_PRODUCTS)         \
+    X(SWIGLU_VEC,        swiglu_vec,        args_swiglu,         pad,           4, 1,              TEAM * TEAMS,      USE_PRODUCTS)         \
+    X(SWIGLU_EXPERTS,    swiglu_experts,    args_swiglu_experts, out_stride,    5, 1,              TEAM * TEAMS,      USE_EXPERTS)          \
+    X(MATVEC_EXPERTS,    matvec_experts,    args_matvec_experts, pad,           5, 1,              TEAM * TEAMS,      USE_EXPERTS)          \
+    X(Q_PRIME,           q_prime,           args_kv_b,           pad,           4, 1,              Q_WORDS * Q_PARTS, USE_KEYS)             \
+    X(HEADS,             heads,             args_heads,          decode,        4, 1,              TEAM * TEAMS,      USE_HEADS)            \
+    X(PACK,              pack,              args_matmul,         add,           2, 1,              0,                 0)                    \
+    X(MATMUL,            matmul,            args_matmul,         add,           3, 1,              0,                 USE_MANY)             \
+    X(SWIGLU_MAT,        swiglu_mat,        args_swiglu,         pad,           3, 1,              0,                 0)                    \
+    X(MATMUL_2_4,        matmul_2_4,        args_matmul_each,    at.out_offset, 3, 0,              MATMUL_ITEMS,      USE_MANY)             \
+    X(MATMUL_4_4,        matmul_4_4,        args_matmul_each,    at.out_offset, 3, 0,              MATMUL_ITEMS,      USE_MANY)             \
+    X(MATMUL_8_8,        matmul_8_8,        args_matmul_each,    at.out_offset, 3, 0,              MATMUL_ITEMS,      USE_MANY)             \
+    X(SWIGLU_2_4,        swiglu_2_4,        args_swiglu_each,    at.out_offset, 3, 0,              MATMUL_ITEMS,      0)                    \
+    X(SWIGLU_4_4,        swiglu_4_4,        args_swiglu_each,    at.out_offset, 3, 0,              MATMUL_ITEMS,      0)                    \
+    X(SWIGLU_8_8,        swiglu_8_8,        args_swiglu_each,    at.out_offset, 3, 0,              MATMUL_ITEMS,      0)                    \
+    X(HEADS_ROWS,        heads_rows,        args_heads,          decode,        3, 0,              MATMUL_ITEMS,      USE_HEADS)            \
+    X(Q_PRIME_ROWS,      q_prime_rows,      args_kv_b,           pad,           3, 0,              MATMUL_ITEMS,      USE_KEYS)             \
+    X(ATTENTION_TILES,   attention_tiles,   args_attention,      softmax_scale, 4, 1,              128,               0)                    \
+    X(ATTENTION_MERGE,   attention_merge,   args_attention,      softmax_scale, 2, 1,              ELEMENTS_GROUP,    0)                    \
+    X(ATTENTION_PREFILL, attention_prefill, args_attention,      softmax_scale, 5, 1,              PREFILL_ITEMS,     0)                    \
     MMA_ROWS(X)
 
 // The last ones, for NVIDIA's tensor cores; matmul_mma_T and swiglu_mma_T: tiles of T tokens.
 #define MMA_ROWS(X)                                                                                                    \
-    X(ATTENTION_TILES_MMA,   attention_tiles_mma,   args_attention,   softmax_scale, 4, 0, MMA_ITEMS)                  \
-    X(ATTENTION_PREFILL_MMA, attention_prefill_mma, args_attention,   softmax_scale, 4, 0, MMA_ITEMS)                  \
-    X(MATMUL_MMA_16,         matmul_mma_16,         args_matmul_each, at.out_offset, 3, 0, MATMUL_ITEMS)               \
-    X(MATMUL_MMA_32,         matmul_mma_32,         args_matmul_each, at.out_offset, 3, 0, MATMUL_ITEMS)               \
-    X(MATMUL_MMA_64,         matmul_mma_64,         args_matmul_each, at.out_offset, 3, 0, MATMUL_ITEMS)               \
-    X(SWIGLU_MMA_16,         swiglu_mma_16,         args_swiglu_each, at.out_offset, 3, 0, MATMUL_ITEMS)               \
-    X(SWIGLU_MMA_32,         swiglu_mma_32,         args_swiglu_each, at.out_offset, 3, 0, MATMUL_ITEMS)               \
-    X(SWIGLU_MMA_64,         swiglu_mma_64,         args_swiglu_each, at.out_offset, 3, 0, MATMUL_ITEMS)               \
-    X(HEADS_MMA,             heads_mma,             args_heads,       decode,        3, 0, MATMUL_ITEMS)
+    X(ATTENTION_TILES_MMA,   attention_tiles_mma,   args_attention,   softmax_scale, 4, 0, MMA_ITEMS, 0)               \
+    X(ATTENTION_PREFILL_MMA, attention_prefill_mma, args_attention,   softmax_scale, 4, 0, MMA_ITEMS, 0)               \
+    X(MATMUL_MMA_16,         matmul_mma_16,         args_matmul_each, at.out_offset, 3, 0, MATMUL_ITEMS, 0)            \
+    X(MATMUL_MMA_32,         matmul_mma_32,         args_matmul_each, at.out_offset, 3, 0, MATMUL_ITEMS, 0)            \
+    X(MATMUL_MMA_64,         matmul_mma_64,         args_matmul_each, at.out_offset, 3, 0, MATMUL_ITEMS, 0)            \
+    X(SWIGLU_MMA_16,         swiglu_mma_16,         args_swiglu_each, at.out_offset, 3, 0, MATMUL_ITEMS, 0)            \
+    X(SWIGLU_MMA_32,         swiglu_mma_32,         args_swiglu_each, at.out_offset, 3, 0, MATMUL_ITEMS, 0)            \
+    X(SWIGLU_MMA_64,         swiglu_mma_64,         args_swiglu_each, at.out_offset, 3, 0, MATMUL_ITEMS, 0)            \
+    X(HEADS_MMA,             heads_mma,             args_heads,       decode,        3, 0, MATMUL_ITEMS, 0)
 
 // Structs inside of those, and what every kernel takes besides: type and last field.
 #define INNER_STRUCTS(X)                                                                                               \
@@ -64,8 +67,8 @@
 enum { MAX_KERNEL_BUFFERS = 5 };
 
 // NVIDIA's compiler refuses macros with any number of parameters.
-#define ROW_COUNT(id, name, args, last, n_buffers, cpu, gpu) +1
-#define INNER_COUNT(type, last) +1
+#define ROW_COUNT(id, name, args, last, n_buffers, cpu, gpu, uses) +1
+#define INNER_COUNT(type, last)                                    +1
 enum { ROWS_COUNT = 0 KERNEL_ROWS(ROW_COUNT), PROBE_COUNT = ROWS_COUNT INNER_STRUCTS(INNER_COUNT) };
 
 #endif

@@ -15,7 +15,8 @@ struct tiling {
 };
 
 // Work-items in a group, by shape of device.
-#define ELEMENTS_GROUP   256  // element-wise ops
+#define ELEMENTS_GROUP 256 // element-wise ops
+
 #define TEAM             16   // GPU: the lanes that share a row
 #define TEAMS            8    // GPU: teams in a group
 #define TEAM_ROWS        4    // GPU: rows that a team computes together at most, to share each load of x

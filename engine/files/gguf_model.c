@@ -188,11 +188,6 @@ static int read_experts(struct stacks *s)
     to->down.kind = add_stack(s, "down_proj", shape->hidden_size, inner);
     if (s->failed)
         return s->failed;
-    if (to->gate.kind != to->up.kind)
-        return moe_fail(s->err, MOE_UNSUPPORTED,
-                        "%.240s: blk.%" PRIu32 ".ffn_gate_exps is %s, but ffn_up_exps is %s; moechat computes both of "
-                        "one type only: get a file of another quantisation",
-                        s->from->directory, s->layer, kind_name(to->gate.kind), kind_name(to->up.kind));
     spans_place(s->to, BLOCKS_ALIGNMENT);
     to->gate.weight = s->to->spans[0].at;
     to->up.weight = fused ? to->gate.weight + s->to->spans[0].bytes / 2 : s->to->spans[1].at;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "engine/base/err.h"
+#include "engine/model/formats.h"
 #include "engine/walk/ring.h"
 
 // The device's progress, in the engine's words.
@@ -37,6 +38,18 @@ static int open_device(moe_model *model, const struct moe_model_options *options
     struct gpu_error failure;
     model->gpu = gpu_open(&device, &failure);
     return model->gpu ? MOE_OK : moe_fail_gpu(err, &failure);
+}
+
+// Kernels for the kinds of matrices that the model has.
+static int open_formats(moe_model *model, const struct moe_model_options *options, struct moe_err *err)
+{
+    struct device_progress to = {options->progress, options->progress_context};
+    struct gpu_options device = {.progress = options->progress ? device_progress : NULL, .progress_context = &to};
+    struct gpu_error failure;
+    struct formats formats;
+    formats_of(&model->package, &model->weights, &formats);
+    return gpu_open_formats(model->gpu, formats.items, formats.n, &device, &failure) ? moe_fail_gpu(err, &failure)
+                                                                                     : MOE_OK;
 }
 
 static uint32_t model_ring(const struct moe_model_options *options)
@@ -93,6 +106,8 @@ int moe_model_open(const char *directory, const struct moe_model_options *option
     struct weights_source source = {&model->package, options->progress, options->progress_context};
     if (!code)
         code = weights_load(model->gpu, &source, &model->weights, err);
+    if (!code)
+        code = open_formats(model, options, err);
     struct expert_store_options store = store_options(options, model->description.resident_bytes);
     if (!code)
         code = expert_store_open(model->gpu, &model->package, &store, &model->store, err);

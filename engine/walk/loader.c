@@ -293,7 +293,8 @@ void loader_matrices(struct loader *l, struct want *wants, size_t n)
         return;
     const struct args_matrix *first = &wants[0].matrix->at;
     const struct args_matrix *last = &wants[n - 1].matrix->at;
-    if (first->kind != last->kind || first->group_size != last->group_size) {
+    bool blocks = wants[0].parts[0]->at->dtype == DTYPE_GGML; // whose makers mix kinds
+    if (!blocks && (first->kind != last->kind || first->group_size != last->group_size)) {
         l->failed = moe_fail(l->err, MOE_FORMAT, "%.280s: %s%s and %s are quantised differently; %s",
                              checkpoint_place(l->from), l->in, wants[0].stem, wants[n - 1].stem, l->remedy);
         return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Every op by itself in the shapes of real models, by the device's own clock: microseconds, packed weights or cache
 // rows a second beside the device's copy, products a second. `bench_kernels [--device D] [--model NAME] [--op NAME]`.
+// With --kind NAME, or "all": products of V3's experts with matrices of that kind, each beside 4 bits in turn.
 // The weights move on through a large buffer from run to run, so that no cache holds them.
 #include <stdio.h>
 #include <stdlib.h>
@@ -366,6 +367,86 @@ static void bench_shape(struct bench *b, uint32_t most_rows, uint32_t most_keys)
         measure(b, of_prompts[i], most_rows);
 }
 
+// ---- kinds: an expert's gate and up, and one of them for a prompt, in turn with MLX's 4 bits
+
+struct kind_run {
+    uint32_t kind, n_rows;
+    uint64_t bytes;
+};
+
+static void run_kind(struct bench *b, const struct kind_run *r)
+{
+    uint32_t out = b->shape->moe, in = b->shape->hidden;
+    struct args_matrix m = {.in_dim = in, .out_dim = out, .kind = r->kind, .group_size = 64};
+    if (b->next + 2 * matrix_bytes(&m) + 4096 > b->weight_bytes)
+        b->next = 0;
+    m.weight = b->next;
+    m.scales = m.weight + out * matrix_row_bytes(&m);
+    m.biases = m.scales + out * matrix_scale_bytes(&m);
+    struct args_swiglu a = {.gate = m, .up = m, .n_rows = r->n_rows, .in_stride = in, .out_stride = out};
+    a.up = gpu_matrix_behind(&m, (matrix_bytes(&m) + 63) / 64 * 64);
+    b->next = (b->next + 2 * matrix_bytes(&m) + 64 + 4095) / 4096 * 4096;
+    (r->n_rows > 1 ? gpu_op_swiglu_mat : gpu_op_swiglu_vec)(b->g, &a, b->weights, b->x, b->y);
+}
+
+static double kind_seconds(struct bench *b, const struct kind_run *r)
+{
+    struct gpu_error err;
+    uint64_t before = kernels_ns(b->g);
+    run_kind(b, r);
+    if (gpu_finish(b->g, &err)) {
+        fprintf(stderr, "bench_kernels: %s\n", err.text);
+        exit(1);
+    }
+    return (double)(kernels_ns(b->g) - before) / 1e9;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+}
+
+// The medians of runs that take turns, for others may load the machine.
+static void bench_kind(struct bench *b, uint32_t kind, uint32_t n_rows)
+{
+    enum { TURNS = 15 };
+    const struct kind_run runs[2] = {{.kind = KIND_MLX_4, .n_rows = n_rows}, {.kind = kind, .n_rows = n_rows}};
+    double seconds[2][TURNS], rates[2];
+    for (int i = -1; i < TURNS; i++)
+        for (int which = 0; which < 2; which++) {
+            double s = kind_seconds(b, &runs[which]);
+            if (i >= 0)
+                seconds[which][i] = s;
+        }
+    for (int which = 0; which < 2; which++) {
+        struct args_matrix m = {
+            .in_dim = b->shape->hidden, .out_dim = b->shape->moe, .kind = runs[which].kind, .group_size = 64};
+        qsort(seconds[which], TURNS, sizeof(double), by_size);
+        rates[which] = 2 * (double)matrix_bytes(&m) / seconds[which][TURNS / 2];
+    }
+    printf("%-8s %3u rows %9.1f us %7.2f GB/s, %5.2f of 4 bits' bytes, %5.2f of their speed\n", kind_name(kind), n_rows,
+           seconds[1][TURNS / 2] * 1e6, rates[1] / 1e9, rates[1] / rates[0],
+           seconds[0][TURNS / 2] / seconds[1][TURNS / 2]);
+    fflush(stdout);
+}
+
+static void bench_kinds(struct bench *b, const char *only, uint32_t most_rows)
+{
+    struct gpu_error err;
+    b->shape = &shapes[1]; // V3
+    for (uint32_t kind = KIND_NONE + 1; kind < KIND_COUNT; kind++) {
+        if (strcmp(only, "all") != 0 && strcmp(only, kind_name(kind)) != 0)
+            continue;
+        const struct gpu_format format = {.kind = kind, .uses = USE_PRODUCTS};
+        if (gpu_open_formats(b->g, &format, 1, NULL, &err)) {
+            printf("%-8s %s\n", kind_name(kind), err.text);
+            continue;
+        }
+        bench_kind(b, kind, 1);
+        bench_kind(b, kind, most_rows);
+    }
+}
+
 static gpu_buf *filled(struct bench *b, uint64_t bytes, int as_weights)
 {
     enum { PIECE = 4 << 20 };
@@ -393,11 +474,12 @@ static gpu_buf *filled(struct bench *b, uint64_t bytes, int as_weights)
 int main(int argc, char **argv)
 {
     struct gpu_options options = {.profile = true, .cache_dir = getenv("MOECHAT_TEST_KERNEL_CACHE")};
-    const char *model = NULL;
+    const char *model = NULL, *kind = NULL;
     struct bench b = {0};
     for (int i = 1; i + 1 < argc; i += 2) {
         options.selector = strcmp(argv[i], "--device") == 0 ? argv[i + 1] : options.selector;
         model = strcmp(argv[i], "--model") == 0 ? argv[i + 1] : model;
+        kind = strcmp(argv[i], "--kind") == 0 ? argv[i + 1] : kind;
         b.only_op = strcmp(argv[i], "--op") == 0 ? argv[i + 1] : b.only_op;
     }
     struct gpu_error err;
@@ -428,7 +510,9 @@ int main(int argc, char **argv)
         run_copy(&b, bytes);
     gpu_finish(b.g, &err);
     b.copy = 5 * 2.0 * bytes / ((double)(kernels_ns(b.g) - before) / 1e9);
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    if (kind)
+        bench_kinds(&b, kind, rows);
+    for (size_t i = 0; !kind && i < sizeof shapes / sizeof *shapes; i++) {
         b.shape = &shapes[i];
         if (model ? strcmp(model, b.shape->name) == 0 : large || i == 0 || strcmp(b.shape->name, "demo") == 0)
             bench_shape(&b, rows, large ? MOST_KEYS : 4000);

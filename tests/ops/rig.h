@@ -128,17 +128,20 @@ static inline void add_rig(struct rigs *rigs, const char *selector, enum gpu_sha
     rigs->n++;
 }
 
-// The ref device (which proves the plumbing) and all others with both shapes of kernels. A device that opens no rig
-// ends the test: silence would pass.
+// The ref device (which proves the plumbing) and all others with both shapes of kernels, or, by hand and in haste, the one
+// that MOECHAT_TEST_SHAPE names. A device that opens no rig ends the test: silence would pass.
 static inline struct rigs open_rigs(void)
 {
     struct gpu_info infos[MAX_RIGS / 2];
     struct rigs rigs = {.n = 0};
     unsigned n = gpu_list(infos, MAX_RIGS / 2);
+    const char *shape = getenv("MOECHAT_TEST_SHAPE"); // "cpu", "gpu"
     add_rig(&rigs, "ref", GPU_SHAPE_OF_DEVICE);
     for (unsigned i = 1; i < n && i < MAX_RIGS / 2; i++) {
-        add_rig(&rigs, infos[i].selector, GPU_SHAPE_CPU);
-        add_rig(&rigs, infos[i].selector, GPU_SHAPE_GPU);
+        if (!shape || strcmp(shape, "gpu") != 0)
+            add_rig(&rigs, infos[i].selector, GPU_SHAPE_CPU);
+        if (!shape || strcmp(shape, "cpu") != 0)
+            add_rig(&rigs, infos[i].selector, GPU_SHAPE_GPU);
     }
     if (n < 2)
         fprintf(stderr, "no OpenCL device: only ref is tested\n");
@@ -212,11 +215,11 @@ static inline float product_terms(const struct test_matrices *m, unsigned which,
     ref_matrix_row(at, m->bytes, row, values);
     double sum = 0;
     for (uint32_t i = 0; i < at->in_dim; i++) {
-        uint16_t bits = 0;
+        float bias = 0;
         if (matrix_bias_bytes(at))
-            memcpy(&bits,
-                   m->bytes + at->biases + 2 * ((size_t)row * (at->in_dim / at->group_size) + i / at->group_size), 2);
-        sum += (fabs((double)values[i]) + fabs((double)ref_bf16(bits))) * fabs((double)x[i]);
+            bias = ref_scale(at->scale_type, m->bytes + at->biases,
+                             (size_t)row * (at->in_dim / at->group_size) + i / at->group_size);
+        sum += (fabs((double)values[i]) + fabs((double)bias)) * fabs((double)x[i]);
     }
     free(values);
     return (float)sum;

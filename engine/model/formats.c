@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The kinds of a model's matrices, by the ops that take them.
+#include "engine/model/formats.h"
+
+static void add(struct formats *formats, const struct args_matrix *m, uint32_t uses)
+{
+    struct gpu_format f = gpu_format_of(m, uses);
+    if (f.kind == KIND_NONE) // the model has no such matrix
+        return;
+    for (unsigned i = 0; i < formats->n; i++)
+        if (formats->items[i].kind == f.kind && formats->items[i].scale_type == f.scale_type) {
+            formats->items[i].uses |= uses;
+            return;
+        }
+    if (formats->n < MOST_FORMATS)
+        formats->items[formats->n++] = f;
+}
+
+static void add_layer(struct formats *formats, const struct layer_weights *layer)
+{
+    const struct mla_weights *mla = &layer->mla;
+    const struct matrix *const products[] = {&mla->q,      &mla->q_a,  &mla->q_b,    &mla->kv_a,    &mla->o,
+                                             &layer->gate, &layer->up, &layer->down, &layer->router};
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++)
+        add(formats, &products[i]->at, USE_PRODUCTS);
+    add(formats, &mla->kv_b.at, USE_HEADS | USE_KEYS);
+    add(formats, &mla->embed_q.at, USE_HEADS);
+    add(formats, &mla->unembed_out.at, USE_HEADS);
+}
+
+void formats_of(const struct package *package, const struct weights *weights, struct formats *formats)
+{
+    formats->n = 0;
+    add(formats, &weights->embed.at, USE_ROWS);
+    add(formats, &weights->head.at, USE_PRODUCTS);
+    for (uint32_t i = 0; i < package->shape.n_layers; i++) {
+        add_layer(formats, &weights->layers[i]);
+        if (package->layers[i].n_spans == 0)
+            continue;
+        const struct expert_layout *experts = package_experts(package, i);
+        add(formats, &experts->gate, USE_EXPERTS);
+        add(formats, &experts->up, USE_EXPERTS);
+        add(formats, &experts->down, USE_EXPERTS);
+    }
+}
