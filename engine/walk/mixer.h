@@ -19,12 +19,19 @@ struct mixer_needs {
     uint64_t chunk[MIXER_BUFFERS]; // for each token of a chunk, in scratch; 0: no such buffer
 };
 
+// Multiplications in one such layer.
+struct mixer_work {
+    double token; // for each token by itself
+    double pair;  // for a token and each position that it looks at, its own included
+};
+
 struct mixer {
     const char *name;
     // Asks for the tensors of one such layer, into its part of the layer's weights.
     void (*want)(struct loader *loader, struct layer_weights *weights);
     // What one such layer needs. Layers take turns with the buffers, so the largest counts.
     void (*memory)(const struct shape *shape, struct mixer_needs *needs);
+    struct mixer_work (*work)(const struct shape *shape);
     // Adds the layer's share to the residual stream, and appends what the cache keeps of the pass's tokens.
     void (*run)(const struct pass *pass, uint32_t layer);
 };

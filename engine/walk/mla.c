@@ -65,6 +65,16 @@ static void memory(const struct shape *s, struct mixer_needs *needs)
     chunk[MLA_HEADS] = heads * s->v_head_dim;
 }
 
+static struct mixer_work work(const struct shape *s)
+{
+    double hidden = s->hidden_size, heads = s->n_heads, head = s->qk_nope_head_dim + s->qk_rope_head_dim;
+    double q = s->q_lora_rank ? s->q_lora_rank * (hidden + heads * head) : hidden * heads * head;
+    double absorbed = heads * s->kv_lora_rank * ((double)s->qk_nope_head_dim + s->v_head_dim);
+    double kv = hidden * ((double)s->kv_lora_rank + s->qk_rope_head_dim);
+    return (struct mixer_work){.token = q + kv + absorbed + heads * s->v_head_dim * hidden,
+                               .pair = heads * (2.0 * s->kv_lora_rank + s->qk_rope_head_dim)};
+}
+
 // x -> q, by way of q_lora when the model has one.
 static void queries(const struct pass *pass, const struct mla_weights *w, struct rows x, struct rows q)
 {
@@ -213,4 +223,4 @@ static void run(const struct pass *pass, uint32_t layer)
     stream_add(pass, &w->o, heads);
 }
 
-const struct mixer mixer_mla = {.name = "mla", .want = want, .memory = memory, .run = run};
+const struct mixer mixer_mla = {.name = "mla", .want = want, .memory = memory, .work = work, .run = run};

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/walk/mixer.h"
+
 // An expert's weights are unpacked whatever its rows: as much work as so many rows.
 static const double rows_of_an_expert = 8;
 // A multiplication of attention, against one with packed weights.
@@ -37,21 +39,26 @@ static double shared_work(const struct shape *s, uint32_t layer)
 // Of a token in a layer, without the shared experts.
 static double dense_work(const struct shape *s, uint32_t layer)
 {
-    double hidden = s->hidden_size, heads = s->n_heads, head = s->qk_nope_head_dim + s->qk_rope_head_dim;
-    double q = s->q_lora_rank ? s->q_lora_rank * (hidden + heads * head) : hidden * heads * head;
-    double absorbed = heads * s->kv_lora_rank * ((double)s->qk_nope_head_dim + s->v_head_dim);
-    double kv = hidden * ((double)s->kv_lora_rank + s->qk_rope_head_dim);
-    double attention = q + kv + absorbed + heads * s->v_head_dim * hidden;
+    double hidden = s->hidden_size, mixer = mixer_of(s, layer)->work(s).token;
     if (!shape_is_moe(s, layer))
-        return attention + 3 * hidden * s->intermediate_size;
-    return attention + hidden * s->n_routed_experts;
+        return mixer + 3 * hidden * s->intermediate_size;
+    return mixer + hidden * s->n_routed_experts;
 }
 
 // Of `rows` tokens from `position` on, in one layer.
-static double attention_work(const struct shape *s, double position, double rows)
+static double attention_work(const struct shape *s, uint32_t layer, double position, double rows)
 {
     double pairs = rows * position + rows * (rows + 1) / 2;
-    return attention_costs * pairs * s->n_heads * (2.0 * s->kv_lora_rank + s->qk_rope_head_dim);
+    return attention_costs * pairs * mixer_of(s, layer)->work(s).pair;
+}
+
+// The whole prompt's, in all layers.
+static double all_attention_work(const struct pace_plan *plan)
+{
+    double work = 0;
+    for (uint32_t layer = 0; layer < plan->shape->n_layers; layer++)
+        work += attention_work(plan->shape, layer, plan->position, plan->tokens);
+    return work;
 }
 
 static double experts_work(const struct shape *s, double choices, double busy)
@@ -137,11 +144,10 @@ static void solve(struct pace *pace)
         pace->ns[i] = fmin(fmax(y[i], mean / 20), mean * 20);
 }
 
-static double all_work(const struct pace *pace)
+static double all_work(const struct pace_plan *plan)
 {
-    const struct pace_plan *plan = &pace->plan;
     const struct shape *s = plan->shape;
-    double work = attention_work(s, plan->position, plan->tokens) * s->n_layers;
+    double work = all_attention_work(plan);
     work += experts_work(s, (double)plan->tokens * s->top_k, 0) * n_moe_layers(s);
     return work + (dense_work(s, s->n_layers - 1) + shared_work(s, s->n_layers - 1)) * plan->tokens * s->n_layers;
 }
@@ -163,7 +169,7 @@ static void learn_work(struct pace *pace, const double *work, double ns, double 
         sum += work[i];
     if (!(sum > 0) || !(ns > 0))
         return;
-    double share = sum / all_work(pace), weight = trust * share * 100 / (measured_differs * measured_differs);
+    double share = sum / pace->all, weight = trust * share * 100 / (measured_differs * measured_differs);
     fade(&pace->learned, exp(-share / fades));
     bool cold = false; // kernels and memory are met for the first time
     for (int i = 0; i < PACE_KINDS; i++) {
@@ -247,10 +253,11 @@ void pace_begin(struct pace *pace, const struct pace_plan *plan, const struct pa
     fade(&pace->learned, kept);
     pace->learned.read_ns *= kept_reads;
     pace->learned.read_bytes *= kept_reads;
+    pace->all = all_work(plan);
     plan_missing(pace);
     for (uint32_t layer = 0; layer < s->n_layers; layer++)
         pace->rest[PACE_DENSE] += plan->tokens * (dense_work(s, layer) + shared_work(s, layer));
-    pace->rest[PACE_ATTENTION] = s->n_layers * attention_work(s, plan->position, plan->tokens);
+    pace->rest[PACE_ATTENTION] = all_attention_work(plan);
     if (plan->all_logits)
         pace->rest[PACE_DENSE] += logits_work(s, plan->tokens);
     pace->read_ns = reads_ns(pace);
@@ -292,7 +299,7 @@ void pace_chunk(struct pace *pace, const struct pace_chunk *chunk, const struct 
     const struct shape *s = pace->plan.shape;
     end_layer(pace);
     double work[PACE_KINDS] = {chunk->rows * dense_work(s, chunk->layer),
-                               attention_work(s, chunk->position, chunk->rows)};
+                               attention_work(s, chunk->layer, chunk->position, chunk->rows)};
     finish(pace, pace->queued);
     finish(pace, work);
     pace->queued[PACE_DENSE] = chunk->rows * shared_work(s, chunk->layer);
@@ -343,9 +350,11 @@ static double group_experts_ns(const struct pace *pace, uint32_t first_layer, do
     const struct shape *s = pace->plan.shape;
     double busy = busy_experts(s, rows), ns = 0, all = s->n_routed_experts;
     double compute = experts_work(s, rows * s->top_k, busy) * pace->ns[PACE_EXPERTS];
-    double begin = rows * (dense_work(s, first_layer) + shared_work(s, first_layer)) * pace->ns[PACE_DENSE] +
-                   attention_work(s, pace->position, rows) * pace->ns[PACE_ATTENTION];
+    double begin = 0; // of a layer
     for (uint32_t layer = first_layer; layer < s->n_layers; layer++) {
+        if (layer == first_layer || shape_layer_kind(s, layer) != shape_layer_kind(s, layer - 1))
+            begin = rows * (dense_work(s, layer) + shared_work(s, layer)) * pace->ns[PACE_DENSE] +
+                    attention_work(s, layer, pace->position, rows) * pace->ns[PACE_ATTENTION];
         double reads = missing_bytes(pace, layer, busy, swept) * pace->read_ns;
         if (layer > s->first_k_dense_replace)
             reads -= fmin(begin, reads * fmin(1, pace->plan.ahead / all));

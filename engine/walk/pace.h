@@ -54,6 +54,7 @@ struct pace_learned {
 
 struct pace {
     struct pace_plan plan;
+    double all; // work of the prompt, roughly
     // Work: not known to be done; of that, given to the device; known to be done since `since`.
     double rest[PACE_KINDS], queued[PACE_KINDS], seen[PACE_KINDS];
     struct pace_clock since, last; // when the device was known to have done all; the last step
