@@ -29,8 +29,8 @@ const struct option_row options_table[] = {
      .variable = "MOECHAT_MODEL",
      STRING(model.directory),
      .commands = FOR_ENGINE | FOR(INFO),
-     .help = "The model to use: a package, or a folder from the hub in MLX's layout. Without it: models/demo beside "
-             "the program, else the installed demo model."},
+     .help = "The model to use: a GGUF file or any part of a split one, a package, or a folder from the hub in MLX's "
+             "layout. Without it: models/demo beside the program, else the installed demo model."},
     {.name = "prompt",
      .letter = 'p',
      .argument = "TEXT",
@@ -398,7 +398,7 @@ const struct option_command options_commands[COMMAND_COUNT] = {
     [COMMAND_CHAT] = {"chat", "", "Chat in the terminal; so does no command at all."},
     [COMMAND_RUN] = {"run", "", "Answer one prompt on standard output."},
     [COMMAND_EVAL] = {"eval", "", "Score a text: mean NLL, perplexity, logits."},
-    [COMMAND_INFO] = {"info", " [DIR]", "Describe a model: a package, or a folder from the hub."},
+    [COMMAND_INFO] = {"info", " [DIR]", "Describe a model: a GGUF file, a package, or a folder from the hub."},
     [COMMAND_CONVERT] = {"convert", " DIR NEWDIR", "Make a package of a folder from the hub."},
     [COMMAND_DEVICES] = {"devices", "", "List the devices that can compute."},
     [COMMAND_BENCH] = {"bench", " [KIND]", "Measure speed. KIND: stream, or cache TRACE (replay it).", "stream|cache"},

@@ -55,6 +55,13 @@ static bool is_doubled(const struct gguf_set *set, const char *name)
     return gguf_set_tensor(set, half) != NULL;
 }
 
+static bool ends_in_scale(const char *name)
+{
+    static const char scale[] = ".scale";
+    size_t length = strlen(name);
+    return length > sizeof scale - 1 && strcmp(name + length - (sizeof scale - 1), scale) == 0;
+}
+
 static int list_tensors(struct checkpoint *c, const struct gguf_set *set, struct moe_err *err)
 {
     size_t most = 1;
@@ -71,6 +78,11 @@ static int list_tensors(struct checkpoint *c, const struct gguf_set *set, struct
             enum gguf_use use = gguf_name(tensor->name, c->shape.n_layers, name);
             if (use == GGUF_USED && is_doubled(set, tensor->name))
                 use = GGUF_SPARE;
+            if (use == GGUF_USED && ends_in_scale(tensor->name))
+                return moe_fail(err, MOE_UNSUPPORTED,
+                                "%.240s: tensor %s is a factor of a whole matrix (NVFP4 has them), which moechat does "
+                                "not compute with; get a file of another quantisation",
+                                set->files[i].path, tensor->name);
             if (use != GGUF_USED) {
                 leave_out(use == GGUF_MTP ? &c->mtp : &c->spare, tensor);
                 continue;

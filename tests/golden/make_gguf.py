@@ -38,10 +38,10 @@ def types(default, **others):
 
 V2_LITE = dict(
     model_type="deepseek_v2", group=32, config=ck.COMMON | dict(
-        hidden_size=256, intermediate_size=256, moe_intermediate_size=256, num_hidden_layers=2,
+        hidden_size=256, intermediate_size=256, moe_intermediate_size=256, num_hidden_layers=1,
         num_attention_heads=2, num_key_value_heads=2, q_lora_rank=None, kv_lora_rank=256, qk_nope_head_dim=64,
-        qk_rope_head_dim=32, v_head_dim=128, n_routed_experts=4, num_experts_per_tok=2, n_shared_experts=2,
-        n_group=1, topk_group=1, topk_method="greedy", scoring_func="softmax", first_k_dense_replace=1,
+        qk_rope_head_dim=32, v_head_dim=128, n_routed_experts=3, num_experts_per_tok=2, n_shared_experts=2,
+        n_group=1, topk_group=1, topk_method="greedy", scoring_func="softmax", first_k_dense_replace=0,
         moe_layer_freq=1, routed_scaling_factor=1.0, norm_topk_prob=False, rms_norm_eps=1e-6,
         rope_theta=10000, rope_scaling=ck.yarn(factor=4, mscale=0.707, mscale_all_dim=0.707)))
 V2_GROUPS = dict(
@@ -54,22 +54,22 @@ V2_GROUPS = dict(
         rope_theta=10000, tie_word_embeddings=True))
 V3 = dict(
     model_type="deepseek_v3", group=32, bias=(-1.5, 0.3), config=ck.COMMON | dict(
-        hidden_size=256, intermediate_size=256, moe_intermediate_size=256, num_hidden_layers=2,
+        hidden_size=256, intermediate_size=256, moe_intermediate_size=256, num_hidden_layers=1,
         num_attention_heads=2, num_key_value_heads=2, q_lora_rank=256, kv_lora_rank=256, qk_nope_head_dim=64,
-        qk_rope_head_dim=32, v_head_dim=128, n_routed_experts=8, num_experts_per_tok=3, n_shared_experts=1,
-        n_group=4, topk_group=2, topk_method="noaux_tc", scoring_func="sigmoid", first_k_dense_replace=1,
+        qk_rope_head_dim=32, v_head_dim=128, n_routed_experts=4, num_experts_per_tok=2, n_shared_experts=1,
+        n_group=2, topk_group=1, topk_method="noaux_tc", scoring_func="sigmoid", first_k_dense_replace=0,
         moe_layer_freq=1, routed_scaling_factor=2.5, norm_topk_prob=True, num_nextn_predict_layers=1,
         rms_norm_eps=1e-6, rope_theta=10000, rope_scaling=ck.yarn(factor=8, mscale=1.0, mscale_all_dim=1.0)))
-MOONLIGHT = dict(  # m 352 stands for 1408: 11 times 32, and not 256
+MOONLIGHT = dict(  # m 96 stands for 1408: times 32, but not 256
     model_type="deepseek_v3", group=32, bias=(0.0, 0.2), config=ck.COMMON | dict(
-        hidden_size=256, intermediate_size=352, moe_intermediate_size=352, num_hidden_layers=2,
+        hidden_size=256, intermediate_size=256, moe_intermediate_size=96, num_hidden_layers=2,
         num_attention_heads=2, num_key_value_heads=2, q_lora_rank=None, kv_lora_rank=256, qk_nope_head_dim=64,
         qk_rope_head_dim=32, v_head_dim=128, n_routed_experts=4, num_experts_per_tok=2, n_shared_experts=2,
         n_group=1, topk_group=1, topk_method="noaux_tc", scoring_func="sigmoid", first_k_dense_replace=1,
         moe_layer_freq=1, routed_scaling_factor=2.446, norm_topk_prob=True, rms_norm_eps=1e-5, rope_theta=50000.0))
 K2 = dict(
     model_type="kimi_k2", group=32, bias=(0.0, 0.2), config=ck.COMMON | dict(
-        hidden_size=256, intermediate_size=256, moe_intermediate_size=128, num_hidden_layers=2,
+        hidden_size=128, intermediate_size=160, moe_intermediate_size=64, num_hidden_layers=2,
         num_attention_heads=2, num_key_value_heads=2, q_lora_rank=128, kv_lora_rank=128, qk_nope_head_dim=64,
         qk_rope_head_dim=32, v_head_dim=64, n_routed_experts=12, num_experts_per_tok=4, n_shared_experts=1,
         n_group=1, topk_group=1, topk_method="noaux_tc", scoring_func="sigmoid", first_k_dense_replace=1,
@@ -78,15 +78,17 @@ K2 = dict(
         rope_scaling=ck.yarn(factor=4.0, mscale=1.0, mscale_all_dim=1.0, beta_fast=1.0, beta_slow=1.0)))
 FLASH = dict(
     model_type="glm4_moe_lite", group=32, bias=(0.0, 0.2), config=ck.COMMON | dict(
-        hidden_size=256, intermediate_size=256, moe_intermediate_size=128, num_hidden_layers=2,
-        num_attention_heads=2, num_key_value_heads=2, q_lora_rank=256, kv_lora_rank=256, qk_nope_head_dim=96,
+        hidden_size=128, intermediate_size=160, moe_intermediate_size=64, num_hidden_layers=2,
+        num_attention_heads=2, num_key_value_heads=2, q_lora_rank=128, kv_lora_rank=128, qk_nope_head_dim=96,
         qk_rope_head_dim=32, v_head_dim=128, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1,
         n_group=1, topk_group=1, first_k_dense_replace=1, routed_scaling_factor=1.8, norm_topk_prob=True,
         eos_token_id=[1, 2, 3], num_nextn_predict_layers=1, partial_rotary_factor=1.0, rms_norm_eps=1e-5,
         rope_theta=1000000, rope_scaling=None))
 
+V3_DENSE = V3 | dict(config=V3["config"] | dict(num_hidden_layers=2, first_k_dense_replace=1))
 V3_TINY = V3 | dict(config=V3["config"] | dict(
-    vocab_size=1510, hidden_size=64, intermediate_size=96, moe_intermediate_size=32, q_lora_rank=64, kv_lora_rank=32,
+    vocab_size=1510, num_hidden_layers=2, first_k_dense_replace=1, n_routed_experts=8, num_experts_per_tok=3,
+    n_group=4, topk_group=2, hidden_size=64, intermediate_size=96, moe_intermediate_size=32, q_lora_rank=64, kv_lora_rank=32,
     qk_nope_head_dim=32, qk_rope_head_dim=16, v_head_dim=32, max_position_embeddings=1024, bos_token_id=1500, eos_token_id=1501))
 
 # how: what is unusual about the file (see the functions below that look at it).
@@ -119,8 +121,11 @@ MODELS = {
         "Q4_K", ffn_gate_exps="IQ1_S", ffn_up_exps="IQ1_S", ffn_down_exps="IQ1_M", output="Q6_K", token_embd="Q4_K")),
     "ternary": V3 | dict(seed=42, how=set(), types=types(
         "Q6_K", ffn_gate_exps="TQ1_0", ffn_up_exps="TQ1_0", ffn_down_exps="TQ2_0")),
-    "v3-ud": V3 | dict(seed=43, how={"split"}, types=types(
-        "Q8_0", ffn_gate_exps="IQ2_XS", ffn_up_exps="IQ3_XXS", ffn_down_exps="Q2_K", ffn_gate_shexp="Q4_K",
+    "nvfp4": FLASH | dict(seed=44, how=set(), types=types(
+        "Q8_0", ffn_gate_exps="NVFP4", ffn_up_exps="NVFP4", ffn_down_exps="NVFP4", attn_output="NVFP4")),
+    "v3-ud": V3_DENSE | dict(seed=43, how={"split"}, types=types(
+        "Q4_K", attn_kv_a_mqa="Q8_0", attn_k_b="Q4_1", attn_v_b="Q5_K", ffn_gate_exps="IQ2_XS", ffn_up_exps="IQ3_XXS",
+        ffn_down_exps="Q2_K", ffn_gate_shexp="Q4_K",
         ffn_up_shexp="IQ4_XS", ffn_down_shexp="Q5_K", ffn_gate="IQ1_S", ffn_up="IQ1_M", ffn_down="IQ2_S",
         attn_output="Q3_K", attn_q_a="IQ3_S", attn_q_b="Q6_K", token_embd="IQ2_XXS", output="F16")),
 }
