@@ -225,7 +225,7 @@ struct args_kv_append {
     arg_u32 pad;
 };
 
-// The key half of kv_b, folded. kv_b's rows are, head by head, qk_nope_head_dim rows of keys and then v_head_dim rows
+// The key half of kv_b, absorbed. kv_b's rows are, head by head, qk_nope_head_dim rows of keys and then v_head_dim rows
 // of values, each kv_lora_rank (= in_dim) wide. out[r][h][c] = sum_d q[r][h][d] * kv_b[h * (nope + v) + d][c] out is
 // [n_rows, n_heads, in_dim]. With decode 1, n_rows is 1 and the decode kernels run, as with matvec; so in args_heads.
 struct args_kv_b {

@@ -446,7 +446,7 @@ __kernel GROUP_SIZE(MATMUL_ITEMS, 1) void heads_rows(const struct args_heads a, 
 }
 #endif
 
-// The same for the folded keys, whose outputs are columns.
+// The same for the absorbed keys, whose outputs are columns.
 #if USES & USE_KEYS
 __kernel GROUP_SIZE(MATMUL_ITEMS, 1) void q_prime_rows(const struct args_kv_b a, const struct tiling t,
                                                        __global const uchar *kv_b, __global const float *q,

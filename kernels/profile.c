@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Collects events of launches, and adds them up by kernel.
 #include "kernels/profile.h"
 
 #include "kernels/device.h"

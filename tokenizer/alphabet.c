@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// GPT-2's characters for bytes, both ways.
 #include "tokenizer/alphabet.h"
 
 #include <stdbool.h>

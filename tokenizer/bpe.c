@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Encodes and decodes by ranks: special tokens, words, merges.
 #include "tokenizer/bpe.h"
 
 #include <stdlib.h>

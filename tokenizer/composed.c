@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Composes text (NFC) before it is cut into words.
 #include "tokenizer/composed.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Finds a folder's tokenizer and recognises its chat template.
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// A hash table from bytes to ids.
 #include "tokenizer/lexicon.h"
 
 #include <stdlib.h>

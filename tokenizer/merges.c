@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// A hash table from pairs of ids to merges.
 #include "tokenizer/merges.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Ranges of characters newer than PCRE2's Unicode.
 #include "tokenizer/newer.h"
 
 #include <stddef.h>

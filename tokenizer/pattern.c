@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Rewrites split patterns for PCRE2 and runs them.
 #include "tokenizer/pattern.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// The SentencePiece library behind C functions.
 #include "tokenizer/sentencepiece.h"
 
 #include <exception>

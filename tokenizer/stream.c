@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Bytes of ids into whole characters.
 #include "tokenizer/tok.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Tells thinking from answering by the marks between them.
 #include <string.h>
 
 #include "tokenizer/tok.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Opens a tokenizer by its type; text to ids and back.
 #include "tokenizer/tok.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Fills struct tok_err.
 #include "tokenizer/tok_err.h"
 
 #include <stdarg.h>

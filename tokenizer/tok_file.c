@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Reads a tokenizer's files whole.
 #include "tokenizer/tok_file.h"
 
 #include <errno.h>

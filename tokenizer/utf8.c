@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Decodes and checks UTF-8.
 #include "tokenizer/tok.h"
 
 // Well-formed sequences as The Unicode Standard, table 3-7, lists them: only the second byte's range depends on the

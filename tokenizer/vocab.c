@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Reads a vocabulary from a SentencePiece model, before the library sees it.
 #include "tokenizer/vocab.h"
 
 #include <stdlib.h>

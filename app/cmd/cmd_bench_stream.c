@@ -160,7 +160,7 @@ static double calibrated_token_ns(const struct calibration *c, const struct moe_
 // The sum over the layers of attention, router and the other parts that need no expert, then of the larger of two: what
 // the layer's misses take at the disk's raw speed of that many reads at once (or, if that is more, what goes to the
 // device takes at the copy's speed), and the compute of the experts that are there and the shared one; then the
-// compute of the last expert that comes. What a guess brought in time is there; what came late is a miss.
+// compute of the last expert that comes. What was prefetched in time is there; what came late is a miss.
 static struct bound bound_of(const struct stream *stream, const struct moe_telemetry *step,
                              const struct moe_cache_plan *plan, uint32_t n_shared)
 {

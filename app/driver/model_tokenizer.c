@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Opens the tokenizer and the template of a model, wherever they are.
 #include "app/driver/model_tokenizer.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The stats pane: a table of the MoE layers with totals of the turn and the session, the expert cache, and where the
-// time went. Of each layer: experts found on the device, in host memory, there thanks to a guess (ahead),
-// on their way for one (late) or on disk (missed); guesses wasted; bytes read and copied; the time waited. Columns that
-// do not fit are left out. Everything is moe.h's telemetry record, as `--jsonl` prints it. Pure.
+// The pane of figures: a table of the MoE layers with totals of the turn and since the start, the expert cache, and
+// where the time went. Of each layer: experts found on the device, in host memory, prefetched in time (ahead) or not
+// quite (late), or on disk (missed); those prefetched in vain (wasted); bytes read and copied; the time waited. Columns
+// that do not fit are left out. Everything is moe.h's telemetry record, as `--jsonl` prints it. Pure.
 #ifndef MOECHAT_APP_VIEW_PANE_H
 #define MOECHAT_APP_VIEW_PANE_H
 
@@ -18,7 +18,7 @@ struct pane_figures {
     const struct moe_telemetry *now;            // the last step or, when it is over, the turn; NULL: no step yet
     const struct moe_telemetry *turn, *session; // sums of the same shape, NULL: none
     uint64_t cache_used_bytes, cache_bytes;     // memory for experts
-    const char *policy, *reason;                // of the guesses, as moe_stats'; NULL: not known
+    const char *policy, *reason;                // of prefetch, as moe_stats'; NULL: not known
     int scroll;                                 // first layer row shown; drawn as far as it can be
     bool ascii;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What /stats prints: the plan of the caches, what was asked of them and where the time went, what caches of other
-// sizes would have had, and how the guesses did. Pure.
+// sizes would have had, and how prefetch did. Pure.
 #ifndef MOECHAT_APP_VIEW_STATS_H
 #define MOECHAT_APP_VIEW_STATS_H
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Predictors, their scores, and when the one that acts is worth it.
 #include "engine/experts/prefetch.h"
 
 #include <stdio.h>

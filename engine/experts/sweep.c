@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Asks for a prefill's experts ahead, in order.
 #include "engine/experts/sweep.h"
 
 static bool is_busy(const struct sweep *sweep, uint32_t expert)

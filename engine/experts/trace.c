@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Writes and reads routing traces.
 #include "engine/experts/trace.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Finds tensors by name over the shards of a folder, the index checked against them.
 #include "engine/files/checkpoint.h"
 
 #include <ctype.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Tells a folder's layout, and where its experts lie.
 #include "engine/files/folder.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Parses a GGUF header.
 #include "engine/files/gguf.h"
 
 #include <inttypes.h>

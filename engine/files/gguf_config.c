@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Makes config.json of a GGUF's keys.
 #include "engine/files/gguf_config.h"
 
 #include <inttypes.h>

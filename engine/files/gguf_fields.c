@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Reads a GGUF's keys by name, type and range.
 #include "engine/files/gguf_fields.h"
 
 #include <inttypes.h>

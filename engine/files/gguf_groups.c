@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Sums up the kinds of a GGUF's tensors by what they are for.
 #include "engine/files/gguf_groups.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Names of tensors, GGUF's and the engine's.
 #include "engine/files/gguf_names.h"
 
 #include <ctype.h>

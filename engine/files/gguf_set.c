@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Finds the files of a split set, and checks that they are one.
 #include "engine/files/gguf_set.h"
 
 #include <ctype.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Looks at every scale and float of a GGUF for infinities and what is not a number.
 #include "engine/files/gguf_verify.h"
 
 #include <stdlib.h>

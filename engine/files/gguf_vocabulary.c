@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Hands a GGUF's arrays of tokens to the tokenizer.
 #include "engine/files/gguf_vocabulary.h"
 
 #include <stddef.h>

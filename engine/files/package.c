@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Opens a package: model.json read, its files checked against it.
 #include "engine/files/package.h"
 
 #include <inttypes.h>

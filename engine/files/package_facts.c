@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Layout of experts and fingerprint, for sources without a manifest.
 #include "engine/files/package_facts.h"
 
 #include <inttypes.h>

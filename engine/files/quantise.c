@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Quantises rows by MLX's formula.
 #include "engine/files/quantise.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Parses a safetensors header.
 #include "engine/files/safetensors.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Reads a model's shape from config.json, and refuses settings that would have to be ignored.
 #include "engine/files/shape.h"
 
 #include <json-c/json.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Reads a matrix of any layout as float32 rows or as quantised parts.
 #include "engine/files/source.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Reads generation_config.json.
 #include "engine/files/suggestion.h"
 
 #include <json-c/json.h>

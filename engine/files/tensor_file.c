@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Opens a file of tensors by its format, and reads ranges of them.
 #include "engine/files/tensor_file.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Writes a file's chunks from several threads, and hashes them in order.
 #define _GNU_SOURCE // O_DIRECT
 #include "engine/files/writer.h"
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Allocates a session's KV cache.
 #include "engine/walk/kv.h"
 
 #include <stdlib.h>

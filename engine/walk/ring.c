@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// At most RING_DEPTH dispatches in flight, by their fences.
 #include "engine/walk/ring.h"
 
 #include "engine/base/err.h"

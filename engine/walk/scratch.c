@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Sizes and allocates a session's activations.
 #include "engine/walk/scratch.h"
 
 #include <stdlib.h>

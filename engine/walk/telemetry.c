@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Fills the record of a step.
 #include "engine/walk/telemetry.h"
 
 #include <stdlib.h>
