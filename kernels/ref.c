@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Every op in plain C.
 #include "kernels/ref.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Opens a set of GGUF files as a checkpoint.
 #include "engine/files/gguf_model.h"
 
 #include <inttypes.h>

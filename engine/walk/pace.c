@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Fits what each kind of work costs to the times of a prefill, and says what is left.
 #include "engine/walk/pace.h"
 
 #include <math.h>
