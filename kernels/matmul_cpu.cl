@@ -79,8 +79,18 @@ static void dequantise(const struct args_matrix *m, __global const uchar *matrix
 static void dequantise(const struct args_matrix *m, __global const uchar *matrix, uint row, uint first, uint n, float *tile)
 {
     struct kind_row from = kind_row_of(m, matrix, row);
+#if BLOCK_INPUTS == 256 // and MATMUL_INPUTS is as many
+    float s[BLOCK_SETS], b[BLOCK_SETS];
+    block_scales(from.p + first / 256 * BLOCK_BYTES, s, b);
+    UNROLL_2
+    for (uint i = 0; i < n / 16; i++) {
+        float16 w = kind_sixteen(&from, first / 16 + i) * s[i * 16 / KIND_SCALES];
+        vstore16(KIND_BIAS ? w + b[i * 16 / KIND_SCALES] : w, i, tile);
+    }
+#else
     for (uint i = 0; i < n; i += 16)
         vstore16(kind_weights16(&from, (first + i) / 16), 0, tile + i);
+#endif
 }
 #endif
 

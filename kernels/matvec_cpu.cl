@@ -26,7 +26,28 @@ static void pack_row(__global const float *x, __global float *packed, uint in_di
     }
 }
 
-#define STEP (BLOCK_INPUTS > 32 ? BLOCK_INPUTS / 16 : 2) // sixteens that are taken together
+// The rows' scales of a block, or of 32 inputs.
+#if BLOCK_INPUTS == 256
+#define STEP 16 // sixteens that are taken together
+#define SETS BLOCK_SETS
+#else
+#define STEP (BLOCK_INPUTS > 32 ? BLOCK_INPUTS / 16 : 2)
+#define SETS (STEP * 16 / KIND_SCALES)
+#endif
+
+INLINE void step_scales(const struct kind_row *row, uint j, float *s, float *b)
+{
+#if BLOCK_INPUTS == 256
+    block_scales(row->p + j / 16 * BLOCK_BYTES, s, b);
+#else
+    UNROLL
+    for (uint i = 0; i < SETS; i++) {
+        float2 scale = kind_scale(row, j + i * (KIND_SCALES / 16));
+        s[i] = scale.x;
+        b[i] = scale.y;
+    }
+#endif
+}
 
 // The dot products of rows first .. first + n - 1 (n <= ROWS) with packed x.
 static void dots_of(const struct args_matrix *m, __global const uchar *matrix, uint first, uint n,
@@ -35,24 +56,32 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
     struct kind_row rows[ROWS];
     float16 sums[ROWS] = {0};
     float biases[ROWS] = {0};
+    float s[ROWS][SETS], b[ROWS][SETS];
     __global const float *totals = packed + m->in_dim;
     UNROLL
     for (uint i = 0; i < ROWS; i++)
         rows[i] = kind_row_of(m, matrix, first + min(i, n - 1));
-    for (uint j = 0; j < m->in_dim / 16; j += STEP) {
+    for (uint j = 0; j < m->in_dim / 16; j += STEP, totals += SETS) {
+        UNROLL
+        for (uint i = 0; i < ROWS; i++) {
+            step_scales(&rows[i], j, s[i], b[i]);
+            float bias = 0;
+            UNROLL
+            for (uint k = 0; KIND_BIAS && k < SETS; k++)
+                bias = fma(b[i][k], totals[k], bias);
+            biases[i] += bias;
+        }
         UNROLL_2
-        for (uint k = 0; k < STEP; k += KIND_SCALES / 16) {
-            float16 x0 = vload16(j + k, packed);
-            float16 x1 = vload16(j + k + KIND_SCALES / 16 - 1, packed);
+        for (uint k = 0; k < SETS; k++) {
+            uint at = j + k * (KIND_SCALES / 16);
+            float16 x0 = vload16(at, packed);
+            float16 x1 = vload16(at + KIND_SCALES / 16 - 1, packed);
             UNROLL
             for (uint i = 0; i < ROWS; i++) {
-                float2 scale = kind_scale(&rows[i], j + k);
-                float16 part = kind_sixteen(&rows[i], j + k) * x0;
+                float16 part = kind_sixteen(&rows[i], at) * x0;
                 if (KIND_SCALES == 32)
-                    part = fma(kind_sixteen(&rows[i], j + k + 1), x1, part);
-                sums[i] = fma((float16)(scale.x), part, sums[i]);
-                if (KIND_BIAS)
-                    biases[i] = fma(scale.y, totals[(j + k) / (KIND_SCALES / 16)], biases[i]);
+                    part = fma(kind_sixteen(&rows[i], at + 1), x1, part);
+                sums[i] = fma((float16)(s[i][k]), part, sums[i]);
             }
         }
     }
