@@ -60,7 +60,7 @@ static bool take_setting(struct options *options, char *name, const char *value,
     const struct option_row *row = option_find(name, strlen(name));
     bool set = true;
     if (!row || !is_setting(row))
-        return option_refuse(error, "there is no setting \"%.40s\"", name);
+        return option_refuse(error, "unknown setting \"%.40s\"", name);
     uint64_t bit = UINT64_C(1) << (row - options_table);
     if (*seen & bit)
         return option_refuse(error, "%s is set twice", name);
@@ -81,17 +81,17 @@ static bool take_line(struct options *options, char *line, uint64_t *seen, struc
 {
     line = trim(line);
     if (!is_printable(line))
-        return option_refuse(error, "this is no text");
+        return option_refuse(error, "not valid text");
     char *equals = strchr(line, '=');
     if (!*line || *line == '#')
         return true;
     if (!equals || equals == line)
-        return option_refuse(error, "a line is \"key = value\", not \"%.40s\"", line);
+        return option_refuse(error, "expected \"key = value\", not \"%.40s\"", line);
     *equals = 0;
     const char *value = trim(equals + 1);
     line = trim(line);
     return *value ? take_setting(options, line, value, seen, error)
-                  : option_refuse(error, "%.40s has no value; without the line it is as by default", line);
+                  : option_refuse(error, "%.40s has no value; remove the line for the default", line);
 }
 
 bool config_parse(struct options *options, const char *path, struct bytes *text, struct options_error *error)
@@ -104,7 +104,7 @@ bool config_parse(struct options *options, const char *path, struct bytes *text,
         size_t length = end ? (size_t)(end - line) : text->length - at;
         line[length] = 0;
         bool fine =
-            strlen(line) == length ? take_line(options, line, &seen, &wrong) : option_refuse(&wrong, "this is no text");
+            strlen(line) == length ? take_line(options, line, &seen, &wrong) : option_refuse(&wrong, "not valid text");
         if (!fine)
             return option_refuse(error, "%.100s line %zu: %.120s", path, number, wrong.text);
         at += length + 1;
@@ -125,7 +125,7 @@ bool config_load(struct options *options, struct bytes *text, struct options_err
     bool fine = code == 0 || ((code == ENOENT || code == ENOTDIR) && !named);
     if (!fine)
         option_refuse(error, "cannot read the configuration %.100s: %s", shown,
-                      code == EFBIG ? "it is larger than 64 KB" : strerror(code));
+                      code == EFBIG ? "larger than 64 KB" : strerror(code));
     else if (code == 0)
         fine = config_parse(options, shown, text, error);
     free(path);

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/util/words.h"
+
 bool option_refuse(struct options_error *error, const char *format, ...)
 {
     va_list arguments;
@@ -117,8 +119,7 @@ static bool store_number(void *field, const struct option_row *row, const char *
     }
     double number = row->kind == KIND_REAL ? real : (double)whole;
     if (number < row->least || number > row->most)
-        return option_refuse(error, "%s must lie between %g and %.10g, and %.60s does not", as, row->least, row->most,
-                             value);
+        return option_refuse(error, "%s must be between %g and %.10g, not %.60s", as, row->least, row->most, value);
     uint32_t small = (uint32_t)whole;
     if (row->kind == KIND_REAL)
         memcpy(field, &real, sizeof real);
@@ -214,6 +215,41 @@ const struct option_row *option_find(const char *name, size_t length)
     return find_row(name, length, 0);
 }
 
+static bool is_settable(const struct option_row *row, enum command command)
+{
+    (void)command;
+    return row->settable;
+}
+
+static bool belongs(const struct option_row *row, enum command command)
+{
+    return !row->hidden && (row->commands & (1u << command));
+}
+
+// The name that an unknown one may be a slip for. NULL: none is near.
+static const char *find_near(const char *name, size_t length, bool (*fits)(const struct option_row *, enum command),
+                             enum command command)
+{
+    const char *near = NULL;
+    int nearest = 0;
+    for (size_t i = 0; i < options_count(); i++) {
+        int slip = fits(&options_table[i], command) ? words_slip(name, length, options_table[i].name) : 0;
+        if (slip && (!nearest || slip < nearest)) {
+            near = options_table[i].name;
+            nearest = slip;
+        }
+    }
+    return near;
+}
+
+static bool refuse_unknown(const struct options *options, const char *as, const char *name, struct options_error *error)
+{
+    const char *near = find_near(name, strcspn(name, "="), belongs, options->command);
+    if (near)
+        return option_refuse(error, "unknown option %s; did you mean --%s?", as, near);
+    return option_refuse(error, "unknown option %s; see moechat help %s", as, options_command_name(options->command));
+}
+
 // Reads argv[*at] and, when it needs one, its value in argv[*at + 1].
 static bool parse_option(struct options *options, int argc, char **argv, int *at, struct options_error *error)
 {
@@ -226,9 +262,9 @@ static bool parse_option(struct options *options, int argc, char **argv, int *at
     char as[64];
     snprintf(as, sizeof as, "%.*s", (int)((is_long ? 2 : 1) + length), word);
     if (!row)
-        return option_refuse(error, "there is no option %s; see moechat help %s", as, command);
+        return refuse_unknown(options, as, name, error);
     if (!(row->commands & (1u << options->command)))
-        return option_refuse(error, "%s does not belong to %s; see moechat help %s", as, command, command);
+        return option_refuse(error, "%s is not an option of %s; see moechat help %s", as, command, command);
     const char *rest = name + length;
     if (row->kind == KIND_FLAG) {
         if (*rest)
@@ -275,7 +311,7 @@ bool options_parse(struct options *options, int argc, char **argv, struct option
     int at = 1;
     if (at < argc && argv[at][0] != '-') {
         if (!find_command(argv[at], &options->command))
-            return option_refuse(error, "there is no command \"%.60s\"; see moechat help", argv[at]);
+            return option_refuse(error, "unknown command \"%.60s\"; see moechat help", argv[at]);
         at++;
     }
     if (options->command == COMMAND_EVAL)
@@ -300,15 +336,15 @@ bool options_parse(struct options *options, int argc, char **argv, struct option
             options->asked.more[options->asked.more[0] != NULL] = word;
         } else {
             const char *hint = options->command == COMMAND_RUN    ? "; give the prompt with -p"
-                               : options->command == COMMAND_CHAT ? "; a command comes before the options"
+                               : options->command == COMMAND_CHAT ? "; the command comes before options"
                                                                   : "";
-            return option_refuse(error, "\"%.60s\" is one word too many%s", word, hint);
+            return option_refuse(error, "unexpected argument \"%.60s\"%s", word, hint);
         }
     }
     return read_environment(options, error);
 }
 
-const struct option_row *option_find_setting(const char *name)
+const struct option_row *option_find_setting(const char *name, struct options_error *error)
 {
     char spelled[64];
     snprintf(spelled, sizeof spelled, "%s", name);
@@ -316,15 +352,19 @@ const struct option_row *option_find_setting(const char *name)
         if (*c == '_')
             *c = '-';
     const struct option_row *row = find_row(spelled, strlen(spelled), 0);
-    return row && row->settable ? row : NULL;
+    if (row && row->settable)
+        return row;
+    const char *near = find_near(spelled, strlen(spelled), is_settable, COMMAND_CHAT);
+    option_refuse(error, "unknown setting \"%.40s\"%s%s%s; /set lists them", name, near ? " (did you mean " : "",
+                  near ? near : "", near ? "?)" : "");
+    return NULL;
 }
 
 bool options_set(struct talk_settings *settings, const char *name, const char *value, struct options_error *error)
 {
-    const struct option_row *row = option_find_setting(name);
-    if (!row)
-        return option_refuse(error, "there is no setting \"%.40s\"; /set alone lists them", name);
-    if (!store_value((char *)settings + (row->offset - offsetof(struct options, talk)), row, name, value, error))
+    const struct option_row *row = option_find_setting(name, error);
+    if (!row ||
+        !store_value((char *)settings + (row->offset - offsetof(struct options, talk)), row, name, value, error))
         return false;
     settings->sources.changed |= UINT64_C(1) << (row - options_table);
     return true;
@@ -353,7 +393,7 @@ void options_suggest(struct talk_settings *settings, const struct moe_suggestion
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         char value[32];
         struct options_error error;
-        const struct option_row *row = option_find_setting(all[i].name);
+        const struct option_row *row = option_find_setting(all[i].name, &error);
         uint64_t bit = UINT64_C(1) << (row - options_table);
         snprintf(value, sizeof value, "%.10g", all[i].number);
         if (!(suggestion->given & all[i].bit) || (settings->sources.given | settings->sources.changed) & bit ||

@@ -67,6 +67,10 @@ const char *options_setting(size_t index); // NULL: there are no more
 bool options_set(struct talk_settings *settings, const char *name, const char *value, struct options_error *error);
 // Writes "  temp            0.6 (by default)", or all such rows for NULL. False: there is no such setting.
 bool options_print_settings(FILE *out, const struct talk_settings *settings, const char *name);
+// The setting's value, with `source` also "(from /set)" and the like. Returns its name as the table has it. NULL: there
+// is no such setting, *error says so.
+const char *options_get(char *out, size_t size, const struct talk_settings *settings, const char *name, bool source,
+                        struct options_error *error);
 
 // "12", "4K", "1.5GiB" (K, M, G and T are powers of 1024, with or without iB; KB and so on powers of 1000).
 bool options_parse_size(const char *text, uint64_t *bytes);

@@ -29,18 +29,40 @@ const char *option_source(const struct setting_sources *sources, const struct op
     return sources->config & bit ? "from the configuration file" : "from the command line";
 }
 
+static const void *field_of(const struct talk_settings *settings, const struct option_row *row)
+{
+    return (const char *)settings + (row->offset - offsetof(struct options, talk));
+}
+
 bool options_print_settings(FILE *out, const struct talk_settings *settings, const char *name)
 {
-    const struct option_row *only = name ? option_find_setting(name) : NULL;
+    struct options_error error;
+    const struct option_row *only = name ? option_find_setting(name, &error) : NULL;
     for (size_t i = 0; i < options_count(); i++) {
         const struct option_row *row = &options_table[i];
         if (!row->settable || (name && row != only))
             continue;
         fprintf(out, "  %-16s", row->name);
-        option_print_value(out, row, (const char *)settings + (row->offset - offsetof(struct options, talk)));
+        option_print_value(out, row, field_of(settings, row));
         fprintf(out, " (%s)\n", option_source(&settings->sources, row));
     }
     return !name || only;
+}
+
+const char *options_get(char *out, size_t size, const struct talk_settings *settings, const char *name, bool source,
+                        struct options_error *error)
+{
+    const struct option_row *row = option_find_setting(name, error);
+    FILE *text = row ? fmemopen(out, size, "w") : NULL;
+    if (row)
+        *out = 0;
+    if (text) {
+        option_print_value(text, row, field_of(settings, row));
+        if (source)
+            fprintf(text, " (%s)", option_source(&settings->sources, row));
+        fclose(text);
+    }
+    return row ? row->name : NULL;
 }
 
 void option_print_value(FILE *out, const struct option_row *row, const void *field)
@@ -146,7 +168,7 @@ void options_help(FILE *out, enum command command)
 // Sentences begin lines, as mdoc wants it, and no line is longer than its style allows.
 static void print_sentences(FILE *out, const char *text)
 {
-    char sentence[256];
+    char sentence[512];
     while (*text) {
         const char *end = strstr(text, ". ");
         size_t length = end ? (size_t)(end - text) + 1 : strlen(text);

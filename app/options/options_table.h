@@ -40,7 +40,8 @@ extern const struct option_command options_commands[COMMAND_COUNT];
 size_t options_count(void); // rows
 
 const struct option_row *option_find(const char *name, size_t length); // by its long name, NULL: none
-const struct option_row *option_find_setting(const char *name);        // that /set takes, also with _ for -; NULL: none
+// One that /set takes, also with _ for -. NULL: there is none, *error says so.
+const struct option_row *option_find_setting(const char *name, struct options_error *error);
 const char *option_choice_name(const struct option_row *row, uint64_t value); // NULL: no word stands for it
 // "from the environment" and the like.
 const char *option_source(const struct setting_sources *sources, const struct option_row *row);

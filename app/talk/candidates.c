@@ -2,6 +2,7 @@
 // Finds what Tab offers.
 #include "app/talk/candidates.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,7 +81,8 @@ static void offer_commands(struct candidates *candidates, struct typed typed, co
         offer(candidates, typed, before, row->name, "");
         char alias[32];
         for (const char *rest = row->aliases; commands_next_word(&rest, alias, sizeof alias);)
-            offer(candidates, typed, before, alias, "");
+            if (isalpha((unsigned char)*alias)) // "?" is quicker typed than found
+                offer(candidates, typed, before, alias, "");
     }
 }
 

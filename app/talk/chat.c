@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Keeps the turns of a conversation.
 #include "app/talk/chat.h"
 
 #include <stdlib.h>

@@ -49,6 +49,20 @@ const struct command_row *commands_find(const char *name, size_t length)
     return NULL;
 }
 
+const char *commands_near(const char *name, size_t length)
+{
+    const char *near = NULL;
+    int nearest = 0;
+    for (size_t i = 0; i < N_ROWS; i++) {
+        int slip = words_slip(name, length, table[i].name);
+        if (slip && (!nearest || slip < nearest)) {
+            near = table[i].name;
+            nearest = slip;
+        }
+    }
+    return near;
+}
+
 bool commands_meanwhile(const struct line *line)
 {
     return strcmp(line->row->meanwhile, "*") == 0 || is_among(line->row->meanwhile, line->text, line->length);

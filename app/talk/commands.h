@@ -51,7 +51,9 @@ const struct command_row *commands_find(const char *name, size_t length); // by 
 struct line commands_parse(const char *typed, size_t length);
 // Writes all commands, or those whose name or explanation contains `wanted`. Returns how many.
 size_t commands_help(FILE *out, const char *wanted);
-void commands_dump(FILE *out);                    // for moechat(1)
+void commands_dump(FILE *out); // for moechat(1)
+// What an unknown name may be a slip for. NULL: nothing is near.
+const char *commands_near(const char *name, size_t length);
 bool commands_meanwhile(const struct line *line); // see struct command_row
 // Takes the next of "a|b|c" off *list. False: there is none.
 bool commands_next_word(const char **list, char *word, size_t size);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Writes conversations as Markdown, JSON or text.
 #include "app/talk/export.h"
 
 #include <errno.h>
@@ -124,10 +125,10 @@ bool export_pick(const struct chat *chat, const char *which, struct bytes *piece
 {
     size_t n = 1, code = 0, at = chat->n_turns;
     bool block = strncmp(which, "code", 4) == 0 && (which[4] == 0 || which[4] == ' ');
-    *wrong = "/copy takes a number of answers back, or code and the number of a block.";
+    *wrong = "/copy takes N for the Nth last answer, or code K for a code block.";
     if (!commands_count(block ? which + 4 + strspn(which + 4, " ") : which, 1, block ? &code : &n))
         return false;
-    *wrong = "There is no such answer to copy.";
+    *wrong = "No such answer to copy.";
     while (at > 0 && n > 0)
         n -= chat->turns[--at].role == TOK_ASSISTANT;
     if (n > 0)
@@ -139,7 +140,7 @@ bool export_pick(const struct chat *chat, const char *which, struct bytes *piece
     *wrong = "The last answer has no such code block.";
     if (fine && block && !markdown_code_block(said.data, said.length, code, &found, &length))
         goto release;
-    *wrong = "There is no memory for it.";
+    *wrong = "Out of memory.";
     fine = fine && bytes_append(piece, found, length);
     if (fine)
         *wrong = NULL;

@@ -36,12 +36,12 @@ void help_print(FILE *out, const char *wanted, help_keys_fn *keys)
         free(text);
     }
     if (!parts)
-        fputs("Nothing is about that; /help lists all commands and keys.\n", out);
+        fputs("Nothing found; /help lists all commands and keys.\n", out);
 }
 
 void help_print_keys(FILE *out, const char *wanted, help_keys_fn *keys)
 {
     fputs("Keys\n", out);
     if (keys(out, wanted) == 0)
-        fputs("  No key is about that.\n", out);
+        fputs("  No such key.\n", out);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Chooses, describes and lists saved conversations.
 #include "app/talk/sessions.h"
 
 #include <inttypes.h>
@@ -36,16 +37,16 @@ static bool fill_chat(const char *name, struct chat *chat, struct sessions_choic
     const struct saved_content *content = &choice->content;
     if (*content->damage)
         snprintf(choice->note, sizeof choice->note,
-                 "The session \"%s\" is kept as it is: %s. What could be read goes on as \"%s\".", name,
-                 content->damage, saved_name(choice->saved));
+                 "Session \"%s\" is left as it is: %s. What could be read continues as \"%s\".", name, content->damage,
+                 saved_name(choice->saved));
     else if (content->n_parts)
         sessions_describe(choice->note, sizeof choice->note, name, saved_manifest(choice->saved));
     else
-        snprintf(choice->note, sizeof choice->note, "A new session \"%s\".", name);
+        snprintf(choice->note, sizeof choice->note, "New session \"%s\".", name);
     if (chat_restore(chat, content->parts, content->n_parts))
         return true;
-    store_fail(error, STORE_DAMAGED, "the session \"%s\" is no conversation that can go on; moechat sessions export %s",
-               name, name);
+    store_fail(error, STORE_DAMAGED,
+               "session \"%s\" can't be resumed as a conversation; see moechat sessions export %s", name, name);
     saved_close(choice->saved);
     choice->saved = NULL;
     saved_content_release(&choice->content);
@@ -79,7 +80,7 @@ bool sessions_choose(struct store *store, const struct talk_settings *settings, 
     *error = (struct store_error){0};
     bool asked = settings->session || settings->go_on;
     if ((settings->session && settings->go_on) || (settings->no_session && asked))
-        return store_fail(error, STORE_NAME, "--session, --continue and --no-session exclude each other"), false;
+        return store_fail(error, STORE_NAME, "--session, --continue and --no-session cannot be used together"), false;
     if (settings->no_session || (!asked && !otherwise))
         return true;
     if (!store_init(store, NULL)) {
@@ -96,13 +97,13 @@ bool sessions_choose(struct store *store, const struct talk_settings *settings, 
     else if (settings->go_on && !find_last(store, name, error))
         return false;
     if (settings->go_on && !*name)
-        snprintf(choice->note, sizeof choice->note, "There is no session yet; this begins one.");
+        snprintf(choice->note, sizeof choice->note, "No session yet; this starts one.");
     if (*name) {
         if (sessions_load(store, name, chat, choice, error))
             return true;
         if (error->code != STORE_NOT_FOUND)
             return false;
-        snprintf(choice->note, sizeof choice->note, "A new session \"%s\".", name);
+        snprintf(choice->note, sizeof choice->note, "New session \"%s\".", name);
     }
     return saved_new(store, name, &choice->saved, error) == STORE_OK;
 }
@@ -129,7 +130,7 @@ bool sessions_print(FILE *out, const struct store *store, int columns, struct st
     if (store_list(store, &list, error))
         return false;
     if (!list.n_entries)
-        fputs("There are no saved sessions.\n", out);
+        fputs("No saved sessions.\n", out);
     for (size_t i = 0; i < list.n_entries; i++) {
         const struct store_entry *entry = &list.entries[i];
         print_details(details, sizeof details, entry);

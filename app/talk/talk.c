@@ -40,7 +40,7 @@ bool talk_lines_begin(struct talk *talk, struct talk_lines *lines)
     *lines = (struct talk_lines){0};
     lines->out = open_memstream(&lines->text, &lines->length);
     if (!lines->out)
-        talk_fail(talk, "no memory to show it");
+        talk_fail(talk, "out of memory");
     return lines->out;
 }
 
@@ -114,27 +114,27 @@ static void say_figures(struct talk *talk, const struct turn_result *result)
 static void say_reason(struct talk *talk, const struct turn_result *result)
 {
     if (result->reason == STOP_CANCELLED && result->kept)
-        talk_say(talk, "Stopped; what is there stays part of the conversation.");
+        talk_say(talk, "Stopped; what it said is kept.");
     else if (result->reason == STOP_CANCELLED && !result->prompt.count)
-        talk_say(talk, "Stopped before an answer; the message is taken back. /retry sends it again.");
+        talk_say(talk, "Stopped before the answer; message taken back, /retry sends it again.");
     else if (result->reason == STOP_CANCELLED && !result->read_tokens)
         talk_say(talk,
-                 "Stopped before any of %zu tokens had gone through all layers, so none is kept; the message is taken "
-                 "back. /retry sends it again.",
+                 "Stopped before any of the %zu tokens had passed all layers, so none is kept; message taken back, "
+                 "/retry sends it again.",
                  result->prompt.count);
     else if (result->reason == STOP_CANCELLED)
         talk_say(talk,
-                 "Stopped before an answer, %" PRIu32
-                 " of %zu tokens kept; the message is taken back. /retry sends it again.",
+                 "Stopped before the answer, %" PRIu32
+                 " of %zu tokens kept; message taken back, /retry sends it again.",
                  result->read_tokens, result->prompt.count);
     else if (result->reason == STOP_MAX_TOKENS)
         talk_say(talk, "Stopped at max-tokens; /set max-tokens 0 lifts the limit.");
     else if (result->reason == STOP_CONTEXT_FULL)
-        talk_say(talk, "%s%s; /undo takes messages back, /new begins anew, --context makes more room.",
+        talk_say(talk, "%s%s; /undo takes back messages, /new starts over, --context makes more room.",
                  result->kept ? "Stopped: the context is full" : "Not sent: ", result->kept ? "" : result->err.text);
     else if (result->reason == STOP_ERROR) {
         talk_fail(talk, "%s", result->err.text);
-        talk_say(talk, "The message is taken back; /retry sends it again.");
+        talk_say(talk, "Message taken back; /retry sends it again.");
     }
 }
 
@@ -170,12 +170,11 @@ static void finish_turn(struct talk *talk, struct turn_result *result)
         say_figures(talk, result);
     if (result->kept && result->reread_tokens)
         talk_say(talk,
-                 "(The answer before was read again without its thinking, as the template %s asks: %" PRIu32
-                 " tokens.)",
+                 "(Read the previous answer again without its thinking, as template %s wants: %" PRIu32 " tokens.)",
                  talk->info.turns.name, result->reread_tokens);
     note_failure(talk, result);
     if (!chat_accept(&talk->chat, result, &result->text)) {
-        talk_fail(talk, "no memory for the conversation");
+        talk_fail(talk, "out of memory");
         talk_leave(talk, STATUS_FAILED);
     }
     turn_result_free(result);
@@ -185,7 +184,7 @@ static void finish_turn(struct talk *talk, struct turn_result *result)
 void talk_send(struct talk *talk, struct turn *turn)
 {
     if (!turn) {
-        talk_fail(talk, "no memory for the message");
+        talk_fail(talk, "out of memory");
         return;
     }
     talk->turn_seed = talk->settings.seed.number + talk->n_sent++;
@@ -194,6 +193,16 @@ void talk_send(struct talk *talk, struct turn *turn)
     talk->begun = false;
     talk_enter(talk, TALK_ANSWERING); // first, so that the face sees the figures from before the turn
     worker_send(talk->worker, turn);
+}
+
+static void say_unknown(struct talk *talk, const char *name, int length)
+{
+    const char *near = commands_near(name, (size_t)length);
+    if (near)
+        talk_say(talk, "Unknown command /%.*s; did you mean /%s? // starts a message with a slash.", length, name,
+                 near);
+    else
+        talk_say(talk, "Unknown command /%.*s; /help lists them, // starts a message with a slash.", length, name);
 }
 
 void talk_line(struct talk *talk, const char *text, size_t length)
@@ -206,11 +215,10 @@ void talk_line(struct talk *talk, const char *text, size_t length)
     } else if (line.kind == LINE_COMMAND) {
         line.row->run(talk, &line);
     } else if (line.kind == LINE_SPACED) {
-        talk_say(talk, "Not sent: without the spaces before it /%.*s is a command; // sends it as a message.",
+        talk_say(talk, "Not sent: remove the spaces before it to run /%.*s, or use // to send it as a message.",
                  (int)line.length, line.text);
     } else if (line.kind == LINE_UNKNOWN) {
-        talk_say(talk, "There is no command /%.*s; /help lists them, and // begins a message with a slash.",
-                 (int)(line.length < 60 ? line.length : 60), line.text);
+        say_unknown(talk, line.text, line.length < 60 ? (int)line.length : 60);
     }
     if (talk->state == TALK_IDLE)
         talk->face->changed(talk->self);
@@ -243,7 +251,7 @@ static void on_ready(struct talk *talk, const struct backend_info *info)
     options_suggest(&talk->settings, &info->suggestion, suggested, sizeof suggested);
     if (*suggested)
         talk_say(talk, "The model suggests %s; /set shows and changes it.", suggested);
-    talk_say(talk, "Room for %" PRIu32 " tokens of conversation. Type /help.", info->max_context);
+    talk_say(talk, "Room for %" PRIu32 " tokens of conversation. Type /help for help.", info->max_context);
     if (talk->choice.saved) {
         talk_open_session(talk, 0, false);
         return;

@@ -22,7 +22,7 @@ void talk_do_retry(struct talk *talk, const struct line *line)
     struct bytes text;
     struct turn *again = chat_again(&talk->chat);
     if (!again && !chat_take_last(&talk->chat, &text)) {
-        talk_say(talk, "There is no message to send again.");
+        talk_say(talk, "No message to send again.");
         return;
     }
     // A seed that was asked for gives the same answer again; else a new one is drawn by counting on.
@@ -62,7 +62,7 @@ void talk_do_system(struct talk *talk, const struct line *line)
     const struct chat_turn *now = chat_system(&talk->chat);
     struct talk_lines lines;
     if (line->length == 0 && !now) {
-        talk_say(talk, "There is no system message.");
+        talk_say(talk, "No system message.");
     } else if (line->length == 0 && talk_lines_begin(talk, &lines)) {
         fputs("System message: ", lines.out);
         fwrite(now->text.data, 1, now->text.length, lines.out);
@@ -74,24 +74,44 @@ void talk_do_system(struct talk *talk, const struct line *line)
     bool remove = line->length == 1 && line->text[0] == '-';
     bool fed = chat_position(&talk->chat) > 0;
     if (!chat_set_system(&talk->chat, line->text, remove ? 0 : line->length))
-        talk_say(talk, "There is no memory for it.");
+        talk_say(talk, "Out of memory.");
     else
-        talk_say(talk, fed ? "Done; the whole conversation is read again with the next message." : "Done.");
+        talk_say(talk, fed ? "Done; the whole conversation will be read again with your next message." : "Done.");
+}
+
+static void show_settings(struct talk *talk)
+{
+    struct talk_lines lines;
+    if (!talk_lines_begin(talk, &lines))
+        return;
+    options_print_settings(lines.out, &talk->settings, NULL);
+    talk_lines_show(talk, &lines);
+}
+
+static void say_setting(struct talk *talk, const char *name, bool changed)
+{
+    char value[64];
+    struct options_error error;
+    const char *full = options_get(value, sizeof value, &talk->settings, name, !changed, &error);
+    if (full)
+        talk_say(talk, "%s is %s%s.", full, changed ? "now " : "", value);
+    else
+        talk_say(talk, "%s.", error.text);
 }
 
 void talk_do_set(struct talk *talk, const struct line *line)
 {
     char name[32] = "", value[64] = "", extra[2] = "";
-    struct talk_lines lines;
     int words = sscanf(talk_argument(line).text, "%31s %63s %1s", name, value, extra);
     if (words <= 0) {
-        if (talk_lines_begin(talk, &lines)) {
-            options_print_settings(lines.out, &talk->settings, NULL);
-            talk_lines_show(talk, &lines);
-        }
+        show_settings(talk);
         return;
     }
-    struct options_error error = {"/set takes a setting and a value; /set alone lists them"};
+    if (words == 1) {
+        say_setting(talk, name, false);
+        return;
+    }
+    struct options_error error = {"/set takes a setting and a value; /set lists them"};
     struct talk_settings changed = talk->settings;
     bool fine = words == 2 && options_set(&changed, name, value, &error);
     struct moe_sampling sampling = talk_settings_sampling(&changed, changed.seed.number);
@@ -103,7 +123,7 @@ void talk_do_set(struct talk *talk, const struct line *line)
     if (strcmp(name, "seed") == 0)
         talk->n_sent = 0;
     talk->settings = changed;
-    talk_say(talk, "Done.");
+    say_setting(talk, name, true);
 }
 
 static void print_stats(struct talk *talk, FILE *out)
@@ -157,7 +177,7 @@ void talk_do_log(struct talk *talk, const struct line *line)
     struct talk_lines lines;
     (void)line;
     if (!talk->face->log) {
-        talk_say(talk, "Without the full screen there is no log: what drivers say goes to standard error.");
+        talk_say(talk, "No log without the full screen: drivers print to standard error.");
     } else if (talk_lines_begin(talk, &lines)) {
         talk->face->log(talk->self, lines.out);
         talk_lines_page(talk, &lines, FACE_PAGE_LOG);
@@ -182,16 +202,16 @@ static void switch_thinking(struct talk *talk, enum think asked)
 {
     const struct tok_template_about *about = &talk->info.turns;
     if (!about->can_switch) {
-        talk_say(talk, "This model leaves no choice: %s.",
+        talk_say(talk, "Thinking can't be switched for this model: %s.",
                  about->thinks_unasked ? "it always thinks"
                  : about->thinks       ? "it thinks when it wants to"
-                                       : "its turns have no place for thinking");
+                                       : "its template has no thinking");
         return;
     }
     bool anew = about->begins_anew && chat_position(&talk->chat) > 0 && talk->chat.fed_think != asked;
     talk->chat.think = asked;
     talk_say(talk, "From the next answer on it %s%s.", asked == THINK_ON ? "thinks first" : "answers at once",
-             anew ? "; that changes how the conversation begins, so all of it is read again" : "");
+             anew ? "; this changes how the conversation begins, so all of it will be read again" : "");
 }
 
 void talk_do_think(struct talk *talk, const struct line *line)
@@ -202,7 +222,7 @@ void talk_do_think(struct talk *talk, const struct line *line)
     else if (strcmp(word.text, "off") == 0)
         switch_thinking(talk, THINK_OFF);
     else if (!show_thinking(talk, word.text))
-        talk_say(talk, "/think takes on or off, and on the full screen show, hide or fold.");
+        talk_say(talk, "/think takes on or off; on the full screen also show, hide or fold.");
 }
 
 void talk_do_quit(struct talk *talk, const struct line *line)

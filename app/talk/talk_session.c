@@ -27,7 +27,7 @@ void talk_open_session(struct talk *talk, uint32_t keep, bool save)
     talk->choice.saved = NULL;
     saved_content_release(&talk->choice.content);
     if (!fine) {
-        talk_fail(talk, "no memory for the session");
+        talk_fail(talk, "out of memory");
         saved_close(session.saved);
         tok_ids_release(&session.ids);
         return;
@@ -49,7 +49,7 @@ static void show_turns(struct talk *talk)
     for (size_t i = first; i < chat->n_turns; i++)
         talk_show_turn(talk, i);
     if (chat->n_turns && chat->turns[chat->n_turns - 1].role == TOK_USER)
-        talk_say(talk, "This message has no answer yet: /retry answers it; another message takes its place.");
+        talk_say(talk, "No answer to this message yet: /retry answers it, a new message replaces it.");
 }
 
 static void on_opened(struct talk *talk, const struct session_news *news)
@@ -58,7 +58,7 @@ static void on_opened(struct talk *talk, const struct session_news *news)
     if (*talk->choice.note)
         talk_say(talk, "%s%s%s%s", talk->choice.note, *news->text ? " But " : "", news->text,
                  *news->text    ? "."
-                 : news->cached ? " Nothing has to be read again."
+                 : news->cached ? " Nothing needs to be read again."
                                 : "");
     *talk->choice.note = 0;
     if (news->stale)
@@ -98,7 +98,11 @@ void talk_do_new(struct talk *talk, const struct line *line)
     struct store_error error;
     chat_clear(&talk->chat);
     talk->face->cleared(talk->self);
-    talk_say(talk, "A new conversation%s.", talk->saving && *talk->session ? "; the old one is kept" : "");
+    if (talk->saving && *talk->session)
+        talk_say(talk, "New conversation. The old one is kept as \"%s\"; /load %s returns to it.", talk->session,
+                 talk->session);
+    else
+        talk_say(talk, "New conversation.");
     if (!talk->saving)
         return;
     if (saved_new(&talk->store, "", &talk->choice.saved, &error))
@@ -120,15 +124,15 @@ static void save(struct talk *talk, const char *name)
     } else if (talk->saving && *talk->session) {
         talk_say(talk, "Each turn is saved as \"%s\".", talk->session);
     } else if (talk->saving) {
-        talk_say(talk, "There is nothing to save yet; each turn will be.");
+        talk_say(talk, "Nothing to save yet; each turn will be saved.");
     } else if (!chat_position(&talk->chat)) {
-        talk_say(talk, "There is nothing to save yet.");
+        talk_say(talk, "Nothing to save yet.");
     } else if (!has_store(talk)) {
         return;
     } else if (saved_new(&talk->store, name, &talk->choice.saved, &error)) {
         talk_fail(talk, "%s", error.text);
     } else {
-        snprintf(talk->choice.note, sizeof talk->choice.note, "From here on each turn is saved as");
+        snprintf(talk->choice.note, sizeof talk->choice.note, "Each turn is now saved as");
         talk_open_session(talk, chat_position(&talk->chat), true);
     }
 }
@@ -216,5 +220,5 @@ void talk_finish_session(struct talk *talk)
     if (*news.name)
         snprintf(talk->session, sizeof talk->session, "%s", news.name);
     if (*talk->session && !news.failed && chat_exchanges(&talk->chat))
-        talk_say(talk, "Saved as \"%s\"; moechat --session %s goes on with it.", talk->session, talk->session);
+        talk_say(talk, "Saved as \"%s\"; moechat --session %s resumes it.", talk->session, talk->session);
 }

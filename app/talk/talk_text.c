@@ -32,7 +32,7 @@ void talk_do_file(struct talk *talk, const struct line *line)
     struct line named, words;
     struct bytes message = {0};
     if (!commands_file(line, &named, &words)) {
-        talk_say(talk, "/file takes a path, in double quotes if there are spaces in it.");
+        talk_say(talk, "/file takes a path, in double quotes if it has spaces.");
         return;
     }
     char *path = export_path(&(struct export_request){.path = named.text, .path_length = named.length}, "");
@@ -71,14 +71,14 @@ static void write_export(struct talk *talk, const struct export_request *request
     struct export_head head = {.name = talk->session, .model = talk->info.name};
     bool again = talk->export_asked.data && strcmp(talk->export_asked.data, path) == 0;
     if (!export_chat(&text, request->format, &head, &talk->chat)) {
-        talk_fail(talk, "no memory to export the conversation");
+        talk_fail(talk, "out of memory");
         goto release;
     }
     int code = export_write(path, &text, again);
     talk->export_asked.length = 0;
     bool noted = bytes_append(&talk->export_asked, code == EEXIST ? path : "", code == EEXIST ? strlen(path) + 1 : 1);
     if (code == EEXIST)
-        talk_say(talk, "%s is there already%s.", path, noted ? "; the same command once more replaces it" : "");
+        talk_say(talk, "%s exists already%s.", path, noted ? "; repeat the command to replace it" : "");
     else if (code)
         talk_fail(talk, "cannot write %s: %s", path, strerror(code));
     else
@@ -91,14 +91,14 @@ void talk_do_export(struct talk *talk, const struct line *line)
 {
     struct export_request request = export_parse(line->text, line->length);
     if (talk->chat.n_turns == 0) {
-        talk_say(talk, "There is nothing to export yet.");
+        talk_say(talk, "Nothing to export yet.");
         return;
     }
     char *path = export_path(&request, talk->session);
     if (path)
         write_export(talk, &request, path);
     else
-        talk_fail(talk, "no memory to export the conversation");
+        talk_fail(talk, "out of memory");
     free(path);
 }
 
@@ -133,7 +133,7 @@ void talk_do_heat(struct talk *talk, const struct line *line)
     if (talk->face->heat)
         talk->face->heat(talk->self);
     else if (!worker_figures(talk->worker, &figures))
-        talk_say(talk, "No experts were used yet.");
+        talk_say(talk, "No experts used yet.");
     else if (talk_lines_begin(talk, &lines)) {
         print_heat(lines.out, &figures);
         talk_lines_show(talk, &lines);
@@ -174,8 +174,7 @@ static void print_tokens(struct talk *talk, struct inspect *inspect, uint32_t co
         free(token.step);
     }
     print_slowest(talk, inspect);
-    fputs("\nThe number, the text, how likely it was; /inspect N tells more of token N, and why it was slow.\n",
-          inspect->out);
+    fputs("\nNumber, text and probability; /inspect N shows more of token N, and why it was slow.\n", inspect->out);
 }
 
 static void print_token(struct talk *talk, struct inspect *inspect, struct inspect_number at,
@@ -200,7 +199,7 @@ void talk_do_inspect(struct talk *talk, const struct line *line)
         worker_inspect(talk->worker, 0, &token, &count);
     if (count == 0 || !counted || (n > 0 && !there)) {
         talk_say(talk,
-                 count == 0  ? "There is no answer to look into: /inspect is about the last one of this run."
+                 count == 0  ? "No answer to inspect: /inspect is about the last one of this run."
                  : !counted  ? "/inspect takes the number of a token; without one it lists them."
                  : n > count ? "The last answer has %" PRIu32 " tokens."
                              : "That one is too long ago; the last answer has %" PRIu32 " tokens.",

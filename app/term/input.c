@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Parts a terminal's bytes into keys, pastes and turns of the wheel.
 #include "app/term/input.h"
 
 #include <stdio.h>

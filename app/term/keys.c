@@ -60,6 +60,6 @@ void keys_dump(FILE *out)
         if (!row->in_lines || (row->on_screen && strcmp(row->on_screen, row->in_lines) == 0))
             continue;
         dump_row(out, row->name, row->in_lines);
-        fputs("That is without the full screen.\n", out);
+        fputs("This is in plain lines.\n", out);
     }
 }

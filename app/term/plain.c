@@ -201,7 +201,7 @@ static bool complete(void *context, struct candidates *found, const char *line, 
 static void not_kept(void *context, const char *why)
 {
     char text[160];
-    snprintf(text, sizeof text, "Later chats will not have this message in their history: %s.", why);
+    snprintf(text, sizeof text, "Not kept in the history of later chats: %s.", why);
     put_paragraph(context, text);
 }
 
@@ -243,7 +243,7 @@ static void read_pipe(struct plain *plain)
     if (got < 0)
         wrong = strerror(errno);
     else if (!bytes_append(&plain->input, block, (size_t)got))
-        wrong = "no memory for the message";
+        wrong = "out of memory";
     else if (plain->input.length > LINE_LIMIT && !plain->whole_line)
         wrong = "a line is longer than 4 MiB; moechat run --prompt-file takes long texts";
     if (!wrong)
@@ -303,7 +303,7 @@ static void interrupt(void *self)
         talk_leave(talk, STATUS_INTERRUPTED);
     } else if (!talk_stop(talk)) {
         if (!prompt_interrupt())
-            put_paragraph(plain, "Ctrl-D or /quit leaves.");
+            put_paragraph(plain, "Ctrl-D or /quit to leave.");
         prompt_refresh();
     }
 }
@@ -377,7 +377,7 @@ int plain_chat(const struct options *options)
     struct plain plain = {.from_terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
     struct talk *talk = &plain.talk;
     if (!plain.from_terminal && !options->talk.face.plain) {
-        report("a chat needs a terminal; moechat run answers in pipes, and --plain reads a message a line");
+        report("chat needs a terminal; use moechat run in pipes, or --plain to read one message a line");
         return STATUS_USAGE;
     }
     *talk = (struct talk){.face = &face, .self = &plain, .scripted = !plain.from_terminal};

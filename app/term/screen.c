@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Everything that is drawn through curses.
 #include "app/term/screen.h"
 
 #include <stdio.h>

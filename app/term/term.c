@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Signals, and the terminal's settings.
 #include "app/term/term.h"
 
 #include <errno.h>

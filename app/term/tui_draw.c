@@ -276,7 +276,8 @@ static void draw_status(struct tui *tui)
     else if (tui->mode == MODE_FOUND)
         snprintf(words, sizeof words, "match %zu of %zu", matches.now, matches.count);
     else if (tui->help_open)
-        snprintf(words, sizeof words, "help; PgUp and PgDn page, Alt-/ searches, Esc closes");
+        snprintf(words, sizeof words, "%s; PgUp and PgDn page, Alt-/ searches, Esc closes",
+                 tui->page == FACE_PAGE_LOG ? "log" : "help");
     figures.notice = *words ? words : NULL;
     struct cells_at row = cells_row(&tui->cells, at->row);
     status_draw(row, &figures);
@@ -320,7 +321,7 @@ static struct screen_cursor draw_input(struct tui *tui)
     if (fresh && at->rows > queued) {
         struct cells_at hint = cells_row(&tui->cells, at->row + queued);
         hint.column = draft->indent;
-        cells_print(&hint, STYLE_DIM, "a message, or /help");
+        cells_print(&hint, STYLE_DIM, "Send a message (/help for help)");
     }
     int column = draft->indent + draft->cursor_column;
     return (struct screen_cursor){.row = at->row + queued + (int)(draft->cursor_row - tui->draft_top),

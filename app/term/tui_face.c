@@ -336,7 +336,7 @@ static void release(struct tui *tui)
 
 static void not_kept(void *context, const char *why)
 {
-    tui_notice(context, "not in the history of later chats: %s", why);
+    tui_notice(context, "not kept in the history of later chats: %s", why);
 }
 
 static bool open_prompt(void *self)
@@ -422,7 +422,7 @@ int tui_chat(const struct options *options)
         return -1;
     struct tui *tui = make(&options->talk.face);
     if (!tui) {
-        report("no memory for the screen");
+        report("out of memory");
         return STATUS_FAILED;
     }
     int status = loop_chat(

@@ -82,7 +82,7 @@ static bool found_key(struct tui *tui, const struct input_item *item)
         if (!transcript_search_next(tui_view(tui), key == 'n'))
             tui_notice(tui, "no more matches");
         else if (transcript_matches(tui_view(tui)).count == 1)
-            tui_notice(tui, "this is the only match");
+            tui_notice(tui, "only match");
         return true;
     }
     if (item->length > 1 && item->bytes[0] == '\033') // paging and the like
@@ -352,11 +352,11 @@ void tui_interrupt(struct tui *tui)
             prompt_remember(text);
         free(text);
         prompt_replace("");
-        tui_notice(tui, "the draft is in the history: Up brings it back");
+        tui_notice(tui, "draft moved to the history; Up brings it back");
     } else if (talk->state == TALK_LOADING) {
         talk_leave(talk, STATUS_INTERRUPTED);
     } else {
-        tui_notice(tui, "Ctrl-D or /quit leaves");
+        tui_notice(tui, "Ctrl-D or /quit to leave");
     }
 }
 
@@ -384,7 +384,7 @@ void tui_take_input(void *context, const struct input_item *item)
         prompt_insert(item->bytes, item->length);
         break;
     case INPUT_CUT:
-        tui_notice(tui, "the paste is cut at %d MiB", INPUT_PASTE_LIMIT >> 20);
+        tui_notice(tui, "paste cut at %d MiB", INPUT_PASTE_LIMIT >> 20);
         break;
     case INPUT_WHEEL_UP:
     case INPUT_WHEEL_DOWN:

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Keeps what drivers print while the screen is drawn on.
 #include "app/term/tui_log.h"
 
 #include <errno.h>
@@ -85,11 +86,11 @@ void tui_log_end(struct tui_log *log)
 void tui_log_print(const struct tui_log *log, FILE *out)
 {
     if (!*log->path) {
-        fputs("There is no place for a log; what drivers say is thrown away.\n", out);
+        fputs("No place for a log; driver output is discarded.\n", out);
         return;
     }
     struct stat about;
     bool empty = stat(log->path, &about) == 0 && about.st_size == 0;
-    fprintf(out, "%s\n%s", log->path, empty ? "Drivers and libraries have said nothing.\n" : "");
+    fprintf(out, "%s\n%s", log->path, empty ? "Drivers and libraries have printed nothing.\n" : "");
     copy_end(log, 0, SHOWN, out);
 }

@@ -32,6 +32,7 @@ struct tui {
     // What is seen.
     struct transcript *chat, *help;
     bool help_open; // lies over the chat
+    enum face_page page;
     struct cells cells, part;
     struct draft draft;
     char label[256]; // before the draft

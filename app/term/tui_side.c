@@ -36,7 +36,7 @@ static const char *run_editor(const char *path)
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
             return strerror(errno);
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? NULL : "the editor failed; the draft is as it was";
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? NULL : "the editor failed; draft unchanged";
 }
 
 void tui_edit(struct tui *tui)
@@ -50,7 +50,7 @@ void tui_edit(struct tui *tui)
     if (fd >= 0)
         close(fd);
     if (code) {
-        tui_notice(tui, "no file to edit: %s", strerror(code));
+        tui_notice(tui, "can't make a file to edit: %s", strerror(code));
         return;
     }
     struct bytes text = {0};
@@ -74,7 +74,7 @@ void tui_bare_view(struct tui *tui)
     tui_leave(tui);
     fputs("\n", stdout);
     transcript_print(tui->chat, stdout);
-    fputs("\n(moechat: any key goes back to the chat)", stdout);
+    fputs("\n(moechat: press any key to return)", stdout);
     fflush(stdout);
     term_raw(false);
     while (read(STDIN_FILENO, &key, 1) < 0 && errno == EINTR && !term_signal_pending(SIGTERM) &&
@@ -102,7 +102,7 @@ void tui_copy(struct tui *tui, const char *text, size_t length)
 {
     struct bytes sequence = {0};
     if (!tui->talk.settings.face.clipboard) {
-        tui_notice(tui, "copying is off; moechat --clipboard allows it");
+        tui_notice(tui, "copying is off; --clipboard allows it");
         return;
     }
     if (!length || length > COPY_LIMIT) {
@@ -115,7 +115,7 @@ void tui_copy(struct tui *tui, const char *text, size_t length)
     fine = fine && bytes_append(&sequence, "\033\\", 2);
     if (fine)
         screen_send(tui->screen, sequence.data, sequence.length);
-    tui_notice(tui, fine ? "%zu bytes copied" : "no memory to copy %zu bytes", length);
+    tui_notice(tui, fine ? "%zu bytes copied" : "out of memory to copy %zu bytes", length);
     bytes_release(&sequence);
 }
 
@@ -156,6 +156,7 @@ void tui_page(void *self, enum face_page page, const char *text, size_t length)
     struct tui *tui = self;
     char *folded = NULL;
     size_t folded_length = 0;
+    tui->page = page;
     FILE *table = page == FACE_PAGE_HELP ? open_memstream(&folded, &folded_length) : NULL;
     if (table) {
         print_table(text, tui->layout.chat.columns, table);

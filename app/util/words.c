@@ -28,3 +28,43 @@ void words_print(FILE *out, const char *text, int indent, int column)
     }
     fputc('\n', out);
 }
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+// Changes of a letter that make one of the other, two that change places being one (Damerau 1964).
+static int distance(const char *a, int a_length, const char *b, int b_length)
+{
+    enum { LONGEST = 32 };
+    int rows[LONGEST + 1][LONGEST + 1];
+    if (a_length > LONGEST || b_length > LONGEST)
+        return LONGEST;
+    for (int i = 0; i <= a_length; i++) {
+        for (int k = 0; k <= b_length; k++) {
+            if (!i || !k) {
+                rows[i][k] = i + k;
+                continue;
+            }
+            bool same = a[i - 1] == b[k - 1];
+            rows[i][k] = least(rows[i - 1][k - 1] + !same, least(rows[i - 1][k], rows[i][k - 1]) + 1);
+            if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
+                rows[i][k] = least(rows[i][k], rows[i - 2][k - 2] + 1);
+        }
+    }
+    return rows[a_length][b_length];
+}
+
+int words_slip(const char *typed, size_t length, const char *word)
+{
+    enum { MOST = 100 };
+    size_t word_length = strlen(word);
+    if (length > MOST || word_length > MOST)
+        return 0;
+    int changes = distance(typed, (int)length, word, (int)word_length);
+    if (length > 1 && length < word_length && strncmp(typed, word, length) == 0)
+        return 1;
+    // A short word with two letters changed is another word.
+    return changes <= (length > 4 ? 2 : 1) && length > 2 ? changes : 0;
+}

@@ -11,4 +11,8 @@ bool words_about(const char *text, const char *wanted);
 // Prints words from column `indent` on, where the line stands at `column`, wrapped before column 80; ends the line.
 void words_print(FILE *out, const char *text, int indent, int column);
 
+// Of "did you mean": may `typed` be a slip for `word`? It begins it (from two letters on), or a letter or two are
+// wrong, missing, too many or changed about. The smaller the result, the nearer; 0: it is too far, or the same.
+int words_slip(const char *typed, size_t length, const char *word);
+
 #endif

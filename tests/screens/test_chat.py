@@ -56,10 +56,10 @@ def test_characters_need_no_locale():
 def test_what_the_history_leaves_out_is_said_once():
     t = chat("turn\necho\nturn\necho\n")
     t.send("\x16\x01one\r")
-    t.wait("Later chats will not have this message in their history: it has control", "Assistant:", "one", "You:")
+    t.wait("Not kept in the history of later chats: it has control", "Assistant:", "one", "You:")
     t.send("\x16\x01two\r")
     t.wait("Assistant:", "two", "You:")
-    same(t.output.count(b"Later chats"), 1)
+    same(t.output.count(b"later chats"), 1)
     leave(t)
 
 
@@ -68,7 +68,7 @@ def test_ctrl_c_stops_and_keeps():
     t.send("go\r")
     t.wait("partial answer")
     t.interrupt()
-    t.wait("Stopped; what is there stays", "context 9 of", "You:")
+    t.wait("Stopped; what it said is kept", "context 9 of", "You:")
     t.send("more\r")
     t.wait("Assistant:", "more\r\n", "You:")
     leave(t)
@@ -80,7 +80,7 @@ def test_ctrl_c_before_the_answer_takes_the_message_back():
     t.wait("go")
     time.sleep(0.3)
     t.interrupt()
-    t.wait("Stopped before any of 6 tokens had gone", "You:")
+    t.wait("Stopped before any of the 6 tokens had passed", "You:")
     t.send("/retry\r")
     t.wait("You: go", "Assistant:", "go\r\n", "You:")
     leave(t)
@@ -104,7 +104,7 @@ def test_ctrl_c_never_leaves_and_keeps_the_draft():
 def test_unknown_commands_are_never_sent():
     t = chat(ECHO)
     t.send("/nonsense\r")
-    t.wait("no command /nonsense", "You:")
+    t.wait("Unknown command /nonsense", "You:")
     t.send("/help\r")
     t.wait("/undo [N]", "You:")
     t.send("/keys\r")
@@ -132,17 +132,21 @@ def test_commands():
     t.send("/retry\r")
     t.wait("You: one", "Be brief. |one", "You:")
     t.send("/set temp 0.25\r")
-    t.wait("Done.", "You:")
+    t.wait("temp is now 0.25.", "You:")
+    t.send("/set temp\r")
+    t.wait("temp is 0.25 (from /set).", "You:")
+    t.send("/sett temp 0.5\r")
+    t.wait("Unknown command /sett; did you mean /set?", "You:")
     t.send("/set temp warm\r")
     t.wait("takes a number", "You:")
     t.send("/set model x\r")
-    t.wait("no setting", "You:")
+    t.wait("unknown setting", "You:")
     t.send("/set\r")
     t.wait("0.25", "max-tokens", "You:")
     t.send("/stats\r")
     t.wait("1 message", "prefetch", "seed", "You:")
     t.send("/new\r")
-    t.wait("new conversation", "You:")
+    t.wait("New conversation", "You:")
     t.send("/undo\r")
     t.wait("Took back 0 messages", "You:")
     t.send("/quit\r")
@@ -356,7 +360,7 @@ def test_plain_reads_messages_from_a_pipe():
     same(result.returncode, 0)
     text = result.stdout
     expect(b"\x1b" not in text, "no escapes")
-    for wanted in (b"Assistant: one\n", b"Took back 1", b"Assistant: two\n", b"no command", b"Assistant: last without newline\n"):
+    for wanted in (b"Assistant: one\n", b"Took back 1", b"Assistant: two\n", b"Unknown command", b"Assistant: last without newline\n"):
         expect(wanted in text, "%r is missing in %r" % (wanted, text))
 
 

@@ -30,7 +30,7 @@ IDLE = " idle "
 def chat(text=STORY, *args, **more):
     s = Screen(["--no-session"] + script(text) + list(args), **more)
     s.until(lambda t: "idle" in t.text())
-    s.keys("/new\r", "A new")  # without the greeting, whose words are others' to change
+    s.keys("/new\r", "New conv")  # without the greeting, whose words are others' to change
     return s
 
 
@@ -113,10 +113,10 @@ def test_help():
     s.golden("help-80x24")
     s.keys("\x1b/Ctrl-Z\r", "match 1 of")
     s.keys("\x1b", "help;")
-    s.keys("\x1b", "A new conversation")
+    s.keys("\x1b", "New conversation")
     s.keys("/help undo\r", "take back")
     expect("/rename" not in s.text(), "help about one word")
-    s.keys("\x1bOP", "A new conversation")
+    s.keys("\x1bOP", "New conversation")
     leave(s)
 
 
@@ -130,7 +130,7 @@ def test_what_is_typed_meanwhile_waits():
     s.keys(" edited\r", "queued: third edited")
     s.keys("\x1b", lambda t: "queued" not in t.text() and IDLE in t.text())  # Esc: stop, and send them
     text = s.text()
-    expect("Stopped; what is there" in text, "the answer was stopped")
+    expect("Stopped; what it said" in text, "the answer was stopped")
     expect(text.index("you \u203a second") < text.index("you \u203a third edited"), "in order")
     leave(s)
 
@@ -141,7 +141,7 @@ def test_what_is_about_the_screen_does_not_wait():
     s.keys("/he\t\x07x\r", "queued: /hex")  # not rung on standard error, which is the log now
     s.keys("/log\r", lambda t: "state/moechat/log" in t.text() and "first part" not in t.text())
     expect("\u2407" not in s.text(), "bells in the log")
-    expect("have said nothing" in s.text(), "an empty log says that it is")
+    expect("have printed nothing" in s.text(), "an empty log says that it is")
     s.keys("\x1b", "first part")
     s.keys("/keys\r", "Alt-Enter")
     s.send("/quit\r")
@@ -153,12 +153,12 @@ def test_ctrl_c_has_three_states():
     s.keys("go\r", "first part")
     s.keys("waits\r", "queued: waits")
     s.interrupt()
-    s.until("Stopped; what is there")  # and what waited is a draft again
+    s.until("Stopped; what it said")  # and what waited is a draft again
     s.until("> waits")
     s.interrupt()
-    s.until("in the history")
+    s.until("moved to the history")
     s.interrupt()
-    s.until("Ctrl-D or /quit leaves")
+    s.until("Ctrl-D or /quit to leave")
     s.keys("\x1b[A", "> waits")
     s.keys("\r", "you \u203a waits")
     leave(s)
@@ -173,11 +173,11 @@ def test_scrolling_does_not_jump():
     top = s.text().split("\n")[0]
     s.until(lambda t: "more" not in t.text() and IDLE in t.text())
     same(s.text().split("\n")[0], top)
-    s.keys("\x1b[1;5H", "A new conversation")
+    s.keys("\x1b[1;5H", "New conversation")
     s.keys("\x1bg", "prefetch off")
     s.keys("\x1b/top line\r", "match 1 of 1")
     s.golden("search-80x24")
-    s.keys("n", "this is the only match")
+    s.keys("n", "only match")
     s.keys("\x1b", IDLE)
     leave(s)
 
@@ -200,15 +200,15 @@ def test_pastes():
 
 def test_what_the_history_leaves_out_is_said_once():
     s = chat("turn\necho\nturn\necho\nturn\necho\n", columns=120)
-    s.keys("\x16\x01one\r", "not in the history of later chats: it has control characters")
+    s.keys("\x16\x01one\r", "not kept in the history of later chats: it has control characters")
     s.until(IDLE)
-    expect("context" in [line for line in s.text().split("\n") if "not in the history" in line][0], "beside the figures")
+    expect("context" in [line for line in s.text().split("\n") if "not kept in the history" in line][0], "beside the figures")
     s.keys("\x1b[A", "> \u2401one")  # this one has it
     s.keys("\x15", lambda t: "\u2401one" not in t.text().split("\n")[-1])
-    s.until(lambda t: "not in the history" not in t.text())  # its time is over
+    s.until(lambda t: "not kept in the history" not in t.text())  # its time is over
     s.keys("\x16\x01two\r", "two")
     s.until(IDLE)
-    expect("not in the history" not in s.text(), "once")
+    expect("not kept in the history" not in s.text(), "once")
     leave(s)
 
 
@@ -234,7 +234,7 @@ def test_completion():
     s.keys("/s\t", "/sessions")
     s.golden("completion-80x24")
     s.keys("et te\t", "> /set temp")
-    s.keys("0.5\r", "Done.")
+    s.keys("0.5\r", " is now 0.5")
     rc = os.path.join(SCRATCH, "ambiguous")
     with open(rc, "w") as out:
         out.write("set show-all-if-ambiguous on\n$if moechat\n\"\\eq\": moechat-stats\n$endif\n")
@@ -285,7 +285,7 @@ def test_hostile_output_never_reaches_the_terminal():
     s.keys("\x1bg", "end of it")
     s.keys("three\r", "disk")
     s.keys("\x1b[1;5H", "\u241b]0;title")
-    s.keys("\x1bv", "any key goes back")  # the bare view, too
+    s.keys("\x1bv", "press any key to return")  # the bare view, too
     s.keys("x", IDLE)
     same(bad_bytes(s.output), [])
     same(s.output.count(b"]0;"), s.output.count("\u241b]0;".encode()))
@@ -404,8 +404,8 @@ def test_keys_within_a_search_and_macros():
     s = chat("turn\necho\n")
     s.keys("some text\r", "tokens/s)")
     for text, keys, then in (("", "\x12\x18e", ""), ("", "\x12te\x18e", ""), ("", "\x12\x1b[A", ""),
-                             ("", "\x18(\x18e\x18)\x18e", ""), ("", "\x18\x03", "/quit leaves"),
-                             ("draft", "\x1b3\x18\x03", "in the history")):
+                             ("", "\x18(\x18e\x18)\x18e", ""), ("", "\x18\x03", "/quit to leave"),
+                             ("draft", "\x1b3\x18\x03", "moved to the history")):
         s.keys(text, text)
         s.keys(keys, then)  # a signal and what is typed beside it may overtake each other
         s.send("\x05\x15")

@@ -235,8 +235,8 @@ def test_what_was_said_is_exported_byte_for_byte():
         messages = json.load(file)["messages"]
     same((messages[0]["text"], bytes.fromhex(messages[1]["text_hex"])), ("hi", b"\x1b[31m\xff\n```c\nint x;\n```"))
     said = result.stdout.decode()
-    expect(said.count("Wrote 2 messages") == 3 and said.count("once more replaces it") == 1, said)
-    for words in ("Copying needs the full screen", "no such answer", "there is no log", "/think takes", "Not sent: "):
+    expect(said.count("Wrote 2 messages") == 3 and said.count("repeat the command to replace it") == 1, said)
+    for words in ("Copying needs the full screen", "No such answer", "No log", "/think takes", "Not sent: "):
         expect(words in said, "%s: %s" % (words, said))
     expect(b"/nowhere/x: No such file" in result.stderr + result.stdout, result.stderr)
     same(sorted(os.listdir(folder)), ["a.json", "conversation.md"])
@@ -288,7 +288,7 @@ def test_settings_come_from_a_file():
         file.write("temper = 1\n")
     result = run(["info", "--config", path])
     same(result.returncode, 2)
-    expect(b"settings line 3: there is no setting \"temper\"" in result.stderr, result.stderr)
+    expect(b"settings line 3: unknown setting \"temper\"" in result.stderr, result.stderr)
     same(run(["--config", path, "--help"]).returncode, 0)
 
 

@@ -60,7 +60,7 @@ def test_a_talk_comes_back():
     expect(("Saved as \"%s\"" % name).encode() in t.output, "it says under which name")
     t = chat(ECHO, "--continue", columns=200)
     t_output = t.output.decode()
-    for words in ('Session "%s"' % name, "1 message", "tokens", "just now", "model fake", "Nothing has to be read again",
+    for words in ('Session "%s"' % name, "1 message", "tokens", "just now", "model fake", "Nothing needs to be read again",
                   "You: One two", "Assistant: One two"):
         expect(words in t_output, "%r is not said: %r" % (words, t_output))
     t.send("three\r")
@@ -81,7 +81,7 @@ def test_kill_9_loses_nothing():
     t.process.kill()
     t.finish()
     t = chat(ECHO, "--session", "killed", columns=200)
-    expect(b"You: second" in t.output and b"has no answer yet" in t.output, "saved before its answer: %r" % t.output)
+    expect(b"You: second" in t.output and b"No answer to this message yet" in t.output, "saved before its answer: %r" % t.output)
     t.send("/retry\r")
     t.wait("You: second", "second\r\n", "You:")
     leave(t)
@@ -113,7 +113,7 @@ def test_retry_after_load_knows_nothing_of_the_other_talk():
     t.send("bbb\r")
     t.wait("bbb\r\n", "You:")
     t.send("/load other\r")
-    t.wait("Nothing has to be read again", "You: aaa", "You:")
+    t.wait("Nothing needs to be read again", "You: aaa", "You:")
     t.send("/retry\r")
     t.wait("You: aaa", "Assistant:", "aaa\r\n", "You:")
     leave(t)
@@ -160,7 +160,7 @@ def test_undo_is_saved():
 def test_commands():
     t = chat(ECHO, columns=200)
     t.send("/save\r")
-    t.wait("nothing to save yet", "You:")
+    t.wait("Nothing to save yet", "You:")
     t.send("/system Be kind.\r")
     t.wait("Done.", "You:")
     t.send("one\r")
@@ -186,7 +186,7 @@ def test_commands():
     t.send("/load nowhere\r")
     t.wait("no session", "You:")
     t.send("/load first\r")
-    t.wait('Session "first": 1 message', "Nothing has to be read again", "You: one", "You:")
+    t.wait('Session "first": 1 message', "Nothing needs to be read again", "You: one", "You:")
     t.send("/delete second\r")
     t.wait("Deleted.", "You:")
     t.send("three\r")
@@ -299,7 +299,7 @@ def test_a_damaged_transcript_is_offered():
     with open(path, "wb") as file:
         file.write(damaged)
     t = chat(ECHO, "--session", "broken", columns=300)
-    expect(b"kept as it is" in t.output and b"only the first 2 of 4 messages can be read" in t.output and b"broken-recovered" in t.output, "said: %r" % t.output)
+    expect(b"left as it is" in t.output and b"only the first 2 of 4 messages can be read" in t.output and b"broken-recovered" in t.output, "said: %r" % t.output)
     t.send("three\r")
     t.wait("three\r\n", "You:")
     leave(t)
@@ -390,7 +390,7 @@ def test_the_demo_model_remembers():
         same(got["cached_tokens"] + got["prefilled_tokens"] + got["generated_tokens"] + 1, got["context_used"])
     same(run(["sessions", "verify", "zoe"]).returncode, 0)
     t = Terminal(model + ["--plain", "--continue"], columns=200, env=kernels)
-    t.wait('Session "zoe": 3 messages', "model", "Nothing has to be read again", "You: What is my name?", "You:")
+    t.wait('Session "zoe": 3 messages', "model", "Nothing needs to be read again", "You: What is my name?", "You:")
     t.send("/retry\r")
     t.wait("Assistant:", "Zoe", "You:")
     t.send("/stats\r")

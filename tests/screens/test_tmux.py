@@ -76,7 +76,7 @@ def test_a_talk_from_a_shell():
     s.keys("C-c")
     s.until("in the history")
     s.keys("C-c")
-    s.until("/quit leaves")
+    s.until("/quit to leave")
     for i in range(40):
         tmux("resize-window", "-x", str(1 + i * 37 % 140), "-y", str(1 + i * 11 % 50))
     tmux("resize-window", "-x", "90", "-y", "28")

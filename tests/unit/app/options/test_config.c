@@ -56,17 +56,17 @@ static void flag_and_environment_win(struct harness *t)
 static void mistakes_have_a_place(struct harness *t)
 {
     static const char *const cases[][2] = {
-        {"temp", "FILE line 1: a line is \"key = value\", not \"temp\""},
+        {"temp", "FILE line 1: expected \"key = value\", not \"temp\""},
         {"\n\ntemp = x", "FILE line 3: temp takes a number, not \"x\""},
-        {"colour = red", "FILE line 1: there is no setting \"colour\""},
-        {"prompt = hi", "FILE line 1: there is no setting \"prompt\""},
-        {"config = x", "FILE line 1: there is no setting \"config\""},
+        {"colour = red", "FILE line 1: unknown setting \"colour\""},
+        {"prompt = hi", "FILE line 1: unknown setting \"prompt\""},
+        {"config = x", "FILE line 1: unknown setting \"config\""},
         {"temp = 1\ntemp = 2", "FILE line 2: temp is set twice"},
-        {"temp =", "FILE line 1: temp has no value; without the line it is as by default"},
-        {"= 1", "FILE line 1: a line is \"key = value\", not \"= 1\""},
+        {"temp =", "FILE line 1: temp has no value; remove the line for the default"},
+        {"= 1", "FILE line 1: expected \"key = value\", not \"= 1\""},
         {"plain = maybe", "FILE line 1: plain takes yes or no, not \"maybe\""},
-        {"system = a\x1B[2J", "FILE line 1: this is no text"},
-        {"system = \xFF", "FILE line 1: this is no text"},
+        {"system = a\x1B[2J", "FILE line 1: not valid text"},
+        {"system = \xFF", "FILE line 1: not valid text"},
     };
     struct options o;
     struct options_error e;
@@ -97,7 +97,7 @@ static void prints_what_it_reads(struct harness *t)
     fclose(out);
     CHECK(t, strstr(printed[0], "# from the command line\ntop-k = 3\n") != NULL);
     CHECK(t, strstr(printed[0], "# from the configuration file\ntemp = 0.1\n") != NULL);
-    CHECK(t, strstr(printed[0], "# by default: 0.95\n#top-p = 0.95\n") != NULL);
+    CHECK(t, strstr(printed[0], "# by default: the model's, else 0.95\n#top-p = 0.95\n") != NULL);
     CHECK(t, strstr(printed[0], "# by default: the model's limit, at most 8192\n#context = 0\n") != NULL);
     CHECK(t, read_config(&second, "", printed[0], &two, &e));
     CHECK(t, second.talk.temp == first.talk.temp && second.model.expert_cache == first.model.expert_cache &&

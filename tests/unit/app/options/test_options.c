@@ -224,6 +224,14 @@ static void prints_settings(struct harness *t)
               "  max-tokens      0 (by default)\n");
     CHECK_STR(t, printed(&talk, "top_p"), "  top-p           0.95 (by default)\n");
     CHECK_STR(t, printed(&(struct talk_settings){0}, "seed"), "  seed            0 (random)\n");
+    CHECK_STR(t, options_get(text, sizeof text, &talk, "top_p", false, &e), "top-p");
+    CHECK_STR(t, text, "0.95");
+    CHECK_STR(t, options_get(text, sizeof text, &talk, "temp", true, &e), "temp");
+    CHECK_STR(t, text, "0.25 (from the command line)");
+    CHECK(t, !options_get(text, sizeof text, &talk, "model", true, &e));
+    CHECK_STR(t, e.text, "unknown setting \"model\"; /set lists them");
+    CHECK(t, !options_set(&o.talk, "tempp", "1", &e));
+    CHECK_STR(t, e.text, "unknown setting \"tempp\" (did you mean temp?); /set lists them");
 }
 
 // What the model's maker suggests goes behind what anybody gave.
@@ -254,6 +262,24 @@ static void suggestions_are_taken(struct harness *t)
     options_suggest(&talk, &other, said, sizeof said);
     CHECK_STR(t, said, "temp 1");
     CHECK(t, talk.temp == 1 && o.talk.temp == 0.6);
+}
+
+static void slips_are_told(struct harness *t)
+{
+    static const char *const lines[][2] = {
+        {"--tmep 1", "unknown option --tmep; did you mean --temp?"},
+        {"run --sesion x", "unknown option --sesion; did you mean --session?"},
+        {"--expert 1G", "unknown option --expert; did you mean --expert-cache?"},
+        {"--nothing-like-it", "unknown option --nothing-like-it; see moechat help chat"},
+        {"-x", "unknown option -x; see moechat help chat"},
+        {"eval --promt x", "unknown option --promt; see moechat help eval"}, // not eval's
+    };
+    struct options o;
+    struct options_error e;
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        CHECK(t, !parse(&o, lines[i][0], &e));
+        CHECK_STR(t, e.text, lines[i][1]);
+    }
 }
 
 static void sets_only_what_may_change(struct harness *t)
@@ -322,6 +348,7 @@ int main(int argc, char **argv)
         TEST(settings_are_a_talks),
         TEST(prints_settings),
         TEST(suggestions_are_taken),
+        TEST(slips_are_told),
         TEST(sets_only_what_may_change),
         TEST(help_lists_what_belongs),
     };

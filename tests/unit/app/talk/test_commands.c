@@ -89,6 +89,20 @@ static void names_are_not_taken_twice(struct harness *t)
     CHECK(t, !commands_find("resume|switch", 13) && !commands_find("", 0));
 }
 
+static void slips_are_told(struct harness *t)
+{
+    static const char *const slips[][2] = {
+        {"hel", "help"}, {"hlep", "help"}, {"exprot", "export"}, {"sesions", "sessions"}, {"retyr", "retry"},
+        {"x", NULL},     {"banana", NULL}, {"", NULL},           {"sets", "set"},         {"undoo", "undo"}};
+    for (size_t i = 0; i < sizeof slips / sizeof slips[0]; i++) {
+        const char *near = commands_near(slips[i][0], strlen(slips[i][0]));
+        if (!CHECK(t, slips[i][1] ? near && !strcmp(near, slips[i][1]) : !near))
+            printf("    %s gave %s\n", slips[i][0], near ? near : "nothing");
+    }
+    CHECK(t, !strcmp(commands_find("?", 1)->name, "help") && !strcmp(commands_find("list", 4)->name, "sessions"));
+    CHECK(t, !strcmp(commands_find("show", 4)->name, "stats"));
+}
+
 static void zeros_are_the_messages(struct harness *t)
 {
     struct line line = commands_parse("a\0b", 3);
@@ -174,7 +188,7 @@ static void one_help_for_all(struct harness *t)
     CHECK(t, strstr(text, "/undo [N]") && !strstr(text, "Keys") && !strstr(text, "Options"));
     text = help_on("temperature", keys_of_screen);
     CHECK(t, strncmp(text, "Options of moechat\n", 19) == 0 && strstr(text, "--temp T"));
-    CHECK(t, strstr(help_on("no such word", keys_of_lines), "Nothing is about that") != NULL);
+    CHECK(t, strstr(help_on("no such word", keys_of_lines), "Nothing found") != NULL);
 }
 
 int main(int argc, char **argv)
@@ -182,6 +196,7 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {TEST(tells_messages_from_commands),
                                                 TEST(some_need_not_wait),
                                                 TEST(names_are_not_taken_twice),
+                                                TEST(slips_are_told),
                                                 TEST(zeros_are_the_messages),
                                                 TEST(counts),
                                                 TEST(files_are_named),

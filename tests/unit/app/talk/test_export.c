@@ -74,8 +74,8 @@ static void picks(struct harness *t)
     CHECK_STR(t, picked(""), "last");
     CHECK_STR(t, picked("1"), "last");
     CHECK(t, strncmp(picked("2"), "a\n```c", 6) == 0);
-    CHECK_STR(t, picked("3"), "There is no such answer to copy.");
-    CHECK_STR(t, picked("x"), "/copy takes a number of answers back, or code and the number");
+    CHECK_STR(t, picked("3"), "No such answer to copy.");
+    CHECK_STR(t, picked("x"), "/copy takes N for the Nth last answer, or code K for a code ");
     CHECK_STR(t, picked("code"), "The last answer has no such code block.");
     turns[3].text = (struct bytes){.data = "<think>\n```\nno\n```\n</think>\n\nyes", .length = 32};
     CHECK(t, strstr(picked(""), "yes") && !strstr(picked(""), "no"));
@@ -84,7 +84,7 @@ static void picks(struct harness *t)
     CHECK_STR(t, picked("code"), "int x;\n");
     CHECK_STR(t, picked("code 2"), "y\n");
     CHECK_STR(t, picked("code 3"), "The last answer has no such code block.");
-    CHECK_STR(t, picked("code x"), "/copy takes a number of answers back, or code and the number");
+    CHECK_STR(t, picked("code x"), "/copy takes N for the Nth last answer, or code K for a code ");
 }
 
 static void writes_whole_files(struct harness *t)
