@@ -27,6 +27,8 @@ static enum value value_of(const struct option_row *row)
         return VALUE_NONE;
     if (strcmp(row->name, "session") == 0)
         return VALUE_SESSION;
+    if (strcmp(row->name, "model") == 0) // a folder, or a GGUF file
+        return VALUE_FILE;
     if (strncmp(argument, "DIR", 3) == 0)
         return VALUE_FOLDER;
     if (strncmp(argument, "FILE", 4) == 0 || strcmp(argument, "OUT") == 0)
