@@ -17,7 +17,7 @@
 #include "engine/base/err.h"
 #include "engine/walk/weights.h"
 #include "engine/base/file.h"
-#include "engine/base/numbers.h"
+#include "engine/base/floats.h"
 #include "engine/convert/job_key.h"
 #include "engine/files/writer.h"
 #include "kernels/kinds.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine/base/err.h"
-#include "engine/base/numbers.h"
+#include "engine/base/floats.h"
 #include "engine/files/ggml_types.h"
 #include "kernels/kinds.h"
 

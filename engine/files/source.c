@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "engine/base/err.h"
-#include "engine/base/numbers.h"
+#include "engine/base/floats.h"
 
 enum { BLOCK = 128, STEM_BYTES = 200 };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/base/err.h"
-#include "engine/session/record.h"
+#include "engine/session/kv_record.h"
 #include "engine/session/session.h"
 
 static_assert((int)KV_F32 == (int)MOE_KV_F32 && (int)KV_F16 == (int)MOE_KV_F16, "one numbering of row types");
@@ -89,7 +89,7 @@ static int check_part(const moe_session *session, const struct moe_record_part *
     header.count = part->count;
     header.vocab_size = part->logits ? vocab_size(session) : 0;
     header.block_bytes = part->block_bytes ? part->block_bytes : RECORD_BLOCK;
-    if (!record_lay_out(&header, layout) || part->offset > INT64_MAX - layout->bytes)
+    if (!kv_record_lay_out(&header, layout) || part->offset > INT64_MAX - layout->bytes)
         return moe_fail(err, MOE_BAD_ARGUMENT, "a record of %u rows in blocks of %u bytes can't be written at %llu",
                         part->count, header.block_bytes, (unsigned long long)part->offset);
     return MOE_OK;
@@ -101,14 +101,14 @@ static int write_blocks(moe_session *session, const struct moe_record_io *io, co
     struct moe_progress progress = {
         .what = "saving conversation", .unit = "bytes", .total = layout->rows_bytes + layout->logits_bytes};
     for (uint64_t i = 0; i < layout->n_blocks; i++) {
-        struct record_block block = record_block_at(layout, i);
+        struct record_block block = kv_record_block_at(layout, i);
         const void *bytes = block.is_logits ? (const char *)part->logits + block.start : session->staging;
         int code = block.is_logits ? MOE_OK : gather(session, layout, &block, err);
         if (!code)
-            code = record_write(&(struct record_place){io, part->offset + block.at}, bytes, block.bytes, err);
+            code = kv_record_write(&(struct record_place){io, part->offset + block.at}, bytes, block.bytes, err);
         if (code)
             return code;
-        table[i] = record_checksum(bytes, block.bytes);
+        table[i] = kv_record_checksum(bytes, block.bytes);
         progress.done += block.bytes;
         if (io->progress)
             io->progress(io->progress_context, &progress);
@@ -122,7 +122,7 @@ int moe_session_write_record(moe_session *session, const struct moe_record_io *i
     struct record_layout layout;
     int code = check_part(session, part, &layout, err);
     if (!code)
-        code = get_staging(session, record_block_max(&layout), err);
+        code = get_staging(session, kv_record_block_max(&layout), err);
     if (code)
         return code;
     char *head = malloc(layout.data_offset);
@@ -131,13 +131,13 @@ int moe_session_write_record(moe_session *session, const struct moe_record_io *i
     uint64_t *table = (uint64_t *)(void *)(head + sizeof layout.header);
     code = write_blocks(session, io, part, &layout, table, err);
     if (!code) {
-        layout.header.table_checksum = record_checksum(table, 8 * layout.n_blocks);
-        record_seal(&layout.header);
+        layout.header.table_checksum = kv_record_checksum(table, 8 * layout.n_blocks);
+        kv_record_seal(&layout.header);
         memcpy(head, &layout.header, sizeof layout.header);
-        code = record_write(&(struct record_place){io, part->offset}, head, layout.data_offset, err);
+        code = kv_record_write(&(struct record_place){io, part->offset}, head, layout.data_offset, err);
     }
     if (!code)
-        record_describe(&layout, part->offset, record);
+        kv_record_describe(&layout, part->offset, record);
     free(head);
     return code;
 }
@@ -149,17 +149,18 @@ static int check_kin(const moe_session *session, const struct record_place *plac
     static const char *const types[] = {"f32", "f16"};
     struct record_header own = own_header(session);
     if (memcmp(found->fingerprint, own.fingerprint, sizeof own.fingerprint) != 0)
-        return record_fail(err, MOE_RECORD_WEIGHTS, place, "saved with different weights (%.12s; this model has %.12s)",
-                           found->fingerprint, own.fingerprint);
+        return kv_record_fail(err, MOE_RECORD_WEIGHTS, place,
+                              "saved with different weights (%.12s; this model has %.12s)", found->fingerprint,
+                              own.fingerprint);
     if (found->kv_type != own.kv_type)
-        return record_fail(err, MOE_RECORD_KV_TYPE, place, "saved as %s rows, but this session uses %s",
-                           types[found->kv_type], types[own.kv_type]);
+        return kv_record_fail(err, MOE_RECORD_KV_TYPE, place, "saved as %s rows, but this session uses %s",
+                              types[found->kv_type], types[own.kv_type]);
     if (found->n_layers != own.n_layers || found->row_width != own.row_width ||
         (found->vocab_size && found->vocab_size != vocab_size(session)))
-        return record_fail(err, MOE_RECORD_SHAPE, place,
-                           "saved from %u layers of rows of %u and a vocabulary of %u; this model has %u, %u and %u",
-                           found->n_layers, found->row_width, found->vocab_size, own.n_layers, own.row_width,
-                           vocab_size(session));
+        return kv_record_fail(err, MOE_RECORD_SHAPE, place,
+                              "saved from %u layers of rows of %u and a vocabulary of %u; this model has %u, %u and %u",
+                              found->n_layers, found->row_width, found->vocab_size, own.n_layers, own.row_width,
+                              vocab_size(session));
     return MOE_OK;
 }
 
@@ -197,21 +198,21 @@ static int read_blocks(struct restore *restore, const struct record_place *place
                                      .offset = place->offset,
                                      .layout = layout,
                                      .from = from,
-                                     .stages = record_stages(layout, from),
+                                     .stages = kv_record_stages(layout, from),
                                      .take = take,
                                      .context = restore,
                                      .what = "reading conversation"};
-    int code = get_staging(restore->session, reading.stages * record_block_max(layout), err);
+    int code = get_staging(restore->session, reading.stages * kv_record_block_max(layout), err);
     reading.staging = restore->session->staging;
     if (!code)
-        code = record_read_blocks(&reading, err);
+        code = kv_record_read_blocks(&reading, err);
     struct gpu_error device;
     if (gpu_finish(restore->session->model->gpu, &device) && !code)
         code = moe_fail_gpu(err, &device);
     for (uint32_t i = 0; !code && i < layout->header.vocab_size; i++)
         if (!isfinite(restore->logits[i]))
-            code = record_fail(err, MOE_RECORD_DAMAGED, place, "the logits saved after token %u are not all finite",
-                               layout->header.first + layout->header.count - 1);
+            code = kv_record_fail(err, MOE_RECORD_DAMAGED, place, "the logits saved after token %u are not all finite",
+                                  layout->header.first + layout->header.count - 1);
     return code;
 }
 
@@ -221,11 +222,11 @@ static int restore_record(moe_session *session, const struct moe_record_io *io, 
 {
     struct record_layout layout;
     struct record_place place = {io, record->offset};
-    int code = record_read_header(io, record->offset, &layout, err);
+    int code = kv_record_read_header(io, record->offset, &layout, err);
     if (!code)
         code = check_kin(session, &place, &layout.header, err);
     if (!code)
-        code = record_compare(io, record, &layout, err);
+        code = kv_record_compare(io, record, &layout, err);
     if (code)
         return code;
     struct restore restore = {session, &layout, NULL};

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "engine/base/err.h"
-#include "engine/base/numbers.h"
+#include "engine/base/floats.h"
 #include "engine/files/checkpoint.h"
 #include "engine/files/ggml_types.h"
 #include "engine/files/gguf_model.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/session/record.h"
+#include "engine/session/kv_record.h"
 #include "engine/session/session.h"
 
 #define MODEL "tests/golden/tiny-a/package"
@@ -59,17 +59,17 @@ static void seal(const struct bytes *record, uint8_t how, const char *fingerprin
     memcpy(&header, record->data, sizeof header);
     if (how & OWN_WEIGHTS)
         memcpy(header.fingerprint, fingerprint, sizeof header.fingerprint);
-    if (how & SEAL_BLOCKS && record_lay_out(&header, &layout) && layout.bytes <= record->size) {
+    if (how & SEAL_BLOCKS && kv_record_lay_out(&header, &layout) && layout.bytes <= record->size) {
         uint8_t *table = record->data + sizeof header;
         for (uint64_t i = 0; i < layout.n_blocks; i++) {
-            struct record_block block = record_block_at(&layout, i);
-            uint64_t checksum = record_checksum(record->data + block.at, block.bytes);
+            struct record_block block = kv_record_block_at(&layout, i);
+            uint64_t checksum = kv_record_checksum(record->data + block.at, block.bytes);
             memcpy(table + 8 * i, &checksum, sizeof checksum);
         }
-        header.table_checksum = record_checksum(table, 8 * layout.n_blocks);
+        header.table_checksum = kv_record_checksum(table, 8 * layout.n_blocks);
     }
     if (how & SEAL_HEADER)
-        record_seal(&header);
+        kv_record_seal(&header);
     memcpy(record->data, &header, sizeof header);
 }
 
@@ -80,7 +80,7 @@ static void check_taken(moe_session *session, const struct bytes *bytes, const s
     struct record_layout layout;
     float row[MAX_ROWS * 128];
     memcpy(&header, bytes->data, sizeof header);
-    must(record_lay_out(&header, &layout) && layout.bytes == record->bytes && layout.layer_bytes <= sizeof row);
+    must(kv_record_lay_out(&header, &layout) && layout.bytes == record->bytes && layout.layer_bytes <= sizeof row);
     must(moe_session_length(session) == record->count);
     for (uint32_t layer = 0; layer < header.n_layers; layer++) {
         struct gpu_error device;

@@ -62,7 +62,7 @@ def test_mistakes_are_sentences():
     for args, status, words in (
             (["convert"], 2, "usage: moechat convert DIR NEWDIR"),
             (["convert", INT4], 2, "usage: moechat convert DIR NEWDIR"),
-            (["convert", INT4, "a", "b"], 2, "one word too many"),
+            (["convert", INT4, "a", "b"], 2, "unexpected argument"),
             (["convert", INT4, "a", "--bits", "5"], 2, "--bits takes one of"),
             (["convert", "/nowhere", os.path.join(SCRATCH, "x")], 3, "no model here"),
             (["convert", INT4, "/proc/nowhere/x"], 1, "cannot be created"),

@@ -8,7 +8,7 @@
 
 #include "tests/folder_rig.h"
 #include "tests/harness.h"
-#include "engine/base/numbers.h"
+#include "engine/base/floats.h"
 #include "kernels/ref.h"
 
 #define PACKAGE_A "tests/golden/tiny-a/package" // groups of 32, tied embeddings, one dense layer

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "tests/harness.h"
-#include "engine/base/numbers.h"
+#include "engine/base/floats.h"
 #include "engine/files/quantise.h"
 
 enum { MOST = 256 };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "tests/harness.h"
-#include "engine/session/record.h"
+#include "engine/session/kv_record.h"
 
 #define MODEL_A "tests/golden/tiny-a/package"
 #define MODEL_B "tests/golden/tiny-b/package" // other weights
@@ -135,7 +135,7 @@ static uint64_t logits_hash(struct harness *t, const struct opened *o)
 {
     struct moe_err err;
     const float *logits = moe_session_logits(o->session, &err);
-    return CHECK(t, logits != NULL) ? record_checksum(logits, o->vocab * sizeof *logits) : 0;
+    return CHECK(t, logits != NULL) ? kv_record_checksum(logits, o->vocab * sizeof *logits) : 0;
 }
 
 // Greedy decoding from the logits that are there: a hash of all that follow. Leaves the session as long as it was, but
@@ -154,7 +154,7 @@ static uint64_t decode_hash(struct harness *t, struct opened *o)
     }
     moe_sampler_free(greedy);
     CHECK_EQ(t, moe_session_truncate(o->session, length, &err), 0);
-    return record_checksum(hashes, sizeof hashes);
+    return kv_record_checksum(hashes, sizeof hashes);
 }
 
 // Writes rows [first, first + count) behind what the file holds; the last token's logits too when it ends there.
@@ -377,7 +377,7 @@ static void changed_header_is_refused(struct harness *t)
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         *changes[i].field = changes[i].value;
         if (changes[i].sealed)
-            record_seal(header);
+            kv_record_seal(header);
         check_refused(t, &scene, restore(&scene.o, &scene.next, &err), changes[i].code, &err);
         CHECK_STR(t, err.file, "kv");
         *header = whole;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Lays records out, checks them, and reads and writes their blocks.
-#include "engine/session/record.h"
+#include "engine/session/kv_record.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -20,14 +20,14 @@ static_assert(sizeof(struct record_header) == 120, "the header's fields leave no
 // Limits that keep every product below 2^63; no model comes near them.
 enum { MAX_LAYERS = 1 << 12, MAX_WIDTH = 1 << 18, MAX_ROWS = 1 << 28, MAX_VOCAB = 1 << 26, READERS = 4 };
 
-uint64_t record_checksum(const void *bytes, size_t count)
+uint64_t kv_record_checksum(const void *bytes, size_t count)
 {
     return XXH3_64bits(bytes, count);
 }
 
-void record_seal(struct record_header *header)
+void kv_record_seal(struct record_header *header)
 {
-    header->checksum = record_checksum(header, offsetof(struct record_header, checksum));
+    header->checksum = kv_record_checksum(header, offsetof(struct record_header, checksum));
 }
 
 static uint64_t blocks_of(uint64_t bytes, uint32_t block_bytes)
@@ -35,7 +35,7 @@ static uint64_t blocks_of(uint64_t bytes, uint32_t block_bytes)
     return (bytes + block_bytes - 1) / block_bytes;
 }
 
-bool record_lay_out(const struct record_header *header, struct record_layout *layout)
+bool kv_record_lay_out(const struct record_header *header, struct record_layout *layout)
 {
     const struct record_header *h = header;
     bool good = h->kv_type <= MOE_KV_F16 && h->n_layers >= 1 && h->n_layers <= MAX_LAYERS && h->row_width >= 1 &&
@@ -59,7 +59,7 @@ bool record_lay_out(const struct record_header *header, struct record_layout *la
     return true;
 }
 
-struct record_block record_block_at(const struct record_layout *layout, uint64_t block)
+struct record_block kv_record_block_at(const struct record_layout *layout, uint64_t block)
 {
     uint32_t size = layout->header.block_bytes;
     struct record_block b = {.is_logits = block >= layout->n_row_blocks};
@@ -70,13 +70,13 @@ struct record_block record_block_at(const struct record_layout *layout, uint64_t
     return b;
 }
 
-size_t record_block_max(const struct record_layout *layout)
+size_t kv_record_block_max(const struct record_layout *layout)
 {
     uint64_t most = layout->rows_bytes > layout->logits_bytes ? layout->rows_bytes : layout->logits_bytes;
     return most < layout->header.block_bytes ? most : layout->header.block_bytes;
 }
 
-int record_fail(struct moe_err *err, enum moe_code code, const struct record_place *place, const char *format, ...)
+int kv_record_fail(struct moe_err *err, enum moe_code code, const struct record_place *place, const char *format, ...)
 {
     char what[320];
     va_list arguments;
@@ -93,8 +93,8 @@ int record_fail(struct moe_err *err, enum moe_code code, const struct record_pla
 
 static int fail_errno(struct moe_err *err, const struct record_place *place, int sys_errno, const char *what)
 {
-    record_fail(err, MOE_IO, place, "%s at byte %llu: %s", what, (unsigned long long)place->offset,
-                strerror(sys_errno));
+    kv_record_fail(err, MOE_IO, place, "%s at byte %llu: %s", what, (unsigned long long)place->offset,
+                   strerror(sys_errno));
     if (err)
         err->sys_errno = sys_errno;
     return MOE_IO;
@@ -102,11 +102,11 @@ static int fail_errno(struct moe_err *err, const struct record_place *place, int
 
 static int fail_truncated(struct moe_err *err, const struct record_place *place)
 {
-    return record_fail(err, MOE_RECORD_TRUNCATED, place, "the file ends at or before byte %llu, inside a record",
-                       (unsigned long long)place->offset);
+    return kv_record_fail(err, MOE_RECORD_TRUNCATED, place, "the file ends at or before byte %llu, inside a record",
+                          (unsigned long long)place->offset);
 }
 
-int record_write(const struct record_place *place, const void *source, size_t bytes, struct moe_err *err)
+int kv_record_write(const struct record_place *place, const void *source, size_t bytes, struct moe_err *err)
 {
     const struct moe_record_io *io = place->io;
     struct record_place at = *place;
@@ -151,32 +151,34 @@ static bool is_hex(const char *text, size_t length)
     return i == length;
 }
 
-int record_read_header(const struct moe_record_io *io, uint64_t offset, struct record_layout *layout,
-                       struct moe_err *err)
+int kv_record_read_header(const struct moe_record_io *io, uint64_t offset, struct record_layout *layout,
+                          struct moe_err *err)
 {
     struct record_place place = {io, offset};
     struct record_header header;
     if (offset > INT64_MAX / 2)
-        return record_fail(err, MOE_BAD_ARGUMENT, &place, "byte %llu is beyond any file", (unsigned long long)offset);
+        return kv_record_fail(err, MOE_BAD_ARGUMENT, &place, "byte %llu is beyond any file",
+                              (unsigned long long)offset);
     int code = read_all(&place, &header, sizeof header, err);
     if (code)
         return code;
     if (memcmp(header.magic, magic, sizeof magic) != 0)
-        return record_fail(err, MOE_RECORD_DAMAGED, &place, "no record at byte %llu", (unsigned long long)offset);
+        return kv_record_fail(err, MOE_RECORD_DAMAGED, &place, "no record at byte %llu", (unsigned long long)offset);
     if (header.version != RECORD_VERSION)
-        return record_fail(err, header.version > RECORD_VERSION ? MOE_RECORD_NEWER : MOE_RECORD_OLDER, &place,
-                           "the record has format %u; this moechat reads format %d", header.version, RECORD_VERSION);
-    if (header.checksum != record_checksum(&header, offsetof(struct record_header, checksum)))
-        return record_fail(err, MOE_RECORD_DAMAGED, &place,
-                           "the header of the record at byte %llu is damaged: its checksum does not match",
-                           (unsigned long long)offset);
-    if (!is_hex(header.fingerprint, sizeof header.fingerprint) || !record_lay_out(&header, layout))
-        return record_fail(err, MOE_RECORD_DAMAGED, &place,
-                           "the header of the record at byte %llu has impossible values", (unsigned long long)offset);
+        return kv_record_fail(err, header.version > RECORD_VERSION ? MOE_RECORD_NEWER : MOE_RECORD_OLDER, &place,
+                              "the record has format %u; this moechat reads format %d", header.version, RECORD_VERSION);
+    if (header.checksum != kv_record_checksum(&header, offsetof(struct record_header, checksum)))
+        return kv_record_fail(err, MOE_RECORD_DAMAGED, &place,
+                              "the header of the record at byte %llu is damaged: its checksum does not match",
+                              (unsigned long long)offset);
+    if (!is_hex(header.fingerprint, sizeof header.fingerprint) || !kv_record_lay_out(&header, layout))
+        return kv_record_fail(err, MOE_RECORD_DAMAGED, &place,
+                              "the header of the record at byte %llu has impossible values",
+                              (unsigned long long)offset);
     return MOE_OK;
 }
 
-void record_describe(const struct record_layout *layout, uint64_t offset, struct moe_record *record)
+void kv_record_describe(const struct record_layout *layout, uint64_t offset, struct moe_record *record)
 {
     const struct record_header *header = &layout->header;
     *record = (struct moe_record){.offset = offset,
@@ -187,20 +189,20 @@ void record_describe(const struct record_layout *layout, uint64_t offset, struct
                                   .has_logits = header->vocab_size > 0};
 }
 
-int record_compare(const struct moe_record_io *io, const struct moe_record *record, const struct record_layout *layout,
-                   struct moe_err *err)
+int kv_record_compare(const struct moe_record_io *io, const struct moe_record *record,
+                      const struct record_layout *layout, struct moe_err *err)
 {
     struct record_place place = {io, record->offset};
     struct moe_record found;
-    record_describe(layout, record->offset, &found);
+    kv_record_describe(layout, record->offset, &found);
     if (found.bytes == record->bytes && found.checksum == record->checksum && found.first == record->first &&
         found.count == record->count && found.has_logits == record->has_logits)
         return MOE_OK;
-    return record_fail(err, MOE_RECORD_OTHER, &place,
-                       "the record at byte %llu has tokens %u to %u, but the one saved there had tokens %u to "
-                       "%u",
-                       (unsigned long long)record->offset, found.first, found.first + found.count - 1, record->first,
-                       record->first + record->count - 1);
+    return kv_record_fail(err, MOE_RECORD_OTHER, &place,
+                          "the record at byte %llu has tokens %u to %u, but the one saved there had tokens %u to "
+                          "%u",
+                          (unsigned long long)record->offset, found.first, found.first + found.count - 1, record->first,
+                          record->first + record->count - 1);
 }
 
 // The checksums of all blocks, to free; NULL with *err filled.
@@ -216,8 +218,9 @@ static uint64_t *read_table(const struct record_reading *reading, struct moe_err
         return NULL;
     }
     int code = read_all(&place, table, bytes, err);
-    if (!code && record_checksum(table, bytes) != layout->header.table_checksum)
-        code = record_fail(err, MOE_RECORD_DAMAGED, &place, "the checksum table of the record at byte %llu is damaged",
+    if (!code && kv_record_checksum(table, bytes) != layout->header.table_checksum)
+        code =
+            kv_record_fail(err, MOE_RECORD_DAMAGED, &place, "the checksum table of the record at byte %llu is damaged",
                            (unsigned long long)reading->offset);
     if (!code)
         return table;
@@ -225,7 +228,7 @@ static uint64_t *read_table(const struct record_reading *reading, struct moe_err
     return NULL;
 }
 
-uint32_t record_stages(const struct record_layout *layout, uint64_t from)
+uint32_t kv_record_stages(const struct record_layout *layout, uint64_t from)
 {
     uint64_t blocks = layout->n_blocks - from;
     return blocks < RECORD_STAGES ? (uint32_t)blocks : RECORD_STAGES;
@@ -241,7 +244,7 @@ struct stage {
 static void ask(const struct record_reading *reading, reader *pool, struct stage *stage, uint64_t index)
 {
     stage->index = index;
-    stage->block = record_block_at(reading->layout, index);
+    stage->block = kv_record_block_at(reading->layout, index);
     stage->request.offset = reading->offset + stage->block.at;
     stage->request.length = stage->block.bytes;
     reader_submit(pool, &stage->request, 1);
@@ -257,11 +260,11 @@ static int take_block(const struct record_reading *reading, const struct stage *
     if (request->result == READ_EOF)
         return fail_truncated(err, &place);
     place.offset = request->offset;
-    if (record_checksum(request->target, request->length) != table[stage->index])
-        return record_fail(err, MOE_RECORD_DAMAGED, &place,
-                           "block %llu of %llu (%zu bytes at byte %llu) is damaged: its checksum does not match",
-                           (unsigned long long)stage->index + 1, (unsigned long long)reading->layout->n_blocks,
-                           request->length, (unsigned long long)request->offset);
+    if (kv_record_checksum(request->target, request->length) != table[stage->index])
+        return kv_record_fail(err, MOE_RECORD_DAMAGED, &place,
+                              "block %llu of %llu (%zu bytes at byte %llu) is damaged: its checksum does not match",
+                              (unsigned long long)stage->index + 1, (unsigned long long)reading->layout->n_blocks,
+                              request->length, (unsigned long long)request->offset);
     return reading->take ? reading->take(reading->context, &stage->block, request->target, err) : MOE_OK;
 }
 
@@ -277,11 +280,11 @@ static int run(const struct record_reading *reading, struct pump *pump, struct m
     const struct moe_record_io *io = reading->io;
     const struct record_layout *layout = reading->layout;
     struct moe_progress progress = {
-        .what = reading->what, .unit = "bytes", .total = layout->bytes - record_block_at(layout, reading->from).at};
+        .what = reading->what, .unit = "bytes", .total = layout->bytes - kv_record_block_at(layout, reading->from).at};
     uint64_t next = reading->from;
     for (uint32_t i = 0; i < reading->stages; i++) {
         pump->stages[i].request.fd = io->fd;
-        pump->stages[i].request.target = reading->staging + i * record_block_max(layout);
+        pump->stages[i].request.target = reading->staging + i * kv_record_block_max(layout);
         ask(reading, pump->pool, &pump->stages[i], next++);
     }
     while (progress.done < progress.total) {
@@ -298,7 +301,7 @@ static int run(const struct record_reading *reading, struct pump *pump, struct m
     return MOE_OK;
 }
 
-int record_read_blocks(const struct record_reading *reading, struct moe_err *err)
+int kv_record_read_blocks(const struct record_reading *reading, struct moe_err *err)
 {
     struct moe_err local;
     if (!err)
@@ -322,7 +325,7 @@ int moe_record_inspect(const struct moe_record_io *io, uint64_t offset, struct m
                        struct moe_err *err)
 {
     struct record_layout layout;
-    int code = record_read_header(io, offset, &layout, err);
+    int code = kv_record_read_header(io, offset, &layout, err);
     if (code)
         return code;
     const struct record_header *header = &layout.header;
@@ -330,7 +333,7 @@ int moe_record_inspect(const struct moe_record_io *io, uint64_t offset, struct m
                                      .n_layers = header->n_layers,
                                      .row_width = header->row_width,
                                      .vocab_size = header->vocab_size};
-    record_describe(&layout, offset, &info->record);
+    kv_record_describe(&layout, offset, &info->record);
     memcpy(info->fingerprint, header->fingerprint, sizeof header->fingerprint);
     return MOE_OK;
 }
@@ -338,9 +341,9 @@ int moe_record_inspect(const struct moe_record_io *io, uint64_t offset, struct m
 int moe_record_verify(const struct moe_record_io *io, const struct moe_record *record, struct moe_err *err)
 {
     struct record_layout layout;
-    int code = record_read_header(io, record->offset, &layout, err);
+    int code = kv_record_read_header(io, record->offset, &layout, err);
     if (!code)
-        code = record_compare(io, record, &layout, err);
+        code = kv_record_compare(io, record, &layout, err);
     // No session says how large a record may be, so nothing is allocated for one before its last byte is seen.
     struct record_place last = {io, record->offset + record->bytes - 1};
     char byte;
@@ -351,12 +354,12 @@ int moe_record_verify(const struct moe_record_io *io, const struct moe_record *r
     struct record_reading reading = {.io = io,
                                      .offset = record->offset,
                                      .layout = &layout,
-                                     .stages = record_stages(&layout, 0),
+                                     .stages = kv_record_stages(&layout, 0),
                                      .what = "checking conversation"};
-    reading.staging = malloc(reading.stages * record_block_max(&layout));
+    reading.staging = malloc(reading.stages * kv_record_block_max(&layout));
     if (!reading.staging)
         return moe_fail(err, MOE_NO_MEMORY, "no memory to check a record");
-    code = record_read_blocks(&reading, err);
+    code = kv_record_read_blocks(&reading, err);
     free(reading.staging);
     return code;
 }

@@ -8,8 +8,8 @@
 //
 // Checksums are XXH3 of 64 bits: of a block's bytes, of the table, and of the header before its own. No session and no
 // device here. Nothing that a file says is used before it is checked.
-#ifndef MOECHAT_ENGINE_SESSION_RECORD_H
-#define MOECHAT_ENGINE_SESSION_RECORD_H
+#ifndef MOECHAT_ENGINE_SESSION_KV_RECORD_H
+#define MOECHAT_ENGINE_SESSION_KV_RECORD_H
 
 #include "engine/moe.h"
 
@@ -49,9 +49,9 @@ struct record_layout {
 };
 
 // Sets magic, version and everything that follows from the header's numbers. False when one of them is out of range.
-bool record_lay_out(const struct record_header *header, struct record_layout *layout);
+bool kv_record_lay_out(const struct record_header *header, struct record_layout *layout);
 // Sets the header's own checksum.
-void record_seal(struct record_header *header);
+void kv_record_seal(struct record_header *header);
 
 struct record_block {
     uint64_t at;    // offset of its bytes in the record
@@ -59,25 +59,25 @@ struct record_block {
     size_t bytes;
     bool is_logits;
 };
-struct record_block record_block_at(const struct record_layout *layout, uint64_t block);
+struct record_block kv_record_block_at(const struct record_layout *layout, uint64_t block);
 // The size of the largest block.
-size_t record_block_max(const struct record_layout *layout);
+size_t kv_record_block_max(const struct record_layout *layout);
 
 // An error with file, offset and a sentence.
 struct record_place {
     const struct moe_record_io *io;
     uint64_t offset;
 };
-__attribute__((format(printf, 4, 5))) int record_fail(struct moe_err *err, enum moe_code code,
-                                                      const struct record_place *place, const char *format, ...);
+__attribute__((format(printf, 4, 5))) int kv_record_fail(struct moe_err *err, enum moe_code code,
+                                                         const struct record_place *place, const char *format, ...);
 
 // Reads and checks a header: magic, version, checksum, ranges.
-int record_read_header(const struct moe_record_io *io, uint64_t offset, struct record_layout *layout,
-                       struct moe_err *err);
+int kv_record_read_header(const struct moe_record_io *io, uint64_t offset, struct record_layout *layout,
+                          struct moe_err *err);
 // MOE_RECORD_OTHER when the header is not the one that the manifest names.
-int record_compare(const struct moe_record_io *io, const struct moe_record *record, const struct record_layout *layout,
-                   struct moe_err *err);
-void record_describe(const struct record_layout *layout, uint64_t offset, struct moe_record *record);
+int kv_record_compare(const struct moe_record_io *io, const struct moe_record *record,
+                      const struct record_layout *layout, struct moe_err *err);
+void kv_record_describe(const struct record_layout *layout, uint64_t offset, struct moe_record *record);
 
 // Takes a block whose checksum was right. Non-zero stops the reading with that code, *err filled.
 typedef int record_take_fn(void *context, const struct record_block *block, const void *bytes, struct moe_err *err);
@@ -89,17 +89,17 @@ struct record_reading {
     uint64_t offset; // of the record
     const struct record_layout *layout;
     uint64_t from;
-    char *staging; // stages * record_block_max
+    char *staging; // stages * kv_record_block_max
     uint32_t stages;
     record_take_fn *take; // NULL: only the checksums are of interest
     void *context;
     const char *what; // for the progress
 };
-uint32_t record_stages(const struct record_layout *layout, uint64_t from);
-int record_read_blocks(const struct record_reading *reading, struct moe_err *err);
+uint32_t kv_record_stages(const struct record_layout *layout, uint64_t from);
+int kv_record_read_blocks(const struct record_reading *reading, struct moe_err *err);
 
 // Writes all bytes at `place`.
-int record_write(const struct record_place *place, const void *source, size_t bytes, struct moe_err *err);
-uint64_t record_checksum(const void *bytes, size_t count);
+int kv_record_write(const struct record_place *place, const void *source, size_t bytes, struct moe_err *err);
+uint64_t kv_record_checksum(const void *bytes, size_t count);
 
 #endif
