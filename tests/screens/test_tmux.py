@@ -74,7 +74,7 @@ def test_a_talk_from_a_shell():
     s.keys("a draft")
     s.until("> a draft")
     s.keys("C-c")
-    s.until("in the history")
+    s.until("moved to the history")
     s.keys("C-c")
     s.until("/quit to leave")
     for i in range(40):
