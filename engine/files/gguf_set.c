@@ -125,12 +125,13 @@ bool gguf_set_is_one(const char *path)
     return (stat(path, &status) == 0 && S_ISREG(status.st_mode)) || is_gguf(name) || is_piece(name);
 }
 
+// ls -v: part10of12 comes behind part9of12.
 static int refuse_piece(const char *path, struct moe_err *err)
 {
     const char *end = strstr(base_name(path), suffix) + sizeof suffix - 1;
     return moe_fail(err, MOE_UNSUPPORTED,
-                    "%.200s: is one piece of a file that was cut; put all together first: cat %.*s?* >%.*s", path,
-                    (int)(end - base_name(path)), base_name(path), (int)(end - base_name(path)), base_name(path));
+                    "%.200s: is one piece of a file that was cut; put all together first: cat $(ls -v %.*s?*) >%.*s",
+                    path, (int)(end - base_name(path)), base_name(path), (int)(end - base_name(path)), base_name(path));
 }
 
 // The file that `path` stands for.

@@ -72,13 +72,42 @@ int package_find_tokenizer(struct package *package, const char *directory, struc
     return MOE_OK;
 }
 
+// What is computed with the same tensors: a file that comes out again with another rope makes other rows.
+static bool add_settings(EVP_MD_CTX *hash, const struct shape *s)
+{
+    const double settings[] = {s->n_heads,
+                               s->top_k,
+                               s->scoring,
+                               s->topk_method,
+                               s->n_group,
+                               s->topk_group,
+                               s->rms_norm_eps,
+                               s->routed_scaling_factor,
+                               s->norm_topk_prob,
+                               s->rope_interleave,
+                               s->rope_type,
+                               s->rope_theta,
+                               s->factor,
+                               s->beta_fast,
+                               s->beta_slow,
+                               s->truncate,
+                               s->softmax_scale,
+                               s->rope_scale,
+                               s->qk_rope_head_dim,
+                               s->qk_nope_head_dim,
+                               s->v_head_dim,
+                               s->has_correction_bias,
+                               s->original_max_position_embeddings};
+    return EVP_DigestUpdate(hash, settings, sizeof settings) == 1;
+}
+
 int package_take_fingerprint(struct package *package, struct moe_err *err)
 {
     const struct checkpoint *c = package->checkpoint;
     unsigned char digest[EVP_MAX_MD_SIZE];
     EVP_MD_CTX *hash = EVP_MD_CTX_new();
     int code = MOE_OK;
-    bool good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1;
+    bool good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1 && add_settings(hash, &package->shape);
     for (size_t i = 0; good && !code && i < c->count; i++) {
         const struct checkpoint_tensor *tensor = &c->tensors[i];
         unsigned char sample[SAMPLE_BYTES];

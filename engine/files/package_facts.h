@@ -13,8 +13,9 @@ void package_name_after(struct package *package, const char *path);
 int package_list_files(struct package *package, struct moe_err *err);
 // The tokenizer's file in a folder, if there is one.
 int package_find_tokenizer(struct package *package, const char *directory, struct moe_err *err);
-// What conversations are bound to: SHA-256 over every tensor's name, type and size and some bytes from its middle, for
-// there is no checksum and to read all would take minutes. In which shard a tensor is does not matter.
+// What conversations are bound to: SHA-256 over what package->shape has computed with the tensors, and every tensor's
+// name, type and size and some bytes from its middle, for there is no checksum and to read all would take minutes. In
+// which shard a tensor is does not matter.
 int package_take_fingerprint(struct package *package, struct moe_err *err);
 
 #endif

@@ -121,6 +121,37 @@ static void models_open_as_packages_do(struct harness *t)
     package_release(&p);
 }
 
+// Rows of a conversation are of one rope: a file that comes out again with its keys mended is another model.
+static void what_keys_change_is_another_fingerprint(struct harness *t)
+{
+    static const struct {
+        const char *key; // a float32, or a u32
+        unsigned char value[4];
+        bool other;
+    } cases[] = {
+        {"deepseek2.rope.freq_base", {0, 0x24, 0xf4, 0x48}, true}, // 500000
+        {"deepseek2.expert_weights_scale", {0, 0, 0x40, 0x40}, true},
+        {"deepseek2.context_length", {0, 8, 0, 0}, false},
+    };
+    struct package p;
+    char before[65];
+    if (!opens(t, CHAT, &p))
+        return;
+    snprintf(before, sizeof before, "%s", p.fingerprint);
+    package_release(&p);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct made_bytes bytes = file_bytes(CHAT);
+        memcpy(find_bytes(&bytes, cases[i].key) + strlen(cases[i].key) + 4, cases[i].value, 4);
+        write_bytes("changed.gguf", &bytes);
+        free(bytes.at);
+        if (!opens(t, path_of("changed.gguf"), &p))
+            continue;
+        if (!CHECK_EQ(t, strcmp(p.fingerprint, before) != 0, cases[i].other))
+            printf("    %s\n", cases[i].key);
+        package_release(&p);
+    }
+}
+
 static void what_is_left_out_is_counted(struct harness *t)
 {
     struct moe_description *d = calloc(1, sizeof *d);
@@ -315,11 +346,17 @@ static void what_the_maker_suggests_is_taken(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(models_open_as_packages_do), TEST(what_is_left_out_is_counted),
-        TEST(a_folder_means_its_model),   TEST(tensors_are_checked),
-        TEST(dimensions_are_checked),     TEST(the_vocabulary_is_shown),
-        TEST(vocabularies_are_checked),   TEST(blocks_are_looked_at),
-        TEST(everything_is_verified),     TEST(what_the_maker_suggests_is_taken),
+        TEST(models_open_as_packages_do),
+        TEST(what_keys_change_is_another_fingerprint),
+        TEST(what_is_left_out_is_counted),
+        TEST(a_folder_means_its_model),
+        TEST(tensors_are_checked),
+        TEST(dimensions_are_checked),
+        TEST(the_vocabulary_is_shown),
+        TEST(vocabularies_are_checked),
+        TEST(blocks_are_looked_at),
+        TEST(everything_is_verified),
+        TEST(what_the_maker_suggests_is_taken),
     };
     if (!mkdtemp(folder))
         return 1;

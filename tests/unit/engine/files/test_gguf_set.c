@@ -144,7 +144,7 @@ static void folders_with_several_or_none_are_refused(struct harness *t)
     write_part(&(struct part){"M.gguf.part1of2", "a", 0, 0, 0});
     CHECK(t, gguf_set_is_one(folder));
     refused(t, "", MOE_UNSUPPORTED,
-            "is one piece of a file that was cut; put all together first: cat M.gguf?* >M.gguf");
+            "is one piece of a file that was cut; put all together first: cat $(ls -v M.gguf?*) >M.gguf");
     refused(t, "M.gguf.part1of2", MOE_UNSUPPORTED, "is one piece of a file");
     refused(t, "M.gguf-split-a", MOE_UNSUPPORTED, "is one piece of a file");
 }
