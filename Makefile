@@ -131,7 +131,7 @@ check: tests asan-tests
 	@sh tests/run.sh tests/layers.sh tests/covered.sh $(TESTS) \
 	    $(GOLDEN_RUNS) \
 	    $(SCREENS) tests/unit/compare_tokenizers.sh \
-	    $(TESTS:$(BUILD)/%=$(ASAN)/%) \
+	    $(filter-out %/test_kinds,$(TESTS:$(BUILD)/%=$(ASAN)/%)) '$(ASAN)/tests/ops/test_kinds unopened' \
 	    $(foreach f,$(FUZZ_SOURCES:tests/fuzz/fuzz_%.c=%),'$(ASAN)/tests/fuzz/fuzz_$(f) tests/fuzz/corpus/$(f)')
 
 # The expert store and its readers under the thread sanitizer, and whole models in plain C: drivers are not instrumented.

@@ -48,17 +48,10 @@ int folder_layout(const struct checkpoint *c, enum weight_layout *layout, struct
     return MOE_OK;
 }
 
-// MLX keeps scales in the model's own dtype; ours are bf16, which does not hold f16's digits.
-static bool has_our_scales(const struct checkpoint *c)
-{
-    const struct checkpoint_tensor *scales = first_expert(c, "switch_mlp.gate_proj.scales");
-    return !scales || (scales->at->dtype != DTYPE_F16 && scales->at->dtype != DTYPE_F32);
-}
-
 const char *folder_layout_name(const struct checkpoint *c, enum weight_layout layout)
 {
     if (layout == LAYOUT_MLX)
-        return has_our_scales(c) ? "MLX folder" : "MLX folder of f16 scales";
+        return "MLX folder";
     if (layout == LAYOUT_FP8)
         return "fp8 checkpoint";
     if (layout == LAYOUT_INT4)
@@ -157,7 +150,7 @@ struct stacked {
 };
 
 // One of the nine tensors, [experts, rows, columns]. Returns its columns, 0 after failing.
-static uint64_t read_stack(struct stacked *s, const char *projection, const char *part, const struct args_matrix *at)
+static uint64_t read_stack(struct stacked *s, const char *projection, const char *part, struct args_matrix *at)
 {
     const struct checkpoint *c = s->checkpoint;
     char name[STEM_BYTES];
@@ -169,10 +162,14 @@ static uint64_t read_stack(struct stacked *s, const char *projection, const char
     }
     bool words = strcmp(part, "weight") == 0;
     const struct tensor *stored = tensor->at;
-    if (stored->dtype != (words ? DTYPE_U32 : DTYPE_BF16)) {
+    uint32_t scale_type = 0;
+    bool good = words ? stored->dtype == DTYPE_U32 : package_scale_type(stored->dtype, &scale_type);
+    if (good && strcmp(part, "scales") == 0)
+        at->scale_type = scale_type;
+    if (!good || (!words && at->scale_type != scale_type)) { // scales come before biases
         moe_fail(s->err, MOE_UNSUPPORTED,
                  "%.280s: tensor %s is not %s; `moechat convert` makes a package of the folder",
-                 checkpoint_path(c, tensor), name, words ? "U32" : "BF16");
+                 checkpoint_path(c, tensor), name, words ? "U32" : "BF16, F16 or F32, as its scales are");
         return 0;
     }
     if (stored->n_dims != 3 || stored->dims[0] != c->shape.n_routed_experts || stored->dims[1] != at->out_dim ||
@@ -198,7 +195,7 @@ static bool read_projection(struct stacked *s, const char *projection, struct ar
         return true;
     moe_fail(s->err, MOE_UNSUPPORTED,
              "%.280s: layer %" PRIu32 ", switch_mlp.%s: %" PRIu32
-             " inputs are not in 4 or 8 bits and groups of 32, 64 or 128",
+             " inputs are not in 2 to 8 bits and groups of 32, 64 or 128",
              s->checkpoint->directory, s->layer, projection, at->in_dim);
     return false;
 }
@@ -226,10 +223,6 @@ static int read_experts(struct stacked *s)
     s->err = &err;
     bool good = read_projection(s, "gate_proj", &experts->gate) && read_projection(s, "up_proj", &experts->up) &&
                 read_projection(s, "down_proj", &experts->down);
-    if (good && (experts->gate.kind != experts->up.kind || experts->gate.group_size != experts->up.group_size))
-        good = !moe_fail(&err, MOE_UNSUPPORTED,
-                         "%.280s: layer %" PRIu32 ": gate_proj and up_proj are quantised differently",
-                         s->checkpoint->directory, s->layer);
     if (good) {
         place_experts(s->to);
         return MOE_OK;
@@ -281,7 +274,7 @@ static int read_folder(struct package *package, struct moe_err *err)
         code = package_find_tokenizer(package, package->directory, err);
     if (code)
         return code;
-    package->kind = layout == LAYOUT_MLX && has_our_scales(package->checkpoint) ? FOLDER_MLX : FOLDER_SOURCE;
+    package->kind = layout == LAYOUT_MLX ? FOLDER_MLX : FOLDER_SOURCE;
     snprintf(package->layout, sizeof package->layout, "%s", folder_layout_name(package->checkpoint, layout));
     if (package->kind == FOLDER_SOURCE)
         return MOE_OK;

@@ -59,12 +59,18 @@ static struct fields inside(struct fields *parent, const char *key, const char *
     return child;
 }
 
+bool package_scale_type(enum tensor_dtype dtype, uint32_t *scale_type)
+{
+    *scale_type = dtype == DTYPE_F32 ? SCALE_F32 : dtype == DTYPE_F16 ? SCALE_F16 : SCALE_BF16;
+    return dtype == DTYPE_F32 || dtype == DTYPE_F16 || dtype == DTYPE_BF16;
+}
+
 bool package_quantisation(struct args_matrix *matrix, uint64_t word_cols, uint64_t scale_cols)
 {
     uint64_t in_dim = matrix->in_dim;
-    if (word_cols == 0 || scale_cols == 0 || in_dim % scale_cols)
+    if (word_cols == 0 || scale_cols == 0 || in_dim % scale_cols || word_cols > in_dim || word_cols * 32 % in_dim)
         return false;
-    matrix->kind = word_cols == in_dim / 8 ? KIND_MLX_4 : KIND_MLX_8;
+    matrix->kind = kind_affine((uint32_t)(word_cols * 32 / in_dim)); // KIND_NONE is not shaped
     matrix->group_size = (uint32_t)(in_dim / scale_cols);
     return matrix_is_shaped(matrix) && word_cols * 4 == matrix_row_bytes(matrix);
 }
@@ -127,7 +133,7 @@ static struct args_matrix read_matrix(struct parts *parts, const char *projectio
     if (!package_quantisation(&m, words.cols, scales.cols) || biases.cols != scales.cols)
         fields_fail(parts->experts, MOE_FORMAT, "parts",
                     "%s of %" PRIu64 ", %" PRIu64 " and %" PRIu64
-                    " columns is not 4 or 8 bits in groups of 32, 64 or 128 of %u inputs",
+                    " columns is not 2 to 8 bits in groups of 32, 64 or 128 of %u inputs",
                     projection, words.cols, scales.cols, biases.cols, in_dim);
     m.weight = words.offset;
     m.scales = scales.offset;

@@ -6,6 +6,7 @@
 
 #include "kernels/args.h"
 #include "engine/files/shape.h"
+#include "engine/files/tensor_file.h"
 
 // One expert in its slot, whatever it was read from: gate, up and down with offsets relative to the slot's start.
 struct expert_layout {
@@ -78,7 +79,9 @@ uint32_t package_spans(const struct package *package, uint32_t layer, uint32_t e
                        struct expert_span spans[MAX_EXPERT_SPANS]);
 
 // kind and group_size of a matrix whose dimensions are set, from the columns of its u32 words and of its scales. False
-// when they are not 4 or 8 bits in groups of 32, 64 or 128.
+// when they are not 2, 3, 4, 5, 6 or 8 bits in groups of 32, 64 or 128.
 bool package_quantisation(struct args_matrix *matrix, uint64_t word_cols, uint64_t scale_cols);
+// The scale_type of scales and biases that are stored so: MLX keeps them in the model's own dtype. False: none.
+bool package_scale_type(enum tensor_dtype dtype, uint32_t *scale_type);
 
 #endif

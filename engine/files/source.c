@@ -85,7 +85,7 @@ static int find_affine(struct source_matrix *m, const char *stem, uint64_t all_r
     m->stored =
         (struct quantisation){has_shape(m->weight, all_rows, m->cols / 8) ? 4 : 8, (uint32_t)(m->cols / groups)};
     if (m->cols % 8 || !has_shape(m->weight, all_rows, m->cols * m->stored.bits / 32))
-        return refuse(m, m->weight, "is not of 4 or 8 bits and its shape", err);
+        return refuse(m, m->weight, "is not of 4 or 8 bits, which convert reads, and of its shape", err);
     m->exact = m->scales->at->dtype == DTYPE_BF16;
     return MOE_OK;
 }

@@ -268,15 +268,17 @@ static void find_matrix(struct loader *l, struct want *want)
     want->parts[1] = find(l, want->stem, ".scales");
     want->parts[2] = find(l, want->stem, ".biases");
     uint64_t cols[3] = {0};
+    uint32_t scale_types[3] = {0};
     for (int i = 0; i < 3 && !l->failed; i++) {
-        if (i && want->parts[i]->at->dtype != DTYPE_BF16)
-            refuse_dtype(l, want->parts[i], "BF16");
+        if (i && (!package_scale_type(want->parts[i]->at->dtype, &scale_types[i]) || scale_types[i] != scale_types[1]))
+            refuse_dtype(l, want->parts[i], "BF16, F16 or F32, as its scales are");
         else
             cols[i] = columns(l, want, want->parts[i], i ? "inputs/group" : "inputs*bits/32");
     }
+    at->scale_type = scale_types[1];
     if (!l->failed && (!package_quantisation(at, cols[0], cols[1]) || cols[2] != cols[1])) {
         char text[96];
-        snprintf(text, sizeof text, "%" PRIu32 " inputs of 4 or 8 bits in groups of 32, 64 or 128", want->in_dim);
+        snprintf(text, sizeof text, "%" PRIu32 " inputs of 2 to 8 bits in groups of 32, 64 or 128", want->in_dim);
         refuse_shape(l, want->parts[0], text);
     }
 }
@@ -291,14 +293,6 @@ void loader_matrices(struct loader *l, struct want *wants, size_t n)
     }
     if (l->failed)
         return;
-    const struct args_matrix *first = &wants[0].matrix->at;
-    const struct args_matrix *last = &wants[n - 1].matrix->at;
-    bool blocks = wants[0].parts[0]->at->dtype == DTYPE_GGML; // whose makers mix kinds
-    if (!blocks && (first->kind != last->kind || first->group_size != last->group_size)) {
-        l->failed = moe_fail(l->err, MOE_FORMAT, "%.280s: %s%s and %s are quantised differently; %s",
-                             checkpoint_place(l->from), l->in, wants[0].stem, wants[n - 1].stem, l->remedy);
-        return;
-    }
     uint64_t offset;
     gpu_buf *buf = reserve(l, bytes, &offset);
     for (size_t i = 0; !l->failed && i < n; i++) {

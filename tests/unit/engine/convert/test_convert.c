@@ -353,6 +353,27 @@ static void remember_notice(void *context, const char *text)
     strncat(context, "\n", 2);
 }
 
+// config.json's word for the bits of every matrix, in groups of 32.
+static void declare_widths(struct json_object *config, const struct made_folder *made)
+{
+    struct json_object *all = json_tokener_parse("{\"bits\":4,\"group_size\":32}");
+    for (size_t i = 0; i < made->count; i++) {
+        const struct made_tensor *words = &made->tensors[i];
+        char stem[200];
+        if (strcmp(words->dtype, "U32") != 0)
+            continue;
+        snprintf(stem, sizeof stem, "%.*s.scales", (int)(strlen(words->name) - strlen(".weight")), words->name);
+        const struct made_tensor *scales = made_find((struct made_folder *)made, stem);
+        uint64_t bits =
+            words->dims[words->n_dims - 1] / scales->dims[scales->n_dims - 1]; // words of 32 bits, 32 inputs
+        struct json_object *own = json_tokener_parse("{\"group_size\":32}");
+        json_object_object_add(own, "bits", json_object_new_int((int)bits));
+        stem[strlen(stem) - strlen(".scales")] = 0;
+        json_object_object_add(all, stem, own);
+    }
+    json_object_object_add(config, "quantization", all);
+}
+
 // Scales in f16 are not what packages hold: such weights are quantised a second time, and that is said. Every weight
 // comes back within what the rounding of scale and bias makes of 255 steps.
 static void scales_in_f16_cost_a_second_rounding(struct harness *t)
@@ -377,14 +398,14 @@ static void scales_in_f16_cost_a_second_rounding(struct harness *t)
             snprintf(tensor->dtype, sizeof tensor->dtype, "F16");
     }
     made_write(&made, source, 2);
-    json_object_object_add(config, "quantization", json_tokener_parse("{\"bits\":4,\"group_size\":32}"));
+    declare_widths(config, &made);
     made_write_config(source, config);
     json_object_put(config);
     made_release(&made);
     struct moe_convert_options options = {.threads = 2, .notice = remember_notice, .context = said};
     struct moe_description about;
     CHECK_EQ(t, moe_inspect(source, &about, &err), 0);
-    CHECK(t, !about.runs && strcmp(about.layout, "MLX folder of f16 scales") == 0);
+    CHECK(t, about.runs && strcmp(about.layout, "MLX folder") == 0);
     if (!CHECK_EQ(t, convert(source, &options, &err), 0)) {
         printf("    %s\n", err.text);
         return;
@@ -432,8 +453,7 @@ static void bad_sources_are_refused_first(struct harness *t)
         {"model.layers.1.mlp.experts.3.up_proj.weight", NULL, "F8_E4M3", 0, 0, "up_proj.weight_scale_inv is missing"},
         {"model.norm.weight", "norm", NULL, 0, 0, "model.norm.weight is missing"},
         {"model.layers.0.self_attn.o_proj.weight", NULL, NULL, 3, 0, "model.layers.0.self_attn.o_proj.weight is ["},
-        {NULL, "model.layers.0.self_attn.o_proj.bias", "BF16", 4, 0,
-         "o_proj.bias has no place in this model"},
+        {NULL, "model.layers.0.self_attn.o_proj.bias", "BF16", 4, 0, "o_proj.bias has no place in this model"},
         {NULL, "model.layers.1.mlp.experts.2.down_proj.bias", "BF16", 4, 0, "unexpected tensor"},
         {NULL, "model.layers.1.mlp.experts.99.down_proj.weight", "BF16", 4, 0,
          "has 1 tensors of experts beyond the model"},

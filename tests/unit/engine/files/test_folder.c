@@ -247,7 +247,7 @@ static void stacked_experts_are_checked(struct harness *t)
     struct made_tensor *up = made_find(&made, "model.layers.2.mlp.switch_mlp.up_proj.scales");
     snprintf(up->dtype, sizeof up->dtype, "F16");
     finish(1);
-    opens(t, &p, "switch_mlp.up_proj.scales is not BF16; `moechat convert`");
+    opens(t, &p, "switch_mlp.up_proj.biases is not BF16, F16 or F32, as its scales are; `moechat convert`");
     snprintf(up->dtype, sizeof up->dtype, "BF16");
     up->dims[0]--, up->dims[1]++;
     up->bytes = up->dims[0] * up->dims[1] * up->dims[2] * 2;
