@@ -25,6 +25,25 @@ static const struct {
     {".expert_shared_count", "n_shared_experts"},   {".expert_feed_forward_length", "moe_intermediate_size"},
 };
 
+// What config.json makes of other keys, where the number is the key's own: messages are of the key.
+static const struct {
+    const char *key, *field;
+} others[] = {
+    {".attention.layer_norm_rms_epsilon", "rms_norm_eps"},
+    {".attention.q_lora_rank", "q_lora_rank"},
+    {".rope.freq_base", "rope_theta"},
+    {".rope.scaling.factor", "rope_scaling.factor"},
+    {".rope.scaling.original_context_length", "rope_scaling.original_max_position_embeddings"},
+    {".rope.scaling.yarn_beta_fast", "rope_scaling.beta_fast"},
+    {".rope.scaling.yarn_beta_slow", "rope_scaling.beta_slow"},
+    {".leading_dense_block_count", "first_k_dense_replace"},
+    {".expert_group_count", "n_group"},
+    {".expert_group_used_count", "topk_group"},
+    {".expert_weights_scale", "routed_scaling_factor"},
+    {".expert_weights_norm", "norm_topk_prob"},
+    {".vocab_size", "vocab_size"},
+};
+
 // Keys that change what is computed in ways that we don't; files of our models lack them or say what does nothing.
 static const struct {
     const char *key;
@@ -243,7 +262,7 @@ static void read_yarn(struct maker *m)
     json_object_object_add(m->config, "rope_scaling", scaling);
     bool kimi = m->vocab_size == 163840; // whose own config says 1, 1
     char text[32];
-    double multiplier = gguf_fields_number(f, ".rope.scaling.yarn_log_multiplier", any_number);
+    double multiplier = gguf_fields_number(f, ".rope.scaling.yarn_log_multiplier", (struct number_range){0, 100});
     snprintf(text, sizeof text, "%.9g", 10 * multiplier); // 0.0707 is 0.707, not 0.7070000000000001
     double mscale = strtod(text, NULL);
     add_text(scaling, "type", "yarn");
@@ -276,15 +295,15 @@ static void read_token_ids(struct maker *m)
     static const char *const ends[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
     const char *bos = "tokenizer.ggml.bos_token_id";
+    const struct integer_range ids = {0, m->vocab_size ? m->vocab_size - 1 : 0};
     json_object_object_add(m->config, "bos_token_id",
-                           has(m, bos) ? json_object_new_int64((int64_t)gguf_fields_integer(&m->f, bos, any_count))
-                                       : NULL);
+                           has(m, bos) ? json_object_new_int64((int64_t)gguf_fields_integer(&m->f, bos, ids)) : NULL);
     struct json_object *list = json_object_new_array();
     json_object_object_add(m->config, "eos_token_id", list);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         if (!has(m, ends[i]))
             continue;
-        int64_t id = (int64_t)gguf_fields_integer(&m->f, ends[i], any_count);
+        int64_t id = (int64_t)gguf_fields_integer(&m->f, ends[i], ids);
         bool known = false;
         for (size_t k = 0; k < json_object_array_length(list); k++)
             known |= json_object_get_int64(json_object_array_get_idx(list, k)) == id;
@@ -332,21 +351,32 @@ int gguf_config_make(const struct gguf_set *set, struct json_object **config, st
     return m.f.failed;
 }
 
+// The key behind the field that `at` begins with, up to a colon; NULL: of no one key.
+static const char *key_of(const char *at, size_t *length)
+{
+    *length = strcspn(at, ":");
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (strlen(counts[i].field) == *length && strncmp(at, counts[i].field, *length) == 0)
+            return counts[i].key;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strlen(others[i].field) == *length && strncmp(at, others[i].field, *length) == 0)
+            return others[i].key;
+    return NULL;
+}
+
 // "FILE: config.hidden_size: MESSAGE" becomes "FILE: deepseek2.embedding_length: MESSAGE".
 static void rename_field(struct moe_err *err)
 {
-    char *at = err ? strstr(err->text, ": config.") : NULL;
+    static const char config[] = ": config.";
+    char *at = err ? strstr(err->text, config) : NULL;
     char text[sizeof err->text];
-    for (size_t i = 0; at && i < sizeof counts / sizeof *counts; i++) {
-        size_t length = strlen(counts[i].field);
-        const char *field = at + strlen(": config.");
-        if (strncmp(field, counts[i].field, length) != 0 || field[length] != ':')
-            continue;
-        snprintf(text, sizeof text, "%.*s: deepseek2%s%s", (int)(at - err->text), err->text, counts[i].key,
-                 field + length);
-        memcpy(err->text, text, sizeof text);
+    size_t length = 0;
+    const char *field = at ? at + sizeof config - 1 : "";
+    const char *key = key_of(field, &length);
+    if (!key)
         return;
-    }
+    snprintf(text, sizeof text, "%.*s: deepseek2%s%s", (int)(at - err->text), err->text, key, field + length);
+    memcpy(err->text, text, sizeof text);
 }
 
 int gguf_config_read(const struct gguf_set *set, struct json_object **config, struct shape *shape, struct moe_err *err)

@@ -2,6 +2,8 @@
 // Opens a package: model.json read, its files checked against it.
 #include "engine/files/package.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <openssl/evp.h>
@@ -325,6 +327,9 @@ static int open_directory(const char *directory, struct package *package, struct
         return gguf_model_open(package, err);
     if (code == MOE_NOT_FOUND && folder_is_one(directory))
         return folder_open(package, err);
+    if (code == MOE_NOT_FOUND && faccessat(AT_FDCWD, directory, R_OK, AT_EACCESS) &&
+        errno == EACCES) // who knows what is in it
+        return moe_fail_file(err, MOE_IO, directory, EACCES, "cannot be listed");
     if (code == MOE_NOT_FOUND)
         return moe_fail_file(err, MOE_NOT_FOUND, path, err ? err->sys_errno : 0,
                              "no model here; name a GGUF file, or the folder of a package or of a download");

@@ -313,6 +313,24 @@ static void wrong_values_are_named_as_the_file_does(struct harness *t)
     base(&g, " rms ");
     made_f32(&g, "deepseek2.attention.layer_norm_rms_epsilon", (float)NAN);
     refused(t, &g, "layer_norm_rms_epsilon: is nan");
+    base(&g, " rms ");
+    made_f32(&g, "deepseek2.attention.layer_norm_rms_epsilon", 0);
+    refused(t, &g, "F: deepseek2.attention.layer_norm_rms_epsilon: is 0");
+    base(&g, "");
+    made_f32(&g, "deepseek2.rope.freq_base", 0);
+    refused(t, &g, "F: deepseek2.rope.freq_base: is 0");
+    base(&g, " leading_dense_block_count ");
+    made_u32(&g, "deepseek2.leading_dense_block_count", 3);
+    refused(t, &g, "F: deepseek2.leading_dense_block_count: is 3 of 3 layers");
+    base(&g, " expert_group_count ");
+    made_u32(&g, "deepseek2.expert_group_count", 3);
+    refused(t, &g, "F: deepseek2.expert_group_count: is 3; it must divide");
+    base(&g, "");
+    made_u32(&g, "tokenizer.ggml.eot_token_id", 128); // the list of ends has no name of its own in the file
+    refused(t, &g, "F: tokenizer.ggml.eot_token_id: is 128; it must be 0 to 127");
+    base(&g, "");
+    made_u32(&g, "tokenizer.ggml.bos_token_id", 128);
+    refused(t, &g, "F: tokenizer.ggml.bos_token_id: is 128; it must be 0 to 127");
 }
 
 static void names_are_ours(struct harness *t)

@@ -457,6 +457,14 @@ static void files_must_be_there_and_whole(struct harness *t)
     CHECK_EQ(t, package_open(folder, &p, &err), MOE_NOT_FOUND);
     CHECK(t, strstr(err.text, "no model here") != NULL);
     CHECK_EQ(t, package_open("", &p, &err), MOE_BAD_ARGUMENT);
+    uid_t own = geteuid();
+    CHECK_EQ(t, chmod(folder, 0311), 0);
+    if (own == 0) // whom permissions don't stop
+        CHECK_EQ(t, seteuid(65534), 0);
+    CHECK_EQ(t, package_open(folder, &p, &err), MOE_IO);
+    CHECK(t, strstr(err.text, "cannot be listed: Permission denied") != NULL);
+    CHECK_EQ(t, seteuid(own), 0);
+    CHECK_EQ(t, chmod(folder, 0700), 0);
 }
 
 static void note_progress(void *context, const struct moe_progress *progress)
