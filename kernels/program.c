@@ -255,6 +255,10 @@ static bool make_kernels(gpu *g, struct program *p, const struct source *source,
         cl_int rc;
         p->kernels[id] = clCreateKernel(p->binary, name, &rc);
         size_t most = 0;
+        if (rc == CL_INVALID_KERNEL_NAME) {
+            gpu_error_set(err, GPU_BUILD, rc, "the program has no kernel %s, of which rows.h has a row", name);
+            return false;
+        }
         if (rc == CL_SUCCESS)
             rc = clGetKernelWorkGroupInfo(p->kernels[id], g->device, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most,
                                           NULL);
