@@ -154,6 +154,9 @@ uint32_t keeper_load(struct keeper *keeper)
                              strcmp(was.template_name, info.origin.language.template_name) != 0);
     if (news->stale)
         why = "it was saved with a different tokenizer or template";
+    char own[400] = ""; // who left out --model would otherwise look for what became of the conversation
+    if (tokens && *manifest->origin.weights && strcmp(manifest->origin.weights, info.origin.weights) != 0)
+        snprintf(own, sizeof own, " (its model was %.360s)", manifest->origin.model_path);
     ops->resume(keeper->backend->self);
     if (tokens && !why)
         why = restore_rows(keeper, &err);
@@ -164,7 +167,7 @@ uint32_t keeper_load(struct keeper *keeper)
     if (!why)
         why = "the end of its KV cache was not saved";
     if (news->missing)
-        snprintf(news->text, sizeof news->text, "%.480s; your next message reads %u of its %u tokens again", why,
+        snprintf(news->text, sizeof news->text, "%.480s%s; your next message reads %u of its %u tokens again", why, own,
                  (unsigned)news->missing, (unsigned)tokens);
     return news->cached;
 }

@@ -18,7 +18,7 @@ struct session_news {
     bool failed;                // text says what could not be done
     uint32_t cached, missing;   // opened: tokens whose rows are there, and that are computed with the next turn
     char name[STORE_NAME_SIZE]; // "" until its first turn is saved
-    char text[640];             // one line for people; "": nothing to say
+    char text[1000];            // one line for people; "": nothing to say
 };
 
 // Zero-initialise but for the first three.
