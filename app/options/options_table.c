@@ -176,7 +176,7 @@ const struct option_row options_table[] = {
      .variable = "MOECHAT_PREDICT_LOG",
      STRING(model.predict_log),
      .commands = FOR_TALK | FOR(BENCH),
-     .help = "Write to FILE how each way of guessing experts would have done, one JSON line per token."},
+     .help = "Write to FILE how each way of predicting experts would have done, one JSON line per token."},
     {.name = "expert-cache",
      .argument = "SIZE|N%|all|auto",
      .variable = "MOECHAT_EXPERT_CACHE",

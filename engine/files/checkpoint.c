@@ -81,7 +81,7 @@ int checkpoint_sort(struct checkpoint *c, struct moe_err *err)
         qsort(c->tensors, c->count, sizeof *c->tensors, by_name);
     for (size_t i = 1; i < c->count; i++)
         if (strcmp(c->tensors[i].name, c->tensors[i - 1].name) == 0)
-            return moe_fail(err, MOE_FORMAT, "%.240s: tensor %.100s is in %.100s as well; get the model again",
+            return moe_fail(err, MOE_FORMAT, "%.240s: tensor %.100s is in %.100s as well; download the model again",
                             checkpoint_path(c, &c->tensors[i]), c->tensors[i].at->name,
                             checkpoint_path(c, &c->tensors[i - 1]));
     return MOE_OK;
@@ -229,10 +229,10 @@ static int compare_index(const struct checkpoint *c, struct json_object *index, 
             const char *name = c->shards[i].tensors[k].name;
             struct json_object *shard;
             if (!json_object_object_get_ex(map, name, &shard))
-                return moe_fail(err, MOE_FORMAT, "%.280s: tensor %.120s is not in %s; get the folder again",
+                return moe_fail(err, MOE_FORMAT, "%.280s: tensor %.120s is not in %s; download the folder again",
                                 c->shards[i].path, name, index_name);
             if (strcmp(json_object_get_string(shard), names->names[i]) != 0)
-                return moe_fail(err, MOE_FORMAT, "%.280s: tensor %.120s is here, but %s says %.80s; get it again",
+                return moe_fail(err, MOE_FORMAT, "%.280s: tensor %.120s is here, but %s says %.80s; download it again",
                                 c->shards[i].path, name, index_name, json_object_get_string(shard));
         }
     if (count == (size_t)json_object_object_length(map))

@@ -135,7 +135,7 @@ static int check_declared(const struct checkpoint *c, const struct checkpoint_te
         return MOE_OK;
     return moe_fail(err, MOE_FORMAT,
                     "%.240s: tensor %.120s is not what config.json's quantization says (%s%" PRIu32
-                    " bits in groups of %" PRIu32 "); get the folder again",
+                    " bits in groups of %" PRIu32 "); download the folder again",
                     checkpoint_path(c, words), words->name, declared.plain ? "not quantised, otherwise " : "",
                     declared.bits, declared.group_size);
 }
@@ -157,7 +157,7 @@ static uint64_t read_stack(struct stacked *s, const char *projection, const char
     snprintf(name, sizeof name, "model.layers.%" PRIu32 ".mlp.switch_mlp.%s.%s", s->layer, projection, part);
     const struct checkpoint_tensor *tensor = checkpoint_find(c, name);
     if (!tensor) {
-        moe_fail(s->err, MOE_NO_TENSOR, "%.280s: tensor %s is missing; get the folder again", c->directory, name);
+        moe_fail(s->err, MOE_NO_TENSOR, "%.280s: tensor %s is missing; download the folder again", c->directory, name);
         return 0;
     }
     bool words = strcmp(part, "weight") == 0;

@@ -68,9 +68,9 @@ static const unsigned char *take(struct reader *r, uint64_t n)
     }
     r->more = r->length < r->file_bytes;
     if (r->more)
-        refuse(r, MOE_FORMAT, "its header is longer than %d MiB; get the file again", MAX_HEADER >> 20);
+        refuse(r, MOE_FORMAT, "its header is longer than %d MiB; download the file again", MAX_HEADER >> 20);
     else
-        refuse(r, MOE_FORMAT, "ends in the middle of its header: it is cut short, get it again");
+        refuse(r, MOE_FORMAT, "ends in the middle of its header: it is cut short, download it again");
     return NULL;
 }
 
@@ -93,14 +93,14 @@ static char *read_name(struct reader *r, const char *what, uint64_t most)
 {
     uint64_t length = read_number(r, 8);
     if (!r->failed && (length == 0 || length > most))
-        refuse(r, MOE_FORMAT, "a %s of %" PRIu64 " bytes; it must have 1 to %" PRIu64 ": get the file again", what,
+        refuse(r, MOE_FORMAT, "a %s of %" PRIu64 " bytes; it must have 1 to %" PRIu64 ": download the file again", what,
                length, most);
     const unsigned char *bytes = take(r, length);
     if (!bytes)
         return NULL;
     for (uint64_t i = 0; i < length; i++)
         if (bytes[i] <= 0x20 || bytes[i] > 0x7e) {
-            refuse(r, MOE_FORMAT, "a %s is not printable ASCII; get the file again", what);
+            refuse(r, MOE_FORMAT, "a %s is not printable ASCII; download the file again", what);
             return NULL;
         }
     char *name = malloc((size_t)length + 1);
@@ -121,14 +121,14 @@ static void skip_elements(struct reader *r, const struct gguf_value *value)
         const unsigned char *at = take(r, value->count * widths[value->type]); // at most 4 Mi of 8
         for (uint64_t i = 0; at && value->type == GGUF_BOOL && i < value->count; i++)
             if (at[i] > 1)
-                refuse(r, MOE_FORMAT, "%s: is %d, neither false nor true; get the file again", value->key, at[i]);
+                refuse(r, MOE_FORMAT, "%s: is %d, neither false nor true; download the file again", value->key, at[i]);
         return;
     }
     for (uint64_t i = 0; i < value->count && !r->failed; i++) {
         uint64_t length = read_number(r, 8);
         if (!r->failed && length > MAX_STRING)
-            refuse(r, MOE_FORMAT, "%s: a string of %" PRIu64 " bytes, more than %d MiB; get the file again", value->key,
-                   length, MAX_STRING >> 20);
+            refuse(r, MOE_FORMAT, "%s: a string of %" PRIu64 " bytes, more than %d MiB; download the file again",
+                   value->key, length, MAX_STRING >> 20);
         take(r, length);
     }
 }
@@ -145,13 +145,13 @@ static void read_value(struct reader *r, struct gguf_value *value)
     if (r->failed)
         return;
     if (type >= GGUF_TYPES || type == GGUF_ARRAY) {
-        refuse(r, MOE_FORMAT, "%s: its type, %" PRIu64 ", is %s; get the file again", value->key, type,
+        refuse(r, MOE_FORMAT, "%s: its type, %" PRIu64 ", is %s; download the file again", value->key, type,
                type == GGUF_ARRAY ? "an array of arrays" : "none of GGUF's");
         return;
     }
     value->type = (enum gguf_type)type;
     if (value->count > MAX_ELEMENTS || value->count > (r->file_bytes - r->at) / widths[type]) {
-        refuse(r, MOE_FORMAT, "%s: has %" PRIu64 " elements, more than %s; get the file again", value->key,
+        refuse(r, MOE_FORMAT, "%s: has %" PRIu64 " elements, more than %s; download the file again", value->key,
                value->count, value->count > MAX_ELEMENTS ? "4 Mi" : "the file can hold");
         return;
     }
@@ -184,7 +184,7 @@ static void read_values(struct reader *r, uint64_t count)
         qsort(gguf->values, gguf->n_values, sizeof *gguf->values, by_key);
     for (size_t i = 1; i < gguf->n_values; i++)
         if (strcmp(gguf->values[i].key, gguf->values[i - 1].key) == 0)
-            refuse(r, MOE_FORMAT, "%s: is there twice; get the file again", gguf->values[i].key);
+            refuse(r, MOE_FORMAT, "%s: is there twice; download the file again", gguf->values[i].key);
 }
 
 static void read_alignment(struct reader *r)
@@ -193,12 +193,12 @@ static void read_alignment(struct reader *r)
     uint64_t alignment = DEFAULT_ALIGNMENT;
     const struct gguf_value *value = gguf_find(r->gguf, key);
     if (value && (value->type != GGUF_U32 || value->array))
-        refuse(r, MOE_FORMAT, "%s: is no u32; get the file again", key);
+        refuse(r, MOE_FORMAT, "%s: is no u32; download the file again", key);
     else if (value)
         alignment = little_end(value->at, 4);
     if (alignment < 8 || alignment > MAX_ALIGNMENT || (alignment & (alignment - 1)))
-        refuse(r, MOE_FORMAT, "%s: is %" PRIu64 "; it must be a power of two from 8 to 1 Mi: get the file again", key,
-               alignment);
+        refuse(r, MOE_FORMAT, "%s: is %" PRIu64 "; it must be a power of two from 8 to 1 Mi: download the file again",
+               key, alignment);
     r->gguf->alignment = alignment;
 }
 
@@ -225,7 +225,8 @@ static void read_type(struct reader *r, struct tensor *tensor)
     tensor->dtype = id == 0 || id == 1 || id == 30 ? plain[id] : DTYPE_GGML;
     tensor->ggml_type = id;
     if (row % type.block_inputs) {
-        refuse(r, MOE_FORMAT, "tensor %s: rows of %" PRIu64 " are no whole blocks of %s (%" PRIu32 "); get it again",
+        refuse(r, MOE_FORMAT,
+               "tensor %s: rows of %" PRIu64 " are no whole blocks of %s (%" PRIu32 "); download it again",
                tensor->name, row, type.name, type.block_inputs);
         return;
     }
@@ -238,12 +239,12 @@ static void read_tensor(struct reader *r, struct tensor *tensor)
 {
     uint64_t n_dims = read_number(r, 4);
     if (!r->failed && (n_dims < 1 || n_dims > MAX_DIMS))
-        refuse(r, MOE_FORMAT, "tensor %s: has %" PRIu64 " dimensions; it must have 1 to %d: get the file again",
+        refuse(r, MOE_FORMAT, "tensor %s: has %" PRIu64 " dimensions; it must have 1 to %d: download the file again",
                tensor->name, n_dims, MAX_DIMS);
     for (uint64_t i = n_dims; i-- > 0 && !r->failed;) { // the file has the row's length first
         tensor->dims[i] = read_number(r, 8);
         if (!r->failed && (tensor->dims[i] < 1 || tensor->dims[i] > INT64_MAX))
-            refuse(r, MOE_FORMAT, "tensor %s: a dimension is %" PRIu64 "; get the file again", tensor->name,
+            refuse(r, MOE_FORMAT, "tensor %s: a dimension is %" PRIu64 "; download the file again", tensor->name,
                    tensor->dims[i]);
     }
     tensor->n_dims = (uint32_t)n_dims;
@@ -286,11 +287,11 @@ static void place_tensors(struct reader *r)
         if (tensor->offset != end - gguf->data_start)
             refuse(r, MOE_FORMAT,
                    "tensor %s: begins at %" PRIu64 " of the data, not at %" PRIu64
-                   ", where the one before it ends; get the file again",
+                   ", where the one before it ends; download the file again",
                    tensor->name, tensor->offset, end - gguf->data_start);
         else if (end > r->file_bytes || tensor->bytes > r->file_bytes - end)
             refuse(r, MOE_FORMAT,
-                   "tensor %s: reaches beyond the file's %" PRIu64 " bytes: it is cut short, get it again",
+                   "tensor %s: reaches beyond the file's %" PRIu64 " bytes: it is cut short, download it again",
                    tensor->name, r->file_bytes);
         tensor->offset = end;
         end = padded(end + tensor->bytes, gguf->alignment);
@@ -298,7 +299,7 @@ static void place_tensors(struct reader *r)
     tensor_file_sort(file);
     for (size_t i = 1; i < file->count; i++)
         if (strcmp(file->tensors[i].name, file->tensors[i - 1].name) == 0)
-            refuse(r, MOE_FORMAT, "tensor %s: is there twice; get the file again", file->tensors[i].name);
+            refuse(r, MOE_FORMAT, "tensor %s: is there twice; download the file again", file->tensors[i].name);
 }
 
 // ---- The file
@@ -309,7 +310,7 @@ static void read_version(struct reader *r)
     if (r->failed || memcmp(magic, "GGUF", 4) != 0) {
         r->failed = 0;
         r->more = false;
-        refuse(r, MOE_FORMAT, "not a GGUF file (those begin with GGUF); get it again");
+        refuse(r, MOE_FORMAT, "not a GGUF file (those begin with GGUF); download it again");
         return;
     }
     uint32_t version = (uint32_t)read_number(r, 4);
@@ -331,7 +332,7 @@ static uint64_t read_count(struct reader *r, const char *what, uint64_t least_by
     if (r->failed)
         return 0;
     if (count > MAX_COUNT || count > (r->file_bytes - r->at) / least_bytes) {
-        refuse(r, MOE_FORMAT, "has %" PRIu64 " %s, more than %s; get the file again", count, what,
+        refuse(r, MOE_FORMAT, "has %" PRIu64 " %s, more than %s; download the file again", count, what,
                count > MAX_COUNT ? "65536" : "it can hold");
         return 0;
     }

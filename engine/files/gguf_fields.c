@@ -56,7 +56,7 @@ uint64_t gguf_fields_integer(struct gguf_fields *f, const char *key, struct inte
     if (!value)
         return range.min;
     if (value->count == 0 || !gguf_integer_at(value, 0, &number)) {
-        gguf_fields_fail(f, MOE_FORMAT, key, "is no whole number; get the file again");
+        gguf_fields_fail(f, MOE_FORMAT, key, "is no whole number; download the file again");
         return range.min;
     }
     for (uint64_t i = 1; i < value->count && !f->failed; i++)
@@ -88,7 +88,7 @@ double gguf_fields_number(struct gguf_fields *f, const char *key, struct number_
     if (!value)
         return range.min;
     if (value->array || !gguf_number_at(value, 0, &number))
-        gguf_fields_fail(f, MOE_FORMAT, key, "is no number; get the file again");
+        gguf_fields_fail(f, MOE_FORMAT, key, "is no number; download the file again");
     if (!(number >= range.min && number <= range.max))
         gguf_fields_fail(f, MOE_FORMAT, key, "is %g; it must be %g to %g", number, range.min, range.max);
     return f->failed ? range.min : shortest(number);
@@ -98,7 +98,7 @@ bool gguf_fields_flag(struct gguf_fields *f, const char *key)
 {
     const struct gguf_value *value = need(f, key);
     if (value && (value->array || value->type != GGUF_BOOL))
-        gguf_fields_fail(f, MOE_FORMAT, key, "is neither true nor false; get the file again");
+        gguf_fields_fail(f, MOE_FORMAT, key, "is neither true nor false; download the file again");
     return !f->failed && value->at[0];
 }
 
@@ -109,7 +109,7 @@ void gguf_fields_text(struct gguf_fields *f, const char *key, char *out, size_t 
     if (!value)
         return;
     if (value->array || value->type != GGUF_STRING) {
-        gguf_fields_fail(f, MOE_FORMAT, key, "is no text; get the file again");
+        gguf_fields_fail(f, MOE_FORMAT, key, "is no text; download the file again");
         return;
     }
     const unsigned char *at = value->at;
@@ -121,6 +121,7 @@ void gguf_fields_text(struct gguf_fields *f, const char *key, char *out, size_t 
         memcpy(out, string.text, string.length);
         out[string.length] = '\0';
     } else {
-        gguf_fields_fail(f, MOE_FORMAT, key, "is no text of 1 to %zu printable bytes; get the file again", size - 1);
+        gguf_fields_fail(f, MOE_FORMAT, key, "is no text of 1 to %zu printable bytes; download the file again",
+                         size - 1);
     }
 }

@@ -162,15 +162,15 @@ static uint32_t add_stack(struct stacks *s, const char *projection, uint32_t row
         char ours[GGUF_NAME_BYTES], name[GGUF_NAME_BYTES];
         name_stack(s, projection, ours);
         gguf_name_back(ours, name);
-        s->failed =
-            moe_fail(s->err, MOE_NO_TENSOR, "%.280s: tensor %s is missing; get the file again", c->directory, name);
+        s->failed = moe_fail(s->err, MOE_NO_TENSOR, "%.280s: tensor %s is missing; download the file again",
+                             c->directory, name);
         return KIND_NONE;
     }
     const struct tensor *at = tensor->at;
     if (at->n_dims != 3 || at->dims[0] != n_experts || at->dims[1] != rows || at->dims[2] != cols) {
         s->failed = moe_fail(s->err, MOE_FORMAT,
                              "%.240s: tensor %s is not [%" PRIu32 " experts, %" PRIu32 ", %" PRIu32
-                             "], as its keys say; get the file again",
+                             "], as its keys say; download the file again",
                              checkpoint_path(c, tensor), at->name, n_experts, rows, cols);
         return KIND_NONE;
     }

@@ -183,11 +183,11 @@ static int check_part(const struct gguf *gguf, const struct gguf_part *part, str
         return MOE_OK;
     if (!split || !says(gguf, "split.no", &number))
         return moe_fail(err, MOE_FORMAT,
-                        "%.280s: split.no and split.count don't say which part it is; get the file again", path);
+                        "%.280s: split.no and split.count don't say which part it is; download the file again", path);
     if (count != part->count || number + 1 != part->number)
         return moe_fail(err, MOE_FORMAT,
                         "%.280s: says that it is part %" PRIu64 " of %" PRIu64
-                        "; give it its name back, or get it again",
+                        "; give it its name back, or download it again",
                         path, number + 1, count);
     return MOE_OK;
 }

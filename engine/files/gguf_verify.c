@@ -68,7 +68,8 @@ bool gguf_blocks_are_finite(uint32_t ggml_type, const void *blocks, uint64_t byt
 
 int gguf_not_finite(const struct checkpoint *c, const struct checkpoint_tensor *tensor, struct moe_err *err)
 {
-    return moe_fail(err, MOE_FORMAT, "%.280s: tensor %.100s has scales that are no finite numbers; get the file again",
+    return moe_fail(err, MOE_FORMAT,
+                    "%.280s: tensor %.100s has scales that are no finite numbers; download the file again",
                     checkpoint_path(c, tensor), tensor->at->name);
 }
 

@@ -32,7 +32,7 @@ static const struct gguf_value *find(struct gguf_fields *f, const char *key, enu
 {
     const struct gguf_value *value = f->failed ? NULL : gguf_fields_find(f, key);
     if (value && (value->type != type || value->array != array)) {
-        gguf_fields_fail(f, MOE_FORMAT, key, "is not %s of %s; get the file again", array ? "an array" : "one",
+        gguf_fields_fail(f, MOE_FORMAT, key, "is not %s of %s; download the file again", array ? "an array" : "one",
                          type == GGUF_STRING ? "texts" : "32-bit numbers");
         return NULL;
     }
@@ -47,7 +47,7 @@ static struct moe_text text_of(struct gguf_fields *f, const char *key)
     const unsigned char *at = value->at;
     struct gguf_string string = gguf_next_string(&at);
     if (string.length > MAX_TEMPLATE)
-        gguf_fields_fail(f, MOE_FORMAT, key, "has more than 1 MiB; get the file again");
+        gguf_fields_fail(f, MOE_FORMAT, key, "has more than 1 MiB; download the file again");
     return (struct moe_text){string.text, string.length};
 }
 

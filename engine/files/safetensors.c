@@ -61,7 +61,7 @@ static int read_tensor(struct fields *f, struct tensor *tensor, uint64_t data_st
     uint64_t end = fields_element(f, "data_offsets", 1, (struct integer_range){begin, INT64_MAX});
     if (!f->failed && end > data_bytes)
         return fields_fail(f, MOE_FORMAT, "data_offsets",
-                           "reach to %" PRIu64 " and the file has %" PRIu64 ": it is cut short, get it again", end,
+                           "reach to %" PRIu64 " and the file has %" PRIu64 ": it is cut short, download it again", end,
                            data_bytes);
     if (!f->failed && end - begin != bytes)
         return fields_fail(f, MOE_FORMAT, "data_offsets", "hold %" PRIu64 " bytes, dtype and shape do not",
@@ -88,14 +88,15 @@ static int check_tiling(struct tensor_file *file, uint64_t data_start, uint64_t 
     uint64_t end = data_start;
     for (size_t i = 0; i < file->count; i++) {
         if (file->tensors[i].offset != end)
-            return moe_fail(err, MOE_FORMAT, "%.280s: %.80s: its data %s; get the file again", file->path,
+            return moe_fail(err, MOE_FORMAT, "%.280s: %.80s: its data %s; download the file again", file->path,
                             file->tensors[i].name,
                             file->tensors[i].offset < end ? "overlaps another tensor's" : "comes after a hole");
         end += file->tensors[i].bytes;
     }
     if (end != file_bytes)
-        return moe_fail(err, MOE_FORMAT, "%.280s: is %" PRIu64 " bytes, its tensors need %" PRIu64 "; get it again",
-                        file->path, file_bytes, end);
+        return moe_fail(err, MOE_FORMAT,
+                        "%.280s: is %" PRIu64 " bytes, its tensors need %" PRIu64 "; download it again", file->path,
+                        file_bytes, end);
     tensor_file_sort(file);
     return MOE_OK;
 }
@@ -123,7 +124,7 @@ static int add_tensors(struct json_object *root, uint64_t data_start, uint64_t f
             continue;
         if (!good_name(member.key))
             return moe_fail_file(err, MOE_FORMAT, file->path, 0,
-                                 "a tensor's name is not 1 to 255 printable ASCII characters; get the file again");
+                                 "a tensor's name is not 1 to 255 printable ASCII characters; download the file again");
         char prefix[96];
         snprintf(prefix, sizeof prefix, "%.90s.", member.key);
         struct fields all = {.object = root, .file = file->path, .prefix = "", .err = err};
@@ -148,7 +149,7 @@ int safetensors_parse(const char *json, size_t length, uint64_t data_start, uint
     file->tensors = NULL;
     file->count = 0;
     if (data_start > file_bytes)
-        return moe_fail_file(err, MOE_FORMAT, file->path, 0, "its header is longer than the file; get it again");
+        return moe_fail_file(err, MOE_FORMAT, file->path, 0, "its header is longer than the file; download it again");
     struct json_object *root;
     int code = fields_parse(json, length, file->path, &root, err);
     if (code)
@@ -176,8 +177,8 @@ int safetensors_open(const char *path, struct tensor_file *file, struct moe_err 
     for (int i = 7; i >= 0; i--)
         length = length << 8 | prefix[i];
     if (!code && (length == 0 || length > MAX_HEADER || length > bytes - sizeof prefix))
-        code =
-            moe_fail_file(err, MOE_FORMAT, path, 0, "not a safetensors file (its header would not fit); get it again");
+        code = moe_fail_file(err, MOE_FORMAT, path, 0,
+                             "not a safetensors file (its header would not fit); download it again");
     if (code)
         goto close_file;
     header = malloc((size_t)length);

@@ -41,7 +41,7 @@ static int refuse(const struct source_matrix *m, const struct checkpoint_tensor 
 
 static int missing(const struct source_matrix *m, const char *stem, const char *suffix, struct moe_err *err)
 {
-    return moe_fail(err, MOE_NO_TENSOR, "%.280s: tensor %s%s is missing; get the folder again",
+    return moe_fail(err, MOE_NO_TENSOR, "%.280s: tensor %s%s is missing; download the folder again",
                     checkpoint_place(m->from), stem, suffix);
 }
 
@@ -283,7 +283,7 @@ bool source_is_finite(enum tensor_dtype dtype, const void *raw, uint64_t count)
 int source_not_finite(const struct checkpoint *from, const struct checkpoint_tensor *tensor, struct moe_err *err)
 {
     return moe_fail(err, MOE_BAD_NUMBERS,
-                    "%.280s: tensor %.120s has numbers that are not finite, or too large for bf16; get it again",
+                    "%.280s: tensor %.120s has numbers that are not finite, or too large for bf16; download it again",
                     checkpoint_path(from, tensor), tensor->name);
 }
 

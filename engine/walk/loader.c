@@ -314,7 +314,7 @@ void loader_refuse_others(struct loader *l)
     for (size_t i = 0; i < l->from->count && !l->failed; i++) {
         const struct checkpoint_tensor *tensor = &l->from->tensors[i];
         if (!l->known[i] && !checkpoint_is_routed(tensor))
-            l->failed = moe_fail(l->err, MOE_FORMAT, "%.280s: tensor %.120s has no place in this model; %s",
+            l->failed = moe_fail(l->err, MOE_FORMAT, "%.280s: tensor %.120s is not one of this model's; %s",
                                  checkpoint_path(l->from, tensor), name_said(l, tensor), l->remedy);
     }
 }

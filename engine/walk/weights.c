@@ -91,7 +91,8 @@ static int load(struct loader *l, const struct weights_source *source)
 int weights_check(const struct shape *shape, const struct checkpoint *from, struct moe_err *err)
 {
     struct weights weights = {0};
-    struct loader l = {.shape = shape, .from = from, .remedy = "get the model again", .weights = &weights, .err = err};
+    struct loader l = {
+        .shape = shape, .from = from, .remedy = "download the model again", .weights = &weights, .err = err};
     int code = load(&l, NULL);
     weights_release(&weights);
     return code;
@@ -115,7 +116,7 @@ int weights_load(gpu *g, const struct weights_source *source, struct weights *we
     memset(weights, 0, sizeof *weights);
     if (package->checkpoint) {
         l.from = package->checkpoint;
-        l.remedy = "get the model again";
+        l.remedy = "download the model again";
         return load(&l, source);
     }
     struct checkpoint file;

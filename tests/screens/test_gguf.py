@@ -74,7 +74,7 @@ def test_what_is_not_a_model_is_said():
     cut = os.path.join(SCRATCH, "cut.gguf")
     with open(cut, "wb") as file:
         file.write(whole[:300000])
-    told(run(["info", cut]), 3, "it is cut short, get it again")
+    told(run(["info", cut]), 3, "it is cut short, download it again")
     part = os.path.join(SCRATCH, "x-00002-of-00003.gguf")
     with open(part, "wb") as file:
         file.write(whole)

@@ -453,7 +453,7 @@ static void bad_sources_are_refused_first(struct harness *t)
         {"model.layers.1.mlp.experts.3.up_proj.weight", NULL, "F8_E4M3", 0, 0, "up_proj.weight_scale_inv is missing"},
         {"model.norm.weight", "norm", NULL, 0, 0, "model.norm.weight is missing"},
         {"model.layers.0.self_attn.o_proj.weight", NULL, NULL, 3, 0, "model.layers.0.self_attn.o_proj.weight is ["},
-        {NULL, "model.layers.0.self_attn.o_proj.bias", "BF16", 4, 0, "o_proj.bias has no place in this model"},
+        {NULL, "model.layers.0.self_attn.o_proj.bias", "BF16", 4, 0, "o_proj.bias is not one of this model's"},
         {NULL, "model.layers.1.mlp.experts.2.down_proj.bias", "BF16", 4, 0, "unexpected tensor"},
         {NULL, "model.layers.1.mlp.experts.99.down_proj.weight", "BF16", 4, 0,
          "has 1 tensors of experts beyond the model"},

@@ -130,7 +130,7 @@ static void the_index_and_the_shards_say_the_same(struct harness *t)
     finish(2);
     snprintf(path, sizeof path, "%s/model-00002-of-00002.safetensors", directory);
     CHECK_EQ(t, truncate(path, 30000), 0);
-    opens(t, &p, "it is cut short, get it again");
+    opens(t, &p, "it is cut short, download it again");
     CHECK_EQ(t, unlink(path), 0);
     opens(t, &p, "model-00002-of-00002.safetensors: is not there: the download is not complete");
 
@@ -203,7 +203,7 @@ static void what_is_left_out_is_said(struct harness *t)
     }
     made_add(&made, "language_model.model.layers.2.surprise.weight", "F32", 1, dims);
     finish(2);
-    opens(t, &p, "tensor model.layers.2.surprise.weight has no place in this model");
+    opens(t, &p, "tensor model.layers.2.surprise.weight is not one of this model's");
 }
 
 static void quantisation_is_checked_against_the_config(struct harness *t)
@@ -374,7 +374,7 @@ static void other_layouts_are_told_apart(struct harness *t)
         struct moe_err err = {.text = ""};
         CHECK_STR(t, p.layout, cases[i].layout);
         CHECK_EQ(t, package_describe(&p, &d, &err), MOE_NO_TENSOR); // convert would refuse it, so info does
-        CHECK(t, strstr(err.text, " is missing; get the ") != NULL);
+        CHECK(t, strstr(err.text, " is missing; download the ") != NULL);
         package_release(&p);
     }
     struct package p;

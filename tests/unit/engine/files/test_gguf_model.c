@@ -199,7 +199,7 @@ static void a_folder_means_its_model(struct harness *t)
 static void tensors_are_checked(struct harness *t)
 {
     refused(t, changed(PLAIN, "blk.1.attn_norm", "blk.1.attn_mist"),
-            "changed.gguf: tensor blk.1.attn_norm.weight is missing; get the model again");
+            "changed.gguf: tensor blk.1.attn_norm.weight is missing; download the model again");
     refused(t, changed(PLAIN, "blk.1.ffn_up_exps", "blk.1.ffn_up_expz"), "tensor blk.1.ffn_up_exps.weight is missing");
     refused(t, changed(CHAT, "blk.1.exp_probs_b", "blk.1.exp_probs_x"), "tensor blk.1.exp_probs_b.bias is missing");
     refused(t, changed(PLAIN, "deepseek2.expert_feed", "deepseek2.exprt_fead"),

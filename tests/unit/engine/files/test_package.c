@@ -663,8 +663,8 @@ static void wrong_tensors_are_refused_by_name(struct harness *t)
         {"lm_head.biases", NULL, "BF16", 50, 1, MOE_FORMAT, "64 inputs of 2 to 8 bits"},
         {"lm_head.biases", NULL, "F32", 50, 2, MOE_FORMAT, "as its scales are"},
         {"model.layers.1.mlp.gate.e_score_correction_bias", NULL, "U32", 4, 0, MOE_FORMAT, "another dtype"},
-        {NULL, "model.layers.2.input_layernorm.weight", "BF16", 64, 0, MOE_FORMAT, "has no place in this model"},
-        {NULL, "model.layers.0.self_attn.q_proj.weight", "U32", 24, 8, MOE_FORMAT, "has no place in this model"},
+        {NULL, "model.layers.2.input_layernorm.weight", "BF16", 64, 0, MOE_FORMAT, "is not one of this model's"},
+        {NULL, "model.layers.0.self_attn.q_proj.weight", "U32", 24, 8, MOE_FORMAT, "is not one of this model's"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct making m;
