@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // moechat sessions [VERB] [NAME]: the saved conversations, for people and scripts.
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,17 +63,9 @@ static int list(const struct request *request)
 static int read_session(const struct request *request, struct saved_content *content)
 {
     struct store_error error;
-    struct store_path folder = store_path(&request->store, request->name, NULL);
     *content = (struct saved_content){0};
-    if (!store_name_valid(request->name)) {
-        store_bad_name(request->name, &error);
-        return fail(&error);
-    }
-    if (access(folder.text, F_OK) != 0) {
-        store_not_found(request->name, &error);
-        return fail(&error);
-    }
-    if (saved_read(&request->store, request->name, content, &error))
+    if (store_find(&request->store, request->name, &error) ||
+        saved_read(&request->store, request->name, content, &error))
         return fail(&error);
     if (*content->damage)
         report("session \"%s\" is damaged: %s", request->name, content->damage);
@@ -183,7 +174,7 @@ static int verify(const struct request *request)
     const struct manifest *manifest = &content.manifest;
     bool fine = !*content.damage;
     struct store_path path = store_path(&request->store, request->name, manifest_kv_name(manifest->kv_file));
-    int fd = manifest->n_records ? open(path.text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    int fd = manifest->n_records ? store_open_rows(&request->store, request->name, manifest->kv_file) : -1;
     if (manifest->n_records && fd < 0) {
         report("%s: %s; %" PRIu32 " tokens would be read again", path.text, strerror(errno), manifest_rows(manifest));
         fine = false;
@@ -251,8 +242,8 @@ static int compact(const struct request *request)
     }
     store_list_release(&found);
     if (request->name && !n_wanted) {
-        store_name_valid(request->name) ? store_not_found(request->name, &error)
-                                        : store_bad_name(request->name, &error);
+        if (store_find(&request->store, request->name, &error) == STORE_OK) // a folder without a conversation
+            store_not_found(request->name, &error);
         return fail(&error);
     }
     return status;

@@ -2,7 +2,7 @@
 // Commits turns to the saved conversation, and brings its rows back.
 #include "app/driver/keeper.h"
 
-#include <fcntl.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -81,7 +81,7 @@ bool keeper_logits(struct keeper *keeper)
     if (!last || !last->has_logits || manifest_rows(manifest) != backend->ops->length(backend->self))
         return false;
     struct store_path path = saved_kv_path(keeper->saved);
-    int fd = open(path.text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = saved_open_rows(keeper->saved);
     struct moe_record_io io = {.fd = fd, .path = path.text};
     struct moe_err err;
     bool fine = fd >= 0 && backend->ops->read_record(backend->self, &io, last, true, &err) == 0;
@@ -96,8 +96,11 @@ static const char *restore_rows(struct keeper *keeper, struct moe_err *err)
     const struct backend *backend = keeper->backend;
     const struct manifest *manifest = saved_manifest(keeper->saved);
     struct store_path path = saved_kv_path(keeper->saved);
-    int fd = manifest->n_records ? open(path.text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
-    const char *why = !manifest->n_records ? "its KV cache was not saved" : fd < 0 ? "its KV cache is missing" : NULL;
+    int fd = manifest->n_records ? saved_open_rows(keeper->saved) : -1;
+    const char *why = !manifest->n_records ? "its KV cache was not saved"
+                      : fd >= 0            ? NULL
+                      : errno == ENOENT    ? "its KV cache is missing"
+                                           : "its KV cache cannot be opened";
     struct moe_record_io io = {
         .fd = fd, .path = path.text, .progress = keeper->progress, .progress_context = keeper->progress_context};
     for (size_t i = 0; i < manifest->n_records && !why; i++)

@@ -278,6 +278,11 @@ struct store_path saved_kv_path(const struct saved *saved)
     return store_path(saved->store, saved->name, manifest_kv_name(saved->manifest.kv_file));
 }
 
+int saved_open_rows(const struct saved *saved)
+{
+    return store_open_rows(saved->store, saved->name, saved->manifest.kv_file);
+}
+
 void saved_set_origin(struct saved *saved, const struct origin *origin)
 {
     const struct origin *own = &saved->manifest.origin;
@@ -348,7 +353,7 @@ static enum store_code write_lines(struct saved *saved, struct store_error *erro
     struct store_path path = store_path(saved->store, saved->name, "transcript.jsonl");
     int fd = -1, code = fine ? 0 : ENOMEM;
     if (code == 0 && lines.length) {
-        fd = io->open(io->context, path.text, O_RDWR | O_CREAT | O_NOFOLLOW);
+        fd = io->open(io->context, path.text, O_RDWR | O_CREAT);
         if (fd < 0 || io->truncate(io->context, fd, saved->transcript_end))
             code = errno;
     }
@@ -378,7 +383,7 @@ static void write_rows(struct saved *saved, const struct saved_rows *rows, struc
     uint64_t offset = saved->kv_ends[manifest->kv_file];
     struct moe_err err = {.text = ""};
     struct moe_record record;
-    int fd = io->open(io->context, path.text, O_RDWR | O_CREAT | O_NOFOLLOW);
+    int fd = io->open(io->context, path.text, O_RDWR | O_CREAT);
     bool fine = fd >= 0 && io->truncate(io->context, fd, offset) == 0;
     if (!fine)
         snprintf(err.text, sizeof err.text, "%.300s: %s", path.text, strerror(errno));
@@ -473,7 +478,7 @@ static enum store_code replace_without_rows(struct saved *saved, size_t n_record
     uint32_t rows = manifest_rows(manifest);
     struct store_error why = *error;
     manifest->n_records = n_records;
-    int fd = io->open(io->context, saved_kv_path(saved).text, O_RDWR | O_NOFOLLOW);
+    int fd = io->open(io->context, saved_kv_path(saved).text, O_RDWR);
     bool freed = fd >= 0 && io->truncate(io->context, fd, saved->kv_ends[manifest->kv_file]) == 0;
     if (fd >= 0)
         io->close(io->context, fd);
@@ -528,8 +533,8 @@ static int copy_rows(const struct saved *saved, struct manifest *manifest)
     manifest->kv_file = !manifest->kv_file;
     struct store_path to_path = store_path(saved->store, saved->name, manifest_kv_name(manifest->kv_file));
     char *block = malloc(COPY_BLOCK);
-    int from = io->open(io->context, from_path.text, O_RDONLY | O_NOFOLLOW);
-    int to = from < 0 ? -1 : io->open(io->context, to_path.text, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW);
+    int from = io->open(io->context, from_path.text, O_RDONLY);
+    int to = from < 0 ? -1 : io->open(io->context, to_path.text, O_RDWR | O_CREAT | O_TRUNC);
     int code = !block ? ENOMEM : to < 0 ? errno : 0;
     uint64_t at = 0;
     for (size_t i = 0; i < manifest->n_records && code == 0; i++) {

@@ -63,8 +63,9 @@ enum store_code saved_commit(struct saved *saved, const struct saved_rows *rows,
 // Removes dead bytes.
 enum store_code saved_compact(struct saved *saved, struct store_error *error);
 enum store_code saved_rename(struct saved *saved, const char *name, struct store_error *error);
-// For reading the records back.
+// For reading the records back: the file's name for messages, and the file (-1 and errno), to be closed.
 struct store_path saved_kv_path(const struct saved *saved);
+int saved_open_rows(const struct saved *saved);
 const struct store *saved_store(const struct saved *saved);
 
 #endif

@@ -32,6 +32,30 @@ static enum store_code succeed(struct store_error *error)
     return STORE_OK;
 }
 
+// Takes the links out of a path, as far as it is there.
+static bool follow_links(char path[STORE_ROOT_SIZE])
+{
+    char found[PATH_MAX], whole[PATH_MAX];
+    size_t length = strlen(path), end = length;
+    while (end > 0) {
+        char kept = path[end];
+        path[end] = 0;
+        bool there = realpath(path, found) != NULL;
+        path[end] = kept;
+        if (there)
+            break;
+        while (--end > 0 && path[end] != '/')
+            ;
+    }
+    if (end == 0)
+        return true;
+    int n = snprintf(whole, sizeof whole, "%s%s", strcmp(found, "/") == 0 && path[end] ? "" : found, path + end);
+    if (n < 0 || n >= STORE_ROOT_SIZE)
+        return false;
+    memcpy(path, whole, (size_t)n + 1);
+    return true;
+}
+
 bool store_init(struct store *store, const char *root)
 {
     const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
@@ -43,7 +67,7 @@ bool store_init(struct store *store, const char *root)
         length = snprintf(store->root, sizeof store->root, "%s/moechat/sessions", data);
     else if (home && home[0] == '/')
         length = snprintf(store->root, sizeof store->root, "%s/.local/share/moechat/sessions", home);
-    return length > 0 && (size_t)length < sizeof store->root;
+    return length > 0 && (size_t)length < sizeof store->root && follow_links(store->root);
 }
 
 enum store_code store_no_place(struct store_error *error)
@@ -113,11 +137,33 @@ enum store_code store_not_found(const char *name, struct store_error *error)
     return store_fail(error, STORE_NOT_FOUND, "no session \"%.64s\"; moechat sessions lists them", name);
 }
 
+static bool is_link(const struct store *store, const char *name)
+{
+    struct stat about;
+    return lstat(store_path(store, name, NULL).text, &about) == 0 && S_ISLNK(about.st_mode);
+}
+
+static bool is_folder(const struct store *store, const char *name)
+{
+    struct stat about;
+    return lstat(store_path(store, name, NULL).text, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+enum store_code store_find(const struct store *store, const char *name, struct store_error *error)
+{
+    if (!store_name_valid(name))
+        return store_bad_name(name, error);
+    if (is_link(store, name))
+        return store_fail(error, STORE_IO, "%s: a symbolic link, not a session; moechat sessions rm removes the link",
+                          store_path(store, name, NULL).text);
+    return is_folder(store, name) ? succeed(error) : store_not_found(name, error);
+}
+
 // Is the file that `lock` is still the one at that path? It may have been renamed or removed before we had the lock.
 static bool still_there(int lock, const char *path)
 {
     struct stat ours, named;
-    return fstat(lock, &ours) == 0 && stat(path, &named) == 0 && ours.st_ino == named.st_ino &&
+    return fstat(lock, &ours) == 0 && lstat(path, &named) == 0 && ours.st_ino == named.st_ino &&
            ours.st_dev == named.st_dev;
 }
 
@@ -125,10 +171,11 @@ enum store_code store_lock(const struct store *store, const char *name, int *loc
 {
     const struct store_io *io = store->io;
     *lock = -1;
-    if (!store_name_valid(name))
-        return store_bad_name(name, error);
+    enum store_code code = store_find(store, name, error);
+    if (code)
+        return code;
     struct store_path path = store_path(store, name, "lock");
-    int fd = io->open(io->context, path.text, O_RDWR | O_CREAT | O_NOFOLLOW);
+    int fd = io->open(io->context, path.text, O_RDWR | O_CREAT);
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
         return store_not_found(name, error);
     if (fd < 0)
@@ -139,6 +186,37 @@ enum store_code store_lock(const struct store *store, const char *name, int *loc
     }
     *lock = fd;
     return succeed(error);
+}
+
+// Empties and removes a folder on its way out. Of a link, the link: what it leads to is none of ours.
+static void sweep_away(const struct store *store, const char *name)
+{
+    static const char *const files[] = {
+        "kv.bin", "kv.2.bin", "session.json", "session.json.new", "transcript.jsonl", "transcript.jsonl.new", "lock"};
+    const struct store_io *io = store->io;
+    if (is_link(store, name)) {
+        io->unlink(io->context, store_path(store, name, NULL).text);
+        return;
+    }
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        io->unlink(io->context, store_path(store, name, files[i]).text);
+    io->rmdir(io->context, store_path(store, name, NULL).text);
+}
+
+static bool is_gone(const char *name)
+{
+    return strncmp(name, gone, sizeof gone - 1) == 0;
+}
+
+// All of them, those included that an earlier removal left behind.
+static void sweep(const struct store *store)
+{
+    DIR *folder = opendir(store->root);
+    for (struct dirent *found; folder && (found = readdir(folder));)
+        if (is_gone(found->d_name))
+            sweep_away(store, found->d_name);
+    if (folder)
+        closedir(folder);
 }
 
 // Makes the folder of all sessions and what is above it.
@@ -179,6 +257,7 @@ enum store_code store_make(const struct store *store, char *name, bool other, in
     }
     if (code == 0)
         code = store_io_sync_folder(io, store->root);
+    sweep(store);
     if (code)
         return store_fail(error, STORE_IO, "cannot create the session: %s: %s", store_path(store, name, NULL).text,
                           strerror(code));
@@ -188,7 +267,7 @@ enum store_code store_make(const struct store *store, char *name, bool other, in
 static uint64_t file_bytes(const struct store *store, const char *name, const char *file, uint64_t *modified)
 {
     struct stat about;
-    if (stat(store_path(store, name, file).text, &about) != 0)
+    if (lstat(store_path(store, name, file).text, &about) != 0 || !S_ISREG(about.st_mode))
         return 0;
     if (modified)
         *modified = (uint64_t)about.st_mtime;
@@ -198,6 +277,11 @@ static uint64_t file_bytes(const struct store *store, const char *name, const ch
 uint64_t store_kv_bytes(const struct store *store, const char *name)
 {
     return file_bytes(store, name, manifest_kv_name(0), NULL) + file_bytes(store, name, manifest_kv_name(1), NULL);
+}
+
+int store_open_rows(const struct store *store, const char *name, unsigned kv_file)
+{
+    return store->io->open(store->io->context, store_path(store, name, manifest_kv_name(kv_file)).text, O_RDONLY);
 }
 
 // Reads what a list says of a session. False: it is nothing but a folder.
@@ -229,7 +313,9 @@ enum store_code store_list(const struct store *store, struct store_list *list, s
     if (!folder)
         return errno == ENOENT ? succeed(error) : store_fail(error, STORE_IO, "%s: %s", store->root, strerror(errno));
     for (struct dirent *found; (found = readdir(folder));) {
-        if (!store_name_valid(found->d_name))
+        if (is_gone(found->d_name))
+            sweep_away(store, found->d_name);
+        if (!store_name_valid(found->d_name) || !is_folder(store, found->d_name))
             continue;
         size_t n = list->n_entries;
         struct store_entry *grown =
@@ -256,28 +342,16 @@ void store_list_release(struct store_list *list)
     *list = (struct store_list){0};
 }
 
-// Empties and removes the folders that were deleted, also those that an earlier deletion left behind.
-static void sweep(const struct store *store)
-{
-    static const char *const files[] = {
-        "kv.bin", "kv.2.bin", "session.json", "session.json.new", "transcript.jsonl", "transcript.jsonl.new", "lock"};
-    const struct store_io *io = store->io;
-    DIR *folder = opendir(store->root);
-    for (struct dirent *found; folder && (found = readdir(folder));) {
-        if (strncmp(found->d_name, gone, sizeof gone - 1) != 0)
-            continue;
-        for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
-            io->unlink(io->context, store_path(store, found->d_name, files[i]).text);
-        io->rmdir(io->context, store_path(store, found->d_name, NULL).text);
-    }
-    if (folder)
-        closedir(folder);
-}
-
 enum store_code store_remove(const struct store *store, const char *name, struct store_error *error)
 {
     const struct store_io *io = store->io;
     int lock;
+    if (store_name_valid(name) && is_link(store, name)) {
+        struct store_path link = store_path(store, name, NULL);
+        return io->unlink(io->context, link.text) == 0
+                   ? succeed(error)
+                   : store_fail(error, STORE_IO, "%s: %s", link.text, strerror(errno));
+    }
     enum store_code code = store_lock(store, name, &lock, error);
     if (code)
         return code;

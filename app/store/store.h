@@ -34,8 +34,8 @@ struct store {
     uint64_t kv_cap; // bytes of cache rows over all sessions
     char root[STORE_ROOT_SIZE];
 };
-// Where sessions are: `root`, or NULL for the XDG data folder. Touches nothing. False: there is no home, or the path is
-// too long.
+// Where sessions are: `root`, or NULL for the XDG data folder; links above the sessions are followed here, once.
+// Touches nothing. False: there is no home, or the path is too long.
 bool store_init(struct store *store, const char *root);
 enum store_code store_no_place(struct store_error *error); // the sentence about it
 
@@ -45,6 +45,9 @@ enum store_code store_not_found(const char *name, struct store_error *error);
 enum store_code store_bad_name(const char *name, struct store_error *error); // the sentence about it
 // A name for a talk that begins with `text`: "2026-11-20-2012-what-is-the-time"; room for STORE_NAME_SIZE.
 void store_name_make(char *name, uint64_t time, const char *text, size_t length);
+
+// Is there such a session? A link in its place is none, and nothing but removing it is done to it.
+enum store_code store_find(const struct store *store, const char *name, struct store_error *error);
 
 // A path of a session, or of a file in it when file is not NULL.
 struct store_path {
@@ -67,9 +70,11 @@ struct store_list {
     struct store_entry *entries; // the last used first
     size_t n_entries;
 };
+// Also removes what a removal that was cut short has left.
 enum store_code store_list(const struct store *store, struct store_list *list, struct store_error *error);
 void store_list_release(struct store_list *list);
 
+// Of a link, removes the link.
 enum store_code store_remove(const struct store *store, const char *name, struct store_error *error);
 // Renames a session that nobody has open, or whose lock the caller holds.
 enum store_code store_rename(const struct store *store, const char *from, const char *to, bool locked,
@@ -78,5 +83,7 @@ enum store_code store_rename(const struct store *store, const char *from, const 
 // says which; "" when there was nothing to do.
 void store_trim(const struct store *store, const char *keep, struct store_error *error);
 uint64_t store_kv_bytes(const struct store *store, const char *name);
+// Opens a session's rows (manifest_kv_name) for reading. -1 and errno; to be closed.
+int store_open_rows(const struct store *store, const char *name, unsigned kv_file);
 
 #endif

@@ -1,18 +1,60 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Calls to the disk behind a table, so that tests can make each of them fail.
+#define _GNU_SOURCE // O_PATH
 #include "app/store/store_io.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+// The folder in which a path's last name stands; it may not be a link itself: a planted one would lead us to files of
+// somebody else's. -1 and errno; to be closed.
+static int open_parent(const char *path, const char **name)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) : 0;
+    if (length >= sizeof folder || !*path) {
+        errno = *path ? ENAMETOOLONG : ENOENT;
+        return -1;
+    }
+    *name = slash ? slash + 1 : path;
+    memcpy(folder, path, length);
+    folder[length] = 0;
+    const char *opened = length ? folder : slash ? "/" : ".";
+    return open(opened, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+// After a call that may have failed, whose errno stays.
+static int close_parent(int folder, int result)
+{
+    int kept = errno;
+    if (folder >= 0)
+        close(folder);
+    errno = kept;
+    return result;
+}
 
 static int posix_open(void *context, const char *path, int flags)
 {
     (void)context;
-    return open(path, flags | O_CLOEXEC, 0600);
+    const char *name;
+    int folder = open_parent(path, &name);
+    if (folder < 0)
+        return -1;
+    // O_NONBLOCK: a pipe in a file's place must not make us wait.
+    int fd = openat(folder, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    struct stat about;
+    if (fd >= 0 && !(flags & O_DIRECTORY) && fstat(fd, &about) == 0 && !S_ISREG(about.st_mode)) {
+        close(fd);
+        fd = -1;
+        errno = ENOTSUP;
+    }
+    return close_parent(folder, fd);
 }
 
 static int posix_close(void *context, int fd)
@@ -48,13 +90,18 @@ static int posix_truncate(void *context, int fd, uint64_t length)
 static int posix_rename(void *context, const char *from, const char *to)
 {
     (void)context;
-    return rename(from, to);
+    const char *old, *new;
+    int source = open_parent(from, &old), target = source >= 0 ? open_parent(to, &new) : -1;
+    int result = target >= 0 ? renameat(source, old, target, new) : -1;
+    return close_parent(source, close_parent(target, result));
 }
 
 static int posix_unlink(void *context, const char *path)
 {
     (void)context;
-    return unlink(path);
+    const char *name;
+    int folder = open_parent(path, &name);
+    return close_parent(folder, folder >= 0 ? unlinkat(folder, name, 0) : -1);
 }
 
 static int posix_mkdir(void *context, const char *path)
@@ -101,7 +148,7 @@ int store_io_write(const struct store_io *io, int fd, const void *data, size_t l
 int store_io_read(const struct store_io *io, const char *path, size_t limit, struct bytes *bytes)
 {
     char block[16384];
-    int fd = io->open(io->context, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    int fd = io->open(io->context, path, O_RDONLY);
     if (fd < 0)
         return errno;
     int code = bytes_append(bytes, "", 0) ? 0 : ENOMEM;
@@ -139,7 +186,7 @@ int store_io_replace(const struct store_io *io, const struct store_io_file *file
     if (snprintf(path, sizeof path, "%s/%s", file->folder, file->name) >= (int)sizeof path ||
         snprintf(temporary, sizeof temporary, "%s/%s.new", file->folder, file->name) >= (int)sizeof temporary)
         return ENAMETOOLONG;
-    int fd = io->open(io->context, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
+    int fd = io->open(io->context, temporary, O_WRONLY | O_CREAT | O_TRUNC);
     if (fd < 0)
         return errno;
     int code = store_io_write(io, fd, file->data, file->length, 0);

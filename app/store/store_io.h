@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // How the session store reaches the disk: a table of calls, so that a test can fail or kill at each of them. All
-// behave as the system calls of their names (-1 and errno), reads and writes at an offset.
+// behave as the system calls of their names (-1 and errno), reads and writes at an offset. store_io_posix follows no
+// link in the last name of a path, nor in that of the folder it stands in (a folder's link: ENOTDIR, a file's: ELOOP),
+// and opens nothing but regular files and, with O_DIRECTORY, folders (ENOTSUP).
 #ifndef MOECHAT_APP_STORE_STORE_IO_H
 #define MOECHAT_APP_STORE_STORE_IO_H
 
