@@ -14,7 +14,7 @@
 #include "engine/files/package.h"
 #include "engine/convert/job.h"
 #include "engine/base/err.h"
-#include "engine/walk/mixer.h"
+#include "engine/walk/memory.h"
 #include "engine/files/spans.h"
 #include "engine/walk/weights.h"
 #include "engine/base/file.h"
@@ -133,7 +133,7 @@ static void describe(const struct package *package, const struct checkpoint *fro
     snprintf(d->layout, sizeof d->layout, "%s", d->package ? "package" : package->layout);
     d->package_bytes = sizes.resident + sizes.all_experts;
     say_left_out(from, d->left_out);
-    d->kv_row_bytes_f32 = (uint64_t)s->n_layers * mixer_needs(s).row_width * sizeof(float);
+    d->kv_row_bytes_f32 = memory_row_bytes(s, MOE_KV_F32);
 }
 
 int package_describe(const struct package *package, struct moe_description *description, struct moe_err *err)

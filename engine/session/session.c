@@ -57,11 +57,11 @@ static int open_parts(moe_session *session, const struct moe_session_options *op
 {
     moe_model *model = session->model;
     const struct shape *shape = &model->package.shape;
-    struct kv_layout layout = {shape, context, options->kv_type};
+    struct memory_layout layout = {shape, context, options->kv_type};
     struct stream_options stream = {model->gpu, shape, session->group, options->without};
     struct routed_options routed = {model->gpu, shape, model->store, options, model->ring};
     struct observer_options observer = {model->gpu, shape, model->store, &session->cancel, options->without};
-    int code = kv_open(model->gpu, &layout, &session->kv, err);
+    int code = memory_open(model->gpu, &layout, &session->memory, err);
     if (!code)
         code = scratch_open(model->gpu, shape, session->chunk, session->group, &session->scratch, err);
     if (!code)
@@ -105,7 +105,7 @@ void moe_session_close(moe_session *session)
     if (!session)
         return;
     session_record_release(session);
-    kv_release(&session->kv);
+    memory_release(&session->memory);
     scratch_release(&session->scratch);
     stream_release(&session->stream);
     routed_release(&session->routed);
@@ -119,7 +119,7 @@ void moe_session_close(moe_session *session)
 
 static int check_feed(const moe_session *session, const struct moe_feed *feed, struct moe_err *err)
 {
-    uint32_t room = session->kv.max_rows - session->length;
+    uint32_t room = session->memory.max_rows - session->length;
     if (feed->position != session->length)
         return moe_fail(err, MOE_POSITION, "tokens for position %u fed to a session of %u tokens", feed->position,
                         session->length);
@@ -127,7 +127,7 @@ static int check_feed(const moe_session *session, const struct moe_feed *feed, s
         return moe_fail(err, MOE_BAD_ARGUMENT, "no tokens to feed");
     if (feed->count > room)
         return moe_fail(err, MOE_CONTEXT_FULL, "the context is full: no room for %zu more tokens, %u of %u used",
-                        feed->count, session->kv.max_rows, session->length);
+                        feed->count, session->memory.max_rows, session->length);
     uint32_t vocab = session->model->package.shape.vocab_size;
     for (size_t i = 0; i < feed->count; i++)
         if (feed->ids[i] < 0 || (uint32_t)feed->ids[i] >= vocab)
@@ -144,7 +144,7 @@ static struct pass make_pass(moe_session *session, bool decode)
         .package = &model->package,
         .shape = &model->package.shape,
         .weights = &model->weights,
-        .kv = &session->kv,
+        .memory = &session->memory,
         .scratch = &session->scratch,
         .stream = &session->stream,
         .routed = &session->routed,
@@ -264,6 +264,7 @@ static int feed_tokens(moe_session *session, const struct moe_feed *feed, bool d
         if (code)
             break;
         session->length += pass.rows;
+        memory_commit(&session->memory);
         session->has_logits = pass.rows == left;
         if (decode || pass.rows == left)
             observer_progress(&session->observer, session->length - feed->position);
@@ -335,7 +336,7 @@ uint32_t moe_session_length(const moe_session *session)
 
 uint32_t moe_session_max_context(const moe_session *session)
 {
-    return session->kv.max_rows;
+    return session->memory.max_rows;
 }
 
 int moe_session_truncate(moe_session *session, uint32_t length, struct moe_err *err)

@@ -10,7 +10,7 @@
 
 struct moe_session {
     moe_model *model;
-    struct kv kv;
+    struct memory memory;
     struct scratch scratch;
     struct stream stream;
     struct routed routed;

@@ -15,8 +15,9 @@ static_assert((int)KV_F32 == (int)MOE_KV_F32 && (int)KV_F16 == (int)MOE_KV_F16, 
 // What all records of this session have in common.
 static struct record_header own_header(const moe_session *session)
 {
-    struct record_header header = {
-        .kv_type = session->kv.type, .n_layers = session->kv.n_layers, .row_width = session->kv.row_width};
+    struct record_header header = {.kv_type = session->memory.type,
+                                   .n_layers = session->memory.n_layers,
+                                   .row_width = session->memory.layers[0].needs.rows[0]};
     memcpy(header.fingerprint, session->model->package.fingerprint, sizeof header.fingerprint);
     return header;
 }
@@ -60,7 +61,7 @@ static struct piece piece_at(const moe_session *session, const struct record_lay
 {
     uint64_t within = at % layout->layer_bytes;
     uint64_t bytes = layout->layer_bytes - within;
-    return (struct piece){.layer = session->kv.layers[at / layout->layer_bytes],
+    return (struct piece){.layer = session->memory.layers[at / layout->layer_bytes].rows[0],
                           .offset = layout->header.first * layout->row_bytes + within,
                           .bytes = bytes < left ? bytes : left};
 }
@@ -249,9 +250,9 @@ int moe_session_read_record(moe_session *session, const struct moe_record_io *io
     if (record->first != session->length)
         return moe_fail(err, MOE_POSITION, "rows for position %u do not continue a session of %u tokens", record->first,
                         session->length);
-    if (record->count > session->kv.max_rows - session->length)
+    if (record->count > session->memory.max_rows - session->length)
         return moe_fail(err, MOE_CONTEXT_FULL, "the context is too small: %u saved tokens do not fit into %u",
-                        record->first + record->count, session->kv.max_rows);
+                        record->first + record->count, session->memory.max_rows);
     return restore_record(session, io, record, true, err);
 }
 

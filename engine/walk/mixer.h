@@ -11,12 +11,13 @@ struct layer_weights;
 struct loader;
 struct pass;
 
-enum { MIXER_BUFFERS = 8 };
+enum { MIXER_BUFFERS = 8, MIXER_STREAMS = 2, MIXER_STATES = 2 };
 
-// Elements of 4 bytes, but for the rows.
+// What one layer needs, 0: no such thing. Its memory is memory.h's, by the same numbers.
 struct mixer_needs {
-    uint32_t row_width;            // elements of the cache that a token leaves in the layer
-    uint64_t chunk[MIXER_BUFFERS]; // for each token of a chunk, in scratch; 0: no such buffer
+    uint32_t rows[MIXER_STREAMS];  // width: elements that each token leaves in a stream of rows
+    uint64_t states[MIXER_STATES]; // floats
+    uint64_t chunk[MIXER_BUFFERS]; // floats for each token of a chunk, in scratch; layers take turns with these
 };
 
 // Multiplications in one such layer.
@@ -29,16 +30,15 @@ struct mixer {
     const char *name;
     // Asks for the tensors of one such layer, into its part of the layer's weights.
     void (*want)(struct loader *loader, struct layer_weights *weights);
-    // What one such layer needs. Layers take turns with the buffers, so the largest counts.
     void (*memory)(const struct shape *shape, struct mixer_needs *needs);
     struct mixer_work (*work)(const struct shape *shape);
-    // Adds the layer's share to the residual stream, and appends what the cache keeps of the pass's tokens.
+    // Adds the layer's share to the residual stream; appends the rows of the pass's tokens, and takes the states from
+    // before them to after them (pass_rows, pass_state).
     void (*run)(const struct pass *pass, uint32_t layer);
 };
 extern const struct mixer mixer_mla; // mla.c
 
 const struct mixer *mixer_of(const struct shape *shape, uint32_t layer);
-// The most that any layer needs.
-struct mixer_needs mixer_needs(const struct shape *shape);
+struct mixer_needs mixer_needs(const struct shape *shape, uint32_t layer);
 
 #endif

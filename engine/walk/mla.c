@@ -57,10 +57,10 @@ static void memory(const struct shape *s, struct mixer_needs *needs)
 {
     uint64_t heads = s->n_heads;
     uint64_t *chunk = needs->chunk;
-    needs->row_width = s->kv_lora_rank + s->qk_rope_head_dim;
+    needs->rows[0] = s->kv_lora_rank + s->qk_rope_head_dim;
     chunk[MLA_Q_LORA] = s->q_lora_rank;
     chunk[MLA_Q] = heads * (s->qk_nope_head_dim + s->qk_rope_head_dim);
-    chunk[MLA_KV] = needs->row_width;
+    chunk[MLA_KV] = needs->rows[0];
     chunk[MLA_Q_LATENT] = chunk[MLA_ATTENDED] = heads * s->kv_lora_rank;
     chunk[MLA_HEADS] = heads * s->v_head_dim;
 }
@@ -111,7 +111,7 @@ static void rotate(const struct pass *pass, struct rows q)
 static void append(const struct pass *pass, const struct mla_weights *w, struct rows x, uint32_t layer)
 {
     const struct shape *s = pass->shape;
-    struct rows kv = scratch_mixer(pass->scratch, MLA_KV, pass->kv->row_width);
+    struct rows kv = scratch_mixer(pass->scratch, MLA_KV, s->kv_lora_rank + s->qk_rope_head_dim);
     pass_project(pass, &(struct projection){&w->kv_a, x, kv, false});
     struct args_kv_append args = {
         .norm = w->kv_a_layernorm.offset,
@@ -120,12 +120,13 @@ static void append(const struct pass *pass, const struct mla_weights *w, struct 
         .rope_dim = s->qk_rope_head_dim,
         .in_stride = kv.stride,
         .position = pass->position,
-        .kv_type = pass->kv->type,
+        .kv_type = pass->memory->type,
         .interleaved = s->rope_interleave,
         .eps = s->latent_norm_eps,
         .scale = s->rope_scale,
     };
-    struct gpu_kv_append_bufs bufs = {w->kv_a_layernorm.buf, pass->weights->inv_freq, kv.buf, pass->kv->layers[layer]};
+    struct gpu_kv_append_bufs bufs = {w->kv_a_layernorm.buf, pass->weights->inv_freq, kv.buf,
+                                      pass_rows(pass, layer, 0)};
     gpu_op_kv_append(pass->gpu, &args, &bufs);
 }
 
@@ -197,10 +198,10 @@ static void attend(const struct pass *pass, const struct mla_weights *w, struct 
         .q_head_stride = head,
         .q_rope_offset = s->qk_nope_head_dim,
         .position = pass->position,
-        .kv_type = pass->kv->type,
+        .kv_type = pass->memory->type,
         .softmax_scale = s->softmax_scale,
     };
-    struct gpu_attention_bufs bufs = {buf[MLA_Q_LATENT], q.buf, pass->kv->layers[layer], buf[MLA_ATTENDED]};
+    struct gpu_attention_bufs bufs = {buf[MLA_Q_LATENT], q.buf, pass_rows(pass, layer, 0), buf[MLA_ATTENDED]};
     if (pass->decode)
         gpu_op_attention_decode(pass->gpu, &args, &bufs);
     else

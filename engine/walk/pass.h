@@ -3,7 +3,7 @@
 #ifndef MOECHAT_ENGINE_WALK_PASS_H
 #define MOECHAT_ENGINE_WALK_PASS_H
 
-#include "engine/walk/kv.h"
+#include "engine/walk/memory.h"
 #include "engine/walk/observer.h"
 #include "engine/walk/routed.h"
 #include "engine/walk/scratch.h"
@@ -17,7 +17,7 @@ struct pass {
     const struct package *package;
     const struct shape *shape;
     const struct weights *weights;
-    struct kv *kv;
+    struct memory *memory;
     struct scratch *scratch;
     struct stream *stream;
     struct routed *routed;
@@ -27,6 +27,18 @@ struct pass {
     uint32_t rows;
     bool decode; // one token, through the decode kernels
 };
+
+// A layer's rows, element 0 of row 0 at the start; written from pass->position on.
+static inline gpu_buf *pass_rows(const struct pass *pass, uint32_t layer, unsigned stream)
+{
+    return pass->memory->layers[layer].rows[stream];
+}
+
+// A layer's state before the pass's tokens, and where it goes that they leave behind. The two may be one buffer.
+static inline struct state_halves pass_state(const struct pass *pass, uint32_t layer, unsigned which)
+{
+    return memory_state(pass->memory, layer, which, pass->first > 0);
+}
 
 // y = W x, or y += W x with add, for the pass's rows; by matvec in a decode pass, by matmul otherwise.
 struct projection {

@@ -23,9 +23,11 @@ static void measure(const struct shape *s, struct scratch *scratch, uint64_t ele
     uint64_t shared = (uint64_t)s->n_shared_experts * s->moe_intermediate_size;
     uint64_t mlp = larger(larger(s->intermediate_size, shared), s->moe_intermediate_size);
     elements[SCRATCH_IDS] = group;
-    struct mixer_needs needs = mixer_needs(s);
-    for (int i = 0; i < MIXER_BUFFERS; i++)
-        elements[SCRATCH_MIXER + i] = rows * needs.chunk[i];
+    for (uint32_t layer = 0; layer < s->n_layers; layer++) {
+        struct mixer_needs needs = mixer_needs(s, layer);
+        for (int i = 0; i < MIXER_BUFFERS; i++)
+            elements[SCRATCH_MIXER + i] = larger(elements[SCRATCH_MIXER + i], rows * needs.chunk[i]);
+    }
     elements[SCRATCH_MLP] = larger(rows * mlp, (uint64_t)s->top_k * s->moe_intermediate_size);
     elements[SCRATCH_ROUTER_LOGITS] = rows * s->n_routed_experts;
     uint64_t choices = larger(rows, s->n_layers - s->first_k_dense_replace) * s->top_k;
@@ -69,7 +71,7 @@ int scratch_open(gpu *g, const struct shape *shape, uint32_t rows, uint32_t grou
         scratch_release(scratch);
         return moe_fail(err, MOE_NO_MEMORY, "no host memory for groups of %u tokens; ask for a smaller --group", group);
     }
-    uint64_t elements[SCRATCH_COUNT];
+    uint64_t elements[SCRATCH_COUNT] = {0};
     measure(shape, scratch, elements);
     for (int i = 0; i < SCRATCH_COUNT; i++) {
         struct gpu_error device;

@@ -48,10 +48,10 @@ static double seconds(void)
 static void open_session(struct bench *b, moe_session *session)
 {
     struct moe_err err = {.text = ""};
-    struct kv_layout layout = {&b->model.package.shape, b->rows, b->type};
+    struct memory_layout layout = {&b->model.package.shape, b->rows, b->type};
     session->model = &b->model;
     session->logits = calloc(VOCAB, sizeof *session->logits);
-    must(!kv_open(b->model.gpu, &layout, &session->kv, &err), err.text);
+    must(!memory_open(b->model.gpu, &layout, &session->memory, &err), err.text);
 }
 
 static void open_all(struct bench *b)
@@ -66,7 +66,7 @@ static void open_all(struct bench *b)
     open_session(b, &b->saved);
     open_session(b, &b->restored);
     b->saved.length = b->rows;
-    uint64_t words = gpu_buf_bytes(b->saved.kv.layers[0]) / 8;
+    uint64_t words = gpu_buf_bytes(b->saved.memory.layers[0].rows[0]) / 8;
     uint64_t *noise = malloc(words * 8);
     uint64_t state = 88172645463325252u;
     for (uint32_t layer = 0; layer < b->layers; layer++) {
@@ -76,7 +76,7 @@ static void open_all(struct bench *b)
             state ^= state << 17;
             noise[i] = state;
         }
-        gpu_write(b->model.gpu, b->saved.kv.layers[layer], 0, noise, words * 8);
+        gpu_write(b->model.gpu, b->saved.memory.layers[layer].rows[0], 0, noise, words * 8);
     }
     free(noise);
     must(!gpu_finish(b->model.gpu, &err), err.text);
@@ -133,13 +133,13 @@ static double restore_all(struct bench *b, int cold)
 
 static void compare_rows(struct bench *b)
 {
-    uint64_t bytes = gpu_buf_bytes(b->saved.kv.layers[0]);
+    uint64_t bytes = gpu_buf_bytes(b->saved.memory.layers[0].rows[0]);
     char *want = malloc(bytes);
     char *got = malloc(bytes);
     struct gpu_error err = {.text = ""};
     for (uint32_t layer = 0; layer < b->layers; layer++) {
-        must(!gpu_read(b->model.gpu, b->saved.kv.layers[layer], 0, want, bytes, &err), err.text);
-        must(!gpu_read(b->model.gpu, b->restored.kv.layers[layer], 0, got, bytes, &err), err.text);
+        must(!gpu_read(b->model.gpu, b->saved.memory.layers[layer].rows[0], 0, want, bytes, &err), err.text);
+        must(!gpu_read(b->model.gpu, b->restored.memory.layers[layer].rows[0], 0, got, bytes, &err), err.text);
         must(memcmp(want, got, bytes) == 0, "the restored rows differ");
     }
     free(want);
@@ -187,7 +187,7 @@ static void measure(struct bench *b)
 static void close_session(moe_session *session)
 {
     session_record_release(session);
-    kv_release(&session->kv);
+    memory_release(&session->memory);
     free(session->logits);
 }
 

@@ -85,7 +85,8 @@ static void check_taken(moe_session *session, const struct bytes *bytes, const s
     for (uint32_t layer = 0; layer < header.n_layers; layer++) {
         struct gpu_error device;
         const uint8_t *from = bytes->data + layout.data_offset + layer * layout.layer_bytes;
-        must(!gpu_read(session->model->gpu, session->kv.layers[layer], 0, row, layout.layer_bytes, &device));
+        must(
+            !gpu_read(session->model->gpu, session->memory.layers[layer].rows[0], 0, row, layout.layer_bytes, &device));
         must(memcmp(row, from, layout.layer_bytes) == 0);
     }
     const float *logits = moe_session_logits(session, &(struct moe_err){.text = ""});

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What one session's layers remember of the tokens before, on the device.
+//
+// Rows: arrays of max_rows rows, float32 or half, one row a token at its position; a layer may have several streams of
+// them, each of its own width. MLA has one: the normed latent (kv_lora_rank), then the rotated key part
+// (qk_rope_head_dim). Rows beyond the session's length mean nothing.
+//
+// States: float32 of a fixed size that every token rewrites. Each has two halves. A group of tokens reads the committed
+// half and writes the other, so whatever stops it leaves the committed one as it was; memory_commit exchanges them, of
+// all layers at once. At position 0 all states are zeros.
+#ifndef MOECHAT_ENGINE_WALK_MEMORY_H
+#define MOECHAT_ENGINE_WALK_MEMORY_H
+
+#include "kernels/gpu.h"
+#include "engine/files/shape.h"
+#include "engine/walk/mixer.h"
+
+// Of one layer, owned; NULL where its mixer keeps no such thing.
+struct layer_memory {
+    gpu_buf *rows[MIXER_STREAMS];
+    gpu_buf *states[2][MIXER_STATES];
+    struct mixer_needs needs;
+};
+
+struct memory {
+    struct layer_memory *layers; // [n_layers]
+    uint32_t n_layers;
+    uint32_t max_rows;
+    uint32_t type;      // of the rows: KV_F32 or KV_F16
+    unsigned committed; // half of all states
+};
+
+struct memory_layout {
+    const struct shape *shape;
+    uint32_t max_rows;
+    enum moe_kv_type type;
+};
+// States are those of position 0.
+int memory_open(gpu *g, const struct memory_layout *layout, struct memory *memory, struct moe_err *err);
+void memory_release(struct memory *memory);
+
+// Bytes of a token's rows and of the states, once, of all layers.
+uint64_t memory_row_bytes(const struct shape *shape, enum moe_kv_type type);
+uint64_t memory_state_bytes(const struct shape *shape);
+
+// What was written last is what holds from now on.
+static inline void memory_commit(struct memory *memory)
+{
+    memory->committed ^= 1;
+}
+
+// Zeros into the half that is not committed, for memory_commit. Errors are sticky.
+void memory_clear(gpu *g, struct memory *memory);
+
+// Where a state's values come from and go to; the same buffer for all chunks of a group but the first.
+struct state_halves {
+    gpu_buf *from, *to;
+};
+static inline struct state_halves memory_state(const struct memory *memory, uint32_t layer, unsigned which, bool begun)
+{
+    gpu_buf *to = memory->layers[layer].states[!memory->committed][which];
+    return (struct state_halves){begun ? to : memory->layers[layer].states[memory->committed][which], to};
+}
+
+#endif
