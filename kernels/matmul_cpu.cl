@@ -47,13 +47,14 @@ static void dequantise(const struct args_matrix *m, __global const uchar *matrix
             vstore16(plain16(words, bits_of(m), (first + i) / 16), 0, tile + i);
         return;
     }
-    uint n_groups = max(block / group_size_of(m), 1u);
+    uint shift = group_shift_of(m);
+    uint n_groups = max(block >> shift, 1u);
     uint end = first + n;
     uint input = first;
     for (; input + block <= end; input += block, tile += block) {
         uint16 w = vload16(0, words + input / per_word);
-        float16 scale = spread(scales + input / group_size_of(m), n_groups);
-        float16 bias = spread(biases + input / group_size_of(m), n_groups);
+        float16 scale = spread(scales + (input >> shift), n_groups);
+        float16 bias = spread(biases + (input >> shift), n_groups);
         if (bits_of(m) == 4) {
             UNROLL
             for (uint k = 0; k < 8; k++)
@@ -66,8 +67,8 @@ static void dequantise(const struct args_matrix *m, __global const uchar *matrix
     }
     uint mask = (1u << bits_of(m)) - 1;
     for (; input < end; input += 32, tile += 32) {
-        float scale = bf16(scales[input / group_size_of(m)]);
-        float bias = bf16(biases[input / group_size_of(m)]);
+        float scale = bf16(scales[input >> shift]);
+        float bias = bf16(biases[input >> shift]);
         uint n_words = 32 / per_word;
         for (uint k = 0; k < per_word; k++)
             for (uint j = 0; j < n_words; j++)

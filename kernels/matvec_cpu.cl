@@ -144,10 +144,11 @@ static void take_rows(struct row_set *rows, const struct args_matrix *m, __globa
 #define PLANE4(k) fma(convert_float16(as_int16(w & (15u << 4 * k))), vload16(k, x), part)
 #define PLANE8(k) fma(convert_float16(as_int16(w & (255u << 8 * k))), vload16(k, x), part)
 
-static void dots4(const struct row_set *rows, __global const float *x, uint in_dim, uint group_size, float *dots)
+// A group of inputs that have a scale is 1 << shift.
+static void dots4(const struct row_set *rows, __global const float *x, uint in_dim, uint shift, float *dots)
 {
     float16 sums[ROWS] = {0};
-    uint n_groups = max(128 / group_size, 1u);
+    uint n_groups = max(128u >> shift, 1u);
     uint blocks = in_dim / 128;
     for (uint b = 0; b < blocks; b++, x += 144) {
         UNROLL
@@ -175,17 +176,17 @@ static void dots4(const struct row_set *rows, __global const float *x, uint in_d
             float4 part = convert_float4(w >> 28) * vload4(7, x);
             for (uint k = 0; k < 7; k++)
                 part = fma(convert_float4(w & (15u << 4 * k)), vload4(k, x), part);
-            part = fma((float4)(bf16(rows->scales[i][input / group_size])), part,
-                       (float4)(bf16(rows->biases[i][input / group_size])) * vload4(8, x));
+            part = fma((float4)(bf16(rows->scales[i][input >> shift])), part,
+                       (float4)(bf16(rows->biases[i][input >> shift])) * vload4(8, x));
             dots[i] += (part.x + part.z) + (part.y + part.w);
         }
     }
 }
 
-static void dots8(const struct row_set *rows, __global const float *x, uint in_dim, uint group_size, float *dots)
+static void dots8(const struct row_set *rows, __global const float *x, uint in_dim, uint shift, float *dots)
 {
     float16 sums[ROWS] = {0};
-    uint n_groups = max(64 / group_size, 1u);
+    uint n_groups = max(64u >> shift, 1u);
     uint blocks = in_dim / 64;
     for (uint b = 0; b < blocks; b++, x += 80) {
         UNROLL
@@ -195,7 +196,7 @@ static void dots8(const struct row_set *rows, __global const float *x, uint in_d
             part = PLANE8(0);
             part = PLANE8(1);
             part = PLANE8(2);
-            uint group = b * 64 / group_size;
+            uint group = b * 64 >> shift;
             sums[i] = fma(spread(rows->scales[i] + group, n_groups), part, sums[i]);
             sums[i] = fma(spread(rows->biases[i] + group, n_groups), vload16(4, x), sums[i]);
         }
@@ -211,7 +212,7 @@ static void dots8(const struct row_set *rows, __global const float *x, uint in_d
         float8 part = convert_float8(w >> 24) * vload8(3, x);
         for (uint k = 0; k < 3; k++)
             part = fma(convert_float8(w & (255u << 8 * k)), vload8(k, x), part);
-        uint group = blocks * 64 / group_size;
+        uint group = blocks * 64 >> shift;
         part = fma((float8)(bf16(rows->scales[i][group])), part, (float8)(bf16(rows->biases[i][group])) * vload8(4, x));
         float4 halves = part.lo + part.hi;
         dots[i] += (halves.x + halves.z) + (halves.y + halves.w);
@@ -239,9 +240,9 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
     struct row_set rows;
     take_rows(&rows, m, matrix, first, n);
     if (bits_of(m) == 4)
-        dots4(&rows, packed, m->in_dim, group_size_of(m), dots);
+        dots4(&rows, packed, m->in_dim, group_shift_of(m), dots);
     else if (bits_of(m) == 8)
-        dots8(&rows, packed, m->in_dim, group_size_of(m), dots);
+        dots8(&rows, packed, m->in_dim, group_shift_of(m), dots);
     else
         dots_plain(&rows, packed, m->in_dim, bits_of(m), dots);
 }

@@ -41,24 +41,26 @@ static void sum_plain_columns(const struct columns *c, __global const float *con
 
 #ifndef KIND
 // 16 words a row: 128 columns of 4 bits, or 64 of 8. Two tokens share each weight; the second may be the first again.
-static void sum_columns(const struct columns *c, __global const float *const *q, __global float *const *out)
+// `bits` is a constant where this is called, so that shifts are.
+INLINE void sum_columns(const struct columns *c, uint bits, __global const float *const *q, __global float *const *out)
 {
     const struct args_matrix *m = &c->a->kv_b;
-    uint per_word = bits_of(m) == 4 ? 8 : 4;
-    uint n_groups = max(16 * per_word / group_size_of(m), 1u);
-    uint mask = (1u << bits_of(m)) - 1;
+    uint per_word = 32 / bits;
+    uint shift = group_shift_of(m);
+    uint n_groups = max(16 * per_word >> shift, 1u);
+    uint mask = (1u << bits) - 1;
     float16 sums[2][8] = {{0}};
     for (uint d = 0; d < c->a->qk_nope_head_dim; d++) {
         uint row = c->first_row + d;
         uint16 w = vload16(0, row_words(m, c->kv_b, row) + c->column / per_word);
-        float16 scale = spread(row_scales(m, c->kv_b, row) + c->column / group_size_of(m), n_groups);
-        float16 bias = spread(row_biases(m, c->kv_b, row) + c->column / group_size_of(m), n_groups);
+        float16 scale = spread(row_scales(m, c->kv_b, row) + (c->column >> shift), n_groups);
+        float16 bias = spread(row_biases(m, c->kv_b, row) + (c->column >> shift), n_groups);
         float16 query = q[0][d];
         float16 other = q[1][d];
         // Half of the planes are empty with 8 bits, and are not stored.
         UNROLL
         for (uint k = 0; k < 8; k++) {
-            float16 weight = fma(convert_float16(as_int16((w >> k * bits_of(m) % 32) & mask)), scale, bias);
+            float16 weight = fma(convert_float16(as_int16((w >> k * bits % 32) & mask)), scale, bias);
             sums[0][k] = fma(query, weight, sums[0][k]);
             sums[1][k] = fma(other, weight, sums[1][k]);
         }
@@ -75,19 +77,19 @@ static void sum_columns(const struct columns *c, __global const float *const *q,
 }
 
 // 32 columns at the end: 4 or 8 words a row.
-static void sum_last_columns(const struct columns *c, __global const float *q, __global float *out)
+static void sum_last_columns(const struct columns *c, uint bits, __global const float *q, __global float *out)
 {
     const struct args_matrix *m = &c->a->kv_b;
-    uint per_word = bits_of(m) == 4 ? 8 : 4;
-    uint mask = (1u << bits_of(m)) - 1;
+    uint per_word = 32 / bits;
+    uint mask = (1u << bits) - 1;
     float sums[32] = {0};
     for (uint d = 0; d < c->a->qk_nope_head_dim; d++) {
         uint row = c->first_row + d;
         __global const uint *words = row_words(m, c->kv_b, row) + c->column / per_word;
-        float scale = bf16(row_scales(m, c->kv_b, row)[c->column / group_size_of(m)]);
-        float bias = bf16(row_biases(m, c->kv_b, row)[c->column / group_size_of(m)]);
+        float scale = bf16(row_scales(m, c->kv_b, row)[c->column >> group_shift_of(m)]);
+        float bias = bf16(row_biases(m, c->kv_b, row)[c->column >> group_shift_of(m)]);
         for (uint i = 0; i < 32; i++)
-            sums[i] = fma(q[d], fma((float)((words[i / per_word] >> i % per_word * bits_of(m)) & mask), scale, bias), sums[i]);
+            sums[i] = fma(q[d], fma((float)((words[i / per_word] >> i % per_word * bits) & mask), scale, bias), sums[i]);
     }
     for (uint i = 0; i < 32; i++)
         out[c->column + i] = sums[i];
@@ -103,7 +105,8 @@ __kernel GROUP_SIZE(1, 1) void q_prime(const struct args_kv_b a, const struct ti
 #ifdef KIND
     uint step = 32;
 #else
-    uint step = bits_of(&a.kv_b) == 4 ? 128 : bits_of(&a.kv_b) == 8 ? 64 : 32;
+    uint bits = bits_of(&a.kv_b);
+    uint step = bits == 4 ? 128 : bits == 8 ? 64 : 32;
 #endif
     uint last = min((uint)(get_group_id(2) + 1) * BLOCK, a.kv_b.in_dim);
     struct columns c = {&a, kv_b, h * (a.qk_nope_head_dim + a.v_head_dim)};
@@ -120,13 +123,15 @@ __kernel GROUP_SIZE(1, 1) void q_prime(const struct args_kv_b a, const struct ti
 #ifdef KIND
             sum_plain_columns(&c, queries, to);
 #else
-            if (bits_of(&a.kv_b) > 8) {
+            if (bits > 8) {
                 sum_plain_columns(&c, queries, to);
-            } else if (wide) {
-                sum_columns(&c, queries, to);
+            } else if (!wide) {
+                sum_last_columns(&c, bits, queries[0], to[0]);
+                sum_last_columns(&c, bits, queries[1], to[1]);
+            } else if (bits == 4) {
+                sum_columns(&c, 4, queries, to);
             } else {
-                sum_last_columns(&c, queries[0], to[0]);
-                sum_last_columns(&c, queries[1], to[1]);
+                sum_columns(&c, 8, queries, to);
             }
 #endif
         }

@@ -12,19 +12,24 @@ static uint group_size_of(const struct args_matrix *m) // plain matrices may say
     return max(m->group_size, 32u);
 }
 
+static uint group_shift_of(const struct args_matrix *m) // divisions are dear where a row is short
+{
+    return 5 + m->group_size / 64;
+}
+
 static __global const uint *row_words(const struct args_matrix *m, __global const uchar *matrix, uint row)
 {
-    return (__global const uint *)(matrix + m->weight) + (ulong)row * (m->in_dim / (32 / bits_of(m)));
+    return (__global const uint *)(matrix + m->weight) + (ulong)row * (m->in_dim * bits_of(m) / 32);
 }
 
 static __global const ushort *row_scales(const struct args_matrix *m, __global const uchar *matrix, uint row)
 {
-    return (__global const ushort *)(matrix + m->scales) + (ulong)row * (m->in_dim / group_size_of(m));
+    return (__global const ushort *)(matrix + m->scales) + (ulong)row * (m->in_dim >> group_shift_of(m));
 }
 
 static __global const ushort *row_biases(const struct args_matrix *m, __global const uchar *matrix, uint row)
 {
-    return (__global const ushort *)(matrix + m->biases) + (ulong)row * (m->in_dim / group_size_of(m));
+    return (__global const ushort *)(matrix + m->biases) + (ulong)row * (m->in_dim >> group_shift_of(m));
 }
 
 // Where expert k of a launch lies and which row is its own. Indices known to the compiler only: else a GPU copies the
