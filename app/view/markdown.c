@@ -273,6 +273,8 @@ static void take_begin(struct markdown *state, char c, struct sink *sink)
         break;
     case IS_FENCE:
         state->line = MARKDOWN_INFO;
+        if (state->prefix_length == sizeof state->prefix - 1) // no room to wait for what follows its marks
+            open_fence(state, sink);
         return;
     }
     state->prefix_length = 0;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#define _GNU_SOURCE // MAP_ANONYMOUS
 #include "app/view/markdown.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "tests/harness.h"
 
@@ -151,10 +154,76 @@ static void nothing_flips(struct harness *t)
     style_runs_release(&runs);
 }
 
+// A text that ends where no memory follows.
+static char *at_the_edge(char *pages, const char *text, size_t length)
+{
+    char *at = pages + sysconf(_SC_PAGESIZE) - length;
+    memcpy(at, text, length);
+    return at;
+}
+
+// Cut at `cut`, and whatever was cut: every byte has a style and the state keeps its bounds.
+static struct style_runs styles_of_two(struct harness *t, const char *text, size_t length, size_t cut)
+{
+    struct markdown state = {0};
+    struct style_runs runs = {0};
+    for (size_t i = 0; i < 2; i++) {
+        markdown_push(&state, i ? text + cut : text, i ? length - cut : cut, &runs);
+        CHECK(t, state.prefix_length < sizeof state.prefix);
+    }
+    markdown_finish(&state, &runs);
+    CHECK_EQ(t, runs.count ? runs.at[runs.count - 1].end : 0, length);
+    return runs;
+}
+
+static void check_all_cuts(struct harness *t, const char *text, size_t length)
+{
+    struct style_runs whole = styles_of_two(t, text, length, length);
+    for (size_t cut = 0; cut < length; cut++) {
+        struct style_runs split = styles_of_two(t, text, length, cut);
+        bool same = split.count == whole.count;
+        for (size_t i = 0; same && i < whole.count; i++)
+            same = split.at[i].end == whole.at[i].end && split.at[i].style == whole.at[i].style;
+        if (!CHECK(t, same))
+            printf("    \"%.*s\" cut at %zu\n", (int)length, text, cut);
+        style_runs_release(&split);
+    }
+    style_runs_release(&whole);
+}
+
+// Indents around the room that there is for the begin of a line, each mark so often, and what follows.
+static void every_prefix_at_every_cut(struct harness *t)
+{
+    static const char marks[] = "`~#-*+1", *const tails[] = {"", "x", "`", "\n", " x\n```\n", ".", "``` `\n"};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), text[128];
+    if (pages == MAP_FAILED || mprotect(pages + page, page, PROT_NONE))
+        abort();
+    for (size_t indent = 0; indent < 68; indent = indent == 3 ? 54 : indent + 1) {
+        for (size_t n = 0; n < 8 * (sizeof marks - 1) && t->failures == 0; n++) {
+            for (size_t i = 0; i < sizeof tails / sizeof tails[0]; i++) {
+                size_t count = n % 8;
+                memset(text, ' ', indent);
+                memset(text + indent, marks[n / 8], count);
+                memcpy(text + indent + count, tails[i], strlen(tails[i]));
+                size_t length = indent + count + strlen(tails[i]);
+                check_all_cuts(t, at_the_edge(pages, text, length), length);
+            }
+        }
+    }
+    munmap(pages, 2 * page);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(emphasis), TEST(code), TEST(line_begins), TEST(fences), TEST(blocks), TEST(nothing_flips),
+        TEST(emphasis),
+        TEST(code),
+        TEST(line_begins),
+        TEST(fences),
+        TEST(blocks),
+        TEST(nothing_flips),
+        TEST(every_prefix_at_every_cut),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
