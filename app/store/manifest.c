@@ -272,3 +272,66 @@ const char *manifest_parse(const char *data, size_t length, struct manifest *man
         manifest_release(manifest);
     return wrong;
 }
+
+// Adds a line's part, and what it says of the language that the ids before it are in.
+static bool adopt_line(const struct bytes *file, const struct part_line *line, struct manifest *manifest)
+{
+    struct part part;
+    struct part_language *language = &manifest->origin.language;
+    uint64_t sum;
+    if (!part_parse(file->data + line->offset, line->length - 1, &part, &sum))
+        return false;
+    if (!manifest->n_parts)
+        *language = part.language;
+    else if (strcmp(language->tokenizer, part.language.tokenizer) != 0 ||
+             strcmp(language->template_name, part.language.template_name) != 0)
+        *language = (struct part_language){{0}, {0}};
+    if (!manifest->n_parts)
+        manifest->created = part.time;
+    manifest->updated = part.time;
+    struct manifest_part entry = {.offset = line->offset,
+                                  .length = line->length,
+                                  .sum = sum,
+                                  .number = part.number,
+                                  .tokens = (uint32_t)part.ids.count,
+                                  .role = part.role};
+    part_release(&part);
+    return manifest_add_part(manifest, &entry);
+}
+
+static const char *adopt_lines(const struct bytes *file, const struct part_lines *transcript, struct manifest *manifest)
+{
+    const struct part_line *line = transcript->n_lines ? &transcript->lines[transcript->n_lines - 1] : NULL;
+    const struct part_line **chain = calloc(transcript->n_lines + 1, sizeof *chain);
+    const char *wrong = chain ? NULL : "no memory for it";
+    size_t n_chain = 0;
+    if (!wrong && !part_lines_clean(file, transcript))
+        wrong = "it is missing, and a line of the transcript is damaged";
+    if (line)
+        manifest->next_part = line->number + 1;
+    while (line && !wrong) {
+        chain[n_chain++] = line;
+        if (line->after == PART_NONE)
+            break;
+        line = part_lines_find(transcript, (size_t)(line - transcript->lines), (uint32_t)line->after);
+        if (!line)
+            wrong = "it is missing, and lines of the transcript are, too";
+    }
+    for (size_t i = n_chain; i > 0 && !wrong; i--)
+        if (!adopt_line(file, chain[i - 1], manifest))
+            wrong = "no memory for it";
+    free(chain);
+    return wrong;
+}
+
+const char *manifest_adopt(const struct bytes *file, struct manifest *manifest)
+{
+    struct part_lines transcript = {0};
+    *manifest = (struct manifest){0};
+    const char *wrong =
+        part_lines_scan(file, &transcript) ? adopt_lines(file, &transcript, manifest) : "no memory for it";
+    part_lines_release(&transcript);
+    if (wrong)
+        manifest_release(manifest);
+    return wrong;
+}

@@ -50,4 +50,8 @@ bool manifest_render(const struct manifest *manifest, struct bytes *file);
 // NULL, or what is wrong with the bytes; then *manifest is empty.
 const char *manifest_parse(const char *data, size_t length, struct manifest *manifest);
 
+// The manifest of a transcript that has none: a first save ended before it was written. The conversation is the last
+// line and those it follows; the model is not known. NULL, or why the lines don't tell; then *manifest is empty.
+const char *manifest_adopt(const struct bytes *transcript, struct manifest *manifest);
+
 #endif

@@ -209,6 +209,15 @@ bool part_lines_scan(const struct bytes *file, struct part_lines *transcript)
     return true;
 }
 
+bool part_lines_clean(const struct bytes *file, const struct part_lines *transcript)
+{
+    uint64_t end = 0;
+    for (size_t i = 0; i < transcript->n_lines; end += transcript->lines[i++].length)
+        if (transcript->lines[i].offset != end)
+            return false;
+    return end == file->length || !memchr(file->data + end, '\n', file->length - end);
+}
+
 const struct part_line *part_lines_find(const struct part_lines *transcript, size_t end, uint32_t number)
 {
     for (size_t i = end; i > 0; i--)

@@ -8,7 +8,13 @@
 #include "engine/moe.h"
 #include "tokenizer/tok.h"
 
-enum { PART_TEXT_LIMIT = 64 << 20, PART_IDS_LIMIT = 1 << 24, PARTS_LIMIT = 1 << 20, PART_NONE = -1 };
+enum {
+    TRANSCRIPT_LIMIT = 1 << 30,
+    PART_TEXT_LIMIT = 64 << 20,
+    PART_IDS_LIMIT = 1 << 24,
+    PARTS_LIMIT = 1 << 20,
+    PART_NONE = -1
+};
 
 // How ids came to be, and what they are worth to another model.
 struct part_language {
@@ -52,6 +58,8 @@ struct part_lines {
 void part_lines_release(struct part_lines *transcript);
 // Finds all sound lines of a file's bytes. False: no memory.
 bool part_lines_scan(const struct bytes *file, struct part_lines *transcript);
+// Are all lines sound, but for a last one that was cut off?
+bool part_lines_clean(const struct bytes *file, const struct part_lines *transcript);
 // The line of that number among the first `end`, NULL if there is none; of several the last.
 const struct part_line *part_lines_find(const struct part_lines *transcript, size_t end, uint32_t number);
 

@@ -13,7 +13,7 @@
 #include "app/util/format.h"
 #include "app/store/sealed.h"
 
-enum { TRANSCRIPT_LIMIT = 1 << 30, COPY_BLOCK = 1 << 20 };
+enum { COPY_BLOCK = 1 << 20 };
 
 struct saved {
     const struct store *store;
@@ -152,14 +152,16 @@ enum store_code saved_read(const struct store *store, const char *name, struct s
     *content = (struct saved_content){0};
     *error = (struct store_error){0};
     enum store_code code = read_files(store, name, files, &there, error);
-    const char *wrong = there ? manifest_parse(files[0].data, files[0].length, &content->manifest) : NULL;
-    content->found = there && !wrong;
+    const char *wrong = there                 ? manifest_parse(files[0].data, files[0].length, &content->manifest)
+                        : files[1].length > 0 ? manifest_adopt(&files[1], &content->manifest)
+                                              : NULL;
+    content->found = (there || files[1].length > 0) && !wrong;
     if (!code && content->found) {
         content->parts = calloc(content->manifest.n_parts + 1, sizeof *content->parts);
         code = content->parts ? read_by_manifest(&files[1], content, error)
                               : store_fail(error, STORE_NO_MEMORY, "no memory for the transcript");
-    } else if (!code && (there || files[1].length)) {
-        snprintf(why, sizeof why, "its session.json is unusable (%s)", wrong ? wrong : "it is missing");
+    } else if (!code && wrong) {
+        snprintf(why, sizeof why, "its session.json is unusable (%s)", wrong);
         code = read_by_lines(&files[1], why, content, error);
     }
     bytes_release(&files[0]);

@@ -13,7 +13,7 @@ struct saved_content {
     struct manifest manifest;
     struct part *parts;
     size_t n_parts;
-    bool found;       // the manifest; without it the parts are those of the last line
+    bool found;       // the manifest, or one told from sound lines; without it the parts are those of the last line
     char damage[320]; // a sentence; "": all is well
 };
 void saved_content_release(struct saved_content *content);

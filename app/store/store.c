@@ -292,9 +292,12 @@ static bool read_entry(const struct store *store, const char *name, struct store
     snprintf(entry->name, sizeof entry->name, "%s", name);
     entry->transcript_bytes = file_bytes(store, name, "transcript.jsonl", &entry->updated);
     int code = store_io_read(store->io, store_path(store, name, "session.json").text, MANIFEST_LIMIT, &file);
-    bool there = code != ENOENT || entry->transcript_bytes > 0;
-    entry->damaged = code || manifest_parse(file.data, file.length, &entry->manifest) != NULL;
-    if (!entry->damaged)
+    bool there = code != ENOENT || entry->transcript_bytes > 0, adopted = code == ENOENT && there;
+    if (adopted)
+        code = store_io_read(store->io, store_path(store, name, "transcript.jsonl").text, TRANSCRIPT_LIMIT, &file);
+    entry->damaged = code || (adopted ? manifest_adopt(&file, &entry->manifest)
+                                      : manifest_parse(file.data, file.length, &entry->manifest)) != NULL;
+    if (!entry->damaged && entry->manifest.updated)
         entry->updated = entry->manifest.updated;
     bytes_release(&file);
     return there;

@@ -23,13 +23,18 @@ static char *age(char *out, size_t size, uint64_t then)
     return out;
 }
 
+static const char *model_of(const struct manifest *manifest)
+{
+    return *manifest->origin.model_name ? manifest->origin.model_name : "unknown";
+}
+
 void sessions_describe(char *out, size_t size, const char *name, const struct manifest *manifest)
 {
     char used[40];
     size_t turns = manifest_turns(manifest);
     snprintf(out, size, "Session \"%s\": %zu message%s, %" PRIu32 " tokens, used %s, model %s.", name, turns,
              turns == 1 ? "" : "s", manifest_tokens(manifest), age(used, sizeof used, manifest->updated),
-             manifest->origin.model_name);
+             model_of(manifest));
 }
 
 static bool fill_chat(const char *name, struct chat *chat, struct sessions_choice *choice, struct store_error *error)
@@ -119,7 +124,7 @@ static char *print_details(char *out, size_t size, const struct store_entry *ent
     else
         snprintf(out, size, "%s, %zu message%s, %" PRIu32 " tokens, rows %s, model %s", used, turns,
                  turns == 1 ? "" : "s", manifest_tokens(&entry->manifest),
-                 format_bytes(rows, sizeof rows, entry->kv_bytes), entry->manifest.origin.model_name);
+                 format_bytes(rows, sizeof rows, entry->kv_bytes), model_of(&entry->manifest));
     return out;
 }
 

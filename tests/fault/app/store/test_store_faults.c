@@ -400,6 +400,7 @@ static void first_save_and_removal(struct harness *t)
                 CHECK(t, code == STORE_OK || code == STORE_NOT_FOUND);
                 rig_texts(&content, texts, sizeof texts);
                 bool whole = strcmp(texts, act.new_texts) == 0, begun = strcmp(texts, "one") == 0;
+                CHECK(t, code || (!*content.damage && strcmp(saved_name(saved), "talk") == 0));
                 CHECK(t, code || whole || (!removal && (begun || !*texts)));
                 CHECK(t, met || (removal ? code == STORE_NOT_FOUND : whole));
                 if (t->failures)

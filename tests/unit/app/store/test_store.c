@@ -261,6 +261,44 @@ static void foreign_rows_are_forgotten(struct harness *t)
     close_place(p);
 }
 
+// A first save that was killed before its manifest was there, also within its last line.
+static void lines_without_a_manifest_are_adopted(struct harness *t)
+{
+    for (int torn = 0; torn < 3; torn++) {
+        struct place *p = open_place();
+        struct saved *saved = new_session(t, p, "talk");
+        exchange(t, p, saved, "one", "first");
+        uint32_t border = p->engine.length;
+        exchange(t, p, saved, "two", "second");
+        uint64_t last = saved_manifest(saved)->parts[3].offset;
+        saved_cut(saved, border); // the lines alone know of no cut
+        saved_close(saved);
+        unlink(store_path(&p->store, "talk", "session.json").text);
+        off_t cut = torn == 2 ? 5 : (off_t)last + 9;
+        if (torn && truncate(store_path(&p->store, "talk", "transcript.jsonl").text, cut))
+            abort();
+        const char *texts = torn == 2 ? "" : torn ? "one|first|two" : "one|first|two|second";
+        struct store_list list;
+        CHECK_EQ(t, store_list(&p->store, &list, &p->error), STORE_OK);
+        CHECK(t, list.n_entries == 1 && !list.entries[0].damaged);
+        CHECK_EQ(t, list.n_entries ? manifest_turns(&list.entries[0].manifest) : 0, torn == 2 ? 0 : 2);
+        store_list_release(&list);
+        check_session(t, p, "talk", texts, false);
+        struct saved_content content;
+        char after[64];
+        CHECK_EQ(t, saved_open(&p->store, "talk", &saved, &content, &p->error), STORE_OK);
+        CHECK_STR(t, saved_name(saved), "talk");
+        CHECK_STR(t, saved_manifest(saved)->origin.language.tokenizer, "");
+        saved_content_release(&content);
+        CHECK(t, rig_append(saved, TOK_USER, "three", NULL));
+        CHECK_EQ(t, saved_commit(saved, NULL, &p->error), STORE_OK);
+        saved_close(saved);
+        snprintf(after, sizeof after, "%s%sthree", texts, *texts ? "|" : "");
+        check_session(t, p, "talk", after, false);
+        close_place(p);
+    }
+}
+
 static void a_damaged_transcript_is_kept(struct harness *t)
 {
     for (int how = 0; how < 4; how++) {
@@ -274,9 +312,10 @@ static void a_damaged_transcript_is_kept(struct harness *t)
             change_byte(p, "talk", "transcript.jsonl", (long)third + 60);
         else if (how == 1 && truncate(store_path(&p->store, "talk", "transcript.jsonl").text, (off_t)third + 9))
             abort();
-        else if (how == 2)
+        else if (how == 2) {
             unlink(store_path(&p->store, "talk", "session.json").text);
-        else
+            change_byte(p, "talk", "transcript.jsonl", (long)third + 60);
+        } else
             change_byte(p, "talk", "session.json", 100);
         uint64_t bytes = size_of(p, "talk", "transcript.jsonl");
         struct saved_content content;
@@ -284,7 +323,8 @@ static void a_damaged_transcript_is_kept(struct harness *t)
         CHECK_EQ(t, saved_open(&p->store, "talk", &saved, &content, &p->error), STORE_OK);
         CHECK(t, *content.damage);
         rig_texts(&content, texts, sizeof texts);
-        CHECK_STR(t, texts, how < 2 ? "one|first" : "one|first|two|second");
+        static const char *const readable[] = {"one|first", "one|first", "second", "one|first|two|second"};
+        CHECK_STR(t, texts, readable[how]);
         CHECK_STR(t, saved_name(saved), "talk-recovered");
         saved_content_release(&content);
         p->engine.length = 0;
@@ -292,7 +332,8 @@ static void a_damaged_transcript_is_kept(struct harness *t)
         CHECK_EQ(t, saved_commit(saved, NULL, &p->error), STORE_OK);
         saved_close(saved);
         CHECK_EQ(t, size_of(p, "talk", "transcript.jsonl"), bytes);
-        check_session(t, p, "talk-recovered", how < 2 ? "one|first|three" : "one|first|two|second|three", false);
+        snprintf(texts, sizeof texts, "%s|three", readable[how]);
+        check_session(t, p, "talk-recovered", texts, false);
         close_place(p);
     }
 }
@@ -472,8 +513,9 @@ int main(int argc, char **argv)
         TEST(what_was_saved_comes_back),       TEST(any_text_survives),
         TEST(undo_is_the_manifests_alone),     TEST(saving_costs_what_the_turn_added),
         TEST(compact_leaves_what_lives),       TEST(foreign_rows_are_forgotten),
-        TEST(a_damaged_transcript_is_kept),    TEST(one_process_at_a_time),
-        TEST(names_are_never_overwritten),     TEST(the_cap_drops_the_oldest_rows),
+        TEST(a_damaged_transcript_is_kept),    TEST(lines_without_a_manifest_are_adopted),
+        TEST(one_process_at_a_time),           TEST(names_are_never_overwritten),
+        TEST(the_cap_drops_the_oldest_rows),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
