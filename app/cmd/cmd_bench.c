@@ -139,7 +139,10 @@ static int print_result(struct bench *bench)
     printf("%s\n", plan_words(words, sizeof words, &cache));
     if (*plan_warning(words, sizeof words, &cache, options->model.host_cache != MOE_CACHE_AUTO))
         printf("%s\n", words);
-    printf("%s on %s, median of %" PRIu32 " runs\n", about->name, moe_model_device(bench->model), options->asked.runs);
+    report_text(stdout, about->name, strlen(about->name));
+    printf(" on ");
+    report_text(stdout, moe_model_device(bench->model), strlen(moe_model_device(bench->model)));
+    printf(", median of %" PRIu32 " runs\n", options->asked.runs);
     printf("  prefill   %9.1f tokens/s   (%" PRIu32 " tokens)\n", prefill, options->asked.prefill_tokens);
     printf("  decode    %9.1f tokens/s   (%" PRIu32 " tokens)\n", decode, options->asked.decode_tokens);
     printf("  weights   %9.2f GB/s       (%s of packed weights a token)\n", weights / 1e9,

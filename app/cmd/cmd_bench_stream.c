@@ -398,9 +398,12 @@ static void print_head(const struct stream *stream, const moe_model *model)
 {
     struct moe_cache_plan plan = moe_model_cache(model);
     const struct options *options = stream->options;
-    printf("%s on %s, median of %" PRIu32 " interleaved runs; %" PRIu32 " tokens of prompt, %" PRIu32 " of answer\n",
-           moe_model_describe(model)->name, moe_model_device(model), options->asked.runs, options->asked.prefill_tokens,
-           options->asked.decode_tokens);
+    const char *const names[] = {moe_model_describe(model)->name, moe_model_device(model)};
+    report_text(stdout, names[0], strlen(names[0]));
+    printf(" on ");
+    report_text(stdout, names[1], strlen(names[1]));
+    printf(", median of %" PRIu32 " interleaved runs; %" PRIu32 " tokens of prompt, %" PRIu32 " of answer\n",
+           options->asked.runs, options->asked.prefill_tokens, options->asked.decode_tokens);
     printf("  disk, %s, random reads of whole experts (%.2f MB):", plan.direct ? "direct" : "through the page cache",
            (double)plan.slot_bytes / 1e6);
     for (int i = 0; i < N_DEPTHS; i++)

@@ -10,6 +10,7 @@
 #include "app/cmd/cmd.h"
 #include "app/util/format.h"
 #include "app/util/progress.h"
+#include "app/util/quote.h"
 #include "app/util/report.h"
 #include "app/term/term.h"
 #include "tokenizer/tok.h"
@@ -48,13 +49,13 @@ static void say_end(const char *target)
     struct moe_description *about = calloc(1, sizeof *about);
     char size[FORMAT_SIZE], memory[FORMAT_SIZE];
     struct moe_err err;
-    if (!about || moe_inspect(target, about, &err) || getrusage(RUSAGE_SELF, &usage)) {
-        free(about);
-        return;
-    }
-    report("%s: done, %s (peak memory %s); try moechat -m %s", target,
-           format_bytes(size, sizeof size, about->package_bytes),
-           format_bytes(memory, sizeof memory, (uint64_t)usage.ru_maxrss * 1024), target);
+    struct bytes word = {0};
+    if (about && moe_inspect(target, about, &err) == 0 && getrusage(RUSAGE_SELF, &usage) == 0 &&
+        quote_shell(&word, target))
+        report("%s: done, %s (peak memory %s); try moechat -m %s", target,
+               format_bytes(size, sizeof size, about->package_bytes),
+               format_bytes(memory, sizeof memory, (uint64_t)usage.ru_maxrss * 1024), word.data);
+    bytes_release(&word);
     free(about);
 }
 

@@ -15,6 +15,7 @@
 #include "app/util/json_out.h"
 #include "app/view/plan_words.h"
 #include "app/util/progress.h"
+#include "app/util/quote.h"
 #include "app/util/report.h"
 #include "tokenizer/tok.h"
 #include "app/term/term.h"
@@ -193,11 +194,14 @@ static struct talk find_talk(struct moe_description *about, const char *director
 static void print_next(const struct moe_description *about, const char *directory)
 {
     char size[FORMAT_SIZE];
+    struct bytes word = {0};
+    const char *named = quote_shell(&word, directory) ? word.data : "DIR";
     format_bytes(size, sizeof size, about->package_bytes);
     if (!about->runs)
-        printf("%-18smoechat convert %s NEWDIR (needs %s)\n", "next", directory, size);
+        printf("%-18smoechat convert %s NEWDIR (needs %s)\n", "next", named, size);
     else
-        printf("%-18smoechat -m %s\n", "next", directory);
+        printf("%-18smoechat -m %s\n", "next", named);
+    bytes_release(&word);
     if (about->expert_reads == MOE_FOLDER_READS)
         puts(FOLDER_WORDS);
 }

@@ -72,13 +72,15 @@ static int read_session(const struct request *request, struct saved_content *con
     return STATUS_DONE;
 }
 
+// The bytes as they are; what acts on a terminal is made visible where it goes to one.
 static void print_markdown(const struct saved_content *content, bool headings)
 {
+    bool terminal = isatty(STDOUT_FILENO);
     for (size_t i = 0; i < content->n_parts; i++) {
         const struct part *part = &content->parts[i];
         struct bytes text = {0};
         if (export_message(&text, headings ? EXPORT_MARKDOWN : EXPORT_TEXT, i, part->role, &part->text))
-            fwrite(text.data, 1, text.length, stdout);
+            terminal ? report_text(stdout, text.data, text.length) : (void)fwrite(text.data, 1, text.length, stdout);
         bytes_release(&text);
     }
 }
@@ -105,7 +107,7 @@ static struct json_object *parts_json(const struct saved_content *content)
     return parts;
 }
 
-// show: for people, so sanitised. export: the bytes as they are.
+// show: for people, so sanitised.
 static int show(const struct request *request)
 {
     struct saved_content content;

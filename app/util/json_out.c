@@ -12,6 +12,7 @@
 
 #include "app/util/files.h"
 #include "app/util/report.h"
+#include "app/util/sanitize.h"
 
 // The length of the UTF-8 character at `text` and its code point, 0 when there is none.
 static size_t character(const char *text, size_t length, uint32_t *code)
@@ -89,9 +90,7 @@ double json_out_rate(uint64_t count, uint64_t ns)
 // Characters that a terminal acts on or does not show, and that json-c leaves as they are.
 static bool acts(uint32_t code)
 {
-    return (code >= 0x7F && code < 0xA0) || code == 0xAD || code == 0x61C || (code >= 0x200B && code <= 0x200F) ||
-           (code >= 0x2028 && code <= 0x202E) || (code >= 0x2060 && code <= 0x206F) || code == 0xFEFF ||
-           (code >= 0xE0000 && code <= 0xE0FFF);
+    return code >= 0x7F && sanitize_visible(code) != code;
 }
 
 bool json_out_render(struct json_object *object, struct bytes *line)

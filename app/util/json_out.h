@@ -17,7 +17,7 @@ void json_out_text(struct json_object *object, const char *key, const char *text
 void json_out_string(struct json_object *object, const char *key, const char *text);
 void json_out_whole(struct json_object *object, const char *key, uint64_t value);
 void json_out_real(struct json_object *object, const char *key, double value); // null when it is not finite
-double json_out_rate(uint64_t count, uint64_t ns); // a second; 0 when nothing was measured
+double json_out_rate(uint64_t count, uint64_t ns);                             // a second; 0 when nothing was measured
 
 // Appends the object on one line, with everything escaped that could act on a terminal. False: no memory.
 bool json_out_render(struct json_object *object, struct bytes *line);

@@ -48,7 +48,7 @@ static bool is_emoji(uint32_t code)
     return in_ranges(code, ranges, sizeof ranges / sizeof ranges[0]);
 }
 
-static uint32_t visible(uint32_t code)
+uint32_t sanitize_visible(uint32_t code)
 {
     if (code == '\n' || code == '\t')
         return code;
@@ -119,7 +119,7 @@ static size_t put(struct sanitize *state, uint32_t code, char *out)
         state->last = SANITIZE_EMOJI;
     else
         state->last = is_keycap(code) ? SANITIZE_KEYCAP : SANITIZE_OTHER;
-    return written + sanitize_write_utf8(visible(code), out + written);
+    return written + sanitize_write_utf8(sanitize_visible(code), out + written);
 }
 
 size_t sanitize_push(struct sanitize *state, const char *bytes, size_t length, char *out)

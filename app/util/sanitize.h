@@ -35,6 +35,8 @@ size_t sanitize_push(struct sanitize *state, const char *bytes, size_t length, c
 // The end of a text: what was held comes out in its visible form, and the state is as new.
 size_t sanitize_flush(struct sanitize *state, char *out);
 
+// What is shown of a code point that stands alone; itself if it is safe.
+uint32_t sanitize_visible(uint32_t code);
 // Writes one code point, at most 4 bytes, and returns how many.
 size_t sanitize_write_utf8(uint32_t code, char *out);
 

@@ -96,11 +96,9 @@ int moe_model_open(const char *directory, const struct moe_model_options *option
     if (!code)
         code = package_describe(&model->package, &model->description, err);
     if (!code && !model->description.runs)
-        code =
-            moe_fail(err, MOE_UNSUPPORTED,
-                     "%.200s is a %s, which must be converted first: moechat convert %.200s NEWDIR "
-                     "(%.2f GB)",
-                     directory, model->description.layout, directory, (double)model->description.package_bytes / 1e9);
+        code = moe_fail(err, MOE_UNSUPPORTED,
+                        "%.200s is a %s, which must be converted first: moechat convert DIR NEWDIR (%.2f GB)",
+                        directory, model->description.layout, (double)model->description.package_bytes / 1e9);
     if (!code)
         code = open_device(model, options, err);
     struct weights_source source = {&model->package, options->progress, options->progress_context};

@@ -426,6 +426,25 @@ def test_an_installed_program_finds_its_model():
         expect(b"/usr/bin/../share/moechat/models/demo\n" in result.stdout, "%r" % result.stdout)
 
 
+def test_what_is_to_be_typed_is_one_word():
+    folder = os.path.join(SCRATCH, "it's a; echo $(id) \x1b]0;t\x07")
+    os.symlink(TINY, folder)
+    next_line = [l for l in run(["info", folder]).stdout.splitlines() if l.startswith(b"next")][0]
+    expect(b"\x1b" not in next_line, "nothing acts on the terminal: %r" % next_line)
+    words = next_line[len(b"next"):].strip()
+    typed = subprocess.run(["bash", "-c", b"printf '%s\\n' " + words], stdout=subprocess.PIPE).stdout
+    same(typed, b"moechat\n-m\n" + folder.encode() + b"\n")
+
+
+def test_an_export_to_a_terminal_is_clean():
+    said = script("turn\ntoken \\e]0;t\\x07\\e[31m\ntoken end\n")
+    same(run(["run", "-p", "x", "--session", "red"] + said).returncode, 0)
+    expect(b"\x1b]0;t\x07" in run(["sessions", "export", "red"]).stdout, "the bytes as they are")
+    t = Terminal(["sessions", "export", "red"])
+    same(t.finish(), 0)
+    expect(b"end" in t.output and b"\x1b" not in t.output and b"\x07" not in t.output, "made visible: %r" % t.output)
+
+
 def test_info_and_bench():
     text = run(["info", TINY])
     same((text.returncode, text.stderr), (0, b""))

@@ -12,6 +12,7 @@
 #include "app/util/format.h"
 #include "app/util/json_out.h"
 #include "app/util/progress.h"
+#include "app/util/quote.h"
 #include "app/util/report.h"
 
 static void numbers_for_people(struct harness *t)
@@ -103,6 +104,47 @@ static void text_is_always_utf8(struct harness *t)
     free(json);
 }
 
+// What a terminal acts on or hides, such as U+115F, U+3164, U+FE0F and U+1D173, is escaped in what is printed.
+static void json_shows_all_of_it(struct harness *t)
+{
+    struct json_object *object = json_object_new_object();
+    struct bytes line = {0};
+    static const char hidden[] = "\xc2\x9b\xe1\x85\x9f\xe3\x85\xa4\xef\xb8\x8f\xf0\x9d\x85\xb3\xe2\x80\xae\x7f.";
+    json_out_text(object, "text", hidden, sizeof hidden - 1);
+    CHECK(t, json_out_render(object, &line));
+    CHECK_STR(t, line.data, "{\"text\":\"\\u009b\\u115f\\u3164\\ufe0f\\ud834\\udd73\\u202e\\u007f.\"}\n");
+    bytes_release(&line);
+    json_object_put(object);
+}
+
+static void quoted(struct harness *t, const char *text, const char *want)
+{
+    struct bytes word = {0};
+    CHECK(t, quote_shell(&word, text));
+    CHECK_STR(t, word.data, want);
+    bytes_release(&word);
+}
+
+static void words_for_a_shell(struct harness *t)
+{
+    quoted(t, "/models/DeepSeek-V3_Q4.gguf", "/models/DeepSeek-V3_Q4.gguf");
+    quoted(t, "", "''");
+    quoted(t, "a b;$(c)`d`", "'a b;$(c)`d`'");
+    quoted(t, "it's", "'it'\\''s'");
+    quoted(t, "-m", "./-m");
+    quoted(t, "- m", "./'- m'");
+    quoted(t, "~", "'~'");
+    quoted(t, "caf\xc3\xa9 \xe6\x97\xa5", "'caf\xc3\xa9 \xe6\x97\xa5'");
+    quoted(t, "a\x1b]0;x\a'\\", "$'a\\033]0;x\\007\\047\\134'");
+    quoted(t, "a\nb\t", "$'a\\012b\\011'");
+    quoted(t,
+           "\xe2\x80\xae"
+           "0",
+           "$'\\342\\200\\2560'");
+    quoted(t, "\xe2\x80", "$'\\342\\200'");
+    quoted(t, "\xff.", "$'\\377.'");
+}
+
 static void reals_that_are_none_are_null(struct harness *t)
 {
     struct json_object *object = json_object_new_object();
@@ -139,8 +181,8 @@ static void files_appear_whole(struct harness *t)
     CHECK_EQ(t, files_read(path, 100, &text), 0);
     CHECK_STR(t, text.data, "hello world");
     unlink(path);
-    CHECK_EQ(t, rmdir(folder), 0); // no temporary is left
-    CHECK_EQ(t, files_create(&file, "/nonexistent/out"), ENOENT);
+    CHECK_EQ(t, rmdir(folder), 0);                  // no temporary is left
+    CHECK_EQ(t, files_create(&file, path), ENOENT); // nor its folder
     bytes_release(&text);
 }
 
@@ -160,9 +202,9 @@ static void devices_are_written_to_not_replaced(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(numbers_for_people),           TEST(progress_in_words),  TEST(text_is_always_utf8),
-        TEST(reals_that_are_none_are_null), TEST(files_appear_whole), TEST(devices_are_written_to_not_replaced),
-        TEST(reports_show_no_escape),
+        TEST(numbers_for_people),           TEST(progress_in_words),    TEST(text_is_always_utf8),
+        TEST(reals_that_are_none_are_null), TEST(files_appear_whole),   TEST(devices_are_written_to_not_replaced),
+        TEST(reports_show_no_escape),       TEST(json_shows_all_of_it), TEST(words_for_a_shell),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
