@@ -91,7 +91,8 @@ struct args_embed {
     arg_u32 pad;
 };
 
-// y = x / sqrt(mean(x^2) + eps) * weight (float32), over dim elements of each row; y may be x.
+// y = x / sqrt(mean(x^2) + eps) * weight (float32), over dim elements of each row; y may be x. With plus_one, here and
+// below, what multiplies is 1 + weight: files of transformers' Qwen3-Next family hold the rest.
 struct args_rmsnorm {
     arg_u64 weight; // byte offset, a multiple of 4
     arg_u32 n_rows;
@@ -101,7 +102,7 @@ struct args_rmsnorm {
     arg_u32 out_stride;
     arg_u32 out_offset;
     arg_f32 eps;
-    arg_u32 pad;
+    arg_u32 plus_one;
 };
 
 // y[r][o] = sum_i W[o][i] x[r][i], or += when add is 1. matvec: n_rows is 1 and the decode kernels run; matmul: the
@@ -210,7 +211,8 @@ struct args_rope {
 enum { KV_F32 = 0, KV_F16 = 1 };
 
 // cache[position + r] = rmsnorm of x[r][0..kv_lora_rank) and behind it rope of the rope_dim elements that follow there,
-// as those two ops do, converted to the cache's type. What stands in x afterwards means nothing.
+// as those two ops do, converted to the cache's type. What stands in x afterwards means nothing. With no_rope the
+// elements behind stay as they are, of which there may be none, and inv_freq is not read (Kimi-Linear's MLA).
 struct args_kv_append {
     arg_u64 norm; // byte offset of the norm's weight, float32
     arg_u32 n_rows;
@@ -222,7 +224,7 @@ struct args_kv_append {
     arg_u32 interleaved;
     arg_f32 eps;
     arg_f32 scale;
-    arg_u32 pad;
+    arg_u32 no_rope;
 };
 
 // The key half of kv_b, absorbed. kv_b's rows are, head by head, qk_nope_head_dim rows of keys and then v_head_dim rows
@@ -272,7 +274,143 @@ struct args_attention {
     arg_f32 softmax_scale;
 };
 
-// transformers' DeepseekV3TopkRouter, DeepseekV2TopkRouter and Glm4MoeLiteTopkRouter.
+// Grouped attention: n_heads queries over n_kv_heads keys and values, all head_dim wide. A row of the cache is the keys
+// of all heads, then their values: 2 * n_kv_heads * head_dim elements.
+// gqa_append: each head of q, in place, and each of k, which becomes the row at position + r with v behind it, is
+// normed by rmsnorm and then turned by rope, rope_dim elements from rope_offset on, as those ops do. Heads of q lie
+// q_head_stride apart, those of k and v head_dim. rope_dim 0: nothing is turned.
+struct args_gqa_append {
+    arg_u64 q_norm; // byte offsets of float32 [head_dim]
+    arg_u64 k_norm;
+    arg_u32 n_rows;
+    arg_u32 n_heads;
+    arg_u32 n_kv_heads;
+    arg_u32 head_dim;
+    arg_u32 rope_offset;
+    arg_u32 rope_dim;
+    arg_u32 q_stride;
+    arg_u32 q_head_stride;
+    arg_u32 q_offset;
+    arg_u32 kv_stride; // of the rows with k and v
+    arg_u32 k_offset;
+    arg_u32 v_offset;
+    arg_u32 position; // of row 0
+    arg_u32 kv_type;
+    arg_u32 interleaved;
+    arg_u32 plus_one;
+    arg_f32 eps;
+    arg_f32 scale; // of cos and sin
+};
+
+// Row r stands at position + r and sees cache rows 0 .. position + r; head h takes key and value head
+// h / (n_heads / n_kv_heads). score = softmax_scale * q[r][h] . key; out[r][h] = sum of softmax(score) * value.
+struct args_gqa {
+    arg_u32 n_rows;
+    arg_u32 n_heads;
+    arg_u32 n_kv_heads;
+    arg_u32 head_dim; // a multiple of 8, at most MOST_HEAD_DIM
+    arg_u32 q_stride;
+    arg_u32 q_head_stride;
+    arg_u32 q_offset;
+    arg_u32 position;
+    arg_u32 kv_type;
+    arg_f32 softmax_scale;
+};
+enum { MOST_HEAD_DIM = 256 };
+
+// A short causal convolution of each channel, as gated delta nets have before them (transformers: causal_conv1d_fn):
+// y[t][c] = silu(sum over j = 0 .. CONV_TAPS - 1 of weight[c][j] * x[t - (CONV_TAPS - 1) + j][c]), the last tap being
+// the newest. What came before row 0 are the CONV_TAPS - 1 rows [channels] of the history, the oldest first, read at
+// `from`; the last ones including this launch's are written at `to`. Cut anywhere, rows have the same bits.
+enum { CONV_TAPS = 4 };
+struct args_short_conv {
+    arg_u64 weight; // byte offset of float32 [channels][CONV_TAPS]
+    arg_u64 from;   // in elements; the two are the same range, or do not touch
+    arg_u64 to;
+    arg_u32 n_rows;
+    arg_u32 channels;
+    arg_u32 in_stride;
+    arg_u32 in_offset;
+    arg_u32 out_stride;
+    arg_u32 out_offset;
+};
+
+// The gated delta rule, token by token (transformers: torch_recurrent_gated_delta_rule of Qwen3-Next and Qwen3.5,
+// recurrent_kimi_delta_attention of Kimi-Linear). Value head h has a state S [key_dim][value_dim] and takes the key
+// head h / (n_value_heads / n_key_heads), or, with tiled_heads, h % n_key_heads (GGUF of qwen35moe).
+//   q = q / sqrt(sum q^2 + norm_eps) / sqrt(key_dim);  k = k / sqrt(sum k^2 + norm_eps);  beta = sigmoid(b)
+//   S = decay * S;  d = beta * (v - S^T k);  S = S + k d^T;  out = S^T q
+// with f = input + dt_bias, where f > 20 is its own softplus, and rate = exp(A_log), or, with rate_given, minus what
+// the file holds (GGUF's ssm_a), a number a head:
+//   DECAY_HEAD:            decay = exp(-rate[h] * softplus(f[h])), of input and dt_bias [n_value_heads]
+//   DECAY_CHANNEL:         decay[i] = exp(-rate[h] * softplus(f[h][i])), of both [n_value_heads][key_dim]
+//   DECAY_CHANNEL_BOUNDED: decay[i] = exp(bound * sigmoid(rate[h] * f[h][i])), bound < 0
+// A launch reads the states of all heads at `from` and leaves them at `to`. Cut anywhere, rows have the same bits.
+enum delta_decay { DECAY_HEAD = 0, DECAY_CHANNEL = 1, DECAY_CHANNEL_BOUNDED = 2 };
+enum { MOST_KEY_DIM = 128 };
+struct args_delta {
+    arg_u64 rate;    // byte offset of float32 [n_value_heads]
+    arg_u64 dt_bias; // byte offset of float32
+    arg_u64 from;    // in elements; the two are the same range, or do not touch
+    arg_u64 to;
+    arg_u32 n_rows;
+    arg_u32 n_key_heads;
+    arg_u32 n_value_heads;
+    arg_u32 key_dim; // at most MOST_KEY_DIM
+    arg_u32 value_dim;
+    arg_u32 in_stride; // of the rows with q, k and v, heads side by side
+    arg_u32 q_offset;
+    arg_u32 k_offset;
+    arg_u32 v_offset;
+    arg_u32 gate_stride; // of the rows with b and the decay's inputs
+    arg_u32 beta_offset;
+    arg_u32 decay_offset;
+    arg_u32 out_stride;
+    arg_u32 out_offset;
+    arg_u32 tiled_heads;
+    arg_u32 decay; // enum delta_decay
+    arg_u32 rate_given;
+    arg_f32 bound;
+    arg_f32 norm_eps;
+    arg_u32 pad;
+};
+
+// y[r][h] = x[r][h] / sqrt(mean(x[r][h]^2) + eps) * weight * act(gate[r][h]), over heads of dim elements side by side;
+// y may be x. transformers: Qwen3NextRMSNormGated (silu), KimiLinearRMSNormGated (sigmoid).
+enum gate_act { GATE_SILU = 0, GATE_SIGMOID = 1 };
+struct args_gated_norm {
+    arg_u64 weight; // byte offset of float32 [dim]
+    arg_u32 n_rows;
+    arg_u32 n_heads;
+    arg_u32 dim;
+    arg_u32 in_stride;
+    arg_u32 in_offset;
+    arg_u32 gate_stride;
+    arg_u32 gate_offset;
+    arg_u32 out_stride;
+    arg_u32 out_offset;
+    arg_u32 act; // enum gate_act
+    arg_f32 eps;
+    arg_u32 pad;
+};
+
+// y[r][h][i] *= sigmoid(gate[r][h][i]), i < dim; heads of y lie side by side, those of the gate gate_head_stride apart.
+// With one_each a head has one gate, gate[r][h][0]: a shared expert's, of one head.
+struct args_gate_product {
+    arg_u32 n_rows;
+    arg_u32 n_heads;
+    arg_u32 dim;
+    arg_u32 stride;
+    arg_u32 offset;
+    arg_u32 gate_stride;
+    arg_u32 gate_head_stride;
+    arg_u32 gate_offset;
+    arg_u32 one_each;
+    arg_u32 pad;
+};
+
+// transformers' DeepseekV3TopkRouter, DeepseekV2TopkRouter and Glm4MoeLiteTopkRouter; Qwen3Next's and Qwen3.5's are
+// softmax, one group, norm_topk_prob, factor 1; Kimi-Linear's is DeepseekV3's.
 // score = sigmoid(logit), or softmax over all experts; choice = score + bias where there is a bias, else what orders
 // the experts alike: the sigmoid, or with softmax the logit itself (which keeps apart what softmax rounds to 0). A
 // group's score is the sum of its two best choices (noaux) or its best one; the topk_group best groups stay, the
@@ -323,6 +461,8 @@ struct args_combine_norm {
     arg_u32 dim;
     arg_u32 first_weight;
     arg_f32 eps;
+    arg_u32 plus_one;
+    arg_u32 pad;
 };
 
 // dst[0..bytes) = src[0..bytes), bytes a multiple of 64: the ceiling that benchmarks compare with.

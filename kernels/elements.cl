@@ -83,6 +83,90 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void silu_product(const struct args_silu_
     y[at] = silu(gate[at]) * y[at];
 }
 
+__kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void gate_product(const struct args_gate_product a, const struct tiling t,
+                                                         __global const float *gate, __global float *y)
+{
+    uint i = get_global_id(0);
+    uint r = get_global_id(1);
+    if (r >= a.n_rows || i >= a.n_heads * a.dim)
+        return;
+    ulong from = (ulong)r * a.gate_stride + a.gate_offset + (ulong)(i / a.dim) * a.gate_head_stride;
+    y[(ulong)r * a.stride + a.offset + i] *= sigmoid(gate[from + (a.one_each ? 0 : i % a.dim)]);
+}
+
+#if SHAPE_CPU
+// Tap j of sixteen channels.
+static float16 taps_of(__global const float *weight, uint j)
+{
+    weight += j;
+    return (float16)(weight[0], weight[4], weight[8], weight[12], weight[16], weight[20], weight[24], weight[28],
+                     weight[32], weight[36], weight[40], weight[44], weight[48], weight[52], weight[56], weight[60]);
+}
+
+static void conv_sixteen(const struct args_short_conv *a, uint c, __global const float *weight,
+                         __global const float *x, __global const float *from, __global float *to, __global float *y)
+{
+    float16 taps[CONV_TAPS];
+    UNROLL
+    for (uint j = 0; j < CONV_TAPS; j++)
+        taps[j] = taps_of(weight + (ulong)c * CONV_TAPS, j);
+    float16 first = vload16(0, from + c);
+    float16 second = vload16(0, from + a->channels + c);
+    float16 third = vload16(0, from + 2 * (ulong)a->channels + c);
+    for (uint r = 0; r < a->n_rows; r++) {
+        float16 last = vload16(0, x + (ulong)r * a->in_stride + c);
+        float16 sum = fma(taps[3], last, fma(taps[2], third, fma(taps[1], second, taps[0] * first)));
+        vstore16(sum / (1.0f + exp16(-sum)), 0, y + (ulong)r * a->out_stride + c);
+        first = second;
+        second = third;
+        third = last;
+    }
+    vstore16(first, 0, to + c);
+    vstore16(second, 0, to + a->channels + c);
+    vstore16(third, 0, to + 2 * (ulong)a->channels + c);
+}
+#endif
+
+// Channel c of rows first .. end - 1; the last rows leave the history.
+static void conv_one(const struct args_short_conv *a, uint c, uint2 rows, __global const float *weight,
+                     __global const float *x, __global const float *from, __global float *to, __global float *y)
+{
+    float4 taps = vload4(c, weight);
+    float seen[CONV_TAPS - 1];
+    UNROLL
+    for (uint j = 0; j < CONV_TAPS - 1; j++)
+        seen[j] = rows.x ? x[(ulong)(rows.x + j - (CONV_TAPS - 1)) * a->in_stride + c] : from[(ulong)j * a->channels + c];
+    for (uint r = rows.x; r < rows.y; r++) {
+        float last = x[(ulong)r * a->in_stride + c];
+        float sum = fma(taps.w, last, fma(taps.z, seen[2], fma(taps.y, seen[1], taps.x * seen[0])));
+        y[(ulong)r * a->out_stride + c] = silu(sum);
+        seen[0] = seen[1];
+        seen[1] = seen[2];
+        seen[2] = last;
+    }
+    if (rows.y < a->n_rows)
+        return;
+    UNROLL
+    for (uint j = 0; j < CONV_TAPS - 1; j++)
+        to[(ulong)j * a->channels + c] = seen[j];
+}
+
+// Groups: x over blocks of ELEMENTS_GROUP channels, y over blocks of rows_per_group rows.
+__kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void short_conv(const struct args_short_conv a, const struct tiling t,
+                                                      __global const uchar *weights, __global const float *x,
+                                                      __global const float *from, __global float *to, __global float *y)
+{
+    if (a.n_rows == 0)
+        return;
+    __global const float *weight = (__global const float *)(weights + a.weight);
+    x += a.in_offset;
+    y += a.out_offset;
+    from += a.from;
+    to += a.to;
+    uint2 rows = (uint2)(get_group_id(1) * t.rows_per_group, min((uint)(get_group_id(1) + 1) * t.rows_per_group, a.n_rows));
+    FOR_ELEMENTS(a.channels, conv_sixteen(&a, i, weight, x, from, to, y), conv_one(&a, i, rows, weight, x, from, to, y))
+}
+
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void combine(const struct args_combine a, const struct tiling t,
                                                     __global const float *partial, __global const float *weight,
                                                     __global float *out)

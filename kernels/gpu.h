@@ -224,6 +224,50 @@ struct gpu_attention_bufs {
 };
 void gpu_op_attention_decode(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b);
 void gpu_op_attention_prefill(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b);
+struct gpu_gqa_append_bufs {
+    gpu_buf *q_norm;
+    gpu_buf *k_norm;
+    gpu_buf *inv_freq; // rope_dim / 2; may be NULL when that is 0
+    gpu_buf *q;        // in place
+    gpu_buf *kv;       // rows with k and v
+    gpu_buf *cache;
+};
+void gpu_op_gqa_append(gpu *g, const struct args_gqa_append *a, const struct gpu_gqa_append_bufs *b);
+// decode and prefill as with attention.
+struct gpu_gqa_bufs {
+    gpu_buf *q; // as gqa_append leaves it
+    gpu_buf *cache;
+    gpu_buf *out; // [n_rows, n_heads, head_dim]
+};
+void gpu_op_gqa_decode(gpu *g, const struct args_gqa *a, const struct gpu_gqa_bufs *b);
+void gpu_op_gqa_prefill(gpu *g, const struct args_gqa *a, const struct gpu_gqa_bufs *b);
+struct gpu_short_conv_bufs {
+    gpu_buf *weight;
+    gpu_buf *x;
+    gpu_buf *from; // history; may be one buffer with `to`
+    gpu_buf *to;
+    gpu_buf *y; // not x
+};
+void gpu_op_short_conv(gpu *g, const struct args_short_conv *a, const struct gpu_short_conv_bufs *b);
+// One op for one token and for many.
+struct gpu_delta_bufs {
+    gpu_buf *rate;
+    gpu_buf *dt_bias;
+    gpu_buf *x;    // rows with q, k and v
+    gpu_buf *gate; // rows with b and the decay's inputs
+    gpu_buf *from; // states; may be one buffer with `to`
+    gpu_buf *to;
+    gpu_buf *out; // neither x nor gate
+};
+void gpu_op_delta(gpu *g, const struct args_delta *a, const struct gpu_delta_bufs *b);
+struct gpu_gated_norm_bufs {
+    gpu_buf *weight;
+    gpu_buf *x;
+    gpu_buf *gate;
+    gpu_buf *y;
+};
+void gpu_op_gated_norm(gpu *g, const struct args_gated_norm *a, const struct gpu_gated_norm_bufs *b);
+void gpu_op_gate_product(gpu *g, const struct args_gate_product *a, gpu_buf *gate, gpu_buf *y); // gate is not y
 struct gpu_router_bufs {
     gpu_buf *logits;  // [n_rows, n_experts]
     gpu_buf *bias;    // float32 at args.bias; unused, may be NULL, without has_bias

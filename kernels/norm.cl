@@ -14,7 +14,13 @@ struct normed_row {
     __global const float *weight;
     uint dim;
     float eps;
+    uint plus_one;
 };
+
+static float weight_at(const struct normed_row *row, uint i)
+{
+    return row->plus_one ? 1.0f + row->weight[i] : row->weight[i];
+}
 
 #if !SHAPE_CPU
 // In two steps: NORM_SHARES work-items add up a share each, as do all others again, for loops in branches go wrong in
@@ -42,7 +48,6 @@ static float sum_of_lanes(float own, __local float *sums)
 // `in` may be what this work-item has just written: each reads its own elements only.
 static void norm_row(const struct normed_row *row, __global const float *in, __global float *out, __local float *sums)
 {
-    __global const float *weight = row->weight;
     uint dim = row->dim;
 #if SHAPE_CPU
     float16 lanes = 0;
@@ -55,10 +60,12 @@ static void norm_row(const struct normed_row *row, __global const float *in, __g
     for (uint i = 16 * whole; i < dim; i++)
         sum = fma(in[i], in[i], sum);
     float scale = 1.0f / sqrt(sum / (float)dim + row->eps);
-    for (uint i = 0; i < whole; i++)
-        vstore16(vload16(i, weight) * (vload16(i, in) * scale), i, out);
+    for (uint i = 0; i < whole; i++) {
+        float16 weight = vload16(i, row->weight);
+        vstore16((row->plus_one ? 1.0f + weight : weight) * (vload16(i, in) * scale), i, out);
+    }
     for (uint i = 16 * whole; i < dim; i++)
-        out[i] = weight[i] * (in[i] * scale);
+        out[i] = weight_at(row, i) * (in[i] * scale);
 #else
     uint lane = get_local_id(0);
     float sum = 0;
@@ -68,7 +75,7 @@ static void norm_row(const struct normed_row *row, __global const float *in, __g
     float scale = 1.0f / sqrt(sum_of_lanes(sum, sums) / (float)dim + row->eps);
     UNROLL_4
     for (uint i = lane; i < dim; i += ROW_LANES)
-        out[i] = weight[i] * (in[i] * scale);
+        out[i] = weight_at(row, i) * (in[i] * scale);
 #endif
 }
 
@@ -80,7 +87,7 @@ __kernel GROUP_SIZE(ROW_LANES, 1) void rmsnorm(const struct args_rmsnorm a, cons
     uint r = get_group_id(0);
     if (r >= a.n_rows)
         return;
-    struct normed_row row = {(__global const float *)(weights + a.weight), a.dim, a.eps};
+    struct normed_row row = {(__global const float *)(weights + a.weight), a.dim, a.eps, a.plus_one};
     norm_row(&row, x + (ulong)r * a.in_stride + a.in_offset, y + (ulong)r * a.out_stride + a.out_offset, sums);
 }
 
@@ -116,7 +123,7 @@ __kernel GROUP_SIZE(ROW_LANES, 1) void combine_norm(const struct args_combine_no
             if (i + j * ROW_LANES < a.dim)
                 out[i + j * ROW_LANES] += sum[j];
     }
-    struct normed_row row = {(__global const float *)(norms + a.norm), a.dim, a.eps};
+    struct normed_row row = {(__global const float *)(norms + a.norm), a.dim, a.eps, a.plus_one};
     norm_row(&row, out, y, sums);
 }
 
@@ -131,7 +138,7 @@ __kernel GROUP_SIZE(ROW_LANES, 1) void kv_append(const struct args_kv_append a, 
         return;
     __global float *from = x + (ulong)r * a.in_stride;
     ulong at = (ulong)(a.position + r) * (a.kv_lora_rank + a.rope_dim);
-    struct normed_row row = {(__global const float *)(norms + a.norm), a.kv_lora_rank, a.eps};
+    struct normed_row row = {(__global const float *)(norms + a.norm), a.kv_lora_rank, a.eps, 0};
     norm_row(&row, from, from, sums);
     uint i = get_local_id(0);
 #if SHAPE_CPU
@@ -148,7 +155,9 @@ __kernel GROUP_SIZE(ROW_LANES, 1) void kv_append(const struct args_kv_append a, 
         cache_put(cache, a.kv_type, at + i, from[i]);
     at += a.kv_lora_rank;
     from += a.kv_lora_rank;
-    for (uint j = get_local_id(0); j < a.rope_dim / 2; j += ROW_LANES) {
+    for (uint j = get_local_id(0); a.no_rope && j < a.rope_dim; j += ROW_LANES)
+        cache_put(cache, a.kv_type, at + j, from[j]);
+    for (uint j = get_local_id(0); !a.no_rope && j < a.rope_dim / 2; j += ROW_LANES) {
         uint first = a.interleaved ? 2 * j : j;
         uint second = a.interleaved ? 2 * j + 1 : j + a.rope_dim / 2;
         float2 turn = cos_sin((float)(a.position + r) * inv_freq[j]) * a.scale;

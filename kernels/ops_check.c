@@ -16,7 +16,9 @@ bool op_holds(const gpu_buf *buf, uint64_t offset, uint64_t bytes)
 
 bool op_holds_rows(const gpu_buf *buf, uint64_t n_rows, uint64_t stride, uint64_t offset, uint64_t width)
 {
-    return op_holds(buf, 0, 4 * ((n_rows - 1) * stride + offset + width)) && (n_rows == 1 || stride >= width);
+    uint64_t floats = buf ? buf->bytes / 4 : 0, first = offset + width;
+    return width > 0 && first <= floats &&
+           (n_rows == 1 || (stride >= width && n_rows - 1 <= (floats - first) / stride));
 }
 
 bool op_holds_matrix(const gpu_buf *buf, const struct args_matrix *m)

@@ -73,7 +73,9 @@ void gpu_op_kv_append(gpu *g, const struct args_kv_append *a, const struct gpu_k
         !op_need(g, a->kv_lora_rank > 0 && a->kv_type <= KV_F16, "kv_append", "no such cache") ||
         !op_need(g, a->norm % 4 == 0 && op_holds(b->norm, a->norm, 4 * (uint64_t)a->kv_lora_rank), "kv_append",
                  "the norm's weight lies outside its buffer") ||
-        !op_need(g, a->rope_dim > 0 && a->rope_dim % 2 == 0 && op_holds(b->inv_freq, 0, 2 * (uint64_t)a->rope_dim),
+        !op_need(g,
+                 a->no_rope ||
+                     (a->rope_dim > 0 && a->rope_dim % 2 == 0 && op_holds(b->inv_freq, 0, 2 * (uint64_t)a->rope_dim)),
                  "kv_append", "inv_freq is too small or rope_dim odd") ||
         !op_need(g, op_holds_rows(b->x, a->n_rows, a->in_stride, 0, width), "kv_append", "the input is too small") ||
         !op_need(g, op_holds(b->cache, 0, ((uint64_t)a->position + a->n_rows) * width * element), "kv_append",
@@ -85,7 +87,7 @@ void gpu_op_kv_append(gpu *g, const struct args_kv_append *a, const struct gpu_k
     }
     launch(g, &(struct launch){.kernel = KERNEL_KV_APPEND,
                                .args = a,
-                               .buffers = {b->norm, b->inv_freq, b->x, b->cache},
+                               .buffers = {b->norm, a->no_rope ? b->norm : b->inv_freq, b->x, b->cache},
                                .groups = {a->n_rows}});
 }
 

@@ -36,7 +36,7 @@ static float float_at(const void *base, uint64_t byte_offset, uint64_t index)
 enum { LANES = 16 };
 
 // A dot product in LANES interleaved partial sums, so that compilers may use vectors without changing the order.
-static float dot(const float *a, const float *b, uint32_t n)
+float ref_dot(const float *a, const float *b, uint32_t n)
 {
     float lane[LANES] = {0};
     uint32_t whole = n - n % LANES;
@@ -58,14 +58,20 @@ int ref_embed(const struct args_embed *a, const void *table, const int32_t *ids,
     return GPU_OK;
 }
 
+static float norm_weight(const void *weight, const struct args_rmsnorm *a, uint64_t index)
+{
+    float w = float_at(weight, a->weight, index);
+    return a->plus_one ? 1.0f + w : w;
+}
+
 int ref_rmsnorm(const struct args_rmsnorm *a, const void *weight, const float *x, float *y)
 {
     for (uint32_t r = 0; r < a->n_rows; r++) {
         const float *in = x + (uint64_t)r * a->in_stride + a->in_offset;
         float *out = y + (uint64_t)r * a->out_stride + a->out_offset;
-        float scale = 1.0f / sqrtf(dot(in, in, a->dim) / (float)a->dim + a->eps);
+        float scale = 1.0f / sqrtf(ref_dot(in, in, a->dim) / (float)a->dim + a->eps);
         for (uint32_t i = 0; i < a->dim; i++)
-            out[i] = float_at(weight, a->weight, i) * (in[i] * scale);
+            out[i] = norm_weight(weight, a, i) * (in[i] * scale);
     }
     return GPU_OK;
 }
@@ -79,7 +85,7 @@ int ref_matmul(const struct args_matmul *a, const void *matrix, const float *x, 
     for (uint32_t o = 0; o < m->out_dim; o++) {
         ref_matrix_row(m, matrix, o, row);
         for (uint32_t r = 0; r < a->n_rows; r++) {
-            float value = dot(row, x + (uint64_t)r * a->in_stride + a->in_offset, m->in_dim);
+            float value = ref_dot(row, x + (uint64_t)r * a->in_stride + a->in_offset, m->in_dim);
             float *out = y + (uint64_t)r * a->out_stride + a->out_offset + o;
             *out = a->add ? *out + value : value;
         }
@@ -99,8 +105,8 @@ int ref_swiglu(const struct args_swiglu *a, const void *matrices, const float *x
         ref_matrix_row(&a->up, matrices, o, rows + in_dim);
         for (uint32_t r = 0; r < a->n_rows; r++) {
             const float *in = x + (uint64_t)r * a->in_stride + a->in_offset;
-            float gate = dot(rows, in, in_dim);
-            float up = dot(rows + in_dim, in, in_dim);
+            float gate = ref_dot(rows, in, in_dim);
+            float up = ref_dot(rows + in_dim, in, in_dim);
             y[(uint64_t)r * a->out_stride + a->out_offset + o] = gate / (1.0f + expf(-gate)) * up;
         }
     }
@@ -193,7 +199,8 @@ int ref_kv_append(const struct args_kv_append *a, const struct gpu_kv_append_buf
     uint64_t width = (uint64_t)a->kv_lora_rank + a->rope_dim;
     float *x = b->x->host;
     ref_rmsnorm(&norm, b->norm->host, x, x);
-    ref_rope(&rope, b->inv_freq->host, x);
+    if (!a->no_rope)
+        ref_rope(&rope, b->inv_freq->host, x);
     for (uint32_t r = 0; r < a->n_rows; r++)
         ref_to_cache(a->kv_type, x + (uint64_t)r * a->in_stride, width, b->cache->host, (a->position + r) * width);
     return GPU_OK;
@@ -230,7 +237,7 @@ int ref_heads(const struct args_heads *a, const void *matrix, const float *x, fl
             ref_matrix_row(&a->matrix, matrix, h * a->head_rows + a->first_row + o, row);
             for (uint32_t r = 0; r < a->n_rows; r++) {
                 const float *in = x + (uint64_t)r * a->row_stride + (uint64_t)h * a->head_stride;
-                out[((uint64_t)r * a->n_heads + h) * a->n_out + o] = dot(row, in, a->matrix.in_dim);
+                out[((uint64_t)r * a->n_heads + h) * a->n_out + o] = ref_dot(row, in, a->matrix.in_dim);
             }
         }
     free(row);
@@ -261,7 +268,7 @@ static void attend(const struct args_attention *a, const struct gpu_attention_bu
     float largest = -INFINITY;
     for (uint64_t p = 0; p < length; p++) {
         const float *row = cache_row(a, b->cache->host, p, row_scratch);
-        float score = dot(q_latent, row, a->kv_lora_rank) + dot(q_rope, row + a->kv_lora_rank, a->rope_dim);
+        float score = ref_dot(q_latent, row, a->kv_lora_rank) + ref_dot(q_rope, row + a->kv_lora_rank, a->rope_dim);
         scores[p] = score * a->softmax_scale;
         largest = fmaxf(largest, scores[p]);
     }
@@ -408,7 +415,7 @@ int ref_combine(const struct args_combine *a, const float *partial, const float 
 int ref_combine_norm(const struct args_combine_norm *a, const struct gpu_combine_bufs *b)
 {
     struct args_combine combine = {.n_partials = a->n_partials, .dim = a->dim, .first_weight = a->first_weight};
-    struct args_rmsnorm norm = {.weight = a->norm, .n_rows = 1, .dim = a->dim, .eps = a->eps};
+    struct args_rmsnorm norm = {.weight = a->norm, .n_rows = 1, .dim = a->dim, .eps = a->eps, .plus_one = a->plus_one};
     int code = ref_combine(&combine, b->partial->host, b->weight->host, b->out->host);
     return code ? code : ref_rmsnorm(&norm, b->norm->host, b->out->host, b->y->host);
 }

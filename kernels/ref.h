@@ -11,6 +11,9 @@
 
 uint16_t ref_float_to_half(float value); // round to nearest even; overflow becomes infinity
 
+// A product of two vectors, its order fixed by n alone.
+float ref_dot(const float *a, const float *b, uint32_t n);
+
 int ref_embed(const struct args_embed *a, const void *table, const int32_t *ids, float *out);
 int ref_rmsnorm(const struct args_rmsnorm *a, const void *weight, const float *x, float *y);
 int ref_matmul(const struct args_matmul *a, const void *matrix, const float *x, float *y);
@@ -24,6 +27,12 @@ int ref_kv_append(const struct args_kv_append *a, const struct gpu_kv_append_buf
 int ref_q_prime(const struct args_kv_b *a, const void *kv_b, const float *q, float *out);
 int ref_heads(const struct args_heads *a, const void *matrix, const float *x, float *out);
 int ref_attention(const struct args_attention *a, const struct gpu_attention_bufs *b);
+int ref_gqa_append(const struct args_gqa_append *a, const struct gpu_gqa_append_bufs *b);
+int ref_gqa(const struct args_gqa *a, const struct gpu_gqa_bufs *b);
+int ref_short_conv(const struct args_short_conv *a, const struct gpu_short_conv_bufs *b);
+int ref_delta(const struct args_delta *a, const struct gpu_delta_bufs *b);
+int ref_gated_norm(const struct args_gated_norm *a, const struct gpu_gated_norm_bufs *b);
+int ref_gate_product(const struct args_gate_product *a, const float *gate, float *y);
 int ref_router(const struct args_router *a, const struct gpu_router_bufs *b);
 int ref_gather(const struct args_gather *a, const float *x, const int32_t *index, float *out);
 int ref_scatter_add(const struct args_gather *a, const struct gpu_scatter_bufs *b);

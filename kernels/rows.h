@@ -13,13 +13,13 @@
 // clang-format off
 #define KERNEL_ROWS(X)                                                                                                 \
     X(EMBED,             embed,             args_embed,          pad,           3, ELEMENTS_GROUP, ELEMENTS_GROUP,    USE_ROWS)             \
-    X(RMSNORM,           rmsnorm,           args_rmsnorm,        pad,           3, 1,              NORM_LANES,        0)                    \
+    X(RMSNORM,           rmsnorm,           args_rmsnorm,        plus_one,      3, 1,              NORM_LANES,        0)                    \
     X(ROPE,              rope,              args_rope,           pad,           2, 32,             32,                0)                    \
-    X(KV_APPEND,         kv_append,         args_kv_append,      pad,           4, 1,              NORM_LANES,        0)                    \
+    X(KV_APPEND,         kv_append,         args_kv_append,      no_rope,       4, 1,              NORM_LANES,        0)                    \
     X(GATHER,            gather,            args_gather,         row,           3, 1,              ELEMENTS_GROUP,    0)                    \
     X(SCATTER_ADD,       scatter_add,       args_gather,         row,           4, 1,              ELEMENTS_GROUP,    0)                    \
     X(COMBINE,           combine,           args_combine,        pad,           3, ELEMENTS_GROUP, ELEMENTS_GROUP,    0)                    \
-    X(COMBINE_NORM,      combine_norm,      args_combine_norm,   eps,           5, 1,              NORM_LANES,        0)                    \
+    X(COMBINE_NORM,      combine_norm,      args_combine_norm,   pad,           5, 1,              NORM_LANES,        0)                    \
     X(SILU_PRODUCT,      silu_product,      args_silu_product,   out_offset,    3, ELEMENTS_GROUP, ELEMENTS_GROUP,    0)                    \
     X(COPY,              copy,              args_copy,           bytes,         2, ELEMENTS_GROUP, ELEMENTS_GROUP,    0)                    \
     X(ROUTER,            router,            args_router,         pad,           4, 1,              ROUTER_LANES,      0)                    \
@@ -43,6 +43,12 @@
     X(ATTENTION_TILES,   attention_tiles,   args_attention,      softmax_scale, 4, 1,              128,               0)                    \
     X(ATTENTION_MERGE,   attention_merge,   args_attention,      softmax_scale, 2, 1,              ELEMENTS_GROUP,    0)                    \
     X(ATTENTION_PREFILL, attention_prefill, args_attention,      softmax_scale, 5, 1,              PREFILL_ITEMS,     0)                    \
+    X(GQA_APPEND,        gqa_append,        args_gqa_append,     scale,         6, 1,              HEAD_LANES,        0)                    \
+    X(GQA,               gqa,               args_gqa,            softmax_scale, 3, 1,              1,                 0)                    \
+    X(SHORT_CONV,        short_conv,        args_short_conv,     out_offset,    5, 1,              ELEMENTS_GROUP,    0)                    \
+    X(DELTA,             delta,             args_delta,          pad,           7, 1,              SCAN_ITEMS,        0)                    \
+    X(GATED_NORM,        gated_norm,        args_gated_norm,     pad,           4, 1,              HEAD_LANES,        0)                    \
+    X(GATE_PRODUCT,      gate_product,      args_gate_product,   pad,           2, ELEMENTS_GROUP, ELEMENTS_GROUP,    0)                    \
     MMA_ROWS(X)
 
 // The last ones, for NVIDIA's tensor cores; matmul_mma_T and swiglu_mma_T: tiles of T tokens.
@@ -64,7 +70,7 @@
     X(tiling, n_tiles)
 // clang-format on
 
-enum { MAX_KERNEL_BUFFERS = 5 };
+enum { MAX_KERNEL_BUFFERS = 7 };
 
 // NVIDIA's compiler refuses macros with any number of parameters.
 #define ROW_COUNT(id, name, args, last, n_buffers, cpu, gpu, uses) +1

@@ -42,6 +42,11 @@ struct tiling {
 #define PREFILL_GROUP    16   // GPU: heads of one
 #define ATTENTION_TILE   64   // CPU: cache positions whose scores are summed together, from multiples of it
 #define ROUTER_LANES     256  // GPU
+#define HEAD_LANES       128  // GPU: that share a head's norm
+#define SCAN_ITEMS       128  // GPU: work-items of a group of the delta scan
+#define SCAN_COLUMNS     16   // GPU: columns of the state of a group
+#define SCAN_TOKENS      8    // tokens whose keys and gates are prepared together
+#define CONV_ROWS        64   // GPU: rows of a group of the convolution
 #define NORM_LANES       256  // GPU: that share a row's norm; no kernel has more, some drivers give no more
 #define BLOCK            128  // CPU: inputs of a block whose words are taken apart plane by plane
 #define VECTOR           16   // CPU: lanes of a vector

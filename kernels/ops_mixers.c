@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What mixes tokens besides latent attention: checks, then the launch or ref.c.
+#include "kernels/ops_check.h"
+#include "kernels/ref.h"
+
+enum { MOST_HEADS = 65536 }; // and columns of a head: sizes of hostile arguments stay far below 64 bits
+
+// Rows of n heads, dim wide and head_stride apart, row_stride apart, from offset on.
+struct head_rows {
+    uint64_t n_rows, n_heads, dim, head_stride, row_stride, offset;
+};
+
+static bool holds_heads(const gpu_buf *buf, const struct head_rows *h)
+{
+    return (h->n_heads == 1 || h->head_stride >= h->dim) &&
+           op_holds_rows(buf, h->n_rows, h->row_stride, h->offset, (h->n_heads - 1) * h->head_stride + h->dim);
+}
+
+static bool holds_vector(const gpu_buf *buf, uint64_t offset, uint64_t n)
+{
+    return offset % 4 == 0 && op_holds(buf, offset, 4 * n);
+}
+
+// Two places of a state: in their buffers, and the same or apart. `at` and n in elements.
+struct state_place {
+    const gpu_buf *buf;
+    uint64_t at;
+};
+
+static bool holds_states(struct state_place from, struct state_place to, uint64_t n)
+{
+    bool inside = from.at <= UINT64_MAX / 4 && to.at <= UINT64_MAX / 4 && op_holds(from.buf, 4 * from.at, 4 * n) &&
+                  op_holds(to.buf, 4 * to.at, 4 * n);
+    uint64_t apart = from.at < to.at ? to.at - from.at : from.at - to.at;
+    return inside && (from.buf != to.buf || apart == 0 || apart >= n);
+}
+
+static bool heads_fit(uint32_t n_heads, uint32_t n_kv_heads, uint32_t head_dim)
+{
+    return n_heads > 0 && n_heads <= MOST_HEADS && n_kv_heads > 0 && n_kv_heads <= n_heads && head_dim > 0 &&
+           head_dim % 8 == 0 && head_dim <= MOST_HEAD_DIM;
+}
+
+void gpu_op_gqa_append(gpu *g, const struct args_gqa_append *a, const struct gpu_gqa_append_bufs *b)
+{
+    static const char op[] = "gqa_append";
+    uint64_t element = a->kv_type == KV_F16 ? 2 : 4, width = (uint64_t)a->n_kv_heads * a->head_dim;
+    struct head_rows q = {a->n_rows, a->n_heads, a->head_dim, a->q_head_stride, a->q_stride, a->q_offset};
+    struct head_rows k = {a->n_rows, a->n_kv_heads, a->head_dim, a->head_dim, a->kv_stride, a->k_offset};
+    struct head_rows v = k;
+    v.offset = a->v_offset;
+    if (gpu_failed(g) || a->n_rows == 0 ||
+        !op_need(g, heads_fit(a->n_heads, a->n_kv_heads, a->head_dim) && a->kv_type <= KV_F16, op,
+                 "no such heads or cache") ||
+        !op_need(g, holds_vector(b->q_norm, a->q_norm, a->head_dim) && holds_vector(b->k_norm, a->k_norm, a->head_dim),
+                 op, "a norm's weight lies outside its buffer") ||
+        !op_need(g,
+                 a->rope_dim % 2 == 0 && (uint64_t)a->rope_offset + a->rope_dim <= a->head_dim &&
+                     (a->rope_dim == 0 || op_holds(b->inv_freq, 0, 2 * (uint64_t)a->rope_dim)),
+                 op, "inv_freq is too small, or rope_dim odd or beyond the head") ||
+        !op_need(g, holds_heads(b->q, &q), op, "q is too small, or its heads overlap") ||
+        !op_need(g, holds_heads(b->kv, &k) && holds_heads(b->kv, &v), op, "the rows of k and v are too small") ||
+        !op_need(g, op_holds(b->cache, 0, ((uint64_t)a->position + a->n_rows) * 2 * width * element), op,
+                 "the cache is full"))
+        return;
+    if (op_is_ref(g)) {
+        op_done_by_ref(g, ref_gqa_append(a, b));
+        return;
+    }
+    gpu_buf *inv_freq = a->rope_dim ? b->inv_freq : b->q_norm;
+    launch(g, &(struct launch){.kernel = KERNEL_GQA_APPEND,
+                               .args = a,
+                               .buffers = {b->q_norm, b->k_norm, inv_freq, b->q, b->kv, b->cache},
+                               .groups = {a->n_heads + 2 * (size_t)a->n_kv_heads, a->n_rows}});
+}
+
+static bool gqa_fits(gpu *g, const struct args_gqa *a, const struct gpu_gqa_bufs *b, const char *op)
+{
+    uint64_t element = a->kv_type == KV_F16 ? 2 : 4, heads = (uint64_t)a->n_rows * a->n_heads;
+    struct head_rows q = {a->n_rows, a->n_heads, a->head_dim, a->q_head_stride, a->q_stride, a->q_offset};
+    return op_need(g,
+                   heads_fit(a->n_heads, a->n_kv_heads, a->head_dim) && a->n_heads % a->n_kv_heads == 0 &&
+                       a->kv_type <= KV_F16,
+                   op, "no such heads or cache") &&
+           op_need(g, holds_heads(b->q, &q), op, "q is too small, or its heads overlap") &&
+           op_need(
+               g,
+               op_holds(b->cache, 0, ((uint64_t)a->position + a->n_rows) * 2 * a->n_kv_heads * a->head_dim * element),
+               op, "the cache holds fewer rows than are asked for") &&
+           op_need(g, op_holds(b->out, 0, 4 * heads * a->head_dim), op, "the output is too small");
+}
+
+static void attend(gpu *g, const struct args_gqa *a, const struct gpu_gqa_bufs *b)
+{
+    launch(g, &(struct launch){.kernel = KERNEL_GQA,
+                               .args = a,
+                               .buffers = {b->q, b->cache, b->out},
+                               .groups = {a->n_heads, a->n_rows}});
+}
+
+void gpu_op_gqa_decode(gpu *g, const struct args_gqa *a, const struct gpu_gqa_bufs *b)
+{
+    if (gpu_failed(g) || !op_need(g, a->n_rows == 1, "gqa_decode", "n_rows must be 1") ||
+        !gqa_fits(g, a, b, "gqa_decode"))
+        return;
+    if (op_is_ref(g))
+        op_done_by_ref(g, ref_gqa(a, b));
+    else
+        attend(g, a, b);
+}
+
+void gpu_op_gqa_prefill(gpu *g, const struct args_gqa *a, const struct gpu_gqa_bufs *b)
+{
+    if (gpu_failed(g) || a->n_rows == 0 || !gqa_fits(g, a, b, "gqa_prefill"))
+        return;
+    if (op_is_ref(g))
+        op_done_by_ref(g, ref_gqa(a, b));
+    else
+        attend(g, a, b);
+}
+
+void gpu_op_short_conv(gpu *g, const struct args_short_conv *a, const struct gpu_short_conv_bufs *b)
+{
+    static const char op[] = "short_conv";
+    uint64_t history = (uint64_t)(CONV_TAPS - 1) * a->channels;
+    struct state_place from = {b->from, a->from}, to = {b->to, a->to};
+    if (gpu_failed(g) || a->n_rows == 0 || !op_need(g, a->channels > 0, op, "no channels") ||
+        !op_need(g, holds_vector(b->weight, a->weight, (uint64_t)CONV_TAPS * a->channels), op,
+                 "the weight lies outside its buffer") ||
+        !op_need(g, holds_states(from, to, history), op,
+                 "a history lies outside its buffer, or the two overlap in part") ||
+        !op_need(g, b->x != b->y, op, "the output may not be the input") ||
+        !op_need(g, op_holds_rows(b->x, a->n_rows, a->in_stride, a->in_offset, a->channels), op,
+                 "the input is too small") ||
+        !op_need(g, op_holds_rows(b->y, a->n_rows, a->out_stride, a->out_offset, a->channels), op,
+                 "the output is too small"))
+        return;
+    if (op_is_ref(g)) {
+        op_done_by_ref(g, ref_short_conv(a, b));
+        return;
+    }
+    // Groups beside each other read the history that the last one writes, unless it goes elsewhere.
+    bool in_place = b->from == b->to && a->from == a->to;
+    uint32_t rows = in_place || g->cpu_shape ? a->n_rows : CONV_ROWS;
+    launch(g, &(struct launch){.kernel = KERNEL_SHORT_CONV,
+                               .args = a,
+                               .tiling = {.rows_per_group = rows},
+                               .buffers = {b->weight, b->x, b->from, b->to, b->y},
+                               .groups = {ceil_div(a->channels, ELEMENTS_GROUP), ceil_div(a->n_rows, rows)}});
+}
+
+static bool delta_shaped(const struct args_delta *a)
+{
+    return a->n_key_heads > 0 && a->n_value_heads > 0 && a->n_value_heads <= MOST_HEADS &&
+           a->n_value_heads % a->n_key_heads == 0 && a->key_dim > 0 && a->key_dim <= MOST_KEY_DIM && a->value_dim > 0 &&
+           a->value_dim <= MOST_HEADS && a->decay <= DECAY_CHANNEL_BOUNDED &&
+           (a->decay != DECAY_CHANNEL_BOUNDED || a->bound < 0);
+}
+
+void gpu_op_delta(gpu *g, const struct args_delta *a, const struct gpu_delta_bufs *b)
+{
+    static const char op[] = "delta";
+    uint64_t heads = a->n_value_heads, decays = a->decay == DECAY_HEAD ? heads : heads * a->key_dim;
+    uint64_t keys = (uint64_t)a->n_key_heads * a->key_dim, values = heads * a->value_dim;
+    struct state_place from = {b->from, a->from}, to = {b->to, a->to};
+    if (gpu_failed(g) || a->n_rows == 0 || !op_need(g, delta_shaped(a), op, "no such heads or decay") ||
+        !op_need(g, holds_vector(b->rate, a->rate, heads) && holds_vector(b->dt_bias, a->dt_bias, decays), op,
+                 "the decay's weights lie outside their buffers") ||
+        !op_need(g, holds_states(from, to, values * a->key_dim), op,
+                 "a state lies outside its buffer, or the two overlap in part") ||
+        !op_need(g,
+                 op_holds_rows(b->x, a->n_rows, a->in_stride, a->q_offset, keys) &&
+                     op_holds_rows(b->x, a->n_rows, a->in_stride, a->k_offset, keys) &&
+                     op_holds_rows(b->x, a->n_rows, a->in_stride, a->v_offset, values),
+                 op, "the rows of q, k and v are too small") ||
+        !op_need(g,
+                 op_holds_rows(b->gate, a->n_rows, a->gate_stride, a->beta_offset, heads) &&
+                     op_holds_rows(b->gate, a->n_rows, a->gate_stride, a->decay_offset, decays),
+                 op, "the rows of gates are too small") ||
+        !op_need(g, b->out != b->x && b->out != b->gate, op, "the output may not be an input") ||
+        !op_need(g, op_holds_rows(b->out, a->n_rows, a->out_stride, a->out_offset, values), op,
+                 "the output is too small"))
+        return;
+    if (op_is_ref(g)) {
+        op_done_by_ref(g, ref_delta(a, b));
+        return;
+    }
+    launch(g, &(struct launch){.kernel = KERNEL_DELTA,
+                               .args = a,
+                               .buffers = {b->rate, b->dt_bias, b->x, b->gate, b->from, b->to, b->out},
+                               .groups = {a->n_value_heads, g->cpu_shape ? 1 : ceil_div(a->value_dim, SCAN_COLUMNS)}});
+}
+
+void gpu_op_gated_norm(gpu *g, const struct args_gated_norm *a, const struct gpu_gated_norm_bufs *b)
+{
+    static const char op[] = "gated_norm";
+    uint64_t width = (uint64_t)a->n_heads * a->dim;
+    if (gpu_failed(g) || a->n_rows == 0 ||
+        !op_need(g, a->n_heads > 0 && a->dim > 0 && a->act <= GATE_SIGMOID, op, "no such heads or gate") ||
+        !op_need(g, holds_vector(b->weight, a->weight, a->dim), op, "the weight lies outside its buffer") ||
+        !op_need(g, op_holds_rows(b->x, a->n_rows, a->in_stride, a->in_offset, width), op, "the input is too small") ||
+        !op_need(g, op_holds_rows(b->gate, a->n_rows, a->gate_stride, a->gate_offset, width), op,
+                 "the gate is too small") ||
+        !op_need(g, op_holds_rows(b->y, a->n_rows, a->out_stride, a->out_offset, width), op, "the output is too small"))
+        return;
+    if (op_is_ref(g)) {
+        op_done_by_ref(g, ref_gated_norm(a, b));
+        return;
+    }
+    launch(g, &(struct launch){.kernel = KERNEL_GATED_NORM,
+                               .args = a,
+                               .buffers = {b->weight, b->x, b->gate, b->y},
+                               .groups = {a->n_heads, a->n_rows}});
+}
+
+void gpu_op_gate_product(gpu *g, const struct args_gate_product *a, gpu_buf *gate, gpu_buf *y)
+{
+    static const char op[] = "gate_product";
+    uint64_t each = a->one_each ? 1 : a->dim;
+    struct head_rows gates = {a->n_rows, a->n_heads, each, a->gate_head_stride, a->gate_stride, a->gate_offset};
+    if (gpu_failed(g) || a->n_rows == 0 || !op_need(g, a->n_heads > 0 && a->dim > 0, op, "no such heads") ||
+        !op_need(g, gate != y, op, "the gate may not be the output") ||
+        !op_need(g, holds_heads(gate, &gates), op, "the gate is too small, or its heads overlap") ||
+        !op_need(g, op_holds_rows(y, a->n_rows, a->stride, a->offset, (uint64_t)a->n_heads * a->dim), op,
+                 "the rows are too small"))
+        return;
+    if (op_is_ref(g)) {
+        op_done_by_ref(g, ref_gate_product(a, gate->host, y->host));
+        return;
+    }
+    launch(g, &(struct launch){.kernel = KERNEL_GATE_PRODUCT,
+                               .args = a,
+                               .buffers = {gate, y},
+                               .groups = {ceil_div((uint64_t)a->n_heads * a->dim, ELEMENTS_GROUP), a->n_rows}});
+}
