@@ -107,9 +107,11 @@ GOLDEN   = $(BUILD)/tests/golden/golden
 GOLDENS := $(patsubst %/golden.json,%,$(wildcard tests/golden/*/golden.json))
 SCREENS := $(wildcard tests/screens/*.sh tests/screens/test_*.py)
 CHUNKS   = --chunk 1 --chunk 7 --chunk 64 --chunk 0
-# Packages, and checkpoints as they are.
+# Packages, and checkpoints as they are; what runs as it is is packed on one device, for packing is the same on all.
+PACKED = $(filter tests/golden/gguf-% tests/golden/mlx-%,$(GOLDENS))
 GOLDEN_RUNS = $(foreach d,ref cpu,\
-    $(foreach g,$(filter-out tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(d) $(CHUNKS)') \
+    $(foreach g,$(filter-out tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(d) $(CHUNKS) $(if \
+        $(filter ref,$(d)),$(if $(filter $(g),$(PACKED)),--convert ./$(PROGRAM)))') \
     $(foreach g,$(filter tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(d) --chunk 1 --chunk 0 --convert ./$(PROGRAM)'))
 
 tests: $(PROGRAM) $(TESTS) $(FUZZERS) $(GOLDEN) $(BUILD)/tests/bench/synthetic

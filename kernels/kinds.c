@@ -3,6 +3,7 @@
 #include "kernels/kinds.h"
 
 #include <stddef.h>
+#include <string.h>
 
 enum { KIND_STEP = 32 }; // inputs that kernels take together: divides every row
 
@@ -62,6 +63,14 @@ enum matrix_kind kind_affine(uint32_t bits)
 {
     for (uint32_t kind = KIND_NONE + 1; kind < KIND_COUNT; kind++)
         if (kinds[kind].scales == SCALES_AFFINE && kinds[kind].quantum_bits == bits)
+            return (enum matrix_kind)kind;
+    return KIND_NONE;
+}
+
+enum matrix_kind kind_named(const char *name)
+{
+    for (uint32_t kind = KIND_NONE + 1; kind < KIND_COUNT; kind++)
+        if (kinds[kind].scales != SCALES_AFFINE && strcmp(kinds[kind].name, name) == 0)
             return (enum matrix_kind)kind;
     return KIND_NONE;
 }

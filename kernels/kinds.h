@@ -37,6 +37,8 @@ const struct kind_info *kind_info(uint32_t kind);
 const char *kind_name(uint32_t kind);
 // MLX's affine kind of so many bits, KIND_NONE if there is none.
 enum matrix_kind kind_affine(uint32_t bits);
+// The kind of that name, KIND_NONE if there is none. Affine kinds are not found so: their bits say which.
+enum matrix_kind kind_named(const char *name);
 // Bits of an affine or plain kind's number, 0 of all others.
 uint32_t kind_bits(uint32_t kind);
 

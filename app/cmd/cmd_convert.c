@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Makes a package of a folder from the hub.
+// Makes a package of a folder from the hub, or of GGUF files.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "app/cmd/cmd.h"
@@ -59,17 +60,48 @@ static void say_end(const char *target)
     free(about);
 }
 
+// The template of what is converted: a folder's goes into the package by name. A GGUF's own stays among its keys, which
+// the package has, too.
+static int find_template(const char *source, struct tok_folder *folder)
+{
+    struct moe_vocabulary *vocabulary = NULL;
+    struct tok_err tok_err;
+    struct moe_err err;
+    struct stat status;
+    if (moe_vocabulary_open(source, &vocabulary, &err) == 0) {
+        const struct moe_text *text = &vocabulary->chat_template;
+        bool unknown = text->length && !tok_template_detect(text->bytes, text->length);
+        bool own = text->length > 0;
+        moe_vocabulary_close(vocabulary);
+        if (unknown)
+            report("unknown chat template; choose one with --template when you chat");
+        if (own)
+            return STATUS_DONE;
+    }
+    if (stat(source, &status) || !S_ISDIR(status.st_mode))
+        return STATUS_DONE; // what is wrong with it is said when it is opened
+    if (tok_folder_read(source, folder, &tok_err)) {
+        report("%s", tok_err.text);
+        return STATUS_MODEL;
+    }
+    if (folder->type[0] && !folder->template_name[0])
+        report("%s; choose one with --template when you chat",
+               folder->has_template ? "unknown chat template" : "no chat template");
+    return STATUS_DONE;
+}
+
 int cmd_convert(const struct options *options)
 {
     struct converting converting = {
         .progress = {.out = isatty(STDERR_FILENO) ? stderr : NULL, .plain = term_is_dumb()}};
     struct tok_folder folder = {.type = ""};
-    struct tok_err tok_err;
-    if (options->asked.operand && options->asked.more[0] &&
-        tok_folder_read(options->asked.operand, &folder, &tok_err)) {
-        report("%s", tok_err.text);
-        return STATUS_MODEL;
+    if (!options->asked.operand || !options->asked.more[0]) {
+        report("usage: moechat convert MODEL NEWDIR");
+        return STATUS_USAGE;
     }
+    int status = find_template(options->asked.operand, &folder);
+    if (status)
+        return status;
     const struct moe_convert_options conversion = {
         .template_name = folder.template_name,
         .expert_bits = options->asked.bits,
@@ -81,18 +113,11 @@ int cmd_convert(const struct options *options)
         .cancelled = stopped,
         .context = &converting,
     };
-    if (!options->asked.operand || !options->asked.more[0]) {
-        report("usage: moechat convert DIR NEWDIR");
-        return STATUS_USAGE;
-    }
     if (term_catch_signals(false) < 0) {
         report("cannot catch signals");
         return STATUS_FAILED;
     }
     struct moe_err err;
-    if (folder.type[0] && !folder.template_name[0])
-        report("%s; choose one with --template when you chat",
-               folder.has_template ? "unknown chat template" : "no chat template");
     int code = moe_convert(options->asked.operand, options->asked.more[0], &conversion, &err);
     progress_clear(&converting.progress);
     term_release_signals();

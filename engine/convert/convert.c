@@ -19,6 +19,8 @@
 #include "engine/base/file.h"
 #include "engine/base/floats.h"
 #include "engine/convert/job_key.h"
+#include "engine/files/ggml_types.h"
+#include "engine/files/gguf_verify.h"
 #include "engine/files/writer.h"
 #include "kernels/kinds.h"
 
@@ -143,15 +145,60 @@ static int produce_matrix(const struct source_matrix *m, const struct job_matrix
 
 static void zero_gaps(const struct expert_layout *experts, char *blob)
 {
-    const struct args_matrix *const matrices[] = {&experts->gate, &experts->up, &experts->down};
-    for (int i = 0; i < 9; i++) {
-        const struct args_matrix *m = matrices[i / 3];
-        const struct args_matrix *next = i < 6 ? matrices[i / 3 + 1] : NULL; // of the last, the blob's end
-        const uint64_t begins[] = {m->weight, m->scales, m->biases, next ? next->weight : experts->blob_bytes};
-        const struct quantisation how = {kind_bits(m->kind), m->group_size};
-        uint64_t end = begins[i % 3] + m->out_dim * source_part_bytes((enum source_part)(i % 3), m->in_dim, how);
-        memset(blob + end, 0, begins[i % 3 + 1] - end);
+    struct expert_part parts[MAX_EXPERT_PARTS];
+    uint32_t n = package_parts(experts, parts);
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t end = parts[i].offset + parts[i].bytes;
+        uint64_t next = i + 1 < n ? parts[i + 1].offset : experts->blob_bytes;
+        memset(blob + end, 0, next - end);
     }
+}
+
+// The tensor of the source that a span is of.
+static const struct checkpoint_tensor *tensor_of(const struct checkpoint *from, const struct expert_span *span)
+{
+    for (size_t i = 0; i < from->count; i++)
+        if (from->tensors[i].shard == span->file && from->tensors[i].at->offset == span->offset)
+            return &from->tensors[i];
+    return &from->tensors[0]; // spans are tensors' own
+}
+
+// One array of an expert, as it is in the source: all of a span, or a half of what gate and up share.
+static int copy_part(const struct expert_chunks *e, uint64_t expert, const struct expert_part *from, char *to,
+                     struct moe_err *err)
+{
+    const struct job *job = e->job;
+    const struct package_layer *layer = job->layers[e->layer].direct;
+    const struct expert_span *span = layer->spans;
+    while (from->offset < span->at || from->offset >= span->at + span->bytes)
+        span++;
+    const struct tensor_file *shard = &job->from->shards[span->file];
+    const struct file_range range = {
+        shard->fd, shard->path, span->offset + expert * span->bytes + (from->offset - span->at), (size_t)from->bytes};
+    int code = file_read(&range, to, err);
+    if (code)
+        return code;
+    const struct checkpoint_tensor *tensor = tensor_of(job->from, span);
+    if (!part_is_finite(from, to))
+        return source_not_finite(job->from, tensor, err);
+    if (!part_is_zero(from, to))
+        return MOE_OK;
+    return moe_fail(err, MOE_BAD_NUMBERS,
+                    "%.240s: tensor %.100s: expert %" PRIu64
+                    " is all zero, as in a file that was not downloaded to its end; download it again",
+                    shard->path, job->from->gguf ? tensor->at->name : tensor->name, expert);
+}
+
+static int copy_expert(const struct expert_chunks *e, uint64_t expert, char *blob, struct moe_err *err)
+{
+    const struct job_layer *layer = &e->job->layers[e->layer];
+    struct expert_part from[MAX_EXPERT_PARTS], to[MAX_EXPERT_PARTS];
+    uint32_t n = package_parts(&layer->direct->experts, from);
+    int code = MOE_OK;
+    package_parts(&layer->experts, to);
+    for (uint32_t i = 0; i < n && !code; i++)
+        code = copy_part(e, expert, &from[i], blob + to[i].offset, err);
+    return code;
 }
 
 static int produce_expert(const void *context, uint64_t expert, void *buffer, struct moe_err *err)
@@ -160,6 +207,8 @@ static int produce_expert(const void *context, uint64_t expert, void *buffer, st
     const struct job_layer *layer = &e->job->layers[e->layer];
     const struct args_matrix *const at[] = {&layer->experts.gate, &layer->experts.up, &layer->experts.down};
     zero_gaps(&layer->experts, buffer);
+    if (layer->direct)
+        return copy_expert(e, expert, buffer, err);
     int code = MOE_OK;
     for (uint32_t which = 0; which < 3 && !code; which++) {
         struct source_matrix m;
@@ -170,7 +219,7 @@ static int produce_expert(const void *context, uint64_t expert, void *buffer, st
     return code;
 }
 
-// ---- resident.safetensors: a chunk a few rows
+// ---- The resident file: a chunk a few rows
 
 struct piece {
     uint64_t offset;                 // in the file
@@ -189,6 +238,12 @@ static uint64_t resident_offset(const void *context, uint64_t chunk)
     return ((const struct resident_chunks *)context)->pieces[chunk].offset;
 }
 
+static bool is_finite(const struct job_tensor *tensor, const void *raw, uint64_t bytes)
+{
+    return tensor->dtype == DTYPE_GGML ? gguf_blocks_are_finite(tensor->copy->at->ggml_type, raw, bytes)
+                                       : source_is_finite(tensor->dtype, raw, bytes / source_width(tensor->dtype));
+}
+
 static int produce_resident(const void *context, uint64_t chunk, void *buffer, struct moe_err *err)
 {
     const struct resident_chunks *r = context;
@@ -201,7 +256,8 @@ static int produce_resident(const void *context, uint64_t chunk, void *buffer, s
     if (tensor->copy) {
         const struct checkpoint_range range = {tensor->copy, piece->first, (size_t)piece->n};
         int code = checkpoint_read(r->job->from, &range, buffer, err);
-        if (code || source_is_finite(tensor->dtype, buffer, piece->n / source_width(tensor->dtype)))
+        memset((char *)buffer + piece->n, 0, piece[1].offset - piece->offset - piece->n); // up to the next one's place
+        if (code || is_finite(tensor, buffer, piece->n))
             return code;
         return source_not_finite(r->job->from, tensor->copy, err);
     }
@@ -230,6 +286,9 @@ static void cut_pieces(struct resident_chunks *r)
         uint64_t total = tensor->copy ? tensor->bytes : tensor->matrix.rows;
         uint64_t most = tensor->copy ? PIECE_BYTES : rows_at_once(tensor->matrix.cols);
         uint64_t bytes = tensor->copy || !total ? 1 : tensor->bytes / total;
+        struct ggml_type type;
+        if (tensor->dtype == DTYPE_GGML && ggml_type_find(tensor->copy->at->ggml_type, &type))
+            most -= most % type.bytes; // whole blocks
         for (uint64_t first = 0; first < total; first += most) {
             uint64_t n = total - first < most ? total - first : most;
             if (r->pieces)
@@ -288,7 +347,7 @@ static int write_resident(struct conversion *c)
                                          .offset = resident_offset,
                                          .produce = produce_resident,
                                          .context = &resident};
-    code = write_file(c, "resident.safetensors", &chunks);
+    code = write_file(c, c->job.resident_file, &chunks);
     free(resident.pieces);
     return code;
 }
@@ -329,12 +388,24 @@ static int produce_copy(const void *context, uint64_t chunk, void *buffer, struc
     return file_read(&range, buffer, err);
 }
 
+// The folder that the source is, or that its first file is in.
+static void source_folder(const struct conversion *c, char path[MAX_PATH + 300])
+{
+    const char *file = c->source.kind == GGUF_FILES ? c->source.checkpoint->directory : NULL;
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    if (!file)
+        snprintf(path, MAX_PATH, "%.3999s", c->source.directory);
+    else
+        snprintf(path, MAX_PATH, "%.*s", slash ? (int)(slash - file) : 1, slash ? file : ".");
+}
+
 // Not there, empty, or no regular file: nothing to copy.
 static int copy_beside(struct conversion *c, const char *name)
 {
     char path[MAX_PATH + 300];
     struct copied_file file = {.path = path};
-    snprintf(path, sizeof path, "%s/%s", c->source.directory, name);
+    source_folder(c, path);
+    snprintf(path + strlen(path), 300, "/%s", name);
     if (file_open(path, &file.fd, &file.bytes, NULL))
         return MOE_OK;
     const struct writer_chunks chunks = {.count = (file.bytes + PIECE_BYTES - 1) / PIECE_BYTES,
@@ -407,19 +478,35 @@ static int check_space(const struct conversion *c)
     return MOE_IO;
 }
 
+static bool layers_differ(const struct job *job)
+{
+    const struct shape *s = job->shape;
+    const struct expert_layout *first = &job->layers[s->first_k_dense_replace].experts;
+    bool differ = false;
+    for (uint32_t i = s->first_k_dense_replace; i < s->n_layers; i++)
+        differ |= memcmp(first, &job->layers[i].experts, sizeof *first) != 0;
+    return differ;
+}
+
 // What becomes of the weights, in a few lines before hours of work.
 static void say_job(const struct conversion *c, const struct moe_description *about)
 {
     const struct job *p = &c->job;
-    const struct job_matrix *gate = &p->layers[p->shape->first_k_dense_replace].matrices[0];
+    const struct job_layer *first = &p->layers[p->shape->first_k_dense_replace];
+    const struct job_matrix *gate = &first->matrices[0];
+    char how[128];
     bool large = about->parameters >= 1000000000;
     notice(c, "%s with %.1f %s parameters; the package takes %.1f %s", about->layout,
            (double)about->parameters / (large ? 1e9 : 1e6), large ? "billion" : "million",
            (double)p->bytes / (large ? 1e9 : 1e6), large ? "GB" : "MB");
     if (about->left_out[0])
         notice(c, "left out: %s", about->left_out);
-    notice(c, "experts: %s%" PRIu32 " bits in groups of %" PRIu32,
-           gate->exact ? "copied bit for bit, " : "quantised to ", gate->how.bits, gate->how.group_size);
+    job_say_layer(first, how);
+    if (first->direct)
+        notice(c, "experts: copied bit for bit, %s%s", how, layers_differ(p) ? " (layers differ)" : "");
+    else
+        notice(c, "experts: %s%" PRIu32 " bits in groups of %" PRIu32,
+               gate->exact ? "copied bit for bit, " : "quantised to ", gate->how.bits, gate->how.group_size);
     notice(c, "matrices: %" PRIu64 " copied unchanged, %" PRIu64 " quantised", p->n_copied, p->n_quantised);
     if (p->n_rounded)
         notice(c, "norms rounded to bf16: %" PRIu64, p->n_rounded);
@@ -429,7 +516,7 @@ static void say_job(const struct conversion *c, const struct moe_description *ab
                " matrices are quantised in another way than asked for, or than a package can hold; quantising "
                "them again loses some precision",
                p->n_requantised);
-    if (!about->tokenizer_file[0])
+    if (!about->tokenizer_file[0] && !about->vocabulary)
         notice(c, "no tokenizer found: only `moechat eval --tokens` will work with this package");
 }
 
@@ -502,6 +589,7 @@ static int run(struct conversion *c)
     int code = package_describe(&c->source, &about, c->err);
     c->job = (struct job){.from = c->source.checkpoint,
                           .shape = &c->source.shape,
+                          .source_layers = c->source.layers,
                           .expert_bits = c->options->expert_bits,
                           .resident_bits = c->options->resident_bits,
                           .group_size = c->options->group_size};
@@ -541,8 +629,10 @@ int moe_convert(const char *source, const char *target, const struct moe_convert
         return code;
     if (c.source.kind == PACKAGE)
         code = moe_fail(err, MOE_BAD_ARGUMENT, "%.300s is already a package", source);
-    else if (c.source.kind == GGUF_FILES)
-        code = moe_fail(err, MOE_UNSUPPORTED, "%.300s runs as it is; GGUF files are not converted", source);
+    else if (c.source.kind == GGUF_FILES && (options->expert_bits || options->resident_bits))
+        code =
+            moe_fail(err, MOE_BAD_ARGUMENT,
+                     "%.300s: a GGUF's weights are packed as they are; leave out --bits and --resident-bits", source);
     else
         code = run(&c);
     package_release(&c.source);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/base/err.h"
+#include "engine/convert/job_gguf.h"
 #include "engine/files/folder.h"
 #include "engine/walk/weights.h"
 #include "kernels/kinds.h"
@@ -87,10 +88,24 @@ static uint64_t aligned(uint64_t bytes, uint64_t alignment)
     return (bytes + alignment - 1) / alignment * alignment;
 }
 
+// Its arrays from the blob's start, in order.
+static void place(struct expert_layout *experts)
+{
+    struct expert_part parts[MAX_EXPERT_PARTS];
+    struct args_matrix *const matrices[] = {&experts->gate, &experts->up, &experts->down};
+    uint32_t n = package_parts(experts, parts);
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        struct args_matrix *m = matrices[parts[i].projection];
+        *(parts[i].array == ARRAY_WEIGHT ? &m->weight : parts[i].array == ARRAY_SCALES ? &m->scales : &m->biases) = end;
+        end = aligned(end + parts[i].bytes, PART_ALIGNMENT);
+    }
+    experts->blob_bytes = aligned(end, BLOB_ALIGNMENT);
+}
+
 static void lay_out(struct job_layer *layer, const struct shape *s)
 {
     struct args_matrix *const matrices[] = {&layer->experts.gate, &layer->experts.up, &layer->experts.down};
-    uint64_t end = 0;
     for (int i = 0; i < 3; i++) {
         struct args_matrix *m = matrices[i];
         struct quantisation how = layer->matrices[i].how;
@@ -98,13 +113,61 @@ static void lay_out(struct job_layer *layer, const struct shape *s)
         m->out_dim = i == 2 ? s->hidden_size : s->moe_intermediate_size;
         m->kind = kind_affine(how.bits);
         m->group_size = how.group_size;
-        uint64_t *const places[] = {&m->weight, &m->scales, &m->biases};
-        for (int part = 0; part < 3; part++) {
-            *places[part] = end;
-            end = aligned(end + m->out_dim * source_part_bytes((enum source_part)part, m->in_dim, how), PART_ALIGNMENT);
-        }
     }
-    layer->experts.blob_bytes = aligned(end, BLOB_ALIGNMENT);
+    place(&layer->experts);
+}
+
+// Is the layer's every matrix affine, of so many bits?
+static bool has_bits(const struct expert_layout *experts, uint32_t bits)
+{
+    uint32_t kind = kind_affine(bits);
+    return experts->gate.kind == kind && experts->up.kind == kind && experts->down.kind == kind;
+}
+
+// What version 1 of packages can say: 4 and 8 bits with bf16 scales, gate and up alike.
+static bool is_plain_affine(const struct args_matrix *m)
+{
+    return (m->kind == KIND_MLX_4 || m->kind == KIND_MLX_8) && m->scale_type == SCALE_BF16;
+}
+
+static void note_version(struct job *job, const struct expert_layout *experts)
+{
+    const struct args_matrix *gate = &experts->gate, *up = &experts->up;
+    if (!is_plain_affine(gate) || !is_plain_affine(up) || !is_plain_affine(&experts->down) || gate->kind != up->kind ||
+        gate->group_size != up->group_size)
+        job->version = 2;
+}
+
+// The layer as its source has it, its arrays one behind the other.
+static void add_direct(struct job *job, uint32_t layer)
+{
+    struct job_layer *to = &job->layers[layer];
+    to->direct = &job->source_layers[layer];
+    to->experts = to->direct->experts;
+    place(&to->experts);
+    job->n_copied += 3;
+    note_version(job, &to->experts);
+    job->bytes += to->experts.blob_bytes * job->shape->n_routed_experts;
+}
+
+void job_say_layer(const struct job_layer *layer, char text[128])
+{
+    static const char *const names[] = {"gate", "up", "down"};
+    const struct args_matrix *const matrices[] = {&layer->experts.gate, &layer->experts.up, &layer->experts.down};
+    text[0] = '\0';
+    for (int i = 0; i < 3; i++) {
+        const struct args_matrix *m = matrices[i];
+        char how[40];
+        if (kind_info(m->kind)->scales == SCALES_AFFINE)
+            snprintf(how, sizeof how, "%s in groups of %" PRIu32, kind_name(m->kind), m->group_size);
+        else
+            snprintf(how, sizeof how, "%s", kind_name(m->kind));
+        size_t used = strlen(text);
+        if (i == 0)
+            snprintf(text, 128, "%s", how);
+        else if (m->kind != matrices[0]->kind || m->group_size != matrices[0]->group_size)
+            snprintf(text + used, 128 - used, ", %s %s", names[i], how);
+    }
 }
 
 // How many tensors a matrix of an expert is made of.
@@ -119,6 +182,10 @@ static size_t tensors_of(const struct checkpoint *from, const struct source_matr
 static int add_layer(struct job *job, uint32_t layer, struct moe_err *err)
 {
     struct job_layer *to = &job->layers[layer];
+    if (job->source_layers && (!job->expert_bits || has_bits(&job->source_layers[layer].experts, job->expert_bits))) {
+        add_direct(job, layer);
+        return MOE_OK;
+    }
     for (uint32_t which = 0; which < 3; which++) {
         struct source_matrix first;
         for (uint32_t e = 0; e < job->shape->n_routed_experts; e++) {
@@ -146,6 +213,7 @@ static int add_layer(struct job *job, uint32_t layer, struct moe_err *err)
     if (gate.bits != up.bits || gate.group_size != up.group_size) // both in one way, for they run together
         to->matrices[1] = (struct job_matrix){gate, false};
     lay_out(to, job->shape);
+    note_version(job, &to->experts);
     job->bytes += to->experts.blob_bytes * job->shape->n_routed_experts;
     return MOE_OK;
 }
@@ -159,7 +227,7 @@ static struct job_tensor *add(struct job *job, const char *stem, const char *suf
     return tensor;
 }
 
-static void add_copy(struct job *job, const struct checkpoint_tensor *from)
+void job_add_copy(struct job *job, const struct checkpoint_tensor *from)
 {
     struct job_tensor *tensor = add(job, from->name, "");
     tensor->copy = from;
@@ -252,8 +320,20 @@ static bool stays(const struct job *job, const struct checkpoint_tensor *tensor,
                (job->quantised_source && !job->resident_bits);
     if (at->dtype != DTYPE_U32)
         return false;
+    return find(job->from, stem, ".scales") && (!job->resident_bits || ends(stem, ".mlp.gate"));
+}
+
+// A matrix of another width than 4 and 8 bits, or whose scales are no bf16, is none of version 1's.
+static int note_widths(struct job *job, const struct checkpoint_tensor *tensor, const char *stem, struct moe_err *err)
+{
+    struct declared declared;
     const struct checkpoint_tensor *scales = find(job->from, stem, ".scales");
-    return scales && scales->at->dtype == DTYPE_BF16 && (!job->resident_bits || ends(stem, ".mlp.gate"));
+    if (tensor->at->dtype != DTYPE_U32 || !scales)
+        return MOE_OK;
+    int code = folder_declared(job->from, stem, &declared, err);
+    if (scales->at->dtype != DTYPE_BF16 || (declared.known && declared.bits != 4 && declared.bits != 8))
+        job->version = 2;
+    return code;
 }
 
 static int add_matrix(struct job *job, const struct checkpoint_tensor *tensor, const char *stem, struct moe_err *err)
@@ -286,7 +366,7 @@ static int add_tensor(struct job *job, const struct checkpoint_tensor *tensor, s
     const struct checkpoint_tensor *of = owner(job->from, tensor->name, stem);
     if (of) { // it goes where its matrix goes
         if (stays(job, of, stem))
-            add_copy(job, tensor);
+            job_add_copy(job, tensor);
         return MOE_OK;
     }
     bool matrix =
@@ -294,12 +374,18 @@ static int add_tensor(struct job *job, const struct checkpoint_tensor *tensor, s
     if (matrix && !stays(job, tensor, stem))
         return add_matrix(job, tensor, stem, err);
     job->n_copied += matrix;
+    if (matrix && note_widths(job, tensor, stem, err))
+        return (int)err->code;
     bool wide_vector = tensor->at->n_dims == 1 && tensor->at->dims[0] > 0 && tensor->at->dims[0] <= UINT32_MAX &&
                        (tensor->at->dtype == DTYPE_F32 || tensor->at->dtype == DTYPE_F16);
-    if (wide_vector && !ends(tensor->name, ".e_score_correction_bias"))
+    wide_vector &= !ends(tensor->name, ".e_score_correction_bias");
+    if (wide_vector && !job->quantised_source) {
         add_rounded(job, tensor);
-    else
-        add_copy(job, tensor);
+        return MOE_OK;
+    }
+    if (wide_vector) // as it is, so that the answers are the folder's
+        job->version = 2;
+    job_add_copy(job, tensor);
     return MOE_OK;
 }
 
@@ -379,17 +465,11 @@ static int check_planned(const struct job *job, struct moe_err *err)
     return code;
 }
 
-static int make(struct job *job, struct moe_err *err)
+// Of a folder: resident.safetensors.
+static int plan_resident(struct job *job, struct moe_err *err)
 {
-    const struct shape *s = job->shape;
-    size_t resident = 0;
-    for (size_t i = 0; i < job->from->count; i++)
-        resident += !checkpoint_is_routed(&job->from->tensors[i]);
-    job->tensors = calloc(3 * resident + 1, sizeof *job->tensors);
-    job->layers = calloc(s->n_layers, sizeof *job->layers);
-    if (!job->tensors || !job->layers)
-        return moe_fail(err, MOE_NO_MEMORY, "no memory to prepare the conversion");
     enum weight_layout layout;
+    job->resident_file = "resident.safetensors";
     int code = folder_layout(job->from, &layout, err);
     job->quantised_source = !code && layout == LAYOUT_MLX;
     for (size_t i = 0; i < job->from->count && !code; i++) {
@@ -398,11 +478,25 @@ static int make(struct job *job, struct moe_err *err)
     }
     if (!code)
         code = make_header(job, err);
-    if (!code)
-        code = check_planned(job, err);
+    return code ? code : check_planned(job, err);
+}
+
+static int make(struct job *job, struct moe_err *err)
+{
+    const struct shape *s = job->shape;
+    size_t resident = 0;
+    job->version = 1;
+    for (size_t i = 0; i < job->from->count; i++)
+        resident += !checkpoint_is_routed(&job->from->tensors[i]);
+    job->tensors = calloc(3 * resident + 1, sizeof *job->tensors);
+    job->layers = calloc(s->n_layers, sizeof *job->layers);
+    if (!job->tensors || !job->layers)
+        return moe_fail(err, MOE_NO_MEMORY, "no memory to prepare the conversion");
+    int code = job->from->gguf ? job_gguf_resident(job, err) : plan_resident(job, err);
     for (uint32_t i = s->first_k_dense_replace; i < s->n_layers && !code; i++)
         code = add_layer(job, i, err);
-    if (!code && job->n_routed != job->from->count - resident)
+    // What runs as it is was counted when it was opened.
+    if (!code && !job->source_layers && job->n_routed != job->from->count - resident)
         code = moe_fail(err, MOE_FORMAT, "%.300s: has %zu tensors of experts beyond the model's",
                         checkpoint_place(job->from), job->from->count - resident - job->n_routed);
     return code;

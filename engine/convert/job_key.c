@@ -24,7 +24,7 @@ static bool add_layers(EVP_MD_CTX *hash, const struct job *job)
             const struct job_matrix *m = &job->layers[i].matrices[which];
             char line[96];
             snprintf(line, sizeof line, "%" PRIu32 " %" PRIu32 " %" PRIu32 " %d\n", i, m->how.bits, m->how.group_size,
-                     m->exact);
+                     job->layers[i].direct ? 2 : m->exact);
             good = add_text(hash, line);
         }
     return good;

@@ -40,34 +40,45 @@ static struct json_object *record(const struct manifest_facts *facts, const char
     return object;
 }
 
-static void add_part(struct json_object *parts, const char *projection, enum source_part part,
-                     const struct args_matrix *m)
+static const char *dtype_of(const struct expert_part *part, uint32_t *width)
 {
+    static const char *const scale_types[] = {[SCALE_BF16] = "BF16", [SCALE_F16] = "F16", [SCALE_F32] = "F32"};
+    const struct args_matrix *m = part->matrix;
+    bool affine = kind_info(m->kind)->scales == SCALES_AFFINE;
+    *width = !affine ? 1 : part->array == ARRAY_WEIGHT || m->scale_type == SCALE_F32 ? 4 : 2;
+    return !affine ? "U8" : part->array == ARRAY_WEIGHT ? "U32" : scale_types[m->scale_type];
+}
+
+static void add_part(struct json_object *parts, const struct expert_part *part)
+{
+    static const char *const projections[] = {"gate_proj", "up_proj", "down_proj"};
     static const char *const suffixes[] = {"weight", "scales", "biases"};
-    const uint64_t offsets[] = {m->weight, m->scales, m->biases};
-    struct quantisation how = {kind_bits(m->kind), m->group_size};
-    uint64_t row = source_part_bytes(part, m->in_dim, how);
+    const struct args_matrix *m = part->matrix;
+    uint32_t width;
+    const char *dtype = dtype_of(part, &width);
     struct json_object *object = json_object_new_object();
     struct json_object *shape = json_object_new_array();
     char name[32];
-    snprintf(name, sizeof name, "%s.%s", projection, suffixes[part]);
+    snprintf(name, sizeof name, "%s.%s", projections[part->projection], suffixes[part->array]);
     add_text(object, "name", name);
-    add_text(object, "dtype", part == PART_WORDS ? "U32" : "BF16");
+    if (part->array == ARRAY_WEIGHT && kind_info(m->kind)->scales != SCALES_AFFINE)
+        add_text(object, "kind", kind_name(m->kind));
+    add_text(object, "dtype", dtype);
     json_object_array_add(shape, json_object_new_uint64(m->out_dim));
-    json_object_array_add(shape, json_object_new_uint64(row / (part == PART_WORDS ? 4 : 2)));
+    json_object_array_add(shape, json_object_new_uint64(part->bytes / m->out_dim / width));
     json_object_object_add(object, "shape", shape);
-    add_number(object, "offset", offsets[part]);
-    add_number(object, "bytes", row * m->out_dim);
+    add_number(object, "offset", part->offset);
+    add_number(object, "bytes", part->bytes);
     json_object_array_add(parts, object);
 }
 
 static void add_layout(struct json_object *to, const struct expert_layout *experts)
 {
     struct json_object *parts = json_object_new_array();
-    static const char *const names[] = {"gate_proj", "up_proj", "down_proj"};
-    const struct args_matrix *const matrices[] = {&experts->gate, &experts->up, &experts->down};
-    for (int i = 0; i < 9; i++)
-        add_part(parts, names[i / 3], (enum source_part)(i % 3), matrices[i / 3]);
+    struct expert_part list[MAX_EXPERT_PARTS];
+    uint32_t n = package_parts(experts, list);
+    for (uint32_t i = 0; i < n; i++)
+        add_part(parts, &list[i]);
     add_number(to, "blob_bytes", experts->blob_bytes);
     json_object_object_add(to, "parts", parts);
 }
@@ -101,7 +112,7 @@ static bool fingerprint(const struct manifest_facts *facts, char hex[65])
     unsigned char digest[EVP_MAX_MD_SIZE];
     EVP_MD_CTX *hash = EVP_MD_CTX_new();
     bool good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1 &&
-                EVP_DigestUpdate(hash, journal_find(facts->journal, "resident.safetensors")->sha256, 64) == 1;
+                EVP_DigestUpdate(hash, journal_find(facts->journal, facts->job->resident_file)->sha256, 64) == 1;
     for (uint32_t i = s->first_k_dense_replace; good && i < s->n_layers; i++) {
         char file[64];
         manifest_layer_file(i, file);
@@ -135,10 +146,13 @@ int manifest_write(const char *folder, const struct manifest_facts *facts, struc
         return moe_fail_file(err, MOE_NO_MEMORY, path, 0, "libcrypto could not compute the fingerprint");
     struct json_object *root = json_object_new_object();
     add_text(root, "format", "moechat-model");
-    add_number(root, "version", 1);
+    add_number(root, "version", facts->job->version);
     add_text(root, "name", facts->name);
     json_object_object_add(root, "config", json_object_get(facts->job->from->config));
-    json_object_object_add(root, "resident", record(facts, "resident.safetensors"));
+    struct json_object *resident = record(facts, facts->job->resident_file);
+    if (facts->job->from->gguf)
+        add_text(resident, "format", "gguf");
+    json_object_object_add(root, "resident", resident);
     json_object_object_add(root, "experts", experts_of(facts));
     if (facts->tokenizer_type[0]) {
         struct json_object *tokenizer = record(facts, facts->tokenizer_file);

@@ -36,6 +36,14 @@ bool ggml_type_find(uint32_t id, struct ggml_type *type)
     return true;
 }
 
+uint32_t ggml_type_of(uint32_t kind)
+{
+    uint32_t id = 0;
+    while (id < AFTER_LAST && kinds[id] != kind)
+        id++;
+    return kind == KIND_NONE ? AFTER_LAST : id;
+}
+
 const char *ggml_type_refusal(uint32_t id)
 {
     if (id == AFTER_LAST - 1)

@@ -14,6 +14,8 @@ struct ggml_type {
 
 // False: no such type, or one whose rows moechat doesn't know how to measure.
 bool ggml_type_find(uint32_t id, struct ggml_type *type);
+// The type whose blocks a kind's matrices are made of; one that is not found: none.
+uint32_t ggml_type_of(uint32_t kind);
 // Why a type that isn't found isn't, and what to do: "is one of ik_llama.cpp's own; ...".
 const char *ggml_type_refusal(uint32_t id);
 

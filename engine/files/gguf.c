@@ -439,6 +439,14 @@ struct gguf_string gguf_next_string(const unsigned char **at)
     return string;
 }
 
+uint64_t gguf_value_bytes(const struct gguf_value *value)
+{
+    const unsigned char *end = value->at;
+    for (uint64_t i = 0; value->type == GGUF_STRING && i < value->count; i++)
+        gguf_next_string(&end);
+    return value->type == GGUF_STRING ? (uint64_t)(end - value->at) : value->count * widths[value->type];
+}
+
 bool gguf_integer_at(const struct gguf_value *value, uint64_t i, uint64_t *number)
 {
     uint32_t width = widths[value->type];

@@ -59,6 +59,7 @@ struct gguf_string {
 // Strings in order: the value's (type GGUF_STRING) first, then each time the next; `at` is kept between the calls and
 // begins as value->at.
 struct gguf_string gguf_next_string(const unsigned char **at);
+uint64_t gguf_value_bytes(const struct gguf_value *value); // of its elements, in the header
 // Element i of a value of integers or bools; false when the value is of another type or the number negative.
 bool gguf_integer_at(const struct gguf_value *value, uint64_t i, uint64_t *number);
 // Element i of a value of numbers, whole or not; false when it is of another type.

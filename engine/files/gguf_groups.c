@@ -24,7 +24,7 @@ static const struct use {
     {"embedding", "model.embed_tokens."},
     {"head", "lm_head."},
 };
-enum { DENSE = 5, ATTENTION = 6 };
+enum { GATE = 0, UP = 1, DOWN = 3, DENSE = 5, ATTENTION = 6 };
 
 static size_t use_of(const char *name)
 {
@@ -44,6 +44,11 @@ static uint64_t weights_of(const struct tensor *tensor)
     return count;
 }
 
+struct sums {
+    uint32_t counts[MOE_GROUPS][TYPES];
+    struct moe_group all[MOE_GROUPS];
+};
+
 static void add_type(struct moe_group *group, uint32_t id, uint32_t count)
 {
     struct ggml_type type;
@@ -52,28 +57,51 @@ static void add_type(struct moe_group *group, uint32_t id, uint32_t count)
         snprintf(group->types + used, sizeof group->types - used, "%s%s %" PRIu32, used ? ", " : "", type.name, count);
 }
 
-void gguf_groups(const struct checkpoint *c, struct moe_group groups[MOE_GROUPS])
+static void add(struct sums *sums, size_t use, uint32_t type, uint64_t weights, uint64_t bytes)
 {
-    uint32_t counts[MOE_GROUPS][TYPES] = {{0}};
-    struct moe_group all[MOE_GROUPS] = {{.name = NULL}};
+    sums->counts[use][type]++;
+    sums->all[use].weights += weights;
+    sums->all[use].bytes += bytes;
+}
+
+// The experts of a package, a matrix a layer.
+static void add_experts(struct sums *sums, const struct package *package)
+{
+    static const size_t use_of_projection[] = {GATE, UP, DOWN};
+    for (uint32_t layer = package->shape.first_k_dense_replace; layer < package->shape.n_layers; layer++) {
+        struct expert_part parts[MAX_EXPERT_PARTS];
+        uint64_t experts = package->shape.n_routed_experts;
+        uint32_t n = package_parts(package_experts(package, layer), parts);
+        for (uint32_t i = 0; i < n; i++) {
+            uint64_t weights = (uint64_t)parts[i].matrix->in_dim * parts[i].matrix->out_dim;
+            uint32_t type = ggml_type_of(parts[i].matrix->kind);
+            if (type < TYPES)
+                add(sums, use_of_projection[parts[i].projection], type, weights * experts, parts[i].bytes * experts);
+        }
+    }
+}
+
+void gguf_groups(const struct package *package, const struct checkpoint *c, struct moe_group groups[MOE_GROUPS])
+{
+    struct sums sums = {{{0}}, {{.name = NULL}}};
     size_t kept = 0;
     for (size_t i = 0; i < c->count; i++) {
         const struct checkpoint_tensor *tensor = &c->tensors[i];
         size_t use = use_of(tensor->name);
         if (use == MOE_GROUPS || tensor->at->n_dims < 2 || tensor->at->ggml_type >= TYPES)
             continue; // norms and routers
-        counts[use][tensor->at->ggml_type]++;
-        all[use].weights += weights_of(tensor->at);
-        all[use].bytes += tensor->at->bytes;
+        add(&sums, use, tensor->at->ggml_type, weights_of(tensor->at), tensor->at->bytes);
     }
+    if (package->kind == PACKAGE)
+        add_experts(&sums, package);
     memset(groups, 0, MOE_GROUPS * sizeof *groups);
     for (size_t i = 0; i < MOE_GROUPS; i++) {
-        if (!all[i].weights)
+        if (!sums.all[i].weights)
             continue;
-        groups[kept] = all[i];
+        groups[kept] = sums.all[i];
         groups[kept].name = uses[i].name;
         for (uint32_t id = 0; id < TYPES; id++)
-            add_type(&groups[kept], id, counts[i][id]);
+            add_type(&groups[kept], id, sums.counts[i][id]);
         kept++;
     }
 }

@@ -4,8 +4,11 @@
 #define MOECHAT_ENGINE_FILES_GGUF_GROUPS_H
 
 #include "engine/files/checkpoint.h"
+#include "engine/files/package.h"
 
-// groups[0 ..] are those that there are, the rest is zero.
-void gguf_groups(const struct checkpoint *checkpoint, struct moe_group groups[MOE_GROUPS]);
+// `checkpoint` has the tensors of the files, or, of a package that was made of them, the resident ones. groups[0 ..]
+// are those that there are, the rest is zero.
+void gguf_groups(const struct package *package, const struct checkpoint *checkpoint,
+                 struct moe_group groups[MOE_GROUPS]);
 
 #endif

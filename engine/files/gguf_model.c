@@ -95,13 +95,10 @@ static int list_tensors(struct checkpoint *c, const struct gguf_set *set, struct
     return MOE_OK;
 }
 
-// The set's files and keys become the checkpoint's.
-static int read_checkpoint(struct checkpoint *c, struct gguf_set *set, struct moe_err *err)
+// The set's files and keys become the checkpoint's, whose shape is read.
+static int take_set(struct checkpoint *c, struct gguf_set *set, struct moe_err *err)
 {
-    int code = gguf_config_read(set, &c->config, &c->shape, err);
-    if (code)
-        return code;
-    code = list_tensors(c, set, err);
+    int code = list_tensors(c, set, err);
     if (code)
         return code;
     c->gguf = malloc(sizeof *c->gguf);
@@ -113,6 +110,12 @@ static int read_checkpoint(struct checkpoint *c, struct gguf_set *set, struct mo
     memset(set, 0, sizeof *set);
     set->head.file.fd = -1;
     return checkpoint_sort(c, err);
+}
+
+static int read_checkpoint(struct checkpoint *c, struct gguf_set *set, struct moe_err *err)
+{
+    int code = gguf_config_read(set, &c->config, &c->shape, err);
+    return code ? code : take_set(c, set, err);
 }
 
 // ---- Experts
@@ -240,8 +243,9 @@ static void name_model(struct package *package, const char *path)
         package->name[length - tail] = '\0';
 }
 
-// What the maker suggests, general.sampling.*: checked as generation_config.json is.
-static int read_suggestion(struct package *package, struct moe_err *err)
+// What the maker suggests, general.sampling.*: checked as generation_config.json is. `path` is for messages.
+static int read_suggestion(const struct gguf *gguf, const char *path, struct moe_suggestion *suggestion,
+                           struct moe_err *err)
 {
     static const struct {
         const char *key, *field;
@@ -249,8 +253,7 @@ static int read_suggestion(struct package *package, struct moe_err *err)
                 {"general.sampling.top_k", "top_k"},
                 {"general.sampling.top_p", "top_p"},
                 {"general.sampling.min_p", "min_p"}};
-    const struct checkpoint *c = package->checkpoint;
-    struct gguf_fields f = {.from = c->gguf, .path = c->directory, .architecture = "", .err = err};
+    struct gguf_fields f = {.from = gguf, .path = path, .architecture = "", .err = err};
     struct json_object *root = json_object_new_object();
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         if (!gguf_fields_find(&f, keys[i].key))
@@ -259,7 +262,7 @@ static int read_suggestion(struct package *package, struct moe_err *err)
         json_object_object_add(root, keys[i].field,
                                i == 1 ? json_object_new_int64((int64_t)number) : json_object_new_double(number));
     }
-    int code = f.failed ? f.failed : suggestion_take(root, c->directory, &package->suggestion, err);
+    int code = f.failed ? f.failed : suggestion_take(root, path, suggestion, err);
     json_object_put(root);
     return code;
 }
@@ -283,7 +286,7 @@ static int read_model(struct package *package, struct gguf_set *set, struct moe_
              c->n_shards);
     code = package_find_tokenizer(package, slash ? folder : ".", err);
     if (!code)
-        code = read_suggestion(package, err);
+        code = read_suggestion(c->gguf, c->directory, &package->suggestion, err);
     if (!code)
         code = read_layers(package, err);
     return code ? code : package_take_fingerprint(package, err);
@@ -301,5 +304,41 @@ int gguf_model_open(struct package *package, struct moe_err *err)
     gguf_set_release(&set);
     if (code)
         package_release(package);
+    return code;
+}
+
+// ---- Of a package
+
+int gguf_model_open_resident(const struct package *package, struct checkpoint *c, struct moe_err *err)
+{
+    struct gguf_set set = {.n_files = 1, .files = calloc(1, sizeof *set.files)};
+    memset(c, 0, sizeof *c);
+    snprintf(c->directory, sizeof c->directory, "%.4000s", package->resident.path);
+    c->shape = package->shape;
+    if (!set.files)
+        return moe_fail(err, MOE_NO_MEMORY, "%.300s: no memory to open it", package->resident.path);
+    set.files[0].fd = -1;
+    int code = gguf_open(package->resident.path, &set.head, err);
+    if (code) {
+        set.head.file.fd = -1;
+    } else {
+        set.files[0] = set.head.file;
+        set.head.file = (struct tensor_file){.fd = -1};
+        code = take_set(c, &set, err);
+    }
+    gguf_set_release(&set);
+    if (code)
+        checkpoint_release(c);
+    return code;
+}
+
+int gguf_model_read_suggestion(struct package *package, struct moe_err *err)
+{
+    struct gguf gguf;
+    int code = gguf_open(package->resident.path, &gguf, err);
+    if (code)
+        return code;
+    code = read_suggestion(&gguf, package->resident.path, &package->suggestion, err);
+    gguf_release(&gguf);
     return code;
 }

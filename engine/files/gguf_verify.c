@@ -8,6 +8,7 @@
 #include "engine/base/err.h"
 #include "engine/base/floats.h"
 #include "engine/files/ggml_types.h"
+#include "engine/files/source.h"
 #include "kernels/kinds.h"
 
 enum { PIECE_BYTES = 4 << 20 };
@@ -56,14 +57,42 @@ static bool block_is_finite(uint32_t kind, const unsigned char *block)
 
 bool gguf_blocks_are_finite(uint32_t ggml_type, const void *blocks, uint64_t bytes)
 {
-    const unsigned char *at = blocks;
     struct ggml_type type;
-    if (!ggml_type_find(ggml_type, &type))
-        return true;
-    for (uint64_t i = 0; i + type.bytes <= bytes; i += type.bytes)
-        if (!block_is_finite(type.kind, at + i))
+    return !ggml_type_find(ggml_type, &type) || blocks_are_finite(type.kind, blocks, bytes);
+}
+
+bool blocks_are_finite(uint32_t kind, const void *blocks, uint64_t bytes)
+{
+    const unsigned char *at = blocks;
+    const struct kind_info *info = kind_info(kind);
+    for (uint64_t i = 0; info && i + info->block_bytes <= bytes; i += info->block_bytes)
+        if (!block_is_finite(kind, at + i))
             return false;
     return true;
+}
+
+static bool is_zero(const unsigned char *bytes, uint64_t n)
+{
+    return n == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, (size_t)n - 1) == 0);
+}
+
+bool part_is_finite(const struct expert_part *part, const void *bytes)
+{
+    static const enum tensor_dtype dtypes[] = {
+        [SCALE_BF16] = DTYPE_BF16, [SCALE_F16] = DTYPE_F16, [SCALE_F32] = DTYPE_F32};
+    enum scale_layout layout = kind_info(part->matrix->kind)->scales;
+    enum tensor_dtype dtype = dtypes[part->matrix->scale_type];
+    if (part->array == ARRAY_WEIGHT)
+        return blocks_are_finite(part->matrix->kind, bytes, part->bytes);
+    return layout != SCALES_AFFINE || source_is_finite(dtype, bytes, part->bytes / source_width(dtype));
+}
+
+bool part_is_zero(const struct expert_part *part, const void *bytes)
+{
+    enum scale_layout layout = kind_info(part->matrix->kind)->scales;
+    bool scaled_elsewhere = layout == SCALES_AFFINE || layout == SCALES_BYTES;
+    enum expert_array array = scaled_elsewhere ? ARRAY_SCALES : ARRAY_WEIGHT;
+    return part->array == array && is_zero(bytes, part->bytes);
 }
 
 int gguf_not_finite(const struct checkpoint *c, const struct checkpoint_tensor *tensor, struct moe_err *err)

@@ -5,9 +5,15 @@
 #define MOECHAT_ENGINE_FILES_GGUF_VERIFY_H
 
 #include "engine/files/checkpoint.h"
+#include "engine/files/package.h"
 
 // Of whole blocks: their halves are finite, an MXFP4's exponent is not 255 (which stands for no number).
 bool gguf_blocks_are_finite(uint32_t ggml_type, const void *blocks, uint64_t bytes);
+bool blocks_are_finite(uint32_t kind, const void *blocks, uint64_t bytes); // of a kind (kinds.h)
+// The same of an expert's array, whatever its kind: its scales, or its blocks. And whether what it is scaled by is zero
+// throughout: no model's expert is, but a hole in a file reads so.
+bool part_is_finite(const struct expert_part *part, const void *bytes);
+bool part_is_zero(const struct expert_part *part, const void *bytes);
 int gguf_not_finite(const struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor, struct moe_err *err);
 
 // Reads every tensor of the files that the model uses. MOE_FORMAT names the first that is not sound.

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/err.h"
 #include "engine/files/gguf_fields.h"
@@ -137,7 +138,11 @@ int gguf_vocabulary_take(struct gguf *gguf, struct moe_vocabulary **vocabulary, 
 int moe_vocabulary_open(const char *directory, struct moe_vocabulary **vocabulary, struct moe_err *err)
 {
     struct gguf_set set;
+    char resident[4200]; // of a package
     *vocabulary = NULL;
+    snprintf(resident, sizeof resident, "%.4000s/resident.gguf", directory);
+    if (access(resident, F_OK) == 0)
+        directory = resident;
     if (!gguf_set_is_one(directory))
         return moe_fail(err, MOE_NOT_FOUND, "%.300s: is no GGUF file, so it carries no vocabulary", directory);
     int code = gguf_set_open(directory, &set, err);

@@ -77,7 +77,7 @@ bool package_quantisation(struct args_matrix *matrix, uint64_t word_cols, uint64
     return matrix_is_shaped(matrix) && word_cols * 4 == matrix_row_bytes(matrix);
 }
 
-// The nine parts of a blob, read in order.
+// The parts of a blob, read in order.
 struct parts {
     struct fields *experts;
     struct json_object *list;
@@ -87,10 +87,35 @@ struct parts {
 };
 
 struct part {
-    const char *projection, *suffix, *dtype;
+    const char *projection, *suffix;
+    const char *dtype; // NULL: one that scales may have
     uint32_t rows, max_cols, element_bytes;
     uint64_t cols, offset; // as read
+    uint32_t scale_type;   // of dtype NULL
 };
+
+// The object that comes next; a reader that has failed, where there is none.
+static struct fields next_part(struct parts *parts, char prefix[64])
+{
+    snprintf(prefix, 64, "%.40sparts[%zu].", parts->experts->prefix, parts->next);
+    struct fields f = *parts->experts;
+    f.object = parts->next < json_object_array_length(parts->list) ? json_object_array_get_idx(parts->list, parts->next)
+                                                                   : NULL;
+    f.prefix = prefix;
+    if (!f.failed && !json_object_is_type(f.object, json_type_object))
+        fields_fail(&f, MOE_FORMAT, "name", "is missing; the parts are those of gate_proj, up_proj and down_proj");
+    return f;
+}
+
+static bool good_dtype(struct part *part, const char *dtype)
+{
+    if (part->dtype)
+        return strcmp(dtype, part->dtype) == 0;
+    bool wide = strcmp(dtype, "F32") == 0;
+    part->scale_type = wide ? SCALE_F32 : strcmp(dtype, "F16") == 0 ? SCALE_F16 : SCALE_BF16;
+    part->element_bytes = wide ? 4 : 2;
+    return part->scale_type != SCALE_BF16 || strcmp(dtype, "BF16") == 0;
+}
 
 static void read_part(struct parts *parts, struct part *part)
 {
@@ -98,16 +123,14 @@ static void read_part(struct parts *parts, struct part *part)
     char want[32];
     char name[32];
     char dtype[8];
-    snprintf(prefix, sizeof prefix, "%.40sparts[%zu].", parts->experts->prefix, parts->next);
     snprintf(want, sizeof want, "%s.%s", part->projection, part->suffix);
-    struct fields f = *parts->experts;
-    f.object = json_object_array_get_idx(parts->list, parts->next++);
-    f.prefix = prefix;
+    struct fields f = next_part(parts, prefix);
+    parts->next++;
     fields_text(&f, "name", name, sizeof name);
     fields_text(&f, "dtype", dtype, sizeof dtype);
-    if (strcmp(name, want) != 0 || strcmp(dtype, part->dtype) != 0)
+    if (!f.failed && (strcmp(name, want) != 0 || !good_dtype(part, dtype)))
         fields_fail(&f, MOE_FORMAT, "name", "and dtype are \"%s\" and \"%s\"; here they must be \"%s\" and \"%s\"",
-                    name, dtype, want, part->dtype);
+                    name, dtype, want, part->dtype ? part->dtype : "BF16");
     fields_array(&f, "shape", (struct integer_range){2, 2});
     fields_element(&f, "shape", 0, (struct integer_range){part->rows, part->rows});
     part->cols = fields_element(&f, "shape", 1, (struct integer_range){1, part->max_cols});
@@ -123,16 +146,58 @@ static void read_part(struct parts *parts, struct part *part)
     parts->experts->failed = f.failed;
 }
 
+// A matrix of a kind that is named: its rows as bytes, and, of some kinds, scales of a byte.
+static struct args_matrix read_named(struct parts *parts, const char *name, struct part *words, uint32_t in_dim)
+{
+    struct args_matrix m = {.in_dim = in_dim, .out_dim = words->rows, .kind = kind_named(name)};
+    const struct kind_info *info = kind_info(m.kind);
+    if (!info || !info->computable || !matrix_is_shaped(&m)) {
+        fields_fail(parts->experts, MOE_UNSUPPORTED, "parts",
+                    "%s.kind: is \"%s\"; moechat has no such rows of %u inputs", words->projection, name, in_dim);
+        return m;
+    }
+    uint64_t bytes = matrix_row_bytes(&m);
+    words->dtype = "U8";
+    words->element_bytes = 1;
+    words->max_cols = (uint32_t)bytes; // at most 4 bytes a weight, of fewer than 2^29
+    read_part(parts, words);
+    m.weight = words->offset;
+    if (!parts->experts->failed && words->cols != bytes)
+        fields_fail(parts->experts, MOE_FORMAT, "parts", "%s has rows of %" PRIu64 " bytes; %s makes them %" PRIu64,
+                    words->projection, words->cols, name, bytes);
+    if (info->scales != SCALES_BYTES)
+        return m;
+    bytes = matrix_scale_bytes(&m);
+    struct part scales = {words->projection, "scales", "U8", m.out_dim, (uint32_t)bytes, 1, 0, 0, 0};
+    read_part(parts, &scales);
+    m.scales = scales.offset;
+    if (!parts->experts->failed && scales.cols != bytes)
+        fields_fail(parts->experts, MOE_FORMAT, "parts", "%s has %" PRIu64 " scales a row; %s makes them %" PRIu64,
+                    words->projection, scales.cols, name, bytes);
+    return m;
+}
+
 static struct args_matrix read_matrix(struct parts *parts, const char *projection, uint32_t out_dim, uint32_t in_dim)
 {
     struct args_matrix m = {.in_dim = in_dim, .out_dim = out_dim};
-    struct part words = {projection, "weight", "U32", out_dim, in_dim / 4, 4, 0, 0};
-    struct part scales = {projection, "scales", "BF16", out_dim, in_dim / 32, 2, 0, 0};
-    struct part biases = {projection, "biases", "BF16", out_dim, in_dim / 32, 2, 0, 0};
+    struct part words = {projection, "weight", "U32", out_dim, in_dim / 4, 4, 0, 0, 0};
+    struct part scales = {projection, "scales", NULL, out_dim, in_dim / 32, 2, 0, 0, 0};
+    struct part biases = {projection, "biases", NULL, out_dim, in_dim / 32, 2, 0, 0, 0};
+    char prefix[64];
+    struct fields f = next_part(parts, prefix);
+    if (!f.failed && fields_has(&f, "kind")) {
+        char name[32];
+        fields_text(&f, "kind", name, sizeof name);
+        parts->experts->failed = f.failed;
+        return f.failed ? m : read_named(parts, name, &words, in_dim);
+    }
+    parts->experts->failed = f.failed;
     read_part(parts, &words);
     read_part(parts, &scales);
     read_part(parts, &biases);
-    if (!package_quantisation(&m, words.cols, scales.cols) || biases.cols != scales.cols)
+    m.scale_type = scales.scale_type;
+    if (!package_quantisation(&m, words.cols, scales.cols) || biases.cols != scales.cols ||
+        biases.scale_type != scales.scale_type)
         fields_fail(parts->experts, MOE_FORMAT, "parts",
                     "%s of %" PRIu64 ", %" PRIu64 " and %" PRIu64
                     " columns is not 2 to 8 bits in groups of 32, 64 or 128 of %u inputs",
@@ -149,14 +214,16 @@ static void read_parts(struct fields *f, const struct shape *s, struct expert_la
     if (experts->blob_bytes % ALIGNMENT)
         fields_fail(f, MOE_FORMAT, "blob_bytes", "is %" PRIu64 "; it must be a multiple of %d", experts->blob_bytes,
                     ALIGNMENT);
-    struct parts parts = {f, fields_array(f, "parts", (struct integer_range){9, 9}), 0, 0, experts->blob_bytes};
+    struct parts parts = {f, fields_array(f, "parts", (struct integer_range){3, MAX_EXPERT_PARTS}), 0, 0,
+                          experts->blob_bytes};
     if (f->failed)
         return;
     experts->gate = read_matrix(&parts, "gate_proj", s->moe_intermediate_size, s->hidden_size);
     experts->up = read_matrix(&parts, "up_proj", s->moe_intermediate_size, s->hidden_size);
     experts->down = read_matrix(&parts, "down_proj", s->hidden_size, s->moe_intermediate_size);
-    if (experts->gate.kind != experts->up.kind || experts->gate.group_size != experts->up.group_size)
-        fields_fail(f, MOE_FORMAT, "parts", "gate_proj and up_proj are quantised differently; convert the model again");
+    size_t length = json_object_array_length(parts.list);
+    if (parts.next != length)
+        fields_fail(f, MOE_FORMAT, "parts", "are %zu; the three matrices have %zu", length, parts.next);
 }
 
 // One file a MoE layer, experts one after another.
@@ -229,13 +296,24 @@ static void read_fingerprint(struct fields *f, struct package *package)
                     "is not that of the checksums; the manifest was changed, get the package again");
 }
 
+static void read_resident(struct fields *f, struct package *package)
+{
+    char format[32] = "safetensors";
+    read_record(f, package, &package->resident, file_sizes);
+    if (fields_has(f, "format"))
+        fields_text(f, "format", format, sizeof format);
+    package->resident_is_gguf = strcmp(format, "gguf") == 0;
+    if (!package->resident_is_gguf && strcmp(format, "safetensors") != 0)
+        fields_fail(f, MOE_UNSUPPORTED, "format", "is \"%s\"; it must be \"safetensors\" or \"gguf\"", format);
+}
+
 static void read_manifest(struct fields *f, struct package *package)
 {
     char format[32];
     fields_text(f, "format", format, sizeof format);
     if (!f->failed && strcmp(format, "moechat-model") != 0)
         fields_fail(f, MOE_FORMAT, "format", "is \"%s\"; it must be \"moechat-model\"", format);
-    fields_integer(f, "version", (struct integer_range){1, 1});
+    fields_integer(f, "version", (struct integer_range){1, 2}); // 2: what moechat-model(5) says is of 2
     fields_text(f, "name", package->name, sizeof package->name);
     if (fields_has(f, "template"))
         fields_text(f, "template", package->template_name, sizeof package->template_name);
@@ -243,7 +321,7 @@ static void read_manifest(struct fields *f, struct package *package)
     if (!f->failed)
         f->failed = shape_read(config, f->file, &package->shape, f->err);
     struct fields resident = inside(f, "resident", "resident.");
-    read_record(&resident, package, &package->resident, file_sizes);
+    read_resident(&resident, package);
     f->failed = resident.failed;
     struct expert_layout layout = {0};
     struct fields experts = inside(f, "experts", "experts.");
@@ -349,7 +427,9 @@ int package_open(const char *directory, struct package *package, struct moe_err 
     int code = open_directory(directory, package, err);
     if (code)
         return code;
-    if (!package->suggestion.given) // a GGUF's own goes before what lies beside it
+    if (package->kind == PACKAGE && package->resident_is_gguf)
+        code = gguf_model_read_suggestion(package, err);
+    if (!code && !package->suggestion.given) // a GGUF's own goes before what lies beside it
         code = suggestion_read(directory, &package->suggestion, err);
     if (code)
         package_release(package);
@@ -368,6 +448,28 @@ void package_release(struct package *package)
         checkpoint_release(package->checkpoint);
     free(package->checkpoint);
     memset(package, 0, sizeof *package);
+}
+
+int package_open_resident(const struct package *package, struct checkpoint *checkpoint, struct moe_err *err)
+{
+    return package->resident_is_gguf ? gguf_model_open_resident(package, checkpoint, err)
+                                     : checkpoint_open_file(package->resident.path, checkpoint, err);
+}
+
+uint32_t package_parts(const struct expert_layout *experts, struct expert_part parts[MAX_EXPERT_PARTS])
+{
+    const struct args_matrix *const matrices[] = {&experts->gate, &experts->up, &experts->down};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct args_matrix *m = matrices[i];
+        const uint64_t offsets[] = {m->weight, m->scales, m->biases};
+        const uint64_t rows[] = {matrix_row_bytes(m), matrix_scale_bytes(m), matrix_bias_bytes(m)};
+        for (uint32_t array = 0; array < 3; array++)
+            if (rows[array])
+                parts[n++] =
+                    (struct expert_part){m, i, (enum expert_array)array, offsets[array], m->out_dim * rows[array]};
+    }
+    return n;
 }
 
 const struct expert_layout *package_experts(const struct package *package, uint32_t layer)

@@ -56,6 +56,7 @@ struct package {
     struct package_file tokenizer; // path NULL: none
     char fingerprint[65];
     struct package_file resident;
+    bool resident_is_gguf; // of a package that was a GGUF; else it is safetensors
     struct shape shape;
     struct package_layer *layers; // [n_layers]; owned
     struct package_file *files;   // [n_files], where the experts are; owned
@@ -70,6 +71,21 @@ void package_release(struct package *package);
 int package_describe(const struct package *package, struct moe_description *description, struct moe_err *err);
 // Parses manifest text alone (no file is touched): the fuzz target's way in. package->directory is the caller's.
 int package_parse(const char *text, size_t length, struct package *package, struct moe_err *err);
+
+// A package's resident tensors, their headers read; the caller releases the checkpoint.
+int package_open_resident(const struct package *package, struct checkpoint *checkpoint, struct moe_err *err);
+
+// The arrays that a layout is made of, in its order: of gate, up and down, each its weight, scales and biases, as far
+// as its kind has them.
+enum expert_array { ARRAY_WEIGHT, ARRAY_SCALES, ARRAY_BIASES };
+struct expert_part {
+    const struct args_matrix *matrix; // of the layout
+    uint32_t projection;              // 0 gate, 1 up, 2 down
+    enum expert_array array;
+    uint64_t offset, bytes; // in the slot
+};
+enum { MAX_EXPERT_PARTS = 9 };
+uint32_t package_parts(const struct expert_layout *experts, struct expert_part parts[MAX_EXPERT_PARTS]);
 
 // Of a MoE layer.
 const struct expert_layout *package_experts(const struct package *package, uint32_t layer);

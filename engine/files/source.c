@@ -10,6 +10,7 @@
 
 #include "engine/base/err.h"
 #include "engine/base/floats.h"
+#include "kernels/kinds.h"
 
 enum { BLOCK = 128, STEM_BYTES = 200 };
 
@@ -82,10 +83,11 @@ static int find_affine(struct source_matrix *m, const char *stem, uint64_t all_r
         m->biases->at->dtype != m->scales->at->dtype || !has_shape(m->scales, all_rows, groups) ||
         !has_shape(m->biases, all_rows, groups))
         return refuse(m, m->scales, "and its biases are not one for each group of 32, 64 or 128", err);
-    m->stored =
-        (struct quantisation){has_shape(m->weight, all_rows, m->cols / 8) ? 4 : 8, (uint32_t)(m->cols / groups)};
-    if (m->cols % 8 || !has_shape(m->weight, all_rows, m->cols * m->stored.bits / 32))
-        return refuse(m, m->weight, "is not of 4 or 8 bits, which convert reads, and of its shape", err);
+    uint64_t words = m->weight->at->n_dims ? m->weight->at->dims[m->weight->at->n_dims - 1] : 0;
+    m->stored = (struct quantisation){(uint32_t)(words * 32 / m->cols), (uint32_t)(m->cols / groups)};
+    if (m->cols % 32 || !kind_affine(m->stored.bits) ||
+        !has_shape(m->weight, all_rows, (uint64_t)m->cols * m->stored.bits / 32))
+        return refuse(m, m->weight, "is not of 2 to 8 bits and of its shape", err);
     m->exact = m->scales->at->dtype == DTYPE_BF16;
     return MOE_OK;
 }
@@ -201,10 +203,14 @@ static void dequantise(const struct source_matrix *m, const uint32_t *words, con
     uint32_t bits = m->stored.bits;
     uint32_t mask = (1u << bits) - 1u;
     enum tensor_dtype dtype = m->scales->at->dtype;
-    for (uint64_t i = 0; i < (uint64_t)rows.n * m->cols; i++) {
+    for (uint64_t i = 0; i < (uint64_t)rows.n * m->cols; i++) { // rows are whole words
+        uint64_t bit = i * bits;
+        uint32_t q = words[bit / 32] >> bit % 32;
+        if (bit % 32 + bits > 32) // goes on in the next word
+            q |= words[bit / 32 + 1] << (32 - bit % 32);
         float scale = number_at(dtype, scales, i / m->stored.group_size);
         float bias = m->biases ? number_at(dtype, biases, i / m->stored.group_size) : -8 * scale;
-        out[i] = (float)(words[i * bits / 32] >> i * bits % 32 & mask) * scale + bias;
+        out[i] = (float)(q & mask) * scale + bias;
     }
 }
 

@@ -96,7 +96,7 @@ static void describe(const struct package *package, const struct checkpoint *fro
     snprintf(d->tokenizer_type, sizeof d->tokenizer_type, "%s", package->tokenizer_type);
     snprintf(d->fingerprint, sizeof d->fingerprint, "%s", package->fingerprint);
     if (from->gguf)
-        gguf_groups(from, d->groups);
+        gguf_groups(package, from, d->groups);
     d->vocabulary = from->gguf && gguf_has_vocabulary(from->gguf);
     if (package->tokenizer.path) // directories have at most 4000 bytes, names 63
         memcpy(d->tokenizer_file, package->tokenizer.path, strlen(package->tokenizer.path) + 1);
@@ -143,7 +143,7 @@ int package_describe(const struct package *package, struct moe_description *desc
         return description->runs ? MOE_OK : planned_bytes(package, &description->package_bytes, err);
     }
     struct checkpoint file;
-    int code = checkpoint_open_file(package->resident.path, &file, err);
+    int code = package_open_resident(package, &file, err);
     if (code)
         return code;
     describe(package, &file, description);

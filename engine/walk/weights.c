@@ -120,7 +120,7 @@ int weights_load(gpu *g, const struct weights_source *source, struct weights *we
         return load(&l, source);
     }
     struct checkpoint file;
-    int code = checkpoint_open_file(package->resident.path, &file, err);
+    int code = package_open_resident(package, &file, err);
     if (code)
         return code;
     l.from = &file;

@@ -16,13 +16,18 @@ static void must(bool so)
         abort();
 }
 
-static void check_matrix(const struct args_matrix *m, uint64_t blob_bytes)
+static void check_experts(const struct expert_layout *experts)
 {
-    must(matrix_is_shaped(m) && (m->kind == KIND_MLX_4 || m->kind == KIND_MLX_8));
-    uint64_t words = m->out_dim * matrix_row_bytes(m);
-    uint64_t scales = m->out_dim * matrix_scale_bytes(m);
-    must(m->weight % 64 == 0 && m->scales % 64 == 0 && m->biases % 64 == 0);
-    must(m->weight + words <= m->scales && m->scales + scales <= m->biases && m->biases + scales <= blob_bytes);
+    struct expert_part parts[MAX_EXPERT_PARTS];
+    must(matrix_is_shaped(&experts->gate) && matrix_is_shaped(&experts->up) && matrix_is_shaped(&experts->down));
+    uint32_t n = package_parts(experts, parts);
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        must(parts[i].offset % 64 == 0 && parts[i].offset >= end);
+        end = parts[i].offset + parts[i].bytes;
+        must(end > parts[i].offset && end <= experts->blob_bytes);
+    }
+    must(n >= 3);
 }
 
 static void check_package(const struct package *p)
@@ -43,9 +48,7 @@ static void check_package(const struct package *p)
         must((p->layers[layer].n_spans == 1) == shape_is_moe(s, layer));
         if (!shape_is_moe(s, layer))
             continue;
-        check_matrix(&experts->gate, experts->blob_bytes);
-        check_matrix(&experts->up, experts->blob_bytes);
-        check_matrix(&experts->down, experts->blob_bytes);
+        check_experts(experts);
         must(package_spans(p, layer, s->n_routed_experts - 1, span) == 1 && span->file < p->n_files);
         must(span->offset + span->bytes == p->files[span->file].bytes && span->bytes <= package_slot_bytes(p));
         must(strncmp(p->files[span->file].path, "P/", 2) == 0 && !strchr(p->files[span->file].path + 2, '/'));

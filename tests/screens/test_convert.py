@@ -60,8 +60,8 @@ def test_folder_and_package_compute_the_same_bits():
 
 def test_mistakes_are_sentences():
     for args, status, words in (
-            (["convert"], 2, "usage: moechat convert DIR NEWDIR"),
-            (["convert", INT4], 2, "usage: moechat convert DIR NEWDIR"),
+            (["convert"], 2, "usage: moechat convert MODEL NEWDIR"),
+            (["convert", INT4], 2, "usage: moechat convert MODEL NEWDIR"),
             (["convert", INT4, "a", "b"], 2, "unexpected argument"),
             (["convert", INT4, "a", "--bits", "5"], 2, "--bits takes one of"),
             (["convert", "/nowhere", os.path.join(SCRATCH, "x")], 3, "no model here"),

@@ -53,6 +53,17 @@ def test_its_tokenizer_is_the_one_of_the_original():
     same(answer(model, "--template", "deepseek-v3"), answer(CHAT))
 
 
+def test_its_package_answers_the_same():
+    """Vocabulary, template and what the maker suggests come along in the file of resident weights."""
+    package = os.path.join(SCRATCH, "packed")
+    told(run(["convert", CHAT, package]), 0, "copied bit for bit, BF16", "; try moechat -m ")
+    same(answer(package), answer(CHAT))
+    a, b = (json.loads(run(["info", m, "--json", "--verify"]).stdout) for m in (CHAT, package))
+    for key in ("tokenizer", "template", "parameters", "resident_bytes", "groups", "runs", "verified"):
+        same((key, a[key]), (key, b[key]))
+    told(run(["convert", CHAT, package + "2", "--bits", "4"]), 2, "weights are packed as they are")
+
+
 def test_info_says_what_it_holds():
     about = json.loads(run(["info", CHAT, "--json", "--verify"]).stdout)
     same((about["layout"], about["runs"], about["name"], about["verified"]), ("GGUF", True, "chat", True))
@@ -80,7 +91,6 @@ def test_what_is_not_a_model_is_said():
         file.write(whole)
     told(run(["info", part]), 3, "x-00001-of-00003.gguf: is not there: it is part 1 of 3")
     told(run(["info", os.path.join(SCRATCH, "none.gguf")]), 3, "none.gguf: cannot be opened")
-    told(run(["convert", PLAIN, os.path.join(SCRATCH, "package")]), 3, "runs as it is; GGUF files are not converted")
 
 
 if __name__ == "__main__":

@@ -335,7 +335,8 @@ static void bad_manifests_are_refused_by_field(struct harness *t)
         const char *from, *to, *says;
     } cases[] = {
         {"{'format'", "[{'format'", "not JSON"},
-        {"'version':1", "'version':2", "version: is 2"},
+        {"'version':1", "'version':3", "version: is 3"},
+        {"'sha256':'", "'format':'zip','sha256':'", "resident.format: is \"zip\""},
         {"'moechat-model'", "'gguf'", "format: is \"gguf\""},
         {"'name':'a name'", "'name':7", "name: is 7"},
         {"'name':'a name'", "'name':'a\\u001bname'", "name: must be"},
@@ -367,12 +368,22 @@ static void bad_manifests_are_refused_by_field(struct harness *t)
         {"'offset':4736", "'offset':18446744073709551552", "parts[8].offset"},
         {"'bytes':1024", "'bytes':1020", "parts[0].bytes: is 1020"},
         {"'gate_proj.scales'", "'gate_proj.biases'", "parts[1].name"},
-        {"'dtype':'BF16'", "'dtype':'F32'", "parts[1].name"},
+        {"'dtype':'BF16'", "'dtype':'F32'", "parts[1].bytes: is 128"},
+        {"'dtype':'BF16'", "'dtype':'F16'", "gate_proj of 8, 2 and 2 columns"}, // its biases are not
+        {"'dtype':'BF16'", "'dtype':'I16'", "parts[1].name"},
+        {"gate_proj.weight','dtype':'U32'", "gate_proj.weight','kind':'Q4_9','dtype':'U8'", NULL},
+        {"gate_proj.weight','dtype':'U32'", "gate_proj.weight','kind':'Q4_K','dtype':'U8'", NULL}, // rows of no 256
+        {"gate_proj.weight','dtype':'U32'", "gate_proj.weight','kind':'4 bits','dtype':'U8'", NULL},
+        {"gate_proj.weight','dtype':'U32'", "gate_proj.weight','kind':7,'dtype':'U8'", "parts[0].kind: is 7"},
+        {"gate_proj.weight','dtype':'U32'", "gate_proj.weight','kind':'Q8_0','dtype':'U32'", "parts[0].name"},
+        {"gate_proj.weight','dtype':'U32'", "gate_proj.weight','kind':'Q8_0','dtype':'U8'", "parts[0].bytes: is 1024"},
         {"'shape':[32,8],'offset':0,'bytes':1024", "'shape':[32,9],'offset':0,'bytes':1152", "parts[1].offset"},
         {"'shape':[32,8],'offset':0", "'shape':[32],'offset':0", "shape: has 1 entries"},
         {"'shape':[32,8],'offset':0", "'shape':[31,8],'offset':0", "shape: is 31"},
         {"'shape':[32,2],'offset':2304,'bytes':128", "'shape':[32,1],'offset':2304,'bytes':64", "up_proj of"},
-        {",{'name':'down_proj.biases'", "],'x':[{'name':'down_proj.biases'", "experts.parts: has 8 entries"},
+        {",{'name':'down_proj.biases'", "],'x':[{'name':'down_proj.biases'", "experts.parts[8].name: is missing"},
+        {"'layers':[{'layer'", "'layers':[7,{'layer'", "experts.layers: has 2 entries"},
+        {"'bytes':128}],", "'bytes':128},{'name':'x'}],", "experts.parts: has 10 entries"},
         {"'layers':[{", "'layers':[],'other':[{", "experts.layers: has 0 entries"},
         {"'layer':1", "'layer':0", "experts.layers[0].layer: is 0"},
         {"'layer':1", "'layer':2", "experts.layers[0].layer: is 2"},
@@ -391,11 +402,57 @@ static void bad_manifests_are_refused_by_field(struct harness *t)
         snprintf(p.directory, sizeof p.directory, "P");
         size_t length = changed(&m, cases[i].from, cases[i].to, text);
         int code = length ? package_parse(text, length, &p, &err) : -1;
-        if (!CHECK(t, code == MOE_FORMAT && (int)err.code == code && strstr(err.text, cases[i].says) &&
+        const char *says = cases[i].says ? cases[i].says : "moechat has no such rows of 64 inputs";
+        int want = cases[i].says && !strstr(says, "zip") ? MOE_FORMAT : MOE_UNSUPPORTED;
+        if (!CHECK(t, code == want && (int)err.code == code && strstr(err.text, says) &&
                           strncmp(err.text, "P/model.json: ", 14) == 0))
             printf("    %s: code %d, \"%s\"\n", cases[i].to, code, err.text);
         if (code == MOE_OK)
             package_release(&p);
+    }
+}
+
+// Version 2: blocks by the name of their kind, scales of other types, gate and up each in its own way.
+static void kinds_are_read_by_their_names(struct harness *t)
+{
+    static const char *const parts[] = {
+        "{'name':'gate_proj.weight','kind':'Q4_0','dtype':'U8','shape':[32,36],'offset':0,'bytes':1152},"
+        "{'name':'up_proj.weight','dtype':'U32','shape':[32,6],'offset':1152,'bytes':768},"
+        "{'name':'up_proj.scales','dtype':'F32','shape':[32,2],'offset':1920,'bytes':256},"
+        "{'name':'up_proj.biases','dtype':'F32','shape':[32,2],'offset':2176,'bytes':256},"
+        "{'name':'down_proj.weight','kind':'mxfp8','dtype':'U8','shape':[64,32],'offset':2432,'bytes':2048},"
+        "{'name':'down_proj.scales','dtype':'U8','shape':[64,%d],'offset':4480,'bytes':64}%s],"};
+    static struct package p;
+    static char text[16384];
+    struct making m;
+    struct moe_err err = {.text = ""};
+    for (int turn = 0; turn < 3; turn++) {
+        char list[1024];
+        make_package(&m);
+        snprintf(list, sizeof list, parts[0], turn == 1 ? 2 : 1, turn == 2 ? ",{'name':'down_proj.biases'}" : "");
+        char *begin = strstr(m.manifest, "{'name':'gate_proj.weight'"), *end = strstr(m.manifest, "'layers':");
+        char rest[4096];
+        snprintf(rest, sizeof rest, "%s", end);
+        snprintf(begin, sizeof m.manifest - (size_t)(begin - m.manifest), "%s%s", list, rest);
+        snprintf(p.directory, sizeof p.directory, "P");
+        size_t length = changed(&m, "'version':1", "'version':2", text);
+        int code = package_parse(text, length, &p, &err);
+        if (turn) {
+            CHECK(t, code == MOE_FORMAT && strstr(err.text, turn == 1 ? "parts[5].shape: is 2" : "parts: are 7"));
+            continue;
+        }
+        if (!CHECK_EQ(t, code, MOE_OK)) {
+            printf("    %s\n", err.text);
+            return;
+        }
+        const struct expert_layout *experts = package_experts(&p, 1);
+        struct expert_part list_of[MAX_EXPERT_PARTS];
+        CHECK(t, experts->gate.kind == KIND_Q4_0 && experts->up.kind == KIND_MLX_3);
+        CHECK(t, experts->up.scale_type == SCALE_F32 && experts->up.group_size == 32 && experts->up.biases == 2176);
+        CHECK(t, experts->down.kind == KIND_MLX_MXFP8 && experts->down.scales == 4480);
+        CHECK_EQ(t, package_parts(experts, list_of), 6);
+        CHECK(t, list_of[5].projection == 2 && list_of[5].array == ARRAY_SCALES && list_of[5].bytes == 64);
+        package_release(&p);
     }
 }
 
@@ -700,6 +757,7 @@ int main(int argc, char **argv)
         TEST(a_package_describes_itself),
         TEST(it_tells_what_its_maker_suggests),
         TEST(bad_manifests_are_refused_by_field),
+        TEST(kinds_are_read_by_their_names),
         TEST(layers_that_come_twice_are_refused),
         TEST(without_tokenizer_and_template_is_fine),
         TEST(files_must_be_there_and_whole),
