@@ -176,6 +176,7 @@ struct moe_description {
     uint32_t expert_reads; // that bring it in, MOE_FOLDER_READS of a folder's; 0: it does not run as it is
     uint64_t all_experts_bytes;
     uint64_t kv_row_bytes_f32; // one token, all layers
+    uint64_t state_bytes;      // of layers that have states, for any number of tokens; 0: there are none
     bool package;              // else a folder or GGUF files
     bool runs;                 // as it is; else `moechat convert` makes a package of it
     char layout[32];           // "package", "MLX folder", "bf16 checkpoint" ...
@@ -245,6 +246,8 @@ struct moe_cache_plan {
     bool direct_refused;       // asked for, but some file's system does not take it
     uint64_t disk_bytes_per_s; // measured when the model was opened, with these readers; 0: not measured
     uint64_t cold_bytes;       // read for a token when no expert is in memory
+    uint64_t state_bytes;      // of a session's states: it has them twice on the device
+    uint64_t snapshot_bytes;   // of host memory, set aside for copies of them
 };
 struct moe_cache_plan moe_model_cache(const moe_model *model);
 // Where an expert is; the better tier is the larger. A device that shares the host's memory has no MOE_TIER_HOST.
@@ -341,6 +344,9 @@ struct moe_session_options {
     moe_predictions_fn *on_predictions; // all predictors are asked, for the record; NULL: only the one that acts
     void *predictions_context;
     unsigned without; // 0, but for measurements
+    // Of models whose layers have states:
+    uint32_t snapshots;      // kept at most, 2 or more; 0: as the plan has it
+    uint32_t snapshot_every; // tokens of a prompt, at the next group's end; 0: 4096
 };
 
 int moe_session_open(moe_model *model, const struct moe_session_options *options, moe_session **session,
@@ -372,8 +378,12 @@ int moe_session_decode(moe_session *session, int32_t id, struct moe_err *err);
 const float *moe_session_logits(const moe_session *session, struct moe_err *err);
 uint32_t moe_session_length(const moe_session *session);
 uint32_t moe_session_max_context(const moe_session *session);
+// The largest position, at most `length` and the session's own, that it can be cut back to. Rows can be cut anywhere,
+// states only where they were kept: at 0, before and after each prefill, now and then within a long one, as far as
+// there is room (see snapshot_bytes of the plan).
+uint32_t moe_session_floor(const moe_session *session, uint32_t length);
 // Forgets all tokens from `length` on; logits are gone unless length is unchanged. MOE_POSITION when length is beyond
-// the end.
+// the end, or no floor. States are those of a session that was never longer, bit for bit.
 int moe_session_truncate(moe_session *session, uint32_t length, struct moe_err *err);
 // Any thread, at any time: the feed under way stops within one expert read with MOE_CANCELLED. The flag stays set until
 // moe_session_resume.

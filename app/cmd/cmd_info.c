@@ -88,6 +88,8 @@ static int print_json(const struct moe_description *about, const struct figures 
     };
     for (size_t i = 0; i < sizeof wholes / sizeof wholes[0]; i++)
         json_out_whole(object, wholes[i].key, wholes[i].value);
+    if (about->state_bytes)
+        json_out_whole(object, "state_bytes", about->state_bytes);
     struct json_object *groups = json_object_new_object();
     for (size_t i = 0; i < MOE_GROUPS && about->groups[i].weights; i++) {
         struct json_object *group = json_object_new_object();
@@ -147,8 +149,11 @@ static void print_memory(const struct moe_description *about, const struct figur
            *figures->refused ? figures->refused : plan_words(words, sizeof words, &figures->plan));
     if (!*figures->refused && *plan_warning(words, sizeof words, &figures->plan, false))
         printf("%-18s%s\n", "", words);
-    printf("%-18s%s a token in f32, %s in f16\n", "conversation", format_bytes(a, sizeof a, about->kv_row_bytes_f32),
+    printf("%-18s%s a token in f32, %s in f16", "conversation", format_bytes(a, sizeof a, about->kv_row_bytes_f32),
            format_bytes(b, sizeof b, about->kv_row_bytes_f32 / 2));
+    if (about->state_bytes)
+        printf("; and %s of states, however long it is", format_bytes(a, sizeof a, about->state_bytes));
+    fputc('\n', stdout);
 }
 
 // What the weights are stored as, by their use.

@@ -87,6 +87,10 @@ void figures_json_plan(struct json_object *object, const struct moe_cache_plan *
     };
     for (size_t i = 0; i < sizeof wholes / sizeof wholes[0]; i++)
         json_out_whole(cache, wholes[i].key, wholes[i].value);
+    if (plan->state_bytes) {
+        json_out_whole(cache, "state_bytes", plan->state_bytes);
+        json_out_whole(cache, "snapshot_bytes", plan->snapshot_bytes);
+    }
     json_out_string(cache, "io", plan->direct ? "direct" : "buffered");
     json_out_string(cache, "policy", plan->per_layer ? "a share for each layer" : "recency and frequency");
     json_object_object_add(object, "cache", cache);

@@ -79,6 +79,11 @@ static int plan_sizes(expert_store *store, struct cache_question *question, stru
     }
 }
 
+static void set_aside(uint64_t *left, uint64_t bytes)
+{
+    *left -= bytes < *left ? bytes : *left;
+}
+
 static int plan(expert_store *store, const struct expert_store_options *options, uint64_t cache_bytes,
                 struct cache_size sizes[CACHE_SIZES], struct moe_err *err)
 {
@@ -96,7 +101,11 @@ static int plan(expert_store *store, const struct expert_store_options *options,
         .host_left = gpu_host_memory_left(store->g),
         .two_tiers = two_tiers(store, options),
     };
-    question.device_left = device->shares_host_memory ? question.host_left : device->global_bytes - held;
+    bool shares = device->shares_host_memory;
+    set_aside(&question.host_left, options->host_set_aside + (shares ? options->device_set_aside : 0));
+    question.device_left = shares ? question.host_left : device->global_bytes - held;
+    if (!shares)
+        set_aside(&question.device_left, options->device_set_aside);
     if (device->maps_host_memory && question.host_left < question.device_left)
         question.device_left = question.host_left;
     int failed = plan_sizes(store, &question, &answer, sizes, err);

@@ -34,6 +34,8 @@ struct expert_store_options {
     bool force_two_tiers;    // tests: also where the device shares our memory
     const char *trace_file;  // as moe_model_options
     uint64_t resident_bytes; // that the device holds besides, for the plan
+    uint64_t host_set_aside; // bytes of memory that are free and not for experts
+    uint64_t device_set_aside;
 };
 
 // Where a requested expert lies: add `offset` to the slot-relative offsets of its layout.

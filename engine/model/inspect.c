@@ -134,6 +134,7 @@ static void describe(const struct package *package, const struct checkpoint *fro
     d->package_bytes = sizes.resident + sizes.all_experts;
     say_left_out(from, d->left_out);
     d->kv_row_bytes_f32 = memory_row_bytes(s, MOE_KV_F32);
+    d->state_bytes = memory_state_bytes(s);
 }
 
 int package_describe(const struct package *package, struct moe_description *description, struct moe_err *err)

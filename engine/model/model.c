@@ -7,6 +7,7 @@
 
 #include "engine/base/err.h"
 #include "engine/model/formats.h"
+#include "engine/walk/memory.h"
 #include "engine/walk/ring.h"
 
 // The device's progress, in the engine's words.
@@ -66,7 +67,23 @@ static int check_ring(moe_model *model, const struct moe_model_options *options,
                     model->ring);
 }
 
-static struct expert_store_options store_options(const struct moe_model_options *options, uint64_t resident_bytes)
+// A session's states and the copies of them that it keeps.
+static void plan_states(moe_model *model)
+{
+    model->state_bytes = memory_state_bytes(&model->package.shape);
+    if (model->state_bytes)
+        model->snapshots = (uint32_t)memory_copies(model->state_bytes, gpu_host_memory_left(model->gpu));
+}
+
+static struct moe_cache_plan whole_plan(const moe_model *model)
+{
+    struct moe_cache_plan plan = expert_store_plan(model->store);
+    plan.state_bytes = model->state_bytes;
+    plan.snapshot_bytes = model->snapshots * model->state_bytes;
+    return plan;
+}
+
+static struct expert_store_options store_options(const moe_model *model, const struct moe_model_options *options)
 {
     return (struct expert_store_options){
         .cache_bytes = options->expert_cache_bytes,
@@ -80,8 +97,17 @@ static struct expert_store_options store_options(const struct moe_model_options 
         .force_two_tiers = options->force_two_tiers,
         .trace_file = options->trace_file,
         .dispatches = model_ring(options),
-        .resident_bytes = resident_bytes,
+        .resident_bytes = model->description.resident_bytes,
+        .host_set_aside = model->snapshots * model->state_bytes,
+        .device_set_aside = 2 * model->state_bytes,
     };
+}
+
+static int open_store(moe_model *model, const struct moe_model_options *options, struct moe_err *err)
+{
+    plan_states(model);
+    struct expert_store_options store = store_options(model, options);
+    return expert_store_open(model->gpu, &model->package, &store, &model->store, err);
 }
 
 int moe_model_open(const char *directory, const struct moe_model_options *options, moe_model **out, struct moe_err *err)
@@ -106,9 +132,8 @@ int moe_model_open(const char *directory, const struct moe_model_options *option
         code = weights_load(model->gpu, &source, &model->weights, err);
     if (!code)
         code = open_formats(model, options, err);
-    struct expert_store_options store = store_options(options, model->description.resident_bytes);
     if (!code)
-        code = expert_store_open(model->gpu, &model->package, &store, &model->store, err);
+        code = open_store(model, options, err);
     if (code)
         moe_model_close(model);
     else
@@ -154,7 +179,7 @@ unsigned moe_model_profile(const moe_model *model, struct moe_kernel_time *times
 
 struct moe_cache_plan moe_model_cache(const moe_model *model)
 {
-    return expert_store_plan(model->store);
+    return whole_plan(model);
 }
 
 void moe_model_tiers(const moe_model *model, uint8_t *tiers)
@@ -177,11 +202,10 @@ int moe_plan(const char *directory, const struct moe_model_options *options, str
         code = package_describe(&model->package, &model->description, err);
     if (!code)
         code = open_device(model, &plain, err);
-    struct expert_store_options store = store_options(options, model->description.resident_bytes);
     if (!code)
-        code = expert_store_open(model->gpu, &model->package, &store, &model->store, err);
+        code = open_store(model, options, err);
     if (!code)
-        *plan = expert_store_plan(model->store);
+        *plan = whole_plan(model);
     moe_model_close(model);
     return code;
 }

@@ -12,6 +12,8 @@ struct moe_model {
     gpu *gpu;
     struct weights weights;
     expert_store *store;
+    uint64_t state_bytes;      // of a session; 0: no layer has states
+    uint32_t snapshots;        // of them that a session keeps
     uint32_t ring;             // as moe_model_options, 1 or 2
     unsigned n_sessions;       // open ones, for the check in moe_model_close
     const void *store_used_by; // the session whose steps it serves; NULL: none's, or measurements'

@@ -11,7 +11,7 @@
 #include "engine/session/session.h"
 
 // Fixed, so that chunk boundaries never depend on a budget; large enough that an expert gets a few dozen rows.
-enum { DEFAULT_CHUNK = 512, DEFAULT_CONTEXT = 8192, LARGEST_GROUP = 8192 };
+enum { DEFAULT_CHUNK = 512, DEFAULT_CONTEXT = 8192, LARGEST_GROUP = 8192, SNAPSHOT_EVERY = 4096 };
 
 static int check_options(const moe_model *model, const struct moe_session_options *options, uint32_t *context,
                          struct moe_err *err)
@@ -89,6 +89,11 @@ int moe_session_open(moe_model *model, const struct moe_session_options *options
     if (session->chunk > context)
         session->chunk = context;
     session->group = choose_group(session, options, context);
+    session->snapshot_every = options->snapshot_every ? options->snapshot_every : SNAPSHOT_EVERY;
+    session->snapshots.bytes = model->state_bytes;
+    session->snapshots.most = options->snapshots ? options->snapshots : model->snapshots;
+    if (session->snapshots.most < SNAPSHOTS_LEAST)
+        session->snapshots.most = SNAPSHOTS_LEAST;
     model->n_sessions++;
     session->logits = calloc(model->package.shape.vocab_size, sizeof *session->logits);
     code = session->logits ? open_parts(session, options, context, err)
@@ -106,6 +111,7 @@ void moe_session_close(moe_session *session)
         return;
     session_record_release(session);
     memory_release(&session->memory);
+    snapshots_release(&session->snapshots);
     scratch_release(&session->scratch);
     stream_release(&session->stream);
     routed_release(&session->routed);
@@ -125,6 +131,9 @@ static int check_feed(const moe_session *session, const struct moe_feed *feed, s
                         session->length);
     if (!feed->count)
         return moe_fail(err, MOE_BAD_ARGUMENT, "no tokens to feed");
+    if (session->snapshots.bytes && session->stands != session->length)
+        return moe_fail(err, MOE_POSITION, "the states are those after %u tokens, the rows those of %u: cut them first",
+                        session->stands, session->length);
     if (feed->count > room)
         return moe_fail(err, MOE_CONTEXT_FULL, "the context is full: no room for %zu more tokens, %u of %u used",
                         feed->count, session->memory.max_rows, session->length);
@@ -246,6 +255,29 @@ static uint64_t stop_counting(moe_session *session)
     return took;
 }
 
+// The group that was run is part of the session. *since: where the last snapshot of the feed is, or its beginning.
+static int advance(moe_session *session, uint32_t rows, bool last, uint32_t *since, struct moe_err *err)
+{
+    memory_commit(&session->memory);
+    session->length += rows;
+    session->stands = session->length;
+    session->has_logits = last;
+    if (last || session->length - *since < session->snapshot_every)
+        return MOE_OK;
+    *since = session->length;
+    return session_remember(session, false, err);
+}
+
+// After an error the session is where the feed began; states that were passed by are put back from their copy.
+static void go_back(moe_session *session, uint32_t length, bool has_logits)
+{
+    struct moe_err ignored; // should the device not even take them back, what was fed stays
+    if (session_stand(session, length, &ignored))
+        return;
+    session->length = length;
+    session->has_logits = has_logits;
+}
+
 static int feed_tokens(moe_session *session, const struct moe_feed *feed, bool decode, struct moe_err *err)
 {
     int code = check_feed(session, feed, err);
@@ -253,7 +285,7 @@ static int feed_tokens(moe_session *session, const struct moe_feed *feed, bool d
         return code;
     struct observer_feed about = {feed, decode, {session->chunk, session->group}, sweep_ahead(&session->routed.sweep)};
     struct pass pass = make_pass(session, decode);
-    uint32_t length = session->length;
+    uint32_t length = session->length, since = length;
     bool has_logits = session->has_logits;
     observer_begin(&session->observer, &about);
     while (!code && session->length < feed->position + feed->count) {
@@ -261,19 +293,32 @@ static int feed_tokens(moe_session *session, const struct moe_feed *feed, bool d
         pass.position = session->length;
         pass.rows = decode ? 1 : pace_group(about.groups, left);
         code = run_group(session, &pass, feed, pass.rows == left, err);
-        if (code)
-            break;
-        session->length += pass.rows;
-        memory_commit(&session->memory);
-        session->has_logits = pass.rows == left;
-        if (decode || pass.rows == left)
+        if (!code)
+            code = advance(session, pass.rows, pass.rows == left, &since, err);
+        if (!code && (decode || pass.rows == left))
             observer_progress(&session->observer, session->length - feed->position);
     }
     routed_end(&session->routed, session->model->gpu);
-    if (code && code != MOE_CANCELLED) {
-        session->length = length;
-        session->has_logits = has_logits;
-    }
+    if (code && code != MOE_CANCELLED)
+        go_back(session, length, has_logits);
+    return code;
+}
+
+// With a border before it, and one behind it.
+static int feed_prompt(moe_session *session, const struct moe_feed *feed, struct moe_err *err)
+{
+    uint32_t length = session->length;
+    bool has_logits = session->has_logits;
+    int code = session->stands == length ? session_remember(session, true, err) : MOE_OK;
+    if (!code)
+        code = feed_tokens(session, feed, session->chunk == 1, err);
+    if (code)
+        return code;
+    code = session_remember(session, true, err);
+    if (code == MOE_NO_MEMORY) // whoever cuts back to here later will hear of it
+        return MOE_OK;
+    if (code)
+        go_back(session, length, has_logits);
     return code;
 }
 
@@ -282,7 +327,7 @@ int moe_session_prefill(moe_session *session, const struct moe_feed *feed, struc
     uint32_t before = session->length;
     prefetch_forget(&session->routed.prefetch, session->model->store);
     start_counting(session);
-    int code = feed_tokens(session, feed, session->chunk == 1, err);
+    int code = feed_prompt(session, feed, err);
     session->stats.prefill_ns += stop_counting(session);
     session->stats.prefilled_tokens += session->length - before;
     return code;
@@ -343,6 +388,9 @@ int moe_session_truncate(moe_session *session, uint32_t length, struct moe_err *
 {
     if (length > session->length)
         return moe_fail(err, MOE_POSITION, "cannot cut a session of %u tokens to %u", session->length, length);
+    int code = session_cut_states(session, length, err);
+    if (code)
+        return code;
     if (length < session->length)
         prefetch_forget(&session->routed.prefetch, session->model->store);
     session->has_logits &= length == session->length;

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "engine/model/model.h"
+#include "engine/session/snapshots.h"
 #include "engine/walk/pass.h"
 
 struct moe_session {
@@ -16,6 +17,9 @@ struct moe_session {
     struct routed routed;
     struct observer observer;
     uint32_t length;
+    uint32_t stands; // tokens that the committed states are of; the length, but while records are read without them
+    struct snapshots snapshots;
+    uint32_t snapshot_every; // tokens within a prompt
     uint32_t chunk, group;
     bool has_logits;
     float *logits; // [vocab_size], after token length - 1
@@ -28,6 +32,17 @@ struct moe_session {
     char *staging; // page-locked, for records; NULL until there is one
     size_t staging_bytes;
 };
+
+// States (session_states.c). Without any these do nothing.
+//
+// A copy of them is kept. MOE_NO_MEMORY only for a border.
+int session_remember(moe_session *session, bool border, struct moe_err *err);
+// They become those after `position` tokens, which is moe_session_floor's of itself. Unchanged on failure.
+int session_stand(moe_session *session, uint32_t position, struct moe_err *err);
+// The same for what is to be forgotten behind it, too; MOE_POSITION when it is no floor.
+int session_cut_states(moe_session *session, uint32_t length, struct moe_err *err);
+// Their bytes, layer after layer: [snapshots.bytes].
+int session_copy_states(const moe_session *session, char *copy, struct moe_err *err);
 
 // Gives back the staging memory.
 void session_record_release(moe_session *session);

@@ -34,6 +34,13 @@ uint64_t memory_state_bytes(const struct shape *shape)
     return floats * sizeof(float);
 }
 
+uint64_t memory_copies(uint64_t state_bytes, uint64_t memory_left)
+{
+    enum { SHARE = 16, LEAST = 4, MOST = 64 };
+    uint64_t fit = memory_left / SHARE / state_bytes;
+    return fit < LEAST ? LEAST : fit > MOST ? MOST : fit;
+}
+
 static int allocate(gpu *g, uint64_t bytes, gpu_buf **buf, struct moe_err *err)
 {
     struct gpu_error device;

@@ -42,6 +42,8 @@ void memory_release(struct memory *memory);
 // Bytes of a token's rows and of the states, once, of all layers.
 uint64_t memory_row_bytes(const struct shape *shape, enum moe_kv_type type);
 uint64_t memory_state_bytes(const struct shape *shape);
+// How many copies of the states a session keeps in what is left of the host's memory: a 16th of it, between 4 and 64.
+uint64_t memory_copies(uint64_t state_bytes, uint64_t memory_left);
 
 // What was written last is what holds from now on.
 static inline void memory_commit(struct memory *memory)

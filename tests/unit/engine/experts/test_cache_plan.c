@@ -213,6 +213,12 @@ static void plans_in_words(struct harness *t)
               "464 of 14848 experts cached on the device (11.5 GB; minimum 198 MB) and 4000 in host memory (99.1 GB); "
               "a token "
               "with nothing cached reads 11.5 GB.");
+    plan.state_bytes = UINT64_C(66000000);
+    plan.snapshot_bytes = 22 * plan.state_bytes;
+    CHECK_STR(t, plan_words(words, sizeof words, &plan),
+              "a conversation's states (2 x 66.0 MB) and 22 copies of them in host memory (1.45 GB); 464 of 14848 "
+              "experts cached on the device (11.5 GB; minimum 198 MB) and 4000 in host memory (99.1 GB); a token with "
+              "nothing cached reads 11.5 GB.");
     plan.host_slots = 0;
     plan.slots = 100;
     plan.per_layer = true;
