@@ -16,6 +16,7 @@
 #include "app/options/config.h"
 #include "app/term/keys.h"
 #include "app/options/options.h"
+#include "app/talk/sessions.h"
 #include "app/term/plain.h"
 #include "app/util/report.h"
 #include "app/term/tui_face.h"
@@ -72,8 +73,26 @@ static int chat(const struct options *options)
     return plain_chat(options);
 }
 
-static int dispatch(const struct options *options)
+// A conversation goes on with the model that it was saved with, unless the command line names one. The path is
+// *found's.
+static bool take_model_of_session(struct options *options, struct sessions_model *found)
 {
+    bool talks = options->command == COMMAND_CHAT || options->command == COMMAND_RUN;
+    if (!talks || options->model.engine || options_typed(options, "model") ||
+        !sessions_find_model(&options->talk, found))
+        return true;
+    if (access(found->origin.model_path, F_OK) != 0) {
+        report("session \"%s\" was saved with %s, which cannot be found: %s; --model PATH says where its model is now",
+               found->session, found->origin.model_path, strerror(errno));
+        return false;
+    }
+    options->model.directory = found->origin.model_path;
+    return true;
+}
+
+static int dispatch(struct options *options)
+{
+    struct sessions_model of_session;
     if (options->asked.version) {
         puts("moechat " MOECHAT_VERSION);
         return STATUS_DONE;
@@ -101,6 +120,8 @@ static int dispatch(const struct options *options)
         report("--dump-options takes mdoc, mdoc-commands or mdoc-keys");
         return STATUS_USAGE;
     }
+    if (!take_model_of_session(options, &of_session))
+        return STATUS_MODEL;
     switch (options->command) {
     case COMMAND_RUN:
         return cmd_run(options);

@@ -142,6 +142,26 @@ void keeper_close(struct keeper *keeper)
     keeper->saved = NULL;
 }
 
+// Rows of other weights are somebody's still: the conversation goes on under a new name. Writes to `said` what became
+// of it.
+static void leave_to_its_model(struct keeper *keeper, char *said, size_t size)
+{
+    struct store_error error = {0};
+    struct saved *fork;
+    char was[STORE_NAME_SIZE], model[201];
+    snprintf(model, sizeof model, "%.200s", saved_manifest(keeper->saved)->origin.model_path);
+    snprintf(was, sizeof was, "%s", saved_name(keeper->saved));
+    enum store_code code = saved_fork(keeper->saved, &fork, &error);
+    saved_close(keeper->saved);
+    keeper->saved = fork; // or NULL: what can't go on elsewhere is not saved, rather than written over
+    if (code)
+        snprintf(said, size, " (%s), so \"%s\" stays as it is; what follows is not saved: %.200s", model, was,
+                 error.text);
+    else
+        snprintf(said, size, " (%s), so \"%s\" stays as it is, and this goes on as \"%s\"", model, was,
+                 saved_name(fork));
+}
+
 uint32_t keeper_load(struct keeper *keeper)
 {
     const struct backend_ops *ops = keeper->backend->ops;
@@ -157,20 +177,22 @@ uint32_t keeper_load(struct keeper *keeper)
                              strcmp(was.template_name, info.origin.language.template_name) != 0);
     if (news->stale)
         why = "it was saved with a different tokenizer or template";
-    char own[400] = ""; // who left out --model would otherwise look for what became of the conversation
-    if (tokens && *manifest->origin.weights && strcmp(manifest->origin.weights, info.origin.weights) != 0)
-        snprintf(own, sizeof own, " (its model was %.360s)", manifest->origin.model_path);
+    char left[640] = "";
+    if (manifest->n_records && *manifest->origin.weights && strcmp(manifest->origin.weights, info.origin.weights) != 0)
+        leave_to_its_model(keeper, left, sizeof left);
     ops->resume(keeper->backend->self);
     if (tokens && !why)
         why = restore_rows(keeper, &err);
-    saved_set_origin(keeper->saved, &info.origin);
     news->cached = ops->length(keeper->backend->self);
-    saved_forget_rows(keeper->saved, news->cached);
+    if (keeper->saved) {
+        saved_set_origin(keeper->saved, &info.origin);
+        saved_forget_rows(keeper->saved, news->cached);
+    }
     news->missing = tokens - news->cached;
     if (!why)
         why = "the end of its KV cache was not saved";
     if (news->missing)
-        snprintf(news->text, sizeof news->text, "%.480s%s; your next message reads %u of its %u tokens again", why, own,
-                 (unsigned)news->missing, (unsigned)tokens);
+        snprintf(news->text, sizeof news->text, "%.280s%s; your next message reads %u of its %u tokens again", why,
+                 left, (unsigned)news->missing, (unsigned)tokens);
     return news->cached;
 }

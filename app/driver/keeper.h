@@ -42,7 +42,8 @@ void keeper_save(struct keeper *keeper, struct part *part);
 // Takes the logits at the timeline's end from the session, if they were saved.
 bool keeper_logits(struct keeper *keeper);
 // Reads the rows of keeper->saved into the empty timeline, as far as they are good. Returns how many tokens are there;
-// news say what is missing and why.
+// news say what is missing and why. Rows of other weights stay as they are: keeper->saved is a new session then, of
+// another name, or NULL where none could be made.
 uint32_t keeper_load(struct keeper *keeper);
 void keeper_rename(struct keeper *keeper, const char *name);
 void keeper_close(struct keeper *keeper); // tries once more what could not be saved

@@ -412,7 +412,7 @@ static void open_session(struct worker *worker, struct worker_session *session)
         if (!keeper->news.stale)
             timeline_restore(&worker->timeline, &session->ids, cached);
     }
-    if (session->save)
+    if (session->save && keeper->saved)
         keeper_commit(keeper, false);
     tok_ids_release(&session->ids);
 }

@@ -412,6 +412,12 @@ bool options_given(const struct options *options, const char *name)
     return row && (options->given >> (row - options_table) & 1);
 }
 
+bool options_typed(const struct options *options, const char *name)
+{
+    const struct option_row *row = find_row(name, strlen(name), 0);
+    return row && (options->given & ~options->from_environment & ~options->from_config) >> (row - options_table) & 1;
+}
+
 const char *options_command_name(enum command command)
 {
     return options_commands[command].name;

@@ -46,6 +46,7 @@ void options_defaults(struct options *options);
 bool options_parse(struct options *options, int argc, char **argv, struct options_error *error);
 // Was the option (by its long name) given?
 bool options_given(const struct options *options, const char *name);
+bool options_typed(const struct options *options, const char *name); // on the command line
 
 const char *options_command_name(enum command command); // "run"; "chat" for no subcommand
 void options_help(FILE *out, enum command command);     // COMMAND_HELP: the overview

@@ -201,6 +201,18 @@ enum store_code saved_new(const struct store *store, const char *name, struct sa
     return code;
 }
 
+// Makes a session of the saved one's name, or of that and a number, that begins with what was read of another.
+static enum store_code begin_with(struct saved *saved, const struct saved_content *content, struct store_error *error)
+{
+    enum store_code code = store_make(saved->store, saved->name, true, &saved->lock, error);
+    saved->made = !code;
+    saved_set_origin(saved, &content->manifest.origin);
+    for (size_t i = 0; i < content->n_parts && !code; i++)
+        if (!saved_append(saved, &content->parts[i]))
+            code = store_fail(error, STORE_NO_MEMORY, "no memory for the transcript");
+    return code;
+}
+
 // A new session that begins with what could be read of a damaged one.
 static enum store_code recover(struct saved *saved, const char *name, const struct saved_content *content,
                                struct store_error *error)
@@ -208,12 +220,24 @@ static enum store_code recover(struct saved *saved, const char *name, const stru
     saved->store->io->close(saved->store->io->context, saved->lock);
     saved->lock = -1;
     snprintf(saved->name, sizeof saved->name, "%.48s-recovered", name);
-    enum store_code code = store_make(saved->store, saved->name, true, &saved->lock, error);
-    saved->made = !code;
-    saved_set_origin(saved, &content->manifest.origin);
-    for (size_t i = 0; i < content->n_parts && !code; i++)
-        if (!saved_append(saved, &content->parts[i]))
-            code = store_fail(error, STORE_NO_MEMORY, "no memory for the transcript");
+    return begin_with(saved, content, error);
+}
+
+enum store_code saved_fork(const struct saved *saved, struct saved **fork, struct store_error *error)
+{
+    struct saved_content content;
+    *fork = saved_alloc(saved->store, saved->name);
+    if (!*fork)
+        return store_fail(error, STORE_NO_MEMORY, "no memory for a session");
+    enum store_code code = saved_read(saved->store, saved->name, &content, error);
+    if (!code) {
+        code = begin_with(*fork, &content, error);
+        saved_content_release(&content);
+    }
+    if (code) {
+        saved_close(*fork);
+        *fork = NULL;
+    }
     return code;
 }
 

@@ -30,6 +30,9 @@ enum store_code saved_new(const struct store *store, const char *name, struct sa
 // of another name that already has what could be read.
 enum store_code saved_open(const struct store *store, const char *name, struct saved **saved,
                            struct saved_content *content, struct store_error *error);
+// A new session of another name with the messages that an open one has on disk, and none of its rows; the open one stays
+// as it is, and open.
+enum store_code saved_fork(const struct saved *saved, struct saved **fork, struct store_error *error);
 void saved_close(struct saved *saved); // NULL is fine; commits nothing
 
 const char *saved_name(const struct saved *saved); // "" until it has one

@@ -66,6 +66,27 @@ bool sessions_load(const struct store *store, const char *name, struct chat *cha
            fill_chat(name, chat, choice, error);
 }
 
+bool sessions_find_model(const struct talk_settings *settings, struct sessions_model *found)
+{
+    struct store store;
+    struct store_list list;
+    struct store_error error;
+    bool last = settings->go_on && !settings->session;
+    *found = (struct sessions_model){0};
+    if ((!settings->session && !last) || settings->no_session || !store_init(&store, NULL) ||
+        store_list(&store, &list, &error))
+        return false; // whoever opens the session says why
+    for (size_t i = 0; i < list.n_entries && !*found->session; i++) {
+        const struct store_entry *entry = &list.entries[i];
+        if (!last && strcmp(entry->name, settings->session) != 0)
+            continue;
+        snprintf(found->session, sizeof found->session, "%s", entry->name);
+        found->origin = entry->manifest.origin;
+    }
+    store_list_release(&list);
+    return *found->origin.weights && *found->origin.model_path;
+}
+
 // The session that was used last; "" when there is none.
 static bool find_last(const struct store *store, char name[STORE_NAME_SIZE], struct store_error *error)
 {

@@ -10,6 +10,13 @@
 #include "app/options/talk_settings.h"
 #include "app/store/saved.h"
 
+// What the session that the settings ask for was saved with. False: they ask for none, or it does not say.
+struct sessions_model {
+    char session[STORE_NAME_SIZE];
+    struct origin origin;
+};
+bool sessions_find_model(const struct talk_settings *settings, struct sessions_model *found);
+
 // What a command begins with. Zero-initialise; saved is handed on, the rest is released.
 struct sessions_choice {
     struct saved *saved; // NULL: nothing is saved

@@ -3,7 +3,9 @@
 """Conversations that come back: with a script in the model's place, and once with the demo model."""
 import json
 import os
+import shutil
 import signal
+import tempfile
 import time
 
 from rig import *
@@ -285,8 +287,40 @@ def test_lost_rows_are_said():
     same((got["cached_tokens"], got["prefilled_tokens"]), (0, 27 + 6 + 4))
     expect(b"KV cache is missing; your next message reads 33 of its 33" in result.stderr, "said: %r" % result.stderr)
     result = run(["run", "--json", "-p", "x", "--session", name] + script("name other\n" + ECHO))
-    expect(b"different weights (its model was a script); " in result.stderr, "said: %r" % result.stderr)
+    expect(b'different weights (a script), so "rows" stays as it is, and this goes on as "rows-2"; ' in result.stderr, "said: %r" % result.stderr)
     same(json.loads(result.stdout)["cached_tokens"], 0)
+    same(ask("y", "--session", name, *script(ECHO))["cached_tokens"], 39)  # nothing of it was lost
+    expect(run(["sessions", "show", "rows-2"]).stdout.endswith(b"user: x\nassistant: x\n"), "it went on")
+
+
+def test_a_session_opens_its_own_model():
+    folder = tempfile.mkdtemp(dir=SCRATCH)
+    demo = os.path.join(folder, "demo of mine")
+    os.symlink(os.path.realpath(DEMO), demo)
+    ask("hello", "--session", "own", "--device", "ref", "-m", demo)
+    manifest = os.path.join(STORE, "own", "session.json")
+    expect(os.path.realpath(DEMO).encode() in open(manifest, "rb").read(), "it says where")
+    empty = os.path.join(folder, "empty")
+    os.mkdir(empty)
+    os.environ["MOECHAT_MODEL"] = empty  # the model of every day is another
+    try:
+        got = ask("again", "--session", "own", "--device", "ref")
+        expect(got["cached_tokens"] > 0, "its rows are there: %r" % got)
+        expect(ask("more", "--continue", "--device", "ref")["cached_tokens"] > got["cached_tokens"], "the last one's, too")
+        same(run(["run", "-p", "x", "--session", "own", "--device", "ref", "-m", empty]).returncode, 3)
+    finally:
+        del os.environ["MOECHAT_MODEL"]
+
+
+def test_a_model_that_went_away_is_named():
+    copy = os.path.join(tempfile.mkdtemp(dir=SCRATCH), "moved")
+    shutil.copytree(DEMO, copy)
+    ask("hello", "--session", "moved", "--device", "ref", "-m", copy)
+    os.rename(copy, copy + "-on")
+    result = run(["run", "-p", "x", "--session", "moved", "--device", "ref"])
+    same((result.returncode, result.stdout), (3, b""))
+    expect(b'session "moved" was saved with ' in result.stderr and b"--model PATH says where its model is now" in result.stderr, "said: %r" % result.stderr)
+    expect(ask("again", "--session", "moved", "--device", "ref", "-m", copy + "-on")["cached_tokens"] > 0, "its rows are there")
 
 
 def test_a_damaged_transcript_is_offered():
