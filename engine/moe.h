@@ -193,6 +193,18 @@ int moe_verify(const char *directory, moe_progress_fn *progress, void *context, 
 
 // Makes a package of a folder from the hub. Writes into `target`.partial and renames that in the end; a run that was
 // stopped goes on where it was when the same conversion is asked for again. Refuses a target that is there.
+//
+// With `consume` the source is given up on the way: each layer's experts are removed from its files (the files keep
+// their sizes, their disk blocks are freed) when the package's own are durable, were read back from disk and compared.
+// Only what is copied bit for bit is consumed; consume.h says what is refused.
+struct moe_consumption {
+    const char *source, *target;
+    uint32_t n_files;
+    uint64_t bytes; // of experts that will be removed
+};
+// As fallocate(fd, PUNCH_HOLE | KEEP_SIZE, ...): 0, or -1 with errno.
+typedef int moe_punch_fn(void *context, int fd, uint64_t offset, uint64_t bytes);
+
 struct moe_convert_options {
     uint32_t expert_bits;      // 4 or 8; 0: the source's own when it is quantised, else 4
     uint32_t resident_bits;    // of everything else but routers: 4 or 8; 0: the source's own, else 8 for embeddings and
@@ -200,13 +212,17 @@ struct moe_convert_options {
     uint32_t group_size;       // of what is quantised: 32, 64 or 128; 0: 64. A matrix that it does not divide gets less
     const char *template_name; // for the manifest; NULL or "": none
     bool verify;               // read what was written again and compare checksums
-    unsigned threads;          // 0: one a core
+    bool consume;
+    bool (*confirm)(void *context, const struct moe_consumption *what); // of consume: false: no, and nothing is done
+    unsigned threads;                                                   // 0: one a core
     moe_progress_fn *progress;
     void (*notice)(void *context, const char *text); // one line about what is left out, copied, quantised; may be NULL
     bool (*cancelled)(void *context);                // may be NULL; then MOE_CANCELLED
-    void *context;                                   // of these three
+    void *context;                                   // of these four
     moe_write_fn *write;                             // NULL: pwrite
     void *write_context;
+    moe_punch_fn *punch; // NULL: fallocate
+    void *punch_context;
 };
 int moe_convert(const char *source, const char *target, const struct moe_convert_options *options, struct moe_err *err);
 

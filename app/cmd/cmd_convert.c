@@ -19,6 +19,7 @@
 struct converting {
     struct progress progress;
     int signal_number; // that stopped us, 0: none
+    bool yes;
 };
 
 static void on_progress(void *context, const struct moe_progress *progress)
@@ -42,6 +43,30 @@ static bool stopped(void *context)
         if (term_signal_came(stopping[i]))
             converting->signal_number = stopping[i];
     return converting->signal_number != 0;
+}
+
+// What --consume is about to do, and whether it may.
+static bool confirm(void *context, const struct moe_consumption *what)
+{
+    struct converting *converting = context;
+    char bytes[FORMAT_SIZE], answer[16] = "";
+    progress_clear(&converting->progress);
+    report(
+        "--consume: %s of experts will be removed from %s (%u file%s), each layer as soon as %s has it, read back and "
+        "compared",
+        format_bytes(bytes, sizeof bytes, what->bytes), what->source, (unsigned)what->n_files,
+        what->n_files == 1 ? "" : "s", what->target);
+    report(
+        "from the first layer on the source is of no use but to go on with this command, which may be stopped at any "
+        "time");
+    if (converting->yes)
+        return true;
+    fprintf(stderr, "moechat: type yes to go on: ");
+    fflush(stderr);
+    bool answered = fgets(answer, sizeof answer, stdin);
+    if (!answered)
+        fputc('\n', stderr);
+    return !stopped(converting) && answered && (strcmp(answer, "yes\n") == 0 || strcmp(answer, "yes") == 0);
 }
 
 static void say_end(const char *target)
@@ -92,11 +117,16 @@ static int find_template(const char *source, struct tok_folder *folder)
 
 int cmd_convert(const struct options *options)
 {
-    struct converting converting = {
-        .progress = {.out = isatty(STDERR_FILENO) ? stderr : NULL, .plain = term_is_dumb()}};
+    struct converting converting = {.progress = {.out = isatty(STDERR_FILENO) ? stderr : NULL, .plain = term_is_dumb()},
+                                    .yes = options->asked.yes};
     struct tok_folder folder = {.type = ""};
     if (!options->asked.operand || !options->asked.more[0]) {
         report("usage: moechat convert MODEL NEWDIR");
+        return STATUS_USAGE;
+    }
+    if (options->asked.consume && !options->asked.yes && !(isatty(STDIN_FILENO) && isatty(STDERR_FILENO))) {
+        report("--consume removes what it has converted, so it asks first, and there is no terminal to ask at; --yes "
+               "says yes");
         return STATUS_USAGE;
     }
     int status = find_template(options->asked.operand, &folder);
@@ -108,6 +138,8 @@ int cmd_convert(const struct options *options)
         .resident_bits = options->asked.resident_bits,
         .group_size = options->asked.group_size,
         .verify = options->asked.verify,
+        .consume = options->asked.consume,
+        .confirm = confirm,
         .progress = on_progress,
         .notice = on_notice,
         .cancelled = stopped,
@@ -123,12 +155,14 @@ int cmd_convert(const struct options *options)
     term_release_signals();
     if (!code) {
         say_end(options->asked.more[0]);
+        if (options->asked.consume)
+            report("%s: has no experts any more, and may be removed", options->asked.operand);
         return STATUS_DONE;
     }
     report("%s", err.text);
     if (converting.signal_number)
         return term_exit_status(converting.signal_number);
-    return code == MOE_BAD_ARGUMENT                  ? STATUS_USAGE
-           : code == MOE_IO || code == MOE_NO_MEMORY ? STATUS_FAILED
-                                                     : STATUS_MODEL;
+    if (code == MOE_BAD_ARGUMENT)
+        return STATUS_USAGE;
+    return code == MOE_IO || code == MOE_NO_MEMORY || code == MOE_CANCELLED ? STATUS_FAILED : STATUS_MODEL;
 }

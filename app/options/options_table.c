@@ -249,6 +249,12 @@ const struct option_row options_table[] = {
      FLAG(asked.verify),
      .commands = FOR(INFO) | FOR(CONVERT),
      .help = "Check every file of the package against its checksum; with convert, of the new package."},
+    {.name = "consume",
+     FLAG(asked.consume),
+     .commands = FOR(CONVERT),
+     .help = "Remove each layer's experts from MODEL's files when NEWDIR has them, read back and compared. Asks first; "
+             "MODEL is of no use afterwards."},
+    {.name = "yes", FLAG(asked.yes), .commands = FOR(CONVERT), .help = "Answer --consume's question with yes."},
     {.name = "bits",
      .argument = "4|8|auto",
      CHOICE(asked.bits, {"auto", 0}, {"4", 4}, {"8", 8}),

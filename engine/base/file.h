@@ -9,6 +9,9 @@
 // not there, MOE_IO when it cannot be opened, MOE_FORMAT when it is a folder, a pipe or a device.
 int file_open(const char *path, int *fd, uint64_t *bytes, struct moe_err *err);
 
+// Syncs a directory, so that the names in it last.
+int file_make_durable(const char *directory, struct moe_err *err);
+
 // A range of an open file; `path` is for messages.
 struct file_range {
     int fd;

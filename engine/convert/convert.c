@@ -18,7 +18,9 @@
 #include "engine/walk/weights.h"
 #include "engine/base/file.h"
 #include "engine/base/floats.h"
+#include "engine/convert/consume.h"
 #include "engine/convert/job_key.h"
+#include "engine/files/spans.h"
 #include "engine/files/ggml_types.h"
 #include "engine/files/gguf_verify.h"
 #include "engine/files/writer.h"
@@ -34,6 +36,7 @@ struct conversion {
     struct package source;
     struct job job;
     struct journal journal;
+    struct consume consume; // with options->consume
     char target[MAX_PATH + 8];
     char partial[MAX_PATH + 16];
     unsigned threads;
@@ -462,13 +465,44 @@ static uint64_t left_to_write(const struct conversion *c)
     return left;
 }
 
+// Is all of the source on the disk that the package is written to?
+static bool is_on_one_disk(const struct conversion *c)
+{
+    struct stat to, from;
+    bool one = stat(c->partial, &to) == 0;
+    for (uint32_t i = 0; one && i < c->job.from->n_shards; i++)
+        one = fstat(c->job.from->shards[i].fd, &from) == 0 && from.st_dev == to.st_dev;
+    return one;
+}
+
+// What is needed at once when each layer's place is given back before the next is written: the largest layer, what the
+// packages' layers take more than the source's, and the resident file.
+static uint64_t needed_at_once(const struct conversion *c)
+{
+    const struct shape *s = c->job.shape;
+    uint64_t largest = 0, growth = 0;
+    for (uint32_t i = s->first_k_dense_replace; i < s->n_layers; i++) {
+        char file[64];
+        const struct job_layer *layer = &c->job.layers[i];
+        uint64_t bytes = layer->experts.blob_bytes * s->n_routed_experts;
+        uint64_t own = spans_bytes(layer->direct) * s->n_routed_experts;
+        manifest_layer_file(i, file);
+        if (journal_find(&c->journal, file))
+            continue;
+        largest = bytes > largest ? bytes : largest;
+        growth += bytes > own ? bytes - own : 0;
+    }
+    return largest + growth + (journal_find(&c->journal, c->job.resident_file) ? 0 : c->job.resident_bytes);
+}
+
 static int check_space(const struct conversion *c)
 {
     struct statvfs disk;
     if (statvfs(c->partial, &disk))
         return moe_fail_file(c->err, MOE_IO, c->partial, errno, "cannot read the disk's free space");
     uint64_t available = (uint64_t)disk.f_bavail * disk.f_frsize;
-    uint64_t needed = left_to_write(c) + spare_bytes;
+    bool given_back = c->options->consume && is_on_one_disk(c);
+    uint64_t needed = (given_back ? needed_at_once(c) : left_to_write(c)) + spare_bytes;
     if (needed <= available)
         return MOE_OK;
     moe_fail(c->err, MOE_IO, "%.300s: not enough disk space: %.1f MB more needed, %.1f MB free", c->partial,
@@ -527,8 +561,11 @@ static int write_package(struct conversion *c)
         notice(c, "resuming: %zu files already done", c->journal.count);
     c->progress = (struct moe_progress){.what = "converting", .unit = "bytes", .total = left_to_write(c)};
     int code = check_space(c);
-    for (uint32_t i = s->first_k_dense_replace; i < s->n_layers && !code; i++)
+    for (uint32_t i = s->first_k_dense_replace; i < s->n_layers && !code; i++) {
         code = write_layer(c, i);
+        if (!code && c->options->consume)
+            code = consume_layer(&c->consume, c->partial, i, &c->journal, c->err);
+    }
     if (!code)
         code = write_resident(c);
     c->progress.total = 0; // the rest is small
@@ -544,17 +581,6 @@ static int write_package(struct conversion *c)
     return code ? code : manifest_write(c->partial, &facts, c->err);
 }
 
-static int make_durable(const char *directory, struct moe_err *err)
-{
-    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return moe_fail_file(err, MOE_IO, directory, errno, "cannot be opened");
-    int code =
-        fsync(fd) && errno != EINVAL ? moe_fail_file(err, MOE_IO, directory, errno, "cannot be synced to disk") : 0;
-    close(fd);
-    return code;
-}
-
 // The package must open, and be what was written when that is asked for; then it gets its name.
 static int finish(struct conversion *c)
 {
@@ -564,7 +590,7 @@ static int finish(struct conversion *c)
     if (!code && c->options->verify)
         code = moe_verify(c->partial, c->options->progress, c->options->context, c->err);
     if (!code)
-        code = make_durable(c->partial, c->err);
+        code = file_make_durable(c->partial, c->err);
     if (!code && lstat(c->target, &status) == 0)
         code = moe_fail_file(c->err, MOE_IO, c->target, 0,
                              "appeared during conversion; the package is in the .partial folder");
@@ -579,7 +605,27 @@ static int finish(struct conversion *c)
     char *slash = strrchr(path, '/');
     if (slash)
         slash[slash == path] = '\0';
-    return make_durable(slash ? path : ".", c->err);
+    return file_make_durable(slash ? path : ".", c->err);
+}
+
+// Whoever asked for it hears what will be removed from where, and may yet refuse.
+static int ask_to_consume(struct conversion *c)
+{
+    const struct moe_convert_options *o = c->options;
+    c->consume = (struct consume){.job = &c->job,
+                                  .punch = o->punch,
+                                  .punch_context = o->punch_context,
+                                  .cancelled = o->cancelled ? cancelled : NULL,
+                                  .context = c};
+    int code = consume_open(&c->consume, c->err);
+    if (code)
+        return code;
+    const struct moe_consumption what = {.source = checkpoint_place(c->job.from),
+                                         .target = c->target,
+                                         .n_files = c->job.from->n_shards,
+                                         .bytes = consume_bytes(&c->consume)};
+    return o->confirm && o->confirm(o->context, &what) ? MOE_OK
+                                                       : moe_fail(c->err, MOE_CANCELLED, "nothing was converted");
 }
 
 static int run(struct conversion *c)
@@ -598,7 +644,9 @@ static int run(struct conversion *c)
     if (code)
         return code;
     say_job(c, &about);
-    code = job_key(&c->job, key, c->err);
+    code = job_key(&c->job, c->options->consume, key, c->err);
+    if (!code && c->options->consume)
+        code = ask_to_consume(c);
     if (!code && mkdir(c->partial, 0777) && errno != EEXIST)
         code = moe_fail_file(c->err, MOE_IO, c->partial, errno, "cannot be created");
     if (!code)
@@ -609,6 +657,7 @@ static int run(struct conversion *c)
             code = finish(c);
         journal_close(&c->journal);
     }
+    consume_close(&c->consume);
     job_release(&c->job);
     return code;
 }

@@ -30,7 +30,7 @@ static bool add_layers(EVP_MD_CTX *hash, const struct job *job)
     return good;
 }
 
-int job_key(const struct job *job, char key[65], struct moe_err *err)
+int job_key(const struct job *job, bool consumed, char key[65], struct moe_err *err)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     EVP_MD_CTX *hash = EVP_MD_CTX_new();
@@ -43,8 +43,11 @@ int job_key(const struct job *job, char key[65], struct moe_err *err)
         char line[4400];
         if (fstat(shard->fd, &status))
             code = moe_fail_file(err, MOE_IO, shard->path, errno, "cannot be examined");
-        snprintf(line, sizeof line, "%s %" PRIu64 " %" PRIu64 " %ld\n", shard->path, (uint64_t)status.st_size,
-                 (uint64_t)status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+        if (consumed)
+            snprintf(line, sizeof line, "%s %" PRIu64 " consumed\n", shard->path, (uint64_t)status.st_size);
+        else
+            snprintf(line, sizeof line, "%s %" PRIu64 " %" PRIu64 " %ld\n", shard->path, (uint64_t)status.st_size,
+                     (uint64_t)status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
         good = add_text(hash, line);
     }
     good = good && EVP_DigestFinal_ex(hash, digest, NULL) == 1;

@@ -6,6 +6,7 @@
 #include "engine/convert/job.h"
 
 // SHA-256 in hex.
-int job_key(const struct job *job, char key[65], struct moe_err *err);
+// `consumed`: the source's files are written to meanwhile, so their times say nothing.
+int job_key(const struct job *job, bool consumed, char key[65], struct moe_err *err);
 
 #endif

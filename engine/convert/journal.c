@@ -14,6 +14,8 @@
 #include "engine/base/err.h"
 #include "engine/base/file.h"
 
+static const char consumed_word[] = "consumed ";
+
 enum { MOST_BYTES = 1 << 20, LINE_BYTES = 256 };
 
 static int append(struct journal *j, const char *line, struct moe_err *err)
@@ -39,12 +41,27 @@ static int remember(struct journal *j, const struct journal_file *entry, struct 
     return MOE_OK;
 }
 
+static int mark_consumed(struct journal *j, const char *folder, const char *file, struct moe_err *err)
+{
+    for (size_t i = j->count; i-- > 0;)
+        if (strcmp(j->entries[i].file, file) == 0) {
+            j->entries[i].consumed = true;
+            return MOE_OK;
+        }
+    return moe_fail(err, MOE_FORMAT,
+                    "%.300s: %.63s is not there as it was written, and its weights were removed from the source: they "
+                    "are lost; remove the folder and download the model again",
+                    folder, file);
+}
+
 // A file that a line tells of must be there with its size; lines that tell of others are passed over.
 static int read_line(struct journal *j, const char *folder, const char *line, struct moe_err *err)
 {
-    struct journal_file entry;
+    struct journal_file entry = {.consumed = false};
     struct stat status;
     char path[4300];
+    if (strncmp(line, consumed_word, sizeof consumed_word - 1) == 0)
+        return mark_consumed(j, folder, line + sizeof consumed_word - 1, err);
     if (sscanf(line, "%63s %" SCNu64 " %64s", entry.file, &entry.bytes, entry.sha256) != 3 ||
         strspn(entry.sha256, "0123456789abcdef") != 64 || strchr(entry.file, '/'))
         return MOE_OK;
@@ -127,6 +144,17 @@ int journal_add(struct journal *j, const struct journal_file *entry, struct moe_
     snprintf(line, sizeof line, "%s %" PRIu64 " %s\n", entry->file, entry->bytes, entry->sha256);
     int code = append(j, line, err);
     return code ? code : remember(j, entry, err);
+}
+
+int journal_note_consumed(struct journal *j, const char *file, struct moe_err *err)
+{
+    char line[LINE_BYTES];
+    snprintf(line, sizeof line, "%s%.63s\n", consumed_word, file);
+    int code = append(j, line, err);
+    for (size_t i = 0; i < j->count && !code; i++)
+        if (strcmp(j->entries[i].file, file) == 0)
+            j->entries[i].consumed = true;
+    return code;
 }
 
 void journal_close(struct journal *j)

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What a package is, without a device: its description, and its files against their checksums.
 #include <inttypes.h>
-#include <openssl/evp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "engine/files/checkpoint.h"
 #include "engine/files/gguf_groups.h"
@@ -17,7 +14,7 @@
 #include "engine/walk/memory.h"
 #include "engine/files/spans.h"
 #include "engine/walk/weights.h"
-#include "engine/base/file.h"
+#include "engine/files/file_hash.h"
 
 // Sizes of what the experts and the rest take as they are stored.
 struct sizes {
@@ -169,53 +166,26 @@ struct verification {
     moe_progress_fn *on_progress;
     void *context;
     struct moe_progress progress;
-    unsigned char *buffer;
-    EVP_MD_CTX *hash;
     struct moe_err *err;
 };
 
-enum { BUFFER_BYTES = 4 << 20 };
-
-static int hash_file(struct verification *v, int fd, const char *path, uint64_t bytes)
+static void advanced(void *context, uint64_t bytes)
 {
-    if (EVP_DigestInit_ex(v->hash, EVP_sha256(), NULL) != 1)
-        return moe_fail_file(v->err, MOE_NO_MEMORY, path, 0, "libcrypto has no SHA-256");
-    for (uint64_t done = 0; done < bytes;) {
-        size_t piece = bytes - done < BUFFER_BYTES ? (size_t)(bytes - done) : BUFFER_BYTES;
-        int code = file_read(&(struct file_range){fd, path, done, piece}, v->buffer, v->err);
-        if (code)
-            return code;
-        if (EVP_DigestUpdate(v->hash, v->buffer, piece) != 1)
-            return moe_fail_file(v->err, MOE_NO_MEMORY, path, 0, "libcrypto could not hash it");
-        done += piece;
-        v->progress.done += piece;
-        if (v->on_progress)
-            v->on_progress(v->context, &v->progress);
-    }
-    return MOE_OK;
+    struct verification *v = context;
+    v->progress.done += bytes;
+    if (v->on_progress)
+        v->on_progress(v->context, &v->progress);
 }
 
 static int verify_file(struct verification *v, const struct package_file *file)
 {
     char hex[65] = "";
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    int fd;
-    uint64_t size;
-    int code = file_open(file->path, &fd, &size, v->err);
-    if (code)
+    const struct file_hashing how = {.path = file->path, .bytes = file->bytes, .advanced = advanced, .context = v};
+    int code = file_hash(&how, hex, v->err);
+    if (code || strcmp(hex, file->sha256) == 0)
         return code;
-    code = hash_file(v, fd, file->path, file->bytes);
-    close(fd);
-    if (code)
-        return code;
-    if (EVP_DigestFinal_ex(v->hash, digest, NULL) != 1)
-        return moe_fail_file(v->err, MOE_NO_MEMORY, file->path, 0, "libcrypto could not hash it");
-    for (size_t i = 0; i < 32; i++)
-        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
-    if (strcmp(hex, file->sha256) != 0)
-        return moe_fail_file(v->err, MOE_FORMAT, file->path, 0,
-                             "SHA-256 does not match model.json: the file is damaged, download the package again");
-    return MOE_OK;
+    return moe_fail_file(v->err, MOE_FORMAT, file->path, 0,
+                         "SHA-256 does not match model.json: the file is damaged, download the package again");
 }
 
 static int verify_files(struct verification *v)
@@ -253,11 +223,7 @@ int moe_verify(const char *directory, moe_progress_fn *progress, void *context, 
                         directory);
     }
     struct verification v = {.package = &package, .on_progress = progress, .context = context, .err = err};
-    v.buffer = malloc(BUFFER_BYTES);
-    v.hash = EVP_MD_CTX_new();
-    code = v.buffer && v.hash ? verify_files(&v) : moe_fail(err, MOE_NO_MEMORY, "no memory to hash files");
-    EVP_MD_CTX_free(v.hash);
-    free(v.buffer);
+    code = verify_files(&v);
     package_release(&package);
     return code;
 }

@@ -3,7 +3,9 @@
 """moechat convert, and folders from the hub as they are, with the real program."""
 import json
 import os
+import pty
 import shutil
+import subprocess
 
 import rig
 from rig import ROOT, SCRATCH, expect, run, same
@@ -87,6 +89,50 @@ def test_the_tokenizer_and_its_template_come_along():
             same(a.read(), b.read())
     with open(os.path.join(target, "model.json")) as file:
         same(json.load(file)["tokenizer"]["type"], "sentencepiece")
+
+
+def asked(source, target, typed):
+    """convert --consume at a terminal, and what is typed there: status and all that it said."""
+    ours, its = pty.openpty()
+    child = subprocess.Popen([rig.PROGRAM, "convert", source, target, "--consume"], stdin=its, stdout=its, stderr=its,
+                             env=rig.environment(), start_new_session=True)
+    os.close(its)
+    said = b""
+    while b"type yes to go on: " not in said:
+        said += os.read(ours, 4096)
+    os.write(ours, typed)
+    try:
+        while True:
+            said += os.read(ours, 4096)
+    except OSError:  # it has ended
+        pass
+    os.close(ours)
+    return child.wait(60), said.decode()
+
+
+def test_consume_asks_and_empties_the_source():
+    source, target = os.path.join(SCRATCH, "eaten"), os.path.join(SCRATCH, "eaten-packed")
+    shutil.copytree(os.path.join(GOLDEN, "gguf-sizes", "checkpoint"), source)
+    path = os.path.join(source, "sizes.gguf")
+    blocks = os.stat(path).st_blocks
+    refused = run(["convert", source, target, "--consume"])
+    same(refused.returncode, 2)
+    told(refused, "there is no terminal to ask at; --yes says yes")
+    status, said = asked(source, target, b"no\n")
+    same(status, 1)
+    expect("of experts will be removed from " in said and "nothing was converted" in said, said)
+    same((os.stat(path).st_blocks, os.path.exists(target + ".partial")), (blocks, False))
+    status, said = asked(source, target, b"yes\n")
+    same(status, 0)
+    expect("has no experts any more, and may be removed" in said, said)
+    expect(os.stat(path).st_blocks < blocks / 2, "the disk has its blocks back")
+    again = os.path.join(SCRATCH, "eaten-again")
+    told(run(["convert", source, again]), "expert 0 is all zero")
+    shutil.rmtree(again + ".partial")
+    shutil.copytree(os.path.join(GOLDEN, "gguf-sizes", "checkpoint"), source, dirs_exist_ok=True)
+    same(run(["convert", source, again, "--consume", "--yes"]).returncode, 0)
+    tokens = os.path.join(GOLDEN, "gguf-sizes", "tokens.txt")
+    same(evaluate(again, tokens)["mean_nll"], evaluate(os.path.join(GOLDEN, "gguf-sizes", "checkpoint"), tokens)["mean_nll"])
 
 
 if __name__ == "__main__":

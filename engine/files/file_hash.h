@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The SHA-256 of a file as it can be read now.
+#ifndef MOECHAT_ENGINE_FILES_FILE_HASH_H
+#define MOECHAT_ENGINE_FILES_FILE_HASH_H
+
+#include "engine/moe.h"
+
+struct file_hashing {
+    const char *path;
+    uint64_t bytes;                                  // of the file, that are hashed
+    bool from_disk;                                  // not from the page cache, as far as the system lets us
+    bool (*cancelled)(void *context);                // looked at after each piece; may be NULL
+    void (*advanced)(void *context, uint64_t bytes); // likewise
+    void *context;
+};
+// In hex. MOE_IO and the like name the file; MOE_CANCELLED.
+int file_hash(const struct file_hashing *how, char hex[65], struct moe_err *err);
+
+#endif

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// convert with consume: whatever stops it wherever, a layer's experts are whole in the package or whole in the source,
+// and the package that comes of it in the end is the one of a plain conversion.
+#define _GNU_SOURCE // fallocate
+#include <fcntl.h>
+#include <sys/wait.h>
+
+#include "tests/convert_rig.h"
+
+#define GGUF "tests/golden/gguf-sizes/checkpoint"       // one file, two layers of different kinds
+#define MLX  "tests/golden/ck-v3-groups-mlx/checkpoint" // shards; a layer with 8-bit experts
+#define BF16 "tests/golden/ck-glm/checkpoint"
+
+static unsigned char *whole_file(const char *path, size_t *bytes)
+{
+    FILE *file = fopen(path, "rb");
+    struct stat status;
+    if (!file || fstat(fileno(file), &status))
+        exit(70);
+    unsigned char *data = made_memory((size_t)status.st_size);
+    *bytes = fread(data, 1, (size_t)status.st_size, file);
+    fclose(file);
+    return data;
+}
+
+// Copies a folder's files to `source`.
+static void copy_source(const char *from)
+{
+    DIR *folder = opendir(from);
+    made_remove(source);
+    mkdir(source, 0700);
+    for (struct dirent *entry = folder ? readdir(folder) : NULL; entry; entry = readdir(folder)) {
+        char path[400];
+        size_t bytes;
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "%s/%.200s", from, entry->d_name);
+        unsigned char *data = whole_file(path, &bytes);
+        snprintf(path, sizeof path, "%s/%.200s", source, entry->d_name);
+        FILE *file = fopen(path, "wb");
+        if (!file || fwrite(data, 1, bytes, file) != bytes || fclose(file))
+            exit(70);
+        free(data);
+    }
+    if (folder)
+        closedir(folder);
+}
+
+// ---- Disturbances of what is removed
+
+struct removal {
+    struct disturbance writes;        // first: it is what disturbed_write takes
+    int punches, before_at, after_at; // the process dies before or after which one, counted from 1; 0: never
+    int error;                        // errno of all; 0: they work
+    bool refuses;                     // the answer
+    struct moe_consumption heard;
+};
+
+static int disturbed_punch(void *context, int fd, uint64_t offset, uint64_t bytes)
+{
+    struct removal *r = context;
+    r->punches++;
+    if (r->punches == r->before_at)
+        _exit(9);
+    errno = r->error;
+    int code = r->error ? -1 : fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes);
+    if (r->punches == r->after_at)
+        _exit(9);
+    return code;
+}
+
+static bool answer(void *context, const struct moe_consumption *what)
+{
+    struct removal *r = context;
+    r->heard = *what;
+    return !r->refuses;
+}
+
+static int consume(struct removal *r, struct moe_err *err)
+{
+    const struct moe_convert_options options = {.threads = 2,
+                                                .consume = true,
+                                                .confirm = answer,
+                                                .context = r,
+                                                .write = disturbed_write,
+                                                .write_context = &r->writes,
+                                                .punch = disturbed_punch,
+                                                .punch_context = r};
+    return convert(source, &options, err);
+}
+
+// Of a layer of the source: are its experts as they were in `from`, are they all zero? The file's other bytes must be
+// as they were, always.
+struct state {
+    bool whole, gone;
+};
+
+static struct state state_of(struct harness *t, const char *from, uint32_t layer)
+{
+    struct state state = {true, true};
+    struct package p;
+    struct moe_err err;
+    if (!CHECK_EQ(t, package_open(from, &p, &err), 0))
+        return state;
+    for (uint32_t i = 0; i < p.layers[layer].n_spans; i++) {
+        const struct expert_span *span = &p.layers[layer].spans[i];
+        uint64_t bytes = span->bytes * p.shape.n_routed_experts;
+        unsigned char *a = made_memory(bytes), *b = made_memory(bytes), *zero = made_memory(bytes);
+        char path[400];
+        snprintf(path, sizeof path, "%s%s", source, strrchr(p.files[span->file].path, '/'));
+        made_read(p.files[span->file].path, span->offset, a, bytes);
+        made_read(path, span->offset, b, bytes);
+        state.whole &= memcmp(a, b, bytes) == 0;
+        state.gone &= memcmp(zero, b, bytes) == 0;
+        free(a), free(b), free(zero);
+    }
+    package_release(&p);
+    return state;
+}
+
+// What is no expert's is as it was.
+static void the_rest_is_there(struct harness *t, const char *from)
+{
+    struct package a, b;
+    struct moe_err err;
+    if (!CHECK_EQ(t, package_open(from, &a, &err), 0) || !CHECK_EQ(t, package_open(source, &b, &err), 0))
+        return;
+    for (size_t i = 0; i < a.checkpoint->count; i++) {
+        const struct checkpoint_tensor *x = &a.checkpoint->tensors[i], *y = &b.checkpoint->tensors[i];
+        if (checkpoint_is_routed(x))
+            continue;
+        unsigned char *p = made_memory(x->at->bytes), *q = made_memory(x->at->bytes);
+        CHECK_EQ(t, checkpoint_read(a.checkpoint, &(struct checkpoint_range){x, 0, x->at->bytes}, p, &err), 0);
+        CHECK_EQ(t, checkpoint_read(b.checkpoint, &(struct checkpoint_range){y, 0, x->at->bytes}, q, &err), 0);
+        CHECK(t, memcmp(p, q, x->at->bytes) == 0);
+        free(p), free(q);
+    }
+    package_release(&a);
+    package_release(&b);
+}
+
+static void nothing_is_lost(struct harness *t, const char *from)
+{
+    struct package p;
+    struct moe_err err;
+    if (!CHECK_EQ(t, package_open(from, &p, &err), 0))
+        return;
+    for (uint32_t layer = p.shape.first_k_dense_replace; layer < p.shape.n_layers; layer++) {
+        char name[32];
+        snprintf(name, sizeof name, "layer-%03u.experts", layer);
+        bool packed = same_file(undisturbed, partial, name) || same_file(undisturbed, target, name);
+        CHECK(t, packed || state_of(t, from, layer).whole);
+    }
+    package_release(&p);
+    the_rest_is_there(t, from);
+}
+
+// ---- Tests
+
+static void the_package_is_the_same_and_the_source_is_empty(struct harness *t)
+{
+    static const char *const folders[] = {GGUF, MLX};
+    for (int i = 0; i < 2; i++) {
+        struct removal r = {.punches = 0};
+        struct moe_err err;
+        make_undisturbed(t, folders[i]);
+        copy_source(folders[i]);
+        if (!CHECK_EQ(t, consume(&r, &err), 0)) {
+            printf("    %s\n", err.text);
+            continue;
+        }
+        CHECK(t, same_folder(undisturbed, target));
+        CHECK(t, strcmp(r.heard.target, target) == 0 && r.heard.n_files > 0 && r.heard.bytes > 10000);
+        struct package p;
+        CHECK_EQ(t, package_open(folders[i], &p, &err), 0);
+        for (uint32_t layer = p.shape.first_k_dense_replace; layer < p.shape.n_layers; layer++)
+            CHECK(t, state_of(t, folders[i], layer).gone);
+        package_release(&p);
+        the_rest_is_there(t, folders[i]);
+        clear(); // and what is gone is not taken for weights
+        fails(t, convert(source, NULL, &err), MOE_BAD_NUMBERS, &err, "expert 0 is all zero");
+    }
+}
+
+// A child that is killed where `r` says; then the same command, to the end.
+static void kill_and_go_on(struct harness *t, const char *from, struct removal r)
+{
+    struct removal rest = {.punches = 0};
+    struct moe_err err;
+    clear();
+    copy_source(from);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(consume(&r, &err) ? 1 : 0);
+    int status = 0;
+    CHECK(t, child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 9);
+    nothing_is_lost(t, from);
+    if (!CHECK_EQ(t, consume(&rest, &err), 0))
+        printf("    %s\n", err.text);
+    CHECK(t, same_folder(undisturbed, target));
+}
+
+static void killed_anywhere_nothing_is_lost(struct harness *t)
+{
+    static const char *const folders[] = {GGUF, MLX};
+    for (int i = 0; i < 2; i++) {
+        struct removal all = {.punches = 0};
+        struct moe_err err;
+        make_undisturbed(t, folders[i]);
+        copy_source(folders[i]);
+        CHECK_EQ(t, consume(&all, &err), 0);
+        CHECK(t, all.punches > 6 && all.writes.writes > 10);
+        for (int at = 1; at <= all.punches; at += i ? 3 : 1) {
+            kill_and_go_on(t, folders[i], (struct removal){.before_at = at});
+            kill_and_go_on(t, folders[i], (struct removal){.after_at = at});
+        }
+        for (int at = 1; at <= all.writes.writes; at += i ? 7 : 3)
+            kill_and_go_on(t, folders[i], (struct removal){.writes = {.write_at = at}});
+    }
+}
+
+static void what_does_not_read_back_stays_in_the_source(struct harness *t)
+{
+    struct removal r = {.writes = {.flip = true}}, rest = {.punches = 0};
+    struct moe_err err;
+    char path[200];
+    make_undisturbed(t, GGUF);
+    copy_source(GGUF);
+    fails(t, consume(&r, &err), MOE_FORMAT, &err, "layer-000.experts: does not read back as it was written");
+    CHECK(t, state_of(t, GGUF, 0).whole && state_of(t, GGUF, 1).whole);
+    fails(t, consume(&rest, &err), MOE_FORMAT, &err, "does not read back"); // nor the next time
+    CHECK(t, state_of(t, GGUF, 0).whole);
+    snprintf(path, sizeof path, "%s/layer-000.experts", partial);
+    CHECK_EQ(t, unlink(path), 0);
+    CHECK_EQ(t, consume(&rest, &err), 0);
+    CHECK(t, same_folder(undisturbed, target));
+}
+
+static void a_damaged_source_keeps_what_follows(struct harness *t)
+{
+    struct removal r = {.punches = 0};
+    struct package p;
+    struct moe_err err;
+    char path[400];
+    unsigned char kept[4];
+    make_undisturbed(t, GGUF);
+    copy_source(GGUF);
+    CHECK_EQ(t, package_open(GGUF, &p, &err), 0);
+    const struct expert_span *up = &p.layers[1].spans[1];
+    snprintf(path, sizeof path, "%s%s", source, strrchr(p.files[0].path, '/'));
+    made_read(path, up->offset + 64, kept, 4);
+    int fd = open(path, O_RDWR);
+    CHECK_EQ(t, pwrite(fd, "\xff\xff\xff\x7f", 4, (off_t)up->offset + 64), 4); // no number
+    fails(t, consume(&r, &err), MOE_BAD_NUMBERS, &err, "numbers that are not finite");
+    CHECK(t, strstr(err.text, "layers.1.") || strstr(err.text, "blk.1."));
+    CHECK(t, state_of(t, GGUF, 0).gone && !state_of(t, GGUF, 1).gone);
+    CHECK_EQ(t, pwrite(fd, kept, 4, (off_t)up->offset + 64), 4);
+    close(fd);
+    CHECK_EQ(t, consume(&r, &err), 0);
+    CHECK(t, same_folder(undisturbed, target));
+    package_release(&p);
+}
+
+static void what_is_not_ours_to_remove_is_refused(struct harness *t)
+{
+    struct removal r = {.punches = 0};
+    struct moe_err err;
+    char path[400], other[400];
+    clear();
+    copy_source(GGUF);
+    snprintf(path, sizeof path, "%s/sizes.gguf", source);
+    snprintf(other, sizeof other, "%s/other", scratch);
+    CHECK_EQ(t, link(path, other), 0);
+    fails(t, consume(&r, &err), MOE_BAD_ARGUMENT, &err, "has a second name");
+    CHECK_EQ(t, unlink(path) + symlink(other, path), 0);
+    fails(t, consume(&r, &err), MOE_BAD_ARGUMENT, &err, "is a symbolic link");
+    CHECK_EQ(t, unlink(path) + rename(other, path), 0);
+    CHECK_EQ(t, chmod(path, 0444), 0);
+    CHECK(t, consume(&r, &err) == MOE_BAD_ARGUMENT); // root can open it all the same
+    CHECK_EQ(t, chmod(path, 0644), 0);
+    if (geteuid() == 0) {
+        CHECK_EQ(t, chown(path, 1, 1), 0);
+        fails(t, consume(&r, &err), MOE_BAD_ARGUMENT, &err, "is another user's");
+        CHECK_EQ(t, chown(path, 0, 0), 0);
+    }
+    r.error = EOPNOTSUPP;
+    fails(t, consume(&r, &err), MOE_BAD_ARGUMENT, &err, "a file system that cannot take a piece out of a file");
+    r.error = 0;
+    r.refuses = true;
+    fails(t, consume(&r, &err), MOE_CANCELLED, &err, "nothing was converted");
+    CHECK(t, access(partial, F_OK) != 0 && state_of(t, GGUF, 0).whole && state_of(t, GGUF, 1).whole);
+    copy_source(BF16);
+    fails(t, consume(&r, &err), MOE_BAD_ARGUMENT, &err, "would be quantised");
+}
+
+static void a_lost_file_is_said_to_be_lost(struct harness *t)
+{
+    struct removal r = {.writes = {.write_at = 9, .error = ENOSPC}};
+    struct moe_err err;
+    char path[200];
+    clear();
+    copy_source(GGUF);
+    CHECK_EQ(t, consume(&r, &err), MOE_IO); // in layer 1
+    CHECK(t, state_of(t, GGUF, 0).gone && state_of(t, GGUF, 1).whole);
+    snprintf(path, sizeof path, "%s/layer-000.experts", partial);
+    CHECK_EQ(t, truncate(path, 4096), 0);
+    fails(t, consume(&r, &err), MOE_FORMAT, &err, "layer-000.experts is not there as it was written");
+    CHECK(t, state_of(t, GGUF, 1).whole);
+    fails(t, convert(source, NULL, &err), MOE_BAD_ARGUMENT, &err, "was left by another conversion");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(the_package_is_the_same_and_the_source_is_empty), TEST(killed_anywhere_nothing_is_lost),
+        TEST(what_does_not_read_back_stays_in_the_source),     TEST(a_damaged_source_keeps_what_follows),
+        TEST(what_is_not_ours_to_remove_is_refused),           TEST(a_lost_file_is_said_to_be_lost),
+    };
+    if (!begin_conversions())
+        return 2;
+    int code = HARNESS_RUN(tests, argc, argv);
+    end_conversions();
+    return code;
+}
