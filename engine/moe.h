@@ -38,7 +38,7 @@ enum moe_code {
     // Why a record of cache rows is not used; the rows can always be computed again from the tokens.
     MOE_RECORD_WEIGHTS,   // of other weights
     MOE_RECORD_KV_TYPE,   // of f16 rows for a session of f32 rows, or the other way round
-    MOE_RECORD_SHAPE,     // of another number of layers, row width or vocabulary
+    MOE_RECORD_SHAPE,     // of another number of layers, other rows or states, or another vocabulary
     MOE_RECORD_OLDER,     // of a format that is no longer read
     MOE_RECORD_NEWER,     // of a format that this version does not know yet
     MOE_RECORD_TRUNCATED, // the file ends before the record does
@@ -411,9 +411,9 @@ void moe_session_resume(moe_session *session);
 void moe_session_set_logits(moe_session *session, const float *logits);
 
 // Records: the cache rows of tokens [first, first + count) of all layers in a range of a file, and if wanted the logits
-// after the last of them (moechat-session(5)). A record checks itself block by block and is bound to its weights, KV
-// type and shape; it knows neither its tokens nor its place, so it may be copied elsewhere byte for byte. Restored rows
-// and logits are the saved ones bit for bit.
+// after the last of them and the states that are then (moechat-session(5)). A record checks itself block by block and
+// is bound to its weights, KV type and shape; it knows neither its tokens nor its place, so it may be copied elsewhere
+// byte for byte. Restored rows, states and logits are the saved ones bit for bit.
 typedef ptrdiff_t moe_write_fn(void *context, int fd, const void *source, size_t length, uint64_t offset);
 
 // How a record's file is reached. Short reads and writes and EINTR are resumed. Nothing is synced: that is for whoever
@@ -434,12 +434,14 @@ struct moe_record {
     uint64_t checksum;      // of the header, which holds those of the blocks
     uint32_t first, count;  // tokens
     bool has_logits;
+    bool has_states; // those after first + count tokens
 };
 
 struct moe_record_part {
     uint64_t offset;       // where in the file it goes; existing bytes are overwritten
-    uint32_t first, count; // rows within the session's length, at least one
+    uint32_t first, count; // rows within the session's length, at least one; or none, with states
     const float *logits;   // after row first + count - 1: moe_session_logits, or a copy made then. NULL: none
+    bool states;           // the states after first + count tokens, where the session could stand (moe_session_floor)
     uint32_t block_bytes;  // of a checksum, a power of two from 4 KiB to 4 MiB; 0: 2 MiB
 };
 
@@ -448,8 +450,10 @@ struct moe_record_part {
 int moe_session_write_record(moe_session *session, const struct moe_record_io *io, const struct moe_record_part *part,
                              struct moe_record *record, struct moe_err *err);
 // Appends a record's rows to a session whose length is record->first (else MOE_POSITION; MOE_CONTEXT_FULL when they do
-// not fit), and takes its logits if it has any. Nothing of the session changes on failure. Stops at
-// moe_session_cancel.
+// not fit), and takes its logits if it has any. Its states are kept, as a border that one can stand at; they may come
+// after the rows, by a record without any. Of a model whose layers have states, rows alone are not enough to go on
+// from: once all records are read, cut the session to its floor, which brings the states back. Nothing of the session
+// changes on failure. Stops at moe_session_cancel.
 int moe_session_read_record(moe_session *session, const struct moe_record_io *io, const struct moe_record *record,
                             struct moe_err *err);
 // Only the logits of a record, for a session that was cut to its end: the length must be first + count.
@@ -461,7 +465,8 @@ int moe_session_read_logits(moe_session *session, const struct moe_record_io *io
 struct moe_record_info {
     struct moe_record record;
     enum moe_kv_type kv_type;
-    uint32_t n_layers, row_width, vocab_size;
+    uint32_t n_layers, row_width, vocab_size; // row_width 0: not the same in all layers
+    uint64_t rows_bytes, states_bytes;
     char fingerprint[65];
 };
 int moe_record_inspect(const struct moe_record_io *io, uint64_t offset, struct moe_record_info *info,

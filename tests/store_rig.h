@@ -47,7 +47,8 @@ static inline int rig_write(void *context, const struct saved_slot *slot, struct
         }
         done += (size_t)wrote;
     }
-    *record = (struct moe_record){slot->offset, bytes, 0, slot->first, slot->count, slot->logits};
+    *record = (struct moe_record){
+        .offset = slot->offset, .bytes = bytes, .first = slot->first, .count = slot->count, .has_logits = slot->logits};
     for (uint32_t i = 0; i < slot->count; i++)
         record->checksum = record->checksum * 31 + engine->rows[slot->first + i];
     return 0;

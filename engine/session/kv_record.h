@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// A record of cache rows as it lies in a file (moechat-session(5)), little end first:
+// A record of cache rows and states as it lies in a file (moechat-session(5)), little end first:
 //
 //     struct record_header
+//     struct record_stream of each stream; only in version 2
 //     uint64 checksum of each block
-//     blocks of the rows:   layer after layer, each its `count` rows; cut every block_bytes
-//     blocks of the logits: vocab_size float32, cut the same way, from a block of their own on; none without logits
+//     blocks of the rows:   stream after stream, each its `count` rows; cut every block_bytes
+//     blocks of the states: stream after stream, float32, cut the same way, from a block of their own on
+//     blocks of the logits: vocab_size float32, the same; none without logits
 //
-// Checksums are XXH3 of 64 bits: of a block's bytes, of the table, and of the header before its own. No session and no
-// device here. Nothing that a file says is used before it is checked.
+// Version 1 is of models whose layers all have one stream of rows, as wide as the others', and no states; all others
+// have version 2. Checksums are XXH3 of 64 bits: of a block's bytes, of their table, and of the header before its own
+// with the streams behind it. No session and no device here. Nothing that a file says is used before it is checked.
 #ifndef MOECHAT_ENGINE_SESSION_KV_RECORD_H
 #define MOECHAT_ENGINE_SESSION_KV_RECORD_H
 
 #include "engine/moe.h"
 
 enum {
-    RECORD_VERSION = 1,
+    RECORD_PLAIN = 1, // versions
+    RECORD_STREAMS = 2,
     RECORD_BLOCK = 2 << 20,
     RECORD_SMALLEST_BLOCK = 4096,
     RECORD_LARGEST_BLOCK = 4 << 20,
@@ -26,38 +30,57 @@ struct record_header {
     uint32_t version;
     uint32_t kv_type; // enum moe_kv_type
     uint32_t n_layers;
-    uint32_t row_width; // elements of one layer's row
-    uint32_t first, count;
-    uint32_t vocab_size; // 0: no logits
+    union {
+        uint32_t row_width; // version 1: elements of one layer's row
+        uint32_t n_streams; // version 2
+    };
+    uint32_t first, count; // count 0: no rows, but the states after `first` tokens
+    uint32_t vocab_size;   // 0: no logits
     uint32_t block_bytes;
     char fingerprint[64]; // of the weights, hex
     uint64_t table_checksum;
-    uint64_t checksum; // of all fields before
+    uint64_t checksum; // of all fields before, and of the streams
 };
+
+// What one layer has of one kind. All rows come before all states; each ascend by layer, then by `which`.
+struct record_stream {
+    uint32_t layer;
+    uint32_t which; // of the layer's
+    uint32_t width; // elements of a row, or floats of a state
+    uint32_t every; // tokens that a row is of, so far always 1; 0: a state
+};
+
+enum record_section { RECORD_ROWS, RECORD_STATES, RECORD_LOGITS, RECORD_SECTIONS };
 
 // Where things are, from a header whose numbers are in range; offsets are relative to the record's start.
 struct record_layout {
     struct record_header header;
-    uint64_t row_bytes;   // one row of one layer
-    uint64_t layer_bytes; // count rows
-    uint64_t rows_bytes;  // of all layers
-    uint64_t logits_bytes;
-    uint64_t n_row_blocks;
+    struct record_stream *streams; // [n_streams], owned; of version 1 as if they were in the file
+    uint32_t n_streams;
+    uint32_t element_bytes;          // of the rows
+    uint64_t bytes[RECORD_SECTIONS]; // of all streams
+    uint64_t blocks[RECORD_SECTIONS];
     uint64_t n_blocks;
-    uint64_t data_offset; // of block 0
-    uint64_t bytes;       // of the whole record
+    uint64_t table_offset; // of the checksums
+    uint64_t data_offset;  // of block 0
+    uint64_t total_bytes;  // of the whole record
 };
 
-// Sets magic, version and everything that follows from the header's numbers. False when one of them is out of range.
-bool kv_record_lay_out(const struct record_header *header, struct record_layout *layout);
-// Sets the header's own checksum.
-void kv_record_seal(struct record_header *header);
+// Takes version, numbers and streams (of version 1: none) over; sets magic and everything that follows. The caller
+// releases the layout. MOE_RECORD_DAMAGED when a number is out of range; MOE_NO_MEMORY.
+enum moe_code kv_record_lay_out(const struct record_header *header, const struct record_stream *streams,
+                                struct record_layout *layout);
+void kv_record_release(struct record_layout *layout);
+// Bytes of the streams as they are in the file.
+size_t kv_record_streams_bytes(const struct record_header *header);
+// The header's own checksum.
+uint64_t kv_record_sum(const struct record_header *header, const struct record_stream *streams);
 
 struct record_block {
     uint64_t at;    // offset of its bytes in the record
-    uint64_t start; // and among the rows' bytes, or among the logits'
+    uint64_t start; // and among its section's
     size_t bytes;
-    bool is_logits;
+    enum record_section section;
 };
 struct record_block kv_record_block_at(const struct record_layout *layout, uint64_t block);
 // The size of the largest block.
@@ -71,12 +94,20 @@ struct record_place {
 __attribute__((format(printf, 4, 5))) int kv_record_fail(struct moe_err *err, enum moe_code code,
                                                          const struct record_place *place, const char *format, ...);
 
-// Reads and checks a header: magic, version, checksum, ranges.
+// Reads and checks a header and its streams: magic, version, checksum, ranges. The caller releases the layout.
 int kv_record_read_header(const struct moe_record_io *io, uint64_t offset, struct record_layout *layout,
                           struct moe_err *err);
 // MOE_RECORD_OTHER when the header is not the one that the manifest names.
 int kv_record_compare(const struct moe_record_io *io, const struct moe_record *record,
                       const struct record_layout *layout, struct moe_err *err);
+// The longest piece of a section's bytes, from `at` on, that belongs to one stream; `left` are wanted.
+struct record_piece {
+    const struct record_stream *stream;
+    uint64_t within; // the stream's own bytes
+    size_t bytes;
+};
+struct record_piece kv_record_piece_at(const struct record_layout *layout, enum record_section section, uint64_t at,
+                                       size_t left);
 void kv_record_describe(const struct record_layout *layout, uint64_t offset, struct moe_record *record);
 
 // Takes a block whose checksum was right. Non-zero stops the reading with that code, *err filled.

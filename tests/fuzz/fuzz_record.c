@@ -50,17 +50,31 @@ static moe_session *open_session(void)
     return session;
 }
 
+// A header, its streams and what follows from them. False: the bytes are too few, or no such numbers can be.
+static bool lay_out(const struct bytes *record, struct record_header *header, struct record_layout *layout)
+{
+    static struct record_stream streams[1 << 14];
+    if (record->size < sizeof *header)
+        return false;
+    memcpy(header, record->data, sizeof *header);
+    size_t bytes = kv_record_streams_bytes(header);
+    if (bytes > sizeof streams || record->size - sizeof *header < bytes)
+        return false;
+    memcpy(streams, record->data + sizeof *header, bytes);
+    return header->version >= RECORD_PLAIN && header->version <= RECORD_STREAMS &&
+           kv_record_lay_out(header, streams, layout) == MOE_OK;
+}
+
 static void seal(const struct bytes *record, uint8_t how, const char *fingerprint)
 {
     struct record_header header;
     struct record_layout layout;
-    if (record->size < sizeof header)
+    if (!lay_out(record, &header, &layout))
         return;
-    memcpy(&header, record->data, sizeof header);
     if (how & OWN_WEIGHTS)
         memcpy(header.fingerprint, fingerprint, sizeof header.fingerprint);
-    if (how & SEAL_BLOCKS && kv_record_lay_out(&header, &layout) && layout.bytes <= record->size) {
-        uint8_t *table = record->data + sizeof header;
+    if (how & SEAL_BLOCKS && layout.total_bytes <= record->size) {
+        uint8_t *table = record->data + layout.table_offset;
         for (uint64_t i = 0; i < layout.n_blocks; i++) {
             struct record_block block = kv_record_block_at(&layout, i);
             uint64_t checksum = kv_record_checksum(record->data + block.at, block.bytes);
@@ -69,8 +83,9 @@ static void seal(const struct bytes *record, uint8_t how, const char *fingerprin
         header.table_checksum = kv_record_checksum(table, 8 * layout.n_blocks);
     }
     if (how & SEAL_HEADER)
-        kv_record_seal(&header);
+        header.checksum = kv_record_sum(&header, layout.streams);
     memcpy(record->data, &header, sizeof header);
+    kv_record_release(&layout);
 }
 
 // What the session was given is what the record's bytes say.
@@ -78,21 +93,31 @@ static void check_taken(moe_session *session, const struct bytes *bytes, const s
 {
     struct record_header header;
     struct record_layout layout;
-    float row[MAX_ROWS * 128];
-    memcpy(&header, bytes->data, sizeof header);
-    must(kv_record_lay_out(&header, &layout) && layout.bytes == record->bytes && layout.layer_bytes <= sizeof row);
+    static float rows[MAX_ROWS * 128];
+    must(lay_out(bytes, &header, &layout) && layout.total_bytes == record->bytes);
     must(moe_session_length(session) == record->count);
-    for (uint32_t layer = 0; layer < header.n_layers; layer++) {
+    const uint8_t *from = bytes->data + layout.data_offset;
+    for (uint32_t i = 0; i < layout.n_streams; i++) {
+        const struct record_stream *stream = &layout.streams[i];
+        size_t size = (size_t)stream->width * 4 * (stream->every ? header.count : 1);
         struct gpu_error device;
-        const uint8_t *from = bytes->data + layout.data_offset + layer * layout.layer_bytes;
-        must(
-            !gpu_read(session->model->gpu, session->memory.layers[layer].rows[0], 0, row, layout.layer_bytes, &device));
-        must(memcmp(row, from, layout.layer_bytes) == 0);
+        if (stream->every) {
+            gpu_buf *buf = session->memory.layers[stream->layer].rows[stream->which];
+            must(size <= sizeof rows && !gpu_read(session->model->gpu, buf, 0, rows, size, &device));
+            must(memcmp(rows, from, size) == 0);
+        }
+        from += size;
+    }
+    if (record->has_states) {
+        must(session->snapshots.n == 1 && session->snapshots.kept[0].position == record->first + record->count);
+        must(memcmp(session->snapshots.kept[0].bytes, from - layout.bytes[RECORD_STATES],
+                    layout.bytes[RECORD_STATES]) == 0);
     }
     const float *logits = moe_session_logits(session, &(struct moe_err){.text = ""});
-    must((logits != NULL) == record->has_logits);
+    must((logits != NULL) == record->has_logits || !record->count);
     for (uint32_t i = 0; logits && i < header.vocab_size; i++)
         must(isfinite(logits[i]));
+    kv_record_release(&layout);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

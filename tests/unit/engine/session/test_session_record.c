@@ -354,7 +354,7 @@ static void changed_header_is_refused(struct harness *t)
         bool sealed;
     } changes[] = {
         {&header->version, 0, MOE_RECORD_OLDER, false},
-        {&header->version, RECORD_VERSION + 1, MOE_RECORD_NEWER, false},
+        {&header->version, RECORD_STREAMS + 1, MOE_RECORD_NEWER, false},
         {&header->kv_type, MOE_KV_F16, MOE_RECORD_KV_TYPE, true},
         {&header->kv_type, 2, MOE_RECORD_DAMAGED, true},
         {&header->n_layers, whole.n_layers - 1, MOE_RECORD_SHAPE, true},
@@ -377,7 +377,7 @@ static void changed_header_is_refused(struct harness *t)
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         *changes[i].field = changes[i].value;
         if (changes[i].sealed)
-            kv_record_seal(header);
+            header->checksum = kv_record_sum(header, NULL);
         check_refused(t, &scene, restore(&scene.o, &scene.next, &err), changes[i].code, &err);
         CHECK_STR(t, err.file, "kv");
         *header = whole;

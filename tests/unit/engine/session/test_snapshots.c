@@ -5,6 +5,7 @@
 
 #include "tests/harness.h"
 #include "engine/session/session.h"
+#include "tests/states_rig.h"
 
 enum { BYTES = 8 };
 
@@ -102,144 +103,56 @@ static void the_two_newest_borders_stay(struct harness *t)
     snapshots_release(&s);
 }
 
-// A session of three layers: rows alone, states alone, both.
-struct rig {
-    struct moe_model model;
-    moe_session session;
-    struct layer_memory layers[3];
-};
-
-static void open_rig(struct harness *t, struct rig *rig, uint32_t most)
-{
-    static const struct mixer_needs needs[3] = {
-        {.rows = {4, 2}}, {.states = {5000, 7}}, {.rows = {3}, .states = {0, 33}}};
-    struct gpu_error err;
-    *rig = (struct rig){.model.gpu = gpu_open(&(struct gpu_options){.selector = "ref"}, &err)};
-    CHECK(t, rig->model.gpu != NULL);
-    rig->session.model = &rig->model;
-    struct memory *memory = &rig->session.memory;
-    *memory = (struct memory){.layers = rig->layers, .n_layers = 3, .max_rows = 100};
-    rig->session.snapshots = (struct snapshots){.most = most};
-    for (int i = 0; i < 3; i++) {
-        rig->layers[i].needs = needs[i];
-        for (int k = 0; k < MIXER_STATES; k++)
-            for (int half = 0; half < 2 && needs[i].states[k]; half++)
-                rig->layers[i].states[half][k] = gpu_buf_new(rig->model.gpu, needs[i].states[k] * 4, &err);
-        rig->session.snapshots.bytes += 4 * (needs[i].states[0] + needs[i].states[1]);
-    }
-    memory_clear(rig->model.gpu, memory);
-    memory_commit(memory);
-}
-
-static void close_rig(struct rig *rig)
-{
-    snapshots_release(&rig->session.snapshots);
-    for (int i = 0; i < 3; i++)
-        for (int k = 0; k < 2 * MIXER_STATES; k++)
-            gpu_buf_free(rig->layers[i].states[k % 2][k / 2]);
-    gpu_close(rig->model.gpu);
-}
-
-static float value_at(uint32_t layer, uint32_t which, uint32_t i, uint32_t position)
-{
-    return position ? (float)(layer * 1000000 + which * 100000 + i * 10) + (float)position : 0;
-}
-
-// What a pass does: writes the half that is not committed, all of it.
-static void write_states(struct rig *rig, uint32_t position)
-{
-    static float values[5000];
-    for (uint32_t layer = 0; layer < 3; layer++)
-        for (uint32_t k = 0; k < MIXER_STATES; k++) {
-            uint32_t n = (uint32_t)rig->layers[layer].needs.states[k];
-            for (uint32_t i = 0; i < n; i++)
-                values[i] = value_at(layer, k, i, position);
-            if (n)
-                gpu_write(rig->model.gpu, memory_state(&rig->session.memory, layer, k, false).to, 0, values, 4 * n);
-        }
-}
-
-static void step(struct rig *rig, uint32_t position)
-{
-    write_states(rig, position);
-    memory_commit(&rig->session.memory);
-    rig->session.length = rig->session.stands = position;
-}
-
-static void check_states(struct harness *t, struct rig *rig, uint32_t position)
-{
-    static float values[5000];
-    struct gpu_error err;
-    CHECK_EQ(t, rig->session.stands, position);
-    for (uint32_t layer = 0; layer < 3; layer++)
-        for (uint32_t k = 0; k < MIXER_STATES; k++) {
-            uint32_t n = (uint32_t)rig->layers[layer].needs.states[k], wrong = 0;
-            gpu_buf *from = memory_state(&rig->session.memory, layer, k, false).from;
-            if (n)
-                CHECK_EQ(t, gpu_read(rig->model.gpu, from, 0, values, 4 * n, &err), 0);
-            for (uint32_t i = 0; i < n; i++)
-                wrong += values[i] != value_at(layer, k, i, position);
-            CHECK_EQ(t, wrong, 0);
-        }
-}
-
 static void what_stops_a_group_leaves_the_states(struct harness *t)
 {
     struct rig rig;
-    open_rig(t, &rig, 4);
-    check_states(t, &rig, 0);
-    step(&rig, 5);
-    check_states(t, &rig, 5);
-    write_states(&rig, 9); // and no commit
-    check_states(t, &rig, 5);
+    rig_open(t, &rig, 4);
+    rig_check_states(t, &rig, 0);
+    rig_step(&rig, 5);
+    rig_check_states(t, &rig, 5);
+    rig_write(&rig, 9); // and no commit
+    rig_check_states(t, &rig, 5);
     struct state_halves halves = memory_state(&rig.session.memory, 1, 0, true); // a later chunk
     CHECK(t, halves.from == halves.to && halves.to != memory_state(&rig.session.memory, 1, 0, false).from);
-    close_rig(&rig);
-}
-
-static int cut(moe_session *session, uint32_t length, struct moe_err *err)
-{
-    int code = session_cut_states(session, length, err);
-    session->length = code ? session->length : length;
-    return code;
+    rig_close(&rig);
 }
 
 static void a_cut_goes_to_a_floor_and_back(struct harness *t)
 {
     struct rig rig;
     struct moe_err err;
-    open_rig(t, &rig, 4);
+    rig_open(t, &rig, 4);
     moe_session *session = &rig.session;
     CHECK_EQ(t, session_remember(session, true, &err), 0);
     CHECK_EQ(t, session->snapshots.n, 0); // position 0 costs nothing
-    step(&rig, 10);
+    rig_step(&rig, 10);
     CHECK_EQ(t, session_remember(session, true, &err), 0);
     CHECK_EQ(t, session_remember(session, true, &err), 0);
     CHECK_EQ(t, session->snapshots.n, 1);
-    step(&rig, 20);
-    step(&rig, 25);
+    rig_step(&rig, 20);
+    rig_step(&rig, 25);
     CHECK_EQ(t, session_remember(session, false, &err), 0);
-    step(&rig, 30);
+    rig_step(&rig, 30);
     CHECK_EQ(t, moe_session_floor(session, 1000), 30);
     CHECK_EQ(t, moe_session_floor(session, 29), 25);
     CHECK_EQ(t, moe_session_floor(session, 24), 10);
     CHECK_EQ(t, moe_session_floor(session, 9), 0);
-    CHECK_EQ(t, cut(session, 20, &err), MOE_POSITION);
+    CHECK_EQ(t, rig_cut(session, 20, &err), MOE_POSITION);
     CHECK_STR(t, err.text, "cannot cut a session of 30 tokens to 20: its states are kept after 10");
     CHECK_EQ(t, session->length, 30);
-    check_states(t, &rig, 30);
-    CHECK_EQ(t, cut(session, 25, &err), 0);
-    check_states(t, &rig, 25);
-    step(&rig, 40);
-    CHECK_EQ(t, cut(session, 10, &err), 0);
-    check_states(t, &rig, 10);
+    rig_check_states(t, &rig, 30);
+    CHECK_EQ(t, rig_cut(session, 25, &err), 0);
+    rig_check_states(t, &rig, 25);
+    rig_step(&rig, 40);
+    CHECK_EQ(t, rig_cut(session, 10, &err), 0);
+    rig_check_states(t, &rig, 10);
     CHECK_EQ(t, moe_session_floor(session, 1000), 10); // what was behind it is forgotten
     CHECK_EQ(t, session->snapshots.n, 1);
-    step(&rig, 50);
-    CHECK_EQ(t, cut(session, 0, &err), 0);
-    check_states(t, &rig, 0);
+    rig_step(&rig, 50);
+    CHECK_EQ(t, rig_cut(session, 0, &err), 0);
+    rig_check_states(t, &rig, 0);
     CHECK_EQ(t, session->snapshots.n, 0);
-    close_rig(&rig);
+    rig_close(&rig);
 }
 
 int main(int argc, char **argv)
