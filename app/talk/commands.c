@@ -125,8 +125,10 @@ void commands_dump(FILE *out)
         fprintf(out, ".It Ic /%s%s", row->name, *row->argument && *row->argument != '[' ? " Ar " : "");
         for (const char *c = row->argument; *c; c++) {
             if (*c == '[')
-                fputs(c == row->argument ? " Op Ar " : "Op Ar ", out);
-            else if (*c != ']')
+                fputs(" Oo Ar ", out); // not Op, which would take in the aliases
+            else if (*c == ']')
+                fputs(" Oc", out);
+            else if (*c != ' ' || c[1] != '[')
                 fputc(*c, out);
         }
         char alias[32];

@@ -45,21 +45,16 @@ size_t keys_of_lines(FILE *out, const char *wanted)
     return shown;
 }
 
-static void dump_row(FILE *out, const char *name, const char *help)
-{
-    fprintf(out, ".It Ic %s\n", name);
-    words_print(out, help, 0, 0);
-}
-
 void keys_dump(FILE *out)
 {
     for (size_t i = 0; i < N_ROWS; i++) {
         const struct key_row *row = &table[i];
-        if (row->on_screen)
-            dump_row(out, row->name, row->on_screen);
-        if (!row->in_lines || (row->on_screen && strcmp(row->on_screen, row->in_lines) == 0))
+        if (!row->on_screen && !row->in_lines)
             continue;
-        dump_row(out, row->name, row->in_lines);
-        fputs("This is in plain lines.\n", out);
+        fprintf(out, ".It Ic %s\n", row->name);
+        if (row->on_screen)
+            words_print(out, row->on_screen, 0, 0);
+        if (row->in_lines && !(row->on_screen && strcmp(row->on_screen, row->in_lines) == 0))
+            fprintf(out, ".Pq in plain lines: %s\n", row->in_lines);
     }
 }
