@@ -194,7 +194,7 @@ static int verify(const struct request *request)
     if (fd >= 0)
         close(fd);
     if (fine)
-        printf("%s: all checksums match (%zu messages, %zu records, %s)\n", request->name, content.n_parts,
+        printf("%s: all checksums match (%zu parts, %zu records, %s)\n", request->name, content.n_parts,
                manifest->n_records, format_bytes(bytes, sizeof bytes, total));
     saved_content_release(&content);
     return fine ? STATUS_DONE : STATUS_FAILED;

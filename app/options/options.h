@@ -58,15 +58,14 @@ bool options_dump(FILE *out, const char *format);
 // The settings of a talk, which from then on are its own.
 struct talk_settings options_talk(const struct options *options);
 // Takes what the model's maker suggests for settings that nobody gave, and writes them to `said`: "temp 0.3, top-p
-// 0.9";
-// "" when there are none.
+// 0.9"; "" when there are none.
 enum { SUGGESTION_SIZE = 128 };
 void options_suggest(struct talk_settings *settings, const struct moe_suggestion *suggestion, char *said, size_t room);
 
 // What may change during a chat: the rows that /set takes. Names may be written with _ for -.
 const char *options_setting(size_t index); // NULL: there are no more
 bool options_set(struct talk_settings *settings, const char *name, const char *value, struct options_error *error);
-// Writes "  temp            0.6 (by default)", or all such rows for NULL. False: there is no such setting.
+// Writes "  temp            0.6 (default)", or all such rows for NULL. False: there is no such setting.
 bool options_print_settings(FILE *out, const struct talk_settings *settings, const char *name);
 // The setting's value, with `source` also "(from /set)" and the like. Returns its name as the table has it. NULL: there
 // is no such setting, *error says so.

@@ -23,7 +23,7 @@ const char *option_source(const struct setting_sources *sources, const struct op
     if (sources->model & bit)
         return "from the model";
     if (!(sources->given & bit))
-        return row->kind == KIND_SEED ? "random" : "by default";
+        return row->kind == KIND_SEED ? "random" : "default";
     if (sources->environment & bit)
         return "from the environment";
     return sources->config & bit ? "from the configuration file" : "from the command line";

@@ -44,7 +44,7 @@ static bool fill_chat(const char *name, struct chat *chat, struct sessions_choic
         snprintf(choice->note, sizeof choice->note,
                  "Session \"%s\" is left as it is: %s. What could be read continues as \"%s\".", name, content->damage,
                  saved_name(choice->saved));
-    else if (content->n_parts)
+    else if (saved_manifest(choice->saved)->next_part) // else nobody has ever said anything in it
         sessions_describe(choice->note, sizeof choice->note, name, saved_manifest(choice->saved));
     else
         snprintf(choice->note, sizeof choice->note, "New session \"%s\".", name);

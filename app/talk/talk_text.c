@@ -82,7 +82,7 @@ static void write_export(struct talk *talk, const struct export_request *request
     else if (code)
         talk_fail(talk, "cannot write %s: %s", path, strerror(code));
     else
-        talk_say(talk, "Wrote %zu messages, %zu bytes, to %s.", talk->chat.n_turns, text.length, path);
+        talk_say(talk, "Wrote %zu bytes to %s.", text.length, path);
 release:
     bytes_release(&text);
 }

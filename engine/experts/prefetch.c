@@ -83,7 +83,7 @@ int prefetch_open(const struct prefetch_options *options, struct prefetch *p, st
     if (options->policy == MOE_PREFETCH_AUTO && options->all) {
         p->asked = p->acting = MOE_PREFETCH_OFF;
         p->fills = true;
-        snprintf(p->reason, sizeof p->reason, "every expert has a slot, the missing are read");
+        snprintf(p->reason, sizeof p->reason, "all experts fit; missing ones are read meanwhile");
     } else if (options->policy == MOE_PREFETCH_AUTO) {
         snprintf(p->reason, sizeof p->reason, "nothing was missing yet");
     } else {

@@ -148,7 +148,7 @@ def test_commands():
     t.send("/new\r")
     t.wait("New conversation", "You:")
     t.send("/undo\r")
-    t.wait("Took back 0 messages", "You:")
+    t.wait("No message to take back.", "You:")
     t.send("/quit\r")
     same(t.finish(), 0)
     same(t.settings(), t.before)

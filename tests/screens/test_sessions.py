@@ -157,6 +157,13 @@ def test_undo_is_saved():
     expect(run(["sessions", "show", "undo"]).stdout.endswith(b"user: one\nassistant: one\n"), "two turns are gone")
     got = ask("x", "--session", "undo", *script(ECHO))
     same((got["cached_tokens"], got["prefilled_tokens"]), (1 + 6 + 4, 4))
+    t = chat(ECHO, "--session", "undo")
+    t.send("/undo 9\r")
+    t.wait("Took back 2 messages; 0 remain", "You:")
+    leave(t)
+    t = chat(ECHO, "--session", "undo")
+    expect(b'Session "undo": 0 messages' in t.output, "it is no new one")
+    leave(t)
 
 
 def test_commands():

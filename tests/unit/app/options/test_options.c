@@ -218,11 +218,11 @@ static void prints_settings(struct harness *t)
     CHECK(t, options_print_settings(out, &talk, NULL) && !options_print_settings(out, &talk, "model"));
     fclose(out);
     CHECK_STR(t, text,
-              "  temp            0.25 (from the command line)\n  top-k           0 (by default)\n"
-              "  top-p           0.95 (by default)\n  min-p           0 (by default)\n"
-              "  repeat-penalty  1 (by default)\n  seed            7 (from the command line)\n"
-              "  max-tokens      0 (by default)\n");
-    CHECK_STR(t, printed(&talk, "top_p"), "  top-p           0.95 (by default)\n");
+              "  temp            0.25 (from the command line)\n  top-k           0 (default)\n"
+              "  top-p           0.95 (default)\n  min-p           0 (default)\n"
+              "  repeat-penalty  1 (default)\n  seed            7 (from the command line)\n"
+              "  max-tokens      0 (default)\n");
+    CHECK_STR(t, printed(&talk, "top_p"), "  top-p           0.95 (default)\n");
     CHECK_STR(t, printed(&(struct talk_settings){0}, "seed"), "  seed            0 (random)\n");
     CHECK_STR(t, options_get(text, sizeof text, &talk, "top_p", false, &e), "top-p");
     CHECK_STR(t, text, "0.95");
