@@ -204,6 +204,22 @@ bool fields_flag(struct fields *fields, const char *key)
     return json_object_get_boolean(field(fields, key, json_type_boolean, "true or false"));
 }
 
+uint64_t fields_integer_or(struct fields *fields, const char *key, struct integer_range range, uint64_t fallback)
+{
+    bool given = json_object_object_get_ex(fields->object, key, NULL);
+    return given ? fields_integer(fields, key, range) : fallback;
+}
+
+double fields_number_or(struct fields *fields, const char *key, struct number_range range, double fallback)
+{
+    return fields_has(fields, key) ? fields_number(fields, key, range) : fallback;
+}
+
+bool fields_flag_or(struct fields *fields, const char *key, bool fallback)
+{
+    return json_object_object_get_ex(fields->object, key, NULL) ? fields_flag(fields, key) : fallback;
+}
+
 void fields_text(struct fields *fields, const char *key, char *out, size_t size)
 {
     out[0] = '\0';

@@ -40,6 +40,11 @@ bool fields_has(const struct fields *fields, const char *key); // there, and not
 uint64_t fields_integer(struct fields *fields, const char *key, struct integer_range range);
 double fields_number(struct fields *fields, const char *key, struct number_range range); // finite
 bool fields_flag(struct fields *fields, const char *key);
+// The same of fields that may be missing: `fallback` where they are. null is refused, but for a number, where it is as
+// good as missing.
+uint64_t fields_integer_or(struct fields *fields, const char *key, struct integer_range range, uint64_t fallback);
+double fields_number_or(struct fields *fields, const char *key, struct number_range range, double fallback);
+bool fields_flag_or(struct fields *fields, const char *key, bool fallback);
 // Of 1 to size - 1 bytes, without control characters; `out` always becomes a string.
 void fields_text(struct fields *fields, const char *key, char *out, size_t size);
 void fields_sha256(struct fields *fields, const char *key, char out[65]); // 64 lower-case hex digits

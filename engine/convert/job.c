@@ -65,6 +65,13 @@ static void count_matrix(struct job *job, const struct source_matrix *m, bool ex
 
 // ---- Experts
 
+static bool has_joined(const struct job *job, uint32_t layer)
+{
+    char name[STEM_BYTES];
+    snprintf(name, sizeof name, "model.layers.%" PRIu32 ".mlp.switch_mlp.gate_up_proj.weight", layer);
+    return checkpoint_find(job->from, name) != NULL;
+}
+
 int job_expert(const struct job *job, uint32_t layer, uint32_t expert, uint32_t which, struct source_matrix *matrix,
                struct moe_err *err)
 {
@@ -79,6 +86,10 @@ int job_expert(const struct job *job, uint32_t layer, uint32_t expert, uint32_t 
     snprintf(weight, sizeof weight, "%s.weight", stem);
     if (checkpoint_find(job->from, weight))
         return source_find_stacked(job->from, &request, expert, s->n_routed_experts, matrix, err);
+    if (has_joined(job, layer)) { // gate's rows, then up's
+        snprintf(stem, sizeof stem, "model.layers.%" PRIu32 ".mlp.switch_mlp.gate_up_proj", layer);
+        return source_find_stacked(job->from, &request, 2 * expert + which, 2 * s->n_routed_experts, matrix, err);
+    }
     snprintf(stem, sizeof stem, "model.layers.%" PRIu32 ".mlp.experts.%" PRIu32 ".%s", layer, expert, names[which]);
     return source_find(job->from, &request, matrix, err);
 }
@@ -194,7 +205,8 @@ static int add_layer(struct job *job, uint32_t layer, struct moe_err *err)
             if (code)
                 return code;
             first = e ? first : m;
-            if (e == 0 || !m.first_row) // stacked experts share their tensors
+            bool counted = which == 1 && has_joined(job, layer); // with gate
+            if (!counted && (e == 0 || !m.first_row))            // stacked experts share their tensors
                 job->n_routed += tensors_of(job->from, &m);
             if (m.kind != first.kind || m.stored.bits != first.stored.bits ||
                 m.stored.group_size != first.stored.group_size || m.exact != first.exact)
@@ -311,16 +323,34 @@ static int columns(const struct job *job, const struct checkpoint_tensor *tensor
                           tensor->name);
 }
 
+// Routers stay as they are, so that routing does; and the small matrices that gates and decays are made by, which
+// sigmoid and exp magnify.
+static bool is_delicate(const char *stem)
+{
+    static const char *const names[] = {".mlp.gate",
+                                        ".mlp.shared_expert_gate",
+                                        ".linear_attn.in_proj_a",
+                                        ".linear_attn.in_proj_b",
+                                        ".linear_attn.in_proj_ba",
+                                        ".self_attn.f_a_proj",
+                                        ".self_attn.f_b_proj",
+                                        ".self_attn.b_proj"};
+    bool is = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        is |= ends(stem, names[i]);
+    return is;
+}
+
 static bool stays(const struct job *job, const struct checkpoint_tensor *tensor, const char *stem)
 {
     const struct tensor *at = tensor->at;
-    // Routers stay as they are, so that routing does; so does what cannot be cut into groups, and what MLX left so.
+    // So does what cannot be cut into groups, and what MLX left so.
     if (dtype_is_float(at->dtype))
-        return ends(stem, ".mlp.gate") || at->n_dims != 2 || at->dims[1] % 32 ||
+        return is_delicate(stem) || at->n_dims != 2 || at->dims[1] % 32 ||
                (job->quantised_source && !job->resident_bits);
     if (at->dtype != DTYPE_U32)
         return false;
-    return find(job->from, stem, ".scales") && (!job->resident_bits || ends(stem, ".mlp.gate"));
+    return find(job->from, stem, ".scales") && (!job->resident_bits || is_delicate(stem));
 }
 
 // A matrix of another width than 4 and 8 bits, or whose scales are no bf16, is none of version 1's.
@@ -354,7 +384,7 @@ static int add_matrix(struct job *job, const struct checkpoint_tensor *tensor, c
                         "%.280s: tensor %.120s has %" PRIu32 " inputs, which is not a multiple of 32",
                         checkpoint_path(job->from, tensor), tensor->name, m.cols);
     bool outer = strcmp(stem, "model.embed_tokens") == 0 || strcmp(stem, "lm_head") == 0;
-    bool router = ends(stem, ".mlp.gate");
+    bool router = is_delicate(stem);
     add_parts(job, stem, &m,
               decide(job, &m, router && job->resident_bits ? 8 : job->resident_bits, outer || router ? 8 : 4));
     return MOE_OK;
@@ -379,7 +409,8 @@ static int add_tensor(struct job *job, const struct checkpoint_tensor *tensor, s
     bool wide_vector = tensor->at->n_dims == 1 && tensor->at->dims[0] > 0 && tensor->at->dims[0] <= UINT32_MAX &&
                        (tensor->at->dtype == DTYPE_F32 || tensor->at->dtype == DTYPE_F16);
     wide_vector &= !ends(tensor->name, ".e_score_correction_bias");
-    if (wide_vector && !job->quantised_source) {
+    bool states = job->shape->linear.n_value_heads > 0; // decays and the like stay as they are
+    if (wide_vector && !job->quantised_source && !states) {
         add_rounded(job, tensor);
         return MOE_OK;
     }
@@ -396,8 +427,8 @@ static int check_routed(struct job *job, const struct checkpoint_tensor *tensor,
                                            ".weight_scale", ".weight_shape", ".weight_scale_inv"};
     char stem[STEM_BYTES];
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
-        if (cut(tensor->name, suffixes[i], stem) &&
-            (ends(stem, ".gate_proj") || ends(stem, ".up_proj") || ends(stem, ".down_proj")))
+        if (cut(tensor->name, suffixes[i], stem) && (ends(stem, ".gate_proj") || ends(stem, ".up_proj") ||
+                                                     ends(stem, ".down_proj") || ends(stem, ".gate_up_proj")))
             return MOE_OK;
     return moe_fail(err, MOE_FORMAT, "%.280s: unexpected tensor %.120s; download the folder again",
                     checkpoint_path(job->from, tensor), tensor->name);

@@ -12,7 +12,7 @@ struct job_tensor {
     char name[168];
     enum tensor_dtype dtype;
     uint32_t n_dims;
-    uint64_t dims[4];
+    uint64_t dims[TENSOR_DIMS];
     uint64_t offset, bytes;               // in the file
     const struct checkpoint_tensor *copy; // NULL: of `matrix`; with one dimension its only row, rounded to bf16
     struct source_matrix matrix;

@@ -14,6 +14,7 @@
 #include "engine/base/err.h"
 #include "engine/base/fields.h"
 #include "engine/base/file.h"
+#include "engine/files/folder_names.h"
 #include "engine/files/gguf.h"
 #include "engine/files/safetensors.h"
 
@@ -42,8 +43,9 @@ static bool ends(const char *name, const char *with)
 
 static bool is_vision(const char *name)
 {
-    static const char *const prefixes[] = {"vision_tower.", "vision_model.", "visual.",
-                                           "model.vision",  "mm_projector.", "multi_modal_projector."};
+    static const char *const prefixes[] = {"vision_tower.",         "vision_model.", "visual.",
+                                           "model.visual.",         "model.vision",  "mm_projector.",
+                                           "multi_modal_projector."};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (starts(name, prefixes[i]))
             return true;
@@ -90,19 +92,23 @@ int checkpoint_sort(struct checkpoint *c, struct moe_err *err)
 // From the open shards; `folder`: names and tensors are as the hub has them.
 static int list_tensors(struct checkpoint *c, bool folder, struct moe_err *err)
 {
-    static const char language[] = "language_model.";
-    size_t most = 1;
+    size_t most = 1, bytes = 1;
     for (uint32_t i = 0; i < c->n_shards; i++)
         most += c->shards[i].count;
+    for (uint32_t i = 0; folder && i < c->n_shards; i++)
+        for (size_t k = 0; k < c->shards[i].count; k++)
+            bytes += strlen(c->shards[i].tensors[k].name) + FOLDER_NAME_GROWTH + 1;
     c->tensors = calloc(most, sizeof *c->tensors);
-    if (!c->tensors)
+    c->names = malloc(bytes);
+    char *ours = c->names;
+    if (!c->tensors || !c->names)
         return no_memory(err, c->n_shards ? c->shards[0].path : c->directory);
     for (uint32_t i = 0; i < c->n_shards; i++)
         for (size_t k = 0; k < c->shards[i].count; k++) {
             const struct tensor *tensor = &c->shards[i].tensors[k];
-            const char *name = tensor->name;
-            if (folder && starts(name, language))
-                name += sizeof language - 1;
+            const char *name = folder ? ours : tensor->name;
+            if (folder)
+                ours = folder_name(tensor->name, ours);
             struct left_out *out = folder ? left_out(c, name) : NULL;
             if (!out) {
                 c->tensors[c->count++] = (struct checkpoint_tensor){name, tensor, i};

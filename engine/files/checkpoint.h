@@ -11,7 +11,7 @@ struct json_object;
 struct gguf;
 
 struct checkpoint_tensor {
-    const char *name; // as the model's own: "language_model." taken off, a GGUF's as gguf_names.h has it
+    const char *name; // the engine's: folder_names.h, gguf_names.h
     const struct tensor *at;
     uint32_t shard;
 };

@@ -27,10 +27,17 @@ static const struct checkpoint_tensor *first_expert(const struct checkpoint *c, 
     return checkpoint_find(c, name);
 }
 
+// By itself, or all of a layer in one, gate's rows and then up's.
+static const struct checkpoint_tensor *plain_expert(const struct checkpoint *c)
+{
+    const struct checkpoint_tensor *single = first_expert(c, "experts.0.gate_proj.weight");
+    return single ? single : first_expert(c, "switch_mlp.gate_up_proj.weight");
+}
+
 int folder_layout(const struct checkpoint *c, enum weight_layout *layout, struct moe_err *err)
 {
     const struct checkpoint_tensor *stacked = first_expert(c, "switch_mlp.gate_proj.weight");
-    const struct checkpoint_tensor *single = first_expert(c, "experts.0.gate_proj.weight");
+    const struct checkpoint_tensor *single = plain_expert(c);
     if (stacked && stacked->at->dtype == DTYPE_U32)
         *layout = LAYOUT_MLX;
     else if (first_expert(c, "experts.0.gate_proj.weight_packed"))
@@ -56,7 +63,7 @@ const char *folder_layout_name(const struct checkpoint *c, enum weight_layout la
         return "fp8 checkpoint";
     if (layout == LAYOUT_INT4)
         return "int4 checkpoint";
-    enum tensor_dtype dtype = first_expert(c, "experts.0.gate_proj.weight")->at->dtype;
+    enum tensor_dtype dtype = plain_expert(c)->at->dtype;
     return dtype == DTYPE_BF16 ? "bf16 checkpoint" : dtype == DTYPE_F16 ? "f16 checkpoint" : "float32 checkpoint";
 }
 

@@ -15,14 +15,32 @@ static const struct integer_range any_count = {0, INT32_MAX};
 static const struct number_range any_number = {-1e30, 1e30};
 
 // Whole numbers that config.json has under another name, or none.
-static const struct {
+struct count {
     const char *key, *field;
-} counts[] = {
+};
+static const struct count mla_counts[] = {
     {".context_length", "max_position_embeddings"}, {".embedding_length", "hidden_size"},
     {".feed_forward_length", "intermediate_size"},  {".attention.head_count", "num_attention_heads"},
     {".attention.kv_lora_rank", "kv_lora_rank"},    {".rope.dimension_count", "qk_rope_head_dim"},
     {".expert_count", "n_routed_experts"},          {".expert_used_count", "num_experts_per_tok"},
     {".expert_shared_count", "n_shared_experts"},   {".expert_feed_forward_length", "moe_intermediate_size"},
+};
+
+// Of qwen35moe and qwen3next.
+static const struct count qwen_counts[] = {
+    {".context_length", "max_position_embeddings"},
+    {".embedding_length", "hidden_size"},
+    {".attention.head_count", "num_attention_heads"},
+    {".attention.head_count_kv", "num_key_value_heads"},
+    {".attention.key_length", "head_dim"},
+    {".expert_count", "num_experts"},
+    {".expert_used_count", "num_experts_per_tok"},
+    {".expert_feed_forward_length", "moe_intermediate_size"},
+    {".expert_shared_feed_forward_length", "shared_expert_intermediate_size"},
+    {".ssm.conv_kernel", "linear_conv_kernel_dim"},
+    {".ssm.state_size", "linear_key_head_dim"},
+    {".ssm.group_count", "linear_num_key_heads"},
+    {".ssm.time_step_rank", "linear_num_value_heads"},
 };
 
 // What config.json makes of other keys, where the number is the key's own: messages are of the key.
@@ -42,6 +60,10 @@ static const struct {
     {".expert_weights_scale", "routed_scaling_factor"},
     {".expert_weights_norm", "norm_topk_prob"},
     {".vocab_size", "vocab_size"},
+    {".ssm.inner_size", "linear_value_head_dim"},
+    {".rope.dimension_count", "partial_rotary_factor"},
+    {".kda.head_dim", "linear_head_dim"},
+    {".ssm.conv_kernel", "linear_conv_kernel_dim"},
 };
 
 // Keys that change what is computed in ways that we don't; files of our models lack them or say what does nothing.
@@ -71,6 +93,14 @@ struct maker {
     struct json_object *config;
     uint32_t vocab_size, n_layers, n_nextn, n_experts;
     bool sigmoid;
+};
+
+// One that we speak.
+struct architecture {
+    const char *name;
+    const struct count *counts;
+    size_t n_counts;
+    void (*read)(struct maker *m);
 };
 
 const struct tensor *gguf_set_tensor(const struct gguf_set *set, const char *name)
@@ -113,6 +143,8 @@ static double number_or(struct maker *m, const char *key, double otherwise)
 
 // ---- Is it ours?
 
+static const struct architecture *find_architecture(const char *name);
+
 static void check_general(struct maker *m, char architecture[64])
 {
     char type[64] = "model";
@@ -128,10 +160,10 @@ static void check_general(struct maker *m, char architecture[64])
                          "is \"%s\": the vision half of a model; name the file of its other half", architecture);
     else if (strcmp(type, "model") != 0)
         gguf_fields_fail(f, MOE_UNSUPPORTED, "general.type", "is \"%s\"; name the file of a whole model", type);
-    else if (strcmp(architecture, "deepseek2") != 0)
+    else if (!find_architecture(architecture))
         gguf_fields_fail(f, MOE_UNSUPPORTED, "general.architecture",
                          "is \"%s\"; moechat speaks deepseek2: DeepSeek-V2, V3, R1, V3.1, Kimi K2, Moonlight and "
-                         "GLM-4.7-Flash",
+                         "GLM-4.7-Flash; qwen35moe: Qwen3.5, Qwen3.6; qwen3next; kimi-linear",
                          architecture);
     if (has(m, "general.quantization_version") &&
         gguf_fields_integer(f, "general.quantization_version", any_count) != 2)
@@ -199,10 +231,9 @@ static void read_vocabulary(struct maker *m)
 
 static void read_counts(struct maker *m)
 {
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        add_count(m, counts[i].field, gguf_fields_integer(&m->f, counts[i].key, any_count));
-    m->n_experts = (uint32_t)json_object_get_int64(json_object_object_get(m->config, "n_routed_experts"));
-    add_count(m, "first_k_dense_replace", count_or(m, ".leading_dense_block_count", 0));
+    const struct architecture *a = find_architecture(m->f.architecture);
+    for (size_t i = 0; i < a->n_counts; i++)
+        add_count(m, a->counts[i].field, gguf_fields_integer(&m->f, a->counts[i].key, any_count));
 }
 
 static void read_heads(struct maker *m)
@@ -323,6 +354,137 @@ static const char *model_type(const struct maker *m)
     return m->vocab_size == 163840 && m->n_experts == 384 ? "kimi_k2" : "deepseek_v3";
 }
 
+static void read_mla(struct maker *m)
+{
+    read_counts(m);
+    m->n_experts = (uint32_t)json_object_get_int64(json_object_object_get(m->config, "n_routed_experts"));
+    add_count(m, "first_k_dense_replace", count_or(m, ".leading_dense_block_count", 0));
+    read_heads(m);
+    read_router(m);
+    read_rope(m);
+    read_token_ids(m);
+    add_text(m->config, "model_type", model_type(m));
+}
+
+// ---- qwen35moe and qwen3next
+
+static void read_kinds(struct maker *m)
+{
+    struct json_object *list = json_object_new_array();
+    json_object_object_add(m->config, "layer_types", list);
+    for (uint32_t i = 0; i < m->n_layers; i++)
+        json_object_array_add(list,
+                              json_object_new_string(has_block(m, i, "ssm_a") ? "linear_attention" : "full_attention"));
+}
+
+// A softmax over all experts, whose chosen weights are divided by their sum: by the programs, whatever the file says.
+static void check_softmax(struct maker *m)
+{
+    static const struct {
+        const char *key;
+        double only;
+    } keys[] = {{".expert_gating_func", 1}, {".expert_weights_scale", 1}, {".expert_group_count", 1}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        double number = number_or(m, keys[i].key, keys[i].only);
+        if (number < keys[i].only || number > keys[i].only)
+            gguf_fields_fail(&m->f, MOE_UNSUPPORTED, keys[i].key, "is %g; moechat computes only %g for %s", number,
+                             keys[i].only, m->f.architecture);
+    }
+    if (has(m, ".expert_weights_norm") && !gguf_fields_flag(&m->f, ".expert_weights_norm"))
+        gguf_fields_fail(&m->f, MOE_UNSUPPORTED, ".expert_weights_norm", "is false; moechat computes only true for %s",
+                         m->f.architecture);
+}
+
+// Scaled with the factors' own defaults: these models have no mscale.
+static void read_qwen_rope(struct maker *m, uint64_t head_dim)
+{
+    struct gguf_fields *f = &m->f;
+    struct json_object *rope = json_object_new_object();
+    char type[32] = "none";
+    json_object_object_add(m->config, "rope_parameters", rope);
+    uint64_t turned = gguf_fields_integer(f, ".rope.dimension_count", (struct integer_range){2, INT32_MAX});
+    add_number(rope, "partial_rotary_factor", head_dim ? (double)turned / (double)head_dim : 1);
+    add_number(rope, "rope_theta", number_or(m, ".rope.freq_base", 10000));
+    if (has(m, ".rope.scaling.type"))
+        gguf_fields_text(f, ".rope.scaling.type", type, sizeof type);
+    bool yarn = strcmp(type, "yarn") == 0;
+    add_text(rope, "rope_type", yarn ? "yarn" : "default");
+    if (!yarn && strcmp(type, "none") != 0)
+        gguf_fields_fail(f, MOE_UNSUPPORTED, ".rope.scaling.type", "is \"%s\"; moechat computes \"yarn\" and \"none\"",
+                         type);
+    if (!yarn)
+        return;
+    uint64_t original = gguf_fields_integer(f, ".rope.scaling.original_context_length", any_count);
+    add_number(rope, "factor", gguf_fields_number(f, ".rope.scaling.factor", any_number));
+    json_object_object_add(rope, "original_max_position_embeddings", json_object_new_int64((int64_t)original));
+}
+
+static void read_qwen(struct maker *m)
+{
+    struct gguf_fields *f = &m->f;
+    read_counts(m);
+    uint64_t heads = (uint64_t)json_object_get_int64(json_object_object_get(m->config, "linear_num_value_heads"));
+    uint64_t head_dim = (uint64_t)json_object_get_int64(json_object_object_get(m->config, "head_dim"));
+    uint64_t inner = gguf_fields_integer(f, ".ssm.inner_size", any_count);
+    if (!f->failed && (!heads || inner % heads))
+        gguf_fields_fail(f, MOE_FORMAT, ".ssm.inner_size",
+                         "is %" PRIu64 ", no multiple of ssm.time_step_rank (%" PRIu64 ")", inner, heads);
+    add_count(m, "linear_value_head_dim", f->failed ? 0 : inner / heads);
+    if (!f->failed && count_or(m, ".attention.value_length", head_dim) != head_dim)
+        gguf_fields_fail(f, MOE_UNSUPPORTED, ".attention.value_length", "is not attention.key_length (%" PRIu64 ")",
+                         head_dim);
+    read_kinds(m);
+    check_softmax(m);
+    read_qwen_rope(m, head_dim);
+    read_token_ids(m);
+    bool next = strcmp(f->architecture, "qwen3next") == 0;
+    add_text(m->config, "model_type", next ? "qwen3_next" : "qwen3_5_moe_text");
+    json_object_object_add(m->config, "linear_value_heads_tiled", json_object_new_boolean(!next));
+}
+
+// ---- kimi-linear
+
+// As deepseek2's, where layers without a key head are those of delta attention.
+static void read_kimi(struct maker *m)
+{
+    static const char *const linear = "linear_attention";
+    struct gguf_fields *f = &m->f;
+    read_counts(m);
+    m->n_experts = (uint32_t)json_object_get_int64(json_object_object_get(m->config, "n_routed_experts"));
+    add_count(m, "first_k_dense_replace", count_or(m, ".leading_dense_block_count", 0));
+    struct json_object *list = json_object_new_array();
+    json_object_object_add(m->config, "layer_types", list);
+    for (uint32_t i = 0; i < m->n_layers; i++)
+        json_object_array_add(list, json_object_new_string(has_block(m, i, "ssm_a") ? linear : "full_attention"));
+    read_heads(m);
+    read_router(m);
+    if (!m->sigmoid)
+        gguf_fields_fail(f, MOE_UNSUPPORTED, ".expert_gating_func", "is 1; moechat computes only 2 (sigmoid) for %s",
+                         f->architecture);
+    if (!has(m, ".expert_weights_norm")) // the programs divide, and the converter does not say so
+        json_object_object_add(m->config, "norm_topk_prob", json_object_new_boolean(true));
+    add_count(m, "linear_head_dim", gguf_fields_integer(f, ".kda.head_dim", any_count));
+    add_count(m, "linear_num_heads", gguf_fields_integer(f, ".attention.head_count", any_count));
+    add_count(m, "linear_conv_kernel_dim", gguf_fields_integer(f, ".ssm.conv_kernel", any_count));
+    read_token_ids(m);
+    add_text(m->config, "model_type", "kimi_linear");
+}
+
+static const struct architecture architectures[] = {
+    {"deepseek2", mla_counts, sizeof mla_counts / sizeof *mla_counts, read_mla},
+    {"qwen35moe", qwen_counts, sizeof qwen_counts / sizeof *qwen_counts, read_qwen},
+    {"qwen3next", qwen_counts, sizeof qwen_counts / sizeof *qwen_counts, read_qwen},
+    {"kimi-linear", mla_counts, sizeof mla_counts / sizeof *mla_counts, read_kimi},
+};
+
+static const struct architecture *find_architecture(const char *name)
+{
+    for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++)
+        if (strcmp(architectures[i].name, name) == 0)
+            return &architectures[i];
+    return NULL;
+}
+
 int gguf_config_make(const struct gguf_set *set, struct json_object **config, struct moe_err *err)
 {
     char architecture[64] = "";
@@ -333,15 +495,10 @@ int gguf_config_make(const struct gguf_set *set, struct json_object **config, st
         check_foreign(&m);
         read_layers(&m);
         read_vocabulary(&m);
-        read_counts(&m);
-        read_heads(&m);
-        read_router(&m);
-        read_rope(&m);
-        read_token_ids(&m);
+        find_architecture(architecture)->read(&m);
         add_number(m.config, "rms_norm_eps", gguf_fields_number(&m.f, ".attention.layer_norm_rms_epsilon", any_number));
         json_object_object_add(m.config, "tie_word_embeddings",
                                json_object_new_boolean(!gguf_set_tensor(set, "output.weight")));
-        add_text(m.config, "model_type", model_type(&m));
     }
     if (m.f.failed) {
         json_object_put(m.config);
@@ -352,12 +509,12 @@ int gguf_config_make(const struct gguf_set *set, struct json_object **config, st
 }
 
 // The key behind the field that `at` begins with, up to a colon; NULL: of no one key.
-static const char *key_of(const char *at, size_t *length)
+static const char *key_of(const struct architecture *a, const char *at, size_t *length)
 {
     *length = strcspn(at, ":");
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        if (strlen(counts[i].field) == *length && strncmp(at, counts[i].field, *length) == 0)
-            return counts[i].key;
+    for (size_t i = 0; i < a->n_counts; i++)
+        if (strlen(a->counts[i].field) == *length && strncmp(at, a->counts[i].field, *length) == 0)
+            return a->counts[i].key;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strlen(others[i].field) == *length && strncmp(at, others[i].field, *length) == 0)
             return others[i].key;
@@ -365,17 +522,17 @@ static const char *key_of(const char *at, size_t *length)
 }
 
 // "FILE: config.hidden_size: MESSAGE" becomes "FILE: deepseek2.embedding_length: MESSAGE".
-static void rename_field(struct moe_err *err)
+static void rename_field(const struct architecture *a, struct moe_err *err)
 {
     static const char config[] = ": config.";
     char *at = err ? strstr(err->text, config) : NULL;
     char text[sizeof err->text];
     size_t length = 0;
     const char *field = at ? at + sizeof config - 1 : "";
-    const char *key = key_of(field, &length);
+    const char *key = key_of(a, field, &length);
     if (!key)
         return;
-    snprintf(text, sizeof text, "%.*s: deepseek2%s%s", (int)(at - err->text), err->text, key, field + length);
+    snprintf(text, sizeof text, "%.*s: %s%s%s", (int)(at - err->text), err->text, a->name, key, field + length);
     memcpy(err->text, text, sizeof text);
 }
 
@@ -384,11 +541,16 @@ int gguf_config_read(const struct gguf_set *set, struct json_object **config, st
     int code = gguf_config_make(set, config, err);
     if (code)
         return code;
+    char name[64];
+    struct gguf_fields f = {.from = &set->head, .path = set->files[0].path, .architecture = ""};
+    gguf_fields_text(&f, "general.architecture", name, sizeof name);
+    const struct architecture *a = find_architecture(name); // gguf_config_make has found it, too
     code = shape_read(*config, set->files[0].path, shape, err);
     if (code) {
-        rename_field(err);
+        rename_field(a, err);
         json_object_put(*config);
         *config = NULL;
+        return code;
     }
-    return code;
+    return MOE_OK;
 }

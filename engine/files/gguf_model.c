@@ -76,7 +76,7 @@ static int list_tensors(struct checkpoint *c, const struct gguf_set *set, struct
     for (uint32_t i = 0; i < set->n_files; i++)
         for (size_t k = 0; k < set->files[i].count; k++) {
             struct tensor *tensor = &set->files[i].tensors[k];
-            enum gguf_use use = gguf_name(tensor->name, c->shape.n_layers, name);
+            enum gguf_use use = gguf_name(tensor->name, &c->shape, name);
             if (use == GGUF_USED && is_doubled(set, tensor->name))
                 use = GGUF_SPARE;
             if (use == GGUF_USED && ends_in_scale(tensor->name))
@@ -164,7 +164,7 @@ static uint32_t add_stack(struct stacks *s, const char *projection, uint32_t row
     if (!tensor) {
         char ours[GGUF_NAME_BYTES], name[GGUF_NAME_BYTES];
         name_stack(s, projection, ours);
-        gguf_name_back(ours, name);
+        gguf_name_back(ours, &c->shape, name);
         s->failed = moe_fail(s->err, MOE_NO_TENSOR, "%.280s: tensor %s is missing; download the file again",
                              c->directory, name);
         return KIND_NONE;

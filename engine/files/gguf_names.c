@@ -34,10 +34,29 @@ static const struct pair of_layer[] = {
     {"attn_k_b.", "self_attn.embed_q."},
     {"attn_v_b.", "self_attn.unembed_out."},
     {"attn_output.", "self_attn.o_proj."},
+    {"attn_k.", "self_attn.k_proj."},
+    {"attn_v.", "self_attn.v_proj."},
+    {"attn_q_norm.", "self_attn.q_norm."},
+    {"attn_k_norm.", "self_attn.k_norm."},
+    {"attn_qkv.", "linear_attn.in_proj_qkv."},
+    {"attn_gate.", "linear_attn.in_proj_z."},
+    {"ssm_in.", "linear_attn.in_proj_qkvz."},
+    {"ssm_alpha.", "linear_attn.in_proj_a."},
+    {"ssm_ba.", "linear_attn.in_proj_ba."},
+    {"ssm_conv1d.", "linear_attn.conv1d."},
+    {"ssm_out.", "linear_attn.out_proj."},
+    {"ssm_conv1d_q.", "self_attn.q_conv1d."},
+    {"ssm_conv1d_k.", "self_attn.k_conv1d."},
+    {"ssm_conv1d_v.", "self_attn.v_conv1d."},
+    {"ssm_f_a.", "self_attn.f_a_proj."},
+    {"ssm_f_b.", "self_attn.f_b_proj."},
+    {"ssm_g_a.", "self_attn.g_a_proj."},
+    {"ssm_g_b.", "self_attn.g_b_proj."},
     {"ffn_gate.", "mlp.gate_proj."},
     {"ffn_up.", "mlp.up_proj."},
     {"ffn_down.", "mlp.down_proj."},
     {"ffn_gate_inp.", "mlp.gate."},
+    {"ffn_gate_inp_shexp.", "mlp.shared_expert_gate."},
     {"ffn_gate_shexp.", "mlp.shared_experts.gate_proj."},
     {"ffn_up_shexp.", "mlp.shared_experts.up_proj."},
     {"ffn_down_shexp.", "mlp.shared_experts.down_proj."},
@@ -47,12 +66,29 @@ static const struct pair of_layer[] = {
     {"ffn_gate_up_exps.", "mlp.switch_mlp.gate_up_proj."},
 };
 
+// In the place of ffn_norm, in Qwen's architectures.
+static const struct pair second_norm = {"post_attention_norm.weight", "post_attention_layernorm.weight"};
+
 static bool starts(const char *name, const char *with)
 {
     return strncmp(name, with, strlen(with)) == 0;
 }
 
-static const struct pair bias = {"exp_probs_b.bias", "mlp.gate.e_score_correction_bias"};
+// Whole names behind the block, and those that are called otherwise in a layer of Kimi delta attention.
+static const struct pair single[] = {
+    {"exp_probs_b.bias", "mlp.gate.e_score_correction_bias"},
+    {"ssm_a", "linear_attn.A"}, // not A_log: -exp(A_log)
+    {"ssm_dt.bias", "linear_attn.dt_bias"},
+    {"ssm_beta.weight", "linear_attn.in_proj_b.weight"},
+    {"ssm_norm.weight", "linear_attn.norm.weight"},
+};
+static const struct pair single_kda[] = {
+    {"ssm_a", "self_attn.A"},
+    {"ssm_dt.bias", "self_attn.dt_bias"},
+    {"ssm_beta.weight", "self_attn.b_proj.weight"},
+    {"ssm_norm.weight", "self_attn.o_norm.weight"},
+};
+enum { N_SINGLE = sizeof single / sizeof *single, N_KDA = sizeof single_kda / sizeof *single_kda };
 
 // "blk.12.attn_q.weight": true, with 12 and what follows. Block numbers have no leading zeroes and few digits.
 static bool block_of(const char *name, uint32_t *block, const char **rest)
@@ -76,7 +112,7 @@ static bool ends(const char *name, const char *with)
     return length >= tail && strcmp(name + length - tail, with) == 0;
 }
 
-enum gguf_use gguf_name(const char *name, uint32_t n_layers, char ours[GGUF_NAME_BYTES])
+enum gguf_use gguf_name(const char *name, const struct shape *shape, char ours[GGUF_NAME_BYTES])
 {
     uint32_t block = 0;
     const char *rest = name;
@@ -85,21 +121,27 @@ enum gguf_use gguf_name(const char *name, uint32_t n_layers, char ours[GGUF_NAME
     const struct pair *pairs = layered ? of_layer : whole;
     size_t count = layered ? sizeof of_layer / sizeof *of_layer : sizeof whole / sizeof *whole;
     snprintf(ours, GGUF_NAME_BYTES, "%s", name);
-    if (layered ? block >= n_layers || starts(rest, "nextn.") : starts(name, "nextn."))
+    if (layered ? block >= shape->n_layers || starts(rest, "nextn.") : starts(name, "nextn."))
         return GGUF_MTP;
     if (ends(name, ".input_scale") || starts(rest, "rope_freqs.") || starts(rest, "rope_factors_"))
         return GGUF_SPARE;
     if (layered)
         snprintf(prefix, sizeof prefix, "model.layers.%" PRIu32 ".", block);
-    if (layered && strcmp(rest, bias.gguf) == 0)
-        snprintf(ours, GGUF_NAME_BYTES, "%s%s", prefix, bias.ours);
+    if (layered && strcmp(rest, second_norm.gguf) == 0)
+        snprintf(ours, GGUF_NAME_BYTES, "%s%s", prefix, second_norm.ours);
+    for (size_t i = 0; layered && i < N_SINGLE; i++)
+        if (strcmp(rest, single[i].gguf) == 0)
+            snprintf(ours, GGUF_NAME_BYTES, "%s%s", prefix, single[i].ours);
+    for (size_t i = 0; layered && shape_layer_kind(shape, block) == LAYER_KDA && i < N_KDA; i++)
+        if (strcmp(rest, single_kda[i].gguf) == 0)
+            snprintf(ours, GGUF_NAME_BYTES, "%s%s", prefix, single_kda[i].ours);
     for (size_t i = 0; i < count; i++)
         if (starts(rest, pairs[i].gguf) && strcmp(rest + strlen(pairs[i].gguf), "weight") == 0)
             snprintf(ours, GGUF_NAME_BYTES, "%s%sweight", prefix, pairs[i].ours);
     return GGUF_USED;
 }
 
-void gguf_name_back(const char *ours, char name[GGUF_NAME_BYTES])
+void gguf_name_back(const char *ours, const struct shape *shape, char name[GGUF_NAME_BYTES])
 {
     static const char layers[] = "model.layers.";
     uint32_t block = 0;
@@ -113,11 +155,16 @@ void gguf_name_back(const char *ours, char name[GGUF_NAME_BYTES])
         snprintf(prefix, sizeof prefix, "blk.%" PRIu32 ".", block);
     }
     snprintf(name, GGUF_NAME_BYTES, "%s", ours);
-    if (layered && strcmp(rest, bias.ours) == 0)
-        snprintf(name, GGUF_NAME_BYTES, "%s%s", prefix, bias.gguf);
+    for (size_t i = 0; layered && i < N_SINGLE + N_KDA; i++) {
+        const struct pair *pair = i < N_SINGLE ? &single[i] : &single_kda[i - N_SINGLE];
+        if (strcmp(rest, pair->ours) == 0)
+            snprintf(name, GGUF_NAME_BYTES, "%s%s", prefix, pair->gguf);
+    }
     const struct pair *pairs = layered ? of_layer : whole;
     size_t count = layered ? sizeof of_layer / sizeof *of_layer : sizeof whole / sizeof *whole;
     for (size_t i = 0; i < count; i++)
         if (starts(rest, pairs[i].ours) && strcmp(rest + strlen(pairs[i].ours), "weight") == 0)
             snprintf(name, GGUF_NAME_BYTES, "%s%sweight", prefix, pairs[i].gguf);
+    if (layered && shape->norms_from_one && strcmp(rest, second_norm.ours) == 0)
+        snprintf(name, GGUF_NAME_BYTES, "%s%s", prefix, second_norm.gguf);
 }

@@ -7,17 +7,19 @@
 
 #include <stdint.h>
 
+#include "engine/files/shape.h"
+
 enum { GGUF_NAME_BYTES = 96 };
 
 // What a tensor is for.
 enum gguf_use {
     GGUF_USED,
-    GGUF_MTP,   // a layer for multi-token prediction: of a block from n_layers on, or among nextn.*
+    GGUF_MTP,   // a layer for multi-token prediction: of a block behind the last layer, or among nextn.*
     GGUF_SPARE, // what the model does not need: factors of the rope, scales for quantised activations
 };
 // Writes our name for it; of one that is not known, its own.
-enum gguf_use gguf_name(const char *name, uint32_t n_layers, char ours[GGUF_NAME_BYTES]);
+enum gguf_use gguf_name(const char *name, const struct shape *shape, char ours[GGUF_NAME_BYTES]);
 // The GGUF's name of one of ours, for messages; others as they are.
-void gguf_name_back(const char *ours, char name[GGUF_NAME_BYTES]);
+void gguf_name_back(const char *ours, const struct shape *shape, char name[GGUF_NAME_BYTES]);
 
 #endif

@@ -72,6 +72,22 @@ int package_find_tokenizer(struct package *package, const char *directory, struc
     return MOE_OK;
 }
 
+static bool has_states(const struct shape *s)
+{
+    return s->linear.n_value_heads > 0;
+}
+
+// Of models whose layers are of several kinds, and only there: others keep the fingerprints that they have had.
+static bool add_linear(EVP_MD_CTX *hash, const struct shape *s)
+{
+    const struct linear_dims *d = &s->linear;
+    const double settings[] = {s->n_kv_heads,     s->head_dim,    s->rotary_dim,    s->has_shared_gate,
+                               s->norms_from_one, d->n_key_heads, d->n_value_heads, d->key_head_dim,
+                               d->value_head_dim, d->conv_kernel, d->tiled};
+    return EVP_DigestUpdate(hash, settings, sizeof settings) == 1 &&
+           EVP_DigestUpdate(hash, s->layer_kinds, s->n_layers) == 1;
+}
+
 // What is computed with the same tensors: a file that comes out again with another rope makes other rows.
 static bool add_settings(EVP_MD_CTX *hash, const struct shape *s)
 {
@@ -98,7 +114,7 @@ static bool add_settings(EVP_MD_CTX *hash, const struct shape *s)
                                s->v_head_dim,
                                s->has_correction_bias,
                                s->original_max_position_embeddings};
-    return EVP_DigestUpdate(hash, settings, sizeof settings) == 1;
+    return EVP_DigestUpdate(hash, settings, sizeof settings) == 1 && (!has_states(s) || add_linear(hash, s));
 }
 
 int package_take_fingerprint(struct package *package, struct moe_err *err)

@@ -14,7 +14,7 @@
 #include "engine/base/file.h"
 
 // The tree of a header takes up to 36 times its bytes. Real ones need 150 bytes a tensor.
-enum { MAX_DIMS = 4, MAX_HEADER = 32 << 20 };
+enum { MAX_DIMS = TENSOR_DIMS, MAX_HEADER = 32 << 20 };
 
 static const struct dtype_info {
     const char *name;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Reads a model's shape from config.json, and refuses settings that would have to be ignored.
-#include "engine/files/shape.h"
+#include "engine/files/shape_reader.h"
 
 #include <json-c/json.h>
 #include <math.h>
@@ -8,74 +8,86 @@
 #include <string.h>
 
 #include "kernels/args.h"
-#include "engine/base/fields.h"
-
-enum { MIB = 1 << 20 };
-
-// A class of transformers that computes a model type; kimi_k2's own code, and the text model of kimi_k25, are
-// DeepseekV3's.
-enum family { DEEPSEEK_V2, DEEPSEEK_V3, GLM4_MOE_LITE, FAMILIES };
 
 static const struct model_type {
     const char *name;
     enum family family;
 } model_types[] = {
     {"deepseek_v2", DEEPSEEK_V2}, {"deepseek_v3", DEEPSEEK_V3},     {"kimi_k2", DEEPSEEK_V3},
-    {"kimi_k25", DEEPSEEK_V3},    {"glm4_moe_lite", GLM4_MOE_LITE},
+    {"kimi_k25", DEEPSEEK_V3},    {"glm4_moe_lite", GLM4_MOE_LITE}, {"kimi_linear", KIMI_LINEAR},
+    {"qwen3_next", QWEN3_NEXT},   {"qwen3_5_moe", QWEN3_5_MOE},     {"qwen3_5_moe_text", QWEN3_5_MOE},
 };
 
-// What the classes differ by, besides the dimensions' defaults.
+enum { MLA_FAMILIES = KIMI_LINEAR + 1 };
+
+// What the classes with MLA differ by, besides the dimensions' defaults.
 static const struct traits {
     enum router_scoring scoring;
     const char *scoring_name;
     double rms_norm_eps, routed_scaling_factor;
-    uint64_t bos_token_id, eos_token_id;
-} family_traits[FAMILIES] = {
-    [DEEPSEEK_V2] = {ROUTER_SOFTMAX, "softmax", 1e-6, 1.0, 1, 2},
-    [DEEPSEEK_V3] = {ROUTER_SIGMOID, "sigmoid", 1e-6, 2.5, 0, 1},
-    [GLM4_MOE_LITE] = {ROUTER_SIGMOID, "sigmoid", 1e-5, 1.8, 0, 1},
+    struct token_ids ids;
+} family_traits[MLA_FAMILIES] = {
+    [DEEPSEEK_V2] = {ROUTER_SOFTMAX, "softmax", 1e-6, 1.0, {1, 2}},
+    [DEEPSEEK_V3] = {ROUTER_SIGMOID, "sigmoid", 1e-6, 2.5, {0, 1}},
+    [GLM4_MOE_LITE] = {ROUTER_SIGMOID, "sigmoid", 1e-5, 1.8, {0, 1}},
+    [KIMI_LINEAR] = {ROUTER_SIGMOID, "sigmoid", 1e-5, 2.446, {163584, 163586}},
 };
 
 enum { REQUIRED = INT32_MAX };
 
 // Dimensions by name. The ranges keep every product of ours (heads x head width x 16, rows x width) far from overflow;
-// the defaults are those of the classes DeepseekV2Config, DeepseekV3Config and Glm4MoeLiteConfig.
+// the defaults are those of the classes DeepseekV2Config, DeepseekV3Config, Glm4MoeLiteConfig and KimiLinearConfig.
 static const struct dimension {
     const char *key;
     size_t offset;
-    uint32_t min, max, fallback[FAMILIES];
+    uint32_t min, max, fallback[MLA_FAMILIES];
 } dimensions[] = {
-    {"vocab_size", offsetof(struct shape, vocab_size), 1, 16 * MIB, {102400, 129280, 154880}},
-    {"hidden_size", offsetof(struct shape, hidden_size), 32, MIB, {4096, 7168, 2048}},
-    {"num_hidden_layers", offsetof(struct shape, n_layers), 1, 4096, {32, 61, 47}},
-    {"num_attention_heads", offsetof(struct shape, n_heads), 1, 4096, {32, 128, 20}},
-    {"kv_lora_rank", offsetof(struct shape, kv_lora_rank), 32, 65536, {512, 512, 512}},
-    {"qk_nope_head_dim", offsetof(struct shape, qk_nope_head_dim), 1, 16384, {128, 128, 192}},
-    {"qk_rope_head_dim", offsetof(struct shape, qk_rope_head_dim), 2, 16384, {64, 64, 64}},
-    {"v_head_dim", offsetof(struct shape, v_head_dim), 1, 16384, {128, 128, 256}},
-    {"intermediate_size", offsetof(struct shape, intermediate_size), 32, MIB, {11008, 18432, 10240}},
-    {"moe_intermediate_size", offsetof(struct shape, moe_intermediate_size), 32, MIB, {1407, 2048, 1536}},
-    {"n_routed_experts", offsetof(struct shape, n_routed_experts), 2, MOST_ROUTED, {64, 256, 64}},
-    {"num_experts_per_tok", offsetof(struct shape, top_k), 1, MOST_ROUTED, {REQUIRED, 8, 4}},
-    {"first_k_dense_replace", offsetof(struct shape, first_k_dense_replace), 0, 4096, {0, 3, 1}},
-    {"max_position_embeddings", offsetof(struct shape, max_position_embeddings), 1, 1024 * MIB, {2048, 4096, 202752}},
+    {"vocab_size", offsetof(struct shape, vocab_size), 1, MOST_VOCABULARY, {102400, 129280, 154880, 163840}},
+    {"hidden_size", offsetof(struct shape, hidden_size), 32, MOST_WIDTH, {4096, 7168, 2048, 2304}},
+    {"num_hidden_layers", offsetof(struct shape, n_layers), 1, MOST_LAYERS, {32, 61, 47, 27}},
+    {"num_attention_heads", offsetof(struct shape, n_heads), 1, 4096, {32, 128, 20, 32}},
+    {"kv_lora_rank", offsetof(struct shape, kv_lora_rank), 32, 65536, {512, 512, 512, 512}},
+    {"qk_nope_head_dim", offsetof(struct shape, qk_nope_head_dim), 1, 16384, {128, 128, 192, 128}},
+    {"qk_rope_head_dim", offsetof(struct shape, qk_rope_head_dim), 2, 16384, {64, 64, 64, 64}},
+    {"v_head_dim", offsetof(struct shape, v_head_dim), 1, 16384, {128, 128, 256, 128}},
+    {"intermediate_size", offsetof(struct shape, intermediate_size), 32, MOST_WIDTH, {11008, 18432, 10240, 9216}},
+    {"moe_intermediate_size", offsetof(struct shape, moe_intermediate_size), 32, MOST_WIDTH, {1407, 2048, 1536, 1024}},
+    {"n_routed_experts", offsetof(struct shape, n_routed_experts), 2, MOST_ROUTED, {64, 256, 64, 256}},
+    {"num_experts_per_tok", offsetof(struct shape, top_k), 1, MOST_ROUTED, {REQUIRED, 8, 4, 8}},
+    {"first_k_dense_replace", offsetof(struct shape, first_k_dense_replace), 0, 4096, {0, 3, 1, 1}},
+    {"max_position_embeddings",
+     offsetof(struct shape, max_position_embeddings),
+     1,
+     MOST_TOKENS,
+     {2048, 4096, 202752, 1048576}},
 };
+
+// What kimi_linear's own config.json calls fields; transformers reads, and writes, either name.
+static const struct {
+    const char *key, *other;
+} kimi_names[] = {
+    {"n_routed_experts", "num_experts"},
+    {"n_routed_experts", "num_local_experts"},
+    {"num_experts_per_tok", "num_experts_per_token"},
+    {"max_position_embeddings", "model_max_length"},
+    {"n_shared_experts", "num_shared_experts"},
+    {"n_group", "num_expert_group"},
+    {"norm_topk_prob", "moe_renormalize"},
+    {"scoring_func", "moe_router_activation_func"},
+};
+
+// A field's name as this file has it.
+static const char *name_of(const struct fields *f, enum family family, const char *key)
+{
+    for (size_t i = 0; family == KIMI_LINEAR && i < sizeof kimi_names / sizeof *kimi_names; i++)
+        if (strcmp(kimi_names[i].key, key) == 0 && json_object_object_get_ex(f->object, kimi_names[i].other, NULL))
+            return kimi_names[i].other;
+    return key;
+}
 
 static uint32_t u32_or(struct fields *f, const char *key, struct integer_range range, uint32_t fallback)
 {
-    bool given = json_object_object_get_ex(f->object, key, NULL);
-    return given ? (uint32_t)fields_integer(f, key, range) : fallback;
-}
-
-static bool flag_or(struct fields *f, const char *key, bool fallback)
-{
-    return json_object_object_get_ex(f->object, key, NULL) ? fields_flag(f, key) : fallback;
-}
-
-// null is as good as absent: so do transformers' own settings read.
-static double number_or(struct fields *f, const char *key, struct number_range range, double fallback)
-{
-    return fields_has(f, key) ? fields_number(f, key, range) : fallback;
+    return (uint32_t)fields_integer_or(f, key, range, fallback);
 }
 
 static void read_dimensions(struct fields *f, enum family family, struct shape *s)
@@ -84,32 +96,37 @@ static void read_dimensions(struct fields *f, enum family family, struct shape *
         const struct dimension *d = &dimensions[i];
         const struct integer_range range = {d->min, d->max};
         uint32_t fallback = d->fallback[family];
-        uint32_t value = fallback == (uint32_t)REQUIRED ? (uint32_t)fields_integer(f, d->key, range)
-                                                        : u32_or(f, d->key, range, fallback);
+        const char *key = name_of(f, family, d->key);
+        uint32_t value =
+            fallback == (uint32_t)REQUIRED ? (uint32_t)fields_integer(f, key, range) : u32_or(f, key, range, fallback);
         memcpy((char *)s + d->offset, &value, sizeof value);
     }
     if (!json_object_object_get_ex(f->object, "q_lora_rank", NULL))
-        s->q_lora_rank = family == GLM4_MOE_LITE ? 768 : 1536;
+        s->q_lora_rank = family == KIMI_LINEAR ? 0 : family == GLM4_MOE_LITE ? 768 : 1536;
     else if (fields_has(f, "q_lora_rank")) // null: the model has q_proj
         s->q_lora_rank = (uint32_t)fields_integer(f, "q_lora_rank", (struct integer_range){32, 65536});
-    if (!json_object_object_get_ex(f->object, "n_shared_experts", NULL))
+    const char *shared = name_of(f, family, "n_shared_experts");
+    if (!json_object_object_get_ex(f->object, shared, NULL))
         s->n_shared_experts = family == DEEPSEEK_V2 ? 2 : 1;
-    else if (fields_has(f, "n_shared_experts")) // null: the checkpoints' own code has none then
-        s->n_shared_experts = (uint32_t)fields_integer(f, "n_shared_experts", (struct integer_range){0, 256});
+    else if (fields_has(f, shared)) // null: the checkpoints' own code has none then
+        s->n_shared_experts = (uint32_t)fields_integer(f, shared, (struct integer_range){0, 256});
+    s->shared_intermediate_size = s->n_shared_experts * s->moe_intermediate_size; // at most 2^28
 }
 
-static void must_be_integer(struct fields *f, const char *key, uint64_t want)
+void shape_must_be_integer(struct fields *f, const char *key, uint64_t want)
 {
     if (fields_has(f, key))
         fields_integer(f, key, (struct integer_range){want, want});
 }
 
-// Glm4MoeLiteConfig may list its layers, the dense ones first; without a list only the first is dense.
-static void read_layer_types(struct fields *f, struct shape *s)
+// Glm4MoeLiteConfig and KimiLinearConfig may list their layers, the dense ones first; without a list only the first is
+// dense, or as many as kimi_linear's says.
+static void read_layer_types(struct fields *f, enum family family, struct shape *s)
 {
     const char *key = "mlp_layer_types";
     if (!fields_has(f, key)) {
-        must_be_integer(f, "first_k_dense_replace", 1); // the class looks at the list alone
+        if (family == GLM4_MOE_LITE) // that class looks at the list alone
+            shape_must_be_integer(f, "first_k_dense_replace", 1);
         return;
     }
     struct json_object *list = fields_array(f, key, (struct integer_range){s->n_layers, s->n_layers});
@@ -132,7 +149,7 @@ static void read_layer_types(struct fields *f, struct shape *s)
 }
 
 // One of the widths that matrices read: quantised, so whole groups of at least 32.
-static void check_width(struct fields *f, const char *key, uint64_t width)
+void shape_check_width(struct fields *f, const char *key, uint64_t width)
 {
     if (width % 32)
         fields_fail(f, MOE_UNSUPPORTED, key,
@@ -144,12 +161,12 @@ static void check_dimensions(struct fields *f, const struct shape *s)
 {
     if (f->failed)
         return;
-    check_width(f, "hidden_size", s->hidden_size);
-    check_width(f, "intermediate_size", s->first_k_dense_replace ? s->intermediate_size : 0);
-    check_width(f, "moe_intermediate_size", s->moe_intermediate_size);
-    check_width(f, "q_lora_rank", s->q_lora_rank);
-    check_width(f, "kv_lora_rank", s->kv_lora_rank);
-    check_width(f, "v_head_dim", (uint64_t)s->n_heads * s->v_head_dim);
+    shape_check_width(f, "hidden_size", s->hidden_size);
+    shape_check_width(f, "intermediate_size", s->first_k_dense_replace ? s->intermediate_size : 0);
+    shape_check_width(f, "moe_intermediate_size", s->moe_intermediate_size);
+    shape_check_width(f, "q_lora_rank", s->q_lora_rank);
+    shape_check_width(f, "kv_lora_rank", s->kv_lora_rank);
+    shape_check_width(f, "v_head_dim", (uint64_t)s->n_heads * s->v_head_dim);
     if (s->qk_rope_head_dim % 2)
         fields_fail(f, MOE_FORMAT, "qk_rope_head_dim", "is %u; it must be even", s->qk_rope_head_dim);
     if (s->first_k_dense_replace >= s->n_layers)
@@ -158,7 +175,7 @@ static void check_dimensions(struct fields *f, const struct shape *s)
                     s->first_k_dense_replace, s->n_layers);
 }
 
-static void must_be_text(struct fields *f, const char *key, const char *want)
+void shape_must_be_text(struct fields *f, const char *key, const char *want)
 {
     char text[32];
     if (!fields_has(f, key))
@@ -176,7 +193,7 @@ static void read_router(struct fields *f, enum family family, struct shape *s)
     s->scoring = traits->scoring;
     s->has_correction_bias = family != DEEPSEEK_V2;
     s->topk_method = TOPK_NOAUX;
-    must_be_text(f, "scoring_func", traits->scoring_name);
+    shape_must_be_text(f, name_of(f, family, "scoring_func"), traits->scoring_name);
     if (family == DEEPSEEK_V2) {
         char method[32] = "greedy";
         if (fields_has(f, "topk_method"))
@@ -186,14 +203,14 @@ static void read_router(struct fields *f, enum family family, struct shape *s)
             fields_fail(f, MOE_UNSUPPORTED, "topk_method",
                         "is \"%s\"; moechat computes \"greedy\" and \"group_limited_greedy\" for deepseek_v2", method);
     } else {
-        must_be_text(f, "topk_method", "noaux_tc");
+        shape_must_be_text(f, "topk_method", "noaux_tc");
     }
     s->n_group = s->topk_group = 1;
     if (s->topk_method == TOPK_GROUP_LIMITED) {
         s->n_group = (uint32_t)fields_integer(f, "n_group", counts);
         s->topk_group = (uint32_t)fields_integer(f, "topk_group", counts);
     } else if (s->topk_method == TOPK_NOAUX) {
-        s->n_group = u32_or(f, "n_group", counts, family == DEEPSEEK_V3 ? 8 : 1);
+        s->n_group = u32_or(f, name_of(f, family, "n_group"), counts, family == DEEPSEEK_V3 ? 8 : 1);
         s->topk_group = u32_or(f, "topk_group", counts, family == DEEPSEEK_V3 ? 4 : 1);
     }
     if (f->failed)
@@ -210,7 +227,7 @@ static void read_router(struct fields *f, enum family family, struct shape *s)
                     s->top_k, s->topk_group, s->topk_group * group);
 }
 
-static void must_be_false(struct fields *f, const char *key, const char *why)
+void shape_must_be_false(struct fields *f, const char *key, const char *why)
 {
     if (fields_has(f, key) && fields_flag(f, key))
         fields_fail(f, MOE_UNSUPPORTED, key, "is true; %s", why);
@@ -222,37 +239,39 @@ static void read_settings(struct fields *f, enum family family, struct shape *s)
     const struct traits *traits = &family_traits[family];
     const struct number_range factors = {1e-6, 1e6};
     bool v2 = family == DEEPSEEK_V2;
-    s->rms_norm_eps = (float)number_or(f, "rms_norm_eps", (struct number_range){1e-12, 1}, traits->rms_norm_eps);
+    s->rms_norm_eps = (float)fields_number_or(f, "rms_norm_eps", (struct number_range){1e-12, 1}, traits->rms_norm_eps);
     s->latent_norm_eps = 1e-6F;
-    s->routed_scaling_factor = (float)number_or(f, "routed_scaling_factor", factors, traits->routed_scaling_factor);
-    s->norm_topk_prob = !v2 && flag_or(f, "norm_topk_prob", true);
-    s->tie_word_embeddings = flag_or(f, "tie_word_embeddings", false);
-    s->rope_interleave = v2 || flag_or(f, "rope_interleave", true);
-    must_be_integer(f, "num_key_value_heads", s->n_heads);
-    must_be_integer(f, "head_dim", s->qk_rope_head_dim);
-    must_be_integer(f, "qk_head_dim", (uint64_t)s->qk_nope_head_dim + s->qk_rope_head_dim);
-    must_be_integer(f, "moe_layer_freq", 1);
-    must_be_integer(f, "num_experts", s->n_routed_experts); // transformers' other names
-    must_be_integer(f, "num_local_experts", s->n_routed_experts);
-    must_be_text(f, "hidden_act", "silu");
-    must_be_false(f, "attention_bias", "moechat has no biases in attention");
-    must_be_false(f, "mlp_bias", "moechat has no biases in MLPs");
+    s->routed_scaling_factor =
+        (float)fields_number_or(f, "routed_scaling_factor", factors, traits->routed_scaling_factor);
+    s->norm_topk_prob = !v2 && fields_flag_or(f, name_of(f, family, "norm_topk_prob"), true);
+    s->tie_word_embeddings = fields_flag_or(f, "tie_word_embeddings", false);
+    s->rope_interleave = v2 || fields_flag_or(f, "rope_interleave", true);
+    shape_must_be_integer(f, "num_key_value_heads", s->n_heads);
+    if (family != KIMI_LINEAR) // where it means nothing
+        shape_must_be_integer(f, "head_dim", s->qk_rope_head_dim);
+    shape_must_be_integer(f, "qk_head_dim", (uint64_t)s->qk_nope_head_dim + s->qk_rope_head_dim);
+    shape_must_be_integer(f, "moe_layer_freq", 1);
+    shape_must_be_integer(f, "num_experts", s->n_routed_experts); // transformers' other names
+    shape_must_be_integer(f, "num_local_experts", s->n_routed_experts);
+    shape_must_be_text(f, "hidden_act", "silu");
+    shape_must_be_false(f, "attention_bias", "moechat has no biases in attention");
+    shape_must_be_false(f, "mlp_bias", "moechat has no biases in MLPs");
     if (v2)
-        must_be_false(f, "norm_topk_prob", "transformers' deepseek_v2 never divides the chosen weights by their sum");
+        shape_must_be_false(f, "norm_topk_prob",
+                            "transformers' deepseek_v2 never divides the chosen weights by their sum");
     if (v2 && fields_has(f, "rope_interleave") && !fields_flag(f, "rope_interleave"))
         fields_fail(f, MOE_UNSUPPORTED, "rope_interleave", "is false; deepseek_v2's rope is always interleaved");
 }
 
 // The class's own ids where the file has none, unless the vocabulary is too small for them.
-static void read_token_ids(struct fields *f, enum family family, struct shape *s)
+void shape_read_token_ids(struct fields *f, struct token_ids fallback, struct shape *s)
 {
-    const struct traits *traits = &family_traits[family];
     const struct integer_range ids = {0, s->vocab_size - 1};
     s->bos_token_id = -1;
     if (fields_has(f, "bos_token_id"))
         s->bos_token_id = (int32_t)fields_integer(f, "bos_token_id", ids);
-    else if (!json_object_object_get_ex(f->object, "bos_token_id", NULL) && traits->bos_token_id <= ids.max)
-        s->bos_token_id = (int32_t)traits->bos_token_id;
+    else if (!json_object_object_get_ex(f->object, "bos_token_id", NULL) && fallback.bos <= (int64_t)ids.max)
+        s->bos_token_id = (int32_t)fallback.bos;
     struct json_object *eos = json_object_object_get(f->object, "eos_token_id");
     if (json_object_is_type(eos, json_type_array)) {
         fields_array(f, "eos_token_id", (struct integer_range){0, sizeof s->eos_token_ids / sizeof(int32_t)});
@@ -260,49 +279,54 @@ static void read_token_ids(struct fields *f, enum family family, struct shape *s
             s->eos_token_ids[s->n_eos++] = (int32_t)fields_element(f, "eos_token_id", i, ids);
     } else if (eos) {
         s->eos_token_ids[s->n_eos++] = (int32_t)fields_integer(f, "eos_token_id", ids);
-    } else if (!json_object_object_get_ex(f->object, "eos_token_id", NULL) && traits->eos_token_id <= ids.max) {
-        s->eos_token_ids[s->n_eos++] = (int32_t)traits->eos_token_id;
+    } else if (!json_object_object_get_ex(f->object, "eos_token_id", NULL) && fallback.eos >= 0 &&
+               fallback.eos <= (int64_t)ids.max) {
+        s->eos_token_ids[s->n_eos++] = (int32_t)fallback.eos;
     }
 }
 
 static void read_yarn(struct fields *f, struct shape *s)
 {
     s->factor = fields_number(f, "factor", (struct number_range){1, 1e6});
-    s->beta_fast = number_or(f, "beta_fast", (struct number_range){0, 1e6}, 0);
-    s->beta_slow = number_or(f, "beta_slow", (struct number_range){0, 1e6}, 0);
+    s->beta_fast = fields_number_or(f, "beta_fast", (struct number_range){0, 1e6}, 0);
+    s->beta_slow = fields_number_or(f, "beta_slow", (struct number_range){0, 1e6}, 0);
     s->beta_fast = s->beta_fast > 0 ? s->beta_fast : 32; // transformers reads 0 so, too
     s->beta_slow = s->beta_slow > 0 ? s->beta_slow : 1;
     if (s->beta_fast < s->beta_slow)
         fields_fail(f, MOE_FORMAT, "beta_fast", "is %g; it must be at least beta_slow (%g)", s->beta_fast,
                     s->beta_slow);
-    s->mscale = number_or(f, "mscale", (struct number_range){0, 1e3}, 0);
-    s->mscale_all_dim = number_or(f, "mscale_all_dim", (struct number_range){0, 1e3}, 0);
-    s->attention_factor = number_or(f, "attention_factor", (struct number_range){1e-6, 1e6}, 0);
-    s->truncate = flag_or(f, "truncate", true);
+    s->mscale = fields_number_or(f, "mscale", (struct number_range){0, 1e3}, 0);
+    s->mscale_all_dim = fields_number_or(f, "mscale_all_dim", (struct number_range){0, 1e3}, 0);
+    s->attention_factor = fields_number_or(f, "attention_factor", (struct number_range){1e-6, 1e6}, 0);
+    s->truncate = fields_flag_or(f, "truncate", true);
 }
 
-// rope_scaling wins over rope_parameters when it holds anything, rope_type over type, rope_theta inside over outside,
-// but original_max_position_embeddings outside over inside.
-static void read_rope(struct fields *f, struct shape *s)
+// rope_scaling wins over rope_parameters when it holds anything, rope_type over type, rope_theta and
+// partial_rotary_factor inside over outside, but original_max_position_embeddings outside over inside.
+void shape_read_rope(struct fields *f, uint32_t head_dim, double partial, struct shape *s)
 {
     const char *original = "original_max_position_embeddings";
-    const struct integer_range lengths = {1, 1024 * MIB};
+    const struct integer_range lengths = {1, MOST_TOKENS};
     const struct number_range thetas = {1.001, 1e12};
-    const struct number_range one = {1, 1};
+    const struct number_range parts = {partial < 1 ? 1e-4 : 1, 1};
     struct fields config = *f;
     struct json_object *scaling = fields_has(f, "rope_scaling") ? fields_object(f, "rope_scaling") : NULL;
     struct json_object *parameters = fields_has(f, "rope_parameters") ? fields_object(f, "rope_parameters") : NULL;
     bool old_name = scaling && json_object_object_length(scaling) > 0;
     uint32_t outside = u32_or(f, original, lengths, 0);
-    s->rope_theta = number_or(f, "rope_theta", thetas, 10000);
-    number_or(f, "partial_rotary_factor", one, 1);
+    s->rope_theta = fields_number_or(f, "rope_theta", thetas, 10000);
+    partial = fields_number_or(f, "partial_rotary_factor", parts, partial);
 
     f->object = old_name ? scaling : parameters;
     char prefix[64];
     snprintf(prefix, sizeof prefix, "%s%s.", config.prefix, old_name ? "rope_scaling" : "rope_parameters");
     f->prefix = prefix;
-    s->rope_theta = number_or(f, "rope_theta", thetas, s->rope_theta);
-    number_or(f, "partial_rotary_factor", one, 1);
+    s->rope_theta = fields_number_or(f, "rope_theta", thetas, s->rope_theta);
+    partial = fields_number_or(f, "partial_rotary_factor", parts, partial);
+    s->rotary_dim = (uint32_t)(head_dim * partial);
+    if (s->rotary_dim < 2 || s->rotary_dim % 2)
+        fields_fail(f, MOE_FORMAT, "partial_rotary_factor", "is %g: it makes the rope turn %u of %u; it must be even",
+                    partial, s->rotary_dim, head_dim);
     char type[32] = "default";
     const char *key = fields_has(f, "rope_type") ? "rope_type" : "type";
     if (fields_has(f, key))
@@ -326,11 +350,12 @@ static double yarn_mscale(double factor, double mscale)
 
 static void derive_scales(struct shape *s)
 {
-    double scale = pow((double)s->qk_nope_head_dim + s->qk_rope_head_dim, -0.5);
+    bool mla = s->kv_lora_rank > 0;
+    double scale = pow(mla ? (double)s->qk_nope_head_dim + s->qk_rope_head_dim : s->head_dim, -0.5);
     double rope_scale = 1;
     if (s->rope_type == ROPE_YARN) {
         double all_dim = yarn_mscale(s->factor, s->mscale_all_dim);
-        if (s->mscale_all_dim > 0)
+        if (mla && s->mscale_all_dim > 0)
             scale = scale * all_dim * all_dim;
         if (s->attention_factor > 0)
             rope_scale = s->attention_factor;
@@ -347,33 +372,133 @@ static void derive_scales(struct shape *s)
 static enum family find_family(struct fields *f, const char *model_type)
 {
     enum { COUNT = sizeof model_types / sizeof model_types[0] };
-    char known[128] = "";
+    char known[192] = "";
     for (size_t i = 0; !f->failed && i < COUNT; i++) {
         if (strcmp(model_type, model_types[i].name) == 0)
             return model_types[i].family;
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", model_types[i].name);
     }
-    fields_fail(f, MOE_UNSUPPORTED, "model_type", "is \"%s\"%s; moechat speaks: %s", model_type,
-                fields_has(f, "kv_lora_rank") ? "" : ", not an MLA model (no kv_lora_rank)", known);
+    fields_fail(f, MOE_UNSUPPORTED, "model_type", "is \"%s\"; moechat speaks: %s", model_type, known);
     return FAMILIES;
 }
 
-// From a kimi_k25's config to its text model's: DeepseekV3 under either name. Whether the head is tied the outer one
-// says; where it does not, the checkpoint's tensors must agree with the inner one.
-static void enter_text_config(struct fields *f, struct shape *s)
+// From an outer config to that of the text model in it: of a kimi_k25 DeepseekV3's under either name, of a qwen3_5_moe
+// qwen3_5_moe_text's. Whether the head is tied the outer one says; where it does not, the checkpoint's tensors must
+// agree with the inner one.
+static void enter_text_config(struct fields *f, enum family family, struct shape *s)
 {
     bool outer = fields_has(f, "tie_word_embeddings");
     bool tied = outer && fields_flag(f, "tie_word_embeddings");
+    const char *const known[2] = {family == QWEN3_5_MOE ? "qwen3_5_moe_text" : "kimi_k2",
+                                  family == QWEN3_5_MOE ? "qwen3_5_moe" : "deepseek_v3"};
     f->object = fields_object(f, "text_config");
     f->prefix = "config.text_config.";
-    char inner[32] = "deepseek_v3";
+    char inner[32];
+    snprintf(inner, sizeof inner, "%s", known[1]);
     if (!f->failed && fields_has(f, "model_type"))
         fields_text(f, "model_type", inner, sizeof inner);
-    if (!f->failed && strcmp(inner, "kimi_k2") != 0 && strcmp(inner, "deepseek_v3") != 0)
-        fields_fail(f, MOE_UNSUPPORTED, "model_type", "is \"%s\"; the text model of kimi_k25 is kimi_k2 or deepseek_v3",
-                    inner);
-    s->tie_word_embeddings = !f->failed && (outer ? tied : flag_or(f, "tie_word_embeddings", false));
+    if (!f->failed && strcmp(inner, known[0]) != 0 && strcmp(inner, known[1]) != 0)
+        fields_fail(f, MOE_UNSUPPORTED, "model_type", "is \"%s\"; the text model of %s is %s or %s", inner,
+                    s->model_type, known[0], known[1]);
+    s->tie_word_embeddings = !f->failed && (outer ? tied : fields_flag_or(f, "tie_word_embeddings", false));
+}
+
+void shape_read_kinds(struct fields *f, const struct kinds_by_name *names, struct shape *s)
+{
+    const char *key = "layer_types";
+    struct json_object *list = NULL;
+    if (fields_has(f, key))
+        list = fields_array(f, key, (struct integer_range){s->n_layers, s->n_layers});
+    for (uint32_t i = 0; !f->failed && i < s->n_layers; i++) {
+        struct json_object *item = list ? json_object_array_get_idx(list, i) : NULL;
+        const char *name = json_object_is_type(item, json_type_string) ? json_object_get_string(item) : "";
+        bool full = list ? strcmp(name, "full_attention") == 0 : names->is_full(i, names->every);
+        if (list && !full && strcmp(name, "linear_attention") != 0)
+            fields_fail(f, MOE_UNSUPPORTED, key, "names layer %u neither \"linear_attention\" nor \"full_attention\"",
+                        i);
+        s->layer_kinds[i] = (uint8_t)(full ? names->full : names->linear);
+    }
+}
+
+// One of linear_attn_config's lists, which count layers from 1.
+static void take_list(struct fields *inside, const char *key, enum layer_kind kind, struct shape *s)
+{
+    struct json_object *list = fields_array(inside, key, (struct integer_range){0, s->n_layers});
+    size_t count = list ? json_object_array_length(list) : 0;
+    for (size_t i = 0; i < count && !inside->failed; i++) {
+        uint64_t layer = fields_element(inside, key, i, (struct integer_range){1, s->n_layers});
+        if (!inside->failed && s->layer_kinds[layer - 1] != LAYER_KINDS)
+            fields_fail(inside, MOE_FORMAT, key, "names layer %u, which is in a list already", (unsigned)layer);
+        s->layer_kinds[layer - 1] = (uint8_t)kind;
+    }
+}
+
+static bool every_fourth(uint32_t layer, uint32_t every)
+{
+    return layer && layer % every == 0;
+}
+
+// KimiLinearConfig: layer_types where there are, then linear_attn_config's lists, then its rule. An object that is
+// there has the dimensions, too; else they have names of their own.
+static void read_kimi_linear(struct fields *f, struct shape *s)
+{
+    const char *key = "linear_attn_config";
+    const struct integer_range heads = {1, 4096}, dims = {32, 128};
+    struct linear_dims *d = &s->linear;
+    struct fields inside = *f;
+    bool given = fields_has(f, key);
+    if (given) {
+        inside.object = fields_object(f, key);
+        inside.prefix = "config.linear_attn_config.";
+    }
+    inside.failed = f->failed;
+    if (inside.failed)
+        return;
+    d->n_key_heads = u32_or(&inside, given ? "num_heads" : "linear_num_heads", heads, 32);
+    d->key_head_dim = u32_or(&inside, given ? "head_dim" : "linear_head_dim", dims, 128);
+    d->conv_kernel = 4;
+    shape_must_be_integer(&inside, given ? "short_conv_kernel_size" : "linear_conv_kernel_dim", 4);
+    d->n_value_heads = d->n_key_heads;
+    d->value_head_dim = d->key_head_dim;
+    if (!fields_has(f, "layer_types") && given && fields_has(&inside, "full_attn_layers")) {
+        memset(s->layer_kinds, LAYER_KINDS, s->n_layers);
+        take_list(&inside, "full_attn_layers", LAYER_MLA, s);
+        take_list(&inside, "kda_layers", LAYER_KDA, s);
+        for (uint32_t i = 0; i < s->n_layers && !inside.failed; i++)
+            if (s->layer_kinds[i] == LAYER_KINDS)
+                fields_fail(&inside, MOE_FORMAT, "kda_layers", "and full_attn_layers leave out layer %u", i + 1);
+        f->failed = inside.failed;
+    } else {
+        static const struct kinds_by_name names = {LAYER_KDA, LAYER_MLA, every_fourth, 4};
+        f->failed = inside.failed;
+        shape_read_kinds(f, &names, s);
+    }
+    if (fields_has(f, "mla_use_nope") && !fields_flag(f, "mla_use_nope"))
+        fields_fail(f, MOE_UNSUPPORTED, "mla_use_nope", "is false; kimi_linear's attention has no rope");
+    shape_check_width(f, "linear_attn_config", d->key_head_dim);
+}
+
+// The classes whose attention is latent, be it in some of the layers.
+static void read_mla(struct fields *f, enum family family, struct shape *shape)
+{
+    const struct traits *traits = &family_traits[family];
+    read_dimensions(f, family, shape);
+    if (!f->failed && (family == GLM4_MOE_LITE || family == KIMI_LINEAR))
+        read_layer_types(f, family, shape);
+    if (!f->failed && family == KIMI_LINEAR)
+        read_kimi_linear(f, shape);
+    check_dimensions(f, shape);
+    read_router(f, family, shape);
+    if (f->failed)
+        return;
+    read_settings(f, family, shape);
+    shape_read_token_ids(f, traits->ids, shape);
+    shape_read_rope(f, shape->qk_rope_head_dim, 1, shape);
+    if (family == KIMI_LINEAR) { // whatever its fields say
+        shape->rotary_dim = 0;
+        shape->rope_type = ROPE_DEFAULT;
+    }
 }
 
 int shape_read(struct json_object *config, const char *file, struct shape *shape, struct moe_err *err)
@@ -385,36 +510,44 @@ int shape_read(struct json_object *config, const char *file, struct shape *shape
     enum family family = find_family(f, shape->model_type);
     if (f->failed)
         return f->failed;
-    bool nested = strcmp(shape->model_type, "kimi_k25") == 0;
+    bool nested = strcmp(shape->model_type, "kimi_k25") == 0 ||
+                  (strcmp(shape->model_type, "qwen3_5_moe") == 0 && fields_has(f, "text_config"));
     if (nested)
-        enter_text_config(f, shape);
+        enter_text_config(f, family, shape);
     bool tied = shape->tie_word_embeddings;
-    if (!f->failed)
-        read_dimensions(f, family, shape);
-    if (!f->failed && family == GLM4_MOE_LITE)
-        read_layer_types(f, shape);
-    check_dimensions(f, shape);
-    read_router(f, family, shape);
     if (f->failed)
         return f->failed;
-    read_settings(f, family, shape);
+    (family == QWEN3_NEXT || family == QWEN3_5_MOE ? shape_read_qwen : read_mla)(f, family, shape);
     if (nested)
         shape->tie_word_embeddings = tied;
-    read_token_ids(f, family, shape);
-    read_rope(f, shape);
     if (!f->failed)
         derive_scales(shape);
     return f->failed;
 }
 
-static uint64_t attention_parameters(const struct shape *s)
+// What a layer's mixer has, by its kind.
+static uint64_t mixer_parameters(const struct shape *s, enum layer_kind kind)
 {
-    uint64_t q_out = (uint64_t)s->n_heads * (s->qk_nope_head_dim + s->qk_rope_head_dim);
-    uint64_t hidden = s->hidden_size;
+    const struct linear_dims *d = &s->linear;
+    uint64_t hidden = s->hidden_size, heads = s->n_heads;
+    uint64_t keys = (uint64_t)d->n_key_heads * d->key_head_dim, values = (uint64_t)d->n_value_heads * d->value_head_dim;
+    if (kind == LAYER_GQA) {
+        uint64_t q = heads * s->head_dim, kv = (uint64_t)s->n_kv_heads * s->head_dim;
+        return hidden * (3 * q + 2 * kv) + 2 * (uint64_t)s->head_dim;
+    }
+    if (kind == LAYER_GDN)
+        return hidden * (2 * keys + 3 * values + 2 * d->n_value_heads) + d->conv_kernel * (2 * keys + values) +
+               2 * d->n_value_heads + d->value_head_dim;
+    if (kind == LAYER_KDA) {
+        uint64_t low_rank = 2 * d->key_head_dim * (hidden + keys); // of decay and gate
+        return hidden * (4 * keys + d->n_key_heads) + low_rank + (3 * d->conv_kernel + 1) * keys + d->n_key_heads +
+               d->key_head_dim;
+    }
+    uint64_t q_out = heads * (s->qk_nope_head_dim + s->qk_rope_head_dim);
     uint64_t q = s->q_lora_rank ? s->q_lora_rank * (hidden + q_out + 1) : hidden * q_out;
     uint64_t kv_a = hidden * (s->kv_lora_rank + s->qk_rope_head_dim) + s->kv_lora_rank;
-    uint64_t kv_b = (uint64_t)s->kv_lora_rank * s->n_heads * (s->qk_nope_head_dim + s->v_head_dim);
-    return q + kv_a + kv_b + (uint64_t)s->n_heads * s->v_head_dim * hidden;
+    uint64_t kv_b = s->kv_lora_rank * heads * (s->qk_nope_head_dim + s->v_head_dim);
+    return q + kv_a + kv_b + heads * s->v_head_dim * hidden;
 }
 
 struct parameter_counts shape_parameters(const struct shape *s)
@@ -423,9 +556,11 @@ struct parameter_counts shape_parameters(const struct shape *s)
     uint64_t n_moe = s->n_layers - s->first_k_dense_replace;
     uint64_t expert = 3 * hidden * s->moe_intermediate_size;
     uint64_t embed = hidden * s->vocab_size;
-    uint64_t every_token = s->n_layers * (attention_parameters(s) + 2 * hidden) + hidden + embed;
+    uint64_t every_token = s->n_layers * 2 * hidden + hidden + embed;
+    for (uint32_t i = 0; i < s->n_layers; i++)
+        every_token += mixer_parameters(s, shape_layer_kind(s, i));
     every_token += s->first_k_dense_replace * 3 * hidden * s->intermediate_size;
-    every_token += n_moe * (expert * s->n_shared_experts + hidden * s->n_routed_experts);
+    every_token += n_moe * hidden * (3 * s->shared_intermediate_size + s->n_routed_experts + s->has_shared_gate);
     uint64_t total = every_token + n_moe * expert * s->n_routed_experts + (s->tie_word_embeddings ? 0 : embed);
     return (struct parameter_counts){total, every_token + n_moe * expert * s->top_k};
 }
@@ -434,13 +569,13 @@ struct parameter_counts shape_parameters(const struct shape *s)
 static double correction_dim(const struct shape *s, double rotations)
 {
     const double two_pi = 6.283185307179586;
-    double dim = s->qk_rope_head_dim;
+    double dim = s->rotary_dim;
     return dim * log(s->original_max_position_embeddings / (rotations * two_pi)) / (2 * log(s->rope_theta));
 }
 
 void shape_inv_freq(const struct shape *shape, float *inv_freq)
 {
-    uint32_t dim = shape->qk_rope_head_dim;
+    uint32_t dim = shape->rotary_dim;
     double low = 0;
     double high = 0;
     if (shape->rope_type == ROPE_YARN) {
@@ -451,6 +586,7 @@ void shape_inv_freq(const struct shape *shape, float *inv_freq)
         if (low == high)
             high += 0.001;
     }
+    memset(inv_freq, 0, shape_frequencies(shape) * sizeof *inv_freq);
     for (uint32_t j = 0; j < dim / 2; j++) {
         float power = powf((float)shape->rope_theta, (float)(2 * j) / (float)dim);
         float fast = 1.0F / power;

@@ -13,16 +13,34 @@ enum rope_type { ROPE_DEFAULT, ROPE_YARN };
 // What mixes a layer's tokens.
 enum layer_kind {
     LAYER_MLA, // multi-head latent attention over all positions before
+    LAYER_GQA, // grouped-query attention over all positions before, heads normed, the output gated
+    LAYER_GDN, // gated delta net: a state of fixed size, which decays as a whole
+    LAYER_KDA, // Kimi delta attention: the same, with a decay for each channel of the keys
     LAYER_KINDS
+};
+
+enum { MOST_LAYERS = 4096 };
+
+// Of the layers that keep a state, LAYER_GDN and LAYER_KDA: [key_head_dim][value_head_dim] for each value head, and
+// what the convolution still sees of its n_key_heads * key_head_dim queries, as many keys, and values.
+struct linear_dims {
+    uint32_t n_key_heads, n_value_heads, key_head_dim, value_head_dim;
+    uint32_t conv_kernel; // tokens that it sees
+    bool tiled; // value head h goes with key head h % n_key_heads, as in GGUF; else with the h / (values / keys)th
 };
 
 struct shape {
     char model_type[32];
     uint32_t vocab_size, hidden_size, n_layers, n_heads;
     uint32_t q_lora_rank; // 0: the model has q_proj instead of q_a and q_b
-    uint32_t kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
+    uint32_t kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim; // of a LAYER_MLA
+    uint32_t n_kv_heads, head_dim;                                         // of a LAYER_GQA
+    struct linear_dims linear;
+    uint8_t layer_kinds[MOST_LAYERS]; // enum layer_kind
     uint32_t intermediate_size, moe_intermediate_size;
     uint32_t n_routed_experts, n_shared_experts, top_k; // n_shared_experts 0: the model has none
+    uint32_t shared_intermediate_size;                  // of the shared experts, which are one MLP
+    bool has_shared_gate;                               // its output is multiplied by sigmoid(gate . x)
     enum router_scoring scoring;
     enum topk_method topk_method;
     uint32_t n_group, topk_group; // both 1 with TOPK_GREEDY
@@ -32,7 +50,9 @@ struct shape {
     float rms_norm_eps, routed_scaling_factor;
     float latent_norm_eps; // of q_a_layernorm and kv_a_layernorm: 1e-6 whatever rms_norm_eps is
     bool norm_topk_prob, tie_word_embeddings;
+    bool norms_from_one; // transformers' class multiplies by 1 + w, and its files hold w; not those of a delta layer
     bool rope_interleave;
+    uint32_t rotary_dim; // how much of a head the rope turns; 0: there is none
     enum rope_type rope_type;
     double rope_theta;
     // YaRN, as transformers reads them; both mscales 0 when the file has none.
@@ -43,15 +63,14 @@ struct shape {
     int32_t eos_token_ids[8];
     uint32_t n_eos;
     // Derived, by transformers' formulas (modeling_rope_utils.py, modeling_deepseek_v3.py; 5.17.0).
-    float softmax_scale; // (nope + rope)^-0.5, times mscale(factor, mscale_all_dim)^2 with YaRN when mscale_all_dim is
-                         // set
+    float softmax_scale; // head_dim^-0.5; of MLA (nope + rope)^-0.5, times mscale(factor, mscale_all_dim)^2 with YaRN
+                         // when mscale_all_dim is set
     float rope_scale;    // what cos and sin are multiplied by
 };
 
 static inline enum layer_kind shape_layer_kind(const struct shape *s, uint32_t layer)
 {
-    (void)s, (void)layer; // all model types so far have layers of one kind
-    return LAYER_MLA;
+    return (enum layer_kind)s->layer_kinds[layer];
 }
 
 static inline bool shape_is_moe(const struct shape *s, uint32_t layer)
@@ -60,10 +79,10 @@ static inline bool shape_is_moe(const struct shape *s, uint32_t layer)
 }
 
 // config: config.json's root, or model.json's "config" object; file: its name for messages. Reads what transformers
-// 5.17.0 reads for deepseek_v2, deepseek_v3, kimi_k2, kimi_k25 (its text_config) and glm4_moe_lite, with that class's
-// defaults. Other model types, fields of the wrong type, dimensions that are zero, absurd or do not divide, and
-// settings we do not honour (biases, other activations, other rope types, moe_layer_freq != 1, other routers) are
-// refused by name.
+// 5.17.0 reads for deepseek_v2, deepseek_v3, kimi_k2, kimi_k25 (its text_config), glm4_moe_lite, kimi_linear,
+// qwen3_next and qwen3_5_moe (its text_config, or as qwen3_5_moe_text what that has), with that class's defaults. Other
+// model types, fields of the wrong type, dimensions that are zero, absurd or do not divide, and settings we do not
+// honour (biases, other activations, other rope types, moe_layer_freq != 1, other routers) are refused by name.
 int shape_read(struct json_object *config, const char *file, struct shape *shape, struct moe_err *err);
 
 // As transformers counts: norms yes, the router's correction bias and MTP layers no. Active: without the experts that a
@@ -73,7 +92,12 @@ struct parameter_counts {
 };
 struct parameter_counts shape_parameters(const struct shape *shape);
 
-// The qk_rope_head_dim / 2 inverse frequencies, computed in float32 in transformers' order of operations.
+// Frequencies that the walk needs: rotary_dim / 2; of a LAYER_MLA without a rope zeros, by which nothing turns.
+static inline uint32_t shape_frequencies(const struct shape *s)
+{
+    return (s->rotary_dim ? s->rotary_dim : s->qk_rope_head_dim) / 2;
+}
+// That many inverse frequencies, computed in float32 in transformers' order of operations.
 void shape_inv_freq(const struct shape *shape, float *inv_freq);
 
 #endif

@@ -24,13 +24,15 @@ static inline bool dtype_is_float(enum tensor_dtype dtype) // that weights are c
     return dtype == DTYPE_BF16 || dtype == DTYPE_F16 || dtype == DTYPE_F32;
 }
 
+enum { TENSOR_DIMS = 6 }; // vision towers have five
+
 struct tensor {
     char *name;
     enum tensor_dtype dtype;
     uint32_t ggml_type; // ggml_types.h
     uint32_t n_dims;
-    uint64_t dims[4]; // the last is the length of a row
-    uint64_t offset;  // in the file
+    uint64_t dims[TENSOR_DIMS]; // the last is the length of a row
+    uint64_t offset;            // in the file
     uint64_t bytes;
 };
 

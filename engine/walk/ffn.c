@@ -29,6 +29,25 @@ void ffn_route(const struct pass *pass, const struct routing *to)
     gpu_op_router(pass->gpu, &args, &bufs);
 }
 
+// act *= sigmoid(gate . x), a number a token: before the last matrix, which is as good as behind it.
+static void gate_shared(const struct pass *pass, const struct layer_weights *w, struct rows x, struct rows act)
+{
+    struct rows gate = scratch_rows(pass->scratch, SCRATCH_SHARED_GATE, 1);
+    pass_project(pass, &(struct projection){&w->shared_gate, x, gate, false});
+    struct args_gate_product args = {
+        .n_rows = pass->rows,
+        .n_heads = 1,
+        .dim = act.stride,
+        .stride = act.stride,
+        .offset = act.offset,
+        .gate_stride = gate.stride,
+        .gate_head_stride = 1,
+        .gate_offset = gate.offset,
+        .one_each = 1,
+    };
+    gpu_op_gate_product(pass->gpu, &args, gate.buf, act.buf);
+}
+
 void ffn_mlp(const struct pass *pass, uint32_t layer, struct rows x)
 {
     const struct layer_weights *w = &pass->weights->layers[layer];
@@ -45,6 +64,8 @@ void ffn_mlp(const struct pass *pass, uint32_t layer, struct rows x)
         gpu_op_swiglu_vec(pass->gpu, &args, w->gate.buf, x.buf, act.buf);
     else
         gpu_op_swiglu_mat(pass->gpu, &args, w->gate.buf, x.buf, act.buf);
+    if (w->shared_gate.buf)
+        gate_shared(pass, w, x, act);
     stream_add(pass, &w->down, act);
 }
 

@@ -17,9 +17,10 @@
 
 enum { TENSOR_ALIGNMENT = 64, SLAB_BYTES = 256 << 20, PIECE_BYTES = 8 << 20, NAME_BYTES = 160 };
 
-// Where a tensor goes.
+// Where `bytes` of a tensor go, from `first` on.
 struct piece {
     const struct checkpoint_tensor *tensor;
+    uint64_t first, bytes;
     gpu_buf *buf;
     uint64_t offset;
     enum conversion conversion;
@@ -30,11 +31,15 @@ static uint64_t aligned(uint64_t bytes)
     return (bytes + TENSOR_ALIGNMENT - 1) / TENSOR_ALIGNMENT * TENSOR_ALIGNMENT;
 }
 
+// Of so many stored ones.
+static uint64_t converted(const struct checkpoint_tensor *tensor, enum conversion conversion, uint64_t bytes)
+{
+    return conversion == AS_STORED ? bytes : bytes / (tensor->at->dtype == DTYPE_F32 ? 4 : 2) * 4;
+}
+
 static uint64_t device_bytes(const struct checkpoint_tensor *tensor, enum conversion conversion)
 {
-    uint64_t bytes = tensor->at->bytes;
-    uint64_t count = bytes / (tensor->at->dtype == DTYPE_F32 ? 4 : 2);
-    return conversion == AS_STORED ? bytes : 4 * count;
+    return converted(tensor, conversion, tensor->at->bytes);
 }
 
 // Vectors are float32 on the device, and what is f16 elsewhere.
@@ -48,14 +53,13 @@ int loader_begin(struct loader *l)
 {
     size_t count = l->from->count + 1;
     l->known = calloc(count, sizeof *l->known);
-    l->pieces = calloc(count, sizeof *l->pieces);
-    l->weights->slabs = calloc(count, sizeof(gpu_buf *));
-    if (!l->known || !l->pieces || !l->weights->slabs)
+    l->weights->slabs = calloc(2 * count, sizeof(gpu_buf *)); // a tensor is at most two matrices
+    if (!l->known || !l->weights->slabs)
         return l->failed = moe_fail(l->err, MOE_NO_MEMORY, "no memory for the list of tensors");
     for (size_t i = 0; i < l->from->count; i++) {
         const struct checkpoint_tensor *tensor = &l->from->tensors[i];
         if (!checkpoint_is_routed(tensor))
-            l->unplaced += aligned(device_bytes(tensor, conversion_of(tensor)));
+            l->unplaced += aligned(device_bytes(tensor, conversion_of(tensor))) + TENSOR_ALIGNMENT;
     }
     return MOE_OK;
 }
@@ -88,6 +92,11 @@ bool loader_has(const struct loader *l, const char *stem)
     return look_up(l, stem, ".weight");
 }
 
+bool loader_has_tensor(const struct loader *l, const char *name)
+{
+    return look_up(l, name, "");
+}
+
 // Finds tensor in + stem + suffix and marks it as known; NULL after failing.
 static const struct checkpoint_tensor *find(struct loader *l, const char *stem, const char *suffix)
 {
@@ -101,7 +110,7 @@ static const struct checkpoint_tensor *find(struct loader *l, const char *stem, 
     char ours[NAME_BYTES], name[GGUF_NAME_BYTES];
     snprintf(ours, sizeof ours, "%s%s%s", l->in, stem, suffix);
     if (l->from->gguf)
-        gguf_name_back(ours, name);
+        gguf_name_back(ours, l->shape, name);
     l->failed = moe_fail(l->err, MOE_NO_TENSOR, "%.280s: tensor %s is missing; %s", checkpoint_place(l->from),
                          l->from->gguf ? name : ours, l->remedy);
     return NULL;
@@ -156,26 +165,76 @@ static gpu_buf *reserve(struct loader *l, uint64_t bytes, uint64_t *offset)
             l->failed = moe_fail_gpu(l->err, &gpu_err);
             return NULL;
         }
-        w->slabs[w->n_slabs++] = last; // room for one slab a tensor
+        w->slabs[w->n_slabs++] = last; // room for two slabs a tensor
         w->bytes += size;
         l->slab_used = 0;
     }
     *offset = l->slab_used;
     l->slab_used += bytes;
-    l->unplaced -= bytes;
+    l->unplaced -= bytes < l->unplaced ? bytes : l->unplaced;
     return last;
 }
 
-static uint64_t place(struct loader *l, const struct piece *piece, uint64_t *offset)
+// Notes a piece, whose place is *offset, and moves that behind it.
+static void place(struct loader *l, const struct piece *piece, uint64_t *offset)
 {
-    uint64_t at = *offset;
+    if (l->n_pieces == l->room) {
+        size_t room = l->room ? 2 * l->room : 1024;
+        struct piece *grown = realloc(l->pieces, room * sizeof *grown);
+        if (!grown) {
+            l->failed = moe_fail(l->err, MOE_NO_MEMORY, "no memory for the list of tensors");
+            return;
+        }
+        l->pieces = grown;
+        l->room = room;
+    }
     l->pieces[l->n_pieces] = *piece;
-    l->pieces[l->n_pieces++].offset = at;
-    *offset += aligned(device_bytes(piece->tensor, piece->conversion));
-    return at;
+    l->pieces[l->n_pieces++].offset = *offset;
+    *offset += converted(piece->tensor, piece->conversion, piece->bytes);
 }
 
-void loader_vector(struct loader *l, struct vector *vector, const char *name, uint32_t dim)
+// A float tensor whose dimensions that are not 1 are rows and cols; 1-dimensional when it must be.
+static bool check_numbers(struct loader *l, const struct checkpoint_tensor *tensor, const struct want_numbers *want)
+{
+    const struct tensor *at = tensor->at;
+    uint64_t dims[2] = {1, 1};
+    uint32_t n = 0, wanted = (want->rows > 1 ? 1U : 0U) + (want->cols > 1 ? 1U : 0U);
+    bool good = true;
+    for (uint32_t i = 0; i < at->n_dims; i++)
+        if (at->dims[i] != 1 && n < 2)
+            dims[n++] = at->dims[i];
+        else
+            good &= at->dims[i] == 1;
+    good &=
+        n == wanted && dims[0] == (want->rows > 1 ? want->rows : want->cols) && (wanted < 2 || dims[1] == want->cols);
+    if (!dtype_is_float(at->dtype)) {
+        refuse_dtype(l, tensor, "BF16, F16 or F32");
+    } else if (!good) {
+        char text[48];
+        snprintf(text, sizeof text, want->cols > 1 ? "[%" PRIu32 ", %" PRIu32 "]" : "[%" PRIu32 "]", want->rows,
+                 want->cols);
+        refuse_shape(l, tensor, text);
+    }
+    return !l->failed;
+}
+
+// Reserves for n tensors, and places them side by side.
+static void place_numbers(struct loader *l, struct vector *vector, const struct piece *pieces, size_t n)
+{
+    uint64_t bytes = 0, offset;
+    for (size_t i = 0; i < n; i++)
+        bytes += device_bytes(pieces[i].tensor, pieces[i].conversion);
+    vector->buf = reserve(l, aligned(bytes), &offset);
+    vector->offset = offset;
+    for (size_t i = 0; i < n && !l->failed; i++) {
+        struct piece piece = pieces[i];
+        piece.buf = vector->buf;
+        piece.bytes = piece.tensor->at->bytes;
+        place(l, &piece, &offset);
+    }
+}
+
+static void want_vector(struct loader *l, struct vector *vector, const char *name, uint32_t dim, bool plus_one)
 {
     const struct checkpoint_tensor *tensor = find(l, name, "");
     if (!tensor)
@@ -190,11 +249,31 @@ void loader_vector(struct loader *l, struct vector *vector, const char *name, ui
         refuse_shape(l, tensor, want);
         return;
     }
-    struct piece piece = {.tensor = tensor, .conversion = conversion_of(tensor)};
-    uint64_t offset;
-    vector->buf = piece.buf = reserve(l, aligned(device_bytes(tensor, piece.conversion)), &offset);
-    if (!l->failed)
-        vector->offset = place(l, &piece, &offset);
+    struct piece piece = {.tensor = tensor, .conversion = plus_one ? TO_F32_PLUS_ONE : conversion_of(tensor)};
+    place_numbers(l, vector, &piece, 1);
+}
+
+void loader_vector(struct loader *l, struct vector *vector, const char *name, uint32_t dim)
+{
+    want_vector(l, vector, name, dim, false);
+}
+
+void loader_norm(struct loader *l, struct vector *vector, const char *name, uint32_t dim)
+{
+    want_vector(l, vector, name, dim, l->norms_plus_one);
+}
+
+void loader_numbers(struct loader *l, struct vector *vector, const struct want_numbers *want)
+{
+    enum { MOST = 3 };
+    struct piece pieces[MOST] = {0};
+    for (size_t i = 0; i < want->n && i < MOST; i++) {
+        pieces[i].tensor = find(l, want->names[i], "");
+        if (!pieces[i].tensor || !check_numbers(l, pieces[i].tensor, want))
+            return;
+        pieces[i].conversion = pieces[i].tensor->at->dtype == DTYPE_F32 ? AS_STORED : TO_F32;
+    }
+    place_numbers(l, vector, pieces, want->n);
 }
 
 // The columns of a tensor with the rows that are wanted; 0 after failing.
@@ -202,16 +281,17 @@ static uint64_t columns(struct loader *l, const struct want *want, const struct 
                         const char *what)
 {
     const struct tensor *at = tensor->at;
+    uint32_t stored = want->runs ? want->stored_rows : want->out_dim;
     bool rows = want->heads
                     ? at->n_dims == 3 && at->dims[0] == want->heads && at->dims[1] == want->out_dim / want->heads
-                    : at->n_dims == 2 && at->dims[0] == want->out_dim;
-    if (rows)
+                    : at->n_dims == 2 && at->dims[0] == stored;
+    if (rows || (at->n_dims == 1 && stored == 1)) // one row may be a vector
         return at->dims[at->n_dims - 1];
     char text[96];
     if (want->heads)
         snprintf(text, sizeof text, "[%" PRIu32 ", %" PRIu32 ", %s]", want->heads, want->out_dim / want->heads, what);
     else
-        snprintf(text, sizeof text, "[%" PRIu32 ", %s]", want->out_dim, what);
+        snprintf(text, sizeof text, "[%" PRIu32 ", %s]", stored, what);
     refuse_shape(l, tensor, text);
     return 0;
 }
@@ -225,7 +305,7 @@ static void find_plain(struct loader *l, struct want *want)
     uint64_t cols = columns(l, want, tensor, text);
     if (!l->failed && (cols != want->in_dim || want->in_dim % 32))
         refuse_shape(l, tensor, "of other columns (of multiples of 32, when it is not quantised)");
-    want->conversion = conversion_of(tensor);
+    want->conversion = tensor->at->dtype == DTYPE_F16 ? TO_F32 : AS_STORED;
     at->kind = tensor->at->dtype == DTYPE_BF16 ? KIND_BF16 : KIND_F32;
 }
 
@@ -283,13 +363,33 @@ static void find_matrix(struct loader *l, struct want *want)
     }
 }
 
+// Bytes on the device of one part of a matrix, which may be some of the tensor's rows.
+static uint64_t part_bytes(const struct want *want, int part)
+{
+    uint64_t bytes = device_bytes(want->parts[part], want->conversion);
+    return want->runs ? bytes / want->stored_rows * want->out_dim : bytes;
+}
+
+static void place_part(struct loader *l, const struct want *want, int part, uint64_t *offset)
+{
+    const struct row_run whole = {0, 1};
+    const struct row_run *runs = want->runs ? want->runs : &whole;
+    uint32_t n = want->runs ? want->n_runs : 1;
+    const struct checkpoint_tensor *tensor = want->parts[part];
+    uint64_t row = tensor->at->bytes / (want->runs ? want->stored_rows : 1);
+    for (uint32_t i = 0; i < n; i++)
+        place(l, &(struct piece){tensor, runs[i].first * row, runs[i].n * row, want->matrix->buf, 0, want->conversion},
+              offset);
+    *offset = aligned(*offset);
+}
+
 void loader_matrices(struct loader *l, struct want *wants, size_t n)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < n; i++) {
         find_matrix(l, &wants[i]);
         for (int part = 0; !l->failed && part < 3 && wants[i].parts[part]; part++)
-            bytes += aligned(device_bytes(wants[i].parts[part], wants[i].conversion));
+            bytes += aligned(part_bytes(&wants[i], part));
     }
     if (l->failed)
         return;
@@ -299,8 +399,10 @@ void loader_matrices(struct loader *l, struct want *wants, size_t n)
         struct args_matrix *at = &wants[i].matrix->at;
         uint64_t *const places[3] = {&at->weight, &at->scales, &at->biases};
         wants[i].matrix->buf = buf;
-        for (int part = 0; part < 3 && wants[i].parts[part]; part++)
-            *places[part] = place(l, &(struct piece){wants[i].parts[part], buf, 0, wants[i].conversion}, &offset);
+        for (int part = 0; part < 3 && wants[i].parts[part]; part++) {
+            *places[part] = offset;
+            place_part(l, &wants[i], part, &offset);
+        }
     }
 }
 
@@ -323,17 +425,24 @@ static int by_file_offset(const void *a, const void *b)
 {
     const struct checkpoint_tensor *x = ((const struct piece *)a)->tensor;
     const struct checkpoint_tensor *y = ((const struct piece *)b)->tensor;
+    uint64_t p = x->at->offset + ((const struct piece *)a)->first, q = y->at->offset + ((const struct piece *)b)->first;
     if (x->shard != y->shard)
         return x->shard < y->shard ? -1 : 1;
-    return x->at->offset < y->at->offset ? -1 : x->at->offset > y->at->offset;
+    return p < q ? -1 : p > q;
 }
 
-// `count` numbers of a tensor's dtype as float32, which holds all of them.
-static void widen(enum tensor_dtype from, const void *raw, float *out, size_t count)
+// `count` numbers of a tensor's dtype as float32, which holds all of them; and one more.
+static void widen(const struct piece *piece, const void *raw, float *out, size_t count)
 {
+    enum tensor_dtype from = piece->tensor->at->dtype;
     const uint16_t *halves = raw;
-    for (size_t i = 0; i < count; i++)
-        out[i] = from == DTYPE_BF16 ? number_from_bf16(halves[i]) : number_from_half(halves[i]);
+    if (from == DTYPE_F32)
+        memcpy(out, raw, count * sizeof *out);
+    else
+        for (size_t i = 0; i < count; i++)
+            out[i] = from == DTYPE_BF16 ? number_from_bf16(halves[i]) : number_from_half(halves[i]);
+    for (size_t i = 0; i < count && piece->conversion == TO_F32_PLUS_ONE; i++)
+        out[i] += 1;
 }
 
 // The memory that pieces pass through.
@@ -352,18 +461,17 @@ static int read_part(struct loader *l, const struct piece *piece, const struct s
     struct ggml_type type;
     if (dtype == DTYPE_GGML && ggml_type_find(tensor->at->ggml_type, &type))
         most -= most % type.bytes; // whole blocks
-    uint64_t left = tensor->at->bytes - done;
+    uint64_t left = piece->bytes - done;
     *part = left < most ? (size_t)left : most;
-    uint64_t width = dtype == DTYPE_F32 ? 4 : 2;
-    uint64_t target = piece->offset + (piece->conversion == AS_STORED ? done : done / width * 4);
-    size_t bytes = piece->conversion == AS_STORED ? *part : (size_t)(*part / width * 4);
+    uint64_t target = piece->offset + converted(tensor, piece->conversion, done);
+    size_t bytes = (size_t)converted(tensor, piece->conversion, *part);
     char *to = staging->device ? staging->device : (char *)gpu_buf_host(piece->buf) + target;
-    const struct checkpoint_range range = {tensor, done, *part};
+    const struct checkpoint_range range = {tensor, piece->first + done, *part};
     int code = checkpoint_read(l->from, &range, piece->conversion == AS_STORED ? to : staging->raw, l->err);
     if (!code && dtype == DTYPE_GGML && !gguf_blocks_are_finite(tensor->at->ggml_type, to, *part))
         code = gguf_not_finite(l->from, tensor, l->err);
     if (!code && piece->conversion != AS_STORED)
-        widen(dtype, staging->raw, (float *)(void *)to, *part / width);
+        widen(piece, staging->raw, (float *)(void *)to, bytes / sizeof(float));
     if (!code && staging->device)
         gpu_write(l->g, piece->buf, target, staging->device, bytes);
     return code;
@@ -382,11 +490,11 @@ int loader_read(struct loader *l, moe_progress_fn *report, void *context)
     else if (!staging.raw)
         code = moe_fail(l->err, MOE_NO_MEMORY, "no memory to read weights");
     for (size_t i = 0; i < l->n_pieces; i++)
-        progress.total += l->pieces[i].tensor->at->bytes;
+        progress.total += l->pieces[i].bytes;
     qsort(l->pieces, l->n_pieces, sizeof *l->pieces, by_file_offset);
     for (size_t i = 0; i < l->n_pieces; i++) {
         size_t part;
-        for (uint64_t done = 0; done < l->pieces[i].tensor->at->bytes && !code; done += part) {
+        for (uint64_t done = 0; done < l->pieces[i].bytes && !code; done += part) {
             code = read_part(l, &l->pieces[i], &staging, done, &part);
             progress.done += part;
             if (!code && report)

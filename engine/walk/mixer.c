@@ -2,7 +2,8 @@
 // The table of mixers.
 #include "engine/walk/mixer.h"
 
-static const struct mixer *const mixers[LAYER_KINDS] = {[LAYER_MLA] = &mixer_mla};
+static const struct mixer *const mixers[LAYER_KINDS] = {
+    [LAYER_MLA] = &mixer_mla, [LAYER_GQA] = &mixer_gqa, [LAYER_GDN] = &mixer_gdn, [LAYER_KDA] = &mixer_kda};
 
 const struct mixer *mixer_of(const struct shape *shape, uint32_t layer)
 {

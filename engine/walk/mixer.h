@@ -36,7 +36,9 @@ struct mixer {
     // before them to after them (pass_rows, pass_state).
     void (*run)(const struct pass *pass, uint32_t layer);
 };
-extern const struct mixer mixer_mla; // mla.c
+extern const struct mixer mixer_mla;            // mla.c
+extern const struct mixer mixer_gqa;            // gqa.c
+extern const struct mixer mixer_gdn, mixer_kda; // delta.c
 
 const struct mixer *mixer_of(const struct shape *shape, uint32_t layer);
 struct mixer_needs mixer_needs(const struct shape *shape, uint32_t layer);

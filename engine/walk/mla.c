@@ -93,6 +93,8 @@ static void queries(const struct pass *pass, const struct mla_weights *w, struct
 static void rotate(const struct pass *pass, struct rows q)
 {
     const struct shape *s = pass->shape;
+    if (!s->rotary_dim)
+        return;
     struct args_rope args = {
         .n_rows = pass->rows,
         .n_heads = s->n_heads,
@@ -124,6 +126,7 @@ static void append(const struct pass *pass, const struct mla_weights *w, struct 
         .interleaved = s->rope_interleave,
         .eps = s->latent_norm_eps,
         .scale = s->rope_scale,
+        .no_rope = !s->rotary_dim,
     };
     struct gpu_kv_append_bufs bufs = {w->kv_a_layernorm.buf, pass->weights->inv_freq, kv.buf,
                                       pass_rows(pass, layer, 0)};

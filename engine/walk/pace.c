@@ -34,7 +34,7 @@ uint32_t pace_group(struct pace_groups groups, uint32_t left)
 
 static double shared_work(const struct shape *s, uint32_t layer)
 {
-    return shape_is_moe(s, layer) ? 3.0 * s->hidden_size * s->n_shared_experts * s->moe_intermediate_size : 0;
+    return shape_is_moe(s, layer) ? 3.0 * s->hidden_size * s->shared_intermediate_size : 0;
 }
 
 // Of a token in a layer, without the shared experts.

@@ -20,7 +20,7 @@ static void measure(const struct shape *s, struct scratch *scratch, uint64_t ele
 {
     uint64_t rows = scratch->rows;
     uint64_t group = scratch->group;
-    uint64_t shared = (uint64_t)s->n_shared_experts * s->moe_intermediate_size;
+    uint64_t shared = s->shared_intermediate_size;
     uint64_t mlp = larger(larger(s->intermediate_size, shared), s->moe_intermediate_size);
     elements[SCRATCH_IDS] = group;
     for (uint32_t layer = 0; layer < s->n_layers; layer++) {
@@ -29,6 +29,7 @@ static void measure(const struct shape *s, struct scratch *scratch, uint64_t ele
             elements[SCRATCH_MIXER + i] = larger(elements[SCRATCH_MIXER + i], rows * needs.chunk[i]);
     }
     elements[SCRATCH_MLP] = larger(rows * mlp, (uint64_t)s->top_k * s->moe_intermediate_size);
+    elements[SCRATCH_SHARED_GATE] = s->has_shared_gate ? rows : 0;
     elements[SCRATCH_ROUTER_LOGITS] = rows * s->n_routed_experts;
     uint64_t choices = larger(rows, s->n_layers - s->first_k_dense_replace) * s->top_k;
     elements[SCRATCH_ROUTER_IDS] = elements[SCRATCH_ROUTER_WEIGHTS] = choices;

@@ -21,6 +21,7 @@ enum scratch_name {
     SCRATCH_MIXER, // MIXER_BUFFERS, [rows] of what the layer's mixer needs
     SCRATCH_MIXER_LAST = SCRATCH_MIXER + MIXER_BUFFERS - 1,
     SCRATCH_MLP,            // [rows, widest of dense, shared and routed experts], or [top_k, moe_intermediate_size]
+    SCRATCH_SHARED_GATE,    // [rows]
     SCRATCH_ROUTER_LOGITS,  // [rows, n_routed_experts]
     SCRATCH_ROUTER_IDS,     // int32 [rows, top_k], or of a decoded token [n_moe_layers, top_k]
     SCRATCH_ROUTER_WEIGHTS, // the same

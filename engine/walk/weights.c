@@ -3,6 +3,8 @@
 // the layers' mixers want.
 #include "engine/walk/weights.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,38 +17,62 @@ static void want_ffn(struct loader *l, struct layer_weights *w, bool moe)
 {
     const struct shape *s = l->shape;
     uint32_t hidden = s->hidden_size;
-    uint32_t inner = moe ? s->moe_intermediate_size * s->n_shared_experts : s->intermediate_size;
+    uint32_t inner = moe ? s->shared_intermediate_size : s->intermediate_size;
     struct want pair[2] = {
         {.matrix = &w->gate, .out_dim = inner, .in_dim = hidden},
         {.matrix = &w->up, .out_dim = inner, .in_dim = hidden},
     };
-    pair[0].stem = moe ? "mlp.shared_experts.gate_proj" : "mlp.gate_proj";
-    pair[1].stem = moe ? "mlp.shared_experts.up_proj" : "mlp.up_proj";
+    static const char *const stems[3][3] = {
+        {"mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"},
+        {"mlp.shared_experts.gate_proj", "mlp.shared_experts.up_proj", "mlp.shared_experts.down_proj"},
+        {"mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj", "mlp.shared_expert.down_proj"},
+    };
+    const char *const *stem = stems[!moe ? 0 : loader_has(l, stems[2][0]) ? 2 : 1]; // Qwen's own files have one
+    pair[0].stem = stem[0];
+    pair[1].stem = stem[1];
     if (inner) {
         loader_matrices(l, pair, 2);
-        loader_matrix(l, &w->down, moe ? "mlp.shared_experts.down_proj" : "mlp.down_proj", hidden, inner);
+        loader_matrix(l, &w->down, stem[2], hidden, inner);
     }
+    if (moe && s->has_shared_gate)
+        loader_matrix(l, &w->shared_gate, "mlp.shared_expert_gate", 1, hidden);
     if (moe)
         loader_matrix(l, &w->router, "mlp.gate", s->n_routed_experts, hidden);
     if (moe && s->has_correction_bias)
         loader_vector(l, &w->router_bias, "mlp.gate.e_score_correction_bias", s->n_routed_experts);
 }
 
+// Do these files hold norms less one? transformers' do, MLX and GGUF add it. Never told by values: by the shape of the
+// convolution, whose dimensions MLX exchanged at the same time.
+static bool norms_lack_one(const struct loader *l)
+{
+    const struct shape *s = l->shape;
+    for (uint32_t i = 0; s->norms_from_one && !l->from->gguf && i < s->n_layers; i++) {
+        char name[80];
+        snprintf(name, sizeof name, "model.layers.%" PRIu32 ".linear_attn.conv1d.weight", i);
+        const struct checkpoint_tensor *conv = checkpoint_find(l->from, name);
+        if (conv)
+            return conv->at->n_dims == 3 && conv->at->dims[2] != 1;
+    }
+    return s->norms_from_one && !l->from->gguf;
+}
+
 static int want_all(struct loader *l)
 {
     const struct shape *s = l->shape;
     struct weights *w = l->weights;
+    l->norms_plus_one = norms_lack_one(l);
     loader_matrix(l, &w->embed, "model.embed_tokens", s->vocab_size, s->hidden_size);
     for (uint32_t i = 0; i < s->n_layers && !l->failed; i++) {
         struct layer_weights *layer = &w->layers[i];
         loader_enter(l, i);
-        loader_vector(l, &layer->input_layernorm, "input_layernorm.weight", s->hidden_size);
+        loader_norm(l, &layer->input_layernorm, "input_layernorm.weight", s->hidden_size);
         mixer_of(s, i)->want(l, layer);
-        loader_vector(l, &layer->post_attention_layernorm, "post_attention_layernorm.weight", s->hidden_size);
+        loader_norm(l, &layer->post_attention_layernorm, "post_attention_layernorm.weight", s->hidden_size);
         want_ffn(l, layer, shape_is_moe(s, i));
     }
     loader_leave(l);
-    loader_vector(l, &w->norm, "model.norm.weight", s->hidden_size);
+    loader_norm(l, &w->norm, "model.norm.weight", s->hidden_size);
     if (s->tie_word_embeddings)
         w->head = w->embed;
     else
@@ -57,7 +83,7 @@ static int want_all(struct loader *l)
 
 static int add_inv_freq(struct loader *l)
 {
-    uint64_t bytes = l->shape->qk_rope_head_dim / 2 * sizeof(float);
+    uint64_t bytes = shape_frequencies(l->shape) * sizeof(float);
     struct gpu_error gpu_err;
     l->weights->inv_freq = gpu_buf_new(l->g, bytes, &gpu_err);
     if (!l->weights->inv_freq)

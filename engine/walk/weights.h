@@ -27,11 +27,29 @@ struct mla_weights {
     struct matrix embed_q, unembed_out; // [n_heads * kv_lora_rank, nope] and [n_heads * v_head_dim, kv_lora_rank]
 };
 
+struct gqa_weights {
+    struct matrix q, k, v, o; // q: each head's query, then its gate
+    struct vector q_norm, k_norm;
+};
+
+struct delta_weights {
+    struct matrix qkv[3];   // one, or, of a LAYER_KDA, queries, keys and values each
+    struct matrix inner[2]; // of a LAYER_KDA: the first factors of decay and z
+    struct matrix beta, decay, z, out;
+    struct vector conv;          // [queries | keys | values][conv_kernel]
+    struct vector rate, dt_bias; // rate: A_log, or with rate_given -exp(A_log), as GGUF has it
+    struct vector norm;
+    bool rate_given;
+};
+
 struct layer_weights {
     struct vector input_layernorm, post_attention_layernorm;
-    struct mla_weights mla;       // of a LAYER_MLA
+    struct mla_weights mla;       // of a LAYER_MLA, otherwise zeros
+    struct gqa_weights gqa;       // of a LAYER_GQA
+    struct delta_weights delta;   // of a LAYER_GDN or LAYER_KDA
     struct matrix gate, up, down; // of a dense layer, or the shared experts, if any; gate and up in one buffer
     struct matrix router;         // MoE layers
+    struct matrix shared_gate;    // [1, hidden_size], where the shared experts have one
     struct vector router_bias;    // where the model has one
 };
 
@@ -40,7 +58,7 @@ struct weights {
     size_t n_slabs;
     struct matrix embed, head; // one matrix when the embeddings are tied
     struct vector norm;
-    gpu_buf *inv_freq; // float32 [qk_rope_head_dim / 2]
+    gpu_buf *inv_freq; // float32 [shape_frequencies]
     struct layer_weights *layers;
     uint64_t bytes;
 };

@@ -33,17 +33,35 @@ static void check_shape(const struct shape *s)
     must(s->n_layers > s->first_k_dense_replace && s->n_shared_experts <= 256 && s->n_eos <= 8);
     must(s->hidden_size % 32 == 0 && s->kv_lora_rank % 32 == 0 && s->qk_rope_head_dim % 2 == 0);
     must(isfinite(s->softmax_scale) && s->softmax_scale > 0 && isfinite(s->rope_scale) && s->rope_scale > 0);
-    must(s->rms_norm_eps > 0 && s->latent_norm_eps > 0);
+    must(s->rms_norm_eps > 0 && (s->latent_norm_eps > 0 || !s->kv_lora_rank));
     for (uint32_t i = 0; i < s->n_eos; i++)
         must(s->eos_token_ids[i] >= 0 && (uint32_t)s->eos_token_ids[i] < s->vocab_size);
-    float *inv_freq = malloc(s->qk_rope_head_dim / 2 * sizeof *inv_freq);
+    uint32_t frequencies = shape_frequencies(s);
+    must(frequencies > 0);
+    float *inv_freq = malloc(frequencies * sizeof *inv_freq);
     must(inv_freq != NULL);
     shape_inv_freq(s, inv_freq);
-    for (uint32_t i = 0; i < s->qk_rope_head_dim / 2; i++)
+    for (uint32_t i = 0; i < frequencies; i++)
         must(isfinite(inv_freq[i]));
     free(inv_freq);
     struct parameter_counts counts = shape_parameters(s);
     must(counts.total >= counts.active && counts.active > 0);
+}
+
+// Every layer is of a kind whose dimensions are there.
+static void check_layers(const struct shape *s)
+{
+    const struct linear_dims *d = &s->linear;
+    for (uint32_t i = 0; i < s->n_layers; i++) {
+        enum layer_kind kind = shape_layer_kind(s, i);
+        must(kind < LAYER_KINDS && (kind != LAYER_MLA || s->kv_lora_rank));
+        if (kind == LAYER_GQA)
+            must(s->n_kv_heads && s->n_heads % s->n_kv_heads == 0 && s->head_dim % 8 == 0 && s->head_dim <= 256 &&
+                 s->rotary_dim >= 2 && s->rotary_dim <= s->head_dim);
+        if (kind == LAYER_GDN || kind == LAYER_KDA)
+            must(d->n_key_heads && d->n_value_heads && d->n_value_heads % d->n_key_heads == 0 && d->key_head_dim &&
+                 d->key_head_dim <= 128 && d->value_head_dim && d->conv_kernel == 4);
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -61,5 +79,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     check_shape(&shape);
     check_router(&shape);
+    check_layers(&shape);
     return 0;
 }

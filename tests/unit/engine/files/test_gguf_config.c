@@ -360,11 +360,12 @@ static void names_are_ours(struct harness *t)
         {"output.bias", GGUF_USED, "output.bias"},
     };
     char ours[GGUF_NAME_BYTES];
+    static const struct shape shape = {.n_layers = 60};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        CHECK_EQ(t, gguf_name(cases[i].gguf, 60, ours), cases[i].use);
+        CHECK_EQ(t, gguf_name(cases[i].gguf, &shape, ours), cases[i].use);
         CHECK_STR(t, ours, cases[i].ours);
         char back[GGUF_NAME_BYTES];
-        gguf_name_back(ours, back);
+        gguf_name_back(ours, &shape, back);
         CHECK_STR(t, back, cases[i].gguf);
     }
 }

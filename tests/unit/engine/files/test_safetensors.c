@@ -81,7 +81,7 @@ static void bad_headers_are_refused(struct harness *t)
         {"{'a':{'dtype':'U32','shape':[1],'data_offsets':[0,4,8]}}", 4, "data_offsets: has 3 entries"},
         {"{'a':{'dtype':'U32','shape':[1],'data_offsets':[-1,3]}}", 4, "data_offsets: is -1"},
         {"{'a':{'dtype':'U32','shape':[1.0],'data_offsets':[0,4]}}", 4, "shape: is 1.0"},
-        {"{'a':{'dtype':'U32','shape':[1,1,1,1,1],'data_offsets':[0,4]}}", 4, "shape: has 5 entries"},
+        {"{'a':{'dtype':'U32','shape':[1,1,1,1,1,1,1],'data_offsets':[0,4]}}", 4, "shape: has 7 entries"},
         {"{'a':{'dtype':'U32','shape':[4294967296,4294967296],'data_offsets':[0,0]}}", 0, "hold 0 bytes"},
         {"{'a':{'dtype':'U32','shape':[4611686018427387905],'data_offsets':[0,4]}}", 4, "hold 4 bytes"},
         {"{'a':{'dtype':'U32','shape':[18446744073709551617],'data_offsets':[0,4]}}", 4, "a.shape: is"},

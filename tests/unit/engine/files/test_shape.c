@@ -268,6 +268,13 @@ static const struct real_model {
     {"kimi-k2.5", 1026408209408, 31687072768, 0.14467962580268923, 61, 1, 384, 1, 8, 1, 1, 1536, ROUTER_SIGMOID,
      TOPK_NOAUX, 2.827},
     {"glm-4.7-flash", 29943390976, 3579568896, 0.0625, 47, 1, 64, 1, 4, 1, 1, 768, ROUTER_SIGMOID, TOPK_NOAUX, 1.8},
+    {"kimi-linear-48b-a3b", 49122675072, 3106965888, 0.07216878364870322, 27, 1, 256, 1, 8, 1, 1, 0, ROUTER_SIGMOID,
+     TOPK_NOAUX, 2.446},
+    {"qwen3-next-80b-a3b", 79674391296, 3563764480, 0.0625, 48, 0, 512, 1, 10, 1, 1, 0, ROUTER_SOFTMAX, TOPK_GREEDY,
+     1.0},
+    {"qwen3.5-397b-a17b", 396346350336, 16331922176, 0.0625, 60, 0, 512, 1, 10, 1, 1, 0, ROUTER_SOFTMAX, TOPK_GREEDY,
+     1.0},
+    {"qwen3.6-35b-a3b", 34660610688, 2946429568, 0.0625, 40, 0, 256, 1, 8, 1, 1, 0, ROUTER_SOFTMAX, TOPK_GREEDY, 1.0},
 };
 
 static void the_real_models_are_what_they_are(struct harness *t)
@@ -292,9 +299,11 @@ static void the_real_models_are_what_they_are(struct harness *t)
         good &= CHECK(t, s.n_routed_experts == m->n_experts && s.n_shared_experts == m->n_shared);
         good &= CHECK(t, s.top_k == m->top_k && s.n_group == m->n_group && s.topk_group == m->topk_group);
         good &= CHECK(t, s.q_lora_rank == m->q_lora_rank && s.scoring == m->scoring && s.topk_method == m->method);
-        good &= CHECK(t, s.routed_scaling_factor == (float)m->routed_scaling_factor && s.rope_interleave);
-        good &= CHECK(t, s.has_correction_bias == (m->scoring == ROUTER_SIGMOID) && s.latent_norm_eps == 1e-6F);
-        good &= CHECK(t, s.norm_topk_prob == (m->scoring == ROUTER_SIGMOID) && !s.tie_word_embeddings);
+        good &= CHECK(t, s.routed_scaling_factor == (float)m->routed_scaling_factor);
+        bool qwen = s.norms_from_one;
+        good &= CHECK(t, s.rope_interleave != qwen && s.latent_norm_eps == (qwen ? 0 : 1e-6F));
+        good &= CHECK(t, s.has_correction_bias == (m->scoring == ROUTER_SIGMOID));
+        good &= CHECK(t, s.norm_topk_prob == (qwen || m->scoring == ROUTER_SIGMOID) && !s.tie_word_embeddings);
         if (!good)
             printf("    %s\n", path);
     }
@@ -337,6 +346,142 @@ static void each_class_has_its_own_defaults(struct harness *t)
     }
 }
 
+static int read_text(const char *text, struct shape *s, struct moe_err *err)
+{
+    struct json_object *config = parsed(text);
+    int code = shape_read(config, "config.json", s, err);
+    json_object_put(config);
+    return code;
+}
+
+// Of layers 0 to 7 by what keeps their tokens: g grouped attention, m MLA, d gated delta net, k KDA.
+static void kinds_of(const struct shape *s, char out[9])
+{
+    memset(out, 0, 9);
+    for (uint32_t i = 0; i < 8 && i < s->n_layers; i++)
+        out[i] = "mgdk"[shape_layer_kind(s, i)];
+}
+
+#define NEXT "{'model_type':'qwen3_next'"
+#define Q35  "{'model_type':'qwen3_5_moe','text_config':{'num_hidden_layers':8"
+#define KIMI "{'model_type':'kimi_linear'"
+
+static void layers_of_several_kinds(struct harness *t)
+{
+    static const struct {
+        const char *config, *kinds;
+        uint32_t rotary_dim, frequencies, shared;
+    } cases[] = {
+        {NEXT "}", "dddgdddg", 64, 32, 512},
+        {NEXT ",'num_hidden_layers':5,'full_attention_interval':2,'partial_rotary_factor':0.5,'head_dim':64}", "dgdgd",
+         32, 16, 512},
+        {NEXT ",'num_hidden_layers':2,'layer_types':['full_attention','linear_attention'],"
+              "'shared_expert_intermediate_size':96}",
+         "gd", 64, 32, 96},
+        {Q35 "}}", "dddgdddg", 64, 32, 512},
+        {Q35 ",'rope_parameters':{'partial_rotary_factor':0.125}}}", "dddgdddg", 32, 16, 512},
+        {"{'model_type':'qwen3_5_moe_text','num_hidden_layers':4}", "dddg", 64, 32, 512},
+        {KIMI "}", "kkkkmkkk", 0, 32, 1024},
+        {KIMI ",'num_hidden_layers':4,'num_shared_experts':2,'linear_attn_config':{'head_dim':64,'num_heads':3,"
+              "'full_attn_layers':[2,4],'kda_layers':[3,1]}}",
+         "kmkm", 0, 32, 2048},
+        {KIMI ",'num_hidden_layers':2,'layer_types':['full_attention','linear_attention']}", "mk", 0, 32, 1024},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct shape s;
+        struct moe_err err = {0};
+        char kinds[9];
+        if (!CHECK_EQ(t, read_text(cases[i].config, &s, &err), MOE_OK)) {
+            printf("    %s: %s\n", cases[i].config, err.text);
+            continue;
+        }
+        kinds_of(&s, kinds);
+        if (!CHECK(t, strcmp(kinds, cases[i].kinds) == 0 && s.rotary_dim == cases[i].rotary_dim &&
+                          shape_frequencies(&s) == cases[i].frequencies &&
+                          s.shared_intermediate_size == cases[i].shared))
+            printf("    %s: %s, %u, %u, %u\n", cases[i].config, kinds, s.rotary_dim, shape_frequencies(&s),
+                   s.shared_intermediate_size);
+        float inv_freq[64];
+        shape_inv_freq(&s, inv_freq);
+        CHECK(t, (inv_freq[0] > 0) == (s.rotary_dim > 0) &&
+                     s.n_shared_experts == (s.shared_intermediate_size == 2048 ? 2 : 1));
+    }
+}
+
+static void what_qwen_and_kimi_linear_are(struct harness *t)
+{
+    struct shape s;
+    CHECK_EQ(t, read_text(NEXT "}", &s, NULL), MOE_OK);
+    CHECK(t, s.linear.n_key_heads == 16 && s.linear.n_value_heads == 32 && s.linear.conv_kernel == 4);
+    CHECK(t, s.linear.key_head_dim == 128 && s.linear.value_head_dim == 128 && !s.linear.tiled);
+    CHECK(t, s.n_kv_heads == 2 && s.head_dim == 256 && s.top_k == 10 && s.n_routed_experts == 512);
+    CHECK(t, s.has_shared_gate && s.norms_from_one && s.norm_topk_prob && !s.has_correction_bias);
+    CHECK(t, s.softmax_scale == 0.0625F && s.rope_scale == 1 && !s.rope_interleave && s.n_eos == 0);
+    CHECK(t, s.bos_token_id == -1 && s.rope_theta == 10000);
+    CHECK_EQ(t, read_text(NEXT ",'norm_topk_prob':false}", &s, NULL), MOE_OK);
+    CHECK(t, !s.norm_topk_prob);
+    CHECK_EQ(t, read_text(Q35 ",'tie_word_embeddings':true},'tie_word_embeddings':false}", &s, NULL), MOE_OK);
+    CHECK(t, !s.tie_word_embeddings && strcmp(s.model_type, "qwen3_5_moe") == 0 && s.vocab_size == 248320);
+    CHECK_EQ(t,
+             read_text(Q35 ",'rope_parameters':{'rope_type':'yarn','factor':4,"
+                           "'original_max_position_embeddings':262144}}}",
+                       &s, NULL),
+             MOE_OK); // the longer rope of these models turns more, and scales nothing but cos and sin
+    CHECK(t, s.softmax_scale == 0.0625F && close_to(s.rope_scale, 1.13862944F));
+    CHECK_EQ(t, read_text(KIMI "}", &s, NULL), MOE_OK);
+    CHECK(t, s.linear.n_key_heads == 32 && s.linear.n_value_heads == 32 && s.linear.key_head_dim == 128);
+    CHECK(t, s.q_lora_rank == 0 && s.n_group == 1 && s.has_correction_bias && !s.has_shared_gate && !s.norms_from_one);
+    CHECK(t, s.bos_token_id == 163584 && s.eos_token_ids[0] == 163586 && s.rms_norm_eps == 1e-5F);
+    CHECK(t, s.latent_norm_eps == 1e-6F && s.routed_scaling_factor == 2.446F && s.norm_topk_prob);
+    CHECK_EQ(t,
+             read_text(KIMI ",'num_experts':16,'num_experts_per_token':3,'model_max_length':99,'moe_renormalize':false,"
+                            "'num_expert_group':4,'topk_group':2,'head_dim':72}",
+                       &s, NULL),
+             MOE_OK);
+    CHECK(t, s.n_routed_experts == 16 && s.top_k == 3 && s.max_position_embeddings == 99 && !s.norm_topk_prob);
+    CHECK(t, s.n_group == 4 && s.topk_group == 2);
+}
+
+static void what_they_would_have_otherwise_is_refused(struct harness *t)
+{
+    static const struct {
+        const char *config, *says;
+    } cases[] = {
+        {NEXT ",'attn_output_gate':false}", "config.attn_output_gate: is false"},
+        {NEXT ",'attention_bias':true}", "config.attention_bias: is true"},
+        {NEXT ",'mlp_only_layers':[3]}", "config.mlp_only_layers: has 1 entries"},
+        {NEXT ",'decoder_sparse_step':2}", "config.decoder_sparse_step: is 2"},
+        {NEXT ",'linear_conv_kernel_dim':3}", "config.linear_conv_kernel_dim: is 3"},
+        {NEXT ",'linear_num_key_heads':5}", "config.linear_num_key_heads: is 5; it must divide"},
+        {NEXT ",'linear_key_head_dim':256}", "config.linear_key_head_dim: is 256"},
+        {NEXT ",'num_key_value_heads':3}", "config.num_key_value_heads: is 3; it must divide"},
+        {NEXT ",'head_dim':100}", "config.head_dim: is 100; moechat computes multiples of 8"},
+        {NEXT ",'partial_rotary_factor':0.005}", "partial_rotary_factor: is 0.005: it makes the rope turn 1 of 256"},
+        {NEXT ",'layer_types':['full_attention']}", "config.layer_types: has 1 entries"},
+        {NEXT ",'num_hidden_layers':1,'layer_types':['sliding_attention']}",
+         "config.layer_types: names layer 0 neither"},
+        {NEXT ",'full_attention_interval':0}", "config.full_attention_interval: is 0"},
+        {NEXT ",'num_experts':8,'num_experts_per_tok':9}", "config.num_experts_per_tok: is 9 of 8"},
+        {Q35 ",'norm_topk_prob':false}}", "config.text_config.norm_topk_prob: is false"},
+        {Q35 ",'model_type':'qwen3_next'}}", "config.text_config.model_type: is \"qwen3_next\""},
+        {Q35 ",'rope_parameters':{'rope_type':'dynamic'}}}", "config.text_config.rope_parameters.rope_type"},
+        {KIMI ",'mla_use_nope':false}", "config.mla_use_nope: is false"},
+        {KIMI ",'moe_router_activation_func':'softmax'}", "config.moe_router_activation_func: is \"softmax\""},
+        {KIMI ",'hidden_act':'situ'}", "config.hidden_act: is \"situ\""},
+        {KIMI ",'linear_attn_config':{'full_attn_layers':[0]}}", "config.linear_attn_config.full_attn_layers: is 0"},
+        {KIMI ",'linear_attn_config':{'full_attn_layers':[2],'kda_layers':[2]}}", "names layer 2, which is in a list"},
+        {KIMI ",'linear_attn_config':{'full_attn_layers':[2],'kda_layers':[1]}}", "leave out layer 3"},
+        {KIMI ",'linear_attn_config':{'short_conv_kernel_size':2}}", "short_conv_kernel_size: is 2"},
+        {KIMI ",'linear_attn_config':{'head_dim':48}}", "not a multiple of 32"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct shape s;
+        struct moe_err err = {0};
+        if (!CHECK(t, read_text(cases[i].config, &s, &err) != MOE_OK && strstr(err.text, cases[i].says)))
+            printf("    %s: %s\n", cases[i].config, err.text);
+    }
+}
+
 #define V2  "'model_type':'deepseek_v2','rope_interleave':'-','norm_topk_prob':false"
 #define GLM "'model_type':'glm4_moe_lite'"
 #define K25 "{'model_type':'kimi_k25','text_config':{'model_type':'kimi_k2'"
@@ -364,14 +509,6 @@ static void settings_of_the_other_classes(struct harness *t)
     CHECK_EQ(t, s.n_shared_experts, 0);
     CHECK_EQ(t, read_changed("{'n_shared_experts':null}", &s, NULL), MOE_OK);
     CHECK_EQ(t, s.n_shared_experts, 0);
-}
-
-static int read_text(const char *text, struct shape *s, struct moe_err *err)
-{
-    struct json_object *config = parsed(text);
-    int code = shape_read(config, "config.json", s, err);
-    json_object_put(config);
-    return code;
 }
 
 static void the_text_model_inside(struct harness *t)
@@ -406,9 +543,11 @@ static void what_we_cannot_compute_is_refused_by_name(struct harness *t)
         enum moe_code code;
         const char *says;
     } cases[] = {
-        {"{'model_type':'llama','kv_lora_rank':'-'}", MOE_UNSUPPORTED, "\"llama\", not an MLA model"},
+        {"{'model_type':'llama','kv_lora_rank':'-'}", MOE_UNSUPPORTED,
+         "config.model_type: is \"llama\"; moechat speaks"},
         {"{'model_type':'deepseek_v32'}", MOE_UNSUPPORTED,
-         "moechat speaks: deepseek_v2, deepseek_v3, kimi_k2, kimi_k25, glm4_moe_lite"},
+         "moechat speaks: deepseek_v2, deepseek_v3, kimi_k2, kimi_k25, glm4_moe_lite, kimi_linear, qwen3_next, "
+         "qwen3_5_moe, qwen3_5_moe_text"},
         {"{'model_type':'-'}", MOE_FORMAT, "config.model_type: is missing"},
         {"{'model_type':7}", MOE_FORMAT, "config.model_type: is 7"},
         {"{'kv_lora_rank':null}", MOE_FORMAT, "config.kv_lora_rank: is null"},
@@ -499,6 +638,9 @@ int main(int argc, char **argv)
         TEST(the_real_models_are_what_they_are),
         TEST(each_class_has_its_own_defaults),
         TEST(settings_of_the_other_classes),
+        TEST(layers_of_several_kinds),
+        TEST(what_qwen_and_kimi_linear_are),
+        TEST(what_they_would_have_otherwise_is_refused),
         TEST(the_text_model_inside),
         TEST(what_we_cannot_compute_is_refused_by_name),
     };

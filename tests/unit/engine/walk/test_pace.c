@@ -21,6 +21,7 @@ static const struct shape demo = {.vocab_size = 2048,
                                   .v_head_dim = 32,
                                   .intermediate_size = 768,
                                   .moe_intermediate_size = 192,
+                                  .shared_intermediate_size = 192,
                                   .n_routed_experts = 32,
                                   .n_shared_experts = 1,
                                   .top_k = 4,
@@ -35,6 +36,7 @@ static const struct shape moonlight = {.vocab_size = 163840,
                                        .v_head_dim = 128,
                                        .intermediate_size = 11264,
                                        .moe_intermediate_size = 1408,
+                                       .shared_intermediate_size = 2816,
                                        .n_routed_experts = 64,
                                        .n_shared_experts = 2,
                                        .top_k = 6,
@@ -50,6 +52,7 @@ static const struct shape v3 = {.vocab_size = 129280,
                                 .v_head_dim = 128,
                                 .intermediate_size = 18432,
                                 .moe_intermediate_size = 2048,
+                                .shared_intermediate_size = 2048,
                                 .n_routed_experts = 256,
                                 .n_shared_experts = 1,
                                 .top_k = 8,
@@ -141,8 +144,7 @@ static void begin_chunk(struct run *run, const struct pace_chunk *chunk)
     enqueue(run, pairs * s->n_heads * (2.0 * s->kv_lora_rank + s->qk_rope_head_dim) * ns[PACE_ATTENTION]);
     run->now = fmax(run->now, run->device_free);
     if (moe)
-        enqueue(run,
-                chunk->rows * 3.0 * s->hidden_size * s->n_shared_experts * s->moe_intermediate_size * ns[PACE_DENSE]);
+        enqueue(run, chunk->rows * 3.0 * s->hidden_size * s->shared_intermediate_size * ns[PACE_DENSE]);
     struct pace_clock at = now(run);
     pace_chunk(&run->pace, chunk, &at);
     say(run);

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The delta rule's layers, which keep a state of fixed size instead of rows: the gated delta net, whose state decays as
+// a whole, and Kimi delta attention, where each channel of the keys decays by itself. Both: a short convolution over
+// queries, keys and values, then token by token the state takes in what it does not say yet, and answers; each head's
+// answer is normed and gated. transformers: Qwen3NextGatedDeltaNet, Qwen3_5MoeGatedDeltaNet, KimiLinearDeltaAttention.
+#include <stdlib.h>
+
+#include "engine/base/err.h"
+#include "engine/walk/loader.h"
+#include "engine/walk/mixer.h"
+#include "engine/walk/pass.h"
+
+// The buffers of a chunk.
+enum {
+    DELTA_QKV,   // [rows, queries | keys | values]
+    DELTA_CONV,  // the same after the convolution
+    DELTA_GATE,  // [rows, beta's inputs | the decay's]
+    DELTA_Z,     // [rows, n_value_heads * value_head_dim]: the output's gate
+    DELTA_OUT,   // as wide
+    DELTA_INNER, // [rows, key_head_dim]: between the two factors of KDA's gates
+};
+
+enum { STATE_CONV, STATE_DELTA };
+
+static uint32_t keys_of(const struct shape *s)
+{
+    return s->linear.n_key_heads * s->linear.key_head_dim;
+}
+
+static uint32_t values_of(const struct shape *s)
+{
+    return s->linear.n_value_heads * s->linear.value_head_dim;
+}
+
+static uint32_t channels_of(const struct shape *s)
+{
+    return 2 * keys_of(s) + values_of(s);
+}
+
+// ---- Tensors
+
+// exp(A_log) a head; a GGUF has it ready, but negative.
+static void want_rate(struct loader *l, struct delta_weights *w, const char *const names[2])
+{
+    w->rate_given = loader_has_tensor(l, names[1]);
+    const struct want_numbers numbers = {&names[w->rate_given], 1, l->shape->linear.n_value_heads, 1};
+    loader_numbers(l, &w->rate, &numbers);
+}
+
+// qwen3_next's own files join what the others have apart, by key heads: [n_key_heads][part 0 | part 1 | ...]. Of such
+// a tensor's rows, these parts from the first on, each of all key heads.
+struct joined {
+    const char *stem;
+    uint32_t rows[4]; // of each part, of one key head
+    uint32_t first, n;
+};
+static void want_joined(struct loader *l, struct matrix *matrix, const struct joined *j)
+{
+    const struct shape *s = l->shape;
+    uint32_t heads = s->linear.n_key_heads, before = 0, block = j->rows[0] + j->rows[1] + j->rows[2] + j->rows[3];
+    struct row_run *runs = calloc((size_t)heads * j->n, sizeof *runs);
+    struct want want = {.matrix = matrix, .stem = j->stem, .in_dim = s->hidden_size, .runs = runs};
+    if (!runs && !l->failed)
+        l->failed = moe_fail(l->err, MOE_NO_MEMORY, "no memory for the order of rows");
+    for (uint32_t part = 0; part < j->first + j->n && runs; before += j->rows[part++])
+        for (uint32_t head = 0; head < heads && part >= j->first; head++) {
+            runs[want.n_runs++] = (struct row_run){head * block + before, j->rows[part]};
+            want.out_dim += j->rows[part];
+        }
+    want.stored_rows = heads * block;
+    loader_matrices(l, &want, 1);
+    free(runs);
+}
+
+static void want_gdn_inputs(struct loader *l, struct delta_weights *w)
+{
+    const struct shape *s = l->shape;
+    const struct linear_dims *d = &s->linear;
+    uint32_t each = d->n_value_heads / d->n_key_heads, values = each * d->value_head_dim;
+    struct joined qkvz = {"linear_attn.in_proj_qkvz", {d->key_head_dim, d->key_head_dim, values, values}, 0, 3};
+    struct joined ba = {"linear_attn.in_proj_ba", {each, each}, 0, 1};
+    if (loader_has(l, qkvz.stem)) {
+        want_joined(l, &w->qkv[0], &qkvz);
+        qkvz.first = 3, qkvz.n = 1;
+        want_joined(l, &w->z, &qkvz);
+    } else {
+        loader_matrix(l, &w->qkv[0], "linear_attn.in_proj_qkv", channels_of(s), s->hidden_size);
+        loader_matrix(l, &w->z, "linear_attn.in_proj_z", values_of(s), s->hidden_size);
+    }
+    if (loader_has(l, ba.stem)) {
+        want_joined(l, &w->beta, &ba);
+        ba.first = 1;
+        want_joined(l, &w->decay, &ba);
+    } else {
+        loader_matrix(l, &w->beta, "linear_attn.in_proj_b", d->n_value_heads, s->hidden_size);
+        loader_matrix(l, &w->decay, "linear_attn.in_proj_a", d->n_value_heads, s->hidden_size);
+    }
+}
+
+static void want_gdn(struct loader *l, struct layer_weights *layer)
+{
+    static const char *const rate[2] = {"linear_attn.A_log", "linear_attn.A"};
+    static const char *const conv[1] = {"linear_attn.conv1d.weight"};
+    const struct shape *s = l->shape;
+    struct delta_weights *w = &layer->delta;
+    want_gdn_inputs(l, w);
+    loader_numbers(l, &w->conv, &(struct want_numbers){conv, 1, channels_of(s), s->linear.conv_kernel});
+    want_rate(l, w, rate);
+    loader_vector(l, &w->dt_bias, "linear_attn.dt_bias", s->linear.n_value_heads);
+    loader_vector(l, &w->norm, "linear_attn.norm.weight", s->linear.value_head_dim);
+    loader_matrix(l, &w->out, "linear_attn.out_proj", s->hidden_size, values_of(s));
+}
+
+static void want_kda(struct loader *l, struct layer_weights *layer)
+{
+    static const char *const rate[2] = {"self_attn.A_log", "self_attn.A"};
+    static const char *const conv[3] = {"self_attn.q_conv1d.weight", "self_attn.k_conv1d.weight",
+                                        "self_attn.v_conv1d.weight"};
+    static const char *const qkv[3] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
+    const struct shape *s = l->shape;
+    struct delta_weights *w = &layer->delta;
+    uint32_t hidden = s->hidden_size, wide = keys_of(s), head = s->linear.key_head_dim;
+    for (int i = 0; i < 3; i++)
+        loader_matrix(l, &w->qkv[i], qkv[i], wide, hidden);
+    loader_numbers(l, &w->conv, &(struct want_numbers){conv, 3, wide, s->linear.conv_kernel});
+    want_rate(l, w, rate);
+    loader_vector(l, &w->dt_bias, "self_attn.dt_bias", wide);
+    loader_matrix(l, &w->beta, "self_attn.b_proj", s->linear.n_value_heads, hidden);
+    loader_matrix(l, &w->inner[0], "self_attn.f_a_proj", head, hidden);
+    loader_matrix(l, &w->decay, "self_attn.f_b_proj", wide, head);
+    loader_matrix(l, &w->inner[1], "self_attn.g_a_proj", head, hidden);
+    loader_matrix(l, &w->z, "self_attn.g_b_proj", wide, head);
+    loader_vector(l, &w->norm, "self_attn.o_norm.weight", head);
+    loader_matrix(l, &w->out, "self_attn.o_proj", hidden, wide);
+}
+
+// ---- What they need
+
+static void memory(const struct shape *s, struct mixer_needs *needs, uint32_t decay_inputs)
+{
+    const struct linear_dims *d = &s->linear;
+    needs->states[STATE_CONV] = (uint64_t)(d->conv_kernel - 1) * channels_of(s);
+    needs->states[STATE_DELTA] = (uint64_t)values_of(s) * d->key_head_dim;
+    needs->chunk[DELTA_QKV] = needs->chunk[DELTA_CONV] = channels_of(s);
+    needs->chunk[DELTA_GATE] = (uint64_t)d->n_value_heads + decay_inputs;
+    needs->chunk[DELTA_Z] = needs->chunk[DELTA_OUT] = values_of(s);
+}
+
+static void memory_gdn(const struct shape *s, struct mixer_needs *needs)
+{
+    memory(s, needs, s->linear.n_value_heads);
+}
+
+static void memory_kda(const struct shape *s, struct mixer_needs *needs)
+{
+    memory(s, needs, keys_of(s));
+    needs->chunk[DELTA_INNER] = s->linear.key_head_dim;
+}
+
+// The state's own: it decays, is asked, takes in, and is asked again.
+static double scan_work(const struct shape *s)
+{
+    return 4.0 * values_of(s) * s->linear.key_head_dim + (double)s->linear.conv_kernel * channels_of(s);
+}
+
+static struct mixer_work work_gdn(const struct shape *s)
+{
+    double wide = (double)channels_of(s) + 2.0 * values_of(s) + 2.0 * s->linear.n_value_heads;
+    return (struct mixer_work){.token = s->hidden_size * wide + scan_work(s)};
+}
+
+static struct mixer_work work_kda(const struct shape *s)
+{
+    double hidden = s->hidden_size, wide = keys_of(s), head = s->linear.key_head_dim;
+    double low_rank = 2 * head * (hidden + wide);
+    return (struct mixer_work){.token = hidden * (4 * wide + s->linear.n_value_heads) + low_rank + scan_work(s)};
+}
+
+// ---- A pass
+
+// What the two kinds differ by once their inputs are there.
+struct rule {
+    uint32_t decay_inputs;
+    enum delta_decay decay;
+    enum gate_act act;
+};
+
+static void convolve(const struct pass *pass, const struct delta_weights *w, uint32_t layer)
+{
+    const struct shape *s = pass->shape;
+    struct rows x = scratch_mixer(pass->scratch, DELTA_QKV, channels_of(s));
+    struct rows y = scratch_mixer(pass->scratch, DELTA_CONV, channels_of(s));
+    struct state_halves history = pass_state(pass, layer, STATE_CONV);
+    struct args_short_conv args = {
+        .weight = w->conv.offset,
+        .n_rows = pass->rows,
+        .channels = channels_of(s),
+        .in_stride = x.stride,
+        .in_offset = x.offset,
+        .out_stride = y.stride,
+        .out_offset = y.offset,
+    };
+    struct gpu_short_conv_bufs bufs = {w->conv.buf, x.buf, history.from, history.to, y.buf};
+    gpu_op_short_conv(pass->gpu, &args, &bufs);
+}
+
+static void scan(const struct pass *pass, const struct delta_weights *w, uint32_t layer, const struct rule *rule)
+{
+    const struct shape *s = pass->shape;
+    const struct linear_dims *d = &s->linear;
+    struct rows x = scratch_mixer(pass->scratch, DELTA_CONV, channels_of(s));
+    struct rows gate = scratch_mixer(pass->scratch, DELTA_GATE, d->n_value_heads + rule->decay_inputs);
+    struct rows out = scratch_mixer(pass->scratch, DELTA_OUT, values_of(s));
+    struct state_halves state = pass_state(pass, layer, STATE_DELTA);
+    struct args_delta args = {
+        .rate = w->rate.offset,
+        .dt_bias = w->dt_bias.offset,
+        .n_rows = pass->rows,
+        .n_key_heads = d->n_key_heads,
+        .n_value_heads = d->n_value_heads,
+        .key_dim = d->key_head_dim,
+        .value_dim = d->value_head_dim,
+        .in_stride = x.stride,
+        .q_offset = x.offset,
+        .k_offset = x.offset + keys_of(s),
+        .v_offset = x.offset + 2 * keys_of(s),
+        .gate_stride = gate.stride,
+        .beta_offset = gate.offset,
+        .decay_offset = gate.offset + d->n_value_heads,
+        .out_stride = out.stride,
+        .out_offset = out.offset,
+        .tiled_heads = d->tiled,
+        .decay = rule->decay,
+        .rate_given = w->rate_given,
+        .norm_eps = 1e-6F, // in transformers' code, whatever rms_norm_eps is
+    };
+    struct gpu_delta_bufs bufs = {w->rate.buf, w->dt_bias.buf, x.buf, gate.buf, state.from, state.to, out.buf};
+    gpu_op_delta(pass->gpu, &args, &bufs);
+}
+
+static void norm_and_gate(const struct pass *pass, const struct delta_weights *w, const struct rule *rule)
+{
+    const struct shape *s = pass->shape;
+    struct rows z = scratch_mixer(pass->scratch, DELTA_Z, values_of(s));
+    struct rows out = scratch_mixer(pass->scratch, DELTA_OUT, values_of(s));
+    struct args_gated_norm args = {
+        .weight = w->norm.offset,
+        .n_rows = pass->rows,
+        .n_heads = s->linear.n_value_heads,
+        .dim = s->linear.value_head_dim,
+        .in_stride = out.stride,
+        .in_offset = out.offset,
+        .gate_stride = z.stride,
+        .gate_offset = z.offset,
+        .out_stride = out.stride,
+        .out_offset = out.offset,
+        .act = rule->act,
+        .eps = s->rms_norm_eps,
+    };
+    struct gpu_gated_norm_bufs bufs = {w->norm.buf, out.buf, z.buf, out.buf};
+    gpu_op_gated_norm(pass->gpu, &args, &bufs);
+}
+
+// From the inputs on.
+static void mix(const struct pass *pass, uint32_t layer, const struct rule *rule)
+{
+    const struct delta_weights *w = &pass->weights->layers[layer].delta;
+    convolve(pass, w, layer);
+    scan(pass, w, layer, rule);
+    norm_and_gate(pass, w, rule);
+    stream_add(pass, &w->out, scratch_mixer(pass->scratch, DELTA_OUT, values_of(pass->shape)));
+}
+
+static void project(const struct pass *pass, const struct matrix *matrix, struct rows x, struct rows y)
+{
+    pass_project(pass, &(struct projection){matrix, x, y, false});
+}
+
+// Rows from this element on.
+static struct rows from(struct rows rows, uint32_t first)
+{
+    rows.offset += first;
+    return rows;
+}
+
+static void run_gdn(const struct pass *pass, uint32_t layer)
+{
+    const struct shape *s = pass->shape;
+    const struct delta_weights *w = &pass->weights->layers[layer].delta;
+    const struct rule rule = {s->linear.n_value_heads, DECAY_HEAD, GATE_SILU};
+    struct rows x = stream_in(pass, layer, SITE_MIXER);
+    struct rows gate = scratch_mixer(pass->scratch, DELTA_GATE, 2 * s->linear.n_value_heads);
+    project(pass, &w->qkv[0], x, scratch_mixer(pass->scratch, DELTA_QKV, channels_of(s)));
+    project(pass, &w->z, x, scratch_mixer(pass->scratch, DELTA_Z, values_of(s)));
+    project(pass, &w->beta, x, gate);
+    project(pass, &w->decay, x, from(gate, s->linear.n_value_heads));
+    mix(pass, layer, &rule);
+}
+
+static void run_kda(const struct pass *pass, uint32_t layer)
+{
+    const struct shape *s = pass->shape;
+    const struct delta_weights *w = &pass->weights->layers[layer].delta;
+    const struct rule rule = {keys_of(s), DECAY_CHANNEL, GATE_SIGMOID};
+    struct rows x = stream_in(pass, layer, SITE_MIXER);
+    struct rows qkv = scratch_mixer(pass->scratch, DELTA_QKV, channels_of(s));
+    struct rows gate = scratch_mixer(pass->scratch, DELTA_GATE, s->linear.n_value_heads + keys_of(s));
+    struct rows inner = scratch_mixer(pass->scratch, DELTA_INNER, s->linear.key_head_dim);
+    for (uint32_t i = 0; i < 3; i++)
+        project(pass, &w->qkv[i], x, from(qkv, i * keys_of(s)));
+    project(pass, &w->beta, x, gate);
+    project(pass, &w->inner[0], x, inner);
+    project(pass, &w->decay, inner, from(gate, s->linear.n_value_heads));
+    project(pass, &w->inner[1], x, inner);
+    project(pass, &w->z, inner, scratch_mixer(pass->scratch, DELTA_Z, values_of(s)));
+    mix(pass, layer, &rule);
+}
+
+const struct mixer mixer_gdn = {
+    .name = "gdn", .want = want_gdn, .memory = memory_gdn, .work = work_gdn, .run = run_gdn};
+const struct mixer mixer_kda = {
+    .name = "kda", .want = want_kda, .memory = memory_kda, .work = work_kda, .run = run_kda};
