@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// CPU: attention over latent rows. Lanes are heads of rows, VECTOR of them, counted through (row, head); keys and values
-// are read number by number and serve all lanes. Tiles of ATTENTION_TILE positions, softmax kept running across them.
-// A lane's result does not depend on its neighbours: what lies behind its own position weighs exactly 0.
+// CPU: attention. Lanes are heads of rows, VECTOR of them, that share keys and values: of latent rows counted through
+// (row, head), of grouped ones through (row, head of a group). Keys and values are read number by number and serve all
+// lanes. Tiles of ATTENTION_TILE positions, softmax kept running across them. A lane's result does not depend on its
+// neighbours: what lies behind its own position weighs exactly 0.
 //
-// Scratch of a group: queries [width][VECTOR], sums [kv_lora_rank][VECTOR], and for f16 caches a converted tile.
+// Scratch of a group: queries [keys][VECTOR], sums [values][VECTOR], and for f16 caches a converted tile.
 #if SHAPE_CPU
 
 struct lane_job {
-    const struct args_attention *a;
     __global const void *cache;
+    uint kv_type;
+    uint keys;      // columns of a key and of a value, where they lie in a row of the cache, and how far rows are apart
+    uint keys_at;
+    uint values;
+    uint values_at; // keys_at: a key is its own value
+    uint stride;
+    float softmax_scale;
     __global float *queries;
     __global float *sums;
     __global float *converted;
@@ -22,22 +29,30 @@ struct lane_inputs {
     __global const float *q;
 };
 
-static struct lane_job lane_job(const struct args_attention *a, __global const void *cache, __global float *scratch)
+static void take_scratch(struct lane_job *job, __global float *scratch)
+{
+    job->queries = scratch;
+    job->sums = scratch + VECTOR * job->keys;
+    job->converted = job->sums + VECTOR * job->values;
+}
+
+static struct lane_job latent_job(const struct args_attention *a, __global const void *cache, __global float *scratch)
 {
     struct lane_job job;
-    uint width = a->kv_lora_rank + a->rope_dim;
-    job.a = a;
     job.cache = cache;
-    job.queries = scratch;
-    job.sums = scratch + VECTOR * width;
-    job.converted = job.sums + VECTOR * a->kv_lora_rank;
+    job.kv_type = a->kv_type;
+    job.keys = job.stride = a->kv_lora_rank + a->rope_dim;
+    job.values = a->kv_lora_rank;
+    job.keys_at = job.values_at = 0;
+    job.softmax_scale = a->softmax_scale;
+    take_scratch(&job, scratch);
     return job;
 }
 
 // Lanes first .. first + VECTOR - 1 of all (row, head); beyond the last, the last again.
-static void take_lanes(struct lane_job *job, const struct lane_inputs *in, uint first)
+static void take_latent_lanes(struct lane_job *job, const struct args_attention *a, const struct lane_inputs *in,
+                              uint first)
 {
-    const struct args_attention *a = job->a;
     int position[VECTOR];
     for (uint lane = 0; lane < VECTOR; lane++) {
         uint head = min(first + lane, a->n_rows * a->n_heads - 1);
@@ -54,63 +69,130 @@ static void take_lanes(struct lane_job *job, const struct lane_inputs *in, uint 
     job->position = vload16(0, position);
 }
 
+// The heads of a group: those that share a key head.
+struct lane_group {
+    uint head; // of keys
+    uint size;
+};
+
+static struct lane_job group_job(const struct args_gqa *a, uint head, __global const void *cache,
+                                 __global float *scratch)
+{
+    struct lane_job job;
+    job.cache = cache;
+    job.kv_type = a->kv_type;
+    job.keys = job.values = a->head_dim;
+    job.stride = 2 * a->n_kv_heads * a->head_dim;
+    job.keys_at = head * a->head_dim;
+    job.values_at = (a->n_kv_heads + head) * a->head_dim;
+    job.softmax_scale = a->softmax_scale;
+    take_scratch(&job, scratch);
+    return job;
+}
+
+// Where a lane's row of q, or of an output of head_dim columns a head, begins.
+static ulong group_lane_at(const struct args_gqa *a, const struct lane_group *group, uint lane, ulong row, ulong head)
+{
+    return (ulong)(lane / group->size) * row + (group->head * group->size + lane % group->size) * head;
+}
+
+static void take_group_lanes(struct lane_job *job, const struct args_gqa *a, const struct lane_group *group,
+                             __global const float *q, uint first)
+{
+    int position[VECTOR];
+    for (uint i = 0; i < VECTOR; i++) {
+        uint lane = min(first + i, a->n_rows * group->size - 1);
+        __global const float *query = q + a->q_offset + group_lane_at(a, group, lane, a->q_stride, a->q_head_stride);
+        position[i] = (int)(a->position + lane / group->size);
+        for (uint c = 0; c < a->head_dim; c++)
+            job->queries[c * VECTOR + i] = query[c];
+    }
+    job->position = vload16(0, position);
+}
+
 static void start_sums(struct lane_job *job)
 {
     job->largest = -INFINITY;
     job->total = 0;
-    for (uint c = 0; c < job->a->kv_lora_rank; c++)
+    for (uint c = 0; c < job->values; c++)
         vstore16((float16)(0), c, job->sums);
 }
 
-// Cache rows first .. first + n - 1 as float32.
-static __global const float *tile_rows(const struct lane_job *job, uint first, uint n)
+// A tile's keys and values as float32.
+struct lane_tile {
+    __global const float *keys;
+    __global const float *values;
+    uint stride;
+};
+
+static void convert_row(__global const half *from, uint n, __global float *to)
 {
-    uint width = job->a->kv_lora_rank + job->a->rope_dim;
-    if (job->a->kv_type == KV_F32)
-        return (__global const float *)job->cache + (ulong)first * width;
-    __global const half *from = (__global const half *)job->cache + (ulong)first * width;
     uint i = 0;
-    for (; i + 16 <= n * width; i += 16)
-        vstore16(vload_half16(0, from + i), 0, job->converted + i);
-    for (; i < n * width; i++)
-        job->converted[i] = vload_half(i, from);
-    return job->converted;
+    for (; i + 16 <= n; i += 16)
+        vstore16(vload_half16(0, from + i), 0, to + i);
+    for (; i < n; i++)
+        to[i] = vload_half(i, from);
+}
+
+// Cache rows first .. first + n - 1.
+static struct lane_tile take_tile(const struct lane_job *job, uint first, uint n)
+{
+    struct lane_tile tile;
+    uint apart = job->values_at == job->keys_at ? 0 : job->keys; // of a converted row: where its values begin
+    if (job->kv_type == KV_F32) {
+        __global const float *rows = (__global const float *)job->cache + (ulong)first * job->stride;
+        tile.keys = rows + job->keys_at;
+        tile.values = rows + job->values_at;
+        tile.stride = job->stride;
+        return tile;
+    }
+    tile.keys = job->converted;
+    tile.values = job->converted + apart;
+    tile.stride = job->keys + (apart ? job->values : 0);
+    for (uint p = 0; p < n; p++) {
+        __global const half *row = (__global const half *)job->cache + (ulong)(first + p) * job->stride;
+        convert_row(row + job->keys_at, job->keys, job->converted + p * tile.stride);
+        if (apart)
+            convert_row(row + job->values_at, job->values, job->converted + p * tile.stride + apart);
+    }
+    return tile;
 }
 
 #define TOGETHER 8 // positions, or columns, that share each load of a vector
 
-static void tile_scores(const struct lane_job *job, __global const float *rows, uint n, float16 *scores)
+static void tile_scores(const struct lane_job *job, const struct lane_tile *tile, uint n, float16 *scores)
 {
-    uint width = job->a->kv_lora_rank + job->a->rope_dim;
+    __global const float *keys = tile->keys;
+    uint stride = tile->stride;
     uint p = 0;
     for (; p + TOGETHER <= n; p += TOGETHER) {
         float16 s[TOGETHER] = {0};
-        for (uint c = 0; c < width; c++) {
+        for (uint c = 0; c < job->keys; c++) {
             float16 query = vload16(c, job->queries);
             UNROLL
             for (uint i = 0; i < TOGETHER; i++)
-                s[i] = fma((float16)(rows[(p + i) * width + c]), query, s[i]);
+                s[i] = fma((float16)(keys[(p + i) * stride + c]), query, s[i]);
         }
         UNROLL
         for (uint i = 0; i < TOGETHER; i++)
-            scores[p + i] = s[i] * job->a->softmax_scale;
+            scores[p + i] = s[i] * job->softmax_scale;
     }
     for (; p < n; p++) {
         float16 s = 0;
-        for (uint c = 0; c < width; c++)
-            s = fma((float16)(rows[p * width + c]), vload16(c, job->queries), s);
-        scores[p] = s * job->a->softmax_scale;
+        for (uint c = 0; c < job->keys; c++)
+            s = fma((float16)(keys[p * stride + c]), vload16(c, job->queries), s);
+        scores[p] = s * job->softmax_scale;
     }
 }
 
 // Positions first .. first + n - 1 into the job's running softmax.
 static void add_tile(struct lane_job *job, uint first, uint n)
 {
-    uint rank = job->a->kv_lora_rank;
-    uint width = rank + job->a->rope_dim;
-    __global const float *rows = tile_rows(job, first, n);
+    struct lane_tile tile = take_tile(job, first, n);
+    __global const float *values = tile.values;
+    uint stride = tile.stride;
     float16 scores[ATTENTION_TILE];
-    tile_scores(job, rows, n, scores);
+    tile_scores(job, &tile, n, scores);
     float16 largest = job->largest;
     for (uint p = 0; p < n; p++) {
         scores[p] = select((float16)(-INFINITY), scores[p], (int16)((int)(first + p)) <= job->position);
@@ -124,7 +206,7 @@ static void add_tile(struct lane_job *job, uint first, uint n)
     }
     job->largest = largest;
     job->total = total;
-    for (uint c = 0; c < rank; c += TOGETHER) {
+    for (uint c = 0; c < job->values; c += TOGETHER) {
         float16 s[TOGETHER];
         UNROLL
         for (uint i = 0; i < TOGETHER; i++)
@@ -132,7 +214,7 @@ static void add_tile(struct lane_job *job, uint first, uint n)
         for (uint p = 0; p < n; p++) {
             UNROLL
             for (uint i = 0; i < TOGETHER; i++)
-                s[i] = fma(scores[p], (float16)(rows[p * width + c + i]), s[i]);
+                s[i] = fma(scores[p], (float16)(values[p * stride + c + i]), s[i]);
         }
         UNROLL
         for (uint i = 0; i < TOGETHER; i++)
@@ -140,66 +222,111 @@ static void add_tile(struct lane_job *job, uint first, uint n)
     }
 }
 
-// A tile's part for a vector of heads: sums [kv_lora_rank], largest score, sum of weights, a vector each.
-static __global float *partial_at(const struct args_attention *a, __global float *partials, uint tile, uint vector)
+// A tile's part for a vector of lanes: sums [values], largest score, sum of weights, a vector each.
+struct lane_parts {
+    __global float *begin;
+    uint vectors; // of a tile
+    uint values;
+};
+
+static __global float *part_at(const struct lane_parts *parts, uint tile, uint vector)
 {
-    uint vectors = (a->n_heads + VECTOR - 1) / VECTOR;
-    return partials + ((ulong)tile * vectors + vector) * (a->kv_lora_rank + 2) * VECTOR;
+    return parts->begin + ((ulong)tile * parts->vectors + vector) * (parts->values + 2) * VECTOR;
 }
 
-// Groups: x over vectors of heads, y over n_groups runs of tiles. Scratch of the groups lies behind the parts.
+// The group's run of tiles, of one row, for its vector; groups: x over vectors, y over n_groups runs.
+static void lanes_tiles(struct lane_job *job, const struct lane_parts *parts, const struct tiling *t, uint length)
+{
+    uint run = get_group_id(1);
+    uint end = (uint)((ulong)(run + 1) * t->n_tiles / t->n_groups);
+    for (uint tile = (uint)((ulong)run * t->n_tiles / t->n_groups); tile < end; tile++) {
+        uint first = tile * ATTENTION_TILE;
+        job->sums = part_at(parts, tile, get_group_id(0));
+        start_sums(job);
+        add_tile(job, first, min((uint)ATTENTION_TILE, length - first));
+        vstore16(job->largest, job->values, job->sums);
+        vstore16(job->total, job->values + 1, job->sums);
+    }
+}
+
+static __global float *tiles_scratch(const struct lane_parts *parts, const struct tiling *t)
+{
+    __global float *scratch = part_at(parts, t->n_tiles, 0); // behind the parts
+    return scratch + ((ulong)get_group_id(0) * t->n_groups + get_group_id(1)) * t->scratch_stride;
+}
+
+// MERGE_COLUMNS columns from `first` on of n_lanes of a vector, to `out`; tiles are merged in their order. Groups: x over
+// blocks of columns, y over vectors.
+static void lanes_merge(const struct lane_parts *parts, uint n_tiles, uint n_lanes, __global float *out)
+{
+    uint vector = get_group_id(1);
+    uint first = get_group_id(0) * MERGE_COLUMNS;
+    uint values = parts->values;
+    float16 largest = -INFINITY;
+    for (uint tile = 0; tile < n_tiles; tile++)
+        largest = fmax(largest, vload16(values, part_at(parts, tile, vector)));
+    float16 total = 0;
+    float16 sums[MERGE_COLUMNS] = {0};
+    for (uint tile = 0; tile < n_tiles; tile++) {
+        __global const float *partial = part_at(parts, tile, vector);
+        float16 factor = exp16(vload16(values, partial) - largest);
+        total = fma(factor, vload16(values + 1, partial), total);
+        UNROLL
+        for (uint i = 0; i < MERGE_COLUMNS; i++)
+            sums[i] = fma(factor, vload16(min(first + i, values - 1), partial), sums[i]);
+    }
+    UNROLL
+    for (uint i = 0; i < MERGE_COLUMNS; i++) {
+        float lanes[VECTOR];
+        vstore16(sums[i] / total, 0, lanes);
+        for (uint lane = 0; lane < n_lanes && first + i < values; lane++)
+            out[(ulong)lane * values + first + i] = lanes[lane];
+    }
+}
+
+// Positions 0 .. length - 1 for the lanes that were taken.
+static void lanes_through(struct lane_job *job, uint length)
+{
+    start_sums(job);
+    for (uint first = 0; first < length; first += ATTENTION_TILE)
+        add_tile(job, first, min((uint)ATTENTION_TILE, length - first));
+}
+
+static void lanes_put(const struct lane_job *job, uint lane, __global float *out)
+{
+    float total[VECTOR];
+    vstore16(job->total, 0, total);
+    for (uint c = 0; c < job->values; c++) // + 0: a lane's zero has no sign that its neighbours could change
+        out[c] = job->sums[c * VECTOR + lane] / total[lane] + 0.0f;
+}
+
+static struct lane_parts latent_parts(const struct args_attention *a, __global float *partials)
+{
+    struct lane_parts parts = {partials, (a->n_heads + VECTOR - 1) / VECTOR, a->kv_lora_rank};
+    return parts;
+}
+
 __kernel GROUP_SIZE(1, 1) void attention_tiles(const struct args_attention a, const struct tiling t,
                                                __global const float *q_latent, __global const float *q,
                                                __global const void *cache, __global float *partials)
 {
     if (a.n_rows == 0)
         return;
-    uint vector = get_group_id(0);
-    __global float *scratch = partial_at(&a, partials, t.n_tiles, 0);
-    struct lane_job job = lane_job(&a, cache, scratch + ((ulong)vector * t.n_groups + get_group_id(1)) * t.scratch_stride);
+    struct lane_parts parts = latent_parts(&a, partials);
+    struct lane_job job = latent_job(&a, cache, tiles_scratch(&parts, &t));
     struct lane_inputs in = {q_latent, q};
-    take_lanes(&job, &in, vector * VECTOR);
-    uint end = (uint)((ulong)(get_group_id(1) + 1) * t.n_tiles / t.n_groups);
-    for (uint tile = (uint)((ulong)get_group_id(1) * t.n_tiles / t.n_groups); tile < end; tile++) {
-        uint first = tile * ATTENTION_TILE;
-        job.sums = partial_at(&a, partials, tile, vector);
-        start_sums(&job);
-        add_tile(&job, first, min((uint)ATTENTION_TILE, a.position + 1 - first));
-        vstore16(job.largest, a.kv_lora_rank, job.sums);
-        vstore16(job.total, a.kv_lora_rank + 1, job.sums);
-    }
+    take_latent_lanes(&job, &a, &in, get_group_id(0) * VECTOR);
+    lanes_tiles(&job, &parts, &t, a.position + 1);
 }
 
-// Groups: x over blocks of MERGE_COLUMNS columns, y over vectors of heads. Tiles are merged in their order.
 __kernel GROUP_SIZE(1, 1) void attention_merge(const struct args_attention a, const struct tiling t,
                                                __global float *partials, __global float *out)
 {
-    uint rank = a.kv_lora_rank;
-    uint vector = get_group_id(1);
-    uint first = get_group_id(0) * MERGE_COLUMNS;
+    uint head = get_group_id(1) * VECTOR;
     if (a.n_rows == 0)
         return;
-    float16 largest = -INFINITY;
-    for (uint tile = 0; tile < t.n_tiles; tile++)
-        largest = fmax(largest, vload16(rank, partial_at(&a, partials, tile, vector)));
-    float16 total = 0;
-    float16 sums[MERGE_COLUMNS] = {0};
-    for (uint tile = 0; tile < t.n_tiles; tile++) {
-        __global const float *partial = partial_at(&a, partials, tile, vector);
-        float16 factor = exp16(vload16(rank, partial) - largest);
-        total = fma(factor, vload16(rank + 1, partial), total);
-        UNROLL
-        for (uint i = 0; i < MERGE_COLUMNS; i++)
-            sums[i] = fma(factor, vload16(first + i, partial), sums[i]);
-    }
-    uint n_heads = min((uint)VECTOR, a.n_heads - vector * VECTOR);
-    UNROLL
-    for (uint i = 0; i < MERGE_COLUMNS; i++) {
-        float lanes[VECTOR];
-        vstore16(sums[i] / total, 0, lanes);
-        for (uint lane = 0; lane < n_heads; lane++)
-            out[(ulong)(vector * VECTOR + lane) * rank + first + i] = lanes[lane];
-    }
+    struct lane_parts parts = latent_parts(&a, partials);
+    lanes_merge(&parts, t.n_tiles, min((uint)VECTOR, a.n_heads - head), out + (ulong)head * a.kv_lora_rank);
 }
 
 // n_groups groups; each takes every n_groups-th vector of lanes.
@@ -209,21 +336,77 @@ __kernel GROUP_SIZE(1, 1) void attention_prefill(const struct args_attention a, 
 {
     if (a.n_rows == 0)
         return;
-    struct lane_job job = lane_job(&a, cache, scratch + (ulong)get_group_id(0) * t.scratch_stride);
+    struct lane_job job = latent_job(&a, cache, scratch + (ulong)get_group_id(0) * t.scratch_stride);
     struct lane_inputs in = {q_latent, q};
     uint lanes = a.n_rows * a.n_heads;
     for (uint lane = get_group_id(0) * VECTOR; lane < lanes; lane += t.n_groups * VECTOR) {
-        take_lanes(&job, &in, lane);
-        start_sums(&job);
+        take_latent_lanes(&job, &a, &in, lane);
         uint n_lanes = min((uint)VECTOR, lanes - lane);
-        uint length = a.position + (lane + n_lanes - 1) / a.n_heads + 1;
-        for (uint first = 0; first < length; first += ATTENTION_TILE)
-            add_tile(&job, first, min((uint)ATTENTION_TILE, length - first));
-        float total[VECTOR];
-        vstore16(job.total, 0, total);
+        lanes_through(&job, a.position + (lane + n_lanes - 1) / a.n_heads + 1);
         for (uint i = 0; i < n_lanes; i++)
-            for (uint c = 0; c < a.kv_lora_rank; c++) // + 0: a lane's zero has no sign that its neighbours could change
-                out[(ulong)(lane + i) * a.kv_lora_rank + c] = job.sums[c * VECTOR + i] / total[i] + 0.0f;
+            lanes_put(&job, i, out + (ulong)(lane + i) * a.kv_lora_rank);
+    }
+}
+
+// A group of heads, and which of its vectors of lanes this is.
+static struct lane_group group_of(const struct args_gqa *a, uint vector, uint *first)
+{
+    struct lane_group group = {0, a->n_heads / a->n_kv_heads};
+    uint vectors = (a->n_rows * group.size + VECTOR - 1) / VECTOR;
+    group.head = vector / vectors;
+    *first = vector % vectors * VECTOR;
+    return group;
+}
+
+static struct lane_parts group_parts(const struct args_gqa *a, __global float *partials)
+{
+    uint vectors = (a->n_heads / a->n_kv_heads + VECTOR - 1) / VECTOR;
+    struct lane_parts parts = {partials, a->n_kv_heads * vectors, a->head_dim};
+    return parts;
+}
+
+__kernel GROUP_SIZE(1, 1) void gqa_tiles(const struct args_gqa a, const struct tiling t, __global const float *q,
+                                         __global const void *cache, __global float *partials)
+{
+    if (a.n_rows == 0)
+        return;
+    uint first;
+    struct lane_group group = group_of(&a, get_group_id(0), &first);
+    struct lane_parts parts = group_parts(&a, partials);
+    struct lane_job job = group_job(&a, group.head, cache, tiles_scratch(&parts, &t));
+    take_group_lanes(&job, &a, &group, q, first);
+    lanes_tiles(&job, &parts, &t, a.position + 1);
+}
+
+__kernel GROUP_SIZE(1, 1) void gqa_merge(const struct args_gqa a, const struct tiling t, __global float *partials,
+                                         __global float *out)
+{
+    if (a.n_rows == 0)
+        return;
+    uint first;
+    struct lane_group group = group_of(&a, get_group_id(1), &first);
+    struct lane_parts parts = group_parts(&a, partials);
+    lanes_merge(&parts, t.n_tiles, min((uint)VECTOR, group.size - first),
+                out + group_lane_at(&a, &group, first, 0, a.head_dim));
+}
+
+// n_groups groups, as attention_prefill.
+__kernel GROUP_SIZE(1, 1) void gqa_prefill(const struct args_gqa a, const struct tiling t, __global const float *q,
+                                           __global const void *cache, __global float *out, __global float *scratch)
+{
+    if (a.n_rows == 0)
+        return;
+    uint lanes = a.n_rows * (a.n_heads / a.n_kv_heads);
+    uint vectors = a.n_kv_heads * ((lanes + VECTOR - 1) / VECTOR);
+    for (uint vector = get_group_id(0); vector < vectors; vector += t.n_groups) {
+        uint first;
+        struct lane_group group = group_of(&a, vector, &first);
+        struct lane_job job = group_job(&a, group.head, cache, scratch + (ulong)get_group_id(0) * t.scratch_stride);
+        take_group_lanes(&job, &a, &group, q, first);
+        uint n_lanes = min((uint)VECTOR, lanes - first);
+        lanes_through(&job, a.position + (first + n_lanes - 1) / group.size + 1);
+        for (uint i = 0; i < n_lanes; i++)
+            lanes_put(&job, i, out + group_lane_at(&a, &group, first + i, (ulong)a.n_heads * a.head_dim, a.head_dim));
     }
 }
 

@@ -212,7 +212,8 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void attention_merge(const struct args_at
         return;
     uint item = get_local_id(0);
     uint slice = item / MERGE_LANES;
-    uint c = get_group_id(0) * MERGE_LANES + item % MERGE_LANES; // within the rank, a multiple of MERGE_LANES
+    uint column = get_group_id(0) * MERGE_LANES + item % MERGE_LANES;
+    uint c = min(column, a.kv_lora_rank - 1);
     uint width = a.kv_lora_rank + 2;
     ulong stride = (ulong)a.n_heads * width;
     __global const float *partial = partials + (ulong)h * width;
@@ -242,7 +243,7 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void attention_merge(const struct args_at
         sum += sums[i][item % MERGE_LANES];
         total += totals[i];
     }
-    if (slice == 0)
+    if (slice == 0 && column < a.kv_lora_rank)
         out[(ulong)h * a.kv_lora_rank + c] = sum / total;
 }
 

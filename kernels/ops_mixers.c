@@ -90,12 +90,26 @@ static bool gqa_fits(gpu *g, const struct args_gqa *a, const struct gpu_gqa_bufs
            op_need(g, op_holds(b->out, 0, 4 * heads * a->head_dim), op, "the output is too small");
 }
 
-static void attend(gpu *g, const struct args_gqa *a, const struct gpu_gqa_bufs *b)
+// Floats that a CPU group keeps beside each other: queries, sums, and a tile of keys and values, converted.
+static uint32_t gqa_stride(const struct args_gqa *a)
 {
-    launch(g, &(struct launch){.kernel = KERNEL_GQA,
-                               .args = a,
-                               .buffers = {b->q, b->cache, b->out},
-                               .groups = {a->n_heads, a->n_rows}});
+    uint32_t lanes = a->kv_type == KV_F16 ? VECTOR + ATTENTION_TILE : VECTOR;
+    return 2 * a->head_dim * lanes;
+}
+
+// Vectors (CPU), or blocks (GPU), of the lanes that share a key head, of all key heads.
+static size_t gqa_blocks(const struct args_gqa *a, uint32_t lanes)
+{
+    return a->n_kv_heads * ceil_div((uint64_t)a->n_rows * (a->n_heads / a->n_kv_heads), lanes);
+}
+
+// GPU: the positions of a tile, from the model and the length alone: steps of 64, groups enough for a large device.
+static uint32_t gqa_tile(const struct args_gqa *a)
+{
+    enum { GROUPS = 264, STEP = 64 };
+    uint64_t steps = ceil_div((uint64_t)a->position + 1, STEP), most = GROUPS / gqa_blocks(a, GQA_LANES);
+    most = most < 1 ? 1 : most < MOST_TILES ? most : MOST_TILES;
+    return (uint32_t)(STEP * ceil_div(steps, most));
 }
 
 void gpu_op_gqa_decode(gpu *g, const struct args_gqa *a, const struct gpu_gqa_bufs *b)
@@ -103,20 +117,62 @@ void gpu_op_gqa_decode(gpu *g, const struct args_gqa *a, const struct gpu_gqa_bu
     if (gpu_failed(g) || !op_need(g, a->n_rows == 1, "gqa_decode", "n_rows must be 1") ||
         !gqa_fits(g, a, b, "gqa_decode"))
         return;
-    if (op_is_ref(g))
+    if (op_is_ref(g)) {
         op_done_by_ref(g, ref_gqa(a, b));
-    else
-        attend(g, a, b);
+        return;
+    }
+    uint32_t tile = g->cpu_shape ? ATTENTION_TILE : gqa_tile(a);
+    size_t tiles = ceil_div((uint64_t)a->position + 1, tile), blocks = gqa_blocks(a, g->cpu_shape ? VECTOR : GQA_LANES);
+    struct tiling t = {.rows_per_group = tile, .n_tiles = (uint32_t)tiles};
+    uint64_t floats = tiles * a->n_heads * ((uint64_t)a->head_dim + 2);
+    if (g->cpu_shape) {
+        enum { GROUPS_PER_UNIT = 8 };
+        uint64_t most = (uint64_t)GROUPS_PER_UNIT * g->info.compute_units;
+        t.n_groups = (uint32_t)(tiles < most ? tiles : most);
+        t.scratch_stride = gqa_stride(a);
+        floats = blocks * (VECTOR * tiles * ((uint64_t)a->head_dim + 2) + (uint64_t)t.n_groups * t.scratch_stride);
+    }
+    gpu_buf *scratch = gpu_scratch(g, 4 * floats);
+    launch(g, &(struct launch){.kernel = KERNEL_GQA_TILES,
+                               .args = a,
+                               .tiling = t,
+                               .buffers = {b->q, b->cache, scratch},
+                               .groups = {blocks, g->cpu_shape ? t.n_groups : tiles}});
+    if (g->cpu_shape) {
+        launch(g, &(struct launch){.kernel = KERNEL_GQA_MERGE,
+                                   .args = a,
+                                   .tiling = t,
+                                   .buffers = {scratch, b->out},
+                                   .groups = {ceil_div(a->head_dim, MERGE_COLUMNS), blocks}});
+        return;
+    }
+    struct args_attention merge = {.n_rows = 1, .n_heads = a->n_heads, .kv_lora_rank = a->head_dim};
+    launch(g, &(struct launch){.kernel = KERNEL_ATTENTION_MERGE,
+                               .args = &merge,
+                               .tiling = t,
+                               .buffers = {scratch, b->out},
+                               .groups = {ceil_div(a->head_dim, MERGE_LANES), a->n_heads}});
 }
 
 void gpu_op_gqa_prefill(gpu *g, const struct args_gqa *a, const struct gpu_gqa_bufs *b)
 {
     if (gpu_failed(g) || a->n_rows == 0 || !gqa_fits(g, a, b, "gqa_prefill"))
         return;
-    if (op_is_ref(g))
+    if (op_is_ref(g)) {
         op_done_by_ref(g, ref_gqa(a, b));
-    else
-        attend(g, a, b);
+        return;
+    }
+    struct launch l = {.kernel = KERNEL_GQA_PREFILL, .args = a, .buffers = {b->q, b->cache, b->out, b->out}};
+    l.groups[0] = gqa_blocks(a, g->cpu_shape ? VECTOR : GQA_LANES);
+    if (g->cpu_shape) {
+        enum { GROUPS_PER_UNIT = 32 };
+        uint64_t most = (uint64_t)GROUPS_PER_UNIT * g->info.compute_units;
+        l.groups[0] = l.groups[0] < most ? l.groups[0] : most;
+        l.tiling.n_groups = (uint32_t)l.groups[0];
+        l.tiling.scratch_stride = gqa_stride(a);
+        l.buffers[3] = gpu_scratch(g, 4 * (uint64_t)l.tiling.n_groups * l.tiling.scratch_stride);
+    }
+    launch(g, &l);
 }
 
 void gpu_op_short_conv(gpu *g, const struct args_short_conv *a, const struct gpu_short_conv_bufs *b)

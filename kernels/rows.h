@@ -44,7 +44,9 @@
     X(ATTENTION_MERGE,   attention_merge,   args_attention,      softmax_scale, 2, 1,              ELEMENTS_GROUP,    0)                    \
     X(ATTENTION_PREFILL, attention_prefill, args_attention,      softmax_scale, 5, 1,              PREFILL_ITEMS,     0)                    \
     X(GQA_APPEND,        gqa_append,        args_gqa_append,     scale,         6, 1,              HEAD_LANES,        0)                    \
-    X(GQA,               gqa,               args_gqa,            softmax_scale, 3, 1,              1,                 0)                    \
+    X(GQA_TILES,         gqa_tiles,         args_gqa,            softmax_scale, 3, 1,              GQA_ITEMS,         0)                    \
+    X(GQA_MERGE,         gqa_merge,         args_gqa,            softmax_scale, 2, 1,              0,                 0)                    \
+    X(GQA_PREFILL,       gqa_prefill,       args_gqa,            softmax_scale, 4, 1,              GQA_ITEMS,         0)                    \
     X(SHORT_CONV,        short_conv,        args_short_conv,     out_offset,    5, 1,              ELEMENTS_GROUP,    0)                    \
     X(DELTA,             delta,             args_delta,          pad,           7, 1,              SCAN_ITEMS,        0)                    \
     X(GATED_NORM,        gated_norm,        args_gated_norm,     pad,           4, 1,              HEAD_LANES,        0)                    \

@@ -66,7 +66,7 @@ void __wrap_gpu_op_combine_norm(gpu *g, const struct args_combine_norm *a, const
         return;
     }
     struct args_combine combine = {.n_partials = a->n_partials, .dim = a->dim, .first_weight = a->first_weight};
-    struct args_rmsnorm norm = {.weight = a->norm, .n_rows = 1, .dim = a->dim, .eps = a->eps};
+    struct args_rmsnorm norm = {.weight = a->norm, .n_rows = 1, .dim = a->dim, .eps = a->eps, .plus_one = a->plus_one};
     combine_by_way_of_host(g, &combine, b->partial, b->weight, b->out);
     gpu_op_rmsnorm(g, &norm, b->norm, b->out, b->y);
 }

@@ -262,11 +262,12 @@ static void check_combine(struct harness *t, struct rig *rig, uint32_t dim, uint
     gpu_buf *out = upload(g, hidden, (dim + 1) * 4), *y = upload(g, blank, (dim + 1) * 4);
     gpu_buf *host = upload(g, hidden, (dim + 1) * 4);
     struct args_combine combine = {.n_partials = n, .dim = dim, .first_weight = 2};
-    struct args_rmsnorm rmsnorm = {.weight = 4, .n_rows = 1, .dim = dim, .eps = 1e-5f};
+    struct args_rmsnorm rmsnorm = {.weight = 4, .n_rows = 1, .dim = dim, .eps = 1e-5f, .plus_one = n % 2};
+    struct args_combine_norm both = {
+        .norm = 4, .n_partials = n, .dim = dim, .first_weight = 2, .eps = 1e-5f, .plus_one = n % 2};
     gpu_op_combine(g, &combine, b.partial, b.weight, out);
     gpu_op_rmsnorm(g, &rmsnorm, b.norm, out, y);
-    gpu_op_combine_norm(
-        g, &(struct args_combine_norm){.norm = 4, .n_partials = n, .dim = dim, .first_weight = 2, .eps = 1e-5f}, &b);
+    gpu_op_combine_norm(g, &both, &b);
     host_combine(&combine, partial, weight, hidden);
     gpu_write(g, host, 0, hidden, (dim + 1) * 4);
     if (!CHECK(t, same(rig, "combine_norm's sum", out, b.out) && same(rig, "combine_norm's norm", y, b.y) &&

@@ -47,6 +47,24 @@ static int twin_close(const struct rig *rig, const char *what, const struct twin
     return good;
 }
 
+// Rows of a chunk, cut into launches.
+static const uint32_t cuts[] = {1, 3, 8, 2, 1, 16, 30, 64, 200};
+
+static uint32_t cut(uint32_t k, uint32_t first, uint32_t n_rows)
+{
+    return cuts[k] < n_rows - first ? cuts[k] : n_rows - first;
+}
+
+static int same(const struct rig *rig, const char *what, const gpu_buf *one, const gpu_buf *parts)
+{
+    float *a = download(rig->g, (gpu_buf *)one), *b = download(rig->g, (gpu_buf *)parts);
+    int good = a && b && memcmp(a, b, gpu_buf_bytes(one)) == 0;
+    if (!good)
+        printf("    %s of %s: other bits in several launches\n", what, rig->label);
+    free(a), free(b);
+    return good;
+}
+
 // The history of a convolution, and the rows of a chunk.
 static void check_conv(struct harness *t, struct rig *rig, struct args_short_conv a, int in_place)
 {
@@ -191,7 +209,6 @@ static void deltas(struct harness *t)
 // The same chunk in pieces, the first from one half of a state to the other, the rest in place: the same bits.
 static void deltas_cut(struct harness *t)
 {
-    static const uint32_t cuts[] = {1, 3, 8, 2, 1, 16, 30, 64};
     for (unsigned d = 0; d < rigs.n; d++)
         for (int i = 0; i < N_DELTAS; i++) {
             struct rig *rig = &rigs.items[d];
@@ -202,7 +219,7 @@ static void deltas_cut(struct harness *t)
             struct args_delta a = parts.a;
             b = delta_bufs(&parts);
             for (uint32_t first = 0, k = 0; first < one.a.n_rows; first += a.n_rows, k++) {
-                a.n_rows = cuts[k] < one.a.n_rows - first ? cuts[k] : one.a.n_rows - first;
+                a.n_rows = cut(k, first, one.a.n_rows);
                 a.q_offset = one.a.q_offset + first * a.in_stride;
                 a.k_offset = one.a.k_offset + first * a.in_stride;
                 a.v_offset = one.a.v_offset + first * a.in_stride;
@@ -213,12 +230,8 @@ static void deltas_cut(struct harness *t)
                 b.from = b.to;
                 a.from = a.to;
             }
-            float *out[] = {download(rig->g, one.out.buf), download(rig->g, parts.out.buf)};
-            float *to[] = {download(rig->g, one.to.buf), download(rig->g, parts.to.buf)};
-            if (!CHECK(t, out[0] && out[1] && to[0] && to[1] && memcmp(out[0], out[1], one.out.n * 4) == 0 &&
-                              memcmp(to[0], to[1], one.to.n * 4) == 0))
-                printf("    case %d on %s\n", i, rig->label);
-            free(out[0]), free(out[1]), free(to[0]), free(to[1]);
+            if (!CHECK(t, same(rig, "out", one.out.buf, parts.out.buf) && same(rig, "state", one.to.buf, parts.to.buf)))
+                printf("    case %d\n", i);
             delta_rig_free(&one), delta_rig_free(&parts);
         }
 }
@@ -431,11 +444,229 @@ static void attentions(struct harness *t)
         }
 }
 
+// One half of a state to the other, then in place, against all at once.
+static void convolutions_cut(struct harness *t)
+{
+    enum { ROWS = 140, CHANNELS = 275, HISTORY = (CONV_TAPS - 1) * CHANNELS };
+    for (unsigned d = 0; d < rigs.n; d++) {
+        struct rig *rig = &rigs.items[d];
+        struct args_short_conv a = {
+            .n_rows = ROWS, .channels = CHANNELS, .in_stride = CHANNELS, .out_stride = CHANNELS};
+        struct twin weight = random_twin(rig->g, CONV_TAPS * CHANNELS, 1), x = random_twin(rig->g, ROWS * CHANNELS, 2);
+        struct twin from = random_twin(rig->g, HISTORY, 3), to[2], y[2];
+        for (int i = 0; i < 2; i++) {
+            to[i] = poisoned_twin(rig->g, HISTORY);
+            y[i] = poisoned_twin(rig->g, ROWS * CHANNELS);
+        }
+        struct gpu_short_conv_bufs b = {weight.buf, x.buf, from.buf, to[0].buf, y[0].buf};
+        gpu_op_short_conv(rig->g, &a, &b);
+        b.to = to[1].buf;
+        b.y = y[1].buf;
+        for (uint32_t first = 0, k = 0; first < ROWS; first += a.n_rows, k++) {
+            a.n_rows = cut(k, first, ROWS);
+            a.in_offset = a.out_offset = first * CHANNELS;
+            gpu_op_short_conv(rig->g, &a, &b);
+            b.from = b.to;
+        }
+        CHECK(t, same(rig, "y", y[0].buf, y[1].buf));
+        CHECK(t, same(rig, "history", to[0].buf, to[1].buf));
+        twin_free(&weight), twin_free(&x), twin_free(&from);
+        for (int i = 0; i < 2; i++)
+            twin_free(&to[i]), twin_free(&y[i]);
+    }
+}
+
+// What a launch must not read of the cache is NaN.
+static void attentions_cut(struct harness *t)
+{
+    static const struct gqa_case cases[] = {
+        {150, 6, 2, 40, 0, 0, 61, KV_F16, 0, 0},
+        {140, 16, 1, 32, 0, 0, 0, KV_F32, 0, 0},
+        {70, 3, 3, 256, 0, 0, 100, KV_F16, 0, 0},
+    };
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+            struct rig *rig = &rigs.items[d];
+            struct gqa_rig r = gqa_rig_of(rig->g, &cases[i]);
+            size_t row_out = (size_t)r.a.n_heads * r.a.head_dim, n = (r.a.position + r.a.n_rows) * r.row_bytes;
+            char *seen = must(malloc(n));
+            float *got[2] = {poisoned(r.a.n_rows * row_out), poisoned(r.a.n_rows * row_out)};
+            for (int several = 0; several < 2; several++) {
+                struct args_gqa a = r.a;
+                for (uint32_t first = 0, k = 0; first < r.a.n_rows; first += a.n_rows, k++) {
+                    a.n_rows = several ? cut(k, first, r.a.n_rows) : r.a.n_rows;
+                    a.position = r.a.position + first;
+                    a.q_offset = r.a.q_offset + first * a.q_stride;
+                    memset(seen, 0xff, n);
+                    memcpy(seen, r.rows, (a.position + a.n_rows) * r.row_bytes);
+                    gpu_buf *out = upload(rig->g, got[several], a.n_rows * row_out * 4);
+                    struct gpu_gqa_bufs b = {r.q.buf, upload(rig->g, seen, n), out};
+                    gpu_op_gqa_prefill(rig->g, &a, &b);
+                    struct gpu_error err = {0};
+                    CHECK_EQ(t, gpu_read(rig->g, out, 0, got[several] + first * row_out, a.n_rows * row_out * 4, &err),
+                             0);
+                    gpu_buf_free(out), gpu_buf_free(b.cache);
+                }
+            }
+            if (!CHECK(t, memcmp(got[0], got[1], r.a.n_rows * row_out * 4) == 0))
+                printf("    case %u on %s\n", i, rig->label);
+            free(seen), free(got[0]), free(got[1]);
+            gqa_rig_free(&r);
+        }
+}
+
+static int refused(gpu *g)
+{
+    struct gpu_error err = {0};
+    return gpu_check(g, &err) == GPU_ARGUMENT;
+}
+
+// Each of these would read or write outside of its buffers, or compute what there is no formula for.
+static void deltas_refuse(struct harness *t, gpu *g)
+{
+    static const struct delta_case good = {3, 2, 4, 16, 24, 0, DECAY_HEAD, 0};
+    struct delta_rig d = delta_rig_of(g, &good);
+    struct gpu_delta_bufs b = delta_bufs(&d);
+    struct args_delta bad[] = {d.a, d.a, d.a, d.a, d.a, d.a, d.a, d.a, d.a, d.a, d.a, d.a, d.a, d.a};
+    unsigned n = 0;
+    bad[n++].n_key_heads = 3; // does not divide 4
+    bad[n++].n_key_heads = 0;
+    bad[n++].key_dim = MOST_KEY_DIM + 1;
+    bad[n++].value_dim = 0x80000000u;
+    bad[n++].n_value_heads = 0x80000000u;
+    bad[n++].n_rows = 4;
+    bad[n++].n_rows = UINT32_MAX;
+    bad[n++].in_stride = 95;       // rows overlap
+    bad[n++].decay = DECAY_CHANNEL; // needs more gates and biases than there are
+    bad[n++].from = 4;
+    bad[n++].to = UINT64_MAX - 3;
+    bad[n++].dt_bias = 6; // no multiple of 4
+    bad[n++].decay_offset = UINT32_MAX;
+    bad[n].decay = DECAY_CHANNEL_BOUNDED;
+    bad[n++].bound = 1.0f;
+    for (unsigned i = 0; i < n; i++) {
+        gpu_op_delta(g, &bad[i], &b);
+        if (!CHECK(t, refused(g)))
+            printf("    delta, bad case %u\n", i);
+    }
+    b.to = b.from; // the halves overlap in part
+    gpu_op_delta(g, &d.a, &b);
+    CHECK(t, refused(g));
+    b = delta_bufs(&d);
+    b.out = b.x;
+    gpu_op_delta(g, &d.a, &b);
+    CHECK(t, refused(g));
+    delta_rig_free(&d);
+}
+
+static void attentions_refuse(struct harness *t, gpu *g)
+{
+    static const struct gqa_case good = {2, 6, 2, 40, 0, 8, 5, KV_F32, 0, 0};
+    struct gqa_rig r = gqa_rig_of(g, &good);
+    gpu_buf *cache = upload(g, r.rows, 7 * r.row_bytes);
+    struct gpu_gqa_bufs b = {r.q.buf, cache, r.out.buf};
+    struct args_gqa bad[] = {r.a, r.a, r.a, r.a, r.a, r.a, r.a, r.a};
+    unsigned n = 0;
+    bad[n++].n_kv_heads = 4; // does not divide 6
+    bad[n++].n_kv_heads = 0;
+    bad[n++].head_dim = 44; // no multiple of 8
+    bad[n++].head_dim = 264;
+    bad[n++].position = 6; // one row too few
+    bad[n++].n_rows = UINT32_MAX;
+    bad[n++].q_head_stride = 39; // heads overlap
+    bad[n++].kv_type = 2;
+    for (unsigned i = 0; i < n; i++) {
+        gpu_op_gqa_prefill(g, &bad[i], &b);
+        if (!CHECK(t, refused(g)))
+            printf("    gqa, bad case %u\n", i);
+    }
+    gpu_op_gqa_decode(g, &r.a, &b); // two rows
+    CHECK(t, refused(g));
+    struct args_gqa_append append = {.n_rows = 2,
+                                     .n_heads = 6,
+                                     .n_kv_heads = 2,
+                                     .head_dim = 40,
+                                     .rope_dim = 8,
+                                     .q_stride = r.a.q_stride,
+                                     .q_head_stride = r.a.q_head_stride,
+                                     .kv_stride = 160,
+                                     .v_offset = 80,
+                                     .position = 5};
+    struct gpu_gqa_append_bufs to = {r.out.buf, r.out.buf, r.out.buf, r.q.buf, r.out.buf, cache};
+    gpu_op_gqa_append(g, &append, &to);
+    CHECK(t, !refused(g));
+    struct args_gqa_append odd[] = {append, append, append, append, append, append};
+    n = 0;
+    odd[n++].rope_dim = 7;
+    odd[n++].rope_offset = 33; // behind the head
+    odd[n++].position = 6;
+    odd[n++].v_offset = UINT32_MAX;
+    odd[n++].k_norm = gpu_buf_bytes(r.out.buf) - 156;
+    odd[n++].kv_stride = 70;
+    for (unsigned i = 0; i < n; i++) {
+        gpu_op_gqa_append(g, &odd[i], &to);
+        if (!CHECK(t, refused(g)))
+            printf("    gqa_append, bad case %u\n", i);
+    }
+    gpu_buf_free(cache);
+    gqa_rig_free(&r);
+}
+
+static void others_refuse(struct harness *t, gpu *g)
+{
+    struct twin x = random_twin(g, 400, 1), y = random_twin(g, 400, 2), state = random_twin(g, 60, 3);
+    struct args_short_conv conv = {.n_rows = 4, .channels = 20, .in_stride = 20, .out_stride = 20};
+    struct gpu_short_conv_bufs b = {y.buf, x.buf, state.buf, state.buf, y.buf};
+    gpu_op_short_conv(g, &conv, &b);
+    CHECK(t, !refused(g));
+    struct args_short_conv bad[] = {conv, conv, conv, conv};
+    bad[0].from = 1;
+    bad[1].channels = 21;
+    bad[2].n_rows = 21;
+    bad[3].weight = 1284;
+    for (unsigned i = 0; i < 4; i++) {
+        gpu_op_short_conv(g, &bad[i], &b);
+        if (!CHECK(t, refused(g)))
+            printf("    short_conv, bad case %u\n", i);
+    }
+    b.y = b.x;
+    gpu_op_short_conv(g, &conv, &b);
+    CHECK(t, refused(g));
+    struct args_gated_norm norm = {.n_rows = 2, .n_heads = 5, .dim = 20, .in_stride = 100, .gate_stride = 100};
+    struct gpu_gated_norm_bufs n = {y.buf, x.buf, x.buf, y.buf};
+    gpu_op_gated_norm(g, &norm, &n); // rows of the output overlap
+    CHECK(t, refused(g));
+    norm.out_stride = 100;
+    norm.act = 2;
+    gpu_op_gated_norm(g, &norm, &n);
+    CHECK(t, refused(g));
+    struct args_gate_product gate = {
+        .n_rows = 2, .n_heads = 2, .dim = 100, .stride = 200, .gate_stride = 200, .gate_head_stride = 100};
+    gpu_op_gate_product(g, &gate, x.buf, y.buf);
+    CHECK(t, !refused(g));
+    gate.gate_offset = 1;
+    gpu_op_gate_product(g, &gate, x.buf, y.buf);
+    CHECK(t, refused(g));
+    twin_free(&x), twin_free(&y), twin_free(&state);
+}
+
+static void what_does_not_fit_is_refused(struct harness *t)
+{
+    for (unsigned d = 0; d < rigs.n; d++) {
+        deltas_refuse(t, rigs.items[d].g);
+        attentions_refuse(t, rigs.items[d].g);
+        others_refuse(t, rigs.items[d].g);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(convolutions),  TEST(deltas),  TEST(deltas_cut), TEST(gated_norms),
-        TEST(gate_products), TEST(appends), TEST(attentions),
+        TEST(convolutions),   TEST(deltas),
+        TEST(deltas_cut),     TEST(gated_norms),
+        TEST(gate_products),  TEST(appends),
+        TEST(attentions),     TEST(convolutions_cut),
+        TEST(attentions_cut), TEST(what_does_not_fit_is_refused),
     };
     rigs = open_rigs();
     int failed = HARNESS_RUN(tests, argc, argv);

@@ -163,9 +163,10 @@ static void norms(struct harness *t)
         {.weight = 4, .n_rows = 3, .dim = 100, .in_stride = 123, .in_offset = 5, .out_stride = 101, .eps = 1e-5f},
         {.n_rows = 33, .dim = 448, .in_stride = 448, .out_stride = 500, .out_offset = 9, .eps = 1e-6f},
         {.n_rows = 2, .dim = 7168, .in_stride = 7168, .out_stride = 7168, .eps = 1e-6f},
+        {.weight = 8, .n_rows = 3, .dim = 77, .in_stride = 77, .out_stride = 77, .eps = 1e-6f, .plus_one = 1},
     };
     for (unsigned d = 0; d < rigs.n; d++)
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < 5; i++) {
             gpu *g = rigs.items[d].g;
             struct args_rmsnorm a = cases[i];
             size_t n_in = (size_t)a.n_rows * a.in_stride + a.in_offset;
@@ -274,6 +275,8 @@ static void check_append(struct harness *t, struct rig *rig, struct args_kv_appe
     struct gpu_kv_append_bufs b = {upload(g, norm, (a.kv_lora_rank + 3) * sizeof *norm),
                                    upload(g, inv_freq, a.rope_dim / 2 * sizeof *inv_freq), upload(g, x, n_in * 4),
                                    upload(g, blank, n * 4)};
+    if (a.no_rope)
+        gpu_buf_free(b.inv_freq), b.inv_freq = NULL;
     gpu_buf *apart = upload(g, x, n_in * 4);
     struct args_rmsnorm rmsnorm = {.weight = a.norm,
                                    .n_rows = a.n_rows,
@@ -291,7 +294,8 @@ static void check_append(struct harness *t, struct rig *rig, struct args_kv_appe
                              .scale = a.scale};
     gpu_op_kv_append(g, &a, &b);
     gpu_op_rmsnorm(g, &rmsnorm, b.norm, apart, apart);
-    gpu_op_rope(g, &rope, b.inv_freq, apart);
+    if (!a.no_rope)
+        gpu_op_rope(g, &rope, b.inv_freq, apart);
     float *rows = download(g, apart), *got = download(g, b.cache);
     for (uint32_t r = 0; rows && r < a.n_rows; r++)
         ref_to_cache(a.kv_type, rows + (size_t)r * a.in_stride, width, blank, (uint64_t)(a.position + r) * width);
@@ -314,9 +318,10 @@ static void appends(struct harness *t)
          .interleaved = 1},
         {.n_rows = 3, .kv_lora_rank = 37, .rope_dim = 6, .in_stride = 50, .position = 900, .eps = 1e-5f, .scale = 0.7f},
         {.n_rows = 2, .kv_lora_rank = 160, .rope_dim = 10, .in_stride = 170, .interleaved = 1, .scale = 1},
+        {.n_rows = 3, .kv_lora_rank = 32, .rope_dim = 7, .in_stride = 40, .position = 2, .eps = 1e-5f, .no_rope = 1},
     };
     for (unsigned d = 0; d < rigs.n; d++)
-        for (uint32_t i = 0; i < 8; i++) {
+        for (uint32_t i = 0; i < 10; i++) {
             struct args_kv_append a = cases[i / 2];
             a.kv_type = i % 2;
             check_append(t, &rigs.items[d], a);
