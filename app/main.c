@@ -167,10 +167,5 @@ int main(int argc, char **argv)
     }
     int status = dispatch(&options);
     bytes_release(&config);
-    if ((fflush(stdout) != 0 || ferror(stdout)) && status == STATUS_DONE) {
-        status = errno == EPIPE ? STATUS_EPIPE : STATUS_FAILED;
-        if (status == STATUS_FAILED)
-            report("cannot write to standard output: %s", strerror(errno));
-    }
-    return status;
+    return report_flush(status);
 }

@@ -305,10 +305,12 @@ static void take_events(struct run *run)
     while (!run->done && worker_event(run->worker, &event)) {
         switch (event.kind) {
         case EVENT_PROGRESS:
+            term_keep_signals();
             if (!run->last && !run->text.length)
                 progress_show(&run->progress, &event.progress);
             break;
         case EVENT_READY:
+            term_keep_signals();
             run->info = event.ready;
             run->chat.about = event.ready.turns;
             run->chat.think = run->chat.fed_think = run->options->model.think;
@@ -393,6 +395,7 @@ int cmd_run(const struct options *options)
     struct session_news news;
     struct backend backend;
     struct moe_err err;
+    bool left = false;
     run.progress.out = isatty(STDERR_FILENO) ? stderr : NULL;
     run.progress.plain = term_is_dumb();
     run.seed = options->talk.seed.given ? options->talk.seed.number : talk_settings_random_seed();
@@ -429,7 +432,7 @@ int cmd_run(const struct options *options)
         report("cannot start: %s", strerror(errno));
     if (run.saving && run.worker && !run.answered)
         worker_finish_session(run.worker, &news);
-    if (!worker_abandon(run.worker) && run.status == STATUS_DONE)
+    if (!worker_abandon(run.worker, &left) && run.status == STATUS_DONE)
         run.status = STATUS_FAILED;
 release:
     turn_free(run.turn);
@@ -439,5 +442,7 @@ release:
     bytes_release(&run.prompt);
     bytes_release(&run.text);
     bytes_release(&run.thinking);
+    if (left)
+        term_leave(run.status);
     return run.status;
 }

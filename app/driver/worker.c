@@ -623,9 +623,10 @@ bool worker_free(struct worker *worker)
     return wrote_all;
 }
 
-bool worker_abandon(struct worker *worker)
+bool worker_abandon(struct worker *worker, bool *left)
 {
-    return !worker || !atomic_load(&worker->loaded) || worker_free(worker);
+    *left = worker && !atomic_load(&worker->loaded);
+    return *left || worker_free(worker);
 }
 
 void worker_send(struct worker *worker, struct turn *turn)

@@ -106,8 +106,8 @@ struct worker *worker_new(const struct backend *backend, int nice_value);
 // Cancels what is under way, waits for the thread and closes the model. False: as the backend's close. NULL is fine.
 bool worker_free(struct worker *worker);
 // Like worker_free, but leaves thread and model to the end of the process when the model is still being opened, which
-// nothing can cut short.
-bool worker_abandon(struct worker *worker);
+// nothing can cut short; *left says so. Then the process ends by term_leave: what exit() destroys is still in use.
+bool worker_abandon(struct worker *worker, bool *left);
 
 // After EVENT_READY and when no turn is under way. Takes the turn over.
 void worker_send(struct worker *worker, struct turn *turn);

@@ -30,6 +30,7 @@ struct talk {
     struct backend_info info;
     enum talk_state state;
     int status;
+    bool left; // the worker, still opening its model (worker_abandon)
     // The answer under way.
     struct bytes answer; // as it came
     bool begun;          // the face knows

@@ -55,9 +55,18 @@ static void run(const struct loop_face *face, int signals)
         if (came > 0 && fds[2].revents)
             face->read(face->self);
         take_signals(face);
+        bool loading = talk->state == TALK_LOADING;
         talk_take_events(talk);
+        if (loading)
+            term_keep_signals();
         face->round(face->self);
     }
+}
+
+void loop_leave(const struct talk *talk)
+{
+    if (talk->left)
+        term_leave(talk->status);
 }
 
 int loop_chat(const struct loop_face *face, const struct options *options)

@@ -29,4 +29,7 @@ struct loop_face {
 // An exit status, which stands in talk->status, too.
 int loop_chat(const struct loop_face *face, const struct options *options);
 
+// Ends the process when its model was still being opened; after all is given back that must be.
+void loop_leave(const struct talk *talk);
+
 #endif

@@ -404,5 +404,6 @@ int plain_chat(const struct options *options)
         options);
     flush(&plain);
     bytes_release(&plain.input);
+    loop_leave(talk);
     return talk->status;
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -16,6 +17,8 @@
 #include <ncursesw/term.h>
 #undef columns // a macro of the latter
 
+#include "app/util/report.h"
+
 enum { N_SIGNALS = 65 };
 
 static struct {
@@ -25,6 +28,9 @@ static struct {
     bool saved; // `original` holds what the terminal was
     volatile sig_atomic_t is_raw, takes_pastes;
     struct termios original;
+    // What term_keep_signals brings back.
+    struct sigaction kept[N_SIGNALS];
+    bool keeps[N_SIGNALS];
     char reset[256];
     volatile sig_atomic_t reset_length;
 } term = {.pipe = {-1, -1}};
@@ -50,6 +56,19 @@ static void catch_with(int number, void (*handler)(int), int flags)
     struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
     sigemptyset(&action.sa_mask);
     sigaction(number, &action, NULL);
+    term.kept[number] = action;
+    term.keeps[number] = true;
+}
+
+// Those that end a process with a fault, or a wish to see one.
+static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT, SIGSYS, SIGTRAP};
+enum { N_FATAL = sizeof fatal / sizeof fatal[0] };
+
+void term_keep_signals(void)
+{
+    for (int i = 0; i < N_SIGNALS; i++)
+        if (term.keeps[i])
+            sigaction(i, &term.kept[i], NULL);
 }
 
 // Only calls that a signal handler may make.
@@ -83,6 +102,9 @@ int term_catch_signals(bool interactive)
         fcntl(term.pipe[i], F_SETFD, FD_CLOEXEC);
         fcntl(term.pipe[i], F_SETFL, O_NONBLOCK);
     }
+    for (int i = 0; i < N_FATAL; i++)
+        if (!term.keeps[fatal[i]])
+            term.keeps[fatal[i]] = sigaction(fatal[i], NULL, &term.kept[fatal[i]]) == 0;
     static const int ours[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT};
     for (size_t i = 0; i < (interactive ? 6u : 3u); i++) {
         struct sigaction before;
@@ -150,8 +172,7 @@ bool term_remember(void)
         return false;
     term.saved = true;
     atexit(term_restore);
-    static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT, SIGSYS};
-    for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++)
+    for (int i = 0; i < N_FATAL; i++)
         catch_with(fatal[i], on_fatal, (int)SA_RESETHAND);
     return true;
 }
@@ -165,6 +186,14 @@ void term_restore(void)
 {
     if (term.is_raw)
         leave_raw(TCSADRAIN);
+}
+
+void term_leave(int status)
+{
+    status = report_flush(status);
+    fflush(stderr);
+    term_restore();
+    _exit(status);
 }
 
 void term_set_reset(const char *sequence)

@@ -19,6 +19,9 @@ bool term_signal_pending(int signal_number); // the same, without taking note
 void term_drain(void);
 // The exit status that goes with SIGINT, SIGTERM or SIGHUP; 0 for anything else.
 int term_exit_status(int signal_number);
+// What each signal does is once more what it was when they were caught, or what was asked for since: drivers bring
+// handlers of their own while they load, which swallow a first SIGQUIT, and SIGABRT before ours restores the terminal.
+void term_keep_signals(void);
 // Gives SIGINT, SIGTERM and SIGHUP back their usual, deadly meaning.
 void term_release_signals(void);
 
@@ -33,6 +36,10 @@ void term_restore(void); // harmless when nothing was changed
 void term_set_reset(const char *sequence);
 // Stops the process as Ctrl-Z does; returns when it goes on, in raw mode again if it was.
 void term_suspend(void);
+
+// Ends the process at once, with everything written and the terminal as it was: for when a thread still runs that
+// exit() would pull the ground from under. A status of STATUS_DONE becomes a failure if output is lost.
+_Noreturn void term_leave(int status);
 
 bool term_size(int *rows, int *columns); // of standard output; false: unknown
 int term_columns(void);                  // of standard output, 80 when it is no terminal or says nothing

@@ -443,6 +443,7 @@ int tui_chat(const struct options *options)
             .resume = resize,
         },
         options);
+    loop_leave(&tui->talk);
     release(tui);
     return status;
 }

@@ -2,6 +2,7 @@
 // Writes to standard error: sentences with escapes made visible, progress on one line.
 #include "app/util/report.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,4 +33,14 @@ void report(const char *format, ...)
     fputs("moechat: ", stderr);
     report_text(stderr, text, strlen(text));
     fputc('\n', stderr);
+}
+
+int report_flush(int status)
+{
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || status != STATUS_DONE)
+        return status;
+    if (errno == EPIPE)
+        return STATUS_EPIPE;
+    report("cannot write to standard output: %s", strerror(errno));
+    return STATUS_FAILED;
 }

@@ -25,4 +25,7 @@ __attribute__((format(printf, 1, 2))) void report(const char *format, ...);
 // Writes text with everything made visible that could act on a terminal.
 void report_text(FILE *out, const char *text, size_t length);
 
+// Writes what standard output still holds. The status, or when output was lost what becomes of STATUS_DONE, said why.
+int report_flush(int status);
+
 #endif

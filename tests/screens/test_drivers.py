@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What drivers do to the process that loads them: a library in their place has threads, handlers and destructors."""
+import os
+import signal
+import subprocess
+import time
+
+from rig import *
+
+SLOW = "load 100 100\n"  # ten seconds
+LIBRARY = r"""
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static void swallow(int number) { (void)number; }
+static void *load(void *unused)
+{
+    static const int ours[] = {SIGQUIT, SIGABRT, SIGSEGV, SIGTERM};
+    usleep(300000);
+    for (int i = 0; i < 4; i++)
+        signal(ours[i], swallow);
+    return unused;
+}
+__attribute__((constructor)) static void begin(void)
+{
+    pthread_t thread;
+    if (getenv("DRIVER_HANDLERS") && pthread_create(&thread, NULL, load, NULL) == 0)
+        pthread_detach(thread);
+}
+// As LLVM's: what it destroys, a thread that still compiles uses.
+__attribute__((destructor)) static void end(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    int count = 0;
+    while (tasks && readdir(tasks))
+        count++;
+    if (count > 3)
+        abort();
+}
+"""
+
+
+def driver(**more):
+    source, library = os.path.join(SCRATCH, "driver.c"), os.path.join(SCRATCH, "driver.so")
+    if not os.path.exists(library):
+        with open(source, "w") as out:
+            out.write(LIBRARY)
+        subprocess.run(["cc", "-shared", "-fPIC", "-pthread", "-o", library, source], check=True)
+    return environment(LD_PRELOAD=library, **more)
+
+
+def test_stopping_while_it_loads_destroys_nothing():
+    for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
+        for kind in (Terminal, Screen):
+            chat = kind(["--no-session"] + (["--plain"] if kind is Terminal else []) + script(SLOW), env=driver())
+            chat.wait("100")
+            chat.process.send_signal(number)
+            same((kind, number, chat.finish()), (kind, number, status))
+            same(chat.settings(), chat.before)
+        answer = Terminal(["run", "-p", "x"] + script(SLOW), env=driver())
+        answer.wait("100")
+        answer.process.send_signal(number)
+        same((number, answer.finish()), (number, status))
+
+
+def test_the_first_signal_counts_after_a_driver_came():
+    loads = "load 10 60\nturn\ntext here\nhang\n"
+    for number in (signal.SIGQUIT, signal.SIGABRT, signal.SIGTERM):
+        ends = 143 if number == signal.SIGTERM else -number
+        for kind in (Terminal, Screen):
+            chat = kind(["--no-session"] + (["--plain"] if kind is Terminal else []) + script(loads),
+                        env=driver(DRIVER_HANDLERS="1"))
+            chat.wait("\x1b[1mYou:" if kind is Terminal else "\x1b[?2004h")
+            time.sleep(1)
+            chat.process.send_signal(number)
+            same((kind, number, chat.finish()), (kind, number, ends))
+            same(chat.settings(), chat.before)
+        answer = Terminal(["run", "-p", "x"] + script(loads), env=driver(DRIVER_HANDLERS="1"))
+        answer.wait("here")
+        answer.process.send_signal(number)
+        same((number, answer.finish()), (number, ends))
+
+
+if __name__ == "__main__":
+    main(globals())
