@@ -289,13 +289,15 @@ static void begin(struct run *run)
         return;
     }
     struct worker_session session = {.saved = run->choice.saved};
-    run->saving = true;
-    run->choice.saved = NULL;
     if (!chat_timeline(&run->chat, &session.ids)) {
         report("no memory for the session");
+        tok_ids_release(&session.ids);
         run->status = STATUS_FAILED;
         run->done = true;
+        return;
     }
+    run->saving = true;
+    run->choice.saved = NULL;
     worker_open_session(run->worker, session);
 }
 

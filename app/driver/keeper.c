@@ -24,12 +24,33 @@ void keeper_commit(struct keeper *keeper, bool logits)
         snprintf(keeper->news.text, sizeof keeper->news.text, "%s", error.text);
 }
 
-void keeper_save(struct keeper *keeper, struct part *part)
+static void fail_memory(struct keeper *keeper)
 {
+    keeper->news.failed = true;
+    snprintf(keeper->news.text, sizeof keeper->news.text, "conversation not saved: out of memory");
+}
+
+// Does the session hold all that comes before token `position`? What could not be appended leaves a hole, and what
+// follows it would be another conversation.
+static bool reaches(struct keeper *keeper, size_t position)
+{
+    if (manifest_tokens(saved_manifest(keeper->saved)) == position)
+        return true;
+    keeper->news.failed = true;
+    if (!*keeper->news.text)
+        snprintf(keeper->news.text, sizeof keeper->news.text,
+                 "conversation not saved: what came before could not be; /undo back to there, or /new");
+    return false;
+}
+
+void keeper_save(struct keeper *keeper, size_t position, struct part *part)
+{
+    if (!reaches(keeper, position))
+        return;
     if (saved_append(keeper->saved, part))
         keeper_commit(keeper, false);
     else
-        snprintf(keeper->news.text, sizeof keeper->news.text, "no memory to save the conversation");
+        fail_memory(keeper);
 }
 
 static bool fill_part(struct keeper *keeper, struct part *part, const int32_t *ids, size_t count)
@@ -47,7 +68,9 @@ static bool fill_part(struct keeper *keeper, struct part *part, const int32_t *i
 void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const struct turn_result *result)
 {
     size_t begin = 0;
-    bool fine = keeper->saved != NULL;
+    if (!keeper->saved || !reaches(keeper, turn->position))
+        return;
+    bool fine = true;
     for (size_t i = 0; i < turn->n_turns && fine; i++) {
         struct part part = {.role = turn->turns[i].role};
         size_t end = result->prompt_ends[i];
@@ -56,10 +79,12 @@ void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const st
         begin = end;
         part_release(&part);
     }
+    if (!fine)
+        saved_cut(keeper->saved, turn->position);
     if (fine)
         keeper_commit(keeper, true);
-    else if (keeper->saved)
-        snprintf(keeper->news.text, sizeof keeper->news.text, "no memory to save the conversation");
+    else
+        fail_memory(keeper);
 }
 
 bool keeper_make_answer(struct keeper *keeper, const struct turn *turn, const struct turn_result *result,
@@ -67,9 +92,13 @@ bool keeper_make_answer(struct keeper *keeper, const struct turn *turn, const st
 {
     *part = (struct part){.role = TOK_ASSISTANT, .sampling = turn->sampling, .max_tokens = turn->max_tokens};
     snprintf(part->stop, sizeof part->stop, "%s", stop_reason_name(result->reason));
-    return keeper->saved &&
-           bytes_append(&part->text, result->text.data ? result->text.data : "", result->text.length) &&
-           fill_part(keeper, part, result->answer.ids, result->answer.count);
+    if (!keeper->saved)
+        return false;
+    if (bytes_append(&part->text, result->text.data ? result->text.data : "", result->text.length) &&
+        fill_part(keeper, part, result->answer.ids, result->answer.count))
+        return true;
+    fail_memory(keeper);
+    return false;
 }
 
 bool keeper_logits(struct keeper *keeper)

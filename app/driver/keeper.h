@@ -38,7 +38,7 @@ void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const st
 // Makes the part that keeper_save saves when the answer's end has been fed. False: no memory, or nothing is saved.
 bool keeper_make_answer(struct keeper *keeper, const struct turn *turn, const struct turn_result *result,
                         struct part *part);
-void keeper_save(struct keeper *keeper, struct part *part);
+void keeper_save(struct keeper *keeper, size_t position, struct part *part);
 // Takes the logits at the timeline's end from the session, if they were saved.
 bool keeper_logits(struct keeper *keeper);
 // Reads the rows of keeper->saved into the empty timeline, as far as they are good. Returns how many tokens are there;

@@ -61,7 +61,13 @@ const char *stop_reason_name(enum stop_reason reason)
 
 struct turn *turn_new(void)
 {
-    return calloc(1, sizeof(struct turn));
+    struct turn *turn = calloc(1, sizeof *turn);
+    if (turn)
+        turn->result = calloc(1, sizeof *turn->result);
+    if (!turn || turn->result)
+        return turn;
+    free(turn);
+    return NULL;
 }
 
 bool turn_add(struct turn *turn, enum tok_role role, const char *text, size_t length)
@@ -88,6 +94,7 @@ void turn_free(struct turn *turn)
         free((char *)turn->turns[i].text);
     free(turn->turns);
     tok_ids_release(&turn->known);
+    turn_result_free(turn->result);
     free(turn);
 }
 
@@ -154,10 +161,18 @@ static void send_part(void *context, bool thinking, const char *bytes, size_t le
     }
 }
 
-static void send_text(struct worker *worker, const char *bytes, size_t length)
+// False: no memory to keep it.
+static bool send_text(struct worker *worker, const char *bytes, size_t length)
 {
-    bytes_append(worker->said, bytes, length); // what memory is too short for is missing in the kept text
+    if (!bytes_append(worker->said, bytes, length))
+        return false;
     tok_think_push(&worker->think, bytes, length, &(struct tok_think_out){send_part, worker});
+    return true;
+}
+
+static int fail_text(struct moe_err *err)
+{
+    return backend_fail(err, MOE_NO_MEMORY, "no memory for the answer's text");
 }
 
 static int send_token(struct worker *worker, int32_t id, struct moe_err *err)
@@ -166,11 +181,11 @@ static int send_token(struct worker *worker, int32_t id, struct moe_err *err)
     size_t length = worker->backend.ops->bytes(worker->backend.self, id, &bytes);
     char small[256], *out = length + 3 <= sizeof small ? small : malloc(length + 3);
     if (!out)
-        return backend_fail(err, MOE_NO_MEMORY, "no memory for a token's text");
-    send_text(worker, out, tok_stream_push(&worker->stream, bytes, length, out));
+        return fail_text(err);
+    bool sent = send_text(worker, out, tok_stream_push(&worker->stream, bytes, length, out));
     if (out != small)
         free(out);
-    return 0;
+    return sent ? 0 : fail_text(err);
 }
 
 static struct moe_stats stats_since(struct moe_stats now, const struct moe_stats *then)
@@ -295,11 +310,13 @@ static int prompt_does_not_fit(struct turn_result *result, size_t used, size_t c
 static int say_answer(struct worker *worker, const struct turn *turn, struct turn_result *result)
 {
     struct backend_answer begins = worker->backend.ops->answer(worker->backend.self, turn->raw, turn->think);
-    bytes_append(&result->text, begins.opened, strlen(begins.opened));
+    if (!bytes_append(&result->text, begins.opened, strlen(begins.opened)))
+        return fail_text(&result->err);
     tok_think_begin(&worker->think, begins.has_marks, *begins.opened);
     int code = generate(worker, turn, result);
     char held[4];
-    send_text(worker, held, tok_stream_flush(&worker->stream, held));
+    if (!send_text(worker, held, tok_stream_flush(&worker->stream, held)) && code == 0)
+        code = fail_text(&result->err);
     tok_think_flush(&worker->think, &(struct tok_think_out){send_part, worker});
     return code;
 }
@@ -428,13 +445,12 @@ static void leave(struct worker *worker, const struct turn *turn, struct turn_re
     result->read_tokens = (uint32_t)worker->timeline.part.count;
 }
 
-static void take_turn(struct worker *worker, const struct turn *turn)
+static void take_turn(struct worker *worker, struct turn *turn)
 {
     const struct backend_ops *ops = worker->backend.ops;
     void *self = worker->backend.self;
-    struct turn_result *result = calloc(1, sizeof *result);
-    if (!result)
-        abort(); // nothing can be reported without it
+    struct turn_result *result = turn->result;
+    turn->result = NULL;
     struct backend_info info;
     ops->describe(self, &info);
     result->context_total = info.max_context;
@@ -470,6 +486,7 @@ static void take_turn(struct worker *worker, const struct turn *turn)
     publish_stats(worker);
     struct part part = {0};
     bool save = result->kept && keeper_make_answer(&worker->keeper, turn, result, &part);
+    size_t position = turn->position + result->prompt.count; // where the answer begins
     ops->resume(self); // before the face knows: what it cancels from then on is the next turn
     struct event event = {.kind = EVENT_DONE, .result = result};
     if (!queue_push(worker->events, &event, NULL))
@@ -483,7 +500,7 @@ static void take_turn(struct worker *worker, const struct turn *turn)
     publish_stats(worker); // with the answer's end, which the figures have, too
     // What fails here fails again, and is reported, when the next turn begins.
     if (save)
-        keeper_save(&worker->keeper, &part);
+        keeper_save(&worker->keeper, position, &part);
     part_release(&part);
     if (worker->keeper.saved)
         send_news(worker, true);

@@ -39,6 +39,7 @@ struct turn {
     uint32_t max_tokens; // 0: none
     struct tok_turn *turns;
     size_t n_turns;
+    struct turn_result *result; // to be filled: so that whatever fails can be told
 };
 struct turn *turn_new(void);                                                           // NULL: no memory
 bool turn_add(struct turn *turn, enum tok_role role, const char *text, size_t length); // false: no memory

@@ -2,14 +2,16 @@
 // session.json, parsed and rendered.
 #include "app/store/manifest.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/util/json_out.h"
 #include "app/store/sealed.h"
 
 static const char *const kv_types[] = {[MOE_KV_F32] = "f32", [MOE_KV_F16] = "f16"};
 static const char *const kv_files[] = {"kv.bin", "kv.2.bin"};
+
+const char manifest_no_memory[] = "no memory for it";
 
 void manifest_release(struct manifest *manifest)
 {
@@ -92,66 +94,88 @@ const char *manifest_kv_name(unsigned kv_file)
     return kv_files[kv_file];
 }
 
-static struct json_object *render_records(const struct manifest *manifest)
+static void put_records(struct sealed_line *line, const struct manifest *manifest)
 {
-    struct json_object *list = json_object_new_array();
+    sealed_open(line, "records", '[');
     for (size_t i = 0; i < manifest->n_records; i++) {
         const struct moe_record *record = &manifest->records[i];
-        struct json_object *entry = json_object_new_object();
-        json_out_whole(entry, "offset", record->offset);
-        json_out_whole(entry, "bytes", record->bytes);
-        sealed_add_hex(entry, "sum", record->checksum);
-        json_out_whole(entry, "first", record->first);
-        json_out_whole(entry, "tokens", record->count);
-        json_object_object_add(entry, "logits", json_object_new_boolean(record->has_logits));
-        json_object_array_add(list, entry);
+        sealed_open(line, NULL, '{');
+        sealed_put_whole(line, "offset", record->offset);
+        sealed_put_whole(line, "bytes", record->bytes);
+        sealed_put_hex(line, "sum", record->checksum);
+        sealed_put_whole(line, "first", record->first);
+        sealed_put_whole(line, "tokens", record->count);
+        sealed_put_flag(line, "logits", record->has_logits);
+        sealed_close(line, '}');
     }
-    return list;
+    sealed_close(line, ']');
 }
 
-static struct json_object *render_parts(const struct manifest *manifest)
+static void put_parts(struct sealed_line *line, const struct manifest *manifest)
 {
-    struct json_object *list = json_object_new_array();
+    sealed_open(line, "parts", '[');
     for (size_t i = 0; i < manifest->n_parts; i++) {
         const struct manifest_part *part = &manifest->parts[i];
-        struct json_object *entry = json_object_new_object();
-        json_out_whole(entry, "part", part->number);
-        json_out_string(entry, "role", part_role_name(part->role));
-        json_out_whole(entry, "offset", part->offset);
-        json_out_whole(entry, "bytes", part->length);
-        sealed_add_hex(entry, "sum", part->sum);
-        json_out_whole(entry, "tokens", part->tokens);
-        json_object_array_add(list, entry);
+        sealed_open(line, NULL, '{');
+        sealed_put_whole(line, "part", part->number);
+        sealed_put_string(line, "role", part_role_name(part->role));
+        sealed_put_whole(line, "offset", part->offset);
+        sealed_put_whole(line, "bytes", part->length);
+        sealed_put_hex(line, "sum", part->sum);
+        sealed_put_whole(line, "tokens", part->tokens);
+        sealed_close(line, '}');
     }
-    return list;
+    sealed_close(line, ']');
+}
+
+// Do the bytes say the same conversation? What can't be read back is not written.
+static bool reads_back(const struct manifest *manifest, const struct bytes *file, size_t begin)
+{
+    struct manifest back;
+    if (manifest_parse(file->data + begin, file->length - begin, &back))
+        return false;
+    bool same = back.n_parts == manifest->n_parts && back.n_records == manifest->n_records &&
+                back.next_part == manifest->next_part && back.kv_file == manifest->kv_file;
+    for (size_t i = 0; same && i < back.n_parts; i++) {
+        const struct manifest_part *a = &back.parts[i], *b = &manifest->parts[i];
+        same = a->number == b->number && a->offset == b->offset && a->length == b->length && a->sum == b->sum &&
+               a->tokens == b->tokens && a->role == b->role;
+    }
+    for (size_t i = 0; same && i < back.n_records; i++) {
+        const struct moe_record *a = &back.records[i], *b = &manifest->records[i];
+        same = a->offset == b->offset && a->bytes == b->bytes && a->checksum == b->checksum && a->first == b->first &&
+               a->count == b->count && a->has_logits == b->has_logits;
+    }
+    manifest_release(&back);
+    return same;
 }
 
 bool manifest_render(const struct manifest *manifest, struct bytes *file)
 {
     const struct origin *origin = &manifest->origin;
-    struct json_object *object = json_object_new_object();
-    struct json_object *model = json_object_new_object();
-    struct json_object *kv = json_object_new_object();
-    json_out_whole(object, "format", MANIFEST_FORMAT);
-    json_out_whole(object, "created", manifest->created);
-    json_out_whole(object, "updated", manifest->updated);
-    json_out_string(model, "name", origin->model_name);
-    json_out_string(model, "path", origin->model_path);
-    json_out_string(model, "weights", origin->weights);
-    json_out_string(model, "tokenizer", origin->language.tokenizer);
-    json_out_string(model, "template", origin->language.template_name);
-    json_object_object_add(object, "model", model);
-    json_out_whole(object, "next_part", manifest->next_part);
-    json_object_object_add(object, "parts", render_parts(manifest));
-    json_out_string(kv, "file", kv_files[manifest->kv_file]);
-    json_out_string(kv, "type", kv_types[origin->kv_type]);
-    json_out_whole(kv, "layers", origin->n_layers);
-    json_out_whole(kv, "row_width", origin->row_width);
-    json_object_object_add(kv, "records", render_records(manifest));
-    json_object_object_add(object, "kv", kv);
-    bool fine = sealed_render(object, file);
-    json_object_put(object);
-    return fine;
+    struct sealed_line line;
+    size_t begin = file->length;
+    sealed_begin(&line, file);
+    sealed_put_whole(&line, "format", MANIFEST_FORMAT);
+    sealed_put_whole(&line, "created", manifest->created);
+    sealed_put_whole(&line, "updated", manifest->updated);
+    sealed_open(&line, "model", '{');
+    sealed_put_string(&line, "name", origin->model_name);
+    sealed_put_string(&line, "path", origin->model_path);
+    sealed_put_string(&line, "weights", origin->weights);
+    sealed_put_string(&line, "tokenizer", origin->language.tokenizer);
+    sealed_put_string(&line, "template", origin->language.template_name);
+    sealed_close(&line, '}');
+    sealed_put_whole(&line, "next_part", manifest->next_part);
+    put_parts(&line, manifest);
+    sealed_open(&line, "kv", '{');
+    sealed_put_string(&line, "file", kv_files[manifest->kv_file]);
+    sealed_put_string(&line, "type", kv_types[origin->kv_type]);
+    sealed_put_whole(&line, "layers", origin->n_layers);
+    sealed_put_whole(&line, "row_width", origin->row_width);
+    put_records(&line, manifest);
+    sealed_close(&line, '}');
+    return sealed_end(&line) && reads_back(manifest, file, begin);
 }
 
 static bool read_choice(struct json_object *object, const char *key, const char *const choices[2], uint32_t *chosen)
@@ -257,16 +281,17 @@ const char *manifest_parse(const char *data, size_t length, struct manifest *man
 {
     uint64_t format, sum;
     *manifest = (struct manifest){0};
+    errno = 0;
     struct json_object *object = length && data[length - 1] == '\n' ? sealed_parse(data, length - 1, &sum) : NULL;
     if (!object)
-        return "it is damaged";
+        return errno == ENOMEM ? manifest_no_memory : "it is damaged";
     const char *wrong = NULL;
     if (!sealed_whole(object, "format", UINT32_MAX, &format))
         wrong = "it has no format number";
     else if (format != MANIFEST_FORMAT)
         wrong = format > MANIFEST_FORMAT ? "its format is too new for this moechat" : "its format is too old";
     else if (!read_all(object, manifest))
-        wrong = "a field is missing or out of range";
+        wrong = errno == ENOMEM ? manifest_no_memory : "a field is missing or out of range";
     json_object_put(object);
     if (wrong)
         manifest_release(manifest);
@@ -303,7 +328,7 @@ static const char *adopt_lines(const struct bytes *file, const struct part_lines
 {
     const struct part_line *line = transcript->n_lines ? &transcript->lines[transcript->n_lines - 1] : NULL;
     const struct part_line **chain = calloc(transcript->n_lines + 1, sizeof *chain);
-    const char *wrong = chain ? NULL : "no memory for it";
+    const char *wrong = chain ? NULL : manifest_no_memory;
     size_t n_chain = 0;
     if (!wrong && !part_lines_clean(file, transcript))
         wrong = "it is missing, and a line of the transcript is damaged";
@@ -319,7 +344,7 @@ static const char *adopt_lines(const struct bytes *file, const struct part_lines
     }
     for (size_t i = n_chain; i > 0 && !wrong; i--)
         if (!adopt_line(file, chain[i - 1], manifest))
-            wrong = "no memory for it";
+            wrong = manifest_no_memory;
     free(chain);
     return wrong;
 }
@@ -329,7 +354,7 @@ const char *manifest_adopt(const struct bytes *file, struct manifest *manifest)
     struct part_lines transcript = {0};
     *manifest = (struct manifest){0};
     const char *wrong =
-        part_lines_scan(file, &transcript) ? adopt_lines(file, &transcript, manifest) : "no memory for it";
+        part_lines_scan(file, &transcript) ? adopt_lines(file, &transcript, manifest) : manifest_no_memory;
     part_lines_release(&transcript);
     if (wrong)
         manifest_release(manifest);

@@ -46,8 +46,10 @@ uint64_t manifest_transcript_end(const struct manifest *manifest);
 uint64_t manifest_kv_end(const struct manifest *manifest);
 const char *manifest_kv_name(unsigned kv_file);
 
+// Appends the file, which has been read back. False: no memory, or it says nothing that can be read.
 bool manifest_render(const struct manifest *manifest, struct bytes *file);
-// NULL, or what is wrong with the bytes; then *manifest is empty.
+// NULL, or what is wrong with the bytes; then *manifest is empty. Wrong with neither: manifest_no_memory.
+extern const char manifest_no_memory[];
 const char *manifest_parse(const char *data, size_t length, struct manifest *manifest);
 
 // The manifest of a transcript that has none: a first save ended before it was written. The conversation is the last

@@ -2,10 +2,10 @@
 // The lines of transcript.jsonl, parsed, rendered and found.
 #include "app/store/part.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/util/json_out.h"
 #include "app/store/sealed.h"
 
 static const char *const roles[] = {[TOK_SYSTEM] = "system", [TOK_USER] = "user", [TOK_ASSISTANT] = "assistant"};
@@ -33,40 +33,72 @@ void part_release(struct part *part)
     *part = (struct part){0};
 }
 
-static void add_settings(struct json_object *object, const struct part *part)
+static void put_settings(struct sealed_line *line, const struct part *part)
 {
     const struct moe_sampling *sampling = &part->sampling;
-    struct json_object *settings = json_object_new_object();
-    json_out_real(settings, "temp", (double)sampling->temperature);
-    json_out_whole(settings, "top_k", sampling->top_k);
-    json_out_real(settings, "top_p", (double)sampling->top_p);
-    json_out_real(settings, "min_p", (double)sampling->min_p);
-    json_out_real(settings, "repeat_penalty", (double)sampling->repetition_penalty);
-    json_out_whole(settings, "max_tokens", part->max_tokens);
-    json_object_object_add(object, "settings", settings);
-    json_out_whole(object, "seed", sampling->seed);
-    json_out_string(object, "stop", part->stop);
+    sealed_open(line, "settings", '{');
+    sealed_put_real(line, "temp", (double)sampling->temperature);
+    sealed_put_whole(line, "top_k", sampling->top_k);
+    sealed_put_real(line, "top_p", (double)sampling->top_p);
+    sealed_put_real(line, "min_p", (double)sampling->min_p);
+    sealed_put_real(line, "repeat_penalty", (double)sampling->repetition_penalty);
+    sealed_put_whole(line, "max_tokens", part->max_tokens);
+    sealed_close(line, '}');
+    sealed_put_whole(line, "seed", sampling->seed);
+    sealed_put_string(line, "stop", part->stop);
+}
+
+static bool same_part(const struct part *a, const struct part *b)
+{
+    return a->number == b->number && a->after == b->after && a->role == b->role && a->time == b->time &&
+           a->text.length == b->text.length &&
+           (!a->text.length || memcmp(a->text.data, b->text.data, a->text.length) == 0) &&
+           a->ids.count == b->ids.count &&
+           (!a->ids.count || memcmp(a->ids.ids, b->ids.ids, a->ids.count * sizeof *a->ids.ids) == 0) &&
+           strcmp(a->language.tokenizer, b->language.tokenizer) == 0 &&
+           strcmp(a->language.template_name, b->language.template_name) == 0 &&
+           (a->role != TOK_ASSISTANT || (a->sampling.seed == b->sampling.seed && strcmp(a->stop, b->stop) == 0));
+}
+
+// Is the line that begins at `begin` the part once more? What can't be read back is not written.
+static bool reads_back(const struct part *part, const struct bytes *line, size_t begin)
+{
+    struct part back;
+    uint64_t sum;
+    if (!part_parse(line->data + begin, line->length - begin - 1, &back, &sum))
+        return false;
+    bool same = same_part(part, &back);
+    part_release(&back);
+    return same;
 }
 
 bool part_render(const struct part *part, struct bytes *line)
 {
-    struct json_object *object = json_object_new_object();
-    struct json_object *ids = json_object_new_array();
-    json_out_whole(object, "part", part->number);
-    json_object_object_add(object, "after", part->after == PART_NONE ? NULL : json_object_new_int64(part->after));
-    json_out_string(object, "role", roles[part->role]);
-    json_out_whole(object, "time", part->time);
-    json_out_text(object, "text", part->text.data ? part->text.data : "", part->text.length);
+    struct sealed_line sealed;
+    size_t begin = line->length;
+    sealed_begin(&sealed, line);
+    sealed_put_whole(&sealed, "part", part->number);
+    if (part->after == PART_NONE)
+        sealed_put_null(&sealed, "after");
+    else
+        sealed_put_whole(&sealed, "after", (uint64_t)part->after);
+    sealed_put_string(&sealed, "role", roles[part->role]);
+    sealed_put_whole(&sealed, "time", part->time);
+    sealed_put_text(&sealed, "text", part->text.data ? part->text.data : "", part->text.length);
+    sealed_open(&sealed, "ids", '[');
     for (size_t i = 0; i < part->ids.count; i++)
-        json_object_array_add(ids, json_object_new_int(part->ids.ids[i]));
-    json_object_object_add(object, "ids", ids);
-    json_out_string(object, "tokenizer", part->language.tokenizer);
-    json_out_string(object, "template", part->language.template_name);
+        sealed_put_whole(&sealed, NULL, (uint64_t)part->ids.ids[i]);
+    sealed_close(&sealed, ']');
+    sealed_put_string(&sealed, "tokenizer", part->language.tokenizer);
+    sealed_put_string(&sealed, "template", part->language.template_name);
     if (part->role == TOK_ASSISTANT)
-        add_settings(object, part);
-    bool fine = sealed_render(object, line);
-    json_object_put(object);
-    return fine;
+        put_settings(&sealed, part);
+    if (!sealed_end(&sealed))
+        return false;
+    if (reads_back(part, line, begin))
+        return true;
+    line->length = begin;
+    return false;
 }
 
 static int hex_digit(char c)
@@ -163,9 +195,11 @@ bool part_parse(const char *line, size_t length, struct part *part, uint64_t *su
     struct json_object *object = sealed_parse(line, length, sum);
     *part = (struct part){0};
     bool fine = object && read_part(object, part);
+    int code = errno;
     json_object_put(object);
     if (!fine)
         part_release(part);
+    errno = code;
     return fine;
 }
 
@@ -195,12 +229,15 @@ bool part_lines_scan(const struct bytes *file, struct part_lines *transcript)
         size_t length = newline ? (size_t)(newline - file->data) - at : file->length - at;
         struct part part;
         struct part_line line = {.offset = at, .length = length + 1};
+        errno = 0;
         if (newline && transcript->n_lines < PARTS_LIMIT && part_parse(file->data + at, length, &part, &line.sum)) {
             line.number = part.number;
             line.after = part.after;
             part_release(&part);
             if (!add_line(transcript, &line))
                 return false;
+        } else if (newline && errno == ENOMEM) {
+            return false;
         } else {
             transcript->n_damaged++;
         }

@@ -37,9 +37,9 @@ struct part {
 };
 void part_release(struct part *part);
 
-// Appends the part's line. False: no memory.
+// Appends the part's line, which has been read back. False: no memory, or it is no part that can be read.
 bool part_render(const struct part *part, struct bytes *line);
-// Reads a line without its newline. False: it is damaged, and *part is empty.
+// Reads a line without its newline. False: it is damaged, or with errno ENOMEM there is no memory; *part is empty.
 bool part_parse(const char *line, size_t length, struct part *part, uint64_t *sum);
 const char *part_role_name(enum tok_role role); // "system", "user", "assistant"
 bool part_role_find(const char *name, enum tok_role *role);

@@ -37,6 +37,11 @@ void saved_content_release(struct saved_content *content)
     *content = (struct saved_content){0};
 }
 
+static enum store_code fail_memory(struct store_error *error)
+{
+    return store_fail(error, STORE_NO_MEMORY, "no memory for the transcript");
+}
+
 // Reads the line at that place if it is the part that the manifest means.
 static bool read_named(const struct bytes *file, const struct manifest_part *named, struct part *part)
 {
@@ -62,10 +67,15 @@ static enum store_code read_by_manifest(const struct bytes *file, struct saved_c
     for (size_t i = 0; i < manifest->n_parts; i++) {
         struct manifest_part *named = &manifest->parts[i];
         struct part *part = &content->parts[i];
+        errno = 0;
         bool found = read_named(file, named, part);
+        if (!found && errno == ENOMEM) {
+            part_lines_release(&transcript);
+            return fail_memory(error);
+        }
         if (!found && !scanned && !part_lines_scan(file, &transcript)) {
             part_lines_release(&transcript);
-            return store_fail(error, STORE_NO_MEMORY, "no memory for the transcript");
+            return fail_memory(error);
         }
         scanned = scanned || !found;
         const struct part_line *line = found ? NULL : part_lines_find(&transcript, transcript.n_lines, named->number);
@@ -108,10 +118,14 @@ static enum store_code read_by_lines(const struct bytes *file, const char *why, 
         complete = complete && (first || line);
     }
     uint64_t sum;
-    for (size_t i = n_chain; i > 0; i--)
-        if (part_parse(file->data + chain[i - 1]->offset, chain[i - 1]->length - 1, &content->parts[content->n_parts],
-                       &sum))
-            content->n_parts++;
+    for (size_t i = n_chain; i > 0; i--) {
+        if (!part_parse(file->data + chain[i - 1]->offset, chain[i - 1]->length - 1, &content->parts[content->n_parts],
+                        &sum)) { // it was sound a moment ago
+            free(chain);
+            goto no_memory;
+        }
+        content->n_parts++;
+    }
     snprintf(content->damage, sizeof content->damage, "%s; %zu messages of its transcript can be read%s", why,
              content->n_parts, complete ? "" : ", the rest is damaged");
     // What the ids mean is known from the lines, too, when they agree.
@@ -127,7 +141,7 @@ static enum store_code read_by_lines(const struct bytes *file, const char *why, 
     return STORE_OK;
 no_memory:
     part_lines_release(&transcript);
-    return store_fail(error, STORE_NO_MEMORY, "no memory for the transcript");
+    return fail_memory(error);
 }
 
 static enum store_code read_files(const struct store *store, const char *name, struct bytes files[2], bool *manifest,
@@ -155,11 +169,12 @@ enum store_code saved_read(const struct store *store, const char *name, struct s
     const char *wrong = there                 ? manifest_parse(files[0].data, files[0].length, &content->manifest)
                         : files[1].length > 0 ? manifest_adopt(&files[1], &content->manifest)
                                               : NULL;
+    if (!code && wrong == manifest_no_memory)
+        code = fail_memory(error);
     content->found = (there || files[1].length > 0) && !wrong;
     if (!code && content->found) {
         content->parts = calloc(content->manifest.n_parts + 1, sizeof *content->parts);
-        code = content->parts ? read_by_manifest(&files[1], content, error)
-                              : store_fail(error, STORE_NO_MEMORY, "no memory for the transcript");
+        code = content->parts ? read_by_manifest(&files[1], content, error) : fail_memory(error);
     } else if (!code && wrong) {
         snprintf(why, sizeof why, "its session.json is unusable (%s)", wrong);
         code = read_by_lines(&files[1], why, content, error);
@@ -209,7 +224,7 @@ static enum store_code begin_with(struct saved *saved, const struct saved_conten
     saved_set_origin(saved, &content->manifest.origin);
     for (size_t i = 0; i < content->n_parts && !code; i++)
         if (!saved_append(saved, &content->parts[i]))
-            code = store_fail(error, STORE_NO_MEMORY, "no memory for the transcript");
+            code = fail_memory(error);
     return code;
 }
 

@@ -2,15 +2,19 @@
 // JSON lines with a checksum in front, and strict reading of their fields.
 #include "app/store/sealed.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
+#include "app/util/json_out.h"
+
 static const char head[] = "{\"sum\":\"";
-enum { HEAD = sizeof head - 1, DIGITS = 16, BODY = HEAD + DIGITS + 2, DEPTH = 8 };
+enum { HEAD = sizeof head - 1, DIGITS = 16, BODY = HEAD + DIGITS + 2, DEPTH = 8, RESERVE = 1 << 16, PER_BYTE = 64 };
 
 static bool parse_hex(const char *text, uint64_t *value)
 {
@@ -25,22 +29,154 @@ static bool parse_hex(const char *text, uint64_t *value)
     return true;
 }
 
-bool sealed_render(struct json_object *object, struct bytes *line)
+void sealed_begin(struct sealed_line *line, struct bytes *out)
 {
-    const char *text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
-    char sum[BODY + 1];
-    if (!text)
-        return false;
-    size_t length = strlen(text) - 1;
-    snprintf(sum, sizeof sum, "%s%016" PRIx64 "\",", head, (uint64_t)XXH3_64bits(text + 1, length));
-    return bytes_append(line, sum, BODY) && bytes_append(line, text + 1, length) && bytes_append(line, "\n", 1);
+    *line = (struct sealed_line){.out = out, .begin = out->length};
+    line->failed = !bytes_append(out, head, HEAD) || !bytes_append(out, "0000000000000000\",", DIGITS + 2);
+}
+
+static void put(struct sealed_line *line, const char *text, size_t length)
+{
+    line->failed = line->failed || !bytes_append(line->out, text, length);
+}
+
+static void put_quoted(struct sealed_line *line, const char *text, size_t length)
+{
+    static const char escapes[] = "\"\"\\\\\bb\nn\rr\tt\ff";
+    put(line, "\"", 1);
+    for (size_t i = 0; i < length; i++) {
+        char escaped[8];
+        size_t begin = i;
+        while (i < length && (unsigned char)text[i] >= ' ' && text[i] != '"' && text[i] != '\\')
+            i++;
+        put(line, text + begin, i - begin);
+        if (i == length)
+            break;
+        snprintf(escaped, sizeof escaped, "\\u%04x", (unsigned)(unsigned char)text[i]);
+        for (const char *e = escapes; *e; e += 2)
+            if (*e == text[i])
+                snprintf(escaped, sizeof escaped, "\\%c", e[1]);
+        put(line, escaped, strlen(escaped));
+    }
+    put(line, "\"", 1);
+}
+
+// What stands before a value.
+static void put_key(struct sealed_line *line, const char *key)
+{
+    char last = line->failed ? 0 : line->out->data[line->out->length - 1];
+    if (last != '{' && last != '[' && last != ',')
+        put(line, ",", 1);
+    if (key) {
+        put_quoted(line, key, strlen(key));
+        put(line, ":", 1);
+    }
+}
+
+static void put_word(struct sealed_line *line, const char *key, const char *word)
+{
+    put_key(line, key);
+    put(line, word, strlen(word));
+}
+
+void sealed_put_whole(struct sealed_line *line, const char *key, uint64_t value)
+{
+    char digits[24];
+    snprintf(digits, sizeof digits, "%" PRIu64, value);
+    put_word(line, key, digits);
+}
+
+void sealed_put_real(struct sealed_line *line, const char *key, double value)
+{
+    char digits[32];
+    snprintf(digits, sizeof digits, "%.12g", value);
+    put_word(line, key, isfinite(value) ? digits : "null");
+}
+
+void sealed_put_hex(struct sealed_line *line, const char *key, uint64_t value)
+{
+    char text[DIGITS + 1];
+    snprintf(text, sizeof text, "%016" PRIx64, value);
+    sealed_put_string(line, key, text);
+}
+
+void sealed_put_flag(struct sealed_line *line, const char *key, bool value)
+{
+    put_word(line, key, value ? "true" : "false");
+}
+
+void sealed_put_null(struct sealed_line *line, const char *key)
+{
+    put_word(line, key, "null");
+}
+
+void sealed_put_string(struct sealed_line *line, const char *key, const char *value)
+{
+    sealed_put_text(line, key, value, strlen(value));
+}
+
+void sealed_put_text(struct sealed_line *line, const char *key, const char *text, size_t length)
+{
+    struct bytes clean = {0};
+    bool whole = true;
+    if (!json_out_clean(&clean, text, length, &whole))
+        line->failed = true;
+    put_key(line, key);
+    put_quoted(line, clean.data, line->failed ? 0 : clean.length);
+    bytes_release(&clean);
+    if (whole)
+        return;
+    char name[64];
+    snprintf(name, sizeof name, "%s_hex", key);
+    put_key(line, name);
+    put(line, "\"", 1);
+    for (size_t i = 0; i < length; i++) {
+        char pair[3];
+        snprintf(pair, sizeof pair, "%02x", (unsigned)(unsigned char)text[i]);
+        put(line, pair, 2);
+    }
+    put(line, "\"", 1);
+}
+
+void sealed_open(struct sealed_line *line, const char *key, char bracket)
+{
+    put_key(line, key);
+    put(line, &bracket, 1);
+}
+
+void sealed_close(struct sealed_line *line, char bracket)
+{
+    put(line, &bracket, 1);
+}
+
+bool sealed_end(struct sealed_line *line)
+{
+    char sum[DIGITS + 1];
+    put(line, "}", 1);
+    if (!line->failed) {
+        char *body = line->out->data + line->begin + BODY;
+        snprintf(sum, sizeof sum, "%016" PRIx64, (uint64_t)XXH3_64bits(body, line->out->length - line->begin - BODY));
+        memcpy(line->out->data + line->begin + HEAD, sum, DIGITS);
+    }
+    put(line, "\n", 1);
+    if (line->failed && line->out->data) {
+        line->out->length = line->begin;
+        line->out->data[line->begin] = 0;
+    }
+    return !line->failed;
 }
 
 struct json_object *sealed_parse(const char *line, size_t length, uint64_t *sum)
 {
+    errno = 0;
     if (length <= BODY || length > INT_MAX || memcmp(line, head, HEAD) != 0 || !parse_hex(line + HEAD, sum) ||
         memcmp(line + HEAD + DIGITS, "\",", 2) != 0 || XXH3_64bits(line + BODY, length - BODY) != *sum)
         return NULL;
+    // json-c falls over memory that it is refused: what a line of numbers can need must be there before it begins.
+    void *reserve = malloc(RESERVE + PER_BYTE * length);
+    if (!reserve)
+        return NULL;
+    free(reserve);
     struct json_tokener *tokener = json_tokener_new_ex(DEPTH);
     if (!tokener)
         return NULL;
@@ -112,13 +248,6 @@ bool sealed_label(struct json_object *object, const char *key, char *value, size
     memcpy(value, text, length);
     value[length] = 0;
     return true;
-}
-
-void sealed_add_hex(struct json_object *object, const char *key, uint64_t value)
-{
-    char text[DIGITS + 1];
-    snprintf(text, sizeof text, "%016" PRIx64, value);
-    json_object_object_add(object, key, json_object_new_string(text));
 }
 
 bool sealed_hex(struct json_object *object, const char *key, uint64_t *value)

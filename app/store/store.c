@@ -284,8 +284,8 @@ int store_open_rows(const struct store *store, const char *name, unsigned kv_fil
     return store->io->open(store->io->context, store_path(store, name, manifest_kv_name(kv_file)).text, O_RDONLY);
 }
 
-// Reads what a list says of a session. False: it is nothing but a folder.
-static bool read_entry(const struct store *store, const char *name, struct store_entry *entry)
+// Reads what a list says of a session. False: it is nothing but a folder. *memory: there was enough.
+static bool read_entry(const struct store *store, const char *name, struct store_entry *entry, bool *memory)
 {
     struct bytes file = {0};
     *entry = (struct store_entry){.kv_bytes = store_kv_bytes(store, name)};
@@ -295,8 +295,11 @@ static bool read_entry(const struct store *store, const char *name, struct store
     bool there = code != ENOENT || entry->transcript_bytes > 0, adopted = code == ENOENT && there;
     if (adopted)
         code = store_io_read(store->io, store_path(store, name, "transcript.jsonl").text, TRANSCRIPT_LIMIT, &file);
-    entry->damaged = code || (adopted ? manifest_adopt(&file, &entry->manifest)
-                                      : manifest_parse(file.data, file.length, &entry->manifest)) != NULL;
+    const char *wrong = code      ? strerror(code)
+                        : adopted ? manifest_adopt(&file, &entry->manifest)
+                                  : manifest_parse(file.data, file.length, &entry->manifest);
+    entry->damaged = wrong != NULL;
+    *memory = code != ENOMEM && wrong != manifest_no_memory;
     if (!entry->damaged && entry->manifest.updated)
         entry->updated = entry->manifest.updated;
     bytes_release(&file);
@@ -323,13 +326,16 @@ enum store_code store_list(const struct store *store, struct store_list *list, s
         size_t n = list->n_entries;
         struct store_entry *grown =
             n & (n - 1) ? list->entries : realloc(list->entries, (n ? 2 * n : 1) * sizeof *grown);
-        if (!grown) {
+        bool memory = grown;
+        if (grown) {
+            list->entries = grown;
+            list->n_entries += read_entry(store, found->d_name, &grown[n], &memory);
+        }
+        if (!memory) {
             closedir(folder);
             store_list_release(list);
             return store_fail(error, STORE_NO_MEMORY, "no memory for the list of sessions");
         }
-        list->entries = grown;
-        list->n_entries += read_entry(store, found->d_name, &grown[n]);
     }
     closedir(folder);
     if (list->n_entries)
@@ -402,7 +408,8 @@ static uint64_t drop_rows(const struct store *store, struct store_entry *entry)
     if (store_lock(store, entry->name, &lock, &ignored))
         return 0;
     struct store_entry now;
-    if (read_entry(store, entry->name, &now) && !now.damaged) {
+    bool memory;
+    if (read_entry(store, entry->name, &now, &memory) && !now.damaged) {
         now.manifest.n_records = 0;
         struct store_path folder = store_path(store, entry->name, NULL);
         bool fine = manifest_render(&now.manifest, &file) &&

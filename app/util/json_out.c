@@ -37,18 +37,25 @@ static size_t character(const char *text, size_t length, uint32_t *code)
     return overlong || surrogate || *code > 0x10FFFF ? 0 : size;
 }
 
-void json_out_text(struct json_object *object, const char *key, const char *text, size_t length)
+bool json_out_clean(struct bytes *clean, const char *text, size_t length, bool *whole)
 {
     static const char replacement[] = "\xEF\xBF\xBD";
-    struct bytes clean = {0}, hex = {0};
-    bool whole = true, fine = bytes_append(&clean, "", 0);
+    bool fine = bytes_append(clean, "", 0);
+    *whole = true;
     for (size_t at = 0; at < length && fine;) {
         uint32_t code;
         size_t size = character(text + at, length - at, &code);
-        fine = size ? bytes_append(&clean, text + at, size) : bytes_append(&clean, replacement, 3);
-        whole = whole && size;
+        fine = size ? bytes_append(clean, text + at, size) : bytes_append(clean, replacement, 3);
+        *whole = *whole && size;
         at += size ? size : 1;
     }
+    return fine;
+}
+
+void json_out_text(struct json_object *object, const char *key, const char *text, size_t length)
+{
+    struct bytes clean = {0}, hex = {0};
+    bool whole, fine = json_out_clean(&clean, text, length, &whole);
     if (fine)
         json_object_object_add(object, key, json_object_new_string_len(clean.data, (int)clean.length));
     for (size_t at = 0; at < length && fine && !whole; at++) {

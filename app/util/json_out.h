@@ -11,6 +11,9 @@
 
 #include "app/util/files.h"
 
+// Appends text to `clean`, with every byte that is not part of a UTF-8 character as U+FFFD; *whole says whether there
+// was none. False: no memory.
+bool json_out_clean(struct bytes *clean, const char *text, size_t length, bool *whole);
 // Adds `text`, whose every byte that is not part of a UTF-8 character becomes U+FFFD. If there is any such byte, the
 // text's exact bytes are added as lower-case hex under "<key>_hex".
 void json_out_text(struct json_object *object, const char *key, const char *text, size_t length);

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every allocation that the program itself makes, one after the other, refused: what is saved can be read, and a status
+of 0 means that all was done. (json-c's own are left alone: it falls over those, so it is asked for little, and only when
+there is room.)"""
+import os
+import shutil
+import subprocess
+
+from rig import *
+
+ECHO = "turn\necho\n"
+STORE = os.path.join(SCRATCH, "data", "moechat", "sessions")
+LIBRARY = r"""
+#define _GNU_SOURCE
+#include <errno.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+void *__libc_malloc(size_t);
+void *__libc_calloc(size_t, size_t);
+void *__libc_realloc(void *, size_t);
+static atomic_long calls;
+static long at = -1;
+static uintptr_t begin, end;
+static int program(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    (void)size, (void)unused;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_phdr[i].p_flags & PF_X) {
+            begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+            end = begin + info->dlpi_phdr[i].p_memsz;
+        }
+    return 1; // the first object is the program
+}
+__attribute__((constructor)) static void start(void)
+{
+    at = atol(getenv("REFUSE"));
+    dl_iterate_phdr(program, NULL);
+}
+__attribute__((destructor)) static void count(void)
+{
+    FILE *out = fopen(getenv("REFUSE_COUNT"), "w");
+    if (out && fprintf(out, "%ld", calls) > 0)
+        fclose(out);
+}
+static int refused(void *caller)
+{
+    uintptr_t from = (uintptr_t)caller;
+    if (from < begin || from >= end || atomic_fetch_add(&calls, 1) != at)
+        return 0;
+    errno = ENOMEM;
+    return 1;
+}
+void *malloc(size_t n) { return refused(__builtin_return_address(0)) ? NULL : __libc_malloc(n); }
+void *calloc(size_t a, size_t b) { return refused(__builtin_return_address(0)) ? NULL : __libc_calloc(a, b); }
+void *realloc(void *p, size_t n) { return refused(__builtin_return_address(0)) ? NULL : __libc_realloc(p, n); }
+"""
+
+
+def library():
+    source, path = os.path.join(SCRATCH, "refuse.c"), os.path.join(SCRATCH, "refuse.so")
+    if not os.path.exists(path):
+        with open(source, "w") as out:
+            out.write(LIBRARY)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", path, source], check=True)
+    return path
+
+
+def refusing(before, args, check, **more):
+    """Runs the command with its n-th allocation refused, for every n, each time after `before`."""
+    count = os.path.join(SCRATCH, "count")
+    n, statuses = 0, {}
+    while True:
+        before()
+        result = run(args, env=environment(LD_PRELOAD=library(), REFUSE=str(n), REFUSE_COUNT=count), **more)
+        expect(0 <= result.returncode <= 4, "allocation %d ends it with %d: %r" % (n, result.returncode, result.stderr))
+        expect(result.returncode == 0 or result.stderr + result.stdout, "allocation %d: nothing is said" % n)
+        check(n, result)
+        statuses[result.returncode] = statuses.get(result.returncode, 0) + 1
+        with open(count) as file:
+            calls = int(file.read())
+        n += 1
+        if n >= calls and result.returncode == 0:
+            break
+    expect(n > 5 and len(statuses) > 1, "%d allocations, %r" % (n, statuses))
+
+
+def fresh():
+    shutil.rmtree(STORE, ignore_errors=True)
+    same(run(["run", "-p", "one", "--session", "s"] + script(ECHO)).returncode, 0)
+
+
+def held():
+    """What the one session holds."""
+    same([name for name in os.listdir(STORE) if not name.startswith(".")], ["s"])
+    shown = run(["sessions", "show", "s"])
+    same((shown.returncode, shown.stderr), (0, b""))
+    return shown.stdout.decode().split("\n", 1)[1]
+
+
+OLD = "user: one\nassistant: one\n"
+NEW = OLD + "user: two\nassistant: two\n"
+
+
+def test_a_session_is_as_before_or_as_after():
+    def check(n, result):
+        got = held()
+        expect(got in (OLD, OLD + "user: two\n", NEW), "allocation %d left %r" % (n, got))
+        expect(result.returncode or (got == NEW and result.stdout == b"two"), "allocation %d: %r %r" % (n, got, result.stdout))
+
+    refusing(fresh, ["run", "-p", "two", "--session", "s"] + script(ECHO), check)
+
+
+def test_sessions_are_listed_and_compacted_or_it_is_said():
+    fresh()
+    refusing(lambda: None, ["sessions", "list"],
+             lambda n, r: expect(r.returncode or b"1 message, 11 tokens" in r.stdout, "%d: %r" % (n, r.stdout)))
+    refusing(lambda: None, ["sessions", "compact"], lambda n, r: same((n, held()), (n, OLD)))
+    refusing(lambda: None, ["sessions", "show", "s"],
+             lambda n, r: expect(r.returncode or OLD.encode() in r.stdout, "%d: %r" % (n, r.stdout)))
+
+
+if __name__ == "__main__":
+    main(globals())
