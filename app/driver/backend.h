@@ -61,7 +61,9 @@ struct backend_ops {
     int32_t (*end_id)(void *self, bool raw);                     // closes an answer in the timeline; -1: nothing does
     size_t (*bytes)(void *self, int32_t id, const char **bytes); // any thread, once open has returned 0
     uint32_t (*length)(void *self);
-    int (*truncate)(void *self, uint32_t length, struct moe_err *err);
+    uint32_t (*floor)(void *self,
+                      uint32_t length); // as moe_session_floor: where it can be cut to, at or before `length`
+    int (*truncate)(void *self, uint32_t length, struct moe_err *err); // to such a place
     // Remembers the logits of now; puts them back when the timeline is as long as it was then and was never cut
     // shorter, else false.
     void (*keep_logits)(void *self);

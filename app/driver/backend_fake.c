@@ -2,6 +2,8 @@
 // A model played from a script, for tests. Lines of the script, one act each; # begins a comment line:
 //
 //     name TEXT | context N      what the model says of itself (before the first turn)
+//     states BYTES               (before the first turn) the model's layers have states of so many bytes: it can be cut
+//                                back to where a prompt began or ended only
 //     load STEPS MS              opening takes STEPS steps of MS milliseconds
 //     load-error TEXT            opening fails
 //     turn                       the next lines are the next answer; after the last answer the first comes again
@@ -32,7 +34,15 @@
 #include "app/driver/fake_steps.h"
 #include "app/util/files.h"
 
-enum { BOS = 256, END = 257, ROLE = 258, FIRST_TOKEN = 300, MAX_TOKENS = 1 << 20, SCRIPT_LIMIT = 16 << 20 };
+enum {
+    BOS = 256,
+    END = 257,
+    ROLE = 258,
+    FIRST_TOKEN = 300,
+    MAX_TOKENS = 1 << 20,
+    SCRIPT_LIMIT = 16 << 20,
+    MOST_BORDERS = 64
+};
 
 enum act_kind { ACT_TURN, ACT_PREFILL, ACT_TOKEN, ACT_ECHO, ACT_SYSTEM, ACT_DELAY, ACT_COUNT, ACT_ERROR, ACT_HANG };
 
@@ -50,6 +60,9 @@ struct fake {
     uint64_t delay_ms, count[3];
     bool started, thinks;
     uint32_t length, context, kept_length;
+    uint64_t state_bytes;                   // 0: no states
+    uint32_t stands, borders[MOST_BORDERS]; // ascending
+    size_t n_borders;
     int32_t *rows; // the ids of the timeline
     char name[64], load_error[128];
     uint64_t load_steps, load_ms;
@@ -157,6 +170,8 @@ static bool read_line(struct fake *fake, const char *line)
         return add_tokens(fake, end + (*end == ' '), strlen(end + (*end == ' ')), first);
     if (strcmp(word, "context") == 0)
         return (fake->context = (uint32_t)first) > 0;
+    if (strcmp(word, "states") == 0)
+        return (fake->state_bytes = first) > 0;
     if (strcmp(word, "experts") == 0) {
         unsigned long experts = strtoul(end, &end, 10), top_k = strtoul(end, NULL, 10);
         return fake_steps_begin(&fake->steps, first, experts, top_k);
@@ -226,6 +241,8 @@ static void fake_describe(void *self, struct backend_info *info)
         .max_context = fake->context,
         .turns = {.name = "roles", .thinks = true, .can_switch = fake->thinks, .forgets = fake->thinks},
     };
+    info->cache.state_bytes = fake->state_bytes;
+    info->cache.snapshot_bytes = MOST_BORDERS * fake->state_bytes;
     snprintf(info->name, sizeof info->name, "%s", fake->name);
     struct origin *origin = &info->origin;
     *origin = (struct origin){.model_path = "a script",
@@ -338,16 +355,29 @@ static void find_text(const struct fake *fake, enum tok_role role, struct bytes 
             return;
 }
 
+static void add_border(struct fake *fake, uint32_t position)
+{
+    size_t i = fake->n_borders;
+    while (i && fake->borders[i - 1] > position)
+        i--;
+    if (!fake->state_bytes || !position || fake->n_borders == MOST_BORDERS || (i && fake->borders[i - 1] == position))
+        return;
+    memmove(fake->borders + i + 1, fake->borders + i, (fake->n_borders - i) * sizeof *fake->borders);
+    fake->borders[i] = position;
+    fake->n_borders++;
+}
+
 static int fake_prefill(void *self, const int32_t *ids, size_t count, struct moe_err *err)
 {
     struct fake *fake = self;
+    add_border(fake, fake->length);
     uint64_t chunk_ms = begin_answer(fake);
     for (size_t done = 0; done < count; done += 16) {
         struct moe_progress step = {.what = "reading prompt", .unit = "tokens", .done = done, .total = count};
         fake->progress(fake->progress_context, &step);
         if (!sleep_ms(fake, chunk_ms)) { // what was read stays
             memcpy(fake->rows + fake->length, ids, done * sizeof *ids);
-            fake->length += (uint32_t)done;
+            fake->stands = fake->length += (uint32_t)done;
             fake->stats.prefilled_tokens += done;
             return backend_fail(err, MOE_CANCELLED, "cancelled");
         }
@@ -358,7 +388,8 @@ static int fake_prefill(void *self, const int32_t *ids, size_t count, struct moe
     if (count > fake->context - fake->length)
         return backend_fail(err, MOE_CONTEXT_FULL, "the context is full");
     memcpy(fake->rows + fake->length, ids, count * sizeof *ids);
-    fake->length += (uint32_t)count;
+    fake->stands = fake->length += (uint32_t)count;
+    add_border(fake, fake->length);
     find_text(fake, TOK_USER, &fake->user);
     fake->stats.prefilled_tokens += count;
     fake->stats.prefill_ns += count * 1000000; // 1000 tokens a second
@@ -374,6 +405,7 @@ static int fake_decode(void *self, int32_t id, struct moe_err *err)
             return code;
     }
     fake->rows[fake->length++] = id;
+    fake->stands = fake->length;
     fake->stats.decoded_tokens++;
     fake->stats.decode_ns += 10000000; // 100 tokens a second
     fake->stats.hits += fake->count[0];
@@ -440,11 +472,26 @@ static uint32_t fake_length(void *self)
     return ((struct fake *)self)->length;
 }
 
+static uint32_t fake_floor(void *self, uint32_t length)
+{
+    const struct fake *fake = self;
+    if (!fake->state_bytes)
+        return length;
+    size_t i = fake->n_borders;
+    while (i && fake->borders[i - 1] > length)
+        i--;
+    uint32_t floor = i ? fake->borders[i - 1] : 0;
+    return fake->stands <= length && fake->stands > floor ? fake->stands : floor;
+}
+
 static int fake_truncate(void *self, uint32_t length, struct moe_err *err)
 {
     struct fake *fake = self;
-    (void)err;
-    fake->length = length;
+    if (fake_floor(fake, length) != length)
+        return backend_fail(err, MOE_POSITION, "there are no states after %u tokens", (unsigned)length);
+    while (fake->n_borders && fake->borders[fake->n_borders - 1] > length)
+        fake->n_borders--;
+    fake->stands = fake->length = length;
     if (length < fake->kept_length)
         fake->kept_length = 0;
     return 0;
@@ -470,10 +517,37 @@ static bool fake_recall_logits(void *self)
     return true;
 }
 
+// States are the sum of what led to them.
+static int write_states(struct fake *fake, const struct saved_slot *slot, struct moe_record *record,
+                        struct moe_err *err)
+{
+    uint64_t sum = XXH3_64bits(fake->rows, slot->first * sizeof *fake->rows);
+    if (fake_floor(fake, slot->first) != slot->first)
+        return backend_fail(err, MOE_NOT_READY, "there are no states after %u tokens", (unsigned)slot->first);
+    *record = (struct moe_record){
+        .offset = slot->offset, .bytes = sizeof sum, .checksum = sum, .first = slot->first, .has_states = true};
+    add_border(fake, slot->first);
+    ptrdiff_t wrote = slot->io->write(slot->io->context, slot->io->fd, &sum, sizeof sum, slot->offset);
+    return wrote == sizeof sum ? 0 : backend_fail(err, MOE_IO, "%.300s: cannot write", slot->io->path);
+}
+
+static int read_states(struct fake *fake, const struct moe_record_io *io, const struct moe_record *record,
+                       struct moe_err *err)
+{
+    uint64_t sum;
+    if (record->first > fake->length || pread(io->fd, &sum, sizeof sum, (off_t)record->offset) != sizeof sum ||
+        sum != record->checksum || sum != XXH3_64bits(fake->rows, record->first * sizeof *fake->rows))
+        return backend_fail(err, MOE_RECORD_DAMAGED, "%.300s: a checksum does not match", io->path);
+    add_border(fake, record->first);
+    return 0;
+}
+
 // A record is the ids alone.
 static int fake_write_record(void *self, const struct saved_slot *slot, struct moe_record *record, struct moe_err *err)
 {
     struct fake *fake = self;
+    if (slot->states)
+        return write_states(fake, slot, record, err);
     size_t bytes = slot->count * sizeof *fake->rows;
     *record = (struct moe_record){.offset = slot->offset,
                                   .bytes = bytes,
@@ -493,6 +567,8 @@ static int fake_read_record(void *self, const struct moe_record_io *io, const st
         fake->kept_length = fake->length;
         return fake_recall_logits(fake) ? 0 : MOE_NOT_READY;
     }
+    if (record->has_states)
+        return read_states(fake, io, record, err);
     size_t bytes = record->count * sizeof *fake->rows;
     if (record->count > fake->context - fake->length)
         return backend_fail(err, MOE_CONTEXT_FULL, "the context is too small for the saved tokens");
@@ -585,6 +661,7 @@ bool backend_fake_new(struct backend *backend, const char *script_file, struct m
         .end_id = fake_end_id,
         .bytes = fake_bytes,
         .length = fake_length,
+        .floor = fake_floor,
         .truncate = fake_truncate,
         .keep_logits = fake_keep_logits,
         .recall_logits = fake_recall_logits,

@@ -270,6 +270,11 @@ static uint32_t real_length(void *self)
     return moe_session_length(((struct real *)self)->session);
 }
 
+static uint32_t real_floor(void *self, uint32_t length)
+{
+    return moe_session_floor(((struct real *)self)->session, length);
+}
+
 static int real_truncate(void *self, uint32_t length, struct moe_err *err)
 {
     struct real *real = self;
@@ -304,7 +309,8 @@ static bool real_recall_logits(void *self)
 static int real_write_record(void *self, const struct saved_slot *slot, struct moe_record *record, struct moe_err *err)
 {
     struct real *real = self;
-    struct moe_record_part part = {.offset = slot->offset, .first = slot->first, .count = slot->count};
+    struct moe_record_part part = {
+        .offset = slot->offset, .first = slot->first, .count = slot->count, .states = slot->states};
     if (slot->logits)
         part.logits = moe_session_logits(real->session, err); // NULL: they are not there
     return moe_session_write_record(real->session, slot->io, &part, record, err);
@@ -377,6 +383,7 @@ bool backend_moe_new(struct backend *backend, const struct model_settings *setti
         .end_id = real_end_id,
         .bytes = real_bytes,
         .length = real_length,
+        .floor = real_floor,
         .truncate = real_truncate,
         .keep_logits = real_keep_logits,
         .recall_logits = real_recall_logits,

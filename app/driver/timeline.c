@@ -6,6 +6,7 @@
 
 void timeline_release(struct timeline *timeline)
 {
+    tok_ids_release(&timeline->fed);
     tok_ids_release(&timeline->pending);
     tok_ids_release(&timeline->part);
 }
@@ -20,25 +21,55 @@ uint32_t timeline_length(const struct timeline *timeline)
     return timeline->part.count ? timeline->part_from : fed_length(timeline) + (uint32_t)timeline->pending.count;
 }
 
-int timeline_decode(struct timeline *timeline, int32_t id, struct moe_err *err)
+uint32_t timeline_unread(const struct timeline *timeline)
 {
-    int code = timeline->backend->ops->decode(timeline->backend->self, id, err);
+    return (uint32_t)timeline->unread;
+}
+
+static int append(struct tok_ids *list, int32_t id, struct moe_err *err)
+{
+    struct tok_err tok_err;
+    int code = tok_ids_append(list, id, &tok_err);
+    return code == 0 ? 0 : backend_fail(err, MOE_NO_MEMORY, "%s", tok_err.text);
+}
+
+// What is about to be fed is noted first: there must be memory for it.
+static int note_ids(struct timeline *timeline, const int32_t *ids, size_t count, struct moe_err *err)
+{
+    int code = 0;
+    timeline->fed.count = fed_length(timeline);
+    for (size_t i = 0; i < count && code == 0; i++)
+        code = append(&timeline->fed, ids[i], err);
+    return code;
+}
+
+// As far as it was fed it stays.
+static int end_feed(struct timeline *timeline, int code)
+{
+    timeline->fed.count = fed_length(timeline);
     steps_note(timeline->steps);
     return code;
+}
+
+int timeline_decode(struct timeline *timeline, int32_t id, struct moe_err *err)
+{
+    int code = note_ids(timeline, &id, 1, err);
+    if (code == 0)
+        code = timeline->backend->ops->decode(timeline->backend->self, id, err);
+    return end_feed(timeline, code);
 }
 
 int timeline_prefill(struct timeline *timeline, const int32_t *ids, size_t count, struct moe_err *err)
 {
-    int code = timeline->backend->ops->prefill(timeline->backend->self, ids, count, err);
-    steps_note(timeline->steps);
-    return code;
+    int code = note_ids(timeline, ids, count, err);
+    if (code == 0)
+        code = timeline->backend->ops->prefill(timeline->backend->self, ids, count, err);
+    return end_feed(timeline, code);
 }
 
 int timeline_add(struct timeline *timeline, int32_t id, struct moe_err *err)
 {
-    struct tok_err tok_err;
-    int code = tok_ids_append(&timeline->pending, id, &tok_err);
-    return code == 0 ? 0 : backend_fail(err, MOE_NO_MEMORY, "%s", tok_err.text);
+    return append(&timeline->pending, id, err);
 }
 
 // The first `count` are fed.
@@ -52,9 +83,13 @@ static void drop_pending(struct timeline *timeline, size_t count)
 
 void timeline_restore(struct timeline *timeline, struct tok_ids *ids, uint32_t fed)
 {
+    struct moe_err ignored; // without memory for what is fed the first turn fails, and says so
     tok_ids_release(&timeline->pending);
     timeline->pending = *ids;
     *ids = (struct tok_ids){0};
+    timeline->fed.count = 0;
+    for (uint32_t i = 0; i < fed && append(&timeline->fed, timeline->pending.ids[i], &ignored) == 0; i++)
+        ;
     drop_pending(timeline, fed);
     timeline->unread = timeline->pending.count;
 }
@@ -69,7 +104,9 @@ static int read_again(struct timeline *timeline, struct moe_err *err)
     if (timeline->unread > info.max_context - length)
         return backend_fail(err, MOE_CONTEXT_FULL, "the context is full: this conversation has %zu tokens of %u",
                             length + timeline->unread, (unsigned)info.max_context);
+    timeline->reading_again = true;
     int code = timeline_prefill(timeline, timeline->pending.ids, timeline->unread, err);
+    timeline->reading_again = false;
     size_t done = fed_length(timeline) - length;
     timeline->unread -= done;
     drop_pending(timeline, done);
@@ -117,6 +154,24 @@ uint32_t timeline_has(const struct timeline *timeline, uint32_t position, const 
     return same;
 }
 
+// Nothing is pending.
+static int cut_engine(struct timeline *timeline, uint32_t position, struct moe_err *err)
+{
+    const struct backend *backend = timeline->backend;
+    uint32_t floor = backend->ops->floor(backend->self, position);
+    if (timeline->fed.count < position && floor < position)
+        return backend_fail(err, MOE_NO_MEMORY, "no memory for the tokens of this conversation");
+    int code = 0;
+    for (uint32_t i = floor; i < position && code == 0; i++)
+        code = append(&timeline->pending, timeline->fed.ids[i], err);
+    if (code == 0)
+        code = backend->ops->truncate(backend->self, floor, err);
+    timeline->pending.count = code ? 0 : position - floor;
+    timeline->unread = timeline->pending.count;
+    timeline->fed.count = fed_length(timeline);
+    return code;
+}
+
 int timeline_cut(struct timeline *timeline, uint32_t position, struct moe_err *err)
 {
     uint32_t length = fed_length(timeline);
@@ -131,5 +186,16 @@ int timeline_cut(struct timeline *timeline, uint32_t position, struct moe_err *e
         return 0;
     }
     timeline->pending.count = timeline->unread = 0;
-    return timeline->backend->ops->truncate(timeline->backend->self, position, err);
+    return cut_engine(timeline, position, err);
+}
+
+int timeline_repeat(struct timeline *timeline, int32_t last_id, struct moe_err *err)
+{
+    int code = timeline_cut(timeline, fed_length(timeline) - 1, err);
+    if (code == 0)
+        code = timeline_add(timeline, last_id, err);
+    if (code)
+        return code;
+    timeline->unread++;
+    return timeline_settle(timeline, err);
 }

@@ -11,8 +11,10 @@
 struct timeline {
     const struct backend *backend;
     struct steps *steps;    // notes all that is fed
+    struct tok_ids fed;     // what the engine has
     struct tok_ids pending; // fed before anything else
     size_t unread;          // of those the first, whose rows are to be made as a prompt's are
+    bool reading_again;     // those, now
     // Behind all that: what was read of a prompt that was stopped and is no part of the conversation.
     struct tok_ids part;
     uint32_t part_at, part_from; // where that prompt begins, and what was read of it for it
@@ -20,6 +22,9 @@ struct timeline {
 void timeline_release(struct timeline *timeline);
 
 uint32_t timeline_length(const struct timeline *timeline); // with what is pending
+// Of those that the engine must read before anything else, a prompt's way: restored without their rows, or behind the
+// last place where an engine could stand whose layers have states.
+uint32_t timeline_unread(const struct timeline *timeline);
 // Behind all that is fed, whatever is pending.
 int timeline_decode(struct timeline *timeline, int32_t id, struct moe_err *err);
 int timeline_prefill(struct timeline *timeline, const int32_t *ids, size_t count, struct moe_err *err);
@@ -37,7 +42,10 @@ void timeline_keep_part(struct timeline *timeline, uint32_t position, uint32_t f
 // Ids that the engine has of a prompt at `position`, given those that are `known` to be there: at most all but one.
 uint32_t timeline_has(const struct timeline *timeline, uint32_t position, const struct tok_ids *known,
                       const struct tok_ids *prompt);
-// Back to `position` tokens, those of a part included.
+// Back to `position` tokens, those of a part included. Where the engine can only be cut further back, what is missing
+// up to there is unread.
 int timeline_cut(struct timeline *timeline, uint32_t position, struct moe_err *err);
+// The last id is fed again, the prompt's way, so that its logits are there.
+int timeline_repeat(struct timeline *timeline, int32_t last_id, struct moe_err *err);
 
 #endif

@@ -136,6 +136,8 @@ static void on_progress(void *context, const struct moe_progress *progress)
 {
     struct worker *worker = context;
     struct event event = {.kind = EVENT_PROGRESS, .progress = *progress};
+    if (worker->timeline.reading_again)
+        event.progress.what = "reading again";
     if (atomic_load(&worker->ready)) {
         steps_note(&worker->steps);
         publish_stats(worker);
@@ -332,9 +334,7 @@ static int recall(struct worker *worker, const struct turn *turn, struct turn_re
         code = backend_fail(&result->err, MOE_BAD_ARGUMENT, "no message to answer");
     if (code || ops->recall_logits(self) || keeper_logits(&worker->keeper))
         return code;
-    code = ops->truncate(self, ops->length(self) - 1, &result->err);
-    if (code == 0)
-        code = timeline_prefill(&worker->timeline, &turn->last_id, 1, &result->err);
+    code = timeline_repeat(&worker->timeline, turn->last_id, &result->err);
     if (code == 0)
         ops->keep_logits(self);
     return code;
@@ -369,7 +369,12 @@ static int place(struct worker *worker, const struct turn *turn, struct turn_res
         same = timeline_has(&worker->timeline, turn->position, &turn->known, prompt);
     if (turn->known.count && code == 0 && result->prompt_ends[turn->n_turns - 2] > same)
         result->reread_tokens = (uint32_t)(result->prompt_ends[turn->n_turns - 2] - same);
-    return code ? code : timeline_cut(&worker->timeline, turn->position + same, &result->err);
+    bool back = turn->position + same < worker->backend.ops->length(worker->backend.self);
+    if (code == 0)
+        code = timeline_cut(&worker->timeline, turn->position + same, &result->err);
+    if (code == 0 && back)
+        result->replayed_tokens = timeline_unread(&worker->timeline);
+    return code;
 }
 
 // Feeds the prompt, then generates. Returns 0 or a code with result->err.
@@ -514,9 +519,21 @@ static void lower_priority(int nice_value)
     }
 }
 
+static void cut(struct worker *worker, uint32_t position)
+{
+    struct session_news *news = &worker->keeper.news;
+    struct moe_err err = {.text = ""};
+    bool back = position < worker->backend.ops->length(worker->backend.self);
+    if (timeline_cut(&worker->timeline, position, &err))
+        snprintf(news->text, sizeof news->text, "%s", err.text);
+    else if (back && timeline_unread(&worker->timeline))
+        snprintf(news->text, sizeof news->text,
+                 "the layers' states were kept only further back; your next message reads %u tokens again",
+                 (unsigned)timeline_unread(&worker->timeline));
+}
+
 static void take_job(struct worker *worker, struct job *job)
 {
-    struct moe_err err = {.text = ""};
     switch (job->kind) {
     case JOB_TURN:
         take_turn(worker, job->turn);
@@ -526,8 +543,7 @@ static void take_job(struct worker *worker, struct job *job)
         open_session(worker, &job->session);
         break;
     case JOB_CUT:
-        if (timeline_cut(&worker->timeline, job->position, &err))
-            snprintf(worker->keeper.news.text, sizeof worker->keeper.news.text, "%s", err.text);
+        cut(worker, job->position);
         if (worker->keeper.saved) {
             saved_cut(worker->keeper.saved, job->position);
             keeper_commit(&worker->keeper, false);

@@ -430,7 +430,11 @@ static void write_rows(struct saved *saved, const struct saved_rows *rows, struc
         snprintf(err.text, sizeof err.text, "%.300s: %s", path.text, strerror(errno));
     struct moe_record_io record_io = {
         .fd = fd, .path = path.text, .read = io->read, .write = io->write, .context = io->context};
-    struct saved_slot slot = {&record_io, offset, first, end - first, rows->logits && end == rows->length};
+    struct saved_slot slot = {.io = &record_io,
+                              .offset = offset,
+                              .first = first,
+                              .count = end - first,
+                              .logits = rows->logits && end == rows->length};
     fine = fine && rows->write(rows->context, &slot, &record, &err) == 0;
     if (fine && io->sync(io->context, fd)) {
         snprintf(err.text, sizeof err.text, "%.300s: %s", path.text, strerror(errno));

@@ -53,6 +53,7 @@ struct saved_slot {
     uint64_t offset;
     uint32_t first, count;
     bool logits; // those after the last row, too
+    bool states; // no rows, but the states after the first `first` tokens
 };
 struct saved_rows {
     uint32_t length; // that the engine holds

@@ -172,6 +172,11 @@ static void finish_turn(struct talk *talk, struct turn_result *result)
         talk_say(talk,
                  "(Read the previous answer again without its thinking, as template %s wants: %" PRIu32 " tokens.)",
                  talk->info.turns.name, result->reread_tokens);
+    if (result->kept && result->replayed_tokens)
+        talk_say(talk,
+                 "(Read %" PRIu32
+                 " earlier tokens again: the states of the model's layers were kept only before them.)",
+                 result->replayed_tokens);
     note_failure(talk, result);
     if (!chat_accept(&talk->chat, result, &result->text)) {
         talk_fail(talk, "out of memory");

@@ -260,6 +260,68 @@ static void a_stopped_prompt_goes_on(struct harness *t)
     worker_free(worker);
 }
 
+static struct turn_result *go_on(struct harness *t, struct worker *worker, uint32_t position, const char *text,
+                                 struct bytes *answer)
+{
+    post(worker, text, position, 0);
+    return collect(t, worker, answer, 0);
+}
+
+static struct session_news cut_to(struct worker *worker, uint32_t position)
+{
+    struct event event = {0};
+    worker_cut(worker, position);
+    while (next_event(worker, &event) && event.kind != EVENT_SESSION)
+        event_release(&event);
+    return event.session;
+}
+
+// A model whose layers have states stands at borders: undo and retry read nothing again, and a cut in between reads
+// what is missing and says how much.
+static void states_stand_at_borders(struct harness *t)
+{
+    struct worker *worker = start(t, "states 1000\nturn\ntext one two three\n");
+    struct bytes answer = {0};
+    uint32_t ends[4] = {0}, prompts[4];
+    await_ready(t, worker);
+    for (int i = 1; i < 4; i++) {
+        struct turn_result *result = go_on(t, worker, ends[i - 1], "and then?", &answer);
+        CHECK_EQ(t, result->replayed_tokens, 0);
+        CHECK_EQ(t, result->cached_tokens, i == 1 ? 0 : ends[i - 1]); // with the id that closes the answer
+        prompts[i] = ends[i - 1] + (uint32_t)result->prompt.count;
+        ends[i] = prompts[i] + (uint32_t)result->answer.count;
+        turn_result_free(result);
+    }
+    CHECK_STR(t, cut_to(worker, ends[1]).text, ""); // undo two
+    struct turn_result *result = go_on(t, worker, ends[1], "really?", &answer);
+    CHECK(t, result->replayed_tokens == 0 && result->cached_tokens == ends[1]);
+    CHECK_EQ(t, result->used.prefilled_tokens, result->prompt.count);
+    turn_result_free(result);
+    CHECK_STR(t, cut_to(worker, prompts[1] + 2).text, // in an answer
+              "the layers' states were kept only further back; your next message reads 2 tokens again");
+    result = go_on(t, worker, prompts[1] + 2, "what?", &answer);
+    CHECK_EQ(t, result->cached_tokens, prompts[1]);
+    CHECK_EQ(t, result->used.prefilled_tokens, result->prompt.count + 2);
+    turn_result_free(result);
+    result = go_on(t, worker, prompts[1] - 1, "no, this", &answer); // at once, within a prompt
+    CHECK_EQ(t, result->cached_tokens, 0);
+    CHECK_EQ(t, result->replayed_tokens, prompts[1] - 1);
+    CHECK_EQ(t, result->used.prefilled_tokens, result->prompt.count + prompts[1] - 1);
+    uint32_t end = prompts[1] - 1 + (uint32_t)result->prompt.count;
+    int32_t last_id = result->prompt.ids[result->prompt.count - 1];
+    turn_result_free(result);
+    struct turn *again = turn_new(); // retry
+    again->position = end;
+    again->again = true;
+    again->last_id = last_id;
+    worker_send(worker, again);
+    result = collect(t, worker, &answer, 0);
+    CHECK(t, result->reason == STOP_END && result->replayed_tokens == 0 && result->used.prefilled_tokens == 0);
+    turn_result_free(result);
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
 static void a_cancel_is_never_lost(struct harness *t)
 {
     struct worker *worker = start(t, "turn\nprefill 60000\n");
@@ -393,6 +455,7 @@ int main(int argc, char **argv)
         TEST(an_error_leaves_the_timeline),
         TEST(leaving_never_waits_for_readers),
         TEST(a_stopped_prompt_goes_on),
+        TEST(states_stand_at_borders),
         TEST(a_cancel_is_never_lost),
         TEST(counters_and_figures_agree),
     };
