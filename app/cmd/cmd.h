@@ -4,6 +4,7 @@
 #define MOECHAT_APP_CMD_CMD_H
 
 #include "app/options/options.h"
+#include "app/util/files.h"
 
 int cmd_run(const struct options *options);
 int cmd_eval(const struct options *options);
@@ -14,5 +15,9 @@ int cmd_bench(const struct options *options);
 int cmd_bench_cache(const struct options *options);  // bench cache TRACE
 int cmd_bench_stream(const struct options *options); // bench stream
 int cmd_sessions(const struct options *options);
+
+// Appends what to type, in a shell, with a model that runs as it is: to chat, or, where it has no tokenizer that works,
+// to score tokens. False: no memory.
+bool cmd_next(struct bytes *out, const char *directory, bool talks); // cmd_info.c
 
 #endif

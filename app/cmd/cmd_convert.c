@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "app/cmd/cmd.h"
+#include "app/driver/model_tokenizer.h"
 #include "app/util/format.h"
 #include "app/util/progress.h"
-#include "app/util/quote.h"
 #include "app/util/report.h"
 #include "app/term/term.h"
 #include "tokenizer/tok.h"
@@ -76,18 +76,19 @@ static void say_end(const char *target)
     char size[FORMAT_SIZE], memory[FORMAT_SIZE];
     struct moe_err err;
     struct bytes word = {0};
+    struct model_tokenizer own = {.tokenizer = NULL};
     if (about && moe_inspect(target, about, &err) == 0 && getrusage(RUSAGE_SELF, &usage) == 0 &&
-        quote_shell(&word, target))
-        report("%s: done, %s (peak memory %s); try moechat -m %s", target,
-               format_bytes(size, sizeof size, about->package_bytes),
+        cmd_next(&word, target, model_tokenizer_open(target, about, &own, &err) == 0))
+        report("%s: done, %s (peak memory %s); try %s", target, format_bytes(size, sizeof size, about->package_bytes),
                format_bytes(memory, sizeof memory, (uint64_t)usage.ru_maxrss * 1024), word.data);
+    tok_close(own.tokenizer);
     bytes_release(&word);
     free(about);
 }
 
 // The template of what is converted: a folder's goes into the package by name. A GGUF's own stays among its keys, which
-// the package has, too.
-static int find_template(const char *source, struct tok_folder *folder)
+// the package has, too. *missing then says that it has none that is known.
+static int find_template(const char *source, struct tok_folder *folder, const char **missing)
 {
     struct moe_vocabulary *vocabulary = NULL;
     struct tok_err tok_err;
@@ -99,7 +100,7 @@ static int find_template(const char *source, struct tok_folder *folder)
         bool own = text->length > 0;
         moe_vocabulary_close(vocabulary);
         if (unknown)
-            report("unknown chat template; choose one with --template when you chat");
+            *missing = "unknown chat template";
         if (own)
             return STATUS_DONE;
     }
@@ -110,8 +111,7 @@ static int find_template(const char *source, struct tok_folder *folder)
         return STATUS_MODEL;
     }
     if (folder->type[0] && !folder->template_name[0])
-        report("%s; choose one with --template when you chat",
-               folder->has_template ? "unknown chat template" : "no chat template");
+        *missing = folder->has_template ? "unknown chat template" : "no chat template";
     return STATUS_DONE;
 }
 
@@ -129,7 +129,8 @@ int cmd_convert(const struct options *options)
                "says yes");
         return STATUS_USAGE;
     }
-    int status = find_template(options->asked.operand, &folder);
+    const char *no_template = NULL;
+    int status = find_template(options->asked.operand, &folder, &no_template);
     if (status)
         return status;
     const struct moe_convert_options conversion = {
@@ -154,6 +155,8 @@ int cmd_convert(const struct options *options)
     progress_clear(&converting.progress);
     term_release_signals();
     if (!code) {
+        if (no_template)
+            report("%s; choose one with --template when you chat", no_template);
         say_end(options->asked.more[0]);
         if (options->asked.consume)
             report("%s: has no experts any more, and may be removed", options->asked.operand);

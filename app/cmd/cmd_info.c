@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "app/driver/backend.h"
@@ -115,6 +116,13 @@ static void print_name(const char *label, const char *text)
     fputc('\n', stdout);
 }
 
+// Of a folder or a package; else it is a file.
+static bool is_folder(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
 static void print_shape(const struct moe_description *about)
 {
     char all[FORMAT_SIZE], active[FORMAT_SIZE];
@@ -122,11 +130,17 @@ static void print_shape(const struct moe_description *about)
            format_count(active, sizeof active, about->active_parameters));
     printf("%-18s%" PRIu32 ", hidden size %" PRIu32 ", %" PRIu32 " heads\n", "layers", about->n_layers,
            about->hidden_size, about->n_heads);
-    printf("%-18s%" PRIu32 " in each of %" PRIu32 " layers, %" PRIu32 " per token, %" PRIu32 " shared\n", "experts",
-           about->n_routed_experts, about->n_moe_layers, about->top_k, about->n_shared_experts);
-    printf("%-18sq rank %" PRIu32 ", kv rank %" PRIu32 ", rope %" PRIu32 ", no rope %" PRIu32 ", values %" PRIu32 "\n",
-           "attention", about->q_lora_rank, about->kv_lora_rank, about->qk_rope_head_dim, about->qk_nope_head_dim,
-           about->v_head_dim);
+    printf("%-18s%" PRIu32 " in ", "experts", about->n_routed_experts);
+    if (about->n_moe_layers == 1)
+        printf("1 layer");
+    else
+        printf("each of %" PRIu32 " layers", about->n_moe_layers);
+    printf(", %" PRIu32 " per token, %" PRIu32 " shared\n", about->top_k, about->n_shared_experts);
+    printf("%-18s", "attention");
+    if (about->q_lora_rank)
+        printf("q rank %" PRIu32 ", ", about->q_lora_rank);
+    printf("kv rank %" PRIu32 ", rope %" PRIu32 ", no rope %" PRIu32 ", values %" PRIu32 "\n", about->kv_lora_rank,
+           about->qk_rope_head_dim, about->qk_nope_head_dim, about->v_head_dim);
     printf("%-18s%" PRIu32 " tokens", "context", about->max_position_embeddings);
     if (about->original_max_position_embeddings)
         printf(" (YaRN, from %" PRIu32 ")", about->original_max_position_embeddings);
@@ -171,6 +185,7 @@ static void print_groups(const struct moe_description *about)
 // template, or, where it has none that is known, what to do.
 struct talk {
     char tokenizer[640];
+    bool has_tokenizer;      // one that can be used
     const char *no_template; // "": about->template_name has it
 };
 
@@ -181,7 +196,8 @@ static struct talk find_talk(struct moe_description *about, const char *director
     struct moe_err err;
     if (!about->vocabulary && !*about->tokenizer_file)
         return talk;
-    if (model_tokenizer_open(directory, about, &own, &err))
+    talk.has_tokenizer = model_tokenizer_open(directory, about, &own, &err) == 0;
+    if (!talk.has_tokenizer)
         snprintf(talk.tokenizer, sizeof talk.tokenizer, "%s, unusable: %s", own.kind, err.text);
     else
         snprintf(talk.tokenizer, sizeof talk.tokenizer, "%s, %u tokens", own.kind,
@@ -195,17 +211,25 @@ static struct talk find_talk(struct moe_description *about, const char *director
     return talk;
 }
 
+bool cmd_next(struct bytes *out, const char *directory, bool talks)
+{
+    static const char chat[] = "moechat -m ", score[] = "moechat eval -m ", tokens[] = " --tokens FILE";
+    return bytes_append(out, talks ? chat : score, strlen(talks ? chat : score)) && quote_shell(out, directory) &&
+           (talks || bytes_append(out, tokens, strlen(tokens)));
+}
+
 // What to type.
-static void print_next(const struct moe_description *about, const char *directory)
+static void print_next(const struct moe_description *about, const struct talk *talk, const char *directory)
 {
     char size[FORMAT_SIZE];
     struct bytes word = {0};
-    const char *named = quote_shell(&word, directory) ? word.data : "DIR";
     format_bytes(size, sizeof size, about->package_bytes);
     if (!about->runs)
-        printf("%-18smoechat convert %s NEWDIR (needs %s)\n", "next", named, size);
+        printf("%-18smoechat convert %s NEWDIR (needs %s)\n", "next", quote_shell(&word, directory) ? word.data : "DIR",
+               size);
     else
-        printf("%-18smoechat -m %s\n", "next", named);
+        printf("%-18s%s%s\n", "next", cmd_next(&word, directory, talk->has_tokenizer) ? word.data : "moechat -m DIR",
+               talk->has_tokenizer && *talk->no_template ? " --template NAME" : "");
     bytes_release(&word);
     if (about->expert_reads == MOE_FOLDER_READS)
         puts(FOLDER_WORDS);
@@ -242,7 +266,7 @@ int cmd_info(const struct options *options)
         goto release;
     }
     print_name("name", about->name);
-    print_name("folder", directory);
+    print_name(is_folder(directory) ? "folder" : "file", directory);
     print_name("layout", about->layout);
     print_name("type", about->model_type);
     if (about->left_out[0])
@@ -254,7 +278,7 @@ int cmd_info(const struct options *options)
     print_name("turn template", *talk.no_template ? talk.no_template : about->template_name);
     if (about->runs)
         print_name("fingerprint", about->fingerprint);
-    print_next(about, directory);
+    print_next(about, &talk, directory);
     if (options->asked.verify)
         puts(about->package ? "All checksums match." : "All was read, and every scale is a finite number.");
 release:

@@ -408,8 +408,10 @@ static int open_directory(const char *directory, struct package *package, struct
     if (code == MOE_NOT_FOUND && faccessat(AT_FDCWD, directory, R_OK, AT_EACCESS) &&
         errno == EACCES) // who knows what is in it
         return moe_fail_file(err, MOE_IO, directory, EACCES, "cannot be listed");
+    if (code == MOE_NOT_FOUND && faccessat(AT_FDCWD, directory, F_OK, AT_EACCESS))
+        return moe_fail_file(err, MOE_NOT_FOUND, directory, errno, "cannot be opened");
     if (code == MOE_NOT_FOUND)
-        return moe_fail_file(err, MOE_NOT_FOUND, path, err ? err->sys_errno : 0,
+        return moe_fail_file(err, MOE_NOT_FOUND, directory, 0,
                              "no model here; name a GGUF file, or the folder of a package or of a download");
     if (code)
         return code;

@@ -39,7 +39,7 @@ def test_a_folder_becomes_a_package():
     made = run(["convert", INT4, target + "/", "--verify"])
     same((made.returncode, made.stdout), (0, b""))
     told(made, "int4 checkpoint with", "left out: 3 tensors of vision", "copied bit for bit, 4 bits in groups of 32",
-         "no tokenizer found", "; try moechat -m ")
+         "no tokenizer found", "; try moechat eval -m ", " --tokens FILE")
     after = json.loads(run(["info", target, "--json", "--verify"]).stdout)
     same((after["layout"], after["runs"], after["verified"], after["name"]), ("package", True, True, "int4"))
     same(after["parameters"], before["parameters"])
@@ -66,12 +66,14 @@ def test_mistakes_are_sentences():
             (["convert", INT4], 2, "usage: moechat convert MODEL NEWDIR"),
             (["convert", INT4, "a", "b"], 2, "unexpected argument"),
             (["convert", INT4, "a", "--bits", "5"], 2, "--bits takes one of"),
-            (["convert", "/nowhere", os.path.join(SCRATCH, "x")], 3, "no model here"),
+            (["convert", "/nowhere", os.path.join(SCRATCH, "x")], 3, "/nowhere: cannot be opened: No such file"),
+            (["convert", SCRATCH, os.path.join(SCRATCH, "x")], 3, SCRATCH + ": no model here; name a GGUF file"),
             (["convert", INT4, "/proc/nowhere/x"], 1, "cannot be created"),
             (["convert", os.path.join(ROOT, "models", "demo"), os.path.join(SCRATCH, "x")], 2, "is already a package")):
         result = run(args)
         same(result.returncode, status)
         told(result, words)
+        expect(b"template" not in result.stderr, "of what was not converted nothing more is said")
     same(os.path.exists(os.path.join(SCRATCH, "x.partial")), False)
 
 

@@ -72,6 +72,9 @@ def test_info_says_what_it_holds():
     text = run(["info", CHAT]).stdout.decode()
     expect("stored as         experts' gate: BF16 1; 32.8 KB, 16.00 bits a weight\n" in text, "types by use: " + text)
     expect("4 tensors of multi-token prediction" in text, "what is left out is said")
+    expect("\nfile              " + CHAT in text and "8 in 1 layer," in text, "a file is none of many: " + text)
+    mute = run(["info", os.path.join(ROOT, "tests", "golden", "gguf-legacy", "checkpoint")]).stdout.decode()
+    expect("\nfolder " in mute and "\nnext              moechat eval -m " in mute, "it can't chat: " + mute)
     expect("convert" not in text, "there is nothing to convert")
 
 

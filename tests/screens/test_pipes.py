@@ -453,7 +453,7 @@ def test_info_and_bench():
     got = json.loads(run(["info", "--json", "--verify", "-m", TINY, "--expert-cache", "all"]).stdout)
     same((got["verified"], got["slots"]), (True, got["experts"]))
     same(got["cold_token_bytes"], got["n_moe_layers"] * got["top_k"] * got["expert_bytes"])
-    refused(run(["info", SCRATCH]), 3, "model.json")
+    refused(run(["info", SCRATCH]), 3, "no model here")
     bench = ["bench", "-m", TINY, "--device", "ref", "--runs", "2", "--prefill-tokens", "9", "--decode-tokens", "3"]
     first, second = (json.loads(run(bench + ["--json"]).stdout) for _ in range(2))
     same(first["logits_hash"], second["logits_hash"])
