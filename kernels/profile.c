@@ -17,7 +17,8 @@ void profile_take_in(struct profile *profile)
         cl_ulong from = 0, to = 0;
         cl_event event = profile->items[i].event;
         cl_int rc = clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof from, &from, NULL);
-        rc |= clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof to, &to, NULL);
+        if (rc == CL_SUCCESS)
+            rc = clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof to, &to, NULL);
         if (rc == CL_SUCCESS && to > from)
             profile->ns[profile->items[i].kernel] += to - from;
         profile->launches[profile->items[i].kernel]++;

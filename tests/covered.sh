@@ -1,17 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Holds tests/README.md to what there is: each module stands in the table of its room, and only what is there does; each
-# test that is named exists, and each that exists is named. Prints PASS or FAIL lines as the test programs do.
+# test that is named exists, and each that exists is named. Each source opens with a line on what it is for. Prints PASS or FAIL lines as the test programs do.
 cd "$(dirname "$0")/.." || exit 1
 {
     find kernels engine tokenizer app -name '*.c' -o -name '*.cc' | sed 's/^/module /; s/\.cc*$//'
     find tests -name 'test_*.c' -o -name 'test_*.py' -o -name 'fuzz_*.c' |
         sed 's|.*/|test |; s/\.[a-z]*$//'
+    find kernels engine tokenizer app tests -name '*.c' -o -name '*.cc' -o -name '*.cl' |
+        xargs awk 'FNR == 2 && !/^\/\/ / { print "silent " FILENAME }'
     sed 's/^/table /' tests/README.md
 } | awk '
 function broken(which, what) { bad[which]++; print "  " what }
 $1 == "module" { modules[$2] = 1; n_modules++ }
 $1 == "test" { tests[$2] = 1; n_tests++ }
+$1 == "silent" { broken(5, $2 ": its second line does not say what it is for") }
 $1 == "table" && $2 == "###" { room = $3 }
 $1 == "table" && $2 ~ /^##$/ { room = "" }
 $1 == "table" && /^table \|/ && room {
@@ -45,7 +48,7 @@ END {
         if (!(test in named))
             broken(4, test ": is not named in tests/README.md")
     n = split("modules: each in the table of its room|tests: each module has some|named: each test is there|" \
-              "there: each test is named", rule, "|")
+              "there: each test is named|purpose: each source says what it is for", rule, "|")
     for (i = 1; i <= n; i++) {
         wrong = bad[i] || n_modules < 100 || n_tests < 50
         print (wrong ? "FAIL" : "PASS") " covered " rule[i]

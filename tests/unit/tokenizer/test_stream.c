@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Pieces to whole characters.
 #include "tokenizer/tok.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// What a model thinks is told from what it says.
 #include <stdlib.h>
 
 #include "tests/harness.h"

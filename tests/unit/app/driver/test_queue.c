@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// The queue between the engine and a face: order, the wake pipe, merging, two threads, closing.
 #include "tests/harness.h"
 
 #include <poll.h>

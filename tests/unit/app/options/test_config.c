@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// The configuration file: what it reads and prints, what goes before it, and where its mistakes are.
 #include "app/options/config.h"
 
 #include <stdlib.h>

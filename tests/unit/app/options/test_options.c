@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// The command line: spellings, refusals, where values come from, /set, help.
 #include "tests/harness.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// The input history: what is kept, hostile files, programs side by side.
 #include "app/store/history.h"
 
 #include <fcntl.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// What Tab offers.
 #include "app/talk/candidates.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// How a line is told from a command, what may be done during an answer, and the help.
 #include "tests/harness.h"
 
 #include <stdlib.h>

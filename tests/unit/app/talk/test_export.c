@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// /export and /copy: their arguments, and the bytes that they write.
 #include "app/talk/export.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Bytes of a terminal to keys and pastes, wherever they are split.
 #include "tests/harness.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// What acts on a terminal or hides text is made visible; text stays as it is.
 #include "app/util/sanitize.h"
 
 #include <stdlib.h>

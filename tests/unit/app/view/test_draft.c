@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// The rows of a draft and its cursor.
 #include "tests/harness.h"
 
 #include <locale.h>

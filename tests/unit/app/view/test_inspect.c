@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// /inspect: the list of tokens, one token, and why it was slow.
 #include <stdlib.h>
 
 #include "tests/harness.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Who gets which rows and columns, at every size of a screen.
 #include "app/view/layout.h"
 
 #include "tests/harness.h"

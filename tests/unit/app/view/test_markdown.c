@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Markdown as it comes: what is styled, and that no cut changes it.
 #define _GNU_SOURCE // MAP_ANONYMOUS
 #include "app/view/markdown.h"
 

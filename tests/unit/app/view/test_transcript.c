@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// The conversation on the screen: entries, scrolling, folding, searching.
 #include "app/view/transcript.h"
 
 #include <locale.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Text to rows: words, wide characters, tabs, code.
 #include "app/view/wrap.h"
 
 #include <locale.h>

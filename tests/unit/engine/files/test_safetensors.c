@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// Headers of safetensors files, good ones and hostile ones.
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>

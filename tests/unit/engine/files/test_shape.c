@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+// config.json to a model's shape: every type's defaults, and refusals by name.
 #include <json-c/json.h>
 #include <math.h>
 #include <stdlib.h>
