@@ -65,7 +65,8 @@ const char *commands_near(const char *name, size_t length)
 
 bool commands_meanwhile(const struct line *line)
 {
-    return strcmp(line->row->meanwhile, "*") == 0 || is_among(line->row->meanwhile, line->text, line->length);
+    return strcmp(line->row->meanwhile, "*") == 0 || strcmp(line->row->meanwhile, "+") == 0 ||
+           is_among(line->row->meanwhile, line->text, line->length);
 }
 
 // Messages end where their last line does: a paste brings its newline along.

@@ -35,7 +35,7 @@ struct command_row {
     enum command_takes takes;
     const char *words; // "a|b": one of them comes first; "": none
     // The words with which it shows beside the conversation and so need not wait for the answer under way; "*": with
-    // all that may follow; "": with none.
+    // all that may follow; "+": the same, but within the conversation when no answer is; "": with none.
     const char *meanwhile;
     const char *help;
     void (*run)(struct talk *talk, const struct line *line);

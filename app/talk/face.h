@@ -24,7 +24,7 @@ struct face_text {
     bool thinking; // not said but thought
 };
 
-enum face_page { FACE_PAGE_HELP, FACE_PAGE_LOG };
+enum face_page { FACE_PAGE_HELP, FACE_PAGE_LOG, FACE_PAGE_STATS };
 
 struct face_ops {
     bool brief; // it shows figures of its own, so a turn's are told in a few words

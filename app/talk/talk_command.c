@@ -155,7 +155,10 @@ void talk_do_stats(struct talk *talk, const struct line *line)
     if (!talk_lines_begin(talk, &lines))
         return;
     print_stats(talk, lines.out);
-    talk_lines_show(talk, &lines);
+    if (talk->state == TALK_IDLE)
+        talk_lines_show(talk, &lines);
+    else // not into an answer
+        talk_lines_page(talk, &lines, FACE_PAGE_STATS);
 }
 
 void talk_do_help(struct talk *talk, const struct line *line)

@@ -376,10 +376,22 @@ void prompt_resize(void)
     rl_resize_terminal();
 }
 
+// vi's mode, as show-mode-in-prompt asks for it; "" without.
+static const char *mode_words(void)
+{
+    const char *shown = rl_variable_value("show-mode-in-prompt");
+    if (rl_editing_mode != 0 || !shown || strcmp(shown, "on") != 0)
+        return "";
+    const char *words =
+        rl_variable_value(rl_get_keymap() == vi_insertion_keymap ? "vi-ins-mode-string" : "vi-cmd-mode-string");
+    return words ? words : "";
+}
+
 struct prompt_draft prompt_draft(void)
 {
     const char *label = rl_display_prompt;
     return (struct prompt_draft){.label = label ? label : "",
+                                 .mode = mode_words(),
                                  .text = rl_line_buffer ? rl_line_buffer : "",
                                  .length = rl_line_buffer ? (size_t)rl_end : 0,
                                  .point = rl_line_buffer ? (size_t)rl_point : 0,

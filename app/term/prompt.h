@@ -42,6 +42,7 @@ void prompt_resize(void);  // the terminal has another size now
 // For a face that draws.
 struct prompt_draft {
     const char *label; // what readline says before the line: a search, a count; "": nothing
+    const char *mode;  // vi's, as an inputrc's show-mode-in-prompt asks for it; "": nothing
     const char *text;
     size_t length, point; // bytes
     bool search;          // of the history

@@ -96,7 +96,7 @@ static void set_reset(const struct screen *screen)
 
 static void enter(struct screen *screen)
 {
-    term_raw(true);
+    term_raw_keys();
     def_prog_mode();
     set_reset(screen);
     if (screen->mouse)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <termios.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@ static struct {
     bool interactive;
     bool saved; // `original` holds what the terminal was
     volatile sig_atomic_t is_raw, takes_pastes;
+    bool keys; // no key is a signal
     struct termios original;
     // What term_keep_signals brings back.
     struct sigaction kept[N_SIGNALS];
@@ -155,6 +157,8 @@ static bool set_raw(bool pastes)
     raw.c_iflag &= ~(tcflag_t)(ICRNL | INLCR | IXON | IXOFF);
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO | IEXTEN);
     raw.c_lflag |= NOFLSH; // Ctrl-C stops an answer and keeps what was typed meanwhile
+    if (term.keys)
+        raw.c_lflag &= ~(tcflag_t)ISIG;
     raw.c_cc[VMIN] = 1;
     raw.c_cc[VTIME] = 0;
     if (tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) != 0)
@@ -179,7 +183,27 @@ bool term_remember(void)
 
 bool term_raw(bool pastes)
 {
+    term.keys = false;
     return term_remember() && (term.is_raw || set_raw(pastes));
+}
+
+bool term_raw_keys(void)
+{
+    term.keys = true;
+    return term_remember() && (term.is_raw || set_raw(true));
+}
+
+int term_signal_of(char key)
+{
+    static const struct {
+        int control, number;
+    } signals[] = {{VINTR, SIGINT}, {VSUSP, SIGTSTP}, {VQUIT, SIGQUIT}};
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0] && term.keys && term.is_raw; i++) {
+        cc_t sends = term.original.c_cc[signals[i].control];
+        if (sends != _POSIX_VDISABLE && sends == (cc_t)key)
+            return signals[i].number;
+    }
+    return 0;
 }
 
 void term_restore(void)
@@ -215,6 +239,47 @@ void term_suspend(void)
     catch_with(SIGTSTP, on_signal, 0);
     if (was_raw)
         set_raw(pastes);
+}
+
+// Makes a process group the one that reads the terminal. We may be in the background ourselves by then.
+static void give_terminal(pid_t group)
+{
+    catch_with(SIGTTOU, SIG_IGN, 0);
+    tcsetpgrp(STDIN_FILENO, group); // a terminal that is not ours to give stays where it is
+    catch_with(SIGTTOU, SIG_DFL, 0);
+}
+
+int term_run(const char *command, const char *argument)
+{
+    pid_t own = getpgrp(), child = fork();
+    if (child < 0)
+        return -1;
+    if (child == 0) {
+        setpgid(0, 0);
+        give_terminal(getpid());
+        term_release_signals();
+        catch_with(SIGTSTP, SIG_DFL, 0);
+        execl("/bin/sh", "sh", "-c", command, "sh", argument, (char *)NULL);
+        _exit(127);
+    }
+    setpgid(child, child); // whoever comes first
+    give_terminal(child);
+    int status, code = 0;
+    while (!code) {
+        if (waitpid(child, &status, WUNTRACED) < 0) {
+            code = errno == EINTR ? 0 : errno;
+        } else if (WIFSTOPPED(status)) {
+            give_terminal(own);
+            term_suspend();
+            give_terminal(child);
+            kill(-child, SIGCONT);
+        } else {
+            break;
+        }
+    }
+    give_terminal(own);
+    errno = code;
+    return code ? -1 : status;
 }
 
 bool term_size(int *rows, int *columns)

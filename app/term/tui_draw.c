@@ -64,8 +64,10 @@ static void update_draft(struct tui *tui, int columns)
         snprintf(label, size, "%s", tui->mode == MODE_SEARCH ? "search: " : "found: n earlier, N later, Esc ends ");
     else if (*line.label && strlen(line.label) < size / 4)
         label[sanitize_push(&state, line.label, strlen(line.label), label)] = 0;
-    else
-        snprintf(label, size, "> ");
+    else {
+        size_t mode = strlen(line.mode) < size / 4 ? sanitize_push(&state, line.mode, strlen(line.mode), label) : 0;
+        snprintf(label + mode, size - mode, "> ");
+    }
     tui->draft.label = label;
     tui->draft.columns = columns > 0 ? columns : 1;
     draft_update(&tui->draft, line.text, line.length, line.point);
@@ -276,8 +278,10 @@ static void draw_status(struct tui *tui)
     else if (tui->mode == MODE_FOUND)
         snprintf(words, sizeof words, "match %zu of %zu", matches.now, matches.count);
     else if (tui->help_open)
-        snprintf(words, sizeof words, "%s; PgUp and PgDn page, Alt-/ searches, Esc closes",
-                 tui->page == FACE_PAGE_LOG ? "log" : "help");
+        snprintf(words, sizeof words, "%s; Space and b page, / searches, q closes",
+                 tui->page == FACE_PAGE_LOG     ? "log"
+                 : tui->page == FACE_PAGE_STATS ? "stats"
+                                                : "help");
     figures.notice = *words ? words : NULL;
     struct cells_at row = cells_row(&tui->cells, at->row);
     status_draw(row, &figures);

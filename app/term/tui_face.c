@@ -237,13 +237,51 @@ static bool listens(void *self)
     return true;
 }
 
+static void interrupt(void *self)
+{
+    struct tui *tui = self;
+    tui->dirty = true;
+    tui_interrupt(tui);
+}
+
+static void suspend(void *self)
+{
+    tui_leave(self);
+    term_suspend();
+    tui_return(self);
+}
+
+// Keys in their order, those among them that would be signals. What is pasted is text, whatever it holds.
+static void take_keys(struct tui *tui, const char *bytes, size_t length)
+{
+    uint64_t now = term_clock_ms();
+    size_t first = 0;
+    for (size_t i = 0; i < length && tui->talk.state != TALK_LEAVING; i++) {
+        int number = term_signal_of(bytes[i]);
+        if (!number)
+            continue;
+        input_push(&tui->input, bytes + first, i - first, now);
+        first = i;
+        if (tui->input.pasting || tui->talk.state == TALK_LEAVING)
+            continue;
+        first = i + 1;
+        if (number == SIGINT)
+            interrupt(tui);
+        else if (number == SIGTSTP)
+            suspend(tui);
+        else
+            raise(number);
+    }
+    input_push(&tui->input, bytes + first, length - first, now);
+}
+
 static void read_keys(void *self)
 {
     struct tui *tui = self;
     char block[BLOCK];
     ssize_t got = read(STDIN_FILENO, block, sizeof block);
     if (got > 0)
-        input_push(&tui->input, block, (size_t)got, term_clock_ms());
+        take_keys(tui, block, (size_t)got);
     else if (got == 0 || (errno != EINTR && errno != EAGAIN))
         talk_leave(&tui->talk, term_exit_status(SIGHUP)); // the terminal has gone
 }
@@ -283,20 +321,6 @@ static void finish_round(void *self)
     }
     if ((tui->dirty && now - tui->drawn_ms >= FRAME_MS) || (ticks(tui) && now - tui->drawn_ms >= TICK_MS))
         tui_draw(tui);
-}
-
-static void interrupt(void *self)
-{
-    struct tui *tui = self;
-    tui->dirty = true;
-    tui_interrupt(tui);
-}
-
-static void suspend(void *self)
-{
-    tui_leave(self);
-    term_suspend();
-    tui_return(self);
 }
 
 static void resize(void *self)

@@ -298,6 +298,28 @@ bool tui_key_help(struct tui *tui)
     return true;
 }
 
+// Over the conversation stands a page, and nothing is being written: keys as less has them. False: a key as any.
+static bool page_key(struct tui *tui, const struct input_item *item)
+{
+    static const struct {
+        const char *key;
+        bool (*press)(struct tui *tui);
+    } presses[] = {{"j", tui_key_line_down},      {"k", tui_key_line_up},      {"\033[B", tui_key_line_down},
+                   {"\033OB", tui_key_line_down}, {"\033[A", tui_key_line_up}, {"\033OA", tui_key_line_up},
+                   {" ", tui_key_page_down},      {"f", tui_key_page_down},    {"b", tui_key_page_up},
+                   {"g", tui_key_to_begin},       {"G", tui_key_follow},       {"/", tui_key_search}};
+    if (!tui->help_open || tui->mode != MODE_WRITE || prompt_draft().length)
+        return false;
+    if (item->length == 1 && item->bytes[0] == 'q') {
+        tui->help_open = false;
+        return true;
+    }
+    for (size_t i = 0; i < sizeof presses / sizeof presses[0]; i++)
+        if (item->length == strlen(presses[i].key) && memcmp(item->bytes, presses[i].key, item->length) == 0)
+            return presses[i].press(tui);
+    return false;
+}
+
 void tui_on_line(void *context, char *line)
 {
     struct tui *tui = context;
@@ -326,10 +348,12 @@ static void escape(struct tui *tui)
 {
     if (tui->mode != MODE_WRITE)
         tui_end_search(tui);
-    else if (prompt_escape() || tui->n_words)
-        return; // the words have gone
+    else if (tui->n_words)
+        return; // they go
     else if (tui->help_open)
         tui->help_open = false;
+    else if (prompt_escape())
+        return;
     else if (talk_stop(&tui->talk))
         tui->stopping = true;
 }
@@ -374,7 +398,7 @@ void tui_take_input(void *context, const struct input_item *item)
     tui_forget_words(tui);
     switch (item->kind) {
     case INPUT_KEYS:
-        if (tui->mode != MODE_FOUND || !found_key(tui, item))
+        if ((tui->mode != MODE_FOUND || !found_key(tui, item)) && !page_key(tui, item))
             prompt_type(item->bytes, item->length);
         break;
     case INPUT_PASTE:

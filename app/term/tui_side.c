@@ -2,7 +2,6 @@
 // What leaves the screen for a while, or altogether: the editor, the bare view, the clipboard, help and the log.
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,20 +21,12 @@ static const char *run_editor(const char *path)
         editor = getenv("EDITOR");
     if (!editor || !*editor)
         editor = "vi";
-    pid_t child = fork();
-    if (child < 0)
+    char command[4096];
+    if (snprintf(command, sizeof command, "%s \"$1\" 2>&1", editor) >= (int)sizeof command)
+        return "VISUAL is too long";
+    int status = term_run(command, path);
+    if (status < 0)
         return strerror(errno);
-    if (child == 0) {
-        term_release_signals();
-        signal(SIGTSTP, SIG_DFL);
-        dup2(STDOUT_FILENO, STDERR_FILENO);
-        execl("/bin/sh", "sh", "-c", "eval \"$1 \\\"\\$2\\\"\"", "sh", editor, path, (char *)NULL);
-        _exit(127);
-    }
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return strerror(errno);
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? NULL : "the editor failed; draft unchanged";
 }
 

@@ -144,6 +144,7 @@ def test_what_is_about_the_screen_does_not_wait():
     expect("have printed nothing" in s.text(), "an empty log says that it is")
     s.keys("\x1b", "first part")
     s.keys("/keys\r", "Alt-Enter")
+    s.keys("q", "first part")
     s.send("/quit\r")
     same(s.finish(), 0)
 
@@ -321,6 +322,87 @@ def test_suspend_and_return():
     s.until("ended 0")
     s.finish()
     same(s.settings(), s.before)
+
+
+def test_keys_are_no_signals_for_the_shell_of_a_script():
+    s = Screen(["--no-session"] + script("turn\ntext one\nhang\n"), env=environment(**XTERM),
+               shell="""exec sh -c '"$0" "$@"; echo "after $?"' "$0" "$@" """)
+    s.until(IDLE)
+    s.keys("go\r", "one")
+    s.keys("\x03", "Stopped")
+    s.keys("dra\x03ft", "> ft")  # what came before it is dropped, what came after is not
+    s.send("\x15\x04")
+    s.until("after 0")  # dash ends at a signal though its command did not
+    s.finish()
+    same(s.settings(), s.before)
+
+
+def test_a_stopped_editor_stops_us_and_comes_back():
+    editor = os.path.join(SCRATCH, "stopped-editor")
+    with open(editor, "w") as out:
+        out.write("#!/bin/sh\necho editing; kill -TSTP 0; echo 'came back' >> \"$1\"\n")
+    os.chmod(editor, 0o700)
+    s = Screen(["--no-session"] + script("turn\necho\n"), env=environment(VISUAL=editor, **XTERM),
+               shell='"$0" "$@"; echo "stopped"; read go; fg; echo "ended $?"')
+    s.until(IDLE)
+    s.send("\x18\x05")
+    s.until("stopped")
+    same(s.settings(), s.before)
+    s.keys("\n", "came back")
+    s.keys("\r", "you \u203a came back")
+    s.until(IDLE)
+    s.send("\x04")
+    s.until("ended 0")
+    s.finish()
+    same(s.settings(), s.before)
+    alone = chat("turn\necho\n", env=environment(VISUAL=editor, **XTERM))  # nobody could wake us: it goes on at once
+    alone.keys("\x18\x05", "came back")
+    alone.send("\x15")
+    leave(alone)
+
+
+def test_figures_during_an_answer():
+    s = chat("turn\ntext one\nhang\n")
+    s.keys("go\r", "one")
+    s.keys("/stats\r", "stats")
+    expect("prefill" in s.text() and "one" not in s.text().split("\n")[2], "they are shown at once: %s" % s.text())
+    s.keys("\x1b", "one")  # one press closes it, the next one stops
+    s.keys("\x1b", "Stopped")
+    leave(s)
+
+
+def test_pages_have_the_keys_of_less():
+    s = chat("turn\necho\n")
+    s.keys("/help\r", "q closes")
+    first = s.text()
+    s.keys("j", lambda t: t.text() != first)
+    s.keys("k", lambda t: t.text() == first)
+    s.keys("\x1b[B", lambda t: t.text() != first)
+    s.keys("\x1bOA", lambda t: t.text() == first)
+    s.keys("G", "Ctrl-L")
+    s.keys("g", lambda t: t.text() == first)
+    s.keys(" b", lambda t: t.text() == first)
+    s.keys("/rename\r", "match ")
+    s.keys("q", "q closes")  # the search's own end
+    s.keys("q", IDLE)
+    expect("q closes" not in s.text(), "it is closed")
+    s.keys("/help\r", "q closes")
+    s.keys("What? j/k q\r", "you \u203a What? j/k q")  # any other key begins a message
+    leave(s)
+
+
+def test_vi_says_its_mode_and_esc_closes_help_at_one_press():
+    inputrc = os.path.join(SCRATCH, "inputrc-vi")
+    with open(inputrc, "w") as out:
+        out.write("set editing-mode vi\nset show-mode-in-prompt on\n")
+    s = chat("turn\necho\n", env=environment(INPUTRC=inputrc, **XTERM))
+    s.keys("abc", "(ins)> abc")
+    s.keys("\x1b", "(cmd)> abc")
+    s.keys("S/help\r", "/sessions")
+    s.until("(ins)>")
+    s.keys("\x1b", lambda t: "/sessions" not in t.text())
+    s.until("(ins)>")  # it was closed, and no more
+    leave(s)
 
 
 def test_the_editor_and_standard_error():
