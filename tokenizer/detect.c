@@ -15,7 +15,7 @@
     "<\xEF\xBD\x9C"                                                                                                    \
     "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"
 
-enum { N_FRAGMENTS = 4, TEMPLATE_BYTES_MAX = 1 << 20 };
+enum { N_FRAGMENTS = 5, TEMPLATE_BYTES_MAX = 1 << 20 };
 
 static const struct kind {
     const char *name;
@@ -74,6 +74,13 @@ static const struct kind {
      {"[gMASK]<sop>", "<|user|>{{visible_text(m.content)}}", "{{'</think>'}}",
       "<|assistant|>{{'</think>'if(enable_thinkingisdefinedandnotenable_thinking)else'<think>'}}"},
      {"/nothink", "'\\n<think>"}},
+    {"qwen3.5",
+     {"{%setcontent=render_content(message.content,true)|trim%}",
+      "{%setcontent=content.split('</think>')[-1].lstrip('\\n')%}", "loop.index0>ns.last_query_index",
+      "{%else%}{{'<|im_start|>'+message.role+'\\n'+content}}{%endif%}",
+      "{{'<|im_start|>assistant\\n'}}{%ifenable_thinkingisdefinedandenable_thinkingisfalse%}{{'<think>\\n\\n</think>"
+      "\\n\\n'}}{%else%}{{'<think>\\n'}}{%endif%}"},
+     {"preserve_thinkingisundefined", "preserve_thinking|default(true)", "reasoning_effort"}},
     {"chatml",
      {"{%formessageinmessages%}{{'<|im_start|>'+message['role']+'\\n'+message['content']+'<|im_end|>'+'\\n'}}{%endfor%"
       "}",

@@ -26,12 +26,15 @@
 #define IM_USER      "{<|im_user|>}user{<|im_middle|>}"
 #define IM_ASSISTANT "{<|im_assistant|>}assistant{<|im_middle|>}"
 #define IM_END       "{<|im_end|>}"
+#define QWEN_THINKS  "\n{<|im_start|>}assistant\n{<think>}\n"
+#define QWEN_SAYS    QWEN_THINKS "\n{</think>}\n\n"
 
 enum { N_ROLES = TOK_ASSISTANT + 1, ENDS = 4, PARTS = 24, SYMBOL_SIZE = 48 };
 
 // What of an earlier answer is fed: all of it, what follows its last or first </think>, or that without the white
-// space around it.
-enum earlier { ALL, AFTER_LAST, AFTER_FIRST, STRIPPED };
+// space around it. LINES: what follows the last without the line breaks in front, of an answer without white space
+// around it. KEPT: that, behind the thinking, which has its marks even where there was none.
+enum earlier { ALL, AFTER_LAST, AFTER_FIRST, STRIPPED, LINES, KEPT };
 
 static const struct form {
     struct tok_template_about about;
@@ -43,6 +46,7 @@ static const struct form {
     const char *answer[2];                        // what the answer follows
     const char *opened[2];                        // and what of that is the answer's
     enum earlier earlier;
+    bool strips;            // white space around what people and the system say
     const char *ends[ENDS]; // the first closes an answer, unless it is ""; all but that may be missing
 } forms[] = {
     {.about = {.name = "moechat-demo"},
@@ -130,6 +134,29 @@ static const struct form {
      .opened = {"", "<think>"},
      .earlier = STRIPPED,
      .ends = {"", "{<|endoftext|>}", "{<|user|>}", "{<|observation|>}"}},
+    {.about = {.name = "qwen3.5",
+               .thinks = true,
+               .can_switch = true,
+               .thinks_unasked = true,
+               .forgets = true,
+               .marks_earlier = true}, // by having none, where the answer itself followed some
+     .between = "\n",
+     .before = {"{<|im_start|>}system\n", "{<|im_start|>}user\n", "{<|im_start|>}assistant\n"},
+     .after = {IM_END, IM_END, IM_END},
+     .answer = {QWEN_SAYS, QWEN_THINKS},
+     .opened = {"", "<think>\n"},
+     .earlier = LINES,
+     .strips = true,
+     .ends = {IM_END, "{<|endoftext|>}"}},
+    {.about = {.name = "qwen3.5-kept", .thinks = true, .can_switch = true, .thinks_unasked = true},
+     .between = "\n",
+     .before = {"{<|im_start|>}system\n", "{<|im_start|>}user\n", "{<|im_start|>}assistant\n{<think>}\n"},
+     .after = {IM_END, IM_END, IM_END},
+     .answer = {QWEN_SAYS, QWEN_THINKS},
+     .opened = {"", "<think>\n"},
+     .earlier = KEPT,
+     .strips = true,
+     .ends = {IM_END, "{<|endoftext|>}"}},
     {.about = {.name = "chatml"},
      .between = "\n",
      .before = {"{<|im_start|>}system\n", "{<|im_start|>}user\n", "{<|im_start|>}assistant\n"},
@@ -226,7 +253,7 @@ int tok_template_open(const char *name, const tok *tokenizer, tok_template **tur
     while (i < N_FORMS && strcmp(forms[i].about.name, name) != 0)
         i++;
     if (i == N_FORMS) {
-        char known[200] = "";
+        char known[320] = "";
         for (size_t k = 0, at = 0; k < N_FORMS; k++)
             at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", k ? ", " : "", forms[k].about.name);
         return tok_fail(err, TOK_UNSUPPORTED, "template %.100s is not known: there are %s", name, known);
@@ -315,36 +342,67 @@ static void strip(const char **text, size_t *length)
         }
 }
 
-// Cuts an earlier answer's thinking off: all of it, where it was stopped before it ended.
-static void cut_thinking(enum earlier earlier, const char **text, size_t *length)
+static const char mark_open[] = "<think>", mark_close[] = "</think>";
+enum { OPEN = sizeof mark_open - 1, CLOSE = sizeof mark_close - 1 };
+
+static bool begins_with(const char *text, size_t length, const char *mark, size_t n)
 {
-    static const char mark[] = "</think>";
-    enum { MARK = sizeof mark - 1 };
-    size_t after = 0;
-    for (size_t at = 0; earlier != ALL && at + MARK <= *length; at++)
-        if (memcmp(*text + at, mark, MARK) == 0 && (after == 0 || earlier != AFTER_FIRST))
-            after = at + MARK;
-    if (earlier != ALL && after == 0 && *length >= MARK - 1 && memcmp(*text, "<think>", MARK - 1) == 0)
-        after = *length;
+    return length >= n && memcmp(text, mark, n) == 0;
+}
+
+// Cuts an earlier answer's thinking off: all of it, where it was stopped before it ended. *thought_length bytes of what
+// was there before its last mark are left for those who keep it.
+static void cut_thinking(enum earlier earlier, const char **text, size_t *length, size_t *thought_length)
+{
+    size_t after = 0, before = 0;
+    for (size_t at = 0; earlier != ALL && at + CLOSE <= *length; at++)
+        if (memcmp(*text + at, mark_close, CLOSE) == 0 && (after == 0 || earlier != AFTER_FIRST)) {
+            before = after ? before : at; // KEPT: the first part is what was thought
+            after = at + CLOSE;
+        }
+    if (earlier != ALL && after == 0 && begins_with(*text, *length, mark_open, OPEN))
+        before = after = *length;
+    *thought_length = before;
     *text += after;
     *length -= after;
     if (earlier == STRIPPED)
         strip(text, length);
+    while (earlier >= LINES && after && *length && **text == '\n')
+        ++*text, --*length;
+}
+
+// An earlier answer with its thinking, between its marks and without white space around it.
+static int put_kept(struct rendering *r, const char *thought, size_t length)
+{
+    for (size_t at = length; at-- > 0;) // behind the last mark that opens it
+        if (begins_with(thought + at, length - at, mark_open, OPEN)) {
+            thought += at + OPEN;
+            length -= at + OPEN;
+            break;
+        }
+    strip(&thought, &length);
+    int failed = put_text(r, thought, length);
+    return failed ? failed : put_parts(r, "\n{</think>}\n\n");
 }
 
 static int put_turn(struct rendering *r, const struct tok_turn *turn, bool thinking)
 {
     const struct form *form = r->turns->form;
     const char *text = turn->text, *before = form->before[turn->role], *after = form->after[turn->role];
-    size_t length = turn->length, n_before = strlen(before);
+    size_t length = turn->length, n_before = strlen(before), n_thought = 0;
+    if (turn->role == TOK_ASSISTANT ? form->earlier >= LINES : form->strips)
+        strip(&text, &length);
+    const char *thought = text;
     if (turn->role == TOK_ASSISTANT)
-        cut_thinking(form->earlier, &text, &length);
+        cut_thinking(form->earlier, &text, &length, &n_thought);
     if (turn->role == TOK_SYSTEM && thinking && form->after_system_thinking)
         after = form->after_system_thinking;
     int failed = put_parts(r, before);
     // The model says the space after "Assistant:" itself.
     if (!failed && turn->role == TOK_ASSISTANT && n_before && before[n_before - 1] == ' ' && length && *text == ' ')
         r->length--;
+    if (!failed && turn->role == TOK_ASSISTANT && form->earlier == KEPT)
+        failed = put_kept(r, thought, n_thought);
     if (!failed)
         failed = put_text(r, text, length);
     return failed ? failed : put_parts(r, after);

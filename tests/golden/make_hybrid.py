@@ -26,6 +26,7 @@ from transformers import (KimiLinearConfig, KimiLinearForCausalLM, Qwen3_5MoeFor
                           Qwen3NextConfig, Qwen3NextForCausalLM)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+DATA = os.path.join(HERE, "..", "unit", "data")
 sys.path.insert(0, HERE)
 import make_checkpoints as ck  # noqa: E402
 from make_checkpoints import package, write_json, write_shards  # noqa: E402
@@ -59,6 +60,13 @@ MODELS = {
             intermediate_size=64, decoder_sparse_step=1, mlp_only_layers=[],
             num_attention_heads=4, num_key_value_heads=2, rope_theta=5000000.0, partial_rotary_factor=0.5,
             shared_expert_intermediate_size=64, norm_topk_prob=True, tie_word_embeddings=True)),
+    # one to talk to: a GGUF only, with a vocabulary and a template
+    "qwen35-chat": dict(
+        model_type="qwen3_5_moe", seed=64, group=32, layout="bf16", vocabulary="bpe-qwen.json", template="qwen3.5.jinja",
+        config=QWEN | dict(
+            vocab_size=1506, num_hidden_layers=2, full_attention_interval=2, max_position_embeddings=2048,
+            eos_token_id=1502, tie_word_embeddings=True,
+            rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.25))),
     # a dense layer first, attention without a rope in the third
     "kimi-linear": dict(
         model_type="kimi_linear", seed=63, group=32, layout="bf16", shards=2, bias=(0.0, 0.2),
@@ -503,12 +511,7 @@ def write_gguf(path, spec, tensors):
     writer.add_head_count(c["num_attention_heads"])
     writer.add_layer_norm_rms_eps(c["rms_norm_eps"])
     (add_kimi_keys if spec["model_type"] == "kimi_linear" else add_qwen_keys)(writer, spec)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre({"qwen3_5_moe": "qwen35", "qwen3_next": "qwen2", "kimi_linear": "kimi-k2"}[spec["model_type"]])
-    writer.add_token_list([f"t{i}" for i in range(c["vocab_size"])])
-    writer.add_token_types([gguf.TokenType.CONTROL if i < 4 else gguf.TokenType.NORMAL for i in range(c["vocab_size"])])
-    writer.add_token_merges(["t 1"])
-    writer.add_eos_token_id(c["eos_token_id"])
+    add_vocabulary(writer, spec)
     for name, data, kind in tensors:
         writer.add_tensor(name, data, raw_dtype=Type[kind])
     if nextn:
@@ -519,6 +522,31 @@ def write_gguf(path, spec, tensors):
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def add_vocabulary(writer, spec):
+    c = spec["config"]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre({"qwen3_5_moe": "qwen35", "qwen3_next": "qwen2", "kimi_linear": "kimi-k2"}[spec["model_type"]])
+    tokens = [f"t{i}" for i in range(c["vocab_size"])]
+    types = [gguf.TokenType.CONTROL if i < 4 else gguf.TokenType.NORMAL for i in range(c["vocab_size"])]
+    merges = ["t 1"]
+    if "vocabulary" in spec:  # a tokenizer.json of tests/unit/data
+        with open(os.path.join(DATA, spec["vocabulary"]), encoding="utf-8") as file:
+            tokenizer = json.load(file)
+        for text, i in tokenizer["model"]["vocab"].items():
+            tokens[i], types[i] = text, gguf.TokenType.NORMAL
+        for added in tokenizer["added_tokens"]:
+            tokens[added["id"]] = added["content"]
+            types[added["id"]] = gguf.TokenType.CONTROL if added["special"] else gguf.TokenType.USER_DEFINED
+        merges = [" ".join(pair) for pair in tokenizer["model"]["merges"]]
+    writer.add_token_list(tokens)
+    writer.add_token_types(types)
+    writer.add_token_merges(merges)
+    writer.add_eos_token_id(c["eos_token_id"])
+    if "template" in spec:
+        with open(os.path.join(DATA, "templates", spec["template"]), encoding="utf-8") as file:
+            writer.add_chat_template(file.read())
 
 
 # ---- numbers
@@ -554,6 +582,8 @@ def margin(routed):
 def write_numbers(name, spec, folder, tensors, generator):
     model = transformers_model(spec, tensors)
     ck.run, ck.margin = run, margin
+    if "vocabulary" in spec:  # rows are long
+        ck.compared = lambda length: [p for p in range(length) if p % 20 == 0 or p == length - 1]
     ck.write_golden(name, spec, folder, model, ck.draw_prompts(model, generator))
 
 
@@ -562,14 +592,15 @@ def make(folder, name, spec):
     torch.manual_seed(spec["seed"])
     tensors = random_tensors(spec, generator)
     first, mlx, ggml = (os.path.join(folder, n) for n in (f"ck-{name}", f"ck-{name}-mlx", f"gguf-{name}"))
-    for directory in (first, mlx, ggml):
+    for directory in (ggml,) if "vocabulary" in spec else (first, mlx, ggml):
         shutil.rmtree(directory, ignore_errors=True)
         os.makedirs(directory)
-    given, config = original(spec, tensors)
-    write_shards(os.path.join(first, "checkpoint"), given, spec["shards"], config)
-    write_numbers(f"ck-{name}", spec, first, tensors, generator)
-    write_mlx(spec, tensors, os.path.join(mlx, "checkpoint"), mlx)
-    write_numbers(f"ck-{name}-mlx", spec, mlx, mlx_meaning(spec, os.path.join(mlx, "checkpoint")), generator)
+    if "vocabulary" not in spec:
+        given, config = original(spec, tensors)
+        write_shards(os.path.join(first, "checkpoint"), given, spec["shards"], config)
+        write_numbers(f"ck-{name}", spec, first, tensors, generator)
+        write_mlx(spec, tensors, os.path.join(mlx, "checkpoint"), mlx)
+        write_numbers(f"ck-{name}-mlx", spec, mlx, mlx_meaning(spec, os.path.join(mlx, "checkpoint")), generator)
     writer = Writer(spec, tensors)
     (gguf_kimi if spec["model_type"] == "kimi_linear" else gguf_qwen)(writer)
     os.makedirs(os.path.join(ggml, "checkpoint"))

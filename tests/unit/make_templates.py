@@ -5,6 +5,7 @@ Sources of data/templates/*.jinja: chat_template of deepseek-ai/DeepSeek-V2-Lite
 DeepSeek-V3.1, moonshotai/Kimi-K2-Instruct, Kimi-K2-Thinking, Moonlight-16B-A3B-Instruct, zai-org/GLM-4.7; ChatML's
 usual form. kimi-k2-0905 and kimi-k2.5 are kimi-k2-thinking with the lines that moonshotai/Kimi-K2-Instruct-0905 and
 Kimi-K2.5 have in the place of its own. cogito-v2 is written after ollama's Cogito renderer: the file that deepcogito ships was not at hand.
+qwen3.5 is Qwen/Qwen3.6-35B-A3B's without its lines for tools.
 """
 import base64
 import json
@@ -20,8 +21,10 @@ TOKENIZERS = {"deepseek-v2": "bpe-v2.json", "deepseek-v3": "bpe-v3.json", "deeps
               "deepseek-v3.1": "bpe-v3.json", "cogito-v2": "bpe-v3.json", "kimi-k2": "kimi/tiktoken.model",
               "kimi-k2-thinking": "kimi/tiktoken.model", "kimi-k2-0905": "kimi/tiktoken.model",
               "kimi-k2.5": "kimi/tiktoken.model", "moonlight": "kimi/tiktoken.model", "glm-4.7": "bpe-glm.json",
-              "chatml": "bpe-v3.json"}
-SWITCHED = {"deepseek-v3.1": "thinking", "kimi-k2.5": "thinking", "cogito-v2": "enable_thinking", "glm-4.7": "enable_thinking"}
+              "chatml": "bpe-v3.json", "qwen3.5": "bpe-qwen.json", "qwen3.5-kept": "bpe-qwen.json"}
+SWITCHED = {"deepseek-v3.1": "thinking", "kimi-k2.5": "thinking", "cogito-v2": "enable_thinking", "glm-4.7": "enable_thinking",
+            "qwen3.5": "enable_thinking", "qwen3.5-kept": "enable_thinking"}
+KEPT = {"qwen3.5-kept": "qwen3.5"}  # the same template, told to keep the thinking of earlier answers
 ALWAYS = {"deepseek-r1", "kimi-k2-thinking"}
 THOUGHT = "<think>\nHm, 12 and 30.\n</think>\n\nThe sum is 42."
 TALKS = [
@@ -43,7 +46,7 @@ def main(folder):
                              special_tokens={t: len(ranks) + i for i, t in KIMI_CONTROLS.items()})
     cases = []
     for name, tokenizer in TOKENIZERS.items():
-        with open(os.path.join(folder, "templates", name + ".jinja"), encoding="utf-8") as file:
+        with open(os.path.join(folder, "templates", KEPT.get(name, name) + ".jinja"), encoding="utf-8") as file:
             template = file.read()
         path = os.path.join(folder, tokenizer if tokenizer.endswith(".json") else "bpe-v3.json")
         library = PreTrainedTokenizerFast(tokenizer_file=path, bos_token="<｜begin▁of▁sentence｜>",
@@ -62,7 +65,8 @@ def main(folder):
                     shown = [(r, c.split("</think>")[-1] if r == "assistant" else c) for r, c in talk]
                 text = library.apply_chat_template([{"role": r, "content": c} for r, c in shown], chat_template=template,
                                                    tokenize=False, add_generation_prompt=True,
-                                                   **({SWITCHED[name]: thinking} if name in SWITCHED else {}))
+                                                   **({SWITCHED[name]: thinking} if name in SWITCHED else {}),
+                                                   **({"preserve_thinking": True} if name in KEPT else {}))
                 ids = kimi.encode(text, allowed_special="all") if "kimi" in tokenizer else \
                     library(text, add_special_tokens=False)["input_ids"]
                 cases.append({"template": name, "file": tokenizer, "thinking": thinking, "turns": talk, "ids": ids})

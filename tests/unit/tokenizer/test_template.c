@@ -66,7 +66,7 @@ static void unknown_templates(struct harness *t)
     if (!CHECK_EQ(t, tok_open("sentencepiece", MODEL, &tokenizer, &err), TOK_OK))
         return;
     CHECK_EQ(t, tok_template_open("alpaca", tokenizer, &turns, &err), TOK_UNSUPPORTED);
-    CHECK(t, turns == NULL && strstr(err.text, "alpaca") && strstr(err.text, "moonlight, glm-4.7, chatml"));
+    CHECK(t, turns == NULL && strstr(err.text, "alpaca") && strstr(err.text, "moonlight, glm-4.7, qwen3.5"));
     CHECK_EQ(t, tok_template_open("chatml", tokenizer, &turns, &err), TOK_UNSUPPORTED);
     CHECK(t, turns == NULL && strstr(err.text, "<|im_start|>") != NULL);
     tok_template_close(NULL);
@@ -178,7 +178,7 @@ static void renderings_are_transformers(struct harness *t)
             printf("    %s: %s\n", c.name, err.text);
         tok_template_close(turns);
     }
-    CHECK(t, cases && json_object_array_length(cases) >= 115);
+    CHECK(t, cases && json_object_array_length(cases) >= 140);
     tok_close(tokenizer);
     json_object_put(cases);
 }
@@ -189,9 +189,9 @@ static void renderings_are_transformers(struct harness *t)
     "<\xEF\xBD\x9C"                                                                                                    \
     "Assistant\xEF\xBD\x9C>"
 
-static const char *const names[] = {"deepseek-v2", "deepseek-v3", "deepseek-r1",  "deepseek-v3.1",
-                                    "cogito-v2",   "kimi-k2",     "kimi-k2-0905", "kimi-k2-thinking",
-                                    "kimi-k2.5",   "moonlight",   "glm-4.7",      "chatml"};
+static const char *const names[] = {"deepseek-v2", "deepseek-v3",  "deepseek-r1",      "deepseek-v3.1", "cogito-v2",
+                                    "kimi-k2",     "kimi-k2-0905", "kimi-k2-thinking", "kimi-k2.5",     "moonlight",
+                                    "glm-4.7",     "chatml",       "qwen3.5"};
 enum { N_NAMES = sizeof names / sizeof names[0] };
 
 // The whole file with a 0 behind it.
@@ -232,6 +232,13 @@ static void shipped_templates_are_recognised(struct harness *t)
         {"kimi-k2-thinking", "<think></think>", "<think>x</think>", NULL},
         {"glm-4.7", "<|user|>{{", "<|user|>\\n{{", NULL},
         {"chatml", "<|im_start|>assistant", "<|im_start|>bot", NULL},
+        {"qwen3.5",
+         "(preserve_thinking is defined and preserve_thinking is true) or (loop.index0 > ns.last_query_index)",
+         "loop.index0 > ns.last_query_index", "qwen3.5"}, // of 3.5 itself
+        {"qwen3.5", "preserve_thinking is defined and preserve_thinking is true",
+         "preserve_thinking is undefined or preserve_thinking is true", NULL},
+        {"qwen3.5", "'<think>\\n' }}", "'' }}", NULL},
+        {"qwen3.5", "message.content, true)|trim", "message.content, true)", NULL},
         {"moonlight", "Moonshot-AI", "somebody else", NULL},
         {"kimi-k2-0905", "You are Kimi", "You are Kimo", NULL},
         {"kimi-k2-0905", "<|im_assistant|>{{role_name}}", "<|im_assistant|>bot", NULL},
