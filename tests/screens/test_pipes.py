@@ -338,6 +338,20 @@ def test_help_and_manual_know_every_option():
     expect(re.match(rb"moechat \d", run(["--version"]).stdout), "--version")
 
 
+def test_the_manual_knows_what_json_says():
+    with open(os.path.join(ROOT, "man", "moechat.1")) as page:
+        known = set(re.findall(r"^\.Va (\w+)", page.read(), re.MULTILINE))
+
+    def names(value):
+        inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        return set(value if isinstance(value, dict) else ()).union(*map(names, inside))
+
+    got = run(["run", "--device", "ref", "--jsonl", "--max-tokens", "2", "-p", "hi"])
+    same((got.returncode, got.stdout.count(b"\n")), (0, 3))
+    for line in got.stdout.splitlines():
+        same(names(json.loads(line)) - known, set())
+
+
 def eval_tokens(text, *args):
     path = os.path.join(SCRATCH, "tokens")
     with open(path, "wb") as out:
