@@ -88,7 +88,7 @@ static bool read_prompt(const struct options *options, struct bytes *prompt)
     if (code)
         report("standard input: %s", strerror(code));
     else if (prompt->length == 0)
-        report("no prompt; give one with -p TEXT, --prompt-file FILE or on standard input");
+        report("no prompt; give one as an argument, with --prompt-file FILE or on standard input");
     return code == 0 && prompt->length > 0;
 }
 

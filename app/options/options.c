@@ -9,6 +9,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 
 #include "app/util/words.h"
 
@@ -306,13 +308,39 @@ static bool find_command(const char *name, enum command *command)
     return false;
 }
 
+// A folder, or a GGUF file. Of a chat, also what can only be meant as one: whoever opens it says that it isn't there.
+static bool names_model(const struct options *options, const char *word)
+{
+    struct stat status;
+    size_t length = strlen(word);
+    bool gguf = length > 5 && strcasecmp(word + length - 5, ".gguf") == 0;
+    if (stat(word, &status) == 0)
+        return S_ISDIR(status.st_mode) || gguf;
+    return options->command == COMMAND_CHAT && (gguf || strchr(word, '/'));
+}
+
+// What hands that know other programs type: `moechat MODEL`, `moechat run [MODEL] PROMPT`.
+static bool take_operand(struct options *options, const char *word, struct options_error *error)
+{
+    bool runs = options->command == COMMAND_RUN;
+    if (!runs && options->command != COMMAND_CHAT)
+        return option_refuse(error, "unexpected argument \"%.60s\"", word);
+    bool model = names_model(options, word) && !options_given(options, "model");
+    if (!model && (!runs || options_given(options, "prompt")))
+        return option_refuse(error, "unexpected argument \"%.60s\"%s", word,
+                             runs ? "; quote the prompt" : "; the command comes before options");
+    const char *name = model ? "model" : "prompt";
+    return option_store(options, find_row(name, strlen(name), 0), name, word, error);
+}
+
 bool options_parse(struct options *options, int argc, char **argv, struct options_error *error)
 {
     int at = 1;
     if (at < argc && argv[at][0] != '-') {
-        if (!find_command(argv[at], &options->command))
+        if (find_command(argv[at], &options->command))
+            at++;
+        else if (!names_model(options, argv[at]))
             return option_refuse(error, "unknown command \"%.60s\"; see moechat help", argv[at]);
-        at++;
     }
     if (options->command == COMMAND_EVAL)
         options->model.kv = MOE_KV_F32; // its numbers are compared with others'
@@ -327,18 +355,16 @@ bool options_parse(struct options *options, int argc, char **argv, struct option
         } else if (is_option) {
             if (!parse_option(options, argc, argv, &at, error))
                 return false;
-        } else if (!options->asked.operand && *options_commands[options->command].operand) {
+        } else if (!options->asked.operand && *options_commands[options->command].operand &&
+                   options->command != COMMAND_RUN) {
             options->asked.operand = word;
         } else if ((options->command == COMMAND_CONVERT || options->command == COMMAND_BENCH) &&
                    !options->asked.more[0]) {
             options->asked.more[0] = word;
         } else if (options->command == COMMAND_SESSIONS && !options->asked.more[1]) {
             options->asked.more[options->asked.more[0] != NULL] = word;
-        } else {
-            const char *hint = options->command == COMMAND_RUN    ? "; give the prompt with -p"
-                               : options->command == COMMAND_CHAT ? "; the command comes before options"
-                                                                  : "";
-            return option_refuse(error, "unexpected argument \"%.60s\"%s", word, hint);
+        } else if (!take_operand(options, word, error)) {
+            return false;
         }
     }
     return read_environment(options, error);

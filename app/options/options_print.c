@@ -145,7 +145,7 @@ size_t options_search(FILE *out, const char *wanted)
 void options_help(FILE *out, enum command command)
 {
     if (command == COMMAND_HELP || command == COMMAND_CHAT) {
-        fputs("Usage: moechat [COMMAND] [OPTION...]\n\nCommands:\n", out);
+        fputs("Usage: moechat [COMMAND | MODEL] [OPTION...]\n\nCommands:\n", out);
         for (int i = 0; i < COMMAND_COUNT; i++) {
             char usage[40];
             snprintf(usage, sizeof usage, "%s%s", options_commands[i].name, options_commands[i].operand);

@@ -390,7 +390,7 @@ size_t options_count(void)
 
 const struct option_command options_commands[COMMAND_COUNT] = {
     [COMMAND_CHAT] = {"chat", "", "Chat in the terminal (the default)."},
-    [COMMAND_RUN] = {"run", "", "Answer one prompt on standard output."},
+    [COMMAND_RUN] = {"run", " [PROMPT]", "Answer one prompt on standard output."},
     [COMMAND_EVAL] = {"eval", "", "Score a text: mean NLL, perplexity, logits."},
     [COMMAND_INFO] = {"info", " [DIR]", "Describe a GGUF file, a package or a hub folder."},
     [COMMAND_CONVERT] = {"convert", " MODEL NEWDIR", "Convert a folder from the hub, or a GGUF, into a package."},

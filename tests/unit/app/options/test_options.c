@@ -63,6 +63,32 @@ static void reads_all_spellings(struct harness *t)
     CHECK_EQ(t, o.talk.seed.number, UINT64_MAX);
 }
 
+static void takes_what_other_programs_take(struct harness *t)
+{
+    struct options o;
+    struct options_error e;
+    CHECK(t, parse(&o, "run Hello", &e));
+    CHECK_STR(t, o.asked.prompt, "Hello");
+    CHECK(t, !options_given(&o, "model"));
+    CHECK(t, parse(&o, "run models/demo Hello --temp 0", &e));
+    CHECK_STR(t, o.model.directory, "models/demo");
+    CHECK_STR(t, o.asked.prompt, "Hello");
+    CHECK(t, parse(&o, "run -m models/demo models/demo", &e)); // the model is given, so it is asked about
+    CHECK_STR(t, o.asked.prompt, "models/demo");
+    CHECK(t, parse(&o, "models/demo --no-session", &e));
+    CHECK_EQ(t, o.command, COMMAND_CHAT);
+    CHECK_STR(t, o.model.directory, "models/demo");
+    CHECK(t, options_typed(&o, "model"));
+    CHECK(t, parse(&o, "--no-session ./not-there-Q4_K_M.GGUF", &e));
+    CHECK_STR(t, o.model.directory, "./not-there-Q4_K_M.GGUF");
+    CHECK(t, !parse(&o, "run What now?", &e)); // the shell took it apart
+    CHECK(t, strstr(e.text, "quote the prompt") != NULL);
+    CHECK(t, !parse(&o, "run -p What now?", &e));
+    CHECK(t, !parse(&o, "models/demo models/demo", &e));
+    CHECK(t, !parse(&o, "-m models/demo models/demo", &e));
+    CHECK(t, !parse(&o, "eval models/demo", &e));
+}
+
 static void refuses_with_a_sentence(struct harness *t)
 {
     static const char *const lines[] = {
@@ -84,7 +110,7 @@ static void refuses_with_a_sentence(struct harness *t)
         "run --json=1",
         "run --tokens x",
         "devices --temp 1",
-        "run extra",
+        "eval extra",
         "info a b",
         "run --expert-cache 0",
         "run --expert-cache 12Q",
@@ -342,6 +368,7 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {
         TEST(sessions_have_verbs),
         TEST(reads_all_spellings),
+        TEST(takes_what_other_programs_take),
         TEST(refuses_with_a_sentence),
         TEST(reads_sizes),
         TEST(flag_beats_environment_beats_default),
