@@ -175,6 +175,7 @@ struct moe_description {
     uint64_t expert_bytes; // one expert's blob
     uint32_t expert_reads; // that bring it in, MOE_FOLDER_READS of a folder's; 0: it does not run as it is
     uint64_t all_experts_bytes;
+    char mixers[200];          // of layers that are not all MLA: how many of which kind, in words; "" otherwise
     uint64_t kv_row_bytes_f32; // one token, all layers
     uint64_t state_bytes;      // of layers that have states, for any number of tokens; 0: there are none
     bool package;              // else a folder or GGUF files

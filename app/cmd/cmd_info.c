@@ -89,8 +89,10 @@ static int print_json(const struct moe_description *about, const struct figures 
     };
     for (size_t i = 0; i < sizeof wholes / sizeof wholes[0]; i++)
         json_out_whole(object, wholes[i].key, wholes[i].value);
-    if (about->state_bytes)
+    if (about->state_bytes) {
         json_out_whole(object, "state_bytes", about->state_bytes);
+        json_out_string(object, "mixers", about->mixers);
+    }
     struct json_object *groups = json_object_new_object();
     for (size_t i = 0; i < MOE_GROUPS && about->groups[i].weights; i++) {
         struct json_object *group = json_object_new_object();
@@ -123,6 +125,19 @@ static bool is_folder(const char *path)
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+static void print_attention(const struct moe_description *about)
+{
+    if (*about->mixers)
+        print_name("kinds of layers", about->mixers);
+    if (!about->kv_lora_rank)
+        return;
+    printf("%-18s", "attention");
+    if (about->q_lora_rank)
+        printf("q rank %" PRIu32 ", ", about->q_lora_rank);
+    printf("kv rank %" PRIu32 ", rope %" PRIu32 ", no rope %" PRIu32 ", values %" PRIu32 "\n", about->kv_lora_rank,
+           about->qk_rope_head_dim, about->qk_nope_head_dim, about->v_head_dim);
+}
+
 static void print_shape(const struct moe_description *about)
 {
     char all[FORMAT_SIZE], active[FORMAT_SIZE];
@@ -136,11 +151,7 @@ static void print_shape(const struct moe_description *about)
     else
         printf("each of %" PRIu32 " layers", about->n_moe_layers);
     printf(", %" PRIu32 " per token, %" PRIu32 " shared\n", about->top_k, about->n_shared_experts);
-    printf("%-18s", "attention");
-    if (about->q_lora_rank)
-        printf("q rank %" PRIu32 ", ", about->q_lora_rank);
-    printf("kv rank %" PRIu32 ", rope %" PRIu32 ", no rope %" PRIu32 ", values %" PRIu32 "\n", about->kv_lora_rank,
-           about->qk_rope_head_dim, about->qk_nope_head_dim, about->v_head_dim);
+    print_attention(about);
     printf("%-18s%" PRIu32 " tokens", "context", about->max_position_embeddings);
     if (about->original_max_position_embeddings)
         printf(" (YaRN, from %" PRIu32 ")", about->original_max_position_embeddings);

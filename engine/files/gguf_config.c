@@ -61,7 +61,10 @@ static const struct {
     {".expert_weights_norm", "norm_topk_prob"},
     {".vocab_size", "vocab_size"},
     {".ssm.inner_size", "linear_value_head_dim"},
-    {".rope.dimension_count", "partial_rotary_factor"},
+    {".rope.dimension_count", "rope_parameters.partial_rotary_factor"},
+    {".rope.freq_base", "rope_parameters.rope_theta"},
+    {".rope.scaling.factor", "rope_parameters.factor"},
+    {".rope.scaling.original_context_length", "rope_parameters.original_max_position_embeddings"},
     {".kda.head_dim", "linear_head_dim"},
     {".ssm.conv_kernel", "linear_conv_kernel_dim"},
 };

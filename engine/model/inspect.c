@@ -83,6 +83,33 @@ static void say_left_out(const struct checkpoint *c, char text[256])
     }
 }
 
+// "30 gated delta nets (...), 10 of grouped attention (...)": what a layer's tokens are mixed by, where it is not MLA
+// in all.
+static void say_mixers(const struct shape *s, char text[200])
+{
+    uint32_t n[LAYER_KINDS] = {0};
+    const struct linear_dims *d = &s->linear;
+    char parts[LAYER_KINDS][100] = {""};
+    for (uint32_t i = 0; i < s->n_layers; i++)
+        n[shape_layer_kind(s, i)]++;
+    if (n[LAYER_MLA] == s->n_layers)
+        return;
+    snprintf(parts[LAYER_MLA], sizeof *parts, "%" PRIu32 " of latent attention without a rope", n[LAYER_MLA]);
+    snprintf(parts[LAYER_GQA], sizeof *parts, "%" PRIu32 " of attention (%" PRIu32 " key head%s of %" PRIu32 ")",
+             n[LAYER_GQA], s->n_kv_heads, s->n_kv_heads == 1 ? "" : "s", s->head_dim);
+    snprintf(parts[LAYER_GDN], sizeof *parts,
+             "%" PRIu32 " gated delta nets (%" PRIu32 " states of %" PRIu32 " x %" PRIu32 ")", n[LAYER_GDN],
+             d->n_value_heads, d->key_head_dim, d->value_head_dim);
+    snprintf(parts[LAYER_KDA], sizeof *parts,
+             "%" PRIu32 " of Kimi delta attention (%" PRIu32 " states of %" PRIu32 " x %" PRIu32 ")", n[LAYER_KDA],
+             d->n_value_heads, d->key_head_dim, d->value_head_dim);
+    for (int kind = LAYER_KINDS; kind-- > 0;) {
+        size_t used = strlen(text);
+        if (n[kind])
+            snprintf(text + used, 200 - used, "%s%s", used ? ", " : "", parts[kind]);
+    }
+}
+
 static void describe(const struct package *package, const struct checkpoint *from, struct moe_description *d)
 {
     const struct shape *s = &package->shape;
@@ -130,6 +157,7 @@ static void describe(const struct package *package, const struct checkpoint *fro
     snprintf(d->layout, sizeof d->layout, "%s", d->package ? "package" : package->layout);
     d->package_bytes = sizes.resident + sizes.all_experts;
     say_left_out(from, d->left_out);
+    say_mixers(s, d->mixers);
     d->kv_row_bytes_f32 = memory_row_bytes(s, MOE_KV_F32);
     d->state_bytes = memory_state_bytes(s);
 }

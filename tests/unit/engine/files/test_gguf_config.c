@@ -333,6 +333,125 @@ static void wrong_values_are_named_as_the_file_does(struct harness *t)
     refused(t, &g, "F: tokenizer.ggml.bos_token_id: is 128; it must be 0 to 127");
 }
 
+// A small qwen35moe or qwen3next of three layers, the second with attention; `without` as in base.
+static void base_qwen(struct made_gguf *g, const char *architecture, const char *without)
+{
+    static const struct {
+        const char *key;
+        uint32_t value;
+    } counts[] = {{"context_length", 4096},
+                  {"embedding_length", 64},
+                  {"attention.head_count", 4},
+                  {"attention.head_count_kv", 2},
+                  {"attention.key_length", 32},
+                  {"rope.dimension_count", 8},
+                  {"expert_count", 8},
+                  {"expert_used_count", 2},
+                  {"expert_feed_forward_length", 32},
+                  {"expert_shared_feed_forward_length", 96},
+                  {"block_count", 4},
+                  {"nextn_predict_layers", 1},
+                  {"ssm.conv_kernel", 4},
+                  {"ssm.state_size", 16},
+                  {"ssm.group_count", 2},
+                  {"ssm.time_step_rank", 6},
+                  {"ssm.inner_size", 192},
+                  {"vocab_size", 128}};
+    char key[128];
+    made_string(g, "general.architecture", architecture);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        snprintf(key, sizeof key, " %s ", counts[i].key);
+        if (strstr(without, key))
+            continue;
+        snprintf(key, sizeof key, "%s.%s", architecture, counts[i].key);
+        made_u32(g, key, counts[i].value);
+    }
+    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", architecture);
+    made_f32(g, key, 1e-6F);
+    made_tensor(g, "blk.0.attn_norm.weight", 0, 1, (uint64_t[]){64});
+    made_tensor(g, "blk.0.ssm_a", 0, 1, (uint64_t[]){6});
+    made_tensor(g, "blk.2.ssm_a", 0, 1, (uint64_t[]){6});
+}
+
+static void layers_with_states_are_told_by_their_tensors(struct harness *t)
+{
+    struct made_gguf g = {0};
+    struct shape s;
+    base_qwen(&g, "qwen35moe", "");
+    made_f32(&g, "qwen35moe.rope.freq_base", 1e7F);
+    if (!reads(t, &g, &s))
+        return;
+    CHECK(t, s.n_layers == 3 && shape_layer_kind(&s, 0) == LAYER_GDN && shape_layer_kind(&s, 1) == LAYER_GQA);
+    CHECK(t, shape_layer_kind(&s, 2) == LAYER_GDN && s.linear.tiled && s.norms_from_one && s.has_shared_gate);
+    CHECK(t, s.linear.n_key_heads == 2 && s.linear.n_value_heads == 6 && s.linear.key_head_dim == 16);
+    CHECK(t, s.linear.value_head_dim == 32 && s.rotary_dim == 8 && s.head_dim == 32 && s.n_kv_heads == 2);
+    CHECK(t, s.rope_theta == 1e7 && s.shared_intermediate_size == 96 && s.norm_topk_prob);
+    CHECK(t,
+          s.scoring == ROUTER_SOFTMAX && s.routed_scaling_factor == 1 && strcmp(s.model_type, "qwen3_5_moe_text") == 0);
+    base_qwen(&g, "qwen3next", "");
+    if (reads(t, &g, &s))
+        CHECK(t, !s.linear.tiled && strcmp(s.model_type, "qwen3_next") == 0);
+}
+
+static void what_they_would_have_otherwise_is_refused(struct harness *t)
+{
+    struct made_gguf g = {0};
+    base_qwen(&g, "qwen35moe", " ssm.group_count ");
+    refused(t, &g, "F: qwen35moe.ssm.group_count: is missing");
+    base_qwen(&g, "qwen35moe", " ssm.group_count ");
+    made_u32(&g, "qwen35moe.ssm.group_count", 4);
+    refused(t, &g, "F: qwen35moe.ssm.group_count: is 4; it must divide");
+    base_qwen(&g, "qwen35moe", " ssm.inner_size ");
+    made_u32(&g, "qwen35moe.ssm.inner_size", 100);
+    refused(t, &g, "F: qwen35moe.ssm.inner_size: is 100, no multiple of ssm.time_step_rank (6)");
+    base_qwen(&g, "qwen3next", "");
+    made_u32(&g, "qwen3next.expert_gating_func", 2);
+    refused(t, &g, "F: qwen3next.expert_gating_func: is 2; moechat computes only 1 for qwen3next");
+    base_qwen(&g, "qwen3next", "");
+    made_bool(&g, "qwen3next.expert_weights_norm", false);
+    refused(t, &g, "expert_weights_norm: is false");
+    base_qwen(&g, "qwen35moe", "");
+    made_u32(&g, "qwen35moe.attention.value_length", 16);
+    refused(t, &g, "attention.value_length: is not attention.key_length (32)");
+    base_qwen(&g, "qwen35moe", " rope.dimension_count ");
+    made_u32(&g, "qwen35moe.rope.dimension_count", 64);
+    refused(t, &g, "F: qwen35moe.rope.dimension_count"); // more than the head has
+}
+
+static void names_of_layers_with_states(struct harness *t)
+{
+    static const struct shape qwen = {
+        .n_layers = 4, .norms_from_one = true, .layer_kinds = {LAYER_GDN, LAYER_GQA, LAYER_GDN, LAYER_GDN}};
+    static const struct shape kimi = {.n_layers = 4, .layer_kinds = {LAYER_KDA, LAYER_MLA, LAYER_KDA, LAYER_KDA}};
+    static const struct {
+        const struct shape *shape;
+        const char *gguf, *ours;
+    } cases[] = {
+        {&qwen, "blk.0.attn_qkv.weight", "model.layers.0.linear_attn.in_proj_qkv.weight"},
+        {&qwen, "blk.0.attn_gate.weight", "model.layers.0.linear_attn.in_proj_z.weight"},
+        {&qwen, "blk.2.ssm_a", "model.layers.2.linear_attn.A"},
+        {&qwen, "blk.2.ssm_dt.bias", "model.layers.2.linear_attn.dt_bias"},
+        {&qwen, "blk.2.ssm_beta.weight", "model.layers.2.linear_attn.in_proj_b.weight"},
+        {&qwen, "blk.2.ssm_norm.weight", "model.layers.2.linear_attn.norm.weight"},
+        {&qwen, "blk.1.attn_q_norm.weight", "model.layers.1.self_attn.q_norm.weight"},
+        {&qwen, "blk.1.post_attention_norm.weight", "model.layers.1.post_attention_layernorm.weight"},
+        {&qwen, "blk.1.ffn_gate_inp_shexp.weight", "model.layers.1.mlp.shared_expert_gate.weight"},
+        {&kimi, "blk.0.ssm_a", "model.layers.0.self_attn.A"},
+        {&kimi, "blk.0.ssm_dt.bias", "model.layers.0.self_attn.dt_bias"},
+        {&kimi, "blk.0.ssm_beta.weight", "model.layers.0.self_attn.b_proj.weight"},
+        {&kimi, "blk.0.ssm_norm.weight", "model.layers.0.self_attn.o_norm.weight"},
+        {&kimi, "blk.0.ssm_conv1d_k.weight", "model.layers.0.self_attn.k_conv1d.weight"},
+        {&kimi, "blk.0.ffn_norm.weight", "model.layers.0.post_attention_layernorm.weight"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char ours[GGUF_NAME_BYTES], back[GGUF_NAME_BYTES];
+        CHECK_EQ(t, gguf_name(cases[i].gguf, cases[i].shape, ours), GGUF_USED);
+        CHECK_STR(t, ours, cases[i].ours);
+        gguf_name_back(ours, cases[i].shape, back);
+        CHECK_STR(t, back, cases[i].gguf);
+    }
+}
+
 static void names_are_ours(struct harness *t)
 {
     static const struct {
@@ -381,6 +500,9 @@ int main(int argc, char **argv)
         TEST(what_is_not_ours_is_said),
         TEST(wrong_values_are_named_as_the_file_does),
         TEST(names_are_ours),
+        TEST(layers_with_states_are_told_by_their_tensors),
+        TEST(what_they_would_have_otherwise_is_refused),
+        TEST(names_of_layers_with_states),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
