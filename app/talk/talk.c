@@ -94,10 +94,11 @@ void talk_show_turn(struct talk *talk, size_t turn)
 static void say_figures(struct talk *talk, const struct turn_result *result)
 {
     const struct moe_stats *used = &result->used;
-    char read[FORMAT_SIZE], prefetch[96] = "off";
-    double speed = json_out_rate(used->decoded_tokens, used->decode_ns);
+    char read[FORMAT_SIZE], tokens[FORMAT_SIZE], prefetch[96] = "off";
+    format_tokens(tokens, sizeof tokens, result->generated_tokens,
+                  json_out_rate(used->decoded_tokens, used->decode_ns));
     if (talk->face->brief) {
-        talk_say(talk, "(%" PRIu32 " tokens, %.1f tokens/s)", result->generated_tokens, speed);
+        talk_say(talk, "(%s)", tokens);
         return;
     }
     const char *policy = used->prefetch_policy ? used->prefetch_policy : "off";
@@ -105,10 +106,10 @@ static void say_figures(struct talk *talk, const struct turn_result *result)
         snprintf(prefetch, sizeof prefetch, "%.20s: %" PRIu64 " used, %" PRIu64 " wasted", policy, used->used,
                  used->wasted);
     talk_say(talk,
-             "(%" PRIu32 " tokens, %.1f tokens/s; experts: %" PRIu64 " hits, %" PRIu64
-             " misses, %s read; context %" PRIu32 " of %" PRIu32 "; prefetch %s)",
-             result->generated_tokens, speed, used->hits, used->misses,
-             format_bytes(read, sizeof read, used->bytes_read), result->context_used, result->context_total, prefetch);
+             "(%s; experts: %" PRIu64 " hits, %" PRIu64 " misses, %s read; context %" PRIu32 " of %" PRIu32
+             "; prefetch %s)",
+             tokens, used->hits, used->misses, format_bytes(read, sizeof read, used->bytes_read), result->context_used,
+             result->context_total, prefetch);
 }
 
 static void say_reason(struct talk *talk, const struct turn_result *result)

@@ -2,6 +2,7 @@
 // Bytes, counts and durations as people write them.
 #include "app/util/format.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,15 @@ char *format_duration(char *out, size_t size, double seconds)
         snprintf(out, size, "%lu min %lu s", whole / 60, whole % 60);
     else
         snprintf(out, size, "%lu h %lu min", whole / 3600, whole / 60 % 60);
+    return out;
+}
+
+char *format_tokens(char *out, size_t size, uint64_t tokens, double per_second)
+{
+    char speed[FORMAT_SIZE] = "";
+    if (per_second > 0)
+        snprintf(speed, sizeof speed, ", %.1f tokens/s", per_second);
+    snprintf(out, size, "%" PRIu64 " token%s%s", tokens, tokens == 1 ? "" : "s", speed);
     return out;
 }
 

@@ -6,11 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FORMAT_SIZE = 32 }; // enough for each of them
+enum { FORMAT_SIZE = 64 }; // enough for each of them
 
 char *format_bytes(char *out, size_t size, uint64_t bytes);    // "0 B", "812 KB", "1.25 GB" (powers of 1000)
 char *format_count(char *out, size_t size, uint64_t count);    // "812", "12.3 thousand", "1.25 million"
 char *format_duration(char *out, size_t size, double seconds); // "0.4 s", "12 s", "3 min 5 s", "2 h 10 min"
+// "1 token", "16 tokens, 635.3 tokens/s"; a speed of 0 was not measured.
+char *format_tokens(char *out, size_t size, uint64_t tokens, double per_second);
 // A clock that only goes forward, to measure with. With MOECHAT_CLOCK=fake it stands still, so that tests see the same
 // figures each time.
 uint64_t format_clock_ns(void);

@@ -77,14 +77,16 @@ void stats_print(FILE *out, const struct stats *stats)
 {
     const struct moe_stats *counters = &stats->counters;
     const struct backend_info *info = stats->info;
-    char words[PLAN_WORDS_SIZE];
+    char words[PLAN_WORDS_SIZE], tokens[FORMAT_SIZE];
     fprintf(out, "  model            %s on %s\n", info->name, info->device);
     fprintf(out, "  context          %" PRIu32 " of %" PRIu32 " tokens, %zu message%s\n", stats->context_used,
             info->max_context, stats->messages, stats->messages == 1 ? "" : "s");
-    fprintf(out, "  read (prefill)   %" PRIu64 " tokens, %.1f tokens/s\n", counters->prefilled_tokens,
-            json_out_rate(counters->prefilled_tokens, counters->prefill_ns));
-    fprintf(out, "  answered         %" PRIu64 " tokens, %.1f tokens/s\n", counters->decoded_tokens,
-            json_out_rate(counters->decoded_tokens, counters->decode_ns));
+    fprintf(out, "  read (prefill)   %s\n",
+            format_tokens(tokens, sizeof tokens, counters->prefilled_tokens,
+                          json_out_rate(counters->prefilled_tokens, counters->prefill_ns)));
+    fprintf(out, "  answered         %s\n",
+            format_tokens(tokens, sizeof tokens, counters->decoded_tokens,
+                          json_out_rate(counters->decoded_tokens, counters->decode_ns)));
     print_time(out, stats->session);
     print_experts(out, stats);
     print_rooms(out, stats);

@@ -31,6 +31,7 @@ static void says_what_was_counted(struct harness *t)
     CHECK_EQ(t, stats.rooms[STATS_ROOMS - 1].experts, 64);
     const char *out = printed(&stats); // nothing happened yet
     CHECK(t, strstr(out, "small on a device\n") && strstr(out, "12 of 4096 tokens, 1 message\n"));
+    CHECK(t, strstr(out, "read (prefill)   0 tokens\n") && strstr(out, "answered         0 tokens\n"));
     CHECK(t, strstr(out, " 0 hits, 0 misses (0.0 % hits)") && strstr(out, "off: 0 read ahead"));
     CHECK(t, !strstr(out, "hit curve") && !strstr(out, "  time ") && !strstr(out, "nan"));
     CHECK(t, strstr(out, "seed             7\n") != NULL);
@@ -54,6 +55,8 @@ static void says_what_was_counted(struct harness *t)
     CHECK(t, strstr(out, "prefetch         router: 3 read ahead, 2 used, 1 wasted\n") != NULL);
     CHECK(t, strstr(out, "10 tokens, 20.0 tokens/s\n") && strstr(out, "2 messages\n"));
     CHECK(t, strstr(out, "seed             7 in the last turn\n") != NULL);
+    stats.counters.decoded_tokens = 1;
+    CHECK(t, strstr(printed(&stats), "answered         1 token, 2.0 tokens/s\n") != NULL);
 }
 
 int main(int argc, char **argv)
