@@ -19,7 +19,17 @@ struct rig_engine {
     uint64_t rows[RIG_ROWS]; // row i depends on tokens 0 to i
     uint32_t length;
     uint32_t fed; // tokens that had to be computed
+    bool states;  // it has some, each the last row before it
 };
+
+static inline struct rig_engine *rig_engine_new(bool states)
+{
+    struct rig_engine *engine = calloc(1, sizeof *engine);
+    if (!engine)
+        abort();
+    engine->states = states;
+    return engine;
+}
 
 static inline void rig_feed(struct rig_engine *engine, const int32_t *ids, size_t count)
 {
@@ -34,8 +44,8 @@ static inline int rig_write(void *context, const struct saved_slot *slot, struct
                             struct moe_err *err)
 {
     const struct rig_engine *engine = context;
-    size_t bytes = slot->count * sizeof(uint64_t), done = 0;
-    const char *from = (const char *)(engine->rows + slot->first);
+    size_t bytes = (slot->states ? 1 : slot->count) * sizeof(uint64_t), done = 0;
+    const char *from = (const char *)(engine->rows + slot->first - slot->states);
     while (done < bytes) {
         ptrdiff_t wrote =
             slot->io->write(slot->io->context, slot->io->fd, from + done, bytes - done, slot->offset + done);
@@ -47,8 +57,14 @@ static inline int rig_write(void *context, const struct saved_slot *slot, struct
         }
         done += (size_t)wrote;
     }
-    *record = (struct moe_record){
-        .offset = slot->offset, .bytes = bytes, .first = slot->first, .count = slot->count, .has_logits = slot->logits};
+    *record = (struct moe_record){.offset = slot->offset,
+                                  .bytes = bytes,
+                                  .first = slot->first,
+                                  .count = slot->count,
+                                  .has_logits = slot->logits,
+                                  .has_states = slot->states};
+    if (slot->states)
+        record->checksum = engine->rows[slot->first - 1];
     for (uint32_t i = 0; i < slot->count; i++)
         record->checksum = record->checksum * 31 + engine->rows[slot->first + i];
     return 0;
@@ -56,7 +72,20 @@ static inline int rig_write(void *context, const struct saved_slot *slot, struct
 
 static inline struct saved_rows rig_rows(struct rig_engine *engine)
 {
-    return (struct saved_rows){.length = engine->length, .logits = true, .write = rig_write, .context = engine};
+    return (struct saved_rows){
+        .length = engine->length, .logits = true, .states = engine->states, .write = rig_write, .context = engine};
+}
+
+static inline bool rig_state_is_sound(const struct saved *saved, const struct rig_engine *engine,
+                                      const struct manifest_state *state)
+{
+    FILE *file = fopen(saved_state_path(saved, state->file).text, "rb");
+    uint64_t sum = 0;
+    bool fine = file && fread(&sum, sizeof sum, 1, file) == 1 && fgetc(file) == EOF && state->record.first > 0 &&
+                state->record.first <= engine->length;
+    if (file)
+        fclose(file);
+    return fine && sum == state->record.checksum && sum == engine->rows[state->record.first - 1];
 }
 
 // Reads a session's records back. False: one is not as it was written.
@@ -79,6 +108,8 @@ static inline bool rig_restore(const struct saved *saved, struct rig_engine *eng
     }
     if (file)
         fclose(file);
+    for (size_t i = 0; i < manifest->n_states && fine; i++)
+        fine = rig_state_is_sound(saved, engine, &manifest->states[i]);
     return fine;
 }
 

@@ -36,6 +36,8 @@ static struct json_object *entry_json(const struct store_entry *entry)
     json_out_whole(object, "tokens", manifest_tokens(&entry->manifest));
     json_out_whole(object, "cached_tokens", manifest_rows(&entry->manifest));
     json_out_whole(object, "kv_bytes", entry->kv_bytes);
+    if (entry->state_bytes)
+        json_out_whole(object, "state_bytes", entry->state_bytes);
     json_out_whole(object, "transcript_bytes", entry->transcript_bytes);
     json_out_string(object, "model", entry->manifest.origin.model_name);
     json_out_string(object, "model_path", entry->manifest.origin.model_path);
@@ -164,38 +166,73 @@ static int export(const struct request *request)
     return status == STATUS_DONE && damaged ? STATUS_FAILED : status;
 }
 
+// Rows, as far as they are named. False: said what is wrong.
+static bool verify_rows(const struct request *request, const struct manifest *manifest)
+{
+    struct moe_err err;
+    struct store_path path = store_path(&request->store, request->name, manifest_kv_name(manifest->kv_file));
+    int fd = manifest->n_records ? store_open_rows(&request->store, request->name, manifest->kv_file) : -1;
+    bool fine = fd >= 0 || !manifest->n_records;
+    if (!fine)
+        report("%s: %s; %" PRIu32 " tokens would be read again", path.text, strerror(errno), manifest_rows(manifest));
+    struct moe_record_io io = {.fd = fd, .path = path.text};
+    for (size_t i = 0; i < manifest->n_records && fine; i++) {
+        fine = moe_record_verify(&io, &manifest->records[i], &err) == 0;
+        if (!fine)
+            report("%s; %" PRIu32 " tokens would be read again", err.text,
+                   manifest_rows(manifest) - manifest->records[i].first);
+    }
+    if (fd >= 0)
+        close(fd);
+    return fine;
+}
+
+static bool verify_states(const struct request *request, const struct manifest *manifest)
+{
+    struct moe_err err;
+    bool fine = true;
+    for (size_t i = 0; i < manifest->n_states; i++) {
+        const struct manifest_state *state = &manifest->states[i];
+        struct store_path path = store_path(&request->store, request->name, manifest_state_name(state->file));
+        int fd = store_open_states(&request->store, request->name, state->file);
+        struct moe_record_io io = {.fd = fd, .path = path.text};
+        bool good = fd >= 0 && moe_record_verify(&io, &state->record, &err) == 0;
+        if (fd < 0)
+            report("%s: %s; the states after %" PRIu32 " tokens are gone", path.text, strerror(errno),
+                   state->record.first);
+        else if (!good)
+            report("%s; the states after %" PRIu32 " tokens are of no use", err.text, state->record.first);
+        if (fd >= 0)
+            close(fd);
+        fine = fine && good;
+    }
+    return fine;
+}
+
+static uint64_t record_bytes(const struct manifest *manifest)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < manifest->n_records; i++)
+        bytes += manifest->records[i].bytes;
+    return bytes;
+}
+
 static int verify(const struct request *request)
 {
     struct saved_content content;
-    struct moe_err err;
-    char bytes[FORMAT_SIZE];
-    uint64_t total = 0;
+    char rows[FORMAT_SIZE], bytes[FORMAT_SIZE], states[80] = "";
     int status = read_session(request, &content);
     if (status)
         return status;
     const struct manifest *manifest = &content.manifest;
-    bool fine = !*content.damage;
-    struct store_path path = store_path(&request->store, request->name, manifest_kv_name(manifest->kv_file));
-    int fd = manifest->n_records ? store_open_rows(&request->store, request->name, manifest->kv_file) : -1;
-    if (manifest->n_records && fd < 0) {
-        report("%s: %s; %" PRIu32 " tokens would be read again", path.text, strerror(errno), manifest_rows(manifest));
-        fine = false;
-    }
-    struct moe_record_io io = {.fd = fd, .path = path.text};
-    for (size_t i = 0; i < manifest->n_records && fd >= 0; i++) {
-        if (moe_record_verify(&io, &manifest->records[i], &err)) {
-            report("%s; %" PRIu32 " tokens would be read again", err.text,
-                   manifest_rows(manifest) - manifest->records[i].first);
-            fine = false;
-            break;
-        }
-        total += manifest->records[i].bytes;
-    }
-    if (fd >= 0)
-        close(fd);
+    bool fine = verify_rows(request, manifest);
+    fine = verify_states(request, manifest) && fine && !*content.damage;
+    if (manifest->n_states)
+        snprintf(states, sizeof states, ", %zu states, %s", manifest->n_states,
+                 format_bytes(bytes, sizeof bytes, manifest_state_bytes(manifest)));
     if (fine)
-        printf("%s: all checksums match (%zu parts, %zu records, %s)\n", request->name, content.n_parts,
-               manifest->n_records, format_bytes(bytes, sizeof bytes, total));
+        printf("%s: all checksums match (%zu parts, %zu records, %s%s)\n", request->name, content.n_parts,
+               manifest->n_records, format_bytes(rows, sizeof rows, record_bytes(manifest)), states);
     saved_content_release(&content);
     return fine ? STATUS_DONE : STATUS_FAILED;
 }

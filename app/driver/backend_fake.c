@@ -58,7 +58,7 @@ struct fake {
     size_t turn, at; // the acts where the current answer begins and where it stands
     size_t in_act;   // bytes of an echo that are out
     uint64_t delay_ms, count[3];
-    bool started, thinks;
+    bool started, sampled, thinks;
     uint32_t length, context, kept_length;
     uint64_t state_bytes;                   // 0: no states
     uint32_t stands, borders[MOST_BORDERS]; // ascending
@@ -303,9 +303,10 @@ static struct backend_answer fake_answer(void *self, bool raw, enum think think)
 // Finds where the next answer begins and whether its prompt is slow to read.
 static uint64_t begin_answer(struct fake *fake)
 {
-    if (fake->started)
+    if (fake->started && (fake->sampled || !fake->state_bytes)) // with states, what is read again begins no answer
         fake->turn++;
     fake->started = true;
+    fake->sampled = false;
     while (fake->turn < fake->n_acts && fake->acts[fake->turn].kind != ACT_TURN)
         fake->turn++;
     if (fake->turn >= fake->n_acts)
@@ -428,6 +429,7 @@ static int32_t fake_sample(void *self, const int32_t *recent, size_t n_recent)
     struct fake *fake = self;
     (void)recent;
     (void)n_recent;
+    fake->sampled = true;
     for (; fake->at < fake->n_acts && fake->acts[fake->at].kind != ACT_TURN; fake->at++) {
         const struct act *act = &fake->acts[fake->at];
         const struct bytes *echoed = act->kind == ACT_ECHO ? &fake->user : &fake->system;

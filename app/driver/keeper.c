@@ -13,8 +13,11 @@
 void keeper_commit(struct keeper *keeper, bool logits)
 {
     const struct backend *backend = keeper->backend;
+    struct backend_info info;
+    backend->ops->describe(backend->self, &info);
     struct saved_rows rows = {.length = backend->ops->length(backend->self),
                               .logits = logits,
+                              .states = info.cache.state_bytes > 0,
                               .write = backend->ops->write_record,
                               .context = backend->self};
     struct store_error error;
@@ -140,6 +143,32 @@ static const char *restore_rows(struct keeper *keeper, struct moe_err *err)
     return why;
 }
 
+// Reads the states that were saved, as far as the rows reach and they are good, and cuts the timeline to the last place
+// where it can stand. Returns why that is not its end.
+static const char *restore_states(struct keeper *keeper, struct moe_err *err)
+{
+    const struct backend *backend = keeper->backend;
+    const struct manifest *manifest = saved_manifest(keeper->saved);
+    uint32_t length = backend->ops->length(backend->self);
+    const char *why = "the states of its end were not saved";
+    for (size_t i = 0; i < manifest->n_states && manifest->states[i].record.first <= length; i++) {
+        const struct manifest_state *state = &manifest->states[i];
+        struct store_path path = saved_state_path(keeper->saved, state->file);
+        int fd = saved_open_state(keeper->saved, state->file);
+        struct moe_record_io io = {
+            .fd = fd, .path = path.text, .progress = keeper->progress, .progress_context = keeper->progress_context};
+        if (fd < 0)
+            why = errno == ENOENT ? "its states are missing" : "its states cannot be opened";
+        else if (backend->ops->read_record(backend->self, &io, &state->record, false, err))
+            why = err->text;
+        if (fd >= 0)
+            close(fd);
+    }
+    uint32_t floor = backend->ops->floor(backend->self, length);
+    bool stands = backend->ops->truncate(backend->self, floor, err) == 0;
+    return !stands ? err->text : floor < length ? why : NULL;
+}
+
 // What keeps a session's rows from being of use here, NULL: nothing.
 static const char *foreign(const struct origin *was, const struct origin *is)
 {
@@ -210,8 +239,12 @@ uint32_t keeper_load(struct keeper *keeper)
     if (manifest->n_records && *manifest->origin.weights && strcmp(manifest->origin.weights, info.origin.weights) != 0)
         leave_to_its_model(keeper, left, sizeof left);
     ops->resume(keeper->backend->self);
-    if (tokens && !why)
+    struct moe_err state_err = {.text = ""};
+    if (tokens && !why) {
         why = restore_rows(keeper, &err);
+        const char *not_there = info.cache.state_bytes ? restore_states(keeper, &state_err) : NULL;
+        why = why ? why : not_there;
+    }
     news->cached = ops->length(keeper->backend->self);
     if (keeper->saved) {
         saved_set_origin(keeper->saved, &info.origin);

@@ -10,6 +10,8 @@
 
 static const char *const kv_types[] = {[MOE_KV_F32] = "f32", [MOE_KV_F16] = "f16"};
 static const char *const kv_files[] = {"kv.bin", "kv.2.bin"};
+static const char *const state_files[STATE_FILES] = {"state.0.bin", "state.1.bin", "state.2.bin", "state.3.bin",
+                                                     "state.4.bin", "state.5.bin", "state.6.bin", "state.7.bin"};
 
 const char manifest_no_memory[] = "no memory for it";
 
@@ -45,6 +47,47 @@ bool manifest_add_record(struct manifest *manifest, const struct moe_record *rec
     manifest->records = grown;
     grown[manifest->n_records++] = *record;
     return true;
+}
+
+// Is a message to be answered there?
+static bool awaits_answer(const struct manifest *manifest, uint32_t position)
+{
+    uint32_t tokens = 0;
+    for (size_t i = 0; i < manifest->n_parts && tokens < position; i++) {
+        tokens += manifest->parts[i].tokens;
+        if (tokens == position)
+            return manifest->parts[i].role != TOK_ASSISTANT;
+    }
+    return false;
+}
+
+void manifest_add_state(struct manifest *manifest, const struct manifest_state *state)
+{
+    size_t i = 0;
+    if (manifest->n_states == STATES_KEPT) {
+        while (i + 2 < manifest->n_states && !awaits_answer(manifest, manifest->states[i].record.first))
+            i++;
+        i = i + 2 < manifest->n_states ? i : 0;
+        manifest->n_states--;
+        memmove(manifest->states + i, manifest->states + i + 1, (manifest->n_states - i) * sizeof *state);
+    }
+    manifest->states[manifest->n_states++] = *state;
+}
+
+void manifest_forget_rows(struct manifest *manifest, uint32_t rows)
+{
+    while (manifest_rows(manifest) > rows)
+        manifest->n_records--;
+    while (manifest->n_states && manifest->states[manifest->n_states - 1].record.first > manifest_rows(manifest))
+        manifest->n_states--;
+}
+
+uint64_t manifest_state_bytes(const struct manifest *manifest)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < manifest->n_states; i++)
+        bytes += manifest->states[i].record.bytes;
+    return bytes;
 }
 
 uint32_t manifest_tokens(const struct manifest *manifest)
@@ -94,6 +137,11 @@ const char *manifest_kv_name(unsigned kv_file)
     return kv_files[kv_file];
 }
 
+const char *manifest_state_name(unsigned file)
+{
+    return state_files[file];
+}
+
 static void put_records(struct sealed_line *line, const struct manifest *manifest)
 {
     sealed_open(line, "records", '[');
@@ -128,6 +176,24 @@ static void put_parts(struct sealed_line *line, const struct manifest *manifest)
     sealed_close(line, ']');
 }
 
+// Where there are none the line is that of a model without states.
+static void put_states(struct sealed_line *line, const struct manifest *manifest)
+{
+    if (!manifest->n_states)
+        return;
+    sealed_open(line, "states", '[');
+    for (size_t i = 0; i < manifest->n_states; i++) {
+        const struct moe_record *record = &manifest->states[i].record;
+        sealed_open(line, NULL, '{');
+        sealed_put_string(line, "file", state_files[manifest->states[i].file]);
+        sealed_put_whole(line, "bytes", record->bytes);
+        sealed_put_hex(line, "sum", record->checksum);
+        sealed_put_whole(line, "after", record->first);
+        sealed_close(line, '}');
+    }
+    sealed_close(line, ']');
+}
+
 // Do the bytes say the same conversation? What can't be read back is not written.
 static bool reads_back(const struct manifest *manifest, const struct bytes *file, size_t begin)
 {
@@ -135,7 +201,8 @@ static bool reads_back(const struct manifest *manifest, const struct bytes *file
     if (manifest_parse(file->data + begin, file->length - begin, &back))
         return false;
     bool same = back.n_parts == manifest->n_parts && back.n_records == manifest->n_records &&
-                back.next_part == manifest->next_part && back.kv_file == manifest->kv_file;
+                back.next_part == manifest->next_part && back.kv_file == manifest->kv_file &&
+                back.n_states == manifest->n_states;
     for (size_t i = 0; same && i < back.n_parts; i++) {
         const struct manifest_part *a = &back.parts[i], *b = &manifest->parts[i];
         same = a->number == b->number && a->offset == b->offset && a->length == b->length && a->sum == b->sum &&
@@ -145,6 +212,11 @@ static bool reads_back(const struct manifest *manifest, const struct bytes *file
         const struct moe_record *a = &back.records[i], *b = &manifest->records[i];
         same = a->offset == b->offset && a->bytes == b->bytes && a->checksum == b->checksum && a->first == b->first &&
                a->count == b->count && a->has_logits == b->has_logits;
+    }
+    for (size_t i = 0; same && i < back.n_states; i++) {
+        const struct moe_record *a = &back.states[i].record, *b = &manifest->states[i].record;
+        same = back.states[i].file == manifest->states[i].file && a->bytes == b->bytes && a->checksum == b->checksum &&
+               a->first == b->first;
     }
     manifest_release(&back);
     return same;
@@ -174,17 +246,23 @@ bool manifest_render(const struct manifest *manifest, struct bytes *file)
     sealed_put_whole(&line, "layers", origin->n_layers);
     sealed_put_whole(&line, "row_width", origin->row_width);
     put_records(&line, manifest);
+    put_states(&line, manifest);
     sealed_close(&line, '}');
     return sealed_end(&line) && reads_back(manifest, file, begin);
 }
 
-static bool read_choice(struct json_object *object, const char *key, const char *const choices[2], uint32_t *chosen)
+struct choices {
+    const char *const *names;
+    uint32_t n;
+};
+
+static bool read_choice(struct json_object *object, const char *key, struct choices choices, uint32_t *chosen)
 {
     char text[16];
     if (!sealed_string(object, key, text, sizeof text))
         return false;
-    for (*chosen = 0; *chosen < 2; ++*chosen)
-        if (strcmp(choices[*chosen], text) == 0)
+    for (*chosen = 0; *chosen < choices.n; ++*chosen)
+        if (strcmp(choices.names[*chosen], text) == 0)
             return true;
     return false;
 }
@@ -205,13 +283,49 @@ static bool read_record(struct json_object *entry, uint32_t rows, uint32_t token
     return first == rows && count > 0 && first + count <= tokens;
 }
 
+// Ascending, each in a file of its own, none beyond the rows.
+static bool read_state(struct json_object *entry, const struct manifest *manifest, struct manifest_state *state)
+{
+    uint64_t after;
+    uint32_t file;
+    *state = (struct manifest_state){.record.has_states = true};
+    if (!json_object_is_type(entry, json_type_object) ||
+        !read_choice(entry, "file", (struct choices){state_files, STATE_FILES}, &file) ||
+        !sealed_whole(entry, "bytes", INT64_MAX / 2, &state->record.bytes) ||
+        !sealed_hex(entry, "sum", &state->record.checksum) ||
+        !sealed_whole(entry, "after", manifest_rows(manifest), &after))
+        return false;
+    state->file = file;
+    state->record.first = (uint32_t)after;
+    uint32_t before = manifest->n_states ? manifest->states[manifest->n_states - 1].record.first : 0;
+    for (size_t i = 0; i < manifest->n_states; i++)
+        if (manifest->states[i].file == file)
+            return false;
+    return after > before;
+}
+
+static bool read_states(struct json_object *kv, struct manifest *manifest)
+{
+    if (!json_object_object_get_ex(kv, "states", NULL))
+        return true;
+    struct json_object *list = sealed_array(kv, "states", STATES_KEPT);
+    for (size_t i = 0; list && i < json_object_array_length(list); i++) {
+        struct manifest_state state;
+        if (!read_state(json_object_array_get_idx(list, i), manifest, &state))
+            return false;
+        manifest_add_state(manifest, &state);
+    }
+    return list != NULL;
+}
+
 static bool read_kv(struct json_object *object, struct manifest *manifest)
 {
     struct json_object *kv;
     uint32_t file;
     uint64_t layers, width;
     if (!json_object_object_get_ex(object, "kv", &kv) || !json_object_is_type(kv, json_type_object) ||
-        !read_choice(kv, "file", kv_files, &file) || !read_choice(kv, "type", kv_types, &manifest->origin.kv_type) ||
+        !read_choice(kv, "file", (struct choices){kv_files, 2}, &file) ||
+        !read_choice(kv, "type", (struct choices){kv_types, 2}, &manifest->origin.kv_type) ||
         !sealed_whole(kv, "layers", UINT32_MAX, &layers) || !sealed_whole(kv, "row_width", UINT32_MAX, &width))
         return false;
     manifest->kv_file = file;
@@ -225,7 +339,7 @@ static bool read_kv(struct json_object *object, struct manifest *manifest)
             !manifest_add_record(manifest, &record))
             return false;
     }
-    return list != NULL;
+    return list != NULL && read_states(kv, manifest);
 }
 
 static bool read_entry(struct json_object *entry, const struct manifest *manifest, struct manifest_part *part)

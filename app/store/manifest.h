@@ -8,6 +8,7 @@
 #include "engine/moe.h"
 
 enum { MANIFEST_FORMAT = 1, MANIFEST_LIMIT = 64 << 20 };
+enum { STATES_KEPT = 4, STATE_FILES = 8 }; // as many again while they are replaced
 
 // What cache rows and token ids belong to.
 struct origin {
@@ -25,6 +26,12 @@ struct manifest_part {
     struct bytes line; // not written yet; never in the file
 };
 
+// States after record.first tokens, in a file of their own.
+struct manifest_state {
+    unsigned file; // below STATE_FILES
+    struct moe_record record;
+};
+
 struct manifest {
     struct origin origin;
     uint64_t created, updated; // seconds since 1970
@@ -34,17 +41,25 @@ struct manifest {
     size_t n_parts;
     struct moe_record *records; // one after the other from row 0 on
     size_t n_records;
+    struct manifest_state states[STATES_KEPT]; // ascending by position, none beyond the rows
+    size_t n_states;
 };
 
 void manifest_release(struct manifest *manifest);
 bool manifest_add_part(struct manifest *manifest, const struct manifest_part *part);
 bool manifest_add_record(struct manifest *manifest, const struct moe_record *record);
+// Where there are as many as are kept one goes: the first of those before answers that came long ago, else the first.
+void manifest_add_state(struct manifest *manifest, const struct manifest_state *state);
+// Forgets what lies beyond `rows`.
+void manifest_forget_rows(struct manifest *manifest, uint32_t rows);
 uint32_t manifest_tokens(const struct manifest *manifest); // of all parts
 uint32_t manifest_rows(const struct manifest *manifest);   // of all records
 size_t manifest_turns(const struct manifest *manifest);    // messages of the user
 uint64_t manifest_transcript_end(const struct manifest *manifest);
 uint64_t manifest_kv_end(const struct manifest *manifest);
+uint64_t manifest_state_bytes(const struct manifest *manifest);
 const char *manifest_kv_name(unsigned kv_file);
+const char *manifest_state_name(unsigned file);
 
 // Appends the file, which has been read back. False: no memory, or it says nothing that can be read.
 bool manifest_render(const struct manifest *manifest, struct bytes *file);

@@ -12,6 +12,7 @@
 
 #include "app/util/format.h"
 #include "app/store/sealed.h"
+#include "app/store/state_files.h"
 
 enum { COPY_BLOCK = 1 << 20 };
 
@@ -23,7 +24,8 @@ struct saved {
     // A manifest on the disk may name bytes before these; nothing before them is ever touched.
     uint64_t transcript_end;
     uint64_t kv_ends[2];
-    bool settled; // a manifest of ours is on the disk, and the other rows' file is gone
+    unsigned state_files; // as those
+    bool settled;         // a manifest of ours is on the disk, and the other rows' file is gone
     bool over_cap;
     bool made; // the folder is of our making
 };
@@ -274,6 +276,7 @@ enum store_code saved_open(const struct store *store, const char *name, struct s
         content->manifest = (struct manifest){0};
         own->transcript_end = manifest_transcript_end(&own->manifest);
         own->kv_ends[own->manifest.kv_file] = manifest_kv_end(&own->manifest);
+        own->state_files = state_files_named(&own->manifest);
     }
     if (code) {
         saved_close(*saved);
@@ -319,6 +322,16 @@ struct store_path saved_kv_path(const struct saved *saved)
     return store_path(saved->store, saved->name, manifest_kv_name(saved->manifest.kv_file));
 }
 
+struct store_path saved_state_path(const struct saved *saved, unsigned file)
+{
+    return store_path(saved->store, saved->name, manifest_state_name(file));
+}
+
+int saved_open_state(const struct saved *saved, unsigned file)
+{
+    return store_open_states(saved->store, saved->name, file);
+}
+
 int saved_open_rows(const struct saved *saved)
 {
     return store_open_rows(saved->store, saved->name, saved->manifest.kv_file);
@@ -335,8 +348,7 @@ void saved_set_origin(struct saved *saved, const struct origin *origin)
 
 void saved_forget_rows(struct saved *saved, uint32_t rows)
 {
-    while (manifest_rows(&saved->manifest) > rows)
-        saved->manifest.n_records--;
+    manifest_forget_rows(&saved->manifest, rows);
 }
 
 void saved_cut(struct saved *saved, uint32_t tokens)
@@ -452,6 +464,25 @@ static void write_rows(struct saved *saved, const struct saved_rows *rows, struc
                    end - first, err.text);
 }
 
+static struct state_files state_files_of(const struct saved *saved)
+{
+    return (struct state_files){saved->store, saved->name, saved->state_files};
+}
+
+// The states after the last row, when that is saved.
+static void write_states(struct saved *saved, const struct saved_rows *rows, struct store_error *error)
+{
+    struct state_files files = state_files_of(saved);
+    char why[400];
+    if (!rows->states || !rows->length || manifest_rows(&saved->manifest) != rows->length || saved->over_cap)
+        return;
+    if (!state_files_save(&files, &saved->manifest, rows, why, sizeof why))
+        store_fail(error, STORE_OK,
+                   "saved the conversation, but not the states of the model's layers, so that its end would be read "
+                   "again: %.400s",
+                   why);
+}
+
 static enum store_code replace_manifest(struct saved *saved, struct store_error *error)
 {
     struct manifest *manifest = &saved->manifest;
@@ -476,6 +507,8 @@ static enum store_code replace_manifest(struct saved *saved, struct store_error 
         saved->transcript_end = transcript_end;
     if (code == 0 || (switched && kv_end > saved->kv_ends[manifest->kv_file]))
         saved->kv_ends[manifest->kv_file] = kv_end;
+    if (code == 0 || switched)
+        saved->state_files |= state_files_named(manifest);
     return code ? fail_file(error, &folder, code) : STORE_OK;
 }
 
@@ -490,6 +523,11 @@ static void settle(struct saved *saved)
     if (!saved->settled || saved->kv_ends[other])
         io->unlink(io->context, store_path(saved->store, saved->name, manifest_kv_name(other)).text);
     saved->kv_ends[other] = 0;
+    struct state_files files = state_files_of(saved);
+    if (!saved->settled && manifest->n_states) // what a crash left
+        files.taken = (1U << STATE_FILES) - 1;
+    state_files_settle(&files, manifest);
+    saved->state_files = files.taken;
     saved->settled = true;
 }
 
@@ -514,15 +552,46 @@ static void keep_cap(struct saved *saved, struct store_error *error)
                format_bytes(own, sizeof own, bytes), format_bytes(cap, sizeof cap, saved->store->kv_cap));
 }
 
-// The manifest could not be saved with new rows, which may have taken its space: gives that back and tries without
-// them.
-static enum store_code replace_without_rows(struct saved *saved, size_t n_records, struct store_error *error)
+// What of the manifest says what is cached.
+struct cached {
+    size_t n_records;
+    struct manifest_state states[STATES_KEPT];
+    size_t n_states;
+};
+
+static struct cached cached_of(const struct manifest *manifest)
+{
+    struct cached cached = {.n_records = manifest->n_records, .n_states = manifest->n_states};
+    memcpy(cached.states, manifest->states, sizeof cached.states);
+    return cached;
+}
+
+static void put_back(struct manifest *manifest, const struct cached *cached)
+{
+    manifest->n_records = cached->n_records;
+    manifest->n_states = cached->n_states;
+    memcpy(manifest->states, cached->states, sizeof cached->states);
+}
+
+static bool has_more(const struct manifest *manifest, const struct cached *cached)
+{
+    const struct manifest_state *last = &manifest->states[manifest->n_states ? manifest->n_states - 1 : 0];
+    const struct manifest_state *was = &cached->states[cached->n_states ? cached->n_states - 1 : 0];
+    return manifest->n_records > cached->n_records ||
+           (manifest->n_states && (!cached->n_states || last->record.first != was->record.first));
+}
+
+// The manifest could not be saved with new rows and states, which may have taken its space: gives that back and tries
+// without them.
+static enum store_code replace_without_rows(struct saved *saved, const struct cached *cached, struct store_error *error)
 {
     const struct store_io *io = saved->store->io;
     struct manifest *manifest = &saved->manifest;
     uint32_t rows = manifest_rows(manifest);
     struct store_error why = *error;
-    manifest->n_records = n_records;
+    struct state_files files = state_files_of(saved);
+    state_files_take_back(&files, manifest);
+    put_back(manifest, cached);
     int fd = io->open(io->context, saved_kv_path(saved).text, O_RDWR);
     bool freed = fd >= 0 && io->truncate(io->context, fd, saved->kv_ends[manifest->kv_file]) == 0;
     if (fd >= 0)
@@ -549,23 +618,25 @@ enum store_code saved_commit(struct saved *saved, const struct saved_rows *rows,
             return store_fail(error, code, "conversation not saved: %.600s", why.text);
     }
     struct store_error failed;
-    size_t n_records = manifest->n_records;
+    struct cached cached = cached_of(manifest);
     enum store_code code = write_lines(saved, error);
-    if (!code && rows)
+    if (!code && rows) {
         write_rows(saved, rows, error);
+        write_states(saved, rows, error);
+    }
     if (!code && !saved->settled)
         store_io_sync_folder(saved->store->io, store_path(saved->store, saved->name, NULL).text);
     if (!code && (code = replace_manifest(saved, &failed))) {
         *error = failed;
-        if (manifest->n_records > n_records)
-            code = replace_without_rows(saved, n_records, error);
+        if (has_more(manifest, &cached))
+            code = replace_without_rows(saved, &cached, error);
     }
     if (code) {
-        manifest->n_records = n_records;
+        put_back(manifest, &cached);
         return code;
     }
     settle(saved);
-    if (manifest->n_records > n_records)
+    if (has_more(manifest, &cached))
         keep_cap(saved, error);
     return STORE_OK;
 }

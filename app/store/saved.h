@@ -30,8 +30,8 @@ enum store_code saved_new(const struct store *store, const char *name, struct sa
 // of another name that already has what could be read.
 enum store_code saved_open(const struct store *store, const char *name, struct saved **saved,
                            struct saved_content *content, struct store_error *error);
-// A new session of another name with the messages that an open one has on disk, and none of its rows; the open one stays
-// as it is, and open.
+// A new session of another name with the messages that an open one has on disk, and none of its rows; the open one
+// stays as it is, and open.
 enum store_code saved_fork(const struct saved *saved, struct saved **fork, struct store_error *error);
 void saved_close(struct saved *saved); // NULL is fine; commits nothing
 
@@ -58,6 +58,7 @@ struct saved_slot {
 struct saved_rows {
     uint32_t length; // that the engine holds
     bool logits;
+    bool states; // the engine's layers have some: those of now are saved, too
     int (*write)(void *context, const struct saved_slot *slot, struct moe_record *record, struct moe_err *err);
     void *context;
 };
@@ -70,6 +71,8 @@ enum store_code saved_rename(struct saved *saved, const char *name, struct store
 // For reading the records back: the file's name for messages, and the file (-1 and errno), to be closed.
 struct store_path saved_kv_path(const struct saved *saved);
 int saved_open_rows(const struct saved *saved);
+struct store_path saved_state_path(const struct saved *saved, unsigned file); // the same for states
+int saved_open_state(const struct saved *saved, unsigned file);
 const struct store *saved_store(const struct saved *saved);
 
 #endif

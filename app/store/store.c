@@ -200,6 +200,8 @@ static void sweep_away(const struct store *store, const char *name)
     }
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         io->unlink(io->context, store_path(store, name, files[i]).text);
+    for (unsigned i = 0; i < STATE_FILES; i++)
+        io->unlink(io->context, store_path(store, name, manifest_state_name(i)).text);
     io->rmdir(io->context, store_path(store, name, NULL).text);
 }
 
@@ -274,9 +276,20 @@ static uint64_t file_bytes(const struct store *store, const char *name, const ch
     return (uint64_t)about.st_size;
 }
 
+uint64_t store_state_bytes(const struct store *store, const char *name)
+{
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < STATE_FILES; i++)
+        bytes += file_bytes(store, name, manifest_state_name(i), NULL);
+    return bytes;
+}
+
 uint64_t store_kv_bytes(const struct store *store, const char *name)
 {
-    return file_bytes(store, name, manifest_kv_name(0), NULL) + file_bytes(store, name, manifest_kv_name(1), NULL);
+    uint64_t bytes = store_state_bytes(store, name);
+    for (unsigned i = 0; i < 2; i++)
+        bytes += file_bytes(store, name, manifest_kv_name(i), NULL);
+    return bytes;
 }
 
 int store_open_rows(const struct store *store, const char *name, unsigned kv_file)
@@ -284,11 +297,17 @@ int store_open_rows(const struct store *store, const char *name, unsigned kv_fil
     return store->io->open(store->io->context, store_path(store, name, manifest_kv_name(kv_file)).text, O_RDONLY);
 }
 
+int store_open_states(const struct store *store, const char *name, unsigned file)
+{
+    return store->io->open(store->io->context, store_path(store, name, manifest_state_name(file)).text, O_RDONLY);
+}
+
 // Reads what a list says of a session. False: it is nothing but a folder. *memory: there was enough.
 static bool read_entry(const struct store *store, const char *name, struct store_entry *entry, bool *memory)
 {
     struct bytes file = {0};
-    *entry = (struct store_entry){.kv_bytes = store_kv_bytes(store, name)};
+    *entry =
+        (struct store_entry){.kv_bytes = store_kv_bytes(store, name), .state_bytes = store_state_bytes(store, name)};
     snprintf(entry->name, sizeof entry->name, "%s", name);
     entry->transcript_bytes = file_bytes(store, name, "transcript.jsonl", &entry->updated);
     int code = store_io_read(store->io, store_path(store, name, "session.json").text, MANIFEST_LIMIT, &file);
@@ -410,13 +429,15 @@ static uint64_t drop_rows(const struct store *store, struct store_entry *entry)
     struct store_entry now;
     bool memory;
     if (read_entry(store, entry->name, &now, &memory) && !now.damaged) {
-        now.manifest.n_records = 0;
+        manifest_forget_rows(&now.manifest, 0);
         struct store_path folder = store_path(store, entry->name, NULL);
         bool fine = manifest_render(&now.manifest, &file) &&
                     store_io_replace(io, &(struct store_io_file){folder.text, "session.json", file.data, file.length},
                                      &switched) == 0;
         for (unsigned i = 0; fine && i < 2; i++)
             io->unlink(io->context, store_path(store, entry->name, manifest_kv_name(i)).text);
+        for (unsigned i = 0; fine && i < STATE_FILES; i++)
+            io->unlink(io->context, store_path(store, entry->name, manifest_state_name(i)).text);
         bytes = fine ? now.kv_bytes - store_kv_bytes(store, entry->name) : 0;
     }
     manifest_release(&now.manifest);

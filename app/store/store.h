@@ -65,6 +65,7 @@ struct store_entry {
     bool damaged;             // the manifest could not be read
     struct manifest manifest; // empty then
     uint64_t updated, kv_bytes, transcript_bytes;
+    uint64_t state_bytes; // of kv_bytes
 };
 struct store_list {
     struct store_entry *entries; // the last used first
@@ -82,8 +83,10 @@ enum store_code store_rename(const struct store *store, const char *from, const 
 // Drops the rows of sessions, the least recently used first and never those of `keep`, until the cap holds. error->text
 // says which; "" when there was nothing to do.
 void store_trim(const struct store *store, const char *keep, struct store_error *error);
-uint64_t store_kv_bytes(const struct store *store, const char *name);
+uint64_t store_kv_bytes(const struct store *store, const char *name); // rows and states
+uint64_t store_state_bytes(const struct store *store, const char *name);
 // Opens a session's rows (manifest_kv_name) for reading. -1 and errno; to be closed.
 int store_open_rows(const struct store *store, const char *name, unsigned kv_file);
+int store_open_states(const struct store *store, const char *name, unsigned file);
 
 #endif

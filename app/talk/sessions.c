@@ -137,15 +137,18 @@ bool sessions_choose(struct store *store, const struct talk_settings *settings, 
 // All but the name. Returns out.
 static char *print_details(char *out, size_t size, const struct store_entry *entry)
 {
-    char used[40], rows[FORMAT_SIZE];
+    char used[40], rows[FORMAT_SIZE], bytes[FORMAT_SIZE], states[40] = "";
+    if (entry->state_bytes)
+        snprintf(states, sizeof states, ", states %s", format_bytes(bytes, sizeof bytes, entry->state_bytes));
     age(used, sizeof used, entry->updated);
     size_t turns = manifest_turns(&entry->manifest);
     if (entry->damaged)
         snprintf(out, size, "%s, damaged; /load or --session offers what can be read", used);
     else
-        snprintf(out, size, "%s, %zu message%s, %" PRIu32 " tokens, rows %s, model %s", used, turns,
+        snprintf(out, size, "%s, %zu message%s, %" PRIu32 " tokens, rows %s%s, model %s", used, turns,
                  turns == 1 ? "" : "s", manifest_tokens(&entry->manifest),
-                 format_bytes(rows, sizeof rows, entry->kv_bytes), model_of(&entry->manifest));
+                 format_bytes(rows, sizeof rows, entry->kv_bytes - entry->state_bytes), states,
+                 model_of(&entry->manifest));
     return out;
 }
 

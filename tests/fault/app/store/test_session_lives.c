@@ -145,6 +145,9 @@ struct life {
     char text[64]; // of the answer under way
     size_t length;
     struct moe_stats stats;
+    bool states; // the layers have some: a cut further back than they are kept costs what lies behind it, once
+    bool behind; // such a cut is to be paid for
+    unsigned behinds;
     bool adopted; // a first save was killed before its manifest: the text is there, the rows are computed again
 };
 
@@ -180,6 +183,7 @@ static struct session_news await_news(struct life *life)
             struct bytes answer = {.data = life->text, .length = life->length};
             demand(event.result->kept && event.result->reason == STOP_END, "the turn is answered");
             life->stats = event.result->used;
+            life->behind |= event.result->replayed_tokens > 0;
             demand(chat_accept(&life->chat, event.result, &answer), "it is accepted");
             turn_result_free(event.result);
         }
@@ -208,8 +212,12 @@ static void start_life(struct life *life, const char *script, const char *name, 
     struct session_news news = await_news(life);
     if (life->adopted)
         demand(news.cached == 0 && news.missing == tokens && *news.text, "it says that rows are missing");
+    else if (life->states && news.missing)
+        demand(news.cached + news.missing == tokens && strstr(news.text, "states"), "it says that states are missing");
     else
         demand(news.cached == tokens && news.missing == 0 && !*news.text, "all rows come back");
+    life->behind = news.missing > 0 && !life->adopted;
+    life->behinds = life->behind;
 }
 
 static void do_step(struct life *life, const struct step *step, const struct model *after, size_t cost)
@@ -235,9 +243,13 @@ static void do_step(struct life *life, const struct step *step, const struct mod
         return; // nothing to retry
     }
     struct session_news news = await_news(life);
-    demand(!*news.text && !news.failed, "it is saved");
-    demand(life->adopted ? life->stats.prefilled_tokens >= cost : life->stats.prefilled_tokens == cost,
+    bool cut_back = life->states && strstr(news.text, "states were kept only further back");
+    life->behind |= cut_back;
+    life->behinds += life->behind && (turn || cut_back);
+    demand((!*news.text || cut_back) && !news.failed, "it is saved");
+    demand(life->adopted || life->behind ? life->stats.prefilled_tokens >= cost : life->stats.prefilled_tokens == cost,
            "only what is new is computed");
+    life->behind &= !turn;
     demand(chat_position(&life->chat) == model_tokens(after), "the conversation is as long as it should be");
 }
 
@@ -249,9 +261,11 @@ static unsigned draw(unsigned *state, unsigned below)
     return (*state >> 10) % below;
 }
 
-static void write_script(const char *path)
+static void write_script(const char *path, bool states)
 {
     FILE *file = fopen(path, "w");
+    if (file && states)
+        fprintf(file, "states 1000\n");
     for (int i = 0; file && i < ANSWERS; i++)
         fprintf(file, "turn\necho\ntoken -%d\n", i);
     if (!file || fclose(file))
@@ -279,9 +293,19 @@ static int find_state(const struct store *store, const struct model *states, int
     return -1;
 }
 
+struct place {
+    struct store store;
+    char root[64], script[80];
+    bool states;
+};
+
+struct tally {
+    int lives, kills, steps, behinds; // of these, steps that had to read again what states were not kept of
+};
+
 // One process: steps, of which the parent learns how many were done. Returns false when the sequence ends.
-static bool run_life(struct harness *t, const struct store *store, const char *script, struct model *model,
-                     unsigned *state, int *kills)
+static bool run_life(struct harness *t, const struct place *place, struct model *model, unsigned *state,
+                     struct tally *tally)
 {
     struct step steps[STEPS];
     struct model states[2 * STEPS + 1];
@@ -306,7 +330,7 @@ static bool run_life(struct harness *t, const struct store *store, const char *s
     pid_t child = fork();
     if (child == 0) {
         struct store_io io = store_io_posix;
-        struct life life = {.store = *store};
+        struct life life = {.store = place->store, .states = place->states};
         io.context = &killer;
         io.write = killer_write;
         io.sync = killer_sync;
@@ -314,11 +338,12 @@ static bool run_life(struct harness *t, const struct store *store, const char *s
         io.truncate = killer_truncate;
         io.unlink = killer_unlink;
         life.store.io = &io;
-        start_life(&life, script, names[model->name], model_tokens(model));
+        start_life(&life, place->script, names[model->name], model_tokens(model));
         for (int i = 0; i < n_steps; i++) {
             do_step(&life, &steps[i], &states[2 * i + 2], costs[i]);
-            if (write(done[1], "x", 1) != 1)
+            if (write(done[1], life.behinds ? "r" : "x", 1) != 1)
                 _exit(4);
+            life.behinds = 0;
         }
         struct session_news news;
         demand(worker_finish_session(life.worker, &news) && !*news.text, "it is closed");
@@ -327,20 +352,30 @@ static bool run_life(struct harness *t, const struct store *store, const char *s
         _exit(0);
     }
     close(done[1]);
-    for (char c; read(done[0], &c, 1) == 1;)
-        count++;
+    for (char c; read(done[0], &c, 1) == 1; count++)
+        tally->behinds += c == 'r';
+    tally->steps += count;
     close(done[0]);
     waitpid(child, &status, 0);
     bool killed = WIFEXITED(status) && WEXITSTATUS(status) == 9;
-    *kills += killed;
+    tally->kills += killed;
     bool ended = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     CHECK(t, killed ? killer.at >= 0 : ended && count == n_steps);
     // What was done is there; of the step under way, the old, the new or what lies between.
     int most = killed && count < n_steps ? 3 : 1;
-    int found = find_state(store, &states[2 * count], most);
+    int found = find_state(&place->store, &states[2 * count], most);
     if (!CHECK(t, found >= 0)) {
         char want[512];
+        struct saved_content content;
+        struct store_error error;
+        char got[512] = "";
         model_texts(&states[2 * count], want, sizeof want);
+        for (int i = 0; i < 2; i++)
+            if (!saved_read(&place->store, names[i], &content, &error)) {
+                rig_texts(&content, got, sizeof got);
+                printf("    %s has \"%s\", damage \"%s\"\n", names[i], got, content.damage);
+                saved_content_release(&content);
+            }
         printf("    after %d of %d steps, call %d, status %d: want \"%s\"\n", count, n_steps, killer.at, status, want);
         return false;
     }
@@ -348,28 +383,39 @@ static bool run_life(struct harness *t, const struct store *store, const char *s
     return true;
 }
 
-static void random_lives(struct harness *t)
+static void live(struct harness *t, bool has_states)
 {
-    int lives = 0, kills = 0;
-    for (unsigned sequence = 0; sequence < SEQUENCES && t->failures == 0; sequence++) {
-        char root[64], script[80];
-        struct store store = rig_store(root);
+    struct tally tally = {.lives = 0};
+    for (unsigned sequence = 0; sequence < SEQUENCES / 2 && t->failures == 0; sequence++) {
+        struct place place = {.states = has_states};
+        place.store = rig_store(place.root);
         struct model model = {.n_parts = 0};
-        unsigned state = sequence * 7919 + 17;
-        snprintf(script, sizeof script, "%s/script", root);
-        write_script(script);
-        for (int life = 0; life < LIVES && run_life(t, &store, script, &model, &state, &kills); life++)
-            lives++;
+        unsigned state = (2 * sequence + has_states) * 7919 + 17;
+        snprintf(place.script, sizeof place.script, "%s/script", place.root);
+        write_script(place.script, has_states);
+        for (int life = 0; life < LIVES && run_life(t, &place, &model, &state, &tally); life++)
+            tally.lives++;
         if (t->failures)
             printf("    sequence %u\n", sequence);
-        rig_clean(root);
+        rig_clean(place.root);
     }
-    printf("%d lives, %d killed\n", lives, kills);
-    CHECK(t, lives > 2 * SEQUENCES && kills > SEQUENCES / 2);
+    printf("%d lives, %d killed; %d of %d steps read again\n", tally.lives, tally.kills, tally.behinds, tally.steps);
+    CHECK(t, tally.lives > SEQUENCES && tally.kills > SEQUENCES / 4);
+    CHECK(t, has_states ? tally.behinds * 12 < tally.steps : tally.behinds == 0);
+}
+
+static void random_lives(struct harness *t)
+{
+    live(t, false);
+}
+
+static void random_lives_with_states(struct harness *t)
+{
+    live(t, true);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(random_lives)};
+    static const struct harness_test tests[] = {TEST(random_lives), TEST(random_lives_with_states)};
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -199,11 +199,11 @@ static const struct act acts[] = {
 
 static void prepare(const struct store *store)
 {
-    struct rig_engine *engine = calloc(1, sizeof *engine);
+    struct rig_engine *engine = rig_engine_new(true);
     struct saved *saved;
     struct store_error error;
     struct origin origin = rig_origin();
-    if (!engine || saved_new(store, "talk", &saved, &error))
+    if (saved_new(store, "talk", &saved, &error))
         abort();
     saved_set_origin(saved, &origin);
     // With dead bytes in the middle, for compact to remove.
@@ -222,6 +222,15 @@ static void prepare(const struct store *store)
     free(engine);
 }
 
+// A file of states that nothing names is one that the next save writes to or removes: there are never more than a few.
+static bool few_states(const struct saved *saved)
+{
+    unsigned there = 0;
+    for (unsigned i = 0; i < STATE_FILES; i++)
+        there += access(saved_state_path(saved, i).text, F_OK) == 0;
+    return there <= saved_manifest(saved)->n_states + 2;
+}
+
 // Says which state "name" opens in: 0 none, 1 old, 2 new, -1 wrong.
 static int state_of(const struct store *store, const char *name, const struct act *act)
 {
@@ -229,7 +238,7 @@ static int state_of(const struct store *store, const char *name, const struct ac
     struct saved_content content;
     struct store_error error;
     char texts[256];
-    struct rig_engine *engine = calloc(1, sizeof *engine);
+    struct rig_engine *engine = rig_engine_new(true);
     enum store_code code = saved_open(store, name, &saved, &content, &error);
     if (code == STORE_NOT_FOUND) {
         free(engine);
@@ -241,7 +250,7 @@ static int state_of(const struct store *store, const char *name, const struct ac
         return -1;
     }
     rig_texts(&content, texts, sizeof texts);
-    bool sound = !*content.damage && rig_restore(saved, engine);
+    bool sound = !*content.damage && rig_restore(saved, engine) && few_states(saved);
     bool old = strcmp(texts, old_texts) == 0 || (act->between && strcmp(texts, act->between) == 0);
     int state = !sound ? -1 : strcmp(texts, act->new_texts) == 0 ? 2 : old ? 1 : -1;
     if (state < 0)
@@ -264,7 +273,7 @@ static int perform(const struct store *store, const struct act *act, struct faul
     struct saved *saved = NULL;
     struct saved_content content;
     struct store_error error;
-    struct rig_engine *engine = calloc(1, sizeof *engine);
+    struct rig_engine *engine = rig_engine_new(true);
     int result = 1;
     if (saved_open(store, "talk", &saved, &content, &error) == STORE_OK) {
         bool sound = rig_restore(saved, engine);
@@ -381,7 +390,7 @@ static void first_save_and_removal(struct harness *t)
                 pid_t child = fork();
                 if (child == 0) {
                     struct saved *saved;
-                    struct rig_engine *engine = calloc(1, sizeof *engine);
+                    struct rig_engine *engine = rig_engine_new(true);
                     if (removal)
                         _exit(store_remove(&faulty, "talk", &error) ? 1 : 0);
                     if (saved_new(&faulty, "talk", &saved, &error))

@@ -417,6 +417,91 @@ static void the_cap_drops_the_oldest_rows(struct harness *t)
     close_place(p);
 }
 
+static void check_states(struct harness *t, const struct place *p, const struct saved *saved, const uint32_t *after,
+                         size_t n)
+{
+    const struct manifest *manifest = saved_manifest(saved);
+    unsigned files = 0;
+    CHECK_EQ(t, manifest->n_states, n);
+    for (size_t i = 0; i < n && i < manifest->n_states; i++) {
+        CHECK_EQ(t, manifest->states[i].record.first, after[i]);
+        CHECK(t, rig_state_is_sound(saved, &p->engine, &manifest->states[i]));
+    }
+    for (unsigned i = 0; i < STATE_FILES; i++)
+        files += access(saved_state_path(saved, i).text, F_OK) == 0;
+    CHECK_EQ(t, files, n); // what is not named is not there
+    CHECK_EQ(t, store_state_bytes(&p->store, saved_name(saved)), n * sizeof(uint64_t));
+}
+#define CHECK_STATES(t, p, saved, ...)                                                                                 \
+    check_states(t, p, saved, (const uint32_t[]){__VA_ARGS__}, sizeof(const uint32_t[]){__VA_ARGS__} / sizeof(uint32_t))
+
+// States are few: those after the last answers and the one before the last of these.
+static void few_states_are_kept(struct harness *t)
+{
+    struct place *p = open_place();
+    struct saved *saved = new_session(t, p, "talk");
+    p->engine.states = true;
+    exchange(t, p, saved, "ab", "c");
+    CHECK_STATES(t, p, saved, 3, 5);
+    exchange(t, p, saved, "ab", "c");
+    CHECK_STATES(t, p, saved, 3, 5, 8, 10);
+    exchange(t, p, saved, "ab", "c");
+    CHECK_STATES(t, p, saved, 5, 10, 13, 15);
+    exchange(t, p, saved, "ab", "c");
+    CHECK_STATES(t, p, saved, 10, 15, 18, 20);
+    saved_close(saved);
+    struct saved_content content;
+    CHECK_EQ(t, saved_open(&p->store, "talk", &saved, &content, &p->error), STORE_OK);
+    saved_content_release(&content);
+    CHECK_STATES(t, p, saved, 10, 15, 18, 20);
+    saved_cut(saved, 10); // undo two
+    p->engine.length = 10;
+    commit(t, p, saved);
+    CHECK_STATES(t, p, saved, 10);
+    exchange(t, p, saved, "xyz", "c");
+    CHECK_STATES(t, p, saved, 10, 14, 16);
+    saved_cut(saved, 5); // to where none is any more: the engine went back to the beginning
+    p->engine.length = 0;
+    commit(t, p, saved);
+    CHECK_EQ(t, saved_manifest(saved)->n_states, 0);
+    p->engine.length = 5;
+    commit(t, p, saved);
+    CHECK_STATES(t, p, saved, 5);
+    CHECK_EQ(t, saved_compact(saved, &p->error), STORE_OK);
+    CHECK_STATES(t, p, saved, 5);
+    saved_close(saved);
+    check_session(t, p, "talk", "ab|c", true);
+    CHECK_EQ(t, store_remove(&p->store, "talk", &p->error), STORE_OK);
+    CHECK_EQ(t, rmdir(p->store.root), 0); // nothing is left
+    close_place(p);
+}
+
+static void states_count_for_the_cap(struct harness *t)
+{
+    struct place *p = open_place();
+    struct saved *saved = new_session(t, p, "old");
+    p->engine.states = true;
+    exchange(t, p, saved, "ab", "c");
+    CHECK_EQ(t, store_kv_bytes(&p->store, "old"), (5 + 2) * sizeof(uint64_t));
+    saved_close(saved);
+    p->store.kv_cap = (5 + 2 + 3) * sizeof(uint64_t);
+    p->engine.length = 0;
+    saved = new_session(t, p, "new");
+    CHECK(t, rig_append(saved, TOK_USER, "ab", &p->engine));
+    struct saved_rows rows = rig_rows(&p->engine);
+    CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_OK);
+    CHECK(t, strstr(p->error.text, "\"old\"") != NULL);
+    CHECK_EQ(t, store_kv_bytes(&p->store, "old"), 0);
+    p->store.kv_cap = 3 * sizeof(uint64_t);
+    CHECK(t, rig_append(saved, TOK_ASSISTANT, "c", &p->engine));
+    rows = rig_rows(&p->engine);
+    CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_OK);
+    CHECK(t, strstr(p->error.text, "only the text is saved") != NULL);
+    CHECK_EQ(t, store_kv_bytes(&p->store, "new"), 0);
+    saved_close(saved);
+    close_place(p);
+}
+
 // A disk with room for so many bytes more. What is replaced gives nothing back.
 struct small_disk {
     uint64_t room;
@@ -515,7 +600,8 @@ int main(int argc, char **argv)
         TEST(compact_leaves_what_lives),       TEST(foreign_rows_are_forgotten),
         TEST(a_damaged_transcript_is_kept),    TEST(lines_without_a_manifest_are_adopted),
         TEST(one_process_at_a_time),           TEST(names_are_never_overwritten),
-        TEST(the_cap_drops_the_oldest_rows),
+        TEST(the_cap_drops_the_oldest_rows),   TEST(few_states_are_kept),
+        TEST(states_count_for_the_cap),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
