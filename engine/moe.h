@@ -482,6 +482,7 @@ struct moe_stats {
     uint64_t prefill_ns, decode_ns;
     uint64_t hits, misses;               // expert requests answered from a slot, or by a read
     uint64_t bytes_read;                 // from expert files
+    uint64_t bytes_cached;               // of those, at least so many were in the system's page cache
     uint64_t prefetched, used, wasted;   // experts read ahead; of those, later asked for; evicted unasked
     uint64_t wait_ns;                    // the engine thread waiting for expert bytes
     uint64_t evictions, launches, waits; // slots reused; commands and host waits on the device
@@ -520,6 +521,7 @@ struct moe_layer_record {
     // Since the layer's last record, prefetches included; wasted: prefetched experts that were dropped unasked.
     uint32_t wasted;
     uint64_t bytes_disk, bytes_device, wait_ns;
+    uint64_t bytes_cached; // of bytes_disk, at least so many were in the system's page cache
 };
 struct moe_choice {
     uint16_t expert;

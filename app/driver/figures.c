@@ -2,8 +2,25 @@
 // Sums and copies of the engine's step records, and names for their parts.
 #include "app/driver/figures.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "app/util/format.h"
+
+char *figures_read_words(char *out, size_t size, uint64_t bytes, uint64_t cached)
+{
+    char all[FORMAT_SIZE], part[FORMAT_SIZE];
+    format_bytes(all, sizeof all, bytes);
+    format_bytes(part, sizeof part, cached);
+    if (!cached)
+        snprintf(out, size, "%s read", all);
+    else if (cached >= bytes)
+        snprintf(out, size, "%s read, all from the page cache", all);
+    else
+        snprintf(out, size, "%s read, %s of it from the page cache", all, part);
+    return out;
+}
 
 const char *figures_interval_name(enum moe_interval interval)
 {
@@ -120,6 +137,7 @@ static void add(struct moe_telemetry *sum, const struct moe_telemetry *step)
             layers[i].n_from[origin] += layer->n_from[origin];
         layers[i].wasted += layer->wasted;
         layers[i].bytes_disk += layer->bytes_disk;
+        layers[i].bytes_cached += layer->bytes_cached;
         layers[i].bytes_device += layer->bytes_device;
         layers[i].wait_ns += layer->wait_ns;
     }

@@ -9,6 +9,8 @@
 
 #include "engine/moe.h"
 
+// "1.28 MB read", and how much of it came from the system's page cache.
+char *figures_read_words(char *out, size_t size, uint64_t bytes, uint64_t cached);
 const char *figures_interval_name(enum moe_interval interval); // "disk", "copy", "attention" ...
 const char *figures_origin_name(enum moe_origin origin);       // "device", "host", "prefetch", "late", "disk"
 

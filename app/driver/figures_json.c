@@ -10,6 +10,7 @@ void figures_json_experts(struct json_object *object, const struct moe_stats *st
     json_out_whole(experts, "hits", stats->hits);
     json_out_whole(experts, "misses", stats->misses);
     json_out_whole(experts, "bytes_read", stats->bytes_read);
+    json_out_whole(experts, "bytes_cached", stats->bytes_cached);
     json_out_whole(experts, "prefetched", stats->prefetched);
     json_out_whole(experts, "used", stats->used);
     json_out_whole(experts, "wasted", stats->wasted);
@@ -57,6 +58,7 @@ void figures_json_step(struct json_object *object, const struct moe_telemetry *s
             json_out_whole(layer, figures_origin_name((enum moe_origin)origin), record->n_from[origin]);
         json_out_whole(layer, "wasted", record->wasted);
         json_out_whole(layer, "bytes_disk", record->bytes_disk);
+        json_out_whole(layer, "bytes_cached", record->bytes_cached);
         json_out_whole(layer, "bytes_device", record->bytes_device);
         json_out_whole(layer, "wait_ns", record->wait_ns);
         if (step->choices)

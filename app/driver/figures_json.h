@@ -6,7 +6,7 @@
 #include "app/util/json_out.h"
 #include "engine/moe.h"
 
-// "experts": {hits, misses, bytes_read, prefetched, used, wasted, policy, reason}
+// "experts": {hits, misses, bytes_read, bytes_cached, prefetched, used, wasted, policy, reason}
 void figures_json_experts(struct json_object *object, const struct moe_stats *stats);
 // "step": where its time went, and for each MoE layer where its experts came from.
 void figures_json_step(struct json_object *object, const struct moe_telemetry *step);

@@ -59,7 +59,7 @@ static void add_experts(char out[WHY_SIZE], const struct moe_telemetry *step, bo
         bytes += disk ? layer->bytes_disk : layer->bytes_device;
     }
     add(out, "; %" PRIu64 " of its %" PRIu64 " experts were %s (%s)", from, all,
-        disk ? "not in memory" : "not on the device", format_bytes(amount, sizeof amount, bytes));
+        disk ? "read" : "not on the device", format_bytes(amount, sizeof amount, bytes));
     const struct moe_choice *longest = NULL;
     uint32_t n = step->choices ? step->n_moe_layers * step->top_k : 0, at = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -75,7 +75,7 @@ static void add_experts(char out[WHY_SIZE], const struct moe_telemetry *step, bo
 char *why_words(char out[WHY_SIZE], const struct moe_telemetry *step, const struct usual *usual)
 {
     static const char *const doing[MOE_INTERVALS] = {
-        [MOE_ON_DISK] = "waiting for the disk",
+        [MOE_ON_DISK] = "waiting for reads",
         [MOE_ON_COPY] = "waiting for copies to the device",
         [MOE_ON_ATTENTION] = "computing attention",
         [MOE_ON_ROUTER] = "computing the router",

@@ -199,6 +199,7 @@ static struct moe_stats stats_since(struct moe_stats now, const struct moe_stats
     now.hits -= then->hits;
     now.misses -= then->misses;
     now.bytes_read -= then->bytes_read;
+    now.bytes_cached -= then->bytes_cached;
     now.prefetched -= then->prefetched;
     now.used -= then->used;
     now.wasted -= then->wasted;

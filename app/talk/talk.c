@@ -94,7 +94,7 @@ void talk_show_turn(struct talk *talk, size_t turn)
 static void say_figures(struct talk *talk, const struct turn_result *result)
 {
     const struct moe_stats *used = &result->used;
-    char read[FORMAT_SIZE], tokens[FORMAT_SIZE], prefetch[96] = "off";
+    char read[96], tokens[FORMAT_SIZE], prefetch[96] = "off";
     format_tokens(tokens, sizeof tokens, result->generated_tokens,
                   json_out_rate(used->decoded_tokens, used->decode_ns));
     if (talk->face->brief) {
@@ -106,9 +106,9 @@ static void say_figures(struct talk *talk, const struct turn_result *result)
         snprintf(prefetch, sizeof prefetch, "%.20s: %" PRIu64 " used, %" PRIu64 " wasted", policy, used->used,
                  used->wasted);
     talk_say(talk,
-             "(%s; experts: %" PRIu64 " hits, %" PRIu64 " misses, %s read; context %" PRIu32 " of %" PRIu32
-             "; prefetch %s)",
-             tokens, used->hits, used->misses, format_bytes(read, sizeof read, used->bytes_read), result->context_used,
+             "(%s; experts: %" PRIu64 " hits, %" PRIu64 " misses, %s; context %" PRIu32 " of %" PRIu32 "; prefetch %s)",
+             tokens, used->hits, used->misses,
+             figures_read_words(read, sizeof read, used->bytes_read, used->bytes_cached), result->context_used,
              result->context_total, prefetch);
 }
 

@@ -21,10 +21,10 @@ static void print_experts(FILE *out, const struct stats *stats)
 {
     const struct moe_stats *counters = &stats->counters;
     uint64_t asked = counters->hits + counters->misses, from[MOE_ORIGINS] = {0}, copied = 0;
-    char bytes[FORMAT_SIZE];
-    fprintf(out, "  experts          %" PRIu64 " hits, %" PRIu64 " misses (%.1f %% hits), %s read, waited %.2f s\n",
+    char bytes[FORMAT_SIZE], read[96];
+    fprintf(out, "  experts          %" PRIu64 " hits, %" PRIu64 " misses (%.1f %% hits); %s; waited %.2f s\n",
             counters->hits, counters->misses, asked ? 100.0 * (double)counters->hits / (double)asked : 0.0,
-            format_bytes(bytes, sizeof bytes, counters->bytes_read), (double)counters->wait_ns / 1e9);
+            figures_read_words(read, sizeof read, counters->bytes_read, counters->bytes_cached), (double)counters->wait_ns / 1e9);
     for (uint32_t i = 0; stats->session && i < stats->session->n_moe_layers; i++) {
         for (int origin = 0; origin < MOE_ORIGINS; origin++)
             from[origin] += stats->session->layers[i].n_from[origin];
@@ -33,7 +33,7 @@ static void print_experts(FILE *out, const struct stats *stats)
     if (stats->session)
         fprintf(out,
                 "  found            %" PRIu64 " on the device, %" PRIu64 " in host memory, %" PRIu64
-                " prefetched, %" PRIu64 " prefetched late, %" PRIu64 " on disk; %s copied to the device\n",
+                " prefetched, %" PRIu64 " prefetched late, %" PRIu64 " read; %s copied to the device\n",
                 from[MOE_FROM_DEVICE], from[MOE_FROM_HOST], from[MOE_FROM_PREFETCH], from[MOE_FROM_LATE],
                 from[MOE_FROM_DISK], format_bytes(bytes, sizeof bytes, copied));
 }

@@ -49,14 +49,14 @@ enum bound status_bound(const struct moe_telemetry *step)
 
 const char *status_bound_name(enum bound bound)
 {
-    static const char *const names[] = {"", "disk", "copy", "compute", "launches"};
+    static const char *const names[] = {"", "reads", "copy", "compute", "launches"};
     return names[bound];
 }
 
 void status_take(struct status_figures *figures, const struct moe_telemetry *now, const struct moe_telemetry *turn)
 {
-    uint64_t from[MOE_ORIGINS] = {0}, all = 0, bytes = 0;
-    figures->hits = figures->disk_bytes = -1;
+    uint64_t from[MOE_ORIGINS] = {0}, all = 0, bytes = 0, cached = 0;
+    figures->hits = figures->read_bytes = -1;
     figures->prefetch_used = figures->prefetch_wasted = 0;
     figures->bound = status_bound(now);
     for (uint32_t i = 0; turn && i < turn->n_moe_layers; i++) {
@@ -66,13 +66,16 @@ void status_take(struct status_figures *figures, const struct moe_telemetry *now
             all += layer->n_from[origin];
         }
         bytes += layer->bytes_disk;
+        cached += layer->bytes_cached;
         figures->prefetch_wasted += layer->wasted;
     }
     figures->prefetch_used = from[MOE_FROM_PREFETCH] + from[MOE_FROM_LATE];
     if (all)
         figures->hits = 1 - (double)(from[MOE_FROM_LATE] + from[MOE_FROM_DISK]) / (double)all;
-    if (turn && turn->rows)
-        figures->disk_bytes = (double)bytes / turn->rows;
+    if (turn && turn->rows) {
+        figures->read_bytes = (double)bytes / turn->rows;
+        figures->cached_bytes = (double)cached / turn->rows;
+    }
 }
 
 static void set_state(struct row *row, const struct status_figures *figures)
@@ -111,7 +114,7 @@ static void set_state(struct row *row, const struct status_figures *figures)
 
 static void set_figures(struct row *row, const struct status_figures *figures)
 {
-    char bytes[FORMAT_SIZE];
+    char disk[FORMAT_SIZE], cached[FORMAT_SIZE];
     if (figures->new_rows)
         set(row, NEW, "%zu new line%s below", figures->new_rows, figures->new_rows == 1 ? "" : "s");
     else if (figures->scrolled)
@@ -126,8 +129,16 @@ static void set_figures(struct row *row, const struct status_figures *figures)
         set(row, MEAN, "mean %.1f%s", figures->tokens_mean, figures->tokens_now >= 0 ? "" : " tokens/s");
     if (figures->hits >= 0)
         set(row, HITS, "expert hits %.0f %%", 100 * figures->hits);
-    if (figures->disk_bytes >= 0)
-        set(row, DISK, "disk %s a token", format_bytes(bytes, sizeof bytes, (uint64_t)figures->disk_bytes));
+    if (figures->read_bytes >= 0) {
+        format_bytes(disk, sizeof disk, (uint64_t)(figures->read_bytes - figures->cached_bytes));
+        format_bytes(cached, sizeof cached, (uint64_t)figures->cached_bytes);
+        if (figures->cached_bytes <= 0)
+            set(row, DISK, "disk %s a token", disk);
+        else if (figures->cached_bytes >= figures->read_bytes)
+            set(row, DISK, "page cache %s a token", cached);
+        else
+            set(row, DISK, "disk %s, page cache %s a token", disk, cached);
+    }
     if (figures->prefetch)
         set(row, PREFETCH, "prefetch %" PRIu64 " used, %" PRIu64 " wasted", figures->prefetch_used,
             figures->prefetch_wasted);

@@ -15,7 +15,7 @@ enum doing { DOING_LOADING, DOING_IDLE, DOING_READING, DOING_THINKING, DOING_ANS
 // What a step's time went to, most of all.
 enum bound { BOUND_NONE, BOUND_DISK, BOUND_COPY, BOUND_COMPUTE, BOUND_LAUNCHES };
 enum bound status_bound(const struct moe_telemetry *step); // NULL: BOUND_NONE
-const char *status_bound_name(enum bound bound);           // "disk", "copy", "compute", "launches"; "" for none
+const char *status_bound_name(enum bound bound);           // "reads", "copy", "compute", "launches"; "" for none
 
 // Figures below 0 are not known (yet) and left out.
 struct status_figures {
@@ -28,7 +28,7 @@ struct status_figures {
     double hits;                    // share of expert requests that needed no disk, 0 to 1
     bool prefetch;
     uint64_t prefetch_used, prefetch_wasted;
-    double disk_bytes; // a token
+    double read_bytes, cached_bytes; // a token; the latter, of those, from the page cache
     enum bound bound;
     uint32_t queued;    // messages that wait
     bool scrolled;      // the window is not at the end of the chat

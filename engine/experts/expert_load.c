@@ -294,6 +294,7 @@ static int land(expert_store *store, struct flight *flight, struct moe_err *err)
         return waiting ? copy_what_is_there(store, waiting, err) : MOE_OK;
     struct read_failure failure = flight->failure;
     store->layers[slot->key / store->n_experts].bytes_disk += flight->delivered;
+    store->layers[slot->key / store->n_experts].bytes_cached += flight->cached;
     slot->flight = NULL;
     flights_done(&store->flights, flight);
     expert_close_target(store, slot);

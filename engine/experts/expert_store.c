@@ -390,6 +390,7 @@ struct expert_counts expert_store_counts(const expert_store *store)
         sum.hits += layer->hits_device + layer->hits_host + layer->prefetched_in_time + layer->late;
         sum.misses += layer->missed;
         sum.bytes_read += layer->bytes_disk;
+        sum.bytes_cached += layer->bytes_cached;
         sum.bytes_copied += layer->bytes_device;
         sum.wasted += layer->wasted;
         sum.wait_ns += layer->wait_disk_ns + layer->wait_copy_ns;

@@ -52,6 +52,7 @@ struct expert_counts {
     uint64_t hits;   // answered from a slot of either tier
     uint64_t misses; // by a read
     uint64_t evictions, bytes_read, bytes_copied;
+    uint64_t bytes_cached;             // of those read, from the system's page cache
     uint64_t written_back;             // experts that went back from the device to the host
     uint64_t prefetched, used, wasted; // loads begun unasked; asked for later; evicted unasked
     uint64_t wait_ns;                  // the engine's thread, for reads and copies
@@ -156,6 +157,7 @@ struct expert_layer_counts {
     uint64_t hits_device, hits_host, prefetched_in_time, late, missed; // by moe_origin; they add up
     uint64_t wasted;                                                   // prefetched, and dropped unasked
     uint64_t bytes_disk, bytes_device;                                 // read; copied to the device
+    uint64_t bytes_cached;                                             // of those read, from the page cache
     uint64_t wait_disk_ns, wait_copy_ns;
 };
 void expert_store_layer(const expert_store *store, uint32_t layer, struct expert_layer_counts *counts);

@@ -309,6 +309,7 @@ struct flight *flights_reap(struct flights *f, int wait_ms)
     file->n_reading--;
     flight->n_left--;
     flight->delivered += read->delivered;
+    flight->cached += read->cached;
     flight->parts[index].whole = read->result == READ_FULL;
     if (read->result != READ_FULL) {
         file->suspect = true;

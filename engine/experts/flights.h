@@ -37,7 +37,8 @@ struct flight {
     // Valid when it is back.
     struct read_failure failure; // of the first part, by its place, that failed
     uint32_t failed_part;
-    uint64_t delivered; // bytes that did arrive
+    uint64_t delivered; // bytes that did arrive,
+    uint64_t cached;    // of them, from the system's page cache
     struct flight *next_idle;
 };
 

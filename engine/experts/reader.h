@@ -33,6 +33,7 @@ struct read_request {
     enum read_result result;
     int sys_errno;
     size_t delivered; // bytes that did arrive
+    size_t cached;    // of those, at least so many were in the system's page cache (never with `read` of the options)
 };
 
 struct reader_options {

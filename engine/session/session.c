@@ -237,6 +237,7 @@ static void add_counts(const moe_session *session, struct moe_stats *stats)
     stats->hits += after.hits - before->hits;
     stats->misses += after.misses - before->misses;
     stats->bytes_read += after.bytes_read - before->bytes_read;
+    stats->bytes_cached += after.bytes_cached - before->bytes_cached;
     stats->prefetched += after.prefetched - before->prefetched;
     stats->used += after.used - before->used;
     stats->wasted += after.wasted - before->wasted;

@@ -168,6 +168,7 @@ void telemetry_layer_end(struct telemetry *t, uint32_t layer, const expert_store
     expert_store_layer(store, layer, &now);
     record->wasted += (uint32_t)(now.wasted - before.wasted);
     record->bytes_disk += now.bytes_disk - before.bytes_disk;
+    record->bytes_cached += now.bytes_cached - before.bytes_cached;
     record->bytes_device += now.bytes_device - before.bytes_device;
     t->seen[row] = now;
     record->wait_ns += t->wait_ns;

@@ -37,7 +37,7 @@ static const struct status_figures answering = {
     .prefetch = true,
     .prefetch_used = 12,
     .prefetch_wasted = 3,
-    .disk_bytes = 1.25e9,
+    .read_bytes = 1.25e9,
     .bound = BOUND_DISK,
     .new_rows = 5,
     .queued = 1,
@@ -48,14 +48,19 @@ static void status_in_words(struct harness *t)
 {
     CHECK_STR(t, status_text(&answering, 250),
               " answering | 5 new lines below | 1 queued | context 812 of 8192 | 7.4 tokens/s | mean 7.1 | "
-              "expert hits 83 % | disk 1.25 GB a token | prefetch 12 used, 3 wasted | bound by disk | demo");
+              "expert hits 83 % | disk 1.25 GB a token | prefetch 12 used, 3 wasted | bound by reads | demo");
     CHECK_STR(t, status_text(&answering, 80),
               " answering | 5 new lines below | 1 queued | context 812 of 8192 | 7.4 tokens/s");
+    struct status_figures warm = answering;
+    warm.cached_bytes = warm.read_bytes;
+    CHECK(t, strstr(status_text(&warm, 250), "| page cache 1.25 GB a token |") != NULL);
+    warm.cached_bytes = 1e9;
+    CHECK(t, strstr(status_text(&warm, 250), "| disk 250 MB, page cache 1.00 GB a token |") != NULL);
     CHECK_STR(t, status_text(&answering, 10), " answering");
     CHECK_STR(t, status_text(&answering, 4), " ans");
     CHECK_STR(t, status_text(&answering, 1), "a");
     struct status_figures idle = {
-        .doing = DOING_IDLE, .tokens_now = -1, .tokens_mean = -1, .hits = -1, .disk_bytes = -1, .context_used = -1};
+        .doing = DOING_IDLE, .tokens_now = -1, .tokens_mean = -1, .hits = -1, .read_bytes = -1, .context_used = -1};
     CHECK_STR(t, status_text(&idle, 80), " idle \xC2\xB7 prefetch off");
     idle.scrolled = true;
     idle.percent = 37;
@@ -77,7 +82,7 @@ static void status_progress(struct harness *t)
                                      .tokens_now = -1,
                                      .tokens_mean = -1,
                                      .hits = -1,
-                                     .disk_bytes = -1,
+                                     .read_bytes = -1,
                                      .context_used = -1,
                                      .ascii = true};
     CHECK_STR(t, status_text(&reading, 80),
@@ -149,9 +154,9 @@ static void bound_and_shares(struct harness *t)
     struct status_figures figures = {0};
     status_take(&figures, &step, &turn);
     CHECK(t, figures.bound == BOUND_COPY && figures.prefetch_used == 4 * LAYERS && figures.prefetch_wasted == 10);
-    CHECK(t, figures.hits > 0.857 && figures.hits < 0.8572 && figures.disk_bytes == 1e6 * LAYERS / 4);
+    CHECK(t, figures.hits > 0.857 && figures.hits < 0.8572 && figures.read_bytes == 1e6 * LAYERS / 4);
     status_take(&figures, NULL, NULL);
-    CHECK(t, figures.hits < 0 && figures.disk_bytes < 0 && figures.bound == BOUND_NONE);
+    CHECK(t, figures.hits < 0 && figures.read_bytes < 0 && figures.bound == BOUND_NONE);
 }
 
 static void pane_adds_up(struct harness *t)

@@ -24,7 +24,8 @@ static void says_what_was_counted(struct harness *t)
                                  .n_moe_layers = 2,
                                  .layers = layers};
     struct backend_info info = {.name = "small", .device = "a device", .max_context = 4096};
-    info.cache = (struct moe_cache_plan){.experts = 64, .slots = 16, .slot_bytes = 1000000, .cache_bytes = 16000000, .smallest_bytes = 4000000};
+    info.cache = (struct moe_cache_plan){
+        .experts = 64, .slots = 16, .slot_bytes = 1000000, .cache_bytes = 16000000, .smallest_bytes = 4000000};
     struct stats stats = {.info = &info, .context_used = 12, .messages = 1, .seed = 7};
     stats_rooms(&stats);
     CHECK_EQ(t, stats.rooms[0].experts, 4);
@@ -45,11 +46,16 @@ static void says_what_was_counted(struct harness *t)
     for (int i = 0; i < STATS_ROOMS; i++)
         stats.rooms[i].share = 0.25 * i;
     out = printed(&stats);
-    CHECK(t, strstr(out, "6 hits, 4 misses (60.0 % hits), 4.00 MB read") != NULL);
-    CHECK(t, strstr(out,
-                    "5 on the device, 0 in host memory, 0 prefetched, 1 prefetched late, 4 on disk; 7.00 KB copied") !=
-                 NULL);
-    CHECK(t, strstr(out, "time             2.00 s: disk 75.0 %, experts 25.0 %; bound by disk\n") != NULL);
+    CHECK(t, strstr(out, "6 hits, 4 misses (60.0 % hits); 4.00 MB read") != NULL);
+    stats.counters.bytes_cached = 1000000;
+    CHECK(t, strstr(printed(&stats), "4.00 MB read, 1.00 MB of it from the page cache; waited") != NULL);
+    stats.counters.bytes_cached = 4000000;
+    out = printed(&stats);
+    CHECK(t, strstr(out, "4.00 MB read, all from the page cache; waited") != NULL);
+    CHECK(t,
+          strstr(out, "5 on the device, 0 in host memory, 0 prefetched, 1 prefetched late, 4 read; 7.00 KB copied") !=
+              NULL);
+    CHECK(t, strstr(out, "time             2.00 s: disk 75.0 %, experts 25.0 %; bound by reads\n") != NULL);
     CHECK(t, strstr(out, "a cache of 4 experts (4.00 MB) would have hit 0 %, 8 (8.00 MB) 25 %") != NULL);
     CHECK(t, strstr(out, "16 of 64 experts cached (16.0 MB; minimum 4.00 MB)") != NULL);
     CHECK(t, strstr(out, "prefetch         router: 3 read ahead, 2 used, 1 wasted\n") != NULL);

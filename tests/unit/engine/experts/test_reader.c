@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The pool of reading threads: whole reads out of short ones, typed failures, bounds, withdrawing and closing.
+#define _GNU_SOURCE // preadv2, mincore
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -206,6 +210,45 @@ static void files_are_read_with_pread(struct harness *t)
     CHECK(t, reader_submit(r, &closed, 1));
     CHECK(t, reader_reap(r, READER_FOREVER) == &closed);
     CHECK(t, closed.result == READ_ERROR && closed.sys_errno == EBADF);
+    reader_close(r);
+    close(fd);
+    unlink(path);
+}
+
+// Is the first page of a file in the page cache? By another way than the reader's.
+static bool first_page_is_cached(int fd)
+{
+    unsigned char state = 0;
+    void *page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+    bool known = page != MAP_FAILED && mincore(page, 4096, &state) == 0;
+    if (page != MAP_FAILED)
+        munmap(page, 4096);
+    return !known || (state & 1);
+}
+
+static void what_the_page_cache_had_is_told_apart(struct harness *t)
+{
+    char path[] = "/var/tmp/moechat-reader-XXXXXX"; // on a disk, if /tmp is none
+    int fd = mkstemp(path);
+    unsigned char bytes[SIZE];
+    for (size_t i = 0; i < SIZE; i++)
+        bytes[i] = byte_at(i);
+    CHECK_EQ(t, write(fd, bytes, SIZE), SIZE);
+    CHECK(t, fsync(fd) == 0);
+    struct iovec all = {bytes, SIZE};
+    bool tells = preadv2(fd, &all, 1, 0, RWF_NOWAIT) == SIZE; // not every file system does
+    reader *r = open_pool(t, 1, 3, NULL);
+    for (int cold = 0; cold < 2; cold++) {
+        if (cold)
+            posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+        bool was_cached = first_page_is_cached(fd);
+        struct read_request request = {.fd = fd, .offset = 0, .length = SIZE, .target = bytes};
+        memset(bytes, 0, sizeof bytes);
+        CHECK(t, reader_submit(r, &request, 1));
+        CHECK(t, reader_reap(r, READER_FOREVER) == &request);
+        CHECK(t, request.result == READ_FULL && request.delivered == SIZE && right_bytes(&request));
+        CHECK_EQ(t, request.cached, tells && was_cached ? SIZE : 0);
+    }
     reader_close(r);
     close(fd);
     unlink(path);
@@ -430,6 +473,7 @@ int main(int argc, char **argv)
         TEST(blocks_around_a_range_are_read_in_place),
         TEST(a_file_may_end_in_the_last_block),
         TEST(files_are_read_with_pread),
+        TEST(what_the_page_cache_had_is_told_apart),
         TEST(threads_read_at_the_same_time),
         TEST(done_requests_count_until_they_are_reaped),
         TEST(withdrawing),
