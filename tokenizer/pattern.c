@@ -5,14 +5,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
 #include "tokenizer/tok_err.h"
 
-// A pattern that needs more than this for one piece is an error, not a guess.
-enum { PATTERN_BYTES_MAX = 16384, NESTING_MAX = 32, MATCH_LIMIT = 50000000, NAME_BYTES = 24 };
+// A match may go back MATCH_LIMIT steps and one for each byte, from each place where it begins; and a text may take
+// SECONDS of the processor and a second for each BYTES_A_SECOND, which no pattern of the family comes near. What needs
+// more is an error, not a guess, and ends soon: the clock is looked at after so many calls, of which each tries so many
+// places.
+enum { PATTERN_BYTES_MAX = 16384, NESTING_MAX = 32, MATCH_LIMIT = 20000, NAME_BYTES = 24 };
+enum { SECONDS = 3, BYTES_A_SECOND = 100000, CALLS = 32, PLACES = 256 };
 
 struct pattern {
     pcre2_code *code;
@@ -22,6 +27,8 @@ struct pattern {
 struct pattern_search {
     pcre2_match_data *data;
     pcre2_match_context *context;
+    unsigned calls;
+    double began; // seconds of this thread
 };
 
 #define SPACES                                                                                                         \
@@ -67,7 +74,7 @@ static void property(struct rewriting *r, const char *escape)
     bool script = false;
     for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++)
         script = script || (strlen(scripts[i]) == length && memcmp(scripts[i], name, length) == 0);
-    bool category = (length == 1 || length == 2) && strchr("CLMNPSZ", name[0]);
+    bool category = (length == 1 || length == 2) && memchr("CLMNPSZ", name[0], 7);
     if (!script && !category) {
         refuse(r, escape, close && length < NAME_BYTES ? (size_t)(close + 1 - escape) : 2);
         return;
@@ -85,7 +92,8 @@ static void code_point(struct rewriting *r, const char *escape)
     bool braced = r->in < r->end && *r->in == '{';
     const char *at = r->in + braced;
     size_t length = 0;
-    while (at + length < r->end && length < 6 && strchr(digits, at[length]) && (braced || length < 4))
+    while (at + length < r->end && length < 6 && memchr(digits, at[length], sizeof digits - 1) &&
+           (braced || length < 4))
         length++;
     bool whole = braced ? length > 0 && at + length < r->end && at[length] == '}' : escape[1] == 'u' && length == 4;
     if (!whole) {
@@ -136,11 +144,17 @@ static bool intersection(struct rewriting *r, const char *items, size_t length)
     if ((size_t)(r->end - r->in) < sizeof tail - 1 || memcmp(r->in, tail, sizeof tail - 1) != 0)
         return false;
     for (const char *at = items; at < items + length;) {
-        const char *close = memchr(at, '}', (size_t)(items + length - at));
-        if (memcmp(at, "\\p{", length < 3 ? length : 3) != 0 || !close || close - at < 4)
+        const char *close = memchr(at, '}', (size_t)(items + length - at)), *name = at + 3;
+        if (!close || close - at < 4 || memcmp(at, "\\p{", 3) != 0)
             return false;
-        for (size_t i = 0; i < N_CATEGORIES; i++)
-            wanted[i] = wanted[i] || memcmp(categories[i], at + 3, (size_t)(close - at - 3)) == 0;
+        bool known = false;
+        for (size_t i = 0; i < N_CATEGORIES; i++) {
+            bool same = strncmp(categories[i], name, (size_t)(close - name)) == 0;
+            wanted[i] = wanted[i] || same;
+            known = known || same;
+        }
+        if (!known) // a script, or a part of C: not told by these
+            return false;
         at = close + 1;
     }
     r->length = (size_t)(items - r->out);
@@ -227,7 +241,7 @@ static void rewrite(struct rewriting *r)
 
 int pattern_new(const struct pattern_source *source, struct pattern **pattern, struct tok_err *err)
 {
-    uint32_t flags = PCRE2_UTF;
+    uint32_t flags = PCRE2_UTF | PCRE2_USE_OFFSET_LIMIT;
     flags |= source->literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_MULTILINE;
     struct rewriting r = {.in = source->text, .end = source->text + source->length, .room = 8 * PATTERN_BYTES_MAX};
     struct pattern *made = calloc(1, sizeof *made);
@@ -277,6 +291,13 @@ void pattern_free(struct pattern *pattern)
     free(pattern);
 }
 
+static double thread_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
 struct pattern_search *pattern_search_new(void)
 {
     struct pattern_search *made = calloc(1, sizeof *made);
@@ -288,7 +309,7 @@ struct pattern_search *pattern_search_new(void)
         pattern_search_free(made);
         return NULL;
     }
-    pcre2_set_match_limit(made->context, MATCH_LIMIT);
+    made->began = thread_seconds();
     return made;
 }
 
@@ -306,8 +327,21 @@ int pattern_find(const struct pattern *pattern, struct pattern_search *search, s
 {
     if (subject->from > subject->length)
         return 0;
-    int found = pcre2_match(pattern->code, (PCRE2_SPTR)subject->text, subject->length, subject->from,
-                            PCRE2_NO_UTF_CHECK, search->data, search->context);
+    double seconds = SECONDS + (double)subject->length / BYTES_A_SECOND;
+    int found = PCRE2_ERROR_NOMATCH;
+    pcre2_set_match_limit(search->context,
+                          MATCH_LIMIT + (uint32_t)(subject->length < INT32_MAX ? subject->length : INT32_MAX));
+    for (size_t from = subject->from; found == PCRE2_ERROR_NOMATCH && from <= subject->length; from += PLACES) {
+        // What is tried anew begins where a character does, and sees what is before it.
+        while (from < subject->length && ((unsigned char)subject->text[from] & 0xC0) == 0x80)
+            from--;
+        pcre2_set_offset_limit(search->context, from + PLACES);
+        if (search->calls++ % CALLS == CALLS - 1 && thread_seconds() - search->began > seconds)
+            found = PCRE2_ERROR_MATCHLIMIT;
+        else
+            found = pcre2_match(pattern->code, (PCRE2_SPTR)subject->text, subject->length, from, PCRE2_NO_UTF_CHECK,
+                                search->data, search->context);
+    }
     if (found == PCRE2_ERROR_NOMATCH)
         return 0;
     if (found < 0) {
