@@ -52,11 +52,12 @@ static int plan_device(const struct cache_question *q, struct cache_answer *answ
     uint64_t slots = smaller(budget / q->slot_bytes, q->n_experts);
     uint64_t least = cache_least(q), smallest = least * q->slot_bytes;
     if (slots < least)
-        return moe_fail(
-            err, MOE_BUDGET,
-            "an expert cache of %" PRIu64 " bytes holds %" PRIu64 " experts and those of %" PRIu64
-            " layer%s in flight need %" PRIu64 ": give --expert-cache at least %" PRIu64 " bytes (%" PRIu64 " MiB)",
-            budget, slots, q->dispatches, q->dispatches == 1 ? "" : "s", least, smallest, whole_mib(smallest));
+        return moe_fail(err, MOE_BUDGET,
+                        "an expert cache of %" PRIu64 " bytes holds %" PRIu64 " of the %" PRIu64
+                        " experts that %" PRIu64 " layer%s: give --expert-cache %" PRIu64 "M (%" PRIu64
+                        " bytes) or more",
+                        budget, slots, least, q->dispatches,
+                        q->dispatches == 1 ? " in flight needs" : "s in flight need", whole_mib(smallest), smallest);
     if (slots * q->slot_bytes > q->device_left)
         return fail_memory("--expert-cache", slots * q->slot_bytes, q->device_left, err);
     answer->device_slots = slots;
@@ -84,9 +85,8 @@ static int plan_host(const struct cache_question *q, struct cache_answer *answer
     if (slots < passing)
         return moe_fail(err, MOE_BUDGET,
                         "a host cache of %" PRIu64 " bytes holds %" PRIu64 " experts and %" PRIu64
-                        " pass through it at once: give --host-cache none or at least %" PRIu64 " bytes (%" PRIu64
-                        " MiB)",
-                        budget, slots, passing, passing * q->slot_bytes, whole_mib(passing * q->slot_bytes));
+                        " pass through it at once: give --host-cache none, or %" PRIu64 "M (%" PRIu64 " bytes) or more",
+                        budget, slots, passing, whole_mib(passing * q->slot_bytes), passing * q->slot_bytes);
     answer->host_slots = slots;
     answer->host_only_passes = slots == passing;
     return MOE_OK;
