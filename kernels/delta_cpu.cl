@@ -3,7 +3,12 @@
 // columns of its state, which then go through these tokens VECTOR columns at a time.
 #if SHAPE_CPU
 
+#define SCAN_SUMS 4 // sums of a column beside each other
+#define SCAN_WIDE 8 // vectors of columns that are at hand
+
+// Tokens of a head; channels behind key_dim, up to `rows`, are zero.
 struct prepared {
+    uint rows; // key_dim, rounded up to SCAN_SUMS
     float keys[SCAN_TOKENS][MOST_KEY_DIM];
     float queries[SCAN_TOKENS][MOST_KEY_DIM];
     float decays[SCAN_TOKENS][MOST_KEY_DIM];
@@ -24,6 +29,8 @@ static void delta_normed(const struct args_delta *a, __global const float *x, fl
     float scale = factor / sqrt(sum + a->norm_eps);
     for (uint i = 0; i < a->key_dim; i++)
         y[i] = x[i] * scale;
+    for (uint i = a->key_dim; i % SCAN_SUMS; i++)
+        y[i] = 0;
 }
 
 struct scan_inputs {
@@ -43,6 +50,9 @@ static void prepare(const struct args_delta *a, const struct scan_inputs *in, ui
     float rate = rate_of(a, in->rates, head);
     delta_normed(a, x + a->q_offset + key_head * a->key_dim, 1.0f / sqrt((float)a->key_dim), p->queries[t]);
     delta_normed(a, x + a->k_offset + key_head * a->key_dim, 1.0f, p->keys[t]);
+    p->rows = (a->key_dim + SCAN_SUMS - 1) / SCAN_SUMS * SCAN_SUMS;
+    for (uint i = a->key_dim; i < p->rows; i++)
+        p->decays[t][i] = 0;
     p->betas[t] = sigmoid(gate[a->beta_offset + head]);
     gate += a->decay_offset;
     if (a->decay == DECAY_HEAD) {
@@ -79,44 +89,63 @@ static void put_columns(float16 value, __global float *to, uint n)
         to[j] = columns[j];
 }
 
+// A token through VECTOR columns of a state: s has padded_keys rows. Every SCAN_SUMS-th row is summed together.
+static float16 scan_token(const struct prepared *p, uint t, float16 v, float16 *s)
+{
+    float16 known[SCAN_SUMS] = {0};
+    float16 sums[SCAN_SUMS] = {0};
+    for (uint i = 0; i < p->rows; i += SCAN_SUMS) {
+        UNROLL
+        for (uint j = 0; j < SCAN_SUMS; j++) {
+            s[i + j] *= p->decays[t][i + j];
+            known[j] = fma((float16)(p->keys[t][i + j]), s[i + j], known[j]);
+        }
+    }
+    float16 d = p->betas[t] * (v - ((known[0] + known[2]) + (known[1] + known[3])));
+    for (uint i = 0; i < p->rows; i += SCAN_SUMS) {
+        UNROLL
+        for (uint j = 0; j < SCAN_SUMS; j++) {
+            s[i + j] = fma((float16)(p->keys[t][i + j]), d, s[i + j]);
+            sums[j] = fma((float16)(p->queries[t][i + j]), s[i + j], sums[j]);
+        }
+    }
+    return (sums[0] + sums[2]) + (sums[1] + sums[3]);
+}
+
+// The state's rows lie far apart in a column: they are read and written whole, as many vectors of them as SCAN_WIDE.
 __kernel GROUP_SIZE(1, 1) void delta(const struct args_delta a, const struct tiling tiling, __global const uchar *rates,
                                      __global const uchar *dt_biases, __global const float *x,
                                      __global const float *gates, __global const float *from, __global float *to,
                                      __global float *out)
 {
     struct prepared p;
+    float16 s[SCAN_WIDE][MOST_KEY_DIM];
     struct scan_inputs in = {rates, dt_biases, x, gates};
     uint head = get_group_id(0);
+    ulong state = (ulong)head * a.key_dim * a.value_dim;
     for (uint first = 0; first < a.n_rows; first += SCAN_TOKENS) {
         uint n_tokens = min(a.n_rows - first, (uint)SCAN_TOKENS);
         for (uint t = 0; t < n_tokens; t++)
             prepare(&a, &in, head, first + t, &p, t);
-        ulong state = (ulong)head * a.key_dim * a.value_dim;
         __global const float *before = first ? to + a.to + state : from + a.from + state;
         __global float *after = to + a.to + state;
-        for (uint column = 0; column < a.value_dim; column += VECTOR) {
-            uint n = min(a.value_dim - column, (uint)VECTOR);
-            float16 s[MOST_KEY_DIM];
-            for (uint i = 0; i < a.key_dim; i++)
-                s[i] = take_columns(before + (ulong)i * a.value_dim + column, n);
-            for (uint t = 0; t < n_tokens; t++) {
-                ulong row = first + t;
-                float16 v = take_columns(x + row * a.in_stride + a.v_offset + head * a.value_dim + column, n);
-                float16 known = 0;
-                for (uint i = 0; i < a.key_dim; i++) {
-                    s[i] *= p.decays[t][i];
-                    known = fma((float16)(p.keys[t][i]), s[i], known);
+        for (uint begin = 0; begin < a.value_dim; begin += SCAN_WIDE * VECTOR) {
+            uint end = min(begin + SCAN_WIDE * VECTOR, a.value_dim);
+            for (uint i = 0; i < p.rows; i++)
+                for (uint c = begin; c < end; c += VECTOR)
+                    s[(c - begin) / VECTOR][i] =
+                        i < a.key_dim ? take_columns(before + (ulong)i * a.value_dim + c, min(end - c, (uint)VECTOR)) : 0;
+            for (uint c = begin; c < end; c += VECTOR)
+                for (uint t = 0; t < n_tokens; t++) {
+                    ulong row = first + t;
+                    uint n = min(end - c, (uint)VECTOR);
+                    float16 v = take_columns(x + row * a.in_stride + a.v_offset + head * a.value_dim + c, n);
+                    put_columns(scan_token(&p, t, v, s[(c - begin) / VECTOR]),
+                                out + row * a.out_stride + a.out_offset + head * a.value_dim + c, n);
                 }
-                float16 d = p.betas[t] * (v - known);
-                float16 sum = 0;
-                for (uint i = 0; i < a.key_dim; i++) {
-                    s[i] = fma((float16)(p.keys[t][i]), d, s[i]);
-                    sum = fma((float16)(p.queries[t][i]), s[i], sum);
-                }
-                put_columns(sum, out + row * a.out_stride + a.out_offset + head * a.value_dim + column, n);
-            }
             for (uint i = 0; i < a.key_dim; i++)
-                put_columns(s[i], after + (ulong)i * a.value_dim + column, n);
+                for (uint c = begin; c < end; c += VECTOR)
+                    put_columns(s[(c - begin) / VECTOR][i], after + (ulong)i * a.value_dim + c, min(end - c, (uint)VECTOR));
         }
     }
 }

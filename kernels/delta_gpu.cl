@@ -17,6 +17,7 @@ struct scan_space {
     float4 queries[SCAN_TOKENS][KEY_FOURS];
     float4 decays[SCAN_TOKENS][KEY_FOURS];
     float values[SCAN_TOKENS][SCAN_COLUMNS];
+    float head_decays[SCAN_TOKENS]; // with DECAY_HEAD
     float betas[SCAN_TOKENS];
     float products[SCAN_TOKENS]; // k . q
     float parts[3][SCAN_TOKENS][SCAN_TEAM + 1];
@@ -33,7 +34,29 @@ struct scan_job {
     uint column; // of the group's first
 };
 
-static void scan_prepare(const struct scan_job *job, uint first, __local struct scan_space *space)
+// Decays by channel: a work-item has one channel of all tokens that there are.
+INLINE void scan_decays(const struct scan_job *job, float rate, uint first, __local struct scan_space *space)
+{
+    const struct args_delta *a = job->a;
+    uint channel = get_local_id(0);
+    uint at = job->head * a->key_dim + min(channel, a->key_dim - 1);
+    __global const float *gate = job->gates + a->decay_offset + at;
+    float f[SCAN_TOKENS];
+    UNROLL
+    for (uint t = 0; t < SCAN_TOKENS; t++)
+        f[t] = gate[(ulong)min(first + t, a->n_rows - 1) * a->gate_stride] + job->dt_bias[at];
+    UNROLL
+    for (uint t = 0; t < SCAN_TOKENS; t++)
+        ((__local float *)space->decays[t])[channel] = f[t];
+    uint n = min(a->n_rows - first, (uint)SCAN_TOKENS);
+    NO_UNROLL
+    for (uint t = 0; t < n; t++) {
+        __local float *decay = (__local float *)space->decays[t] + channel;
+        *decay = decay_of(a, rate, *decay);
+    }
+}
+
+INLINE void scan_prepare(const struct scan_job *job, uint first, __local struct scan_space *space)
 {
     const struct args_delta *a = job->a;
     uint item = get_local_id(0);
@@ -44,7 +67,8 @@ static void scan_prepare(const struct scan_job *job, uint first, __local struct 
     __global const float *x = job->x + (ulong)row * a->in_stride;
     __global const float *gate = job->gates + (ulong)row * a->gate_stride;
     float rate = rate_of(a, job->rates, job->head);
-    float q[SCAN_EACH], k[SCAN_EACH], decay[SCAN_EACH];
+    float q[SCAN_EACH], k[SCAN_EACH];
+    uint by_head = a->decay == DECAY_HEAD;
     float qq = 0, kk = 0, kq = 0;
     UNROLL
     for (uint j = 0; j < SCAN_EACH; j++) {
@@ -52,9 +76,8 @@ static void scan_prepare(const struct scan_job *job, uint first, __local struct 
         bool is_there = i < a->key_dim;
         q[j] = is_there ? x[a->q_offset + key_head * a->key_dim + i] : 0;
         k[j] = is_there ? x[a->k_offset + key_head * a->key_dim + i] : 0;
-        uint at = a->decay == DECAY_HEAD ? job->head : job->head * a->key_dim + (is_there ? i : 0);
-        decay[j] = gate[a->decay_offset + at] + job->dt_bias[at];
     }
+    float f = gate[a->decay_offset + (by_head ? job->head : 0)] + job->dt_bias[by_head ? job->head : 0];
     uint column = item % SCAN_COLUMNS; // of the token item / SCAN_COLUMNS
     uint value_row = min(first + item / SCAN_COLUMNS, a->n_rows - 1);
     float value = 0;
@@ -73,6 +96,7 @@ static void scan_prepare(const struct scan_job *job, uint first, __local struct 
     space->parts[2][t][lane] = kq;
     space->values[item / SCAN_COLUMNS][column] = value;
     space->betas[t] = beta;
+    space->head_decays[t] = decay_of(a, rate, f); // means nothing by channel
     barrier(CLK_LOCAL_MEM_FENCE);
     qq = kk = kq = 0;
     UNROLL
@@ -89,18 +113,19 @@ static void scan_prepare(const struct scan_job *job, uint first, __local struct 
         uint i = lane + j * SCAN_TEAM;
         ((__local float *)space->queries[t])[i] = q[j] * q_scale;
         ((__local float *)space->keys[t])[i] = k[j] * k_scale;
-        ((__local float *)space->decays[t])[i] = decay_of(a, rate, decay[j]);
     }
+    if (!by_head)
+        scan_decays(job, rate, first, space);
     barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-static float sum_fours(float4 v)
+INLINE float sum_fours(float4 v)
 {
     return (v.x + v.z) + (v.y + v.w);
 }
 
 // Four rows of a column, from `row` on. Every work-item reads something: what is not there counts as zero.
-static float4 scan_take(const struct args_delta *a, __global const float *column, uint row, uint has_column)
+INLINE float4 scan_take(const struct args_delta *a, __global const float *column, uint row, uint has_column)
 {
     float4 four;
     four.x = column[(ulong)min(row, a->key_dim - 1) * a->value_dim];
@@ -111,7 +136,7 @@ static float4 scan_take(const struct args_delta *a, __global const float *column
     return select((float4)(0), four, rows < (uint4)(has_column ? a->key_dim : 0));
 }
 
-static void scan_put(const struct args_delta *a, float4 four, __global float *column, uint row, uint has_column)
+INLINE void scan_put(const struct args_delta *a, float4 four, __global float *column, uint row, uint has_column)
 {
     uint end = has_column ? a->key_dim : 0;
     if (row < end)
@@ -140,6 +165,7 @@ __kernel GROUP_SIZE(SCAN_ITEMS, 1) void delta(const struct args_delta a, const s
     uint slice = get_local_id(0) / SCAN_COLUMNS;
     uint has_column = job.column + column < a.value_dim;
     uint first_row = slice * SCAN_ROWS;
+    uint by_head = a.decay == DECAY_HEAD;
     ulong at = (ulong)job.head * a.key_dim * a.value_dim + min(job.column + column, a.value_dim - 1);
     float4 s[SCAN_FOURS];
     UNROLL
@@ -153,7 +179,7 @@ __kernel GROUP_SIZE(SCAN_ITEMS, 1) void delta(const struct args_delta a, const s
             float4 asked = 0;
             UNROLL
             for (uint j = 0; j < SCAN_FOURS; j++) {
-                s[j] *= space.decays[t][slice * SCAN_FOURS + j];
+                s[j] *= by_head ? (float4)(space.head_decays[t]) : space.decays[t][slice * SCAN_FOURS + j];
                 known = fma(space.keys[t][slice * SCAN_FOURS + j], s[j], known);
                 asked = fma(space.queries[t][slice * SCAN_FOURS + j], s[j], asked);
             }

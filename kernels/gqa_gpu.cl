@@ -26,7 +26,7 @@ struct gqa_job {
     uint lanes; // of all rows
 };
 
-static struct gqa_job gqa_job_of(const struct args_gqa *a, __global const void *cache)
+INLINE struct gqa_job gqa_job_of(const struct args_gqa *a, __global const void *cache)
 {
     struct gqa_job job = {a, cache, get_group_id(0) % a->n_kv_heads, a->n_heads / a->n_kv_heads,
                           get_group_id(0) / a->n_kv_heads * GQA_LANES};
@@ -35,17 +35,17 @@ static struct gqa_job gqa_job_of(const struct args_gqa *a, __global const void *
 }
 
 // A lane's row and head; behind the last the last again.
-static uint lane_row(const struct gqa_job *job, uint lane)
+INLINE uint lane_row(const struct gqa_job *job, uint lane)
 {
     return min(job->first + lane, job->lanes - 1) / job->size;
 }
 
-static uint lane_head(const struct gqa_job *job, uint lane)
+INLINE uint lane_head(const struct gqa_job *job, uint lane)
 {
     return job->head * job->size + min(job->first + lane, job->lanes - 1) % job->size;
 }
 
-static void gqa_take_queries(const struct gqa_job *job, __global const float *q, __local struct gqa_space *space)
+INLINE void gqa_take_queries(const struct gqa_job *job, __global const float *q, __local struct gqa_space *space)
 {
     const struct args_gqa *a = job->a;
     uint fours = (a->head_dim + GQA_DEPTH - 1) / GQA_DEPTH * GQA_FOURS; // behind head_dim zeros
@@ -59,7 +59,7 @@ static void gqa_take_queries(const struct gqa_job *job, __global const float *q,
 }
 
 // Four columns of a position's key.
-static float4 gqa_key(const struct gqa_job *job, uint position, uint column)
+INLINE float4 gqa_key(const struct gqa_job *job, uint position, uint column)
 {
     const struct args_gqa *a = job->a;
     ulong at = ((ulong)position * 2 * a->n_kv_heads + job->head) * a->head_dim + min(column, a->head_dim - 4);
@@ -72,7 +72,7 @@ struct gqa_load {
     float4 keys[GQA_LOADS];
 };
 
-static struct gqa_load gqa_fetch(const struct gqa_job *job, uint first, uint end, uint depth)
+INLINE struct gqa_load gqa_fetch(const struct gqa_job *job, uint first, uint end, uint depth)
 {
     struct gqa_load load;
     UNROLL
@@ -84,7 +84,7 @@ static struct gqa_load gqa_fetch(const struct gqa_job *job, uint first, uint end
 }
 
 // The scores of the positions from `first` on: minus infinity behind a lane's own.
-static void gqa_scores(const struct gqa_job *job, uint first, uint end, __local struct gqa_space *space)
+INLINE void gqa_scores(const struct gqa_job *job, uint first, uint end, __local struct gqa_space *space)
 {
     const struct args_gqa *a = job->a;
     uint item = get_local_id(0);
@@ -120,14 +120,16 @@ static void gqa_scores(const struct gqa_job *job, uint first, uint end, __local 
 }
 
 // Scores become weights. Work-items of the same lane keep the same largest and total.
-static void gqa_softmax(__local struct gqa_space *space, float *largest, float *total)
+INLINE void gqa_softmax(__local struct gqa_space *space, float *largest, float *total)
 {
     uint lane = get_local_id(0) % GQA_LANES;
     uint share = get_local_id(0) / GQA_LANES * GQA_SHARE;
     float most = *largest;
-    UNROLL
-    for (uint k = 0; k < GQA_KEYS; k++)
-        most = fmax(most, space->weights[k][lane]);
+    NO_UNROLL
+    for (uint k = 0; k < GQA_KEYS; k += 8)
+        UNROLL
+        for (uint i = 0; i < 8; i++)
+            most = fmax(most, space->weights[k + i][lane]);
     float factor = exp_near(*largest - most);
     float own[GQA_SHARE];
     UNROLL
@@ -139,18 +141,19 @@ static void gqa_softmax(__local struct gqa_space *space, float *largest, float *
         space->weights[share + i][lane] = own[i];
     space->factors[lane] = factor;
     barrier(CLK_LOCAL_MEM_FENCE);
-    float sums[4] = {0, 0, 0, 0};
-    UNROLL
-    for (uint k = 0; k < GQA_KEYS; k += 4)
-        UNROLL
-        for (uint i = 0; i < 4; i++)
-            sums[i] += space->weights[k + i][lane];
+    float8 sums = 0;
+    NO_UNROLL
+    for (uint k = 0; k < GQA_KEYS; k += 8)
+        sums += (float8)(space->weights[k][lane], space->weights[k + 1][lane], space->weights[k + 2][lane],
+                         space->weights[k + 3][lane], space->weights[k + 4][lane], space->weights[k + 5][lane],
+                         space->weights[k + 6][lane], space->weights[k + 7][lane]);
+    float4 four = sums.lo + sums.hi;
     *largest = most;
-    *total = fma(*total, factor, (sums[0] + sums[1]) + (sums[2] + sums[3]));
+    *total = fma(*total, factor, (four.x + four.z) + (four.y + four.w));
 }
 
 // sums[lane] += weights * the work-item's column of the values.
-static void gqa_values(const struct gqa_job *job, uint first, uint n, __local const struct gqa_space *space,
+INLINE void gqa_values(const struct gqa_job *job, uint first, uint n, __local const struct gqa_space *space,
                        float4 *sums)
 {
     const struct args_gqa *a = job->a;
@@ -170,7 +173,7 @@ static void gqa_values(const struct gqa_job *job, uint first, uint n, __local co
 }
 
 // All positions from begin to end - 1, begin a multiple of GQA_KEYS, for the group's lanes.
-static void gqa_through(const struct gqa_job *job, uint begin, uint end, __local struct gqa_space *space, float4 *sums,
+INLINE void gqa_through(const struct gqa_job *job, uint begin, uint end, __local struct gqa_space *space, float4 *sums,
                         float *largest, float *total)
 {
     for (uint first = begin; first < end; first += GQA_KEYS) {
@@ -218,7 +221,7 @@ __kernel GROUP_SIZE(GQA_ITEMS, 1) void gqa_tiles(const struct args_gqa a, const 
 }
 
 // + 0: a lane's zero has no sign that its neighbours could change.
-static void gqa_put(const struct gqa_job *job, uint lane, float sum, __local const struct gqa_space *space,
+INLINE void gqa_put(const struct gqa_job *job, uint lane, float sum, __local const struct gqa_space *space,
                     __global float *out)
 {
     const struct args_gqa *a = job->a;

@@ -28,6 +28,7 @@ struct bench {
     gpu *g;
     const char *only_op;
     const struct shape *shape;
+    const struct mixer_shape *mixer;
     gpu_buf *weights, *x, *y, *z, *cache, *ids;
     uint64_t weight_bytes, next; // where the next matrix lies
     double copy;                 // bytes a second, read and written
@@ -367,6 +368,169 @@ static void bench_shape(struct bench *b, uint32_t most_rows, uint32_t most_keys)
         measure(b, of_prompts[i], most_rows);
 }
 
+// ---- what mixes tokens in models with states
+
+struct mixer_shape {
+    const char *name;
+    uint32_t key_heads, value_heads, decay, heads, kv_heads, head_dim; // delta heads are 128 wide
+};
+
+static const struct mixer_shape mixer_shapes[] = {
+    {"qwen3.6", 16, 32, DECAY_HEAD, 16, 2, 256},
+    {"397b", 16, 64, DECAY_HEAD, 32, 2, 256},
+    {"kimi", 32, 32, DECAY_CHANNEL, 0, 0, 0},
+};
+enum { DELTA_DIM = 128 };
+
+// The next `n` floats of the weights, for a state.
+static uint64_t state_at(struct bench *b, uint64_t n)
+{
+    if (b->next + 4 * n > b->weight_bytes)
+        b->next = 0;
+    uint64_t at = b->next / 4;
+    b->next += 4 * n;
+    return at;
+}
+
+static struct work run_delta(struct bench *b, uint32_t n)
+{
+    const struct mixer_shape *s = b->mixer;
+    uint32_t keys = s->key_heads * DELTA_DIM, values = s->value_heads * DELTA_DIM;
+    uint32_t decays = s->decay == DECAY_HEAD ? s->value_heads : values;
+    uint64_t state = (uint64_t)values * DELTA_DIM;
+    struct args_delta a = {.n_rows = n,
+                           .n_key_heads = s->key_heads,
+                           .n_value_heads = s->value_heads,
+                           .key_dim = DELTA_DIM,
+                           .value_dim = DELTA_DIM,
+                           .in_stride = 2 * keys + values,
+                           .k_offset = keys,
+                           .v_offset = 2 * keys,
+                           .gate_stride = s->value_heads + decays,
+                           .decay_offset = s->value_heads,
+                           .out_stride = values,
+                           .decay = s->decay,
+                           .norm_eps = 1e-6f};
+    a.from = state_at(b, 2 * state);
+    a.to = a.from + state;
+    struct gpu_delta_bufs bufs = {b->z, b->z, b->x, b->x, b->weights, b->weights, b->y};
+    gpu_op_delta(b->g, &a, &bufs);
+    struct work work = {.op = "delta", .bytes = 8 * state + 4 * (uint64_t)n * (2 * keys + 2 * values + a.gate_stride)};
+    snprintf(work.what, sizeof work.what, "%u rows, %u heads", n, s->value_heads);
+    return work;
+}
+
+static struct work run_short_conv(struct bench *b, uint32_t n)
+{
+    uint32_t channels = (2 * b->mixer->key_heads + b->mixer->value_heads) * DELTA_DIM;
+    uint64_t history = (uint64_t)(CONV_TAPS - 1) * channels;
+    struct args_short_conv a = {.n_rows = n, .channels = channels, .in_stride = channels, .out_stride = channels};
+    a.from = state_at(b, 2 * history);
+    a.to = a.from + history;
+    struct gpu_short_conv_bufs bufs = {b->weights, b->x, b->weights, b->weights, b->y};
+    gpu_op_short_conv(b->g, &a, &bufs);
+    struct work work = {.op = "short_conv",
+                        .bytes = 4 * (2 * history + CONV_TAPS * channels + 2 * (uint64_t)n * channels)};
+    snprintf(work.what, sizeof work.what, "%ux%u", n, channels);
+    return work;
+}
+
+static struct work run_gated_norm(struct bench *b, uint32_t n)
+{
+    uint32_t width = b->mixer->value_heads * DELTA_DIM;
+    struct args_gated_norm a = {.n_rows = n,
+                                .n_heads = b->mixer->value_heads,
+                                .dim = DELTA_DIM,
+                                .in_stride = width,
+                                .gate_stride = width,
+                                .out_stride = width,
+                                .eps = 1e-6f};
+    gpu_op_gated_norm(b->g, &a, &(struct gpu_gated_norm_bufs){b->weights, b->x, b->x, b->y});
+    struct work work = {.op = "gated_norm", .bytes = 12 * (uint64_t)n * width};
+    snprintf(work.what, sizeof work.what, "%ux%u", n, width);
+    return work;
+}
+
+static struct work run_gqa_append(struct bench *b, uint32_t n)
+{
+    const struct mixer_shape *s = b->mixer;
+    uint32_t width = s->kv_heads * s->head_dim;
+    struct args_gqa_append a = {.n_rows = n,
+                                .n_heads = s->heads,
+                                .n_kv_heads = s->kv_heads,
+                                .head_dim = s->head_dim,
+                                .rope_dim = s->head_dim / 4,
+                                .q_stride = 2 * s->heads * s->head_dim,
+                                .q_head_stride = 2 * s->head_dim,
+                                .kv_stride = 2 * width,
+                                .v_offset = width,
+                                .kv_type = KV_F16,
+                                .eps = 1e-6f,
+                                .scale = 1};
+    struct gpu_gqa_append_bufs bufs = {b->z, b->z, b->z, b->y, b->x, b->cache};
+    gpu_op_gqa_append(b->g, &a, &bufs);
+    struct work work = {.op = "gqa_append", .bytes = (uint64_t)n * (8 * s->heads * s->head_dim + 12 * (uint64_t)width)};
+    snprintf(work.what, sizeof work.what, "%u rows", n);
+    return work;
+}
+
+// n rows behind `before` others.
+static struct work gqa(struct bench *b, uint32_t n, uint32_t before)
+{
+    const struct mixer_shape *s = b->mixer;
+    struct args_gqa a = {.n_rows = n,
+                         .n_heads = s->heads,
+                         .n_kv_heads = s->kv_heads,
+                         .head_dim = s->head_dim,
+                         .q_stride = 2 * s->heads * s->head_dim,
+                         .q_head_stride = 2 * s->head_dim,
+                         .position = before,
+                         .kv_type = KV_F16,
+                         .softmax_scale = 0.1f};
+    struct gpu_gqa_bufs bufs = {b->x, b->cache, b->y};
+    (n > 1 ? gpu_op_gqa_prefill : gpu_op_gqa_decode)(b->g, &a, &bufs);
+    double pairs = (double)n * before + (double)n * (n + 1) / 2;
+    struct work work = {.op = n > 1 ? "gqa_prefill" : "gqa_decode",
+                        .bytes = ((uint64_t)before + n) * 4 * s->kv_heads * s->head_dim,
+                        .products = 2 * pairs * s->heads * s->head_dim};
+    snprintf(work.what, sizeof work.what, "%u rows after %u", n, before);
+    return work;
+}
+
+static struct work run_gqa_decode(struct bench *b, uint32_t keys)
+{
+    return gqa(b, 1, keys - 1);
+}
+
+static struct work run_gqa_prefill(struct bench *b, uint32_t n)
+{
+    return gqa(b, n, 0);
+}
+
+static struct work run_gqa_prefill_late(struct bench *b, uint32_t n)
+{
+    return gqa(b, n, 7 * n);
+}
+
+static void bench_mixer(struct bench *b, uint32_t most_rows, uint32_t most_keys)
+{
+    static const uint32_t keys[] = {20, 500, 4000, 8193, 32768};
+    static one_run *const runs[] = {run_short_conv, run_delta, run_gated_norm};
+    measure(b, run_copy, 64); // what a launch takes that does nothing
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        measure(b, runs[i], 1);
+        measure(b, runs[i], most_rows);
+    }
+    if (!b->mixer->heads)
+        return;
+    measure(b, run_gqa_append, 1);
+    measure(b, run_gqa_append, most_rows);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && keys[i] <= most_keys; i++)
+        measure(b, run_gqa_decode, keys[i]);
+    measure(b, run_gqa_prefill, most_rows);
+    measure(b, run_gqa_prefill_late, most_rows);
+}
+
 // ---- kinds: an expert's gate and up, and one of them for a prompt, in turn with MLX's 4 bits
 
 struct kind_run {
@@ -516,6 +680,12 @@ int main(int argc, char **argv)
         b.shape = &shapes[i];
         if (model ? strcmp(model, b.shape->name) == 0 : large || i == 0 || strcmp(b.shape->name, "demo") == 0)
             bench_shape(&b, rows, large ? MOST_KEYS : 4000);
+    }
+    for (size_t i = 0; !kind && i < sizeof mixer_shapes / sizeof *mixer_shapes; i++) {
+        b.mixer = &mixer_shapes[i];
+        b.shape = &(struct shape){.name = b.mixer->name};
+        if (model ? strcmp(model, b.mixer->name) == 0 : large || i == 0)
+            bench_mixer(&b, rows, large ? MOST_KEYS : 4000);
     }
     gpu_buf *const all[] = {b.weights, b.x, b.y, b.z, b.ids, b.cache};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
