@@ -59,6 +59,10 @@ enum matrix_kind {
     KIND_COUNT
 };
 enum scale_type { SCALE_BF16, SCALE_F16, SCALE_F32 };
+// A float32 that all of a matrix is multiplied with: NVFP4 (GGUF's STEM.scale) and nvfp4 may have one. MLX writes what
+// the largest weight would be, 448 * 6 times the factor.
+enum matrix_factor { FACTOR_NONE, FACTOR_ITSELF, FACTOR_OF_LARGEST };
+#define LARGEST_NVFP4 2688.0f
 
 // What ops do with a kind's matrices: kernels are built for what is used.
 #define USE_ROWS     1  // embed
@@ -70,8 +74,9 @@ enum scale_type { SCALE_BF16, SCALE_F16, SCALE_F32 };
 // A matrix W[o][i], o < out_dim, i < in_dim, which is a multiple of 32 and of the kind's block. Its rows lie one behind
 // the other from `weight` on, blocks as the kind says. MLX's affine kinds: W = q * scale + bias, with q in a stream of
 // bits, the first input in the lowest bits of a u32 word, and a scale and a bias of scale_type for each group_size
-// inputs, 32, 64 or 128, in arrays of their own. MLX's fp modes have scales of a byte there, and no biases. To all
-// other kinds scales, biases, group_size and scale_type mean nothing.
+// inputs, 32, 64 or 128, in arrays of their own. MLX's fp modes have scales of a byte there, and no biases. A factor,
+// of the kinds that may have one, lies at `biases`. To all other kinds scales, biases, group_size and scale_type mean
+// nothing.
 struct args_matrix {
     arg_u64 weight; // byte offsets in the op's matrix buffer, multiples of 4
     arg_u64 scales;
@@ -81,7 +86,7 @@ struct args_matrix {
     arg_u32 kind; // enum matrix_kind
     arg_u32 group_size;
     arg_u32 scale_type; // enum scale_type
-    arg_u32 pad;
+    arg_u32 factor;     // enum matrix_factor
 };
 
 // out[r][:] = table[ids[r]][:]; the table's rows are the vocabulary (out_dim), in_dim wide.

@@ -722,8 +722,15 @@ EIGHT_IN
 
 // ---- rows of blocks
 
+#if defined(KIND_IS_NVFP4) || defined(KIND_IS_nvfp4)
+#define KIND_FACTOR
+#endif
+
 struct kind_row {
     BYTES p;
+#ifdef KIND_FACTOR
+    float factor;
+#endif
 #ifdef KIND_ARRAYS
     BYTES scales;
     BYTES biases;
@@ -741,11 +748,15 @@ INLINE struct kind_row kind_row_of(const struct args_matrix *m, BYTES matrix, ui
     r.biases = matrix + m->biases + at;
     r.group_shift = m->group_size == 32 ? 1 : m->group_size == 64 ? 2 : 3;
 #endif
+#ifdef KIND_FACTOR
+    r.factor = m->factor ? *(__global const float *)(matrix + m->biases) : 1;
+    r.factor *= m->factor == FACTOR_OF_LARGEST ? 1 / LARGEST_NVFP4 : 1;
+#endif
     return r;
 }
 
-// Of the row's j-th 16 inputs, or its k-th 8.
-INLINE float2 kind_scale(const struct kind_row *r, uint j)
+// Of the row's j-th 16 inputs, or its k-th 8, without the matrix's factor.
+INLINE float2 kind_own_scale(const struct kind_row *r, uint j)
 {
 #ifdef KIND_IS_AFFINE
     uint group = j >> r->group_shift;
@@ -761,6 +772,15 @@ INLINE float2 kind_scale(const struct kind_row *r, uint j)
     return (float2)(1, 0);
 #else
     return scale_in(r->p + j / (BLOCK_INPUTS / 16) * BLOCK_BYTES, j % (BLOCK_INPUTS / 16));
+#endif
+}
+
+INLINE float2 kind_scale(const struct kind_row *r, uint j)
+{
+#ifdef KIND_FACTOR
+    return kind_own_scale(r, j) * r->factor;
+#else
+    return kind_own_scale(r, j);
 #endif
 }
 
@@ -820,18 +840,24 @@ static void block_scales(BYTES p, float *s, float *b)
 }
 #endif
 
-// Weights, rounded once: the products are exact, but for float32 scales.
+// Weights, rounded once: the products are exact, but for float32 scales; and those with a factor are rounded by it.
 INLINE float8 kind_weights8(const struct kind_row *r, uint k)
 {
-    float2 scale = kind_scale(r, k / 2);
+    float2 scale = kind_own_scale(r, k / 2);
     float8 w = kind_eight(r, k) * scale.x;
+#ifdef KIND_FACTOR
+    w *= r->factor;
+#endif
     return KIND_BIAS ? w + scale.y : w;
 }
 
 INLINE float16 kind_weights16(const struct kind_row *r, uint j)
 {
-    float2 scale = kind_scale(r, j);
+    float2 scale = kind_own_scale(r, j);
     float16 w = kind_sixteen(r, j) * scale.x;
+#ifdef KIND_FACTOR
+    w *= r->factor;
+#endif
     return KIND_BIAS ? w + scale.y : w;
 }
 

@@ -81,9 +81,16 @@ uint32_t kind_bits(uint32_t kind)
     return info && (info->scales == SCALES_AFFINE || info->scales == SCALES_NONE) ? info->quantum_bits : 0;
 }
 
+bool kind_takes_factor(uint32_t kind)
+{
+    return kind == KIND_NVFP4 || kind == KIND_MLX_NVFP4;
+}
+
 bool matrix_is_shaped(const struct args_matrix *m)
 {
     const struct kind_info *info = kind_info(m->kind);
+    if (m->factor > FACTOR_OF_LARGEST || (m->factor && !kind_takes_factor(m->kind)))
+        return false;
     if (!info || m->in_dim == 0 || m->out_dim == 0 || m->in_dim % KIND_STEP || m->in_dim % info->block_inputs)
         return false;
     if (info->scales != SCALES_AFFINE)
@@ -112,7 +119,12 @@ uint64_t matrix_bias_bytes(const struct args_matrix *m)
     return kind_info(m->kind)->scales == SCALES_AFFINE ? matrix_scale_bytes(m) : 0;
 }
 
+uint64_t matrix_factor_bytes(const struct args_matrix *m)
+{
+    return m->factor ? sizeof(float) : 0;
+}
+
 uint64_t matrix_bytes(const struct args_matrix *m)
 {
-    return m->out_dim * (matrix_row_bytes(m) + matrix_scale_bytes(m) + matrix_bias_bytes(m));
+    return m->out_dim * (matrix_row_bytes(m) + matrix_scale_bytes(m) + matrix_bias_bytes(m)) + matrix_factor_bytes(m);
 }

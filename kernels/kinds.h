@@ -42,13 +42,18 @@ enum matrix_kind kind_named(const char *name);
 // Bits of an affine or plain kind's number, 0 of all others.
 uint32_t kind_bits(uint32_t kind);
 
-// Is the kind one that there is, do groups and blocks divide the rows, is no dimension 0?
+// May a kind's matrices have a factor?
+bool kind_takes_factor(uint32_t kind);
+
+// Is the kind one that there is, do groups and blocks divide the rows, is no dimension 0, is a factor one it may have?
 bool matrix_is_shaped(const struct args_matrix *m);
 // Of a matrix that is shaped: the bytes of a row of `weight`, and of a row of `scales`, and of `biases` (0: none).
 uint64_t matrix_row_bytes(const struct args_matrix *m);
 uint64_t matrix_scale_bytes(const struct args_matrix *m);
 uint64_t matrix_bias_bytes(const struct args_matrix *m);
-// All three, of all rows.
+// Of the matrix: 4, or 0 without a factor.
+uint64_t matrix_factor_bytes(const struct args_matrix *m);
+// All four, of all rows.
 uint64_t matrix_bytes(const struct args_matrix *m);
 
 #endif

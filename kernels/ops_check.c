@@ -28,7 +28,8 @@ bool op_holds_matrix(const gpu_buf *buf, const struct args_matrix *m)
     uint64_t rows = m->out_dim, scales = matrix_scale_bytes(m), biases = matrix_bias_bytes(m);
     return op_holds(buf, m->weight, rows * matrix_row_bytes(m)) &&
            (!scales || (m->scales % 4 == 0 && op_holds(buf, m->scales, rows * scales))) &&
-           (!biases || (m->biases % 4 == 0 && op_holds(buf, m->biases, rows * biases)));
+           (!biases || (m->biases % 4 == 0 && op_holds(buf, m->biases, rows * biases))) &&
+           (!m->factor || (m->biases % 4 == 0 && op_holds(buf, m->biases, matrix_factor_bytes(m))));
 }
 
 bool op_need_kind(gpu *g, const struct args_matrix *m, const char *op)
@@ -64,7 +65,7 @@ bool op_same_shape(const struct args_matrix *a, const struct args_matrix *b)
 {
     struct gpu_format f = gpu_format_of(a, 0), other = gpu_format_of(b, 0);
     return op_same_dims(a, b) && f.kind == other.kind && f.scale_type == other.scale_type &&
-           (!matrix_bias_bytes(a) || a->group_size == b->group_size);
+           (!matrix_bias_bytes(a) || a->group_size == b->group_size) && a->factor == b->factor;
 }
 
 bool op_is_ref(const gpu *g)

@@ -303,7 +303,7 @@ static bool is_behind(const struct args_matrix *a, const struct args_matrix *b)
 {
     uint64_t behind = b->weight - a->weight;
     return op_same_shape(a, b) && (!matrix_scale_bytes(a) || b->scales - a->scales == behind) &&
-           (!matrix_bias_bytes(a) || b->biases - a->biases == behind);
+           ((!matrix_bias_bytes(a) && !a->factor) || b->biases - a->biases == behind);
 }
 
 void gpu_op_matmul_each(gpu *g, const struct args_matmul *a, uint32_t n, const struct gpu_product_bufs *b)

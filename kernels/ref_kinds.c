@@ -382,4 +382,10 @@ void ref_matrix_row(const struct args_matrix *m, const void *matrix, uint32_t ro
     else
         for (uint32_t i = 0; i < m->in_dim; i += info->block_inputs, weights += info->block_bytes)
             readers[m->kind](weights, out + i);
+    if (!m->factor)
+        return;
+    float factor = ref_scale(SCALE_F32, (const u8 *)matrix + m->biases, 0);
+    factor = m->factor == FACTOR_OF_LARGEST ? factor * (1 / LARGEST_NVFP4) : factor;
+    for (uint32_t i = 0; i < m->in_dim; i++)
+        out[i] *= factor;
 }

@@ -67,7 +67,7 @@
 
 // Structs inside of those, and what every kernel takes besides: type and last field.
 #define INNER_STRUCTS(X)                                                                                               \
-    X(args_matrix, pad)                                                                                                \
+    X(args_matrix, factor)                                                                                             \
     X(args_places, n_experts)                                                                                          \
     X(tiling, n_tiles)
 // clang-format on

@@ -293,6 +293,7 @@ static const struct checkpoint_tensor *owner(const struct checkpoint *from, cons
         {".weight_shape", ".weight_packed"},
         {".scales", ".weight"},
         {".biases", ".weight"},
+        {".global_scale", ".weight"},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (cut(name, kinds[i].suffix, stem))
@@ -423,8 +424,8 @@ static int add_tensor(struct job *job, const struct checkpoint_tensor *tensor, s
 // A routed expert's tensor must be one that is read.
 static int check_routed(struct job *job, const struct checkpoint_tensor *tensor, struct moe_err *err)
 {
-    static const char *const suffixes[] = {".weight",       ".scales",       ".biases",          ".weight_packed",
-                                           ".weight_scale", ".weight_shape", ".weight_scale_inv"};
+    static const char *const suffixes[] = {".weight",       ".scales",       ".biases",           ".weight_packed",
+                                           ".weight_scale", ".weight_shape", ".weight_scale_inv", ".global_scale"};
     char stem[STEM_BYTES];
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
         if (cut(tensor->name, suffixes[i], stem) && (ends(stem, ".gate_proj") || ends(stem, ".up_proj") ||

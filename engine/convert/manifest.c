@@ -45,6 +45,10 @@ static const char *dtype_of(const struct expert_part *part, uint32_t *width)
     static const char *const scale_types[] = {[SCALE_BF16] = "BF16", [SCALE_F16] = "F16", [SCALE_F32] = "F32"};
     const struct args_matrix *m = part->matrix;
     bool affine = kind_info(m->kind)->scales == SCALES_AFFINE;
+    if (part->array == ARRAY_FACTOR) {
+        *width = 4;
+        return "F32";
+    }
     *width = !affine ? 1 : part->array == ARRAY_WEIGHT || m->scale_type == SCALE_F32 ? 4 : 2;
     return !affine ? "U8" : part->array == ARRAY_WEIGHT ? "U32" : scale_types[m->scale_type];
 }
@@ -52,20 +56,23 @@ static const char *dtype_of(const struct expert_part *part, uint32_t *width)
 static void add_part(struct json_object *parts, const struct expert_part *part)
 {
     static const char *const projections[] = {"gate_proj", "up_proj", "down_proj"};
-    static const char *const suffixes[] = {"weight", "scales", "biases"};
+    static const char *const suffixes[] = {"weight", "scales", "biases", "factor"};
     const struct args_matrix *m = part->matrix;
+    bool largest = part->array == ARRAY_FACTOR && m->factor == FACTOR_OF_LARGEST;
+    uint64_t rows = part->array == ARRAY_FACTOR ? 1 : m->out_dim;
     uint32_t width;
     const char *dtype = dtype_of(part, &width);
     struct json_object *object = json_object_new_object();
     struct json_object *shape = json_object_new_array();
     char name[32];
-    snprintf(name, sizeof name, "%s.%s", projections[part->projection], suffixes[part->array]);
+    snprintf(name, sizeof name, "%s.%s", projections[part->projection],
+             largest ? "global_scale" : suffixes[part->array]);
     add_text(object, "name", name);
     if (part->array == ARRAY_WEIGHT && kind_info(m->kind)->scales != SCALES_AFFINE)
         add_text(object, "kind", kind_name(m->kind));
     add_text(object, "dtype", dtype);
-    json_object_array_add(shape, json_object_new_uint64(m->out_dim));
-    json_object_array_add(shape, json_object_new_uint64(part->bytes / m->out_dim / width));
+    json_object_array_add(shape, json_object_new_uint64(rows));
+    json_object_array_add(shape, json_object_new_uint64(part->bytes / rows / width));
     json_object_object_add(object, "shape", shape);
     add_number(object, "offset", part->offset);
     add_number(object, "bytes", part->bytes);

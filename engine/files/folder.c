@@ -69,13 +69,18 @@ const char *folder_layout_name(const struct checkpoint *c, enum weight_layout la
 
 // ---- config.json's "quantization"
 
-static void read_mode(struct fields *f)
+// The kind of an fp mode; KIND_NONE is affine, which MLX means where nothing is said.
+static uint32_t read_mode(struct fields *f)
 {
     char mode[32] = "affine";
     if (fields_has(f, "mode"))
         fields_text(f, "mode", mode, sizeof mode);
-    if (!f->failed && strcmp(mode, "affine") != 0)
-        fields_fail(f, MOE_UNSUPPORTED, "mode", "is \"%s\"; moechat computes with \"affine\" only", mode);
+    uint32_t kind = kind_named(mode);
+    const struct kind_info *info = kind_info(kind);
+    if (!f->failed && strcmp(mode, "affine") != 0 && (!info || info->scales != SCALES_BYTES))
+        fields_fail(f, MOE_UNSUPPORTED, "mode",
+                    "is \"%s\"; moechat computes with \"affine\", \"mxfp4\", \"nvfp4\" and \"mxfp8\"", mode);
+    return kind;
 }
 
 static struct json_object *own_entry(struct json_object *quantization, const char *stem)
@@ -103,16 +108,23 @@ int folder_declared(const struct checkpoint *c, const char *stem, struct declare
     struct json_object *own = own_entry(all, stem);
     if (json_object_is_type(own, json_type_object)) {
         snprintf(prefix, sizeof prefix, "quantization.%s.", stem);
-        read_mode(&f);
         f.object = own;
         f.prefix = prefix;
     }
-    read_mode(&f);
+    declared->kind = read_mode(&f);
     declared->plain = json_object_is_type(own, json_type_boolean) && !json_object_get_boolean(own);
     declared->bits = (uint32_t)fields_integer(&f, "bits", any);
     declared->group_size = (uint32_t)fields_integer(&f, "group_size", any);
     declared->known = !f.failed;
     return f.failed;
+}
+
+static const char *fp_words(uint32_t kind)
+{
+    return kind == KIND_MLX_MXFP4   ? "mxfp4, "
+           : kind == KIND_MLX_NVFP4 ? "nvfp4, "
+           : kind == KIND_MLX_MXFP8 ? "mxfp8, "
+                                    : "";
 }
 
 // What the shapes say of every quantised matrix against what config.json does: where they differ, one of them is of
@@ -137,14 +149,16 @@ static int check_declared(const struct checkpoint *c, const struct checkpoint_te
         return MOE_OK; // MLX itself takes matrices without scales as they are
     uint64_t cols = words->at->dims[words->at->n_dims - 1];
     uint64_t groups = scales->at->n_dims ? scales->at->dims[scales->at->n_dims - 1] : 0;
+    bool fp = scales->at->dtype == DTYPE_U8;
+    bool mode = fp == (declared.kind != KIND_NONE);
     // cols = in * bits / 32, groups = in / group_size
-    if (!declared.plain && cols * 32 == groups * declared.group_size * declared.bits)
+    if (!declared.plain && mode && cols * 32 == groups * declared.group_size * declared.bits)
         return MOE_OK;
     return moe_fail(err, MOE_FORMAT,
-                    "%.240s: tensor %.120s is not what config.json's quantization says (%s%" PRIu32
+                    "%.240s: tensor %.120s is not what config.json's quantization says (%s%s%" PRIu32
                     " bits in groups of %" PRIu32 "); download the folder again",
                     checkpoint_path(c, words), words->name, declared.plain ? "not quantised, otherwise " : "",
-                    declared.bits, declared.group_size);
+                    fp_words(declared.kind), declared.bits, declared.group_size);
 }
 
 // ---- The experts of an MLX folder
@@ -156,55 +170,95 @@ struct stacked {
     struct moe_err *err;
 };
 
-// One of the nine tensors, [experts, rows, columns]. Returns its columns, 0 after failing.
-static uint64_t read_stack(struct stacked *s, const char *projection, const char *part, struct args_matrix *at)
+static const struct checkpoint_tensor *find_stack(const struct stacked *s, const char *projection, const char *part,
+                                                  char name[STEM_BYTES])
+{
+    snprintf(name, STEM_BYTES, "model.layers.%" PRIu32 ".mlp.switch_mlp.%s.%s", s->layer, projection, part);
+    return checkpoint_find(s->checkpoint, name);
+}
+
+// A span of the tensor, a part of each expert; its number comes to `place` until spans have their places.
+static void add_span(struct stacked *s, const struct checkpoint_tensor *tensor, arg_u64 *place)
+{
+    const struct tensor *at = tensor->at;
+    *place = s->to->n_spans;
+    s->to->spans[s->to->n_spans++] = (struct expert_span){
+        .file = tensor->shard, .offset = at->offset, .bytes = at->bytes / s->checkpoint->shape.n_routed_experts};
+}
+
+// A tensor of [experts, rows, columns]. Returns it after adding its span, NULL after failing.
+static const struct checkpoint_tensor *read_stack(struct stacked *s, const char *projection, const char *part,
+                                                  uint32_t rows, arg_u64 *place)
 {
     const struct checkpoint *c = s->checkpoint;
     char name[STEM_BYTES];
-    snprintf(name, sizeof name, "model.layers.%" PRIu32 ".mlp.switch_mlp.%s.%s", s->layer, projection, part);
-    const struct checkpoint_tensor *tensor = checkpoint_find(c, name);
+    const struct checkpoint_tensor *tensor = find_stack(s, projection, part, name);
     if (!tensor) {
         moe_fail(s->err, MOE_NO_TENSOR, "%.280s: tensor %s is missing; download the folder again", c->directory, name);
-        return 0;
+        return NULL;
     }
-    bool words = strcmp(part, "weight") == 0;
-    const struct tensor *stored = tensor->at;
-    uint32_t scale_type = 0;
-    bool good = words ? stored->dtype == DTYPE_U32 : package_scale_type(stored->dtype, &scale_type);
-    if (good && strcmp(part, "scales") == 0)
-        at->scale_type = scale_type;
-    if (!good || (!words && at->scale_type != scale_type)) { // scales come before biases
-        moe_fail(s->err, MOE_UNSUPPORTED,
-                 "%.280s: tensor %s is not %s; `moechat convert` makes a package of the folder",
-                 checkpoint_path(c, tensor), name, words ? "U32" : "BF16, F16 or F32, as its scales are");
-        return 0;
-    }
-    if (stored->n_dims != 3 || stored->dims[0] != c->shape.n_routed_experts || stored->dims[1] != at->out_dim ||
-        stored->dims[2] == 0) {
+    const struct tensor *at = tensor->at;
+    if (at->n_dims != 3 || at->dims[0] != c->shape.n_routed_experts || at->dims[1] != rows || at->dims[2] == 0) {
         moe_fail(s->err, MOE_FORMAT, "%.280s: tensor %s is not [%" PRIu32 " experts, %" PRIu32 ", columns]",
-                 checkpoint_path(c, tensor), name, c->shape.n_routed_experts, at->out_dim);
-        return 0;
+                 checkpoint_path(c, tensor), name, c->shape.n_routed_experts, rows);
+        return NULL;
     }
-    uint64_t bytes = stored->bytes / c->shape.n_routed_experts;
-    s->to->spans[s->to->n_spans++] =
-        (struct expert_span){.file = tensor->shard, .offset = stored->offset, .bytes = bytes};
-    return stored->dims[2];
+    add_span(s, tensor, place);
+    return tensor;
+}
+
+static bool refuse_dtype(struct stacked *s, const struct checkpoint_tensor *tensor, const char *want)
+{
+    moe_fail(s->err, MOE_UNSUPPORTED, "%.280s: tensor %s is not %s", checkpoint_path(s->checkpoint, tensor),
+             tensor->name, want);
+    return false;
+}
+
+// nvfp4's global_scale, one a matrix, if there is one.
+static bool read_factor(struct stacked *s, const char *projection, struct args_matrix *at)
+{
+    char name[STEM_BYTES];
+    uint32_t n = s->checkpoint->shape.n_routed_experts;
+    const struct checkpoint_tensor *tensor = find_stack(s, projection, "global_scale", name);
+    if (!tensor)
+        return true;
+    if (!kind_takes_factor(at->kind) || tensor->at->dtype != DTYPE_F32 || tensor->at->bytes != 4 * (uint64_t)n)
+        return refuse_dtype(s, tensor, "a float32 for each expert's nvfp4");
+    add_span(s, tensor, &at->biases);
+    at->factor = FACTOR_OF_LARGEST;
+    return true;
 }
 
 static bool read_projection(struct stacked *s, const char *projection, struct args_matrix *at)
 {
-    uint64_t cols = read_stack(s, projection, "weight", at);
-    uint64_t groups = cols ? read_stack(s, projection, "scales", at) : 0;
-    uint64_t others = groups ? read_stack(s, projection, "biases", at) : 0;
-    if (!others)
+    const struct checkpoint_tensor *words = read_stack(s, projection, "weight", at->out_dim, &at->weight);
+    const struct checkpoint_tensor *scales =
+        words ? read_stack(s, projection, "scales", at->out_dim, &at->scales) : NULL;
+    if (!scales)
         return false;
-    if (package_quantisation(at, cols, groups) && others == groups)
-        return true;
-    moe_fail(s->err, MOE_UNSUPPORTED,
-             "%.280s: layer %" PRIu32 ", switch_mlp.%s: %" PRIu32
-             " inputs are not in 2 to 8 bits and groups of 32, 64 or 128",
-             s->checkpoint->directory, s->layer, projection, at->in_dim);
-    return false;
+    if (words->at->dtype != DTYPE_U32)
+        return refuse_dtype(s, words, "U32");
+    uint64_t cols = words->at->dims[2], groups = scales->at->dims[2];
+    bool good;
+    if (scales->at->dtype == DTYPE_U8) {
+        good = package_fp_quantisation(at, cols, groups) && read_factor(s, projection, at);
+    } else {
+        uint32_t scale_type;
+        const struct checkpoint_tensor *biases = read_stack(s, projection, "biases", at->out_dim, &at->biases);
+        if (!biases)
+            return false;
+        if (!package_scale_type(scales->at->dtype, &at->scale_type))
+            return refuse_dtype(s, scales, "BF16, F16, F32 or U8");
+        if (!package_scale_type(biases->at->dtype, &scale_type) || scale_type != at->scale_type)
+            return refuse_dtype(s, biases, "BF16, F16 or F32, as its scales are");
+        good = package_quantisation(at, cols, groups) && biases->at->dims[2] == groups;
+    }
+    if (!good && !s->err->text[0])
+        moe_fail(s->err, MOE_UNSUPPORTED,
+                 "%.280s: layer %" PRIu32 ", switch_mlp.%s: %" PRIu32
+                 " inputs are not in 2 to 8 bits and groups of 32, 64 or 128, nor mxfp4, nvfp4 or mxfp8",
+                 s->checkpoint->directory, s->layer, projection, at->in_dim);
+    return good;
 }
 
 static void place_experts(struct package_layer *to)
@@ -212,9 +266,11 @@ static void place_experts(struct package_layer *to)
     struct args_matrix *const matrices[] = {&to->experts.gate, &to->experts.up, &to->experts.down};
     spans_place(to, PART_ALIGNMENT);
     for (uint32_t i = 0; i < 3; i++) {
-        matrices[i]->weight = to->spans[3 * i].at;
-        matrices[i]->scales = to->spans[3 * i + 1].at;
-        matrices[i]->biases = to->spans[3 * i + 2].at;
+        struct args_matrix *m = matrices[i];
+        bool biases = m->factor || kind_info(m->kind)->scales == SCALES_AFFINE;
+        m->weight = to->spans[m->weight].at;
+        m->scales = to->spans[m->scales].at;
+        m->biases = biases ? to->spans[m->biases].at : 0;
     }
 }
 
@@ -225,7 +281,7 @@ static int read_experts(struct stacked *s)
     uint32_t inner = shape->moe_intermediate_size;
     experts->gate = experts->up = (struct args_matrix){.in_dim = shape->hidden_size, .out_dim = inner};
     experts->down = (struct args_matrix){.in_dim = inner, .out_dim = shape->hidden_size};
-    struct moe_err err = {.code = MOE_FORMAT};
+    struct moe_err err = {.code = MOE_FORMAT, .text = ""};
     struct moe_err *to = s->err;
     s->err = &err;
     bool good = read_projection(s, "gate_proj", &experts->gate) && read_projection(s, "up_proj", &experts->up) &&
@@ -246,7 +302,7 @@ static int read_layers(struct package *package, struct moe_err *err)
     int code = package_list_files(package, err);
     if (code)
         return code;
-    size_t routed = 0;
+    size_t routed = 0, used = 0;
     for (size_t i = 0; i < c->count; i++)
         routed += checkpoint_is_routed(&c->tensors[i]);
     for (uint32_t i = s->first_k_dense_replace; i < s->n_layers; i++) {
@@ -254,8 +310,9 @@ static int read_layers(struct package *package, struct moe_err *err)
         code = read_experts(&stacked);
         if (code)
             return code;
+        used += package->layers[i].n_spans;
     }
-    if (routed != (size_t)(s->n_layers - s->first_k_dense_replace) * MAX_EXPERT_SPANS)
+    if (routed != used)
         return moe_fail(err, MOE_FORMAT, "%.300s: has other tensors of experts beside weight, scales and biases",
                         c->directory);
     for (size_t i = 0; i < c->count && !code; i++)

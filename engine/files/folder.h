@@ -26,10 +26,11 @@ bool folder_is_one(const char *directory); // it has a config.json
 int folder_open(struct package *package, struct moe_err *err);
 
 // What config.json's "quantization" says of a matrix: mode, bits and group size of its own or for all. MOE_UNSUPPORTED
-// for modes other than affine.
+// for modes other than affine, mxfp4, nvfp4 and mxfp8.
 struct declared {
-    bool known; // there is such a declaration
-    bool plain; // the matrix is said not to be quantised
+    bool known;    // there is such a declaration
+    bool plain;    // the matrix is said not to be quantised
+    uint32_t kind; // of an fp mode; KIND_NONE: affine
     uint32_t bits, group_size;
 };
 int folder_declared(const struct checkpoint *checkpoint, const char *stem, struct declared *declared,

@@ -56,13 +56,6 @@ static bool is_doubled(const struct gguf_set *set, const char *name)
     return gguf_set_tensor(set, half) != NULL;
 }
 
-static bool ends_in_scale(const char *name)
-{
-    static const char scale[] = ".scale";
-    size_t length = strlen(name);
-    return length > sizeof scale - 1 && strcmp(name + length - (sizeof scale - 1), scale) == 0;
-}
-
 static int list_tensors(struct checkpoint *c, const struct gguf_set *set, struct moe_err *err)
 {
     size_t most = 1;
@@ -79,11 +72,6 @@ static int list_tensors(struct checkpoint *c, const struct gguf_set *set, struct
             enum gguf_use use = gguf_name(tensor->name, &c->shape, name);
             if (use == GGUF_USED && is_doubled(set, tensor->name))
                 use = GGUF_SPARE;
-            if (use == GGUF_USED && ends_in_scale(tensor->name))
-                return moe_fail(err, MOE_UNSUPPORTED,
-                                "%.240s: tensor %s is a factor of a whole matrix (NVFP4 has them), which moechat does "
-                                "not compute with; get a file of another quantisation",
-                                set->files[i].path, tensor->name);
             if (use != GGUF_USED) {
                 leave_out(use == GGUF_MTP ? &c->mtp : &c->spare, tensor);
                 continue;
@@ -128,15 +116,15 @@ struct stacks {
     int failed;
 };
 
-static void name_stack(const struct stacks *s, const char *projection, char name[GGUF_NAME_BYTES])
+static void name_stack(const struct stacks *s, const char *projection, const char *last, char name[GGUF_NAME_BYTES])
 {
-    snprintf(name, GGUF_NAME_BYTES, "model.layers.%" PRIu32 ".mlp.switch_mlp.%s.weight", s->layer, projection);
+    snprintf(name, GGUF_NAME_BYTES, "model.layers.%" PRIu32 ".mlp.switch_mlp.%s.%s", s->layer, projection, last);
 }
 
-static const struct checkpoint_tensor *find_stack(const struct stacks *s, const char *projection)
+static const struct checkpoint_tensor *find_stack(const struct stacks *s, const char *projection, const char *last)
 {
     char name[GGUF_NAME_BYTES];
-    name_stack(s, projection, name);
+    name_stack(s, projection, last, name);
     return checkpoint_find(s->from, name);
 }
 
@@ -157,13 +145,13 @@ int gguf_check_kind(const struct checkpoint *c, const struct checkpoint_tensor *
 static uint32_t add_stack(struct stacks *s, const char *projection, uint32_t rows, uint32_t cols)
 {
     const struct checkpoint *c = s->from;
-    const struct checkpoint_tensor *tensor = find_stack(s, projection);
+    const struct checkpoint_tensor *tensor = find_stack(s, projection, "weight");
     uint32_t n_experts = c->shape.n_routed_experts;
     if (s->failed)
         return KIND_NONE;
     if (!tensor) {
         char ours[GGUF_NAME_BYTES], name[GGUF_NAME_BYTES];
-        name_stack(s, projection, ours);
+        name_stack(s, projection, "weight", ours);
         gguf_name_back(ours, &c->shape, name);
         s->failed = moe_fail(s->err, MOE_NO_TENSOR, "%.280s: tensor %s is missing; download the file again",
                              c->directory, name);
@@ -186,13 +174,42 @@ static uint32_t add_stack(struct stacks *s, const char *projection, uint32_t row
     return ggml_type_find(at->ggml_type, &type) ? type.kind : KIND_NONE;
 }
 
+// STEM.scale, one for each expert's matrix, if there is one: its span's number plus one, 0: none.
+static uint32_t add_factors(struct stacks *s, const char *projection, uint32_t kind)
+{
+    const struct checkpoint_tensor *tensor = find_stack(s, projection, "scale");
+    uint64_t n_experts = s->from->shape.n_routed_experts;
+    if (!tensor || s->failed)
+        return 0;
+    if (!kind_takes_factor(kind) || tensor->at->dtype != DTYPE_F32 || tensor->at->bytes != 4 * n_experts) {
+        s->failed =
+            moe_fail(s->err, MOE_UNSUPPORTED,
+                     "%.240s: tensor %s is a factor of whole matrices, which moechat knows as a float32 for each "
+                     "expert's NVFP4 alone; get a file of another quantisation",
+                     checkpoint_path(s->from, tensor), tensor->at->name);
+        return 0;
+    }
+    s->to->spans[s->to->n_spans++] =
+        (struct expert_span){.file = tensor->shard, .offset = tensor->at->offset, .bytes = sizeof(float)};
+    return s->to->n_spans;
+}
+
+static void place_factor(const struct package_layer *layer, struct args_matrix *m, uint32_t span)
+{
+    if (!span)
+        return;
+    m->factor = FACTOR_ITSELF;
+    m->biases = layer->spans[span - 1].at;
+}
+
 // gate, up and down, or gate's rows and then up's in one; all of a layer and maybe in different files.
 static int read_experts(struct stacks *s)
 {
     const struct shape *shape = &s->from->shape;
     struct expert_layout *to = &s->to->experts;
     uint32_t inner = shape->moe_intermediate_size;
-    bool fused = find_stack(s, "gate_up_proj") != NULL;
+    bool fused = find_stack(s, "gate_up_proj", "weight") != NULL;
+    uint32_t factors[3];
     to->gate = to->up = (struct args_matrix){.in_dim = shape->hidden_size, .out_dim = inner};
     to->down = (struct args_matrix){.in_dim = inner, .out_dim = shape->hidden_size};
     if (fused) {
@@ -202,12 +219,18 @@ static int read_experts(struct stacks *s)
         to->up.kind = add_stack(s, "up_proj", inner, shape->hidden_size);
     }
     to->down.kind = add_stack(s, "down_proj", shape->hidden_size, inner);
+    factors[0] = add_factors(s, fused ? "gate_up_proj" : "gate_proj", to->gate.kind);
+    factors[1] = fused ? factors[0] : add_factors(s, "up_proj", to->up.kind);
+    factors[2] = add_factors(s, "down_proj", to->down.kind);
     if (s->failed)
         return s->failed;
     spans_place(s->to, BLOCKS_ALIGNMENT);
     to->gate.weight = s->to->spans[0].at;
     to->up.weight = fused ? to->gate.weight + s->to->spans[0].bytes / 2 : s->to->spans[1].at;
     to->down.weight = s->to->spans[fused ? 1 : 2].at;
+    place_factor(s->to, &to->gate, factors[0]);
+    place_factor(s->to, &to->up, factors[1]);
+    place_factor(s->to, &to->down, factors[2]);
     return MOE_OK;
 }
 

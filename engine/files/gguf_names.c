@@ -112,6 +112,12 @@ static bool ends(const char *name, const char *with)
     return length >= tail && strcmp(name + length - tail, with) == 0;
 }
 
+// Matrices, and what a whole one is multiplied with.
+static bool is_last(const char *word)
+{
+    return strcmp(word, "weight") == 0 || strcmp(word, "scale") == 0;
+}
+
 enum gguf_use gguf_name(const char *name, const struct shape *shape, char ours[GGUF_NAME_BYTES])
 {
     uint32_t block = 0;
@@ -136,8 +142,8 @@ enum gguf_use gguf_name(const char *name, const struct shape *shape, char ours[G
         if (strcmp(rest, single_kda[i].gguf) == 0)
             snprintf(ours, GGUF_NAME_BYTES, "%s%s", prefix, single_kda[i].ours);
     for (size_t i = 0; i < count; i++)
-        if (starts(rest, pairs[i].gguf) && strcmp(rest + strlen(pairs[i].gguf), "weight") == 0)
-            snprintf(ours, GGUF_NAME_BYTES, "%s%sweight", prefix, pairs[i].ours);
+        if (starts(rest, pairs[i].gguf) && is_last(rest + strlen(pairs[i].gguf)))
+            snprintf(ours, GGUF_NAME_BYTES, "%s%s%s", prefix, pairs[i].ours, rest + strlen(pairs[i].gguf));
     return GGUF_USED;
 }
 
@@ -163,8 +169,8 @@ void gguf_name_back(const char *ours, const struct shape *shape, char name[GGUF_
     const struct pair *pairs = layered ? of_layer : whole;
     size_t count = layered ? sizeof of_layer / sizeof *of_layer : sizeof whole / sizeof *whole;
     for (size_t i = 0; i < count; i++)
-        if (starts(rest, pairs[i].ours) && strcmp(rest + strlen(pairs[i].ours), "weight") == 0)
-            snprintf(name, GGUF_NAME_BYTES, "%s%sweight", prefix, pairs[i].gguf);
+        if (starts(rest, pairs[i].ours) && is_last(rest + strlen(pairs[i].ours)))
+            snprintf(name, GGUF_NAME_BYTES, "%s%s%s", prefix, pairs[i].gguf, rest + strlen(pairs[i].ours));
     if (layered && shape->norms_from_one && strcmp(rest, second_norm.ours) == 0)
         snprintf(name, GGUF_NAME_BYTES, "%s%s", prefix, second_norm.gguf);
 }

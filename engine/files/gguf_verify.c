@@ -76,12 +76,26 @@ static bool is_zero(const unsigned char *bytes, uint64_t n)
     return n == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, (size_t)n - 1) == 0);
 }
 
+// Of MLX's fp modes: 255 is no E8M0, 0x7f and 0xff are no e4m3. Words of 4 bits are all numbers.
+static bool bytes_are_numbers(uint32_t kind, enum expert_array array, const unsigned char *bytes, uint64_t n)
+{
+    bool e4m3 = kind == (array == ARRAY_WEIGHT ? KIND_MLX_MXFP8 : KIND_MLX_NVFP4);
+    bool numbers = true;
+    for (uint64_t i = 0; (e4m3 || array == ARRAY_SCALES) && i < n; i++)
+        numbers &= e4m3 ? (bytes[i] & 0x7f) != 0x7f : bytes[i] != 255;
+    return numbers;
+}
+
 bool part_is_finite(const struct expert_part *part, const void *bytes)
 {
     static const enum tensor_dtype dtypes[] = {
         [SCALE_BF16] = DTYPE_BF16, [SCALE_F16] = DTYPE_F16, [SCALE_F32] = DTYPE_F32};
     enum scale_layout layout = kind_info(part->matrix->kind)->scales;
     enum tensor_dtype dtype = dtypes[part->matrix->scale_type];
+    if (part->array == ARRAY_FACTOR)
+        return source_is_finite(DTYPE_F32, bytes, 1);
+    if (layout == SCALES_BYTES)
+        return bytes_are_numbers(part->matrix->kind, part->array, bytes, part->bytes);
     if (part->array == ARRAY_WEIGHT)
         return blocks_are_finite(part->matrix->kind, bytes, part->bytes);
     return layout != SCALES_AFFINE || source_is_finite(dtype, bytes, part->bytes / source_width(dtype));
@@ -90,8 +104,7 @@ bool part_is_finite(const struct expert_part *part, const void *bytes)
 bool part_is_zero(const struct expert_part *part, const void *bytes)
 {
     enum scale_layout layout = kind_info(part->matrix->kind)->scales;
-    bool scaled_elsewhere = layout == SCALES_AFFINE || layout == SCALES_BYTES;
-    enum expert_array array = scaled_elsewhere ? ARRAY_SCALES : ARRAY_WEIGHT;
+    enum expert_array array = layout == SCALES_AFFINE ? ARRAY_SCALES : ARRAY_WEIGHT; // E8M0's 0 is a scale
     return part->array == array && is_zero(bytes, part->bytes);
 }
 

@@ -77,6 +77,19 @@ bool package_quantisation(struct args_matrix *matrix, uint64_t word_cols, uint64
     return matrix_is_shaped(matrix) && word_cols * 4 == matrix_row_bytes(matrix);
 }
 
+bool package_fp_quantisation(struct args_matrix *matrix, uint64_t word_cols, uint64_t scale_cols)
+{
+    static const struct {
+        enum matrix_kind kind;
+        uint32_t bits, group;
+    } modes[] = {{KIND_MLX_MXFP4, 4, 32}, {KIND_MLX_NVFP4, 4, 16}, {KIND_MLX_MXFP8, 8, 32}};
+    matrix->kind = KIND_NONE;
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (word_cols * 32 == (uint64_t)matrix->in_dim * modes[i].bits && scale_cols * modes[i].group == matrix->in_dim)
+            matrix->kind = modes[i].kind;
+    return matrix_is_shaped(matrix);
+}
+
 // The parts of a blob, read in order.
 struct parts {
     struct fields *experts;
@@ -146,6 +159,38 @@ static void read_part(struct parts *parts, struct part *part)
     parts->experts->failed = f.failed;
 }
 
+// What all of a matrix is multiplied with, if that comes next: one number, itself or the largest weight.
+static void read_factor(struct parts *parts, const char *projection, struct args_matrix *m)
+{
+    static const char *const suffixes[] = {[FACTOR_ITSELF] = "factor", [FACTOR_OF_LARGEST] = "global_scale"};
+    size_t length = json_object_array_length(parts->list);
+    struct json_object *next = parts->next < length ? json_object_array_get_idx(parts->list, parts->next) : NULL;
+    struct json_object *name = NULL;
+    if (json_object_is_type(next, json_type_object))
+        json_object_object_get_ex(next, "name", &name);
+    for (uint32_t how = FACTOR_ITSELF; how <= FACTOR_OF_LARGEST && !m->factor && !parts->experts->failed; how++) {
+        char wanted[32];
+        snprintf(wanted, sizeof wanted, "%s.%s", projection, suffixes[how]);
+        if (!json_object_is_type(name, json_type_string) || strcmp(json_object_get_string(name), wanted) != 0)
+            continue;
+        struct part factor = {projection, suffixes[how], "F32", 1, 1, 4, 0, 0, 0};
+        read_part(parts, &factor);
+        m->factor = how;
+        m->biases = factor.offset;
+    }
+}
+
+static void read_byte_scales(struct parts *parts, const char *kind, struct args_matrix *m, const char *projection)
+{
+    uint64_t bytes = matrix_scale_bytes(m);
+    struct part scales = {projection, "scales", "U8", m->out_dim, (uint32_t)bytes, 1, 0, 0, 0};
+    read_part(parts, &scales);
+    m->scales = scales.offset;
+    if (!parts->experts->failed && scales.cols != bytes)
+        fields_fail(parts->experts, MOE_FORMAT, "parts", "%s has %" PRIu64 " scales a row; %s makes them %" PRIu64,
+                    projection, scales.cols, kind, bytes);
+}
+
 // A matrix of a kind that is named: its rows as bytes, and, of some kinds, scales of a byte.
 static struct args_matrix read_named(struct parts *parts, const char *name, struct part *words, uint32_t in_dim)
 {
@@ -165,15 +210,10 @@ static struct args_matrix read_named(struct parts *parts, const char *name, stru
     if (!parts->experts->failed && words->cols != bytes)
         fields_fail(parts->experts, MOE_FORMAT, "parts", "%s has rows of %" PRIu64 " bytes; %s makes them %" PRIu64,
                     words->projection, words->cols, name, bytes);
-    if (info->scales != SCALES_BYTES)
-        return m;
-    bytes = matrix_scale_bytes(&m);
-    struct part scales = {words->projection, "scales", "U8", m.out_dim, (uint32_t)bytes, 1, 0, 0, 0};
-    read_part(parts, &scales);
-    m.scales = scales.offset;
-    if (!parts->experts->failed && scales.cols != bytes)
-        fields_fail(parts->experts, MOE_FORMAT, "parts", "%s has %" PRIu64 " scales a row; %s makes them %" PRIu64,
-                    words->projection, scales.cols, name, bytes);
+    if (info->scales == SCALES_BYTES)
+        read_byte_scales(parts, name, &m, words->projection);
+    if (kind_takes_factor(m.kind))
+        read_factor(parts, words->projection, &m);
     return m;
 }
 
@@ -470,6 +510,8 @@ uint32_t package_parts(const struct expert_layout *experts, struct expert_part p
             if (rows[array])
                 parts[n++] =
                     (struct expert_part){m, i, (enum expert_array)array, offsets[array], m->out_dim * rows[array]};
+        if (m->factor)
+            parts[n++] = (struct expert_part){m, i, ARRAY_FACTOR, m->biases, matrix_factor_bytes(m)};
     }
     return n;
 }

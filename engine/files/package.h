@@ -15,7 +15,8 @@ struct expert_layout {
 };
 
 // A piece of an expert in a file, and where it goes in the slot. A package's expert is one span at 0, offset and bytes
-// multiples of 4096; a folder's nine and a GGUF's two or three lie anywhere, and spans_place says where they go.
+// multiples of 4096; a folder's six or nine and a GGUF's two or three, or twice as many with factors, lie anywhere, and
+// spans_place says where they go.
 enum { MAX_EXPERT_SPANS = 9 };
 struct expert_span {
     uint32_t file;   // index of package->files
@@ -77,7 +78,7 @@ int package_open_resident(const struct package *package, struct checkpoint *chec
 
 // The arrays that a layout is made of, in its order: of gate, up and down, each its weight, scales and biases, as far
 // as its kind has them.
-enum expert_array { ARRAY_WEIGHT, ARRAY_SCALES, ARRAY_BIASES };
+enum expert_array { ARRAY_WEIGHT, ARRAY_SCALES, ARRAY_BIASES, ARRAY_FACTOR };
 struct expert_part {
     const struct args_matrix *matrix; // of the layout
     uint32_t projection;              // 0 gate, 1 up, 2 down
@@ -97,6 +98,8 @@ uint32_t package_spans(const struct package *package, uint32_t layer, uint32_t e
 // kind and group_size of a matrix whose dimensions are set, from the columns of its u32 words and of its scales. False
 // when they are not 2, 3, 4, 5, 6 or 8 bits in groups of 32, 64 or 128.
 bool package_quantisation(struct args_matrix *matrix, uint64_t word_cols, uint64_t scale_cols);
+// The same with scales of a byte: mxfp4, nvfp4 or mxfp8.
+bool package_fp_quantisation(struct args_matrix *matrix, uint64_t word_cols, uint64_t scale_cols);
 // The scale_type of scales and biases that are stored so: MLX keeps them in the model's own dtype. False: none.
 bool package_scale_type(enum tensor_dtype dtype, uint32_t *scale_type);
 

@@ -76,6 +76,8 @@ static int find_affine(struct source_matrix *m, const char *stem, uint64_t all_r
     m->kind = SOURCE_AFFINE;
     m->scales = with(m->from, stem, ".scales");
     m->biases = with(m->from, stem, ".biases");
+    if (m->scales && m->scales->at->dtype == DTYPE_U8)
+        return refuse(m, m->scales, "is of mxfp4, nvfp4 or mxfp8, which are copied and not quantised again", err);
     if (!m->scales || !m->biases)
         return missing(m, stem, m->scales ? ".biases" : ".scales", err);
     uint64_t groups = m->scales->at->n_dims ? m->scales->at->dims[m->scales->at->n_dims - 1] : 0;

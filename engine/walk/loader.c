@@ -309,6 +309,23 @@ static void find_plain(struct loader *l, struct want *want)
     at->kind = tensor->at->dtype == DTYPE_BF16 ? KIND_BF16 : KIND_F32;
 }
 
+// A float32 that all of the matrix is multiplied with, if there is one.
+static void find_factor(struct loader *l, struct want *want, const char *suffix, enum matrix_factor how)
+{
+    if (!look_up(l, want->stem, suffix))
+        return;
+    const struct checkpoint_tensor *tensor = want->parts[2] = find(l, want->stem, suffix);
+    want->matrix->at.factor = how;
+    if (tensor->at->dtype != DTYPE_F32 || tensor->at->bytes != sizeof(float))
+        refuse_shape(l, tensor, "one float32");
+    else if (!kind_takes_factor(want->matrix->at.kind))
+        l->failed =
+            moe_fail(l->err, MOE_UNSUPPORTED,
+                     "%.240s: tensor %.100s is a factor of a whole matrix, which moechat knows of NVFP4 alone; get "
+                     "a file of another quantisation",
+                     checkpoint_path(l->from, tensor), name_said(l, tensor));
+}
+
 // Blocks of a GGUF's, as they are.
 static void find_blocks(struct loader *l, struct want *want)
 {
@@ -323,6 +340,22 @@ static void find_blocks(struct loader *l, struct want *want)
         refuse_shape(l, tensor, "of other columns");
     if (!l->failed && gguf_check_kind(l->from, tensor, l->err))
         l->failed = MOE_UNSUPPORTED;
+    if (!l->failed)
+        find_factor(l, want, ".scale", FACTOR_ITSELF);
+}
+
+// Words, and scales of a byte.
+static void find_fp(struct loader *l, struct want *want)
+{
+    struct args_matrix *at = &want->matrix->at;
+    uint64_t cols = columns(l, want, want->parts[0], "inputs*bits/32");
+    uint64_t groups = l->failed ? 0 : columns(l, want, want->parts[1], "inputs/group");
+    if (l->failed)
+        return;
+    if (package_fp_quantisation(at, cols, groups))
+        find_factor(l, want, ".global_scale", FACTOR_OF_LARGEST);
+    else
+        refuse_shape(l, want->parts[0], "of mxfp4, nvfp4 or mxfp8, by its scales");
 }
 
 static void find_matrix(struct loader *l, struct want *want)
@@ -346,6 +379,10 @@ static void find_matrix(struct loader *l, struct want *want)
         return;
     }
     want->parts[1] = find(l, want->stem, ".scales");
+    if (want->parts[1] && want->parts[1]->at->dtype == DTYPE_U8) {
+        find_fp(l, want);
+        return;
+    }
     want->parts[2] = find(l, want->stem, ".biases");
     uint64_t cols[3] = {0};
     uint32_t scale_types[3] = {0};
@@ -364,19 +401,25 @@ static void find_matrix(struct loader *l, struct want *want)
 }
 
 // Bytes on the device of one part of a matrix, which may be some of the tensor's rows.
+// Of some of a tensor's rows; a factor is all of the matrix's.
+static bool is_cut(const struct want *want, int part)
+{
+    return want->runs && !(part == 2 && want->matrix->at.factor);
+}
+
 static uint64_t part_bytes(const struct want *want, int part)
 {
     uint64_t bytes = device_bytes(want->parts[part], want->conversion);
-    return want->runs ? bytes / want->stored_rows * want->out_dim : bytes;
+    return is_cut(want, part) ? bytes / want->stored_rows * want->out_dim : bytes;
 }
 
 static void place_part(struct loader *l, const struct want *want, int part, uint64_t *offset)
 {
     const struct row_run whole = {0, 1};
-    const struct row_run *runs = want->runs ? want->runs : &whole;
-    uint32_t n = want->runs ? want->n_runs : 1;
+    const struct row_run *runs = is_cut(want, part) ? want->runs : &whole;
+    uint32_t n = is_cut(want, part) ? want->n_runs : 1;
     const struct checkpoint_tensor *tensor = want->parts[part];
-    uint64_t row = tensor->at->bytes / (want->runs ? want->stored_rows : 1);
+    uint64_t row = tensor->at->bytes / (is_cut(want, part) ? want->stored_rows : 1);
     for (uint32_t i = 0; i < n; i++)
         place(l, &(struct piece){tensor, runs[i].first * row, runs[i].n * row, want->matrix->buf, 0, want->conversion},
               offset);
@@ -388,8 +431,8 @@ void loader_matrices(struct loader *l, struct want *wants, size_t n)
     uint64_t bytes = 0;
     for (size_t i = 0; i < n; i++) {
         find_matrix(l, &wants[i]);
-        for (int part = 0; !l->failed && part < 3 && wants[i].parts[part]; part++)
-            bytes += aligned(part_bytes(&wants[i], part));
+        for (int part = 0; !l->failed && part < 3; part++)
+            bytes += wants[i].parts[part] ? aligned(part_bytes(&wants[i], part)) : 0;
     }
     if (l->failed)
         return;
@@ -399,7 +442,9 @@ void loader_matrices(struct loader *l, struct want *wants, size_t n)
         struct args_matrix *at = &wants[i].matrix->at;
         uint64_t *const places[3] = {&at->weight, &at->scales, &at->biases};
         wants[i].matrix->buf = buf;
-        for (int part = 0; part < 3 && wants[i].parts[part]; part++) {
+        for (int part = 0; part < 3; part++) {
+            if (!wants[i].parts[part])
+                continue;
             *places[part] = offset;
             place_part(l, &wants[i], part, &offset);
         }

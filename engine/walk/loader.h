@@ -65,7 +65,8 @@ struct want {
     // Not NULL: its rows are these of a tensor with more, `stored_rows`; n_runs runs, out_dim rows in all.
     const struct row_run *runs;
     uint32_t n_runs, stored_rows;
-    // What was found: words, scales, biases; or a plain matrix alone, with its conversion.
+    // What was found: words, scales, biases or a factor, NULL where there is none; or a plain matrix alone, with its
+    // conversion.
     const struct checkpoint_tensor *parts[3];
     enum conversion conversion;
 };

@@ -47,22 +47,32 @@ static uint64_t largest_number(const uint8_t *text, size_t length)
     return largest;
 }
 
+static void check_parts(const struct expert_layout *experts)
+{
+    struct expert_part parts[MAX_EXPERT_PARTS];
+    must(matrix_is_shaped(&experts->gate) && matrix_is_shaped(&experts->up) && matrix_is_shaped(&experts->down));
+    uint32_t n = package_parts(experts, parts);
+    for (uint32_t i = 0; i < n; i++)
+        must(parts[i].bytes > 0 && parts[i].offset + parts[i].bytes <= experts->blob_bytes);
+}
+
 static void check_spans(const struct package *p)
 {
     const struct shape *s = &p->shape;
     for (uint32_t layer = s->first_k_dense_replace; p->kind == FOLDER_MLX && layer < s->n_layers; layer++) {
         struct expert_span spans[MAX_EXPERT_SPANS];
         uint32_t n = package_spans(p, layer, s->n_routed_experts - 1, spans);
-        must(n == MAX_EXPERT_SPANS);
+        must(n >= 6 && n <= MAX_EXPERT_SPANS);
         for (uint32_t i = 0; i < n; i++)
             must(spans[i].file < p->n_files && spans[i].offset + spans[i].bytes <= p->files[spans[i].file].bytes &&
                  spans[i].at + spans[i].bytes <= package_experts(p, layer)->blob_bytes);
+        check_parts(package_experts(p, layer));
     }
 }
 
 static void check_job(const struct package *p)
 {
-    struct job job = {.from = p->checkpoint, .shape = &p->shape};
+    struct job job = {.from = p->checkpoint, .shape = &p->shape, .source_layers = p->layers};
     struct moe_err err = {.text = ""};
     int code = job_make(&job, &err);
     if (code) {

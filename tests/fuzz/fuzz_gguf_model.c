@@ -30,14 +30,14 @@ static void check_spans(const struct package *p)
         struct expert_span spans[MAX_EXPERT_SPANS];
         uint32_t n = package_spans(p, layer, s->n_routed_experts - 1, spans);
         const struct expert_layout *experts = package_experts(p, layer);
-        must(n == 2 || n == 3);
+        must(n >= 2 && n <= 6); // gate, up, down, and factors
         for (uint32_t i = 0; i < n; i++)
             must(spans[i].file < p->n_files && spans[i].offset + spans[i].bytes <= p->files[spans[i].file].bytes &&
                  spans[i].at + spans[i].bytes <= experts->blob_bytes);
-        const struct args_matrix *const matrices[] = {&experts->gate, &experts->up, &experts->down};
-        for (int i = 0; i < 3; i++)
-            must(matrix_is_shaped(matrices[i]) &&
-                 matrices[i]->weight + matrix_bytes(matrices[i]) <= experts->blob_bytes);
+        must(matrix_is_shaped(&experts->gate) && matrix_is_shaped(&experts->up) && matrix_is_shaped(&experts->down));
+        struct expert_part parts[MAX_EXPERT_PARTS];
+        for (uint32_t i = 0, n_parts = package_parts(experts, parts); i < n_parts; i++)
+            must(parts[i].offset + parts[i].bytes <= experts->blob_bytes);
     }
 }
 

@@ -11,7 +11,7 @@ import tempfile
 
 import numpy as np
 from gguf import GGMLQuantizationType as Type
-from gguf import GGUFEndian, GGUFWriter
+from gguf import GGUFEndian, GGUFReader, GGUFWriter
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -214,6 +214,10 @@ def main():
     save(folder, "gguf_set", "one_of_one", folder_of((7, whole)))
     for variant in ((), ("v3",), ("fused",), ("v3", "fused", "mtp")):
         save(folder, "gguf_model", "_".join(variant) or "v2", model_seed(*variant))
+    with open(os.path.join(HERE, "..", "golden", "gguf-nvfp4-factors", "checkpoint", "nvfp4-factors.gguf"), "rb") as file:
+        whole = file.read()
+    header = GGUFReader(file.name).data_offset
+    save(folder, "gguf_model", "factors", struct.pack("<I", len(whole) - header) + whole[:header])
 
 
 if __name__ == "__main__":

@@ -123,6 +123,8 @@ MODELS = {
         "Q6_K", ffn_gate_exps="TQ1_0", ffn_up_exps="TQ1_0", ffn_down_exps="TQ2_0")),
     "nvfp4": FLASH | dict(seed=44, how=set(), types=types(
         "Q8_0", ffn_gate_exps="NVFP4", ffn_up_exps="NVFP4", ffn_down_exps="NVFP4", attn_output="NVFP4")),
+    "nvfp4-factors": FLASH | dict(seed=45, how={"factors", "fused"}, types=types(
+        "Q8_0", ffn_gate_up_exps="NVFP4", ffn_down_exps="NVFP4", ffn_down_shexp="NVFP4", attn_output="NVFP4", output="NVFP4")),
     "v3-ud": V3_DENSE | dict(seed=43, how={"split"}, types=types(
         "Q4_K", attn_kv_a_mqa="Q8_0", attn_k_b="Q4_1", attn_v_b="Q5_K", ffn_gate_exps="IQ2_XS", ffn_up_exps="IQ3_XXS",
         ffn_down_exps="Q2_K", ffn_gate_shexp="Q4_K",
@@ -243,7 +245,14 @@ class Maker:
         if "two_dims" in self.spec["how"] and name.endswith(("attn_k_b.weight", "attn_v_b.weight")):
             data = data.reshape(-1, data.shape[-1])
         self.tensors.append((name, data, kind))
-        return numbers
+        return self.with_factors(name, numbers) if kind == "NVFP4" and "factors" in self.spec["how"] else numbers
+
+    def with_factors(self, name, numbers):
+        """What NVIDIA's own tools leave beside NVFP4: a factor of each matrix, and one for activations that nobody needs."""
+        factors = self.generator.uniform(0.5, 2, numbers.shape[0] if numbers.ndim == 3 else 1).astype(np.float32)
+        self.tensors.append((name.replace(".weight", ".scale"), factors, "F32"))
+        self.tensors.append((name.replace(".weight", ".input_scale"), np.ones(1, np.float32), "F32"))
+        return numbers * factors.reshape((-1,) + (1,) * (numbers.ndim - 1))
 
     def add_norm(self, name, dim, ours):
         data = (1 + 0.3 * self.generator.standard_normal(dim)).astype(np.float32)  # bf16 would round it

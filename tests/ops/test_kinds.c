@@ -62,6 +62,31 @@ static void read_known(void)
     }
 }
 
+// The same rows with a factor behind them.
+static void add_with_factor(const struct known *from, uint32_t how)
+{
+    const float stored = how == FACTOR_OF_LARGEST ? 3.7f : 0.0137f;
+    const float factor = how == FACTOR_OF_LARGEST ? stored * (1 / 2688.0f) : stored;
+    struct known *k = &all[n_known++];
+    size_t at = (from->size + 3) / 4 * 4, n = (size_t)from->m.out_dim * from->m.in_dim;
+    unsigned char *bytes = must(calloc(1, at + 4));
+    float *rows = must(malloc(n * sizeof *rows));
+    memcpy(bytes, from->bytes, from->size);
+    memcpy(bytes + at, &stored, 4);
+    for (size_t i = 0; i < n; i++)
+        rows[i] = from->rows[i] * factor;
+    *k = (struct known){from->m, bytes, at + 4, rows};
+    k->m.biases = at;
+    k->m.factor = how;
+}
+
+static void add_factors(void)
+{
+    for (unsigned i = 0, n = n_known; i < n; i++)
+        for (uint32_t how = FACTOR_ITSELF; kind_takes_factor(all[i].m.kind) && how <= FACTOR_OF_LARGEST; how++)
+            add_with_factor(&all[i], how);
+}
+
 static void open_kind(struct rig *rig, const struct args_matrix *m, uint32_t uses)
 {
     struct gpu_format format = gpu_format_of(m, uses);
@@ -133,7 +158,8 @@ static struct test_matrices build(const struct known *k, uint32_t out_dim, uint3
         m.at[i].weight = m.size;
         m.at[i].scales = (m.size + out_dim * matrix_row_bytes(&shape) + 3) / 4 * 4;
         m.at[i].biases = (m.at[i].scales + out_dim * matrix_scale_bytes(&shape) + 3) / 4 * 4;
-        m.size = (m.at[i].biases + out_dim * matrix_bias_bytes(&shape) + 3) / 4 * 4;
+        m.size = (m.at[i].biases + out_dim * matrix_bias_bytes(&shape) + matrix_factor_bytes(&shape) + 3) / 4 * 4;
+        memcpy(m.bytes + m.at[i].biases, k->bytes + k->m.biases, matrix_factor_bytes(&shape));
         for (uint64_t at = 0; at < out_dim * matrix_row_bytes(&shape); at += unit) {
             uint64_t row = ordinary[random_next(&seed) % n_ordinary] * known_row;
             memcpy(m.bytes + m.at[i].weight + at, k->bytes + row + random_next(&seed) % (known_row / unit) * unit,
@@ -431,6 +457,7 @@ int main(int argc, char **argv)
         TEST(swiglus_of_two_kinds), TEST(unopened_kinds_are_refused),
     };
     read_known();
+    add_factors();
     rigs = open_rigs();
     setvbuf(stdout, NULL, _IOLBF, 0);
     int failed = HARNESS_RUN(tests, argc, argv);

@@ -236,7 +236,10 @@ static void quantisation_is_checked_against_the_config(struct harness *t)
     json_object_object_del(all, "model.layers.1.self_attn.o_proj");
     json_object_object_add(all, "mode", json_object_new_string("mxfp4"));
     finish(1);
-    opens(t, &p, "quantization.mode: is \"mxfp4\"; moechat computes with \"affine\" only");
+    opens(t, &p, "quantization says (mxfp4, 4 bits in groups of 32)"); // its scales are no bytes
+    json_object_object_add(all, "mode", json_object_new_string("mxfp5"));
+    finish(1);
+    opens(t, &p, "quantization.mode: is \"mxfp5\"; moechat computes with \"affine\", \"mxfp4\"");
 }
 
 static void stacked_experts_are_checked(struct harness *t)
@@ -247,7 +250,7 @@ static void stacked_experts_are_checked(struct harness *t)
     struct made_tensor *up = made_find(&made, "model.layers.2.mlp.switch_mlp.up_proj.scales");
     snprintf(up->dtype, sizeof up->dtype, "F16");
     finish(1);
-    opens(t, &p, "switch_mlp.up_proj.biases is not BF16, F16 or F32, as its scales are; `moechat convert`");
+    opens(t, &p, "switch_mlp.up_proj.biases is not BF16, F16 or F32, as its scales are");
     snprintf(up->dtype, sizeof up->dtype, "BF16");
     up->dims[0]--, up->dims[1]++;
     up->bytes = up->dims[0] * up->dims[1] * up->dims[2] * 2;

@@ -471,7 +471,7 @@ static void names_are_ours(struct harness *t)
         {"rope_freqs.weight", GGUF_SPARE, "rope_freqs.weight"},
         {"blk.3.ffn_up_exps.input_scale", GGUF_SPARE, "blk.3.ffn_up_exps.input_scale"},
         // What we don't know keeps its name, and is refused for having no place.
-        {"blk.3.ffn_up_exps.scale", GGUF_USED, "blk.3.ffn_up_exps.scale"},
+        {"blk.3.ffn_up_exps.scale", GGUF_USED, "model.layers.3.mlp.switch_mlp.up_proj.scale"},
         {"blk.3.attn_sinks.weight", GGUF_USED, "blk.3.attn_sinks.weight"},
         {"blk.03.attn_q.weight", GGUF_USED, "blk.03.attn_q.weight"},
         {"blk.3.attn_q.weight.weight", GGUF_USED, "blk.3.attn_q.weight.weight"},

@@ -204,8 +204,8 @@ static void tensors_are_checked(struct harness *t)
     refused(t, changed(CHAT, "blk.1.exp_probs_b", "blk.1.exp_probs_x"), "tensor blk.1.exp_probs_b.bias is missing");
     refused(t, changed(PLAIN, "deepseek2.expert_feed", "deepseek2.exprt_fead"),
             "deepseek2.expert_feed_forward_length: is missing");
-    refused(t, changed(PLAIN, "blk.1.ffn_up_exps.weight", "blk.1.ffn_up_expss.scale"),
-            "tensor blk.1.ffn_up_expss.scale is a factor of a whole matrix (NVFP4 has them)");
+    refused(t, changed(PLAIN, "blk.1.ffn_gate_inp.weight", "blk.1.ffn_gate_exps.scale"),
+            "tensor blk.1.ffn_gate_exps.scale is a factor of whole matrices");
     refused(t, retyped(PLAIN, "blk.1.ffn_down_exps.weight", 3, 25),
             "tensor blk.1.ffn_down_exps.weight is I16, which moechat does not compute with");
     refused(t, retyped(PLAIN, "blk.1.attn_q_b.weight", 2, 25),
