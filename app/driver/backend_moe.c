@@ -142,7 +142,7 @@ static void real_describe(void *self, struct backend_info *info)
     struct origin *origin = &info->origin;
     origin->kv_type = (uint32_t)real->settings->kv;
     origin->n_layers = about->n_layers;
-    origin->row_width = about->kv_lora_rank + about->qk_rope_head_dim;
+    origin->row_width = about->state_bytes ? 0 : about->kv_lora_rank + about->qk_rope_head_dim; // 0: layers differ
     snprintf(origin->model_name, sizeof origin->model_name, "%s", about->name);
     char *path = realpath(real->directory, NULL);
     snprintf(origin->model_path, sizeof origin->model_path, "%s", path ? path : real->directory);

@@ -16,7 +16,7 @@ struct origin {
     char weights[65];
     struct part_language language;
     uint32_t kv_type; // enum moe_kv_type
-    uint32_t n_layers, row_width;
+    uint32_t n_layers, row_width; // row_width 0: layers differ
 };
 
 struct manifest_part {

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Sessions of models whose layers have states (gated delta nets beside grouped attention, KDA beside MLA), on plain C
+// and OpenCL: splits, caches, cuts, cancels, failures and restores never change a bit, and a turn costs its own tokens.
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/harness.h"
+#include "engine/moe.h"
+
+enum { N_TOKENS = 80, N_DECODED = 5 };
+
+static const char *const models[] = {"tests/golden/ck-qwen35moe-mlx/checkpoint",
+                                     "tests/golden/ck-kimi-linear-mlx/checkpoint"};
+static const char *const devices[] = {"ref", "cpu"};
+enum { N_SETUPS = 4 };
+
+struct setup {
+    const char *directory, *device;
+    uint64_t cache;
+    struct moe_session_options session;
+    moe_read_fn *read;
+    void *context;
+};
+
+struct opened {
+    moe_model *model;
+    moe_session *session;
+    uint32_t vocab;
+    int32_t ids[N_TOKENS + N_DECODED];
+};
+
+static struct setup usual(int i)
+{
+    return (struct setup){.directory = models[i / 2],
+                          .device = devices[i % 2],
+                          .cache = MOE_CACHE_ALL,
+                          .session = {.prefetch = MOE_PREFETCH_OFF}};
+}
+
+static bool open_setup(struct harness *t, const struct setup *setup, struct opened *o)
+{
+    struct moe_model_options options = {.device = setup->device,
+                                        .expert_cache_bytes = setup->cache,
+                                        .io = MOE_IO_BUFFERED,
+                                        .readers = 2,
+                                        .read = setup->read,
+                                        .read_context = setup->context};
+    struct moe_err err;
+    *o = (struct opened){.model = NULL};
+    if (moe_model_open(setup->directory, &options, &o->model, &err) ||
+        moe_session_open(o->model, &setup->session, &o->session, &err)) {
+        printf("%s on %s: %s\n", setup->directory, setup->device, err.text);
+        return CHECK(t, 0);
+    }
+    o->vocab = moe_model_describe(o->model)->vocab_size;
+    for (uint32_t i = 0; i < N_TOKENS + N_DECODED; i++)
+        o->ids[i] = (int32_t)((i * 7919 + 13 * (i / 3)) % o->vocab);
+    return true;
+}
+
+static void close_opened(struct opened *o)
+{
+    moe_session_close(o->session);
+    moe_model_close(o->model);
+}
+
+static uint64_t hash_of(uint64_t hash, const struct opened *o)
+{
+    struct moe_err err;
+    const unsigned char *bytes = (const unsigned char *)moe_session_logits(o->session, &err);
+    for (size_t i = 0; bytes && i < o->vocab * sizeof(float); i++)
+        hash = (hash ^ bytes[i]) * 1099511628211u;
+    return hash;
+}
+
+static int prefill(struct opened *o, uint32_t end, struct moe_err *err)
+{
+    uint32_t length = moe_session_length(o->session);
+    struct moe_feed feed = {.ids = o->ids + length, .count = end - length, .position = length};
+    return moe_session_prefill(o->session, &feed, err);
+}
+
+static int decode(struct opened *o, uint32_t end, struct moe_err *err)
+{
+    int code = 0;
+    while (moe_session_length(o->session) < end && code == 0)
+        code = moe_session_decode(o->session, o->ids[moe_session_length(o->session)], err);
+    return code;
+}
+
+// The rest of the tokens, N_TOKENS of them as prompts and the others decoded: a hash of logits on the way.
+static uint64_t finish(struct harness *t, struct opened *o)
+{
+    struct moe_err err = {.text = ""};
+    if (moe_session_length(o->session) < N_TOKENS)
+        CHECK_EQ(t, prefill(o, N_TOKENS, &err), 0);
+    uint64_t hash = hash_of(7, o);
+    CHECK_EQ(t, decode(o, N_TOKENS + N_DECODED, &err), 0);
+    if (*err.text)
+        printf("%s\n", err.text);
+    return hash_of(hash, o);
+}
+
+static uint64_t run(struct harness *t, const struct setup *setup)
+{
+    struct opened o;
+    uint64_t hash = open_setup(t, setup, &o) ? finish(t, &o) : 0;
+    close_opened(&o);
+    return hash;
+}
+
+static uint64_t smallest(struct harness *t, const struct setup *setup)
+{
+    struct opened o;
+    uint64_t bytes = open_setup(t, setup, &o) ? moe_model_cache(o.model).smallest_bytes : 0;
+    close_opened(&o);
+    return bytes;
+}
+
+static void splits_never_change_a_bit(struct harness *t)
+{
+    const struct {
+        uint32_t chunk, group;
+    } sizes[] = {{2, 0}, {3, 0}, {3, 9}, {7, 21}, {64, 0}, {65, 0}, {16, 80}, {80, 0}};
+    for (int i = 0; i < N_SETUPS; i++) {
+        struct setup setup = usual(i);
+        uint64_t want = run(t, &setup), least = smallest(t, &setup);
+        for (size_t c = 0; c < sizeof sizes / sizeof sizes[0]; c++) {
+            setup.session.prefill_chunk = sizes[c].chunk;
+            setup.session.prefill_group = sizes[c].group;
+            setup.cache = c % 2 ? MOE_CACHE_ALL : least;
+            CHECK_EQ(t, run(t, &setup), want);
+        }
+        // And feeds of their own; one token at a time goes through the decode kernels, with the same states between.
+        struct opened o;
+        struct moe_err err;
+        setup = usual(i);
+        if (!open_setup(t, &setup, &o))
+            continue;
+        const uint32_t ends[] = {2, 3, 66, 67, 79};
+        for (size_t c = 0; c < sizeof ends / sizeof ends[0]; c++)
+            CHECK_EQ(t, prefill(&o, ends[c], &err), 0);
+        CHECK_EQ(t, finish(t, &o), want);
+        close_opened(&o);
+        setup.session.prefill_chunk = 1;
+        want = run(t, &setup);
+        if (!open_setup(t, &setup, &o))
+            continue;
+        CHECK_EQ(t, decode(&o, N_TOKENS, &err), 0);
+        CHECK_EQ(t, finish(t, &o), want);
+        close_opened(&o);
+    }
+}
+
+// Every place where one can stand gives what a session that never went on would give; all others are refused.
+static void cuts_stand_at_borders(struct harness *t)
+{
+    for (int i = 0; i < N_SETUPS; i++) {
+        struct setup setup = usual(i);
+        struct opened o;
+        struct moe_err err;
+        uint64_t want = run(t, &setup);
+        setup.session.prefill_chunk = 8;
+        setup.session.prefill_group = 8;
+        setup.session.snapshot_every = 20;
+        if (!open_setup(t, &setup, &o))
+            continue;
+        CHECK_EQ(t, prefill(&o, 10, &err), 0);
+        CHECK_EQ(t, prefill(&o, N_TOKENS, &err), 0);
+        CHECK_EQ(t, decode(&o, N_TOKENS + 2, &err), 0);
+        const uint32_t floors[][2] = {{N_TOKENS + 2, N_TOKENS + 2},
+                                      {N_TOKENS + 1, N_TOKENS},
+                                      {N_TOKENS, N_TOKENS},
+                                      {N_TOKENS - 1, 58},
+                                      {58, 58},
+                                      {57, 34},
+                                      {33, 10},
+                                      {9, 0},
+                                      {0, 0}};
+        for (size_t c = 0; c < sizeof floors / sizeof floors[0]; c++)
+            CHECK_EQ(t, moe_session_floor(o.session, floors[c][0]), floors[c][1]);
+        CHECK_EQ(t, moe_session_truncate(o.session, 57, &err), MOE_POSITION);
+        CHECK_EQ(t, moe_session_length(o.session), N_TOKENS + 2);
+        const uint32_t cuts[] = {N_TOKENS, 58, 10, 0};
+        for (size_t c = 0; c < sizeof cuts / sizeof cuts[0]; c++) {
+            CHECK_EQ(t, moe_session_truncate(o.session, cuts[c], &err), 0);
+            if (cuts[c] < N_TOKENS)
+                CHECK_EQ(t, finish(t, &o), want);
+        }
+        close_opened(&o);
+    }
+}
+
+// Reads fail from the nth on.
+struct failing {
+    atomic_int calls;
+    atomic_int at;
+};
+
+static ptrdiff_t failing_read(void *context, int fd, void *target, size_t length, uint64_t offset)
+{
+    struct failing *failing = context;
+    int at = atomic_load(&failing->at);
+    if (at >= 0 && atomic_fetch_add(&failing->calls, 1) >= at) {
+        errno = EIO;
+        return -1;
+    }
+    return pread(fd, target, length, (off_t)offset);
+}
+
+// In any group of a prompt, or a decoded token: the session is where it was, and goes on as if nothing had been.
+static void failures_leave_the_states(struct harness *t)
+{
+    for (int i = 0; i < N_SETUPS; i++) {
+        struct failing failing = {.at = -1};
+        struct setup setup = usual(i);
+        uint64_t want = run(t, &setup);
+        setup.cache = smallest(t, &setup);
+        setup.session.prefill_chunk = 6;
+        setup.session.prefill_group = 12;
+        setup.read = failing_read;
+        setup.context = &failing;
+        struct opened o;
+        struct moe_err err;
+        if (!open_setup(t, &setup, &o))
+            continue;
+        CHECK_EQ(t, prefill(&o, 17, &err), 0);
+        unsigned failed = 0;
+        for (int at = 0; moe_session_length(o.session) == 17 && at < 100000; at += at / 3 + 11) {
+            atomic_store(&failing.calls, 0);
+            atomic_store(&failing.at, at);
+            int code = prefill(&o, N_TOKENS, &err);
+            atomic_store(&failing.at, -1);
+            failed += code == MOE_IO;
+            CHECK(t, code == 0 || code == MOE_IO);
+            CHECK_EQ(t, moe_session_length(o.session), code ? 17 : N_TOKENS);
+            CHECK_EQ(t, moe_session_floor(o.session, 20), 17);
+        }
+        CHECK(t, failed > 3);
+        atomic_store(&failing.calls, 0);
+        atomic_store(&failing.at, 0);
+        int code = decode(&o, N_TOKENS + 1, &err);
+        atomic_store(&failing.at, -1);
+        CHECK(t, code == 0 || moe_session_length(o.session) == N_TOKENS);
+        if (code == 0)
+            CHECK_EQ(t, moe_session_truncate(o.session, N_TOKENS, &err), 0);
+        CHECK_EQ(t, moe_session_truncate(o.session, 17, &err), 0);
+        CHECK_EQ(t, finish(t, &o), want);
+        close_opened(&o);
+    }
+}
+
+static void cancel_late(void *context, const struct moe_progress *progress)
+{
+    moe_session **session = context;
+    if (*session && progress->done > N_TOKENS / 2)
+        moe_session_cancel(*session);
+}
+
+static void a_cancel_keeps_whole_groups(struct harness *t)
+{
+    for (int i = 0; i < N_SETUPS; i++) {
+        struct setup setup = usual(i);
+        uint64_t want = run(t, &setup);
+        setup.session.prefill_chunk = 5;
+        setup.session.prefill_group = 15;
+        struct opened o;
+        struct moe_err err;
+        if (!open_setup(t, &setup, &o))
+            continue;
+        struct moe_feed feed = {.ids = o.ids, .count = N_TOKENS, .progress = cancel_late, .context = &o.session};
+        CHECK_EQ(t, moe_session_prefill(o.session, &feed, &err), MOE_CANCELLED);
+        uint32_t length = moe_session_length(o.session);
+        CHECK(t, length > 0 && length < N_TOKENS && length % 5 == 0);
+        CHECK_EQ(t, moe_session_floor(o.session, N_TOKENS), length);
+        moe_session_resume(o.session);
+        CHECK_EQ(t, finish(t, &o), want);
+        close_opened(&o);
+    }
+}
+
+// Ten turns, two undone, quit; the next day, with another cache: no old token is read, and the bits are the same.
+static void a_turn_costs_its_own_tokens(struct harness *t)
+{
+    for (int i = 0; i < N_SETUPS; i++) {
+        struct setup setup = usual(i);
+        struct opened o;
+        struct moe_err err = {.text = ""};
+        struct moe_record rows, states;
+        FILE *file = tmpfile();
+        if (!file || !open_setup(t, &setup, &o))
+            continue;
+        uint32_t borders[11] = {0}, prompts = 0;
+        for (uint32_t turn = 1; turn <= 10; turn++) { // prompts of 5, answers of 3
+            prompts += 5;
+            CHECK_EQ(t, prefill(&o, borders[turn - 1] + 5, &err), 0);
+            CHECK_EQ(t, decode(&o, borders[turn - 1] + 8, &err), 0);
+            borders[turn] = borders[turn - 1] + 8;
+            CHECK_EQ(t, moe_session_stats(o.session).prefilled_tokens, prompts);
+        }
+        uint64_t ten = hash_of(7, &o);
+        CHECK_EQ(t, moe_session_truncate(o.session, borders[8], &err), 0);
+        for (uint32_t turn = 9; turn <= 10; turn++) {
+            CHECK_EQ(t, prefill(&o, borders[turn - 1] + 5, &err), 0);
+            CHECK_EQ(t, decode(&o, borders[turn], &err), 0);
+        }
+        CHECK_EQ(t, hash_of(7, &o), ten);
+        CHECK_EQ(t, moe_session_stats(o.session).prefilled_tokens, prompts + 10);
+        CHECK_EQ(t, moe_session_truncate(o.session, borders[8], &err), 0);
+        struct moe_record_io io = {.fd = fileno(file), .path = "saved"};
+        struct moe_record_part part = {.count = borders[8]};
+        CHECK_EQ(t, moe_session_write_record(o.session, &io, &part, &rows, &err), 0);
+        part = (struct moe_record_part){.offset = rows.bytes, .first = borders[8], .states = true};
+        CHECK_EQ(t, moe_session_write_record(o.session, &io, &part, &states, &err), 0);
+        close_opened(&o);
+        setup.cache = smallest(t, &setup);
+        setup.session.prefill_chunk = 3;
+        if (!open_setup(t, &setup, &o))
+            continue;
+        CHECK_EQ(t, moe_session_read_record(o.session, &io, &rows, &err), 0);
+        CHECK_EQ(t, moe_session_decode(o.session, 1, &err), MOE_POSITION); // without its states
+        CHECK_EQ(t, moe_session_read_record(o.session, &io, &states, &err), 0);
+        CHECK_EQ(t, moe_session_floor(o.session, borders[8]), borders[8]);
+        CHECK_EQ(t, moe_session_truncate(o.session, borders[8], &err), 0);
+        for (uint32_t turn = 9; turn <= 10; turn++) {
+            CHECK_EQ(t, prefill(&o, borders[turn - 1] + 5, &err), 0);
+            CHECK_EQ(t, decode(&o, borders[turn], &err), 0);
+        }
+        CHECK_EQ(t, hash_of(7, &o), ten);
+        CHECK_EQ(t, moe_session_stats(o.session).prefilled_tokens, 10);
+        close_opened(&o);
+        fclose(file);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(splits_never_change_a_bit),   TEST(cuts_stand_at_borders),       TEST(failures_leave_the_states),
+        TEST(a_cancel_keeps_whole_groups), TEST(a_turn_costs_its_own_tokens),
+    };
+    return HARNESS_RUN(tests, argc, argv);
+}
