@@ -35,6 +35,7 @@
 #include <unistd.h>
 
 #include "engine/files/shape.h"
+#include "tests/bench/synthetic_tensors.h"
 
 enum { GROUP = 64, SMALL_GROUP = 32, BLOB_ALIGNMENT = 4096, PART_ALIGNMENT = 64, TOPICS = 64, N_TOKENS = 4096 };
 enum { BUFFER_WORDS = 1 << 18, TEXT_TOPIC_TOKENS = 20 };
@@ -51,15 +52,6 @@ struct options {
     uint64_t seed;
 };
 
-enum fill { RANDOM, EMBEDDING, HEAD, ROUTER, ONES, ZEROS };
-
-struct tensor {
-    char name[96]; // without .weight where it is a matrix
-    enum fill fill;
-    uint32_t rows, cols, bits; // cols 0: a vector
-    double gain;
-};
-
 // A file being written and hashed; a failed write ends the program.
 struct output {
     char path[4300];
@@ -72,10 +64,9 @@ struct output {
 struct maker {
     const struct options *options;
     struct shape shape;
-    struct tensor *tensors;
-    size_t n_tensors;
-    uint64_t random; // state
-    uint32_t *words; // [BUFFER_WORDS]
+    struct tensor_list list; // of the resident file
+    uint64_t random;         // state
+    uint32_t *words;         // [BUFFER_WORDS]
     struct output out;
 };
 
@@ -348,97 +339,6 @@ static void put_matrix(struct maker *m, const struct tensor *t, uint64_t alignme
 
 // ---- the resident file
 
-__attribute__((format(printf, 3, 4))) static struct tensor *add(struct maker *m, struct tensor tensor,
-                                                                const char *format, ...)
-{
-    va_list args;
-    if (m->n_tensors % 256 == 0) {
-        m->tensors = realloc(m->tensors, (m->n_tensors + 256) * sizeof *m->tensors);
-        if (!m->tensors)
-            fail("no memory");
-    }
-    va_start(args, format);
-    vsnprintf(tensor.name, sizeof tensor.name, format, args);
-    va_end(args);
-    m->tensors[m->n_tensors] = tensor;
-    return &m->tensors[m->n_tensors++];
-}
-
-static void add_mlp(struct maker *m, uint32_t layer, const char *part, uint32_t inner)
-{
-    const struct shape *s = &m->shape;
-    uint32_t bits = m->options->bits;
-    double out = 1 / sqrt(2 * s->n_layers);
-    add(m, (struct tensor){.rows = inner, .cols = s->hidden_size, .bits = bits, .gain = 1},
-        "model.layers.%u.mlp.%sgate_proj", layer, part);
-    add(m, (struct tensor){.rows = inner, .cols = s->hidden_size, .bits = bits, .gain = 1},
-        "model.layers.%u.mlp.%sup_proj", layer, part);
-    add(m, (struct tensor){.rows = s->hidden_size, .cols = inner, .bits = bits, .gain = out},
-        "model.layers.%u.mlp.%sdown_proj", layer, part);
-}
-
-static void add_attention(struct maker *m, uint32_t i)
-{
-    const struct shape *s = &m->shape;
-    uint32_t bits = m->options->bits, q_out = s->n_heads * (s->qk_nope_head_dim + s->qk_rope_head_dim);
-    double out = 1 / sqrt(2 * s->n_layers);
-    add(m, (struct tensor){.fill = ONES, .rows = s->hidden_size}, "model.layers.%u.input_layernorm.weight", i);
-    if (s->q_lora_rank) {
-        add(m, (struct tensor){.rows = s->q_lora_rank, .cols = s->hidden_size, .bits = bits, .gain = 1},
-            "model.layers.%u.self_attn.q_a_proj", i);
-        add(m, (struct tensor){.fill = ONES, .rows = s->q_lora_rank}, "model.layers.%u.self_attn.q_a_layernorm.weight",
-            i);
-        add(m, (struct tensor){.rows = q_out, .cols = s->q_lora_rank, .bits = bits, .gain = 1},
-            "model.layers.%u.self_attn.q_b_proj", i);
-    } else {
-        add(m, (struct tensor){.rows = q_out, .cols = s->hidden_size, .bits = bits, .gain = 1},
-            "model.layers.%u.self_attn.q_proj", i);
-    }
-    add(m,
-        (struct tensor){.rows = s->kv_lora_rank + s->qk_rope_head_dim, .cols = s->hidden_size, .bits = bits, .gain = 1},
-        "model.layers.%u.self_attn.kv_a_proj_with_mqa", i);
-    add(m, (struct tensor){.fill = ONES, .rows = s->kv_lora_rank}, "model.layers.%u.self_attn.kv_a_layernorm.weight",
-        i);
-    add(m,
-        (struct tensor){.rows = s->n_heads * (s->qk_nope_head_dim + s->v_head_dim),
-                        .cols = s->kv_lora_rank,
-                        .bits = bits,
-                        .gain = 1},
-        "model.layers.%u.self_attn.kv_b_proj", i);
-    add(m, (struct tensor){.rows = s->hidden_size, .cols = s->n_heads * s->v_head_dim, .bits = bits, .gain = out},
-        "model.layers.%u.self_attn.o_proj", i);
-    add(m, (struct tensor){.fill = ONES, .rows = s->hidden_size}, "model.layers.%u.post_attention_layernorm.weight", i);
-}
-
-static void list_resident(struct maker *m)
-{
-    const struct shape *s = &m->shape;
-    uint32_t bits = m->options->bits;
-    struct tensor table = {.rows = s->vocab_size, .cols = s->hidden_size, .bits = bits};
-    table.fill = EMBEDDING;
-    table.gain = sqrt(s->hidden_size); // elements of size 1
-    add(m, table, "model.embed_tokens");
-    for (uint32_t i = 0; i < s->n_layers; i++) {
-        add_attention(m, i);
-        if (!shape_is_moe(s, i)) {
-            add_mlp(m, i, "", s->intermediate_size);
-            continue;
-        }
-        if (s->n_shared_experts)
-            add_mlp(m, i, "shared_experts.", s->moe_intermediate_size * s->n_shared_experts);
-        add(m, (struct tensor){.fill = ROUTER, .rows = s->n_routed_experts, .cols = s->hidden_size, .bits = 8},
-            "model.layers.%u.mlp.gate", i);
-        if (s->has_correction_bias)
-            add(m, (struct tensor){.fill = ZEROS, .rows = s->n_routed_experts},
-                "model.layers.%u.mlp.gate.e_score_correction_bias", i);
-    }
-    add(m, (struct tensor){.fill = ONES, .rows = s->hidden_size}, "model.norm.weight");
-    table.fill = HEAD;
-    table.gain = 1;
-    if (!s->tie_word_embeddings)
-        add(m, table, "lm_head");
-}
-
 static void describe_tensor(struct json_object *header, const char *name, const char *dtype, const uint64_t dims[2],
                             uint64_t *offset, uint64_t bytes)
 {
@@ -456,16 +356,22 @@ static void describe_tensor(struct json_object *header, const char *name, const 
     json_object_object_add(header, name, entry);
 }
 
+// Of one that is no matrix.
+static uint64_t numbers_of(const struct tensor *t)
+{
+    return (uint64_t)t->rows * (t->taps ? t->taps : 1);
+}
+
 static struct json_object *resident_header(const struct maker *m, uint64_t *bytes)
 {
     struct json_object *header = json_object_new_object();
     *bytes = 0;
-    for (size_t i = 0; i < m->n_tensors; i++) {
-        const struct tensor *t = &m->tensors[i];
+    for (size_t i = 0; i < m->list.n; i++) {
+        const struct tensor *t = &m->list.tensors[i];
         if (!t->cols) {
             bool wide = t->fill == ZEROS;
-            describe_tensor(header, t->name, wide ? "F32" : "BF16", (uint64_t[2]){t->rows, 0}, bytes,
-                            t->rows * (wide ? 4U : 2U));
+            describe_tensor(header, t->name, wide ? "F32" : "BF16", (uint64_t[2]){t->rows, t->taps}, bytes,
+                            numbers_of(t) * (wide ? 4U : 2U));
             continue;
         }
         static const char *const suffixes[] = {".weight", ".scales", ".biases"};
@@ -492,12 +398,12 @@ static void write_resident(struct maker *m)
     for (uint64_t i = length; i < padded; i++)
         put(&m->out, " ", 1);
     json_object_put(header);
-    for (size_t i = 0; i < m->n_tensors; i++) {
-        const struct tensor *t = &m->tensors[i];
+    for (size_t i = 0; i < m->list.n; i++) {
+        const struct tensor *t = &m->list.tensors[i];
         if (t->cols)
             put_matrix(m, t, 1);
         else // bf16 1, or float32 0
-            put_constant(m, t->fill == ZEROS ? 2 * (uint64_t)t->rows : t->rows, t->fill == ZEROS ? 0 : 1);
+            put_constant(m, t->fill == ZEROS ? 2 * numbers_of(t) : numbers_of(t), t->fill == ZEROS ? 0 : 1);
     }
     if (m->out.bytes != bytes + 8 + padded)
         fail("resident.safetensors has %" PRIu64 " bytes, not the %" PRIu64 " of its header", m->out.bytes,
@@ -670,7 +576,7 @@ static void make_package(struct maker *m, struct json_object *config)
     char fingerprint[65], name[64];
     if (!all || EVP_DigestInit_ex(all, EVP_sha256(), NULL) != 1)
         fail("no SHA-256");
-    list_resident(m);
+    list_resident(&m->list);
     json_object_put(resident_header(m, &resident_bytes));
     struct json_object *parts = list_parts(m, &blob_bytes);
     uint64_t layer_bytes = blob_bytes * m->shape.n_routed_experts;
@@ -747,6 +653,23 @@ static struct options read_options(int argc, char **argv)
     return o;
 }
 
+// The first of them: their number, and what lists them.
+static void keep_layers(struct json_object *config, uint32_t layers)
+{
+    struct json_object *types = json_object_object_get(config, "layer_types");
+    struct json_object *linear = json_object_object_get(config, "linear_attn_config");
+    static const char *const lists[] = {"full_attn_layers", "kda_layers"}; // ascending, from 1 on
+    json_object_object_add(config, "num_hidden_layers", json_object_new_int((int)layers));
+    if (types && json_object_array_length(types) > layers)
+        json_object_array_del_idx(types, layers, json_object_array_length(types) - layers);
+    for (int i = 0; linear && i < 2; i++) {
+        struct json_object *list = json_object_object_get(linear, lists[i]);
+        size_t n = list ? json_object_array_length(list) : 0;
+        while (n && json_object_get_int64(json_object_array_get_idx(list, n - 1)) > layers)
+            json_object_array_del_idx(list, --n, 1);
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct options options = read_options(argc, argv);
@@ -757,17 +680,19 @@ int main(int argc, char **argv)
         fail("%s: %s", options.config, json_util_get_last_err());
     struct json_object *text = json_object_object_get(config, "text_config");
     if (options.layers)
-        json_object_object_add(text ? text : config, "num_hidden_layers", json_object_new_int((int)options.layers));
+        keep_layers(text ? text : config, options.layers);
     if (shape_read(config, options.config, &m.shape, &err))
         fail("%s", err.text);
     m.words = malloc(sizeof *m.words * (BUFFER_WORDS + 2));
     if (!m.words)
         fail("no memory");
+    m.list.shape = &m.shape;
+    m.list.bits = options.bits;
     if (mkdir(options.out, 0777) && errno != EEXIST)
         fail("%s: %s", options.out, strerror(errno));
     make_package(&m, config);
     json_object_put(config);
-    free(m.tensors);
+    free(m.list.tensors);
     free(m.words);
     return 0;
 }

@@ -51,7 +51,7 @@ static int32_t greedy(const float *logits, uint32_t vocab)
     return (int32_t)best;
 }
 
-// Prompt, answer, and after a cut back into the prompt another answer.
+// Prompt, answer, and after a cut back into the prompt, or as far as the session can stand, another answer.
 static int converse(moe_session *session, uint32_t vocab, uint64_t *hash, struct moe_err *err)
 {
     int32_t ids[N_PROMPT];
@@ -67,9 +67,10 @@ static int converse(moe_session *session, uint32_t vocab, uint64_t *hash, struct
             hashed.hash = hash_bytes(hash_bytes(hashed.hash, logits, hashed.row_bytes), &id, sizeof id);
             code = moe_session_decode(session, id, err);
         }
+        uint32_t floor = moe_session_floor(session, N_PROMPT - 9);
         if (!code && round == 0)
-            code = moe_session_truncate(session, N_PROMPT - 9, err);
-        feed = (struct moe_feed){.ids = ids, .count = 9, .position = N_PROMPT - 9};
+            code = moe_session_truncate(session, floor, err);
+        feed = (struct moe_feed){.ids = ids, .count = N_PROMPT - floor, .position = floor};
         if (!code && round == 0)
             code = moe_session_prefill(session, &feed, err);
     }
@@ -176,6 +177,8 @@ static const struct run runs[] = {
      .cache = MOE_CACHE_ALL,
      .model = {.force_two_tiers = true, .host_cache_bytes = MOE_CACHE_NONE}},
     {.name = "small groups", .session = {.prefill_chunk = 8, .prefill_group = 16}},
+    {.name = "groups of 3", .session = {.prefill_chunk = 3, .prefill_group = 3}},
+    {.name = "chunks of 3", .session = {.prefill_chunk = 3, .prefill_group = 64}},
     {.name = "large groups", .session = {.prefill_chunk = 8, .prefill_group = 64}},
 };
 
@@ -206,6 +209,14 @@ static void a_gguf(struct harness *t)
     check_model(t, "tests/golden/gguf-sizes/checkpoint", "cpu");
 }
 
+// Layers that keep a state, and layers with rows beside them.
+static void layers_with_states(struct harness *t)
+{
+    check_model(t, "tests/golden/gguf-qwen35moe/checkpoint", "ref");
+    check_model(t, "tests/golden/gguf-qwen35moe/checkpoint", "cpu");
+    check_model(t, "tests/golden/ck-kimi-linear-mlx/checkpoint", "cpu");
+}
+
 static void the_demo(struct harness *t)
 {
     check_model(t, "models/demo", "cpu");
@@ -213,6 +224,7 @@ static void the_demo(struct harness *t)
 
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(small_models), TEST(a_gguf), TEST(the_demo)};
+    static const struct harness_test tests[] = {TEST(small_models), TEST(a_gguf), TEST(layers_with_states),
+                                                TEST(the_demo)};
     return HARNESS_RUN(tests, argc, argv);
 }
