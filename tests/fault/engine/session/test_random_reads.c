@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Whole models over a disk that is late, cuts reads up, interrupts, refuses and ends early at random, while answers are
-// cancelled and cut: two sessions that take turns must get, bit for bit, what they get when nothing goes wrong.
+// cancelled, cut, saved and brought back, also by the next process with other budgets: two sessions that take turns
+// must get, bit for bit, what they get when nothing goes wrong. Of a model whose layers have states, too.
 //
 //     test_random_reads [TEST] with MOECHAT_SEEDS=N in the environment for more than the usual few
 #include <errno.h>
@@ -24,6 +25,10 @@ struct life {
     int32_t ids[N_SESSIONS][N_TOKENS];
     uint64_t want[N_SESSIONS][N_TOKENS]; // of the logits after so many tokens and one
     unsigned failed, cancelled, right;
+    // What was saved of each session, rows and states; a record whose count is 0: nothing.
+    FILE *files[N_SESSIONS];
+    struct moe_record saved[N_SESSIONS];
+    unsigned refused, restored;
 };
 
 static uint64_t mix(uint64_t x)
@@ -48,7 +53,7 @@ static ptrdiff_t bad_read(void *context, int fd, void *target, size_t length, ui
         return pread(fd, target, length, (off_t)offset);
     if (dice % 5 == 0)
         nanosleep(&(struct timespec){.tv_nsec = (long)(dice >> 8 & 0xfffff)}, NULL); // up to a millisecond
-    if (dice >> 32 & 1 && (dice >> 40) % 150 == 0)
+    if (dice >> 32 & 1 && (dice >> 40) % 50 == 0)
         moe_session_cancel(life->sessions[dice >> 50 & 1]);
     switch (dice >> 16 & life->mask) {
     case 0:
@@ -110,6 +115,56 @@ static void check_record(struct harness *t, const moe_session *session)
     }
 }
 
+// To any place; where one cannot stand there, to the last one before.
+static void cut(struct harness *t, struct life *life, moe_session *session)
+{
+    struct moe_err err;
+    uint32_t before = moe_session_length(session), to = below(life, before + 1), floor = moe_session_floor(session, to);
+    CHECK(t, floor <= to && (moe_model_describe(life->model)->state_bytes || floor == to));
+    if (floor < to) {
+        life->refused++;
+        CHECK_EQ(t, moe_session_truncate(session, to, &err), MOE_POSITION);
+        CHECK_EQ(t, moe_session_length(session), before);
+    }
+    CHECK_EQ(t, moe_session_truncate(session, floor, &err), MOE_OK);
+    CHECK_EQ(t, moe_session_length(session), floor);
+}
+
+// Its rows and states, and with logits those of now: in place of what was saved before.
+static void save(struct harness *t, struct life *life, unsigned which)
+{
+    moe_session *session = life->sessions[which];
+    struct moe_err err;
+    struct moe_record_io io = {.fd = fileno(life->files[which]), .path = "saved"};
+    struct moe_record_part part = {.count = moe_session_length(session),
+                                   .logits = moe_session_logits(session, &err),
+                                   .states = moe_model_describe(life->model)->state_bytes > 0};
+    if (part.count)
+        CHECK_EQ(t, moe_session_write_record(session, &io, &part, &life->saved[which], &err), MOE_OK);
+}
+
+static void restore(struct harness *t, struct life *life, unsigned which)
+{
+    moe_session *session = life->sessions[which];
+    const struct moe_record *record = &life->saved[which];
+    struct moe_err err;
+    struct moe_record_io io = {.fd = fileno(life->files[which]), .path = "saved"};
+    if (!record->count)
+        return;
+    CHECK_EQ(t, moe_session_truncate(session, 0, &err), MOE_OK);
+    int code = moe_session_read_record(session, &io, record, &err);
+    if (code == MOE_CANCELLED) {
+        moe_session_resume(session);
+        return;
+    }
+    CHECK_EQ(t, code, MOE_OK);
+    CHECK_EQ(t, moe_session_floor(session, record->count), record->count);
+    CHECK_EQ(t, moe_session_truncate(session, record->count, &err), MOE_OK);
+    if (record->has_logits)
+        CHECK_EQ(t, hash_now(life, which), life->want[which][record->count - 1]);
+    life->restored++;
+}
+
 static void do_step(struct harness *t, struct life *life)
 {
     unsigned which = below(life, N_SESSIONS);
@@ -117,9 +172,16 @@ static void do_step(struct harness *t, struct life *life)
     struct moe_err err = {0};
     uint32_t before = moe_session_length(session);
     if (before == N_TOKENS || below(life, 12) == 0) {
-        CHECK_EQ(t, moe_session_truncate(session, below(life, before + 1), &err), MOE_OK);
+        cut(t, life, session);
         return;
     }
+    uint32_t dice = below(life, 16);
+    if (dice == 0)
+        save(t, life, which);
+    else if (dice == 1)
+        restore(t, life, which);
+    if (dice < 2)
+        return;
     int code = go_on(life, which, &err);
     if (code == MOE_OK) {
         life->right++;
@@ -185,7 +247,11 @@ static void live(struct harness *t, const char *directory, const char *device, u
 {
     struct life *life = calloc(1, sizeof *life);
     uint64_t smallest = learn(t, life, directory, device);
+    bool states = strstr(directory, "tiny") == NULL;
     unsigned failed = 0, cancelled = 0;
+    for (unsigned i = 0; i < N_SESSIONS; i++)
+        if (!(life->files[i] = tmpfile()))
+            exit(1);
     for (unsigned seed = 1; seed <= n; seed++) {
         life->random = (uint64_t)seed << 32;
         atomic_store(&life->noise, (uint64_t)seed << 40);
@@ -206,11 +272,15 @@ static void live(struct harness *t, const char *directory, const char *device, u
             .prefill_chunk = 2 + below(life, 30),
             .prefill_group = 1 + below(life, 60),
             .ring = below(life, 3),
+            .snapshots = 2 + below(life, 4),
+            .snapshot_every = 1 + below(life, 20),
         };
         life->failed = life->cancelled = life->right = 0;
         life->mask = options.read_piece_bytes ? 127 : 63;
         if (!open_all(t, life, directory, &options, &session))
             break;
+        for (unsigned i = 0; i < N_SESSIONS; i++) // what the last one saved, before it ended somehow
+            restore(t, life, i);
         atomic_store(&life->faulty, true);
         for (int step = 0; step < STEPS; step++)
             do_step(t, life);
@@ -222,7 +292,10 @@ static void live(struct harness *t, const char *directory, const char *device, u
         close_all(life); // at times with reads that fail under way
         atomic_store(&life->faulty, false);
     }
-    CHECK(t, failed && cancelled);
+    printf("%u failed, %u cancelled, %u restored, %u refused\n", failed, cancelled, life->restored, life->refused);
+    CHECK(t, failed && cancelled && life->restored > n && (life->refused > n) == states);
+    for (unsigned i = 0; i < N_SESSIONS; i++)
+        fclose(life->files[i]);
     free(life);
 }
 
@@ -242,9 +315,20 @@ static void opencl(struct harness *t)
     live(t, "tests/golden/tiny-a/package", "cpu", seeds(3));
 }
 
+static void states_in_plain_c(struct harness *t)
+{
+    live(t, "tests/golden/ck-qwen35moe-mlx/checkpoint", "ref", seeds(6));
+}
+
+static void states_in_opencl(struct harness *t)
+{
+    live(t, "tests/golden/ck-kimi-linear-mlx/checkpoint", "cpu", seeds(4));
+}
+
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(plain_c), TEST(opencl)};
+    static const struct harness_test tests[] = {TEST(plain_c), TEST(opencl), TEST(states_in_plain_c),
+                                                TEST(states_in_opencl)};
     alarm(600); // a wait that never ends is a failure
     return HARNESS_RUN(tests, argc, argv);
 }
