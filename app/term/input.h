@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What a terminal sends -> keys for readline, pasted text, a bare Esc and turns of the wheel. A terminal cuts its bytes
-// anywhere; only the clock tells Esc from the begin of a key. Pure: bytes and times in, items out through `take`.
+// anywhere; only the clock tells Esc from the start of a key. Pure: bytes and times in, items out through `take`.
 #ifndef MOECHAT_APP_TERM_INPUT_H
 #define MOECHAT_APP_TERM_INPUT_H
 
@@ -36,7 +36,7 @@ struct input {
     input_take_fn *take;
     void *context;
     unsigned escape_ms; // how long Esc waits for the rest of a key
-    char held[32];      // the begin of a key
+    char held[32];      // the start of a key
     size_t n_held;
     uint64_t since_ms; // the last byte
     bool pasting, cut, after_return;

@@ -194,7 +194,7 @@ size_t draft_vertical(const struct draft *draft, int direction)
         column += width;
         target += glyph.bytes;
     }
-    // The end of a row that goes on is the begin of the next.
+    // The end of a row that goes on is the start of the next.
     size_t point = 0, end = draft->length;
     while (point < end && draft->map[point] < target)
         point++;

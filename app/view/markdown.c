@@ -161,7 +161,7 @@ static void take_fenced(struct markdown *state, char c, struct sink *sink)
 
 enum verdict { UNDECIDED, IS_TEXT, IS_HEADING, IS_ITEM, IS_FENCE };
 
-// What the begin of a line makes of it; *marks is how many bytes belong to its mark.
+// What the start of a line makes of it; *marks is how many bytes belong to its mark.
 static enum verdict judge(const char *text, size_t length, size_t *marks)
 {
     size_t count = 0;

@@ -38,7 +38,7 @@ enum markdown_line { MARKDOWN_BEGIN, MARKDOWN_INFO, MARKDOWN_INLINE };
 struct markdown {
     enum markdown_line line;
     enum style base; // of this line
-    // Bytes whose style is not settled: the begin of a line, or a run of one mark.
+    // Bytes whose style is not settled: the start of a line, or a run of one mark.
     char prefix[64];
     size_t prefix_length;
     char run; // 0: none

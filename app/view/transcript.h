@@ -57,7 +57,7 @@ int transcript_percent(const struct transcript *transcript);
 bool transcript_search(struct transcript *transcript, const char *words, size_t length);
 bool transcript_search_next(struct transcript *transcript, bool backward);
 void transcript_search_end(struct transcript *transcript); // no highlights any more
-// "3 of 17" for people: the match the search stands on, counted from the begin, and how many there are.
+// "3 of 17" for people: the match the search stands on, counted from the start, and how many there are.
 struct transcript_matches {
     size_t now, count;
 };

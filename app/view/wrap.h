@@ -22,7 +22,7 @@ struct wrap {
     const char *text; // one line, without its newline
     size_t length;
     int columns;   // at least 1
-    int first;     // cells taken at the begin of the first row
+    int first;     // cells taken at the start of the first row
     int hang;      // cells that later rows are indented by
     bool anywhere; // rows end where they are full, as code wants it
     // Where the next row begins; zero-initialise.

@@ -85,7 +85,7 @@ int prefetch_open(const struct prefetch_options *options, struct prefetch *p, st
         p->fills = true;
         snprintf(p->reason, sizeof p->reason, "all experts fit; missing ones are read meanwhile");
     } else if (options->policy == MOE_PREFETCH_AUTO) {
-        snprintf(p->reason, sizeof p->reason, "nothing was missing yet");
+        snprintf(p->reason, sizeof p->reason, "no cache misses yet");
     } else {
         snprintf(p->reason, sizeof p->reason, "as asked");
     }
@@ -243,7 +243,7 @@ static void rest(struct prefetch *p)
     p->trying = false;
     p->n = 0;
     p->acting = MOE_PREFETCH_OFF;
-    snprintf(p->reason, sizeof p->reason, "hardly an expert was missing of late");
+    snprintf(p->reason, sizeof p->reason, "almost no cache misses recently");
 }
 
 // By turns, so that a cache that fills up meanwhile speaks for neither.

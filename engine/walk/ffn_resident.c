@@ -13,8 +13,8 @@ static bool *stays_of(const struct pass *pass, uint32_t layer)
     return &pass->routed->stays[layer - pass->shape->first_k_dense_replace];
 }
 
-// Guesses would come too late for a layer whose choice stays on the device, and a trace tells of layers in their order:
-// where there are such, all layers stay or none.
+// Predictions would come too late for a layer whose choice stays on the device, and a trace tells of layers in their
+// order: where there are such, all layers stay or none.
 void ffn_begin_token(const struct pass *pass)
 {
     const struct shape *s = pass->shape;

@@ -192,7 +192,7 @@ static void check_all_cuts(struct harness *t, const char *text, size_t length)
     style_runs_release(&whole);
 }
 
-// Indents around the room that there is for the begin of a line, each mark so often, and what follows.
+// Indents around the room that there is for the start of a line, each mark so often, and what follows.
 static void every_prefix_at_every_cut(struct harness *t)
 {
     static const char marks[] = "`~#-*+1", *const tails[] = {"", "x", "`", "\n", " x\n```\n", ".", "``` `\n"};

@@ -38,7 +38,7 @@ static void rests_where_nothing_is_missing(struct harness *t)
     CHECK_EQ(t, p.acting, MOE_PREFETCH_ROUTER);
     CHECK(t, live(&p, &(struct life){.with = 90, .without = 100}, 2000) <= 4 * PREFETCH_TRY);
     CHECK_EQ(t, p.acting, MOE_PREFETCH_OFF);
-    CHECK_STR(t, p.reason, "hardly an expert was missing of late");
+    CHECK_STR(t, p.reason, "almost no cache misses recently");
     CHECK(t, live(&p, &(struct life){.with = 90, .without = 100, .missing = 3}, 100) > 80); // and wakes
     prefetch_release(&p);
 }
