@@ -239,6 +239,7 @@ static void fake_describe(void *self, struct backend_info *info)
                   .experts = 64},
         .n_experts = 64,
         .max_context = fake->context,
+        .row_bytes = sizeof *fake->rows,
         .turns = {.name = "roles", .thinks = true, .can_switch = fake->thinks, .forgets = fake->thinks},
     };
     info->cache.state_bytes = fake->state_bytes;

@@ -135,6 +135,7 @@ static void real_describe(void *self, struct backend_info *info)
         .n_experts = (uint64_t)about->n_moe_layers * about->n_routed_experts,
         .folder = about->expert_reads == MOE_FOLDER_READS,
         .max_context = moe_session_max_context(real->session),
+        .row_bytes = about->kv_row_bytes_f32 / (real->settings->kv == MOE_KV_F16 ? 2 : 1),
         .suggestion = about->suggestion,
     };
     snprintf(info->name, sizeof info->name, "%s", about->name);

@@ -243,6 +243,8 @@ static void draw_stats(struct tui *tui)
                                     .session = figures->session,
                                     .cache_used_bytes = (slots < plan->slots ? slots : plan->slots) * plan->slot_bytes,
                                     .cache_bytes = plan->cache_bytes,
+                                    .row_bytes = chat_position(&tui->talk.chat) * tui->talk.info.row_bytes,
+                                    .state_bytes = plan->state_bytes,
                                     .policy = now.prefetch_policy,
                                     .reason = now.prefetch_reason,
                                     .ascii = tui->ascii};

@@ -81,17 +81,21 @@ static struct moe_layer_record total(const struct moe_telemetry *sums)
     return all;
 }
 
-// "expert cache: 1.2 GB of 3.0 GB; prefetch off, not faster: ...", between words over at most so many rows.
+// "expert cache: 1.2 GB of 3.0 GB; prefetch off, not faster: ...", between words over at most so many rows; before it
+// what the conversation takes, where that is rows and states.
 // Returns how many it took.
 static int put_cache(struct cells *cells, int row, int rows, const struct pane_figures *figures)
 {
-    char used[FORMAT_SIZE], limit[FORMAT_SIZE], text[256];
+    char used[FORMAT_SIZE], limit[FORMAT_SIZE], memory[80] = "", text[336];
     struct cells_at at = cells_row(cells, row);
     int taken = 1;
     if (!figures->cache_bytes)
         return 0;
     bool has_reason = figures->policy && figures->reason && *figures->reason;
-    snprintf(text, sizeof text, "expert cache: %s of %s%s%s%s%s",
+    if (figures->state_bytes)
+        snprintf(memory, sizeof memory, "rows %s, states %s; ", format_bytes(used, sizeof used, figures->row_bytes),
+                 format_bytes(limit, sizeof limit, figures->state_bytes));
+    snprintf(text, sizeof text, "%sexpert cache: %s of %s%s%s%s%s", memory,
              format_bytes(used, sizeof used, figures->cache_used_bytes),
              format_bytes(limit, sizeof limit, figures->cache_bytes), figures->policy ? "; prefetch " : "",
              figures->policy ? figures->policy : "", has_reason ? ", " : "", has_reason ? figures->reason : "");

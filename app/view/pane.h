@@ -18,6 +18,7 @@ struct pane_figures {
     const struct moe_telemetry *now;            // the last step or, when it is over, the turn; NULL: no step yet
     const struct moe_telemetry *turn, *session; // sums of the same shape, NULL: none
     uint64_t cache_used_bytes, cache_bytes;     // memory for experts
+    uint64_t row_bytes, state_bytes;            // of the conversation; shown where layers have states
     const char *policy, *reason;                // of prefetch, as moe_stats'; NULL: not known
     int scroll;                                 // first layer row shown; drawn as far as it can be
     bool ascii;

@@ -24,7 +24,8 @@ static void print_experts(FILE *out, const struct stats *stats)
     char bytes[FORMAT_SIZE], read[96];
     fprintf(out, "  experts          %" PRIu64 " hits, %" PRIu64 " misses (%.1f %% hits); %s; waited %.2f s\n",
             counters->hits, counters->misses, asked ? 100.0 * (double)counters->hits / (double)asked : 0.0,
-            figures_read_words(read, sizeof read, counters->bytes_read, counters->bytes_cached), (double)counters->wait_ns / 1e9);
+            figures_read_words(read, sizeof read, counters->bytes_read, counters->bytes_cached),
+            (double)counters->wait_ns / 1e9);
     for (uint32_t i = 0; stats->session && i < stats->session->n_moe_layers; i++) {
         for (int origin = 0; origin < MOE_ORIGINS; origin++)
             from[origin] += stats->session->layers[i].n_from[origin];
@@ -77,10 +78,14 @@ void stats_print(FILE *out, const struct stats *stats)
 {
     const struct moe_stats *counters = &stats->counters;
     const struct backend_info *info = stats->info;
-    char words[PLAN_WORDS_SIZE], tokens[FORMAT_SIZE];
+    char words[PLAN_WORDS_SIZE], tokens[FORMAT_SIZE], rows[FORMAT_SIZE], states[FORMAT_SIZE];
     fprintf(out, "  model            %s on %s\n", info->name, info->device);
     fprintf(out, "  context          %" PRIu32 " of %" PRIu32 " tokens, %zu message%s\n", stats->context_used,
             info->max_context, stats->messages, stats->messages == 1 ? "" : "s");
+    if (info->cache.state_bytes)
+        fprintf(out, "  its memory       %s of rows, %s of states\n",
+                format_bytes(rows, sizeof rows, stats->context_used * info->row_bytes),
+                format_bytes(states, sizeof states, info->cache.state_bytes));
     fprintf(out, "  read (prefill)   %s\n",
             format_tokens(tokens, sizeof tokens, counters->prefilled_tokens,
                           json_out_rate(counters->prefilled_tokens, counters->prefill_ns)));

@@ -189,6 +189,12 @@ static void pane_adds_up(struct harness *t)
     figures.reason = "";
     pane_draw(&cells, &figures);
     CHECK_STR(t, row_text(&cells, 9), "expert cache: 1.20 GB of 3.00 GB; prefetch router");
+    figures.row_bytes = 12000;
+    figures.state_bytes = 66000000;
+    pane_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 9), "rows 12.0 KB, states 66.0 MB; expert cache: 1.20 GB of 3.00 GB;");
+    figures.state_bytes = 0;
+    pane_draw(&cells, &figures);
     turn.total_ns = turn.ns[MOE_ON_COPY] = 2500000000;
     figures.now = &turn;
     pane_draw(&cells, &figures);

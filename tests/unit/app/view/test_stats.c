@@ -36,6 +36,12 @@ static void says_what_was_counted(struct harness *t)
     CHECK(t, strstr(out, " 0 hits, 0 misses (0.0 % hits)") && strstr(out, "off: 0 read ahead"));
     CHECK(t, !strstr(out, "hit curve") && !strstr(out, "  time ") && !strstr(out, "nan"));
     CHECK(t, strstr(out, "seed             7\n") != NULL);
+    CHECK(t, !strstr(out, "memory"));
+    info.row_bytes = 1000;
+    info.cache.state_bytes = 66000000;
+    info.cache.snapshot_bytes = 660000000;
+    CHECK(t, strstr(printed(&stats), "its memory       12.0 KB of rows, 66.0 MB of states\n") != NULL);
+    info.cache.state_bytes = 0;
 
     stats.session = &sums;
     stats.messages = 2;
