@@ -47,7 +47,7 @@ TESTS         = $(TEST_SOURCES:%.c=$(BUILD)/%)
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZERS       = $(FUZZ_SOURCES:%.c=$(BUILD)/%)
 
-.PHONY: tsan soak test-memory all deps chat tests check unit golden screens typist asan-tests fuzz fuzz-library bench layers format install clean
+.PHONY: tsan soak power test-memory all deps chat tests check unit golden screens typist asan-tests fuzz fuzz-library bench layers format install clean
 all: $(PROGRAM)
 
 # Installs what is missing, through sudo when not root; does nothing when all is there.
@@ -152,6 +152,11 @@ SOAK_SECONDS ?= 3600
 soak: export XDG_CACHE_HOME = $(abspath build)/cache
 soak: $(BUILD)/tests/soak/soak
 	$< models/demo --seconds $(SOAK_SECONDS)
+
+# The power goes in POWER_LIVES random lives of a saved conversation; make check leads a few.
+POWER_LIVES ?= 10000
+power: $(BUILD)/tests/fault/app/store/test_power
+	MOECHAT_POWER_LIVES=$(POWER_LIVES) $<
 
 # Memory against the plan, on a model of more than 4 GB (1 GB on disk: layers share files). Takes a minute or two.
 MEMORY_MODEL = $(BUILD)/memory-model

@@ -221,6 +221,18 @@ static void sweep(const struct store *store)
         closedir(folder);
 }
 
+// Makes a folder, and sees that its name is on the disk; one that is there is fine.
+static int make_folder(const struct store_io *io, char *path)
+{
+    if (io->mkdir(io->context, path) != 0)
+        return errno == EEXIST ? 0 : errno;
+    char *slash = strrchr(path, '/');
+    *slash = 0;
+    int code = store_io_sync_folder(io, slash == path ? "/" : path);
+    *slash = '/';
+    return code == EACCES ? 0 : code; // it may be written to and not read: done without
+}
+
 // Makes the folder of all sessions and what is above it.
 static int make_root(const struct store *store)
 {
@@ -230,11 +242,12 @@ static int make_root(const struct store *store)
         if (*c != '/')
             continue;
         *c = 0;
-        if (store->io->mkdir(store->io->context, path) != 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
-            return errno;
+        int code = make_folder(store->io, path);
+        if (code && code != EROFS && code != EACCES)
+            return code;
         *c = '/';
     }
-    return store->io->mkdir(store->io->context, path) != 0 && errno != EEXIST ? errno : 0;
+    return make_folder(store->io, path);
 }
 
 enum store_code store_make(const struct store *store, char *name, bool other, int *lock, struct store_error *error)
