@@ -3,6 +3,7 @@
 #include "engine/walk/loader.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@ struct piece {
     gpu_buf *buf;
     uint64_t offset;
     enum conversion conversion;
+    bool vector; // of float32 on the device, and all finite
 };
 
 static uint64_t aligned(uint64_t bytes)
@@ -230,6 +232,7 @@ static void place_numbers(struct loader *l, struct vector *vector, const struct 
         struct piece piece = pieces[i];
         piece.buf = vector->buf;
         piece.bytes = piece.tensor->at->bytes;
+        piece.vector = true;
         place(l, &piece, &offset);
     }
 }
@@ -421,7 +424,12 @@ static void place_part(struct loader *l, const struct want *want, int part, uint
     const struct checkpoint_tensor *tensor = want->parts[part];
     uint64_t row = tensor->at->bytes / (is_cut(want, part) ? want->stored_rows : 1);
     for (uint32_t i = 0; i < n; i++)
-        place(l, &(struct piece){tensor, runs[i].first * row, runs[i].n * row, want->matrix->buf, 0, want->conversion},
+        place(l,
+              &(struct piece){.tensor = tensor,
+                              .first = runs[i].first * row,
+                              .bytes = runs[i].n * row,
+                              .buf = want->matrix->buf,
+                              .conversion = want->conversion},
               offset);
     *offset = aligned(*offset);
 }
@@ -490,6 +498,16 @@ static void widen(const struct piece *piece, const void *raw, float *out, size_t
         out[i] += 1;
 }
 
+// One number that is none makes every answer that passes it garbage, and a router's bias a choice that looks like one.
+static int check_finite(struct loader *l, const struct piece *piece, const float *numbers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(numbers[i]))
+            return moe_fail(l->err, MOE_FORMAT, "%.280s: tensor %.100s has numbers that are not finite; %s",
+                            checkpoint_path(l->from, piece->tensor), piece->tensor->at->name, l->remedy);
+    return MOE_OK;
+}
+
 // The memory that pieces pass through.
 struct staging {
     char *device; // page-locked; NULL: the device shares our memory
@@ -517,6 +535,8 @@ static int read_part(struct loader *l, const struct piece *piece, const struct s
         code = gguf_not_finite(l->from, tensor, l->err);
     if (!code && piece->conversion != AS_STORED)
         widen(piece, staging->raw, (float *)(void *)to, bytes / sizeof(float));
+    if (!code && piece->vector)
+        code = check_finite(l, piece, (const float *)(const void *)to, bytes / sizeof(float));
     if (!code && staging->device)
         gpu_write(l->g, piece->buf, target, staging->device, bytes);
     return code;

@@ -460,6 +460,25 @@ def test_an_export_to_a_terminal_is_clean():
     expect(b"end" in t.output and b"\x1b" not in t.output and b"\x07" not in t.output, "made visible: %r" % t.output)
 
 
+def test_vectors_that_are_no_numbers_are_refused_by_name():
+    broken = os.path.join(SCRATCH, "not-finite")
+    shutil.copytree(TINY, broken)
+    path = os.path.join(broken, "resident.safetensors")
+    with open(path, "rb") as file:
+        whole = file.read()
+    size = struct.unpack("<Q", whole[:8])[0]
+    tensors = {name: at for name, at in json.loads(whole[8:8 + size]).items() if name != "__metadata__"}
+    vectors = [name for name, at in tensors.items() if len(at["shape"]) == 1 and at["dtype"] in ("F32", "BF16")]
+    expect(any("e_score_correction_bias" in name for name in vectors) and len(vectors) > 5, vectors)
+    for i, name in enumerate(vectors):
+        end = 8 + size + tensors[name]["data_offsets"][1]
+        bad = b"\x00\x00\xc0\x7f" if i % 2 else b"\x00\x00\x80\xff"  # a NaN, -inf; their upper halves as bf16
+        bad = bad if tensors[name]["dtype"] == "F32" else bad[2:]
+        with open(path, "wb") as file:
+            file.write(whole[:end - len(bad)] + bad + whole[end:])
+        refused(run(["run", "-p", "x", "-m", broken, "--device", "ref"]), 3, "resident.safetensors: tensor " + name + " has numbers")
+
+
 def test_info_and_bench():
     text = run(["info", TINY])
     same((text.returncode, text.stderr), (0, b""))
