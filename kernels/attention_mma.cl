@@ -16,40 +16,6 @@
 #define MMA_STEP (16 * MMA_WARPS)          // keys
 #define MMA_CHUNKS 2                       // of 64 columns of values a warp
 
-INLINE void mma(float4 *c, uint4 a, uint b0, uint b1)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(c->x), "+f"(c->y), "+f"(c->z), "+f"(c->w)
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
-}
-
-// Two floats as float16, and what they lack as two more.
-INLINE uint2 halves(float low, float high)
-{
-    uint2 both;
-    float2 rounded;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both.x) : "f"(high), "f"(low));
-    asm("{ .reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }"
-        : "=f"(rounded.x), "=f"(rounded.y)
-        : "r"(both.x));
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both.y) : "f"(high - rounded.y), "f"(low - rounded.x));
-    return both;
-}
-
-INLINE uint pick(uint a, uint b, uint which)
-{
-    uint picked;
-    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(picked) : "r"(a), "r"(b), "r"(which));
-    return picked;
-}
-
-INLINE float of_lane(float value, uint apart)
-{
-    float other;
-    asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(other) : "f"(value), "r"(apart));
-    return other;
-}
-
 struct mma_space {
     uint4 queries[MMA_BLOCKS * 4][2][32]; // fragments, their first halves and their second
     uint4 weights[MMA_WARPS][2][32];

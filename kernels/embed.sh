@@ -1,19 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
 # embed.sh DIR: writes, to standard output, a C file that holds the OpenCL programs of DIR, as char arrays (nul-terminated)
-# and their sizes. kernels_text, the program of all ops: args.h, tiling.h, rows.h, prelude.cl, quant.cl and then every other
-# .cl file but kind_*. kind_text, the program that is built for each kind of matrix that the first doesn't know: the ops on
-# matrices alone, with kind_grids.h and kind_units.cl.
+# and their sizes. kernels_text, the program of all ops: what others need first, and then every other .cl file but kind_*.
+# kind_text, the program that is built for each kind of matrix that the first doesn't know: the ops on matrices alone, with
+# the kind_* files.
 # A char array, not a string: C11 promises no literal longer than 4095 characters.
 set -eu
 dir=$1
-first='args.h tiling.h rows.h prelude.cl quant.cl'
-matrices='embed.cl matvec_cpu.cl matvec_gpu.cl matmul_cpu.cl matmul_gpu.cl q_prime_cpu.cl'
+first='args.h tiling.h rows.h prelude.cl quant.cl mma.cl'
+kinds='kind_grids.h kind_units.cl kind_grid_units.cl kind_rows.cl kind_pieces.cl'
+teams='matvec_team.cl matvec_mma.cl'
+matrices='embed.cl matvec_cpu.cl matvec_gpu.cl matmul_cpu.cl matmul_gpu.cl matmul_mma.cl q_prime_cpu.cl'
 
 others() {
     for file in "$dir"/*.cl; do
         name=${file##*/}
-        case " $first " in *" $name "*) continue ;; esac
+        case " $first $teams " in *" $name "*) continue ;; esac
         case $name in kind_*) continue ;; esac
         echo "$name"
     done
@@ -41,5 +43,5 @@ echo '// Made by kernels/embed.sh. Do not edit.'
 echo '#include <stddef.h>'
 echo 'extern const char kernels_text[], kind_text[];'
 echo 'extern const size_t kernels_text_bytes, kind_text_bytes;'
-array kernels_text $first $(others)
-array kind_text $first kind_grids.h kind_units.cl $matrices
+array kernels_text $first $teams $(others)
+array kind_text $first $kinds $teams $matrices

@@ -414,7 +414,7 @@ INLINE struct matmul_each matmul_each_of(const struct args_each *at)
             }                                                                                                          \
     }
 
-#if USES & (USE_PRODUCTS | USE_EXPERTS)
+#if USES & (USE_PRODUCTS | USE_EXPERTS) && !(defined(KIND) && NVIDIA_MMA)
 MATMUL(matmul_2_4, 2, 4)
 MATMUL(matmul_4_4, 4, 4)
 MATMUL(matmul_8_8, 8, 8)
@@ -426,7 +426,7 @@ MATMUL_SWIGLU(swiglu_8_8, 8, 8)
 #endif
 
 // The heads' products for many rows. Groups: x over a head's outputs, y over tokens, z over heads.
-#if USES & USE_HEADS
+#if USES & USE_HEADS && !(defined(KIND) && NVIDIA_MMA)
 __kernel GROUP_SIZE(MATMUL_ITEMS, 1) void heads_rows(const struct args_heads a, const struct tiling t,
                                                      __global const uchar *matrix, __global const float *x,
                                                      __global float *out)

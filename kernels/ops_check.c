@@ -83,5 +83,10 @@ void op_done_by_ref(gpu *g, int code)
 
 bool op_takes_mma(const gpu *g, const struct args_matrix *m)
 {
-    return g->has_mma && (m->kind == KIND_MLX_4 || m->kind == KIND_MLX_8) && m->scale_type == SCALE_BF16;
+    return g->has_mma && m->kind != KIND_F32 && m->kind != KIND_BF16;
+}
+
+bool op_team_takes_mma(const gpu *g, const struct args_matrix *m)
+{
+    return g->has_mma && op_program(g, m) && kind_info(m->kind)->by_pieces;
 }

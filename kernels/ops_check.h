@@ -23,6 +23,8 @@ bool op_same_dims(const struct args_matrix *a, const struct args_matrix *b);
 bool op_same_shape(const struct args_matrix *a, const struct args_matrix *b);
 // Do the device's tensor cores compute its products of many rows (matmul_mma.cl)?
 bool op_takes_mma(const gpu *g, const struct args_matrix *m);
+// And one row of x, in kernels of a kind that have fragments of TEAM_MMA_ROWS?
+bool op_team_takes_mma(const gpu *g, const struct args_matrix *m);
 
 bool op_is_ref(const gpu *g);
 // Counts what ref.c has done; its code becomes the sticky error.

@@ -21,7 +21,8 @@ static struct tiling cut_rows(const gpu *g, const struct args_matrix *m, uint32_
 {
     enum { LEAST_BYTES = 64 << 10, GROUPS_PER_UNIT = 8, ROWS_TOGETHER = 4 };
     if (!g->cpu_shape)
-        return cut_rows_gpu(g, (uint64_t)m->out_dim * n_matrices, together);
+        return op_team_takes_mma(g, m) ? (struct tiling){.rows_per_group = TEAM_MMA_ROWS / together, .n_groups = 1}
+                                       : cut_rows_gpu(g, (uint64_t)m->out_dim * n_matrices, together);
     uint64_t most = ceil_div((uint64_t)GROUPS_PER_UNIT * g->info.compute_units, n_matrices);
     uint64_t groups = ceil_div(m->out_dim * matrix_row_bytes(m), LEAST_BYTES);
     uint64_t rows = ceil_div(m->out_dim, groups < most ? groups : most);
@@ -352,7 +353,8 @@ static void swiglu_gpu(gpu *g, const struct args_swiglu *a, uint32_t n, const st
         each.at.in_offset[k] = a[k].in_offset;
         each.at.out_offset[k] = a[k].out_offset;
     }
-    struct launch l = {.args = &each, .buffers = {b->matrices, b->x, b->y}, .groups = {0, 0, n}};
+    struct launch l = {
+        .program = op_program(g, &a->gate), .args = &each, .buffers = {b->matrices, b->x, b->y}, .groups = {0, 0, n}};
     cut_tiles(g, &l, swiglu_tiles[op_takes_mma(g, &a->gate)], &each.at, 2 * (uint64_t)a->gate.out_dim);
     launch(g, &l);
 }
@@ -379,7 +381,9 @@ void gpu_op_swiglu_each(gpu *g, const struct args_swiglu *a, uint32_t n, const s
                            a[k].gate.weight - a->gate.weight == a[k].up.weight - a->up.weight &&
                            a[k].in_stride == a->in_stride && a[k].out_stride == a->out_stride,
                        "swiglu_mat", "one is unlike the others");
-    if (good && !op_is_ref(g) && (!op_same_shape(&a->gate, &a->up) || op_program(g, &a->gate))) {
+    bool by_kind =
+        good && !op_is_ref(g) && op_program(g, &a->gate) && !op_takes_mma(g, &a->gate); // which has no such kernel
+    if (good && !op_is_ref(g) && (!op_same_shape(&a->gate, &a->up) || by_kind)) {
         swiglu_apart(g, a, n, b, gpu_op_matmul);
         return;
     }

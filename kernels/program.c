@@ -65,9 +65,10 @@ static struct source source_of_kind(const gpu *g, const struct gpu_format *forma
         snprintf(name, sizeof name, "%s", info->name);
     snprintf(
         s.options, sizeof s.options,
-        "-cl-std=CL1.2 -w -DSHAPE_CPU=%d -DKIND=%u -DKIND_IS_%s -DBLOCK_INPUTS=%u -DBLOCK_BYTES=%u -DSCALE_TYPE=%u "
-        "-DUSES=%u",
-        g->cpu_shape, format->kind, name, info->block_inputs, info->block_bytes, format->scale_type, format->uses);
+        "-cl-std=CL1.2 -w -DSHAPE_CPU=%d -DNVIDIA_MMA=%d -DKIND=%u -DKIND_IS_%s -DBLOCK_INPUTS=%u -DBLOCK_BYTES=%u "
+        "-DPIECES=%d -DSCALE_TYPE=%u -DUSES=%u",
+        g->cpu_shape, g->has_mma, format->kind, name, info->block_inputs, info->block_bytes, info->by_pieces,
+        format->scale_type, format->uses);
     return s;
 }
 
@@ -241,9 +242,11 @@ static bool build_from_source(gpu *g, struct program *p, const struct source *so
     return false;
 }
 
+// Programs of single kinds have tiles of one sort: with tensor cores or without.
 static bool has_kernel(const gpu *g, const struct source *source, enum kernel_id id)
 {
-    return kernel_group(g, id) && (!source->uses || kernel_info(id)->uses & source->uses);
+    uint32_t uses = kernel_info(id)->uses;
+    return kernel_group(g, id) && (!source->uses || (uses & source->uses && !(uses & USE_NO_MMA && g->has_mma)));
 }
 
 static bool make_kernels(gpu *g, struct program *p, const struct source *source, struct gpu_error *err)

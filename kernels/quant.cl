@@ -47,11 +47,10 @@ static struct expert_at expert_at(const struct args_places *at, __global const i
         return found;
     }
     UNROLL
-    for (uint i = 0; i < MOST_EXPERTS; i++)
-        if (i == k) {
-            found.place = at->place[i];
-            found.rank = at->rank[i];
-        }
+    for (uint i = 0; i < MOST_EXPERTS; i++) { // no branches: 16 of these take as long as a small row
+        found.place = i == k ? at->place[i] : found.place;
+        found.rank = i == k ? at->rank[i] : found.rank;
+    }
     return found;
 }
 

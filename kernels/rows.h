@@ -9,7 +9,8 @@
 // X(ID, name, struct of args.h, its last field, number of buffers, work-items of a group in the CPU and in the GPU
 // shape, the uses that programs of single kinds have it for). 0 work-items: that shape has no such kernel; 0 uses:
 // those have not. matmul_T_O and swiglu_T_O: tiles of 8T tokens by 8O outputs.
-#define USE_MANY (USE_PRODUCTS | USE_EXPERTS)
+#define USE_MANY   (USE_PRODUCTS | USE_EXPERTS)
+#define USE_NO_MMA 32 // but only where there are no tensor cores
 // clang-format off
 #define KERNEL_ROWS(X)                                                                                                 \
     X(EMBED,             embed,             args_embed,          pad,           3, ELEMENTS_GROUP, ELEMENTS_GROUP,    USE_ROWS)             \
@@ -32,13 +33,13 @@
     X(PACK,              pack,              args_matmul,         add,           2, 1,              0,                 0)                    \
     X(MATMUL,            matmul,            args_matmul,         add,           3, 1,              0,                 USE_MANY)             \
     X(SWIGLU_MAT,        swiglu_mat,        args_swiglu,         pad,           3, 1,              0,                 0)                    \
-    X(MATMUL_2_4,        matmul_2_4,        args_matmul_each,    at.out_offset, 3, 0,              MATMUL_ITEMS,      USE_MANY)             \
-    X(MATMUL_4_4,        matmul_4_4,        args_matmul_each,    at.out_offset, 3, 0,              MATMUL_ITEMS,      USE_MANY)             \
-    X(MATMUL_8_8,        matmul_8_8,        args_matmul_each,    at.out_offset, 3, 0,              MATMUL_ITEMS,      USE_MANY)             \
+    X(MATMUL_2_4,        matmul_2_4,        args_matmul_each,    at.out_offset, 3, 0,              MATMUL_ITEMS,      USE_MANY | USE_NO_MMA) \
+    X(MATMUL_4_4,        matmul_4_4,        args_matmul_each,    at.out_offset, 3, 0,              MATMUL_ITEMS,      USE_MANY | USE_NO_MMA) \
+    X(MATMUL_8_8,        matmul_8_8,        args_matmul_each,    at.out_offset, 3, 0,              MATMUL_ITEMS,      USE_MANY | USE_NO_MMA) \
     X(SWIGLU_2_4,        swiglu_2_4,        args_swiglu_each,    at.out_offset, 3, 0,              MATMUL_ITEMS,      0)                    \
     X(SWIGLU_4_4,        swiglu_4_4,        args_swiglu_each,    at.out_offset, 3, 0,              MATMUL_ITEMS,      0)                    \
     X(SWIGLU_8_8,        swiglu_8_8,        args_swiglu_each,    at.out_offset, 3, 0,              MATMUL_ITEMS,      0)                    \
-    X(HEADS_ROWS,        heads_rows,        args_heads,          decode,        3, 0,              MATMUL_ITEMS,      USE_HEADS)            \
+    X(HEADS_ROWS,        heads_rows,        args_heads,          decode,        3, 0,              MATMUL_ITEMS,      USE_HEADS | USE_NO_MMA) \
     X(Q_PRIME_ROWS,      q_prime_rows,      args_kv_b,           pad,           3, 0,              MATMUL_ITEMS,      USE_KEYS)             \
     X(ATTENTION_TILES,   attention_tiles,   args_attention,      softmax_scale, 4, 1,              128,               0)                    \
     X(ATTENTION_MERGE,   attention_merge,   args_attention,      softmax_scale, 2, 1,              ELEMENTS_GROUP,    0)                    \
@@ -57,13 +58,13 @@
 #define MMA_ROWS(X)                                                                                                    \
     X(ATTENTION_TILES_MMA,   attention_tiles_mma,   args_attention,   softmax_scale, 4, 0, MMA_ITEMS, 0)               \
     X(ATTENTION_PREFILL_MMA, attention_prefill_mma, args_attention,   softmax_scale, 4, 0, MMA_ITEMS, 0)               \
-    X(MATMUL_MMA_16,         matmul_mma_16,         args_matmul_each, at.out_offset, 3, 0, MATMUL_ITEMS, 0)            \
-    X(MATMUL_MMA_32,         matmul_mma_32,         args_matmul_each, at.out_offset, 3, 0, MATMUL_ITEMS, 0)            \
-    X(MATMUL_MMA_64,         matmul_mma_64,         args_matmul_each, at.out_offset, 3, 0, MATMUL_ITEMS, 0)            \
-    X(SWIGLU_MMA_16,         swiglu_mma_16,         args_swiglu_each, at.out_offset, 3, 0, MATMUL_ITEMS, 0)            \
-    X(SWIGLU_MMA_32,         swiglu_mma_32,         args_swiglu_each, at.out_offset, 3, 0, MATMUL_ITEMS, 0)            \
-    X(SWIGLU_MMA_64,         swiglu_mma_64,         args_swiglu_each, at.out_offset, 3, 0, MATMUL_ITEMS, 0)            \
-    X(HEADS_MMA,             heads_mma,             args_heads,       decode,        3, 0, MATMUL_ITEMS, 0)
+    X(MATMUL_MMA_16,         matmul_mma_16,         args_matmul_each, at.out_offset, 3, 0, MATMUL_ITEMS, USE_MANY) \
+    X(MATMUL_MMA_32,         matmul_mma_32,         args_matmul_each, at.out_offset, 3, 0, MATMUL_ITEMS, USE_MANY) \
+    X(MATMUL_MMA_64,         matmul_mma_64,         args_matmul_each, at.out_offset, 3, 0, MATMUL_ITEMS, USE_MANY) \
+    X(SWIGLU_MMA_16,         swiglu_mma_16,         args_swiglu_each, at.out_offset, 3, 0, MATMUL_ITEMS, USE_MANY) \
+    X(SWIGLU_MMA_32,         swiglu_mma_32,         args_swiglu_each, at.out_offset, 3, 0, MATMUL_ITEMS, USE_MANY) \
+    X(SWIGLU_MMA_64,         swiglu_mma_64,         args_swiglu_each, at.out_offset, 3, 0, MATMUL_ITEMS, USE_MANY) \
+    X(HEADS_MMA,             heads_mma,             args_heads,       decode,        3, 0, MATMUL_ITEMS, USE_HEADS)
 
 // Structs inside of those, and what every kernel takes besides: type and last field.
 #define INNER_STRUCTS(X)                                                                                               \

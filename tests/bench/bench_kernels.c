@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Every op by itself in the shapes of real models, by the device's own clock: microseconds, packed weights or cache
 // rows a second beside the device's copy, products a second. `bench_kernels [--device D] [--model NAME] [--op NAME]`.
-// With --kind NAME, or "all": products of V3's experts with matrices of that kind, each beside 4 bits in turn.
+// With --kind NAME,NAME.., or "all": products of V3's experts with matrices of that kind, each beside 4 bits in turn.
 // The weights move on through a large buffer from run to run, so that no cache holds them.
 #include <stdio.h>
 #include <stdlib.h>
@@ -531,26 +531,35 @@ static void bench_mixer(struct bench *b, uint32_t most_rows, uint32_t most_keys)
     measure(b, run_gqa_prefill_late, most_rows);
 }
 
-// ---- kinds: an expert's gate and up, and one of them for a prompt, in turn with MLX's 4 bits
+// ---- kinds: an expert's gate and up, eight experts' and one's for a prompt, in turn with MLX's 4 bits
 
 struct kind_run {
-    uint32_t kind, n_rows;
-    uint64_t bytes;
+    uint32_t kind, n_rows, n_experts;
 };
 
 static void run_kind(struct bench *b, const struct kind_run *r)
 {
     uint32_t out = b->shape->moe, in = b->shape->hidden;
     struct args_matrix m = {.in_dim = in, .out_dim = out, .kind = r->kind, .group_size = 64};
-    if (b->next + 2 * matrix_bytes(&m) + 4096 > b->weight_bytes)
+    uint64_t up = (matrix_bytes(&m) + 63) / 64 * 64, expert = (up + matrix_bytes(&m) + 4095) / 4096 * 4096;
+    if (b->next + (r->n_experts + 1) * expert > b->weight_bytes)
         b->next = 0;
     m.weight = b->next;
     m.scales = m.weight + out * matrix_row_bytes(&m);
     m.biases = m.scales + out * matrix_scale_bytes(&m);
+    b->next += r->n_experts * expert;
     struct args_swiglu a = {.gate = m, .up = m, .n_rows = r->n_rows, .in_stride = in, .out_stride = out};
-    a.up = gpu_matrix_behind(&m, (matrix_bytes(&m) + 63) / 64 * 64);
-    b->next = (b->next + 2 * matrix_bytes(&m) + 64 + 4095) / 4096 * 4096;
-    (r->n_rows > 1 ? gpu_op_swiglu_mat : gpu_op_swiglu_vec)(b->g, &a, b->weights, b->x, b->y);
+    a.up = gpu_matrix_behind(&m, up);
+    if (r->n_experts == 1) {
+        (r->n_rows > 1 ? gpu_op_swiglu_mat : gpu_op_swiglu_vec)(b->g, &a, b->weights, b->x, b->y);
+        return;
+    }
+    struct args_swiglu_experts e = {.gate = a.gate, .up = a.up, .at = {.n = r->n_experts}, .out_stride = out};
+    for (uint32_t k = 0; k < r->n_experts; k++) {
+        e.at.place[k] = k * expert;
+        e.at.rank[k] = k;
+    }
+    gpu_op_swiglu_experts(b->g, &e, &(struct gpu_experts_bufs){b->weights, NULL, b->x, b->y});
 }
 
 static double kind_seconds(struct bench *b, const struct kind_run *r)
@@ -571,10 +580,11 @@ static int by_size(const void *a, const void *b)
 }
 
 // The medians of runs that take turns, for others may load the machine.
-static void bench_kind(struct bench *b, uint32_t kind, uint32_t n_rows)
+static void bench_kind(struct bench *b, uint32_t kind, uint32_t n_rows, uint32_t n_experts)
 {
     enum { TURNS = 15 };
-    const struct kind_run runs[2] = {{.kind = KIND_MLX_4, .n_rows = n_rows}, {.kind = kind, .n_rows = n_rows}};
+    const struct kind_run runs[2] = {{.kind = KIND_MLX_4, .n_rows = n_rows, .n_experts = n_experts},
+                                     {.kind = kind, .n_rows = n_rows, .n_experts = n_experts}};
     double seconds[2][TURNS], rates[2];
     for (int i = -1; i < TURNS; i++)
         for (int which = 0; which < 2; which++) {
@@ -586,28 +596,40 @@ static void bench_kind(struct bench *b, uint32_t kind, uint32_t n_rows)
         struct args_matrix m = {
             .in_dim = b->shape->hidden, .out_dim = b->shape->moe, .kind = runs[which].kind, .group_size = 64};
         qsort(seconds[which], TURNS, sizeof(double), by_size);
-        rates[which] = 2 * (double)matrix_bytes(&m) / seconds[which][TURNS / 2];
+        rates[which] = 2.0 * n_experts * (double)matrix_bytes(&m) / seconds[which][TURNS / 2];
     }
-    printf("%-8s %3u rows %9.1f us %7.2f GB/s, %5.2f of 4 bits' bytes, %5.2f of their speed\n", kind_name(kind), n_rows,
-           seconds[1][TURNS / 2] * 1e6, rates[1] / 1e9, rates[1] / rates[0],
+    printf("%-8s %u experts, %3u rows %9.1f us %7.2f GB/s, %5.2f of 4 bits' bytes, %5.2f of their speed\n",
+           kind_name(kind), n_experts, n_rows, seconds[1][TURNS / 2] * 1e6, rates[1] / 1e9, rates[1] / rates[0],
            seconds[0][TURNS / 2] / seconds[1][TURNS / 2]);
     fflush(stdout);
 }
 
+// Is the name among those of a list with commas?
+static bool is_named(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, name, length) == 0 && (at[length] == 0 || at[length] == ','))
+            return true;
+    return false;
+}
+
 static void bench_kinds(struct bench *b, const char *only, uint32_t most_rows)
 {
+    enum { EXPERTS = 8 };
     struct gpu_error err;
     b->shape = &shapes[1]; // V3
     for (uint32_t kind = KIND_NONE + 1; kind < KIND_COUNT; kind++) {
-        if (strcmp(only, "all") != 0 && strcmp(only, kind_name(kind)) != 0)
+        if (strcmp(only, "all") != 0 && !is_named(only, kind_name(kind)))
             continue;
-        const struct gpu_format format = {.kind = kind, .uses = USE_PRODUCTS};
+        const struct gpu_format format = {.kind = kind, .uses = USE_PRODUCTS | USE_EXPERTS};
         if (gpu_open_formats(b->g, &format, 1, NULL, &err)) {
             printf("%-8s %s\n", kind_name(kind), err.text);
             continue;
         }
-        bench_kind(b, kind, 1);
-        bench_kind(b, kind, most_rows);
+        bench_kind(b, kind, 1, 1);
+        bench_kind(b, kind, 1, EXPERTS);
+        bench_kind(b, kind, most_rows, 1);
     }
 }
 

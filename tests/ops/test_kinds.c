@@ -264,6 +264,8 @@ static void products_are_near(struct harness *t)
 {
     static const uint32_t sizes[][3] = {{1, 256, 1}, {1, 4864, 35}, {1, 512, 131},
                                         {5, 256, 9}, {19, 768, 33}, {70, 512, 65}};
+    static const uint32_t large[][3] = {{1, 8704, 19},
+                                        {1, 256, 17000}}; // of several chunks, and for groups of many rows
     static const uint32_t narrow[][3] = {{1, 96, 7}, {1, 1408, 5}, {3, 160, 17}}; // of blocks of 32
     for (unsigned d = 0; d < rigs.n; d++) {
         worst = 0;
@@ -273,6 +275,8 @@ static void products_are_near(struct harness *t)
             open_kind(&rigs.items[d], &all[i].m, USE_PRODUCTS);
             for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++)
                 CHECK(t, check_product(&rigs.items[d], &all[i], sizes[j]));
+            for (size_t j = 0; is_sample(&all[i]) && j < sizeof large / sizeof *large; j++)
+                CHECK(t, check_product(&rigs.items[d], &all[i], large[j]));
             bool small = kind_info(all[i].m.kind)->block_inputs <= 32 && all[i].m.group_size <= 32;
             for (size_t j = 0; small && j < sizeof narrow / sizeof *narrow; j++)
                 CHECK(t, check_product(&rigs.items[d], &all[i], narrow[j]));

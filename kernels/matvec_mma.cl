@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// NVIDIA's tensor cores: rows of matrices times one row of x, for kinds that are taken apart in pieces. A group computes 16
+// rows: of fragment A lane (g, j) has rows g and g + 8, a piece of each by itself. So that one product sums no two lanes'
+// inputs, B has x of lane j's piece in columns 2j and 2j + 1 alone, its first halves and its second: what the lane gets
+// back are its own pieces' sums, to which it applies their scales. A group's warps share the rows, in turns; x lies in
+// local memory, a chunk of TEAM_MMA_INPUTS at a time, as halves after a power of 2 that the chunk's largest sets: 22 bits of
+// all that is within 2^17 of it. A lane's sums are ordered by the matrix's shape alone, and so are the 16 lanes' of
+// a row.
+#if PIECES && NVIDIA_MMA && !SHAPE_CPU
+
+#define LANE_PIECES (64 / PIECE_INPUTS) // that a lane takes of a row together
+#define WARP_PIECES (4 * LANE_PIECES)   // and its warp
+#define GROUP_PIECES (WARP_PIECES * TEAM_ITEMS / 32)
+#define GROUP_BYTES (GROUP_PIECES * PIECE_INPUTS / BLOCK_INPUTS * BLOCK_BYTES)
+#define BLOCK_PIECES (BLOCK_INPUTS / PIECE_INPUTS)
+#define CHUNK_PIECES (TEAM_MMA_INPUTS / PIECE_INPUTS)
+#define CHUNK_FOURS (TEAM_MMA_INPUTS / 4)
+#define CHUNK_PLACES (CHUNK_FOURS + CHUNK_FOURS / 16)
+#define STAGE_FOURS 8 // that a work-item brings at once
+#define TURNS 4       // sets of 16 inputs whose sums are made together
+
+struct team_space {
+    uint4 x[CHUNK_PLACES + 4]; // two pairs, and what they lack; the last four are 0
+    float totals[TEAM_MMA_INPUTS / 16];
+    float largest[TEAM_ITEMS / 32];
+    float sums[TEAM_MMA_ROWS][TEAM + 1];
+    uint table[TABLE_WORDS] __attribute__((aligned(8)));
+};
+
+#define TEAM_SHARE(rows) (rows) // teams have no shares here
+
+// A warp reads fours that are 16 apart together: a place is left free between these, that they lie in different banks.
+INLINE uint pair_place(uint four)
+{
+    return four + four / 16;
+}
+
+// Some fours of x, every TEAM_ITEMS-th; behind the last one that again.
+INLINE void stage_fetch(__global const float *x, uint base, uint n_fours, float4 *v)
+{
+    uint i = base + get_local_id(0);
+    if (((ulong)x & 15) == 0) {
+        UNROLL
+        for (uint k = 0; k < STAGE_FOURS; k++)
+            v[k] = ((__global const float4 *)x)[min(i + k * TEAM_ITEMS, n_fours - 1)];
+    } else {
+        UNROLL
+        for (uint k = 0; k < STAGE_FOURS; k++)
+            v[k] = vload4(min(i + k * TEAM_ITEMS, n_fours - 1), x);
+    }
+}
+
+// x as halves, times a power of 2; what takes that back is returned. All lanes stay together, for they exchange numbers.
+// What is behind the last four is never used.
+INLINE float stage_pairs(__global const float *x, uint n_fours, __local struct team_space *space)
+{
+    float4 v[STAGE_FOURS];
+    float4 sizes = 0;
+    for (uint base = 0; base < n_fours; base += TEAM_ITEMS * STAGE_FOURS) {
+        stage_fetch(x, base, n_fours, v);
+        UNROLL
+        for (uint k = 0; k < STAGE_FOURS; k++)
+            sizes = fmax(sizes, fabs(v[k]));
+    }
+    float largest = fmax(fmax(sizes.x, sizes.y), fmax(sizes.z, sizes.w));
+    UNROLL
+    for (uint apart = 1; apart < 32; apart *= 2)
+        largest = fmax(largest, of_lane(largest, apart));
+    space->largest[get_local_id(0) / 32] = largest;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    UNROLL
+    for (uint warp = 0; warp < TEAM_ITEMS / 32; warp++)
+        largest = fmax(largest, space->largest[warp]);
+    uint exponent = clamp(as_uint(largest) >> 23, 15u, 254u); // the largest becomes 2^14 and more
+    float factor = as_float((268u - exponent) << 23);
+    for (uint base = 0; base < n_fours; base += TEAM_ITEMS * STAGE_FOURS) {
+        stage_fetch(x, base, n_fours, v);
+        UNROLL
+        for (uint k = 0; k < STAGE_FOURS; k++) {
+            uint i = base + k * TEAM_ITEMS + get_local_id(0);
+            float4 scaled = v[k] * factor;
+            uint2 first = PIECE_NEIGHBOURS ? halves(scaled.x, scaled.y) : halves(scaled.x, scaled.z);
+            uint2 second = PIECE_NEIGHBOURS ? halves(scaled.z, scaled.w) : halves(scaled.y, scaled.w);
+            space->x[pair_place(i)] = (uint4)(first.x, second.x, first.y, second.y);
+            if (KIND_BIAS) {
+                float total = (scaled.x + scaled.z) + (scaled.y + scaled.w);
+                total += of_lane(total, 1);
+                space->totals[i / 4] = total + of_lane(total, 2); // four lanes, one number
+            }
+        }
+    }
+    return as_float((exponent - 14) << 23);
+}
+
+// A lane's two rows, from their next blocks on, and where it is in them.
+struct team_lane {
+    struct kind_row rows[2];
+    uint n; // its first piece of the chunk's
+    uint part; // of the blocks: a piece of the first ones
+};
+
+struct team_load {
+    struct piece pieces[2][LANE_PIECES];
+};
+
+// Where blocks are as small as pieces, the last one may have no second beside it: the first is taken again.
+INLINE void team_fetch(const struct team_lane *lane, uint end, struct team_load *load)
+{
+    UNROLL
+    for (uint i = 0; i < 2; i++)
+        UNROLL
+        for (uint k = 0; k < LANE_PIECES; k++)
+            piece_load(&lane->rows[i], lane->part + (BLOCK_PIECES > 1 || lane->n + k < end ? k : 0), &load->pieces[i][k]);
+}
+
+// On to what the lane takes next, if there is any.
+INLINE void team_step(struct team_lane *lane, uint end)
+{
+    uint bytes = lane->n + GROUP_PIECES < end ? GROUP_BYTES : 0;
+    lane->rows[0].p += bytes;
+    lane->rows[1].p += bytes;
+    lane->n += GROUP_PIECES;
+}
+
+// dots += the products of the pieces, the first of which is number n of the chunk's. The sums of some sets are made in
+// turns, for a product must wait for the one before of the same sum.
+INLINE void team_add(const struct team_load *load, uint n, uint part, uint end, __local const struct team_space *space,
+                     float2 *dots)
+{
+    uint lane = get_local_id(0) % 32;
+    bool own = lane / 8 == lane % 4;
+    UNROLL
+    for (uint turn = 0; turn < 4; turn += TURNS) {
+        float4 sums[TURNS];
+        pair_t upper[TURNS][8], lower[TURNS][8];
+        uint at[TURNS];
+        __local const uint2 *x[TURNS];
+        UNROLL
+        for (uint i = 0; i < TURNS; i++) {
+            const uint k = (turn + i) / PIECE_SETS, set = (turn + i) % PIECE_SETS;
+            at[i] = piece_at(n + k, set);
+            x[i] = (__local const uint2 *)(space->x + (own && n + k < end ? pair_place(at[i] * 4) : CHUNK_PLACES)) +
+                   lane / 4 % 2;
+            piece_set(&load->pieces[0][k], part + k, set, space->table, upper[i]);
+            piece_set(&load->pieces[1][k], part + k, set, space->table, lower[i]);
+            sums[i] = 0;
+        }
+        UNROLL
+        for (uint f = 0; f < 4; f++)
+            UNROLL
+            for (uint i = 0; i < TURNS; i++) {
+                uint2 b = x[i][2 * f];
+                mma(&sums[i], (uint4)(upper[i][2 * f], lower[i][2 * f], upper[i][2 * f + 1], lower[i][2 * f + 1]), b.x,
+                    b.y);
+            }
+        UNROLL
+        for (uint i = PIECE_TOGETHER - 1; i < TURNS; i += PIECE_TOGETHER) {
+            const uint k = (turn + i) / PIECE_SETS, set = (turn + i) % PIECE_SETS;
+            bool is_there = n + k < end;
+            float4 sum = PIECE_TOGETHER == 2 ? sums[i - 1] + sums[i] : sums[i];
+            float2 one = piece_scale(&load->pieces[0][k], part + k, set);
+            float2 two = piece_scale(&load->pieces[1][k], part + k, set);
+            float2 more = fma((float2)(one.x, two.x), sum.xz + sum.yw, *dots);
+            if (KIND_BIAS) {
+                uint place = is_there ? at[i] : 1;
+                float total = space->totals[place] + (PIECE_TOGETHER == 2 ? space->totals[place - 1] : 0);
+                more = fma((float2)(one.y, two.y), (float2)(total), more);
+            }
+            *dots = is_there ? more : *dots;
+        }
+    }
+}
+
+// The dot products of the group's rows with x, of which this lane has two: its parts, left in space->sums. `whole` of
+// kind_row, which is the same for all.
+INLINE void team_dots_of(const struct kind_row *rows, const bool whole, uint in_dim, __global const float *x,
+                         __local struct team_space *space)
+{
+    uint item = get_local_id(0);
+    uint n_pieces = in_dim / PIECE_INPUTS;
+    uint lane_first = item / 32 * WARP_PIECES + item % 4 * LANE_PIECES;
+    float2 dots = 0;
+    for (uint first = 0; first < n_pieces; first += CHUNK_PIECES) {
+        uint end = min(n_pieces - first, (uint)CHUNK_PIECES);
+        struct team_lane lane = {{rows[0], rows[1]}, lane_first, lane_first % BLOCK_PIECES};
+        struct team_load now, next;
+        UNROLL
+        for (uint i = 0; i < 2; i++) {
+            lane.rows[i].p += (first + (lane_first < end ? lane_first : 0)) / BLOCK_PIECES * BLOCK_BYTES;
+            lane.rows[i].whole = whole;
+        }
+        team_fetch(&lane, end, &now);
+        barrier(CLK_LOCAL_MEM_FENCE); // the chunk before has been used
+        float scale = stage_pairs(x + first * PIECE_INPUTS, end * (PIECE_INPUTS / 4), space);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        float2 sums = 0;
+        for (uint warps = item / 32 * WARP_PIECES; warps < end; warps += GROUP_PIECES) {
+            uint n = lane.n;
+            team_step(&lane, end);
+            team_fetch(&lane, end, &next);
+            team_add(&now, n, lane.part, end, space, &sums);
+            now = next;
+        }
+        dots = fma(sums, (float2)(scale), dots);
+    }
+    space->sums[item % 32 / 4][item / 32 * 4 + item % 4] = dots.x;
+    space->sums[item % 32 / 4 + 8][item / 32 * 4 + item % 4] = dots.y;
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+
+INLINE void team_dots(const struct kind_row *rows, uint in_dim, __global const float *x, __local struct team_space *space)
+{
+    table_fill(space->table);
+    if (get_local_id(0) < 4)
+        space->x[CHUNK_PLACES + get_local_id(0)] = 0;
+#ifdef PIECE_WHOLE
+    if (rows[0].whole && rows[1].whole)
+        team_dots_of(rows, true, in_dim, x, space);
+    else
+#endif
+        team_dots_of(rows, false, in_dim, x, space);
+}
+
+// TEAM_MMA_ROWS of n_out rows from first_row on, times x, into y or added to it.
+INLINE void team_rows(const struct args_matrix *m, uint first_row, uint n_out, __global const uchar *matrix,
+                      __global const float *x, __local struct team_space *space, uint add, __global float *y)
+{
+    uint item = get_local_id(0);
+    uint first = get_group_id(0) * TEAM_MMA_ROWS;
+    struct kind_row rows[2];
+    UNROLL
+    for (uint i = 0; i < 2; i++)
+        rows[i] = kind_row_of(m, matrix, first_row + min(first + item % 32 / 4 + i * 8, n_out - 1));
+    team_dots(rows, m->in_dim, x, space);
+    if (item >= TEAM_MMA_ROWS || first + item >= n_out)
+        return;
+    float sum = team_sum(space->sums, item);
+    y[first + item] = add ? y[first + item] + sum : sum;
+}
+
+INLINE void team_matvec(const struct args_matrix *m, uint n, __global const uchar *matrix, __global const float *x,
+                        __local struct team_space *space, uint add, __global float *y)
+{
+    team_rows(m, 0, m->out_dim, matrix, x, space, add, y);
+}
+
+INLINE void team_heads(const struct args_matrix *m, uint first_row, uint n_out, __global const uchar *matrix,
+                       __global const float *x, __local struct team_space *space, __global float *y)
+{
+    team_rows(m, first_row, n_out, matrix, x, space, 0, y);
+}
+
+// Half of the group's rows are gate's, the others up's.
+INLINE void team_swiglu(const struct args_matrix *gate, const struct args_matrix *up, uint n,
+                        __global const uchar *matrices, __global const float *x, __local struct team_space *space,
+                        __global float *y)
+{
+    uint item = get_local_id(0);
+    uint first = get_group_id(0) * (TEAM_MMA_ROWS / 2);
+    uint row = min(first + item % 32 / 4, gate->out_dim - 1);
+    const struct kind_row rows[2] = {kind_row_of(gate, matrices, row), kind_row_of(up, matrices, row)};
+    team_dots(rows, gate->in_dim, x, space);
+    if (item < TEAM_MMA_ROWS / 2 && first + item < gate->out_dim)
+        y[first + item] = silu(team_sum(space->sums, item)) * team_sum(space->sums, item + TEAM_MMA_ROWS / 2);
+}
+
+#endif
