@@ -139,6 +139,7 @@ enum moe_suggests {
 struct moe_suggestion {
     unsigned given; // enum moe_suggests, a bit for each that there is
     uint32_t top_k; // 0: no limit
+    bool from_gguf; // its keys say so, general.sampling.*; else generation_config.json does
     double temperature, top_p, min_p;
 };
 
@@ -189,7 +190,9 @@ struct moe_description {
 
 // Reads and checks the manifest and headers only: no device, no weights.
 int moe_inspect(const char *directory, struct moe_description *description, struct moe_err *err);
-// Compares every file of the package with its checksum.
+// Compares every file of a package with its checksum; of GGUF files and MLX folders, which have none, reads every
+// tensor that is used: MOE_FORMAT names one that has scales or numbers that are not finite, or an expert that is all
+// zero.
 int moe_verify(const char *directory, moe_progress_fn *progress, void *context, struct moe_err *err);
 
 // Makes a package of a folder from the hub. Writes into `target`.partial and renames that in the end; a run that was

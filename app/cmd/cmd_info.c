@@ -45,6 +45,28 @@ static struct figures work_out(const struct moe_description *about, const char *
     return figures;
 }
 
+// What the maker suggests, each as far as it is given; null: nothing.
+static void add_suggestion(struct json_object *to, const struct moe_suggestion *suggestion)
+{
+    const struct {
+        const char *key;
+        unsigned bit;
+        double value;
+    } all[] = {{"temperature", MOE_SUGGESTS_TEMPERATURE, suggestion->temperature},
+               {"top_p", MOE_SUGGESTS_TOP_P, suggestion->top_p},
+               {"min_p", MOE_SUGGESTS_MIN_P, suggestion->min_p}};
+    struct json_object *object = suggestion->given ? json_object_new_object() : NULL;
+    json_object_object_add(to, "suggestion", object);
+    if (!object)
+        return;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (suggestion->given & all[i].bit)
+            json_out_real(object, all[i].key, all[i].value);
+    if (suggestion->given & MOE_SUGGESTS_TOP_K)
+        json_out_whole(object, "top_k", suggestion->top_k);
+    json_out_string(object, "source", suggestion->from_gguf ? "general.sampling" : "generation_config.json");
+}
+
 static int print_json(const struct moe_description *about, const struct figures *figures, const char *directory,
                       bool verified)
 {
@@ -93,6 +115,7 @@ static int print_json(const struct moe_description *about, const struct figures 
         json_out_whole(object, "state_bytes", about->state_bytes);
         json_out_string(object, "mixers", about->mixers);
     }
+    add_suggestion(object, &about->suggestion);
     struct json_object *groups = json_object_new_object();
     for (size_t i = 0; i < MOE_GROUPS && about->groups[i].weights; i++) {
         struct json_object *group = json_object_new_object();

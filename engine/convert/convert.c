@@ -22,7 +22,7 @@
 #include "engine/convert/job_key.h"
 #include "engine/files/spans.h"
 #include "engine/files/ggml_types.h"
-#include "engine/files/gguf_verify.h"
+#include "engine/files/verify.h"
 #include "engine/files/writer.h"
 #include "kernels/kinds.h"
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "engine/base/err.h"
 #include "engine/files/checkpoint.h"
@@ -262,7 +263,7 @@ static void name_model(struct package *package, const char *path)
     package_name_after(package, path);
     size_t length = strlen(package->name);
     size_t tail = gguf_part_parse(package->name, &part) ? length - part.prefix : strlen(".gguf");
-    if (length > tail && strcmp(package->name + length - strlen(".gguf"), ".gguf") == 0)
+    if (length > tail && strcasecmp(package->name + length - strlen(".gguf"), ".gguf") == 0)
         package->name[length - tail] = '\0';
 }
 
@@ -286,6 +287,7 @@ static int read_suggestion(const struct gguf *gguf, const char *path, struct moe
                                i == 1 ? json_object_new_int64((int64_t)number) : json_object_new_double(number));
     }
     int code = f.failed ? f.failed : suggestion_take(root, path, suggestion, err);
+    suggestion->from_gguf = suggestion->given;
     json_object_put(root);
     return code;
 }

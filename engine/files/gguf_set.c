@@ -32,10 +32,18 @@ static bool is_gguf(const char *name)
     return ends(name, suffix);
 }
 
+// The first ".gguf" in a name, in whatever letters; NULL: none.
+static const char *find_suffix(const char *name)
+{
+    while (*name && strncasecmp(name, suffix, sizeof suffix - 1) != 0)
+        name++;
+    return *name ? name : NULL;
+}
+
 // Of a file that somebody cut to upload it: X.gguf.part1of2, X.gguf-split-a.
 static bool is_piece(const char *name)
 {
-    const char *at = strstr(name, suffix);
+    const char *at = find_suffix(name);
     if (!at)
         return false;
     at += sizeof suffix - 1;
@@ -69,7 +77,7 @@ bool gguf_part_parse(const char *name, struct gguf_part *part)
     part->prefix = length - (sizeof shape - 1);
     const char *tail = name + part->prefix;
     return tail[0] == '-' && five_digits(tail + 1, &part->number) && strncmp(tail + 6, "-of-", 4) == 0 &&
-           five_digits(tail + 10, &part->count) && strcmp(tail + 15, suffix) == 0 && part->number >= 1 &&
+           five_digits(tail + 10, &part->count) && strcasecmp(tail + 15, suffix) == 0 && part->number >= 1 &&
            part->number <= part->count && part->count <= MAX_PARTS;
 }
 
@@ -128,7 +136,7 @@ bool gguf_set_is_one(const char *path)
 // ls -v: part10of12 comes behind part9of12.
 static int refuse_piece(const char *path, struct moe_err *err)
 {
-    const char *end = strstr(base_name(path), suffix) + sizeof suffix - 1;
+    const char *end = find_suffix(base_name(path)) + sizeof suffix - 1;
     return moe_fail(err, MOE_UNSUPPORTED,
                     "%.200s: is one piece of a file that was cut; put all together first: cat $(ls -v %.*s?*) >%.*s",
                     path, (int)(end - base_name(path)), base_name(path), (int)(end - base_name(path)), base_name(path));
@@ -198,8 +206,9 @@ static int open_part(struct gguf_set *set, const char *file, const struct gguf_p
     char path[PATH_BYTES];
     struct gguf gguf;
     if (part)
-        snprintf(path, sizeof path, "%.*s-%05" PRIu32 "-of-%05" PRIu32 ".gguf",
-                 (int)(part->prefix + (size_t)(base_name(file) - file)), file, part->number, part->count);
+        snprintf(path, sizeof path, "%.*s-%05" PRIu32 "-of-%05" PRIu32 "%s",
+                 (int)(part->prefix + (size_t)(base_name(file) - file)), file, part->number, part->count,
+                 file + strlen(file) - (sizeof suffix - 1));
     else
         snprintf(path, sizeof path, "%s", file);
     int code = gguf_open(path, &gguf, err);

@@ -22,7 +22,8 @@ void gguf_set_release(struct gguf_set *set);
 // safetensors.
 bool gguf_set_is_one(const char *path);
 
-// "PREFIX-00002-of-00009.gguf": true, with number 2, count 9 and the prefix's length. 1 <= number <= count <= 2048.
+// "PREFIX-00002-of-00009.gguf", or .GGUF, as all parts then are: true, with number 2, count 9 and the prefix's length.
+// 1 <= number <= count <= 2048.
 struct gguf_part {
     size_t prefix;
     uint32_t number, count;

@@ -282,10 +282,19 @@ uint64_t source_part_bytes(enum source_part part, uint32_t cols, struct quantisa
 
 bool source_is_finite(enum tensor_dtype dtype, const void *raw, uint64_t count)
 {
-    bool finite = true;
-    for (uint64_t i = 0; dtype_is_float(dtype) && i < count; i++)
-        finite &= isfinite(number_at(dtype, raw, i)) != 0;
-    return finite;
+    const uint16_t *halves = raw;
+    const uint32_t *words = raw;
+    uint32_t wrong = 0; // an exponent of ones all through
+    if (dtype == DTYPE_F32)
+        for (uint64_t i = 0; i < count; i++)
+            wrong |= (words[i] & 0x7f800000U) == 0x7f800000U;
+    else if (dtype == DTYPE_BF16)
+        for (uint64_t i = 0; i < count; i++)
+            wrong |= (halves[i] & 0x7f80U) == 0x7f80U;
+    else if (dtype == DTYPE_F16)
+        for (uint64_t i = 0; i < count; i++)
+            wrong |= (halves[i] & 0x7c00U) == 0x7c00U;
+    return !wrong;
 }
 
 int source_not_finite(const struct checkpoint *from, const struct checkpoint_tensor *tensor, struct moe_err *err)

@@ -6,7 +6,7 @@
 
 #include "engine/files/checkpoint.h"
 #include "engine/files/gguf_groups.h"
-#include "engine/files/gguf_verify.h"
+#include "engine/files/verify.h"
 #include "engine/files/gguf_vocabulary.h"
 #include "engine/files/package.h"
 #include "engine/convert/job.h"
@@ -189,7 +189,7 @@ int moe_inspect(const char *directory, struct moe_description *description, stru
 }
 
 // One walk over all files of a package.
-struct verification {
+struct comparison {
     const struct package *package;
     moe_progress_fn *on_progress;
     void *context;
@@ -199,13 +199,13 @@ struct verification {
 
 static void advanced(void *context, uint64_t bytes)
 {
-    struct verification *v = context;
+    struct comparison *v = context;
     v->progress.done += bytes;
     if (v->on_progress)
         v->on_progress(v->context, &v->progress);
 }
 
-static int verify_file(struct verification *v, const struct package_file *file)
+static int verify_file(struct comparison *v, const struct package_file *file)
 {
     char hex[65] = "";
     const struct file_hashing how = {.path = file->path, .bytes = file->bytes, .advanced = advanced, .context = v};
@@ -216,7 +216,7 @@ static int verify_file(struct verification *v, const struct package_file *file)
                          "SHA-256 does not match model.json: the file is damaged, download the package again");
 }
 
-static int verify_files(struct verification *v)
+static int verify_files(struct comparison *v)
 {
     const struct package *p = v->package;
     v->progress = (struct moe_progress){
@@ -237,20 +237,19 @@ int moe_verify(const char *directory, moe_progress_fn *progress, void *context, 
     int code = weights_open_package(directory, &package, err);
     if (code)
         return code;
-    if (package.kind == GGUF_FILES) {
-        const struct gguf_verification how = {package.checkpoint, progress, context};
-        code = gguf_verify(&how, err);
+    if (package.kind == FOLDER_SOURCE) {
+        package_release(&package);
+        return moe_fail(err, MOE_UNSUPPORTED,
+                        "%.300s is a folder from the hub that must be converted first; it has no checksums to compare, "
+                        "and `moechat convert` checks its numbers",
+                        directory);
+    }
+    if (package.kind != PACKAGE) {
+        code = verify_weights(&(struct verification){&package, progress, context}, err);
         package_release(&package);
         return code;
     }
-    if (package.kind != PACKAGE) {
-        package_release(&package);
-        return moe_fail(err, MOE_UNSUPPORTED,
-                        "%.300s is a folder from the hub, which has no checksums to compare; packages made by "
-                        "`moechat convert` do",
-                        directory);
-    }
-    struct verification v = {.package = &package, .on_progress = progress, .context = context, .err = err};
+    struct comparison v = {.package = &package, .on_progress = progress, .context = context, .err = err};
     code = verify_files(&v);
     package_release(&package);
     return code;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "engine/base/err.h"
+#include "engine/files/verify.h"
 #include "engine/model/formats.h"
 #include "engine/walk/memory.h"
 #include "engine/walk/ring.h"
@@ -125,6 +126,8 @@ int moe_model_open(const char *directory, const struct moe_model_options *option
         code = moe_fail(err, MOE_UNSUPPORTED,
                         "%.200s is a %s, which must be converted first: moechat convert DIR NEWDIR (%.2f GB)",
                         directory, model->description.layout, (double)model->description.package_bytes / 1e9);
+    if (!code)
+        code = verify_no_holes(&model->package, err);
     if (!code)
         code = open_device(model, options, err);
     struct weights_source source = {&model->package, options->progress, options->progress_context};

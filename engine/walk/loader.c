@@ -14,7 +14,8 @@
 #include "engine/files/ggml_types.h"
 #include "engine/files/gguf_model.h"
 #include "engine/files/gguf_names.h"
-#include "engine/files/gguf_verify.h"
+#include "engine/files/verify.h"
+#include "engine/files/source.h"
 
 enum { TENSOR_ALIGNMENT = 64, SLAB_BYTES = 256 << 20, PIECE_BYTES = 8 << 20, NAME_BYTES = 160 };
 
@@ -533,6 +534,10 @@ static int read_part(struct loader *l, const struct piece *piece, const struct s
     int code = checkpoint_read(l->from, &range, piece->conversion == AS_STORED ? to : staging->raw, l->err);
     if (!code && dtype == DTYPE_GGML && !gguf_blocks_are_finite(tensor->at->ggml_type, to, *part))
         code = gguf_not_finite(l->from, tensor, l->err);
+    const void *raw = piece->conversion == AS_STORED ? to : staging->raw;
+    if (!code && dtype_is_float(dtype) && !source_is_finite(dtype, raw, *part / source_width(dtype)))
+        code = moe_fail(l->err, MOE_FORMAT, "%.280s: tensor %.100s has numbers that are not finite; %s",
+                        checkpoint_path(l->from, tensor), name_said(l, tensor), l->remedy);
     if (!code && piece->conversion != AS_STORED)
         widen(piece, staging->raw, (float *)(void *)to, bytes / sizeof(float));
     if (!code && piece->vector)

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "engine/files/gguf_set.h"
-#include "engine/files/gguf_verify.h"
+#include "engine/files/verify.h"
 #include "engine/walk/weights.h"
 #include "tests/gguf_rig.h"
 #include "tests/harness.h"
@@ -311,7 +311,61 @@ static void everything_is_verified(struct harness *t)
     write_bytes("changed.gguf", &bytes);
     free(bytes.at);
     CHECK_EQ(t, moe_verify(path_of("changed.gguf"), NULL, NULL, &err), MOE_FORMAT);
-    CHECK(t, strstr(err.text, "tensor blk.1.ffn_up_exps.weight has scales that are no finite numbers") != NULL);
+    CHECK(t, strstr(err.text, "layer 1, expert 7: its up has scales or numbers that are not finite") != NULL);
+}
+
+// CHAT with `bytes` of a tensor, from `at` on, replaced by `value`.
+static const char *filled(const char *ours, uint64_t at, uint64_t bytes, int value)
+{
+    struct package p;
+    struct made_bytes whole = file_bytes(CHAT);
+    if (weights_open_package(CHAT, &p, NULL))
+        exit(70);
+    const struct checkpoint_tensor *tensor = checkpoint_find(p.checkpoint, ours);
+    memset(whole.at + tensor->at->offset + at, value, bytes ? bytes : tensor->at->bytes);
+    package_release(&p);
+    write_bytes("changed.gguf", &whole);
+    free(whole.at);
+    return path_of("changed.gguf");
+}
+
+static int open_model(const char *path, struct moe_err *err)
+{
+    moe_model *model = NULL;
+    int code = moe_model_open(path, &(struct moe_model_options){.device = "ref"}, &model, err);
+    moe_model_close(model);
+    return code;
+}
+
+// Holes in a file look like weights: verify says of which expert, and a layer without any is refused at once.
+static void zeroes_are_no_weights(struct harness *t)
+{
+    static const char up[] = "model.layers.1.mlp.switch_mlp.up_proj.weight";
+    struct moe_err err = {.text = ""};
+    uint64_t expert = 32 * 64 * 2; // bf16
+    const char *path = filled(up, 3 * expert, expert, 0);
+    CHECK_EQ(t, moe_verify(path, NULL, NULL, &err), MOE_FORMAT);
+    CHECK(t, strstr(err.text, "layer 1, expert 3: its up is all zero") != NULL);
+    CHECK_EQ(t, open_model(path, &err), MOE_OK); // one may be so on purpose
+    path = filled(up, 0, 0, 0);
+    CHECK_EQ(t, open_model(path, &err), MOE_FORMAT);
+    CHECK(t, strstr(err.text, "changed.gguf: the experts of layer 1 are zeroes") != NULL);
+    path = filled("model.layers.0.self_attn.o_proj.weight", 0, 0, 0);
+    CHECK_EQ(t, moe_verify(path, NULL, NULL, &err), MOE_FORMAT);
+    CHECK(t, strstr(err.text, "tensor blk.0.attn_output.weight is all zero") != NULL);
+}
+
+// A router's bias of no number would choose the same experts for every token, and say nothing.
+static void vectors_are_numbers(struct harness *t)
+{
+    static const char *const names[] = {"model.layers.1.mlp.gate.e_score_correction_bias", "model.norm.weight",
+                                        "model.layers.1.mlp.gate.weight"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct moe_err err = {.text = ""};
+        CHECK_EQ(t, open_model(filled(names[i], 4, 4, 0xff), &err), MOE_FORMAT);
+        if (!CHECK(t, strstr(err.text, "has numbers that are not finite; download the model again") != NULL))
+            printf("    %s\n", err.text);
+    }
 }
 
 static void what_the_maker_suggests_is_taken(struct harness *t)
@@ -356,6 +410,8 @@ int main(int argc, char **argv)
         TEST(vocabularies_are_checked),
         TEST(blocks_are_looked_at),
         TEST(everything_is_verified),
+        TEST(zeroes_are_no_weights),
+        TEST(vectors_are_numbers),
         TEST(what_the_maker_suggests_is_taken),
     };
     if (!mkdtemp(folder))

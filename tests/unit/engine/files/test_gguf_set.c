@@ -97,6 +97,28 @@ static void any_part_or_the_folder_opens_the_set(struct harness *t)
     }
 }
 
+// Names of another world: X.GGUF, and all parts of a set so.
+static void capitals_are_as_good(struct harness *t)
+{
+    struct gguf_part part;
+    struct gguf_set set;
+    struct moe_err err = {.text = ""};
+    CHECK(t, gguf_part_parse("M-00002-of-00003.GGUF", &part) && part.number == 2 && part.count == 3);
+    write_part(&(struct part){"CAPITAL-00001-of-00002.GGUF", "a", 0, 2, 2});
+    write_part(&(struct part){"CAPITAL-00002-of-00002.GGUF", "b", 1, 2, 2});
+    CHECK(t, gguf_set_is_one(path_of("CAPITAL-00002-of-00002.GGUF")));
+    if (CHECK_EQ(t, gguf_set_open(path_of("CAPITAL-00002-of-00002.GGUF"), &set, &err), MOE_OK)) {
+        CHECK_EQ(t, set.n_files, 2);
+        gguf_set_release(&set);
+    } else {
+        printf("    %s\n", err.text);
+    }
+    CHECK_EQ(t, gguf_set_open(path_of("X.GGUF.part1of2"), &set, &err), MOE_UNSUPPORTED);
+    CHECK(t, strstr(err.text, "cat $(ls -v X.GGUF?*) >X.GGUF") != NULL);
+    unlink(path_of("CAPITAL-00001-of-00002.GGUF"));
+    unlink(path_of("CAPITAL-00002-of-00002.GGUF"));
+}
+
 static void refused(struct harness *t, const char *name, enum moe_code code, const char *says)
 {
     struct gguf_set set;
@@ -154,6 +176,7 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {
         TEST(names_are_parsed),
         TEST(any_part_or_the_folder_opens_the_set),
+        TEST(capitals_are_as_good),
         TEST(what_is_missing_or_mixed_is_named),
         TEST(folders_with_several_or_none_are_refused),
     };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Whether the numbers of a GGUF's tensors are numbers: the scales of blocks, and floats themselves. A damaged or a
-// badly made file has infinite ones or none, and one of them makes every token nonsense.
-#ifndef MOECHAT_ENGINE_FILES_GGUF_VERIFY_H
-#define MOECHAT_ENGINE_FILES_GGUF_VERIFY_H
+// Whether the numbers of a model's tensors are numbers: the scales of blocks, and floats themselves. A damaged or a
+// badly made file has infinite ones or none, and one of them makes every token nonsense; a file that was not downloaded
+// to its end has zeroes, which look like an answer.
+#ifndef MOECHAT_ENGINE_FILES_VERIFY_H
+#define MOECHAT_ENGINE_FILES_VERIFY_H
 
 #include "engine/files/checkpoint.h"
 #include "engine/files/package.h"
@@ -16,12 +17,16 @@ bool part_is_finite(const struct expert_part *part, const void *bytes);
 bool part_is_zero(const struct expert_part *part, const void *bytes);
 int gguf_not_finite(const struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor, struct moe_err *err);
 
-// Reads every tensor of the files that the model uses. MOE_FORMAT names the first that is not sound.
-struct gguf_verification {
-    const struct checkpoint *checkpoint;
+// Reads every tensor that the model uses, of GGUF files or an MLX folder. MOE_FORMAT names the first that is not sound:
+// numbers that are not finite, a matrix or an expert that is zero throughout.
+struct verification {
+    const struct package *package;
     moe_progress_fn *progress; // may be NULL
     void *context;
 };
-int gguf_verify(const struct gguf_verification *how, struct moe_err *err);
+int verify_weights(const struct verification *how, struct moe_err *err);
+// A few bytes of each layer's experts: refuses a layer whose are all zero, by its file. Packages, too; takes
+// milliseconds.
+int verify_no_holes(const struct package *package, struct moe_err *err);
 
 #endif
