@@ -25,6 +25,17 @@
 // rope.scaling.yarn_beta_fast, _slow   beta_fast, beta_slow       32, 1, but 1, 1 for 163840 tokens (Kimi K2)
 // vocab_size                           vocab_size                 as many as tokenizer.ggml.tokens
 // output.weight, a tensor              tie_word_embeddings is false    true
+//
+// qwen35moe and qwen3next, where they have other keys:
+// block N has ssm_a, a tensor          layer_types[N] is linear_attention    full_attention
+// attention.head_count_kv, .key_length num_key_value_heads, head_dim    refused
+// rope.dimension_count                 partial_rotary_factor, by head_dim    refused
+// expert_shared_feed_forward_length    shared_expert_intermediate_size    refused
+// ssm.state_size, .group_count, .time_step_rank    linear_key_head_dim, linear_num_key_heads, linear_num_value_heads
+// ssm.inner_size                       linear_value_head_dim, times linear_num_value_heads    refused
+// the architecture qwen35moe           linear_value_heads_tiled, a field of ours
+// kimi-linear has deepseek2's keys, kda.head_dim (linear_head_dim) and ssm.conv_kernel; expert_weights_norm is true where
+// it is missing, and its rope.dimension_count only says how wide the part without a rope is that others turn.
 #ifndef MOECHAT_ENGINE_FILES_GGUF_CONFIG_H
 #define MOECHAT_ENGINE_FILES_GGUF_CONFIG_H
 

@@ -493,7 +493,8 @@ def run(model, ids):
     """(logits, what the routers saw, the heads' attention)."""
     routed, attention, hooks = [], [], []
     for layer in model.model.layers:
-        hooks.append(layer.self_attn.register_forward_hook(lambda m, i, o: attention.append(o[1][0])))
+        if hasattr(layer, "self_attn") and not hasattr(layer.self_attn, "conv1d"):  # those keep a state
+            hooks.append(layer.self_attn.register_forward_hook(lambda m, i, o: attention.append(o[1][0])))
         if hasattr(layer.mlp, "gate"):
             hooks.append(layer.mlp.gate.register_forward_hook(lambda m, i, o: routed.append((m, o))))
     logits = model(torch.tensor([ids]), use_cache=False).logits[0]
@@ -508,7 +509,7 @@ def margin(routed):
     for gate, (logits, _, chosen) in routed:
         noaux = hasattr(gate, "e_score_correction_bias")
         choice = (logits.sigmoid() + gate.e_score_correction_bias if noaux else logits).double()
-        if noaux or gate.topk_method == "group_limited_greedy":
+        if noaux or getattr(gate, "topk_method", "") == "group_limited_greedy":
             groups = choice.view(len(choice), gate.num_group, -1)
             groups = (groups.topk(2, dim=-1)[0].sum(-1) if noaux else groups.max(-1)[0]).sort(descending=True)
             if gate.topk_group < gate.num_group:

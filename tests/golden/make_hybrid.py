@@ -551,37 +551,8 @@ def add_vocabulary(writer, spec):
 
 # ---- numbers
 
-@torch.no_grad()
-def run(model, ids):
-    """(logits, what the routers saw, the heads' attention)."""
-    routed, attention, hooks = [], [], []
-    for layer in model.model.layers:
-        if hasattr(layer, "self_attn") and hasattr(layer.self_attn, "kv_b_proj" if hasattr(
-                layer.self_attn, "kv_b_proj") else "q_norm"):
-            hooks.append(layer.self_attn.register_forward_hook(lambda m, i, o: attention.append(o[1][0])))
-        if hasattr(layer.mlp, "gate"):
-            hooks.append(layer.mlp.gate.register_forward_hook(lambda m, i, o: routed.append((m, o))))
-    logits = model(torch.tensor([ids]), use_cache=False).logits[0]
-    for hook in hooks:
-        hook.remove()
-    return logits, routed, torch.stack(attention)
-
-
-def margin(routed):
-    least = float("inf")
-    for gate, (logits, _, chosen) in routed:
-        choice = logits.double()
-        if hasattr(gate, "e_score_correction_bias"):
-            choice = (logits.sigmoid() + gate.e_score_correction_bias).double()
-        ranked = choice.sort(descending=True)
-        assert (ranked.indices[:, :gate.top_k].sort().values == chosen.sort().values).all()
-        least = min(least, (ranked.values[:, gate.top_k - 1] - ranked.values[:, gate.top_k]).min().item())
-    return least
-
-
 def write_numbers(name, spec, folder, tensors, generator):
     model = transformers_model(spec, tensors)
-    ck.run, ck.margin = run, margin
     if "vocabulary" in spec:  # rows are long
         ck.compared = lambda length: [p for p in range(length) if p % 20 == 0 or p == length - 1]
     ck.write_golden(name, spec, folder, model, ck.draw_prompts(model, generator))

@@ -8,41 +8,50 @@
 #include "tests/gguf_rig.h"
 #include "tests/harness.h"
 
+struct key {
+    const char *key;
+    uint32_t value;
+};
+
+// Whole numbers of an architecture, but for those that `without` names between spaces.
+static void put_keys(struct made_gguf *g, const char *architecture, const struct key *keys, size_t n,
+                     const char *without)
+{
+    char text[128];
+    for (size_t i = 0; i < n; i++) {
+        snprintf(text, sizeof text, " %s ", keys[i].key);
+        if (strstr(without, text))
+            continue;
+        snprintf(text, sizeof text, "%s.%s", architecture, keys[i].key);
+        made_u32(g, text, keys[i].value);
+    }
+}
+
 // V3's keys as llama.cpp's converter writes them, in small: those that `without` does not name between spaces.
 static void base(struct made_gguf *g, const char *without)
 {
-    static const struct {
-        const char *key;
-        uint32_t value;
-    } counts[] = {{"context_length", 4096},
-                  {"embedding_length", 64},
-                  {"feed_forward_length", 128},
-                  {"attention.head_count", 4},
-                  {"attention.q_lora_rank", 96},
-                  {"attention.kv_lora_rank", 32},
-                  {"attention.key_length", 48},
-                  {"attention.value_length", 32},
-                  {"attention.key_length_mla", 40},
-                  {"attention.value_length_mla", 24},
-                  {"rope.dimension_count", 16},
-                  {"leading_dense_block_count", 1},
-                  {"expert_count", 8},
-                  {"expert_used_count", 2},
-                  {"expert_shared_count", 1},
-                  {"expert_feed_forward_length", 32},
-                  {"block_count", 3},
-                  {"expert_gating_func", 2},
-                  {"expert_group_count", 4},
-                  {"expert_group_used_count", 2},
-                  {"vocab_size", 128}};
-    char key[128];
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        snprintf(key, sizeof key, " %s ", counts[i].key);
-        if (strstr(without, key))
-            continue;
-        snprintf(key, sizeof key, "deepseek2.%s", counts[i].key);
-        made_u32(g, key, counts[i].value);
-    }
+    static const struct key counts[] = {{"context_length", 4096},
+                                        {"embedding_length", 64},
+                                        {"feed_forward_length", 128},
+                                        {"attention.head_count", 4},
+                                        {"attention.q_lora_rank", 96},
+                                        {"attention.kv_lora_rank", 32},
+                                        {"attention.key_length", 48},
+                                        {"attention.value_length", 32},
+                                        {"attention.key_length_mla", 40},
+                                        {"attention.value_length_mla", 24},
+                                        {"rope.dimension_count", 16},
+                                        {"leading_dense_block_count", 1},
+                                        {"expert_count", 8},
+                                        {"expert_used_count", 2},
+                                        {"expert_shared_count", 1},
+                                        {"expert_feed_forward_length", 32},
+                                        {"block_count", 3},
+                                        {"expert_gating_func", 2},
+                                        {"expert_group_count", 4},
+                                        {"expert_group_used_count", 2},
+                                        {"vocab_size", 128}};
+    put_keys(g, "deepseek2", counts, sizeof counts / sizeof *counts, without);
     if (!strstr(without, " architecture "))
         made_string(g, "general.architecture", "deepseek2");
     if (!strstr(without, " rms "))
@@ -336,36 +345,27 @@ static void wrong_values_are_named_as_the_file_does(struct harness *t)
 // A small qwen35moe or qwen3next of three layers, the second with attention; `without` as in base.
 static void base_qwen(struct made_gguf *g, const char *architecture, const char *without)
 {
-    static const struct {
-        const char *key;
-        uint32_t value;
-    } counts[] = {{"context_length", 4096},
-                  {"embedding_length", 64},
-                  {"attention.head_count", 4},
-                  {"attention.head_count_kv", 2},
-                  {"attention.key_length", 32},
-                  {"rope.dimension_count", 8},
-                  {"expert_count", 8},
-                  {"expert_used_count", 2},
-                  {"expert_feed_forward_length", 32},
-                  {"expert_shared_feed_forward_length", 96},
-                  {"block_count", 4},
-                  {"nextn_predict_layers", 1},
-                  {"ssm.conv_kernel", 4},
-                  {"ssm.state_size", 16},
-                  {"ssm.group_count", 2},
-                  {"ssm.time_step_rank", 6},
-                  {"ssm.inner_size", 192},
-                  {"vocab_size", 128}};
+    static const struct key counts[] = {{"context_length", 4096},
+                                        {"embedding_length", 64},
+                                        {"attention.head_count", 4},
+                                        {"attention.head_count_kv", 2},
+                                        {"attention.key_length", 32},
+                                        {"rope.dimension_count", 8},
+                                        {"expert_count", 8},
+                                        {"expert_used_count", 2},
+                                        {"expert_feed_forward_length", 32},
+                                        {"expert_shared_feed_forward_length", 96},
+                                        {"block_count", 4},
+                                        {"nextn_predict_layers", 1},
+                                        {"ssm.conv_kernel", 4},
+                                        {"ssm.state_size", 16},
+                                        {"ssm.group_count", 2},
+                                        {"ssm.time_step_rank", 6},
+                                        {"ssm.inner_size", 192},
+                                        {"vocab_size", 128}};
     char key[128];
     made_string(g, "general.architecture", architecture);
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        snprintf(key, sizeof key, " %s ", counts[i].key);
-        if (strstr(without, key))
-            continue;
-        snprintf(key, sizeof key, "%s.%s", architecture, counts[i].key);
-        made_u32(g, key, counts[i].value);
-    }
+    put_keys(g, architecture, counts, sizeof counts / sizeof *counts, without);
     snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", architecture);
     made_f32(g, key, 1e-6F);
     made_tensor(g, "blk.0.attn_norm.weight", 0, 1, (uint64_t[]){64});
