@@ -86,6 +86,14 @@ static const struct kind {
       "}",
       "{%ifadd_generation_prompt%}{{'<|im_start|>assistant\\n'}}{%endif%}"},
      {"system", "elif", "set", "raise"}},
+    {"chatml", // Qwen3's without thinking, as its instruct models and Qwen3-Next have it; the rest of it is about tools
+     {"{%else%}{%ifmessages[0].role=='system'%}{{'<|im_start|>system\\n'+messages[0].content+'<|im_end|>\\n'}}{%endif%}"
+      "{%endif%}{%formessageinmessages%}",
+      "{%if(message.role==\"user\")or(message.role==\"system\"andnotloop.first)%}{{'<|im_start|>'+message.role+'\\n'+"
+      "content+'<|im_end|>'+'\\n'}}",
+      "{%elifmessage.role==\"assistant\"%}{{'<|im_start|>'+message.role+'\\n'+content}}", "{{'<|im_end|>\\n'}}",
+      "{%ifadd_generation_prompt%}{{'<|im_start|>assistant\\n'}}{%endif%}"},
+     {"think", "You are", "|trim"}},
 };
 
 static bool is_kind(const struct kind *kind, const char *text)

@@ -272,6 +272,43 @@ static void shipped_templates_are_recognised(struct harness *t)
     CHECK(t, tok_template_detect("", 0) == NULL);
 }
 
+// The turns of Qwen3's instruct models, without what they have for tools.
+static void instruct_models_of_qwen_speak_chatml(struct harness *t)
+{
+    static const char turns[] =
+        "{%- if tools %}\n    {{- '<|im_start|>system\\n' }}\n{%- else %}\n    {%- if messages[0].role == 'system' %}\n"
+        "        {{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}\n    {%- endif %}\n{%- endif "
+        "%}\n"
+        "{%- for message in messages %}\n    {%- if message.content is string %}\n        {%- set content = "
+        "message.content %}\n    {%- else %}\n        {%- set content = '' %}\n    {%- endif %}\n    {%- if "
+        "(message.role "
+        "== \"user\") or (message.role == \"system\" and not loop.first) %}\n        {{- '<|im_start|>' + message.role "
+        "+ "
+        "'\\n' + content + '<|im_end|>' + '\\n' }}\n    {%- elif message.role == \"assistant\" %}\n        {{- "
+        "'<|im_start|>' + message.role + '\\n' + content }}\n        {{- '<|im_end|>\\n' }}\n    {%- endif %}\n"
+        "{%- endfor %}\n{%- if add_generation_prompt %}\n    {{- '<|im_start|>assistant\\n' }}\n{%- endif %}";
+    static const struct {
+        const char *old, *new, *wanted;
+    } changes[] = {
+        {"{%- if tools", "{%- if tools", "chatml"},
+        {"'<|im_start|>assistant\\n' }}", "'<|im_start|>assistant\\n<think>\\n' }}", NULL},
+        {"{%- endif %}\n{%- endif %}\n{%- for",
+         "{%- else %}\n{{- '<|im_start|>system\\nYou are Qwen.<|im_end|>\\n' }}{%- endif %}\n{%- endif %}\n{%- for",
+         NULL},
+        {"message.content %}", "message.content|trim %}", NULL}};
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        char changed[sizeof turns + 100];
+        const char *at = strstr(turns, changes[i].old);
+        if (!CHECK(t, at != NULL))
+            continue;
+        snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - turns), turns, changes[i].new,
+                 at + strlen(changes[i].old));
+        const char *name = tok_template_detect(changed, strlen(changed));
+        if (!CHECK(t, changes[i].wanted ? name && strcmp(name, changes[i].wanted) == 0 : name == NULL))
+            printf("    change %zu: %s\n", i, name ? name : "none");
+    }
+}
+
 // What the makers of GGUF files change in templates, each pair the first of its kind in the model's own, and R1 of May.
 static void patched_templates_are_recognised(struct harness *t)
 {
@@ -401,6 +438,7 @@ int main(int argc, char **argv)
                                                 TEST(renderings_are_transformers),
                                                 TEST(unfinished_thinking_is_left_out),
                                                 TEST(shipped_templates_are_recognised),
+                                                TEST(instruct_models_of_qwen_speak_chatml),
                                                 TEST(patched_templates_are_recognised),
                                                 TEST(what_a_folder_has)};
     return HARNESS_RUN(tests, argc, argv);
