@@ -383,6 +383,7 @@ struct moe_feed {
     const int32_t *ids;
     size_t count;
     uint32_t position;         // of ids[0]; must be the session's length
+    uint32_t border;           // a position within them at which states are kept, too, see moe_session_floor; 0: none
     moe_row_fn *on_row;        // NULL: the head runs at the last position only
     moe_hidden_fn *on_hidden;  // NULL: states stay on the device
     moe_progress_fn *progress; // often; `done` is the share of the time as far as that can be told. May be NULL

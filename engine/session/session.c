@@ -195,6 +195,15 @@ static int last_logits(moe_session *session, const struct pass *pass, struct moe
     return code;
 }
 
+// What was copied on the way is a snapshot once the group counts.
+static void keep_border(moe_session *session, const struct pass_border *border, bool good)
+{
+    if (border->states && good)
+        snapshots_keep(&session->snapshots, border->states, border->position, true);
+    else if (border->states)
+        snapshots_give_back(&session->snapshots, border->states);
+}
+
 // Runs one group of `rows` tokens; `last` when the feed ends with it.
 static int run_group(moe_session *session, const struct pass *pass, const struct moe_feed *feed, bool last,
                      struct moe_err *err)
@@ -205,7 +214,12 @@ static int run_group(moe_session *session, const struct pass *pass, const struct
     session->model->store_used_by = session;
     pass_begin(pass);
     gpu_write(pass->gpu, session->scratch.buf[SCRATCH_IDS], 0, ids, pass->rows * sizeof *ids);
-    int code = forward_layers(pass, err);
+    struct pass with_border = *pass;
+    bool inside = feed->border > pass->position && feed->border - pass->position < pass->rows;
+    if (inside && session->snapshots.bytes) // without memory for it there is none
+        with_border.border.states = snapshots_room(&session->snapshots, true);
+    with_border.border.position = with_border.border.states ? feed->border : 0;
+    int code = forward_layers(&with_border, err);
     if (!code && feed->on_row)
         code = show_logits(pass, feed, err);
     if (!code && last)
@@ -218,6 +232,7 @@ static int run_group(moe_session *session, const struct pass *pass, const struct
         gpu_check(pass->gpu, &device);
     else if (gpu_check(pass->gpu, &device))
         code = moe_fail_gpu(err, &device);
+    keep_border(session, &with_border.border, code == MOE_OK);
     return code;
 }
 
@@ -257,12 +272,18 @@ static uint64_t stop_counting(moe_session *session)
 }
 
 // The group that was run is part of the session. *since: where the last snapshot of the feed is, or its beginning.
-static int advance(moe_session *session, uint32_t rows, bool last, uint32_t *since, struct moe_err *err)
+static int advance(moe_session *session, const struct pass *pass, const struct moe_feed *feed, uint32_t *since,
+                   struct moe_err *err)
 {
+    bool last = session->length + pass->rows == feed->position + feed->count;
     memory_commit(&session->memory);
-    session->length += rows;
+    session->length += pass->rows;
     session->stands = session->length;
     session->has_logits = last;
+    if (session->length == feed->border && !last) {
+        int code = session_remember(session, true, err);
+        return code == MOE_NO_MEMORY ? MOE_OK : code;
+    }
     if (last || session->length - *since < session->snapshot_every)
         return MOE_OK;
     *since = session->length;
@@ -273,10 +294,11 @@ static int advance(moe_session *session, uint32_t rows, bool last, uint32_t *sin
 static void go_back(moe_session *session, uint32_t length, bool has_logits)
 {
     struct moe_err ignored; // should the device not even take them back, what was fed stays
-    if (session_stand(session, length, &ignored))
-        return;
-    session->length = length;
-    session->has_logits = has_logits;
+    if (session_stand(session, length, &ignored) == MOE_OK) {
+        session->length = length;
+        session->has_logits = has_logits;
+    }
+    snapshots_cut(&session->snapshots, session->length); // other tokens may follow
 }
 
 static int feed_tokens(moe_session *session, const struct moe_feed *feed, bool decode, struct moe_err *err)
@@ -295,7 +317,7 @@ static int feed_tokens(moe_session *session, const struct moe_feed *feed, bool d
         pass.rows = decode ? 1 : pace_group(about.groups, left);
         code = run_group(session, &pass, feed, pass.rows == left, err);
         if (!code)
-            code = advance(session, pass.rows, pass.rows == left, &since, err);
+            code = advance(session, &pass, feed, &since, err);
         if (!code && (decode || pass.rows == left))
             observer_progress(&session->observer, session->length - feed->position);
     }

@@ -8,6 +8,29 @@
 #include "engine/walk/ffn.h"
 #include "engine/walk/mixer.h"
 
+// The layer has states, and these tokens come up to the border.
+static bool reaches_border(const struct pass *pass, uint32_t layer)
+{
+    uint32_t border = pass->border.position;
+    return border > pass->position && border - pass->position <= pass->rows && memory_has_states(pass->memory, layer);
+}
+
+// What the layer's states are now.
+static int copy_states(const struct pass *pass, uint32_t layer, struct moe_err *err)
+{
+    struct gpu_range ranges[MIXER_STATES];
+    char *target = pass->border.states + memory_state_offset(pass->memory, layer);
+    unsigned n = 0;
+    for (unsigned i = 0; i < MIXER_STATES; i++) {
+        uint64_t bytes = pass->memory->layers[layer].needs.states[i] * sizeof(float);
+        if (bytes)
+            ranges[n++] = (struct gpu_range){memory_state(pass->memory, layer, i, true).to, 0, target, bytes};
+        target += bytes;
+    }
+    struct gpu_error device;
+    return gpu_read_ranges(pass->gpu, ranges, n, &device) ? moe_fail_gpu(err, &device) : MOE_OK;
+}
+
 // A layer up to its routed experts, chunk by chunk.
 static int begin_layer(const struct pass *pass, uint32_t layer, struct moe_err *err)
 {
@@ -18,11 +41,16 @@ static int begin_layer(const struct pass *pass, uint32_t layer, struct moe_err *
         chunk.first = pass->first + done;
         chunk.position = pass->position + done;
         chunk.rows = left < pass->scratch->rows ? left : pass->scratch->rows;
+        bool at_border = reaches_border(&chunk, layer);
+        if (at_border)
+            chunk.rows = pass->border.position - chunk.position;
         code = pass_goes_on(&chunk, err);
         if (code)
             break;
         pass_stage(&chunk, STAGE_ATTENTION, layer);
         mixer_of(pass->shape, layer)->run(&chunk, layer);
+        if (at_border && (code = copy_states(&chunk, layer, err)))
+            break;
         code = ffn_begin(&chunk, layer, err);
         if (!code)
             pass_stage(&chunk, STAGE_CHUNK, layer);

@@ -111,6 +111,15 @@ void memory_release(struct memory *memory)
     memset(memory, 0, sizeof *memory);
 }
 
+uint64_t memory_state_offset(const struct memory *memory, uint32_t layer)
+{
+    uint64_t floats = 0;
+    for (uint32_t i = 0; i < layer; i++)
+        for (int k = 0; k < MIXER_STATES; k++)
+            floats += memory->layers[i].needs.states[k];
+    return floats * sizeof(float);
+}
+
 void memory_clear(gpu *g, struct memory *memory)
 {
     static const float zeros[1 << 14];

@@ -51,6 +51,17 @@ static inline void memory_commit(struct memory *memory)
     memory->committed ^= 1;
 }
 
+// Of one layer's states in a copy of all, layer after layer.
+uint64_t memory_state_offset(const struct memory *memory, uint32_t layer);
+static inline bool memory_has_states(const struct memory *memory, uint32_t layer)
+{
+    const struct mixer_needs *needs = &memory->layers[layer].needs;
+    bool has = false;
+    for (int i = 0; i < MIXER_STATES; i++)
+        has |= needs->states[i] > 0;
+    return has;
+}
+
 // Zeros into the half that is not committed, for memory_commit. Errors are sticky.
 void memory_clear(gpu *g, struct memory *memory);
 

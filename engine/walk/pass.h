@@ -10,6 +10,12 @@
 #include "engine/walk/stream.h"
 #include "engine/walk/weights.h"
 
+// A position within the group at which the states are copied to the host as they pass it: a chunk ends there.
+struct pass_border {
+    uint32_t position; // 0: none
+    char *states;      // as memory_state_offset lays them out
+};
+
 // A group of tokens, or one of its chunks. Nothing in it is owned: the first four are the model's, the next five the
 // session's. The ids are in scratch already.
 struct pass {
@@ -26,6 +32,7 @@ struct pass {
     uint32_t first;    // its row in the group
     uint32_t rows;
     bool decode; // one token, through the decode kernels
+    struct pass_border border;
 };
 
 // A layer's rows, element 0 of row 0 at the start; written from pass->position on.

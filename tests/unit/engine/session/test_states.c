@@ -253,6 +253,66 @@ static void failures_leave_the_states(struct harness *t)
     }
 }
 
+// What was kept on the way of a feed that failed is of other tokens than those that follow.
+static void a_failed_feed_leaves_no_snapshots(struct harness *t)
+{
+    struct failing failing = {.at = -1};
+    struct setup setup = usual(0);
+    uint64_t want = run(t, &setup);
+    setup.cache = smallest(t, &setup);
+    setup.session.prefill_chunk = setup.session.prefill_group = 8;
+    setup.session.snapshot_every = 8;
+    setup.read = failing_read;
+    setup.context = &failing;
+    struct opened o;
+    struct moe_err err;
+    if (!open_setup(t, &setup, &o))
+        return;
+    int32_t others[N_TOKENS];
+    for (uint32_t i = 0; i < N_TOKENS; i++)
+        others[i] = (o.ids[i] + 1) % (int32_t)o.vocab;
+    struct moe_feed feed = {.ids = others, .count = N_TOKENS};
+    atomic_store(&failing.at, 400);
+    CHECK_EQ(t, moe_session_prefill(o.session, &feed, &err), MOE_IO);
+    CHECK(t, atomic_load(&failing.calls) > 400);
+    atomic_store(&failing.at, -1);
+    CHECK_EQ(t, moe_session_length(o.session), 0);
+    CHECK_EQ(t, prefill(&o, N_TOKENS, &err), 0);
+    for (uint32_t floor = moe_session_floor(o.session, N_TOKENS - 1); floor;) {
+        CHECK_EQ(t, moe_session_truncate(o.session, floor, &err), 0);
+        CHECK_EQ(t, finish(t, &o), want);
+        CHECK_EQ(t, moe_session_truncate(o.session, floor, &err), 0);
+        floor = moe_session_floor(o.session, floor - 1);
+    }
+    close_opened(&o);
+}
+
+// Wherever it lies among chunks and groups.
+static void a_border_within_a_prompt(struct harness *t)
+{
+    for (int i = 0; i < N_SETUPS; i++) {
+        struct setup setup = usual(i);
+        struct opened o;
+        struct moe_err err;
+        uint64_t want = run(t, &setup);
+        setup.session.prefill_chunk = 8;
+        setup.session.prefill_group = 24;
+        if (!open_setup(t, &setup, &o))
+            continue;
+        const uint32_t borders[] = {1, 7, 8, 9, 24, 25, 47, 78, 79};
+        for (size_t b = 0; b < sizeof borders / sizeof borders[0]; b++) {
+            struct moe_feed feed = {.ids = o.ids, .count = N_TOKENS, .border = borders[b]};
+            CHECK_EQ(t, moe_session_prefill(o.session, &feed, &err), 0);
+            CHECK_EQ(t, moe_session_floor(o.session, N_TOKENS - 1), borders[b]);
+            CHECK_EQ(t, finish(t, &o), want);
+            CHECK_EQ(t, moe_session_truncate(o.session, borders[b], &err), 0);
+            CHECK_EQ(t, finish(t, &o), want);
+            CHECK_EQ(t, moe_session_truncate(o.session, 0, &err), 0);
+        }
+        close_opened(&o);
+    }
+}
+
 static void cancel_late(void *context, const struct moe_progress *progress)
 {
     moe_session **session = context;
@@ -339,8 +399,9 @@ static void a_turn_costs_its_own_tokens(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(splits_never_change_a_bit),   TEST(cuts_stand_at_borders),       TEST(failures_leave_the_states),
-        TEST(a_cancel_keeps_whole_groups), TEST(a_turn_costs_its_own_tokens),
+        TEST(splits_never_change_a_bit),         TEST(cuts_stand_at_borders),    TEST(failures_leave_the_states),
+        TEST(a_failed_feed_leaves_no_snapshots), TEST(a_border_within_a_prompt), TEST(a_cancel_keeps_whole_groups),
+        TEST(a_turn_costs_its_own_tokens),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
