@@ -17,16 +17,7 @@ struct prepared {
 
 static void delta_normed(const struct args_delta *a, __global const float *x, float factor, float *y)
 {
-    float16 lanes = 0;
-    uint whole = a->key_dim / 16;
-    for (uint i = 0; i < whole; i++) {
-        float16 v = vload16(i, x);
-        lanes = fma(v, v, lanes);
-    }
-    float sum = sum16(lanes);
-    for (uint i = 16 * whole; i < a->key_dim; i++)
-        sum = fma(x[i], x[i], sum);
-    float scale = factor / sqrt(sum + a->norm_eps);
+    float scale = factor / sqrt(sum_of_squares(x, a->key_dim) + a->norm_eps);
     for (uint i = 0; i < a->key_dim; i++)
         y[i] = x[i] * scale;
     for (uint i = a->key_dim; i % SCAN_SUMS; i++)

@@ -11,15 +11,7 @@
 static float norm_scale(__global const float *in, uint dim, float eps, __local float *sums)
 {
 #if SHAPE_CPU
-    float16 lanes = 0;
-    uint whole = dim / 16;
-    for (uint i = 0; i < whole; i++) {
-        float16 v = vload16(i, in);
-        lanes = fma(v, v, lanes);
-    }
-    float sum = sum16(lanes);
-    for (uint i = 16 * whole; i < dim; i++)
-        sum = fma(in[i], in[i], sum);
+    float sum = sum_of_squares(in, dim);
 #else
     float own = 0;
     for (uint i = get_local_id(0); i < dim; i += HEAD_ITEMS)

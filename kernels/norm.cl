@@ -50,15 +50,8 @@ static void norm_row(const struct normed_row *row, __global const float *in, __g
 {
     uint dim = row->dim;
 #if SHAPE_CPU
-    float16 lanes = 0;
     uint whole = dim / 16;
-    for (uint i = 0; i < whole; i++) {
-        float16 v = vload16(i, in);
-        lanes = fma(v, v, lanes);
-    }
-    float sum = sum16(lanes);
-    for (uint i = 16 * whole; i < dim; i++)
-        sum = fma(in[i], in[i], sum);
+    float sum = sum_of_squares(in, dim);
     float scale = 1.0f / sqrt(sum / (float)dim + row->eps);
     for (uint i = 0; i < whole; i++) {
         float16 weight = vload16(i, row->weight);
