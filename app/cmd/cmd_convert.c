@@ -52,16 +52,14 @@ static bool confirm(void *context, const struct moe_consumption *what)
     char bytes[FORMAT_SIZE], answer[16] = "";
     progress_clear(&converting->progress);
     report(
-        "--consume: %s of experts will be removed from %s (%u file%s), each layer as soon as %s has it, read back and "
-        "compared",
+        "--consume: %s of experts will be removed from %s (%u file%s), layer by layer, once %s has them and they read "
+        "back the same",
         format_bytes(bytes, sizeof bytes, what->bytes), what->source, (unsigned)what->n_files,
         what->n_files == 1 ? "" : "s", what->target);
-    report(
-        "from the first layer on the source is of no use but to go on with this command, which may be stopped at any "
-        "time");
+    report("once begun, the source is good only for resuming this command, which may be stopped at any time");
     if (converting->yes)
         return true;
-    fprintf(stderr, "moechat: type yes to go on: ");
+    fprintf(stderr, "moechat: type yes to continue: ");
     fflush(stderr);
     bool answered = fgets(answer, sizeof answer, stdin);
     if (!answered)
@@ -125,8 +123,7 @@ int cmd_convert(const struct options *options)
         return STATUS_USAGE;
     }
     if (options->asked.consume && !options->asked.yes && !(isatty(STDIN_FILENO) && isatty(STDERR_FILENO))) {
-        report("--consume removes what it has converted, so it asks first, and there is no terminal to ask at; --yes "
-               "says yes");
+        report("--consume asks before it removes anything, and there is no terminal to ask on; --yes answers yes");
         return STATUS_USAGE;
     }
     const char *no_template = NULL;
@@ -159,7 +156,7 @@ int cmd_convert(const struct options *options)
             report("%s; choose one with --template when you chat", no_template);
         say_end(options->asked.more[0]);
         if (options->asked.consume)
-            report("%s: has no experts any more, and may be removed", options->asked.operand);
+            report("%s: has no experts left and may be removed", options->asked.operand);
         return STATUS_DONE;
     }
     report("%s", err.text);

@@ -4,6 +4,7 @@
 import json
 import os
 import pty
+import select
 import shutil
 import subprocess
 
@@ -100,7 +101,8 @@ def asked(source, target, typed):
                              env=rig.environment(), start_new_session=True)
     os.close(its)
     said = b""
-    while b"type yes to go on: " not in said:
+    while b"type yes to continue: " not in said:
+        expect(select.select([ours], [], [], rig.DEADLINE)[0], "it never asked: %r" % said)
         said += os.read(ours, 4096)
     os.write(ours, typed)
     try:
@@ -119,14 +121,14 @@ def test_consume_asks_and_empties_the_source():
     blocks = os.stat(path).st_blocks
     refused = run(["convert", source, target, "--consume"])
     same(refused.returncode, 2)
-    told(refused, "there is no terminal to ask at; --yes says yes")
+    told(refused, "there is no terminal to ask on; --yes answers yes")
     status, said = asked(source, target, b"no\n")
     same(status, 1)
     expect("of experts will be removed from " in said and "nothing was converted" in said, said)
     same((os.stat(path).st_blocks, os.path.exists(target + ".partial")), (blocks, False))
     status, said = asked(source, target, b"yes\n")
     same(status, 0)
-    expect("has no experts any more, and may be removed" in said, said)
+    expect("has no experts left and may be removed" in said, said)
     expect(os.stat(path).st_blocks < blocks / 2, "the disk has its blocks back")
     again = os.path.join(SCRATCH, "eaten-again")
     told(run(["convert", source, again]), "expert 0 is all zero")
