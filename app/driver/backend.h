@@ -41,6 +41,7 @@ struct backend_prompt {
 // How the answer to such a prompt begins.
 struct backend_answer {
     bool has_marks;     // <think> and </think> in it are marks
+    uint32_t forgotten; // of the ids that end the prompt, those that the next turn may change
     const char *opened; // what of it the prompt already has, "<think>" and such; "": nothing
 };
 

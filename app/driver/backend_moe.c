@@ -200,8 +200,16 @@ static struct backend_answer real_answer(void *self, bool raw, enum think think)
     const struct real *real = self;
     if (raw || !real->turns)
         return (struct backend_answer){.opened = ""};
-    return (struct backend_answer){.has_marks = tok_template_describe(real->turns).thinks,
-                                   .opened = tok_template_opened(real->turns, thinks(real, think))};
+    struct tok_template_about about = tok_template_describe(real->turns);
+    struct tok_ids ids = {0};
+    struct tok_err ignored; // without them the next turn reads more again than it must
+    if (about.forgets)
+        tok_template_answer(real->turns, thinks(real, think), &ids, &ignored);
+    struct backend_answer answer = {.has_marks = about.thinks,
+                                    .forgotten = (uint32_t)ids.count,
+                                    .opened = tok_template_opened(real->turns, thinks(real, think))};
+    tok_ids_release(&ids);
+    return answer;
 }
 
 static int real_prefill(void *self, const int32_t *ids, size_t count, struct moe_err *err)

@@ -9,8 +9,7 @@
 
 #include "app/driver/worker.h"
 
-// Saves what is missing there. What there is to say goes to the next news.
-void keeper_commit(struct keeper *keeper, bool logits)
+static void commit(struct keeper *keeper, bool logits, uint32_t border)
 {
     const struct backend *backend = keeper->backend;
     struct backend_info info;
@@ -18,6 +17,7 @@ void keeper_commit(struct keeper *keeper, bool logits)
     struct saved_rows rows = {.length = backend->ops->length(backend->self),
                               .logits = logits,
                               .states = info.cache.state_bytes > 0,
+                              .border = border,
                               .write = backend->ops->write_record,
                               .context = backend->self};
     struct store_error error;
@@ -25,6 +25,12 @@ void keeper_commit(struct keeper *keeper, bool logits)
     keeper->news.failed = keeper->unsaved;
     if (*error.text)
         snprintf(keeper->news.text, sizeof keeper->news.text, "%s", error.text);
+}
+
+// Saves what is missing there. What there is to say goes to the next news.
+void keeper_commit(struct keeper *keeper, bool logits)
+{
+    commit(keeper, logits, 0);
 }
 
 static void fail_memory(struct keeper *keeper)
@@ -68,7 +74,8 @@ static bool fill_part(struct keeper *keeper, struct part *part, const int32_t *i
     return true;
 }
 
-void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const struct turn_result *result)
+void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const struct turn_result *result,
+                        uint32_t border)
 {
     size_t begin = 0;
     if (!keeper->saved || !reaches(keeper, turn->position))
@@ -85,7 +92,7 @@ void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const st
     if (!fine)
         saved_cut(keeper->saved, turn->position);
     if (fine)
-        keeper_commit(keeper, true);
+        commit(keeper, true, border);
     else
         fail_memory(keeper);
 }

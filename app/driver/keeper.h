@@ -33,8 +33,10 @@ struct keeper {
 
 // Saves what is missing on the disk; what there is to say goes to the news. logits: those after the last row, too.
 void keeper_commit(struct keeper *keeper, bool logits);
-// After the prompt was read: its messages and rows, and the logits that the answer begins with.
-void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const struct turn_result *result);
+// After the prompt was read: its messages and rows, and the logits that the answer begins with; with a border, also the
+// states after so many tokens.
+void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const struct turn_result *result,
+                        uint32_t border);
 // Makes the part that keeper_save saves when the answer's end has been fed. False: no memory, or nothing is saved.
 bool keeper_make_answer(struct keeper *keeper, const struct turn *turn, const struct turn_result *result,
                         struct part *part);

@@ -371,11 +371,27 @@ static int place(struct worker *worker, const struct turn *turn, struct turn_res
     if (turn->known.count && code == 0 && result->prompt_ends[turn->n_turns - 2] > same)
         result->reread_tokens = (uint32_t)(result->prompt_ends[turn->n_turns - 2] - same);
     bool back = turn->position + same < worker->backend.ops->length(worker->backend.self);
+    uint32_t stands = worker->backend.ops->floor(worker->backend.self, turn->position + same);
+    if (back && stands >= turn->position) // what is missing up to there comes with the prompt
+        same = stands - turn->position;
     if (code == 0)
         code = timeline_cut(&worker->timeline, turn->position + same, &result->err);
     if (code == 0 && back)
         result->replayed_tokens = timeline_unread(&worker->timeline);
     return code;
+}
+
+// Where a prompt is read in two parts, so that an engine whose layers have states can stand between them: before what
+// the next turn changes. 0: nowhere.
+static uint32_t border_within(struct worker *worker, const struct turn *turn, const struct turn_result *result)
+{
+    const struct backend_ops *ops = worker->backend.ops;
+    void *self = worker->backend.self;
+    struct backend_info info;
+    ops->describe(self, &info);
+    uint32_t forgotten = info.cache.state_bytes ? ops->answer(self, turn->raw, turn->think).forgotten : 0;
+    uint32_t border = turn->position + (uint32_t)result->prompt.count - forgotten;
+    return forgotten && forgotten < result->prompt.count && border > ops->length(self) ? border : 0;
 }
 
 // Feeds the prompt, then generates. Returns 0 or a code with result->err.
@@ -393,6 +409,13 @@ static int answer(struct worker *worker, const struct turn *turn, struct turn_re
     if (stop_wanted(worker))
         return MOE_CANCELLED;
     code = ops->start_sampling(self, &turn->sampling, &result->err);
+    uint32_t border = code ? 0 : border_within(worker, turn, result);
+    if (border) {
+        size_t before = border - length;
+        code = timeline_prefill(&worker->timeline, result->prompt.ids + there, before, &result->err);
+        there += before;
+        count -= before;
+    }
     if (code == 0)
         code = timeline_prefill(&worker->timeline, result->prompt.ids + there, count, &result->err);
     if (code == 0 && stop_wanted(worker))
@@ -401,7 +424,7 @@ static int answer(struct worker *worker, const struct turn *turn, struct turn_re
         return code;
     ops->keep_logits(self);
     publish_stats(worker);
-    keeper_save_prompt(&worker->keeper, turn, result);
+    keeper_save_prompt(&worker->keeper, turn, result, border);
     return say_answer(worker, turn, result);
 }
 

@@ -11,7 +11,8 @@
 static const char *const kv_types[] = {[MOE_KV_F32] = "f32", [MOE_KV_F16] = "f16"};
 static const char *const kv_files[] = {"kv.bin", "kv.2.bin"};
 static const char *const state_files[STATE_FILES] = {"state.0.bin", "state.1.bin", "state.2.bin", "state.3.bin",
-                                                     "state.4.bin", "state.5.bin", "state.6.bin", "state.7.bin"};
+                                                     "state.4.bin", "state.5.bin", "state.6.bin", "state.7.bin",
+                                                     "state.8.bin", "state.9.bin"};
 
 const char manifest_no_memory[] = "no memory for it";
 

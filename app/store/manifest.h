@@ -8,14 +8,14 @@
 #include "engine/moe.h"
 
 enum { MANIFEST_FORMAT = 1, MANIFEST_LIMIT = 64 << 20 };
-enum { STATES_KEPT = 4, STATE_FILES = 8 }; // as many again while they are replaced
+enum { STATES_KEPT = 4, STATE_FILES = 10 }; // two manifests' and the two of a new one
 
 // What cache rows and token ids belong to.
 struct origin {
     char model_name[64], model_path[1024]; // for people
     char weights[65];
     struct part_language language;
-    uint32_t kv_type; // enum moe_kv_type
+    uint32_t kv_type;             // enum moe_kv_type
     uint32_t n_layers, row_width; // row_width 0: layers differ
 };
 

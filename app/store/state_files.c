@@ -22,7 +22,7 @@ static bool write_record(const struct store_io *io, const struct store_path *pat
     int fd = io->open(io->context, path->text, O_RDWR | O_CREAT);
     struct moe_record_io record_io = {
         .fd = fd, .path = path->text, .read = io->read, .write = io->write, .context = io->context};
-    struct saved_slot slot = {.io = &record_io, .first = rows->length, .states = true};
+    struct saved_slot slot = {.io = &record_io, .first = record->first, .states = true};
     bool opened = fd >= 0 && io->truncate(io->context, fd, 0) == 0;
     bool written = opened && rows->write(rows->context, &slot, record, err) == 0;
     bool fine = written && io->sync(io->context, fd) == 0;
@@ -33,27 +33,36 @@ static bool write_record(const struct store_io *io, const struct store_path *pat
     return fine;
 }
 
-bool state_files_save(const struct state_files *files, struct manifest *manifest, const struct saved_rows *rows,
-                      char *why, size_t size)
+// The states at `position`, behind all that are named.
+static bool save_at(const struct state_files *files, struct manifest *manifest, const struct saved_rows *rows,
+                    uint32_t position, struct moe_err *err)
 {
-    if (manifest->n_states && manifest->states[manifest->n_states - 1].record.first == rows->length)
+    if (manifest->n_states && manifest->states[manifest->n_states - 1].record.first >= position)
         return true;
-    struct manifest_state state = {0};
+    struct manifest_state state = {.record.first = position};
     while (state.file < STATE_FILES && (files->taken | state_files_named(manifest)) >> state.file & 1)
         state.file++;
     if (state.file == STATE_FILES) { // two manifests in doubt name four each at most
-        snprintf(why, size, "all %d files of states are in use", STATE_FILES);
+        snprintf(err->text, sizeof err->text, "all %d files of states are in use", STATE_FILES);
         return false;
     }
     struct store_path path = store_path(files->store, files->name, manifest_state_name(state.file));
-    struct moe_err err = {.text = ""};
-    if (!write_record(files->store->io, &path, rows, &state.record, &err)) {
+    if (!write_record(files->store->io, &path, rows, &state.record, err)) {
         files->store->io->unlink(files->store->io->context, path.text);
-        snprintf(why, size, "%s", err.text);
         return false;
     }
     manifest_add_state(manifest, &state);
     return true;
+}
+
+bool state_files_save(const struct state_files *files, struct manifest *manifest, const struct saved_rows *rows,
+                      char *why, size_t size)
+{
+    struct moe_err err = {.text = ""};
+    bool border = !rows->border || save_at(files, manifest, rows, rows->border, &err);
+    bool end = save_at(files, manifest, rows, rows->length, &err);
+    snprintf(why, size, "%s", err.text);
+    return border && end;
 }
 
 static void remove_files(const struct state_files *files, unsigned which)

@@ -15,8 +15,9 @@ struct state_files {
 
 // The files that a manifest names.
 unsigned state_files_named(const struct manifest *manifest);
-// Saves the states that the engine has after `rows->length` tokens, and names them; the oldest go where there are as
-// many as are kept. Nothing to do when they are there. False: why says why not, and nothing is named.
+// Saves the states that the engine has after rows->border and rows->length tokens, and names them; the oldest go where
+// there are as many as are kept. Nothing to do when they are there. False: why says why not, and what failed is not
+// named.
 bool state_files_save(const struct state_files *files, struct manifest *manifest, const struct saved_rows *rows,
                       char *why, size_t size);
 // Removes the files that are named and not taken: their manifest did not get to the disk.

@@ -300,6 +300,24 @@ def test_lost_rows_are_said():
     expect(run(["sessions", "show", "rows-2"]).stdout.endswith(b"user: x\nassistant: x\n"), "it went on")
 
 
+def test_thinking_that_is_left_out_costs_no_more_than_its_answer():
+    model = ["-m", os.path.join(ROOT, "tests", "golden", "gguf-qwen35-chat", "checkpoint"), "--device", "ref", "--max-tokens", "6"]
+    turns = [ask("turn %d hello" % i, "--session", "gated", "--temp", "0", *model) for i in range(4)]
+    for before, now in zip(turns[1:], turns[2:]):  # the states before the last answer were saved, and each answer is as long
+        same(now["prefilled_tokens"], before["prefilled_tokens"])
+        same(now["cached_tokens"] - before["cached_tokens"], now["context_used"] - before["context_used"])
+    expect(turns[3]["prefilled_tokens"] < turns[3]["context_used"] / 2, "nothing before it is read again: %r" % turns[3])
+    t = Terminal(["--plain", "--session", "anew", "--temp", "0"] + model, columns=200)
+    t.wait("\x1b[1mYou:")
+    for i in range(4):
+        t.send("turn %d hello\r" % i)
+        t.wait("(6 tokens", "You:")
+    t.send("/stats\r")
+    t.wait("context          %d of" % turns[3]["context_used"])  # as one process has it, and without a word
+    expect(b"kept only before" not in t.output, "said: %r" % t.output)
+    leave(t)
+
+
 def test_a_session_opens_its_own_model():
     folder = tempfile.mkdtemp(dir=SCRATCH)
     demo = os.path.join(folder, "demo of mine")
