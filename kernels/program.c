@@ -3,7 +3,8 @@
 //
 // The cache holds one file a program: a header, then the driver's binary. Its name is a hash of all that the binary
 // depends on: sources, options, device, driver, platform. It is written beside and renamed, so a reader sees all or
-// nothing; whatever is wrong with a file only costs a build. A driver that keeps its own is left to it.
+// nothing; whatever is wrong with a file only costs a build. It is machine code: a folder or file that is another
+// user's, or that others may write to, is not used. A driver that keeps its own is left to it.
 #include "kernels/device.h"
 
 #include <errno.h>
@@ -11,31 +12,45 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <openssl/evp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 extern const char kernels_text[], kind_text[]; // by embed.sh
 extern const size_t kernels_text_bytes, kind_text_bytes;
 
-enum { MAX_BINARY_BYTES = 256 << 20 };
+enum { MAX_BINARY_BYTES = 256 << 20, CACHE_NAME = 64 };
+
+// SHA-256: what is loaded here runs in this process.
+enum { DIGEST = 32 };
+struct digest {
+    unsigned char bytes[DIGEST];
+};
 
 struct cache_header {
     char magic[16];
-    uint64_t key;
+    struct digest key, checksum;
     uint64_t bytes;
-    uint64_t checksum;
 };
 
-static const char cache_magic[16] = "moechat kernel1";
+static const char cache_magic[16] = "moechat kernel2";
 
-enum { HASH_START = 1469 };
+struct digested {
+    const void *data;
+    size_t bytes;
+};
 
-static uint64_t hash(uint64_t h, const void *data, size_t bytes)
+// False: there is no such digest, and nothing is cached.
+static bool digest(const struct digested *parts, size_t n, struct digest *out)
 {
-    const unsigned char *p = data;
-    for (size_t i = 0; i < bytes; i++)
-        h = (h ^ p[i]) * 1099511628211u;
-    return h;
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    bool good = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL);
+    for (size_t i = 0; i < n && good; i++)
+        good = EVP_DigestUpdate(context, &parts[i].bytes, sizeof parts[i].bytes) &&
+               EVP_DigestUpdate(context, parts[i].data, parts[i].bytes);
+    good = good && EVP_DigestFinal_ex(context, out->bytes, NULL);
+    EVP_MD_CTX_free(context);
+    return good;
 }
 
 // What a program is made of.
@@ -72,50 +87,87 @@ static struct source source_of_kind(const gpu *g, const struct gpu_format *forma
     return s;
 }
 
-static uint64_t cache_key(const gpu *g, const struct source *source)
+static bool cache_key(const gpu *g, const struct source *source, struct digest *key)
 {
     char version[256] = "";
     char device_version[256] = "";
     clGetPlatformInfo(g->platform, CL_PLATFORM_VERSION, sizeof version - 1, version, NULL);
     clGetDeviceInfo(g->device, CL_DEVICE_VERSION, sizeof device_version - 1, device_version, NULL);
-    const char *const parts[] = {source->options,  g->info.name, g->info.driver,
+    const char *const texts[] = {source->options,  g->info.name, g->info.driver,
                                  g->info.platform, version,      device_version};
-    uint64_t key = hash(HASH_START, source->text, source->bytes);
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        key = hash(key, parts[i], strlen(parts[i]) + 1);
-    return key;
+    enum { N_TEXTS = sizeof texts / sizeof *texts };
+    struct digested parts[N_TEXTS + 1] = {{source->text, source->bytes}};
+    for (size_t i = 0; i < N_TEXTS; i++)
+        parts[i + 1] = (struct digested){texts[i], strlen(texts[i])};
+    return digest(parts, N_TEXTS + 1, key);
 }
 
-static bool cache_path(const char *folder, uint64_t key, const char *suffix, char *path, size_t bytes)
+static void cache_name(const struct digest *key, char name[CACHE_NAME])
 {
-    int n = snprintf(path, bytes, "%s/kernels-%016llx%s", folder, (unsigned long long)key, suffix);
-    return n > 0 && (size_t)n < bytes;
+    int at = snprintf(name, CACHE_NAME, "kernels-");
+    for (int i = 0; i < DIGEST / 2; i++)
+        at += snprintf(name + at, CACHE_NAME - (size_t)at, "%02x", key->bytes[i]);
+    snprintf(name + at, CACHE_NAME - (size_t)at, ".bin");
+}
+
+// Ours, or the administrator's, and for nobody else to write to.
+static bool is_trusted(int fd, mode_t type)
+{
+    struct stat about;
+    return fstat(fd, &about) == 0 && (about.st_mode & S_IFMT) == type &&
+           (about.st_uid == geteuid() || about.st_uid == 0) && !(about.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+// The folder, -1: there is none that may be trusted.
+static int open_folder(const char *folder)
+{
+    int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd < 0 || is_trusted(fd, S_IFDIR))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static bool read_whole(int fd, void *data, size_t bytes)
+{
+    char *at = data;
+    while (bytes > 0) {
+        ssize_t n = read(fd, at, bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += n;
+        bytes -= (size_t)n;
+    }
+    return true;
 }
 
 // The binary in the cache, or NULL.
-static unsigned char *cache_load(const char *folder, uint64_t key, size_t *bytes)
+static unsigned char *cache_load(const char *folder, const struct digest *key, size_t *bytes)
 {
-    char path[1024];
-    if (!folder || !cache_path(folder, key, ".bin", path, sizeof path))
-        return NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe in its place must not make us wait
-    FILE *file = fd >= 0 ? fdopen(fd, "rb") : NULL;
-    if (!file) {
-        if (fd >= 0)
-            close(fd);
-        return NULL;
-    }
+    char name[CACHE_NAME];
+    cache_name(key, name);
+    int within = open_folder(folder);
+    // A pipe in its place must not make us wait, nor a link lead elsewhere.
+    int fd = within >= 0 ? openat(within, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
     struct cache_header header;
+    struct digest found;
     unsigned char *binary = NULL;
-    if (fread(&header, sizeof header, 1, file) == 1 && memcmp(header.magic, cache_magic, sizeof cache_magic) == 0 &&
-        header.key == key && header.bytes > 0 && header.bytes <= MAX_BINARY_BYTES)
+    if (fd >= 0 && is_trusted(fd, S_IFREG) && read_whole(fd, &header, sizeof header) &&
+        memcmp(header.magic, cache_magic, sizeof cache_magic) == 0 &&
+        memcmp(&header.key, key, sizeof header.key) == 0 && header.bytes > 0 && header.bytes <= MAX_BINARY_BYTES)
         binary = malloc(header.bytes);
     if (binary &&
-        (fread(binary, header.bytes, 1, file) != 1 || hash(HASH_START, binary, header.bytes) != header.checksum)) {
+        (!read_whole(fd, binary, header.bytes) || !digest(&(struct digested){binary, header.bytes}, 1, &found) ||
+         memcmp(&found, &header.checksum, sizeof found) != 0)) {
         free(binary);
         binary = NULL;
     }
-    fclose(file);
+    if (fd >= 0)
+        close(fd);
+    if (within >= 0)
+        close(within);
     if (binary)
         *bytes = header.bytes;
     return binary;
@@ -152,23 +204,33 @@ static bool write_whole(int fd, const void *data, size_t bytes)
     return true;
 }
 
-static void cache_save(const char *folder, uint64_t key, const unsigned char *binary, size_t bytes)
+// A file of ours alone; what an earlier process of our number left is in its way.
+static int open_beside(int folder, const char *name)
 {
-    char path[1024];
-    char beside[1024];
-    char suffix[32];
-    snprintf(suffix, sizeof suffix, ".%ld.tmp", (long)getpid());
-    if (!make_folders(folder) || !cache_path(folder, key, ".bin", path, sizeof path) ||
-        !cache_path(folder, key, suffix, beside, sizeof beside))
+    int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+    int fd = openat(folder, name, flags, 0600);
+    if (fd < 0 && errno == EEXIST && unlinkat(folder, name, 0) == 0)
+        fd = openat(folder, name, flags, 0600);
+    return fd;
+}
+
+static void cache_save(const char *folder, const struct digest *key, const unsigned char *binary, size_t bytes)
+{
+    char name[CACHE_NAME], beside[CACHE_NAME + 32];
+    struct cache_header header = {.key = *key, .bytes = bytes};
+    int within = make_folders(folder) ? open_folder(folder) : -1;
+    if (within < 0)
         return;
-    int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return;
-    struct cache_header header = {.key = key, .bytes = bytes, .checksum = hash(HASH_START, binary, bytes)};
+    cache_name(key, name);
+    snprintf(beside, sizeof beside, "%s.%ld.tmp", name, (long)getpid());
     memcpy(header.magic, cache_magic, sizeof cache_magic);
-    bool good = write_whole(fd, &header, sizeof header) && write_whole(fd, binary, bytes) && fsync(fd) == 0;
-    if (close(fd) != 0 || !good || rename(beside, path) != 0)
-        unlink(beside);
+    int fd = digest(&(struct digested){binary, bytes}, 1, &header.checksum) ? open_beside(within, beside) : -1;
+    if (fd >= 0) {
+        bool good = write_whole(fd, &header, sizeof header) && write_whole(fd, binary, bytes) && fsync(fd) == 0;
+        if (close(fd) != 0 || !good || renameat(within, beside, within, name) != 0)
+            unlinkat(within, beside, 0);
+    }
+    close(within);
 }
 
 // Does the driver keep what it has compiled by itself? PoCL does, unless told not to; asked for binaries it compiles
@@ -179,7 +241,7 @@ static bool driver_keeps(const gpu *g)
     return strstr(g->info.platform, "Portable Computing Language") && !(wish && strcmp(wish, "0") == 0);
 }
 
-static void save_binary(const gpu *g, const struct program *p, uint64_t key)
+static void save_binary(const gpu *g, const struct program *p, const struct digest *key)
 {
     size_t bytes = 0;
     if (clGetProgramInfo(p->binary, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) != CL_SUCCESS || bytes == 0 ||
@@ -191,7 +253,7 @@ static void save_binary(const gpu *g, const struct program *p, uint64_t key)
     free(binary);
 }
 
-static bool build_from_binary(gpu *g, struct program *p, const struct source *source, uint64_t key)
+static bool build_from_binary(gpu *g, struct program *p, const struct source *source, const struct digest *key)
 {
     size_t bytes = 0;
     unsigned char *binary = cache_load(g->cache_folder, key, &bytes);
@@ -364,20 +426,21 @@ static bool make_ready(gpu *g, struct program *p, const struct source *source, c
 static bool open_program(gpu *g, struct program *p, const struct source *source, struct steps *steps,
                          struct gpu_error *err)
 {
-    uint64_t key = cache_key(g, source);
+    struct digest key;
+    bool cached = g->cache_folder && cache_key(g, source, &key);
     steps->total = KERNEL_COUNT;
     if (steps->progress)
         steps->progress(steps->context, "kernels", 0, steps->total);
-    if (build_from_binary(g, p, source, key) && make_ready(g, p, source, steps, NULL))
+    if (cached && build_from_binary(g, p, source, &key) && make_ready(g, p, source, steps, NULL))
         return true;
     release(p);
-    steps->total = KERNEL_COUNT + (g->cache_folder ? 1u : 0u);
+    steps->total = KERNEL_COUNT + (cached ? 1u : 0u);
     if (!build_from_source(g, p, source, err) || !make_ready(g, p, source, steps, err)) {
         release(p);
         return false;
     }
-    if (g->cache_folder)
-        save_binary(g, p, key);
+    if (cached)
+        save_binary(g, p, &key);
     return true;
 }
 

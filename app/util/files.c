@@ -249,11 +249,18 @@ char *files_kernel_cache(const char *wanted)
         path = join(cache, "/moechat/kernels");
     else if (home && home[0] == '/')
         path = join(home, "/.cache/moechat/kernels");
-    if (path && !make_folders(path)) {
-        report("cannot cache kernels in %s: %s; every start will rebuild them (--kernel-cache sets another folder)",
-               path, strerror(errno));
-        free(path);
-        return NULL;
+    const char *why = !path || make_folders(path) ? NULL : strerror(errno);
+    struct stat about;
+    if (path && !why && stat(path, &about) == 0) { // the kernels' room refuses these: what is in there will be run
+        if (about.st_uid != geteuid() && about.st_uid != 0)
+            why = "it belongs to another user";
+        else if (about.st_mode & (S_IWGRP | S_IWOTH))
+            why = "others may write to it (chmod go-w)";
     }
-    return path;
+    if (!why)
+        return path;
+    report("cannot cache kernels in %s: %s; every start will rebuild them (--kernel-cache sets another folder)", path,
+           why);
+    free(path);
+    return NULL;
 }

@@ -300,6 +300,15 @@ static void caches_kernels(struct harness *t)
     CHECK(t, unlink(path) == 0 && mkfifo(path, 0600) == 0); // nobody will ever write into it
     CHECK(t, open_with_cache(folder, &(struct steps){0}));
     CHECK(t, stat(path, &st) == 0 && S_ISREG(st.st_mode));
+    // Code that others may have written is not run: it is built anew.
+    made = st.st_ino;
+    CHECK(t, chmod(path, 0622) == 0);
+    CHECK(t, open_with_cache(folder, &(struct steps){0}));
+    CHECK(t, stat(path, &st) == 0 && st.st_ino != made && (st.st_mode & 0777) == 0600);
+    // Nor is anything kept, or taken, where others may put it.
+    CHECK(t, unlink(path) == 0 && chmod(folder, 0777) == 0);
+    CHECK(t, open_with_cache(folder, &(struct steps){0}));
+    CHECK(t, stat(path, &st) != 0);
     unlink(path);
     rmdir(folder);
     snprintf(folder, sizeof folder, "%s/a", parent);

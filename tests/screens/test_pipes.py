@@ -220,6 +220,13 @@ def test_a_kernel_cache_that_cannot_be_is_said():
                   "--kernel-cache", file + "/kernels"])
     same(result.returncode, 0)
     expect(b"cannot cache kernels in" in result.stderr and b"Not a directory" in result.stderr, result.stderr)
+    folder = os.path.join(SCRATCH, "for-everybody")
+    os.mkdir(folder)
+    os.chmod(folder, 0o777)
+    result = run(["bench", "-m", TINY, "--device", "ref", "--runs", "1", "--prefill-tokens", "4", "--decode-tokens", "1",
+                  "--kernel-cache", folder])
+    same(result.returncode, 0)
+    expect(b"cannot cache kernels in" in result.stderr and b"others may write to it" in result.stderr, result.stderr)
 
 
 def test_what_was_said_is_exported_byte_for_byte():
