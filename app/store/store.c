@@ -180,7 +180,12 @@ enum store_code store_lock(const struct store *store, const char *name, int *loc
         return store_not_found(name, error);
     if (fd < 0)
         return store_fail(error, STORE_IO, "%s: %s", path.text, strerror(errno));
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || !still_there(fd, path.text)) {
+    int locked = flock(fd, LOCK_EX | LOCK_NB), failed = errno;
+    if (locked != 0 && failed != EWOULDBLOCK) {
+        io->close(io->context, fd);
+        return store_fail(error, STORE_IO, "%s: cannot be locked: %s", path.text, strerror(failed));
+    }
+    if (locked != 0 || !still_there(fd, path.text)) {
         io->close(io->context, fd);
         return store_fail(error, STORE_BUSY, "session \"%s\" is open in another moechat; quit that one first", name);
     }
@@ -332,8 +337,11 @@ static bool read_entry(const struct store *store, const char *name, struct store
                                   : manifest_parse(file.data, file.length, &entry->manifest);
     entry->damaged = wrong != NULL;
     *memory = code != ENOMEM && wrong != manifest_no_memory;
+    // A clock that was ahead must not make it the last for years: then the file's own time counts, up to now.
+    uint64_t now = (uint64_t)time(NULL), written = entry->updated;
+    file_bytes(store, name, "session.json", &written);
     if (!entry->damaged && entry->manifest.updated)
-        entry->updated = entry->manifest.updated;
+        entry->updated = entry->manifest.updated <= now ? entry->manifest.updated : written < now ? written : now;
     bytes_release(&file);
     return there;
 }

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +76,11 @@ int files_write(int fd, const void *data, size_t length)
     const char *at = data;
     while (length > 0) {
         ssize_t wrote = write(fd, at, length);
+        if (wrote < 0 && errno == EAGAIN) { // another process has made our output one that does not wait: we do
+            struct pollfd ready = {.fd = fd, .events = POLLOUT};
+            poll(&ready, 1, -1);
+            continue;
+        }
         if (wrote < 0 && errno != EINTR)
             return errno;
         if (wrote > 0) {

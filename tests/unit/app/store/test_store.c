@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The session store: what was saved comes back, in the same bytes; what is damaged or foreign is said and kept.
+#define _GNU_SOURCE // F_OFD_SETLK
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "app/store/sealed.h"
 #include "tests/store_rig.h"
@@ -359,6 +362,62 @@ static void one_process_at_a_time(struct harness *t)
     close_place(p);
 }
 
+static int lock_fails; // with this errno; 0: as usual
+
+// In the place of the C library's.
+int flock(int fd, int operation)
+{
+    (void)operation;
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    errno = lock_fails;
+    return lock_fails ? -1 : fcntl(fd, F_OFD_SETLK, &whole);
+}
+
+static void a_lock_that_fails_is_no_other_process(struct harness *t)
+{
+    struct place *p = open_place();
+    int lock;
+    saved_close(new_session(t, p, "kept"));
+    struct saved *saved = new_session(t, p, "talk");
+    exchange(t, p, saved, "one", "first");
+    saved_close(saved);
+    lock_fails = EIO;
+    CHECK_EQ(t, store_lock(&p->store, "talk", &lock, &p->error), STORE_IO);
+    CHECK(t, strstr(p->error.text, "Input/output error") != NULL);
+    lock_fails = EWOULDBLOCK;
+    CHECK_EQ(t, store_lock(&p->store, "talk", &lock, &p->error), STORE_BUSY);
+    lock_fails = 0;
+    close_place(p);
+}
+
+// The session that was used last is not the one whose clock was ahead.
+static void a_time_to_come_does_not_last(struct harness *t)
+{
+    struct place *p = open_place();
+    static const char *const names[] = {"ahead", "now"};
+    for (int i = 0; i < 2; i++) {
+        struct saved *saved = new_session(t, p, names[i]);
+        p->engine.length = 0;
+        exchange(t, p, saved, "one", "first");
+        struct manifest manifest = *saved_manifest(saved);
+        manifest.updated += i ? 0 : 1u << 30;
+        struct bytes file = {0};
+        CHECK(t, manifest_render(&manifest, &file));
+        FILE *out = fopen(store_path(&p->store, names[i], "session.json").text, "wb");
+        CHECK(t, out && fwrite(file.data, 1, file.length, out) == file.length && fclose(out) == 0);
+        bytes_release(&file);
+        saved_close(saved);
+        struct timespec times[2] = {{.tv_sec = time(NULL) - (i ? 0 : 100)}, {.tv_sec = time(NULL) - (i ? 0 : 100)}};
+        CHECK_EQ(t, utimensat(AT_FDCWD, store_path(&p->store, names[i], "session.json").text, times, 0), 0);
+    }
+    struct store_list list;
+    CHECK_EQ(t, store_list(&p->store, &list, &p->error), STORE_OK);
+    CHECK(t, list.n_entries == 2 && strcmp(list.entries[0].name, "now") == 0);
+    CHECK(t, list.n_entries == 2 && list.entries[1].updated <= (uint64_t)time(NULL));
+    store_list_release(&list);
+    close_place(p);
+}
+
 static void names_are_never_overwritten(struct harness *t)
 {
     struct place *p = open_place();
@@ -599,7 +658,8 @@ int main(int argc, char **argv)
         TEST(undo_is_the_manifests_alone),     TEST(saving_costs_what_the_turn_added),
         TEST(compact_leaves_what_lives),       TEST(foreign_rows_are_forgotten),
         TEST(a_damaged_transcript_is_kept),    TEST(lines_without_a_manifest_are_adopted),
-        TEST(one_process_at_a_time),           TEST(names_are_never_overwritten),
+        TEST(one_process_at_a_time),           TEST(a_lock_that_fails_is_no_other_process),
+        TEST(a_time_to_come_does_not_last),    TEST(names_are_never_overwritten),
         TEST(the_cap_drops_the_oldest_rows),   TEST(few_states_are_kept),
         TEST(states_count_for_the_cap),
     };

@@ -3,9 +3,11 @@
 #include "tests/harness.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "app/util/files.h"
@@ -186,6 +188,31 @@ static void files_appear_whole(struct harness *t)
     bytes_release(&text);
 }
 
+// Standard output that a shell's other processes made one that does not wait.
+static void what_does_not_wait_is_waited_for(struct harness *t)
+{
+    enum { BYTES = 300000 };
+    int ends[2], status = 1;
+    char *data = calloc(1, BYTES);
+    CHECK(t, data && pipe(ends) == 0 && fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        char block[1000];
+        size_t total = 0;
+        close(ends[1]);
+        usleep(50000); // the pipe is full by then
+        for (ssize_t got; (got = read(ends[0], block, sizeof block)) > 0;)
+            total += (size_t)got;
+        _exit(total == BYTES ? 0 : 1);
+    }
+    CHECK_EQ(t, files_write(ends[1], data, BYTES), 0);
+    close(ends[0]);
+    close(ends[1]);
+    waitpid(child, &status, 0);
+    CHECK_EQ(t, status, 0);
+    free(data);
+}
+
 static void devices_are_written_to_not_replaced(struct harness *t)
 {
     struct new_file file;
@@ -202,9 +229,11 @@ static void devices_are_written_to_not_replaced(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(numbers_for_people),           TEST(progress_in_words),    TEST(text_is_always_utf8),
-        TEST(reals_that_are_none_are_null), TEST(files_appear_whole),   TEST(devices_are_written_to_not_replaced),
-        TEST(reports_show_no_escape),       TEST(json_shows_all_of_it), TEST(words_for_a_shell),
+        TEST(numbers_for_people),     TEST(progress_in_words),
+        TEST(text_is_always_utf8),    TEST(reals_that_are_none_are_null),
+        TEST(files_appear_whole),     TEST(devices_are_written_to_not_replaced),
+        TEST(reports_show_no_escape), TEST(json_shows_all_of_it),
+        TEST(words_for_a_shell),      TEST(what_does_not_wait_is_waited_for),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
