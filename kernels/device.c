@@ -3,6 +3,7 @@
 #include "kernels/device.h"
 
 #include <CL/cl_ext.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -185,7 +186,12 @@ static bool open_queue(gpu *g, bool profile, struct gpu_error *err)
 static bool open_device(gpu *g, const struct gpu_options *options, struct gpu_error *err)
 {
     struct found found;
+    errno = 0;
     find_devices(&found);
+    if (found.n == 0 && errno == ENOMEM) { // a loader that gets no memory finds no driver
+        gpu_error_set(err, GPU_OUT_OF_MEMORY, 0, "no memory to load an OpenCL driver");
+        return false;
+    }
     unsigned index = pick(&found, options->selector, &g->info);
     if (found.n == 0) {
         gpu_error_set(err, GPU_NO_DEVICE, 0,

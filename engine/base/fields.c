@@ -2,6 +2,7 @@
 // Parses JSON strictly and reads its fields by name, type and range.
 #include "engine/base/fields.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <limits.h>
@@ -69,6 +70,7 @@ int fields_parse(const char *text, size_t length, const char *file, struct json_
     const char *wrong = scan(text, length, &members);
     if (wrong)
         return refuse(err, file, wrong);
+    errno = 0;
     struct json_tokener *tokener = json_tokener_new();
     if (!tokener)
         return moe_fail_file(err, MOE_NO_MEMORY, file, 0, "no memory to parse it");
@@ -76,8 +78,13 @@ int fields_parse(const char *text, size_t length, const char *file, struct json_
     struct json_object *tree = json_tokener_parse_ex(tokener, text, (int)length);
     enum json_tokener_error code = json_tokener_get_error(tokener);
     size_t end = json_tokener_get_parse_end(tokener);
+    bool no_memory = errno == ENOMEM; // what json-c says of it is that the text is wrong
     json_tokener_free(tokener);
     char what[96];
+    if (no_memory) {
+        json_object_put(tree);
+        return moe_fail_file(err, MOE_NO_MEMORY, file, 0, "no memory to parse it");
+    }
     if (code != json_tokener_success)
         snprintf(what, sizeof what, "is not JSON: %s at byte %zu",
                  code == json_tokener_continue ? "unexpected end" : json_tokener_error_desc(code), end);

@@ -19,6 +19,7 @@ LIBRARY = r"""
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 void *__libc_malloc(size_t);
 void *__libc_calloc(size_t, size_t);
@@ -26,9 +27,11 @@ void *__libc_realloc(void *, size_t);
 static atomic_long calls;
 static long at = -1;
 static uintptr_t begin, end;
-static int program(struct dl_phdr_info *info, size_t size, void *unused)
+static int find(struct dl_phdr_info *info, size_t size, void *library)
 {
-    (void)size, (void)unused;
+    (void)size;
+    if (library && !strstr(info->dlpi_name, library))
+        return 0;
     for (int i = 0; i < info->dlpi_phnum; i++)
         if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_phdr[i].p_flags & PF_X) {
             begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
@@ -39,7 +42,7 @@ static int program(struct dl_phdr_info *info, size_t size, void *unused)
 __attribute__((constructor)) static void start(void)
 {
     at = atol(getenv("REFUSE"));
-    dl_iterate_phdr(program, NULL);
+    dl_iterate_phdr(find, getenv("REFUSE_IN"));
 }
 __attribute__((destructor)) static void count(void)
 {
@@ -70,20 +73,23 @@ def library():
     return path
 
 
-def refusing(before, args, check, **more):
+def refusing(before, args, check, within=None, step=1):
     """Runs the command with its n-th allocation refused, for every n, each time after `before`."""
     count = os.path.join(SCRATCH, "count")
     n, statuses = 0, {}
     while True:
         before()
-        result = run(args, env=environment(LD_PRELOAD=library(), REFUSE=str(n), REFUSE_COUNT=count), **more)
+        env = environment(LD_PRELOAD=library(), REFUSE=str(n), REFUSE_COUNT=count)
+        if within:
+            env["REFUSE_IN"] = within
+        result = run(args, env=env)
         expect(0 <= result.returncode <= 4, "allocation %d ends it with %d: %r" % (n, result.returncode, result.stderr))
         expect(result.returncode == 0 or result.stderr + result.stdout, "allocation %d: nothing is said" % n)
         check(n, result)
         statuses[result.returncode] = statuses.get(result.returncode, 0) + 1
         with open(count) as file:
             calls = int(file.read())
-        n += 1
+        n += step
         if n >= calls and result.returncode == 0:
             break
     expect(n > 5 and len(statuses) > 1, "%d allocations, %r" % (n, statuses))
@@ -122,6 +128,15 @@ def test_sessions_are_listed_and_compacted_or_it_is_said():
     refusing(lambda: None, ["sessions", "compact"], lambda n, r: same((n, held()), (n, OLD)))
     refusing(lambda: None, ["sessions", "show", "s"],
              lambda n, r: expect(r.returncode or OLD.encode() in r.stdout, "%d: %r" % (n, r.stdout)))
+
+
+def test_a_model_is_not_called_damaged():
+    def check(n, result):
+        for wrong in (b"JSON", b"download"):
+            expect(wrong not in result.stderr, "allocation %d: %r" % (n, result.stderr))
+
+    # A sample of json-c's own, those that it can do without falling over.
+    refusing(lambda: None, ["info", os.path.join(ROOT, "tests", "golden", "tiny-a", "package")], check, "libjson-c", 37)
 
 
 if __name__ == "__main__":
