@@ -47,7 +47,7 @@ TESTS         = $(TEST_SOURCES:%.c=$(BUILD)/%)
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZERS       = $(FUZZ_SOURCES:%.c=$(BUILD)/%)
 
-.PHONY: tsan soak power test-memory all deps chat tests check unit golden screens typist asan-tests fuzz fuzz-library bench layers format install clean
+.PHONY: test-llama tsan soak power test-memory all deps chat tests check unit golden screens typist asan-tests fuzz fuzz-library bench layers format install clean
 all: $(PROGRAM)
 
 # Installs what is missing, through sudo when not root; does nothing when all is there.
@@ -183,6 +183,12 @@ typist: asan-tests
 	    ASAN_OPTIONS=detect_leaks=0:handle_segv=2:allow_user_segv_handler=0 MOECHAT_PROGRAM=$(ASAN)/moechat \
 	        python3 tests/screens/typist.py $$seed 2000 || exit 1; \
 	done
+
+# Beside llama.cpp itself, on the same files: PEER_PYTHON has numpy, gguf and llama-cpp-python; without, it says so.
+PEER_PYTHON ?= python3
+test-llama: export XDG_CACHE_HOME = $(abspath build)/cache
+test-llama: $(PROGRAM)
+	$(PEER_PYTHON) tests/peers/llama_cpp_logits.py ./$(PROGRAM)
 
 BENCHES := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/bench_*.c))
 bench: $(PROGRAM) $(BENCHES)

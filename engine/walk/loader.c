@@ -3,7 +3,6 @@
 #include "engine/walk/loader.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +25,6 @@ struct piece {
     gpu_buf *buf;
     uint64_t offset;
     enum conversion conversion;
-    bool vector; // of float32 on the device, and all finite
 };
 
 static uint64_t aligned(uint64_t bytes)
@@ -233,7 +231,6 @@ static void place_numbers(struct loader *l, struct vector *vector, const struct 
         struct piece piece = pieces[i];
         piece.buf = vector->buf;
         piece.bytes = piece.tensor->at->bytes;
-        piece.vector = true;
         place(l, &piece, &offset);
     }
 }
@@ -499,16 +496,6 @@ static void widen(const struct piece *piece, const void *raw, float *out, size_t
         out[i] += 1;
 }
 
-// One number that is none makes every answer that passes it garbage, and a router's bias a choice that looks like one.
-static int check_finite(struct loader *l, const struct piece *piece, const float *numbers, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (!isfinite(numbers[i]))
-            return moe_fail(l->err, MOE_FORMAT, "%.280s: tensor %.100s has numbers that are not finite; %s",
-                            checkpoint_path(l->from, piece->tensor), piece->tensor->at->name, l->remedy);
-    return MOE_OK;
-}
-
 // The memory that pieces pass through.
 struct staging {
     char *device; // page-locked; NULL: the device shares our memory
@@ -534,14 +521,14 @@ static int read_part(struct loader *l, const struct piece *piece, const struct s
     int code = checkpoint_read(l->from, &range, piece->conversion == AS_STORED ? to : staging->raw, l->err);
     if (!code && dtype == DTYPE_GGML && !gguf_blocks_are_finite(tensor->at->ggml_type, to, *part))
         code = gguf_not_finite(l->from, tensor, l->err);
+    // One number that is none makes every answer that passes it garbage, and a router's bias a choice that looks like
+    // one.
     const void *raw = piece->conversion == AS_STORED ? to : staging->raw;
     if (!code && dtype_is_float(dtype) && !source_is_finite(dtype, raw, *part / source_width(dtype)))
         code = moe_fail(l->err, MOE_FORMAT, "%.280s: tensor %.100s has numbers that are not finite; %s",
                         checkpoint_path(l->from, tensor), name_said(l, tensor), l->remedy);
     if (!code && piece->conversion != AS_STORED)
         widen(piece, staging->raw, (float *)(void *)to, bytes / sizeof(float));
-    if (!code && piece->vector)
-        code = check_finite(l, piece, (const float *)(const void *)to, bytes / sizeof(float));
     if (!code && staging->device)
         gpu_write(l->g, piece->buf, target, staging->device, bytes);
     return code;
