@@ -265,7 +265,7 @@ const struct option_row options_table[] = {
      CHOICE(asked.resident_bits, {"auto", 0}, {"4", 4}, {"8", 8}),
      .commands = FOR(CONVERT),
      .help = "Bits of all other matrices; auto keeps what is already quantised, makes embeddings and head 8 and the "
-             "rest 4. Routers stay as they are. [auto]"},
+             "rest 4. Routers, and what gates and decays are made by, stay as they are. [auto]"},
     {.name = "group-size",
      .argument = "32|64|128|auto",
      CHOICE(asked.group_size, {"auto", 0}, {"32", 32}, {"64", 64}, {"128", 128}),
