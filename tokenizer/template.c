@@ -436,19 +436,6 @@ int tok_template_encode(const tok_template *turns, const struct tok_prompt *prom
     return failed;
 }
 
-int tok_template_answer(const tok_template *turns, bool thinking, struct tok_ids *list, struct tok_err *err)
-{
-    const struct form *form = turns->form;
-    struct rendering r = {.turns = turns, .list = list, .err = err};
-    size_t before = list->count;
-    int failed = put_parts(&r, form->answer[form->about.can_switch ? thinking : form->about.thinks_unasked]);
-    failed = failed ? failed : flush(&r);
-    free(r.text);
-    if (failed)
-        list->count = before;
-    return failed;
-}
-
 const char *tok_template_opened(const tok_template *turns, bool thinking)
 {
     const struct form *form = turns->form;

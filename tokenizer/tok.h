@@ -123,8 +123,6 @@ int tok_template_encode(const tok_template *turns, const struct tok_prompt *prom
                         struct tok_err *err);
 // The beginning of the answer that the prompt already has: "<think>\n" and such, "" for none.
 const char *tok_template_opened(const tok_template *turns, bool thinking);
-// Of the ids that end a prompt, those that begin the answer: they may change once another turn follows.
-int tok_template_answer(const tok_template *turns, bool thinking, struct tok_ids *list, struct tok_err *err);
 int32_t tok_template_end(const tok_template *turns); // the id that closes an answer in the timeline, -1: none does
 bool tok_template_ends(const tok_template *turns, int32_t id); // does the model end its answer with it?
 

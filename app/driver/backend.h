@@ -41,7 +41,6 @@ struct backend_prompt {
 // How the answer to such a prompt begins.
 struct backend_answer {
     bool has_marks;     // <think> and </think> in it are marks
-    uint32_t forgotten; // of the ids that end the prompt, those that the next turn may change
     const char *opened; // what of it the prompt already has, "<think>" and such; "": nothing
 };
 
@@ -55,7 +54,8 @@ struct backend_ops {
     int (*encode)(void *self, const struct backend_prompt *prompt, struct tok_ids *ids, size_t *ends,
                   struct moe_err *err);
     struct backend_answer (*answer)(void *self, bool raw, enum think think);
-    int (*prefill)(void *self, const int32_t *ids, size_t count, struct moe_err *err); // progress goes to open's
+    // Progress goes to open's. border: after so many of the ids the timeline can be cut to, 0: to nowhere among them.
+    int (*prefill)(void *self, const int32_t *ids, size_t count, size_t border, struct moe_err *err);
     int (*decode)(void *self, int32_t id, struct moe_err *err);
     int (*start_sampling)(void *self, const struct moe_sampling *sampling, struct moe_err *err);
     int32_t (*sample)(void *self, const int32_t *recent, size_t n_recent); // -1: no finite logit

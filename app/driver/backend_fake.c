@@ -290,6 +290,10 @@ static int fake_encode(void *self, const struct backend_prompt *prompt, struct t
             code = append(ids, END, err);
         if (code == 0 && t + 1 == prompt->n_turns && !prompt->raw)
             code = append(ids, ROLE + TOK_ASSISTANT, err);
+        // Only with states, which stand before it, is what opens the thinking fed, too.
+        bool opens = fake->state_bytes && fake->thinks && prompt->think == THINK_ON && t + 1 == prompt->n_turns;
+        for (const char *c = "<think>"; opens && *c && code == 0; c++)
+            code = append(ids, *c, err);
         ends[t] = ids->count;
     }
     return code;
@@ -369,7 +373,7 @@ static void add_border(struct fake *fake, uint32_t position)
     fake->n_borders++;
 }
 
-static int fake_prefill(void *self, const int32_t *ids, size_t count, struct moe_err *err)
+static int fake_prefill(void *self, const int32_t *ids, size_t count, size_t border, struct moe_err *err)
 {
     struct fake *fake = self;
     add_border(fake, fake->length);
@@ -390,6 +394,8 @@ static int fake_prefill(void *self, const int32_t *ids, size_t count, struct moe
     if (count > fake->context - fake->length)
         return backend_fail(err, MOE_CONTEXT_FULL, "the context is full");
     memcpy(fake->rows + fake->length, ids, count * sizeof *ids);
+    if (border)
+        add_border(fake, fake->length + (uint32_t)border);
     fake->stands = fake->length += (uint32_t)count;
     add_border(fake, fake->length);
     find_text(fake, TOK_USER, &fake->user);

@@ -200,25 +200,18 @@ static struct backend_answer real_answer(void *self, bool raw, enum think think)
     const struct real *real = self;
     if (raw || !real->turns)
         return (struct backend_answer){.opened = ""};
-    struct tok_template_about about = tok_template_describe(real->turns);
-    struct tok_ids ids = {0};
-    struct tok_err ignored; // without them the next turn reads more again than it must
-    if (about.forgets)
-        tok_template_answer(real->turns, thinks(real, think), &ids, &ignored);
-    struct backend_answer answer = {.has_marks = about.thinks,
-                                    .forgotten = (uint32_t)ids.count,
-                                    .opened = tok_template_opened(real->turns, thinks(real, think))};
-    tok_ids_release(&ids);
-    return answer;
+    return (struct backend_answer){.has_marks = tok_template_describe(real->turns).thinks,
+                                   .opened = tok_template_opened(real->turns, thinks(real, think))};
 }
 
-static int real_prefill(void *self, const int32_t *ids, size_t count, struct moe_err *err)
+static int real_prefill(void *self, const int32_t *ids, size_t count, size_t border, struct moe_err *err)
 {
     struct real *real = self;
     struct moe_feed feed = {
         .ids = ids,
         .count = count,
         .position = moe_session_length(real->session),
+        .border = border ? moe_session_length(real->session) + (uint32_t)border : 0,
         .progress = real->progress,
         .context = real->progress_context,
     };

@@ -381,17 +381,22 @@ static int place(struct worker *worker, const struct turn *turn, struct turn_res
     return code;
 }
 
-// Where a prompt is read in two parts, so that an engine whose layers have states can stand between them: before what
-// the next turn changes. 0: nowhere.
-static uint32_t border_within(struct worker *worker, const struct turn *turn, const struct turn_result *result)
+// How many of the prompt's ids from `there` on stay what they are when a template leaves this answer's thinking out of
+// the next turn: those before what opens it. 0: no other number than all.
+static size_t unchanged(const struct worker *worker, const struct turn *turn, const struct turn_result *result,
+                        size_t there)
 {
     const struct backend_ops *ops = worker->backend.ops;
     void *self = worker->backend.self;
-    struct backend_info info;
-    ops->describe(self, &info);
-    uint32_t forgotten = info.cache.state_bytes ? ops->answer(self, turn->raw, turn->think).forgotten : 0;
-    uint32_t border = turn->position + (uint32_t)result->prompt.count - forgotten;
-    return forgotten && forgotten < result->prompt.count && border > ops->length(self) ? border : 0;
+    const char *bytes;
+    size_t end = result->prompt.count, left = strlen(ops->answer(self, turn->raw, turn->think).opened);
+    while (left && end > there) {
+        size_t length = ops->bytes(self, result->prompt.ids[--end], &bytes);
+        if (!length || length > left)
+            return 0;
+        left -= length;
+    }
+    return !left && end < result->prompt.count ? end - there : 0;
 }
 
 // Feeds the prompt, then generates. Returns 0 or a code with result->err.
@@ -409,22 +414,16 @@ static int answer(struct worker *worker, const struct turn *turn, struct turn_re
     if (stop_wanted(worker))
         return MOE_CANCELLED;
     code = ops->start_sampling(self, &turn->sampling, &result->err);
-    uint32_t border = code ? 0 : border_within(worker, turn, result);
-    if (border) {
-        size_t before = border - length;
-        code = timeline_prefill(&worker->timeline, result->prompt.ids + there, before, &result->err);
-        there += before;
-        count -= before;
-    }
+    size_t border = unchanged(worker, turn, result, there);
     if (code == 0)
-        code = timeline_prefill(&worker->timeline, result->prompt.ids + there, count, &result->err);
+        code = timeline_prefill(&worker->timeline, result->prompt.ids + there, count, border, &result->err);
     if (code == 0 && stop_wanted(worker))
         code = MOE_CANCELLED;
     if (code)
         return code;
     ops->keep_logits(self);
     publish_stats(worker);
-    keeper_save_prompt(&worker->keeper, turn, result, border);
+    keeper_save_prompt(&worker->keeper, turn, result, border ? length + (uint32_t)border : 0);
     return say_answer(worker, turn, result);
 }
 
@@ -552,8 +551,8 @@ static void cut(struct worker *worker, uint32_t position)
         snprintf(news->text, sizeof news->text, "%s", err.text);
     else if (back && timeline_unread(&worker->timeline))
         snprintf(news->text, sizeof news->text,
-                 "the layers' states were kept only further back; your next message reads %u tokens again",
-                 (unsigned)timeline_unread(&worker->timeline));
+                 "the layers' states were kept only further back; your next message reads %u token%s again",
+                 (unsigned)timeline_unread(&worker->timeline), timeline_unread(&worker->timeline) == 1 ? "" : "s");
 }
 
 static void take_job(struct worker *worker, struct job *job)

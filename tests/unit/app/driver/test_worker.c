@@ -421,6 +421,37 @@ static void thinking_is_told_apart_and_left_out(struct harness *t)
     worker_free(worker);
 }
 
+// Where thinking that the prompt opened is left out later, states are kept before it: nothing else is read again.
+static void states_stand_before_the_thinking(struct harness *t)
+{
+    struct worker *worker = start(t, "thinks\nstates 1000\nturn\ntoken hm</think>yes\n");
+    struct bytes said = {0};
+    struct tok_err err;
+    await_ready(t, worker);
+    struct turn *turn = turn_new();
+    turn->think = THINK_ON;
+    turn_add(turn, TOK_USER, "sum?", 4);
+    worker_send(worker, turn);
+    struct turn_result *first = collect(t, worker, &said, 0);
+    CHECK_STR(t, first->text.data, "<think>hm</think>yes");
+    turn = turn_new();
+    turn->think = THINK_ON;
+    for (size_t i = 0; i < first->prompt.count; i++)
+        tok_ids_append(&turn->known, first->prompt.ids[i], &err);
+    turn_add(turn, TOK_USER, "sum?", 4);
+    turn_add(turn, TOK_ASSISTANT, first->text.data, first->text.length);
+    turn_add(turn, TOK_USER, "and?", 4);
+    worker_send(worker, turn);
+    struct turn_result *second = collect(t, worker, &said, 0);
+    CHECK_EQ(t, second->replayed_tokens, 0);
+    CHECK_EQ(t, second->cached_tokens, first->prompt.count - 7); // bytes of <think>
+    CHECK_EQ(t, second->used.prefilled_tokens, second->prompt.count - second->cached_tokens);
+    turn_result_free(first);
+    turn_result_free(second);
+    bytes_release(&said);
+    worker_free(worker);
+}
+
 // The end of an answer is fed after the turn has been reported; both accounts have it.
 static void counters_and_figures_agree(struct harness *t)
 {
@@ -456,6 +487,7 @@ int main(int argc, char **argv)
         TEST(leaving_never_waits_for_readers),
         TEST(a_stopped_prompt_goes_on),
         TEST(states_stand_at_borders),
+        TEST(states_stand_before_the_thinking),
         TEST(a_cancel_is_never_lost),
         TEST(counters_and_figures_agree),
     };
