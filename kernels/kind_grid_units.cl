@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// How the weights of ggml's IQ1, IQ2 and IQ3 come out of their bytes, as kind_units.cl says: indices of entries of a grid, of 8
-// values of 2 bits or 4 of 3, and signs.
+// How the weights of ggml's IQ1, IQ2 and IQ3 come out of their bytes, as kind_units.cl says: indices of entries of a
+// grid, of 8 values of 2 bits or 4 of 3, and signs.
 #ifdef KIND
 
 #ifdef KIND_IS_IQ2_XXS

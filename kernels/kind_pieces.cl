@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// GPU: what a lane takes of a row at once, a piece of a block: its bytes are loaded as words, long before they are used, and
-// taken apart in pairs, which is what tensor cores want. PIECES is 1 where a kind has them (kinds.h's by_pieces):
+// GPU: what a lane takes of a row at once, a piece of a block: its bytes are loaded as words, long before they are
+// used, and taken apart in pairs, which is what tensor cores want. PIECES is 1 where a kind has them (kinds.h's
+// by_pieces):
 //
 //   PIECE_INPUTS       32 or 64: sets of 16 inputs that stand together, in a row anywhere in the block
 //   PIECE_TOGETHER     sets that share their scale and 32 inputs of x: 1 or 2
@@ -10,7 +11,7 @@
 //   piece_load         the n-th piece of a row
 //   piece_at           which 16 inputs of the row a set is
 //   piece_scale        (s, b) of a set: the weights are q * s + b
-//   PIECE_TURNS, piece_turn   the sets of 64 inputs in their order; two of four become sets 0 and 1 of piece_set, not of others
+//   PIECE_TURNS        the sets are 64 inputs in their order: piece_turn has piece_set's sets 0 and 1 be 2 and 3
 //   piece_set          q of a set in 8 pairs, two for each four inputs, exact in float16
 #if defined(KIND) && PIECES && !SHAPE_CPU
 
@@ -28,8 +29,8 @@ INLINE uint whole_half(const uint n) // below 2048, as float16
     return n == 0 ? 0 : digits + 15 << 10 | (n << 10 - digits & 0x3ff);
 }
 
-// The numbers that stand `place` bits up in both halves, 10 bits in all, less `middle`: under an exponent they are float16
-// and 1024 more.
+// The numbers that stand `place` bits up in both halves, 10 bits in all, less `middle`: under an exponent they are
+// float16 and 1024 more.
 INLINE pair_t pair_of(uint both, const uint place, const uint middle)
 {
     uint result;
@@ -40,8 +41,8 @@ INLINE pair_t pair_of(uint both, const uint place, const uint middle)
     return result;
 }
 
-// Bytes 1 and 3 of a word, less `middle`. GPUs of this maker have half as many units for shifts and masks as for sums, and
-// this is one of such steps.
+// Bytes 1 and 3 of a word, less `middle`. GPUs of this maker have half as many units for shifts and masks as for sums,
+// and this is one of such steps.
 INLINE pair_t pair_of_odd(uint word, const uint middle)
 {
     return pair_of(pick(word, 0x64646464u, 0x4341) ^ 0x64006400u, 0, middle);
@@ -67,8 +68,8 @@ INLINE float pair_second(pair_t pair)
     return result;
 }
 
-// Two numbers of a sign, two bits of exponent and one of mantissa, twice: 0 1 2 3 4 6 8 12 and the negatives. They stand
-// `place` bits up in both halves; those bits, where float16 has its own, are a 2^-15th of them.
+// Two numbers of a sign, two bits of exponent and one of mantissa, twice: 0 1 2 3 4 6 8 12 and the negatives. They
+// stand `place` bits up in both halves; those bits, where float16 has its own, are a 2^-15th of them.
 INLINE pair_t pair_of_e2m1(uint word, const uint place)
 {
     uint signs = word << 12 - place;
@@ -158,8 +159,8 @@ INLINE uint word_across(uint low, uint high, uint shift)
     return (uint)(((ulong)high << 32 | low) >> shift);
 }
 
-// n words, 4 at most, from any place that is a multiple of 2: those around are loaded, and shifted. None is touched that
-// has none of these bytes. No loop: compilers left some as they were, and the words in memory.
+// n words, 4 at most, from any place that is a multiple of 2: those around are loaded, and shifted. None is touched
+// that has none of these bytes. No loop: compilers left some as they were, and the words in memory.
 INLINE void words_at(BYTES p, const uint n, uint *to)
 {
     uint shift = ((uint)(ulong)p & 2) * 8;
@@ -324,7 +325,8 @@ INLINE uint looked_up(uint word, const uint upper)
 {
     const uint4 of = TABLE_128;
 #if NVIDIA_MMA
-    uint three = (word & 0x77777777u) >> 16 * upper; // bits of each choose from either half of the table, the fourth from these
+    // three bits of each choose from either half of the table, the fourth from these
+    uint three = (word & 0x77777777u) >> 16 * upper;
     uint fourth = ((word >> 1 & 0x44444444u) | 0x32103210u) >> 16 * upper;
     return pick(pick(of.x, of.y, three), pick(of.z, of.w, three), fourth);
 #else
@@ -439,8 +441,8 @@ INLINE void piece_turn(struct piece *p, uint by)
 #endif
     }
 }
-// Two scales of 6 bits and two minima: those of the first four groups stand in bytes of their own, the others' upper bits
-// stand above.
+// Two scales of 6 bits and two minima: those of the first four groups stand in bytes of their own, the others' upper
+// bits stand above.
 INLINE float2 piece_scale(const struct piece *p, uint n, const uint set)
 {
     uint shift = n % 2 * 16;

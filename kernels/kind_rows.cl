@@ -240,7 +240,8 @@ INLINE float8 kind_eight(const struct kind_row *r, uint k)
 
 #if SHAPE_CPU && BLOCK_INPUTS == 256
 #define BLOCK_SETS (256 / KIND_SCALES)
-// All of a block's s and b at once, which takes a part of the steps that one by one take: for whoever goes through it whole.
+// All of a block's s and b at once, which takes a part of the steps that one by one take: for whoever goes through it
+// whole.
 static void block_scales(BYTES p, float *s, float *b)
 {
 #if defined(KIND_IS_Q4_K) || defined(KIND_IS_Q5_K)

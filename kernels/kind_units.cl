@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// How the weights of one kind come out of their bytes: of the kind that this program is built for, KIND, whose blocks have
-// BLOCK_INPUTS inputs in BLOCK_BYTES bytes. For each kind, in order of inputs, w = q * s + b:
+// How the weights of one kind come out of their bytes: of the kind that this program is built for, KIND, whose blocks
+// have BLOCK_INPUTS inputs in BLOCK_BYTES bytes. For each kind, in order of inputs, w = q * s + b:
 //
 //   KIND_SCALES, KIND_BIAS     inputs that share s and b, 16 or 32; 0 where b is 0 always
 //   (s, b)  scale_in(p, j)     of the block's j-th 16 inputs
 //   q       sixteen_in(p, j)   the j-th 16 inputs: for CPUs
 //   q       eight_in(p, k)     the k-th 8 inputs: for GPUs, in loads of 2 and 4 bytes, for blocks lie no better
 //
-// kinds.h's table has the sizes, ref_kinds.c the formulas in plain C.
+// Where it matters, GPUs take blocks apart as kind_pieces.cl says. kind_grid_units.cl and kind_rows.cl have the other
+// kinds. kinds.h's table has the sizes, ref_kinds.c the formulas in plain C.
 #ifdef KIND
 
 #define BYTES __global const uchar *
@@ -165,7 +166,8 @@ EIGHT_IN
 }
 #endif
 
-// 32-order nibbles that a table of 16 says the numbers of. T: -127 -104 -83 -65 ..; F: 0 1 2 3 4 6 8 12 and the negatives.
+// 32-order nibbles that a table of 16 says the numbers of. T: -127 -104 -83 -65 ..; F: 0 1 2 3 4 6 8 12 and the
+// negatives.
 #define TABLE_T (uint4)(0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u)
 #define TABLE_F (uint4)(0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu)
 
