@@ -202,7 +202,7 @@ int moe_verify(const char *directory, moe_progress_fn *progress, void *context, 
 // their sizes, their disk blocks are freed) when the package's own are durable, were read back from disk and compared.
 // Only what is copied bit for bit is consumed; consume.h says what is refused.
 struct moe_consumption {
-    const char *source, *target;
+    const char *source, *target; // live as long as the question
     uint32_t n_files;
     uint64_t bytes; // of experts that will be removed
 };
