@@ -345,13 +345,13 @@ typedef void moe_predictions_fn(void *context, uint32_t position, const struct m
 
 // What measurements switch off.
 enum {
-    MOE_WITHOUT_HITS_FIRST = 1,     // experts compute in rank order once all are there
-    MOE_WITHOUT_SHARED_FIRST = 2,   // the shared expert computes after them
-    MOE_WITHOUT_READ_AHEAD = 4,     // a prefill reads no expert of a layer before it begins
-    MOE_WITHOUT_MARKS = 8,          // waits for the device are not told apart, all count for what they end with
-    MOE_WITHOUT_BATCHES = 16,       // each expert of a decoded token is launched by itself (and each layer is streamed)
-    MOE_WITHOUT_FUSED_COMBINE = 32, // a decoded token's experts are added up in one launch, the next norm is another
-    MOE_WITHOUT_RESIDENT = 64,      // layers whose experts all have slots are streamed too, with a wait each
+    MOE_WITHOUT_HITS_FIRST = 1,   // experts compute in rank order once all are there
+    MOE_WITHOUT_SHARED_FIRST = 2, // the shared expert computes after them
+    MOE_WITHOUT_READ_AHEAD = 4,   // a prefill reads no expert of a layer before it begins
+    MOE_WITHOUT_MARKS = 8,        // waits for the device are not told apart, all count for what they end with
+    MOE_WITHOUT_BATCHES = 16,     // each expert of a decoded token is launched by itself (and each layer is streamed)
+    MOE_WITHOUT_FUSED = 32,       // a decoded token's norms, shared experts and sums are launches of their own
+    MOE_WITHOUT_RESIDENT = 64,    // layers whose experts all have slots are streamed too, with a wait each
 };
 
 struct moe_session_options {

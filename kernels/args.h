@@ -122,6 +122,20 @@ struct args_matmul {
     arg_u32 add;
 };
 
+// matvec for n matrices of one width and one row: rmsnorm of x, which goes to `normed`, and y_k = W_k normed. The sums
+// of those ops, one after the other.
+enum { MOST_BESIDE = 4 };
+struct args_norm_matvecs {
+    struct args_matrix matrix[MOST_BESIDE];
+    arg_u64 norm; // byte offset of the norm's weight, float32
+    arg_u32 n;
+    arg_u32 in_offset; // of x
+    arg_u32 normed_offset;
+    arg_u32 out_offset[MOST_BESIDE];
+    arg_f32 eps;
+    arg_u32 plus_one;
+};
+
 // y[r][o] = silu(gate[o] . x[r]) * (up[o] . x[r]); gate and up have one shape and lie in one buffer.
 struct args_swiglu {
     struct args_matrix gate;
@@ -169,14 +183,20 @@ struct args_places {
 };
 
 // For each of them, with the sums of the ops on one, in their order:
-// swiglu_experts: y[rank][o] = silu(gate[o] . x) * (up[o] . x), x being one row for all
+// swiglu_experts: y[rank][o] = silu(gate[o] . x) * (up[o] . x), x being one row for all; and of the shared expert,
+// which
+//                 may be wider, in a buffer of its own: it has one unless its kind is KIND_NONE
 // matvec_experts: y[rank][o] = sum_i W[o][i] x[rank][i]
 struct args_swiglu_experts {
     struct args_matrix gate;
     struct args_matrix up;
+    struct args_matrix shared_gate;
+    struct args_matrix shared_up;
     struct args_places at;
     arg_u32 in_offset;
     arg_u32 out_stride;
+    arg_u32 shared_offset; // in y
+    arg_u32 pad;
 };
 struct args_matvec_experts {
     struct args_matrix matrix;
@@ -184,6 +204,19 @@ struct args_matvec_experts {
     arg_u32 in_stride; // 0: one row for all
     arg_u32 in_offset;
     arg_u32 out_stride;
+    arg_u32 pad;
+};
+
+// matvec_experts of all of a token's experts and what becomes of it: out[:] += W x of the shared expert, as matvec
+// adds, if there is one; then out[:] += sum over k = 0 .. n - 1, in that order, of weight[first_weight + k] * (W_k
+// x_k)[:], as combine does. Number k's rank is k.
+struct args_add_experts {
+    struct args_matrix matrix;
+    struct args_matrix shared;
+    struct args_places at;
+    arg_u32 in_stride;
+    arg_u32 shared_offset; // in x
+    arg_u32 first_weight;
     arg_u32 pad;
 };
 
@@ -216,8 +249,9 @@ struct args_rope {
 enum { KV_F32 = 0, KV_F16 = 1 };
 
 // cache[position + r] = rmsnorm of x[r][0..kv_lora_rank) and behind it rope of the rope_dim elements that follow there,
-// as those two ops do, converted to the cache's type. What stands in x afterwards means nothing. With no_rope the
-// elements behind stay as they are, of which there may be none, and inv_freq is not read (Kimi-Linear's MLA).
+// as those two ops do, converted to the cache's type. And q's heads are turned, in place, as rope does: n_heads of
+// them, which may be 0. With no_rope nothing is turned, the elements behind stay as they are, of which there may be
+// none, and inv_freq is not read (Kimi-Linear's MLA).
 struct args_kv_append {
     arg_u64 norm; // byte offset of the norm's weight, float32
     arg_u32 n_rows;
@@ -230,6 +264,10 @@ struct args_kv_append {
     arg_f32 eps;
     arg_f32 scale;
     arg_u32 no_rope;
+    arg_u32 n_heads;
+    arg_u32 q_row_stride;
+    arg_u32 q_head_stride;
+    arg_u32 q_offset; // of the first turned element of a row
 };
 
 // The key half of kv_b, absorbed. kv_b's rows are, head by head, qk_nope_head_dim rows of keys and then v_head_dim rows

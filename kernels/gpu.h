@@ -187,6 +187,15 @@ void gpu_op_embed(gpu *g, const struct args_embed *a, gpu_buf *table, gpu_buf *i
 void gpu_op_rmsnorm(gpu *g, const struct args_rmsnorm *a, gpu_buf *weight, gpu_buf *x, gpu_buf *y);
 void gpu_op_matvec(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y);
 void gpu_op_matmul(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y);
+struct gpu_norm_matvecs_bufs {
+    gpu_buf *norm;
+    gpu_buf *x;
+    gpu_buf *normed;              // not x
+    gpu_buf *matrix[MOST_BESIDE]; // n of them, as
+    gpu_buf *y[MOST_BESIDE];      // these
+};
+// One launch, or one for each op where the matrices' kinds have no kernel in common.
+void gpu_op_norm_matvecs(gpu *g, const struct args_norm_matvecs *a, const struct gpu_norm_matvecs_bufs *b);
 void gpu_op_swiglu_vec(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y);
 void gpu_op_swiglu_mat(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y);
 // matmul and swiglu_mat for n of one layout at once, MOST_EACH at most, each with rows of its own: the same bits.
@@ -202,15 +211,25 @@ struct gpu_experts_bufs {
     gpu_buf *ids; // int32, a router's; NULL without by_id
     gpu_buf *x;
     gpu_buf *y;
+    gpu_buf *shared; // the shared expert's matrices; may be NULL where there is none, and for matvec_experts
 };
 void gpu_op_swiglu_experts(gpu *g, const struct args_swiglu_experts *a, const struct gpu_experts_bufs *b);
 void gpu_op_matvec_experts(gpu *g, const struct args_matvec_experts *a, const struct gpu_experts_bufs *b);
+struct gpu_add_experts_bufs {
+    struct gpu_experts_bufs of; // y is not used
+    gpu_buf *weight;
+    gpu_buf *partial; // a row for each, the shared one's too: what stands in it afterwards means nothing
+    gpu_buf *out;
+};
+// The shared expert goes with the others where their kinds have a kernel in common, else by itself.
+void gpu_op_add_experts(gpu *g, const struct args_add_experts *a, const struct gpu_add_experts_bufs *b);
 void gpu_op_rope(gpu *g, const struct args_rope *a, gpu_buf *inv_freq, gpu_buf *x);
 struct gpu_kv_append_bufs {
     gpu_buf *norm;
     gpu_buf *inv_freq; // rope_dim / 2
     gpu_buf *x;
     gpu_buf *cache; // rows of kv_lora_rank + rope_dim, kv_type
+    gpu_buf *q;     // rows of heads; may be NULL without any
 };
 void gpu_op_kv_append(gpu *g, const struct args_kv_append *a, const struct gpu_kv_append_bufs *b);
 void gpu_op_q_prime(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *q, gpu_buf *out);

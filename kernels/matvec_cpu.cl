@@ -297,6 +297,40 @@ __kernel GROUP_SIZE(1, 1) void matvec(const struct args_matmul a, const struct t
 }
 #endif
 
+// Groups: x over ranges of rows_per_group rows, y over matrices. Each norms x for itself, behind its packed one.
+#if USES & USE_PRODUCTS
+__kernel GROUP_SIZE(1, 1) void norm_matvecs(const struct args_norm_matvecs a, const struct tiling t,
+                                            __global const uchar *norms, __global const float *x,
+                                            __global float *normed, __global const uchar *matrix0,
+                                            __global const uchar *matrix1, __global const uchar *matrix2,
+                                            __global const uchar *matrix3, __global float *y0,
+                                            __global float *y1, __global float *y2, __global float *y3,
+                                            __global float *scratch)
+{
+    uint k = get_group_id(1);
+    if (k >= a.n)
+        return;
+    struct args_matrix m = either_matrix(&a.matrix[0], &a.matrix[1], k == 1);
+    m = either_matrix(&m, &a.matrix[2], k == 2);
+    m = either_matrix(&m, &a.matrix[3], k == 3);
+    if (get_group_id(0) * t.rows_per_group >= m.out_dim)
+        return;
+    struct normed_row row = {(__global const float *)(norms + a.norm), m.in_dim, a.eps, a.plus_one};
+    __global float *packed = scratch + (ulong)(k * t.n_groups + get_group_id(0)) * t.scratch_stride;
+    __global float *own = packed + t.scratch_stride - m.in_dim;
+    norm_row(&row, x + a.in_offset, own, 1, 0);
+    for (uint i = 0; k == 0 && get_group_id(0) == 0 && i < m.in_dim; i += 16)
+        vstore16(vload16(0, own + i), 0, normed + a.normed_offset + i);
+    pack_row(own, packed, m.in_dim, bits_of(&m));
+    __global const uchar *matrix = k == 0 ? matrix0 : k == 1 ? matrix1 : k == 2 ? matrix2 : matrix3;
+    __global float *y = k == 0   ? y0 + a.out_offset[0]
+                        : k == 1 ? y1 + a.out_offset[1]
+                        : k == 2 ? y2 + a.out_offset[2]
+                                 : y3 + a.out_offset[3];
+    range_matvec(&m, matrix, packed, t.rows_per_group, 0, y);
+}
+#endif
+
 #if USES & USE_PRODUCTS
 __kernel GROUP_SIZE(1, 1) void swiglu_vec(const struct args_swiglu a, const struct tiling t,
                                           __global const uchar *matrices, __global const float *x, __global float *y,
@@ -311,21 +345,25 @@ __kernel GROUP_SIZE(1, 1) void swiglu_vec(const struct args_swiglu a, const stru
 }
 #endif
 
-// Groups: x over ranges of rows_per_group rows, y over experts.
+// Groups: x over ranges of rows_per_group rows, y over experts and, last, the shared one.
 #if USES & USE_EXPERTS
 __kernel GROUP_SIZE(1, 1) void swiglu_experts(const struct args_swiglu_experts a, const struct tiling t,
-                                              __global const uchar *matrices, __global const int *ids,
-                                              __global const float *x, __global float *y,
+                                              __global const uchar *matrices, __global const uchar *shared,
+                                              __global const int *ids, __global const float *x, __global float *y,
                                               __global float *scratch)
 {
     uint k = get_group_id(1);
-    if (k >= a.at.n)
+    if (a.at.n == 0)
         return;
-    struct expert_at at = expert_at(&a.at, ids, k);
-    __global float *packed = scratch + (k * t.n_groups + get_group_id(0)) * t.scratch_stride;
-    pack_row(x + a.in_offset, packed, a.gate.in_dim, bits_of(&a.gate));
-    struct gated g = {&a.gate, &a.up, matrices + at.place};
-    range_swiglu(&g, packed, t.rows_per_group, y + (ulong)at.rank * a.out_stride);
+    struct args_matrix gate = either_matrix(&a.gate, &a.shared_gate, k == a.at.n);
+    struct args_matrix up = either_matrix(&a.up, &a.shared_up, k == a.at.n);
+    if (get_group_id(0) * t.rows_per_group >= gate.out_dim)
+        return;
+    struct expert_at at = expert_at(&a.at, ids, min(k, a.at.n - 1));
+    __global float *packed = scratch + (ulong)(k * t.n_groups + get_group_id(0)) * t.scratch_stride;
+    pack_row(x + a.in_offset, packed, gate.in_dim, bits_of(&gate));
+    struct gated g = {&gate, &up, k < a.at.n ? matrices + at.place : shared};
+    range_swiglu(&g, packed, t.rows_per_group, y + (k < a.at.n ? (ulong)at.rank * a.out_stride : a.shared_offset));
 }
 #endif
 
@@ -342,6 +380,47 @@ __kernel GROUP_SIZE(1, 1) void matvec_experts(const struct args_matvec_experts a
     __global float *packed = scratch + (k * t.n_groups + get_group_id(0)) * t.scratch_stride;
     pack_row(x + (ulong)at.rank * a.in_stride + a.in_offset, packed, a.matrix.in_dim, bits_of(&a.matrix));
     range_matvec(&a.matrix, matrices + at.place, packed, t.rows_per_group, 0, y + (ulong)at.rank * a.out_stride);
+}
+#endif
+
+// A group has its range of rows of all the matrices, one after the other, and adds up what it left in `partial` itself.
+#if USES & USE_EXPERTS
+__kernel GROUP_SIZE(1, 1) void add_experts(const struct args_add_experts a, const struct tiling t,
+                                           __global const uchar *matrices, __global const uchar *shared,
+                                           __global const int *ids, __global const float *x,
+                                           __global const float *weight, __global float *partial,
+                                           __global float *out, __global float *scratch)
+{
+    if (a.at.n == 0)
+        return;
+    uint dim = a.matrix.out_dim;
+    uint has_shared = a.shared.kind != KIND_NONE;
+    __global float *packed = scratch + (ulong)get_group_id(0) * t.scratch_stride;
+    for (uint k = 0; k < a.at.n + has_shared; k++) {
+        struct args_matrix m = either_matrix(&a.matrix, &a.shared, k == a.at.n);
+        struct expert_at at = expert_at(&a.at, ids, min(k, a.at.n - 1));
+        pack_row(x + (k < a.at.n ? k * a.in_stride : a.shared_offset), packed, m.in_dim, bits_of(&m));
+        range_matvec(&m, k < a.at.n ? matrices + at.place : shared, packed, t.rows_per_group, 0,
+                     partial + (ulong)k * dim);
+    }
+    uint o = get_group_id(0) * t.rows_per_group;
+    uint end = min(o + t.rows_per_group, dim);
+    __global const float *of_shared = partial + (ulong)a.at.n * dim;
+    for (; o + 16 <= end; o += 16) {
+        float16 sum = 0;
+        for (uint k = 0; k < a.at.n; k++)
+            sum = fma((float16)(weight[a.first_weight + k]), vload16(0, partial + (ulong)k * dim + o), sum);
+        float16 before = vload16(0, out + o);
+        if (has_shared)
+            before += vload16(0, of_shared + o);
+        vstore16(before + sum, 0, out + o);
+    }
+    for (; o < end; o++) {
+        float sum = 0;
+        for (uint k = 0; k < a.at.n; k++)
+            sum = fma(weight[a.first_weight + k], partial[(ulong)k * dim + o], sum);
+        out[o] = (has_shared ? out[o] + of_shared[o] : out[o]) + sum;
+    }
 }
 #endif
 

@@ -13,6 +13,43 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void matvec(const struct args_matmul a, const
 }
 #endif
 
+// Groups: x over rows, y over matrices. Each norms x for itself, into scratch.
+#if USES & USE_PRODUCTS
+__kernel GROUP_SIZE(TEAM_ITEMS, 1) void norm_matvecs(const struct args_norm_matvecs a, const struct tiling t,
+                                                     __global const uchar *norms, __global const float *x,
+                                                     __global float *normed, __global const uchar *matrix0,
+                                                     __global const uchar *matrix1, __global const uchar *matrix2,
+                                                     __global const uchar *matrix3, __global float *y0,
+                                                     __global float *y1, __global float *y2, __global float *y3,
+                                                     __global float *scratch)
+{
+    __local struct team_space space;
+    __local float sums[NORM_SUMS];
+    uint k = get_group_id(1);
+    if (k >= a.n)
+        return;
+    struct args_matrix m = either_matrix(&a.matrix[0], &a.matrix[1], k == 1);
+    m = either_matrix(&m, &a.matrix[2], k == 2);
+    m = either_matrix(&m, &a.matrix[3], k == 3);
+    if (get_group_id(0) * t.rows_per_group >= m.out_dim)
+        return;
+    struct normed_row row = {(__global const float *)(norms + a.norm), m.in_dim, a.eps, a.plus_one};
+    __global float *own = scratch + (ulong)(k * t.n_groups + get_group_id(0)) * t.scratch_stride;
+    x += a.in_offset;
+    norm_row(&row, x, own, TEAM_ITEMS, sums);
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    uint first = k == 0 && get_group_id(0) == 0 ? get_local_id(0) : m.in_dim;
+    for (uint i = first; i < m.in_dim; i += TEAM_ITEMS)
+        normed[a.normed_offset + i] = own[i];
+    __global const uchar *matrix = k == 0 ? matrix0 : k == 1 ? matrix1 : k == 2 ? matrix2 : matrix3;
+    __global float *y = k == 0   ? y0 + a.out_offset[0]
+                        : k == 1 ? y1 + a.out_offset[1]
+                        : k == 2 ? y2 + a.out_offset[2]
+                                 : y3 + a.out_offset[3];
+    team_matvec(&m, TEAM_SHARE(t.rows_per_group), matrix, own, &space, 0, y);
+}
+#endif
+
 #if USES & USE_PRODUCTS
 __kernel GROUP_SIZE(TEAM_ITEMS, 1) void swiglu_vec(const struct args_swiglu a, const struct tiling t,
                                                    __global const uchar *matrices, __global const float *x,
@@ -24,20 +61,24 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void swiglu_vec(const struct args_swiglu a, c
 }
 #endif
 
-// Groups: x over rows, y over experts.
+// Groups: x over rows, y over experts and, last, the shared one.
 #if USES & USE_EXPERTS
 __kernel GROUP_SIZE(TEAM_ITEMS, 1) void swiglu_experts(const struct args_swiglu_experts a, const struct tiling t,
-                                                       __global const uchar *matrices, __global const int *ids,
-                                                       __global const float *x, __global float *y,
-                                                       __global float *scratch)
+                                                       __global const uchar *matrices, __global const uchar *shared,
+                                                       __global const int *ids, __global const float *x,
+                                                       __global float *y, __global float *scratch)
 {
     __local struct team_space space;
     uint k = get_group_id(1);
-    if (k >= a.at.n)
+    if (a.at.n == 0)
         return;
-    struct expert_at at = expert_at(&a.at, ids, k);
-    team_swiglu(&a.gate, &a.up, TEAM_SHARE(t.rows_per_group), matrices + at.place, x + a.in_offset, &space,
-                y + (ulong)at.rank * a.out_stride);
+    struct args_matrix gate = either_matrix(&a.gate, &a.shared_gate, k == a.at.n);
+    struct args_matrix up = either_matrix(&a.up, &a.shared_up, k == a.at.n);
+    if (get_group_id(0) * t.rows_per_group >= gate.out_dim)
+        return;
+    struct expert_at at = expert_at(&a.at, ids, min(k, a.at.n - 1));
+    team_swiglu(&gate, &up, TEAM_SHARE(t.rows_per_group), k < a.at.n ? matrices + at.place : shared, x + a.in_offset,
+                &space, y + (k < a.at.n ? (ulong)at.rank * a.out_stride : a.shared_offset));
 }
 #endif
 
@@ -55,6 +96,39 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void matvec_experts(const struct args_matvec_
     team_matvec(&a.matrix, TEAM_SHARE(t.rows_per_group), matrices + at.place, x + (ulong)at.rank * a.in_stride + a.in_offset,
                 &space, 0,
                 y + (ulong)at.rank * a.out_stride);
+}
+#endif
+
+// A group has its rows of all the matrices, one after the other, and adds up what it left in `partial` itself.
+#if USES & USE_EXPERTS
+__kernel GROUP_SIZE(TEAM_ITEMS, 1) void add_experts(const struct args_add_experts a, const struct tiling t,
+                                                    __global const uchar *matrices, __global const uchar *shared,
+                                                    __global const int *ids, __global const float *x,
+                                                    __global const float *weight, __global float *partial,
+                                                    __global float *out, __global float *scratch)
+{
+    __local struct team_space space;
+    if (a.at.n == 0)
+        return;
+    uint dim = a.matrix.out_dim;
+    uint has_shared = a.shared.kind != KIND_NONE;
+    for (uint k = 0; k < a.at.n + has_shared; k++) {
+        struct args_matrix m = either_matrix(&a.matrix, &a.shared, k == a.at.n);
+        struct expert_at at = expert_at(&a.at, ids, min(k, a.at.n - 1));
+        team_matvec(&m, TEAM_SHARE(t.rows_per_group), k < a.at.n ? matrices + at.place : shared,
+                    x + (k < a.at.n ? k * a.in_stride : a.shared_offset), &space, 0, partial + (ulong)k * dim);
+    }
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    uint item = get_local_id(0);
+    uint o = get_group_id(0) * t.rows_per_group + item;
+    if (item >= t.rows_per_group || o >= dim)
+        return;
+    float sum = 0;
+    UNROLL_4
+    for (uint k = 0; k < a.at.n; k++)
+        sum = fma(weight[a.first_weight + k], partial[(ulong)k * dim + o], sum);
+    float before = has_shared ? out[o] + partial[(ulong)a.at.n * dim + o] : out[o];
+    out[o] = before + sum;
 }
 #endif
 

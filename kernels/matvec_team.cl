@@ -408,7 +408,8 @@ INLINE void team_swiglu(const struct args_matrix *gate, const struct args_matrix
     for (uint i = 0; i < TEAM_ROWS; i++) {
         bool is_gate = n == 1 ? i == 0 : i < TEAM_ROWS / 2;
         uint row = team_first_row(n) + (is_gate ? i : min(i - n, n - 1));
-        team_row_set(&rows, i, is_gate ? gate : up, matrices, min(row, gate->out_dim - 1));
+        struct args_matrix m = either_matrix(gate, up, !is_gate);
+        team_row_set(&rows, i, &m, matrices, min(row, gate->out_dim - 1));
     }
     team_dots(&rows, 2, x, space);
     uint item = get_local_id(0);

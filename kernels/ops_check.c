@@ -50,6 +50,11 @@ const struct program *op_program(const gpu *g, const struct args_matrix *m)
     return program;
 }
 
+bool op_is_one_program(const gpu *g, const struct args_matrix *a, const struct args_matrix *b)
+{
+    return op_program(g, a) == op_program(g, b);
+}
+
 bool op_need_matrix(gpu *g, const gpu_buf *buf, const struct args_matrix *m, const char *op)
 {
     return op_need_kind(g, m, op) &&

@@ -18,6 +18,8 @@ bool op_need_kind(gpu *g, const struct args_matrix *m, const char *op);
 bool op_need_matrix(gpu *g, const gpu_buf *buf, const struct args_matrix *m, const char *op);
 // The program for a matrix that is of a kind as ops need it; NULL: that of all ops.
 const struct program *op_program(const gpu *g, const struct args_matrix *m);
+// May one launch compute with both?
+bool op_is_one_program(const gpu *g, const struct args_matrix *a, const struct args_matrix *b);
 // Has b a's dimensions; is it of a's kind, too?
 bool op_same_dims(const struct args_matrix *a, const struct args_matrix *b);
 bool op_same_shape(const struct args_matrix *a, const struct args_matrix *b);

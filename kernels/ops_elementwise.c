@@ -69,6 +69,7 @@ void gpu_op_rope(gpu *g, const struct args_rope *a, gpu_buf *inv_freq, gpu_buf *
 void gpu_op_kv_append(gpu *g, const struct args_kv_append *a, const struct gpu_kv_append_bufs *b)
 {
     uint64_t element = a->kv_type == KV_F16 ? 2 : 4, width = (uint64_t)a->kv_lora_rank + a->rope_dim;
+    bool turns_q = a->n_heads > 0 && !a->no_rope;
     if (gpu_failed(g) || a->n_rows == 0 ||
         !op_need(g, a->kv_lora_rank > 0 && a->kv_type <= KV_F16, "kv_append", "no such cache") ||
         !op_need(g, a->norm % 4 == 0 && op_holds(b->norm, a->norm, 4 * (uint64_t)a->kv_lora_rank), "kv_append",
@@ -79,16 +80,24 @@ void gpu_op_kv_append(gpu *g, const struct args_kv_append *a, const struct gpu_k
                  "kv_append", "inv_freq is too small or rope_dim odd") ||
         !op_need(g, op_holds_rows(b->x, a->n_rows, a->in_stride, 0, width), "kv_append", "the input is too small") ||
         !op_need(g, op_holds(b->cache, 0, ((uint64_t)a->position + a->n_rows) * width * element), "kv_append",
-                 "the cache is full"))
+                 "the cache is full") ||
+        !op_need(g, a->n_heads < 2 || a->q_head_stride >= a->rope_dim, "kv_append", "heads of q overlap") ||
+        !op_need(g,
+                 !turns_q ||
+                     (b->q != b->x && op_holds_rows(b->q, a->n_rows, a->q_row_stride, a->q_offset,
+                                                    (uint64_t)(a->n_heads - 1) * a->q_head_stride + a->rope_dim)),
+                 "kv_append", "q is too small, or x"))
         return;
     if (op_is_ref(g)) {
         op_done_by_ref(g, ref_kv_append(a, b));
         return;
     }
-    launch(g, &(struct launch){.kernel = KERNEL_KV_APPEND,
-                               .args = a,
-                               .buffers = {b->norm, a->no_rope ? b->norm : b->inv_freq, b->x, b->cache},
-                               .groups = {a->n_rows}});
+    size_t groups = g->cpu_shape || !turns_q ? 1 : 1 + ceil_div(a->n_heads, TURNED_HEADS);
+    launch(g, &(struct launch){
+                  .kernel = KERNEL_KV_APPEND,
+                  .args = a,
+                  .buffers = {b->norm, a->no_rope ? b->norm : b->inv_freq, b->x, b->cache, turns_q ? b->q : b->x},
+                  .groups = {groups, a->n_rows}});
 }
 
 void gpu_op_gather(gpu *g, const struct args_gather *a, gpu_buf *x, gpu_buf *index, gpu_buf *out)

@@ -54,6 +54,79 @@ void gpu_op_matvec(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf
                                .groups = {ceil_div(m->out_dim, t.rows_per_group)}});
 }
 
+// rmsnorm, and matvec for each: what the op stands for.
+static void norm_matvecs_apart(gpu *g, const struct args_norm_matvecs *a, const struct gpu_norm_matvecs_bufs *b)
+{
+    struct args_rmsnorm norm = {.weight = a->norm,
+                                .n_rows = 1,
+                                .dim = a->matrix[0].in_dim,
+                                .in_offset = a->in_offset,
+                                .out_offset = a->normed_offset,
+                                .eps = a->eps,
+                                .plus_one = a->plus_one};
+    gpu_op_rmsnorm(g, &norm, b->norm, b->x, b->normed);
+    for (uint32_t k = 0; k < a->n; k++) {
+        struct args_matmul product = {
+            .matrix = a->matrix[k], .n_rows = 1, .in_offset = a->normed_offset, .out_offset = a->out_offset[k]};
+        gpu_op_matvec(g, &product, b->matrix[k], b->normed, b->y[k]);
+    }
+}
+
+static bool norm_matvecs_fit(gpu *g, const struct args_norm_matvecs *a, const struct gpu_norm_matvecs_bufs *b)
+{
+    static const char op[] = "norm_matvecs";
+    uint64_t dim = a->matrix[0].in_dim;
+    bool good = op_need(g, a->n > 0 && a->n <= MOST_BESIDE, op, "too many at once");
+    for (uint32_t k = 0; good && k < a->n; k++)
+        good = op_need_matrix(g, b->matrix[k], &a->matrix[k], op) &&
+               op_need(g, a->matrix[k].in_dim == dim, op, "matrices of several widths") &&
+               op_need(g, op_holds_rows(b->y[k], 1, 0, a->out_offset[k], a->matrix[k].out_dim), op,
+                       "an output is too small");
+    return good &&
+           op_need(g, a->norm % 4 == 0 && op_holds(b->norm, a->norm, 4 * dim), op,
+                   "the norm's weight lies outside its buffer") &&
+           op_need(g, op_holds_rows(b->x, 1, 0, a->in_offset, dim), op, "the input is too small") &&
+           op_need(g, b->normed != b->x && op_holds_rows(b->normed, 1, 0, a->normed_offset, dim), op,
+                   "the normed row's place is too small, or x");
+}
+
+void gpu_op_norm_matvecs(gpu *g, const struct args_norm_matvecs *a, const struct gpu_norm_matvecs_bufs *b)
+{
+    if (gpu_failed(g) || !norm_matvecs_fit(g, a, b))
+        return;
+    struct args_matrix all = {0}; // as if they were one
+    uint32_t tallest = 0;
+    bool together = !op_is_ref(g);
+    for (uint32_t k = 0; k < a->n; k++) {
+        uint32_t rows = a->matrix[k].out_dim;
+        uint32_t before = all.out_dim;
+        tallest = rows > tallest ? rows : tallest;
+        together &= op_is_one_program(g, &a->matrix[k], a->matrix) && rows <= UINT32_MAX - before;
+        all = a->matrix[k];
+        all.out_dim += before;
+    }
+    if (!together) {
+        norm_matvecs_apart(g, a, b);
+        return;
+    }
+    struct tiling t = cut_rows(g, &all, 1, 1);
+    t.n_groups = (uint32_t)ceil_div(tallest, t.rows_per_group);
+    t.scratch_stride += all.in_dim;
+    gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)a->n * t.n_groups * t.scratch_stride);
+    struct launch l = {.kernel = KERNEL_NORM_MATVECS,
+                       .program = op_program(g, a->matrix),
+                       .args = a,
+                       .tiling = t,
+                       .buffers = {b->norm, b->x, b->normed},
+                       .groups = {t.n_groups, a->n}};
+    for (uint32_t k = 0; k < MOST_BESIDE; k++) {
+        l.buffers[3 + k] = b->matrix[k < a->n ? k : 0];
+        l.buffers[3 + MOST_BESIDE + k] = b->y[k < a->n ? k : 0];
+    }
+    l.buffers[3 + 2 * MOST_BESIDE] = scratch;
+    launch(g, &l);
+}
+
 // ---- swiglu of two kinds: two products, gate's beside, and silu(gate) * up
 
 static void silu_product(gpu *g, const struct args_silu_product *a, gpu_buf *ids, gpu_buf *y)
@@ -167,37 +240,87 @@ static bool holds_ranks(const gpu_buf *buf, const struct args_places *at, uint32
     return op_holds_rows(buf, rows, stride, offset, width);
 }
 
-// `together`: products of each row.
-static void launch_experts(gpu *g, struct launch *l, const struct args_matrix *m, uint32_t n, uint32_t together,
-                           const struct gpu_experts_bufs *b)
+// Several experts and the shared one, if any (else NULL), in one launch. `together`: products of each row.
+struct experts_cut {
+    const struct args_matrix *expert, *shared;
+    uint32_t n, together;
+};
+
+static void launch_experts(gpu *g, struct launch *l, const struct experts_cut *cut, const struct gpu_experts_bufs *b)
 {
+    const struct args_matrix *m = cut->expert, *shared = cut->shared;
+    uint32_t tallest = shared && shared->out_dim > m->out_dim ? shared->out_dim : m->out_dim;
+    uint32_t n = cut->n + (shared ? 1 : 0);
     l->program = op_program(g, m);
-    l->tiling = cut_rows(g, m, n, together);
+    l->tiling = cut_rows(g, m, n, cut->together);
+    l->tiling.n_groups = (uint32_t)ceil_div(tallest, l->tiling.rows_per_group);
     gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)n * l->tiling.n_groups * l->tiling.scratch_stride);
-    gpu_buf *const buffers[] = {b->matrices, b->ids ? b->ids : b->x, b->x, b->y, scratch};
-    memcpy(l->buffers, buffers, sizeof buffers);
-    l->groups[0] = ceil_div(m->out_dim, l->tiling.rows_per_group);
+    l->groups[0] = l->tiling.n_groups;
     l->groups[1] = n;
+    gpu_buf *const buffers[] = {b->matrices, b->shared ? b->shared : b->matrices, b->ids ? b->ids : b->x, b->x, b->y,
+                                scratch};
+    memcpy(l->buffers, buffers, sizeof buffers);
     launch(g, l);
+}
+
+// Its part of y, or nothing. Of two kinds it is a product by itself.
+static bool shared_fits(gpu *g, const struct args_swiglu_experts *a, const struct gpu_experts_bufs *b)
+{
+    const struct args_matrix *m = &a->shared_gate;
+    return m->kind == KIND_NONE || (op_need_matrix(g, b->shared, m, "swiglu_experts") &&
+                                    op_need_matrix(g, b->shared, &a->shared_up, "swiglu_experts") &&
+                                    op_need(g, op_same_dims(m, &a->shared_up) && m->in_dim == a->gate.in_dim,
+                                            "swiglu_experts", "the shared expert has another shape") &&
+                                    op_need(g, op_holds_rows(b->y, 1, 0, a->shared_offset, m->out_dim),
+                                            "swiglu_experts", "the output is too small for the shared expert"));
+}
+
+static void swiglu_shared(gpu *g, const struct args_swiglu_experts *a, const struct gpu_experts_bufs *b)
+{
+    struct args_swiglu one = {.gate = a->shared_gate,
+                              .up = a->shared_up,
+                              .n_rows = 1,
+                              .in_offset = a->in_offset,
+                              .out_offset = a->shared_offset};
+    gpu_op_swiglu_vec(g, &one, b->shared, b->x, b->y);
 }
 
 void gpu_op_swiglu_experts(gpu *g, const struct args_swiglu_experts *a, const struct gpu_experts_bufs *b)
 {
-    const struct args_matrix *m = &a->gate;
+    const struct args_matrix *m = &a->gate, *shared = a->shared_gate.kind == KIND_NONE ? NULL : &a->shared_gate;
     if (gpu_failed(g) || a->at.n == 0 || !op_need_kind(g, m, "swiglu_experts") ||
         !op_need_kind(g, &a->up, "swiglu_experts") ||
         !op_need(g, holds_experts(b, m, &a->at) && holds_experts(b, &a->up, &a->at) && op_same_dims(m, &a->up),
                  "swiglu_experts", "gate and up have no valid shape or lie outside their buffer") ||
         !op_need(g, op_holds_rows(b->x, 1, 0, a->in_offset, m->in_dim), "swiglu_experts", "the input is too small") ||
         !op_need(g, holds_ranks(b->y, &a->at, a->out_stride, 0, m->out_dim), "swiglu_experts",
-                 "the output is too small"))
+                 "the output is too small") ||
+        !shared_fits(g, a, b))
         return;
+    bool alike = op_same_shape(m, &a->up);
+    bool takes_shared = shared && alike && op_same_shape(shared, &a->shared_up) && op_is_one_program(g, m, shared);
+    if (shared && (op_is_ref(g) || !takes_shared))
+        swiglu_shared(g, a, b);
     if (op_is_ref(g))
         op_done_by_ref(g, ref_swiglu_experts(a, b));
-    else if (!op_same_shape(m, &a->up))
+    else if (!alike)
         swiglu_experts_apart(g, a, b);
     else
-        launch_experts(g, &(struct launch){.kernel = KERNEL_SWIGLU_EXPERTS, .args = a}, m, a->at.n, 2, b);
+        launch_experts(g, &(struct launch){.kernel = KERNEL_SWIGLU_EXPERTS, .args = a},
+                       &(struct experts_cut){m, takes_shared ? shared : NULL, a->at.n, 2}, b);
+}
+
+static void launch_matvec_experts(gpu *g, const struct args_matvec_experts *a, const struct gpu_experts_bufs *b)
+{
+    const struct args_matrix *m = &a->matrix;
+    struct tiling t = cut_rows(g, m, a->at.n, 1);
+    gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)a->at.n * t.n_groups * t.scratch_stride);
+    launch(g, &(struct launch){.kernel = KERNEL_MATVEC_EXPERTS,
+                               .program = op_program(g, m),
+                               .args = a,
+                               .tiling = t,
+                               .buffers = {b->matrices, b->ids ? b->ids : b->x, b->x, b->y, scratch},
+                               .groups = {ceil_div(m->out_dim, t.rows_per_group), a->at.n}});
 }
 
 void gpu_op_matvec_experts(gpu *g, const struct args_matvec_experts *a, const struct gpu_experts_bufs *b)
@@ -214,7 +337,69 @@ void gpu_op_matvec_experts(gpu *g, const struct args_matvec_experts *a, const st
     if (op_is_ref(g))
         op_done_by_ref(g, ref_matvec_experts(a, b));
     else
-        launch_experts(g, &(struct launch){.kernel = KERNEL_MATVEC_EXPERTS, .args = a}, m, a->at.n, 1, b);
+        launch_matvec_experts(g, a, b);
+}
+
+// What add_experts stands for.
+static void add_experts_apart(gpu *g, const struct args_add_experts *a, const struct gpu_add_experts_bufs *b)
+{
+    uint32_t dim = a->matrix.out_dim;
+    struct args_matmul shared = {.matrix = a->shared, .n_rows = 1, .in_offset = a->shared_offset, .add = 1};
+    struct args_matvec_experts experts = {
+        .matrix = a->matrix, .at = a->at, .in_stride = a->in_stride, .out_stride = dim};
+    struct args_combine sum = {.n_partials = a->at.n, .dim = dim, .first_weight = a->first_weight};
+    struct gpu_experts_bufs bufs = b->of;
+    bufs.y = b->partial;
+    if (a->shared.kind != KIND_NONE)
+        gpu_op_matvec(g, &shared, b->of.shared, b->of.x, b->out);
+    gpu_op_matvec_experts(g, &experts, &bufs);
+    gpu_op_combine(g, &sum, b->partial, b->weight, b->out);
+}
+
+static bool add_experts_fit(gpu *g, const struct args_add_experts *a, const struct gpu_add_experts_bufs *b)
+{
+    static const char op[] = "add_experts";
+    const struct args_matrix *m = &a->matrix, *shared = &a->shared;
+    bool in_order = true, has_shared = shared->kind != KIND_NONE;
+    for (uint32_t k = 0; !a->at.by_id && a->at.n <= MOST_EXPERTS && k < a->at.n; k++)
+        in_order &= a->at.rank[k] == k;
+    return op_need_kind(g, m, op) &&
+           op_need(g, holds_experts(&b->of, m, &a->at), op, "a matrix has no valid shape or lies outside its buffer") &&
+           op_need(g, in_order, op, "ranks are not in their order") &&
+           op_need(g, holds_ranks(b->of.x, &a->at, a->in_stride, 0, m->in_dim), op, "the input is too small") &&
+           (!has_shared || (op_need_matrix(g, b->of.shared, shared, op) &&
+                            op_need(g, shared->out_dim == m->out_dim, op, "the shared expert has another shape") &&
+                            op_need(g, op_holds_rows(b->of.x, 1, 0, a->shared_offset, shared->in_dim), op,
+                                    "the input is too small for the shared expert"))) &&
+           op_need(g, op_holds_rows(b->partial, a->at.n + (has_shared ? 1 : 0), m->out_dim, 0, m->out_dim), op,
+                   "too little room for partial sums") &&
+           op_need(g, op_holds_rows(b->weight, a->at.n, 1, a->first_weight, 1), op, "too few weights") &&
+           op_need(g, op_holds_rows(b->out, 1, 0, 0, m->out_dim), op, "the output is too small");
+}
+
+void gpu_op_add_experts(gpu *g, const struct args_add_experts *a, const struct gpu_add_experts_bufs *b)
+{
+    enum { MATRICES_A_GROUP = 2 }; // CPU: a group packs x for each expert, so there are fewer groups
+    const struct args_matrix *m = &a->matrix, *shared = a->shared.kind == KIND_NONE ? NULL : &a->shared;
+    if (gpu_failed(g) || a->at.n == 0 || !add_experts_fit(g, a, b))
+        return;
+    if (op_is_ref(g) || (shared && !op_is_one_program(g, m, shared))) {
+        add_experts_apart(g, a, b);
+        return;
+    }
+    struct tiling t = cut_rows(g, m, g->cpu_shape ? MATRICES_A_GROUP : 1, 1);
+    if (g->cpu_shape && shared && shared->in_dim > m->in_dim)
+        t.scratch_stride = shared->in_dim / 32 * PACKED_UNIT;
+    size_t groups = ceil_div(m->out_dim, t.rows_per_group);
+    gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)groups * t.scratch_stride);
+    launch(g, &(struct launch){.kernel = KERNEL_ADD_EXPERTS,
+                               .program = op_program(g, m),
+                               .args = a,
+                               .tiling = t,
+                               .buffers = {b->of.matrices, shared ? b->of.shared : b->of.matrices,
+                                           b->of.ids ? b->of.ids : b->of.x, b->of.x, b->weight, b->partial, b->out,
+                                           scratch},
+                               .groups = {groups}});
 }
 
 // Lays x out in scratch as the CPU's matrix kernels want it: see matmul_cpu.cl.

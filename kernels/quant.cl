@@ -54,6 +54,21 @@ static struct expert_at expert_at(const struct args_places *at, __global const i
     return found;
 }
 
+// One of two, field by field: PoCL 3.1 goes wrong where a pointer is chosen between structs of a work-item.
+static struct args_matrix either_matrix(const struct args_matrix *m, const struct args_matrix *other, uint take_other)
+{
+    struct args_matrix one;
+    one.weight = take_other ? other->weight : m->weight;
+    one.scales = take_other ? other->scales : m->scales;
+    one.biases = take_other ? other->biases : m->biases;
+    one.in_dim = take_other ? other->in_dim : m->in_dim;
+    one.out_dim = take_other ? other->out_dim : m->out_dim;
+    one.kind = take_other ? other->kind : m->kind;
+    one.group_size = take_other ? other->group_size : m->group_size;
+    one.scale_type = take_other ? other->scale_type : m->scale_type;
+    return one;
+}
+
 // What 32 / bits inputs have in common: the planes of a vector of words. Plain inputs stand in their order.
 static uint inputs_per_word(uint bits)
 {

@@ -201,6 +201,13 @@ int ref_kv_append(const struct args_kv_append *a, const struct gpu_kv_append_buf
     ref_rmsnorm(&norm, b->norm->host, x, x);
     if (!a->no_rope)
         ref_rope(&rope, b->inv_freq->host, x);
+    if (!a->no_rope && a->n_heads > 0) {
+        rope.n_heads = a->n_heads;
+        rope.row_stride = a->q_row_stride;
+        rope.head_stride = a->q_head_stride;
+        rope.offset = a->q_offset;
+        ref_rope(&rope, b->inv_freq->host, b->q->host);
+    }
     for (uint32_t r = 0; r < a->n_rows; r++)
         ref_to_cache(a->kv_type, x + (uint64_t)r * a->in_stride, width, b->cache->host, (a->position + r) * width);
     return GPU_OK;

@@ -16,7 +16,7 @@
     X(EMBED,             embed,             args_embed,          pad,           3, ELEMENTS_GROUP, ELEMENTS_GROUP,    USE_ROWS)             \
     X(RMSNORM,           rmsnorm,           args_rmsnorm,        plus_one,      3, 1,              NORM_LANES,        0)                    \
     X(ROPE,              rope,              args_rope,           pad,           2, 32,             32,                0)                    \
-    X(KV_APPEND,         kv_append,         args_kv_append,      no_rope,       4, 1,              NORM_LANES,        0)                    \
+    X(KV_APPEND,         kv_append,         args_kv_append,      q_offset,      5, 1,              NORM_LANES,        0)                    \
     X(GATHER,            gather,            args_gather,         row,           3, 1,              ELEMENTS_GROUP,    0)                    \
     X(SCATTER_ADD,       scatter_add,       args_gather,         row,           4, 1,              ELEMENTS_GROUP,    0)                    \
     X(COMBINE,           combine,           args_combine,        pad,           3, ELEMENTS_GROUP, ELEMENTS_GROUP,    0)                    \
@@ -25,9 +25,11 @@
     X(COPY,              copy,              args_copy,           bytes,         2, ELEMENTS_GROUP, ELEMENTS_GROUP,    0)                    \
     X(ROUTER,            router,            args_router,         pad,           4, 1,              ROUTER_LANES,      0)                    \
     X(MATVEC,            matvec,            args_matmul,         add,           4, 1,              TEAM * TEAMS,      USE_PRODUCTS)         \
+    X(NORM_MATVECS,      norm_matvecs,      args_norm_matvecs,   plus_one,     12, 1,              TEAM * TEAMS,      USE_PRODUCTS)         \
     X(SWIGLU_VEC,        swiglu_vec,        args_swiglu,         pad,           4, 1,              TEAM * TEAMS,      USE_PRODUCTS)         \
-    X(SWIGLU_EXPERTS,    swiglu_experts,    args_swiglu_experts, out_stride,    5, 1,              TEAM * TEAMS,      USE_EXPERTS)          \
+    X(SWIGLU_EXPERTS,    swiglu_experts,    args_swiglu_experts, pad,           6, 1,              TEAM * TEAMS,      USE_EXPERTS)          \
     X(MATVEC_EXPERTS,    matvec_experts,    args_matvec_experts, pad,           5, 1,              TEAM * TEAMS,      USE_EXPERTS)          \
+    X(ADD_EXPERTS,       add_experts,       args_add_experts,    pad,           8, 1,              TEAM * TEAMS,      USE_EXPERTS)          \
     X(Q_PRIME,           q_prime,           args_kv_b,           pad,           4, 1,              Q_WORDS * Q_PARTS, USE_KEYS)             \
     X(HEADS,             heads,             args_heads,          decode,        4, 1,              TEAM * TEAMS,      USE_HEADS)            \
     X(PACK,              pack,              args_matmul,         add,           2, 1,              0,                 0)                    \
@@ -73,7 +75,7 @@
     X(tiling, n_tiles)
 // clang-format on
 
-enum { MAX_KERNEL_BUFFERS = 7 };
+enum { MAX_KERNEL_BUFFERS = 12 };
 
 // NVIDIA's compiler refuses macros with any number of parameters.
 #define ROW_COUNT(id, name, args, last, n_buffers, cpu, gpu, uses) +1

@@ -52,6 +52,7 @@ struct tiling {
 #define SCAN_TOKENS      8    // tokens whose keys and gates are prepared together
 #define CONV_ROWS        64   // GPU: rows of a group of the convolution
 #define NORM_LANES       256  // GPU: that share a row's norm; no kernel has more, some drivers give no more
+#define TURNED_HEADS     8    // GPU: heads of q that a group turns
 #define BLOCK            128  // CPU: inputs of a block whose words are taken apart plane by plane
 #define VECTOR           16   // CPU: lanes of a vector
 #define PACKED_UNIT      40   // CPU: floats that 32 inputs take at most when packed: themselves and a sum a word

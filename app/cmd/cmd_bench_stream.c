@@ -45,7 +45,7 @@ static const struct variant variants[] = {
     {.name = "ring of 1", .session = {.prefetch = MOE_PREFETCH_OFF, .ring = 1}},
     {.name = "hits not first", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_HITS_FIRST}},
     {.name = "experts one by one", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_BATCHES}},
-    {.name = "unfused norm", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_FUSED_COMBINE}},
+    {.name = "unfused", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_FUSED}},
     {.name = "no resident layers", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_RESIDENT}},
     {.name = "shared expert last", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_SHARED_FIRST}},
     {.name = "waits not split", .session = {.prefetch = MOE_PREFETCH_OFF, .without = MOE_WITHOUT_MARKS}},

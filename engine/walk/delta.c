@@ -288,12 +288,14 @@ static void run_gdn(const struct pass *pass, uint32_t layer)
     const struct shape *s = pass->shape;
     const struct delta_weights *w = &pass->weights->layers[layer].delta;
     const struct rule rule = {s->linear.n_value_heads, DECAY_HEAD, GATE_SILU};
-    struct rows x = stream_in(pass, layer, SITE_MIXER);
     struct rows gate = scratch_mixer(pass->scratch, DELTA_GATE, 2 * s->linear.n_value_heads);
-    project(pass, &w->qkv[0], x, scratch_mixer(pass->scratch, DELTA_QKV, channels_of(s)));
-    project(pass, &w->z, x, scratch_mixer(pass->scratch, DELTA_Z, values_of(s)));
-    project(pass, &w->beta, x, gate);
-    project(pass, &w->decay, x, from(gate, s->linear.n_value_heads));
+    struct projection from_x[] = {
+        {.matrix = &w->qkv[0], .to = scratch_mixer(pass->scratch, DELTA_QKV, channels_of(s))},
+        {.matrix = &w->z, .to = scratch_mixer(pass->scratch, DELTA_Z, values_of(s))},
+        {.matrix = &w->beta, .to = gate},
+        {.matrix = &w->decay, .to = from(gate, s->linear.n_value_heads)},
+    };
+    stream_project(pass, layer, SITE_MIXER, from_x, 4);
     mix(pass, layer, &rule);
 }
 
@@ -302,13 +304,16 @@ static void run_kda(const struct pass *pass, uint32_t layer)
     const struct shape *s = pass->shape;
     const struct delta_weights *w = &pass->weights->layers[layer].delta;
     const struct rule rule = {keys_of(s), DECAY_CHANNEL, GATE_SIGMOID};
-    struct rows x = stream_in(pass, layer, SITE_MIXER);
     struct rows qkv = scratch_mixer(pass->scratch, DELTA_QKV, channels_of(s));
     struct rows gate = scratch_mixer(pass->scratch, DELTA_GATE, s->linear.n_value_heads + keys_of(s));
     struct rows inner = scratch_mixer(pass->scratch, DELTA_INNER, s->linear.key_head_dim);
-    for (uint32_t i = 0; i < 3; i++)
-        project(pass, &w->qkv[i], x, from(qkv, i * keys_of(s)));
-    project(pass, &w->beta, x, gate);
+    struct projection from_x[] = {
+        {.matrix = &w->qkv[0], .to = qkv},
+        {.matrix = &w->qkv[1], .to = from(qkv, keys_of(s))},
+        {.matrix = &w->qkv[2], .to = from(qkv, 2 * keys_of(s))},
+        {.matrix = &w->beta, .to = gate},
+    };
+    struct rows x = stream_project(pass, layer, SITE_MIXER, from_x, 4);
     project(pass, &w->inner[0], x, inner);
     project(pass, &w->decay, inner, from(gate, s->linear.n_value_heads));
     project(pass, &w->inner[1], x, inner);

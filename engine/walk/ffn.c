@@ -5,12 +5,17 @@
 
 #include "engine/base/err.h"
 
-void ffn_route(const struct pass *pass, const struct routing *to)
+static struct projection router_of(const struct pass *pass, const struct routing *to)
+{
+    struct rows logits = {to->logits, pass->shape->n_routed_experts, 0};
+    return (struct projection){.matrix = &pass->weights->layers[to->layer].router, .to = logits};
+}
+
+// By the logits.
+static void choose(const struct pass *pass, const struct routing *to)
 {
     const struct shape *s = pass->shape;
     const struct layer_weights *w = &pass->weights->layers[to->layer];
-    struct rows logits = {to->logits, s->n_routed_experts, 0};
-    pass_project(pass, &(struct projection){&w->router, to->x, logits, false});
     struct args_router args = {
         .bias = w->router_bias.offset,
         .n_rows = pass->rows,
@@ -25,13 +30,23 @@ void ffn_route(const struct pass *pass, const struct routing *to)
         .routed_scaling_factor = s->routed_scaling_factor,
         .first = to->first,
     };
-    struct gpu_router_bufs bufs = {logits.buf, w->router_bias.buf, to->ids, to->weights};
+    struct gpu_router_bufs bufs = {to->logits, w->router_bias.buf, to->ids, to->weights};
     gpu_op_router(pass->gpu, &args, &bufs);
 }
 
-// act *= sigmoid(gate . x), a number a token: before the last matrix, which is as good as behind it.
-static void gate_shared(const struct pass *pass, const struct layer_weights *w, struct rows x, struct rows act)
+void ffn_route(const struct pass *pass, const struct routing *to, struct rows x)
 {
+    struct projection logits = router_of(pass, to);
+    logits.from = x;
+    pass_project(pass, &logits);
+    choose(pass, to);
+}
+
+void ffn_gate_shared(const struct pass *pass, uint32_t layer, struct rows x, struct rows act)
+{
+    const struct layer_weights *w = &pass->weights->layers[layer];
+    if (!w->shared_gate.buf)
+        return;
     struct rows gate = scratch_rows(pass->scratch, SCRATCH_SHARED_GATE, 1);
     pass_project(pass, &(struct projection){&w->shared_gate, x, gate, false});
     struct args_gate_product args = {
@@ -64,8 +79,7 @@ void ffn_mlp(const struct pass *pass, uint32_t layer, struct rows x)
         gpu_op_swiglu_vec(pass->gpu, &args, w->gate.buf, x.buf, act.buf);
     else
         gpu_op_swiglu_mat(pass->gpu, &args, w->gate.buf, x.buf, act.buf);
-    if (w->shared_gate.buf)
-        gate_shared(pass, w, x, act);
+    ffn_gate_shared(pass, layer, x, act);
     stream_add(pass, &w->down, act);
 }
 
@@ -125,7 +139,7 @@ void ffn_run_batch(const struct pass *pass, uint32_t layer, const struct args_pl
     const struct expert_layout *experts = package_experts(pass->package, layer);
     struct rows x = stream_read_last(pass);
     gpu_buf *const *buf = pass->scratch->buf;
-    struct gpu_experts_bufs bufs = {matrices, buf[SCRATCH_ROUTER_IDS], x.buf, buf[SCRATCH_MLP]};
+    struct gpu_experts_bufs bufs = {matrices, buf[SCRATCH_ROUTER_IDS], x.buf, buf[SCRATCH_MLP], NULL};
     struct args_swiglu_experts in = {
         .gate = experts->gate,
         .up = experts->up,
@@ -162,9 +176,11 @@ int ffn_begin(const struct pass *pass, uint32_t layer, struct moe_err *err)
     if (!shape_is_moe(pass->shape, layer))
         return begin_dense(pass, layer);
     pass_stage(pass, STAGE_ROUTER, layer);
-    struct rows x = stream_in(pass, layer, SITE_FFN);
-    ffn_route(pass, &(struct routing){layer, x, buf[SCRATCH_ROUTER_LOGITS], buf[SCRATCH_ROUTER_IDS],
-                                      buf[SCRATCH_ROUTER_WEIGHTS], ffn_choice(pass, layer)});
+    struct routing to = {layer, buf[SCRATCH_ROUTER_LOGITS], buf[SCRATCH_ROUTER_IDS], buf[SCRATCH_ROUTER_WEIGHTS],
+                         ffn_choice(pass, layer)};
+    struct projection logits = router_of(pass, &to);
+    struct rows x = stream_project(pass, layer, SITE_FFN, &logits, 1);
+    choose(pass, &to);
     if (pass->decode)
         return MOE_OK;
     int code = ffn_read_choice(pass, layer, err);

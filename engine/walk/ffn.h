@@ -11,16 +11,19 @@ int ffn_begin(const struct pass *pass, uint32_t layer, struct moe_err *err);
 // For a group whose chunks have begun: adds a MoE layer's routed experts, and a decoded token's shared ones.
 int ffn_experts(const struct pass *pass, uint32_t layer, struct moe_err *err);
 
-// The router of a layer, of which x is the input: logits, ids and weights, the last two from `first` on.
+// What the router of a layer says: logits, ids and weights, the last two from `first` on.
 struct routing {
     uint32_t layer;
-    struct rows x;
     gpu_buf *logits, *ids, *weights;
     uint32_t first;
 };
-void ffn_route(const struct pass *pass, const struct routing *to);
+// Of x, the layer's normed stream.
+void ffn_route(const struct pass *pass, const struct routing *to, struct rows x);
 // down(silu(gate x) * up x) added to the residual stream. Dense layers, and shared experts where there are any.
 void ffn_mlp(const struct pass *pass, uint32_t layer, struct rows x);
+// act *= sigmoid(gate . x), a number a token, where the shared expert has such a gate: before the last matrix, which is
+// as good as behind it. act has rows of its stride.
+void ffn_gate_shared(const struct pass *pass, uint32_t layer, struct rows x, struct rows act);
 // Where a layer's choice stands in the router's buffers: of a prefill, its chunk's rows from 0 on; of a decoded token,
 // a row for each MoE layer.
 uint32_t ffn_choice(const struct pass *pass, uint32_t layer);

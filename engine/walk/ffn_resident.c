@@ -32,6 +32,50 @@ void ffn_begin_token(const struct pass *pass)
         pass_runs_ahead(pass);
 }
 
+// Op by op, as the streamed way has it.
+static void run_apart(const struct pass *pass, uint32_t layer, const struct args_places *all, gpu_buf *matrices)
+{
+    if (pass->shape->n_shared_experts)
+        ffn_mlp(pass, layer, stream_read_last(pass));
+    ffn_run_batch(pass, layer, all, matrices);
+    stream_add_ranked(pass, layer, ffn_choice(pass, layer));
+}
+
+// All of them, the shared one too, in two launches.
+static void run_together(const struct pass *pass, uint32_t layer, const struct args_places *all, gpu_buf *matrices)
+{
+    const struct shape *s = pass->shape;
+    const struct layer_weights *w = &pass->weights->layers[layer];
+    const struct expert_layout *experts = package_experts(pass->package, layer);
+    uint32_t inner = s->moe_intermediate_size;
+    gpu_buf *act = pass->scratch->buf[SCRATCH_MLP], *ids = pass->scratch->buf[SCRATCH_ROUTER_IDS];
+    struct rows x = stream_read_last(pass);
+    struct args_swiglu_experts in = {
+        .gate = experts->gate,
+        .up = experts->up,
+        .at = *all,
+        .in_offset = x.offset,
+        .out_stride = inner,
+        .shared_offset = s->top_k * inner,
+    };
+    struct args_add_experts out = {
+        .matrix = experts->down,
+        .at = *all,
+        .in_stride = inner,
+        .shared_offset = in.shared_offset,
+        .first_weight = ffn_choice(pass, layer),
+    };
+    if (s->n_shared_experts) {
+        in.shared_gate = w->gate.at;
+        in.shared_up = w->up.at;
+        out.shared = w->down.at;
+    }
+    gpu_op_swiglu_experts(pass->gpu, &in, &(struct gpu_experts_bufs){matrices, ids, x.buf, act, w->gate.buf});
+    if (s->n_shared_experts)
+        ffn_gate_shared(pass, layer, x, (struct rows){act, w->gate.at.out_dim, in.shared_offset});
+    stream_add_experts(pass, &out, &(struct gpu_experts_bufs){matrices, ids, act, NULL, w->down.buf});
+}
+
 bool ffn_resident(const struct pass *pass, uint32_t layer)
 {
     struct routed *routed = pass->routed;
@@ -49,10 +93,7 @@ bool ffn_resident(const struct pass *pass, uint32_t layer)
         .n_experts = pass->shape->n_routed_experts,
     };
     pass_stage(pass, STAGE_EXPERTS, layer);
-    if (pass->shape->n_shared_experts)
-        ffn_mlp(pass, layer, stream_read_last(pass));
-    ffn_run_batch(pass, layer, &all, row.buf);
-    stream_add_ranked(pass, layer, ffn_choice(pass, layer));
+    (pass->stream->unfused ? run_apart : run_together)(pass, layer, &all, row.buf);
     routed->untold = true;
     gpu_flush(pass->gpu); // the device need not wait until the host has given it all layers
     return true;

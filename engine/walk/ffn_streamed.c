@@ -26,7 +26,7 @@ static void look_ahead(const struct pass *pass, uint32_t layer, enum moe_prefetc
         return;
     struct rows x = {look.normed, pass->shape->hidden_size, 0};
     stream_peek(pass, layer + 1, x);
-    ffn_route(pass, &(struct routing){layer + 1, x, look.logits, look.ids, look.weights, 0});
+    ffn_route(pass, &(struct routing){layer + 1, look.logits, look.ids, look.weights, 0}, x);
 }
 
 enum shared_when { SHARED_WHILE_READING, SHARED_LAST };

@@ -97,14 +97,16 @@ static void run(const struct pass *pass, uint32_t layer)
     const struct shape *s = pass->shape;
     const struct gqa_weights *w = &pass->weights->layers[layer].gqa;
     uint32_t heads = s->n_heads * s->head_dim, kv_heads = s->n_kv_heads * s->head_dim;
-    struct rows x = stream_in(pass, layer, SITE_MIXER);
     struct rows q = scratch_mixer(pass->scratch, GQA_Q, 2 * heads);
     struct rows k = scratch_mixer(pass->scratch, GQA_KV, 2 * kv_heads), v = k;
     struct rows out = scratch_mixer(pass->scratch, GQA_OUT, heads);
     v.offset += kv_heads;
-    pass_project(pass, &(struct projection){&w->q, x, q, false});
-    pass_project(pass, &(struct projection){&w->k, x, k, false});
-    pass_project(pass, &(struct projection){&w->v, x, v, false});
+    struct projection from_x[] = {
+        {.matrix = &w->q, .to = q},
+        {.matrix = &w->k, .to = k},
+        {.matrix = &w->v, .to = v},
+    };
+    stream_project(pass, layer, SITE_MIXER, from_x, 3);
     append(pass, w, q, k, layer);
     attend(pass, q, out, layer);
     struct args_gate_product gate = {

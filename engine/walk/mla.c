@@ -8,6 +8,7 @@
 // The buffers of a chunk.
 enum {
     MLA_Q_LORA,   // [rows, q_lora_rank]
+    MLA_Q_NORMED, // the same, normed
     MLA_Q,        // [rows, n_heads * (nope + rope)]
     MLA_KV,       // [rows, kv_lora_rank + rope]
     MLA_Q_LATENT, // [rows, n_heads, kv_lora_rank]
@@ -58,7 +59,7 @@ static void memory(const struct shape *s, struct mixer_needs *needs)
     uint64_t heads = s->n_heads;
     uint64_t *chunk = needs->chunk;
     needs->rows[0] = s->kv_lora_rank + s->qk_rope_head_dim;
-    chunk[MLA_Q_LORA] = s->q_lora_rank;
+    chunk[MLA_Q_LORA] = chunk[MLA_Q_NORMED] = s->q_lora_rank;
     chunk[MLA_Q] = heads * (s->qk_nope_head_dim + s->qk_rope_head_dim);
     chunk[MLA_KV] = needs->rows[0];
     chunk[MLA_Q_LATENT] = chunk[MLA_ATTENDED] = heads * s->kv_lora_rank;
@@ -75,46 +76,29 @@ static struct mixer_work work(const struct shape *s)
                                .pair = heads * (2.0 * s->kv_lora_rank + s->qk_rope_head_dim)};
 }
 
-// x -> q, by way of q_lora when the model has one.
-static void queries(const struct pass *pass, const struct mla_weights *w, struct rows x, struct rows q)
+// The stream -> q, by way of q_lora when the model has one, and latents with keys.
+static void project(const struct pass *pass, const struct mla_weights *w, uint32_t layer, struct rows q)
 {
     const struct shape *s = pass->shape;
-    if (!s->q_lora_rank) {
-        pass_project(pass, &(struct projection){&w->q, x, q, false});
-        return;
-    }
     struct rows lora = scratch_mixer(pass->scratch, MLA_Q_LORA, s->q_lora_rank);
-    pass_project(pass, &(struct projection){&w->q_a, x, lora, false});
-    pass_norm(pass, &(struct normalisation){&w->q_a_layernorm, lora, lora, s->q_lora_rank, s->latent_norm_eps});
-    pass_project(pass, &(struct projection){&w->q_b, lora, q, false});
-}
-
-// Turns the rope part of all heads.
-static void rotate(const struct pass *pass, struct rows q)
-{
-    const struct shape *s = pass->shape;
-    if (!s->rotary_dim)
-        return;
-    struct args_rope args = {
-        .n_rows = pass->rows,
-        .n_heads = s->n_heads,
-        .row_stride = q.stride,
-        .head_stride = s->qk_nope_head_dim + s->qk_rope_head_dim,
-        .offset = q.offset + s->qk_nope_head_dim,
-        .rope_dim = s->qk_rope_head_dim,
-        .position = pass->position,
-        .interleaved = s->rope_interleave,
-        .scale = s->rope_scale,
+    struct projection from_x[] = {
+        {.matrix = s->q_lora_rank ? &w->q_a : &w->q, .to = s->q_lora_rank ? lora : q},
+        {.matrix = &w->kv_a, .to = scratch_mixer(pass->scratch, MLA_KV, s->kv_lora_rank + s->qk_rope_head_dim)},
     };
-    gpu_op_rope(pass->gpu, &args, pass->weights->inv_freq, q.buf);
+    stream_project(pass, layer, SITE_MIXER, from_x, 2);
+    if (!s->q_lora_rank)
+        return;
+    struct rows normed = scratch_mixer(pass->scratch, MLA_Q_NORMED, s->q_lora_rank);
+    struct normalisation norm = {&w->q_a_layernorm, lora, normed, s->q_lora_rank, s->latent_norm_eps};
+    struct projection from_lora = {&w->q_b, normed, q, false};
+    pass_norm_project(pass, &norm, &from_lora, 1);
 }
 
-// x -> one cache row a token: normed latent, rotated key.
-static void append(const struct pass *pass, const struct mla_weights *w, struct rows x, uint32_t layer)
+// One cache row a token: normed latent, rotated key; and the heads of q are rotated.
+static void append(const struct pass *pass, const struct mla_weights *w, uint32_t layer, struct rows q)
 {
     const struct shape *s = pass->shape;
     struct rows kv = scratch_mixer(pass->scratch, MLA_KV, s->kv_lora_rank + s->qk_rope_head_dim);
-    pass_project(pass, &(struct projection){&w->kv_a, x, kv, false});
     struct args_kv_append args = {
         .norm = w->kv_a_layernorm.offset,
         .n_rows = pass->rows,
@@ -127,9 +111,13 @@ static void append(const struct pass *pass, const struct mla_weights *w, struct 
         .eps = s->latent_norm_eps,
         .scale = s->rope_scale,
         .no_rope = !s->rotary_dim,
+        .n_heads = s->n_heads,
+        .q_row_stride = q.stride,
+        .q_head_stride = s->qk_nope_head_dim + s->qk_rope_head_dim,
+        .q_offset = q.offset + s->qk_nope_head_dim,
     };
-    struct gpu_kv_append_bufs bufs = {w->kv_a_layernorm.buf, pass->weights->inv_freq, kv.buf,
-                                      pass_rows(pass, layer, 0)};
+    struct gpu_kv_append_bufs bufs = {w->kv_a_layernorm.buf, pass->weights->inv_freq, kv.buf, pass_rows(pass, layer, 0),
+                                      q.buf};
     gpu_op_kv_append(pass->gpu, &args, &bufs);
 }
 
@@ -216,13 +204,11 @@ static void run(const struct pass *pass, uint32_t layer)
 {
     const struct shape *s = pass->shape;
     const struct mla_weights *w = &pass->weights->layers[layer].mla;
-    struct rows x = stream_in(pass, layer, SITE_MIXER);
     uint32_t head = s->qk_nope_head_dim + s->qk_rope_head_dim;
     struct rows q = scratch_mixer(pass->scratch, MLA_Q, s->n_heads * head);
     struct rows heads = scratch_mixer(pass->scratch, MLA_HEADS, s->n_heads * s->v_head_dim);
-    queries(pass, w, x, q);
-    rotate(pass, q);
-    append(pass, w, x, layer);
+    project(pass, w, layer, q);
+    append(pass, w, layer, q);
     attend(pass, w, q, layer);
     stream_add(pass, &w->o, heads);
 }

@@ -64,5 +64,9 @@ struct normalisation {
     float eps; // the shape's rms_norm_eps, or latent_norm_eps for q_a_layernorm and kv_a_layernorm
 };
 void pass_norm(const struct pass *pass, const struct normalisation *norm);
+// The norm and n <= MOST_BESIDE projections of what comes of it, whose `from` is therefore norm->to: in a decode pass
+// one launch, where the norm isn't in place.
+void pass_norm_project(const struct pass *pass, const struct normalisation *norm, const struct projection *projections,
+                       uint32_t n);
 
 #endif

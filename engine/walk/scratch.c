@@ -28,7 +28,7 @@ static void measure(const struct shape *s, struct scratch *scratch, uint64_t ele
         for (int i = 0; i < MIXER_BUFFERS; i++)
             elements[SCRATCH_MIXER + i] = larger(elements[SCRATCH_MIXER + i], rows * needs.chunk[i]);
     }
-    elements[SCRATCH_MLP] = larger(rows * mlp, (uint64_t)s->top_k * s->moe_intermediate_size);
+    elements[SCRATCH_MLP] = larger(rows * mlp, (uint64_t)s->top_k * s->moe_intermediate_size + shared);
     elements[SCRATCH_SHARED_GATE] = s->has_shared_gate ? rows : 0;
     elements[SCRATCH_ROUTER_LOGITS] = rows * s->n_routed_experts;
     uint64_t choices = larger(rows, s->n_layers - s->first_k_dense_replace) * s->top_k;
@@ -36,7 +36,7 @@ static void measure(const struct shape *s, struct scratch *scratch, uint64_t ele
     elements[SCRATCH_EXPERT_INDEX] = group * s->top_k;
     elements[SCRATCH_EXPERT_WEIGHT] = group * s->top_k;
     elements[SCRATCH_EXPERT_IN] = rows * s->hidden_size;
-    elements[SCRATCH_EXPERT_OUT] = larger(rows, s->top_k) * s->hidden_size;
+    elements[SCRATCH_EXPERT_OUT] = larger(rows, (uint64_t)s->top_k + 1) * s->hidden_size;
     elements[SCRATCH_LOGITS] = (uint64_t)scratch->logit_rows * s->vocab_size;
 }
 

@@ -21,6 +21,7 @@ enum scratch_name {
     SCRATCH_MIXER, // MIXER_BUFFERS, [rows] of what the layer's mixer needs
     SCRATCH_MIXER_LAST = SCRATCH_MIXER + MIXER_BUFFERS - 1,
     SCRATCH_MLP,            // [rows, widest of dense, shared and routed experts], or [top_k, moe_intermediate_size]
+                            // and behind it the shared expert's
     SCRATCH_SHARED_GATE,    // [rows]
     SCRATCH_ROUTER_LOGITS,  // [rows, n_routed_experts]
     SCRATCH_ROUTER_IDS,     // int32 [rows, top_k], or of a decoded token [n_moe_layers, top_k]
@@ -28,7 +29,7 @@ enum scratch_name {
     SCRATCH_EXPERT_INDEX,   // int32 [group * top_k], rows by expert
     SCRATCH_EXPERT_WEIGHT,  // [group * top_k], their weights
     SCRATCH_EXPERT_IN,      // [rows, hidden_size], rows of one expert
-    SCRATCH_EXPERT_OUT,     // [max(rows, top_k), hidden_size]
+    SCRATCH_EXPERT_OUT,     // [max(rows, top_k + 1), hidden_size]
     SCRATCH_LOGITS,         // [logit_rows, vocab_size]
     SCRATCH_COUNT
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The plain residual stream: one vector a token, to which everything is added. Where a decoded token's experts are
-// summed up, the same launch norms the sum for whoever reads it next.
+// The plain residual stream: one vector a token, to which everything is added. A decoded token's norms are no launches:
+// they come with the products of whoever reads. The head's, whose groups are too many for that, comes with the last
+// sum.
 #include "engine/walk/pass.h"
 
 #include "engine/base/err.h"
@@ -14,7 +15,7 @@ int stream_open(const struct stream_options *options, struct stream *stream, str
 {
     uint64_t bytes = options->group * stream_group_bytes(options->shape) / 2;
     struct gpu_error device;
-    *stream = (struct stream){.norms_by_itself = options->without & MOE_WITHOUT_FUSED_COMBINE};
+    *stream = (struct stream){.unfused = options->without & MOE_WITHOUT_FUSED};
     stream->hidden = gpu_buf_new(options->gpu, bytes, &device);
     stream->normed = stream->hidden ? gpu_buf_new(options->gpu, bytes, &device) : NULL;
     if (stream->normed)
@@ -39,6 +40,7 @@ static struct rows rows_of(const struct pass *pass, gpu_buf *buf)
 void stream_begin(const struct pass *pass)
 {
     struct args_embed args = {.table = pass->weights->embed.at, .n_rows = pass->rows};
+    pass->stream->head_is_normed = false;
     gpu_op_embed(pass->gpu, &args, pass->weights->embed.buf, pass->scratch->buf[SCRATCH_IDS], pass->stream->hidden);
 }
 
@@ -50,25 +52,32 @@ static const struct vector *norm_of(const struct pass *pass, uint32_t layer, enu
     return site == SITE_MIXER ? &w->input_layernorm : &w->post_attention_layernorm;
 }
 
-static void norm_into(const struct pass *pass, const struct vector *weight, struct rows to)
+static struct normalisation norm_into(const struct pass *pass, const struct vector *weight, struct rows to)
 {
     const struct shape *s = pass->shape;
-    pass_norm(pass, &(struct normalisation){weight, rows_of(pass, pass->stream->hidden), to, s->hidden_size,
-                                            s->rms_norm_eps});
-}
-
-// Was the sum of this MoE layer's experts normed with it, for the reader behind the layer?
-static bool norms_next(const struct pass *pass, uint32_t layer)
-{
-    return pass->decode && !pass->stream->norms_by_itself && shape_is_moe(pass->shape, layer);
+    return (struct normalisation){weight, rows_of(pass, pass->stream->hidden), to, s->hidden_size, s->rms_norm_eps};
 }
 
 struct rows stream_in(const struct pass *pass, uint32_t layer, enum site site)
 {
     struct rows normed = rows_of(pass, pass->stream->normed);
-    bool is_there = site != SITE_FFN && layer > 0 && norms_next(pass, layer - 1);
-    if (!is_there)
-        norm_into(pass, norm_of(pass, layer, site), normed);
+    struct normalisation norm = norm_into(pass, norm_of(pass, layer, site), normed);
+    if (site != SITE_HEAD || !pass->stream->head_is_normed)
+        pass_norm(pass, &norm);
+    return normed;
+}
+
+struct rows stream_project(const struct pass *pass, uint32_t layer, enum site site,
+                           const struct projection *projections, uint32_t n)
+{
+    struct rows normed = rows_of(pass, pass->stream->normed);
+    struct normalisation norm = norm_into(pass, norm_of(pass, layer, site), normed);
+    struct projection of[MOST_BESIDE];
+    for (uint32_t k = 0; k < n; k++) {
+        of[k] = projections[k];
+        of[k].from = normed;
+    }
+    pass_norm_project(pass, &norm, of, n);
     return normed;
 }
 
@@ -79,7 +88,8 @@ struct rows stream_read_last(const struct pass *pass)
 
 void stream_peek(const struct pass *pass, uint32_t layer, struct rows to)
 {
-    norm_into(pass, norm_of(pass, layer, SITE_FFN), to);
+    struct normalisation norm = norm_into(pass, norm_of(pass, layer, SITE_FFN), to);
+    pass_norm(pass, &norm);
 }
 
 void stream_add(const struct pass *pass, const struct matrix *matrix, struct rows from)
@@ -91,12 +101,13 @@ void stream_add_ranked(const struct pass *pass, uint32_t layer, uint32_t first_w
 {
     const struct shape *s = pass->shape;
     gpu_buf *partial = pass->scratch->buf[SCRATCH_EXPERT_OUT], *weight = pass->scratch->buf[SCRATCH_ROUTER_WEIGHTS];
-    if (!norms_next(pass, layer)) {
+    if (pass->stream->unfused || layer + 1 < s->n_layers) {
         struct args_combine args = {.n_partials = s->top_k, .dim = s->hidden_size, .first_weight = first_weight};
         gpu_op_combine(pass->gpu, &args, partial, weight, pass->stream->hidden);
         return;
     }
-    const struct vector *norm = norm_of(pass, layer + 1, layer + 1 < s->n_layers ? SITE_MIXER : SITE_HEAD);
+    pass->stream->head_is_normed = true;
+    const struct vector *norm = norm_of(pass, s->n_layers, SITE_HEAD);
     struct args_combine_norm args = {.norm = norm->offset,
                                      .n_partials = s->top_k,
                                      .dim = s->hidden_size,
@@ -104,6 +115,14 @@ void stream_add_ranked(const struct pass *pass, uint32_t layer, uint32_t first_w
                                      .eps = s->rms_norm_eps};
     struct gpu_combine_bufs bufs = {partial, weight, pass->stream->hidden, norm->buf, pass->stream->normed};
     gpu_op_combine_norm(pass->gpu, &args, &bufs);
+}
+
+void stream_add_experts(const struct pass *pass, const struct args_add_experts *args, const struct gpu_experts_bufs *of)
+{
+    gpu_buf *const *buf = pass->scratch->buf;
+    struct gpu_add_experts_bufs bufs = {*of, buf[SCRATCH_ROUTER_WEIGHTS], buf[SCRATCH_EXPERT_OUT],
+                                        pass->stream->hidden};
+    gpu_op_add_experts(pass->gpu, args, &bufs);
 }
 
 void stream_add_rows(const struct pass *pass, const struct args_gather *args)

@@ -10,14 +10,16 @@
 
 struct matrix;
 struct pass;
+struct projection;
 
 // Who reads it.
 enum site { SITE_MIXER, SITE_FFN, SITE_HEAD }; // the head's layer: n_layers
 
 struct stream {
-    gpu_buf *hidden;      // [group, hidden_size]
-    gpu_buf *normed;      // [group, hidden_size], as it was read last
-    bool norms_by_itself; // the sum of a decoded token's experts does not bring the next reader's norm with it
+    gpu_buf *hidden;     // [group, hidden_size]
+    gpu_buf *normed;     // [group, hidden_size], as it was read last
+    bool unfused;        // a decoded token's norms, shared experts and sums are launches of their own
+    bool head_is_normed; // the last sum of a decoded token has brought the head's norm
 };
 
 // Device bytes that each token of a group takes.
@@ -26,7 +28,7 @@ struct stream_options {
     gpu *gpu;
     const struct shape *shape;
     uint32_t group;   // tokens
-    unsigned without; // of MOE_WITHOUT_: MOE_WITHOUT_FUSED_COMBINE
+    unsigned without; // of MOE_WITHOUT_: MOE_WITHOUT_FUSED
 };
 int stream_open(const struct stream_options *options, struct stream *stream, struct moe_err *err);
 void stream_release(struct stream *stream);
@@ -36,6 +38,9 @@ void stream_begin(const struct pass *pass);
 // The normed stream of the pass's tokens, for a reader of this layer: valid until the next is read, in a prefill for
 // each chunk by itself.
 struct rows stream_in(const struct pass *pass, uint32_t layer, enum site site);
+// The same, and n <= MOST_BESIDE projections of it, into their `to`.
+struct rows stream_project(const struct pass *pass, uint32_t layer, enum site site,
+                           const struct projection *projections, uint32_t n);
 // What was read last, of a whole group.
 struct rows stream_read_last(const struct pass *pass);
 // What a layer's ffn would read now, elsewhere: for a prediction.
@@ -46,6 +51,9 @@ void stream_add(const struct pass *pass, const struct matrix *matrix, struct row
 // stream += the sum of a decoded token's experts, by rank; their partial sums are in scratch, their weights in the
 // router's from `first_weight` on.
 void stream_add_ranked(const struct pass *pass, uint32_t layer, uint32_t first_weight);
+// stream += a decoded token's experts, as gpu_op_add_experts has them: their activations and matrices.
+void stream_add_experts(const struct pass *pass, const struct args_add_experts *args,
+                        const struct gpu_experts_bufs *of);
 // stream += rows of one expert, by their tokens' weights: args.first, n_rows and row as gpu_op_scatter_add has them.
 void stream_add_rows(const struct pass *pass, const struct args_gather *args);
 // Blocks. [rows, hidden_size]

@@ -283,7 +283,7 @@ static struct work run_kv_append(struct bench *b, uint32_t n)
                                .in_stride = b->shape->rank + b->shape->rope,
                                .eps = 1e-6f,
                                .scale = 1};
-    gpu_op_kv_append(b->g, &a, &(struct gpu_kv_append_bufs){b->weights, b->z, b->x, b->cache});
+    gpu_op_kv_append(b->g, &a, &(struct gpu_kv_append_bufs){b->weights, b->z, b->x, b->cache, NULL});
     struct work work = {.op = "kv_append", .bytes = 8 * (uint64_t)n * a.in_stride};
     snprintf(work.what, sizeof work.what, "%u rows", n);
     return work;

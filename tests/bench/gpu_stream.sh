@@ -168,7 +168,7 @@ run_part() {
         within 60 resident.txt "$moechat" bench -m "$scratch/moonlight" --device "$device" --runs 3 $all
         within 60 resident.txt "$moechat" bench -m "$scratch/moonlight" --device "$device" --runs 1 --profile $all
         stream resident.txt 300 moonlight --runs 3 $all \
-            --only 'baseline,no prefetch,experts one by one,unfused norm,no resident layers,waits not split'
+            --only 'baseline,no prefetch,experts one by one,unfused,no resident layers,waits not split'
         ;;
     prefill)
         await moonlight

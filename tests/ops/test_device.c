@@ -200,7 +200,7 @@ static void refuses_wrong_shapes(struct harness *t)
         CHECK_EQ(t, gpu_check(g, NULL), GPU_ARGUMENT);
         gpu_op_kv_append(
             g, &(struct args_kv_append){.n_rows = 2, .kv_lora_rank = 8, .rope_dim = 8, .in_stride = 16, .position = 3},
-            &(struct gpu_kv_append_bufs){x, x, x, y});
+            &(struct gpu_kv_append_bufs){x, x, x, y, NULL});
         CHECK_EQ(t, gpu_check(g, NULL), GPU_ARGUMENT);
         gpu_op_router(g, &(struct args_router){.n_rows = 1, .n_experts = 8, .n_group = 3, .topk_group = 1, .top_k = 1},
                       &(struct gpu_router_bufs){x, x, y, y});

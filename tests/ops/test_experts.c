@@ -105,8 +105,9 @@ static void check_experts(struct harness *t, struct rig *rig, const struct exper
     struct args_matvec_experts matvec = {
         .matrix = blobs.down, .at = swiglu.at, .in_stride = stride, .out_stride = out_stride};
     uint64_t launches = gpu_counters(g).launches;
-    gpu_op_swiglu_experts(g, &swiglu, &(struct gpu_experts_bufs){matrices, by_id ? id_buf : NULL, in, act[1]});
-    gpu_op_matvec_experts(g, &matvec, &(struct gpu_experts_bufs){matrices, by_id ? id_buf : NULL, act[1], out[1]});
+    gpu_op_swiglu_experts(g, &swiglu, &(struct gpu_experts_bufs){matrices, by_id ? id_buf : NULL, in, act[1], NULL});
+    gpu_op_matvec_experts(g, &matvec,
+                          &(struct gpu_experts_bufs){matrices, by_id ? id_buf : NULL, act[1], out[1], NULL});
     CHECK_EQ(t, gpu_counters(g).launches - launches, 2);
     if (!CHECK(t, same(rig, "swiglu_experts", act[0], act[1]) && same(rig, "matvec_experts", out[0], out[1])))
         printf("    %u experts, %u -> %u, %u bits\n", c->n, c->hidden, c->inner, c->bits);
@@ -199,7 +200,7 @@ static void what_lies_outside_is_refused(struct harness *t)
                                            .at = {.n = 2, .place = {0, blobs.each}, .rank = {0, 1}},
                                            .out_stride = 32};
         gpu_buf *ids = upload(g, (int32_t[]){0, 1}, 8);
-        struct gpu_experts_bufs swiglu = {matrices, ids, in, act}, matvec = {matrices, ids, act, out};
+        struct gpu_experts_bufs swiglu = {matrices, ids, in, act, NULL}, matvec = {matrices, ids, act, out, NULL};
         for (int wrong = 0; wrong < 12; wrong++) {
             struct args_swiglu_experts a = good;
             struct args_matvec_experts m = {.matrix = blobs.down, .at = good.at, .in_stride = 32, .out_stride = 64};
@@ -243,6 +244,110 @@ static void what_lies_outside_is_refused(struct harness *t)
         CHECK_EQ(t, gpu_finish(g, NULL), 0);
         gpu_buf_free(ids), gpu_buf_free(matrices), gpu_buf_free(in), gpu_buf_free(act), gpu_buf_free(out);
         free(blobs.bytes);
+    }
+}
+
+// A token's experts and the shared one in two launches, and each op by itself. The shared one is `times` as wide.
+static void check_shared(struct harness *t, struct rig *rig, const struct expert_case *c, uint32_t times)
+{
+    gpu *g = rig->g;
+    struct expert_case wide = {c->hidden, times * c->inner, 1, c->bits == 4 ? 8 : 4, 32};
+    struct blobs blobs = random_blobs(c, c->n), one = random_blobs(&wide, 1);
+    uint32_t stride = c->inner + 3, shared_offset = c->n * stride + 1, n_act = shared_offset + wide.inner + 2;
+    float *x = random_floats(c->hidden + 5, 500), *weight = random_floats(c->n + 1, 501);
+    float *hidden = random_floats(c->hidden + 1, 502), *blank = poisoned(n_act);
+    gpu_buf *matrices = upload(g, blobs.bytes, blobs.size), *in = upload(g, x, (c->hidden + 5) * 4);
+    gpu_buf *act[2], *out[2], *shared = times ? upload(g, one.bytes, one.size) : NULL;
+    for (int i = 0; i < 2; i++) {
+        act[i] = upload(g, blank, n_act * 4);
+        out[i] = upload(g, hidden, (c->hidden + 1) * 4);
+    }
+    int32_t ids[MOST_EXPERTS];
+    for (uint32_t k = 0; k < c->n; k++)
+        ids[k] = (int32_t)blob_of(k, c->n);
+    gpu_buf *id_buf = upload(g, ids, sizeof ids), *weights = upload(g, weight, (c->n + 1) * 4);
+    gpu_buf *partial = gpu_buf_new(g, (uint64_t)(c->n + 1) * c->hidden * 4, NULL);
+    struct args_swiglu_experts swiglu = {.gate = blobs.gate,
+                                         .up = blobs.up,
+                                         .at = {.stride = blobs.each, .n = c->n, .by_id = 1, .n_experts = c->n},
+                                         .in_offset = 5,
+                                         .out_stride = stride,
+                                         .shared_offset = shared_offset};
+    struct args_add_experts add = {
+        .matrix = blobs.down, .at = swiglu.at, .in_stride = stride, .shared_offset = shared_offset, .first_weight = 1};
+    struct gpu_experts_bufs bufs = {matrices, id_buf, in, act[0], NULL};
+    gpu_op_swiglu_experts(g, &swiglu, &bufs);
+    if (times) {
+        struct args_swiglu wide_in = {
+            .gate = one.gate, .up = one.up, .n_rows = 1, .in_offset = 5, .out_offset = shared_offset};
+        struct args_matmul wide_out = {.matrix = one.down, .n_rows = 1, .in_offset = shared_offset, .add = 1};
+        gpu_op_swiglu_vec(g, &wide_in, shared, in, act[0]);
+        gpu_op_matvec(g, &wide_out, shared, act[0], out[0]);
+        swiglu.shared_gate = one.gate;
+        swiglu.shared_up = one.up;
+        add.shared = one.down;
+    }
+    struct args_matvec_experts matvec = {
+        .matrix = blobs.down, .at = swiglu.at, .in_stride = stride, .out_stride = c->hidden};
+    gpu_op_matvec_experts(g, &matvec, &(struct gpu_experts_bufs){matrices, id_buf, act[0], partial, NULL});
+    gpu_op_combine(g, &(struct args_combine){.n_partials = c->n, .dim = c->hidden, .first_weight = 1}, partial, weights,
+                   out[0]);
+    uint64_t launches = gpu_counters(g).launches;
+    bufs.y = act[1];
+    bufs.shared = shared;
+    gpu_op_swiglu_experts(g, &swiglu, &bufs);
+    bufs.x = act[1];
+    gpu_op_add_experts(g, &add, &(struct gpu_add_experts_bufs){bufs, weights, partial, out[1]});
+    if (strcmp(rig->label, "ref/ref") != 0)
+        CHECK_EQ(t, gpu_counters(g).launches - launches, 2);
+    if (!CHECK(t, same(rig, "swiglu_experts", act[0], act[1]) && same(rig, "add_experts", out[0], out[1])))
+        printf("    %u experts, %u -> %u, %u bits, the shared one %u times\n", c->n, c->hidden, c->inner, c->bits,
+               times);
+    for (int i = 0; i < 2; i++)
+        gpu_buf_free(act[i]), gpu_buf_free(out[i]);
+    gpu_buf_free(matrices), gpu_buf_free(in), gpu_buf_free(id_buf), gpu_buf_free(shared);
+    gpu_buf_free(weights), gpu_buf_free(partial);
+    free(blobs.bytes), free(one.bytes), free(x), free(weight), free(hidden), free(blank);
+}
+
+static void with_the_shared_one(struct harness *t)
+{
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (size_t i = 0; i < sizeof expert_cases / sizeof *expert_cases; i++)
+            check_shared(t, &rigs.items[d], &expert_cases[i], (uint32_t)(i % 3));
+}
+
+// What does not fit the shared expert, or the sum, is refused.
+static void what_is_added_must_fit(struct harness *t)
+{
+    static const struct expert_case c = {64, 32, 2, 4, 32};
+    for (unsigned d = 0; d < rigs.n; d++) {
+        gpu *g = rigs.items[d].g;
+        struct blobs blobs = random_blobs(&c, 2);
+        float *x = random_floats(3 * 64, 500);
+        gpu_buf *matrices = upload(g, blobs.bytes, blobs.size), *act = upload(g, x, 3 * 32 * 4);
+        gpu_buf *weights = upload(g, x, 2 * 4), *partial = upload(g, x, 3 * 64 * 4), *out = upload(g, x, 64 * 4);
+        gpu_buf *less = upload(g, x, 2 * 64 * 4);
+        for (int wrong = 0; wrong < 8; wrong++) {
+            struct args_add_experts a = {.matrix = blobs.down,
+                                         .shared = blobs.down,
+                                         .at = {.n = 2, .place = {0, blobs.each}, .rank = {0, 1}},
+                                         .in_stride = 32,
+                                         .shared_offset = 64};
+            struct gpu_add_experts_bufs b = {{matrices, NULL, act, NULL, matrices}, weights, partial, out};
+            a.at.rank[1] = wrong == 1 ? 2 : 1;
+            a.shared_offset += wrong == 2;
+            a.first_weight = wrong == 3;
+            a.shared.out_dim -= wrong == 4;
+            b.partial = wrong == 5 ? less : partial;
+            b.of.shared = wrong == 6 ? NULL : matrices;
+            b.out = wrong == 7 ? weights : out;
+            gpu_op_add_experts(g, &a, &b);
+            CHECK_EQ(t, gpu_finish(g, NULL), wrong ? GPU_ARGUMENT : GPU_OK);
+        }
+        gpu_buf_free(matrices), gpu_buf_free(act), gpu_buf_free(weights), gpu_buf_free(partial), gpu_buf_free(out);
+        gpu_buf_free(less);
+        free(blobs.bytes), free(x);
     }
 }
 
@@ -290,10 +395,8 @@ static void combine_and_norm_in_one(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(several_at_once),
-        TEST(rows_of_several),
-        TEST(what_lies_outside_is_refused),
-        TEST(combine_and_norm_in_one),
+        TEST(several_at_once),     TEST(rows_of_several),        TEST(what_lies_outside_is_refused),
+        TEST(with_the_shared_one), TEST(what_is_added_must_fit), TEST(combine_and_norm_in_one),
     };
     rigs = open_rigs();
     int failed = HARNESS_RUN(tests, argc, argv);

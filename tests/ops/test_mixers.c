@@ -536,7 +536,7 @@ static void deltas_refuse(struct harness *t, gpu *g)
     bad[n++].n_value_heads = 0x80000000u;
     bad[n++].n_rows = 4;
     bad[n++].n_rows = UINT32_MAX;
-    bad[n++].in_stride = 95;       // rows overlap
+    bad[n++].in_stride = 95;        // rows overlap
     bad[n++].decay = DECAY_CHANNEL; // needs more gates and biases than there are
     bad[n++].from = 4;
     bad[n++].to = UINT64_MAX - 3;

@@ -257,7 +257,7 @@ static void ropes(struct harness *t)
         }
 }
 
-// The bits of norm and rope one after the other, converted as ref does.
+// The bits of norm and rope one after the other, converted as ref does; and of rope of q.
 static void check_append(struct harness *t, struct rig *rig, struct args_kv_append a)
 {
     gpu *g = rig->g;
@@ -274,7 +274,11 @@ static void check_append(struct harness *t, struct rig *rig, struct args_kv_appe
         norm[i] = 0.5f + (float)(i * 37 % 256) / 300.0f;
     struct gpu_kv_append_bufs b = {upload(g, norm, (a.kv_lora_rank + 3) * sizeof *norm),
                                    upload(g, inv_freq, a.rope_dim / 2 * sizeof *inv_freq), upload(g, x, n_in * 4),
-                                   upload(g, blank, n * 4)};
+                                   upload(g, blank, n * 4), NULL};
+    size_t n_q = (size_t)a.n_rows * a.q_row_stride;
+    float *queries = random_floats(n_q + 1, 45);
+    gpu_buf *q_apart = upload(g, queries, (n_q + 1) * 4);
+    b.q = upload(g, queries, (n_q + 1) * 4);
     if (a.no_rope)
         gpu_buf_free(b.inv_freq), b.inv_freq = NULL;
     gpu_buf *apart = upload(g, x, n_in * 4);
@@ -296,13 +300,23 @@ static void check_append(struct harness *t, struct rig *rig, struct args_kv_appe
     gpu_op_rmsnorm(g, &rmsnorm, b.norm, apart, apart);
     if (!a.no_rope)
         gpu_op_rope(g, &rope, b.inv_freq, apart);
+    rope.n_heads = a.n_heads;
+    rope.row_stride = a.q_row_stride;
+    rope.head_stride = a.q_head_stride;
+    rope.offset = a.q_offset;
+    if (!a.no_rope)
+        gpu_op_rope(g, &rope, b.inv_freq, q_apart);
     float *rows = download(g, apart), *got = download(g, b.cache);
+    float *turned = download(g, b.q), *turned_apart = download(g, q_apart);
+    CHECK(t, turned && turned_apart && memcmp(turned, turned_apart, (n_q + 1) * 4) == 0);
     for (uint32_t r = 0; rows && r < a.n_rows; r++)
         ref_to_cache(a.kv_type, rows + (size_t)r * a.in_stride, width, blank, (uint64_t)(a.position + r) * width);
     if (!CHECK(t, rows && got && memcmp(got, blank, n * 4) == 0))
         printf("    %s: %u rows of %u + %u at %u\n", rig->label, a.n_rows, a.kv_lora_rank, a.rope_dim, a.position);
     gpu_buf_free(b.norm), gpu_buf_free(b.inv_freq), gpu_buf_free(b.x), gpu_buf_free(b.cache), gpu_buf_free(apart);
+    gpu_buf_free(b.q), gpu_buf_free(q_apart);
     free(x), free(blank), free(inv_freq), free(norm), free(rows), free(got);
+    free(queries), free(turned), free(turned_apart);
 }
 
 static void appends(struct harness *t)
@@ -324,6 +338,10 @@ static void appends(struct harness *t)
         for (uint32_t i = 0; i < 10; i++) {
             struct args_kv_append a = cases[i / 2];
             a.kv_type = i % 2;
+            a.n_heads = i % 2 ? 1 + 4 * i : 0; // 5 to 29, and none
+            a.q_offset = 3;
+            a.q_head_stride = a.rope_dim + i;
+            a.q_row_stride = a.n_heads * a.q_head_stride + 7;
             check_append(t, &rigs.items[d], a);
         }
 }
