@@ -303,6 +303,19 @@ struct tally {
     int lives, kills, steps, behinds; // of these, steps that had to read again what states were not kept of
 };
 
+// A process that is killed before its first save, or while it takes a name for one, leaves a folder with a lock and
+// nothing else. It is in no list, but its name is taken: gives that back, as a user would with another name.
+static void free_empty_names(const struct store *store)
+{
+    for (int i = 0; i < 2; i++) {
+        if (access(store_path(store, names[i], "session.json").text, F_OK) == 0 ||
+            access(store_path(store, names[i], "transcript.jsonl").text, F_OK) == 0)
+            continue;
+        unlink(store_path(store, names[i], "lock").text);
+        rmdir(store_path(store, names[i], NULL).text);
+    }
+}
+
 // One process: steps, of which the parent learns how many were done. Returns false when the sequence ends.
 static bool run_life(struct harness *t, const struct place *place, struct model *model, unsigned *state,
                      struct tally *tally)
@@ -380,6 +393,7 @@ static bool run_life(struct harness *t, const struct place *place, struct model 
         return false;
     }
     *model = states[2 * count + found];
+    free_empty_names(&place->store);
     return true;
 }
 
