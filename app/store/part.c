@@ -218,6 +218,7 @@ static bool add_line(struct part_lines *transcript, const struct part_line *line
             return false;
         transcript->lines = grown;
     }
+    transcript->disordered = transcript->disordered || (n && line->number <= transcript->lines[n - 1].number);
     transcript->lines[transcript->n_lines++] = *line;
     return true;
 }
@@ -257,7 +258,17 @@ bool part_lines_clean(const struct bytes *file, const struct part_lines *transcr
 
 const struct part_line *part_lines_find(const struct part_lines *transcript, size_t end, uint32_t number)
 {
-    for (size_t i = end; i > 0; i--)
+    size_t low = 0, high = transcript->disordered ? 0 : end;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (transcript->lines[middle].number == number)
+            return &transcript->lines[middle];
+        if (transcript->lines[middle].number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (size_t i = transcript->disordered ? end : 0; i > 0; i--)
         if (transcript->lines[i - 1].number == number)
             return &transcript->lines[i - 1];
     return NULL;

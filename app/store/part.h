@@ -53,6 +53,7 @@ struct part_line {
 struct part_lines {
     struct part_line *lines;
     size_t n_lines;
+    bool disordered;  // a number does not follow those before it: finding them takes longer
     size_t n_damaged; // lines that could not be read, a last one without a newline included
 };
 void part_lines_release(struct part_lines *transcript);

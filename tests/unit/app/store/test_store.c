@@ -302,6 +302,30 @@ static void lines_without_a_manifest_are_adopted(struct harness *t)
     }
 }
 
+// A hundred thousand parts whose places are not where the manifest says: each is found without looking at all others.
+static void many_lines_are_found_soon(struct harness *t)
+{
+    enum { LINES = 100000 };
+    struct part_lines transcript = {.lines = calloc(LINES, sizeof *transcript.lines), .n_lines = LINES};
+    for (uint32_t i = 0; i < LINES; i++)
+        transcript.lines[i].number = 3 * i + 1;
+    clock_t began = clock();
+    size_t found = 0, other = 0;
+    for (uint32_t number = 0; number < 3 * LINES + 3; number++) {
+        const struct part_line *line = part_lines_find(&transcript, LINES, number);
+        found += line && line->number == number;
+        other += line && line->number != number;
+    }
+    CHECK_EQ(t, found, LINES);
+    CHECK_EQ(t, other, 0);
+    CHECK(t, part_lines_find(&transcript, 5, 3 * 4 + 1) && !part_lines_find(&transcript, 5, 3 * 5 + 1));
+    CHECK(t, clock() - began < 3 * CLOCKS_PER_SEC); // one after the other takes fifteen and more
+    transcript.disordered = true;
+    transcript.lines[7].number = 4; // of several the last
+    CHECK(t, part_lines_find(&transcript, LINES, 4) == &transcript.lines[7]);
+    part_lines_release(&transcript);
+}
+
 static void a_damaged_transcript_is_kept(struct harness *t)
 {
     for (int how = 0; how < 4; how++) {
@@ -653,14 +677,23 @@ static void rows_never_take_the_texts_place(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(rows_never_take_the_texts_place), TEST(names_stay_in_the_store),
-        TEST(what_was_saved_comes_back),       TEST(any_text_survives),
-        TEST(undo_is_the_manifests_alone),     TEST(saving_costs_what_the_turn_added),
-        TEST(compact_leaves_what_lives),       TEST(foreign_rows_are_forgotten),
-        TEST(a_damaged_transcript_is_kept),    TEST(lines_without_a_manifest_are_adopted),
-        TEST(one_process_at_a_time),           TEST(a_lock_that_fails_is_no_other_process),
-        TEST(a_time_to_come_does_not_last),    TEST(names_are_never_overwritten),
-        TEST(the_cap_drops_the_oldest_rows),   TEST(few_states_are_kept),
+        TEST(rows_never_take_the_texts_place),
+        TEST(names_stay_in_the_store),
+        TEST(what_was_saved_comes_back),
+        TEST(any_text_survives),
+        TEST(undo_is_the_manifests_alone),
+        TEST(saving_costs_what_the_turn_added),
+        TEST(compact_leaves_what_lives),
+        TEST(foreign_rows_are_forgotten),
+        TEST(a_damaged_transcript_is_kept),
+        TEST(many_lines_are_found_soon),
+        TEST(lines_without_a_manifest_are_adopted),
+        TEST(one_process_at_a_time),
+        TEST(a_lock_that_fails_is_no_other_process),
+        TEST(a_time_to_come_does_not_last),
+        TEST(names_are_never_overwritten),
+        TEST(the_cap_drops_the_oldest_rows),
+        TEST(few_states_are_kept),
         TEST(states_count_for_the_cap),
     };
     return HARNESS_RUN(tests, argc, argv);
