@@ -605,6 +605,17 @@ static enum store_code replace_without_rows(struct saved *saved, const struct ca
     return code;
 }
 
+// The names of files that this save may have made are on the disk before a manifest names them.
+static enum store_code sync_new_files(const struct saved *saved, const struct saved_rows *rows,
+                                      struct store_error *error)
+{
+    bool made =
+        !saved->settled || !saved->transcript_end || !saved->kv_ends[saved->manifest.kv_file] || (rows && rows->states);
+    struct store_path folder = store_path(saved->store, saved->name, NULL);
+    int failed = made ? store_io_sync_folder(saved->store->io, folder.text) : 0;
+    return failed ? fail_file(error, &folder, failed) : STORE_OK;
+}
+
 enum store_code saved_commit(struct saved *saved, const struct saved_rows *rows, struct store_error *error)
 {
     struct manifest *manifest = &saved->manifest;
@@ -624,8 +635,8 @@ enum store_code saved_commit(struct saved *saved, const struct saved_rows *rows,
         write_rows(saved, rows, error);
         write_states(saved, rows, error);
     }
-    if (!code && !saved->settled)
-        store_io_sync_folder(saved->store->io, store_path(saved->store, saved->name, NULL).text);
+    if (!code)
+        code = sync_new_files(saved, rows, error);
     if (!code && (code = replace_manifest(saved, &failed))) {
         *error = failed;
         if (has_more(manifest, &cached))

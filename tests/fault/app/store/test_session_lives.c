@@ -285,7 +285,7 @@ static int find_state(const struct store *store, const struct model *states, int
         model_texts(&states[i], want, sizeof want);
         bool there = content.found && !*content.damage && strcmp(got, want) == 0;
         bool nothing = !content.found && !content.n_parts && !*content.damage && !states[i].n_parts &&
-                       access(store_path(store, names[!states[i].name], "session.json").text, F_OK) != 0;
+                       access(store_path(store, names[!states[i].name], NULL).text, F_OK) != 0;
         saved_content_release(&content);
         if (there || nothing)
             return i;
