@@ -7,6 +7,7 @@
 #define NORM_SUMS 1 // none: a work-item has the whole row
 #else
 #define NORM_SUMS (NORM_LANES + NORM_SHARES) // floats of local memory
+#define NORM_FLIGHT 4                        // elements that a lane loads at once: one by one, each waits for the last
 #endif
 
 #if SHAPE_CPU
@@ -34,7 +35,8 @@ struct normed_row {
 
 static float weight_at(const struct normed_row *row, uint i)
 {
-    return row->plus_one ? 1.0f + row->weight[i] : row->weight[i];
+    float weight = row->weight[i];
+    return row->plus_one ? 1.0f + weight : weight;
 }
 
 // 1 / sqrt(mean(in^2) + eps), the same in each of the group's `items` work-items. On a GPU lanes are summed up in two
@@ -52,12 +54,21 @@ INLINE float row_scale(const struct normed_row *row, __global const float *in, c
     UNROLL
     for (uint j = 0; j < NORM_LANES / items; j++)
         own[j] = 0;
-    UNROLL_4
-    for (uint first = get_local_id(0); first < dim; first += NORM_LANES)
+    for (uint first = get_local_id(0); first < dim; first += NORM_FLIGHT * NORM_LANES) {
+        float v[NORM_FLIGHT][NORM_LANES / 64];
         UNROLL
-        for (uint j = 0; j < NORM_LANES / items; j++)
-            if (first + j * items < dim)
-                own[j] = fma(in[first + j * items], in[first + j * items], own[j]);
+        for (uint k = 0; k < NORM_FLIGHT; k++)
+            UNROLL
+            for (uint j = 0; j < NORM_LANES / items; j++)
+                v[k][j] = in[min(first + k * NORM_LANES + j * items, dim - 1)];
+        UNROLL
+        for (uint k = 0; k < NORM_FLIGHT; k++)
+            UNROLL
+            for (uint j = 0; j < NORM_LANES / items; j++) {
+                float own_v = first + k * NORM_LANES + j * items < dim ? v[k][j] : 0.0f;
+                own[j] = fma(own_v, own_v, own[j]);
+            }
+    }
     UNROLL
     for (uint j = 0; j < NORM_LANES / items; j++)
         sums[get_local_id(0) + j * items] = own[j];
@@ -91,8 +102,18 @@ INLINE void norm_row(const struct normed_row *row, __global const float *in, __g
     for (uint i = 16 * whole; i < row->dim; i++)
         out[i] = weight_at(row, i) * (in[i] * scale);
 #else
-    UNROLL_4
-    for (uint i = get_local_id(0); i < row->dim; i += items)
-        out[i] = weight_at(row, i) * (in[i] * scale);
+    for (uint first = get_local_id(0); first < row->dim; first += NORM_FLIGHT * items) {
+        float v[NORM_FLIGHT], weight[NORM_FLIGHT];
+        UNROLL
+        for (uint k = 0; k < NORM_FLIGHT; k++) {
+            uint i = min(first + k * items, row->dim - 1);
+            v[k] = in[i];
+            weight[k] = weight_at(row, i);
+        }
+        UNROLL
+        for (uint k = 0; k < NORM_FLIGHT; k++)
+            if (first + k * items < row->dim)
+                out[first + k * items] = weight[k] * (v[k] * scale);
+    }
 #endif
 }
