@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -63,6 +64,11 @@ static int open_shard(struct consume *c, uint32_t i, struct moe_err *err)
     int code = check_owner(shard->path, &write, err);
     if (code)
         return code;
+    // Two packages that take turns at emptying a source would have a part of it each.
+    if (flock(c->fds[i], LOCK_EX | LOCK_NB))
+        return moe_fail_file(err, errno == EWOULDBLOCK ? MOE_BAD_ARGUMENT : MOE_IO, shard->path,
+                             errno == EWOULDBLOCK ? 0 : errno,
+                             errno == EWOULDBLOCK ? "is being consumed by another conversion" : "cannot be locked");
     // Behind the end there is nothing to lose.
     uint64_t behind = ((uint64_t)write.st_size + PAGE - 1) / PAGE * PAGE;
     if (punch(c, i, behind, PAGE) == 0)

@@ -17,8 +17,9 @@ struct consume {
 };
 
 // job, punch, cancelled and their contexts are set. Refused, by name: matrices that are not copied as they are; files
-// that are symbolic links, have a second name, are another user's or read-only; a file system that cannot take a piece
-// out of a file (it is asked behind the file's end). Nothing is changed. On failure nothing is left open.
+// that are symbolic links, have a second name, are another user's or read-only, or that another conversion consumes; a
+// file system that cannot take a piece out of a file (it is asked behind the file's end). Nothing is changed. On
+// failure nothing is left open. The files are locked until consume_close.
 int consume_open(struct consume *consume, struct moe_err *err);
 // What there is to be removed.
 uint64_t consume_bytes(const struct consume *consume);

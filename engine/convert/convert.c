@@ -333,8 +333,12 @@ static int write_file(struct conversion *c, const char *file, const struct write
     const struct journal_file *whole = journal_find(&c->journal, file);
     if (whole && whole->bytes == entry.bytes)
         return MOE_OK;
-    snprintf(entry.file, sizeof entry.file, "%s", file);
     snprintf(path, sizeof path, "%s/%s", c->partial, file);
+    if (whole && whole->consumed) // to write it again would be to lose it
+        return moe_fail_file(c->err, MOE_FORMAT, path, 0,
+                             "has another size than this version of moechat would write, and its weights were removed "
+                             "from the source; go on with the version that began");
+    snprintf(entry.file, sizeof entry.file, "%s", file);
     int code = writer_run(path, chunks, &options, entry.sha256, c->err);
     return code ? code : journal_add(&c->journal, &entry, c->err);
 }
@@ -581,6 +585,17 @@ static int write_package(struct conversion *c)
     return code ? code : manifest_write(c->partial, &facts, c->err);
 }
 
+// The folder that the package is in has its name on disk.
+static int make_name_durable(const struct conversion *c)
+{
+    char path[MAX_PATH + 8];
+    snprintf(path, sizeof path, "%s", c->target);
+    char *slash = strrchr(path, '/');
+    if (slash)
+        slash[slash == path] = '\0';
+    return file_make_durable(slash ? path : ".", c->err);
+}
+
 // The package must open, and be what was written when that is asked for; then it gets its name.
 static int finish(struct conversion *c)
 {
@@ -601,11 +616,7 @@ static int finish(struct conversion *c)
     char path[MAX_PATH + 100];
     snprintf(path, sizeof path, "%s/convert.journal", c->target);
     unlink(path);
-    snprintf(path, sizeof path, "%s", c->target);
-    char *slash = strrchr(path, '/');
-    if (slash)
-        slash[slash == path] = '\0';
-    return file_make_durable(slash ? path : ".", c->err);
+    return make_name_durable(c);
 }
 
 // Whoever asked for it hears what will be removed from where, and may yet refuse.
@@ -649,6 +660,8 @@ static int run(struct conversion *c)
         code = ask_to_consume(c);
     if (!code && mkdir(c->partial, 0777) && errno != EEXIST)
         code = moe_fail_file(c->err, MOE_IO, c->partial, errno, "cannot be created");
+    if (!code && c->options->consume)
+        code = make_name_durable(c);
     if (!code)
         code = journal_open(c->partial, key, &c->journal, c->err);
     if (!code) {

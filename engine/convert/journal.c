@@ -87,7 +87,14 @@ static int read_lines(struct journal *j, const char *folder, const char *key, ch
         return moe_fail_file(err, MOE_IO, j->path, errno, "cannot be written");
     char first[LINE_BYTES];
     snprintf(first, sizeof first, "moechat-convert 1 %s\n", key);
-    if (strncmp(text, first, strlen(first)) != 0)
+    bool other = strncmp(text, first, strlen(first)) != 0;
+    char *removed = strstr(text, consumed_word);
+    if (other && removed && removed > text && removed[-1] == '\n') // to remove this folder would be to lose the model
+        return moe_fail(err, MOE_BAD_ARGUMENT,
+                        "%.300s has experts that --consume removed from their source, so do not remove it; only the "
+                        "command that began it goes on, with --consume and the model's path as it was then",
+                        folder);
+    if (other)
         return moe_fail(err, MOE_BAD_ARGUMENT,
                         "%.300s was left by another conversion (other source or other options); remove it, or choose "
                         "another name",

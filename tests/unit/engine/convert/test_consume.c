@@ -3,6 +3,7 @@
 // and the package that comes of it in the end is the one of a plain conversion.
 #define _GNU_SOURCE // fallocate
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 
 #include "tests/convert_rig.h"
@@ -309,15 +310,35 @@ static void a_lost_file_is_said_to_be_lost(struct harness *t)
     CHECK_EQ(t, truncate(path, 4096), 0);
     fails(t, consume(&r, &err), MOE_FORMAT, &err, "layer-000.experts is not there as it was written");
     CHECK(t, state_of(t, GGUF, 1).whole);
-    fails(t, convert(source, NULL, &err), MOE_BAD_ARGUMENT, &err, "was left by another conversion");
+    fails(t, convert(source, NULL, &err), MOE_BAD_ARGUMENT, &err, "so do not remove it"); // it has what is nowhere else
+}
+
+static void a_source_in_use_is_refused(struct harness *t)
+{
+    struct removal r = {.punches = 0};
+    struct moe_err err;
+    char path[400];
+    clear();
+    copy_source(GGUF);
+    snprintf(path, sizeof path, "%s/sizes.gguf", source);
+    int fd = open(path, O_RDWR);
+    CHECK_EQ(t, flock(fd, LOCK_EX | LOCK_NB), 0);
+    fails(t, consume(&r, &err), MOE_BAD_ARGUMENT, &err, "is being consumed by another conversion");
+    close(fd);
+    CHECK(t, r.punches == 0 && access(partial, F_OK) != 0);
+    CHECK_EQ(t, consume(&r, &err), 0);
 }
 
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(the_package_is_the_same_and_the_source_is_empty), TEST(killed_anywhere_nothing_is_lost),
-        TEST(what_does_not_read_back_stays_in_the_source),     TEST(a_damaged_source_keeps_what_follows),
-        TEST(what_is_not_ours_to_remove_is_refused),           TEST(a_lost_file_is_said_to_be_lost),
+        TEST(the_package_is_the_same_and_the_source_is_empty),
+        TEST(killed_anywhere_nothing_is_lost),
+        TEST(what_does_not_read_back_stays_in_the_source),
+        TEST(a_damaged_source_keeps_what_follows),
+        TEST(what_is_not_ours_to_remove_is_refused),
+        TEST(a_lost_file_is_said_to_be_lost),
+        TEST(a_source_in_use_is_refused),
     };
     if (!begin_conversions())
         return 2;
