@@ -94,6 +94,8 @@ int session_stand(moe_session *session, uint32_t position, struct moe_err *err)
     int code = MOE_OK;
     if (session->snapshots.bytes && session->stands != position) {
         const struct snapshot *found = position ? snapshots_find(&session->snapshots, position) : NULL;
+        if (position && (!found || found->position != position)) // others than those would be taken for them
+            return moe_fail(err, MOE_POSITION, "the states after %u tokens were not kept", position);
         code = put_states(session, found ? found->bytes : NULL, err);
     }
     if (!code)
