@@ -28,7 +28,8 @@ static struct {
     bool interactive;
     bool saved; // `original` holds what the terminal was
     volatile sig_atomic_t is_raw, takes_pastes;
-    bool keys; // no key is a signal
+    bool keys;        // no key is a signal
+    bool never_stops; // who started us ignores SIGTSTP
     struct termios original;
     // What term_keep_signals brings back.
     struct sigaction kept[N_SIGNALS];
@@ -114,6 +115,8 @@ int term_catch_signals(bool interactive)
         if (before.sa_handler != SIG_IGN) // nohup and background jobs of old shells
             // A chat waits in poll, which ends all the same; its writes must not end half-way. run's reads must end.
             catch_with(ours[i], on_signal, interactive ? SA_RESTART : 0);
+        else if (ours[i] == SIGTSTP)
+            term.never_stops = true;
     }
     catch_with(SIGPIPE, SIG_IGN, 0);
     return term.pipe[0];
@@ -233,9 +236,11 @@ void term_set_reset(const char *sequence)
 void term_suspend(void)
 {
     bool was_raw = term.is_raw, pastes = term.takes_pastes;
+    if (term.never_stops)
+        return;
     term_restore();
     catch_with(SIGTSTP, SIG_DFL, 0);
-    raise(SIGTSTP);
+    kill(0, SIGTSTP); // as the terminal does: a script's shell that waits for us stops, too, and its job is seen to
     catch_with(SIGTSTP, on_signal, 0);
     if (was_raw)
         set_raw(pastes);

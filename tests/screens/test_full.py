@@ -337,6 +337,27 @@ def test_keys_are_no_signals_for_the_shell_of_a_script():
     same(s.settings(), s.before)
 
 
+def test_a_script_stops_with_us():
+    s = Screen(["--no-session"] + script("turn\necho\n"), env=environment(**XTERM),
+               shell="""sh -c '"$0" "$@"; echo "after $?"' "$0" "$@"; echo "stopped"; read go; fg; echo "ended $?" """)
+    s.until(IDLE)
+    s.send("\x1a")
+    s.until("stopped")
+    same(s.settings(), s.before)
+    s.keys("\ndraft", "> draft")
+    s.send("\x15\x04")
+    s.until("after 0")
+    s.until("ended 0")
+    s.finish()
+    s = Screen(["--no-session"] + script("turn\necho\n"), env=environment(**XTERM),
+               shell="""exec sh -c 'trap "" TSTP; "$0" "$@"; echo "after $?"' "$0" "$@" """)
+    s.until(IDLE)
+    s.keys("\x1adraft", "> draft")  # where nobody would wake us
+    s.send("\x15\x04")
+    s.until("after 0")
+    s.finish()
+
+
 def test_a_stopped_editor_stops_us_and_comes_back():
     editor = os.path.join(SCRATCH, "stopped-editor")
     with open(editor, "w") as out:
