@@ -66,6 +66,7 @@ static struct args_matrix either_matrix(const struct args_matrix *m, const struc
     one.kind = take_other ? other->kind : m->kind;
     one.group_size = take_other ? other->group_size : m->group_size;
     one.scale_type = take_other ? other->scale_type : m->scale_type;
+    one.factor = take_other ? other->factor : m->factor;
     return one;
 }
 
