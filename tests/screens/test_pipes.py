@@ -455,7 +455,7 @@ def test_what_is_to_be_typed_is_one_word():
     expect(b"\x1b" not in next_line, "nothing acts on the terminal: %r" % next_line)
     words = next_line[len(b"next"):].strip()
     typed = subprocess.run(["bash", "-c", b"printf '%s\\n' " + words], stdout=subprocess.PIPE).stdout
-    same(typed, b"moechat\n-m\n" + folder.encode() + b"\n")
+    same(typed, b"moechat\neval\n-m\n" + folder.encode() + b"\n--tokens\nFILE\n")  # it has no tokenizer
 
 
 def test_an_export_to_a_terminal_is_clean():

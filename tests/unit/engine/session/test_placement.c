@@ -93,8 +93,8 @@ static bool go(struct harness *t, const char *directory, const char *device, con
     if (way->budget == LEAST) {
         options.expert_cache_bytes = 1; // refused with what would do
         CHECK_EQ(t, moe_model_open(directory, &options, &model, &err), MOE_BUDGET);
-        const char *least = strstr(err.text, "at least ");
-        options.expert_cache_bytes = least ? strtoull(least + 9, NULL, 10) : 1;
+        const char *least = strrchr(err.text, '('); // "... (344064 bytes) or more"
+        options.expert_cache_bytes = least ? strtoull(least + 1, NULL, 10) : 1;
     }
     if (!code)
         code = moe_model_open(directory, &options, &model, &err);
