@@ -37,7 +37,10 @@ static int append(struct tok_ids *list, int32_t id, struct moe_err *err)
 static int note_ids(struct timeline *timeline, const int32_t *ids, size_t count, struct moe_err *err)
 {
     int code = 0;
-    timeline->fed.count = fed_length(timeline);
+    uint32_t length = fed_length(timeline);
+    if (length > timeline->fed.capacity) // what was restored could not be noted
+        return backend_fail(err, MOE_NO_MEMORY, "no memory for the tokens of this conversation");
+    timeline->fed.count = length;
     for (size_t i = 0; i < count && code == 0; i++)
         code = append(&timeline->fed, ids[i], err);
     return code;
