@@ -272,6 +272,7 @@ static bool read_record(struct json_object *entry, uint32_t rows, uint32_t token
 {
     uint64_t first, count;
     struct json_object *logits;
+    *record = (struct moe_record){.has_states = false}; // states have files of their own
     if (!json_object_is_type(entry, json_type_object) ||
         !sealed_whole(entry, "offset", INT64_MAX / 2, &record->offset) ||
         !sealed_whole(entry, "bytes", INT64_MAX / 2, &record->bytes) || !sealed_hex(entry, "sum", &record->checksum) ||
