@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -308,6 +309,28 @@ static bool find_command(const char *name, enum command *command)
     return false;
 }
 
+// Does a folder hold what a model is? A prompt of one word may be any folder's name.
+static bool holds_model(const char *folder)
+{
+    static const char *const patterns[] = {"model.json", "config.json", "*.[gG][gG][uU][fF]"};
+    char *quoted = calloc(2, strlen(folder) + 24);
+    bool found = false;
+    size_t length = 0;
+    for (const char *c = folder; quoted && *c; c++) {
+        if (strchr("*?[\\", *c))
+            quoted[length++] = '\\';
+        quoted[length++] = *c;
+    }
+    for (size_t i = 0; quoted && i < sizeof patterns / sizeof patterns[0] && !found; i++) {
+        glob_t names = {0};
+        snprintf(quoted + length, 24, "/%s", patterns[i]);
+        found = glob(quoted, GLOB_NOSORT, NULL, &names) == 0;
+        globfree(&names);
+    }
+    free(quoted);
+    return found;
+}
+
 // A folder, or a GGUF file. Of a chat, also what can only be meant as one: whoever opens it says that it isn't there.
 static bool names_model(const struct options *options, const char *word)
 {
@@ -315,7 +338,7 @@ static bool names_model(const struct options *options, const char *word)
     size_t length = strlen(word);
     bool gguf = length > 5 && strcasecmp(word + length - 5, ".gguf") == 0;
     if (stat(word, &status) == 0)
-        return S_ISDIR(status.st_mode) || gguf;
+        return gguf || (S_ISDIR(status.st_mode) && (options->command == COMMAND_CHAT || holds_model(word)));
     return options->command == COMMAND_CHAT && (gguf || strchr(word, '/'));
 }
 

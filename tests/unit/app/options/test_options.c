@@ -73,6 +73,10 @@ static void takes_what_other_programs_take(struct harness *t)
     CHECK(t, parse(&o, "run models/demo Hello --temp 0", &e));
     CHECK_STR(t, o.model.directory, "models/demo");
     CHECK_STR(t, o.asked.prompt, "Hello");
+    CHECK(t, parse(&o, "run tests/golden/gguf-qwen35-chat/checkpoint Hello", &e)); // it has a .gguf
+    CHECK_STR(t, o.asked.prompt, "Hello");
+    CHECK(t, parse(&o, "run tests", &e)); // a folder, but no model
+    CHECK_STR(t, o.asked.prompt, "tests");
     CHECK(t, parse(&o, "run -m models/demo models/demo", &e)); // the model is given, so it is asked about
     CHECK_STR(t, o.asked.prompt, "models/demo");
     CHECK(t, parse(&o, "models/demo --no-session", &e));
