@@ -15,9 +15,11 @@
 enum power_loss { POWER_DROPS, POWER_KEEPS, POWER_TEARS_512, POWER_TEARS_4096, POWER_LOSSES };
 enum { POWER_NODES = 256, POWER_CHANGES = 1024, POWER_FDS = 256, POWER_NAME = 80, POWER_CUT = 9 };
 
+enum power_kind { POWER_WRITE, POWER_TRUNCATE, POWER_LINK, POWER_UNLINK };
+
 // A change that is not on the disk yet: of a file's bytes, or of an entry of a folder.
 struct power_change {
-    enum { POWER_WRITE, POWER_TRUNCATE, POWER_LINK, POWER_UNLINK } kind;
+    enum power_kind kind;
     int node;      // the file, or the folder
     size_t offset; // also a truncation's length
     char *data;
@@ -210,7 +212,7 @@ static inline void power_call(struct power *power)
     _exit(POWER_CUT);
 }
 
-static inline struct power_change *power_change(struct power *power, int kind, int node)
+static inline struct power_change *power_change(struct power *power, enum power_kind kind, int node)
 {
     if (power->n_changes == POWER_CHANGES)
         power_fail("too many changes");

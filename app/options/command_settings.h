@@ -23,7 +23,7 @@ struct command_settings {
     const char *tokens, *text, *logits, *dump_layers;
     // info and convert
     bool verify;
-    bool consume, yes; // of convert
+    bool consume, yes;                        // of convert
     uint32_t bits, resident_bits, group_size; // 0: auto
     // bench
     uint32_t runs, prefill_tokens, decode_tokens;

@@ -389,14 +389,14 @@ size_t options_count(void)
 }
 
 const struct option_command options_commands[COMMAND_COUNT] = {
-    [COMMAND_CHAT] = {"chat", "", "Chat in the terminal (the default)."},
-    [COMMAND_RUN] = {"run", " [PROMPT]", "Answer one prompt on standard output."},
-    [COMMAND_EVAL] = {"eval", "", "Score a text: mean NLL, perplexity, logits."},
-    [COMMAND_INFO] = {"info", " [DIR]", "Describe a GGUF file, a package or a hub folder."},
-    [COMMAND_CONVERT] = {"convert", " MODEL NEWDIR", "Convert a folder from the hub, or a GGUF, into a package."},
-    [COMMAND_DEVICES] = {"devices", "", "List the devices that can compute."},
+    [COMMAND_CHAT] = {"chat", "", "Chat in the terminal (the default).", NULL},
+    [COMMAND_RUN] = {"run", " [PROMPT]", "Answer one prompt on standard output.", NULL},
+    [COMMAND_EVAL] = {"eval", "", "Score a text: mean NLL, perplexity, logits.", NULL},
+    [COMMAND_INFO] = {"info", " [DIR]", "Describe a GGUF file, a package or a hub folder.", NULL},
+    [COMMAND_CONVERT] = {"convert", " MODEL NEWDIR", "Convert a folder from the hub, or a GGUF, into a package.", NULL},
+    [COMMAND_DEVICES] = {"devices", "", "List the devices that can compute.", NULL},
     [COMMAND_BENCH] = {"bench", " [KIND]", "Measure speed. KIND: stream, or cache TRACE to replay it.", "stream|cache"},
     [COMMAND_SESSIONS] = {"sessions", " [VERB]", "List and manage saved conversations.",
                           "list|show|rm|rename|export|verify|compact"},
-    [COMMAND_HELP] = {"help", " [COMMAND]", "Explain a command."},
+    [COMMAND_HELP] = {"help", " [COMMAND]", "Explain a command.", NULL},
 };

@@ -34,14 +34,14 @@ bool term_raw(bool pastes);
 // the foreground with us, such as a script's shell, which then ends.
 bool term_raw_keys(void);
 int term_signal_of(char key); // that a key would send if it were none: SIGINT, SIGTSTP, SIGQUIT; 0: it is a key
-void term_restore(void); // harmless when nothing was changed
+void term_restore(void);      // harmless when nothing was changed
 // What brings a screen that is drawn on back to lines, written before anything else when the terminal is restored, also
 // by a fatal signal and at exit. At most 255 bytes count; "": nothing.
 void term_set_reset(const char *sequence);
 // Stops the process as Ctrl-Z does; returns when it goes on, in raw mode again if it was.
 void term_suspend(void);
-// Runs a command of /bin/sh on the terminal, with `argument` as $1 and a process group of its own, and waits for it; when
-// it is stopped we are, too, and both go on together. Its status as of waitpid, or -1 and errno.
+// Runs a command of /bin/sh on the terminal, with `argument` as $1 and a process group of its own, and waits for it;
+// when it is stopped we are, too, and both go on together. Its status as of waitpid, or -1 and errno.
 int term_run(const char *command, const char *argument);
 
 // Ends the process at once, with everything written and the terminal as it was: for when a thread still runs that

@@ -34,8 +34,8 @@
 // ssm.state_size, .group_count, .time_step_rank    linear_key_head_dim, linear_num_key_heads, linear_num_value_heads
 // ssm.inner_size                       linear_value_head_dim, times linear_num_value_heads    refused
 // the architecture qwen35moe           linear_value_heads_tiled, a field of ours
-// kimi-linear has deepseek2's keys, kda.head_dim (linear_head_dim) and ssm.conv_kernel; expert_weights_norm is true where
-// it is missing, and its rope.dimension_count only says how wide the part without a rope is that others turn.
+// kimi-linear has deepseek2's keys, kda.head_dim (linear_head_dim) and ssm.conv_kernel; expert_weights_norm is true
+// where it is missing, and its rope.dimension_count only says how wide the part without a rope is that others turn.
 #ifndef MOECHAT_ENGINE_FILES_GGUF_CONFIG_H
 #define MOECHAT_ENGINE_FILES_GGUF_CONFIG_H
 

@@ -128,8 +128,8 @@ static inline void add_rig(struct rigs *rigs, const char *selector, enum gpu_sha
     rigs->n++;
 }
 
-// The ref device (which proves the plumbing) and all others with both shapes of kernels, or, by hand and in haste, the one
-// that MOECHAT_TEST_SHAPE names. A device that opens no rig ends the test: silence would pass.
+// The ref device (which proves the plumbing) and all others with both shapes of kernels, or, by hand and in haste, the
+// one that MOECHAT_TEST_SHAPE names. A device that opens no rig ends the test: silence would pass.
 static inline struct rigs open_rigs(void)
 {
     struct gpu_info infos[MAX_RIGS / 2];

@@ -39,7 +39,7 @@ static void check_beside(struct harness *t, struct rig *rig, const struct beside
     gpu_op_rmsnorm(g, &rmsnorm, norm, in, normed[0]);
     for (uint32_t k = 0; k < c->n; k++) {
         struct args_matrix shape = {
-            .in_dim = dim, .out_dim = c->rows[k], .kind = c->kinds[k], .group_size = 32 << (k % 2)};
+            .in_dim = dim, .out_dim = c->rows[k], .kind = c->kinds[k], .group_size = 32U << (k % 2)};
         struct test_matrices m = random_matrices(shape, 1, 910 + k);
         float *nothing = poisoned(c->rows[k] + 4);
         b.matrix[k] = upload(g, m.bytes, m.size);

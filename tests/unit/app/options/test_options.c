@@ -370,18 +370,10 @@ static void sessions_have_verbs(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(sessions_have_verbs),
-        TEST(reads_all_spellings),
-        TEST(takes_what_other_programs_take),
-        TEST(refuses_with_a_sentence),
-        TEST(reads_sizes),
-        TEST(flag_beats_environment_beats_default),
-        TEST(words_are_values),
-        TEST(settings_are_a_talks),
-        TEST(prints_settings),
-        TEST(suggestions_are_taken),
-        TEST(slips_are_told),
-        TEST(sets_only_what_may_change),
+        TEST(sessions_have_verbs),     TEST(reads_all_spellings),  TEST(takes_what_other_programs_take),
+        TEST(refuses_with_a_sentence), TEST(reads_sizes),          TEST(flag_beats_environment_beats_default),
+        TEST(words_are_values),        TEST(settings_are_a_talks), TEST(prints_settings),
+        TEST(suggestions_are_taken),   TEST(slips_are_told),       TEST(sets_only_what_may_change),
         TEST(help_lists_what_belongs),
     };
     return HARNESS_RUN(tests, argc, argv);

@@ -69,7 +69,7 @@ static void some_need_not_wait(struct harness *t)
         bool meanwhile;
     } lines[] = {{"/help undo", true}, {"/keys", true},       {"/heat", true},       {"/log", true},
                  {"/bye", true},       {"/think show", true}, {"/think fold", true}, {"/think on", false},
-                 {"/think", false},    {"/stats", true},     {"/undo", false},      {"/set temp 1", false}};
+                 {"/think", false},    {"/stats", true},      {"/undo", false},      {"/set temp 1", false}};
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         struct line line = commands_parse(lines[i].typed, strlen(lines[i].typed));
         if (!CHECK(t, line.kind == LINE_COMMAND && commands_meanwhile(&line) == lines[i].meanwhile))
