@@ -3,8 +3,8 @@
 #include "app/options/options_table.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
-#include <glob.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -309,25 +309,22 @@ static bool find_command(const char *name, enum command *command)
     return false;
 }
 
-// Does a folder hold what a model is? A prompt of one word may be any folder's name.
-static bool holds_model(const char *folder)
+static bool is_gguf(const char *name)
 {
-    static const char *const patterns[] = {"model.json", "config.json", "*.[gG][gG][uU][fF]"};
-    char *quoted = calloc(2, strlen(folder) + 24);
+    size_t length = strlen(name);
+    return length > 5 && strcasecmp(name + length - 5, ".gguf") == 0;
+}
+
+// Does a folder hold what a model is? A prompt of one word may be any folder's name.
+static bool holds_model(const char *path)
+{
+    DIR *folder = opendir(path);
     bool found = false;
-    size_t length = 0;
-    for (const char *c = folder; quoted && *c; c++) {
-        if (strchr("*?[\\", *c))
-            quoted[length++] = '\\';
-        quoted[length++] = *c;
-    }
-    for (size_t i = 0; quoted && i < sizeof patterns / sizeof patterns[0] && !found; i++) {
-        glob_t names = {0};
-        snprintf(quoted + length, 24, "/%s", patterns[i]);
-        found = glob(quoted, GLOB_NOSORT, NULL, &names) == 0;
-        globfree(&names);
-    }
-    free(quoted);
+    for (struct dirent *entry; folder && !found && (entry = readdir(folder));)
+        found = strcmp(entry->d_name, "model.json") == 0 || strcmp(entry->d_name, "config.json") == 0 ||
+                is_gguf(entry->d_name);
+    if (folder)
+        closedir(folder);
     return found;
 }
 
@@ -335,11 +332,9 @@ static bool holds_model(const char *folder)
 static bool names_model(const struct options *options, const char *word)
 {
     struct stat status;
-    size_t length = strlen(word);
-    bool gguf = length > 5 && strcasecmp(word + length - 5, ".gguf") == 0;
     if (stat(word, &status) == 0)
-        return gguf || (S_ISDIR(status.st_mode) && (options->command == COMMAND_CHAT || holds_model(word)));
-    return options->command == COMMAND_CHAT && (gguf || strchr(word, '/'));
+        return is_gguf(word) || (S_ISDIR(status.st_mode) && (options->command == COMMAND_CHAT || holds_model(word)));
+    return options->command == COMMAND_CHAT && (is_gguf(word) || strchr(word, '/'));
 }
 
 // What hands that know other programs type: `moechat MODEL`, `moechat run [MODEL] PROMPT`.
