@@ -325,40 +325,32 @@ static inline int power_rename(void *context, const char *from, const char *to)
     return 0;
 }
 
-static inline int power_unlink(void *context, const char *path)
+// One entry of a folder, by one call on a path: what it names then (-1: nothing), or a new folder.
+static inline int power_entry(struct power *power, const char *path, int (*call)(void *context, const char *path),
+                              bool makes)
 {
-    struct power *power = context;
     char name[POWER_NAME];
     power_call(power);
-    int folder = power_walk(power, path, name), result = store_io_posix.unlink(NULL, path);
+    int folder = power_walk(power, path, name), result = call(NULL, path);
     power->n_groups++;
     if (result == 0)
-        power_change_entry(power, folder, name, -1);
+        power_change_entry(power, folder, name, makes ? power_node(power, true) : -1);
     return result;
+}
+
+static inline int power_unlink(void *context, const char *path)
+{
+    return power_entry(context, path, store_io_posix.unlink, false);
 }
 
 static inline int power_mkdir(void *context, const char *path)
 {
-    struct power *power = context;
-    char name[POWER_NAME];
-    power_call(power);
-    int folder = power_walk(power, path, name), result = store_io_posix.mkdir(NULL, path);
-    power->n_groups++;
-    if (result == 0)
-        power_change_entry(power, folder, name, power_node(power, true));
-    return result;
+    return power_entry(context, path, store_io_posix.mkdir, true);
 }
 
 static inline int power_rmdir(void *context, const char *path)
 {
-    struct power *power = context;
-    char name[POWER_NAME];
-    power_call(power);
-    int folder = power_walk(power, path, name), result = store_io_posix.rmdir(NULL, path);
-    power->n_groups++;
-    if (result == 0)
-        power_change_entry(power, folder, name, -1);
-    return result;
+    return power_entry(context, path, store_io_posix.rmdir, false);
 }
 
 // What is in a real folder is on the disk from the beginning.
