@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The plain residual stream: one vector a token, to which everything is added. A decoded token's norms are no launches:
-// they come with the products of whoever reads. The head's, whose groups are too many for that, comes with the last
-// sum.
+// The residual stream, and the plain residual: one vector a token, to which everything is added. A decoded token's
+// norms are no launches: they come with the products of whoever reads. The plain one's last, whose groups are too many
+// for that, comes with the last sum.
 #include "engine/walk/pass.h"
 
 #include "engine/base/err.h"
@@ -15,28 +15,40 @@ double stream_worth(const struct stream_reach *reach, uint32_t rows, const struc
     return rows * layers / shape->n_layers;
 }
 
+const struct residual *residual_of(const struct shape *shape)
+{
+    (void)shape; // as yet there is one
+    return &residual_plain;
+}
+
 uint64_t stream_group_bytes(const struct shape *shape)
 {
-    return sizeof(float) * 2 * (uint64_t)shape->hidden_size;
+    const struct residual *residual = residual_of(shape);
+    uint64_t own = residual->group_floats ? residual->group_floats(shape) : 0;
+    return sizeof(float) * (2 * (uint64_t)shape->hidden_size + own);
 }
 
 int stream_open(const struct stream_options *options, struct stream *stream, struct moe_err *err)
 {
-    uint64_t bytes = options->group * stream_group_bytes(options->shape) / 2;
+    uint64_t bytes = sizeof(float) * options->group * (uint64_t)options->shape->hidden_size;
     struct gpu_error device;
-    *stream = (struct stream){.unfused = options->without & MOE_WITHOUT_FUSED};
+    *stream = (struct stream){.residual = residual_of(options->shape), .unfused = options->without & MOE_WITHOUT_FUSED};
     stream->hidden = gpu_buf_new(options->gpu, bytes, &device);
     stream->normed = stream->hidden ? gpu_buf_new(options->gpu, bytes, &device) : NULL;
-    if (stream->normed)
-        return MOE_OK;
-    stream_release(stream);
-    return moe_fail_gpu(err, &device);
+    int code = stream->normed ? MOE_OK : moe_fail_gpu(err, &device);
+    if (!code && stream->residual->open)
+        code = stream->residual->open(options, stream, err);
+    if (code)
+        stream_release(stream);
+    return code;
 }
 
 void stream_release(struct stream *stream)
 {
     gpu_buf_free(stream->hidden);
     gpu_buf_free(stream->normed);
+    for (int i = 0; i < RESIDUAL_BUFFERS; i++)
+        gpu_buf_free(stream->own[i]);
     *stream = (struct stream){0};
 }
 
@@ -62,18 +74,20 @@ static const struct vector *norm_of(const struct pass *pass, uint32_t layer, enu
     return site == SITE_MIXER ? &w->input_layernorm : &w->post_attention_layernorm;
 }
 
-static struct normalisation norm_into(const struct pass *pass, const struct vector *weight, struct rows to)
+static struct normalisation norm_into(const struct pass *pass, const struct vector *weight, struct rows from,
+                                      struct rows to)
 {
-    const struct shape *s = pass->shape;
-    return (struct normalisation){weight, rows_of(pass, pass->stream->hidden), to, s->hidden_size, s->rms_norm_eps};
+    return (struct normalisation){weight, from, to, pass->shape->hidden_size, pass->shape->rms_norm_eps};
 }
 
 struct rows stream_in(const struct pass *pass, uint32_t layer, enum site site)
 {
     struct rows normed = rows_of(pass, pass->stream->normed);
-    struct normalisation norm = norm_into(pass, norm_of(pass, layer, site), normed);
-    if (site != SITE_HEAD || !pass->stream->head_is_normed)
-        pass_norm(pass, &norm);
+    if (site == SITE_HEAD && pass->stream->head_is_normed)
+        return normed;
+    struct rows x = pass->stream->residual->read(pass, layer, site);
+    struct normalisation norm = norm_into(pass, norm_of(pass, layer, site), x, normed);
+    pass_norm(pass, &norm);
     return normed;
 }
 
@@ -81,7 +95,8 @@ struct rows stream_project(const struct pass *pass, uint32_t layer, enum site si
                            const struct projection *projections, uint32_t n)
 {
     struct rows normed = rows_of(pass, pass->stream->normed);
-    struct normalisation norm = norm_into(pass, norm_of(pass, layer, site), normed);
+    struct rows x = pass->stream->residual->read(pass, layer, site);
+    struct normalisation norm = norm_into(pass, norm_of(pass, layer, site), x, normed);
     struct projection of[MOST_BESIDE];
     for (uint32_t k = 0; k < n; k++) {
         of[k] = projections[k];
@@ -98,7 +113,8 @@ struct rows stream_read_last(const struct pass *pass)
 
 void stream_peek(const struct pass *pass, uint32_t layer, struct rows to)
 {
-    struct normalisation norm = norm_into(pass, norm_of(pass, layer, SITE_FFN), to);
+    struct rows x = pass->stream->residual->peek(pass, layer);
+    struct normalisation norm = norm_into(pass, norm_of(pass, layer, SITE_FFN), x, to);
     pass_norm(pass, &norm);
 }
 
@@ -111,7 +127,8 @@ void stream_add_ranked(const struct pass *pass, uint32_t layer, uint32_t first_w
 {
     const struct shape *s = pass->shape;
     gpu_buf *partial = pass->scratch->buf[SCRATCH_EXPERT_OUT], *weight = pass->scratch->buf[SCRATCH_ROUTER_WEIGHTS];
-    if (pass->stream->unfused || layer + 1 < s->n_layers) {
+    bool fused = !pass->stream->unfused && pass->stream->residual == &residual_plain;
+    if (!fused || layer + 1 < s->n_layers) {
         struct args_combine args = {.n_partials = s->top_k, .dim = s->hidden_size, .first_weight = first_weight};
         gpu_op_combine(pass->gpu, &args, partial, weight, pass->stream->hidden);
         return;
@@ -147,5 +164,24 @@ int stream_read(const struct pass *pass, float *rows, struct moe_err *err)
 {
     struct gpu_error device;
     uint64_t bytes = sizeof *rows * pass->rows * pass->shape->hidden_size;
-    return gpu_read(pass->gpu, pass->stream->hidden, 0, rows, bytes, &device) ? moe_fail_gpu(err, &device) : MOE_OK;
+    gpu_buf *shown = pass->stream->residual->show(pass).buf;
+    return gpu_read(pass->gpu, shown, 0, rows, bytes, &device) ? moe_fail_gpu(err, &device) : MOE_OK;
 }
+
+static struct rows read_plain(const struct pass *pass, uint32_t layer, enum site site)
+{
+    (void)layer, (void)site; // all get the same
+    return rows_of(pass, pass->stream->hidden);
+}
+
+static struct rows peek_plain(const struct pass *pass, uint32_t layer)
+{
+    return read_plain(pass, layer, SITE_FFN);
+}
+
+static struct rows show_plain(const struct pass *pass)
+{
+    return rows_of(pass, pass->stream->hidden);
+}
+
+const struct residual residual_plain = {.name = "plain", .read = read_plain, .peek = peek_plain, .show = show_plain};

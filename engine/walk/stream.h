@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The residual stream. A layer's halves read it normed (stream_in) and hand over what they have to add; nobody else
-// knows how it is kept or adds to it.
+// knows how it is kept or adds to it. How it is kept is a residual's affair: a table, a row each, by the shape. To add
+// one: its row in stream.c's residual_of, its file.
 #ifndef MOECHAT_ENGINE_WALK_STREAM_H
 #define MOECHAT_ENGINE_WALK_STREAM_H
 
@@ -8,9 +9,13 @@
 #include "engine/walk/scratch.h"
 #include "kernels/gpu.h"
 
+struct layer_weights;
+struct loader;
 struct matrix;
 struct pass;
 struct projection;
+
+enum { RESIDUAL_BUFFERS = 4 };
 
 // Who reads it.
 enum site { SITE_MIXER, SITE_FFN, SITE_HEAD }; // the head's layer: n_layers
@@ -23,9 +28,40 @@ struct stream_reach {
 // How many tokens' worth of the way of a group of so many rows is done: never falls as the group goes on.
 double stream_worth(const struct stream_reach *reach, uint32_t rows, const struct shape *shape);
 
+struct stream_options {
+    gpu *gpu;
+    const struct shape *shape;
+    uint32_t group;   // tokens
+    unsigned without; // of MOE_WITHOUT_: MOE_WITHOUT_FUSED
+};
+
+struct stream;
+// What all sublayers add to is stream.hidden: the stream itself, or what is new since its last reader. The norms, and
+// who adds what, are no residual's affair.
+struct residual {
+    const char *name;
+    // Asks for its tensors of one layer. NULL: it has none.
+    void (*want)(struct loader *loader, struct layer_weights *weights);
+    // Its own buffers, for a group; stream_release frees them. NULL: it has none.
+    int (*open)(const struct stream_options *options, struct stream *stream, struct moe_err *err);
+    uint64_t (*group_floats)(const struct shape *shape); // that each token of a group takes in them; with `open`
+    // What a reader gets, before its norm, of the pass's tokens; valid until the next is read. Each reads once, in the
+    // layers' order, but for the head's, which may read again.
+    struct rows (*read)(const struct pass *pass, uint32_t layer, enum site site);
+    // What a layer's ffn would get if it read now, of a decoded token. Nothing changes.
+    struct rows (*peek)(const struct pass *pass, uint32_t layer);
+    // The stream between two layers, as people look at it.
+    struct rows (*show)(const struct pass *pass);
+};
+extern const struct residual residual_plain; // stream.c
+
+const struct residual *residual_of(const struct shape *shape);
+
 struct stream {
     gpu_buf *hidden; // [group, hidden_size]
     gpu_buf *normed; // [group, hidden_size], as it was read last
+    gpu_buf *own[RESIDUAL_BUFFERS];
+    const struct residual *residual;
     struct stream_reach reach;
     bool unfused;        // a decoded token's norms, shared experts and sums are launches of their own
     bool head_is_normed; // the last sum of a decoded token has brought the head's norm
@@ -33,12 +69,6 @@ struct stream {
 
 // Device bytes that each token of a group takes.
 uint64_t stream_group_bytes(const struct shape *shape);
-struct stream_options {
-    gpu *gpu;
-    const struct shape *shape;
-    uint32_t group;   // tokens
-    unsigned without; // of MOE_WITHOUT_: MOE_WITHOUT_FUSED
-};
 int stream_open(const struct stream_options *options, struct stream *stream, struct moe_err *err);
 void stream_release(struct stream *stream);
 

@@ -12,6 +12,7 @@
 #include "engine/files/checkpoint.h"
 #include "engine/walk/loader.h"
 #include "engine/walk/mixer.h"
+#include "engine/walk/stream.h"
 
 static void want_ffn(struct loader *l, struct layer_weights *w, bool moe)
 {
@@ -61,6 +62,7 @@ static int want_all(struct loader *l)
 {
     const struct shape *s = l->shape;
     struct weights *w = l->weights;
+    const struct residual *residual = residual_of(s);
     l->norms_plus_one = norms_lack_one(l);
     loader_matrix(l, &w->embed, "model.embed_tokens", s->vocab_size, s->hidden_size);
     for (uint32_t i = 0; i < s->n_layers && !l->failed; i++) {
@@ -70,6 +72,8 @@ static int want_all(struct loader *l)
         mixer_of(s, i)->want(l, layer);
         loader_norm(l, &layer->post_attention_layernorm, "post_attention_layernorm.weight", s->hidden_size);
         want_ffn(l, layer, shape_is_moe(s, i));
+        if (residual->want)
+            residual->want(l, layer);
     }
     loader_leave(l);
     loader_norm(l, &w->norm, "model.norm.weight", s->hidden_size);
