@@ -203,6 +203,50 @@ int moe_inspect(const char *directory, struct moe_description *description, stru
 // safetensors, if that is there), the first part of a split GGUF, or the beginning of a whole one. Sizes are about
 // right.
 int moe_foresee(const char *path, struct moe_description *description, struct moe_err *err);
+// What a repository holds, by a list of its files (file_list.h says what such a list may be): before anything is here.
+enum { MOE_LISTED_NAME = 256 };
+struct moe_listed {                // a model, of one file or of parts
+    char name[MOE_LISTED_NAME];    // the files' path, without what numbers them
+    char pattern[MOE_LISTED_NAME]; // that its files match and no other model's do
+    char mix[16];                  // its quantisation by its name, "Q4_K_M", "4bit"; "": the name does not tell
+    bool gguf;                     // else safetensors
+    uint32_t parts, listed;        // of so many by their names; so many are in the list
+    uint32_t missing;              // the first that is not; 0: none
+    uint64_t bytes;                // of those that are listed
+    bool sized;                    // the size of each of them is known; else `bytes` is 0
+    double bits;                   // a weight, by `mix`; 0: not known
+};
+// Of what shape its models are.
+struct moe_listed_shape {
+    char name[64]; // "": not known
+    uint64_t parameters, expert_parameters;
+    uint32_t n_moe_layers, n_routed_experts, top_k;
+};
+struct moe_listing {
+    char repository[160]; // "": the list does not say
+    struct moe_listed *models;
+    uint32_t n_models;
+    uint64_t n_files, bytes;               // all of them; of those whose size is known
+    uint64_t n_others;                     // files that are no model's weights
+    char left_out[MOE_LISTED_NAME];        // a GGUF among them, such as mmproj (vision); "": none
+    bool sized, has_config, has_tokenizer; // config.json; one of the files that a tokenizer is read from
+    struct moe_listed_shape shape;         // by the names, of models that are widely known
+};
+// `name` is for messages. MOE_FORMAT: it is no list. MOE_NOT_FOUND: no model is in it. On failure there is nothing to
+// release.
+int moe_listing_read(const char *text, size_t length, const char *name, struct moe_listing *listing,
+                     struct moe_err *err);
+void moe_listing_release(struct moe_listing *listing);
+// What a model of it will read for a token when no expert is in memory, what stays in memory at most, and all its
+// experts; about right. An 8-bit or wider folder counts as moechat convert makes it. False: not known.
+struct moe_listed_needs {
+    uint64_t bytes, cold_bytes, resident_bytes, experts_bytes;
+    bool converted; // these are what convert makes of it
+};
+bool moe_listed_needs(const struct moe_listed *model, const struct moe_listed_shape *shape,
+                      struct moe_listed_needs *needs);
+// What the host has left for us now, by the system and by the limits on us.
+uint64_t moe_memory_left(void);
 // Looks at a few bytes of each layer's experts, of a model that runs as it is: MOE_FORMAT where they are holes, as
 // convert --consume leaves them, or a download that has only its length.
 int moe_check_holes(const char *directory, struct moe_err *err);

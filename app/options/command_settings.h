@@ -21,6 +21,7 @@ struct command_settings {
     const char *prompt, *prompt_file;
     // eval
     const char *tokens, *text, *logits, *dump_layers;
+    const char *list; // of info: a repository's files
     // info and convert
     bool verify;
     bool consume, yes;                        // of convert

@@ -309,6 +309,12 @@ const struct option_row options_table[] = {
      FLAG(asked.verify),
      .commands = FOR(INFO) | FOR(CONVERT),
      .help = "Check every file of the package against its checksum; with convert, of the new package."},
+    {.name = "list",
+     .argument = "FILE",
+     STRING(asked.list),
+     .commands = FOR(INFO),
+     .help = "Tell what a repository holds and which of it runs here, by a list of its files: what the hub's API "
+             "prints, or lines of a size and a name. - is standard input. With DIR, of that config.json's shape."},
     {.name = "consume",
      FLAG(asked.consume),
      .commands = FOR(CONVERT),

@@ -9,6 +9,7 @@
 int cmd_run(const struct options *options);
 int cmd_eval(const struct options *options);
 int cmd_info(const struct options *options);
+int cmd_info_list(const struct options *options); // info --list FILE
 int cmd_convert(const struct options *options);
 int cmd_devices(const struct options *options);
 int cmd_bench(const struct options *options);

@@ -9,6 +9,7 @@
 
 #include "app/driver/backend.h"
 #include "app/subcommands/cmd.h"
+#include "app/subcommands/room_here.h"
 #include "app/util/files.h"
 #include "app/util/format.h"
 #include "app/figures/figures_json.h"
@@ -257,6 +258,27 @@ static struct talk find_talk(struct moe_description *about, const char *director
     return talk;
 }
 
+// How fast, and whether there is room for it here.
+static void print_here(const struct moe_description *about, uint64_t cold)
+{
+    char a[FORMAT_SIZE], b[FORMAT_SIZE];
+    struct room_here here = room_here_look();
+    struct room_needed needed = {about->declared_bytes > about->package_bytes ? about->declared_bytes
+                                                                              : about->package_bytes,
+                                 about->resident_bytes, about->all_experts_bytes, cold, about->n_moe_layers};
+    double cached = room_here_cached(&here, &needed);
+    room_here_speeds(a, sizeof a, cold, 0);
+    room_here_speeds(b, sizeof b, cold, cached);
+    printf("%-18s%s tokens/s with nothing cached, %s with the cache full: of a disk of 1 to 7\n", "speed", a, b);
+    printf("%-18sGB/s, without the time to compute\n", "");
+    printf("%-18s", "here");
+    if (here.disk_known)
+        printf("%s free on the disk of this folder: %s; ", format_bytes(a, sizeof a, here.disk),
+               room_here_on_disk(&here, &needed) ? "it fits" : "it does not fit");
+    printf("%s of memory: %s\n", format_bytes(b, sizeof b, here.memory),
+           room_here_in_memory(&here, &needed) ? "it runs" : "too little");
+}
+
 // Of a model whose weights are not here: what it will take, and how to get the rest.
 static void print_foreseen(const struct moe_description *about, const char *path, const char *why)
 {
@@ -275,6 +297,7 @@ static void print_foreseen(const struct moe_description *about, const char *path
            about->foreseen_guess ? "about " : "", about->foreseen_bits);
     printf("%-18sabout %s in memory for good, %s read for a token with nothing cached\n", "needs",
            format_bytes(a, sizeof a, about->resident_bytes), format_bytes(b, sizeof b, cold));
+    print_here(about, cold);
     printf("%-18s%s a token in f32, %s in f16\n", "conversation", format_bytes(a, sizeof a, about->kv_row_bytes_f32),
            format_bytes(b, sizeof b, about->kv_row_bytes_f32 / 2));
     print_name("missing", why);
@@ -346,6 +369,8 @@ int cmd_info(const struct options *options)
         report("info takes DIR or --model, not both");
         return STATUS_USAGE;
     }
+    if (options->asked.list)
+        return cmd_info_list(options);
     struct progress progress = {.out = isatty(STDERR_FILENO) ? stderr : NULL, .plain = term_is_dumb()};
     char *directory = files_model(options->asked.operand ? options->asked.operand : options->model.directory);
     struct moe_description *about = calloc(1, sizeof *about);

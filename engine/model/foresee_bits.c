@@ -18,7 +18,7 @@
 enum { STEM_BYTES = 160 };
 
 // What convert makes of weights that are not quantised: 4 bits in groups of 64, of embeddings and head 8.
-static const double bits_of_four = 4.5, bits_of_eight = 8.5, bits_of_bf16 = 16;
+static const double bits_of_four = FORESEE_BITS_CONVERTED, bits_of_eight = 8.5, bits_of_bf16 = 16;
 
 // ---- config.json
 
@@ -175,13 +175,48 @@ static const struct mix {
     uint32_t id;
     double bits;
 } mixes[] = {
-    {"F32", 0, 32},       {"F16", 1, 16},       {"Q4_0", 2, 4.5},     {"Q4_1", 3, 5},       {"Q8_0", 7, 8.5},
-    {"Q5_0", 8, 5.5},     {"Q5_1", 9, 6},       {"Q2_K", 10, 2.9},    {"Q3_K_S", 11, 3.44}, {"Q3_K_M", 12, 3.8},
-    {"Q3_K_L", 13, 4.2},  {"Q4_K_S", 14, 4.55}, {"Q4_K_M", 15, 4.84}, {"Q5_K_S", 16, 5.5},  {"Q5_K_M", 17, 5.68},
-    {"Q6_K", 18, 6.56},   {"IQ2_XXS", 19, 2.1}, {"IQ2_XS", 20, 2.35}, {"Q2_K_S", 21, 2.63}, {"IQ3_XS", 22, 3.3},
-    {"IQ3_XXS", 23, 3.1}, {"IQ1_S", 24, 1.6},   {"IQ4_NL", 25, 4.5},  {"IQ3_S", 26, 3.44},  {"IQ3_M", 27, 3.6},
-    {"IQ2_S", 28, 2.5},   {"IQ2_M", 29, 2.7},   {"IQ4_XS", 30, 4.25}, {"IQ1_M", 31, 1.8},   {"BF16", 32, 16},
-    {"TQ1_0", 36, 1.69},  {"TQ2_0", 37, 2.06},  {"MXFP4", 38, 4.25},  {"NVFP4", 39, 4.5},
+    {"F32", 0, 32},
+    {"F16", 1, 16},
+    {"Q4_0", 2, 4.5},
+    {"Q4_1", 3, 5},
+    {"Q8_0", 7, 8.5},
+    {"Q5_0", 8, 5.5},
+    {"Q5_1", 9, 6},
+    {"Q2_K", 10, 2.9},
+    {"Q3_K_S", 11, 3.44},
+    {"Q3_K_M", 12, 3.8},
+    {"Q3_K_L", 13, 4.2},
+    {"Q4_K_S", 14, 4.55},
+    {"Q4_K_M", 15, 4.84},
+    {"Q5_K_S", 16, 5.5},
+    {"Q5_K_M", 17, 5.68},
+    {"Q6_K", 18, 6.56},
+    {"IQ2_XXS", 19, 2.1},
+    {"IQ2_XS", 20, 2.35},
+    {"Q2_K_S", 21, 2.63},
+    {"IQ3_XS", 22, 3.3},
+    {"IQ3_XXS", 23, 3.1},
+    {"IQ1_S", 24, 1.6},
+    {"IQ4_NL", 25, 4.5},
+    {"IQ3_S", 26, 3.44},
+    {"IQ3_M", 27, 3.6},
+    {"IQ2_S", 28, 2.5},
+    {"IQ2_M", 29, 2.7},
+    {"IQ4_XS", 30, 4.25},
+    {"IQ1_M", 31, 1.8},
+    {"BF16", 32, 16},
+    {"TQ1_0", 36, 1.69},
+    {"TQ2_0", 37, 2.06},
+    {"MXFP4", 38, 4.25},
+    {"NVFP4", 39, 4.5},
+    // Mixes of others, which have no number of their own.
+    {"Q3_K_XL", 0xffff, 3.6},
+    {"Q4_K_XL", 0xffff, 4.7},
+    {"Q5_K_XL", 0xffff, 5.7},
+    {"Q6_K_XL", 0xffff, 6.7},
+    {"Q8_K_XL", 0xffff, 9},
+    {"Q2_K_L", 0xffff, 2.95},
+    {"Q2_K_XL", 0xffff, 2.95},
 };
 
 enum { N_MIXES = sizeof mixes / sizeof *mixes };
@@ -200,6 +235,13 @@ static const struct mix *mix_in_name(const char *name)
     return found;
 }
 
+double foresee_bits_name(const char *name, char mix[16])
+{
+    const struct mix *found = mix_in_name(name);
+    snprintf(mix, 16, "%s", found ? found->name : "");
+    return found ? found->bits : 0;
+}
+
 static const struct mix *mix_of_type(const struct gguf *gguf)
 {
     const struct gguf_value *value = gguf_find(gguf, "general.file_type");
@@ -207,7 +249,7 @@ static const struct mix *mix_of_type(const struct gguf *gguf)
     if (!value || value->array || !gguf_integer_at(value, 0, &id))
         return NULL;
     for (size_t i = 0; i < N_MIXES; i++)
-        if (mixes[i].id == id)
+        if (mixes[i].id == id && id != 0xffff)
             return &mixes[i];
     return NULL;
 }

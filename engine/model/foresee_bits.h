@@ -21,6 +21,12 @@ struct foreseen_bits {
 int foresee_bits_config(struct json_object *config, const char *file, const struct shape *shape,
                         struct foreseen_bits *bits, struct moe_err *err);
 
+// Of experts that moechat convert makes of what is not quantised: 4 bits, with a scale and a bias for each 64.
+#define FORESEE_BITS_CONVERTED 4.5
+
+// What a name says of a GGUF file's quantisation into `mix`, "Q4_K_M"; "": nothing, and 0 bits.
+double foresee_bits_name(const char *name, char mix[16]);
+
 // By the tensors that are listed, else general.file_type, else the file's name.
 void foresee_bits_gguf(const struct gguf_set *set, const char *name, struct foreseen_bits *bits);
 

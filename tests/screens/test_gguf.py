@@ -3,6 +3,7 @@
 """GGUF files with the real program: a file, a part of a set, a folder; what info says, and an answer without more."""
 import json
 import os
+import re
 import shutil
 import struct
 import tempfile
@@ -225,6 +226,43 @@ def test_info_of_a_first_part_says_where_its_bits_are_from():
         same(shown.returncode, 0)
         expect("a guess" in shown.stdout.decode() and words in shown.stdout.decode(), shown.stdout)
         same(json.loads(run(["info", path, "--json"]).stdout)["foreseen_bits"], bits)
+
+
+def test_info_tells_what_a_repository_holds():
+    """By a list of its files: what is whole, how large it is, what a token reads, and which to fetch."""
+    entries = [{"type": "file", "path": "config.json", "size": 900}]
+    for mix, parts, size in (("Q4_K_M", 2, 404400000000), ("UD-IQ1_S", 4, 170000000000), ("Q8_0", 3, 713300000000)):
+        entries += [{"type": "file", "path": "%s/DeepSeek-V3.1-%s-%05d-of-%05d.gguf" % (mix, mix, i + 1, parts), "size": 135,
+                     "lfs": {"size": size // parts}} for i in range(parts)]
+    entries.remove([entry for entry in entries if "Q8_0-00002" in entry["path"]][0])
+    whole = {"id": "unsloth/DeepSeek-V3.1-GGUF", "siblings": [dict(entry, rfilename=entry["path"]) for entry in entries]}
+    path = os.path.join(SCRATCH, "list.json")
+    for listed, how in ((entries, [path]), (whole, [path]), (whole, ["-"])):
+        with open(path, "w") as out:
+            json.dump(listed, out)
+        told_json = json.loads(run(["info", "--json", "--list"] + how, json.dumps(listed).encode()).stdout)
+        same(told_json["shape"], "DeepSeek-V3")
+        models = {model["quantisation"]: model for model in told_json["models"]}
+        same(sorted((name, model["parts"], model["complete"], model.get("missing")) for name, model in models.items()),
+             [("IQ1_S", 4, True, None), ("Q4_K_M", 2, True, None), ("Q8_0", 3, False, 2)])
+        same((models["Q4_K_M"]["bytes"], round(models["Q4_K_M"]["cold_token_bytes"] / 1e8)), (404400000000, 123))
+        disk = os.statvfs(ROOT)
+        expect(abs(told_json["disk_free_bytes"] / (disk.f_bavail * disk.f_frsize) - 1) < 0.1, told_json)
+        same(models["Q4_K_M"]["fits_disk"], told_json["disk_free_bytes"] >= 404400000000)
+    shown = run(["info", "--list", path])
+    text = shown.stdout.decode()
+    same((shown.returncode, shown.stderr, max(map(len, text.splitlines()[:-2])) <= 110), (0, b"", True))
+    expect(re.search(r"Q4_K_M +2 +404 GB +12\.3 GB +0\.081-0\.57 ", text) and "part 2 is not listed" in text, text)
+    expect("hf download unsloth/DeepSeek-V3.1-GGUF --include 'UD-IQ1_S/DeepSeek-V3.1-UD-IQ1_S-*-of-00004.gguf'" in text
+           or "Q4_K_M-*-of-00002.gguf" in text, text)
+    lines = b"[dry-run] Will download 2 files\nx-Q4_K_M.gguf 22.9G\nmmproj.gguf -\n"
+    config = os.path.join(GOLDEN, "ck-moonlight", "checkpoint", "config.json")
+    expect(b"not known by the names" in run(["info", "--list", "-"], lines).stdout, "a shape is not made up")
+    expect(b"deepseek_v3: 384 thousand parameters" in run(["info", "--list", "-", config], lines).stdout, "it is read")
+    told(run(["info", "--list", "-"], b'{"error":"Repository not found"}'), 3, "not a list: Repository not found")
+    told(run(["info", "--list", path + ".none"]), 3, "No such file")
+    text = info_of(dict(config_of("ck-moonlight"), hidden_size=4096, moe_intermediate_size=8192))[1]
+    expect("tokens/s with nothing cached" in text and "on the disk of this folder: it fits" in text, text)
 
 
 def test_pointers_of_git_lfs_are_called_so():

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Looks at the disk and the memory that there are, and compares.
+#include "app/subcommands/room_here.h"
+
+#include <stdio.h>
+#include <sys/statvfs.h>
+
+#include "engine/moe.h"
+
+struct room_here room_here_look(void)
+{
+    struct statvfs disk;
+    struct room_here here = {.memory = moe_memory_left()};
+    here.disk_known = statvfs(".", &disk) == 0;
+    if (here.disk_known)
+        here.disk = (uint64_t)disk.f_bavail * disk.f_frsize;
+    return here;
+}
+
+bool room_here_on_disk(const struct room_here *here, const struct room_needed *needed)
+{
+    return !here->disk_known || needed->bytes <= here->disk;
+}
+
+// The smallest cache holds a token's experts of two layers.
+bool room_here_in_memory(const struct room_here *here, const struct room_needed *needed)
+{
+    enum { PROGRAM = 300000000 };
+    uint64_t cache = needed->n_moe_layers ? 2 * needed->cold_bytes / needed->n_moe_layers : 0;
+    return needed->resident_bytes + cache + PROGRAM <= here->memory;
+}
+
+double room_here_cached(const struct room_here *here, const struct room_needed *needed)
+{
+    uint64_t left = here->memory > needed->resident_bytes ? (here->memory - needed->resident_bytes) / 2 : 0;
+    if (needed->experts_bytes == 0 || left >= needed->experts_bytes)
+        return 1;
+    return (double)left / (double)needed->experts_bytes;
+}
+
+// Computing takes longer than reading does when this many tokens could be read a second.
+static const double plenty = 50;
+
+char *room_here_speeds(char *out, size_t size, uint64_t cold_bytes, double cached)
+{
+    double bytes = (double)cold_bytes * (1 - cached);
+    if (bytes < 1)
+        snprintf(out, size, "no reads");
+    else if (ROOM_SLOW_DISK / bytes > plenty)
+        snprintf(out, size, "over %.0f", plenty);
+    else if (ROOM_FAST_DISK / bytes > plenty)
+        snprintf(out, size, "%.2g-%.0f+", ROOM_SLOW_DISK / bytes, plenty);
+    else
+        snprintf(out, size, "%.2g-%.2g", ROOM_SLOW_DISK / bytes, ROOM_FAST_DISK / bytes);
+    return out;
+}

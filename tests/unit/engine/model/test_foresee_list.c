@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Which models a list of files holds, whether all their parts are named, and what they will need.
+#include <stdlib.h>
+
+#include "engine/moe.h"
+#include "tests/harness.h"
+
+static bool read_text(struct harness *t, const char *text, struct moe_listing *listing)
+{
+    struct moe_err err = {.text = ""};
+    int code = moe_listing_read(text, strlen(text), "LIST", listing, &err);
+    CHECK_STR(t, err.text, "");
+    return CHECK_EQ(t, code, MOE_OK);
+}
+
+static void parts_make_models(struct harness *t)
+{
+    struct moe_listing l;
+    if (!read_text(t,
+                   "10 Q4/x-Q4_K_M-00001-of-00003.gguf\n20 Q4/x-Q4_K_M-00002-of-00003.gguf\n"
+                   "30 Q4/x-Q4_K_M-00003-of-00003.gguf\n5 x-UD-IQ1_S.gguf\n6 x-Q8_0-00002-of-00003.gguf\n"
+                   "7 mmproj-F16.gguf\n8 x.imatrix.gguf\n1 config.json\n2 tokenizer.json\n"
+                   "9 model-00001-of-000002.safetensors\n4 model-00002-of-000002.safetensors\n",
+                   &l))
+        return;
+    CHECK_EQ(t, l.n_models, 4);
+    CHECK(t, l.has_config && l.has_tokenizer && l.sized && l.n_files == 11 && l.n_others == 4 && l.bytes == 102);
+    CHECK_STR(t, l.left_out, "mmproj-F16.gguf");
+    const struct moe_listed *m = l.models;
+    CHECK_STR(t, m[0].name, "Q4/x-Q4_K_M");
+    CHECK_STR(t, m[0].pattern, "Q4/x-Q4_K_M-*-of-00003.gguf");
+    CHECK(t, m[0].parts == 3 && m[0].listed == 3 && !m[0].missing && m[0].bytes == 60 && m[0].gguf);
+    CHECK_STR(t, m[0].mix, "Q4_K_M");
+    CHECK_STR(t, m[1].name, "model");
+    CHECK(t, !m[1].gguf && m[1].parts == 2 && !m[1].missing && m[1].bytes == 13);
+    CHECK(t, m[2].parts == 3 && m[2].listed == 1 && m[2].missing == 1);
+    CHECK_STR(t, m[3].pattern, "x-UD-IQ1_S.gguf");
+    CHECK(t, m[3].parts == 1 && !m[3].missing);
+    CHECK_STR(t, m[3].mix, "IQ1_S");
+    moe_listing_release(&l);
+    if (read_text(t, "a-Q6_K-00001-of-00002.gguf\na-Q6_K-00001-of-00003.gguf\n", &l)) { // two models, neither whole
+        CHECK(t, l.n_models == 2 && l.models[0].missing == 2 && l.models[1].missing == 2 && !l.models[0].sized);
+        moe_listing_release(&l);
+    }
+}
+
+static void known_names_have_needs(struct harness *t)
+{
+    struct moe_listing l;
+    struct moe_listed_needs n;
+    if (!read_text(t,
+                   "{\"id\":\"unsloth/"
+                   "DeepSeek-V3.1-GGUF\",\"siblings\":[{\"rfilename\":\"V3-Q4_K_M.gguf\",\"size\":404400000000},"
+                   "{\"rfilename\":\"V3-Q8_0.gguf\"},{\"rfilename\":\"V3-Q2_K.gguf\",\"size\":8000000000}]}",
+                   &l))
+        return;
+    CHECK_STR(t, l.shape.name, "DeepSeek-V3");
+    CHECK(t, l.models[1].pattern[3] == 'Q' && moe_listed_needs(&l.models[1], &l.shape, &n)); // of V3: 12.3 GB a token
+    CHECK(t,
+          n.cold_bytes > 12200000000 && n.cold_bytes < 12500000000 && n.resident_bytes > 10000000000 && !n.converted);
+    CHECK(t, !moe_listed_needs(&l.models[0], &l.shape, &n)); // far too small for V3, whatever it is called
+    CHECK(t, moe_listed_needs(&l.models[2], &l.shape, &n) && n.bytes > 700000000000 && n.bytes < 720000000000);
+    moe_listing_release(&l);
+    if (read_text(t, "8 DeepSeek-R1-Distill-Llama-8B-Q8_0.gguf\n", &l)) {
+        CHECK_STR(t, l.shape.name, "");
+        CHECK(t, !moe_listed_needs(&l.models[0], &l.shape, &n));
+        moe_listing_release(&l);
+    }
+    if (read_text(t,
+                  "{\"id\":\"moonshotai/"
+                  "Moonlight-16B-A3B\",\"siblings\":[{\"rfilename\":\"model.safetensors\",\"size\":32000000000}]}",
+                  &l)) { // bf16, which convert makes 4 bits of
+        CHECK(t, moe_listed_needs(&l.models[0], &l.shape, &n) && n.converted);
+        CHECK(t, n.experts_bytes > 8000000000 && n.experts_bytes < 8200000000 && n.cold_bytes / 10000000 == 75);
+        moe_listing_release(&l);
+    }
+}
+
+static void what_holds_no_model_is_refused(struct harness *t)
+{
+    struct moe_listing l;
+    struct moe_err err;
+    CHECK_EQ(t, moe_listing_read("README.md\n", 10, "LIST", &l, &err), MOE_NOT_FOUND);
+    CHECK(t, strstr(err.text, "LIST: ") && !l.models);
+    CHECK_EQ(t, moe_listing_read("<html>", 6, "LIST", &l, &err), MOE_FORMAT);
+    CHECK(t, !l.models);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {TEST(parts_make_models), TEST(known_names_have_needs),
+                                                TEST(what_holds_no_model_is_refused)};
+    return HARNESS_RUN(tests, argc, argv);
+}
