@@ -444,13 +444,14 @@ typedef int moe_row_fn(void *context, uint32_t position, const float *logits);
 // - 1.
 typedef void moe_hidden_fn(void *context, uint32_t stage, uint32_t position, uint32_t rows, const float *hidden);
 
+enum { MOE_BORDERS = 2 };
 struct moe_feed {
     const int32_t *ids;
     size_t count;
-    uint32_t position;         // of ids[0]; must be the session's length
-    uint32_t border;           // a position within them at which states are kept, too, see moe_session_floor; 0: none
-    moe_row_fn *on_row;        // NULL: the head runs at the last position only
-    moe_hidden_fn *on_hidden;  // NULL: states stay on the device
+    uint32_t position;             // of ids[0]; must be the session's length
+    uint32_t borders[MOE_BORDERS]; // ascending positions within them at which states are kept, too; 0: none
+    moe_row_fn *on_row;            // NULL: the head runs at the last position only
+    moe_hidden_fn *on_hidden;      // NULL: states stay on the device
     moe_progress_fn *progress; // often; `done`: finished groups, and of this one as of moe_session_held. May be NULL
     void *context;
 };

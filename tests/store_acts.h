@@ -28,7 +28,10 @@ static inline bool run_save(struct saved *saved, struct rig_engine *engine, stru
         rig_append(saved, TOK_USER, "three", engine);
         rig_append(saved, TOK_ASSISTANT, "third", engine);
     }
-    return commit(saved, engine, error);
+    struct saved_rows rows = rig_rows(engine);
+    rows.borders[0] = BORDER + 4 + 7;
+    rows.borders[1] = BORDER + 4 + 7 + 3;
+    return saved_commit(saved, &rows, error) == STORE_OK;
 }
 
 static inline bool run_undo(struct saved *saved, struct rig_engine *engine, struct store_error *error)
@@ -137,7 +140,7 @@ static inline bool few_states(const struct saved *saved)
     unsigned there = 0;
     for (unsigned i = 0; i < STATE_FILES; i++)
         there += access(saved_state_path(saved, i).text, F_OK) == 0;
-    return there <= saved_manifest(saved)->n_states + 2;
+    return there <= saved_manifest(saved)->n_states + MOE_BORDERS + 1;
 }
 
 // Says which state "name" opens in: 0 none, 1 old, 2 new, -1 wrong.

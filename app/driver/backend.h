@@ -55,8 +55,9 @@ struct backend_ops {
     int (*encode)(void *self, const struct backend_prompt *prompt, struct tok_ids *ids, size_t *ends,
                   struct moe_err *err);
     struct backend_answer (*answer)(void *self, bool raw, enum think think);
-    // Progress goes to open's. border: after so many of the ids the timeline can be cut to, 0: to nowhere among them.
-    int (*prefill)(void *self, const int32_t *ids, size_t count, size_t border, struct moe_err *err);
+    // Progress goes to open's. borders, [MOE_BORDERS]: places that the timeline can be cut to, as moe_feed's. NULL:
+    // none.
+    int (*prefill)(void *self, const int32_t *ids, size_t count, const uint32_t *borders, struct moe_err *err);
     double (*held)(void *self); // as moe_session_held
     int (*decode)(void *self, int32_t id, struct moe_err *err);
     int (*start_sampling)(void *self, const struct sampling *sampling, struct moe_err *err);

@@ -376,7 +376,7 @@ static void add_border(struct fake *fake, uint32_t position)
     fake->n_borders++;
 }
 
-static int fake_prefill(void *self, const int32_t *ids, size_t count, size_t border, struct moe_err *err)
+static int fake_prefill(void *self, const int32_t *ids, size_t count, const uint32_t *borders, struct moe_err *err)
 {
     struct fake *fake = self;
     add_border(fake, fake->length);
@@ -399,8 +399,8 @@ static int fake_prefill(void *self, const int32_t *ids, size_t count, size_t bor
     if (code)
         return code;
     memcpy(fake->rows + fake->length, ids, count * sizeof *ids);
-    if (border)
-        add_border(fake, fake->length + (uint32_t)border);
+    for (int i = 0; borders && i < MOE_BORDERS; i++)
+        add_border(fake, borders[i]);
     fake->stands = fake->length += (uint32_t)count;
     add_border(fake, fake->length);
     find_text(fake, TOK_USER, &fake->user);

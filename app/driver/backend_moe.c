@@ -209,17 +209,18 @@ static struct backend_answer real_answer(void *self, bool raw, enum think think)
                                    .opened = tok_template_opened(real->turns, thinks(real, think))};
 }
 
-static int real_prefill(void *self, const int32_t *ids, size_t count, size_t border, struct moe_err *err)
+static int real_prefill(void *self, const int32_t *ids, size_t count, const uint32_t *borders, struct moe_err *err)
 {
     struct real *real = self;
     struct moe_feed feed = {
         .ids = ids,
         .count = count,
         .position = moe_session_length(real->session),
-        .border = border ? moe_session_length(real->session) + (uint32_t)border : 0,
         .progress = real->progress,
         .context = real->progress_context,
     };
+    if (borders)
+        memcpy(feed.borders, borders, sizeof feed.borders);
     return moe_session_prefill(real->session, &feed, err);
 }
 

@@ -19,7 +19,7 @@ static void note(struct keeper *keeper, enum store_code code, const struct store
         snprintf(keeper->news.text, sizeof keeper->news.text, "%s", error->text);
 }
 
-static void commit(struct keeper *keeper, bool logits, uint32_t border)
+static void commit(struct keeper *keeper, bool logits, const uint32_t *borders)
 {
     const struct backend *backend = keeper->backend;
     struct backend_info info;
@@ -27,10 +27,11 @@ static void commit(struct keeper *keeper, bool logits, uint32_t border)
     struct saved_rows rows = {.length = backend->ops->length(backend->self),
                               .logits = logits,
                               .states = info.cache.state_bytes > 0,
-                              .border = border,
                               .write = backend->ops->write_record,
                               .context = backend->self};
     struct store_error error;
+    if (borders)
+        memcpy(rows.borders, borders, sizeof rows.borders);
     enum store_code code = saved_commit(keeper->saved, &rows, &error);
     note(keeper, code, &error);
 }
@@ -38,7 +39,7 @@ static void commit(struct keeper *keeper, bool logits, uint32_t border)
 // Saves what is missing there. What there is to say goes to the next news.
 void keeper_commit(struct keeper *keeper, bool logits)
 {
-    commit(keeper, logits, 0);
+    commit(keeper, logits, NULL);
 }
 
 static void fail_memory(struct keeper *keeper)
@@ -103,7 +104,7 @@ static void drop_left(struct keeper *keeper, const uint32_t *left, size_t n_left
 }
 
 void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const struct turn_result *result,
-                        uint32_t border)
+                        const uint32_t *borders)
 {
     size_t begin = changed_from(result);
     if (!keeper->saved || !reaches(keeper, turn->position + begin))
@@ -121,7 +122,7 @@ void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const st
         return;
     }
     drop_left(keeper, turn->left, turn->n_left);
-    commit(keeper, true, border);
+    commit(keeper, true, borders);
 }
 
 void keeper_forget_stopped(struct keeper *keeper)

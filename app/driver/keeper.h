@@ -47,10 +47,10 @@ struct keeper {
 
 // Saves what is missing on the disk; what there is to say goes to the news. logits: those after the last row, too.
 void keeper_commit(struct keeper *keeper, bool logits);
-// After the prompt was read: its messages and rows, and the logits that the answer begins with; with a border, also the
-// states after so many tokens.
+// After the prompt was read: its messages and rows, and the logits that the answer begins with; with borders, also the
+// states after so many tokens ([MOE_BORDERS], 0: none).
 void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const struct turn_result *result,
-                        uint32_t border);
+                        const uint32_t *borders);
 // After the reading of a prompt was stopped: keeper_close saves its messages, as people who leave don't send it again,
 // unless it is forgotten before, when another turn begins or the conversation goes elsewhere.
 void keeper_note_stopped(struct keeper *keeper, const struct turn *turn, const struct turn_result *result);

@@ -62,11 +62,12 @@ int timeline_decode(struct timeline *timeline, int32_t id, struct moe_err *err)
     return end_feed(timeline, code);
 }
 
-int timeline_prefill(struct timeline *timeline, const int32_t *ids, size_t count, size_t border, struct moe_err *err)
+int timeline_prefill(struct timeline *timeline, const int32_t *ids, size_t count, const uint32_t *borders,
+                     struct moe_err *err)
 {
     int code = note_ids(timeline, ids, count, err);
     if (code == 0)
-        code = timeline->backend->ops->prefill(timeline->backend->self, ids, count, border, err);
+        code = timeline->backend->ops->prefill(timeline->backend->self, ids, count, borders, err);
     return end_feed(timeline, code);
 }
 
@@ -122,7 +123,7 @@ static int read_again(struct timeline *timeline, struct moe_err *err)
         return backend_fail(err, MOE_CONTEXT_FULL, "the context is full: this conversation has %zu tokens of %u",
                             length + timeline->unread, (unsigned)info.max_context);
     timeline->reading_again = true;
-    int code = timeline_prefill(timeline, timeline->pending.ids, timeline->unread, 0, err);
+    int code = timeline_prefill(timeline, timeline->pending.ids, timeline->unread, NULL, err);
     timeline->reading_again = false;
     size_t done = fed_length(timeline) - length;
     timeline->unread -= done;

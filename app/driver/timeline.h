@@ -27,7 +27,8 @@ uint32_t timeline_length(const struct timeline *timeline); // with what is pendi
 uint32_t timeline_unread(const struct timeline *timeline);
 // Behind all that is fed, whatever is pending.
 int timeline_decode(struct timeline *timeline, int32_t id, struct moe_err *err);
-int timeline_prefill(struct timeline *timeline, const int32_t *ids, size_t count, size_t border, struct moe_err *err);
+int timeline_prefill(struct timeline *timeline, const int32_t *ids, size_t count, const uint32_t *borders,
+                     struct moe_err *err);
 
 // One more id that is to be fed, as the answers' are.
 int timeline_add(struct timeline *timeline, int32_t id, struct moe_err *err);

@@ -312,6 +312,18 @@ static size_t unchanged(const struct worker *worker, const struct turn *turn, co
     return !left && end < result->prompt.count ? end - there : 0;
 }
 
+// Where one will want to stand: at the end of the answer that the prompt has in other words, as people take their own
+// message back, and before this one's thinking.
+static void choose_borders(const struct worker *worker, const struct turn *turn, const struct turn_result *result,
+                           uint32_t borders[MOE_BORDERS])
+{
+    uint32_t there = worker->backend.ops->length(worker->backend.self);
+    uint32_t before = turn->n_turns > 1 ? turn->position + (uint32_t)result->prompt_ends[turn->n_turns - 2] : 0;
+    size_t same = unchanged(worker, turn, result, there - turn->position);
+    borders[0] = before > there ? before : 0;
+    borders[1] = same ? there + (uint32_t)same : 0;
+}
+
 // Feeds the prompt, which begins at `from`, then generates. Returns 0 or a code with result->err.
 static int answer(struct worker *worker, const struct turn *turn, struct turn_result *result, uint32_t from)
 {
@@ -327,17 +339,18 @@ static int answer(struct worker *worker, const struct turn *turn, struct turn_re
     if (stop_wanted(worker))
         return MOE_CANCELLED;
     code = ops->start_sampling(self, &turn->sampling, &result->err);
-    size_t border = unchanged(worker, turn, result, there);
+    uint32_t borders[MOE_BORDERS];
+    choose_borders(worker, turn, result, borders);
     worker->read_before = length - from;
     if (code == 0)
-        code = timeline_prefill(&worker->timeline, result->prompt.ids + there, count, border, &result->err);
+        code = timeline_prefill(&worker->timeline, result->prompt.ids + there, count, borders, &result->err);
     worker->read_before = 0;
     if (code == 0 && stop_wanted(worker))
         code = MOE_CANCELLED;
     if (code)
         return code;
     ops->keep_logits(self);
-    keeper_save_prompt(&worker->keeper, turn, result, border ? length + (uint32_t)border : 0);
+    keeper_save_prompt(&worker->keeper, turn, result, borders);
     return say_answer(worker, turn, result);
 }
 

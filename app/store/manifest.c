@@ -10,9 +10,9 @@
 
 static const char *const kv_types[] = {[MOE_KV_F32] = "f32", [MOE_KV_F16] = "f16"};
 static const char *const kv_files[] = {"kv.bin", "kv.2.bin"};
-static const char *const state_files[STATE_FILES] = {"state.0.bin", "state.1.bin", "state.2.bin", "state.3.bin",
-                                                     "state.4.bin", "state.5.bin", "state.6.bin", "state.7.bin",
-                                                     "state.8.bin", "state.9.bin"};
+static const char *const state_files[STATE_FILES] = {
+    "state.0.bin", "state.1.bin", "state.2.bin", "state.3.bin",  "state.4.bin",  "state.5.bin", "state.6.bin",
+    "state.7.bin", "state.8.bin", "state.9.bin", "state.10.bin", "state.11.bin", "state.12.bin"};
 
 const char manifest_no_memory[] = "no memory for it";
 
@@ -108,28 +108,30 @@ bool manifest_add_record(struct manifest *manifest, const struct moe_record *rec
     return true;
 }
 
-// Is a message to be answered there?
-static bool awaits_answer(const struct manifest *manifest, uint32_t position)
+static bool ends_answer(const struct manifest *manifest, uint32_t position)
 {
     uint32_t tokens = 0;
     for (size_t i = 0; i < manifest->n_parts && tokens < position; i++) {
         tokens += manifest->parts[i].tokens;
         if (tokens == position)
-            return manifest->parts[i].role != TOK_ASSISTANT;
+            return manifest->parts[i].role == TOK_ASSISTANT;
     }
     return false;
 }
 
 void manifest_add_state(struct manifest *manifest, const struct manifest_state *state)
 {
-    size_t i = 0;
-    if (manifest->n_states == STATES_KEPT) {
-        while (i + 2 < manifest->n_states && !awaits_answer(manifest, manifest->states[i].record.first))
-            i++;
-        i = i + 2 < manifest->n_states ? i : 0;
-        manifest->n_states--;
-        memmove(manifest->states + i, manifest->states + i + 1, (manifest->n_states - i) * sizeof *state);
+    struct manifest_state stay[STATES_KEPT - 1];
+    size_t n = 0;
+    int answers = 0;
+    for (size_t i = manifest->n_states; i > 0 && n < STATES_KEPT - 1; i--) {
+        const struct manifest_state *there = &manifest->states[i - 1];
+        bool answer = ends_answer(manifest, there->record.first);
+        if (answer ? answers++ < ANSWERS_KEPT : !answers)
+            stay[n++] = *there;
     }
+    for (manifest->n_states = 0; n > 0;)
+        manifest->states[manifest->n_states++] = stay[--n];
     manifest->states[manifest->n_states++] = *state;
 }
 
@@ -459,7 +461,7 @@ static bool read_states(struct json_object *kv, struct manifest *manifest)
         struct manifest_state state;
         if (!read_state(json_object_array_get_idx(list, i), manifest, &state))
             return false;
-        manifest_add_state(manifest, &state);
+        manifest->states[manifest->n_states++] = state;
     }
     return list != NULL;
 }

@@ -9,7 +9,9 @@
 
 // A conversation without other branches is still written as format 1, which older programs read.
 enum { MANIFEST_FORMAT = 2, MANIFEST_FORMAT_ONE_BRANCH = 1, MANIFEST_LIMIT = 64 << 20 };
-enum { STATES_KEPT = 4, STATE_FILES = 10 }; // two manifests' and the two of a new one
+// Of an exchange where a template leaves thinking out: before it, and the ends of the prompt and of the answer; and the
+// ends of the two answers before. Files: two manifests' and the three that a prompt adds.
+enum { ANSWERS_KEPT = 2, STATES_KEPT = ANSWERS_KEPT + 3, STATE_FILES = 2 * STATES_KEPT + MOE_BORDERS + 1 };
 
 // What cache rows and token ids belong to.
 struct origin {
@@ -65,7 +67,8 @@ bool manifest_add_other_record(struct manifest *manifest, const struct branch_re
 const struct manifest_part *manifest_find(const struct manifest *manifest, int64_t number);
 size_t manifest_find_index(const struct manifest *manifest, int64_t number); // its place, others[i] at n_parts + i
 bool manifest_add_record(struct manifest *manifest, const struct moe_record *record);
-// Where there are as many as are kept one goes: the first of those before answers that came long ago, else the first.
+// Behind those that are there. Of those the ends of the two last answers stay, and what came after: so that who takes
+// two turns back the next day stands at one.
 void manifest_add_state(struct manifest *manifest, const struct manifest_state *state);
 // Forgets what of the conversation's rows lies beyond `rows`; and all rows there are.
 void manifest_forget_rows(struct manifest *manifest, uint32_t rows);

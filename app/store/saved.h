@@ -74,8 +74,8 @@ struct saved_slot {
 struct saved_rows {
     uint32_t length; // that the engine holds
     bool logits;
-    bool states;     // the engine's layers have some: those of now are saved, too,
-    uint32_t border; // and those after so many tokens, where it could stand; 0: none
+    bool states;                   // the engine's layers have some: those of now are saved, too,
+    uint32_t borders[MOE_BORDERS]; // and those after so many tokens, ascending, where it could stand; 0: none
     int (*write)(void *context, const struct saved_slot *slot, struct moe_record *record, struct moe_err *err);
     void *context;
 };

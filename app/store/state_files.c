@@ -42,7 +42,7 @@ static bool save_at(const struct state_files *files, struct manifest *manifest, 
     struct manifest_state state = {.record.first = position};
     while (state.file < STATE_FILES && (files->taken | state_files_named(manifest)) >> state.file & 1)
         state.file++;
-    if (state.file == STATE_FILES) { // two manifests in doubt name four each at most
+    if (state.file == STATE_FILES) { // two manifests in doubt name five each at most
         snprintf(err->text, sizeof err->text, "all %d files of states are in use", STATE_FILES);
         return false;
     }
@@ -59,10 +59,13 @@ bool state_files_save(const struct state_files *files, struct manifest *manifest
                       char *why, size_t size)
 {
     struct moe_err err = {.text = ""};
-    bool border = !rows->border || save_at(files, manifest, rows, rows->border, &err);
-    bool end = save_at(files, manifest, rows, rows->length, &err);
+    bool fine = true;
+    for (int i = 0; i < MOE_BORDERS; i++)
+        if (rows->borders[i])
+            fine = save_at(files, manifest, rows, rows->borders[i], &err) && fine;
+    fine = save_at(files, manifest, rows, rows->length, &err) && fine;
     snprintf(why, size, "%s", err.text);
-    return border && end;
+    return fine;
 }
 
 static void remove_files(const struct state_files *files, unsigned which)

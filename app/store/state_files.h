@@ -15,7 +15,7 @@ struct state_files {
 
 // The files that a manifest names.
 unsigned state_files_named(const struct manifest *manifest);
-// Saves the states that the engine has after rows->border and rows->length tokens, and names them; the oldest go where
+// Saves the states that the engine has after rows->borders and rows->length tokens, and names them; the oldest go where
 // there are as many as are kept. Nothing to do when they are there. False: why says why not, and what failed is not
 // named.
 bool state_files_save(const struct state_files *files, struct manifest *manifest, const struct saved_rows *rows,

@@ -8,7 +8,7 @@
 void held_group_keep(struct held_group *held, const struct pass *pass, const int32_t *ids, struct snapshots *snapshots)
 {
     held_group_forget(held, snapshots);
-    held->border = pass->border;
+    memcpy(held->borders, pass->borders, sizeof held->borders);
     held->ids = malloc(pass->rows * sizeof *ids);
     if (!held->ids) {
         held_group_forget(held, snapshots);
@@ -21,8 +21,9 @@ void held_group_keep(struct held_group *held, const struct pass *pass, const int
 
 void held_group_forget(struct held_group *held, struct snapshots *snapshots)
 {
-    if (held->border.states)
-        snapshots_give_back(snapshots, held->border.states);
+    for (int i = 0; i < MOE_BORDERS; i++)
+        if (held->borders[i].states)
+            snapshots_give_back(snapshots, held->borders[i].states);
     free(held->ids);
     *held = (struct held_group){0};
 }

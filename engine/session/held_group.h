@@ -10,11 +10,11 @@
 
 // Zero-initialise.
 struct held_group {
-    int32_t *ids;              // [rows]
-    uint32_t position, rows;   // rows 0: nothing is held
-    struct pass_border border; // that its first layers have copied
+    int32_t *ids;                            // [rows]
+    uint32_t position, rows;                 // rows 0: nothing is held
+    struct pass_border borders[MOE_BORDERS]; // that its first layers have copied
 };
-// Takes the border over, in any case. Without memory for the ids nothing is held.
+// Takes the borders over, in any case. Without memory for the ids nothing is held.
 void held_group_keep(struct held_group *held, const struct pass *pass, const int32_t *ids, struct snapshots *snapshots);
 void held_group_forget(struct held_group *held, struct snapshots *snapshots);
 // Rows of the held group that begin the feed as well: all of them, or, where layers have no states, half of them or all

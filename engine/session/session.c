@@ -203,20 +203,22 @@ static void keep_border(moe_session *session, const struct pass_border *border, 
         snapshots_give_back(&session->snapshots, border->states);
 }
 
-// The border of a group that begins, or that goes on, where its first layers have copied it.
-static struct pass_border make_border(moe_session *session, const struct pass *pass, const struct moe_feed *feed)
+// A border of a group that begins, or that goes on, where its first layers have copied it. The last one of a feed is
+// where thinking begins that goes later: for it an old border goes, for others only where there are more than two.
+static struct pass_border make_border(moe_session *session, const struct pass *pass, const struct moe_feed *feed, int i)
 {
-    struct pass_border border = session->held.border;
-    session->held.border = (struct pass_border){0};
-    bool inside = feed->border > pass->position && feed->border - pass->position < pass->rows;
-    if (border.states && inside && border.position == feed->border)
+    uint32_t position = feed->borders[i];
+    struct pass_border border = session->held.borders[i];
+    session->held.borders[i] = (struct pass_border){0};
+    bool inside = position > pass->position && position - pass->position < pass->rows;
+    if (border.states && inside && border.position == position)
         return border;
     if (border.states)
         snapshots_give_back(&session->snapshots, border.states);
     border.states = NULL;
     if (inside && session->snapshots.bytes && !session->held.rows) // without memory for it there is none
-        border.states = snapshots_room(&session->snapshots, true);
-    border.position = border.states ? feed->border : 0;
+        border.states = snapshots_room(&session->snapshots, i + 1 == MOE_BORDERS);
+    border.position = border.states ? position : 0;
     return border;
 }
 
@@ -229,7 +231,8 @@ static void leave_group(moe_session *session, const struct pass *pass, const str
         held_group_keep(&session->held, pass, feed->ids + (pass->position - feed->position), &session->snapshots);
         return;
     }
-    keep_border(session, &pass->border, code == MOE_OK);
+    for (int i = 0; i < MOE_BORDERS; i++)
+        keep_border(session, &pass->borders[i], code == MOE_OK);
     held_group_forget(&session->held, &session->snapshots);
 }
 
@@ -247,9 +250,10 @@ static int run_group(moe_session *session, const struct pass *pass, const struct
     session->model->store_used_by = session;
     pass_begin(pass, begins);
     gpu_write(pass->gpu, session->scratch.buf[SCRATCH_IDS], 0, ids, pass->rows * sizeof *ids);
-    struct pass with_border = *pass;
-    with_border.border = make_border(session, pass, feed);
-    int code = forward_layers(&with_border, begins, err);
+    struct pass with_borders = *pass;
+    for (int i = MOE_BORDERS; i-- > 0;)
+        with_borders.borders[i] = make_border(session, pass, feed, i);
+    int code = forward_layers(&with_borders, begins, err);
     if (!code && feed->on_row)
         code = show_logits(pass, feed, err);
     if (!code && last)
@@ -261,7 +265,7 @@ static int run_group(moe_session *session, const struct pass *pass, const struct
     bool fine = gpu_check(pass->gpu, &device) == 0;
     if (!code && !fine) // else what the device says of it comes second; it is clean for the next call
         code = moe_fail_gpu(err, &device);
-    leave_group(session, &with_border, feed, fine || !code ? code : MOE_DEVICE);
+    leave_group(session, &with_borders, feed, fine || !code ? code : MOE_DEVICE);
     return code;
 }
 
@@ -301,6 +305,14 @@ static uint64_t stop_counting(moe_session *session)
     return took;
 }
 
+static bool is_border(const struct moe_feed *feed, uint32_t position)
+{
+    bool is = false;
+    for (int i = 0; i < MOE_BORDERS; i++)
+        is |= feed->borders[i] == position;
+    return is;
+}
+
 // The group that was run is part of the session. *since: where the last snapshot of the feed is, or its beginning.
 static int advance(moe_session *session, const struct pass *pass, const struct moe_feed *feed, uint32_t *since,
                    struct moe_err *err)
@@ -310,7 +322,7 @@ static int advance(moe_session *session, const struct pass *pass, const struct m
     session->length += pass->rows;
     session->stands = session->length;
     session->has_logits = last;
-    if (session->length == feed->border && !last) {
+    if (is_border(feed, session->length) && !last) {
         int code = session_remember(session, true, err);
         return code == MOE_NO_MEMORY ? MOE_OK : code;
     }

@@ -16,9 +16,18 @@ void snapshots_release(struct snapshots *snapshots)
     snapshots->n = 0;
 }
 
+// Its memory is for the next.
+static void put_by(struct snapshots *snapshots, char *bytes)
+{
+    if (snapshots->spare)
+        free(bytes);
+    else
+        snapshots->spare = bytes;
+}
+
 static void drop(struct snapshots *snapshots, uint32_t i)
 {
-    snapshots_give_back(snapshots, snapshots->kept[i].bytes);
+    put_by(snapshots, snapshots->kept[i].bytes);
     snapshots->n--;
     memmove(snapshots->kept + i, snapshots->kept + i + 1, (snapshots->n - i) * sizeof *snapshots->kept);
 }
@@ -46,23 +55,22 @@ char *snapshots_room(struct snapshots *snapshots, bool border)
         snapshots->kept = calloc(snapshots->most, sizeof *snapshots->kept);
     if (!snapshots->kept)
         return NULL;
-    if (snapshots->n == snapshots->most) {
+    if (snapshots->n + snapshots->rooms >= snapshots->most) {
         uint32_t i = choose(snapshots);
-        if (!border && i + 2 >= snapshots->n && snapshots->kept[i].border)
+        if (snapshots->n < 2 || (!border && i + 2 >= snapshots->n && snapshots->kept[i].border))
             return NULL;
         drop(snapshots, i);
     }
-    char *room = snapshots->spare;
+    char *room = snapshots->spare ? snapshots->spare : malloc(snapshots->bytes);
     snapshots->spare = NULL;
-    return room ? room : malloc(snapshots->bytes);
+    snapshots->rooms += room != NULL;
+    return room;
 }
 
 void snapshots_give_back(struct snapshots *snapshots, char *room)
 {
-    if (snapshots->spare)
-        free(room);
-    else
-        snapshots->spare = room;
+    snapshots->rooms--;
+    put_by(snapshots, room);
 }
 
 // Index of the first one behind `position`.
@@ -77,9 +85,10 @@ static uint32_t behind(const struct snapshots *snapshots, uint32_t position)
 void snapshots_keep(struct snapshots *snapshots, char *room, uint32_t position, bool border)
 {
     uint32_t i = behind(snapshots, position);
+    snapshots->rooms--;
     if (i && snapshots->kept[i - 1].position == position) {
         struct snapshot *there = &snapshots->kept[i - 1];
-        snapshots_give_back(snapshots, there->bytes);
+        put_by(snapshots, there->bytes);
         there->bytes = room;
         there->border |= border;
         return;

@@ -23,12 +23,14 @@ struct snapshots {
     uint32_t most;         // at least SNAPSHOTS_LEAST
     struct snapshot *kept; // [n], by ascending position
     uint32_t n;
-    char *spare; // what was dropped last, for the next; not beside `most` others
+    uint32_t rooms; // given, and neither kept nor given back yet
+    char *spare;    // what was dropped last, for the next; not beside `most` others
 };
 void snapshots_release(struct snapshots *snapshots);
 
 // Room for one more, to be filled and given to snapshots_keep or snapshots_give_back; another one goes for it where
-// there are `most`. NULL: there is no memory, or the two newest borders would have to go for one that is none.
+// there are `most`, but never the last. NULL: that one would have to go, or the two newest borders for one that is
+// none; or there is no memory.
 char *snapshots_room(struct snapshots *snapshots, bool border);
 void snapshots_give_back(struct snapshots *snapshots, char *room);
 // Takes `room` over. One at that position is replaced, and stays a border if it was one.

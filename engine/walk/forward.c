@@ -8,18 +8,22 @@
 #include "engine/walk/ffn.h"
 #include "engine/walk/mixer.h"
 
-// The layer has states, and these tokens come up to the border.
-static bool reaches_border(const struct pass *pass, uint32_t layer)
+// The first border that these tokens come up to. NULL: none, or the layer has no states.
+static const struct pass_border *next_border(const struct pass *pass, uint32_t layer)
 {
-    uint32_t border = pass->border.position;
-    return border > pass->position && border - pass->position <= pass->rows && memory_has_states(pass->memory, layer);
+    for (int i = 0; i < MOE_BORDERS && memory_has_states(pass->memory, layer); i++) {
+        uint32_t position = pass->borders[i].position;
+        if (position > pass->position && position - pass->position <= pass->rows)
+            return &pass->borders[i];
+    }
+    return NULL;
 }
 
 // What the layer's states are now.
-static int copy_states(const struct pass *pass, uint32_t layer, struct moe_err *err)
+static int copy_states(const struct pass *pass, uint32_t layer, const struct pass_border *border, struct moe_err *err)
 {
     struct gpu_range ranges[MIXER_STATES];
-    char *target = pass->border.states + memory_state_offset(pass->memory, layer);
+    char *target = border->states + memory_state_offset(pass->memory, layer);
     unsigned n = 0;
     for (unsigned i = 0; i < MIXER_STATES; i++) {
         uint64_t bytes = pass->memory->layers[layer].needs.states[i] * sizeof(float);
@@ -42,15 +46,15 @@ static int begin_layer(const struct pass *pass, uint32_t layer, struct moe_err *
         chunk.first = pass->first + done;
         chunk.position = pass->position + done;
         chunk.rows = left < pass->scratch->rows ? left : pass->scratch->rows;
-        bool at_border = reaches_border(&chunk, layer);
-        if (at_border)
-            chunk.rows = pass->border.position - chunk.position;
+        const struct pass_border *border = next_border(&chunk, layer);
+        if (border)
+            chunk.rows = border->position - chunk.position;
         code = pass_goes_on(&chunk, err);
         if (code)
             break;
         pass_stage(&chunk, STAGE_ATTENTION, layer);
         mixer_of(pass->shape, layer)->run(&chunk, layer);
-        if (at_border && (code = copy_states(&chunk, layer, err)))
+        if (border && (code = copy_states(&chunk, layer, border, err)))
             break;
         code = ffn_begin(&chunk, layer, err);
         if (code)

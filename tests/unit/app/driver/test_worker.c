@@ -552,6 +552,14 @@ static void states_stand_before_the_thinking(struct harness *t)
     CHECK_EQ(t, second->replayed_tokens, 0);
     CHECK_EQ(t, second->cached_tokens, first->prompt.count - 7); // bytes of <think>
     CHECK_EQ(t, second->tally.read_tokens, second->prompt.count - second->cached_tokens);
+    struct tok_ids fed = {0}; // and behind the answer without it: who takes "and?" back stands there
+    append_ids(&fed, &second->prompt);
+    CHECK_STR(t, cut_to(worker, &fed, (uint32_t)second->prompt_ends[1]).text, "");
+    struct turn_result *third = go_on(t, worker, (uint32_t)second->prompt_ends[1], "or?", &said);
+    CHECK_EQ(t, third->replayed_tokens, 0);
+    CHECK_EQ(t, third->tally.read_tokens, third->prompt.count);
+    turn_result_free(third);
+    tok_ids_release(&fed);
     turn_result_free(first);
     turn_result_free(second);
     bytes_release(&said);

@@ -617,7 +617,7 @@ static void check_states(struct harness *t, const struct place *p, const struct 
 #define CHECK_STATES(t, p, saved, ...)                                                                                 \
     check_states(t, p, saved, (const uint32_t[]){__VA_ARGS__}, sizeof(const uint32_t[]){__VA_ARGS__} / sizeof(uint32_t))
 
-// States are few: those after the last answers and the one before the last of these.
+// States are few: those of the last exchange, and those after the two answers before.
 static void few_states_are_kept(struct harness *t)
 {
     struct place *p = open_place();
@@ -626,7 +626,7 @@ static void few_states_are_kept(struct harness *t)
     exchange(t, p, saved, "ab", "c");
     CHECK_STATES(t, p, saved, 3, 5);
     exchange(t, p, saved, "ab", "c");
-    CHECK_STATES(t, p, saved, 3, 5, 8, 10);
+    CHECK_STATES(t, p, saved, 5, 8, 10);
     exchange(t, p, saved, "ab", "c");
     CHECK_STATES(t, p, saved, 5, 10, 13, 15);
     exchange(t, p, saved, "ab", "c");
@@ -655,6 +655,55 @@ static void few_states_are_kept(struct harness *t)
     check_session(t, p, "talk", "ab|c", true);
     CHECK_EQ(t, store_remove(&p->store, "talk", &p->error), STORE_OK);
     CHECK_EQ(t, rmdir(p->store.root), 0); // nothing is left
+    close_place(p);
+}
+
+// A turn of a template that leaves thinking out: what was said comes anew, shorter, and a border stands behind it and
+// one before the thinking of the new prompt.
+static void think(struct harness *t, struct place *p, struct saved *saved, const char *user)
+{
+    const struct manifest *manifest = saved_manifest(saved);
+    bool first = !manifest->n_parts;
+    uint32_t begin = manifest_tokens(manifest);
+    if (!first)
+        begin -= manifest->parts[manifest->n_parts - 1].tokens + manifest->parts[manifest->n_parts - 2].tokens;
+    saved_cut(saved, begin);
+    p->engine.length = begin;
+    if (!first)
+        CHECK(t, rig_append(saved, TOK_USER, "ab", &p->engine) && rig_append(saved, TOK_ASSISTANT, "c", &p->engine));
+    uint32_t said = p->engine.length;
+    CHECK(t, rig_append(saved, TOK_USER, user, &p->engine));
+    struct saved_rows rows = rig_rows(&p->engine);
+    rows.borders[0] = first ? 0 : said;
+    rows.borders[1] = p->engine.length - 2;
+    CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_OK);
+    CHECK(t, rig_append(saved, TOK_ASSISTANT, "hm, c", &p->engine));
+    commit(t, p, saved);
+}
+
+static void states_behind_what_comes_anew_are_kept(struct harness *t)
+{
+    struct place *p = open_place();
+    struct saved *saved = new_session(t, p, "talk");
+    p->engine.states = true;
+    think(t, p, saved, "abhm");
+    CHECK_STATES(t, p, saved, 3, 5, 11);
+    think(t, p, saved, "abhm");
+    CHECK_STATES(t, p, saved, 5, 8, 10, 16);
+    think(t, p, saved, "abhm");
+    CHECK_STATES(t, p, saved, 5, 10, 13, 15, 21);
+    think(t, p, saved, "abhm");
+    CHECK_STATES(t, p, saved, 10, 15, 18, 20, 26);
+    saved_close(saved);
+    struct saved_content content;
+    CHECK_EQ(t, saved_open(&p->store, "talk", &saved, &content, &p->error), STORE_OK);
+    saved_content_release(&content);
+    CHECK_STATES(t, p, saved, 10, 15, 18, 20, 26);
+    saved_cut(saved, 10); // undo two
+    p->engine.length = 10;
+    commit(t, p, saved);
+    CHECK_STATES(t, p, saved, 10);
+    saved_close(saved);
     close_place(p);
 }
 
@@ -794,6 +843,7 @@ int main(int argc, char **argv)
         TEST(names_are_never_overwritten),
         TEST(the_cap_drops_the_oldest_rows),
         TEST(few_states_are_kept),
+        TEST(states_behind_what_comes_anew_are_kept),
         TEST(states_count_for_the_cap),
     };
     return HARNESS_RUN(tests, argc, argv);

@@ -103,6 +103,28 @@ static void the_two_newest_borders_stay(struct harness *t)
     snapshots_release(&s);
 }
 
+// Several rooms at a time: they count as if they were kept, and the last copy goes for none.
+static void rooms_count(struct harness *t)
+{
+    struct snapshots s = {.bytes = BYTES, .most = 3};
+    keep(t, &s, 10, true);
+    keep(t, &s, 20, true);
+    char *rooms[2] = {snapshots_room(&s, true), snapshots_room(&s, true)};
+    CHECK(t, rooms[0] && rooms[1]);
+    CHECK_POSITIONS(t, &s, 20);
+    CHECK(t, snapshots_room(&s, true) == NULL);
+    snapshots_give_back(&s, rooms[1]);
+    rooms[1] = snapshots_room(&s, true);
+    for (int i = 0; i < 2 && rooms[i]; i++) {
+        memset(rooms[i], 30 + i, BYTES);
+        snapshots_keep(&s, rooms[i], 30 + (uint32_t)i, true);
+    }
+    CHECK_POSITIONS(t, &s, 20, 30, 31);
+    keep(t, &s, 40, true);
+    CHECK_EQ(t, s.n, 3);
+    snapshots_release(&s);
+}
+
 static void what_stops_a_group_leaves_the_states(struct harness *t)
 {
     struct rig rig;
@@ -162,6 +184,7 @@ int main(int argc, char **argv)
         TEST(those_within_prompts_go_first),
         TEST(borders_thin_out),
         TEST(the_two_newest_borders_stay),
+        TEST(rooms_count),
         TEST(what_stops_a_group_leaves_the_states),
         TEST(a_cut_goes_to_a_floor_and_back),
     };

@@ -188,7 +188,7 @@ static void a_border_within_a_prompt(struct harness *t)
             continue;
         const uint32_t borders[] = {1, 7, 8, 9, 24, 25, 47, 78, 79};
         for (size_t b = 0; b < sizeof borders / sizeof borders[0]; b++) {
-            struct moe_feed feed = {.ids = o.ids, .count = N_TOKENS, .border = borders[b]};
+            struct moe_feed feed = {.ids = o.ids, .count = N_TOKENS, .borders = {borders[b]}};
             CHECK_EQ(t, moe_session_prefill(o.session, &feed, &err), 0);
             CHECK_EQ(t, moe_session_floor(o.session, N_TOKENS - 1), borders[b]);
             CHECK_EQ(t, finish(t, &o), want);
@@ -198,6 +198,71 @@ static void a_border_within_a_prompt(struct harness *t)
         }
         close_opened(&o);
     }
+}
+
+static void cancel_at_once(void *context, const struct moe_progress *progress)
+{
+    moe_session **session = context;
+    if (progress->done < progress->total)
+        moe_session_cancel(*session);
+}
+
+// Two of them, in one chunk or in two, in one group or in two.
+static void two_borders_within_a_prompt(struct harness *t)
+{
+    static const uint32_t pairs[][MOE_BORDERS] = {{3, 5}, {8, 9}, {7, 25}, {23, 24}, {24, 48}, {25, 79}};
+    for (int i = 0; i < N_SETUPS; i++) {
+        struct setup setup = usual(i);
+        struct opened o;
+        struct moe_err err;
+        uint64_t want = run(t, &setup);
+        setup.session.prefill_chunk = 8;
+        setup.session.prefill_group = 24;
+        if (!open_setup(t, &setup, &o))
+            continue;
+        for (size_t b = 0; b < sizeof pairs / sizeof pairs[0]; b++) {
+            struct moe_feed feed = {.ids = o.ids, .count = N_TOKENS, .borders = {pairs[b][0], pairs[b][1]}};
+            CHECK_EQ(t, moe_session_prefill(o.session, &feed, &err), 0);
+            for (int border = MOE_BORDERS; border-- > 0;) {
+                uint32_t position = pairs[b][border];
+                CHECK_EQ(t, moe_session_floor(o.session, border ? N_TOKENS - 1 : pairs[b][1] - 1), position);
+                CHECK_EQ(t, moe_session_truncate(o.session, position, &err), 0);
+                CHECK_EQ(t, finish(t, &o), want);
+            }
+            CHECK_EQ(t, moe_session_truncate(o.session, 0, &err), 0);
+        }
+        close_opened(&o);
+    }
+}
+
+// With room for two copies the last border is kept, and the beginning of the feed, where a failure goes back to.
+static void few_copies_are_for_the_last_border(struct harness *t)
+{
+    struct setup setup = usual(0);
+    setup.session.snapshots = 2;
+    struct opened o;
+    struct moe_err err;
+    if (!open_setup(t, &setup, &o))
+        return;
+    CHECK_EQ(t, prefill(&o, 10, &err), 0);
+    CHECK_EQ(t, prefill(&o, 20, &err), 0);
+    struct moe_feed feed = {.ids = o.ids + 20,
+                            .count = 40,
+                            .position = 20,
+                            .borders = {30, 50},
+                            .progress = cancel_at_once,
+                            .context = &o.session};
+    CHECK_EQ(t, moe_session_prefill(o.session, &feed, &err), MOE_CANCELLED);
+    CHECK(t, moe_session_held(o.session) > 0);
+    CHECK_EQ(t, moe_session_floor(o.session, 60), 20);
+    moe_session_resume(o.session);
+    feed.progress = NULL;
+    CHECK_EQ(t, moe_session_prefill(o.session, &feed, &err), 0);
+    CHECK_EQ(t, moe_session_floor(o.session, 59), 50);
+    CHECK_EQ(t, moe_session_truncate(o.session, 50, &err), 0);
+    uint64_t want = run(t, &setup);
+    CHECK_EQ(t, finish(t, &o), want);
+    close_opened(&o);
 }
 
 static void cancel_late(void *context, const struct moe_progress *progress)
@@ -286,9 +351,9 @@ static void a_turn_costs_its_own_tokens(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(splits_never_change_a_bit),         TEST(cuts_stand_at_borders),    TEST(failures_leave_the_states),
-        TEST(a_failed_feed_leaves_no_snapshots), TEST(a_border_within_a_prompt), TEST(a_cancel_keeps_whole_groups),
-        TEST(a_turn_costs_its_own_tokens),
+        TEST(splits_never_change_a_bit),          TEST(cuts_stand_at_borders),       TEST(failures_leave_the_states),
+        TEST(a_failed_feed_leaves_no_snapshots),  TEST(a_border_within_a_prompt),    TEST(two_borders_within_a_prompt),
+        TEST(few_copies_are_for_the_last_border), TEST(a_cancel_keeps_whole_groups), TEST(a_turn_costs_its_own_tokens),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
