@@ -10,8 +10,7 @@
 #include "engine/walk/forward.h"
 #include "engine/session/session.h"
 
-// Fixed, so that chunk boundaries never depend on a budget; large enough that an expert gets a few dozen rows.
-enum { DEFAULT_CHUNK = 512, LARGEST_GROUP = 8192, SNAPSHOT_EVERY = 4096, ROOM_AFTER = 4096 };
+enum { DEFAULT_CHUNK = 512, LARGEST_CHUNK = 2048, LARGEST_GROUP = 8192, SNAPSHOT_EVERY = 4096, ROOM_AFTER = 4096 };
 
 static int check_options(const moe_model *model, const struct moe_session_options *options, uint32_t *context,
                          struct moe_err *err)
@@ -27,6 +26,21 @@ static int check_options(const moe_model *model, const struct moe_session_option
                         "a ring of %u is deeper than the %u that the model was opened with: its cache may be too small",
                         options->ring, model->ring);
     return MOE_OK;
+}
+
+// By model and device alone, so that chunk boundaries never depend on a budget; large enough that an expert gets a few
+// dozen rows. A GPU has units that these don't fill: there a chunk may be larger, as a 32nd of its memory allows, ops'
+// intermediate values counted like the rest.
+static uint32_t choose_chunk(const moe_session *session, const struct moe_session_options *options)
+{
+    const struct gpu_info *device = gpu_describe(session->model->gpu);
+    uint64_t fit = device->global_bytes / 32 / (2 * scratch_row_bytes(&session->model->package.shape));
+    uint32_t chunk = DEFAULT_CHUNK;
+    if (options->prefill_chunk)
+        return options->prefill_chunk;
+    while (device->kind == GPU_KIND_GPU && !device->shares_host_memory && chunk < LARGEST_CHUNK && 2 * chunk <= fit)
+        chunk *= 2;
+    return chunk;
 }
 
 // Tokens that go through the layers together: each expert is read once for all of them, so as many as a 32nd of the
@@ -82,7 +96,7 @@ int moe_session_open(moe_model *model, const struct moe_session_options *options
     if (!session)
         return moe_fail(err, MOE_NO_MEMORY, "no memory for a session");
     session->model = model;
-    session->chunk = options->prefill_chunk ? options->prefill_chunk : DEFAULT_CHUNK;
+    session->chunk = choose_chunk(session, options);
     if (session->chunk > context)
         session->chunk = context;
     session->group = choose_group(session, options, context);

@@ -16,7 +16,8 @@ static uint64_t larger(uint64_t a, uint64_t b)
 }
 
 // Elements (4 bytes each) of every buffer.
-static void measure(const struct scratch_options *options, struct scratch *scratch, uint64_t elements[SCRATCH_COUNT])
+static void measure(const struct scratch_options *options, const struct scratch *scratch,
+                    uint64_t elements[SCRATCH_COUNT])
 {
     const struct shape *s = options->shape;
     uint64_t rows = scratch->rows;
@@ -59,6 +60,15 @@ static int allocate_host(const struct shape *s, struct scratch *scratch)
     scratch->host_rows = calloc(back, sizeof *scratch->host_rows);
     return scratch->router_ids && scratch->router_weights && scratch->expert_index && scratch->expert_weight &&
            scratch->expert_chain && scratch->chain_last && scratch->expert_first && scratch->host_rows;
+}
+
+uint64_t scratch_row_bytes(const struct shape *shape)
+{
+    uint64_t elements[SCRATCH_COUNT] = {0}, sum = 0;
+    measure(&(struct scratch_options){.shape = shape}, &(struct scratch){.rows = 1}, elements);
+    for (int i = 0; i < SCRATCH_COUNT; i++)
+        sum += elements[i];
+    return sum * sizeof(float);
 }
 
 uint64_t scratch_group_bytes(const struct shape *shape)

@@ -53,6 +53,8 @@ struct scratch {
     float *host_rows;       // for what is read back: [group * hidden_size] or [logit_rows * vocab_size]
 };
 
+// Device bytes that each row of a chunk takes.
+uint64_t scratch_row_bytes(const struct shape *shape);
 // Device bytes that each token of a group takes beyond those of its chunk.
 uint64_t scratch_group_bytes(const struct shape *shape);
 struct scratch_options {
