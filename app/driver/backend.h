@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "app/util/process_reads.h"
 #include "engine/moe.h"
 #include "app/driver/model_settings.h"
 #include "app/driver/sampling.h"
@@ -27,6 +28,7 @@ struct backend_info {
     struct origin origin;                // of its token ids and cache rows
     struct tok_template_about turns;     // name NULL: there is no template
     struct moe_suggestion suggestion;
+    struct process_reads to_start; // read until the model was open; the worker's to fill in
 };
 
 // The text to feed next. An empty timeline begins with what begins a conversation; the whole ends where the model's

@@ -564,6 +564,7 @@ static void *run(void *argument)
         atomic_store(&worker->loaded, true);
         event = (struct event){.kind = EVENT_READY};
         backend->ops->describe(backend->self, &event.ready);
+        event.ready.to_start = process_reads_now();
         queue_push(worker->events, &event, NULL);
         struct job job;
         while (queue_wait(worker->commands, &job))

@@ -117,26 +117,45 @@ static void clear(struct moe_telemetry *sum, const struct moe_telemetry *like)
         layers[i] = (struct moe_layer_record){.layer = like->layers[i].layer};
 }
 
-static void add(struct moe_telemetry *sum, const struct moe_telemetry *step, uint64_t n_steps)
+// Adds all counts, or with `sign` -1 takes them away.
+static void add(struct moe_telemetry *sum, const struct moe_telemetry *step, uint64_t n_steps, int sign)
 {
     struct moe_layer_record *layers = (struct moe_layer_record *)(sum + 1);
-    sum->step += n_steps;
-    sum->rows += step->rows;
-    sum->total_ns += step->total_ns;
-    sum->launches += step->launches;
-    sum->waits += step->waits;
+    uint64_t by = (uint64_t)(int64_t)sign; // counts wrap around as they should
+    sum->step += by * n_steps;
+    sum->rows += (uint32_t)by * step->rows;
+    sum->total_ns += by * step->total_ns;
+    sum->launches += by * step->launches;
+    sum->waits += by * step->waits;
     for (int i = 0; i < MOE_INTERVALS; i++)
-        sum->ns[i] += step->ns[i];
+        sum->ns[i] += by * step->ns[i];
     for (uint32_t i = 0; i < step->n_moe_layers; i++) {
         const struct moe_layer_record *layer = &step->layers[i];
         for (int origin = 0; origin < MOE_ORIGINS; origin++)
-            layers[i].n_from[origin] += layer->n_from[origin];
-        layers[i].wasted += layer->wasted;
-        layers[i].bytes_disk += layer->bytes_disk;
-        layers[i].bytes_cached += layer->bytes_cached;
-        layers[i].bytes_device += layer->bytes_device;
-        layers[i].wait_ns += layer->wait_ns;
+            layers[i].n_from[origin] += (uint32_t)by * layer->n_from[origin];
+        layers[i].wasted += (uint32_t)by * layer->wasted;
+        layers[i].bytes_disk += by * layer->bytes_disk;
+        layers[i].bytes_cached += by * layer->bytes_cached;
+        layers[i].bytes_device += by * layer->bytes_device;
+        layers[i].wait_ns += by * layer->wait_ns;
     }
+}
+
+bool figures_add(struct moe_telemetry **sum, const struct moe_telemetry *step)
+{
+    if (!*sum) {
+        *sum = make(step);
+        if (!*sum)
+            return false;
+        clear(*sum, step);
+    }
+    add(*sum, step, 1, 1);
+    return true;
+}
+
+void figures_take_away(struct moe_telemetry *sum, const struct moe_telemetry *part)
+{
+    add(sum, part, part->step, -1);
 }
 
 // Whether what is done now is part of this sum.
@@ -156,7 +175,7 @@ bool figures_take(struct figures *figures, const struct moe_telemetry *step, boo
             clear(figures->sums[i], step);
         if (!is_of((enum figures_of)i, between))
             continue;
-        add(figures->sums[i], step, 1);
+        add(figures->sums[i], step, 1, 1);
         tally_add_record(&figures->tallies[i], step);
     }
     if (!between)
@@ -189,7 +208,7 @@ static void take_next(struct figures *figures, enum figures_of of)
 {
     tally_add(&figures->tallies[of], &figures->tallies[FIGURES_NEXT]);
     if (figures->last)
-        add(figures->sums[of], figures->sums[FIGURES_NEXT], figures->sums[FIGURES_NEXT]->step);
+        add(figures->sums[of], figures->sums[FIGURES_NEXT], figures->sums[FIGURES_NEXT]->step, 1);
 }
 
 static void clear_turn(struct figures *figures)

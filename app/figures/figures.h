@@ -21,6 +21,11 @@ size_t figures_bytes(const struct moe_telemetry *record); // of a clone
 // before that begins: so what is told of a turn stays, and turns add up to their conversation.
 enum figures_of { FIGURES_TURN, FIGURES_CONVERSATION, FIGURES_PROGRAM, FIGURES_NEXT, FIGURES_SUMS };
 
+// Adds a step to *sum, which is made by the first (NULL before it; a block as of figures_clone, without choices); takes
+// what another sum has away from it. False: no memory, nothing changed.
+bool figures_add(struct moe_telemetry **sum, const struct moe_telemetry *step);
+void figures_take_away(struct moe_telemetry *sum, const struct moe_telemetry *part);
+
 // Zero-initialise. All records are clones and have the same dimensions; all are NULL before the first step, which not
 // every backend has. The tallies are what people and scripts are told.
 struct figures {

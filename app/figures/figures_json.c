@@ -35,21 +35,9 @@ static struct json_object *choices_of(const struct moe_telemetry *step, uint32_t
     return list;
 }
 
-void figures_json_step(struct json_object *object, const struct moe_telemetry *step)
+static struct json_object *layers_of(const struct moe_telemetry *step)
 {
-    struct json_object *out = json_object_new_object();
-    struct json_object *ns = json_object_new_object();
     struct json_object *layers = json_object_new_array();
-    json_out_whole(out, "number", step->step);
-    json_out_whole(out, "position", step->position);
-    json_out_whole(out, "tokens", step->rows);
-    json_object_object_add(out, "decode", json_object_new_boolean(step->decode));
-    json_out_whole(out, "total_ns", step->total_ns);
-    for (int i = 0; i < MOE_INTERVALS; i++)
-        json_out_whole(ns, figures_interval_name((enum moe_interval)i), step->ns[i]);
-    json_object_object_add(out, "ns", ns);
-    json_out_whole(out, "launches", step->launches);
-    json_out_whole(out, "waits", step->waits);
     for (uint32_t i = 0; i < step->n_moe_layers; i++) {
         const struct moe_layer_record *record = &step->layers[i];
         struct json_object *layer = json_object_new_object();
@@ -65,8 +53,46 @@ void figures_json_step(struct json_object *object, const struct moe_telemetry *s
             json_object_object_add(layer, "experts", choices_of(step, i));
         json_object_array_add(layers, layer);
     }
-    json_object_object_add(out, "layers", layers);
+    return layers;
+}
+
+void figures_json_step(struct json_object *object, const struct moe_telemetry *step)
+{
+    struct json_object *out = json_object_new_object();
+    struct json_object *ns = json_object_new_object();
+    json_out_whole(out, "number", step->step);
+    json_out_whole(out, "position", step->position);
+    json_out_whole(out, "tokens", step->rows);
+    json_object_object_add(out, "decode", json_object_new_boolean(step->decode));
+    json_out_whole(out, "total_ns", step->total_ns);
+    for (int i = 0; i < MOE_INTERVALS; i++)
+        json_out_whole(ns, figures_interval_name((enum moe_interval)i), step->ns[i]);
+    json_object_object_add(out, "ns", ns);
+    json_out_whole(out, "launches", step->launches);
+    json_out_whole(out, "waits", step->waits);
+    json_object_object_add(out, "layers", layers_of(step));
     json_object_object_add(object, "step", out);
+}
+
+void figures_json_rest(struct json_object *object, const struct moe_telemetry *sum)
+{
+    struct json_object *rest = json_object_new_object();
+    json_out_whole(rest, "steps", sum->step);
+    json_out_whole(rest, "tokens", sum->rows);
+    json_out_whole(rest, "total_ns", sum->total_ns);
+    json_object_object_add(rest, "layers", layers_of(sum));
+    json_object_object_add(object, "rest", rest);
+}
+
+void figures_json_process(struct json_object *object, const struct process_reads *to_start)
+{
+    struct process_reads now = process_reads_now();
+    if (!now.known || !to_start->known || now.device_bytes < to_start->device_bytes)
+        return;
+    struct json_object *process = json_object_new_object();
+    json_out_whole(process, "disk_bytes_to_start", to_start->device_bytes);
+    json_out_whole(process, "disk_bytes_since", now.device_bytes - to_start->device_bytes);
+    json_object_object_add(object, "process", process);
 }
 
 void figures_json_plan(struct json_object *object, const struct moe_cache_plan *plan)

@@ -10,6 +10,7 @@
 
 #include "app/subcommands/cmd.h"
 #include "app/util/files.h"
+#include "app/figures/figures.h"
 #include "app/figures/figures_json.h"
 #include "app/util/json_out.h"
 #include "app/view/plan_words.h"
@@ -36,6 +37,7 @@ struct run {
     char last;                   // byte written
     struct bytes text, thinking; // with --json
     bool thinks;                 // what is being written is thinking
+    struct moe_telemetry *told;  // with --jsonl: the sum of the steps that were
     // With a session: the conversation, and the prompt until the session is open.
     struct store store;
     struct sessions_choice choice;
@@ -149,11 +151,26 @@ static void print_token(struct run *run, const struct event *event)
     json_out_whole(object, "prefilled_tokens", tally->read_tokens);
     json_out_real(object, "decode_tokens_per_s", tally_answer_speed(tally));
     figures_json_experts(object, tally);
-    if (event->token.step)
+    if (event->token.step) {
         figures_json_step(object, event->token.step);
+        figures_add(&run->told, event->token.step); // without memory more is left for the last line
+    }
     int code = json_out_print(object);
     if (code && run->status != STATUS_EPIPE)
         stop_writing(run, code);
+}
+
+// The steps of the turn that led to no token: the mark that ended the answer, parts of a long prompt.
+static void add_rest(struct json_object *object, const struct run *run)
+{
+    struct figures figures = {0};
+    if (worker_figures(run->worker, &figures)) {
+        struct moe_telemetry *rest = figures.sums[FIGURES_TURN];
+        if (run->told)
+            figures_take_away(rest, run->told);
+        figures_json_rest(object, rest);
+    }
+    figures_release(&figures);
 }
 
 static void print_json(struct run *run, const struct turn_result *result)
@@ -175,8 +192,11 @@ static void print_json(struct run *run, const struct turn_result *result)
     json_out_real(object, "prefill_tokens_per_s", tally_read_speed(&result->tally));
     json_out_real(object, "decode_tokens_per_s", tally_answer_speed(&result->tally));
     figures_json_experts(object, &result->tally);
+    if (run->options->asked.jsonl)
+        add_rest(object, run);
     json_out_whole(object, "expert_slots", run->info.cache.slots);
     figures_json_plan(object, &run->info.cache);
+    figures_json_process(object, &run->info.to_start);
     json_out_real(object, "seconds", result->seconds);
     json_out_whole(object, "context_used", result->context_used);
     json_out_whole(object, "context_total", result->context_total);
@@ -447,6 +467,7 @@ release:
     bytes_release(&run.prompt);
     bytes_release(&run.text);
     bytes_release(&run.thinking);
+    free(run.told);
     if (left)
         term_leave(run.status);
     return run.status;

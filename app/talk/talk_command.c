@@ -146,6 +146,7 @@ static void print_stats(struct talk *talk, FILE *out)
                           .sum = known ? figures.sums[FIGURES_CONVERSATION] : NULL,
                           .context_used = talk_context_used(talk, &figures),
                           .messages = talk->chat.n_turns,
+                          .process = process_reads_now(),
                           .seed = talk->turn_seeded ? talk->turn_seed : talk->settings.seed.number + talk->n_sent,
                           .seed_was_used = talk->turn_seeded};
     stats_rooms(&stats);

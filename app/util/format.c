@@ -58,10 +58,15 @@ char *format_tokens(char *out, size_t size, uint64_t tokens, double per_second)
     return out;
 }
 
-uint64_t format_clock_ns(void)
+bool format_clock_is_fake(void)
 {
     const char *wanted = getenv("MOECHAT_CLOCK");
-    if (wanted && strcmp(wanted, "fake") == 0)
+    return wanted && strcmp(wanted, "fake") == 0;
+}
+
+uint64_t format_clock_ns(void)
+{
+    if (format_clock_is_fake())
         return 0;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

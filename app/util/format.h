@@ -3,6 +3,7 @@
 #ifndef MOECHAT_APP_UTIL_FORMAT_H
 #define MOECHAT_APP_UTIL_FORMAT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,5 +17,6 @@ char *format_tokens(char *out, size_t size, uint64_t tokens, double per_second);
 // A clock that only goes forward, to measure with. With MOECHAT_CLOCK=fake it stands still, so that tests see the same
 // figures each time.
 uint64_t format_clock_ns(void);
+bool format_clock_is_fake(void);
 
 #endif

@@ -109,6 +109,18 @@ static void print_program(FILE *out, const struct stats *stats)
             tally_read_words(read, sizeof read, all));
 }
 
+// What the system says that the whole process read, beside what we say of experts.
+static void print_process(FILE *out, const struct stats *stats)
+{
+    const struct process_reads *all = &stats->process, *start = &stats->info->to_start;
+    char sum[FORMAT_SIZE], before[FORMAT_SIZE], since[FORMAT_SIZE];
+    if (!all->known || !start->known || all->device_bytes < start->device_bytes)
+        return;
+    fprintf(out, "  whole process    %s from disks, as the system counts: %s to start (program, weights), %s since\n",
+            format_bytes(sum, sizeof sum, all->device_bytes), format_bytes(before, sizeof before, start->device_bytes),
+            format_bytes(since, sizeof since, all->device_bytes - start->device_bytes));
+}
+
 void stats_print(FILE *out, const struct stats *stats)
 {
     const struct tally *tally = &stats->conversation;
@@ -134,5 +146,6 @@ void stats_print(FILE *out, const struct stats *stats)
             tally_used(tally) + tally->wasted > tally->ahead ? "; some were read ahead before this conversation" : "");
     fprintf(out, "  seed             %" PRIu64 "%s\n", stats->seed, stats->seed_was_used ? " in the last turn" : "");
     print_program(out, stats);
+    print_process(out, stats);
     fprintf(out, "  plan             %s\n", plan_words(words, sizeof words, &info->cache));
 }

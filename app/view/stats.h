@@ -25,6 +25,7 @@ struct stats {
     int n_rooms;
     uint32_t context_used;
     size_t messages;
+    struct process_reads process; // until now
     uint64_t seed;
     bool seed_was_used; // in the last turn
 };

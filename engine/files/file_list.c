@@ -262,10 +262,10 @@ static int take_lfs(struct reading *r, const char *at, const char *end)
 {
     char text[32] = "";
     uint64_t bytes;
-    const char *open = end;
+    at = word_from(at, end).at;
+    const char *open = end - 1;
     while (open > at && *open != '(')
         open--;
-    at = word_from(at, end).at;
     if (open <= at || end[-1] != ')')
         return add(r, at, (size_t)(end - at), NULL);
     size_t n = 0;

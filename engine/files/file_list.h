@@ -14,7 +14,7 @@
 enum { FILE_LIST_MOST = 20000 };
 
 struct file_listed {
-    char *path;     // relative, without "./" before it; 1 to 1000 bytes of UTF-8 without control characters
+    char *path;     // relative, without "./" before it; 1 to 1000 bytes without control characters
     uint64_t bytes; // below 2^45
     bool sized;     // else `bytes` is 0
 };

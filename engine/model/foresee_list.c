@@ -169,7 +169,7 @@ static struct moe_listed *model_of(struct gathering *g, const char *path, const 
 {
     struct moe_listing *listing = g->listing;
     bool gguf = suffix[1] == 'g';
-    for (uint32_t i = 0; i < listing->n_models; i++) {
+    for (uint32_t i = 0; numbered->number && i < listing->n_models; i++) {
         struct moe_listed *model = &listing->models[i];
         if (model->gguf == gguf && model->parts == numbered->count && strlen(model->name) == numbered->prefix &&
             memcmp(model->name, path, numbered->prefix) == 0)

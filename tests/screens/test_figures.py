@@ -42,6 +42,9 @@ class Chat(Screen):
         if found:
             device, host, ahead, late, disk = map(int, found.groups())
             same((device + host + ahead, late + disk), (at["hits"], at["misses"]))
+        process = re.search(r"whole process +([0-9.]+ [KMG]?B) from disks, as the system counts: ([0-9.]+ [KMG]?B) to start "
+                            r"\(program, weights\), ([0-9.]+ [KMG]?B) since", text)
+        expect(process and near(size(process.group(1)), size(process.group(2)) + size(process.group(3))), text)
         since = re.search(r"since the start +(\d+) tokens? read, (\d+) answered; experts: (\d+) hits, (\d+) misses, ([0-9.]+ [KMG]?B) read", text)
         at["program"] = dict(zip(("read", "answered", "hits", "misses"), map(int, since.groups()[:4]))) if since else None
         return at
@@ -165,6 +168,24 @@ def test_all_faces_tell_the_same():
     same(len(json.loads(run(["sessions", "export", "faces", "json"]).stdout)["messages"]), 6)
 
 
+def check_sums(tokens, last):
+    """The steps of all lines, and what the last line says of those that led to no token, are the totals."""
+    layers = [layer for line in tokens for layer in line["step"]["layers"]] + last["rest"]["layers"]
+    total = {key: sum(layer[key] for layer in layers) for key in layers[0] if key != "layer"}
+    same({"hits": total["device"] + total["host"] + total["prefetch"], "misses": total["late"] + total["disk"],
+          "bytes_read": total["bytes_disk"], "bytes_cached": total["bytes_cached"], "used": total["prefetch"] + total["late"],
+          "wasted": total["wasted"]}, {key: last["experts"][key] for key in ("hits", "misses", "bytes_read", "bytes_cached", "used", "wasted")})
+
+
+def test_json_lines_add_up():
+    for more in (["-p", "hello there"], ["-p", "hello there", "--stop", "help"], ["-p", "and " * 40, "--max-tokens", "3"]):
+        lines = [json.loads(line) for line in run(["run", "--jsonl", *MODEL, "--prefetch", "previous", *more]).stdout.splitlines()]
+        last = lines.pop()
+        check_sums(lines, last)
+        same(len(lines), last["generated_tokens"])
+        same(last["rest"]["steps"], 1 if last["stop_reason"] == "end" else 0)
+
+
 def test_json_tells_the_same():
     more = ["run", "-p", "hello there", "--max-tokens", "7", "--seed", "3"]
     tokens = [json.loads(line) for line in run(more[:1] + MODEL + more[1:] + ["--jsonl"]).stdout.splitlines()]
@@ -175,6 +196,7 @@ def test_json_tells_the_same():
     same([last["experts"][key] for key in ("hits", "misses", "bytes_read")],
          [alone["experts"][key] for key in ("hits", "misses", "bytes_read")])
     same(len(tokens), last["generated_tokens"])
+    check_sums(tokens, last)
     hits = sum(layer["device"] + layer["host"] + layer["prefetch"] for token in tokens for layer in token["step"]["layers"])
     misses = sum(layer["late"] + layer["disk"] for token in tokens for layer in token["step"]["layers"])
     same((last["experts"]["hits"], last["experts"]["misses"]), (hits, misses))

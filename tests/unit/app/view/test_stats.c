@@ -48,6 +48,14 @@ static void says_what_was_counted(struct harness *t)
     CHECK(t, strstr(out, "small on a device\n") && strstr(out, "12 of 4096 tokens, 1 message\n"));
     CHECK(t, strstr(out, "read (prefill)   0 tokens\n") && strstr(out, "answered         0 tokens\n"));
     CHECK(t, strstr(out, " 0 hits, 0 misses (0.0 % hits)") && strstr(out, "off: 0 read ahead"));
+    CHECK(t, !strstr(out, "whole process")); // not counted here
+    stats.process = (struct process_reads){true, 90000000, 100000000};
+    CHECK(t, !strstr(printed(&stats), "whole process"));
+    info.to_start = (struct process_reads){true, 80000000, 85000000};
+    CHECK(t, strstr(printed(&stats), "  whole process    90.0 MB from disks, as the system counts: 80.0 MB to start "
+                                     "(program, weights), 10.0 MB since\n") != NULL);
+    info.to_start = stats.process = (struct process_reads){0};
+    out = printed(&stats);
     CHECK(t, !strstr(out, "hit curve") && !strstr(out, "  time ") && !strstr(out, "nan"));
     CHECK(t, strstr(out, "seed             7\n") != NULL);
     CHECK(t, !strstr(out, "memory"));
