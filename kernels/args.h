@@ -142,7 +142,9 @@ struct args_norm_matvecs {
     arg_u32 plus_one;
 };
 
-// y[r][o] = silu(gate[o] . x[r]) * (up[o] . x[r]); gate and up have one shape and lie in one buffer.
+// y[r][o] = silu(gate[o] . x[r]) * (up[o] . x[r]); gate and up have one shape and lie in one buffer. With a limit, here
+// and below, gate's product counts as no more than it, and up's as no more and no less than minus it (swiglu_limit of
+// GLM-5.3's Glm5NextTextMLP). 0: there is none.
 struct args_swiglu {
     struct args_matrix gate;
     struct args_matrix up;
@@ -151,7 +153,7 @@ struct args_swiglu {
     arg_u32 in_offset;
     arg_u32 out_stride;
     arg_u32 out_offset;
-    arg_u32 pad;
+    arg_f32 limit;
 };
 
 // matmul or swiglu for several matrices of one layout in one buffer, each with rows of its own: `of` for the first, and
@@ -202,7 +204,7 @@ struct args_swiglu_experts {
     arg_u32 in_offset;
     arg_u32 out_stride;
     arg_u32 shared_offset; // in y
-    arg_u32 pad;
+    arg_f32 limit;
 };
 struct args_matvec_experts {
     struct args_matrix matrix;
@@ -226,14 +228,17 @@ struct args_add_experts {
     arg_u32 pad;
 };
 
-// y[row][i] = silu(gate[row][i]) * y[row][i], i < dim; both have rows out_stride apart from out_offset on. The rows are
-// 0 .. n_rows - 1, or, where at.n is not 0, the ranks of `at`. swiglu of two kinds is two products and this.
+// y[row][i] = silu(gate[row][i]) * y[row][i], i < dim, within a limit; both have rows out_stride apart from out_offset
+// on. The rows are 0 .. n_rows - 1, or, where at.n is not 0, the ranks of `at`. swiglu of two kinds is two products and
+// this.
 struct args_silu_product {
     struct args_places at;
     arg_u32 n_rows;
     arg_u32 dim;
     arg_u32 out_stride;
     arg_u32 out_offset;
+    arg_f32 limit;
+    arg_u32 pad;
 };
 
 // Rotates, in place, rope_dim elements of each head of each row: pair j by the angle position * inv_freq[j], cos and

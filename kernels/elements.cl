@@ -89,7 +89,7 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void silu_product(const struct args_silu_
         return;
     uint row = a.at.n ? expert_at(&a.at, ids, k).rank : k;
     ulong at = (ulong)row * a.out_stride + a.out_offset + i;
-    y[at] = silu(gate[at]) * y[at];
+    y[at] = swiglu(gate[at], y[at], a.limit);
 }
 
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void gate_product(const struct args_gate_product a, const struct tiling t,

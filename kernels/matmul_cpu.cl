@@ -230,7 +230,12 @@ __kernel GROUP_SIZE(1, 1) void swiglu_mat(const struct args_swiglu a, const stru
     for (uint i = 0; i < MATMUL_ROWS; i++)
         for (uint v = 0; v < vectors; v++) {
             float16 gate = gates[i * TOKEN_VECTORS + v];
-            ups[i * TOKEN_VECTORS + v] *= gate / (1.0f + exp16(-gate));
+            float16 up = ups[i * TOKEN_VECTORS + v];
+            if (a.limit > 0.0f) {
+                gate = select(gate, (float16)(a.limit), gate > a.limit);
+                up = select(select(up, (float16)(a.limit), up > a.limit), (float16)(-a.limit), up < -a.limit);
+            }
+            ups[i * TOKEN_VECTORS + v] = up * (gate / (1.0f + exp16(-gate)));
         }
     const float *up = (const float *)ups;
     uint n = min((uint)MATMUL_ROWS, a.gate.out_dim - place.first_row);

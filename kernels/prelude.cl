@@ -100,6 +100,15 @@ static float silu(float x)
     return x / (1.0f + exp_near(-x));
 }
 
+// Within a limit, if it is not 0; what is no number stays none.
+static float swiglu(float gate, float up, float limit)
+{
+    bool has = limit > 0.0f;
+    gate = has && gate > limit ? limit : gate;
+    up = has && up > limit ? limit : has && up < -limit ? -limit : up;
+    return silu(gate) * up;
+}
+
 static void cache_put(__global void *cache, uint kv_type, ulong index, float value)
 {
     if (kv_type == KV_F32)

@@ -94,6 +94,15 @@ int ref_matmul(const struct args_matmul *a, const void *matrix, const float *x, 
     return GPU_OK;
 }
 
+static float swiglu(float gate, float up, float limit)
+{
+    if (limit > 0 && gate > limit)
+        gate = limit;
+    if (limit > 0 && (up > limit || up < -limit))
+        up = up > limit ? limit : -limit;
+    return gate / (1.0f + expf(-gate)) * up;
+}
+
 int ref_swiglu(const struct args_swiglu *a, const void *matrices, const float *x, float *y)
 {
     uint32_t in_dim = a->gate.in_dim;
@@ -107,7 +116,7 @@ int ref_swiglu(const struct args_swiglu *a, const void *matrices, const float *x
             const float *in = x + (uint64_t)r * a->in_stride + a->in_offset;
             float gate = ref_dot(rows, in, in_dim);
             float up = ref_dot(rows + in_dim, in, in_dim);
-            y[(uint64_t)r * a->out_stride + a->out_offset + o] = gate / (1.0f + expf(-gate)) * up;
+            y[(uint64_t)r * a->out_stride + a->out_offset + o] = swiglu(gate, up, a->limit);
         }
     }
     free(rows);
@@ -132,7 +141,8 @@ int ref_swiglu_experts(const struct args_swiglu_experts *a, const struct gpu_exp
         struct args_swiglu one = {.gate = gpu_matrix_behind(&a->gate, place),
                                   .up = gpu_matrix_behind(&a->up, place),
                                   .n_rows = 1,
-                                  .in_offset = a->in_offset};
+                                  .in_offset = a->in_offset,
+                                  .limit = a->limit};
         code = ref_swiglu(&one, b->matrices->host, b->x->host, (float *)b->y->host + rank * a->out_stride);
     }
     return code;

@@ -58,6 +58,7 @@ struct shape {
     uint32_t first_k_dense_replace; // layers before this one are dense
     uint32_t max_position_embeddings;
     float rms_norm_eps, routed_scaling_factor;
+    float swiglu_limit;    // beyond which MLPs' gates and ups do not count, as args_swiglu has it; 0: there is none
     float latent_norm_eps; // of q_a_layernorm and kv_a_layernorm: 1e-6 whatever rms_norm_eps is
     bool norm_topk_prob, tie_word_embeddings;
     bool norms_from_one; // transformers' class multiplies by 1 + w, and its files hold w; not those of a delta layer

@@ -74,6 +74,7 @@ void ffn_mlp(const struct pass *pass, uint32_t layer, struct rows x)
         .in_stride = x.stride,
         .in_offset = x.offset,
         .out_stride = act.stride,
+        .limit = pass->shape->swiglu_limit,
     };
     if (pass->decode)
         gpu_op_swiglu_vec(pass->gpu, &args, w->gate.buf, x.buf, act.buf);
@@ -146,6 +147,7 @@ void ffn_run_batch(const struct pass *pass, uint32_t layer, const struct args_pl
         .at = *batch,
         .in_offset = x.offset,
         .out_stride = s->moe_intermediate_size,
+        .limit = s->swiglu_limit,
     };
     struct args_matvec_experts out = {
         .matrix = experts->down,

@@ -69,7 +69,8 @@ static void run_expert_rows(const struct pass *pass, const struct expert_rows *e
                                          .in_stride = hidden,
                                          .in_offset = args.n_rows * hidden,
                                          .out_stride = inner,
-                                         .out_offset = args.n_rows * inner};
+                                         .out_offset = args.n_rows * inner,
+                                         .limit = pass->shape->swiglu_limit};
         down[k] = (struct args_matmul){.matrix = gpu_matrix_behind(&layout->down, place),
                                        .n_rows = experts->rows[k],
                                        .in_stride = inner,

@@ -57,6 +57,7 @@ static void run_together(const struct pass *pass, uint32_t layer, const struct a
         .in_offset = x.offset,
         .out_stride = inner,
         .shared_offset = s->top_k * inner,
+        .limit = s->swiglu_limit,
     };
     struct args_add_experts out = {
         .matrix = experts->down,
