@@ -235,7 +235,7 @@ bench: $(PROGRAM) $(BENCHES)
 fuzz: $(FUZZ_SOURCES:tests/fuzz/fuzz_%.c=fuzz-%)
 fuzz-library:
 	@$(MAKE) --no-print-directory CC=clang CXX=clang++ BUILD=build/fuzz SANITIZE='address undefined fuzzer-no-link' \
-	    OPT='-O1 -g' build/fuzz/libmoechat.a
+	    OPT='-O1 -g -DGGUF_FIRST_READ=4096' build/fuzz/libmoechat.a
 fuzz-%: fuzz-library
 	clang $(CPPFLAGS) $(CFLAGS) -O1 $(INCLUDES) $(PKG_CFLAGS) -fsanitize=address,undefined,fuzzer-no-link \
 	    -c -o build/fuzz/$*.o tests/fuzz/fuzz_$*.c

@@ -14,10 +14,14 @@
 #include "engine/base/file_lock.h"
 #include "engine/files/ggml_types.h"
 
+#ifndef GGUF_FIRST_READ // make fuzz gives a smaller one: files that need more are rare there, and memory is slow
+#define GGUF_FIRST_READ (256 << 10)
+#endif
+
 enum {
     MAX_HEADER = 128 << 20,
-    FIRST_READ = 256 << 10, // grows until the header is there
-    MAX_COUNT = 65536,      // of keys, of tensors
+    FIRST_READ = GGUF_FIRST_READ, // grows until the header is there
+    MAX_COUNT = 65536,            // of keys, of tensors
     MAX_KEY = 256,
     MAX_NAME = 63,
     MAX_STRING = 16 << 20,

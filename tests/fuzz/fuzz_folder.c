@@ -12,6 +12,7 @@
 #include "engine/convert/job.h"
 #include "engine/files/folder.h"
 #include "engine/walk/weights.h"
+#include "tests/fuzz/place.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -90,14 +91,10 @@ static void check_job(const struct package *p)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static char folder[32];
     const uint8_t *middle = memchr(data, 0, size);
     if (!middle)
         return 0;
-    if (!folder[0]) {
-        snprintf(folder, sizeof folder, "/tmp/moechat-fuzz-XXXXXX");
-        must(mkdtemp(folder) != NULL);
-    }
+    const char *folder = place();
     size_t length = size - (size_t)(middle + 1 - data);
     uint64_t prefix = length;
     write_file(folder, "config.json", NULL, 0, data, (size_t)(middle - data), 0);
@@ -118,7 +115,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     unlink(path);
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
     unlink(path);
-    rmdir(folder);
-    folder[0] = 0;
     return 0;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "engine/walk/weights.h"
+#include "tests/fuzz/place.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -62,15 +63,13 @@ static void check_vocabulary(const char *path)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char folder[] = "/tmp/moechat-fuzz-XXXXXX";
     char path[64];
     struct package package;
     struct moe_err err = {.text = ""};
     if (size < 4)
         return 0;
     uint32_t zeroes = (data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16) % (16 << 20);
-    must(mkdtemp(folder) != NULL);
-    snprintf(path, sizeof path, "%s/x.gguf", folder);
+    snprintf(path, sizeof path, "%s/x.gguf", place());
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     must(fd >= 0 && write(fd, data + 4, size - 4) == (ssize_t)(size - 4));
     must(ftruncate(fd, (off_t)(size - 4 + zeroes)) == 0);
@@ -84,6 +83,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     check_vocabulary(path);
     unlink(path);
-    must(rmdir(folder) == 0);
     return 0;
 }

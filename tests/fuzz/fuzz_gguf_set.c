@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "engine/files/gguf_set.h"
+#include "tests/fuzz/place.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -39,9 +40,8 @@ static void open_one(const char *path)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char folder[] = "/tmp/moechat-fuzz-XXXXXX";
+    const char *folder = place();
     char path[96];
-    must(mkdtemp(folder) != NULL);
     for (size_t at = 0; at + 3 <= size;) {
         size_t length = data[at + 1] | (size_t)data[at + 2] << 8;
         length = length < size - at - 3 ? length : size - at - 3;
@@ -59,6 +59,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         open_one(path);
         unlink(path);
     }
-    must(rmdir(folder) == 0);
     return 0;
 }
