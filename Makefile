@@ -182,11 +182,13 @@ valgrind: $(PROGRAM)
 oclgrind: $(TESTS)
 	@sh tests/oclgrind.sh
 
-# MUTATIONS one-line mistakes, chosen by MUTATION_SEED, and the test that notices each; an hour or two. make check tries three.
+# MUTATIONS one-line mistakes, chosen by MUTATION_SEED, and the test that notices each; an hour or two on two processors,
+# and less with MUTATION_JOBS on more. make check tries three.
 MUTATIONS ?= 200
 MUTATION_SEED ?= 1
+MUTATION_JOBS ?= 1
 mutate: tests asan-tests
-	python3 tests/mutate/mutate.py --count $(MUTATIONS) --seed $(MUTATION_SEED) --sanitized --wide
+	python3 tests/mutate/mutate.py --count $(MUTATIONS) --seed $(MUTATION_SEED) --jobs $(MUTATION_JOBS) --sanitized --wide
 
 # Memory against the plan, on a model of more than 4 GB (1 GB on disk: layers share files). Takes a minute or two.
 MEMORY_MODEL = $(BUILD)/memory-model

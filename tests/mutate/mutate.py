@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Puts one-line mistakes into the sources and says which test noticed each: what none notices, none guards.
 
-    mutate.py [--seed 1] [--count 200] [--minutes 0] [--only PATH]... [--quick] [--wide] [--sanitized]
+    mutate.py [--seed 1] [--count 200] [--minutes 0] [--only PATH]... [--quick] [--wide] [--sanitized] [--jobs 1] [--longest 0]
     mutate.py --at FILE:LINE            every mutation of that line
     mutate.py --list                    the choice of that seed, without trying it
 
@@ -11,7 +11,9 @@ swallows a returned code (code). It is made in a copy of the tree, build/mutate,
 tests/README.md names for its module, the quick ones first; then, with --sanitized, on its own tests under the sanitizers;
 then, with --wide, on every other test, the goldens and the screens. HOME, TMPDIR and the XDG folders of what runs are
 folders of their own, for nobody knows what a mutant does. The same seed and the same sources give the same choice. What does not
-compile counts for nothing; what changes nothing stands in equivalent.txt, with the reason, and is not tried.
+compile counts for nothing; what changes nothing stands in equivalent.txt, with the reason, and is not tried. With --jobs, as
+many copies at a time, build/mutate/0 and so on; there each test is first tried on the tree as it is, and those that fail, or take
+longer than --longest, are left out, which is said.
 
 A line for each, the survivors with their change at the end, then the count; status 1 when the tree itself fails its tests.
 """
@@ -20,6 +22,7 @@ import atexit
 import collections
 import glob
 import json
+import multiprocessing
 import os
 import random
 import re
@@ -407,10 +410,97 @@ def catch(scratch, site, tests, sanitized=False):
     return None
 
 
+# ---- many at a time ----
+lane = None  # of a worker's process: its copy of the tree, its guards, the options
+
+
+class Lane:
+    def __init__(self, folders, options):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's
+        self.scratch = Scratch(ROOT, folders.get())
+        self.scratch.copy()
+        self.guards, self.options = Guards(self.scratch.folder), options
+
+
+def enter_lane(folders, options):
+    global lane
+    lane = Lane(folders, options)
+
+
+def survey(test, sanitized):
+    """How a test does on the tree as it is: its command, whether it passes, its seconds."""
+    scratch, began = lane.scratch, time.monotonic()
+    passed = scratch.make(test.targets, sanitized)
+    began = time.monotonic()
+    passed = passed and scratch.passes(test.command, lane.options.longest or 900)
+    return test.name, " ".join(test.command), passed, time.monotonic() - began
+
+
+def attempt_in_lane(site, sound, times):
+    lane.scratch.sound = dict(sound, **lane.scratch.sound)
+    lane.scratch.times = dict(times, **lane.scratch.times)
+    return attempt(lane.scratch, site, lane.guards, lane.options)
+
+
+def asked_for(sites, guards, options):
+    """Every test that may be run for these sites, with whether it is a sanitized one, once each."""
+    found = {}
+    for site in sites:
+        tests = tests_of(guards, site, options) + (guards.wide() if options.wide else [])
+        found.update({(t.name, False): t for t in commands(tests, False)})
+        if options.sanitized and not site.path.endswith(".cl"):
+            found.update({(t.name, True): t for t in commands([t for t in tests if not t.name.startswith("golden")], True)})
+    return [(test, sanitized) for (_, sanitized), test in found.items()]
+
+
+def in_lanes(order, options, outcomes):
+    """Tries the mutations of `order` in options.jobs processes; appends to outcomes as they come. Returns the unsound tests."""
+    folders = multiprocessing.Queue()
+    for i in range(options.jobs):
+        folders.put(os.path.join(options.scratch, str(i)))
+    end = time.monotonic() + 60 * options.minutes if options.minutes else float("inf")
+    with multiprocessing.Pool(options.jobs, enter_lane, (folders, options)) as pool:
+        first = [site for site, _ in zip(order, range(options.count))]
+        tests = asked_for(first, Guards(ROOT), options)
+        looks = [pool.apply_async(survey, look) for look in sorted(tests, key=lambda look: "python3" not in look[0].command)]
+        looks = [look.get() for look in looks]
+        sound = {command: passed for _, command, passed, _ in looks}
+        times = {command: seconds for _, command, _, seconds in looks}
+        for name, _, passed, seconds in looks:
+            if not passed:
+                print("left out, for the tree itself fails it: %s (%.0f s)" % (name, seconds))
+        print("%d tests, %.0f s of them" % (len(looks), sum(times.values())))
+        waiting, tried = [], 0
+        following = iter(first)
+        while True:
+            while len(waiting) < options.jobs and tried + len(waiting) < options.count and time.monotonic() < end:
+                site = next(following, None) or next(order, None)
+                if not site:
+                    break
+                waiting.append(pool.apply_async(attempt_in_lane, (site, sound, times)))
+            if not waiting:
+                break
+            done = [w for w in waiting if w.ready()]
+            waiting = [w for w in waiting if not w.ready()]
+            for outcome in (w.get() for w in done):
+                outcomes.append(outcome)
+                tried += outcome.verdict != "uncompiled"
+                print(told(outcome))
+            time.sleep(0.05)
+    return [command for command, passed in sound.items() if not passed]
+
+
 def object_of(site):
     if site.path.endswith(".cl"):
         return "build/kernels_cl.o"
     return "build/%s.o" % os.path.splitext(site.path)[0]
+
+
+def tests_of(guards, site, options):
+    tests = guards.of(site.path)
+    if options.quick:
+        tests = [t for t in tests if t.command[0] != "python3" and not t.name.startswith("golden")]
+    return tests
 
 
 Outcome = collections.namedtuple("Outcome", "site verdict by") # verdict: "caught", "survives", "uncompiled"
@@ -424,9 +514,7 @@ def attempt(scratch, site, guards, options):
     assert lines[site.line - 1] == site.old, site
     lines[site.line - 1] = site.new
     scratch.mutant = "\n".join(lines)
-    tests = guards.of(site.path)
-    if options.quick:
-        tests = [t for t in tests if t.command[0] != "python3" and not t.name.startswith("golden")]
+    tests = tests_of(guards, site, options)
     try:
         scratch.write(site.path, scratch.mutant)
         if not scratch.make([object_of(site)]):
@@ -440,6 +528,19 @@ def attempt(scratch, site, guards, options):
     finally:
         scratch.write(site.path, scratch.original)
     return Outcome(site, "caught" if by else "survives", by)
+
+
+def one_by_one(order, scratch, guards, options, outcomes):
+    """As in_lanes, in one copy of the tree."""
+    began, tried = time.monotonic(), 0
+    for site in order:
+        if tried == options.count or (options.minutes and time.monotonic() - began > 60 * options.minutes):
+            break
+        outcomes.append(attempt(scratch, site, guards, options))
+        tried += outcomes[-1].verdict != "uncompiled"
+        print(told(outcomes[-1]))
+        scratch.keep_times()
+    return [command for command, passed in scratch.sound.items() if not passed]
 
 
 def told(outcome):
@@ -484,6 +585,8 @@ def parsed():
     parser.add_argument("--quick", action="store_true", help="neither goldens nor screens: for a first look")
     parser.add_argument("--wide", action="store_true")
     parser.add_argument("--sanitized", action="store_true")
+    parser.add_argument("--jobs", type=int, default=1, help="copies of the tree, tried at a time")
+    parser.add_argument("--longest", type=float, default=0, help="with --jobs: leave out tests that take longer")
     parser.add_argument("--scratch", default=os.path.join(ROOT, "build/mutate"))
     return parser.parse_args()
 
@@ -491,11 +594,13 @@ def parsed():
 def main():
     options = parsed()
     sys.stdout.reconfigure(line_buffering=True)
-    began, known, n_known = time.monotonic(), equivalents(), 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    began, known, n_known = time.monotonic(), equivalents(), []
     scratch = Scratch(ROOT, options.scratch)
-    if not options.list:
+    copied = not options.list and options.jobs == 1
+    if copied:
         scratch.copy()
-    tree = ROOT if options.list else options.scratch  # the copy stays as it is while people write on
+    tree = options.scratch if copied else ROOT  # the copy stays as it is while people write on
     guards = Guards(tree)
     if options.at:
         path, line = options.at.rsplit(":", 1)
@@ -507,19 +612,16 @@ def main():
         for site, _ in zip(order, range(options.count)):
             print(changed(site))
         return 0
-    outcomes, tried = [], 0
-    for site in order:
-        if tried == options.count or (options.minutes and time.monotonic() - began > 60 * options.minutes):
-            break
-        if is_known(known, site):
-            n_known += 1
-            continue
-        outcomes.append(attempt(scratch, site, guards, options))
-        tried += outcomes[-1].verdict != "uncompiled"
-        print(told(outcomes[-1]))
-        scratch.keep_times()
-    report(outcomes, n_known, time.monotonic() - began)
-    return 1 if False in scratch.sound.values() else 0
+    order = (site for site in order if not is_known(known, site) or n_known.append(site))
+    outcomes, unsound = [], []
+    try:
+        if options.jobs > 1:
+            unsound = in_lanes(order, options, outcomes)
+        else:
+            unsound = one_by_one(order, scratch, guards, options, outcomes)
+    finally:
+        report(outcomes, len(n_known), time.monotonic() - began)
+    return 1 if unsound else 0
 
 
 if __name__ == "__main__":
