@@ -289,16 +289,18 @@ static int legend_rows(const struct cells *cells, int width)
     return PLACES + 2 + width <= cells->columns || cells->rows < 6 ? 1 : 2;
 }
 
-static void draw_legend(struct cells *cells, const struct heat_figures *figures, uint64_t most)
+// Over so many rows; where one is too few for all, what the uses are goes.
+static void draw_legend(struct cells *cells, const struct heat_figures *figures, uint64_t most, int rows)
 {
     char uses[128];
-    int rows = legend_rows(cells, put_uses(uses, sizeof uses, most));
-    bool together = rows == 1;
+    int wanted = legend_rows(cells, put_uses(uses, sizeof uses, most));
     struct cells_at at = cells_row(cells, cells->rows - rows);
     put_places(&at, figures->ascii);
-    if (!together)
+    if (rows < wanted)
+        return;
+    if (rows > 1)
         at = cells_row(cells, cells->rows - 1);
-    cells_print(&at, STYLE_DIM, "%s%s", together ? "  " : "", uses);
+    cells_print(&at, STYLE_DIM, "%s%s", rows == 1 ? "  " : "", uses);
 }
 
 static void draw_totals(struct cells *cells, int row, const struct totals *totals)
@@ -366,8 +368,11 @@ void heat_draw(struct cells *cells, const struct heat_figures *figures)
     int legend = cells->rows - 1;
     if (is_single(&scale)) {
         char uses[128];
-        legend = cells->rows - legend_rows(cells, put_uses(uses, sizeof uses, totals.most));
-        draw_legend(cells, figures, totals.most);
+        int rows = legend_rows(cells, put_uses(uses, sizeof uses, totals.most));
+        int left = cells->rows - 1 - (int)scale.rows; // lay had one row for a legend, where it could not have two
+        rows = left < rows && left >= 1 ? left : rows;
+        legend = cells->rows - rows;
+        draw_legend(cells, figures, totals.most, rows);
     } else {
         put_shares(cells, legend, figures);
     }

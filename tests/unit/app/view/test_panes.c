@@ -358,6 +358,10 @@ static void heat_map(struct harness *t)
     CHECK_STR(t, row_text(&cells, 2), "   2 _-=\u2261\u2261=_-");
     CHECK_STR(t, row_text(&cells, 3), "   3  \u00B7:!!: \u00B7");
     CHECK_EQ(t, heat_rows(&figures), 8);
+    cells_resize(&cells, 6, 48); // the layers go before the second row of the legend
+    heat_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 4), "   4 _");
+    CHECK_STR(t, row_text(&cells, 5), "disk only  \u00B7:!  host memory _-=\u2261  device \u2591\u2592\u2593\u2588");
     cells_resize(&cells, 8, 48);
     heat_draw(&cells, &figures);
     CHECK_STR(t, row_text(&cells, 5), "18 used: 6 disk only, 6 host, 6 device");
