@@ -8,6 +8,7 @@
 
 #include "app/talk/help.h"
 #include "app/view/stats.h"
+#include "app/view/table.h"
 #include "app/talk/talk_parts.h"
 
 struct talk_argument talk_argument(const struct line *line)
@@ -159,10 +160,21 @@ static void print_stats(struct talk *talk, FILE *out)
 void talk_do_stats(struct talk *talk, const struct line *line)
 {
     struct talk_lines lines;
+    char *text = NULL;
+    size_t length;
     (void)line;
-    if (!talk_lines_begin(talk, &lines))
+    FILE *out = open_memstream(&text, &length);
+    if (!out || !talk_lines_begin(talk, &lines)) {
+        if (out)
+            fclose(out);
+        free(text);
         return;
-    print_stats(talk, lines.out);
+    }
+    print_stats(talk, out);
+    int columns = talk->scripted ? 0 : talk->face->columns(talk->self);
+    if (fclose(out) == 0)
+        table_fold(lines.out, text, &(struct table){columns, .second = STATS_SECOND, .least = 40});
+    free(text);
     if (talk->state == TALK_IDLE)
         talk_lines_show(talk, &lines);
     else // not into an answer

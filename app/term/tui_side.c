@@ -10,6 +10,7 @@
 
 #include "app/term/term.h"
 #include "app/term/tui_parts.h"
+#include "app/view/table.h"
 
 enum { DRAFT_LIMIT = 16 << 20, COPY_LIMIT = 74000 }; // terminals take about 100 KB of base64
 
@@ -164,28 +165,6 @@ static void show_over(struct tui *tui, const char *text, size_t length)
     tui->help_open = true;
 }
 
-// Lines of two columns, the second from 24 on: cut between words and continued below itself.
-static void print_table(const char *text, int columns, FILE *out)
-{
-    enum { SECOND = 24, LEAST = 8 };
-    while (*text) {
-        int length = (int)strcspn(text, "\n"), room = columns;
-        while (length > room && columns >= SECOND + LEAST) {
-            int cut = room;
-            while (cut > 0 && text[cut] != ' ')
-                cut--;
-            if (cut == 0 || (room == columns && cut <= SECOND))
-                break;
-            fprintf(out, "%.*s\n%*s", cut, text, SECOND, "");
-            text += cut + 1;
-            length -= cut + 1;
-            room = columns - SECOND;
-        }
-        fprintf(out, "%.*s\n", length, text);
-        text += length + (text[length] == '\n');
-    }
-}
-
 void tui_page(void *self, enum face_page page, const char *text, size_t length)
 {
     struct tui *tui = self;
@@ -194,7 +173,7 @@ void tui_page(void *self, enum face_page page, const char *text, size_t length)
     tui->page = page;
     FILE *table = page == FACE_PAGE_HELP ? open_memstream(&folded, &folded_length) : NULL;
     if (table) {
-        print_table(text, tui->layout.chat.columns, table);
+        table_fold(table, text, &(struct table){tui->layout.chat.columns, .second = 24, .least = 8});
         if (fclose(table) == 0)
             show_over(tui, folded, folded_length);
     } else {

@@ -75,23 +75,21 @@ static void print_rooms(FILE *out, const struct stats *stats)
     char bytes[FORMAT_SIZE];
     if (stats->rooms[0].share < 0)
         return;
-    fputs("  hit curve        answers' hits, were the experts that were unused longest given up first (LRU), from an\n"
-          "                   empty cache on, so that an expert's first use is a miss:\n",
+    fputs("  hit curve        answers' hits, were the experts that were unused longest given up first (LRU), from an "
+          "empty cache on, so that an expert's first use is a miss:",
           out);
     for (int i = 0; i < stats->n_rooms; i++) {
         const struct stats_room *room = &stats->rooms[i];
-        fprintf(out, "%s %" PRIu64 "%s (%s%s) %.0f %%", i ? "," : "                   room for", room->experts,
-                i ? "" : " experts", format_bytes(bytes, sizeof bytes, room->experts * stats->info->cache.slot_bytes),
+        fprintf(out, "%s %" PRIu64 "%s (%s%s) %.0f %%", i ? "," : " room for", room->experts, i ? "" : " experts",
+                format_bytes(bytes, sizeof bytes, room->experts * stats->info->cache.slot_bytes),
                 room->here ? ": you are here" : "", 100 * room->share);
     }
     const struct moe_cache_plan *plan = &stats->info->cache;
     double acting = 100 * (double)tally->single_hits / (double)tally->single_asked;
     if (tally->single_asked && slots_of(plan) == plan->experts)
-        fprintf(out,
-                ";\n                   every expert has a slot and stays from one turn to the next: that hit %.0f %%",
-                acting);
+        fprintf(out, "; every expert has a slot and stays from one turn to the next: that hit %.0f %%", acting);
     else if (tally->single_asked)
-        fprintf(out, ";\n                   the policy that acts (%s) hit %.0f %%", figures_policy_name(plan), acting);
+        fprintf(out, "; the policy that acts (%s) hit %.0f %%", figures_policy_name(plan), acting);
     fputc('\n', out);
 }
 
@@ -116,7 +114,9 @@ static void print_process(FILE *out, const struct stats *stats)
     char sum[FORMAT_SIZE], before[FORMAT_SIZE], since[FORMAT_SIZE];
     if (!all->known || !start->known || all->device_bytes < start->device_bytes)
         return;
-    fprintf(out, "  whole process    %s from disks, as the system counts: %s to start (program, weights), %s since\n",
+    fprintf(out,
+            "  whole process    %s from disks, as the system counts: %s to start (program, kernels, weights), %s "
+            "since (experts, kernels, sessions)\n",
             format_bytes(sum, sizeof sum, all->device_bytes), format_bytes(before, sizeof before, start->device_bytes),
             format_bytes(since, sizeof since, all->device_bytes - start->device_bytes));
 }

@@ -11,6 +11,8 @@
 
 enum { STATS_ROOMS = 6 };
 
+enum { STATS_SECOND = 19 }; // columns before what a line tells
+
 struct stats {
     const struct backend_info *info;
     struct tally conversation, program; // since it was begun or loaded, and since the model was opened

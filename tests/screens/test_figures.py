@@ -43,7 +43,7 @@ class Chat(Screen):
             device, host, ahead, late, disk = map(int, found.groups())
             same((device + host + ahead, late + disk), (at["hits"], at["misses"]))
         process = re.search(r"whole process +([0-9.]+ [KMG]?B) from disks, as the system counts: ([0-9.]+ [KMG]?B) to start "
-                            r"\(program, weights\), ([0-9.]+ [KMG]?B) since", text)
+                            r"\(program, kernels, weights\), ([0-9.]+ [KMG]?B) since", text)
         expect(process and near(size(process.group(1)), size(process.group(2)) + size(process.group(3))), text)
         since = re.search(r"since the start +(\d+) tokens? read, (\d+) answered; experts: (\d+) hits, (\d+) misses, ([0-9.]+ [KMG]?B) read", text)
         at["program"] = dict(zip(("read", "answered", "hits", "misses"), map(int, since.groups()[:4]))) if since else None

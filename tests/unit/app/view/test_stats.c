@@ -52,8 +52,9 @@ static void says_what_was_counted(struct harness *t)
     stats.process = (struct process_reads){true, 90000000, 100000000};
     CHECK(t, !strstr(printed(&stats), "whole process"));
     info.to_start = (struct process_reads){true, 80000000, 85000000};
-    CHECK(t, strstr(printed(&stats), "  whole process    90.0 MB from disks, as the system counts: 80.0 MB to start "
-                                     "(program, weights), 10.0 MB since\n") != NULL);
+    CHECK(t,
+          strstr(printed(&stats), "  whole process    90.0 MB from disks, as the system counts: 80.0 MB to start "
+                                  "(program, kernels, weights), 10.0 MB since (experts, kernels, sessions)\n") != NULL);
     info.to_start = stats.process = (struct process_reads){0};
     out = printed(&stats);
     CHECK(t, !strstr(out, "hit curve") && !strstr(out, "  time ") && !strstr(out, "nan"));
@@ -95,7 +96,7 @@ static void says_what_was_counted(struct harness *t)
     CHECK(t, strstr(out, "11 tokens, 20.0 tokens/s\n") && strstr(out, "2 messages\n"));
     CHECK(t, strstr(out, "seed             7 in the last turn\n") != NULL);
     CHECK(t, !strstr(out, "since the start") && !strstr(out, "before this conversation"));
-    CHECK(t, strstr(out, "an expert's first use is a miss:\n") && !strstr(out, "every expert has a slot"));
+    CHECK(t, strstr(out, "an expert's first use is a miss: room") && !strstr(out, "every expert has a slot"));
     info.cache.all = true; // and first uses were another conversation's
     tally->ahead = 1;
     out = printed(&stats);
