@@ -116,14 +116,14 @@ static inline bool rig_restore(const struct saved *saved, struct rig_engine *eng
 // Appends a part whose ids are the bytes of its text and an end.
 static inline bool rig_append(struct saved *saved, enum tok_role role, const char *text, struct rig_engine *engine)
 {
-    struct part part = {.role = role, .time = 1000};
+    struct part part = {.role = role, .made.time = 1000};
     struct tok_err err;
     bool fine = bytes_append(&part.text, text, strlen(text));
     for (const char *c = text; *c; c++)
         tok_ids_append(&part.ids, (unsigned char)*c, &err);
     tok_ids_append(&part.ids, 300 + (int32_t)role, &err);
     if (role == TOK_ASSISTANT)
-        snprintf(part.stop, sizeof part.stop, "end");
+        snprintf(part.made.stop, sizeof part.made.stop, "end");
     fine = fine && saved_append(saved, &part);
     if (fine && engine)
         rig_feed(engine, part.ids.ids, part.ids.count);

@@ -42,6 +42,13 @@ void keeper_commit(struct keeper *keeper, bool logits)
     commit(keeper, logits, NULL);
 }
 
+void keeper_save_text(struct keeper *keeper)
+{
+    struct store_error error;
+    enum store_code code = saved_commit(keeper->saved, NULL, &error);
+    note(keeper, code, &error);
+}
+
 static void fail_memory(struct keeper *keeper)
 {
     keeper->hole = true;
@@ -87,27 +94,22 @@ static bool fill_part(struct keeper *keeper, struct part *part, const int32_t *i
 static bool make_message(struct keeper *keeper, const struct turn *turn, const struct turn_result *result, size_t i,
                          size_t begin, struct part *part)
 {
-    *part = (struct part){.role = turn->turns[i].role, .number = turn->number + (uint32_t)i};
+    *part = (struct part){.role = turn->turns[i].role, .number = turn->number + (uint32_t)i, .made = turn->made[i]};
+    if (!part->made.time)
+        part->made.time = result->asked;
     return bytes_append(&part->text, turn->turns[i].text, turn->turns[i].length) &&
            fill_part(keeper, part, result->prompt.ids + begin, result->prompt_ends[i] - begin);
 }
 
-static size_t changed_from(const struct turn_result *result)
+void keeper_save_message(struct keeper *keeper, const struct turn *turn, const struct turn_result *result)
 {
-    return result->n_same ? result->prompt_ends[result->n_same - 1] : 0;
-}
-
-static void drop_left(struct keeper *keeper, const uint32_t *left, size_t n_left)
-{
-    for (size_t i = n_left; i > 0; i--)
-        saved_drop(keeper->saved, left[i - 1]);
-}
-
-void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const struct turn_result *result,
-                        const uint32_t *borders)
-{
-    size_t begin = changed_from(result);
-    if (!keeper->saved || !reaches(keeper, turn->position + begin))
+    size_t begin = result->n_same ? result->prompt_ends[result->n_same - 1] : 0;
+    uint32_t position = turn->position + (uint32_t)begin;
+    struct store_error error;
+    if (!keeper->saved)
+        return;
+    saved_cut(keeper->saved, position);
+    if (!reaches(keeper, position))
         return;
     bool fine = true;
     for (size_t i = result->n_same; i < turn->n_turns && fine; i++) {
@@ -117,77 +119,63 @@ void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const st
         part_release(&part);
     }
     if (!fine) {
-        saved_cut(keeper->saved, turn->position);
+        saved_cut(keeper->saved, position);
         fail_memory(keeper);
         return;
     }
-    drop_left(keeper, turn->left, turn->n_left);
+    keeper->unanswered = (struct keeper_unanswered){turn->n_turns - result->n_same, position};
+    // Should this fail, what comes with the rows or after the turn tries again, and says so.
+    keeper->unsaved = saved_commit(keeper->saved, NULL, &error) != STORE_OK;
+}
+
+void keeper_forget_message(struct keeper *keeper)
+{
+    struct keeper_unanswered *unanswered = &keeper->unanswered;
+    const struct manifest *manifest = keeper->saved ? saved_manifest(keeper->saved) : NULL;
+    size_t n = unanswered->n_parts;
+    if (n && manifest && n <= manifest->n_parts) {
+        uint32_t first = manifest->parts[manifest->n_parts - n].number;
+        saved_cut(keeper->saved, unanswered->position);
+        for (; n > 0; n--) // one after the other, as they were appended
+            saved_drop(keeper->saved, first + (uint32_t)n - 1);
+    }
+    unanswered->n_parts = 0;
+}
+
+void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const uint32_t *borders)
+{
+    if (!keeper->saved || !keeper->unanswered.n_parts)
+        return; // it was said why
+    for (size_t i = turn->n_left; i > 0; i--)
+        saved_drop(keeper->saved, turn->left[i - 1]);
     commit(keeper, true, borders);
 }
 
-void keeper_forget_stopped(struct keeper *keeper)
+void keeper_save_system(struct keeper *keeper, const struct bytes *text, uint32_t number)
 {
-    struct keeper_stopped *stopped = &keeper->stopped;
-    for (size_t i = 0; i < stopped->n_parts; i++)
-        part_release(&stopped->parts[i]);
-    free(stopped->parts);
-    free(stopped->left);
-    *stopped = (struct keeper_stopped){0};
-}
-
-void keeper_note_stopped(struct keeper *keeper, const struct turn *turn, const struct turn_result *result)
-{
-    struct keeper_stopped *stopped = &keeper->stopped;
-    size_t begin = changed_from(result);
-    if (!keeper->saved || !result->prompt.count)
+    struct part part = {.role = TOK_SYSTEM, .number = number};
+    if (!keeper->saved)
         return;
-    *stopped = (struct keeper_stopped){.position = turn->position + (uint32_t)begin};
-    stopped->parts = calloc(turn->n_turns + 1, sizeof *stopped->parts);
-    stopped->left = calloc(turn->n_left + 1, sizeof *stopped->left);
-    bool fine = stopped->parts && stopped->left;
-    for (; fine && stopped->n_left < turn->n_left; stopped->n_left++)
-        stopped->left[stopped->n_left] = turn->left[stopped->n_left];
-    for (size_t i = result->n_same; i < turn->n_turns && fine; i++) {
-        fine = make_message(keeper, turn, result, i, begin, &stopped->parts[stopped->n_parts++]);
-        begin = result->prompt_ends[i];
-    }
-    if (fine)
-        return;
-    keeper_forget_stopped(keeper);
-    fail_memory(keeper);
-}
-
-// Only the text: where the engine stands by now is of no importance, and what it had read of the message is little.
-static void save_stopped(struct keeper *keeper)
-{
-    struct keeper_stopped *stopped = &keeper->stopped;
-    struct store_error error;
-    bool fine = true;
-    saved_cut(keeper->saved, stopped->position);
-    if (!reaches(keeper, stopped->position))
-        return;
-    for (size_t i = 0; i < stopped->n_parts && fine; i++)
-        fine = saved_append(keeper->saved, &stopped->parts[i]);
-    if (!fine) {
-        saved_cut(keeper->saved, stopped->position);
+    keeper_forget_message(keeper);
+    saved_cut(keeper->saved, 0);
+    const struct manifest *manifest = saved_manifest(keeper->saved);
+    for (size_t i = manifest->n_others; i > 0; i--) // the one before it, unless a branch begins with it
+        if (manifest->others[i - 1].role == TOK_SYSTEM)
+            saved_drop(keeper->saved, manifest->others[i - 1].number);
+    bool fine = !text->length || (bytes_append(&part.text, text->data, text->length) &&
+                                  fill_part(keeper, &part, NULL, 0) && saved_append(keeper->saved, &part));
+    part_release(&part);
+    if (!fine)
         fail_memory(keeper);
-        return;
-    }
-    drop_left(keeper, stopped->left, stopped->n_left);
-    enum store_code code = saved_commit(keeper->saved, NULL, &error);
-    note(keeper, code, &error);
-    keeper->news.stopped = code == STORE_OK;
-    snprintf(keeper->news.name, sizeof keeper->news.name, "%s", saved_name(keeper->saved));
+    else if (manifest->next_part) // else nothing was ever saved
+        keeper_save_text(keeper);
 }
 
 static bool make_answer(struct keeper *keeper, const struct turn *turn, const struct turn_result *result,
                         struct part *part)
 {
-    *part = (struct part){.number = turn->number + (uint32_t)turn->n_turns,
-                          .role = TOK_ASSISTANT,
-                          .sampling = turn->sampling.numbers,
-                          .max_tokens = turn->max_tokens};
-    snprintf(part->stop, sizeof part->stop, "%s", stop_reason_name(result->reason));
+    *part =
+        (struct part){.number = turn->number + (uint32_t)turn->n_turns, .role = TOK_ASSISTANT, .made = result->made};
     return bytes_append(&part->text, result->text.data ? result->text.data : "", result->text.length) &&
            fill_part(keeper, part, result->answer.ids, result->answer.count);
 }
@@ -204,6 +192,7 @@ bool keeper_save_answer(struct keeper *keeper, const struct turn *turn, const st
         fail_memory(keeper);
         return false;
     }
+    keeper->unanswered.n_parts = 0;
     // Should this fail, what comes with the rows tries again, and says so.
     keeper->unsaved = saved_commit(keeper->saved, NULL, &error) != STORE_OK;
     return true;
@@ -317,9 +306,11 @@ void keeper_close(struct keeper *keeper)
 {
     if (keeper->saved && keeper->unsaved)
         keeper_commit(keeper, false);
-    if (keeper->saved && keeper->stopped.n_parts)
-        save_stopped(keeper);
-    keeper_forget_stopped(keeper);
+    if (keeper->saved && keeper->unanswered.n_parts && !keeper->unsaved) {
+        keeper->news.unanswered = true;
+        snprintf(keeper->news.name, sizeof keeper->news.name, "%s", saved_name(keeper->saved));
+    }
+    keeper->unanswered.n_parts = 0;
     keeper->unsaved = keeper->hole = false;
     saved_close(keeper->saved);
     keeper->saved = NULL;

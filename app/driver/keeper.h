@@ -19,18 +19,16 @@ struct session_news {
     uint32_t max_context;       // opened: room for tokens
     bool unsaved;               // the disk does not have all that was said
     uint32_t cached, missing;   // opened: tokens whose rows are there, and that are computed with the next turn
-    bool stopped;               // closed: a message whose reading had been stopped was saved, unanswered
+    bool unanswered;            // closed: the last message is saved, and has no answer
     char name[STORE_NAME_SIZE]; // "" until its first turn is saved
     char text[1000];            // one line for people; "": nothing to say
 };
 
-// What a prompt whose reading was stopped would have added: it is still to be sent again, or to be replaced.
-struct keeper_stopped {
-    struct part *parts;
-    size_t n_parts;    // 0: there is none
+// The last of the conversation's parts on the disk, when they are messages that have no answer yet: of the turn under
+// way, or of one that came to nothing, which is still to be sent again or to be replaced.
+struct keeper_unanswered {
+    size_t n_parts;    // 0: there are none
     uint32_t position; // of the timeline, where they begin
-    uint32_t *left;    // as a turn's
-    size_t n_left;
 };
 
 // Zero-initialise but for the first three.
@@ -42,19 +40,22 @@ struct keeper {
     struct session_news news; // to be sent next
     bool unsaved;             // the last commit failed
     bool hole;                // something that was said could not even be noted
-    struct keeper_stopped stopped;
+    struct keeper_unanswered unanswered;
 };
 
 // Saves what is missing on the disk; what there is to say goes to the news. logits: those after the last row, too.
 void keeper_commit(struct keeper *keeper, bool logits);
-// After the prompt was read: its messages and rows, and the logits that the answer begins with; with borders, also the
-// states after so many tokens ([MOE_BORDERS], 0: none).
-void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const struct turn_result *result,
-                        const uint32_t *borders);
-// After the reading of a prompt was stopped: keeper_close saves its messages, as people who leave don't send it again,
-// unless it is forgotten before, when another turn begins or the conversation goes elsewhere.
-void keeper_note_stopped(struct keeper *keeper, const struct turn *turn, const struct turn_result *result);
-void keeper_forget_stopped(struct keeper *keeper);
+void keeper_save_text(struct keeper *keeper); // the same without rows
+// Before the prompt is read, which may take minutes: its messages, so that whatever happens they are there. They stay
+// when the turn comes to nothing, as people who leave don't send them again, until they are forgotten: when another
+// turn begins or the conversation goes elsewhere.
+void keeper_save_message(struct keeper *keeper, const struct turn *turn, const struct turn_result *result);
+void keeper_forget_message(struct keeper *keeper);
+// After the prompt was read: its rows, and the logits that the answer begins with; with borders, also the states
+// after so many tokens ([MOE_BORDERS], 0: none).
+void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const uint32_t *borders);
+// Of a conversation in which nothing was said yet: its system message, under that number; with no text it has none.
+void keeper_save_system(struct keeper *keeper, const struct bytes *text, uint32_t number);
 // When the answer is there: its text and ids, so that they are on the disk before anybody is told that it has ended.
 // Its rows come with the next keeper_commit, once its end has been fed. False: nothing was saved, now or before.
 bool keeper_save_answer(struct keeper *keeper, const struct turn *turn, const struct turn_result *result);
@@ -70,6 +71,6 @@ const char *keeper_restore(struct keeper *keeper, uint32_t most, struct moe_err 
 void keeper_lose(struct keeper *keeper); // what was gone to is not on the disk: says so
 // Gives the session a name, unless "", and saves what is not on the disk yet.
 void keeper_save_as(struct keeper *keeper, const char *name);
-void keeper_close(struct keeper *keeper); // tries once more what could not be saved; saves what was stopped
+void keeper_close(struct keeper *keeper); // tries once more what could not be saved
 
 #endif

@@ -38,11 +38,13 @@ struct turn {
     struct sampling sampling;
     uint32_t max_tokens; // 0: none
     struct tok_turn *turns;
+    struct part_made *made; // how each came to be, if it was there before
     size_t n_turns;
     struct turn_result *result; // to be filled: so that whatever fails can be told
 };
 struct turn *turn_new(void);                                                           // NULL: no memory
 bool turn_add(struct turn *turn, enum tok_role role, const char *text, size_t length); // false: no memory
+void turn_was_made(struct turn *turn, const struct part_made *made);                   // of the one that was added last
 bool turn_leaves(struct turn *turn, uint32_t part); // adds to `left`; false: no memory
 void turn_free(struct turn *turn);
 
@@ -68,8 +70,11 @@ struct turn_result {
     size_t n_prompt_ends;
     size_t n_same;         // the first of the turns that were known, and whose parts stay as they are
     struct tok_ids answer; // with the id that closes it
+    uint64_t asked;        // when the turn began, in seconds since 1970
+    struct part_made made; // the answer's
     struct bytes text;     // what the answer says, thinking and its marks included: what a conversation keeps
 };
-void turn_result_free(struct turn_result *result); // NULL is fine
+void turn_note_answer(const struct turn *turn, struct turn_result *result); // how it came to be, now that it is there
+void turn_result_free(struct turn_result *result);                          // NULL is fine
 
 #endif

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include "app/util/format.h"
 #include "app/driver/answer_text.h"
@@ -20,7 +21,7 @@
 
 enum { N_EVENTS = 128 };
 
-enum job_kind { JOB_TURN, JOB_OPEN, JOB_GO, JOB_SAVE, JOB_CLOSE, JOB_ANEW };
+enum job_kind { JOB_TURN, JOB_OPEN, JOB_GO, JOB_SAVE, JOB_SYSTEM, JOB_CLOSE, JOB_ANEW };
 
 struct job {
     enum job_kind kind;
@@ -28,6 +29,8 @@ struct job {
     struct worker_session session;
     struct worker_place place;
     char name[STORE_NAME_SIZE];
+    struct bytes text; // the system message
+    uint32_t number;
 };
 
 struct worker {
@@ -350,7 +353,7 @@ static int answer(struct worker *worker, const struct turn *turn, struct turn_re
     if (code)
         return code;
     ops->keep_logits(self);
-    keeper_save_prompt(&worker->keeper, turn, result, borders);
+    keeper_save_prompt(&worker->keeper, turn, borders);
     return say_answer(worker, turn, result);
 }
 
@@ -418,7 +421,8 @@ static void take_turn(struct worker *worker, struct turn *turn)
     worker->serial++;
     ops->resume(self);
     uint32_t stopped_from = timeline_part_from(&worker->timeline, turn->position);
-    keeper_forget_stopped(&worker->keeper);
+    keeper_forget_message(&worker->keeper);
+    result->asked = (uint64_t)time(NULL);
     int code = place(worker, turn, result);
     // What is refused leaves the last turn's figures as they are.
     bool begins = code == 0 && (turn->again || has_room(turn, result, timeline_length(&worker->timeline)));
@@ -427,9 +431,11 @@ static void take_turn(struct worker *worker, struct turn *turn)
         worker->steps.ended_ns = worker->began_ns; // encoding is part of the turn
     }
     result->n_same = code == 0 ? same_turns(worker, turn, result) : 0;
-    size_t stays = result->n_same ? result->prompt_ends[result->n_same - 1] : 0;
-    if (code == 0 && worker->keeper.saved)
-        saved_cut(worker->keeper.saved, turn->position + (uint32_t)stays);
+    bool fits = turn->position + result->prompt.count + 2 <= result->context_total;
+    if (code == 0 && worker->keeper.saved && turn->again)
+        saved_cut(worker->keeper.saved, turn->position);
+    if ((code == 0 || code == MOE_CANCELLED) && !turn->again && fits)
+        keeper_save_message(&worker->keeper, turn, result);
     result->cached_tokens = ops->length(self);
     if (code == 0)
         code = timeline_settle(&worker->timeline, &result->err);
@@ -441,9 +447,6 @@ static void take_turn(struct worker *worker, struct turn *turn)
             leave(worker, turn, result, code, found);
         }
     }
-    bool fits = turn->position + result->prompt.count + 2 <= result->context_total;
-    if (code == MOE_CANCELLED && !turn->again && fits)
-        keeper_note_stopped(&worker->keeper, turn, result);
     result->kept = code == 0;
     if (code && code != MOE_CONTEXT_FULL)
         result->reason = code == MOE_CANCELLED ? STOP_CANCELLED : STOP_ERROR;
@@ -455,6 +458,7 @@ static void take_turn(struct worker *worker, struct turn *turn)
     if (begins)
         result->tally = steps_tally(&worker->steps);
     result->seconds = (double)(format_clock_ns() - worker->began_ns) / 1e9;
+    turn_note_answer(turn, result);
     uint32_t context = result->context_used;
     // First, as feeding the rest may take seconds where experts come from a disk: what was shown outlives the process.
     bool saved = result->kept && keeper_save_answer(&worker->keeper, turn, result);
@@ -471,6 +475,8 @@ static void take_turn(struct worker *worker, struct turn *turn)
     // What fails here fails again, and is reported, when the next turn begins.
     if (saved)
         keeper_commit(&worker->keeper, false);
+    else if (worker->keeper.saved && worker->keeper.unsaved)
+        keeper_save_text(&worker->keeper);
     if (worker->keeper.saved)
         send_news(worker, true);
 }
@@ -512,7 +518,7 @@ static void go(struct worker *worker, struct worker_place *place)
     struct moe_err err = {.text = ""};
     size_t tokens = place->ids.count;
     worker->backend.ops->resume(worker->backend.self);
-    keeper_forget_stopped(keeper);
+    keeper_forget_message(keeper);
     bool there = !keeper->saved || saved_go(keeper->saved, place->last);
     const char *why = follow(worker, &place->ids, &err);
     news->cached = worker->backend.ops->length(worker->backend.self);
@@ -542,6 +548,10 @@ static void take_job(struct worker *worker, struct job *job)
         break;
     case JOB_SAVE:
         keeper_save_as(&worker->keeper, job->name);
+        break;
+    case JOB_SYSTEM:
+        keeper_save_system(&worker->keeper, &job->text, job->number);
+        bytes_release(&job->text);
         break;
     case JOB_CLOSE:
         keeper_close(&worker->keeper);
@@ -584,6 +594,7 @@ static void job_release(struct job *job)
     saved_close(job->session.saved);
     tok_ids_release(&job->session.ids);
     tok_ids_release(&job->place.ids);
+    bytes_release(&job->text);
 }
 
 static void post(struct worker *worker, const struct job *job)
@@ -687,6 +698,11 @@ void worker_save_session(struct worker *worker, const char *name)
     post(worker, &job);
 }
 
+void worker_save_system(struct worker *worker, struct bytes text, uint32_t number)
+{
+    post(worker, &(struct job){.kind = JOB_SYSTEM, .text = text, .number = number});
+}
+
 void worker_close_session(struct worker *worker)
 {
     post(worker, &(struct job){.kind = JOB_CLOSE});
@@ -714,7 +730,7 @@ bool worker_finish_session(struct worker *worker, struct session_news *news)
             break;
     }
     news->failed = news->failed || event.session.failed;
-    news->stopped = event.session.stopped;
+    news->unanswered = event.session.unanswered;
     if (*event.session.name) // it may have got it only now
         snprintf(news->name, sizeof news->name, "%s", event.session.name);
     if (*event.session.text) // closing had something to say, too

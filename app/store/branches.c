@@ -178,20 +178,40 @@ void branches_prune(struct manifest *manifest)
 
 size_t branches_count(const struct manifest *manifest)
 {
-    size_t n = manifest->n_parts + manifest->n_others, ends = n;
-    bool *followed = calloc(n + 1, sizeof *followed);
-    for (size_t i = 0; followed && i < n; i++) {
-        const struct manifest_part *part =
-            i < manifest->n_parts ? &manifest->parts[i] : &manifest->others[i - manifest->n_parts];
-        size_t at = manifest_find_index(manifest, part->after);
-        if (at == SIZE_MAX || followed[at])
-            continue;
-        followed[at] = true;
-        ends--;
+    size_t n = 1;
+    bool *followed = calloc(manifest->n_others + 1, sizeof *followed);
+    for (size_t i = 0; followed && i < manifest->n_others; i++) {
+        size_t at = manifest_find_index(manifest, manifest->others[i].after);
+        if (at != SIZE_MAX && at >= manifest->n_parts) // what follows one of them is one of them
+            followed[at - manifest->n_parts] = true;
     }
-    ends = followed ? ends : n > 0;
+    for (size_t i = 0; followed && i < manifest->n_others; i++)
+        n += !followed[i] && manifest->others[i].role != TOK_SYSTEM;
     free(followed);
-    return ends;
+    return n;
+}
+
+int64_t branches_ahead(const struct manifest *manifest, size_t *n_parts)
+{
+    bool said = false;
+    int64_t last = manifest->n_parts ? (int64_t)manifest->parts[manifest->n_parts - 1].number : PART_NONE;
+    for (size_t i = 0; i < manifest->n_parts; i++)
+        said = said || manifest->parts[i].role == TOK_USER;
+    size_t *lead = calloc(manifest->n_others + 1, sizeof *lead); // so many lead from there to each
+    int64_t found = PART_NONE;
+    *n_parts = 0;
+    for (size_t i = 0; lead && i < manifest->n_others; i++) {
+        const struct manifest_part *part = &manifest->others[i];
+        size_t at = manifest_find_index(manifest, part->after);
+        size_t before = at != SIZE_MAX && at >= manifest->n_parts ? lead[at - manifest->n_parts] : 0;
+        if (part->role == TOK_SYSTEM || (said && part->after != last && !before))
+            continue;
+        lead[i] = before + 1;
+        found = part->number;
+        *n_parts = lead[i];
+    }
+    free(lead);
+    return found;
 }
 
 uint64_t branches_bytes(const struct manifest *manifest)

@@ -611,8 +611,8 @@ static bool adopt_line(const struct bytes *file, const struct part_line *line, s
              strcmp(language->template_name, part.language.template_name) != 0)
         *language = (struct part_language){{0}, {0}};
     if (!manifest->n_parts)
-        manifest->created = part.time;
-    manifest->updated = part.time;
+        manifest->created = part.made.time;
+    manifest->updated = part.made.time;
     part_release(&part);
     return manifest_add_part(manifest, &entry);
 }

@@ -33,31 +33,32 @@ void part_release(struct part *part)
     *part = (struct part){0};
 }
 
-static void put_settings(struct sealed_line *line, const struct part *part)
+static void put_settings(struct sealed_line *line, const struct part_made *made)
 {
-    const struct moe_sampling *sampling = &part->sampling;
+    const struct moe_sampling *sampling = &made->sampling;
     sealed_open(line, "settings", '{');
     sealed_put_real(line, "temp", (double)sampling->temperature);
     sealed_put_whole(line, "top_k", sampling->top_k);
     sealed_put_real(line, "top_p", (double)sampling->top_p);
     sealed_put_real(line, "min_p", (double)sampling->min_p);
     sealed_put_real(line, "repeat_penalty", (double)sampling->repetition_penalty);
-    sealed_put_whole(line, "max_tokens", part->max_tokens);
+    sealed_put_whole(line, "max_tokens", made->max_tokens);
     sealed_close(line, '}');
     sealed_put_whole(line, "seed", sampling->seed);
-    sealed_put_string(line, "stop", part->stop);
+    sealed_put_string(line, "stop", made->stop);
 }
 
 static bool same_part(const struct part *a, const struct part *b)
 {
-    return a->number == b->number && a->after == b->after && a->role == b->role && a->time == b->time &&
+    return a->number == b->number && a->after == b->after && a->role == b->role && a->made.time == b->made.time &&
            a->text.length == b->text.length &&
            (!a->text.length || memcmp(a->text.data, b->text.data, a->text.length) == 0) &&
            a->ids.count == b->ids.count &&
            (!a->ids.count || memcmp(a->ids.ids, b->ids.ids, a->ids.count * sizeof *a->ids.ids) == 0) &&
            strcmp(a->language.tokenizer, b->language.tokenizer) == 0 &&
            strcmp(a->language.template_name, b->language.template_name) == 0 &&
-           (a->role != TOK_ASSISTANT || (a->sampling.seed == b->sampling.seed && strcmp(a->stop, b->stop) == 0));
+           (a->role != TOK_ASSISTANT ||
+            (a->made.sampling.seed == b->made.sampling.seed && strcmp(a->made.stop, b->made.stop) == 0));
 }
 
 // Is the line that begins at `begin` the part once more? What can't be read back is not written.
@@ -83,7 +84,7 @@ bool part_render(const struct part *part, struct bytes *line)
     else
         sealed_put_whole(&sealed, "after", (uint64_t)part->after);
     sealed_put_string(&sealed, "role", roles[part->role]);
-    sealed_put_whole(&sealed, "time", part->time);
+    sealed_put_whole(&sealed, "time", part->made.time);
     sealed_put_text(&sealed, "text", part->text.data ? part->text.data : "", part->text.length);
     sealed_open(&sealed, "ids", '[');
     for (size_t i = 0; i < part->ids.count; i++)
@@ -92,7 +93,7 @@ bool part_render(const struct part *part, struct bytes *line)
     sealed_put_string(&sealed, "tokenizer", part->language.tokenizer);
     sealed_put_string(&sealed, "template", part->language.template_name);
     if (part->role == TOK_ASSISTANT)
-        put_settings(&sealed, part);
+        put_settings(&sealed, &part->made);
     if (!sealed_end(&sealed))
         return false;
     if (reads_back(part, line, begin))
@@ -144,10 +145,10 @@ static bool read_ids(struct json_object *object, struct tok_ids *ids)
     return list != NULL;
 }
 
-static bool read_settings(struct json_object *object, struct part *part)
+static bool read_settings(struct json_object *object, struct part_made *made)
 {
     struct json_object *settings;
-    struct moe_sampling *sampling = &part->sampling;
+    struct moe_sampling *sampling = &made->sampling;
     double temp, top_p, min_p, penalty;
     uint64_t top_k, most;
     if (!json_object_object_get_ex(object, "settings", &settings) || !json_object_is_type(settings, json_type_object) ||
@@ -156,7 +157,7 @@ static bool read_settings(struct json_object *object, struct part *part)
         !sealed_real(settings, "repeat_penalty", &penalty) ||
         !sealed_whole(settings, "max_tokens", UINT32_MAX, &most) ||
         !sealed_whole(object, "seed", UINT64_MAX, &sampling->seed) ||
-        !sealed_string(object, "stop", part->stop, sizeof part->stop))
+        !sealed_string(object, "stop", made->stop, sizeof made->stop))
         return false;
     const double reals[] = {temp, top_p, min_p, penalty};
     for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++)
@@ -167,7 +168,7 @@ static bool read_settings(struct json_object *object, struct part *part)
     sampling->top_p = (float)top_p;
     sampling->min_p = (float)min_p;
     sampling->repetition_penalty = (float)penalty;
-    part->max_tokens = (uint32_t)most;
+    made->max_tokens = (uint32_t)most;
     return true;
 }
 
@@ -183,11 +184,11 @@ static bool read_part(struct json_object *object, struct part *part)
     part->number = (uint32_t)number;
     part->after = before ? (int64_t)after : PART_NONE;
     return sealed_string(object, "role", role, sizeof role) && part_role_find(role, &part->role) &&
-           sealed_whole(object, "time", INT64_MAX, &part->time) && read_text(object, &part->text) &&
+           sealed_whole(object, "time", INT64_MAX, &part->made.time) && read_text(object, &part->text) &&
            read_ids(object, &part->ids) &&
            sealed_string(object, "tokenizer", part->language.tokenizer, sizeof part->language.tokenizer) &&
            sealed_string(object, "template", part->language.template_name, sizeof part->language.template_name) &&
-           (part->role != TOK_ASSISTANT || read_settings(object, part));
+           (part->role != TOK_ASSISTANT || read_settings(object, &part->made));
 }
 
 bool part_parse(const char *line, size_t length, struct part *part, uint64_t *sum)

@@ -22,18 +22,23 @@ struct part_language {
     char template_name[64];
 };
 
+// How a part came to be.
+struct part_made {
+    uint64_t time; // seconds since 1970; 0: it is still to be
+    // Of an answer:
+    struct moe_sampling sampling;
+    uint32_t max_tokens;
+    char stop[16];
+};
+
 struct part {
     uint32_t number; // unique in its file, ascending
     int64_t after;   // the number of the part before it in the conversation, PART_NONE for the first
     enum tok_role role;
     struct bytes text;  // byte for byte
     struct tok_ids ids; // as they were fed, markers included
-    uint64_t time;      // seconds since 1970
+    struct part_made made;
     struct part_language language;
-    // Of an answer:
-    struct moe_sampling sampling;
-    uint32_t max_tokens;
-    char stop[16];
 };
 void part_release(struct part *part);
 

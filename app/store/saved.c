@@ -28,7 +28,9 @@ struct saved {
     unsigned state_files; // as those
     bool settled;         // a manifest of ours is on the disk, and the other rows' file is gone
     bool over_cap;
-    bool made; // the folder is of our making
+    bool made;                    // the folder is of our making
+    bool nameless;                // it is named after the time alone,
+    char wanted[STORE_NAME_SIZE]; // and is to have this name, if nobody else has it; "": none
 };
 
 static struct saved *saved_alloc(const struct store *store, const char *name)
@@ -65,7 +67,9 @@ enum store_code saved_new(const struct store *store, const char *name, struct sa
 static void name_by(struct saved *saved, const struct part *part)
 {
     if (!*saved->name && saved->lock < 0 && part->role == TOK_USER)
-        store_name_make(saved->name, part->time, part->text.data ? part->text.data : "", part->text.length);
+        store_name_make(saved->name, part->made.time, part->text.data ? part->text.data : "", part->text.length);
+    else if (saved->nameless && part->role == TOK_USER)
+        store_name_make(saved->wanted, part->made.time, part->text.data ? part->text.data : "", part->text.length);
 }
 
 // Notes a part under the number that it has, as one of another branch. What follows nothing that is there is left out.
@@ -244,7 +248,7 @@ void saved_cut(struct saved *saved, uint32_t tokens)
 {
     struct manifest *manifest = &saved->manifest;
     size_t n_parts = manifest->n_parts;
-    for (uint32_t now = manifest_tokens(manifest); n_parts && now > tokens;)
+    for (uint32_t now = manifest_tokens(manifest); n_parts && (now > tokens || tokens == 0);)
         now -= manifest->parts[--n_parts].tokens;
     branches_cut(manifest, n_parts);
 }
@@ -267,8 +271,8 @@ bool saved_append(struct saved *saved, struct part *part)
     part->after = manifest->n_parts ? (int64_t)manifest->parts[manifest->n_parts - 1].number : PART_NONE;
     struct manifest_part entry = {
         .number = part->number, .after = part->after, .tokens = (uint32_t)part->ids.count, .role = part->role};
-    if (!part->time)
-        part->time = (uint64_t)time(NULL);
+    if (!part->made.time)
+        part->made.time = (uint64_t)time(NULL);
     name_by(saved, part);
     if (!part_render(part, &entry.line) || !manifest_add_part(manifest, &entry)) {
         bytes_release(&entry.line);
@@ -564,7 +568,8 @@ enum store_code saved_commit(struct saved *saved, const struct saved_rows *rows,
     struct manifest *manifest = &saved->manifest;
     *error = (struct store_error){0};
     if (saved->lock < 0) {
-        if (!*saved->name)
+        saved->nameless = !*saved->name;
+        if (saved->nameless)
             store_name_make(saved->name, (uint64_t)time(NULL), "", 0);
         struct store_error why;
         enum store_code code = store_make(saved->store, saved->name, true, &saved->lock, &why);
@@ -572,6 +577,9 @@ enum store_code saved_commit(struct saved *saved, const struct saved_rows *rows,
             return store_fail(error, code, "conversation not saved: %.600s", why.text);
     }
     struct store_error failed;
+    if (*saved->wanted && saved_rename(saved, saved->wanted, &failed) == STORE_OK)
+        saved->nameless = false;
+    *saved->wanted = 0;
     struct cached cached = cached_of(manifest);
     enum store_code code = write_lines(saved, error);
     if (!code && rows) {

@@ -33,11 +33,14 @@ static struct json_object *entry_json(const struct store *store, const struct st
 {
     struct bytes preview = {0};
     struct json_object *object = json_object_new_object();
+    size_t taken_back;
+    branches_ahead(&entry->manifest, &taken_back);
     json_out_string(object, "name", entry->name);
     json_object_object_add(object, "damaged", json_object_new_boolean(entry->damaged));
     json_out_whole(object, "updated", entry->updated);
     json_out_whole(object, "created", entry->manifest.created);
     json_out_whole(object, "messages", manifest_messages(&entry->manifest));
+    json_out_whole(object, "taken_back", taken_back); // of the messages that follow them in another branch
     json_out_whole(object, "tokens", manifest_tokens(&entry->manifest));
     json_out_whole(object, "cached_tokens", manifest_rows(&entry->manifest));
     json_out_whole(object, "branches", branches_count(&entry->manifest));
@@ -105,30 +108,6 @@ static int print_export(const struct saved_content *content, enum export_format 
     return fine ? STATUS_DONE : STATUS_FAILED;
 }
 
-static struct json_object *parts_json(const struct part *list, size_t n_parts)
-{
-    struct json_object *parts = json_object_new_array();
-    for (size_t i = 0; i < n_parts; i++) {
-        const struct part *part = &list[i];
-        struct json_object *object = json_object_new_object(), *ids = json_object_new_array();
-        json_out_whole(object, "part", part->number);
-        json_object_object_add(object, "after", part->after == PART_NONE ? NULL : json_object_new_int64(part->after));
-        json_out_string(object, "role", part_role_name(part->role));
-        json_out_text(object, "text", part->text.data, part->text.length);
-        json_out_whole(object, "time", part->time);
-        for (size_t n = 0; n < part->ids.count; n++)
-            json_object_array_add(ids, json_object_new_int(part->ids.ids[n]));
-        json_object_object_add(object, "ids", ids);
-        if (part->role == TOK_ASSISTANT) {
-            json_out_whole(object, "seed", part->sampling.seed);
-            json_out_real(object, "temp", (double)part->sampling.temperature);
-            json_out_string(object, "stop_reason", part->stop);
-        }
-        json_object_array_add(parts, object);
-    }
-    return parts;
-}
-
 // show: for people, so sanitised.
 static int show(const struct request *request)
 {
@@ -143,8 +122,8 @@ static int show(const struct request *request)
         json_out_string(object, "model", content.manifest.origin.model_name);
         json_out_whole(object, "tokens", manifest_tokens(&content.manifest));
         json_out_whole(object, "cached_tokens", manifest_rows(&content.manifest));
-        json_object_object_add(object, "parts", parts_json(content.parts, content.n_parts));
-        json_object_object_add(object, "branches", parts_json(content.others, content.n_others));
+        json_object_object_add(object, "parts", export_parts(content.parts, content.n_parts));
+        json_object_object_add(object, "branches", export_parts(content.others, content.n_others));
         status = json_out_finish(object);
     } else {
         sessions_describe(line, sizeof line, request->name, &content.manifest);
@@ -190,12 +169,9 @@ static int export(const struct request *request)
         return status;
     bool damaged = *content.damage;
     if (json) {
-        struct json_object *object = json_object_new_object();
-        json_out_string(object, "name", request->name);
-        json_out_string(object, "model", content.manifest.origin.model_name);
-        json_object_object_add(object, "messages", parts_json(content.parts, content.n_parts));
-        json_object_object_add(object, "branches", parts_json(content.others, content.n_others));
-        status = json_out_finish(object);
+        struct export_head head = {request->name, content.manifest.origin.model_name};
+        status = json_out_finish(export_object(&head, export_parts(content.parts, content.n_parts),
+                                               export_parts(content.others, content.n_others)));
     } else {
         status = print_export(&content, text ? EXPORT_TEXT : EXPORT_MARKDOWN);
     }
@@ -304,9 +280,8 @@ static void say_branches(const struct manifest *manifest, const char *name, bool
 {
     char bytes[FORMAT_SIZE];
     size_t others = branches_count(manifest) - 1;
-    if (branches_count(manifest) < 2 && !manifest->n_others)
+    if (!others)
         return;
-    others = others ? others : 1;
     format_bytes(bytes, sizeof bytes, branches_bytes(manifest));
     if (pruned)
         printf("%s: removed %zu other branch%s, %s\n", name, others, others == 1 ? "" : "es", bytes);

@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static void turn_release(struct chat_turn *turn)
 {
@@ -210,6 +209,8 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length)
         const struct chat_turn *unfed = &chat->turns[i];
         known = turn_add(turn, unfed->role, unfed->text.data, unfed->text.length) &&
                 (unfed->number == PART_NONE || turn_leaves(turn, (uint32_t)unfed->number));
+        if (known)
+            turn_was_made(turn, &unfed->made);
     }
     turn->number = chat->asked = chat->next_number;
     chat->next_number += (uint32_t)turn->n_turns + 1; // and the answer
@@ -275,6 +276,17 @@ static void drop_unused(struct chat *chat)
     }
 }
 
+uint32_t chat_number_system(struct chat *chat)
+{
+    uint32_t number = chat->next_number;
+    if (chat_system(chat)) {
+        chat->turns[0].number = chat->next_number++;
+        chat->turns[0].after = PART_NONE;
+    }
+    drop_unused(chat);
+    return number;
+}
+
 // Gives the turns that were fed their ids, ends and numbers. What keeper_save_prompt does to the parts on the disk is
 // the same.
 static bool accept_prompt(struct chat *chat, const struct turn_result *result)
@@ -297,6 +309,8 @@ static bool accept_prompt(struct chat *chat, const struct turn_result *result)
         turn->after = first + i ? chat->turns[first + i - 1].number : PART_NONE;
         if (i >= result->n_same)
             turn->number = (int64_t)chat->asked + (int64_t)i;
+        if (!turn->made.time)
+            turn->made.time = result->asked;
     }
     drop_unused(chat);
     return true;
@@ -321,6 +335,7 @@ bool chat_accept(struct chat *chat, const struct turn_result *result, const stru
     if (!copy_ids(&last->ids, result->answer.ids, result->answer.count))
         return false;
     last->end = result->context_used;
+    last->made = result->made;
     last->number = (int64_t)chat->asked + (int64_t)result->n_prompt_ends;
     last->after = chat->turns[chat->n_turns - 2].number;
     return true;
@@ -377,6 +392,7 @@ bool chat_restore(struct chat *chat, const struct part *parts, size_t n_parts)
         end += (uint32_t)part->ids.count;
         chat->turns[i].end = end;
         chat->turns[i].number = part->number;
+        chat->turns[i].made = part->made;
         chat->turns[i].after = i ? (int64_t)parts[i - 1].number : PART_NONE;
     }
     return true;
@@ -387,7 +403,7 @@ bool chat_restore_others(struct chat *chat, const struct part *parts, size_t n_p
 {
     for (size_t i = 0; i < n_parts; i++) {
         const struct part *part = &parts[i];
-        struct chat_turn turn = {.role = part->role, .number = part->number, .after = part->after};
+        struct chat_turn turn = {.role = part->role, .number = part->number, .after = part->after, .made = part->made};
         bool known = strcmp(part->language.tokenizer, language->tokenizer) == 0 &&
                      strcmp(part->language.template_name, language->template_name) == 0;
         if (!bytes_append(&turn.text, part->text.data, part->text.length) ||
@@ -431,7 +447,7 @@ bool chat_save(const struct chat *chat, struct saved *saved, const struct part_l
                                  .ids = turn->ids,
                                  .number = (uint32_t)turn->number,
                                  .after = turn->after,
-                                 .time = (uint64_t)time(NULL),
+                                 .made = turn->made,
                                  .language = *language};
     }
     bool fine = parts && saved_adopt(saved, (struct saved_tree){parts, parts + n, n, chat->n_others});

@@ -21,6 +21,7 @@ struct chat_turn {
     uint32_t end;       // tokens of the timeline up to here; 0: not fed, and so are all turns after it
     int64_t number;     // of its part on the disk; PART_NONE: it was never fed
     int64_t after;      // that of the turn before it when it was fed
+    struct part_made made;
 };
 
 // Zero-initialise.
@@ -49,8 +50,11 @@ void chat_prune(struct chat *chat);      // forgets all other branches
 // Sets or, with length 0, removes the system message; the whole conversation is fed again with the next turn.
 bool chat_set_system(struct chat *chat, const char *text, size_t length);
 const struct chat_turn *chat_system(const struct chat *chat); // NULL: there is none
-size_t chat_exchanges(const struct chat *chat);               // messages of the user
-uint32_t chat_position(const struct chat *chat);              // tokens of the timeline that are the conversation's
+// Where nothing was said yet: the number under which the system message is to be saved now. One that it replaces, and
+// that no branch begins with, is forgotten.
+uint32_t chat_number_system(struct chat *chat);
+size_t chat_exchanges(const struct chat *chat);  // messages of the user
+uint32_t chat_position(const struct chat *chat); // tokens of the timeline that are the conversation's
 
 // Adds the user's message, in the place of a last one without an answer, and returns the turn that feeds it and
 // whatever else was not fed. Where the last answer's thinking is to be left out now, that is its exchange, too, of

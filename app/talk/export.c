@@ -65,31 +65,66 @@ static void put_number(struct json_object *object, const char *key, int64_t numb
     json_object_object_add(object, key, number == PART_NONE ? NULL : json_object_new_int64(number));
 }
 
+// What is not fed has no ids, and what was never fed no part and no time either.
 static struct json_object *turn_json(const struct chat_turn *turn)
 {
     struct json_object *message = json_object_new_object(), *ids = json_object_new_array();
+    const struct part_made *made = &turn->made;
     put_number(message, "part", turn->number);
     put_number(message, "after", turn->after);
     json_out_string(message, "role", part_role_name(turn->role));
-    json_out_text(message, "text", turn->text.data, turn->text.length);
-    for (size_t n = 0; turn->end && n < turn->ids.count; n++)
+    json_out_text(message, "text", turn->text.data ? turn->text.data : "", turn->text.length);
+    put_number(message, "time", made->time ? (int64_t)made->time : PART_NONE);
+    for (size_t n = 0; n < turn->ids.count; n++)
         json_object_array_add(ids, json_object_new_int(turn->ids.ids[n]));
     json_object_object_add(message, "ids", ids);
+    if (turn->role == TOK_ASSISTANT) {
+        json_out_whole(message, "seed", made->sampling.seed);
+        json_out_real(message, "temp", (double)made->sampling.temperature);
+        json_out_string(message, "stop_reason", made->stop);
+    }
     return message;
+}
+
+struct json_object *export_turns(const struct chat_turn *turns, size_t n_turns)
+{
+    struct json_object *list = json_object_new_array();
+    for (size_t i = 0; i < n_turns; i++)
+        json_object_array_add(list, turn_json(&turns[i]));
+    return list;
+}
+
+struct json_object *export_parts(const struct part *parts, size_t n_parts)
+{
+    struct json_object *list = json_object_new_array();
+    for (size_t i = 0; i < n_parts; i++) {
+        const struct part *part = &parts[i];
+        struct chat_turn turn = {.role = part->role,
+                                 .text = part->text, // borrowed
+                                 .ids = part->ids,
+                                 .number = part->number,
+                                 .after = part->after,
+                                 .made = part->made};
+        json_object_array_add(list, turn_json(&turn));
+    }
+    return list;
+}
+
+struct json_object *export_object(const struct export_head *head, struct json_object *messages,
+                                  struct json_object *branches)
+{
+    struct json_object *object = json_object_new_object();
+    json_out_string(object, "name", head->name);
+    json_out_string(object, "model", head->model);
+    json_object_object_add(object, "messages", messages);
+    json_object_object_add(object, "branches", branches);
+    return object;
 }
 
 static bool export_json(struct bytes *out, const struct export_head *head, const struct chat *chat)
 {
-    struct json_object *object = json_object_new_object(), *messages = json_object_new_array();
-    struct json_object *branches = json_object_new_array();
-    json_out_string(object, "name", head->name);
-    json_out_string(object, "model", head->model);
-    for (size_t i = 0; i < chat->n_turns; i++)
-        json_object_array_add(messages, turn_json(&chat->turns[i]));
-    for (size_t i = 0; i < chat->n_others; i++)
-        json_object_array_add(branches, turn_json(&chat->others[i]));
-    json_object_object_add(object, "messages", messages);
-    json_object_object_add(object, "branches", branches);
+    struct json_object *object =
+        export_object(head, export_turns(chat->turns, chat->n_turns), export_turns(chat->others, chat->n_others));
     bool fine = json_out_render(object, out);
     json_object_put(object);
     return fine;

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <json-c/json.h>
+
 #include "app/talk/chat.h"
 #include "app/util/files.h"
 
@@ -28,6 +30,11 @@ struct export_head {
     const char *name, *model; // of the session, "" without one
 };
 bool export_chat(struct bytes *out, enum export_format format, const struct export_head *head, const struct chat *chat);
+// Messages as JSON has them, of a conversation under way and of a saved one: an array.
+struct json_object *export_turns(const struct chat_turn *turns, size_t n_turns);
+struct json_object *export_parts(const struct part *parts, size_t n_parts);
+struct json_object *export_object(const struct export_head *head, struct json_object *messages,
+                                  struct json_object *branches); // takes both over
 
 // A path: as typed, with ~/ for the home folder, else "name.ending". malloc'd, NULL: no memory.
 char *export_path(const struct export_request *request, const char *name);

@@ -37,23 +37,26 @@ bool sessions_chat(const struct saved_content *content, struct chat *chat)
            chat_restore_others(chat, content->others, content->n_others, &content->manifest.origin.language);
 }
 
-// ", 3 branches", or nothing of a single one.
-static const char *branches_words(char out[32], const struct manifest *manifest)
+enum { MESSAGES_SIZE = 120 };
+
+// "2 messages, 4 taken back (/redo), 3 branches", without what there is none of.
+static const char *messages_words(char out[MESSAGES_SIZE], const struct manifest *manifest)
 {
-    size_t n = branches_count(manifest);
-    *out = 0;
+    size_t messages = manifest_messages(manifest), back, n = branches_count(manifest);
+    size_t at = (size_t)snprintf(out, MESSAGES_SIZE, "%zu message%s", messages, messages == 1 ? "" : "s");
+    if (branches_ahead(manifest, &back) != PART_NONE)
+        at += (size_t)snprintf(out + at, MESSAGES_SIZE - at, ", %zu taken back (/redo)", back);
     if (n > 1)
-        snprintf(out, 32, ", %zu branches", n);
+        snprintf(out + at, MESSAGES_SIZE - at, ", %zu branches", n);
     return out;
 }
 
 void sessions_describe(char *out, size_t size, const char *name, const struct manifest *manifest)
 {
-    char used[40], branches[32];
-    size_t messages = manifest_messages(manifest);
-    snprintf(out, size, "Session \"%s\": %zu message%s%s, %" PRIu32 " tokens, used %s, model %s.", name, messages,
-             messages == 1 ? "" : "s", branches_words(branches, manifest), manifest_tokens(manifest),
-             age(used, sizeof used, manifest->updated), model_of(manifest));
+    char used[40], messages[MESSAGES_SIZE];
+    snprintf(out, size, "Session \"%s\": %s, %" PRIu32 " tokens, used %s, model %s.", name,
+             messages_words(messages, manifest), manifest_tokens(manifest), age(used, sizeof used, manifest->updated),
+             model_of(manifest));
 }
 
 static bool fill_chat(const char *name, struct chat *chat, struct sessions_choice *choice, struct store_error *error)
@@ -160,29 +163,34 @@ bool sessions_choose(struct store *store, const struct talk_settings *settings, 
 // All but the name. Returns out.
 static char *print_details(char *out, size_t size, const struct store_entry *entry)
 {
-    char used[40], rows[FORMAT_SIZE], bytes[FORMAT_SIZE], states[40] = "", branches[32];
+    char used[40], rows[FORMAT_SIZE], bytes[FORMAT_SIZE], states[40] = "", messages[MESSAGES_SIZE];
     if (entry->state_bytes)
         snprintf(states, sizeof states, ", states %s", format_bytes(bytes, sizeof bytes, entry->state_bytes));
     age(used, sizeof used, entry->updated);
-    size_t messages = manifest_messages(&entry->manifest);
     if (entry->damaged)
         snprintf(out, size, "%s, damaged; /load or --session offers what can be read", used);
     else
-        snprintf(
-            out, size, "%s, %zu message%s%s, %" PRIu32 " tokens, rows %s%s, model %s", used, messages,
-            messages == 1 ? "" : "s", branches_words(branches, &entry->manifest), manifest_tokens(&entry->manifest),
-            format_bytes(rows, sizeof rows, entry->kv_bytes - entry->state_bytes), states, model_of(&entry->manifest));
+        snprintf(out, size, "%s, %s, %" PRIu32 " tokens, rows %s%s, model %s", used,
+                 messages_words(messages, &entry->manifest), manifest_tokens(&entry->manifest),
+                 format_bytes(rows, sizeof rows, entry->kv_bytes - entry->state_bytes), states,
+                 model_of(&entry->manifest));
     return out;
 }
 
 bool sessions_preview(const struct store *store, const struct store_entry *entry, struct bytes *line)
 {
     const struct manifest *manifest = &entry->manifest;
+    const struct manifest_part *last = NULL;
     struct part part;
-    size_t last = manifest->n_parts;
-    while (last > 0 && manifest->parts[last - 1].role != TOK_USER)
-        last--;
-    if (last == 0 || !saved_read_part(store, entry->name, &manifest->parts[last - 1], &part))
+    size_t back;
+    for (size_t i = 0; i < manifest->n_parts; i++)
+        if (manifest->parts[i].role == TOK_USER)
+            last = &manifest->parts[i];
+    if (!last) // all was taken back
+        last = manifest_find(manifest, branches_ahead(manifest, &back));
+    while (last && last->role != TOK_USER)
+        last = manifest_find(manifest, last->after);
+    if (!last || !saved_read_part(store, entry->name, last, &part))
         return false;
     bool fine = tree_words(line, &part.text);
     part_release(&part);

@@ -35,7 +35,8 @@ bool sessions_load(const struct store *store, const char *name, struct chat *cha
 bool sessions_chat(const struct saved_content *content, struct chat *chat);
 // "Session "zoe": 3 messages, 120 tokens, used 2 h ago, model demo."
 void sessions_describe(char *out, size_t size, const char *name, const struct manifest *manifest);
-// Appends the last message of the user, its first words on one line. False: there is none, or no memory.
+// Appends the last message of the user, also where all was taken back, its first words on one line. False: there is
+// none, or no memory.
 bool sessions_preview(const struct store *store, const struct store_entry *entry, struct bytes *line);
 // With columns a few lines a session, the last message's first words the last of them; with 0 one. False: *error says
 // why.

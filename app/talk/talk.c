@@ -89,7 +89,7 @@ uint32_t talk_context_used(const struct talk *talk, const struct figures *figure
 void talk_begin_conversation(struct talk *talk)
 {
     talk->face->cleared(talk->self);
-    talk->turn_seeded = false;
+    talk->turn_seeded = talk->system_waits = false;
     talk->inspected = PART_NONE;
     worker_begin_conversation(talk->worker);
 }
@@ -178,6 +178,8 @@ static void note_failure(struct talk *talk, const struct turn_result *result)
 // What /stats and /inspect are about from now on. A turn that was refused is as if it had not been sent.
 static void note_turn(struct talk *talk, const struct turn_result *result)
 {
+    if (result->kept || result->reason != STOP_CONTEXT_FULL)
+        talk->system_waits = false;
     if (result->kept) {
         talk->turn_seed = talk->asked_seed;
         talk->turn_seeded = true;

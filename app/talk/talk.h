@@ -47,6 +47,7 @@ struct talk {
     bool saving, opening;
     bool unsaved, warned;          // the disk does not have all that was said; and they know, who want to leave it
     char session[STORE_NAME_SIZE]; // "" until it has a name
+    bool system_waits;             // to be saved with the next message
 };
 
 // Gets ready what the options ask for, which must outlive the talk; nothing is opened yet and no thread started. 0, or

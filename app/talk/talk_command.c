@@ -56,14 +56,17 @@ void talk_do_system(struct talk *talk, const struct line *line)
     if (line->length == 0)
         return;
     bool remove = line->length == 1 && line->text[0] == '-';
-    bool fed = chat_position(&talk->chat) > 0;
-    if (!chat_set_system(&talk->chat, line->text, remove ? 0 : line->length))
-        talk_say(talk, "Out of memory.");
-    else
-        talk_say(talk, "Done%s",
-                 fed            ? "; the whole conversation will be read again with your next message."
-                 : talk->saving ? "; it is saved with your first message."
-                                : ".");
+    if (!chat_set_system(&talk->chat, line->text, remove ? 0 : line->length)) {
+        talk_fail(talk, "out of memory");
+    } else if (chat_exchanges(&talk->chat)) {
+        talk_say(talk, "Done; with your next message the whole conversation is read again%s.",
+                 talk->saving ? ", and this saved" : "");
+        talk->system_waits = talk->saving;
+    } else {
+        talk_say(talk, "Done.");
+        if (talk->saving)
+            talk_save_system(talk);
+    }
 }
 
 static void show_settings(struct talk *talk)

@@ -38,6 +38,7 @@ struct talk_argument talk_argument(const struct line *line);
 // Hands the chosen session to the worker, which reads its rows; `keep` tokens are in the engine already.
 void talk_open_session(struct talk *talk, uint32_t keep, bool save);
 void talk_follow(struct talk *talk);                  // the worker goes where the chat is now
+void talk_save_system(struct talk *talk);             // of a conversation in which nothing was said yet
 void talk_say_choice(struct talk *talk, size_t turn); // which of several it is, where there are several
 void talk_on_session(struct talk *talk, const struct session_news *news);
 void talk_finish_session(struct talk *talk); // waits until all is saved, and says under which name

@@ -39,6 +39,19 @@ void talk_open_session(struct talk *talk, uint32_t keep, bool save)
     worker_open_session(talk->worker, session);
 }
 
+void talk_save_system(struct talk *talk)
+{
+    uint32_t number = chat_number_system(&talk->chat);
+    const struct chat_turn *system = chat_system(&talk->chat);
+    struct bytes text = {0};
+    if (system && !bytes_append(&text, system->text.data, system->text.length)) {
+        talk_fail(talk, "out of memory");
+        return;
+    }
+    talk_enter(talk, TALK_BUSY);
+    worker_save_system(talk->worker, text, number);
+}
+
 void talk_follow(struct talk *talk)
 {
     struct worker_place place = {.last = chat_last(&talk->chat)};
@@ -263,8 +276,12 @@ void talk_finish_session(struct talk *talk)
         talk_fail(talk, "%s", news.text);
     if (*news.name)
         snprintf(talk->session, sizeof talk->session, "%s", news.name);
-    if (news.stopped)
-        talk_say(talk, "The message that was stopped is saved without an answer; /retry answers it.");
-    if (*talk->session && !news.failed && (news.stopped || chat_exchanges(&talk->chat)))
+    if (news.unanswered)
+        talk_say(talk, "Your last message is saved without an answer; /retry answers it.");
+    if (talk->system_waits)
+        talk_say(talk, "The system message that you set is not saved: no message followed it.");
+    const struct chat_turn *system = chat_system(&talk->chat);
+    bool said = news.unanswered || chat_exchanges(&talk->chat) || (system && system->number != PART_NONE);
+    if (*talk->session && !news.failed && said)
         talk_say(talk, "Saved as \"%s\"; moechat --session %s resumes it.", talk->session, talk->session);
 }

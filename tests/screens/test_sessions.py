@@ -36,6 +36,17 @@ def ask(text, *args):
     return json.loads(result.stdout)
 
 
+ABC = "turn\necho\ntoken -a\nturn\necho\ntoken -b\nturn\necho\ntoken -c\n"
+
+
+def lines(name, *typed):
+    """What a chat of plain lines has to say to these; and how many tokens it read for its prompts."""
+    result = run(["--plain", "--session", name] + script(ABC), stdin="".join(line + "\n" for line in typed + (() if "/stats" in typed else ("/stats",))).encode())
+    same(result.returncode, 0)
+    said = result.stdout.decode()
+    return said, int((re.search("since the start  ([0-9]+) tokens read", said) or re.search("read \\(prefill\\) +([0-9]+) tokens", said)).group(1))
+
+
 def wait_saved(name, records):
     """Waits until a session has so many records of rows."""
     end = time.monotonic() + DEADLINE
@@ -156,7 +167,7 @@ def test_a_stopped_message_is_saved_when_one_leaves():
     t.interrupt()
     t.wait("message taken back", "You:")
     t.send("/quit\r")
-    t.wait("The message that was stopped is saved without an answer", 'Saved as "unread"')
+    t.wait("Your last message is saved without an answer; /retry answers it.", 'Saved as "unread"')
     same(t.finish(), 0)
     t = chat(ECHO, "--session", "unread")
     expect(b"You: go\r\n" in t.output and b"No answer to this message yet" in t.output, t.output)
@@ -164,6 +175,117 @@ def test_a_stopped_message_is_saved_when_one_leaves():
     t.wait("You: go", "Assistant:", "go\r\n", "You:")
     leave(t)
     expect(run(["sessions", "show", "unread"]).stdout.endswith(b"user: go\nassistant: go\n"), "it is answered")
+
+
+def test_a_message_is_saved_before_it_is_read():
+    t = chat("turn\nprefill 60000\n", "--session", "sent")
+    t.send("go\r")
+    end = time.monotonic() + DEADLINE
+    while b"user: go" not in run(["sessions", "show", "sent"]).stdout:
+        expect(time.monotonic() < end, "it is not there")
+    t.interrupt()
+    t.wait("message taken back", "You:")
+    t.process.kill()  # after it was stopped
+    t.finish()
+    t = chat("turn\nprefill 60000\n", "--session", "sent")
+    expect(b"You: go\r\n" in t.output and b"No answer to this message yet" in t.output, t.output)
+    t.send("instead\r")
+    time.sleep(0.3)
+    t.process.kill()  # and while another one is read in its place
+    t.finish()
+    expect(run(["sessions", "show", "sent"]).stdout.endswith(b"user: instead\n"), "the newer one")
+    t = chat(ECHO, "--session", "sent")
+    t.send("/retry\r")
+    t.wait("You: instead", "Assistant:", "instead\r\n", "You:")
+    leave(t)
+
+
+def test_a_system_message_is_saved_before_anything_is_said():
+    t = chat(ECHO, columns=200)
+    t.send("/system Be kind.\r")
+    t.wait("Done.", "You:")
+    t.send("/quit\r")
+    t.wait("Saved as ")
+    same(t.finish(), 0)
+    name = t.output.decode().split('Saved as "')[1].split('"')[0]
+    same(run(["sessions", "export", name, "txt"]).stdout, b"System: Be kind.\n")
+    t = chat(ECHO, "--session", name, columns=200)
+    expect(b'"%s": 1 message,' % name.encode() in t.output, t.output)
+    t.send("/system\r")
+    t.wait("System message: Be kind.", "You:")
+    t.send("/system Be brief.\r")
+    t.wait("Done.", "You:")
+    t.process.kill()
+    t.finish()
+    t = chat(ECHO, "--session", name)
+    t.send("one\r")
+    t.wait("Assistant:", "one\r\n", "You:")
+    t.send("/system Be long.\r")
+    t.wait("Done; with your next message the whole conversation is read again, and this", "You:")
+    t.send("/quit\r")
+    t.wait("The system message that you set is not saved: no message followed it.", "Saved as ")
+    same(t.finish(), 0)
+    same(run(["sessions", "export", name, "txt"]).stdout, b"System: Be brief.\n\nYou: one\n\nAssistant: one\n")
+    got = ask("x", "--session", name, *script(ECHO))
+    expect(got["prefilled_tokens"] == 4, "nothing is read again: %r" % got)
+    t = chat(ECHO)  # in a new talk the name is still that of the first message
+    t.send("/system Be kind.\r")
+    t.wait("Done.", "You:")
+    t.send("Hello there\r")
+    t.wait("Assistant:", "Hello there", "You:")
+    t.send("/quit\r")
+    t.wait("-hello-there")
+    same(t.finish(), 0)
+    for one in names():
+        if one == name or one.endswith("-hello-there"):
+            run(["sessions", "rm", one])
+
+
+def test_an_export_is_the_same_in_the_chat_and_in_the_shell():
+    path = os.path.join(SCRATCH, "talk.json")
+    t = chat(ABC, "--session", "told", "--seed", "7", "--temp", "0.5")
+    for line, wanted in (("one", "one-a"), ("/retry", "one-b"), ("two", "two-c"), ("/undo", "Took back"), ("/export json " + path, "Wrote"),
+                         ("/redo", "two-c"), ("/system be", "Done"), ("three", "three-a")):
+        t.send(line + "\r")
+        t.wait(line, wanted, "You:")
+    with open(path) as file:
+        told = json.load(file)
+    wanted = [("user", None), ("assistant", 7)]
+    same([(m["role"], m.get("seed")) for m in told["messages"]], wanted)
+    t.send("/export json " + path + "\r")
+    t.wait("exists already", "You:")
+    t.send("/export json " + path + "\r")
+    t.wait("Wrote", "You:")
+    t.send("/fork twin\r")
+    t.wait('saved as "twin"', "You:")
+    leave(t)
+    with open(path) as file:
+        same(file.read(), run(["sessions", "export", "told", "json"]).stdout.decode())
+    told, twin = (json.loads(run(["sessions", "export", name, "json"]).stdout)["messages"] for name in ("told", "twin"))
+    known = [[(m["text"], m["time"], m.get("seed"), m.get("temp"), m.get("stop_reason")) for m in messages] for messages in (told, twin)]
+    same(known[0], known[1])  # of what was read again for the new system message, too
+    expect(all(m[1] > 1700000000 for m in known[0]), "times: %r" % known[0])
+    same([m[2:] for m in known[0] if m[4]], [(7, 0.5, "end"), (8, 0.5, "end"), (9, 0.5, "end")])
+
+
+def test_an_undone_conversation_is_no_empty_one():
+    for text in ("one", "two"):
+        ask(text, "--session", "undone", *script(ECHO))
+    said, read = lines("undone", "/undo 9")
+    listed = run(["sessions"]).stdout.decode().split("\n")[0]
+    expect(listed.startswith("undone  just now, 0 messages, 4 taken back (/redo), 2 branches, 0 tokens, "), "listed: %r" % listed)
+    said = run(["--plain", "--no-session"] + script(ECHO), stdin=b"/sessions\n").stdout.decode()
+    expect("4 taken back (/redo), 2 branches, 0 tokens" in said and "\n    two\n" in said, "in the chat: %r" % said)
+    session = [s for s in json.loads(run(["sessions", "--json"]).stdout)["sessions"] if s["name"] == "undone"][0]
+    same((session["messages"], session["taken_back"], session["branches"], session["last_message"]), (0, 4, 2, "two"))
+    said, read = lines("undone", "/redo 1")
+    expect('Session "undone": 0 messages, 4 taken back (/redo), 2 branches, 0 tokens' in said, "on opening: %r" % said)
+    expect(", 2 messages, 2 taken back (/redo), 2 branches, " in run(["sessions"]).stdout.decode(), "in part")
+    said = run(["sessions", "compact", "undone"]).stdout.decode()
+    expect("undone: 1 other branch, " in said, "it counts as the list does: %r" % said)
+    said = run(["sessions", "prune", "undone"]).stdout.decode()
+    expect("removed 1 other branch, " in said, "said: %r" % said)
+    expect("undone  just now, 2 messages, 11 tokens" in run(["sessions"]).stdout.decode(), "one branch is not told of")
 
 
 def test_undo_is_saved():
@@ -198,17 +320,6 @@ def test_undo_is_saved():
     t = chat(ECHO, "--session", "undo")
     expect(b'Session "undo": 0 messages' in t.output, "it is no new one")
     leave(t)
-
-
-ABC = "turn\necho\ntoken -a\nturn\necho\ntoken -b\nturn\necho\ntoken -c\n"
-
-
-def lines(name, *typed):
-    """What a chat of plain lines has to say to these; and how many tokens it read for its prompts."""
-    result = run(["--plain", "--session", name] + script(ABC), stdin="".join(line + "\n" for line in typed + (() if "/stats" in typed else ("/stats",))).encode())
-    same(result.returncode, 0)
-    said = result.stdout.decode()
-    return said, int((re.search("since the start  ([0-9]+) tokens read", said) or re.search("read \\(prefill\\) +([0-9]+) tokens", said)).group(1))
 
 
 def test_branches_stay_and_are_gone_to():
@@ -273,7 +384,7 @@ def test_commands():
     t.send("/save\r")
     t.wait("Nothing to save yet", "You:")
     t.send("/system Be kind.\r")
-    t.wait("Done; it is saved", "You:")
+    t.wait("Done.", "You:")
     t.send("one\r")
     t.wait("one\r\n", "You:")
     t.send("/save first\r")

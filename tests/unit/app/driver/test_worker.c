@@ -1,95 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The engine's thread with a script in the model's place.
-#include "tests/harness.h"
+#include "tests/worker_rig.h"
 
-#include <poll.h>
-#include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "app/driver/backend.h"
-#include "app/driver/worker.h"
-#include "app/util/files.h"
 #include "app/util/format.h"
-#include "tests/store_rig.h"
-
-// Starts a worker on `script`, with some of the script's own doings exchanged.
-typedef void change_fn(struct backend *backend);
-
-static struct worker *start_changed(struct harness *t, const char *script, change_fn *change)
-{
-    char name[] = "/tmp/moechat-worker-XXXXXX";
-    int fd = mkstemp(name);
-    struct backend backend;
-    struct moe_err err;
-    files_write(fd, script, strlen(script));
-    close(fd);
-    bool made = backend_fake_new(&backend, name, &err);
-    unlink(name);
-    if (!CHECK(t, made))
-        return NULL;
-    if (change)
-        change(&backend);
-    return worker_new(&backend, 0);
-}
-
-static struct worker *start(struct harness *t, const char *script)
-{
-    return start_changed(t, script, NULL);
-}
-
-static void pause_us(long microseconds)
-{
-    nanosleep(&(struct timespec){.tv_nsec = microseconds * 1000}, NULL);
-}
-
-static bool next_event(struct worker *worker, struct event *event)
-{
-    struct pollfd fd = {.fd = worker_fd(worker), .events = POLLIN};
-    while (!worker_event(worker, event))
-        if (poll(&fd, 1, 20000) != 1)
-            return false;
-    return true;
-}
-
-static void await_ready(struct harness *t, struct worker *worker)
-{
-    struct event event = {0};
-    while (next_event(worker, &event) && event.kind == EVENT_PROGRESS) {
-    }
-    CHECK_EQ(t, event.kind, EVENT_READY);
-}
-
-static void post(struct worker *worker, const char *text, uint32_t position, uint32_t max_tokens)
-{
-    struct turn *turn = turn_new();
-    turn->position = position;
-    turn->max_tokens = max_tokens;
-    turn_add(turn, TOK_USER, text, strlen(text));
-    worker_send(worker, turn);
-}
-
-// Collects the answer. With cancel_after, cancels once so many bytes of it have come.
-static struct turn_result *collect(struct harness *t, struct worker *worker, struct bytes *answer, size_t cancel_after)
-{
-    struct event event;
-    answer->length = 0;
-    bytes_append(answer, "", 0);
-    while (next_event(worker, &event)) {
-        if (event.kind == EVENT_TEXT) {
-            bytes_append(answer, event.text.bytes, event.text.length);
-            if (cancel_after && answer->length >= cancel_after) {
-                worker_cancel(worker);
-                cancel_after = 0;
-            }
-        }
-        if (event.kind == EVENT_DONE)
-            return event.result;
-    }
-    CHECK(t, false && "the turn ended");
-    return NULL;
-}
 
 static void text_comes_in_whole_characters(struct harness *t)
 {
@@ -669,117 +584,6 @@ static void a_stop_string_may_not_come(struct harness *t)
     worker_free(worker);
 }
 
-// An engine that takes its time, where it is told to, with what an answer leaves to be fed.
-static struct {
-    struct backend_ops ops;
-    int (*decode)(void *self, int32_t id, struct moe_err *err);
-    atomic_bool holds;
-} slow;
-
-static int decode_slowly(void *self, int32_t id, struct moe_err *err)
-{
-    enum { END = 257 };
-    for (int i = 0; i < 2000 && id == END && atomic_load(&slow.holds); i++)
-        pause_us(5000);
-    return slow.decode(self, id, err);
-}
-
-static void make_slow(struct backend *backend)
-{
-    slow.ops = *backend->ops;
-    slow.decode = slow.ops.decode;
-    slow.ops.decode = decode_slowly;
-    atomic_store(&slow.holds, true);
-    backend->ops = &slow.ops;
-}
-
-static void save_from_now_on(struct harness *t, struct worker *worker, const struct store *store)
-{
-    struct worker_session session = {.saved = NULL};
-    struct store_error error;
-    struct event event = {0};
-    CHECK_EQ(t, saved_new(store, "talk", &session.saved, &error), STORE_OK);
-    worker_open_session(worker, session);
-    while (next_event(worker, &event) && event.kind != EVENT_SESSION)
-        event_release(&event);
-    CHECK(t, event.session.open && !event.session.failed);
-}
-
-// The process may be killed as soon as an answer is shown, while the rest of it is still to be fed.
-static void an_answer_that_is_told_is_saved(struct harness *t)
-{
-    char root[64];
-    struct store store = rig_store(root);
-    struct worker *worker = start_changed(t, "turn\ntext one two\n", make_slow);
-    struct bytes answer = {0};
-    struct saved_content content;
-    struct store_error error;
-    await_ready(t, worker);
-    save_from_now_on(t, worker, &store);
-    post(worker, "hi", 0, 0);
-    struct turn_result *result = collect(t, worker, &answer, 0);
-    CHECK_EQ(t, saved_read(&store, "talk", &content, &error), STORE_OK);
-    if (CHECK_EQ(t, content.n_parts, 2)) {
-        CHECK_STR(t, content.parts[1].text.data, "one two");
-        CHECK_STR(t, content.parts[1].stop, "end");
-    }
-    CHECK_EQ(t, manifest_tokens(&content.manifest), result->context_used);
-    CHECK_EQ(t, manifest_rows(&content.manifest), result->prompt.count);
-    saved_content_release(&content);
-    struct event event = {0};
-    atomic_store(&slow.holds, false);
-    CHECK(t, next_event(worker, &event) && event.kind == EVENT_SESSION && !*event.session.text);
-    CHECK_EQ(t, saved_read(&store, "talk", &content, &error), STORE_OK);
-    CHECK_EQ(t, manifest_rows(&content.manifest), result->context_used);
-    CHECK_EQ(t, content.manifest.n_records, 2); // one for each part
-    saved_content_release(&content);
-    turn_result_free(result);
-    bytes_release(&answer);
-    worker_free(worker);
-    rig_clean(root);
-}
-
-// People who leave after they stopped a prompt's reading find it where they come back to; one that was replaced is
-// gone.
-static void a_stopped_message_is_saved_at_last(struct harness *t)
-{
-    for (int replaced = 0; replaced < 2; replaced++) {
-        char root[64];
-        struct store store = rig_store(root);
-        struct worker *worker = start(t, "turn\nprefill 60000\nturn\ntext yes\n");
-        struct bytes answer = {0};
-        struct saved_content content;
-        struct store_error error;
-        struct session_news news;
-        await_ready(t, worker);
-        save_from_now_on(t, worker, &store);
-        struct event event = {0};
-        post(worker, "a long one", 0, 0);
-        while (next_event(worker, &event) && event.kind != EVENT_DONE)
-            worker_cancel(worker);
-        CHECK(t, event.result->reason == STOP_CANCELLED && !event.result->kept);
-        turn_result_free(event.result);
-        if (replaced) {
-            post(worker, "another", 0, 0);
-            turn_result_free(collect(t, worker, &answer, 0));
-        }
-        CHECK(t, worker_finish_session(worker, &news) && !news.failed && news.stopped == !replaced);
-        CHECK_STR(t, news.name, "talk");
-        CHECK_EQ(t, saved_read(&store, "talk", &content, &error), STORE_OK);
-        CHECK_EQ(t, content.n_parts, replaced ? 2 : 1);
-        CHECK_EQ(t, content.n_others, 0);
-        if (CHECK(t, content.n_parts > 0)) {
-            CHECK(t, content.parts[0].role == TOK_USER);
-            CHECK_STR(t, content.parts[0].text.data, replaced ? "another" : "a long one");
-            CHECK(t, replaced || content.parts[0].ids.count > 10);
-        }
-        saved_content_release(&content);
-        bytes_release(&answer);
-        worker_free(worker);
-        rig_clean(root);
-    }
-}
-
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
@@ -800,8 +604,6 @@ int main(int argc, char **argv)
         TEST(states_stand_before_the_thinking),
         TEST(a_cancel_is_never_lost),
         TEST(figures_are_those_of_their_turn),
-        TEST(an_answer_that_is_told_is_saved),
-        TEST(a_stopped_message_is_saved_at_last),
     };
     return HARNESS_RUN(tests, argc, argv);
 }

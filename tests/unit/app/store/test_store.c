@@ -157,16 +157,16 @@ static void what_was_saved_comes_back(struct harness *t)
 static void any_text_survives(struct harness *t)
 {
     static const char odd[] = "\x00\xff\xc3\x28\"\\\n\xe2\x82\xac\x1b";
-    struct part part = {.number = 4, .after = 2, .role = TOK_ASSISTANT, .stop = "cancelled", .time = 5}, back;
+    struct part part = {.number = 4, .after = 2, .role = TOK_ASSISTANT, .made = {.stop = "cancelled", .time = 5}}, back;
     struct bytes line = {0};
     struct tok_err err;
     uint64_t sum;
-    part.sampling = (struct moe_sampling){.temperature = 0.7f,
-                                          .top_k = 40,
-                                          .top_p = 0.9f,
-                                          .min_p = 0.05f,
-                                          .repetition_penalty = 1.1f,
-                                          .seed = UINT64_MAX};
+    part.made.sampling = (struct moe_sampling){.temperature = 0.7f,
+                                               .top_k = 40,
+                                               .top_p = 0.9f,
+                                               .min_p = 0.05f,
+                                               .repetition_penalty = 1.1f,
+                                               .seed = UINT64_MAX};
     tok_ids_append(&part.ids, INT32_MAX, &err);
     tok_ids_append(&part.ids, 0, &err);
     CHECK(t, bytes_append(&part.text, odd, sizeof odd - 1) && part_render(&part, &line));
@@ -174,8 +174,8 @@ static void any_text_survives(struct harness *t)
     if (CHECK(t, part_parse(line.data, line.length - 1, &back, &sum))) {
         CHECK(t, back.text.length == sizeof odd - 1 && memcmp(back.text.data, odd, sizeof odd - 1) == 0);
         CHECK(t, back.ids.count == 2 && back.ids.ids[0] == INT32_MAX && back.after == 2 && back.number == 4);
-        CHECK(t, memcmp(&back.sampling, &part.sampling, sizeof part.sampling) == 0);
-        CHECK_STR(t, back.stop, "cancelled");
+        CHECK(t, memcmp(&back.made.sampling, &part.made.sampling, sizeof part.made.sampling) == 0);
+        CHECK_STR(t, back.made.stop, "cancelled");
         CHECK_EQ(t, sum, sealed_sum(line.data, line.length));
         part_release(&back);
     }

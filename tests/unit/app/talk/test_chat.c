@@ -3,6 +3,7 @@
 #include "tests/harness.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "app/talk/chat.h"
 
@@ -21,7 +22,8 @@ static void exchange(struct harness *t, struct chat *chat, struct engine *engine
     CHECK(t, turn->position <= engine->length);
     engine->length = turn->position;
     engine->n_fed = turn->n_turns;
-    struct turn_result result = {.kept = kept, .n_prompt_ends = turn->n_turns};
+    struct turn_result result = {.kept = kept, .n_prompt_ends = turn->n_turns, .asked = 100 + turn->number};
+    result.made = (struct part_made){.time = 200 + turn->number, .sampling.seed = turn->number, .stop = "end"};
     struct tok_err err;
     result.prompt_ends = calloc(turn->n_turns, sizeof(size_t));
     for (size_t i = 0; i < turn->n_turns; i++) {
@@ -342,6 +344,50 @@ static void a_shared_turn_stays_with_its_branches(struct harness *t)
     chat_release(&chat);
 }
 
+// Seed, settings, time and end of what was said are kept whatever becomes of it: read again, taken back, saved anew.
+static void what_is_known_of_a_turn_stays(struct harness *t)
+{
+    struct chat chat = {0}, back = {0};
+    struct engine engine = {0};
+    exchange(t, &chat, &engine, "one", "first", true);
+    exchange(t, &chat, &engine, "two", "second", true);
+    CHECK(t, chat.turns[2].made.time == 102 && chat.turns[3].made.time == 202 && chat.turns[3].made.sampling.seed == 2);
+    chat_set_system(&chat, "be", 2);
+    struct turn *turn = chat_request(&chat, "three", 5);
+    if (CHECK(t, turn && turn->n_turns == 6)) {
+        CHECK(t, turn->made[2].time == 200 && turn->made[4].sampling.seed == 2 && turn->made[5].time == 0);
+        CHECK_STR(t, turn->made[4].stop, "end");
+    }
+    turn_free(turn);
+    chat_cut(&chat, 5);
+    exchange(t, &chat, &engine, "three", "third", true); // all of it with other numbers
+    CHECK(t, chat.turns[3].made.time == 102 && chat.turns[4].made.sampling.seed == 2);
+    chat_undo(&chat, 1);
+    char root[] = "/tmp/moechat-chat-XXXXXX";
+    struct store store;
+    struct store_error error;
+    struct saved *saved;
+    struct saved_content content;
+    CHECK(t, mkdtemp(root) && store_init(&store, root) && saved_new(&store, "copy", &saved, &error) == STORE_OK);
+    CHECK(t, chat_save(&chat, saved, &(struct part_language){.tokenizer = "t"}));
+    CHECK_EQ(t, saved_commit(saved, NULL, &error), STORE_OK);
+    saved_close(saved);
+    CHECK_EQ(t, saved_read(&store, "copy", &content, &error), STORE_OK);
+    CHECK(t, chat_restore(&back, content.parts, content.n_parts));
+    CHECK(t, chat_restore_others(&back, content.others, content.n_others, &content.manifest.origin.language));
+    for (size_t i = 0; i < back.n_turns && CHECK_EQ(t, back.n_turns, chat.n_turns); i++)
+        CHECK(t, memcmp(&back.turns[i].made.time, &chat.turns[i].made.time, sizeof(uint64_t)) == 0 &&
+                     strcmp(back.turns[i].made.stop, chat.turns[i].made.stop) == 0 &&
+                     back.turns[i].made.sampling.seed == chat.turns[i].made.sampling.seed);
+    if (CHECK_EQ(t, back.n_others, 2))
+        CHECK_EQ(t, back.others[1].made.time, chat.others[1].made.time);
+    saved_content_release(&content);
+    store_remove(&store, "copy", &error);
+    rmdir(root);
+    chat_release(&chat);
+    chat_release(&back);
+}
+
 static bool has_thinking(const char *answer)
 {
     char exact[64]; // what stands behind the answer is none of it
@@ -384,6 +430,7 @@ int main(int argc, char **argv)
         TEST(other_first_messages_stand_side_by_side),
         TEST(a_shared_turn_stays_with_its_branches),
         TEST(answers_with_thinking),
+        TEST(what_is_known_of_a_turn_stays),
         TEST(a_switch_of_thinking),
         TEST(another_answer_feeds_nothing),
         TEST(a_saved_conversation_goes_on),

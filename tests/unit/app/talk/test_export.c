@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "app/util/json_out.h"
 #include "tests/harness.h"
 
 static struct chat_turn turns[] = {
@@ -16,6 +17,32 @@ static struct chat_turn turns[] = {
     {.role = TOK_ASSISTANT, .text = {.data = "last", .length = 4}},
 };
 static const struct chat chat = {.turns = turns, .n_turns = 4};
+
+// What a saved session's export says of a message, and what the chat's own does, is the same.
+static void one_writer_for_both(struct harness *t)
+{
+    struct part part = {.number = 4,
+                        .after = 3,
+                        .role = TOK_ASSISTANT,
+                        .text = {.data = "yes", .length = 3},
+                        .ids = {.ids = (int32_t[]){7, 8}, .count = 2},
+                        .made = {.time = 12, .sampling = {.seed = 34, .temperature = 0.5f}, .stop = "end"}};
+    struct chat_turn turn = {
+        .number = 4, .after = 3, .role = TOK_ASSISTANT, .text = part.text, .ids = part.ids, .made = part.made};
+    struct json_object *object =
+        export_object(&(struct export_head){"zoe", "demo"}, export_parts(&part, 1), export_turns(&turn, 1));
+    struct bytes out = {0};
+    CHECK(t, json_out_render(object, &out));
+    static const char message[] =
+        "{\"part\":4,\"after\":3,\"role\":\"assistant\",\"text\":\"yes\",\"time\":12,\"ids\":[7,8],"
+        "\"seed\":34,\"temp\":0.5,\"stop_reason\":\"end\"}";
+    char wanted[600];
+    snprintf(wanted, sizeof wanted, "{\"name\":\"zoe\",\"model\":\"demo\",\"messages\":[%s],\"branches\":[%s]}\n",
+             message, message);
+    CHECK_STR(t, out.data, wanted);
+    bytes_release(&out);
+    json_object_put(object);
+}
 
 // A first message with two answers, one gone on from twice; and another beginning.
 static struct chat_turn way[] = {
@@ -158,7 +185,8 @@ static void writes_whole_files(struct harness *t)
 
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(parses), TEST(other_branches_follow), TEST(renders_the_bytes),
-                                                TEST(picks), TEST(writes_whole_files)};
+    static const struct harness_test tests[] = {
+        TEST(parses), TEST(other_branches_follow), TEST(one_writer_for_both), TEST(renders_the_bytes),
+        TEST(picks),  TEST(writes_whole_files)};
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What of a turn is on the disk, and when.
+#include "tests/worker_rig.h"
+
+#include <stdatomic.h>
+
+#include "tests/store_rig.h"
+
+// An engine that takes its time, where it is told to, with what an answer leaves to be fed.
+static struct {
+    struct backend_ops ops;
+    int (*decode)(void *self, int32_t id, struct moe_err *err);
+    atomic_bool holds;
+} slow;
+
+static int decode_slowly(void *self, int32_t id, struct moe_err *err)
+{
+    enum { END = 257 };
+    for (int i = 0; i < 2000 && id == END && atomic_load(&slow.holds); i++)
+        pause_us(5000);
+    return slow.decode(self, id, err);
+}
+
+static void make_slow(struct backend *backend)
+{
+    slow.ops = *backend->ops;
+    slow.decode = slow.ops.decode;
+    slow.ops.decode = decode_slowly;
+    atomic_store(&slow.holds, true);
+    backend->ops = &slow.ops;
+}
+
+static void save_from_now_on(struct harness *t, struct worker *worker, const struct store *store)
+{
+    struct worker_session session = {.saved = NULL};
+    struct store_error error;
+    struct event event = {0};
+    CHECK_EQ(t, saved_new(store, "talk", &session.saved, &error), STORE_OK);
+    worker_open_session(worker, session);
+    while (next_event(worker, &event) && event.kind != EVENT_SESSION)
+        event_release(&event);
+    CHECK(t, event.session.open && !event.session.failed);
+}
+
+// The process may be killed as soon as an answer is shown, while the rest of it is still to be fed.
+static void an_answer_that_is_told_is_saved(struct harness *t)
+{
+    char root[64];
+    struct store store = rig_store(root);
+    struct worker *worker = start_changed(t, "turn\ntext one two\n", make_slow);
+    struct bytes answer = {0};
+    struct saved_content content;
+    struct store_error error;
+    await_ready(t, worker);
+    save_from_now_on(t, worker, &store);
+    post(worker, "hi", 0, 0);
+    struct turn_result *result = collect(t, worker, &answer, 0);
+    CHECK_EQ(t, saved_read(&store, "talk", &content, &error), STORE_OK);
+    if (CHECK_EQ(t, content.n_parts, 2)) {
+        CHECK_STR(t, content.parts[1].text.data, "one two");
+        CHECK_STR(t, content.parts[1].made.stop, "end");
+    }
+    CHECK_EQ(t, manifest_tokens(&content.manifest), result->context_used);
+    CHECK_EQ(t, manifest_rows(&content.manifest), result->prompt.count);
+    saved_content_release(&content);
+    struct event event = {0};
+    atomic_store(&slow.holds, false);
+    CHECK(t, next_event(worker, &event) && event.kind == EVENT_SESSION && !*event.session.text);
+    CHECK_EQ(t, saved_read(&store, "talk", &content, &error), STORE_OK);
+    CHECK_EQ(t, manifest_rows(&content.manifest), result->context_used);
+    CHECK_EQ(t, content.manifest.n_records, 2); // one for each part
+    saved_content_release(&content);
+    turn_result_free(result);
+    bytes_release(&answer);
+    worker_free(worker);
+    rig_clean(root);
+}
+
+// A message is on the disk before it is read: then one may be killed, or stop it and leave. One that was replaced is
+// gone.
+static void a_message_is_saved_when_it_is_sent(struct harness *t)
+{
+    for (int replaced = 0; replaced < 2; replaced++) {
+        char root[64];
+        struct store store = rig_store(root);
+        struct worker *worker = start(t, "turn\nprefill 100\nturn\ntext yes\n");
+        struct bytes answer = {0};
+        struct saved_content content;
+        struct store_error error;
+        struct session_news news;
+        await_ready(t, worker);
+        save_from_now_on(t, worker, &store);
+        struct event event = {0};
+        char text[200];
+        memset(text, 'x', sizeof text);
+        text[sizeof text - 1] = 0;
+        post(worker, text, 0, 0);
+        while (next_event(worker, &event) && event.kind != EVENT_PROGRESS)
+            CHECK(t, event.kind != EVENT_DONE);
+        CHECK_EQ(t, saved_read(&store, "talk", &content, &error), STORE_OK);
+        CHECK(t, content.n_parts == 1 && strcmp(content.parts[0].text.data, text) == 0);
+        CHECK(t, content.parts[0].ids.count > 10 && content.parts[0].made.time > 1700000000);
+        saved_content_release(&content);
+        while (next_event(worker, &event) && event.kind != EVENT_DONE)
+            worker_cancel(worker);
+        CHECK(t, event.result->reason == STOP_CANCELLED && !event.result->kept);
+        turn_result_free(event.result);
+        if (replaced) {
+            post(worker, "another", 0, 0);
+            turn_result_free(collect(t, worker, &answer, 0));
+        }
+        CHECK(t, worker_finish_session(worker, &news) && !news.failed && news.unanswered == !replaced);
+        CHECK_STR(t, news.name, "talk");
+        CHECK_EQ(t, saved_read(&store, "talk", &content, &error), STORE_OK);
+        CHECK_EQ(t, content.n_parts, replaced ? 2 : 1);
+        CHECK_EQ(t, content.n_others, 0);
+        if (CHECK(t, content.n_parts > 0)) {
+            CHECK(t, content.parts[0].role == TOK_USER);
+            CHECK_STR(t, content.parts[0].text.data, replaced ? "another" : text);
+            CHECK(t, replaced || content.parts[0].ids.count > 10);
+        }
+        saved_content_release(&content);
+        bytes_release(&answer);
+        worker_free(worker);
+        rig_clean(root);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(an_answer_that_is_told_is_saved),
+        TEST(a_message_is_saved_when_it_is_sent),
+    };
+    return HARNESS_RUN(tests, argc, argv);
+}
