@@ -542,7 +542,7 @@ __kernel GROUP_SIZE(PRODUCT_ITEMS, 1) void heads_mma(const struct args_heads a, 
     job.n_outputs = a.n_out;
     job.first_row = h * a.head_rows + a.first_row;
     if (job.first_token < job.n_rows)
-        product(&job, 2, 2, 4, &weights, space, out + h * a.n_out, a.n_heads * a.n_out, 0);
+        product(&job, 2, 2, 4, &weights, space, out + h * a.n_out, a.n_heads * a.n_out, 0, 0);
 }
 #endif
 
