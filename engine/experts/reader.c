@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Queues of reads, and the threads that serve them.
-#define _GNU_SOURCE // preadv2
+#define _GNU_SOURCE // preadv2, RUSAGE_THREAD
 #include "engine/experts/reader.h"
 
 #include <errno.h>
@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,7 +25,8 @@ struct ring {
 struct reader_thread {
     reader *owner;
     pthread_t thread;
-    char *bounce; // READER_BOUNCE bytes, NULL: none
+    char *bounce;   // READER_BOUNCE bytes, NULL: none
+    uint64_t ahead; // bytes that the device delivered for this thread's reads, beyond what they asked for
 };
 
 struct reader {
@@ -77,12 +79,33 @@ struct range {
 };
 
 // What can be had without waiting for the device: what is in the page cache, from the range's beginning on. Returns
-// the bytes; 0 also where the file system can't tell.
-static size_t take_cached(const struct range *range)
+// the bytes; *tells becomes false where the file system can't.
+static size_t take_cached(const struct range *range, bool *tells)
 {
     struct iovec target = {range->target, range->length};
     ssize_t got = preadv2(range->fd, &target, 1, (off_t)range->offset, RWF_NOWAIT);
+    *tells = got >= 0 || errno == EAGAIN;
     return got > 0 ? (size_t)got : 0;
+}
+
+// Bytes that devices delivered for the thread, or for the process; 0 as long as nothing was, and where the system does
+// not count.
+static uint64_t device_bytes(int who)
+{
+    struct rusage usage;
+    return getrusage(who, &usage) == 0 ? (uint64_t)usage.ru_inblock * 512 : 0;
+}
+
+// How much of a read the page cache had. Its first missing page ends what take_cached takes, and what the system reads
+// ahead looks cached afterwards: where it counts, what came from the device is known, now or with a later read.
+static size_t count_cached(struct reader_thread *thread, const struct read_request *request, uint64_t from_device)
+{
+    if (device_bytes(RUSAGE_SELF) == 0)
+        return request->cached;
+    uint64_t all = from_device + thread->ahead;
+    size_t here = all < request->delivered ? (size_t)all : request->delivered;
+    thread->ahead = all - here;
+    return request->delivered - here;
 }
 
 // Resumes until the range is full, the file ends or a read fails. With O_DIRECT only whole blocks can be resumed, and a
@@ -142,8 +165,9 @@ static void fill_around(const reader *r, struct read_request *request)
         request->result = result;
 }
 
-static void fill(const reader *r, struct read_request *request, char *bounce)
+static void fill(struct reader_thread *thread, struct read_request *request)
 {
+    const reader *r = thread->owner;
     request->result = READ_FULL;
     request->sys_errno = 0;
     request->delivered = request->cached = 0;
@@ -153,17 +177,23 @@ static void fill(const reader *r, struct read_request *request, char *bounce)
         if (request->around && alike)
             fill_around(r, request);
         else
-            fill_through(r, request, bounce);
+            fill_through(r, request, thread->bounce);
         return;
     }
     struct range range = {request->fd, request->alignment, request->offset, request->length, request->target};
-    if (!range.alignment && r->read == read_at)
-        request->cached = take_cached(&range);
+    bool tells = false;
+    uint64_t before = 0;
+    if (!range.alignment && r->read == read_at) {
+        before = device_bytes(RUSAGE_THREAD);
+        request->cached = take_cached(&range, &tells);
+    }
     range.offset += request->cached;
     range.target += request->cached;
     range.length -= request->cached;
     request->result = read_range(r, &range, &request->delivered, &request->sys_errno);
     request->delivered += request->cached;
+    if (tells)
+        request->cached = count_cached(thread, request, device_bytes(RUSAGE_THREAD) - before);
 }
 
 // A request that somebody waits for came (+1) or is done (-1).
@@ -189,7 +219,7 @@ static void *serve(void *argument)
         struct read_request *request = ring_pop(r, r->queued.count ? &r->queued : &r->prefetches);
         r->running++;
         pthread_mutex_unlock(&r->lock);
-        fill(r, request, self->bounce);
+        fill(self, request);
         pthread_mutex_lock(&r->lock);
         r->running--;
         if (!request->prefetch)

@@ -33,7 +33,9 @@ struct read_request {
     enum read_result result;
     int sys_errno;
     size_t delivered; // bytes that did arrive
-    size_t cached;    // of those, at least so many were in the system's page cache (never with `read` of the options)
+    size_t cached;    // of those, from the system's page cache and not from the device (never with `read` of the
+                      // options); at least so many, where the system does not count what devices deliver. What it
+                      // reads ahead counts as the device's with the thread's next reads
 };
 
 struct reader_options {

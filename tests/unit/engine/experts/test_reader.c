@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -254,6 +255,43 @@ static void what_the_page_cache_had_is_told_apart(struct harness *t)
     unlink(path);
 }
 
+// One page of sixteen is gone: so much comes from the device, not all that lies behind it.
+static void one_missing_page_is_no_missing_file(struct harness *t)
+{
+    enum { PAGE = 4096, PAGES = 16, MISSING = 5 };
+    char path[] = "/var/tmp/moechat-reader-XXXXXX";
+    int fd = mkstemp(path);
+    static unsigned char bytes[PAGES * PAGE];
+    CHECK_EQ(t, write(fd, bytes, sizeof bytes), sizeof bytes);
+    CHECK(t, fsync(fd) == 0);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    struct rusage usage;
+    CHECK_EQ(t, pread(fd, bytes, sizeof bytes, 0), sizeof bytes);
+    bool counts = getrusage(RUSAGE_SELF, &usage) == 0 && usage.ru_inblock > 0;
+    struct iovec all = {bytes, sizeof bytes};
+    bool tells = preadv2(fd, &all, 1, 0, RWF_NOWAIT) == (ssize_t)sizeof bytes;
+    posix_fadvise(fd, MISSING * PAGE, PAGE, POSIX_FADV_DONTNEED);
+    unsigned char there[PAGES] = {0};
+    void *pages = mmap(NULL, sizeof bytes, PROT_READ, MAP_SHARED, fd, 0);
+    bool known = pages != MAP_FAILED && mincore(pages, sizeof bytes, there) == 0;
+    size_t cached = 0;
+    for (int i = 0; i < PAGES; i++)
+        cached += (there[i] & 1) * PAGE;
+    munmap(pages, sizeof bytes);
+    reader *r = open_pool(t, 1, 3, NULL);
+    for (int again = 0; again < 2; again++) {
+        struct read_request request = {.fd = fd, .offset = 0, .length = sizeof bytes, .target = bytes};
+        CHECK(t, reader_submit(r, &request, 1));
+        CHECK(t, reader_reap(r, READER_FOREVER) == &request);
+        CHECK(t, request.result == READ_FULL && request.delivered == sizeof bytes);
+        if (tells && counts && known && cached < sizeof bytes) // else the file system does not tell
+            CHECK_EQ(t, request.cached, again ? sizeof bytes : cached);
+    }
+    reader_close(r);
+    close(fd);
+    unlink(path);
+}
+
 static void threads_read_at_the_same_time(struct harness *t)
 {
     enum { THREADS = 5, REQUESTS = 9 };
@@ -480,6 +518,7 @@ int main(int argc, char **argv)
         TEST(a_file_may_end_in_the_last_block),
         TEST(files_are_read_with_pread),
         TEST(what_the_page_cache_had_is_told_apart),
+        TEST(one_missing_page_is_no_missing_file),
         TEST(threads_read_at_the_same_time),
         TEST(done_requests_count_until_they_are_reaped),
         TEST(withdrawing),
