@@ -39,6 +39,14 @@ static float weight_at(const struct normed_row *row, uint i)
     return row->plus_one ? 1.0f + weight : weight;
 }
 
+#if !SHAPE_CPU
+// Where a work-item reads: beyond the row's end its first element, for another's may just be written.
+static uint own_or_first(uint first, uint i, uint dim)
+{
+    return i < dim ? i : first;
+}
+#endif
+
 // 1 / sqrt(mean(in^2) + eps), the same in each of the group's `items` work-items. On a GPU lanes are summed up in two
 // steps: NORM_SHARES work-items add up a share each, as do all others again, for loops in branches go wrong in PoCL
 // 3.1; then each adds up the shares.
@@ -60,7 +68,7 @@ INLINE float row_scale(const struct normed_row *row, __global const float *in, c
         for (uint k = 0; k < NORM_FLIGHT; k++)
             UNROLL
             for (uint j = 0; j < NORM_LANES / items; j++)
-                v[k][j] = in[min(first + k * NORM_LANES + j * items, dim - 1)];
+                v[k][j] = in[own_or_first(first, first + k * NORM_LANES + j * items, dim)];
         UNROLL
         for (uint k = 0; k < NORM_FLIGHT; k++)
             UNROLL
@@ -106,7 +114,7 @@ INLINE void norm_row(const struct normed_row *row, __global const float *in, __g
         float v[NORM_FLIGHT], weight[NORM_FLIGHT];
         UNROLL
         for (uint k = 0; k < NORM_FLIGHT; k++) {
-            uint i = min(first + k * items, row->dim - 1);
+            uint i = own_or_first(first, first + k * items, row->dim);
             v[k] = in[i];
             weight[k] = weight_at(row, i);
         }
