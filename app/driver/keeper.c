@@ -3,6 +3,7 @@
 #include "app/driver/keeper.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,6 +217,26 @@ bool keeper_logits(struct keeper *keeper)
     return fine;
 }
 
+bool keeper_has_room(struct keeper *keeper, size_t tokens)
+{
+    enum { STEP = 1024 };
+    struct backend_info info;
+    keeper->backend->ops->describe(keeper->backend->self, &info);
+    if (tokens <= info.max_context)
+        return true;
+    snprintf(keeper->news.text, sizeof keeper->news.text,
+             "its %zu tokens do not fit into a context of %" PRIu32 ", so nothing can follow them here; with --context "
+             "%zu it goes on, and /undo goes back to where there is room",
+             tokens, info.max_context, (tokens / STEP + 2) * STEP);
+    return false;
+}
+
+bool keeper_has_more(const struct keeper *keeper)
+{
+    const struct backend *backend = keeper->backend;
+    return keeper->saved && manifest_rows(saved_manifest(keeper->saved)) > backend->ops->length(backend->self);
+}
+
 const char *keeper_restore(struct keeper *keeper, uint32_t most, struct moe_err *err)
 {
     const struct backend *backend = keeper->backend;
@@ -227,6 +248,9 @@ const char *keeper_restore(struct keeper *keeper, uint32_t most, struct moe_err 
     const char *why = fd >= 0 ? NULL : errno == ENOENT ? "its KV cache is missing" : "its KV cache cannot be opened";
     struct moe_record_io io = {
         .fd = fd, .path = path.text, .progress = keeper->progress, .progress_context = keeper->progress_context};
+    struct backend_info info;
+    backend->ops->describe(backend->self, &info);
+    most = most < info.max_context ? most : info.max_context;
     for (size_t i = 0; i < manifest->n_records && !why; i++) {
         const struct moe_record *record = &manifest->records[i];
         uint32_t length = backend->ops->length(backend->self);
@@ -316,24 +340,62 @@ void keeper_close(struct keeper *keeper)
     keeper->saved = NULL;
 }
 
-// Rows of other weights are somebody's still: the conversation goes on under a new name. Writes to `said` what became
-// of it.
-static void leave_to_its_model(struct keeper *keeper, char *said, size_t size)
+// Rows of other weights, or of another format, are somebody's still: the conversation goes on under a new name. Writes
+// to `said` what became of it, behind whose they are.
+static void leave_to_its_model(struct keeper *keeper, const struct origin *is, char *said, size_t size)
 {
     struct store_error error = {0};
     struct saved *fork;
-    char was[STORE_NAME_SIZE], model[201];
-    snprintf(model, sizeof model, "%.200s", saved_manifest(keeper->saved)->origin.model_path);
+    const struct origin *origin = &saved_manifest(keeper->saved)->origin;
+    char was[STORE_NAME_SIZE], model[210] = "";
+    if (strcmp(origin->weights, is->weights) != 0)
+        snprintf(model, sizeof model, " (%.200s)", origin->model_path);
     snprintf(was, sizeof was, "%s", saved_name(keeper->saved));
     enum store_code code = saved_fork(keeper->saved, &fork, &error);
     saved_close(keeper->saved);
     keeper->saved = fork; // or NULL: what can't go on elsewhere is not saved, rather than written over
     if (code)
-        snprintf(said, size, " (%s), so \"%s\" stays as it is; what follows is not saved: %.200s", model, was,
-                 error.text);
+        snprintf(said, size, "%s, so \"%s\" stays as it is; what follows is not saved: %.200s", model, was, error.text);
     else
-        snprintf(said, size, " (%s), so \"%s\" stays as it is, and this goes on as \"%s\"", model, was,
-                 saved_name(fork));
+        snprintf(said, size, "%s, so \"%s\" stays as it is, and this goes on as \"%s\"", model, was, saved_name(fork));
+}
+
+// How many tokens the texts of the conversation are now; 0: not known.
+static size_t count_anew(struct keeper *keeper)
+{
+    struct saved_content content;
+    struct store_error error;
+    struct moe_err err;
+    struct tok_ids ids = {0};
+    if (!keeper->saved || saved_read(saved_store(keeper->saved), saved_name(keeper->saved), &content, &error))
+        return 0;
+    size_t n = content.n_parts, *ends = calloc(n + 1, sizeof *ends);
+    struct tok_turn *turns = calloc(n + 1, sizeof *turns);
+    for (size_t i = 0; turns && i < n; i++)
+        turns[i] = (struct tok_turn){
+            .role = content.parts[i].role, .text = content.parts[i].text.data, .length = content.parts[i].text.length};
+    struct backend_prompt prompt = {.turns = turns, .n_turns = n, .begin = true};
+    bool fine =
+        n && turns && ends && keeper->backend->ops->encode(keeper->backend->self, &prompt, &ids, ends, &err) == 0;
+    size_t count = fine ? ends[n - 1] : 0;
+    free(ends);
+    free(turns);
+    tok_ids_release(&ids);
+    saved_content_release(&content);
+    return count;
+}
+
+// left: see leave_to_its_model.
+static void say_stale(struct keeper *keeper, const char *left)
+{
+    static const char why[] = "it was saved with a different tokenizer or template";
+    struct session_news *news = &keeper->news;
+    size_t tokens = count_anew(keeper);
+    if (tokens)
+        snprintf(news->text, sizeof news->text, "%s%s; your next message reads all of it again, now %zu tokens", why,
+                 left, tokens);
+    else
+        snprintf(news->text, sizeof news->text, "%s%s; your next message reads all of it again", why, left);
 }
 
 uint32_t keeper_load(struct keeper *keeper)
@@ -350,30 +412,31 @@ uint32_t keeper_load(struct keeper *keeper)
     news->stale = tokens && (strcmp(was.tokenizer, info.origin.language.tokenizer) != 0 ||
                              strcmp(was.template_name, info.origin.language.template_name) != 0);
     if (news->stale)
-        why = "it was saved with a different tokenizer or template";
+        why = ""; // said later
     char left[640] = "";
-    if (manifest->n_records && *manifest->origin.weights && strcmp(manifest->origin.weights, info.origin.weights) != 0)
-        leave_to_its_model(keeper, left, sizeof left);
+    if (manifest->n_records && *manifest->origin.weights && foreign(&manifest->origin, &info.origin))
+        leave_to_its_model(keeper, &info.origin, left, sizeof left);
     ops->resume(keeper->backend->self);
     ops->make_room(keeper->backend->self, tokens);
     ops->describe(keeper->backend->self, &info);
     news->max_context = info.max_context;
     struct moe_err state_err = {.text = ""};
     if (tokens && !why) {
-        why = keeper_restore(keeper, UINT32_MAX, &err);
+        why = keeper_restore(keeper, tokens, &err);
         const char *not_there = info.cache.state_bytes ? restore_states(keeper, &state_err) : NULL;
         why = why ? why : not_there;
     }
     news->cached = ops->length(keeper->backend->self);
     if (keeper->saved) {
         saved_set_origin(keeper->saved, &info.origin);
-        saved_forget_rows(keeper->saved, news->cached);
+        if (tokens <= info.max_context) // else they are of use to whoever has more room
+            saved_forget_rows(keeper->saved, news->cached);
     }
     news->missing = tokens - news->cached;
-    if (!why)
-        why = "the end of its KV cache was not saved";
-    if (news->missing)
-        snprintf(news->text, sizeof news->text, "%.280s%s; your next message reads %u of its %u tokens again", why,
-                 left, (unsigned)news->missing, (unsigned)tokens);
+    if (news->stale)
+        say_stale(keeper, left);
+    else if (news->missing && keeper_has_room(keeper, tokens))
+        snprintf(news->text, sizeof news->text, "%.280s%s; your next message reads %u of its %u tokens again",
+                 why ? why : "the end of its KV cache was not saved", left, (unsigned)news->missing, (unsigned)tokens);
     return news->cached;
 }

@@ -66,9 +66,12 @@ bool keeper_logits(struct keeper *keeper);
 // another name, or NULL where none could be made.
 uint32_t keeper_load(struct keeper *keeper);
 // Appends to the timeline, which holds what the conversation begins with, rows that are saved, up to `most` tokens, as
-// far as they are good. NULL, or why not all: err->text or a word of its own.
+// far as there is room and they are good. NULL, or why not all: err->text or a word of its own.
 const char *keeper_restore(struct keeper *keeper, uint32_t most, struct moe_err *err);
-void keeper_lose(struct keeper *keeper); // what was gone to is not on the disk: says so
+// Is there room for so many tokens? False: the news say what to do.
+bool keeper_has_room(struct keeper *keeper, size_t tokens);
+bool keeper_has_more(const struct keeper *keeper); // rows are saved that the timeline does not have
+void keeper_lose(struct keeper *keeper);           // what was gone to is not on the disk: says so
 // Gives the session a name, unless "", and saves what is not on the disk yet.
 void keeper_save_as(struct keeper *keeper, const char *name);
 void keeper_close(struct keeper *keeper); // tries once more what could not be saved

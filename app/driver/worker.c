@@ -203,7 +203,7 @@ static int generate(struct worker *worker, const struct turn *turn, struct turn_
 static bool has_room(const struct turn *turn, const struct turn_result *result, uint32_t length)
 {
     size_t there = length - turn->position;
-    return result->prompt.count - there + 2 <= result->context_total - length;
+    return length <= result->context_total && result->prompt.count - there + 2 <= result->context_total - length;
 }
 
 static int prompt_does_not_fit(struct turn_result *result, size_t used, size_t count)
@@ -503,7 +503,8 @@ static const char *follow(struct worker *worker, struct tok_ids *ids, struct moe
     const char *why = code                     ? err->text
                       : info.cache.state_bytes ? "the layers' states were kept only further back"
                                                : NULL;
-    if (timeline_length(timeline) >= ids->count)
+    bool more = timeline_unread(timeline) && !info.cache.state_bytes && keeper_has_more(&worker->keeper);
+    if (timeline_length(timeline) >= ids->count && !more)
         return why;
     if (!why)
         why = keeper_restore(&worker->keeper, (uint32_t)ids->count, err);
@@ -523,7 +524,7 @@ static void go(struct worker *worker, struct worker_place *place)
     const char *why = follow(worker, &place->ids, &err);
     news->cached = worker->backend.ops->length(worker->backend.self);
     news->missing = timeline_unread(&worker->timeline);
-    if (news->missing)
+    if (news->missing && keeper_has_room(keeper, tokens))
         snprintf(news->text, sizeof news->text, "%.280s; your next message reads %u of its %zu tokens again",
                  why ? why : "its KV cache was not saved", (unsigned)news->missing, tokens);
     tok_ids_release(&place->ids);

@@ -164,7 +164,7 @@ const struct option_row options_table[] = {
      .commands = FOR_TALK,
      .help =
          "End the answer before the first of these texts, wherever tokens begin and end; thinking is not looked at. "
-         "In a text \\n is a newline, \\t a tab, and \\ goes before a comma that is part of it; none: no texts. "
+         "In a text \\n is a newline, \\t a tab, \\, a comma and \\\\ a \\; none of them is empty; none: no texts. "
          "[none]"},
     {.name = "seed",
      .argument = "N",

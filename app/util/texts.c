@@ -2,6 +2,7 @@
 // Takes lists of texts apart.
 #include "app/util/texts.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 // The character at *rest, which goes on behind it.
@@ -14,8 +15,8 @@ static char next_character(const char **rest)
     return c;
 }
 
-// Its whole length, of which as much as fits is in `text`.
-static size_t take(const char **rest, char text[TEXTS_EACH])
+// Its whole length, of which as much as fits is in `text`; *more: a comma follows it.
+static size_t take(const char **rest, char text[TEXTS_EACH], bool *more)
 {
     size_t length = 0;
     while (**rest && **rest != ',') {
@@ -25,15 +26,17 @@ static size_t take(const char **rest, char text[TEXTS_EACH])
         length++;
     }
     text[length < TEXTS_EACH - 1 ? length : TEXTS_EACH - 1] = 0;
-    *rest += **rest == ',';
+    *more = **rest == ',';
+    *rest += *more;
     return length;
 }
 
 size_t texts_next(const char **rest, char text[TEXTS_EACH])
 {
     size_t length = 0;
+    bool more;
     while (**rest && !length)
-        length = take(rest, text);
+        length = take(rest, text, &more);
     return length < TEXTS_EACH - 1 ? length : TEXTS_EACH - 1;
 }
 
@@ -65,11 +68,12 @@ const char *texts_check(const char *line)
     if (write_out(NULL, line) >= TEXTS_SIZE) // what is printed can be read again
         return "is longer than 511 bytes";
     int count = 0;
-    while (*line) {
-        size_t length = take(&line, text);
+    for (bool more = *line; more; count++) {
+        size_t length = take(&line, text, &more);
         if (length >= TEXTS_EACH)
             return "has a text of more than 127 bytes";
-        count += length > 0;
+        if (!length)
+            return "has an empty text beside a comma; \\, is a comma that is meant";
     }
     return count > TEXTS_MOST ? "has more than 32 texts" : NULL;
 }

@@ -154,6 +154,8 @@ def test_stop_in_a_chat():
     t.wait("stop is now two words,\\n.", "You:")
     t.send("an END and two words more\r")
     t.wait("Assistant:", " an END and \r\n", "You:")
+    t.send("/set stop ,\r")
+    t.wait("stop has an empty text beside a comma; \\, is a comma that is meant.", "You:")
     t.send("/set stop none\r")
     t.wait("stop is now none.", "You:")
     leave(t)

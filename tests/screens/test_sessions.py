@@ -487,11 +487,36 @@ def test_a_long_talk_gets_room():
     t.send("four\r")
     t.wait("four\r\n", "of 200", "You:")
     leave(t)
-    # Where the model itself has no more room its rows are not read, and the next message says why.
-    t = chat("context 40\n" + ECHO, "--session", "long", columns=200)
-    expect(b"gets more" not in t.output and b"too small" in t.output, "%r" % t.output)
+    # Where there is no more room, as with --context, the rest of its rows stays where it is, and the remedy is said.
+    before = run(["sessions", "--json"]).stdout
+    t = chat("context 140\n" + ECHO, "--session", "long", columns=300)
+    expect(b"gets more" not in t.output and b"its 167 tokens do not fit into a context of 140, so nothing can follow them here; with "
+           b"--context 2048 it goes on, and /undo goes back to where there is room." in t.output, "%r" % t.output)
     t.send("five\r")
-    t.wait("context is full", "You:")
+    t.wait("Not sent: the context is full: this conversation has 167 tokens of 140", "You:")
+    leave(t)
+    kept = [[s for s in json.loads(text)["sessions"] if s["name"] == "long"][0] for text in (before, run(["sessions", "--json"]).stdout)]
+    same(kept[0], dict(kept[1], updated=kept[0]["updated"]))
+    same((kept[1]["tokens"], kept[1]["cached_tokens"]), (167, 167))
+    t = chat("context 140\n" + ECHO, "--session", "long", columns=300)
+    t.send("/undo\r")
+    t.wait("Took back 1", "do not fit into a context of 140", "You:")
+    t.send("/undo\r")
+    t.wait("Took back 1", "You:")
+    t.send("five\r")
+    t.wait("Assistant:", "five\r\n", "You:")
+    t.send("/stats\r")
+    t.wait("read (prefill)   7 tokens", "You:")
+    leave(t)
+    t = chat("context 300\n" + ECHO, "--session", "long", columns=300)
+    t.send("/tree\r")
+    t.wait("You: four", "You:")
+    t.send("/tree 5\r")
+    t.wait("You: four", "Assistant: four", "You:")
+    t.send("six\r")
+    t.wait("Assistant:", "six\r\n", "You:")
+    t.send("/stats\r")
+    t.wait("read (prefill)   6 tokens", "You:")  # of all that was taken back nothing is lost
     leave(t)
 
 

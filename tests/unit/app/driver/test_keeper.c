@@ -126,11 +126,81 @@ static void a_message_is_saved_when_it_is_sent(struct harness *t)
     }
 }
 
+// A model whose tokenizer has changed: the texts come to more tokens than they were.
+static struct {
+    struct backend_ops ops;
+    void (*describe)(void *self, struct backend_info *info);
+    int (*encode)(void *self, const struct backend_prompt *prompt, struct tok_ids *ids, size_t *ends,
+                  struct moe_err *err);
+} newer;
+
+static void describe_newer(void *self, struct backend_info *info)
+{
+    newer.describe(self, info);
+    snprintf(info->origin.language.tokenizer, sizeof info->origin.language.tokenizer, "newer");
+}
+
+static int encode_newer(void *self, const struct backend_prompt *prompt, struct tok_ids *ids, size_t *ends,
+                        struct moe_err *err)
+{
+    int code = newer.encode(self, prompt, ids, ends, err);
+    ends[prompt->n_turns - 1] += 100;
+    return code;
+}
+
+static void make_newer(struct backend *backend)
+{
+    newer.ops = *backend->ops;
+    newer.describe = newer.ops.describe;
+    newer.encode = newer.ops.encode;
+    newer.ops.describe = describe_newer;
+    newer.ops.encode = encode_newer;
+    backend->ops = &newer.ops;
+}
+
+static void what_is_read_again_is_counted_as_it_is_now(struct harness *t)
+{
+    char root[64];
+    struct store store = rig_store(root);
+    struct store_error error;
+    struct session_news news;
+    struct bytes answer = {0};
+    struct worker *worker = start(t, "turn\ntext one two\n");
+    await_ready(t, worker);
+    save_from_now_on(t, worker, &store);
+    post(worker, "hi", 0, 0);
+    turn_result_free(collect(t, worker, &answer, 0));
+    CHECK(t, worker_finish_session(worker, &news) && !news.failed);
+    worker_free(worker);
+    worker = start_changed(t, "turn\necho\n", make_newer);
+    await_ready(t, worker);
+    struct saved_content content;
+    struct worker_session session = {.saved = NULL};
+    CHECK_EQ(t, saved_open(&store, "talk", &session.saved, &content, &error), STORE_OK);
+    uint32_t was = manifest_tokens(saved_manifest(session.saved));
+    worker_open_session(worker, session);
+    struct event event = {0};
+    while (next_event(worker, &event) && event.kind != EVENT_SESSION)
+        event_release(&event);
+    char wanted[200];
+    snprintf(wanted, sizeof wanted,
+             "it was saved with a different tokenizer or template; your next message reads all of it again, now %u "
+             "tokens",
+             1 + 4 + 8 + 2 + 100);
+    CHECK(t, event.session.stale && was > 0);
+    CHECK_STR(t, event.session.text, wanted);
+    saved_content_release(&content);
+    bytes_release(&answer);
+    worker_free(worker);
+    rig_clean(root);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(an_answer_that_is_told_is_saved),
         TEST(a_message_is_saved_when_it_is_sent),
+        TEST(what_is_read_again_is_counted_as_it_is_now),
     };
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -63,6 +63,13 @@ static const char *many(const char *piece, size_t count)
     return out;
 }
 
+static char *without_end(const char *line)
+{
+    static char out[2 * TEXTS_SIZE];
+    snprintf(out, sizeof out, "%.*s", (int)strlen(line) - 1, line);
+    return out;
+}
+
 static void limits(struct harness *t)
 {
     CHECK(t, !texts_check("") && !texts_check("a"));
@@ -70,11 +77,15 @@ static void limits(struct harness *t)
     CHECK_STR(t, texts_check(many("a", 128)), "has a text of more than 127 bytes");
     CHECK(t, !texts_check(many("\\n", 127)));
     CHECK_STR(t, texts_check(many("\\n", 128)), "has a text of more than 127 bytes");
-    CHECK(t, !texts_check(many("a,", 32)));
-    CHECK_STR(t, texts_check(many("a,", 33)), "has more than 32 texts");
-    CHECK(t, !texts_check(many(",", 511)));
+    CHECK(t, !texts_check(without_end(many("a,", 32))));
+    CHECK_STR(t, texts_check(without_end(many("a,", 33))), "has more than 32 texts");
     CHECK_STR(t, texts_check(many(",", 512)), "is longer than 511 bytes");
-    CHECK(t, !texts_check(many("\t,", 32)));
+    CHECK(t, !texts_check(without_end(many("\t,", 32))));
+    static const char empty[] = "has an empty text beside a comma; \\, is a comma that is meant";
+    static const char *const strays[] = {",", "a,", ",a", "a,,b", "a\\,,"};
+    for (size_t i = 0; i < sizeof strays / sizeof *strays; i++)
+        CHECK_STR(t, texts_check(strays[i]), empty);
+    CHECK(t, !texts_check("\\,") && !texts_check("a,\\,") && !texts_check("\\,\\,,b"));
     CHECK_STR(t, texts_check(many("aaaaaaaaaa\t\t\t\t\t,", 26)), "is longer than 511 bytes"); // 416, printed 546
     char text[TEXTS_EACH];
     const char *line = many("a", 200);
