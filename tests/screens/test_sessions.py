@@ -611,6 +611,60 @@ def test_thinking_that_is_left_out_costs_no_more_than_its_answer():
     leave(t)
 
 
+def read_so_far(terminal):
+    """Tokens that this process has read, and those of the context."""
+    terminal.send("/stats\r")
+    terminal.wait("its memory", "answered")
+    shown = terminal.output[:terminal.seen].decode(errors="replace")
+    return [int(re.findall(what, shown)[-1].replace(",", "")) for what in (r"read \(prefill\)   ([\d,]+) tokens", r"context          ([\d,]+) of")]
+
+
+def test_ten_turns_two_undone_and_the_next_day():
+    model = ["-m", os.path.join(ROOT, "tests", "golden", "gguf-qwen35-chat", "checkpoint"), "--device", "ref", "--max-tokens", "6", "--temp", "0"]
+
+    def begin(*wanted):
+        t = Terminal(["--plain", "--session", "days"] + model, columns=250)
+        t.wait(*wanted, "\x1b[1mYou:")
+        return t
+
+    def say(t, i):
+        t.send("turn %d hello\r" % (i % 10))
+        t.wait("(6 tokens", "You:")
+        return read_so_far(t)
+
+    def undo(t, *left):
+        for n in left:
+            t.send("/undo\r")
+            t.wait("Took back 1 of your messages; %d remain" % n)
+
+    t = begin()
+    said = [say(t, i) for i in range(10)]
+    message = said[0][0]
+    costs = [b[0] - a[0] for a, b in zip(said, said[1:])]
+    same(set(costs), {costs[0]})  # a message, and the answer before it without its thinking: nothing older
+    undo(t, 9, 8)
+    leave(t)
+    t = begin("16 messages", "Nothing needs to be read again.")
+    read, context = say(t, 8)
+    same(read, message + 1)  # its message, and the end of the line before it
+    same(context, said[8][1])
+    same([say(t, i)[0] - read for i in (9, 10)], [costs[0], 2 * costs[0]])
+    leave(t)
+    t = begin("Nothing needs to be read again.")  # and two of yesterday's taken back today
+    undo(t, 10, 9)
+    same(say(t, 9), [read, said[9][1]])
+    expect(b" again" not in t.output.split(b"Took back")[1], "nothing is read again: %r" % t.output[-400:])
+    leave(t)
+    listed = run(["sessions", "list"]).stdout.decode()
+    expect(re.search(r"^days .* rows [\d.]+ KB, states (1\d|2\d)\.\d KB", listed, re.M), "three to five states: %r" % listed)
+    s = Screen(["--session", "days"] + model, columns=120, rows=40)
+    s.until("idle")
+    s.keys("hello\r", "tokens/s")
+    s.keys("\x1bs", lambda s: re.search(r"rows [\d.]+ KB, states 5.63 KB", s.text()))
+    s.send("\x04")
+    same(s.finish(), 0)
+
+
 def test_a_session_opens_its_own_model():
     folder = tempfile.mkdtemp(dir=SCRATCH)
     demo = os.path.join(folder, "demo of mine")
