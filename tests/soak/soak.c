@@ -2,9 +2,10 @@
 // Two long conversations over one model, full of interruptions: answers begin together, take turns by the token, are
 // cancelled at any time; turns are undone, everything is saved, closed and opened again with another budget, predictor,
 // number of readers, ring and kind of cache. Now and then, and in the end, a replay of what is left, without any of
-// that, must say the same to the bit; memory, files and threads must be what they were.
+// that, must say the same to the bit; memory, files and threads must be what they were. Several models take one part of
+// the time each, one after the other.
 //
-//     soak MODEL [--device D] [--seconds N] [--seed N]
+//     soak MODEL... [--device D] [--seconds N] [--seed N]
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -62,6 +63,8 @@ struct soak {
     moe_model *model;
     struct talk talks[TALKS];
     uint32_t context, vocab;
+    bool states; // of the model's layers: cuts go to where they were kept, and what is missing is fed again
+    uint64_t refed;
     uint64_t said, tokens, cancelled, undone, reopened, replayed;
     uint64_t least, smallest, largest; // budgets: of a ring of 1, of 2, and of all experts
     struct held *held;                 // [reopened]
@@ -241,6 +244,37 @@ static struct turn *turn_of(struct talk *talk)
     return &talk->turns[talk->n_turns];
 }
 
+// A part of the turns that are left, as it was fed at first: prompts by the kernels for prompts, answers by the others.
+static void feed_again(struct soak *soak, struct talk *talk, const struct turn *turn, uint32_t end)
+{
+    uint32_t at = moe_session_length(talk->session), prompt_end = turn->position + turn->n_prompt;
+    if (at < prompt_end && at < end) {
+        uint32_t stop = end < prompt_end ? end : prompt_end;
+        struct moe_feed feed = {.ids = turn->prompt + (at - turn->position), .count = stop - at, .position = at};
+        if (moe_session_prefill(talk->session, &feed, &soak->err))
+            fail(soak, "reading again");
+        soak->refed += stop - at;
+        at = stop;
+    }
+    for (; at < end && at < prompt_end + turn->n_answer; at++, soak->refed++)
+        if (moe_session_decode(talk->session, turn->answer[at - prompt_end], &soak->err))
+            fail(soak, "feeding again");
+}
+
+// Cuts a conversation back, by way of where its states were kept.
+static void cut(struct soak *soak, struct talk *talk, uint32_t position)
+{
+    uint32_t floor = moe_session_floor(talk->session, position);
+    moe_session_resume(talk->session);
+    if (moe_session_truncate(talk->session, floor, &soak->err) || (!soak->states && floor != position))
+        fail(soak, "cutting");
+    for (uint32_t i = 0; i < talk->n_turns && moe_session_length(talk->session) < position; i++)
+        if (talk->turns[i].position + talk->turns[i].n_prompt + talk->turns[i].n_answer > floor)
+            feed_again(soak, talk, &talk->turns[i], position);
+    if (moe_session_length(talk->session) != position)
+        fail(soak, "cutting, and feeding again");
+}
+
 // The end of an answer, for whatever reason. A prompt that was not read to its end is no turn.
 static void end_answer(struct soak *soak, struct talk *talk, int code)
 {
@@ -253,8 +287,8 @@ static void end_answer(struct soak *soak, struct talk *talk, int code)
     soak->tokens += turn->n_answer;
     if (moe_session_length(talk->session) >= turn->position + turn->n_prompt)
         talk->n_turns++;
-    else if (moe_session_truncate(talk->session, turn->position, &soak->err))
-        fail(soak, "cutting");
+    else
+        cut(soak, talk, turn->position);
 }
 
 // Reads the prompt of the next turn.
@@ -337,8 +371,7 @@ static void undo(struct soak *soak, struct talk *talk)
     if (talk->n_turns == 0)
         return;
     uint32_t left = talk->n_turns - 1 - (uint32_t)below(soak, talk->n_turns < 4 ? talk->n_turns : 4);
-    if (moe_session_truncate(talk->session, talk->turns[left].position, &soak->err))
-        fail(soak, "undoing");
+    cut(soak, talk, talk->turns[left].position);
     talk->n_turns = left;
     soak->undone++;
 }
@@ -375,6 +408,7 @@ static void save(struct soak *soak, struct talk *talk, struct moe_record_io *io,
     unlink(path);
     uint32_t length = moe_session_length(talk->session);
     struct moe_record_part part = {.count = length,
+                                   .states = soak->states,
                                    .logits = length ? moe_session_logits(talk->session, &soak->err) : NULL};
     if (io->fd < 0 || (length && moe_session_write_record(talk->session, io, &part, record, &soak->err)))
         fail(soak, "saving");
@@ -392,8 +426,12 @@ static void save_and_reopen(struct soak *soak)
     soak->held[soak->reopened++] = holds();
     open_all(soak, any_budget(soak), false);
     for (int i = 0; i < TALKS; i++) {
-        if (record[i].count && moe_session_read_record(soak->talks[i].session, &io[i], &record[i], &soak->err))
+        moe_session *session = soak->talks[i].session;
+        if (record[i].count && (moe_session_read_record(session, &io[i], &record[i], &soak->err) ||
+                                moe_session_truncate(session, moe_session_floor(session, record[i].count), &soak->err)))
             fail(soak, "restoring");
+        if (moe_session_length(session) != record[i].count)
+            fail(soak, "restoring: the states of the end");
         close(io[i].fd);
     }
 }
@@ -420,15 +458,16 @@ static void start(struct soak *soak)
     soak->least *= plan.slot_bytes;
     soak->smallest = plan.smallest_bytes;
     soak->largest = plan.slots * plan.slot_bytes;
+    soak->states = plan.state_bytes > 0;
 }
 
 static void report(const struct soak *soak, double seconds, double most)
 {
-    printf("%6.0f s: %llu turns of %llu tokens, %llu cancelled, %llu undone, %llu reopened, %llu replayed; "
-           "%.1f MB\n",
+    printf("%6.0f s: %llu turns of %llu tokens, %llu cancelled, %llu undone, %llu fed again, %llu reopened, %llu "
+           "replayed; %.1f MB\n",
            seconds, (unsigned long long)soak->said, (unsigned long long)soak->tokens,
-           (unsigned long long)soak->cancelled, (unsigned long long)soak->undone, (unsigned long long)soak->reopened,
-           (unsigned long long)soak->replayed, most / 1e6);
+           (unsigned long long)soak->cancelled, (unsigned long long)soak->undone, (unsigned long long)soak->refed,
+           (unsigned long long)soak->reopened, (unsigned long long)soak->replayed, most / 1e6);
     fflush(stdout);
 }
 
@@ -444,24 +483,16 @@ static void do_something(struct soak *soak)
         say(soak);
 }
 
-int main(int argc, char **argv)
+// Whether the model stood it.
+static bool soak_model(const char *directory, const char *device, double seconds, uint64_t seed)
 {
     struct soak *soak = calloc(1, sizeof *soak);
-    double seconds = 3600;
-    if (!soak || argc < 2) {
-        printf("soak MODEL [--device D] [--seconds N] [--seed N]\n");
-        return 2;
-    }
-    soak->random = 1;
-    for (int i = 2; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--device") == 0)
-            soak->device = argv[i + 1];
-        if (strcmp(argv[i], "--seconds") == 0)
-            seconds = strtod(argv[i + 1], NULL);
-        if (strcmp(argv[i], "--seed") == 0)
-            soak->random = strtoull(argv[i + 1], NULL, 10);
-    }
-    soak->directory = argv[1];
+    if (!soak)
+        abort();
+    soak->random = seed;
+    soak->device = device;
+    soak->directory = directory;
+    printf("%s\n", directory);
     start(soak);
     double began = now_s(), said = began, most[2] = {0}; // of the first half of the time, and of the rest
     for (double now = began; now - began < seconds; now = now_s()) {
@@ -478,10 +509,36 @@ int main(int argc, char **argv)
     replay(soak);
     report(soak, now_s() - began, most[1] > most[0] ? most[1] : most[0]);
     bool flat = is_flat(soak) && (soak->reopened < 2 * WARM_UP || most[1] < 1.05 * most[0] + 16e6);
-    printf("%s soak\n", flat ? "PASS" : "FAIL");
     for (int i = 0; i < TALKS; i++)
         free(soak->talks[i].logits);
     free(soak->held);
     free(soak);
-    return flat ? 0 : 1;
+    return flat;
+}
+
+int main(int argc, char **argv)
+{
+    const char *device = NULL;
+    double seconds = 3600;
+    uint64_t seed = 1;
+    int n_models = 1;
+    while (n_models < argc && strncmp(argv[n_models], "--", 2) != 0)
+        n_models++;
+    for (int i = n_models; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--device") == 0)
+            device = argv[i + 1];
+        if (strcmp(argv[i], "--seconds") == 0)
+            seconds = strtod(argv[i + 1], NULL);
+        if (strcmp(argv[i], "--seed") == 0)
+            seed = strtoull(argv[i + 1], NULL, 10);
+    }
+    if (--n_models == 0) {
+        printf("soak MODEL... [--device D] [--seconds N] [--seed N]\n");
+        return 2;
+    }
+    bool fine = true;
+    for (int i = 0; i < n_models; i++)
+        fine = soak_model(argv[1 + i], device, seconds / n_models, seed) && fine;
+    printf("%s soak\n", fine ? "PASS" : "FAIL");
+    return fine ? 0 : 1;
 }
