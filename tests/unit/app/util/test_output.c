@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "app/util/files.h"
@@ -185,6 +186,71 @@ static void reals_that_are_none_are_null(struct harness *t)
     CHECK(t, json_out_rate(10, 0) == 0 && json_out_rate(10, 2000000000) == 5);
 }
 
+static void a_tenth_of_a_second_goes_by(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 105000000}, NULL);
+}
+
+// On a terminal a line that is rewritten, and in the end gone; where nothing can be rewritten, one line for each
+// subject.
+static void progress_is_one_line(struct harness *t)
+{
+    for (int plain = 0; plain < 2; plain++) {
+        char *said = NULL;
+        size_t length = 0;
+        struct progress progress = {.out = open_memstream(&said, &length), .plain = plain};
+        struct moe_progress at = {.what = "reading", .unit = "bytes", .done = 3000, .total = 9000};
+        progress_show(&progress, &at);
+        progress_show(&progress, &at);
+        CHECK(t, length == 0); // what is over soon is never shown
+        a_tenth_of_a_second_goes_by();
+        progress_show(&progress, &at);
+        progress_show(&progress, &at);
+        CHECK(t, length > 0 && !strchr(said + 1, '\r') && (said[0] == '\r') == !plain &&
+                     (said[length - 1] == '\n') == plain);
+        size_t once = length;
+        a_tenth_of_a_second_goes_by();
+        progress_show(&progress, &at);
+        CHECK(t, (length > once) == !plain);
+        progress_clear(&progress);
+        CHECK(t, (said[length - 1] == '\r') == !plain);
+        fclose(progress.out);
+        free(said);
+    }
+}
+
+// With the folders above it, for nobody else to look into.
+static void places_are_made(struct harness *t)
+{
+    char folder[] = "/tmp/moechat-output-XXXXXX", deep[64], made[96];
+    struct stat there;
+    CHECK(t, mkdtemp(folder) != NULL);
+    snprintf(deep, sizeof deep, "%s/a/b", folder);
+    snprintf(made, sizeof made, "%s/moechat", deep);
+    setenv("MOECHAT_TEST_PLACE", deep, 1);
+    struct files_place place = {.variable = "MOECHAT_TEST_PLACE", .otherwise = ".x", .name = "f"};
+    char *path = files_place(&place);
+    CHECK(t, path && strncmp(path, made, strlen(made)) == 0 && strcmp(path + strlen(made), "/f") == 0);
+    CHECK(t, stat(deep, &there) != 0);
+    free(path);
+    place.make = true;
+    for (int i = 0; i < 2; i++) {
+        path = files_place(&place);
+        CHECK(t, path && stat(made, &there) == 0 && (there.st_mode & 0777) == 0700);
+        free(path);
+    }
+    CHECK(t, rmdir(made) == 0);
+    *strrchr(made, '/') = 0;
+    CHECK(t, rmdir(made) == 0);
+    *strrchr(made, '/') = 0;
+    CHECK(t, rmdir(made) == 0 && rmdir(folder) == 0);
+    setenv("MOECHAT_TEST_PLACE", "relative", 1);
+    path = files_place(&(struct files_place){.variable = "MOECHAT_TEST_PLACE", .otherwise = ".x", .name = "f"});
+    CHECK(t, !path || strncmp(path, "relative", 8) != 0);
+    free(path);
+    unsetenv("MOECHAT_TEST_PLACE");
+}
+
 static void files_appear_whole(struct harness *t)
 {
     char folder[] = "/tmp/moechat-output-XXXXXX", path[64];
@@ -193,11 +259,14 @@ static void files_appear_whole(struct harness *t)
     struct stat there;
     CHECK(t, mkdtemp(folder) != NULL);
     snprintf(path, sizeof path, "%s/out", folder);
+    mode_t mask = umask(027);
     CHECK_EQ(t, files_create(&file, path), 0);
     CHECK_EQ(t, files_write_at(&file, "world", 5, 6), 0);
     CHECK_EQ(t, files_write_at(&file, "hello ", 6, 0), 0);
     CHECK(t, stat(path, &there) != 0); // not before it is complete
     CHECK_EQ(t, files_commit(&file), 0);
+    CHECK(t, stat(path, &there) == 0 && (there.st_mode & 0777) == 0640); // as a shell's > makes it
+    umask(mask);
     CHECK_EQ(t, files_read(path, 100, &text), 0);
     CHECK_STR(t, text.data, "hello world");
     text.length = 0;
@@ -261,6 +330,8 @@ int main(int argc, char **argv)
         TEST(time_left_does_not_wander),
         TEST(text_is_always_utf8),
         TEST(reals_that_are_none_are_null),
+        TEST(progress_is_one_line),
+        TEST(places_are_made),
         TEST(files_appear_whole),
         TEST(devices_are_written_to_not_replaced),
         TEST(reports_show_no_escape),

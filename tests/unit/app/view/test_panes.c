@@ -484,6 +484,9 @@ static void heat_of_each_expert(struct harness *t)
     CHECK_STR(t, row_text(&cells, 0), "uses in this turn: layers down, experts across; from layer 2, PgUp and PgDn");
     CHECK_STR(t, row_text(&cells, 1), "   2 _-=##=_-");
     CHECK_STR(t, row_text(&cells, 3), "   4 _");
+    cells_resize(&cells, 6, 75); // all of them
+    heat_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 0), "uses in this turn: layers down, experts across");
     cells_release(&cells);
 }
 

@@ -184,6 +184,19 @@ static void sizes_share_the_budgets(struct harness *t)
     CHECK(t, shared > 4000);
 }
 
+// To the last byte of what the host has left.
+static void sizes_may_take_all(struct harness *t)
+{
+    const struct cache_size mix[2] = {{.slot_bytes = 72, .n_experts = 480}, {.slot_bytes = 100, .n_experts = 160}};
+    struct cache_question q = {.per_dispatch = 8, .dispatches = 2, .two_tiers = true};
+    for (uint64_t short_of = 0; short_of < 2; short_of++) {
+        struct cache_size sizes[2] = {mix[0], mix[1]};
+        struct cache_answer answer = {.device_slots = 64, .host_slots = 640};
+        q.host_left = 480 * 72 + 160 * 100 - short_of;
+        CHECK_EQ(t, cache_share(&q, &answer, sizes, 2), short_of == 0);
+    }
+}
+
 // What is said to be the disk's speed is, or nothing is said.
 static void a_probe_holds_or_not(struct harness *t)
 {
@@ -280,9 +293,9 @@ static void plans_in_words(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(budgets_of_two_tiers), TEST(budgets_of_one_tier),     TEST(refusals_say_what_works),
-        TEST(sizes_waste_little),   TEST(sizes_share_the_budgets), TEST(a_probe_holds_or_not),
-        TEST(plans_in_words),
+        TEST(sizes_may_take_all),      TEST(budgets_of_two_tiers), TEST(budgets_of_one_tier),
+        TEST(refusals_say_what_works), TEST(sizes_waste_little),   TEST(sizes_share_the_budgets),
+        TEST(a_probe_holds_or_not),    TEST(plans_in_words),
     };
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -289,6 +289,19 @@ static void what_is_not_ours_is_said(struct harness *t)
     refused(t, &g, "rope.scaling.type: is \"linear\"");
 }
 
+static void texts_are_printable(struct harness *t)
+{
+    static const char *const bad[] = {"", "a\x1f", "\x7f", "no\nline",
+                                      "0123456789012345678901234567890123456789012345678901234567890123"};
+    struct made_gguf g = {0};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        made_string(&g, "general.architecture", bad[i]);
+        refused(t, &g, "general.architecture: is no text of 1 to 63 printable bytes");
+    }
+    made_string(&g, "general.architecture", "a ~\xc3\xa9");
+    refused(t, &g, "is \"a ~\xc3\xa9\"; moechat speaks");
+}
+
 static void wrong_values_are_named_as_the_file_does(struct harness *t)
 {
     struct made_gguf g = {0};
@@ -612,6 +625,7 @@ int main(int argc, char **argv)
         TEST(layers_for_prediction_are_not_counted),
         TEST(required_keys_are_missed_by_name),
         TEST(what_is_not_ours_is_said),
+        TEST(texts_are_printable),
         TEST(wrong_values_are_named_as_the_file_does),
         TEST(layers_that_choose_positions),
         TEST(what_chooses_otherwise_is_refused),

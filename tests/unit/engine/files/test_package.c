@@ -9,6 +9,7 @@
 #include "kernels/gpu.h"
 #include "tests/harness.h"
 #include "engine/files/safetensors.h"
+#include "engine/files/verify.h"
 #include "engine/walk/weights.h"
 
 static char folder[] = "/tmp/moechat-package-XXXXXX";
@@ -524,6 +525,23 @@ static void files_must_be_there_and_whole(struct harness *t)
     CHECK_EQ(t, chmod(folder, 0700), 0);
 }
 
+// As a file that was not downloaded to its end is: answers would be nonsense, and their status 0.
+static void zeroed_experts_are_refused(struct harness *t)
+{
+    struct making m;
+    struct package p;
+    struct moe_err err = {.text = ""};
+    make_package(&m);
+    CHECK_EQ(t, package_open(folder, &p, &err), MOE_OK);
+    CHECK_EQ(t, verify_no_holes(&p, &err), MOE_OK);
+    CHECK_EQ(t, truncate(in_folder("layer-001.experts"), 0), 0);
+    CHECK_EQ(t, truncate(in_folder("layer-001.experts"), EXPERTS * BLOB), 0);
+    CHECK_EQ(t, verify_no_holes(&p, &err), MOE_FORMAT);
+    CHECK(t, strstr(err.text, "layer-001.experts: the experts of layer 1 are zeroes: the file was not downloaded") !=
+                 NULL);
+    package_release(&p);
+}
+
 static void note_progress(void *context, const struct moe_progress *progress)
 {
     *(struct moe_progress *)context = *progress;
@@ -761,6 +779,7 @@ int main(int argc, char **argv)
         TEST(layers_that_come_twice_are_refused),
         TEST(without_tokenizer_and_template_is_fine),
         TEST(files_must_be_there_and_whole),
+        TEST(zeroed_experts_are_refused),
         TEST(verify_finds_one_changed_byte),
         TEST(weights_lie_where_they_say),
         TEST(tied_embeddings_are_one_matrix),
