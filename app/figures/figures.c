@@ -24,6 +24,16 @@ const char *figures_origin_name(enum moe_origin origin)
     return names[origin];
 }
 
+const char *figures_interval_word(enum moe_interval interval)
+{
+    return interval == MOE_ON_DISK ? "reads" : figures_interval_name(interval);
+}
+
+const char *figures_origin_word(enum moe_origin origin)
+{
+    return origin == MOE_FROM_DISK ? "read" : origin == MOE_FROM_PREFETCH ? "ahead" : figures_origin_name(origin);
+}
+
 const char *figures_policy_name(const struct moe_cache_plan *plan)
 {
     return plan->per_layer ? "a share for each layer" : "recency and frequency";

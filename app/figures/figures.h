@@ -11,7 +11,9 @@
 
 const char *figures_interval_name(enum moe_interval interval);      // "disk", "copy", "attention" ...
 const char *figures_policy_name(const struct moe_cache_plan *plan); // of the expert caches
+const char *figures_interval_word(enum moe_interval interval);      // for people: a read need not be the disk's
 const char *figures_origin_name(enum moe_origin origin);            // "device", "host", "prefetch", "late", "disk"
+const char *figures_origin_word(enum moe_origin origin);            // as the pane says it: "device", "ahead", "read"
 
 // A record with all that it points to in one block, which free releases. NULL: no memory.
 struct moe_telemetry *figures_clone(const struct moe_telemetry *record);

@@ -96,7 +96,7 @@ static void print_time(const struct inspect *inspect, const struct moe_telemetry
             (double)step->total_ns / 1e6);
     for (int i = 0; i < MOE_INTERVALS; i++)
         if (step->ns[i])
-            fprintf(inspect->out, " %s %.2f", figures_interval_name((enum moe_interval)i), (double)step->ns[i] / 1e6);
+            fprintf(inspect->out, " %s %.2f", figures_interval_word((enum moe_interval)i), (double)step->ns[i] / 1e6);
     fputc('\n', inspect->out);
     if (step->shared_out)
         fputs("Attention, router, experts and head are estimated: only one token in 64 is timed part by part.\n",
@@ -106,13 +106,18 @@ static void print_time(const struct inspect *inspect, const struct moe_telemetry
 static void print_experts(struct inspect *inspect, const struct moe_telemetry *step)
 {
     char item[64];
+    struct tally tally = {0};
+    char words[96];
+    tally_add_record(&tally, step);
+    fprintf(inspect->out, "In memory: %" PRIu64 " of %" PRIu64 " experts; %s.\n", tally.hits, tally.hits + tally.misses,
+            tally_read_words(words, sizeof words, &tally));
     fputs("layer   expert weight from, and time waited for it\n", inspect->out);
     for (uint32_t l = 0; l < step->n_moe_layers; l++) {
         inspect->column = fprintf(inspect->out, "  %3" PRIu32 "   ", step->layers[l].layer);
         for (uint32_t rank = 0; rank < step->top_k; rank++) {
             const struct moe_choice *choice = &step->choices[l * step->top_k + rank];
             const char *origin =
-                choice->origin < MOE_ORIGINS ? figures_origin_name((enum moe_origin)choice->origin) : "?";
+                choice->origin < MOE_ORIGINS ? figures_origin_word((enum moe_origin)choice->origin) : "?";
             int length = snprintf(item, sizeof item, "%u %.3f %s", choice->expert, (double)choice->weight, origin);
             if (choice->wait_us)
                 snprintf(item + length, sizeof item - (size_t)length, " %.2f ms", (double)choice->wait_us / 1e3);
@@ -129,7 +134,7 @@ void inspect_slowest(struct inspect *inspect, const struct usual *usual, const s
     fprintf(inspect->out, "\nMedian %.2f ms a token.", (double)usual->total_ns / 1e6);
     for (int i = 0; i < n; i++)
         fprintf(inspect->out, "%s %" PRIu32 ", %.2f ms (%s)", i ? ";" : " Slowest: token", slowest[i].number,
-                (double)slowest[i].step->total_ns / 1e6, figures_interval_name(why_interval(slowest[i].step, usual)));
+                (double)slowest[i].step->total_ns / 1e6, figures_interval_word(why_interval(slowest[i].step, usual)));
     fputs(n ? "." : "", inspect->out);
 }
 

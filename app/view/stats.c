@@ -62,7 +62,7 @@ static void print_time(FILE *out, const struct moe_telemetry *session)
         if (most < 0)
             break;
         told[most] = true;
-        fprintf(out, "%s %s %.1f %%", n ? "," : ":", figures_interval_name((enum moe_interval)most),
+        fprintf(out, "%s %s %.1f %%", n ? "," : ":", figures_interval_word((enum moe_interval)most),
                 100 * (double)session->ns[most] / (double)session->total_ns);
     }
     enum bound bound = status_bound(session);

@@ -56,7 +56,11 @@ static void lists_are_as_wide_as_asked(struct harness *t)
 
 static void a_token_tells_its_experts(struct harness *t)
 {
-    struct moe_layer_record layers[] = {{.layer = 3}, {.layer = 4}};
+    struct moe_layer_record layers[] = {{.layer = 3,
+                                         .n_from = {[MOE_FROM_DEVICE] = 1, [MOE_FROM_DISK] = 1},
+                                         .bytes_disk = 86000,
+                                         .bytes_cached = 60000},
+                                        {.layer = 4, .n_from = {[MOE_FROM_LATE] = 2}}};
     struct moe_choice choices[] = {{.expert = 7, .origin = MOE_FROM_DISK, .weight = 0.75F, .wait_us = 1250},
                                    {.expert = 500, .origin = MOE_FROM_DEVICE, .weight = 0.25F},
                                    {.expert = 1, .origin = MOE_FROM_LATE, .weight = 1.5F, .wait_us = 10},
@@ -83,10 +87,11 @@ static void a_token_tells_its_experts(struct harness *t)
               "Token 2 of 5: \" to\"\n"
               "   62.50 %       3  \"abcdefghijklmnopqrstuvwx...\"\n"
               "   25.00 %       0  \" to\"  taken\n"
-              "Its step took 3.00 ms: disk 1.25 head 1.75\n"
+              "Its step took 3.00 ms: reads 1.25 head 1.75\n"
               "Mostly computing the head (1.75 ms).\n"
+              "In memory: 1 of 4 experts; 86.0 KB read, 60.0 KB of it from the page cache.\n"
               "layer   expert weight from, and time waited for it\n"
-              "    3   7 0.750 disk 1.25 ms, 500 0.250 device\n"
+              "    3   7 0.750 read 1.25 ms, 500 0.250 device\n"
               "    4   1 1.500 late 0.01 ms, 2 0.000 ?\n");
     CHECK(t, !strstr(text, "estimated"));
     step.shared_out = true;
@@ -164,7 +169,7 @@ static void the_slowest_end_the_list(struct harness *t)
     begin(&inspect, text, sizeof text);
     inspect_slowest(&inspect, &usual, slowest, 2);
     fclose(inspect.out);
-    CHECK_STR(t, text, "\nMedian 2.00 ms a token. Slowest: token 12, 9.00 ms (disk); 3, 5.00 ms (host).");
+    CHECK_STR(t, text, "\nMedian 2.00 ms a token. Slowest: token 12, 9.00 ms (reads); 3, 5.00 ms (host).");
     usual.tokens = 0;
     begin(&inspect, text, sizeof text);
     inspect_slowest(&inspect, &usual, slowest, 2);

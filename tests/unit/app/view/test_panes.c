@@ -216,13 +216,13 @@ static void pane_adds_up(struct harness *t)
     CHECK_STR(t, row_text(&cells, 7), "turn           200   100    60   20      40  20.0 MB 30.000 s");
     CHECK_STR(t, row_text(&cells, 8), "since start    600   300   180   60     120  60.0 MB 30.000 s");
     CHECK_STR(t, row_text(&cells, 9), "expert cache: 1.20 GB of 3.00 GB");
-    CHECK_STR(t, row_text(&cells, 10), "last token 20.0 ms: experts 75.0 % disk 25.0 %");
+    CHECK_STR(t, row_text(&cells, 10), "last token 20.0 ms: experts 75.0 % reads 25.0 %");
     since_start.policy = "router";
     snprintf(since_start.reason, sizeof since_start.reason, "faster: 4.03 ms a token with it, 9.83 without");
     pane_draw(&cells, &figures);
     CHECK_STR(t, row_text(&cells, 9), "expert cache: 1.20 GB of 3.00 GB; prefetch router, faster: 4.03");
     CHECK_STR(t, row_text(&cells, 10), "ms a token with it, 9.83 without");
-    CHECK_STR(t, row_text(&cells, 11), "last token 20.0 ms: experts 75.0 % disk 25.0 %");
+    CHECK_STR(t, row_text(&cells, 11), "last token 20.0 ms: experts 75.0 % reads 25.0 %");
     cells_resize(&cells, 8, 80); // whole clauses
     snprintf(since_start.reason, sizeof since_start.reason, "not faster: 3.16 ms a token with it, 3.00 without it");
     pane_draw(&cells, &figures);
@@ -273,7 +273,7 @@ static void pane_adds_up(struct harness *t)
     cells_resize(&cells, 13, 30);
     pane_draw(&cells, &figures);
     CHECK_STR(t, row_text(&cells, 7), "turn           200      40");
-    CHECK_STR(t, row_text(&cells, 12), " experts 75.0 % disk 25.0 %");
+    CHECK_STR(t, row_text(&cells, 12), " experts 75.0 % reads 25.0 %");
     for (int rows = 1; rows < 40; rows++)
         for (int columns = 1; columns < 70; columns += 3) {
             cells_resize(&cells, rows, columns);

@@ -87,7 +87,7 @@ static void says_what_was_counted(struct harness *t)
     CHECK(t, strstr(out, "4.00 MB read, all from the page cache; waited") != NULL);
     CHECK(t, strstr(out, "5 on the device, 0 in host memory, 0 prefetched; missed: 1 prefetched late, 4 read; "
                          "7.00 KB copied") != NULL);
-    CHECK(t, strstr(out, "time             2.00 s: disk 75.0 %, experts 25.0 %; bound by reads\n") != NULL);
+    CHECK(t, strstr(out, "time             2.00 s: reads 75.0 %, experts 25.0 %; bound by reads\n") != NULL);
     CHECK(t,
           strstr(out, "room for 4 experts (4.00 MB) 0 %, 8 (8.00 MB) 25 %, 16 (16.0 MB: you are here) 50 %") != NULL);
     CHECK(t, strstr(out, "the policy that acts (recency and frequency) hit 75 %\n") != NULL);
