@@ -47,8 +47,37 @@ void steps_release(struct steps *steps)
     pthread_mutex_destroy(&steps->mutex);
 }
 
-// Adds what the backend has counted since it was last looked at.
-static void count(struct steps *steps)
+void steps_stood_still(struct steps *steps, uint64_t ns)
+{
+    pthread_mutex_lock(&steps->mutex);
+    steps->stood_ns += ns;
+    pthread_mutex_unlock(&steps->mutex);
+}
+
+static uint64_t *time_of(struct tally *tally, bool answering)
+{
+    return answering ? &tally->answer_ns : &tally->read_ns;
+}
+
+// Takes the time in which the process stood still out of what is to be counted, or, where it was counted before one
+// knew, out of what was. Under the mutex. Returns how long it was.
+static uint64_t leave_out(struct steps *steps, struct tally *more)
+{
+    uint64_t stood = steps->stood_ns;
+    bool answering = steps->phase == STEPS_ANSWERING, within = *time_of(more, answering) >= stood;
+    if (within)
+        *time_of(more, answering) -= stood;
+    for (int i = 0; i < FIGURES_SUMS && !within; i++) {
+        uint64_t *counted = time_of(&steps->figures.tallies[i], answering);
+        if (steps->phase != STEPS_BETWEEN && *counted >= stood)
+            *counted -= stood;
+    }
+    steps->stood_ns = 0;
+    return stood;
+}
+
+// Adds what the backend has counted since it was last looked at. Returns for how long of it the process stood still.
+static uint64_t count(struct steps *steps)
 {
     const struct backend *backend = steps->backend;
     struct moe_stats now = backend->ops->stats(backend->self), *seen = &steps->counted;
@@ -67,10 +96,12 @@ static void count(struct steps *steps)
     uint32_t context = backend->ops->length(backend->self);
     *seen = now;
     pthread_mutex_lock(&steps->mutex);
+    uint64_t stood = leave_out(steps, &more);
     figures_count(&steps->figures, &more, steps->phase == STEPS_BETWEEN);
     if (steps->phase != STEPS_BETWEEN)
         steps->figures.context = context + answering; // the token that was sampled is not fed yet
     pthread_mutex_unlock(&steps->mutex);
+    return stood;
 }
 
 void steps_turn_to(struct steps *steps, enum steps_phase phase)
@@ -86,7 +117,9 @@ void steps_begin_turn(struct steps *steps)
     free(steps_end(steps));
     steps_turn_to(steps, STEPS_READING);
     steps->ended_ns = format_clock_ns();
+    steps->step_stood_ns = 0;
     pthread_mutex_lock(&steps->mutex);
+    steps->stood_ns = 0;
     figures_begin_turn(&steps->figures);
     forget_tokens(steps);
     pthread_mutex_unlock(&steps->mutex);
@@ -140,11 +173,23 @@ static void note_uses(struct hit_curve *curve, const struct moe_telemetry *step)
         hit_curve_use(curve, i / step->top_k * step->n_routed_experts + step->choices[i].expert);
 }
 
+// It was on what took longest that the process stood still.
+static void shorten(struct moe_telemetry *step, uint64_t stood)
+{
+    int longest = 0;
+    for (int i = 1; i < MOE_INTERVALS; i++)
+        longest = step->ns[i] > step->ns[longest] ? i : longest;
+    if (step->ns[longest] < stood || step->total_ns < stood)
+        return;
+    step->ns[longest] -= stood;
+    step->total_ns -= stood;
+}
+
 static struct moe_telemetry *end_at(struct steps *steps, uint64_t now)
 {
     struct moe_telemetry *step = steps->held;
     steps->held = NULL;
-    count(steps);
+    steps->step_stood_ns += count(steps);
     if (!step)
         return NULL;
     steps->ended_ns = now;
@@ -152,6 +197,8 @@ static struct moe_telemetry *end_at(struct steps *steps, uint64_t now)
     step->ns[MOE_ON_SAMPLING] += steps->sampling_ns;
     step->ns[MOE_ON_HOST] += from_to(steps->sampling_ns, since);
     step->total_ns += since;
+    shorten(step, steps->step_stood_ns);
+    steps->step_stood_ns = 0;
     pthread_mutex_lock(&steps->mutex);
     // Without memory it is missing from what the face shows.
     bool between = steps->held_phase == STEPS_BETWEEN;

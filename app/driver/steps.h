@@ -35,12 +35,14 @@ struct steps {
     size_t n_tokens;
     uint32_t first_token;
     size_t tokens_bytes;
+    uint64_t stood_ns; // that the process stood still, and is not counted
     // The rest is the engine's thread's.
     struct step_token next;
     struct moe_telemetry *held;         // the last step, until it has ended: a figures_clone
     uint64_t ended_ns;                  // when the one before it had, or the turn began
     uint64_t computed_ns;               // when its logits were there
     uint64_t sampling_ns;               // since then
+    uint64_t step_stood_ns;             // of what was counted since the held step or before it
     uint64_t seen;                      // its number
     uint64_t looked_ns;                 // when the experts' tiers were looked up last
     enum steps_phase phase, held_phase; // of now, and of the held step
@@ -49,6 +51,8 @@ struct steps {
 void steps_open(struct steps *steps, const struct backend *backend);
 void steps_release(struct steps *steps);
 
+// Any thread: the process stood still for so long, and goes on. That was nobody's time.
+void steps_stood_still(struct steps *steps, uint64_t ns);
 void steps_begin_turn(struct steps *steps); // the phase is then STEPS_READING
 // From now on something else is being fed.
 void steps_turn_to(struct steps *steps, enum steps_phase phase);

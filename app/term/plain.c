@@ -409,6 +409,12 @@ static void suspend(void *self)
     term_suspend();
 }
 
+static void stood(void *self, uint64_t ns)
+{
+    struct plain *plain = self;
+    plain->progress.began_ns += ns;
+}
+
 static void resize(void *self)
 {
     const struct plain *plain = self;
@@ -495,6 +501,7 @@ int plain_chat(const struct options *options)
             .round = finish_round,
             .interrupt = interrupt,
             .suspend = suspend,
+            .stood = stood,
             .resize = resize,
             .resume = resume,
         },

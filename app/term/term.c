@@ -28,7 +28,8 @@ static struct {
     bool interactive;
     bool saved; // `original` holds what the terminal was
     volatile sig_atomic_t is_raw, takes_pastes;
-    bool keys;        // no key is a signal
+    bool keys; // no key is a signal
+    uint64_t stood_ns;
     bool never_stops; // who started us ignores SIGTSTP
     struct termios original;
     // What term_keep_signals brings back.
@@ -233,6 +234,20 @@ void term_set_reset(const char *sequence)
     term.reset_length = (sig_atomic_t)length;
 }
 
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+uint64_t term_stood_ns(void)
+{
+    uint64_t ns = term.stood_ns;
+    term.stood_ns = 0;
+    return ns;
+}
+
 void term_suspend(void)
 {
     bool was_raw = term.is_raw, pastes = term.takes_pastes;
@@ -240,7 +255,9 @@ void term_suspend(void)
         return;
     term_restore();
     catch_with(SIGTSTP, SIG_DFL, 0);
+    uint64_t began_ns = clock_ns();
     kill(0, SIGTSTP); // as the terminal does: a script's shell that waits for us stops, too, and its job is seen to
+    term.stood_ns += clock_ns() - began_ns;
     catch_with(SIGTSTP, on_signal, 0);
     if (was_raw)
         set_raw(pastes);
@@ -305,9 +322,7 @@ int term_columns(void)
 
 uint64_t term_clock_ms(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    return clock_ns() / 1000000;
 }
 
 bool term_is_dumb(void)

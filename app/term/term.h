@@ -40,6 +40,7 @@ void term_restore(void);      // harmless when nothing was changed
 void term_set_reset(const char *sequence);
 // Stops the process as Ctrl-Z does; returns when it goes on, in raw mode again if it was.
 void term_suspend(void);
+uint64_t term_stood_ns(void); // how long that was, since the last call
 // Runs a command of /bin/sh on the terminal, with `argument` as $1 and a process group of its own, and waits for it;
 // when it is stopped we are, too, and both go on together. Its status as of waitpid, or -1 and errno.
 int term_run(const char *command, const char *argument);

@@ -12,6 +12,7 @@
 
 #include "app/util/format.h"
 #include "app/util/sanitize.h"
+#include "app/talk/tree.h"
 #include "app/term/loop.h"
 #include "app/term/term.h"
 #include "app/term/tui_parts.h"
@@ -362,6 +363,13 @@ static void finish_round(void *self)
         tui_draw(tui);
 }
 
+static void stood(void *self, uint64_t ns)
+{
+    struct tui *tui = self;
+    tui->progress_since_ns += ns;
+    tui->thought_since_ns += ns;
+}
+
 static void resize(void *self)
 {
     struct tui *tui = self;
@@ -440,11 +448,39 @@ static void draw_row(struct tui *tui, int row, char *out, size_t size)
         cells_text(&tui->part, row, out, size);
 }
 
+// What was typed and not sent is found in the history. What waited was put there when it was typed.
+static void keep_drafts(struct tui *tui)
+{
+    struct prompt_draft draft = prompt_draft();
+    const char *kept = tui->mode == MODE_WRITE ? draft.text : tui->kept;
+    if (kept && *kept)
+        prompt_remember(kept);
+}
+
+static void say_not_sent(struct tui *tui)
+{
+    enum { INDENT = 4 };
+    if (!tui->n_queue)
+        return;
+    printf("Not sent, as %s for the answer; Up brings %s back in the next chat:\n",
+           tui->n_queue == 1 ? "it waited" : "they waited", tui->n_queue == 1 ? "it" : "them");
+    for (size_t i = 0; i < tui->n_queue; i++) {
+        struct bytes line = {0};
+        printf("%*s", INDENT, "");
+        if (tree_words(&line, &tui->queue[i]))
+            tree_print_words(stdout, &line, term_columns() - INDENT);
+        else
+            putchar('\n');
+        bytes_release(&line);
+    }
+}
+
 static void close_screen(void *self)
 {
     struct tui *tui = self;
     const struct rectangle *chat = &tui->layout.chat;
     char row[CELLS_TEXT_ROOM(1024)];
+    keep_drafts(tui);
     prompt_close();
     screen_close(tui->screen);
     tui->screen = NULL;
@@ -452,6 +488,7 @@ static void close_screen(void *self)
         draw_row(tui, i, row, sizeof row);
         puts(row);
     }
+    say_not_sent(tui);
     tui_log_end(&tui->log);
     if (*tui->last_words)
         report("%s", tui->last_words);
@@ -526,6 +563,7 @@ int tui_chat(const struct options *options)
             .round = finish_round,
             .interrupt = interrupt,
             .suspend = suspend,
+            .stood = stood,
             .resize = resize,
             .resume = resize,
         },

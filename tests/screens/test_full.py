@@ -210,6 +210,28 @@ def test_what_is_typed_meanwhile_waits():
     leave(s)
 
 
+def test_what_waits_is_not_lost_when_one_leaves():
+    for way in ("/quit\r", "\x04", signal.SIGTERM):
+        s = chat("turn\ntext first part\nhang\n")
+        s.keys("go\r", "first part")
+        s.keys("second\r", "queued: second")
+        s.keys("third\r", "queued: third")
+        if isinstance(way, str):
+            s.send(way)
+        else:
+            s.keys("a draft", "> a draft")
+            s.process.send_signal(way)
+        same(s.finish(), 0 if isinstance(way, str) else 143)
+        expect(b"Not sent, as they waited for the answer; Up brings them back in the next chat:\r\n    second\r\n    third\r\n" in s.output,
+               "it is said: %r" % s.output[-600:])
+        s = chat("turn\necho\n")
+        ups = ["/new"] + ([] if isinstance(way, str) else ["a draft"]) + (["/quit"] if way == "/quit\r" else []) + ["third", "second"]
+        for words in ups:
+            s.keys("\x1b[A", "> " + words)
+        s.process.terminate()
+        s.finish()
+
+
 def test_what_is_about_the_screen_does_not_wait():
     s = chat("turn\ntext first part\nhang\nturn\necho\n")
     s.keys("go\r", "first part")

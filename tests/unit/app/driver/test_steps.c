@@ -229,6 +229,43 @@ static void a_turn_sums_itself_up(struct harness *t)
     steps_release(&steps);
 }
 
+// Ctrl-Z stops the process, not the clock.
+static void a_stop_is_nobodys_time(struct harness *t)
+{
+    enum { MS = 1000000 };
+    for (int late = 0; late < 2; late++) { // it may be known only after the step was counted
+        struct played played;
+        struct backend backend;
+        struct steps steps;
+        struct figures figures = {0};
+        play(&played, &backend);
+        steps_open(&steps, &backend);
+        steps_stood_still(&steps, 5000 * (uint64_t)MS); // while nothing went on
+        steps_begin_turn(&steps);
+        steps_turn_to(&steps, STEPS_ANSWERING);
+        for (int i = 0; i < 3; i++) {
+            uint64_t took = (i == 1 ? 9010 : 10) * (uint64_t)MS;
+            if (i == 1 + late)
+                steps_stood_still(&steps, 9000 * (uint64_t)MS);
+            played.stats.decoded_tokens++;
+            played.stats.decode_ns += took;
+            played.record.step++;
+            played.record.total_ns = took;
+            played.record.ns[MOE_ON_HEAD] = took;
+            steps_note(&steps);
+            steps_sample(&steps, NULL, 0);
+            steps_keep(&steps, steps_end(&steps));
+        }
+        steps_end_turn(&steps, 3);
+        CHECK(t, steps_figures(&steps, &figures));
+        for (int i = FIGURES_TURN; i <= FIGURES_PROGRAM; i++)
+            CHECK(t, figures.tallies[i].answer_ns == 30 * (uint64_t)MS && figures.tallies[i].answer_steps == 3);
+        CHECK(t, late || steps.tokens[1].step->total_ns < 100 * (uint64_t)MS);
+        figures_release(&figures);
+        steps_release(&steps);
+    }
+}
+
 static void candidates_are_the_likeliest(struct harness *t)
 {
     static float logits[VOCAB];
@@ -268,6 +305,7 @@ int main(int argc, char **argv)
         TEST(old_tokens_make_room),
         TEST(where_experts_are_is_looked_up_now_and_then),
         TEST(a_turn_sums_itself_up),
+        TEST(a_stop_is_nobodys_time),
         TEST(candidates_are_the_likeliest),
     };
     return HARNESS_RUN(tests, argc, argv);
