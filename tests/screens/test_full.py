@@ -297,6 +297,22 @@ def test_pastes():
     leave(s)
 
 
+def processor_seconds(process):
+    with open("/proc/%d/stat" % process.pid) as stat:
+        return sum(map(int, stat.read().rpartition(")")[2].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_paste_without_brackets_is_no_typing():
+    s = chat("turn\necho\n")
+    before = processor_seconds(s.process)
+    s.send("x" * 100000)
+    s.keys(" the end", "the end")
+    spent = processor_seconds(s.process) - before
+    expect(spent < 2, "a screen for each key would take minutes: %.1f s" % spent)
+    s.send("\x15")
+    leave(s)
+
+
 def test_what_the_history_leaves_out_is_said_once():
     s = chat("turn\necho\nturn\necho\nturn\necho\n", columns=120)
     s.keys("\x16\x01one\r", "not kept in the history of later chats: it has control characters")

@@ -268,6 +268,44 @@ static void stacked_experts_are_checked(struct harness *t)
     opens(t, &p, "has other tensors of experts");
 }
 
+// nvfp4's alone, and a float32 for each expert.
+static void factors_are_checked(struct harness *t)
+{
+    static const char from[] = "tests/golden/mlx-fp/checkpoint/", of[] = "switch_mlp.up_proj.global_scale\"";
+    static const uint64_t dims[] = {8};
+    struct package p;
+    begin(MODEL_A);
+    made_add(&made, "model.layers.1.mlp.switch_mlp.up_proj.global_scale", "F32", 1, dims);
+    finish(1);
+    opens(t, &p, "has other tensors of experts beside weight, scales and biases");
+    made_remove(directory);
+    mkdir(directory, 0700);
+    for (int whole = 0; whole < 2; whole++) {
+        char path[128];
+        size_t size = 4 << 20, length;
+        char *text = made_memory(size);
+        for (int i = 0; i < 2; i++) {
+            static const char *const names[] = {"config.json", "model.safetensors"};
+            snprintf(path, sizeof path, "%s%s", from, names[i]);
+            FILE *file = fopen(path, "rb");
+            length = file ? fread(text, 1, size, file) : 0;
+            if (file)
+                fclose(file);
+            for (char *at = text; i && !whole && at + sizeof of < text + length; at++)
+                if (memcmp(at, of, sizeof of - 1) == 0)
+                    *strstr(at, "F32") = 'I';
+            snprintf(path, sizeof path, "%s/%s", directory, names[i]);
+            file = fopen(path, "wb");
+            CHECK(t, file && fwrite(text, 1, length, file) == length && length > 0);
+            if (file)
+                fclose(file);
+        }
+        free(text);
+        if (opens(t, &p, whole ? NULL : "switch_mlp.up_proj.global_scale is not a float32 for each expert's nvfp4"))
+            package_release(&p);
+    }
+}
+
 // Gives a tensor another dtype and n numbers of `pattern`, `width` bytes each.
 static void refill(const char *name, const char *dtype, size_t width, uint32_t (*pattern)(size_t))
 {
@@ -426,10 +464,15 @@ static void sources_are_described_as_convert_makes_them(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(mlx_folders_open_as_they_are), TEST(the_index_and_the_shards_say_the_same),
-        TEST(what_is_left_out_is_said),     TEST(quantisation_is_checked_against_the_config),
-        TEST(stacked_experts_are_checked),  TEST(plain_tensors_of_any_float_are_taken),
-        TEST(other_layouts_are_told_apart), TEST(sources_are_described_as_convert_makes_them),
+        TEST(mlx_folders_open_as_they_are),
+        TEST(the_index_and_the_shards_say_the_same),
+        TEST(what_is_left_out_is_said),
+        TEST(quantisation_is_checked_against_the_config),
+        TEST(stacked_experts_are_checked),
+        TEST(factors_are_checked),
+        TEST(plain_tensors_of_any_float_are_taken),
+        TEST(other_layouts_are_told_apart),
+        TEST(sources_are_described_as_convert_makes_them),
     };
     if (!mkdtemp(scratch))
         return 2;

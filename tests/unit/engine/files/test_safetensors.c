@@ -175,12 +175,31 @@ static void what_is_no_file_is_refused(struct harness *t)
     unlink(path);
 }
 
+static int lowest_free(void)
+{
+    int fd = dup(0);
+    close(fd);
+    return fd;
+}
+
+static void refused_files_are_closed(struct harness *t)
+{
+    struct tensor_file file;
+    struct moe_err err;
+    int before = lowest_free();
+    const uint64_t lengths[] = {0, 1, 2, UINT64_MAX};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        CHECK(t, safetensors_open(written("[]", lengths[i], 0), &file, &err) != MOE_OK && file.fd == -1);
+    CHECK_EQ(t, lowest_free(), before);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(tensors_are_found_and_read),          TEST(bad_headers_are_refused),
-        TEST(lengths_beyond_the_file_are_refused), TEST(long_headers_are_refused_unread),
-        TEST(a_pointer_says_how_to_fetch),         TEST(what_is_no_file_is_refused),
+        TEST(refused_files_are_closed),        TEST(tensors_are_found_and_read),
+        TEST(bad_headers_are_refused),         TEST(lengths_beyond_the_file_are_refused),
+        TEST(long_headers_are_refused_unread), TEST(a_pointer_says_how_to_fetch),
+        TEST(what_is_no_file_is_refused),
     };
     if (!mkdtemp(folder))
         return 2;
