@@ -11,6 +11,8 @@ double progress_seconds_left(const struct moe_progress *at, double seconds)
 {
     if (seconds < 1 || !at->done || at->done >= at->total) // before a second it would only flicker
         return -1;
+    if (strcmp(at->unit, "steps") == 0 && 2 * at->done < at->total)
+        return -1; // they are unlike each other: the first of a device's kernels takes as long as ten of the next
     double share = (double)(at->total - at->done) / (double)at->done;
     return at->seconds_left > 0 ? at->seconds_left : seconds * share;
 }

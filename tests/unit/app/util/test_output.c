@@ -54,6 +54,10 @@ static void progress_in_words(struct harness *t)
     f.done = 400;
     CHECK_STR(t, progress_words(out, sizeof out, &f, progress_seconds_left(&f, 2)),
               "Reading prompt: 400 of 400 tokens");
+    f = (struct moe_progress){.what = "building kernels", .unit = "steps", .done = 1, .total = 26};
+    CHECK(t, progress_seconds_left(&f, 6) < 0); // it said two and a half minutes of 40 seconds
+    f.done = 13;
+    CHECK(t, progress_seconds_left(&f, 20) == 20);
     f = (struct moe_progress){.what = "reading weights", .unit = "bytes", .done = 0, .total = 20000000};
     CHECK_STR(t, progress_words(out, sizeof out, &f, progress_seconds_left(&f, 9)), "Reading weights: 0 B of 20.0 MB");
 }
