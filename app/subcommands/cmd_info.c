@@ -259,14 +259,14 @@ static struct talk find_talk(struct moe_description *about, const char *director
 }
 
 // How fast, and whether there is room for it here.
-static void print_here(const struct moe_description *about, uint64_t cold)
+static void print_here(const struct moe_description *about, uint64_t cold, uint64_t budget)
 {
     char a[FORMAT_SIZE], b[FORMAT_SIZE];
     struct room_here here = room_here_look();
     struct room_needed needed = {about->declared_bytes > about->package_bytes ? about->declared_bytes
                                                                               : about->package_bytes,
                                  about->resident_bytes, about->all_experts_bytes, cold, about->n_moe_layers};
-    double cached = room_here_cached(&here, &needed);
+    double cached = room_here_cached(&here, &needed, budget);
     room_here_speeds(a, sizeof a, cold, 0);
     room_here_speeds(b, sizeof b, cold, cached);
     printf("%-18s%s tokens/s with nothing cached, %s with the cache full: of a disk of 1 to 7\n", "speed", a, b);
@@ -280,7 +280,7 @@ static void print_here(const struct moe_description *about, uint64_t cold)
 }
 
 // Of a model whose weights are not here: what it will take, and how to get the rest.
-static void print_foreseen(const struct moe_description *about, const char *path, const char *why)
+static void print_foreseen(const struct moe_description *about, const char *path, uint64_t budget, const char *why)
 {
     char a[FORMAT_SIZE], b[FORMAT_SIZE], c[FORMAT_SIZE];
     uint64_t cold = about->all_experts_bytes / about->n_routed_experts * about->top_k;
@@ -297,7 +297,7 @@ static void print_foreseen(const struct moe_description *about, const char *path
            about->foreseen_guess ? "about " : "", about->foreseen_bits);
     printf("%-18sabout %s in memory for good, %s read for a token with nothing cached\n", "needs",
            format_bytes(a, sizeof a, about->resident_bytes), format_bytes(b, sizeof b, cold));
-    print_here(about, cold);
+    print_here(about, cold, budget);
     printf("%-18s%s a token in f32, %s in f16\n", "conversation", format_bytes(a, sizeof a, about->kv_row_bytes_f32),
            format_bytes(b, sizeof b, about->kv_row_bytes_f32 / 2));
     print_name("missing", why);
@@ -332,7 +332,7 @@ static bool foresee(struct moe_description *about, const char *path, const struc
     if (options->asked.json)
         *status = print_json(about, &figures, path, false);
     else
-        print_foreseen(about, path,
+        print_foreseen(about, path, options->model.expert_cache,
                        is_json(path)                ? "its weights"
                        : err->code == MOE_NOT_FOUND ? err->text
                                                     : "the rest of the file");

@@ -64,7 +64,7 @@ static void choose(struct offers *offers)
     }
 }
 
-static bool weigh(struct offers *offers)
+static bool weigh(struct offers *offers, uint64_t budget)
 {
     const struct moe_listing *listing = &offers->listing;
     offers->here = room_here_look();
@@ -80,7 +80,7 @@ static bool weigh(struct offers *offers)
         struct room_needed needed = needed_by(offer, &listing->shape);
         offer->disk = room_here_on_disk(&offers->here, &needed);
         offer->memory = !offer->known || room_here_in_memory(&offers->here, &needed);
-        offer->cached = room_here_cached(&offers->here, &needed);
+        offer->cached = room_here_cached(&offers->here, &needed, budget);
     }
     qsort(offers->all, listing->n_models, sizeof *offers->all, by_size);
     choose(offers);
@@ -190,7 +190,7 @@ static void print_table(const struct offers *offers)
     } else {
         puts("\nTokens/s: of a disk of 1 to 7 GB/s, without the time to compute.");
     }
-    printf("%*s %6s %9s  %8s  %-10s  %-10s\n", width, "", "", "", "a token", "tokens/s,", "cache");
+    printf("%*s %6s %9s  %8s  %-10s  cache\n", width, "", "", "", "a token", "tokens/s,");
     printf("%-*s %6s %9s  %8s  %-10s  %-10s  fits here\n", width, "model", "parts", "size", "reads", "cold", "full");
     for (uint32_t i = 0; i < offers->listing.n_models; i++)
         print_offer(&offers->all[i], front, width);
@@ -353,6 +353,10 @@ int cmd_info_list(const struct options *options)
 {
     struct bytes text = {0};
     struct moe_err err;
+    if (options->asked.verify) {
+        report("--verify checks files, and --list has names alone; give one of them");
+        return STATUS_USAGE;
+    }
     const char *path = options->asked.list, *from = strcmp(path, "-") == 0 ? "standard input" : path;
     struct offers offers = {.from = from};
     int status = STATUS_MODEL, failed = read_list(path, &text);
@@ -362,7 +366,7 @@ int cmd_info_list(const struct options *options)
         report("%s", err.text);
     else if (options->asked.operand && !take_shape(&offers.listing.shape, options->asked.operand))
         ;
-    else if (!weigh(&offers))
+    else if (!weigh(&offers, options->model.expert_cache))
         report("no memory");
     else
         status = STATUS_DONE;

@@ -30,12 +30,16 @@ bool room_here_in_memory(const struct room_here *here, const struct room_needed 
     return needed->resident_bytes + cache + PROGRAM <= here->memory;
 }
 
-double room_here_cached(const struct room_here *here, const struct room_needed *needed)
+double room_here_cached(const struct room_here *here, const struct room_needed *needed, uint64_t budget)
 {
-    uint64_t left = here->memory > needed->resident_bytes ? (here->memory - needed->resident_bytes) / 2 : 0;
-    if (needed->experts_bytes == 0 || left >= needed->experts_bytes)
+    uint64_t left = here->memory > needed->resident_bytes ? here->memory - needed->resident_bytes : 0, cache = budget;
+    if (budget == MOE_CACHE_AUTO)
+        cache = left / 2;
+    else if (budget > MOE_CACHE_SHARE(0) && budget <= MOE_CACHE_SHARE(1000))
+        cache = left / 1000 * (budget - MOE_CACHE_SHARE(0));
+    if (needed->experts_bytes == 0 || cache >= needed->experts_bytes)
         return 1;
-    return (double)left / (double)needed->experts_bytes;
+    return (double)cache / (double)needed->experts_bytes;
 }
 
 // Computing takes longer than reading does when this many tokens could be read a second.

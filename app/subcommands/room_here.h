@@ -22,9 +22,9 @@ struct room_needed {
 };
 bool room_here_on_disk(const struct room_here *here, const struct room_needed *needed);
 bool room_here_in_memory(const struct room_here *here, const struct room_needed *needed);
-// The share of all experts, 0 to 1, that the cache would hold: with auto, half of what is free beside the weights, or
-// all of them where those fit in that.
-double room_here_cached(const struct room_here *here, const struct room_needed *needed);
+// The share of all experts, 0 to 1, that the cache would hold with this --expert-cache (moe_model_options): with auto,
+// half of what is free beside the weights, or all of them where those fit in that.
+double room_here_cached(const struct room_here *here, const struct room_needed *needed, uint64_t budget);
 
 // The disks that speeds are told for, as this one cannot be measured by a model that is not on it: bytes a second.
 #define ROOM_SLOW_DISK 1e9

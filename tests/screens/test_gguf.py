@@ -260,6 +260,9 @@ def test_info_tells_what_a_repository_holds():
     expect(b"not known by the names" in run(["info", "--list", "-"], lines).stdout, "a shape is not made up")
     expect(b"deepseek_v3: 384 thousand parameters" in run(["info", "--list", "-", config], lines).stdout, "it is read")
     told(run(["info", "--list", "-"], b'{"error":"Repository not found"}'), 3, "not a list: Repository not found")
+    told(run(["info", "--list", path, "--verify"]), 2, "--list has names alone")
+    cached = json.loads(run(["info", "--json", "--expert-cache", "16GB", "--list", path]).stdout)["models"][0]
+    expect(abs(cached["cached_share"] - 16e9 / cached["all_experts_bytes"]) < 1e-3, cached)
     told(run(["info", "--list", path + ".none"]), 3, "No such file")
     text = info_of(dict(config_of("ck-moonlight"), hidden_size=4096, moe_intermediate_size=8192))[1]
     expect("tokens/s with nothing cached" in text and "on the disk of this folder: it fits" in text, text)
