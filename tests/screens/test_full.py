@@ -547,6 +547,9 @@ def test_pages_have_the_keys_of_less():
     s.keys("N", "match 1 of")
     s.keys("q", IDLE)
     expect("q closes" not in s.text(), "it is closed")
+    s.keys("/log\r", " log; q closes")  # each is called what it is
+    s.keys("q/keys stop\r", " help; q closes")
+    s.keys("q", IDLE)
     s.keys("/help\r", "q closes")
     s.keys("What? ", "Esc closes, PgUp and PgDn page")
     s.keys("j/k q\r", "you \u203a What? j/k q")  # any other key begins a message

@@ -351,6 +351,7 @@ def test_help_and_manual_know_every_option():
         dumped_part = run(["--dump-options=mdoc-" + part]).stdout.decode()
         expect(len(dumped_part) > 500 and dumped_part in manual, part + " in man/moechat.1: --dump-options=mdoc-" + part)
         expect("(null)" not in dumped_part and "Op " not in dumped_part, "Op would take in the rest of a line")
+    expect(not re.search(r"^\.Fl [^\n]*; [a-z]", manual, re.M), "what follows a flag in its line would be flags")
     for bound in ("reads", "copy", "compute", "launches"):  # what the status row calls them
         expect(".Em %s\n" % bound in manual and ".It %s\n" % bound in manual, bound + " in moechat(1)")
     listed = set()
