@@ -521,6 +521,8 @@ static void go(struct worker *worker, struct worker_place *place)
     worker->backend.ops->resume(worker->backend.self);
     keeper_forget_message(keeper);
     bool there = !keeper->saved || saved_go(keeper->saved, place->last);
+    if (keeper->saved)
+        saved_set_undone(keeper->saved, place->undone);
     const char *why = follow(worker, &place->ids, &err);
     news->cached = worker->backend.ops->length(worker->backend.self);
     news->missing = timeline_unread(&worker->timeline);

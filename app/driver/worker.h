@@ -82,7 +82,7 @@ void worker_open_session(struct worker *worker, struct worker_session session);
 // whose ids, as far as they are fed, are `ids`, which are taken over. What the engine has of them stays, what was saved
 // of the rest is read back, and what then is missing comes with the next turn; the news say how many tokens that is.
 struct worker_place {
-    int64_t last;
+    int64_t last, undone; // undone: see saved_set_undone
     struct tok_ids ids;
 };
 void worker_go(struct worker *worker, struct worker_place place);

@@ -174,6 +174,7 @@ void branches_prune(struct manifest *manifest)
     for (size_t i = 0; i < manifest->n_others; i++)
         bytes_release(&manifest->others[i].line);
     manifest->n_others = manifest->n_other_records = 0;
+    manifest->undone = 0;
 }
 
 size_t branches_count(const struct manifest *manifest)
@@ -207,8 +208,10 @@ int64_t branches_ahead(const struct manifest *manifest, size_t *n_parts)
         if (part->role == TOK_SYSTEM || (said && part->after != last && !before))
             continue;
         lead[i] = before + 1;
-        found = part->number;
-        *n_parts = lead[i];
+        if (found == PART_NONE || found + 1 != manifest->undone) {
+            found = part->number;
+            *n_parts = lead[i];
+        }
     }
     free(lead);
     return found;

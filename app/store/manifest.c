@@ -313,8 +313,9 @@ static bool reads_back(const struct manifest *manifest, const struct bytes *file
         return false;
     bool same = back.n_parts == manifest->n_parts && back.n_records == manifest->n_records &&
                 back.n_others == manifest->n_others && back.n_other_records == manifest->n_other_records &&
-                back.next_part == manifest->next_part && back.kv_file == manifest->kv_file &&
-                back.n_states == manifest->n_states && same_parts(back.parts, manifest->parts, back.n_parts) &&
+                back.next_part == manifest->next_part && (!back.undone || back.undone == manifest->undone) &&
+                back.kv_file == manifest->kv_file && back.n_states == manifest->n_states &&
+                same_parts(back.parts, manifest->parts, back.n_parts) &&
                 same_parts(back.others, manifest->others, back.n_others);
     for (size_t i = 0; same && i < back.n_records; i++)
         same = same_record(&back.records[i], &manifest->records[i]);
@@ -347,6 +348,8 @@ bool manifest_render(const struct manifest *manifest, struct bytes *file)
     sealed_put_string(&line, "template", origin->language.template_name);
     sealed_close(&line, '}');
     sealed_put_whole(&line, "next_part", manifest->next_part);
+    if (manifest->undone && manifest->n_others)
+        sealed_put_whole(&line, "undone", manifest->undone - 1);
     put_parts(&line, manifest);
     sealed_open(&line, "kv", '{');
     sealed_put_string(&line, "file", kv_files[manifest->kv_file]);
@@ -545,7 +548,7 @@ static bool read_all(struct json_object *object, bool branches, struct manifest 
 {
     struct origin *origin = &manifest->origin;
     struct json_object *model;
-    uint64_t next;
+    uint64_t next, undone;
     if (!sealed_whole(object, "created", INT64_MAX, &manifest->created) ||
         !sealed_whole(object, "updated", INT64_MAX, &manifest->updated) ||
         !sealed_whole(object, "next_part", UINT32_MAX - 1, &next) ||
@@ -557,6 +560,8 @@ static bool read_all(struct json_object *object, bool branches, struct manifest 
         !sealed_string(model, "template", origin->language.template_name, sizeof origin->language.template_name))
         return false;
     manifest->next_part = (uint32_t)next;
+    if (sealed_whole(object, "undone", UINT32_MAX - 1, &undone)) // there or not
+        manifest->undone = (uint32_t)undone + 1;
     return read_parts(object, manifest) && (!branches || read_branches(object, manifest)) && read_kv(object, manifest);
 }
 

@@ -46,6 +46,7 @@ struct manifest {
     struct origin origin;
     uint64_t created, updated;   // seconds since 1970
     uint32_t next_part;          // the number of the next part to be appended
+    uint32_t undone;             // the number, and one, of the last part of what was taken back last; 0: not known
     unsigned kv_file;            // 0: kv.bin, 1: kv.2.bin
     struct manifest_part *parts; // the conversation, ascending by number
     size_t n_parts;

@@ -258,6 +258,11 @@ bool saved_go(struct saved *saved, int64_t last)
     return branches_go(&saved->manifest, last);
 }
 
+void saved_set_undone(struct saved *saved, int64_t last)
+{
+    saved->manifest.undone = (uint32_t)(last + 1);
+}
+
 void saved_drop(struct saved *saved, uint32_t part)
 {
     branches_drop(&saved->manifest, part);

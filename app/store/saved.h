@@ -49,6 +49,7 @@ void saved_set_origin(struct saved *saved, const struct origin *origin);
 void saved_cut(struct saved *saved, uint32_t tokens);
 // Makes the branch that ends with that part the conversation, see branches_go.
 bool saved_go(struct saved *saved, int64_t last);
+void saved_set_undone(struct saved *saved, int64_t last); // the last part of what was taken back last, PART_NONE
 // Forgets a part of another branch that nothing follows.
 void saved_drop(struct saved *saved, uint32_t part);
 // Forgets the conversation's records from row `rows` on, in memory.

@@ -74,6 +74,8 @@ static bool fill_chat(const char *name, struct chat *chat, struct sessions_choic
     if (chat_restore(chat, content->parts, content->n_parts) &&
         chat_restore_others(chat, content->others, content->n_others, &manifest->origin.language)) {
         chat->next_number = manifest->next_part;
+        chat->undid = manifest->undone > 0;
+        chat->undone = (int64_t)manifest->undone - 1;
         return true;
     }
     store_fail(error, STORE_DAMAGED,

@@ -159,16 +159,19 @@ static bool go_by(struct talk *talk, int64_t number)
 
 const char *talk_beside(struct talk *talk, int step)
 {
-    size_t choice;
+    bool any = false;
     if (!chat_exchanges(&talk->chat))
         return talk->chat.n_others ? "nothing here; /redo brings back what was taken back" : "nothing was said yet";
-    if (!chat_last_choice(&talk->chat, &choice))
-        return "no other answers; /retry makes one";
-    int64_t number = chat_beside(&talk->chat, choice, step);
-    if (number == PART_NONE)
-        return step < 0 ? "this is the first one" : "this is the last one";
-    go_by(talk, number);
-    return NULL;
+    // The last place that has one on this side: so who goes back and forth is where they were.
+    for (size_t turn = talk->chat.n_turns; turn > 0; turn--) {
+        int64_t number = chat_beside(&talk->chat, turn - 1, step);
+        any = any || chat_rank(&talk->chat, turn - 1).count > 1;
+        if (number == PART_NONE)
+            continue;
+        go_by(talk, number);
+        return NULL;
+    }
+    return !any ? "no other answers; /retry makes one" : step < 0 ? "this is the first one" : "this is the last one";
 }
 
 void talk_do_tree(struct talk *talk, const struct line *line)

@@ -54,7 +54,8 @@ void talk_save_system(struct talk *talk)
 
 void talk_follow(struct talk *talk)
 {
-    struct worker_place place = {.last = chat_last(&talk->chat)};
+    struct worker_place place = {.last = chat_last(&talk->chat),
+                                 .undone = talk->chat.undid ? talk->chat.undone : PART_NONE};
     if (!chat_timeline(&talk->chat, &place.ids)) {
         talk_fail(talk, "out of memory");
         tok_ids_release(&place.ids);

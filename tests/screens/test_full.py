@@ -523,6 +523,9 @@ def test_other_answers_are_gone_to_by_alt_arrows():
     s.keys(" more\r", "(Message 2 of 2; Alt-Left")
     s.until(lambda t: "one more-a" in t.text())
     s.keys("\x1b[1;3D", lambda t: "two-c" in t.text() and "one more" not in t.text())
+    s.keys("\x1b[1;3C", lambda t: "one more-a" in t.text() and "two-c" not in t.text())  # where one was
+    s.keys("\x1b[1;3C", "this is the last one")
+    s.keys("\x1b[1;3D", lambda t: "two-c" in t.text() and "one more" not in t.text())
     s.keys("/tree\r", "\n  7    Assistant: one more-a")
     s.keys("/undo 2\r", "0 remain, context 0")
     s.keys("/redo 2\r", "two-c")

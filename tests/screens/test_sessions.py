@@ -278,13 +278,19 @@ def test_an_undone_conversation_is_no_empty_one():
     expect("4 taken back (/redo), 2 branches, 0 tokens" in said and "\n    two\n" in said, "in the chat: %r" % said)
     session = [s for s in json.loads(run(["sessions", "--json"]).stdout)["sessions"] if s["name"] == "undone"][0]
     same((session["messages"], session["taken_back"], session["branches"], session["last_message"]), (0, 4, 2, "two"))
+    lines("undone", "other", "/tree 4", "/undo 9")
+    session = [s for s in json.loads(run(["sessions", "--json"]).stdout)["sessions"] if s["name"] == "undone"][0]
+    same((session["taken_back"], session["branches"], session["last_message"]), (4, 3, "two"))
+    said, read = lines("undone", "/redo 9")  # as it said, though another one is newer
+    expect("You: two" in said and "You: other" not in said, "said: %r" % said)
+    lines("undone", "/undo 9")
     said, read = lines("undone", "/redo 1")
-    expect('Session "undone": 0 messages, 4 taken back (/redo), 2 branches, 0 tokens' in said, "on opening: %r" % said)
-    expect(", 2 messages, 2 taken back (/redo), 2 branches, " in run(["sessions"]).stdout.decode(), "in part")
+    expect('Session "undone": 0 messages, 4 taken back (/redo), 3 branches, 0 tokens' in said, "on opening: %r" % said)
+    expect(", 2 messages, 2 taken back (/redo), 3 branches, " in run(["sessions"]).stdout.decode(), "in part")
     said = run(["sessions", "compact", "undone"]).stdout.decode()
-    expect("undone: 1 other branch, " in said, "it counts as the list does: %r" % said)
+    expect("undone: 2 other branches, " in said, "it counts as the list does: %r" % said)
     said = run(["sessions", "prune", "undone"]).stdout.decode()
-    expect("removed 1 other branch, " in said, "said: %r" % said)
+    expect("removed 2 other branches, " in said, "said: %r" % said)
     expect("undone  just now, 2 messages, 11 tokens" in run(["sessions"]).stdout.decode(), "one branch is not told of")
 
 

@@ -374,7 +374,7 @@ static void start_life(struct life *life, const char *script, const char *name, 
 // The worker goes where the chat is now.
 static void go_along(struct life *life)
 {
-    struct worker_place place = {.last = chat_last(&life->chat)};
+    struct worker_place place = {.last = chat_last(&life->chat), .undone = PART_NONE};
     demand(chat_timeline(&life->chat, &place.ids), "there is memory");
     worker_go(life->worker, place);
 }

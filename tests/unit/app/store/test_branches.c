@@ -55,6 +55,13 @@ static void an_undo_is_no_lost_conversation(struct harness *t)
     check(t, saved, 3, 2, 4); // of those that follow
     CHECK(t, saved_go(saved, 4));
     check(t, saved, 2, 0, PART_NONE);
+    saved_set_undone(saved, 4);
+    check(t, saved, 2, 0, PART_NONE);
+    CHECK(t, saved_go(saved, 0));
+    check(t, saved, 3, 4, 4); // what was taken back last, not the newest
+    saved_set_undone(saved, 5);
+    CHECK(t, saved_go(saved, 2));
+    check(t, saved, 3, 2, 4);             // it does not follow
     CHECK(t, saved_go(saved, PART_NONE)); // without the system message, too
     check(t, saved, 3, 1, 5);
     saved_close(saved);
