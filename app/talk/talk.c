@@ -11,6 +11,7 @@
 #include "app/util/format.h"
 #include "app/view/plan_words.h"
 #include "app/talk/talk_parts.h"
+#include "app/view/table.h"
 
 enum { LINE_SIZE = 1600 };
 
@@ -41,6 +42,19 @@ bool talk_lines_begin(struct talk *talk, struct talk_lines *lines)
     if (!lines->out)
         talk_fail(talk, "out of memory");
     return lines->out;
+}
+
+bool talk_lines_fold(struct talk *talk, struct talk_lines *lines, int second, int least)
+{
+    if (talk->scripted)
+        return true;
+    bool whole = fclose(lines->out) == 0;
+    char *text = lines->text;
+    bool fine = whole && text && talk_lines_begin(talk, lines); // a stream in memory stays where it was opened
+    if (fine)
+        table_fold(lines->out, text, &(struct table){talk->face->columns(talk->self), second, least});
+    free(text);
+    return fine;
 }
 
 void talk_lines_show(struct talk *talk, struct talk_lines *lines)

@@ -8,7 +8,6 @@
 
 #include "app/talk/help.h"
 #include "app/view/stats.h"
-#include "app/view/table.h"
 #include "app/talk/talk_parts.h"
 
 struct talk_argument talk_argument(const struct line *line)
@@ -163,21 +162,12 @@ static void print_stats(struct talk *talk, FILE *out)
 void talk_do_stats(struct talk *talk, const struct line *line)
 {
     struct talk_lines lines;
-    char *text = NULL;
-    size_t length;
     (void)line;
-    FILE *out = open_memstream(&text, &length);
-    if (!out || !talk_lines_begin(talk, &lines)) {
-        if (out)
-            fclose(out);
-        free(text);
+    if (!talk_lines_begin(talk, &lines))
         return;
-    }
-    print_stats(talk, out);
-    int columns = talk->scripted ? 0 : talk->face->columns(talk->self);
-    if (fclose(out) == 0)
-        table_fold(lines.out, text, &(struct table){columns, .second = STATS_SECOND, .least = 40});
-    free(text);
+    print_stats(talk, lines.out);
+    if (!talk_lines_fold(talk, &lines, STATS_SECOND, 40))
+        return;
     if (talk->state == TALK_IDLE)
         talk_lines_show(talk, &lines);
     else // not into an answer
@@ -190,7 +180,8 @@ void talk_do_help(struct talk *talk, const struct line *line)
     if (!talk_lines_begin(talk, &lines))
         return;
     help_print(lines.out, talk_argument(line).text, talk->face->keys);
-    talk_lines_page(talk, &lines, FACE_PAGE_HELP);
+    if (talk_lines_fold(talk, &lines, HELP_SECOND, 8))
+        talk_lines_page(talk, &lines, FACE_PAGE_HELP);
 }
 
 void talk_do_keys(struct talk *talk, const struct line *line)
@@ -199,7 +190,8 @@ void talk_do_keys(struct talk *talk, const struct line *line)
     if (!talk_lines_begin(talk, &lines))
         return;
     help_print_keys(lines.out, talk_argument(line).text, talk->face->keys);
-    talk_lines_page(talk, &lines, FACE_PAGE_HELP);
+    if (talk_lines_fold(talk, &lines, HELP_SECOND, 8))
+        talk_lines_page(talk, &lines, FACE_PAGE_HELP);
 }
 
 void talk_do_log(struct talk *talk, const struct line *line)

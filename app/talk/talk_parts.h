@@ -23,6 +23,9 @@ struct talk_lines {
     size_t length;
 };
 bool talk_lines_begin(struct talk *talk, struct talk_lines *lines); // false: said that there is no memory
+// Cuts them as a table for the face's width (table.h); lines for a script stay whole. False: said that there is no
+// memory, and they are gone.
+bool talk_lines_fold(struct talk *talk, struct talk_lines *lines, int second, int least);
 void talk_lines_show(struct talk *talk, struct talk_lines *lines);
 void talk_lines_tokens(struct talk *talk, struct talk_lines *lines); // as face_ops.tokens
 void talk_lines_page(struct talk *talk, struct talk_lines *lines, enum face_page page);

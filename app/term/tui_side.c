@@ -10,7 +10,6 @@
 
 #include "app/term/term.h"
 #include "app/term/tui_parts.h"
-#include "app/view/table.h"
 
 enum { DRAFT_LIMIT = 16 << 20, COPY_LIMIT = 74000 }; // terminals take about 100 KB of base64
 
@@ -168,18 +167,8 @@ static void show_over(struct tui *tui, const char *text, size_t length)
 void tui_page(void *self, enum face_page page, const char *text, size_t length)
 {
     struct tui *tui = self;
-    char *folded = NULL;
-    size_t folded_length = 0;
     tui->page = page;
-    FILE *table = page == FACE_PAGE_HELP ? open_memstream(&folded, &folded_length) : NULL;
-    if (table) {
-        table_fold(table, text, &(struct table){tui->layout.chat.columns, .second = 24, .least = 8});
-        if (fclose(table) == 0)
-            show_over(tui, folded, folded_length);
-    } else {
-        show_over(tui, text, length);
-    }
-    free(folded);
+    show_over(tui, text, length);
 }
 
 void tui_log_lines(void *self, FILE *out)

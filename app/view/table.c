@@ -2,16 +2,34 @@
 // Cuts the lines of a table between words.
 #include "app/view/table.h"
 
+#include <ctype.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "app/view/cells.h"
 
+// A space between a number and its unit or its %: "23.8 MB".
+static bool is_within_figure(const char *text, size_t length, size_t space)
+{
+    static const char *const units[] = {"%", "B", "KB", "MB", "GB", "TB", "s", "ms"};
+    const char *unit = text + space + 1;
+    size_t left = length - space - 1, end = 0;
+    if (space == 0 || !isdigit((unsigned char)text[space - 1]))
+        return false;
+    while (end < left && (isalpha((unsigned char)unit[end]) || unit[end] == '%'))
+        end++;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strlen(units[i]) == end && memcmp(unit, units[i], end) == 0)
+            return true;
+    return false;
+}
+
 // How many bytes of a line go into so many columns, up to a space behind `least` bytes; 0: none do.
 static size_t cut_of(const char *text, size_t length, int columns, size_t least)
 {
     size_t cut = cells_fitting(text, length, columns);
-    while (cut > least && text[cut] != ' ')
+    while (cut > least && (text[cut] != ' ' || is_within_figure(text, length, cut)))
         cut--;
     return cut > least ? cut : 0;
 }

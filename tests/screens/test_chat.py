@@ -187,7 +187,7 @@ def test_several_lines_between_quotes():
 def test_commands():
     t = chat("turn\nsystem\ntoken  |\necho\n")
     t.send("/system Be kind.\r")
-    t.wait("Done; it is saved with your first message.", "You:")
+    t.wait("Done.", "You:")
     t.send("one\r")
     t.wait("Be kind. |one", "You:")
     t.send("/system Be brief.\r")

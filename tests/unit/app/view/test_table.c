@@ -30,6 +30,14 @@ static void goes_on_below_itself(struct harness *t)
               "  name      \xC3\xA4\xC3\xB6\xC3\xBC\xC3\xA4\xC3\xB6\xC3\xBC\xC3\xA4 abcdefgh\n");
 }
 
+static void figures_stay_whole(struct harness *t)
+{
+    CHECK_STR(t, folded("  name      found 99 23.8 MB, 40 %", 30), "  name      found 99 23.8 MB,\n            40 %\n");
+    CHECK_STR(t, folded("  name      found, 99 23.8 MB, 4", 29), "  name      found, 99\n            23.8 MB, 4\n");
+    CHECK_STR(t, folded("  name      all of them abc 4 %, x", 29), "  name      all of them abc\n            4 %, x\n");
+    CHECK_STR(t, folded("  name      all of them 14 dogs", 28), "  name      all of them 14\n            dogs\n");
+}
+
 // Every line keeps within the edge, unless a word alone is wider.
 static void keeps_within_the_edge(struct harness *t)
 {
@@ -51,7 +59,8 @@ static void keeps_within_the_edge(struct harness *t)
 
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(goes_on_below_itself), TEST(keeps_within_the_edge)};
+    static const struct harness_test tests[] = {TEST(goes_on_below_itself), TEST(figures_stay_whole),
+                                                TEST(keeps_within_the_edge)};
     setlocale(LC_CTYPE, "C.UTF-8");
     return HARNESS_RUN(tests, argc, argv);
 }
