@@ -71,11 +71,12 @@ enum matrix_factor { FACTOR_NONE, FACTOR_ITSELF, FACTOR_OF_LARGEST };
 #define USE_HEADS    8  // heads
 #define USE_KEYS     16 // q_prime
 // What a model's layers need besides, by the kinds of mixers.
-#define USE_LATENT 64  // multi-head latent attention
-#define USE_LISTS  128 // the same over chosen positions
-#define USE_GROUPS 256 // grouped-query attention
-#define USE_STATES 512 // delta nets
-#define USE_MIXERS (USE_HEADS | USE_KEYS | USE_LATENT | USE_LISTS | USE_GROUPS | USE_STATES)
+#define USE_LATENT 64   // multi-head latent attention
+#define USE_LISTS  128  // the same over chosen positions
+#define USE_GROUPS 256  // grouped-query attention
+#define USE_STATES 512  // delta nets
+#define USE_HYPER  1024 // several residual streams
+#define USE_MIXERS (USE_HEADS | USE_KEYS | USE_LATENT | USE_LISTS | USE_GROUPS | USE_STATES | USE_HYPER)
 
 // A matrix W[o][i], o < out_dim, i < in_dim, which is a multiple of 32 and of the kind's block. Its rows lie one behind
 // the other from `weight` on, blocks as the kind says. MLX's affine kinds: W = q * scale + bias, with q in a stream of
@@ -316,7 +317,9 @@ struct args_heads {
 // score = softmax_scale * (q_latent[r][h] . row[0..kv_lora_rank) + q[r][h][q_rope_offset..] . row[kv_lora_rank..)),
 // out[r][h][c] = sum over rows of softmax(score) * row[c], c < kv_lora_rank.
 // With n_listed it sees that many cache rows by a list instead: those in list[first_listed + r * n_listed ..], whose
-// order is that of the sums. Row r is row first_row + r of q_latent, q and out.
+// order is that of the sums. Row r is row first_row + r of q_latent, q and out. With a pool above 1 it sees those of
+// its open pool besides, (position + r + 1) % pool of them, which stand behind the others; lists lie n_listed + pool -
+// 1 apart.
 struct args_attention {
     arg_u32 n_rows;
     arg_u32 n_heads;
@@ -330,13 +333,15 @@ struct args_attention {
     arg_u32 first_row;
     arg_u32 n_listed;
     arg_u32 first_listed;
+    arg_u32 pool;
     arg_f32 softmax_scale;
 };
 
 // Attention that chooses its rows: an indexer scores the positions before a token, and only the best are looked at
 // (transformers: DeepseekV32Indexer, GlmMoeDsaIndexer).
 // index_append: cache[position + r] = (x - mean x) / sqrt(mean (x - mean x)^2 + eps) * norm + bias, over the dim
-// elements of a row x, whose first rope_dim are then turned as rope does; converted to the cache's type.
+// elements of a row x, whose first rope_dim are then turned as rope does, if any; converted to the cache's type. Its
+// rows are n_behind wider: so many elements behind x's go there as they are.
 enum { MOST_INDEX_DIM = 128 };
 struct args_index_append {
     arg_u64 norm; // byte offsets of float32 [dim]
@@ -351,11 +356,28 @@ struct args_index_append {
     arg_u32 interleaved;
     arg_f32 eps;
     arg_f32 scale; // of cos and sin
+    arg_u32 n_behind;
+    arg_u32 pad;
+};
+
+// Keys of pools: `pool` positions each, from 0 on (transformers: Glm5NextTextIndexer). A row of the cache is a key and
+// a gate, dim each. Of the pools that positions .. position + n_rows - 1 lie in, those that are complete then: pools[p]
+// = sum over their positions j of softmax_j(gate_j + ape[j]) * key_j, channel by channel; of the one that is not, the
+// shares of the positions that are there, dim / pool each, become 0.
+struct args_index_pool {
+    arg_u64 ape; // byte offset of float32 [pool][dim]
+    arg_u32 n_rows;
+    arg_u32 dim;
+    arg_u32 pool; // divides dim
+    arg_u32 position;
+    arg_u32 kv_type;
+    arg_u32 pad;
 };
 
 // scores[r][s] = sum over heads h of (scale * weight[r][h]) * max(0, q[r][h] . cache[s]), s <= position + r; what lies
 // behind means nothing. The product is dim terms by fma, the sum n_heads by fma, both ascending, from 0 on: the same
-// bits in plain C, and on every device but where tensor cores do it.
+// bits in plain C, and on every device but where tensor cores do it. With a pool above 1 the cache has pools, and the
+// row sees those that are complete: s < (position + r + 1) / pool.
 struct args_index_scores {
     arg_u32 n_rows;
     arg_u32 n_heads;
@@ -368,18 +390,20 @@ struct args_index_scores {
     arg_u32 kv_type;
     arg_u32 out_stride;
     arg_f32 scale;
-    arg_u32 pad;
+    arg_u32 pool;
 };
 
 // list[first + r * top_k ..] = the positions of the top_k largest of scores[r][0 .. position + r], ascending; of equal
-// ones the lower come first, and -0 is 0. There are at least top_k.
+// ones the lower come first, and -0 is 0. There are at least top_k. With a pool above 1 scores are of pools, and the
+// list is of their positions, then of those of the open pool: top_k * pool and up to pool - 1, which is how far lists
+// lie apart.
 struct args_index_choice {
     arg_u32 n_rows;
     arg_u32 top_k;
     arg_u32 position; // of row 0
     arg_u32 in_stride;
     arg_u32 first;
-    arg_u32 pad;
+    arg_u32 pool;
 };
 
 // Grouped attention: n_heads queries over n_kv_heads keys and values, all head_dim wide. A row of the cache is the keys
@@ -574,6 +598,37 @@ struct args_combine_norm {
     arg_f32 eps;
     arg_u32 plus_one;
     arg_u32 pad;
+};
+
+// Hyper-connections: HYPER_STREAMS residual streams X_i a token, dim wide, side by side in a row (transformers:
+// Glm5NextTextHyperConnection, of mHC). Rows of all buffers count from 0 on and lie next to each other.
+// hyper_mix: what a sublayer reads, and a row of HYPER_PARTS, post [4] and comb [4][4], by which its answer and the
+// streams will be mixed. With l = logits / sqrt(mean X^2 + norm_eps), logits being fn . X of all streams side by side:
+//   y = sum over i of (sigmoid(l_i scale_0 + base_i) + eps) X_i
+//   post_i = 2 sigmoid(l_(4 + i) scale_1 + base_(4 + i))
+//   comb = softmax over j of l_(8 + 4 i + j) scale_2 + base_(8 + 4 i + j), + eps; columns divided by their sums + eps;
+//   then `steps` times rows and columns so (hc_sinkhorn_iters - 1)
+// hyper_spread: row `to` + r of `to` becomes X'_j = post_j out + sum over i of comb[i][j] X_i, of row `first` + r of
+// all others, and that row of out 0, unless `keep`. With `begins` there are no streams yet: X'_j = out. `to` may be
+// `from`. hyper_mean: the same, y = mean over j of X'_j, and out stays.
+enum { HYPER_STREAMS = 4, HYPER_SCALES = 3, HYPER_LOGITS = 24, HYPER_PARTS = 20, MOST_HYPER_DIM = 1 << 20 };
+struct args_hyper_mix {
+    arg_u64 base;  // byte offset of float32 [HYPER_LOGITS]
+    arg_u64 scale; // byte offset of float32 [HYPER_SCALES]
+    arg_u32 n_rows;
+    arg_u32 dim;
+    arg_u32 first;
+    arg_u32 steps;
+    arg_f32 norm_eps;
+    arg_f32 eps;
+};
+struct args_hyper_spread {
+    arg_u32 n_rows;
+    arg_u32 dim;
+    arg_u32 first;
+    arg_u32 to;
+    arg_u32 begins;
+    arg_u32 keep;
 };
 
 // dst[0..bytes) = src[0..bytes), bytes a multiple of 64: the ceiling that benchmarks compare with.

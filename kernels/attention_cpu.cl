@@ -328,12 +328,12 @@ static struct lane_inputs latent_inputs(const struct args_attention *a, __global
     return in;
 }
 
-// One row that stands behind as many others as it has on its list.
-static struct args_attention listed_row(const struct args_attention *a)
+// One of the rows, as if it stood behind as many others as it has on its list.
+static struct args_attention listed_row(const struct args_attention *a, uint r)
 {
     struct args_attention row = *a;
     row.n_rows = 1;
-    row.position = a->n_listed - 1;
+    row.position = listed_of(a, r) - 1;
     return row;
 }
 
@@ -363,13 +363,13 @@ __kernel GROUP_SIZE(1, 1) void list_tiles(const struct args_attention a, const s
 {
     if (a.n_rows == 0)
         return;
-    struct args_attention row = listed_row(&a);
+    struct args_attention row = listed_row(&a, 0);
     struct lane_parts parts = latent_parts(&row, partials);
     struct lane_job job = latent_job(&row, cache, tiles_scratch(&parts, &t));
     struct lane_inputs in = latent_inputs(&a, q_latent, q, 0);
     job.list = list + a.first_listed;
     take_latent_lanes(&job, &row, &in, get_group_id(0) * VECTOR);
-    lanes_tiles(&job, &parts, &t, a.n_listed);
+    lanes_tiles(&job, &parts, &t, row.position + 1);
 }
 
 __kernel GROUP_SIZE(1, 1) void attention_merge(const struct args_attention a, const struct tiling t,
@@ -411,16 +411,16 @@ __kernel GROUP_SIZE(1, 1) void list_prefill(const struct args_attention a, const
 {
     if (a.n_rows == 0)
         return;
-    struct args_attention row = listed_row(&a);
-    struct lane_job job = latent_job(&row, cache, scratch + (ulong)get_group_id(0) * t.scratch_stride);
+    struct lane_job job = latent_job(&a, cache, scratch + (ulong)get_group_id(0) * t.scratch_stride);
     uint vectors = (a.n_heads + VECTOR - 1) / VECTOR;
     for (uint vector = get_group_id(0); vector < a.n_rows * vectors; vector += t.n_groups) {
         uint r = vector / vectors;
         uint head = vector % vectors * VECTOR;
         struct lane_inputs in = latent_inputs(&a, q_latent, q, r);
-        job.list = list + a.first_listed + (ulong)r * a.n_listed;
+        struct args_attention row = listed_row(&a, r);
+        job.list = list + a.first_listed + (ulong)r * list_stride(&a);
         take_latent_lanes(&job, &row, &in, head);
-        lanes_through(&job, a.n_listed);
+        lanes_through(&job, row.position + 1);
         for (uint i = 0; i < VECTOR && head + i < a.n_heads; i++)
             lanes_put(&job, i, out + ((ulong)(a.first_row + r) * a.n_heads + head + i) * a.kv_lora_rank);
     }

@@ -35,7 +35,7 @@ INLINE struct attention_job list_job_of(const struct args_attention *a, __global
                                         __global const uint *list)
 {
     struct attention_job job = attention_job_of(a, q_latent, q, cache, row);
-    job.list = list + a->first_listed + (ulong)row * a->n_listed;
+    job.list = list + a->first_listed + (ulong)row * list_stride(a);
     return job;
 }
 
@@ -230,7 +230,7 @@ __kernel GROUP_SIZE(DECODE_ITEMS, 1) void list_tiles(const struct args_attention
         return;
     struct attention_job job = list_job_of(&a, q_latent, q, cache, 0, list);
     job.first_head = get_group_id(0) * GROUP_HEADS;
-    decode_tile(&job, &t, a.n_listed, &space, partials);
+    decode_tile(&job, &t, listed_of(&a, 0), &space, partials);
 }
 
 #define MERGE_SLICES (ELEMENTS_GROUP / MERGE_LANES)
@@ -511,7 +511,7 @@ __kernel GROUP_SIZE(PREFILL_ITEMS, 1) void list_prefill(const struct args_attent
         return;
     struct attention_job job = list_job_of(&a, q_latent, q, cache, row, list);
     job.first_head = get_group_id(0) * PREFILL_GROUP;
-    prefill_row(&job, row, a.n_listed, &space, out);
+    prefill_row(&job, row, listed_of(&a, row), &space, out);
 }
 
 #endif

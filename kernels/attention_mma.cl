@@ -298,7 +298,7 @@ __kernel GROUP_SIZE(MMA_ITEMS, 1) void list_tiles_mma(const struct args_attentio
         return;
     struct attention_job job = list_job_of(&a, q_latent, q, cache, 0, list);
     job.first_head = get_group_id(0) * 16;
-    mma_tile(&job, &t, a.n_listed, &space, partials);
+    mma_tile(&job, &t, listed_of(&a, 0), &space, partials);
 }
 
 INLINE void mma_row(const struct attention_job *job, uint row, uint length, __local struct mma_space *space,
@@ -336,7 +336,7 @@ __kernel GROUP_SIZE(MMA_ITEMS, 1) void list_prefill_mma(const struct args_attent
     uint row = get_group_id(1);
     struct attention_job job = list_job_of(&a, q_latent, q, cache, row, list);
     job.first_head = get_group_id(0) * 16;
-    mma_row(&job, row, a.n_listed, &space, out);
+    mma_row(&job, row, listed_of(&a, row), &space, out);
 }
 
 #endif

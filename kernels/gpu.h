@@ -261,6 +261,7 @@ struct gpu_index_scores_bufs {
     gpu_buf *scores;
 };
 void gpu_op_index_scores(gpu *g, const struct args_index_scores *a, const struct gpu_index_scores_bufs *b);
+void gpu_op_index_pool(gpu *g, const struct args_index_pool *a, gpu_buf *ape, gpu_buf *cache, gpu_buf *pools);
 void gpu_op_index_choice(gpu *g, const struct args_index_choice *a, gpu_buf *scores, gpu_buf *list);
 struct gpu_gqa_append_bufs {
     gpu_buf *q_norm;
@@ -332,6 +333,23 @@ struct gpu_combine_bufs {
     gpu_buf *y;
 };
 void gpu_op_combine_norm(gpu *g, const struct args_combine_norm *a, const struct gpu_combine_bufs *b);
+struct gpu_hyper_mix_bufs {
+    gpu_buf *base;
+    gpu_buf *scale;
+    gpu_buf *streams; // [.., HYPER_STREAMS * dim]
+    gpu_buf *logits;  // [.., HYPER_LOGITS]
+    gpu_buf *parts;   // out, [.., HYPER_PARTS]
+    gpu_buf *y;       // out, [.., dim], not the streams
+};
+void gpu_op_hyper_mix(gpu *g, const struct args_hyper_mix *a, const struct gpu_hyper_mix_bufs *b);
+struct gpu_hyper_spread_bufs {
+    gpu_buf *parts; // parts and from are not read with args.begins
+    gpu_buf *out;   // [.., dim]
+    gpu_buf *from;  // [.., HYPER_STREAMS * dim]
+    gpu_buf *to;    // the same; hyper_mean's is [.., dim], and no input
+};
+void gpu_op_hyper_spread(gpu *g, const struct args_hyper_spread *a, const struct gpu_hyper_spread_bufs *b);
+void gpu_op_hyper_mean(gpu *g, const struct args_hyper_spread *a, const struct gpu_hyper_spread_bufs *b);
 void gpu_op_copy(gpu *g, const struct args_copy *a, gpu_buf *src, gpu_buf *dst);
 
 #endif

@@ -89,7 +89,7 @@ __kernel GROUP_SIZE(1, 1) void index_scores(const struct args_index_scores a, co
     struct index_job job =
         index_job_of(&a, cache, scratch + ((ulong)r * t.n_groups + get_group_id(0)) * t.scratch_stride);
     index_take_queries(&job, q + (ulong)r * a.q_stride + a.q_offset, weight + (ulong)r * a.weight_stride + a.weight_offset);
-    uint length = a.position + r + 1;
+    uint length = index_seen(a.position + r, a.pool);
     ulong blocks = (length + INDEX_TOGETHER - 1) / INDEX_TOGETHER;
     uint end = (uint)((get_group_id(0) + 1) * blocks / t.n_groups);
     for (uint block = (uint)(get_group_id(0) * blocks / t.n_groups); block < end; block++)
@@ -104,11 +104,11 @@ __kernel GROUP_SIZE(1, 1) void index_choice(const struct args_index_choice a, co
     uint r = get_group_id(0);
     if (r >= a.n_rows)
         return;
-    uint n = a.position + r + 1;
+    uint n = index_seen(a.position + r, a.pool);
     uint need = a.top_k; // of those that are no larger than what is known of the last one
     uint last = 0;       // its number, as far as it is known
     scores += (ulong)r * a.in_stride;
-    list += a.first + (ulong)r * a.top_k;
+    list += a.first + (ulong)r * choice_stride(&a);
     for (uint level = 0; level < CHOICE_LEVELS; level++) {
         for (uint b = 0; b < CHOICE_BINS; b++)
             bins[b] = 0;
@@ -125,9 +125,10 @@ __kernel GROUP_SIZE(1, 1) void index_choice(const struct args_index_choice a, co
         uint order = index_order(scores[i]);
         uint chosen = order > last || (order == last && need > 0);
         need -= order == last && need > 0;
-        if (chosen)
-            list[k++] = i;
+        choice_put(&a, list, k, i, chosen);
+        k += chosen;
     }
+    choice_put_open(&a, list, a.position + r, 0, 1);
 }
 
 #endif

@@ -92,10 +92,11 @@ __kernel GROUP_SIZE(INDEX_ITEMS, 1) void index_scores(const struct args_index_sc
     __local union index_space space;
     uint r = get_group_id(1);
     uint first = get_group_id(0) * INDEX_ITEMS;
-    if (r >= a.n_rows || first > a.position + r)
+    uint n = index_seen(a.position + r, a.pool);
+    if (r >= a.n_rows || first >= n)
         return;
     uint item = get_local_id(0);
-    struct index_job job = {&a, q + (ulong)r * a.q_stride + a.q_offset, cache, first, a.position + r};
+    struct index_job job = {&a, q + (ulong)r * a.q_stride + a.q_offset, cache, first, n - 1};
     weight += (ulong)r * a.weight_stride + a.weight_offset;
     float sum = 0;
     for (uint head = 0; head < a.n_heads; head += INDEX_HEADS) {
@@ -206,7 +207,7 @@ struct choice {
 };
 
 // The chosen ones of positions begin .. end - 1.
-INLINE void choice_list(__global const float *scores, uint begin, uint end, struct choice *choice,
+INLINE void choice_list(const struct args_index_choice *a, __global const float *scores, uint begin, uint end, struct choice *choice,
                         __local struct choice_space *space, __global uint *list)
 {
     uint item = get_local_id(0);
@@ -226,8 +227,7 @@ INLINE void choice_list(__global const float *scores, uint begin, uint end, stru
             uint position = first + item * CHOICE_OWN + i;
             uint is_larger = position < end && orders[i] > choice->last;
             uint is_equal = position < end && orders[i] == choice->last;
-            if (is_larger || (is_equal && e < choice->need))
-                list[k + min(e, choice->need)] = position;
+            choice_put(a, list, k + min(e, choice->need), position, is_larger || (is_equal && e < choice->need));
             k += is_larger;
             e += is_equal;
         }
@@ -244,7 +244,7 @@ __kernel GROUP_SIZE(CHOICE_ITEMS, 1) void index_choice(const struct args_index_c
     uint r = get_group_id(0);
     if (r >= a.n_rows)
         return;
-    uint n = a.position + r + 1;
+    uint n = index_seen(a.position + r, a.pool);
     struct choice choice = {0, a.top_k, 0, 0};
     scores += (ulong)r * a.in_stride;
     for (uint level = 0; level < CHOICE_LEVELS; level++) {
@@ -252,7 +252,9 @@ __kernel GROUP_SIZE(CHOICE_ITEMS, 1) void index_choice(const struct args_index_c
         choice.last |= choice_find(&space, &choice.need) << choice_shift(level);
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    choice_list(scores, 0, n, &choice, &space, list + a.first + (ulong)r * a.top_k);
+    list += a.first + (ulong)r * choice_stride(&a);
+    choice_list(&a, scores, 0, n, &choice, &space, list);
+    choice_put_open(&a, list, a.position + r, get_local_id(0), CHOICE_ITEMS);
 }
 
 // Long rows: a group for each part of a row, rows_per_group positions of n_tiles parts. Counts: [rows][level][part][bin].
@@ -265,7 +267,7 @@ struct choice_part {
 INLINE struct choice_part choice_part_of(const struct args_index_choice *a, const struct tiling *t,
                                          __global uint *counts)
 {
-    uint r = get_group_id(1), n = a->position + r + 1, begin = get_group_id(0) * t->rows_per_group;
+    uint r = get_group_id(1), n = index_seen(a->position + r, a->pool), begin = get_group_id(0) * t->rows_per_group;
     struct choice_part part = {min(begin, n), min(begin + t->rows_per_group, n),
                                counts + (ulong)r * CHOICE_LEVELS * t->n_tiles * CHOICE_BINS};
     return part;
@@ -341,8 +343,10 @@ __kernel GROUP_SIZE(CHOICE_ITEMS, 1) void index_list(const struct args_index_cho
     barrier(CLK_LOCAL_MEM_FENCE);
     choice.larger = larger;
     choice.equal = equal;
-    choice_list(scores + (ulong)get_group_id(1) * a.in_stride, part.begin, part.end, &choice, &space,
-                list + a.first + (ulong)get_group_id(1) * a.top_k);
+    list += a.first + (ulong)get_group_id(1) * choice_stride(&a);
+    choice_list(&a, scores + (ulong)get_group_id(1) * a.in_stride, part.begin, part.end, &choice, &space, list);
+    uint first = get_group_id(0) * CHOICE_ITEMS + get_local_id(0); // the first part's work-items write the open pool's
+    choice_put_open(&a, list, a.position + get_group_id(1), first, t.n_tiles * CHOICE_ITEMS);
 }
 
 #endif

@@ -118,7 +118,8 @@ static bool attention_fits(gpu *g, const struct args_attention *a, const struct 
                    op, "q is too small") &&
            op_need(g,
                    !a->n_listed ||
-                       op_holds(b->list, 4 * (uint64_t)a->first_listed, 4 * (uint64_t)a->n_rows * a->n_listed),
+                       op_holds(b->list, 4 * (uint64_t)a->first_listed,
+                                4 * (uint64_t)a->n_rows * (a->n_listed + (uint64_t)(a->pool > 1 ? a->pool - 1 : 0))),
                    op, "the lists are too short") &&
            op_need(g, op_holds(b->cache, 0, ((uint64_t)a->position + a->n_rows) * width * element), op,
                    "the cache holds fewer rows than are asked for") &&
@@ -135,7 +136,8 @@ static uint64_t attention_stride(const struct args_attention *a)
 // Rows of the cache that a decoded token sees.
 static uint64_t seen(const struct args_attention *a)
 {
-    return a->n_listed ? a->n_listed : (uint64_t)a->position + 1;
+    uint64_t open = a->pool > 1 ? (a->position + UINT64_C(1)) % a->pool : 0;
+    return a->n_listed ? a->n_listed + open : (uint64_t)a->position + 1;
 }
 
 // GPU: the positions of a tile, from the model and the length alone: groups enough for a large device, few sums to

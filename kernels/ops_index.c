@@ -3,7 +3,7 @@
 #include "kernels/ops_check.h"
 #include "kernels/ref.h"
 
-enum { MOST_HEADS = 65536 }; // sizes of hostile arguments stay far below 64 bits
+enum { MOST_HEADS = 65536, MOST_POOL = MOST_INDEX_DIM }; // sizes of hostile arguments stay far below 64 bits
 
 static bool is_dim(uint32_t dim)
 {
@@ -20,19 +20,26 @@ static bool holds_vector(const gpu_buf *buf, uint64_t offset, uint64_t n)
     return offset % 4 == 0 && op_holds(buf, offset, 4 * n);
 }
 
+// Keys that the last of the rows chooses from.
+static uint64_t seen(uint32_t position, uint32_t n_rows, uint32_t pool)
+{
+    return ((uint64_t)position + n_rows) / (pool > 1 ? pool : 1);
+}
+
 void gpu_op_index_append(gpu *g, const struct args_index_append *a, const struct gpu_index_append_bufs *b)
 {
     static const char op[] = "index_append";
+    uint64_t width = (uint64_t)a->dim + a->n_behind;
     if (gpu_failed(g) || a->n_rows == 0 ||
         !op_need(g, is_dim(a->dim) && a->kv_type <= KV_F16, op, "no such dimension or cache") ||
         !op_need(g, holds_vector(b->norm, a->norm, a->dim) && holds_vector(b->bias, a->bias, a->dim), op,
                  "the norm's weight or bias lies outside its buffer") ||
         !op_need(g,
-                 a->rope_dim > 0 && a->rope_dim % 2 == 0 && a->rope_dim <= a->dim &&
-                     op_holds(b->inv_freq, 0, 2 * (uint64_t)a->rope_dim),
+                 a->rope_dim == 0 || (a->rope_dim % 2 == 0 && a->rope_dim <= a->dim &&
+                                      op_holds(b->inv_freq, 0, 2 * (uint64_t)a->rope_dim)),
                  op, "inv_freq is too small, or rope_dim odd or beyond the row") ||
-        !op_need(g, op_holds_rows(b->x, a->n_rows, a->in_stride, a->in_offset, a->dim), op, "the rows are too small") ||
-        !op_need(g, op_holds(b->cache, 0, ((uint64_t)a->position + a->n_rows) * a->dim * element_bytes(a->kv_type)), op,
+        !op_need(g, op_holds_rows(b->x, a->n_rows, a->in_stride, a->in_offset, width), op, "the rows are too small") ||
+        !op_need(g, op_holds(b->cache, 0, ((uint64_t)a->position + a->n_rows) * width * element_bytes(a->kv_type)), op,
                  "the cache is full"))
         return;
     if (op_is_ref(g)) {
@@ -41,15 +48,36 @@ void gpu_op_index_append(gpu *g, const struct args_index_append *a, const struct
     }
     launch(g, &(struct launch){.kernel = KERNEL_INDEX_APPEND,
                                .args = a,
-                               .buffers = {b->norm, b->bias, b->inv_freq, b->x, b->cache},
+                               .buffers = {b->norm, b->bias, a->rope_dim ? b->inv_freq : b->norm, b->x, b->cache},
                                .groups = {a->n_rows}});
+}
+
+void gpu_op_index_pool(gpu *g, const struct args_index_pool *a, gpu_buf *ape, gpu_buf *cache, gpu_buf *pools)
+{
+    static const char op[] = "index_pool";
+    uint64_t end = (uint64_t)a->position + a->n_rows, element = element_bytes(a->kv_type);
+    if (gpu_failed(g) || a->n_rows == 0 ||
+        !op_need(g, is_dim(a->dim) && a->pool > 0 && a->dim % a->pool == 0 && a->kv_type <= KV_F16, op,
+                 "no such dimension, pool or cache") ||
+        !op_need(g, holds_vector(ape, a->ape, (uint64_t)a->pool * a->dim), op, "ape lies outside its buffer") ||
+        !op_need(g, op_holds(cache, 0, end * 2 * a->dim * element), op, "the cache has fewer rows") ||
+        !op_need(g, op_holds(pools, 0, end * (a->dim / a->pool) * element), op, "the pools have no room"))
+        return;
+    if (op_is_ref(g)) {
+        op_done_by_ref(g, ref_index_pool(a, ape, cache, pools));
+        return;
+    }
+    launch(g, &(struct launch){.kernel = KERNEL_INDEX_POOL,
+                               .args = a,
+                               .buffers = {ape, cache, pools},
+                               .groups = {(end - 1) / a->pool - a->position / a->pool + 1}});
 }
 
 void gpu_op_index_scores(gpu *g, const struct args_index_scores *a, const struct gpu_index_scores_bufs *b)
 {
     static const char op[] = "index_scores";
-    uint64_t length = (uint64_t)a->position + a->n_rows;
-    if (gpu_failed(g) || a->n_rows == 0 ||
+    uint64_t length = seen(a->position, a->n_rows, a->pool);
+    if (gpu_failed(g) || a->n_rows == 0 || length == 0 ||
         !op_need(g, is_dim(a->dim) && a->n_heads > 0 && a->n_heads <= MOST_HEADS && a->kv_type <= KV_F16, op,
                  "no such heads or cache") ||
         !op_need(g, op_holds_rows(b->q, a->n_rows, a->q_stride, a->q_offset, (uint64_t)a->n_heads * a->dim), op,
@@ -85,7 +113,7 @@ void gpu_op_index_scores(gpu *g, const struct args_index_scores *a, const struct
 // GPU: one group for each of a long row's parts; a launch for each level, each of which looks at what all have counted.
 static void choose_by_parts(gpu *g, const struct args_index_choice *a, gpu_buf *scores, gpu_buf *list)
 {
-    uint64_t length = (uint64_t)a->position + a->n_rows;
+    uint64_t length = seen(a->position, a->n_rows, a->pool);
     uint64_t part = ceil_div(ceil_div(length, CHOICE_PARTS), CHOICE_BINS) * CHOICE_BINS;
     part = part < CHOICE_PART ? CHOICE_PART : part;
     struct launch l = {.kernel = KERNEL_INDEX_COUNT, .args = a, .groups = {ceil_div(length, part), a->n_rows}};
@@ -105,13 +133,14 @@ static void choose_by_parts(gpu *g, const struct args_index_choice *a, gpu_buf *
 void gpu_op_index_choice(gpu *g, const struct args_index_choice *a, gpu_buf *scores, gpu_buf *list)
 {
     static const char op[] = "index_choice";
-    uint64_t length = (uint64_t)a->position + a->n_rows;
+    uint64_t length = seen(a->position, a->n_rows, a->pool), pool = a->pool > 1 ? a->pool : 1;
+    uint64_t listed = a->top_k * pool + pool - 1;
     if (gpu_failed(g) || a->n_rows == 0 ||
-        !op_need(g, a->top_k > 0 && a->top_k <= (uint64_t)a->position + 1, op, "fewer scores than are chosen") ||
+        !op_need(g, a->top_k > 0 && a->top_k <= seen(a->position, 1, a->pool) && pool <= MOST_POOL, op,
+                 "fewer scores than are chosen") ||
         !op_need(g, a->in_stride >= length && op_holds_rows(scores, a->n_rows, a->in_stride, 0, length), op,
                  "the scores are too few") ||
-        !op_need(g, op_holds(list, 4 * (uint64_t)a->first, 4 * (uint64_t)a->n_rows * a->top_k), op,
-                 "the lists have no room"))
+        !op_need(g, op_holds(list, 4 * (uint64_t)a->first, 4 * a->n_rows * listed), op, "the lists have no room"))
         return;
     if (op_is_ref(g)) {
         op_done_by_ref(g, ref_index_choice(a, scores->host, list->host));

@@ -117,6 +117,17 @@ static void cache_put(__global void *cache, uint kv_type, ulong index, float val
         vstore_half_rte(value, index, (__global half *)cache);
 }
 
+// How many cache rows a listed row sees, and how far its list is from the next row's.
+static uint listed_of(const struct args_attention *a, uint row)
+{
+    return a->pool > 1 ? a->n_listed + (a->position + row + 1) % a->pool : a->n_listed;
+}
+
+static uint list_stride(const struct args_attention *a)
+{
+    return a->pool > 1 ? a->n_listed + a->pool - 1 : a->n_listed;
+}
+
 // One element of a cache of either type.
 static float cache_at(__global const void *cache, uint kv_type, ulong index)
 {

@@ -266,7 +266,8 @@ static const float *cache_row(const struct args_attention *a, const struct gpu_a
                               uint64_t p, float *scratch)
 {
     const void *cache = b->cache->host;
-    uint64_t position = a->n_listed ? ((const uint32_t *)b->list->host)[a->first_listed + r * a->n_listed + p] : p;
+    uint64_t apart = a->n_listed + (uint64_t)(a->pool > 1 ? a->pool - 1 : 0);
+    uint64_t position = a->n_listed ? ((const uint32_t *)b->list->host)[a->first_listed + r * apart + p] : p;
     uint32_t width = a->kv_lora_rank + a->rope_dim;
     if (a->kv_type == KV_F32)
         return (const float *)cache + position * width;
@@ -279,7 +280,8 @@ static void attend(const struct args_attention *a, const struct gpu_attention_bu
 {
     uint64_t r = head / a->n_heads;
     uint64_t h = head % a->n_heads;
-    uint64_t length = a->n_listed ? a->n_listed : a->position + r + 1;
+    uint64_t open = a->pool > 1 ? (a->position + r + 1) % a->pool : 0;
+    uint64_t length = a->n_listed ? a->n_listed + open : a->position + r + 1;
     uint64_t row_at = a->first_row + r, latent_at = (row_at * a->n_heads + h) * a->kv_lora_rank;
     const float *q_latent = (const float *)b->q_latent->host + latent_at;
     const float *q_rope =
@@ -308,7 +310,7 @@ static void attend(const struct args_attention *a, const struct gpu_attention_bu
 
 int ref_attention(const struct args_attention *a, const struct gpu_attention_bufs *b)
 {
-    uint64_t longest = a->n_listed ? a->n_listed : (uint64_t)a->position + a->n_rows;
+    uint64_t longest = a->n_listed ? (uint64_t)a->n_listed + a->pool : (uint64_t)a->position + a->n_rows;
     float *scratch = malloc(sizeof *scratch * (longest + a->kv_lora_rank + a->rope_dim));
     if (!scratch)
         return GPU_OUT_OF_MEMORY;

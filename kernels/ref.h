@@ -28,6 +28,7 @@ int ref_q_prime(const struct args_kv_b *a, const void *kv_b, const float *q, flo
 int ref_heads(const struct args_heads *a, const void *matrix, const float *x, float *out);
 int ref_attention(const struct args_attention *a, const struct gpu_attention_bufs *b);
 int ref_index_append(const struct args_index_append *a, const struct gpu_index_append_bufs *b);
+int ref_index_pool(const struct args_index_pool *a, const gpu_buf *ape, const gpu_buf *cache, gpu_buf *pools);
 int ref_index_scores(const struct args_index_scores *a, const struct gpu_index_scores_bufs *b);
 int ref_index_choice(const struct args_index_choice *a, const float *scores, uint32_t *list);
 int ref_gqa_append(const struct args_gqa_append *a, const struct gpu_gqa_append_bufs *b);
@@ -41,5 +42,10 @@ int ref_gather(const struct args_gather *a, const float *x, const int32_t *index
 int ref_scatter_add(const struct args_gather *a, const struct gpu_scatter_bufs *b);
 int ref_combine(const struct args_combine *a, const float *partial, const float *weight, float *out);
 int ref_combine_norm(const struct args_combine_norm *a, const struct gpu_combine_bufs *b);
+
+// ref_hyper.c
+int ref_hyper_mix(const struct args_hyper_mix *a, const struct gpu_hyper_mix_bufs *b);
+int ref_hyper_spread(const struct args_hyper_spread *a, const struct gpu_hyper_spread_bufs *b);
+int ref_hyper_mean(const struct args_hyper_spread *a, const struct gpu_hyper_spread_bufs *b);
 
 #endif

@@ -49,11 +49,12 @@
     X(ATTENTION_PREFILL, attention_prefill, args_attention,      softmax_scale, 5, 1,              PREFILL_ITEMS,     USE_LATENT)           \
     X(LIST_TILES,        list_tiles,        args_attention,      softmax_scale, 5, 1,              128,               USE_LISTS)            \
     X(LIST_PREFILL,      list_prefill,      args_attention,      softmax_scale, 6, 1,              PREFILL_ITEMS,     USE_LISTS)            \
-    X(INDEX_APPEND,      index_append,      args_index_append,   scale,         5, 1,              HEAD_LANES,        USE_LISTS)            \
-    X(INDEX_SCORES,      index_scores,      args_index_scores,   pad,           5, 1,              INDEX_ITEMS,       USE_LISTS)            \
-    X(INDEX_CHOICE,      index_choice,      args_index_choice,   pad,           2, 1,              ELEMENTS_GROUP,    USE_LISTS)            \
-    X(INDEX_COUNT,       index_count,       args_index_choice,   pad,           2, 0,              ELEMENTS_GROUP,    USE_LISTS)            \
-    X(INDEX_LIST,        index_list,        args_index_choice,   pad,           3, 0,              ELEMENTS_GROUP,    USE_LISTS)            \
+    X(INDEX_APPEND,      index_append,      args_index_append,   pad,           5, 1,              HEAD_LANES,        USE_LISTS)            \
+    X(INDEX_POOL,        index_pool,        args_index_pool,     pad,           3, 1,              HEAD_LANES,        USE_LISTS)            \
+    X(INDEX_SCORES,      index_scores,      args_index_scores,   pool,          5, 1,              INDEX_ITEMS,       USE_LISTS)            \
+    X(INDEX_CHOICE,      index_choice,      args_index_choice,   pool,          2, 1,              ELEMENTS_GROUP,    USE_LISTS)            \
+    X(INDEX_COUNT,       index_count,       args_index_choice,   pool,          2, 0,              ELEMENTS_GROUP,    USE_LISTS)            \
+    X(INDEX_LIST,        index_list,        args_index_choice,   pool,          3, 0,              ELEMENTS_GROUP,    USE_LISTS)            \
     X(GQA_APPEND,        gqa_append,        args_gqa_append,     scale,         6, 1,              HEAD_LANES,        USE_GROUPS)           \
     X(GQA_TILES,         gqa_tiles,         args_gqa,            softmax_scale, 3, 1,              GQA_ITEMS,         USE_GROUPS)           \
     X(GQA_MERGE,         gqa_merge,         args_gqa,            softmax_scale, 2, 1,              0,                 USE_GROUPS)           \
@@ -62,6 +63,9 @@
     X(DELTA,             delta,             args_delta,          pad,           7, 1,              SCAN_ITEMS,        USE_STATES)           \
     X(GATED_NORM,        gated_norm,        args_gated_norm,     pad,           4, 1,              HEAD_LANES,        USE_STATES)           \
     X(GATE_PRODUCT,      gate_product,      args_gate_product,   pad,           2, ELEMENTS_GROUP, ELEMENTS_GROUP,    0)                    \
+    X(HYPER_MIX,         hyper_mix,         args_hyper_mix,      eps,           6, 1,              NORM_LANES,        USE_HYPER)            \
+    X(HYPER_SPREAD,      hyper_spread,      args_hyper_spread,   keep,          4, 1,              ELEMENTS_GROUP,    USE_HYPER)            \
+    X(HYPER_MEAN,        hyper_mean,        args_hyper_spread,   keep,          4, 1,              ELEMENTS_GROUP,    USE_HYPER)            \
     MMA_ROWS(X)
 
 // The last ones, for NVIDIA's tensor cores; matmul_mma_T and swiglu_mma_T: tiles of T tokens.

@@ -25,13 +25,16 @@ static const struct args_index_append appends_cases[] = {
     {.n_rows = 3, .dim = 40, .rope_dim = 6, .position = 9, .eps = 1e-5f, .scale = 0.7f},
     {.n_rows = 2, .dim = 8, .rope_dim = 8, .position = 3, .interleaved = 1, .eps = 1e-6f, .scale = 1.3f},
     {.n_rows = 7, .dim = 96, .rope_dim = 94, .eps = 1e-6f, .scale = 1},
+    {.n_rows = 3, .dim = 128, .position = 5, .eps = 1e-6f, .n_behind = 128},
+    {.n_rows = 2, .dim = 24, .position = 1, .kv_type = KV_F16, .eps = 1e-6f, .n_behind = 7},
 };
 
 static void check_append(struct harness *t, struct rig *rig, struct args_index_append a)
 {
     gpu *g = rig->g;
-    a.norm = 8, a.bias = 12, a.in_stride = a.dim + 5, a.in_offset = 3;
-    size_t n_x = (size_t)a.n_rows * a.in_stride, n_cache = (size_t)(a.position + a.n_rows) * a.dim + 1;
+    uint32_t width = a.dim + a.n_behind;
+    a.norm = 8, a.bias = 12, a.in_stride = width + 5, a.in_offset = 3;
+    size_t n_x = (size_t)a.n_rows * a.in_stride, n_cache = (size_t)(a.position + a.n_rows) * width + 1;
     float *norm = random_floats(a.dim + 2, 1), *bias = random_floats(a.dim + 3, 2);
     float *x = random_floats(n_x, 3), *inv_freq = random_floats(a.rope_dim / 2, 4);
     for (size_t i = 0; i < n_x; i++)
@@ -40,7 +43,7 @@ static void check_append(struct harness *t, struct rig *rig, struct args_index_a
         inv_freq[j] = fabsf(inv_freq[j]);
     float *want = poisoned(n_cache);
     struct gpu_index_append_bufs b = {upload(g, norm, (a.dim + 2) * 4), upload(g, bias, (a.dim + 3) * 4),
-                                      upload(g, inv_freq, a.rope_dim * 2), upload(g, x, n_x * 4),
+                                      a.rope_dim ? upload(g, inv_freq, a.rope_dim * 2) : NULL, upload(g, x, n_x * 4),
                                       upload(g, want, n_cache * 4)};
     ref_index_append(&a, &(struct gpu_index_append_bufs){HOST(norm), HOST(bias), HOST(inv_freq), HOST(x), HOST(want)});
     gpu_op_index_append(g, &a, &b);
@@ -49,7 +52,7 @@ static void check_append(struct harness *t, struct rig *rig, struct args_index_a
     for (size_t i = 0; good && i < n_cache - 1; i++) {
         bool half = a.kv_type == KV_F16;
         float w = half ? ref_half(((uint16_t *)want)[i]) : want[i], v = half ? ref_half(((uint16_t *)got)[i]) : got[i];
-        if (half ? i / a.dim < a.position : memcmp(&want[i], &poison, 4) == 0)
+        if (half ? i / width < a.position : memcmp(&want[i], &poison, 4) == 0)
             good = half ? ((uint16_t *)want)[i] == ((uint16_t *)got)[i] : memcmp(&got[i], &want[i], 4) == 0;
         else
             good = fabsf(v - w) <= (half ? 2e-3f : 4e-6f) * (1 + fabsf(w));
@@ -57,7 +60,7 @@ static void check_append(struct harness *t, struct rig *rig, struct args_index_a
     good = good && memcmp((char *)got + cache_bytes(a.kv_type, n_cache - 1),
                           (char *)want + cache_bytes(a.kv_type, n_cache - 1), cache_bytes(a.kv_type, 1)) == 0;
     if (!CHECK(t, good))
-        printf("    %s: %u rows of %u, %u turned\n", rig->label, a.n_rows, a.dim, a.rope_dim);
+        printf("    %s: %u rows of %u, %u turned, %u behind\n", rig->label, a.n_rows, a.dim, a.rope_dim, a.n_behind);
     free(norm), free(bias), free(x), free(inv_freq), free(want), free(got);
     gpu_buf_free(b.norm), gpu_buf_free(b.bias), gpu_buf_free(b.inv_freq), gpu_buf_free(b.x), gpu_buf_free(b.cache);
 }
@@ -69,19 +72,83 @@ static void appends(struct harness *t)
             check_append(t, &rigs.items[d], appends_cases[i]);
 }
 
+static const struct args_index_pool pools_cases[] = {
+    {.n_rows = 1, .dim = 128, .pool = 4, .position = 3},   {.n_rows = 9, .dim = 128, .pool = 4, .position = 6},
+    {.n_rows = 70, .dim = 40, .pool = 8, .position = 1},   {.n_rows = 5, .dim = 24, .pool = 2, .kv_type = KV_F16},
+    {.n_rows = 2, .dim = 128, .pool = 16, .position = 40}, {.n_rows = 31, .dim = 16, .pool = 16, .kv_type = KV_F16},
+};
+
+// The feeds that a prompt may be cut into, with the same bits.
+static const uint32_t feeds[] = {1, 3, 64, 65};
+
+static void check_pools(struct harness *t, struct rig *rig, struct args_index_pool a)
+{
+    gpu *g = rig->g;
+    uint32_t end = a.position + a.n_rows, each = a.dim / a.pool;
+    bool half = a.kv_type == KV_F16;
+    a.ape = 8;
+    size_t n = (size_t)end * each + 3, bytes = cache_bytes(a.kv_type, n);
+    float *ape = random_floats((size_t)a.pool * a.dim + 2, 31), *want = poisoned(n);
+    void *cache = random_cache(a.kv_type, (size_t)end * 2 * a.dim, 32);
+    gpu_buf *by = upload(g, ape, ((size_t)a.pool * a.dim + 2) * 4);
+    gpu_buf *rows = upload(g, cache, cache_bytes(a.kv_type, (size_t)end * 2 * a.dim)), *pools = upload(g, want, bytes);
+    gpu_op_index_pool(g, &a, by, rows, pools);
+    ref_index_pool(&a, HOST(ape), HOST(cache), HOST(want));
+    char *got = download(g, pools);
+    bool good = got != NULL;
+    for (size_t i = 0; good && i < n; i++) {
+        bool is_new = i >= (size_t)(a.position / a.pool) * a.dim && i < (size_t)end * each;
+        float w = half ? ref_half(((uint16_t *)want)[i]) : want[i], v;
+        v = half ? ref_half(((uint16_t *)(void *)got)[i]) : ((float *)(void *)got)[i];
+        good = is_new ? fabsf(v - w) <= (half ? 1e-3f : 2e-6f)
+                      : memcmp(got + cache_bytes(a.kv_type, i), (char *)want + cache_bytes(a.kv_type, i),
+                               cache_bytes(a.kv_type, 1)) == 0;
+    }
+    for (size_t k = 0; good && k < sizeof feeds / sizeof *feeds; k++) {
+        struct args_index_pool part = a;
+        for (; part.position < end; part.position += part.n_rows) {
+            part.n_rows = end - part.position < feeds[k] ? end - part.position : feeds[k];
+            gpu_op_index_pool(g, &part, by, rows, pools);
+        }
+        char *parts = download(g, pools);
+        good = parts && memcmp(parts, got, bytes) == 0;
+        free(parts);
+    }
+    if (!CHECK(t, good))
+        printf("    %s: %u rows at %u, pools of %u\n", rig->label, a.n_rows, a.position, a.pool);
+    free(ape), free(want), free(cache), free(got);
+    gpu_buf_free(by), gpu_buf_free(rows), gpu_buf_free(pools);
+}
+
+static void pools(struct harness *t)
+{
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (size_t i = 0; i < sizeof pools_cases / sizeof *pools_cases; i++)
+            check_pools(t, &rigs.items[d], pools_cases[i]);
+}
+
 static const struct args_index_scores scores_cases[] = {
     {.n_rows = 1, .n_heads = 64, .dim = 128, .position = 900},
     {.n_rows = 3, .n_heads = 32, .dim = 128, .position = 126, .kv_type = KV_F16},
     {.n_rows = 33, .n_heads = 5, .dim = 8},
     {.n_rows = 2, .n_heads = 70, .dim = 40, .position = 255},
     {.n_rows = 1, .n_heads = 16, .dim = 96, .position = 5, .kv_type = KV_F16},
+    {.n_rows = 33, .n_heads = 32, .dim = 128, .position = 1022, .pool = 4},
+    {.n_rows = 7, .n_heads = 17, .dim = 16, .pool = 4, .kv_type = KV_F16},
+    {.n_rows = 1, .n_heads = 4, .dim = 64, .position = 16, .pool = 16},
 };
+
+// How many keys the rows choose from by then.
+static uint32_t seen(uint32_t length, uint32_t pool)
+{
+    return length / (pool > 1 ? pool : 1);
+}
 
 // The same bits as in plain C, wherever a launch begins.
 static void check_scores(struct harness *t, struct rig *rig, struct args_index_scores a)
 {
     gpu *g = rig->g;
-    uint32_t length = a.position + a.n_rows;
+    uint32_t length = seen(a.position + a.n_rows, a.pool);
     a.q_stride = a.n_heads * a.dim + 7, a.q_offset = 4, a.weight_stride = a.n_heads + 3, a.weight_offset = 2;
     a.out_stride = length + 5, a.scale = 0.011f;
     size_t n_q = (size_t)a.n_rows * a.q_stride + 4, n_w = (size_t)a.n_rows * a.weight_stride + 2;
@@ -102,12 +169,13 @@ static void check_scores(struct harness *t, struct rig *rig, struct args_index_s
         }
     struct args_index_scores last = a; // of the last row alone
     last.q_offset += (a.n_rows - 1) * a.q_stride, last.weight_offset += (a.n_rows - 1) * a.weight_stride;
-    last.position = length - 1, last.n_rows = 1;
+    last.position = a.position + a.n_rows - 1, last.n_rows = 1;
     gpu_op_index_scores(g, &last, &b);
     float *alone = download(g, b.scores);
     good &= alone && memcmp(alone, want + (size_t)(a.n_rows - 1) * a.out_stride, 4 * length) == 0;
     if (!CHECK(t, good))
-        printf("    %s: %u rows at %u, %u heads of %u\n", rig->label, a.n_rows, a.position, a.n_heads, a.dim);
+        printf("    %s: %u rows at %u, %u heads of %u, pools of %u\n", rig->label, a.n_rows, a.position, a.n_heads,
+               a.dim, a.pool);
     free(q), free(weight), free(want), free(cache), free(got), free(alone);
     gpu_buf_free(b.q), gpu_buf_free(b.weight), gpu_buf_free(b.cache), gpu_buf_free(b.scores);
 }
@@ -141,18 +209,28 @@ static float score_of(enum input input, uint32_t *seed)
 }
 
 static const struct args_index_choice choices_cases[] = {
-    {.n_rows = 1, .top_k = 2048, .position = 9000}, {.n_rows = 3, .top_k = 5, .position = 4},
-    {.n_rows = 9, .top_k = 64, .position = 250},    {.n_rows = 1, .top_k = 1},
-    {.n_rows = 2, .top_k = 300, .position = 4095},  {.n_rows = 1, .top_k = 777, .position = 776},
-    {.n_rows = 3, .top_k = 900, .position = 8190},  {.n_rows = 1, .top_k = 2048, .position = 70000},
+    {.n_rows = 1, .top_k = 2048, .position = 9000},
+    {.n_rows = 3, .top_k = 5, .position = 4},
+    {.n_rows = 9, .top_k = 64, .position = 250},
+    {.n_rows = 1, .top_k = 1},
+    {.n_rows = 2, .top_k = 300, .position = 4095},
+    {.n_rows = 1, .top_k = 777, .position = 776},
+    {.n_rows = 3, .top_k = 900, .position = 8190},
+    {.n_rows = 1, .top_k = 2048, .position = 70000},
+    {.n_rows = 9, .top_k = 5, .position = 22, .pool = 4},
+    {.n_rows = 3, .top_k = 512, .position = 9001, .pool = 4},
+    {.n_rows = 2, .top_k = 2048, .position = 70000, .pool = 4},
+    {.n_rows = 5, .top_k = 1, .position = 15, .pool = 16},
+    {.n_rows = 1, .top_k = 20, .position = 41, .pool = 2},
 };
 
 static void check_choice(struct harness *t, struct rig *rig, struct args_index_choice a, enum input input)
 {
     gpu *g = rig->g;
     uint32_t seed = 21 + (uint32_t)input;
+    uint32_t pool = a.pool > 1 ? a.pool : 1, apart = a.top_k * pool + pool - 1;
     a.in_stride = a.position + a.n_rows + 3, a.first = 7;
-    size_t n = (size_t)a.n_rows * a.in_stride, n_list = a.first + (size_t)a.n_rows * a.top_k + 1;
+    size_t n = (size_t)a.n_rows * a.in_stride, n_list = a.first + (size_t)a.n_rows * apart + 1;
     float *given = must(malloc(n * sizeof *given)), *want = poisoned(n_list);
     for (size_t i = 0; i < n; i++)
         given[i] = score_of(input, &seed);
@@ -162,12 +240,12 @@ static void check_choice(struct harness *t, struct rig *rig, struct args_index_c
     uint32_t *got = download(g, list);
     bool good = got && (input == STRANGE || memcmp(got, want, n_list * 4) == 0);
     for (uint32_t r = 0; good && r < a.n_rows; r++) // of whatever numbers: ascending, each once, none behind the row
-        for (uint32_t k = 0; k < a.top_k; k++) {
-            const uint32_t *of = got + a.first + (size_t)r * a.top_k;
+        for (uint32_t k = 0; k < a.top_k * pool + (a.position + r + 1) % pool; k++) {
+            const uint32_t *of = got + a.first + (size_t)r * apart;
             good &= of[k] <= a.position + r && (k == 0 || of[k] > of[k - 1]);
         }
     if (!CHECK(t, good))
-        printf("    %s: %u of %u, input %d\n", rig->label, a.top_k, a.position + 1, (int)input);
+        printf("    %s: %u of %u in pools of %u, input %d\n", rig->label, a.top_k, a.position + 1, pool, (int)input);
     free(given), free(want), free(got);
     gpu_buf_free(from), gpu_buf_free(list);
 }
@@ -182,14 +260,26 @@ static void choices(struct harness *t)
 }
 
 struct list_case {
-    uint32_t n_rows, n_heads, rank, rope, position, kv_type, n_listed;
+    uint32_t n_rows, n_heads, rank, rope, position, kv_type, n_listed, pool;
 };
 
 static const struct list_case list_cases[] = {
-    {1, 1, 32, 2, 3, KV_F32, 2},         {1, 17, 96, 10, 256, KV_F32, 65}, {1, 33, 160, 16, 400, KV_F16, 128},
-    {3, 16, 512, 64, 300, KV_F16, 130},  {3, 6, 128, 32, 100, KV_F32, 64}, {1, 40, 512, 64, 3000, KV_F16, 700},
-    {1, 20, 512, 64, 1000, KV_F32, 300}, {4, 20, 64, 6, 90, KV_F16, 1},
+    {1, 1, 32, 2, 3, KV_F32, 2, 0},         {1, 17, 96, 10, 256, KV_F32, 65, 0}, {1, 33, 160, 16, 400, KV_F16, 128, 0},
+    {3, 16, 512, 64, 300, KV_F16, 130, 0},  {3, 6, 128, 32, 100, KV_F32, 64, 0}, {1, 40, 512, 64, 3000, KV_F16, 700, 0},
+    {1, 20, 512, 64, 1000, KV_F32, 300, 0}, {4, 20, 64, 6, 90, KV_F16, 1, 0},    {5, 17, 96, 0, 100, KV_F32, 60, 4},
+    {1, 33, 512, 0, 402, KV_F16, 128, 4},   {6, 3, 512, 64, 300, KV_F16, 64, 4}, {1, 5, 32, 2, 62, KV_F32, 16, 16},
 };
+
+// Of a row, and how far lists lie apart.
+static uint32_t listed_of(const struct list_case *c, uint32_t r)
+{
+    return c->n_listed + (c->pool > 1 ? (c->position + r + 1) % c->pool : 0);
+}
+
+static uint32_t list_apart(const struct list_case *c)
+{
+    return c->n_listed + (c->pool > 1 ? c->pool - 1 : 0);
+}
 
 // Buffers of one case, and what it must give: each row by itself, dense, over the rows of its list in a cache of their
 // own.
@@ -214,26 +304,27 @@ static struct list_rig open_list(gpu *g, const struct list_case *c)
                                  .first_row = 2,
                                  .n_listed = c->n_listed,
                                  .first_listed = 5,
+                                 .pool = c->pool,
                                  .softmax_scale = 0.8f}};
     size_t rows = c->n_rows + 2, latent = (size_t)c->n_heads * c->rank, width = c->rank + c->rope;
     size_t n_q = rows * rig.a.q_row_stride + 8, n_cache = (size_t)(c->position + c->n_rows) * width;
-    size_t row_bytes = cache_bytes(c->kv_type, width), n_list = 5 + (size_t)c->n_rows * c->n_listed;
+    size_t row_bytes = cache_bytes(c->kv_type, width), n_list = 5 + (size_t)c->n_rows * list_apart(c);
     rig.n_out = rows * latent + 1;
     float *q_latent = random_floats(rows * latent, 61), *q = random_floats(n_q, 62);
-    char *cache = random_cache(c->kv_type, n_cache, 63), *own = must(malloc(c->n_listed * row_bytes));
+    char *cache = random_cache(c->kv_type, n_cache, 63), *own = must(malloc(list_apart(c) * row_bytes));
     uint32_t *list = must(calloc(n_list, sizeof *list));
     rig.want = poisoned(rig.n_out);
     rig.b = (struct gpu_attention_bufs){upload(g, q_latent, rows * latent * 4), upload(g, q, n_q * 4),
                                         upload(g, cache, cache_bytes(c->kv_type, n_cache)),
                                         upload(g, rig.want, rig.n_out * 4), NULL};
     for (uint32_t r = 0; r < c->n_rows; r++) {
-        uint32_t *of = list + 5 + (size_t)r * c->n_listed, every = (c->position + r + 1) / c->n_listed;
-        for (uint32_t k = 0; k < c->n_listed; k++) {
+        uint32_t n = listed_of(c, r), *of = list + 5 + (size_t)r * list_apart(c), every = (c->position + r + 1) / n;
+        for (uint32_t k = 0; k < n; k++) {
             of[k] = k * every + (k + r) % every;
             memcpy(own + k * row_bytes, cache + of[k] * row_bytes, row_bytes);
         }
         struct args_attention alone = rig.a;
-        alone.n_rows = 1, alone.n_listed = 0, alone.position = c->n_listed - 1, alone.first_row = 2 + r;
+        alone.n_rows = 1, alone.n_listed = 0, alone.position = n - 1, alone.first_row = 2 + r;
         ref_attention(&alone, &(struct gpu_attention_bufs){HOST(q_latent), HOST(q), HOST(own), HOST(rig.want), NULL});
     }
     rig.b.list = upload(g, list, n_list * 4);
@@ -262,14 +353,14 @@ static void check_list(struct harness *t, struct rig *rig, const struct list_cas
     gpu_write(g, list.b.out, 0, before, list.n_out * 4);
     for (uint32_t r = 0; r < c->n_rows && !decode; r++) { // each row by itself
         struct args_attention alone = list.a;
-        alone.n_rows = 1, alone.first_row += r, alone.position += r, alone.first_listed += r * c->n_listed;
+        alone.n_rows = 1, alone.first_row += r, alone.position += r, alone.first_listed += r * list_apart(c);
         gpu_op_attention_prefill(g, &alone, &list.b);
     }
     float *parts = download(g, list.b.out);
     good &= decode || (got && parts && memcmp(got, parts, list.n_out * 4) == 0);
     if (!CHECK(t, good))
-        printf("    %s: %u rows, %u heads of %u+%u, %u listed, %s\n", rig->label, c->n_rows, c->n_heads, c->rank,
-               c->rope, c->n_listed, decode ? "decode" : "prefill");
+        printf("    %s: %u rows, %u heads of %u+%u, %u listed, pools of %u, %s\n", rig->label, c->n_rows, c->n_heads,
+               c->rank, c->rope, c->n_listed, c->pool, decode ? "decode" : "prefill");
     free(terms), free(got), free(before), free(parts);
     close_list(&list);
 }
@@ -332,6 +423,22 @@ static void what_does_not_fit_is_refused(struct harness *t)
         append.position = 0, append.rope_dim = 18;
         gpu_op_index_append(g, &append, &b);
         CHECK(t, refused(g));
+        append.rope_dim = 0, append.n_behind = 1010;
+        gpu_op_index_append(g, &append, &b);
+        CHECK(t, refused(g));
+        struct args_index_pool pool = {.n_rows = 30, .dim = 16, .pool = 4};
+        gpu_op_index_pool(g, &pool, some, some, other);
+        CHECK(t, !refused(g));
+        struct args_index_pool wrong[] = {pool, pool, pool, pool};
+        wrong[0].pool = 5, wrong[1].n_rows = 33, wrong[2].ape = 4000, wrong[3].pool = 0;
+        for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+            gpu_op_index_pool(g, &wrong[i], some, some, other);
+            if (!CHECK(t, refused(g)))
+                printf("    index_pool, bad case %zu\n", i);
+        }
+        choice = (struct args_index_choice){.n_rows = 1, .top_k = 3, .position = 10, .in_stride = 12, .pool = 4};
+        gpu_op_index_choice(g, &choice, some, other); // two pools are complete
+        CHECK(t, refused(g));
         struct args_attention list = {.n_rows = 2,
                                       .n_heads = 1,
                                       .kv_lora_rank = 32,
@@ -350,7 +457,7 @@ static void what_does_not_fit_is_refused(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(appends), TEST(scores), TEST(choices), TEST(lists), TEST(what_does_not_fit_is_refused),
+        TEST(appends), TEST(pools), TEST(scores), TEST(choices), TEST(lists), TEST(what_does_not_fit_is_refused),
     };
     rigs = open_rigs();
     int failed = HARNESS_RUN(tests, argc, argv);
