@@ -109,7 +109,8 @@ static void measure(struct screen *screen)
 {
     int rows, columns;
     if (term_size(&rows, &columns))
-        resizeterm(rows, columns);
+        resizeterm(rows < TERM_MOST_CELLS ? rows : TERM_MOST_CELLS,
+                   columns < TERM_MOST_CELLS ? columns : TERM_MOST_CELLS);
     getmaxyx(stdscr, screen->rows, screen->columns);
     cells_release(&screen->shown);
     cchar_t *row = realloc(screen->row, ((size_t)screen->columns + 1) * sizeof *row);

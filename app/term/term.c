@@ -314,6 +314,12 @@ bool term_size(int *rows, int *columns)
     return true;
 }
 
+bool term_is_vast(void)
+{
+    int rows, columns;
+    return term_size(&rows, &columns) && (rows > TERM_MOST_CELLS || columns > TERM_MOST_CELLS);
+}
+
 int term_columns(void)
 {
     int rows, columns;

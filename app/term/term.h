@@ -50,9 +50,12 @@ int term_run(const char *command, const char *argument);
 _Noreturn void term_leave(int status);
 
 bool term_size(int *rows, int *columns); // of standard output; false: unknown
-int term_columns(void);                  // of standard output, 80 when it is no terminal or says nothing
-uint64_t term_clock_ms(void);            // that keys and frames go by
-bool term_is_dumb(void);                 // TERM is unset, empty or "dumb"
+// Sides that a full screen has at most: curses counts in shorts, and every cell of it is kept.
+enum { TERM_MOST_CELLS = 4096 };
+bool term_is_vast(void);      // standard output is a terminal with a longer side than that
+int term_columns(void);       // of standard output, 80 when it is no terminal or says nothing
+uint64_t term_clock_ms(void); // that keys and frames go by
+bool term_is_dumb(void);      // TERM is unset, empty or "dumb"
 // False: this terminal has no addressable cursor, or none at all is known by its name.
 bool term_places_cursor(void);
 // Whether standard output is to be coloured, COLOR_AUTO: on a terminal that is not dumb, unless

@@ -384,7 +384,9 @@ const char *tui_refusal(const struct face_settings *settings)
         return "--plain is given";
     if (accessible && *accessible && strcmp(accessible, "0") != 0)
         return "ACCESSIBLE is set";
-    return term_is_dumb() ? "this terminal is dumb" : NULL;
+    if (term_is_dumb())
+        return "this terminal is dumb";
+    return term_is_vast() ? "this terminal says that it is larger than any screen" : NULL;
 }
 
 static void release(struct tui *tui)

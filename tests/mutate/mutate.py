@@ -4,6 +4,7 @@
 
     mutate.py [--seed 1] [--count 200] [--minutes 0] [--only PATH]... [--quick] [--wide] [--sanitized] [--jobs 1] [--longest 0]
     mutate.py --at FILE:LINE            every mutation of that line
+    mutate.py --again FILE              those that stand in what an earlier run printed as survivors
     mutate.py --list                    the choice of that seed, without trying it
 
 A mutation turns a condition (turn), moves a comparison's edge (edge), is off by one (constant), leaves a call out (call) or
@@ -78,10 +79,10 @@ def balanced(text):
 
 
 OTHER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&"}
-DECLARED = re.compile(r"^\s*(?:(?:static|const|unsigned|struct|enum|volatile) )*[a-z_]\w* \**\w+(?:\[[^=]*\])+(?: = \{.*\})?(?:, .*)?;$")
+DECLARED = re.compile(r"^\s*(?:(?:static|const|unsigned|struct|enum|volatile) )*[a-z_]\w* \**\w+(?:\[[^=]*\])+(?: = (?:\{.*\}| *))?(?:, .*)?;$")
 CALL = re.compile(r"^\s*(?:\(void\))?[a-z_][\w.>-]*\(.*\);$")
 CONDITION = re.compile(r"^(\s*(?:\} else )?if \()(.*)(\)(?: \{)?)$")
-RETURNED = re.compile(r"^(\s*return )(-1|false|true|0|1|(?!NULL|\w*_(?:OK|NONE)\b)[A-Z][A-Z0-9_]+);$")
+RETURNED = re.compile(r"^(\s*return )(-1|false|true|0|1|(?!NULL|STATUS_DONE|\w*_(?:OK|NONE)\b)[A-Z][A-Z0-9_]+);$")
 EMPTY = re.compile(r"= \{0\}|\bcalloc\(1,") # one off is the same there
 HANDED_ON = re.compile(r"^(\s*return )([a-z_]\w*\(.*\));$")
 
@@ -161,6 +162,18 @@ def choose(root, seed, only):
             del files[i][kind]
         if not files[i]:
             del files[i], weights[i]
+
+
+def survivors_of(root, path):
+    """The mutations of an earlier run's list, as far as the sources still have their lines."""
+    with open(path, encoding="utf-8") as lines:
+        listed = re.findall(r"^([\w./]+):\d+: (\w+)\n-(.*)\n\+(.*)$", lines.read(), re.M)
+    for at, kind, old, new in listed:
+        sites = [s for s in sites_of(root, at) if (s.kind, s.old, s.new) == (kind, old, new)] if os.path.exists(os.path.join(root, at)) else []
+        if sites:
+            yield sites[0]
+        else:
+            print("%s: no longer there: %s" % (at, old.strip()))
 
 
 def equivalents(path=EQUIVALENT):
@@ -581,6 +594,7 @@ def parsed():
     parser.add_argument("--only", action="append", default=[], metavar="PATH", help="sources whose path begins so")
     parser.add_argument("--without", action="append", default=[], metavar="END", help="no sources whose path ends so")
     parser.add_argument("--at", metavar="FILE:LINE")
+    parser.add_argument("--again", metavar="FILE")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--quick", action="store_true", help="neither goldens nor screens: for a first look")
     parser.add_argument("--wide", action="store_true")
@@ -605,6 +619,8 @@ def main():
     if options.at:
         path, line = options.at.rsplit(":", 1)
         order = [site for site in sites_of(tree, path) if site.line == int(line)]
+    elif options.again:
+        order = list(survivors_of(tree, options.again))
     else:
         order = choose(tree, options.seed, options.only)
     order = (site for site in order if not site.path.endswith(tuple(options.without) or ("//",)))

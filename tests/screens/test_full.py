@@ -603,6 +603,11 @@ def test_where_there_is_no_screen():
         t.send("\x04")
         same(t.finish(), 0)
         same(t.settings(), t.before)
+    for columns, rows in ((65535, 24), (80, 4097)):
+        t = Terminal(["--no-session"] + script("turn\necho\n"), columns=columns, rows=rows)
+        t.wait("Plain lines: this terminal says that it is larger than any screen", "You:")
+        t.send("\x04")
+        same(t.finish(), 0)
     for term in ("vt100", "linux", "xterm-256color", "tmux"):
         s = chat("turn\necho\n", env=environment(TERM=term))
         s.keys("hi\r", "you")
@@ -629,6 +634,7 @@ def test_a_resize_storm():
     for i in range(60):
         s.resize(1 + i * 7 % 130, 1 + i * 5 % 50)
         s.read(0.005)
+    s.resize(65535, 3)
     s.resize(80, 24)
     s.until("> kept")
     s.golden("after-resizes-80x24")

@@ -2,6 +2,7 @@
 // Run from the root of the tree: reads tests/unit/data. With --ids TYPE FILE it is the comparison's other half instead:
 // texts on standard input, a line of hexadecimal digits each, become lines of ids, which are seen to give the bytes
 // back.
+#include "tokenizer/composed.h"
 #include "tokenizer/tok.h"
 
 #include <stdlib.h>
@@ -311,6 +312,32 @@ static void what_is_not_done_is_refused_by_name(struct harness *t)
     free(text);
 }
 
+// Korean syllables are made by counting: what stands beside the letters that are counted makes none.
+static void syllables_have_their_edges(struct harness *t)
+{
+    static const struct {
+        const char *text, *made; // made: NULL, they stay as they are
+    } cases[] = {
+        {"\xE1\x84\x80\xE1\x85\xA1", "\xEA\xB0\x80"}, // the first of both
+        {"\xE1\x84\x92\xE1\x85\xB5", "\xED\x9E\x88"}, // and the last
+        {"\xE1\x84\x93\xE1\x85\xA1", NULL},           {"\xE1\x84\x92\xE1\x85\xB6", NULL},
+        {"\xE1\x84\x92\xE1\x85\xA0", NULL},           {"\xEA\xB0\x80\xE1\x86\xA8", "\xEA\xB0\x81"},
+        {"\xEA\xB0\x80\xE1\x87\x82", "\xEA\xB0\x9B"}, {"\xED\x9E\x88\xE1\x87\x82", "\xED\x9E\xA3"},
+        {"\xEA\xB0\x80\xE1\x86\xA7", NULL},           {"\xEA\xB0\x80\xE1\x87\x83", NULL},
+        {"\xEA\xB0\x81\xE1\x86\xA8", NULL}, // has one already
+        {"\xED\x9E\xA4\xE1\x86\xA8", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *made = NULL;
+        size_t length = 0;
+        CHECK(t, composed_text(cases[i].text, strlen(cases[i].text), &made, &length));
+        bool good = cases[i].made ? made && length == 3 && memcmp(made, cases[i].made, 3) == 0 : !made;
+        if (!CHECK(t, good))
+            printf("    case %zu: %.*s\n", i, (int)length, made ? made : "");
+        free(made);
+    }
+}
+
 // A pattern that takes a time that doubles with each letter ends with a sentence, and soon.
 static void a_pattern_that_explodes_is_stopped(struct harness *t)
 {
@@ -366,10 +393,15 @@ static void damaged_files_are_refused(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(ids_are_the_libraries),          TEST(any_bytes_come_back),
-        TEST(what_is_typed_is_text),          TEST(a_word_of_a_megabyte),
-        TEST(letters_and_marks_are_composed), TEST(what_is_not_done_is_refused_by_name),
-        TEST(damaged_files_are_refused),      TEST(a_pattern_that_explodes_is_stopped),
+        TEST(ids_are_the_libraries),
+        TEST(any_bytes_come_back),
+        TEST(what_is_typed_is_text),
+        TEST(a_word_of_a_megabyte),
+        TEST(letters_and_marks_are_composed),
+        TEST(what_is_not_done_is_refused_by_name),
+        TEST(syllables_have_their_edges),
+        TEST(damaged_files_are_refused),
+        TEST(a_pattern_that_explodes_is_stopped),
     };
     if (argc == 4 && strncmp(argv[1], "--ids", 5) == 0) {
         tok *tokenizer = NULL;

@@ -34,6 +34,22 @@ static void draw(const struct wrap *like, char *out, size_t size)
     cells_release(&cells);
 }
 
+static void words_are_printed_at_a_place(struct harness *t)
+{
+    char text[64];
+    struct cells cells = {0};
+    if (!CHECK(t, cells_resize(&cells, 1, 12)))
+        return;
+    cells_clear(&cells);
+    struct cells_at at = cells_row(&cells, 0);
+    CHECK(t, cells_print(&at, STYLE_TEXT, "%d of %s", 3, KANJI));
+    CHECK(t, cells_print(&at, STYLE_DIM, "%s", ";"));
+    cells_text(&cells, 0, text, sizeof text);
+    CHECK_STR(t, text, "3 of " KANJI ";");
+    CHECK(t, cells.cells[0].style == STYLE_TEXT && cells.cells[7].style == STYLE_DIM);
+    cells_release(&cells);
+}
+
 static void wraps(struct harness *t, const char *text, int columns, const char *want)
 {
     char got[4096];
@@ -196,6 +212,7 @@ static void without_utf8(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
+        TEST(words_are_printed_at_a_place),
         TEST(words),
         TEST(wide_and_marks),
         TEST(tabs),

@@ -205,7 +205,14 @@ static void a_probe_holds_or_not(struct harness *t)
         .bytes_per_s = 2000000000, .bytes = 100000000, .cached = 4000000, .first_half = 1500000000, .rest = 2500000000};
     CHECK(t, disk_probe_holds(&good, all));
     CHECK(t, !disk_probe_holds(&good, 150000000)); // much of it was read twice
+    CHECK(t, disk_probe_holds(&good, 200000000) && !disk_probe_holds(&good, 199999998));
     struct disk_probed bad = good;
+    bad.cached = 5000000;
+    CHECK(t, disk_probe_holds(&bad, all));
+    bad.rest = 750000000; // half as fast
+    CHECK(t, disk_probe_holds(&bad, all));
+    bad.first_half = 375000000;
+    CHECK(t, disk_probe_holds(&bad, all));
     bad.cached = 6000000;
     CHECK(t, !disk_probe_holds(&bad, all));
     bad = good;

@@ -239,7 +239,7 @@ static void quantisation_is_checked_against_the_config(struct harness *t)
     opens(t, &p, "quantization says (mxfp4, 4 bits in groups of 32)"); // its scales are no bytes
     json_object_object_add(all, "mode", json_object_new_string("mxfp5"));
     finish(1);
-    opens(t, &p, "quantization.mode: is \"mxfp5\"; moechat computes with \"affine\", \"mxfp4\"");
+    opens(t, &p, "/x/config.json: quantization.mode: is \"mxfp5\"; moechat computes with \"affine\", \"mxfp4\"");
 }
 
 static void stacked_experts_are_checked(struct harness *t)
@@ -258,6 +258,11 @@ static void stacked_experts_are_checked(struct harness *t)
     memset(up->data, 0, up->bytes);
     finish(1);
     opens(t, &p, "switch_mlp.up_proj.scales is not [8 experts, 64, columns]");
+    begin(MODEL_A);
+    up = made_find(&made, "model.layers.2.mlp.switch_mlp.up_proj.weight");
+    snprintf(up->dtype, sizeof up->dtype, "F32");
+    finish(1);
+    opens(t, &p, "switch_mlp.up_proj.weight is not U32");
     begin(MODEL_A);
     rename_tensor("model.layers.1.mlp.switch_mlp.down_proj.biases", "model.layers.1.mlp.switch_mlp.down_proj.bias");
     finish(1);

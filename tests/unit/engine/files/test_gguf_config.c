@@ -101,6 +101,20 @@ static void refused(struct harness *t, struct made_gguf *g, const char *says)
     json_object_put(config);
 }
 
+// With as many digits as tell it from its neighbours, and no more.
+static void numbers_are_the_files(struct harness *t)
+{
+    static const float numbers[] = {2.5F, 0.1F, 0x1.a162140000000p-4F, 16.777217F, 2.0000002F};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct made_gguf g = {0};
+        struct shape s;
+        base(&g, "");
+        made_f32(&g, "deepseek2.expert_weights_scale", numbers[i]);
+        if (reads(t, &g, &s))
+            CHECK(t, s.routed_scaling_factor == numbers[i]);
+    }
+}
+
 static void keys_become_the_shape(struct harness *t)
 {
     struct made_gguf g = {0};
@@ -619,6 +633,7 @@ static void names_are_ours(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
+        TEST(numbers_are_the_files),
         TEST(keys_become_the_shape),
         TEST(missing_keys_mean_what_the_table_says),
         TEST(missing_keys_go_by_the_model),

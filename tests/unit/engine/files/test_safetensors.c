@@ -191,6 +191,9 @@ static void refused_files_are_closed(struct harness *t)
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
         CHECK(t, safetensors_open(written("[]", lengths[i], 0), &file, &err) != MOE_OK && file.fd == -1);
     CHECK_EQ(t, lowest_free(), before);
+    if (CHECK_EQ(t, safetensors_open(written("{}", 2, 0), &file, &err), MOE_OK))
+        tensor_file_release(&file);
+    CHECK_EQ(t, lowest_free(), before);
 }
 
 int main(int argc, char **argv)
