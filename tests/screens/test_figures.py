@@ -7,7 +7,7 @@ import os
 import re
 import time
 
-from rig import ROOT, SCRATCH, Screen, environment, expect, main, run, same
+from rig import ROOT, SCRATCH, Screen, Terminal, environment, expect, main, run, same
 
 MODEL = ["--model", ROOT + "/models/demo", "--device", "ref", "--config", "none", "--temp", "0", "--expert-cache", "2M", "--prefetch", "off"]
 UNITS = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9}
@@ -175,6 +175,29 @@ def check_sums(tokens, last):
     same({"hits": total["device"] + total["host"] + total["prefetch"], "misses": total["late"] + total["disk"],
           "bytes_read": total["bytes_disk"], "bytes_cached": total["bytes_cached"], "used": total["prefetch"] + total["late"],
           "wasted": total["wasted"]}, {key: last["experts"][key] for key in ("hits", "misses", "bytes_read", "bytes_cached", "used", "wasted")})
+
+
+def test_speeds_leave_out_that_the_process_stood_still():
+    t = Terminal(MODEL + ["--plain", "--no-session", "--logit-bias", "2=-inf", "--max-tokens", "60"], columns=200,
+                 shell='"$0" "$@"; echo "stopped"; read go; fg; echo "ended $?"')
+    t.wait("You:")
+    t.send("Tell me a story about a fox.\r")
+    t.wait("Assistant:")
+    began = time.monotonic()
+    t.send("\x1a")
+    t.wait("stopped")
+    stood = time.monotonic()
+    time.sleep(3)
+    stood = time.monotonic() - stood
+    t.send("\n")
+    t.wait("(60 tokens, ")
+    took = time.monotonic() - began - stood
+    t.wait(" tokens/s")
+    speed = float(t.output[:t.seen].decode().split("(60 tokens, ")[-1].split(" ")[0])
+    expect(60 / speed < took + 1, "%g tokens/s, in %g s without the stop" % (speed, took))
+    t.send("\x04")
+    t.wait("ended 0")
+    t.finish()
 
 
 def test_json_lines_add_up():
