@@ -47,7 +47,7 @@ TESTS         = $(TEST_SOURCES:%.c=$(BUILD)/%)
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZERS       = $(FUZZ_SOURCES:%.c=$(BUILD)/%)
 
-.PHONY: test-llama tsan soak power eio whole mutate valgrind oclgrind test-memory all deps chat tests check unit golden screens typist asan-tests fuzz fuzz-library bench layers format install clean
+.PHONY: test-long test-llama tsan soak power eio whole mutate valgrind oclgrind test-memory all deps chat tests check unit golden screens typist asan-tests fuzz fuzz-library bench layers format install clean
 all: $(PROGRAM)
 
 # Installs what is missing, through sudo when not root; does nothing when all is there.
@@ -114,7 +114,8 @@ $(BUILD)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/tests/fuzz/replay.o $(L
 .PRECIOUS: $(BUILD)/tests/fuzz/replay.o
 
 GOLDEN   = $(BUILD)/tests/golden/golden
-GOLDENS := $(patsubst %/golden.json,%,$(wildcard tests/golden/*/golden.json))
+ALL_GOLDENS := $(patsubst %/golden.json,%,$(wildcard tests/golden/*/golden.json))
+GOLDENS := $(filter-out tests/golden/long-%,$(ALL_GOLDENS))
 SCREENS := $(wildcard tests/screens/*.sh tests/screens/test_*.py)
 CHUNKS   = --chunk 1 --chunk 7 --chunk 64 --chunk 0
 # Packages, and checkpoints as they are; what runs as it is is packed on one device, for packing is the same on all.
@@ -122,14 +123,17 @@ PACKED = $(filter tests/golden/gguf-% tests/golden/mlx-%,$(GOLDENS))
 GOLDEN_RUNS = $(foreach d,ref cpu,\
     $(foreach g,$(filter-out tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(d) $(CHUNKS) $(if \
         $(filter ref,$(d)),$(if $(filter $(g),$(PACKED)),--convert ./$(PROGRAM)))') \
-    $(foreach g,$(filter tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(d) --chunk 1 --chunk 0 --convert ./$(PROGRAM)'))
+    $(foreach g,$(filter tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(d) --chunk 1 --chunk 0 --convert ./$(PROGRAM)')) \
+    $(call LONG_RUN,tests/golden/long-v3)
+# More than 32768 tokens: fast kernels alone, and all at once but for the last tokens.
+LONG_RUN = '$(GOLDEN) $(1) --device cpu --chunk 0 --convert ./$(PROGRAM)'
 
 tests: $(PROGRAM) $(TESTS) $(FUZZERS) $(GOLDEN) $(BUILD)/tests/bench/synthetic $(EIO)
 
 # Kernel binaries of the tests stay in the build folder, and the drivers' own caches too.
-check unit golden screens: export XDG_CACHE_HOME = $(abspath build)/cache
+check unit golden test-long screens: export XDG_CACHE_HOME = $(abspath build)/cache
 # The settings of whoever runs them are none of the tests'.
-check unit golden screens bench: export MOECHAT_CONFIG = none
+check unit golden test-long screens bench: export MOECHAT_CONFIG = none
 # The sanitizer guesses the size of a library's thread-local storage from the bytes in front of it; what PoCL loads late
 # has none there, and the leak checker then falls over memory that is not there ("Tracer caught signal 11").
 check: export ASAN_OPTIONS = intercept_tls_get_addr=0
@@ -208,6 +212,9 @@ unit: tests
 	@sh tests/run.sh tests/layers.sh tests/covered.sh $(TESTS)
 golden: tests
 	@sh tests/run.sh $(GOLDEN_RUNS)
+# Those beyond 32768 tokens whose indexers take minutes.
+test-long: tests
+	@sh tests/run.sh $(foreach g,$(filter tests/golden/long-%,$(ALL_GOLDENS)),$(call LONG_RUN,$(g)))
 screens: tests
 	@sh tests/run.sh $(SCREENS)
 

@@ -10,9 +10,11 @@
 // DIR holds golden.json {"model": package or checkpoint folder relative to DIR, "n_tokens", "vocab_size",
 // "hidden_size", "n_layers", "rows": positions with whole rows, "top": positions with the 64 largest; optional are
 // "parameters": of the model, "prompts": lengths of prompts that stand one after another in all the rest, "group_size":
-// what convert is told}; tokens.txt, ids between spaces; and little-endian arrays: rows.f32 [rows, vocab], hidden.f32
-// (optional) [layers + 1, tokens, hidden], the stream after the embedding and after each layer; when "top" is not empty
-// top_ids.i32 and top_values.f32 [top, 64], descending, and top_lse.f32 [top], the log-sum-exp of the whole row.
+// what convert is told, "single": the last tokens of each prompt that are decoded, "seed": for tokens that
+// follow from it}; tokens.txt, ids between spaces, where there is no seed; and little-endian arrays: rows.f32 [rows,
+// vocab], hidden.f32 (optional) [layers + 1, tokens, hidden], the stream after the embedding and after each layer; when
+// "top" is not empty top_ids.i32 and top_values.f32 [top, 64], descending, and top_lse.f32 [top], the log-sum-exp of
+// the whole row.
 #include <ftw.h>
 #include <getopt.h>
 #include <json-c/json.h>
@@ -38,6 +40,7 @@ struct golden {
     uint32_t n_tokens, vocab, hidden_size, n_layers;
     uint64_t parameters;           // 0: not given
     unsigned group_size;           // that convert is told; 0: none
+    uint32_t single;               // decoded
     uint32_t prompts[MAX_PROMPTS]; // lengths, n_tokens together
     size_t n_prompts;
     size_t n_rows, n_top;
@@ -106,12 +109,20 @@ static int32_t *places(const struct golden *g, struct json_object *root, const c
     return place;
 }
 
+// make_long.py has the same.
+static void draw_tokens(struct golden *g, uint32_t seed)
+{
+    for (uint32_t i = 0; i < g->n_tokens; i++) {
+        seed = seed * 1664525 + 1013904223;
+        g->ids[i] = (int32_t)((seed >> 16) % g->vocab);
+    }
+}
+
 static void read_tokens(struct golden *g)
 {
     char path[2048];
     snprintf(path, sizeof path, "%s/tokens.txt", g->directory);
     FILE *file = fopen(path, "r");
-    g->ids = malloc(g->n_tokens * sizeof *g->ids);
     for (uint32_t i = 0; i < g->n_tokens; i++)
         if (!file || fscanf(file, "%d", &g->ids[i]) != 1)
             fail("fewer tokens than golden.json says", path);
@@ -153,8 +164,13 @@ static void read_golden(struct golden *g)
     g->row_of = places(g, root, "rows", &g->n_rows);
     g->top_of = places(g, root, "top", &g->n_top);
     read_prompts(g, root);
+    g->single = (uint32_t)json_object_get_int(json_object_object_get(root, "single"));
+    g->ids = malloc(g->n_tokens * sizeof *g->ids);
+    if (json_object_object_get(root, "seed"))
+        draw_tokens(g, field(root, "seed"));
+    else
+        read_tokens(g);
     json_object_put(root);
-    read_tokens(g);
     g->rows = numbers(g, "rows.f32", g->n_rows * g->vocab, false);
     g->hidden = numbers(g, "hidden.f32", (size_t)(g->n_layers + 1) * g->n_tokens * g->hidden_size, true);
     if (g->n_top) {
@@ -301,6 +317,20 @@ static bool judge(struct comparison *c)
            c->cosine >= least_cosine && c->difference <= most_difference * g->largest && c->hidden <= most_difference;
 }
 
+// A prompt: at once, but for its last tokens where the golden says that they are decoded.
+static int feed_prompt(const struct golden *g, moe_session *session, struct moe_feed feed, struct moe_err *err)
+{
+    uint32_t end = (uint32_t)feed.count;
+    feed.count -= g->single < end ? g->single : 0;
+    int code = moe_session_prefill(session, &feed, err);
+    for (uint32_t at = (uint32_t)feed.count; at < end && !code; at++) {
+        code = moe_session_decode(session, feed.ids[at], err);
+        const float *logits = code ? NULL : moe_session_logits(session, err);
+        code = logits ? feed.on_row(feed.context, at, logits) : (int)err->code;
+    }
+    return code;
+}
+
 // Each prompt in a session of its own.
 static int feed_prompts(moe_model *model, uint32_t chunk, struct comparison *c, struct moe_err *err)
 {
@@ -313,7 +343,7 @@ static int feed_prompts(moe_model *model, uint32_t chunk, struct comparison *c, 
         moe_session *session = NULL;
         code = moe_session_open(model, &options, &session, err);
         if (!code)
-            code = moe_session_prefill(session, &feed, err);
+            code = feed_prompt(g, session, feed, err);
         moe_session_close(session);
     }
     return code;
