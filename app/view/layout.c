@@ -8,8 +8,8 @@ enum {
     BESIDE_COLUMNS = 120, // from here on the stats stand beside the chat
     STATS_COLUMNS = 56,
     WIDE_COLUMNS = 160, // from here on with room for all of the pane's columns
-    STATS_ALL = 77,
-    CHAT_LEAST = 80, // beside a heat map that wants more than its part
+    STATS_ALL = 85,
+    CHAT_LEAST = 80, // beside figures that want more than their part
     BELOW_ROWS = 16, // from here on below it
     STATS_LEAST = 5,
 };
@@ -31,7 +31,8 @@ static void place_stats(struct layout *layout, const struct layout_wishes *wishe
         *stats = *chat;
         chat->rows = chat->columns = 0;
     } else if (chat->columns >= BESIDE_COLUMNS) {
-        int figures = chat->columns >= WIDE_COLUMNS ? STATS_ALL : STATS_COLUMNS;
+        int figures =
+            chat->columns >= WIDE_COLUMNS ? at_most(STATS_ALL, chat->columns - 1 - CHAT_LEAST) : STATS_COLUMNS;
         int heat = at_most(wishes->heat_columns, chat->columns - 1 - CHAT_LEAST), part = chat->columns * 2 / 5;
         int columns = wishes->stats != STATS_HEAT ? figures : heat > part ? heat : part;
         chat->columns -= columns + 1;

@@ -11,14 +11,14 @@
 #include "engine/moe.h"
 
 // The table's columns as they stand; the rank says which are left out first when there is no room (the highest).
-enum column { LAYER, DEVICE, HOST, AHEAD, LATE, MISSED, WASTED, READ, COPIED, WAITED, N_COLUMNS };
+enum column { LAYER, DEVICE, HOST, AHEAD, LATE, MISSED, WASTED, READ, DISK, COPIED, WAITED, N_COLUMNS };
 static const struct {
     const char *title;
     int width, rank;
 } table[N_COLUMNS] = {
-    [LAYER] = {"layer", 11, 0},  [DEVICE] = {"device", 7, 1}, [HOST] = {"host", 6, 5},     [AHEAD] = {"ahead", 6, 6},
-    [LATE] = {"late", 5, 7},     [MISSED] = {"missed", 8, 2}, [WASTED] = {"wasted", 7, 8}, [READ] = {"read", 9, 3},
-    [COPIED] = {"copied", 9, 9}, [WAITED] = {"waited", 9, 4},
+    [LAYER] = {"layer", 11, 0}, [DEVICE] = {"device", 7, 1},  [HOST] = {"host", 6, 5},     [AHEAD] = {"ahead", 6, 6},
+    [LATE] = {"late", 5, 8},    [MISSED] = {"missed", 7, 2},  [WASTED] = {"wasted", 7, 9}, [READ] = {"read", 9, 3},
+    [DISK] = {"disk", 9, 7},    [COPIED] = {"copied", 9, 10}, [WAITED] = {"waited", 9, 4},
 };
 
 static bool shows(int columns, enum column column)
@@ -61,6 +61,7 @@ static void put_tally(struct cells *cells, int row, const char *name, const stru
         count_words(values[of[origin]], tally->from[origin]);
     count_words(values[WASTED], tally->wasted);
     format_bytes(values[READ], FORMAT_SIZE, tally->bytes_read);
+    format_bytes(values[DISK], FORMAT_SIZE, tally->bytes_read - tally->bytes_cached);
     format_bytes(values[COPIED], FORMAT_SIZE, tally->bytes_copied);
     snprintf(values[WAITED], FORMAT_SIZE, "%.3f s", (double)tally->wait_ns / 1e9);
     put_row(cells, row, values, STYLE_TEXT);

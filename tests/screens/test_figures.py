@@ -27,8 +27,8 @@ class Chat(Screen):
         """The figures of /stats, by the words that they are called."""
         self.send("/stats\r")
         self.until(lambda t: t.text().count("\n  plan ") and "/stats" not in t.text().splitlines()[-1])
-        text = self.text()
-        text = re.sub(r"\n +", " ", text[text.rindex("  context  "):])
+        text = re.sub("\u2502.*", "", self.text())  # the figures beside it
+        text = re.sub(r" *\n +", " ", text[text.rindex("  context  "):])
         at = {}
         at["context"], at["messages"] = map(int, re.search(r"context +(\d+) of \d+ tokens, (\d+) message", text).groups())
         at["read"] = int(re.search(r"read \(prefill\) +(\d+) token", text).group(1))
@@ -36,8 +36,10 @@ class Chat(Screen):
         speed = re.search(r"answered +\d+ tokens?, ([0-9.]+) tokens/s", text)
         at["speed"] = float(speed.group(1)) if speed else 0
         at["hits"], at["misses"] = map(int, re.search(r"(\d+) hits, (\d+) misses", text).groups())
-        bytes_read = re.search(r"hits\); ([0-9.]+ [KMG]?B) read", text)
+        bytes_read = re.search(r"hits\); ([0-9.]+ [KMG]?B) read(, all from|, ([0-9.]+ [KMG]?B) of it from)?", text)
         at["bytes"] = size(bytes_read.group(1))
+        cached = at["bytes"] if bytes_read.group(2) == ", all from" else size(bytes_read.group(3) or "0 B")
+        at["disk"] = (at["bytes"] - cached, 0.006 * at["bytes"] + 1)  # as far as three digits of both tell
         found = re.search(r"(\d+) on the device, (\d+) in host memory, (\d+) prefetched; missed: (\d+) prefetched late, (\d+) read", text)
         if found:
             device, host, ahead, late, disk = map(int, found.groups())
@@ -51,13 +53,15 @@ class Chat(Screen):
 
     def pane(self):
         """Rows `turn` and `since start` of the pane, and the sums of its layers."""
-        rows = {"layers": [0] * 7}
+        rows = {"layers": [0] * 7, "disk": {}}
         for line in self.text().splitlines():
-            cells = re.search(r"(?:^|\u2502)(turn|since start|\d+) +(\d+) +(\d+) +(\d+) +(\d+) +(\d+) +(\d+) +([0-9.]+ [KMG]?B)", line)
+            cells = re.search(r"(?:^|\u2502)(turn|since start|\d+) +(\d+) +(\d+) +(\d+) +(\d+) +(\d+) +(\d+) +([0-9.]+ [KMG]?B)"
+                              r" +([0-9.]+ [KMG]?B) ", line)
             if cells and cells.group(1).isdigit():
                 rows["layers"] = [a + b for a, b in zip(rows["layers"], list(map(int, cells.groups()[1:7])) + [size(cells.group(8))])]
             elif cells:
                 rows[cells.group(1)] = list(map(int, cells.groups()[1:7])) + [size(cells.group(8))]
+                rows["disk"][cells.group(1)] = size(cells.group(9))
         return rows
 
     def row(self):
@@ -90,7 +94,7 @@ def check_turn(s, said, speed):
 
 
 def test_all_faces_tell_the_same():
-    s = Chat(MODEL + ["--session", "faces", "--max-tokens", "7"], env=environment(TERM="linux"), columns=200, rows=70)
+    s = Chat(MODEL + ["--session", "faces", "--max-tokens", "7"], env=environment(TERM="linux"), columns=220, rows=70)
     s.until("Send a message")
     s.keys("\x1bs", "no experts used yet")
     first, speed = s.say("hello there")
@@ -99,6 +103,7 @@ def test_all_faces_tell_the_same():
     same((at["answered"], at["messages"], at["program"], at["context"]), (first, 2, None, s.row()["context"]))
     pane = s.pane()
     expect(near(pane["since start"][6], at["bytes"]), "bytes: %r, %r" % (pane, at))
+    expect(abs(pane["disk"]["since start"] - at["disk"][0]) <= at["disk"][1], "bytes of the disk: %r, %r" % (pane, at))
     same(sum(pane["since start"][:3]), at["hits"])
     same(sum(pane["since start"][3:5]), at["misses"])
     second, speed = s.say("/retry")

@@ -157,6 +157,7 @@ static void make_sums(struct moe_layer_record layers[LAYERS], uint32_t times)
                                               .n_from = {10 * times, 5 * times, 3 * times, times, 2 * times},
                                               .wasted = i % 2,
                                               .bytes_disk = 1000000 * times,
+                                              .bytes_cached = 400000 * times,
                                               .wait_ns = 1500000000};
 }
 
@@ -210,11 +211,11 @@ static void pane_adds_up(struct harness *t)
     struct cells cells = {0};
     cells_resize(&cells, 13, 64);
     pane_draw(&cells, &figures);
-    CHECK_STR(t, row_text(&cells, 0), "layer       device  host ahead late  missed     read   waited");
-    CHECK_STR(t, row_text(&cells, 1), "1               10     5     3    1       2  1.00 MB  1.500 s");
+    CHECK_STR(t, row_text(&cells, 0), "layer       device  host ahead missed     read     disk   waited");
+    CHECK_STR(t, row_text(&cells, 1), "1               10     5     3      2  1.00 MB   600 KB  1.500 s");
     CHECK_STR(t, row_text(&cells, 6), "15 more layers: Alt-z, then PgDn");
-    CHECK_STR(t, row_text(&cells, 7), "turn           200   100    60   20      40  20.0 MB 30.000 s");
-    CHECK_STR(t, row_text(&cells, 8), "since start    600   300   180   60     120  60.0 MB 30.000 s");
+    CHECK_STR(t, row_text(&cells, 7), "turn           200   100    60     40  20.0 MB  12.0 MB 30.000 s");
+    CHECK_STR(t, row_text(&cells, 8), "since start    600   300   180    120  60.0 MB  36.0 MB 30.000 s");
     CHECK_STR(t, row_text(&cells, 9), "expert cache: 1.20 GB of 3.00 GB");
     CHECK_STR(t, row_text(&cells, 10), "last token 20.0 ms: experts 75.0 % reads 25.0 %");
     since_start.policy = "router";
@@ -244,13 +245,13 @@ static void pane_adds_up(struct harness *t)
     figures.now = &last;
     figures.by_wait = figures.zoomed = true;
     pane_draw(&cells, &figures);
-    CHECK_STR(t, row_text(&cells, 0), "layer       device  host ahead late  missed     read waited \u2193");
+    CHECK_STR(t, row_text(&cells, 0), "layer       device  host ahead missed     read     disk waited \u2193");
     CHECK_STR(t, row_text(&cells, 6), "15 more layers: PgDn");
     figures.zoomed = false;
     figures.ascii = true;
     turn_layers[11].wait_ns = 2500000000, turn_layers[3].wait_ns = 2000000000;
     pane_draw(&cells, &figures);
-    CHECK_STR(t, row_text(&cells, 0), "layer       device  host ahead late  missed     read waited v");
+    CHECK_STR(t, row_text(&cells, 0), "layer       device  host ahead missed     read     disk waited v");
     CHECK(t, strncmp(row_text(&cells, 1), "12 ", 3) == 0 && strncmp(row_text(&cells, 2), "4 ", 2) == 0);
     CHECK(t, strncmp(row_text(&cells, 3), "1 ", 2) == 0 && strncmp(row_text(&cells, 5), "3 ", 2) == 0);
     figures.by_wait = false;
@@ -261,18 +262,23 @@ static void pane_adds_up(struct harness *t)
     CHECK(t, strncmp(row_text(&cells, 6), "20 ", 3) == 0 && strncmp(row_text(&cells, 7), "turn", 4) == 0);
     cells_resize(&cells, 13, 56);
     pane_draw(&cells, &figures);
-    CHECK_STR(t, row_text(&cells, 0), "layer       device  host ahead  missed     read   waited");
+    CHECK_STR(t, row_text(&cells, 0), "layer       device  host ahead missed     read   waited");
     cells_resize(&cells, 13, 80);
     turn_layers[14].n_from[MOE_FROM_DEVICE] = 1234567;
     turn_layers[14].n_from[MOE_FROM_HOST] = 4000000000u;
     turn_layers[14].bytes_device = 7000;
     pane_draw(&cells, &figures);
-    CHECK_STR(t, row_text(&cells, 0), "layer       device  host ahead late  missed wasted     read   copied   waited");
-    CHECK_STR(t, row_text(&cells, 1), "15            1.2M 4000M     3    1       2      0  1.00 MB  7.00 KB  1.500 s");
+    CHECK_STR(t, row_text(&cells, 0), "layer       device  host ahead late missed wasted     read     disk   waited");
+    cells_resize(&cells, 13, 85);
+    pane_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 0),
+              "layer       device  host ahead late missed wasted     read     disk   copied   waited");
+    CHECK_STR(t, row_text(&cells, 1),
+              "15            1.2M 4000M     3    1      2      0  1.00 MB   600 KB  7.00 KB  1.500 s");
     make_sums(turn_layers, 1);
     cells_resize(&cells, 13, 30);
     pane_draw(&cells, &figures);
-    CHECK_STR(t, row_text(&cells, 7), "turn           200      40");
+    CHECK_STR(t, row_text(&cells, 7), "turn           200     40");
     CHECK_STR(t, row_text(&cells, 12), " experts 75.0 % reads 25.0 %");
     for (int rows = 1; rows < 40; rows++)
         for (int columns = 1; columns < 70; columns += 3) {
