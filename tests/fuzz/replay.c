@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Runs a fuzz target without a fuzzer: every file of the corpus folders given, and MUTANTS of each made by a fixed
-// generator (bytes changed, cut, doubled). For `make check`, where only gcc's sanitizers are at hand; `make fuzz`
-// searches for real. Prints a PASS line a folder; a finding ends the program as the sanitizers do.
+// Runs a fuzz target without a fuzzer: every file of the corpus folders given, and some mutants of each, MUTANTS of a
+// folder, made by a fixed generator (bytes changed, cut, doubled). For `make check`, where only gcc's sanitizers are at
+// hand; `make fuzz` searches for real. Prints a PASS line a folder; a finding ends the program as the sanitizers do.
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MUTANTS = 400, LARGEST = 1 << 20 };
+enum { MUTANTS = 3000, LARGEST = 1 << 20 };
 
 static uint32_t next_random(uint32_t *state)
 {
@@ -58,7 +58,7 @@ static void run_exactly(const uint8_t *data, size_t size)
     free(exact);
 }
 
-static int run_file(const char *path)
+static int run_file(const char *path, int mutants)
 {
     FILE *file = fopen(path, "rb");
     uint8_t *original = malloc(LARGEST);
@@ -69,7 +69,7 @@ static int run_file(const char *path)
     fclose(file);
     uint32_t state = 2463534242u;
     run_exactly(original, size);
-    for (int i = 0; i < MUTANTS; i++) {
+    for (int i = 0; i < mutants; i++) {
         memcpy(mutant, original, size);
         run_exactly(mutant, mutate(mutant, size, &state));
     }
@@ -78,21 +78,29 @@ static int run_file(const char *path)
     return 1;
 }
 
+// How many files there are, or, given `mutants`, how many were run.
+static int visit(const char *path, int mutants)
+{
+    DIR *folder = opendir(path);
+    int files = 0;
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        char file[4096];
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
+        files += mutants ? run_file(file, mutants) : 1;
+    }
+    if (folder)
+        closedir(folder);
+    return files;
+}
+
 int main(int argc, char **argv)
 {
     int failed = argc < 2;
     for (int i = 1; i < argc; i++) {
-        DIR *folder = opendir(argv[i]);
-        int files = 0;
-        for (struct dirent *entry; folder && (entry = readdir(folder));) {
-            char path[4096];
-            if (entry->d_name[0] == '.')
-                continue;
-            snprintf(path, sizeof path, "%s/%s", argv[i], entry->d_name);
-            files += run_file(path);
-        }
-        if (folder)
-            closedir(folder);
+        int files = visit(argv[i], 0);
+        files = files ? visit(argv[i], 1 + MUTANTS / files) : 0;
         printf("%s fuzz corpus %s (%d files)\n", files ? "PASS" : "FAIL", argv[i], files);
         failed |= !files;
     }
