@@ -76,7 +76,8 @@ enum matrix_factor { FACTOR_NONE, FACTOR_ITSELF, FACTOR_OF_LARGEST };
 #define USE_GROUPS 256  // grouped-query attention
 #define USE_STATES 512  // delta nets
 #define USE_HYPER  1024 // several residual streams
-#define USE_MIXERS (USE_HEADS | USE_KEYS | USE_LATENT | USE_LISTS | USE_GROUPS | USE_STATES | USE_HYPER)
+#define USE_BANK   2048 // residuals of earlier layers
+#define USE_MIXERS (USE_HEADS | USE_KEYS | USE_LATENT | USE_LISTS | USE_GROUPS | USE_STATES | USE_HYPER | USE_BANK)
 
 // A matrix W[o][i], o < out_dim, i < in_dim, which is a multiple of 32 and of the kind's block. Its rows lie one behind
 // the other from `weight` on, blocks as the kind says. MLX's affine kinds: W = q * scale + bias, with q in a stream of
@@ -145,7 +146,8 @@ struct args_norm_matvecs {
 
 // y[r][o] = silu(gate[o] . x[r]) * (up[o] . x[r]); gate and up have one shape and lie in one buffer. With a limit, here
 // and below, gate's product counts as no more than it, and up's as no more and no less than minus it (swiglu_limit of
-// GLM-5.3's Glm5NextTextMLP). 0: there is none.
+// GLM-5.3's Glm5NextTextMLP). 0: there is none. With a situ_beta, too, it is no edge but a bend (SiTU of Kimi K3, whose
+// activation_situ_linear_beta is the limit): situ_beta tanh(gate / situ_beta) sigmoid(gate) * limit tanh(up / limit).
 struct args_swiglu {
     struct args_matrix gate;
     struct args_matrix up;
@@ -155,6 +157,8 @@ struct args_swiglu {
     arg_u32 out_stride;
     arg_u32 out_offset;
     arg_f32 limit;
+    arg_f32 situ_beta;
+    arg_u32 pad;
 };
 
 // matmul or swiglu for several matrices of one layout in one buffer, each with rows of its own: `of` for the first, and
@@ -206,6 +210,8 @@ struct args_swiglu_experts {
     arg_u32 out_stride;
     arg_u32 shared_offset; // in y
     arg_f32 limit;
+    arg_f32 situ_beta;
+    arg_u32 pad;
 };
 struct args_matvec_experts {
     struct args_matrix matrix;
@@ -239,7 +245,7 @@ struct args_silu_product {
     arg_u32 out_stride;
     arg_u32 out_offset;
     arg_f32 limit;
-    arg_u32 pad;
+    arg_f32 situ_beta;
 };
 
 // Rotates, in place, rope_dim elements of each head of each row: pair j by the angle position * inv_freq[j], cos and
@@ -629,6 +635,30 @@ struct args_hyper_spread {
     arg_u32 to;
     arg_u32 begins;
     arg_u32 keep;
+};
+
+// Attention residuals (Kimi K3): with u_j the n entries of a row's bank and, last, its x, each dim wide,
+//   y = sum over j of softmax_j(s_j) u_j, s_j = (u_j . (norm * proj)) / sqrt(mean u_j^2 + eps)
+// of rows `first` + r of x and bank, into rows `to` + r of y. A row of the bank has room for `most`. With `appends` x
+// becomes entry n then, and 0 itself.
+enum { MOST_BANK = 32, MOST_BANK_DIM = 1 << 20 };
+struct args_bank_mix {
+    arg_u64 norm; // byte offsets of float32 [dim]
+    arg_u64 proj;
+    arg_u32 n_rows;
+    arg_u32 dim;
+    arg_u32 first;
+    arg_u32 to;
+    arg_u32 n;
+    arg_u32 most;
+    arg_u32 appends;
+    arg_f32 eps;
+};
+
+// y[first .. first + n) = 0.
+struct args_clear {
+    arg_u64 first;
+    arg_u64 n;
 };
 
 // dst[0..bytes) = src[0..bytes), bytes a multiple of 64: the ceiling that benchmarks compare with.

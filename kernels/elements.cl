@@ -89,7 +89,7 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void silu_product(const struct args_silu_
         return;
     uint row = a.at.n ? expert_at(&a.at, ids, k).rank : k;
     ulong at = (ulong)row * a.out_stride + a.out_offset + i;
-    y[at] = swiglu(gate[at], y[at], a.limit);
+    y[at] = swiglu(gate[at], y[at], LIMITS(a));
 }
 
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void gate_product(const struct args_gate_product a, const struct tiling t,
@@ -201,4 +201,10 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void copy(const struct args_copy a, const
     for (ulong i = get_global_id(0); i < end; i += get_global_size(0))
         vstore4(vload4(i, src), i, dst);
 #endif
+}
+
+__kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void clear(const struct args_clear a, const struct tiling t, __global float *y)
+{
+    for (ulong i = get_global_id(0); i < a.n; i += get_global_size(0))
+        y[a.first + i] = 0;
 }

@@ -350,6 +350,15 @@ struct gpu_hyper_spread_bufs {
 };
 void gpu_op_hyper_spread(gpu *g, const struct args_hyper_spread *a, const struct gpu_hyper_spread_bufs *b);
 void gpu_op_hyper_mean(gpu *g, const struct args_hyper_spread *a, const struct gpu_hyper_spread_bufs *b);
+void gpu_op_clear(gpu *g, const struct args_clear *a, gpu_buf *y);
+struct gpu_bank_bufs {
+    gpu_buf *norm;
+    gpu_buf *proj;
+    gpu_buf *x;    // [.., dim]
+    gpu_buf *bank; // [.., most, dim]
+    gpu_buf *y;    // out, [.., dim], neither of them
+};
+void gpu_op_bank_mix(gpu *g, const struct args_bank_mix *a, const struct gpu_bank_bufs *b);
 void gpu_op_copy(gpu *g, const struct args_copy *a, gpu_buf *src, gpu_buf *dst);
 
 #endif

@@ -231,6 +231,12 @@ __kernel GROUP_SIZE(1, 1) void swiglu_mat(const struct args_swiglu a, const stru
         for (uint v = 0; v < vectors; v++) {
             float16 gate = gates[i * TOKEN_VECTORS + v];
             float16 up = ups[i * TOKEN_VECTORS + v];
+            if (a.situ_beta > 0.0f) {
+                float *bent = (float *)&ups[i * TOKEN_VECTORS + v];
+                for (uint s = 0; s < VECTOR; s++)
+                    bent[s] = swiglu(((const float *)&gate)[s], bent[s], LIMITS(a));
+                continue;
+            }
             if (a.limit > 0.0f) {
                 gate = select(gate, (float16)(a.limit), gate > a.limit);
                 up = select(select(up, (float16)(a.limit), up > a.limit), (float16)(-a.limit), up < -a.limit);

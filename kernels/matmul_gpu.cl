@@ -411,7 +411,7 @@ INLINE struct matmul_each matmul_each_of(const struct args_each *at)
                 uint o = job.first_output + matmul_output(O, j);                                                       \
                 if (matmul_has_sums() && r < each.n_rows && o < a.of.gate.out_dim)                                     \
                     y[(ulong)r * a.of.out_stride + each.out_offset + o] =                                              \
-                        swiglu(sums[i][j], sums[i][O / 2 + j], a.of.limit);                                            \
+                        swiglu(sums[i][j], sums[i][O / 2 + j], LIMITS(a.of));                                          \
             }                                                                                                          \
     }
 

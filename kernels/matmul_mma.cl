@@ -453,10 +453,10 @@ INLINE struct product_job product_job_of(const struct args_matrix *m, const stru
     return job;
 }
 
-INLINE float4 swiglu4(float4 gate, float4 up, float limit)
+INLINE float4 swiglu4(float4 gate, float4 up, float2 limits)
 {
-    return (float4)(swiglu(gate.x, up.x, limit), swiglu(gate.y, up.y, limit), swiglu(gate.z, up.z, limit),
-                    swiglu(gate.w, up.w, limit));
+    return (float4)(swiglu(gate.x, up.x, limits), swiglu(gate.y, up.y, limits), swiglu(gate.z, up.z, limits),
+                    swiglu(gate.w, up.w, limits));
 }
 
 INLINE void product_write(const struct product_job *job, const struct product_warp *warp, const uint M, const uint N,
@@ -485,7 +485,7 @@ INLINE void product_write(const struct product_job *job, const struct product_wa
 // up's, of the same outputs.
 INLINE void product(struct product_job *job, const uint across, const uint M, const uint N,
                     __local struct product_weights *weights, __local struct product_tokens *space, __global float *y,
-                    ulong stride, uint add, float limit)
+                    ulong stride, uint add, float2 limits)
 {
     struct product_warp warp = product_warp(across, M, N);
     float4 totals[PRODUCT_MOST];
@@ -498,14 +498,14 @@ INLINE void product(struct product_job *job, const uint across, const uint M, co
     for (uint i = 0; i < M; i++)
         UNROLL
         for (uint j = 0; j < N; j += 2)
-            totals[i * N / 2 + j / 2] = swiglu4(totals[i * N + j], totals[i * N + j + 1], limit);
+            totals[i * N / 2 + j / 2] = swiglu4(totals[i * N + j], totals[i * N + j + 1], limits);
     warp.output /= 2;
     product_write(job, &warp, M, N / 2, totals, y, stride, 0);
 }
 
 // Groups: x over outputs, y over tokens, z over matrices. `across` warps share the tokens, M fragments each, the others
 // the outputs, N each.
-#define PRODUCT(name, args, first, second, add, limit, across, M, N)                                                   \
+#define PRODUCT(name, args, first, second, add, limits, across, M, N)                                                  \
     __kernel GROUP_SIZE(PRODUCT_ITEMS, 1) void name(const struct args a, const struct tiling t,                        \
                                                     __global const uchar *matrices, __global const float *x,           \
                                                     __global float *y)                                                 \
@@ -516,11 +516,11 @@ INLINE void product(struct product_job *job, const uint across, const uint M, co
         struct product_job job = product_job_of(&a.of.first, &a.of.second, &each, matrices, x, a.of.in_stride,         \
                                                 16 * (across) * (M));                                                  \
         if (job.first_token < job.n_rows)                                                                              \
-            product(&job, across, M, N, &weights, space, y + each.out_offset, a.of.out_stride, add, limit);            \
+            product(&job, across, M, N, &weights, space, y + each.out_offset, a.of.out_stride, add, limits);           \
     }
 #define PRODUCT_OF(name, across, M, N)                                                                                 \
-    PRODUCT(matmul_mma_##name, args_matmul_each, matrix, matrix, a.of.add, 0, across, M, N)                            \
-    PRODUCT(swiglu_mma_##name, args_swiglu_each, gate, up, 0, a.of.limit, across, M, N)
+    PRODUCT(matmul_mma_##name, args_matmul_each, matrix, matrix, a.of.add, NO_LIMITS, across, M, N)                    \
+    PRODUCT(swiglu_mma_##name, args_swiglu_each, gate, up, 0, LIMITS(a.of), across, M, N)
 
 #if USES & (USE_PRODUCTS | USE_EXPERTS)
 PRODUCT_OF(16, 1, 1, 2)
@@ -542,7 +542,7 @@ __kernel GROUP_SIZE(PRODUCT_ITEMS, 1) void heads_mma(const struct args_heads a, 
     job.n_outputs = a.n_out;
     job.first_row = h * a.head_rows + a.first_row;
     if (job.first_token < job.n_rows)
-        product(&job, 2, 2, 4, &weights, space, out + h * a.n_out, a.n_heads * a.n_out, 0, 0);
+        product(&job, 2, 2, 4, &weights, space, out + h * a.n_out, a.n_heads * a.n_out, 0, NO_LIMITS);
 }
 #endif
 

@@ -363,7 +363,7 @@ struct gated {
     const struct args_matrix *gate;
     const struct args_matrix *up;
     __global const uchar *matrices;
-    float limit;
+    float2 limits;
 };
 
 // The same of silu(gate x) * (up x).
@@ -378,7 +378,7 @@ static void range_swiglu(const struct gated *g, __global const float *packed, ui
         dots_of(g->gate, g->matrices, first, n, packed, gates);
         dots_of(g->up, g->matrices, first, n, packed, ups);
         for (uint i = 0; i < n; i++)
-            y[first + i] = swiglu(gates[i], ups[i], g->limit);
+            y[first + i] = swiglu(gates[i], ups[i], g->limits);
     }
 }
 
@@ -437,7 +437,7 @@ __kernel GROUP_SIZE(1, 1) void swiglu_vec(const struct args_swiglu a, const stru
         return;
     __global float *packed = scratch + get_group_id(0) * t.scratch_stride;
     pack_row(x + a.in_offset, packed, a.gate.in_dim, bits_of(&a.gate));
-    struct gated g = {&a.gate, &a.up, matrices, a.limit};
+    struct gated g = {&a.gate, &a.up, matrices, LIMITS(a)};
     range_swiglu(&g, packed, t.rows_per_group, y + a.out_offset);
 }
 #endif
@@ -459,7 +459,7 @@ __kernel GROUP_SIZE(1, 1) void swiglu_experts(const struct args_swiglu_experts a
     struct expert_at at = expert_at(&a.at, ids, min(k, a.at.n - 1));
     __global float *packed = scratch + (ulong)(k * t.n_groups + get_group_id(0)) * t.scratch_stride;
     pack_row(x + a.in_offset, packed, gate.in_dim, bits_of(&gate));
-    struct gated g = {&gate, &up, k < a.at.n ? matrices + at.place : shared, a.limit};
+    struct gated g = {&gate, &up, k < a.at.n ? matrices + at.place : shared, LIMITS(a)};
     range_swiglu(&g, packed, t.rows_per_group, y + (k < a.at.n ? (ulong)at.rank * a.out_stride : a.shared_offset));
 }
 #endif

@@ -56,7 +56,7 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void swiglu_vec(const struct args_swiglu a, c
 {
     __local struct team_space space;
     if (a.n_rows > 0)
-        team_swiglu(&a.gate, &a.up, TEAM_SHARE(t.rows_per_group), matrices, x + a.in_offset, &space, a.limit,
+        team_swiglu(&a.gate, &a.up, TEAM_SHARE(t.rows_per_group), matrices, x + a.in_offset, &space, LIMITS(a),
                     y + a.out_offset);
 }
 #endif
@@ -78,7 +78,7 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void swiglu_experts(const struct args_swiglu_
         return;
     struct expert_at at = expert_at(&a.at, ids, min(k, a.at.n - 1));
     team_swiglu(&gate, &up, TEAM_SHARE(t.rows_per_group), k < a.at.n ? matrices + at.place : shared, x + a.in_offset,
-                &space, a.limit, y + (k < a.at.n ? (ulong)at.rank * a.out_stride : a.shared_offset));
+                &space, LIMITS(a), y + (k < a.at.n ? (ulong)at.rank * a.out_stride : a.shared_offset));
 }
 #endif
 

@@ -251,7 +251,7 @@ INLINE void team_heads(const struct args_matrix *m, uint first_row, uint n_out, 
 // Half of the group's rows are gate's, the others up's.
 INLINE void team_swiglu(const struct args_matrix *gate, const struct args_matrix *up, uint n,
                         __global const uchar *matrices, __global const float *x, __local struct team_space *space,
-                        float limit, __global float *y)
+                        float2 limits, __global float *y)
 {
     uint item = get_local_id(0);
     uint first = get_group_id(0) * (TEAM_MMA_ROWS / 2);
@@ -259,7 +259,7 @@ INLINE void team_swiglu(const struct args_matrix *gate, const struct args_matrix
     const struct kind_row rows[2] = {kind_row_of(gate, matrices, row), kind_row_of(up, matrices, row)};
     team_dots(rows, gate->in_dim, x, space);
     if (item < TEAM_MMA_ROWS / 2 && first + item < gate->out_dim)
-        y[first + item] = swiglu(team_sum(space->sums, item), team_sum(space->sums, item + TEAM_MMA_ROWS / 2), limit);
+        y[first + item] = swiglu(team_sum(space->sums, item), team_sum(space->sums, item + TEAM_MMA_ROWS / 2), limits);
 }
 
 #endif

@@ -400,7 +400,7 @@ INLINE void team_matvec(const struct args_matrix *m, uint n, __global const ucha
 // then come as many of up.
 INLINE void team_swiglu(const struct args_matrix *gate, const struct args_matrix *up, uint n,
                         __global const uchar *matrices, __global const float *x, __local struct team_space *space,
-                        float limit, __global float *y)
+                        float2 limits, __global float *y)
 {
     struct team_rows rows = team_rows_of(gate, matrices, 2 * n);
     rows.whole &= team_rows_of(up, matrices, 2 * n).whole;
@@ -417,7 +417,7 @@ INLINE void team_swiglu(const struct args_matrix *gate, const struct args_matrix
     if (item >= TEAMS * n || o >= gate->out_dim)
         return;
     uint row = item / n * 2 * n + item % n;
-    y[o] = swiglu(team_sum(space->sums, row), team_sum(space->sums, row + n), limit);
+    y[o] = swiglu(team_sum(space->sums, row), team_sum(space->sums, row + n), limits);
 }
 
 // A group's TEAMS * TEAM_ROWS of n_out rows, from first_row on.

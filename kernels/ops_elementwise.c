@@ -177,6 +177,22 @@ void gpu_op_combine_norm(gpu *g, const struct args_combine_norm *a, const struct
                                .groups = {1}});
 }
 
+void gpu_op_clear(gpu *g, const struct args_clear *a, gpu_buf *y)
+{
+    if (gpu_failed(g) || a->n == 0 ||
+        !op_need(g, a->n <= UINT32_MAX && a->first <= UINT32_MAX && op_holds(y, 4 * a->first, 4 * a->n), "clear",
+                 "the buffer is too small"))
+        return;
+    if (op_is_ref(g)) {
+        memset((float *)y->host + a->first, 0, 4 * a->n);
+        op_done_by_ref(g, GPU_OK);
+        return;
+    }
+    size_t groups = ceil_div(a->n, ELEMENTS_GROUP);
+    launch(g, &(struct launch){
+                  .kernel = KERNEL_CLEAR, .args = a, .buffers = {y}, .groups = {groups < 65535 ? groups : 65535}});
+}
+
 void gpu_op_copy(gpu *g, const struct args_copy *a, gpu_buf *src, gpu_buf *dst)
 {
     if (gpu_failed(g) || a->bytes == 0 || !op_need(g, a->bytes % 64 == 0, "copy", "bytes must be a multiple of 64") ||

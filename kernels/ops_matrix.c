@@ -159,7 +159,8 @@ static void swiglu_apart(gpu *g, const struct args_swiglu *a, uint32_t n, const 
                                          .dim = a[k].gate.out_dim,
                                          .out_stride = a[k].out_stride,
                                          .out_offset = a[k].out_offset,
-                                         .limit = a[k].limit};
+                                         .limit = a[k].limit,
+                                         .situ_beta = a[k].situ_beta};
         product(g, &gate, b->matrices, b->x, gates);
         product(g, &up, b->matrices, b->x, b->y);
         silu_product(g, &both, NULL, b->y);
@@ -172,7 +173,7 @@ static void swiglu_experts_apart(gpu *g, const struct args_swiglu_experts *a, co
     struct args_matvec_experts product = {
         .matrix = a->gate, .at = a->at, .in_offset = a->in_offset, .out_stride = a->out_stride};
     struct args_silu_product both = {
-        .at = a->at, .dim = a->gate.out_dim, .out_stride = a->out_stride, .limit = a->limit};
+        .at = a->at, .dim = a->gate.out_dim, .out_stride = a->out_stride, .limit = a->limit, .situ_beta = a->situ_beta};
     gates.y = gpu_gates(g, b->y->bytes);
     if (!gates.y)
         return;
@@ -284,7 +285,8 @@ static void swiglu_shared(gpu *g, const struct args_swiglu_experts *a, const str
                               .n_rows = 1,
                               .in_offset = a->in_offset,
                               .out_offset = a->shared_offset,
-                              .limit = a->limit};
+                              .limit = a->limit,
+                              .situ_beta = a->situ_beta};
     gpu_op_swiglu_vec(g, &one, b->shared, b->x, b->y);
 }
 
@@ -567,7 +569,8 @@ void gpu_op_swiglu_each(gpu *g, const struct args_swiglu *a, uint32_t n, const s
                op_need(g,
                        is_behind(&a->gate, &a[k].gate) && is_behind(&a->up, &a[k].up) &&
                            a[k].gate.weight - a->gate.weight == a[k].up.weight - a->up.weight &&
-                           a[k].in_stride == a->in_stride && a[k].out_stride == a->out_stride && a[k].limit == a->limit,
+                           a[k].in_stride == a->in_stride && a[k].out_stride == a->out_stride &&
+                           a[k].limit == a->limit && a[k].situ_beta == a->situ_beta,
                        "swiglu_mat", "one is unlike the others");
     bool by_kind =
         good && !op_is_ref(g) && op_program(g, &a->gate) && !op_takes_mma(g, &a->gate); // which has no such kernel

@@ -100,10 +100,17 @@ static float silu(float x)
     return x / (1.0f + exp_near(-x));
 }
 
-// Within a limit, if it is not 0; what is no number stays none.
-static float swiglu(float gate, float up, float limit)
+// The limit of gate and up, 0: none, and the beta of SiTU, 0: it is the limit of silu's.
+#define LIMITS(a) ((float2)((a).limit, (a).situ_beta))
+#define NO_LIMITS ((float2)(0.0f))
+
+// What is no number stays none.
+static float swiglu(float gate, float up, float2 limits)
 {
+    float limit = limits.x;
     bool has = limit > 0.0f;
+    if (limits.y > 0.0f)
+        return limits.y * tanh(gate / limits.y) * sigmoid(gate) * (limit * tanh(up / limit));
     gate = has && gate > limit ? limit : gate;
     up = has && up > limit ? limit : has && up < -limit ? -limit : up;
     return silu(gate) * up;

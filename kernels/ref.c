@@ -94,8 +94,10 @@ int ref_matmul(const struct args_matmul *a, const void *matrix, const float *x, 
     return GPU_OK;
 }
 
-static float swiglu(float gate, float up, float limit)
+static float swiglu(float gate, float up, float limit, float situ_beta)
 {
+    if (situ_beta > 0)
+        return situ_beta * tanhf(gate / situ_beta) / (1.0f + expf(-gate)) * (limit * tanhf(up / limit));
     if (limit > 0 && gate > limit)
         gate = limit;
     if (limit > 0 && (up > limit || up < -limit))
@@ -116,7 +118,7 @@ int ref_swiglu(const struct args_swiglu *a, const void *matrices, const float *x
             const float *in = x + (uint64_t)r * a->in_stride + a->in_offset;
             float gate = ref_dot(rows, in, in_dim);
             float up = ref_dot(rows + in_dim, in, in_dim);
-            y[(uint64_t)r * a->out_stride + a->out_offset + o] = swiglu(gate, up, a->limit);
+            y[(uint64_t)r * a->out_stride + a->out_offset + o] = swiglu(gate, up, a->limit, a->situ_beta);
         }
     }
     free(rows);
@@ -142,7 +144,8 @@ int ref_swiglu_experts(const struct args_swiglu_experts *a, const struct gpu_exp
                                   .up = gpu_matrix_behind(&a->up, place),
                                   .n_rows = 1,
                                   .in_offset = a->in_offset,
-                                  .limit = a->limit};
+                                  .limit = a->limit,
+                                  .situ_beta = a->situ_beta};
         code = ref_swiglu(&one, b->matrices->host, b->x->host, (float *)b->y->host + rank * a->out_stride);
     }
     return code;
@@ -442,4 +445,43 @@ int ref_combine_norm(const struct args_combine_norm *a, const struct gpu_combine
     struct args_rmsnorm norm = {.weight = a->norm, .n_rows = 1, .dim = a->dim, .eps = a->eps, .plus_one = a->plus_one};
     int code = ref_combine(&combine, b->partial->host, b->weight->host, b->out->host);
     return code ? code : ref_rmsnorm(&norm, b->norm->host, b->out->host, b->y->host);
+}
+
+static double bank_score(const struct args_bank_mix *a, const struct gpu_bank_bufs *b, const float *u)
+{
+    const float *norm = (const float *)(const void *)((const char *)b->norm->host + a->norm);
+    const float *proj = (const float *)(const void *)((const char *)b->proj->host + a->proj);
+    double squares = 0, products = 0;
+    for (uint32_t i = 0; i < a->dim; i++) {
+        squares += (double)u[i] * u[i];
+        products += (double)u[i] * norm[i] * proj[i];
+    }
+    return products / sqrt(squares / a->dim + (double)a->eps);
+}
+
+int ref_bank_mix(const struct args_bank_mix *a, const struct gpu_bank_bufs *b)
+{
+    for (uint32_t r = 0; r < a->n_rows; r++) {
+        uint64_t row = (uint64_t)a->first + r;
+        float *x = (float *)b->x->host + row * a->dim, *bank = (float *)b->bank->host + row * a->most * a->dim;
+        float *y = (float *)b->y->host + ((uint64_t)a->to + r) * a->dim;
+        double share[MOST_BANK + 1], largest = -INFINITY, total = 0;
+        for (uint32_t j = 0; j <= a->n; j++) {
+            share[j] = bank_score(a, b, j < a->n ? bank + (uint64_t)j * a->dim : x);
+            largest = fmax(largest, share[j]);
+        }
+        for (uint32_t j = 0; j <= a->n; j++)
+            total += share[j] = exp(share[j] - largest);
+        for (uint32_t i = 0; i < a->dim; i++) {
+            double sum = share[a->n] / total * x[i];
+            for (uint32_t j = 0; j < a->n; j++)
+                sum += share[j] / total * bank[(uint64_t)j * a->dim + i];
+            y[i] = (float)sum;
+        }
+        for (uint32_t i = 0; a->appends && i < a->dim; i++) {
+            bank[(uint64_t)a->n * a->dim + i] = x[i];
+            x[i] = 0;
+        }
+    }
+    return GPU_OK;
 }

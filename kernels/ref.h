@@ -41,6 +41,7 @@ int ref_router(const struct args_router *a, const struct gpu_router_bufs *b);
 int ref_gather(const struct args_gather *a, const float *x, const int32_t *index, float *out);
 int ref_scatter_add(const struct args_gather *a, const struct gpu_scatter_bufs *b);
 int ref_combine(const struct args_combine *a, const float *partial, const float *weight, float *out);
+int ref_bank_mix(const struct args_bank_mix *a, const struct gpu_bank_bufs *b);
 int ref_combine_norm(const struct args_combine_norm *a, const struct gpu_combine_bufs *b);
 
 // ref_hyper.c

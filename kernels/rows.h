@@ -22,20 +22,21 @@
     X(SCATTER_ADD,       scatter_add,       args_gather,         row,           5, 1,              ELEMENTS_GROUP,    0)                    \
     X(COMBINE,           combine,           args_combine,        pad,           3, ELEMENTS_GROUP, ELEMENTS_GROUP,    0)                    \
     X(COMBINE_NORM,      combine_norm,      args_combine_norm,   pad,           5, 1,              NORM_LANES,        0)                    \
-    X(SILU_PRODUCT,      silu_product,      args_silu_product,   pad,           3, ELEMENTS_GROUP, ELEMENTS_GROUP,    0)                    \
+    X(SILU_PRODUCT,      silu_product,      args_silu_product,   situ_beta,     3, ELEMENTS_GROUP, ELEMENTS_GROUP,    0)                    \
+    X(CLEAR,             clear,             args_clear,          n,             1, ELEMENTS_GROUP, ELEMENTS_GROUP,    0)                    \
     X(COPY,              copy,              args_copy,           bytes,         2, ELEMENTS_GROUP, ELEMENTS_GROUP,    0)                    \
     X(ROUTER,            router,            args_router,         pad,           4, 1,              ROUTER_LANES,      0)                    \
     X(MATVEC,            matvec,            args_matmul,         add,           4, 1,              TEAM * TEAMS,      USE_PRODUCTS)         \
     X(NORM_MATVECS,      norm_matvecs,      args_norm_matvecs,   plus_one,     12, 1,              TEAM * TEAMS,      USE_PRODUCTS)         \
-    X(SWIGLU_VEC,        swiglu_vec,        args_swiglu,         limit,         4, 1,              TEAM * TEAMS,      USE_PRODUCTS)         \
-    X(SWIGLU_EXPERTS,    swiglu_experts,    args_swiglu_experts, limit,         6, 1,              TEAM * TEAMS,      USE_EXPERTS)          \
+    X(SWIGLU_VEC,        swiglu_vec,        args_swiglu,         pad,           4, 1,              TEAM * TEAMS,      USE_PRODUCTS)         \
+    X(SWIGLU_EXPERTS,    swiglu_experts,    args_swiglu_experts, pad,           6, 1,              TEAM * TEAMS,      USE_EXPERTS)          \
     X(MATVEC_EXPERTS,    matvec_experts,    args_matvec_experts, pad,           5, 1,              TEAM * TEAMS,      USE_EXPERTS)          \
     X(ADD_EXPERTS,       add_experts,       args_add_experts,    pad,           8, 1,              TEAM * TEAMS,      USE_EXPERTS)          \
     X(Q_PRIME,           q_prime,           args_kv_b,           pad,           4, 1,              Q_WORDS * Q_PARTS, USE_KEYS)             \
     X(HEADS,             heads,             args_heads,          decode,        4, 1,              TEAM * TEAMS,      USE_HEADS)            \
     X(PACK,              pack,              args_matmul,         add,           2, 1,              0,                 0)                    \
     X(MATMUL,            matmul,            args_matmul,         add,           3, 1,              0,                 USE_MANY)             \
-    X(SWIGLU_MAT,        swiglu_mat,        args_swiglu,         limit,         3, 1,              0,                 0)                    \
+    X(SWIGLU_MAT,        swiglu_mat,        args_swiglu,         pad,           3, 1,              0,                 0)                    \
     X(MATMUL_2_4,        matmul_2_4,        args_matmul_each,    at.out_offset, 3, 0,              MATMUL_ITEMS,      USE_MANY | USE_NO_MMA) \
     X(MATMUL_4_4,        matmul_4_4,        args_matmul_each,    at.out_offset, 3, 0,              MATMUL_ITEMS,      USE_MANY | USE_NO_MMA) \
     X(MATMUL_8_8,        matmul_8_8,        args_matmul_each,    at.out_offset, 3, 0,              MATMUL_ITEMS,      USE_MANY | USE_NO_MMA) \
@@ -66,6 +67,7 @@
     X(HYPER_MIX,         hyper_mix,         args_hyper_mix,      eps,           6, 1,              NORM_LANES,        USE_HYPER)            \
     X(HYPER_SPREAD,      hyper_spread,      args_hyper_spread,   keep,          4, 1,              ELEMENTS_GROUP,    USE_HYPER)            \
     X(HYPER_MEAN,        hyper_mean,        args_hyper_spread,   keep,          4, 1,              ELEMENTS_GROUP,    USE_HYPER)            \
+    X(BANK_MIX,          bank_mix,          args_bank_mix,       eps,           5, 1,              NORM_LANES,        USE_BANK)             \
     MMA_ROWS(X)
 
 // The last ones, for NVIDIA's tensor cores; matmul_mma_T and swiglu_mma_T: tiles of T tokens.

@@ -541,7 +541,7 @@ static void say_job(const struct conversion *c, const struct moe_description *ab
     if (about->left_out[0])
         notice(c, "left out: %s", about->left_out);
     job_say_layer(first, how);
-    if (first->direct)
+    if (first->direct || gate->kind == KIND_MLX_MXFP4)
         notice(c, "experts: copied bit for bit, %s%s", how, layers_differ(p) ? " (layers differ)" : "");
     else
         notice(c, "experts: %s%" PRIu32 " bits in groups of %" PRIu32,

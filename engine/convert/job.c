@@ -50,12 +50,13 @@ static struct job_matrix decide(const struct job *job, const struct source_matri
                                 uint32_t bits_of_floats)
 {
     if (m->exact && (bits == 0 || bits == m->stored.bits))
-        return (struct job_matrix){m->stored, true};
+        return (struct job_matrix){m->stored, true,
+                                   m->kind == SOURCE_MXFP4 ? KIND_MLX_MXFP4 : kind_affine(m->stored.bits)};
     uint32_t group = job->group_size ? job->group_size : 64;
     while (m->cols % group) // a multiple of 32
         group /= 2;
     uint32_t own = m->stored.bits ? m->stored.bits : bits_of_floats;
-    return (struct job_matrix){{bits ? bits : own, group}, false};
+    return (struct job_matrix){{bits ? bits : own, group}, false, kind_affine(bits ? bits : own)};
 }
 
 static void count_matrix(struct job *job, const struct source_matrix *m, bool exact)
@@ -79,9 +80,10 @@ int job_expert(const struct job *job, uint32_t layer, uint32_t expert, uint32_t 
     const struct shape *s = job->shape;
     char stem[STEM_BYTES];
     char weight[STEM_BYTES + 8];
-    struct source_request request = {stem, s->moe_intermediate_size, s->hidden_size};
+    uint32_t outer = shape_expert_size(s);
+    struct source_request request = {stem, s->moe_intermediate_size, outer};
     if (which == 2)
-        request = (struct source_request){stem, s->hidden_size, s->moe_intermediate_size};
+        request = (struct source_request){stem, outer, s->moe_intermediate_size};
     snprintf(stem, sizeof stem, "model.layers.%" PRIu32 ".mlp.switch_mlp.%s", layer, names[which]);
     snprintf(weight, sizeof weight, "%s.weight", stem);
     if (checkpoint_find(job->from, weight))
@@ -120,9 +122,9 @@ static void lay_out(struct job_layer *layer, const struct shape *s)
     for (int i = 0; i < 3; i++) {
         struct args_matrix *m = matrices[i];
         struct quantisation how = layer->matrices[i].how;
-        m->in_dim = i == 2 ? s->moe_intermediate_size : s->hidden_size;
-        m->out_dim = i == 2 ? s->hidden_size : s->moe_intermediate_size;
-        m->kind = kind_affine(how.bits);
+        m->in_dim = i == 2 ? s->moe_intermediate_size : shape_expert_size(s);
+        m->out_dim = i == 2 ? shape_expert_size(s) : s->moe_intermediate_size;
+        m->kind = layer->matrices[i].kind;
         m->group_size = how.group_size;
     }
     place(&layer->experts);
@@ -223,7 +225,7 @@ static int add_layer(struct job *job, uint32_t layer, struct moe_err *err)
     }
     struct quantisation gate = to->matrices[0].how, up = to->matrices[1].how;
     if (gate.bits != up.bits || gate.group_size != up.group_size) // both in one way, for they run together
-        to->matrices[1] = (struct job_matrix){gate, false};
+        to->matrices[1] = (struct job_matrix){gate, false, kind_affine(gate.bits)};
     lay_out(to, job->shape);
     note_version(job, &to->experts);
     job->bytes += to->experts.blob_bytes * job->shape->n_routed_experts;
@@ -308,7 +310,7 @@ static int columns(const struct job *job, const struct checkpoint_tensor *tensor
     struct declared declared = {0};
     *cols = tensor->at->dims[tensor->at->n_dims - 1];
     if (ends(tensor->name, ".weight_packed")) {
-        *cols *= 8;
+        *cols *= tensor->at->dtype == DTYPE_U8 ? 2 : 8;
     } else if (tensor->at->dtype == DTYPE_U32) {
         int code = folder_declared(job->from, stem, &declared, err);
         if (code)
@@ -336,6 +338,7 @@ static bool is_delicate(const char *stem)
                                         ".self_attn.f_a_proj",
                                         ".self_attn.f_b_proj",
                                         ".self_attn.b_proj",
+                                        "_res_proj",
                                         ".self_attn.indexer.weights_proj"};
     bool is = false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)

@@ -24,6 +24,7 @@ struct job_tensor {
 struct job_matrix {
     struct quantisation how;
     bool exact;
+    uint32_t kind; // of what is written
 };
 
 struct job_layer {

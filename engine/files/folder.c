@@ -38,10 +38,11 @@ int folder_layout(const struct checkpoint *c, enum weight_layout *layout, struct
 {
     const struct checkpoint_tensor *stacked = first_expert(c, "switch_mlp.gate_proj.weight");
     const struct checkpoint_tensor *single = plain_expert(c);
+    const struct checkpoint_tensor *packed = first_expert(c, "experts.0.gate_proj.weight_packed");
     if (stacked && stacked->at->dtype == DTYPE_U32)
         *layout = LAYOUT_MLX;
-    else if (first_expert(c, "experts.0.gate_proj.weight_packed"))
-        *layout = LAYOUT_INT4;
+    else if (packed)
+        *layout = packed->at->dtype == DTYPE_U8 ? LAYOUT_MXFP4 : LAYOUT_INT4;
     else if (single && single->at->dtype == DTYPE_F8_E4M3)
         *layout = LAYOUT_FP8;
     else if (single &&
@@ -50,7 +51,7 @@ int folder_layout(const struct checkpoint *c, enum weight_layout *layout, struct
     else
         return moe_fail(err, MOE_UNSUPPORTED,
                         "%.300s: its experts (model.layers.%" PRIu32 ".mlp) are in none of the layouts that moechat "
-                        "reads: bf16, f16, float32, fp8 with weight_scale_inv, int4 weight_packed, MLX affine",
+                        "reads: bf16, f16, float32, fp8 with weight_scale_inv, int4 or mxfp4 weight_packed, MLX",
                         c->directory, c->shape.first_k_dense_replace);
     return MOE_OK;
 }
@@ -63,6 +64,8 @@ const char *folder_layout_name(const struct checkpoint *c, enum weight_layout la
         return "fp8 checkpoint";
     if (layout == LAYOUT_INT4)
         return "int4 checkpoint";
+    if (layout == LAYOUT_MXFP4)
+        return "mxfp4 checkpoint";
     enum tensor_dtype dtype = plain_expert(c)->at->dtype;
     return dtype == DTYPE_BF16 ? "bf16 checkpoint" : dtype == DTYPE_F16 ? "f16 checkpoint" : "float32 checkpoint";
 }
@@ -279,8 +282,8 @@ static int read_experts(struct stacked *s)
     const struct shape *shape = &s->checkpoint->shape;
     struct expert_layout *experts = &s->to->experts;
     uint32_t inner = shape->moe_intermediate_size;
-    experts->gate = experts->up = (struct args_matrix){.in_dim = shape->hidden_size, .out_dim = inner};
-    experts->down = (struct args_matrix){.in_dim = inner, .out_dim = shape->hidden_size};
+    experts->gate = experts->up = (struct args_matrix){.in_dim = shape_expert_size(shape), .out_dim = inner};
+    experts->down = (struct args_matrix){.in_dim = inner, .out_dim = shape_expert_size(shape)};
     struct moe_err err = {.code = MOE_FORMAT, .text = ""};
     struct moe_err *to = s->err;
     s->err = &err;

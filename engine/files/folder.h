@@ -12,6 +12,7 @@ enum weight_layout {
     LAYOUT_PLAIN, // bf16, f16 or float32, a tensor each
     LAYOUT_FP8,   // DeepSeek's e4m3 with a scale for each block of 128 x 128
     LAYOUT_INT4,  // compressed-tensors, packed, symmetric
+    LAYOUT_MXFP4, // the same of mxfp4, as Kimi K3 has it
     LAYOUT_MLX,   // affine, all experts of a layer in one tensor
 };
 

@@ -258,9 +258,9 @@ static void read_parts(struct fields *f, const struct shape *s, struct expert_la
                           experts->blob_bytes};
     if (f->failed)
         return;
-    experts->gate = read_matrix(&parts, "gate_proj", s->moe_intermediate_size, s->hidden_size);
-    experts->up = read_matrix(&parts, "up_proj", s->moe_intermediate_size, s->hidden_size);
-    experts->down = read_matrix(&parts, "down_proj", s->hidden_size, s->moe_intermediate_size);
+    experts->gate = read_matrix(&parts, "gate_proj", s->moe_intermediate_size, shape_expert_size(s));
+    experts->up = read_matrix(&parts, "up_proj", s->moe_intermediate_size, shape_expert_size(s));
+    experts->down = read_matrix(&parts, "down_proj", shape_expert_size(s), s->moe_intermediate_size);
     size_t length = json_object_array_length(parts.list);
     if (parts.next != length)
         fields_fail(f, MOE_FORMAT, "parts", "are %zu; the three matrices have %zu", length, parts.next);

@@ -16,7 +16,7 @@ static const struct model_type {
     {"deepseek_v2", DEEPSEEK_V2},   {"deepseek_v3", DEEPSEEK_V3},      {"kimi_k2", DEEPSEEK_V3},
     {"kimi_k25", DEEPSEEK_V3},      {"glm4_moe_lite", GLM4_MOE_LITE},  {"kimi_linear", KIMI_LINEAR},
     {"deepseek_v32", DEEPSEEK_V32}, {"glm_moe_dsa", GLM_MOE_DSA},      {"qwen3_next", QWEN3_NEXT},
-    {"qwen3_5_moe", QWEN3_5_MOE},   {"qwen3_5_moe_text", QWEN3_5_MOE},
+    {"qwen3_5_moe", QWEN3_5_MOE},   {"qwen3_5_moe_text", QWEN3_5_MOE}, {"kimi_k3", KIMI_LINEAR},
 };
 
 // What the classes with MLA differ by, besides the dimensions' defaults.
@@ -269,7 +269,8 @@ static void read_settings(struct fields *f, enum family family, struct shape *s)
     shape_must_be_integer(f, "moe_layer_freq", 1);
     shape_must_be_integer(f, "num_experts", s->n_routed_experts); // transformers' other names
     shape_must_be_integer(f, "num_local_experts", s->n_routed_experts);
-    shape_must_be_text(f, "hidden_act", "silu");
+    if (family != KIMI_LINEAR)
+        shape_must_be_text(f, "hidden_act", "silu");
     shape_must_be_false(f, "attention_bias", "moechat has no biases in attention");
     shape_must_be_false(f, "mlp_bias", "moechat has no biases in MLPs");
     if (v2)
@@ -401,14 +402,18 @@ static enum family find_family(struct fields *f, const char *model_type)
 }
 
 // From an outer config to that of the text model in it: of a kimi_k25 DeepseekV3's under either name, of a qwen3_5_moe
-// qwen3_5_moe_text's. Whether the head is tied the outer one says; where it does not, the checkpoint's tensors must
-// agree with the inner one.
+// qwen3_5_moe_text's, of a kimi_k3 kimi_linear's. Whether the head is tied the outer one says; where it does not, the
+// checkpoint's tensors must agree with the inner one.
 static void enter_text_config(struct fields *f, enum family family, struct shape *s)
 {
     bool outer = fields_has(f, "tie_word_embeddings");
     bool tied = outer && fields_flag(f, "tie_word_embeddings");
-    const char *const known[2] = {family == QWEN3_5_MOE ? "qwen3_5_moe_text" : "kimi_k2",
-                                  family == QWEN3_5_MOE ? "qwen3_5_moe" : "deepseek_v3"};
+    const char *const known[2] = {family == QWEN3_5_MOE   ? "qwen3_5_moe_text"
+                                  : family == KIMI_LINEAR ? "kimi_k3"
+                                                          : "kimi_k2",
+                                  family == QWEN3_5_MOE   ? "qwen3_5_moe"
+                                  : family == KIMI_LINEAR ? "kimi_linear"
+                                                          : "deepseek_v3"};
     f->object = fields_object(f, "text_config");
     f->prefix = "config.text_config.";
     char inner[32];
@@ -491,6 +496,10 @@ static void read_kimi_linear(struct fields *f, struct shape *s)
         f->failed = inside.failed;
         shape_read_kinds(f, &names, s);
     }
+    if (f->failed)
+        return;
+    inside.failed = 0;
+    shape_read_kimi_k3(f, &inside, s);
     if (fields_has(f, "mla_use_nope") && !fields_flag(f, "mla_use_nope"))
         fields_fail(f, MOE_UNSUPPORTED, "mla_use_nope", "is false; kimi_linear's attention has no rope");
     shape_check_width(f, "linear_attn_config", d->key_head_dim);
@@ -529,7 +538,7 @@ int shape_read(struct json_object *config, const char *file, struct shape *shape
     enum family family = find_family(f, shape->model_type);
     if (f->failed)
         return f->failed;
-    bool nested = strcmp(shape->model_type, "kimi_k25") == 0 ||
+    bool nested = strcmp(shape->model_type, "kimi_k25") == 0 || strcmp(shape->model_type, "kimi_k3") == 0 ||
                   (strcmp(shape->model_type, "qwen3_5_moe") == 0 && fields_has(f, "text_config"));
     if (nested)
         enter_text_config(f, family, shape);
@@ -558,9 +567,10 @@ static uint64_t mixer_parameters(const struct shape *s, enum layer_kind kind)
         return hidden * (2 * keys + 3 * values + 2 * d->n_value_heads) + d->conv_kernel * (2 * keys + values) +
                2 * d->n_value_heads + d->value_head_dim;
     if (kind == LAYER_KDA) {
-        uint64_t low_rank = 2 * d->key_head_dim * (hidden + keys); // of decay and gate
-        return hidden * (4 * keys + d->n_key_heads) + low_rank + (3 * d->conv_kernel + 1) * keys + d->n_key_heads +
-               d->key_head_dim;
+        uint64_t low_rank = d->key_head_dim * (hidden + keys);
+        uint64_t gate = d->full_gate ? hidden * keys : low_rank;
+        return hidden * (4 * keys + d->n_key_heads) + low_rank + gate + (3 * d->conv_kernel + 1) * keys +
+               d->n_key_heads + d->key_head_dim;
     }
     uint64_t q_out = heads * (s->qk_nope_head_dim + s->qk_rope_head_dim);
     uint64_t q = s->q_lora_rank ? s->q_lora_rank * (hidden + q_out + 1) : hidden * q_out;
@@ -571,20 +581,24 @@ static uint64_t mixer_parameters(const struct shape *s, enum layer_kind kind)
         const struct indexer_dims *i = &s->indexer;
         indexer = i->n_heads * (s->q_lora_rank * (uint64_t)i->head_dim + hidden) + i->head_dim * (hidden + 2);
     }
-    return q + kv_a + kv_b + heads * s->v_head_dim * hidden + indexer;
+    uint64_t out = heads * s->v_head_dim * hidden;
+    return q + kv_a + kv_b + (s->gated_latents ? 2 : 1) * out + indexer;
 }
 
 struct parameter_counts shape_parameters(const struct shape *s)
 {
     uint64_t hidden = s->hidden_size;
     uint64_t n_moe = s->n_layers - s->first_k_dense_replace;
-    uint64_t expert = 3 * hidden * s->moe_intermediate_size;
+    uint64_t expert = 3 * (uint64_t)shape_expert_size(s) * s->moe_intermediate_size;
     uint64_t embed = hidden * s->vocab_size;
     uint64_t every_token = s->n_layers * 2 * hidden + hidden + embed;
     for (uint32_t i = 0; i < s->n_layers; i++)
         every_token += mixer_parameters(s, shape_layer_kind(s, i));
     every_token += s->first_k_dense_replace * 3 * hidden * s->intermediate_size;
     every_token += n_moe * hidden * (3 * s->shared_intermediate_size + s->n_routed_experts + s->has_shared_gate);
+    every_token += n_moe * s->latent_size * (2 * hidden + 1);
+    if (s->bank_every)
+        every_token += (2 * s->n_layers + 1) * 2 * hidden;
     uint64_t total = every_token + n_moe * expert * s->n_routed_experts + (s->tie_word_embeddings ? 0 : embed);
     return (struct parameter_counts){total, every_token + n_moe * expert * s->top_k};
 }

@@ -28,6 +28,8 @@ enum { MOST_LAYERS = 4096 };
 struct linear_dims {
     uint32_t n_key_heads, n_value_heads, key_head_dim, value_head_dim;
     uint32_t conv_kernel; // tokens that it sees
+    float bound;          // of the logarithm of a LAYER_KDA's decay, below 0, as DECAY_CHANNEL_BOUNDED has it; 0: none
+    bool full_gate;       // the output's gate is one matrix, not two factors
     bool tiled; // value head h goes with key head h % n_key_heads, as in GGUF; else with the h / (values / keys)th
 };
 
@@ -43,14 +45,17 @@ struct shape {
     uint32_t vocab_size, hidden_size, n_layers, n_heads;
     uint32_t q_lora_rank; // 0: the model has q_proj instead of q_a and q_b
     uint32_t kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim; // of a LAYER_MLA or DSA
+    bool gated_latents;                                                    // its output has a gate
     uint32_t n_kv_heads, head_dim;                                         // of a LAYER_GQA
     struct linear_dims linear;
     struct indexer_dims indexer;      // zeros without any LAYER_DSA
+    uint32_t bank_every;              // before each so manieth layer the residual stream joins a bank; 0: it is plain
     uint8_t layer_kinds[MOST_LAYERS]; // enum layer_kind
     uint32_t intermediate_size, moe_intermediate_size;
     uint32_t n_routed_experts, n_shared_experts, top_k; // n_shared_experts 0: the model has none
     uint32_t shared_intermediate_size;                  // of the shared experts, which are one MLP
-    bool has_shared_gate;                               // its output is multiplied by sigmoid(gate . x)
+    uint32_t latent_size; // routed experts read and write a latent space of so many dimensions; 0: the stream's own
+    bool has_shared_gate; // its output is multiplied by sigmoid(gate . x)
     enum router_scoring scoring;
     enum topk_method topk_method;
     uint32_t n_group, topk_group; // both 1 with TOPK_GREEDY
@@ -58,6 +63,7 @@ struct shape {
     uint32_t first_k_dense_replace; // layers before this one are dense
     uint32_t max_position_embeddings;
     float rms_norm_eps, routed_scaling_factor;
+    float situ_beta;       // of MLPs' activation, with swiglu_limit, as args_swiglu has it; 0: silu
     float swiglu_limit;    // beyond which MLPs' gates and ups do not count, as args_swiglu has it; 0: there is none
     float latent_norm_eps; // of q_a_layernorm and kv_a_layernorm: 1e-6 whatever rms_norm_eps is
     bool norm_topk_prob, tie_word_embeddings;
@@ -82,6 +88,12 @@ struct shape {
 static inline enum layer_kind shape_layer_kind(const struct shape *s, uint32_t layer)
 {
     return (enum layer_kind)s->layer_kinds[layer];
+}
+
+// What a routed expert reads and writes.
+static inline uint32_t shape_expert_size(const struct shape *s)
+{
+    return s->latent_size ? s->latent_size : s->hidden_size;
 }
 
 static inline bool shape_is_moe(const struct shape *s, uint32_t layer)

@@ -50,6 +50,9 @@ void shape_read_kinds(struct fields *f, const struct kinds_by_name *names, struc
 // shape_indexer.c: what DEEPSEEK_V32 and GLM_MOE_DSA have beyond DEEPSEEK_V3; the layers' kinds.
 void shape_read_indexer(struct fields *f, enum family family, struct shape *s);
 
+// shape_kimi_k3.c: what a KIMI_LINEAR may have as Kimi K3's; `linear` is its linear_attn_config.
+void shape_read_kimi_k3(struct fields *f, struct fields *linear, struct shape *s);
+
 // shape_qwen.c: QWEN3_NEXT and QWEN3_5_MOE.
 void shape_read_qwen(struct fields *f, enum family family, struct shape *s);
 

@@ -51,6 +51,19 @@ static bool good_group(uint64_t group)
     return group == 32 || group == 64 || group == 128;
 }
 
+// Two numbers a byte, the lower four bits first.
+static int find_mxfp4(struct source_matrix *m, uint64_t all_rows, struct moe_err *err)
+{
+    m->kind = SOURCE_MXFP4;
+    m->stored = (struct quantisation){4, 32};
+    if (m->cols % 32 || !has_shape(m->weight, all_rows, m->cols / 2))
+        return refuse(m, m->weight, "is not packed mxfp4 of its shape", err);
+    if (m->scales->at->dtype != DTYPE_U8 || !has_shape(m->scales, all_rows, m->cols / 32))
+        return refuse(m, m->scales, "is not a byte for each group of 32", err);
+    m->exact = true;
+    return MOE_OK;
+}
+
 static int find_int4(struct source_matrix *m, const char *stem, uint64_t all_rows, struct moe_err *err)
 {
     m->kind = SOURCE_INT4;
@@ -60,6 +73,8 @@ static int find_int4(struct source_matrix *m, const char *stem, uint64_t all_row
     if (with(m->from, stem, ".weight_zero_point") || with(m->from, stem, ".weight_g_idx"))
         return refuse(m, m->weight, "is not symmetric or is reordered, which moechat does not read", err);
     enum tensor_dtype dtype = m->weight->at->dtype;
+    if (dtype == DTYPE_U8)
+        return find_mxfp4(m, all_rows, err);
     uint64_t groups = m->scales->at->n_dims ? m->scales->at->dims[m->scales->at->n_dims - 1] : 0;
     if ((dtype != DTYPE_I32 && dtype != DTYPE_U32) || !has_shape(m->weight, all_rows, m->cols / 8) || m->cols % 8)
         return refuse(m, m->weight, "is not packed int4 of its shape", err);
@@ -148,7 +163,7 @@ int source_find_stacked(const struct checkpoint *from, const struct source_reque
 
 uint32_t source_width(enum tensor_dtype dtype)
 {
-    return dtype == DTYPE_F8_E4M3 ? 1 : dtype == DTYPE_BF16 || dtype == DTYPE_F16 ? 2 : 4;
+    return dtype == DTYPE_F8_E4M3 || dtype == DTYPE_U8 ? 1 : dtype == DTYPE_BF16 || dtype == DTYPE_F16 ? 2 : 4;
 }
 
 // Rows of a tensor with `cols` elements a row, as they are stored.
@@ -216,6 +231,38 @@ static void dequantise(const struct source_matrix *m, const uint32_t *words, con
     }
 }
 
+static const uint8_t mxfp4_no_number = 255; // of a scale
+
+static bool mxfp4_is_finite(const uint8_t *scales, uint64_t count)
+{
+    uint64_t i = 0;
+    while (i < count && scales[i] != mxfp4_no_number)
+        i++;
+    return i == count;
+}
+
+static int read_mxfp4(const struct source_matrix *m, struct source_rows rows, void *raw, float *out,
+                      struct moe_err *err)
+{
+    static const float numbers[8] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
+    uint64_t count = (uint64_t)rows.n * m->cols, row = m->first_row + rows.row;
+    uint8_t *scales = malloc(count / 32 + 1);
+    if (!scales)
+        return moe_fail(err, MOE_NO_MEMORY, "no memory for the scales of %.120s", m->weight->name);
+    int code = read_rows(m, m->weight, row, rows.n, raw, err);
+    if (!code)
+        code = read_rows(m, m->scales, row, rows.n, scales, err);
+    if (!code && !mxfp4_is_finite(scales, count / 32))
+        code = source_not_finite(m->from, m->scales, err);
+    for (uint64_t i = 0; i < count && !code; i++) {
+        uint32_t four = ((const uint8_t *)raw)[i / 2] >> i % 2 * 4 & 15;
+        float number = ldexpf(numbers[four & 7], scales[i / 32] - 127);
+        out[i] = four & 8 ? -number : number;
+    }
+    free(scales);
+    return code;
+}
+
 static int read_groups(const struct source_matrix *m, struct source_rows rows, void *raw, float *out,
                        struct moe_err *err)
 {
@@ -267,7 +314,9 @@ int source_read(const struct source_matrix *m, struct source_rows rows, float *o
         if (!code)
             widen(m->weight->at->dtype, raw, count, out);
     } else {
-        code = (m->kind == SOURCE_FP8 ? read_fp8 : read_groups)(m, rows, raw, out, err);
+        code = (m->kind == SOURCE_FP8     ? read_fp8
+                : m->kind == SOURCE_MXFP4 ? read_mxfp4
+                                          : read_groups)(m, rows, raw, out, err);
     }
     free(raw);
     return code;
@@ -309,9 +358,14 @@ int source_copy(const struct source_matrix *m, enum source_part part, struct sou
 {
     const struct checkpoint_tensor *const tensors[] = {m->weight, m->scales, m->biases ? m->biases : m->scales};
     const struct checkpoint_tensor *tensor = tensors[part];
+    if (m->kind == SOURCE_MXFP4 && part == PART_BIASES)
+        return MOE_OK;
     int code = read_rows(m, tensor, m->first_row + rows.row, rows.n, out, err);
     if (code || part == PART_WORDS)
         return code;
+    if (m->kind == SOURCE_MXFP4)
+        return mxfp4_is_finite(out, (uint64_t)rows.n * (m->cols / 32)) ? MOE_OK
+                                                                       : source_not_finite(m->from, tensor, err);
     uint16_t *numbers = out;
     uint64_t count = (uint64_t)rows.n * (m->cols / m->stored.group_size);
     for (uint64_t i = 0; part == PART_BIASES && !m->biases && i < count; i++)

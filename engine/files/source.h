@@ -12,6 +12,7 @@ enum source_kind {
                   // own conversion does
     SOURCE_AFFINE, // MLX: weight, scales, biases
     SOURCE_INT4,   // compressed-tensors: weight_packed, 8 more than the number; weight_scale
+    SOURCE_MXFP4,  // the same of bytes: e2m1, a byte of scale for each 32 inputs, as MLX's mxfp4 has them
 };
 
 struct source_matrix {
@@ -42,7 +43,7 @@ struct source_rows {
 };
 int source_read(const struct source_matrix *matrix, struct source_rows rows, float *out, struct moe_err *err);
 // Rows of one part of an `exact` matrix, as they are stored (an int4's biases are -8 times its scales). Scales and
-// biases that are not finite are refused.
+// biases that are not finite are refused. An mxfp4 has no biases: nothing is written.
 enum source_part { PART_WORDS, PART_SCALES, PART_BIASES };
 int source_copy(const struct source_matrix *matrix, enum source_part part, struct source_rows rows, void *out,
                 struct moe_err *err);

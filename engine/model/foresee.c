@@ -34,7 +34,7 @@ static struct counts count_weights(const struct shape *s)
 {
     uint64_t n_layers = s->n_layers - s->first_k_dense_replace;
     struct counts counts = {
-        .experts = n_layers * s->n_routed_experts * 3 * s->hidden_size * s->moe_intermediate_size,
+        .experts = n_layers * s->n_routed_experts * 3 * shape_expert_size(s) * s->moe_intermediate_size,
         .embedding = (uint64_t)s->vocab_size * s->hidden_size * (s->tie_word_embeddings ? 1 : 2),
     };
     uint64_t all = shape_parameters(s).total, known = counts.experts + counts.embedding;

@@ -99,15 +99,21 @@ static uint32_t integer_of(struct json_object *object, const char *name)
     return value > 0 && value <= UINT16_MAX ? (uint32_t)value : 0;
 }
 
-// Of int4 that convert copies: groups of 32, 64 or 128 in its first group of targets. 0: it is none.
-static uint32_t int4_group(struct json_object *quantised)
+// Of four bits that convert copies, by its first group of targets: the size of groups, of integers 32, 64 or 128, of
+// mxfp4 32. 0: it is neither.
+static uint32_t four_bits_group(struct json_object *quantised, bool *mxfp4)
 {
     struct json_object *groups = inner(quantised, "config_groups");
     struct json_object *group = inner(groups, "group_0");
     struct json_object *weights = inner(group, "weights");
     uint32_t size = integer_of(weights, "group_size");
-    bool is = strcmp(text_of(quantised, "quant_method"), "compressed-tensors") == 0 &&
-              integer_of(weights, "num_bits") == 4 && strcmp(text_of(weights, "type"), "int") == 0;
+    bool is =
+        strcmp(text_of(quantised, "quant_method"), "compressed-tensors") == 0 && integer_of(weights, "num_bits") == 4;
+    *mxfp4 = strcmp(text_of(group, "format"), "mxfp4-pack-quantized") == 0 ||
+             strcmp(text_of(quantised, "format"), "mxfp4-pack-quantized") == 0;
+    if (*mxfp4)
+        return is && size == 32 ? size : 0;
+    is = is && strcmp(text_of(weights, "type"), "int") == 0;
     return is && (size == 32 || size == 64 || size == 128) ? size : 0;
 }
 
@@ -133,11 +139,12 @@ static void read_hub(struct json_object *config, struct foreseen_bits *bits)
     char word[32];
     say_word(word, sizeof word, quantised ? text_of(quantised, "quant_method") : dtype);
     *bits = (struct foreseen_bits){.experts = bits_of_four, .embedding = bits_of_eight, .rest = bits_of_four};
-    uint32_t group = quantised ? int4_group(quantised) : 0;
+    bool mxfp4 = false;
+    uint32_t group = quantised ? four_bits_group(quantised, &mxfp4) : 0;
     if (group) {
-        bits->experts = 4 + 32.0 / group;
-        snprintf(bits->from, sizeof bits->from,
-                 "as moechat convert makes them: experts stay int4 in groups of %" PRIu32, group);
+        bits->experts = 4 + (mxfp4 ? 8.0 : 32.0) / group;
+        snprintf(bits->from, sizeof bits->from, "as moechat convert makes them: experts stay %s in groups of %" PRIu32,
+                 mxfp4 ? "mxfp4" : "int4", group);
     } else if (quantised && strcmp(word, "fp8") != 0) {
         bits->guessed = true;
         snprintf(bits->from, sizeof bits->from, "a guess, for its quantisation%s%s may not be one that moechat reads",

@@ -43,7 +43,8 @@ static uint32_t channels_of(const struct shape *s)
 static void want_rate(struct loader *l, struct delta_weights *w, const char *const names[2])
 {
     w->rate_given = loader_has_tensor(l, names[1]);
-    const struct want_numbers numbers = {&names[w->rate_given], 1, l->shape->linear.n_value_heads, 1};
+    const struct want_numbers numbers = {&names[w->rate_given], 1, l->shape->linear.n_value_heads, 1,
+                                         l->shape->linear.full_gate}; // Kimi K3's is padded
     loader_numbers(l, &w->rate, &numbers);
 }
 
@@ -104,7 +105,7 @@ static void want_gdn(struct loader *l, struct layer_weights *layer)
     const struct shape *s = l->shape;
     struct delta_weights *w = &layer->delta;
     want_gdn_inputs(l, w);
-    loader_numbers(l, &w->conv, &(struct want_numbers){conv, 1, channels_of(s), s->linear.conv_kernel});
+    loader_numbers(l, &w->conv, &(struct want_numbers){conv, 1, channels_of(s), s->linear.conv_kernel, false});
     want_rate(l, w, rate);
     loader_vector(l, &w->dt_bias, "linear_attn.dt_bias", s->linear.n_value_heads);
     loader_vector(l, &w->norm, "linear_attn.norm.weight", s->linear.value_head_dim);
@@ -116,20 +117,30 @@ static void want_kda(struct loader *l, struct layer_weights *layer)
     static const char *const rate[2] = {"self_attn.A_log", "self_attn.A"};
     static const char *const conv[3] = {"self_attn.q_conv1d.weight", "self_attn.k_conv1d.weight",
                                         "self_attn.v_conv1d.weight"};
+    static const char *const joined_conv[1] = {"self_attn.qkv_conv1d.weight"};
     static const char *const qkv[3] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
     const struct shape *s = l->shape;
     struct delta_weights *w = &layer->delta;
     uint32_t hidden = s->hidden_size, wide = keys_of(s), head = s->linear.key_head_dim;
-    for (int i = 0; i < 3; i++)
+    bool joined = loader_has(l, "self_attn.qkv_proj"), one = loader_has_tensor(l, joined_conv[0]);
+    if (joined)
+        loader_matrix(l, &w->qkv[0], "self_attn.qkv_proj", 3 * wide, hidden);
+    for (int i = 0; i < 3 && !joined; i++)
         loader_matrix(l, &w->qkv[i], qkv[i], wide, hidden);
-    loader_numbers(l, &w->conv, &(struct want_numbers){conv, 3, wide, s->linear.conv_kernel});
+    const struct want_numbers taps = {one ? joined_conv : conv, one ? 1 : 3, one ? 3 * wide : wide,
+                                      s->linear.conv_kernel, false};
+    loader_numbers(l, &w->conv, &taps);
     want_rate(l, w, rate);
     loader_vector(l, &w->dt_bias, "self_attn.dt_bias", wide);
     loader_matrix(l, &w->beta, "self_attn.b_proj", s->linear.n_value_heads, hidden);
     loader_matrix(l, &w->inner[0], "self_attn.f_a_proj", head, hidden);
     loader_matrix(l, &w->decay, "self_attn.f_b_proj", wide, head);
-    loader_matrix(l, &w->inner[1], "self_attn.g_a_proj", head, hidden);
-    loader_matrix(l, &w->z, "self_attn.g_b_proj", wide, head);
+    if (s->linear.full_gate) {
+        loader_matrix(l, &w->z, "self_attn.g_proj", wide, hidden);
+    } else {
+        loader_matrix(l, &w->inner[1], "self_attn.g_a_proj", head, hidden);
+        loader_matrix(l, &w->z, "self_attn.g_b_proj", wide, head);
+    }
     loader_vector(l, &w->norm, "self_attn.o_norm.weight", head);
     loader_matrix(l, &w->out, "self_attn.o_proj", hidden, wide);
 }
@@ -172,8 +183,8 @@ static struct mixer_work work_gdn(const struct shape *s)
 static struct mixer_work work_kda(const struct shape *s)
 {
     double hidden = s->hidden_size, wide = keys_of(s), head = s->linear.key_head_dim;
-    double low_rank = 2 * head * (hidden + wide);
-    return (struct mixer_work){.token = hidden * (4 * wide + s->linear.n_value_heads) + low_rank + scan_work(s)};
+    double low_rank = head * (hidden + wide), gate = s->linear.full_gate ? hidden * wide : low_rank;
+    return (struct mixer_work){.token = hidden * (4 * wide + s->linear.n_value_heads) + low_rank + gate + scan_work(s)};
 }
 
 // ---- A pass
@@ -232,6 +243,7 @@ static void scan(const struct pass *pass, const struct delta_weights *w, uint32_
         .tiled_heads = d->tiled,
         .decay = rule->decay,
         .rate_given = w->rate_given,
+        .bound = d->bound,
         .norm_eps = 1e-6F, // in transformers' code, whatever rms_norm_eps is
     };
     struct gpu_delta_bufs bufs = {w->rate.buf, w->dt_bias.buf, x.buf, gate.buf, state.from, state.to, out.buf};
@@ -303,21 +315,22 @@ static void run_kda(const struct pass *pass, uint32_t layer)
 {
     const struct shape *s = pass->shape;
     const struct delta_weights *w = &pass->weights->layers[layer].delta;
-    const struct rule rule = {keys_of(s), DECAY_CHANNEL, GATE_SIGMOID};
+    const struct rule rule = {keys_of(s), s->linear.bound < 0 ? DECAY_CHANNEL_BOUNDED : DECAY_CHANNEL, GATE_SIGMOID};
     struct rows qkv = scratch_mixer(pass->scratch, DELTA_QKV, channels_of(s));
     struct rows gate = scratch_mixer(pass->scratch, DELTA_GATE, s->linear.n_value_heads + keys_of(s));
     struct rows inner = scratch_mixer(pass->scratch, DELTA_INNER, s->linear.key_head_dim);
     struct projection from_x[] = {
         {.matrix = &w->qkv[0], .to = qkv},
+        {.matrix = &w->beta, .to = gate},
         {.matrix = &w->qkv[1], .to = from(qkv, keys_of(s))},
         {.matrix = &w->qkv[2], .to = from(qkv, 2 * keys_of(s))},
-        {.matrix = &w->beta, .to = gate},
     };
-    struct rows x = stream_project(pass, layer, SITE_MIXER, from_x, 4);
+    struct rows x = stream_project(pass, layer, SITE_MIXER, from_x, w->qkv[1].buf ? 4 : 2); // some files join them
     project(pass, &w->inner[0], x, inner);
     project(pass, &w->decay, inner, from(gate, s->linear.n_value_heads));
-    project(pass, &w->inner[1], x, inner);
-    project(pass, &w->z, inner, scratch_mixer(pass->scratch, DELTA_Z, values_of(s)));
+    if (!s->linear.full_gate)
+        project(pass, &w->inner[1], x, inner);
+    project(pass, &w->z, s->linear.full_gate ? x : inner, scratch_mixer(pass->scratch, DELTA_Z, values_of(s)));
     mix(pass, layer, &rule);
 }
 

@@ -4,6 +4,7 @@
 #include "engine/walk/ffn.h"
 
 #include "engine/base/err.h"
+#include "engine/walk/latent.h"
 
 static struct projection router_of(const struct pass *pass, const struct routing *to)
 {
@@ -75,6 +76,7 @@ void ffn_mlp(const struct pass *pass, uint32_t layer, struct rows x)
         .in_offset = x.offset,
         .out_stride = act.stride,
         .limit = pass->shape->swiglu_limit,
+        .situ_beta = pass->shape->situ_beta,
     };
     if (pass->decode)
         gpu_op_swiglu_vec(pass->gpu, &args, w->gate.buf, x.buf, act.buf);
@@ -138,7 +140,7 @@ void ffn_run_batch(const struct pass *pass, uint32_t layer, const struct args_pl
 {
     const struct shape *s = pass->shape;
     const struct expert_layout *experts = package_experts(pass->package, layer);
-    struct rows x = stream_read_last(pass);
+    struct rows x = latent_read(pass);
     gpu_buf *const *buf = pass->scratch->buf;
     struct gpu_experts_bufs bufs = {matrices, buf[SCRATCH_ROUTER_IDS], x.buf, buf[SCRATCH_MLP], NULL};
     struct args_swiglu_experts in = {
@@ -148,12 +150,13 @@ void ffn_run_batch(const struct pass *pass, uint32_t layer, const struct args_pl
         .in_offset = x.offset,
         .out_stride = s->moe_intermediate_size,
         .limit = s->swiglu_limit,
+        .situ_beta = s->situ_beta,
     };
     struct args_matvec_experts out = {
         .matrix = experts->down,
         .at = *batch,
         .in_stride = s->moe_intermediate_size,
-        .out_stride = s->hidden_size,
+        .out_stride = shape_expert_size(s),
     };
     gpu_op_swiglu_experts(pass->gpu, &in, &bufs);
     bufs.x = buf[SCRATCH_MLP];
@@ -183,6 +186,7 @@ int ffn_begin(const struct pass *pass, uint32_t layer, struct moe_err *err)
     struct projection logits = router_of(pass, &to);
     struct rows x = stream_project(pass, layer, SITE_FFN, &logits, 1);
     choose(pass, &to);
+    latent_begin(pass, layer, x);
     if (pass->decode)
         return MOE_OK;
     int code = ffn_read_choice(pass, layer, err);
@@ -195,7 +199,12 @@ int ffn_begin(const struct pass *pass, uint32_t layer, struct moe_err *err)
 
 int ffn_experts(const struct pass *pass, uint32_t layer, struct moe_err *err)
 {
+    int code = MOE_OK;
     if (!pass->decode)
-        return ffn_prefill(pass, layer, err);
-    return ffn_resident(pass, layer) ? MOE_OK : ffn_streamed(pass, layer, err);
+        code = ffn_prefill(pass, layer, err);
+    else if (!ffn_resident(pass, layer))
+        code = ffn_streamed(pass, layer, err);
+    if (!code)
+        latent_end(pass, layer);
+    return code;
 }

@@ -2,6 +2,7 @@
 // The routed experts of a prefill: a group's rows are sorted by expert, and every busy expert is swept over once, by
 // ascending id.
 #include "engine/walk/ffn.h"
+#include "engine/walk/latent.h"
 
 #include <string.h>
 
@@ -55,7 +56,7 @@ static void run_expert_rows(const struct pass *pass, const struct expert_rows *e
 {
     struct scratch *scratch = pass->scratch;
     const struct expert_layout *layout = package_experts(pass->package, experts->places[0].layer);
-    uint32_t hidden = pass->shape->hidden_size, inner = pass->shape->moe_intermediate_size;
+    uint32_t hidden = shape_expert_size(pass->shape), inner = pass->shape->moe_intermediate_size;
     gpu_buf *in = scratch->buf[SCRATCH_EXPERT_IN], *act = scratch->buf[SCRATCH_MLP];
     gpu_buf *out = scratch->buf[SCRATCH_EXPERT_OUT], *matrices = experts->places[0].buf;
     struct args_swiglu swiglu[MOST_EACH];
@@ -70,7 +71,8 @@ static void run_expert_rows(const struct pass *pass, const struct expert_rows *e
                                          .in_offset = args.n_rows * hidden,
                                          .out_stride = inner,
                                          .out_offset = args.n_rows * inner,
-                                         .limit = pass->shape->swiglu_limit};
+                                         .limit = pass->shape->swiglu_limit,
+                                         .situ_beta = pass->shape->situ_beta};
         down[k] = (struct args_matmul){.matrix = gpu_matrix_behind(&layout->down, place),
                                        .n_rows = experts->rows[k],
                                        .in_stride = inner,
@@ -79,10 +81,10 @@ static void run_expert_rows(const struct pass *pass, const struct expert_rows *e
                                        .out_offset = args.n_rows * hidden};
         args.n_rows += experts->rows[k];
     }
-    gpu_op_gather(pass->gpu, &args, stream_read_last(pass).buf, scratch->buf[SCRATCH_EXPERT_INDEX], in);
+    gpu_op_gather(pass->gpu, &args, latent_read(pass).buf, scratch->buf[SCRATCH_EXPERT_INDEX], in);
     gpu_op_swiglu_each(pass->gpu, swiglu, experts->n, &(struct gpu_product_bufs){matrices, in, act});
     gpu_op_matmul_each(pass->gpu, down, experts->n, &(struct gpu_product_bufs){matrices, act, out});
-    stream_add_rows(pass, &args);
+    latent_add_rows(pass, &args);
 }
 
 // The expert whose turn it is, which is there, and those after it that are there too and whose rows fit beside its own.

@@ -5,6 +5,7 @@
 // be evicted meanwhile, since nothing ever is where every expert has a slot; so these layers pin nothing, are in no
 // ring, and may be left standing by a cancel. The same bits as the streamed way's.
 #include "engine/walk/ffn.h"
+#include "engine/walk/latent.h"
 
 #include <string.h>
 
@@ -38,10 +39,10 @@ static void run_apart(const struct pass *pass, uint32_t layer, const struct args
     if (pass->shape->n_shared_experts)
         ffn_mlp(pass, layer, stream_read_last(pass));
     ffn_run_batch(pass, layer, all, matrices);
-    stream_add_ranked(pass, layer, ffn_choice(pass, layer));
+    latent_add_ranked(pass, layer, ffn_choice(pass, layer));
 }
 
-// All of them, the shared one too, in two launches.
+// All of them, the shared one too, which reads what they read, in two launches.
 static void run_together(const struct pass *pass, uint32_t layer, const struct args_places *all, gpu_buf *matrices)
 {
     const struct shape *s = pass->shape;
@@ -58,6 +59,7 @@ static void run_together(const struct pass *pass, uint32_t layer, const struct a
         .out_stride = inner,
         .shared_offset = s->top_k * inner,
         .limit = s->swiglu_limit,
+        .situ_beta = s->situ_beta,
     };
     struct args_add_experts out = {
         .matrix = experts->down,
@@ -94,7 +96,7 @@ bool ffn_resident(const struct pass *pass, uint32_t layer)
         .n_experts = pass->shape->n_routed_experts,
     };
     pass_stage(pass, STAGE_EXPERTS, layer);
-    (pass->stream->unfused ? run_apart : run_together)(pass, layer, &all, row.buf);
+    (pass->stream->unfused || pass->shape->latent_size ? run_apart : run_together)(pass, layer, &all, row.buf);
     routed->untold = true;
     gpu_flush(pass->gpu); // the device need not wait until the host has given it all layers
     return true;

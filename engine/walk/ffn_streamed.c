@@ -2,6 +2,7 @@
 // The routed experts of a decoded token, streamed: the chosen ids come to the host, which asks the store for their
 // slots. A wait for each layer; experts that are there compute while the others are read.
 #include "engine/walk/ffn.h"
+#include "engine/walk/latent.h"
 
 // Pins the chosen experts, and starts to read those that are missing.
 static int ask(const struct pass *pass, uint32_t layer, struct moe_err *err)
@@ -122,7 +123,7 @@ static int add_experts(const struct pass *pass, uint32_t layer, struct moe_err *
     add_shared(pass, layer, SHARED_LAST);
     code = prefetch_take(&routed->prefetch, routed->store, err);
     if (!code)
-        stream_add_ranked(pass, layer, ffn_choice(pass, layer));
+        latent_add_ranked(pass, layer, ffn_choice(pass, layer));
     return code;
 }
 

@@ -200,14 +200,15 @@ static bool check_numbers(struct loader *l, const struct checkpoint_tensor *tens
     const struct tensor *at = tensor->at;
     uint64_t dims[2] = {1, 1};
     uint32_t n = 0, wanted = (want->rows > 1 ? 1U : 0U) + (want->cols > 1 ? 1U : 0U);
+    uint64_t first = want->rows > 1 ? want->rows : want->cols;
     bool good = true;
     for (uint32_t i = 0; i < at->n_dims; i++)
         if (at->dims[i] != 1 && n < 2)
             dims[n++] = at->dims[i];
         else
             good &= at->dims[i] == 1;
-    good &=
-        n == wanted && dims[0] == (want->rows > 1 ? want->rows : want->cols) && (wanted < 2 || dims[1] == want->cols);
+    good &= n == wanted && (wanted < 2 || dims[1] == want->cols) &&
+            (dims[0] == first || (want->padded && wanted == 1 && dims[0] > first));
     if (!dtype_is_float(at->dtype)) {
         refuse_dtype(l, tensor, "BF16, F16 or F32");
     } else if (!good) {

@@ -50,6 +50,7 @@ struct want_numbers {
     const char *const *names;
     size_t n;
     uint32_t rows, cols;
+    bool padded; // a tensor of one dimension may be longer: the rest means nothing
 };
 void loader_numbers(struct loader *loader, struct vector *vector, const struct want_numbers *want);
 void loader_matrix(struct loader *loader, struct matrix *matrix, const char *stem, uint32_t out_dim, uint32_t in_dim);

@@ -18,7 +18,8 @@ enum {
     MLA_Q_LATENT, // [rows, n_heads, kv_lora_rank]
     MLA_ATTENDED, // [rows, n_heads, kv_lora_rank]
     MLA_HEADS,    // [rows, n_heads * v_head_dim]
-    MLA_BUFFERS
+    MLA_GATE,     // the same, where the output has one; no model with an indexer does
+    MLA_BUFFERS = MLA_GATE
 };
 static_assert((int)MLA_BUFFERS <= (int)INDEXER_KEYS, "the indexer's buffers are behind these");
 
@@ -57,6 +58,8 @@ static void want(struct loader *l, struct layer_weights *layer)
     loader_matrix(l, &w->kv_a, "self_attn.kv_a_proj_with_mqa", s->kv_lora_rank + s->qk_rope_head_dim, hidden);
     loader_vector(l, &w->kv_a_layernorm, "self_attn.kv_a_layernorm.weight", s->kv_lora_rank);
     want_kv_b(l, w);
+    if (s->gated_latents)
+        loader_matrix(l, &w->gate, "self_attn.g_proj", s->n_heads * s->v_head_dim, hidden);
     loader_matrix(l, &w->o, "self_attn.o_proj", hidden, s->n_heads * s->v_head_dim);
 }
 
@@ -76,6 +79,8 @@ static void memory(const struct shape *s, struct mixer_needs *needs)
     chunk[MLA_KV] = needs->rows[0];
     chunk[MLA_Q_LATENT] = chunk[MLA_ATTENDED] = heads * s->kv_lora_rank;
     chunk[MLA_HEADS] = heads * s->v_head_dim;
+    if (s->gated_latents)
+        chunk[MLA_GATE] = chunk[MLA_HEADS];
 }
 
 static void memory_dsa(const struct shape *s, struct mixer_needs *needs)
@@ -90,7 +95,8 @@ static struct mixer_work work(const struct shape *s)
     double q = s->q_lora_rank ? s->q_lora_rank * (hidden + heads * head) : hidden * heads * head;
     double absorbed = heads * s->kv_lora_rank * ((double)s->qk_nope_head_dim + s->v_head_dim);
     double kv = hidden * ((double)s->kv_lora_rank + s->qk_rope_head_dim);
-    return (struct mixer_work){.token = q + kv + absorbed + heads * s->v_head_dim * hidden,
+    double out = heads * s->v_head_dim * hidden;
+    return (struct mixer_work){.token = q + kv + absorbed + (s->gated_latents ? 2 : 1) * out,
                                .pair = heads * (2.0 * s->kv_lora_rank + s->qk_rope_head_dim)};
 }
 
@@ -271,6 +277,25 @@ static void attend(const struct pass *pass, const struct mla_weights *w, struct 
     values(pass, w, buf[MLA_ATTENDED], buf[MLA_HEADS]);
 }
 
+// heads *= sigmoid(gate x), before the last matrix.
+static void gate_heads(const struct pass *pass, const struct mla_weights *w, struct rows heads)
+{
+    const struct shape *s = pass->shape;
+    struct rows gate = scratch_mixer(pass->scratch, MLA_GATE, heads.stride);
+    pass_project(pass, &(struct projection){&w->gate, stream_read_last(pass), gate, false});
+    struct args_gate_product args = {
+        .n_rows = pass->rows,
+        .n_heads = s->n_heads,
+        .dim = s->v_head_dim,
+        .stride = heads.stride,
+        .offset = heads.offset,
+        .gate_stride = gate.stride,
+        .gate_head_stride = s->v_head_dim,
+        .gate_offset = gate.offset,
+    };
+    gpu_op_gate_product(pass->gpu, &args, gate.buf, heads.buf);
+}
+
 static void run(const struct pass *pass, uint32_t layer)
 {
     const struct shape *s = pass->shape;
@@ -283,6 +308,8 @@ static void run(const struct pass *pass, uint32_t layer)
     if (has_indexer(pass, layer))
         indexer_choose(pass, layer, q_normed(pass));
     attend(pass, w, q, layer);
+    if (w->gate.buf)
+        gate_heads(pass, w, heads);
     stream_add(pass, &w->o, heads);
 }
 

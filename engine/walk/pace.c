@@ -69,7 +69,7 @@ static double all_attention_work(const struct pace_plan *plan)
 
 static double experts_work(const struct shape *s, double choices, double busy)
 {
-    return 3.0 * s->hidden_size * s->moe_intermediate_size * (choices + busy * rows_of_an_expert);
+    return 3.0 * shape_expert_size(s) * s->moe_intermediate_size * (choices + busy * rows_of_an_expert);
 }
 
 static uint32_t n_moe_layers(const struct shape *s)

@@ -40,7 +40,8 @@ static void measure(const struct scratch_options *options, const struct scratch 
     elements[SCRATCH_EXPERT_INDEX] = group * s->top_k;
     elements[SCRATCH_EXPERT_WEIGHT] = group * s->top_k;
     elements[SCRATCH_EXPERT_CHAIN] = 2 * group * s->top_k;
-    elements[SCRATCH_EXPERT_IN] = rows * s->hidden_size;
+    elements[SCRATCH_EXPERT_IN] = rows * shape_expert_size(s);
+    elements[SCRATCH_LATENT] = elements[SCRATCH_LATENT_SUM] = group * s->latent_size;
     elements[SCRATCH_EXPERT_OUT] = larger(rows, (uint64_t)s->top_k + 1) * s->hidden_size;
     elements[SCRATCH_LOGITS] = (uint64_t)scratch->logit_rows * s->vocab_size;
 }
@@ -76,7 +77,7 @@ uint64_t scratch_group_bytes(const struct shape *shape)
     uint64_t lists = 0;
     for (uint32_t layer = 0; layer < shape->n_layers; layer++)
         lists = larger(lists, mixer_needs(shape, layer).group);
-    return sizeof(float) * (1 + 4 * (uint64_t)shape->top_k + lists);
+    return sizeof(float) * (1 + 4 * (uint64_t)shape->top_k + lists + 2 * (uint64_t)shape->latent_size);
 }
 
 int scratch_open(gpu *g, const struct scratch_options *options, struct scratch *scratch, struct moe_err *err)

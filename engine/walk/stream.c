@@ -17,8 +17,7 @@ double stream_worth(const struct stream_reach *reach, uint32_t rows, const struc
 
 const struct residual *residual_of(const struct shape *shape)
 {
-    (void)shape; // as yet there is one
-    return &residual_plain;
+    return shape->bank_every ? &residual_bank : &residual_plain;
 }
 
 uint64_t stream_group_bytes(const struct shape *shape)

@@ -10,6 +10,7 @@
 #include "kernels/gpu.h"
 
 struct layer_weights;
+struct weights;
 struct loader;
 struct matrix;
 struct pass;
@@ -42,6 +43,7 @@ struct residual {
     const char *name;
     // Asks for its tensors of one layer. NULL: it has none.
     void (*want)(struct loader *loader, struct layer_weights *weights);
+    void (*want_head)(struct loader *loader, struct weights *weights); // the head's, the same
     // Its own buffers, for a group; stream_release frees them. NULL: it has none.
     int (*open)(const struct stream_options *options, struct stream *stream, struct moe_err *err);
     uint64_t (*group_floats)(const struct shape *shape); // that each token of a group takes in them; with `open`
@@ -54,6 +56,7 @@ struct residual {
     struct rows (*show)(const struct pass *pass);
 };
 extern const struct residual residual_plain; // stream.c
+extern const struct residual residual_bank;  // bank.c
 
 const struct residual *residual_of(const struct shape *shape);
 

@@ -35,6 +35,11 @@ static void want_ffn(struct loader *l, struct layer_weights *w, bool moe)
         loader_matrices(l, pair, 2);
         loader_matrix(l, &w->down, stem[2], hidden, inner);
     }
+    if (moe && s->latent_size) {
+        loader_matrix(l, &w->latent_in, "mlp.routed_expert_down_proj", s->latent_size, hidden);
+        loader_vector(l, &w->latent_norm, "mlp.routed_expert_norm.weight", s->latent_size);
+        loader_matrix(l, &w->latent_out, "mlp.routed_expert_up_proj", hidden, s->latent_size);
+    }
     if (moe && s->has_shared_gate)
         loader_matrix(l, &w->shared_gate, "mlp.shared_expert_gate", 1, hidden);
     if (moe)
@@ -77,6 +82,8 @@ static int want_all(struct loader *l)
     }
     loader_leave(l);
     loader_norm(l, &w->norm, "model.norm.weight", s->hidden_size);
+    if (residual->want_head)
+        residual->want_head(l, w);
     if (s->tie_word_embeddings)
         w->head = w->embed;
     else

@@ -23,6 +23,7 @@ struct mla_weights {
     struct matrix q;        // without q_lora
     struct matrix q_a, q_b; // with q_lora
     struct matrix kv_a, o;
+    struct matrix gate;                 // [n_heads * v_head_dim, hidden_size], where the output has one
     struct matrix kv_b;                 // whole, or, from MLX, by halves:
     struct matrix embed_q, unembed_out; // [n_heads * kv_lora_rank, nope] and [n_heads * v_head_dim, kv_lora_rank]
 };
@@ -30,6 +31,11 @@ struct mla_weights {
 struct indexer_weights {
     struct matrix q_b, k, weights; // weights: [n_heads, hidden_size]
     struct vector norm, bias;      // of the keys
+};
+
+// Of a layer's mixer or ffn, or of the head, where the stream has a bank; as args_bank_mix has them.
+struct bank_weights {
+    struct vector norm, proj;
 };
 
 struct gqa_weights {
@@ -55,8 +61,12 @@ struct layer_weights {
     struct delta_weights delta;     // of a LAYER_GDN or LAYER_KDA
     struct matrix gate, up, down;   // of a dense layer, or the shared experts, if any; gate and up in one buffer
     struct matrix router;           // MoE layers
-    struct matrix shared_gate;      // [1, hidden_size], where the shared experts have one
-    struct vector router_bias;      // where the model has one
+    struct matrix latent_in,
+        latent_out;              // between the stream and the latent space of routed experts, where they have one
+    struct vector latent_norm;   // of their sum
+    struct bank_weights bank[2]; // by site: mixer, ffn
+    struct matrix shared_gate;   // [1, hidden_size], where the shared experts have one
+    struct vector router_bias;   // where the model has one
 };
 
 struct weights {
@@ -64,7 +74,8 @@ struct weights {
     size_t n_slabs;
     struct matrix embed, head; // one matrix when the embeddings are tied
     struct vector norm;
-    gpu_buf *inv_freq; // float32 [shape_frequencies]
+    struct bank_weights bank; // of the head
+    gpu_buf *inv_freq;        // float32 [shape_frequencies]
     struct layer_weights *layers;
     uint64_t bytes;
 };

@@ -55,6 +55,12 @@ static float limit_of(const struct expert_case *c)
     return c->n % 2 ? 0.75f : 0;
 }
 
+// And of those with a limit every third bends instead.
+static float situ_beta_of(const struct expert_case *c)
+{
+    return c->n % 6 == 3 ? 0.5f : 0;
+}
+
 static int same(const struct rig *rig, const char *what, gpu_buf *a, gpu_buf *b)
 {
     char *first = download(rig->g, a), *second = download(rig->g, b);
@@ -85,8 +91,12 @@ static void check_experts(struct harness *t, struct rig *rig, const struct exper
         act[i] = upload(g, blank, (size_t)rows * stride * 4);
         out[i] = upload(g, blank, (size_t)rows * out_stride * 4);
     }
-    struct args_swiglu_experts swiglu = {
-        .gate = blobs.gate, .up = blobs.up, .in_offset = 5, .out_stride = stride, .limit = limit_of(c)};
+    struct args_swiglu_experts swiglu = {.gate = blobs.gate,
+                                         .up = blobs.up,
+                                         .in_offset = 5,
+                                         .out_stride = stride,
+                                         .limit = limit_of(c),
+                                         .situ_beta = situ_beta_of(c)};
     int32_t ids[MOST_EXPERTS + 3] = {-1, 1 << 30, -1};
     for (uint32_t k = c->n; k-- > 0;) {
         uint32_t row = by_id ? k : k + 1;
@@ -97,7 +107,8 @@ static void check_experts(struct harness *t, struct rig *rig, const struct exper
                                   .n_rows = 1,
                                   .in_offset = 5,
                                   .out_offset = row * stride,
-                                  .limit = limit_of(c)};
+                                  .limit = limit_of(c),
+                                  .situ_beta = situ_beta_of(c)};
         struct args_matmul down = {.matrix = gpu_matrix_behind(&blobs.down, place),
                                    .n_rows = 1,
                                    .in_offset = row * stride,
@@ -151,7 +162,9 @@ static void check_rows(struct harness *t, struct rig *rig, const struct expert_c
                                          rows * in_stride,
                                          stride,
                                          rows * stride,
-                                         limit_of(c)};
+                                         limit_of(c),
+                                         situ_beta_of(c),
+                                         0};
         down[k] = (struct args_matmul){
             gpu_matrix_behind(&blobs.down, place), own, stride, rows * stride, out_stride, rows * out_stride, 0};
         rows += own;
@@ -281,7 +294,8 @@ static void check_shared(struct harness *t, struct rig *rig, const struct expert
                                          .in_offset = 5,
                                          .out_stride = stride,
                                          .shared_offset = shared_offset,
-                                         .limit = limit_of(c)};
+                                         .limit = limit_of(c),
+                                         .situ_beta = situ_beta_of(c)};
     struct args_add_experts add = {
         .matrix = blobs.down, .at = swiglu.at, .in_stride = stride, .shared_offset = shared_offset, .first_weight = 1};
     struct gpu_experts_bufs bufs = {matrices, id_buf, in, act[0], NULL};
@@ -292,7 +306,8 @@ static void check_shared(struct harness *t, struct rig *rig, const struct expert
                                       .n_rows = 1,
                                       .in_offset = 5,
                                       .out_offset = shared_offset,
-                                      .limit = limit_of(c)};
+                                      .limit = limit_of(c),
+                                      .situ_beta = situ_beta_of(c)};
         struct args_matmul wide_out = {.matrix = one.down, .n_rows = 1, .in_offset = shared_offset, .add = 1};
         gpu_op_swiglu_vec(g, &wide_in, shared, in, act[0]);
         gpu_op_matvec(g, &wide_out, shared, act[0], out[0]);

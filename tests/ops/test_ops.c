@@ -62,8 +62,8 @@ static int check_product(struct rig *rig, const struct product_case *c, int deco
     return good;
 }
 
-// With a limit of 0 there is none; of about a third of a product's size, many are beyond it.
-static int check_swiglu(struct rig *rig, const struct product_case *c, int decode, float limit)
+// With a limit of 0 there is none; of about a third of a product's size, many are beyond it. situ_beta: less than it.
+static int check_swiglu(struct rig *rig, const struct product_case *c, int decode, float limit, float situ_beta)
 {
     struct args_matrix shape = {
         .in_dim = c->in_dim, .out_dim = c->out_dim, .kind = kind_of(c->bits), .group_size = c->group_size};
@@ -75,7 +75,8 @@ static int check_swiglu(struct rig *rig, const struct product_case *c, int decod
                             .in_offset = 0,
                             .out_stride = c->out_dim + 1,
                             .out_offset = 1,
-                            .limit = limit};
+                            .limit = limit,
+                            .situ_beta = situ_beta};
     size_t n_in = (size_t)c->n_rows * a.in_stride;
     size_t n_out = (size_t)c->n_rows * a.out_stride + 1;
     float *x = random_floats(n_in, 6 + c->n_rows);
@@ -87,7 +88,7 @@ static int check_swiglu(struct rig *rig, const struct product_case *c, int decod
             // |d(silu(g) u)| <= 1.1 |dg| |u| + (|g| + 0.3) |du|, and neither exceeds its terms
             float g = product_terms(&m, 0, o, in);
             float u = product_terms(&m, 1, o, in);
-            if (limit > 0) { // neither is larger
+            if (limit > 0) { // neither is larger, and SiTU is flatter
                 terms[(size_t)r * a.out_stride + a.out_offset + o] = (1.1f * limit) * g + (limit + 0.3f) * u;
                 continue;
             }
@@ -101,8 +102,8 @@ static int check_swiglu(struct rig *rig, const struct product_case *c, int decod
     float *got = download(rig->g, out);
     int good = close_to(rig->label, got, want, terms, n_out, product_tolerance);
     if (!good)
-        printf("    swiglu: %u rows, %ux%u, %u bits, limit %g\n", c->n_rows, c->in_dim, c->out_dim, c->bits,
-               (double)limit);
+        printf("    swiglu: %u rows, %ux%u, %u bits, limit %g, SiTU %g\n", c->n_rows, c->in_dim, c->out_dim, c->bits,
+               (double)limit, (double)situ_beta);
     free(got), free(x), free(want), free(terms), free(m.bytes);
     gpu_buf_free(matrices), gpu_buf_free(in), gpu_buf_free(out);
     return good;
@@ -124,11 +125,13 @@ static void swiglus(struct harness *t)
 {
     for (unsigned d = 0; d < rigs.n; d++)
         for (int i = 0; i < N_PRODUCTS; i++) {
-            CHECK(t, check_swiglu(&rigs.items[d], &product_cases[i], 0, 0));
-            CHECK(t, check_swiglu(&rigs.items[d], &product_cases[i], 0, 1.5f));
+            CHECK(t, check_swiglu(&rigs.items[d], &product_cases[i], 0, 0, 0));
+            CHECK(t, check_swiglu(&rigs.items[d], &product_cases[i], 0, 1.5f, 0));
+            CHECK(t, check_swiglu(&rigs.items[d], &product_cases[i], 0, 1.5f, 1.25f));
             if (product_cases[i].n_rows == 1) {
-                CHECK(t, check_swiglu(&rigs.items[d], &product_cases[i], 1, 0));
-                CHECK(t, check_swiglu(&rigs.items[d], &product_cases[i], 1, 1.5f));
+                CHECK(t, check_swiglu(&rigs.items[d], &product_cases[i], 1, 0, 0));
+                CHECK(t, check_swiglu(&rigs.items[d], &product_cases[i], 1, 1.5f, 0));
+                CHECK(t, check_swiglu(&rigs.items[d], &product_cases[i], 1, 1.5f, 1.25f));
             }
         }
 }

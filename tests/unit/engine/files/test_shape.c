@@ -275,6 +275,9 @@ static const struct real_model {
     {"glm-5.2", 743377000704, 40298928384, 0.0625, 78, 3, 256, 1, 8, 1, 1, 2048, ROUTER_SIGMOID, TOPK_NOAUX, 2.5},
     {"kimi-linear-48b-a3b", 49122675072, 3106965888, 0.07216878364870322, 27, 1, 256, 1, 8, 1, 1, 0, ROUTER_SIGMOID,
      TOPK_NOAUX, 2.446},
+    // no class has it: counted from its tensors' shapes, 2.8 T and 104 B by its makers
+    {"kimi-k3", 2779484393568, 104189530208, 0.07216878364870322, 93, 1, 896, 2, 16, 1, 1, 1536, ROUTER_SIGMOID,
+     TOPK_NOAUX, 1.0},
     {"qwen3-next-80b-a3b", 79674391296, 3563764480, 0.0625, 48, 0, 512, 1, 10, 1, 1, 0, ROUTER_SOFTMAX, TOPK_GREEDY,
      1.0},
     {"qwen3.5-397b-a17b", 396346350336, 16331922176, 0.0625, 60, 0, 512, 1, 10, 1, 1, 0, ROUTER_SOFTMAX, TOPK_GREEDY,
@@ -462,6 +465,23 @@ static void what_qwen_and_kimi_linear_are(struct harness *t)
     CHECK(t, s.n_group == 4 && s.topk_group == 2);
 }
 
+static void what_kimi_k3_has_beyond(struct harness *t)
+{
+    struct shape s;
+    CHECK_EQ(t, read_text(KIMI "}", &s, NULL), MOE_OK);
+    CHECK(t, !s.bank_every && !s.latent_size && s.situ_beta == 0 && s.swiglu_limit == 0 && !s.gated_latents);
+    CHECK(t, s.linear.bound == 0 && !s.linear.full_gate && shape_expert_size(&s) == s.hidden_size);
+    struct json_object *config = json_object_from_file("tests/bench/configs/kimi-k3.json");
+    CHECK_EQ(t, shape_read(config, "kimi-k3.json", &s, NULL), MOE_OK);
+    json_object_put(config);
+    CHECK(t, strcmp(s.model_type, "kimi_k3") == 0 && s.bank_every == 12 && s.latent_size == 3584);
+    CHECK(t, shape_expert_size(&s) == 3584 && s.shared_intermediate_size == 6144 && s.intermediate_size == 33792);
+    CHECK(t, s.situ_beta == 4 && s.swiglu_limit == 25 && s.gated_latents && s.linear.bound == -5 && s.linear.full_gate);
+    CHECK(t, s.latent_norm_eps == 1e-6F && s.rms_norm_eps == 1e-5F && s.rotary_dim == 0 && s.bos_token_id == 163584);
+    CHECK(t, shape_layer_kind(&s, 2) == LAYER_KDA && shape_layer_kind(&s, 3) == LAYER_MLA);
+    CHECK(t, shape_layer_kind(&s, 91) == LAYER_MLA && shape_layer_kind(&s, 92) == LAYER_MLA);
+}
+
 static void what_chooses_positions(struct harness *t)
 {
     struct shape s;
@@ -527,7 +547,17 @@ static void what_they_would_have_otherwise_is_refused(struct harness *t)
         {Q35 ",'rope_parameters':{'rope_type':'dynamic'}}}", "config.text_config.rope_parameters.rope_type"},
         {KIMI ",'mla_use_nope':false}", "config.mla_use_nope: is false"},
         {KIMI ",'moe_router_activation_func':'softmax'}", "config.moe_router_activation_func: is \"softmax\""},
-        {KIMI ",'hidden_act':'situ'}", "config.hidden_act: is \"situ\""},
+        {KIMI ",'hidden_act':'gelu'}", "config.hidden_act: is \"gelu\"; moechat computes \"silu\" and \"situ\""},
+        {KIMI ",'hidden_act':'situ'}", "config.activation_situ_beta: is missing"},
+        {KIMI ",'hidden_act':'situ','activation_situ_beta':4}", "config.activation_situ_linear_beta: is missing"},
+        {KIMI ",'routed_expert_hidden_size':64}", "config.latent_moe_use_norm: is not true"},
+        {KIMI ",'routed_expert_hidden_size':33,'latent_moe_use_norm':true}", "not a multiple of 32"},
+        {KIMI ",'attn_res_block_size':0}", "config.attn_res_block_size: is 0"},
+        {KIMI ",'num_hidden_layers':99,'attn_res_block_size':3}", "of 99 layers more than 32 residuals would be kept"},
+        {KIMI ",'linear_attn_config':{'gate_lower_bound':0}}", "gate_lower_bound: is 0"},
+        {"{'model_type':'kimi_k3'}", "config.text_config: is missing"},
+        {"{'model_type':'kimi_k3','text_config':{'model_type':'deepseek_v3'}}",
+         "config.text_config.model_type: is \"deepseek_v3\"; the text model of kimi_k3 is kimi_k3 or kimi_linear"},
         {KIMI ",'linear_attn_config':{'full_attn_layers':[0]}}", "config.linear_attn_config.full_attn_layers: is 0"},
         {KIMI ",'linear_attn_config':{'full_attn_layers':[2],'kda_layers':[2]}}", "names layer 2, which is in a list"},
         {KIMI ",'linear_attn_config':{'full_attn_layers':[2],'kda_layers':[1]}}", "leave out layer 3"},
@@ -607,7 +637,7 @@ static void what_we_cannot_compute_is_refused_by_name(struct harness *t)
          "config.model_type: is \"llama\"; moechat speaks"},
         {"{'model_type':'deepseek_v4'}", MOE_UNSUPPORTED,
          "moechat speaks: deepseek_v2, deepseek_v3, kimi_k2, kimi_k25, glm4_moe_lite, kimi_linear, deepseek_v32, "
-         "glm_moe_dsa, qwen3_next, qwen3_5_moe, qwen3_5_moe_text"},
+         "glm_moe_dsa, qwen3_next, qwen3_5_moe, qwen3_5_moe_text, kimi_k3"},
         {"{'model_type':'-'}", MOE_FORMAT, "config.model_type: is missing"},
         {"{'model_type':7}", MOE_FORMAT, "config.model_type: is 7"},
         {"{'kv_lora_rank':null}", MOE_FORMAT, "config.kv_lora_rank: is null"},
@@ -701,6 +731,7 @@ int main(int argc, char **argv)
         TEST(settings_of_the_other_classes),
         TEST(layers_of_several_kinds),
         TEST(what_qwen_and_kimi_linear_are),
+        TEST(what_kimi_k3_has_beyond),
         TEST(what_chooses_positions),
         TEST(what_they_would_have_otherwise_is_refused),
         TEST(the_text_model_inside),

@@ -22,6 +22,30 @@ static struct setup usual(int i)
                           .session = {.prefetch = MOE_PREFETCH_OFF}};
 }
 
+// Reads fail from the nth on.
+struct failing {
+    atomic_int calls;
+    atomic_int at;
+};
+
+static ptrdiff_t failing_read(void *context, int fd, void *target, size_t length, uint64_t offset)
+{
+    struct failing *failing = context;
+    int at = atomic_load(&failing->at);
+    if (at >= 0 && atomic_fetch_add(&failing->calls, 1) >= at) {
+        errno = EIO;
+        return -1;
+    }
+    return pread(fd, target, length, (off_t)offset);
+}
+
+static void cancel_late(void *context, const struct moe_progress *progress)
+{
+    moe_session **session = context;
+    if (*session && progress->done > N_TOKENS / 2)
+        moe_session_cancel(*session);
+}
+
 static void splits_never_change_a_bit(struct harness *t)
 {
     static const struct splits splits = {{{2, 0}, {3, 0}, {3, 9}, {7, 21}, {64, 0}, {65, 0}, {16, 80}, {80, 0}},
@@ -37,6 +61,44 @@ static void splits_never_change_a_bit(struct harness *t)
         if (!open_setup(t, &setup, &o))
             continue;
         CHECK_EQ(t, decode(&o, N_TOKENS, &err), 0);
+        CHECK_EQ(t, finish(t, &o), want);
+        close_opened(&o);
+    }
+}
+
+// A residual with a bank, experts in a latent space.
+static void kimi_k3_too(struct harness *t)
+{
+    static const struct splits splits = {{{2, 0}, {3, 9}, {64, 0}, {65, 0}, {16, 80}}, {2, 3, 66, 67, 79}};
+    for (int i = 0; i < 2; i++) {
+        struct setup setup = usual(i);
+        setup.directory = "tests/golden/ck-kimi-k3-mlx/checkpoint";
+        uint64_t want = check_splits(t, &setup, &splits);
+        struct failing failing = {.at = -1};
+        struct opened o;
+        struct moe_err err;
+        setup.cache = smallest(t, &setup);
+        setup.session.prefill_chunk = 6;
+        setup.session.prefill_group = 12;
+        setup.session.prefetch = MOE_PREFETCH_ROUTER;
+        setup.read = failing_read;
+        setup.context = &failing;
+        if (!open_setup(t, &setup, &o))
+            continue;
+        CHECK_EQ(t, prefill(&o, 17, &err), 0);
+        CHECK_EQ(t, decode(&o, 20, &err), 0);
+        CHECK_EQ(t, moe_session_truncate(o.session, 17, &err), 0);
+        for (int at = 0; at < 60; at += 23) {
+            atomic_store(&failing.calls, 0);
+            atomic_store(&failing.at, at);
+            CHECK_EQ(t, prefill(&o, N_TOKENS, &err), MOE_IO);
+            atomic_store(&failing.at, -1);
+            CHECK_EQ(t, moe_session_length(o.session), 17);
+        }
+        struct moe_feed feed = {
+            .ids = o.ids + 17, .count = N_TOKENS - 17, .position = 17, .progress = cancel_late, .context = &o.session};
+        CHECK_EQ(t, moe_session_prefill(o.session, &feed, &err), MOE_CANCELLED);
+        moe_session_resume(o.session); // what is held goes on, its mixtures and sums half-way
         CHECK_EQ(t, finish(t, &o), want);
         close_opened(&o);
     }
@@ -79,23 +141,6 @@ static void cuts_stand_at_borders(struct harness *t)
         }
         close_opened(&o);
     }
-}
-
-// Reads fail from the nth on.
-struct failing {
-    atomic_int calls;
-    atomic_int at;
-};
-
-static ptrdiff_t failing_read(void *context, int fd, void *target, size_t length, uint64_t offset)
-{
-    struct failing *failing = context;
-    int at = atomic_load(&failing->at);
-    if (at >= 0 && atomic_fetch_add(&failing->calls, 1) >= at) {
-        errno = EIO;
-        return -1;
-    }
-    return pread(fd, target, length, (off_t)offset);
 }
 
 // In any group of a prompt, or a decoded token: the session is where it was, and goes on as if nothing had been.
@@ -265,13 +310,6 @@ static void few_copies_are_for_the_last_border(struct harness *t)
     close_opened(&o);
 }
 
-static void cancel_late(void *context, const struct moe_progress *progress)
-{
-    moe_session **session = context;
-    if (*session && progress->done > N_TOKENS / 2)
-        moe_session_cancel(*session);
-}
-
 static void a_cancel_keeps_whole_groups(struct harness *t)
 {
     for (int i = 0; i < N_SETUPS; i++) {
@@ -351,9 +389,16 @@ static void a_turn_costs_its_own_tokens(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(splits_never_change_a_bit),          TEST(cuts_stand_at_borders),       TEST(failures_leave_the_states),
-        TEST(a_failed_feed_leaves_no_snapshots),  TEST(a_border_within_a_prompt),    TEST(two_borders_within_a_prompt),
-        TEST(few_copies_are_for_the_last_border), TEST(a_cancel_keeps_whole_groups), TEST(a_turn_costs_its_own_tokens),
+        TEST(splits_never_change_a_bit),
+        TEST(kimi_k3_too),
+        TEST(cuts_stand_at_borders),
+        TEST(failures_leave_the_states),
+        TEST(a_failed_feed_leaves_no_snapshots),
+        TEST(a_border_within_a_prompt),
+        TEST(two_borders_within_a_prompt),
+        TEST(few_copies_are_for_the_last_border),
+        TEST(a_cancel_keeps_whole_groups),
+        TEST(a_turn_costs_its_own_tokens),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
