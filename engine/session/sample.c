@@ -153,6 +153,19 @@ static int32_t largest(const struct candidate *candidates, uint32_t n)
     return candidates[best].id;
 }
 
+// The same of logits that nothing changes, without a list of them. -1: none is finite.
+static int32_t largest_of(const float *logits, uint32_t n)
+{
+    int32_t best = -1;
+    float most = -INFINITY;
+    for (uint32_t id = 0; id < n; id++)
+        if (logits[id] > most && logits[id] < INFINITY) {
+            most = logits[id];
+            best = (int32_t)id;
+        }
+    return best;
+}
+
 // Brings the likeliest to the front, sorted, as many as the cuts can want, and returns how many: sorting a whole
 // vocabulary would take longer than a small model's token. `total` is the weight of all n.
 static uint32_t sort_head(const struct moe_sampling *settings, struct candidate *candidates, uint32_t n, double total)
@@ -202,6 +215,8 @@ int32_t moe_sample(moe_sampler *sampler, const float *logits, const int32_t *rec
     const struct moe_sampling *settings = &sampler->settings;
     struct candidate *candidates = sampler->candidates;
     bool repeats = sampler->dry.lengths && n_recent;
+    if (settings->temperature == 0 && !sampler->bias && settings->repetition_penalty == 1 && !repeats)
+        return largest_of(logits, sampler->vocab_size);
     if (repeats && !dry_find(&sampler->dry, &settings->dry, recent, n_recent))
         return -1;
     mark_recent(sampler, recent, n_recent, true);

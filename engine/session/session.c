@@ -201,7 +201,7 @@ static int show_logits(const struct pass *pass, const struct moe_feed *feed, str
 // were.
 static int last_logits(moe_session *session, const struct pass *pass, struct moe_err *err)
 {
-    float *logits = pass->scratch->host_rows;
+    float *logits = pass->scratch->last_row;
     int code = forward_head(pass, &(struct head_rows){pass->rows - 1, 1, logits}, err);
     if (!code)
         memcpy(session->logits, logits, pass->shape->vocab_size * sizeof *logits);

@@ -93,6 +93,13 @@ int scratch_open(gpu *g, const struct scratch_options *options, struct scratch *
         scratch_release(scratch);
         return moe_fail(err, MOE_NO_MEMORY, "no host memory for groups of %u tokens; ask for a smaller --group", group);
     }
+    struct gpu_error err_of_host;
+    scratch->gpu = g;
+    scratch->last_row = gpu_host_alloc(g, shape->vocab_size * sizeof(float), &err_of_host);
+    if (!scratch->last_row) {
+        scratch_release(scratch);
+        return moe_fail_gpu(err, &err_of_host);
+    }
     uint64_t elements[SCRATCH_COUNT] = {0};
     measure(options, scratch, elements);
     for (int i = 0; i < SCRATCH_COUNT; i++) {
@@ -120,5 +127,7 @@ void scratch_release(struct scratch *scratch)
     free(scratch->chain_last);
     free(scratch->expert_first);
     free(scratch->host_rows);
+    if (scratch->last_row)
+        gpu_host_free(scratch->gpu, scratch->last_row);
     memset(scratch, 0, sizeof *scratch);
 }

@@ -28,19 +28,25 @@ static void count_draws(struct harness *t, const struct moe_sampling *settings, 
     moe_sampler_free(sampler);
 }
 
+// With a bias that changes nothing it goes the way of all settings, without one a short way.
 static void greedy_takes_the_largest(struct harness *t)
 {
-    struct moe_sampling settings = plain;
-    settings.temperature = 0;
-    moe_sampler *sampler = moe_sampler_new(&settings, VOCAB);
-    CHECK_EQ(t, moe_sample(sampler, logits, NULL, 0), 2);
-    const float ties[VOCAB] = {1, 3, 3, 2, 3};
-    CHECK_EQ(t, moe_sample(sampler, ties, NULL, 0), 1);
-    const float broken[VOCAB] = {NAN, INFINITY, -1, NAN, -2};
-    CHECK_EQ(t, moe_sample(sampler, broken, NULL, 0), 2);
-    const float nothing[VOCAB] = {NAN, NAN, NAN, NAN, NAN};
-    CHECK_EQ(t, moe_sample(sampler, nothing, NULL, 0), -1);
-    moe_sampler_free(sampler);
+    static const struct moe_logit_bias none = {.id = 0, .bias = 0};
+    for (size_t n_biases = 0; n_biases < 2; n_biases++) {
+        struct moe_sampling settings = plain;
+        settings.temperature = 0;
+        settings.biases = &none;
+        settings.n_biases = n_biases;
+        moe_sampler *sampler = moe_sampler_new(&settings, VOCAB);
+        CHECK_EQ(t, moe_sample(sampler, logits, NULL, 0), 2);
+        const float ties[VOCAB] = {1, 3, 3, 2, 3};
+        CHECK_EQ(t, moe_sample(sampler, ties, NULL, 0), 1);
+        const float broken[VOCAB] = {NAN, INFINITY, -1, -INFINITY, -2};
+        CHECK_EQ(t, moe_sample(sampler, broken, NULL, 0), 2);
+        const float nothing[VOCAB] = {NAN, NAN, INFINITY, -INFINITY, NAN};
+        CHECK_EQ(t, moe_sample(sampler, nothing, NULL, 0), -1);
+        moe_sampler_free(sampler);
+    }
 }
 
 static void frequencies_follow_probabilities(struct harness *t)
