@@ -67,6 +67,23 @@ static void likely_tokens_have_colours(struct harness *t)
     transcript_free(transcript);
 }
 
+// A long answer is wrapped in blocks: going back, its rows come one by one across their edges, up to the first.
+static void every_row_comes_going_back(struct harness *t)
+{
+    enum { LINES = 3000 }; // 30 KB
+    struct transcript *transcript = transcript_new(true);
+    say_lines(transcript, LINES);
+    int wrong = 0;
+    for (int i = LINES; i >= 1; i--) {
+        char want[32];
+        snprintf(want, sizeof want, "%sline %d", i == 1 ? "* " : "", i);
+        wrong += strcmp(screen(transcript, 1, 20), want) != 0;
+        transcript_scroll(transcript, -1);
+    }
+    CHECK_EQ(t, wrong, 0);
+    transcript_free(transcript);
+}
+
 static void entries(struct harness *t)
 {
     struct transcript *transcript = transcript_new(true);
@@ -338,6 +355,7 @@ int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(likely_tokens_have_colours),
+        TEST(every_row_comes_going_back),
         TEST(entries),
         TEST(text_is_made_safe),
         TEST(scrolling),
