@@ -579,6 +579,11 @@ static void what_they_would_have_otherwise_is_refused(struct harness *t)
 static void settings_of_the_other_classes(struct harness *t)
 {
     struct shape s;
+    // All groups, of two experts each, and all of those.
+    CHECK_EQ(t, read_changed("{'n_group':8,'topk_group':8,'num_experts_per_tok':16}", &s, NULL), MOE_OK);
+    CHECK(t, s.n_group == 8 && s.topk_group == 8 && s.top_k == 16);
+    CHECK_EQ(t, read_text(Q35 ",'num_experts':8,'num_experts_per_tok':8}}", &s, NULL), MOE_OK);
+    CHECK(t, read_text(Q35 ",'num_experts':8,'num_experts_per_tok':9}}", &s, NULL) == MOE_FORMAT);
     CHECK_EQ(t, read_changed("{" V2 ",'n_group':null,'topk_group':null}", &s, NULL), MOE_OK);
     CHECK(t, s.scoring == ROUTER_SOFTMAX && s.topk_method == TOPK_GREEDY && s.n_group == 1 && s.topk_group == 1);
     CHECK(t, !s.has_correction_bias && !s.norm_topk_prob && s.rope_interleave);
