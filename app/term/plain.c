@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -311,8 +312,14 @@ static bool listens(void *self)
 static void read_keys(struct plain *plain)
 {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-    while (plain->talk.state == TALK_IDLE && poll(&input, 1, 0) > 0)
+    while (plain->talk.state == TALK_IDLE && poll(&input, 1, 0) > 0) {
+        // Where a draft stands, readline takes the terminal's end for a key, again and again.
+        if (input.revents & (POLLHUP | POLLERR | POLLNVAL)) {
+            talk_leave(&plain->talk, term_exit_status(SIGHUP));
+            return;
+        }
         prompt_feed();
+    }
 }
 
 // Takes in what a pipe has to give.

@@ -409,10 +409,14 @@ def test_signals_do_not_cut_what_is_written():
 
 
 def test_a_closed_terminal_ends_it():
-    t = chat(ECHO)
-    os.close(t.slave)
-    os.close(t.master)
-    same(t.process.wait(DEADLINE), 129)
+    for draft in ("", "words", '"quoted'):
+        t = chat(ECHO)
+        t.send(draft)
+        if draft:
+            t.wait(draft)
+        os.close(t.slave)
+        os.close(t.master)
+        same(t.process.wait(DEADLINE), 129)
 
 
 def test_redirected_chat_is_refused():
