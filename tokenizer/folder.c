@@ -104,10 +104,13 @@ int tok_folder_read(const char *directory, struct tok_folder *folder, struct tok
             take_template(folder, text, length);
         free(text);
     }
-    // DeepSeek-V3.2 comes with a program in the place of a template.
-    if (!failed && !folder->has_template && is_there(directory, "encoding/encoding_dsv32.py")) {
-        folder->has_template = true;
-        snprintf(folder->template_name, sizeof folder->template_name, "deepseek-v3.2");
-    }
+    // Some come with a program in the place of a template.
+    static const char *const programs[][2] = {{"encoding/encoding_dsv32.py", "deepseek-v3.2"},
+                                              {"encoding_k3.py", "kimi-k3"}};
+    for (size_t i = 0; i < 2 && !failed && !folder->has_template; i++)
+        if (is_there(directory, programs[i][0])) {
+            folder->has_template = true;
+            snprintf(folder->template_name, sizeof folder->template_name, "%s", programs[i][1]);
+        }
     return failed;
 }

@@ -34,23 +34,37 @@
 #define CHATML_BEFORE(assistant)                                                                                       \
     .between = "\n", .before = {"{<|im_start|>}system\n", "{<|im_start|>}user\n", assistant},                          \
     .after = {IM_END, IM_END, IM_END}
-#define CHATML_ENDS .ends = {IM_END, "{<|endoftext|>}"}
-#define GLM_TURNS   .after = {"", "", ""}, .ends = {"", "{<|endoftext|>}", "{<|user|>}", "{<|observation|>}"}
-#define GLM_SAYS    "{<|assistant|>}{<think>}{</think>}"
+#define CHATML_ENDS         .ends = {IM_END, "{<|endoftext|>}"}
+#define OPEN_SECTION(what)  "{<|open|>}" what "{<|sep|>}"
+#define CLOSE_SECTION(what) "{<|close|>}" what "{<|sep|>}"
+#define K3_MESSAGE(role)    OPEN_SECTION("message role=\"" role "\"")
+#define K3_END              CLOSE_SECTION("message") "{<|end_of_msg|>}"
+#define K3_THINKS           OPEN_SECTION("think")
+#define K3_THOUGHT          CLOSE_SECTION("think")
+#define K3_SAYS             OPEN_SECTION("response")
+#define K3_EFFORT                                                                                                      \
+    OPEN_SECTION("message role=\"system\" type=\"thinking-effort\"")                                                   \
+    "`thinking_effort` guides on how much to think in your thinking channel (not including the response channel), "    \
+    "supported values include `low`, `medium`, `high`, and `max`.\n"                                                   \
+    "Now the system is invoked with `thinking_effort=max`." K3_END
+#define GLM_TURNS .after = {"", "", ""}, .ends = {"", "{<|endoftext|>}", "{<|user|>}", "{<|observation|>}"}
+#define GLM_SAYS  "{<|assistant|>}{<think>}{</think>}"
 
 enum { N_ROLES = TOK_ASSISTANT + 1, ENDS = 4, PARTS = 24, SYMBOL_SIZE = 48 };
 
 // What of an earlier answer is fed: all of it, what follows its last or first </think>, or that without the white
 // space around it. AFTER_LINES: what follows the last without the line breaks in front. LINES: that, of an answer
 // without white space around it. KEPT: that, behind the thinking, which has its marks even where there was none. WHOLE:
-// the thinking as it was, with its marks even where there was none, then STRIPPED.
-enum earlier { ALL, AFTER_LAST, AFTER_FIRST, STRIPPED, AFTER_LINES, LINES, KEPT, WHOLE };
+// the thinking as it was, with its marks even where there was none, then STRIPPED. SECTIONS: all of it, thinking and
+// answer in sections (tok_sections).
+enum earlier { ALL, AFTER_LAST, AFTER_FIRST, STRIPPED, SECTIONS, AFTER_LINES, LINES, KEPT, WHOLE };
 
 static const struct form {
     struct tok_template_about about;
     const char *begin[2];                         // without and with thinking, as below
     const char *no_system;                        // where the first turn is none of the system's
     const char *between;                          // before every turn but the first
+    const char *after_answer;                     // before a turn that an answer precedes; NULL: nothing more
     const char *before[N_ROLES], *after[N_ROLES]; // the text of a turn
     const char *after_system_thinking;            // in the place of after[TOK_SYSTEM]; NULL: the same
     const char *answer[2];                        // what the answer follows
@@ -142,6 +156,19 @@ static const struct form {
      .opened = {"", "<think>"},
      .earlier = AFTER_LAST,
      .ends = {IM_END, "{[EOS]}", "{[EOT]}"}},
+    {.about = {.name = "kimi-k3", // its makers ship a program in the place of a Jinja
+               .thinks = true,
+               .can_switch = true,
+               .thinks_unasked = true,
+               .begins_anew = true},
+     .begin = {"", K3_EFFORT},
+     .after_answer = "response{<|sep|>}" K3_END,
+     .before = {K3_MESSAGE("system"), K3_MESSAGE("user"), K3_MESSAGE("assistant")},
+     .after = {K3_END, K3_END, "{<|close|>}"},
+     .answer = {K3_MESSAGE("assistant") K3_SAYS, K3_MESSAGE("assistant") K3_THINKS},
+     .opened = {"", "<think>"},
+     .earlier = SECTIONS,
+     .ends = {"{<|close|>}", "{<|end_of_msg|>}", "{[EOS]}", "{[EOT]}"}},
     {.about = {.name = "moonlight"},
      .no_system = IM_SYSTEM "You are a helpful assistant provided by Moonshot-AI." IM_END,
      .before = {IM_SYSTEM, IM_USER, IM_ASSISTANT},
@@ -408,7 +435,8 @@ static void cut_thinking(enum earlier earlier, const char **text, size_t *length
 {
     size_t after = 0, before = 0;
     for (size_t at = 0; earlier != ALL && at + CLOSE <= *length; at++)
-        if (memcmp(*text + at, mark_close, CLOSE) == 0 && (after == 0 || earlier != AFTER_FIRST)) {
+        if (memcmp(*text + at, mark_close, CLOSE) == 0 &&
+            (after == 0 || (earlier != AFTER_FIRST && earlier != SECTIONS))) {
             before = after ? before : at; // KEPT: the first part is what was thought
             after = at + CLOSE;
         }
@@ -439,6 +467,20 @@ static int put_kept(struct rendering *r, const char *thought, size_t length)
     return failed ? failed : put_parts(r, whole ? "{</think>}" : "\n{</think>}\n\n");
 }
 
+// An earlier answer's thinking, if it has any, in a section of its own, and the beginning of that of the answer.
+static int put_sections(struct rendering *r, const char *thought, size_t length)
+{
+    int failed = TOK_OK;
+    if (begins_with(thought, length, mark_open, OPEN)) {
+        failed = put_parts(r, K3_THINKS);
+        if (!failed)
+            failed = put_text(r, thought + OPEN, length - OPEN);
+        if (!failed)
+            failed = put_parts(r, K3_THOUGHT);
+    }
+    return failed ? failed : put_parts(r, K3_SAYS);
+}
+
 static int put_turn(struct rendering *r, const struct tok_turn *turn, bool thinking)
 {
     const struct form *form = r->turns->form;
@@ -457,6 +499,8 @@ static int put_turn(struct rendering *r, const struct tok_turn *turn, bool think
         r->length--;
     if (!failed && turn->role == TOK_ASSISTANT && form->earlier >= KEPT)
         failed = put_kept(r, thought, n_thought);
+    if (!failed && turn->role == TOK_ASSISTANT && form->earlier == SECTIONS)
+        failed = put_sections(r, thought, n_thought);
     if (!failed)
         failed = put_text(r, text, length);
     return failed ? failed : put_parts(r, after);
@@ -475,6 +519,8 @@ int tok_template_encode(const tok_template *turns, const struct tok_prompt *prom
     for (size_t i = 0; i < prompt->n_turns && !failed; i++) {
         const struct tok_turn *turn = &prompt->turns[i];
         failed = i || !prompt->begin ? put_parts(&r, form->between) : TOK_OK;
+        if (!failed && (i ? turn[-1].role == TOK_ASSISTANT : !prompt->begin))
+            failed = put_parts(&r, form->after_answer);
         if (!failed)
             failed = put_turn(&r, turn, thinking);
         if (!failed && i + 1 == prompt->n_turns && turn->role != TOK_ASSISTANT)
@@ -504,9 +550,28 @@ int32_t tok_template_end(const tok_template *turns)
 
 bool tok_template_ends(const tok_template *turns, int32_t id)
 {
-    for (int i = 0; i < ENDS; i++)
+    for (int i = turns->form->earlier == SECTIONS; i < ENDS; i++) // the first may close thinking
         if (turns->ends[i] >= 0 && turns->ends[i] == id)
             return true;
     const struct vocab *vocab = tok_vocab(turns->tokenizer);
     return vocab->flags && id >= 0 && (uint32_t)id < vocab->size && vocab->flags[id] & VOCAB_ENDS;
+}
+
+void tok_template_sections(const tok_template *turns, struct tok_sections *s)
+{
+    if (turns->form->earlier != SECTIONS)
+        return;
+    s->turns = turns;
+    s->open = symbol_id(turns, "<|open|>", 8);
+    s->close = symbol_id(turns, "<|close|>", 9);
+    s->sep = symbol_id(turns, "<|sep|>", 7);
+}
+
+int tok_template_close_thinking(const tok_template *turns, struct tok_ids *list, struct tok_err *err)
+{
+    struct rendering r = {.turns = turns, .list = list, .err = err};
+    int failed = put_parts(&r, K3_THOUGHT K3_SAYS);
+    failed = failed ? failed : flush(&r);
+    free(r.text);
+    return failed;
 }

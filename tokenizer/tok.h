@@ -126,6 +126,27 @@ const char *tok_template_opened(const tok_template *turns, bool thinking);
 int32_t tok_template_end(const tok_template *turns); // the id that closes an answer in the timeline, -1: none does
 bool tok_template_ends(const tok_template *turns, int32_t id); // does the model end its answer with it?
 
+// Answers in sections, as Kimi K3's: <|open|>think<|sep|> ... <|close|>think<|sep|><|open|>response<|sep|> ...
+// <|close|>. Its tags are no text, the end of the first section is </think>, and that of the second the answer's. Where
+// a template has none all is text. Pure state; the template is to live as long.
+struct tok_sections {
+    const tok_template *turns; // NULL: there are none
+    int32_t open, close, sep;
+    bool thinking, tag, opened; // in the first; within a tag; which opens a section
+    bool closing;               // between the sections, n_closing ids behind the first
+    unsigned n_closing;
+};
+enum { TOK_SECTIONS_CLOSE = 17 }; // ids that tok_sections_close adds at most: four symbols, an id a letter
+enum tok_section { TOK_SECTION_TEXT, TOK_SECTION_MARK, TOK_SECTION_END };
+void tok_sections_begin(struct tok_sections *sections, const tok_template *turns, bool thinking);
+// What the next id is. A mark's text is *text, which may be "".
+enum tok_section tok_sections_take(struct tok_sections *sections, int32_t id, const char **text);
+// Appends what is missing before the id that closes an answer, when it was stopped before it said anything.
+int tok_sections_close(const struct tok_sections *sections, struct tok_ids *list, struct tok_err *err);
+// For those: fills turns and the symbols in, if the template has sections; and the ids between the two.
+void tok_template_sections(const tok_template *turns, struct tok_sections *sections);
+int tok_template_close_thinking(const tok_template *turns, struct tok_ids *list, struct tok_err *err);
+
 // Looks at the start of `length` bytes, 1 or more. > 0: a whole UTF-8 character of that many bytes, *code set.
 // 0: so far a character, but unfinished. < 0: that many bytes (1 to 3) can't begin one.
 int tok_utf8(const char *bytes, size_t length, uint32_t *code);

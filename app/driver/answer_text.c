@@ -97,6 +97,14 @@ bool answer_text_push(struct answer_text *text, int32_t id)
     return fine;
 }
 
+bool answer_text_mark(struct answer_text *text, const char *mark)
+{
+    char held[4]; // what came before it is whole, or never will be
+    size_t length = strlen(mark), whole = tok_stream_flush(&text->stream, held);
+    text->came += length;
+    return (!whole || push(text, held, whole)) && (!length || push(text, mark, length));
+}
+
 // The text up to here is out, or will never be.
 static uint64_t settled(const struct answer_text *text, bool ended)
 {

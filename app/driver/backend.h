@@ -57,6 +57,7 @@ struct backend_ops {
     int (*encode)(void *self, const struct backend_prompt *prompt, struct tok_ids *ids, size_t *ends,
                   struct moe_err *err);
     struct backend_answer (*answer)(void *self, bool raw, enum think think);
+    struct tok_sections (*sections)(void *self, bool raw, enum think think); // of the answer, none of it taken
     // Progress goes to open's. borders, [MOE_BORDERS]: places that the timeline can be cut to, as moe_feed's. NULL:
     // none.
     int (*prefill)(void *self, const int32_t *ids, size_t count, const uint32_t *borders, struct moe_err *err);

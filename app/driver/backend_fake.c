@@ -376,6 +376,12 @@ static void add_border(struct fake *fake, uint32_t position)
     fake->n_borders++;
 }
 
+static struct tok_sections fake_sections(void *self, bool raw, enum think think)
+{
+    (void)self, (void)raw, (void)think; // its answers have none
+    return (struct tok_sections){.turns = NULL};
+}
+
 static int fake_prefill(void *self, const int32_t *ids, size_t count, const uint32_t *borders, struct moe_err *err)
 {
     struct fake *fake = self;
@@ -691,6 +697,7 @@ bool backend_fake_new(struct backend *backend, const char *script_file, struct m
         .held = fake_held,
         .decode = fake_decode,
         .answer = fake_answer,
+        .sections = fake_sections,
         .start_sampling = fake_start_sampling,
         .sample = fake_sample,
         .is_end = fake_is_end,

@@ -209,6 +209,14 @@ static struct backend_answer real_answer(void *self, bool raw, enum think think)
                                    .opened = tok_template_opened(real->turns, thinks(real, think))};
 }
 
+static struct tok_sections real_sections(void *self, bool raw, enum think think)
+{
+    const struct real *real = self;
+    struct tok_sections sections;
+    tok_sections_begin(&sections, raw ? NULL : real->turns, real->turns && thinks(real, think));
+    return sections;
+}
+
 static int real_prefill(void *self, const int32_t *ids, size_t count, const uint32_t *borders, struct moe_err *err)
 {
     struct real *real = self;
@@ -429,6 +437,7 @@ bool backend_moe_new(struct backend *backend, const struct model_settings *setti
         .describe = real_describe,
         .encode = real_encode,
         .answer = real_answer,
+        .sections = real_sections,
         .prefill = real_prefill,
         .held = real_held,
         .decode = real_decode,

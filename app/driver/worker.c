@@ -48,7 +48,8 @@ struct worker {
     struct timeline timeline;
     uint32_t read_before; // of the prompt under way, by earlier tries
     struct answer_text text;
-    uint64_t began_ns; // the turn
+    struct tok_sections sections; // of the answer under way
+    uint64_t began_ns;            // the turn
     struct keeper keeper;
     bool wrote_all; // what the backend's close said
 };
@@ -114,16 +115,21 @@ static void send_figures(struct worker *worker, int32_t id, struct moe_telemetry
 
 // The answer was ended by a stop string: what the timeline has of it is what is said, too. Where the string begins
 // within a token, that token gives way to those of its beginning.
-static int cut_at_stop(struct worker *worker, uint32_t begin, struct turn_result *result)
+static int cut_at_stop(struct worker *worker, const struct turn *turn, uint32_t begin, struct turn_result *result)
 {
     const struct backend_ops *ops = worker->backend.ops;
     void *self = worker->backend.self;
     const char *bytes = NULL;
     uint64_t left = answer_text_length(&worker->text);
+    struct tok_sections sections = ops->sections(self, turn->raw, turn->think);
     size_t whole = 0, length = 0, end;
-    while (whole < result->answer.count && (length = ops->bytes(self, result->answer.ids[whole], &bytes)) <= left) {
+    for (; whole < result->answer.count; whole++) {
+        int32_t id = result->answer.ids[whole];
+        bool mark = tok_sections_take(&sections, id, &bytes) == TOK_SECTION_MARK;
+        length = mark ? strlen(bytes) : ops->bytes(self, id, &bytes);
+        if (length > left)
+            break;
         left -= length;
-        whole++;
     }
     struct tok_turn rest = {.role = TOK_ASSISTANT, .text = bytes, .length = (size_t)left};
     struct backend_prompt head = {.turns = &rest, .n_turns = 1, .raw = true};
@@ -133,6 +139,22 @@ static int cut_at_stop(struct worker *worker, uint32_t begin, struct turn_result
         code = ops->encode(self, &head, &result->answer, &end, &result->err);
     for (size_t i = whole; i < result->answer.count && code == 0; i++)
         code = timeline_add(&worker->timeline, result->answer.ids[i], &result->err);
+    return code;
+}
+
+// What is missing before the end of an answer that was stopped while it thought.
+static int close_sections(struct worker *worker, struct turn_result *result)
+{
+    struct tok_ids ids = {0};
+    struct tok_err err;
+    int code = tok_sections_close(&worker->sections, &ids, &err)
+                   ? backend_fail(&result->err, MOE_NO_MEMORY, "%s", err.text)
+                   : 0;
+    for (size_t i = 0; i < ids.count && code == 0; i++) {
+        code = append_id(&result->answer, ids.ids[i], &result->err);
+        code = code ? code : timeline_add(&worker->timeline, ids.ids[i], &result->err);
+    }
+    tok_ids_release(&ids);
     return code;
 }
 
@@ -150,13 +172,16 @@ static int generate(struct worker *worker, const struct turn *turn, struct turn_
         id = steps_sample(&worker->steps, fed->ids, fed->count);
         if (id < 0)
             return backend_fail(&result->err, MOE_BAD_NUMBERS, "the model's output has no finite number");
-        if (ops->is_end(self, id)) {
+        const char *mark;
+        enum tok_section section = TOK_SECTION_END;
+        if (ops->is_end(self, id) || (section = tok_sections_take(&worker->sections, id, &mark)) == TOK_SECTION_END) {
             result->reason = STOP_END;
             break;
         }
         if ((code = append_id(&result->answer, id, &result->err)))
             return code;
-        if (!answer_text_push(&worker->text, id))
+        if (!(section == TOK_SECTION_MARK ? answer_text_mark(&worker->text, mark)
+                                          : answer_text_push(&worker->text, id)))
             return fail_text(&result->err);
         result->generated_tokens++;
         struct moe_telemetry *step = steps_end(&worker->steps), *shown = NULL;
@@ -175,7 +200,7 @@ static int generate(struct worker *worker, const struct turn *turn, struct turn_
         if (turn->max_tokens && result->generated_tokens >= turn->max_tokens)
             break;
         result->reason = STOP_CONTEXT_FULL;
-        if (ops->length(self) + 3 > result->context_total)
+        if (ops->length(self) + 3 + (worker->sections.turns ? TOK_SECTIONS_CLOSE : 0) > result->context_total)
             break;
         code = timeline_decode(&worker->timeline, id, &result->err);
         if (code == MOE_CANCELLED) {
@@ -186,9 +211,11 @@ static int generate(struct worker *worker, const struct turn *turn, struct turn_
             return code;
     }
     if (result->reason == STOP_TEXT)
-        code = cut_at_stop(worker, begin, result);
+        code = cut_at_stop(worker, turn, begin, result);
     else
         code = result->reason == STOP_END ? 0 : timeline_add(&worker->timeline, id, &result->err);
+    if (code == 0)
+        code = close_sections(worker, result);
     if (code)
         return code;
     // Where the template has the turns closed in its own way, that counts, not how the model said it.
@@ -217,6 +244,7 @@ static int prompt_does_not_fit(struct turn_result *result, size_t used, size_t c
 static int say_answer(struct worker *worker, const struct turn *turn, struct turn_result *result)
 {
     struct backend_answer about = worker->backend.ops->answer(worker->backend.self, turn->raw, turn->think);
+    worker->sections = worker->backend.ops->sections(worker->backend.self, turn->raw, turn->think);
     struct answer_begins begins = {about.has_marks, about.opened, &turn->sampling.stop};
     if (!answer_text_begin(&worker->text, &result->text, &begins))
         return fail_text(&result->err);

@@ -3,8 +3,8 @@
 
     python3 tests/golden/make_kimi_k3.py [FOLDER]       (numpy, safetensors, torch to write bf16)
 
-writes FOLDER/ck-kimi-k3 (experts in mxfp4 as compressed-tensors packs them, all else bf16) and FOLDER/ck-kimi-k3-mlx
-(everything in mxfp4, inputs of KDA joined). The numbers are float64, computed here in numpy from the description of the
+writes FOLDER/ck-kimi-k3 (experts in mxfp4 as compressed-tensors packs them, all else bf16), FOLDER/ck-kimi-k3-mlx
+(everything in mxfp4, inputs of KDA joined) and FOLDER/ck-kimi-k3-chat, the same with a vocabulary, to talk to. The numbers are float64, computed here in numpy from the description of the
 model alone (docs/models.md); float32 is run, too, to see how far it is off. Nothing here was taken from the engine.
 """
 
@@ -21,7 +21,7 @@ sys.path.insert(0, HERE)
 import make_checkpoints as ck  # noqa: E402
 from make_checkpoints import package, write_json, write_shards  # noqa: E402
 
-HIDDEN, VOCAB, LAYERS, EVERY = 64, 96, 5, 2
+HIDDEN, LAYERS, EVERY = 64, 5, 2
 HEADS, NOPE, ROPE, V, Q_LORA, KV_LORA = 2, 32, 16, 32, 32, 32
 KDA_HEADS, D, TAPS, BOUND = 2, 32, 4, -5.0
 EXPERTS, TOP, LATENT, INNER, SHARED, DENSE = 6, 2, 32, 64, 2, 96
@@ -31,7 +31,7 @@ BETA, LINEAR_BETA, FACTOR = 3.0, 7.0, 1.5
 WIDE = KDA_HEADS * D
 
 TEXT = dict(
-    architectures=["KimiLinearForCausalLM"], model_type="kimi_linear", dtype="bfloat16", vocab_size=VOCAB, hidden_size=HIDDEN,
+    architectures=["KimiLinearForCausalLM"], model_type="kimi_linear", dtype="bfloat16", hidden_size=HIDDEN,
     intermediate_size=DENSE, moe_intermediate_size=INNER, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
     num_key_value_heads=HEADS, head_dim=None, num_experts=EXPERTS, num_experts_per_token=TOP, num_shared_experts=SHARED,
     routed_expert_hidden_size=LATENT, latent_moe_use_norm=True, first_k_dense_replace=1, moe_layer_freq=1,
@@ -50,10 +50,10 @@ GAINS = {"q_proj": 1.4, "q_b_proj": 2.5, "gate": 2.0, "lm_head": 2.0, "down_proj
 
 # ---- tensors: matrices [out, in] by the hub's names without prefix; an expert's w1, w3, w2
 
-def matrices():
+def matrices(vocab):
     """(name, out, in)"""
-    yield "model.embed_tokens", VOCAB, HIDDEN
-    yield "lm_head", VOCAB, HIDDEN
+    yield "model.embed_tokens", vocab, HIDDEN
+    yield "lm_head", vocab, HIDDEN
     for i in range(LAYERS):
         attn, moe = f"model.layers.{i}.self_attn.", f"model.layers.{i}.block_sparse_moe."
         if i + 1 in FULL:
@@ -253,9 +253,9 @@ def forward(w, ids):
 
 # ---- files
 
-def config(**more):
+def config(vocab, **more):
     return dict(architectures=["KimiK3ForConditionalGeneration"], model_type="kimi_k3", dtype="bfloat16",
-                tie_word_embeddings=False, text_config=TEXT, vision_config=dict(vt_hidden_size=8)) | more
+                tie_word_embeddings=False, text_config=TEXT | dict(vocab_size=vocab, max_position_embeddings=2048 if vocab > 1000 else 256), vision_config=dict(vt_hidden_size=8)) | more
 
 
 def vision():
@@ -266,12 +266,12 @@ def vision():
 FLOATS = ("A_log", "dt_bias", "conv1d.weight", "e_score_correction_bias", "o_norm.weight")  # float32 in the hub's files
 
 
-def original(generator, small):
+def original(generator, small, vocab):
     """(the hub's tensors, what they mean)"""
     spec = {"layout": "bf16", "group": 32, "config": {}}
     meaning, files = {}, {}
     ck.GAINS = GAINS
-    for name, out, width in matrices():
+    for name, out, width in matrices(vocab):
         weight = name + ".weight"
         if ".experts." in name:
             codes, scales, meaning[weight] = random_mxfp4(generator, out, width, 1.6)
@@ -286,12 +286,12 @@ def original(generator, small):
     quantisation = dict(quant_method="compressed-tensors", format="mxfp4-pack-quantized", config_groups=dict(
         group_0=dict(format="mxfp4-pack-quantized", targets=["Linear"],
                      weights=dict(num_bits=4, group_size=32, type="float", strategy="group", symmetric=True))))
-    settings = config()
-    settings["text_config"] = TEXT | dict(quantization_config=quantisation)
+    settings = config(vocab)
+    settings["text_config"]["quantization_config"] = quantisation
     return {"language_model." + name: t for name, t in files.items()} | vision(), settings, meaning
 
 
-def mlx(generator, small):
+def mlx(generator, small, vocab):
     """The same of an MLX folder: experts stacked, q, k and v of KDA one, kv_b by halves, the routers in 8 bits."""
     files, meaning, stacks = {}, {}, {}
     quantisation = dict(group_size=32, bits=4, mode="mxfp4")
@@ -301,7 +301,7 @@ def mlx(generator, small):
 
     def put(name, codes, scales):
         files[name + ".weight"], files[name + ".scales"] = words(codes), torch.from_numpy(np.ascontiguousarray(scales))
-    for name, out, width in matrices():
+    for name, out, width in matrices(vocab):
         ours = name.replace(".block_sparse_moe.", ".mlp.")
         if name.endswith(".gate"):
             q = generator.integers(0, 256, (out, width))
@@ -345,24 +345,36 @@ def mlx(generator, small):
         files[ours] = torch.from_numpy(value) if name.endswith(FLOATS) else torch.from_numpy(value).bfloat16()
         if name.endswith("res_proj.weight"):
             quantisation["language_model." + ours[:-len(".weight")]] = False
-    return {"language_model." + name: t for name, t in files.items()}, config(quantization=quantisation), meaning
+    return {"language_model." + name: t for name, t in files.items()}, config(vocab, quantization=quantisation), meaning
+
+
+def add_vocabulary(directory):
+    """Kimi's of the unit tests, with K3's symbols, and its makers' program by its name."""
+    shutil.copy(os.path.join(HERE, "..", "unit", "data", "kimi", "tiktoken.model"), directory)
+    symbols = ("[BOS]", "[EOS]", "<|end_of_msg|>", "<|open|>", "<|close|>", "<|sep|>")
+    added = {str(1501 + i): dict(content=symbol, lstrip=False, normalized=False, rstrip=False, single_word=False, special=True)
+             for i, symbol in enumerate(symbols)}
+    write_json(os.path.join(directory, "tokenizer_config.json"), dict(added_tokens_decoder=added))
+    with open(os.path.join(directory, "encoding_k3.py"), "w", encoding="utf-8") as file:
+        file.write("# stands for the makers' program\n")
 
 
 # ---- numbers
 
 def write_golden(folder, meaning, generator):
+    vocab = len(meaning["lm_head.weight"])
     exact = {name: value.astype(np.float64) for name, value in meaning.items()}
     single = {name: value.astype(np.float32) for name, value in meaning.items()}
     prompts = []
     for length in ck.PROMPTS:
-        draws = [generator.integers(0, VOCAB, length).tolist() for _ in range(40)]
+        draws = [generator.integers(0, vocab, length).tolist() for _ in range(40)]
         prompts.append(max(draws, key=lambda ids: forward(exact, ids)[1]))
     rows, kept, start, noise, worst = [], [], 0, 0.0, float("inf")
     for ids in prompts:
         logits, margin, shares = forward(exact, ids)
         noise = max(noise, np.abs(forward(single, ids)[0] - logits).max() / np.abs(logits).max())
         worst = min(worst, margin)
-        positions = ck.compared(len(ids))
+        positions = [p for p in ck.compared(len(ids)) if vocab < 1000 or p % 18 == 0 or p == len(ids) - 1]  # rows are long
         rows += [start + p for p in positions]
         kept.append(logits[positions])
         start += len(ids)
@@ -374,7 +386,7 @@ def write_golden(folder, meaning, generator):
     parameters = sum(KDA_HEADS if name.endswith("A_log") else value.size for name, value in meaning.items()
                      if not name.endswith("e_score_correction_bias"))
     write_json(os.path.join(folder, "golden.json"),
-               {"model": "checkpoint", "prompts": [len(ids) for ids in prompts], "n_tokens": start, "vocab_size": VOCAB,
+               {"model": "checkpoint", "prompts": [len(ids) for ids in prompts], "n_tokens": start, "vocab_size": vocab,
                 "hidden_size": HIDDEN, "n_layers": LAYERS, "rows": rows, "top": [], "group_size": 32,
                 "parameters": parameters, "transformers": "none: float64 of our own"})
     with open(os.path.join(folder, "tokens.txt"), "w", encoding="utf-8") as file:
@@ -385,13 +397,16 @@ def write_golden(folder, meaning, generator):
 
 def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else HERE
-    for name, seed, make in (("ck-kimi-k3", 71, original), ("ck-kimi-k3-mlx", 72, mlx)):
+    for name, seed, make, vocab in (("ck-kimi-k3", 71, original, 96), ("ck-kimi-k3-mlx", 72, mlx, 96),
+                                    ("ck-kimi-k3-chat", 73, mlx, 1760)):
         generator = np.random.default_rng(seed)
-        files, settings, meaning = make(generator, vectors(generator))
+        files, settings, meaning = make(generator, vectors(generator), vocab)
         directory = os.path.join(folder, name)
         shutil.rmtree(directory, ignore_errors=True)
         os.makedirs(directory)
         write_shards(os.path.join(directory, "checkpoint"), files, 2, settings)
+        if vocab > 1000:
+            add_vocabulary(os.path.join(directory, "checkpoint"))
         write_golden(directory, meaning, generator)
 
 

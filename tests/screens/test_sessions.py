@@ -671,6 +671,27 @@ def test_ten_turns_two_undone_and_the_next_day():
     same(s.finish(), 0)
 
 
+def test_kimi_k3_talks_in_sections():
+    model = ["-m", os.path.join(ROOT, "tests", "golden", "ck-kimi-k3-chat", "checkpoint"), "--device", "ref", "--max-tokens", "5", "--temp", "0"]
+    first = ask("Hello", "--session", "k3", *model)  # stopped in its thinking, which is closed and kept
+    expect(first["thinking"] and not first["text"], "it thinks: %r" % first)
+    second = ask("And?", "--session", "k3", *model)
+    same(second["cached_tokens"], first["context_used"])
+    closing = second["context_used"] - second["prefilled_tokens"] - second["cached_tokens"] - 5
+    expect(6 < closing < 18, "an id or more a word, and five symbols: %d" % closing)
+    said = ask("Hello", "--session", "k3-says", "--think", "off", *model)
+    expect(said["text"] and not said.get("thinking"), "it says: %r" % said)
+    expect(said["prefilled_tokens"] < first["prefilled_tokens"], "no word of efforts: %r" % said)
+    t = Terminal(["--plain", "--session", "k3"] + model, columns=250)
+    t.wait("Nothing needs to be read again.", "You:")
+    t.send("/retry\r")
+    t.wait("Thinking:", "(5 tokens", "You:")
+    t.send("Go on\r")
+    t.wait("Thinking:", "(5 tokens", "You:")
+    expect(b" again" not in t.output.split(b"/retry")[-1], "nothing is read again: %r" % t.output[-600:])
+    leave(t)
+
+
 def test_a_session_opens_its_own_model():
     folder = tempfile.mkdtemp(dir=SCRATCH)
     demo = os.path.join(folder, "demo of mine")

@@ -67,8 +67,8 @@ static void unknown_templates(struct harness *t)
     if (!CHECK_EQ(t, tok_open("sentencepiece", MODEL, &tokenizer, &err), TOK_OK))
         return;
     CHECK_EQ(t, tok_template_open("alpaca", tokenizer, &turns, &err), TOK_UNSUPPORTED);
-    CHECK(t, turns == NULL && strstr(err.text, "alpaca") && strstr(err.text, "moonlight, glm-4.7, glm-5.2, glm-5.3") &&
-                 strstr(err.text, ", chatml"));
+    CHECK(t, turns == NULL && strstr(err.text, "alpaca") &&
+                 strstr(err.text, "kimi-k3, moonlight, glm-4.7, glm-5.2, glm-5.3") && strstr(err.text, ", chatml"));
     CHECK_EQ(t, tok_template_open("chatml", tokenizer, &turns, &err), TOK_UNSUPPORTED);
     CHECK(t, turns == NULL && strstr(err.text, "<|im_start|>") != NULL);
     tok_template_close(NULL);
@@ -514,6 +514,169 @@ static void what_a_folder_has(struct harness *t)
     CHECK_EQ(t, system(command), 0);
 }
 
+// ---- Kimi K3, whose makers ship a program in the place of a template: its renderings, symbol by symbol
+
+enum { K3_END_OF_MSG = 1503, K3_OPEN, K3_CLOSE, K3_SEP, K3_BOS = 1501 };
+
+// A folder with Kimi's vocabulary and K3's symbols.
+static tok *open_k3(struct harness *t, char folder[64])
+{
+    static const char *const symbols[] = {"[BOS]", "[EOS]", "<|end_of_msg|>", "<|open|>", "<|close|>", "<|sep|>"};
+    char config[2000] = "{\"added_tokens_decoder\": {", command[200];
+    for (int i = 0; i < 6; i++) {
+        size_t used = strlen(config);
+        snprintf(config + used, sizeof config - used,
+                 "%s\"%d\": {\"content\": \"%s\", \"special\": true, \"lstrip\": false, \"rstrip\": false}",
+                 i ? ", " : "", K3_BOS + i, symbols[i]);
+    }
+    strcat(config, "}}");
+    snprintf(folder, 64, "/tmp/moechat-k3-XXXXXX");
+    CHECK(t, mkdtemp(folder) != NULL);
+    snprintf(command, sizeof command, "cp tests/unit/data/kimi/tiktoken.model %s", folder);
+    CHECK_EQ(t, system(command), 0);
+    put(folder, "tokenizer_config.json", config);
+    put(folder, "encoding_k3.py", "import json\n");
+    struct tok_folder has;
+    struct tok_err err = {.text = ""};
+    CHECK_EQ(t, tok_folder_read(folder, &has, &err), TOK_OK);
+    CHECK_STR(t, has.template_name, "kimi-k3");
+    tok *tokenizer = NULL;
+    snprintf(command, sizeof command, "%s/tiktoken.model", folder);
+    CHECK_EQ(t, tok_open("tiktoken", command, &tokenizer, &err), TOK_OK);
+    return tokenizer;
+}
+
+// Symbols as <, > and | for open, close and sep, and $ for the end of a message; all else is text, piece by piece.
+static void put_k3(struct harness *t, const tok *tokenizer, const char *marked, struct tok_ids *list)
+{
+    struct tok_err err;
+    while (*marked) {
+        size_t n = strcspn(marked, "<>|$");
+        if (n)
+            CHECK_EQ(t, tok_encode(tokenizer, marked, n, list, &err), TOK_OK);
+        marked += n;
+        int32_t id = *marked == '<' ? K3_OPEN : *marked == '>' ? K3_CLOSE : *marked == '|' ? K3_SEP : K3_END_OF_MSG;
+        if (*marked && marked++)
+            CHECK_EQ(t, tok_ids_append(list, id, &err), TOK_OK);
+    }
+}
+
+static bool same_lists(const struct tok_ids *a, const struct tok_ids *b)
+{
+    return a->count == b->count && memcmp(a->ids, b->ids, a->count * sizeof *a->ids) == 0;
+}
+
+#define K3_EFFORT                                                                                                      \
+    "<message role=\"system\" type=\"thinking-effort\"|`thinking_effort` guides on how much to think in your "         \
+    "thinking channel (not including the response channel), supported values include `low`, `medium`, `high`, and "    \
+    "`max`.\nNow the system is invoked with `thinking_effort=max`.>message|$"
+
+static void kimi_k3_speaks_in_sections(struct harness *t)
+{
+    static const struct tok_turn turns_of[] = {{TOK_SYSTEM, "Be kind.", 8},
+                                               {TOK_USER, "Hi", 2},
+                                               {TOK_ASSISTANT, "<think>A guest.</think>Hello there!", 35},
+                                               {TOK_USER, "And?", 4},
+                                               {TOK_ASSISTANT, "No thought.", 11},
+                                               {TOK_USER, "Bye", 3},
+                                               {TOK_ASSISTANT, "<think>stopped her", 18},
+                                               {TOK_USER, "Go on", 5}};
+    static const char said[] =
+        "<message role=\"system\"|Be kind.>message|$<message role=\"user\"|Hi>message|$"
+        "<message role=\"assistant\"|<think|A guest.>think|<response|Hello there!>response|>message|$"
+        "<message role=\"user\"|And?>message|$<message role=\"assistant\"|<response|No thought.>response|>message|$"
+        "<message role=\"user\"|Bye>message|$"
+        "<message role=\"assistant\"|<think|stopped her>think|<response|>response|>message|$"
+        "<message role=\"user\"|Go on>message|$<message role=\"assistant\"|<";
+    char folder[64], command[100];
+    struct tok_err err;
+    tok *tokenizer = open_k3(t, folder);
+    tok_template *turns = NULL;
+    CHECK_EQ(t, tok_template_open("kimi-k3", tokenizer, &turns, &err), TOK_OK);
+    for (int thinking = 0; turns && thinking < 2; thinking++) {
+        struct tok_ids want = {0}, whole = {0}, parts = {0};
+        put_k3(t, tokenizer, thinking ? K3_EFFORT : "", &want);
+        put_k3(t, tokenizer, said, &want);
+        put_k3(t, tokenizer, thinking ? "think|" : "response|", &want);
+        struct tok_prompt prompt = {turns_of, 8, true, thinking};
+        CHECK_EQ(t, tok_template_encode(turns, &prompt, &whole, NULL, &err), TOK_OK);
+        CHECK(t, same_lists(&whole, &want));
+        for (size_t i = 3; i < 8; i += 2) { // the same where a conversation goes on after an answer
+            parts.count = 0;
+            prompt = (struct tok_prompt){turns_of, i, true, thinking};
+            CHECK_EQ(t, tok_template_encode(turns, &prompt, &parts, NULL, &err), TOK_OK);
+            CHECK_EQ(t, parts.ids[parts.count - 1], tok_template_end(turns));
+            prompt = (struct tok_prompt){turns_of + i, 8 - i, false, thinking};
+            CHECK_EQ(t, tok_template_encode(turns, &prompt, &parts, NULL, &err), TOK_OK);
+            CHECK(t, same_lists(&parts, &want));
+        }
+        tok_ids_release(&want), tok_ids_release(&whole), tok_ids_release(&parts);
+        CHECK_STR(t, tok_template_opened(turns, thinking), thinking ? "<think>" : "");
+    }
+    CHECK(t, !tok_template_ends(turns, K3_CLOSE) && tok_template_ends(turns, K3_END_OF_MSG));
+    tok_template_close(turns);
+    tok_close(tokenizer);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    CHECK_EQ(t, system(command), 0);
+}
+
+// Stopped anywhere, an answer that thinks is closed so that it is the whole one's beginning and no thought is left
+// open.
+static void sections_are_told_apart_and_closed(struct harness *t)
+{
+    char folder[64], command[100];
+    struct tok_err err;
+    tok *tokenizer = open_k3(t, folder);
+    tok_template *turns = NULL;
+    struct tok_ids ids = {0}, tags = {0};
+    CHECK_EQ(t, tok_template_open("kimi-k3", tokenizer, &turns, &err), TOK_OK);
+    put_k3(t, tokenizer, "hm well>think|<response|yes indeed>", &ids);
+    put_k3(t, tokenizer, ">think|<response|", &tags);
+    for (size_t stop = 0; turns && stop < ids.count; stop++) {
+        struct tok_sections sections;
+        struct tok_ids list = {0};
+        char text[100] = "";
+        bool ended = false;
+        tok_sections_begin(&sections, turns, true);
+        for (size_t i = 0; i < ids.count && !ended && (i < stop || stop == 0); i++) {
+            const char *bytes;
+            enum tok_section section = tok_sections_take(&sections, ids.ids[i], &bytes);
+            size_t length = section == TOK_SECTION_MARK ? strlen(bytes) : 0;
+            if (section == TOK_SECTION_TEXT)
+                length = tok_bytes(tokenizer, ids.ids[i], &bytes);
+            ended = section == TOK_SECTION_END;
+            if (!ended)
+                strncat(text, bytes, length);
+            CHECK_EQ(t, ended, i + 1 == ids.count);
+            CHECK_EQ(t, tok_ids_append(&list, ids.ids[i], &err), TOK_OK);
+        }
+        if (stop == 0)
+            CHECK_STR(t, text, "hm well</think>yes indeed");
+        size_t before = list.count;
+        CHECK_EQ(t, tok_sections_close(&sections, &list, &err), TOK_OK);
+        CHECK(t, list.count - before <= TOK_SECTIONS_CLOSE);
+        size_t n = 0; // how many of its ids are the tags between the sections, once, in their order
+        for (size_t i = 0; i < list.count && n < tags.count; i++)
+            n += list.ids[i] == tags.ids[n];
+        CHECK_EQ(t, n, tags.count);
+        size_t closes = 0;
+        for (size_t i = 0; i < list.count; i++)
+            closes += list.ids[i] == K3_CLOSE;
+        CHECK_EQ(t, closes, 1 + (stop == 0));
+        tok_ids_release(&list);
+    }
+    struct tok_sections none;
+    const char *bytes;
+    tok_sections_begin(&none, NULL, true);
+    CHECK_EQ(t, tok_sections_take(&none, K3_CLOSE, &bytes), TOK_SECTION_TEXT);
+    CHECK_EQ(t, tok_sections_close(&none, &tags, &err), TOK_OK);
+    tok_ids_release(&ids), tok_ids_release(&tags);
+    tok_template_close(turns);
+    tok_close(tokenizer);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    CHECK_EQ(t, system(command), 0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {TEST(a_conversation),
@@ -525,6 +688,8 @@ int main(int argc, char **argv)
                                                 TEST(patched_templates_are_recognised),
                                                 TEST(a_template_for_v32_is_recognised),
                                                 TEST(glm_52_may_be_told_not_to_think),
-                                                TEST(what_a_folder_has)};
+                                                TEST(what_a_folder_has),
+                                                TEST(kimi_k3_speaks_in_sections),
+                                                TEST(sections_are_told_apart_and_closed)};
     return HARNESS_RUN(tests, argc, argv);
 }

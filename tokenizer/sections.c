@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Answers in sections: what ids between control symbols mean, and what closes a section that was left open.
+#include <string.h>
+
+#include "tokenizer/tok.h"
+
+void tok_sections_begin(struct tok_sections *s, const tok_template *turns, bool thinking)
+{
+    *s = (struct tok_sections){.thinking = thinking};
+    if (turns)
+        tok_template_sections(turns, s);
+}
+
+static enum tok_section no_text(struct tok_sections *s, const char **text, const char *mark)
+{
+    s->n_closing += s->closing;
+    *text = mark;
+    return TOK_SECTION_MARK;
+}
+
+enum tok_section tok_sections_take(struct tok_sections *s, int32_t id, const char **text)
+{
+    if (!s->turns)
+        return TOK_SECTION_TEXT;
+    if (s->tag) {
+        bool over = id == s->sep && s->opened;
+        s->tag = id != s->sep;
+        enum tok_section section = no_text(s, text, "");
+        s->closing = s->closing && !over;
+        return section;
+    }
+    if (id == s->open) {
+        s->tag = s->opened = true;
+        return no_text(s, text, "");
+    }
+    if (id != s->close)
+        return TOK_SECTION_TEXT;
+    if (!s->thinking)
+        return TOK_SECTION_END;
+    s->thinking = s->opened = false;
+    s->tag = s->closing = true;
+    s->n_closing = 0;
+    return no_text(s, text, "</think>");
+}
+
+int tok_sections_close(const struct tok_sections *s, struct tok_ids *list, struct tok_err *err)
+{
+    struct tok_ids all = {0};
+    if (!s->turns || (!s->thinking && !s->closing))
+        return TOK_OK;
+    int failed = tok_template_close_thinking(s->turns, &all, err);
+    for (size_t i = s->closing ? s->n_closing : 0; i < all.count && !failed; i++)
+        failed = tok_ids_append(list, all.ids[i], err);
+    tok_ids_release(&all);
+    return failed;
+}
