@@ -326,8 +326,8 @@ static int columns(const struct job *job, const struct checkpoint_tensor *tensor
                           tensor->name);
 }
 
-// Routers stay as they are, so that routing does; and the small matrices that gates and decays are made by, which
-// sigmoid and exp magnify.
+// Routers stay as they are, so that routing does; and the small matrices that gates, decays and the mixing of streams
+// are made by, which sigmoid and exp magnify.
 static bool is_delicate(const char *stem)
 {
     static const char *const names[] = {".mlp.gate",
@@ -339,7 +339,10 @@ static bool is_delicate(const char *stem)
                                         ".self_attn.f_b_proj",
                                         ".self_attn.b_proj",
                                         "_res_proj",
-                                        ".self_attn.indexer.weights_proj"};
+                                        ".self_attn.indexer.weights_proj",
+                                        ".self_attn.indexer.index_kpool_compress_gate",
+                                        ".hc_attn_fn",
+                                        ".hc_ffn_fn"};
     bool is = false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         is |= ends(stem, names[i]);

@@ -11,6 +11,9 @@ static const struct {
 } parts[] = {
     {".mlp.experts.gate_up_proj", ".mlp.switch_mlp.gate_up_proj.weight", 1},
     {".mlp.experts.down_proj", ".mlp.switch_mlp.down_proj.weight", 1},
+    {".hc_attn_fn", ".hc_attn_fn.weight", 1},
+    {".hc_ffn_fn", ".hc_ffn_fn.weight", 1},
+    {".indexer.index_kpool_compress_gate", ".indexer.index_kpool_compress_gate.weight", 1},
     {".block_sparse_moe.", ".mlp.", 0},
     {".w1.weight", ".gate_proj.weight", 0},
     {".w3.weight", ".up_proj.weight", 0},

@@ -5,6 +5,7 @@
 // .mlp.experts.gate_up_proj, .mlp.experts.down_proj (stacked)      .mlp.switch_mlp.gate_up_proj.weight,
 // .down_proj.weight kimi_linear's .block_sparse_moe.                                 .mlp.
 //   .experts.E.w1, w3, w2                                          .experts.E.gate_proj, up_proj, down_proj
+// glm5_next's .hc_attn_fn, .hc_ffn_fn, .index_kpool_compress_gate   the same with .weight
 // MLX's kimi_linear .mlp.e_score_correction_bias                   .mlp.gate.e_score_correction_bias
 //   .self_attn.q_conv.conv.weight (k, v)                           .self_attn.q_conv1d.weight
 #ifndef MOECHAT_ENGINE_FILES_FOLDER_NAMES_H

@@ -71,6 +71,13 @@ static const struct {
     {".attention.indexer.types", "indexer_types"},
     {".kda.head_dim", "linear_head_dim"},
     {".ssm.conv_kernel", "linear_conv_kernel_dim"},
+    {".kda.gate_lower_bound", "linear_lower_bound"},
+    {".attention.indexer.kpool", "index_kpool"},
+    {".attention.indexer.kpool_select_tail", "index_kpool_always_select_tail"},
+    {".hyper_connection.count", "hc_mult"},
+    {".hyper_connection.sinkhorn_iterations", "hc_sinkhorn_iters"},
+    {".hyper_connection.epsilon", "hc_eps"},
+    {".swiglu_clamp_exp", "swiglu_limit"},
 };
 
 // Keys that change what is computed in ways that we don't; files of our models lack them or say what does nothing.
@@ -93,6 +100,8 @@ static const struct {
     {".attention.sliding_window", 0},
     {".moe_every_n_layers", 1},
 };
+
+static const char glm5_next[] = "glm5-next";
 
 struct maker {
     const struct gguf_set *set;
@@ -171,7 +180,7 @@ static void check_general(struct maker *m, char architecture[64])
         gguf_fields_fail(f, MOE_UNSUPPORTED, "general.architecture",
                          "is \"%s\"; moechat speaks deepseek2: DeepSeek-V2, V3, R1, V3.1, Kimi K2, Moonlight and "
                          "GLM-4.7-Flash; deepseek32: V3.2; glm-dsa: GLM-5, 5.1, 5.2; qwen35moe: Qwen3.5, Qwen3.6; "
-                         "qwen3next; kimi-linear",
+                         "qwen3next; kimi-linear; glm5-next: GLM-5.3-Flash",
                          architecture);
     if (has(m, "general.quantization_version") &&
         gguf_fields_integer(f, "general.quantization_version", any_count) != 2)
@@ -268,7 +277,8 @@ static void read_heads(struct maker *m)
     add_count(m, "qk_nope_head_dim", f->failed ? 0 : both - rope);
     add_count(m, "v_head_dim",
               gguf_fields_integer(f, mla ? ".attention.value_length_mla" : ".attention.value_length", any_count));
-    if (m->set->head_only ? !has(m, ".attention.q_lora_rank") : has_block(m, 0, "attn_q.weight"))
+    if (m->set->head_only || strcmp(f->architecture, glm5_next) == 0 ? !has(m, ".attention.q_lora_rank")
+                                                                     : has_block(m, 0, "attn_q.weight"))
         json_object_object_add(m->config, "q_lora_rank", NULL);
     else
         add_count(m, "q_lora_rank", gguf_fields_integer(f, ".attention.q_lora_rank", any_count));
@@ -278,7 +288,8 @@ static void read_router(struct maker *m)
 {
     struct gguf_fields *f = &m->f;
     const char *key = ".expert_gating_func";
-    bool glm = strcmp(f->architecture, "glm-dsa") == 0, indexed = glm || strcmp(f->architecture, "deepseek32") == 0;
+    bool glm = strcmp(f->architecture, "glm-dsa") == 0 || strcmp(f->architecture, glm5_next) == 0;
+    bool indexed = glm || strcmp(f->architecture, "deepseek32") == 0;
     bool flash = m->vocab_size == 154880 && (m->n_layers == 47 || m->n_layers == 48);
     uint64_t gating = count_or(m, key, indexed || flash ? 2 : 1);
     if (gating != 1 && gating != 2)
@@ -412,20 +423,32 @@ static void read_indexer_types(struct maker *m)
     }
 }
 
-static void read_dsa(struct maker *m)
+static void add_counts(struct maker *m, const struct count *counts, size_t n)
 {
-    static const struct count counts[] = {{".attention.indexer.head_count", "index_n_heads"},
-                                          {".attention.indexer.key_length", "index_head_dim"},
-                                          {".attention.indexer.top_k", "index_topk"}};
-    bool glm = strcmp(m->f.architecture, "glm-dsa") == 0;
-    read_mla(m);
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+    for (size_t i = 0; i < n; i++)
         add_count(m, counts[i].field, gguf_fields_integer(&m->f, counts[i].key, any_count));
-    if (glm)
-        read_indexer_types(m);
+}
+
+static const struct count indexer_counts[] = {{".attention.indexer.head_count", "index_n_heads"},
+                                              {".attention.indexer.key_length", "index_head_dim"},
+                                              {".attention.indexer.top_k", "index_topk"}};
+enum { N_INDEXER_COUNTS = sizeof indexer_counts / sizeof *indexer_counts };
+
+static void need_sigmoid(struct maker *m)
+{
     if (!m->sigmoid)
         gguf_fields_fail(&m->f, MOE_UNSUPPORTED, ".expert_gating_func",
                          "is 1; moechat computes only 2 (sigmoid) for %s", m->f.architecture);
+}
+
+static void read_dsa(struct maker *m)
+{
+    bool glm = strcmp(m->f.architecture, "glm-dsa") == 0;
+    read_mla(m);
+    add_counts(m, indexer_counts, N_INDEXER_COUNTS);
+    if (glm)
+        read_indexer_types(m);
+    need_sigmoid(m);
     add_text(m->config, "model_type", glm ? "glm_moe_dsa" : "deepseek_v32");
 }
 
@@ -520,9 +543,7 @@ static void read_kimi(struct maker *m)
         json_object_array_add(list, json_object_new_string(has_states(m, i) ? linear : "full_attention"));
     read_heads(m);
     read_router(m);
-    if (!m->sigmoid)
-        gguf_fields_fail(f, MOE_UNSUPPORTED, ".expert_gating_func", "is 1; moechat computes only 2 (sigmoid) for %s",
-                         f->architecture);
+    need_sigmoid(m);
     if (!has(m, ".expert_weights_norm")) // the programs divide, and the converter does not say so
         json_object_object_add(m->config, "norm_topk_prob", json_object_new_boolean(true));
     add_count(m, "linear_head_dim", gguf_fields_integer(f, ".kda.head_dim", any_count));
@@ -532,6 +553,97 @@ static void read_kimi(struct maker *m)
     add_text(m->config, "model_type", "kimi_linear");
 }
 
+// ---- glm5-next
+
+// Layers without a key head are those of delta attention.
+static void read_next_kinds(struct maker *m)
+{
+    static const char key[] = ".attention.head_count_kv";
+    const struct gguf_value *heads = gguf_fields_find(&m->f, key);
+    struct json_object *list = json_object_new_array();
+    json_object_object_add(m->config, "layer_types", list);
+    if (!heads || !heads->array || heads->count < m->n_layers)
+        gguf_fields_fail(&m->f, MOE_FORMAT, key, "is no list of a number for each of %" PRIu32 " layers", m->n_layers);
+    for (uint32_t i = 0; i < m->n_layers && !m->f.failed; i++) {
+        uint64_t n = 0;
+        if (!gguf_integer_at(heads, i, &n))
+            gguf_fields_fail(&m->f, MOE_FORMAT, key, "has no whole number for layer %" PRIu32, i);
+        json_object_array_add(list, json_object_new_string(n ? "deepseek_sparse_attention" : "linear_attention"));
+    }
+}
+
+static void add_dense_layers(struct maker *m)
+{
+    uint64_t dense = count_or(m, ".leading_dense_block_count", 0);
+    struct json_object *list = json_object_new_array();
+    json_object_object_add(m->config, "mlp_layer_types", list);
+    for (uint32_t i = 0; i < m->n_layers; i++)
+        json_object_array_add(list, json_object_new_string(i < dense ? "dense" : "sparse"));
+}
+
+// One limit for all layers and all experts: a number, or as many of the same.
+static double read_limit(struct maker *m, const char *key)
+{
+    const struct gguf_value *value = gguf_fields_find(&m->f, key);
+    double limit = 0, other = 0;
+    if (!value || !value->count || !gguf_number_at(value, 0, &limit))
+        gguf_fields_fail(&m->f, MOE_FORMAT, key, "is missing, or no number; get a newer file of the model");
+    for (uint64_t i = 1; !m->f.failed && i < value->count; i++)
+        if (!gguf_number_at(value, i, &other) || other < limit || other > limit)
+            gguf_fields_fail(&m->f, MOE_UNSUPPORTED, key,
+                             "differs from layer to layer, which moechat does not compute");
+    return limit;
+}
+
+static void add_limit(struct maker *m)
+{
+    const char *of_shared = ".swiglu_clamp_shexp";
+    double limit = read_limit(m, ".swiglu_clamp_exp"), shared = has(m, of_shared) ? read_limit(m, of_shared) : limit;
+    if (shared < limit || shared > limit)
+        gguf_fields_fail(&m->f, MOE_UNSUPPORTED, of_shared, "is %g, not swiglu_clamp_exp (%g)", shared, limit);
+    add_number(m->config, "swiglu_limit", limit);
+}
+
+static void check_layer_norm(struct maker *m)
+{
+    const char *key = ".attention.layer_norm_epsilon";
+    double eps = number_or(m, key, 1e-6);
+    if (eps < 0.99e-6 || eps > 1.01e-6)
+        gguf_fields_fail(&m->f, MOE_UNSUPPORTED, key, "is %g; the indexer of %s has 1e-06", eps, m->f.architecture);
+}
+
+static void read_glm5_next(struct maker *m)
+{
+    static const struct count own[] = {
+        {".attention.indexer.kpool", "index_kpool"},   {".kda.head_dim", "linear_head_dim"},
+        {".attention.head_count", "linear_num_heads"}, {".ssm.conv_kernel", "linear_conv_kernel_dim"},
+        {".hyper_connection.count", "hc_mult"},        {".hyper_connection.sinkhorn_iterations", "hc_sinkhorn_iters"}};
+    const char *bound = ".kda.gate_lower_bound", *tail = ".attention.indexer.kpool_select_tail";
+    struct gguf_fields *f = &m->f;
+    read_counts(m);
+    m->n_experts = (uint32_t)json_object_get_int64(json_object_object_get(m->config, "n_routed_experts"));
+    read_next_kinds(m);
+    add_dense_layers(m);
+    read_heads(m);
+    read_router(m);
+    need_sigmoid(m);
+    add_counts(m, indexer_counts, N_INDEXER_COUNTS);
+    add_counts(m, own, sizeof own / sizeof *own);
+    if (has(m, ".attention.indexer.types"))
+        read_indexer_types(m);
+    json_object_object_add(m->config, "index_kpool_always_select_tail",
+                           json_object_new_boolean(!has(m, tail) || gguf_fields_flag(f, tail)));
+    if (has(m, bound))
+        add_number(m->config, "linear_lower_bound", gguf_fields_number(f, bound, any_number));
+    else
+        json_object_object_add(m->config, "linear_lower_bound", NULL);
+    add_number(m->config, "hc_eps", gguf_fields_number(f, ".hyper_connection.epsilon", any_number));
+    add_limit(m);
+    check_layer_norm(m);
+    read_token_ids(m);
+    add_text(m->config, "model_type", "glm5_next_text");
+}
+
 static const struct architecture architectures[] = {
     {"deepseek2", mla_counts, sizeof mla_counts / sizeof *mla_counts, read_mla},
     {"deepseek32", mla_counts, sizeof mla_counts / sizeof *mla_counts, read_dsa},
@@ -539,6 +651,7 @@ static const struct architecture architectures[] = {
     {"qwen35moe", qwen_counts, sizeof qwen_counts / sizeof *qwen_counts, read_qwen},
     {"qwen3next", qwen_counts, sizeof qwen_counts / sizeof *qwen_counts, read_qwen},
     {"kimi-linear", mla_counts, sizeof mla_counts / sizeof *mla_counts, read_kimi},
+    {glm5_next, mla_counts, sizeof mla_counts / sizeof *mla_counts, read_glm5_next},
 };
 
 static const struct architecture *find_architecture(const char *name)

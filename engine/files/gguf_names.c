@@ -55,6 +55,9 @@ static const struct pair of_layer[] = {
     {"indexer.attn_q_b.", "self_attn.indexer.wq_b."},
     {"indexer.attn_k.", "self_attn.indexer.wk."},
     {"indexer.proj.", "self_attn.indexer.weights_proj."},
+    {"indexer_compressor_gate.", "self_attn.indexer.index_kpool_compress_gate."},
+    {"hc_attn_fn.", "hc_attn_fn."},
+    {"hc_ffn_fn.", "hc_ffn_fn."},
     {"ffn_gate.", "mlp.gate_proj."},
     {"ffn_up.", "mlp.up_proj."},
     {"ffn_down.", "mlp.down_proj."},
@@ -86,6 +89,11 @@ static const struct pair single[] = {
     {"ssm_norm.weight", "linear_attn.norm.weight"},
     {"indexer.k_norm.weight", "self_attn.indexer.k_norm.weight"},
     {"indexer.k_norm.bias", "self_attn.indexer.k_norm.bias"},
+    {"indexer_compressor_ape.weight", "self_attn.indexer.index_kpool_compress_ape"},
+    {"hc_attn_base.weight", "hc_attn_base"},
+    {"hc_attn_scale.weight", "hc_attn_scale"},
+    {"hc_ffn_base.weight", "hc_ffn_base"},
+    {"hc_ffn_scale.weight", "hc_ffn_scale"},
 };
 static const struct pair single_kda[] = {
     {"ssm_a", "self_attn.A"},

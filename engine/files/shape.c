@@ -17,6 +17,7 @@ static const struct model_type {
     {"kimi_k25", DEEPSEEK_V3},      {"glm4_moe_lite", GLM4_MOE_LITE},  {"kimi_linear", KIMI_LINEAR},
     {"deepseek_v32", DEEPSEEK_V32}, {"glm_moe_dsa", GLM_MOE_DSA},      {"qwen3_next", QWEN3_NEXT},
     {"qwen3_5_moe", QWEN3_5_MOE},   {"qwen3_5_moe_text", QWEN3_5_MOE}, {"kimi_k3", KIMI_LINEAR},
+    {"glm5_next", GLM5_NEXT},       {"glm5_next_text", GLM5_NEXT},
 };
 
 // What the classes with MLA differ by, besides the dimensions' defaults.
@@ -34,13 +35,14 @@ static const struct traits {
     [KIMI_LINEAR] = {ROUTER_SIGMOID, "sigmoid", 1e-5, 2.446, {163584, 163586}, 0, 1, 1},
     [DEEPSEEK_V32] = {ROUTER_SIGMOID, "sigmoid", 1e-6, 2.5, {0, 1}, 1536, 8, 4},
     [GLM_MOE_DSA] = {ROUTER_SIGMOID, "sigmoid", 1e-5, 2.5, {0, 1}, 2048, 1, 1},
+    [GLM5_NEXT] = {ROUTER_SIGMOID, "sigmoid", 1e-5, 2.5, {-1, -1}, 1536, 1, 1},
 };
 
 enum { REQUIRED = INT32_MAX };
 
 // Dimensions by name. The ranges keep every product of ours (heads x head width x 16, rows x width) far from overflow;
 // the defaults are those of the classes DeepseekV2Config, DeepseekV3Config, Glm4MoeLiteConfig, KimiLinearConfig,
-// DeepseekV32Config and GlmMoeDsaConfig.
+// DeepseekV32Config, GlmMoeDsaConfig and Glm5NextTextConfig.
 static const struct dimension {
     const char *key;
     size_t offset;
@@ -50,32 +52,32 @@ static const struct dimension {
      offsetof(struct shape, vocab_size),
      1,
      MOST_VOCABULARY,
-     {102400, 129280, 154880, 163840, 129280, 154880}},
-    {"hidden_size", offsetof(struct shape, hidden_size), 32, MOST_WIDTH, {4096, 7168, 2048, 2304, 7168, 6144}},
-    {"num_hidden_layers", offsetof(struct shape, n_layers), 1, MOST_LAYERS, {32, 61, 47, 27, 61, 78}},
-    {"num_attention_heads", offsetof(struct shape, n_heads), 1, 4096, {32, 128, 20, 32, 128, 64}},
-    {"kv_lora_rank", offsetof(struct shape, kv_lora_rank), 32, 65536, {512, 512, 512, 512, 512, 512}},
-    {"qk_nope_head_dim", offsetof(struct shape, qk_nope_head_dim), 1, 16384, {128, 128, 192, 128, 128, 192}},
-    {"qk_rope_head_dim", offsetof(struct shape, qk_rope_head_dim), 2, 16384, {64, 64, 64, 64, 64, 64}},
-    {"v_head_dim", offsetof(struct shape, v_head_dim), 1, 16384, {128, 128, 256, 128, 128, 256}},
+     {102400, 129280, 154880, 163840, 129280, 154880, 154880}},
+    {"hidden_size", offsetof(struct shape, hidden_size), 32, MOST_WIDTH, {4096, 7168, 2048, 2304, 7168, 6144, 4096}},
+    {"num_hidden_layers", offsetof(struct shape, n_layers), 1, MOST_LAYERS, {32, 61, 47, 27, 61, 78, 45}},
+    {"num_attention_heads", offsetof(struct shape, n_heads), 1, 4096, {32, 128, 20, 32, 128, 64, 64}},
+    {"kv_lora_rank", offsetof(struct shape, kv_lora_rank), 32, 65536, {512, 512, 512, 512, 512, 512, 512}},
+    {"qk_nope_head_dim", offsetof(struct shape, qk_nope_head_dim), 1, 16384, {128, 128, 192, 128, 128, 192, 256}},
+    {"qk_rope_head_dim", offsetof(struct shape, qk_rope_head_dim), 2, 16384, {64, 64, 64, 64, 64, 64, 0}},
+    {"v_head_dim", offsetof(struct shape, v_head_dim), 1, 16384, {128, 128, 256, 128, 128, 256, 256}},
     {"intermediate_size",
      offsetof(struct shape, intermediate_size),
      32,
      MOST_WIDTH,
-     {11008, 18432, 10240, 9216, 18432, 12288}},
+     {11008, 18432, 10240, 9216, 18432, 12288, 12288}},
     {"moe_intermediate_size",
      offsetof(struct shape, moe_intermediate_size),
      32,
      MOST_WIDTH,
-     {1407, 2048, 1536, 1024, 2048, 2048}},
-    {"n_routed_experts", offsetof(struct shape, n_routed_experts), 2, MOST_ROUTED, {64, 256, 64, 256, 256, 256}},
-    {"num_experts_per_tok", offsetof(struct shape, top_k), 1, MOST_ROUTED, {REQUIRED, 8, 4, 8, 8, 8}},
-    {"first_k_dense_replace", offsetof(struct shape, first_k_dense_replace), 0, 4096, {0, 3, 1, 1, 3, 3}},
+     {1407, 2048, 1536, 1024, 2048, 2048, 2048}},
+    {"n_routed_experts", offsetof(struct shape, n_routed_experts), 2, MOST_ROUTED, {64, 256, 64, 256, 256, 256, 288}},
+    {"num_experts_per_tok", offsetof(struct shape, top_k), 1, MOST_ROUTED, {REQUIRED, 8, 4, 8, 8, 8, 8}},
+    {"first_k_dense_replace", offsetof(struct shape, first_k_dense_replace), 0, 4096, {0, 3, 1, 1, 3, 3, 3}},
     {"max_position_embeddings",
      offsetof(struct shape, max_position_embeddings),
      1,
      MOST_TOKENS,
-     {2048, 4096, 202752, 1048576, 163840, 202752}},
+     {2048, 4096, 202752, 1048576, 163840, 202752, 1048576}},
 };
 
 // What kimi_linear's own config.json calls fields; transformers reads, and writes, either name.
@@ -113,6 +115,10 @@ static void read_dimensions(struct fields *f, enum family family, struct shape *
         const struct integer_range range = {d->min, d->max};
         uint32_t fallback = d->fallback[family];
         const char *key = name_of(f, family, d->key);
+        if (family == GLM5_NEXT && d->offset == offsetof(struct shape, qk_rope_head_dim)) {
+            shape_must_be_integer(f, key, 0); // no rope, and no part of a head for one
+            continue;
+        }
         uint32_t value =
             fallback == (uint32_t)REQUIRED ? (uint32_t)fields_integer(f, key, range) : u32_or(f, key, range, fallback);
         memcpy((char *)s + d->offset, &value, sizeof value);
@@ -136,13 +142,13 @@ void shape_must_be_integer(struct fields *f, const char *key, uint64_t want)
 }
 
 // All but DeepSeek's older configs may list their layers, the dense ones first; without a list only the first is dense
-// in a Glm4MoeLiteConfig, in others as many as first_k_dense_replace says.
+// in a Glm4MoeLiteConfig, the first three in a Glm5NextTextConfig, in others as many as first_k_dense_replace says.
 static void read_layer_types(struct fields *f, enum family family, struct shape *s)
 {
     const char *key = "mlp_layer_types";
     if (!fields_has(f, key)) {
-        if (family == GLM4_MOE_LITE) // that class looks at the list alone
-            shape_must_be_integer(f, "first_k_dense_replace", 1);
+        if (family == GLM4_MOE_LITE || family == GLM5_NEXT) // these classes look at the list alone
+            shape_must_be_integer(f, "first_k_dense_replace", family == GLM5_NEXT ? 3 : 1);
         return;
     }
     struct json_object *list = fields_array(f, key, (struct integer_range){s->n_layers, s->n_layers});
@@ -254,9 +260,10 @@ static void read_settings(struct fields *f, enum family family, struct shape *s)
 {
     const struct traits *traits = &family_traits[family];
     const struct number_range factors = {1e-6, 1e6};
-    bool v2 = family == DEEPSEEK_V2, indexed = family == DEEPSEEK_V32 || family == GLM_MOE_DSA;
+    bool v2 = family == DEEPSEEK_V2;
+    bool indexed = family == DEEPSEEK_V32 || family == GLM_MOE_DSA || family == GLM5_NEXT;
     s->rms_norm_eps = (float)fields_number_or(f, "rms_norm_eps", (struct number_range){1e-12, 1}, traits->rms_norm_eps);
-    s->latent_norm_eps = 1e-6F;
+    s->latent_norm_eps = family == GLM5_NEXT ? s->rms_norm_eps : 1e-6F;
     s->routed_scaling_factor =
         (float)fields_number_or(f, "routed_scaling_factor", factors, traits->routed_scaling_factor);
     s->norm_topk_prob = !v2 && fields_flag_or(f, name_of(f, family, "norm_topk_prob"), true);
@@ -390,7 +397,7 @@ static void derive_scales(struct shape *s)
 static enum family find_family(struct fields *f, const char *model_type)
 {
     enum { COUNT = sizeof model_types / sizeof model_types[0] };
-    char known[192] = "";
+    char known[256] = "";
     for (size_t i = 0; !f->failed && i < COUNT; i++) {
         if (strcmp(model_type, model_types[i].name) == 0)
             return model_types[i].family;
@@ -402,18 +409,17 @@ static enum family find_family(struct fields *f, const char *model_type)
 }
 
 // From an outer config to that of the text model in it: of a kimi_k25 DeepseekV3's under either name, of a qwen3_5_moe
-// qwen3_5_moe_text's, of a kimi_k3 kimi_linear's. Whether the head is tied the outer one says; where it does not, the
-// checkpoint's tensors must agree with the inner one.
+// qwen3_5_moe_text's, of a kimi_k3 kimi_linear's, of a glm5_next glm5_next_text's. Whether the head is tied the outer
+// one says; where it does not, the checkpoint's tensors must agree with the inner one.
 static void enter_text_config(struct fields *f, enum family family, struct shape *s)
 {
     bool outer = fields_has(f, "tie_word_embeddings");
     bool tied = outer && fields_flag(f, "tie_word_embeddings");
-    const char *const known[2] = {family == QWEN3_5_MOE   ? "qwen3_5_moe_text"
-                                  : family == KIMI_LINEAR ? "kimi_k3"
-                                                          : "kimi_k2",
-                                  family == QWEN3_5_MOE   ? "qwen3_5_moe"
-                                  : family == KIMI_LINEAR ? "kimi_linear"
-                                                          : "deepseek_v3"};
+    static const char *const names[FAMILIES][2] = {[DEEPSEEK_V3] = {"kimi_k2", "deepseek_v3"},
+                                                   [KIMI_LINEAR] = {"kimi_k3", "kimi_linear"},
+                                                   [QWEN3_5_MOE] = {"qwen3_5_moe_text", "qwen3_5_moe"},
+                                                   [GLM5_NEXT] = {"glm5_next_text", "glm5_next"}};
+    const char *const *known = names[family];
     f->object = fields_object(f, "text_config");
     f->prefix = "config.text_config.";
     char inner[32];
@@ -516,13 +522,16 @@ static void read_mla(struct fields *f, enum family family, struct shape *shape)
         read_kimi_linear(f, shape);
     if (!f->failed && (family == DEEPSEEK_V32 || family == GLM_MOE_DSA))
         shape_read_indexer(f, family, shape);
+    if (!f->failed && family == GLM5_NEXT)
+        shape_read_glm5_next(f, shape);
     check_dimensions(f, shape);
     read_router(f, family, shape);
     if (f->failed)
         return;
     read_settings(f, family, shape);
     shape_read_token_ids(f, traits->ids, shape);
-    shape_read_rope(f, shape->qk_rope_head_dim, 1, shape);
+    if (family != GLM5_NEXT) // which has none
+        shape_read_rope(f, shape->qk_rope_head_dim, 1, shape);
     if (family == KIMI_LINEAR) { // whatever its fields say
         shape->rotary_dim = 0;
         shape->rope_type = ROPE_DEFAULT;
@@ -538,8 +547,9 @@ int shape_read(struct json_object *config, const char *file, struct shape *shape
     enum family family = find_family(f, shape->model_type);
     if (f->failed)
         return f->failed;
+    bool may = strcmp(shape->model_type, "qwen3_5_moe") == 0 || strcmp(shape->model_type, "glm5_next") == 0;
     bool nested = strcmp(shape->model_type, "kimi_k25") == 0 || strcmp(shape->model_type, "kimi_k3") == 0 ||
-                  (strcmp(shape->model_type, "qwen3_5_moe") == 0 && fields_has(f, "text_config"));
+                  (may && fields_has(f, "text_config"));
     if (nested)
         enter_text_config(f, family, shape);
     bool tied = shape->tie_word_embeddings;
@@ -580,6 +590,8 @@ static uint64_t mixer_parameters(const struct shape *s, enum layer_kind kind)
     if (kind == LAYER_DSA) {
         const struct indexer_dims *i = &s->indexer;
         indexer = i->n_heads * (s->q_lora_rank * (uint64_t)i->head_dim + hidden) + i->head_dim * (hidden + 2);
+        if (i->pool > 1)
+            indexer += i->head_dim * (hidden + i->pool);
     }
     uint64_t out = heads * s->v_head_dim * hidden;
     return q + kv_a + kv_b + (s->gated_latents ? 2 : 1) * out + indexer;
@@ -594,6 +606,8 @@ struct parameter_counts shape_parameters(const struct shape *s)
     uint64_t every_token = s->n_layers * 2 * hidden + hidden + embed;
     for (uint32_t i = 0; i < s->n_layers; i++)
         every_token += mixer_parameters(s, shape_layer_kind(s, i));
+    if (s->hyper.n_streams) // both halves of a layer
+        every_token += s->n_layers * 2 * (HYPER_LOGITS * (HYPER_STREAMS * hidden + 1) + HYPER_SCALES);
     every_token += s->first_k_dense_replace * 3 * hidden * s->intermediate_size;
     every_token += n_moe * hidden * (3 * s->shared_intermediate_size + s->n_routed_experts + s->has_shared_gate);
     every_token += n_moe * s->latent_size * (2 * hidden + 1);

@@ -37,7 +37,16 @@ struct linear_dims {
 struct indexer_dims {
     uint32_t n_heads, head_dim; // head_dim at most MOST_INDEX_DIM, a multiple of 8
     uint32_t top_k;             // positions that a token looks at; it sees all while there are no more
-    bool interleaved;           // the rope, which turns the first qk_rope_head_dim of a head
+    uint32_t pool;    // positions that are chosen together, by a key that is made of theirs; 1: each by itself. Divides
+                      // top_k and head_dim
+    bool interleaved; // the rope, which turns the first qk_rope_head_dim of a head
+};
+
+// Of residual streams that are mixed by hyper-connections.
+struct hyper_dims {
+    uint32_t n_streams; // HYPER_STREAMS; 0: there is one plain stream
+    uint32_t iterations;
+    float eps;
 };
 
 struct shape {
@@ -48,7 +57,8 @@ struct shape {
     bool gated_latents;                                                    // its output has a gate
     uint32_t n_kv_heads, head_dim;                                         // of a LAYER_GQA
     struct linear_dims linear;
-    struct indexer_dims indexer;      // zeros without any LAYER_DSA
+    struct indexer_dims indexer; // zeros without any LAYER_DSA
+    struct hyper_dims hyper;
     uint32_t bank_every;              // before each so manieth layer the residual stream joins a bank; 0: it is plain
     uint8_t layer_kinds[MOST_LAYERS]; // enum layer_kind
     uint32_t intermediate_size, moe_intermediate_size;
@@ -65,7 +75,7 @@ struct shape {
     float rms_norm_eps, routed_scaling_factor;
     float situ_beta;       // of MLPs' activation, with swiglu_limit, as args_swiglu has it; 0: silu
     float swiglu_limit;    // beyond which MLPs' gates and ups do not count, as args_swiglu has it; 0: there is none
-    float latent_norm_eps; // of q_a_layernorm and kv_a_layernorm: 1e-6 whatever rms_norm_eps is
+    float latent_norm_eps; // of q_a_layernorm and kv_a_layernorm: 1e-6 whatever rms_norm_eps is, but in glm5_next
     bool norm_topk_prob, tie_word_embeddings;
     bool norms_from_one; // transformers' class multiplies by 1 + w, and its files hold w; not those of a delta layer
     bool rope_interleave;
@@ -103,20 +113,21 @@ static inline bool shape_is_moe(const struct shape *s, uint32_t layer)
 
 // config: config.json's root, or model.json's "config" object; file: its name for messages. Reads what transformers
 // 5.17.0 reads for deepseek_v2, deepseek_v3, kimi_k2, kimi_k25 (its text_config), glm4_moe_lite, kimi_linear,
-// deepseek_v32, glm_moe_dsa, qwen3_next and qwen3_5_moe (its text_config, or as qwen3_5_moe_text what that has), with
-// that class's defaults. Other model types, fields of the wrong type, dimensions that are zero, absurd or do not
-// divide, and settings we do not honour (biases, other activations, other rope types, moe_layer_freq != 1, other
-// routers) are refused by name.
+// deepseek_v32, glm_moe_dsa, qwen3_next, qwen3_5_moe and glm5_next (their text_config, or as qwen3_5_moe_text and
+// glm5_next_text what that has), with that class's defaults. Other model types, fields of the wrong type, dimensions
+// that are zero, absurd or do not divide, and settings we do not honour (biases, other activations, other rope types,
+// moe_layer_freq != 1, other routers) are refused by name.
 int shape_read(struct json_object *config, const char *file, struct shape *shape, struct moe_err *err);
 
-// As transformers counts: norms yes, the router's correction bias and MTP layers no. Active: without the experts that a
-// token does not choose and without the embedding, of which it reads one row.
+// As transformers counts: norms and hyper-connections yes, the router's correction bias and MTP layers no. Active:
+// without the experts that a token does not choose and without the embedding, of which it reads one row.
 struct parameter_counts {
     uint64_t total, active;
 };
 struct parameter_counts shape_parameters(const struct shape *shape);
 
-// Frequencies that the walk needs: rotary_dim / 2; of a LAYER_MLA without a rope zeros, by which nothing turns.
+// Frequencies that the walk needs: rotary_dim / 2; of a LAYER_MLA without a rope zeros, by which nothing turns; of one
+// without a part for a rope none.
 static inline uint32_t shape_frequencies(const struct shape *s)
 {
     return (s->rotary_dim ? s->rotary_dim : s->qk_rope_head_dim) / 2;

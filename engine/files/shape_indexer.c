@@ -10,8 +10,7 @@
 
 enum { MOST_CHOSEN = 65536, MOST_INDEX_HEADS = 1024 };
 
-// The text of an array's element, or "".
-static const char *text_at(struct json_object *list, uint32_t i)
+const char *shape_text_at(struct json_object *list, uint32_t i)
 {
     struct json_object *item = json_object_array_get_idx(list, i);
     return json_object_is_type(item, json_type_string) ? json_object_get_string(item) : "";
@@ -25,11 +24,11 @@ static void check_layer_types(struct fields *f, const struct shape *s)
     if (fields_has(f, key))
         list = fields_array(f, key, (struct integer_range){s->n_layers, s->n_layers});
     for (uint32_t i = 0; list && !f->failed && i < s->n_layers; i++)
-        if (strcmp(text_at(list, i), "deepseek_sparse_attention") != 0 &&
-            strcmp(text_at(list, i), "indexed_attention") != 0)
+        if (strcmp(shape_text_at(list, i), "deepseek_sparse_attention") != 0 &&
+            strcmp(shape_text_at(list, i), "indexed_attention") != 0)
             fields_fail(f, MOE_UNSUPPORTED, key,
                         "names layer %u \"%.40s\"; moechat computes only \"deepseek_sparse_attention\" for %s", i,
-                        text_at(list, i), s->model_type);
+                        shape_text_at(list, i), s->model_type);
 }
 
 // A layer has an indexer of its own, or shares.
@@ -47,7 +46,7 @@ static void take_list(struct fields *f, const char *key, struct shape *s)
 {
     struct json_object *list = fields_array(f, key, (struct integer_range){s->n_layers, s->n_layers});
     for (uint32_t i = 0; list && !f->failed && i < s->n_layers; i++)
-        take_kind(f, key, i, text_at(list, i), s);
+        take_kind(f, key, i, shape_text_at(list, i), s);
 }
 
 // "FFFSSSF...", a letter a layer.
@@ -98,17 +97,23 @@ static void check_rope(struct fields *f, enum family family, struct shape *s)
                     s->qk_rope_head_dim);
 }
 
-void shape_read_indexer(struct fields *f, enum family family, struct shape *s)
+void shape_read_index_dims(struct fields *f, uint32_t n_heads, struct shape *s)
 {
     struct indexer_dims *d = &s->indexer;
     const struct integer_range heads = {1, MOST_INDEX_HEADS}, dims = {8, MOST_INDEX_DIM}, chosen = {1, MOST_CHOSEN};
-    d->n_heads = (uint32_t)fields_integer_or(f, "index_n_heads", heads, family == GLM_MOE_DSA ? 32 : 64);
+    d->pool = 1;
+    d->n_heads = (uint32_t)fields_integer_or(f, "index_n_heads", heads, n_heads);
     d->head_dim = (uint32_t)fields_integer_or(f, "index_head_dim", dims, 128);
     d->top_k = (uint32_t)fields_integer_or(f, "index_topk", chosen, 2048);
     if (!f->failed && d->head_dim % 8)
         fields_fail(f, MOE_UNSUPPORTED, "index_head_dim", "is %u; moechat computes multiples of 8", d->head_dim);
     if (!f->failed && !s->q_lora_rank)
         fields_fail(f, MOE_UNSUPPORTED, "q_lora_rank", "is null; the indexer of %s reads what it makes", s->model_type);
+}
+
+void shape_read_indexer(struct fields *f, enum family family, struct shape *s)
+{
+    shape_read_index_dims(f, family == GLM_MOE_DSA ? 32 : 64, s);
     check_rope(f, family, s);
     check_layer_types(f, s);
     if (f->failed)

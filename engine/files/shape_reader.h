@@ -18,6 +18,7 @@ enum family {
     KIMI_LINEAR,
     DEEPSEEK_V32,
     GLM_MOE_DSA,
+    GLM5_NEXT,
     MLA_FAMILIES, // those before it have latent attention, be it in some of the layers
     QWEN3_NEXT = MLA_FAMILIES,
     QWEN3_5_MOE,
@@ -47,11 +48,18 @@ struct kinds_by_name {
 };
 void shape_read_kinds(struct fields *f, const struct kinds_by_name *names, struct shape *s);
 
+// The text of an array's element, or "".
+const char *shape_text_at(struct json_object *list, uint32_t i);
+// index_n_heads, index_head_dim, index_topk, of pools of 1.
+void shape_read_index_dims(struct fields *f, uint32_t n_heads, struct shape *s);
 // shape_indexer.c: what DEEPSEEK_V32 and GLM_MOE_DSA have beyond DEEPSEEK_V3; the layers' kinds.
 void shape_read_indexer(struct fields *f, enum family family, struct shape *s);
 
 // shape_kimi_k3.c: what a KIMI_LINEAR may have as Kimi K3's; `linear` is its linear_attn_config.
 void shape_read_kimi_k3(struct fields *f, struct fields *linear, struct shape *s);
+
+// shape_glm5_next.c: what GLM5_NEXT has beyond DEEPSEEK_V3; the layers' kinds.
+void shape_read_glm5_next(struct fields *f, struct shape *s);
 
 // shape_qwen.c: QWEN3_NEXT and QWEN3_5_MOE.
 void shape_read_qwen(struct fields *f, enum family family, struct shape *s);

@@ -106,9 +106,12 @@ static void say_mixers(const struct shape *s, char text[200])
         n[shape_layer_kind(s, i)]++;
     if (n[LAYER_MLA] == s->n_layers)
         return;
+    char pools[32] = "";
+    if (s->indexer.pool > 1)
+        snprintf(pools, sizeof pools, " in pools of %" PRIu32, s->indexer.pool);
     snprintf(parts[LAYER_DSA], sizeof *parts,
-             "%" PRIu32 " that choose %" PRIu32 " positions (%" PRIu32 " index heads of %" PRIu32 ")", n[LAYER_DSA],
-             s->indexer.top_k, s->indexer.n_heads, s->indexer.head_dim);
+             "%" PRIu32 " that choose %" PRIu32 " positions%s (%" PRIu32 " index heads of %" PRIu32 ")", n[LAYER_DSA],
+             s->indexer.top_k, pools, s->indexer.n_heads, s->indexer.head_dim);
     snprintf(parts[LAYER_DSA_SHARED], sizeof *parts, "%" PRIu32 " that take those chosen before", n[LAYER_DSA_SHARED]);
     snprintf(parts[LAYER_MLA], sizeof *parts, "%" PRIu32 " of latent attention without a rope", n[LAYER_MLA]);
     snprintf(parts[LAYER_GQA], sizeof *parts, "%" PRIu32 " of attention (%" PRIu32 " key head%s of %" PRIu32 ")",
@@ -124,6 +127,9 @@ static void say_mixers(const struct shape *s, char text[200])
         if (n[kind])
             snprintf(text + used, 200 - used, "%s%s", used ? ", " : "", parts[kind]);
     }
+    size_t used = strlen(text);
+    if (s->hyper.n_streams)
+        snprintf(text + used, 200 - used, "; %" PRIu32 " residual streams", s->hyper.n_streams);
 }
 
 void description_of_shape(const struct shape *s, struct moe_description *d)

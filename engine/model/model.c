@@ -38,7 +38,7 @@ static unsigned mixers_of(const struct shape *s)
         [LAYER_DSA] = USE_LATENT | USE_HEADS | USE_KEYS | USE_LISTS,
         [LAYER_DSA_SHARED] = USE_LATENT | USE_HEADS | USE_KEYS | USE_LISTS,
     };
-    unsigned all = s->bank_every ? USE_BANK : 0;
+    unsigned all = (s->bank_every ? USE_BANK : 0) | (s->hyper.n_streams ? USE_HYPER : 0);
     for (uint32_t i = 0; i < s->n_layers; i++)
         all |= uses[shape_layer_kind(s, i)];
     return all;

@@ -9,6 +9,7 @@
 #include "engine/base/err.h"
 #include "engine/session/kv_record.h"
 #include "engine/session/session.h"
+#include "engine/walk/forward.h"
 
 static_assert((int)KV_F32 == (int)MOE_KV_F32 && (int)KV_F16 == (int)MOE_KV_F16, "one numbering of row types");
 
@@ -23,7 +24,7 @@ static bool is_plain(const struct memory *memory)
     for (uint32_t i = 0; i < memory->n_layers; i++) {
         const struct mixer_needs *needs = &memory->layers[i].needs;
         bool plain = needs->rows[0] == memory->layers[0].needs.rows[0] && needs->rows[0];
-        for (int k = 1; k < MIXER_STREAMS; k++)
+        for (int k = 1; k < MIXER_DERIVED; k++)
             plain = plain && !needs->rows[k];
         for (int k = 0; k < MIXER_STATES; k++)
             plain = plain && !needs->states[k];
@@ -38,7 +39,7 @@ static uint32_t own_streams(const struct memory *memory, bool rows, bool states,
 {
     uint32_t n = 0;
     for (uint32_t i = 0; rows && i < memory->n_layers; i++)
-        for (uint32_t k = 0; k < MIXER_STREAMS; k++)
+        for (uint32_t k = 0; k < MIXER_DERIVED; k++)
             if (memory->layers[i].needs.rows[k] && n++ < UINT32_MAX && streams)
                 streams[n - 1] = (struct record_stream){i, k, memory->layers[i].needs.rows[k], 1};
     for (uint32_t i = 0; states && i < memory->n_layers; i++)
@@ -353,6 +354,21 @@ static void take_over(moe_session *session, const struct moe_record *record, con
         moe_session_set_logits(session, restore->logits);
 }
 
+// What the session keeps beside the rows that were read.
+static int derive(moe_session *session, const struct moe_record *record, struct moe_err *err)
+{
+    moe_model *model = session->model;
+    struct pass pass = {.gpu = model->gpu,
+                        .shape = &model->package.shape,
+                        .weights = &model->weights,
+                        .memory = &session->memory,
+                        .position = record->first,
+                        .rows = record->count};
+    struct gpu_error device;
+    forward_derive(&pass);
+    return gpu_finish(model->gpu, &device) ? moe_fail_gpu(err, &device) : MOE_OK;
+}
+
 // Room for what comes before it is the session's; first block to be read.
 static int prepare(struct restore *restore, const struct moe_record *record, uint64_t *from, struct moe_err *err)
 {
@@ -382,6 +398,8 @@ static int restore_record(moe_session *session, const struct moe_record_io *io, 
         code = prepare(&restore, record, &from, err);
     if (!code)
         code = read_blocks(&restore, &place, from, err);
+    if (!code && rows)
+        code = derive(session, record, err);
     if (!code)
         take_over(session, record, &restore);
     else if (restore.states)

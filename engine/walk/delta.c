@@ -2,7 +2,8 @@
 // The delta rule's layers, which keep a state of fixed size instead of rows: the gated delta net, whose state decays as
 // a whole, and Kimi delta attention, where each channel of the keys decays by itself. Both: a short convolution over
 // queries, keys and values, then token by token the state takes in what it does not say yet, and answers; each head's
-// answer is normed and gated. transformers: Qwen3NextGatedDeltaNet, Qwen3_5MoeGatedDeltaNet, KimiLinearDeltaAttention.
+// answer is normed and gated. transformers: Qwen3NextGatedDeltaNet, Qwen3_5MoeGatedDeltaNet, KimiLinearDeltaAttention,
+// Glm5NextTextLinearAttention.
 #include <stdlib.h>
 
 #include "engine/base/err.h"

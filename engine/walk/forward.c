@@ -102,6 +102,13 @@ static int read_back(const struct pass *pass, const struct gpu_range *wanted, st
     return ffn_take_choices(pass, err);
 }
 
+void forward_derive(const struct pass *pass)
+{
+    for (uint32_t layer = 0; layer < pass->shape->n_layers; layer++)
+        if (mixer_of(pass->shape, layer)->derive)
+            mixer_of(pass->shape, layer)->derive(pass, layer);
+}
+
 int forward_end(const struct pass *pass, struct moe_err *err)
 {
     return read_back(pass, NULL, err);

@@ -17,6 +17,8 @@ struct head_rows {
     float *logits;
 };
 int forward_head(const struct pass *pass, const struct head_rows *rows, struct moe_err *err);
+// The rows of the pass's positions have come back from a record: makes what follows from them.
+void forward_derive(const struct pass *pass);
 // After both, before the group counts as done: what the host has to see of it if there was no head.
 int forward_end(const struct pass *pass, struct moe_err *err);
 

@@ -19,51 +19,91 @@ void indexer_want(struct loader *l, struct indexer_weights *w)
     loader_vector(l, &w->norm, "self_attn.indexer.k_norm.weight", d->head_dim);
     loader_vector(l, &w->bias, "self_attn.indexer.k_norm.bias", d->head_dim);
     loader_matrix(l, &w->weights, "self_attn.indexer.weights_proj", d->n_heads, s->hidden_size);
+    if (d->pool < 2)
+        return;
+    static const char *const ape[1] = {"self_attn.indexer.index_kpool_compress_ape"};
+    loader_matrix(l, &w->gate, "self_attn.indexer.index_kpool_compress_gate", d->head_dim, s->hidden_size);
+    loader_numbers(l, &w->ape, &(struct want_numbers){ape, 1, d->pool, d->head_dim, false});
+}
+
+// Numbers of a token's row, and of its share of a pool's key.
+static uint32_t row_width(const struct indexer_dims *d)
+{
+    return d->pool > 1 ? 2 * d->head_dim : d->head_dim;
+}
+
+uint32_t indexer_list(const struct shape *s)
+{
+    return s->indexer.top_k + s->indexer.pool - 1;
 }
 
 void indexer_memory(const struct shape *s, struct mixer_needs *needs)
 {
     const struct indexer_dims *d = &s->indexer;
-    needs->rows[INDEXER_STREAM] = d->head_dim;
-    needs->chunk[INDEXER_KEYS] = (uint64_t)d->head_dim + d->n_heads;
+    needs->rows[INDEXER_STREAM] = row_width(d);
+    needs->rows[INDEXER_POOLS] = d->pool > 1 ? d->head_dim / d->pool : 0;
+    needs->chunk[INDEXER_KEYS] = (uint64_t)row_width(d) + d->n_heads;
     needs->chunk[INDEXER_QUERIES] = (uint64_t)d->n_heads * d->head_dim;
-    needs->group = d->top_k;
-    needs->position = SLAB;
+    needs->group = indexer_list(s);
+    needs->position = (SLAB + d->pool - 1) / d->pool;
 }
 
 void indexer_work(const struct shape *s, struct mixer_work *work)
 {
     const struct indexer_dims *d = &s->indexer;
     double heads = d->n_heads, dim = d->head_dim;
-    work->token += heads * dim * s->q_lora_rank + s->hidden_size * (dim + heads);
-    work->score = heads * dim;
+    work->token += heads * dim * s->q_lora_rank + s->hidden_size * (row_width(d) + heads);
+    work->score = heads * dim / d->pool;
 }
 
 uint32_t indexer_dense_rows(const struct pass *pass)
 {
-    uint32_t top_k = pass->shape->indexer.top_k;
-    uint32_t dense = pass->position < top_k ? top_k - pass->position : 0;
+    uint32_t all = indexer_list(pass->shape); // a list has room for as many positions
+    uint32_t dense = pass->position < all ? all - pass->position : 0;
     return dense < pass->rows ? dense : pass->rows;
 }
 
 static struct rows keys_of(const struct pass *pass)
 {
     const struct indexer_dims *d = &pass->shape->indexer;
-    return scratch_mixer(pass->scratch, INDEXER_KEYS, d->head_dim + d->n_heads);
+    return scratch_mixer(pass->scratch, INDEXER_KEYS, row_width(d) + d->n_heads);
 }
 
 static struct rows weights_of(const struct pass *pass)
 {
     struct rows weights = keys_of(pass);
-    weights.offset += pass->shape->indexer.head_dim;
+    weights.offset += row_width(&pass->shape->indexer);
     return weights;
 }
 
-void indexer_products(const struct pass *pass, const struct indexer_weights *w,
-                      struct projection products[INDEXER_PRODUCTS])
+uint32_t indexer_products(const struct pass *pass, const struct indexer_weights *w,
+                          struct projection products[INDEXER_PRODUCTS])
 {
     products[0] = (struct projection){.matrix = &w->k, .to = keys_of(pass)};
     products[1] = (struct projection){.matrix = &w->weights, .to = weights_of(pass)};
+    if (pass->shape->indexer.pool < 2)
+        return 2;
+    products[2] = (struct projection){.matrix = &w->gate, .to = keys_of(pass)};
+    products[2].to.offset += pass->shape->indexer.head_dim;
+    return 3;
+}
+
+void indexer_derive(const struct pass *pass, uint32_t layer)
+{
+    const struct indexer_dims *d = &pass->shape->indexer;
+    const struct vector *ape = &pass->weights->layers[layer].indexer.ape;
+    if (d->pool < 2)
+        return;
+    struct args_index_pool args = {
+        .ape = ape->offset,
+        .n_rows = pass->rows,
+        .dim = d->head_dim,
+        .pool = d->pool,
+        .position = pass->position,
+        .kv_type = pass->memory->type,
+    };
+    gpu_op_index_pool(pass->gpu, &args, ape->buf, pass_rows(pass, layer, INDEXER_STREAM),
+                      pass_rows(pass, layer, INDEXER_POOLS));
 }
 
 static void append(const struct pass *pass, const struct indexer_weights *w, uint32_t layer)
@@ -83,10 +123,12 @@ static void append(const struct pass *pass, const struct indexer_weights *w, uin
         .interleaved = s->indexer.interleaved,
         .eps = 1e-6F, // in transformers' code, whatever rms_norm_eps is
         .scale = s->rope_scale,
+        .n_behind = row_width(&s->indexer) - s->indexer.head_dim,
     };
     struct gpu_index_append_bufs bufs = {w->norm.buf, w->bias.buf, pass->weights->inv_freq, keys.buf,
                                          pass_rows(pass, layer, INDEXER_STREAM)};
     gpu_op_index_append(pass->gpu, &args, &bufs);
+    indexer_derive(pass, layer);
 }
 
 // The same rows from the nth on.
@@ -115,7 +157,8 @@ static void make_queries(const struct pass *pass, const struct indexer_weights *
         .interleaved = d->interleaved,
         .scale = pass->shape->rope_scale,
     };
-    gpu_op_rope(pass->gpu, &args, pass->weights->inv_freq, q.buf);
+    if (args.rope_dim)
+        gpu_op_rope(pass->gpu, &args, pass->weights->inv_freq, q.buf);
 }
 
 // n rows from `first` on, which all have lists.
@@ -125,7 +168,8 @@ static void choose(const struct pass *pass, uint32_t layer, uint32_t first, uint
     struct rows q = behind(scratch_mixer(pass->scratch, INDEXER_QUERIES, d->n_heads * d->head_dim), first);
     struct rows weight = behind(weights_of(pass), first);
     gpu_buf *scores = pass->scratch->buf[SCRATCH_POSITIONS];
-    uint32_t position = pass->position + first, length = position + n;
+    gpu_buf *keys = pass_rows(pass, layer, d->pool > 1 ? INDEXER_POOLS : INDEXER_STREAM);
+    uint32_t position = pass->position + first, length = (position + n) / d->pool;
     struct args_index_scores args = {
         .n_rows = n,
         .n_heads = d->n_heads,
@@ -138,15 +182,17 @@ static void choose(const struct pass *pass, uint32_t layer, uint32_t first, uint
         .kv_type = pass->memory->type,
         .out_stride = length,
         .scale = (float)(1 / sqrt((double)d->head_dim * d->n_heads)),
+        .pool = d->pool,
     };
-    struct gpu_index_scores_bufs bufs = {q.buf, weight.buf, pass_rows(pass, layer, INDEXER_STREAM), scores};
+    struct gpu_index_scores_bufs bufs = {q.buf, weight.buf, keys, scores};
     gpu_op_index_scores(pass->gpu, &args, &bufs);
     struct args_index_choice choice = {
         .n_rows = n,
-        .top_k = d->top_k,
+        .top_k = d->top_k / d->pool,
         .position = position,
         .in_stride = length,
-        .first = (pass->first + first) * d->top_k,
+        .first = (pass->first + first) * indexer_list(pass->shape),
+        .pool = d->pool,
     };
     gpu_op_index_choice(pass->gpu, &choice, scores, pass->scratch->buf[SCRATCH_LISTS]);
 }

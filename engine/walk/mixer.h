@@ -11,7 +11,9 @@ struct layer_weights;
 struct loader;
 struct pass;
 
-enum { MIXER_BUFFERS = 9, MIXER_STREAMS = 2, MIXER_STATES = 2 };
+enum { MIXER_BUFFERS = 9, MIXER_STREAMS = 3, MIXER_STATES = 2 };
+// Streams from here on follow from those before them: records leave them out.
+enum { MIXER_DERIVED = 2 };
 
 // What one layer needs, 0: no such thing. Its memory is memory.h's, by the same numbers.
 struct mixer_needs {
@@ -39,6 +41,8 @@ struct mixer {
     // Adds the layer's share to the residual stream; appends the rows of the pass's tokens, and takes the states from
     // before them to after them (pass_rows, pass_state).
     void (*run)(const struct pass *pass, uint32_t layer);
+    // Makes the rows that follow from others, of positions that have come back from a record. NULL: there are none.
+    void (*derive)(const struct pass *pass, uint32_t layer);
 };
 extern const struct mixer mixer_mla, mixer_dsa, mixer_dsa_shared; // mla.c
 extern const struct mixer mixer_gqa;                              // gqa.c

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Multi-head latent attention, absorbed: queries are taken into the latent space, so that keys and values are the
 // cached rows themselves. Over all positions, or over those that an indexer chooses, the layer's own or that of the
-// last layer before it that has one. transformers: DeepseekV3Attention, DeepseekV32Attention, GlmMoeDsaAttention.
+// last layer before it that has one. transformers: DeepseekV3Attention, DeepseekV32Attention, GlmMoeDsaAttention,
+// Glm5NextTextAttention.
 #include <assert.h>
 
 #include "engine/walk/indexer.h"
@@ -103,7 +104,7 @@ static struct mixer_work work(const struct shape *s)
 static struct mixer_work work_dsa_shared(const struct shape *s)
 {
     struct mixer_work all = work(s);
-    all.most = s->indexer.top_k;
+    all.most = s->indexer.top_k + s->indexer.pool - 1;
     return all;
 }
 
@@ -135,12 +136,11 @@ static void project(const struct pass *pass, const struct mla_weights *w, uint32
         {.matrix = s->q_lora_rank ? &w->q_a : &w->q, .to = s->q_lora_rank ? lora : q},
         {.matrix = &w->kv_a, .to = scratch_mixer(pass->scratch, MLA_KV, s->kv_lora_rank + s->qk_rope_head_dim)},
     };
-    if (has_indexer(pass, layer)) {
-        indexer_products(pass, &pass->weights->layers[layer].indexer, from_x + OWN);
-        n += INDEXER_PRODUCTS;
-    }
+    if (has_indexer(pass, layer))
+        n += indexer_products(pass, &pass->weights->layers[layer].indexer, from_x + OWN);
     // Those of another kind would keep all from being one launch.
-    for (together = n; together > OWN && from_x[together - 1].matrix->at.kind != from_x[0].matrix->at.kind;)
+    for (together = n < MOST_BESIDE ? n : MOST_BESIDE;
+         together > OWN && from_x[together - 1].matrix->at.kind != from_x[0].matrix->at.kind;)
         together--;
     struct rows x = stream_project(pass, layer, SITE_MIXER, from_x, together);
     for (; together < n; together++) {
@@ -271,7 +271,8 @@ static void attend(const struct pass *pass, const struct mla_weights *w, struct 
     args.position += dense;
     args.first_row = dense;
     args.n_listed = s->indexer.top_k;
-    args.first_listed = (pass->first + dense) * args.n_listed;
+    args.pool = s->indexer.pool;
+    args.first_listed = (pass->first + dense) * indexer_list(s);
     if (args.n_rows)
         attention(pass, &args, &bufs);
     values(pass, w, buf[MLA_ATTENDED], buf[MLA_HEADS]);
@@ -314,6 +315,7 @@ static void run(const struct pass *pass, uint32_t layer)
 }
 
 const struct mixer mixer_mla = {.name = "mla", .want = want, .memory = memory, .work = work, .run = run};
-const struct mixer mixer_dsa = {.name = "dsa", .want = want_dsa, .memory = memory_dsa, .work = work_dsa, .run = run};
+const struct mixer mixer_dsa = {
+    .name = "dsa", .want = want_dsa, .memory = memory_dsa, .work = work_dsa, .run = run, .derive = indexer_derive};
 const struct mixer mixer_dsa_shared = {
     .name = "dsa, shared", .want = want, .memory = memory, .work = work_dsa_shared, .run = run};

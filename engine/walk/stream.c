@@ -17,7 +17,7 @@ double stream_worth(const struct stream_reach *reach, uint32_t rows, const struc
 
 const struct residual *residual_of(const struct shape *shape)
 {
-    return shape->bank_every ? &residual_bank : &residual_plain;
+    return shape->hyper.n_streams ? &residual_hyper : shape->bank_every ? &residual_bank : &residual_plain;
 }
 
 uint64_t stream_group_bytes(const struct shape *shape)
@@ -31,7 +31,9 @@ int stream_open(const struct stream_options *options, struct stream *stream, str
 {
     uint64_t bytes = sizeof(float) * options->group * (uint64_t)options->shape->hidden_size;
     struct gpu_error device;
-    *stream = (struct stream){.residual = residual_of(options->shape), .unfused = options->without & MOE_WITHOUT_FUSED};
+    *stream = (struct stream){.residual = residual_of(options->shape),
+                              .group = options->group,
+                              .unfused = options->without & MOE_WITHOUT_FUSED};
     stream->hidden = gpu_buf_new(options->gpu, bytes, &device);
     stream->normed = stream->hidden ? gpu_buf_new(options->gpu, bytes, &device) : NULL;
     int code = stream->normed ? MOE_OK : moe_fail_gpu(err, &device);

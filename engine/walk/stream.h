@@ -57,6 +57,7 @@ struct residual {
 };
 extern const struct residual residual_plain; // stream.c
 extern const struct residual residual_bank;  // bank.c
+extern const struct residual residual_hyper; // hyper.c
 
 const struct residual *residual_of(const struct shape *shape);
 
@@ -65,6 +66,7 @@ struct stream {
     gpu_buf *normed; // [group, hidden_size], as it was read last
     gpu_buf *own[RESIDUAL_BUFFERS];
     const struct residual *residual;
+    uint32_t group; // tokens
     struct stream_reach reach;
     bool unfused;        // a decoded token's norms, shared experts and sums are launches of their own
     bool head_is_normed; // the last sum of a decoded token has brought the head's norm

@@ -96,6 +96,8 @@ static int add_inv_freq(struct loader *l)
 {
     uint64_t bytes = shape_frequencies(l->shape) * sizeof(float);
     struct gpu_error gpu_err;
+    if (!bytes)
+        return MOE_OK;
     l->weights->inv_freq = gpu_buf_new(l->g, bytes, &gpu_err);
     if (!l->weights->inv_freq)
         return moe_fail_gpu(l->err, &gpu_err);

@@ -31,6 +31,14 @@ struct mla_weights {
 struct indexer_weights {
     struct matrix q_b, k, weights; // weights: [n_heads, hidden_size]
     struct vector norm, bias;      // of the keys
+    struct matrix gate; // of pools: [head_dim, hidden_size], and what is added to it, by a position's place in its pool
+    struct vector ape;  // [pool][head_dim]
+};
+
+// Of a layer's mixer or ffn, with several residual streams; as args_hyper_mix has them.
+struct hyper_weights {
+    struct matrix fn;
+    struct vector base, scale;
 };
 
 // Of a layer's mixer or ffn, or of the head, where the stream has a bank; as args_bank_mix has them.
@@ -59,6 +67,7 @@ struct layer_weights {
     struct indexer_weights indexer; // of a LAYER_DSA
     struct gqa_weights gqa;         // of a LAYER_GQA
     struct delta_weights delta;     // of a LAYER_GDN or LAYER_KDA
+    struct hyper_weights hyper[2];  // by site: mixer, ffn
     struct matrix gate, up, down;   // of a dense layer, or the shared experts, if any; gate and up in one buffer
     struct matrix router;           // MoE layers
     struct matrix latent_in,
@@ -75,7 +84,7 @@ struct weights {
     struct matrix embed, head; // one matrix when the embeddings are tied
     struct vector norm;
     struct bank_weights bank; // of the head
-    gpu_buf *inv_freq;        // float32 [shape_frequencies]
+    gpu_buf *inv_freq;        // float32 [shape_frequencies]; NULL: there are none
     struct layer_weights *layers;
     uint64_t bytes;
 };

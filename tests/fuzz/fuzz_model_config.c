@@ -37,8 +37,8 @@ static void check_shape(const struct shape *s)
     for (uint32_t i = 0; i < s->n_eos; i++)
         must(s->eos_token_ids[i] >= 0 && (uint32_t)s->eos_token_ids[i] < s->vocab_size);
     uint32_t frequencies = shape_frequencies(s);
-    must(frequencies > 0);
-    float *inv_freq = malloc(frequencies * sizeof *inv_freq);
+    must(frequencies > 0 || (s->rotary_dim == 0 && s->qk_rope_head_dim == 0));
+    float *inv_freq = malloc((frequencies + 1) * sizeof *inv_freq);
     must(inv_freq != NULL);
     shape_inv_freq(s, inv_freq);
     for (uint32_t i = 0; i < frequencies; i++)
@@ -46,6 +46,8 @@ static void check_shape(const struct shape *s)
     free(inv_freq);
     struct parameter_counts counts = shape_parameters(s);
     must(counts.total >= counts.active && counts.active > 0);
+    must(s->hyper.n_streams == 0 || (s->hyper.n_streams == HYPER_STREAMS && s->hyper.iterations && s->hyper.eps > 0));
+    must(isfinite(s->swiglu_limit) && s->swiglu_limit >= 0 && isfinite(s->linear.bound) && s->linear.bound <= 0);
 }
 
 // Every layer is of a kind whose dimensions are there.
@@ -61,7 +63,8 @@ static void check_layers(const struct shape *s)
         if (kind == LAYER_DSA || kind == LAYER_DSA_SHARED)
             must(s->kv_lora_rank && s->q_lora_rank && s->indexer.n_heads && s->indexer.top_k &&
                  s->indexer.head_dim % 8 == 0 && s->indexer.head_dim >= s->qk_rope_head_dim &&
-                 s->indexer.head_dim <= MOST_INDEX_DIM && (i > 0 || kind == LAYER_DSA));
+                 s->indexer.head_dim <= MOST_INDEX_DIM && (i > 0 || kind == LAYER_DSA) && s->indexer.pool &&
+                 s->indexer.top_k % s->indexer.pool == 0 && s->indexer.head_dim % s->indexer.pool == 0);
         if (kind == LAYER_GDN || kind == LAYER_KDA)
             must(d->n_key_heads && d->n_value_heads && d->n_value_heads % d->n_key_heads == 0 && d->key_head_dim &&
                  d->key_head_dim <= 128 && d->value_head_dim && d->conv_kernel == 4);

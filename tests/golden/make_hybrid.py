@@ -3,7 +3,7 @@
 
     python3 tests/golden/make_hybrid.py [FOLDER [NAME...]]       (transformers 5.17.0, mlx-lm 0.32.2, gguf 0.19)
 
-writes FOLDER/ck-NAME (original layout), FOLDER/ck-NAME-mlx (mlx-lm's own) and FOLDER/gguf-NAME for every NAME below; see
+writes FOLDER/ck-NAME (original layout), FOLDER/ck-NAME-mlx (mlx-lm's own, where it has the class) and FOLDER/gguf-NAME for every NAME below; see
 golden.c for what a golden folder holds, make_checkpoints.py for grids and for how prompts are drawn. Norms, A_log,
 dt_bias and the routers' bias are random, too: as they are initialised they would hide a forgotten +1, a sign, a bias.
 Vision and MTP tensors stand beside the text model where the hub's have them. GGUF files are made as llama.cpp's
@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 import sys
+from types import SimpleNamespace
 
 import gguf
 import numpy as np
@@ -22,8 +23,9 @@ import torch
 import transformers
 from gguf import GGMLQuantizationType as Type
 from safetensors.torch import load_file
-from transformers import (KimiLinearConfig, KimiLinearForCausalLM, Qwen3_5MoeForCausalLM, Qwen3_5MoeTextConfig,
-                          Qwen3NextConfig, Qwen3NextForCausalLM)
+from transformers import (Glm5NextTextConfig, KimiLinearConfig, KimiLinearForCausalLM, Qwen3_5MoeForCausalLM,
+                          Qwen3_5MoeTextConfig, Qwen3NextConfig, Qwen3NextForCausalLM)
+from transformers.models.glm5_next.modeling_glm5_next import Glm5NextTextModel
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DATA = os.path.join(HERE, "..", "unit", "data")
@@ -31,9 +33,26 @@ sys.path.insert(0, HERE)
 import make_checkpoints as ck  # noqa: E402
 from make_checkpoints import package, write_json, write_shards  # noqa: E402
 
+
+
+class Glm5NextForText(torch.nn.Module):
+    """The text model and a head: transformers' own class with one has the vision model, too."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        self.model = Glm5NextTextModel(config)
+        self.lm_head = torch.nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+
+    def forward(self, ids, use_cache=False):
+        state = self.model(input_ids=ids, use_cache=use_cache).last_hidden_state
+        return SimpleNamespace(logits=self.lm_head(state))
+
+
 CLASSES = {"qwen3_5_moe": (Qwen3_5MoeTextConfig, Qwen3_5MoeForCausalLM),
            "qwen3_next": (Qwen3NextConfig, Qwen3NextForCausalLM),
-           "kimi_linear": (KimiLinearConfig, KimiLinearForCausalLM)}
+           "kimi_linear": (KimiLinearConfig, KimiLinearForCausalLM),
+           "glm5_next": (Glm5NextTextConfig, Glm5NextForText)}
 GAINS = {"q_proj": 1.4, "in_proj_qkv": 1.2, "in_proj_qkvz": 1.2, "mlp.gate": 2.0, "lm_head": 2.0, "down_proj": 1.5,
          "out_proj": 1.5, "shared_expert_gate": 1.5}
 
@@ -67,6 +86,23 @@ MODELS = {
             vocab_size=1506, num_hidden_layers=2, full_attention_interval=2, max_position_embeddings=2048,
             eos_token_id=1502, tie_word_embeddings=True,
             rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.25))),
+    # two layers that choose pools of four positions, four streams, a dense layer first, and a limit that many are beyond
+    "glm5-next": dict(
+        model_type="glm5_next", seed=69, group=32, layout="bf16", shards=2, bias=(0.0, 0.2),
+        config=dict(
+            vocab_size=96, hidden_size=64, intermediate_size=96, moe_intermediate_size=32, num_hidden_layers=5,
+            num_attention_heads=2, num_key_value_heads=2, n_shared_experts=1, n_routed_experts=6, num_experts_per_tok=2,
+            routed_scaling_factor=2.5, norm_topk_prob=True, n_group=1, topk_group=1, kv_lora_rank=32, q_lora_rank=32,
+            qk_rope_head_dim=0, qk_nope_head_dim=32, v_head_dim=32, head_dim=40, hidden_act="silu", attention_bias=False,
+            max_position_embeddings=256, rms_norm_eps=1e-3, tie_word_embeddings=False, pad_token_id=2, bos_token_id=None,
+            eos_token_id=[1, 3], swiglu_limit=1.25, index_topk=16, index_head_dim=32, index_n_heads=16, index_kpool=4,
+            index_kpool_always_select_tail=True, first_k_dense_replace=1,
+            mlp_layer_types=["dense"] + 4 * ["sparse"], indexer_types=5 * ["full"],
+            layer_types=["linear_attention", "deepseek_sparse_attention", "linear_attention", "deepseek_sparse_attention",
+                         "linear_attention"],
+            hc_mult=4, hc_sinkhorn_iters=4, hc_eps=1e-6,
+            linear_attn_config=dict(head_dim=32, num_heads=2, short_conv_kernel_size=4, gate_lower_bound=-5.0,
+                                    safe_gate=True, kda_layers=[0, 2, 4], full_attn_layers=[1, 3]))),
     # a dense layer first, attention without a rope in the third
     "kimi-linear": dict(
         model_type="kimi_linear", seed=63, group=32, layout="bf16", shards=2, bias=(0.0, 0.2),
@@ -99,12 +135,24 @@ def random_vector(generator, spec, name, shape):
         return np.log(generator.uniform(0.05, 3, shape)).astype(np.float32)
     if name.endswith("dt_bias"):
         return package.round_bf16(noise - 1)
+    if name.endswith("k_norm.bias"):
+        return package.round_bf16(0.4 * noise)
+    if "_hc." in name:  # streams that differ, and are mixed differently
+        return package.round_bf16({"fn": 1.5 / shape[-1]**0.5, "base": 0.7, "scale": 0.5}[name.rsplit(".", 1)[1]] * noise
+                                  + name.endswith("scale"))
+    if name.endswith("compress_gate"):
+        return package.round_bf16(noise / shape[1]**0.5 * 2)
+    if name.endswith("compress_ape"):
+        return package.round_bf16(0.7 * noise)
     if name.endswith("conv1d.weight"):
         return package.round_bf16(0.6 * noise)
     if name.endswith(("q_norm.weight", "k_norm.weight")):
         return package.round_bf16(0.6 + 0.3 * noise)  # attention far from uniform
-    plus_one = spec["model_type"] != "kimi_linear" and not name.endswith("linear_attn.norm.weight")
+    plus_one = spec["model_type"].startswith("qwen") and not name.endswith("linear_attn.norm.weight")
     return package.round_bf16(0.3 * noise + (0 if plus_one else 1))
+
+
+FREE = ("_hc.fn", "compress_gate", "compress_ape")  # matrices that no layout quantises
 
 
 def random_tensors(spec, generator):
@@ -117,7 +165,7 @@ def random_tensors(spec, generator):
             continue
         if name.endswith(("experts.gate_up_proj", "experts.down_proj")):
             out[name] = np.stack([ck.on_grid(generator, spec, name + ".weight", shape[1:]) for _ in range(shape[0])])
-        elif len(shape) == 2:
+        elif len(shape) == 2 and not name.endswith(FREE):
             out[name] = ck.on_grid(generator, spec, name, shape)
         else:
             out[name] = random_vector(generator, spec, name, shape)
@@ -136,7 +184,7 @@ def transformers_model(spec, tensors):
 
 # ---- the original layouts
 
-FLOATS = ("A_log", package.CORRECTION, "linear_attn.norm.weight")  # float32 in the hub's files
+FLOATS = ("A_log", package.CORRECTION, "linear_attn.norm.weight", "_hc.base", "_hc.scale")  # float32 in the hub's files
 
 
 def stored(name, tensor):
@@ -169,8 +217,40 @@ def kimi_name(name):
     return name
 
 
+def glm_name(name):
+    name = name.replace(".self_attn.forget_gate.", ".self_attn.")
+    for site in ("attn", "ffn"):
+        name = name.replace(f".{site}_hc.", f".hc_{site}_")
+    return name.replace("model.", "model.language_model.", 1)
+
+
+def original_glm(spec, tensors):
+    """All under the text model's own prefix, with an MTP layer and some vision beside it."""
+    out, hidden, layers = {}, spec["config"]["hidden_size"], spec["config"]["num_hidden_layers"]
+    for name, tensor in tensors.items():
+        if ".mlp.experts." in name:
+            out |= {glm_name(n): stored(n, t) for n, t in split_experts(name, tensor)}
+        elif name.endswith("conv1d.weight"):
+            for key, part in zip("qkv", np.split(tensor, 3)):
+                out[glm_name(name.replace("conv1d", key + "_conv1d"))] = stored(name, part)
+        else:
+            out[glm_name(name) if name != "lm_head.weight" else name] = stored(name, tensor)
+    mtp = f"model.language_model.layers.{layers}."
+    out[mtp + "eh_proj.weight"] = torch.zeros(hidden, 2 * hidden, dtype=torch.bfloat16)
+    out[mtp + "input_layernorm.weight"] = out[mtp + "shared_head.norm.weight"] = torch.ones(hidden, dtype=torch.bfloat16)
+    out["model.visual.patch_embed.proj.weight"] = torch.zeros(8, 3, 2, 2, 2, dtype=torch.bfloat16)
+    out["model.visual.merger.gate_proj.weight"] = torch.zeros(8, 8, dtype=torch.bfloat16)
+    text = {"model_type": "glm5_next_text", "num_nextn_predict_layers": 1, "mhc": True, "mla_use_nope": True,
+            "scoring_func": "sigmoid", "topk_method": "noaux_tc", "dtype": "bfloat16"} | spec["config"]
+    return out, {"architectures": ["Glm5NextForConditionalGeneration"], "model_type": "glm5_next", "image_token_id": 90,
+                 "tie_word_embeddings": False, "text_config": text,
+                 "vision_config": {"model_type": "glm5_next_vision", "depth": 1, "hidden_size": 8}}
+
+
 def original(spec, tensors):
     """(the hub's tensors, its config.json)"""
+    if spec["model_type"] == "glm5_next":
+        return original_glm(spec, tensors)
     config = {"architectures": [CLASSES[spec["model_type"]][1].__name__], "model_type": spec["model_type"],
               "dtype": "bfloat16"} | spec["config"]
     out = {}
@@ -350,7 +430,7 @@ class Writer:
 
     def ends(self):
         self.matrix("token_embd", "model.embed_tokens.weight")
-        self.norm("output_norm", "model.norm.weight", self.spec["model_type"] != "kimi_linear")
+        self.norm("output_norm", "model.norm.weight", self.spec["model_type"].startswith("qwen"))
         if not self.spec["config"].get("tie_word_embeddings"):
             self.matrix("output", "lm_head.weight")
 
@@ -407,50 +487,91 @@ def gguf_qwen(w):
     w.ends()
 
 
-def gguf_kimi(w):
+def gguf_kda(w, blk, attn):
+    gate = attn + "forget_gate."
+    for key in "qkv":
+        w.matrix(blk + "attn_" + key, attn + f"{key}_proj.weight")
+    convs = [w.add(f"{blk}ssm_conv1d_{key}.weight", part.reshape(1, -1, 1, 4), "F32").reshape(-1, 1, 4)
+             for key, part in zip("qkv", np.split(w.given[attn + "conv1d.weight"], 3))]
+    w.meaning[attn + "conv1d.weight"] = np.concatenate(convs)
+    for name, theirs in (("ssm_f_a", gate + "f_a_proj"), ("ssm_f_b", gate + "f_b_proj"),
+                         ("ssm_beta", attn + "b_proj"), ("ssm_g_a", attn + "g_a_proj"),
+                         ("ssm_g_b", attn + "g_b_proj")):
+        w.matrix(blk + name, theirs + ".weight")
+    w.vector(blk + "ssm_a", gate + "A_log", lambda a: -np.exp(a), lambda a: np.log(-a))
+    w.vector(blk + "ssm_dt.bias", gate + "dt_bias")
+    w.norm(blk + "ssm_norm", attn + "o_norm.weight", False)
+
+
+def gguf_latent(w, blk, attn):
     c = w.spec["config"]
+    w.matrix(blk + "attn_kv_a_mqa", attn + "kv_a_proj_with_mqa.weight")
+    w.norm(blk + "attn_kv_a_norm", attn + "kv_a_layernorm.weight", False)
+    kv_b = w.given[attn + "kv_b_proj.weight"].reshape(c["num_attention_heads"], -1, c["kv_lora_rank"])
+    keys, values = np.split(kv_b, [c["qk_nope_head_dim"]], axis=1)
+    keys = w.add(blk + "attn_k_b.weight", keys.transpose(0, 2, 1), "Q8_0").transpose(0, 2, 1)
+    values = w.add(blk + "attn_v_b.weight", values, "Q8_0")
+    both = np.concatenate([keys, values], axis=1)
+    w.meaning[attn + "kv_b_proj.weight"] = both.reshape(-1, both.shape[-1])
+
+
+def gguf_deepseek_ffn(w, blk, ours, dense):
+    if dense:
+        for key in ("gate", "up", "down"):
+            w.matrix(f"{blk}ffn_{key}", f"{ours}mlp.{key}_proj.weight")
+        return
+    w.experts(blk, ours)
+    w.vector(blk + "exp_probs_b.bias", ours + "mlp.gate.e_score_correction_bias")
+    for key in ("gate", "up", "down"):
+        w.matrix(f"{blk}ffn_{key}_shexp", f"{ours}mlp.shared_experts.{key}_proj.weight")
+
+
+def gguf_kimi(w):
     for layer, kind in enumerate(make_config(w.spec).layer_types):
         blk, ours = f"blk.{layer}.", f"model.layers.{layer}."
         attn = ours + "self_attn."
         w.norm(blk + "attn_norm", ours + "input_layernorm.weight", False)
         w.matrix(blk + "attn_output", attn + "o_proj.weight")
         if kind == "linear_attention":
-            gate = attn + "forget_gate."
-            for key in "qkv":
-                w.matrix(blk + "attn_" + key, attn + f"{key}_proj.weight")
-            convs = [w.add(f"{blk}ssm_conv1d_{key}.weight", part.reshape(1, -1, 1, 4), "F32").reshape(-1, 1, 4)
-                     for key, part in zip("qkv", np.split(w.given[attn + "conv1d.weight"], 3))]
-            w.meaning[attn + "conv1d.weight"] = np.concatenate(convs)
-            for name, theirs in (("ssm_f_a", gate + "f_a_proj"), ("ssm_f_b", gate + "f_b_proj"),
-                                 ("ssm_beta", attn + "b_proj"), ("ssm_g_a", attn + "g_a_proj"),
-                                 ("ssm_g_b", attn + "g_b_proj")):
-                w.matrix(blk + name, theirs + ".weight")
-            w.vector(blk + "ssm_a", gate + "A_log", lambda a: -np.exp(a), lambda a: np.log(-a))
-            w.vector(blk + "ssm_dt.bias", gate + "dt_bias")
-            w.norm(blk + "ssm_norm", attn + "o_norm.weight", False)
+            gguf_kda(w, blk, attn)
         else:
             w.matrix(blk + "attn_q", attn + "q_proj.weight")
-            w.matrix(blk + "attn_kv_a_mqa", attn + "kv_a_proj_with_mqa.weight")
-            w.norm(blk + "attn_kv_a_norm", attn + "kv_a_layernorm.weight", False)
-            kv_b = w.given[attn + "kv_b_proj.weight"].reshape(c["num_attention_heads"], -1, c["kv_lora_rank"])
-            keys, values = np.split(kv_b, [c["qk_nope_head_dim"]], axis=1)
-            keys = w.add(blk + "attn_k_b.weight", keys.transpose(0, 2, 1), "Q8_0").transpose(0, 2, 1)
-            values = w.add(blk + "attn_v_b.weight", values, "Q8_0")
-            both = np.concatenate([keys, values], axis=1)
-            w.meaning[attn + "kv_b_proj.weight"] = both.reshape(-1, both.shape[-1])
+            gguf_latent(w, blk, attn)
         w.norm(blk + "ffn_norm", ours + "post_attention_layernorm.weight", False)
-        if layer < c["first_k_dense_replace"]:
-            for key in ("gate", "up", "down"):
-                w.matrix(f"{blk}ffn_{key}", f"{ours}mlp.{key}_proj.weight")
-            continue
-        w.experts(blk, ours)
-        w.vector(blk + "exp_probs_b.bias", ours + "mlp.gate.e_score_correction_bias")
-        for key in ("gate", "up", "down"):
-            w.matrix(f"{blk}ffn_{key}_shexp", f"{ours}mlp.shared_experts.{key}_proj.weight")
+        gguf_deepseek_ffn(w, blk, ours, layer < w.spec["config"]["first_k_dense_replace"])
     w.ends()
 
 
-ARCHITECTURES = {"qwen3_5_moe": "qwen35moe", "qwen3_next": "qwen3next", "kimi_linear": "kimi-linear"}
+def gguf_glm(w):
+    c = w.spec["config"]
+    for layer, kind in enumerate(make_config(w.spec).layer_types):
+        blk, ours = f"blk.{layer}.", f"model.layers.{layer}."
+        attn = ours + "self_attn."
+        w.norm(blk + "attn_norm", ours + "input_layernorm.weight", False)
+        w.matrix(blk + "attn_output", attn + "o_proj.weight")
+        for site in ("attn", "ffn"):
+            for key in ("fn", "base", "scale"):
+                w.vector(f"{blk}hc_{site}_{key}.weight", f"{ours}{site}_hc.{key}")
+        if kind == "linear_attention":
+            gguf_kda(w, blk, attn)
+        else:
+            for key in ("q_a", "q_b"):
+                w.matrix(f"{blk}attn_{key}", f"{attn}{key}_proj.weight")
+            w.norm(blk + "attn_q_a_norm", attn + "q_a_layernorm.weight", False)
+            gguf_latent(w, blk, attn)
+            for name, theirs in (("attn_k", "wk"), ("attn_q_b", "wq_b")):
+                w.matrix(f"{blk}indexer.{name}", f"{attn}indexer.{theirs}.weight")
+            w.matrix(blk + "indexer.proj", attn + "indexer.weights_proj.weight", kind="F32")
+            for key in ("weight", "bias"):
+                w.vector(f"{blk}indexer.k_norm.{key}", f"{attn}indexer.k_norm.{key}")
+            for key in ("gate", "ape"):
+                w.vector(f"{blk}indexer_compressor_{key}.weight", f"{attn}indexer.index_kpool_compress_{key}")
+        w.norm(blk + "ffn_norm", ours + "post_attention_layernorm.weight", False)
+        gguf_deepseek_ffn(w, blk, ours, layer < c["first_k_dense_replace"])
+    w.ends()
+
+
+ARCHITECTURES = {"glm5_next": "glm5-next", "qwen3_5_moe": "qwen35moe", "qwen3_next": "qwen3next", "kimi_linear": "kimi-linear"}
 
 
 def add_qwen_keys(writer, spec):
@@ -475,20 +596,45 @@ def add_qwen_keys(writer, spec):
         writer.add_rope_dimension_sections([2, 1, 1, 0])
 
 
+def add_glm_keys(writer, spec):
+    c, arch = spec["config"], ARCHITECTURES["glm5_next"]
+    blocks = c["num_hidden_layers"] + (spec["model_type"] in NEXTN)
+    writer.add_q_lora_rank(c["q_lora_rank"])
+    writer.add_value_length(c["kv_lora_rank"])
+    writer.add_layer_norm_eps(1e-6)
+    writer.add_expert_group_count(c["n_group"])
+    writer.add_expert_group_used_count(c["topk_group"])
+    writer.add_expert_weights_norm(c["norm_topk_prob"])
+    writer.add_indexer_head_count(c["index_n_heads"])
+    writer.add_indexer_key_length(c["index_head_dim"])
+    writer.add_indexer_top_k(c["index_topk"])
+    writer.add_uint32(f"{arch}.attention.indexer.kpool", c["index_kpool"])
+    writer.add_bool(f"{arch}.attention.indexer.kpool_select_tail", c["index_kpool_always_select_tail"])
+    writer.add_array(f"{arch}.attention.indexer.types", [kind == "full" for kind in c["indexer_types"]])
+    writer.add_float32(f"{arch}.kda.gate_lower_bound", c["linear_attn_config"]["gate_lower_bound"])
+    writer.add_uint32(f"{arch}.hyper_connection.count", c["hc_mult"])
+    writer.add_uint32(f"{arch}.hyper_connection.sinkhorn_iterations", c["hc_sinkhorn_iters"])
+    writer.add_float32(f"{arch}.hyper_connection.epsilon", c["hc_eps"])
+    for key in ("exp", "shexp"):
+        writer.add_array(f"{arch}.swiglu_clamp_{key}", [c["swiglu_limit"]] * blocks)
+    add_kimi_keys(writer, spec)
+
+
 def add_kimi_keys(writer, spec):
     c = spec["config"]
-    full = c["linear_attn_config"]["full_attn_layers"]
-    writer.add_head_count_kv([1 if i + 1 in full else 0 for i in range(c["num_hidden_layers"])])
+    full = [kind != "linear_attention" for kind in make_config(spec).layer_types]
+    writer.add_head_count_kv([int(f) for f in full] + [1] * (spec["model_type"] in NEXTN))
     writer.add_feed_forward_length(c["intermediate_size"])
     writer.add_kv_lora_rank(c["kv_lora_rank"])
     writer.add_key_length(c["kv_lora_rank"] + c["qk_rope_head_dim"])
     writer.add_key_length_mla(c["qk_nope_head_dim"] + c["qk_rope_head_dim"])
     writer.add_value_length_mla(c["v_head_dim"])
     writer.add_rope_dimension_count(c["qk_rope_head_dim"])
-    writer.add_rope_freq_base(c["rope_theta"])
-    writer.add_expert_count(c["num_experts"])
-    writer.add_expert_used_count(c["num_experts_per_token"])
-    writer.add_expert_shared_count(c["num_shared_experts"])
+    if "rope_theta" in c:
+        writer.add_rope_freq_base(c["rope_theta"])
+    writer.add_expert_count(c.get("num_experts", c.get("n_routed_experts")))
+    writer.add_expert_used_count(c.get("num_experts_per_token", c.get("num_experts_per_tok")))
+    writer.add_expert_shared_count(c.get("num_shared_experts", c.get("n_shared_experts")))
     writer.add_expert_feed_forward_length(c["moe_intermediate_size"])
     writer.add_expert_weights_scale(c["routed_scaling_factor"])
     writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
@@ -497,12 +643,16 @@ def add_kimi_keys(writer, spec):
     writer.add_kda_head_dim(c["linear_attn_config"]["head_dim"])
 
 
+NEXTN = ("qwen3_5_moe", "glm5_next")  # files that have an MTP layer
+KEYS = {"kimi_linear": add_kimi_keys, "glm5_next": add_glm_keys}
+
+
 def write_gguf(path, spec, tensors):
     c = spec["config"]
     writer = gguf.GGUFWriter(path, ARCHITECTURES[spec["model_type"]])
     writer.add_name("random " + spec["model_type"])
     writer.add_quantization_version(2)
-    nextn = spec["model_type"] == "qwen3_5_moe"
+    nextn = spec["model_type"] in NEXTN
     writer.add_block_count(c["num_hidden_layers"] + nextn)
     if nextn:
         writer.add_nextn_predict_layers(1)
@@ -510,7 +660,7 @@ def write_gguf(path, spec, tensors):
     writer.add_embedding_length(c["hidden_size"])
     writer.add_head_count(c["num_attention_heads"])
     writer.add_layer_norm_rms_eps(c["rms_norm_eps"])
-    (add_kimi_keys if spec["model_type"] == "kimi_linear" else add_qwen_keys)(writer, spec)
+    KEYS.get(spec["model_type"], add_qwen_keys)(writer, spec)
     add_vocabulary(writer, spec)
     for name, data, kind in tensors:
         writer.add_tensor(name, data, raw_dtype=Type[kind])
@@ -527,7 +677,7 @@ def write_gguf(path, spec, tensors):
 def add_vocabulary(writer, spec):
     c = spec["config"]
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre({"qwen3_5_moe": "qwen35", "qwen3_next": "qwen2", "kimi_linear": "kimi-k2"}[spec["model_type"]])
+    writer.add_tokenizer_pre({"qwen3_5_moe": "qwen35", "qwen3_next": "qwen2", "kimi_linear": "kimi-k2", "glm5_next": "glm4"}[spec["model_type"]])
     tokens = [f"t{i}" for i in range(c["vocab_size"])]
     types = [gguf.TokenType.CONTROL if i < 4 else gguf.TokenType.NORMAL for i in range(c["vocab_size"])]
     merges = ["t 1"]
@@ -543,7 +693,10 @@ def add_vocabulary(writer, spec):
     writer.add_token_list(tokens)
     writer.add_token_types(types)
     writer.add_token_merges(merges)
-    writer.add_eos_token_id(c["eos_token_id"])
+    ends = c["eos_token_id"] if isinstance(c["eos_token_id"], list) else [c["eos_token_id"]]
+    writer.add_eos_token_id(ends[0])
+    if len(ends) > 1:
+        writer.add_eot_token_id(ends[1])
     if "template" in spec:
         with open(os.path.join(DATA, "templates", spec["template"]), encoding="utf-8") as file:
             writer.add_chat_template(file.read())
@@ -551,11 +704,51 @@ def add_vocabulary(writer, spec):
 
 # ---- numbers
 
+def pool_scores(indexer, x, q_lora):
+    """[tokens, pools] of one indexer, by its own projections."""
+    size = indexer.index_kpool
+    q = indexer.wq_b(q_lora).unflatten(-1, (indexer.n_heads, indexer.head_dim))[0]
+    k, gate = (indexer.k_norm(indexer.wk(x))[0], (x @ indexer.index_kpool_compress_gate.T)[0])
+    n = len(k) // size
+    k, gate = (part[:n * size].unflatten(0, (n, size)) for part in (k, gate))
+    keys = ((gate + indexer.index_kpool_compress_ape).softmax(1) * k).sum(1)
+    return torch.einsum("th,thp->tp", indexer.weights_proj(x)[0], torch.einsum("thd,pd->thp", q, keys).relu())
+
+
+@torch.no_grad()
+def pool_margin(model, ids):
+    """As ck.index_margin, of pools; and that the class has chosen these, and the open pool's positions."""
+    least, hooks = [], []
+
+    def look(indexer, _, inputs, chosen):
+        scores, size = pool_scores(indexer, inputs["hidden_states"], inputs["q_resid"]), indexer.index_kpool
+        top_k = indexer.index_topk // size
+        for t in range(len(scores)):
+            complete = (t + 1) // size
+            ranked = scores[t, :complete].sort(descending=True)
+            want = {int(p) * size + j for p in ranked.indices[:top_k] for j in range(size)}
+            assert want | set(range(complete * size, t + 1)) == set(chosen[0, t].tolist()) - {-1}
+            if complete > top_k:
+                least.append(((ranked.values[top_k - 1] - ranked.values[top_k]) / ranked.values.std()).item())
+    for layer in model.model.layers:
+        if hasattr(layer.self_attn, "indexer"):
+            hooks.append(layer.self_attn.indexer.register_forward_hook(look, with_kwargs=True))
+    model(torch.tensor([ids]))
+    for hook in hooks:
+        hook.remove()
+    return min(least, default=float("inf"))
+
+
 def write_numbers(name, spec, folder, tensors, generator):
     model = transformers_model(spec, tensors)
+    if spec["model_type"] == "glm5_next":
+        ck.index_margin = pool_margin
     if "vocabulary" in spec:  # rows are long
         ck.compared = lambda length: [p for p in range(length) if p % 20 == 0 or p == length - 1]
     ck.write_golden(name, spec, folder, model, ck.draw_prompts(model, generator))
+
+
+NO_MLX = ("glm5_next",)  # mlx-lm 0.32.2 has no such class
 
 
 def make(folder, name, spec):
@@ -563,17 +756,18 @@ def make(folder, name, spec):
     torch.manual_seed(spec["seed"])
     tensors = random_tensors(spec, generator)
     first, mlx, ggml = (os.path.join(folder, n) for n in (f"ck-{name}", f"ck-{name}-mlx", f"gguf-{name}"))
-    for directory in (ggml,) if "vocabulary" in spec else (first, mlx, ggml):
+    for directory in (ggml,) if "vocabulary" in spec else (first, ggml) if spec["model_type"] in NO_MLX else (first, mlx, ggml):
         shutil.rmtree(directory, ignore_errors=True)
         os.makedirs(directory)
     if "vocabulary" not in spec:
         given, config = original(spec, tensors)
         write_shards(os.path.join(first, "checkpoint"), given, spec["shards"], config)
         write_numbers(f"ck-{name}", spec, first, tensors, generator)
-        write_mlx(spec, tensors, os.path.join(mlx, "checkpoint"), mlx)
-        write_numbers(f"ck-{name}-mlx", spec, mlx, mlx_meaning(spec, os.path.join(mlx, "checkpoint")), generator)
+        if spec["model_type"] not in NO_MLX:
+            write_mlx(spec, tensors, os.path.join(mlx, "checkpoint"), mlx)
+            write_numbers(f"ck-{name}-mlx", spec, mlx, mlx_meaning(spec, os.path.join(mlx, "checkpoint")), generator)
     writer = Writer(spec, tensors)
-    (gguf_kimi if spec["model_type"] == "kimi_linear" else gguf_qwen)(writer)
+    {"kimi_linear": gguf_kimi, "glm5_next": gguf_glm}.get(spec["model_type"], gguf_qwen)(writer)
     os.makedirs(os.path.join(ggml, "checkpoint"))
     write_gguf(os.path.join(ggml, "checkpoint", f"{name}.gguf"), spec, writer.tensors)
     write_numbers(f"gguf-{name}", spec, ggml, writer.meaning, generator)

@@ -53,7 +53,7 @@ static struct args_hyper_mix mix_of(const struct hyper_case *c)
                                    .first = c->first,
                                    .steps = c->steps,
                                    .norm_eps = 1e-5f,
-                                   .eps = 1e-6f};
+                                   .eps = 1e-3f};
 }
 
 struct mix_rig {
@@ -150,12 +150,12 @@ static void ref_is_the_definition(struct harness *t)
             for (int j = 0; j < N; j++)
                 sum += exp(l[2 * N + N * i + j]);
             for (int j = 0; j < N; j++)
-                comb[i][j] = exp(l[2 * N + N * i + j]) / sum + 1e-6;
+                comb[i][j] = exp(l[2 * N + N * i + j]) / sum + 1e-3;
             worst = fmax(worst, fabs(2 / (1 + exp(-l[N + i])) - (double)part[i]));
         }
         for (uint32_t step = 0; step < 2 * c->steps + 1; step++) // columns, then rows and columns in turn
             for (int i = 0; i < N; i++) {
-                double sum = 1e-6;
+                double sum = 1e-3;
                 for (int j = 0; j < N; j++)
                     sum += step % 2 ? comb[i][j] : comb[j][i];
                 for (int j = 0; j < N; j++)
@@ -166,7 +166,7 @@ static void ref_is_the_definition(struct harness *t)
         for (uint32_t i = 0; i < c->dim; i++) {
             double y = 0;
             for (uint32_t j = 0; j < N; j++)
-                y += (1 / (1 + exp(-l[j])) + 1e-6) * (double)x[j * c->dim + i];
+                y += (1 / (1 + exp(-l[j])) + 1e-3) * (double)x[j * c->dim + i];
             worst = fmax(worst, fabs(y - (double)m.y.host[row * c->dim + i]));
         }
         if (!CHECK(t, worst < 2e-6))

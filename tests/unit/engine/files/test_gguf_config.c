@@ -572,6 +572,153 @@ static void what_chooses_otherwise_is_refused(struct harness *t)
     refused(t, &g, "F: glm-dsa.attention.indexer.types: is no list");
 }
 
+// A small glm5-next of four layers and one for more tokens at once; `without` as in base.
+static void base_next(struct made_gguf *g, const char *without)
+{
+    static const struct key counts[] = {{"context_length", 4096},
+                                        {"embedding_length", 64},
+                                        {"feed_forward_length", 128},
+                                        {"attention.head_count", 4},
+                                        {"attention.q_lora_rank", 96},
+                                        {"attention.kv_lora_rank", 32},
+                                        {"attention.key_length", 32},
+                                        {"attention.value_length", 32},
+                                        {"attention.key_length_mla", 40},
+                                        {"attention.value_length_mla", 24},
+                                        {"rope.dimension_count", 0},
+                                        {"leading_dense_block_count", 2},
+                                        {"expert_count", 256},
+                                        {"expert_used_count", 2},
+                                        {"expert_shared_count", 1},
+                                        {"expert_feed_forward_length", 32},
+                                        {"block_count", 5},
+                                        {"nextn_predict_layers", 1},
+                                        {"attention.indexer.head_count", 16},
+                                        {"attention.indexer.key_length", 24},
+                                        {"attention.indexer.top_k", 64},
+                                        {"attention.indexer.kpool", 4},
+                                        {"ssm.conv_kernel", 4},
+                                        {"kda.head_dim", 32},
+                                        {"hyper_connection.count", 4},
+                                        {"hyper_connection.sinkhorn_iterations", 7},
+                                        {"vocab_size", 128}};
+    static const uint32_t kv_heads[5] = {0, 0, 1, 0, 1};
+    made_string(g, "general.architecture", "glm5-next");
+    put_keys(g, "glm5-next", counts, sizeof counts / sizeof *counts, without);
+    made_f32(g, "glm5-next.attention.layer_norm_rms_epsilon", 1e-5F);
+    made_f32(g, "glm5-next.hyper_connection.epsilon", 1e-6F);
+    if (!strstr(without, " kv "))
+        made_array(g, "glm5-next.attention.head_count_kv", GGUF_U32, 5);
+    for (int i = 0; i < 5 && !strstr(without, " kv "); i++)
+        made_put_number(&g->values, kv_heads[i], 4);
+    if (!strstr(without, " limit "))
+        made_f32(g, "glm5-next.swiglu_clamp_exp", 7.5F);
+    made_tensor(g, "blk.0.attn_norm.weight", 0, 1, (uint64_t[]){64});
+    made_tensor(g, "blk.0.attn_q.weight", 0, 1, (uint64_t[]){64}); // of delta attention
+}
+
+static void put_limits(struct made_gguf *g, const char *key, float last)
+{
+    made_array(g, key, GGUF_F32, 5);
+    for (int i = 0; i < 5; i++) {
+        float limit = i < 4 ? 10 : last;
+        made_put(&g->values, &limit, sizeof limit);
+    }
+}
+
+static void pools_streams_and_limits(struct harness *t)
+{
+    struct made_gguf g = {0};
+    struct shape s;
+    base_next(&g, "");
+    made_f32(&g, "glm5-next.kda.gate_lower_bound", -5);
+    made_f32(&g, "glm5-next.attention.layer_norm_epsilon", 1e-6F);
+    if (reads(t, &g, &s)) {
+        CHECK(t, strcmp(s.model_type, "glm5_next_text") == 0 && s.n_layers == 4 && s.first_k_dense_replace == 2);
+        CHECK(t, shape_layer_kind(&s, 1) == LAYER_KDA && shape_layer_kind(&s, 2) == LAYER_DSA);
+        CHECK(t, s.indexer.pool == 4 && s.indexer.top_k == 64 && s.indexer.n_heads == 16 && s.indexer.head_dim == 24);
+        CHECK(t, s.hyper.n_streams == 4 && s.hyper.iterations == 7 && s.hyper.eps == 1e-6F && s.swiglu_limit == 7.5F);
+        CHECK(t, s.linear.bound == -5 && s.linear.n_key_heads == 4 && s.linear.key_head_dim == 32);
+        CHECK(t, s.q_lora_rank == 96 && s.qk_nope_head_dim == 40 && s.qk_rope_head_dim == 0 && s.n_group == 1);
+        CHECK(t, s.scoring == ROUTER_SIGMOID && s.latent_norm_eps == 1e-5F && !s.norm_topk_prob);
+    }
+    base_next(&g, " limit ");
+    put_limits(&g, "glm5-next.swiglu_clamp_exp", 10);
+    put_limits(&g, "glm5-next.swiglu_clamp_shexp", 10);
+    if (reads(t, &g, &s)) // without a bound: softplus
+        CHECK(t, s.swiglu_limit == 10 && s.linear.bound == 0);
+}
+
+static void what_is_otherwise_in_glm5_next_is_refused(struct harness *t)
+{
+    static const char *const needed[] = {"attention.indexer.kpool", "kda.head_dim", "ssm.conv_kernel",
+                                         "hyper_connection.count"};
+    struct made_gguf g = {0};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        char without[80], says[120];
+        snprintf(without, sizeof without, " %s ", needed[i]);
+        snprintf(says, sizeof says, "F: glm5-next.%s: is missing", needed[i]);
+        base_next(&g, without);
+        refused(t, &g, says);
+    }
+    base_next(&g, " attention.q_lora_rank ");
+    refused(t, &g, "F: glm5-next.attention.q_lora_rank: is null");
+    base_next(&g, " kv ");
+    refused(t, &g, "F: glm5-next.attention.head_count_kv: is no list of a number for each of 4 layers");
+    base_next(&g, " limit ");
+    refused(t, &g, "F: glm5-next.swiglu_clamp_exp: is missing");
+    base_next(&g, " limit ");
+    put_limits(&g, "glm5-next.swiglu_clamp_exp", 9);
+    refused(t, &g, "F: glm5-next.swiglu_clamp_exp: differs from layer to layer");
+    base_next(&g, "");
+    made_f32(&g, "glm5-next.swiglu_clamp_shexp", 9);
+    refused(t, &g, "F: glm5-next.swiglu_clamp_shexp: is 9, not swiglu_clamp_exp (7.5)");
+    base_next(&g, "");
+    made_f32(&g, "glm5-next.attention.layer_norm_epsilon", 1e-5F);
+    refused(t, &g, "F: glm5-next.attention.layer_norm_epsilon: is 1e-05");
+    base_next(&g, "");
+    made_u32(&g, "glm5-next.expert_gating_func", 1);
+    refused(t, &g, "F: glm5-next.expert_gating_func: is 1; moechat computes only 2");
+    base_next(&g, " hyper_connection.count ");
+    made_u32(&g, "glm5-next.hyper_connection.count", 2);
+    refused(t, &g, "F: glm5-next.hyper_connection.count: is 2");
+    base_next(&g, " attention.indexer.kpool ");
+    made_u32(&g, "glm5-next.attention.indexer.kpool", 5);
+    refused(t, &g, "F: glm5-next.attention.indexer.kpool: is 5");
+}
+
+// Of a layer 0, behind what both names begin with; and back.
+struct names {
+    const struct shape *shape;
+    const char *gguf, *ours;
+};
+
+static void check_names(struct harness *t, const struct names *begin, const char *const names[][2], size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char gguf[80], want[120], ours[GGUF_NAME_BYTES], back[GGUF_NAME_BYTES];
+        snprintf(gguf, sizeof gguf, "%s%s", begin->gguf, names[i][0]);
+        snprintf(want, sizeof want, "%s%s", begin->ours, names[i][1]);
+        CHECK_EQ(t, gguf_name(gguf, begin->shape, ours), GGUF_USED);
+        CHECK_STR(t, ours, want);
+        gguf_name_back(ours, begin->shape, back);
+        CHECK_STR(t, back, gguf);
+    }
+}
+
+static void names_of_pools_and_streams(struct harness *t)
+{
+    static const struct shape shape = {.n_layers = 1, .layer_kinds = {LAYER_DSA}};
+    static const char *const names[][2] = {
+        {"indexer_compressor_gate.weight", "self_attn.indexer.index_kpool_compress_gate.weight"},
+        {"indexer_compressor_ape.weight", "self_attn.indexer.index_kpool_compress_ape"},
+        {"hc_attn_fn.weight", "hc_attn_fn.weight"},
+        {"hc_ffn_fn.weight", "hc_ffn_fn.weight"},
+        {"hc_attn_base.weight", "hc_attn_base"},
+        {"hc_ffn_scale.weight", "hc_ffn_scale"}};
+    check_names(t, &(struct names){&shape, "blk.0.", "model.layers.0."}, names, sizeof names / sizeof *names);
+}
+
 static void names_of_indexers(struct harness *t)
 {
     static const struct shape shape = {.n_layers = 2, .layer_kinds = {LAYER_DSA, LAYER_DSA_SHARED}};
@@ -580,15 +727,11 @@ static void names_of_indexers(struct harness *t)
                                            {"proj.weight", "weights_proj.weight"},
                                            {"k_norm.weight", "k_norm.weight"},
                                            {"k_norm.bias", "k_norm.bias"}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char gguf[80], want[120], ours[GGUF_NAME_BYTES], back[GGUF_NAME_BYTES];
-        snprintf(gguf, sizeof gguf, "blk.0.indexer.%s", names[i][0]);
-        snprintf(want, sizeof want, "model.layers.0.self_attn.indexer.%s", names[i][1]);
-        CHECK_EQ(t, gguf_name(gguf, &shape, ours), GGUF_USED);
-        CHECK_STR(t, ours, want);
-        gguf_name_back(ours, &shape, back);
-        CHECK_STR(t, back, gguf);
-        gguf[4] = '1';
+    size_t n = sizeof names / sizeof *names;
+    check_names(t, &(struct names){&shape, "blk.0.indexer.", "model.layers.0.self_attn.indexer."}, names, n);
+    for (size_t i = 0; i < n; i++) {
+        char gguf[80], ours[GGUF_NAME_BYTES];
+        snprintf(gguf, sizeof gguf, "blk.1.indexer.%s", names[i][0]);
         CHECK_EQ(t, gguf_name(gguf, &shape, ours), GGUF_SPARE);
     }
 }
@@ -634,6 +777,9 @@ int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(numbers_are_the_files),
+        TEST(pools_streams_and_limits),
+        TEST(what_is_otherwise_in_glm5_next_is_refused),
+        TEST(names_of_pools_and_streams),
         TEST(keys_become_the_shape),
         TEST(missing_keys_mean_what_the_table_says),
         TEST(missing_keys_go_by_the_model),

@@ -273,6 +273,7 @@ static const struct real_model {
      TOPK_NOAUX, 2.5},
     {"glm-5", 743911199232, 40833126912, 0.0625, 78, 3, 256, 1, 8, 1, 1, 2048, ROUTER_SIGMOID, TOPK_NOAUX, 2.5},
     {"glm-5.2", 743377000704, 40298928384, 0.0625, 78, 3, 256, 1, 8, 1, 1, 2048, ROUTER_SIGMOID, TOPK_NOAUX, 2.5},
+    {"glm-5.3-flash", 313326799870, 16742321150, 0.0625, 45, 3, 288, 1, 8, 1, 1, 1536, ROUTER_SIGMOID, TOPK_NOAUX, 2.5},
     {"kimi-linear-48b-a3b", 49122675072, 3106965888, 0.07216878364870322, 27, 1, 256, 1, 8, 1, 1, 0, ROUTER_SIGMOID,
      TOPK_NOAUX, 2.446},
     // no class has it: counted from its tensors' shapes, 2.8 T and 104 B by its makers
@@ -309,7 +310,8 @@ static void the_real_models_are_what_they_are(struct harness *t)
         good &= CHECK(t, s.q_lora_rank == m->q_lora_rank && s.scoring == m->scoring && s.topk_method == m->method);
         good &= CHECK(t, s.routed_scaling_factor == (float)m->routed_scaling_factor);
         bool qwen = s.norms_from_one;
-        good &= CHECK(t, s.rope_interleave != qwen && s.latent_norm_eps == (qwen ? 0 : 1e-6F));
+        float latent = qwen ? 0 : s.hyper.n_streams ? s.rms_norm_eps : 1e-6F;
+        good &= CHECK(t, s.rope_interleave != qwen && s.latent_norm_eps == latent);
         good &= CHECK(t, s.has_correction_bias == (m->scoring == ROUTER_SIGMOID));
         good &= CHECK(t, s.norm_topk_prob == (qwen || m->scoring == ROUTER_SIGMOID) && !s.tie_word_embeddings);
         if (!good)
@@ -376,6 +378,7 @@ static void kinds_of(const struct shape *s, char out[9])
 #define KIMI "{'model_type':'kimi_linear'"
 #define V32  "{'model_type':'deepseek_v32'"
 #define GLM5 "{'model_type':'glm_moe_dsa'"
+#define G53  "{'model_type':'glm5_next','text_config':{'num_hidden_layers':8"
 
 static void layers_of_several_kinds(struct harness *t)
 {
@@ -409,6 +412,11 @@ static void layers_of_several_kinds(struct harness *t)
          "FFSS", 64, 32, 96},
         {GLM5 ",'num_hidden_layers':4,'index_topk_pattern':['full','full','shared','full'],'moe_intermediate_size':96}",
          "FFSF", 64, 32, 96},
+        {G53 "}}", "kkkFkkkF", 0, 0, 2048},
+        {"{'model_type':'glm5_next_text','num_hidden_layers':4,'layer_types':['full_attention','linear_attention',"
+         "'deepseek_sparse_attention','indexed_attention'],'moe_intermediate_size':96,"
+         "'linear_attn_config':{'kda_layers':[0],'full_attn_layers':[1]}}",
+         "FkFF", 0, 0, 96},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct shape s;
@@ -426,8 +434,9 @@ static void layers_of_several_kinds(struct harness *t)
                    s.shared_intermediate_size);
         float inv_freq[64];
         shape_inv_freq(&s, inv_freq);
-        CHECK(t, (inv_freq[0] > 0) == (s.rotary_dim > 0) &&
-                     s.n_shared_experts == (s.shared_intermediate_size == 2048 ? 2 : 1));
+        uint32_t n_shared = s.shared_intermediate_size == 2048 && !s.hyper.n_streams ? 2 : 1;
+        CHECK(t, (s.rotary_dim == 0 || inv_freq[0] > 0) && s.n_shared_experts == n_shared);
+        CHECK(t, s.rotary_dim > 0 || !shape_frequencies(&s) || inv_freq[0] == 0);
     }
 }
 
@@ -501,6 +510,49 @@ static void what_chooses_positions(struct harness *t)
     CHECK(t, !s.indexer.n_heads && !s.indexer.top_k);
 }
 
+// Streams, pools, bounds and limits of GLM-5.3, where the class takes them from.
+static void what_glm5_next_is(struct harness *t)
+{
+    struct shape s;
+    CHECK_EQ(t, read_text("{'model_type':'glm5_next'}", &s, NULL), MOE_OK);
+    CHECK(t, s.n_layers == 45 && s.hidden_size == 4096 && s.n_heads == 64 && s.qk_nope_head_dim == 256);
+    CHECK(t, s.qk_rope_head_dim == 0 && s.v_head_dim == 256 && s.q_lora_rank == 1536 && s.n_routed_experts == 288);
+    CHECK(t, s.intermediate_size == 12288 && s.vocab_size == 154880 && s.max_position_embeddings == 1048576);
+    CHECK(t, s.first_k_dense_replace == 3 && s.bos_token_id == -1 && s.n_eos == 0 && s.softmax_scale == 0.0625F);
+    CHECK(t, s.rms_norm_eps == 1e-5F && s.latent_norm_eps == 1e-5F && s.routed_scaling_factor == 2.5F);
+    CHECK(t, s.linear.n_key_heads == 64 && s.linear.n_value_heads == 64 && s.linear.key_head_dim == 128);
+    CHECK(t, s.linear.bound == -5 && s.linear.value_head_dim == 128 && s.swiglu_limit == 10);
+    CHECK(t, s.indexer.n_heads == 32 && s.indexer.head_dim == 128 && s.indexer.top_k == 2048 && s.indexer.pool == 16);
+    CHECK(t, s.hyper.n_streams == 4 && s.hyper.iterations == 20 && s.hyper.eps == 1e-6F);
+    CHECK_EQ(t,
+             read_text(G53
+                       ",'mlp_layer_types':['dense','sparse','sparse','sparse','sparse','sparse','sparse','sparse'],"
+                       "'index_kpool':4,'swiglu_limit':7.5,'hc_sinkhorn_iters':3,'hc_eps':1e-5,'linear_num_heads':3,"
+                       "'linear_attn_config':{'head_dim':64,'gate_lower_bound':-2.5},'tie_word_embeddings':true},"
+                       "'tie_word_embeddings':false}",
+                       &s, NULL),
+             MOE_OK);
+    CHECK(t, s.first_k_dense_replace == 1 && s.indexer.pool == 4 && s.swiglu_limit == 7.5F && s.hyper.iterations == 3);
+    CHECK(t, s.linear.n_key_heads == 3 && s.linear.key_head_dim == 64 && s.linear.bound == -2.5F);
+    CHECK(t, s.hyper.eps == 1e-5F && !s.tie_word_embeddings && strcmp(s.model_type, "glm5_next") == 0);
+    static const struct {
+        const char *config;
+        float bound;
+    } bounds[] = {
+        {G53 ",'linear_lower_bound':null}}", 0},
+        {G53 ",'linear_lower_bound':-3}}", -3},
+        {G53 ",'linear_lower_bound':-3,'linear_attn_config':{'safe_gate':false}}}", -3},
+        {G53 ",'linear_lower_bound':null,'linear_attn_config':{}}}", -5},
+        {G53 ",'linear_attn_config':{'gate_lower_bound':null}}}", -5},
+        {G53 ",'linear_attn_config':{'gate_lower_bound':null,'safe_gate':false}}}", 0},
+    };
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)
+        if (CHECK_EQ(t, read_text(bounds[i].config, &s, NULL), MOE_OK) && !CHECK(t, s.linear.bound == bounds[i].bound))
+            printf("    %s: %g\n", bounds[i].config, (double)s.linear.bound);
+    CHECK_EQ(t, read_text(GLM5 "}", &s, NULL), MOE_OK);
+    CHECK(t, s.indexer.pool == 1 && !s.hyper.n_streams && s.swiglu_limit == 0 && s.linear.bound == 0);
+}
+
 static void what_they_would_have_otherwise_is_refused(struct harness *t)
 {
     static const struct {
@@ -545,6 +597,28 @@ static void what_they_would_have_otherwise_is_refused(struct harness *t)
         {Q35 ",'norm_topk_prob':false}}", "config.text_config.norm_topk_prob: is false"},
         {Q35 ",'model_type':'qwen3_next'}}", "config.text_config.model_type: is \"qwen3_next\""},
         {Q35 ",'rope_parameters':{'rope_type':'dynamic'}}}", "config.text_config.rope_parameters.rope_type"},
+        {G53 ",'qk_rope_head_dim':64}}", "config.text_config.qk_rope_head_dim: is 64"},
+        {G53 ",'q_lora_rank':null}}", "config.text_config.q_lora_rank: is null"},
+        {G53 ",'hc_mult':2}}", "config.text_config.hc_mult: is 2"},
+        {G53 ",'hc_sinkhorn_iters':0}}", "config.text_config.hc_sinkhorn_iters: is 0"},
+        {G53 ",'index_kpool':1}}", "config.text_config.index_kpool: is 1; moechat computes pools of 2 and more"},
+        {G53 ",'index_kpool':3}}", "config.text_config.index_kpool: is 3"},
+        {G53 ",'index_topk':100}}", "config.text_config.index_topk: is 100; index_kpool (16) must divide it"},
+        {G53 ",'index_kpool_always_select_tail':false}}", "index_kpool_always_select_tail: is false"},
+        {G53 ",'indexer_types':['full','full','full','shared','full','full','full','full']}}",
+         "config.text_config.indexer_types: names layer 3 \"shared\"; layers of glm5_next share no indexers"},
+        {G53 ",'index_topk_pattern':'FFFFFFFF'}}", "config.text_config.index_topk_pattern: is there"},
+        {G53 ",'index_topk_freq':4}}", "config.text_config.index_topk_freq: is 4"},
+        {G53 ",'layer_types':['linear_attention','b','c','d','e','f','g','h']}}", "names layer 1 \"b\", neither"},
+        {G53 ",'swiglu_limit':0}}", "config.text_config.swiglu_limit: is 0"},
+        {G53 ",'linear_lower_bound':5}}", "config.text_config.linear_lower_bound: is 5"},
+        {G53 ",'linear_attn_config':{'short_conv_kernel_size':3}}}",
+         "config.text_config.linear_attn_config.short_conv_kernel_size: is 3"},
+        {G53 ",'linear_attn_config':[]}}", "config.text_config.linear_attn_config"},
+        {G53 ",'mlp_layer_types':['dense']}}", "config.text_config.mlp_layer_types: has 1 entries"},
+        {"{'model_type':'glm5_next','text_config':{'model_type':'qwen3_next'}}",
+         "config.text_config.model_type: is \"qwen3_next\"; the text model of glm5_next is glm5_next_text or "
+         "glm5_next"},
         {KIMI ",'mla_use_nope':false}", "config.mla_use_nope: is false"},
         {KIMI ",'moe_router_activation_func':'softmax'}", "config.moe_router_activation_func: is \"softmax\""},
         {KIMI ",'hidden_act':'gelu'}", "config.hidden_act: is \"gelu\"; moechat computes \"silu\" and \"situ\""},
@@ -642,7 +716,7 @@ static void what_we_cannot_compute_is_refused_by_name(struct harness *t)
          "config.model_type: is \"llama\"; moechat speaks"},
         {"{'model_type':'deepseek_v4'}", MOE_UNSUPPORTED,
          "moechat speaks: deepseek_v2, deepseek_v3, kimi_k2, kimi_k25, glm4_moe_lite, kimi_linear, deepseek_v32, "
-         "glm_moe_dsa, qwen3_next, qwen3_5_moe, qwen3_5_moe_text, kimi_k3"},
+         "glm_moe_dsa, qwen3_next, qwen3_5_moe, qwen3_5_moe_text, kimi_k3, glm5_next, glm5_next_text"},
         {"{'model_type':'-'}", MOE_FORMAT, "config.model_type: is missing"},
         {"{'model_type':7}", MOE_FORMAT, "config.model_type: is 7"},
         {"{'kv_lora_rank':null}", MOE_FORMAT, "config.kv_lora_rank: is null"},
@@ -738,6 +812,7 @@ int main(int argc, char **argv)
         TEST(what_qwen_and_kimi_linear_are),
         TEST(what_kimi_k3_has_beyond),
         TEST(what_chooses_positions),
+        TEST(what_glm5_next_is),
         TEST(what_they_would_have_otherwise_is_refused),
         TEST(the_text_model_inside),
         TEST(what_we_cannot_compute_is_refused_by_name),
