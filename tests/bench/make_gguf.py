@@ -116,8 +116,8 @@ class Maker:
         writer.add_feed_forward_length(c["intermediate_size"])
         writer.add_head_count(c["num_attention_heads"])
         writer.add_head_count_kv(1)
-        if c.get("q_lora_rank"):
-            writer.add_q_lora_rank(c["q_lora_rank"])
+        if c.get("q_lora_rank") or self.layers != c["num_hidden_layers"]:  # without it llama.cpp looks for it, but for V2-Lite's 27 layers
+            writer.add_q_lora_rank(c.get("q_lora_rank") or 0)
         writer.add_kv_lora_rank(c["kv_lora_rank"])
         writer.add_key_length(c["kv_lora_rank"] + c["qk_rope_head_dim"])
         writer.add_value_length(c["kv_lora_rank"])
