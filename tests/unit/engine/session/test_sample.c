@@ -122,6 +122,97 @@ static void seeds_repeat(struct harness *t)
     moe_sampler_free(c);
 }
 
+// ---- drawn from all, in the plainest way
+
+enum { MANY = 3000, RECENT = 20 };
+struct ranked {
+    int32_t id;
+    float logit;
+    double weight;
+};
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    if (x->logit != y->logit)
+        return x->logit < y->logit ? 1 : -1;
+    return x->id - y->id;
+}
+
+// The first number of a seed's generator (splitmix64).
+static double first_drawn(uint64_t seed)
+{
+    uint64_t z = seed + 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+}
+
+static int32_t drawn_from_all(const struct moe_sampling *s, const float *given, const int32_t *recent)
+{
+    static struct ranked all[MANY];
+    uint32_t n = 0, kept = 0;
+    double total = 0, sum = 0;
+    for (int32_t id = 0; id < MANY; id++) {
+        float logit = given[id];
+        bool again = false;
+        for (int i = 0; i < RECENT; i++)
+            again |= recent[i] == id;
+        if (!isfinite(logit))
+            continue;
+        if (again)
+            logit = logit > 0 ? logit / s->repetition_penalty : logit * s->repetition_penalty;
+        all[n++] = (struct ranked){id, logit, 0};
+    }
+    qsort(all, n, sizeof *all, by_rank);
+    for (uint32_t i = 0; i < n; i++)
+        all[i].weight = exp(((double)all[i].logit - (double)all[0].logit) / (double)s->temperature);
+    if (s->top_k && s->top_k < n)
+        n = s->top_k;
+    for (uint32_t i = 0; i < n; i++)
+        total += all[i].weight;
+    while (kept < n &&
+           (kept == 0 || (sum < (double)s->top_p * total && all[kept].weight >= (double)s->min_p * all[0].weight)))
+        sum += all[kept++].weight;
+    double target = first_drawn(s->seed) * sum;
+    uint32_t chosen = 0;
+    for (sum = all[0].weight; chosen + 1 < kept && sum <= target;)
+        sum += all[++chosen].weight;
+    return all[chosen].id;
+}
+
+// Steep and flat ones, with all cuts, some of which must look at every candidate.
+static void as_drawn_from_all(struct harness *t)
+{
+    static const float temperatures[] = {0.3f, 0.6f, 1, 3}, steep[] = {0.1f, 1, 2, 6};
+    static const float top_p[] = {1, 1, 0.95f, 0.5f, 0.999999f}, min_p[] = {0, 0, 0.05f, 1e-11f};
+    static const uint32_t top_k[] = {0, 0, 1, 40, 2990};
+    static float given[MANY];
+    uint32_t state = 1;
+    for (uint64_t i = 0; i < 1500; i++) {
+        int32_t recent[RECENT];
+        float slope = steep[i % 4];
+        for (int id = 0; id < MANY; id++) {
+            state = state * 1664525u + 1013904223u;
+            given[id] = 9 - slope * logf(1 + (float)(state >> 20)); // many are equal
+        }
+        given[i % MANY] = i % 7 == 0 ? NAN : INFINITY;
+        for (int k = 0; k < RECENT; k++)
+            recent[k] = (int32_t)((i * 31 + (uint64_t)k * 97) % MANY);
+        struct moe_sampling settings = {.temperature = temperatures[i / 4 % 4],
+                                        .top_p = top_p[i / 16 % 5],
+                                        .min_p = min_p[i / 5 % 4],
+                                        .top_k = top_k[i / 3 % 5],
+                                        .repetition_penalty = i % 3 ? 1 : 1.3f,
+                                        .seed = i};
+        moe_sampler *sampler = moe_sampler_new(&settings, MANY);
+        int32_t id = moe_sample(sampler, given, recent, RECENT), want = drawn_from_all(&settings, given, recent);
+        if (!CHECK_EQ(t, id, want))
+            printf("    case %d\n", (int)i);
+        moe_sampler_free(sampler);
+    }
+}
+
 static void bad_settings_are_refused(struct harness *t)
 {
     struct moe_sampling s = plain;
@@ -148,7 +239,7 @@ int main(int argc, char **argv)
         TEST(greedy_takes_the_largest),  TEST(frequencies_follow_probabilities),
         TEST(temperature_sharpens),      TEST(each_cut_cuts),
         TEST(penalty_turns_from_recent), TEST(seeds_repeat),
-        TEST(bad_settings_are_refused),
+        TEST(bad_settings_are_refused),  TEST(as_drawn_from_all),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
