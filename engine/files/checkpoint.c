@@ -156,17 +156,10 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void sort_once(struct index_names *names)
+static void sort(struct index_names *names)
 {
-    uint32_t kept = 0;
     if (names->count)
         qsort(names->names, names->count, sizeof *names->names, by_text);
-    for (uint32_t i = 0; i < names->count; i++)
-        if (kept && strcmp(names->names[kept - 1], names->names[i]) == 0)
-            free(names->names[i]);
-        else
-            names->names[kept++] = names->names[i];
-    names->count = kept;
 }
 
 // Whether the list has the name; searched from the end, for shards follow each other.
@@ -223,7 +216,7 @@ int checkpoint_parse_index(struct json_object *index, const char *file, struct i
     }
     if (!code && !names->count)
         code = moe_fail_file(err, MOE_FORMAT, file, 0, "its weight_map is empty");
-    sort_once(names);
+    sort(names);
     if (code)
         checkpoint_release_names(names);
     return code;
@@ -297,7 +290,7 @@ static int find_shards(const struct checkpoint *c, struct index_names *names, st
     closedir(folder);
     if (!code && !names->count)
         code = moe_fail_file(err, MOE_NOT_FOUND, c->directory, 0, "there is no *.safetensors file in it");
-    sort_once(names);
+    sort(names);
     return code;
 }
 

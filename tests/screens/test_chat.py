@@ -429,11 +429,11 @@ def test_redirected_chat_is_refused():
 
 
 def test_plain_reads_messages_from_a_pipe():
-    result = run(script(ECHO) + ["--plain"], stdin=b"one\n/undo\ntwo\n/nonsense\nlast without newline")
+    result = run(script(ECHO) + ["--plain"], stdin=b"one\n/undo\ntwo\n/nonsense\nexit\nlast without newline")
     same(result.returncode, 0)
     text = result.stdout
     expect(b"\x1b" not in text, "no escapes")
-    for wanted in (b"Assistant: one\n", b"Took back 1", b"Assistant: two\n", b"Unknown command", b"Assistant: last without newline\n"):
+    for wanted in (b"Assistant: one\n", b"Took back 1", b"Assistant: two\n", b"Unknown command", b"Assistant: exit\n", b"Assistant: last without newline\n"):
         expect(wanted in text, "%r is missing in %r" % (wanted, text))
 
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tests/harness.h"
 #include "tests/ids_rig.h"
@@ -312,6 +313,55 @@ static void what_is_not_done_is_refused_by_name(struct harness *t)
     free(text);
 }
 
+// A file in the place of another, behind `before`, or whole.
+static int copy_file(const char *from, const char *to, const char *before)
+{
+    char block[65536];
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    int failed = !in || !out || (before && fputs(before, out) < 0);
+    size_t n = failed ? 0 : fread(block, 1, sizeof block, in);
+    failed |= n == 0 || fwrite(block, 1, n, out) != n;
+    if (in)
+        fclose(in);
+    if (out)
+        failed |= fclose(out) != 0;
+    return failed;
+}
+
+// A line of a tiktoken.model that is no piece and the next rank, the first as well as one among others.
+static void damaged_ranks_are_refused(struct harness *t)
+{
+    static const char *const bad[] = {"\n",
+                                      "IQ==\n",
+                                      "IQ== 7\n",
+                                      "IQ==  0\n",
+                                      " 0\n",
+                                      "!!!! 0\n",
+                                      "IQ== 0\nIg== 2\n",
+                                      "IQ== 0\nIg==\nIw== 2\n",
+                                      "IQ== 0\nIg== 1x\n"};
+    char folder[] = "/tmp/test-ranks-XXXXXX", model[64], config[64];
+    CHECK(t, mkdtemp(folder) != NULL);
+    snprintf(model, sizeof model, "%s/tiktoken.model", folder);
+    snprintf(config, sizeof config, "%s/tokenizer_config.json", folder);
+    for (size_t i = 0; i <= sizeof bad / sizeof *bad; i++) {
+        bool good = i == sizeof bad / sizeof *bad;
+        CHECK(t, copy_file(DATA "kimi/tokenizer_config.json", config, NULL) == 0);
+        CHECK(t, copy_file(DATA "kimi/tiktoken.model", model, good ? NULL : bad[i]) == 0);
+        tok *tokenizer = NULL;
+        struct tok_err err = {0};
+        int code = tok_open("tiktoken", model, &tokenizer, &err);
+        if (!CHECK(t, good ? code == TOK_OK
+                           : code == TOK_FORMAT &&
+                                 strstr(err.text, "is not a piece and the next rank: fetch the file again")))
+            printf("    case %zu: %d %s\n", i, code, err.text);
+        tok_close(tokenizer);
+    }
+    unlink(model);
+    unlink(config);
+    CHECK_EQ(t, rmdir(folder), 0);
+}
+
 // Korean syllables are made by counting: what stands beside the letters that are counted makes none.
 static void syllables_have_their_edges(struct harness *t)
 {
@@ -393,15 +443,11 @@ static void damaged_files_are_refused(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(ids_are_the_libraries),
-        TEST(any_bytes_come_back),
-        TEST(what_is_typed_is_text),
-        TEST(a_word_of_a_megabyte),
-        TEST(letters_and_marks_are_composed),
-        TEST(what_is_not_done_is_refused_by_name),
-        TEST(syllables_have_their_edges),
-        TEST(damaged_files_are_refused),
-        TEST(a_pattern_that_explodes_is_stopped),
+        TEST(ids_are_the_libraries),          TEST(any_bytes_come_back),
+        TEST(what_is_typed_is_text),          TEST(a_word_of_a_megabyte),
+        TEST(letters_and_marks_are_composed), TEST(what_is_not_done_is_refused_by_name),
+        TEST(damaged_ranks_are_refused),      TEST(syllables_have_their_edges),
+        TEST(damaged_files_are_refused),      TEST(a_pattern_that_explodes_is_stopped),
     };
     if (argc == 4 && strncmp(argv[1], "--ids", 5) == 0) {
         tok *tokenizer = NULL;
