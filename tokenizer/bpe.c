@@ -59,6 +59,16 @@ static void note_length(struct bpe_added *added, uint32_t length)
     added->n_lengths++;
 }
 
+// Half a character, cut out of a text, would leave the patterns two texts that are none.
+static bool is_whole_text(const char *bytes, size_t length)
+{
+    uint32_t code;
+    int n = 1;
+    for (size_t at = 0; at < length && n > 0; at += (size_t)(n > 0 ? n : 0))
+        n = tok_utf8(bytes + at, length - at, &code);
+    return n > 0;
+}
+
 static int fill_added(struct bpe *bpe, struct bpe_added *added, unsigned flags, const char *path, struct tok_err *err)
 {
     const struct vocab *vocab = &bpe->vocab;
@@ -70,6 +80,8 @@ static int fill_added(struct bpe *bpe, struct bpe_added *added, unsigned flags, 
             continue;
         if (added->n_lengths == BPE_LENGTHS)
             return tok_fail(err, TOK_UNSUPPORTED, "%.300s: added_tokens: more than %d lengths", path, BPE_LENGTHS - 1);
+        if (!is_whole_text(vocab->bytes + vocab->start[id], length))
+            return tok_fail(err, TOK_FORMAT, "%.300s: added_tokens: %u is not UTF-8: fetch the file again", path, id);
         note_length(added, length);
         added->begins[(unsigned char)vocab->bytes[vocab->start[id]]] = true;
     }

@@ -333,7 +333,7 @@ int pattern_find(const struct pattern *pattern, struct pattern_search *search, s
                           MATCH_LIMIT + (uint32_t)(subject->length < INT32_MAX ? subject->length : INT32_MAX));
     for (size_t from = subject->from; found == PCRE2_ERROR_NOMATCH && from <= subject->length; from += PLACES) {
         // What is tried anew begins where a character does, and sees what is before it.
-        while (from < subject->length && ((unsigned char)subject->text[from] & 0xC0) == 0x80)
+        while (from > 0 && from < subject->length && ((unsigned char)subject->text[from] & 0xC0) == 0x80)
             from--;
         pcre2_set_offset_limit(search->context, from + PLACES);
         if (search->calls++ % CALLS == CALLS - 1 && thread_seconds() - search->began > seconds)

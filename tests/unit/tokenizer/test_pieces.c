@@ -327,6 +327,7 @@ enum damage {
     BYTE_TYPE,
     LONG_TOKEN,
     TWICE,
+    HALF_A_CHARACTER,
     CONTROL_TWICE,
     NO_BYTE,
     NO_MERGES,
@@ -363,6 +364,7 @@ static const struct broken {
     {LONG_TOKEN, TOK_FORMAT, "tokenizer.ggml.tokens[300] is too long"},
     {TWICE, TOK_FORMAT, "tokenizer.ggml.tokens[301] is there twice"},
     {CONTROL_TWICE, TOK_FORMAT, "tokenizer.ggml.tokens[1502] is there twice"},
+    {HALF_A_CHARACTER, TOK_FORMAT, "added_tokens: 1502 is not UTF-8"},
     {NO_BYTE, TOK_UNSUPPORTED, "no piece for the byte 0x21"},
     {NO_MERGES, TOK_FORMAT, "tokenizer.ggml.merges has 0"},
     {TOO_MANY_MERGES, TOK_FORMAT, "tokenizer.ggml.merges has"},
@@ -396,6 +398,10 @@ static void damage_arrays(struct pieces_rig *rig, enum damage damage)
     memset(many, 'a', sizeof many);
     many[2000] = ' ';
     switch (damage) {
+    case HALF_A_CHARACTER: // user-defined: cut out of texts
+        rig->tokens[1502] = (struct tok_view){"\xC3", 1};
+        rig->types[1502] = 4;
+        break;
     case NO_TOKENS:
         pieces->n_tokens = pieces->n_types = 0;
         break;
