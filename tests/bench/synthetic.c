@@ -422,8 +422,8 @@ static void expert_matrices(const struct maker *m, struct tensor matrices[3])
     double weights =
         s->norm_topk_prob ? s->routed_scaling_factor / sqrt(s->top_k) : s->routed_scaling_factor / sqrt(s->top_k) / 2;
     for (int i = 0; i < 3; i++)
-        matrices[i] = (struct tensor){.rows = i < 2 ? s->moe_intermediate_size : s->hidden_size,
-                                      .cols = i < 2 ? s->hidden_size : s->moe_intermediate_size,
+        matrices[i] = (struct tensor){.rows = i < 2 ? s->moe_intermediate_size : shape_expert_size(s),
+                                      .cols = i < 2 ? shape_expert_size(s) : s->moe_intermediate_size,
                                       .bits = m->options->bits,
                                       .gain = i < 2 ? 1 : 1 / sqrt(2 * s->n_layers) / weights};
 }

@@ -83,6 +83,9 @@ static void add_mla(struct tensor_list *m, uint32_t i)
                         .bits = bits,
                         .gain = 1},
         "model.layers.%u.self_attn.kv_b_proj", i);
+    if (s->gated_latents)
+        add(m, (struct tensor){.rows = s->n_heads * s->v_head_dim, .cols = s->hidden_size, .bits = bits, .gain = 1},
+            "model.layers.%u.self_attn.g_proj", i);
     add(m, (struct tensor){.rows = s->hidden_size, .cols = s->n_heads * s->v_head_dim, .bits = bits, .gain = out},
         "model.layers.%u.self_attn.o_proj", i);
 }
@@ -140,8 +143,12 @@ static void add_kda(struct tensor_list *m, uint32_t i)
     add_matrix(m, i, "self_attn.b_proj", (struct tensor){.rows = d->n_value_heads, .cols = hidden, .bits = 8});
     add_matrix(m, i, "self_attn.f_a_proj", (struct tensor){.rows = head, .cols = hidden, .bits = 8});
     add_matrix(m, i, "self_attn.f_b_proj", (struct tensor){.rows = wide, .cols = head, .bits = 8});
-    add_matrix(m, i, "self_attn.g_a_proj", (struct tensor){.rows = head, .cols = hidden});
-    add_matrix(m, i, "self_attn.g_b_proj", (struct tensor){.rows = wide, .cols = head});
+    if (d->full_gate) {
+        add_matrix(m, i, "self_attn.g_proj", (struct tensor){.rows = wide, .cols = hidden});
+    } else {
+        add_matrix(m, i, "self_attn.g_a_proj", (struct tensor){.rows = head, .cols = hidden});
+        add_matrix(m, i, "self_attn.g_b_proj", (struct tensor){.rows = wide, .cols = head});
+    }
     add_matrix(m, i, "self_attn.A_log", (struct tensor){.fill = ZEROS, .rows = d->n_value_heads});
     add_matrix(m, i, "self_attn.dt_bias", (struct tensor){.fill = ZEROS, .rows = wide});
     add_matrix(m, i, "self_attn.o_norm.weight", (struct tensor){.fill = ONES, .rows = head});
@@ -164,6 +171,26 @@ static void add_dsa(struct tensor_list *m, uint32_t i)
                (struct tensor){.rows = d->n_heads, .cols = s->hidden_size, .bits = 8});
 }
 
+// Shares of a bank that are all alike.
+static void add_bank(struct tensor_list *m, uint32_t i)
+{
+    static const char *const norms[2] = {"self_attention_res_norm.weight", "mlp_res_norm.weight"};
+    static const char *const projections[2] = {"self_attention_res_proj.weight", "mlp_res_proj.weight"};
+    for (int k = 0; k < 2; k++) {
+        add_matrix(m, i, norms[k], (struct tensor){.fill = ONES, .rows = m->shape->hidden_size});
+        add_matrix(m, i, projections[k], (struct tensor){.fill = ZEROS, .rows = m->shape->hidden_size});
+    }
+}
+
+static void add_latent(struct tensor_list *m, uint32_t i)
+{
+    const struct shape *s = m->shape;
+    add_matrix(m, i, "mlp.routed_expert_down_proj", (struct tensor){.rows = s->latent_size, .cols = s->hidden_size});
+    add_matrix(m, i, "mlp.routed_expert_norm.weight", (struct tensor){.fill = ONES, .rows = s->latent_size});
+    add_matrix(m, i, "mlp.routed_expert_up_proj",
+               (struct tensor){.rows = s->hidden_size, .cols = s->latent_size, .gain = 1 / sqrt(2 * s->n_layers)});
+}
+
 static void add_mixer(struct tensor_list *m, uint32_t i)
 {
     static void (*const add_kind[LAYER_KINDS])(struct tensor_list *, uint32_t) = {
@@ -173,6 +200,8 @@ static void add_mixer(struct tensor_list *m, uint32_t i)
     add_matrix(m, i, "input_layernorm.weight", norm);
     add_kind[shape_layer_kind(m->shape, i)](m, i);
     add_matrix(m, i, "post_attention_layernorm.weight", norm);
+    if (m->shape->bank_every)
+        add_bank(m, i);
 }
 
 static void list_resident(struct tensor_list *m)
@@ -191,6 +220,8 @@ static void list_resident(struct tensor_list *m)
         }
         if (s->n_shared_experts)
             add_mlp(m, i, "shared_experts.", s->shared_intermediate_size);
+        if (s->latent_size)
+            add_latent(m, i);
         if (s->has_shared_gate)
             add_matrix(m, i, "mlp.shared_expert_gate", (struct tensor){.rows = 1, .cols = s->hidden_size, .bits = 8});
         add(m, (struct tensor){.fill = ROUTER, .rows = s->n_routed_experts, .cols = s->hidden_size, .bits = 8},
@@ -200,6 +231,10 @@ static void list_resident(struct tensor_list *m)
                 "model.layers.%u.mlp.gate.e_score_correction_bias", i);
     }
     add(m, (struct tensor){.fill = ONES, .rows = s->hidden_size}, "model.norm.weight");
+    if (s->bank_every) {
+        add(m, (struct tensor){.fill = ONES, .rows = s->hidden_size}, "model.output_attn_res_norm.weight");
+        add(m, (struct tensor){.fill = ZEROS, .rows = s->hidden_size}, "model.output_attn_res_proj.weight");
+    }
     table.fill = HEAD;
     table.gain = 1;
     if (!s->tie_word_embeddings)

@@ -35,7 +35,7 @@ def nll(folder, *options):
 
 def test_every_model_type_opens_and_runs():
     for name, changes in (("v2-lite", {}), ("v2-groups", {}), ("v3-groups", {}), ("moonlight", {}), ("k2", {}), ("k25", {}),
-                          ("glm-list", {}), ("v3-groups", {"n_shared_experts": 0})):
+                          ("glm-list", {}), ("kimi-k3", {}), ("v3-groups", {"n_shared_experts": 0})):
         folder = os.path.join(SCRATCH, name + ("-alone" if changes else ""))
         made = make(folder, config_of(name, **changes), "--skew", "1", "--bits", "8" if name == "k2" else "4")
         same((name, made.returncode, made.stderr), (name, 0, b""))
@@ -43,7 +43,7 @@ def test_every_model_type_opens_and_runs():
         same((name, verified.returncode), (name, 0))
         value = nll(folder)
         # Not that of equal logits: numbers that overflow on the way end in those.
-        expect(1 < value < 30 and abs(value - math.log(128)) > 0.02, "%s: NLL %r of 128 tokens" % (name, value))
+        expect(1 < value < 30 and abs(value - math.log(96 if name == "kimi-k3" else 128)) > 0.02, "%s: NLL %r of 128 tokens" % (name, value))
         same(nll(folder, "--expert-cache", "150K"), value)
 
 
