@@ -2,9 +2,10 @@
 // A long session of a V3 shape (rows of 512 + 64, a few layers) saved as records and read back, as a share of what the
 // same file's plain sequential read gives in the same run. Rows are noise: no model is needed for what is measured.
 //
-//     bench_session_record [--device D] [--rows N] [--layers N] [--part ROWS] [--f16] [--file PATH]
+//     bench_session_record [--device D] [--rows N] [--layers N] [--part ROWS] [--f16] [--indexed] [--file PATH]
 //
-// Cold means that the kernel was told to forget the file (posix_fadvise) after it was synced. Medians of ROUNDS.
+// With --indexed each layer has rows of an indexer too, as V3.2's have. Cold means that the kernel was told to forget
+// the file (posix_fadvise) after it was synced. Medians of ROUNDS.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -15,12 +16,13 @@
 
 #include "engine/session/session.h"
 
-enum { ROUNDS = 5, VOCAB = 129280, PIECE = 2 << 20 };
+enum { ROUNDS = 5, VOCAB = 129280, PIECE = 2 << 20, STREAMS = 2 };
 
 struct bench {
     const char *device;
     const char *path;
     uint32_t rows, layers, part;
+    bool indexed;
     enum moe_kv_type type;
     moe_model model;
     moe_session saved, restored;
@@ -52,6 +54,7 @@ static void open_session(struct bench *b, moe_session *session)
     session->model = &b->model;
     session->logits = calloc(VOCAB, sizeof *session->logits);
     must(!memory_open(b->model.gpu, &layout, &session->memory, &err), err.text);
+    must(!memory_reserve(b->model.gpu, &session->memory, b->rows, &err), err.text);
 }
 
 static void open_all(struct bench *b)
@@ -62,6 +65,10 @@ static void open_all(struct bench *b)
     must(b->model.gpu != NULL, err.text);
     b->model.package.shape =
         (struct shape){.n_layers = b->layers, .kv_lora_rank = 512, .qk_rope_head_dim = 64, .vocab_size = VOCAB};
+    if (b->indexed) {
+        b->model.package.shape.indexer = (struct indexer_dims){.n_heads = 64, .head_dim = 128, .top_k = 2048};
+        memset(b->model.package.shape.layer_kinds, LAYER_DSA, b->layers);
+    }
     memset(b->model.package.fingerprint, '7', 64);
     open_session(b, &b->saved);
     open_session(b, &b->restored);
@@ -69,14 +76,16 @@ static void open_all(struct bench *b)
     uint64_t words = gpu_buf_bytes(b->saved.memory.layers[0].rows[0]) / 8;
     uint64_t *noise = malloc(words * 8);
     uint64_t state = 88172645463325252u;
-    for (uint32_t layer = 0; layer < b->layers; layer++) {
-        for (uint64_t i = 0; i < words; i++) {
+    for (uint32_t i = 0; i < b->layers * STREAMS; i++) {
+        gpu_buf *rows = b->saved.memory.layers[i / STREAMS].rows[i % STREAMS];
+        for (uint64_t k = 0; rows && k < words; k++) {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
-            noise[i] = state;
+            noise[k] = state;
         }
-        gpu_write(b->model.gpu, b->saved.memory.layers[layer].rows[0], 0, noise, words * 8);
+        if (rows)
+            gpu_write(b->model.gpu, rows, 0, noise, gpu_buf_bytes(rows));
     }
     free(noise);
     must(!gpu_finish(b->model.gpu, &err), err.text);
@@ -137,9 +146,14 @@ static void compare_rows(struct bench *b)
     char *want = malloc(bytes);
     char *got = malloc(bytes);
     struct gpu_error err = {.text = ""};
-    for (uint32_t layer = 0; layer < b->layers; layer++) {
-        must(!gpu_read(b->model.gpu, b->saved.memory.layers[layer].rows[0], 0, want, bytes, &err), err.text);
-        must(!gpu_read(b->model.gpu, b->restored.memory.layers[layer].rows[0], 0, got, bytes, &err), err.text);
+    for (uint32_t i = 0; i < b->layers * STREAMS; i++) {
+        gpu_buf *saved = b->saved.memory.layers[i / STREAMS].rows[i % STREAMS];
+        gpu_buf *restored = b->restored.memory.layers[i / STREAMS].rows[i % STREAMS];
+        if (!saved)
+            continue;
+        bytes = gpu_buf_bytes(saved);
+        must(!gpu_read(b->model.gpu, saved, 0, want, bytes, &err), err.text);
+        must(!gpu_read(b->model.gpu, restored, 0, got, bytes, &err), err.text);
         must(memcmp(want, got, bytes) == 0, "the restored rows differ");
     }
     free(want);
@@ -173,8 +187,9 @@ static void measure(struct bench *b)
     compare_rows(b);
     free(buffer);
     double gigabytes = (double)b->bytes * 1e-9;
-    printf("%s: %u rows of %u layers, %s, %u records, %.3f GB\n", gpu_describe(b->model.gpu)->name, b->rows, b->layers,
-           b->type == MOE_KV_F16 ? "f16" : "f32", b->n_records, gigabytes);
+    printf("%s: %u rows of %u layers%s, %s, %u records, %.3f GB\n", gpu_describe(b->model.gpu)->name, b->rows,
+           b->layers, b->indexed ? " with indexers" : "", b->type == MOE_KV_F16 ? "f16" : "f32", b->n_records,
+           gigabytes);
     printf("saved, before the sync:  %6.2f GB/s\n", gigabytes / median(save));
     for (int cold = 1; cold >= 0; cold--) {
         double raw = median(plain[cold]);
@@ -198,6 +213,8 @@ int main(int argc, char **argv)
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (strcmp(argv[i], "--f16") == 0)
             b.type = MOE_KV_F16;
+        else if (strcmp(argv[i], "--indexed") == 0)
+            b.indexed = true;
         else if (strcmp(argv[i], "--device") == 0 && ++i)
             b.device = value;
         else if (strcmp(argv[i], "--file") == 0 && ++i)
