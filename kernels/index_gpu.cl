@@ -132,6 +132,7 @@ __kernel GROUP_SIZE(INDEX_ITEMS, 1) void index_scores(const struct args_index_sc
 
 #define CHOICE_ITEMS ELEMENTS_GROUP
 #define CHOICE_OWN (CHOICE_BINS / CHOICE_ITEMS) // bins of a work-item, and positions that it lists at a time
+#define CHOICE_FLIGHT 8                         // scores that it loads at once
 
 struct choice_space {
     uint bins[CHOICE_BINS];
@@ -190,10 +191,15 @@ INLINE void choice_count(__global const float *scores, uint begin, uint end, uin
     for (uint b = 0; b < CHOICE_OWN; b++)
         space->bins[item + b * CHOICE_ITEMS] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint i = begin + item; i < end; i += CHOICE_ITEMS) {
-        uint order = index_order(scores[i]);
-        if (choice_above(order, level) == choice_above(last, level))
-            atomic_inc(&space->bins[choice_bin(order, level)]);
+    for (uint first = begin + item; first < end; first += CHOICE_FLIGHT * CHOICE_ITEMS) {
+        uint orders[CHOICE_FLIGHT];
+        UNROLL
+        for (uint i = 0; i < CHOICE_FLIGHT; i++)
+            orders[i] = index_order(scores[min(first + i * CHOICE_ITEMS, end - 1)]);
+        UNROLL
+        for (uint i = 0; i < CHOICE_FLIGHT; i++)
+            if (first + i * CHOICE_ITEMS < end && choice_above(orders[i], level) == choice_above(last, level))
+                atomic_inc(&space->bins[choice_bin(orders[i], level)]);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 }
@@ -279,31 +285,35 @@ INLINE struct choice choice_look(const struct args_index_choice *a, const struct
                                  uint levels, __local struct choice_space *space)
 {
     struct choice choice = {0, a->top_k, 0, 0};
-    uint high = CHOICE_BINS - 1 - get_local_id(0) * CHOICE_OWN;
+    uint low = get_local_id(0) * CHOICE_OWN; // the first of the work-item's bins
     for (uint level = 0; level < levels; level++) {
-        uint all[CHOICE_OWN], before[CHOICE_OWN];
+        uint4 all[CHOICE_OWN / 4], before[CHOICE_OWN / 4];
         UNROLL
-        for (uint b = 0; b < CHOICE_OWN; b++)
-            all[b] = before[b] = 0;
-        for (uint part = 0; part < t->n_tiles; part++) {
-            __global const uint *bins = counts + ((ulong)level * t->n_tiles + part) * CHOICE_BINS + high;
-            uint is_before = part < get_group_id(0);
+        for (uint i = 0; i < CHOICE_OWN / 4; i++)
+            all[i] = before[i] = 0;
+        __global const uint4 *bins = (__global const uint4 *)(counts + (ulong)level * t->n_tiles * CHOICE_BINS + low);
+        UNROLL_4
+        for (uint part = 0; part < t->n_tiles; part++)
             UNROLL
-            for (uint b = 0; b < CHOICE_OWN; b++) {
-                uint count = *(bins - b);
-                all[b] += count;
-                before[b] += is_before ? count : 0;
+            for (uint i = 0; i < CHOICE_OWN / 4; i++) {
+                uint4 count = bins[part * (CHOICE_BINS / 4) + i];
+                all[i] += count;
+                before[i] += part < get_group_id(0) ? count : 0;
             }
-        }
         UNROLL
-        for (uint b = 0; b < CHOICE_OWN; b++)
-            space->bins[high - b] = all[b];
+        for (uint i = 0; i < CHOICE_OWN / 4; i++)
+            vstore4(all[i], i, space->bins + low);
+        barrier(CLK_LOCAL_MEM_FENCE);
         uint bin = choice_find(space, &choice.need);
         choice.last |= bin << choice_shift(level);
+        uint own[CHOICE_OWN];
+        UNROLL
+        for (uint i = 0; i < CHOICE_OWN / 4; i++)
+            vstore4(before[i], i, own);
         UNROLL
         for (uint b = 0; b < CHOICE_OWN; b++) {
-            choice.larger += high - b > bin ? before[b] : 0;
-            choice.equal += level == CHOICE_LEVELS - 1 && high - b == bin ? before[b] : 0;
+            choice.larger += low + b > bin ? own[b] : 0;
+            choice.equal += level == CHOICE_LEVELS - 1 && low + b == bin ? own[b] : 0;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }

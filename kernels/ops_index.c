@@ -73,6 +73,23 @@ void gpu_op_index_pool(gpu *g, const struct args_index_pool *a, gpu_buf *ape, gp
                                .groups = {(end - 1) / a->pool - a->position / a->pool + 1}});
 }
 
+// Tensor cores take the keys of the models that there are. A group has one block of keys for several rows.
+static void score_by_mma(gpu *g, const struct args_index_scores *a, const struct gpu_index_scores_bufs *b)
+{
+    enum { GROUPS_PER_UNIT = 4 }; // at least, where there are as many
+    bool wide = a->kv_type == KV_F32;
+    uint64_t keys = seen(a->position, a->n_rows, a->pool);
+    uint64_t blocks = ceil_div(keys, wide ? INDEX_MMA_ITEMS / 2 : INDEX_MMA_ITEMS);
+    uint32_t rows = a->n_rows;
+    while (rows > 1 && blocks * ceil_div(a->n_rows, rows) < (uint64_t)GROUPS_PER_UNIT * g->info.compute_units)
+        rows = (rows + 1) / 2;
+    launch(g, &(struct launch){.kernel = wide ? KERNEL_INDEX_SCORES_MMA_F32 : KERNEL_INDEX_SCORES_MMA,
+                               .args = a,
+                               .tiling.rows_per_group = rows,
+                               .buffers = {b->q, b->weight, b->cache, b->scores},
+                               .groups = {blocks, ceil_div(a->n_rows, rows)}});
+}
+
 void gpu_op_index_scores(gpu *g, const struct args_index_scores *a, const struct gpu_index_scores_bufs *b)
 {
     static const char op[] = "index_scores";
@@ -91,6 +108,10 @@ void gpu_op_index_scores(gpu *g, const struct args_index_scores *a, const struct
         return;
     if (op_is_ref(g)) {
         op_done_by_ref(g, ref_index_scores(a, b));
+        return;
+    }
+    if (g->has_mma && a->dim == MOST_INDEX_DIM) {
+        score_by_mma(g, a, b);
         return;
     }
     struct launch l = {.kernel = KERNEL_INDEX_SCORES,
@@ -113,8 +134,10 @@ void gpu_op_index_scores(gpu *g, const struct args_index_scores *a, const struct
 // GPU: one group for each of a long row's parts; a launch for each level, each of which looks at what all have counted.
 static void choose_by_parts(gpu *g, const struct args_index_choice *a, gpu_buf *scores, gpu_buf *list)
 {
+    enum { GROUPS = 256 }; // each reads what all of its row's have counted
     uint64_t length = seen(a->position, a->n_rows, a->pool);
-    uint64_t part = ceil_div(ceil_div(length, CHOICE_PARTS), CHOICE_BINS) * CHOICE_BINS;
+    uint64_t most = GROUPS / a->n_rows < CHOICE_PARTS ? GROUPS / a->n_rows : CHOICE_PARTS;
+    uint64_t part = ceil_div(ceil_div(length, most ? most : 1), CHOICE_BINS) * CHOICE_BINS;
     part = part < CHOICE_PART ? CHOICE_PART : part;
     struct launch l = {.kernel = KERNEL_INDEX_COUNT, .args = a, .groups = {ceil_div(length, part), a->n_rows}};
     l.tiling.rows_per_group = (uint32_t)part;

@@ -47,8 +47,11 @@ struct tiling {
 #define GQA_ITEMS        256  // GPU: work-items of a group of grouped attention
 #define GQA_LANES        16   // GPU: its lanes, heads of rows
 #define INDEX_ITEMS      128  // GPU: work-items, and positions, of a group of index scores
-#define CHOICE_PART      4096 // GPU: positions of a part of a row that several groups choose from, at least
-#define CHOICE_PARTS     32   // GPU: parts at most
+#define INDEX_MMA_ITEMS  256  // NVIDIA's tensor cores: its work-items, and positions of float16
+#define INDEX_MMA_STAGE  16   // heads that it brings together
+#define INDEX_MMA_STAGES 4    // that are at hand
+#define CHOICE_PART      8192 // GPU: positions of a part of a row that several groups choose from, at least
+#define CHOICE_PARTS     16   // GPU: parts at most
 #define CHOICE_LEVELS    3    // in which a number is found, from the top: by 11, 11 and 10 bits
 #define CHOICE_BINS      2048 // of a level
 #define HEAD_LANES       128  // GPU: that share a head's norm
