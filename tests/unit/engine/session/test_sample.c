@@ -213,6 +213,29 @@ static void as_drawn_from_all(struct harness *t)
     }
 }
 
+// A likely one, ten that weigh a millionth of it each, and thousands that weigh too little to be looked at, but
+// together more than one of the ten: they decide which of these is drawn, or where top_p ends.
+static void the_unlikely_weigh_together(struct harness *t)
+{
+    static const uint64_t seeds[] = {72812, 846459, 1080687, 1206848};
+    static int32_t none[RECENT];
+    memset(none, 0xff, sizeof none);
+    static float given[MANY];
+    for (int id = 0; id < MANY; id++)
+        given[id] = id == 7 ? 0 : id % 300 == 8 ? logf(1e-6f) : logf(0.9e-9f);
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++)
+        for (int cuts = 0; cuts < 2; cuts++) {
+            struct moe_sampling settings = plain;
+            settings.seed = seeds[i];
+            settings.top_p = cuts ? 0.99999f : 1;
+            double drawn = first_drawn(seeds[i]);
+            CHECK(t, drawn > 1 - 9e-6 && drawn < 1 - 4e-6);
+            moe_sampler *sampler = moe_sampler_new(&settings, MANY);
+            CHECK_EQ(t, moe_sample(sampler, given, none, 0), drawn_from_all(&settings, given, none));
+            moe_sampler_free(sampler);
+        }
+}
+
 static void bad_settings_are_refused(struct harness *t)
 {
     struct moe_sampling s = plain;
@@ -236,10 +259,11 @@ static void bad_settings_are_refused(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(greedy_takes_the_largest),  TEST(frequencies_follow_probabilities),
-        TEST(temperature_sharpens),      TEST(each_cut_cuts),
-        TEST(penalty_turns_from_recent), TEST(seeds_repeat),
-        TEST(bad_settings_are_refused),  TEST(as_drawn_from_all),
+        TEST(greedy_takes_the_largest),    TEST(frequencies_follow_probabilities),
+        TEST(temperature_sharpens),        TEST(each_cut_cuts),
+        TEST(penalty_turns_from_recent),   TEST(seeds_repeat),
+        TEST(bad_settings_are_refused),    TEST(as_drawn_from_all),
+        TEST(the_unlikely_weigh_together),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
