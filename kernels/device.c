@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <strings.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -183,12 +184,23 @@ static bool open_queue(gpu *g, bool profile, struct gpu_error *err)
     return rc == CL_SUCCESS;
 }
 
+// Whether this process may have so much more: what PoCL and its compiler are, which say nothing when they may not.
+static bool has_room_for_a_driver(void)
+{
+    enum { DRIVER_BYTES = 256 << 20 };
+    void *room = mmap(NULL, DRIVER_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED)
+        return false;
+    munmap(room, DRIVER_BYTES);
+    return true;
+}
+
 static bool open_device(gpu *g, const struct gpu_options *options, struct gpu_error *err)
 {
     struct found found;
     errno = 0;
     find_devices(&found);
-    if (found.n == 0 && errno == ENOMEM) { // a loader that gets no memory finds no driver
+    if (found.n == 0 && (errno == ENOMEM || !has_room_for_a_driver())) { // a loader without memory finds no driver
         gpu_error_set(err, GPU_OUT_OF_MEMORY, 0, "no memory to load an OpenCL driver");
         return false;
     }

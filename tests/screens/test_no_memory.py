@@ -4,6 +4,7 @@
 of 0 means that all was done. (json-c's own are left alone: it falls over those, so it is asked for little, and only when
 there is room.)"""
 import os
+import resource
 import shutil
 import subprocess
 
@@ -137,6 +138,14 @@ def test_a_model_is_not_called_damaged():
 
     # A sample of json-c's own, those that it can do without falling over.
     refusing(lambda: None, ["info", os.path.join(ROOT, "tests", "golden", "tiny-a", "package")], check, "libjson-c", 37)
+
+
+def test_a_driver_that_has_no_room_is_not_missing():
+    def little():
+        resource.setrlimit(resource.RLIMIT_AS, (256000000, 256000000))
+
+    result = run(["run", "-m", os.path.join(ROOT, "models", "demo"), "--device", "cpu", "--max-tokens", "1", "hi"], preexec_fn=little)
+    expect(result.returncode != 0 and b"memory" in result.stderr and b"install" not in result.stderr, "%r" % result.stderr)
 
 
 if __name__ == "__main__":
