@@ -179,6 +179,17 @@ struct args_swiglu_each {
     struct args_each at;
 };
 
+// x for tensor cores: the rows of each of `at`, dim wide, in halves and in the order of fragments, beginning with row
+// out_offset of those. With head_stride, the rows of each head: of head h from in_offset + h * head_stride on,
+// beginning with row h * n_rows.
+struct args_split {
+    struct args_each at;
+    arg_u32 dim;
+    arg_u32 in_stride;
+    arg_u32 head_stride; // 0: no heads
+    arg_u32 pad;
+};
+
 // Several experts of one layout in one buffer: the matrices of number k, k < n, lie some bytes behind the offsets that
 // the op's args_matrix names, and some rank, distinct, is its row of the activations. Either the host says which:
 // place[k] and rank[k], n at most MOST_EXPERTS. Or, with by_id, the device does, by a router's choice: number k, of

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// NVIDIA's tensor cores: many rows of x times a matrix. Quanta are small whole numbers, exact in float16; x goes in as two
+// NVIDIA's tensor cores: a matrix times many rows of x. Quanta are small whole numbers, exact in float16; x goes in as two
 // halves, 22 bits, after a power of 2 per row and chunk that its largest sets. A chunk's sums are the units', its scales,
 // biases and the sums of chunks are float32. In what order inputs are summed depends on none but their number, so tiles
-// may have any size. Fragments as in mma.cl. Of each unit of 32 inputs lane j has the inputs 8j to 8j + 7, and two that
-// stand in one register are four apart, as a word's nibbles are when they are masked two at a time. Of single kinds it has
-// inputs 4j to 4j + 3 of either 16, for these may have a scale of their own, in the pairs that kind_pieces.cl says.
+// may have any size.
+//
+// split_rows makes the halves once for all tiles, in the order of fragments (mma.cl): the matrix is A, 16 outputs a
+// fragment, and x is B, 8 tokens. Of each unit of 32 inputs lane j has the inputs 8j to 8j + 7, and two that stand in one
+// register are four apart, as a word's nibbles are when they are masked two at a time. Of single kinds it has inputs 4j
+// to 4j + 3 of either 16, for these may have a scale of their own, in the pairs that kind_pieces.cl says.
 #if NVIDIA_MMA && !SHAPE_CPU
 
-#define PRODUCT_CHUNK 64 // inputs
-#define PRODUCT_ITEMS MATMUL_ITEMS
-#define PRODUCT_MOST 8 // fragments of a warp: M * N
-#define PRODUCT_PASSES(tokens) (((tokens) + 31) / 32)
+#define PRODUCT_WARPS (PRODUCT_OUTPUTS / PRODUCT_WARP_OUTPUTS)
+#define PRODUCT_FRAGMENTS (PRODUCT_WARP_OUTPUTS / 16)
+#define PRODUCT_STEPS (PRODUCT_CHUNK / 16)
+#define PRODUCT_PIECES (PRODUCT_STEPS * 4) // of a row's chunk: 16 bytes for a lane and a step, two halves
 
 #ifdef KIND
 #define PRODUCT_SETS (32 / KIND_SCALES) // of a unit, each with a scale
@@ -19,93 +22,231 @@
 #define PRODUCT_SETS 1
 #define PRODUCT_BIAS 1
 #endif
+#define PRODUCT_SCALES (2 * PRODUCT_SETS) // of a chunk
+#define PRODUCT_TAIL (!PRODUCT_BIAS ? 1 : PRODUCT_SETS == 2 ? 8 : 4) // floats that a chunk of x has besides
 
-struct product_weights {
-    uint4 quanta[PRODUCT_OUTPUTS / 8][2][32]; // fragments of two steps, by unit; places as quanta_place says
-    float scales[PRODUCT_OUTPUTS][2][PRODUCT_SETS];
-    float biases[PRODUCT_OUTPUTS][2][PRODUCT_SETS];
-#if PIECES
-    uint table[TABLE_WORDS] __attribute__((aligned(8)));
-#endif
-};
+// ---- x in two halves
 
-struct product_tokens {
-    uint2 x[2][2][2][2][32]; // by unit, step, half of the number and of the rows
-    float scale[16];
-    float sums[16][2][PRODUCT_SETS];
-};
-
-struct product_job {
-    const struct args_matrix *m;
-    const struct args_matrix *other; // of pairs: every second fragment's
-    __global const uchar *matrix;
-    __global const float *x;
-    ulong x_stride;
-    uint n_rows;
-    uint n_outputs;
-    uint first_row; // of the matrix: output 0's
-    uint first_token;
-    uint first_output;
-    bool pairs;
-    bool whole; // rows of x begin at multiples of 16 bytes
-};
-
-// What a work-item brings of a chunk, as it came: 8 inputs of a row in each pass, and a unit of a row of the matrix.
-struct product_load {
-    float4 low[2], high[2]; // of x
-#if PIECES
-    struct piece piece;
-    uint n;
-#elif defined(KIND)
-    uint2 quanta[8];
-    float2 scales[PRODUCT_SETS];
-#else
-    uint4 words[2];
-    ushort scale, bias;
-#endif
-};
+// The sum of a row's four lanes.
+INLINE float four_lanes(float4 four)
+{
+    float sum = (four.x + four.y) + (four.z + four.w);
+    sum += of_lane(sum, 1);
+    return sum + of_lane(sum, 2);
+}
 
 INLINE float4 four_floats(__global const float *from, bool whole)
 {
     return whole ? *(__global const float4 *)from : vload4(0, from);
 }
 
-// Where the fragment's quanta of an output and lane j lie: so that neither storing nor loading meets a bank twice.
-INLINE uint quanta_place(uint output, uint j)
+struct split_each {
+    ulong in_offset;
+    uint n_rows, first;
+};
+
+INLINE struct split_each split_each_of(const struct args_split *a)
 {
-    return output * 4 + (j ^ output / 2);
+    struct split_each found = {0, 0, 0};
+    uint h = a->head_stride ? get_group_id(1) : 0, own = get_group_id(1) - h;
+    UNROLL
+    for (uint k = 0; k < MOST_EACH; k++)
+        if (k == own) {
+            found.in_offset = a->at.in_offset[k] + (ulong)h * a->head_stride;
+            found.n_rows = a->at.n_rows[k];
+            found.first = a->at.out_offset[k] + h * found.n_rows;
+        }
+    return found;
 }
 
-// 8 inputs of each token: a four and the next one, or the same one of the next 16.
-INLINE void product_fetch_x(const struct product_job *job, uint first, const uint tokens, struct product_load *load)
+// Where the tails begin, behind the pieces of t.scratch_stride chunks.
+INLINE ulong tails_behind(const struct tiling *t)
 {
+    return (ulong)t->scratch_stride * (PRODUCT_PIECES * 4);
+}
+
+// Groups: x over all chunks of the rows, y over matrices or heads. Eight work-items have a chunk: 8 inputs each, a four
+// and the next one, or the same one of the next 16. A chunk's tail: a power of 2 that takes back what the chunk was divided by; the sums of its units, and of both; of single
+// kinds those of its sets.
+__kernel GROUP_SIZE(SPLIT_ITEMS, 1) void split_rows(const struct args_split a, const struct tiling t,
+                                                    __global const float *x, __global float *parts)
+{
+    struct split_each each = split_each_of(&a);
+    uint chunks = (a.dim + PRODUCT_CHUNK - 1) / PRODUCT_CHUNK;
     uint item = get_local_id(0);
+    uint n = get_group_id(0) * (SPLIT_ITEMS / 8) + item / 8;
+    uint row = n / max(chunks, 1u);
+    uint unit = item / 4 % 2, j = item % 4;
 #ifdef KIND
     const uint apart = 16;
-    uint at = first + item / 4 % 2 * 32 + item % 4 * 4;
+    uint at = (n - row * chunks) * PRODUCT_CHUNK + unit * 32 + j * 4;
 #else
     const uint apart = 4;
-    uint at = first + item % 8 * 8;
+    uint at = (n - row * chunks) * PRODUCT_CHUNK + unit * 32 + j * 8;
 #endif
+    bool there = row < each.n_rows;
+    float4 low = 0, high = 0;
+    if (there && at < a.dim) {
+        __global const float *from = x + each.in_offset + (ulong)row * a.in_stride + at;
+        bool whole = ((ulong)from & 15) == 0;
+        low = four_floats(from, whole);
+        high = four_floats(from + apart, whole);
+    }
+    float4 most = fmax(fabs(low), fabs(high));
+    float largest = fmax(fmax(most.x, most.y), fmax(most.z, most.w));
+    float sums[2];
+    sums[0] = PRODUCT_SETS == 2 ? four_lanes(low) : four_lanes(low + high);
+    sums[1] = PRODUCT_SETS == 2 ? four_lanes(high) : of_lane(sums[0], 4);
+    largest = fmax(largest, of_lane(largest, 1));
+    largest = fmax(largest, of_lane(largest, 2));
+    largest = fmax(largest, of_lane(largest, 4));
+    uint exponent = clamp(as_uint(largest) >> 23, 15u, 254u); // the largest becomes 2^14 and more
+    float factor = as_float((268u - exponent) << 23);
+    low *= factor;
+    high *= factor;
+#ifndef KIND
+    uint2 two[4] = {halves(low.x, high.x), halves(low.y, high.y), halves(low.z, high.z), halves(low.w, high.w)};
+#elif PIECES && PIECE_NEIGHBOURS
+    uint2 two[4] = {halves(low.x, low.y), halves(low.z, low.w), halves(high.x, high.y), halves(high.z, high.w)};
+#else
+    uint2 two[4] = {halves(low.x, low.z), halves(low.y, low.w), halves(high.x, high.z), halves(high.y, high.w)};
+#endif
+    if (!there)
+        return;
+    n += each.first * chunks;
+    __global uint4 *to = (__global uint4 *)parts + (ulong)n * PRODUCT_PIECES + unit * 8 + j;
+    to[0] = (uint4)(two[0].x, two[1].x, two[0].y, two[1].y);
+    to[4] = (uint4)(two[2].x, two[3].x, two[2].y, two[3].y);
+    __global float *tail = parts + tails_behind(&t) + (ulong)n * PRODUCT_TAIL;
+    if (j == 0) {
+        float scale = as_float((exponent - 14) << 23);
+#if !PRODUCT_BIAS
+        if (unit == 0)
+            tail[0] = scale;
+#elif PRODUCT_SETS == 2
+        ((__global float2 *)tail)[unit] = (float2)(sums[0], sums[1]);
+        if (unit == 0)
+            tail[4] = scale;
+#else
+        if (unit == 0)
+            *(__global float4 *)tail = (float4)(sums[0], sums[1], sums[1] + sums[0], scale);
+#endif
+    }
+}
+
+// ---- tiles
+
+struct product_weights {
+#if PRODUCT_BIAS
+    float2 scales[PRODUCT_WARPS][PRODUCT_SCALES][PRODUCT_WARP_OUTPUTS]; // and biases
+#else
+    float scales[PRODUCT_WARPS][PRODUCT_SCALES][PRODUCT_WARP_OUTPUTS];
+#endif
+#ifdef KIND
+    uint2 quanta[PRODUCT_WARPS][4][32] __attribute__((aligned(16))); // on their way to the lanes: of 16 outputs and two steps
+#endif
+#if PIECES
+    uint table[TABLE_WORDS] __attribute__((aligned(8)));
+#endif
+};
+
+// x's two chunks that a tile has at hand, one that is used and one that comes.
+struct product_tokens {
+    __local uint4 *pieces; // of a token, mixed as piece_place says
+    __local float *tails;
+};
+
+struct product_job {
+    const struct args_matrix *m;
+    const struct args_matrix *other; // of pairs: every second eight outputs'
+    __global const uchar *matrix;
+    __global const uint4 *pieces; // of the tile's first token
+    __global const float *tails;
+    uint chunks;
+    uint n_tokens; // from the tile's first on
+    uint n_outputs;
+    uint first_row; // of the matrix: output 0's
+    uint group_row; // of the group's first output
+    uint first_token;
+    uint first_output; // the warp's
+    bool pairs;
+};
+
+// What a work-item brings of a chunk of the matrix, as it came.
+struct product_load {
+#if PIECES
+    struct piece piece[PRODUCT_FRAGMENTS];
+    uint n;
+#elif defined(KIND)
+    uint2 quanta[PRODUCT_FRAGMENTS][8];
+    float2 scales[PRODUCT_FRAGMENTS][PRODUCT_SETS];
+#else
+    uint from[PRODUCT_FRAGMENTS][2];
+    __global const ushort *scales_of, *biases_of;
+    uint words[PRODUCT_FRAGMENTS][2][2]; // of outputs g and g + 8, by unit; of 8 bits the first halves
+    ushort scales[2], biases[2];         // of the lane's output, by unit
+#endif
+};
+
+// A warp's fragments of a chunk, by step.
+struct product_quanta {
+    uint4 of[PRODUCT_FRAGMENTS][PRODUCT_STEPS];
+};
+
+INLINE void warp_barrier(void)
+{
+    asm volatile("bar.warp.sync 0xffffffff;" : : : "memory");
+}
+
+// Which row of which matrix is number r of the warp's outputs.
+INLINE bool product_second(const struct product_job *job, uint r)
+{
+    return job->pairs && r / 8 % 2;
+}
+
+INLINE uint product_output(const struct product_job *job, uint r)
+{
+    return job->first_output + (job->pairs ? r / 16 * 8 + r % 8 : r);
+}
+
+INLINE uint product_row(const struct product_job *job, uint r)
+{
+    return job->first_row + min(product_output(job, r), job->n_outputs - 1);
+}
+
+// Where piece k of a token lies: lanes that load one step's of eight tokens meet no bank twice.
+INLINE uint piece_place(uint token, uint k)
+{
+    return token * PRODUCT_PIECES + (k ^ token % 2 * 4);
+}
+
+// Begins to copy a chunk of x.
+INLINE void product_fetch_x(const struct product_job *job, uint chunk, const uint tokens, struct product_tokens to)
+{
+    const uint together = PRODUCT_ITEMS / PRODUCT_PIECES; // tokens
+    uint item = get_local_id(0), token = item / PRODUCT_PIECES, k = item % PRODUCT_PIECES;
+    __global const uint4 *from = job->pieces + ((ulong)token * job->chunks + chunk) * PRODUCT_PIECES + k;
     UNROLL
-    for (uint pass = 0; pass < PRODUCT_PASSES(tokens); pass++) {
-        uint token = job->first_token + pass * 32 + item / 8;
-        __global const float *row = job->x + token * job->x_stride;
-        bool there = token < job->n_rows && at < job->m->in_dim;
-        load->low[pass] = load->high[pass] = 0;
-        if (there) {
-            load->low[pass] = four_floats(row + at, job->whole);
-            load->high[pass] = four_floats(row + at + apart, job->whole);
-        }
+    for (uint i = 0; i < tokens; i += together)
+        if (i < job->n_tokens)
+            copy_16(to.pieces + piece_place(i + token, k), from + (ulong)i * job->chunks * PRODUCT_PIECES);
+    const uint fours = (PRODUCT_TAIL + 3) / 4;
+    if (item < tokens * fours) {
+        token = item / fours;
+        __global const float *tail = job->tails + ((ulong)token * job->chunks + chunk) * PRODUCT_TAIL;
+        if (PRODUCT_TAIL == 1)
+            copy_4(to.tails + token, tail);
+        else
+            copy_16(to.tails + item * 4, tail + item % fours * 4);
     }
 }
 
 #ifdef KIND
-// A work-item's share of the weights: half of a chunk of 64 inputs of one output. Two that have the same output stand
+// A work-item's share of a fragment of weights: half of a chunk of one output. Two that have the same output stand
 // beside each other, for a row's bytes do, too.
-INLINE uint product_output(void)
+INLINE uint product_number(void)
 {
-    return get_local_id(0) / 2;
+    return get_local_id(0) % 32 / 2;
 }
 
 INLINE uint product_share(void)
@@ -113,19 +254,51 @@ INLINE uint product_share(void)
     return get_local_id(0) % 2;
 }
 
-INLINE struct kind_row product_row(const struct product_job *job)
+INLINE struct kind_row product_kind_row(const struct product_job *job, const uint fragment)
 {
-    uint number = product_output();
-    uint fragment = number / 8;
-    uint output = job->first_output + (job->pairs ? fragment / 2 : fragment) * 8 + number % 8;
-    bool second = job->pairs && fragment % 2;
-    return kind_row_of(second ? job->other : job->m, job->matrix, job->first_row + min(output, job->n_outputs - 1));
+    uint r = fragment * 16 + product_number();
+    return kind_row_of(product_second(job, r) ? job->other : job->m, job->matrix, product_row(job, r));
+}
+
+INLINE void product_put_scale(__local struct product_weights *weights, const uint fragment, uint number, float2 scale)
+{
+    uint r = fragment * 16 + product_number();
+#if PRODUCT_BIAS
+    weights->scales[get_local_id(0) / 32][number][r] = scale;
+#else
+    weights->scales[get_local_id(0) / 32][number][r] = scale.x;
+#endif
+}
+
+// Where the two steps of an output's quanta lie that lane j takes: so that neither storing nor loading meets a bank
+// twice.
+INLINE uint quanta_place(uint output, uint j)
+{
+    return (output ^ j * 2) * 2;
+}
+
+// Of 16 outputs two steps come from the lanes that have them, a share each, to those that multiply with them.
+INLINE void product_put(__local struct product_weights *weights, const uint *pairs)
+{
+    UNROLL
+    for (uint j = 0; j < 4; j++)
+        weights->quanta[get_local_id(0) / 32][j][quanta_place(product_number(), j) + product_share()] =
+            (uint2)(pairs[2 * j], pairs[2 * j + 1]);
+}
+
+INLINE void product_take(__local struct product_weights *weights, uint4 *first, uint4 *second)
+{
+    uint lane = get_local_id(0) % 32, g = lane / 4, j = lane % 4;
+    __local const uint2 *from = weights->quanta[get_local_id(0) / 32][j];
+    uint4 upper = *(__local const uint4 *)(from + quanta_place(g, j));
+    uint4 lower = *(__local const uint4 *)(from + quanta_place(g + 8, j));
+    *first = (uint4)(upper.x, lower.x, upper.y, lower.y);
+    *second = (uint4)(upper.z, lower.z, upper.w, lower.w);
 }
 
 #if PIECES
-INLINE void product_fetch_weights(const struct product_job *job, uint first, struct product_load *load)
+INLINE void product_fetch_weights(const struct product_job *job, uint chunk, const bool both, struct product_load *load)
 {
-    uint chunk = first / PRODUCT_CHUNK;
 #ifdef PIECE_STRIPES
     if (chunk % 2) // which the piece before has, too
         return;
@@ -133,106 +306,146 @@ INLINE void product_fetch_weights(const struct product_job *job, uint first, str
 #else
     uint n = PIECE_INPUTS == 64 ? chunk : chunk * 2 + product_share();
 #endif
-    struct kind_row row = product_row(job);
     load->n = min(n, job->m->in_dim / PIECE_INPUTS - 1);
-    piece_load(&row, load->n, &load->piece);
+    UNROLL
+    for (uint m = 0; m < PRODUCT_FRAGMENTS; m++) {
+        struct kind_row row = product_kind_row(job, m);
+        piece_load(&row, load->n, &load->piece[m]);
 #ifdef PIECE_TURNS
-    piece_turn(&load->piece, product_share());
+        piece_turn(&load->piece[m], product_share());
 #endif
+    }
 }
 
-// A set of the output's piece: half of a unit.
-INLINE void product_store_set(const struct product_load *load, const uint set, uint unit, uint half_of,
-                              __local struct product_weights *weights)
+// A set of the piece, half of a unit.
+INLINE void product_put_set(const struct product_load *load, const uint fragment, const uint set, uint unit,
+                            uint half_of, __local struct product_weights *weights)
 {
-    uint number = product_output();
+    const struct piece *piece = &load->piece[fragment];
     pair_t pairs[8];
-    piece_set(&load->piece, load->n, set, weights->table, pairs);
-    __local uint2 *quanta = (__local uint2 *)weights->quanta[number / 8][unit] + half_of;
-    UNROLL
-    for (uint f = 0; f < 4; f++)
-        quanta[quanta_place(number % 8, f) * 2] = (uint2)(pairs[2 * f], pairs[2 * f + 1]);
+    piece_set(piece, load->n, set, weights->table, pairs);
+    product_put(weights, pairs);
     if (set % PIECE_TOGETHER < PIECE_TOGETHER - 1)
         return;
 #ifdef PIECE_TURNS
-    float2 scale = piece_scale(&load->piece, load->n, set + 2 * product_share());
+    float2 scale = piece_scale(piece, load->n, set + 2 * product_share());
 #else
-    float2 scale = piece_scale(&load->piece, load->n, set);
+    float2 scale = piece_scale(piece, load->n, set);
 #endif
-    weights->scales[number][unit][half_of % PRODUCT_SETS] = scale.x;
-    weights->biases[number][unit][half_of % PRODUCT_SETS] = scale.y;
+    product_put_scale(weights, fragment, unit * PRODUCT_SETS + half_of % PRODUCT_SETS, scale);
 }
 
-INLINE void product_store_weights(const struct product_job *job, uint first, const struct product_load *load,
-                                  __local struct product_weights *weights)
+INLINE void product_make_quanta(const struct product_job *job, uint chunk, const bool both,
+                                const struct product_load *load, __local struct product_weights *weights, struct product_quanta *quanta)
 {
     uint share = product_share();
     UNROLL
-    for (uint i = 0; i < 2; i++) {
+    for (uint m = 0; m < PRODUCT_FRAGMENTS; m++)
+        UNROLL
+        for (uint i = 0; i < 2; i++) {
+            warp_barrier();
 #ifdef PIECE_STRIPES
-        if (first / PRODUCT_CHUNK % 2)
-            product_store_set(load, 2 + i, i, share, weights);
-        else
-            product_store_set(load, i, i, share, weights);
+            if (chunk % 2)
+                product_put_set(load, m, 2 + i, i, share, weights);
+            else
+                product_put_set(load, m, i, i, share, weights);
+            warp_barrier();
+            product_take(weights, &quanta->of[m][2 * i], &quanta->of[m][2 * i + 1]);
 #else
-        product_store_set(load, i, share, i, weights);
+            product_put_set(load, m, i, share, i, weights);
+            warp_barrier();
+            product_take(weights, &quanta->of[m][i], &quanta->of[m][2 + i]);
 #endif
-    }
+        }
 }
 #else
 // What has no pieces is taken apart when it comes: small numbers, exact in float16.
-INLINE void product_fetch_weights(const struct product_job *job, uint first, struct product_load *load)
+INLINE void product_fetch_weights(const struct product_job *job, uint chunk, const bool both, struct product_load *load)
 {
-    struct kind_row row = product_row(job);
-    uint unit = min(first / 32 + product_share(), job->m->in_dim / 32 - 1);
+    uint unit = min(chunk * 2 + product_share(), job->m->in_dim / 32 - 1);
     UNROLL
-    for (uint k = 0; k < 4; k++) {
-        float8 q = kind_eight(&row, unit * 4 + k);
-        load->quanta[2 * k] = (uint2)(halves(q.s0, q.s2).x, halves(q.s1, q.s3).x);
-        load->quanta[2 * k + 1] = (uint2)(halves(q.s4, q.s6).x, halves(q.s5, q.s7).x);
+    for (uint m = 0; m < PRODUCT_FRAGMENTS; m++) {
+        struct kind_row row = product_kind_row(job, m);
+        UNROLL
+        for (uint k = 0; k < 4; k++) {
+            float8 q = kind_eight(&row, unit * 4 + k);
+            load->quanta[m][2 * k] = (uint2)(halves(q.s0, q.s2).x, halves(q.s1, q.s3).x);
+            load->quanta[m][2 * k + 1] = (uint2)(halves(q.s4, q.s6).x, halves(q.s5, q.s7).x);
+        }
+        UNROLL
+        for (uint set = 0; set < PRODUCT_SETS; set++)
+            load->scales[m][set] = kind_scale(&row, unit * 2 + set);
     }
-    UNROLL
-    for (uint set = 0; set < PRODUCT_SETS; set++)
-        load->scales[set] = kind_scale(&row, unit * 2 + set);
 }
 
-INLINE void product_store_weights(const struct product_job *job, uint first, const struct product_load *load,
-                                  __local struct product_weights *weights)
+INLINE void product_make_quanta(const struct product_job *job, uint chunk, const bool both,
+                                const struct product_load *load, __local struct product_weights *weights, struct product_quanta *quanta)
 {
-    uint number = product_output(), unit = product_share();
-    __local uint4 *quanta = weights->quanta[number / 8][unit];
     UNROLL
-    for (uint f = 0; f < 4; f++)
-        quanta[quanta_place(number % 8, f)] = (uint4)(load->quanta[f], load->quanta[4 + f]);
-    UNROLL
-    for (uint set = 0; set < PRODUCT_SETS; set++) {
-        weights->scales[number][unit][set] = load->scales[set].x;
-        weights->biases[number][unit][set] = load->scales[set].y;
+    for (uint m = 0; m < PRODUCT_FRAGMENTS; m++) {
+        UNROLL
+        for (uint i = 0; i < 2; i++) {
+            const uint2 *q = load->quanta[m] + 4 * i;
+            const uint pairs[8] = {q[0].x, q[0].y, q[1].x, q[1].y, q[2].x, q[2].y, q[3].x, q[3].y};
+            warp_barrier();
+            product_put(weights, pairs);
+            warp_barrier();
+            product_take(weights, &quanta->of[m][i], &quanta->of[m][2 + i]);
+        }
+        UNROLL
+        for (uint set = 0; set < PRODUCT_SETS; set++)
+            product_put_scale(weights, m, product_share() * PRODUCT_SETS + set, load->scales[m][set]);
     }
 }
 #endif
 #else
-INLINE void product_fetch_weights(const struct product_job *job, uint first, struct product_load *load)
+// Where the words of the lane's outputs begin, behind those of the group's first output, and the scales and biases of the
+// one that it brings them of.
+INLINE void product_find(const struct product_job *job, struct product_load *load)
 {
-    uint item = get_local_id(0);
-    uint fragment = item / 16;
-    uint output = job->first_output + (job->pairs ? fragment / 2 : fragment) * 8 + item / 2 % 8;
-    bool second = job->pairs && fragment % 2;
-    ulong row = job->first_row + min(output, job->n_outputs - 1);
-    uint input = min(first + item % 2 * 32, job->m->in_dim - 32);
-    ulong weight = second ? job->other->weight : job->m->weight;
-    ulong scales = second ? job->other->scales : job->m->scales;
-    ulong biases = second ? job->other->biases : job->m->biases;
+    uint lane = get_local_id(0) % 32, row_bytes = job->m->in_dim / 32 * bits_of(job->m) * 4;
+    UNROLL
+    for (uint m = 0; m < PRODUCT_FRAGMENTS; m++)
+        UNROLL
+        for (uint h = 0; h < 2; h++)
+            load->from[m][h] = (product_row(job, m * 16 + h * 8 + lane / 4) - job->group_row) * row_bytes +
+                               lane % 4 * bits_of(job->m);
+    bool second = product_second(job, lane);
+    ulong group = (ulong)product_row(job, lane) * (job->m->in_dim >> group_shift_of(job->m));
+    load->scales_of = (__global const ushort *)(job->matrix + (second ? job->other->scales : job->m->scales)) + group;
+    load->biases_of = (__global const ushort *)(job->matrix + (second ? job->other->biases : job->m->biases)) + group;
+}
+
+// A word of the lane's output g or g + 8, or of 8 bits the `word`-th of two.
+INLINE uint product_word(const struct product_job *job, uint input, const struct product_load *load, const uint m,
+                         const uint h, const uint word)
+{
     uint bits = bits_of(job->m);
-    __global const uint *words = (__global const uint *)(job->matrix + weight) + (row * job->m->in_dim + input) / 32 * bits;
-    bool aligned = ((ulong)words & 15) == 0;
-    load->words[0] = aligned ? ((__global const uint4 *)words)[0] : vload4(0, words);
-    if (bits == 8)
-        load->words[1] = aligned ? ((__global const uint4 *)words)[1] : vload4(1, words);
-    uint shift = 5 + group_size_of(job->m) / 64;
-    ulong group = row * (job->m->in_dim >> shift) + (input >> shift);
-    load->scale = ((__global const ushort *)(job->matrix + scales))[group];
-    load->bias = ((__global const ushort *)(job->matrix + biases))[group];
+    __global const uchar *first = job->matrix + (job->pairs && h ? job->other->weight : job->m->weight) +
+                                  (ulong)job->group_row * (job->m->in_dim / 32 * bits * 4) + input / 8 * bits;
+    return ((__global const uint *)(first + load->from[m][h]))[word];
+}
+
+INLINE uint product_input(const struct product_job *job, uint chunk, const uint unit)
+{
+    return min(chunk * PRODUCT_CHUNK + unit * 32, job->m->in_dim - 32);
+}
+
+INLINE void product_fetch_weights(const struct product_job *job, uint chunk, const bool both, struct product_load *load)
+{
+    UNROLL
+    for (uint unit = 0; unit < 2; unit++) {
+        uint input = product_input(job, chunk, unit);
+        UNROLL
+        for (uint m = 0; m < PRODUCT_FRAGMENTS; m++)
+            UNROLL
+            for (uint h = 0; h < 2; h++)
+                load->words[m][h][unit] = product_word(job, input, load, m, h, 0);
+        if (unit == 0 || !both) {
+            load->scales[unit] = load->scales_of[input >> group_shift_of(job->m)];
+            load->biases[unit] = load->biases_of[input >> group_shift_of(job->m)];
+        }
+    }
 }
 
 // Two whole numbers below 1024 in the halves of a register, as float16.
@@ -249,300 +462,285 @@ INLINE uint4 quanta_of_4(uint word)
                    whole_halves(word >> 8 & 0x000f000fu), whole_halves(word >> 12 & 0x000f000fu));
 }
 
-INLINE uint4 quanta_of_8(uint low, uint high)
+INLINE uint4 quanta_of_8(uint2 words)
 {
-    return (uint4)(whole_halves(pick(low, high, 0x0400) & 0x00ff00ffu), whole_halves(pick(low, high, 0x0501) & 0x00ff00ffu),
-                   whole_halves(pick(low, high, 0x0602) & 0x00ff00ffu), whole_halves(pick(low, high, 0x0703) & 0x00ff00ffu));
+    return (uint4)(
+        whole_halves(pick(words.x, words.y, 0x0400) & 0x00ff00ffu), whole_halves(pick(words.x, words.y, 0x0501) & 0x00ff00ffu),
+        whole_halves(pick(words.x, words.y, 0x0602) & 0x00ff00ffu), whole_halves(pick(words.x, words.y, 0x0703) & 0x00ff00ffu));
 }
 
-INLINE void product_store_weights(const struct product_job *job, uint first, const struct product_load *load,
-                                  __local struct product_weights *weights)
+INLINE void product_make_quanta(const struct product_job *job, uint chunk, const bool both,
+                                const struct product_load *load, __local struct product_weights *weights, struct product_quanta *quanta)
 {
-    uint item = get_local_id(0);
-    __local uint4 *quanta = weights->quanta[item / 16][item % 2];
-    uint output = item / 2 % 8;
-    if (bits_of(job->m) == 4) {
-        quanta[quanta_place(output, 0)] = quanta_of_4(load->words[0].x);
-        quanta[quanta_place(output, 1)] = quanta_of_4(load->words[0].y);
-        quanta[quanta_place(output, 2)] = quanta_of_4(load->words[0].z);
-        quanta[quanta_place(output, 3)] = quanta_of_4(load->words[0].w);
-    } else {
-        quanta[quanta_place(output, 0)] = quanta_of_8(load->words[0].x, load->words[0].y);
-        quanta[quanta_place(output, 1)] = quanta_of_8(load->words[0].z, load->words[0].w);
-        quanta[quanta_place(output, 2)] = quanta_of_8(load->words[1].x, load->words[1].y);
-        quanta[quanta_place(output, 3)] = quanta_of_8(load->words[1].z, load->words[1].w);
-    }
-    weights->scales[item / 2][item % 2][0] = bf16(load->scale);
-    weights->biases[item / 2][item % 2][0] = bf16(load->bias);
-}
-#endif
-
-// The sum of a row's four lanes.
-INLINE float four_lanes(float4 four)
-{
-    float sum = (four.x + four.y) + (four.z + four.w);
-    sum += of_lane(sum, 1);
-    return sum + of_lane(sum, 2);
-}
-
-INLINE void product_store_x(const uint tokens, const struct product_load *load, __local struct product_tokens *space)
-{
-    uint item = get_local_id(0);
-    uint unit = item / 4 % 2;
+    bool four = bits_of(job->m) == 4;
+    warp_barrier();
     UNROLL
-    for (uint pass = 0; pass < PRODUCT_PASSES(tokens); pass++) {
-        uint row = pass * 32 + item / 8;
-        float4 low = load->low[pass], high = load->high[pass];
-        float4 most = fmax(fabs(low), fabs(high));
-        float largest = fmax(fmax(most.x, most.y), fmax(most.z, most.w));
-        float sums[2];
-        if (PRODUCT_SETS == 2) {
-            sums[0] = four_lanes(low);
-            sums[1] = four_lanes(high);
-        } else {
-            sums[0] = four_lanes(low + high);
-        }
-        largest = fmax(largest, of_lane(largest, 1));
-        largest = fmax(largest, of_lane(largest, 2));
-        largest = fmax(largest, of_lane(largest, 4));
-        uint exponent = clamp(as_uint(largest) >> 23, 15u, 254u); // the largest becomes 2^14 and more
-        float factor = as_float((268u - exponent) << 23);
-        low *= factor;
-        high *= factor;
-#ifndef KIND
-        uint2 parts[4] = {halves(low.x, high.x), halves(low.y, high.y), halves(low.z, high.z), halves(low.w, high.w)};
-#elif PIECES && PIECE_NEIGHBOURS
-        uint2 parts[4] = {halves(low.x, low.y), halves(low.z, low.w), halves(high.x, high.y), halves(high.z, high.w)};
-#else
-        uint2 parts[4] = {halves(low.x, low.z), halves(low.y, low.w), halves(high.x, high.z), halves(high.y, high.w)};
-#endif
-        if (row < tokens) {
-            __local struct product_tokens *to = space + row / 16;
-            uint lane = row % 8 * 4 + item % 4;
-            to->x[unit][0][0][row / 8 % 2][lane] = (uint2)(parts[0].x, parts[1].x);
-            to->x[unit][0][1][row / 8 % 2][lane] = (uint2)(parts[0].y, parts[1].y);
-            to->x[unit][1][0][row / 8 % 2][lane] = (uint2)(parts[2].x, parts[3].x);
-            to->x[unit][1][1][row / 8 % 2][lane] = (uint2)(parts[2].y, parts[3].y);
-            to->scale[row % 16] = as_float((exponent - 14) << 23);
-            UNROLL
-            for (uint set = 0; set < PRODUCT_SETS; set++)
-                to->sums[row % 16][unit][set] = sums[set];
+    for (uint unit = 0; unit < 2; unit++) {
+        if (unit == 0 || !both)
+            weights->scales[get_local_id(0) / 32][unit][get_local_id(0) % 32] = (float2)(bf16(load->scales[unit]), bf16(load->biases[unit]));
+        UNROLL
+        for (uint m = 0; m < PRODUCT_FRAGMENTS; m++) {
+            uint upper = load->words[m][0][unit], lower = load->words[m][1][unit];
+            uint4 a, b;
+            if (four) {
+                a = quanta_of_4(upper);
+                b = quanta_of_4(lower);
+            } else { // the second halves are near now
+                uint input = product_input(job, chunk, unit);
+                a = quanta_of_8((uint2)(upper, product_word(job, input, load, m, 0, 1)));
+                b = quanta_of_8((uint2)(lower, product_word(job, input, load, m, 1, 1)));
+            }
+            quanta->of[m][2 * unit] = (uint4)(a.x, b.x, a.y, b.y);
+            quanta->of[m][2 * unit + 1] = (uint4)(a.z, b.z, a.w, b.w);
         }
     }
 }
+#endif
 
-// A warp's part of a tile: M fragments of 16 tokens, from `token` on, by N of 8 outputs, from `output` on.
-struct product_warp {
-    uint token, output; // fragments
+// Of a warp's outputs and two fragments of 8 tokens: sums of a chunk, or of what of it has one scale.
+struct product_sums {
+    float4 of[PRODUCT_FRAGMENTS][2];
 };
 
-// totals += the sums of a unit of the chunk or of a set of it, or, after the second unit, of both, where they have one
-// scale.
-INLINE void product_close(const struct product_warp *warp, const uint M, const uint N,
-                          __local const struct product_weights *weights, __local const struct product_tokens *space,
-                          uint unit, const uint set, bool both, float4 *sums, float4 *totals)
+INLINE void product_clear(struct product_sums *sums)
+{
+    UNROLL
+    for (uint m = 0; m < PRODUCT_FRAGMENTS; m++)
+        sums->of[m][0] = sums->of[m][1] = 0;
+}
+
+// totals += sums, from token `first` of the tile on. `number`: of the scale in the chunk; `both` units have it.
+INLINE void product_close(__local const struct product_weights *weights, __local const float *tails, uint first,
+                          const uint number, const bool both, const struct product_sums *sums,
+                          struct product_sums *totals)
 {
     uint lane = get_local_id(0) % 32;
     UNROLL
-    for (uint i = 0; i < M; i++) {
-        __local const struct product_tokens *from = space + warp->token + i;
-        float2 scale = (float2)(from->scale[lane / 4], from->scale[lane / 4 + 8]);
-        float2 x = (float2)(from->sums[lane / 4][unit][set], from->sums[lane / 4 + 8][unit][set]);
-        if (both)
-            x += (float2)(from->sums[lane / 4][unit - 1][set], from->sums[lane / 4 + 8][unit - 1][set]);
+    for (uint u = 0; u < 2; u++) {
+        __local const float *tail = tails + (first + u * 8 + lane % 4 * 2) * PRODUCT_TAIL;
+        const uint own = PRODUCT_BIAS ? PRODUCT_TAIL == 8 ? 4 : 3 : 0;
+        float4 scale = (float4)((float2)(tail[own], tail[own + PRODUCT_TAIL]), (float2)(tail[own], tail[own + PRODUCT_TAIL]));
         UNROLL
-        for (uint j = 0; j < N; j++) {
-            uint output = (warp->output + j) * 8 + lane % 4 * 2;
-            float2 scales = (float2)(weights->scales[output][unit][set], weights->scales[output + 1][unit][set]);
-            float4 sum = sums[i * N + j] * (float4)((float2)(scale.x), (float2)(scale.y));
-            totals[i * N + j] = fma(sum, (float4)(scales, scales), totals[i * N + j]);
-            if (PRODUCT_BIAS) {
-                float2 biases = (float2)(weights->biases[output][unit][set], weights->biases[output + 1][unit][set]);
-                totals[i * N + j] =
-                    fma((float4)((float2)(x.x), (float2)(x.y)), (float4)(biases, biases), totals[i * N + j]);
-            }
-        }
-    }
-}
-
-INLINE void product_clear(float4 *sums)
-{
-    UNROLL
-    for (uint i = 0; i < PRODUCT_MOST; i++)
-        sums[i] = 0;
-}
-
-INLINE void product_add(const struct product_job *job, const struct product_warp *warp, const uint M, const uint N,
-                        __local const struct product_weights *weights, __local const struct product_tokens *space,
-                        float4 *totals)
-{
-    uint lane = get_local_id(0) % 32;
-#ifdef KIND
-    const bool both = false;
+        for (uint m = 0; m < PRODUCT_FRAGMENTS; m++) {
+            float4 sum = sums->of[m][u] * scale;
+#if PRODUCT_BIAS
+            const uint at = both ? 2 : number;
+            float4 x = (float4)((float2)(tail[at], tail[at + PRODUCT_TAIL]), (float2)(tail[at], tail[at + PRODUCT_TAIL]));
+            float2 upper = weights->scales[get_local_id(0) / 32][number][m * 16 + lane / 4];
+            float2 lower = weights->scales[get_local_id(0) / 32][number][m * 16 + lane / 4 + 8];
+            float4 total = fma(sum, (float4)((float2)(upper.x), (float2)(lower.x)), totals->of[m][u]);
+            totals->of[m][u] = fma(x, (float4)((float2)(upper.y), (float2)(lower.y)), total);
 #else
-    bool both = job->m->group_size > 32;
+            float upper = weights->scales[get_local_id(0) / 32][number][m * 16 + lane / 4];
+            float lower = weights->scales[get_local_id(0) / 32][number][m * 16 + lane / 4 + 8];
+            totals->of[m][u] = fma(sum, (float4)((float2)(upper), (float2)(lower)), totals->of[m][u]);
 #endif
-    float4 sums[PRODUCT_MOST];
-    product_clear(sums);
-    _Pragma("nounroll") // twice the code would keep sums in memory
-    for (uint unit = 0; unit < 2; unit++) {
-        uint4 quanta[4];
-        UNROLL
-        for (uint j = 0; j < N; j++)
-            quanta[j] = weights->quanta[warp->output + j][unit][quanta_place(lane / 4, lane % 4)];
-        UNROLL
-        for (uint step = 0; step < 2; step++) {
-            UNROLL
-            for (uint i = 0; i < M; i++)
-                UNROLL
-                for (uint part = 0; part < 2; part++) {
-                    uint2 upper = space[warp->token + i].x[unit][step][part][0][lane];
-                    uint2 lower = space[warp->token + i].x[unit][step][part][1][lane];
-                    uint4 a = (uint4)(upper.x, lower.x, upper.y, lower.y);
-                    UNROLL
-                    for (uint j = 0; j < N; j++)
-                        mma(&sums[i * N + j], a, step ? quanta[j].z : quanta[j].x, step ? quanta[j].w : quanta[j].y);
-                }
-            if (PRODUCT_SETS == 2 || (step == 1 && (!both || unit == 1))) {
-                product_close(warp, M, N, weights, space, unit, step % PRODUCT_SETS, both, sums, totals);
-                product_clear(sums);
-            }
         }
     }
 }
 
-INLINE void product_tile(struct product_job *job, const struct product_warp *warp, const uint tokens, const uint M,
-                         const uint N, __local struct product_weights *weights, __local struct product_tokens *space,
-                         float4 *totals)
+// A chunk's products of 16 tokens, from `first` of the tile on.
+INLINE void product_add(const struct product_job *job, const struct product_quanta *quanta,
+                        __local const struct product_weights *weights, struct product_tokens from, uint first,
+                        const bool both, struct product_sums *totals)
 {
-    product_clear(totals);
+    uint lane = get_local_id(0) % 32;
+    struct product_sums sums;
+    product_clear(&sums);
+    UNROLL
+    for (uint step = 0; step < PRODUCT_STEPS; step++) {
+        uint4 x[2];
+        UNROLL
+        for (uint u = 0; u < 2; u++)
+            x[u] = from.pieces[piece_place(first + u * 8 + lane / 4, step * 4 + lane % 4)];
+        UNROLL
+        for (uint part = 0; part < 2; part++)
+            UNROLL
+            for (uint u = 0; u < 2; u++)
+                UNROLL
+                for (uint m = 0; m < PRODUCT_FRAGMENTS; m++)
+                    mma(&sums.of[m][u], quanta->of[m][step], part ? x[u].z : x[u].x, part ? x[u].w : x[u].y);
+        if (PRODUCT_SETS == 2) {
+            product_close(weights, from.tails, first, step, false, &sums, totals);
+            product_clear(&sums);
+        } else if (step % 2 && !both) {
+            product_close(weights, from.tails, first, step / 2, false, &sums, totals);
+            product_clear(&sums);
+        }
+    }
+    if (both)
+        product_close(weights, from.tails, first, 0, true, &sums, totals);
+}
+
+// `both`: the two units of a chunk have one scale. Whole tiles have no branches between their tokens.
+#define PRODUCT_ADD(t) product_add(job, &quanta, weights, from, t * 16, both, &totals[t]);
+INLINE void product_tile(const struct product_job *job, const uint tokens, const bool both,
+                         __local struct product_weights *weights, struct product_tokens space,
+                         struct product_sums *totals)
+{
+    struct product_load load;
+#ifndef KIND
+    product_find(job, &load);
+#endif
+    product_fetch_x(job, 0, tokens, space);
+    product_fetch_weights(job, 0, both, &load);
+    for (uint chunk = 0; chunk < job->chunks; chunk++) {
+        struct product_quanta quanta;
+        product_make_quanta(job, chunk, both, &load, weights, &quanta);
+        copies_wait();
+        barrier(CLK_LOCAL_MEM_FENCE); // the chunk is there for all, and all are through with the one before
+        uint now = chunk % 2, next = 1 - now;
+        struct product_tokens to = {space.pieces + next * tokens * PRODUCT_PIECES, space.tails + next * tokens * PRODUCT_TAIL};
+        struct product_tokens from = {space.pieces + now * tokens * PRODUCT_PIECES, space.tails + now * tokens * PRODUCT_TAIL};
+        if (chunk + 1 < job->chunks)
+            product_fetch_x(job, chunk + 1, tokens, to);
+        product_fetch_weights(job, min(chunk + 1, job->chunks - 1), both, &load);
+        if (tokens == 16) {
+            PRODUCT_ADD(0)
+        } else if (tokens == 32) {
+            PRODUCT_ADD(0)
+            PRODUCT_ADD(1)
+        } else if (job->n_tokens > 48) {
+            PRODUCT_ADD(0)
+            PRODUCT_ADD(1)
+            PRODUCT_ADD(2)
+            PRODUCT_ADD(3)
+        } else {
+            PRODUCT_ADD(0)
+            if (job->n_tokens > 16)
+                PRODUCT_ADD(1)
+            if (job->n_tokens > 32)
+                PRODUCT_ADD(2)
+        }
+    }
+}
+
+struct product_x {
+    __global const float *parts;
+    uint first; // row of them
+};
+
+INLINE struct product_job product_job_of(const struct args_matrix *m, const struct args_matrix *other,
+                                         __global const uchar *matrix, const struct tiling *t, struct product_x x,
+                                         uint n_rows, const uint tokens)
+{
+    struct product_job job = {m, other, matrix};
+    job.pairs = m != other;
+    job.chunks = (m->in_dim + PRODUCT_CHUNK - 1) / PRODUCT_CHUNK;
+    job.first_token = get_group_id(1) * tokens;
+    ulong before = (ulong)(x.first + job.first_token) * job.chunks;
+    job.pieces = (__global const uint4 *)x.parts + before * PRODUCT_PIECES;
+    job.tails = x.parts + tails_behind(t) + before * PRODUCT_TAIL;
+    job.n_tokens = n_rows - min(n_rows, job.first_token);
+    job.n_outputs = m->out_dim;
+    uint outputs = job.pairs ? PRODUCT_WARP_OUTPUTS / 2 : PRODUCT_WARP_OUTPUTS;
+    job.group_row = get_group_id(0) * PRODUCT_WARPS * outputs;
+    job.first_output = job.group_row + get_local_id(0) / 32 * outputs;
+    return job;
+}
+
+// Two tokens' of one output.
+INLINE void product_write(const struct product_job *job, uint token, uint output, float2 two, __global float *y,
+                          ulong stride, uint add)
+{
+    __global float *to = y + (ulong)(job->first_token + token) * stride + output;
+    if (output >= job->n_outputs)
+        return;
+    if (token < job->n_tokens)
+        to[0] = add ? to[0] + two.x : two.x;
+    if (token + 1 < job->n_tokens)
+        to[stride] = add ? to[stride] + two.y : two.y;
+}
+
+// Of two tokens' gates and ups.
+INLINE float2 swiglu2(float4 both, float2 limits)
+{
+    return (float2)(swiglu(both.x, both.z, limits), swiglu(both.y, both.w, limits));
+}
+
+// A tile of a matrix, or, of two, of silu(gate) * up: of the warp's outputs eight are gate's and the next eight up's, of
+// the same outputs.
+INLINE void product(const struct product_job *job, const uint tokens, __local struct product_weights *weights,
+                    struct product_tokens space, __global float *y, ulong stride, uint add, float2 limits)
+{
+    struct product_sums totals[PRODUCT_MOST_TOKENS / 16];
+    product_clear(&totals[0]);
+    product_clear(&totals[1]);
+    product_clear(&totals[2]);
+    product_clear(&totals[3]);
 #if PIECES
     table_fill(weights->table);
     barrier(CLK_LOCAL_MEM_FENCE);
 #endif
-    struct product_load load;
-    product_fetch_x(job, 0, tokens, &load);
-    product_fetch_weights(job, 0, &load);
-    for (uint first = 0; first < job->m->in_dim; first += PRODUCT_CHUNK) {
-        product_store_x(tokens, &load, space);
-        product_store_weights(job, first, &load, weights);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        product_fetch_x(job, first + PRODUCT_CHUNK, tokens, &load);
-        product_fetch_weights(job, first + PRODUCT_CHUNK, &load);
-        product_add(job, warp, M, N, weights, space, totals);
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
-}
-
-INLINE struct product_warp product_warp(const uint across, const uint M, const uint N)
-{
-    uint number = get_local_id(0) / 32;
-    return (struct product_warp){number % across * M, number / across * N};
-}
-
-INLINE struct product_job product_job_of(const struct args_matrix *m, const struct args_matrix *other,
-                                         const struct matmul_each *each, __global const uchar *matrix,
-                                         __global const float *x, ulong x_stride, const uint tokens)
-{
-    bool pairs = m != other;
-    struct product_job job = {m, other, matrix + each->behind, x + each->in_offset, x_stride, each->n_rows, m->out_dim};
-    job.first_token = get_group_id(1) * tokens;
-    job.first_output = get_group_id(0) * (pairs ? PRODUCT_OUTPUTS / 2 : PRODUCT_OUTPUTS);
-    job.pairs = pairs;
-    job.whole = ((ulong)job.x & 15) == 0 && x_stride % 4 == 0;
-    return job;
-}
-
-INLINE float4 swiglu4(float4 gate, float4 up, float2 limits)
-{
-    return (float4)(swiglu(gate.x, up.x, limits), swiglu(gate.y, up.y, limits), swiglu(gate.z, up.z, limits),
-                    swiglu(gate.w, up.w, limits));
-}
-
-INLINE void product_write(const struct product_job *job, const struct product_warp *warp, const uint M, const uint N,
-                          float4 *totals, __global float *y, ulong stride, uint add)
-{
+#ifndef KIND
+    if (job->m->group_size > 32)
+        product_tile(job, tokens, true, weights, space, totals);
+    else
+#endif
+        product_tile(job, tokens, false, weights, space, totals);
     uint lane = get_local_id(0) % 32;
     UNROLL
-    for (uint i = 0; i < M; i++)
+    for (uint t = 0; t < tokens / 16; t++)
         UNROLL
-        for (uint half_of = 0; half_of < 2; half_of++) {
-            uint r = job->first_token + (warp->token + i) * 16 + lane / 4 + half_of * 8;
-            __global float *row = y + r * stride;
+        for (uint u = 0; u < 2; u++)
             UNROLL
-            for (uint j = 0; j < N; j++) {
-                uint o = job->first_output + (warp->output + j) * 8 + lane % 4 * 2;
-                float2 two = half_of ? totals[i * N + j].zw : totals[i * N + j].xy;
-                if (r < job->n_rows && o < job->n_outputs)
-                    row[o] = add ? row[o] + two.x : two.x;
-                if (r < job->n_rows && o + 1 < job->n_outputs)
-                    row[o + 1] = add ? row[o + 1] + two.y : two.y;
+            for (uint m = 0; m < PRODUCT_FRAGMENTS; m++) {
+                float4 four = totals[t].of[m][u];
+                uint token = t * 16 + u * 8 + lane % 4 * 2, output = product_output(job, m * 16 + lane / 4);
+                if (job->pairs) {
+                    product_write(job, token, output, swiglu2(four, limits), y, stride, 0);
+                } else {
+                    product_write(job, token, output, four.xy, y, stride, add);
+                    product_write(job, token, output + 8, four.zw, y, stride, add);
+                }
             }
-        }
 }
 
-// A tile of a matrix, or, of two, of silu(gate) * up: of two fragments beside each other the first is gate's, the second
-// up's, of the same outputs.
-INLINE void product(struct product_job *job, const uint across, const uint M, const uint N,
-                    __local struct product_weights *weights, __local struct product_tokens *space, __global float *y,
-                    ulong stride, uint add, float2 limits)
-{
-    struct product_warp warp = product_warp(across, M, N);
-    float4 totals[PRODUCT_MOST];
-    product_tile(job, &warp, 16 * across * M, M, N, weights, space, totals);
-    if (!job->pairs) {
-        product_write(job, &warp, M, N, totals, y, stride, add);
-        return;
-    }
-    UNROLL
-    for (uint i = 0; i < M; i++)
-        UNROLL
-        for (uint j = 0; j < N; j += 2)
-            totals[i * N / 2 + j / 2] = swiglu4(totals[i * N + j], totals[i * N + j + 1], limits);
-    warp.output /= 2;
-    product_write(job, &warp, M, N / 2, totals, y, stride, 0);
-}
+#define PRODUCT_SPACE(tokens)                                                                                          \
+    __local struct product_weights weights;                                                                            \
+    __local uint4 pieces[2 * (tokens) * PRODUCT_PIECES];                                                               \
+    __local float tails[2 * (tokens) * PRODUCT_TAIL] __attribute__((aligned(16)));                                     \
+    struct product_tokens space = {pieces, tails};
 
-// Groups: x over outputs, y over tokens, z over matrices. `across` warps share the tokens, M fragments each, the others
-// the outputs, N each.
-#define PRODUCT(name, args, first, second, add, limits, across, M, N)                                                  \
+// Groups: x over outputs, y over tokens, z over matrices.
+#define PRODUCT(name, args, one, two, add, limits, tokens)                                                             \
     __kernel GROUP_SIZE(PRODUCT_ITEMS, 1) void name(const struct args a, const struct tiling t,                        \
-                                                    __global const uchar *matrices, __global const float *x,           \
+                                                    __global const uchar *matrices, __global const float *parts,       \
                                                     __global float *y)                                                 \
     {                                                                                                                  \
-        __local struct product_weights weights;                                                                        \
-        __local struct product_tokens space[(across) * (M)];                                                           \
+        PRODUCT_SPACE(tokens)                                                                                          \
         struct matmul_each each = matmul_each_of(&a.at);                                                               \
-        struct product_job job = product_job_of(&a.of.first, &a.of.second, &each, matrices, x, a.of.in_stride,         \
-                                                16 * (across) * (M));                                                  \
-        if (job.first_token < job.n_rows)                                                                              \
-            product(&job, across, M, N, &weights, space, y + each.out_offset, a.of.out_stride, add, limits);           \
+        struct product_x x = {parts, each.in_offset};                                                                  \
+        struct product_job job =                                                                                       \
+            product_job_of(&a.of.one, &a.of.two, matrices + each.behind, &t, x, each.n_rows, tokens);                  \
+        if (job.n_tokens > 0)                                                                                          \
+            product(&job, tokens, &weights, space, y + each.out_offset, a.of.out_stride, add, limits);                 \
     }
-#define PRODUCT_OF(name, across, M, N)                                                                                 \
-    PRODUCT(matmul_mma_##name, args_matmul_each, matrix, matrix, a.of.add, NO_LIMITS, across, M, N)                    \
-    PRODUCT(swiglu_mma_##name, args_swiglu_each, gate, up, 0, LIMITS(a.of), across, M, N)
+#define PRODUCT_OF(tokens)                                                                                             \
+    PRODUCT(matmul_mma_##tokens, args_matmul_each, matrix, matrix, a.of.add, NO_LIMITS, tokens)                        \
+    PRODUCT(swiglu_mma_##tokens, args_swiglu_each, gate, up, 0, LIMITS(a.of), tokens)
 
 #if USES & (USE_PRODUCTS | USE_EXPERTS)
-PRODUCT_OF(16, 1, 1, 2)
-PRODUCT_OF(32, 1, 2, 2)
-PRODUCT_OF(64, 2, 2, 4)
+PRODUCT_OF(16)
+PRODUCT_OF(32)
+PRODUCT_OF(64)
 #endif
 
 // The heads' products for many rows. Groups: x over a head's outputs, y over tokens, z over heads.
 #if USES & USE_HEADS
 __kernel GROUP_SIZE(PRODUCT_ITEMS, 1) void heads_mma(const struct args_heads a, const struct tiling t,
-                                                     __global const uchar *matrix, __global const float *x,
+                                                     __global const uchar *matrix, __global const float *parts,
                                                      __global float *out)
 {
-    __local struct product_weights weights;
-    __local struct product_tokens space[4];
+    PRODUCT_SPACE(PRODUCT_HEAD_TOKENS)
     uint h = get_group_id(2);
-    const struct matmul_each each = {0, a.n_rows, h * a.head_stride, 0};
-    struct product_job job = product_job_of(&a.matrix, &a.matrix, &each, matrix, x, a.row_stride, 64);
+    struct product_x x = {parts, h * a.n_rows};
+    struct product_job job = product_job_of(&a.matrix, &a.matrix, matrix, &t, x, a.n_rows, PRODUCT_HEAD_TOKENS);
     job.n_outputs = a.n_out;
     job.first_row = h * a.head_rows + a.first_row;
-    if (job.first_token < job.n_rows)
-        product(&job, 2, 2, 4, &weights, space, out + h * a.n_out, a.n_heads * a.n_out, 0, NO_LIMITS);
+    job.group_row += job.first_row;
+    if (job.n_tokens > 0)
+        product(&job, PRODUCT_HEAD_TOKENS, &weights, space, out + h * a.n_out, (ulong)a.n_heads * a.n_out, 0, NO_LIMITS);
 }
 #endif
 

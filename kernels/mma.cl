@@ -33,6 +33,22 @@ INLINE uint pick(uint a, uint b, uint which)
     return picked;
 }
 
+// Bytes on their way to local memory: each work-item waits for its own, and others see them behind a barrier.
+INLINE void copy_16(__local void *to, __global const void *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"((uint)(ulong)to), "l"(from) : "memory");
+}
+
+INLINE void copy_4(__local void *to, __global const void *from)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" : : "r"((uint)(ulong)to), "l"(from) : "memory");
+}
+
+INLINE void copies_wait(void)
+{
+    asm volatile("cp.async.wait_all;" : : : "memory");
+}
+
 INLINE float of_lane(float value, uint apart)
 {
     float other;

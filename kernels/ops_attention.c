@@ -85,12 +85,18 @@ void gpu_op_heads(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *
     const struct program *program = op_program(g, m);
     if (!g->cpu_shape && !a->decode) {
         bool mma = op_takes_mma(g, m);
-        launch(g, &(struct launch){
-                      .kernel = mma ? KERNEL_HEADS_MMA : KERNEL_HEADS_ROWS,
-                      .program = program,
-                      .args = a,
-                      .buffers = {matrix, x, out},
-                      .groups = {ceil_div(a->n_out, mma ? PRODUCT_OUTPUTS : 64), ceil_div(a->n_rows, 64), a->n_heads}});
+        struct launch l = {.kernel = mma ? KERNEL_HEADS_MMA : KERNEL_HEADS_ROWS,
+                           .program = program,
+                           .args = a,
+                           .buffers = {matrix, x, out},
+                           .groups = {ceil_div(a->n_out, mma ? PRODUCT_OUTPUTS : 64),
+                                      ceil_div(a->n_rows, mma ? PRODUCT_HEAD_TOKENS : 64), a->n_heads}};
+        struct args_split split = {
+            .at.n_rows = {a->n_rows}, .dim = m->in_dim, .in_stride = a->row_stride, .head_stride = a->head_stride};
+        if (mma)
+            l.buffers[1] = op_split(g, program, &split, a->n_heads, x, &l.tiling);
+        if (l.buffers[1])
+            launch(g, &l);
         return;
     }
     struct tiling t = cut_tokens(a->n_rows, m);

@@ -28,6 +28,11 @@ bool op_takes_mma(const gpu *g, const struct args_matrix *m);
 // And one row of x, in kernels of a kind that have fragments of TEAM_MMA_ROWS?
 bool op_team_takes_mma(const gpu *g, const struct args_matrix *m);
 
+// Lays the rows of x that n matrices or heads have out in scratch, as tensor cores want them (matmul_mma.cl), and sets
+// t->scratch_stride; a->at.out_offset of each becomes the first of its rows there. NULL: sticky error.
+gpu_buf *op_split(gpu *g, const struct program *program, struct args_split *a, uint32_t n, gpu_buf *x,
+                  struct tiling *t);
+
 bool op_is_ref(const gpu *g);
 // Counts what ref.c has done; its code becomes the sticky error.
 void op_done_by_ref(gpu *g, int code);

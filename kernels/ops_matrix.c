@@ -448,20 +448,66 @@ static const struct tile_kernel swiglu_tiles[2][TILE_SIZES] = {
      {KERNEL_SWIGLU_MMA_32, 32, PRODUCT_OUTPUTS},
      {KERNEL_SWIGLU_MMA_64, 64, PRODUCT_OUTPUTS}}};
 
-// The largest that still give every unit one, but none that are half empty.
+// Lays x out in scratch, in halves, as tensor cores want it. at: the rows of n matrices; what then is in_offset of each
+// is the first of its rows there.
+gpu_buf *op_split(gpu *g, const struct program *program, struct args_split *a, uint32_t n, gpu_buf *x, struct tiling *t)
+{
+    uint64_t chunks = ceil_div(a->dim, PRODUCT_CHUNK), rows = 0;
+    uint32_t most = 0, apart = a->head_stride ? 1 : n;
+    for (uint32_t k = 0; k < apart; k++) {
+        a->at.out_offset[k] = (uint32_t)rows;
+        rows += a->at.n_rows[k];
+        most = a->at.n_rows[k] > most ? a->at.n_rows[k] : most;
+    }
+    rows = (a->head_stride ? n * rows : rows) + PRODUCT_MOST_TOKENS; // a tile reads whole
+    t->scratch_stride = (uint32_t)(rows * chunks);
+    gpu_buf *parts = gpu_scratch(g, 4 * rows * chunks * (PRODUCT_CHUNK + PRODUCT_MOST_TAIL));
+    if (parts)
+        launch(g, &(struct launch){.kernel = KERNEL_SPLIT_ROWS,
+                                   .program = program,
+                                   .args = a,
+                                   .tiling = *t,
+                                   .buffers = {x, parts},
+                                   .groups = {ceil_div(most * chunks, SPLIT_ITEMS / 8), n}});
+    return parts;
+}
+
+static uint64_t count_tiles(const struct launch *l, const struct tile_kernel *size, const struct args_each *at,
+                            uint64_t n_outputs)
+{
+    uint64_t tiles = 0;
+    for (size_t k = 0; k < l->groups[2]; k++)
+        tiles += ceil_div(at->n_rows[k], size->tokens) * ceil_div(n_outputs, size->outputs);
+    return tiles;
+}
+
+// The largest that still give every unit one, but none that are half empty. With tensor cores two of the largest, and
+// the smallest where there are too few of the others.
 static void cut_tiles(const gpu *g, struct launch *l, const struct tile_kernel *sizes, const struct args_each *at,
                       uint64_t n_outputs)
 {
-    uint32_t most = 0;
-    uint64_t tiles = 0;
-    for (size_t k = 0; k < l->groups[2]; k++) {
+    bool mma = sizes != matmul_tiles[0] && sizes != swiglu_tiles[0];
+    uint32_t most = 0, least = mma ? 0 : 1;
+    for (size_t k = 0; k < l->groups[2]; k++)
         most = at->n_rows[k] > most ? at->n_rows[k] : most;
-        tiles += ceil_div(at->n_rows[k], 64) * ceil_div(n_outputs, 64);
+    uint32_t chosen = most <= 16 ? 0 : most <= 32 ? 1 : 2;
+    uint64_t enough = mma ? 2 : 1; // a unit
+    while (chosen > least && count_tiles(l, &sizes[chosen], at, n_outputs) < enough * g->info.compute_units) {
+        chosen--;
+        enough = 1;
     }
-    const struct tile_kernel *size = &sizes[most <= 16 ? 0 : most <= 32 || tiles < g->info.compute_units ? 1 : 2];
-    l->kernel = size->id;
-    l->groups[0] = ceil_div(n_outputs, size->outputs);
-    l->groups[1] = ceil_div(most, size->tokens);
+    l->kernel = sizes[chosen].id;
+    l->groups[0] = ceil_div(n_outputs, sizes[chosen].outputs);
+    l->groups[1] = ceil_div(most, sizes[chosen].tokens);
+}
+
+// The rows of x of a launch's matrices, split; each then has its first row of those for in_offset.
+static gpu_buf *split_each(gpu *g, struct launch *l, struct args_each *at, const struct args_matmul *of, gpu_buf *x)
+{
+    struct args_split split = {.at = *at, .dim = of->matrix.in_dim, .in_stride = of->in_stride};
+    gpu_buf *parts = op_split(g, l->program, &split, (uint32_t)l->groups[2], x, &l->tiling);
+    memcpy(at->in_offset, split.at.out_offset, sizeof at->in_offset);
+    return parts;
 }
 
 static void matmul_gpu(gpu *g, const struct args_matmul *a, uint32_t n, const struct gpu_product_bufs *b)
@@ -473,10 +519,14 @@ static void matmul_gpu(gpu *g, const struct args_matmul *a, uint32_t n, const st
         each.at.in_offset[k] = a[k].in_offset;
         each.at.out_offset[k] = a[k].out_offset;
     }
+    bool mma = op_takes_mma(g, &a->matrix);
     struct launch l = {
         .program = op_program(g, &a->matrix), .args = &each, .buffers = {b->matrices, b->x, b->y}, .groups = {0, 0, n}};
-    cut_tiles(g, &l, matmul_tiles[op_takes_mma(g, &a->matrix)], &each.at, a->matrix.out_dim);
-    launch(g, &l);
+    if (mma)
+        l.buffers[1] = split_each(g, &l, &each.at, a, b->x);
+    cut_tiles(g, &l, matmul_tiles[mma], &each.at, a->matrix.out_dim);
+    if (l.buffers[1])
+        launch(g, &l);
 }
 
 static bool matmul_fits(gpu *g, const struct args_matmul *a, const struct gpu_product_bufs *b)
@@ -545,8 +595,13 @@ static void swiglu_gpu(gpu *g, const struct args_swiglu *a, uint32_t n, const st
     }
     struct launch l = {
         .program = op_program(g, &a->gate), .args = &each, .buffers = {b->matrices, b->x, b->y}, .groups = {0, 0, n}};
-    cut_tiles(g, &l, swiglu_tiles[op_takes_mma(g, &a->gate)], &each.at, 2 * (uint64_t)a->gate.out_dim);
-    launch(g, &l);
+    bool mma = op_takes_mma(g, &a->gate);
+    struct args_matmul gate = product_of(a, &a->gate);
+    if (mma)
+        l.buffers[1] = split_each(g, &l, &each.at, &gate, b->x);
+    cut_tiles(g, &l, swiglu_tiles[mma], &each.at, 2 * (uint64_t)a->gate.out_dim);
+    if (l.buffers[1])
+        launch(g, &l);
 }
 
 static bool swiglu_fits(gpu *g, const struct args_swiglu *a, const struct gpu_product_bufs *b)

@@ -78,13 +78,14 @@
     X(LIST_PREFILL_MMA,      list_prefill_mma,      args_attention,   softmax_scale, 5, 0, MMA_ITEMS, USE_LISTS)       \
     X(INDEX_SCORES_MMA,      index_scores_mma,      args_index_scores, pool,         4, 0, INDEX_MMA_ITEMS, USE_LISTS) \
     X(INDEX_SCORES_MMA_F32,  index_scores_mma_f32,  args_index_scores, pool,         4, 0, INDEX_MMA_ITEMS, USE_LISTS) \
-    X(MATMUL_MMA_16,         matmul_mma_16,         args_matmul_each, at.out_offset, 3, 0, MATMUL_ITEMS, USE_MANY) \
-    X(MATMUL_MMA_32,         matmul_mma_32,         args_matmul_each, at.out_offset, 3, 0, MATMUL_ITEMS, USE_MANY) \
-    X(MATMUL_MMA_64,         matmul_mma_64,         args_matmul_each, at.out_offset, 3, 0, MATMUL_ITEMS, USE_MANY) \
-    X(SWIGLU_MMA_16,         swiglu_mma_16,         args_swiglu_each, at.out_offset, 3, 0, MATMUL_ITEMS, USE_MANY) \
-    X(SWIGLU_MMA_32,         swiglu_mma_32,         args_swiglu_each, at.out_offset, 3, 0, MATMUL_ITEMS, USE_MANY) \
-    X(SWIGLU_MMA_64,         swiglu_mma_64,         args_swiglu_each, at.out_offset, 3, 0, MATMUL_ITEMS, USE_MANY) \
-    X(HEADS_MMA,             heads_mma,             args_heads,       decode,        3, 0, MATMUL_ITEMS, USE_HEADS)
+    X(SPLIT_ROWS,            split_rows,            args_split,       pad,           2, 0, SPLIT_ITEMS, USE_MANY | USE_HEADS) \
+    X(MATMUL_MMA_16,         matmul_mma_16,         args_matmul_each, at.out_offset, 3, 0, PRODUCT_ITEMS, USE_MANY) \
+    X(MATMUL_MMA_32,         matmul_mma_32,         args_matmul_each, at.out_offset, 3, 0, PRODUCT_ITEMS, USE_MANY) \
+    X(MATMUL_MMA_64,         matmul_mma_64,         args_matmul_each, at.out_offset, 3, 0, PRODUCT_ITEMS, USE_MANY) \
+    X(SWIGLU_MMA_16,         swiglu_mma_16,         args_swiglu_each, at.out_offset, 3, 0, PRODUCT_ITEMS, USE_MANY) \
+    X(SWIGLU_MMA_32,         swiglu_mma_32,         args_swiglu_each, at.out_offset, 3, 0, PRODUCT_ITEMS, USE_MANY) \
+    X(SWIGLU_MMA_64,         swiglu_mma_64,         args_swiglu_each, at.out_offset, 3, 0, PRODUCT_ITEMS, USE_MANY) \
+    X(HEADS_MMA,             heads_mma,             args_heads,       decode,        3, 0, PRODUCT_ITEMS, USE_HEADS)
 
 // Structs inside of those, and what every kernel takes besides: type and last field.
 #define INNER_STRUCTS(X)                                                                                               \
