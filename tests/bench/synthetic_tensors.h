@@ -169,6 +169,25 @@ static void add_dsa(struct tensor_list *m, uint32_t i)
     add_matrix(m, i, "self_attn.indexer.k_norm.bias", (struct tensor){.fill = ZEROS, .rows = d->head_dim});
     add_matrix(m, i, "self_attn.indexer.weights_proj",
                (struct tensor){.rows = d->n_heads, .cols = s->hidden_size, .bits = 8});
+    if (d->pool <= 1)
+        return;
+    add_matrix(m, i, "self_attn.indexer.index_kpool_compress_gate",
+               (struct tensor){.rows = d->head_dim, .cols = s->hidden_size, .bits = 8});
+    add_matrix(m, i, "self_attn.indexer.index_kpool_compress_ape",
+               (struct tensor){.fill = ZEROS, .rows = d->pool, .taps = d->head_dim});
+}
+
+// What mixes the streams of a layer's two sites.
+static void add_streams(struct tensor_list *m, uint32_t i)
+{
+    static const char *const sites[] = {"attn", "ffn"};
+    uint32_t n = m->shape->hyper.n_streams, logits = (2 + n) * n;
+    for (int k = 0; n && k < 2; k++) {
+        add(m, (struct tensor){.rows = logits, .cols = n * m->shape->hidden_size, .bits = 8, .gain = 1},
+            "model.layers.%u.hc_%s_fn", i, sites[k]);
+        add(m, (struct tensor){.fill = ZEROS, .rows = logits}, "model.layers.%u.hc_%s_base", i, sites[k]);
+        add(m, (struct tensor){.fill = ONES, .rows = 3}, "model.layers.%u.hc_%s_scale", i, sites[k]);
+    }
 }
 
 // Shares of a bank that are all alike.
@@ -202,6 +221,7 @@ static void add_mixer(struct tensor_list *m, uint32_t i)
     add_matrix(m, i, "post_attention_layernorm.weight", norm);
     if (m->shape->bank_every)
         add_bank(m, i);
+    add_streams(m, i);
 }
 
 static void list_resident(struct tensor_list *m)
