@@ -164,8 +164,8 @@ tsan:
 
 # SOAK_SECONDS of interruptions, replays that must say the same, and memory that must not grow; a line a minute.
 SOAK_SECONDS ?= 3600
-# Shared out among the demo and a small model of each kind of layers: chosen rows, gated delta nets, KDA beside MLA.
-SOAK_MODELS  ?= models/demo $(patsubst %,tests/golden/ck-%-mlx/checkpoint,v32 qwen35moe kimi-linear)
+# Shared out among the demo and a small model of each kind of layers: chosen rows, gated delta nets, KDA beside MLA, Kimi K3.
+SOAK_MODELS  ?= models/demo $(patsubst %,tests/golden/ck-%-mlx/checkpoint,v32 qwen35moe kimi-linear kimi-k3)
 soak: export XDG_CACHE_HOME = $(abspath build)/cache
 soak: $(BUILD)/tests/soak/soak
 	$< $(SOAK_MODELS) --seconds $(SOAK_SECONDS)
