@@ -26,6 +26,11 @@ uint32_t timeline_unread(const struct timeline *timeline)
     return (uint32_t)timeline->unread;
 }
 
+uint32_t timeline_reread(const struct timeline *timeline)
+{
+    return timeline->reread;
+}
+
 static int append(struct tok_ids *list, int32_t id, struct moe_err *err)
 {
     struct tok_err tok_err;
@@ -96,6 +101,7 @@ void timeline_restore(struct timeline *timeline, struct tok_ids *ids, uint32_t f
         ;
     drop_pending(timeline, fed);
     timeline->unread = timeline->pending.count;
+    timeline->reread = 0;
 }
 
 uint32_t timeline_same(const struct timeline *timeline, const struct tok_ids *ids)
@@ -127,6 +133,7 @@ static int read_again(struct timeline *timeline, struct moe_err *err)
     timeline->reading_again = false;
     size_t done = fed_length(timeline) - length;
     timeline->unread -= done;
+    timeline->reread = timeline->unread ? timeline->reread + (uint32_t)done : 0;
     drop_pending(timeline, done);
     return code;
 }
@@ -191,6 +198,7 @@ static int cut_engine(struct timeline *timeline, uint32_t position, struct moe_e
         code = backend->ops->truncate(backend->self, floor, err);
     timeline->pending.count = code ? 0 : position - floor;
     timeline->unread = timeline->pending.count;
+    timeline->reread = 0;
     timeline->fed.count = fed_length(timeline);
     return code;
 }
@@ -206,6 +214,8 @@ int timeline_cut(struct timeline *timeline, uint32_t position, struct moe_err *e
         timeline->pending.count = position - length;
         if (timeline->unread > timeline->pending.count)
             timeline->unread = timeline->pending.count;
+        if (!timeline->unread)
+            timeline->reread = 0;
         return 0;
     }
     timeline->pending.count = timeline->unread = 0;

@@ -14,6 +14,7 @@ struct timeline {
     struct tok_ids fed;     // what the engine has
     struct tok_ids pending; // fed before anything else
     size_t unread;          // of those the first, whose rows are to be made as a prompt's are
+    uint32_t reread;        // of what was unread, so many were read since
     bool reading_again;     // those, now
     // Behind all that: what was read of a prompt that was stopped and is no part of the conversation.
     struct tok_ids part;
@@ -36,6 +37,8 @@ int timeline_add(struct timeline *timeline, int32_t id, struct moe_err *err);
 void timeline_restore(struct timeline *timeline, struct tok_ids *ids, uint32_t fed);
 // How many of the first of `ids` it has, pending ones too.
 uint32_t timeline_same(const struct timeline *timeline, const struct tok_ids *ids);
+// Of what timeline_unread said first, what was read since: earlier tries that were stopped have left it.
+uint32_t timeline_reread(const struct timeline *timeline);
 // Feeds what is pending. What answers left open always goes through decode, so that the rows do not depend on when.
 // After an error the rest is still pending.
 int timeline_settle(struct timeline *timeline, struct moe_err *err);

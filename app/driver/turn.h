@@ -62,7 +62,8 @@ struct turn_result {
     uint32_t reread_tokens;   // of the answer before: computed again, because its thinking is left out now
     uint32_t replayed_tokens; // before all that: computed again, because states were kept further back only
     // When it was stopped, as progress counts them, whatever earlier tries have left included:
-    uint32_t to_read;      // tokens of the prompt behind the conversation
+    bool rereading;        // of the conversation itself, whose tokens were not there
+    uint32_t to_read;      // those, or the tokens of the prompt behind the conversation
     uint32_t read_tokens;  // of those: they need not be computed again
     double held_tokens;    // beyond those: so much of the others' work need not be done again
     struct tok_ids prompt; // as fed; the first prompt_ends[i] of them reach to the end of turn i

@@ -75,8 +75,9 @@ static void on_progress(void *context, const struct moe_progress *progress)
     struct event event = {.kind = EVENT_PROGRESS, .progress = *progress};
     if (worker->timeline.reading_again)
         event.progress.what = "reading again";
-    event.progress.done += worker->read_before;
-    event.progress.total += worker->read_before;
+    uint32_t before = worker->timeline.reading_again ? timeline_reread(&worker->timeline) : worker->read_before;
+    event.progress.done += before;
+    event.progress.total += before;
     if (atomic_load(&worker->ready))
         steps_note(&worker->steps);
     queue_push(worker->events, &event, supersedes);
@@ -436,6 +437,22 @@ static void leave(struct worker *worker, const struct turn *turn, struct turn_re
     result->held_tokens = worker->backend.ops->held(worker->backend.self);
 }
 
+// Feeds what the turn finds pending. Where that is stopped while it is read a prompt's way, what was read of it stays
+// for the next turn.
+static int settle(struct worker *worker, struct turn_result *result)
+{
+    struct timeline *timeline = &worker->timeline;
+    uint32_t to_read = timeline_reread(timeline) + timeline_unread(timeline);
+    int code = timeline_settle(timeline, &result->err);
+    result->rereading = code == MOE_CANCELLED && timeline_unread(timeline) > 0;
+    if (!result->rereading)
+        return code;
+    result->to_read = to_read;
+    result->read_tokens = timeline_reread(timeline);
+    result->held_tokens = worker->backend.ops->held(worker->backend.self);
+    return code;
+}
+
 static void take_turn(struct worker *worker, struct turn *turn)
 {
     const struct backend_ops *ops = worker->backend.ops;
@@ -466,7 +483,7 @@ static void take_turn(struct worker *worker, struct turn *turn)
         keeper_save_message(&worker->keeper, turn, result);
     result->cached_tokens = ops->length(self);
     if (code == 0)
-        code = timeline_settle(&worker->timeline, &result->err);
+        code = settle(worker, result);
     uint32_t there = ops->length(self), found = there < stopped_from ? there : stopped_from; // the rest: earlier tries'
     if (code == 0) {
         code = answer(worker, turn, result, found);
@@ -489,13 +506,15 @@ static void take_turn(struct worker *worker, struct turn *turn)
     turn_note_answer(turn, result);
     uint32_t context = result->context_used;
     // First, as feeding the rest may take seconds where experts come from a disk: what was shown outlives the process.
-    bool saved = result->kept && keeper_save_answer(&worker->keeper, turn, result);
+    bool kept = result->kept, saved = kept && keeper_save_answer(&worker->keeper, turn, result);
     ops->resume(self); // before the face knows: what it cancels from then on is the next turn
     struct event event = {.kind = EVENT_DONE, .result = result};
     if (!queue_push(worker->events, &event, NULL))
         turn_result_free(result);
     struct moe_err settle_err;
-    if (!turn->only && timeline_settle(&worker->timeline, &settle_err) == MOE_CANCELLED && worker->keeper.saved) {
+    // What was stopped while it was read again, or what failed, waits for the turn that needs it.
+    bool settles = !turn->only && (kept || !timeline_unread(&worker->timeline));
+    if (settles && timeline_settle(&worker->timeline, &settle_err) == MOE_CANCELLED && worker->keeper.saved) {
         ops->resume(self); // a cancel that came after the answer: what is saved has its end all the same
         timeline_settle(&worker->timeline, &settle_err);
     }

@@ -316,9 +316,14 @@ static bool accept_prompt(struct chat *chat, const struct turn_result *result)
     return true;
 }
 
+bool chat_last_is_fed(const struct chat *chat)
+{
+    return chat->n_turns && chat->turns[chat->n_turns - 1].end;
+}
+
 bool chat_accept(struct chat *chat, const struct turn_result *result, const struct bytes *answer)
 {
-    if (!result->kept && chat->turns[chat->n_turns - 1].end)
+    if (!result->kept && chat_last_is_fed(chat))
         return true;
     if (!result->kept) {
         bytes_release(&chat->unsent);

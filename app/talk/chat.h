@@ -64,6 +64,7 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length);
 // The turn that answers the last message once more, or for the first time; an answer that was there is taken back. What
 // is fed stays so. NULL: the last message is not fed, or no memory.
 struct turn *chat_again(struct chat *chat);
+bool chat_last_is_fed(const struct chat *chat); // the last turn is; a message that is stays when its turn fails
 // Takes in what became of that turn: ids and the answer's text, or, when the turn was not kept, the message goes to
 // unsent, unless it is still fed. False: no memory.
 bool chat_accept(struct chat *chat, const struct turn_result *result, const struct bytes *answer);

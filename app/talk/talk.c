@@ -148,16 +148,19 @@ static void say_figures(struct talk *talk, const struct turn_result *result)
 
 static void say_reason(struct talk *talk, const struct turn_result *result)
 {
+    bool fed = chat_last_is_fed(&talk->chat); // the message stays where it is, as it was there before
     uint64_t read = (uint64_t)(result->read_tokens + result->held_tokens); // as progress has it
+    const char *back = fed ? "" : "message taken back, ", *again = fed ? "answers it" : "sends it again";
     if (result->reason == STOP_CANCELLED && result->kept)
         talk_say(talk, "Stopped; what it said is kept.");
     else if (result->reason == STOP_CANCELLED && !read)
-        talk_say(talk, "Stopped before the answer; message taken back, /retry sends it again.");
+        talk_say(talk, "Stopped before the answer; %s/retry %s.", back, again);
     else if (result->reason == STOP_CANCELLED)
         talk_say(talk,
-                 "Stopped with %d %% of the work on %" PRIu32 " tokens done, which is kept; message taken back, /retry "
-                 "sends it again and goes on from there.",
-                 (int)(100 * (double)read / result->to_read), result->to_read);
+                 "Stopped with %d %% of the work on %" PRIu32 " tokens%s done, which is kept; %s/retry %s and goes on "
+                 "from there.",
+                 (int)(100 * (double)read / result->to_read), result->to_read,
+                 result->rereading ? " to be read again" : "", back, again);
     else if (result->reason == STOP_MAX_TOKENS)
         talk_say(talk, "Stopped at max-tokens; /set max-tokens 0 lifts the limit.");
     else if (result->reason == STOP_CONTEXT_FULL)
@@ -165,7 +168,7 @@ static void say_reason(struct talk *talk, const struct turn_result *result)
                  result->kept ? "Stopped: the context is full" : "Not sent: ", result->kept ? "" : result->err.text);
     else if (result->reason == STOP_ERROR) {
         talk_fail(talk, "%s", result->err.text);
-        talk_say(talk, "Message taken back; /retry sends it again.");
+        talk_say(talk, fed ? "The message stays; /retry answers it." : "Message taken back; /retry sends it again.");
     }
 }
 

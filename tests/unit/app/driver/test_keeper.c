@@ -195,12 +195,88 @@ static void what_is_read_again_is_counted_as_it_is_now(struct harness *t)
     rig_clean(root);
 }
 
+// The message that waits in a session, to be answered: its rows are read again.
+static void post_again(struct worker *worker, const struct part *message)
+{
+    struct turn *turn = turn_new();
+    turn->again = true;
+    turn->position = (uint32_t)message->ids.count;
+    turn->last_id = message->ids.ids[message->ids.count - 1];
+    turn->number = message->number + 1;
+    worker_send(worker, turn);
+}
+
+// What is read again can be stopped as a first reading can: at once, and what was read of it stays, and is counted.
+static void reading_again_is_stopped_at_once(struct harness *t)
+{
+    char root[64], text[400];
+    struct store store = rig_store(root);
+    struct store_error error;
+    struct session_news news;
+    struct bytes answer = {0};
+    struct event event = {0};
+    memset(text, 'x', sizeof text);
+    text[sizeof text - 1] = 0;
+    struct worker *worker = start(t, "turn\nprefill 40\n");
+    await_ready(t, worker);
+    save_from_now_on(t, worker, &store);
+    post(worker, text, 0, 0);
+    while (next_event(worker, &event) && event.kind != EVENT_DONE)
+        worker_cancel(worker);
+    turn_result_free(event.result);
+    CHECK(t, worker_finish_session(worker, &news) && news.unanswered);
+    worker_free(worker);
+    worker = start(t, "turn\nprefill 40\nturn\nprefill 40\nturn\ntext yes\n");
+    await_ready(t, worker);
+    struct saved_content content;
+    struct worker_session session = {.saved = NULL};
+    CHECK_EQ(t, saved_open(&store, "talk", &session.saved, &content, &error), STORE_OK);
+    if (CHECK(t, content.n_parts == 1)) {
+        const struct tok_ids *ids = &content.parts[0].ids;
+        struct tok_err tok_err;
+        for (size_t i = 0; i < ids->count; i++)
+            tok_ids_append(&session.ids, ids->ids[i], &tok_err);
+        worker_open_session(worker, session);
+        while (next_event(worker, &event) && event.kind != EVENT_SESSION)
+            event_release(&event);
+        uint32_t read = 0;
+        for (int i = 0; i < 2; i++) {
+            post_again(worker, &content.parts[0]);
+            while (next_event(worker, &event) && event.kind != EVENT_DONE)
+                if (event.kind == EVENT_PROGRESS) {
+                    CHECK_EQ(t, event.progress.total, ids->count); // earlier tries included
+                    CHECK(t, event.progress.done >= read);
+                    if (event.progress.done >= read + 32)
+                        worker_cancel(worker);
+                }
+            const struct turn_result *result = event.result;
+            CHECK(t, result->reason == STOP_CANCELLED && result->rereading && !result->kept);
+            CHECK(t, result->to_read == ids->count && result->read_tokens >= read + 32);
+            CHECK_EQ(t, result->tally.read_tokens, result->read_tokens - read);
+            read = result->read_tokens;
+            turn_result_free(event.result);
+            while (next_event(worker, &event) && event.kind != EVENT_SESSION)
+                CHECK(t, event.kind != EVENT_PROGRESS); // nothing goes on
+        }
+        post_again(worker, &content.parts[0]);
+        struct turn_result *result = collect(t, worker, &answer, 0);
+        CHECK(t, result->kept && !result->rereading);
+        CHECK_EQ(t, result->cached_tokens, read);
+        turn_result_free(result);
+    }
+    saved_content_release(&content);
+    bytes_release(&answer);
+    worker_free(worker);
+    rig_clean(root);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(an_answer_that_is_told_is_saved),
         TEST(a_message_is_saved_when_it_is_sent),
         TEST(what_is_read_again_is_counted_as_it_is_now),
+        TEST(reading_again_is_stopped_at_once),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
