@@ -30,7 +30,7 @@ struct saved {
     bool over_cap;
     bool made;                    // the folder is of our making
     bool nameless;                // it is named after the time alone,
-    char wanted[STORE_NAME_SIZE]; // and is to have this name, if nobody else has it; "": none
+    char wanted[STORE_NAME_SIZE]; // and is to have this name, with a number if it is taken; "": none
 };
 
 static struct saved *saved_alloc(const struct store *store, const char *name)
@@ -568,6 +568,20 @@ static enum store_code sync_new_files(const struct saved *saved, const struct sa
     return failed ? fail_file(error, &folder, failed) : STORE_OK;
 }
 
+// Names a session that is named after the time alone as its first message has it, with a number where that is taken.
+static void take_wanted_name(struct saved *saved)
+{
+    struct store_error ignored; // it keeps the name that it has
+    char base[STORE_NAME_SIZE], name[STORE_NAME_SIZE];
+    memcpy(base, saved->wanted, sizeof base);
+    enum store_code code = saved_rename(saved, base, &ignored);
+    for (unsigned n = 2; code == STORE_TAKEN && n < 10000; n++) {
+        store_name_count(name, base, n);
+        code = saved_rename(saved, name, &ignored);
+    }
+    *saved->wanted = 0;
+}
+
 enum store_code saved_commit(struct saved *saved, const struct saved_rows *rows, struct store_error *error)
 {
     struct manifest *manifest = &saved->manifest;
@@ -582,9 +596,8 @@ enum store_code saved_commit(struct saved *saved, const struct saved_rows *rows,
             return store_fail(error, code, "conversation not saved: %.600s", why.text);
     }
     struct store_error failed;
-    if (*saved->wanted && saved_rename(saved, saved->wanted, &failed) == STORE_OK)
-        saved->nameless = false;
-    *saved->wanted = 0;
+    if (*saved->wanted)
+        take_wanted_name(saved);
     struct cached cached = cached_of(manifest);
     enum store_code code = write_lines(saved, error);
     if (!code && rows) {
@@ -743,8 +756,11 @@ enum store_code saved_rename(struct saved *saved, const char *name, struct store
 {
     if (!store_name_valid(name) || saved->lock >= 0) {
         enum store_code code = store_rename(saved->store, saved->name, name, true, error);
-        if (!code)
+        if (!code) {
             snprintf(saved->name, sizeof saved->name, "%s", name);
+            saved->nameless = false;
+            *saved->wanted = 0;
+        }
         return code;
     }
     char wanted[STORE_NAME_SIZE];

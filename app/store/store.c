@@ -255,7 +255,6 @@ enum store_code store_make(const struct store *store, char *name, bool other, in
     if (!store_name_valid(name))
         return store_bad_name(name, error);
     snprintf(wanted, sizeof wanted, "%s", name);
-    store_name_cut(wanted, STORE_NAME_SIZE - 7);
     int code = make_root(store);
     for (unsigned n = 2; code == 0; n++) {
         if (io->mkdir(io->context, store_path(store, name, NULL).text) == 0)
@@ -264,7 +263,7 @@ enum store_code store_make(const struct store *store, char *name, bool other, in
         if (code == EEXIST && !other)
             return store_fail(error, STORE_TAKEN, "session \"%s\" already exists; choose another name", name);
         if (code == EEXIST && n < 10000) {
-            snprintf(name, STORE_NAME_SIZE, "%.58s-%u", wanted, n);
+            store_name_count(name, wanted, n);
             code = 0;
         }
     }

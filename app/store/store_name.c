@@ -3,6 +3,7 @@
 #include "app/store/store_name.h"
 
 #include <locale.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <wctype.h>
@@ -86,4 +87,12 @@ void store_name_make(char *name, uint64_t time, const char *text, size_t length)
     name[at] = 0;
     if (!store_name_valid(name))
         strcpy(name, "chat");
+}
+
+void store_name_count(char *name, const char *base, unsigned number)
+{
+    char cut[STORE_NAME_SIZE];
+    snprintf(cut, sizeof cut, "%s", base);
+    store_name_cut(cut, STORE_NAME_SIZE - 7);
+    snprintf(name, STORE_NAME_SIZE, "%.58s-%u", cut, number);
 }

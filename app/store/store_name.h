@@ -14,6 +14,8 @@ enum { STORE_NAME_SIZE = 65 };
 bool store_name_valid(const char *name);
 // A name for a talk that begins with `text`: "2026-11-20-2012-what-is-the-time"; room for STORE_NAME_SIZE.
 void store_name_make(char *name, uint64_t time, const char *text, size_t length);
+// "talk" becomes "talk-2": `base` with a number, cut to fit; room for STORE_NAME_SIZE.
+void store_name_count(char *name, const char *base, unsigned number);
 // Cuts a name to at most so many bytes, between characters.
 void store_name_cut(char *name, size_t most);
 

@@ -822,9 +822,33 @@ static void rows_never_take_the_texts_place(struct harness *t)
         CHECK(t, saves_with_room(t, room + 400, UINT64_MAX)); // the manifest names records, too
 }
 
+// A session that begins with a system message has no name but the time; its first message gives it one, with a number
+// where that is taken, unless people gave it theirs.
+static void the_first_message_names_it_unless_people_did(struct harness *t)
+{
+    struct place *p = open_place();
+    char first[STORE_NAME_SIZE] = "";
+    for (int i = 0; i < 3; i++) {
+        struct saved *saved = new_session(t, p, "");
+        CHECK(t, rig_append(saved, TOK_SYSTEM, "be", NULL));
+        CHECK_EQ(t, saved_commit(saved, NULL, &p->error), STORE_OK);
+        if (i == 2)
+            CHECK_EQ(t, saved_rename(saved, "mine", &p->error), STORE_OK);
+        CHECK(t, rig_append(saved, TOK_USER, "hi", NULL));
+        CHECK_EQ(t, saved_commit(saved, NULL, &p->error), STORE_OK);
+        if (i == 0)
+            snprintf(first, sizeof first, "%s", saved_name(saved));
+        CHECK(t, strstr(first, "-hi") != NULL);
+        CHECK_STR(t, saved_name(saved) + (i == 1 ? strlen(first) : 0), i == 0 ? first : i == 1 ? "-2" : "mine");
+        saved_close(saved);
+    }
+    close_place(p);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
+        TEST(the_first_message_names_it_unless_people_did),
         TEST(rows_never_take_the_texts_place),
         TEST(names_stay_in_the_store),
         TEST(what_was_saved_comes_back),
