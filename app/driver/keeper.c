@@ -112,6 +112,8 @@ void keeper_save_message(struct keeper *keeper, const struct turn *turn, const s
     saved_cut(keeper->saved, position);
     if (!reaches(keeper, position))
         return;
+    for (uint32_t n = turn->instead.count; n > 0; n--) // one after the other, as they were appended
+        saved_drop(keeper->saved, turn->instead.first + n - 1);
     bool fine = true;
     for (size_t i = result->n_same; i < turn->n_turns && fine; i++) {
         struct part part;
@@ -129,18 +131,11 @@ void keeper_save_message(struct keeper *keeper, const struct turn *turn, const s
     keeper->unsaved = saved_commit(keeper->saved, NULL, &error) != STORE_OK;
 }
 
-void keeper_forget_message(struct keeper *keeper)
+void keeper_leave_message(struct keeper *keeper)
 {
-    struct keeper_unanswered *unanswered = &keeper->unanswered;
-    const struct manifest *manifest = keeper->saved ? saved_manifest(keeper->saved) : NULL;
-    size_t n = unanswered->n_parts;
-    if (n && manifest && n <= manifest->n_parts) {
-        uint32_t first = manifest->parts[manifest->n_parts - n].number;
-        saved_cut(keeper->saved, unanswered->position);
-        for (; n > 0; n--) // one after the other, as they were appended
-            saved_drop(keeper->saved, first + (uint32_t)n - 1);
-    }
-    unanswered->n_parts = 0;
+    if (keeper->saved && keeper->unanswered.n_parts)
+        saved_cut(keeper->saved, keeper->unanswered.position);
+    keeper->unanswered.n_parts = 0;
 }
 
 void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const uint32_t *borders)
@@ -157,7 +152,7 @@ void keeper_save_system(struct keeper *keeper, const struct bytes *text, uint32_
     struct part part = {.role = TOK_SYSTEM, .number = number};
     if (!keeper->saved)
         return;
-    keeper_forget_message(keeper);
+    keeper_leave_message(keeper);
     saved_cut(keeper->saved, 0);
     const struct manifest *manifest = saved_manifest(keeper->saved);
     for (size_t i = manifest->n_others; i > 0; i--) // the one before it, unless a branch begins with it

@@ -47,10 +47,10 @@ struct keeper {
 void keeper_commit(struct keeper *keeper, bool logits);
 void keeper_save_text(struct keeper *keeper); // the same without rows
 // Before the prompt is read, which may take minutes: its messages, so that whatever happens they are there. They stay
-// when the turn comes to nothing, as people who leave don't send them again, until they are forgotten: when another
-// turn begins or the conversation goes elsewhere.
+// when the turn comes to nothing, as people who leave don't send them again; when another turn begins or the
+// conversation goes elsewhere they are left as a branch. Forgets turn->instead.
 void keeper_save_message(struct keeper *keeper, const struct turn *turn, const struct turn_result *result);
-void keeper_forget_message(struct keeper *keeper);
+void keeper_leave_message(struct keeper *keeper);
 // After the prompt was read: its rows, and the logits that the answer begins with; with borders, also the states
 // after so many tokens ([MOE_BORDERS], 0: none).
 void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const uint32_t *borders);

@@ -21,6 +21,11 @@ enum stop_reason {
 };
 const char *stop_reason_name(enum stop_reason reason); // "end", "max_tokens", ...
 
+// Parts of the disk, one after the other.
+struct turn_parts {
+    uint32_t first, count;
+};
+
 // A turn to answer. Made by turn_new and turn_add (which copies), owned by the worker once it is sent.
 struct turn {
     uint32_t position; // the timeline is cut back to here first; 0 begins anew
@@ -34,7 +39,8 @@ struct turn {
     uint32_t number;        // of its first part on the disk; those of its other turns and of the answer follow
     uint32_t *left;         // parts that are fed otherwise now, each after the one that it follows: forgotten, unless
     size_t n_left;          // others follow them
-    bool tokens;            // EVENT_TOKEN for each
+    struct turn_parts instead; // parts of an earlier try of this message: forgotten once this one is noted, unless
+    bool tokens;               // EVENT_TOKEN for each
     struct sampling sampling;
     uint32_t max_tokens; // 0: none
     struct tok_turn *turns;
@@ -52,9 +58,11 @@ void turn_free(struct turn *turn);
 // else it holds the prompt and the answer, closed.
 struct turn_result {
     enum stop_reason reason;
-    bool kept;          // the timeline holds the turn
-    struct moe_err err; // for STOP_ERROR, and the sentence for STOP_CONTEXT_FULL
-    struct tally tally; // what the turn took
+    bool kept;                 // the timeline holds the turn
+    bool noted;                // its messages were, on the disk where that is asked for: kept or not, they stay
+    struct turn_parts instead; // of the turn
+    struct moe_err err;        // for STOP_ERROR, and the sentence for STOP_CONTEXT_FULL
+    struct tally tally;        // what the turn took
     uint32_t generated_tokens;
     double seconds; // the whole turn
     uint32_t context_used, context_total;

@@ -466,7 +466,7 @@ static void take_turn(struct worker *worker, struct turn *turn)
     worker->serial++;
     ops->resume(self);
     uint32_t stopped_from = timeline_part_from(&worker->timeline, turn->position);
-    keeper_forget_message(&worker->keeper);
+    keeper_leave_message(&worker->keeper);
     result->asked = (uint64_t)time(NULL);
     int code = place(worker, turn, result);
     // What is refused leaves the last turn's figures as they are.
@@ -479,7 +479,9 @@ static void take_turn(struct worker *worker, struct turn *turn)
     bool fits = turn->position + result->prompt.count + 2 <= result->context_total;
     if (code == 0 && worker->keeper.saved && turn->again)
         saved_cut(worker->keeper.saved, turn->position);
-    if ((code == 0 || code == MOE_CANCELLED) && !turn->again && fits)
+    result->instead = turn->instead;
+    result->noted = (code == 0 || code == MOE_CANCELLED) && !turn->again && fits;
+    if (result->noted)
         keeper_save_message(&worker->keeper, turn, result);
     result->cached_tokens = ops->length(self);
     if (code == 0)
@@ -566,7 +568,7 @@ static void go(struct worker *worker, struct worker_place *place)
     struct moe_err err = {.text = ""};
     size_t tokens = place->ids.count;
     worker->backend.ops->resume(worker->backend.self);
-    keeper_forget_message(keeper);
+    keeper_leave_message(keeper);
     bool there = !keeper->saved || saved_go(keeper->saved, place->last);
     if (keeper->saved)
         saved_set_undone(keeper->saved, place->undone);

@@ -61,6 +61,7 @@ void chat_clear(struct chat *chat)
     chat_cut(chat, chat_system(chat) ? 1 : 0);
     chat_prune(chat);
     bytes_release(&chat->unsent);
+    chat->tried = (struct turn_parts){0};
 }
 
 void chat_count_anew(struct chat *chat)
@@ -182,6 +183,25 @@ static size_t first_changed(const struct chat *chat)
     return chat->about.marks_earlier || chat_has_thinking(&answer->text) ? last - 2 : last;
 }
 
+// Is the first message to be fed behind another beginning than the one that it was said behind?
+static bool begins_otherwise(const struct chat *chat)
+{
+    const struct chat_turn *system = chat_system(chat);
+    size_t first = system ? 1 : 0;
+    if (first >= chat->n_turns || chat->turns[first].number == PART_NONE)
+        return false;
+    return system ? system->number == PART_NONE || chat->turns[first].after != system->number
+                  : chat->turns[first].after != PART_NONE;
+}
+
+// Was this message sent before, the last time, and came to nothing?
+static bool is_tried(const struct chat *chat, const char *text, size_t length)
+{
+    const struct turn_parts *tried = &chat->tried;
+    const struct chat_turn *turn = tried->count ? chat_find(chat, (int64_t)tried->first + tried->count - 1) : NULL;
+    return turn && turn->text.length == length && memcmp(turn->text.data, text, length) == 0;
+}
+
 struct turn *chat_request(struct chat *chat, const char *text, size_t length)
 {
     struct tok_turn what = {.role = TOK_USER, .text = text, .length = length};
@@ -203,12 +223,15 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length)
     forget_fed(chat, first);
     turn->position = chat_position(chat);
     turn->think = chat->fed_think = chat->think;
+    bool otherwise = begins_otherwise(chat); // then what was said behind the old beginning stays as a branch
+    if (is_tried(chat, text, length))
+        turn->instead = chat->tried;
     for (size_t i = 0; i < chat->n_others && known; i++)
         known = chat->others[i].role != TOK_SYSTEM || turn_leaves(turn, (uint32_t)chat->others[i].number);
     for (size_t i = first_unfed(chat); i < chat->n_turns && known; i++) {
         const struct chat_turn *unfed = &chat->turns[i];
         known = turn_add(turn, unfed->role, unfed->text.data, unfed->text.length) &&
-                (unfed->number == PART_NONE || turn_leaves(turn, (uint32_t)unfed->number));
+                (unfed->number == PART_NONE || otherwise || turn_leaves(turn, (uint32_t)unfed->number));
         if (known)
             turn_was_made(turn, &unfed->made);
     }
@@ -264,16 +287,18 @@ static bool leave_to_branches(struct chat *chat, const struct chat_turn *turn)
     return fine;
 }
 
+static void remove_other(struct chat *chat, size_t at)
+{
+    turn_release(&chat->others[at]);
+    memmove(chat->others + at, chat->others + at + 1, (--chat->n_others - at) * sizeof *chat->others);
+}
+
 // System messages that no branch begins with any more.
 static void drop_unused(struct chat *chat)
 {
-    for (size_t i = chat->n_others; i > 0; i--) {
-        if (chat->others[i - 1].role != TOK_SYSTEM || is_followed(chat, chat->others[i - 1].number))
-            continue;
-        turn_release(&chat->others[i - 1]);
-        memmove(chat->others + i - 1, chat->others + i, (chat->n_others - i) * sizeof *chat->others);
-        chat->n_others--;
-    }
+    for (size_t i = chat->n_others; i > 0; i--)
+        if (chat->others[i - 1].role == TOK_SYSTEM && !is_followed(chat, chat->others[i - 1].number))
+            remove_other(chat, i - 1);
 }
 
 uint32_t chat_number_system(struct chat *chat)
@@ -293,9 +318,11 @@ static bool accept_prompt(struct chat *chat, const struct turn_result *result)
 {
     size_t first = first_unfed(chat), begin = 0;
     uint32_t position = chat_position(chat);
+    bool otherwise = begins_otherwise(chat);
     for (size_t i = result->n_prompt_ends; i > result->n_same; i--) {
         const struct chat_turn *turn = &chat->turns[first + i - 1];
-        if (turn->number != PART_NONE && is_followed(chat, turn->number) && !leave_to_branches(chat, turn))
+        if (turn->number != PART_NONE && (otherwise || is_followed(chat, turn->number)) &&
+            !leave_to_branches(chat, turn))
             return false;
     }
     for (size_t i = 0; i < result->n_prompt_ends && first + i < chat->n_turns; i++) {
@@ -321,18 +348,60 @@ bool chat_last_is_fed(const struct chat *chat)
     return chat->n_turns && chat->turns[chat->n_turns - 1].end;
 }
 
+// What keeper_save_message did to the parts on the disk: those of the try before are forgotten that nothing follows.
+static void forget_tried(struct chat *chat, const struct turn_parts *tried)
+{
+    for (uint32_t n = tried->count; n > 0; n--)
+        for (size_t i = chat->n_others; i > 0; i--) {
+            int64_t number = (int64_t)tried->first + n - 1;
+            if (chat->others[i - 1].number == number && !is_followed(chat, number))
+                remove_other(chat, i - 1);
+        }
+}
+
+// The message came to nothing, but its parts were noted: they stay as a branch.
+static bool keep_tried(struct chat *chat, const struct turn_result *result)
+{
+    size_t first = first_unfed(chat), same = result->n_same, begin = same ? result->prompt_ends[same - 1] : 0;
+    int64_t after = first + same ? chat->turns[first + same - 1].number : PART_NONE;
+    for (size_t i = same; i < result->n_prompt_ends; i++) {
+        const struct chat_turn *unfed = &chat->turns[first + i];
+        struct chat_turn tried = {.role = unfed->role, .number = (int64_t)chat->asked + (int64_t)i, .after = after};
+        tried.made = unfed->made;
+        tried.made.time = tried.made.time ? tried.made.time : result->asked;
+        if (!bytes_append(&tried.text, unfed->text.data ? unfed->text.data : "", unfed->text.length) ||
+            !copy_ids(&tried.ids, result->prompt.ids + begin, result->prompt_ends[i] - begin)) {
+            turn_release(&tried);
+            return false;
+        }
+        begin = result->prompt_ends[i];
+        after = tried.number;
+        keep_aside(chat, &tried);
+    }
+    chat->tried = (struct turn_parts){chat->asked + (uint32_t)same, (uint32_t)(result->n_prompt_ends - same)};
+    return true;
+}
+
 bool chat_accept(struct chat *chat, const struct turn_result *result, const struct bytes *answer)
 {
     if (!result->kept && chat_last_is_fed(chat))
         return true;
+    if (result->noted)
+        forget_tried(chat, &result->instead);
     if (!result->kept) {
+        bool fine = true;
+        if (result->noted)
+            fine = keep_tried(chat, result);
+        else if (!result->instead.count)
+            chat->tried = (struct turn_parts){0};
         bytes_release(&chat->unsent);
         chat->unsent = chat->turns[chat->n_turns - 1].text;
         chat->turns[chat->n_turns - 1].text = (struct bytes){0};
         chat_cut(chat, chat->n_turns - 1);
-        return true;
+        return fine;
     }
     bytes_release(&chat->unsent);
+    chat->tried = (struct turn_parts){0};
     struct tok_turn what = {.role = TOK_ASSISTANT, .text = answer->data, .length = answer->length};
     if (!accept_prompt(chat, result) || !insert_turn(chat, chat->n_turns, TOK_ASSISTANT, &what))
         return false;

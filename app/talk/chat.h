@@ -35,6 +35,8 @@ struct chat {
     bool undid;
     int64_t undone;      // where the last undo began, if there was one
     struct bytes unsent; // the last message whose turn came to nothing; data NULL: there is none
+    // What the disk has of it, and `others`, too: so many parts from that number on, which end with it.
+    struct turn_parts tried;
     // As the model's template has it, and the face's to set: what becomes of thinking in turns that follow.
     struct tok_template_about about;
     enum think think;     // the next answer's
@@ -66,7 +68,8 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length);
 struct turn *chat_again(struct chat *chat);
 bool chat_last_is_fed(const struct chat *chat); // the last turn is; a message that is stays when its turn fails
 // Takes in what became of that turn: ids and the answer's text, or, when the turn was not kept, the message goes to
-// unsent, unless it is still fed. False: no memory.
+// unsent, unless it is still fed; one that was to be read stays as a branch without an answer, until it is sent again.
+// False: no memory.
 bool chat_accept(struct chat *chat, const struct turn_result *result, const struct bytes *answer);
 // Takes back the last n messages with their answers; returns how many there were to take. chat_redo knows where they
 // are.

@@ -191,7 +191,7 @@ void talk_do_tree(struct talk *talk, const struct line *line)
         talk_lines_show(talk, &lines);
         if (talk->chat.n_others)
             talk_say(talk, "* is the conversation; /tree N goes to the branch of message N.");
-    } else if (line->length && (!turn || turn->role == TOK_SYSTEM)) {
+    } else if (line->length && !turn) {
         talk_say(talk, "No such message; /tree lists them with their numbers.");
     } else if (line->length && own) {
         talk_say(talk, "That message is in the conversation as it is; /undo goes back.");

@@ -39,7 +39,7 @@ void tree_print_words(FILE *out, const struct bytes *line, int columns)
     fputs(whole ? "\n" : "...\n", out);
 }
 
-// A turn and what it stands behind: the turn before it, or nothing, or a system message.
+// A turn and what it stands behind: the turn before it, or nothing.
 struct node {
     const struct chat_turn *turn;
     const struct node *before;
@@ -79,8 +79,7 @@ static bool collect(struct tree *tree, const struct chat *chat)
             tree->nodes[tree->n_nodes++] = (struct node){.turn = turn, .own = own};
     }
     for (size_t i = 0; i < tree->n_nodes; i++) {
-        const struct node *before = find(tree, tree->nodes[i].turn->after);
-        tree->nodes[i].before = before && before->turn->role != TOK_SYSTEM ? before : NULL;
+        tree->nodes[i].before = find(tree, tree->nodes[i].turn->after);
     }
     return tree->nodes;
 }
@@ -89,10 +88,11 @@ static void print_node(const struct tree *tree, const struct node *node, int dep
 {
     struct bytes thought = {0}, said = {0}, line = {0};
     const struct chat_turn *turn = node->turn;
+    static const char *const labels[] = {"System: ", "You: ", "Assistant: "}; // as roles are numbered
     bool answer = turn->role == TOK_ASSISTANT && chat_part_answer(&turn->text, &thought, &said) && said.length;
     int inset = 2 * depth < tree->columns / 2 ? 2 * depth : tree->columns / 2;
     int used = fprintf(tree->out, "%s%*lu  %*s%s", node->own ? "* " : "  ", tree->wide, tree_number(turn->number),
-                       inset, "", turn->role == TOK_ASSISTANT ? "Assistant: " : "You: ");
+                       inset, "", labels[turn->role]);
     if (tree_words(&line, answer ? &said : &turn->text))
         tree_print_words(tree->out, &line, tree->columns - used);
     else
@@ -110,7 +110,7 @@ static void print_behind(const struct tree *tree, const struct node *before, int
         size_t n = 0;
         for (size_t i = 0; i < tree->n_nodes; i++) {
             const struct node *node = &tree->nodes[i];
-            bool behind = node->before == before && node->turn->role != TOK_SYSTEM;
+            bool behind = node->before == before;
             only = behind ? node : only;
             n += behind;
         }
@@ -118,7 +118,7 @@ static void print_behind(const struct tree *tree, const struct node *before, int
             return;
         for (size_t i = 0; i < tree->n_nodes && n > 1; i++) {
             const struct node *node = &tree->nodes[i];
-            if (node->before != before || node->turn->role == TOK_SYSTEM)
+            if (node->before != before)
                 continue;
             print_node(tree, node, depth + 1);
             print_behind(tree, node, depth + 1);

@@ -241,6 +241,80 @@ def test_a_system_message_is_saved_before_anything_is_said():
             run(["sessions", "rm", one])
 
 
+def said_by(*typed, args=()):
+    """What a chat of plain lines says to these, and the names of the sessions that it makes."""
+    before = set(names())
+    result = run(["--plain", *args] + script("turn\necho\n" * 9), stdin="".join(line + "\n" for line in typed).encode())
+    same(result.returncode, 0)
+    return result.stdout.decode(), sorted(set(names()) - before)
+
+
+def test_a_name_that_was_given_stays():
+    said, made = said_by("/system Be a pirate", "/save sysy", "hi there")
+    expect('saved as "sysy"' in said, said)
+    same(made, ["sysy"])
+    said, made = said_by("/system Be a pirate", "hi there", "/save named2", "hello")
+    expect('Each turn is saved as "named2"' in said and 'Saved as "named2"' in said, said)
+    same(made, ["named2"])
+    both = [said_by("/system Be a pirate", "Ahoy matey")[1][0] for _ in range(2)]  # the same name is wanted twice
+    expect(both[0].endswith("-ahoy-matey") and both[1].endswith("-ahoy-matey-2"), both)
+    for one in ["sysy", "named2"] + both:
+        same(run(["sessions", "rm", one]).returncode, 0)
+
+
+def test_what_was_said_to_another_system_message_stays():
+    said, _ = said_by("hi there", "/system Talk like a pirate", "hello", "/tree", args=("--session", "sy", "--system", "Be brief."))
+    for wanted in ("  1    System: Be brief.", "  2    You: hi there", "* 4    System: Talk like a pirate", "You: hello"):
+        expect(wanted in said, "%r is missing in %s" % (wanted, said))
+    tree = run(["sessions", "tree", "sy"]).stdout.decode()
+    expect(tree.count("hi there") == 4 and tree.count("System: ") == 2, tree)
+    same(run(["sessions", "compact", "sy"]).returncode, 0)
+    same(run(["sessions", "tree", "sy"]).stdout.decode(), tree)
+    said, _ = said_by("/tree 1", "/system", args=("--session", "sy"))
+    expect("System message: Be brief." in said, said)
+    said, _ = said_by("/system -", "again", "/tree", args=("--session", "sy"))
+    expect(said.count("System: ") == 2 and "You: again" in said, said)
+    same(run(["sessions", "rm", "sy"]).returncode, 0)
+
+
+def test_a_stopped_message_stays_as_a_branch():
+    for more in ((), ("--system", "Be kind.")):
+        t = chat("turn\necho\nturn\nprefill 60000\nturn\nprefill 60000\nturn\nprefill 60000\nturn\necho\n", "--session", "stopped", *more, columns=120)
+        for text in (("first",) if not more else ()):
+            t.send(text + "\r")
+            t.wait("Assistant:", text + "\r\n", "You:")
+        if more:  # the first of all
+            t.send("zero\r")
+            t.wait("Assistant:", "zero\r\n", "You:")
+            t.send("/undo\r")
+            t.wait("Took back", "You:")
+        for text in ("river", "river", "lake"):  # stopped, sent again and stopped, another one and stopped
+            t.send(text + "\r")
+            t.wait(text)
+            time.sleep(0.3)
+            t.interrupt()
+            t.wait("message taken back", "You:")
+        t.send("other\r")
+        t.wait("Assistant:", "other\r\n", "You:")
+        t.send("/tree\r")
+        t.wait("You: other", "goes to the branch", "You:")
+        tree = t.output.decode()[t.output.decode().rindex("/tree\r"):]
+        same([tree.count("You: " + word) for word in ("river", "lake", "other")], [1, 1, 1])
+        leave(t)
+        tree = run(["sessions", "tree", "stopped"]).stdout.decode()
+        same([tree.count("You: " + word) for word in ("river", "lake", "other")], [1, 1, 1])
+        number = re.search("([0-9]+) +You: river", tree).group(1)
+        t = chat("turn\necho\n", "--session", "stopped", columns=120)
+        t.send("/tree %s\r" % number)
+        t.wait("You: river", "You:")
+        t.send("/retry\r")
+        t.wait("Assistant:", "river\r\n", "You:")
+        leave(t)
+        tree = run(["sessions", "tree", "stopped"]).stdout.decode()
+        same([tree.count("You: " + word) for word in ("river", "lake", "other")], [1, 1, 1])
+        same(run(["sessions", "rm", "stopped"]).returncode, 0)
+
+
 def test_an_export_is_the_same_in_the_chat_and_in_the_shell():
     path = os.path.join(SCRATCH, "talk.json")
     t = chat(ABC, "--session", "told", "--seed", "7", "--temp", "0.5")

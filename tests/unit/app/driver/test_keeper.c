@@ -76,8 +76,8 @@ static void an_answer_that_is_told_is_saved(struct harness *t)
     rig_clean(root);
 }
 
-// A message is on the disk before it is read: then one may be killed, or stop it and leave. One that was replaced is
-// gone.
+// A message is on the disk before it is read: then one may be killed, or stop it and leave. One that another
+// one follows in its place stays as a branch.
 static void a_message_is_saved_when_it_is_sent(struct harness *t)
 {
     for (int replaced = 0; replaced < 2; replaced++) {
@@ -113,7 +113,8 @@ static void a_message_is_saved_when_it_is_sent(struct harness *t)
         CHECK_STR(t, news.name, "talk");
         CHECK_EQ(t, saved_read(&store, "talk", &content, &error), STORE_OK);
         CHECK_EQ(t, content.n_parts, replaced ? 2 : 1);
-        CHECK_EQ(t, content.n_others, 0);
+        CHECK_EQ(t, content.n_others, replaced);
+        CHECK(t, !replaced || strcmp(content.others[0].text.data, text) == 0);
         if (CHECK(t, content.n_parts > 0)) {
             CHECK(t, content.parts[0].role == TOK_USER);
             CHECK_STR(t, content.parts[0].text.data, replaced ? "another" : text);

@@ -22,7 +22,11 @@ static void exchange(struct harness *t, struct chat *chat, struct engine *engine
     CHECK(t, turn->position <= engine->length);
     engine->length = turn->position;
     engine->n_fed = turn->n_turns;
-    struct turn_result result = {.kept = kept, .n_prompt_ends = turn->n_turns, .asked = 100 + turn->number};
+    struct turn_result result = {.kept = kept,
+                                 .noted = kept,
+                                 .instead = turn->instead,
+                                 .n_prompt_ends = turn->n_turns,
+                                 .asked = 100 + turn->number};
     result.made = (struct part_made){.time = 200 + turn->number, .sampling.seed = turn->number, .stop = "end"};
     struct tok_err err;
     result.prompt_ends = calloc(turn->n_turns, sizeof(size_t));
@@ -299,22 +303,78 @@ static void other_first_messages_stand_side_by_side(struct harness *t)
     exchange(t, &chat, &engine, "uno", "I", true);
     CHECK_EQ(t, engine.n_fed, 1); // the system message stands
     chat_set_system(&chat, "brief", 5);
-    exchange(t, &chat, &engine, "due", "II",
-             true); // all is fed again, and nothing stays behind but "one" and its system
+    exchange(t, &chat, &engine, "due", "II", true); // all is fed again, and what was said behind the other stays
     CHECK_EQ(t, engine.n_fed, 4);
-    CHECK_EQ(t, chat.n_others, 3);
+    CHECK_EQ(t, chat.n_others, 5);
     struct chat_rank rank = chat_rank(&chat, 1);
-    CHECK(t, rank.count == 2 && rank.index == 1); // whatever system message stands before them
+    CHECK(t, rank.count == 3 && rank.index == 2); // whatever system message stands before them
     CHECK_EQ(t, chat_rank(&chat, 0).count, 1);
+    go(t, &chat, &engine, chat_end_of(&chat, chat_beside(&chat, 1, -1)));
+    check_texts(t, &chat, "kind|uno|I");
     go(t, &chat, &engine, chat_end_of(&chat, chat_beside(&chat, 1, -1)));
     check_texts(t, &chat, "kind|one|1");
     CHECK_EQ(t, chat_exchanges(&chat), 1);
-    go(t, &chat, &engine, chat_end_of(&chat, chat_beside(&chat, 1, 1)));
+    go(t, &chat, &engine, chat_end_of(&chat, chat_beside(&chat, 1, 2)));
     check_texts(t, &chat, "brief|uno|I|due|II");
     chat_set_system(&chat, "terse", 5);
+    chat_set_system(&chat, "curt", 4); // nothing was said behind the one before
     exchange(t, &chat, &engine, "tre", "III", true);
-    CHECK_EQ(t, chat.n_others, 3); // the second one is nobody's
+    CHECK_EQ(t, chat.n_others, 10);
+    chat_set_system(&chat, "", 0);
+    exchange(t, &chat, &engine, "quattro", "IV", true);
+    CHECK_EQ(t, chat.n_others, 17);
+    check_texts(t, &chat, "uno|I|due|II|tre|III|quattro|IV");
     chat_release(&chat);
+}
+
+// Sends a message whose reading is stopped.
+static void try(struct harness *t, struct chat *chat, const char *text)
+{
+    struct turn *turn = chat_request(chat, text, strlen(text));
+    struct tok_err err;
+    size_t ends[8];
+    if (!CHECK(t, turn && turn->n_turns <= 8))
+        return;
+    struct turn_result result = {.noted = true, .instead = turn->instead, .n_prompt_ends = turn->n_turns};
+    for (size_t i = 0; i < turn->n_turns; i++) {
+        tok_ids_append(&result.prompt, 40 + (int32_t)i, &err);
+        ends[i] = i + 1;
+    }
+    result.prompt_ends = ends;
+    CHECK(t, chat_accept(chat, &result, &(struct bytes){0}));
+    tok_ids_release(&result.prompt);
+    turn_free(turn);
+}
+
+static void a_stopped_message_stays_as_a_branch(struct harness *t)
+{
+    for (int system = 0; system < 2; system++) {
+        struct chat chat = {0};
+        struct engine engine = {0};
+        struct bytes text;
+        if (system)
+            chat_set_system(&chat, "kind", 4);
+        try(t, &chat, "one");
+        CHECK_EQ(t, chat.n_others, 1 + system);
+        CHECK_STR(t, chat.others[system].text.data, "one");
+        CHECK_EQ(t, chat.others[system].after, system ? 0 : PART_NONE);
+        CHECK(t, chat_take_last(&chat, &text)); // sent again, and stopped again, it is there once
+        try(t, &chat, text.data);
+        bytes_release(&text);
+        CHECK_EQ(t, chat.n_others, 1 + system);
+        try(t, &chat, "two");
+        CHECK_EQ(t, chat.n_others, 2 * (1 + system));
+        exchange(t, &chat, &engine, "two", "2", true); // answered it is no branch of its own
+        CHECK_EQ(t, chat.n_others, 1 + system);
+        CHECK_EQ(t, chat_rank(&chat, (size_t)system).count, 2);
+        try(t, &chat, "three");
+        exchange(t, &chat, &engine, "four", "4", true);
+        CHECK_EQ(t, chat_rank(&chat, (size_t)system + 2).count, 2);
+        go(t, &chat, &engine, chat_beside(&chat, (size_t)system + 2, -1));
+        check_texts(t, &chat, system ? "kind|two|2|three" : "two|2|three");
+        CHECK(t, chat.turns[chat.n_turns - 1].end > 0); // its ids are known, so it can be answered as it is
+        chat_release(&chat);
+    }
 }
 
 // What is fed otherwise now stays as it was where another branch follows it.
@@ -379,8 +439,8 @@ static void what_is_known_of_a_turn_stays(struct harness *t)
         CHECK(t, memcmp(&back.turns[i].made.time, &chat.turns[i].made.time, sizeof(uint64_t)) == 0 &&
                      strcmp(back.turns[i].made.stop, chat.turns[i].made.stop) == 0 &&
                      back.turns[i].made.sampling.seed == chat.turns[i].made.sampling.seed);
-    if (CHECK_EQ(t, back.n_others, 2))
-        CHECK_EQ(t, back.others[1].made.time, chat.others[1].made.time);
+    if (CHECK_EQ(t, back.n_others, 6)) // the two exchanges without a system message, and the third
+        CHECK_EQ(t, back.others[5].made.time, chat.others[5].made.time);
     saved_content_release(&content);
     store_remove(&store, "copy", &error);
     rmdir(root);
@@ -428,6 +488,7 @@ int main(int argc, char **argv)
         TEST(thinking_is_fed_once),
         TEST(nothing_is_lost_by_undo),
         TEST(other_first_messages_stand_side_by_side),
+        TEST(a_stopped_message_stays_as_a_branch),
         TEST(a_shared_turn_stays_with_its_branches),
         TEST(answers_with_thinking),
         TEST(what_is_known_of_a_turn_stays),
