@@ -230,7 +230,6 @@ struct moe_listing {
     uint64_t n_others;                     // files that are no model's weights
     char left_out[MOE_LISTED_NAME];        // a GGUF among them, such as mmproj (vision); "": none
     bool sized, has_config, has_tokenizer; // config.json; one of the files that a tokenizer is read from
-    bool kib;                              // sizes are du's, taken for KiB
     struct moe_listed_shape shape;         // by the names, of models that are widely known
 };
 // `name` is for messages. MOE_FORMAT: it is no list. MOE_NOT_FOUND: no model is in it. On failure there is nothing to

@@ -257,7 +257,10 @@ void talk_send(struct talk *talk, struct turn *turn)
 static void say_unknown(struct talk *talk, const char *name, int length)
 {
     const char *near = commands_near(name, (size_t)length);
-    if (near)
+    if (length == 5 && memcmp(name, "model", 5) == 0)
+        talk_say(talk, "Another model is another start: /quit, then moechat MODEL_DIR; --continue goes on with this "
+                       "conversation.");
+    else if (near)
         talk_say(talk, "Unknown command /%.*s; did you mean /%s? // starts a message with a slash.", length, name,
                  near);
     else
@@ -275,11 +278,30 @@ static unsigned wants_to_leave(const struct line *line)
     return which;
 }
 
+// What "/show WORD" means elsewhere; NULL: nothing.
+static const char *shown_by(const struct line *line)
+{
+    static const char *const words[][2] = {{"info", "stats"}, {"parameters", "set"}, {"system", "system"}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (line->length == strlen(words[i][0]) && memcmp(line->text, words[i][0], line->length) == 0)
+            return words[i][1];
+    return NULL;
+}
+
 static void run_command(struct talk *talk, const struct line *line)
 {
     const struct command_row *row = line->row;
-    if (*row->argument || !line->length)
+    const char *shows = strcmp(row->name, "stats") == 0 ? shown_by(line) : NULL;
+    bool lines = strcmp(row->name, "system") == 0 || strcmp(row->name, "edit") == 0 || strcmp(row->name, "file") == 0;
+    if (!lines && memchr(line->text, '\n', line->length))
+        talk_say(talk,
+                 "Not done: all of this was taken for the command /%s, which has one line; // before it sends it as a "
+                 "message.",
+                 row->name);
+    else if (*row->argument || !line->length)
         row->run(talk, line);
+    else if (shows)
+        talk_say(talk, "/%s shows that.", shows);
     else
         talk_say(talk, "/%s takes no argument; // starts a message with a slash.", row->name);
 }

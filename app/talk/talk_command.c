@@ -100,20 +100,58 @@ static void part_setting(const struct line *line, char *name, size_t size, char 
     snprintf(value, TEXTS_SIZE, "%.*s", (int)(end - length), line->text + length);
 }
 
+// What other programs call a setting, and what there is in its place.
+struct foreign_setting {
+    const char *name, *ours, *words; // ours: a setting; NULL: words say it
+};
+static const struct foreign_setting foreigners[] = {
+    {"temperature", "temp", NULL},
+    {"num_predict", "max-tokens", NULL},
+    {"n_predict", "max-tokens", NULL},
+    {"predict", "max-tokens", NULL},
+    {"num_ctx", NULL, "The context is as long as --context said when moechat was started."},
+    {"ctx_size", NULL, "The context is as long as --context said when moechat was started."},
+    {"context", NULL, "The context is as long as --context said when moechat was started."},
+    {"system", NULL, "/system shows and sets the system message."},
+    {"think", NULL, "/think on and /think off say whether it thinks first."},
+    {"nothink", NULL, "/think on and /think off say whether it thinks first."},
+    {"verbose", NULL, "/stats shows the figures; on the full screen Alt-s shows and hides them."},
+    {"quiet", NULL, "/stats shows the figures; on the full screen Alt-s shows and hides them."},
+    {"wordwrap", NULL, "Lines are always cut between words."},
+    {"nowordwrap", NULL, "Lines are always cut between words."},
+    {"history", NULL, "What is typed is always kept in the history; Up brings it back."},
+    {"nohistory", NULL, "What is typed is always kept in the history; Up brings it back."},
+    {"format", NULL, "A chat has no formats; moechat run --json answers in JSON."},
+    {"noformat", NULL, "A chat has no formats; moechat run --json answers in JSON."},
+};
+
+static const struct foreign_setting *find_foreign(const char *name)
+{
+    for (size_t i = 0; i < sizeof foreigners / sizeof foreigners[0]; i++)
+        if (strcmp(foreigners[i].name, name) == 0)
+            return &foreigners[i];
+    return NULL;
+}
+
 void talk_do_set(struct talk *talk, const struct line *line)
 {
     char name[40], value[TEXTS_SIZE];
     part_setting(line, name, sizeof name, value);
-    if (strcmp(name, "parameter") == 0 && *value) { // as ollama has it
+    bool parameter = strcmp(name, "parameter") == 0 && *value; // as ollama has it
+    if (parameter) {
         struct line rest = {.text = value, .length = strlen(value)};
         char text[TEXTS_SIZE];
         part_setting(&rest, name, sizeof name, text);
-        talk_say(talk, "Without \"parameter\": /set %s%s%.40s.", strcmp(name, "temperature") == 0 ? "temp" : name,
-                 *text ? " " : "", text);
+        snprintf(value, sizeof value, "%s", text);
+    }
+    const struct foreign_setting *foreign = find_foreign(name);
+    if (foreign && !foreign->ours) {
+        talk_say(talk, "%s", foreign->words);
         return;
     }
-    if (strcmp(name, "system") == 0) {
-        talk_say(talk, "/system shows and sets the system message.");
+    if (parameter || foreign) {
+        talk_say(talk, "%s: /set %s%s%.40s.", parameter ? "Without \"parameter\"" : "Here it has another name",
+                 foreign ? foreign->ours : name, *value ? " " : "", value);
         return;
     }
     if (!*name) {

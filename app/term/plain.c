@@ -278,26 +278,30 @@ static void not_kept(void *context, const char *why)
     put_paragraph(context, text);
 }
 
+// False: the message goes on up to the other quotes.
+static bool take_line(struct plain *plain, const char *text, size_t length)
+{
+    struct bytes *quoted = &plain->quoted;
+    if (quoted->length && !bytes_append(quoted, "\n", 1))
+        quoted->length = 0;
+    if (!bytes_append(quoted, text, length))
+        quoted->length = 0;
+    if (quoted->length && commands_is_open(quoted->data, quoted->length))
+        return false;
+    struct bytes line = *quoted;
+    *quoted = (struct bytes){0};
+    talk_line(&plain->talk, line.data ? line.data : "", line.length);
+    bytes_release(&line);
+    return true;
+}
+
 static void on_typed(void *context, char *typed)
 {
     struct plain *plain = context;
-    struct bytes *quoted = &plain->quoted;
-    if (!typed) {
+    if (!typed)
         talk_leave(&plain->talk, plain->talk.status);
-        return;
-    }
-    if (quoted->length && !bytes_append(quoted, "\n", 1))
-        quoted->length = 0;
-    if (!bytes_append(quoted, typed, strlen(typed)))
-        quoted->length = 0;
-    if (quoted->length && commands_is_open(quoted->data, quoted->length)) {
-        prompt_show(""); // it goes on up to the other quotes
-    } else {
-        struct bytes line = *quoted;
-        *quoted = (struct bytes){0};
-        talk_line(&plain->talk, line.data ? line.data : "", line.length);
-        bytes_release(&line);
-    }
+    else if (!take_line(plain, typed, strlen(typed)))
+        prompt_show("");
     free(typed);
 }
 
@@ -359,12 +363,20 @@ static void take_piped_line(struct plain *plain)
     struct bytes *input = &plain->input;
     char *newline = input->length ? memchr(input->data, '\n', input->length) : NULL;
     if (!newline && input->length == 0) {
-        talk_leave(&plain->talk, plain->talk.status);
+        bool open = plain->quoted.length;
+        if (open)
+            report("not sent: the message after \"\"\" has no end; the same quotes end it");
+        talk_leave(&plain->talk, open && plain->talk.status == STATUS_DONE ? STATUS_USAGE : plain->talk.status);
         return;
     }
     size_t length = newline ? (size_t)(newline - input->data) : input->length, taken = length + (newline != NULL);
     input->data[length] = 0;
-    talk_line(&plain->talk, input->data, length);
+    if (plain->quoted.length > LINE_LIMIT) {
+        report("cannot read standard input: a message between quotes is longer than 4 MiB");
+        talk_leave(&plain->talk, STATUS_FAILED);
+        return;
+    }
+    take_line(plain, input->data, length);
     memmove(input->data, input->data + taken, input->length - taken);
     input->length -= taken;
     plain->whole_line = plain->input_ended || (input->length && memchr(input->data, '\n', input->length));

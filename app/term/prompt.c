@@ -183,8 +183,23 @@ void prompt_remember(const char *text)
     using_history(); // Up begins at the end again
 }
 
+// The draft that was left for a line of the history, which readline keeps aside until then, becomes one.
+static void remember_left_draft(void)
+{
+    rl_replace_line("", 1);
+    rl_maybe_unsave_line();
+    char *draft = rl_end ? strdup(rl_line_buffer) : NULL;
+    rl_free_undo_list();
+    rl_replace_line("", 1);
+    if (draft)
+        prompt_remember(draft);
+    free(draft);
+}
+
 static void on_line(char *line)
 {
+    if (line)
+        remember_left_draft();
     if (!draws()) {
         prompt.shown = false;
         rl_callback_handler_remove();

@@ -154,6 +154,16 @@ static void take_queue_back(struct tui *tui)
     bytes_release(&all);
 }
 
+static void move_to_history(struct tui *tui)
+{
+    struct prompt_draft draft = prompt_draft();
+    char *text = strndup(draft.text, draft.length);
+    if (text)
+        prompt_remember(text);
+    free(text);
+    tui_notice(tui, "draft moved to the history; Up brings it back");
+}
+
 // ---- keys ----
 
 static bool vertical(struct tui *tui, int direction)
@@ -169,8 +179,10 @@ static bool vertical(struct tui *tui, int direction)
         prompt_point(point);
         return true;
     }
-    if (direction > 0 || draft.length || !tui->n_queue || tui->mode != MODE_WRITE)
+    if (direction > 0 || !tui->n_queue || tui->mode != MODE_WRITE)
         return tui->mode != MODE_WRITE;
+    if (draft.length)
+        move_to_history(tui);
     struct bytes text = take_from_queue(tui, tui->n_queue - 1);
     prompt_replace(text.data);
     bytes_release(&text);
@@ -429,13 +441,8 @@ void tui_interrupt(struct tui *tui)
         tui->stopping = true;
         take_queue_back(tui);
     } else if (prompt_draft().length) {
-        struct prompt_draft draft = prompt_draft();
-        char *text = strndup(draft.text, draft.length);
-        if (text)
-            prompt_remember(text);
-        free(text);
+        move_to_history(tui);
         prompt_replace("");
-        tui_notice(tui, "draft moved to the history; Up brings it back");
     } else if (talk->state == TALK_LOADING) {
         talk_leave(talk, STATUS_INTERRUPTED);
     } else {

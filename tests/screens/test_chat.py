@@ -206,6 +206,14 @@ def test_commands():
     t.wait("temp is 0.25 (from /set).", "You:")
     t.send("/sett temp 0.5\r")
     t.wait("Unknown command /sett; did you mean /set?", "You:")
+    for typed, said in (("parameter num_predict 5", 'Without "parameter": /set max-tokens 5.'), ("num_predict", "another name: /set max-tokens."),
+                        ("parameter temperature 0.2", "/set temp 0.2."), ("parameter num_ctx 4096", "--context"), ("nothink", "/think off"), ("verbose", "/stats")):
+        t.send("/set %s\r" % typed)
+        t.wait(said, "You:")
+    for typed, said in (("show system", "/system shows that."), ("show parameters", "/set shows that."), ("regen", "did you mean /retry?"),
+                        ("reset", "did you mean /new?"), ("read x", "did you mean /file?"), ("model x", "moechat MODEL_DIR")):
+        t.send("/%s\r" % typed)
+        t.wait(said, "You:")
     t.send("/set temp warm\r")
     t.wait("takes a number", "You:")
     t.send("/set model x\r")
@@ -433,6 +441,12 @@ def test_plain_reads_messages_from_a_pipe():
     same(result.returncode, 0)
     text = result.stdout
     expect(b"\x1b" not in text, "no escapes")
+    quoted = run(script(ECHO) + ["--plain"], stdin=b'"""\nmy name\n\nis Bob"""\nand\n')
+    same((quoted.returncode, quoted.stdout.count(b"Assistant:")), (0, 2))
+    expect(b"Assistant: my name\n\nis Bob\n" in quoted.stdout, quoted.stdout)
+    open_end = run(script(ECHO) + ["--plain"], stdin=b'"""\nmy name\n')
+    same((open_end.returncode, open_end.stdout.count(b"Assistant:")), (2, 0))
+    expect(b"has no end" in open_end.stderr, open_end.stderr)
     for wanted in (b"Assistant: one\n", b"Took back 1", b"Assistant: two\n", b"Unknown command", b"Assistant: exit\n", b"Assistant: last without newline\n"):
         expect(wanted in text, "%r is missing in %r" % (wanted, text))
 

@@ -344,6 +344,27 @@ def test_drafts_of_several_lines():
     leave(s)
 
 
+def test_no_draft_is_lost_by_up():
+    s = chat("turn\necho\nturn\necho\n")
+    s.keys("first\r", "tokens/s)")
+    s.keys("precious draft\x1b[A", "> first")
+    s.keys("\r", lambda t: t.text().count("you \u203a first") == 2 and IDLE in t.text())
+    s.keys("\x1b[A", "> first")
+    s.keys("\x1b[A", "> precious draft")
+    s.send("\x15")
+    leave(s)
+    s = chat("turn\ntext first part\nhang\nturn\necho\n")  # and what waits is taken out, not copied, whatever is typed
+    s.keys("go\r", "first part")
+    s.keys("second\r", "queued: second")
+    s.keys("a draft\x1b[A", lambda t: "> second" in t.text() and "queued: second" not in t.text())
+    s.keys("\r", "queued: second")
+    expect(s.text().count("queued: second") == 1, s.text())
+    s.keys("\x1b", lambda t: "queued" not in t.text() and IDLE in t.text())
+    s.keys("\x1b[A\x1b[A", "> a draft")
+    s.send("\x15")
+    leave(s)
+
+
 def test_completion():
     s = chat("turn\necho\n", env=environment(TERM="linux", MOECHAT_CLOCK="fake"))
     s.keys("/s\t", "/sessions")
