@@ -258,7 +258,7 @@ gpu *gpu_open_shape(const struct gpu_options *options, enum gpu_shape shape, str
     g->cpu_shape = shape == GPU_SHAPE_OF_DEVICE ? g->info.kind == GPU_KIND_CPU : shape == GPU_SHAPE_CPU;
     g->warm_late = options->warm_late;
     g->mixers = options->mixers;
-    g->has_mma = !g->cpu_shape && has_tensor_cores(g);
+    g->has_mma = !g->cpu_shape && (options->refuse_mma || has_tensor_cores(g));
     if (!program_open(g, options, err))
         goto free_gpu;
     gpu_prove_sharing(g);

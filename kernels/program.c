@@ -466,9 +466,11 @@ bool program_open(gpu *g, const struct gpu_options *options, struct gpu_error *e
     struct steps steps = {options->progress, options->progress_context, 0};
     if (options->cache_dir && (!driver_keeps(g) || options->always_cache))
         g->cache_folder = strdup(options->cache_dir); // NULL: done without
-    bool good = open_program(g, &g->program, &source, &steps, err);
-    if (!good && g->has_mma) { // a driver that knows no such assembly: the same without
+    bool good = !(g->has_mma && options->refuse_mma) && open_program(g, &g->program, &source, &steps, err);
+    if (!good && g->has_mma) { // a driver that knows no such assembly: the same without, and its name says so
         g->has_mma = false;
+        snprintf(g->info.name + strlen(g->info.name), sizeof g->info.name - strlen(g->info.name),
+                 " (its driver builds no kernels for tensor cores)");
         source = source_of_all(g);
         good = open_program(g, &g->program, &source, &steps, err);
     }

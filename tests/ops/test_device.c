@@ -264,6 +264,22 @@ static void damage(const char *path, long at)
         fclose(file);
 }
 
+// A driver that refuses the kernels for tensor cores gets those without, and nobody is left to wonder at the speed.
+static void what_is_done_without_is_named(struct harness *t)
+{
+    struct gpu_error err = {0};
+    struct gpu_options options = {.selector = "cpu", .warm_late = true};
+    gpu *as_usual = gpu_open_shape(&options, GPU_SHAPE_GPU, &err);
+    options.refuse_mma = true;
+    gpu *without = gpu_open_shape(&options, GPU_SHAPE_GPU, &err);
+    if (CHECK(t, as_usual && without)) {
+        CHECK(t, !strstr(gpu_describe(as_usual)->name, "tensor cores"));
+        CHECK(t, strstr(gpu_describe(without)->name, "(its driver builds no kernels for tensor cores)") != NULL);
+    }
+    gpu_close(without);
+    gpu_close(as_usual);
+}
+
 static void caches_kernels(struct harness *t)
 {
     if (!CHECK(t, rigs.n > 1))
@@ -363,6 +379,7 @@ int main(int argc, char **argv)
         TEST(writes_keep_order),
         TEST(fences_pass_in_order),
         TEST(refuses_wrong_shapes),
+        TEST(what_is_done_without_is_named),
         TEST(caches_kernels),
         TEST(makes_ready_what_a_model_needs),
     };
