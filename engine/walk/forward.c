@@ -7,15 +7,16 @@
 #include "engine/walk/ffn.h"
 #include "engine/walk/mixer.h"
 
-// The first border that these tokens come up to. NULL: none, or the layer has no states.
-static const struct pass_border *next_border(const struct pass *pass, uint32_t layer)
+// The nearest border that these tokens come up to. 0: none, or the layer has no states.
+static uint32_t next_border(const struct pass *pass, uint32_t layer)
 {
+    uint32_t nearest = 0;
     for (int i = 0; i < MOE_BORDERS && memory_has_states(pass->memory, layer); i++) {
         uint32_t position = pass->borders[i].position;
-        if (position > pass->position && position - pass->position <= pass->rows)
-            return &pass->borders[i];
+        if (position > pass->position && position - pass->position <= pass->rows && (!nearest || position < nearest))
+            nearest = position;
     }
-    return NULL;
+    return nearest;
 }
 
 // What the layer's states are now.
@@ -34,6 +35,16 @@ static int copy_states(const struct pass *pass, uint32_t layer, const struct pas
     return gpu_read_ranges(pass->gpu, ranges, n, &device) ? moe_fail_gpu(err, &device) : MOE_OK;
 }
 
+// For each border that stands here.
+static int copy_at(const struct pass *pass, uint32_t layer, uint32_t position, struct moe_err *err)
+{
+    int code = MOE_OK;
+    for (int i = 0; i < MOE_BORDERS && !code; i++)
+        if (pass->borders[i].position == position)
+            code = copy_states(pass, layer, &pass->borders[i], err);
+    return code;
+}
+
 // A layer up to its routed experts, chunk by chunk, those that have come so far left out.
 static int begin_layer(const struct pass *pass, uint32_t layer, struct moe_err *err)
 {
@@ -45,15 +56,15 @@ static int begin_layer(const struct pass *pass, uint32_t layer, struct moe_err *
         chunk.first = pass->first + done;
         chunk.position = pass->position + done;
         chunk.rows = left < pass->scratch->rows ? left : pass->scratch->rows;
-        const struct pass_border *border = next_border(&chunk, layer);
+        uint32_t border = next_border(&chunk, layer);
         if (border)
-            chunk.rows = border->position - chunk.position;
+            chunk.rows = border - chunk.position;
         code = pass_goes_on(&chunk, err);
         if (code)
             break;
         pass_stage(&chunk, STAGE_ATTENTION, layer);
         mixer_of(pass->shape, layer)->run(&chunk, layer);
-        if (border && (code = copy_states(&chunk, layer, border, err)))
+        if (border && (code = copy_at(&chunk, layer, border, err)))
             break;
         code = ffn_begin(&chunk, layer, err);
         if (code)

@@ -32,7 +32,7 @@ struct pass {
     uint32_t first;    // its row in the group
     uint32_t rows;
     bool decode;                             // one token, through the decode kernels
-    struct pass_border borders[MOE_BORDERS]; // ascending, but for those without
+    struct pass_border borders[MOE_BORDERS]; // in any order
 };
 
 // A layer's rows, element 0 of row 0 at the start; written from pass->position on.

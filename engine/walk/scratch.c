@@ -42,7 +42,8 @@ static void measure(const struct scratch_options *options, const struct scratch 
     elements[SCRATCH_EXPERT_CHAIN] = 2 * group * s->top_k;
     elements[SCRATCH_EXPERT_IN] = rows * shape_expert_size(s);
     elements[SCRATCH_LATENT] = elements[SCRATCH_LATENT_SUM] = group * s->latent_size;
-    elements[SCRATCH_EXPERT_OUT] = larger(rows, (uint64_t)s->top_k + 1) * s->hidden_size;
+    uint64_t wide = larger(s->hidden_size, s->latent_size); // a token's experts and the shared one's are side by side
+    elements[SCRATCH_EXPERT_OUT] = larger(rows, (uint64_t)s->top_k + 1) * wide;
     elements[SCRATCH_LOGITS] = (uint64_t)scratch->logit_rows * s->vocab_size;
 }
 

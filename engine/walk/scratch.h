@@ -32,7 +32,7 @@ enum scratch_name {
     SCRATCH_EXPERT_WEIGHT,  // [group * top_k], their weights
     SCRATCH_EXPERT_CHAIN,   // uint32 [group * top_k, 2], where each token's rows are
     SCRATCH_EXPERT_IN,      // [rows, what experts read], rows of experts
-    SCRATCH_EXPERT_OUT,     // [max(rows, top_k + 1), hidden_size]
+    SCRATCH_EXPERT_OUT,     // [max(rows, top_k + 1), hidden_size or what experts write]
     SCRATCH_LATENT,         // [group, latent_size], what experts read, and later their normed sum
     SCRATCH_LATENT_SUM,     // the same
     SCRATCH_LOGITS,         // [logit_rows, vocab_size]

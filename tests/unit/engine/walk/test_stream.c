@@ -170,8 +170,27 @@ static void experts_bring_the_next_norm(struct harness *t)
     }
 }
 
+// Experts of a latent space that is wider than the stream.
+static void experts_have_room(struct harness *t)
+{
+    enum { ROWS = 7, LATENT = 2 * HIDDEN };
+    struct rig *rig = open_rig(t, "ref", 0);
+    struct shape shape = rig->model->package.shape;
+    struct scratch scratch;
+    struct moe_err err;
+    shape.latent_size = LATENT;
+    if (CHECK_EQ(t, scratch_open(rig->model->gpu, &(struct scratch_options){&shape, ROWS, ROWS, ROWS}, &scratch, &err),
+                 0)) {
+        CHECK(t, gpu_buf_bytes(scratch.buf[SCRATCH_EXPERT_IN]) >= sizeof(float) * ROWS * LATENT);
+        CHECK(t, gpu_buf_bytes(scratch.buf[SCRATCH_EXPERT_OUT]) >= sizeof(float) * ROWS * LATENT);
+        scratch_release(&scratch);
+    }
+    close_rig(t, rig);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(each_reader_has_its_norm), TEST(experts_bring_the_next_norm)};
+    static const struct harness_test tests[] = {TEST(each_reader_has_its_norm), TEST(experts_bring_the_next_norm),
+                                                TEST(experts_have_room)};
     return HARNESS_RUN(tests, argc, argv);
 }
