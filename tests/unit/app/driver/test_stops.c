@@ -77,13 +77,21 @@ static void lists_are_checked_and_printed(struct harness *t)
     CHECK(t, texts_check(line) != NULL);
     memset(line, ',', sizeof line);
     line[TEXTS_SIZE - 1] = 0;
-    CHECK(t, !texts_check(line));
-    for (int i = 0; i < 80; i += 2)
+    CHECK(t, texts_check(line) != NULL); // commas without texts
+    for (int i = 0; i < TEXTS_SIZE; i += 2)
         line[i] = 'x';
-    CHECK(t, texts_check(line) != NULL); // 40 texts
-    line[TEXTS_SIZE - 1] = ',';
+    line[2 * TEXTS_MOST + 1] = 0;
+    CHECK(t, texts_check(line) != NULL); // a text too many
+    line[2 * TEXTS_MOST - 1] = 0;
+    CHECK(t, !texts_check(line));
+    memset(line, 'x', sizeof line);
+    for (int i = 100; i < TEXTS_SIZE; i += 101)
+        line[i] = ',';
+    line[TEXTS_SIZE - 1] = 0;
+    CHECK(t, !texts_check(line));
+    line[TEXTS_SIZE - 1] = 'x';
     line[TEXTS_SIZE] = 0;
-    CHECK(t, texts_check(line) != NULL);
+    CHECK(t, texts_check(line) != NULL); // a byte too many
     FILE *out = fmemopen(printed, sizeof printed, "w");
     texts_print(out, &(struct texts){"a\nb,\\n"});
     fclose(out);

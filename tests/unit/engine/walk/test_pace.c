@@ -346,7 +346,7 @@ static void what_chooses_looks_at_few(struct harness *t)
     const struct pace_clock at = {0};
     pace_begin(&dense, &plan, &at);
     memset(shape.layer_kinds, LAYER_DSA, sizeof shape.layer_kinds);
-    shape.indexer = (struct indexer_dims){.n_heads = 64, .head_dim = 128, .top_k = CHOSEN};
+    shape.indexer = (struct indexer_dims){.n_heads = 64, .head_dim = 128, .top_k = CHOSEN, .pool = 1};
     plan.shape = &shape;
     pace_begin(&chosen, &plan, &at);
     double all = 0, looked_at = 0;
