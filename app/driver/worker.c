@@ -2,6 +2,7 @@
 // The engine's thread: opens the model, runs turns, reports through the queue.
 #include "app/driver/worker.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -453,6 +454,15 @@ static int settle(struct worker *worker, struct turn_result *result)
     return code;
 }
 
+// Of what was read, what is no part of a new message: one count for whatever made it necessary.
+static uint32_t count_again(const struct turn *turn, const struct turn_result *result)
+{
+    size_t own = turn->again ? 0 : result->prompt.count;
+    if (turn->known.count)
+        own -= result->prompt_ends[turn->n_turns - 2];
+    return result->tally.read_tokens > own ? (uint32_t)(result->tally.read_tokens - own) : 0;
+}
+
 static void take_turn(struct worker *worker, struct turn *turn)
 {
     const struct backend_ops *ops = worker->backend.ops;
@@ -502,8 +512,10 @@ static void take_turn(struct worker *worker, struct turn *turn)
     result->context_used = timeline_length(&worker->timeline);
     steps_end_turn(&worker->steps, result->context_used);
     steps_turn_to(&worker->steps, STEPS_BETWEEN);
-    if (begins)
+    if (begins) {
         result->tally = steps_tally(&worker->steps);
+        result->again_tokens = count_again(turn, result);
+    }
     result->seconds = (double)(format_clock_ns() - worker->began_ns) / 1e9;
     turn_note_answer(turn, result);
     uint32_t context = result->context_used;
@@ -566,7 +578,9 @@ static void go(struct worker *worker, struct worker_place *place)
     struct keeper *keeper = &worker->keeper;
     struct session_news *news = &keeper->news;
     struct moe_err err = {.text = ""};
+    struct backend_info info;
     size_t tokens = place->ids.count;
+    worker->backend.ops->describe(worker->backend.self, &info);
     worker->backend.ops->resume(worker->backend.self);
     keeper_leave_message(keeper);
     bool there = !keeper->saved || saved_go(keeper->saved, place->last);
@@ -576,8 +590,10 @@ static void go(struct worker *worker, struct worker_place *place)
     news->cached = worker->backend.ops->length(worker->backend.self);
     news->missing = timeline_unread(&worker->timeline);
     if (news->missing && keeper_has_room(keeper, tokens))
-        snprintf(news->text, sizeof news->text, "%.280s; your next message reads %u of its %zu tokens again",
-                 why ? why : "its KV cache was not saved", (unsigned)news->missing, tokens);
+        snprintf(news->text, sizeof news->text, "%.280s; your next message reads %s%u of its %zu tokens again",
+                 why ? why : "its KV cache was not saved", info.turns.forgets ? "up to " : "", (unsigned)news->missing,
+                 tokens); // fewer where thinking is left out then
+    *news->text = (char)toupper((unsigned char)*news->text);
     tok_ids_release(&place->ids);
     if (keeper->saved && there)
         keeper_commit(keeper, false);

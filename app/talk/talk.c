@@ -172,6 +172,22 @@ static void say_reason(struct talk *talk, const struct turn_result *result)
     }
 }
 
+// What was read again, and why, by one count.
+static void say_again(struct talk *talk, const struct turn_result *result)
+{
+    uint32_t again = result->again_tokens, reread = result->reread_tokens;
+    const char *s = again == 1 ? "" : "s";
+    if (again == reread)
+        talk_say(talk,
+                 "(Read the previous answer again without its thinking, as template %s wants: %" PRIu32 " token%s.)",
+                 talk->info.turns.name, again, s);
+    else
+        talk_say(talk, "(Read %" PRIu32 " earlier token%s again%s.)", again, s,
+                 result->replayed_tokens || talk->info.cache.state_bytes
+                     ? ": the states of the model's layers were kept only before them"
+                     : "");
+}
+
 static void begin_answer(struct talk *talk)
 {
     if (talk->begun)
@@ -216,15 +232,8 @@ static void finish_turn(struct talk *talk, struct turn_result *result)
     say_reason(talk, result);
     if (result->kept)
         say_figures(talk, result);
-    if (result->kept && result->reread_tokens)
-        talk_say(talk,
-                 "(Read the previous answer again without its thinking, as template %s wants: %" PRIu32 " tokens.)",
-                 talk->info.turns.name, result->reread_tokens);
-    if (result->kept && result->replayed_tokens)
-        talk_say(talk,
-                 "(Read %" PRIu32
-                 " earlier tokens again: the states of the model's layers were kept only before them.)",
-                 result->replayed_tokens);
+    if (result->kept && result->again_tokens)
+        say_again(talk, result);
     note_failure(talk, result);
     if (!chat_accept(&talk->chat, result, &result->text)) {
         talk_fail(talk, "out of memory");

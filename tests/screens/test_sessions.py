@@ -450,7 +450,7 @@ def test_branches_stay_and_are_gone_to():
 
 def test_without_a_session_branches_are_read_again():
     said = run(["--plain", "--no-session"] + script(ABC), stdin=b"one\n/retry\ntwo\n/tree 2\n/tree 5\nthree\n/fork x\n/save\n/tree 2\n/quit\n").stdout.decode()
-    expect("this conversation is not saved; your next message reads 2 of its 12 tokens again" in said, "said: %r" % said)
+    expect("This conversation is not saved; your next message reads 2 of its 12 tokens again" in said, "said: %r" % said)
     expect("reads 13 of its 23 tokens again" in said and "This conversation is not saved; /save saves it." in said, "said: %r" % said)
     name = said.split('Each turn is now saved as "')[1].split('"')[0]
     expect(name[15:].startswith("-one"), "named by its first message: %r" % name)

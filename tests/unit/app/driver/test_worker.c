@@ -289,15 +289,17 @@ static void states_stand_at_borders(struct harness *t)
     CHECK_EQ(t, result->tally.read_tokens, result->prompt.count);
     turn_result_free(result);
     CHECK_STR(t, cut_to(worker, &fed, prompts[1] + 2).text, // in an answer
-              "the layers' states were kept only further back; your next message reads 2 of its 15 tokens again");
+              "The layers' states were kept only further back; your next message reads 2 of its 15 tokens again");
     tok_ids_release(&fed);
     result = go_on(t, worker, prompts[1] + 2, "what?", &answer);
     CHECK_EQ(t, result->cached_tokens, prompts[1]);
     CHECK_EQ(t, result->tally.read_tokens, result->prompt.count + 2);
+    CHECK_EQ(t, result->again_tokens, 2); // as it was announced
     turn_result_free(result);
     result = go_on(t, worker, prompts[1] - 1, "no, this", &answer); // at once, within a prompt
     CHECK_EQ(t, result->cached_tokens, 0);
     CHECK_EQ(t, result->replayed_tokens, prompts[1] - 1);
+    CHECK_EQ(t, result->again_tokens, prompts[1] - 1);
     CHECK_EQ(t, result->tally.read_tokens, result->prompt.count + prompts[1] - 1);
     uint32_t end = prompts[1] - 1 + (uint32_t)result->prompt.count;
     int32_t last_id = result->prompt.ids[result->prompt.count - 1];
@@ -432,8 +434,9 @@ static void thinking_is_told_apart_and_left_out(struct harness *t)
     turn_result_free(event.result);
     worker_send(worker, turn);
     struct turn_result *second = collect(t, worker, &said, 0);
-    CHECK_EQ(t, second->cached_tokens, 1 + 6 + 1);     // begin, the message, the role of the answer
-    CHECK_EQ(t, second->reread_tokens, 5 + 1);         // "\n\nyes" and its end
+    CHECK_EQ(t, second->cached_tokens, 1 + 6 + 1); // begin, the message, the role of the answer
+    CHECK_EQ(t, second->reread_tokens, 5 + 1);     // "\n\nyes" and its end
+    CHECK_EQ(t, second->again_tokens, 5 + 1);
     CHECK_EQ(t, second->tally.read_tokens, 6 + 6 + 1); // those, the message, the role
     CHECK_EQ(t, second->context_used, 8 + 13 + 2);
     turn_result_free(second);
