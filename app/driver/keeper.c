@@ -393,6 +393,13 @@ static void say_stale(struct keeper *keeper, const char *left)
         snprintf(news->text, sizeof news->text, "%s%s; your next message reads all of it again", why, left);
 }
 
+// Of the message at the end that has no answer; 0: there is none.
+static uint32_t waiting_tokens(const struct manifest *manifest)
+{
+    const struct manifest_part *last = manifest->n_parts ? &manifest->parts[manifest->n_parts - 1] : NULL;
+    return last && last->role == TOK_USER ? last->tokens : 0;
+}
+
 uint32_t keeper_load(struct keeper *keeper)
 {
     const struct backend_ops *ops = keeper->backend->ops;
@@ -402,7 +409,7 @@ uint32_t keeper_load(struct keeper *keeper)
     ops->describe(keeper->backend->self, &info);
     const struct manifest *manifest = saved_manifest(keeper->saved);
     struct part_language was = manifest->origin.language;
-    uint32_t tokens = manifest_tokens(manifest);
+    uint32_t tokens = manifest_tokens(manifest), waiting = waiting_tokens(manifest);
     const char *why = tokens ? foreign(&manifest->origin, &info.origin) : NULL;
     news->stale = tokens && (strcmp(was.tokenizer, info.origin.language.tokenizer) != 0 ||
                              strcmp(was.template_name, info.origin.language.template_name) != 0);
@@ -430,8 +437,15 @@ uint32_t keeper_load(struct keeper *keeper)
     news->missing = tokens - news->cached;
     if (news->stale)
         say_stale(keeper, left);
+    else if (news->missing && news->missing <= waiting && !*left && keeper_has_room(keeper, tokens))
+        snprintf(news->text, sizeof news->text, "its last message was not answered: %u of its %u tokens are unread",
+                 (unsigned)news->missing, (unsigned)waiting);
     else if (news->missing && keeper_has_room(keeper, tokens))
         snprintf(news->text, sizeof news->text, "%.280s%s; your next message reads %u of its %u tokens again",
                  why ? why : "the end of its KV cache was not saved", left, (unsigned)news->missing, (unsigned)tokens);
+    else if (news->missing && *left) { // what keeper_has_room has said is not all
+        struct session_news said = *news;
+        snprintf(news->text, sizeof news->text, "%.280s%s; %.300s", why, left, said.text);
+    }
     return news->cached;
 }

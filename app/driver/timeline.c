@@ -169,6 +169,11 @@ void timeline_keep_part(struct timeline *timeline, uint32_t position, uint32_t f
         timeline_cut(timeline, from, &ignored);
 }
 
+uint32_t timeline_part_length(const struct timeline *timeline)
+{
+    return timeline->part.count ? fed_length(timeline) - timeline->part_from : 0;
+}
+
 uint32_t timeline_part_from(const struct timeline *timeline, uint32_t position)
 {
     return timeline->part.count && timeline->part_at == position ? timeline->part_from : UINT32_MAX;

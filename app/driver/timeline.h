@@ -45,6 +45,8 @@ int timeline_settle(struct timeline *timeline, struct moe_err *err);
 // The reading of a prompt at `position` was stopped, which had begun at `from`: what the engine has of it stays,
 // uncounted, until the next cut, which may spare it. Without memory it goes.
 void timeline_keep_part(struct timeline *timeline, uint32_t position, uint32_t from, const struct tok_ids *prompt);
+// Of those, what the engine has now; 0: there is no such part.
+uint32_t timeline_part_length(const struct timeline *timeline);
 // Where the reading of the prompt at `position` began that was stopped; UINT32_MAX: none was.
 uint32_t timeline_part_from(const struct timeline *timeline, uint32_t position);
 // Ids that the engine has of a prompt at `position`, given those that are `known` to be there: at most all but one.

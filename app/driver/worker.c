@@ -235,9 +235,14 @@ static bool has_room(const struct turn *turn, const struct turn_result *result, 
     return length <= result->context_total && result->prompt.count - there + 2 <= result->context_total - length;
 }
 
-static int prompt_does_not_fit(struct turn_result *result, size_t used, size_t count)
+// alone: it is only the message; else turns before it are fed with it, and what was used is no help.
+static int prompt_does_not_fit(struct turn_result *result, bool alone, size_t used, size_t count)
 {
     result->reason = STOP_CONTEXT_FULL;
+    if (!alone)
+        return backend_fail(&result->err, MOE_CONTEXT_FULL,
+                            "the context is full: with this message the conversation needs %zu tokens of %u",
+                            used + count + 2, (unsigned)result->context_total);
     return backend_fail(&result->err, MOE_CONTEXT_FULL,
                         "the context is full: %zu of %u tokens are used and this message needs %zu more", used,
                         (unsigned)result->context_total, count + 2);
@@ -368,7 +373,7 @@ static int answer(struct worker *worker, const struct turn *turn, struct turn_re
         return code ? code : say_answer(worker, turn, result);
     size_t there = length - turn->position, count = result->prompt.count - there;
     if (!has_room(turn, result, length))
-        return prompt_does_not_fit(result, length, count);
+        return prompt_does_not_fit(result, turn->n_turns == 1, length, count);
     if (stop_wanted(worker))
         return MOE_CANCELLED;
     code = ops->start_sampling(self, &turn->sampling, &result->err);
@@ -409,9 +414,12 @@ static void open_session(struct worker *worker, struct worker_session *session)
     *keeper->news.name = 0;
     keeper->saved = session->saved;
     worker->backend.ops->resume(worker->backend.self);
-    if (timeline_cut(&worker->timeline, session->keep, &err))
-        snprintf(keeper->news.text, sizeof keeper->news.text, "%s", err.text);
     worker->backend.ops->describe(worker->backend.self, &info);
+    // What was read of a stopped message stays with a conversation that goes on under another name. Not with states:
+    // the end of what is saved now is where they have to stand.
+    bool stays = session->keep && session->keep == timeline_length(&worker->timeline) && !info.cache.state_bytes;
+    if (!stays && timeline_cut(&worker->timeline, session->keep, &err))
+        snprintf(keeper->news.text, sizeof keeper->news.text, "%s", err.text);
     if (session->keep) {
         saved_set_origin(keeper->saved, &info.origin);
     } else {
@@ -583,6 +591,7 @@ static void go(struct worker *worker, struct worker_place *place)
     worker->backend.ops->describe(worker->backend.self, &info);
     worker->backend.ops->resume(worker->backend.self);
     keeper_leave_message(keeper);
+    uint32_t part = timeline_part_length(&worker->timeline);
     bool there = !keeper->saved || saved_go(keeper->saved, place->last);
     if (keeper->saved)
         saved_set_undone(keeper->saved, place->undone);
@@ -593,6 +602,10 @@ static void go(struct worker *worker, struct worker_place *place)
         snprintf(news->text, sizeof news->text, "%.280s; your next message reads %s%u of its %zu tokens again",
                  why ? why : "its KV cache was not saved", info.turns.forgets ? "up to " : "", (unsigned)news->missing,
                  tokens); // fewer where thinking is left out then
+    else if (part && !*news->text && !timeline_part_length(&worker->timeline))
+        snprintf(news->text, sizeof news->text,
+                 "what was read of the message that was stopped, %u token%s, is not kept here", (unsigned)part,
+                 part == 1 ? "" : "s");
     *news->text = (char)toupper((unsigned char)*news->text);
     tok_ids_release(&place->ids);
     if (keeper->saved && there)

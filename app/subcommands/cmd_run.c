@@ -241,6 +241,8 @@ static void send_in_session(struct run *run, const struct session_news *news)
     const char *system = run->options->talk.system;
     if (*run->choice.note || *news->text)
         report("%s%s%s", run->choice.note, *news->text && *run->choice.note ? " But " : "", news->text);
+    if (run->chat.n_turns && run->chat.turns[run->chat.n_turns - 1].role == TOK_USER)
+        report("the last message of the session has no answer; this one takes its place (/retry in a chat answers it)");
     if (news->stale)
         chat_feed_anew(&run->chat);
     if (system && !run->chat.n_turns)

@@ -39,11 +39,13 @@ bool sessions_chat(const struct saved_content *content, struct chat *chat)
 
 enum { MESSAGES_SIZE = 120 };
 
-// "2 messages, 4 taken back (/redo), 3 branches", without what there is none of.
+// "2 messages, the last unanswered, 4 taken back (/redo), 3 branches", without what there is none of.
 static const char *messages_words(char out[MESSAGES_SIZE], const struct manifest *manifest)
 {
     size_t messages = manifest_messages(manifest), back, n = branches_count(manifest);
-    size_t at = (size_t)snprintf(out, MESSAGES_SIZE, "%zu message%s", messages, messages == 1 ? "" : "s");
+    bool waits = manifest->n_parts && manifest->parts[manifest->n_parts - 1].role == TOK_USER;
+    size_t at = (size_t)snprintf(out, MESSAGES_SIZE, "%zu message%s%s", messages, messages == 1 ? "" : "s",
+                                 waits ? ", the last unanswered" : "");
     if (branches_ahead(manifest, &back) != PART_NONE)
         at += (size_t)snprintf(out + at, MESSAGES_SIZE - at, ", %zu taken back (/redo)", back);
     if (n > 1)

@@ -157,8 +157,9 @@ static void say_reason(struct talk *talk, const struct turn_result *result)
         talk_say(talk, "Stopped before the answer; %s/retry %s.", back, again);
     else if (result->reason == STOP_CANCELLED)
         talk_say(talk,
-                 "Stopped with %d %% of the work on %" PRIu32 " tokens%s done, which is kept; %s/retry %s and goes on "
-                 "from there.",
+                 "Stopped with %d %% of the work on %" PRIu32
+                 " tokens%s done, which is kept until you leave or go elsewhere; %s/retry "
+                 "%s and goes on from there.",
                  (int)(100 * (double)read / result->to_read), result->to_read,
                  result->rereading ? " to be read again" : "", back, again);
     else if (result->reason == STOP_MAX_TOKENS)
@@ -235,6 +236,7 @@ static void finish_turn(struct talk *talk, struct turn_result *result)
     if (result->kept && result->again_tokens)
         say_again(talk, result);
     note_failure(talk, result);
+    talk->part_read = !result->kept && result->read_tokens > 0;
     if (!chat_accept(&talk->chat, result, &result->text)) {
         talk_fail(talk, "out of memory");
         talk_leave(talk, STATUS_FAILED);

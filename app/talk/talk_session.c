@@ -278,11 +278,16 @@ void talk_finish_session(struct talk *talk)
     if (*news.name)
         snprintf(talk->session, sizeof talk->session, "%s", news.name);
     if (news.unanswered)
-        talk_say(talk, "Your last message is saved without an answer; /retry answers it.");
+        talk_say(talk, "Your last message is saved without an answer; /retry answers it.%s",
+                 talk->part_read ? " What was read of it is read again then." : "");
     if (talk->system_waits)
         talk_say(talk, "The system message that you set is not saved: no message followed it.");
     const struct chat_turn *system = chat_system(&talk->chat);
     bool said = news.unanswered || chat_exchanges(&talk->chat) || (system && system->number != PART_NONE);
-    if (*talk->session && !news.failed && said)
+    struct store_error error;
+    bool there = *talk->session && store_find(&talk->store, talk->session, &error) == STORE_OK;
+    if (*talk->session && !news.failed && said && !there) // it was to be made with its first message
+        talk_say(talk, "Nothing was added, and nothing saved as \"%s\".", talk->session);
+    else if (*talk->session && !news.failed && said)
         talk_say(talk, "Saved as \"%s\"; moechat --session %s resumes it.", talk->session, talk->session);
 }

@@ -95,7 +95,7 @@ def test_a_stopped_prompt_goes_on():
     t.wait("Reading prompt:")
     stopped = time.monotonic()
     t.interrupt()
-    t.wait("Stopping ...", "% of the work on ", "tokens done, which is kept", "You:")
+    t.wait("Stopping ...", "% of the work on ", "tokens done, which is kept until you leave", "You:")
     expect(time.monotonic() - stopped < 5, "a stop is prompt, on a busy machine, too")
     share = int(re.search(rb"Stopped with (\d+) % of the work on \d+ tokens", t.output)[1])
     expect(0 < share < 100, share)

@@ -169,12 +169,36 @@ def test_a_stopped_message_is_saved_when_one_leaves():
     t.send("/quit\r")
     t.wait("Your last message is saved without an answer; /retry answers it.", 'Saved as "unread"')
     same(t.finish(), 0)
-    t = chat(ECHO, "--session", "unread")
+    t = chat(ECHO, "--session", "unread", columns=200)
+    expect(b"But its last message was not answered: 6 of its 6 tokens are unread." in t.output, t.output)
     expect(b"You: go\r\n" in t.output and b"No answer to this message yet" in t.output, t.output)
     t.send("/retry\r")
     t.wait("You: go", "Assistant:", "go\r\n", "You:")
     leave(t)
     expect(run(["sessions", "show", "unread"]).stdout.endswith(b"user: go\nassistant: go\n"), "it is answered")
+
+
+def test_a_message_that_waits_is_told_of():
+    t = chat("turn\nprefill 60000\n", "--session", "waits")
+    t.send("go\r")
+    t.wait("go")
+    time.sleep(0.3)
+    t.interrupt()
+    t.wait("message taken back", "You:")
+    leave(t)
+    listed = run(["sessions"]).stdout.decode()
+    expect(re.search(r"waits .*, 1 message, the last unanswered, 6 tokens", listed), listed)
+    result = run(["run", "-p", "x", "--session", "waits"] + script(ECHO))
+    expect(b"has no answer; this one takes its place" in result.stderr and b"your next message" not in result.stderr, result.stderr)
+
+
+def test_what_does_not_fit_is_not_saved():
+    ask("a" * 60, "--session", "big", *script(ECHO))
+    said = run(["--plain", "--session", "big"] + script("name other\ncontext 50\n" + ECHO), b"hi\n/quit\n").stdout.decode()
+    expect('But it was saved with different weights (a script), so "big" stays as it is, and this goes on as "big-2"; its 125 '
+           "tokens do not fit into a context of 50" in said, said)
+    expect("Saved as" not in said and 'Nothing was added, and nothing saved as "big-2"' in said, said)
+    expect(b"big-2" not in run(["sessions"]).stdout, "and so it is")
 
 
 def test_a_message_is_saved_before_it_is_read():
@@ -454,7 +478,8 @@ def test_without_a_session_branches_are_read_again():
     expect("reads 13 of its 23 tokens again" in said and "This conversation is not saved; /save saves it." in said, "said: %r" % said)
     name = said.split('Each turn is now saved as "')[1].split('"')[0]
     expect(name[15:].startswith("-one"), "named by its first message: %r" % name)
-    expect(said.count("again") == 3, "its text was saved, not the rows of what is elsewhere: %r" % said)
+    expect("(Read 13 earlier tokens again.)" in said, "as was announced: %r" % said)
+    expect(said.count("your next message reads") == 3, "its text was saved, not the rows of what is elsewhere: %r" % said)
     said, read = lines(name, "/tree")
     expect("* 2    Assistant: one-a\n  3    Assistant: one-b\n  4    You: two" in said, "the tree: %r" % said)
 

@@ -113,6 +113,14 @@ static void limits_end_an_answer(struct harness *t)
     CHECK_EQ(t, result->context_used, 20);
     CHECK(t, strstr(result->err.text, "20 of 20") != NULL);
     turn_result_free(result);
+    struct turn *anew = turn_new(); // a conversation that is fed again: nothing of it is used
+    turn_add(anew, TOK_USER, "a long question", 15);
+    turn_add(anew, TOK_ASSISTANT, "yes", 3);
+    turn_add(anew, TOK_USER, "b", 1);
+    worker_send(worker, anew);
+    result = collect(t, worker, &answer, 0);
+    CHECK_STR(t, result->err.text, "the context is full: with this message the conversation needs 29 tokens of 20");
+    turn_result_free(result);
     bytes_release(&answer);
     worker_free(worker);
 }
@@ -242,6 +250,66 @@ static struct turn_result *go_on(struct harness *t, struct worker *worker, uint3
 {
     post(worker, text, position, 0);
     return collect(t, worker, answer, 0);
+}
+
+static struct turn_result *stop_later(struct harness *t, struct worker *worker, uint32_t position, const char *text)
+{
+    struct event event = {0};
+    post(worker, text, position, 0);
+    while (next_event(worker, &event) && event.kind != EVENT_DONE)
+        if (event.kind == EVENT_PROGRESS && event.progress.done >= 32)
+            worker_cancel(worker);
+    CHECK(t, event.result->reason == STOP_CANCELLED && event.result->read_tokens >= 32);
+    return event.result;
+}
+
+// Under another name a conversation goes on where a message was stopped; gone elsewhere it does not, and says so.
+static void a_part_stays_under_another_name(struct harness *t)
+{
+    struct worker *worker = start(t, "turn\ntext yes\nturn\nprefill 40\nturn\necho\nturn\nprefill 40\n");
+    struct bytes answer = {0};
+    struct store store;
+    struct store_error error;
+    struct worker_session session = {.saved = NULL};
+    struct event event = {0};
+    char root[64] = "/tmp/moechat-worker-XXXXXX", text[200];
+    CHECK(t, mkdtemp(root) && store_init(&store, root));
+    await_ready(t, worker);
+    memset(text, 'x', sizeof text);
+    text[sizeof text - 1] = 0;
+    struct turn_result *first = go_on(t, worker, 0, "first", &answer);
+    uint32_t position = first->context_used;
+    struct turn_result *stopped = stop_later(t, worker, position, text);
+    CHECK_EQ(t, saved_new(&store, "fork", &session.saved, &error), STORE_OK);
+    session.keep = position;
+    worker_open_session(worker, session);
+    while (next_event(worker, &event) && event.kind != EVENT_SESSION)
+        event_release(&event);
+    struct turn_result *result = go_on(t, worker, position, text, &answer);
+    CHECK_EQ(t, result->cached_tokens, position + stopped->read_tokens);
+    turn_result_free(stopped);
+    position = result->context_used;
+    turn_result_free(result);
+    stopped = stop_later(t, worker, position, text);
+    struct worker_place place = {.last = PART_NONE};
+    struct tok_err err;
+    for (size_t i = 0; i < first->prompt.count; i++)
+        tok_ids_append(&place.ids, first->prompt.ids[i], &err);
+    worker_close_session(worker);
+    worker_go(worker, place);
+    for (int i = 0; i < 4; i++) // behind those of both turns
+        while (next_event(worker, &event) && event.kind != EVENT_SESSION)
+            event_release(&event);
+    CHECK(t, strstr(event.session.text, "What was read of the message that was stopped, ") != NULL);
+    turn_result_free(stopped);
+    turn_result_free(first);
+    bytes_release(&answer);
+    worker_free(worker);
+    store_remove(&store, "fork", &error);
+    char path[80];
+    snprintf(path, sizeof path, "%s/sessions", root);
+    rmdir(path);
+    rmdir(root);
 }
 
 static void append_ids(struct tok_ids *list, const struct tok_ids *more)
@@ -602,6 +670,7 @@ int main(int argc, char **argv)
         TEST(a_cancel_ends_with_its_answer),
         TEST(leaving_never_waits_for_readers),
         TEST(a_stopped_prompt_goes_on),
+        TEST(a_part_stays_under_another_name),
         TEST(a_stop_at_once_keeps_what_was_read),
         TEST(states_stand_at_borders),
         TEST(states_stand_before_the_thinking),
