@@ -66,6 +66,17 @@ static void lines_of_programs(struct harness *t)
               "a.gguf=12 b.gguf=4300000000 c c.gguf=1536 d.gguf=9 e.gguf=?");
 }
 
+// du -a tells KiB, and the folders, too; -b tells bytes, and -h units.
+static void lines_of_du(struct harness *t)
+{
+    CHECK_STR(t, told("8\t./Q4/b.json\n676\t./Q4/a.gguf\n688\t./Q4\n4\t./Q4-x\n696\t.\n"),
+              "Q4-x=4096 Q4/a.gguf=692224 Q4/b.json=8192");
+    CHECK_STR(t, told("7\td/b.json\n690176\td/a.gguf\n694279\td\n"), "d/a.gguf=690176 d/b.json=7");
+    CHECK_STR(t, told("4.0K\td/b.json\n1.5M\td/a.gguf\n1.6M\td/\n"), "d/a.gguf=1572864 d/b.json=4096");
+    CHECK_STR(t, told("8\ta.gguf\n4\tb.json\n"), "a.gguf=8 b.json=4"); // no folder: of another program
+    CHECK(t, strstr(told("8\t.\n"), "folders alone") != NULL);
+}
+
 static void what_is_no_list(struct harness *t)
 {
     static const char *const texts[] = {"",
@@ -100,7 +111,7 @@ static void what_is_no_list(struct harness *t)
 
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(what_the_hub_answers), TEST(lines_of_programs),
+    static const struct harness_test tests[] = {TEST(what_the_hub_answers), TEST(lines_of_programs), TEST(lines_of_du),
                                                 TEST(what_is_no_list)};
     return HARNESS_RUN(tests, argc, argv);
 }
