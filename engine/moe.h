@@ -230,6 +230,7 @@ struct moe_listing {
     uint64_t n_others;                     // files that are no model's weights
     char left_out[MOE_LISTED_NAME];        // a GGUF among them, such as mmproj (vision); "": none
     bool sized, has_config, has_tokenizer; // config.json; one of the files that a tokenizer is read from
+    bool kib;                              // sizes are du's, taken for KiB
     struct moe_listed_shape shape;         // by the names, of models that are widely known
 };
 // `name` is for messages. MOE_FORMAT: it is no list. MOE_NOT_FOUND: no model is in it. On failure there is nothing to
@@ -449,7 +450,7 @@ struct moe_feed {
     const int32_t *ids;
     size_t count;
     uint32_t position;             // of ids[0]; must be the session's length
-    uint32_t borders[MOE_BORDERS]; // positions within them at which states are kept, too; 0: none
+    uint32_t borders[MOE_BORDERS]; // ascending positions within them at which states are kept, too; 0: none
     moe_row_fn *on_row;            // NULL: the head runs at the last position only
     moe_hidden_fn *on_hidden;      // NULL: states stay on the device
     moe_progress_fn *progress; // often; `done`: finished groups, and of this one as of moe_session_held. May be NULL

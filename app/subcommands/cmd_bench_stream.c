@@ -400,8 +400,10 @@ static void print_alone(struct stream *stream, const char *what, const struct al
     bool beaten = alone->ratio > 0 && is_beaten(1 / alone->ratio);
     stream->beaten |= beaten;
     if (alone->ceiling > 0)
-        printf("  experts %s, no compute: %.2f GB/s, %.0f %%%s of %s beside them (%.2f)\n", what, alone->rate / 1e9,
-               100 * alone->ratio, beaten ? "*" : "", ceiling, alone->ceiling / 1e9);
+        printf(
+            "  experts %s, no compute: %.2f GB/s, %s beside them %.2f; by turns, %.0f %%%s of them in the median of %d "
+            "pairs\n",
+            what, alone->rate / 1e9, ceiling, alone->ceiling / 1e9, 100 * alone->ratio, beaten ? "*" : "", N_PAIRS);
 }
 
 static void print_head(const struct stream *stream, const moe_model *model)

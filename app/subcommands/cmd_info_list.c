@@ -226,21 +226,22 @@ static void print_best(const struct offers *offers)
         return;
     }
     bool fits = best->disk && best->memory;
-    printf("%-18s", "fetch");
+    printf("%-18s", fits ? "fetch" : "does not fit");
     print_clean(base_of(best->model));
     printf("%s%s, %s%s%s\n", *best->model->mix ? ", " : "", best->model->mix,
            best->model->parts == 1 ? "one file" : "all its parts", best->needs.bytes ? ", " : "",
            best->needs.bytes ? format_bytes(size, sizeof size, best->needs.bytes) : "");
     printf("%-18s%s\n", "",
-           !best->needs.bytes || !best->known ? "whether there is room for it in memory is not known"
-           : fits                             ? "the largest of these that there is room for here"
-                                              : "the smallest of these; there is no room here for any");
+           !fits                ? "the smallest of these; there is no room here for any"
+           : !best->needs.bytes ? "whether there is room for it is not known"
+           : !best->known       ? "whether there is room for it in memory is not known"
+                                : "the largest of these that there is room for here");
     if (best->known && best->needs.converted)
         puts("                  moechat convert then makes 4 bits of it, which the figures of a token are for");
     if (!best->model->gguf && (!offers->listing.has_config || !offers->listing.has_tokenizer))
         printf("%-18sthe list has no %s, which the model needs\n", "",
                offers->listing.has_config ? "tokenizer" : "config.json");
-    printf("%-18s%s\n", "next", command(&typed, offers) ? typed.data : "");
+    printf("%-18s%s\n", fits ? "next" : "where it fits", command(&typed, offers) ? typed.data : "");
     puts("                  (goes on where it was cut off), then moechat info DIR");
     bytes_release(&typed);
 }
@@ -261,6 +262,8 @@ static void print_offers(const struct offers *offers)
            : listing->sized ? ""
                             : " and more that is not told",
            listing->n_models, listing->n_models == 1 ? "" : "s");
+    if (listing->kib)
+        printf("%-18stheir sizes are taken for KiB, as du -a prints them; du -ab prints bytes\n", "");
     if (*listing->left_out) {
         printf("%-18s", "not a model");
         print_clean(listing->left_out);
@@ -315,7 +318,8 @@ static int print_json(const struct offers *offers)
     for (uint32_t i = 0; i < listing->n_models; i++)
         json_object_array_add(models, json_of(&offers->all[i]));
     json_object_object_add(object, "models", models);
-    json_out_string(object, "fetch", offers->best ? offers->best->model->pattern : "");
+    const struct offer *best = offers->best;
+    json_out_string(object, "fetch", best && best->disk && best->memory ? best->model->pattern : "");
     return json_out_finish(object);
 }
 

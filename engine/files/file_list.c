@@ -18,7 +18,8 @@ struct reading {
     const char *name;
     struct file_list *list;
     size_t room;
-    char folder[PATH_MOST + 1]; // that ls -R is in, with a / behind it
+    char folder[PATH_MOST + 1];  // that ls -R is in, with a / behind it
+    size_t tabbed, bare, blocks; // lines as du's, "SIZE<tab>NAME"; without a unit; and whole blocks of 4
     struct moe_err *err;
 };
 
@@ -279,12 +280,26 @@ static int take_lfs(struct reading *r, const char *at, const char *end)
     return add(r, at, (size_t)(last - at), sized ? &bytes : NULL);
 }
 
+// Of du: its units are powers of 1024, and without one it is told by put_in_units what they are.
+static int take_du(struct reading *r, struct word size, const char *at, const char *end)
+{
+    uint64_t bytes;
+    read_size(size, 1024, &bytes);
+    bool bare = isdigit((unsigned char)size.at[size.length - 1]);
+    r->tabbed++;
+    r->bare += bare;
+    r->blocks += bare && bytes % 4 == 0;
+    return add(r, at, (size_t)(end - at), &bytes);
+}
+
 // "SIZE NAME", "NAME SIZE", "NAME -" (hf's: it is here already) or "NAME".
 static int take_plain(struct reading *r, const char *at, const char *end)
 {
     uint64_t bytes;
     struct word first = word_from(at, end), last = last_word(at, end);
     const char *rest = word_from(first.at + first.length, end).at, *before = last.at;
+    if (rest < end && first.at[first.length] == '\t' && read_size(first, 1024, &bytes))
+        return take_du(r, first, rest, end);
     if (rest < end && read_size(first, 1000, &bytes)) {
         struct word second = word_from(rest, end);
         char text[32];
@@ -363,6 +378,58 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const struct file_listed *)a)->path, ((const struct file_listed *)b)->path);
 }
 
+// The first file from there on, in order, whose path is not before this one.
+static size_t find_place(const struct file_list *list, const char *path)
+{
+    size_t low = 0, high = list->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(list->files[middle].path, path) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+// A folder: there are files below it.
+static bool is_folder(const struct file_list *list, const char *path)
+{
+    char below[PATH_MOST + 2];
+    size_t length = strlen(path);
+    if (strcmp(path, ".") == 0 || path[length - 1] == '/')
+        return true;
+    snprintf(below, sizeof below, "%s/", path);
+    size_t at = find_place(list, below);
+    return at < list->count && strncmp(list->files[at].path, below, length + 1) == 0;
+}
+
+// Without the folders. True: there were some.
+static bool drop_folders(struct file_list *list)
+{
+    size_t kept = 0, count = list->count;
+    bool *drops = calloc(count, sizeof *drops); // without memory they stay
+    for (size_t i = 0; drops && i < count; i++)
+        drops[i] = is_folder(list, list->files[i].path);
+    for (size_t i = 0; drops && i < count; i++)
+        if (drops[i])
+            free(list->files[i].path);
+        else
+            list->files[kept++] = list->files[i];
+    list->count = drops ? kept : count;
+    free(drops);
+    return kept < count;
+}
+
+// du -a tells KiB, du -ab bytes, in the same lines.
+static void put_in_units(const struct reading *r, bool folders)
+{
+    struct file_list *list = r->list;
+    list->kib = folders && r->tabbed && r->bare == r->tabbed && r->blocks == r->bare;
+    for (size_t i = 0; list->kib && i < list->count; i++)
+        list->files[i].bytes <<= 10;
+}
+
 // In order, each path once; one that has a size goes before one that has none.
 static void put_in_order(struct file_list *list)
 {
@@ -403,10 +470,13 @@ int file_list_read(const char *text, size_t length, const char *name, struct fil
                                          : take_lines(&reading, text, length);
     if (!code && list->count == 0)
         code = refuse(&reading, "it names no file");
+    if (!code) {
+        put_in_order(list);
+        put_in_units(&reading, drop_folders(list));
+        code = list->count ? MOE_OK : refuse(&reading, "it names folders alone");
+    }
     if (code)
         file_list_release(list);
-    else
-        put_in_order(list);
     return code;
 }
 

@@ -5,7 +5,9 @@
 // {"id": "owner/name", "siblings": [{"rfilename": "a.gguf", "size": 12}, ...]}    /api/models/owner/name?blobs=true
 // [{"type": "file", "path": "a.gguf", "size": 12, "lfs": {"size": 12}}, ...]      .../tree/main?recursive=true
 // ["a.gguf", ...]                                                                 names alone
-// and lines: ls -l (-lh, -lR), git lfs ls-files -s, hf download --dry-run, "SIZE NAME", "NAME SIZE", "NAME".
+// and lines: ls -l (-lh, -lR), git lfs ls-files -s, hf download --dry-run, "SIZE NAME", "NAME SIZE", "NAME", and du -a
+// (-ab, -ah): its sizes without a unit are KiB where all of them are whole blocks of 4, as it is with -ab only by
+// chance.
 #ifndef MOECHAT_ENGINE_FILES_FILE_LIST_H
 #define MOECHAT_ENGINE_FILES_FILE_LIST_H
 
@@ -22,7 +24,8 @@ struct file_listed {
 struct file_list {
     char repository[160];      // "owner/name"; "": the list does not say
     struct file_listed *files; // by path, each path once
-    size_t count;              // at least 1
+    size_t count;              // at least 1; folders, which du lists too, are none
+    bool kib;                  // the sizes are du's, in KiB
 };
 
 // `name` is for messages. MOE_FORMAT: the text is no such list; MOE_NO_MEMORY. On failure the list is empty.

@@ -256,6 +256,19 @@ static void finish(struct gathering *g)
     take_known(known, &listing->shape);
 }
 
+// One that convert made is here already, and no repository's.
+static bool is_package(const struct file_list *list)
+{
+    bool resident = false, experts = false;
+    for (size_t i = 0; i < list->count; i++) {
+        const char *path = list->files[i].path, *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+        size_t length = strlen(name);
+        resident |= strcmp(name, "resident.safetensors") == 0;
+        experts |= length > 8 && strcmp(name + length - 8, ".experts") == 0;
+    }
+    return resident && experts;
+}
+
 int moe_listing_read(const char *text, size_t length, const char *name, struct moe_listing *listing,
                      struct moe_err *err)
 {
@@ -267,8 +280,13 @@ int moe_listing_read(const char *text, size_t length, const char *name, struct m
     struct gathering g = {.listing = listing, .next = calloc(MODELS_MOST, sizeof *g.next)};
     listing->models = calloc(MODELS_MOST, sizeof *listing->models);
     snprintf(listing->repository, sizeof listing->repository, "%s", list.repository);
+    listing->kib = list.kib;
     if (!g.next || !listing->models)
         code = moe_fail_file(err, MOE_NO_MEMORY, name, 0, "no memory to look into it");
+    else if (is_package(&list))
+        code = moe_fail(
+            err, MOE_FORMAT,
+            "%.300s: names the files of a package, which moechat convert made; moechat info DIR tells of it", name);
     else if (!gather(&g, &list))
         code = moe_fail(err, MOE_FORMAT, "%.300s: names more than %d models, or one whose name is too long; list less",
                         name, MODELS_MOST);

@@ -264,6 +264,13 @@ def test_info_tells_what_a_repository_holds():
     cached = json.loads(run(["info", "--json", "--expert-cache", "16GB", "--list", path]).stdout)["models"][0]
     expect(abs(cached["cached_share"] - 16e9 / cached["all_experts_bytes"]) < 1e-3, cached)
     told(run(["info", "--list", path + ".none"]), 3, "No such file")
+    large = b"x-Q4_K_M.gguf 9000G\nx-Q8_0.gguf 30000G\n"  # of no known shape; no disk here holds them
+    none = run(["info", "--list", "-"], large).stdout.decode()
+    expect("there is no room here for any" in none and "\nfetch" not in none and "\nnext" not in none, none)
+    same(json.loads(run(["info", "--json", "--list", "-"], large).stdout)["fetch"], "")
+    blocks = run(["info", "--list", "-"], b"400\tq/a-Q4_K_M.gguf\n404\tq\n").stdout.decode()
+    expect("1 file, 410 KB; 1 model" in blocks and "KiB, as du -a" in blocks, blocks)
+    told(run(["info", "--list", "-"], b"1 resident.safetensors\n2 layer-001.experts\n"), 3, "which moechat convert made")
     text = info_of(dict(config_of("ck-moonlight"), hidden_size=4096, moe_intermediate_size=8192))[1]
     expect("tokens/s with nothing cached" in text and "on the disk of this folder: it fits" in text, text)
 

@@ -121,6 +121,10 @@ def test_bench_stream():
     same(seen["fetched_from_host"], None)
     expect(all(row["bound_holds"] == (row["time_to_bound"] >= 0.95) for row in seen["rows"]), "what can't be is flagged")
     expect(all(row["page_cache_bytes_per_token"] <= row["disk_bytes_per_token"] for row in seen["rows"]), "a part of them")
+    text = run(["bench", "stream", "--model", ROOT + "/models/demo", "--device", "ref", "--runs", "1", "--only", "baseline",
+                "--prefill-tokens", "6", "--decode-tokens", "3", "--expert-cache", "2M"]).stdout.decode()
+    expect(re.search(r"experts read, no compute: [0-9.]+ GB/s, plain reads beside them [0-9.]+; "
+                     r"by turns, [0-9]+ %\*? of them in the median of 5 pairs", text), "whose share it is: " + text)
     wrong = run(["bench", "stream", "--only", "baseline,nonsense"])
     same((wrong.returncode, wrong.stdout), (2, b""))
     expect(b'"nonsense"' in wrong.stderr and b"baseline, no prefetch, " in wrong.stderr, "which, and what there is")
