@@ -450,7 +450,7 @@ struct moe_feed {
     const int32_t *ids;
     size_t count;
     uint32_t position;             // of ids[0]; must be the session's length
-    uint32_t borders[MOE_BORDERS]; // ascending positions within them at which states are kept, too; 0: none
+    uint32_t borders[MOE_BORDERS]; // positions within them at which states are kept, too; 0: none
     moe_row_fn *on_row;            // NULL: the head runs at the last position only
     moe_hidden_fn *on_hidden;      // NULL: states stay on the device
     moe_progress_fn *progress; // often; `done`: finished groups, and of this one as of moe_session_held. May be NULL
