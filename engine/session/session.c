@@ -51,13 +51,13 @@ static uint32_t choose_group(const moe_session *session, const struct moe_sessio
     const struct shape *shape = &model->package.shape;
     uint64_t fit =
         gpu_describe(model->gpu)->global_bytes / 32 / (stream_group_bytes(shape) + scratch_group_bytes(shape));
-    uint64_t group = options->prefill_group;
+    uint64_t group = options->prefill_group, most = stream_most_group(shape);
     if (session->chunk == 1 || (!group && expert_store_plan(model->store).all))
         group = session->chunk;
     else if (!group)
         group = fit < LARGEST_GROUP ? fit : LARGEST_GROUP;
-    if (group > context)
-        group = context;
+    most = most < context ? most : context;
+    group = group < most ? group : most;
     return group < session->chunk ? session->chunk : (uint32_t)(group / session->chunk * session->chunk);
 }
 

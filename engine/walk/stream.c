@@ -27,6 +27,12 @@ uint64_t stream_group_bytes(const struct shape *shape)
     return sizeof(float) * (2 * (uint64_t)shape->hidden_size + own);
 }
 
+uint32_t stream_most_group(const struct shape *shape)
+{
+    uint64_t together = (stream_group_bytes(shape) + scratch_group_bytes(shape)) / sizeof(float); // as wide as any
+    return (uint32_t)(UINT32_MAX / together);
+}
+
 int stream_open(const struct stream_options *options, struct stream *stream, struct moe_err *err)
 {
     uint64_t bytes = sizeof(float) * options->group * (uint64_t)options->shape->hidden_size;

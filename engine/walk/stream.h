@@ -74,6 +74,8 @@ struct stream {
 
 // Device bytes that each token of a group takes.
 uint64_t stream_group_bytes(const struct shape *shape);
+// How many tokens a group has at most: places of rows are counted in 32 bits, here and in scratch.
+uint32_t stream_most_group(const struct shape *shape);
 int stream_open(const struct stream_options *options, struct stream *stream, struct moe_err *err);
 void stream_release(struct stream *stream);
 

@@ -188,9 +188,26 @@ static void experts_have_room(struct harness *t)
     close_rig(t, rig);
 }
 
+// The widest rows are four streams side by side, or a position's list, or a latent space.
+static void offsets_have_32_bits(struct harness *t)
+{
+    static const struct shape shapes[] = {
+        {.hidden_size = 4096, .hyper.n_streams = HYPER_STREAMS, .top_k = 8},
+        {.hidden_size = 7168, .top_k = 8},
+        {.hidden_size = 64, .latent_size = 1 << 20, .top_k = 2},
+        {.hidden_size = 7168, .top_k = 8, .n_layers = 61, .bank_every = 12},
+        {.hidden_size = 64, .n_layers = 1, .layer_kinds = {LAYER_DSA}, .indexer = {1, 128, 65536, 128, false}},
+    };
+    const uint64_t widest[] = {4 * 4096, 7168, 1 << 20, 7168, 65536 + 127};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        uint64_t most = stream_most_group(&shapes[i]);
+        CHECK(t, most >= 1024 && most * widest[i] <= UINT32_MAX);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {TEST(each_reader_has_its_norm), TEST(experts_bring_the_next_norm),
-                                                TEST(experts_have_room)};
+                                                TEST(experts_have_room), TEST(offsets_have_32_bits)};
     return HARNESS_RUN(tests, argc, argv);
 }
