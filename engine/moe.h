@@ -582,7 +582,8 @@ enum moe_interval {
     MOE_ON_ROUTER,
     MOE_ON_EXPERTS, // routed, shared and dense
     MOE_ON_HEAD,
-    MOE_ON_SAMPLING, // the worker's
+    MOE_ON_SAMPLING, // the worker's, as
+    MOE_ON_SAVING,   // of the conversation, to disk
     MOE_ON_HOST,     // all else
     MOE_INTERVALS
 };

@@ -117,7 +117,7 @@ void steps_begin_turn(struct steps *steps)
     free(steps_end(steps));
     steps_turn_to(steps, STEPS_READING);
     steps->ended_ns = format_clock_ns();
-    steps->step_stood_ns = 0;
+    steps->step_stood_ns = steps->saving_ns = 0;
     pthread_mutex_lock(&steps->mutex);
     steps->stood_ns = 0;
     figures_begin_turn(&steps->figures);
@@ -185,6 +185,27 @@ static void shorten(struct moe_telemetry *step, uint64_t stood)
     step->total_ns -= stood;
 }
 
+// Adds time between steps, `ns` and no more, to the saving that was a part of it and to the host.
+static void add_between(struct steps *steps, struct moe_telemetry *step, uint64_t ns)
+{
+    uint64_t saving = steps->saving_ns < ns ? steps->saving_ns : ns;
+    step->ns[MOE_ON_SAVING] += saving;
+    step->ns[MOE_ON_HOST] += ns - saving;
+    steps->saving_ns = 0;
+}
+
+void steps_begin_saving(struct steps *steps)
+{
+    steps->saving_began = format_clock_ns();
+}
+
+void steps_end_saving(struct steps *steps)
+{
+    if (steps->saving_began)
+        steps->saving_ns += from_to(steps->saving_began, format_clock_ns());
+    steps->saving_began = 0;
+}
+
 static struct moe_telemetry *end_at(struct steps *steps, uint64_t now)
 {
     struct moe_telemetry *step = steps->held;
@@ -195,7 +216,7 @@ static struct moe_telemetry *end_at(struct steps *steps, uint64_t now)
     steps->ended_ns = now;
     uint64_t since = from_to(steps->computed_ns, now);
     step->ns[MOE_ON_SAMPLING] += steps->sampling_ns;
-    step->ns[MOE_ON_HOST] += from_to(steps->sampling_ns, since);
+    add_between(steps, step, from_to(steps->sampling_ns, since));
     step->total_ns += since;
     shorten(step, steps->step_stood_ns);
     steps->step_stood_ns = 0;
@@ -258,7 +279,7 @@ void steps_note(struct steps *steps)
     steps->held_phase = steps->phase;
     if (steps->held) { // what led to it is part of it
         uint64_t before = from_to(steps->ended_ns, began);
-        steps->held->ns[MOE_ON_HOST] += before;
+        add_between(steps, steps->held, before);
         steps->held->total_ns += before;
     }
     steps->seen = step->step;

@@ -42,6 +42,7 @@ struct steps {
     uint64_t ended_ns;                  // when the one before it had, or the turn began
     uint64_t computed_ns;               // when its logits were there
     uint64_t sampling_ns;               // since then
+    uint64_t saving_ns, saving_began;   // since the last step was ended
     uint64_t step_stood_ns;             // of what was counted since the held step or before it
     uint64_t seen;                      // its number
     uint64_t looked_ns;                 // when the experts' tiers were looked up last
@@ -60,6 +61,10 @@ void steps_turn_to(struct steps *steps, enum steps_phase phase);
 // backend's heat.
 void steps_forget(struct steps *steps);
 void steps_begin_conversation(struct steps *steps);
+// Between these two calls the conversation is saved: the step that it delays says so. Without the first the second is
+// nothing.
+void steps_begin_saving(struct steps *steps);
+void steps_end_saving(struct steps *steps);
 // After a call to the backend that may have been a step. A step that is held has ended before that one began.
 void steps_note(struct steps *steps);
 int32_t steps_sample(struct steps *steps, const int32_t *recent, size_t n_recent); // the backend's

@@ -388,7 +388,10 @@ static int answer(struct worker *worker, const struct turn *turn, struct turn_re
     if (code)
         return code;
     ops->keep_logits(self);
+    if (worker->keeper.saved)
+        steps_begin_saving(&worker->steps);
     keeper_save_prompt(&worker->keeper, turn, borders);
+    steps_end_saving(&worker->steps);
     return say_answer(worker, turn, result);
 }
 
@@ -499,8 +502,11 @@ static void take_turn(struct worker *worker, struct turn *turn)
         saved_cut(worker->keeper.saved, turn->position);
     result->instead = turn->instead;
     result->noted = (code == 0 || code == MOE_CANCELLED) && !turn->again && fits;
+    if (worker->keeper.saved)
+        steps_begin_saving(&worker->steps);
     if (result->noted)
         keeper_save_message(&worker->keeper, turn, result);
+    steps_end_saving(&worker->steps);
     result->cached_tokens = ops->length(self);
     if (code == 0)
         code = settle(worker, result);
@@ -528,7 +534,10 @@ static void take_turn(struct worker *worker, struct turn *turn)
     turn_note_answer(turn, result);
     uint32_t context = result->context_used;
     // First, as feeding the rest may take seconds where experts come from a disk: what was shown outlives the process.
+    if (worker->keeper.saved)
+        steps_begin_saving(&worker->steps);
     bool kept = result->kept, saved = kept && keeper_save_answer(&worker->keeper, turn, result);
+    steps_end_saving(&worker->steps);
     ops->resume(self); // before the face knows: what it cancels from then on is the next turn
     struct event event = {.kind = EVENT_DONE, .result = result};
     if (!queue_push(worker->events, &event, NULL))

@@ -10,7 +10,7 @@ const char *figures_interval_name(enum moe_interval interval)
     static const char *const names[MOE_INTERVALS] = {
         [MOE_ON_DISK] = "disk",         [MOE_ON_COPY] = "copy",       [MOE_ON_ATTENTION] = "attention",
         [MOE_ON_ROUTER] = "router",     [MOE_ON_EXPERTS] = "experts", [MOE_ON_HEAD] = "head",
-        [MOE_ON_SAMPLING] = "sampling", [MOE_ON_HOST] = "host",
+        [MOE_ON_SAMPLING] = "sampling", [MOE_ON_SAVING] = "saving",   [MOE_ON_HOST] = "host",
     };
     return names[interval];
 }

@@ -26,6 +26,7 @@ void tally_add_record(struct tally *tally, const struct moe_telemetry *step)
             tally->misses += hit ? 0 : n;
             tally->single_hits += step->choices && hit ? n : 0;
             tally->single_asked += step->choices ? n : 0;
+            tally->single_ahead += step->choices && origin == MOE_FROM_PREFETCH ? n : 0;
         }
         tally->wasted += layer->wasted;
         tally->bytes_read += layer->bytes_disk;
@@ -62,6 +63,7 @@ void tally_add(struct tally *tally, const struct tally *more)
     tally->rows += more->rows;
     tally->single_hits += more->single_hits;
     tally->single_asked += more->single_asked;
+    tally->single_ahead += more->single_ahead;
     if (!more->policy)
         return;
     tally->policy = more->policy;
@@ -129,6 +131,8 @@ char *tally_read_words(char *out, size_t size, const struct tally *tally)
         snprintf(out, size, "%s read", all);
     else if (tally->bytes_cached >= tally->bytes_read)
         snprintf(out, size, "%s read, all from the page cache", all);
+    else if (strcmp(all, part) == 0)
+        snprintf(out, size, "%s read, nearly all from the page cache", all);
     else
         snprintf(out, size, "%s read, %s of it from the page cache", all, part);
     return out;

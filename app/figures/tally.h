@@ -20,6 +20,7 @@ struct tally {
     uint64_t bytes_read, bytes_cached, bytes_copied, wait_ns; // for experts
     uint64_t rows;                                            // tokens that all this was for
     uint64_t single_hits, single_asked; // experts of those that went through the model by themselves, as answers do
+    uint64_t single_ahead;              // of those hits, those that nobody had asked for before they were read ahead
     const char *policy;                 // of prefetch, as of moe_stats, at last; NULL: not known
     char reason[96];
 };

@@ -82,6 +82,7 @@ char *why_words(char out[WHY_SIZE], const struct moe_telemetry *step, const stru
         [MOE_ON_EXPERTS] = "computing experts",
         [MOE_ON_HEAD] = "computing the head",
         [MOE_ON_SAMPLING] = "sampling",
+        [MOE_ON_SAVING] = "saving the conversation",
         [MOE_ON_HOST] = "working on the host",
     };
     enum moe_interval why = why_interval(step, usual);

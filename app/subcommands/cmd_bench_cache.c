@@ -48,7 +48,9 @@ static void print_text(const struct moe_trace_replayed *replayed)
         puts("The trace ends in the middle of a request; everything before it was replayed.");
     print_table(replayed, false);
     print_table(replayed, true);
-    puts("\nbelady knows the future: no policy can do better.");
+    puts("\nPrompts pass through the caches, too, a layer's experts at once; /stats counts answers alone, from an "
+         "empty cache.");
+    puts("belady knows the future: no policy can do better.");
 }
 
 static int print_json(const struct moe_trace_replayed *replayed)

@@ -429,6 +429,12 @@ static void print_head(const struct stream *stream, const moe_model *model)
     fflush(stdout);
 }
 
+// Not the caller's, of whom there is none here.
+static bool is_engines(int interval)
+{
+    return interval != MOE_ON_SAMPLING && interval != MOE_ON_SAVING;
+}
+
 static void print_columns(struct stream *stream)
 {
     print_alone(stream, "read", &stream->from_disk, "plain reads");
@@ -448,7 +454,7 @@ static void print_columns(struct stream *stream)
     printf("\n  %-24s%8s%9s%6s%8s%6s%9s%9s%6s%7s%7s%5s", "", "", "tokens/s", "%", "tok/s", "%", "MB/token", "MB/token",
            "/token", "x", "x", "%");
     for (int i = 0; i < MOE_INTERVALS; i++)
-        if (i != MOE_ON_SAMPLING) // the caller's
+        if (is_engines(i))
             printf("%10s", figures_interval_name((enum moe_interval)i));
     printf("\n");
     fflush(stdout);
@@ -477,7 +483,7 @@ static void print_row(struct stream *stream, const char *name, const moe_model *
                result->bytes_disk / tokens / 1e6, result->bytes_device / tokens / 1e6,
                (double)result->sums.waits / tokens, bound, reads, 100 * drift);
         for (int i = 0; i < MOE_INTERVALS; i++)
-            if (i != MOE_ON_SAMPLING)
+            if (is_engines(i))
                 printf("%10.3f", (double)result->sums.ns[i] / tokens / 1e6);
         printf("\n");
         fflush(stdout);
@@ -498,7 +504,7 @@ static void print_row(struct stream *stream, const char *name, const moe_model *
     json_out_real(row, "launches_per_token", (double)result->sums.launches / tokens);
     struct json_object *spent = json_object_new_object();
     for (int i = 0; i < MOE_INTERVALS; i++)
-        if (i != MOE_ON_SAMPLING)
+        if (is_engines(i))
             json_out_real(spent, figures_interval_name((enum moe_interval)i),
                           (double)result->sums.ns[i] / tokens / 1e6);
     json_object_object_add(row, "ms_per_token", spent);

@@ -3,6 +3,7 @@
 #include "app/view/stats.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "app/figures/figures.h"
 #include "app/util/format.h"
@@ -23,6 +24,8 @@ void stats_rooms(struct stats *stats)
     stats->n_rooms = 0;
     for (int i = STATS_ROOMS - 2; i >= 0; i--) {
         uint64_t part = plan->experts >> i;
+        if (!part)
+            continue; // a small model
         if (here > before && here < part)
             stats->rooms[stats->n_rooms++] = (struct stats_room){.experts = here, .share = -1, .here = true};
         stats->rooms[stats->n_rooms++] = (struct stats_room){.experts = part, .share = -1, .here = here == part};
@@ -85,11 +88,14 @@ static void print_rooms(FILE *out, const struct stats *stats)
                 room->here ? ": you are here" : "", 100 * room->share);
     }
     const struct moe_cache_plan *plan = &stats->info->cache;
-    double acting = 100 * (double)tally->single_hits / (double)tally->single_asked;
+    double asked = (double)tally->single_asked, ahead = 100 * (double)tally->single_hits / asked;
+    double acting = 100 * (double)(tally->single_hits - tally->single_ahead) / asked;
     if (tally->single_asked && slots_of(plan) == plan->experts)
         fprintf(out, "; every expert has a slot and stays from one turn to the next: that hit %.0f %%", acting);
     else if (tally->single_asked)
         fprintf(out, "; the policy that acts (%s) hit %.0f %%", figures_policy_name(plan), acting);
+    if (tally->single_ahead) // the curve knows of no reading ahead
+        fprintf(out, ", and %.0f %% with what was read ahead", ahead);
     fputc('\n', out);
 }
 
@@ -121,6 +127,12 @@ static void print_process(FILE *out, const struct stats *stats)
             format_bytes(since, sizeof since, all->device_bytes - start->device_bytes));
 }
 
+// Between two policies that are tried in turn.
+static bool tries_out(const struct tally *tally)
+{
+    return tally->policy && strcmp(tally->policy, "off") == 0 && strcmp(tally->reason, "on trial") == 0;
+}
+
 void stats_print(FILE *out, const struct stats *stats)
 {
     const struct tally *tally = &stats->conversation;
@@ -141,7 +153,10 @@ void stats_print(FILE *out, const struct stats *stats)
     print_experts(out, tally);
     print_rooms(out, stats);
     fprintf(out, "  prefetch         %s%s%s: %" PRIu64 " read ahead, %" PRIu64 " used, %" PRIu64 " wasted%s\n",
-            tally->policy ? tally->policy : "off", *tally->reason ? ", " : "", tally->reason, tally->ahead,
+            tries_out(tally) ? "on trial, now off"
+            : tally->policy  ? tally->policy
+                             : "off",
+            *tally->reason && !tries_out(tally) ? ", " : "", tries_out(tally) ? "" : tally->reason, tally->ahead,
             tally_used(tally), tally->wasted,
             tally_used(tally) + tally->wasted > tally->ahead ? "; some were read ahead before this conversation" : "");
     fprintf(out, "  seed             %" PRIu64 "%s\n", stats->seed, stats->seed_was_used ? " in the last turn" : "");

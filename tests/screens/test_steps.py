@@ -36,6 +36,9 @@ def test_steps_add_up():
                 same([len(layer["experts"])], [4])
                 same(sum(e["from"] == "disk" for e in layer["experts"]), layer["disk"])
     expect(tokens[0]["step"]["ns"]["sampling"] > 0, "sampling takes time")
+    same(sum(token["step"]["ns"]["saving"] for token in tokens), 0)
+    saved, *_ = lines("--max-tokens", "2", "--session", "saving")
+    expect(0 < saved["step"]["ns"]["saving"] < saved["step"]["total_ns"], "saving is its own part")
     seconds = tokens[-1]["seconds"] - tokens[0]["seconds"]
     steps = sum(token["step"]["total_ns"] for token in tokens[1:]) / 1e9
     expect(abs(steps - seconds) <= 0.02 * seconds + 0.0005, "steps cover the turn: %g of %g s" % (steps, seconds))

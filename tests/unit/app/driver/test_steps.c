@@ -165,6 +165,34 @@ static void sleep_ns(long ns)
     nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
 }
 
+// Saving the conversation is a part by itself, not the host's work for the model.
+static void saving_is_its_own_part(struct harness *t)
+{
+    enum { LONG_NS = 20000000 };
+    struct played played;
+    struct backend backend;
+    struct steps steps;
+    struct step_token token;
+    uint32_t count;
+    play(&played, &backend);
+    steps_open(&steps, &backend);
+    steps_begin_turn(&steps);
+    steps_begin_saving(&steps);
+    sleep_ns(LONG_NS);
+    steps_end_saving(&steps);
+    step(&steps, &played);
+    step(&steps, &played);
+    for (uint32_t n = 1; n <= 2 && CHECK(t, steps_token(&steps, n, &token, &count)); n++) {
+        uint64_t saving = token.step->ns[MOE_ON_SAVING], sum = 0;
+        for (int i = 0; i < MOE_INTERVALS; i++)
+            sum += token.step->ns[i];
+        CHECK(t, n == 1 ? saving >= LONG_NS : saving == 0);
+        CHECK_EQ(t, sum, token.step->total_ns);
+        free(token.step);
+    }
+    steps_release(&steps);
+}
+
 // Not with every token, but now and then, also while a step is under way, and in the end for sure.
 static void where_experts_are_is_looked_up_now_and_then(struct harness *t)
 {
@@ -303,6 +331,7 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {
         TEST(tokens_are_kept_with_their_steps),
         TEST(old_tokens_make_room),
+        TEST(saving_is_its_own_part),
         TEST(where_experts_are_is_looked_up_now_and_then),
         TEST(a_turn_sums_itself_up),
         TEST(a_stop_is_nobodys_time),

@@ -82,6 +82,11 @@ static void says_what_was_counted(struct harness *t)
     CHECK(t, strstr(out, "5 hits, 5 misses (50.0 % hits); 4.00 MB read") != NULL);
     tally->bytes_cached = 1000000;
     CHECK(t, strstr(printed(&stats), "4.00 MB read, 1.00 MB of it from the page cache; waited") != NULL);
+    tally->bytes_cached = 3999999;
+    CHECK(t, strstr(printed(&stats), "4.00 MB read, nearly all from the page cache; waited") != NULL);
+    tally->policy = "off", memcpy(tally->reason, "on trial", sizeof "on trial");
+    CHECK(t, strstr(printed(&stats), "prefetch         on trial, now off: 3 read ahead") != NULL);
+    tally->policy = "router", *tally->reason = 0;
     tally->bytes_cached = 4000000;
     out = printed(&stats);
     CHECK(t, strstr(out, "4.00 MB read, all from the page cache; waited") != NULL);
@@ -91,6 +96,10 @@ static void says_what_was_counted(struct harness *t)
     CHECK(t,
           strstr(out, "room for 4 experts (4.00 MB) 0 %, 8 (8.00 MB) 25 %, 16 (16.0 MB: you are here) 50 %") != NULL);
     CHECK(t, strstr(out, "the policy that acts (recency and frequency) hit 75 %\n") != NULL);
+    tally->single_ahead = 2; // the curve's experts are not read ahead: like with like
+    CHECK(t, strstr(printed(&stats), "frequency) hit 50 %, and 75 % with what was read ahead\n") != NULL);
+    tally->single_ahead = 0;
+    out = printed(&stats);
     CHECK(t, strstr(out, "16 of 64 experts cached (16.0 MB; minimum 4.00 MB)") != NULL);
     CHECK(t, strstr(out, "prefetch         router: 3 read ahead, 1 used, 1 wasted\n") != NULL);
     CHECK(t, strstr(out, "11 tokens, 20.0 tokens/s\n") && strstr(out, "2 messages\n"));
