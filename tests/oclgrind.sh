@@ -12,7 +12,7 @@ command -v oclgrind >/dev/null || {
     echo "SKIP no oclgrind (Debian: apt install oclgrind)"
     exit 0
 }
-programs=${1:-test_ops test_bits test_experts test_fused test_mixers test_index test_hyper}
+programs=${1:-test_ops test_bits test_experts test_fused test_mixers test_index test_hyper test_bank}
 [ $# -eq 0 ] || shift
 said=$(mktemp) || exit 1
 cache=$(mktemp -d) || exit 1
