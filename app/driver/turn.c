@@ -91,3 +91,74 @@ void turn_result_free(struct turn_result *result)
     free(result->prompt_ends);
     free(result);
 }
+
+int turn_encode(const struct turn *turn, const struct backend *backend, struct turn_result *result)
+{
+    struct backend_prompt prompt = {.turns = turn->turns,
+                                    .n_turns = turn->n_turns,
+                                    .begin = turn->position == 0,
+                                    .raw = turn->raw,
+                                    .think = turn->think};
+    result->prompt_ends = calloc(turn->n_turns + 1, sizeof(size_t));
+    if (!result->prompt_ends)
+        return backend_fail(&result->err, MOE_NO_MEMORY, "no memory for the turn");
+    result->n_prompt_ends = turn->n_turns;
+    int code = backend->ops->encode(backend->self, &prompt, &result->prompt, result->prompt_ends, &result->err);
+    if (code == 0 && result->prompt.count == 0)
+        code = backend_fail(&result->err, MOE_BAD_ARGUMENT, "the prompt is empty");
+    return code;
+}
+
+size_t turn_same(const struct turn *turn, const struct saved *saved, const struct turn_result *result)
+{
+    size_t n = 0, same = 0;
+    while (same < turn->known.count && same < result->prompt.count && turn->known.ids[same] == result->prompt.ids[same])
+        same++;
+    while (same && n < 2 && result->prompt_ends[n] <= same && result->prompt_ends[n] == turn->known_ends[n])
+        n++;
+    bool saved_too = !saved || manifest_tokens(saved_manifest(saved)) >= turn->position + turn->known.count;
+    return saved_too ? n : 0;
+}
+
+size_t turn_unchanged(const struct turn *turn, const struct backend *backend, const struct turn_result *result,
+                      size_t there)
+{
+    const struct backend_ops *ops = backend->ops;
+    void *self = backend->self;
+    const char *bytes;
+    size_t end = result->prompt.count, left = strlen(ops->answer(self, turn->raw, turn->think).opened);
+    while (left && end > there) {
+        size_t length = ops->bytes(self, result->prompt.ids[--end], &bytes);
+        if (!length || length > left)
+            return 0;
+        left -= length;
+    }
+    return !left && end < result->prompt.count ? end - there : 0;
+}
+
+bool turn_has_room(const struct turn *turn, const struct turn_result *result, uint32_t length)
+{
+    size_t there = length - turn->position;
+    return length <= result->context_total && result->prompt.count - there + 2 <= result->context_total - length;
+}
+
+int turn_does_not_fit(const struct turn *turn, struct turn_result *result, uint32_t length)
+{
+    size_t count = result->prompt.count - (length - turn->position) + 2;
+    result->reason = STOP_CONTEXT_FULL;
+    if (turn->n_turns > 1)
+        return backend_fail(&result->err, MOE_CONTEXT_FULL,
+                            "the context is full: with this message the conversation needs %zu tokens of %u",
+                            length + count, (unsigned)result->context_total);
+    return backend_fail(&result->err, MOE_CONTEXT_FULL,
+                        "the context is full: %zu of %u tokens are used and this message needs %zu more",
+                        (size_t)length, (unsigned)result->context_total, count);
+}
+
+uint32_t turn_count_again(const struct turn *turn, const struct turn_result *result)
+{
+    size_t own = turn->again ? 0 : result->prompt.count;
+    if (turn->known.count)
+        own -= result->prompt_ends[turn->n_turns - 2];
+    return result->tally.read_tokens > own ? (uint32_t)(result->tally.read_tokens - own) : 0;
+}

@@ -87,4 +87,20 @@ struct turn_result {
 void turn_note_answer(const struct turn *turn, struct turn_result *result); // how it came to be, now that it is there
 void turn_result_free(struct turn_result *result);                          // NULL is fine
 
+// As the worker goes through a turn. Fills result->prompt and its ends. Returns 0 or a code with result->err.
+int turn_encode(const struct turn *turn, const struct backend *backend, struct turn_result *result);
+// The first of the turns that come to the same as what is known to be there, on the disk (NULL: none), too: their parts
+// stay.
+size_t turn_same(const struct turn *turn, const struct saved *saved, const struct turn_result *result);
+// How many of the prompt's ids from `there` on stay what they are when a template leaves this answer's thinking out of
+// the next turn: those before what opens it. 0: no other number than all.
+size_t turn_unchanged(const struct turn *turn, const struct backend *backend, const struct turn_result *result,
+                      size_t there);
+// Is there room, behind the engine's `length` tokens, for the rest of the prompt and two for the answer?
+bool turn_has_room(const struct turn *turn, const struct turn_result *result, uint32_t length);
+// There is none: the sentence. Where turns before the message are fed with it, what was used is no help.
+int turn_does_not_fit(const struct turn *turn, struct turn_result *result, uint32_t length);
+// Of what was read, what is no part of a new message: one count for whatever made it necessary.
+uint32_t turn_count_again(const struct turn *turn, const struct turn_result *result);
+
 #endif

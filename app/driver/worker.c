@@ -228,26 +228,6 @@ static int generate(struct worker *worker, const struct turn *turn, struct turn_
     return code ? code : timeline_add(&worker->timeline, end, &result->err);
 }
 
-// Of the prompt's ids those from `there` on, and two for the answer.
-static bool has_room(const struct turn *turn, const struct turn_result *result, uint32_t length)
-{
-    size_t there = length - turn->position;
-    return length <= result->context_total && result->prompt.count - there + 2 <= result->context_total - length;
-}
-
-// alone: it is only the message; else turns before it are fed with it, and what was used is no help.
-static int prompt_does_not_fit(struct turn_result *result, bool alone, size_t used, size_t count)
-{
-    result->reason = STOP_CONTEXT_FULL;
-    if (!alone)
-        return backend_fail(&result->err, MOE_CONTEXT_FULL,
-                            "the context is full: with this message the conversation needs %zu tokens of %u",
-                            used + count + 2, (unsigned)result->context_total);
-    return backend_fail(&result->err, MOE_CONTEXT_FULL,
-                        "the context is full: %zu of %u tokens are used and this message needs %zu more", used,
-                        (unsigned)result->context_total, count + 2);
-}
-
 static int say_answer(struct worker *worker, const struct turn *turn, struct turn_result *result)
 {
     struct backend_answer about = worker->backend.ops->answer(worker->backend.self, turn->raw, turn->think);
@@ -277,31 +257,13 @@ static int recall(struct worker *worker, const struct turn *turn, struct turn_re
     return code;
 }
 
-static int encode(struct worker *worker, const struct turn *turn, struct turn_result *result)
-{
-    struct backend_prompt prompt = {.turns = turn->turns,
-                                    .n_turns = turn->n_turns,
-                                    .begin = turn->position == 0,
-                                    .raw = turn->raw,
-                                    .think = turn->think};
-    result->prompt_ends = calloc(turn->n_turns + 1, sizeof(size_t));
-    if (!result->prompt_ends)
-        return backend_fail(&result->err, MOE_NO_MEMORY, "no memory for the turn");
-    result->n_prompt_ends = turn->n_turns;
-    int code =
-        worker->backend.ops->encode(worker->backend.self, &prompt, &result->prompt, result->prompt_ends, &result->err);
-    if (code == 0 && result->prompt.count == 0)
-        code = backend_fail(&result->err, MOE_BAD_ARGUMENT, "the prompt is empty");
-    return code;
-}
-
 // Encodes the prompt and cuts the timeline back to where it begins, or to where it differs from what is known to be
 // there.
 static int place(struct worker *worker, const struct turn *turn, struct turn_result *result)
 {
     const struct tok_ids *prompt = &result->prompt;
     uint32_t same = 0;
-    int code = turn->again ? 0 : encode(worker, turn, result);
+    int code = turn->again ? 0 : turn_encode(turn, &worker->backend, result);
     if (code == 0 && stop_wanted(worker))
         code = MOE_CANCELLED;
     if (code == 0)
@@ -319,37 +281,6 @@ static int place(struct worker *worker, const struct turn *turn, struct turn_res
     return code;
 }
 
-// The first of the turns that come to the same as what is known to be there, on the disk, too: their parts stay.
-static size_t same_turns(struct worker *worker, const struct turn *turn, const struct turn_result *result)
-{
-    const struct saved *saved = worker->keeper.saved;
-    size_t n = 0, same = 0;
-    while (same < turn->known.count && same < result->prompt.count && turn->known.ids[same] == result->prompt.ids[same])
-        same++;
-    while (same && n < 2 && result->prompt_ends[n] <= same && result->prompt_ends[n] == turn->known_ends[n])
-        n++;
-    bool saved_too = !saved || manifest_tokens(saved_manifest(saved)) >= turn->position + turn->known.count;
-    return saved_too ? n : 0;
-}
-
-// How many of the prompt's ids from `there` on stay what they are when a template leaves this answer's thinking out of
-// the next turn: those before what opens it. 0: no other number than all.
-static size_t unchanged(const struct worker *worker, const struct turn *turn, const struct turn_result *result,
-                        size_t there)
-{
-    const struct backend_ops *ops = worker->backend.ops;
-    void *self = worker->backend.self;
-    const char *bytes;
-    size_t end = result->prompt.count, left = strlen(ops->answer(self, turn->raw, turn->think).opened);
-    while (left && end > there) {
-        size_t length = ops->bytes(self, result->prompt.ids[--end], &bytes);
-        if (!length || length > left)
-            return 0;
-        left -= length;
-    }
-    return !left && end < result->prompt.count ? end - there : 0;
-}
-
 // Where one will want to stand: at the end of the answer that the prompt has in other words, as people take their own
 // message back, and before this one's thinking.
 static void choose_borders(const struct worker *worker, const struct turn *turn, const struct turn_result *result,
@@ -357,7 +288,7 @@ static void choose_borders(const struct worker *worker, const struct turn *turn,
 {
     uint32_t there = worker->backend.ops->length(worker->backend.self);
     uint32_t before = turn->n_turns > 1 ? turn->position + (uint32_t)result->prompt_ends[turn->n_turns - 2] : 0;
-    size_t same = unchanged(worker, turn, result, there - turn->position);
+    size_t same = turn_unchanged(turn, &worker->backend, result, there - turn->position);
     borders[0] = before > there ? before : 0;
     borders[1] = same ? there + (uint32_t)same : 0;
 }
@@ -372,8 +303,8 @@ static int answer(struct worker *worker, const struct turn *turn, struct turn_re
     if (turn->again)
         return code ? code : say_answer(worker, turn, result);
     size_t there = length - turn->position, count = result->prompt.count - there;
-    if (!has_room(turn, result, length))
-        return prompt_does_not_fit(result, turn->n_turns == 1, length, count);
+    if (!turn_has_room(turn, result, length))
+        return turn_does_not_fit(turn, result, length);
     if (stop_wanted(worker))
         return MOE_CANCELLED;
     code = ops->start_sampling(self, &turn->sampling, &result->err);
@@ -465,15 +396,6 @@ static int settle(struct worker *worker, struct turn_result *result)
     return code;
 }
 
-// Of what was read, what is no part of a new message: one count for whatever made it necessary.
-static uint32_t count_again(const struct turn *turn, const struct turn_result *result)
-{
-    size_t own = turn->again ? 0 : result->prompt.count;
-    if (turn->known.count)
-        own -= result->prompt_ends[turn->n_turns - 2];
-    return result->tally.read_tokens > own ? (uint32_t)(result->tally.read_tokens - own) : 0;
-}
-
 static void take_turn(struct worker *worker, struct turn *turn)
 {
     const struct backend_ops *ops = worker->backend.ops;
@@ -491,12 +413,12 @@ static void take_turn(struct worker *worker, struct turn *turn)
     result->asked = (uint64_t)time(NULL);
     int code = place(worker, turn, result);
     // What is refused leaves the last turn's figures as they are.
-    bool begins = code == 0 && (turn->again || has_room(turn, result, timeline_length(&worker->timeline)));
+    bool begins = code == 0 && (turn->again || turn_has_room(turn, result, timeline_length(&worker->timeline)));
     if (begins) {
         steps_begin_turn(&worker->steps);
         worker->steps.ended_ns = worker->began_ns; // encoding is part of the turn
     }
-    result->n_same = code == 0 ? same_turns(worker, turn, result) : 0;
+    result->n_same = code == 0 ? turn_same(turn, worker->keeper.saved, result) : 0;
     bool fits = turn->position + result->prompt.count + 2 <= result->context_total;
     if (code == 0 && worker->keeper.saved && turn->again)
         saved_cut(worker->keeper.saved, turn->position);
@@ -528,7 +450,7 @@ static void take_turn(struct worker *worker, struct turn *turn)
     steps_turn_to(&worker->steps, STEPS_BETWEEN);
     if (begins) {
         result->tally = steps_tally(&worker->steps);
-        result->again_tokens = count_again(turn, result);
+        result->again_tokens = turn_count_again(turn, result);
     }
     result->seconds = (double)(format_clock_ns() - worker->began_ns) / 1e9;
     turn_note_answer(turn, result);

@@ -52,12 +52,12 @@ static int plan_device(const struct cache_question *q, struct cache_answer *answ
     uint64_t slots = smaller(budget / q->slot_bytes, q->n_experts);
     uint64_t least = cache_least(q), smallest = least * q->slot_bytes;
     if (slots < least)
-        return moe_fail(err, MOE_BUDGET,
-                        "an expert cache of %" PRIu64 " bytes holds %" PRIu64 " of the %" PRIu64
-                        " experts that %" PRIu64 " layer%s: give --expert-cache %" PRIu64 "M (%" PRIu64
-                        " bytes) or more",
-                        budget, slots, least, q->dispatches,
-                        q->dispatches == 1 ? " in flight needs" : "s in flight need", whole_mib(smallest), smallest);
+        return moe_fail(
+            err, MOE_BUDGET,
+            "an expert cache of %" PRIu64 " bytes holds %" PRIu64 " of the %" PRIu64 " experts that %" PRIu64
+            " layer%s: give --expert-cache %" PRIu64 "%c (%" PRIu64 " bytes) or more",
+            budget, slots, least, q->dispatches, q->dispatches == 1 ? " in flight needs" : "s in flight need",
+            smallest >> 20 ? whole_mib(smallest) : (smallest + 1023) >> 10, smallest >> 20 ? 'M' : 'K', smallest);
     if (slots * q->slot_bytes > q->device_left)
         return fail_memory("--expert-cache", slots * q->slot_bytes, q->device_left, err);
     answer->device_slots = slots;

@@ -93,6 +93,17 @@ static void name_after(const char *directory, char name[64])
     snprintf(name, 64, "%.*s", (int)(end - begin < 63 ? end - begin : 63), begin);
 }
 
+// Of a config.json its folder's; of one that was saved under another name, that.
+static void name_of_config(const char *config_path, const char *directory, char name[64])
+{
+    const char *slash = strrchr(config_path, '/'), *base = slash ? slash + 1 : config_path;
+    size_t length = strlen(base);
+    if (strcmp(base, "config.json") == 0 || length <= 5 || strcmp(base + length - 5, ".json") != 0)
+        name_after(directory, name);
+    else
+        snprintf(name, 64, "%.*s", (int)(length - 5 < 63 ? length - 5 : 63), base);
+}
+
 static int foresee_config(const char *config_path, const char *directory, struct moe_description *d,
                           struct moe_err *err)
 {
@@ -109,7 +120,7 @@ static int foresee_config(const char *config_path, const char *directory, struct
     if (code)
         return code;
     description_of_shape(&shape, d);
-    name_after(directory, d->name);
+    name_of_config(config_path, directory, d->name);
     snprintf(d->layout, sizeof d->layout, "config.json alone");
     foresee_sizes(&shape, &bits, d);
     d->declared_bytes = declared_bytes(directory);
@@ -146,9 +157,11 @@ static int describe_head(struct gguf_set *set, struct moe_description *d, struct
     d->all_experts_bytes = d->resident_bytes = 0;
     for (size_t i = 0; i < set->files[0].count; i++) {
         const struct tensor *tensor = &set->files[0].tensors[i];
+        uint64_t end = tensor->offset + tensor->bytes;
         *(strstr(tensor->name, "_exps.") ? &d->all_experts_bytes : &d->resident_bytes) += tensor->bytes;
+        d->declared_bytes = end > d->declared_bytes ? end : d->declared_bytes; // what stands before the first, too
     }
-    d->declared_bytes = d->package_bytes = d->all_experts_bytes + d->resident_bytes;
+    d->package_bytes = d->all_experts_bytes + d->resident_bytes;
     return MOE_OK;
 }
 

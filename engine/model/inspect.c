@@ -117,8 +117,8 @@ static void say_mixers(const struct shape *s, char text[200])
     snprintf(parts[LAYER_GQA], sizeof *parts, "%" PRIu32 " of attention (%" PRIu32 " key head%s of %" PRIu32 ")",
              n[LAYER_GQA], s->n_kv_heads, s->n_kv_heads == 1 ? "" : "s", s->head_dim);
     snprintf(parts[LAYER_GDN], sizeof *parts,
-             "%" PRIu32 " gated delta nets (%" PRIu32 " states of %" PRIu32 " x %" PRIu32 ")", n[LAYER_GDN],
-             d->n_value_heads, d->key_head_dim, d->value_head_dim);
+             "%" PRIu32 " gated delta net%s (%" PRIu32 " states of %" PRIu32 " x %" PRIu32 ")", n[LAYER_GDN],
+             n[LAYER_GDN] == 1 ? "" : "s", d->n_value_heads, d->key_head_dim, d->value_head_dim);
     snprintf(parts[LAYER_KDA], sizeof *parts,
              "%" PRIu32 " of Kimi delta attention (%" PRIu32 " states of %" PRIu32 " x %" PRIu32 ")", n[LAYER_KDA],
              d->n_value_heads, d->key_head_dim, d->value_head_dim);

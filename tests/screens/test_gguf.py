@@ -130,7 +130,12 @@ def test_info_before_the_download():
     chat, begun = (json.loads(run(["info", path, "--json"]).stdout) for path in (CHAT, begun))
     same((begun["all_experts_bytes"], begun["parameters"]), (chat["all_experts_bytes"], chat["parameters"]))
     expect(begun["declared_bytes"] >= chat["resident_bytes"] + chat["all_experts_bytes"], "with what is left out")
+    same(begun["declared_bytes"], os.path.getsize(CHAT))
+    expect(b" 1 gated delta net (" in run(["info", os.path.join(GOLDEN, "gguf-qwen35-chat", "checkpoint", "qwen35-chat.gguf")]).stdout, "one")
     model = os.path.join(ROOT, "tests", "golden", "ck-moonlight", "checkpoint")
+    named = shutil.copy(os.path.join(model, "config.json"), os.path.join(folder, "moon-9b.json"))
+    same(json.loads(run(["info", named, "--json"]).stdout)["name"], "moon-9b")
+    os.unlink(named)
     config = shutil.copy(os.path.join(model, "config.json"), folder)
     for path in (config, folder + "/alone"):
         if path != config:

@@ -42,7 +42,10 @@ static void says_what_was_counted(struct harness *t)
     info.cache.host_slots = 0, info.cache.slots = 2;
     stats_rooms(&stats);
     CHECK(t, stats.n_rooms == 6 && stats.rooms[0].experts == 2 && stats.rooms[0].here);
-    info.cache.slots = 16;
+    info.cache.slots = 8, info.cache.experts = 8; // a small model: no room for none
+    stats_rooms(&stats);
+    CHECK(t, stats.n_rooms == 4 && stats.rooms[0].experts == 1 && stats.rooms[3].experts == 8);
+    info.cache.slots = 16, info.cache.experts = 64;
     stats_rooms(&stats);
     const char *out = printed(&stats); // nothing happened yet
     CHECK(t, strstr(out, "small on a device\n") && strstr(out, "12 of 4096 tokens, 1 message\n"));

@@ -496,7 +496,7 @@ static void refusals_to_open(struct harness *t)
     check_refusal(
         t, &rig, 10000, MOE_BUDGET,
         "an expert cache of 10000 bytes holds 1 of the 3 experts that 1 layer in flight needs: give --expert-cache "
-        "1M (24576 bytes) or more");
+        "24K (24576 bytes) or more");
     rig.g.info.global_bytes = 10 * RIG_BLOB;
     check_refusal(t, &rig, MOE_CACHE_ALL, MOE_NO_MEMORY,
                   "--expert-cache: 1 MiB are more than the 0 MiB of memory that are free; give it at most 0 MiB, a "
