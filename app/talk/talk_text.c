@@ -94,6 +94,10 @@ void talk_do_export(struct talk *talk, const struct line *line)
         talk_say(talk, "Nothing to export yet.");
         return;
     }
+    if (request.path_length == 1 && *request.path == '-') { // elsewhere that is the standard output, here the screen's
+        talk_say(talk, "/export writes a file; ./- is one of that name, and moechat sessions export NAME prints.");
+        return;
+    }
     char *path = export_path(&request, talk->session);
     if (path)
         write_export(talk, &request, path);

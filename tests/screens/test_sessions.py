@@ -178,6 +178,11 @@ def test_a_stopped_message_is_saved_when_one_leaves():
     expect(run(["sessions", "show", "unread"]).stdout.endswith(b"user: go\nassistant: go\n"), "it is answered")
 
 
+def test_a_dash_is_no_file():
+    said = run(["--plain", "--no-session"] + script(ECHO), b"hi\n/export json -\n", cwd=SCRATCH).stdout.decode()
+    expect("/export writes a file; ./- is one of that name" in said and not os.path.exists(os.path.join(SCRATCH, "-")), said)
+
+
 def test_a_message_that_waits_is_told_of():
     t = chat("turn\nprefill 60000\n", "--session", "waits")
     t.send("go\r")

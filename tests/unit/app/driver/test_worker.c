@@ -297,7 +297,7 @@ static void a_part_stays_under_another_name(struct harness *t)
         tok_ids_append(&place.ids, first->prompt.ids[i], &err);
     worker_close_session(worker);
     worker_go(worker, place);
-    for (int i = 0; i < 4; i++) // behind those of both turns
+    for (int i = 0; i < 3; i++) // behind the turn's and the close's
         while (next_event(worker, &event) && event.kind != EVENT_SESSION)
             event_release(&event);
     CHECK(t, strstr(event.session.text, "What was read of the message that was stopped, ") != NULL);
