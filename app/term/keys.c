@@ -54,7 +54,9 @@ void keys_dump(FILE *out)
         fprintf(out, ".It Ic %s\n", row->name);
         if (row->on_screen)
             words_print(out, row->on_screen, 0, 0);
-        if (row->in_lines && !(row->on_screen && strcmp(row->on_screen, row->in_lines) == 0))
+        if (!row->in_lines)
+            fprintf(out, ".Pq on the full screen\n");
+        else if (!(row->on_screen && strcmp(row->on_screen, row->in_lines) == 0))
             fprintf(out, ".Pq in plain lines: %s\n", row->in_lines);
     }
 }

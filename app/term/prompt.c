@@ -38,7 +38,8 @@ static struct {
     bool in_line; // that one which takes a line: readline forgets the draft behind it
     char *next;   // so this becomes the draft then, NULL: nothing does
     size_t next_point;
-    bool told; // that a text is not kept
+    bool next_command; // in vi's command mode
+    bool told;         // that a text is not kept
 } prompt;
 
 static bool draws(void)
@@ -143,6 +144,19 @@ static void bind_keys(void)
         {"\033[7~", "beginning-of-line"}, {"\033[8~", "end-of-line"},       {"\033[1;5C", "forward-word"},
         {"\033[1;5D", "backward-word"},
     };
+    // By lines of the draft first, as the arrows go, where an inputrc leaves them as they are.
+    static const struct {
+        const char *sequence, *function;
+        rl_command_func_t *was;
+    } vi[] = {{"k", "moechat-up", rl_get_previous_history}, {"j", "moechat-down", rl_get_next_history}};
+    for (size_t i = 0; i < 2 && draws(); i++)
+        if (rl_function_of_keyseq(vi[i].sequence, vi_movement_keymap, NULL) == vi[i].was)
+            rl_bind_keyseq_in_map(vi[i].sequence, rl_named_function(vi[i].function), vi_movement_keymap);
+    // A # before the draft sends it to the model, as no shell would.
+    if (rl_function_of_keyseq("\033#", emacs_standard_keymap, NULL) == rl_insert_comment)
+        rl_bind_keyseq_in_map("\033#", nothing, emacs_standard_keymap);
+    if (rl_function_of_keyseq("#", vi_movement_keymap, NULL) == rl_insert_comment)
+        rl_bind_keyseq_in_map("#", nothing, vi_movement_keymap);
     for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++)
         for (int map = 0; map < 2; map++)
             rl_bind_keyseq_if_unbound_in_map(usual[i].sequence, rl_named_function(usual[i].function), maps[map]);
@@ -423,11 +437,31 @@ struct prompt_draft prompt_draft(void)
                                  .search = RL_ISSTATE(RL_STATE_ISEARCH | RL_STATE_NSEARCH)};
 }
 
+bool prompt_is_within_key(void)
+{
+    return RL_ISSTATE(IN_THE_MIDDLE);
+}
+
+bool prompt_vi_command(void)
+{
+    return rl_editing_mode == 0 && rl_get_keymap() == vi_movement_keymap;
+}
+
+void prompt_set_vi_command(bool wanted)
+{
+    if (prompt.in_line) // readline begins every line in insert mode
+        prompt.next_command = wanted;
+    else if (rl_editing_mode == 0 && wanted != prompt_vi_command())
+        (wanted ? rl_vi_movement_mode : rl_vi_insertion_mode)(1, 0);
+}
+
 // What a line was followed by.
 static void take_next(void)
 {
     if (!prompt.next)
         return;
+    prompt_set_vi_command(prompt.next_command);
+    prompt.next_command = false;
     rl_replace_line(prompt.next, 1);
     rl_point = prompt.next_point < (size_t)rl_end ? (int)prompt.next_point : rl_end;
     free(prompt.next);

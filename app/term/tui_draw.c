@@ -64,8 +64,8 @@ static void update_draft(struct tui *tui, int columns)
     if (tui->mode != MODE_WRITE)
         snprintf(label, size, "%s",
                  tui->mode == MODE_SEARCH ? "search: "
-                 : tui->help_open         ? "found: n later, N earlier, Esc ends "
-                                          : "found: n earlier, N later, Esc ends ");
+                 : tui->search_back       ? "found: n earlier, N later, Esc ends "
+                                          : "found: n later, N earlier, Esc ends ");
     else if (*line.label && strlen(line.label) < size / 4)
         label[sanitize_push(&state, line.label, strlen(line.label), label)] = 0;
     else {

@@ -45,8 +45,12 @@ static void begin_search(struct tui *tui)
         tui->kept = strndup(draft.text, draft.length);
         tui->kept_point = draft.point;
     }
+    if (tui->mode == MODE_WRITE)
+        tui->kept_command = prompt_vi_command();
     tui->mode = MODE_SEARCH;
+    tui->search_back = !tui->help_open;
     prompt_replace("");
+    prompt_set_vi_command(false); // what is searched for is typed
 }
 
 void tui_end_search(struct tui *tui)
@@ -56,6 +60,7 @@ void tui_end_search(struct tui *tui)
     transcript_search_end(tui_view(tui));
     tui->mode = MODE_WRITE;
     prompt_replace(tui->kept ? tui->kept : "");
+    prompt_set_vi_command(tui->kept_command);
     prompt_point(tui->kept_point);
     free(tui->kept);
     tui->kept = NULL;
@@ -66,7 +71,7 @@ static void search(struct tui *tui, const char *words)
     prompt_replace("");
     if (!*words) {
         tui_end_search(tui);
-    } else if (transcript_search(tui_view(tui), words, strlen(words), !tui->help_open)) {
+    } else if (transcript_search(tui_view(tui), words, strlen(words), tui->search_back)) {
         tui->mode = MODE_FOUND;
     } else {
         tui_notice(tui, "not found: %.80s", words);
@@ -79,7 +84,7 @@ static bool found_key(struct tui *tui, const struct input_item *item)
 {
     char key = item->length == 1 ? item->bytes[0] : 0;
     if (key == 'n' || key == 'N') {
-        if (!transcript_search_next(tui_view(tui), (key == 'n') == !tui->help_open))
+        if (!transcript_search_next(tui_view(tui), (key == 'n') == tui->search_back))
             tui_notice(tui, "no more matches");
         else if (transcript_matches(tui_view(tui)).count == 1)
             tui_notice(tui, "only match");
@@ -166,6 +171,18 @@ static void move_to_history(struct tui *tui)
 
 // ---- keys ----
 
+// vi's command mode stands on a character of a line, not behind it.
+static size_t on_character(const struct prompt_draft *draft, size_t point)
+{
+    bool behind = point == draft->length || draft->text[point] == '\n';
+    if (!prompt_vi_command() || !behind || !point || draft->text[point - 1] == '\n')
+        return point;
+    do
+        point--;
+    while (point && ((unsigned char)draft->text[point] & 0xC0) == 0x80);
+    return point;
+}
+
 static bool vertical(struct tui *tui, int direction)
 {
     if (tui->mode == MODE_FOUND) {
@@ -176,7 +193,7 @@ static bool vertical(struct tui *tui, int direction)
     draft_update(&tui->draft, draft.text, draft.length, draft.point);
     size_t point = draft_vertical(&tui->draft, direction);
     if (point != SIZE_MAX) {
-        prompt_point(point);
+        prompt_point(on_character(&draft, point));
         return true;
     }
     if (direction > 0 || !tui->n_queue || tui->mode != MODE_WRITE)
@@ -198,10 +215,21 @@ static void scroll(struct tui *tui, int rows)
         tui->stats_top = tui->stats_top + rows > 0 ? tui->stats_top + rows : 0;
 }
 
+static int rows_seen(const struct tui *tui)
+{
+    return tui->zoom && !tui->help_open ? tui->layout.stats.rows - 3 : tui->layout.chat.rows;
+}
+
 static void page(struct tui *tui, int direction)
 {
-    int rows = tui->zoom && !tui->help_open ? tui->layout.stats.rows - 3 : tui->layout.chat.rows;
+    int rows = rows_seen(tui);
     scroll(tui, direction * (rows > 2 ? rows - 2 : 1));
+}
+
+static void half_page(struct tui *tui, int direction)
+{
+    int rows = rows_seen(tui);
+    scroll(tui, direction * (rows > 3 ? rows / 2 : 1));
 }
 
 bool tui_key_up(struct tui *tui)
@@ -342,26 +370,70 @@ bool tui_key_help(struct tui *tui)
     return true;
 }
 
-// Over the conversation stands a page, and nothing is being written: keys as less has them. False: a key as any.
+static bool half_down(struct tui *tui)
+{
+    half_page(tui, 1);
+    return true;
+}
+
+static bool half_up(struct tui *tui)
+{
+    half_page(tui, -1);
+    return true;
+}
+
+static bool search_back(struct tui *tui)
+{
+    begin_search(tui);
+    tui->search_back = true;
+    return true;
+}
+
+static bool close_page(struct tui *tui)
+{
+    tui_end_search(tui);
+    tui->help_open = false;
+    return true;
+}
+
+static bool is_key(const struct input_item *item, const char *key)
+{
+    return item->length == strlen(key) && memcmp(item->bytes, key, item->length) == 0;
+}
+
+// Over the conversation stands a page, and nothing is being written: keys as less has them. Other characters are none
+// of it and begin no message, which would be half eaten by those that are. False: a key as any.
 static bool page_key(struct tui *tui, const struct input_item *item)
 {
     static const struct {
-        const char *key;
         bool (*press)(struct tui *tui);
-    } presses[] = {{"j", tui_key_line_down},      {"k", tui_key_line_up},      {"\033[B", tui_key_line_down},
-                   {"\033OB", tui_key_line_down}, {"\033[A", tui_key_line_up}, {"\033OA", tui_key_line_up},
-                   {" ", tui_key_page_down},      {"f", tui_key_page_down},    {"b", tui_key_page_up},
-                   {"g", tui_key_to_begin},       {"G", tui_key_follow},       {"/", tui_key_search}};
-    if (!tui->help_open || tui->mode != MODE_WRITE || prompt_draft().length)
+        const char *keys[10];
+    } presses[] = {
+        {tui_key_line_down, {"j", "e", "\r", "\n", "\005", "\016", "\033[B", "\033OB"}},
+        {tui_key_line_up, {"k", "y", "\013", "\020", "\031", "\033[A", "\033OA"}},
+        {tui_key_page_down, {" ", "f", "z", "\006", "\026"}},
+        {tui_key_page_up, {"b", "w", "\002"}},
+        {half_down, {"d", "\004"}},
+        {half_up, {"u", "\025"}},
+        {tui_key_to_begin, {"g", "<", "\033<", "\033[H", "\033OH", "\033[1~", "\033[7~"}},
+        {tui_key_follow, {"G", ">", "\033>", "\033[F", "\033OF", "\033[4~", "\033[8~"}},
+        {tui_key_search, {"/"}},
+        {search_back, {"?"}},
+        {close_page, {"q", "Q"}},
+    };
+    enum { KEYS = sizeof presses[0].keys / sizeof presses[0].keys[0] };
+    if (tui->mode == MODE_SEARCH || prompt_draft().length)
         return false;
-    if (item->length == 1 && item->bytes[0] == 'q') {
-        tui->help_open = false;
-        return true;
-    }
+    if (!tui->help_open) // the figures in the chat's place are left by their own key
+        return tui->zoom && tui->mode == MODE_WRITE && is_key(item, "\004") && half_down(tui);
     for (size_t i = 0; i < sizeof presses / sizeof presses[0]; i++)
-        if (item->length == strlen(presses[i].key) && memcmp(item->bytes, presses[i].key, item->length) == 0)
-            return presses[i].press(tui);
-    return false;
+        for (int key = 0; key < KEYS && presses[i].keys[key]; key++)
+            if (is_key(item, presses[i].keys[key]))
+                return presses[i].press(tui);
+    if ((unsigned char)item->bytes[0] < ' ' || item->bytes[0] == 0x7F || prompt_is_within_key())
+        return false;
+    tui_notice(tui, "q or Esc closes this page");
+    return true;
 }
 
 // Is the line no more than a draft yet: quotes that are open, or a command of the shell, of which one is told first?

@@ -53,6 +53,8 @@ struct tui {
     enum tui_mode mode;
     char *kept;        // the draft while something is searched for
     size_t kept_point; //
+    bool kept_command; // and it was vi's command mode
+    bool search_back;  // n goes to earlier matches
     struct bytes queue[TUI_QUEUE];
     size_t n_queue;
     bool shell_told; // what a line that begins with ! does

@@ -575,8 +575,29 @@ def test_pages_have_the_keys_of_less():
     s.keys("q/keys stop\r", " help; q closes")
     s.keys("q", IDLE)
     s.keys("/help\r", "q closes")
-    s.keys("What? ", "Esc closes, PgUp and PgDn page")
-    s.keys("j/k q\r", "you \u203a What? j/k q")  # any other key begins a message
+    first = s.text()
+    for down, up in (("\r", "y"), ("e", "\x10"), ("\x0e", "k"), ("d", "u"), ("\x04", "\x15"), ("\x06", "\x02"), ("z", "w"),
+                     (">", "<"), ("\x1b[F", "\x1b[H"), ("\x1b[4~", "\x1b[1~"), ("\x1bOF", "\x1bOH"), ("d", "g")):
+        s.keys(down, lambda t: t.text() != first)
+        s.keys(up, lambda t: t.text() == first)
+    s.keys("G?ctrl\r", "found: n earlier")  # from the end upwards
+    back = int(s.text().split("match ")[1].split()[0])
+    s.keys("n", "match %d of" % (back - 1))
+    s.keys("N", "match %d of" % back)
+    s.keys("\x1b[H", lambda t: "/help" in t.text())
+    s.keys("\x1b", "q closes")
+    s.keys("x5What", "q or Esc closes this page")  # no message begins that lacks what is a key
+    expect("> x" not in s.text(), s.text())
+    s.keys("\x1b[200~What? \x1b[201~", "Esc closes, PgUp and PgDn page")
+    s.keys("j/k q\r", "you \u203a What? j/k q")
+    s.keys("/log\r", " log; q closes")
+    s.keys("\x04\x04", " log; q closes")
+    s.keys("q", IDLE)
+    s.keys("\x1bz", lambda t: IDLE not in t.text() or "you" not in t.text())
+    s.keys("\x04alive", "> alive")  # nor does it leave where the figures stand in the chat's place
+    s.keys("\x15\x1bz", "What?")
+    s.keys("draft\x1b#", "> draft")  # readline would send it as "#draft"
+    s.send("\x15")
     leave(s)
 
 
@@ -673,6 +694,31 @@ def test_vi_keys():
     s.keys("0ix\x1b", "> xabc")
     s.keys("\x1b", "Stopped")  # Esc in vi's command mode
     s.keys("A!\x1b\rline\r", "you \u203a xabc!")
+    leave(s)
+
+
+def test_vi_searches_by_typed_words_and_moves_by_rows():
+    rc = os.path.join(SCRATCH, "vi-search")
+    with open(rc, "w") as out:
+        out.write("set editing-mode vi\nset show-mode-in-prompt on\n")
+    s = chat("turn\necho\nturn\necho\n", env=environment(INPUTRC=rc, **XTERM))
+    s.keys("a cat sat\r", "tokens/s)")
+    s.keys("draft\x1b", "(cmd)> draft")
+    s.keys("\x1b/cat\r", "match 2 of 2")
+    s.keys("\x1b", "(cmd)> draft")  # as it was left
+    s.keys("\x1b/nowhere\r", "not found: nowhere")
+    s.keys("x", "(cmd)> draf")
+    expect("draft" not in s.text(), s.text())
+    s.keys("S\x1b", lambda t: "(cmd)>" in t.text() and "draf" not in t.text())
+    s.keys("\x1bOP", "q closes")
+    s.keys("/undo\r", "match 1 of")
+    s.keys("q", IDLE)
+    s.keys("ione\x1b\rtwo\x1b\rthree\x1b", "three")
+    s.keys("kkx", lambda t: "> on\n" in t.text())
+    s.keys("jx", lambda t: " tw\n" in t.text())
+    s.keys("kk", "> a cat sat")  # above it is the history
+    s.keys("j", "three")
+    s.keys("S", lambda t: "three" not in t.text())
     leave(s)
 
 
