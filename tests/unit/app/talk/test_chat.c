@@ -426,9 +426,10 @@ static void what_is_known_of_a_turn_stays(struct harness *t)
     char root[] = "/tmp/moechat-chat-XXXXXX";
     struct store store;
     struct store_error error;
-    struct saved *saved;
+    struct saved *saved = NULL;
     struct saved_content content;
-    CHECK(t, mkdtemp(root) && store_init(&store, root) && saved_new(&store, "copy", &saved, &error) == STORE_OK);
+    if (!CHECK(t, mkdtemp(root) && store_init(&store, root) && saved_new(&store, "copy", &saved, &error) == STORE_OK))
+        return;
     CHECK(t, chat_save(&chat, saved, &(struct part_language){.tokenizer = "t"}));
     CHECK_EQ(t, saved_commit(saved, NULL, &error), STORE_OK);
     saved_close(saved);

@@ -173,7 +173,7 @@ static void a_stop_at_once_loses_nothing(struct harness *t)
             double held = moe_session_held(o.session);
             inside += length == 0;
             behind += length > 0 && held > 0;
-            CHECK(t, o.done <= length + held && o.done + 1 >= (uint64_t)(length + held));
+            CHECK(t, (double)o.done <= length + held && o.done + 1 >= (uint64_t)(length + held));
             for (int again = 0; again < 3; again++) {
                 o.calls = 0; // each chunk and expert that is done would be one
                 CHECK_EQ(t, feed_cancelled(&o, length), MOE_CANCELLED);
