@@ -38,8 +38,9 @@ static struct {
     bool in_line; // that one which takes a line: readline forgets the draft behind it
     char *next;   // so this becomes the draft then, NULL: nothing does
     size_t next_point;
-    bool next_command; // in vi's command mode
-    bool told;         // that a text is not kept
+    bool next_command;   // in vi's command mode
+    char *searched_from; // the draft that a search took the place of, NULL
+    bool told;           // that a text is not kept
 } prompt;
 
 static bool draws(void)
@@ -187,33 +188,97 @@ static void keep(const char *text)
     prompt.face.not_kept(prompt.face.context, why);
 }
 
-void prompt_remember(const char *text)
+static void add_to_history(const char *text)
 {
     HIST_ENTRY *last = history_length ? history_get(history_base + history_length - 1) : NULL;
     if (*text && (!last || strcmp(last->line, text) != 0)) {
         add_history(text);
         keep(text);
     }
-    using_history(); // Up begins at the end again
 }
 
-// The draft that was left for a line of the history, which readline keeps aside until then, becomes one.
+// The draft that was left for a line of the history, which readline keeps aside until then, becomes one, and so does
+// one that a search took the place of. The line that is being edited stays.
 static void remember_left_draft(void)
 {
-    rl_replace_line("", 1);
+    char *line = strdup(rl_line_buffer ? rl_line_buffer : "");
+    if (!line)
+        return;
+    UNDO_LIST *undo = rl_undo_list;
+    int point = rl_point;
+    rl_undo_list = NULL;
+    rl_replace_line("", 0);
     rl_maybe_unsave_line();
     char *draft = rl_end ? strdup(rl_line_buffer) : NULL;
     rl_free_undo_list();
-    rl_replace_line("", 1);
+    rl_replace_line(line, 0);
+    rl_undo_list = undo;
+    rl_point = point;
+    if (prompt.searched_from)
+        add_to_history(prompt.searched_from);
     if (draft)
-        prompt_remember(draft);
+        add_to_history(draft);
+    free(prompt.searched_from);
+    prompt.searched_from = NULL;
     free(draft);
+    free(line);
+}
+
+void prompt_remember(const char *text)
+{
+    char *copy = strdup(text); // it may be the line
+    if (!copy)
+        return;
+    remember_left_draft();
+    add_to_history(copy);
+    free(copy);
+    using_history(); // Up begins at the end again
+}
+
+// A search that readline does not keep the draft for begins.
+static void note_draft(void)
+{
+    if (where_history() != history_length || !rl_end)
+        return;
+    remember_left_draft();
+    using_history();
+    prompt.searched_from = strdup(rl_line_buffer);
+}
+
+#define SEARCH(function)                                                                                               \
+    static int note_and_##function(int count, int code)                                                                \
+    {                                                                                                                  \
+        note_draft();                                                                                                  \
+        return rl_##function(count, code);                                                                             \
+    }
+SEARCH(vi_search)
+SEARCH(vi_search_again)
+SEARCH(noninc_forward_search)
+SEARCH(noninc_reverse_search)
+#undef SEARCH
+
+static void bind_searches(void)
+{
+    const struct {
+        Keymap map;
+        const char *sequence;
+        rl_command_func_t *was, *does;
+    } searches[] = {
+        {vi_movement_keymap, "/", rl_vi_search, note_and_vi_search},
+        {vi_movement_keymap, "?", rl_vi_search, note_and_vi_search},
+        {vi_movement_keymap, "n", rl_vi_search_again, note_and_vi_search_again},
+        {vi_movement_keymap, "N", rl_vi_search_again, note_and_vi_search_again},
+        {emacs_standard_keymap, "\033n", rl_noninc_forward_search, note_and_noninc_forward_search},
+        {emacs_standard_keymap, "\033p", rl_noninc_reverse_search, note_and_noninc_reverse_search},
+    };
+    for (size_t i = 0; i < sizeof searches / sizeof searches[0]; i++)
+        if (rl_function_of_keyseq(searches[i].sequence, searches[i].map, NULL) == searches[i].was)
+            rl_bind_keyseq_in_map(searches[i].sequence, searches[i].does, searches[i].map);
 }
 
 static void on_line(char *line)
 {
-    if (line)
-        remember_left_draft();
+    remember_left_draft();
     if (!draws()) {
         prompt.shown = false;
         rl_callback_handler_remove();
@@ -323,6 +388,7 @@ bool prompt_open(const struct prompt_face *face)
         rl_variable_bind("show-all-if-ambiguous", "on"); // the window is in nobody's way; an inputrc may say otherwise
     rl_initialize();
     bind_keys();
+    bind_searches();
     read_own_inputrc();
     if (draws()) {
         rl_variable_bind("bell-style", "none"); // it would go to standard error
@@ -347,6 +413,8 @@ bool prompt_open(const struct prompt_face *face)
 
 void prompt_close(void)
 {
+    if (prompt.shown)
+        prompt_remember(rl_line_buffer && !draws() ? rl_line_buffer : ""); // nothing typed is lost by leaving
     if (prompt.shown)
         rl_callback_handler_remove();
     prompt.shown = false;

@@ -365,6 +365,56 @@ def test_no_draft_is_lost_by_up():
     leave(s)
 
 
+def test_no_draft_is_lost_by_leaving_or_a_search():
+    state = tempfile.mkdtemp(dir=SCRATCH)
+    where = dict(XDG_STATE_HOME=state, MOECHAT_CLOCK="fake")
+    rc = os.path.join(SCRATCH, "vi-left")
+    with open(rc, "w") as out:
+        out.write("set editing-mode vi\n")
+
+    def begun(**more):
+        s = chat("turn\necho\nturn\necho\n", env=environment(**dict(XTERM, **where, **more)))
+        s.keys("a fox\r", "tokens/s)")
+        return s
+
+    def again(s):
+        s.until(lambda t: t.text().count("you \u203a a fox") == 2 and IDLE in t.text())
+        s.keys("\x1b[A", "> a fox")
+
+    s = begun()
+    s.keys("left one\x1b[A", "> a fox")
+    s.keys("\x15", lambda t: "> a fox" not in t.text())
+    leave(s)
+    s = begun()
+    s.keys("left two\x1b[A", "> a fox")
+    s.process.terminate()
+    same(s.finish(), 143)
+    s = begun()
+    s.keys("left three\x1b[A", "> a fox")
+    s.keys("\x03left four", "> left four")  # what was kept aside first is not in the way of the next
+    s.keys("\x1b[A", "> a fox")
+    s.keys("\x15/quit\r", lambda t: t.process.poll() is not None)
+    s = begun(INPUTRC=rc)
+    s.keys("left five\x1b", "> left five")
+    s.keys("/fox\r", "> a fox")
+    s.send("\r")
+    again(s)
+    s.keys("\x1b[A", "> left five")
+    s.keys("\x15", lambda t: "left five" not in t.text())
+    leave(s)
+    kept = b"".join(open(os.path.join(at, name), "rb").read() for at, _, names in os.walk(state) for name in names)
+    for text in (b"left one", b"left two", b"left three", b"left four", b"left five"):
+        expect(text in kept, (text, kept))
+    s = begun()
+    s.keys("left six\x1bp", lambda t: "> left six" not in t.text())
+    s.keys("fox\r", "> a fox")
+    s.send("\r")
+    again(s)
+    s.keys("\x1b[A", "> left six")
+    s.send("\x15")
+    leave(s)
+
+
 def test_completion():
     s = chat("turn\necho\n", env=environment(TERM="linux", MOECHAT_CLOCK="fake"))
     s.keys("/s\t", "/sessions")
