@@ -96,7 +96,7 @@ static void set_state(struct row *row, const struct status_figures *figures)
     }
     set(row, BAR, "%s %d %%", bar, (int)(100 * share));
     progress_bytes(row->fields[READ], sizeof row->fields[READ], at);
-    if (figures->seconds_left >= 0)
+    if (figures->seconds_left >= 0 && figures->doing != DOING_STOPPING)
         set(row, LEFT, "%s left", format_duration(left, sizeof left, figures->seconds_left));
 }
 

@@ -92,6 +92,7 @@ static void a_stop_is_heard(struct harness *t)
 {
     struct status_figures stopping = prompt_under_way;
     stopping.doing = DOING_STOPPING;
+    CHECK_STR(t, status_text(&stopping, 60), " stopping... | ###....... 25 % | prefetch off"); // none of what won't be
     stopping.seconds_left = -1;
     CHECK_STR(t, status_text(&stopping, 30), " stopping... | ###....... 25 %");
     stopping.ascii = false;
