@@ -164,6 +164,8 @@ static void say_reason(struct talk *talk, const struct turn_result *result)
                  result->rereading ? " to be read again" : "", back, again);
     else if (result->reason == STOP_MAX_TOKENS)
         talk_say(talk, "Stopped at max-tokens; /set max-tokens 0 lifts the limit.");
+    else if (result->reason == STOP_CONTEXT_FULL && !result->kept && result->context_used == 0)
+        talk_say(talk, "Not sent: %s; a shorter message fits, or --context makes more room.", result->err.text);
     else if (result->reason == STOP_CONTEXT_FULL)
         talk_say(talk, "%s%s; /undo takes back messages, /new starts over, --context makes more room.",
                  result->kept ? "Stopped: the context is full" : "Not sent: ", result->kept ? "" : result->err.text);

@@ -340,6 +340,13 @@ def test_an_error_is_a_sentence():
     leave(t)
 
 
+def test_a_message_larger_than_the_context_alone():
+    t = chat("context 24\nturn\necho\n")
+    t.send("a message that is too long for all of it\r")
+    t.wait("0 of 24", "a shorter message fits", "You:")
+    leave(t)
+
+
 def test_a_full_context_is_said():
     t = chat("context 24\nturn\necho\n")
     t.send("0123456\r")
