@@ -220,7 +220,8 @@ bool keeper_has_room(struct keeper *keeper, size_t tokens)
     if (tokens <= info.max_context)
         return true;
     snprintf(keeper->news.text, sizeof keeper->news.text,
-             "its %zu tokens do not fit into a context of %" PRIu32 ", so nothing can follow them here; with --context "
+             "the conversation's %zu tokens do not fit into a context of %" PRIu32
+             ", so nothing can follow them here; with --context "
              "%zu it goes on, and /undo goes back to where there is room",
              tokens, info.max_context, (tokens / STEP + 2) * STEP);
     return false;

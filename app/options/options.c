@@ -259,8 +259,45 @@ static const char *find_near(const char *name, size_t length, bool (*fits)(const
     return near;
 }
 
+// What other programs call an option, a command or a verb of sessions, and what to type here.
+static const struct foreign_word {
+    const char *word, *ours;
+} foreign_words[] = {
+    {"--verbose", "use /stats in a chat, and --json of moechat run"},
+    {"-n", "use --max-tokens N"},
+    {"--n-predict", "use --max-tokens N"},
+    {"--predict", "use --max-tokens N"},
+    {"-f", "use --prompt-file FILE, of moechat run"},
+    {"--file", "use --prompt-file FILE, of moechat run"},
+    {"-p", "use moechat run -p PROMPT"},
+    {"--prompt", "use moechat run -p PROMPT"},
+    {"--ctx-size", "use --context N"},
+    {"-cnv", "nothing is needed: moechat begins a chat"},
+    {"--conversation", "nothing is needed: moechat begins a chat"},
+    {"-ngl", "use --expert-cache SIZE; what a device holds is chosen by itself"},
+    {"--n-gpu-layers", "use --expert-cache SIZE; what a device holds is chosen by itself"},
+    {"list", "use moechat sessions, for conversations, or moechat info, for a model"},
+    {"ls", "use moechat sessions, for conversations, or moechat info, for a model"},
+    {"ps", "use moechat info or moechat devices"},
+    {"show", "use moechat info MODEL_DIR"},
+    {"serve", "there is no server; moechat run answers in pipes"},
+    {"pull", "models are folders; the manual says where to get them"},
+};
+
+static const char *find_foreign(const char *word)
+{
+    for (size_t i = 0; i < sizeof foreign_words / sizeof foreign_words[0]; i++)
+        if (strcmp(foreign_words[i].word, word) == 0)
+            return foreign_words[i].ours;
+    return NULL;
+}
+
 static bool refuse_unknown(const struct options *options, const char *as, const char *name, struct options_error *error)
 {
+    const char *whole = as[1] == '-' ? NULL : find_foreign(name - 1), // "-ngl", of which `as` is one letter
+        *foreign = whole ? whole : find_foreign(as);
+    if (foreign)
+        return option_refuse(error, "unknown option %s; %s", whole ? name - 1 : as, foreign);
     const char *near = find_near(name, strcspn(name, "="), belongs, options->command);
     if (near)
         return option_refuse(error, "unknown option %s; did you mean --%s?", as, near);
@@ -281,9 +318,13 @@ static bool parse_option(struct options *options, int argc, char **argv, int *at
     if (!row)
         return refuse_unknown(options, as, name, error);
     if (!(row->commands & (1u << options->command)))
-        return option_refuse(error, "%s is not an option of %s; see moechat help %s", as, command, command);
+        return find_foreign(as)
+                   ? option_refuse(error, "%s is not an option of %s; %s", as, command, find_foreign(as))
+                   : option_refuse(error, "%s is not an option of %s; see moechat help %s", as, command, command);
     const char *rest = name + length;
     if (row->kind == KIND_FLAG) {
+        if (*rest && find_foreign(word))
+            return refuse_unknown(options, as, name, error);
         if (*rest)
             return option_refuse(error, "%s takes no value", as);
         return option_store(options, row, as, NULL, error);
@@ -366,6 +407,12 @@ static bool take_operand(struct options *options, const char *word, struct optio
     return option_store(options, find_row(name, strlen(name), 0), name, word, error);
 }
 
+static bool refuse_command(const char *word, struct options_error *error)
+{
+    const char *foreign = find_foreign(word);
+    return option_refuse(error, "unknown command \"%.60s\"; %s", word, foreign ? foreign : "see moechat help");
+}
+
 bool options_parse(struct options *options, int argc, char **argv, struct options_error *error)
 {
     int at = 1;
@@ -373,7 +420,7 @@ bool options_parse(struct options *options, int argc, char **argv, struct option
         if (find_command(argv[at], &options->command))
             at++;
         else if (!names_model(options, argv[at]))
-            return option_refuse(error, "unknown command \"%.60s\"; see moechat help", argv[at]);
+            return refuse_command(argv[at], error);
     }
     if (options->command == COMMAND_EVAL)
         options->model.kv = MOE_KV_F32; // its numbers are compared with others'

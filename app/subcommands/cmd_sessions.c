@@ -64,7 +64,7 @@ static int list(const struct request *request)
     struct store_list found;
     int columns = isatty(STDOUT_FILENO) ? COLUMNS : 0;
     if (!request->options->asked.json)
-        return sessions_print(stdout, &request->store, columns, &error) ? STATUS_DONE : fail(&error);
+        return sessions_print(stdout, &request->store, columns, "", &error) ? STATUS_DONE : fail(&error);
     if (store_list(&request->store, &found, &error))
         return fail(&error);
     struct json_object *object = json_object_new_object(), *entries = json_object_new_array();
@@ -284,7 +284,7 @@ static void say_branches(const struct manifest *manifest, const char *name, bool
         return;
     format_bytes(bytes, sizeof bytes, branches_bytes(manifest));
     if (pruned)
-        printf("%s: removed %zu other branch%s, %s\n", name, others, others == 1 ? "" : "es", bytes);
+        printf("%s: removed %zu other branch%s, %s with their text\n", name, others, others == 1 ? "" : "es", bytes);
     else
         printf("%s: %zu other branch%s, %s, kept; moechat sessions prune %s removes %s\n", name, others,
                others == 1 ? "" : "es", bytes, name, others == 1 ? "it" : "them");
@@ -383,6 +383,10 @@ int cmd_sessions(const struct options *options)
         if (given >= verbs[i].least && given <= verbs[i].most)
             return verbs[i].run(&request);
         report("usage: moechat sessions %s%s", verb, verbs[i].usage);
+        return STATUS_USAGE;
+    }
+    if (strcmp(verb, "delete") == 0 || strcmp(verb, "ls") == 0) {
+        report("unknown verb \"%s\"; use %s", verb, *verb == 'd' ? "rm" : "list");
         return STATUS_USAGE;
     }
     report("unknown verb \"%.40s\": use list, show, tree, rm, rename, export, verify, compact or prune", verb);

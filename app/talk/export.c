@@ -36,6 +36,8 @@ struct export_request export_parse(const char *typed, size_t length)
     size_t at = named ? word : 0;
     while (at < length && typed[at] == ' ')
         at++;
+    // A word with neither dot nor slash that others follow is a format's place.
+    request.unknown = !named && word < length && !memchr(typed, '.', word) && !memchr(typed, '/', word);
     request.path = typed + at;
     request.path_length = length - at;
     for (size_t dot = length; !named && dot > at && typed[dot - 1] != '/'; dot--)
@@ -80,7 +82,7 @@ static struct json_object *turn_json(const struct chat_turn *turn)
     json_object_object_add(message, "ids", ids);
     if (turn->role == TOK_ASSISTANT) {
         json_out_whole(message, "seed", made->sampling.seed);
-        json_out_real(message, "temp", (double)made->sampling.temperature);
+        json_out_float(message, "temp", made->sampling.temperature);
         json_out_string(message, "stop_reason", made->stop);
     }
     return message;

@@ -19,6 +19,7 @@ struct export_request {
     enum export_format format;
     const char *path; // part of what was typed; length 0: none
     size_t path_length;
+    bool unknown; // a word stands before the path that is no format
 };
 struct export_request export_parse(const char *typed, size_t length);
 

@@ -174,7 +174,7 @@ static char *print_details(char *out, size_t size, const struct store_entry *ent
     if (entry->damaged)
         snprintf(out, size, "%s, damaged; /load or --session offers what can be read", used);
     else
-        snprintf(out, size, "%s, %s, %" PRIu32 " tokens, rows %s%s, model %s", used,
+        snprintf(out, size, "%s, %s, %" PRIu32 " tokens, KV cache %s%s, model %s", used,
                  messages_words(messages, &entry->manifest), manifest_tokens(&entry->manifest),
                  format_bytes(rows, sizeof rows, entry->kv_bytes - entry->state_bytes), states,
                  model_of(&entry->manifest));
@@ -211,7 +211,7 @@ static void print_preview(FILE *out, const struct store *store, const struct sto
     bytes_release(&line);
 }
 
-bool sessions_print(FILE *out, const struct store *store, int columns, struct store_error *error)
+bool sessions_print(FILE *out, const struct store *store, int columns, const char *open, struct store_error *error)
 {
     struct store_list list;
     char details[512];
@@ -222,8 +222,10 @@ bool sessions_print(FILE *out, const struct store *store, int columns, struct st
     for (size_t i = 0; i < list.n_entries; i++) {
         const struct store_entry *entry = &list.entries[i];
         print_details(details, sizeof details, entry);
-        int width = cells_width(entry->name, strlen(entry->name)) + 2 + cells_width(details, strlen(details));
-        fprintf(out, "%s%s", entry->name, columns && width > columns ? "\n    " : "  ");
+        const char *mark = strcmp(entry->name, open) == 0 ? " (open)" : "";
+        int width = cells_width(entry->name, strlen(entry->name)) + (int)strlen(mark) + 2 +
+                    cells_width(details, strlen(details));
+        fprintf(out, "%s%s%s", entry->name, mark, columns && width > columns ? "\n    " : "  ");
         report_text(out, details, strlen(details));
         fputc('\n', out);
         if (columns)

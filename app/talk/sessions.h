@@ -38,9 +38,9 @@ void sessions_describe(char *out, size_t size, const char *name, const struct ma
 // Appends the last message of the user, also where all was taken back, its first words on one line. False: there is
 // none, or no memory.
 bool sessions_preview(const struct store *store, const struct store_entry *entry, struct bytes *line);
-// With columns a few lines a session, the last message's first words the last of them; with 0 one. False: *error says
-// why.
-bool sessions_print(FILE *out, const struct store *store, int columns, struct store_error *error);
+// `open` is the one under way, "" without. With columns a few lines a session, the last message's first words the last
+// of them; with 0 one. False: *error says why.
+bool sessions_print(FILE *out, const struct store *store, int columns, const char *open, struct store_error *error);
 
 // What Tab offers for a line of the chat, names of sessions included. False: nothing.
 bool sessions_complete(struct store *store, struct candidates *found, const char *line, size_t point);

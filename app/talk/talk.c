@@ -220,9 +220,10 @@ static void note_turn(struct talk *talk, const struct turn_result *result)
         talk->turn_seed = talk->asked_seed;
         talk->turn_seeded = true;
         talk->inspected = chat_last(&talk->chat);
-    } else if (result->reason == STOP_CONTEXT_FULL) {
-        talk->n_sent--;
+    } else {
+        talk->n_sent += talk->counts_again ? 0 : -1U;
     }
+    talk->counts_again = false;
 }
 
 static void finish_turn(struct talk *talk, struct turn_result *result)
@@ -232,6 +233,8 @@ static void finish_turn(struct talk *talk, struct turn_result *result)
         begin_answer(talk);
     if (talk->begun)
         talk->face->end_answer(talk->self, result);
+    if (result->reason == STOP_CONTEXT_FULL && !result->kept && !chat_last_is_fed(&talk->chat))
+        talk->face->cut(talk->self, chat_exchanges(&talk->chat) - 1); // it is no part of the conversation
     say_reason(talk, result);
     if (result->kept)
         say_figures(talk, result);
@@ -245,10 +248,8 @@ static void finish_turn(struct talk *talk, struct turn_result *result)
     }
     note_turn(talk, result);
     size_t n = talk->chat.n_turns;
-    if (result->kept && n >= 2) {
-        talk_say_choice(talk, n - 2);
-        talk_say_choice(talk, n - 1);
-    }
+    if (result->kept && n >= 2) // where both have others, keys go through the answers first
+        talk_say_choice(talk, chat_rank(&talk->chat, n - 1).count > 1 ? n - 1 : n - 2);
     turn_result_free(result);
     talk_enter(talk, TALK_IDLE);
 }
@@ -468,6 +469,10 @@ bool talk_start(struct talk *talk)
 void talk_greet(struct talk *talk)
 {
     const char *path = talk->model->engine ? NULL : talk->model->directory;
+    char *demo = files_model(NULL);
+    if (path && demo && strcmp(path, demo) == 0) // as a session of it has it
+        path = NULL;
+    free(demo);
     if (!talk->scripted)
         talk_say(talk, "Opening %s; you can type already%s.",
                  path                  ? path

@@ -32,13 +32,14 @@ struct talk {
     int status;
     bool left; // the worker, still opening its model (worker_abandon)
     // The answer under way.
-    struct bytes answer; // as it came
-    bool begun;          // the face knows
-    uint64_t asked_seed; // its seed
-    uint64_t turn_seed;  // of the last turn of this conversation, if
-    bool turn_seeded;    // there was one
-    int64_t inspected;   // the number of the answer whose tokens the worker has, PART_NONE
-    unsigned n_sent;
+    struct bytes answer;       // as it came
+    bool begun;                // the face knows
+    uint64_t asked_seed;       // its seed
+    uint64_t turn_seed;        // of the last turn of this conversation, if
+    bool turn_seeded;          // there was one
+    int64_t inspected;         // the number of the answer whose tokens the worker has, PART_NONE
+    unsigned n_sent;           // turns that were kept, and the one under way: seeds count them
+    bool counts_again;         // this one takes the seed of the one that it answers again
     unsigned told_leaving;     // how one leaves, to somebody who typed :q and such, a bit each
     struct bytes export_asked; // what /export did not replace; the same once more does
     // Sessions.

@@ -21,14 +21,15 @@ void talk_do_retry(struct talk *talk, const struct line *line)
 {
     (void)line;
     struct bytes text;
+    bool unsent = talk->chat.unsent.data; // then its seed is still to be used
     struct turn *again = chat_again(&talk->chat);
     if (!again && !chat_take_last(&talk->chat, &text)) {
         talk_say(talk, "No message to send again.");
         return;
     }
     // A seed that was asked for gives the same answer again; else a new one is drawn by counting on.
-    if (talk->settings.seed.given && talk->n_sent > 0)
-        talk->n_sent--;
+    talk->counts_again = talk->settings.seed.given && talk->n_sent > 0 && !unsent;
+    talk->n_sent -= talk->counts_again;
     talk->face->cut(talk->self, chat_exchanges(&talk->chat) - (again != NULL));
     if (again) {
         talk_show_turn(talk, talk->chat.n_turns - 1);
@@ -83,7 +84,8 @@ static void say_setting(struct talk *talk, const char *name, bool changed)
     struct options_error error;
     const char *full = options_get(value, sizeof value, &talk->settings, name, !changed, &error);
     if (full)
-        talk_say(talk, "%s is %s%s.", full, changed ? "now " : "", value);
+        talk_say(talk, "%s is %s%s%s.", full, changed ? "now " : "", value,
+                 changed && strchr(value, '"') ? ", the quotes included" : "");
     else
         talk_say(talk, "%s.", error.text);
 }

@@ -114,6 +114,8 @@ void talk_on_session(struct talk *talk, const struct session_news *news)
     talk->warned = false;
     if (talk->opening && !news->of_turn)
         on_opened(talk, news);
+    else if (*news->text && news->failed && !news->of_turn)
+        talk_fail(talk, "%s", news->text);
     else if (*news->text)
         talk_say(talk, "%s", news->text);
     else if (talk->state == TALK_BUSY && !news->of_turn && *talk->choice.note)
@@ -214,7 +216,7 @@ static void list_sessions(struct talk *talk)
     struct talk_lines lines;
     if (!has_store(talk) || !talk_lines_begin(talk, &lines))
         return;
-    bool fine = sessions_print(lines.out, &talk->store, talk->face->columns(talk->self), &error);
+    bool fine = sessions_print(lines.out, &talk->store, talk->face->columns(talk->self), talk->session, &error);
     talk_lines_show(talk, &lines);
     if (!fine)
         talk_fail(talk, "%s", error.text);
@@ -281,7 +283,8 @@ void talk_finish_session(struct talk *talk)
         talk_say(talk, "Your last message is saved without an answer; /retry answers it.%s",
                  talk->part_read ? " What was read of it is read again then." : "");
     if (talk->system_waits)
-        talk_say(talk, "The system message that you set is not saved: no message followed it.");
+        talk_say(talk, "%s is not saved: no message followed it.",
+                 chat_system(&talk->chat) ? "The system message that you set" : "That the system message was removed");
     const struct chat_turn *system = chat_system(&talk->chat);
     bool said = news.unanswered || chat_exchanges(&talk->chat) || (system && system->number != PART_NONE);
     struct store_error error;

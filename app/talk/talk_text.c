@@ -98,6 +98,10 @@ void talk_do_export(struct talk *talk, const struct line *line)
         talk_say(talk, "/export writes a file; ./- is one of that name, and moechat sessions export NAME prints.");
         return;
     }
+    if (request.unknown) {
+        talk_say(talk, "No format \"%.*s\"; md, json and txt are.", (int)strcspn(line->text, " "), line->text);
+        return;
+    }
     char *path = export_path(&request, talk->session);
     if (path)
         write_export(talk, &request, path);

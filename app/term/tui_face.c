@@ -464,7 +464,7 @@ static void say_not_sent(struct tui *tui)
     enum { INDENT = 4 };
     if (!tui->n_queue)
         return;
-    printf("Not sent, as %s for the answer; Up brings %s back in the next chat:\n",
+    printf("Not sent, as %s for the answer; the history of the next chat has %s (Up, more than once):\n",
            tui->n_queue == 1 ? "it waited" : "they waited", tui->n_queue == 1 ? "it" : "them");
     for (size_t i = 0; i < tui->n_queue; i++) {
         struct bytes line = {0};

@@ -89,6 +89,17 @@ void json_out_real(struct json_object *object, const char *key, double value)
     json_object_object_add(object, key, isfinite(value) ? json_object_new_double_s(value, digits) : NULL);
 }
 
+void json_out_float(struct json_object *object, const char *key, float value)
+{
+    char digits[32];
+    for (int n = 6; n <= 9; n++) {
+        snprintf(digits, sizeof digits, "%.*g", n, (double)value);
+        if (strtof(digits, NULL) == value)
+            break;
+    }
+    json_object_object_add(object, key, isfinite(value) ? json_object_new_double_s((double)value, digits) : NULL);
+}
+
 double json_out_rate(uint64_t count, uint64_t ns)
 {
     return ns ? (double)count * 1e9 / (double)ns : 0;

@@ -19,6 +19,7 @@ bool json_out_clean(struct bytes *clean, const char *text, size_t length, bool *
 void json_out_text(struct json_object *object, const char *key, const char *text, size_t length);
 void json_out_string(struct json_object *object, const char *key, const char *text);
 void json_out_whole(struct json_object *object, const char *key, uint64_t value);
+void json_out_float(struct json_object *object, const char *key, float value); // as few digits as say which it is
 void json_out_real(struct json_object *object, const char *key, double value); // null when it is not finite
 double json_out_rate(uint64_t count, uint64_t ns);                             // a second; 0 when nothing was measured
 

@@ -214,6 +214,14 @@ def test_commands():
                         ("reset", "did you mean /new?"), ("read x", "did you mean /file?"), ("model x", "moechat MODEL_DIR")):
         t.send("/%s\r" % typed)
         t.wait(said, "You:")
+    t.send('/set stop "foo"\r')
+    t.wait('stop is now "foo", the quotes included.', "You:")
+    t.send("/set stop bar\r")
+    t.wait("stop is now bar.", "You:")
+    t.send("/export yaml x\r")
+    t.wait('No format "yaml"; md, json and txt are.', "You:")
+    t.send("\x1b[200~/tree\rand more\r\x1b[201~\r")
+    t.wait("was taken for the command /tree", "You:")
     t.send("/set temp warm\r")
     t.wait("takes a number", "You:")
     t.send("/set model x\r")
@@ -441,6 +449,33 @@ def test_redirected_chat_is_refused():
         expect(b"moechat run" in t.output, "it says what to use")
         t = Terminal(script(ECHO), stdin=nowhere)
         same(t.finish(), 2)
+
+
+def test_a_stopped_message_keeps_its_seed():
+    t = chat("turn\nprefill 60000\nturn\necho\nturn\nprefill 60000\nturn\necho\n", "--seed", "3")
+
+    def seed():
+        t.send("/stats\r")
+        t.wait("seed", "You:")
+        return int(re.findall(r"seed +([0-9]+)", t.output.decode())[-1])
+    t.send("go\r")
+    t.wait("go")
+    time.sleep(0.3)
+    t.interrupt()
+    t.wait("message taken back", "You:")
+    same(seed(), 3)
+    t.send("/retry\r")
+    t.wait("Assistant:", "go\r\n", "You:")
+    same(seed(), 3)
+    t.send("next\r")
+    t.wait("next")
+    time.sleep(0.3)
+    t.interrupt()
+    t.wait("message taken back", "You:")
+    t.send("other\r")
+    t.wait("Assistant:", "other\r\n", "You:")
+    same(seed(), 4)
+    leave(t)
 
 
 def test_plain_reads_messages_from_a_pipe():

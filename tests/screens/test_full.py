@@ -222,7 +222,7 @@ def test_what_waits_is_not_lost_when_one_leaves():
             s.keys("a draft", "> a draft")
             s.process.send_signal(way)
         same(s.finish(), 0 if isinstance(way, str) else 143)
-        expect(b"Not sent, as they waited for the answer; Up brings them back in the next chat:\r\n    second\r\n    third\r\n" in s.output,
+        expect(b"Not sent, as they waited for the answer; the history of the next chat has them (Up, more than once):\r\n    second\r\n    third\r\n" in s.output,
                "it is said: %r" % s.output[-600:])
         s = chat("turn\necho\n")
         ups = ["/new"] + ([] if isinstance(way, str) else ["a draft"]) + (["/quit"] if way == "/quit\r" else []) + ["third", "second"]

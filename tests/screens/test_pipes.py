@@ -303,6 +303,13 @@ def test_shells_complete_from_the_table():
     same(run(["--completion", "tcsh"]).returncode, 2)
 
 
+def test_words_of_other_programs_are_answered():
+    for args, words in ((["--verbose"], "use /stats"), (["-n", "5"], "-n; use --max-tokens N"), (["-p", "x"], "use moechat run -p"), (["-f", "x"], "--prompt-file"),
+                        (["--ctx-size", "5"], "--context N"), (["-cnv"], "moechat begins a chat"), (["-ngl", "5"], "-ngl; use --expert-cache"), (["list"], "use moechat sessions"),
+                        (["show"], "moechat info"), (["serve"], "there is no server"), (["--predict", "5"], "--max-tokens N"), (["sessions", "delete"], "use rm"), (["sessions", "ls"], "use list")):
+        refused(run(args), 2, words)
+
+
 def test_settings_come_from_a_file():
     path = os.path.join(SCRATCH, "settings")
     with open(path, "w") as file:

@@ -200,7 +200,7 @@ def test_a_message_that_waits_is_told_of():
 def test_what_does_not_fit_is_not_saved():
     ask("a" * 60, "--session", "big", *script(ECHO))
     said = run(["--plain", "--session", "big"] + script("name other\ncontext 50\n" + ECHO), b"hi\n/quit\n").stdout.decode()
-    expect('But it was saved with different weights (a script), so "big" stays as it is, and this goes on as "big-2"; its 125 '
+    expect('But it was saved with different weights (a script), so "big" stays as it is, and this goes on as "big-2"; the conversation\'s 125 '
            "tokens do not fit into a context of 50" in said, said)
     expect("Saved as" not in said and 'Nothing was added, and nothing saved as "big-2"' in said, said)
     expect(b"big-2" not in run(["sessions"]).stdout, "and so it is")
@@ -510,7 +510,7 @@ def test_commands():
     t.send("/rename ../../etc\r")
     t.wait("invalid session name", "You:")
     t.send("/sessions\r")
-    t.wait("second  just now, 3 messages", "first  just now, 3 messages", "You:")
+    t.wait("second (open)  just now, 3 messages", "first  just now, 3 messages", "You:")
     t.send("/load second\r")
     t.wait("the conversation you are in", "You:")
     t.send("/delete second\r")
@@ -555,7 +555,7 @@ def test_long_names_are_found_by_any_part_and_keep_to_the_row():
     expect([row for row in rows if row.startswith(long + "  just now, 2 messages")], "a line each for scripts: %r" % rows)
     t = chat(ECHO)
     t.send("/sessions\r")
-    t.wait("rows 28 B", "rows 28 B", "You:")
+    t.wait("KV cache 28 B", "KV cache 28 B", "You:")
     for row in (long + "\r\n    just now, 2 messages", "2026-11-20-walrus  just now, 2 messages"):
         expect(row.encode() in t.output, "%r in %r" % (row, t.output))
     t.send("/load story-about\t\r")
@@ -600,7 +600,7 @@ def test_a_long_talk_gets_room():
     # Where there is no more room, as with --context, the rest of its rows stays where it is, and the remedy is said.
     before = run(["sessions", "--json"]).stdout
     t = chat("context 140\n" + ECHO, "--session", "long", columns=300)
-    expect(b"gets more" not in t.output and b"its 167 tokens do not fit into a context of 140, so nothing can follow them here; with "
+    expect(b"gets more" not in t.output and b"But the conversation's 167 tokens do not fit into a context of 140, so nothing can follow them here; with "
            b"--context 2048 it goes on, and /undo goes back to where there is room." in t.output, "%r" % t.output)
     t.send("five\r")
     t.wait("Not sent: the context is full: this conversation has 167 tokens of 140", "You:")
@@ -766,7 +766,7 @@ def test_ten_turns_two_undone_and_the_next_day():
     expect(b" again" not in t.output.split(b"Took back")[1], "nothing is read again: %r" % t.output[-400:])
     leave(t)
     listed = run(["sessions", "list"]).stdout.decode()
-    expect(re.search(r"^days .* rows [\d.]+ KB, states (1\d|2\d)\.\d KB", listed, re.M), "three to five states: %r" % listed)
+    expect(re.search(r"^days .* KV cache [\d.]+ KB, states (1\d|2\d)\.\d KB", listed, re.M), "three to five states: %r" % listed)
     s = Screen(["--session", "days"] + model, columns=120, rows=40)
     s.until("idle")
     s.keys("hello\r", "tokens/s")

@@ -326,9 +326,25 @@ static void devices_are_written_to_not_replaced(struct harness *t)
     CHECK(t, stat("/dev/null", &there) == 0 && S_ISCHR(there.st_mode));
 }
 
+// A float's digits are those that it was given.
+static void floats_are_as_short_as_they_were(struct harness *t)
+{
+    static const struct {
+        float value;
+        const char *wanted;
+    } cases[] = {{0.6F, "0.6"}, {0.1F, "0.1"}, {1.0F, "1"}, {0.33333334F, "0.33333334"}, {16777217.0F, "16777216"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct json_object *object = json_object_new_object();
+        json_out_float(object, "x", cases[i].value);
+        CHECK_STR(t, json_object_to_json_string(json_object_object_get(object, "x")), cases[i].wanted);
+        json_object_put(object);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
+        TEST(floats_are_as_short_as_they_were),
         TEST(numbers_for_people),
         TEST(progress_in_words),
         TEST(time_left_does_not_wander),
