@@ -138,7 +138,8 @@ struct line commands_parse(const char *typed, size_t typed_length)
     size_t left = (size_t)(end - rest);
     while (left > 0 && isspace((unsigned char)rest[left - 1]))
         left--;
-    return (struct line){.kind = LINE_COMMAND, .row = row, .text = rest, .length = left};
+    bool lines = left && memchr(start + length, '\n', (size_t)(rest - start) - length + left);
+    return (struct line){.kind = LINE_COMMAND, .row = row, .text = rest, .length = left, .lines = lines};
 }
 
 size_t commands_help(FILE *out, const char *wanted)

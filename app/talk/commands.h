@@ -25,6 +25,7 @@ struct line {
     const struct command_row *row; // of LINE_COMMAND
     const char *text;              // part of what was parsed
     size_t length;
+    bool lines; // a command's text begins on, or reaches to, another line than the command
 };
 
 // What follows a command, beside the words that its row names.
