@@ -36,9 +36,9 @@ class Chat(Screen):
         speed = re.search(r"answered +\d+ tokens?, ([0-9.]+) tokens/s", text)
         at["speed"] = float(speed.group(1)) if speed else 0
         at["hits"], at["misses"] = map(int, re.search(r"(\d+) hits, (\d+) misses", text).groups())
-        bytes_read = re.search(r"hits\); ([0-9.]+ [KMG]?B) read(, all from|, ([0-9.]+ [KMG]?B) of it from)?", text)
+        bytes_read = re.search(r"hits\); ([0-9.]+ [KMG]?B) read(, (?:nearly )?all from|, ([0-9.]+ [KMG]?B) of it from)?", text)
         at["bytes"] = size(bytes_read.group(1))
-        cached = at["bytes"] if bytes_read.group(2) == ", all from" else size(bytes_read.group(3) or "0 B")
+        cached = at["bytes"] if (bytes_read.group(2) or "").endswith("all from") else size(bytes_read.group(3) or "0 B")
         at["disk"] = (at["bytes"] - cached, 0.006 * at["bytes"] + 1)  # as far as three digits of both tell
         found = re.search(r"(\d+) on the device, (\d+) in host memory, (\d+) prefetched; missed: (\d+) prefetched late, (\d+) read", text)
         if found:
