@@ -130,7 +130,7 @@ def test_all_faces_tell_the_same():
     same((sum(pane["since start"][:3]), sum(pane["since start"][3:5])), (at["hits"], at["misses"]))
     expect(near(pane["since start"][6], at["bytes"]), "bytes: %r, %r" % (pane, at))
     s.send("/sessions\r")
-    s.until(lambda t: re.search(r"faces +just now, 4 messages,( 3 branches,)? %d tokens" % at["context"], t.text()))
+    s.until(lambda t: re.search(r"faces( \(open\))? +just now, 4 messages,( 3 branches,)? %d tokens" % at["context"], t.text()))
     path = os.path.join(SCRATCH, "faces.json")
     s.send("/export json %s\r" % path)
     s.until("Wrote ")
