@@ -104,6 +104,15 @@ class Terminal:
         return termios.tcgetattr(self.slave)
 
 
+def stop_while_read(terminal, text):
+    """Sends a message that takes long to read to a chat in plain lines, stops it, and waits until it was taken back."""
+    terminal.send(text + "\r")
+    terminal.wait(text)
+    time.sleep(0.3)
+    terminal.interrupt()
+    terminal.wait("message taken back", "You:")
+
+
 class Screen(Terminal):
     """The full screen, as a terminal shows it: Debian's python3-pyte draws it."""
 

@@ -35,6 +35,16 @@ def chat(text=STORY, *args, **more):
     return s
 
 
+SHOWS_MODE = "set show-mode-in-prompt on\n"
+
+
+def vi_inputrc(name, more=""):
+    path = os.path.join(SCRATCH, name)
+    with open(path, "w") as out:
+        out.write("set editing-mode vi\n" + more)
+    return path
+
+
 def leave(s):
     s.send("\x04")
     same(s.finish(), 0)
@@ -368,9 +378,6 @@ def test_no_draft_is_lost_by_up():
 def test_no_draft_is_lost_by_leaving_or_a_search():
     state = tempfile.mkdtemp(dir=SCRATCH)
     where = dict(XDG_STATE_HOME=state, MOECHAT_CLOCK="fake")
-    rc = os.path.join(SCRATCH, "vi-left")
-    with open(rc, "w") as out:
-        out.write("set editing-mode vi\n")
 
     def begun(**more):
         s = chat("turn\necho\nturn\necho\n", env=environment(**dict(XTERM, **where, **more)))
@@ -394,7 +401,7 @@ def test_no_draft_is_lost_by_leaving_or_a_search():
     s.keys("\x03left four", "> left four")  # what was kept aside first is not in the way of the next
     s.keys("\x1b[A", "> a fox")
     s.keys("\x15/quit\r", lambda t: t.process.poll() is not None)
-    s = begun(INPUTRC=rc)
+    s = begun(INPUTRC=vi_inputrc("vi-left"))
     s.keys("left five\x1b", "> left five")
     s.keys("/fox\r", "> a fox")
     s.send("\r")
@@ -652,10 +659,7 @@ def test_pages_have_the_keys_of_less():
 
 
 def test_vi_says_its_mode_and_esc_closes_help_at_one_press():
-    inputrc = os.path.join(SCRATCH, "inputrc-vi")
-    with open(inputrc, "w") as out:
-        out.write("set editing-mode vi\nset show-mode-in-prompt on\n")
-    s = chat("turn\necho\n", env=environment(INPUTRC=inputrc, **XTERM))
+    s = chat("turn\necho\n", env=environment(INPUTRC=vi_inputrc("vi-mode", SHOWS_MODE), **XTERM))
     s.keys("abc", "(ins)> abc")
     s.keys("\x1b", "(cmd)> abc")
     s.keys("S/help\r", "/sessions")
@@ -735,10 +739,7 @@ def test_a_resize_storm():
 
 
 def test_vi_keys():
-    rc = os.path.join(SCRATCH, "vi")
-    with open(rc, "w") as out:
-        out.write("set editing-mode vi\n")
-    s = chat("turn\ntext one\nhang\nturn\necho\n", env=environment(INPUTRC=rc, **XTERM))
+    s = chat("turn\ntext one\nhang\nturn\necho\n", env=environment(INPUTRC=vi_inputrc("vi"), **XTERM))
     s.keys("go\r", "one")
     s.keys("abc\x1b", "abc")
     s.keys("0ix\x1b", "> xabc")
@@ -748,10 +749,7 @@ def test_vi_keys():
 
 
 def test_vi_searches_by_typed_words_and_moves_by_rows():
-    rc = os.path.join(SCRATCH, "vi-search")
-    with open(rc, "w") as out:
-        out.write("set editing-mode vi\nset show-mode-in-prompt on\n")
-    s = chat("turn\necho\nturn\necho\n", env=environment(INPUTRC=rc, **XTERM))
+    s = chat("turn\necho\nturn\necho\n", env=environment(INPUTRC=vi_inputrc("vi-search", SHOWS_MODE), **XTERM))
     s.keys("a cat sat\r", "tokens/s)")
     s.keys("draft\x1b", "(cmd)> draft")
     s.keys("\x1b/cat\r", "match 2 of 2")

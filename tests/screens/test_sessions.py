@@ -161,11 +161,7 @@ def test_ctrl_c_and_limits_save():
 
 def test_a_stopped_message_is_saved_when_one_leaves():
     t = chat("turn\nprefill 60000\n", "--session", "unread")
-    t.send("go\r")
-    t.wait("go")
-    time.sleep(0.3)
-    t.interrupt()
-    t.wait("message taken back", "You:")
+    stop_while_read(t, "go")
     t.send("/quit\r")
     t.wait("Your last message is saved without an answer; /retry answers it.", 'Saved as "unread"')
     same(t.finish(), 0)
@@ -185,11 +181,7 @@ def test_a_dash_is_no_file():
 
 def test_a_message_that_waits_is_told_of():
     t = chat("turn\nprefill 60000\n", "--session", "waits")
-    t.send("go\r")
-    t.wait("go")
-    time.sleep(0.3)
-    t.interrupt()
-    t.wait("message taken back", "You:")
+    stop_while_read(t, "go")
     leave(t)
     listed = run(["sessions"]).stdout.decode()
     expect(re.search(r"waits .*, 1 message, the last unanswered, 6 tokens", listed), listed)
@@ -309,20 +301,13 @@ def test_what_was_said_to_another_system_message_stays():
 def test_a_stopped_message_stays_as_a_branch():
     for more in ((), ("--system", "Be kind.")):
         t = chat("turn\necho\nturn\nprefill 60000\nturn\nprefill 60000\nturn\nprefill 60000\nturn\necho\n", "--session", "stopped", *more, columns=120)
-        for text in (("first",) if not more else ()):
-            t.send(text + "\r")
-            t.wait("Assistant:", text + "\r\n", "You:")
-        if more:  # the first of all
-            t.send("zero\r")
-            t.wait("Assistant:", "zero\r\n", "You:")
+        t.send("first\r")
+        t.wait("Assistant:", "first\r\n", "You:")
+        if more:  # what is stopped is the first of all
             t.send("/undo\r")
             t.wait("Took back", "You:")
         for text in ("river", "river", "lake"):  # stopped, sent again and stopped, another one and stopped
-            t.send(text + "\r")
-            t.wait(text)
-            time.sleep(0.3)
-            t.interrupt()
-            t.wait("message taken back", "You:")
+            stop_while_read(t, text)
         t.send("other\r")
         t.wait("Assistant:", "other\r\n", "You:")
         t.send("/tree\r")

@@ -219,17 +219,24 @@ static void a_failed_feed_leaves_no_snapshots(struct harness *t)
     close_opened(&o);
 }
 
+// With chunks of 8 tokens in groups of 24; *want: what the logits are with one chunk.
+static bool open_in_groups(struct harness *t, int i, struct opened *o, uint64_t *want)
+{
+    struct setup setup = usual(i);
+    *want = run(t, &setup);
+    setup.session.prefill_chunk = 8;
+    setup.session.prefill_group = 24;
+    return open_setup(t, &setup, o);
+}
+
 // Wherever it lies among chunks and groups.
 static void a_border_within_a_prompt(struct harness *t)
 {
     for (int i = 0; i < N_SETUPS; i++) {
-        struct setup setup = usual(i);
         struct opened o;
         struct moe_err err;
-        uint64_t want = run(t, &setup);
-        setup.session.prefill_chunk = 8;
-        setup.session.prefill_group = 24;
-        if (!open_setup(t, &setup, &o))
+        uint64_t want;
+        if (!open_in_groups(t, i, &o, &want))
             continue;
         const uint32_t borders[] = {1, 7, 8, 9, 24, 25, 47, 78, 79};
         for (size_t b = 0; b < sizeof borders / sizeof borders[0]; b++) {
@@ -258,13 +265,10 @@ static void two_borders_within_a_prompt(struct harness *t)
     static const uint32_t pairs[][MOE_BORDERS] = {{3, 5},   {8, 9}, {7, 25}, {23, 24}, {24, 48},
                                                   {25, 79}, {5, 3}, {25, 7}, {48, 24}, {12, 12}};
     for (int i = 0; i < N_SETUPS; i++) {
-        struct setup setup = usual(i);
         struct opened o;
         struct moe_err err;
-        uint64_t want = run(t, &setup);
-        setup.session.prefill_chunk = 8;
-        setup.session.prefill_group = 24;
-        if (!open_setup(t, &setup, &o))
+        uint64_t want;
+        if (!open_in_groups(t, i, &o, &want))
             continue;
         for (size_t b = 0; b < sizeof pairs / sizeof pairs[0]; b++) {
             struct moe_feed feed = {.ids = o.ids, .count = N_TOKENS, .borders = {pairs[b][0], pairs[b][1]}};
