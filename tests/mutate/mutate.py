@@ -22,6 +22,7 @@ import argparse
 import atexit
 import collections
 import glob
+import itertools
 import json
 import multiprocessing
 import os
@@ -442,7 +443,7 @@ def enter_lane(folders, options):
 
 def survey(test, sanitized):
     """How a test does on the tree as it is: its command, whether it passes, its seconds."""
-    scratch, began = lane.scratch, time.monotonic()
+    scratch = lane.scratch
     passed = scratch.make(test.targets, sanitized)
     began = time.monotonic()
     passed = passed and scratch.passes(test.command, lane.options.longest or 900)
@@ -466,6 +467,17 @@ def asked_for(sites, guards, options):
     return [(test, sanitized) for (_, sanitized), test in found.items()]
 
 
+def looked_over(pool, tests):
+    """Each test tried once on the tree as it is: whether it passes and its seconds, by command."""
+    looks = [pool.apply_async(survey, look) for look in sorted(tests, key=lambda look: "python3" not in look[0].command)]
+    looks = [look.get() for look in looks]
+    for name, _, passed, seconds in looks:
+        if not passed:
+            print("left out, for the tree itself fails it: %s (%.0f s)" % (name, seconds))
+    print("%d tests, %.0f s of them" % (len(looks), sum(seconds for *_, seconds in looks)))
+    return {command: passed for _, command, passed, _ in looks}, {command: seconds for _, command, _, seconds in looks}
+
+
 def in_lanes(order, options, outcomes):
     """Tries the mutations of `order` in options.jobs processes; appends to outcomes as they come. Returns the unsound tests."""
     folders = multiprocessing.Queue()
@@ -473,23 +485,12 @@ def in_lanes(order, options, outcomes):
         folders.put(os.path.join(options.scratch, str(i)))
     end = time.monotonic() + 60 * options.minutes if options.minutes else float("inf")
     with multiprocessing.Pool(options.jobs, enter_lane, (folders, options)) as pool:
-        first = [site for site, _ in zip(order, range(options.count))]
-        tests = asked_for(first, Guards(ROOT), options)
-        looks = [pool.apply_async(survey, look) for look in sorted(tests, key=lambda look: "python3" not in look[0].command)]
-        looks = [look.get() for look in looks]
-        sound = {command: passed for _, command, passed, _ in looks}
-        times = {command: seconds for _, command, _, seconds in looks}
-        for name, _, passed, seconds in looks:
-            if not passed:
-                print("left out, for the tree itself fails it: %s (%.0f s)" % (name, seconds))
-        print("%d tests, %.0f s of them" % (len(looks), sum(times.values())))
-        waiting, tried = [], 0
-        following = iter(first)
+        first = list(itertools.islice(order, options.count))
+        sound, times = looked_over(pool, asked_for(first, Guards(ROOT), options))
+        following, waiting, tried = itertools.chain(first, order), [], 0
         while True:
-            while len(waiting) < options.jobs and tried + len(waiting) < options.count and time.monotonic() < end:
-                site = next(following, None) or next(order, None)
-                if not site:
-                    break
+            room = min(options.jobs, options.count - tried) - len(waiting) if time.monotonic() < end else 0
+            for site in itertools.islice(following, max(room, 0)):
                 waiting.append(pool.apply_async(attempt_in_lane, (site, sound, times)))
             if not waiting:
                 break
@@ -556,6 +557,15 @@ def one_by_one(order, scratch, guards, options, outcomes):
     return [command for command, passed in scratch.sound.items() if not passed]
 
 
+def unknown(order, known, passed_over):
+    """The mutations of `order` but for those known to change nothing, which go to passed_over."""
+    for site in order:
+        if is_known(known, site):
+            passed_over.append(site)
+        else:
+            yield site
+
+
 def told(outcome):
     site = outcome.site
     ending = {"caught": "caught by %s" % outcome.by, "survives": "SURVIVES", "uncompiled": "does not compile"}[outcome.verdict]
@@ -609,7 +619,7 @@ def main():
     options = parsed()
     sys.stdout.reconfigure(line_buffering=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    began, known, n_known = time.monotonic(), equivalents(), []
+    began, known, passed_over = time.monotonic(), equivalents(), []
     scratch = Scratch(ROOT, options.scratch)
     copied = not options.list and options.jobs == 1
     if copied:
@@ -628,7 +638,7 @@ def main():
         for site, _ in zip(order, range(options.count)):
             print(changed(site))
         return 0
-    order = (site for site in order if not is_known(known, site) or n_known.append(site))
+    order = unknown(order, known, passed_over)
     outcomes, unsound = [], []
     try:
         if options.jobs > 1:
@@ -636,7 +646,7 @@ def main():
         else:
             unsound = one_by_one(order, scratch, guards, options, outcomes)
     finally:
-        report(outcomes, len(n_known), time.monotonic() - began)
+        report(outcomes, len(passed_over), time.monotonic() - began)
     return 1 if unsound else 0
 
 
