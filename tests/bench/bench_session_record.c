@@ -66,7 +66,8 @@ static void open_all(struct bench *b)
     b->model.package.shape =
         (struct shape){.n_layers = b->layers, .kv_lora_rank = 512, .qk_rope_head_dim = 64, .vocab_size = VOCAB};
     if (b->indexed) {
-        b->model.package.shape.indexer = (struct indexer_dims){.n_heads = 64, .head_dim = 128, .top_k = 2048};
+        b->model.package.shape.indexer =
+            (struct indexer_dims){.n_heads = 64, .head_dim = 128, .top_k = 2048, .pool = 1};
         memset(b->model.package.shape.layer_kinds, LAYER_DSA, b->layers);
     }
     memset(b->model.package.fingerprint, '7', 64);
