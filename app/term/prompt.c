@@ -123,6 +123,13 @@ static bool is_ours(const char *sequence, Keymap map)
     return false;
 }
 
+// Where an inputrc leaves the key as readline has it.
+static void bind_instead(const char *sequence, Keymap map, rl_command_func_t *was, rl_command_func_t *does)
+{
+    if (rl_function_of_keyseq(sequence, map, NULL) == was)
+        rl_bind_keyseq_in_map(sequence, does, map);
+}
+
 static void bind_keys(void)
 {
     Keymap maps[] = {emacs_standard_keymap, vi_insertion_keymap, vi_movement_keymap};
@@ -145,19 +152,13 @@ static void bind_keys(void)
         {"\033[7~", "beginning-of-line"}, {"\033[8~", "end-of-line"},       {"\033[1;5C", "forward-word"},
         {"\033[1;5D", "backward-word"},
     };
-    // By lines of the draft first, as the arrows go, where an inputrc leaves them as they are.
-    static const struct {
-        const char *sequence, *function;
-        rl_command_func_t *was;
-    } vi[] = {{"k", "moechat-up", rl_get_previous_history}, {"j", "moechat-down", rl_get_next_history}};
-    for (size_t i = 0; i < 2 && draws(); i++)
-        if (rl_function_of_keyseq(vi[i].sequence, vi_movement_keymap, NULL) == vi[i].was)
-            rl_bind_keyseq_in_map(vi[i].sequence, rl_named_function(vi[i].function), vi_movement_keymap);
+    if (draws()) { // by lines of the draft first, as the arrows go
+        bind_instead("k", vi_movement_keymap, rl_get_previous_history, key_up);
+        bind_instead("j", vi_movement_keymap, rl_get_next_history, key_down);
+    }
     // A # before the draft sends it to the model, as no shell would.
-    if (rl_function_of_keyseq("\033#", emacs_standard_keymap, NULL) == rl_insert_comment)
-        rl_bind_keyseq_in_map("\033#", nothing, emacs_standard_keymap);
-    if (rl_function_of_keyseq("#", vi_movement_keymap, NULL) == rl_insert_comment)
-        rl_bind_keyseq_in_map("#", nothing, vi_movement_keymap);
+    bind_instead("\033#", emacs_standard_keymap, rl_insert_comment, nothing);
+    bind_instead("#", vi_movement_keymap, rl_insert_comment, nothing);
     for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++)
         for (int map = 0; map < 2; map++)
             rl_bind_keyseq_if_unbound_in_map(usual[i].sequence, rl_named_function(usual[i].function), maps[map]);
@@ -259,21 +260,12 @@ SEARCH(noninc_reverse_search)
 
 static void bind_searches(void)
 {
-    const struct {
-        Keymap map;
-        const char *sequence;
-        rl_command_func_t *was, *does;
-    } searches[] = {
-        {vi_movement_keymap, "/", rl_vi_search, note_and_vi_search},
-        {vi_movement_keymap, "?", rl_vi_search, note_and_vi_search},
-        {vi_movement_keymap, "n", rl_vi_search_again, note_and_vi_search_again},
-        {vi_movement_keymap, "N", rl_vi_search_again, note_and_vi_search_again},
-        {emacs_standard_keymap, "\033n", rl_noninc_forward_search, note_and_noninc_forward_search},
-        {emacs_standard_keymap, "\033p", rl_noninc_reverse_search, note_and_noninc_reverse_search},
-    };
-    for (size_t i = 0; i < sizeof searches / sizeof searches[0]; i++)
-        if (rl_function_of_keyseq(searches[i].sequence, searches[i].map, NULL) == searches[i].was)
-            rl_bind_keyseq_in_map(searches[i].sequence, searches[i].does, searches[i].map);
+    bind_instead("/", vi_movement_keymap, rl_vi_search, note_and_vi_search);
+    bind_instead("?", vi_movement_keymap, rl_vi_search, note_and_vi_search);
+    bind_instead("n", vi_movement_keymap, rl_vi_search_again, note_and_vi_search_again);
+    bind_instead("N", vi_movement_keymap, rl_vi_search_again, note_and_vi_search_again);
+    bind_instead("\033n", emacs_standard_keymap, rl_noninc_forward_search, note_and_noninc_forward_search);
+    bind_instead("\033p", emacs_standard_keymap, rl_noninc_reverse_search, note_and_noninc_reverse_search);
 }
 
 static void on_line(char *line)
