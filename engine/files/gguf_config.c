@@ -257,11 +257,17 @@ static void read_vocabulary(struct maker *m)
     add_count(m, "vocab_size", m->vocab_size);
 }
 
+static void add_counts(struct maker *m, const struct count *counts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        add_count(m, counts[i].field, gguf_fields_integer(&m->f, counts[i].key, any_count));
+}
+
 static void read_counts(struct maker *m)
 {
     const struct architecture *a = find_architecture(m->f.architecture);
-    for (size_t i = 0; i < a->n_counts; i++)
-        add_count(m, a->counts[i].field, gguf_fields_integer(&m->f, a->counts[i].key, any_count));
+    add_counts(m, a->counts, a->n_counts);
+    m->n_experts = (uint32_t)json_object_get_int64(json_object_object_get(m->config, "n_routed_experts"));
 }
 
 static void read_heads(struct maker *m)
@@ -388,7 +394,6 @@ static const char *model_type(const struct maker *m)
 static void read_mla(struct maker *m)
 {
     read_counts(m);
-    m->n_experts = (uint32_t)json_object_get_int64(json_object_object_get(m->config, "n_routed_experts"));
     add_count(m, "first_k_dense_replace", count_or(m, ".leading_dense_block_count", 0));
     read_heads(m);
     read_router(m);
@@ -421,12 +426,6 @@ static void read_indexer_types(struct maker *m)
                              m->n_layers);
         json_object_array_add(list, json_object_new_string(full > 0 ? "full" : "shared"));
     }
-}
-
-static void add_counts(struct maker *m, const struct count *counts, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        add_count(m, counts[i].field, gguf_fields_integer(&m->f, counts[i].key, any_count));
 }
 
 static const struct count indexer_counts[] = {{".attention.indexer.head_count", "index_n_heads"},
@@ -529,13 +528,16 @@ static void read_qwen(struct maker *m)
 
 // ---- kimi-linear
 
+static const struct count delta_counts[] = {{".kda.head_dim", "linear_head_dim"},
+                                            {".attention.head_count", "linear_num_heads"},
+                                            {".ssm.conv_kernel", "linear_conv_kernel_dim"}};
+enum { N_DELTA_COUNTS = sizeof delta_counts / sizeof *delta_counts };
+
 // As deepseek2's, where layers without a key head are those of delta attention.
 static void read_kimi(struct maker *m)
 {
     static const char *const linear = "linear_attention";
-    struct gguf_fields *f = &m->f;
     read_counts(m);
-    m->n_experts = (uint32_t)json_object_get_int64(json_object_object_get(m->config, "n_routed_experts"));
     add_count(m, "first_k_dense_replace", count_or(m, ".leading_dense_block_count", 0));
     struct json_object *list = json_object_new_array();
     json_object_object_add(m->config, "layer_types", list);
@@ -546,9 +548,7 @@ static void read_kimi(struct maker *m)
     need_sigmoid(m);
     if (!has(m, ".expert_weights_norm")) // the programs divide, and the converter does not say so
         json_object_object_add(m->config, "norm_topk_prob", json_object_new_boolean(true));
-    add_count(m, "linear_head_dim", gguf_fields_integer(f, ".kda.head_dim", any_count));
-    add_count(m, "linear_num_heads", gguf_fields_integer(f, ".attention.head_count", any_count));
-    add_count(m, "linear_conv_kernel_dim", gguf_fields_integer(f, ".ssm.conv_kernel", any_count));
+    add_counts(m, delta_counts, N_DELTA_COUNTS);
     read_token_ids(m);
     add_text(m->config, "model_type", "kimi_linear");
 }
@@ -614,20 +614,19 @@ static void check_layer_norm(struct maker *m)
 
 static void read_glm5_next(struct maker *m)
 {
-    static const struct count own[] = {
-        {".attention.indexer.kpool", "index_kpool"},   {".kda.head_dim", "linear_head_dim"},
-        {".attention.head_count", "linear_num_heads"}, {".ssm.conv_kernel", "linear_conv_kernel_dim"},
-        {".hyper_connection.count", "hc_mult"},        {".hyper_connection.sinkhorn_iterations", "hc_sinkhorn_iters"}};
+    static const struct count own[] = {{".attention.indexer.kpool", "index_kpool"},
+                                       {".hyper_connection.count", "hc_mult"},
+                                       {".hyper_connection.sinkhorn_iterations", "hc_sinkhorn_iters"}};
     const char *bound = ".kda.gate_lower_bound", *tail = ".attention.indexer.kpool_select_tail";
     struct gguf_fields *f = &m->f;
     read_counts(m);
-    m->n_experts = (uint32_t)json_object_get_int64(json_object_object_get(m->config, "n_routed_experts"));
     read_next_kinds(m);
     add_dense_layers(m);
     read_heads(m);
     read_router(m);
     need_sigmoid(m);
     add_counts(m, indexer_counts, N_INDEXER_COUNTS);
+    add_counts(m, delta_counts, N_DELTA_COUNTS);
     add_counts(m, own, sizeof own / sizeof *own);
     if (has(m, ".attention.indexer.types"))
         read_indexer_types(m);
