@@ -87,11 +87,12 @@ void figures_json_rest(struct json_object *object, const struct moe_telemetry *s
 void figures_json_process(struct json_object *object, const struct process_reads *to_start)
 {
     struct process_reads now = process_reads_now();
-    if (!now.known || !to_start->known || now.device_bytes < to_start->device_bytes)
+    uint64_t since;
+    if (!process_reads_between(to_start, &now, &since))
         return;
     struct json_object *process = json_object_new_object();
     json_out_whole(process, "disk_bytes_to_start", to_start->device_bytes);
-    json_out_whole(process, "disk_bytes_since", now.device_bytes - to_start->device_bytes);
+    json_out_whole(process, "disk_bytes_since", since);
     json_object_object_add(object, "process", process);
 }
 

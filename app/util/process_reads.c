@@ -22,3 +22,9 @@ struct process_reads process_reads_now(void)
     reads.known = found == 2;
     return reads;
 }
+
+bool process_reads_between(const struct process_reads *then, const struct process_reads *now, uint64_t *bytes)
+{
+    *bytes = now->device_bytes - then->device_bytes;
+    return then->known && now->known && now->device_bytes >= then->device_bytes;
+}

@@ -12,5 +12,7 @@ struct process_reads {
     uint64_t call_bytes;   // that read calls delivered, from wherever
 };
 struct process_reads process_reads_now(void);
+// What devices delivered from the one to the other. False: not known.
+bool process_reads_between(const struct process_reads *then, const struct process_reads *now, uint64_t *bytes);
 
 #endif

@@ -117,14 +117,15 @@ static void print_program(FILE *out, const struct stats *stats)
 static void print_process(FILE *out, const struct stats *stats)
 {
     const struct process_reads *all = &stats->process, *start = &stats->info->to_start;
-    char sum[FORMAT_SIZE], before[FORMAT_SIZE], since[FORMAT_SIZE];
-    if (!all->known || !start->known || all->device_bytes < start->device_bytes)
+    char sum[FORMAT_SIZE], before[FORMAT_SIZE], after[FORMAT_SIZE];
+    uint64_t since;
+    if (!process_reads_between(start, all, &since))
         return;
     fprintf(out,
             "  whole process    %s from disks, as the system counts: %s to start (program, kernels, weights), %s "
             "since (experts, kernels, sessions)\n",
             format_bytes(sum, sizeof sum, all->device_bytes), format_bytes(before, sizeof before, start->device_bytes),
-            format_bytes(since, sizeof since, all->device_bytes - start->device_bytes));
+            format_bytes(after, sizeof after, since));
 }
 
 // Between two policies that are tried in turn.

@@ -154,8 +154,7 @@ static void read_layer_types(struct fields *f, enum family family, struct shape 
     struct json_object *list = fields_array(f, key, (struct integer_range){s->n_layers, s->n_layers});
     uint32_t n_dense = 0;
     for (uint32_t i = 0; !f->failed && i < s->n_layers; i++) {
-        struct json_object *item = json_object_array_get_idx(list, i);
-        const char *name = json_object_is_type(item, json_type_string) ? json_object_get_string(item) : "";
+        const char *name = shape_text_at(list, i);
         bool dense = strcmp(name, "dense") == 0;
         if (!dense && strcmp(name, "sparse") != 0)
             fields_fail(f, MOE_FORMAT, key, "names layer %u neither \"dense\" nor \"sparse\"", i);
@@ -439,8 +438,7 @@ void shape_read_kinds(struct fields *f, const struct kinds_by_name *names, struc
     if (fields_has(f, key))
         list = fields_array(f, key, (struct integer_range){s->n_layers, s->n_layers});
     for (uint32_t i = 0; !f->failed && i < s->n_layers; i++) {
-        struct json_object *item = list ? json_object_array_get_idx(list, i) : NULL;
-        const char *name = json_object_is_type(item, json_type_string) ? json_object_get_string(item) : "";
+        const char *name = list ? shape_text_at(list, i) : "";
         bool full = list ? strcmp(name, "full_attention") == 0 : names->is_full(i, names->every);
         if (list && !full && strcmp(name, "linear_attention") != 0)
             fields_fail(f, MOE_UNSUPPORTED, key, "names layer %u neither \"linear_attention\" nor \"full_attention\"",
