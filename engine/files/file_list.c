@@ -177,6 +177,14 @@ static struct word word_from(const char *at, const char *end)
     return (struct word){begin, (size_t)(at - begin)};
 }
 
+// The end without the white space before it.
+static const char *trim(const char *begin, const char *end)
+{
+    while (end > begin && isspace((unsigned char)end[-1]))
+        end--;
+    return end;
+}
+
 static struct word last_word(const char *begin, const char *end)
 {
     const char *at = end;
@@ -274,10 +282,7 @@ static int take_lfs(struct reading *r, const char *at, const char *end)
         if (*c != ' ')
             text[n++] = *c;
     bool sized = read_size((struct word){text, n}, 1000, &bytes);
-    const char *last = open;
-    while (last > at && isspace((unsigned char)last[-1]))
-        last--;
-    return add(r, at, (size_t)(last - at), sized ? &bytes : NULL);
+    return add(r, at, (size_t)(trim(at, open) - at), sized ? &bytes : NULL);
 }
 
 // Of du: its units are powers of 1024, and without one it is told by put_in_units what they are.
@@ -297,7 +302,7 @@ static int take_plain(struct reading *r, const char *at, const char *end)
 {
     uint64_t bytes;
     struct word first = word_from(at, end), last = last_word(at, end);
-    const char *rest = word_from(first.at + first.length, end).at, *before = last.at;
+    const char *rest = word_from(first.at + first.length, end).at;
     if (rest < end && first.at[first.length] == '\t' && read_size(first, 1024, &bytes))
         return take_du(r, first, rest, end);
     if (rest < end && read_size(first, 1000, &bytes)) {
@@ -317,9 +322,7 @@ static int take_plain(struct reading *r, const char *at, const char *end)
     bool nothing = last.length == 1 && *last.at == '-', sized = !nothing && read_size(last, 1000, &bytes);
     if (last.at == first.at || (!sized && !nothing))
         return add(r, at, (size_t)(end - at), NULL);
-    while (before > at && isspace((unsigned char)before[-1]))
-        before--;
-    return add(r, at, (size_t)(before - at), sized ? &bytes : NULL);
+    return add(r, at, (size_t)(trim(at, last.at) - at), sized ? &bytes : NULL);
 }
 
 // Of ls -l, ls -R and hf: what stands between the files.
@@ -337,8 +340,7 @@ static bool is_heading(struct word first, const char *at, const char *end)
 
 static int take_line(struct reading *r, const char *at, const char *end)
 {
-    while (end > at && isspace((unsigned char)end[-1]))
-        end--;
+    end = trim(at, end);
     struct word first = word_from(at, end), second = word_from(first.at + first.length, end);
     at = first.at;
     if (at == end || is_heading(first, at, end))

@@ -120,34 +120,39 @@ static const char *suffix_of(const char *path)
     return NULL;
 }
 
-// A GGUF that is no language model: a vision tower, what quantisation was steered by, or a draft.
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+// A GGUF that is no language model: a vision tower, or what quantisation was steered by.
 static bool is_companion(const char *path)
 {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = base_of(path);
     return has_word(name, "mmproj") || has_word(name, "imatrix");
 }
 
 static bool is_tokenizer(const char *path)
 {
     static const char *const names[] = {"tokenizer.json", "tokenizer.model", "tiktoken.model"};
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(name, names[i]) == 0)
+        if (strcmp(base_of(path), names[i]) == 0)
             return true;
     return false;
 }
 
-// What names the quantisation of a folder.
+// By the names of files; of a folder with safetensors the repository's may tell, too.
 static void find_mix(struct moe_listed *model, const char *repository)
 {
     static const struct {
         const char *word;
         double bits;
     } widths[] = {{"4bit", 4.5}, {"8bit", 8.5}, {"6bit", 6.5}, {"5bit", 5.5}, {"3bit", 3.5}, {"fp8", 8}, {"bf16", 16}};
-    const char *slash = strrchr(model->name, '/'), *name = slash ? slash + 1 : model->name;
+    const char *name = base_of(model->name);
     if (model->gguf) {
         model->bits = foresee_bits_name(name, model->mix);
-        if (model->bits <= 0 && slash) // "Q4_K_M/model.gguf"
+        if (model->bits <= 0 && name != model->name) // "Q4_K_M/model.gguf"
             model->bits = foresee_bits_name(model->name, model->mix);
         return;
     }
@@ -218,11 +223,11 @@ static bool gather(struct gathering *g, const struct file_list *list)
     listing->sized = true;
     for (size_t i = 0; i < list->count; i++) {
         const struct file_listed *file = &list->files[i];
-        const char *suffix = suffix_of(file->path), *slash = strrchr(file->path, '/');
+        const char *suffix = suffix_of(file->path);
         listing->n_files++;
         listing->bytes += file->bytes;
         listing->sized &= file->sized;
-        listing->has_config |= strcmp(slash ? slash + 1 : file->path, "config.json") == 0;
+        listing->has_config |= strcmp(base_of(file->path), "config.json") == 0;
         listing->has_tokenizer |= is_tokenizer(file->path);
         if (suffix && !is_companion(file->path)) {
             if (!take_weights(g, file, suffix))
@@ -261,7 +266,7 @@ static bool is_package(const struct file_list *list)
 {
     bool resident = false, experts = false;
     for (size_t i = 0; i < list->count; i++) {
-        const char *path = list->files[i].path, *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+        const char *name = base_of(list->files[i].path);
         size_t length = strlen(name);
         resident |= strcmp(name, "resident.safetensors") == 0;
         experts |= length > 8 && strcmp(name + length - 8, ".experts") == 0;
