@@ -259,7 +259,7 @@ static const char *find_near(const char *name, size_t length, bool (*fits)(const
     return near;
 }
 
-// What other programs call an option, a command or a verb of sessions, and what to type here.
+// What other programs call an option or a command, and what to type here.
 static const struct foreign_word {
     const char *word, *ours;
 } foreign_words[] = {
@@ -317,10 +317,10 @@ static bool parse_option(struct options *options, int argc, char **argv, int *at
     snprintf(as, sizeof as, "%.*s", (int)((is_long ? 2 : 1) + length), word);
     if (!row)
         return refuse_unknown(options, as, name, error);
+    const char *foreign = find_foreign(as);
     if (!(row->commands & (1u << options->command)))
-        return find_foreign(as)
-                   ? option_refuse(error, "%s is not an option of %s; %s", as, command, find_foreign(as))
-                   : option_refuse(error, "%s is not an option of %s; see moechat help %s", as, command, command);
+        return foreign ? option_refuse(error, "%s is not an option of %s; %s", as, command, foreign)
+                       : option_refuse(error, "%s is not an option of %s; see moechat help %s", as, command, command);
     const char *rest = name + length;
     if (row->kind == KIND_FLAG) {
         if (*rest && find_foreign(word))

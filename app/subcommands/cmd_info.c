@@ -280,10 +280,10 @@ static void print_here(const struct moe_description *about, uint64_t cold, uint6
 }
 
 // Of a model whose weights are not here: what it will take, and how to get the rest.
-static void print_foreseen(const struct moe_description *about, const char *path, uint64_t budget, const char *why)
+static void print_foreseen(const struct moe_description *about, uint64_t cold, const char *path, uint64_t budget,
+                           const char *why)
 {
     char a[FORMAT_SIZE], b[FORMAT_SIZE], c[FORMAT_SIZE];
-    uint64_t cold = about->all_experts_bytes / about->n_routed_experts * about->top_k;
     print_name("name", about->name);
     print_name(is_folder(path) ? "folder" : "file", path);
     print_name("layout", about->layout);
@@ -332,7 +332,7 @@ static bool foresee(struct moe_description *about, const char *path, const struc
     if (options->asked.json)
         *status = print_json(about, &figures, path, false);
     else
-        print_foreseen(about, path, options->model.expert_cache,
+        print_foreseen(about, figures.cold_bytes, path, options->model.expert_cache,
                        is_json(path)                ? "its weights"
                        : err->code == MOE_NOT_FOUND ? err->text
                                                     : "the rest of the file");
