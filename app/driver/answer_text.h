@@ -34,9 +34,9 @@ struct answer_begins {
 // False: no memory.
 bool answer_text_begin(struct answer_text *text, struct bytes *said, const struct answer_begins *begins);
 // What the id stands for. False: no memory.
-// The text of a token that is no text of its own, but a mark, such as "</think>" or "".
-bool answer_text_mark(struct answer_text *text, const char *mark);
 bool answer_text_push(struct answer_text *text, int32_t id);
+// The same of a token that is no text of its own, but a mark, such as "</think>" or "".
+bool answer_text_mark(struct answer_text *text, const char *mark);
 bool answer_text_stopped(const struct answer_text *text); // a stop string was there
 // Bytes of the ids that are said, before a stop string.
 uint64_t answer_text_length(const struct answer_text *text);

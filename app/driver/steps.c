@@ -112,11 +112,11 @@ void steps_turn_to(struct steps *steps, enum steps_phase phase)
     steps->phase = phase;
 }
 
-void steps_begin_turn(struct steps *steps)
+void steps_begin_turn(struct steps *steps, uint64_t began_ns)
 {
     free(steps_end(steps));
     steps_turn_to(steps, STEPS_READING);
-    steps->ended_ns = format_clock_ns();
+    steps->ended_ns = began_ns;
     steps->step_stood_ns = steps->saving_ns = 0;
     pthread_mutex_lock(&steps->mutex);
     steps->stood_ns = 0;
@@ -201,9 +201,7 @@ void steps_begin_saving(struct steps *steps)
 
 void steps_end_saving(struct steps *steps)
 {
-    if (steps->saving_began)
-        steps->saving_ns += from_to(steps->saving_began, format_clock_ns());
-    steps->saving_began = 0;
+    steps->saving_ns += from_to(steps->saving_began, format_clock_ns());
 }
 
 static struct moe_telemetry *end_at(struct steps *steps, uint64_t now)

@@ -54,15 +54,15 @@ void steps_release(struct steps *steps);
 
 // Any thread: the process stood still for so long, and goes on. That was nobody's time.
 void steps_stood_still(struct steps *steps, uint64_t ns);
-void steps_begin_turn(struct steps *steps); // the phase is then STEPS_READING
+// A turn that began at that time of format_clock_ns. The phase is then STEPS_READING.
+void steps_begin_turn(struct steps *steps, uint64_t began_ns);
 // From now on something else is being fed.
 void steps_turn_to(struct steps *steps, enum steps_phase phase);
 // Another conversation: nothing of the one before is told any more. Any thread; the engine's own also clears the
 // backend's heat.
 void steps_forget(struct steps *steps);
 void steps_begin_conversation(struct steps *steps);
-// Between these two calls the conversation is saved: the step that it delays says so. Without the first the second is
-// nothing.
+// Between these two calls the conversation is saved: the step that it delays says so.
 void steps_begin_saving(struct steps *steps);
 void steps_end_saving(struct steps *steps);
 // After a call to the backend that may have been a step. A step that is held has ended before that one began.

@@ -136,10 +136,9 @@ size_t turn_unchanged(const struct turn *turn, const struct backend *backend, co
     return !left && end < result->prompt.count ? end - there : 0;
 }
 
-bool turn_has_room(const struct turn *turn, const struct turn_result *result, uint32_t length)
+bool turn_has_room(const struct turn *turn, const struct turn_result *result)
 {
-    size_t there = length - turn->position;
-    return length <= result->context_total && result->prompt.count - there + 2 <= result->context_total - length;
+    return turn->position + result->prompt.count + 2 <= result->context_total;
 }
 
 int turn_does_not_fit(const struct turn *turn, struct turn_result *result, uint32_t length)

@@ -39,8 +39,9 @@ struct turn {
     uint32_t number;        // of its first part on the disk; those of its other turns and of the answer follow
     uint32_t *left;         // parts that are fed otherwise now, each after the one that it follows: forgotten, unless
     size_t n_left;          // others follow them
-    struct turn_parts instead; // parts of an earlier try of this message: forgotten once this one is noted, unless
-    bool tokens;               // EVENT_TOKEN for each
+    // Parts of an earlier try of this message: forgotten once this one is noted, unless others follow them.
+    struct turn_parts instead;
+    bool tokens; // EVENT_TOKEN for each
     struct sampling sampling;
     uint32_t max_tokens; // 0: none
     struct tok_turn *turns;
@@ -96,9 +97,10 @@ size_t turn_same(const struct turn *turn, const struct saved *saved, const struc
 // the next turn: those before what opens it. 0: no other number than all.
 size_t turn_unchanged(const struct turn *turn, const struct backend *backend, const struct turn_result *result,
                       size_t there);
-// Is there room, behind the engine's `length` tokens, for the rest of the prompt and two for the answer?
-bool turn_has_room(const struct turn *turn, const struct turn_result *result, uint32_t length);
-// There is none: the sentence. Where turns before the message are fed with it, what was used is no help.
+// Is there room for the prompt, and two tokens of the answer?
+bool turn_has_room(const struct turn *turn, const struct turn_result *result);
+// There is none, with the engine's `length` tokens: the sentence. Where turns before the message are fed with it, what
+// was used is no help.
 int turn_does_not_fit(const struct turn *turn, struct turn_result *result, uint32_t length);
 // Of what was read, what is no part of a new message: one count for whatever made it necessary.
 uint32_t turn_count_again(const struct turn *turn, const struct turn_result *result);

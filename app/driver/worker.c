@@ -303,7 +303,7 @@ static int answer(struct worker *worker, const struct turn *turn, struct turn_re
     if (turn->again)
         return code ? code : say_answer(worker, turn, result);
     size_t there = length - turn->position, count = result->prompt.count - there;
-    if (!turn_has_room(turn, result, length))
+    if (!turn_has_room(turn, result))
         return turn_does_not_fit(turn, result, length);
     if (stop_wanted(worker))
         return MOE_CANCELLED;
@@ -319,10 +319,11 @@ static int answer(struct worker *worker, const struct turn *turn, struct turn_re
     if (code)
         return code;
     ops->keep_logits(self);
-    if (worker->keeper.saved)
+    if (worker->keeper.saved) {
         steps_begin_saving(&worker->steps);
-    keeper_save_prompt(&worker->keeper, turn, borders);
-    steps_end_saving(&worker->steps);
+        keeper_save_prompt(&worker->keeper, turn, borders);
+        steps_end_saving(&worker->steps);
+    }
     return say_answer(worker, turn, result);
 }
 
@@ -396,6 +397,22 @@ static int settle(struct worker *worker, struct turn_result *result)
     return code;
 }
 
+// Before anything is read, once place() has returned the code: what of the turn is on the disk already.
+static void note_message(struct worker *worker, const struct turn *turn, struct turn_result *result, int code)
+{
+    struct saved *saved = worker->keeper.saved;
+    result->n_same = code == 0 ? turn_same(turn, saved, result) : 0;
+    result->instead = turn->instead;
+    result->noted = (code == 0 || code == MOE_CANCELLED) && !turn->again && turn_has_room(turn, result);
+    if (saved && turn->again && code == 0)
+        saved_cut(saved, turn->position);
+    if (saved && result->noted) {
+        steps_begin_saving(&worker->steps);
+        keeper_save_message(&worker->keeper, turn, result);
+        steps_end_saving(&worker->steps);
+    }
+}
+
 static void take_turn(struct worker *worker, struct turn *turn)
 {
     const struct backend_ops *ops = worker->backend.ops;
@@ -413,22 +430,10 @@ static void take_turn(struct worker *worker, struct turn *turn)
     result->asked = (uint64_t)time(NULL);
     int code = place(worker, turn, result);
     // What is refused leaves the last turn's figures as they are.
-    bool begins = code == 0 && (turn->again || turn_has_room(turn, result, timeline_length(&worker->timeline)));
-    if (begins) {
-        steps_begin_turn(&worker->steps);
-        worker->steps.ended_ns = worker->began_ns; // encoding is part of the turn
-    }
-    result->n_same = code == 0 ? turn_same(turn, worker->keeper.saved, result) : 0;
-    bool fits = turn->position + result->prompt.count + 2 <= result->context_total;
-    if (code == 0 && worker->keeper.saved && turn->again)
-        saved_cut(worker->keeper.saved, turn->position);
-    result->instead = turn->instead;
-    result->noted = (code == 0 || code == MOE_CANCELLED) && !turn->again && fits;
-    if (worker->keeper.saved)
-        steps_begin_saving(&worker->steps);
-    if (result->noted)
-        keeper_save_message(&worker->keeper, turn, result);
-    steps_end_saving(&worker->steps);
+    bool begins = code == 0 && (turn->again || turn_has_room(turn, result));
+    if (begins)
+        steps_begin_turn(&worker->steps, worker->began_ns); // encoding is part of it
+    note_message(worker, turn, result, code);
     result->cached_tokens = ops->length(self);
     if (code == 0)
         code = settle(worker, result);
@@ -456,10 +461,12 @@ static void take_turn(struct worker *worker, struct turn *turn)
     turn_note_answer(turn, result);
     uint32_t context = result->context_used;
     // First, as feeding the rest may take seconds where experts come from a disk: what was shown outlives the process.
-    if (worker->keeper.saved)
+    bool kept = result->kept, saved = false;
+    if (kept && worker->keeper.saved) {
         steps_begin_saving(&worker->steps);
-    bool kept = result->kept, saved = kept && keeper_save_answer(&worker->keeper, turn, result);
-    steps_end_saving(&worker->steps);
+        saved = keeper_save_answer(&worker->keeper, turn, result);
+        steps_end_saving(&worker->steps);
+    }
     ops->resume(self); // before the face knows: what it cancels from then on is the next turn
     struct event event = {.kind = EVENT_DONE, .result = result};
     if (!queue_push(worker->events, &event, NULL))

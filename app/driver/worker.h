@@ -68,7 +68,7 @@ void worker_send(struct worker *worker, struct turn *turn);
 void worker_cancel(struct worker *worker);
 void worker_stood_still(struct worker *worker, uint64_t ns); // see steps_stood_still
 
-// Sessions: each turn is saved from now on, the message when it has been read and the answer when it is there. `ids` is
+// Sessions: each turn is saved from now on, the message before it is read and the answer when it is there. `ids` is
 // the timeline that `saved` holds, of which the engine already has the first `keep`. Takes saved and ids over. With
 // save, what `saved` was given is committed at once.
 struct worker_session {

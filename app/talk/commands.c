@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "app/util/words.h"
+#include "app/talk/help.h"
 
 static const struct command_row table[] = {
 #define COMMAND(id, aliases, argument, takes, words, meanwhile, help)                                                  \
@@ -51,8 +52,8 @@ const struct command_row *commands_find(const char *name, size_t length)
 
 // What other programs call a command, and ours.
 static const char *const foreigners[][2] = {
-    {"regen", "retry"}, {"regenerate", "retry"},  {"read", "file"}, {"context", "stats"},
-    {"info", "stats"},  {"nothink", "think off"}, {"reset", "new"},
+    {"regen|regenerate", "retry"}, {"read", "file"}, {"context|info", "stats"},
+    {"nothink", "think off"},      {"reset", "new"},
 };
 
 const char *commands_near(const char *name, size_t length)
@@ -156,11 +157,11 @@ size_t commands_help(FILE *out, const char *wanted)
         char alias[32];
         for (const char *rest = row->aliases; commands_next_word(&rest, alias, sizeof alias);)
             column += fprintf(out, ", /%s", alias);
-        if (column > 22) {
+        if (column > HELP_SECOND - 2) {
             fputc('\n', out);
             column = 0;
         }
-        fprintf(out, "%*s%s\n", 24 - column, "", row->help);
+        fprintf(out, "%*s%s\n", HELP_SECOND - column, "", row->help);
         shown++;
     }
     return shown;

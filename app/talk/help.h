@@ -6,11 +6,11 @@
 #include <stddef.h>
 #include <stdio.h>
 
+enum { HELP_SECOND = 24 };                                  // columns before what a line tells
+typedef size_t help_keys_fn(FILE *out, const char *wanted); // writes a face's keys and returns how many
+
 // Writes the commands, keys and options that are about `wanted`, a / before it left out, under their headings; for ""
 // all commands and keys.
-typedef size_t help_keys_fn(FILE *out, const char *wanted); // writes a face's keys and returns how many
-enum { HELP_SECOND = 24 };                                  // columns before what a line tells
-
 void help_print(FILE *out, const char *wanted, help_keys_fn *keys);
 // The keys alone.
 void help_print_keys(FILE *out, const char *wanted, help_keys_fn *keys);

@@ -117,7 +117,7 @@ static void tokens_are_kept_with_their_steps(struct harness *t)
     steps_open(&steps, &backend);
     CHECK(t, !steps_token(&steps, 1, &token, &count) && count == 0);
     for (int turn = 0; turn < 2; turn++) {
-        steps_begin_turn(&steps);
+        steps_begin_turn(&steps, format_clock_ns());
         int32_t first = played.next;
         for (int i = 0; i < 5; i++)
             step(&steps, &played);
@@ -146,7 +146,7 @@ static void old_tokens_make_room(struct harness *t)
     uint32_t count;
     play(&played, &backend);
     steps_open(&steps, &backend);
-    steps_begin_turn(&steps);
+    steps_begin_turn(&steps, format_clock_ns());
     for (int i = 0; i < 2 * STEPS_KEPT; i++)
         step(&steps, &played);
     CHECK(t, !steps_token(&steps, 1, &token, &count));
@@ -176,7 +176,7 @@ static void saving_is_its_own_part(struct harness *t)
     uint32_t count;
     play(&played, &backend);
     steps_open(&steps, &backend);
-    steps_begin_turn(&steps);
+    steps_begin_turn(&steps, format_clock_ns());
     steps_begin_saving(&steps);
     sleep_ns(LONG_NS);
     steps_end_saving(&steps);
@@ -205,7 +205,7 @@ static void where_experts_are_is_looked_up_now_and_then(struct harness *t)
     steps_end_turn(&steps, 0);
     CHECK_EQ(t, played.looks, 0); // nothing is known of the model yet
     uint64_t began = format_clock_ns();
-    steps_begin_turn(&steps);
+    steps_begin_turn(&steps, format_clock_ns());
     played.tier = MOE_TIER_HOST;
     for (int i = 0; i < 1000; i++)
         step(&steps, &played);
@@ -235,7 +235,7 @@ static void a_turn_sums_itself_up(struct harness *t)
     steps_open(&steps, &backend);
     steps_usual(&steps, &usual, slowest);
     CHECK(t, usual.tokens == 0 && slowest[0] == 0 && steps_hits_with(&steps, 5) < 0);
-    steps_begin_turn(&steps);
+    steps_begin_turn(&steps, format_clock_ns());
     played.record.decode = false;
     played.record.choices = NULL;
     step(&steps, &played);
@@ -269,7 +269,7 @@ static void a_stop_is_nobodys_time(struct harness *t)
         play(&played, &backend);
         steps_open(&steps, &backend);
         steps_stood_still(&steps, 5000 * (uint64_t)MS); // while nothing went on
-        steps_begin_turn(&steps);
+        steps_begin_turn(&steps, format_clock_ns());
         steps_turn_to(&steps, STEPS_ANSWERING);
         for (int i = 0; i < 3; i++) {
             uint64_t took = (i == 1 ? 9010 : 10) * (uint64_t)MS;
