@@ -102,11 +102,17 @@ static bool make_message(struct keeper *keeper, const struct turn *turn, const s
            fill_part(keeper, part, result->prompt.ids + begin, result->prompt_ends[i] - begin);
 }
 
+// The text before its rows. Should it fail, what comes with the rows or after the turn tries again, and says so.
+static void save_text_first(struct keeper *keeper)
+{
+    struct store_error ignored;
+    keeper->unsaved = saved_commit(keeper->saved, NULL, &ignored) != STORE_OK;
+}
+
 void keeper_save_message(struct keeper *keeper, const struct turn *turn, const struct turn_result *result)
 {
     size_t begin = result->n_same ? result->prompt_ends[result->n_same - 1] : 0;
     uint32_t position = turn->position + (uint32_t)begin;
-    struct store_error error;
     if (!keeper->saved)
         return;
     saved_cut(keeper->saved, position);
@@ -127,8 +133,7 @@ void keeper_save_message(struct keeper *keeper, const struct turn *turn, const s
         return;
     }
     keeper->unanswered = (struct keeper_unanswered){turn->n_turns - result->n_same, position};
-    // Should this fail, what comes with the rows or after the turn tries again, and says so.
-    keeper->unsaved = saved_commit(keeper->saved, NULL, &error) != STORE_OK;
+    save_text_first(keeper);
 }
 
 void keeper_leave_message(struct keeper *keeper)
@@ -179,7 +184,6 @@ static bool make_answer(struct keeper *keeper, const struct turn *turn, const st
 bool keeper_save_answer(struct keeper *keeper, const struct turn *turn, const struct turn_result *result)
 {
     struct part part;
-    struct store_error error;
     if (!keeper->saved || !reaches(keeper, turn->position + result->prompt.count))
         return false;
     bool fine = make_answer(keeper, turn, result, &part) && saved_append(keeper->saved, &part);
@@ -189,8 +193,7 @@ bool keeper_save_answer(struct keeper *keeper, const struct turn *turn, const st
         return false;
     }
     keeper->unanswered.n_parts = 0;
-    // Should this fail, what comes with the rows tries again, and says so.
-    keeper->unsaved = saved_commit(keeper->saved, NULL, &error) != STORE_OK;
+    save_text_first(keeper);
     return true;
 }
 
@@ -394,13 +397,6 @@ static void say_stale(struct keeper *keeper, const char *left)
         snprintf(news->text, sizeof news->text, "%s%s; your next message reads all of it again", why, left);
 }
 
-// Of the message at the end that has no answer; 0: there is none.
-static uint32_t waiting_tokens(const struct manifest *manifest)
-{
-    const struct manifest_part *last = manifest->n_parts ? &manifest->parts[manifest->n_parts - 1] : NULL;
-    return last && last->role == TOK_USER ? last->tokens : 0;
-}
-
 uint32_t keeper_load(struct keeper *keeper)
 {
     const struct backend_ops *ops = keeper->backend->ops;
@@ -410,14 +406,15 @@ uint32_t keeper_load(struct keeper *keeper)
     ops->describe(keeper->backend->self, &info);
     const struct manifest *manifest = saved_manifest(keeper->saved);
     struct part_language was = manifest->origin.language;
-    uint32_t tokens = manifest_tokens(manifest), waiting = waiting_tokens(manifest);
-    const char *why = tokens ? foreign(&manifest->origin, &info.origin) : NULL;
+    const struct manifest_part *unanswered = manifest_unanswered(manifest);
+    uint32_t tokens = manifest_tokens(manifest), waiting = unanswered ? unanswered->tokens : 0;
+    const char *other = foreign(&manifest->origin, &info.origin), *why = tokens ? other : NULL;
     news->stale = tokens && (strcmp(was.tokenizer, info.origin.language.tokenizer) != 0 ||
                              strcmp(was.template_name, info.origin.language.template_name) != 0);
     if (news->stale)
         why = ""; // said later
     char left[640] = "";
-    if (manifest->n_records && *manifest->origin.weights && foreign(&manifest->origin, &info.origin))
+    if (manifest->n_records && *manifest->origin.weights && other)
         leave_to_its_model(keeper, &info.origin, left, sizeof left);
     ops->resume(keeper->backend->self);
     ops->make_room(keeper->backend->self, tokens);

@@ -176,6 +176,12 @@ size_t manifest_messages(const struct manifest *manifest)
     return manifest->n_parts;
 }
 
+const struct manifest_part *manifest_unanswered(const struct manifest *manifest)
+{
+    const struct manifest_part *last = manifest->n_parts ? &manifest->parts[manifest->n_parts - 1] : NULL;
+    return last && last->role == TOK_USER ? last : NULL;
+}
+
 static uint64_t lines_end(const struct manifest_part *parts, size_t n)
 {
     uint64_t end = 0;

@@ -77,6 +77,8 @@ void manifest_forget_all_rows(struct manifest *manifest);
 uint32_t manifest_tokens(const struct manifest *manifest); // of all parts
 uint32_t manifest_rows(const struct manifest *manifest);   // of all records
 size_t manifest_messages(const struct manifest *manifest); // of the user, the model and the system
+// The message at the end of the conversation that has no answer; NULL: there is none.
+const struct manifest_part *manifest_unanswered(const struct manifest *manifest);
 uint64_t manifest_transcript_end(const struct manifest *manifest);
 uint64_t manifest_kv_end(const struct manifest *manifest);
 uint64_t manifest_state_bytes(const struct manifest *manifest);

@@ -28,7 +28,7 @@ bool commands_next_word(const char **list, char *word, size_t size)
     return true;
 }
 
-static bool is_among(const char *list, const char *text, size_t length)
+bool commands_is_among(const char *list, const char *text, size_t length)
 {
     char word[32];
     while (commands_next_word(&list, word, sizeof word))
@@ -45,7 +45,7 @@ const struct command_row *commands_row(size_t index)
 const struct command_row *commands_find(const char *name, size_t length)
 {
     for (size_t i = 0; i < N_ROWS; i++)
-        if (is_among(table[i].name, name, length) || is_among(table[i].aliases, name, length))
+        if (commands_is_among(table[i].name, name, length) || commands_is_among(table[i].aliases, name, length))
             return &table[i];
     return NULL;
 }
@@ -61,7 +61,7 @@ const char *commands_near(const char *name, size_t length)
     const char *near = NULL;
     int nearest = 0;
     for (size_t i = 0; i < sizeof foreigners / sizeof foreigners[0]; i++)
-        if (is_among(foreigners[i][0], name, length))
+        if (commands_is_among(foreigners[i][0], name, length))
             return foreigners[i][1];
     for (size_t i = 0; i < N_ROWS; i++) {
         int slip = length == 1 && *name == *table[i].name ? 1 : words_slip(name, length, table[i].name);
@@ -76,7 +76,7 @@ const char *commands_near(const char *name, size_t length)
 bool commands_meanwhile(const struct line *line)
 {
     return strcmp(line->row->meanwhile, "*") == 0 || strcmp(line->row->meanwhile, "+") == 0 ||
-           is_among(line->row->meanwhile, line->text, line->length);
+           commands_is_among(line->row->meanwhile, line->text, line->length);
 }
 
 // Messages end where their last line does: a paste brings its newline along.

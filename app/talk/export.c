@@ -53,12 +53,17 @@ static bool add(struct bytes *out, const char *text)
     return bytes_append(out, text, strlen(text));
 }
 
+const char *export_speaker(enum tok_role role)
+{
+    static const char *const names[] = {[TOK_SYSTEM] = "System", [TOK_USER] = "You", [TOK_ASSISTANT] = "Assistant"};
+    return names[role];
+}
+
 bool export_message(struct bytes *out, enum export_format format, size_t index, enum tok_role role,
                     const struct bytes *text)
 {
-    static const char *const names[] = {[TOK_SYSTEM] = "System", [TOK_USER] = "You", [TOK_ASSISTANT] = "Assistant"};
     bool headings = format == EXPORT_MARKDOWN;
-    return add(out, index ? "\n" : "") && add(out, headings ? "## " : "") && add(out, names[role]) &&
+    return add(out, index ? "\n" : "") && add(out, headings ? "## " : "") && add(out, export_speaker(role)) &&
            add(out, headings ? "\n\n" : ": ") && bytes_append(out, text->data, text->length) && add(out, "\n");
 }
 

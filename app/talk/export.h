@@ -23,6 +23,7 @@ struct export_request {
 };
 struct export_request export_parse(const char *typed, size_t length);
 
+const char *export_speaker(enum tok_role role); // "You" and such
 // All of these append; false: no memory. One message, with a heading or a name before it; `index` counts them from 0.
 bool export_message(struct bytes *out, enum export_format format, size_t index, enum tok_role role,
                     const struct bytes *text);

@@ -102,35 +102,26 @@ static void part_setting(const struct line *line, char *name, size_t size, char 
     snprintf(value, TEXTS_SIZE, "%.*s", (int)(end - length), line->text + length);
 }
 
-// What other programs call a setting, and what there is in its place.
+// What other programs call a setting, "a|b", and what there is in its place.
 struct foreign_setting {
-    const char *name, *ours, *words; // ours: a setting; NULL: words say it
+    const char *names, *ours, *words; // ours: a setting; NULL: words say it
 };
 static const struct foreign_setting foreigners[] = {
     {"temperature", "temp", NULL},
-    {"num_predict", "max-tokens", NULL},
-    {"n_predict", "max-tokens", NULL},
-    {"predict", "max-tokens", NULL},
-    {"num_ctx", NULL, "The context is as long as --context said when moechat was started."},
-    {"ctx_size", NULL, "The context is as long as --context said when moechat was started."},
-    {"context", NULL, "The context is as long as --context said when moechat was started."},
+    {"num_predict|n_predict|predict", "max-tokens", NULL},
+    {"num_ctx|ctx_size|context", NULL, "The context is as long as --context said when moechat was started."},
     {"system", NULL, "/system shows and sets the system message."},
-    {"think", NULL, "/think on and /think off say whether it thinks first."},
-    {"nothink", NULL, "/think on and /think off say whether it thinks first."},
-    {"verbose", NULL, "/stats shows the figures; on the full screen Alt-s shows and hides them."},
-    {"quiet", NULL, "/stats shows the figures; on the full screen Alt-s shows and hides them."},
-    {"wordwrap", NULL, "Lines are always cut between words."},
-    {"nowordwrap", NULL, "Lines are always cut between words."},
-    {"history", NULL, "What is typed is always kept in the history; Up brings it back."},
-    {"nohistory", NULL, "What is typed is always kept in the history; Up brings it back."},
-    {"format", NULL, "A chat has no formats; moechat run --json answers in JSON."},
-    {"noformat", NULL, "A chat has no formats; moechat run --json answers in JSON."},
+    {"think|nothink", NULL, "/think on and /think off say whether it thinks first."},
+    {"verbose|quiet", NULL, "/stats shows the figures; on the full screen Alt-s shows and hides them."},
+    {"wordwrap|nowordwrap", NULL, "Lines are always cut between words."},
+    {"history|nohistory", NULL, "What is typed is always kept in the history; Up brings it back."},
+    {"format|noformat", NULL, "A chat has no formats; moechat run --json answers in JSON."},
 };
 
 static const struct foreign_setting *find_foreign(const char *name)
 {
     for (size_t i = 0; i < sizeof foreigners / sizeof foreigners[0]; i++)
-        if (strcmp(foreigners[i].name, name) == 0)
+        if (commands_is_among(foreigners[i].names, name, strlen(name)))
             return &foreigners[i];
     return NULL;
 }

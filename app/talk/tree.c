@@ -8,6 +8,7 @@
 
 #include "app/util/sanitize.h"
 #include "app/view/cells.h"
+#include "app/talk/export.h"
 
 bool tree_words(struct bytes *line, const struct bytes *text)
 {
@@ -78,9 +79,8 @@ static bool collect(struct tree *tree, const struct chat *chat)
         if (turn->number != PART_NONE)
             tree->nodes[tree->n_nodes++] = (struct node){.turn = turn, .own = own};
     }
-    for (size_t i = 0; i < tree->n_nodes; i++) {
+    for (size_t i = 0; i < tree->n_nodes; i++)
         tree->nodes[i].before = find(tree, tree->nodes[i].turn->after);
-    }
     return tree->nodes;
 }
 
@@ -88,11 +88,10 @@ static void print_node(const struct tree *tree, const struct node *node, int dep
 {
     struct bytes thought = {0}, said = {0}, line = {0};
     const struct chat_turn *turn = node->turn;
-    static const char *const labels[] = {"System: ", "You: ", "Assistant: "}; // as roles are numbered
     bool answer = turn->role == TOK_ASSISTANT && chat_part_answer(&turn->text, &thought, &said) && said.length;
     int inset = 2 * depth < tree->columns / 2 ? 2 * depth : tree->columns / 2;
-    int used = fprintf(tree->out, "%s%*lu  %*s%s", node->own ? "* " : "  ", tree->wide, tree_number(turn->number),
-                       inset, "", labels[turn->role]);
+    int used = fprintf(tree->out, "%s%*lu  %*s%s: ", node->own ? "* " : "  ", tree->wide, tree_number(turn->number),
+                       inset, "", export_speaker(turn->role));
     if (tree_words(&line, answer ? &said : &turn->text))
         tree_print_words(tree->out, &line, tree->columns - used);
     else
