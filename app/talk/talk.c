@@ -306,8 +306,7 @@ static void run_command(struct talk *talk, const struct line *line)
 {
     const struct command_row *row = line->row;
     const char *shows = strcmp(row->name, "stats") == 0 ? shown_by(line) : NULL;
-    bool lines = strcmp(row->name, "system") == 0 || strcmp(row->name, "edit") == 0 || strcmp(row->name, "file") == 0;
-    if (line->lines && !lines)
+    if (line->lines && !row->lines)
         talk_say(talk,
                  "Not done: all of this was taken for the command /%s, which has one line; // before it sends it as a "
                  "message.",
