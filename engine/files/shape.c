@@ -9,15 +9,19 @@
 
 #include "kernels/args.h"
 
+// Whether the fields are in text_config.
+enum nesting { FLAT, MAY_NEST, NESTED };
+
 static const struct model_type {
     const char *name;
     enum family family;
+    enum nesting nesting;
 } model_types[] = {
-    {"deepseek_v2", DEEPSEEK_V2},   {"deepseek_v3", DEEPSEEK_V3},      {"kimi_k2", DEEPSEEK_V3},
-    {"kimi_k25", DEEPSEEK_V3},      {"glm4_moe_lite", GLM4_MOE_LITE},  {"kimi_linear", KIMI_LINEAR},
-    {"deepseek_v32", DEEPSEEK_V32}, {"glm_moe_dsa", GLM_MOE_DSA},      {"qwen3_next", QWEN3_NEXT},
-    {"qwen3_5_moe", QWEN3_5_MOE},   {"qwen3_5_moe_text", QWEN3_5_MOE}, {"kimi_k3", KIMI_LINEAR},
-    {"glm5_next", GLM5_NEXT},       {"glm5_next_text", GLM5_NEXT},
+    {"deepseek_v2", DEEPSEEK_V2, FLAT},     {"deepseek_v3", DEEPSEEK_V3, FLAT},      {"kimi_k2", DEEPSEEK_V3, FLAT},
+    {"kimi_k25", DEEPSEEK_V3, NESTED},      {"glm4_moe_lite", GLM4_MOE_LITE, FLAT},  {"kimi_linear", KIMI_LINEAR, FLAT},
+    {"deepseek_v32", DEEPSEEK_V32, FLAT},   {"glm_moe_dsa", GLM_MOE_DSA, FLAT},      {"qwen3_next", QWEN3_NEXT, FLAT},
+    {"qwen3_5_moe", QWEN3_5_MOE, MAY_NEST}, {"qwen3_5_moe_text", QWEN3_5_MOE, FLAT}, {"kimi_k3", KIMI_LINEAR, NESTED},
+    {"glm5_next", GLM5_NEXT, MAY_NEST},     {"glm5_next_text", GLM5_NEXT, FLAT},
 };
 
 // What the classes with MLA differ by, besides the dimensions' defaults.
@@ -392,19 +396,19 @@ static void derive_scales(struct shape *s)
     s->rope_scale = (float)rope_scale;
 }
 
-// The family of a model type, or FAMILIES after failing.
-static enum family find_family(struct fields *f, const char *model_type)
+// NULL after failing.
+static const struct model_type *find_type(struct fields *f, const char *model_type)
 {
     enum { COUNT = sizeof model_types / sizeof model_types[0] };
     char known[256] = "";
     for (size_t i = 0; !f->failed && i < COUNT; i++) {
         if (strcmp(model_type, model_types[i].name) == 0)
-            return model_types[i].family;
+            return &model_types[i];
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", model_types[i].name);
     }
     fields_fail(f, MOE_UNSUPPORTED, "model_type", "is \"%s\"; moechat speaks: %s", model_type, known);
-    return FAMILIES;
+    return NULL;
 }
 
 // From an outer config to that of the text model in it: of a kimi_k25 DeepseekV3's under either name, of a qwen3_5_moe
@@ -542,12 +546,11 @@ int shape_read(struct json_object *config, const char *file, struct shape *shape
     struct fields *f = &fields;
     memset(shape, 0, sizeof *shape);
     fields_text(f, "model_type", shape->model_type, sizeof shape->model_type);
-    enum family family = find_family(f, shape->model_type);
-    if (f->failed)
+    const struct model_type *type = find_type(f, shape->model_type);
+    if (!type)
         return f->failed;
-    bool may = strcmp(shape->model_type, "qwen3_5_moe") == 0 || strcmp(shape->model_type, "glm5_next") == 0;
-    bool nested = strcmp(shape->model_type, "kimi_k25") == 0 || strcmp(shape->model_type, "kimi_k3") == 0 ||
-                  (may && fields_has(f, "text_config"));
+    enum family family = type->family;
+    bool nested = type->nesting == NESTED || (type->nesting == MAY_NEST && fields_has(f, "text_config"));
     if (nested)
         enter_text_config(f, family, shape);
     bool tied = shape->tie_word_embeddings;
