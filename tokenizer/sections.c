@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Answers in sections: what ids between control symbols mean, and what closes a section that was left open.
-#include <string.h>
-
-#include "tokenizer/tok.h"
+#include "tokenizer/sections.h"
 
 void tok_sections_begin(struct tok_sections *s, const tok_template *turns, bool thinking)
 {

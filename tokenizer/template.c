@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tokenizer/sections.h"
 #include "tokenizer/tok_err.h"
 #include "tokenizer/vocab.h"
 

@@ -143,9 +143,6 @@ void tok_sections_begin(struct tok_sections *sections, const tok_template *turns
 enum tok_section tok_sections_take(struct tok_sections *sections, int32_t id, const char **text);
 // Appends what is missing before the id that closes an answer, when it was stopped before it said anything.
 int tok_sections_close(const struct tok_sections *sections, struct tok_ids *list, struct tok_err *err);
-// For those: fills turns and the symbols in, if the template has sections; and the ids between the two.
-void tok_template_sections(const tok_template *turns, struct tok_sections *sections);
-int tok_template_close_thinking(const tok_template *turns, struct tok_ids *list, struct tok_err *err);
 
 // Looks at the start of `length` bytes, 1 or more. > 0: a whole UTF-8 character of that many bytes, *code set.
 // 0: so far a character, but unfinished. < 0: that many bytes (1 to 3) can't begin one.

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What sections.c asks a template for.
+#ifndef MOECHAT_SECTIONS_H
+#define MOECHAT_SECTIONS_H
+
+#include "tokenizer/tok.h"
+
+// Fills turns and the symbols in, if the template has sections.
+void tok_template_sections(const tok_template *turns, struct tok_sections *sections);
+// Appends the ids that stand between the two.
+int tok_template_close_thinking(const tok_template *turns, struct tok_ids *list, struct tok_err *err);
+
+#endif
