@@ -153,12 +153,13 @@ void stats_print(FILE *out, const struct stats *stats)
     print_time(out, stats->sum);
     print_experts(out, tally);
     print_rooms(out, stats);
+    bool trial = tries_out(tally);
     fprintf(out, "  prefetch         %s%s%s: %" PRIu64 " read ahead, %" PRIu64 " used, %" PRIu64 " wasted%s\n",
-            tries_out(tally) ? "on trial, now off"
-            : tally->policy  ? tally->policy
-                             : "off",
-            *tally->reason && !tries_out(tally) ? ", " : "", tries_out(tally) ? "" : tally->reason, tally->ahead,
-            tally_used(tally), tally->wasted,
+            trial           ? "on trial, now off"
+            : tally->policy ? tally->policy
+                            : "off",
+            *tally->reason && !trial ? ", " : "", trial ? "" : tally->reason, tally->ahead, tally_used(tally),
+            tally->wasted,
             tally_used(tally) + tally->wasted > tally->ahead ? "; some were read ahead before this conversation" : "");
     fprintf(out, "  seed             %" PRIu64 "%s\n", stats->seed, stats->seed_was_used ? " in the last turn" : "");
     print_program(out, stats);
