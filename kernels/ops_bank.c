@@ -10,9 +10,8 @@ void gpu_op_bank_mix(gpu *g, const struct args_bank_mix *a, const struct gpu_ban
     if (gpu_failed(g) || a->n_rows == 0 ||
         !op_need(g, dim > 0 && dim <= MOST_BANK_DIM && a->most <= MOST_BANK && a->n + a->appends <= a->most, op,
                  "no such dimensions") ||
-        !op_need(g, a->norm % 4 == 0 && op_holds(b->norm, a->norm, 4 * dim), op, "the norm lies outside its buffer") ||
-        !op_need(g, a->proj % 4 == 0 && op_holds(b->proj, a->proj, 4 * dim), op,
-                 "the projection lies outside its buffer") ||
+        !op_need(g, op_holds_vector(b->norm, a->norm, dim), op, "the norm lies outside its buffer") ||
+        !op_need(g, op_holds_vector(b->proj, a->proj, dim), op, "the projection lies outside its buffer") ||
         !op_need(g, op_holds(b->x, 0, 4 * rows * dim), op, "the stream has too few rows") ||
         !op_need(g, op_holds(b->bank, 0, 4 * rows * a->most * dim), op, "the bank has too few rows") ||
         !op_need(g, op_holds(b->y, 0, 4 * ((uint64_t)a->to + a->n_rows) * dim) && b->y != b->x && b->y != b->bank, op,

@@ -14,6 +14,11 @@ bool op_holds(const gpu_buf *buf, uint64_t offset, uint64_t bytes)
     return buf && offset <= buf->bytes && bytes <= buf->bytes - offset;
 }
 
+bool op_holds_vector(const gpu_buf *buf, uint64_t offset, uint64_t n)
+{
+    return offset % 4 == 0 && op_holds(buf, offset, 4 * n);
+}
+
 bool op_holds_rows(const gpu_buf *buf, uint64_t n_rows, uint64_t stride, uint64_t offset, uint64_t width)
 {
     uint64_t floats = buf ? buf->bytes / 4 : 0, first = offset + width;

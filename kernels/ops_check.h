@@ -8,6 +8,8 @@
 
 bool op_need(gpu *g, bool good, const char *op, const char *what);
 bool op_holds(const gpu_buf *buf, uint64_t offset, uint64_t bytes);
+// n floats from a byte offset on.
+bool op_holds_vector(const gpu_buf *buf, uint64_t offset, uint64_t n);
 // Rows of `width` floats (or ids), `stride` apart, n_rows > 0. offset + width must not overflow.
 bool op_holds_rows(const gpu_buf *buf, uint64_t n_rows, uint64_t stride, uint64_t offset, uint64_t width);
 // Is the matrix well shaped, and inside the buffer?

@@ -28,7 +28,7 @@ void gpu_op_embed(gpu *g, const struct args_embed *a, gpu_buf *table, gpu_buf *i
 void gpu_op_rmsnorm(gpu *g, const struct args_rmsnorm *a, gpu_buf *weight, gpu_buf *x, gpu_buf *y)
 {
     if (gpu_failed(g) || a->n_rows == 0 ||
-        !op_need(g, a->dim > 0 && a->weight % 4 == 0 && op_holds(weight, a->weight, 4 * (uint64_t)a->dim), "rmsnorm",
+        !op_need(g, a->dim > 0 && op_holds_vector(weight, a->weight, a->dim), "rmsnorm",
                  "the weight lies outside its buffer") ||
         !op_need(g, op_holds_rows(x, a->n_rows, a->in_stride, a->in_offset, a->dim), "rmsnorm",
                  "the input is too small") ||
@@ -72,7 +72,7 @@ void gpu_op_kv_append(gpu *g, const struct args_kv_append *a, const struct gpu_k
     bool turns_q = a->n_heads > 0 && !a->no_rope;
     if (gpu_failed(g) || a->n_rows == 0 ||
         !op_need(g, a->kv_lora_rank > 0 && a->kv_type <= KV_F16, "kv_append", "no such cache") ||
-        !op_need(g, a->norm % 4 == 0 && op_holds(b->norm, a->norm, 4 * (uint64_t)a->kv_lora_rank), "kv_append",
+        !op_need(g, op_holds_vector(b->norm, a->norm, a->kv_lora_rank), "kv_append",
                  "the norm's weight lies outside its buffer") ||
         !op_need(g,
                  a->no_rope ||
@@ -158,7 +158,7 @@ void gpu_op_combine(gpu *g, const struct args_combine *a, gpu_buf *partial, gpu_
 void gpu_op_combine_norm(gpu *g, const struct args_combine_norm *a, const struct gpu_combine_bufs *b)
 {
     if (gpu_failed(g) || a->n_partials == 0 || a->dim == 0 ||
-        !op_need(g, a->norm % 4 == 0 && op_holds(b->norm, a->norm, 4 * (uint64_t)a->dim), "combine_norm",
+        !op_need(g, op_holds_vector(b->norm, a->norm, a->dim), "combine_norm",
                  "the norm's weight lies outside its buffer") ||
         !op_need(g, op_holds_rows(b->partial, a->n_partials, a->dim, 0, a->dim), "combine_norm",
                  "too few partial sums") ||
@@ -219,8 +219,8 @@ void gpu_op_router(gpu *g, const struct args_router *a, const struct gpu_router_
                  "router", "experts, groups and top_k do not fit each other") ||
         !op_need(g, a->scoring <= ROUTER_SOFTMAX && a->topk_method <= TOPK_NOAUX, "router", "no such router") ||
         !op_need(g, !a->has_bias || a->scoring == ROUTER_SIGMOID, "router", "softmax takes no bias") ||
-        !op_need(g, !a->has_bias || (a->bias % 4 == 0 && op_holds(b->bias, a->bias, 4 * (uint64_t)a->n_experts)),
-                 "router", "the bias lies outside its buffer") ||
+        !op_need(g, !a->has_bias || op_holds_vector(b->bias, a->bias, a->n_experts), "router",
+                 "the bias lies outside its buffer") ||
         !op_need(g, op_holds_rows(b->logits, a->n_rows, a->n_experts, 0, a->n_experts), "router", "too few logits") ||
         !op_need(g,
                  op_holds_rows(b->ids, a->n_rows, a->top_k, a->first, a->top_k) &&

@@ -64,8 +64,7 @@ void gpu_op_hyper_mix(gpu *g, const struct args_hyper_mix *a, const struct gpu_h
         !op_need(g, a->dim > 0 && a->dim <= MOST_HYPER_DIM && a->steps <= MOST_STEPS, op,
                  "no such dimension, or too many steps") ||
         !op_need(g,
-                 a->base % 4 == 0 && a->scale % 4 == 0 && op_holds(b->base, a->base, 4 * HYPER_LOGITS) &&
-                     op_holds(b->scale, a->scale, 4 * HYPER_SCALES),
+                 op_holds_vector(b->base, a->base, HYPER_LOGITS) && op_holds_vector(b->scale, a->scale, HYPER_SCALES),
                  op, "base or scale lie outside their buffers") ||
         !op_need(g, holds(b->streams, a->first, a->n_rows, wide), op, "the streams have too few rows") ||
         !op_need(g, holds(b->logits, a->first, a->n_rows, HYPER_LOGITS), op, "too few logits") ||

@@ -15,11 +15,6 @@ static uint64_t element_bytes(uint32_t kv_type)
     return kv_type == KV_F16 ? 2 : 4;
 }
 
-static bool holds_vector(const gpu_buf *buf, uint64_t offset, uint64_t n)
-{
-    return offset % 4 == 0 && op_holds(buf, offset, 4 * n);
-}
-
 // Keys that the last of the rows chooses from.
 static uint64_t seen(uint32_t position, uint32_t n_rows, uint32_t pool)
 {
@@ -32,7 +27,7 @@ void gpu_op_index_append(gpu *g, const struct args_index_append *a, const struct
     uint64_t width = (uint64_t)a->dim + a->n_behind;
     if (gpu_failed(g) || a->n_rows == 0 ||
         !op_need(g, is_dim(a->dim) && a->kv_type <= KV_F16, op, "no such dimension or cache") ||
-        !op_need(g, holds_vector(b->norm, a->norm, a->dim) && holds_vector(b->bias, a->bias, a->dim), op,
+        !op_need(g, op_holds_vector(b->norm, a->norm, a->dim) && op_holds_vector(b->bias, a->bias, a->dim), op,
                  "the norm's weight or bias lies outside its buffer") ||
         !op_need(g,
                  a->rope_dim == 0 || (a->rope_dim % 2 == 0 && a->rope_dim <= a->dim &&
@@ -59,7 +54,7 @@ void gpu_op_index_pool(gpu *g, const struct args_index_pool *a, gpu_buf *ape, gp
     if (gpu_failed(g) || a->n_rows == 0 ||
         !op_need(g, is_dim(a->dim) && a->pool > 0 && a->dim % a->pool == 0 && a->kv_type <= KV_F16, op,
                  "no such dimension, pool or cache") ||
-        !op_need(g, holds_vector(ape, a->ape, (uint64_t)a->pool * a->dim), op, "ape lies outside its buffer") ||
+        !op_need(g, op_holds_vector(ape, a->ape, (uint64_t)a->pool * a->dim), op, "ape lies outside its buffer") ||
         !op_need(g, op_holds(cache, 0, end * 2 * a->dim * element), op, "the cache has fewer rows") ||
         !op_need(g, op_holds(pools, 0, end * (a->dim / a->pool) * element), op, "the pools have no room"))
         return;

@@ -83,8 +83,7 @@ static bool norm_matvecs_fit(gpu *g, const struct args_norm_matvecs *a, const st
                op_need(g, op_holds_rows(b->y[k], 1, 0, a->out_offset[k], a->matrix[k].out_dim), op,
                        "an output is too small");
     return good &&
-           op_need(g, a->norm % 4 == 0 && op_holds(b->norm, a->norm, 4 * dim), op,
-                   "the norm's weight lies outside its buffer") &&
+           op_need(g, op_holds_vector(b->norm, a->norm, dim), op, "the norm's weight lies outside its buffer") &&
            op_need(g, op_holds_rows(b->x, 1, 0, a->in_offset, dim), op, "the input is too small") &&
            op_need(g, b->normed != b->x && op_holds_rows(b->normed, 1, 0, a->normed_offset, dim), op,
                    "the normed row's place is too small, or x");

@@ -16,11 +16,6 @@ static bool holds_heads(const gpu_buf *buf, const struct head_rows *h)
            op_holds_rows(buf, h->n_rows, h->row_stride, h->offset, (h->n_heads - 1) * h->head_stride + h->dim);
 }
 
-static bool holds_vector(const gpu_buf *buf, uint64_t offset, uint64_t n)
-{
-    return offset % 4 == 0 && op_holds(buf, offset, 4 * n);
-}
-
 // Two places of a state: in their buffers, and the same or apart. `at` and n in elements.
 struct state_place {
     const gpu_buf *buf;
@@ -52,8 +47,9 @@ void gpu_op_gqa_append(gpu *g, const struct args_gqa_append *a, const struct gpu
     if (gpu_failed(g) || a->n_rows == 0 ||
         !op_need(g, heads_fit(a->n_heads, a->n_kv_heads, a->head_dim) && a->kv_type <= KV_F16, op,
                  "no such heads or cache") ||
-        !op_need(g, holds_vector(b->q_norm, a->q_norm, a->head_dim) && holds_vector(b->k_norm, a->k_norm, a->head_dim),
-                 op, "a norm's weight lies outside its buffer") ||
+        !op_need(
+            g, op_holds_vector(b->q_norm, a->q_norm, a->head_dim) && op_holds_vector(b->k_norm, a->k_norm, a->head_dim),
+            op, "a norm's weight lies outside its buffer") ||
         !op_need(g,
                  a->rope_dim % 2 == 0 && (uint64_t)a->rope_offset + a->rope_dim <= a->head_dim &&
                      (a->rope_dim == 0 || op_holds(b->inv_freq, 0, 2 * (uint64_t)a->rope_dim)),
@@ -181,7 +177,7 @@ void gpu_op_short_conv(gpu *g, const struct args_short_conv *a, const struct gpu
     uint64_t history = (uint64_t)(CONV_TAPS - 1) * a->channels;
     struct state_place from = {b->from, a->from}, to = {b->to, a->to};
     if (gpu_failed(g) || a->n_rows == 0 || !op_need(g, a->channels > 0, op, "no channels") ||
-        !op_need(g, holds_vector(b->weight, a->weight, (uint64_t)CONV_TAPS * a->channels), op,
+        !op_need(g, op_holds_vector(b->weight, a->weight, (uint64_t)CONV_TAPS * a->channels), op,
                  "the weight lies outside its buffer") ||
         !op_need(g, holds_states(from, to, history), op,
                  "a history lies outside its buffer, or the two overlap in part") ||
@@ -220,7 +216,7 @@ void gpu_op_delta(gpu *g, const struct args_delta *a, const struct gpu_delta_buf
     uint64_t keys = (uint64_t)a->n_key_heads * a->key_dim, values = heads * a->value_dim;
     struct state_place from = {b->from, a->from}, to = {b->to, a->to};
     if (gpu_failed(g) || a->n_rows == 0 || !op_need(g, delta_shaped(a), op, "no such heads or decay") ||
-        !op_need(g, holds_vector(b->rate, a->rate, heads) && holds_vector(b->dt_bias, a->dt_bias, decays), op,
+        !op_need(g, op_holds_vector(b->rate, a->rate, heads) && op_holds_vector(b->dt_bias, a->dt_bias, decays), op,
                  "the decay's weights lie outside their buffers") ||
         !op_need(g, holds_states(from, to, values * a->key_dim), op,
                  "a state lies outside its buffer, or the two overlap in part") ||
@@ -253,7 +249,7 @@ void gpu_op_gated_norm(gpu *g, const struct args_gated_norm *a, const struct gpu
     uint64_t width = (uint64_t)a->n_heads * a->dim;
     if (gpu_failed(g) || a->n_rows == 0 ||
         !op_need(g, a->n_heads > 0 && a->dim > 0 && a->act <= GATE_SIGMOID, op, "no such heads or gate") ||
-        !op_need(g, holds_vector(b->weight, a->weight, a->dim), op, "the weight lies outside its buffer") ||
+        !op_need(g, op_holds_vector(b->weight, a->weight, a->dim), op, "the weight lies outside its buffer") ||
         !op_need(g, op_holds_rows(b->x, a->n_rows, a->in_stride, a->in_offset, width), op, "the input is too small") ||
         !op_need(g, op_holds_rows(b->gate, a->n_rows, a->gate_stride, a->gate_offset, width), op,
                  "the gate is too small") ||
