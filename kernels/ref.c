@@ -33,6 +33,16 @@ static float float_at(const void *base, uint64_t byte_offset, uint64_t index)
     return value;
 }
 
+const float *ref_floats_at(const gpu_buf *buf, uint64_t offset)
+{
+    return (const float *)((const char *)buf->host + offset);
+}
+
+float ref_sigmoid(float x)
+{
+    return 1.0f / (1.0f + expf(-x));
+}
+
 enum { LANES = 16 };
 
 // A dot product in LANES interleaved partial sums, so that compilers may use vectors without changing the order.
@@ -371,7 +381,7 @@ static void score_experts(const struct args_router *a, const float *logits, cons
     float sum = 0;
     for (uint32_t e = 0; e < n; e++) {
         float bias = a->has_bias ? float_at(biases, a->bias, e) : 0;
-        score[e] = a->scoring == ROUTER_SOFTMAX ? expf(logits[e] - largest) : 1.0f / (1.0f + expf(-logits[e]));
+        score[e] = a->scoring == ROUTER_SOFTMAX ? expf(logits[e] - largest) : ref_sigmoid(logits[e]);
         choice[e] = a->scoring == ROUTER_SOFTMAX ? logits[e] : score[e] + bias;
         sum += score[e];
     }
@@ -449,8 +459,7 @@ int ref_combine_norm(const struct args_combine_norm *a, const struct gpu_combine
 
 static double bank_score(const struct args_bank_mix *a, const struct gpu_bank_bufs *b, const float *u)
 {
-    const float *norm = (const float *)(const void *)((const char *)b->norm->host + a->norm);
-    const float *proj = (const float *)(const void *)((const char *)b->proj->host + a->proj);
+    const float *norm = ref_floats_at(b->norm, a->norm), *proj = ref_floats_at(b->proj, a->proj);
     double squares = 0, products = 0;
     for (uint32_t i = 0; i < a->dim; i++) {
         squares += (double)u[i] * u[i];

@@ -11,6 +11,9 @@
 
 uint16_t ref_float_to_half(float value); // round to nearest even; overflow becomes infinity
 
+// float32 from a byte offset on.
+const float *ref_floats_at(const gpu_buf *buf, uint64_t offset);
+float ref_sigmoid(float x);
 // A product of two vectors, its order fixed by n alone.
 float ref_dot(const float *a, const float *b, uint32_t n);
 
@@ -41,8 +44,8 @@ int ref_router(const struct args_router *a, const struct gpu_router_bufs *b);
 int ref_gather(const struct args_gather *a, const float *x, const int32_t *index, float *out);
 int ref_scatter_add(const struct args_gather *a, const struct gpu_scatter_bufs *b);
 int ref_combine(const struct args_combine *a, const float *partial, const float *weight, float *out);
-int ref_bank_mix(const struct args_bank_mix *a, const struct gpu_bank_bufs *b);
 int ref_combine_norm(const struct args_combine_norm *a, const struct gpu_combine_bufs *b);
+int ref_bank_mix(const struct args_bank_mix *a, const struct gpu_bank_bufs *b);
 
 // ref_hyper.c
 int ref_hyper_mix(const struct args_hyper_mix *a, const struct gpu_hyper_mix_bufs *b);

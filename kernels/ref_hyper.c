@@ -7,16 +7,19 @@
 
 enum { N = HYPER_STREAMS };
 
-// One element of all streams.
-static void spread_one(const struct args_hyper_spread *a, const float *part, float out, const float *from, float *to)
+// Element i of all streams of row r.
+static void spread_one(const struct args_hyper_spread *a, const struct gpu_hyper_spread_bufs *b, uint64_t r, uint32_t i,
+                       float to[N])
 {
-    float x[N] = {0};
-    for (uint32_t i = 0; !a->begins && i < N; i++)
-        x[i] = from[(uint64_t)i * a->dim];
+    const float *part = (const float *)b->parts->host + (a->first + r) * HYPER_PARTS;
+    const float *from = (const float *)b->from->host + (a->first + r) * N * a->dim + i;
+    float x[N] = {0}, out = ((const float *)b->out->host)[(a->first + r) * a->dim + i];
+    for (uint32_t k = 0; !a->begins && k < N; k++)
+        x[k] = from[(uint64_t)k * a->dim];
     for (uint32_t j = 0; j < N; j++) {
         float sum = a->begins ? out : part[j] * out;
-        for (uint32_t i = 0; !a->begins && i < N; i++)
-            sum = fmaf(part[N * (i + 1) + j], x[i], sum);
+        for (uint32_t k = 0; !a->begins && k < N; k++)
+            sum = fmaf(part[N * (k + 1) + j], x[k], sum);
         to[j] = sum;
     }
 }
@@ -25,14 +28,12 @@ int ref_hyper_spread(const struct args_hyper_spread *a, const struct gpu_hyper_s
 {
     for (uint64_t r = 0; r < a->n_rows; r++)
         for (uint32_t i = 0; i < a->dim; i++) {
-            float *out = (float *)b->out->host + (a->first + r) * a->dim + i, sums[N];
-            float *to = (float *)b->to->host + (a->to + r) * N * a->dim + i;
-            spread_one(a, (const float *)b->parts->host + (a->first + r) * HYPER_PARTS, *out,
-                       (const float *)b->from->host + (a->first + r) * N * a->dim + i, sums);
+            float *to = (float *)b->to->host + (a->to + r) * N * a->dim + i, sums[N];
+            spread_one(a, b, r, i, sums);
             for (uint32_t j = 0; j < N; j++)
                 to[(uint64_t)j * a->dim] = sums[j];
             if (!a->keep)
-                *out = 0;
+                ((float *)b->out->host)[(a->first + r) * a->dim + i] = 0;
         }
     return GPU_OK;
 }
@@ -42,17 +43,10 @@ int ref_hyper_mean(const struct args_hyper_spread *a, const struct gpu_hyper_spr
     for (uint64_t r = 0; r < a->n_rows; r++)
         for (uint32_t i = 0; i < a->dim; i++) {
             float sums[N];
-            spread_one(a, (const float *)b->parts->host + (a->first + r) * HYPER_PARTS,
-                       ((const float *)b->out->host)[(a->first + r) * a->dim + i],
-                       (const float *)b->from->host + (a->first + r) * N * a->dim + i, sums);
+            spread_one(a, b, r, i, sums);
             ((float *)b->to->host)[(a->to + r) * a->dim + i] = (sums[0] + sums[1] + sums[2] + sums[3]) / 4;
         }
     return GPU_OK;
-}
-
-static float sigmoid(float x)
-{
-    return 1 / (1 + expf(-x));
 }
 
 static void divide_rows(float comb[N][N], float eps)
@@ -97,8 +91,8 @@ static void balance(const struct args_hyper_mix *a, const float *logits, float c
 
 int ref_hyper_mix(const struct args_hyper_mix *a, const struct gpu_hyper_mix_bufs *b)
 {
-    const float *base = (const float *)((const char *)b->base->host + a->base);
-    const float *scale = (const float *)((const char *)b->scale->host + a->scale);
+    const float *base = ref_floats_at(b->base, a->base);
+    const float *scale = ref_floats_at(b->scale, a->scale);
     uint64_t wide = (uint64_t)N * a->dim;
     for (uint64_t r = a->first; r < (uint64_t)a->first + a->n_rows; r++) {
         const float *x = (const float *)b->streams->host + r * wide,
@@ -108,7 +102,7 @@ int ref_hyper_mix(const struct args_hyper_mix *a, const struct gpu_hyper_mix_buf
         for (uint32_t i = 0; i < HYPER_LOGITS; i++)
             logits[i] = own[i] * norm * scale[i < N ? 0 : i < 2 * N ? 1 : 2] + base[i];
         for (uint32_t i = 0; i < N; i++)
-            part[i] = 2 * sigmoid(logits[N + i]);
+            part[i] = 2 * ref_sigmoid(logits[N + i]);
         float comb[N][N];
         balance(a, logits + 2 * (size_t)N, comb);
         for (uint32_t i = 0; i < N * N; i++)
@@ -116,7 +110,7 @@ int ref_hyper_mix(const struct args_hyper_mix *a, const struct gpu_hyper_mix_buf
         for (uint32_t c = 0; c < a->dim; c++) {
             float sum = 0;
             for (uint32_t i = 0; i < N; i++)
-                sum = fmaf(sigmoid(logits[i]) + a->eps, x[(uint64_t)i * a->dim + c], sum);
+                sum = fmaf(ref_sigmoid(logits[i]) + a->eps, x[(uint64_t)i * a->dim + c], sum);
             y[c] = sum;
         }
     }

@@ -7,15 +7,10 @@
 #include "kernels/device.h"
 #include "kernels/ref.h"
 
-static const float *floats_at(const gpu_buf *buf, uint64_t bytes)
-{
-    return (const float *)((const char *)buf->host + bytes);
-}
-
 // LayerNorm of one row.
 static void norm_row(const struct args_index_append *a, const struct gpu_index_append_bufs *b, const float *x, float *y)
 {
-    const float *norm = floats_at(b->norm, a->norm), *bias = floats_at(b->bias, a->bias);
+    const float *norm = ref_floats_at(b->norm, a->norm), *bias = ref_floats_at(b->bias, a->bias);
     float sum = 0, squares = 0;
     for (uint32_t i = 0; i < a->dim; i++)
         sum += x[i];
@@ -78,7 +73,7 @@ int ref_index_pool(const struct args_index_pool *a, const gpu_buf *ape, const gp
         bool whole = (p + 1) * a->pool <= end;
         uint32_t n = whole ? a->dim : (uint32_t)(end - p * a->pool) * (a->dim / a->pool);
         for (uint32_t c = 0; whole && c < a->dim; c++)
-            key[c] = pooled(a, floats_at(ape, a->ape), cache->host, p * a->pool, c);
+            key[c] = pooled(a, ref_floats_at(ape, a->ape), cache->host, p * a->pool, c);
         ref_to_cache(a->kv_type, key, n, pools->host, p * a->dim);
     }
     return GPU_OK;

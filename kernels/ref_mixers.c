@@ -8,16 +8,6 @@
 #include "kernels/device.h"
 #include "kernels/ref.h"
 
-static const float *floats_at(const gpu_buf *buf, uint64_t bytes)
-{
-    return (const float *)((const char *)buf->host + bytes);
-}
-
-static float sigmoid(float x)
-{
-    return 1.0f / (1.0f + expf(-x));
-}
-
 static float silu(float x)
 {
     return x / (1.0f + expf(-x));
@@ -67,8 +57,8 @@ int ref_gqa_append(const struct args_gqa_append *a, const struct gpu_gqa_append_
         memcpy(keys + (uint64_t)r * width, kv + (uint64_t)r * a->kv_stride + a->k_offset, sizeof *keys * width);
     struct heads q = {a->n_heads, a->q_stride, a->q_head_stride, a->q_offset};
     struct heads k = {a->n_kv_heads, width, a->head_dim, 0};
-    norm_and_turn(a, &q, floats_at(b->q_norm, a->q_norm), inv_freq, b->q->host);
-    norm_and_turn(a, &k, floats_at(b->k_norm, a->k_norm), inv_freq, keys);
+    norm_and_turn(a, &q, ref_floats_at(b->q_norm, a->q_norm), inv_freq, b->q->host);
+    norm_and_turn(a, &k, ref_floats_at(b->k_norm, a->k_norm), inv_freq, keys);
     for (uint32_t r = 0; r < a->n_rows; r++) {
         uint64_t at = ((uint64_t)a->position + r) * 2 * width;
         ref_to_cache(a->kv_type, keys + (uint64_t)r * width, width, b->cache->host, at);
@@ -131,7 +121,7 @@ int ref_gqa(const struct args_gqa *a, const struct gpu_gqa_bufs *b)
 int ref_short_conv(const struct args_short_conv *a, const struct gpu_short_conv_bufs *b)
 {
     enum { BEFORE = CONV_TAPS - 1 };
-    const float *weight = floats_at(b->weight, a->weight), *x = (const float *)b->x->host + a->in_offset;
+    const float *weight = ref_floats_at(b->weight, a->weight), *x = (const float *)b->x->host + a->in_offset;
     const float *from = (const float *)b->from->host + a->from;
     float *to = (float *)b->to->host + a->to, *y = (float *)b->y->host + a->out_offset;
     for (uint32_t c = 0; c < a->channels; c++) {
@@ -161,13 +151,13 @@ static float softplus(float x)
 static void decay_of(const struct args_delta *a, const struct gpu_delta_bufs *b, uint32_t h, const float *input,
                      float *decay)
 {
-    float rate = floats_at(b->rate, a->rate)[h];
-    const float *dt_bias = floats_at(b->dt_bias, a->dt_bias);
+    float rate = ref_floats_at(b->rate, a->rate)[h];
+    const float *dt_bias = ref_floats_at(b->dt_bias, a->dt_bias);
     rate = a->rate_given ? -rate : expf(rate);
     for (uint32_t i = 0; i < a->key_dim; i++) {
         uint32_t at = a->decay == DECAY_HEAD ? h : h * a->key_dim + i;
         float f = input[at] + dt_bias[at];
-        decay[i] = expf(a->decay == DECAY_CHANNEL_BOUNDED ? a->bound * sigmoid(rate * f) : -rate * softplus(f));
+        decay[i] = expf(a->decay == DECAY_CHANNEL_BOUNDED ? a->bound * ref_sigmoid(rate * f) : -rate * softplus(f));
     }
 }
 
@@ -190,7 +180,7 @@ static void delta_token(const struct args_delta *a, const struct gpu_delta_bufs 
     float *q = scratch, *k = q + keys, *decay = k + keys, *d = decay + keys;
     float *state = (float *)b->to->host + a->to + (uint64_t)h * keys * values;
     float *out = (float *)b->out->host + (uint64_t)r * a->out_stride + a->out_offset + (uint64_t)h * values;
-    float beta = sigmoid(gate[a->beta_offset + h]);
+    float beta = ref_sigmoid(gate[a->beta_offset + h]);
     normed(a, x + a->q_offset + (uint64_t)key_head * keys, 1.0f / sqrtf((float)keys), q);
     normed(a, x + a->k_offset + (uint64_t)key_head * keys, 1.0f, k);
     decay_of(a, b, h, gate + a->decay_offset, decay);
@@ -243,7 +233,7 @@ int ref_gated_norm(const struct args_gated_norm *a, const struct gpu_gated_norm_
             const float *gate = (const float *)b->gate->host + (uint64_t)r * a->gate_stride + a->gate_offset + at;
             float *y = (float *)b->y->host + (uint64_t)r * a->out_stride + a->out_offset + at;
             for (uint32_t i = 0; i < a->dim; i++)
-                y[i] *= a->act == GATE_SILU ? silu(gate[i]) : sigmoid(gate[i]);
+                y[i] *= a->act == GATE_SILU ? silu(gate[i]) : ref_sigmoid(gate[i]);
         }
     }
     return GPU_OK;
@@ -257,7 +247,7 @@ int ref_gate_product(const struct args_gate_product *a, const float *gate, float
                 gate + (uint64_t)r * a->gate_stride + (uint64_t)h * a->gate_head_stride + a->gate_offset;
             float *to = y + (uint64_t)r * a->stride + a->offset + (uint64_t)h * a->dim;
             for (uint32_t i = 0; i < a->dim; i++)
-                to[i] *= sigmoid(from[a->one_each ? 0 : i]);
+                to[i] *= ref_sigmoid(from[a->one_each ? 0 : i]);
         }
     return GPU_OK;
 }
