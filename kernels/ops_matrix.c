@@ -447,8 +447,6 @@ static const struct tile_kernel swiglu_tiles[2][TILE_SIZES] = {
      {KERNEL_SWIGLU_MMA_32, 32, PRODUCT_OUTPUTS},
      {KERNEL_SWIGLU_MMA_64, 64, PRODUCT_OUTPUTS}}};
 
-// Lays x out in scratch, in halves, as tensor cores want it. at: the rows of n matrices; what then is in_offset of each
-// is the first of its rows there.
 gpu_buf *op_split(gpu *g, const struct program *program, struct args_split *a, uint32_t n, gpu_buf *x, struct tiling *t)
 {
     uint64_t chunks = ceil_div(a->dim, PRODUCT_CHUNK), rows = 0;
@@ -482,10 +480,9 @@ static uint64_t count_tiles(const struct launch *l, const struct tile_kernel *si
 
 // The largest that still give every unit one, but none that are half empty. With tensor cores two of the largest, and
 // the smallest where there are too few of the others.
-static void cut_tiles(const gpu *g, struct launch *l, const struct tile_kernel *sizes, const struct args_each *at,
-                      uint64_t n_outputs)
+static void cut_tiles(const gpu *g, struct launch *l, const struct tile_kernel *sizes, bool mma,
+                      const struct args_each *at, uint64_t n_outputs)
 {
-    bool mma = sizes != matmul_tiles[0] && sizes != swiglu_tiles[0];
     uint32_t most = 0, least = mma ? 0 : 1;
     for (size_t k = 0; k < l->groups[2]; k++)
         most = at->n_rows[k] > most ? at->n_rows[k] : most;
@@ -501,12 +498,23 @@ static void cut_tiles(const gpu *g, struct launch *l, const struct tile_kernel *
 }
 
 // The rows of x of a launch's matrices, split; each then has its first row of those for in_offset.
-static gpu_buf *split_each(gpu *g, struct launch *l, struct args_each *at, const struct args_matmul *of, gpu_buf *x)
+static void split_each(gpu *g, struct launch *l, struct args_each *at, const struct args_matmul *of)
 {
     struct args_split split = {.at = *at, .dim = of->matrix.in_dim, .in_stride = of->in_stride};
-    gpu_buf *parts = op_split(g, l->program, &split, (uint32_t)l->groups[2], x, &l->tiling);
+    l->buffers[1] = op_split(g, l->program, &split, (uint32_t)l->groups[2], l->buffers[1], &l->tiling);
     memcpy(at->in_offset, split.at.out_offset, sizeof at->in_offset);
-    return parts;
+}
+
+// `of` is the first product; `at`, of the launch's args, is of all.
+static void launch_tiles(gpu *g, struct launch *l, const struct tile_kernel sizes[2][TILE_SIZES], struct args_each *at,
+                         const struct args_matmul *of, uint64_t n_outputs)
+{
+    bool mma = op_takes_mma(g, &of->matrix);
+    if (mma)
+        split_each(g, l, at, of);
+    cut_tiles(g, l, sizes[mma], mma, at, n_outputs);
+    if (l->buffers[1])
+        launch(g, l);
 }
 
 static void matmul_gpu(gpu *g, const struct args_matmul *a, uint32_t n, const struct gpu_product_bufs *b)
@@ -518,14 +526,9 @@ static void matmul_gpu(gpu *g, const struct args_matmul *a, uint32_t n, const st
         each.at.in_offset[k] = a[k].in_offset;
         each.at.out_offset[k] = a[k].out_offset;
     }
-    bool mma = op_takes_mma(g, &a->matrix);
     struct launch l = {
         .program = op_program(g, &a->matrix), .args = &each, .buffers = {b->matrices, b->x, b->y}, .groups = {0, 0, n}};
-    if (mma)
-        l.buffers[1] = split_each(g, &l, &each.at, a, b->x);
-    cut_tiles(g, &l, matmul_tiles[mma], &each.at, a->matrix.out_dim);
-    if (l.buffers[1])
-        launch(g, &l);
+    launch_tiles(g, &l, matmul_tiles, &each.at, a, a->matrix.out_dim);
 }
 
 static bool matmul_fits(gpu *g, const struct args_matmul *a, const struct gpu_product_bufs *b)
@@ -594,13 +597,8 @@ static void swiglu_gpu(gpu *g, const struct args_swiglu *a, uint32_t n, const st
     }
     struct launch l = {
         .program = op_program(g, &a->gate), .args = &each, .buffers = {b->matrices, b->x, b->y}, .groups = {0, 0, n}};
-    bool mma = op_takes_mma(g, &a->gate);
     struct args_matmul gate = product_of(a, &a->gate);
-    if (mma)
-        l.buffers[1] = split_each(g, &l, &each.at, &gate, b->x);
-    cut_tiles(g, &l, swiglu_tiles[mma], &each.at, 2 * (uint64_t)a->gate.out_dim);
-    if (l.buffers[1])
-        launch(g, &l);
+    launch_tiles(g, &l, swiglu_tiles, &each.at, &gate, 2 * (uint64_t)a->gate.out_dim);
 }
 
 static bool swiglu_fits(gpu *g, const struct args_swiglu *a, const struct gpu_product_bufs *b)
