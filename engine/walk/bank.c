@@ -94,17 +94,9 @@ static struct rows peek_bank(const struct pass *pass, uint32_t layer)
     return mix(pass, &pass->weights->layers[layer].bank[SITE_FFN], entries_before(s, layer), false);
 }
 
-static struct rows show_bank(const struct pass *pass)
-{
-    uint32_t hidden = pass->shape->hidden_size;
-    return (struct rows){pass->stream->hidden, hidden, pass->first * hidden};
-}
-
-const struct residual residual_bank = {.name = "attention residuals",
-                                       .want = want,
+const struct residual residual_bank = {.want = want,
                                        .want_head = want_head,
                                        .open = open_bank,
                                        .group_floats = group_floats,
                                        .read = read_bank,
-                                       .peek = peek_bank,
-                                       .show = show_bank};
+                                       .peek = peek_bank};

@@ -142,10 +142,5 @@ static struct rows show(const struct pass *pass)
     return mean(pass, reach->layer == 0 && reach->rows == 0);
 }
 
-const struct residual residual_hyper = {.name = "hyper-connections",
-                                        .want = want,
-                                        .open = open_streams,
-                                        .group_floats = group_floats,
-                                        .read = read_streams,
-                                        .peek = peek,
-                                        .show = show};
+const struct residual residual_hyper = {
+    .want = want, .open = open_streams, .group_floats = group_floats, .read = read_streams, .peek = peek, .show = show};

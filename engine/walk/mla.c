@@ -104,7 +104,7 @@ static struct mixer_work work(const struct shape *s)
 static struct mixer_work work_dsa_shared(const struct shape *s)
 {
     struct mixer_work all = work(s);
-    all.most = s->indexer.top_k + s->indexer.pool - 1;
+    all.most = indexer_list(s);
     return all;
 }
 

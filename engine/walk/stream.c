@@ -171,7 +171,8 @@ int stream_read(const struct pass *pass, float *rows, struct moe_err *err)
 {
     struct gpu_error device;
     uint64_t bytes = sizeof *rows * pass->rows * pass->shape->hidden_size;
-    gpu_buf *shown = pass->stream->residual->show(pass).buf;
+    const struct stream *stream = pass->stream;
+    gpu_buf *shown = stream->residual->show ? stream->residual->show(pass).buf : stream->hidden;
     return gpu_read(pass->gpu, shown, 0, rows, bytes, &device) ? moe_fail_gpu(err, &device) : MOE_OK;
 }
 
@@ -186,9 +187,4 @@ static struct rows peek_plain(const struct pass *pass, uint32_t layer)
     return read_plain(pass, layer, SITE_FFN);
 }
 
-static struct rows show_plain(const struct pass *pass)
-{
-    return rows_of(pass, pass->stream->hidden);
-}
-
-const struct residual residual_plain = {.name = "plain", .read = read_plain, .peek = peek_plain, .show = show_plain};
+const struct residual residual_plain = {.read = read_plain, .peek = peek_plain};

@@ -40,7 +40,6 @@ struct stream;
 // What all sublayers add to is stream.hidden: the stream itself, or what is new since its last reader. The norms, and
 // who adds what, are no residual's affair.
 struct residual {
-    const char *name;
     // Asks for its tensors of one layer. NULL: it has none.
     void (*want)(struct loader *loader, struct layer_weights *weights);
     void (*want_head)(struct loader *loader, struct weights *weights); // the head's, the same
@@ -52,7 +51,7 @@ struct residual {
     struct rows (*read)(const struct pass *pass, uint32_t layer, enum site site);
     // What a layer's ffn would get if it read now, of a decoded token. Nothing changes.
     struct rows (*peek)(const struct pass *pass, uint32_t layer);
-    // The stream between two layers, as people look at it.
+    // The stream between two layers, as people look at it. NULL: it is stream.hidden.
     struct rows (*show)(const struct pass *pass);
 };
 extern const struct residual residual_plain; // stream.c
