@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What ops check before they launch: a caller's error becomes the sticky GPU_ARGUMENT, and nothing is launched. Private
-// to the room. All but op_done_by_ref are free of effects when what they look at is good.
+// to the room. All but op_split and op_done_by_ref are free of effects when what they look at is good.
 #ifndef MOECHAT_OPS_CHECK_H
 #define MOECHAT_OPS_CHECK_H
 
