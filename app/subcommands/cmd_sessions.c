@@ -179,6 +179,17 @@ static int export(const struct request *request)
     return status == STATUS_DONE && damaged ? STATUS_FAILED : status;
 }
 
+// The number of a part in the list that tree prints.
+static size_t tree_place(const struct manifest *manifest, uint32_t number)
+{
+    size_t place = 0;
+    for (size_t i = 0; i < manifest->n_parts; i++)
+        place += manifest->parts[i].number <= number;
+    for (size_t i = 0; i < manifest->n_others; i++)
+        place += manifest->others[i].number <= number;
+    return place;
+}
+
 // Rows, as far as they are named. False: said what is wrong.
 static bool verify_rows(const struct request *request, const struct manifest *manifest)
 {
@@ -200,7 +211,7 @@ static bool verify_rows(const struct request *request, const struct manifest *ma
         const struct branch_record *record = &manifest->other_records[i];
         bool good = moe_record_verify(&io, &record->record, &err) == 0;
         if (!good)
-            report("%s; the branch of message %lu would be read again", err.text, tree_number(record->part));
+            report("%s; the branch of message %zu would be read again", err.text, tree_place(manifest, record->part));
         fine = fine && good;
     }
     if (fd >= 0)

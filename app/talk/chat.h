@@ -14,6 +14,13 @@
 #include "tokenizer/tok.h"
 #include "app/driver/worker.h"
 
+// What people were told of an answer when it came, to be told the same when it is shown again.
+struct chat_told {
+    bool known; // false: it came in an earlier chat
+    uint64_t tokens;
+    double speed; // tokens a second, 0: not measured
+};
+
 struct chat_turn {
     enum tok_role role;
     struct bytes text;  // as typed, or as the model said it, byte for byte
@@ -22,6 +29,7 @@ struct chat_turn {
     int64_t number;     // of its part on the disk; PART_NONE: it was never fed
     int64_t after;      // that of the turn before it when it was fed
     struct part_made made;
+    struct chat_told told;
 };
 
 // Zero-initialise.

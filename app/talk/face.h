@@ -29,7 +29,9 @@ enum face_page { FACE_PAGE_HELP, FACE_PAGE_LOG, FACE_PAGE_STATS };
 struct face_ops {
     bool brief; // it shows figures of its own, so a turn's are told in a few words
     bool whole; // a conversation that is opened is shown from its beginning, not its last messages alone
-    void (*say)(void *self, const char *text);                 // our own words: a paragraph, to be wrapped
+    void (*say)(void *self, const char *text); // our own words: a paragraph, to be wrapped
+    // The same, true until the next message or until something is taken back: then it goes. NULL: as say.
+    void (*say_for_now)(void *self, const char *text);
     void (*show)(void *self, const char *text, size_t length); // lists and figures: lines, as they are
     int (*columns)(void *self);                                // that a line of such has
     // The same of an answer's tokens, with how likely they were in per cent, which it may colour. NULL: as show.

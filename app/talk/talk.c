@@ -25,6 +25,16 @@ void talk_say(struct talk *talk, const char *format, ...)
     talk->face->say(talk->self, line);
 }
 
+void talk_say_for_now(struct talk *talk, const char *format, ...)
+{
+    char line[LINE_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    (talk->face->say_for_now ? talk->face->say_for_now : talk->face->say)(talk->self, line);
+}
+
 void talk_fail(struct talk *talk, const char *format, ...)
 {
     char line[LINE_SIZE];
@@ -108,6 +118,12 @@ void talk_begin_conversation(struct talk *talk)
     worker_begin_conversation(talk->worker);
 }
 
+static void say_speed(struct talk *talk, const struct chat_told *told)
+{
+    char tokens[FORMAT_SIZE];
+    talk_say(talk, "(%s)", format_tokens(tokens, sizeof tokens, told->tokens, told->speed));
+}
+
 void talk_show_turn(struct talk *talk, size_t turn)
 {
     const struct chat_turn *shown = &talk->chat.turns[turn];
@@ -124,6 +140,8 @@ void talk_show_turn(struct talk *talk, size_t turn)
     talk->face->message(talk->self, &message);
     bytes_release(&thought);
     bytes_release(&said);
+    if (talk->face->brief && shown->told.known)
+        say_speed(talk, &shown->told);
     talk_say_choice(talk, turn);
 }
 
@@ -132,11 +150,11 @@ static void say_figures(struct talk *talk, const struct turn_result *result)
 {
     const struct tally *tally = &result->tally;
     char read[96], tokens[FORMAT_SIZE], prefetch[96] = "off";
-    format_tokens(tokens, sizeof tokens, tally->answered_tokens, tally_answer_speed(tally));
     if (talk->face->brief) {
-        talk_say(talk, "(%s)", tokens);
+        say_speed(talk, &(struct chat_told){true, tally->answered_tokens, tally_answer_speed(tally)});
         return;
     }
+    format_tokens(tokens, sizeof tokens, tally->answered_tokens, tally_answer_speed(tally));
     if (tally->policy && strcmp(tally->policy, "off") != 0)
         snprintf(prefetch, sizeof prefetch, "%.20s: %" PRIu64 " used, %" PRIu64 " wasted", tally->policy,
                  tally_used(tally), tally->wasted);
@@ -248,8 +266,14 @@ static void finish_turn(struct talk *talk, struct turn_result *result)
     }
     note_turn(talk, result);
     size_t n = talk->chat.n_turns;
-    if (result->kept && n >= 2) // where both have others, keys go through the answers first
-        talk_say_choice(talk, chat_rank(&talk->chat, n - 1).count > 1 ? n - 1 : n - 2);
+    if (result->kept && n >= 2) {
+        const struct tally *tally = &result->tally;
+        talk->chat.turns[n - 1].told = (struct chat_told){true, tally->answered_tokens, tally_answer_speed(tally)};
+        size_t choice = chat_rank(&talk->chat, n - 1).count > 1 ? n - 1 : n - 2;
+        talk_say_choice(talk, choice);
+        if (chat_rank(&talk->chat, choice).count > 1) // else it is known, and far above
+            talk_say_ways(talk);
+    }
     turn_result_free(result);
     talk_enter(talk, TALK_IDLE);
 }
@@ -322,6 +346,7 @@ static void run_command(struct talk *talk, const struct line *line)
 void talk_line(struct talk *talk, const char *text, size_t length)
 {
     struct line line = commands_parse(text, length);
+    talk->editing = false;
     unsigned leaving = line.kind == LINE_MESSAGE && !talk->scripted ? wants_to_leave(&line) : 0;
     if (leaving & ~talk->told_leaving) {
         talk->told_leaving |= leaving;

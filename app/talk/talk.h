@@ -39,6 +39,8 @@ struct talk {
     bool turn_seeded;          // there was one
     int64_t inspected;         // the number of the answer whose tokens the worker has, PART_NONE
     unsigned n_sent;           // turns that were kept, and the one under way: seeds count them
+    bool going;                // elsewhere in the conversation, or to another; the worker follows
+    bool editing;              // /edit took messages back, and nothing was sent since
     bool counts_again;         // this one takes the seed of the one that it answers again
     unsigned told_leaving;     // how one leaves, to somebody who typed :q and such, a bit each
     struct bytes export_asked; // what /export did not replace; the same once more does
@@ -70,6 +72,8 @@ uint32_t talk_context_used(const struct talk *talk, const struct figures *figure
 // Stops the answer, or what a command asked for. False: nothing was under way.
 bool talk_stop(struct talk *talk);
 void talk_leave(struct talk *talk, int status);
+// After /edit: the conversation is as before it. False: nothing is being edited, or the worker is busy.
+bool talk_leave_edit(struct talk *talk);
 // Goes to the branch beside this one, where the conversation last could have gone otherwise; in the state TALK_IDLE.
 // NULL, or why not.
 const char *talk_beside(struct talk *talk, int step);

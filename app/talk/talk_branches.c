@@ -13,9 +13,45 @@ void talk_say_choice(struct talk *talk, size_t turn)
 {
     struct chat_rank rank = chat_rank(&talk->chat, turn);
     if (rank.count > 1)
-        talk_say(talk, "(%s %zu of %zu; %s.)", talk->chat.turns[turn].role == TOK_USER ? "Message" : "Answer",
-                 rank.index + 1, rank.count,
-                 talk->face->whole ? "Alt-Left and Alt-Right show the others" : "/tree lists them");
+        talk_say(talk, "(%s %zu of %zu%s.)", talk->chat.turns[turn].role == TOK_USER ? "Message" : "Answer",
+                 rank.index + 1, rank.count, talk->face->whole ? "" : "; /tree lists them");
+}
+
+// The turn that a step leads to, PART_NONE: none; *from becomes the one in whose place it stands: the last that has
+// one on this side, so who goes back and forth is where they were.
+static int64_t beside(const struct chat *chat, int step, size_t *from)
+{
+    int64_t number = PART_NONE;
+    for (*from = chat->n_turns; *from > 0 && number == PART_NONE;)
+        number = chat_beside(chat, --*from, step);
+    return number;
+}
+
+// "Alt-Left shows answer 1 of 3"; "" where the key leads nowhere.
+static void print_way(const struct chat *chat, int step, char *out, size_t size)
+{
+    size_t from, last = chat->n_turns;
+    int64_t number = beside(chat, step, &from);
+    *out = 0;
+    if (number == PART_NONE)
+        return;
+    while (last > 0 && chat->turns[last - 1].role != TOK_USER)
+        last--;
+    struct chat_rank rank = chat_rank_of(chat, number);
+    snprintf(out, size, "%s shows %s%s %zu of %zu", step < 0 ? "Alt-Left" : "Alt-Right",
+             from + 1 < last ? "an earlier place's " : "", chat->turns[from].role == TOK_USER ? "message" : "answer",
+             rank.index + 1, rank.count);
+}
+
+void talk_say_ways(struct talk *talk)
+{
+    char back[80], on[80];
+    if (!talk->face->whole)
+        return;
+    print_way(&talk->chat, -1, back, sizeof back);
+    print_way(&talk->chat, 1, on, sizeof on);
+    if (*back || *on)
+        talk_say_for_now(talk, "%s%s%s.", back, *back && *on ? ", " : "", on);
 }
 
 void talk_do_undo(struct talk *talk, const struct line *line)
@@ -31,10 +67,10 @@ void talk_do_undo(struct talk *talk, const struct line *line)
         return;
     }
     talk->face->cut(talk->self, left);
-    talk_say(talk,
-             "Took back %zu of your messages; %zu remain%s, context %" PRIu32 " of %" PRIu32 ". /redo brings %s back.",
-             taken, left, left == 1 ? "s" : "", chat_position(&talk->chat), talk->info.max_context,
-             taken == 1 ? "it" : "them");
+    talk_say_for_now(
+        talk, "Took back %zu of your messages; %zu remain%s, context %" PRIu32 " of %" PRIu32 ". /redo brings %s back.",
+        taken, left, left == 1 ? "s" : "", chat_position(&talk->chat), talk->info.max_context,
+        taken == 1 ? "it" : "them");
     talk_follow(talk);
 }
 
@@ -110,9 +146,10 @@ static void begin_edit(struct talk *talk, const struct bytes *message, size_t n)
         talk_say(talk, "/edit takes the new text here: /edit %zu TEXT.", n);
     } else {
         chat_undo(&talk->chat, n);
+        talk->editing = true;
         talk->face->cut(talk->self, chat_exchanges(&talk->chat));
-        talk_say(talk, "Took back %zu of your messages; change this one and send it. /redo brings %s back.", n,
-                 n == 1 ? "it" : "them");
+        talk_say_for_now(talk, "Took back %zu of your messages; change this one and send it. %s %s back.", n,
+                         talk->face->whole ? "Esc brings" : "/redo brings", n == 1 ? "it" : "them");
         talk_follow(talk);
     }
     bytes_release(&draft);
@@ -157,21 +194,28 @@ static bool go_by(struct talk *talk, int64_t number)
     return true;
 }
 
+bool talk_leave_edit(struct talk *talk)
+{
+    if (!talk->editing || talk->state != TALK_IDLE)
+        return false;
+    talk->editing = false;
+    return go_by(talk, talk->chat.undone);
+}
+
 const char *talk_beside(struct talk *talk, int step)
 {
-    bool any = false;
     if (!chat_exchanges(&talk->chat))
         return talk->chat.n_others ? "nothing here; /redo brings back what was taken back" : "nothing was said yet";
-    // The last place that has one on this side: so who goes back and forth is where they were.
-    for (size_t turn = talk->chat.n_turns; turn > 0; turn--) {
-        int64_t number = chat_beside(&talk->chat, turn - 1, step);
-        any = any || chat_rank(&talk->chat, turn - 1).count > 1;
-        if (number == PART_NONE)
-            continue;
+    size_t from;
+    int64_t number = beside(&talk->chat, step, &from);
+    bool any = number != PART_NONE || chat_last_choice(&talk->chat, &from);
+    talk->editing = false;
+    if (number != PART_NONE)
         go_by(talk, number);
-        return NULL;
-    }
-    return !any ? "no other answers; /retry makes one" : step < 0 ? "this is the first one" : "this is the last one";
+    return number != PART_NONE ? NULL
+           : !any              ? "no other answers; /retry makes one"
+           : step < 0          ? "this is the first one"
+                               : "this is the last one";
 }
 
 void talk_do_tree(struct talk *talk, const struct line *line)
@@ -179,7 +223,7 @@ void talk_do_tree(struct talk *talk, const struct line *line)
     struct talk_lines lines;
     size_t n;
     bool counted = commands_count(talk_argument(line).text, 0, &n);
-    int64_t number = counted && n > 0 && n <= UINT32_MAX ? (int64_t)n - 1 : PART_NONE;
+    int64_t number = counted ? tree_turn(&talk->chat, n) : PART_NONE;
     const struct chat_turn *turn = chat_find(&talk->chat, number);
     bool own = false;
     for (size_t i = 0; i < talk->chat.n_turns; i++)

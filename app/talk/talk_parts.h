@@ -8,6 +8,8 @@
 #include "app/talk/talk.h"
 
 __attribute__((format(printf, 2, 3))) void talk_say(struct talk *talk, const char *format, ...);
+// What is true until the conversation goes on, or elsewhere.
+__attribute__((format(printf, 2, 3))) void talk_say_for_now(struct talk *talk, const char *format, ...);
 __attribute__((format(printf, 2, 3))) void talk_fail(struct talk *talk, const char *format, ...);
 // "room for 8192 tokens ...". Returns `out`.
 char *talk_context(char *out, size_t size, const struct backend_info *info);
@@ -43,6 +45,8 @@ void talk_open_session(struct talk *talk, uint32_t keep, bool save);
 void talk_follow(struct talk *talk);                  // the worker goes where the chat is now
 void talk_save_system(struct talk *talk);             // of a conversation in which nothing was said yet
 void talk_say_choice(struct talk *talk, size_t turn); // which of several it is, where there are several
+void talk_say_ways(struct talk *talk); // where Alt-Left and Alt-Right lead from here, if anywhere; last of all, so that
+                                       // it stands above the draft
 void talk_on_session(struct talk *talk, const struct session_news *news);
 void talk_finish_session(struct talk *talk); // waits until all is saved, and says under which name
 

@@ -33,7 +33,7 @@ void talk_open_session(struct talk *talk, uint32_t keep, bool save)
         return;
     }
     talk->saving = true;
-    talk->opening = !keep;
+    talk->opening = talk->going = !keep;
     *talk->session = 0;
     talk_enter(talk, TALK_BUSY);
     worker_open_session(talk->worker, session);
@@ -61,6 +61,7 @@ void talk_follow(struct talk *talk)
         tok_ids_release(&place.ids);
         return;
     }
+    talk->going = true;
     talk_enter(talk, TALK_BUSY);
     worker_go(talk->worker, place);
 }
@@ -116,6 +117,8 @@ void talk_on_session(struct talk *talk, const struct session_news *news)
         on_opened(talk, news);
     else if (*news->text && news->failed && !news->of_turn)
         talk_fail(talk, "%s", news->text);
+    else if (*news->text && talk->going && !news->of_turn) // of the next message
+        talk_say_for_now(talk, "%s", news->text);
     else if (*news->text)
         talk_say(talk, "%s", news->text);
     else if (talk->state == TALK_BUSY && !news->of_turn && *talk->choice.note)
@@ -123,6 +126,9 @@ void talk_on_session(struct talk *talk, const struct session_news *news)
     if (news->of_turn)
         return;
     *talk->choice.note = 0;
+    if (talk->going)
+        talk_say_ways(talk);
+    talk->going = false;
     if (talk->state == TALK_BUSY)
         talk_enter(talk, TALK_IDLE);
 }

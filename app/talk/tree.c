@@ -40,6 +40,32 @@ void tree_print_words(FILE *out, const struct bytes *line, int columns)
     fputs(whole ? "\n" : "...\n", out);
 }
 
+// Both lists of a chat, ascending by number.
+struct walk {
+    size_t i, k;
+    bool own; // the last one is of what is under way
+};
+
+static const struct chat_turn *next_turn(const struct chat *chat, struct walk *walk)
+{
+    const struct chat_turn *turn = NULL;
+    while ((!turn || turn->number == PART_NONE) && (walk->i < chat->n_turns || walk->k < chat->n_others)) {
+        walk->own = walk->k == chat->n_others ||
+                    (walk->i < chat->n_turns && chat->turns[walk->i].number < chat->others[walk->k].number);
+        turn = walk->own ? &chat->turns[walk->i++] : &chat->others[walk->k++];
+    }
+    return turn && turn->number != PART_NONE ? turn : NULL;
+}
+
+int64_t tree_turn(const struct chat *chat, size_t number)
+{
+    struct walk walk = {0};
+    const struct chat_turn *turn = NULL;
+    for (size_t n = 0; n < number && (n == 0 || turn); n++)
+        turn = next_turn(chat, &walk);
+    return turn ? turn->number : PART_NONE;
+}
+
 // A turn and what it stands behind: the turn before it, or nothing.
 struct node {
     const struct chat_turn *turn;
@@ -69,16 +95,14 @@ static const struct node *find(const struct tree *tree, int64_t number)
     return NULL;
 }
 
-// Both lists of a chat, ascending by number, and what each stands behind.
+// All turns, and what each stands behind.
 static bool collect(struct tree *tree, const struct chat *chat)
 {
+    struct walk walk = {0};
+    const struct chat_turn *turn;
     tree->nodes = calloc(chat->n_turns + chat->n_others + 1, sizeof *tree->nodes);
-    for (size_t i = 0, k = 0; tree->nodes && (i < chat->n_turns || k < chat->n_others);) {
-        bool own = k == chat->n_others || (i < chat->n_turns && chat->turns[i].number < chat->others[k].number);
-        const struct chat_turn *turn = own ? &chat->turns[i++] : &chat->others[k++];
-        if (turn->number != PART_NONE)
-            tree->nodes[tree->n_nodes++] = (struct node){.turn = turn, .own = own};
-    }
+    while (tree->nodes && (turn = next_turn(chat, &walk)))
+        tree->nodes[tree->n_nodes++] = (struct node){.turn = turn, .own = walk.own};
     for (size_t i = 0; i < tree->n_nodes; i++)
         tree->nodes[i].before = find(tree, tree->nodes[i].turn->after);
     return tree->nodes;
@@ -90,8 +114,8 @@ static void print_node(const struct tree *tree, const struct node *node, int dep
     const struct chat_turn *turn = node->turn;
     bool answer = turn->role == TOK_ASSISTANT && chat_part_answer(&turn->text, &thought, &said) && said.length;
     int inset = 2 * depth < tree->columns / 2 ? 2 * depth : tree->columns / 2;
-    int used = fprintf(tree->out, "%s%*lu  %*s%s: ", node->own ? "* " : "  ", tree->wide, tree_number(turn->number),
-                       inset, "", export_speaker(turn->role));
+    int used = fprintf(tree->out, "%s%*zu  %*s%s: ", node->own ? "* " : "  ", tree->wide,
+                       (size_t)(node - tree->nodes) + 1, inset, "", export_speaker(turn->role));
     if (tree_words(&line, answer ? &said : &turn->text))
         tree_print_words(tree->out, &line, tree->columns - used);
     else
@@ -133,8 +157,7 @@ bool tree_print(FILE *out, const struct chat *chat, int columns)
 {
     struct tree tree = {.out = out, .columns = columns};
     bool fine = collect(&tree, chat);
-    unsigned long most = tree.n_nodes ? tree_number(tree.nodes[tree.n_nodes - 1].turn->number) : 0;
-    for (; most; most /= 10)
+    for (size_t most = tree.n_nodes; most; most /= 10)
         tree.wide++;
     if (fine)
         print_behind(&tree, NULL, 0);

@@ -10,11 +10,9 @@
 
 // A * marks what is under way. False: no memory.
 bool tree_print(FILE *out, const struct chat *chat, int columns);
-// The number that people know a turn by, and back.
-static inline unsigned long tree_number(int64_t number)
-{
-    return (unsigned long)(number + 1);
-}
+// The turn of that number in the list: people count all that there are, in the order in which they were made, as
+// numbers on the disk leave out what came to nothing. PART_NONE: there is no such turn.
+int64_t tree_turn(const struct chat *chat, size_t number);
 // Appends the words of a text with one space between two, as many bytes as may be shown. False: there are none, or no
 // memory.
 bool tree_words(struct bytes *line, const struct bytes *text);

@@ -86,6 +86,14 @@ static void face_say(void *self, const char *text)
     fputc('\n', stdout);
 }
 
+static void face_say_for_now(void *self, const char *text)
+{
+    struct tui *tui = self;
+    face_say(self, text);
+    if (tui->screen)
+        transcript_pass(tui->chat);
+}
+
 static void face_show(void *self, const char *text, size_t length)
 {
     add(self, ENTRY_NOTICE, text, length);
@@ -135,6 +143,7 @@ static void note_message(struct tui *tui)
 static void face_message(void *self, const struct face_message *message)
 {
     struct tui *tui = self;
+    transcript_drop_passing(tui->chat);
     if (message->role == TOK_USER)
         note_message(tui);
     enum entry_kind kind = message->thinking                ? ENTRY_THINKING
@@ -216,11 +225,14 @@ static void face_progress(void *self, const struct moe_progress *at)
 static void face_cut(void *self, size_t messages)
 {
     struct tui *tui = self;
+    if (tui->echo && tui->echo == transcript_entries(tui->chat)) // the command is seen by what becomes of these
+        transcript_cut(tui->chat, tui->echo - 1);
+    transcript_drop_passing(tui->chat);
+    tui->dirty = true;
     if (messages >= tui->n_entries)
         return;
     transcript_cut(tui->chat, tui->entries[messages]);
     tui->n_entries = messages;
-    tui->dirty = true;
 }
 
 static void face_cleared(void *self)
@@ -500,6 +512,7 @@ static const struct face_ops face = {
     .whole = true,
     .brief = true,
     .say = face_say,
+    .say_for_now = face_say_for_now,
     .show = face_show,
     .columns = face_columns,
     .tokens = face_tokens,

@@ -127,8 +127,10 @@ static void submit(struct tui *tui, const char *text, size_t length)
     if (line.kind == LINE_COMMAND && strcmp(line.row->meanwhile, "*") != 0 && bytes_append(&echo, "\n", 1) &&
         bytes_append(&echo, text, length))
         transcript_add(tui->chat, ENTRY_NOTICE, echo.data, echo.length);
+    tui->echo = echo.length ? transcript_entries(tui->chat) : 0;
     bytes_release(&echo);
     talk_line(&tui->talk, text, length);
+    tui->echo = 0;
 }
 
 void tui_send_queued(struct tui *tui)
@@ -486,6 +488,23 @@ void tui_on_line(void *context, char *line)
     free(line);
 }
 
+static void put_draft_away(struct tui *tui)
+{
+    if (!prompt_draft().length)
+        return;
+    move_to_history(tui);
+    prompt_replace("");
+}
+
+// The message that was being changed is in the history then, as it was changed.
+static bool leave_edit(struct tui *tui)
+{
+    if (!tui->talk.editing || tui->talk.state != TALK_IDLE)
+        return false;
+    put_draft_away(tui); // first: what it says outlives the work that follows
+    return talk_leave_edit(&tui->talk);
+}
+
 static void escape(struct tui *tui)
 {
     if (tui->mode != MODE_WRITE)
@@ -495,6 +514,8 @@ static void escape(struct tui *tui)
     else if (tui->help_open)
         tui->help_open = false;
     else if (prompt_escape())
+        return;
+    else if (leave_edit(tui))
         return;
     else if (talk_stop(&tui->talk))
         tui->stopping = true;
@@ -513,8 +534,7 @@ void tui_interrupt(struct tui *tui)
         tui->stopping = true;
         take_queue_back(tui);
     } else if (prompt_draft().length) {
-        move_to_history(tui);
-        prompt_replace("");
+        put_draft_away(tui);
     } else if (talk->state == TALK_LOADING) {
         talk_leave(talk, STATUS_INTERRUPTED);
     } else {

@@ -73,6 +73,7 @@ struct tui {
     struct bytes last_answer;
     size_t *entries; // of the transcript, where each message of the user begins
     size_t n_entries, entries_capacity;
+    size_t echo; // entries with the command under way that stands above what it says; 0: none does
 };
 
 static inline struct transcript *tui_view(const struct tui *tui)

@@ -35,6 +35,37 @@ void transcript_cut(struct transcript *transcript, size_t entries)
     transcript->needle.found = transcript->needle.found && transcript->needle.entry < entries;
 }
 
+void transcript_pass(struct transcript *transcript)
+{
+    if (transcript->n_entries)
+        transcript->entries[transcript->n_entries - 1].passing = true;
+}
+
+static void remove_entry(struct transcript *transcript, size_t at)
+{
+    struct anchor *anchors[] = {&transcript->top, &transcript->mark};
+    release_entry(&transcript->entries[at]);
+    memmove(transcript->entries + at, transcript->entries + at + 1,
+            (--transcript->n_entries - at) * sizeof *transcript->entries);
+    for (size_t i = 0; i < sizeof anchors / sizeof anchors[0]; i++) {
+        if (anchors[i]->entry == at)
+            *anchors[i] = (struct anchor){.entry = at};
+        anchors[i]->entry -= anchors[i]->entry > at;
+    }
+    if (transcript->top.entry >= transcript->n_entries || transcript->mark.entry >= transcript->n_entries)
+        transcript_follow(transcript);
+    transcript->needle.found = transcript->needle.found && transcript->needle.entry != at;
+    transcript->needle.entry -= transcript->needle.entry > at;
+    transcript->needle.counted = 0;
+}
+
+void transcript_drop_passing(struct transcript *transcript)
+{
+    for (size_t i = transcript->n_entries; i > 0; i--)
+        if (transcript->entries[i - 1].passing)
+            remove_entry(transcript, i - 1);
+}
+
 void transcript_clear(struct transcript *transcript)
 {
     transcript_cut(transcript, 0);

@@ -36,6 +36,9 @@ bool transcript_style_likely(struct transcript *transcript);
 void transcript_thought(struct transcript *transcript, uint32_t tokens, double seconds);
 size_t transcript_entries(const struct transcript *transcript);
 void transcript_cut(struct transcript *transcript, size_t entries); // forgets all but the first
+// The last entry is true for now alone, and those that are so go. Only what stands behind them has another place then.
+void transcript_pass(struct transcript *transcript);
+void transcript_drop_passing(struct transcript *transcript);
 
 // Thinking: folded shows its head and its last rows, hidden its head alone, open all of it.
 enum thinking_view { THINKING_FOLDED, THINKING_HIDDEN, THINKING_OPEN };

@@ -22,7 +22,7 @@ struct block {
 
 struct entry {
     enum entry_kind kind;
-    bool finished, full;
+    bool finished, full, passing;
     struct bytes text;      // sanitised
     struct style_runs runs; // of an answer
     struct block *blocks;   // at least one

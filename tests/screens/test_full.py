@@ -589,17 +589,18 @@ def test_other_answers_are_gone_to_by_alt_arrows():
     s.keys("\x1b[1;3D", "nothing was said yet")
     answered(s, "one")
     s.keys("\x1b[1;3D", "no other answers; /retry makes one")
-    s.keys("/retry\r", "(Answer 2 of 2; Alt-Left and Alt-Right show the others.)")
+    s.keys("/retry\r", "(Answer 2 of 2.)\nAlt-Left shows answer 1 of 2.\n\n")  # above the draft, with the keys that lead on
     answered(s, "two")  # two-c
+    expect("Alt-Left" not in s.text() and "(Answer 2 of 2.)" in s.text(), "what the keys do is told of where one is: %s" % s.text())
     s.keys("\x1b[1;3D", lambda t: "one-a" in t.text() and "two-c" not in t.text() and "one-b" not in t.text())
-    s.until("(Answer 1 of 2;")
+    s.until(lambda t: "(Answer 1 of 2.)\n" in t.text() and t.text().split(IDLE)[0].rstrip().endswith("\nAlt-Right shows answer 2 of 2."))
     s.keys("\x1b[1;3D", "this is the first one")
     s.keys("\x1b[1;3C", lambda t: "one-b" in t.text() and "two-c" in t.text() and "one-a" not in t.text())
     s.keys("two words\x1b[1;3D\x1b[1;3D-", "> -two words")  # in a draft they are readline's
     s.keys("\x15\x0b", lambda t: "two words" not in t.text())
     s.keys("/edit 2\r", lambda t: "> one" in t.text() and "one-b" not in t.text())  # the draft has it
-    s.keys(" more\r", "(Message 2 of 2; Alt-Left")
-    s.until(lambda t: "one more-a" in t.text())
+    s.keys(" more\r", "(Message 2 of 2.)\nAlt-Left shows message 1 of 2.\n\n")
+    expect("one more-a" in s.text() and "Took back" not in s.text(), s.text())
     s.keys("\x1b[1;3D", lambda t: "two-c" in t.text() and "one more" not in t.text())
     s.keys("\x1b[1;3C", lambda t: "one more-a" in t.text() and "two-c" not in t.text())  # where one was
     s.keys("\x1b[1;3C", "this is the last one")
@@ -607,6 +608,43 @@ def test_other_answers_are_gone_to_by_alt_arrows():
     s.keys("/tree\r", "\n  7    Assistant: one more-a")
     s.keys("/undo 2\r", "0 remain, context 0")
     s.keys("/redo 2\r", "two-c")
+    leave(s)
+
+
+def test_what_is_said_for_now_goes_with_what_it_is_about():
+    s = chat("turn\necho\ntoken -a\nturn\necho\ntoken -b\nturn\necho\ntoken -c\n")
+    answered(s, "one")
+    answered(s, "two")
+    before = s.text().split(IDLE)[0].rstrip()
+    s.keys("/undo\r", "Took back 1 of your messages; 1 remains")
+    s.keys("/redo\r", lambda t: "your next message reads" in t.text() and IDLE in t.text())
+    same(s.text().split("\nThis conversation is not saved")[0], before)  # with the figures that came, without the notice
+    s.keys("/undo\r", "Took back 1")
+    s.keys("/stats\r", "prefill")  # in the middle
+    s.keys("three\r", "three-c")
+    s.until(IDLE)
+    expect("Took back" not in s.text() and "your next" not in s.text() and "prefill" in s.text() and "one-a" in s.text(), s.text())
+    s.keys("/undo\r", lambda t: "three-c" not in t.text())  # what stood behind it is found where it is now
+    s.keys("/undo\r", lambda t: "one-a" not in t.text() and "Took back" in t.text())
+    leave(s)
+
+
+def test_esc_leaves_an_edit():
+    s = chat("turn\necho\ntoken -a\nturn\necho\ntoken -b\nturn\necho\ntoken -c\n")
+    answered(s, "one")
+    answered(s, "two")
+    before = s.text().split(IDLE)[0].rstrip()
+    s.keys("/edit 2\r", "Esc brings them back.")
+    s.keys(" changed", "> one changed")
+    s.keys("\x1b", lambda t: "your next message" in t.text() and "draft moved to the history" in t.text())
+    same(s.text().split("\nThis conversation is not saved")[0], before)
+    s.keys("\x1b[A", "> one changed")
+    s.keys("\x15\x1b", lambda t: "> one" not in t.text())  # leaves nothing more
+    expect("two-b" in s.text(), s.text())
+    s.keys("/edit\r", "Esc brings it back.")
+    s.keys(" too\r", "two too-c")  # sent: nothing to leave
+    s.until(IDLE)
+    s.keys("\x1b", lambda t: "two too-c" in t.text())
     leave(s)
 
 

@@ -317,6 +317,8 @@ def test_a_stopped_message_stays_as_a_branch():
         leave(t)
         tree = run(["sessions", "tree", "stopped"]).stdout.decode()
         same([tree.count("You: " + word) for word in ("river", "lake", "other")], [1, 1, 1])
+        numbers = sorted(int(n) for n in re.findall("^[* ] +([0-9]+) ", tree, re.M))
+        same(numbers, list(range(1, len(numbers) + 1)))  # whatever came to nothing in between
         number = re.search("([0-9]+) +You: river", tree).group(1)
         t = chat("turn\necho\n", "--session", "stopped", columns=120)
         t.send("/tree %s\r" % number)

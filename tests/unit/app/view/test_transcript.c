@@ -351,6 +351,28 @@ static void prints(struct harness *t)
     transcript_free(transcript);
 }
 
+static void what_passes_goes(struct harness *t)
+{
+    struct transcript *transcript = transcript_new(true);
+    say(transcript, ENTRY_USER, "one");
+    say(transcript, ENTRY_NOTICE, "for now");
+    transcript_pass(transcript);
+    say(transcript, ENTRY_NOTICE, "figures");
+    say(transcript, ENTRY_NOTICE, "for now, too");
+    transcript_pass(transcript);
+    screen(transcript, 2, 20);
+    transcript_scroll(transcript, -2); // the window begins in what goes, or near it
+    CHECK(t, transcript_search(transcript, "figures", 7, false) || transcript_search(transcript, "figures", 7, true));
+    transcript_drop_passing(transcript);
+    CHECK_EQ(t, transcript_entries(transcript), 2);
+    transcript_follow(transcript);
+    CHECK_STR(t, screen(transcript, 3, 20), "you > one\n\nfigures");
+    CHECK(t, transcript_search(transcript, "one", 3, true) && transcript_matches(transcript).count == 1);
+    transcript_drop_passing(transcript); // none is left
+    CHECK_EQ(t, transcript_entries(transcript), 2);
+    transcript_free(transcript);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
@@ -368,6 +390,7 @@ int main(int argc, char **argv)
         TEST(code_is_not_reflowed),
         TEST(long_texts),
         TEST(prints),
+        TEST(what_passes_goes),
     };
     setlocale(LC_CTYPE, "C.UTF-8");
     return HARNESS_RUN(tests, argc, argv);
