@@ -62,7 +62,7 @@ struct layout layout_of(int rows, int columns, const struct layout_wishes *wishe
     if (above <= 0)
         return layout;
     layout.chat = (struct rectangle){0, 0, above, columns};
-    int popup = full && wishes->popup_rows > 0 ? at_most(wishes->popup_rows, above) : 0;
+    int popup = wishes->popup_rows > 0 ? at_most(wishes->popup_rows, above) : 0;
     if (popup)
         layout.popup = (struct rectangle){above - popup, 0, popup, columns};
     if (full)

@@ -25,7 +25,8 @@ struct layout {
     bool rule; // one column or row between chat and stats is free for a line
 };
 
-// From 20 x 6 (columns x rows) on everything; below only chat and input; a screen of one row is input alone.
+// From 20 x 6 (columns x rows) on everything; below only chat and input, and what lies over the chat; a screen of
+// one row is input alone.
 struct layout layout_of(int rows, int columns, const struct layout_wishes *wishes);
 
 #endif

@@ -629,6 +629,15 @@ def test_what_is_said_for_now_goes_with_what_it_is_about():
     leave(s)
 
 
+def test_tab_offers_words_on_a_small_screen():
+    s = Screen(["--no-session"] + script(ECHO_TURN), columns=20, rows=5)
+    s.keys("/s\t\t", lambda t: "/save" in t.text() and " more" in t.text())
+    s.keys("\x15/\t\t", lambda t: "/bye" in t.text() and " more" in t.text())
+    expect(s.text().split("\n")[4] == "> /", s.text())
+    s.keys("\x15", lambda t: " more" not in t.text())
+    leave(s)
+
+
 def test_esc_leaves_an_edit():
     s = chat("turn\necho\ntoken -a\nturn\necho\ntoken -b\nturn\necho\ntoken -c\n")
     answered(s, "one")

@@ -66,6 +66,8 @@ static void usual_sizes(struct harness *t)
     CHECK(t, l.input.rows == 12 && l.status.rows == 0 && l.popup.row == 8 && l.popup.rows == 4);
     l = layout_of(5, 80, &(struct layout_wishes){.input_rows = 1, .stats = STATS_PANE});
     CHECK(t, l.chat.rows == 4 && l.status.rows == 0 && l.stats.rows == 0);
+    l = layout_of(5, 20, &(struct layout_wishes){.input_rows = 1, .popup_rows = 9}); // what Tab offers is seen
+    CHECK(t, l.popup.row == 0 && l.popup.rows == 4 && l.popup.columns == 20);
     l = layout_of(1, 1, &(struct layout_wishes){.input_rows = 3});
     CHECK(t, l.input.rows == 1 && l.input.row == 0 && l.chat.rows == 0);
 }
