@@ -2,6 +2,8 @@
 // What leaves the screen for a while, or altogether: the editor, the bare view, the clipboard, help and the log.
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,17 +105,48 @@ void tui_shell(struct tui *tui, const char *command)
         tui_notice(tui, "it printed nothing");
 }
 
-void tui_bare_view(struct tui *tui)
+static void print_bare(const struct tui *tui)
 {
-    char key;
-    tui_leave(tui);
     fputs("\n", stdout);
     transcript_print(tui->chat, stdout);
     fputs("\n(moechat: press any key to return)", stdout);
     fflush(stdout);
-    term_raw(false);
-    while (read(STDIN_FILENO, &key, 1) < 0 && errno == EINTR && !term_signal_pending(SIGTERM) &&
-           !term_signal_pending(SIGHUP) && !term_signal_pending(SIGINT)) {
+}
+
+// Waits for a key, which is read whole, or for a signal that ends the chat. False: the terminal has had another size
+// since, and for a while: some cut off what stands there then.
+static bool await_key(void)
+{
+    enum { WAIT_MS = 200 };
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    int rows = 0, columns = 0, now_rows = 0, now_columns = 0;
+    bool changed = false, came = false, over = false;
+    char keys[256];
+    term_size(&rows, &columns);
+    while (!came && !over) {
+        int before_rows = now_rows, before_columns = now_columns;
+        came = poll(&input, 1, WAIT_MS) > 0;
+        over = term_signal_pending(SIGTERM) || term_signal_pending(SIGHUP) || term_signal_pending(SIGINT);
+        if (came || over || !term_size(&now_rows, &now_columns))
+            continue;
+        changed = now_rows != rows || now_columns != columns;
+        if (changed && now_rows == before_rows && now_columns == before_columns)
+            return false;
+    }
+    if (came && read(STDIN_FILENO, keys, sizeof keys) < 0) {
+        // Gone: who reads keys next says so.
+    }
+    return true;
+}
+
+void tui_bare_view(struct tui *tui)
+{
+    tui_leave(tui);
+    term_raw_keys(); // Ctrl-C, too, is a key: a shell that runs us as a script lives on
+    print_bare(tui);
+    while (!await_key()) {
+        fputs("\033[H\033[2J", stdout);
+        print_bare(tui);
     }
     term_restore();
     tui_return(tui);

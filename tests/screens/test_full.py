@@ -638,6 +638,20 @@ def test_tab_offers_words_on_a_small_screen():
     leave(s)
 
 
+def test_the_bare_view_follows_the_terminal():
+    s = chat(ECHO_TURN, columns=60, rows=14)
+    s.keys("a message of so many words that no terminal of forty columns has it in a line\r", "tokens/s)")
+    s.keys("\x1bv", "(moechat: press any key to return)")
+    s.resize(40, 14)  # this terminal cuts off what stands there
+    s.until(lambda t: t.text().count("forty columns has") == 2 and t.text().rstrip().endswith("to return)"))
+    s.keys("\x1b[A", IDLE)  # a key of three bytes is one key
+    expect("> [A" not in s.text() and "> A" not in s.text() and "press any key" not in s.text(), s.text())
+    s.resize(80, 24)
+    s.keys("\x1bv", "(moechat: press any key to return)")
+    s.keys("\x03", IDLE)
+    leave(s)
+
+
 def test_esc_leaves_an_edit():
     s = chat("turn\necho\ntoken -a\nturn\necho\ntoken -b\nturn\necho\ntoken -c\n")
     answered(s, "one")
