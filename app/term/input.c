@@ -12,7 +12,7 @@ static void give(const struct input *input, enum input_kind kind, const char *by
     input->take(input->context, &(struct input_item){.kind = kind, .bytes = bytes, .length = length});
 }
 
-static void end_paste(struct input *input)
+static void end_paste(struct input *input, enum input_kind kind)
 {
     struct bytes text = input->paste;
     bool cut = input->cut;
@@ -22,7 +22,7 @@ static void end_paste(struct input *input)
     if (cut)
         give(input, INPUT_CUT, "", 0);
     if (text.length)
-        give(input, INPUT_PASTE, text.data, text.length);
+        give(input, kind, text.data, text.length);
     bytes_release(&text);
 }
 
@@ -46,7 +46,7 @@ static void push_pasted(struct input *input, char byte)
     if (byte == paste_end[input->n_held]) {
         input->held[input->n_held++] = byte;
         if (input->n_held == sizeof paste_end - 1)
-            end_paste(input);
+            end_paste(input, INPUT_PASTE);
         return;
     }
     size_t count = input->n_held;
@@ -135,9 +135,44 @@ static void push_key(struct input *input, char byte)
     give(input, INPUT_KEYS, input->held, length);
 }
 
+static bool is_newline(char byte)
+{
+    return byte == '\r' || byte == '\n';
+}
+
+// Does a command of the shell stand among lines that come at once? A terminal that doesn't mark pastes sends them so; a
+// line alone, with its end, may be typed by a program.
+static bool is_pasted(struct input *input, const char *bytes, size_t length, uint64_t now_ms)
+{
+    bool goes_on = input->since_ms + INPUT_BURST_MS >= now_ms;
+    bool lines = goes_on && input->burst.lines, begins = !goes_on || input->burst.begins, ended = false;
+    bool pasted = goes_on && input->burst.pasted, command = false;
+    for (size_t i = 0; i < length; i++) {
+        if (bytes[i] == '\033') // keys, or a paste that is marked
+            return input->burst.lines = input->burst.begins = input->burst.pasted = false;
+        bool newline = is_newline(bytes[i]);
+        lines = lines || (ended && !newline);
+        command = command || (begins && bytes[i] == '!' && i + 1 < length && !is_newline(bytes[i + 1]));
+        begins = newline;
+        ended = ended || newline;
+    }
+    pasted = pasted || (command && lines);
+    input->burst.lines = lines || ended;
+    input->burst.begins = begins;
+    input->burst.pasted = pasted;
+    return pasted;
+}
+
 void input_push(struct input *input, const char *bytes, size_t length, uint64_t now_ms)
 {
     input_tick(input, now_ms);
+    if (length && !input->pasting && !input->n_held && is_pasted(input, bytes, length, now_ms)) {
+        for (size_t i = 0; i < length; i++)
+            add_pasted(input, bytes[i]);
+        end_paste(input, INPUT_BURST);
+        input->since_ms = now_ms;
+        return;
+    }
     for (size_t i = 0; i < length; i++) {
         if (input->pasting)
             push_pasted(input, bytes[i]);
@@ -168,7 +203,7 @@ void input_tick(struct input *input, uint64_t now_ms)
         return;
     size_t length = input->n_held;
     if (input->pasting) {
-        end_paste(input);
+        end_paste(input, INPUT_PASTE);
         return;
     }
     input->n_held = 0;

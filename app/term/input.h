@@ -14,6 +14,7 @@ enum input_kind {
     INPUT_KEYS,   // a whole key: a byte, a character or a sequence
     INPUT_ESCAPE, // Esc alone
     INPUT_PASTE,  // newlines as \n, no other control characters but tabs
+    INPUT_BURST,  // the same that the terminal has not marked: lines at once, among which is a command of the shell (!)
     INPUT_CUT,    // the paste that follows was longer than INPUT_PASTE_LIMIT; the rest is left out
     INPUT_WHEEL_UP,
     INPUT_WHEEL_DOWN,
@@ -29,6 +30,7 @@ enum {
     INPUT_PASTE_LIMIT = 16 << 20,
     INPUT_KEY_MS = 500,    // a key that has begun with more than Esc goes on within
     INPUT_PASTE_MS = 3000, // a paste without its end is over after this silence
+    INPUT_BURST_MS = 20,   // what follows within is of the same burst: nobody types lines so fast
 };
 
 // Zero-initialise but for the first three.
@@ -41,6 +43,11 @@ struct input {
     uint64_t since_ms; // the last byte
     bool pasting, cut, after_return;
     struct bytes paste;
+    struct {
+        bool lines;  // one has ended in it
+        bool begins; // its last byte ended one
+        bool pasted; // it is taken as a paste
+    } burst;         // that may go on
 };
 
 void input_push(struct input *input, const char *bytes, size_t length, uint64_t now_ms);

@@ -560,11 +560,14 @@ void tui_take_input(void *context, const struct input_item *item)
         if ((tui->mode != MODE_FOUND || !found_key(tui, item)) && !page_key(tui, item))
             prompt_type(item->bytes, item->length);
         break;
+    case INPUT_BURST:
     case INPUT_PASTE:
         if (tui->mode == MODE_FOUND)
             tui_end_search(tui);
         draft_pasted(&tui->draft, item->bytes, item->length);
         prompt_insert(item->bytes, item->length);
+        if (item->kind == INPUT_BURST)
+            tui_notice(tui, "taken for a paste, as it came at once; no line of it was run");
         break;
     case INPUT_CUT:
         tui_notice(tui, "paste cut at %d MiB", INPUT_PASTE_LIMIT >> 20);

@@ -652,6 +652,19 @@ def test_the_bare_view_follows_the_terminal():
     leave(s)
 
 
+def test_an_unmarked_paste_runs_nothing():
+    made = os.path.join(SCRATCH, "ran")
+    s = chat("turn\necho\n" * 3)
+    s.keys("!true\r", "Enter once more runs this")  # who knows what it does
+    s.keys("\r", "it printed nothing")
+    s.send("some text\r!touch %s\rmore\r" % made)
+    s.until("taken for a paste, as it came at once; no line of it was run")
+    expect("> some text\n  !touch" in s.text() and not os.path.exists(made), s.text())
+    s.keys("\r", lambda t: "some text\n!touch" in t.text().replace("  !", "!") and " tokens/s)" in t.text())
+    expect(not os.path.exists(made), "sent as a message")
+    leave(s)
+
+
 def test_esc_leaves_an_edit():
     s = chat("turn\necho\ntoken -a\nturn\necho\ntoken -b\nturn\necho\ntoken -c\n")
     answered(s, "one")

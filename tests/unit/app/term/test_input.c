@@ -13,11 +13,11 @@ struct heard {
 
 static void hear(void *context, const struct input_item *item)
 {
-    static const char *const names[] = {"", "<esc>", "<paste:", "<cut>", "<up>", "<down>"};
+    static const char *const names[] = {"", "<esc>", "<paste:", "<burst:", "<cut>", "<up>", "<down>"};
     struct heard *heard = context;
-    heard->length +=
-        (size_t)snprintf(heard->text + heard->length, sizeof heard->text - heard->length, "%s%.*s%s", names[item->kind],
-                         (int)item->length, item->bytes, item->kind == INPUT_PASTE ? ">" : "");
+    heard->length += (size_t)snprintf(heard->text + heard->length, sizeof heard->text - heard->length, "%s%.*s%s",
+                                      names[item->kind], (int)item->length, item->bytes,
+                                      item->kind == INPUT_PASTE || item->kind == INPUT_BURST ? ">" : "");
 }
 
 static struct input new_input(struct heard *heard)
@@ -117,6 +117,35 @@ static void pastes_end(struct harness *t)
     input_release(&input);
 }
 
+// A terminal that does not mark pastes: no line of one runs in the shell.
+static void lines_at_once_are_pasted(struct harness *t)
+{
+    static const struct {
+        const char *sent[3];
+        unsigned apart_ms;
+        const char *heard;
+    } cases[] = {
+        {{"a\r!ls\rb\r"}, 0, "<burst:a\n!ls\nb\n>"},
+        {{"!ls\rb"}, 0, "<burst:!ls\nb>"},
+        {{"a\r", "!ls\r", "b\r"}, 5, "a\r<burst:!ls\n><burst:b\n>"},
+        {{"a\r", "!ls\r", "b\r"}, 50, "a\r!ls\rb\r"},
+        {{"!ls\r"}, 0, "!ls\r"},
+        {{"!ls\r\n"}, 0, "!ls\r\n"},
+        {{"a\rb!\rc\r"}, 0, "a\rb!\rc\r"},
+        {{"a\r!\rc\r"}, 0, "a\r!\rc\r"},
+        {{"a\r\033[A!ls\r"}, 0, "a\r\033[A!ls\r"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct heard heard;
+        struct input input = new_input(&heard);
+        for (unsigned k = 0; k < 3 && cases[i].sent[k]; k++)
+            input_push(&input, cases[i].sent[k], strlen(cases[i].sent[k]), 1000 + k * cases[i].apart_ms);
+        if (!CHECK_STR(t, heard.text, cases[i].heard))
+            printf("    case %zu\n", i);
+        input_release(&input);
+    }
+}
+
 static void count(void *context, const struct input_item *item)
 {
     size_t *counts = context;
@@ -140,8 +169,8 @@ static void pastes_are_bounded(struct harness *t)
 
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(splits_do_not_matter), TEST(characters_are_one_key),
+    static const struct harness_test tests[] = {TEST(splits_do_not_matter),   TEST(characters_are_one_key),
                                                 TEST(the_clock_tells_escape), TEST(pastes_end),
-                                                TEST(pastes_are_bounded)};
+                                                TEST(pastes_are_bounded),     TEST(lines_at_once_are_pasted)};
     return HARNESS_RUN(tests, argc, argv);
 }
