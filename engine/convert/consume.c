@@ -70,10 +70,14 @@ static int open_shard(struct consume *c, uint32_t i, struct moe_err *err)
     code = file_lock_alone(c->fds[i], shard->path, err);
     if (code)
         return code;
-    // Behind the end there is nothing to lose.
+    // Behind the end there is nothing to lose, but a conversion that was begun knows its source by the time it was
+    // changed, and nobody has said yes yet.
     uint64_t behind = ((uint64_t)write.st_size + PAGE - 1) / PAGE * PAGE;
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, write.st_mtim};
     if (punch(c, i, behind, PAGE) == 0)
-        return MOE_OK;
+        return futimens(c->fds[i], times)
+                   ? moe_fail_file(err, MOE_IO, shard->path, errno, "cannot keep the time of its last change")
+                   : MOE_OK;
     return moe_fail_file(err, MOE_BAD_ARGUMENT, shard->path, errno,
                          "is on a file system that cannot take a piece out of a file; convert without --consume");
 }

@@ -310,6 +310,23 @@ static void what_is_not_ours_to_remove_is_refused(struct harness *t)
     fails(t, consume(&r, &err), MOE_BAD_ARGUMENT, &err, "would be quantised");
 }
 
+// By the time of a file's last change a conversion that was begun knows its source.
+static void a_no_changes_nothing(struct harness *t)
+{
+    struct removal r = {.refuses = true};
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 1000000000, .tv_nsec = 5}};
+    struct moe_err err;
+    struct stat status;
+    char path[400];
+    clear();
+    copy_source(GGUF);
+    snprintf(path, sizeof path, "%s/sizes.gguf", source);
+    CHECK_EQ(t, utimensat(AT_FDCWD, path, times, 0), 0);
+    CHECK_EQ(t, consume(&r, &err), MOE_CANCELLED);
+    CHECK_EQ(t, r.punches, 1); // whether the file system can, behind the end
+    CHECK(t, stat(path, &status) == 0 && status.st_mtim.tv_sec == 1000000000 && status.st_mtim.tv_nsec == 5);
+}
+
 static void a_lost_file_is_said_to_be_lost(struct harness *t)
 {
     struct removal r = {.writes = {.write_at = 1, .error = ENOSPC, .within = "layer-001"}};
@@ -417,6 +434,7 @@ int main(int argc, char **argv)
         TEST(what_does_not_read_back_stays_in_the_source),
         TEST(a_damaged_source_keeps_what_follows),
         TEST(what_is_not_ours_to_remove_is_refused),
+        TEST(a_no_changes_nothing),
         TEST(a_lost_file_is_said_to_be_lost),
         TEST(the_rest_is_written_first),
         TEST(reading_from_memory_is_said),
