@@ -273,14 +273,18 @@ INLINE float8 kind_weights8(const struct kind_row *r, uint k)
     return KIND_BIAS ? w + scale.y : w;
 }
 
-INLINE float16 kind_weights16(const struct kind_row *r, uint j)
+INLINE float16 kind_weights(const struct kind_row *r, uint j, float2 scale)
 {
-    float2 scale = kind_own_scale(r, j);
     float16 w = kind_sixteen(r, j) * scale.x;
 #ifdef KIND_FACTOR
     w *= r->factor;
 #endif
     return KIND_BIAS ? w + scale.y : w;
+}
+
+INLINE float16 kind_weights16(const struct kind_row *r, uint j)
+{
+    return kind_weights(r, j, kind_own_scale(r, j));
 }
 
 #endif

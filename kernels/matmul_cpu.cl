@@ -35,7 +35,7 @@ __kernel GROUP_SIZE(1, 1) void pack(const struct args_matmul a, const struct til
 }
 
 // Weights of one row, inputs first .. first + n - 1, in the packed order.
-static void dequantise(const struct args_matrix *m, __global const uchar *matrix, uint row, uint first, uint n, float *tile)
+static void dequantise(const struct args_matrix *m, __global const uchar *matrix, uint row, uint first, uint n, float16 *tile)
 {
     __global const uint *words = row_words(m, matrix, row);
     __global const ushort *scales = row_scales(m, matrix, row);
@@ -44,40 +44,40 @@ static void dequantise(const struct args_matrix *m, __global const uchar *matrix
     uint block = 16 * per_word;
     if (per_word == 1) {
         for (uint i = 0; i < n; i += 16)
-            vstore16(plain16(words, bits_of(m), (first + i) / 16), 0, tile + i);
+            tile[i / 16] = plain16(words, bits_of(m), (first + i) / 16);
         return;
     }
     uint shift = group_shift_of(m);
     uint n_groups = max(block >> shift, 1u);
     uint end = first + n;
     uint input = first;
-    for (; input + block <= end; input += block, tile += block) {
+    for (; input + block <= end; input += block, tile += per_word) {
         uint16 w = vload16(0, words + input / per_word);
         float16 scale = spread(scales + (input >> shift), n_groups);
         float16 bias = spread(biases + (input >> shift), n_groups);
         if (bits_of(m) == 4) {
             UNROLL
             for (uint k = 0; k < 8; k++)
-                vstore16(fma(convert_float16(as_int16(w >> 4 * k & 15u)), scale, bias), k, tile);
+                tile[k] = fma(convert_float16(as_int16(w >> 4 * k & 15u)), scale, bias);
         } else {
             UNROLL
             for (uint k = 0; k < 4; k++)
-                vstore16(fma(convert_float16(as_int16(w >> 8 * k & 255u)), scale, bias), k, tile);
+                tile[k] = fma(convert_float16(as_int16(w >> 8 * k & 255u)), scale, bias);
         }
     }
     uint mask = (1u << bits_of(m)) - 1;
-    for (; input < end; input += 32, tile += 32) {
+    for (float *last = (float *)tile; input < end; input += 32, last += 32) {
         float scale = bf16(scales[input >> shift]);
         float bias = bf16(biases[input >> shift]);
         uint n_words = 32 / per_word;
         for (uint k = 0; k < per_word; k++)
             for (uint j = 0; j < n_words; j++)
-                tile[k * n_words + j] = fma((float)(words[input / per_word + j] >> k * bits_of(m) & mask), scale, bias);
+                last[k * n_words + j] = fma((float)(words[input / per_word + j] >> k * bits_of(m) & mask), scale, bias);
     }
 }
 
 #else
-static void dequantise(const struct args_matrix *m, __global const uchar *matrix, uint row, uint first, uint n, float *tile)
+static void dequantise(const struct args_matrix *m, __global const uchar *matrix, uint row, uint first, uint n, float16 *tile)
 {
     struct kind_row from = kind_row_of(m, matrix, row);
 #if BLOCK_INPUTS == 256 // and MATMUL_INPUTS is as many
@@ -86,21 +86,36 @@ static void dequantise(const struct args_matrix *m, __global const uchar *matrix
     UNROLL_2
     for (uint i = 0; i < n / 16; i++) {
         float16 w = kind_sixteen(&from, first / 16 + i) * s[i * 16 / KIND_SCALES];
-        vstore16(KIND_BIAS ? w + b[i * 16 / KIND_SCALES] : w, i, tile);
+        tile[i] = KIND_BIAS ? w + b[i * 16 / KIND_SCALES] : w;
+    }
+#elif KIND_SCALES == 32
+    for (uint i = 0; i < n / 16; i += 2, tile += 2) {
+        float2 scale = kind_own_scale(&from, first / 16 + i);
+        tile[0] = kind_weights(&from, first / 16 + i, scale);
+        tile[1] = kind_weights(&from, first / 16 + i + 1, scale);
     }
 #else
-    for (uint i = 0; i < n; i += 16)
-        vstore16(kind_weights16(&from, (first + i) / 16), 0, tile + i);
+    for (uint i = 0; i < n / 16; i++)
+        tile[i] = kind_weights16(&from, first / 16 + i);
 #endif
 }
 #endif
 
-// sums += tile * x for two vectors of tokens.
+// sums += tile * x, for as many rows and vectors of tokens as registers hold the sums of.
+#ifdef __AVX512F__ // 24 of 32 registers
+#define SUM_ROWS    12
+#define SUM_VECTORS 2
+#else // 12 of 16, or 24 of 32
+#define SUM_ROWS    6
+#define SUM_VECTORS 1
+#endif
+
+#if SUM_VECTORS == 2
 static void multiply_two(const float *tile, __global const float *x0, __global const float *x1, uint n, float16 *sums)
 {
-    float16 s[2 * MATMUL_ROWS];
+    float16 s[2 * SUM_ROWS];
     UNROLL
-    for (uint i = 0; i < MATMUL_ROWS; i++) {
+    for (uint i = 0; i < SUM_ROWS; i++) {
         s[2 * i] = sums[i * TOKEN_VECTORS];
         s[2 * i + 1] = sums[i * TOKEN_VECTORS + 1];
     }
@@ -108,33 +123,34 @@ static void multiply_two(const float *tile, __global const float *x0, __global c
         float16 a = vload16(k, x0);
         float16 b = vload16(k, x1);
         UNROLL
-        for (uint i = 0; i < MATMUL_ROWS; i++) {
+        for (uint i = 0; i < SUM_ROWS; i++) {
             float16 w = tile[i * MATMUL_INPUTS + k];
             s[2 * i] = fma(w, a, s[2 * i]);
             s[2 * i + 1] = fma(w, b, s[2 * i + 1]);
         }
     }
     UNROLL
-    for (uint i = 0; i < MATMUL_ROWS; i++) {
+    for (uint i = 0; i < SUM_ROWS; i++) {
         sums[i * TOKEN_VECTORS] = s[2 * i];
         sums[i * TOKEN_VECTORS + 1] = s[2 * i + 1];
     }
 }
+#endif
 
 static void multiply_one(const float *tile, __global const float *x, uint n, float16 *sums)
 {
-    float16 s[MATMUL_ROWS];
+    float16 s[SUM_ROWS];
     UNROLL
-    for (uint i = 0; i < MATMUL_ROWS; i++)
+    for (uint i = 0; i < SUM_ROWS; i++)
         s[i] = sums[i * TOKEN_VECTORS];
     for (uint k = 0; k < n; k++) {
         float16 a = vload16(k, x);
         UNROLL
-        for (uint i = 0; i < MATMUL_ROWS; i++)
+        for (uint i = 0; i < SUM_ROWS; i++)
             s[i] = fma((float16)(tile[i * MATMUL_INPUTS + k]), a, s[i]);
     }
     UNROLL
-    for (uint i = 0; i < MATMUL_ROWS; i++)
+    for (uint i = 0; i < SUM_ROWS; i++)
         sums[i * TOKEN_VECTORS] = s[i];
 }
 
@@ -166,23 +182,32 @@ struct tile_place {
 static void multiply(const struct args_matrix *m, __global const uchar *matrix, __global const float *packed,
                      const struct tile_place *place, float16 *sums)
 {
-    float tile[MATMUL_ROWS * MATMUL_INPUTS];
+    float16 weights[MATMUL_ROWS * MATMUL_INPUTS / 16];
+    const float *tile = (const float *)weights;
     uint vectors = (place->n_tokens + VECTOR - 1) / VECTOR;
     for (uint i = 0; i < MATMUL_ROWS * TOKEN_VECTORS; i++)
         sums[i] = 0;
     for (uint first = 0; first < m->in_dim; first += MATMUL_INPUTS) {
         uint n = min((uint)MATMUL_INPUTS, m->in_dim - first);
         for (uint i = 0; i < MATMUL_ROWS; i++)
-            dequantise(m, matrix, min(place->first_row + i, m->out_dim - 1), first, n, tile + i * MATMUL_INPUTS);
+            dequantise(m, matrix, min(place->first_row + i, m->out_dim - 1), first, n,
+                       weights + i * (MATMUL_INPUTS / 16));
         __global const float *x = packed + ((ulong)(place->first_token / VECTOR) * m->in_dim + first) * VECTOR;
         ulong next = (ulong)m->in_dim * VECTOR;
         uint v = 0;
+#if SUM_VECTORS == 2
         for (; v + 2 <= vectors; v += 2)
-            multiply_two(tile, x + v * next, x + (v + 1) * next, n, sums + v);
-        if (v < vectors && place->n_tokens - v * VECTOR <= VECTOR / 2)
-            multiply_half(tile, x + v * next, n, sums + v);
-        else if (v < vectors)
-            multiply_one(tile, x + v * next, n, sums + v);
+            for (uint row = 0; row < MATMUL_ROWS; row += SUM_ROWS)
+                multiply_two(tile + row * MATMUL_INPUTS, x + v * next, x + (v + 1) * next, n, sums + row * TOKEN_VECTORS + v);
+#endif
+        for (; v < vectors; v++)
+            if (place->n_tokens - v * VECTOR <= VECTOR / 2) {
+                for (uint row = 0; row < MATMUL_ROWS; row += MATMUL_ROWS)
+                    multiply_half(tile + row * MATMUL_INPUTS, x + v * next, n, sums + row * TOKEN_VECTORS + v);
+            } else {
+                for (uint row = 0; row < MATMUL_ROWS; row += SUM_ROWS)
+                    multiply_one(tile + row * MATMUL_INPUTS, x + v * next, n, sums + row * TOKEN_VECTORS + v);
+            }
     }
 }
 
@@ -196,7 +221,7 @@ static struct tile_place tile_place(uint n_rows)
 }
 
 // Groups of matmul and swiglu_mat: x over tiles of outputs, y over tiles of tokens.
-#if USES & (USE_PRODUCTS | USE_EXPERTS)
+#if USES & (USE_PRODUCTS | USE_EXPERTS | USE_HEADS)
 __kernel GROUP_SIZE(1, 1) void matmul(const struct args_matmul a, const struct tiling t, __global const uchar *matrix,
                                       __global const float *packed, __global float *y)
 {

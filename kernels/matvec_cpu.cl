@@ -521,25 +521,21 @@ __kernel GROUP_SIZE(1, 1) void add_experts(const struct args_add_experts a, cons
 }
 #endif
 
-// Groups: x over ranges of rows_per_group tokens, y over heads.
+// One row. Groups: y over heads.
 #if USES & USE_HEADS
 __kernel GROUP_SIZE(1, 1) void heads(const struct args_heads a, const struct tiling t, __global const uchar *matrix,
                                      __global const float *x, __global float *out, __global float *scratch)
 {
     uint h = get_group_id(1);
-    __global float *packed = scratch + (h * t.n_groups + get_group_id(0)) * t.scratch_stride;
-    uint first = h * a.head_rows + a.first_row;
-    uint end = min((uint)(get_group_id(0) + 1) * t.rows_per_group, a.n_rows);
-    for (uint r = get_group_id(0) * t.rows_per_group; r < end; r++) {
-        pack_row(x + (ulong)r * a.row_stride + h * a.head_stride, packed, a.matrix.in_dim, bits_of(&a.matrix));
-        __global float *to = out + ((ulong)r * a.n_heads + h) * a.n_out;
-        for (uint o = 0; o < a.n_out; o += ROWS) {
-            float dots[ROWS];
-            uint n = min(a.n_out - o, (uint)ROWS);
-            dots_of(&a.matrix, matrix, first + o, n, packed, dots);
-            for (uint i = 0; i < n; i++)
-                to[o + i] = dots[i];
-        }
+    __global float *packed = scratch + h * t.scratch_stride;
+    __global float *to = out + h * a.n_out;
+    pack_row(x + h * a.head_stride, packed, a.matrix.in_dim, bits_of(&a.matrix));
+    for (uint o = 0; o < a.n_out; o += ROWS) {
+        float dots[ROWS];
+        uint n = min(a.n_out - o, (uint)ROWS);
+        dots_of(&a.matrix, matrix, h * a.head_rows + a.first_row + o, n, packed, dots);
+        for (uint i = 0; i < n; i++)
+            to[o + i] = dots[i];
     }
 }
 #endif

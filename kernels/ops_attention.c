@@ -62,6 +62,23 @@ void gpu_op_q_prime(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *q
                                           g->cpu_shape ? ceil_div(a->kv_b.in_dim, BLOCK) : 0}});
 }
 
+// CPU: of many rows each head is a product by itself, whose tiles share each weight.
+static void heads_products(gpu *g, const struct args_heads *a, const struct gpu_product_bufs *b)
+{
+    struct args_matmul one = {
+        .matrix = a->matrix, .n_rows = a->n_rows, .in_stride = a->row_stride, .out_stride = a->n_heads * a->n_out};
+    one.matrix.out_dim = a->n_out;
+    for (uint32_t h = 0; h < a->n_heads; h++) {
+        uint64_t row = (uint64_t)h * a->head_rows + a->first_row;
+        one.matrix.weight = a->matrix.weight + row * matrix_row_bytes(&a->matrix);
+        one.matrix.scales = a->matrix.scales + row * matrix_scale_bytes(&a->matrix);
+        one.matrix.biases = a->matrix.biases + row * matrix_bias_bytes(&a->matrix);
+        one.in_offset = h * a->head_stride;
+        one.out_offset = h * a->n_out;
+        op_matmul_cpu(g, &one, b);
+    }
+}
+
 void gpu_op_heads(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *out)
 {
     const struct args_matrix *m = &a->matrix;
@@ -82,8 +99,12 @@ void gpu_op_heads(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *
         op_done_by_ref(g, ref_heads(a, matrix->host, x->host, out->host));
         return;
     }
+    if (g->cpu_shape && !a->decode) {
+        heads_products(g, a, &(struct gpu_product_bufs){matrix, x, out});
+        return;
+    }
     const struct program *program = op_program(g, m);
-    if (!g->cpu_shape && !a->decode) {
+    if (!a->decode) {
         bool mma = op_takes_mma(g, m);
         struct launch l = {.kernel = mma ? KERNEL_HEADS_MMA : KERNEL_HEADS_ROWS,
                            .program = program,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What ops check before they launch: a caller's error becomes the sticky GPU_ARGUMENT, and nothing is launched. Private
-// to the room. All but op_split and op_done_by_ref are free of effects when what they look at is good.
+// to the room. All but op_split, op_matmul_cpu and op_done_by_ref are free of effects when what they look at is good.
 #ifndef MOECHAT_OPS_CHECK_H
 #define MOECHAT_OPS_CHECK_H
 
@@ -34,6 +34,9 @@ bool op_team_takes_mma(const gpu *g, const struct args_matrix *m);
 // t->scratch_stride; a->at.out_offset of each becomes the first of its rows there. NULL: sticky error.
 gpu_buf *op_split(gpu *g, const struct program *program, struct args_split *a, uint32_t n, gpu_buf *x,
                   struct tiling *t);
+
+// CPU: the product of many rows, of what has been checked; rows of a matrix may begin anywhere in it.
+void op_matmul_cpu(gpu *g, const struct args_matmul *a, const struct gpu_product_bufs *b);
 
 bool op_is_ref(const gpu *g);
 // Counts what ref.c has done; its code becomes the sticky error.

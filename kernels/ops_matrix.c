@@ -420,13 +420,13 @@ static gpu_buf *pack(gpu *g, const struct args_matmul *a, gpu_buf *x)
     return packed;
 }
 
-static void matmul_cpu(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y)
+void op_matmul_cpu(gpu *g, const struct args_matmul *a, const struct gpu_product_bufs *b)
 {
     launch(g,
            &(struct launch){.kernel = KERNEL_MATMUL,
                             .program = op_program(g, &a->matrix),
                             .args = a,
-                            .buffers = {matrix, pack(g, a, x), y},
+                            .buffers = {b->matrices, pack(g, a, b->x), b->y},
                             .groups = {ceil_div(a->matrix.out_dim, MATMUL_ROWS), ceil_div(a->n_rows, MATMUL_TOKENS)}});
 }
 
@@ -566,7 +566,7 @@ void gpu_op_matmul_each(gpu *g, const struct args_matmul *a, uint32_t n, const s
         if (op_is_ref(g))
             op_done_by_ref(g, ref_matmul(&a[k], b->matrices->host, b->x->host, b->y->host));
         else
-            matmul_cpu(g, &a[k], b->matrices, b->x, b->y);
+            op_matmul_cpu(g, &a[k], b);
 }
 
 void gpu_op_matmul(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y)

@@ -35,7 +35,7 @@
     X(Q_PRIME,           q_prime,           args_kv_b,           pad,           4, 1,              Q_WORDS * Q_PARTS, USE_KEYS)             \
     X(HEADS,             heads,             args_heads,          decode,        4, 1,              TEAM * TEAMS,      USE_HEADS)            \
     X(PACK,              pack,              args_matmul,         add,           2, 1,              0,                 0)                    \
-    X(MATMUL,            matmul,            args_matmul,         add,           3, 1,              0,                 USE_MANY)             \
+    X(MATMUL,            matmul,            args_matmul,         add,           3, 1,              0,                 USE_MANY | USE_HEADS) \
     X(SWIGLU_MAT,        swiglu_mat,        args_swiglu,         pad,           3, 1,              0,                 0)                    \
     X(MATMUL_2_4,        matmul_2_4,        args_matmul_each,    at.out_offset, 3, 0,              MATMUL_ITEMS,      USE_MANY | USE_NO_MMA) \
     X(MATMUL_4_4,        matmul_4_4,        args_matmul_each,    at.out_offset, 3, 0,              MATMUL_ITEMS,      USE_MANY | USE_NO_MMA) \

@@ -71,7 +71,7 @@ struct tiling {
 #define BLOCK                128  // CPU: inputs of a block whose words are taken apart plane by plane
 #define VECTOR               16   // CPU: lanes of a vector
 #define PACKED_UNIT          42   // CPU: floats that 32 inputs take at most when packed: themselves and sums, or parts
-#define MATMUL_ROWS          8    // CPU: outputs that share each load of x
+#define MATMUL_ROWS          12   // CPU: outputs that share each load of x
 #define MATMUL_TOKENS        128  // CPU: tokens that share each dequantised weight
 #define MATMUL_INPUTS        256  // CPU: inputs of a tile of dequantised weights
 #define MERGE_COLUMNS        16   // CPU: columns that a group merges

@@ -87,7 +87,7 @@ class Maker:
         if not dense:
             n, m = c["n_routed_experts"], c["moe_intermediate_size"]
             self.add(b + "ffn_gate_inp", (n, hidden), "F32", 1.5)
-            if c.get("topk_method") == "noaux_tc" or c.get("scoring_func") == "sigmoid":
+            if c["model_type"] != "deepseek_v2":
                 self.tensors.append((b + "exp_probs_b.bias", (n,), "F32", 0.0))
             self.add(b + "ffn_gate_exps", (n, m, hidden), experts)
             self.add(b + "ffn_up_exps", (n, m, hidden), experts)
