@@ -106,6 +106,9 @@ $(addprefix $(BUILD)/tests/unit/engine/session/test_,identity placement): \
 $(BUILD)/tests/fault/engine/convert/test_convert_power $(BUILD)/tests/fault/app/util/test_files_power: private LDFLAGS += \
     $(foreach f,open64 write pwrite64 close fcntl64 fsync ftruncate64 rename mkdir unlink mkstemp64 fflush fopen64,-Wl,--wrap=$f)
 
+# A disk that fails at the calls that the engine's options can't disturb: tests/fault/engine/convert/test_convert_faults.c.
+$(BUILD)/tests/fault/engine/convert/test_convert_faults: private LDFLAGS += $(foreach f,open64 pread64 ftruncate64,-Wl,--wrap=$f)
+
 # A fuzz target with replay.c as its main: runs the corpus and fixed mutants of it.
 $(BUILD)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/tests/fuzz/replay.o $(LIBRARY)
 	@mkdir -p $(@D)
@@ -214,7 +217,8 @@ golden: tests
 	@sh tests/run.sh $(GOLDEN_RUNS)
 # Those beyond 32768 tokens whose indexers take minutes.
 test-long: tests
-	@sh tests/run.sh $(foreach g,$(filter tests/golden/long-%,$(ALL_GOLDENS)),$(call LONG_RUN,$(g)))
+	@sh tests/run.sh $(foreach g,$(filter tests/golden/long-%,$(ALL_GOLDENS)),$(call LONG_RUN,$(g))) \
+	    'env MOECHAT_TEST_KIND=every $(BUILD)/tests/ops/test_kinds'
 screens: tests
 	@sh tests/run.sh $(SCREENS)
 

@@ -407,15 +407,22 @@ static void source_folder(const struct conversion *c, char path[MAX_PATH + 300])
         snprintf(path, MAX_PATH, "%.*s", slash ? (int)(slash - file) : 1, slash ? file : ".");
 }
 
-// Not there, empty, or no regular file: nothing to copy.
+// Not there, empty, or no regular file: nothing to copy. What is there and can't be opened, or was not fetched, is an
+// error: a package without it would be another model's.
 static int copy_beside(struct conversion *c, const char *name)
 {
     char path[MAX_PATH + 300];
     struct copied_file file = {.path = path};
+    struct moe_err why;
     source_folder(c, path);
     snprintf(path + strlen(path), 300, "/%s", name);
-    if (file_open(path, &file.fd, &file.bytes, NULL))
+    int opened = file_open(path, &file.fd, &file.bytes, &why);
+    if (opened == MOE_FORMAT || (opened == MOE_NOT_FOUND && why.sys_errno))
         return MOE_OK;
+    if (opened && c->err)
+        *c->err = why;
+    if (opened)
+        return opened;
     const struct writer_chunks chunks = {.count = (file.bytes + PIECE_BYTES - 1) / PIECE_BYTES,
                                          .most_bytes = PIECE_BYTES,
                                          .offset = copied_offset,

@@ -191,6 +191,30 @@ static void what_comes_back_can_be_asked_for_at_once(struct harness *t)
     rig_close(&rig);
 }
 
+// Copies back are on their way, each in a slot of the host's, as each read is: the third is left out, so that the next
+// token's misses find theirs.
+static void copies_back_leave_slots_for_misses(struct harness *t)
+{
+    struct rig rig;
+    CHECK(t, rig_open(&rig, false));
+    rig.host_bytes = (2 * RIG_TOP_K + 1) * RIG_BLOB;
+    rig.write_back = MOE_WRITE_BACK_ON;
+    expert_store *store = rig_store(t, &rig, 6, NULL);
+    read_of(t, store, 13); // both tiers are full
+    uint64_t before = expert_store_counts(store).written_back;
+    rig.g.lazy_copies = true;
+    struct expert_place places[RIG_TOP_K];
+    CHECK_EQ(t, rig_acquire(store, 3, (int32_t[]){5, 6, 7}, RIG_TOP_K, places), MOE_OK);
+    CHECK_EQ(t, expert_store_counts(store).written_back - before, RIG_TOP_K - 1);
+    for (int i = 0; i < RIG_TOP_K; i++) {
+        CHECK_EQ(t, expert_wait(store, &places[i], NULL, NULL, NULL), MOE_OK);
+        CHECK(t, rig_holds(&places[i]));
+    }
+    expert_release(store, places, RIG_TOP_K);
+    expert_store_close(store);
+    rig_close(&rig);
+}
+
 // ---- Pieces
 // -----------------------------------------------------------------------------------------------------------
 
@@ -280,9 +304,13 @@ static void a_beginning_is_copied_while_the_rest_is_read(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(a_place_is_ready_when_its_copy_has_passed), TEST(mapped_memory_is_one_tier_without_copies),
-        TEST(both_tiers_hold_different_experts),         TEST(what_comes_back_can_be_asked_for_at_once),
-        TEST(pieces_bring_one_expert_after_the_other),   TEST(a_beginning_is_copied_while_the_rest_is_read),
+        TEST(a_place_is_ready_when_its_copy_has_passed),
+        TEST(mapped_memory_is_one_tier_without_copies),
+        TEST(both_tiers_hold_different_experts),
+        TEST(what_comes_back_can_be_asked_for_at_once),
+        TEST(copies_back_leave_slots_for_misses),
+        TEST(pieces_bring_one_expert_after_the_other),
+        TEST(a_beginning_is_copied_while_the_rest_is_read),
     };
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -292,6 +292,33 @@ static void one_missing_page_is_no_missing_file(struct harness *t)
     unlink(path);
 }
 
+// What lies elsewhere in its blocks than in memory goes through a buffer: each thread has its own.
+static void other_places_go_through_a_buffer(struct harness *t)
+{
+    enum { THREADS = 3, BLOCK = 512 };
+    struct source source;
+    source_init(&source);
+    source_gate(&source, true);
+    const struct reader_options options = {
+        .threads = THREADS, .capacity = THREADS, .bounce = true, .read = give, .context = &source};
+    reader *r = NULL;
+    CHECK_EQ(t, reader_open(&options, &r, NULL), MOE_OK);
+    static unsigned char bytes[THREADS][SIZE + 1];
+    struct read_request requests[THREADS];
+    for (unsigned i = 0; i < THREADS; i++) {
+        requests[i] = (struct read_request){
+            .fd = 1 << 20, .offset = 100 + 7777 * i, .length = SIZE, .target = bytes[i] + 1, .alignment = BLOCK};
+        CHECK(t, reader_submit(r, &requests[i], 1));
+    }
+    source_await(&source, THREADS); // all of them at once
+    source_gate(&source, false);
+    for (unsigned i = 0; i < THREADS; i++) {
+        struct read_request *request = reader_reap(r, READER_FOREVER);
+        CHECK(t, request && request->result == READ_FULL && request->delivered == SIZE && right_bytes(request));
+    }
+    reader_close(r);
+}
+
 static void threads_read_at_the_same_time(struct harness *t)
 {
     enum { THREADS = 5, REQUESTS = 9 };
@@ -519,6 +546,7 @@ int main(int argc, char **argv)
         TEST(files_are_read_with_pread),
         TEST(what_the_page_cache_had_is_told_apart),
         TEST(one_missing_page_is_no_missing_file),
+        TEST(other_places_go_through_a_buffer),
         TEST(threads_read_at_the_same_time),
         TEST(done_requests_count_until_they_are_reaped),
         TEST(withdrawing),
