@@ -98,7 +98,7 @@ static uint64_t hash_now(const struct life *life, unsigned which)
     return hash_logits(moe_session_logits(life->sessions[which], &err), moe_model_describe(life->model)->vocab_size);
 }
 
-// A record's intervals are its time, and its experts are those that were chosen.
+// A record's intervals are its time, each of a token's has some, and its experts are those that were chosen.
 static void check_record(struct harness *t, const moe_session *session)
 {
     const struct moe_telemetry *step = moe_session_telemetry(session);
@@ -107,6 +107,11 @@ static void check_record(struct harness *t, const moe_session *session)
         sum += step->ns[i];
     uint64_t off = sum > step->total_ns ? sum - step->total_ns : step->total_ns - sum;
     CHECK(t, off * 50 <= step->total_ns);
+    static const enum moe_interval parts[] = {MOE_ON_ATTENTION, MOE_ON_ROUTER, MOE_ON_EXPERTS, MOE_ON_HEAD,
+                                              MOE_ON_HOST};
+    for (size_t i = 0; step->decode && i < sizeof parts / sizeof *parts; i++)
+        if (!CHECK(t, step->ns[parts[i]] > 0)) // else nobody told that it began
+            printf("interval %d\n", parts[i]);
     for (uint32_t i = 0; step->decode && i < step->n_moe_layers; i++) {
         uint32_t n = 0;
         for (int origin = 0; origin < MOE_ORIGINS; origin++)
