@@ -9,7 +9,8 @@
 
 A mutation turns a condition (turn), moves a comparison's edge (edge), is off by one (constant), leaves a call out (call) or
 swallows a returned code (code). It is made in a copy of the tree, build/mutate, built there, and tried on the tests that
-tests/README.md names for its module, the quick ones first; then, with --sanitized, on its own tests under the sanitizers;
+tests/README.md names for its module, the quick ones first (of a kernel: those parts of tests/ops, in the shape and with the kind
+of matrix that its line is compiled for; nothing of it runs elsewhere); what fails on a screen has to fail twice; then, with --sanitized, on its own tests under the sanitizers;
 then, with --wide, on every other test, the goldens and the screens. HOME, TMPDIR and the XDG folders of what runs are
 folders of their own, for nobody knows what a mutant does. The same seed and the same sources give the same choice. What does not
 compile counts for nothing; what changes nothing stands in equivalent.txt, with the reason, and is not tried. With --jobs, as
@@ -21,6 +22,7 @@ A line for each, the survivors with their change at the end, then the count; sta
 import argparse
 import atexit
 import collections
+import functools
 import glob
 import itertools
 import json
@@ -126,14 +128,14 @@ def sites_of(root, path):
     """Every mutation of a file, in the order of its lines."""
     with open(os.path.join(root, path), encoding="utf-8") as source:
         lines = source.read().split("\n")
-    inside = False
+    inside, ways = False, compiled_ways(os.path.join(root, path)) if path.endswith(".cl") else None
     for number, line in enumerate(lines):
         if line == "{" or line == "}":  # clang-format's: a function's body, and nothing else
             inside = line == "{"
         elif inside:
             following = lines[number + 1] if number + 1 < len(lines) else ""
             for kind, new in mutations(line, following):
-                if "kill(" not in line:  # the wrong one would be ours
+                if "kill(" not in line and (not ways or ways[number].shapes):  # the wrong one would be ours; not compiled here
                     yield Site(path, number + 1, kind, line, new)
 
 
@@ -194,12 +196,51 @@ def is_known(known, site):
 
 
 # ---- which tests guard it ----
+Ways = collections.namedtuple("Ways", "shapes kinds")  # in which a line of OpenCL is compiled; no kinds: whatever kind
+
+
+@functools.lru_cache(maxsize=None)
+def compiled_ways(path):
+    """What the #if's round each line of OpenCL say: the shapes for which it is compiled (none: only for NVIDIA), and the kinds
+    of matrix. Knows the forms that kernels/ uses; what it doesn't know limits nothing."""
+    with open(path, encoding="utf-8") as source:
+        lines = source.read().split("\n")
+    ways, stack, held = [], [], ""  # the stack: of (condition, the branches before it that were not taken)
+    for each in lines:
+        ways.append(ways_within(path, stack))
+        held, each = (held + each[:-1], "") if each.endswith("\\") else ("", held + each)
+        directive = re.match(r"#\s*(if|ifdef|ifndef|elif|else|endif)\b(.*)", each)
+        if not directive:
+            continue
+        word, condition = directive.group(1), directive.group(2).strip()
+        if word.startswith("if"):
+            stack.append(({"ifdef": "defined(%s)", "ifndef": "!defined(%s)"}.get(word, "%s") % condition, []))
+        elif word == "endif":
+            stack.pop()
+        else:
+            stack[-1] = (condition, stack[-1][1] + [stack[-1][0]])
+    return ways
+
+
+def ways_within(path, stack):
+    of_name = re.search(r"_(cpu|gpu)\.cl$", path)
+    shapes, kinds = [of_name.group(1)] if of_name else ["cpu", "gpu"], []
+    for condition, others in stack:
+        needs = {term.strip() for term in condition.split("&&")}
+        needs |= {other[1:] if other[0] == "!" else "!" + other for other in others if re.match(r"!?\w+$", other)}
+        if "NVIDIA_MMA" in needs:
+            shapes = []
+        shapes = [s for s in shapes if ("!SHAPE_CPU" if s == "cpu" else "SHAPE_CPU") not in needs]
+        kinds = re.findall(r"(?<!!)defined\(KIND_IS_(\w+)\)", condition) or kinds
+    return Ways(shapes, [kind for kind in kinds if kind != "AFFINE"][:2])
+
+
 class Guards:
     """What the tables of tests/README.md say of each module."""
 
     def __init__(self, root):
         self.root = root
-        self.rows = {}
+        self.rows, self.kernels = {}, {}
         self.all = [os.path.relpath(path, root) for end in ("c", "py") for path in
                     glob.glob("%s/tests/**/test_*.%s" % (root, end), recursive=True)]
         self.all = sorted(path for path in self.all if not path.startswith("tests/mutate/"))
@@ -208,17 +249,33 @@ class Guards:
             for line in page:
                 if line.startswith("#"):
                     room = line[4:].strip() if line.startswith("### ") else None
+                elif re.match(r"\| \w+\.cl", line):
+                    self.kernels.update((text, line.split("|")[2].strip()) for text in re.findall(r"\w+\.cl", line.split("|")[1]))
                 elif room and line.startswith("| ") and not line.startswith("| module"):
                     modules, tests = line.split("|")[1:3]
                     for module in re.findall(r"\w+", modules):
                         self.rows[room + "/" + module] = tests
 
-    def of(self, path):
+    def of(self, path, line=1):
         """The tests of a source: its own, then those that cover it through others."""
         if path.endswith(".cl"):
-            return [self.test(t) for t in self.all if t.startswith("tests/ops/") and "memory" not in t and "device" not in t]
+            return self.of_kernel(path, line)
         own, _, others = self.rows.get(os.path.splitext(path)[0], "").partition("(")
         return self.named(own) + self.named(others)
+
+    def of_kernel(self, path, line):
+        """The parts of tests/ops that a kernel's text is named for, as the line is compiled."""
+        ways = compiled_ways(os.path.join(self.root, path))[line - 1]
+        tests = []
+        for part in self.kernels.get(os.path.basename(path), "").split(","):
+            name, *parts = part.split()
+            target = "{build}/tests/ops/" + name
+            for shape in ways.shapes:
+                for kind in (ways.kinds or parts) if name == "test_kinds" else [None]:
+                    env = ["env", "MOECHAT_TEST_LATE=1", "MOECHAT_TEST_SHAPE=" + shape] + (["MOECHAT_TEST_KIND=" + kind] if kind else [])
+                    chosen = ["weights", "products"] if kind else parts  # what every kind has
+                    tests.append(Test(" ".join([name] + ([kind] if kind else parts) + [shape]), [target], env + [target] + chosen))
+        return tests
 
     def named(self, words):
         tests, screens = [], False
@@ -338,9 +395,14 @@ class Scratch:
         with open(self.log, "w", encoding="utf-8") as log:
             return subprocess.run(command, cwd=self.folder, env=self.environment(), stdout=log, stderr=log).returncode == 0
 
-    def passes(self, command, seconds, env_more=()):
-        """Runs a test to its end, its first FAIL, or its time."""
-        env = dict(self.environment(), **dict(env_more))
+    def passes(self, command, seconds):
+        """Runs a test to its end, its first FAIL, or its time. What fails on a screen, where time matters, must do so again."""
+        good, failed = self.runs(command, seconds)
+        return good or (command[0] == "python3" and self.runs(command + failed, seconds)[0])
+
+    def runs(self, command, seconds):
+        """Whether it passes, and the name of what failed first."""
+        env = self.environment()
         process = subprocess.Popen(command, cwd=self.folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=heed_interrupts)
         said, end = b"\n", time.monotonic() + seconds
@@ -356,7 +418,8 @@ class Scratch:
             end_group(process)  # and what it left behind
             status = process.wait()
             process.stdout.close()
-        return b"\nFAIL " not in said and status == 0 and (b"\nPASS " in said or b"\nSKIP " in said)
+        failed = [name.decode() for name in re.findall(rb"\nFAIL (\w+)\n", said)]
+        return b"\nFAIL " not in said and status == 0 and (b"\nPASS " in said or b"\nSKIP " in said), failed[:1]
 
 
 def heed_interrupts():
@@ -404,8 +467,6 @@ def catch(scratch, site, tests, sanitized=False):
     """The first of the tests that fails on what has been mutated, the quickest first, else None."""
     chosen = {tuple(t.command): t for t in commands(tests, sanitized) if scratch.sound.get(" ".join(t.command), True)}
     chosen = sorted(chosen.values(), key=lambda t: usual_time(scratch, t))
-    shape = re.search(r"_(cpu|gpu)\.cl$", site.path)
-    more = {"MOECHAT_TEST_SHAPE": shape.group(1)} if shape else {}
     built = set()
     for i, test in enumerate(chosen):
         key, fails = " ".join(test.command), False
@@ -414,12 +475,12 @@ def catch(scratch, site, tests, sanitized=False):
             fails = not scratch.make(ahead, sanitized)
             built |= ahead
         began = time.monotonic()
-        limit = 60 + 10 * scratch.times.get(key, 24) + (600 if site.path.endswith(".cl") else 0)
-        if fails or not scratch.passes(test.command, limit, more):
+        limit = 60 + 10 * scratch.times.get(key, 24) + (300 if site.path.endswith(".cl") else 0)
+        if fails or not scratch.passes(test.command, limit):
             if is_sound(scratch, test, site, sanitized):
                 return test.name
             built = set()
-        elif not shape:
+        else:
             scratch.times[key] = time.monotonic() - began
     return None
 
@@ -511,7 +572,7 @@ def object_of(site):
 
 
 def tests_of(guards, site, options):
-    tests = guards.of(site.path)
+    tests = guards.of(site.path, site.line)
     if options.quick:
         tests = [t for t in tests if t.command[0] != "python3" and not t.name.startswith("golden")]
     return tests

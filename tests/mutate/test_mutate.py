@@ -4,6 +4,7 @@
 import argparse
 import itertools
 import os
+import re
 import sys
 import tempfile
 
@@ -51,6 +52,48 @@ def every_source_has_a_guard():
     assert not [path for path in mutate.sources(ROOT, []) if not guards.of(path)]
 
 
+def parts_of_kernels_tests_are_there():
+    for tests in mutate.Guards(ROOT).kernels.values():
+        for name, *parts in map(str.split, tests.split(",")):
+            with open(os.path.join(ROOT, "tests/ops/%s.c" % name), encoding="utf-8") as source:
+                names = re.findall(r"TEST\((\w+)\)", source.read())
+            if name == "test_kinds":
+                with open(os.path.join(ROOT, "kernels/kinds.c"), encoding="utf-8") as source:
+                    names = re.findall(r"\"(\w+)\"", source.read())
+            for part in parts:
+                assert any(part in each for each in names), (name, part)
+
+
+def kernels_are_tried_as_they_are_compiled():
+    text = """#if SHAPE_CPU
+a
+#else
+b
+#ifdef KIND_IS_Q6_K
+c
+#endif
+#if NVIDIA_MMA
+d
+#elif defined(KIND_IS_Q4_0) || \\
+    defined(KIND_IS_Q4_1)
+e
+#endif
+#endif
+#if defined(KIND) && PIECES && !SHAPE_CPU
+f
+#endif
+g
+"""
+    want = {"a": (["cpu"], []), "b": (["gpu"], []), "c": (["gpu"], ["Q6_K"]), "d": ([], []), "e": (["gpu"], ["Q4_0", "Q4_1"]),
+            "f": (["gpu"], []), "g": (["cpu", "gpu"], [])}
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "x.cl")
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(text)
+        got = mutate.compiled_ways(path)
+        assert {line: tuple(got[i]) for i, line in enumerate(text.split("\n")) if line in want and line} == want
+
+
 def says_which_test_caught_it():
     options = argparse.Namespace(quick=False, sanitized=False, wide=False)
     guards = mutate.Guards(ROOT)
@@ -72,7 +115,7 @@ def says_which_test_caught_it():
 
 
 TESTS = [makes_each_kind, leaves_words_alone, the_seed_chooses, equivalents_are_still_there, every_source_has_a_guard,
-         says_which_test_caught_it]
+         parts_of_kernels_tests_are_there, kernels_are_tried_as_they_are_compiled, says_which_test_caught_it]
 
 
 def main():

@@ -119,7 +119,9 @@ static inline void add_rig(struct rigs *rigs, const char *selector, enum gpu_sha
     struct rig *rig = &rigs->items[rigs->n];
     struct gpu_error err = {0};
     struct gpu_options options = {
-        .selector = selector, .cache_dir = getenv("MOECHAT_TEST_KERNEL_CACHE"), .warm_late = rigs->warm_late};
+        .selector = selector,
+        .cache_dir = getenv("MOECHAT_TEST_KERNEL_CACHE"),
+        .warm_late = rigs->warm_late || getenv("MOECHAT_TEST_LATE")}; // by hand: of few tests, nothing else is built
     rig->g = gpu_open_shape(&options, shape, &err);
     if (!rig->g) {
         fprintf(stderr, "%s\n", err.text);
