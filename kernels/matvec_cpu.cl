@@ -11,6 +11,13 @@
 
 #define ROWS 4
 
+// The bytes of a row's place in the next ROWS rows: the processor foresees how a row goes on, not where the next ones begin.
+INLINE void fetch_ahead(__global const void *p, uint row_bytes, uint bytes)
+{
+    UNROLL
+    for (uint at = 0; at < bytes; at += 64)
+        __builtin_prefetch((const void *)(ulong)((__global const uchar *)p + at + ROWS * row_bytes));
+}
 
 #ifdef KIND
 // packed x of all other kinds: x, or the planes of kind_planes.cl or kind_streams.cl, and behind it the sum of every KIND_SCALES.
@@ -45,10 +52,12 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
     UNROLL
     for (uint i = 0; i < ROWS; i++)
         rows[i] = kind_row_of(m, matrix, first + min(i, n - 1)).p;
-    for (uint block = 0; block < m->in_dim / 256; block++) {
+    uint blocks = m->in_dim / 256;
+    for (uint block = 0; block < blocks; block++) {
         __global const float *totals = packed + m->in_dim + block * (256 / KIND_SCALES);
         UNROLL
         for (uint i = 0; i < ROWS; i++) {
+            fetch_ahead(rows[i], blocks * BLOCK_BYTES, BLOCK_BYTES);
             sums[i] = block_dot(rows[i], packed + block * 256, sums[i]);
 #if KIND_BIAS
             biases[i] = fma(biases_in(rows[i]), SCALES_LOAD(0, totals), biases[i]);
@@ -64,7 +73,9 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
 #define STREAM_VECTOR(v)                                                                                               \
     UNROLL                                                                                                             \
     for (uint i = 0; i < ROWS; i++) {                                                                                  \
-        uint16 w = vload16(span * KIND_IS_AFFINE + v, (__global const uint *)rows[i].p);                               \
+        __global const uint *words = (__global const uint *)rows[i].p + (span * KIND_IS_AFFINE + v) * 16;              \
+        uint16 w = vload16(0, words);                                                                                  \
+        fetch_ahead(words, m->in_dim / 8 * KIND_IS_AFFINE, 64);                                                        \
         sums[i] = stream_dot(w, v, packed + span * SPAN_PACKED + v * STREAM_PLANES * 16, OF_GROUPS(scales[i], v), sums[i]); \
     }
 // The dot products of rows first .. first + n - 1 (n <= ROWS) with packed x.
@@ -159,6 +170,8 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
     for (uint j = 0; j < m->in_dim / 16; j += STEP, totals += SETS) {
         UNROLL
         for (uint i = 0; i < ROWS; i++) {
+            fetch_ahead(rows[i].p + j / (BLOCK_INPUTS / 16) * BLOCK_BYTES, m->in_dim / BLOCK_INPUTS * BLOCK_BYTES,
+                        STEP * 16 / BLOCK_INPUTS * BLOCK_BYTES);
             step_scales(&rows[i], j, s[i], b[i]);
             float bias = 0;
             UNROLL
@@ -250,6 +263,7 @@ static void dots4(const struct row_set *rows, __global const float *x, uint in_d
         UNROLL
         for (uint i = 0; i < ROWS; i++) {
             uint16 w = vload16(b, rows->words[i]);
+            fetch_ahead(rows->words[i] + 16 * b, in_dim / 2, 64);
             float16 part = convert_float16(as_int16(w >> 28)) * vload16(7, x);
             part = PLANE4(0);
             part = PLANE4(1);
@@ -288,6 +302,7 @@ static void dots8(const struct row_set *rows, __global const float *x, uint in_d
         UNROLL
         for (uint i = 0; i < ROWS; i++) {
             uint16 w = vload16(b, rows->words[i]);
+            fetch_ahead(rows->words[i] + 16 * b, in_dim, 64);
             float16 part = convert_float16(as_int16(w >> 24)) * vload16(3, x);
             part = PLANE8(0);
             part = PLANE8(1);
