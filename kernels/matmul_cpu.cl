@@ -76,6 +76,14 @@ static void dequantise(const struct args_matrix *m, __global const uchar *matrix
     }
 }
 
+// A row's inputs from `first` on that a tile has.
+INLINE void fetch_row(const struct args_matrix *m, __global const uchar *matrix, uint row, uint first)
+{
+    uint line = 512 / bits_of(m); // inputs of 64 bytes
+    for (uint i = 0; i < MATMUL_INPUTS; i += line)
+        fetch((__global const uchar *)row_words(m, matrix, row) + (first + i) / line * 64, 64);
+}
+
 #else
 static void dequantise(const struct args_matrix *m, __global const uchar *matrix, uint row, uint first, uint n, float16 *tile)
 {
@@ -98,6 +106,11 @@ static void dequantise(const struct args_matrix *m, __global const uchar *matrix
     for (uint i = 0; i < n / 16; i++)
         tile[i] = kind_weights16(&from, first / 16 + i);
 #endif
+}
+
+INLINE void fetch_row(const struct args_matrix *m, __global const uchar *matrix, uint row, uint first)
+{
+    fetch(kind_row_of(m, matrix, row).p + first / BLOCK_INPUTS * BLOCK_BYTES, MATMUL_INPUTS / BLOCK_INPUTS * BLOCK_BYTES);
 }
 #endif
 
@@ -189,9 +202,12 @@ static void multiply(const struct args_matrix *m, __global const uchar *matrix, 
         sums[i] = 0;
     for (uint first = 0; first < m->in_dim; first += MATMUL_INPUTS) {
         uint n = min((uint)MATMUL_INPUTS, m->in_dim - first);
-        for (uint i = 0; i < MATMUL_ROWS; i++)
-            dequantise(m, matrix, min(place->first_row + i, m->out_dim - 1), first, n,
-                       weights + i * (MATMUL_INPUTS / 16));
+        uint last = first + n == m->in_dim;
+        for (uint i = 0; i < MATMUL_ROWS; i++) {
+            uint row = place->first_row + i;
+            dequantise(m, matrix, min(row, m->out_dim - 1), first, n, weights + i * (MATMUL_INPUTS / 16));
+            fetch_row(m, matrix, last ? row + MATMUL_ROWS : row, last ? 0 : first + n);
+        }
         __global const float *x = packed + ((ulong)(place->first_token / VECTOR) * m->in_dim + first) * VECTOR;
         ulong next = (ulong)m->in_dim * VECTOR;
         uint v = 0;

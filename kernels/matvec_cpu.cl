@@ -14,9 +14,7 @@
 // The bytes of a row's place in the next ROWS rows: the processor foresees how a row goes on, not where the next ones begin.
 INLINE void fetch_ahead(__global const void *p, uint row_bytes, uint bytes)
 {
-    UNROLL
-    for (uint at = 0; at < bytes; at += 64)
-        __builtin_prefetch((const void *)(ulong)((__global const uchar *)p + at + ROWS * row_bytes));
+    fetch((__global const uchar *)p + ROWS * row_bytes, bytes);
 }
 
 #ifdef KIND

@@ -22,6 +22,16 @@
 #define INLINE static __attribute__((always_inline))
 #define GROUP_SIZE(x, y) __attribute__((reqd_work_group_size(x, y, 1)))
 
+#if SHAPE_CPU
+// What is read later; it need not exist.
+INLINE void fetch(__global const uchar *p, uint bytes)
+{
+    UNROLL
+    for (uint at = 0; at < bytes; at += 64)
+        __builtin_prefetch((const void *)(ulong)(p + at));
+}
+#endif
+
 static float bf16(ushort bits)
 {
     return as_float((uint)bits << 16);
