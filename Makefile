@@ -47,7 +47,7 @@ TESTS         = $(TEST_SOURCES:%.c=$(BUILD)/%)
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZERS       = $(FUZZ_SOURCES:%.c=$(BUILD)/%)
 
-.PHONY: test-long test-llama tsan soak power eio whole mutate valgrind oclgrind test-memory all deps chat tests check unit golden screens typist asan-tests fuzz fuzz-library bench layers format install clean
+.PHONY: warps test-long test-llama tsan soak power eio whole mutate valgrind oclgrind test-memory all deps chat tests check unit golden screens typist asan-tests fuzz fuzz-library bench layers format install clean
 all: $(PROGRAM)
 
 # Installs what is missing, through sudo when not root; does nothing when all is there.
@@ -98,6 +98,13 @@ $(EIO): tests/fault/eio.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(filter-out -fsanitize=% -Wmissing-prototypes,$(CFLAGS)) -fPIC -shared -o $@ $< -ldl
 
+# OpenCL with one device, a GPU of NVIDIA's, on this machine's processor: tests/emulate/opencl.c.
+WARPS = build/tests/emulate/libOpenCL.so.1
+$(WARPS): $(wildcard tests/emulate/*)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(filter-out -fsanitize=% -fno-sanitize-recover=%,$(CFLAGS)) -march=native $(INCLUDES) -fPIC -shared \
+	    -Wl,--version-script=tests/emulate/opencl.map -Wl,-soname,$(@F) -o $@ $(filter %.c,$^) -ldl -lpthread
+
 # The engine with an oracle in the place of an op: tests/host_combine.h.
 $(addprefix $(BUILD)/tests/unit/engine/session/test_,identity placement): \
     private LDFLAGS += -Wl,--wrap=gpu_op_combine,--wrap=gpu_op_combine_norm
@@ -131,7 +138,16 @@ GOLDEN_RUNS = $(foreach d,ref cpu,\
 # More than 32768 tokens: fast kernels alone, and all at once but for the last tokens.
 LONG_RUN = '$(GOLDEN) $(1) --device cpu --chunk 0 --convert ./$(PROGRAM)'
 
-tests: $(PROGRAM) $(TESTS) $(FUZZERS) $(GOLDEN) $(BUILD)/tests/bench/synthetic $(EIO)
+# Kernels for tensor cores, on warps that are emulated: some in make check, more by make warps.
+WARPS_RUN = 'sh tests/emulate/warps.sh $(WARPS) $(1)'
+WARPS_FEW = $(call WARPS_RUN,$(BUILD)/tests/ops/test_ops products swiglus heads_of attentions) \
+    $(call WARPS_RUN,$(BUILD)/tests/ops/test_index scores lists) \
+    $(call WARPS_RUN,env MOECHAT_TEST_KIND=Q4_K $(BUILD)/tests/ops/test_kinds products heads swiglus)
+WARPS_MORE = $(foreach t,ops index experts fused bits kinds,$(call WARPS_RUN,$(BUILD)/tests/ops/test_$(t))) \
+    $(foreach g,ck-v32 ck-k2 ck-glm-list ck-kimi-k3 gguf-v2-lite-q4km gguf-v3-ud mlx-widths,$(call WARPS_RUN,$(GOLDEN) \
+        tests/golden/$(g) --device gpu --chunk 0 --chunk 7))
+
+tests: $(PROGRAM) $(TESTS) $(FUZZERS) $(GOLDEN) $(BUILD)/tests/bench/synthetic $(EIO) $(WARPS)
 
 # Kernel binaries of the tests stay in the build folder, and the drivers' own caches too.
 check unit golden test-long screens: export XDG_CACHE_HOME = $(abspath build)/cache
@@ -148,7 +164,7 @@ asan-tests:
 
 check: tests asan-tests
 	@sh tests/run.sh tests/layers.sh tests/covered.sh $(TESTS) \
-	    $(GOLDEN_RUNS) \
+	    $(GOLDEN_RUNS) $(WARPS_FEW) \
 	    $(SCREENS) tests/unit/compare_tokenizers.sh tests/mutate/test_mutate.py tests/fault/test_eio.py \
 	    $(filter-out %/test_kinds,$(TESTS:$(BUILD)/%=$(ASAN)/%)) 'env MOECHAT_TEST_SHAPE=cpu $(ASAN)/tests/ops/test_kinds not_opened' \
 	    $(foreach f,$(FUZZ_SOURCES:tests/fuzz/fuzz_%.c=%),'$(ASAN)/tests/fuzz/fuzz_$(f) tests/fuzz/corpus/$(f)') \
@@ -190,6 +206,13 @@ valgrind: $(PROGRAM)
 	@sh tests/valgrind.sh
 oclgrind: $(TESTS)
 	@sh tests/oclgrind.sh
+
+# Every op that tensor cores have, all kinds, and whole models; MOECHAT_WARPS_SEED orders the warps. Minutes, of which the
+# compiler takes most.
+warps: export XDG_CACHE_HOME = $(abspath build)/cache
+warps: export MOECHAT_CONFIG = none
+warps: tests
+	@LIMIT=3600 sh tests/run.sh $(WARPS_MORE)
 
 # MUTATIONS one-line mistakes, chosen by MUTATION_SEED, and the test that notices each; an hour or two on two processors,
 # and less with MUTATION_JOBS on more. make check tries three.

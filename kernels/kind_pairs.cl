@@ -18,12 +18,8 @@ INLINE uint whole_half(const uint n) // below 2048, as float16
 // an exponent they are float16 and 1024 more.
 INLINE pair_t pair_of_two(uint both, const uint low, const uint high, const uint middle)
 {
-    uint result;
-    asm("fma.rn.f16x2 %0, %1, %2, %3;"
-        : "=r"(result)
-        : "r"(both ^ 0x64006400u), "r"((15 - low) * 0x0400u | (15 - high) * 0x04000000u),
-          "r"(whole_half((1024 >> low) + middle) | whole_half((1024 >> high) + middle) << 16 | 0x80008000u));
-    return result;
+    return halves_fma(both ^ 0x64006400u, (15 - low) * 0x0400u | (15 - high) * 0x04000000u,
+                      whole_half((1024 >> low) + middle) | whole_half((1024 >> high) + middle) << 16 | 0x80008000u);
 }
 
 INLINE pair_t pair_of(uint both, const uint place, const uint middle)
@@ -46,16 +42,12 @@ INLINE pair_t pair_signed(pair_t pair, uint signs)
 
 INLINE float pair_first(pair_t pair)
 {
-    float result;
-    asm("{ .reg .b16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, l; }" : "=f"(result) : "r"(pair));
-    return result;
+    return of_low_half(pair);
 }
 
 INLINE float pair_second(pair_t pair)
 {
-    float result;
-    asm("{ .reg .b16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, h; }" : "=f"(result) : "r"(pair));
-    return result;
+    return of_high_half(pair);
 }
 
 // Two numbers of a sign, two bits of exponent and one of mantissa, twice: 0 1 2 3 4 6 8 12 and the negatives. They
@@ -64,9 +56,7 @@ INLINE pair_t pair_of_e2m1(uint word, const uint place)
 {
     uint signs = word << 12 - place;
     uint sizes = place > 9 ? word >> place - 9 : word << 9 - place;
-    uint result;
-    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(result) : "r"((signs & 0x80008000u) ^ (sizes & 0x0e000e00u)), "r"(0x78007800u));
-    return result;
+    return halves_mul((signs & 0x80008000u) ^ (sizes & 0x0e000e00u), 0x78007800u);
 }
 
 // Two floats of 4 bits of exponent and 3 of mantissa: the bytes 0 and 2 of a word, or 1 and 3. Where float16 has its
@@ -74,25 +64,19 @@ INLINE pair_t pair_of_e2m1(uint word, const uint place)
 INLINE pair_t pair_of_e4m3(uint word, const uint odd)
 {
     uint sizes = odd ? word >> 1 : word << 7, signs = odd ? word : word << 8;
-    uint result;
-    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(result) : "r"((signs & 0x80008000u) | (sizes & 0x3f803f80u)), "r"(0x5c005c00u));
-    return result;
+    return halves_mul((signs & 0x80008000u) | (sizes & 0x3f803f80u), 0x5c005c00u);
 }
 
 // An eighth more or less.
 INLINE pair_t pair_plus_eighth(pair_t pair, bool minus)
 {
-    uint result;
-    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(result) : "r"(pair), "r"(minus ? 0xb000b000u : 0x30003000u));
-    return result;
+    return halves_add(pair, minus ? 0xb000b000u : 0x30003000u);
 }
 
 // Halves, subnormal ones too.
 INLINE float piece_half(uint bits)
 {
-    float result;
-    asm("{ .reg .b16 h; cvt.u16.u32 h, %1; cvt.f32.f16 %0, h; }" : "=f"(result) : "r"(bits));
-    return result;
+    return of_low_half(bits);
 }
 #else
 typedef float2 pair_t;

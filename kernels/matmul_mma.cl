@@ -193,11 +193,6 @@ struct product_quanta {
     uint4 of[PRODUCT_FRAGMENTS][PRODUCT_STEPS];
 };
 
-INLINE void warp_barrier(void)
-{
-    asm volatile("bar.warp.sync 0xffffffff;" : : : "memory");
-}
-
 // Which row of which matrix is number r of the warp's outputs.
 INLINE bool product_second(const struct product_job *job, uint r)
 {
@@ -451,9 +446,7 @@ INLINE void product_fetch_weights(const struct product_job *job, uint chunk, con
 // Two whole numbers below 1024 in the halves of a register, as float16.
 INLINE uint whole_halves(uint both)
 {
-    uint numbers;
-    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(numbers) : "r"(both | 0x64006400u), "r"(0x64006400u));
-    return numbers;
+    return halves_sub(both | 0x64006400u, 0x64006400u);
 }
 
 INLINE uint4 quanta_of_4(uint word)

@@ -24,9 +24,13 @@ float ref_half(uint16_t bits)
 {
     uint32_t exponent = (bits >> 10) & 31u;
     uint32_t mantissa = bits & 1023u;
-    float value = exponent == 31 ? (mantissa ? NAN : INFINITY)
-                  : exponent     ? ldexpf((float)(mantissa | 1024u), (int)exponent - 25)
-                                 : ldexpf((float)mantissa, -24);
+    uint32_t wide = (exponent + 112) << 23 | mantissa << 13;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    if (exponent == 31)
+        value = mantissa ? NAN : INFINITY;
+    else if (exponent == 0)
+        value = (float)mantissa * 0x1p-24f;
     return bits >> 15 ? -value : value;
 }
 

@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Fibers, barriers, and what the lanes of a warp do together.
+#define _GNU_SOURCE
+#include "tests/emulate/group.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "tests/emulate/halves.h"
+
+#ifndef __x86_64__
+#error "fibers are switched by x86-64's instructions"
+#endif
+
+enum { LANES = 32, MOST_WARPS = MOST_ITEMS / LANES, STACK_BYTES = 256 << 10, MOST_COPIES = 64 };
+
+// What a work-item waits for. All lanes of a warp, or all work-items of the group, must wait for the same.
+enum wait { WAIT_NONE, WAIT_ENDED, WAIT_BARRIER, WAIT_WARP_BARRIER, WAIT_OF_LANE, WAIT_MMA };
+static const char *const wait_names[] = {"nothing",       "nothing, for it has ended", "barrier",
+                                         "bar.warp.sync", "shfl.sync (of_lane)",       "mma.sync (mma)"};
+
+typedef float four_floats __attribute__((vector_size(16)));
+typedef uint32_t four_words __attribute__((vector_size(16)));
+
+struct copy {
+    void *to;
+    const void *from;
+    uint32_t bytes;
+};
+
+struct item {
+    void *stack; // lowest byte
+    void *at;    // stack pointer of the fiber while another runs
+    enum wait wait;
+    const void *site; // where in the kernel it waits
+    float value;      // of_lane
+    uint32_t apart;
+    float *sums; // mma: the lane's four of C
+    uint32_t a[4], b[2];
+    struct copy copies[MOST_COPIES]; // on their way
+    uint32_t n_copies;
+};
+
+// One grid at a time: fibers keep no argument that could lead to it.
+static struct {
+    const struct grid *grid;
+    size_t group[3];
+    void *outside; // stack pointer of run_grid
+    struct item *items;
+    size_t n_made; // items that have a stack
+    struct item *now;
+    uint32_t ready[MOST_WARPS]; // lanes that may go on
+    uint32_t ready_warps;
+    uint32_t arrived[MOST_WARPS]; // lanes that wait for the others of their warp
+    uint32_t n_arrived;           // work-items at the barrier
+    uint32_t n_ended;
+    uint64_t random;
+    uint32_t patience; // fibers of a warp that go on before another warp may
+} group;
+
+// Saves what a function must keep, leaves the stack pointer in *from, and goes on where `to` was left.
+void emulate_switch(void **from, void *to);
+__asm__(".text\n"
+        ".globl emulate_switch\n"
+        ".hidden emulate_switch\n"
+        ".type emulate_switch, @function\n"
+        "emulate_switch:\n"
+        "    pushq %rbp\n    pushq %rbx\n    pushq %r12\n    pushq %r13\n    pushq %r14\n    pushq %r15\n"
+        "    movq %rsp, (%rdi)\n"
+        "    movq %rsi, %rsp\n"
+        "    popq %r15\n    popq %r14\n    popq %r13\n    popq %r12\n    popq %rbx\n    popq %rbp\n"
+        "    ret\n"
+        ".size emulate_switch, . - emulate_switch\n");
+
+// The functions that the kernels call.
+size_t emulate_local_id(void);
+size_t emulate_group_id(uint32_t axis);
+size_t emulate_groups(uint32_t axis);
+size_t emulate_group_items(void);
+void emulate_barrier(void);
+void emulate_warp_barrier(void);
+float emulate_of_lane(float value, uint32_t apart);
+void emulate_mma(four_floats *c, four_words a, uint32_t b0, uint32_t b1);
+void emulate_copy(void *to, const void *from, uint32_t bytes);
+void emulate_copies_wait(void);
+float emulate_of_half(uint16_t half);
+uint16_t emulate_half(float value);
+uint32_t emulate_halves_fma(uint32_t a, uint32_t b, uint32_t c);
+
+static uint32_t number_of(const struct item *item)
+{
+    return (uint32_t)(item - group.items);
+}
+
+static _Noreturn void fail(const char *what)
+{
+    fprintf(stderr, "FAIL kernel %s, group %zu %zu %zu, work-item %u: %s\n", group.grid->name, group.group[0],
+            group.group[1], group.group[2], number_of(group.now), what);
+    for (size_t i = 0; i < group.grid->items; i++)
+        if (i == 0 || group.items[i].wait != group.items[i - 1].wait || group.items[i].site != group.items[i - 1].site)
+            fprintf(stderr, "    from work-item %zu on: waits for %s at %p\n", i, wait_names[group.items[i].wait],
+                    group.items[i].site);
+    fflush(stderr);
+    abort();
+}
+
+static uint32_t draw(void)
+{
+    group.random = group.random * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(group.random >> 33);
+}
+
+// Any of the bits that are set, of which there is one at least.
+static uint32_t any_of(uint32_t bits)
+{
+    uint32_t turn = draw() % 32;
+    uint32_t turned = bits >> turn | (turn ? bits << (32 - turn) : 0);
+    return ((uint32_t)__builtin_ctz(turned) + turn) % 32;
+}
+
+static uint32_t lanes_of(uint32_t warp)
+{
+    size_t left = group.grid->items - (size_t)warp * LANES;
+    return left >= LANES ? ~0u : (1u << left) - 1;
+}
+
+static void make_ready(uint32_t warp)
+{
+    group.ready[warp] = lanes_of(warp);
+    group.ready_warps |= 1u << warp;
+}
+
+// The next fiber. In every second group a warp runs as far ahead of the others as it can, in the rest they take turns.
+static struct item *next_item(uint32_t warp)
+{
+    if (!group.ready[warp] || draw() % group.patience == 0) {
+        if (!group.ready_warps)
+            fail("it waits for others that will not come");
+        warp = any_of(group.ready_warps);
+    }
+    uint32_t lane = any_of(group.ready[warp]);
+    group.ready[warp] &= ~(1u << lane);
+    if (!group.ready[warp])
+        group.ready_warps &= ~(1u << warp);
+    return &group.items[warp * LANES + lane];
+}
+
+static void go_on_elsewhere(void)
+{
+    struct item *here = group.now;
+    group.now = next_item(number_of(here) / LANES);
+    if (group.now != here)
+        emulate_switch(&here->at, group.now->at);
+}
+
+// ---- the group
+
+// All that wait wait at one place: a loop that some leave earlier is a mistake, whatever comes next.
+static void check_sites(uint32_t first, uint32_t n)
+{
+    for (uint32_t i = first + 1; i < first + n; i++)
+        if (group.items[i].wait != group.items[first].wait || group.items[i].site != group.items[first].site)
+            fail("others wait at another place");
+}
+
+void emulate_barrier(void)
+{
+    struct item *here = group.now;
+    here->wait = WAIT_BARRIER;
+    here->site = __builtin_return_address(0);
+    if (++group.n_arrived == group.grid->items) {
+        check_sites(0, (uint32_t)group.grid->items);
+        group.n_arrived = 0;
+        for (uint32_t warp = 0; warp * LANES < group.grid->items; warp++)
+            make_ready(warp);
+    }
+    go_on_elsewhere();
+    here->wait = WAIT_NONE;
+}
+
+size_t emulate_local_id(void)
+{
+    return number_of(group.now);
+}
+
+size_t emulate_group_id(uint32_t axis)
+{
+    return axis < 3 ? group.group[axis] : 0;
+}
+
+size_t emulate_groups(uint32_t axis)
+{
+    return axis < 3 ? group.grid->groups[axis] : 1;
+}
+
+size_t emulate_group_items(void)
+{
+    return group.grid->items;
+}
+
+// ---- warps
+
+// The lane that comes last does for all what they came for.
+static bool is_last_of_warp(enum wait wait, const void *site)
+{
+    struct item *here = group.now;
+    uint32_t n = number_of(here), warp = n / LANES;
+    here->wait = wait;
+    here->site = site;
+    if (lanes_of(warp) != ~0u)
+        fail("a warp of fewer than 32 lanes");
+    group.arrived[warp] |= 1u << n % LANES;
+    if (group.arrived[warp] != ~0u)
+        return false;
+    check_sites(n / LANES * LANES, LANES);
+    group.arrived[warp] = 0;
+    make_ready(warp);
+    return true;
+}
+
+static struct item *warp_of_now(void)
+{
+    return group.items + number_of(group.now) / LANES * LANES;
+}
+
+static void leave_warp(void)
+{
+    struct item *here = group.now;
+    go_on_elsewhere();
+    here->wait = WAIT_NONE;
+}
+
+void emulate_warp_barrier(void)
+{
+    is_last_of_warp(WAIT_WARP_BARRIER, __builtin_return_address(0));
+    leave_warp();
+}
+
+float emulate_of_lane(float value, uint32_t apart)
+{
+    struct item *here = group.now;
+    here->value = value;
+    here->apart = apart;
+    if (is_last_of_warp(WAIT_OF_LANE, __builtin_return_address(0))) {
+        struct item *lanes = warp_of_now();
+        float given[LANES];
+        for (uint32_t i = 0; i < LANES; i++) {
+            if (lanes[i].apart >= LANES)
+                fail("of_lane of a lane that there is none of");
+            given[i] = lanes[i ^ lanes[i].apart].value;
+        }
+        for (uint32_t i = 0; i < LANES; i++)
+            lanes[i].value = given[i];
+    }
+    leave_warp();
+    return here->value;
+}
+
+// The sum of a row's 16 products and of C, which the units cut off towards zero.
+static float cut_off(double sum)
+{
+    float rounded = (float)sum;
+    if ((rounded > 0 && (double)rounded > sum) || (rounded < 0 && (double)rounded < sum))
+        rounded = float_of_bits(bits_of_float(rounded) - 1);
+    return rounded;
+}
+
+// PTX ISA, fragments of mma.m16n8k16: as kernels/ptx.cl says, with the registers of A in the order (g, low), (g + 8,
+// low), (g, high), (g + 8, high) and those of B low, high, where the inputs 8 and up are high.
+static void multiply(struct item *lanes)
+{
+    double a[16][16], b[16][8], sums[16][8];
+    for (uint32_t lane = 0; lane < LANES; lane++) {
+        uint32_t g = lane / 4, j = lane % 4;
+        for (uint32_t half = 0; half < 2; half++) {
+            for (uint32_t r = 0; r < 4; r++)
+                a[g + r % 2 * 8][r / 2 * 8 + 2 * j + half] = (double)of_half(lanes[lane].a[r] >> half * 16 & 0xffff);
+            for (uint32_t r = 0; r < 2; r++)
+                b[r * 8 + 2 * j + half][g] = (double)of_half(lanes[lane].b[r] >> half * 16 & 0xffff);
+        }
+        for (uint32_t r = 0; r < 4; r++)
+            sums[g + r / 2 * 8][2 * j + r % 2] = (double)lanes[lane].sums[r];
+    }
+    for (uint32_t row = 0; row < 16; row++)
+        for (uint32_t k = 0; k < 16; k++)
+            for (uint32_t column = 0; column < 8; column++)
+                sums[row][column] += a[row][k] * b[k][column];
+    for (uint32_t lane = 0; lane < LANES; lane++)
+        for (uint32_t r = 0; r < 4; r++)
+            lanes[lane].sums[r] = cut_off(sums[lane / 4 + r / 2 * 8][2 * (lane % 4) + r % 2]);
+}
+
+void emulate_mma(four_floats *c, four_words a, uint32_t b0, uint32_t b1)
+{
+    struct item *here = group.now;
+    here->sums = (float *)c;
+    memcpy(here->a, &a, sizeof here->a);
+    here->b[0] = b0;
+    here->b[1] = b1;
+    if (is_last_of_warp(WAIT_MMA, __builtin_return_address(0)))
+        multiply(warp_of_now());
+    leave_warp();
+}
+
+// ---- copies under way
+
+// Until its work-item has waited nobody may read what is copied to, or what lay there.
+void emulate_copy(void *to, const void *from, uint32_t bytes)
+{
+    struct item *here = group.now;
+    if ((uintptr_t)to % bytes || (uintptr_t)from % bytes)
+        fail("cp.async to or from a place that is no multiple of its size");
+    if (here->n_copies == MOST_COPIES)
+        fail("more copies under way than the emulator keeps");
+    here->copies[here->n_copies++] = (struct copy){to, from, bytes};
+    for (uint32_t i = 0; i < bytes; i += 4)
+        memcpy((char *)to + i, &poisoned_word, 4);
+}
+
+void emulate_copies_wait(void)
+{
+    struct item *here = group.now;
+    for (uint32_t i = 0; i < here->n_copies; i++)
+        memcpy(here->copies[i].to, here->copies[i].from, here->copies[i].bytes);
+    here->n_copies = 0;
+}
+
+// ---- halves
+
+float emulate_of_half(uint16_t half)
+{
+    return of_half(half);
+}
+
+uint16_t emulate_half(float value)
+{
+    return (uint16_t)half_of(value);
+}
+
+// x87's long double holds the sum of a float16 and a product of two exactly; rounded to odd, it may be rounded once
+// more.
+static uint32_t half_fma(uint32_t a, uint32_t b, uint32_t c)
+{
+    long double sum = (long double)of_half(a) * (long double)of_half(b) + (long double)of_half(c);
+    float near = (float)sum;
+    uint32_t bits = bits_of_float(near);
+    if ((bits & 0x7f800000) == 0x7f800000 || (long double)near == sum)
+        return half_of(near);
+    if (near > 0 ? (long double)near > sum : (long double)near < sum)
+        bits--;
+    return half_of(float_of_bits(bits | 1));
+}
+
+uint32_t emulate_halves_fma(uint32_t a, uint32_t b, uint32_t c)
+{
+    return half_fma(a & 0xffff, b & 0xffff, c & 0xffff) | half_fma(a >> 16, b >> 16, c >> 16) << 16;
+}
+
+// ---- fibers
+
+// A fiber runs its work-item of one group, and of the next one when it is switched to again.
+static _Noreturn void live(void)
+{
+    for (;;) {
+        const struct grid *grid = group.grid;
+        void *const *r = grid->registers;
+        grid->function(*grid->stacked, r[0], r[1], r[2], r[3], r[4], r[5]);
+        struct item *here = group.now;
+        here->wait = WAIT_ENDED;
+        here->site = NULL;
+        if (here->n_copies)
+            fail("it ends with copies under way");
+        if (++group.n_ended == grid->items) {
+            emulate_switch(&here->at, group.outside);
+        } else {
+            group.now = next_item(number_of(here) / LANES);
+            emulate_switch(&here->at, group.now->at);
+        }
+    }
+}
+
+static bool make_fibers(size_t n)
+{
+    if (!group.items) {
+        const char *seed = getenv("MOECHAT_WARPS_SEED");
+        group.random = seed ? strtoull(seed, NULL, 10) : 1;
+        group.items = calloc(MOST_ITEMS, sizeof *group.items);
+    }
+    for (; group.items && group.n_made < n; group.n_made++) {
+        struct item *item = &group.items[group.n_made];
+        item->stack =
+            mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (item->stack == MAP_FAILED)
+            return false;
+        mprotect(item->stack, 4096, PROT_NONE); // a stack that overflows is seen
+        // six registers, where to go, and what a call would have left: no return address
+        void **top = (void **)((char *)item->stack + STACK_BYTES) - 8;
+        memset(top, 0, 8 * sizeof *top);
+        void (*begin)(void) = live;
+        memcpy(&top[6], &begin, sizeof begin);
+        item->at = top;
+    }
+    return group.items != NULL;
+}
+
+static void run_group(void)
+{
+    const struct grid *grid = group.grid;
+    grid->poison(grid->context);
+    group.patience = draw() % 2 ? 16 : 65536;
+    group.n_arrived = group.n_ended = group.ready_warps = 0;
+    for (uint32_t warp = 0; warp * LANES < grid->items; warp++) {
+        group.arrived[warp] = 0;
+        make_ready(warp);
+    }
+    for (size_t i = 0; i < grid->items; i++)
+        group.items[i].wait = WAIT_NONE;
+    group.now = next_item(any_of(group.ready_warps));
+    emulate_switch(&group.outside, group.now->at);
+}
+
+void run_grid(const struct grid *grid)
+{
+    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&one);
+    group.grid = grid;
+    if (!make_fibers(grid->items)) {
+        fprintf(stderr, "FAIL no memory for %zu fibers\n", grid->items);
+        abort();
+    }
+    for (group.group[2] = 0; group.group[2] < grid->groups[2]; group.group[2]++)
+        for (group.group[1] = 0; group.group[1] < grid->groups[1]; group.group[1]++)
+            for (group.group[0] = 0; group.group[0] < grid->groups[0]; group.group[0]++)
+                run_group();
+    group.grid = NULL;
+    pthread_mutex_unlock(&one);
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// A work-group on one thread of this machine: each work-item is a fiber, 32 of them a warp. They go on in an order that
+// MOECHAT_WARPS_SEED shuffles, so that what only a barrier orders comes in another order where the barrier is missing.
+#ifndef MOECHAT_EMULATE_GROUP_H
+#define MOECHAT_EMULATE_GROUP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MOST_ITEMS = 1024, MOST_STACK_ARGUMENTS = 512, REGISTER_ARGUMENTS = 6 };
+
+// As x86-64's calling convention has them: what lies on the stack, and pointers in registers.
+struct stack_arguments {
+    _Alignas(16) unsigned char bytes[MOST_STACK_ARGUMENTS];
+};
+typedef void kernel_function(struct stack_arguments, void *, void *, void *, void *, void *, void *);
+
+struct grid {
+    const char *name; // of the kernel
+    kernel_function *function;
+    const struct stack_arguments *stacked;
+    void *const *registers; // REGISTER_ARGUMENTS
+    size_t groups[3];
+    size_t items;                  // of a group, along x alone
+    void (*poison)(void *context); // fills local memory with what is no number; before each group
+    void *context;
+};
+
+// All groups, one after the other, in the calling thread. A mistake of the kernel that a GPU would hang or fail on ends
+// the program, with a line that says what and where.
+void run_grid(const struct grid *grid);
+
+// A float, two float16 and two bfloat16 that are no numbers; an index that leads nowhere.
+static const uint32_t poisoned_word = 0x7fff7fff;
+
+#endif
