@@ -263,6 +263,7 @@ struct rig {
     unsigned readers;    // 0: 2
     uint32_t dispatches; // 0: 1
     enum moe_write_back write_back;
+    const char *trace;         // NULL: none is written
     uint64_t read_piece_bytes; // 0: chosen, and whole, so small are the experts
 };
 
@@ -519,6 +520,7 @@ static inline expert_store *rig_store(struct harness *t, struct rig *rig, uint64
         .readers = rig->readers ? rig->readers : 2,
         .read_piece_bytes = rig->read_piece_bytes,
         .write_back = rig->write_back,
+        .trace_file = rig->trace,
         .read = how ? rig_read : NULL,
         .read_context = how,
     };

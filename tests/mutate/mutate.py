@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Puts one-line mistakes into the sources and says which test noticed each: what none notices, none guards.
 
-    mutate.py [--seed 1] [--count 200] [--minutes 0] [--only PATH]... [--quick] [--wide] [--sanitized] [--jobs 1] [--longest 0]
+    mutate.py [--seed 1] [--count 200] [--minutes 0] [--only PATH]... [--quick] [--own] [--wide] [--sanitized] [--jobs 1] [--longest 0]
     mutate.py --at FILE:LINE            every mutation of that line
     mutate.py --again FILE              those that stand in what an earlier run printed as survivors
     mutate.py --list                    the choice of that seed, without trying it
@@ -256,12 +256,13 @@ class Guards:
                     for module in re.findall(r"\w+", modules):
                         self.rows[room + "/" + module] = tests
 
-    def of(self, path, line=1):
-        """The tests of a source: its own, then those that cover it through others."""
+    def of(self, path, line=1, alone=False):
+        """The tests of a source: its own, then (alone: only if it has none) those that cover it through others."""
         if path.endswith(".cl"):
             return self.of_kernel(path, line)
         own, _, others = self.rows.get(os.path.splitext(path)[0], "").partition("(")
-        return self.named(own) + self.named(others)
+        tests = self.named(own)
+        return tests if alone and tests else tests + self.named(others)
 
     def of_kernel(self, path, line):
         """The parts of tests/ops that a kernel's text is named for, as the line is compiled."""
@@ -572,7 +573,7 @@ def object_of(site):
 
 
 def tests_of(guards, site, options):
-    tests = guards.of(site.path, site.line)
+    tests = guards.of(site.path, site.line, getattr(options, "own", False))
     if options.quick:
         tests = [t for t in tests if t.command[0] != "python3" and not t.name.startswith("golden")]
     return tests
@@ -668,6 +669,7 @@ def parsed():
     parser.add_argument("--again", metavar="FILE")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--quick", action="store_true", help="neither goldens nor screens: for a first look")
+    parser.add_argument("--own", action="store_true", help="the module's own tests alone, where it has any: for a first look")
     parser.add_argument("--wide", action="store_true")
     parser.add_argument("--sanitized", action="store_true")
     parser.add_argument("--jobs", type=int, default=1, help="copies of the tree, tried at a time")

@@ -357,6 +357,18 @@ static void damaged_ranks_are_refused(struct harness *t)
             printf("    case %zu: %d %s\n", i, code, err.text);
         tok_close(tokenizer);
     }
+    // What stands beside it is JSON, and nothing that only looks like it.
+    static const char *const loose[] = {"{\"a\": 'b', \"added_tokens_decoder\": {}}", "{\"added_tokens_decoder\": {},}",
+                                        "{\"a\": \"\xFF\", \"added_tokens_decoder\": {}}"};
+    for (size_t i = 0; i < sizeof loose / sizeof *loose; i++) {
+        tok *tokenizer = NULL;
+        struct tok_err err = {0};
+        FILE *out = fopen(config, "wb");
+        CHECK(t, out && fputs(loose[i], out) >= 0 && fclose(out) == 0);
+        CHECK_EQ(t, tok_open("tiktoken", model, &tokenizer, &err), TOK_FORMAT);
+        if (!CHECK(t, strstr(err.text, "tokenizer_config.json: it is not a JSON object") != NULL))
+            printf("    case %zu: %s\n", i, err.text);
+    }
     unlink(model);
     unlink(config);
     CHECK_EQ(t, rmdir(folder), 0);

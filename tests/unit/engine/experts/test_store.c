@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The expert store on a device with and without memory of its own: what it counts, whom it evicts, what it pins, what
 // it refuses, and that a place always holds its expert's bytes.
+#include "engine/experts/trace.h"
 #include "tests/expert_rig.h"
 
 // ---- Counting and order
@@ -48,6 +49,42 @@ static void check_trace(struct harness *t, bool shared)
     CHECK_EQ(t, rig.g.bytes_allocated, 0);
     CHECK_EQ(t, rig.g.host_blocks, 0);
     rig_close(&rig);
+}
+
+// Each request is written as it was asked, all of its experts in their order.
+static void requests_are_traced(struct harness *t)
+{
+    static const struct trace_request asked[] = {{.layer = 1, .n = 3, .ids = {5, 2, 7}},
+                                                 {.layer = 3, .n = 1, .ids = {4}}};
+    struct rig rig;
+    char path[] = "/tmp/moechat-store-trace-XXXXXX";
+    int fd = mkstemp(path);
+    if (!CHECK(t, fd >= 0 && rig_open(&rig, true)))
+        return;
+    rig.trace = path;
+    expert_store *store = rig_store(t, &rig, 4, NULL);
+    for (size_t i = 0; i < 2; i++) {
+        int32_t ids[3];
+        for (uint32_t k = 0; k < asked[i].n; k++)
+            ids[k] = asked[i].ids[k];
+        CHECK(t, rig_use(store, asked[i].layer, ids, asked[i].n));
+    }
+    CHECK_EQ(t, expert_store_end_trace(store, NULL), MOE_OK);
+    unsigned char bytes[1024];
+    ssize_t length = read(fd, bytes, sizeof bytes);
+    struct trace_reader from = {.bytes = bytes, .length = length > 0 ? (size_t)length : 0};
+    static struct trace_request got;
+    CHECK_EQ(t, trace_read_header(&from, path, NULL), MOE_OK);
+    for (size_t i = 0; i < 2; i++) {
+        CHECK_EQ(t, trace_next(&from, path, &got, NULL), 1);
+        CHECK(t, got.layer == asked[i].layer && got.rows == 1 && got.n == asked[i].n && got.use == CACHE_DECODE);
+        CHECK(t, memcmp(got.ids, asked[i].ids, asked[i].n * sizeof *got.ids) == 0);
+    }
+    CHECK_EQ(t, trace_next(&from, path, &got, NULL), 0);
+    expert_store_close(store);
+    rig_close(&rig);
+    close(fd);
+    unlink(path);
 }
 
 static void trace_on_shared_memory(struct harness *t)
@@ -695,6 +732,7 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {
         TEST(trace_on_shared_memory),
         TEST(trace_through_staging),
+        TEST(requests_are_traced),
         TEST(wait_time_is_real_waiting),
         TEST(pins_are_never_evicted),
         TEST(hits_are_pinned_before_misses_choose),

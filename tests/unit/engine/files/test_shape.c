@@ -237,6 +237,9 @@ static void null_means_none(struct harness *t)
              read_changed("{'q_lora_rank':null,'bos_token_id':null,'eos_token_id':null,'rope_scaling':null}", &s, NULL),
              MOE_OK);
     CHECK_EQ(t, s.q_lora_rank, 0);
+    CHECK_EQ(t, read_changed("{'q_lora_rank':32}", &s, NULL), MOE_OK); // and one has 32 at least
+    CHECK_EQ(t, s.q_lora_rank, 32);
+    CHECK_EQ(t, read_changed("{'q_lora_rank':null,'bos_token_id':null,'eos_token_id':null}", &s, NULL), MOE_OK);
     CHECK_EQ(t, s.bos_token_id, -1);
     CHECK_EQ(t, s.n_eos, 0);
 }
