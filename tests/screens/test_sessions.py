@@ -868,6 +868,8 @@ def test_no_place_for_sessions():
     expect(b"is not saved: nowhere to save sessions" in t.output, "said: %r" % t.output)
     t.send("one\r")
     t.wait("one\r\n", "You:")
+    t.send("/sessions\r")
+    t.wait("nowhere to save sessions: neither HOME nor", "You:")
     leave(t)
     same(run(["run", "-p", "x", "--session", "s"] + script(ECHO), env=home).returncode, 1)
     blocked = os.path.join(SCRATCH, "no-folder")
