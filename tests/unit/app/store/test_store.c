@@ -253,6 +253,12 @@ static void check_format(struct harness *t, const struct place *p, const char *n
     struct bytes file = {0};
     CHECK_EQ(t, store_io_read(&store_io_posix, store_path(&p->store, name, "session.json").text, 1 << 20, &file), 0);
     CHECK(t, file.data && strstr(file.data, wanted));
+    for (size_t less = 0; less < 2; less++) { // the limit is for what is larger
+        struct bytes again = {0};
+        struct store_path path = store_path(&p->store, name, "session.json");
+        CHECK_EQ(t, store_io_read(&store_io_posix, path.text, file.length - less, &again), less ? EFBIG : 0);
+        bytes_release(&again);
+    }
     bytes_release(&file);
 }
 

@@ -29,6 +29,8 @@ static void numbers_for_people(struct harness *t)
     CHECK_STR(t, format_bytes(out, sizeof out, 12345678), "12.3 MB");
     CHECK_STR(t, format_bytes(out, sizeof out, UINT64_MAX), "18447 PB");
     CHECK_STR(t, format_count(out, sizeof out, 36300000), "36.3 million");
+    CHECK_STR(t, format_tokens(out, sizeof out, 1, 0), "1 token");
+    CHECK_STR(t, format_tokens(out, sizeof out, 2, 7.25), "2 tokens, 7.2 tokens/s");
     CHECK_STR(t, format_duration(out, sizeof out, 0.44), "0.4 s");
     CHECK_STR(t, format_duration(out, sizeof out, 9.96), "10 s");
     CHECK_STR(t, format_duration(out, sizeof out, 59.6), "1 min 0 s");
