@@ -6,7 +6,8 @@
 //   input of plane 4n + c    LANE_AT(j) + n * PART_AT + c
 //   how much smaller         2^plane_shift(n, c)
 //
-// block_dot(p, x, sum): sum + the products of the block at p with its packed x, biases apart.
+// A block is four parts of 64 inputs. part_bytes(p, n): the n-th of the block at p, a byte for each quantum, its planes c
+// being 4n' + c where n' counts the parts of a SPAN. digits(p, n, c): the plane of these that the product takes.
 #if defined(KIND) && SHAPE_CPU &&                                                                                      \
     (defined(KIND_IS_Q2_K) || defined(KIND_IS_Q3_K) || defined(KIND_IS_Q4_K) || defined(KIND_IS_Q5_K) ||               \
      defined(KIND_IS_Q6_K))
@@ -61,14 +62,18 @@ static void pack_planes(__global const float *x, __global float *packed, uint in
 }
 
 // 64 and 32 bytes, which lie at even places.
-static uint8 words8(BYTES p)
-{
-    return as_uint8(vload16(0, (__global const ushort *)p));
-}
+typedef uint16 __attribute__((aligned(2))) near16;
+typedef uint8 __attribute__((aligned(2))) near8;
 
 static uint16 words16(BYTES p)
 {
-    return (uint16)(words8(p), words8(p + 32));
+    return *(__global const near16 *)p;
+}
+
+static uint16 twice8(BYTES p, const uint shift) // the second time without its lowest bits
+{
+    uint8 bits = *(__global const near8 *)p;
+    return (uint16)(bits, bits >> shift);
 }
 
 // ---- all of a block's s and b at once, which takes a part of the steps that one by one take
@@ -90,24 +95,24 @@ INLINE SCALES scales_in(BYTES p)
 {
     uint2 sc = (uint2)(u32_at(p + 4), u32_at(p + 12));
     uint2 six = (uint2)(sc.x & 0x3f3f3f3fu, sc.y & 0x0f0f0f0fu | sc.x >> 2 & 0x30303030u);
-    return convert_float8(convert_int8(as_uchar8(six))) * half_at(p);
+    return convert_float8(convert_int8(as_uchar8(six))) * halves_of(u32_at(p)).x;
 }
 INLINE SCALES biases_in(BYTES p)
 {
     uint2 sc = (uint2)(u32_at(p + 8), u32_at(p + 12));
     uint2 six = (uint2)(sc.x & 0x3f3f3f3fu, sc.y >> 4 & 0x0f0f0f0fu | sc.x >> 2 & 0x30303030u);
-    return convert_float8(convert_int8(as_uchar8(six))) * -half_at(p + 2);
+    return convert_float8(convert_int8(as_uchar8(six))) * -halves_of(u32_at(p)).y;
 }
 #endif
 
 #ifdef KIND_IS_Q2_K
 INLINE SCALES scales_in(BYTES p)
 {
-    return floats16(bytes16(p) & 15) * half_at(p + 80);
+    return floats16(bytes16(p) & 15) * halves_of(u32_at(p + 80)).x;
 }
 INLINE SCALES biases_in(BYTES p)
 {
-    return floats16(bytes16(p) >> 4) * -half_at(p + 82);
+    return floats16(bytes16(p) >> 4) * -halves_of(u32_at(p + 80)).y;
 }
 #endif
 
@@ -128,126 +133,95 @@ INLINE SCALES scales_in(BYTES p)
 }
 #endif
 
-// ---- planes
-
-#define PLANE(q, plane, part) fma(floats16(q), vload16(plane, x), part)
-
-// The four planes of bytes with a middle: as the low digits of floats, from which it is taken with the rest.
-#define DIGITS(q, c, middle) (as_float16((q) & 255u << 8 * (c) | 0x4b000000u) - (8388608.0f + (middle) * (1 << 8 * (c))))
-static float16 signed_planes(uint16 q, __global const float *x, float middle)
-{
-    float16 part = DIGITS(q, 0, middle) * vload16(0, x);
-    part = fma(DIGITS(q, 1, middle), vload16(1, x), part);
-    part = fma(DIGITS(q, 2, middle), vload16(2, x), part);
-    return fma(DIGITS(q >> 8, 2, middle), vload16(3, x), part);
-}
+// ---- parts, and their planes
 
 #ifdef KIND_IS_Q2_K
-INLINE float16 block_dot(BYTES p, __global const float *x, float16 sum)
+#define MIDDLE_OF_BYTES 0
+INLINE uint16 part_bytes(BYTES p, const uint n)
+{
+    return words16(p + 16) >> 2 * n & 0x03030303u;
+}
+INLINE float16 digits(BYTES p, const uint n, const uint c)
 {
     uint16 w = words16(p + 16);
-    float16 s = scales_in(p);
-#define PART(n, lanes)                                                                                                 \
-    {                                                                                                                  \
-        float16 part = floats16(w & 3u << 2 * n) * vload16(4 * n, x);                                                 \
-        part = PLANE(w & 0x300u << 2 * n, 4 * n + 1, part);                                                            \
-        part = PLANE(w & 0x30000u << 2 * n, 4 * n + 2, part);                                                          \
-        part = PLANE(n == 3 ? w >> 30 : w & 0x3000000u << 2 * n, 4 * n + 3, part);                                     \
-        sum = fma(s.lanes, part, sum);                                                                                 \
-    }
-    PART(0, s0000111188889999)
-    PART(1, s22223333aaaabbbb)
-    PART(2, s44445555ccccdddd)
-    PART(3, s66667777eeeeffff)
-    return sum;
+    return floats16(c == 3 && n == 3 ? w >> 30 : w & 3u << 8 * c + 2 * n);
 }
 #endif
 
 #ifdef KIND_IS_Q3_K
-INLINE float16 block_dot(BYTES p, __global const float *x, float16 sum)
+#define MIDDLE_OF_BYTES 4
+INLINE uint16 part_bytes(BYTES p, const uint n)
 {
-    uint16 low = words16(p + 32);
-    uint8 bits = words8(p);
-    uint16 high = (uint16)(bits, bits >> 4);
-    float16 s = scales_in(p);
-#define PART(n, shifted, lanes)                                                                                        \
-    sum = fma(s.lanes, signed_planes(low >> 2 * n & 0x03030303u | shifted & 0x04040404u, x + 64 * n, 4), sum);
-    PART(0, high << 2, s0000111188889999)
-    PART(1, high << 1, s22223333aaaabbbb)
-    PART(2, high, s44445555ccccdddd)
-    PART(3, high >> 1, s66667777eeeeffff)
-    return sum;
+    uint16 high = twice8(p, 4);
+    return words16(p + 32) >> 2 * n & 0x03030303u | (n < 2 ? high << 2 - n : high >> n - 2) & 0x04040404u;
 }
 #endif
 
 #ifdef KIND_IS_Q4_K
-INLINE float16 block_dot(BYTES p, __global const float *x, float16 sum)
+#define MIDDLE_OF_BYTES 0
+INLINE uint16 part_bytes(BYTES p, const uint n)
 {
-    float8 s = scales_in(p);
-#define PART(w, n, lanes)                                                                                              \
-    {                                                                                                                  \
-        float16 part = floats16(w & 15u << 4 * n) * vload16(4 * n, x);                                                \
-        part = PLANE(w & 0xf00u << 4 * n, 4 * n + 1, part);                                                            \
-        part = PLANE(w & 0xf0000u << 4 * n, 4 * n + 2, part);                                                          \
-        part = PLANE(n == 1 ? w >> 28 : w & 0xf000000u, 4 * n + 3, part);                                              \
-        sum = fma(s.lanes, part, sum);                                                                                 \
-    }
-    uint16 first = words16(p + 16);
-    PART(first, 0, s0000000022222222)
-    PART(first, 1, s1111111133333333)
-    uint16 second = words16(p + 80);
-    x += SPAN;
-    PART(second, 0, s4444444466666666)
-    PART(second, 1, s5555555577777777)
-    return sum;
+    return words16(p + 16 + n / 2 * 64) >> 4 * (n % 2) & 0x0f0f0f0fu;
+}
+INLINE float16 digits(BYTES p, const uint n, const uint c)
+{
+    uint16 w = words16(p + 16 + n / 2 * 64);
+    return floats16(c == 3 && n % 2 == 1 ? w >> 28 : w & 15u << 8 * c + 4 * (n % 2));
 }
 #endif
 
 #ifdef KIND_IS_Q5_K
-INLINE float16 block_dot(BYTES p, __global const float *x, float16 sum)
+#define MIDDLE_OF_BYTES 0
+INLINE uint16 part_bytes(BYTES p, const uint n)
 {
-    uint8 bits = words8(p + 16);
-    uint16 high = (uint16)(bits, bits >> 2);
-    float8 s = scales_in(p);
-#define PART(low, shifted, n, lanes)                                                                                   \
-    {                                                                                                                  \
-        uint16 q = low & 0x0f0f0f0fu | shifted & 0x10101010u;                                                          \
-        float16 part = floats16(q & 255) * vload16(4 * n, x);                                                         \
-        part = PLANE(q & 0xff00, 4 * n + 1, part);                                                                     \
-        part = PLANE(q & 0xff0000, 4 * n + 2, part);                                                                   \
-        part = PLANE(q >> 24, 4 * n + 3, part);                                                                        \
-        sum = fma(s.lanes, part, sum);                                                                                 \
-    }
-    uint16 first = words16(p + 48);
-    PART(first, high << 4, 0, s0000000022222222)
-    PART(first >> 4, high << 3, 1, s1111111133333333)
-    uint16 second = words16(p + 112);
-    x += SPAN;
-    PART(second, high, 0, s4444444466666666)
-    PART(second >> 4, high >> 1, 1, s5555555577777777)
-    return sum;
+    uint16 high = twice8(p + 16, 2);
+    high = n == 0 ? high << 4 : n == 1 ? high << 3 : n == 2 ? high : high >> 1;
+    return words16(p + 48 + n / 2 * 64) >> 4 * (n % 2) & 0x0f0f0f0fu | high & 0x10101010u;
 }
 #endif
 
 #ifdef KIND_IS_Q6_K
-INLINE float16 block_dot(BYTES p, __global const float *x, float16 sum)
+#define MIDDLE_OF_BYTES 32
+INLINE uint16 part_bytes(BYTES p, const uint n)
 {
-    float16 s = scales_in(p);
-#define PART(low, shifted, n, lanes)                                                                                   \
-    sum = fma(s.lanes, signed_planes(low & 0x0f0f0f0fu | shifted & 0x30303030u, x + 64 * n, 32), sum);
-    uint16 first = words16(p);
-    uint8 bits = words8(p + 128);
-    uint16 high = (uint16)(bits, bits >> 2);
-    PART(first, high << 4, 0, s0000111122223333)
-    PART(first >> 4, high, 1, s4444555566667777)
-    uint16 second = words16(p + 64);
-    bits = words8(p + 160);
-    high = (uint16)(bits, bits >> 2);
-    x += SPAN;
-    PART(second, high << 4, 0, s88889999aaaabbbb)
-    PART(second >> 4, high, 1, sccccddddeeeeffff)
-    return sum;
+    uint16 high = twice8(p + 128 + n / 2 * 32, 2);
+    return words16(p + n / 2 * 64) >> 4 * (n % 2) & 0x0f0f0f0fu | (n % 2 ? high : high << 4) & 0x30303030u;
 }
 #endif
+
+// Of bytes: where they have a middle, as the low digits of floats, from which it is taken with the rest.
+#if !defined(KIND_IS_Q2_K) && !defined(KIND_IS_Q4_K)
+INLINE float16 digits_of(uint16 q, const uint c)
+{
+    const uint shift = c == 3 && MIDDLE_OF_BYTES ? 16 : 8 * c;
+    if (c == 3)
+        q >>= 24 - shift % 24;
+    if (!MIDDLE_OF_BYTES)
+        return floats16(c == 3 ? q : q & 255u << shift);
+    return as_float16(q & 255u << shift | 0x4b000000u) - (8388608.0f + (float)(MIDDLE_OF_BYTES << shift));
+}
+#endif
+
+// Which s a part's lanes have.
+#define SET_AT(n, j) ((n) / PARTS * SPAN + (n) % PARTS * PART_AT + LANE_AT(j)) / KIND_SCALES
+#define SPREAD(s, n)                                                                                                   \
+    __builtin_shufflevector(s, s, SET_AT(n, 0), SET_AT(n, 1), SET_AT(n, 2), SET_AT(n, 3), SET_AT(n, 4), SET_AT(n, 5),  \
+                            SET_AT(n, 6), SET_AT(n, 7), SET_AT(n, 8), SET_AT(n, 9), SET_AT(n, 10), SET_AT(n, 11),      \
+                            SET_AT(n, 12), SET_AT(n, 13), SET_AT(n, 14), SET_AT(n, 15))
+
+// The products of a part of the block at p with its four planes of x.
+INLINE float16 part_dot(BYTES p, const uint n, const float16 *x)
+{
+#if defined(KIND_IS_Q2_K) || defined(KIND_IS_Q4_K)
+#define DIGITS(c) digits(p, n, c)
+#else
+    uint16 q = part_bytes(p, n);
+#define DIGITS(c) digits_of(q, c)
+#endif
+    float16 part = DIGITS(0) * x[0];
+    part = fma(DIGITS(1), x[1], part);
+    part = fma(DIGITS(2), x[2], part);
+    return fma(DIGITS(3), x[3], part);
+}
 
 #endif

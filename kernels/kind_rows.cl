@@ -104,18 +104,35 @@ static float scale_number(BYTES array, uint i)
 #if defined(KIND_IS_mxfp4) || defined(KIND_IS_nvfp4)
 #define KIND_BIAS 0
 #define KIND_ARRAYS
+// Of the lowest 4 bits. A permutation is one instruction; where there is none, compilers take numbers one by one.
+#if SHAPE_CPU && defined(__AVX512F__)
+static float16 e2m1_16(uint16 n)
+{
+    const float16 table = (float16)(0, 1, 2, 3, 4, 6, 8, 12, -0.0f, -1, -2, -3, -4, -6, -8, -12);
+    return __builtin_ia32_permvarsf512(table, as_int16(n));
+}
+#elif SHAPE_CPU && defined(__AVX2__)
+static float16 e2m1_16(uint16 n)
+{
+    const float8 table = (float8)(0, 1, 2, 3, 4, 6, 8, 12);
+    uint16 sizes = (uint16)(as_uint8(__builtin_ia32_permvarsf256(table, as_int8(n.lo))),
+                            as_uint8(__builtin_ia32_permvarsf256(table, as_int8(n.hi))));
+    return as_float16(sizes | (n & 8) << 28);
+}
+#else
 static float16 e2m1_16(uint16 n)
 {
     return as_float16(as_uint16(signed16(packed16(n & 7, TABLE_F))) | (n & 8) << 28);
 }
+#endif
 static float8 e2m1_8(uint8 n)
 {
     return as_float8(as_uint8(signed8(packed8(n & 7, TABLE_F))) | (n & 8) << 28);
 }
 SIXTEEN_IN
 {
-    uchar8 v = vload8(j, p);
-    return e2m1_16(convert_uint16(v.s0011223344556677) >> (uint16)(0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4) & 15);
+    uint2 w = vload2(j, (__global const uint *)p);
+    return e2m1_16((uint16)((uint8)(w.x), (uint8)(w.y)) >> (LANES_16 * 4 & 31));
 }
 EIGHT_IN
 {
@@ -129,16 +146,28 @@ EIGHT_IN
 #endif
 #endif
 
+#if defined(KIND_IS_nvfp4) || defined(KIND_IS_mxfp8)
+// With the sign.
+static float16 e4m3_16(uint16 bits)
+{
+#if SHAPE_CPU && defined(__AVX512F__)
+    short16 half_bits = convert_short16(as_int16(bits << 24) >> 17) & (short16)(0xbfff);
+    return __builtin_ia32_vcvtph2ps512_mask(half_bits, (float16)(0), (ushort)0xffff, 4) * 256.0f;
+#else
+    uint16 size = bits & 127;
+    uint16 small = as_uint16(convert_float16(as_int16(size)) * 0x1p-9f);
+    return as_float16(select((size << 20) + 0x3c000000u, small, size < 8u) | (bits & 128) << 24);
+#endif
+}
+#endif
+
 #ifdef KIND_IS_mxfp8
 #define KIND_SCALES 32
 #define KIND_BIAS 0
 #define KIND_ARRAYS
 SIXTEEN_IN
 {
-    uint16 bits = bytes16(p + 16 * j);
-    uint16 size = bits & 127;
-    uint16 small = as_uint16(convert_float16(as_int16(size)) * 0x1p-9f);
-    return as_float16(select((size << 20) + 0x3c000000u, small, size < 8u) | (bits & 128) << 24);
+    return e4m3_16(bytes16(p + 16 * j));
 }
 EIGHT_IN
 {
@@ -237,6 +266,16 @@ INLINE float8 kind_eight(const struct kind_row *r, uint k)
 {
     return eight_in(BLOCK_OF(r, k, BLOCK_INPUTS / 8), IN_BLOCK(k, BLOCK_INPUTS / 8));
 }
+
+#if SHAPE_CPU
+#if defined(__x86_64__) || defined(__aarch64__)
+// Scales are spread over lanes from memory, which costs nothing; left alone, compilers keep arrays in registers and move
+// each number from lane to lane.
+#define KEEP_IN_MEMORY(a, b) __asm__ volatile("" : : "r"(a), "r"(b) : "memory")
+#else
+#define KEEP_IN_MEMORY(a, b)
+#endif
+#endif
 
 #if SHAPE_CPU && BLOCK_INPUTS == 256
 #define BLOCK_SETS (256 / KIND_SCALES)

@@ -16,6 +16,19 @@
 #define SIXTEEN_IN static float16 sixteen_in(BYTES p, uint j)
 #define EIGHT_IN static float8 eight_in(BYTES p, uint k)
 
+#if SHAPE_CPU // which read words anywhere
+typedef ushort __attribute__((aligned(1))) near_ushort;
+typedef uint __attribute__((aligned(1))) near_uint;
+static uint u16_at(BYTES p)
+{
+    return *(__global const near_ushort *)p;
+}
+
+static uint u32_at(BYTES p)
+{
+    return *(__global const near_uint *)p;
+}
+#else
 #if defined(KIND_IS_MXFP4)
 static uint u16_at(BYTES p)
 {
@@ -36,14 +49,34 @@ static uint u32_at(BYTES p)
     return u16_at(p) | u16_at(p + 2) << 16;
 #endif
 }
+#endif
 
-// Halves, subnormal ones too, by integers alone: some drivers' conversions make those 0. Finite ones.
+// Halves, subnormal ones too, by integers alone: some drivers' conversions make those 0. Finite ones. F16C's doesn't.
+#if SHAPE_CPU && defined(__F16C__)
+static float2 halves_of(uint bits) // the low one first
+{
+    typedef short short8_bits __attribute__((ext_vector_type(8)));
+    float4 four = __builtin_ia32_vcvtph2ps((short8_bits)as_short8((uint4)(bits, 0, 0, 0)));
+    return four.xy;
+}
+static float half_of(uint bits)
+{
+    return halves_of(bits).x;
+}
+#else
 static float half_of(uint bits)
 {
     uint size = bits & 0x7fff;
     uint small = as_uint(as_float(0x3f000000u | size) - 0.5f); // no branch is worth it, so none is missed
     return as_float((size < 1024 ? small : (size << 13) + 0x38000000u) | (bits & 0x8000) << 16);
 }
+#if SHAPE_CPU
+static float2 halves_of(uint bits)
+{
+    return (float2)(half_of(bits), half_of(bits >> 16));
+}
+#endif
+#endif
 
 static float half_at(BYTES p)
 {

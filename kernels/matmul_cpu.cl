@@ -85,10 +85,41 @@ INLINE void fetch_row(const struct args_matrix *m, __global const uchar *matrix,
 }
 
 #else
+#ifdef KIND_PLANES
+// A part of a block, from bytes.
+#define PART_OF_TILE(n)                                                                                                \
+    {                                                                                                                  \
+        uint16 q = part_bytes(p, n);                                                                                   \
+        SIXTEEN_OF_TILE(q.s0123, SIXTEEN_AT(n, 0))                                                                     \
+        SIXTEEN_OF_TILE(q.s4567, SIXTEEN_AT(n, 4))                                                                     \
+        SIXTEEN_OF_TILE(q.s89ab, SIXTEEN_AT(n, 8))                                                                     \
+        SIXTEEN_OF_TILE(q.scdef, SIXTEEN_AT(n, 12))                                                                    \
+    }
+#define SIXTEEN_AT(n, j) (((n) / PARTS * SPAN + (n) % PARTS * PART_AT + LANE_AT(j)) / 16)
+#define SIXTEEN_OF_TILE(words, t)                                                                                      \
+    tile[t] = fma(convert_float16(convert_int16(as_uchar16(words))), (float16)(s[(t) * 16 / KIND_SCALES]),             \
+                  (float16)(b[(t) * 16 / KIND_SCALES]));
+#endif
+
 static void dequantise(const struct args_matrix *m, __global const uchar *matrix, uint row, uint first, uint n, float16 *tile)
 {
     struct kind_row from = kind_row_of(m, matrix, row);
-#if BLOCK_INPUTS == 256 // and MATMUL_INPUTS is as many
+#ifdef KIND_PLANES // and MATMUL_INPUTS is a block
+    float s[BLOCK_SETS], b[BLOCK_SETS];
+    BYTES p = from.p + first / 256 * BLOCK_BYTES;
+    SCALES scales = scales_in(p);
+    SCALES_STORE(scales, 0, s);
+#if KIND_BIAS
+    SCALES_STORE(biases_in(p), 0, b);
+#else
+    SCALES_STORE(scales * -MIDDLE_OF_BYTES, 0, b);
+#endif
+    KEEP_IN_MEMORY(s, b);
+    PART_OF_TILE(0)
+    PART_OF_TILE(1)
+    PART_OF_TILE(2)
+    PART_OF_TILE(3)
+#elif BLOCK_INPUTS == 256 // and MATMUL_INPUTS is as many
     float s[BLOCK_SETS], b[BLOCK_SETS];
     block_scales(from.p + first / 256 * BLOCK_BYTES, s, b);
     UNROLL_2
@@ -96,15 +127,19 @@ static void dequantise(const struct args_matrix *m, __global const uchar *matrix
         float16 w = kind_sixteen(&from, first / 16 + i) * s[i * 16 / KIND_SCALES];
         tile[i] = KIND_BIAS ? w + b[i * 16 / KIND_SCALES] : w;
     }
-#elif KIND_SCALES == 32
+#else
+#ifdef KIND_STREAMS
+    if (n == MATMUL_INPUTS) {
+        stream_tile(&from, first, tile);
+        return;
+    }
+#endif
     for (uint i = 0; i < n / 16; i += 2, tile += 2) {
         float2 scale = kind_own_scale(&from, first / 16 + i);
+        float2 next = KIND_SCALES == 32 ? scale : kind_own_scale(&from, first / 16 + i + 1);
         tile[0] = kind_weights(&from, first / 16 + i, scale);
-        tile[1] = kind_weights(&from, first / 16 + i + 1, scale);
+        tile[1] = kind_weights(&from, first / 16 + i + 1, next);
     }
-#else
-    for (uint i = 0; i < n / 16; i++)
-        tile[i] = kind_weights16(&from, first / 16 + i);
 #endif
 }
 

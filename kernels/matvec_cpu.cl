@@ -40,41 +40,74 @@ static void pack_row(__global const float *x, __global float *packed, uint in_di
 }
 
 #ifdef KIND_PLANES
+// A part of each row's block: rows inside, so that its planes of x stay in registers.
+#define PART_OF_ROWS(n)                                                                                                \
+    {                                                                                                                  \
+        float16 planes[4];                                                                                             \
+        UNROLL                                                                                                         \
+        for (uint c = 0; c < 4; c++)                                                                                   \
+            planes[c] = vload16(4 * n + c, x);                                                                         \
+        UNROLL                                                                                                         \
+        for (uint i = 0; i < ROWS; i++)                                                                                \
+            sums[i] = fma(SPREAD(scales[i], n), part_dot(rows[i], n, planes), sums[i]);                                \
+    }
 // The dot products of rows first .. first + n - 1 (n <= ROWS) with packed x.
 static void dots_of(const struct args_matrix *m, __global const uchar *matrix, uint first, uint n,
                     __global const float *packed, float *dots)
 {
     BYTES rows[ROWS];
     float16 sums[ROWS] = {0};
-    SCALES biases[ROWS] = {0};
+    SCALES scales[ROWS], biases[ROWS] = {0};
     UNROLL
     for (uint i = 0; i < ROWS; i++)
         rows[i] = kind_row_of(m, matrix, first + min(i, n - 1)).p;
     uint blocks = m->in_dim / 256;
     for (uint block = 0; block < blocks; block++) {
+        __global const float *x = packed + block * 256;
         __global const float *totals = packed + m->in_dim + block * (256 / KIND_SCALES);
         UNROLL
         for (uint i = 0; i < ROWS; i++) {
             fetch_ahead(rows[i], blocks * BLOCK_BYTES, BLOCK_BYTES);
-            sums[i] = block_dot(rows[i], packed + block * 256, sums[i]);
+            scales[i] = scales_in(rows[i]);
 #if KIND_BIAS
             biases[i] = fma(biases_in(rows[i]), SCALES_LOAD(0, totals), biases[i]);
 #endif
-            rows[i] += BLOCK_BYTES;
         }
+        PART_OF_ROWS(0)
+        PART_OF_ROWS(1)
+        PART_OF_ROWS(2)
+        PART_OF_ROWS(3)
+        UNROLL
+        for (uint i = 0; i < ROWS; i++)
+            rows[i] += BLOCK_BYTES;
     }
     UNROLL
     for (uint i = 0; i < ROWS; i++)
         dots[i] = sum16(sums[i]) + SCALES_SUM(biases[i]);
 }
 #elif defined(KIND_STREAMS)
+// A vector of each row's words: rows inside, so that a plane of x stays in a register.
 #define STREAM_VECTOR(v)                                                                                               \
-    UNROLL                                                                                                             \
-    for (uint i = 0; i < ROWS; i++) {                                                                                  \
-        __global const uint *words = (__global const uint *)rows[i].p + (span * KIND_IS_AFFINE + v) * 16;              \
-        uint16 w = vload16(0, words);                                                                                  \
-        fetch_ahead(words, m->in_dim / 8 * KIND_IS_AFFINE, 64);                                                        \
-        sums[i] = stream_dot(w, v, packed + span * SPAN_PACKED + v * STREAM_PLANES * 16, OF_GROUPS(scales[i], v), sums[i]); \
+    {                                                                                                                  \
+        uint16 w[ROWS];                                                                                                \
+        float16 parts[ROWS];                                                                                           \
+        UNROLL                                                                                                         \
+        for (uint i = 0; i < ROWS; i++) {                                                                              \
+            __global const uint *words = (__global const uint *)rows[i].p + (span * STREAM_BITS + v) * 16;             \
+            w[i] = vload16(0, words);                                                                                  \
+            fetch_ahead(words, m->in_dim / 8 * STREAM_BITS, 64);                                                       \
+        }                                                                                                              \
+        UNROLL                                                                                                         \
+        for (uint k = 0; k < STREAM_PLANES; k++) {                                                                     \
+            float16 plane = vload16(v * STREAM_PLANES + k, packed + span * SPAN_PACKED);                               \
+            UNROLL                                                                                                     \
+            for (uint i = 0; i < ROWS; i++)                                                                            \
+                parts[i] = k == 0 ? stream_digits(w[i], v, k) * plane                                                  \
+                                  : fma(stream_digits(w[i], v, k), plane, parts[i]);                                   \
+        }                                                                                                              \
+        UNROLL                                                                                                         \
+        for (uint i = 0; i < ROWS; i++)                                                                                \
+            sums[i] = fma(OF_GROUPS(scales[i], v), parts[i], sums[i]);                                                 \
     }
 // The dot products of rows first .. first + n - 1 (n <= ROWS) with packed x.
 static void dots_of(const struct args_matrix *m, __global const uchar *matrix, uint first, uint n,
@@ -90,27 +123,31 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
     for (uint i = 0; i < ROWS; i++)
         rows[i] = kind_row_of(m, matrix, first + min(i, n - 1));
     for (uint span = 0; span < spans; span++) {
-        float16 scales[ROWS];
+        float16 scales[ROWS][STREAM_SETS];
         UNROLL
         for (uint i = 0; i < ROWS; i++) {
-            scales[i] = stream_scales(rows[i].scales, span, rows[i].group_shift);
+            UNROLL
+            for (uint k = 0; k < STREAM_SETS; k++)
+                scales[i][k] = stream_scales(rows[i].scales, span * STREAM_SETS + k, rows[i].group_shift);
+#if KIND_BIAS
             biases[i] = fma(stream_scales(rows[i].biases, span, rows[i].group_shift), vload16(span, totals), biases[i]);
+#endif
         }
         STREAM_VECTOR(0)
         STREAM_VECTOR(1)
-#if KIND_IS_AFFINE > 2
+#if STREAM_BITS > 2
         STREAM_VECTOR(2)
 #endif
-#if KIND_IS_AFFINE > 3
+#if STREAM_BITS > 3
         STREAM_VECTOR(3)
 #endif
-#if KIND_IS_AFFINE > 4
+#if STREAM_BITS > 4
         STREAM_VECTOR(4)
 #endif
-#if KIND_IS_AFFINE > 5
+#if STREAM_BITS > 5
         STREAM_VECTOR(5)
 #endif
-#if KIND_IS_AFFINE > 6
+#if STREAM_BITS > 6
         STREAM_VECTOR(6)
         STREAM_VECTOR(7)
 #endif
@@ -120,14 +157,24 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
         for (uint i = 0; i < ROWS; i++) {
             float2 scale = kind_own_scale(&rows[i], j);
             float16 part = kind_sixteen(&rows[i], j) * vload16(j, rest);
+            if (KIND_SCALES == 16) {
+                sums[i] = fma((float16)(scale.x), part, sums[i]);
+                scale = kind_own_scale(&rows[i], j + 1);
+                part = 0;
+            }
             part = fma(kind_sixteen(&rows[i], j + 1), vload16(j + 1, rest), part);
             sums[i] = fma((float16)(scale.x), part, sums[i]);
-            last[i] = fma(scale.y, totals[j / 2], last[i]);
+            if (KIND_BIAS)
+                last[i] = fma(scale.y, totals[j / 2], last[i]);
         }
     }
     UNROLL
-    for (uint i = 0; i < ROWS; i++)
+    for (uint i = 0; i < ROWS; i++) {
         dots[i] = sum16(sums[i]) + (sum16(biases[i]) + last[i]);
+#ifdef KIND_FACTOR
+        dots[i] *= rows[i].factor;
+#endif
+    }
 }
 #else
 // The rows' scales of a block, or of 32 inputs.
