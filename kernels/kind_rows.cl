@@ -282,12 +282,7 @@ INLINE float8 kind_eight(const struct kind_row *r, uint k)
 // All of a block's s and b at once: for whoever goes through it whole.
 static void block_scales(BYTES p, float *s, float *b)
 {
-#if defined(KIND_PLANES)
-    SCALES_STORE(scales_in(p), 0, s);
-#if KIND_BIAS
-    SCALES_STORE(biases_in(p), 0, b);
-#endif
-#elif defined(KIND_IS_IQ4_XS)
+#if defined(KIND_IS_IQ4_XS)
     uint8 low = (uint8)(u32_at(p + 4)) >> (LANES_8 * 4) & 15;
     uint8 high = (uint8)(u16_at(p + 2)) >> (LANES_8 * 2) & 3;
     vstore8((convert_float8(as_int8(low | high << 4)) - 32.0f) * half_at(p), 0, s);
