@@ -2,6 +2,7 @@
 // convert.journal: a line for each file that is complete.
 #include "engine/convert/journal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -66,7 +67,7 @@ static int read_line(struct journal *j, const char *folder, const char *line, st
         strspn(entry.sha256, "0123456789abcdef") != 64 || strchr(entry.file, '/'))
         return MOE_OK;
     snprintf(path, sizeof path, "%.4200s/%s", folder, entry.file);
-    if (stat(path, &status) || !S_ISREG(status.st_mode) || (uint64_t)status.st_size != entry.bytes)
+    if (lstat(path, &status) || !S_ISREG(status.st_mode) || (uint64_t)status.st_size != entry.bytes)
         return MOE_OK;
     return remember(j, &entry, err);
 }
@@ -124,14 +125,45 @@ static int read_journal(struct journal *j, const char *folder, const char *key, 
     return code;
 }
 
+// Where others can make names, a folder may have been put there so that what is in it, or what it leads to, is written
+// over.
+static int check_folder(const char *folder, const char *journal, struct moe_err *err)
+{
+    struct stat status;
+    if (lstat(folder, &status))
+        return moe_fail_file(err, MOE_IO, folder, errno, "cannot be examined");
+    if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid())
+        return moe_fail_file(err, MOE_BAD_ARGUMENT, folder, 0,
+                             S_ISLNK(status.st_mode)    ? "is a symbolic link; remove it, or choose another name"
+                             : !S_ISDIR(status.st_mode) ? "is no folder; remove it, or choose another name"
+                                                        : "is another user's; choose another name");
+    if (lstat(journal, &status) == 0)
+        return MOE_OK; // its key tells
+    DIR *open_folder = opendir(folder);
+    bool empty = open_folder != NULL;
+    for (const struct dirent *at = empty ? readdir(open_folder) : NULL; at && empty; at = readdir(open_folder))
+        empty = strcmp(at->d_name, ".") == 0 || strcmp(at->d_name, "..") == 0;
+    if (open_folder)
+        closedir(open_folder);
+    return empty ? MOE_OK
+                 : moe_fail_file(err, MOE_BAD_ARGUMENT, folder, 0,
+                                 "has files that no conversion left; remove it, or choose another name");
+}
+
 int journal_open(const char *folder, const char key[65], struct journal *j, struct moe_err *err)
 {
     memset(j, 0, sizeof *j);
+    j->fd = -1;
     snprintf(j->path, sizeof j->path, "%.4200s/convert.journal", folder);
-    j->fd = open(j->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    int code = check_folder(folder, j->path, err);
+    if (code)
+        return code;
+    j->fd = open(j->path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (j->fd < 0)
-        return moe_fail_file(err, MOE_IO, j->path, errno, "cannot be created");
-    int code = read_journal(j, folder, key, err);
+        return moe_fail_file(err, errno == ELOOP ? MOE_BAD_ARGUMENT : MOE_IO, j->path, errno, "cannot be created");
+    code = read_journal(j, folder, key, err);
+    if (!code)
+        code = file_make_durable(folder, err); // without it, files that are there after a power cut are nobody's
     if (code)
         journal_close(j);
     return code;

@@ -21,7 +21,8 @@ struct journal {
     size_t count;
 };
 
-// Opens or makes folder/convert.journal. A journal with another key, or one that another process holds, is refused. A
+// Opens or makes folder/convert.journal. A journal with another key, or one that another process holds, is refused, and
+// so is a folder that is a link, another user's, or has files and no journal. A
 // line that was cut off is forgotten, and so is a file that has not the size it should have.
 int journal_open(const char *folder, const char key[65], struct journal *journal, struct moe_err *err);
 const struct journal_file *journal_find(const struct journal *journal, const char *file); // NULL: not whole

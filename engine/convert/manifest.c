@@ -3,6 +3,7 @@
 #include "engine/convert/manifest.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <openssl/evp.h>
@@ -134,9 +135,14 @@ static bool fingerprint(const struct manifest_facts *facts, char hex[65])
 
 static int write_text(const char *path, const char *text, struct moe_err *err)
 {
-    FILE *file = fopen(path, "wb");
-    if (!file)
-        return moe_fail_file(err, MOE_IO, path, errno, "cannot be created");
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "wb");
+    if (!file) {
+        int code = moe_fail_file(err, MOE_IO, path, errno, "cannot be created");
+        if (fd >= 0)
+            close(fd);
+        return code;
+    }
     bool good = fputs(text, file) >= 0 && fflush(file) == 0 && fsync(fileno(file)) == 0;
     int code = good ? MOE_OK : moe_fail_file(err, MOE_IO, path, errno, "cannot be written");
     if (fclose(file) && !code)

@@ -201,7 +201,7 @@ int writer_run(const char *path, const struct writer_chunks *chunks, const struc
                char sha256[65], struct moe_err *err)
 {
     struct work w = {.chunks = chunks, .options = options, .path = path};
-    w.fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    w.fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (w.fd < 0)
         return moe_fail_file(err, MOE_IO, path, errno, "cannot be made");
     if (chunks->blocks) // a file system that has no such thing says so here or at the first write

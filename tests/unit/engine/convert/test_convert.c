@@ -164,6 +164,41 @@ static void another_conversion_is_not_mixed_in(struct harness *t)
     fails(t, convert(BF16, &odd, &err), MOE_BAD_ARGUMENT, &err, "bits must be 4 or 8");
 }
 
+// Where others can make names: what they lead to stays as it was.
+static void planted_names_are_not_followed(struct harness *t)
+{
+    static const char *const names[] = {"convert.journal", "resident.safetensors", "layer-001.experts", "model.json"};
+    struct moe_err err;
+    char victim[200], path[200];
+    snprintf(victim, sizeof victim, "%s/victim", scratch);
+    clear();
+    CHECK_EQ(t, mkdir(victim, 0700) + symlink(victim, partial), 0);
+    fails(t, convert(BF16, NULL, &err), MOE_BAD_ARGUMENT, &err, "target.partial: is a symbolic link");
+    CHECK_EQ(t, unlink(partial) + rmdir(victim), 0); // it is empty still
+    CHECK_EQ(t, mkdir(partial, 0700), 0);
+    made_text(partial, "resident.safetensors", "precious");
+    fails(t, convert(BF16, NULL, &err), MOE_BAD_ARGUMENT, &err, "has files that no conversion left");
+    CHECK_EQ(t, unlink((snprintf(path, sizeof path, "%s/resident.safetensors", partial), path)), 0);
+    if (geteuid() == 0) {
+        CHECK_EQ(t, chown(partial, 1, 1), 0);
+        fails(t, convert(BF16, NULL, &err), MOE_BAD_ARGUMENT, &err, "is another user's");
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct disturbance d = {.check_at = 1}; // with a journal
+        const struct moe_convert_options options = disturbed(&d);
+        struct stat status;
+        clear();
+        CHECK_EQ(t, convert(BF16, &options, &err), MOE_CANCELLED);
+        made_text(scratch, "victim", "precious");
+        snprintf(path, sizeof path, "%s/%s", partial, names[i]);
+        unlink(path);
+        CHECK_EQ(t, symlink(victim, path), 0);
+        CHECK(t, convert(BF16, NULL, &err) != 0 && strstr(err.text, names[i]));
+        CHECK(t, stat(victim, &status) == 0 && status.st_size == 8);
+    }
+    unlink(victim);
+}
+
 static void failing_writes_are_said(struct harness *t)
 {
     static const int errors[] = {ENOSPC, EIO};
@@ -513,6 +548,7 @@ int main(int argc, char **argv)
         TEST(torn_journals_are_understood),
         TEST(a_file_that_lost_its_end_is_made_again),
         TEST(another_conversion_is_not_mixed_in),
+        TEST(planted_names_are_not_followed),
         TEST(failing_writes_are_said),
         TEST(verify_reads_what_was_written),
         TEST(layers_may_differ),
