@@ -358,6 +358,17 @@ static bool set_hooks(void)
     return true;
 }
 
+// readline 8.2 reads behind its line where columns are 32767 or 65535.
+static void keep_in_bounds(void)
+{
+    int rows, columns;
+    if (!term_is_vast())
+        return;
+    rl_get_screen_size(&rows, &columns);
+    rl_set_screen_size(rows < TERM_MOST_CELLS ? rows : TERM_MOST_CELLS,
+                       columns < TERM_MOST_CELLS ? columns : TERM_MOST_CELLS);
+}
+
 bool prompt_open(const struct prompt_face *face)
 {
     prompt.face = *face;
@@ -379,6 +390,7 @@ bool prompt_open(const struct prompt_face *face)
     if (draws())
         rl_variable_bind("show-all-if-ambiguous", "on"); // the window is in nobody's way; an inputrc may say otherwise
     rl_initialize();
+    keep_in_bounds();
     bind_keys();
     bind_searches();
     read_own_inputrc();
@@ -473,6 +485,7 @@ void prompt_refresh(void)
 void prompt_resize(void)
 {
     rl_resize_terminal();
+    keep_in_bounds();
 }
 
 // vi's mode, as show-mode-in-prompt asks for it; "" without.
