@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/wait.h>
 #include <termios.h>
 #include <time.h>
 #include <unistd.h>
@@ -261,47 +260,6 @@ void term_suspend(void)
     catch_with(SIGTSTP, on_signal, 0);
     if (was_raw)
         set_raw(pastes);
-}
-
-// Makes a process group the one that reads the terminal. We may be in the background ourselves by then.
-static void give_terminal(pid_t group)
-{
-    catch_with(SIGTTOU, SIG_IGN, 0);
-    tcsetpgrp(STDIN_FILENO, group); // a terminal that is not ours to give stays where it is
-    catch_with(SIGTTOU, SIG_DFL, 0);
-}
-
-int term_run(const char *command, const char *argument)
-{
-    pid_t own = getpgrp(), child = fork();
-    if (child < 0)
-        return -1;
-    if (child == 0) {
-        setpgid(0, 0);
-        give_terminal(getpid());
-        term_release_signals();
-        catch_with(SIGTSTP, SIG_DFL, 0);
-        execl("/bin/sh", "sh", "-c", command, "sh", argument, (char *)NULL);
-        _exit(127);
-    }
-    setpgid(child, child); // whoever comes first
-    give_terminal(child);
-    int status, code = 0;
-    while (!code) {
-        if (waitpid(child, &status, WUNTRACED) < 0) {
-            code = errno == EINTR ? 0 : errno;
-        } else if (WIFSTOPPED(status)) {
-            give_terminal(own);
-            term_suspend();
-            give_terminal(child);
-            kill(-child, SIGCONT);
-        } else {
-            break;
-        }
-    }
-    give_terminal(own);
-    errno = code;
-    return code ? -1 : status;
 }
 
 bool term_size(int *rows, int *columns)

@@ -41,9 +41,6 @@ void term_set_reset(const char *sequence);
 // Stops the process as Ctrl-Z does; returns when it goes on, in raw mode again if it was.
 void term_suspend(void);
 uint64_t term_stood_ns(void); // how long that was, since the last call
-// Runs a command of /bin/sh on the terminal, with `argument` as $1 and a process group of its own, and waits for it;
-// when it is stopped we are, too, and both go on together. Its status as of waitpid, or -1 and errno.
-int term_run(const char *command, const char *argument);
 
 // Ends the process at once, with everything written and the terminal as it was: for when a thread still runs that
 // exit() would pull the ground from under. A status of STATUS_DONE becomes a failure if output is lost.

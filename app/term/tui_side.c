@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "app/term/shell.h"
 #include "app/term/term.h"
 #include "app/term/tui_parts.h"
 
@@ -26,7 +27,7 @@ static const char *run_editor(const char *path)
     char command[4096];
     if (snprintf(command, sizeof command, "%s \"$1\" 2>&1", editor) >= (int)sizeof command)
         return "VISUAL is too long";
-    int status = term_run(command, path);
+    int status = shell_run(&(struct shell_command){.text = command, .argument = path});
     if (status < 0)
         return strerror(errno);
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? NULL : "the editor failed; draft unchanged";
@@ -44,25 +45,21 @@ static int make_file(char path[4096], const char *text, size_t length)
     return code;
 }
 
-// Makes the file's text the draft and removes the file. 0 or an errno; *length: of the text.
-static int take_file(const char *path, size_t limit, size_t *length)
+// Makes the text the draft, without the lines' ends behind it. Its length.
+static size_t take_text(struct bytes *text)
 {
-    struct bytes text = {0};
-    int code = files_read(path, limit, &text);
-    unlink(path);
-    while (text.length && text.data[text.length - 1] == '\n')
-        text.data[--text.length] = 0;
-    *length = text.length;
-    if (code == 0)
-        prompt_replace(text.length ? text.data : "");
-    bytes_release(&text);
-    return code;
+    while (text->length && text->data[text->length - 1] == '\n')
+        text->data[--text->length] = 0;
+    prompt_replace(text->length ? text->data : "");
+    size_t length = text->length;
+    bytes_release(text);
+    return length;
 }
 
 void tui_edit(struct tui *tui)
 {
     char path[4096];
-    size_t taken;
+    struct bytes text = {0};
     struct prompt_draft draft = prompt_draft();
     int code = make_file(path, draft.text, draft.length);
     if (code) {
@@ -72,36 +69,33 @@ void tui_edit(struct tui *tui)
     tui_leave(tui);
     const char *failed = run_editor(path);
     tui_return(tui);
-    if (failed)
-        unlink(path);
-    else
-        code = take_file(path, DRAFT_LIMIT, &taken);
+    if (!failed)
+        code = files_read(path, DRAFT_LIMIT, &text);
+    unlink(path);
+    if (!failed && !code)
+        take_text(&text);
     if (failed || code)
         tui_notice(tui, "%s", failed ? failed : strerror(code));
 }
 
 void tui_shell(struct tui *tui, const char *command)
 {
-    char path[4096];
-    size_t taken;
-    int code = make_file(path, "", 0);
-    if (code) {
-        tui_notice(tui, "can't make a file for its output: %s", strerror(code));
-        return;
-    }
-    setenv("MOECHAT_COMMAND", command, 1);
+    struct bytes text = {0};
     tui_leave(tui);
-    int status = term_run("eval \"$MOECHAT_COMMAND\" >\"$1\" 2>&1 </dev/null", path);
-    code = errno;
+    int status = shell_run(
+        &(struct shell_command){.text = "eval \"$1\"", .argument = command, .output = &text, .most = DRAFT_LIMIT});
+    int code = errno;
     tui_return(tui);
-    unsetenv("MOECHAT_COMMAND");
-    int wrong = take_file(path, DRAFT_LIMIT, &taken);
-    if (status < 0 || wrong)
-        tui_notice(tui, "%s", strerror(status < 0 ? code : wrong));
+    if (status < 0 && code == EFBIG)
+        tui_notice(tui, "it printed more than %d MB, and was ended", DRAFT_LIMIT >> 20);
+    else if (status < 0)
+        tui_notice(tui, "%s", strerror(code));
     else if (!WIFEXITED(status) || WEXITSTATUS(status))
         tui_notice(tui, WIFEXITED(status) ? "it failed with status %d" : "it was ended by signal %d",
                    WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
-    else if (!taken)
+    if (status < 0)
+        bytes_release(&text);
+    else if (!take_text(&text) && status == 0)
         tui_notice(tui, "it printed nothing");
 }
 

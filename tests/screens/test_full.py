@@ -156,6 +156,30 @@ def test_a_shell_command_fills_the_draft():
     leave(s)
 
 
+def test_shell_commands_that_do_not_end():
+    def run(command):
+        before = len(s.output)
+        s.send("\x15!" + command + "\r")
+        while b"\033[?1049l" not in s.output[before:] and time.monotonic() < end:  # the chat's screen has gone
+            s.read(0.1)
+
+    end = time.monotonic() + 60
+    s = chat("turn\necho\n", env=environment(TERM="xterm", MOECHAT_CLOCK="fake", TMPDIR="/nonexistent"))  # no file is made
+    s.keys("!yes\r", "runs this in your shell")
+    s.keys("\r", "it printed more than 16 MB, and was ended")
+    s.keys("!sleep 100 & echo $!\r", lambda t: re.search("(?m)^> [0-9]+$", t.text()))  # what runs on is not waited for
+    os.kill(int(re.search("(?m)^> ([0-9]+)$", s.text()).group(1)), signal.SIGKILL)
+    run("trap '' INT; sleep 100")
+    for _ in range(2):  # the second gives it up
+        time.sleep(0.5)
+        s.send("\x03")
+    s.until("it was ended by signal 9")
+    run("sleep 100")
+    time.sleep(0.5)
+    s.process.send_signal(signal.SIGTERM)
+    same(s.finish(), 143)
+
+
 def test_how_to_leave_is_told_once():
     s = chat("turn\necho\n")
     s.keys(":q\r", "/quit or Ctrl-D leaves")

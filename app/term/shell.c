@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Commands that are given the terminal for a while.
+#include "app/term/shell.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "app/term/term.h"
+
+enum { TICK_MS = 50, INTERRUPTS = 2 };
+
+// Makes a process group the one that reads the terminal. We may be in the background ourselves by then.
+static void give_terminal(pid_t group)
+{
+    sigset_t stop, before;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTTOU);
+    pthread_sigmask(SIG_BLOCK, &stop, &before);
+    tcsetpgrp(STDIN_FILENO, group); // a terminal that is not ours to give stays where it is
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+// ---- In the command's process group
+
+static _Noreturn void become(const struct shell_command *c, int output)
+{
+    if (output >= 0) {
+        int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
+            dup2(output, STDERR_FILENO) < 0)
+            _exit(127);
+    }
+    execl("/bin/sh", "sh", "-c", c->text, "sh", c->argument, (char *)NULL);
+    _exit(127);
+}
+
+static volatile sig_atomic_t interrupts; // of the process that guards a command, see below
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    interrupts++;
+}
+
+// The terminal's Ctrl-C comes to this group and not to the chat's. A shell waits for what it runs, which may take no
+// notice or be in a session of its own; so a process between counts. It ends as the shell does.
+static _Noreturn void guard(const struct shell_command *c, int output)
+{
+    struct sigaction count = {.sa_handler = on_interrupt}; // a wait ends
+    pid_t shell = fork();
+    if (shell < 0)
+        _exit(127);
+    if (shell == 0)
+        become(c, output);
+    close(output);
+    sigaction(SIGINT, &count, NULL);
+    int status;
+    for (;;) {
+        if (waitpid(shell, &status, WUNTRACED) < 0) {
+            if (errno != EINTR)
+                _exit(127);
+            if (interrupts >= INTERRUPTS)
+                kill(0, SIGKILL);
+        } else if (WIFSTOPPED(status)) {
+            raise(SIGSTOP); // who continues us continues the group
+        } else {
+            break;
+        }
+    }
+    if (WIFEXITED(status))
+        _exit(WEXITSTATUS(status));
+    signal(WTERMSIG(status), SIG_DFL);
+    raise(WTERMSIG(status));
+    _exit(128 + WTERMSIG(status));
+}
+
+// ---- In ours
+
+// What there is to read. 0, EFBIG or ENOMEM; *fd becomes -1 when no more will come.
+static int take_output(const struct shell_command *c, int *fd)
+{
+    char bytes[65536];
+    ssize_t got = 0;
+    while (*fd >= 0 && (got = read(*fd, bytes, sizeof bytes)) > 0) {
+        if ((size_t)got > c->most - c->output->length)
+            return EFBIG;
+        if (!bytes_append(c->output, bytes, (size_t)got))
+            return ENOMEM;
+    }
+    if (*fd >= 0 && (got == 0 || (errno != EAGAIN && errno != EINTR))) {
+        close(*fd);
+        *fd = -1;
+    }
+    return 0;
+}
+
+// The group is told, has a second (an editor keeps what it has), and is gone before the terminal is taken back.
+static void end(pid_t child, int number)
+{
+    int status;
+    pid_t gone = 0;
+    kill(-child, number);
+    kill(-child, SIGCONT);
+    for (int ticks = 0; !gone && ticks < 1000 / TICK_MS; ticks++) {
+        gone = waitpid(child, &status, WNOHANG);
+        if (!gone)
+            poll(NULL, 0, TICK_MS);
+    }
+    kill(-child, SIGKILL);
+    while (!gone && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+}
+
+// Until it ends. 0 and its status, or an errno.
+static int await(const struct shell_command *c, pid_t child, int *fd, int *status)
+{
+    for (;;) {
+        pid_t got = waitpid(child, status, WNOHANG | WUNTRACED);
+        if (got == child && !WIFSTOPPED(*status))
+            return take_output(c, fd); // what runs on in the background is not waited for
+        if (got < 0 && errno != EINTR)
+            return errno;
+        if (got == child) {
+            give_terminal(getpgrp());
+            term_suspend();
+            give_terminal(child);
+            kill(-child, SIGCONT);
+        }
+        int ends = term_signal_pending(SIGTERM) ? SIGTERM : term_signal_pending(SIGHUP) ? SIGHUP : 0;
+        int wrong = take_output(c, fd);
+        if (ends || wrong) {
+            end(child, ends ? ends : SIGTERM);
+            return wrong ? wrong : EINTR;
+        }
+        struct pollfd output = {.fd = *fd, .events = POLLIN};
+        poll(&output, 1, TICK_MS);
+    }
+}
+
+int shell_run(const struct shell_command *c)
+{
+    int ends[2] = {-1, -1}, status = 0;
+    if (c->output && pipe(ends))
+        return -1;
+    for (int i = 0; i < 2 && c->output; i++)
+        fcntl(ends[i], F_SETFD, FD_CLOEXEC);
+    if (c->output)
+        fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    pid_t child = fork();
+    int code = child < 0 ? errno : 0;
+    if (child == 0) {
+        setpgid(0, 0);
+        give_terminal(getpid());
+        term_release_signals();
+        signal(SIGTSTP, SIG_DFL);
+        if (c->output)
+            guard(c, ends[1]);
+        become(c, -1);
+    }
+    if (c->output)
+        close(ends[1]);
+    if (!code) {
+        setpgid(child, child); // whoever comes first
+        give_terminal(child);
+        code = await(c, child, &ends[0], &status);
+        give_terminal(getpgrp());
+    }
+    if (ends[0] >= 0)
+        close(ends[0]);
+    errno = code;
+    return code ? -1 : status;
+}
