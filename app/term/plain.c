@@ -387,10 +387,15 @@ static bool line_waits(const struct plain *plain)
     return plain->talk.state == TALK_IDLE && plain->whole_line;
 }
 
+static bool typed_waits(const struct plain *plain)
+{
+    return plain->talk.state == TALK_IDLE && prompt_stands(plain) && prompt_holds();
+}
+
 static int patience(void *self)
 {
     const struct plain *plain = self;
-    return line_waits(self) ? 0 : plain->flow.word.length ? WORD_MS : -1;
+    return line_waits(self) || typed_waits(self) ? 0 : plain->flow.word.length ? WORD_MS : -1;
 }
 
 static void finish_round(void *self)
@@ -398,6 +403,8 @@ static void finish_round(void *self)
     struct plain *plain = self;
     if (line_waits(self))
         take_piped_line(self);
+    if (typed_waits(self))
+        prompt_type_held();
     if (plain->flow.word.length && term_clock_ms() - plain->came_ms >= WORD_MS)
         flow_flush(&plain->flow, stdout, edge(plain));
     flush(self);
@@ -424,7 +431,9 @@ static void interrupt(void *self)
 
 static void suspend(void *self)
 {
-    (void)self;
+    const struct plain *plain = self;
+    if (plain->from_terminal && plain->talk.state != TALK_IDLE) // else the shell would read it
+        prompt_hold();
     term_suspend();
 }
 

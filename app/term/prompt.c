@@ -457,6 +457,34 @@ void prompt_feed(void)
     rl_callback_read_char();
 }
 
+void prompt_hold(void)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    char block[4096];
+    ssize_t got;
+    while (poll(&input, 1, 0) > 0 && (got = read(STDIN_FILENO, block, sizeof block)) > 0)
+        if (!bytes_append(&prompt.queue, block, (size_t)got))
+            return; // as if it had not been typed
+}
+
+bool prompt_holds(void)
+{
+    return queue_waits();
+}
+
+void prompt_type_held(void)
+{
+    rl_getc_func_t *getc_before = rl_getc_function;
+    rl_getc_function = take_byte;
+    rl_input_available_hook = queue_waits;
+    while (queue_waits() && prompt.shown)
+        rl_callback_read_char();
+    rl_getc_function = getc_before;
+    rl_input_available_hook = NULL;
+    if (!queue_waits())
+        prompt.queue.length = prompt.taken = 0;
+}
+
 bool prompt_interrupt(void)
 {
     bool draft = rl_end > 0;

@@ -34,6 +34,11 @@ void prompt_remember(const char *text);
 void prompt_show(const char *draft); // begins a line with this; after `line` the prompt is hidden
 bool prompt_is_shown(void);
 void prompt_feed(void); // standard input is readable
+// What was typed while the prompt is hidden is taken from the terminal, which somebody else is to have, and typed at
+// the prompt when it is shown again: prompt_type_held.
+void prompt_hold(void);
+bool prompt_holds(void);
+void prompt_type_held(void); // up to the end of a line
 // Ctrl-C: a draft goes to the history and the line is cleared. False: there was no draft.
 bool prompt_interrupt(void);
 void prompt_refresh(void); // draws it on a new line, after other output

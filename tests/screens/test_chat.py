@@ -405,6 +405,28 @@ def test_suspend_and_return():
     same(t.settings(), t.before)
 
 
+def test_what_is_typed_before_ctrl_z_stays_ours():
+    t = Terminal(["--plain", "--no-session"] + script("turn\ntext one\nhang\nturn\necho\nturn\necho\n"),
+                 shell='"$0" "$@"; echo "stopped"; read go; echo "read $go."; fg; echo "ended $?"')
+    t.wait("You:")
+    t.send("go\r")
+    t.wait("one")
+    t.send("first\rand \u00e4 dr")  # waits unseen for the next prompt
+    time.sleep(0.3)
+    t.send("\x1a")
+    t.wait("stopped")
+    t.send("x\n")
+    t.wait("read x.")  # the shell has none of it
+    time.sleep(0.3)
+    t.send("\x03")
+    t.wait("Stopped; what it said is kept", "You:", "first", "Assistant:", "first", "You:", "and \u00e4 dr")
+    t.send("aft\r")
+    t.wait("Assistant:", "and \u00e4 draft", "You:")
+    t.send("\x04")
+    t.wait("ended 0")
+    t.finish()
+
+
 def test_a_resize_keeps_the_draft():
     t = chat(ECHO)
     t.send("some words of a draft")
