@@ -339,6 +339,18 @@ void keeper_close(struct keeper *keeper)
     keeper->saved = NULL;
 }
 
+void keeper_leave(struct keeper *keeper)
+{
+    char name[STORE_NAME_SIZE] = "";
+    const struct store *store = keeper->saved ? saved_store(keeper->saved) : NULL;
+    struct store_error error;
+    if (keeper->saved && saved_is_blank(keeper->saved))
+        snprintf(name, sizeof name, "%s", saved_name(keeper->saved));
+    keeper_close(keeper);
+    if (*name && store_remove(store, name, &error))
+        snprintf(keeper->news.text, sizeof keeper->news.text, "%s", error.text);
+}
+
 // Rows of other weights, or of another format, are somebody's still: the conversation goes on under a new name. Writes
 // to `said` what became of it, behind whose they are.
 static void leave_to_its_model(struct keeper *keeper, const struct origin *is, char *said, size_t size)

@@ -19,6 +19,7 @@ struct session_news {
     uint32_t max_context;       // opened: room for tokens
     bool unsaved;               // the disk does not have all that was said
     uint32_t cached, missing;   // opened: tokens whose rows are there, and that are computed with the next turn
+    bool blank;                 // it goes when another one is opened, as nothing was said in it (saved_is_blank)
     bool unanswered;            // closed: the last message is saved, and has no answer
     char name[STORE_NAME_SIZE]; // "" until its first turn is saved
     char text[1000];            // one line for people; "": nothing to say
@@ -75,5 +76,6 @@ void keeper_lose(struct keeper *keeper);           // what was gone to is not on
 // Gives the session a name, unless "", and saves what is not on the disk yet.
 void keeper_save_as(struct keeper *keeper, const char *name);
 void keeper_close(struct keeper *keeper); // tries once more what could not be saved
+void keeper_leave(struct keeper *keeper); // the same for another session, which a blank one does not outlive
 
 #endif

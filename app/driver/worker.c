@@ -336,6 +336,7 @@ static void send_news(struct worker *worker, bool of_turn)
     event.session.unsaved = keeper->saved && (keeper->unsaved || keeper->hole);
     if (keeper->saved)
         snprintf(event.session.name, sizeof event.session.name, "%s", saved_name(keeper->saved));
+    event.session.blank = keeper->saved && saved_is_blank(keeper->saved);
     queue_push(worker->events, &event, NULL);
     keeper->news = (struct session_news){0};
 }
@@ -345,7 +346,7 @@ static void open_session(struct worker *worker, struct worker_session *session)
     struct keeper *keeper = &worker->keeper;
     struct backend_info info;
     struct moe_err err;
-    keeper_close(keeper);
+    keeper_leave(keeper);
     *keeper->news.name = 0;
     keeper->saved = session->saved;
     worker->backend.ops->resume(worker->backend.self);

@@ -568,6 +568,17 @@ static enum store_code sync_new_files(const struct saved *saved, const struct sa
     return failed ? fail_file(error, &folder, failed) : STORE_OK;
 }
 
+bool saved_is_blank(const struct saved *saved)
+{
+    const struct manifest *manifest = &saved->manifest;
+    bool said = false;
+    for (size_t i = 0; i < manifest->n_parts; i++)
+        said = said || manifest->parts[i].role != TOK_SYSTEM;
+    for (size_t i = 0; i < manifest->n_others; i++)
+        said = said || manifest->others[i].role != TOK_SYSTEM;
+    return saved->nameless && !said;
+}
+
 // Names a session that is named after the time alone as its first message has it, with a number where that is taken.
 static void take_wanted_name(struct saved *saved)
 {

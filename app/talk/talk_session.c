@@ -112,6 +112,7 @@ void talk_on_session(struct talk *talk, const struct session_news *news)
     talk->face->progress(talk->self, NULL);
     snprintf(talk->session, sizeof talk->session, "%s", news->name);
     talk->unsaved = news->unsaved;
+    talk->blank = news->blank;
     talk->warned = false;
     if (talk->opening && !news->of_turn)
         on_opened(talk, news);
@@ -154,7 +155,7 @@ void talk_do_new(struct talk *talk, const struct line *line)
     talk_begin_conversation(talk);
     if (talk->saving && *talk->session && talk->unsaved)
         talk_say(talk, "New conversation. The last messages of \"%s\" were not saved.", talk->session);
-    else if (talk->saving && *talk->session)
+    else if (talk->saving && *talk->session && !talk->blank)
         talk_say(talk, "New conversation. The old one is kept as \"%s\"; /load %s returns to it.", talk->session,
                  talk->session);
     else

@@ -262,6 +262,37 @@ def test_a_system_message_is_saved_before_anything_is_said():
             run(["sessions", "rm", one])
 
 
+def test_nothing_said_is_nothing_kept():
+    run(["--plain", "--session", "said"] + script(ECHO), stdin=b"one\n")
+    before = names()
+    t = chat(ECHO)
+    t.send("/system Be kind.\r")
+    t.wait("Done.", "You:")
+    same(len(names()), len(before) + 1)
+    t.send("/load said\r")
+    t.wait("Assistant:", "one\r\n", "You:")
+    same(names(), before)
+    t.send("/new\r")
+    t.wait('kept as "said"', "You:")
+    t.send("/system Be brief.\r")
+    t.wait("Done.", "You:")
+    t.send("/new\r")
+    t.wait("New conversation.\x1b[0m\r\n", "You:")
+    same(names(), before)
+    t.send("/system\r")
+    t.wait("System message: Be brief.", "You:")
+    t.send("/system Be long.\r")
+    t.wait("Done.", "You:")
+    t.send("/save mine\r")
+    t.wait('saved as "mine"', "You:")
+    t.send("/load said\r")  # what was named stays
+    t.wait("Assistant:", "one\r\n", "You:")
+    leave(t)
+    same(sorted(names()), sorted(before + ["mine"]))
+    for one in ("said", "mine"):
+        same(run(["sessions", "rm", one]).returncode, 0)
+
+
 def said_by(*typed, args=()):
     """What a chat of plain lines says to these, and the names of the sessions that it makes."""
     before = set(names())
