@@ -3,6 +3,7 @@
 #include "engine/experts/cache_plan.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "engine/base/err.h"
 
@@ -44,6 +45,26 @@ uint64_t cache_least(const struct cache_question *question)
     return smaller(question->dispatches * question->per_dispatch, question->n_experts);
 }
 
+struct remedy {
+    const char *option;
+    uint64_t bytes;
+};
+
+// Says both sizes in the unit that the option takes: what there is cut, so that it is never shown to be enough.
+static int fail_budget(const char *what, uint64_t budget, const char *holds, struct remedy remedy, struct moe_err *err)
+{
+    unsigned shift = remedy.bytes >> 20 ? 20 : 10;
+    char unit = shift == 20 ? 'M' : 'K', has[32];
+    uint64_t hundredths = (budget >> shift) * 100 + ((budget & ((UINT64_C(1) << shift) - 1)) * 100 >> shift);
+    if (hundredths % 100)
+        snprintf(has, sizeof has, "%" PRIu64 ".%02" PRIu64 "%c", hundredths / 100, hundredths % 100, unit);
+    else
+        snprintf(has, sizeof has, "%" PRIu64 "%c", hundredths / 100, unit);
+    uint64_t whole = (remedy.bytes >> shift) + ((remedy.bytes & ((UINT64_C(1) << shift) - 1)) != 0);
+    return moe_fail(err, MOE_BUDGET, "%s of %s holds %s: give %s%" PRIu64 "%c or more", what, has, holds, remedy.option,
+                    whole, unit);
+}
+
 static int plan_device(const struct cache_question *q, struct cache_answer *answer, struct moe_err *err)
 {
     // A device's own memory also holds what the sessions need; the host's also the rest of the machine.
@@ -51,13 +72,12 @@ static int plan_device(const struct cache_question *q, struct cache_answer *answ
     uint64_t budget = budget_bytes(q->device_bytes, q->device_left, automatic);
     uint64_t slots = smaller(budget / q->slot_bytes, q->n_experts);
     uint64_t least = cache_least(q), smallest = least * q->slot_bytes;
-    if (slots < least)
-        return moe_fail(
-            err, MOE_BUDGET,
-            "an expert cache of %" PRIu64 " bytes holds %" PRIu64 " of the %" PRIu64 " experts that %" PRIu64
-            " layer%s: give --expert-cache %" PRIu64 "%c (%" PRIu64 " bytes) or more",
-            budget, slots, least, q->dispatches, q->dispatches == 1 ? " in flight needs" : "s in flight need",
-            smallest >> 20 ? whole_mib(smallest) : (smallest + 1023) >> 10, smallest >> 20 ? 'M' : 'K', smallest);
+    if (slots < least) {
+        char holds[160];
+        snprintf(holds, sizeof holds, "%" PRIu64 " of the %" PRIu64 " experts that %" PRIu64 " layer%s", slots, least,
+                 q->dispatches, q->dispatches == 1 ? " in flight needs" : "s in flight need");
+        return fail_budget("an expert cache", budget, holds, (struct remedy){"--expert-cache ", smallest}, err);
+    }
     if (slots * q->slot_bytes > q->device_left)
         return fail_memory("--expert-cache", slots * q->slot_bytes, q->device_left, err);
     answer->device_slots = slots;
@@ -82,11 +102,12 @@ static int plan_host(const struct cache_question *q, struct cache_answer *answer
     // What the device has too is no gain.
     if (q->host_bytes == MOE_CACHE_AUTO && slots <= answer->device_slots)
         return MOE_OK;
-    if (slots < passing)
-        return moe_fail(err, MOE_BUDGET,
-                        "a host cache of %" PRIu64 " bytes holds %" PRIu64 " experts and %" PRIu64
-                        " pass through it at once: give --host-cache none, or %" PRIu64 "M (%" PRIu64 " bytes) or more",
-                        budget, slots, passing, whole_mib(passing * q->slot_bytes), passing * q->slot_bytes);
+    if (slots < passing) {
+        char holds[160];
+        snprintf(holds, sizeof holds, "%" PRIu64 " experts and %" PRIu64 " pass through it at once", slots, passing);
+        return fail_budget("a host cache", budget, holds,
+                           (struct remedy){"--host-cache none, or ", passing * q->slot_bytes}, err);
+    }
     answer->host_slots = slots;
     answer->host_only_passes = slots == passing;
     return MOE_OK;

@@ -64,9 +64,8 @@ static int fail_budget(const expert_store *store, const struct expert_request *r
     uint64_t bytes = (slots * store->plan.experts + experts - 1) / experts * store->plan.slot_bytes;
     return moe_fail(err, MOE_BUDGET,
                     "layer %" PRIu32 " needs %" PRIu32 " more slots while %" PRIu32 " of the cache's %" PRIu32
-                    " slots are in use: give --expert-cache %" PRIu64 "M (%" PRIu64 " bytes) or more",
-                    request->layer, more, size->device.n_pinned, size->device.n_slots, (bytes + (1U << 20) - 1) >> 20,
-                    bytes);
+                    " slots are in use: give --expert-cache %" PRIu64 "M or more",
+                    request->layer, more, size->device.n_pinned, size->device.n_slots, (bytes + (1U << 20) - 1) >> 20);
 }
 
 static int take_in_or_cancel(expert_store *store, uint32_t layer, bool (*cancelled)(void *), void *context,

@@ -85,18 +85,18 @@ static void refuse(struct harness *t, uint64_t device, uint64_t host, int code, 
 static void refusals_say_what_works(struct harness *t)
 {
     refuse(t, 8 * MIB - 1, 0, MOE_BUDGET,
-           "an expert cache of 8388607 bytes holds 7 of the 8 experts that 1 layer in flight needs: give "
-           "--expert-cache 8M (8388608 bytes) or more");
+           "an expert cache of 7.99M holds 7 of the 8 experts that 1 layer in flight needs: give "
+           "--expert-cache 8M or more");
     refuse(t, MOE_CACHE_SHARE(100), 0, MOE_BUDGET,
-           "an expert cache of 6291456 bytes holds 6 of the 8 experts that 1 layer in flight needs: give "
-           "--expert-cache 8M (8388608 bytes) or more");
+           "an expert cache of 6M holds 6 of the 8 experts that 1 layer in flight needs: give "
+           "--expert-cache 8M or more");
     refuse(
         t, 61 * MIB, 0, MOE_NO_MEMORY,
         "--expert-cache: 61 MiB are more than the 60 MiB of memory that are free; give it at most 54 MiB, a share such "
         "as 50%, or auto");
     refuse(t, 20 * MIB, 15 * MIB, MOE_BUDGET,
-           "a host cache of 15728640 bytes holds 15 experts and 16 pass through it at once: give --host-cache none, or "
-           "16M (16777216 bytes) or more");
+           "a host cache of 15M holds 15 experts and 16 pass through it at once: give --host-cache none, or "
+           "16M or more");
     struct cache_question q = two;
     struct cache_answer answer;
     struct moe_err err = {0};
@@ -104,8 +104,8 @@ static void refusals_say_what_works(struct harness *t)
     q.device_bytes = 16 * MIB - 1;
     CHECK_EQ(t, cache_plan(&q, &answer, &err), MOE_BUDGET);
     CHECK_STR(t, err.text,
-              "an expert cache of 16777215 bytes holds 15 of the 16 experts that 2 layers in flight need: give "
-              "--expert-cache 16M (16777216 bytes) or more");
+              "an expert cache of 15.99M holds 15 of the 16 experts that 2 layers in flight need: give "
+              "--expert-cache 16M or more");
     q.device_bytes++;
     CHECK_EQ(t, cache_plan(&q, &answer, &err), MOE_OK);
     q.n_experts = 11; // of all layers: more slots than that are never needed

@@ -93,8 +93,11 @@ static bool go(struct harness *t, const char *directory, const char *device, con
     if (way->budget == LEAST) {
         options.expert_cache_bytes = 1; // refused with what would do
         CHECK_EQ(t, moe_model_open(directory, &options, &model, &err), MOE_BUDGET);
-        const char *least = strrchr(err.text, '('); // "... (344064 bytes) or more"
-        options.expert_cache_bytes = least ? strtoull(least + 1, NULL, 10) : 1;
+        static const char gives[] = "give --expert-cache ";
+        const char *least = strstr(err.text, gives); // "... 336K or more"
+        char *unit = NULL;
+        options.expert_cache_bytes = least ? strtoull(least + sizeof gives - 1, &unit, 10) : 1;
+        options.expert_cache_bytes <<= !unit ? 0 : *unit == 'K' ? 10 : 20;
     }
     if (!code)
         code = moe_model_open(directory, &options, &model, &err);
