@@ -193,7 +193,7 @@ static int cut(struct encoding *e, size_t step, struct range piece)
     int found, failed = TOK_OK;
     while (!failed && (found = pattern_find(e->bpe->steps[step], e->search, &subject, e->err)) != 0) {
         if (found < 0)
-            return TOK_UNSUPPORTED;
+            return -found;
         size_t start = subject.start, end = subject.end;
         if (start > done)
             failed = cut(e, step + 1, (struct range){piece.start + done, piece.start + start});
@@ -341,13 +341,14 @@ static int encode_between(struct encoding *e, int which, struct range piece)
     return e->bpe->composes ? encode_composed(e, piece) : encode_rest(e, piece);
 }
 
-int bpe_encode(const struct bpe *bpe, const char *text, size_t length, struct tok_ids *list, struct tok_err *err)
+int bpe_encode(const struct bpe *bpe, const struct pattern_stop *stop, const char *text, size_t length,
+               struct tok_ids *list, struct tok_err *err)
 {
     char *copy = NULL;
     struct encoding e = {.bpe = bpe, .text = text, .list = list, .err = err};
     if (length == 0)
         return TOK_OK;
-    e.search = pattern_search_new();
+    e.search = pattern_search_new(stop);
     if (!e.search || !stand_ins(text, length, &copy)) {
         pattern_search_free(e.search);
         return tok_fail(err, TOK_NO_MEMORY, "out of memory for a text of %zu bytes", length);

@@ -54,6 +54,7 @@ int bpe_add_step(struct bpe *bpe, const struct pattern_source *source, struct to
 bool bpe_is_plain(const char *content, size_t length);
 
 // Appends the ids of UTF-8 text. Any thread.
-int bpe_encode(const struct bpe *bpe, const char *text, size_t length, struct tok_ids *list, struct tok_err *err);
+int bpe_encode(const struct bpe *bpe, const struct pattern_stop *stop, const char *text, size_t length,
+               struct tok_ids *list, struct tok_err *err);
 
 #endif

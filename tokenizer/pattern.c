@@ -29,6 +29,7 @@ struct pattern_search {
     pcre2_match_context *context;
     unsigned calls;
     double began; // seconds of this thread
+    const struct pattern_stop *stop;
 };
 
 #define SPACES                                                                                                         \
@@ -298,7 +299,7 @@ static double thread_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-struct pattern_search *pattern_search_new(void)
+struct pattern_search *pattern_search_new(const struct pattern_stop *stop)
 {
     struct pattern_search *made = calloc(1, sizeof *made);
     if (!made)
@@ -310,6 +311,7 @@ struct pattern_search *pattern_search_new(void)
         return NULL;
     }
     made->began = thread_seconds();
+    made->stop = stop;
     return made;
 }
 
@@ -336,6 +338,8 @@ int pattern_find(const struct pattern *pattern, struct pattern_search *search, s
         while (from > 0 && from < subject->length && ((unsigned char)subject->text[from] & 0xC0) == 0x80)
             from--;
         pcre2_set_offset_limit(search->context, from + PLACES);
+        if (search->stop->wanted && search->stop->wanted(search->stop->context))
+            return -tok_fail(err, TOK_CANCELLED, "cancelled");
         if (search->calls++ % CALLS == CALLS - 1 && thread_seconds() - search->began > seconds)
             found = PCRE2_ERROR_MATCHLIMIT;
         else
@@ -347,9 +351,8 @@ int pattern_find(const struct pattern *pattern, struct pattern_search *search, s
     if (found < 0) {
         PCRE2_UCHAR why[120];
         pcre2_get_error_message(found, why, sizeof why);
-        tok_fail(err, TOK_UNSUPPORTED, "%.300s: the pattern can't split a text of %zu bytes: %s", pattern->where,
-                 subject->length, (char *)why);
-        return -1;
+        return -tok_fail(err, TOK_UNSUPPORTED, "%.300s: the pattern can't split a text of %zu bytes: %s",
+                         pattern->where, subject->length, (char *)why);
     }
     const PCRE2_SIZE *range = pcre2_get_ovector_pointer(search->data);
     subject->start = range[0];

@@ -20,7 +20,12 @@ struct pattern_source {
 int pattern_new(const struct pattern_source *source, struct pattern **pattern, struct tok_err *err);
 void pattern_free(struct pattern *pattern); // NULL is fine
 
-struct pattern_search *pattern_search_new(void); // NULL: no memory
+// Whether nobody waits for the search any more; wanted NULL: somebody always does.
+struct pattern_stop {
+    bool (*wanted)(void *context);
+    void *context;
+};
+struct pattern_search *pattern_search_new(const struct pattern_stop *stop); // which outlives it; NULL: no memory
 void pattern_search_free(struct pattern_search *search);
 
 // What is searched: UTF-8 that begins and ends where the pattern sees its ends; from `from` on, which is set to where
@@ -29,7 +34,7 @@ struct pattern_subject {
     const char *text;
     size_t length, from, start, end;
 };
-// 1: found; 0: there is no more; < 0: *err says why there is no answer.
+// 1: found; 0: there is no more; < 0: *err says why there is no answer, and its code is this without the sign.
 int pattern_find(const struct pattern *pattern, struct pattern_search *search, struct pattern_subject *subject,
                  struct tok_err *err);
 

@@ -20,6 +20,7 @@ struct tok {
     struct pieces *pieces;
     struct bpe *bpe;
     const struct vocab *vocab;
+    struct pattern_stop stop;
 };
 
 void tok_ids_release(struct tok_ids *list)
@@ -160,8 +161,9 @@ static int spell_bytes(const tok *tokenizer, const char *text, size_t length, st
 {
     for (size_t i = 0; i < length; i++) {
         int32_t id = tokenizer->vocab->byte_ids[(unsigned char)text[i]];
-        int failed = id < 0 ? bpe_encode(tokenizer->bpe, REPLACEMENT, sizeof REPLACEMENT - 1, list, err)
-                            : tok_ids_append(list, id, err);
+        int failed = id < 0
+                         ? bpe_encode(tokenizer->bpe, &tokenizer->stop, REPLACEMENT, sizeof REPLACEMENT - 1, list, err)
+                         : tok_ids_append(list, id, err);
         if (failed)
             return failed;
     }
@@ -189,12 +191,17 @@ static int encode_run(const tok *tokenizer, const char *text, size_t length, str
     if (length == 0)
         return TOK_OK;
     if (tokenizer->bpe)
-        return bpe_encode(tokenizer->bpe, text, length, list, err);
+        return bpe_encode(tokenizer->bpe, &tokenizer->stop, text, length, list, err);
     int failed = sentencepiece_encode(tokenizer->pieces, text, length, list, err);
     if (failed == TOK_NO_MEMORY || (!failed && stands_for(tokenizer, list, first, text, length)))
         return failed;
     list->count = first;
     return spell_bytes(tokenizer, text, length, list, err);
+}
+
+void tok_set_cancelled(tok *tokenizer, bool (*cancelled)(void *context), void *context)
+{
+    tokenizer->stop = (struct pattern_stop){cancelled, context};
 }
 
 // What is not UTF-8 is spelled in bytes, and so is U+2581 where SentencePiece writes a space as that.

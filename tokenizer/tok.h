@@ -21,6 +21,7 @@ enum tok_code {
     TOK_FORMAT,      // the file is damaged
     TOK_UNSUPPORTED, // a type or template we do not know
     TOK_NO_MEMORY,
+    TOK_CANCELLED, // tok_set_cancelled
 };
 
 struct tok_err {
@@ -67,6 +68,9 @@ uint32_t tok_vocab_size(const tok *tokenizer);
 // of the 13 bytes that no UTF-8 holds, C0, C1 and F5 to FF: there each of them becomes U+FFFD. Qwen's text is composed,
 // Unicode's NFC, so a letter and its mark come back as one.)
 int tok_encode(const tok *tokenizer, const char *text, size_t length, struct tok_ids *list, struct tok_err *err);
+// Asked while a pattern cuts a text, which takes seconds where a text was made for that; once it is true tok_encode
+// ends with TOK_CANCELLED, and no ids of that text. Set before anything is encoded; called in the thread that encodes.
+void tok_set_cancelled(tok *tokenizer, bool (*cancelled)(void *context), void *context);
 // The bytes that `id` stands for, 0 of them for control symbols and ids outside the vocabulary; *bytes points into the
 // tok. A mark, such as <think> or <|EOT|> where the vocabulary does not call it special, has its spelling.
 size_t tok_bytes(const tok *tokenizer, int32_t id, const char **bytes);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The real model: a package, its session and its tokenizer.
 #include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,11 +28,13 @@ struct real {
     char tokenizer_digest[17];
     moe_progress_fn *progress;
     void *progress_context;
+    atomic_bool cancelled; // as the session is, for the tokenizer
 };
 
 static int fail_tok(struct moe_err *err, const struct tok_err *tok_err)
 {
-    static const enum moe_code codes[] = {MOE_OK, MOE_NOT_FOUND, MOE_FORMAT, MOE_UNSUPPORTED, MOE_NO_MEMORY};
+    static const enum moe_code codes[] = {MOE_OK,          MOE_NOT_FOUND, MOE_FORMAT,
+                                          MOE_UNSUPPORTED, MOE_NO_MEMORY, MOE_CANCELLED};
     return backend_fail(err, codes[tok_err->code], "%s", tok_err->text);
 }
 
@@ -69,6 +72,11 @@ static int open_template(struct real *real, struct model_tokenizer *own, struct 
     return 0;
 }
 
+static bool is_cancelled(void *self)
+{
+    return atomic_load(&((struct real *)self)->cancelled);
+}
+
 static int open_tokenizer(struct real *real, struct moe_err *err)
 {
     struct model_tokenizer own;
@@ -76,6 +84,7 @@ static int open_tokenizer(struct real *real, struct moe_err *err)
     if (code)
         return code;
     real->tokenizer = own.tokenizer;
+    tok_set_cancelled(own.tokenizer, is_cancelled, real);
     memcpy(real->tokenizer_digest, own.digest, sizeof real->tokenizer_digest);
     return open_template(real, &own, err);
 }
@@ -376,7 +385,9 @@ static int real_read_record(void *self, const struct moe_record_io *io, const st
 
 static void real_cancel(void *self)
 {
-    moe_session_cancel(((struct real *)self)->session);
+    struct real *real = self;
+    atomic_store(&real->cancelled, true);
+    moe_session_cancel(real->session);
 }
 
 static void real_make_room(void *self, uint32_t tokens)
@@ -386,7 +397,9 @@ static void real_make_room(void *self, uint32_t tokens)
 
 static void real_resume(void *self)
 {
-    moe_session_resume(((struct real *)self)->session);
+    struct real *real = self;
+    atomic_store(&real->cancelled, false);
+    moe_session_resume(real->session);
 }
 
 static struct moe_stats real_stats(void *self)

@@ -102,10 +102,10 @@ int turn_encode(const struct turn *turn, const struct backend *backend, struct t
     result->prompt_ends = calloc(turn->n_turns + 1, sizeof(size_t));
     if (!result->prompt_ends)
         return backend_fail(&result->err, MOE_NO_MEMORY, "no memory for the turn");
-    result->n_prompt_ends = turn->n_turns;
     int code = backend->ops->encode(backend->self, &prompt, &result->prompt, result->prompt_ends, &result->err);
     if (code == 0 && result->prompt.count == 0)
         code = backend_fail(&result->err, MOE_BAD_ARGUMENT, "the prompt is empty");
+    result->n_prompt_ends = code ? 0 : turn->n_turns;
     return code;
 }
 

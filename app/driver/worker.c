@@ -404,7 +404,7 @@ static void note_message(struct worker *worker, const struct turn *turn, struct 
     struct saved *saved = worker->keeper.saved;
     result->n_same = code == 0 ? turn_same(turn, saved, result) : 0;
     result->instead = turn->instead;
-    result->noted = (code == 0 || code == MOE_CANCELLED) && !turn->again && turn_has_room(turn, result);
+    result->noted = (code == 0 || code == MOE_CANCELLED) && result->n_prompt_ends && turn_has_room(turn, result);
     if (saved && turn->again && code == 0)
         saved_cut(saved, turn->position);
     if (saved && result->noted) {

@@ -64,7 +64,7 @@ static void check_text(const struct bpe *bpe, const char *text, size_t length)
 {
     struct tok_ids list = {0};
     size_t at = 0;
-    if (bpe_encode(bpe, text, length, &list, NULL) != TOK_OK)
+    if (bpe_encode(bpe, &(struct pattern_stop){0}, text, length, &list, NULL) != TOK_OK)
         abort();
     for (size_t i = 0; i < list.count; i++) {
         uint32_t id = (uint32_t)list.ids[i];

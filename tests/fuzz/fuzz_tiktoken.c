@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (bpe_tiktoken(&files, &bpe, &err) != TOK_OK)
         return 0;
     size_t at = 0;
-    if (bpe_encode(bpe, text, sizeof text - 1, &list, &err) != TOK_OK)
+    if (bpe_encode(bpe, &(struct pattern_stop){0}, text, sizeof text - 1, &list, &err) != TOK_OK)
         abort();
     for (size_t i = 0; i < list.count; i++) {
         uint32_t id = (uint32_t)list.ids[i];

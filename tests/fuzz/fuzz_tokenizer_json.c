@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool strips = false;
     for (uint32_t id = 0; id < bpe->vocab.size; id++)
         strips = strips || (bpe->vocab.flags[id] & (VOCAB_STRIP_LEFT | VOCAB_STRIP_RIGHT));
-    if (bpe_encode(bpe, text, sizeof text - 1, &list, &err) == TOK_OK && !strips) {
+    if (bpe_encode(bpe, &(struct pattern_stop){0}, text, sizeof text - 1, &list, &err) == TOK_OK && !strips) {
         size_t at = 0;
         for (size_t i = 0; i < list.count; i++) {
             uint32_t id = (uint32_t)list.ids[i];

@@ -7,9 +7,10 @@ import re
 import shutil
 import struct
 import tempfile
+import time
 
 import rig
-from rig import ROOT, SCRATCH, expect, run, same
+from rig import ROOT, SCRATCH, Terminal, expect, run, same
 
 GOLDEN = os.path.join(ROOT, "tests", "golden")
 CHAT = os.path.join(GOLDEN, "gguf-chat", "checkpoint", "chat.gguf")
@@ -54,6 +55,33 @@ def test_its_tokenizer_is_the_one_of_the_original():
     told(run(["run", "-m", model, "--device", "ref", "-p", "x"]), 3, "deepseek-vX")
     shutil.copy(os.path.join(ROOT, "tests", "unit", "data", "bpe-v3.json"), os.path.join(folder, "tokenizer.json"))
     same(answer(model, "--template", "deepseek-v3"), answer(CHAT))
+
+
+def test_ctrl_c_ends_a_pattern_that_explodes():
+    folder = os.path.join(SCRATCH, "explodes")
+    os.mkdir(folder)
+    model, message = os.path.join(folder, "chat.gguf"), os.path.join(folder, "message")
+    with open(CHAT, "rb") as file:
+        whole = file.read()
+    at = whole.index(b"deepseek-v3", whole.index(b"tokenizer.ggml.pre"))
+    with open(model, "wb") as file:
+        file.write(whole[:at] + b"deepseek-vX" + whole[at + 11:])
+    with open(os.path.join(ROOT, "tests", "unit", "data", "bpe-v3.json")) as file:
+        tokenizer = file.read()
+    with open(os.path.join(folder, "tokenizer.json"), "w") as file:
+        file.write(tokenizer.replace('"Regex":"\\\\p{N}{1,3}"', '"Regex":"(x+x+)+y"'))
+    with open(message, "w") as file:
+        file.write(("x" * 14 + ".") * 60000 + "zy")  # its own limit would be 12 seconds
+    t = Terminal(["--plain", "--no-session", "-m", model, "--template", "deepseek-v3", "--device", "ref"], columns=200)
+    t.wait("You:")
+    t.send("/file %s\r" % message)
+    time.sleep(1)
+    t.interrupt()
+    t.wait("Stopped before the answer; message taken back, /retry sends it again.", "You:")
+    t.send("hi\r")
+    t.wait("Assistant:", "You:")
+    t.send("\x04")
+    same(t.finish(), 0)
 
 
 def test_its_package_answers_the_same():

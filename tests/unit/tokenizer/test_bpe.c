@@ -431,6 +431,51 @@ static void a_pattern_that_explodes_is_stopped(struct harness *t)
     free(text);
 }
 
+static bool after_a_while(void *context)
+{
+    const clock_t *until = context;
+    return clock() > *until;
+}
+
+// Such a match ends when nobody waits for it any more, long before its time is over.
+static void a_pattern_that_explodes_is_cancelled(struct harness *t)
+{
+    static const char old[] = "\"Regex\":\"\\\\p{N}{1,3}\"", new[] = "\"Regex\":\"(x+x+)+y\"";
+    enum { BYTES = 400000 };
+    char *text = read_v3(), *at = strstr(text, old), *xs = malloc(BYTES);
+    if (!CHECK(t, at != NULL && xs))
+        return;
+    memmove(at + sizeof new - 1, at + sizeof old - 1, strlen(at + sizeof old - 1) + 1);
+    memcpy(at, new, sizeof new - 1);
+    tok *tokenizer = NULL;
+    struct tok_err err = {0};
+    struct tok_ids ids = {0};
+    memset(xs, 'x', BYTES);
+    for (size_t i = 14; i < BYTES; i += 15) // pieces of which none is refused alone
+        xs[i] = '.';
+    memcpy(xs + BYTES - 2, "zy", 2);
+    CHECK_EQ(t, tok_of_text(text, &tokenizer, &err), TOK_OK);
+    clock_t began = clock(), until = began + CLOCKS_PER_SEC / 4;
+    if (tokenizer) {
+        tok_set_cancelled(tokenizer, after_a_while, &until);
+        CHECK_EQ(t, tok_encode(tokenizer, "one", 3, &ids, &err), TOK_OK);
+        size_t count = ids.count;
+        CHECK_EQ(t, tok_encode(tokenizer, xs, BYTES, &ids, &err), TOK_CANCELLED);
+        if (!CHECK(t, ids.count == count && err.code == TOK_CANCELLED))
+            printf("    %s\n", err.text);
+        until = clock() + 60 * (clock_t)CLOCKS_PER_SEC;
+        CHECK_EQ(t, tok_encode(tokenizer, "one", 3, &ids, &err), TOK_OK); // the next one goes on as ever
+        CHECK_EQ(t, ids.count, 2 * count);
+    }
+    double seconds = (double)(clock() - began) / CLOCKS_PER_SEC;
+    if (!CHECK(t, seconds < 4)) // of the processor; its own limit is 7
+        printf("    %.1f s\n", seconds);
+    tok_ids_release(&ids);
+    tok_close(tokenizer);
+    free(text);
+    free(xs);
+}
+
 static void damaged_files_are_refused(struct harness *t)
 {
     char *text = read_v3();
@@ -455,11 +500,17 @@ static void damaged_files_are_refused(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(ids_are_the_libraries),          TEST(any_bytes_come_back),
-        TEST(what_is_typed_is_text),          TEST(a_word_of_a_megabyte),
-        TEST(letters_and_marks_are_composed), TEST(what_is_not_done_is_refused_by_name),
-        TEST(damaged_ranks_are_refused),      TEST(syllables_have_their_edges),
-        TEST(damaged_files_are_refused),      TEST(a_pattern_that_explodes_is_stopped),
+        TEST(ids_are_the_libraries),
+        TEST(any_bytes_come_back),
+        TEST(what_is_typed_is_text),
+        TEST(a_word_of_a_megabyte),
+        TEST(letters_and_marks_are_composed),
+        TEST(what_is_not_done_is_refused_by_name),
+        TEST(damaged_ranks_are_refused),
+        TEST(syllables_have_their_edges),
+        TEST(damaged_files_are_refused),
+        TEST(a_pattern_that_explodes_is_stopped),
+        TEST(a_pattern_that_explodes_is_cancelled),
     };
     if (argc == 4 && strncmp(argv[1], "--ids", 5) == 0) {
         tok *tokenizer = NULL;
