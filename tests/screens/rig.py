@@ -107,7 +107,7 @@ class Terminal:
 def stop_while_read(terminal, text):
     """Sends a message that takes long to read to a chat in plain lines, stops it, and waits until it was taken back."""
     terminal.send(text + "\r")
-    terminal.wait(text)
+    terminal.wait(text, "\r\n")  # the line is taken
     time.sleep(0.3)
     terminal.interrupt()
     terminal.wait("message taken back", "You:")
