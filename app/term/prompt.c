@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <readline/history.h>
@@ -165,13 +166,35 @@ static void bind_keys(void)
 }
 
 // Our own inputrc is read last: it may change every key.
+// Whoever opens a pipe waits for its other end, and Ctrl-C does not end readline's waiting.
+static bool is_pipe(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISFIFO(about.st_mode);
+}
+
+// readline reads $INPUTRC or ~/.inputrc by itself.
+static void pass_over_pipes(void)
+{
+    const char *inputrc = getenv("INPUTRC"), *home = getenv("HOME");
+    char path[PATH_MAX];
+    if (inputrc && *inputrc)
+        snprintf(path, sizeof path, "%s", inputrc);
+    else
+        snprintf(path, sizeof path, "%s/.inputrc", home ? home : "");
+    if (!is_pipe(path))
+        return;
+    report("%s: is a pipe; not read", path);
+    setenv("INPUTRC", "/dev/null", 1);
+}
+
 static void read_own_inputrc(void)
 {
     const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
     char path[PATH_MAX];
     int length = config && *config == '/' ? snprintf(path, sizeof path, "%s/moechat/inputrc", config)
                                           : snprintf(path, sizeof path, "%s/.config/moechat/inputrc", home ? home : "");
-    if (length > 0 && (size_t)length < sizeof path && access(path, R_OK) == 0)
+    if (length > 0 && (size_t)length < sizeof path && access(path, R_OK) == 0 && !is_pipe(path))
         rl_read_init_file(path);
 }
 
@@ -389,6 +412,7 @@ bool prompt_open(const struct prompt_face *face)
         rl_add_defun(keys[i].function, keys[i].does, -1);
     if (draws())
         rl_variable_bind("show-all-if-ambiguous", "on"); // the window is in nobody's way; an inputrc may say otherwise
+    pass_over_pipes();
     rl_initialize();
     keep_in_bounds();
     bind_keys();

@@ -36,8 +36,13 @@ void tui_log_begin(struct tui_log *log)
     struct stat about;
     find_path(log->path, sizeof log->path);
     fflush(stderr);
-    int fd = *log->path ? open(log->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
-    if (fd >= 0 && fstat(fd, &about) == 0 && about.st_size > LOG_LIMIT && ftruncate(fd, 0) != 0)
+    int fd =
+        *log->path ? open(log->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600) : -1;
+    if (fd >= 0 && (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))) { // a pipe's other end would hold us up
+        close(fd);
+        fd = -1;
+    }
+    if (fd >= 0 && about.st_size > LOG_LIMIT && ftruncate(fd, 0) != 0)
         *log->path = 0;
     log->start = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
     if (fd < 0) {
@@ -54,7 +59,7 @@ void tui_log_begin(struct tui_log *log)
 // Copies the file from `from` on, or its last `most` bytes.
 static void copy_end(const struct tui_log *log, off_t from, off_t most, FILE *out)
 {
-    int fd = *log->path ? open(log->path, O_RDONLY | O_CLOEXEC) : -1;
+    int fd = *log->path ? open(log->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     if (fd < 0)
         return;
     off_t size = lseek(fd, 0, SEEK_END);
