@@ -3,10 +3,12 @@
 #include "app/talk/export.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "app/talk/commands.h"
 #include "app/talk/tree.h"
@@ -212,7 +214,13 @@ int export_write(const char *path, const struct bytes *text, bool replace)
     struct stat status;
     if (!replace && stat(path, &status) == 0 && S_ISREG(status.st_mode))
         return EEXIST;
+    bool pipe = files_is_pipe(path);
+    int reader = pipe ? open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+    if (pipe && reader < 0)
+        return errno;
     int code = files_create(&file, path);
+    if (reader >= 0)
+        close(reader);
     if (code)
         return code;
     code = files_write_at(&file, text->data, text->length, 0);

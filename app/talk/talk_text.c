@@ -18,7 +18,7 @@ enum { FILE_MOST = 1 << 20 };
 static int compose(struct bytes *message, const char *path, const struct line *words)
 {
     struct bytes text = {0};
-    int code = files_read(path, FILE_MOST, &text);
+    int code = files_is_pipe(path) ? ESPIPE : files_read(path, FILE_MOST, &text);
     bool fine = code == 0 && bytes_append(message, words->text, words->length) &&
                 bytes_append(message, "\n\n", words->length ? 2 : 0) && bytes_append(message, text.data, text.length);
     while (fine && message->length && message->data[message->length - 1] == '\n')
@@ -44,9 +44,10 @@ void talk_do_file(struct talk *talk, const struct line *line)
         talk_send(talk, chat_request(&talk->chat, message.data, message.length));
     } else {
         talk_say(talk, "Not sent: %s%s%s.", path ? path : "the path", code && code != EFBIG ? ": " : "",
-                 code == 0       ? " is empty"
-                 : code == EFBIG ? " is larger than 1 MiB"
-                                 : strerror(code));
+                 code == 0        ? " is empty"
+                 : code == EFBIG  ? " is larger than 1 MiB"
+                 : code == ESPIPE ? "it is a pipe"
+                                  : strerror(code));
     }
     bytes_release(&message);
     free(path);
@@ -80,7 +81,7 @@ static void write_export(struct talk *talk, const struct export_request *request
     if (code == EEXIST)
         talk_say(talk, "%s exists already%s.", path, noted ? "; repeat the command to replace it" : "");
     else if (code)
-        talk_fail(talk, "cannot write %s: %s", path, strerror(code));
+        talk_fail(talk, "cannot write %s: %s", path, code == ENXIO ? "nobody reads that pipe" : strerror(code));
     else
         talk_say(talk, "Wrote %zu bytes to %s.", text.length, path);
 release:

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <readline/history.h>
@@ -166,14 +165,7 @@ static void bind_keys(void)
 }
 
 // Our own inputrc is read last: it may change every key.
-// Whoever opens a pipe waits for its other end, and Ctrl-C does not end readline's waiting.
-static bool is_pipe(const char *path)
-{
-    struct stat about;
-    return stat(path, &about) == 0 && S_ISFIFO(about.st_mode);
-}
-
-// readline reads $INPUTRC or ~/.inputrc by itself.
+// readline reads $INPUTRC or ~/.inputrc by itself, and Ctrl-C does not end its waiting for a pipe.
 static void pass_over_pipes(void)
 {
     const char *inputrc = getenv("INPUTRC"), *home = getenv("HOME");
@@ -182,7 +174,7 @@ static void pass_over_pipes(void)
         snprintf(path, sizeof path, "%s", inputrc);
     else
         snprintf(path, sizeof path, "%s/.inputrc", home ? home : "");
-    if (!is_pipe(path))
+    if (!files_is_pipe(path))
         return;
     report("%s: is a pipe; not read", path);
     setenv("INPUTRC", "/dev/null", 1);
@@ -194,7 +186,7 @@ static void read_own_inputrc(void)
     char path[PATH_MAX];
     int length = config && *config == '/' ? snprintf(path, sizeof path, "%s/moechat/inputrc", config)
                                           : snprintf(path, sizeof path, "%s/.config/moechat/inputrc", home ? home : "");
-    if (length > 0 && (size_t)length < sizeof path && access(path, R_OK) == 0 && !is_pipe(path))
+    if (length > 0 && (size_t)length < sizeof path && access(path, R_OK) == 0 && !files_is_pipe(path))
         rl_read_init_file(path);
 }
 

@@ -61,6 +61,12 @@ int files_read_fd(int fd, size_t limit, struct bytes *bytes)
     }
 }
 
+bool files_is_pipe(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISFIFO(about.st_mode);
+}
+
 int files_read(const char *path, size_t limit, struct bytes *bytes)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);

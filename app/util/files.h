@@ -15,6 +15,9 @@ struct bytes {
 void bytes_release(struct bytes *bytes);
 bool bytes_append(struct bytes *bytes, const void *data, size_t length); // false: no memory
 
+// Whoever opens a pipe by its name waits for its other end; a chat does not.
+bool files_is_pipe(const char *path);
+
 // Reads all of a file, at most `limit` bytes. 0, or an errno (EFBIG: more than the limit).
 int files_read(const char *path, size_t limit, struct bytes *bytes);
 int files_read_fd(int fd, size_t limit, struct bytes *bytes);

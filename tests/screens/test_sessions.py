@@ -362,6 +362,18 @@ def test_a_stopped_message_stays_as_a_branch():
         same(run(["sessions", "rm", "stopped"]).returncode, 0)
 
 
+def test_pipes_hold_nothing_up():
+    pipe = os.path.join(SCRATCH, "pipe")
+    os.mkfifo(pipe)
+    result = run(["--plain", "--no-session"] + script(ECHO), ("hi\n/export %s\n/file %s x\nlast\n" % (pipe, pipe)).encode())
+    said = (result.stdout + result.stderr).decode()
+    expect("cannot write %s: nobody reads that pipe" % pipe in said and "Not sent: %s: it is a pipe." % pipe in said and "last" in said, said)
+    t = chat(ECHO, env=environment(INPUTRC=pipe))
+    leave(t)
+    expect(b"pipe: is a pipe; not read" in t.output, t.output)
+    os.remove(pipe)
+
+
 def test_an_export_is_the_same_in_the_chat_and_in_the_shell():
     path = os.path.join(SCRATCH, "talk.json")
     t = chat(ABC, "--session", "told", "--seed", "7", "--temp", "0.5")
