@@ -241,6 +241,7 @@ static void the_vocabulary_is_shown(struct harness *t)
     moe_vocabulary_close(v);
     CHECK_EQ(t, moe_vocabulary_open("models/demo", &v, &err), MOE_NOT_FOUND);
     CHECK(t, v == NULL);
+    CHECK(t, strstr(err.text, "models/demo: is no GGUF file, so it carries no vocabulary") != NULL);
     const char *path = changed(CHAT, "tokenizer.ggml.tokens", "tokenizer.ggml.tokenz");
     CHECK_EQ(t, moe_vocabulary_open(path, &v, &err), MOE_NOT_FOUND);
 }
