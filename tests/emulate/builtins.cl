@@ -102,8 +102,15 @@ SAME float16 clamp(float16 x, float low, float high)
 }
 SAME float16 rint(float16 x) { return (float16)(rint(x.lo), rint(x.hi)); }
 SAME uint clz(uint x) { return x ? __builtin_clz(x) : 32; }
-SAME float4 select(float4 no, float4 yes, int4 which) { return which < 0 ? yes : no; }
-SAME float16 select(float16 no, float16 yes, int16 which) { return which < 0 ? yes : no; }
+#define SELECT(type, n)                                                                                                \
+    SAME type##n select(type##n no, type##n yes, int##n which) { return which < 0 ? yes : no; }
+SELECT(float, 4)
+SELECT(float, 8)
+SELECT(float, 16)
+SELECT(uint, 4)
+SELECT(uint, 8)
+SELECT(uint, 16)
+SAME uint popcount(uint x) { return __builtin_popcount(x); }
 
 SAME int convert_int_rte(float x) { return (int)rintf(x); }
 SAME int16 convert_int16_rte(float16 x) { return __builtin_convertvector(rint(x), int16); }
@@ -123,6 +130,14 @@ CONVERT(uint4, ushort4)
 CONVERT(uint4, uchar4)
 CONVERT(uint8, uchar8)
 CONVERT(uint16, ushort16)
+CONVERT(uint16, uchar16)
+CONVERT(float16, int16)
+CONVERT(float16, uint16)
+CONVERT(float16, char16)
+CONVERT(float16, uchar16)
+CONVERT(int8, char8)
+CONVERT(int4, char4)
+CONVERT(int16, char16)
 
 // ---- vectors that lie as their elements do
 
