@@ -625,6 +625,10 @@ struct moe_telemetry {
 };
 // Of the last step; NULL before the first. Valid until the next call that feeds this session.
 const struct moe_telemetry *moe_session_telemetry(const moe_session *session);
+// What was read for this session's experts and is in no step's record yet, as a record of no step, tokens or time; what
+// is still on its way counts when it has arrived. From then on the records add up to moe_session_stats. NULL: no step
+// was yet, or another one came between. Valid until the next call that feeds this session.
+const struct moe_telemetry *moe_session_settle(moe_session *session);
 // How often each expert was chosen since the session was opened or this was cleared: [n_moe_layers * n_routed_experts].
 const uint32_t *moe_session_heat(const moe_session *session);
 void moe_session_clear_heat(moe_session *session);

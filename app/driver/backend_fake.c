@@ -656,6 +656,12 @@ static const struct moe_telemetry *fake_telemetry(void *self)
     return fake->steps.record.step ? &fake->steps.record : NULL;
 }
 
+static const struct moe_telemetry *fake_settle(void *self)
+{
+    (void)self;
+    return NULL; // its records have all that it counts
+}
+
 static const uint32_t *fake_heat(void *self)
 {
     return ((struct fake *)self)->steps.heat;
@@ -717,6 +723,7 @@ bool backend_fake_new(struct backend *backend, const char *script_file, struct m
         .candidates = fake_candidates,
         .probability = fake_probability,
         .telemetry = fake_telemetry,
+        .settle = fake_settle,
         .heat = fake_heat,
         .clear_heat = fake_clear_heat,
         .tiers = fake_tiers,

@@ -427,6 +427,11 @@ static const struct moe_telemetry *real_telemetry(void *self)
     return moe_session_telemetry(((struct real *)self)->session);
 }
 
+static const struct moe_telemetry *real_settle(void *self)
+{
+    return moe_session_settle(((struct real *)self)->session);
+}
+
 static const uint32_t *real_heat(void *self)
 {
     return moe_session_heat(((struct real *)self)->session);
@@ -473,6 +478,7 @@ bool backend_moe_new(struct backend *backend, const struct model_settings *setti
         .candidates = real_candidates,
         .probability = real_probability,
         .telemetry = real_telemetry,
+        .settle = real_settle,
         .heat = real_heat,
         .clear_heat = real_clear_heat,
         .tiers = real_tiers,

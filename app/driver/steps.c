@@ -104,8 +104,21 @@ static uint64_t count(struct steps *steps)
     return stood;
 }
 
+// What was read for what is over and is in no step's record counts to it, too.
+static void settle(struct steps *steps)
+{
+    const struct moe_telemetry *rest = steps->backend->ops->settle(steps->backend->self);
+    if (!rest)
+        return;
+    pthread_mutex_lock(&steps->mutex);
+    figures_settle(&steps->figures, rest, steps->phase == STEPS_BETWEEN);
+    pthread_mutex_unlock(&steps->mutex);
+}
+
 void steps_turn_to(struct steps *steps, enum steps_phase phase)
 {
+    if (phase != STEPS_ANSWERING) // a turn ends, or what came after one does
+        settle(steps);
     count(steps);
     if (phase == STEPS_BETWEEN)
         steps->backend->ops->clear_heat(steps->backend->self);

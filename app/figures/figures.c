@@ -174,20 +174,31 @@ static bool is_of(enum figures_of of, bool between)
     return between == (of == FIGURES_NEXT);
 }
 
+static void take_into_sums(struct figures *figures, const struct moe_telemetry *record, uint64_t n_steps, bool between)
+{
+    for (int i = 0; i < FIGURES_SUMS; i++) {
+        if (!is_of((enum figures_of)i, between))
+            continue;
+        add(figures->sums[i], record, n_steps, 1);
+        tally_add_record(&figures->tallies[i], record);
+    }
+}
+
+void figures_settle(struct figures *figures, const struct moe_telemetry *rest, bool between)
+{
+    if (figures->last)
+        take_into_sums(figures, rest, 0, between);
+}
+
 bool figures_take(struct figures *figures, const struct moe_telemetry *step, bool between, const uint32_t *heat)
 {
     bool first = !figures->last;
     if (!allocate(figures, step))
         return false;
     assign(figures->last, step);
-    for (int i = 0; i < FIGURES_SUMS; i++) {
-        if (first)
-            clear(figures->sums[i], step);
-        if (!is_of((enum figures_of)i, between))
-            continue;
-        add(figures->sums[i], step, 1, 1);
-        tally_add_record(&figures->tallies[i], step);
-    }
+    for (int i = 0; i < FIGURES_SUMS && first; i++)
+        clear(figures->sums[i], step);
+    take_into_sums(figures, step, 1, between);
     if (!between)
         figures_take_heat(figures, heat);
     return true;

@@ -43,6 +43,8 @@ void figures_release(struct figures *figures);
 // The step becomes the last one and part of the sums, `between` turns or of one; `heat` is the turn's so far. False: no
 // memory, nothing changed.
 bool figures_take(struct figures *figures, const struct moe_telemetry *step, bool between, const uint32_t *heat);
+// What was read after the steps' records were made, in a record of no step: part of the same sums. Not the last one.
+void figures_settle(struct figures *figures, const struct moe_telemetry *rest, bool between);
 // What was counted beside the steps: tokens, their time, experts read ahead.
 void figures_count(struct figures *figures, const struct tally *more, bool between);
 // While a step is under way: what `heat` is meanwhile. Nothing before the first step.

@@ -294,6 +294,11 @@ bool expert_ready(expert_store *store, const struct expert_place *place)
     return slot->state == SLOT_READY;
 }
 
+void expert_store_settle(expert_store *store)
+{
+    expert_take_in(store, 0, store->first_moe_layer, &store->untold);
+}
+
 int expert_wait(expert_store *store, const struct expert_place *place, bool (*cancelled)(void *), void *context,
                 struct moe_err *err)
 {

@@ -108,6 +108,8 @@ bool expert_has_slot(const expert_store *store, uint32_t layer, uint32_t expert)
 // Where each routed expert is now: [MoE layers * n_routed_experts] of enum moe_tier. What is on its way has not
 // arrived.
 void expert_store_tiers(const expert_store *store, uint8_t *tiers);
+// Takes in what has arrived for any layer. Never blocks.
+void expert_store_settle(expert_store *store);
 // One release per acquire, after the ops that use the places were enqueued, failed waits included.
 void expert_release(expert_store *store, const struct expert_place *places, uint32_t n);
 

@@ -514,6 +514,17 @@ const struct moe_telemetry *moe_session_telemetry(const moe_session *session)
     return t->steps ? &t->records[t->shown] : NULL;
 }
 
+const struct moe_telemetry *moe_session_settle(moe_session *session)
+{
+    struct telemetry *t = &session->observer.telemetry;
+    if (!t->steps || session->model->store_used_by != session)
+        return NULL;
+    start_counting(session);
+    expert_store_settle(session->model->store);
+    stop_counting(session);
+    return telemetry_rest(t, session->model->store);
+}
+
 const uint32_t *moe_session_heat(const moe_session *session)
 {
     return session->observer.telemetry.heat;

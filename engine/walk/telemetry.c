@@ -61,7 +61,7 @@ static struct moe_telemetry *draft(struct telemetry *t)
     return &t->records[!t->shown];
 }
 
-void telemetry_begin(struct telemetry *t, gpu *g, const struct moe_telemetry *about)
+static struct moe_telemetry *new_draft(struct telemetry *t, const struct moe_telemetry *about)
 {
     struct moe_telemetry *step = draft(t);
     step->position = about->position;
@@ -72,6 +72,12 @@ void telemetry_begin(struct telemetry *t, gpu *g, const struct moe_telemetry *ab
     memset(step->ns, 0, sizeof step->ns);
     for (uint32_t i = 0; i < step->n_moe_layers; i++)
         t->layers[!t->shown][i] = (struct moe_layer_record){.layer = step->first_moe_layer + i};
+    return step;
+}
+
+void telemetry_begin(struct telemetry *t, gpu *g, const struct moe_telemetry *about)
+{
+    new_draft(t, about);
     t->device = gpu_counters(g);
     t->n_marks = 0;
     t->rarely = false;
@@ -144,13 +150,28 @@ static void take_counts(struct telemetry *t, uint32_t layer, const expert_store 
     t->seen[row] = now;
 }
 
+static void take_all_counts(struct telemetry *t, const expert_store *store)
+{
+    const struct moe_telemetry *step = draft(t);
+    for (uint32_t i = 0; i < step->n_moe_layers; i++)
+        take_counts(t, step->first_moe_layer + i, store);
+}
+
+const struct moe_telemetry *telemetry_rest(struct telemetry *t, const expert_store *store)
+{
+    struct moe_telemetry *rest = new_draft(t, &(struct moe_telemetry){.position = t->records[t->shown].position});
+    rest->step = t->steps;
+    rest->total_ns = rest->launches = rest->waits = 0;
+    take_all_counts(t, store);
+    return rest;
+}
+
 void telemetry_stop(struct telemetry *t, gpu *g, const expert_store *store)
 {
     struct moe_telemetry *step = draft(t);
     telemetry_switch(t, MOE_ON_HOST);
     step->total_ns = t->switched_ns - t->began_ns;
-    for (uint32_t i = 0; i < step->n_moe_layers; i++)
-        take_counts(t, step->first_moe_layer + i, store);
+    take_all_counts(t, store);
     step->stopped = true;
     step->rows = 0;
     step->choices = NULL;

@@ -18,13 +18,20 @@ struct played {
     uint32_t heat[LAYERS * EXPERTS];
     int32_t next;
     struct moe_stats stats;
-    uint8_t tier; // of all experts
+    uint8_t tier;              // of all experts
+    struct moe_telemetry rest; // with no layers: nothing to settle
     unsigned looks;
 };
 
 static const struct moe_telemetry *telemetry(void *self)
 {
     return &((struct played *)self)->record;
+}
+
+static const struct moe_telemetry *settle(void *self)
+{
+    const struct moe_telemetry *rest = &((struct played *)self)->rest;
+    return rest->layers ? rest : NULL;
 }
 
 static const uint32_t *heat(void *self)
@@ -76,6 +83,7 @@ static uint32_t length(void *self)
 static const struct backend_ops ops = {.stats = stats,
                                        .length = length,
                                        .telemetry = telemetry,
+                                       .settle = settle,
                                        .heat = heat,
                                        .clear_heat = clear_heat,
                                        .tiers = tiers,
@@ -294,6 +302,50 @@ static void a_stop_is_nobodys_time(struct harness *t)
     }
 }
 
+// What arrived after the last step is the turn's that ends; what arrived since, the next one's. Neither is a step.
+static void what_arrives_after_the_last_step_is_counted_once(struct harness *t)
+{
+    struct played played;
+    struct backend backend;
+    struct steps steps;
+    struct figures figures = {0};
+    struct moe_layer_record late[LAYERS] = {{.bytes_disk = 100, .bytes_cached = 40, .bytes_device = 7, .wasted = 1}};
+    play(&played, &backend);
+    steps_open(&steps, &backend);
+    steps_begin_turn(&steps, format_clock_ns());
+    steps_turn_to(&steps, STEPS_ANSWERING);
+    played.layers[0].bytes_disk = 1000;
+    step(&steps, &played);
+    played.rest = played.record;
+    played.rest.rows = 0;
+    played.rest.total_ns = played.rest.ns[MOE_ON_HEAD] = 0;
+    played.rest.choices = NULL;
+    played.rest.layers = late;
+    steps_end_turn(&steps, 1);
+    steps_turn_to(&steps, STEPS_BETWEEN);
+    CHECK(t, steps_figures(&steps, &figures));
+    for (int i = FIGURES_TURN; i <= FIGURES_PROGRAM; i++) {
+        const struct tally *tally = &figures.tallies[i];
+        CHECK(t, tally->bytes_read == 1100 && tally->bytes_cached == 40 && tally->bytes_copied == 7);
+        CHECK(t, tally->wasted == 1 && tally->rows == 1 && figures.sums[i]->step == 1 && figures.sums[i]->rows == 1);
+        CHECK_EQ(t, figures.sums[i]->layers[0].bytes_disk, 1100);
+    }
+    CHECK_EQ(t, figures.last->layers[0].bytes_disk, 1000);
+    CHECK_EQ(t, figures.tallies[FIGURES_NEXT].bytes_read, 0);
+    late[0] = (struct moe_layer_record){.bytes_disk = 30};
+    steps_begin_turn(&steps, format_clock_ns());
+    CHECK(t, steps_figures(&steps, &figures));
+    CHECK_EQ(t, figures.tallies[FIGURES_TURN].bytes_read, 30);
+    CHECK_EQ(t, figures.tallies[FIGURES_PROGRAM].bytes_read, 1130);
+    late[0].bytes_disk = 5;
+    steps_begin_conversation(&steps); // leaves the turn that way
+    CHECK(t, steps_figures(&steps, &figures));
+    CHECK_EQ(t, figures.tallies[FIGURES_PROGRAM].bytes_read, 1135);
+    CHECK_EQ(t, figures.tallies[FIGURES_TURN].bytes_read, 0);
+    figures_release(&figures);
+    steps_release(&steps);
+}
+
 static void candidates_are_the_likeliest(struct harness *t)
 {
     static float logits[VOCAB];
@@ -335,6 +387,7 @@ int main(int argc, char **argv)
         TEST(where_experts_are_is_looked_up_now_and_then),
         TEST(a_turn_sums_itself_up),
         TEST(a_stop_is_nobodys_time),
+        TEST(what_arrives_after_the_last_step_is_counted_once),
         TEST(candidates_are_the_likeliest),
     };
     return HARNESS_RUN(tests, argc, argv);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The record of a step: its intervals cover the time, its experts are those of the counters; sums and copies of
 // records.
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "app/figures/figures.h"
 #include "tests/harness.h"
@@ -272,6 +274,74 @@ static void a_stopped_step_leaves_what_it_did(struct harness *t)
     close_tiny(&o);
 }
 
+// After the first one reads wait until the gate is open.
+struct gate {
+    atomic_bool open;
+    atomic_uint_least64_t begun, n_read; // calls; bytes
+};
+
+static void wait_a_little(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+static ptrdiff_t read_behind_gate(void *context, int fd, void *target, size_t length, uint64_t offset)
+{
+    struct gate *gate = context;
+    bool first = !atomic_fetch_add(&gate->begun, 1);
+    while (!first && !atomic_load(&gate->open))
+        wait_a_little();
+    ptrdiff_t got = pread(fd, target, length, (off_t)offset);
+    if (got > 0)
+        atomic_fetch_add(&gate->n_read, (uint64_t)got);
+    return got;
+}
+
+// What is under way when the last step ends is in nobody's record until it is settled; after that the records are all
+// that was read.
+static void settling_counts_what_came_after_the_step(struct harness *t)
+{
+    struct gate gate = {0};
+    struct moe_model_options options = {.device = "ref", .read = read_behind_gate, .read_context = &gate, .readers = 4};
+    struct moe_session_options by = {.prefill_chunk = 16};
+    struct opened o = {0};
+    struct moe_err err;
+    int32_t ids[N_TOKENS];
+    for (int i = 0; i < N_TOKENS; i++)
+        ids[i] = i * 7 + 1;
+    if (!CHECK_EQ(t, moe_model_open(MODEL, &options, &o.model, &err), 0) ||
+        !CHECK_EQ(t, moe_session_open(o.model, &by, &o.session, &err), 0))
+        return;
+    CHECK(t, moe_session_settle(o.session) == NULL); // no step yet
+    atomic_store(&gate.begun, 0);                    // what was read so far was not experts
+    atomic_store(&gate.n_read, 0);
+    struct moe_feed feed = {
+        .ids = ids, .count = N_TOKENS, .progress = stop_once_something_was_read, .context = o.session};
+    CHECK_EQ(t, moe_session_prefill(o.session, &feed, &err), MOE_CANCELLED);
+    const struct moe_telemetry *step = moe_session_telemetry(o.session), *rest;
+    uint64_t number = step->step, in_step = bytes_of(step), after = 0;
+    CHECK(t, in_step > 0 && in_step == moe_session_stats(o.session).bytes_read);
+    atomic_store(&gate.open, true);
+    for (int ms = 0; ms < 10000 && (!after || in_step + after < atomic_load(&gate.n_read)); ms++) {
+        rest = moe_session_settle(o.session);
+        if (!CHECK(t, rest && rest->rows == 0 && rest->choices == NULL && rest->total_ns == 0 && sum_ns(rest) == 0))
+            break;
+        after += bytes_of(rest);
+        wait_a_little();
+    }
+    CHECK(t, after > 0);
+    CHECK_EQ(t, in_step + after, atomic_load(&gate.n_read));
+    CHECK_EQ(t, in_step + after, moe_session_stats(o.session).bytes_read);
+    step = moe_session_telemetry(o.session); // is still the last one
+    CHECK(t, step->step == number && bytes_of(step) == in_step);
+    moe_session_resume(o.session);
+    CHECK_EQ(t, moe_session_decode(o.session, 3, &err), 0);
+    step = moe_session_telemetry(o.session);
+    CHECK_EQ(t, step->step, number + 1);
+    CHECK_EQ(t, in_step + after + bytes_of(step), moe_session_stats(o.session).bytes_read);
+    close_tiny(&o);
+}
+
 static void sums_and_copies(struct harness *t)
 {
     struct moe_layer_record layers[2] = {{.layer = 1, .n_from = {1, 0, 0, 0, 2}, .bytes_disk = 10, .wait_ns = 3},
@@ -336,6 +406,7 @@ int main(int argc, char **argv)
         TEST(bytes_are_those_of_the_session),
         TEST(heat_counts_every_use),
         TEST(a_stopped_step_leaves_what_it_did),
+        TEST(settling_counts_what_came_after_the_step),
         TEST(experts_are_one_launch_and_norms_none),
         TEST(sums_and_copies),
     };
