@@ -197,14 +197,24 @@ class Lab:
         if tokens and len(files) == 1 and files[0].endswith(".gguf") and draw.random() < 0.5:
             model = files[0]
         places = {"MODEL": model, "TOKENS": tokens, "OUT": os.path.join(home, "out"), "SCRIPT": draw.choice(self.scripts), "REAL": self.real}
-        words = [self.program] + [re.sub("MODEL|TOKENS|OUT|SCRIPT|REAL", lambda m: places[m.group()], word) for word in command]
+        return self.tried([re.sub("MODEL|TOKENS|OUT|SCRIPT|REAL", lambda m: places[m.group()], word) for word in command], home)
+
+    def refused_settings(self):
+        """A configuration that is refused: what was read of it is released."""
+        with open(os.path.join(self.folder, "settings"), "w") as out:
+            out.write("temp = 0.25\ntemper = 1\n")
+        return self.tried(["devices", "--config", out.name], self.folder, (2,))
+
+    def tried(self, arguments, home, statuses=STATUSES):
+        """The program with these arguments. None, or what is wrong."""
+        words = [self.program] + arguments
         try:
             ended = subprocess.run(words, env=self.environment(home), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, timeout=TIMEOUT, cwd=home)
         except subprocess.TimeoutExpired as late:
             return self.wrong("did not end in %d s" % TIMEOUT, words, late.stderr or b"")
         said = ended.stderr
-        if ended.returncode not in STATUSES:
+        if ended.returncode not in statuses:
             return self.wrong("status %d" % ended.returncode, words, said)
         if re.search(rb"Sanitizer|runtime error:", said):
             return self.wrong("a sanitizer spoke", words, said)
@@ -255,6 +265,10 @@ def main():
     if not options.count and not options.seconds:
         options.seconds = 60
     lab = Lab(options.program)
+    wrong = lab.refused_settings()
+    if wrong:
+        print("FAIL refused settings: %s" % wrong)
+        return True
     began = time.monotonic()
     first = options.seed * 10**9
     numbers = iter(options.again or range(first, first + (options.count or 10**9)))

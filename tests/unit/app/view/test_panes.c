@@ -497,6 +497,54 @@ static void heat_of_each_expert(struct harness *t)
     cells_release(&cells);
 }
 
+// The long words are taken from the column on where all of them fit.
+static void heat_words_fit(struct harness *t)
+{
+    static const char places[] = "disk only  .:!  host memory _-=#  device coO@";
+    uint32_t uses[N_LAYERS * N_EXPERTS];
+    uint8_t tiers[N_LAYERS * N_EXPERTS];
+    struct moe_choice choices[N_LAYERS] = {{.expert = 0}};
+    make_heat(uses, tiers);
+    struct heat_figures figures = {
+        .uses = uses, .tiers = tiers, .n_layers = N_LAYERS, .n_experts = N_EXPERTS, .top_k = 1, .ascii = true};
+    struct cells cells = {0};
+    for (int beyond = 0; beyond < 2; beyond++) {
+        figures.choices = NULL;
+        cells_resize(&cells, 9, 71 - beyond);
+        heat_draw(&cells, &figures);
+        CHECK_STR(t, row_text(&cells, 7 + !beyond),
+                  beyond ? places : "disk only  .:!  host memory _-=#  device coO@  never, 1, 2-3, 4-8 times");
+        CHECK(t, !beyond || strcmp(row_text(&cells, 8), "never, 1, 2-3, 4-8 times") == 0);
+        cells_resize(&cells, 9, 45 - beyond);
+        heat_draw(&cells, &figures);
+        CHECK_STR(t, row_text(&cells, 7), beyond ? "disk  .:! host _-=# device coO@" : places);
+        cells_resize(&cells, 9, 46 - beyond);
+        heat_draw(&cells, &figures);
+        CHECK_STR(t, row_text(&cells, 0),
+                  beyond ? "uses in this turn" : "uses in this turn: layers down, experts across");
+        cells_resize(&cells, 4, 47 - beyond);
+        heat_draw(&cells, &figures);
+        CHECK_STR(t, row_text(&cells, 3),
+                  beyond ? " c_ to 25 o- 50 O= 75 @# 100 % . none" : "in memory: c_ to 25 o- 50 O= 75 @# 100 % . none");
+        figures.choices = choices;
+        cells_resize(&cells, 9, 48 - beyond);
+        heat_draw(&cells, &figures);
+        CHECK_STR(t, row_text(&cells, 0),
+                  beyond ? "d device h host p ahead l late r read"
+                         : "last: d device h host p prefetched l late r read");
+    }
+    figures.choices = NULL;
+    for (int i = 0; i < N_LAYERS * N_EXPERTS; i++) // no host memory, no second glyph
+        tiers[i] = tiers[i] == MOE_TIER_HOST ? MOE_TIER_DEVICE : tiers[i];
+    for (int beyond = 0; beyond < 2; beyond++) {
+        cells_resize(&cells, 4, 43 - beyond);
+        heat_draw(&cells, &figures);
+        CHECK_STR(t, row_text(&cells, 3),
+                  beyond ? " c to 25 o 50 O 75 @ 100 % . none" : "in memory: c to 25 o 50 O 75 @ 100 % . none");
+    }
+    cells_release(&cells);
+}
+
 // The largest models in the smallest panes.
 static void heat_of_wide_models(struct harness *t)
 {
@@ -523,19 +571,10 @@ static void heat_of_wide_models(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(status_in_words),
-        TEST(status_progress),
-        TEST(a_stop_is_heard),
-        TEST(status_drops_whole_fields),
-        TEST(bound_and_shares),
-        TEST(pane_adds_up),
-        TEST(heat_levels),
-        TEST(heat_glyphs_tell_places_apart),
-        TEST(heat_map),
-        TEST(heat_letters),
-        TEST(heat_folds),
-        TEST(heat_of_each_expert),
-        TEST(heat_of_wide_models),
+        TEST(status_in_words),  TEST(status_progress),     TEST(a_stop_is_heard), TEST(status_drops_whole_fields),
+        TEST(bound_and_shares), TEST(pane_adds_up),        TEST(heat_levels),     TEST(heat_glyphs_tell_places_apart),
+        TEST(heat_map),         TEST(heat_letters),        TEST(heat_folds),      TEST(heat_of_each_expert),
+        TEST(heat_words_fit),   TEST(heat_of_wide_models),
     };
     setlocale(LC_CTYPE, "C.UTF-8");
     return HARNESS_RUN(tests, argc, argv);

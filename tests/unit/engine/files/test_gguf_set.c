@@ -151,6 +151,21 @@ static void what_is_missing_or_mixed_is_named(struct harness *t)
     refused(t, "none.gguf", MOE_NOT_FOUND, "none.gguf: cannot be opened");
 }
 
+static void paths_are_of_bounded_length(struct harness *t)
+{
+    static char path[3746]; // 3744 bytes are the most
+    struct gguf_set set;
+    struct moe_err err;
+    CHECK_EQ(t, gguf_set_open("", &set, &err), MOE_BAD_ARGUMENT);
+    CHECK(t, strstr(err.text, "must have 1 to 3744 bytes") != NULL);
+    memset(path, '/', sizeof path - 1);
+    CHECK_EQ(t, gguf_set_open(path, &set, &err), MOE_BAD_ARGUMENT);
+    path[sizeof path - 2] = 0;
+    memcpy(path, folder, strlen(folder));
+    clear();
+    CHECK_EQ(t, gguf_set_open(path, &set, &err), MOE_NOT_FOUND); // the empty folder's own refusal
+}
+
 static void folders_with_several_or_none_are_refused(struct harness *t)
 {
     clear();
@@ -178,6 +193,7 @@ int main(int argc, char **argv)
         TEST(any_part_or_the_folder_opens_the_set),
         TEST(capitals_are_as_good),
         TEST(what_is_missing_or_mixed_is_named),
+        TEST(paths_are_of_bounded_length),
         TEST(folders_with_several_or_none_are_refused),
     };
     if (!mkdtemp(folder))
