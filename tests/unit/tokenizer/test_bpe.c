@@ -268,7 +268,7 @@ static const struct change {
     {"\"Regex\":\"\\\\p{N}{1,3}\"", "\"Regex\":\"[\\\\p{L}\\\\p{Nd}&&[^\\\\p{Han}]]\"", TOK_OK, ""},
     {"\"Regex\":\"\\\\p{N}{1,3}\"", "\"Regex\":\"[\\\\p{Alphabetic}]\"", TOK_UNSUPPORTED, "\\p{Alphabetic}"},
     {"\"Regex\":\"\\\\p{N}{1,3}\"", "\"Regex\":\"a{2\"", TOK_OK, ""},
-    {"\"Regex\":\"\\\\p{N}{1,3}\"", "\"Regex\":\"a**(\"", TOK_FORMAT, "the pattern is not one"},
+    {"\"Regex\":\"\\\\p{N}{1,3}\"", "\"Regex\":\"a**(\"", TOK_FORMAT, ": pre_tokenizer Split: the pattern is not one"},
     {"\"Regex\":\"\\\\p{N}{1,3}\"", "\"String\":\"**(\"", TOK_OK, ""},
     {"\"dropout\":null", "\"dropout\":0.1", TOK_UNSUPPORTED, "model.dropout"},
     {"\"type\":\"BPE\"", "\"type\":\"Unigram\"", TOK_UNSUPPORTED, "model.type: Unigram"},

@@ -524,6 +524,8 @@ static void wide_norms_are_rounded(struct harness *t)
     const struct moe_convert_options options = {.threads = 2, .notice = remember_notice, .context = heard};
     CHECK_EQ(t, convert(source, &options, &err), 0);
     CHECK(t, strstr(heard, "norms rounded to bf16: 1\n") != NULL);
+    // All but the router: head, embeddings, 16 more, and an expert's three.
+    CHECK(t, strstr(heard, "matrices: 1 copied unchanged, 21 quantised\n") != NULL);
     snprintf(path, sizeof path, "%s/resident.safetensors", target);
     CHECK_EQ(t, checkpoint_open_file(path, &resident, &err), 0);
     const struct checkpoint_tensor *made_norm = checkpoint_find(&resident, "model.norm.weight");

@@ -396,6 +396,11 @@ static void sums_and_copies(struct harness *t)
     CHECK(t, figures.sums[FIGURES_TURN]->step == 0 && figures.tallies[FIGURES_TURN].hits == 0 && !figures.heat[9]);
     CHECK(t, figures.sums[FIGURES_PROGRAM]->step == 5 && figures.tallies[FIGURES_PROGRAM].hits == 20);
     figures_release(&figures);
+    // A sum by itself begins with its first step, and counts it once.
+    struct moe_telemetry *sum = NULL;
+    CHECK(t, figures_add(&sum, &step) && sum && sum->step == 1 && sum->total_ns == 100 && !sum->choices);
+    CHECK(t, figures_add(&sum, &step) && sum->step == 2 && sum->layers[0].bytes_disk == 20);
+    free(sum);
 }
 
 int main(int argc, char **argv)
