@@ -142,8 +142,13 @@ static int print_json(const struct moe_description *about, const struct figures 
 
 static void print_name(const char *label, const char *text)
 {
+    const char *at = *text ? text : "none", *end;
     printf("%-18s", label);
-    report_text(stdout, *text ? text : "none", strlen(*text ? text : "none"));
+    for (; (end = strchr(at, '\n')); at = end + 1) { // a file's name may have some; a line of ours it is not
+        report_text(stdout, at, (size_t)(end - at));
+        fputs("\\n", stdout);
+    }
+    report_text(stdout, at, strlen(at));
     fputc('\n', stdout);
 }
 
