@@ -273,6 +273,9 @@ static const struct foreign_word {
     {"--prompt", "use moechat run -p PROMPT"},
     {"--ctx-size", "use --context N"},
     {"-cnv", "nothing is needed: moechat begins a chat"},
+    {"--temperature", "use --temp T"},
+    {"--num-predict", "use --max-tokens N"},
+    {"--format", "use --json, of moechat run"},
     {"--conversation", "nothing is needed: moechat begins a chat"},
     {"-ngl", "use --expert-cache SIZE; what a device holds is chosen by itself"},
     {"--n-gpu-layers", "use --expert-cache SIZE; what a device holds is chosen by itself"},
@@ -282,6 +285,10 @@ static const struct foreign_word {
     {"show", "use moechat info MODEL_DIR"},
     {"serve", "there is no server; moechat run answers in pipes"},
     {"pull", "models are folders; the manual says where to get them"},
+    {"rm", "use moechat sessions rm NAME, for conversations; a model is a folder of yours"},
+    {"cp", "models are folders of yours"},
+    {"create", "use moechat convert MODEL NEWDIR"},
+    {"version", "use --version"},
 };
 
 static const char *find_foreign(const char *word)
@@ -402,7 +409,8 @@ static bool take_operand(struct options *options, const char *word, struct optio
     bool model = names_model(options, word) && !options_given(options, "model");
     if (!model && (!runs || options_given(options, "prompt")))
         return option_refuse(error, "unexpected argument \"%.60s\"%s", word,
-                             runs ? "; quote the prompt" : "; the command comes before options");
+                             runs ? "; quote the prompt, and give a model by -m"
+                                  : "; the command comes before options");
     const char *name = model ? "model" : "prompt";
     return option_store(options, find_row(name, strlen(name), 0), name, word, error);
 }
@@ -410,7 +418,8 @@ static bool take_operand(struct options *options, const char *word, struct optio
 static bool refuse_command(const char *word, struct options_error *error)
 {
     const char *foreign = find_foreign(word);
-    return option_refuse(error, "unknown command \"%.60s\"; %s", word, foreign ? foreign : "see moechat help");
+    return option_refuse(error, "unknown command \"%.60s\"; %s", word,
+                         foreign ? foreign : "see moechat help, or give a model by -m");
 }
 
 bool options_parse(struct options *options, int argc, char **argv, struct options_error *error)

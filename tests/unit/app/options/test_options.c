@@ -330,6 +330,10 @@ static void slips_are_told(struct harness *t)
         {"--tmep 1", "unknown option --tmep; did you mean --temp?"},
         {"run --sesion x", "unknown option --sesion; did you mean --session?"},
         {"--expert 1G", "unknown option --expert; did you mean --expert-cache?"},
+        {"llama3", "unknown command \"llama3\"; see moechat help, or give a model by -m"},
+        {"run llama3 hello", "unexpected argument \"hello\"; quote the prompt, and give a model by -m"},
+        {"rm x", "unknown command \"rm\"; use moechat sessions rm NAME"},
+        {"--temperature 1", "unknown option --temperature; use --temp T"},
         {"--nothing-like-it", "unknown option --nothing-like-it; see moechat help chat"},
         {"-x", "unknown option -x; see moechat help chat"},
         {"eval --promt x", "unknown option --promt; see moechat help eval"}, // not eval's
