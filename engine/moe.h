@@ -46,8 +46,16 @@ enum moe_code {
     MOE_RECORD_OTHER,     // a sound record, but not the one that was asked for
 };
 
+// What a remedy is chosen by where the code says too little.
+enum moe_cause {
+    MOE_CAUSE_OTHER,
+    MOE_CAUSE_POINTER,  // the file is a Git LFS pointer to what was not fetched
+    MOE_CAUSE_CONSUMED, // moe_convert gives the weights up, or may have: all of them were here once
+};
+
 struct moe_err {
     enum moe_code code;
+    enum moe_cause cause;
     int layer;       // -1: none
     int expert;      // -1: none
     int sys_errno;   // 0: none

@@ -284,9 +284,15 @@ static void print_here(const struct moe_description *about, uint64_t cold, uint6
            room_here_in_memory(&here, &needed) ? "it runs" : "too little");
 }
 
+static bool is_json(const char *path)
+{
+    size_t length = strlen(path);
+    return length > 5 && strcmp(path + length - 5, ".json") == 0;
+}
+
 // Of a model whose weights are not here: what it will take, and how to get the rest.
 static void print_foreseen(const struct moe_description *about, uint64_t cold, const char *path, uint64_t budget,
-                           const char *why)
+                           const struct moe_err *why)
 {
     char a[FORMAT_SIZE], b[FORMAT_SIZE], c[FORMAT_SIZE];
     print_name("name", about->name);
@@ -305,19 +311,15 @@ static void print_foreseen(const struct moe_description *about, uint64_t cold, c
     print_here(about, cold, budget);
     printf("%-18s%s a token in f32, %s in f16\n", "conversation", format_bytes(a, sizeof a, about->kv_row_bytes_f32),
            format_bytes(b, sizeof b, about->kv_row_bytes_f32 / 2));
-    print_name("missing", why);
-    if (strstr(why, "git lfs pull"))
+    print_name("missing", is_json(path)                ? "its weights"
+                          : why->code == MOE_NOT_FOUND ? why->text
+                                                       : "the rest of the file");
+    if (why->cause == MOE_CAUSE_POINTER)
         puts("next              git lfs pull, then moechat info DIR");
     else
         puts("next              hf download REPOSITORY --local-dir DIR   (goes on where it was cut off; docs/models.md "
              "names\n"
              "                  repositories), then moechat info DIR");
-}
-
-static bool is_json(const char *path)
-{
-    size_t length = strlen(path);
-    return length > 5 && strcmp(path + length - 5, ".json") == 0;
 }
 
 // Its weights are not here, or not all of them. False: nothing can be told, and *err says why not.
@@ -326,8 +328,8 @@ static bool foresee(struct moe_description *about, const char *path, const struc
 {
     struct moe_err own = *err;
     struct figures figures = {.refused = "its weights are not here"};
-    if (strstr(err->text, "convert --consume") || moe_foresee(path, about, &own)) { // all of it was here once
-        if (is_json(path))                                                          // it was never a model's own file
+    if (err->cause == MOE_CAUSE_CONSUMED || moe_foresee(path, about, &own)) { // all of it was here once
+        if (is_json(path))                                                    // it was never a model's own file
             *err = own;
         return false;
     }
@@ -337,10 +339,7 @@ static bool foresee(struct moe_description *about, const char *path, const struc
     if (options->asked.json)
         *status = print_json(about, &figures, path, false);
     else
-        print_foreseen(about, figures.cold_bytes, path, options->model.expert_cache,
-                       is_json(path)                ? "its weights"
-                       : err->code == MOE_NOT_FOUND ? err->text
-                                                    : "the rest of the file");
+        print_foreseen(about, figures.cold_bytes, path, options->model.expert_cache, err);
     return true;
 }
 

@@ -40,6 +40,13 @@ int moe_fail_file(struct moe_err *err, enum moe_code code, const char *file, int
     return (int)code;
 }
 
+int moe_fail_for(struct moe_err *err, enum moe_cause cause, int code)
+{
+    if (err)
+        err->cause = cause;
+    return code;
+}
+
 int moe_fail_gpu(struct moe_err *err, const struct gpu_error *device)
 {
     enum moe_code code = device->code == GPU_OUT_OF_MEMORY ? MOE_NO_MEMORY

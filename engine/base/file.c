@@ -34,8 +34,10 @@ int file_open(const char *path, int *fd, uint64_t *bytes, struct moe_err *err)
             return MOE_OK;
         close(*fd);
         *fd = -1;
-        return moe_fail_file(err, MOE_NOT_FOUND, path, 0,
-                             "is a Git LFS pointer, the file itself was not fetched; run git lfs pull in its folder");
+        int code =
+            moe_fail_file(err, MOE_NOT_FOUND, path, 0,
+                          "is a Git LFS pointer, the file itself was not fetched; run git lfs pull in its folder");
+        return moe_fail_for(err, MOE_CAUSE_POINTER, code);
     }
     close(*fd);
     *fd = -1;

@@ -62,10 +62,11 @@ static int refuse(int fd, const char *path, const char *remedy, struct moe_err *
 
 int file_lock_shared(int fd, const char *path, struct moe_err *err)
 {
-    return lock(fd, LOCK_SH) == EWOULDBLOCK
-               ? refuse(fd, path,
-                        " (moechat convert --consume), so its weights are going: wait for it, and use its package", err)
-               : MOE_OK;
+    if (lock(fd, LOCK_SH) != EWOULDBLOCK)
+        return MOE_OK;
+    int code = refuse(fd, path,
+                      " (moechat convert --consume), so its weights are going: wait for it, and use its package", err);
+    return moe_fail_for(err, MOE_CAUSE_CONSUMED, code);
 }
 
 int file_lock_alone(int fd, const char *path, struct moe_err *err)

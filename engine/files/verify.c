@@ -279,6 +279,15 @@ static int looks_zero(const struct package *package, const struct package_layer 
     return code;
 }
 
+static int fail_zeroes(const char *path, uint32_t layer, struct moe_err *err)
+{
+    int code = moe_fail(err, MOE_FORMAT,
+                        "%.280s: the experts of layer %" PRIu32 " are zeroes: the file was not downloaded to its end, "
+                        "or given up by convert --consume; download it again",
+                        path, layer);
+    return moe_fail_for(err, MOE_CAUSE_CONSUMED, code);
+}
+
 int verify_no_holes(const struct package *package, struct moe_err *err)
 {
     const struct shape *s = &package->shape;
@@ -292,11 +301,7 @@ int verify_no_holes(const struct package *package, struct moe_err *err)
             if (parts[k].array == scaling_array(parts[k].matrix->kind))
                 code = looks_zero(package, layer, &parts[k], &zero, err);
             if (!code && zero)
-                code =
-                    moe_fail(err, MOE_FORMAT,
-                             "%.280s: the experts of layer %" PRIu32 " are zeroes: the file was not downloaded to its "
-                             "end, or given up by convert --consume; download it again",
-                             range_of(package, layer, &parts[k], 0).path, i);
+                code = fail_zeroes(range_of(package, layer, &parts[k], 0).path, i, err);
         }
     }
     return code;

@@ -410,6 +410,7 @@ static void a_source_in_use_is_refused(struct harness *t)
     int fd = open(path, O_RDWR);
     CHECK_EQ(t, flock(fd, LOCK_EX | LOCK_NB), 0);
     fails(t, consume(&r, &err), MOE_BAD_ARGUMENT, &err, "(moechat convert --consume), so its weights");
+    CHECK_EQ(t, err.cause, MOE_CAUSE_CONSUMED);
     snprintf(other, sizeof other, "is being consumed by process %ld", (long)getpid());
     CHECK(t, strstr(err.text, other) || strstr(err.text, "is being consumed by another process")); // as /proc says
     struct package p;

@@ -537,6 +537,7 @@ static void zeroed_experts_are_refused(struct harness *t)
     CHECK_EQ(t, truncate(in_folder("layer-001.experts"), 0), 0);
     CHECK_EQ(t, truncate(in_folder("layer-001.experts"), EXPERTS * BLOB), 0);
     CHECK_EQ(t, verify_no_holes(&p, &err), MOE_FORMAT);
+    CHECK_EQ(t, err.cause, MOE_CAUSE_CONSUMED);
     CHECK(t, strstr(err.text, "layer-001.experts: the experts of layer 1 are zeroes: the file was not downloaded") !=
                  NULL);
     package_release(&p);

@@ -152,7 +152,10 @@ static void a_pointer_says_how_to_fetch(struct harness *t)
     fclose(out);
     CHECK_EQ(t, safetensors_open(path, &file, &err), MOE_NOT_FOUND);
     CHECK(t, strstr(err.text, "pointer.safetensors") && strstr(err.text, "run git lfs pull"));
+    CHECK_EQ(t, err.cause, MOE_CAUSE_POINTER);
     unlink(path);
+    CHECK_EQ(t, safetensors_open(path, &file, &err), MOE_NOT_FOUND);
+    CHECK_EQ(t, err.cause, MOE_CAUSE_OTHER);
 }
 
 static void what_is_no_file_is_refused(struct harness *t)
