@@ -408,6 +408,14 @@ def test_eval_refuses_bad_tokens():
     refused(run(["eval", "-m", TINY, "--text", __file__]), 1, "no tokenizer")
 
 
+def test_eval_of_a_text_begins_as_a_conversation_does():
+    path = os.path.join(SCRATCH, "hello")
+    with open(path, "w") as file:
+        file.write("Hello")
+    scored = json.loads(run(["eval", "-m", os.path.join(ROOT, "models", "demo"), "--device", "ref", "--json", "--text", path]).stdout)
+    same((scored["tokens"], scored["scored_tokens"]), (2, 1))  # <s> before it
+
+
 def test_eval_scores_its_own_logits():
     import math
     info = json.loads(run(["info", "--json", TINY]).stdout)
@@ -531,6 +539,7 @@ def test_info_and_bench():
     expect(first["logits_hash"].encode() in run(bench).stdout, "the table has the hash")
     listed = json.loads(run(["devices", "--json"]).stdout)["devices"]
     same(listed[0]["selector"], "ref")
+    expect(all(device["name"] for device in listed), listed)
 
 
 if __name__ == "__main__":
