@@ -11,13 +11,15 @@
 
 #include "app/driver/worker.h"
 
-// What became of a commit, for the next news.
+// What became of a commit, for the next news, behind what was said of the commits since the last: a turn has several.
 static void note(struct keeper *keeper, enum store_code code, const struct store_error *error)
 {
     keeper->unsaved = code != STORE_OK;
     keeper->news.failed = keeper->unsaved;
-    if (*error->text)
-        snprintf(keeper->news.text, sizeof keeper->news.text, "%s", error->text);
+    char *text = keeper->news.text;
+    size_t at = strlen(text);
+    if (*error->text && !strstr(text, error->text))
+        snprintf(text + at, sizeof keeper->news.text - at, "%s%s", at ? "; " : "", error->text);
 }
 
 static void commit(struct keeper *keeper, bool logits, const uint32_t *borders)

@@ -22,7 +22,7 @@ struct session_news {
     bool blank;                 // it goes when another one is opened, as nothing was said in it (saved_is_blank)
     bool unanswered;            // closed: the last message is saved, and has no answer
     char name[STORE_NAME_SIZE]; // "" until its first turn is saved
-    char text[1000];            // one line for people; "": nothing to say
+    char text[STORE_TEXT_SIZE]; // one line for people; "": nothing to say
 };
 
 // The last of the conversation's parts on the disk, when they are messages that have no answer yet: of the turn under

@@ -149,6 +149,22 @@ void manifest_forget_all_rows(struct manifest *manifest)
     manifest->n_other_records = 0;
 }
 
+uint64_t manifest_row_bytes(const struct manifest *manifest)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < manifest->n_records; i++)
+        bytes += manifest->records[i].bytes;
+    return bytes;
+}
+
+uint64_t manifest_other_row_bytes(const struct manifest *manifest)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < manifest->n_other_records; i++)
+        bytes += manifest->other_records[i].record.bytes;
+    return bytes;
+}
+
 uint64_t manifest_state_bytes(const struct manifest *manifest)
 {
     uint64_t bytes = 0;

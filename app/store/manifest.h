@@ -81,6 +81,8 @@ size_t manifest_messages(const struct manifest *manifest); // of the user, the m
 const struct manifest_part *manifest_unanswered(const struct manifest *manifest);
 uint64_t manifest_transcript_end(const struct manifest *manifest);
 uint64_t manifest_kv_end(const struct manifest *manifest);
+uint64_t manifest_row_bytes(const struct manifest *manifest);       // of the conversation
+uint64_t manifest_other_row_bytes(const struct manifest *manifest); // of its other branches
 uint64_t manifest_state_bytes(const struct manifest *manifest);
 const char *manifest_kv_name(unsigned kv_file);
 const char *manifest_state_name(unsigned file);

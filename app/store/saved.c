@@ -12,10 +12,9 @@
 
 #include "app/util/format.h"
 #include "app/store/branches.h"
+#include "app/store/rows_copy.h"
 #include "app/store/sealed.h"
 #include "app/store/state_files.h"
-
-enum { COPY_BLOCK = 1 << 20 };
 
 struct saved {
     const struct store *store;
@@ -473,35 +472,69 @@ static void settle(struct saved *saved)
     saved->settled = true;
 }
 
-// Keeps the cap over all sessions, this one's rows last, and of these those of other branches first.
-static void keep_cap(struct saved *saved, struct store_error *error)
+// Says one thing more.
+static void say(struct store_error *error, const struct store_error *more)
 {
-    struct store_error trimmed, failed = {0};
+    size_t at = strlen(error->text);
+    if (*more->text)
+        snprintf(error->text + at, sizeof error->text - at, "%s%s", at ? "; " : "", more->text);
+}
+
+// Over the cap by itself: gives up dead bytes first, then the other branches' rows. False: that is not enough, or
+// failed, and *error says why.
+static bool shrink(struct saved *saved, struct store_error *error)
+{
+    struct manifest *manifest = &saved->manifest;
     char own[FORMAT_SIZE], cap[FORMAT_SIZE];
-    uint64_t bytes = store_kv_bytes(saved->store, saved->name);
-    store_trim(saved->store, saved->name, &trimmed);
-    if (*trimmed.text && !*error->text)
-        *error = trimmed;
-    if (bytes <= saved->store->kv_cap)
-        return;
-    if (saved->manifest.n_other_records) {
-        saved->manifest.n_other_records = 0;
-        if (!saved_compact(saved, &failed) && store_kv_bytes(saved->store, saved->name) <= saved->store->kv_cap) {
-            store_fail(error, STORE_OK,
-                       "this conversation's KV cache reached --kv-cap (%s): dropped that of its other branches, whose "
-                       "text stays",
-                       format_bytes(cap, sizeof cap, saved->store->kv_cap));
-            return;
-        }
+    uint64_t bytes = manifest_row_bytes(manifest) + manifest_state_bytes(manifest);
+    bool branches = bytes + manifest_other_row_bytes(manifest) > saved->store->kv_cap;
+    format_bytes(cap, sizeof cap, saved->store->kv_cap);
+    if (bytes > saved->store->kv_cap) {
+        store_fail(error, STORE_OK, "the KV cache of this conversation (%s) is over --kv-cap (%s)",
+                   format_bytes(own, sizeof own, bytes), cap);
+        return false;
     }
+    struct store_error failed;
+    if (branches)
+        manifest->n_other_records = 0;
+    if (saved_compact(saved, &failed)) {
+        store_fail(error, STORE_OK, "this conversation's KV cache reached --kv-cap (%s): %.400s", cap, failed.text);
+        return false;
+    }
+    if (branches)
+        store_fail(error, STORE_OK,
+                   "this conversation's KV cache reached --kv-cap (%s): dropped that of its other branches, whose "
+                   "text stays",
+                   cap);
+    return true;
+}
+
+static void drop_rows(struct saved *saved, struct store_error *error)
+{
+    struct store_error why = *error, failed;
     saved->over_cap = true;
     manifest_forget_all_rows(&saved->manifest);
-    if (replace_manifest(saved, &failed))
+    if (replace_manifest(saved, &failed)) {
+        store_fail(error, STORE_OK, "%.600s, and could not be dropped: %.400s", why.text, failed.text);
         return;
+    }
     settle(saved);
     saved->store->io->unlink(saved->store->io->context, saved_kv_path(saved).text);
-    store_fail(error, STORE_OK, "the KV cache of this conversation (%s) is over --kv-cap (%s); only the text is saved",
-               format_bytes(own, sizeof own, bytes), format_bytes(cap, sizeof cap, saved->store->kv_cap));
+    store_fail(error, STORE_OK, "%.600s; only the text is saved", why.text);
+}
+
+// Keeps the cap over all sessions. What does not fit by itself takes nothing from others; only what then stays does.
+static void keep_cap(struct saved *saved, struct store_error *error)
+{
+    struct store_error said = {0};
+    bool fits = store_kv_bytes(saved->store, saved->name) <= saved->store->kv_cap || shrink(saved, &said);
+    if (!fits)
+        drop_rows(saved, &said);
+    say(error, &said);
+    if (!fits)
+        return;
+    store_trim(saved->store, saved->name, &said);
+    say(error, &said);
 }
 
 // What of the manifest says what is cached.
@@ -632,43 +665,6 @@ enum store_code saved_commit(struct saved *saved, const struct saved_rows *rows,
     return STORE_OK;
 }
 
-// Copies the records that are named to the other file; *manifest gets their new places.
-static int copy_rows(const struct saved *saved, struct manifest *manifest)
-{
-    const struct store_io *io = saved->store->io;
-    struct store_path from_path = saved_kv_path(saved);
-    manifest->kv_file = !manifest->kv_file;
-    struct store_path to_path = store_path(saved->store, saved->name, manifest_kv_name(manifest->kv_file));
-    char *block = malloc(COPY_BLOCK);
-    int from = io->open(io->context, from_path.text, O_RDONLY);
-    int to = from < 0 ? -1 : io->open(io->context, to_path.text, O_RDWR | O_CREAT | O_TRUNC);
-    int code = !block ? ENOMEM : to < 0 ? errno : 0;
-    uint64_t at = 0;
-    for (size_t i = 0; i < manifest->n_records + manifest->n_other_records && code == 0; i++) {
-        struct moe_record *record =
-            i < manifest->n_records ? &manifest->records[i] : &manifest->other_records[i - manifest->n_records].record;
-        for (uint64_t done = 0; done < record->bytes && code == 0;) {
-            uint64_t left = record->bytes - done;
-            ptrdiff_t got =
-                io->read(io->context, from, block, left < COPY_BLOCK ? left : COPY_BLOCK, record->offset + done);
-            if (got < 0 && errno == EINTR)
-                continue;
-            code = got < 0 ? errno : got == 0 ? EIO : store_io_write(io, to, block, (size_t)got, at + done);
-            done += got > 0 ? (uint64_t)got : 0;
-        }
-        record->offset = at;
-        at += record->bytes;
-    }
-    if (code == 0 && io->sync(io->context, to))
-        code = errno;
-    if (from >= 0)
-        io->close(io->context, from);
-    if (to >= 0)
-        io->close(io->context, to);
-    free(block);
-    return code;
-}
-
 // Puts a transcript of the lines that are named in the old one's place.
 static int copy_lines(struct saved *saved)
 {
@@ -701,34 +697,6 @@ static int copy_lines(struct saved *saved)
     return code;
 }
 
-// The rows of a manifest, in lists of its own.
-static bool copy_record_lists(const struct manifest *manifest, struct manifest *copy)
-{
-    bool fine = true;
-    *copy = (struct manifest){.kv_file = manifest->kv_file};
-    for (size_t i = 0; i < manifest->n_records && fine; i++)
-        fine = manifest_add_record(copy, &manifest->records[i]);
-    for (size_t i = 0; i < manifest->n_other_records && fine; i++)
-        fine = manifest_add_other_record(copy, &manifest->other_records[i]);
-    return fine;
-}
-
-// Exchanges the rows that two manifests name.
-static void swap_rows(struct manifest *a, struct manifest *b)
-{
-    struct manifest was = *a;
-    a->records = b->records;
-    a->n_records = b->n_records;
-    a->other_records = b->other_records;
-    a->n_other_records = b->n_other_records;
-    a->kv_file = b->kv_file;
-    b->records = was.records;
-    b->n_records = was.n_records;
-    b->other_records = was.other_records;
-    b->n_other_records = was.n_other_records;
-    b->kv_file = was.kv_file;
-}
-
 enum store_code saved_compact(struct saved *saved, struct store_error *error)
 {
     struct manifest *manifest = &saved->manifest, moved;
@@ -737,17 +705,17 @@ enum store_code saved_compact(struct saved *saved, struct store_error *error)
         return code;
     struct store_path folder = store_path(saved->store, saved->name, NULL);
     bool any = manifest->n_records + manifest->n_other_records > 0;
-    int failed = !copy_record_lists(manifest, &moved) ? ENOMEM : any ? copy_rows(saved, &moved) : 0;
+    int failed = !rows_copy_lists(manifest, &moved) ? ENOMEM : any ? rows_copy(saved->store, saved->name, &moved) : 0;
     if (failed == 0 && manifest->n_parts + manifest->n_others)
         failed = copy_lines(saved);
     if (failed) {
         manifest_release(&moved);
         return store_fail(error, STORE_IO, "cannot compact: %s: %s", folder.text, strerror(failed));
     }
-    swap_rows(manifest, &moved);
+    rows_swap(manifest, &moved);
     code = replace_manifest(saved, error);
     if (code) // either manifest may be there: go on with the old one's rows, whose file stays
-        swap_rows(manifest, &moved);
+        rows_swap(manifest, &moved);
     manifest_release(&moved);
     if (code)
         return code;

@@ -463,9 +463,9 @@ void store_trim(const struct store *store, const char *keep, struct store_error 
 {
     struct store_list list;
     struct store_error ignored;
-    char dropped[256] = "";
+    char dropped[STORE_TEXT_SIZE - 200] = "", more[40] = "";
     uint64_t total = 0;
-    unsigned n_dropped = 0;
+    unsigned n_dropped = 0, n_more = 0;
     succeed(error);
     if (store->kv_cap == UINT64_MAX || store_list(store, &list, &ignored))
         return;
@@ -476,13 +476,18 @@ void store_trim(const struct store *store, const char *keep, struct store_error 
         uint64_t bytes = entry->kv_bytes && strcmp(entry->name, keep) != 0 ? drop_rows(store, entry) : 0;
         size_t at = strlen(dropped);
         total -= bytes;
-        if (bytes && n_dropped++ < 3)
+        n_dropped += bytes > 0;
+        if (bytes && at + STORE_NAME_SIZE + 4 > sizeof dropped)
+            n_more++;
+        else if (bytes)
             snprintf(dropped + at, sizeof dropped - at, "%s\"%s\"", at ? ", " : "", entry->name);
     }
     store_list_release(&list);
+    if (n_more)
+        snprintf(more, sizeof more, " and %u more", n_more);
     if (n_dropped)
         store_fail(error, STORE_OK,
                    "saved KV caches reached --kv-cap: dropped those of %s%s; their text stays, and is read again "
                    "when they continue",
-                   dropped, n_dropped > 3 ? " and others" : "");
+                   dropped, more);
 }

@@ -12,6 +12,7 @@
 #include "app/store/store_name.h"
 
 enum { STORE_ROOT_SIZE = PATH_MAX - 256 };
+enum { STORE_TEXT_SIZE = 1600 }; // of a message, which may name many sessions
 
 enum store_code {
     STORE_OK,
@@ -25,7 +26,7 @@ enum store_code {
 };
 struct store_error {
     enum store_code code;
-    char text[640]; // one line for people; with STORE_OK what else there is to say, or ""
+    char text[STORE_TEXT_SIZE]; // one line for people; with STORE_OK what else there is to say, or ""
 };
 __attribute__((format(printf, 3, 4))) enum store_code store_fail(struct store_error *error, enum store_code code,
                                                                  const char *format, ...);
@@ -81,7 +82,7 @@ enum store_code store_remove(const struct store *store, const char *name, struct
 enum store_code store_rename(const struct store *store, const char *from, const char *to, bool locked,
                              struct store_error *error);
 // Drops the rows of sessions, the least recently used first and never those of `keep`, until the cap holds. error->text
-// says which; "" when there was nothing to do.
+// names them all, as far as there is room, and counts the rest; "" when there was nothing to do.
 void store_trim(const struct store *store, const char *keep, struct store_error *error);
 uint64_t store_kv_bytes(const struct store *store, const char *name); // rows and states
 uint64_t store_state_bytes(const struct store *store, const char *name);

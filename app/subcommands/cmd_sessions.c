@@ -241,16 +241,6 @@ static bool verify_states(const struct request *request, const struct manifest *
     return fine;
 }
 
-static uint64_t record_bytes(const struct manifest *manifest)
-{
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < manifest->n_records; i++)
-        bytes += manifest->records[i].bytes;
-    for (size_t i = 0; i < manifest->n_other_records; i++)
-        bytes += manifest->other_records[i].record.bytes;
-    return bytes;
-}
-
 static int verify(const struct request *request)
 {
     struct saved_content content;
@@ -267,7 +257,8 @@ static int verify(const struct request *request)
     if (fine)
         printf("%s: all checksums match (%zu parts, %zu records, %s%s)\n", request->name,
                content.n_parts + content.n_others, manifest->n_records + manifest->n_other_records,
-               format_bytes(rows, sizeof rows, record_bytes(manifest)), states);
+               format_bytes(rows, sizeof rows, manifest_row_bytes(manifest) + manifest_other_row_bytes(manifest)),
+               states);
     saved_content_release(&content);
     return fine ? STATUS_DONE : STATUS_FAILED;
 }

@@ -693,6 +693,16 @@ def test_new_keeps_the_systems_rows():
     same((got["cached_tokens"], got["prefilled_tokens"]), (11 + 6 + 4, 4))
 
 
+def test_what_is_over_the_cap_takes_nothing_from_others():
+    kept = lambda: {s["name"]: s["kv_bytes"] for s in json.loads(run(["sessions", "list", "--json"]).stdout)["sessions"]}
+    ask("one", "--session", "beside", *script(ECHO))
+    before = kept()
+    result = run(["run", "-p", "x" * 300, "--session", "over", "--kv-cap", "1000"] + script(ECHO))
+    same(result.returncode, 0)
+    expect(b"is over --kv-cap (1.00 KB); only the text is saved" in result.stderr, "said: %r" % result.stderr)
+    same(kept(), dict(before, over=0))
+
+
 def test_two_processes_are_told_apart():
     t = chat(ECHO, "--session", "mine")
     result = run(["run", "-p", "x", "--session", "mine"] + script(ECHO))

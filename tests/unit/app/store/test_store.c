@@ -9,75 +9,7 @@
 
 #include "app/store/branches.h"
 #include "app/store/sealed.h"
-#include "tests/store_rig.h"
-
-struct place {
-    char root[64];
-    struct store store;
-    struct rig_engine engine;
-    struct store_error error;
-};
-
-static struct place *open_place(void)
-{
-    struct place *p = calloc(1, sizeof *p);
-    if (!p)
-        abort();
-    p->store = rig_store(p->root);
-    return p;
-}
-
-static void close_place(struct place *p)
-{
-    rig_clean(p->root);
-    free(p);
-}
-
-static struct saved *new_session(struct harness *t, struct place *p, const char *name)
-{
-    struct saved *saved;
-    struct origin origin = rig_origin();
-    CHECK_EQ(t, saved_new(&p->store, name, &saved, &p->error), STORE_OK);
-    saved_set_origin(saved, &origin);
-    return saved;
-}
-
-static void commit(struct harness *t, struct place *p, struct saved *saved)
-{
-    struct saved_rows rows = rig_rows(&p->engine);
-    CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_OK);
-    CHECK_STR(t, p->error.text, "");
-}
-
-static void exchange(struct harness *t, struct place *p, struct saved *saved, const char *user, const char *answer)
-{
-    CHECK(t, rig_append(saved, TOK_USER, user, &p->engine));
-    commit(t, p, saved);
-    CHECK(t, rig_append(saved, TOK_ASSISTANT, answer, &p->engine));
-    commit(t, p, saved);
-}
-
-// Opens a session anew and compares its texts and rows with those of the engine.
-static void check_session(struct harness *t, struct place *p, const char *name, const char *texts, bool rows)
-{
-    struct saved *saved;
-    struct saved_content content;
-    char got[1024];
-    struct rig_engine *back = calloc(1, sizeof *back);
-    if (!CHECK_EQ(t, saved_open(&p->store, name, &saved, &content, &p->error), STORE_OK)) {
-        printf("    %s\n", p->error.text);
-        return;
-    }
-    rig_texts(&content, got, sizeof got);
-    CHECK_STR(t, got, texts);
-    CHECK_STR(t, content.damage, "");
-    CHECK(t, rig_restore(saved, back));
-    CHECK_EQ(t, back->length, rows ? p->engine.length : 0);
-    CHECK(t, memcmp(back->rows, p->engine.rows, back->length * sizeof back->rows[0]) == 0);
-    free(back);
-    saved_content_release(&content);
-    saved_close(saved);
-}
+#include "tests/store_place.h"
 
 static uint64_t size_of(const struct place *p, const char *name, const char *file)
 {
@@ -579,32 +511,6 @@ static void names_are_never_overwritten(struct harness *t)
     close_place(p);
 }
 
-static void the_cap_drops_the_oldest_rows(struct harness *t)
-{
-    struct place *p = open_place();
-    struct saved *old = new_session(t, p, "old"), *saved;
-    exchange(t, p, old, "one", "first");
-    uint64_t bytes = p->engine.length * sizeof(uint64_t);
-    saved_close(old);
-    p->store.kv_cap = bytes + 8;
-    p->engine.length = 0;
-    saved = new_session(t, p, "new");
-    CHECK(t, rig_append(saved, TOK_USER, "ab", &p->engine));
-    struct saved_rows rows = rig_rows(&p->engine);
-    CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_OK);
-    CHECK(t, strstr(p->error.text, "\"old\"") && strstr(p->error.text, "--kv-cap"));
-    check_session(t, p, "old", "one|first", false);
-    p->store.kv_cap = 8;
-    CHECK(t, rig_append(saved, TOK_ASSISTANT, "c", &p->engine));
-    rows = rig_rows(&p->engine);
-    CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_OK);
-    CHECK(t, strstr(p->error.text, "only the text is saved") != NULL);
-    saved_close(saved);
-    check_session(t, p, "new", "ab|c", false);
-    CHECK_EQ(t, store_kv_bytes(&p->store, "new"), 0);
-    close_place(p);
-}
-
 static void check_states(struct harness *t, const struct place *p, const struct saved *saved, const uint32_t *after,
                          size_t n)
 {
@@ -709,32 +615,6 @@ static void states_behind_what_comes_anew_are_kept(struct harness *t)
     p->engine.length = 10;
     commit(t, p, saved);
     CHECK_STATES(t, p, saved, 10);
-    saved_close(saved);
-    close_place(p);
-}
-
-static void states_count_for_the_cap(struct harness *t)
-{
-    struct place *p = open_place();
-    struct saved *saved = new_session(t, p, "old");
-    p->engine.states = true;
-    exchange(t, p, saved, "ab", "c");
-    CHECK_EQ(t, store_kv_bytes(&p->store, "old"), (5 + 2) * sizeof(uint64_t));
-    saved_close(saved);
-    p->store.kv_cap = (5 + 2 + 3) * sizeof(uint64_t);
-    p->engine.length = 0;
-    saved = new_session(t, p, "new");
-    CHECK(t, rig_append(saved, TOK_USER, "ab", &p->engine));
-    struct saved_rows rows = rig_rows(&p->engine);
-    CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_OK);
-    CHECK(t, strstr(p->error.text, "\"old\"") != NULL);
-    CHECK_EQ(t, store_kv_bytes(&p->store, "old"), 0);
-    p->store.kv_cap = 3 * sizeof(uint64_t);
-    CHECK(t, rig_append(saved, TOK_ASSISTANT, "c", &p->engine));
-    rows = rig_rows(&p->engine);
-    CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_OK);
-    CHECK(t, strstr(p->error.text, "only the text is saved") != NULL);
-    CHECK_EQ(t, store_kv_bytes(&p->store, "new"), 0);
     saved_close(saved);
     close_place(p);
 }
@@ -871,10 +751,8 @@ int main(int argc, char **argv)
         TEST(a_lock_that_fails_is_no_other_process),
         TEST(a_time_to_come_does_not_last),
         TEST(names_are_never_overwritten),
-        TEST(the_cap_drops_the_oldest_rows),
         TEST(few_states_are_kept),
         TEST(states_behind_what_comes_anew_are_kept),
-        TEST(states_count_for_the_cap),
     };
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// --kv-cap: whose rows go when all sessions need more than there is to be, and that it is said.
+#include <time.h>
+
+#include "tests/store_place.h"
+
+static void the_cap_drops_the_oldest_rows(struct harness *t)
+{
+    struct place *p = open_place();
+    struct saved *old = new_session(t, p, "old"), *saved;
+    exchange(t, p, old, "one", "first");
+    uint64_t bytes = p->engine.length * sizeof(uint64_t);
+    saved_close(old);
+    p->store.kv_cap = bytes + 8;
+    p->engine.length = 0;
+    saved = new_session(t, p, "new");
+    CHECK(t, rig_append(saved, TOK_USER, "ab", &p->engine));
+    struct saved_rows rows = rig_rows(&p->engine);
+    CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_OK);
+    CHECK(t, strstr(p->error.text, "\"old\"") && strstr(p->error.text, "--kv-cap"));
+    check_session(t, p, "old", "one|first", false);
+    p->store.kv_cap = 8;
+    CHECK(t, rig_append(saved, TOK_ASSISTANT, "c", &p->engine));
+    rows = rig_rows(&p->engine);
+    CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_OK);
+    CHECK(t, strstr(p->error.text, "only the text is saved") != NULL);
+    saved_close(saved);
+    check_session(t, p, "new", "ab|c", false);
+    CHECK_EQ(t, store_kv_bytes(&p->store, "new"), 0);
+    close_place(p);
+}
+
+static void states_count_for_the_cap(struct harness *t)
+{
+    struct place *p = open_place();
+    struct saved *saved = new_session(t, p, "old");
+    p->engine.states = true;
+    exchange(t, p, saved, "ab", "c");
+    CHECK_EQ(t, store_kv_bytes(&p->store, "old"), (5 + 2) * sizeof(uint64_t));
+    saved_close(saved);
+    p->store.kv_cap = (5 + 2 + 3) * sizeof(uint64_t);
+    p->engine.length = 0;
+    saved = new_session(t, p, "new");
+    CHECK(t, rig_append(saved, TOK_USER, "ab", &p->engine));
+    struct saved_rows rows = rig_rows(&p->engine);
+    CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_OK);
+    CHECK(t, strstr(p->error.text, "\"old\"") != NULL);
+    CHECK_EQ(t, store_kv_bytes(&p->store, "old"), 0);
+    p->store.kv_cap = 3 * sizeof(uint64_t);
+    CHECK(t, rig_append(saved, TOK_ASSISTANT, "c", &p->engine));
+    rows = rig_rows(&p->engine);
+    CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_OK);
+    CHECK(t, strstr(p->error.text, "only the text is saved") != NULL);
+    CHECK_EQ(t, store_kv_bytes(&p->store, "new"), 0);
+    saved_close(saved);
+    close_place(p);
+}
+
+#define ROWS(n) ((n) * sizeof(uint64_t))
+
+// Makes a session say that it was used so many seconds ago.
+static void used_at(struct harness *t, const struct place *p, const char *name, unsigned ago)
+{
+    struct saved_content content;
+    struct store_error error;
+    struct bytes file = {0};
+    CHECK_EQ(t, saved_read(&p->store, name, &content, &error), STORE_OK);
+    content.manifest.updated = (uint64_t)time(NULL) - ago;
+    CHECK(t, manifest_render(&content.manifest, &file));
+    FILE *out = fopen(store_path(&p->store, name, "session.json").text, "wb");
+    CHECK(t, out && fwrite(file.data, 1, file.length, out) == file.length && fclose(out) == 0);
+    bytes_release(&file);
+    saved_content_release(&content);
+}
+
+// Saves a message whose rows push others out.
+static void push(struct harness *t, struct place *p, const char *name, const char *text)
+{
+    struct saved *saved = new_session(t, p, name);
+    p->engine.length = 0;
+    CHECK(t, rig_append(saved, TOK_USER, text, &p->engine));
+    struct saved_rows rows = rig_rows(&p->engine);
+    CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_OK);
+    saved_close(saved);
+}
+
+// A session of a user's "ab" and an answer, closed; with "c" it has 5 rows.
+static void keep_session(struct harness *t, struct place *p, const char *name, const char *answer)
+{
+    struct saved *saved = new_session(t, p, name);
+    p->engine.length = 0;
+    exchange(t, p, saved, "ab", answer);
+    saved_close(saved);
+}
+
+// One that does not fit by itself takes nothing from others: nothing of it would be kept.
+static void what_is_over_the_cap_takes_nothing_from_others(struct harness *t)
+{
+    struct place *p = open_place();
+    keep_session(t, p, "a1", "c");
+    keep_session(t, p, "a2", "c");
+    p->store.kv_cap = 2 * ROWS(5) + ROWS(1);
+    push(t, p, "big", "a message that is longer than both");
+    CHECK_STR(t, p->error.text,
+              "the KV cache of this conversation (280 B) is over --kv-cap (88 B); only the text is saved");
+    CHECK_EQ(t, store_kv_bytes(&p->store, "big"), 0);
+    CHECK_EQ(t, store_kv_bytes(&p->store, "a1"), ROWS(5));
+    CHECK_EQ(t, store_kv_bytes(&p->store, "a2"), ROWS(5));
+    check_session(t, p, "big", "a message that is longer than both", false);
+    close_place(p);
+}
+
+// The other branches of the one that is open go before other sessions, and these only as far as they must.
+static void own_branches_go_before_other_sessions(struct harness *t)
+{
+    for (uint64_t room = 0; room < 2; room++) {
+        struct place *p = open_place();
+        keep_session(t, p, "a1", "c");
+        keep_session(t, p, "a2", "c");
+        used_at(t, p, "a1", 100);
+        used_at(t, p, "a2", 200);
+        struct saved *saved = new_session(t, p, "open");
+        p->engine.length = 0;
+        exchange(t, p, saved, "ab", "an answer to be taken back");
+        saved_cut(saved, 3);
+        p->engine.length = 3;
+        CHECK(t, rig_append(saved, TOK_ASSISTANT, "short", &p->engine));
+        p->store.kv_cap = room ? ROWS(9) + 2 * ROWS(5) : ROWS(9) + ROWS(5);
+        struct saved_rows rows = rig_rows(&p->engine);
+        CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_OK);
+        CHECK(t, strstr(p->error.text, "dropped that of its other branches") != NULL);
+        CHECK_EQ(t, strstr(p->error.text, "; saved KV caches reached --kv-cap: dropped those of \"a2\";") != NULL,
+                 !room);
+        CHECK(t, !strstr(p->error.text, "\"a1\""));
+        CHECK_EQ(t, store_kv_bytes(&p->store, "open"), ROWS(9));
+        CHECK_EQ(t, store_kv_bytes(&p->store, "a1"), ROWS(5));
+        CHECK_EQ(t, store_kv_bytes(&p->store, "a2"), room ? ROWS(5) : 0);
+        saved_close(saved);
+        check_session(t, p, "open", "ab|short", true);
+        close_place(p);
+    }
+}
+
+// Dead bytes are nobody's: without them the branches fit, and stay.
+static void dead_bytes_go_before_branches(struct harness *t)
+{
+    struct place *p = open_place();
+    struct saved *saved = new_session(t, p, "open");
+    exchange(t, p, saved, "ab", "one");
+    saved_cut(saved, 3);
+    p->engine.length = 3;
+    CHECK(t, rig_append(saved, TOK_ASSISTANT, "an answer to be dropped", &p->engine));
+    commit(t, p, saved);
+    saved_cut(saved, 3);
+    saved_drop(saved, 2);
+    p->engine.length = 3;
+    CHECK(t, rig_append(saved, TOK_ASSISTANT, "three", &p->engine));
+    p->store.kv_cap = ROWS(3 + 4 + 6);
+    commit(t, p, saved);
+    CHECK_EQ(t, store_kv_bytes(&p->store, "open"), ROWS(3 + 4 + 6));
+    CHECK_EQ(t, saved_manifest(saved)->n_other_records, 1);
+    saved_close(saved);
+    check_session(t, p, "open", "ab|three", true);
+    close_place(p);
+}
+
+// All that are dropped are named, the least recently used first.
+static void whatever_is_dropped_is_named(struct harness *t)
+{
+    enum { MANY = 40 };
+    struct place *p = open_place();
+    char name[STORE_NAME_SIZE];
+    unsigned named = 0, more = 0;
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "a-session-whose-name-is-as-long-as-a-name-can-be-in-the-store-%02d", i);
+        keep_session(t, p, name, "c");
+        used_at(t, p, name, (unsigned)i + 1); // the later ones longer ago
+    }
+    p->store.kv_cap = MANY * ROWS(5);
+    for (int first = MANY - 1, last = MANY - 1; first >= MANY - 6; last = first - 1, first -= 5) { // one, then five
+        push(t, p, first == last ? "new1" : "new5", first == last ? "abcd" : "a message of 24 letters.");
+        for (int i = 0; i < MANY; i++) {
+            snprintf(name, sizeof name, "a-session-whose-name-is-as-long-as-a-name-can-be-in-the-store-%02d", i);
+            CHECK_EQ(t, strstr(p->error.text, name) != NULL, i >= first && i <= last);
+            CHECK_EQ(t, store_kv_bytes(&p->store, name), i >= first ? 0 : ROWS(5));
+        }
+    }
+    p->store.kv_cap = ROWS(5); // more than a line has room for: they are counted
+    push(t, p, "last", "abcd");
+    for (const char *c = p->error.text; (c = strchr(c, '"')); c++)
+        named++;
+    const char *counted = strstr(p->error.text, " and ");
+    if (CHECK(t, counted && sscanf(counted, " and %u more; their text stays", &more) == 1))
+        CHECK_EQ(t, named / 2 + more, MANY - 6 + 2);
+    CHECK(t, named / 2 >= 20);
+    close_place(p);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(the_cap_drops_the_oldest_rows),
+        TEST(states_count_for_the_cap),
+        TEST(what_is_over_the_cap_takes_nothing_from_others),
+        TEST(own_branches_go_before_other_sessions),
+        TEST(dead_bytes_go_before_branches),
+        TEST(whatever_is_dropped_is_named),
+    };
+    return HARNESS_RUN(tests, argc, argv);
+}
