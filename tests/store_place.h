@@ -3,6 +3,8 @@
 #ifndef MOECHAT_STORE_PLACE_H
 #define MOECHAT_STORE_PLACE_H
 
+#include <time.h>
+
 #include "tests/store_rig.h"
 
 struct place {
@@ -72,6 +74,21 @@ static inline void check_session(struct harness *t, struct place *p, const char 
     free(back);
     saved_content_release(&content);
     saved_close(saved);
+}
+
+// Makes a session say that it was used so many seconds ago.
+static inline void used_at(struct harness *t, const struct place *p, const char *name, int64_t ago)
+{
+    struct saved_content content;
+    struct store_error error;
+    struct bytes file = {0};
+    CHECK_EQ(t, saved_read(&p->store, name, &content, &error), STORE_OK);
+    content.manifest.updated = (uint64_t)(time(NULL) - ago);
+    CHECK(t, manifest_render(&content.manifest, &file));
+    FILE *out = fopen(store_path(&p->store, name, "session.json").text, "wb");
+    CHECK(t, out && fwrite(file.data, 1, file.length, out) == file.length && fclose(out) == 0);
+    bytes_release(&file);
+    saved_content_release(&content);
 }
 
 #endif

@@ -166,6 +166,7 @@ enum store_code saved_open(const struct store *store, const char *name, struct s
         struct saved *own = *saved;
         own->manifest = content->manifest;
         content->manifest = (struct manifest){0};
+        own->manifest.updated = store_used(store, name, &own->manifest); // its files are to be written anew
         own->transcript_end = manifest_transcript_end(&own->manifest);
         own->kv_ends[own->manifest.kv_file] = manifest_kv_end(&own->manifest);
         own->state_files = state_files_named(&own->manifest);
@@ -435,7 +436,6 @@ static enum store_code replace_manifest(struct saved *saved, struct store_error 
     for (size_t i = 0, n = 0; (part = next_part(manifest, &i, &n));)
         if (part->offset + part->length > transcript_end)
             transcript_end = part->offset + part->length;
-    manifest->updated = (uint64_t)time(NULL);
     int code =
         manifest_render(manifest, &file)
             ? store_io_replace(saved->store->io,
@@ -626,7 +626,8 @@ static void take_wanted_name(struct saved *saved)
     *saved->wanted = 0;
 }
 
-enum store_code saved_commit(struct saved *saved, const struct saved_rows *rows, struct store_error *error)
+// As saved_commit, at whatever time the session was used last.
+static enum store_code commit(struct saved *saved, const struct saved_rows *rows, struct store_error *error)
 {
     struct manifest *manifest = &saved->manifest;
     *error = (struct store_error){0};
@@ -665,6 +666,12 @@ enum store_code saved_commit(struct saved *saved, const struct saved_rows *rows,
     return STORE_OK;
 }
 
+enum store_code saved_commit(struct saved *saved, const struct saved_rows *rows, struct store_error *error)
+{
+    saved->manifest.updated = (uint64_t)time(NULL);
+    return commit(saved, rows, error);
+}
+
 // Puts a transcript of the lines that are named in the old one's place.
 static int copy_lines(struct saved *saved)
 {
@@ -700,7 +707,7 @@ static int copy_lines(struct saved *saved)
 enum store_code saved_compact(struct saved *saved, struct store_error *error)
 {
     struct manifest *manifest = &saved->manifest, moved;
-    enum store_code code = saved_commit(saved, NULL, error);
+    enum store_code code = commit(saved, NULL, error);
     if (code)
         return code;
     struct store_path folder = store_path(saved->store, saved->name, NULL);

@@ -85,7 +85,7 @@ struct saved_rows {
 // Makes the disk say what was appended and cut, and with `rows` saves those that are missing there. After a failure the
 // next commit tries again. With STORE_OK, error->text may hold what there is to say, such as that rows were not saved.
 enum store_code saved_commit(struct saved *saved, const struct saved_rows *rows, struct store_error *error);
-// Removes dead bytes; the other branches stay.
+// Removes dead bytes; the other branches stay. This is no use of the session, nor is pruning: the time stays.
 enum store_code saved_compact(struct saved *saved, struct store_error *error);
 // Removes all other branches, from the disk, too.
 enum store_code saved_prune(struct saved *saved, struct store_error *error);

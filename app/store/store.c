@@ -312,6 +312,17 @@ int store_open_states(const struct store *store, const char *name, unsigned file
     return store->io->open(store->io->context, store_path(store, name, manifest_state_name(file)).text, O_RDONLY);
 }
 
+uint64_t store_used(const struct store *store, const char *name, const struct manifest *manifest)
+{
+    // A clock that was ahead must not make it the last for years: then the file's own time counts.
+    uint64_t now = (uint64_t)time(NULL), written = now;
+    if (manifest->updated && manifest->updated <= now)
+        return manifest->updated;
+    file_bytes(store, name, "transcript.jsonl", &written);
+    file_bytes(store, name, "session.json", &written);
+    return written < now ? written : now;
+}
+
 // Reads what a list says of a session. False: it is nothing but a folder. *memory: there was enough.
 static bool read_entry(const struct store *store, const char *name, struct store_entry *entry, bool *memory)
 {
@@ -329,11 +340,8 @@ static bool read_entry(const struct store *store, const char *name, struct store
                                   : manifest_parse(file.data, file.length, &entry->manifest);
     entry->damaged = wrong != NULL;
     *memory = code != ENOMEM && wrong != manifest_no_memory;
-    // A clock that was ahead must not make it the last for years: then the file's own time counts, up to now.
-    uint64_t now = (uint64_t)time(NULL), written = entry->updated;
-    file_bytes(store, name, "session.json", &written);
     if (!entry->damaged && entry->manifest.updated)
-        entry->updated = entry->manifest.updated <= now ? entry->manifest.updated : written < now ? written : now;
+        entry->updated = store_used(store, name, &entry->manifest);
     bytes_release(&file);
     return there;
 }
@@ -443,6 +451,7 @@ static uint64_t drop_rows(const struct store *store, struct store_entry *entry)
     bool memory;
     if (read_entry(store, entry->name, &now, &memory) && !now.damaged) {
         manifest_forget_all_rows(&now.manifest);
+        now.manifest.updated = store_used(store, entry->name, &now.manifest); // it is not used by this
         struct store_path folder = store_path(store, entry->name, NULL);
         bool fine = manifest_render(&now.manifest, &file) &&
                     store_io_replace(io, &(struct store_io_file){folder.text, "session.json", file.data, file.length},

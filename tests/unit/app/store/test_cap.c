@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // --kv-cap: whose rows go when all sessions need more than there is to be, and that it is said.
-#include <time.h>
-
 #include "tests/store_place.h"
 
 static void the_cap_drops_the_oldest_rows(struct harness *t)
@@ -57,21 +55,6 @@ static void states_count_for_the_cap(struct harness *t)
 }
 
 #define ROWS(n) ((n) * sizeof(uint64_t))
-
-// Makes a session say that it was used so many seconds ago.
-static void used_at(struct harness *t, const struct place *p, const char *name, unsigned ago)
-{
-    struct saved_content content;
-    struct store_error error;
-    struct bytes file = {0};
-    CHECK_EQ(t, saved_read(&p->store, name, &content, &error), STORE_OK);
-    content.manifest.updated = (uint64_t)time(NULL) - ago;
-    CHECK(t, manifest_render(&content.manifest, &file));
-    FILE *out = fopen(store_path(&p->store, name, "session.json").text, "wb");
-    CHECK(t, out && fwrite(file.data, 1, file.length, out) == file.length && fclose(out) == 0);
-    bytes_release(&file);
-    saved_content_release(&content);
-}
 
 // Saves a message whose rows push others out.
 static void push(struct harness *t, struct place *p, const char *name, const char *text)

@@ -460,14 +460,8 @@ static void a_time_to_come_does_not_last(struct harness *t)
         struct saved *saved = new_session(t, p, names[i]);
         p->engine.length = 0;
         exchange(t, p, saved, "one", "first");
-        struct manifest manifest = *saved_manifest(saved);
-        manifest.updated += i ? 0 : 1u << 30;
-        struct bytes file = {0};
-        CHECK(t, manifest_render(&manifest, &file));
-        FILE *out = fopen(store_path(&p->store, names[i], "session.json").text, "wb");
-        CHECK(t, out && fwrite(file.data, 1, file.length, out) == file.length && fclose(out) == 0);
-        bytes_release(&file);
         saved_close(saved);
+        used_at(t, p, names[i], i ? 0 : -(1 << 30));
         struct timespec times[2] = {{.tv_sec = time(NULL) - (i ? 0 : 100)}, {.tv_sec = time(NULL) - (i ? 0 : 100)}};
         CHECK_EQ(t, utimensat(AT_FDCWD, store_path(&p->store, names[i], "session.json").text, times, 0), 0);
     }
@@ -476,6 +470,54 @@ static void a_time_to_come_does_not_last(struct harness *t)
     CHECK(t, list.n_entries == 2 && strcmp(list.entries[0].name, "now") == 0);
     CHECK(t, list.n_entries == 2 && list.entries[1].updated <= (uint64_t)time(NULL));
     store_list_release(&list);
+    close_place(p);
+}
+
+// Housekeeping is no use of a session: it leaves the time and the order alone, whether or not anything is removed, and
+// also a time that only the file tells, as the clock was ahead.
+static void housekeeping_is_no_use(struct harness *t)
+{
+    struct place *p = open_place();
+    static const char *const names[] = {"today", "ahead", "branches", "plain"};
+    static const int ago[] = {0, 500, 1000, 2000};
+    uint64_t used[4];
+    struct store_list list;
+    for (int i = 0; i < 4; i++) {
+        struct saved *saved = new_session(t, p, names[i]);
+        p->engine.length = 0;
+        exchange(t, p, saved, "one", "first");
+        if (i == 2) {
+            saved_cut(saved, 4);
+            p->engine.length = 4;
+            CHECK(t, rig_append(saved, TOK_ASSISTANT, "another", &p->engine));
+            commit(t, p, saved);
+        }
+        saved_close(saved);
+        used_at(t, p, names[i], i == 1 ? -(1 << 30) : ago[i]);
+    }
+    struct timespec times[2] = {{.tv_sec = time(NULL) - 500}, {.tv_sec = time(NULL) - 500}};
+    CHECK_EQ(t, utimensat(AT_FDCWD, store_path(&p->store, "ahead", "session.json").text, times, 0), 0);
+    for (int act = 0; act < 4; act++) { // nothing, compact, prune, lose the rows to the cap
+        for (int i = 1; i < 4 && act > 0 && act < 3; i++) {
+            struct saved *saved;
+            struct saved_content content;
+            CHECK_EQ(t, saved_open(&p->store, names[i], &saved, &content, &p->error), STORE_OK);
+            CHECK_EQ(t, act == 1 ? saved_compact(saved, &p->error) : saved_prune(saved, &p->error), STORE_OK);
+            saved_content_release(&content);
+            saved_close(saved);
+        }
+        p->store.kv_cap = act == 3 ? 0 : UINT64_MAX;
+        store_trim(&p->store, "", &p->error);
+        CHECK_EQ(t, store_list(&p->store, &list, &p->error), STORE_OK);
+        CHECK_EQ(t, list.n_entries, 4);
+        for (size_t i = 0; i < 4 && i < list.n_entries; i++) {
+            CHECK_STR(t, list.entries[i].name, names[i]);
+            CHECK_EQ(t, list.entries[i].updated, act ? used[i] : list.entries[i].updated);
+            used[i] = act ? used[i] : list.entries[i].updated;
+        }
+        store_list_release(&list);
+    }
+    CHECK_EQ(t, store_kv_bytes(&p->store, "ahead"), 0);
     close_place(p);
 }
 
@@ -750,6 +792,7 @@ int main(int argc, char **argv)
         TEST(one_process_at_a_time),
         TEST(a_lock_that_fails_is_no_other_process),
         TEST(a_time_to_come_does_not_last),
+        TEST(housekeeping_is_no_use),
         TEST(names_are_never_overwritten),
         TEST(few_states_are_kept),
         TEST(states_behind_what_comes_anew_are_kept),
