@@ -27,7 +27,7 @@ static int64_t beside(const struct chat *chat, int step, size_t *from)
     return number;
 }
 
-// "Alt-Left shows answer 1 of 3"; "" where the key leads nowhere.
+// "Alt-Left shows answer 1 of 3", or "version 1 of 3 of an earlier answer"; "" where the key leads nowhere.
 static void print_way(const struct chat *chat, int step, char *out, size_t size)
 {
     size_t from, last = chat->n_turns;
@@ -38,9 +38,12 @@ static void print_way(const struct chat *chat, int step, char *out, size_t size)
     while (last > 0 && chat->turns[last - 1].role != TOK_USER)
         last--;
     struct chat_rank rank = chat_rank_of(chat, number);
-    snprintf(out, size, "%s shows %s%s %zu of %zu", step < 0 ? "Alt-Left" : "Alt-Right",
-             from + 1 < last ? "an earlier place's " : "", chat->turns[from].role == TOK_USER ? "message" : "answer",
-             rank.index + 1, rank.count);
+    const char *key = step < 0 ? "Alt-Left" : "Alt-Right";
+    const char *what = chat->turns[from].role == TOK_USER ? "message" : "answer";
+    if (from + 1 < last)
+        snprintf(out, size, "%s shows version %zu of %zu of an earlier %s", key, rank.index + 1, rank.count, what);
+    else
+        snprintf(out, size, "%s shows %s %zu of %zu", key, what, rank.index + 1, rank.count);
 }
 
 void talk_say_ways(struct talk *talk)

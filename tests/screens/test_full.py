@@ -626,6 +626,7 @@ def test_other_answers_are_gone_to_by_alt_arrows():
     s.keys(" more\r", "(Message 2 of 2.)\nAlt-Left shows message 1 of 2.\n\n")
     expect("one more-a" in s.text() and "Took back" not in s.text(), s.text())
     s.keys("\x1b[1;3D", lambda t: "two-c" in t.text() and "one more" not in t.text())
+    s.until("Alt-Left shows version 1 of 2 of an earlier answer, Alt-Right")
     s.keys("\x1b[1;3C", lambda t: "one more-a" in t.text() and "two-c" not in t.text())  # where one was
     s.keys("\x1b[1;3C", "this is the last one")
     s.keys("\x1b[1;3D", lambda t: "two-c" in t.text() and "one more" not in t.text())
