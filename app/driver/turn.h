@@ -60,6 +60,7 @@ void turn_free(struct turn *turn);
 struct turn_result {
     enum stop_reason reason;
     bool kept;                 // the timeline holds the turn
+    bool news_follow;          // of the session it is saved in
     bool noted;                // its messages were, on the disk where that is asked for: kept or not, they stay
     struct turn_parts instead; // of the turn
     struct moe_err err;        // for STOP_ERROR, and the sentence for STOP_CONTEXT_FULL

@@ -469,6 +469,7 @@ static void take_turn(struct worker *worker, struct turn *turn)
         steps_end_saving(&worker->steps);
     }
     ops->resume(self); // before the face knows: what it cancels from then on is the next turn
+    result->news_follow = worker->keeper.saved != NULL;
     struct event event = {.kind = EVENT_DONE, .result = result};
     if (!queue_push(worker->events, &event, NULL))
         turn_result_free(result);

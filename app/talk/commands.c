@@ -11,8 +11,8 @@
 #include "app/talk/help.h"
 
 static const struct command_row table[] = {
-#define COMMAND(id, aliases, argument, takes, words, meanwhile, lines, help)                                           \
-    {#id, aliases, argument, takes, words, meanwhile, lines, help, talk_do_##id},
+#define COMMAND(id, aliases, argument, takes, words, meanwhile, told, lines, help)                                     \
+    {#id, aliases, argument, takes, words, meanwhile, told, lines, help, talk_do_##id},
 #include "app/talk/commands.def"
 #undef COMMAND
 };

@@ -38,6 +38,7 @@ struct command_row {
     // The words with which it shows beside the conversation and so need not wait for the answer under way; "*": with
     // all that may follow; "+": the same, but within the conversation when no answer is; "": with none.
     const char *meanwhile;
+    bool told;  // it speaks of what is saved, so it waits until the last turn's save is told of
     bool lines; // what follows it may have several; else it is taken for a message that was pasted
     const char *help;
     void (*run)(struct talk *talk, const struct line *line);

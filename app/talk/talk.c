@@ -259,6 +259,7 @@ static void finish_turn(struct talk *talk, struct turn_result *result)
     if (result->kept && result->again_tokens)
         say_again(talk, result);
     note_failure(talk, result);
+    talk->untold = result->news_follow;
     talk->part_read = !result->kept && result->read_tokens > 0;
     if (!chat_accept(&talk->chat, result, &result->text)) {
         talk_fail(talk, "out of memory");
@@ -346,6 +347,8 @@ static void run_command(struct talk *talk, const struct line *line)
 void talk_line(struct talk *talk, const char *text, size_t length)
 {
     struct line line = commands_parse(text, length);
+    if (talk_hold(talk, &line, text, length))
+        return;
     talk->editing = false;
     unsigned leaving = line.kind == LINE_MESSAGE && !talk->scripted ? wants_to_leave(&line) : 0;
     if (leaving & ~talk->told_leaving) {
@@ -455,6 +458,8 @@ bool talk_stop(struct talk *talk)
 {
     if (talk->state != TALK_ANSWERING && talk->state != TALK_BUSY)
         return false;
+    if (talk_drop_held(talk))
+        return true;
     worker_cancel(talk->worker);
     return true;
 }
@@ -515,4 +520,5 @@ void talk_finish(struct talk *talk)
     saved_content_release(&talk->choice.content);
     chat_release(&talk->chat);
     bytes_release(&talk->export_asked);
+    bytes_release(&talk->held);
 }

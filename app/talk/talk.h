@@ -48,6 +48,8 @@ struct talk {
     struct store store;
     struct sessions_choice choice; // to be opened when the model is there
     bool saving, opening;
+    bool untold;                   // what became of the last turn on the disk; the worker's news will say
+    struct bytes held;             // a command that waits for those news, as it was typed
     bool part_read;                // something of the message that was sent last, which was stopped
     bool blank;                    // it goes with what is opened next, as nothing was said in it
     bool unsaved, warned;          // the disk does not have all that was said; and they know, who want to leave it

@@ -48,6 +48,10 @@ void talk_say_choice(struct talk *talk, size_t turn); // which of several it is,
 void talk_say_ways(struct talk *talk); // where Alt-Left and Alt-Right lead from here, if anywhere; last of all, so that
                                        // it stands above the draft
 void talk_on_session(struct talk *talk, const struct session_news *news);
+// A command that speaks of what is saved, while a save is under way: it is done once that is told of, and till then
+// the talk is BUSY. False: it need not wait.
+bool talk_hold(struct talk *talk, const struct line *line, const char *text, size_t length);
+bool talk_drop_held(struct talk *talk);      // says that it is not done; false: none is held
 void talk_finish_session(struct talk *talk); // waits until all is saved, and says under which name
 
 #endif

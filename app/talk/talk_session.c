@@ -107,6 +107,38 @@ static void on_opened(struct talk *talk, const struct session_news *news)
         talk_say(talk, "The session keeps its own system message; /system changes it.");
 }
 
+bool talk_hold(struct talk *talk, const struct line *line, const char *text, size_t length)
+{
+    if (!talk->untold || line->kind != LINE_COMMAND || !line->row->told)
+        return false;
+    bool fine = bytes_append(&talk->held, text, length);
+    if (!fine)
+        talk_fail(talk, "out of memory");
+    talk_enter(talk, fine ? TALK_BUSY : TALK_IDLE);
+    return true;
+}
+
+bool talk_drop_held(struct talk *talk)
+{
+    if (!talk->held.length)
+        return false;
+    talk_say(talk, "Stopped; %s is not done.", talk->held.data);
+    bytes_release(&talk->held);
+    talk_enter(talk, TALK_IDLE);
+    return true;
+}
+
+static void do_held(struct talk *talk)
+{
+    struct bytes line = talk->held;
+    if (!line.length || talk->state != TALK_BUSY)
+        return;
+    talk->held = (struct bytes){0};
+    talk->state = TALK_IDLE; // the face sees it when the command is done
+    talk_line(talk, line.data, line.length);
+    bytes_release(&line);
+}
+
 void talk_on_session(struct talk *talk, const struct session_news *news)
 {
     talk->face->progress(talk->self, NULL);
@@ -124,8 +156,11 @@ void talk_on_session(struct talk *talk, const struct session_news *news)
         talk_say(talk, "%s", news->text);
     else if (talk->state == TALK_BUSY && !news->of_turn && *talk->choice.note)
         talk_say(talk, "%s \"%s\".", talk->choice.note, news->name);
-    if (news->of_turn)
+    if (news->of_turn) {
+        talk->untold = false;
+        do_held(talk);
         return;
+    }
     *talk->choice.note = 0;
     if (talk->going)
         talk_say_ways(talk);
@@ -145,6 +180,18 @@ static bool holds_unsaved(struct talk *talk, const char *command)
     return true;
 }
 
+// Where the conversation that was just left is found; `before` is what stands before that.
+static void say_left(struct talk *talk, const char *before)
+{
+    const char *space = *before ? " " : "", *name = talk->saving ? talk->session : "";
+    if (*name && talk->unsaved)
+        talk_say(talk, "%s%sThe last messages of \"%s\" were not saved.", before, space, name);
+    else if (*name && !talk->blank)
+        talk_say(talk, "%s%sThe old one is kept as \"%s\"; /load %s returns to it.", before, space, name, name);
+    else if (*before)
+        talk_say(talk, "%s", before);
+}
+
 void talk_do_new(struct talk *talk, const struct line *line)
 {
     (void)line;
@@ -153,13 +200,7 @@ void talk_do_new(struct talk *talk, const struct line *line)
         return;
     chat_clear(&talk->chat);
     talk_begin_conversation(talk);
-    if (talk->saving && *talk->session && talk->unsaved)
-        talk_say(talk, "New conversation. The last messages of \"%s\" were not saved.", talk->session);
-    else if (talk->saving && *talk->session && !talk->blank)
-        talk_say(talk, "New conversation. The old one is kept as \"%s\"; /load %s returns to it.", talk->session,
-                 talk->session);
-    else
-        talk_say(talk, "New conversation.");
+    say_left(talk, "New conversation.");
     if (talk->saving && saved_new(&talk->store, "", &talk->choice.saved, &error)) {
         talk_fail(talk, "%s", error.text);
         return;
@@ -256,6 +297,7 @@ void talk_do_load(struct talk *talk, const struct line *line)
         chat_release(&talk->chat);
         talk->chat = chat;
         talk_begin_conversation(talk);
+        say_left(talk, "");
         talk_open_session(talk, 0, false);
     }
 }

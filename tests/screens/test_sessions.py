@@ -980,5 +980,82 @@ def test_the_demo_model_remembers():
     leave(t)
 
 
+SLOW = r"""
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <stdio.h>
+#include <unistd.h>
+// A slow disk from the second time on that rows are written, which is the answer's: it was told of before.
+int fsync(int fd)
+{
+    static int times;
+    char link[40], path[4096] = "";
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    if (readlink(link, path, sizeof path - 1) > 0 && strstr(path, "/kv") && times++ > 0) {
+        long ms = atol(getenv("SLOW_MS"));
+        nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+    }
+    return (int)syscall(SYS_fsync, fd);
+}
+"""
+
+
+def slow_disk(ms, **more):
+    source, library = os.path.join(SCRATCH, "slow.c"), os.path.join(SCRATCH, "slow.so")
+    if not os.path.exists(library):
+        with open(source, "w") as out:
+            out.write(SLOW)
+        subprocess.run(["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library, source], check=True)
+    return environment(LD_PRELOAD=library, SLOW_MS=str(ms), **more)
+
+
+def test_commands_wait_for_the_save_of_the_first_answer():
+    data = os.path.join(SCRATCH, "slow")
+    env = slow_disk(300, XDG_DATA_HOME=data)
+
+    def said(*typed):
+        shutil.rmtree(data, ignore_errors=True)
+        same(run(["run", "-p", "x", "--session", "other"] + script(ECHO), env=environment(XDG_DATA_HOME=data)).returncode, 0)
+        result = run(["--plain"] + script(ECHO), stdin="".join(line + "\n" for line in typed).encode(), env=env)
+        same((result.returncode, result.stderr), (0, b""))
+        return result.stdout.decode()
+
+    name = r'"[-0-9]+-first"'
+    left = r'The old one is kept as (%s); /load [-0-9]+-first returns to it\.' % name
+    for typed, words in (("/fork two", name + r' stays as it is, /load returns to it\. Each turn is now saved as "two"'),
+                         ("/new", "New conversation\\. " + left), ("/clear", "New conversation\\. " + left), ("/load other", left),
+                         ("/rename mine", 'It was ' + name + r' before\. Each turn is saved as "mine"'),
+                         ("/save mine", 'It was ' + name + r' before\. Each turn is saved as "mine"')):
+        out = said("first", typed)
+        expect(re.search(words, out), "%s after the first answer said %r" % (typed, out))
+    listed = said("first", "/sessions")
+    later = run(["sessions"], env=environment(XDG_DATA_HOME=data)).stdout.decode()
+    own = re.search(r"([-0-9]+-first) \(open\)\s+(just now, [^\n]*)", listed)
+    expect(own and own.group(2) in later, "the open session, and what is listed of it later: %r, %r" % (listed, later))
+
+
+def test_a_command_that_waits_for_a_save_is_stopped_and_queued():
+    data = os.path.join(SCRATCH, "slow-lines")
+    t = chat(ECHO, env=slow_disk(2500, XDG_DATA_HOME=data))
+    t.send("first\r")
+    t.wait("Assistant:", "first", "You:")
+    t.send("/clear\r")
+    t.wait("/clear\r\n")
+    t.interrupt()
+    t.wait("Stopped; /clear is not done.", "You:")
+    t.send("/delete %s\r" % [n for n in os.listdir(os.path.join(data, "moechat", "sessions")) if n.endswith("-first")][0])
+    t.wait("That is the conversation you are in", "You:")
+    leave(t)
+    s = Screen(script(ECHO), columns=100, env=slow_disk(300, TERM="linux", MOECHAT_CLOCK="fake", XDG_DATA_HOME=os.path.join(SCRATCH, "slow-screen")))
+    s.until("Type /help")
+    s.send("first\r/clear\r")
+    s.until("New conversation. The old one is kept as")
+    expect("-first\"" in s.text(), s.text())
+    s.send("\x04")
+    same(s.finish(), 0)
+
+
 if __name__ == "__main__":
     main(globals())
