@@ -23,65 +23,88 @@ void history_release(struct history *history)
 
 // ---- the codec ----
 
-// Only what has something to see, is UTF-8, and has no controls but those that are escaped.
+// How many bytes of a text's front are a character that a line may hold as it is. 0: its first byte is escaped.
+static size_t clean_bytes(const char *text, size_t length)
+{
+    uint32_t code;
+    int found = tok_utf8(text, length, &code);
+    return found > 0 && code >= 0x20 && !(code >= 0x7F && code < 0xA0) ? (size_t)found : 0;
+}
+
+// Only what has something to see and no byte that would end it.
 static bool is_kept(const char *text, size_t length)
 {
     bool seen = false;
     for (size_t i = 0; i < length && !seen; i++)
         seen = (unsigned char)text[i] > ' ';
-    return seen && !history_refusal(text, length);
+    return seen && !history_refusal(text, length) && !memchr(text, 0, length);
 }
 
 const char *history_refusal(const char *text, size_t length)
 {
-    if (length > HISTORY_ENTRY_LIMIT)
-        return "it is longer than 64 KiB";
-    for (size_t at = 0; at < length;) {
-        uint32_t code;
-        int found = tok_utf8(text + at, length - at, &code);
-        if (found <= 0)
-            return "it is not valid UTF-8";
-        bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
-        if (control && code != '\n' && code != '\r' && code != '\t')
-            return "it has control characters";
-        at += (size_t)found;
-    }
-    return NULL;
+    (void)text;
+    return length > HISTORY_ENTRY_LIMIT ? "it is longer than 64 KiB" : NULL;
+}
+
+// One byte, or a whole character, as a line has it. False: no memory.
+static bool encode_next(const char *text, size_t length, size_t *at, struct bytes *line)
+{
+    static const char digits[] = "0123456789abcdef";
+    unsigned char byte = (unsigned char)text[*at];
+    const char *special = memchr(plain, byte, sizeof plain - 1);
+    size_t clean = clean_bytes(text + *at, length - *at);
+    const char *from = text + *at;
+    char letters[4] = {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+    size_t count = clean;
+    if (special)
+        letters[1] = escaped[special - plain];
+    if (special || !clean)
+        from = letters, count = special ? 2 : 4;
+    *at += clean ? clean : 1;
+    return bytes_append(line, from, count);
 }
 
 bool history_encode(const char *text, size_t length, struct bytes *line)
 {
     size_t before = line->length;
-    if (!is_kept(text, length))
-        return false;
-    for (size_t i = 0; i < length; i++) {
-        const char *special = memchr(plain, text[i], sizeof plain - 1);
-        char pair[2] = {'\\', special ? escaped[special - plain] : 0};
-        if (!bytes_append(line, special ? pair : text + i, special ? 2 : 1))
-            goto cut;
-    }
-    if (bytes_append(line, "\n", 1))
+    bool fine = is_kept(text, length);
+    for (size_t at = 0; at < length && fine;)
+        fine = encode_next(text, length, &at, line);
+    if (fine && bytes_append(line, "\n", 1))
         return true;
-cut:
     line->length = before;
     return false;
+}
+
+static int digit_of(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+// What stands behind a backslash. 0: nothing that encode_next writes.
+static size_t unescape(const char *line, size_t length, char *c)
+{
+    const char *letter = length ? memchr(escaped, *line, sizeof escaped - 1) : NULL;
+    int high = length > 2 ? digit_of(line[1]) : -1, low = length > 2 ? digit_of(line[2]) : -1;
+    *c = letter ? plain[letter - escaped] : (char)(high << 4 | low);
+    return letter ? 1 : length > 2 && *line == 'x' && high >= 0 && low >= 0 ? 3 : 0;
 }
 
 bool history_decode(const char *line, size_t length, struct bytes *text)
 {
     size_t before = text->length;
-    for (size_t i = 0; i < length; i++) {
-        char c = line[i];
-        if (c == '\\') {
-            const char *letter = ++i < length ? memchr(escaped, line[i], sizeof escaped - 1) : NULL;
-            if (!letter)
-                goto cut;
-            c = plain[letter - escaped];
-        } else if (memchr(plain, c, sizeof plain - 1)) {
-            goto cut;
+    for (size_t at = 0; at < length;) {
+        char c;
+        size_t clean = clean_bytes(line + at, length - at), taken = clean;
+        const char *from = line + at;
+        if (*from == '\\') {
+            size_t behind = unescape(line + at + 1, length - at - 1, &c);
+            taken = behind ? behind + 1 : 0;
+            from = &c, clean = 1;
         }
-        if (!bytes_append(text, &c, 1))
+        if (!taken || !bytes_append(text, from, clean))
             goto cut;
+        at += taken;
     }
     if (text->data && is_kept(text->data + before, text->length - before))
         return true;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What was typed before, in a file of our own: one line an entry, newlines and backslashes escaped (\n, \r, \t, \\),
-// UTF-8 without other control characters. Appended to under a lock, 0600, several programs at once. A line that is not
-// such an entry is skipped. No readline.
+// What was typed before, in a file of our own: one line an entry in UTF-8, newlines and backslashes escaped (\n, \r,
+// \t,
+// \\), and so are bytes of other control characters and of what is no UTF-8 (\x1b). Appended to under a lock, 0600,
+// several programs at once. A line that is not such an entry is skipped. No readline.
 #ifndef MOECHAT_APP_STORE_HISTORY_H
 #define MOECHAT_APP_STORE_HISTORY_H
 
@@ -22,7 +23,7 @@ void history_release(struct history *history);
 // Why a text is not kept, for people; NULL: it is, unless there is nothing in it to see.
 const char *history_refusal(const char *text, size_t length);
 // Appends the line of a text with its newline. False: no memory, or it is no text that is kept (empty, only spaces,
-// over the limit, control characters, not UTF-8); then the line is unchanged.
+// over the limit, with a zero byte); then the line is unchanged.
 bool history_encode(const char *text, size_t length, struct bytes *line);
 // Appends the text of a line without its newline. False as above.
 bool history_decode(const char *line, size_t length, struct bytes *text);

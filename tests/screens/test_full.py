@@ -348,16 +348,34 @@ def test_a_paste_without_brackets_is_no_typing():
 
 
 def test_what_the_history_leaves_out_is_said_once():
-    s = chat("turn\necho\nturn\necho\nturn\necho\n", columns=120)
-    s.keys("\x16\x01one\r", "not kept in the history of later chats: it has control characters")
+    state = os.path.join(SCRATCH, "full")
+    os.makedirs(os.path.join(state, "moechat"))
+    os.symlink("/dev/full", os.path.join(state, "moechat", "history"))
+    s = Screen(["--no-session"] + script("turn\necho\nturn\necho\nturn\necho\n"), columns=120,
+               env=environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_STATE_HOME=state))
+    s.until("idle")
+    s.keys("one\r", "not kept in the history of later chats: No space left on device")
     s.until(IDLE)
     expect("context" in [line for line in s.text().split("\n") if "not kept in the history" in line][0], "beside the figures")
-    s.keys("\x1b[A", "> \u2401one")  # this one has it
-    s.keys("\x15", lambda t: "\u2401one" not in t.text().split("\n")[-1])
+    s.keys("\x1b[A", "> one")  # this one has it
+    s.keys("\x15", lambda t: "> one" not in t.text())
     s.until(lambda t: "not kept in the history" not in t.text())  # its time is over
-    s.keys("\x16\x01two\r", "two")
+    s.keys("two\r", "two")
     s.until(IDLE)
     expect("not kept in the history" not in s.text(), "once")
+    leave(s)
+
+
+def test_a_draft_of_any_bytes_is_there_the_next_day():
+    state = environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_STATE_HOME=os.path.join(SCRATCH, "any"))
+    s = chat("turn\necho\n", env=state)
+    s.keys("\x16\x07bell \x16\x1b[31m", "\u2407bell \u241b[31m")
+    s.keys("\x03", "moved to the history")
+    leave(s)
+    s = chat("turn\necho\n", env=state)
+    s.keys("\x1b[A", lambda t: "/new" in t.text().split("\n")[-1])  # what began this chat and the one before
+    s.keys("\x1b[A", "> \u2407bell \u241b[31m")
+    s.keys("\x15", lambda t: "bell" not in t.text())
     leave(s)
 
 
