@@ -501,15 +501,25 @@ void prompt_type_held(void)
         prompt.queue.length = prompt.taken = 0;
 }
 
+// vi's insertion knows no Ctrl-G: where it ended a key that had begun, it is put in as any letter.
+static void take_bell_out(void)
+{
+    if (rl_editing_mode != 0 || rl_point == 0 || rl_line_buffer[rl_point - 1] != '\007')
+        return;
+    rl_delete_text(rl_point - 1, rl_point);
+    rl_point--;
+}
+
 bool prompt_interrupt(void)
 {
-    bool draft = rl_end > 0;
-    if (draft)
-        prompt_remember(rl_line_buffer);
     if (RL_ISSTATE(RL_STATE_MULTIKEY)) { // see prompt_cancel
         rl_stuff_char('\007');
         rl_callback_read_char();
+        take_bell_out();
     }
+    bool draft = rl_end > 0;
+    if (draft)
+        prompt_remember(rl_line_buffer);
     rl_point = rl_end;
     rl_redisplay();
     rl_free_line_state();
@@ -637,8 +647,11 @@ void prompt_point(size_t point)
 // By Ctrl-G alone: rl_callback_sigcleanup leaves what it knows of a key that has begun behind, and falls over it later.
 void prompt_cancel(void)
 {
+    bool key = RL_ISSTATE(RL_STATE_MULTIKEY) != 0;
     for (int i = 0; i < 4 && !prompt.within && RL_ISSTATE(IN_THE_MIDDLE); i++)
         prompt_type("\007", 1);
+    if (key)
+        take_bell_out();
 }
 
 bool prompt_escape(void)

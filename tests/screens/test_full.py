@@ -366,6 +366,18 @@ def test_what_the_history_leaves_out_is_said_once():
     leave(s)
 
 
+def test_a_key_of_two_that_is_stopped():
+    inputrc = vi_inputrc("vi-jk", 'set keymap vi-insert\n"jk": vi-movement-mode\n')
+    s = chat("turn\necho\n", env=environment(TERM="linux", MOECHAT_CLOCK="fake", INPUTRC=inputrc))
+    s.keys("abc ", "> abc")
+    s.send("j\x03")
+    s.until("moved to the history")
+    s.keys("\x1b[A", "> abc j")
+    expect("\u2407" not in s.text(), s.text())
+    s.keys("\x03", lambda t: "abc j" not in t.text())
+    leave(s)
+
+
 def test_a_draft_of_any_bytes_is_there_the_next_day():
     state = environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_STATE_HOME=os.path.join(SCRATCH, "any"))
     s = chat("turn\necho\n", env=state)
