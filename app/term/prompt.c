@@ -213,23 +213,35 @@ static void add_to_history(const char *text)
     }
 }
 
-// The draft that was left for a line of the history, which readline keeps aside until then, becomes one, and so does
-// one that a search took the place of. The line that is being edited stays.
-static void remember_left_draft(void)
+// The draft that was left for a line of the history, which readline keeps aside until then; malloc'd, NULL: none, or no
+// memory. It stays aside if it is kept. The line that is being edited stays.
+static char *left_draft(bool kept)
 {
     char *line = strdup(rl_line_buffer ? rl_line_buffer : "");
     if (!line)
-        return;
+        return NULL;
     UNDO_LIST *undo = rl_undo_list;
     int point = rl_point;
     rl_undo_list = NULL;
     rl_replace_line("", 0);
     rl_maybe_unsave_line();
     char *draft = rl_end ? strdup(rl_line_buffer) : NULL;
-    rl_free_undo_list();
+    if (draft && kept)
+        rl_maybe_save_line(); // its undo list, too
+    else
+        rl_free_undo_list();
+    rl_undo_list = NULL;
     rl_replace_line(line, 0);
     rl_undo_list = undo;
     rl_point = point;
+    free(line);
+    return draft;
+}
+
+// That draft becomes a line of the history, and so does one that a search took the place of.
+static void remember_left_draft(void)
+{
+    char *draft = left_draft(false);
     if (prompt.searched_from)
         add_to_history(prompt.searched_from);
     if (draft)
@@ -237,7 +249,6 @@ static void remember_left_draft(void)
     free(prompt.searched_from);
     prompt.searched_from = NULL;
     free(draft);
-    free(line);
 }
 
 void prompt_remember(const char *text)
@@ -254,11 +265,18 @@ void prompt_remember(const char *text)
 // A search that readline does not keep the draft for begins.
 static void note_draft(void)
 {
-    if (where_history() != history_length || !rl_end)
+    bool at_end = where_history() == history_length;
+    char *draft = at_end && rl_end ? strdup(rl_line_buffer) : at_end ? NULL : left_draft(true);
+    if (!draft)
         return;
-    remember_left_draft();
-    using_history();
-    prompt.searched_from = strdup(rl_line_buffer);
+    if (at_end) {
+        remember_left_draft();
+        using_history();
+    } else if (prompt.searched_from) {
+        add_to_history(prompt.searched_from);
+    }
+    free(prompt.searched_from);
+    prompt.searched_from = draft;
 }
 
 #define SEARCH(function)                                                                                               \

@@ -455,6 +455,19 @@ def test_no_draft_is_lost_by_leaving_or_a_search():
     s.keys("\x03left four", "> left four")  # what was kept aside first is not in the way of the next
     s.keys("\x1b[A", "> a fox")
     s.keys("\x15/quit\r", lambda t: t.process.poll() is not None)
+    s = begun()
+    s.keys("left up\x10", "> a fox")  # aside when the search begins
+    s.keys("\x1bpnew\r", "> /new")
+    s.keys("\x03", "moved to the history")
+    s.keys("\x1b[A", "> /new")
+    s.keys("\x1b[A", "> left up")
+    s.keys("\x15", lambda t: "> left up" not in t.text())
+    leave(s)
+    s = begun()
+    s.keys("left down\x10", "> a fox")
+    s.keys("\x1bpnothing\r\x0e", "> left down")  # not found: it is still aside
+    s.keys("\x01\x0b", lambda t: "> left down" not in t.text())
+    leave(s)
     s = begun(INPUTRC=vi_inputrc("vi-left"))
     s.keys("left five\x1b", "> left five")
     s.keys("/fox\r", "> a fox")
