@@ -8,13 +8,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/util/format.h"
+
 struct queue {
     pthread_mutex_t mutex;
     pthread_cond_t changed; // by every push, pop and close
     size_t item_bytes, capacity;
     size_t first, count;
     bool closed;
-    int wake[2]; // holds one byte exactly while count > 0
+    uint64_t waited_ns; // by pushes
+    int wake[2];        // holds one byte exactly while count > 0
     unsigned char *items;
 };
 
@@ -64,6 +67,17 @@ static unsigned char *item_at(const struct queue *queue, size_t index)
     return queue->items + (queue->first + index) % queue->capacity * queue->item_bytes;
 }
 
+// Under the mutex.
+static void wait_for_room(struct queue *queue)
+{
+    if (queue->count < queue->capacity || queue->closed)
+        return;
+    uint64_t began = format_clock_ns();
+    while (queue->count == queue->capacity && !queue->closed)
+        pthread_cond_wait(&queue->changed, &queue->mutex);
+    queue->waited_ns += format_clock_ns() - began;
+}
+
 bool queue_push(struct queue *queue, const void *item, queue_merge_fn *merge)
 {
     pthread_mutex_lock(&queue->mutex);
@@ -72,8 +86,7 @@ bool queue_push(struct queue *queue, const void *item, queue_merge_fn *merge)
         pthread_mutex_unlock(&queue->mutex);
         return true;
     }
-    while (queue->count == queue->capacity && !queue->closed)
-        pthread_cond_wait(&queue->changed, &queue->mutex);
+    wait_for_room(queue);
     bool taken = !queue->closed;
     if (taken) {
         memcpy(item_at(queue, queue->count), item, queue->item_bytes);
@@ -84,6 +97,15 @@ bool queue_push(struct queue *queue, const void *item, queue_merge_fn *merge)
     }
     pthread_mutex_unlock(&queue->mutex);
     return taken;
+}
+
+uint64_t queue_waited(struct queue *queue)
+{
+    pthread_mutex_lock(&queue->mutex);
+    uint64_t waited = queue->waited_ns;
+    queue->waited_ns = 0;
+    pthread_mutex_unlock(&queue->mutex);
+    return waited;
 }
 
 static bool take(struct queue *queue, void *item)

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct queue;
 
@@ -18,6 +19,8 @@ typedef bool queue_merge_fn(const void *last, const void *item);
 
 // Waits while the queue is full. merge may be NULL. False once the queue is closed: the item was not taken.
 bool queue_push(struct queue *queue, const void *item, queue_merge_fn *merge);
+// For how long pushes have waited for room since this was asked last, in nanoseconds.
+uint64_t queue_waited(struct queue *queue);
 // False when nothing is there. Clears the wake-up with the last item.
 bool queue_pop(struct queue *queue, void *item);
 // Waits for an item. False once the queue is closed and empty.

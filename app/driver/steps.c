@@ -54,26 +54,41 @@ void steps_stood_still(struct steps *steps, uint64_t ns)
     pthread_mutex_unlock(&steps->mutex);
 }
 
-static uint64_t *time_of(struct tally *tally, bool answering)
+// 0 where a clock that stands still, as tests have it, would make it less.
+static uint64_t from_to(uint64_t from, uint64_t to)
 {
-    return answering ? &tally->answer_ns : &tally->read_ns;
+    return to > from ? to - from : 0;
 }
 
-// Takes the time in which the process stood still out of what is to be counted, or, where it was counted before one
-// knew, out of what was. Under the mutex. Returns how long it was.
-static uint64_t leave_out(struct steps *steps, struct tally *more)
+// Takes the time in which the process stood still out of `ns`, which is to be counted, or, where it was counted before
+// one knew, out of what was. Under the mutex. Returns what is left of `ns`.
+static uint64_t leave_out(struct steps *steps, uint64_t ns, uint64_t stood)
 {
-    uint64_t stood = steps->stood_ns;
-    bool answering = steps->phase == STEPS_ANSWERING, within = *time_of(more, answering) >= stood;
-    if (within)
-        *time_of(more, answering) -= stood;
-    for (int i = 0; i < FIGURES_SUMS && !within; i++) {
-        uint64_t *counted = time_of(&steps->figures.tallies[i], answering);
-        if (steps->phase != STEPS_BETWEEN && *counted >= stood)
-            *counted -= stood;
+    if (ns >= stood)
+        return ns - stood;
+    const struct tally *turn = &steps->figures.tallies[FIGURES_TURN];
+    bool answering = steps->phase == STEPS_ANSWERING;
+    if (steps->phase == STEPS_BETWEEN || (answering ? turn->answer_ns : turn->read_ns) < stood)
+        return ns;
+    for (int i = FIGURES_TURN; i <= FIGURES_PROGRAM; i++) {
+        struct tally *tally = &steps->figures.tallies[i];
+        *(answering ? &tally->answer_ns : &tally->read_ns) -= stood;
     }
-    steps->stood_ns = 0;
-    return stood;
+    return ns;
+}
+
+// How long the answer has taken since its last token; from now on that is now. Under the mutex.
+static uint64_t since_token(struct steps *steps)
+{
+    uint64_t now = format_clock_ns(), since = from_to(steps->token_ns, now);
+    uint64_t passes = from_to(steps->token_passes_ns, steps->counted.decode_ns);
+    since = since < passes ? passes : since; // with a clock that stands still
+    since = leave_out(steps, steps->token_came ? since : 0, steps->token_stood_ns);
+    since = from_to(steps->token_held_up_ns, since);
+    steps->token_ns = now;
+    steps->token_passes_ns = steps->counted.decode_ns;
+    steps->token_stood_ns = steps->token_held_up_ns = 0;
+    return since;
 }
 
 // Adds what the backend has counted since it was last looked at. Returns for how long of it the process stood still.
@@ -84,11 +99,9 @@ static uint64_t count(struct steps *steps)
     bool answering = steps->phase == STEPS_ANSWERING;
     struct tally all = tally_between(seen, &now);
     struct tally more = {
-        // the rest is in the steps' records
+        // the rest is in the steps' records, and answers' tokens are counted when they come
         .read_tokens = all.read_tokens,
         .read_ns = all.read_ns,
-        .answer_steps = answering ? now.decoded_tokens - seen->decoded_tokens : 0,
-        .answer_ns = answering ? now.decode_ns - seen->decode_ns : 0,
         .ahead = all.ahead,
         .policy = all.policy,
     };
@@ -96,7 +109,12 @@ static uint64_t count(struct steps *steps)
     uint32_t context = backend->ops->length(backend->self);
     *seen = now;
     pthread_mutex_lock(&steps->mutex);
-    uint64_t stood = leave_out(steps, &more);
+    uint64_t stood = steps->stood_ns;
+    steps->stood_ns = 0;
+    if (answering)
+        steps->token_stood_ns += stood;
+    else
+        more.read_ns = leave_out(steps, more.read_ns, stood);
     figures_count(&steps->figures, &more, steps->phase == STEPS_BETWEEN);
     if (steps->phase != STEPS_BETWEEN)
         steps->figures.context = context + answering; // the token that was sampled is not fed yet
@@ -120,6 +138,10 @@ void steps_turn_to(struct steps *steps, enum steps_phase phase)
     if (phase != STEPS_ANSWERING) // a turn ends, or what came after one does
         settle(steps);
     count(steps);
+    pthread_mutex_lock(&steps->mutex);
+    since_token(steps); // what led to no token is no part of an answer's speed
+    steps->token_came = false;
+    pthread_mutex_unlock(&steps->mutex);
     if (phase == STEPS_BETWEEN)
         steps->backend->ops->clear_heat(steps->backend->self);
     steps->phase = phase;
@@ -152,12 +174,6 @@ void steps_begin_conversation(struct steps *steps)
     free(steps_end(steps));
     steps_turn_to(steps, STEPS_BETWEEN);
     steps_forget(steps);
-}
-
-// 0 where a clock that stands still, as tests have it, would make it less.
-static uint64_t from_to(uint64_t from, uint64_t to)
-{
-    return to > from ? to - from : 0;
 }
 
 // Where the experts are, and how often they were used so far. Under the mutex.
@@ -321,11 +337,18 @@ static bool make_room(struct steps *steps, size_t bytes)
     return steps->tokens != NULL;
 }
 
+void steps_were_held_up(struct steps *steps, uint64_t ns)
+{
+    steps->token_held_up_ns += ns;
+}
+
 void steps_keep(struct steps *steps, struct moe_telemetry *step)
 {
     size_t bytes = step_bytes(step);
     pthread_mutex_lock(&steps->mutex);
-    figures_count(&steps->figures, &(struct tally){.answered_tokens = 1}, false);
+    struct tally token = {.answered_tokens = 1, .answer_steps = steps->token_came, .answer_ns = since_token(steps)};
+    steps->token_came = true;
+    figures_count(&steps->figures, &token, false);
     if (make_room(steps, bytes)) {
         steps->next.step = step;
         steps->tokens[steps->n_tokens++] = steps->next;

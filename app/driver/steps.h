@@ -44,6 +44,11 @@ struct steps {
     uint64_t sampling_ns;               // since then
     uint64_t saving_ns, saving_began;   // since the last step was ended
     uint64_t step_stood_ns;             // of what was counted since the held step or before it
+    bool token_came;                    // one of the answer under way
+    uint64_t token_ns;                  // when the last one had
+    uint64_t token_passes_ns;           // that the backend had counted then
+    uint64_t token_stood_ns;            // since then, with what was before it and is known since
+    uint64_t token_held_up_ns;          // since then
     uint64_t seen;                      // its number
     uint64_t looked_ns;                 // when the experts' tiers were looked up last
     enum steps_phase phase, held_phase; // of now, and of the held step
@@ -68,7 +73,9 @@ void steps_end_saving(struct steps *steps);
 // After a call to the backend that may have been a step. A step that is held has ended before that one began.
 void steps_note(struct steps *steps);
 int32_t steps_sample(struct steps *steps, const int32_t *recent, size_t n_recent); // the backend's
-// The step's token is part of the turn, as the next one. Takes the step over, which may be NULL.
+// The face took nothing for so long, and the answer had to wait: no part of its speed.
+void steps_were_held_up(struct steps *steps, uint64_t ns);
+// The step's token is part of the turn, as the next one, and has come now. Takes the step over, which may be NULL.
 void steps_keep(struct steps *steps, struct moe_telemetry *step);
 // The step has ended. Returns it, for the caller to free; NULL: there is none.
 struct moe_telemetry *steps_end(struct steps *steps);

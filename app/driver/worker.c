@@ -186,6 +186,7 @@ static int generate(struct worker *worker, const struct turn *turn, struct turn_
                                           : answer_text_push(&worker->text, id)))
             return fail_text(&result->err);
         result->generated_tokens++;
+        steps_were_held_up(&worker->steps, queue_waited(worker->events));
         struct moe_telemetry *step = steps_end(&worker->steps), *shown = NULL;
         if (turn->tokens && step)
             shown = figures_clone(step);

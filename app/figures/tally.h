@@ -13,7 +13,7 @@
 struct tally {
     uint64_t read_tokens, read_ns;                            // of prompts
     uint64_t answered_tokens;                                 // of answers, without the mark that ends one
-    uint64_t answer_steps, answer_ns;                         // that led from each of those to what followed it
+    uint64_t answer_steps, answer_ns;                         // from one of those to the next: how many, how long
     uint64_t from[MOE_ORIGINS];                               // experts asked for, by where they were
     uint64_t hits, misses;                                    // of those, in memory; and read or still being read
     uint64_t ahead, wasted;                                   // experts read ahead; and of those, given up unasked

@@ -101,6 +101,7 @@ def test_all_faces_tell_the_same():
     check_turn(s, first, speed)
     at = s.stats()
     same((at["answered"], at["messages"], at["program"], at["context"]), (first, 2, None, s.row()["context"]))
+    same(at["speed"], speed)
     pane = s.pane()
     expect(near(pane["since start"][6], at["bytes"]), "bytes: %r, %r" % (pane, at))
     expect(abs(pane["disk"]["since start"] - at["disk"][0]) <= at["disk"][1], "bytes of the disk: %r, %r" % (pane, at))
@@ -212,6 +213,19 @@ def test_json_lines_add_up():
         check_sums(lines, last)
         same(len(lines), last["generated_tokens"])
         same(last["rest"]["steps"], 1 if last["stop_reason"] == "end" else 0)
+
+
+def test_speeds_are_of_all_that_an_answer_takes():
+    for more in (["--seed", "1", "--temp", "0", "-p", "Hi"],
+                 ["--temp", "50", "--seed", "4", "--logit-bias", "2=-inf", "--max-tokens", "50", "-p", "Tell me a story"]):
+        tokens = [json.loads(line) for line in run(["run", "--jsonl", *MODEL, *more]).stdout.splitlines()]
+        last = tokens.pop()
+        same(last["decode_tokens_per_s"], tokens[-1]["decode_tokens_per_s"])  # the mark that ends it is no token
+        same(tokens[0]["decode_tokens_per_s"], 0)  # nothing came before it
+        speed, follow = last["decode_tokens_per_s"], len(tokens) - 1
+        for took in (tokens[-1]["seconds"] - tokens[0]["seconds"], sum(token["step"]["total_ns"] for token in tokens[1:]) / 1e9):
+            expect(abs(took * speed - follow) < 0.05 * follow, "%g tokens/s, %d in %g s" % (speed, follow, took))
+    expect(sum(token["step"]["ns"]["sampling"] for token in tokens) > 0, "sampling takes time")
 
 
 def test_json_tells_the_same():

@@ -4,6 +4,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <time.h>
 
 #include "app/driver/queue.h"
 
@@ -96,6 +97,26 @@ static void two_threads_lose_nothing(struct harness *t)
     queue_free(queue);
 }
 
+static void *take_later(void *context)
+{
+    int got;
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+    return queue_wait(context, &got) ? context : NULL;
+}
+
+static void tells_how_long_pushes_waited(struct harness *t)
+{
+    struct queue *queue = queue_new(sizeof(int), 1);
+    pthread_t thread;
+    CHECK(t, queue_push(queue, &(int){1}, NULL) && queue_waited(queue) == 0);
+    pthread_create(&thread, NULL, take_later, queue);
+    CHECK(t, queue_push(queue, &(int){2}, NULL));
+    pthread_join(thread, NULL);
+    uint64_t waited = queue_waited(queue);
+    CHECK(t, waited > 20000000 && waited < UINT64_C(60000000000) && queue_waited(queue) == 0);
+    queue_free(queue);
+}
+
 static void closing_releases_both_sides(struct harness *t)
 {
     struct queue *queue = queue_new(sizeof(int), 2);
@@ -119,7 +140,7 @@ int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(keeps_order_and_wraps),    TEST(wakes_while_not_empty),       TEST(merges_with_the_last_only),
-        TEST(two_threads_lose_nothing), TEST(closing_releases_both_sides),
+        TEST(two_threads_lose_nothing), TEST(closing_releases_both_sides), TEST(tells_how_long_pushes_waited),
     };
     return HARNESS_RUN(tests, argc, argv);
 }

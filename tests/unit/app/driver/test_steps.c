@@ -8,7 +8,7 @@
 #include "tests/harness.h"
 #include "app/driver/steps.h"
 
-enum { LAYERS = 3, TOP_K = 2, EXPERTS = 5, VOCAB = 3000 };
+enum { LAYERS = 3, TOP_K = 2, EXPERTS = 5, VOCAB = 3000, LONG_NS = 20000000 };
 
 // A backend that only has steps.
 struct played {
@@ -21,7 +21,13 @@ struct played {
     uint8_t tier;              // of all experts
     struct moe_telemetry rest; // with no layers: nothing to settle
     unsigned looks;
+    uint64_t sampling_ns;
 };
+
+static void sleep_ns(uint64_t ns)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+}
 
 static const struct moe_telemetry *telemetry(void *self)
 {
@@ -55,7 +61,9 @@ static int32_t sample(void *self, const int32_t *recent, size_t n_recent)
 {
     (void)recent;
     (void)n_recent;
-    return ((struct played *)self)->next++;
+    struct played *played = self;
+    sleep_ns(played->sampling_ns);
+    return played->next++;
 }
 
 static size_t candidates(void *self, struct moe_candidate *out, size_t n)
@@ -168,15 +176,9 @@ static void old_tokens_make_room(struct harness *t)
     steps_release(&steps);
 }
 
-static void sleep_ns(long ns)
-{
-    nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
-}
-
 // Saving the conversation is a part by itself, not the host's work for the model.
 static void saving_is_its_own_part(struct harness *t)
 {
-    enum { LONG_NS = 20000000 };
     struct played played;
     struct backend backend;
     struct steps steps;
@@ -265,6 +267,63 @@ static void a_turn_sums_itself_up(struct harness *t)
     steps_release(&steps);
 }
 
+static struct tally tally_of(struct steps *steps, enum figures_of of)
+{
+    struct figures figures = {0};
+    struct tally tally = steps_figures(steps, &figures) ? figures.tallies[of] : (struct tally){0};
+    figures_release(&figures);
+    return tally;
+}
+
+// An answer's speed is of the time from one token to the next with all that is done there, as its steps tell it, too.
+// Neither what leads to the first token nor what follows the last is part of it, nor is waiting for the face.
+static void speed_is_of_the_time_between_tokens(struct harness *t)
+{
+    struct played played;
+    struct backend backend;
+    struct steps steps;
+    play(&played, &backend);
+    steps_open(&steps, &backend);
+    for (int turn = 1; turn <= 2; turn++) {
+        uint64_t told = 0;
+        steps_begin_turn(&steps, format_clock_ns());
+        sleep_ns(LONG_NS);
+        steps_turn_to(&steps, STEPS_ANSWERING);
+        for (int i = 0; i < 3; i++) {
+            played.sampling_ns = LONG_NS;
+            played.stats.decoded_tokens++; // its own count of them, and of less time
+            step(&steps, &played);
+            played.sampling_ns = 0;
+            sleep_ns(LONG_NS); // what is done with the token
+            told += i ? steps.tokens[i].step->total_ns : 0;
+        }
+        struct tally tally = steps_tally(&steps), all = tally_of(&steps, FIGURES_CONVERSATION);
+        CHECK(t, tally.answered_tokens == 3 && tally.answer_steps == 2 && all.answer_steps == 2 * (uint64_t)turn);
+        CHECK(t, tally.answer_ns >= 4 * (uint64_t)LONG_NS && all.answer_ns >= (uint64_t)turn * 4 * LONG_NS);
+        uint64_t apart = tally.answer_ns > told ? tally.answer_ns - told : told - tally.answer_ns;
+        CHECK(t, apart < 2 * (uint64_t)LONG_NS);
+        played.stats.decoded_tokens++;
+        played.record.step++;
+        steps_note(&steps); // leads to the mark that ends the answer
+        steps_sample(&steps, NULL, 0);
+        sleep_ns(LONG_NS);
+        steps_turn_to(&steps, STEPS_BETWEEN);
+        steps_end_turn(&steps, 3);
+        struct tally after = steps_tally(&steps);
+        CHECK(t, after.answer_steps == 2 && after.answer_ns == tally.answer_ns);
+    }
+    steps_begin_turn(&steps, format_clock_ns());
+    steps_turn_to(&steps, STEPS_ANSWERING);
+    step(&steps, &played);
+    uint64_t began = format_clock_ns();
+    sleep_ns(20 * (uint64_t)LONG_NS);
+    steps_were_held_up(&steps, format_clock_ns() - began);
+    step(&steps, &played);
+    struct tally tally = steps_tally(&steps);
+    CHECK(t, tally.answer_steps == 1 && tally.answer_ns < 20 * (uint64_t)LONG_NS);
+    steps_release(&steps);
+}
+
 // Ctrl-Z stops the process, not the clock.
 static void a_stop_is_nobodys_time(struct harness *t)
 {
@@ -276,15 +335,17 @@ static void a_stop_is_nobodys_time(struct harness *t)
         struct figures figures = {0};
         play(&played, &backend);
         steps_open(&steps, &backend);
+        uint64_t stood = 0;
         steps_stood_still(&steps, 5000 * (uint64_t)MS); // while nothing went on
         steps_begin_turn(&steps, format_clock_ns());
         steps_turn_to(&steps, STEPS_ANSWERING);
-        for (int i = 0; i < 3; i++) {
-            uint64_t took = (i == 1 ? 9010 : 10) * (uint64_t)MS;
-            if (i == 1 + late)
-                steps_stood_still(&steps, 9000 * (uint64_t)MS);
-            played.stats.decoded_tokens++;
-            played.stats.decode_ns += took;
+        for (int i = 0; i < 4; i++) {
+            uint64_t began = format_clock_ns();
+            sleep_ns((i == 2 ? 600 : 10) * (uint64_t)MS);
+            uint64_t took = format_clock_ns() - began;
+            stood = i == 2 ? took : stood;
+            if (i == 2 + late)
+                steps_stood_still(&steps, stood);
             played.record.step++;
             played.record.total_ns = took;
             played.record.ns[MOE_ON_HEAD] = took;
@@ -295,8 +356,9 @@ static void a_stop_is_nobodys_time(struct harness *t)
         steps_end_turn(&steps, 3);
         CHECK(t, steps_figures(&steps, &figures));
         for (int i = FIGURES_TURN; i <= FIGURES_PROGRAM; i++)
-            CHECK(t, figures.tallies[i].answer_ns == 30 * (uint64_t)MS && figures.tallies[i].answer_steps == 3);
-        CHECK(t, late || steps.tokens[1].step->total_ns < 100 * (uint64_t)MS);
+            CHECK(t, figures.tallies[i].answer_ns >= 20 * (uint64_t)MS && figures.tallies[i].answer_ns < stood &&
+                         figures.tallies[i].answer_steps == 3);
+        CHECK(t, late || steps.tokens[2].step->total_ns < stood);
         figures_release(&figures);
         steps_release(&steps);
     }
@@ -386,6 +448,7 @@ int main(int argc, char **argv)
         TEST(saving_is_its_own_part),
         TEST(where_experts_are_is_looked_up_now_and_then),
         TEST(a_turn_sums_itself_up),
+        TEST(speed_is_of_the_time_between_tokens),
         TEST(a_stop_is_nobodys_time),
         TEST(what_arrives_after_the_last_step_is_counted_once),
         TEST(candidates_are_the_likeliest),
