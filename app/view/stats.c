@@ -38,11 +38,15 @@ static void print_experts(FILE *out, const struct tally *tally)
     double share = tally_hit_share(tally);
     char bytes[FORMAT_SIZE], read[96];
     const uint64_t *from = tally->from;
-    fprintf(out, "  experts          %" PRIu64 " hits, %" PRIu64 " misses (%.1f %% hits); %s; waited %.2f s\n",
-            tally->hits, tally->misses, share < 0 ? 0.0 : 100 * share, tally_read_words(read, sizeof read, tally),
-            (double)tally->wait_ns / 1e9);
-    if (share < 0)
+    if (share < 0) { // those that were read are of a step that was stopped
+        bool some = tally->bytes_read > 0;
+        fprintf(out, "  experts          none yet%s%s\n", some ? "; " : "",
+                some ? tally_read_words(read, sizeof read, tally) : "");
         return;
+    }
+    fprintf(out, "  experts          %" PRIu64 " hits, %" PRIu64 " misses (%.1f %% hits); %s; waited %.2f s\n",
+            tally->hits, tally->misses, 100 * share, tally_read_words(read, sizeof read, tally),
+            (double)tally->wait_ns / 1e9);
     fprintf(out,
             "  found            %" PRIu64 " on the device, %" PRIu64 " in host memory, %" PRIu64
             " prefetched; missed: %" PRIu64 " prefetched late, %" PRIu64 " read; %s copied to the device\n",

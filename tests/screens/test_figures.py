@@ -35,6 +35,8 @@ class Chat(Screen):
         at["answered"] = int(re.search(r"answered +(\d+) token", text).group(1))
         speed = re.search(r"answered +\d+ tokens?, ([0-9.]+) tokens/s", text)
         at["speed"] = float(speed.group(1)) if speed else 0
+        expect(" 0 hits, 0 misses" not in text.split("since the start")[0], text)
+        text = re.sub(r"experts +none yet ", "experts 0 hits, 0 misses (0.0 % hits); 0 B read ", text)
         at["hits"], at["misses"] = map(int, re.search(r"(\d+) hits, (\d+) misses", text).groups())
         bytes_read = re.search(r"hits\); ([0-9.]+ [KMG]?B) read(, (?:nearly )?all from|, ([0-9.]+ [KMG]?B) of it from)?", text)
         at["bytes"] = size(bytes_read.group(1))

@@ -50,8 +50,12 @@ static void says_what_was_counted(struct harness *t)
     const char *out = printed(&stats); // nothing happened yet
     CHECK(t, strstr(out, "small on a device\n") && strstr(out, "12 of 4096 tokens, 1 message\n"));
     CHECK(t, strstr(out, "read (prefill)   0 tokens\n") && strstr(out, "answered         0 tokens\n"));
-    CHECK(t, strstr(out, " 0 hits, 0 misses (0.0 % hits)") && strstr(out, "off: 0 read ahead"));
+    CHECK(t,
+          strstr(out, "  experts          none yet\n") && !strstr(out, "0 hits") && strstr(out, "off: 0 read ahead"));
     CHECK(t, !strstr(out, "whole process")); // not counted here
+    stats.conversation.bytes_read = 4000000;
+    CHECK(t, strstr(printed(&stats), "  experts          none yet; 4.00 MB read\n") != NULL);
+    stats.conversation.bytes_read = 0;
     stats.process = (struct process_reads){true, 90000000, 100000000};
     CHECK(t, !strstr(printed(&stats), "whole process"));
     info.to_start = (struct process_reads){true, 80000000, 85000000};
