@@ -660,6 +660,13 @@ def test_a_long_talk_gets_room():
     leave(t)
 
 
+def test_the_preview_is_of_what_the_user_said():
+    ask("mine", "--session", "whose", *script("turn\ntext and the model's\n"))
+    listed = [s for s in json.loads(run(["sessions", "--json"]).stdout)["sessions"] if s["name"] == "whose"]
+    same((listed[0]["messages"], listed[0]["last_message"]), (2, "mine"))
+    same(run(["sessions", "rm", "whose"]).returncode, 0)
+
+
 def test_names_and_previews_are_of_any_script():
     for text, name in (("Привет,  как дела?\nВсё хорошо", "Привет-как-дела-Вс"), ("你好，世界！", "你好-世界"), ("🎉 👋", None)):
         t = run(["--plain"] + script(ECHO), stdin=text.replace("\n", " ").encode() + b"\n")
