@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // moechat sessions [VERB] [NAME]: the saved conversations, for people and scripts.
-#include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +10,7 @@
 #include "app/util/json_out.h"
 #include "app/util/report.h"
 #include "app/store/branches.h"
+#include "app/store/saved_verify.h"
 #include "app/talk/sessions.h"
 #include "app/talk/tree.h"
 
@@ -179,87 +178,24 @@ static int export(const struct request *request)
     return status == STATUS_DONE && damaged ? STATUS_FAILED : status;
 }
 
-// The number of a part in the list that tree prints.
-static size_t tree_place(const struct manifest *manifest, uint32_t number)
-{
-    size_t place = 0;
-    for (size_t i = 0; i < manifest->n_parts; i++)
-        place += manifest->parts[i].number <= number;
-    for (size_t i = 0; i < manifest->n_others; i++)
-        place += manifest->others[i].number <= number;
-    return place;
-}
-
-// Rows, as far as they are named. False: said what is wrong.
-static bool verify_rows(const struct request *request, const struct manifest *manifest)
-{
-    struct moe_err err;
-    struct store_path path = store_path(&request->store, request->name, manifest_kv_name(manifest->kv_file));
-    bool any = manifest->n_records + manifest->n_other_records > 0;
-    int fd = any ? store_open_rows(&request->store, request->name, manifest->kv_file) : -1;
-    bool fine = fd >= 0 || !any;
-    if (!fine)
-        report("%s: %s; %" PRIu32 " tokens would be read again", path.text, strerror(errno), manifest_rows(manifest));
-    struct moe_record_io io = {.fd = fd, .path = path.text};
-    for (size_t i = 0; i < manifest->n_records && fine; i++) {
-        fine = moe_record_verify(&io, &manifest->records[i], &err) == 0;
-        if (!fine)
-            report("%s; %" PRIu32 " tokens would be read again", err.text,
-                   manifest_rows(manifest) - manifest->records[i].first);
-    }
-    for (size_t i = 0; i < manifest->n_other_records && fd >= 0; i++) {
-        const struct branch_record *record = &manifest->other_records[i];
-        bool good = moe_record_verify(&io, &record->record, &err) == 0;
-        if (!good)
-            report("%s; the branch of message %zu would be read again", err.text, tree_place(manifest, record->part));
-        fine = fine && good;
-    }
-    if (fd >= 0)
-        close(fd);
-    return fine;
-}
-
-static bool verify_states(const struct request *request, const struct manifest *manifest)
-{
-    struct moe_err err;
-    bool fine = true;
-    for (size_t i = 0; i < manifest->n_states; i++) {
-        const struct manifest_state *state = &manifest->states[i];
-        struct store_path path = store_path(&request->store, request->name, manifest_state_name(state->file));
-        int fd = store_open_states(&request->store, request->name, state->file);
-        struct moe_record_io io = {.fd = fd, .path = path.text};
-        bool good = fd >= 0 && moe_record_verify(&io, &state->record, &err) == 0;
-        if (fd < 0)
-            report("%s: %s; the states after %" PRIu32 " tokens are gone", path.text, strerror(errno),
-                   state->record.first);
-        else if (!good)
-            report("%s; the states after %" PRIu32 " tokens can't be used", err.text, state->record.first);
-        if (fd >= 0)
-            close(fd);
-        fine = fine && good;
-    }
-    return fine;
-}
-
 static int verify(const struct request *request)
 {
-    struct saved_content content;
+    struct saved_verdict verdict;
+    struct store_error error;
     char rows[FORMAT_SIZE], bytes[FORMAT_SIZE], states[80] = "";
-    int status = read_session(request, &content);
-    if (status)
-        return status;
-    const struct manifest *manifest = &content.manifest;
-    bool fine = verify_rows(request, manifest);
-    fine = verify_states(request, manifest) && fine && !*content.damage;
-    if (manifest->n_states)
-        snprintf(states, sizeof states, ", %zu states, %s", manifest->n_states,
-                 format_bytes(bytes, sizeof bytes, manifest_state_bytes(manifest)));
+    if (store_find(&request->store, request->name, &error) ||
+        saved_verify(&request->store, request->name, moe_record_verify, &verdict, &error))
+        return fail(&error);
+    bool fine = !verdict.wrong.length;
+    for (size_t at = 0; at < verdict.wrong.length; at += strlen(verdict.wrong.data + at) + 1)
+        report("%s", verdict.wrong.data + at);
+    if (verdict.n_states)
+        snprintf(states, sizeof states, ", %zu states, %s", verdict.n_states,
+                 format_bytes(bytes, sizeof bytes, verdict.state_bytes));
     if (fine)
-        printf("%s: all checksums match (%zu parts, %zu records, %s%s)\n", request->name,
-               content.n_parts + content.n_others, manifest->n_records + manifest->n_other_records,
-               format_bytes(rows, sizeof rows, manifest_row_bytes(manifest) + manifest_other_row_bytes(manifest)),
-               states);
-    saved_content_release(&content);
+        printf("%s: all checksums match (%zu parts, %zu records, %s%s)\n", request->name, verdict.n_parts,
+               verdict.n_records, format_bytes(rows, sizeof rows, verdict.row_bytes), states);
+    bytes_release(&verdict.wrong);
     return fine ? STATUS_DONE : STATUS_FAILED;
 }
 

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "app/store/branches.h"
+#include "app/store/saved_verify.h"
 #include "app/store/sealed.h"
 #include "tests/store_place.h"
 
@@ -521,6 +522,67 @@ static void housekeeping_is_no_use(struct harness *t)
     close_place(p);
 }
 
+// A disk on which another process saves as the rows are to be opened, so many times.
+struct busy_disk {
+    struct store store; // as that one sees it
+    struct harness *t;
+    int times;
+};
+
+static int open_on_busy_disk(void *context, const char *path, int flags)
+{
+    struct busy_disk *disk = context;
+    const struct store_io *io = disk->store.io;
+    if (strstr(path, "/kv.") && disk->times) {
+        struct saved *saved;
+        struct saved_content content;
+        struct store_error error;
+        disk->times--;
+        CHECK_EQ(disk->t, saved_open(&disk->store, "talk", &saved, &content, &error), STORE_OK);
+        CHECK(disk->t, rig_append(saved, TOK_USER, "more", NULL));
+        CHECK_EQ(disk->t, saved_compact(saved, &error), STORE_OK); // the rows are in the other file now
+        saved_content_release(&content);
+        saved_close(saved);
+    }
+    return io->open(io->context, path, flags);
+}
+
+static int check_length(const struct moe_record_io *io, const struct moe_record *record, struct moe_err *err)
+{
+    struct stat about;
+    snprintf(err->text, sizeof err->text, "%s: too short", io->path);
+    return fstat(io->fd, &about) != 0 || (uint64_t)about.st_size < record->offset + record->bytes;
+}
+
+// What is replaced while it is verified is looked at again; what is damaged is called so, and a disk that never rests
+// doesn't hold it up.
+static void verifying_beside_a_chat_begins_again(struct harness *t)
+{
+    for (int times = 0; times < 200; times = times ? times * 5 : 1) {
+        struct place *p = open_place();
+        struct saved *saved = new_session(t, p, "talk");
+        struct saved_verdict verdict;
+        struct busy_disk disk = {p->store, t, times};
+        struct store_io io = *p->store.io;
+        io.context = &disk;
+        io.open = open_on_busy_disk;
+        exchange(t, p, saved, "one", "first");
+        saved_close(saved);
+        p->store.io = &io;
+        CHECK_EQ(t, saved_verify(&p->store, "talk", check_length, &verdict, &p->error), STORE_OK);
+        CHECK_EQ(t, verdict.wrong.length == 0, times < 20);
+        CHECK_EQ(t, verdict.n_records, 2);
+        bytes_release(&verdict.wrong);
+        disk.times = 0;
+        unlink(store_path(&p->store, "talk", "kv.bin").text);
+        unlink(store_path(&p->store, "talk", "kv.2.bin").text);
+        CHECK_EQ(t, saved_verify(&p->store, "talk", check_length, &verdict, &p->error), STORE_OK);
+        CHECK(t, verdict.wrong.length && strstr(verdict.wrong.data, "10 tokens would be read again"));
+        bytes_release(&verdict.wrong);
+        close_place(p);
+    }
+}
+
 static void names_are_never_overwritten(struct harness *t)
 {
     struct place *p = open_place();
@@ -793,6 +855,7 @@ int main(int argc, char **argv)
         TEST(a_lock_that_fails_is_no_other_process),
         TEST(a_time_to_come_does_not_last),
         TEST(housekeeping_is_no_use),
+        TEST(verifying_beside_a_chat_begins_again),
         TEST(names_are_never_overwritten),
         TEST(few_states_are_kept),
         TEST(states_behind_what_comes_anew_are_kept),
