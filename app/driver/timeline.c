@@ -174,6 +174,11 @@ uint32_t timeline_part_length(const struct timeline *timeline)
     return timeline->part.count ? fed_length(timeline) - timeline->part_from : 0;
 }
 
+bool timeline_part_follows(const struct timeline *timeline, const struct tok_ids *ids)
+{
+    return timeline->part.count && ids->count == timeline->part_at && timeline_same(timeline, ids) == ids->count;
+}
+
 uint32_t timeline_part_from(const struct timeline *timeline, uint32_t position)
 {
     return timeline->part.count && timeline->part_at == position ? timeline->part_from : UINT32_MAX;

@@ -47,6 +47,8 @@ int timeline_settle(struct timeline *timeline, struct moe_err *err);
 void timeline_keep_part(struct timeline *timeline, uint32_t position, uint32_t from, const struct tok_ids *prompt);
 // Of those, what the engine has now; 0: there is no such part.
 uint32_t timeline_part_length(const struct timeline *timeline);
+// Is there such a part, behind those tokens and no others?
+bool timeline_part_follows(const struct timeline *timeline, const struct tok_ids *ids);
 // Where the reading of the prompt at `position` began that was stopped; UINT32_MAX: none was.
 uint32_t timeline_part_from(const struct timeline *timeline, uint32_t position);
 // Ids that the engine has of a prompt at `position`, given those that are `known` to be there: at most all but one.

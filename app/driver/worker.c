@@ -506,6 +506,8 @@ static const char *follow(struct worker *worker, struct tok_ids *ids, struct moe
     const struct backend *backend = &worker->backend;
     struct backend_info info;
     backend->ops->describe(backend->self, &info);
+    if (timeline_part_follows(timeline, ids)) // where one was: the message may be sent again
+        return NULL;
     int code = timeline_cut(timeline, timeline_same(timeline, ids), err);
     bool stands = code == 0 && !timeline_unread(timeline);
     if (stands && timeline_length(timeline) < ids->count)
@@ -539,7 +541,10 @@ static void go(struct worker *worker, struct worker_place *place)
     const char *why = follow(worker, &place->ids, &err);
     news->cached = worker->backend.ops->length(worker->backend.self);
     news->missing = timeline_unread(&worker->timeline);
-    if (news->missing && keeper_has_room(keeper, tokens))
+    if (news->missing && news->missing <= place->unanswered && keeper_has_room(keeper, tokens))
+        snprintf(news->text, sizeof news->text, "the last message was not answered: /retry reads %u of its %u tokens",
+                 (unsigned)news->missing, (unsigned)place->unanswered);
+    else if (news->missing && keeper_has_room(keeper, tokens))
         snprintf(news->text, sizeof news->text, "%.280s; your next message reads %s%u of its %zu tokens again",
                  why ? why : "its KV cache was not saved", info.turns.forgets ? "up to " : "", (unsigned)news->missing,
                  tokens); // fewer where thinking is left out then
@@ -548,8 +553,14 @@ static void go(struct worker *worker, struct worker_place *place)
                  "what was read of the message that was stopped, %u token%s, is not kept here", (unsigned)part,
                  part == 1 ? "" : "s");
     *news->text = (char)toupper((unsigned char)*news->text);
+    size_t length = strlen(news->text);
+    if (length && length + 1 < sizeof news->text)
+        memcpy(news->text + length, ".", 2);
     tok_ids_release(&place->ids);
-    if (keeper->saved && there)
+    // States are those of the timeline's end, which is not the conversation's where a part of a message stays.
+    if (keeper->saved && there && info.cache.state_bytes && timeline_part_length(&worker->timeline))
+        keeper_save_text(keeper);
+    else if (keeper->saved && there)
         keeper_commit(keeper, false);
     else if (keeper->saved)
         keeper_lose(keeper);

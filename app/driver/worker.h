@@ -83,6 +83,7 @@ void worker_open_session(struct worker *worker, struct worker_session session);
 // of the rest is read back, and what then is missing comes with the next turn; the news say how many tokens that is.
 struct worker_place {
     int64_t last, undone; // undone: see saved_set_undone
+    uint32_t unanswered;  // of ids, those of a last message without an answer
     struct tok_ids ids;
 };
 void worker_go(struct worker *worker, struct worker_place place);

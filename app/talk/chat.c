@@ -130,6 +130,27 @@ uint32_t chat_position(const struct chat *chat)
     return unfed ? chat->turns[unfed - 1].end : 0;
 }
 
+bool chat_waits(const struct chat *chat)
+{
+    const struct turn_parts *tried = &chat->tried;
+    const struct chat_turn *last = chat->n_turns ? &chat->turns[chat->n_turns - 1] : NULL;
+    return last && tried->count && !last->end && last->number == (int64_t)tried->first + tried->count - 1;
+}
+
+uint32_t chat_tokens(const struct chat *chat)
+{
+    uint32_t tokens = chat_position(chat);
+    for (size_t i = chat_waits(chat) ? first_unfed(chat) : chat->n_turns; i < chat->n_turns; i++)
+        tokens += (uint32_t)chat->turns[i].ids.count;
+    return tokens;
+}
+
+void chat_leave_unanswered(struct chat *chat)
+{
+    if (chat->n_turns && chat->turns[chat->n_turns - 1].role == TOK_USER)
+        chat_cut(chat, chat->n_turns - 1);
+}
+
 static bool copy_ids(struct tok_ids *list, const int32_t *ids, size_t count)
 {
     struct tok_err err;
@@ -206,8 +227,7 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length)
 {
     struct tok_turn what = {.role = TOK_USER, .text = text, .length = length};
     struct turn *turn = turn_new();
-    if (chat->n_turns && chat->turns[chat->n_turns - 1].role == TOK_USER)
-        chat_cut(chat, chat->n_turns - 1);
+    chat_leave_unanswered(chat);
     if (!turn || !insert_turn(chat, chat->n_turns, TOK_USER, &what)) {
         turn_free(turn);
         return NULL;
@@ -359,7 +379,7 @@ static void forget_tried(struct chat *chat, const struct turn_parts *tried)
         }
 }
 
-// The message came to nothing, but its parts were noted: they stay as a branch.
+// The message came to nothing, but its parts were noted: they are the conversation's end.
 static bool keep_tried(struct chat *chat, const struct turn_result *result)
 {
     size_t first = first_unfed(chat), same = result->n_same, begin = same ? result->prompt_ends[same - 1] : 0;
@@ -379,26 +399,28 @@ static bool keep_tried(struct chat *chat, const struct turn_result *result)
         keep_aside(chat, &tried);
     }
     chat->tried = (struct turn_parts){chat->asked + (uint32_t)same, (uint32_t)(result->n_prompt_ends - same)};
-    return true;
+    return chat_go(chat, after);
 }
 
 bool chat_accept(struct chat *chat, const struct turn_result *result, const struct bytes *answer)
 {
     if (!result->kept && chat_last_is_fed(chat))
         return true;
+    bool stays = !result->kept && result->noted, fine = !stays || keep_tried(chat, result);
     if (result->noted)
         forget_tried(chat, &result->instead);
+    if (stays) {
+        bytes_release(&chat->unsent);
+        return fine;
+    }
     if (!result->kept) {
-        bool fine = true;
-        if (result->noted)
-            fine = keep_tried(chat, result);
-        else if (!result->instead.count)
+        if (!result->instead.count)
             chat->tried = (struct turn_parts){0};
         bytes_release(&chat->unsent);
         chat->unsent = chat->turns[chat->n_turns - 1].text;
         chat->turns[chat->n_turns - 1].text = (struct bytes){0};
         chat_cut(chat, chat->n_turns - 1);
-        return fine;
+        return true;
     }
     bytes_release(&chat->unsent);
     chat->tried = (struct turn_parts){0};
@@ -512,7 +534,9 @@ bool chat_timeline(const struct chat *chat, struct tok_ids *ids)
 
 bool chat_save(const struct chat *chat, struct saved *saved, const struct part_language *language)
 {
-    size_t n = first_unfed(chat);
+    size_t n = first_unfed(chat), end = chat_waits(chat) && !begins_otherwise(chat) ? chat->n_turns : n;
+    while (n < end && chat->turns[n].number != PART_NONE)
+        n++;
     struct part *parts = calloc(n + chat->n_others + 1, sizeof *parts);
     for (size_t i = 0; parts && i < n + chat->n_others; i++) {
         const struct chat_turn *turn = i < n ? &chat->turns[i] : &chat->others[i - n];

@@ -42,8 +42,8 @@ struct chat {
     uint32_t asked;       // the first of the request under way
     bool undid;
     int64_t undone;      // where the last undo began, if there was one
-    struct bytes unsent; // the last message whose turn came to nothing; data NULL: there is none
-    // What the disk has of it, and `others`, too: so many parts from that number on, which end with it.
+    struct bytes unsent; // the last message, if its turn was refused or stopped before it was noted; data NULL: no
+    // The last one that was noted and came to nothing: so many parts from that number on, which end with it.
     struct turn_parts tried;
     // As the model's template has it, and the face's to set: what becomes of thinking in turns that follow.
     struct tok_template_about about;
@@ -65,6 +65,10 @@ const struct chat_turn *chat_system(const struct chat *chat); // NULL: there is 
 uint32_t chat_number_system(struct chat *chat);
 size_t chat_exchanges(const struct chat *chat);  // messages of the user
 uint32_t chat_position(const struct chat *chat); // tokens of the timeline that are the conversation's
+uint32_t chat_tokens(const struct chat *chat);   // the same with those of a last message that waits
+// The last message was stopped while it was read, or its turn failed: it is there without an answer, and not fed.
+bool chat_waits(const struct chat *chat);
+void chat_leave_unanswered(struct chat *chat); // of a last message without an answer: it stays as a branch
 
 // Adds the user's message, in the place of a last one without an answer, and returns the turn that feeds it and
 // whatever else was not fed. Where the last answer's thinking is to be left out now, that is its exchange, too, of
@@ -75,8 +79,8 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length);
 // is fed stays so. NULL: the last message is not fed, or no memory.
 struct turn *chat_again(struct chat *chat);
 bool chat_last_is_fed(const struct chat *chat); // the last turn is; a message that is stays when its turn fails
-// Takes in what became of that turn: ids and the answer's text, or, when the turn was not kept, the message goes to
-// unsent, unless it is still fed; one that was to be read stays as a branch without an answer, until it is sent again.
+// Takes in what became of that turn: ids and the answer's text, or, when the turn was not kept, the message stays as
+// the last one if it was noted or is still fed; else it goes to unsent.
 // False: no memory.
 bool chat_accept(struct chat *chat, const struct turn_result *result, const struct bytes *answer);
 // Takes back the last n messages with their answers; returns how many there were to take. chat_redo knows where they
@@ -121,7 +125,7 @@ bool chat_restore_others(struct chat *chat, const struct part *parts, size_t n_p
 void chat_feed_anew(struct chat *chat); // nothing counts as fed any more
 // Appends the ids of what is fed. False: no memory.
 bool chat_timeline(const struct chat *chat, struct tok_ids *ids);
-// Appends what is fed, and all other branches, to a session that holds nothing. False: no memory.
+// Appends what is fed, a message that waits, and all other branches, to a session that holds nothing. False: no memory.
 bool chat_save(const struct chat *chat, struct saved *saved, const struct part_language *language);
 
 #endif

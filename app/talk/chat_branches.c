@@ -192,10 +192,13 @@ bool chat_go(struct chat *chat, int64_t number)
         if (fine)
             chat->turns[chat->n_turns++] = take(chat, way[i]);
     }
+    // A message that came to nothing is fed when it is sent again, and what was first fed with it, too.
+    const struct turn_parts *tried = &chat->tried;
+    bool waits = fine && tried->count && chat->turns[n - 1].number == (int64_t)tried->first + tried->count - 1;
     bool fed = fine;
     for (size_t i = 0; fine && i < n; i++) {
         struct chat_turn *turn = &chat->turns[i];
-        fed = fed && (turn->ids.count || !turn->text.length);
+        fed = fed && (turn->ids.count || !turn->text.length) && !(waits && turn->number >= (int64_t)tried->first);
         end += (uint32_t)turn->ids.count;
         turn->end = fed ? end : 0;
     }

@@ -107,7 +107,7 @@ void talk_leave(struct talk *talk, int status)
 
 uint32_t talk_context_used(const struct talk *talk, const struct figures *figures)
 {
-    return talk->state == TALK_ANSWERING ? figures->context : chat_position(&talk->chat);
+    return talk->state == TALK_ANSWERING ? figures->context : chat_tokens(&talk->chat);
 }
 
 void talk_begin_conversation(struct talk *talk)
@@ -168,18 +168,20 @@ static void say_reason(struct talk *talk, const struct turn_result *result)
 {
     bool fed = chat_last_is_fed(&talk->chat); // the message stays where it is, as it was there before
     uint64_t read = (uint64_t)(result->read_tokens + result->held_tokens); // as progress has it
-    const char *back = fed ? "" : "message taken back, ", *again = fed ? "answers it" : "sends it again";
+    bool stays = fed || result->noted;
+    const char *back = fed ? "" : stays ? "the message stays, " : "message taken back, ";
+    const char *again = stays ? "answers it" : "sends it again", *edit = fed ? "" : ", /edit changes it";
     if (result->reason == STOP_CANCELLED && result->kept)
         talk_say(talk, "Stopped; what it said is kept.");
     else if (result->reason == STOP_CANCELLED && !read)
-        talk_say(talk, "Stopped before the answer; %s/retry %s.", back, again);
+        talk_say(talk, "Stopped before the answer; %s/retry %s%s.", back, again, edit);
     else if (result->reason == STOP_CANCELLED)
         talk_say(talk,
                  "Stopped with %d %% of the work on %" PRIu32
                  " tokens%s done, which is kept until you leave or go elsewhere; %s/retry "
-                 "%s and goes on from there.",
+                 "%s and goes on from there%s.",
                  (int)(100 * (double)read / result->to_read), result->to_read,
-                 result->rereading ? " to be read again" : "", back, again);
+                 result->rereading ? " to be read again" : "", back, again, edit);
     else if (result->reason == STOP_MAX_TOKENS)
         talk_say(talk, "Stopped at max-tokens; /set max-tokens 0 lifts the limit.");
     else if (result->reason == STOP_CONTEXT_FULL && !result->kept && result->context_used == 0)
@@ -189,7 +191,7 @@ static void say_reason(struct talk *talk, const struct turn_result *result)
                  result->kept ? "Stopped: the context is full" : "Not sent: ", result->kept ? "" : result->err.text);
     else if (result->reason == STOP_ERROR) {
         talk_fail(talk, "%s", result->err.text);
-        talk_say(talk, fed ? "The message stays; /retry answers it." : "Message taken back; /retry sends it again.");
+        talk_say(talk, stays ? "The message stays; /retry answers it." : "Message taken back; /retry sends it again.");
     }
 }
 
@@ -357,6 +359,7 @@ void talk_line(struct talk *talk, const char *text, size_t length)
                  line.text);
     } else if (line.kind == LINE_MESSAGE) {
         struct face_message message = {.role = TOK_USER, .text = line.text, .length = line.length, .typed = true};
+        chat_leave_unanswered(&talk->chat);
         talk->face->message(talk->self, &message);
         talk_send(talk, chat_request(&talk->chat, line.text, line.length));
     } else if (line.kind == LINE_COMMAND) {

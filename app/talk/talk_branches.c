@@ -72,7 +72,7 @@ void talk_do_undo(struct talk *talk, const struct line *line)
     talk->face->cut(talk->self, left);
     talk_say_for_now(
         talk, "Took back %zu of your messages; %zu remain%s, context %" PRIu32 " of %" PRIu32 ". /redo brings %s back.",
-        taken, left, left == 1 ? "s" : "", chat_position(&talk->chat), talk->info.max_context,
+        taken, left, left == 1 ? "s" : "", chat_tokens(&talk->chat), talk->info.max_context,
         taken == 1 ? "it" : "them");
     talk_follow(talk);
 }
@@ -138,7 +138,7 @@ static const struct chat_turn *nth_last_message(const struct chat *chat, size_t 
     return n ? NULL : &chat->turns[at];
 }
 
-// Takes messages back, the first of which is then typed anew.
+// Takes messages back, the first of which is then typed anew. n 0: it was never part of the conversation.
 static void begin_edit(struct talk *talk, const struct bytes *message, size_t n)
 {
     struct bytes draft = {0};
@@ -146,7 +146,9 @@ static void begin_edit(struct talk *talk, const struct bytes *message, size_t n)
     if (!bytes_append(&draft, "/", slash) || !bytes_append(&draft, message->data, message->length)) {
         talk_fail(talk, "out of memory");
     } else if (!talk->face->draft || !talk->face->draft(talk->self, draft.data)) {
-        talk_say(talk, "/edit takes the new text here: /edit %zu TEXT.", n);
+        talk_say(talk, "/edit takes the new text here: /edit %zu TEXT.", n ? n : 1);
+    } else if (!n) {
+        talk_say_for_now(talk, "Change the message and send it.");
     } else {
         chat_undo(&talk->chat, n);
         talk->editing = true;
@@ -162,13 +164,17 @@ void talk_do_edit(struct talk *talk, const struct line *line)
 {
     size_t n;
     struct line text;
-    const struct chat_turn *message = parse_edit(line, &n, &text) ? nth_last_message(&talk->chat, n) : NULL;
-    if (!message) {
+    bool counted = parse_edit(line, &n, &text), unsent = counted && n == 1 && talk->chat.unsent.data;
+    const struct chat_turn *message = counted && !unsent ? nth_last_message(&talk->chat, n) : NULL;
+    if (unsent && !text.length) {
+        begin_edit(talk, &talk->chat.unsent, 0);
+    } else if (!message && !unsent) {
         talk_say(talk, "No such message to edit; /edit takes its number from the end and the new text.");
     } else if (!text.length) {
         begin_edit(talk, &message->text, n);
     } else {
-        chat_undo(&talk->chat, n);
+        if (message)
+            chat_undo(&talk->chat, n);
         talk->face->cut(talk->self, chat_exchanges(&talk->chat));
         talk->face->message(talk->self,
                             &(struct face_message){.role = TOK_USER, .text = text.text, .length = text.length});

@@ -61,6 +61,8 @@ void talk_follow(struct talk *talk)
         tok_ids_release(&place.ids);
         return;
     }
+    const struct chat_turn *last = talk->chat.n_turns ? &talk->chat.turns[talk->chat.n_turns - 1] : NULL;
+    place.unanswered = last && last->role == TOK_USER && last->end ? (uint32_t)last->ids.count : 0;
     talk->going = true;
     talk_enter(talk, TALK_BUSY);
     worker_go(talk->worker, place);

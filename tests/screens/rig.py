@@ -105,12 +105,12 @@ class Terminal:
 
 
 def stop_while_read(terminal, text):
-    """Sends a message that takes long to read to a chat in plain lines, stops it, and waits until it was taken back."""
+    """Sends a message that takes long to read to a chat in plain lines, stops it, and waits until it was stopped."""
     terminal.send(text + "\r")
     terminal.wait(text, "\r\n")  # the line is taken
     time.sleep(0.3)
     terminal.interrupt()
-    terminal.wait("message taken back", "You:")
+    terminal.wait("the message stays", "You:")
 
 
 class Screen(Terminal):

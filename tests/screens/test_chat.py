@@ -75,13 +75,13 @@ def test_ctrl_c_stops_and_keeps():
     leave(t)
 
 
-def test_ctrl_c_before_the_answer_takes_the_message_back():
+def test_ctrl_c_before_the_answer_leaves_the_message():
     t = chat("turn\nprefill 60000\nturn\necho\n")
     t.send("go\r")
     t.wait("go")
     time.sleep(0.3)
     t.interrupt()
-    t.wait("Stopping ...", "Stopped before the answer; message taken back", "You:")
+    t.wait("Stopping ...", "Stopped before the answer; the message stays, /retry answers it", "You:")
     t.send("/retry\r")
     t.wait("You: go", "Assistant:", "go\r\n", "You:")
     leave(t)

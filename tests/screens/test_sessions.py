@@ -174,6 +174,59 @@ def test_a_stopped_message_is_saved_when_one_leaves():
     expect(run(["sessions", "show", "unread"]).stdout.endswith(b"user: go\nassistant: go\n"), "it is answered")
 
 
+def test_a_stopped_message_is_the_last_one_everywhere():
+    """What is stopped while it is read stays, with what was read of it, whatever is done to send it again or otherwise."""
+    long, more = "word " * 60 + "end", "turn\nprefill 40\n" * 9
+
+    def read(t):
+        t.send("/stats\r")
+        t.wait("read (prefill)", "You:")
+        return int(re.findall("read \\(prefill\\) +([0-9]+) tokens", t.output.decode())[-1])
+
+    def faces(t, name):
+        t.send("/stats\r")
+        t.wait("context", "You:")
+        told = re.findall("context +([0-9]+) of [0-9]+ tokens, ([0-9]+) messages?", t.output.decode())[-1]
+        t.send("/tree\r")
+        t.wait("* 1  You: word", "You:")
+        session = [s for s in json.loads(run(["sessions", "--json"]).stdout)["sessions"] if s["name"] == name][0]
+        same([str(session[key]) for key in ("tokens", "messages")], list(told))
+        same((session["messages"], session["taken_back"], session["branches"]), (1, 0, 1))
+        expect("* 1  user: word" in run(["sessions", "tree", name]).stdout.decode() or
+               "* 1  You: word" in run(["sessions", "tree", name]).stdout.decode(), "the same tree")
+
+    for name, keys in (("as-it-is", ()), ("undone", ("/undo", "/redo")), ("redone", ("/redo",)), ("edited", ("/undo", "/edit 1", "/redo"))):
+        t = chat(more, "--session", name, columns=200)
+        stop_while_read(t, long)
+        expect(b"/edit changes it" in t.output, t.output)
+        faces(t, name)
+        for key in keys:
+            t.send(key + "\r")
+            t.wait("\r\n", "You:")
+            time.sleep(0.1)
+        expect(b"your next" not in t.output and b"not kept here" not in t.output, t.output)
+        part = read(t)
+        faces(t, name)
+        t.send("/retry\r")
+        t.wait("You: word", "Assistant:", "You:")
+        total = read(t)
+        expect(0 < part < total, (part, total))
+        same(total, len(long) + 4)  # nothing was read twice
+        leave(t)
+        same(run(["sessions", "rm", name]).returncode, 0)
+
+
+def test_a_stopped_message_is_edited():
+    t = chat("turn\nprefill 60000\nturn\necho\n", "--session", "better", columns=120)
+    stop_while_read(t, "go")
+    t.send("/edit come\r")
+    t.wait("Assistant:", "come\r\n", "You:")
+    t.send("/tree\r")
+    t.wait("  1    You: go", "* 2    You: come", "You:")
+    leave(t)
+    same(run(["sessions", "rm", "better"]).returncode, 0)
+
+
 def test_a_dash_is_no_file():
     said = run(["--plain", "--no-session"] + script(ECHO), b"hi\n/export json -\n", cwd=SCRATCH).stdout.decode()
     expect("/export writes a file; ./- is one of that name" in said and not os.path.exists(os.path.join(SCRATCH, "-")), said)
@@ -205,7 +258,7 @@ def test_a_message_is_saved_before_it_is_read():
     while b"user: go" not in run(["sessions", "show", "sent"]).stdout:
         expect(time.monotonic() < end, "it is not there")
     t.interrupt()
-    t.wait("message taken back", "You:")
+    t.wait("the message stays", "You:")
     t.process.kill()  # after it was stopped
     t.finish()
     t = chat("turn\nprefill 60000\n", "--session", "sent")

@@ -357,7 +357,7 @@ static void states_stand_at_borders(struct harness *t)
     CHECK_EQ(t, result->tally.read_tokens, result->prompt.count);
     turn_result_free(result);
     CHECK_STR(t, cut_to(worker, &fed, prompts[1] + 2).text, // in an answer
-              "The layers' states were kept only further back; your next message reads 2 of its 15 tokens again");
+              "The layers' states were kept only further back; your next message reads 2 of its 15 tokens again.");
     tok_ids_release(&fed);
     result = go_on(t, worker, prompts[1] + 2, "what?", &answer);
     CHECK_EQ(t, result->cached_tokens, prompts[1]);

@@ -354,16 +354,23 @@ static void a_stopped_message_stays_as_a_branch(struct harness *t)
         struct bytes text;
         if (system)
             chat_set_system(&chat, "kind", 4);
-        try(t, &chat, "one");
-        CHECK_EQ(t, chat.n_others, 1 + system);
-        CHECK_STR(t, chat.others[system].text.data, "one");
-        CHECK_EQ(t, chat.others[system].after, system ? 0 : PART_NONE);
+        try(t, &chat, "one"); // the last message, with nothing of it fed
+        check_texts(t, &chat, system ? "kind|one" : "one");
+        CHECK_EQ(t, chat.n_others, 0);
+        CHECK_EQ(t, chat.turns[system].after, system ? 0 : PART_NONE);
+        CHECK(t, chat_waits(&chat) && chat_position(&chat) == 0 && chat_tokens(&chat) == 1 + (uint32_t)system);
+        CHECK_EQ(t, chat_undo(&chat, 1), 1); // and back
+        CHECK(t, !chat_waits(&chat) && chat_tokens(&chat) == 0);
+        size_t n = 1;
+        go(t, &chat, &engine, chat_redo(&chat, &n));
+        CHECK(t, chat_waits(&chat) && chat_position(&chat) == 0 && chat_tokens(&chat) == 1 + (uint32_t)system);
         CHECK(t, chat_take_last(&chat, &text)); // sent again, and stopped again, it is there once
         try(t, &chat, text.data);
         bytes_release(&text);
-        CHECK_EQ(t, chat.n_others, 1 + system);
+        CHECK_EQ(t, chat.n_others, 0);
         try(t, &chat, "two");
-        CHECK_EQ(t, chat.n_others, 2 * (1 + system));
+        CHECK_EQ(t, chat.n_others, 1 + system);
+        check_texts(t, &chat, system ? "kind|two" : "two");
         exchange(t, &chat, &engine, "two", "2", true); // answered it is no branch of its own
         CHECK_EQ(t, chat.n_others, 1 + system);
         CHECK_EQ(t, chat_rank(&chat, (size_t)system).count, 2);
