@@ -141,17 +141,43 @@ bool turn_has_room(const struct turn *turn, const struct turn_result *result)
     return turn->position + result->prompt.count + 2 <= result->context_total;
 }
 
-int turn_does_not_fit(const struct turn *turn, struct turn_result *result, uint32_t length)
+// Would a message of one letter fit?
+static int try_shorter(const struct turn *turn, const struct backend *backend, struct turn_result *result)
 {
-    size_t count = result->prompt.count - (length - turn->position) + 2;
+    struct turn_result tried = {.context_total = result->context_total};
+    struct tok_turn *last = &turn->turns[turn->n_turns - 1], was = *last;
+    *last = (struct tok_turn){.role = was.role, .text = "a", .length = 1};
+    int code = turn_encode(turn, backend, &tried);
+    *last = was;
+    result->shorter_fits = code == 0 && turn_has_room(turn, &tried);
+    if (code)
+        result->err = tried.err;
+    tok_ids_release(&tried.prompt);
+    free(tried.prompt_ends);
+    return code;
+}
+
+int turn_does_not_fit(const struct turn *turn, const struct backend *backend, struct turn_result *result,
+                      uint32_t length)
+{
+    size_t count = result->prompt.count - (length - turn->position) + 2, needed = length + count;
+    unsigned total = result->context_total;
+    int code = try_shorter(turn, backend, result);
+    if (code)
+        return code;
     result->reason = STOP_CONTEXT_FULL;
+    bool fits = result->shorter_fits;
     if (turn->n_turns > 1)
-        return backend_fail(&result->err, MOE_CONTEXT_FULL,
-                            "the context is full: with this message the conversation needs %zu tokens of %u",
-                            length + count, (unsigned)result->context_total);
+        return backend_fail(&result->err, MOE_CONTEXT_FULL, "the %s needs %zu tokens of %u",
+                            fits ? "message is too long: with it the conversation"
+                                 : "conversation is too long now: with this message it",
+                            needed, total);
+    if (length == 0)
+        return backend_fail(&result->err, MOE_CONTEXT_FULL, "the %s needs %zu tokens of %u",
+                            fits ? "message is too long: it" : "context is too small: this message", needed, total);
     return backend_fail(&result->err, MOE_CONTEXT_FULL,
-                        "the context is full: %zu of %u tokens are used and this message needs %zu more",
-                        (size_t)length, (unsigned)result->context_total, count);
+                        "the %s: %zu of %u tokens are used and this message needs %zu more",
+                        fits ? "message is too long" : "context is full", (size_t)length, total, count);
 }
 
 uint32_t turn_count_again(const struct turn *turn, const struct turn_result *result)

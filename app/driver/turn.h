@@ -63,6 +63,7 @@ struct turn_result {
     bool news_follow;          // of the session it is saved in
     bool noted;                // its messages were, on the disk where that is asked for: kept or not, they stay
     struct turn_parts instead; // of the turn
+    bool shorter_fits;         // after STOP_CONTEXT_FULL that refused the message: one of a letter has room
     struct moe_err err;        // for STOP_ERROR, and the sentence for STOP_CONTEXT_FULL
     struct tally tally;        // what the turn took
     uint32_t generated_tokens;
@@ -100,9 +101,10 @@ size_t turn_unchanged(const struct turn *turn, const struct backend *backend, co
                       size_t there);
 // Is there room for the prompt, and two tokens of the answer?
 bool turn_has_room(const struct turn *turn, const struct turn_result *result);
-// There is none, with the engine's `length` tokens: the sentence. Where turns before the message are fed with it, what
-// was used is no help.
-int turn_does_not_fit(const struct turn *turn, struct turn_result *result, uint32_t length);
+// There is none, with the engine's `length` tokens: the sentence, and whether a shorter message has room. Where turns
+// before the message are fed with it, what was used is no help. Returns a code with result->err.
+int turn_does_not_fit(const struct turn *turn, const struct backend *backend, struct turn_result *result,
+                      uint32_t length);
 // Of what was read, what is no part of a new message: one count for whatever made it necessary.
 uint32_t turn_count_again(const struct turn *turn, const struct turn_result *result);
 

@@ -305,7 +305,7 @@ static int answer(struct worker *worker, const struct turn *turn, struct turn_re
         return code ? code : say_answer(worker, turn, result);
     size_t there = length - turn->position, count = result->prompt.count - there;
     if (!turn_has_room(turn, result))
-        return turn_does_not_fit(turn, result, length);
+        return turn_does_not_fit(turn, &worker->backend, result, length);
     if (stop_wanted(worker))
         return MOE_CANCELLED;
     code = ops->start_sampling(self, &turn->sampling, &result->err);

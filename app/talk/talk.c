@@ -164,6 +164,19 @@ static void say_figures(struct talk *talk, const struct turn_result *result)
              result->context_total, prefetch);
 }
 
+// What there is no room for, and what helps: of the messages before this one, those that can be taken back.
+static void say_full(struct talk *talk, const struct turn_result *result)
+{
+    bool said = chat_exchanges(&talk->chat) > 1, kept = result->kept;
+    const char *undo = kept || said ? "/undo takes back messages, " : "";
+    const char *system =
+        !kept && !result->shorter_fits && chat_system(&talk->chat) ? "/system - removes the system message, " : "";
+    const char *shorter = !kept && result->shorter_fits ? "a shorter one fits, " : "";
+    talk_say(talk, "%s%s; %s%s%s%s--context makes more room.",
+             kept ? "Stopped: the context is full" : "Not sent: ", kept ? "" : result->err.text, shorter, undo, system,
+             kept || said ? "/new starts over, " : "");
+}
+
 static void say_reason(struct talk *talk, const struct turn_result *result)
 {
     bool fed = chat_last_is_fed(&talk->chat); // the message stays where it is, as it was there before
@@ -184,11 +197,8 @@ static void say_reason(struct talk *talk, const struct turn_result *result)
                  result->rereading ? " to be read again" : "", back, again, edit);
     else if (result->reason == STOP_MAX_TOKENS)
         talk_say(talk, "Stopped at max-tokens; /set max-tokens 0 lifts the limit.");
-    else if (result->reason == STOP_CONTEXT_FULL && !result->kept && result->context_used == 0)
-        talk_say(talk, "Not sent: %s; a shorter message fits, or --context makes more room.", result->err.text);
     else if (result->reason == STOP_CONTEXT_FULL)
-        talk_say(talk, "%s%s; /undo takes back messages, /new starts over, --context makes more room.",
-                 result->kept ? "Stopped: the context is full" : "Not sent: ", result->kept ? "" : result->err.text);
+        say_full(talk, result);
     else if (result->reason == STOP_ERROR) {
         talk_fail(talk, "%s", result->err.text);
         talk_say(talk, stays ? "The message stays; /retry answers it." : "Message taken back; /retry sends it again.");

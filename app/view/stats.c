@@ -144,8 +144,9 @@ void stats_print(FILE *out, const struct stats *stats)
     const struct backend_info *info = stats->info;
     char words[PLAN_WORDS_SIZE], tokens[FORMAT_SIZE], rows[FORMAT_SIZE], states[FORMAT_SIZE];
     fprintf(out, "  model            %s on %s\n", info->name, info->device);
-    fprintf(out, "  context          %" PRIu32 " of %" PRIu32 " tokens, %zu message%s\n", stats->context_used,
-            info->max_context, stats->messages, stats->messages == 1 ? "" : "s");
+    fprintf(out, "  context          %" PRIu32 " of %" PRIu32 " tokens, %zu message%s%s\n", stats->context_used,
+            info->max_context, stats->messages, stats->messages == 1 ? "" : "s",
+            stats->to_read_anew ? "; your next one has all read anew" : "");
     if (info->cache.state_bytes)
         fprintf(out, "  its memory       %s of rows, %s of states\n",
                 format_bytes(rows, sizeof rows, stats->context_used * info->row_bytes),

@@ -27,6 +27,7 @@ struct stats {
     int n_rooms;
     uint32_t context_used;
     size_t messages;
+    bool to_read_anew;            // all of them, so nothing of the context counts as used
     struct process_reads process; // until now
     uint64_t seed;
     bool seed_was_used; // in the last turn

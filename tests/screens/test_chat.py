@@ -349,10 +349,19 @@ def test_an_error_is_a_sentence():
 
 
 def test_a_message_larger_than_the_context_alone():
-    t = chat("context 24\nturn\necho\n")
+    t = chat("context 24\nturn\necho\n", columns=120)
     t.send("a message that is too long for all of it\r")
-    t.wait("0 of 24", "a shorter message fits", "You:")
+    t.wait("Not sent: the message is too long: it needs 46 tokens of 24; a shorter one fits, --context makes more room.", "You:")
     leave(t)
+
+
+def test_a_conversation_that_is_too_long_for_any_message():
+    result = run(["--plain", "--no-session"] + script("context 24\n" + ECHO * 2), stdin=b"0123456\n/system x\n/stats\nHi\n/system -\n/undo\nb\n/stats\n")
+    said = " ".join(result.stdout.decode().split())
+    expect("context 0 of 24 tokens, 3 messages; your next one has all read anew" in said, said)
+    expect("Not sent: the conversation is too long now: with this message it needs 29 tokens of 24; /undo takes back messages, "
+           "/system - removes the system message, /new starts over, --context makes more room." in said, said)
+    expect(said.count("read anew") == 1 and "context 7 of 24 tokens, 2 messages " in said, said)
 
 
 def test_a_full_context_is_said():

@@ -73,7 +73,7 @@ def test_inspect_and_stats_are_about_what_was_answered():
                   "--max-tokens", "3", "--context", "256"], b"hello there\n/retry\n/inspect 1\n/tree 2\n/inspect 1\n" + b"and " * 900 + b"\n/inspect\n/stats\n")
     text = result.stdout.decode() + result.stderr.decode()
     same(text.count("Tokens of answer 2 of 2, the last that was made, which is not the one shown:\nToken 1 of 3:"), 1)
-    refused = text[text.index("Not sent: the context is full"):]
+    refused = text[text.index("Not sent: the message is too long"):]
     expect(re.search(r"not the one shown:\n +1 .* %, 2 .* %, *\n? *3 .* %", refused), "the last answer is still there: " + refused)
     expect(re.search(r"\n  seed +5 in the last turn\n", refused) and re.search(r"answered +6 tokens", refused), "so are its figures: " + refused)
     expect(re.search(r"%  +[0-9]+  .*  taken, less likely than these\n", text), "it has its probability: " + text)

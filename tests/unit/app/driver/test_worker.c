@@ -119,7 +119,13 @@ static void limits_end_an_answer(struct harness *t)
     turn_add(anew, TOK_USER, "b", 1);
     worker_send(worker, anew);
     result = collect(t, worker, &answer, 0);
-    CHECK_STR(t, result->err.text, "the context is full: with this message the conversation needs 29 tokens of 20");
+    CHECK_STR(t, result->err.text, "the conversation is too long now: with this message it needs 29 tokens of 20");
+    CHECK(t, !result->shorter_fits);
+    turn_result_free(result);
+    post(worker, "what does not fit", 0, 0);
+    result = collect(t, worker, &answer, 0);
+    CHECK_STR(t, result->err.text, "the message is too long: it needs 23 tokens of 20");
+    CHECK(t, result->shorter_fits);
     turn_result_free(result);
     bytes_release(&answer);
     worker_free(worker);
