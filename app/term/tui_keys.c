@@ -285,7 +285,8 @@ static bool beside(struct tui *tui, int step)
 {
     if (tui->mode != MODE_WRITE || tui->help_open || prompt_draft().length)
         return false;
-    const char *why = tui->talk.state == TALK_IDLE ? talk_beside(&tui->talk, step) : "once this is done";
+    const char *why =
+        tui->talk.state == TALK_IDLE ? talk_beside(&tui->talk, step) : "other answers can be shown once this is done";
     if (why)
         tui_notice(tui, "%s", why);
     return true;

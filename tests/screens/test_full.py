@@ -235,6 +235,7 @@ def test_what_is_typed_meanwhile_waits():
     s.keys("second\r", "queued: second")
     s.keys("third\r", "queued: third")
     s.golden("queue-80x24")
+    s.keys("\x1b[1;3D", "other answers can be shown once this is done")
     s.keys("\x1b[A", lambda t: "> third" in t.text() and "queued: third" not in t.text())  # back to be edited
     s.keys(" edited\r", "queued: third edited")
     s.keys("\x1b", lambda t: "queued" not in t.text() and IDLE in t.text())  # Esc: stop, and send them
