@@ -105,6 +105,7 @@ bool chat_set_system(struct chat *chat, const char *text, size_t length)
         memmove(chat->turns + old, chat->turns + old + 1, (--chat->n_turns - old) * sizeof *chat->turns);
     }
     forget_fed(chat, 0);
+    chat->system_set = true;
     return true;
 }
 
@@ -213,6 +214,13 @@ static bool begins_otherwise(const struct chat *chat)
         return false;
     return system ? system->number == PART_NONE || chat->turns[first].after != system->number
                   : chat->turns[first].after != PART_NONE;
+}
+
+bool chat_system_waits(const struct chat *chat)
+{
+    const struct chat_turn *system = chat_system(chat);
+    bool alone = system && chat->n_turns == 1 && system->number == PART_NONE; // as all was taken back
+    return chat->system_set && (begins_otherwise(chat) || (alone && chat->n_others));
 }
 
 // Was this message sent before, the last time, and came to nothing?
@@ -424,6 +432,7 @@ bool chat_accept(struct chat *chat, const struct turn_result *result, const stru
     }
     bytes_release(&chat->unsent);
     chat->tried = (struct turn_parts){0};
+    chat->system_set = false;
     struct tok_turn what = {.role = TOK_ASSISTANT, .text = answer->data, .length = answer->length};
     if (!accept_prompt(chat, result) || !insert_turn(chat, chat->n_turns, TOK_ASSISTANT, &what))
         return false;

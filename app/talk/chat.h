@@ -40,6 +40,7 @@ struct chat {
     size_t n_others;
     uint32_t next_number; // of the next part
     uint32_t asked;       // the first of the request under way
+    bool system_set;      // since a message was last kept, which feeds it: wherever one goes, it goes along
     bool undid;
     int64_t undone;      // where the last undo began, if there was one
     struct bytes unsent; // the last message, if its turn was refused or stopped before it was noted; data NULL: no
@@ -60,6 +61,9 @@ void chat_prune(struct chat *chat);      // forgets all other branches
 // Sets or, with length 0, removes the system message; the whole conversation is fed again with the next turn.
 bool chat_set_system(struct chat *chat, const char *text, size_t length);
 const struct chat_turn *chat_system(const struct chat *chat); // NULL: there is none
+// Was it set or removed behind what is there, so that only the next message has it saved? Not where it came to the
+// same.
+bool chat_system_waits(const struct chat *chat);
 // Where nothing was said yet: the number under which the system message is to be saved now. One that it replaces, and
 // that no branch begins with, is forgotten.
 uint32_t chat_number_system(struct chat *chat);
@@ -109,7 +113,8 @@ int64_t chat_end_of(const struct chat *chat, int64_t number);
 int64_t chat_redo(const struct chat *chat, size_t *n);
 // Of the conversation or another branch; NULL: there is no such turn.
 const struct chat_turn *chat_find(const struct chat *chat, int64_t number);
-// Makes the branch that ends with that turn the conversation. False: there is none, or no memory, and all is as it was.
+// Makes the branch that ends with that turn the conversation; a system message that was set or removed and is not fed
+// yet stays so, and all is fed again. False: there is none, or no memory; then nothing is lost.
 bool chat_go(struct chat *chat, int64_t number);
 int64_t chat_last(const struct chat *chat); // the number of the last turn that has one, PART_NONE
 

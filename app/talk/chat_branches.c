@@ -163,7 +163,7 @@ static struct chat_turn take(struct chat *chat, int64_t number)
     return taken;
 }
 
-bool chat_go(struct chat *chat, int64_t number)
+static bool go(struct chat *chat, int64_t number)
 {
     size_t n = 0, same = 0;
     uint32_t end = 0;
@@ -205,5 +205,18 @@ bool chat_go(struct chat *chat, int64_t number)
     free(way);
     free(turns);
     free(others);
+    return fine;
+}
+
+bool chat_go(struct chat *chat, int64_t number)
+{
+    const struct chat_turn *now = chat_system(chat);
+    struct bytes set = {0};
+    bool fine = bytes_append(&set, now ? now->text.data : "", now ? now->text.length : 0) && go(chat, number);
+    now = chat_system(chat);
+    bool same = now ? now->text.length == set.length && memcmp(now->text.data, set.data, set.length) == 0 : !set.length;
+    if (fine && chat->system_set && !same)
+        fine = chat_set_system(chat, set.data, set.length);
+    bytes_release(&set);
     return fine;
 }

@@ -261,7 +261,7 @@ void talk_do_fork(struct talk *talk, const struct line *line)
     if (!talk->saving) {
         talk_say(talk, "This conversation is not saved; /save saves it.");
     } else if (!chat_position(&talk->chat)) {
-        talk_say(talk, "Nothing to fork yet.");
+        talk_say_unread(talk, "fork");
     } else if (saved_new(&talk->store, name.text, &talk->choice.saved, &error)) {
         talk_fail(talk, "%s", error.text);
     } else {

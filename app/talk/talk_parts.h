@@ -42,6 +42,8 @@ struct talk_argument talk_argument(const struct line *line);
 // their news come.
 // Hands the chosen session to the worker, which reads its rows; `keep` tokens are in the engine already.
 void talk_open_session(struct talk *talk, uint32_t keep, bool save);
+// Why a conversation of which nothing is fed can't be saved or forked.
+void talk_say_unread(struct talk *talk, const char *command);
 void talk_follow(struct talk *talk);                  // the worker goes where the chat is now
 void talk_save_system(struct talk *talk);             // of a conversation in which nothing was said yet
 void talk_say_choice(struct talk *talk, size_t turn); // which of several it is, where there are several

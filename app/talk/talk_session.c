@@ -64,6 +64,7 @@ void talk_follow(struct talk *talk)
     const struct chat_turn *last = talk->chat.n_turns ? &talk->chat.turns[talk->chat.n_turns - 1] : NULL;
     place.unanswered = last && last->role == TOK_USER && last->end ? (uint32_t)last->ids.count : 0;
     talk->going = true;
+    talk->system_waits = talk->saving && chat_system_waits(&talk->chat);
     talk_enter(talk, TALK_BUSY);
     worker_go(talk->worker, place);
 }
@@ -212,6 +213,17 @@ void talk_do_new(struct talk *talk, const struct line *line)
         talk_open_session(talk, chat_position(&talk->chat), false);
 }
 
+void talk_say_unread(struct talk *talk, const char *command)
+{
+    if (!chat_exchanges(&talk->chat))
+        talk_say(talk, "Nothing to %s yet.", command);
+    else
+        talk_say(talk, "Not yet: %s; your next message has it read, then /%s.",
+                 chat_system_waits(&talk->chat) ? "the system message changed, and with it the whole conversation"
+                                                : "all of this conversation is still to be read here",
+                 command);
+}
+
 static void save(struct talk *talk, const char *name)
 {
     struct store_error error;
@@ -227,7 +239,7 @@ static void save(struct talk *talk, const char *name)
     } else if (talk->saving) {
         talk_say(talk, "Nothing to save yet; each turn will be saved.");
     } else if (!chat_position(&talk->chat)) {
-        talk_say(talk, "Nothing to save yet.");
+        talk_say_unread(talk, "save");
     } else if (!has_store(talk)) {
         return;
     } else if (saved_new(&talk->store, name, &talk->choice.saved, &error)) {
@@ -250,6 +262,14 @@ void talk_do_rename(struct talk *talk, const struct line *line)
         save(talk, name.text);
     else
         talk_say(talk, "%s", *name.text ? "This conversation is not saved; /save saves it." : "/rename takes a name.");
+}
+
+// What is lost when the conversation is left now; "": nothing.
+static const char *lost_system(const struct talk *talk)
+{
+    return !talk->system_waits || !chat_system_waits(&talk->chat) ? ""
+           : chat_system(&talk->chat) ? "The system message that you set is not saved: no message followed it."
+                                      : "That the system message was removed is not saved: no message followed it.";
 }
 
 static void fail_session(struct talk *talk, const char *name, const struct store_error *error)
@@ -296,10 +316,13 @@ void talk_do_load(struct talk *talk, const struct line *line)
     } else if (!sessions_load(&talk->store, name, &chat, &talk->choice, &error)) {
         fail_session(talk, name, &error);
     } else {
+        const char *lost = lost_system(talk);
         chat_release(&talk->chat);
         talk->chat = chat;
         talk_begin_conversation(talk);
         say_left(talk, "");
+        if (*lost)
+            talk_say(talk, "%s", lost);
         talk_open_session(talk, 0, false);
     }
 }
@@ -333,9 +356,8 @@ void talk_finish_session(struct talk *talk)
     if (news.unanswered)
         talk_say(talk, "Your last message is saved without an answer; /retry answers it.%s",
                  talk->part_read ? " What was read of it is read again then." : "");
-    if (talk->system_waits)
-        talk_say(talk, "%s is not saved: no message followed it.",
-                 chat_system(&talk->chat) ? "The system message that you set" : "That the system message was removed");
+    if (*lost_system(talk))
+        talk_say(talk, "%s", lost_system(talk));
     const struct chat_turn *system = chat_system(&talk->chat);
     bool said = news.unanswered || chat_exchanges(&talk->chat) || (system && system->number != PART_NONE);
     struct store_error error;

@@ -327,6 +327,44 @@ static void other_first_messages_stand_side_by_side(struct harness *t)
     chat_release(&chat);
 }
 
+static void a_system_message_goes_along(struct harness *t)
+{
+    struct chat chat = {0};
+    struct engine engine = {0};
+    exchange(t, &chat, &engine, "one", "1", true);
+    exchange(t, &chat, &engine, "two", "2", true);
+    CHECK(t, !chat_system_waits(&chat));
+    chat_set_system(&chat, "be", 2);
+    CHECK(t, chat_system_waits(&chat));
+    size_t n = 1;
+    CHECK_EQ(t, chat_undo(&chat, 1), 1);
+    go(t, &chat, &engine, chat_redo(&chat, &n));
+    check_texts(t, &chat, "be|one|1|two|2");
+    CHECK(t, chat_system_waits(&chat) && chat_position(&chat) == 0);
+    chat_undo(&chat, 9);
+    CHECK(t, chat_system_waits(&chat)); // nothing else is there
+    n = 9;
+    go(t, &chat, &engine, chat_redo(&chat, &n));
+    exchange(t, &chat, &engine, "three", "3", true);
+    check_texts(t, &chat, "be|one|1|two|2|three|3");
+    CHECK(t, !chat_system_waits(&chat));
+    go(t, &chat, &engine, 3); // it is fed, and stays where it is
+    check_texts(t, &chat, "one|1|two|2");
+    go(t, &chat, &engine, chat_last(&chat));
+    chat_set_system(&chat, "be", 2);
+    chat_set_system(&chat, "", 0);
+    CHECK(t, !chat_system_waits(&chat)); // as it was
+    chat_set_system(&chat, "be", 2);
+    exchange(t, &chat, &engine, "four", "4", true);
+    chat_set_system(&chat, "", 0);
+    chat_undo(&chat, 9);
+    n = 9;
+    go(t, &chat, &engine, chat_redo(&chat, &n)); // that it was removed goes along, too
+    check_texts(t, &chat, "one|1|two|2|four|4");
+    CHECK(t, chat_system_waits(&chat));
+    chat_release(&chat);
+}
+
 // Sends a message whose reading is stopped.
 static void try(struct harness *t, struct chat *chat, const char *text)
 {
@@ -496,6 +534,7 @@ int main(int argc, char **argv)
         TEST(thinking_is_fed_once),
         TEST(nothing_is_lost_by_undo),
         TEST(other_first_messages_stand_side_by_side),
+        TEST(a_system_message_goes_along),
         TEST(a_stopped_message_stays_as_a_branch),
         TEST(a_shared_turn_stays_with_its_branches),
         TEST(answers_with_thinking),
