@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 // builtins.cl, which the assembler takes in.
@@ -137,18 +136,22 @@ struct bytes program_compile(const char *text, size_t n, const char *options, ch
     return library;
 }
 
+// From a file of its own: the loader takes one of a name that it has for the same library.
 void *program_load(const struct bytes *library, char **log)
 {
-    char path[64];
+    char path[] = "/tmp/moechat-warps-XXXXXX";
     void *loaded = NULL;
-    int fd = memfd_create("kernels", MFD_CLOEXEC);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int fd = mkstemp(path);
     if (fd >= 0 && write(fd, library->data, library->n) == (ssize_t)library->n)
         loaded = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!loaded)
-        *log = strdup(dlerror());
-    if (fd >= 0)
+    if (!loaded) {
+        const char *why = dlerror();
+        *log = strdup(why ? why : "the library cannot be written to /tmp");
+    }
+    if (fd >= 0) {
+        unlink(path);
         close(fd);
+    }
     return loaded;
 }
 
