@@ -303,6 +303,20 @@ static void draw_legend(struct cells *cells, const struct heat_figures *figures,
     cells_print(&at, STYLE_DIM, "%s%s", rows == 1 ? "  " : "", uses);
 }
 
+// Where all experts are, while none of them was used.
+static int put_unused(char *text, size_t size, const uint64_t all[MOE_TIERS], int columns)
+{
+    uint64_t memory = all[MOE_TIER_HOST] + all[MOE_TIER_DEVICE];
+    int width = snprintf(text, size,
+                         "no uses yet; of %" PRIu64 " experts %" PRIu64 " are on disk only, %" PRIu64
+                         " in host memory, %" PRIu64 " on the device",
+                         all[MOE_TIER_DISK] + memory, all[MOE_TIER_DISK], all[MOE_TIER_HOST], all[MOE_TIER_DEVICE]);
+    if (width > columns)
+        width = snprintf(text, size, "no uses; %" PRIu64 " disk only, %" PRIu64 " host, %" PRIu64 " device",
+                         all[MOE_TIER_DISK], all[MOE_TIER_HOST], all[MOE_TIER_DEVICE]);
+    return width > columns ? snprintf(text, size, "no uses; %" PRIu64 " in memory", memory) : width;
+}
+
 static void draw_totals(struct cells *cells, int row, const struct totals *totals)
 {
     const uint64_t *used = totals->used, *all = totals->all;
@@ -313,10 +327,12 @@ static void draw_totals(struct cells *cells, int row, const struct totals *total
                          " in host memory, %" PRIu64 " on the device",
                          sum, all[MOE_TIER_DISK] + all[MOE_TIER_HOST] + all[MOE_TIER_DEVICE], used[MOE_TIER_DISK],
                          used[MOE_TIER_HOST], used[MOE_TIER_DEVICE]);
-    if (width > cells->columns)
+    if (!sum)
+        width = put_unused(text, sizeof text, all, cells->columns);
+    else if (width > cells->columns)
         snprintf(text, sizeof text, "%" PRIu64 " used: %" PRIu64 " disk only, %" PRIu64 " host, %" PRIu64 " device",
                  sum, used[MOE_TIER_DISK], used[MOE_TIER_HOST], used[MOE_TIER_DEVICE]);
-    if ((int)strlen(text) > cells->columns)
+    if (sum && (int)strlen(text) > cells->columns)
         snprintf(text, sizeof text, "%" PRIu64 " used: %" PRIu64 " in memory", sum,
                  used[MOE_TIER_HOST] + used[MOE_TIER_DEVICE]);
     struct cells_at at = cells_row(cells, row);

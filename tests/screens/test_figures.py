@@ -151,7 +151,7 @@ def test_all_faces_tell_the_same():
     same(s.pane()["turn"], [0] * 7)
     s.send("/inspect\r")
     s.until("No answer to inspect")
-    s.keys("\x1bs", "0 of 192 experts used")
+    s.keys("\x1bs", "no uses yet; of 192 experts ")
     s.send("\x1bs\x1bs\x1bs")
     s.until("since start")
     fourth, speed = s.say("hello there")

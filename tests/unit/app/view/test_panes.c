@@ -380,6 +380,12 @@ static void heat_map(struct harness *t)
     memset(uses, 0, sizeof uses);
     heat_draw(&cells, &figures);
     CHECK(t, strstr(row_text(&cells, 7), "  none used yet") != NULL);
+    CHECK_STR(t, row_text(&cells, 6),
+              "no uses yet; of 32 experts 15 are on disk only, 9 in host memory, 8 on the device");
+    cells_resize(&cells, 8, 48); // where the legend has two rows
+    heat_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 5), "no uses; 15 disk only, 9 host, 8 device");
+    cells_resize(&cells, 8, 100);
     uses[0] = 1;
     heat_draw(&cells, &figures);
     CHECK(t, strstr(row_text(&cells, 7), "  never, 1 time") != NULL);
