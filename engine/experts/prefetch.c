@@ -85,7 +85,7 @@ int prefetch_open(const struct prefetch_options *options, struct prefetch *p, st
         p->fills = true;
         snprintf(p->reason, sizeof p->reason, "all experts fit; missing ones are read meanwhile");
     } else if (options->policy == MOE_PREFETCH_AUTO) {
-        snprintf(p->reason, sizeof p->reason, "no cache misses yet");
+        snprintf(p->reason, sizeof p->reason, "no misses in answers yet");
     } else {
         snprintf(p->reason, sizeof p->reason, "as asked");
     }

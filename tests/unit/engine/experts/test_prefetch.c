@@ -33,6 +33,7 @@ static void rests_where_nothing_is_missing(struct harness *t)
 {
     struct prefetch p;
     begin(t, &p);
+    CHECK_STR(t, p.reason, "no misses in answers yet"); // those of prompts don't count
     CHECK_EQ(t, live(&p, &(struct life){.with = 1, .without = 100}, 2000), 0);
     live(&p, &(struct life){.with = 90, .without = 100, .missing = 3}, 100);
     CHECK_EQ(t, p.acting, MOE_PREFETCH_ROUTER);
