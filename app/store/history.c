@@ -85,9 +85,15 @@ static int digit_of(char c)
 static size_t unescape(const char *line, size_t length, char *c)
 {
     const char *letter = length ? memchr(escaped, *line, sizeof escaped - 1) : NULL;
-    int high = length > 2 ? digit_of(line[1]) : -1, low = length > 2 ? digit_of(line[2]) : -1;
-    *c = letter ? plain[letter - escaped] : (char)(high << 4 | low);
-    return letter ? 1 : length > 2 && *line == 'x' && high >= 0 && low >= 0 ? 3 : 0;
+    if (letter) {
+        *c = plain[letter - escaped];
+        return 1;
+    }
+    int high = length > 2 && *line == 'x' ? digit_of(line[1]) : -1, low = high < 0 ? -1 : digit_of(line[2]);
+    if (low < 0)
+        return 0;
+    *c = (char)(high * 16 + low);
+    return 3;
 }
 
 bool history_decode(const char *line, size_t length, struct bytes *text)
