@@ -181,7 +181,7 @@ static void print_stats(struct talk *talk, FILE *out)
                           .context_used = talk_context_used(talk, &figures),
                           .messages = talk->chat.n_turns,
                           .to_read_anew =
-                              talk->state == TALK_IDLE && chat_exchanges(&talk->chat) && !chat_position(&talk->chat),
+                              talk->state == TALK_IDLE && chat_exchanges(&talk->chat) && !chat_tokens(&talk->chat),
                           .process = process_reads_now(),
                           .seed = talk->turn_seeded ? talk->turn_seed : talk->settings.seed.number + talk->n_sent,
                           .seed_was_used = talk->turn_seeded};
