@@ -77,7 +77,7 @@ def test_ctrl_c_ends_a_pattern_that_explodes():
     t.send("/file %s\r" % message)
     time.sleep(1)
     t.interrupt()
-    t.wait("Stopped before the answer; the message stays, /retry answers it", "You:")
+    t.wait("Stopped before the answer; message taken back, /retry sends it again", "You:")
     t.send("hi\r")
     t.wait("Assistant:", "You:")
     t.send("\x04")
