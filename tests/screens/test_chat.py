@@ -55,10 +55,13 @@ def test_characters_need_no_locale():
 
 
 def test_what_the_history_leaves_out_is_said_once():
-    t = chat("turn\necho\nturn\necho\n")
-    t.send("\x16\x01one\r")
-    t.wait("Not kept in the history of later chats: it has control", "Assistant:", "one", "You:")
-    t.send("\x16\x01two\r")
+    state = os.path.join(SCRATCH, "full")
+    os.makedirs(os.path.join(state, "moechat"))
+    os.symlink("/dev/full", os.path.join(state, "moechat", "history"))
+    t = chat("turn\necho\nturn\necho\n", env=environment(XDG_STATE_HOME=state))
+    t.send("one\r")
+    t.wait("Not kept in the history of later chats: No space left", "Assistant:", "one", "You:")
+    t.send("two\r")
     t.wait("Assistant:", "two", "You:")
     same(t.output.count(b"later chats"), 1)
     leave(t)
