@@ -125,6 +125,24 @@ static int read_journal(struct journal *j, const char *folder, const char *key, 
     return code;
 }
 
+// Do files that we make in a folder belong to whom it belongs to? So it is where a file system gives all files to one
+// user, such as a server that takes root for nobody.
+static bool is_ours(const char *folder, uid_t owner)
+{
+    char path[4300];
+    struct stat status;
+    if (owner == geteuid())
+        return true;
+    snprintf(path, sizeof path, "%.4200s/convert.XXXXXX", folder);
+    int fd = mkstemp(path);
+    if (fd < 0)
+        return false;
+    bool ours = fstat(fd, &status) == 0 && status.st_uid == owner;
+    close(fd);
+    unlink(path);
+    return ours;
+}
+
 // Where others can make names, a folder may have been put there so that what is in it, or what it leads to, is written
 // over.
 static int check_folder(const char *folder, const char *journal, struct moe_err *err)
@@ -132,7 +150,7 @@ static int check_folder(const char *folder, const char *journal, struct moe_err 
     struct stat status;
     if (lstat(folder, &status))
         return moe_fail_file(err, MOE_IO, folder, errno, "cannot be examined");
-    if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid())
+    if (!S_ISDIR(status.st_mode) || !is_ours(folder, status.st_uid))
         return moe_fail_file(err, MOE_BAD_ARGUMENT, folder, 0,
                              S_ISLNK(status.st_mode)    ? "is a symbolic link; remove it, or choose another name"
                              : !S_ISDIR(status.st_mode) ? "is no folder; remove it, or choose another name"
@@ -142,7 +160,8 @@ static int check_folder(const char *folder, const char *journal, struct moe_err 
     DIR *open_folder = opendir(folder);
     bool empty = open_folder != NULL;
     for (const struct dirent *at = empty ? readdir(open_folder) : NULL; at && empty; at = readdir(open_folder))
-        empty = strcmp(at->d_name, ".") == 0 || strcmp(at->d_name, "..") == 0;
+        empty = strcmp(at->d_name, ".") == 0 || strcmp(at->d_name, "..") == 0 ||
+                strcmp(at->d_name, "convert.journal") == 0; // another process has just made it, and its lock tells
     if (open_folder)
         closedir(open_folder);
     return empty ? MOE_OK

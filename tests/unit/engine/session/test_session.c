@@ -363,8 +363,9 @@ static void options_are_refused(struct harness *t)
     CHECK_EQ(t, moe_model_open(MODEL_A, &options, &model, &err), MOE_BAD_ARGUMENT);
     options = (struct moe_model_options){.device = "ref", .expert_cache_bytes = smallest - 1};
     CHECK_EQ(t, moe_model_open(MODEL_A, &options, &model, &err), MOE_BUDGET);
-    char figure[32];
-    snprintf(figure, sizeof figure, "%llu", (unsigned long long)smallest);
+    char figure[60];
+    CHECK_EQ(t, smallest % 1024, 0);
+    snprintf(figure, sizeof figure, "give --expert-cache %lluK or more", (unsigned long long)smallest / 1024);
     CHECK(t, strstr(err.text, figure) != NULL);
     CHECK_EQ(t, moe_model_open("tests/golden/nowhere", &options, &model, &err), MOE_NOT_FOUND);
     options.device = "no such device";
