@@ -98,8 +98,10 @@ $(EIO): tests/fault/eio.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(filter-out -fsanitize=% -Wmissing-prototypes,$(CFLAGS)) -fPIC -shared -o $@ $< -ldl
 
-# OpenCL with one device, a GPU of NVIDIA's, on this machine's processor: tests/emulate/opencl.c.
+# OpenCL with one device, a GPU of NVIDIA's, on this machine's processor: tests/emulate/opencl.c. On
+# x86-64 alone: elsewhere warps.sh says that it is skipped.
 WARPS = build/tests/emulate/libOpenCL.so.1
+WARPS_HERE = $(if $(filter x86_64,$(shell uname -m)),$(WARPS))
 $(WARPS): $(wildcard tests/emulate/*)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(filter-out -fsanitize=% -fno-sanitize-recover=%,$(CFLAGS)) -march=native $(INCLUDES) -fPIC -shared \
@@ -149,7 +151,7 @@ WARPS_MORE = $(foreach t,ops index experts fused bits,$(call WARPS_RUN,$(BUILD)/
         --convert ./$(PROGRAM))) \
     $(foreach g,gguf-v2-lite-q4km gguf-v3-ud mlx-widths,$(call WARPS_RUN,$(GOLDEN) tests/golden/$(g) --device gpu --chunk 0 --chunk 7))
 
-tests: $(PROGRAM) $(TESTS) $(FUZZERS) $(GOLDEN) $(BUILD)/tests/bench/synthetic $(EIO) $(WARPS)
+tests: $(PROGRAM) $(TESTS) $(FUZZERS) $(GOLDEN) $(BUILD)/tests/bench/synthetic $(EIO) $(WARPS_HERE)
 
 # Kernel binaries of the tests stay in the build folder, and the drivers' own caches too.
 check unit golden test-long screens: export XDG_CACHE_HOME = $(abspath build)/cache
