@@ -148,12 +148,13 @@ INLINE void stream_tile(const struct kind_row *r, uint first, float16 *tile)
 }
 #else
 
-// Of 64 inputs' bytes, the 16 that have the i-th 16 inputs, and where in these lane j's begins.
+// Of 64 inputs' bytes, the 16 that have the i-th 16 inputs, and where in these lane j's begins. 64 is a zero: a byte that
+// is none makes newer compilers' whole word none.
 #define STREAM_BYTES_AT(i) (2 * KIND_IS_AFFINE * (i) < 8 * KIND_IS_AFFINE - 16 ? 2 * KIND_IS_AFFINE * (i) : 8 * KIND_IS_AFFINE - 16)
 #define STREAM_BIT(i, j) ((2 * KIND_IS_AFFINE * (i) - STREAM_BYTES_AT(i)) * 8 + KIND_IS_AFFINE * (j))
 #define STREAM_BYTE(i, j) ((j) / 4 * 16 + STREAM_BIT(i, j) / 8)
-#define STREAM_NEXT(i, j) (STREAM_BIT(i, j) / 8 < 15 ? STREAM_BYTE(i, j) + 1 : -1)
-#define STREAM_LANE(i, j) STREAM_BYTE(i, j), STREAM_NEXT(i, j), -1, -1
+#define STREAM_NEXT(i, j) (STREAM_BIT(i, j) / 8 < 15 ? STREAM_BYTE(i, j) + 1 : 64)
+#define STREAM_LANE(i, j) STREAM_BYTE(i, j), STREAM_NEXT(i, j), 64, 64
 #define STREAM_FOUR(i, j) STREAM_LANE(i, j), STREAM_LANE(i, j + 1), STREAM_LANE(i, j + 2), STREAM_LANE(i, j + 3)
 typedef uchar __attribute__((ext_vector_type(64))) uchar64;
 typedef uint4 __attribute__((aligned(1))) near4;
@@ -163,7 +164,7 @@ typedef uint4 __attribute__((aligned(1))) near4;
         uint4 v = *(__global const near4 *)(p + STREAM_BYTES_AT(i));                                                   \
         uint16 all = (uint16)(v, v, v, v);                                                                             \
         uchar64 bytes = __builtin_astype(all, uchar64);                                                                \
-        bytes = __builtin_shufflevector(bytes, bytes, STREAM_FOUR(i, 0), STREAM_FOUR(i, 4), STREAM_FOUR(i, 8),         \
+        bytes = __builtin_shufflevector(bytes, (uchar64)(0), STREAM_FOUR(i, 0), STREAM_FOUR(i, 4), STREAM_FOUR(i, 8),  \
                                         STREAM_FOUR(i, 12));                                                           \
         uint16 q = __builtin_astype(bytes, uint16) >> (LANES_16 * KIND_IS_AFFINE & 7) & MASK;                          \
         tile[i] = fma(floats16(q), (float16)(s[i / 2]), (float16)(b[i / 2]));                                          \
