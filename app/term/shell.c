@@ -12,7 +12,7 @@
 
 #include "app/term/term.h"
 
-enum { TICK_MS = 50, INTERRUPTS = 2 };
+enum { TICK_MS = 50, INTERRUPTS = 2, MOST_FILES = 4096 };
 
 // Makes a process group the one that reads the terminal. We may be in the background ourselves by then.
 static void give_terminal(pid_t group)
@@ -57,7 +57,9 @@ static _Noreturn void guard(const struct shell_command *c, int output)
         _exit(127);
     if (shell == 0)
         become(c, output);
-    close(output);
+    // Not ours to hold: a chat that is killed meanwhile would leave its session locked, and its pipe open to be read.
+    for (int fd = STDERR_FILENO + 1; fd < MOST_FILES; fd++)
+        close(fd);
     sigaction(SIGINT, &count, NULL);
     int status;
     for (;;) {
@@ -106,10 +108,11 @@ static void end(pid_t child, int number)
     pid_t gone = 0;
     kill(-child, number);
     kill(-child, SIGCONT);
-    for (int ticks = 0; !gone && ticks < 1000 / TICK_MS; ticks++) {
-        gone = waitpid(child, &status, WNOHANG);
-        if (!gone)
-            poll(NULL, 0, TICK_MS);
+    for (int ticks = 0; ticks < 1000 / TICK_MS; ticks++) {
+        gone = gone ? gone : waitpid(child, &status, WNOHANG);
+        if (gone && kill(-child, 0)) // what the shell ran may outlive it
+            break;
+        poll(NULL, 0, TICK_MS);
     }
     kill(-child, SIGKILL);
     while (!gone && waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -158,6 +161,7 @@ int shell_run(const struct shell_command *c)
         give_terminal(getpid());
         term_release_signals();
         signal(SIGTSTP, SIG_DFL);
+        signal(SIGPIPE, SIG_DFL); // we ignore it; what "| head" ends is to end in silence
         if (c->output)
             guard(c, ends[1]);
         become(c, -1);
