@@ -347,6 +347,8 @@ void talk_do_delete(struct talk *talk, const struct line *line)
 void talk_finish_session(struct talk *talk)
 {
     struct session_news news;
+    if (talk->held.length)
+        talk_say(talk, "%s was not done.", talk->held.data);
     if (!talk->saving || !worker_finish_session(talk->worker, &news))
         return;
     if (*news.text)
