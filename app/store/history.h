@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What was typed before, in a file of our own: one line an entry in UTF-8, newlines and backslashes escaped (\n, \r,
-// \t,
-// \\), and so are bytes of other control characters and of what is no UTF-8 (\x1b). Appended to under a lock, 0600,
-// several programs at once. A line that is not such an entry is skipped. No readline.
+// What was typed before, in a file of our own: one line an entry in UTF-8, newlines, tabs and backslashes escaped (\n,
+// \r, \t, \\ and so on), and so are bytes of other control characters and of what is no UTF-8 (\x1b). Appended to
+// under a lock, 0600, several programs at once. A line that is not such an entry is skipped. No readline.
 #ifndef MOECHAT_APP_STORE_HISTORY_H
 #define MOECHAT_APP_STORE_HISTORY_H
 

@@ -164,7 +164,6 @@ static void bind_keys(void)
             rl_bind_keyseq_if_unbound_in_map(usual[i].sequence, rl_named_function(usual[i].function), maps[map]);
 }
 
-// Our own inputrc is read last: it may change every key.
 // readline reads $INPUTRC or ~/.inputrc by itself, and Ctrl-C does not end its waiting for a pipe.
 static void pass_over_pipes(void)
 {
@@ -180,6 +179,7 @@ static void pass_over_pipes(void)
     setenv("INPUTRC", "/dev/null", 1);
 }
 
+// Our own inputrc is read last: it may change every key.
 static void read_own_inputrc(void)
 {
     const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
