@@ -553,9 +553,7 @@ static void go(struct worker *worker, struct worker_place *place)
                  "what was read of the message that was stopped, %u token%s, is not kept here", (unsigned)part,
                  part == 1 ? "" : "s");
     *news->text = (char)toupper((unsigned char)*news->text);
-    size_t length = strlen(news->text);
-    if (length && length + 1 < sizeof news->text)
-        memcpy(news->text + length, ".", 2);
+    bool says = *news->text;
     tok_ids_release(&place->ids);
     // States are those of the timeline's end, which is not the conversation's where a part of a message stays.
     if (keeper->saved && there && info.cache.state_bytes && timeline_part_length(&worker->timeline))
@@ -564,6 +562,9 @@ static void go(struct worker *worker, struct worker_place *place)
         keeper_commit(keeper, false);
     else if (keeper->saved)
         keeper_lose(keeper);
+    size_t length = strlen(news->text); // what a commit says stands behind it
+    if (says && length + 1 < sizeof news->text)
+        memcpy(news->text + length, ".", 2);
 }
 
 static void take_job(struct worker *worker, struct job *job)
