@@ -244,8 +244,7 @@ static void note_failure(struct talk *talk, const struct turn_result *result)
 // What /stats and /inspect are about from now on. A turn that was refused is as if it had not been sent.
 static void note_turn(struct talk *talk, const struct turn_result *result)
 {
-    if (result->kept || result->reason != STOP_CONTEXT_FULL)
-        talk->system_waits = false;
+    talk->system_waits = talk->saving && chat_system_waits(&talk->chat);
     if (result->kept) {
         talk->turn_seed = talk->asked_seed;
         talk->turn_seeded = true;
@@ -301,6 +300,7 @@ void talk_send(struct talk *talk, struct turn *turn)
     turn->sampling = talk_settings_sampling(&talk->settings, talk->asked_seed);
     turn->max_tokens = talk->settings.max_tokens;
     talk->begun = false;
+    talk->system_waits = false;       // it is saved with this message, unless that is refused: see note_turn
     talk_enter(talk, TALK_ANSWERING); // first, so that the face sees the figures from before the turn
     worker_send(talk->worker, turn);
 }
