@@ -7,12 +7,16 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "app/term/term.h"
 
-enum { TICK_MS = 50, INTERRUPTS = 2, MOST_FILES = 4096 };
+enum { TICK_MS = 50, LARGE = 64 << 20, INTERRUPTS = 2, MOST_FILES = 4096 };
 
 // Makes a process group the one that reads the terminal. We may be in the background ourselves by then.
 static void give_terminal(pid_t group)
@@ -47,6 +51,39 @@ static void on_interrupt(int number)
     interrupts++;
 }
 
+// A line of /proc/self/maps: a large piece of memory that is nobody's but ours is let go.
+static void let_go(const char *line)
+{
+    static const char plain[] = " rw-p 00000000 00:00 0";
+    char *end;
+    uintptr_t from = strtoul(line, &end, 16);
+    uintptr_t to = *end == '-' ? strtoul(end + 1, &end, 16) : 0;
+    if (strncmp(end, plain, sizeof plain - 1) == 0 && !strchr(end, '[') && to > from && to - from >= LARGE)
+        madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
+// What a fork shares with the chat is copied where the chat writes: a cache of experts would be there twice.
+static void let_memory_go(void)
+{
+    char text[8192];
+    size_t have = 0;
+    ssize_t got;
+    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && (got = read(fd, text + have, sizeof text - 1 - have)) > 0) {
+        char *line = text, *end;
+        have += (size_t)got;
+        text[have] = '\0';
+        for (; (end = strchr(line, '\n')); line = end + 1) {
+            *end = '\0';
+            let_go(line);
+        }
+        have -= (size_t)(line - text);
+        memmove(text, line, have);
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
 // The terminal's Ctrl-C comes to this group and not to the chat's. A shell waits for what it runs, which may take no
 // notice or be in a session of its own; so a process between counts. It ends as the shell does.
 static _Noreturn void guard(const struct shell_command *c, int output)
@@ -60,6 +97,7 @@ static _Noreturn void guard(const struct shell_command *c, int output)
     // Not ours to hold: a chat that is killed meanwhile would leave its session locked, and its pipe open to be read.
     for (int fd = STDERR_FILENO + 1; fd < MOST_FILES; fd++)
         close(fd);
+    let_memory_go();
     sigaction(SIGINT, &count, NULL);
     int status;
     for (;;) {
