@@ -5,6 +5,7 @@ import base64
 import os
 import re
 import signal
+import tempfile
 import time
 
 from rig import *
@@ -364,6 +365,20 @@ def test_what_the_history_leaves_out_is_said_once():
     s.keys("two\r", "two")
     s.until(IDLE)
     expect("not kept in the history" not in s.text(), "once")
+    leave(s)
+
+
+def test_an_inputrc_of_ours_binds_arrows():
+    config = tempfile.mkdtemp(dir=SCRATCH)
+    os.mkdir(os.path.join(config, "moechat"))
+    with open(os.path.join(config, "moechat", "inputrc"), "w") as out:
+        out.write('"\\e[A": history-search-backward\n')
+    s = chat("turn\necho\n", env=environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_CONFIG_HOME=config,
+                                            XDG_STATE_HOME=tempfile.mkdtemp(dir=SCRATCH)))
+    s.keys("Tell me\x03", "moved to the history")
+    s.keys("other\x03", lambda t: "> other" not in t.text())
+    s.keys("Tell\x1b[A", "> Tell me")
+    s.keys("\x01\x0b", lambda t: "> Tell" not in t.text())
     leave(s)
 
 

@@ -358,6 +358,9 @@ def test_help_and_manual_know_every_option():
         dumped_part = run(["--dump-options=mdoc-" + part]).stdout.decode()
         expect(len(dumped_part) > 500 and dumped_part in manual, part + " in man/moechat.1: --dump-options=mdoc-" + part)
         expect("(null)" not in dumped_part and "Op " not in dumped_part, "Op would take in the rest of a line")
+    with open(os.path.join(ROOT, "app", "term", "keys.def")) as keys:
+        functions = re.findall(r'"(moechat-[a-z-]+)"', keys.read())
+    expect(len(functions) > 15 and not [name for name in functions if name not in manual], "an inputrc's names are in the manual")
     expect(not re.search(r"^\.Fl [^\n]*; [a-z]", manual, re.M), "what follows a flag in its line would be flags")
     for bound in ("reads", "copy", "compute", "launches"):  # what the status row calls them
         expect(".Em %s\n" % bound in manual and ".It %s\n" % bound in manual, bound + " in moechat(1)")
