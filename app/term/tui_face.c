@@ -332,9 +332,14 @@ static void read_keys(void *self)
     struct tui *tui = self;
     char block[BLOCK];
     ssize_t got = read(STDIN_FILENO, block, sizeof block);
-    if (got > 0)
+    if (got > 0) {
         take_keys(tui, block, (size_t)got);
-    else if (got == 0 || (errno != EINTR && errno != EAGAIN))
+        struct bytes held = tui->held;
+        tui->held = (struct bytes){0};
+        if (held.length)
+            take_keys(tui, held.data, held.length);
+        bytes_release(&held);
+    } else if (got == 0 || (errno != EINTR && errno != EAGAIN))
         talk_leave(&tui->talk, term_exit_status(SIGHUP)); // the terminal has gone
 }
 
@@ -413,6 +418,7 @@ static void release(struct tui *tui)
     draft_release(&tui->draft);
     input_release(&tui->input);
     bytes_release(&tui->last_answer);
+    bytes_release(&tui->held);
     figures_release(&tui->figures);
     free(tui->entries);
     free(tui->kept);

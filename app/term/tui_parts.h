@@ -57,7 +57,8 @@ struct tui {
     bool search_back;  // n goes to earlier matches
     struct bytes queue[TUI_QUEUE];
     size_t n_queue;
-    bool shell_told; // what a line that begins with ! does
+    bool shell_told;   // what a line that begins with ! does
+    struct bytes held; // what came with the key that ended the bare view, and is read next
     // The answer under way.
     bool thinking, stopping;
     bool begun_entry;             // in the transcript

@@ -107,9 +107,26 @@ static void print_bare(const struct tui *tui)
     fflush(stdout);
 }
 
-// Waits for a key, which is read whole, or for a signal that ends the chat. False: the terminal has had another size
-// since, and for a while: some cut off what stands there then.
-static bool await_key(void)
+// How many bytes of what came at once are the one key that was asked for. 0: it is no key but a paste, or several.
+static size_t key_bytes(const char *keys, size_t n)
+{
+    size_t i = 1;
+    if (keys[0] != '\033') {
+        while (i < n && (keys[i] & 0xC0) == 0x80)
+            i++;
+        return i == n ? n : 0;
+    }
+    if (n >= 6 && memcmp(keys, "\033[200~", 6) == 0)
+        return 0;
+    if (n > 2 && (keys[1] == '[' || keys[1] == 'O'))
+        for (i = keys[2] == '[' ? 3 : 2; i < n && (keys[i] < '@' || keys[i] > '~'); i++) // linux' F1 is ESC [[A
+            continue;
+    return i + 1 < n ? i + 1 : n;
+}
+
+// Waits for a key, which is read whole, with what came behind it held; or for a signal that ends the chat. False: the
+// terminal has had another size since, and for a while: some cut off what stands there then.
+static bool await_key(struct tui *tui)
 {
     enum { WAIT_MS = 200 };
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -127,9 +144,10 @@ static bool await_key(void)
         if (changed && now_rows == before_rows && now_columns == before_columns)
             return false;
     }
-    if (came && read(STDIN_FILENO, keys, sizeof keys) < 0) {
-        // Gone: who reads keys next says so.
-    }
+    ssize_t got = came ? read(STDIN_FILENO, keys, sizeof keys) : 0; // gone: who reads keys next says so
+    size_t key = got > 0 ? key_bytes(keys, (size_t)got) : 0;
+    if (got > 0 && (size_t)got > key && !bytes_append(&tui->held, keys + key, (size_t)got - key))
+        tui_notice(tui, "out of memory for what was typed");
     return true;
 }
 
@@ -138,7 +156,7 @@ void tui_bare_view(struct tui *tui)
     tui_leave(tui);
     term_raw_keys(); // Ctrl-C, too, is a key: a shell that runs us as a script lives on
     print_bare(tui);
-    while (!await_key()) {
+    while (!await_key(tui)) {
         fputs("\033[H\033[2J", stdout);
         print_bare(tui);
     }

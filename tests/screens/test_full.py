@@ -733,6 +733,10 @@ def test_the_bare_view_follows_the_terminal():
     s.resize(80, 24)
     s.keys("\x1bv", "(moechat: press any key to return)")
     s.keys("\x03", IDLE)
+    for came, draft in (("typed at once", "typed at once"), ("\x1b[200~pasted\x1b[201~", "pasted"), ("\x1b[Aq", "q"), ("\u00e9", "")):
+        s.keys("\x1bv", "(moechat: press any key to return)")
+        s.keys(came, lambda t: t.text().rstrip().endswith(("> " + draft).rstrip()))  # the key, and nothing else, is gone
+        s.send("\x15")
     leave(s)
 
 
