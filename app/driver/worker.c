@@ -2,7 +2,6 @@
 // The engine's thread: opens the model, runs turns, reports through the queue.
 #include "app/driver/worker.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -16,6 +15,7 @@
 
 #include "app/util/format.h"
 #include "app/driver/answer_text.h"
+#include "app/driver/move.h"
 #include "app/driver/queue.h"
 #include "app/driver/steps.h"
 #include "app/driver/timeline.h"
@@ -499,74 +499,6 @@ static void lower_priority(int nice_value)
     }
 }
 
-// Brings the timeline to those ids. Why some of them must be read again, if that is so.
-static const char *follow(struct worker *worker, struct tok_ids *ids, struct moe_err *err)
-{
-    struct timeline *timeline = &worker->timeline;
-    const struct backend *backend = &worker->backend;
-    struct backend_info info;
-    backend->ops->describe(backend->self, &info);
-    if (timeline_part_follows(timeline, ids)) // where one was: the message may be sent again
-        return NULL;
-    int code = timeline_cut(timeline, timeline_same(timeline, ids), err);
-    bool stands = code == 0 && !timeline_unread(timeline);
-    if (stands && timeline_length(timeline) < ids->count)
-        code = timeline_settle(timeline, err);
-    const char *why = code                     ? err->text
-                      : info.cache.state_bytes ? "the layers' states were kept only further back"
-                                               : NULL;
-    bool more = timeline_unread(timeline) && !info.cache.state_bytes && keeper_has_more(&worker->keeper);
-    if (timeline_length(timeline) >= ids->count && !more)
-        return why;
-    if (!why)
-        why = keeper_restore(&worker->keeper, (uint32_t)ids->count, err);
-    timeline_restore(timeline, ids, backend->ops->length(backend->self));
-    return why;
-}
-
-static void go(struct worker *worker, struct worker_place *place)
-{
-    struct keeper *keeper = &worker->keeper;
-    struct session_news *news = &keeper->news;
-    struct moe_err err = {.text = ""};
-    struct backend_info info;
-    size_t tokens = place->ids.count;
-    worker->backend.ops->describe(worker->backend.self, &info);
-    worker->backend.ops->resume(worker->backend.self);
-    keeper_leave_message(keeper);
-    uint32_t part = timeline_part_length(&worker->timeline);
-    bool there = !keeper->saved || saved_go(keeper->saved, place->last);
-    if (keeper->saved)
-        saved_set_undone(keeper->saved, place->undone);
-    const char *why = follow(worker, &place->ids, &err);
-    news->cached = worker->backend.ops->length(worker->backend.self);
-    news->missing = timeline_unread(&worker->timeline);
-    if (news->missing && news->missing <= place->unanswered && keeper_has_room(keeper, tokens))
-        snprintf(news->text, sizeof news->text, "the last message was not answered: /retry reads %u of its %u tokens",
-                 (unsigned)news->missing, (unsigned)place->unanswered);
-    else if (news->missing && keeper_has_room(keeper, tokens))
-        snprintf(news->text, sizeof news->text, "%.280s; your next message reads %s%u of its %zu tokens again",
-                 why ? why : "its KV cache was not saved", info.turns.forgets ? "up to " : "", (unsigned)news->missing,
-                 tokens); // fewer where thinking is left out then
-    else if (part && !*news->text && !timeline_part_length(&worker->timeline))
-        snprintf(news->text, sizeof news->text,
-                 "what was read of the message that was stopped, %u token%s, is not kept here", (unsigned)part,
-                 part == 1 ? "" : "s");
-    *news->text = (char)toupper((unsigned char)*news->text);
-    bool says = *news->text;
-    tok_ids_release(&place->ids);
-    // States are those of the timeline's end, which is not the conversation's where a part of a message stays.
-    if (keeper->saved && there && info.cache.state_bytes && timeline_part_length(&worker->timeline))
-        keeper_save_text(keeper);
-    else if (keeper->saved && there)
-        keeper_commit(keeper, false);
-    else if (keeper->saved)
-        keeper_lose(keeper);
-    size_t length = strlen(news->text); // what a commit says stands behind it
-    if (says && length + 1 < sizeof news->text)
-        memcpy(news->text + length, ".", 2);
-}
-
 static void take_job(struct worker *worker, struct job *job)
 {
     switch (job->kind) {
@@ -578,7 +510,7 @@ static void take_job(struct worker *worker, struct job *job)
         open_session(worker, &job->session);
         break;
     case JOB_GO:
-        go(worker, &job->place);
+        move_conversation(&worker->keeper, &worker->timeline, &job->place);
         break;
     case JOB_SAVE:
         keeper_save_as(&worker->keeper, job->name);

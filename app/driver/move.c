@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Goes to another place in the conversation that is under way.
+#include "app/driver/move.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "app/driver/worker.h"
+
+// Brings the timeline to those ids. Why some of them must be read again, if that is so.
+static const char *follow(struct keeper *keeper, struct timeline *timeline, struct tok_ids *ids, struct moe_err *err)
+{
+    const struct backend *backend = keeper->backend;
+    struct backend_info info;
+    backend->ops->describe(backend->self, &info);
+    if (timeline_part_follows(timeline, ids)) // where one was: the message may be sent again
+        return NULL;
+    int code = timeline_cut(timeline, timeline_same(timeline, ids), err);
+    bool stands = code == 0 && !timeline_unread(timeline);
+    if (stands && timeline_length(timeline) < ids->count)
+        code = timeline_settle(timeline, err);
+    const char *why = code                     ? err->text
+                      : info.cache.state_bytes ? "the layers' states were kept only further back"
+                                               : NULL;
+    bool more = timeline_unread(timeline) && !info.cache.state_bytes && keeper_has_more(keeper);
+    if (timeline_length(timeline) >= ids->count && !more)
+        return why;
+    if (!why)
+        why = keeper_restore(keeper, (uint32_t)ids->count, err);
+    timeline_restore(timeline, ids, backend->ops->length(backend->self));
+    return why;
+}
+
+// Taken down before the timeline takes the ids.
+struct moved {
+    size_t tokens;
+    uint32_t unanswered; // as in the place
+    uint32_t part;       // read of a message that was stopped
+};
+
+// What the next message will read, or what is gone of one that was stopped.
+static void tell(struct keeper *keeper, const struct timeline *timeline, const struct moved *moved, const char *why,
+                 bool forgets)
+{
+    struct session_news *news = &keeper->news;
+    if (news->missing && news->missing <= moved->unanswered && keeper_has_room(keeper, moved->tokens))
+        snprintf(news->text, sizeof news->text, "the last message was not answered: /retry reads %u of its %u tokens",
+                 (unsigned)news->missing, (unsigned)moved->unanswered);
+    else if (news->missing && keeper_has_room(keeper, moved->tokens))
+        snprintf(news->text, sizeof news->text, "%.280s; your next message reads %s%u of its %zu tokens again",
+                 why ? why : "its KV cache was not saved", forgets ? "up to " : "", (unsigned)news->missing,
+                 moved->tokens); // fewer where thinking is left out then
+    else if (moved->part && !*news->text && !timeline_part_length(timeline))
+        snprintf(news->text, sizeof news->text,
+                 "what was read of the message that was stopped, %u token%s, is not kept here", (unsigned)moved->part,
+                 moved->part == 1 ? "" : "s");
+    *news->text = (char)toupper((unsigned char)*news->text);
+}
+
+void move_conversation(struct keeper *keeper, struct timeline *timeline, struct worker_place *place)
+{
+    const struct backend *backend = keeper->backend;
+    struct session_news *news = &keeper->news;
+    struct moe_err err = {.text = ""};
+    struct backend_info info;
+    backend->ops->describe(backend->self, &info);
+    backend->ops->resume(backend->self);
+    keeper_leave_message(keeper);
+    const struct moved moved = {place->ids.count, place->unanswered, timeline_part_length(timeline)};
+    bool there = !keeper->saved || saved_go(keeper->saved, place->last);
+    if (keeper->saved)
+        saved_set_undone(keeper->saved, place->undone);
+    const char *why = follow(keeper, timeline, &place->ids, &err);
+    news->cached = backend->ops->length(backend->self);
+    news->missing = timeline_unread(timeline);
+    tell(keeper, timeline, &moved, why, info.turns.forgets);
+    bool says = *news->text;
+    tok_ids_release(&place->ids);
+    // States are those of the timeline's end, which is not the conversation's where a part of a message stays.
+    if (keeper->saved && there && info.cache.state_bytes && timeline_part_length(timeline))
+        keeper_save_text(keeper);
+    else if (keeper->saved && there)
+        keeper_commit(keeper, false);
+    else if (keeper->saved)
+        keeper_lose(keeper);
+    size_t length = strlen(news->text); // what a commit says stands behind it
+    if (says && length + 1 < sizeof news->text)
+        memcpy(news->text + length, ".", 2);
+}
