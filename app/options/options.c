@@ -259,28 +259,20 @@ static const char *find_near(const char *name, size_t length, bool (*fits)(const
     return near;
 }
 
-// What other programs call an option or a command, and what to type here.
+// What other programs call an option or a command, "a|b", and what to type here.
 static const struct foreign_word {
-    const char *word, *ours;
+    const char *words, *ours;
 } foreign_words[] = {
     {"--verbose", "use /stats in a chat, and --json of moechat run"},
-    {"-n", "use --max-tokens N"},
-    {"--n-predict", "use --max-tokens N"},
-    {"--predict", "use --max-tokens N"},
-    {"-f", "use --prompt-file FILE, of moechat run"},
-    {"--file", "use --prompt-file FILE, of moechat run"},
-    {"-p", "use moechat run -p PROMPT"},
-    {"--prompt", "use moechat run -p PROMPT"},
+    {"-n|--n-predict|--predict|--num-predict", "use --max-tokens N"},
+    {"-f|--file", "use --prompt-file FILE, of moechat run"},
+    {"-p|--prompt", "use moechat run -p PROMPT"},
     {"--ctx-size", "use --context N"},
-    {"-cnv", "nothing is needed: moechat begins a chat"},
     {"--temperature", "use --temp T"},
-    {"--num-predict", "use --max-tokens N"},
     {"--format", "use --json, of moechat run"},
-    {"--conversation", "nothing is needed: moechat begins a chat"},
-    {"-ngl", "use --expert-cache SIZE; what a device holds is chosen by itself"},
-    {"--n-gpu-layers", "use --expert-cache SIZE; what a device holds is chosen by itself"},
-    {"list", "use moechat sessions, for conversations, or moechat info, for a model"},
-    {"ls", "use moechat sessions, for conversations, or moechat info, for a model"},
+    {"-cnv|--conversation", "nothing is needed: moechat begins a chat"},
+    {"-ngl|--n-gpu-layers", "use --expert-cache SIZE; what a device holds is chosen by itself"},
+    {"list|ls", "use moechat sessions, for conversations, or moechat info, for a model"},
     {"ps", "use moechat info or moechat devices"},
     {"show", "use moechat info MODEL_DIR"},
     {"serve", "there is no server; moechat run answers in pipes"},
@@ -294,7 +286,7 @@ static const struct foreign_word {
 static const char *find_foreign(const char *word)
 {
     for (size_t i = 0; i < sizeof foreign_words / sizeof foreign_words[0]; i++)
-        if (strcmp(foreign_words[i].word, word) == 0)
+        if (words_are(foreign_words[i].words, word, strlen(word)))
             return foreign_words[i].ours;
     return NULL;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Finds what Tab offers.
+#include "app/util/words.h"
 #include "app/talk/candidates.h"
 
 #include <ctype.h>
@@ -80,7 +81,7 @@ static void offer_commands(struct candidates *candidates, struct typed typed, co
     for (size_t i = 0; (row = commands_row(i)); i++) {
         offer(candidates, typed, before, row->name, "");
         char alias[32];
-        for (const char *rest = row->aliases; commands_next_word(&rest, alias, sizeof alias);)
+        for (const char *rest = row->aliases; words_next(&rest, alias, sizeof alias);)
             if (isalpha((unsigned char)*alias)) // "?" is quicker typed than found
                 offer(candidates, typed, before, alias, "");
     }
@@ -89,7 +90,7 @@ static void offer_commands(struct candidates *candidates, struct typed typed, co
 static void offer_words(struct candidates *candidates, struct typed typed, const char *words)
 {
     char word[32];
-    while (commands_next_word(&words, word, sizeof word))
+    while (words_next(&words, word, sizeof word))
         offer(candidates, typed, "", word, "");
 }
 

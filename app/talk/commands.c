@@ -18,25 +18,6 @@ static const struct command_row table[] = {
 };
 enum { N_ROWS = sizeof table / sizeof table[0] };
 
-bool commands_next_word(const char **list, char *word, size_t size)
-{
-    size_t length = strcspn(*list, "|");
-    if (!length)
-        return false;
-    snprintf(word, size, "%.*s", (int)length, *list);
-    *list += length + ((*list)[length] == '|');
-    return true;
-}
-
-bool commands_is_among(const char *list, const char *text, size_t length)
-{
-    char word[32];
-    while (commands_next_word(&list, word, sizeof word))
-        if (strlen(word) == length && strncmp(word, text, length) == 0)
-            return true;
-    return false;
-}
-
 const struct command_row *commands_row(size_t index)
 {
     return index < N_ROWS ? &table[index] : NULL;
@@ -45,7 +26,7 @@ const struct command_row *commands_row(size_t index)
 const struct command_row *commands_find(const char *name, size_t length)
 {
     for (size_t i = 0; i < N_ROWS; i++)
-        if (commands_is_among(table[i].name, name, length) || commands_is_among(table[i].aliases, name, length))
+        if (words_are(table[i].name, name, length) || words_are(table[i].aliases, name, length))
             return &table[i];
     return NULL;
 }
@@ -61,7 +42,7 @@ const char *commands_near(const char *name, size_t length)
     const char *near = NULL;
     int nearest = 0;
     for (size_t i = 0; i < sizeof foreigners / sizeof foreigners[0]; i++)
-        if (commands_is_among(foreigners[i][0], name, length))
+        if (words_are(foreigners[i][0], name, length))
             return foreigners[i][1];
     for (size_t i = 0; i < N_ROWS; i++) {
         int slip = length == 1 && *name == *table[i].name ? 1 : words_slip(name, length, table[i].name);
@@ -76,7 +57,7 @@ const char *commands_near(const char *name, size_t length)
 bool commands_meanwhile(const struct line *line)
 {
     return strcmp(line->row->meanwhile, "*") == 0 || strcmp(line->row->meanwhile, "+") == 0 ||
-           commands_is_among(line->row->meanwhile, line->text, line->length);
+           words_are(line->row->meanwhile, line->text, line->length);
 }
 
 // Messages end where their last line does: a paste brings its newline along.
@@ -155,7 +136,7 @@ size_t commands_help(FILE *out, const char *wanted)
             continue;
         int column = fprintf(out, "  /%s%s%s", row->name, *row->argument ? " " : "", row->argument);
         char alias[32];
-        for (const char *rest = row->aliases; commands_next_word(&rest, alias, sizeof alias);)
+        for (const char *rest = row->aliases; words_next(&rest, alias, sizeof alias);)
             column += fprintf(out, ", /%s", alias);
         if (column > HELP_SECOND - 2) {
             fputc('\n', out);
@@ -181,7 +162,7 @@ void commands_dump(FILE *out)
                 fputc(*c, out);
         }
         char alias[32];
-        for (const char *rest = row->aliases; commands_next_word(&rest, alias, sizeof alias);)
+        for (const char *rest = row->aliases; words_next(&rest, alias, sizeof alias);)
             fprintf(out, " , Ic /%s", alias);
         fputc('\n', out);
         words_print(out, row->help, 0, 0);

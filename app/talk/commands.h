@@ -61,9 +61,6 @@ void commands_dump(FILE *out); // for moechat(1)
 // What an unknown name may be a slip for. NULL: nothing is near.
 const char *commands_near(const char *name, size_t length);
 bool commands_meanwhile(const struct line *line); // see struct command_row
-// Takes the next of "a|b|c" off *list. False: there is none.
-bool commands_next_word(const char **list, char *word, size_t size);
-bool commands_is_among(const char *list, const char *text, size_t length); // is it one of those?
 // "PATH WORDS" or "\"A PATH\" WORDS": the path, and what is behind it. False: there is no path.
 bool commands_file(const struct line *line, struct line *path, struct line *words);
 // A count from 1 on, as in /undo 2; `otherwise` for "". False: not a count.

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/util/words.h"
 #include "app/talk/help.h"
 #include "app/view/stats.h"
 #include "app/talk/talk_parts.h"
@@ -121,7 +122,7 @@ static const struct foreign_setting foreigners[] = {
 static const struct foreign_setting *find_foreign(const char *name)
 {
     for (size_t i = 0; i < sizeof foreigners / sizeof foreigners[0]; i++)
-        if (commands_is_among(foreigners[i].names, name, strlen(name)))
+        if (words_are(foreigners[i].names, name, strlen(name)))
             return &foreigners[i];
     return NULL;
 }

@@ -68,3 +68,22 @@ int words_slip(const char *typed, size_t length, const char *word)
     // A short word with two letters changed is another word.
     return changes <= (length > 4 ? 2 : 1) && length > 2 ? changes : 0;
 }
+
+bool words_next(const char **list, char *word, size_t size)
+{
+    size_t length = strcspn(*list, "|");
+    if (!length)
+        return false;
+    snprintf(word, size, "%.*s", (int)length, *list);
+    *list += length + ((*list)[length] == '|');
+    return true;
+}
+
+bool words_are(const char *list, const char *text, size_t length)
+{
+    char word[32];
+    while (words_next(&list, word, sizeof word))
+        if (strlen(word) == length && strncmp(word, text, length) == 0)
+            return true;
+    return false;
+}

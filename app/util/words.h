@@ -15,4 +15,8 @@ void words_print(FILE *out, const char *text, int indent, int column);
 // wrong, missing, too many or changed about. The smaller the result, the nearer; 0: it is too far, or the same.
 int words_slip(const char *typed, size_t length, const char *word);
 
+// Takes the next of "a|b|c" off *list. False: there is none.
+bool words_next(const char **list, char *word, size_t size);
+bool words_are(const char *list, const char *text, size_t length); // is it one of those?
+
 #endif

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "app/util/words.h"
 #include "app/talk/commands.h"
 #include "app/talk/help.h"
 #include "app/term/keys.h"
@@ -89,7 +90,7 @@ static void names_are_not_taken_twice(struct harness *t)
     char name[32];
     for (size_t i = 0; (row = commands_row(i)); i++) {
         CHECK(t, commands_find(row->name, strlen(row->name)) == row && *row->help);
-        for (const char *rest = row->aliases; commands_next_word(&rest, name, sizeof name);)
+        for (const char *rest = row->aliases; words_next(&rest, name, sizeof name);)
             CHECK(t, commands_find(name, strlen(name)) == row);
     }
     CHECK(t, !commands_find("resume|switch", 13) && !commands_find("", 0));
