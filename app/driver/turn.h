@@ -25,6 +25,11 @@ const char *stop_reason_name(enum stop_reason reason); // "end", "max_tokens", .
 struct turn_parts {
     uint32_t first, count;
 };
+// Is that number the last one's?
+static inline bool turn_parts_end_with(const struct turn_parts *parts, int64_t number)
+{
+    return parts->count && number == (int64_t)parts->first + parts->count - 1;
+}
 
 // A turn to answer. Made by turn_new and turn_add (which copies), owned by the worker once it is sent.
 struct turn {

@@ -37,12 +37,11 @@ static bool is_kept(const char *text, size_t length)
     bool seen = false;
     for (size_t i = 0; i < length && !seen; i++)
         seen = (unsigned char)text[i] > ' ';
-    return seen && !history_refusal(text, length) && !memchr(text, 0, length);
+    return seen && !history_refusal(length) && !memchr(text, 0, length);
 }
 
-const char *history_refusal(const char *text, size_t length)
+const char *history_refusal(size_t length)
 {
-    (void)text;
     return length > HISTORY_ENTRY_LIMIT ? "it is longer than 64 KiB" : NULL;
 }
 

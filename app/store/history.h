@@ -19,8 +19,8 @@ struct history {
 };
 void history_release(struct history *history);
 
-// Why a text is not kept, for people; NULL: it is, unless there is nothing in it to see.
-const char *history_refusal(const char *text, size_t length);
+// Why a text of that length is not kept, for people; NULL: it is, unless there is nothing in it to see.
+const char *history_refusal(size_t length);
 // Appends the line of a text with its newline. False: no memory, or it is no text that is kept (empty, only spaces,
 // over the limit, with a zero byte); then the line is unchanged.
 bool history_encode(const char *text, size_t length, struct bytes *line);

@@ -133,9 +133,8 @@ uint32_t chat_position(const struct chat *chat)
 
 bool chat_waits(const struct chat *chat)
 {
-    const struct turn_parts *tried = &chat->tried;
     const struct chat_turn *last = chat->n_turns ? &chat->turns[chat->n_turns - 1] : NULL;
-    return last && tried->count && !last->end && last->number == (int64_t)tried->first + tried->count - 1;
+    return last && !last->end && turn_parts_end_with(&chat->tried, last->number);
 }
 
 uint32_t chat_tokens(const struct chat *chat)

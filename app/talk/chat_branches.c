@@ -194,7 +194,7 @@ static bool go(struct chat *chat, int64_t number)
     }
     // A message that came to nothing is fed when it is sent again, and what was first fed with it, too.
     const struct turn_parts *tried = &chat->tried;
-    bool waits = fine && tried->count && chat->turns[n - 1].number == (int64_t)tried->first + tried->count - 1;
+    bool waits = fine && turn_parts_end_with(tried, chat->turns[n - 1].number);
     bool fed = fine;
     for (size_t i = 0; fine && i < n; i++) {
         struct chat_turn *turn = &chat->turns[i];

@@ -15,24 +15,27 @@
 
 enum { LINE_SIZE = 1600 };
 
-void talk_say(struct talk *talk, const char *format, ...)
+static void say(struct talk *talk, void (*say_it)(void *self, const char *text), const char *format, va_list arguments)
 {
     char line[LINE_SIZE];
+    vsnprintf(line, sizeof line, format, arguments);
+    say_it(talk->self, line);
+}
+
+void talk_say(struct talk *talk, const char *format, ...)
+{
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
+    say(talk, talk->face->say, format, arguments);
     va_end(arguments);
-    talk->face->say(talk->self, line);
 }
 
 void talk_say_for_now(struct talk *talk, const char *format, ...)
 {
-    char line[LINE_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
+    say(talk, talk->face->say_for_now ? talk->face->say_for_now : talk->face->say, format, arguments);
     va_end(arguments);
-    (talk->face->say_for_now ? talk->face->say_for_now : talk->face->say)(talk->self, line);
 }
 
 void talk_fail(struct talk *talk, const char *format, ...)

@@ -194,7 +194,7 @@ static void read_own_inputrc(void)
 static void keep(const char *text)
 {
     size_t length = strlen(text);
-    const char *why = history_refusal(text, length);
+    const char *why = history_refusal(length);
     int code = history_add(&prompt.history, prompt.history_path, text, length);
     if (!why && code)
         why = strerror(code);
@@ -451,10 +451,10 @@ bool prompt_open(const struct prompt_face *face)
 
 void prompt_close(void)
 {
-    if (prompt.shown)
+    if (prompt.shown) {
         prompt_remember(rl_line_buffer && !draws() ? rl_line_buffer : ""); // nothing typed is lost by leaving
-    if (prompt.shown)
         rl_callback_handler_remove();
+    }
     prompt.shown = false;
     clear_history();
     history_release(&prompt.history);

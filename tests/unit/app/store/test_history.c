@@ -68,11 +68,11 @@ static void what_is_not_kept(struct harness *t)
     for (size_t i = 0; i < sizeof bad_lines / sizeof bad_lines[0]; i++)
         CHECK(t, !history_decode(bad_lines[i], strlen(bad_lines[i]), &out));
     CHECK(t, !history_encode("a\0b", 3, &out));
-    CHECK(t, !history_refusal("a\x1B", 2) && !history_refusal("a\tb\n", 4) && !history_refusal("", 0));
+    CHECK(t, !history_refusal(4) && !history_refusal(0));
     char *long_one = calloc(1, HISTORY_ENTRY_LIMIT + 2);
     memset(long_one, 'x', HISTORY_ENTRY_LIMIT + 1);
-    CHECK(t, !history_refusal(long_one, HISTORY_ENTRY_LIMIT));
-    CHECK_STR(t, history_refusal(long_one, HISTORY_ENTRY_LIMIT + 1), "it is longer than 64 KiB");
+    CHECK(t, !history_refusal(HISTORY_ENTRY_LIMIT));
+    CHECK_STR(t, history_refusal(HISTORY_ENTRY_LIMIT + 1), "it is longer than 64 KiB");
     free(long_one);
     CHECK_STR(t, out.data, "x");
     bytes_release(&out);
