@@ -19,6 +19,12 @@ static bool is_lfs_pointer(int fd, uint64_t bytes)
            memcmp(read, head, sizeof read) == 0;
 }
 
+const char *file_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 int file_open(const char *path, int *fd, uint64_t *bytes, struct moe_err *err)
 {
     // O_NONBLOCK: opening a pipe must not wait for its writer before we refuse it.

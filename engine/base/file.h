@@ -10,6 +10,8 @@
 // a pipe or a device.
 int file_open(const char *path, int *fd, uint64_t *bytes, struct moe_err *err);
 
+const char *file_base_name(const char *path); // behind its last slash
+
 // Syncs a directory, so that the names in it last.
 int file_make_durable(const char *directory, struct moe_err *err);
 

@@ -417,7 +417,7 @@ static int copy_beside(struct conversion *c, const char *name)
     source_folder(c, path);
     snprintf(path + strlen(path), 300, "/%s", name);
     int opened = file_open(path, &file.fd, &file.bytes, &why);
-    if (opened == MOE_FORMAT || (opened == MOE_NOT_FOUND && why.sys_errno))
+    if (opened == MOE_FORMAT || (opened == MOE_NOT_FOUND && why.cause != MOE_CAUSE_POINTER))
         return MOE_OK;
     if (opened && c->err)
         *c->err = why;
@@ -446,12 +446,6 @@ static int copy_tokenizer(struct conversion *c)
 }
 
 // ---- The whole
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
 
 static int set_paths(struct conversion *c, const char *target)
 {
@@ -586,8 +580,8 @@ static int write_package(struct conversion *c)
     c->progress.total = 0; // the rest is small
     if (!code)
         code = copy_tokenizer(c);
-    const char *tokenizer = c->source.tokenizer.path ? base_name(c->source.tokenizer.path) : "";
-    const struct manifest_facts facts = {.name = base_name(c->target),
+    const char *tokenizer = c->source.tokenizer.path ? file_base_name(c->source.tokenizer.path) : "";
+    const struct manifest_facts facts = {.name = file_base_name(c->target),
                                          .template_name = c->options->template_name,
                                          .job = &c->job,
                                          .journal = &c->journal,

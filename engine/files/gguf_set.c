@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/err.h"
+#include "engine/base/file.h"
 
 enum { MAX_PARTS = 2048, MAX_PATH = 4000, PATH_BYTES = 4200, NAME_BYTES = 256 };
 
@@ -49,12 +50,6 @@ static bool is_piece(const char *name)
     at += sizeof suffix - 1;
     at += *at == '.' || *at == '-' || *at == '_';
     return strncasecmp(at, "part", 4) == 0 || strncasecmp(at, "split", 5) == 0;
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
 }
 
 static bool five_digits(const char *at, uint32_t *number)
@@ -127,7 +122,7 @@ bool gguf_set_is_one(const char *path)
 {
     struct stat status;
     struct found found;
-    const char *name = base_name(path);
+    const char *name = file_base_name(path);
     if (is_folder(path))
         return look_into(path, &found) == 0 && (*found.name || *found.piece) && !found.safetensors;
     return (stat(path, &status) == 0 && S_ISREG(status.st_mode)) || is_gguf(name) || is_piece(name);
@@ -136,10 +131,11 @@ bool gguf_set_is_one(const char *path)
 // ls -v: part10of12 comes behind part9of12.
 static int refuse_piece(const char *path, struct moe_err *err)
 {
-    const char *end = find_suffix(base_name(path)) + sizeof suffix - 1;
+    const char *end = find_suffix(file_base_name(path)) + sizeof suffix - 1;
     return moe_fail(err, MOE_UNSUPPORTED,
                     "%.200s: is one piece of a file that was cut; put all together first: cat $(ls -v %.*s?*) >%.*s",
-                    path, (int)(end - base_name(path)), base_name(path), (int)(end - base_name(path)), base_name(path));
+                    path, (int)(end - file_base_name(path)), file_base_name(path), (int)(end - file_base_name(path)),
+                    file_base_name(path));
 }
 
 // The file that `path` stands for.
@@ -148,7 +144,7 @@ static int find_file(const char *path, char file[PATH_BYTES], struct moe_err *er
     struct found found;
     snprintf(file, PATH_BYTES, "%s", path);
     if (!is_folder(path))
-        return is_piece(base_name(path)) ? refuse_piece(path, err) : MOE_OK;
+        return is_piece(file_base_name(path)) ? refuse_piece(path, err) : MOE_OK;
     int sys_errno = look_into(path, &found);
     if (sys_errno)
         return moe_fail_file(err, MOE_IO, path, sys_errno, "cannot be listed");
@@ -207,7 +203,7 @@ static int open_part(struct gguf_set *set, const char *file, const struct gguf_p
     struct gguf gguf;
     if (part)
         snprintf(path, sizeof path, "%.*s-%05" PRIu32 "-of-%05" PRIu32 "%s",
-                 (int)(part->prefix + (size_t)(base_name(file) - file)), file, part->number, part->count,
+                 (int)(part->prefix + (size_t)(file_base_name(file) - file)), file, part->number, part->count,
                  file + strlen(file) - (sizeof suffix - 1));
     else
         snprintf(path, sizeof path, "%s", file);
@@ -252,7 +248,7 @@ static int check_sum(const struct gguf_set *set, struct moe_err *err)
 static int open_all(struct gguf_set *set, const char *file, struct moe_err *err)
 {
     struct gguf_part part;
-    bool split = gguf_part_parse(base_name(file), &part);
+    bool split = gguf_part_parse(file_base_name(file), &part);
     uint32_t count = split ? part.count : 1;
     set->files = calloc(count, sizeof *set->files);
     if (!set->files)

@@ -96,7 +96,7 @@ static void name_after(const char *directory, char name[64])
 // Of a config.json its folder's; of one that was saved under another name, that.
 static void name_of_config(const char *config_path, const char *directory, char name[64])
 {
-    const char *slash = strrchr(config_path, '/'), *base = slash ? slash + 1 : config_path;
+    const char *base = file_base_name(config_path);
     size_t length = strlen(base);
     if (strcmp(base, "config.json") == 0 || length <= 5 || strcmp(base + length - 5, ".json") != 0)
         name_after(directory, name);

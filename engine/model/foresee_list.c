@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "engine/base/err.h"
+#include "engine/base/file.h"
 #include "engine/files/file_list.h"
 #include "engine/model/foresee_bits.h"
 #include "kernels/gpu.h"
@@ -120,16 +121,10 @@ static const char *suffix_of(const char *path)
     return NULL;
 }
 
-static const char *base_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 // A GGUF that is no language model: a vision tower, or what quantisation was steered by.
 static bool is_companion(const char *path)
 {
-    const char *name = base_of(path);
+    const char *name = file_base_name(path);
     return has_word(name, "mmproj") || has_word(name, "imatrix");
 }
 
@@ -137,7 +132,7 @@ static bool is_tokenizer(const char *path)
 {
     static const char *const names[] = {"tokenizer.json", "tokenizer.model", "tiktoken.model"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(base_of(path), names[i]) == 0)
+        if (strcmp(file_base_name(path), names[i]) == 0)
             return true;
     return false;
 }
@@ -149,7 +144,7 @@ static void find_mix(struct moe_listed *model, const char *repository)
         const char *word;
         double bits;
     } widths[] = {{"4bit", 4.5}, {"8bit", 8.5}, {"6bit", 6.5}, {"5bit", 5.5}, {"3bit", 3.5}, {"fp8", 8}, {"bf16", 16}};
-    const char *name = base_of(model->name);
+    const char *name = file_base_name(model->name);
     if (model->gguf) {
         model->bits = foresee_bits_name(name, model->mix);
         if (model->bits <= 0 && name != model->name) // "Q4_K_M/model.gguf"
@@ -227,7 +222,7 @@ static bool gather(struct gathering *g, const struct file_list *list)
         listing->n_files++;
         listing->bytes += file->bytes;
         listing->sized &= file->sized;
-        listing->has_config |= strcmp(base_of(file->path), "config.json") == 0;
+        listing->has_config |= strcmp(file_base_name(file->path), "config.json") == 0;
         listing->has_tokenizer |= is_tokenizer(file->path);
         if (suffix && !is_companion(file->path)) {
             if (!take_weights(g, file, suffix))
@@ -266,7 +261,7 @@ static bool is_package(const struct file_list *list)
 {
     bool resident = false, experts = false;
     for (size_t i = 0; i < list->count; i++) {
-        const char *name = base_of(list->files[i].path);
+        const char *name = file_base_name(list->files[i].path);
         size_t length = strlen(name);
         resident |= strcmp(name, "resident.safetensors") == 0;
         experts |= length > 8 && strcmp(name + length - 8, ".experts") == 0;
