@@ -252,13 +252,11 @@ static void multiply(const struct args_matrix *m, __global const uchar *matrix, 
                 multiply_two(tile + row * MATMUL_INPUTS, x + v * next, x + (v + 1) * next, n, sums + row * TOKEN_VECTORS + v);
 #endif
         for (; v < vectors; v++)
-            if (place->n_tokens - v * VECTOR <= VECTOR / 2) {
-                for (uint row = 0; row < MATMUL_ROWS; row += MATMUL_ROWS)
-                    multiply_half(tile + row * MATMUL_INPUTS, x + v * next, n, sums + row * TOKEN_VECTORS + v);
-            } else {
+            if (place->n_tokens - v * VECTOR <= VECTOR / 2)
+                multiply_half(tile, x + v * next, n, sums + v); // all rows
+            else
                 for (uint row = 0; row < MATMUL_ROWS; row += SUM_ROWS)
                     multiply_one(tile + row * MATMUL_INPUTS, x + v * next, n, sums + row * TOKEN_VECTORS + v);
-            }
     }
 }
 
