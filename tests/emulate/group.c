@@ -265,7 +265,7 @@ static float cut_off(double sum)
 {
     float rounded = (float)sum;
     if ((rounded > 0 && (double)rounded > sum) || (rounded < 0 && (double)rounded < sum))
-        rounded = float_of_bits(bits_of_float(rounded) - 1);
+        rounded = number_bits(number_pattern(rounded) - 1);
     return rounded;
 }
 
@@ -278,9 +278,10 @@ static void multiply(struct item *lanes)
         uint32_t g = lane / 4, j = lane % 4;
         for (uint32_t half = 0; half < 2; half++) {
             for (uint32_t r = 0; r < 4; r++)
-                a[g + r % 2 * 8][r / 2 * 8 + 2 * j + half] = (double)of_half(lanes[lane].a[r] >> half * 16 & 0xffff);
+                a[g + r % 2 * 8][r / 2 * 8 + 2 * j + half] =
+                    (double)number_from_half((uint16_t)(lanes[lane].a[r] >> half * 16));
             for (uint32_t r = 0; r < 2; r++)
-                b[r * 8 + 2 * j + half][g] = (double)of_half(lanes[lane].b[r] >> half * 16 & 0xffff);
+                b[r * 8 + 2 * j + half][g] = (double)number_from_half((uint16_t)(lanes[lane].b[r] >> half * 16));
         }
         for (uint32_t r = 0; r < 4; r++)
             sums[g + r / 2 * 8][2 * j + r % 2] = (double)lanes[lane].sums[r];
@@ -333,7 +334,7 @@ void emulate_copies_wait(void)
 
 float emulate_of_half(uint16_t half)
 {
-    return of_half(half);
+    return number_from_half(half);
 }
 
 uint16_t emulate_half(float value)
@@ -343,21 +344,23 @@ uint16_t emulate_half(float value)
 
 // x87's long double holds the sum of a float16 and a product of two exactly; rounded to odd, it may be rounded once
 // more.
-static uint32_t half_fma(uint32_t a, uint32_t b, uint32_t c)
+static uint32_t half_fma(uint16_t a, uint16_t b, uint16_t c)
 {
-    long double sum = (long double)of_half(a) * (long double)of_half(b) + (long double)of_half(c);
+    long double sum =
+        (long double)number_from_half(a) * (long double)number_from_half(b) + (long double)number_from_half(c);
     float near = (float)sum;
-    uint32_t bits = bits_of_float(near);
+    uint32_t bits = number_pattern(near);
     if ((bits & 0x7f800000) == 0x7f800000 || (long double)near == sum)
         return half_of(near);
     if (near > 0 ? (long double)near > sum : (long double)near < sum)
         bits--;
-    return half_of(float_of_bits(bits | 1));
+    return half_of(number_bits(bits | 1));
 }
 
 uint32_t emulate_halves_fma(uint32_t a, uint32_t b, uint32_t c)
 {
-    return half_fma(a & 0xffff, b & 0xffff, c & 0xffff) | half_fma(a >> 16, b >> 16, c >> 16) << 16;
+    return half_fma((uint16_t)a, (uint16_t)b, (uint16_t)c) |
+           half_fma((uint16_t)(a >> 16), (uint16_t)(b >> 16), (uint16_t)(c >> 16)) << 16;
 }
 
 // ---- fibers

@@ -57,6 +57,13 @@ def answered(s, message="Tell me of rivers.", last=" tokens/s)"):
     s.until(IDLE)
 
 
+def after_two_answers():
+    s = chat("turn\necho\ntoken -a\nturn\necho\ntoken -b\nturn\necho\ntoken -c\n")
+    answered(s, "one")
+    answered(s, "two")
+    return s
+
+
 def test_sizes():
     for columns, rows in ((80, 24), (120, 40), (40, 10)):
         s = chat(columns=columns, rows=rows)
@@ -696,9 +703,7 @@ def test_other_answers_are_gone_to_by_alt_arrows():
 
 
 def test_what_is_said_for_now_goes_with_what_it_is_about():
-    s = chat("turn\necho\ntoken -a\nturn\necho\ntoken -b\nturn\necho\ntoken -c\n")
-    answered(s, "one")
-    answered(s, "two")
+    s = after_two_answers()
     before = s.text().split(IDLE)[0].rstrip()
     s.keys("/undo\r", "Took back 1 of your messages; 1 remains")
     s.keys("/redo\r", lambda t: "your next message reads" in t.text() and IDLE in t.text())
@@ -754,9 +759,7 @@ def test_an_unmarked_paste_runs_nothing():
 
 
 def test_esc_leaves_an_edit():
-    s = chat("turn\necho\ntoken -a\nturn\necho\ntoken -b\nturn\necho\ntoken -c\n")
-    answered(s, "one")
-    answered(s, "two")
+    s = after_two_answers()
     before = s.text().split(IDLE)[0].rstrip()
     s.keys("/edit 2\r", "Esc brings them back.")
     s.keys(" changed", "> one changed")
