@@ -8,8 +8,8 @@
 
 struct worker_place;
 
-// See worker_go: brings the timeline to the ids of the place, which are released, and the session on the disk there, too.
-// What must be read again or is lost goes to the keeper's news.
+// See worker_go: brings the timeline to the ids of the place, which are released, and the session on the disk there,
+// too. What must be read again or is lost goes to the keeper's news.
 void move_conversation(struct keeper *keeper, struct timeline *timeline, struct worker_place *place);
 
 #endif
