@@ -189,16 +189,18 @@ INLINE uint16 part_bytes(BYTES p, const uint n)
 }
 #endif
 
-// Of bytes: where they have a middle, as the low digits of floats, from which it is taken with the rest.
+// Plane c of bytes: where they have a middle, as the low digits of floats, from which it is taken with the rest. Such a
+// digit has 23 bits, so the fourth byte moves to the third's place.
 #if !defined(KIND_IS_Q2_K) && !defined(KIND_IS_Q4_K)
 INLINE float16 digits_of(uint16 q, const uint c)
 {
-    const uint shift = c == 3 && MIDDLE_OF_BYTES ? 16 : 8 * c;
-    if (c == 3)
-        q >>= 24 - shift % 24;
-    if (!MIDDLE_OF_BYTES)
-        return floats16(c == 3 ? q : q & 255u << shift);
-    return as_float16(q & 255u << shift | 0x4b000000u) - (8388608.0f + (float)(MIDDLE_OF_BYTES << shift));
+#if MIDDLE_OF_BYTES
+    const uint place = c == 3 ? 16 : 8 * c;
+    uint16 low = (c == 3 ? q >> 8 : q) & 255u << place;
+    return as_float16(low | 0x4b000000u) - (8388608.0f + (float)(MIDDLE_OF_BYTES << place));
+#else
+    return floats16(c == 3 ? q >> 24 : q & 255u << 8 * c);
+#endif
 }
 #endif
 
