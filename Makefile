@@ -10,6 +10,10 @@ CXX     ?= c++
 OPT     ?= -O2 -g
 BUILD   ?= build
 FUZZ_SECONDS ?= 60
+# All processors build, unless -j says how many, or clean comes first.
+ifeq ($(MAKELEVEL)$(filter clean,$(MAKECMDGOALS))$(filter -j%,$(MAKEFLAGS)),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
 
 # Debian's packages: to build, to run on any machine without a GPU (PoCL), and to test.
 DEPS_BUILD = gcc g++ libc6-dev pkg-config libncursesw5-dev libreadline-dev libjson-c-dev ocl-icd-opencl-dev \
@@ -60,9 +64,6 @@ deps:
 	    $$as_root apt-get update -q && \
 	    $$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; \
 	fi
-ifneq ($(filter deps,$(MAKECMDGOALS)),)
-$(OBJECTS): | deps
-endif
 
 chat: $(PROGRAM)
 	@./$(PROGRAM)
@@ -169,7 +170,7 @@ asan-tests:
 check: tests asan-tests
 	@sh tests/run.sh tests/layers.sh tests/covered.sh $(TESTS) \
 	    $(GOLDEN_RUNS) $(WARPS_FEW) \
-	    $(SCREENS) tests/unit/compare_tokenizers.sh tests/mutate/test_mutate.py tests/fault/test_eio.py \
+	    '--waiting $(SCREENS)' tests/unit/compare_tokenizers.sh tests/mutate/test_mutate.py tests/fault/test_eio.py \
 	    $(filter-out %/test_kinds,$(TESTS:$(BUILD)/%=$(ASAN)/%)) 'env MOECHAT_TEST_SHAPE=cpu $(ASAN)/tests/ops/test_kinds not_opened' \
 	    $(foreach f,$(FUZZ_SOURCES:tests/fuzz/fuzz_%.c=%),'$(ASAN)/tests/fuzz/fuzz_$(f) tests/fuzz/corpus/$(f)') \
 	    'python3 tests/fuzz/whole.py --lanes 1 --count 60'
@@ -285,6 +286,11 @@ fuzz-%: fuzz-library
 	@mkdir -p build/fuzz/found/$*
 	build/fuzz/fuzz_$* -max_total_time=$(FUZZ_SECONDS) -max_len=16384 -artifact_prefix=build/fuzz/found/ \
 	    -print_final_stats=1 build/fuzz/found/$* tests/fuzz/corpus/$*
+
+# What needs no other target that waits for the packages.
+ifneq ($(filter deps,$(MAKECMDGOALS)),)
+$(OBJECTS) $(BUILD)/kernels_cl.c $(BUILD)/tests/fuzz/replay.o $(EIO) $(WARPS) asan-tests fuzz-library: | deps
+endif
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 

@@ -6,8 +6,10 @@
 #
 #     tests/run.sh COMMAND...        each a program or script, with its arguments in the same word
 #
-# LANES (2) of them run side by side, taken in the order given; with LANES=1 one after the other. What runs over LIMIT
-# seconds is ended. MOECHAT_PROGRAM names the moechat that screen tests start (default: ./moechat).
+# LANES (2) of them run side by side, taken in the order given; with LANES=1 one after the other. A word "--waiting A B C"
+# stands for programs that wait more than they compute: when its turn comes they run one after the other in one lane
+# more, which ends with them. What runs over LIMIT seconds is ended. MOECHAT_PROGRAM names the moechat that screen tests
+# start (default: ./moechat).
 LIMIT=${LIMIT:-600}
 LANES=${LANES:-2}
 export LIMIT
@@ -43,8 +45,21 @@ run_one() {
     } 9>"$results/lock"
     rm -f "$output"
 }
+# Those of "--waiting A B C", in a lane that our parent xargs adds and takes away again by these signals.
+run_waiting() {
+    results=$1
+    shift
+    [ "$LANES" -eq 1 ] || kill -USR1 $PPID
+    for each; do
+        run_one "$results" "$each"
+    done
+    [ "$LANES" -eq 1 ] || kill -USR2 $PPID
+}
 if [ "$1" = --one ]; then
-    run_one "$2" "$3"
+    case $3 in
+    "--waiting "*) run_waiting "$2" ${3#--waiting } ;;
+    *) run_one "$2" "$3" ;;
+    esac
     exit 0
 fi
 
@@ -54,8 +69,15 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 [ $# -eq 0 ] || printf '%s\0' "$@" | xargs -r -0 -n 1 -P "$LANES" sh "$0" --one "$results" || exit 1
 touch "$results/counts"
+asked=0
+for each; do
+    case $each in
+    "--waiting "*) set -- ${each#--waiting } && asked=$((asked + $#)) ;;
+    *) asked=$((asked + 1)) ;;
+    esac
+done
 # A lane that died counts nothing: then fewer programs are told of than were asked for.
-awk -v asked=$# '
+awk -v asked=$asked '
 { passed += $1; failed += $2; skipped += $3 }
 END {
     if (NR != asked) {
