@@ -331,8 +331,8 @@ void keeper_close(struct keeper *keeper)
 {
     if (keeper->saved && keeper->unsaved)
         keeper_commit(keeper, false);
-    if (keeper->saved && keeper->unanswered.n_parts && !keeper->unsaved) {
-        keeper->news.unanswered = true;
+    if (keeper->saved && !keeper->unsaved && manifest_unanswered(saved_manifest(keeper->saved))) {
+        keeper->news.unanswered = true; // of this turn, or gone back to
         snprintf(keeper->news.name, sizeof keeper->news.name, "%s", saved_name(keeper->saved));
     }
     keeper->unanswered.n_parts = 0;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "app/util/format.h"
+#include "app/util/words.h"
 #include "app/view/plan_words.h"
 #include "app/talk/talk_parts.h"
 #include "app/view/table.h"
@@ -117,6 +118,7 @@ void talk_begin_conversation(struct talk *talk)
 {
     talk->face->cleared(talk->self);
     talk->turn_seeded = talk->system_waits = false;
+    talk->editing = 0;
     talk->inspected = PART_NONE;
     worker_begin_conversation(talk->worker);
 }
@@ -303,17 +305,35 @@ void talk_send(struct talk *talk, struct turn *turn)
     turn->sampling = talk_settings_sampling(&talk->settings, talk->asked_seed);
     turn->max_tokens = talk->settings.max_tokens;
     talk->begun = false;
+    talk->editing = 0;
     talk->system_waits = false;       // it is saved with this message, unless that is refused: see note_turn
     talk_enter(talk, TALK_ANSWERING); // first, so that the face sees the figures from before the turn
     worker_send(talk->worker, turn);
 }
 
+// What other programs have as a command of their chat and we have not; NULL: none of these.
+static const char *found_elsewhere(const char *name, size_t length)
+{
+    static const char *const commands[][2] = {
+        {"model|models", "Another model is another start: /quit, then moechat MODEL_DIR; --continue goes on with this "
+                         "conversation."},
+        {"pull|run", "Models are fetched outside the chat, with hf download or the like: docs/models.md says how, "
+                     "moechat info what to type for one."},
+        {"ps", "One model is open, the one above the chat's beginning; /stats shows what it takes."},
+        {"stop", "Esc or Ctrl-C stops an answer; /quit leaves."},
+    };
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        if (words_are(commands[i][0], name, length))
+            return commands[i][1];
+    return NULL;
+}
+
 static void say_unknown(struct talk *talk, const char *name, int length)
 {
     const char *near = commands_near(name, (size_t)length);
-    if (length == 5 && memcmp(name, "model", 5) == 0)
-        talk_say(talk, "Another model is another start: /quit, then moechat MODEL_DIR; --continue goes on with this "
-                       "conversation.");
+    const char *elsewhere = found_elsewhere(name, (size_t)length);
+    if (elsewhere)
+        talk_say(talk, "%s", elsewhere);
     else if (near)
         talk_say(talk, "Unknown command /%.*s; did you mean /%s? // starts a message with a slash.", length, name,
                  near);
@@ -335,9 +355,16 @@ static unsigned wants_to_leave(const struct line *line)
 // What "/show WORD" means elsewhere; NULL: nothing.
 static const char *shown_by(const struct line *line)
 {
-    static const char *const words[][2] = {{"info", "stats"}, {"parameters", "set"}, {"system", "system"}};
+    static const char *const words[][2] = {
+        {"info", "/stats shows that."},
+        {"parameters", "/set shows that."},
+        {"system", "/system shows that."},
+        {"modelfile|template|license",
+         "There is no such file here; moechat info MODEL, in the shell, says what a model "
+         "is, /set and /system show what it is run with."},
+    };
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (line->length == strlen(words[i][0]) && memcmp(line->text, words[i][0], line->length) == 0)
+        if (words_are(words[i][0], line->text, line->length))
             return words[i][1];
     return NULL;
 }
@@ -354,7 +381,7 @@ static void run_command(struct talk *talk, const struct line *line)
     else if (*row->argument || !line->length)
         row->run(talk, line);
     else if (shows)
-        talk_say(talk, "/%s shows that.", shows);
+        talk_say(talk, "%s", shows);
     else
         talk_say(talk, "/%s takes no argument; // starts a message with a slash.", row->name);
 }
@@ -364,7 +391,8 @@ void talk_line(struct talk *talk, const char *text, size_t length)
     struct line line = commands_parse(text, length);
     if (talk_hold(talk, &line, text, length))
         return;
-    talk->editing = false;
+    if (line.kind != LINE_COMMAND || line.row->run != talk_do_delete)
+        *talk->delete_asked.text = 0;
     unsigned leaving = line.kind == LINE_MESSAGE && !talk->scripted ? wants_to_leave(&line) : 0;
     if (leaving & ~talk->told_leaving) {
         talk->told_leaving |= leaving;

@@ -9,6 +9,11 @@
 #include "app/options/options.h"
 #include "app/talk/sessions.h"
 
+// What follows a command as a string, cut where no name or number reaches.
+struct talk_argument {
+    char text[160];
+};
+
 enum talk_state {
     TALK_LOADING,
     TALK_IDLE,
@@ -32,18 +37,19 @@ struct talk {
     int status;
     bool left; // the worker, still opening its model (worker_abandon)
     // The answer under way.
-    struct bytes answer;       // as it came
-    bool begun;                // the face knows
-    uint64_t asked_seed;       // its seed
-    uint64_t turn_seed;        // of the last turn of this conversation, if
-    bool turn_seeded;          // there was one
-    int64_t inspected;         // the number of the answer whose tokens the worker has, PART_NONE
-    unsigned n_sent;           // turns that were kept, and the one under way: seeds count them
-    bool going;                // elsewhere in the conversation, or to another; the worker follows
-    bool editing;              // /edit took messages back, and nothing was sent since
-    bool counts_again;         // this one takes the seed of the one that it answers again
-    unsigned told_leaving;     // how one leaves, to somebody who typed :q and such, a bit each
-    struct bytes export_asked; // what /export did not replace; the same once more does
+    struct bytes answer;               // as it came
+    bool begun;                        // the face knows
+    uint64_t asked_seed;               // its seed
+    uint64_t turn_seed;                // of the last turn of this conversation, if
+    bool turn_seeded;                  // there was one
+    int64_t inspected;                 // the number of the answer whose tokens the worker has, PART_NONE
+    unsigned n_sent;                   // turns that were kept, and the one under way: seeds count them
+    bool going;                        // elsewhere in the conversation, or to another; the worker follows
+    size_t editing;                    // messages that /edit took back, and the conversation is there still; 0: none
+    bool counts_again;                 // this one takes the seed of the one that it answers again
+    unsigned told_leaving;             // how one leaves, to somebody who typed :q and such, a bit each
+    struct bytes export_asked;         // what /export did not replace; the same once more does
+    struct talk_argument delete_asked; // the session that /delete asked about; the same at once deletes it
     // Sessions.
     struct store store;
     struct sessions_choice choice; // to be opened when the model is there
@@ -70,6 +76,8 @@ void talk_take_events(struct talk *talk); // all that wait, when worker_fd is re
 void talk_line(struct talk *talk, const char *text, size_t length);
 // The same in any state. False: it has to wait for the answer under way.
 bool talk_line_meanwhile(struct talk *talk, const char *text, size_t length);
+// Would this line put something into the draft? Then it is not for later, when something else is being typed there.
+bool talk_fills_draft(const char *text, size_t length);
 // Tokens of the context that are used now: during an answer as the worker's figures have it.
 uint32_t talk_context_used(const struct talk *talk, const struct figures *figures);
 // Stops the answer, or what a command asked for. False: nothing was under way.
@@ -77,6 +85,7 @@ bool talk_stop(struct talk *talk);
 void talk_leave(struct talk *talk, int status);
 // After /edit: the conversation is as before it. False: nothing is being edited, or the worker is busy.
 bool talk_leave_edit(struct talk *talk);
+void talk_say_still_edited(struct talk *talk); // and what goes back; nothing where nothing is being edited
 // Goes to the branch beside this one, where the conversation last could have gone otherwise; in the state TALK_IDLE.
 // NULL, or why not.
 const char *talk_beside(struct talk *talk, int step);

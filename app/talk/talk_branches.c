@@ -9,6 +9,8 @@
 #include "app/talk/talk_parts.h"
 #include "app/talk/tree.h"
 
+enum { REDO_WORDS = 64 };
+
 void talk_say_choice(struct talk *talk, size_t turn)
 {
     struct chat_rank rank = chat_rank(&talk->chat, turn);
@@ -57,9 +59,20 @@ void talk_say_ways(struct talk *talk)
         talk_say_for_now(talk, "%s%s%s.", back, *back && *on ? ", " : "", on);
 }
 
+// "/redo brings it back", "/redo 2 brings them back".
+static const char *redo_words(char out[REDO_WORDS], size_t n)
+{
+    if (n == 1)
+        snprintf(out, REDO_WORDS, "/redo brings it back");
+    else
+        snprintf(out, REDO_WORDS, "/redo %zu brings them back", n);
+    return out;
+}
+
 void talk_do_undo(struct talk *talk, const struct line *line)
 {
     size_t count;
+    char redo[REDO_WORDS];
     if (!commands_count(talk_argument(line).text, 1, &count)) {
         talk_say(talk, "/undo takes a number of messages.");
         return;
@@ -70,10 +83,9 @@ void talk_do_undo(struct talk *talk, const struct line *line)
         return;
     }
     talk->face->cut(talk->self, left);
-    talk_say_for_now(
-        talk, "Took back %zu of your messages; %zu remain%s, context %" PRIu32 " of %" PRIu32 ". /redo brings %s back.",
-        taken, left, left == 1 ? "s" : "", chat_tokens(&talk->chat), talk->info.max_context,
-        taken == 1 ? "it" : "them");
+    talk_say_for_now(talk, "Took back %zu of your messages; %zu remain%s, context %" PRIu32 " of %" PRIu32 ". %s.",
+                     taken, left, left == 1 ? "s" : "", chat_tokens(&talk->chat), talk->info.max_context,
+                     redo_words(redo, taken));
     talk_follow(talk);
 }
 
@@ -142,6 +154,7 @@ static const struct chat_turn *nth_last_message(const struct chat *chat, size_t 
 static void begin_edit(struct talk *talk, const struct bytes *message, size_t n)
 {
     struct bytes draft = {0};
+    char redo[REDO_WORDS];
     bool slash = message->length && message->data[0] == '/'; // else it would be a command
     if (!bytes_append(&draft, "/", slash) || !bytes_append(&draft, message->data, message->length)) {
         talk_fail(talk, "out of memory");
@@ -151,13 +164,31 @@ static void begin_edit(struct talk *talk, const struct bytes *message, size_t n)
         talk_say_for_now(talk, "Change the message and send it.");
     } else {
         chat_undo(&talk->chat, n);
-        talk->editing = true;
         talk->face->cut(talk->self, chat_exchanges(&talk->chat));
-        talk_say_for_now(talk, "Took back %zu of your messages; change this one and send it. %s %s back.", n,
-                         talk->face->whole ? "Esc brings" : "/redo brings", n == 1 ? "it" : "them");
+        talk_say_for_now(talk, "Took back %zu of your messages; change this one and send it. %s.", n,
+                         !talk->face->whole ? redo_words(redo, n)
+                         : n == 1           ? "Esc brings it back"
+                                            : "Esc brings them back");
         talk_follow(talk);
+        talk->editing = n;
     }
     bytes_release(&draft);
+}
+
+bool talk_fills_draft(const char *typed, size_t length)
+{
+    struct line line = commands_parse(typed, length), text;
+    size_t n;
+    return line.kind == LINE_COMMAND && line.row->run == talk_do_edit && parse_edit(&line, &n, &text) && !text.length;
+}
+
+void talk_say_still_edited(struct talk *talk)
+{
+    char redo[REDO_WORDS];
+    if (talk->editing == 1)
+        talk_say(talk, "The message is still taken back; %s.", redo_words(redo, 1));
+    else if (talk->editing)
+        talk_say(talk, "%zu messages are still taken back; %s.", talk->editing, redo_words(redo, talk->editing));
 }
 
 void talk_do_edit(struct talk *talk, const struct line *line)
@@ -207,7 +238,6 @@ bool talk_leave_edit(struct talk *talk)
 {
     if (!talk->editing || talk->state != TALK_IDLE)
         return false;
-    talk->editing = false;
     return go_by(talk, talk->chat.undone);
 }
 
@@ -218,7 +248,6 @@ const char *talk_beside(struct talk *talk, int step)
     size_t from;
     int64_t number = beside(&talk->chat, step, &from);
     bool any = number != PART_NONE || chat_last_choice(&talk->chat, &from);
-    talk->editing = false;
     if (number != PART_NONE)
         go_by(talk, number);
     return number != PART_NONE ? NULL
@@ -266,6 +295,7 @@ void talk_do_fork(struct talk *talk, const struct line *line)
         talk_fail(talk, "%s", error.text);
     } else {
         chat_prune(&talk->chat);
+        talk->editing = 0;
         snprintf(note, sizeof talk->choice.note,
                  "\"%s\" stays as it is, /load returns to it. Each turn is now saved as", talk->session);
         talk_open_session(talk, chat_position(&talk->chat), true);

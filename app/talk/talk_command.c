@@ -110,7 +110,7 @@ struct foreign_setting {
 static const struct foreign_setting foreigners[] = {
     {"temperature", "temp", NULL},
     {"num_predict|n_predict|predict", "max-tokens", NULL},
-    {"num_ctx|ctx_size|context", NULL, "The context is as long as --context said when moechat was started."},
+    {"num_ctx|ctx_size|context", NULL, "--context sets it when moechat is started"}, // behind how long it is
     {"system", NULL, "/system shows and sets the system message."},
     {"think|nothink", NULL, "/think on and /think off say whether it thinks first."},
     {"verbose|quiet", NULL, "/stats shows the figures; on the full screen Alt-s shows and hides them."},
@@ -139,6 +139,10 @@ void talk_do_set(struct talk *talk, const struct line *line)
         snprintf(value, sizeof value, "%s", text);
     }
     const struct foreign_setting *foreign = find_foreign(name);
+    if (foreign && strstr(foreign->names, "num_ctx")) {
+        talk_say(talk, "The context has room for %" PRIu32 " tokens; %s.", talk->info.max_context, foreign->words);
+        return;
+    }
     if (foreign && !foreign->ours) {
         talk_say(talk, "%s", foreign->words);
         return;

@@ -32,10 +32,6 @@ void talk_lines_show(struct talk *talk, struct talk_lines *lines);
 void talk_lines_tokens(struct talk *talk, struct talk_lines *lines); // as face_ops.tokens
 void talk_lines_page(struct talk *talk, struct talk_lines *lines, enum face_page page);
 
-// What follows a command as a string, cut where no name or number reaches.
-struct talk_argument {
-    char text[160];
-};
 struct talk_argument talk_argument(const struct line *line);
 
 // The handlers of commands are talk_do_*, see commands.def. Those that the worker has to do leave the talk BUSY until

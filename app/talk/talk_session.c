@@ -62,6 +62,7 @@ void talk_follow(struct talk *talk)
         return;
     }
     const struct chat_turn *last = talk->chat.n_turns ? &talk->chat.turns[talk->chat.n_turns - 1] : NULL;
+    talk->editing = 0;
     place.unanswered = last && last->role == TOK_USER && last->end ? (uint32_t)last->ids.count : 0;
     talk->going = true;
     talk->system_waits = talk->saving && chat_system_waits(&talk->chat);
@@ -327,6 +328,31 @@ void talk_do_load(struct talk *talk, const struct line *line)
     }
 }
 
+// What would be gone, for people who are asked whether they mean it. A pipe's lines mean what they say.
+static bool asks_to_delete(struct talk *talk, const struct talk_argument *name)
+{
+    struct store_list list;
+    struct store_error error;
+    bool asked = false;
+    if (talk->scripted || strcmp(talk->delete_asked.text, name->text) == 0 || store_list(&talk->store, &list, &error))
+        return false; // who removes it says what is wrong
+    for (size_t i = 0; i < list.n_entries && !asked; i++) {
+        char words[400];
+        const struct store_entry *entry = &list.entries[i];
+        if (strcmp(entry->name, name->text) != 0)
+            continue;
+        if (entry->damaged)
+            snprintf(words, sizeof words, "Session \"%s\" is damaged.", entry->name);
+        else
+            sessions_describe(words, sizeof words, entry->name, &entry->manifest);
+        talk_say(talk, "%s /delete %s once more deletes it for good.", words, entry->name);
+        talk->delete_asked = *name;
+        asked = true;
+    }
+    store_list_release(&list);
+    return asked;
+}
+
 void talk_do_delete(struct talk *talk, const struct line *line)
 {
     struct talk_argument argument = talk_argument(line);
@@ -338,10 +364,13 @@ void talk_do_delete(struct talk *talk, const struct line *line)
         talk_say(talk, "/delete takes the name of a session; /sessions lists them.");
     else if (strcmp(name, talk->session) == 0)
         talk_say(talk, "That is the conversation you are in; /new first.");
+    else if (asks_to_delete(talk, &argument))
+        return;
     else if (store_remove(&talk->store, name, &error))
         fail_session(talk, name, &error);
     else
         talk_say(talk, "Deleted.");
+    *talk->delete_asked.text = 0;
 }
 
 void talk_finish_session(struct talk *talk)

@@ -38,6 +38,7 @@ struct plain {
     uint64_t came_ms;   // the last of it
     struct bytes input; // of a pipe
     bool input_ended;
+    bool left;           // by a line, not by the input's end
     bool whole_line;     // in there, or its end
     struct bytes quoted; // a message of several lines that is not whole yet
     char *draft;         // that the next prompt begins with, NULL
@@ -251,7 +252,9 @@ static void face_changed(void *self)
 static bool face_draft(void *self, const char *text)
 {
     struct plain *plain = self;
-    char *draft = plain->from_terminal ? strdup(text) : NULL;
+    struct pollfd typed = {.fd = STDIN_FILENO, .events = POLLIN};
+    bool behind = prompt_holds() || poll(&typed, 1, 0) > 0; // it was typed to stand by itself
+    char *draft = plain->from_terminal && !behind ? strdup(text) : NULL;
     if (draft) {
         free(plain->draft);
         plain->draft = draft;
@@ -291,6 +294,7 @@ static bool take_line(struct plain *plain, const char *text, size_t length)
     struct bytes line = *quoted;
     *quoted = (struct bytes){0};
     talk_line(&plain->talk, line.data ? line.data : "", line.length);
+    plain->left = plain->talk.state == TALK_LEAVING;
     bytes_release(&line);
     return true;
 }
@@ -425,6 +429,7 @@ static void interrupt(void *self)
         plain->quoted.length = 0;
         if (!prompt_interrupt())
             put_paragraph(plain, "Ctrl-D or /quit to leave.");
+        talk_say_still_edited(talk);
         prompt_refresh();
     }
 }
@@ -474,10 +479,28 @@ static bool open_prompt(void *self)
                                              .not_kept = not_kept});
 }
 
+// Lines of a pipe behind the one that left.
+static void report_unread(struct plain *plain)
+{
+    struct pollfd more = {.fd = STDIN_FILENO, .events = POLLIN};
+    struct bytes *input = &plain->input;
+    if (!input->length && !plain->input_ended && poll(&more, 1, 0) > 0)
+        read_pipe(plain);
+    size_t blank = 0;
+    while (blank < input->length && strchr(" \t\r\n", input->data[blank]))
+        blank++;
+    size_t left = input->length - blank;
+    if (left)
+        report("not sent: what follows the line that left, from \"%.*s\" on", (int)(left < 60 ? left : 60),
+               input->data + blank);
+}
+
 static void close_lines(void *self)
 {
     struct plain *plain = self;
     int status = plain->talk.status;
+    if (!plain->from_terminal && plain->left)
+        report_unread(plain);
     if (plain->from_terminal) {
         if (status == STATUS_TERMINATED || status == STATUS_INTERRUPTED)
             fputc('\n', stdout);

@@ -213,6 +213,18 @@ static void add_to_history(const char *text)
     }
 }
 
+// readline rings where no line is kept aside, which is not the user's doing.
+static void unsave_line(void)
+{
+    const char *value = rl_variable_value("bell-style");
+    char *bell = value ? strdup(value) : NULL;
+    rl_variable_bind("bell-style", "none");
+    rl_maybe_unsave_line();
+    if (bell)
+        rl_variable_bind("bell-style", bell);
+    free(bell);
+}
+
 // The draft that was left for a line of the history, which readline keeps aside until then; malloc'd, NULL: none, or no
 // memory. It stays aside if it is kept. The line that is being edited stays.
 static char *left_draft(bool kept)
@@ -224,7 +236,7 @@ static char *left_draft(bool kept)
     int point = rl_point;
     rl_undo_list = NULL;
     rl_replace_line("", 0);
-    rl_maybe_unsave_line();
+    unsave_line();
     char *draft = rl_end ? strdup(rl_line_buffer) : NULL;
     if (draft && kept)
         rl_maybe_save_line(); // its undo list, too
@@ -574,6 +586,11 @@ static const char *mode_words(void)
 struct prompt_draft prompt_draft(void)
 {
     const char *label = rl_display_prompt;
+    if (prompt.in_line) // readline still has the line that was taken
+        return (struct prompt_draft){.label = "",
+                                     .mode = "",
+                                     .text = prompt.next ? prompt.next : "",
+                                     .length = prompt.next ? strlen(prompt.next) : 0};
     return (struct prompt_draft){.label = label ? label : "",
                                  .mode = mode_words(),
                                  .text = rl_line_buffer ? rl_line_buffer : "",

@@ -269,6 +269,8 @@ static void face_heat(void *self)
 static bool face_draft(void *self, const char *text)
 {
     struct tui *tui = self;
+    tui_end_search(tui);
+    tui_put_draft_away(tui);
     prompt_replace(text);
     tui->dirty = true;
     return true;
@@ -419,6 +421,7 @@ static void release(struct tui *tui)
     input_release(&tui->input);
     bytes_release(&tui->last_answer);
     bytes_release(&tui->held);
+    bytes_release(&tui->behind);
     figures_release(&tui->figures);
     free(tui->entries);
     free(tui->kept);
@@ -475,24 +478,36 @@ static void keep_drafts(struct tui *tui)
     const char *kept = tui->mode == MODE_WRITE ? draft.text : tui->kept;
     if (kept && *kept)
         prompt_remember(kept);
+    struct bytes *behind = &tui->behind;
+    while (behind->length && strchr(" \t\n", behind->data[behind->length - 1]))
+        behind->data[--behind->length] = 0;
+    if (behind->length)
+        prompt_remember(behind->data + strspn(behind->data, " \t\n"));
+}
+
+static void say_line(const struct bytes *text)
+{
+    enum { INDENT = 4 };
+    struct bytes line = {0};
+    printf("%*s", INDENT, "");
+    if (tree_words(&line, text))
+        tree_print_words(stdout, &line, term_columns() - INDENT);
+    else
+        putchar('\n');
+    bytes_release(&line);
 }
 
 static void say_not_sent(struct tui *tui)
 {
-    enum { INDENT = 4 };
-    if (!tui->n_queue)
-        return;
-    printf("Not sent, as %s for the answer; the history of the next chat has %s (Up, more than once):\n",
-           tui->n_queue == 1 ? "it waited" : "they waited", tui->n_queue == 1 ? "it" : "them");
-    for (size_t i = 0; i < tui->n_queue; i++) {
-        struct bytes line = {0};
-        printf("%*s", INDENT, "");
-        if (tree_words(&line, &tui->queue[i]))
-            tree_print_words(stdout, &line, term_columns() - INDENT);
-        else
-            putchar('\n');
-        bytes_release(&line);
-    }
+    if (tui->n_queue)
+        printf("Not sent, as %s for the answer; the history of the next chat has %s (Up, more than once):\n",
+               tui->n_queue == 1 ? "it waited" : "they waited", tui->n_queue == 1 ? "it" : "them");
+    for (size_t i = 0; i < tui->n_queue; i++)
+        say_line(&tui->queue[i]);
+    if (tui->behind.length)
+        puts("Not sent, as it came behind the line that left; the history of the next chat has it (Up):");
+    if (tui->behind.length)
+        say_line(&tui->behind);
 }
 
 static void close_screen(void *self)

@@ -119,6 +119,19 @@ static struct bytes take_from_queue(struct tui *tui, size_t at)
     return taken;
 }
 
+// What was typed while something is under way.
+static void put_off(struct tui *tui, const char *text)
+{
+    bool loading = tui->talk.state == TALK_LOADING;
+    if (tui->talk.state == TALK_BUSY || !talk_fills_draft(text, strlen(text))) {
+        put_into_queue(tui, text);
+        return;
+    }
+    prompt_replace(text);
+    tui_notice(tui, loading ? "/edit can't wait in the queue; Enter does it once the model is open"
+                            : "/edit can't wait in the queue; Esc stops the answer, then Enter does it");
+}
+
 // A command stands above what it has to say; what it shows elsewhere needs no mention.
 static void submit(struct tui *tui, const char *text, size_t length)
 {
@@ -135,7 +148,8 @@ static void submit(struct tui *tui, const char *text, size_t length)
 
 void tui_send_queued(struct tui *tui)
 {
-    while (tui->talk.state == TALK_IDLE && tui->n_queue) {
+    // What was queued was said behind a message as it was, not in the middle of its change.
+    while (tui->talk.state == TALK_IDLE && tui->n_queue && !tui->talk.editing) {
         struct bytes text = take_from_queue(tui, 0);
         submit(tui, text.data, text.length);
         bytes_release(&text);
@@ -429,6 +443,10 @@ static bool page_key(struct tui *tui, const struct input_item *item)
         return false;
     if (!tui->help_open) // the figures in the chat's place are left by their own key
         return tui->zoom && tui->mode == MODE_WRITE && is_key(item, "\004") && half_down(tui);
+    if (tui->page == FACE_PAGE_STATS && tui->mode == MODE_WRITE && is_key(item, "/")) { // they lie over an answer,
+        close_page(tui);                                                                // beside which one commands
+        return false;
+    }
     for (size_t i = 0; i < sizeof presses / sizeof presses[0]; i++)
         for (int key = 0; key < KEYS && presses[i].keys[key]; key++)
             if (is_key(item, presses[i].keys[key]))
@@ -484,12 +502,12 @@ void tui_on_line(void *context, char *line)
         else if (tui->talk.state == TALK_IDLE)
             submit(tui, line, strlen(line));
         else if (!talk_line_meanwhile(&tui->talk, line, strlen(line)))
-            put_into_queue(tui, line);
+            put_off(tui, line);
     }
     free(line);
 }
 
-static void put_draft_away(struct tui *tui)
+void tui_put_draft_away(struct tui *tui)
 {
     if (!prompt_draft().length)
         return;
@@ -502,7 +520,7 @@ static bool leave_edit(struct tui *tui)
 {
     if (!tui->talk.editing || tui->talk.state != TALK_IDLE)
         return false;
-    put_draft_away(tui); // first: what it says outlives the work that follows
+    tui_put_draft_away(tui); // first: what it says outlives the work that follows
     return talk_leave_edit(&tui->talk);
 }
 
@@ -534,8 +552,10 @@ void tui_interrupt(struct tui *tui)
     } else if (talk_stop(talk)) {
         tui->stopping = true;
         take_queue_back(tui);
+    } else if (leave_edit(tui)) {
+        return;
     } else if (prompt_draft().length) {
-        put_draft_away(tui);
+        tui_put_draft_away(tui);
     } else if (talk->state == TALK_LOADING) {
         talk_leave(talk, STATUS_INTERRUPTED);
     } else {
@@ -546,8 +566,12 @@ void tui_interrupt(struct tui *tui)
 void tui_take_input(void *context, const struct input_item *item)
 {
     struct tui *tui = context;
-    if (tui->talk.state == TALK_LEAVING)
+    if (tui->talk.state == TALK_LEAVING) {
+        bool text = item->length && (unsigned char)item->bytes[0] >= ' ';
+        bool ends = item->length == 1 && (item->bytes[0] == '\r' || item->bytes[0] == '\n');
+        bytes_append(&tui->behind, ends ? "\n" : item->bytes, ends ? 1 : text ? item->length : 0);
         return;
+    }
     tui->dirty = true;
     *tui->notice = 0; // it was about what was done before
     if (item->kind == INPUT_ESCAPE) {

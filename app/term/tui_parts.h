@@ -57,8 +57,9 @@ struct tui {
     bool search_back;  // n goes to earlier matches
     struct bytes queue[TUI_QUEUE];
     size_t n_queue;
-    bool shell_told;   // what a line that begins with ! does
-    struct bytes held; // what came with the key that ended the bare view, and is read next
+    bool shell_told;     // what a line that begins with ! does
+    struct bytes behind; // what came behind the line that ends the chat
+    struct bytes held;   // what came with the key that ended the bare view, and is read next
     // The answer under way.
     bool thinking, stopping;
     bool begun_entry;             // in the transcript
@@ -101,6 +102,7 @@ void tui_forget_words(struct tui *tui);
 void tui_interrupt(struct tui *tui); // Ctrl-C
 void tui_send_queued(struct tui *tui);
 void tui_end_search(struct tui *tui);
+void tui_put_draft_away(struct tui *tui); // into the history, and says so; nothing when there is none
 
 // tui_side.c: what leaves the screen
 void tui_edit(struct tui *tui);

@@ -37,6 +37,17 @@ def test_a_turn():
     leave(t)
 
 
+def test_enter_rings_no_bell():
+    t = chat("turn\necho\nturn\necho\n")
+    for text in ("one", "two"):
+        t.send(text + "\r")
+        t.wait("Assistant:", text + "\r\n", "You:")
+    expect(b"\a" not in t.output, repr(t.output[-300:]))
+    t.send("\x07")  # one that is asked for is heard
+    t.wait("\a")
+    leave(t)
+
+
 def test_the_next_turn_feeds_only_itself():
     t = chat("turn\ntext one\nturn\ntext two\n")
     t.send("a\r")
@@ -291,6 +302,33 @@ def test_pasted_text_is_one_message():
     expect(t.output.rindex(b"\x1b[?2004l") > t.output.rindex(b"\x1b[?2004h"), "the terminal is told that pastes are over")
 
 
+def test_an_edit_that_is_left_or_typed_ahead():
+    t = chat("turn\necho\n" * 4, columns=120)
+    for text in ("one", "two"):
+        t.send(text + "\r")
+        t.wait("Assistant:", text + "\r\n", "You:")
+    t.send("/edit 2\r")
+    t.wait("Took back 2 of your messages; change this one and send it. /redo 2 brings them back.", "You:", "one")
+    t.send(" more")
+    t.interrupt()
+    t.wait("^C", "2 messages are still taken back; /redo 2 brings them back.", "You:")
+    t.send("/redo 2\r")
+    t.wait("You: one", "Assistant: one", "Assistant: two", "You:")
+    t.interrupt()
+    t.wait("Ctrl-D or /quit", "You:")
+    t.send("/edit\rthree\r")  # what stands behind it is a message of its own, not the end of the old one
+    t.wait("/edit takes the new text here: /edit 1 TEXT.", "Assistant:", "three\r\n", "You:")
+    leave(t)
+
+
+def test_words_of_other_chats_are_answered():
+    got = run(script("turn\necho\n") + ["--plain", "--no-session"],
+              stdin=b"/set parameter num_ctx 512\n/pull qwen3\n/ps\n/show modelfile\n/show info\n/model\n").stdout
+    for words in (b"The context has room for 4096 tokens; --context", b"hf download", b"One model is open", b"moechat info MODEL", b"/stats shows that.", b"/quit, then moechat MODEL_DIR"):
+        same(got.count(words), 1)
+    expect(b"Unknown" not in got, got)
+
+
 def test_vi_keys():
     rc = os.path.join(SCRATCH, "inputrc")
     with open(rc, "w") as out:
@@ -515,6 +553,9 @@ def test_plain_reads_messages_from_a_pipe():
     open_end = run(script(ECHO) + ["--plain"], stdin=b'"""\nmy name\n')
     same((open_end.returncode, open_end.stdout.count(b"Assistant:")), (2, 0))
     expect(b"has no end" in open_end.stderr, open_end.stderr)
+    behind = run(script(ECHO) + ["--plain"], stdin=b"one\n/quit\n\ntwo\nthree")
+    same((behind.returncode, behind.stdout.count(b"Assistant:"), behind.stderr), (0, 1, b'moechat: not sent: what follows the line that left, from "two three" on\n'))
+    same(run(script(ECHO) + ["--plain"], stdin=b"/quit\n \n\n").stderr, b"")
     for wanted in (b"Assistant: one\n", b"Took back 1", b"Assistant: two\n", b"Unknown command", b"Assistant: exit\n", b"Assistant: last without newline\n"):
         expect(wanted in text, "%r is missing in %r" % (wanted, text))
 

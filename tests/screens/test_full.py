@@ -775,6 +775,75 @@ def test_esc_leaves_an_edit():
     leave(s)
 
 
+def test_ctrl_c_leaves_an_edit_and_commands_do_not():
+    s = after_two_answers()
+    before = s.text().split(IDLE)[0].rstrip()
+    s.keys("/edit\r", "Esc brings it back.")
+    s.keys("\x15/copy 9\r", lambda t: t.text().rstrip().endswith(">"))
+    s.keys("/edit 1\r", lambda t: "Esc brings it back." in t.text() and "> one" in t.text())
+    s.keys("\x15/keys enter\r", "q closes")
+    s.keys("q", "Esc brings it back.")
+    s.keys("changed\x03", lambda t: "draft moved to the history" in t.text() and "one-a" in t.text())
+    s.keys("/redo\r", "two-b")
+    s.keys("\x1b[A", "> /redo")
+    s.keys("\x1b[A", "> changed")
+    s.keys("\x15/undo 2\r", "/redo 2 brings them")
+    s.keys("/redo 2\r", lambda t: "two-b" in t.text())
+    leave(s)
+
+
+def test_an_edit_does_not_wait_in_the_queue():
+    s = chat("turn\ntext first part\nhang\nturn\necho\n")
+    s.keys("go\r", "first part")
+    s.keys("/edit\r", "/edit can't wait in the queue; Esc stops the answer")
+    s.until("> /edit")
+    expect("queued" not in s.text(), s.text())
+    s.keys("\x15/edit 1 went\r", "queued: /edit 1 went")  # with its text it can
+    s.keys("\x1b", lambda t: "went\n" in t.text() and " tokens/s)" in t.text())
+    leave(s)
+
+
+def test_a_draft_is_not_lost_to_an_edit_and_the_queue_waits_for_it():
+    s = Screen(script("turn\necho\n" * 3), env=environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_STATE_HOME=SCRATCH + "/edit-state", XDG_DATA_HOME=SCRATCH + "/edit-data"))
+    s.until(IDLE)
+    answered(s, "one")
+    s.send("/undo\r/redo\r/edit\rtwo\r")  # while the worker goes to and fro
+    s.until(lambda t: "> one" in t.text() or "you \u203a two" in t.text())
+    s.until(IDLE)
+    if "> one" in s.text():  # else all was done at once
+        expect("you \u203a two" not in s.text(), s.text())
+        s.keys("\x1b", "you \u203a two")
+    s.send("\x15\x04")
+    same(s.finish(), 0)
+
+
+def test_over_an_answer_a_slash_begins_a_command():
+    s = chat("turn\ntext first part\nhang\nturn\necho\n")
+    s.keys("go\r", "first part")
+    s.keys("/stats\r", "stats; q closes, Space and b page, / begins a command")
+    s.keys("/keys stop\r", " help; q closes")
+    expect("search" not in s.text().split("help;")[0].split("\n")[-1], s.text())
+    s.keys("/esc\r", "match ")  # the help is searched, as less does
+    s.keys("q", "first part")
+    s.keys("\x1b", IDLE)
+    leave(s)
+
+
+def test_what_comes_behind_a_quit_is_told():
+    state = os.path.join(SCRATCH, "behind")
+    env = environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_STATE_HOME=state)
+    s = chat("turn\necho\n", env=env)
+    s.send("/quit\rsome text\rand more\r")
+    same(s.finish(), 0)
+    expect(b"Not sent, as it came behind the line that left; the history of the next chat has it (Up):\r\n    some text" in s.output, repr(s.output[-500:]))
+    s = chat("turn\necho\n", env=env)
+    s.keys("\x1b[A\x1b[A", "and more")
+    expect("> some text" in s.text(), s.text())
+    s.send("\x15/quit\r\r")
+    same(s.finish(), 0)
+    expect(b"Not sent" not in s.output, "nothing was")
+
+
 def test_pages_have_the_keys_of_less():
     s = chat("turn\necho\n")
     s.keys("/help\r", "q closes")

@@ -242,6 +242,27 @@ def test_a_message_that_waits_is_told_of():
     expect(b"has no answer; this one takes its place" in result.stderr and b"your next message" not in result.stderr, result.stderr)
 
 
+def test_a_stopped_message_that_was_gone_back_to_is_told_of():
+    t = chat("turn\necho\nturn\nprefill 60000\n", "--session", "back-to", columns=120)
+    t.send("one\r")
+    t.wait("Assistant:", "one\r\n", "You:")
+    stop_while_read(t, "go")
+    t.send("/undo\r")
+    t.wait("/redo brings it back", "You:")
+    t.send("/redo\r")
+    t.wait("You: go", "You:")
+    t.send("/quit\r")
+    t.wait("Your last message is saved without an answer; /retry answers it.", 'Saved as "back-to"')
+    same(t.finish(), 0)
+    t = chat("turn\necho\n", "--session", "back-to", columns=120)
+    t.send("/undo\r")
+    t.wait("/redo brings it back", "You:")
+    t.send("/quit\r")
+    t.wait('Saved as "back-to"')
+    same(t.finish(), 0)
+    expect(b"without an answer" not in t.output, "the last one has one")
+
+
 def test_what_does_not_fit_is_not_saved():
     ask("a" * 60, "--session", "big", *script(ECHO))
     said = run(["--plain", "--session", "big"] + script("name other\ncontext 50\n" + ECHO), b"hi\n/quit\n").stdout.decode()
@@ -510,6 +531,12 @@ def test_an_undone_conversation_is_no_empty_one():
     expect("undone  just now, 2 messages, 11 tokens" in run(["sessions"]).stdout.decode(), "one branch is not told of")
 
 
+def test_a_pipe_deletes_without_being_asked():
+    ask("x", "--session", "unasked", *script(ECHO))
+    done = run(script(ECHO) + ["--plain", "--no-session"], stdin=b"/delete unasked\n")
+    expect(b"Deleted." in done.stdout and "unasked" not in names(), done.stdout)
+
+
 def test_undo_is_saved():
     t = chat(ECHO, "--session", "undo")
     for text in ("one", "two", "three"):
@@ -523,7 +550,7 @@ def test_undo_is_saved():
     same((got["cached_tokens"], got["prefilled_tokens"]), (1 + 6 + 4, 4))
     t = chat(ECHO, "--session", "undo")
     t.send("/undo 9\r")
-    t.wait("Took back 2 of your messages; 0 remain", "/redo brings them", "You:")
+    t.wait("Took back 2 of your messages; 0 remain", "/redo 2 brings them", "You:")
     leave(t)
     t = chat(ECHO, "--session", "undo")  # another process still knows all of it, with its rows
     t.send("/redo 9\r")
@@ -632,6 +659,14 @@ def test_commands():
     t.wait("no session", "You:")
     t.send("/load first\r")
     t.wait('Session "first": 3 messages', "Nothing needs to be read again", "You: one", "You:")
+    for _ in range(2):  # a question, which another line takes back
+        t.send("/delete second\r")
+        t.wait('Session "second": 3 messages', "/delete second once more deletes it for good.", "You:")
+        t.send("/stats\r")
+        t.wait("tokens", "You:")
+    expect("second" in names(), "nothing is deleted yet")
+    t.send("/delete second\r")
+    t.wait("once more deletes it", "You:")
     t.send("/delete second\r")
     t.wait("Deleted.", "You:")
     t.send("three\r")
