@@ -28,6 +28,7 @@ import itertools
 import json
 import multiprocessing
 import os
+import platform
 import random
 import re
 import select
@@ -41,7 +42,10 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 EQUIVALENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "equivalent.txt")
 HOUSES = ("kernels", "engine", "tokenizer", "app")
-UNRUN = ("_mma.cl", "ptx.cl")  # for NVIDIA's matrix units alone: PoCL never builds it, and make warps has its own mistakes
+UNRUN = ("ptx.cl",)  # NVIDIA's instructions, in whose place tests/emulate has functions of its own
+WARPS = "{build}/tests/emulate/libOpenCL.so.1"
+SAMPLES = ("Q4_0", "Q4_K", "Q6_K", "IQ2_XS", "nvfp4")  # test_kinds tries heads and swiglus with these
+WARPS_HERE = platform.machine() == "x86_64" and shutil.which("clang") is not None  # what tests/emulate needs
 
 Site = collections.namedtuple("Site", "path line kind old new")  # line counts from 1; old and new are whole lines
 Test = collections.namedtuple("Test", "name targets command")  # what make builds, and what is run
@@ -201,8 +205,8 @@ Ways = collections.namedtuple("Ways", "shapes kinds")  # in which a line of Open
 
 @functools.lru_cache(maxsize=None)
 def compiled_ways(path):
-    """What the #if's round each line of OpenCL say: the shapes for which it is compiled (none: only for NVIDIA), and the kinds
-    of matrix. Knows the forms that kernels/ uses; what it doesn't know limits nothing."""
+    """What the #if's round each line of OpenCL say: the shapes for which it is compiled ("warps": only for NVIDIA, emulated), and
+    the kinds of matrix. Knows the forms that kernels/ uses; what it doesn't know limits nothing."""
     with open(path, encoding="utf-8") as source:
         lines = source.read().split("\n")
     ways, stack, held = [], [], ""  # the stack: of (condition, the branches before it that were not taken)
@@ -229,7 +233,7 @@ def ways_within(path, stack):
         needs = {term.strip() for term in condition.split("&&")}
         needs |= {other[1:] if other[0] == "!" else "!" + other for other in others if re.match(r"!?\w+$", other)}
         if "NVIDIA_MMA" in needs:
-            shapes = []
+            shapes = ["warps"] * WARPS_HERE
         shapes = [s for s in shapes if ("!SHAPE_CPU" if s == "cpu" else "SHAPE_CPU") not in needs]
         kinds = re.findall(r"(?<!!)defined\(KIND_IS_(\w+)\)", condition) or kinds
     return Ways(shapes, [kind for kind in kinds if kind != "AFFINE"][:2])
@@ -272,10 +276,12 @@ class Guards:
             name, *parts = part.split()
             target = "{build}/tests/ops/" + name
             for shape in ways.shapes:
+                on = ["sh", "tests/emulate/warps.sh", WARPS] if shape == "warps" else []
                 for kind in (ways.kinds or parts) if name == "test_kinds" else [None]:
                     env = ["env", "MOECHAT_TEST_LATE=1", "MOECHAT_TEST_SHAPE=" + shape] + (["MOECHAT_TEST_KIND=" + kind] if kind else [])
-                    chosen = ["weights", "products"] if kind else parts  # what every kind has
-                    tests.append(Test(" ".join([name] + ([kind] if kind else parts) + [shape]), [target], env + [target] + chosen))
+                    chosen = ["weights", "products"] + ["heads", "swiglus"] * bool(on and kind in SAMPLES) if kind else parts  # what every kind has
+                    tests.append(Test(" ".join([name] + ([kind] if kind else parts) + [shape]), [target] + on[2:],
+                                      env + on + [target] + chosen))
         return tests
 
     def named(self, words):

@@ -84,7 +84,7 @@ f
 #endif
 g
 """
-    want = {"a": (["cpu"], []), "b": (["gpu"], []), "c": (["gpu"], ["Q6_K"]), "d": ([], []), "e": (["gpu"], ["Q4_0", "Q4_1"]),
+    want = {"a": (["cpu"], []), "b": (["gpu"], []), "c": (["gpu"], ["Q6_K"]), "d": (["warps"] * mutate.WARPS_HERE, []), "e": (["gpu"], ["Q4_0", "Q4_1"]),
             "f": (["gpu"], []), "g": (["cpu", "gpu"], [])}
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "x.cl")
