@@ -487,6 +487,7 @@ int moe_session_truncate(moe_session *session, uint32_t length, struct moe_err *
 // Any thread, at any time: the feed under way stops within one expert read with MOE_CANCELLED. Groups of a prompt that
 // are finished stay. The flag stays set until moe_session_resume.
 void moe_session_cancel(moe_session *session);
+bool moe_session_is_cancelled(const moe_session *session); // any thread
 // The group in which a prefill was cancelled is held where it is: the next prefill, if it begins with the same tokens
 // at the same place, goes on there, to the same bits; where no layer has states, the tokens that are the same do, if
 // they are half of it. Anything else that is fed, restored or cut before it lets go of it. Its tokens times the share

@@ -95,10 +95,12 @@ INLINE float16 stream_scales(BYTES array, uint i, uint group_shift)
 }
 #elif defined(KIND_IS_mxfp4)
 #define STREAM_SETS 1
+// The exponents of several scales as floats, for twice the table's numbers: 2^(e - 128), also where that is subnormal.
+#define SCALES_OF(e, words, as_floats) as_floats(select(e - 1 << 23, (words)(0x00200000u) << e, e < 2u))
 INLINE float16 stream_scales(BYTES array, uint i, uint group_shift)
 {
     uint16 e = bytes16(array + 16 * i);
-    return as_float16(select(e - 1 << 23, (uint16)(0x00200000u) << e, e < 2u)); // of twice the table's numbers
+    return SCALES_OF(e, uint16, as_float16);
 }
 #else
 #define STREAM_SETS 2
@@ -137,7 +139,7 @@ INLINE void stream_tile(const struct kind_row *r, uint first, float16 *tile)
     float s[16];
 #ifdef KIND_IS_mxfp4
     uint8 e = convert_uint8(vload8(first / 256, r->scales));
-    vstore8(as_float8(select(e - 1 << 23, (uint8)(0x00200000u) << e, e < 2u)), 0, s);
+    vstore8(SCALES_OF(e, uint8, as_float8), 0, s);
 #else
     vstore16(stream_scales(r->scales, first / 256, 0) * r->factor, 0, s);
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kernels/device.h"
+#include "kernels/numbers.h"
 #include "kernels/ref_kinds.h"
 
 uint16_t ref_float_to_half(float value)
@@ -285,7 +286,7 @@ static const float *cache_row(const struct args_attention *a, const struct gpu_a
     if (a->kv_type == KV_F32)
         return (const float *)cache + position * width;
     for (uint32_t i = 0; i < width; i++)
-        scratch[i] = ref_half(((const uint16_t *)cache)[position * width + i]);
+        scratch[i] = number_from_half(((const uint16_t *)cache)[position * width + i]);
     return scratch;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/device.h"
+#include "kernels/numbers.h"
 #include "kernels/ref.h"
 
 // LayerNorm of one row.
@@ -46,7 +47,7 @@ int ref_index_append(const struct args_index_append *a, const struct gpu_index_a
 
 static float cached(uint32_t kv_type, const void *cache, uint64_t at)
 {
-    return kv_type == KV_F32 ? ((const float *)cache)[at] : ref_half(((const uint16_t *)cache)[at]);
+    return kv_type == KV_F32 ? ((const float *)cache)[at] : number_from_half(((const uint16_t *)cache)[at]);
 }
 
 // One channel of a complete pool: rows of a key and a gate, `begin` being the first.

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernels/kind_grids.h"
+#include "kernels/numbers.h"
 
 typedef uint8_t u8;
 
@@ -20,31 +21,9 @@ static uint32_t u32_at(const u8 *p)
     return u16_at(p) | (uint32_t)u16_at(p + 2) << 16;
 }
 
-float ref_half(uint16_t bits)
-{
-    uint32_t exponent = (bits >> 10) & 31u;
-    uint32_t mantissa = bits & 1023u;
-    uint32_t wide = (exponent + 112) << 23 | mantissa << 13;
-    float value;
-    memcpy(&value, &wide, sizeof value);
-    if (exponent == 31)
-        value = mantissa ? NAN : INFINITY;
-    else if (exponent == 0)
-        value = (float)mantissa * 0x1p-24f;
-    return bits >> 15 ? -value : value;
-}
-
 static float half_at(const u8 *p)
 {
-    return ref_half(u16_at(p));
-}
-
-static float bf16_of(uint16_t bits)
-{
-    uint32_t wide = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &wide, sizeof value);
-    return value;
+    return number_from_half(u16_at(p));
 }
 
 float ref_scale(uint32_t scale_type, const void *scales, uint64_t index)
@@ -52,7 +31,7 @@ float ref_scale(uint32_t scale_type, const void *scales, uint64_t index)
     const u8 *p = (const u8 *)scales + index * (scale_type == SCALE_F32 ? 4 : 2);
     float value;
     if (scale_type != SCALE_F32)
-        return scale_type == SCALE_F16 ? half_at(p) : bf16_of(u16_at(p));
+        return scale_type == SCALE_F16 ? half_at(p) : number_from_bf16(u16_at(p));
     memcpy(&value, p, sizeof value);
     return value;
 }
@@ -282,8 +261,8 @@ static void iq1_m(const u8 *p, float *out)
         int k = i / 8, g = i / 32;
         int high = p[32 + k / 2] >> k % 2 * 4 & 15;
         int scale = u16_at(p + 48 + g / 2 * 2) >> (g % 2 * 6 + k % 4 / 2 * 3) & 7;
-        out[i] =
-            ref_half((uint16_t)d) * (float)(2 * scale + 1) * iq1_value(p[k] | (high & 7) << 8, i % 8, (high & 8) != 0);
+        out[i] = number_from_half((uint16_t)d) * (float)(2 * scale + 1) *
+                 iq1_value(p[k] | (high & 7) << 8, i % 8, (high & 8) != 0);
     }
 }
 

@@ -6,7 +6,6 @@
 
 #include "kernels/kinds.h"
 
-float ref_half(uint16_t bits);
 // The numbers of a scale_type.
 float ref_scale(uint32_t scale_type, const void *scales, uint64_t index);
 // Dequantises row `row` of m, whose buffer begins at `matrix`, into out[0..in_dim). Callers have checked the ranges.

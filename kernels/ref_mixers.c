@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/device.h"
+#include "kernels/numbers.h"
 #include "kernels/ref.h"
 
 static float silu(float x)
@@ -76,7 +77,7 @@ static const float *cached_head(const struct args_gqa *a, const void *cache, uin
     if (a->kv_type == KV_F32)
         return (const float *)cache + at;
     for (uint32_t i = 0; i < a->head_dim; i++)
-        scratch[i] = ref_half(((const uint16_t *)cache)[at + i]);
+        scratch[i] = number_from_half(((const uint16_t *)cache)[at + i]);
     return scratch;
 }
 

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
 # The house's one-way includes. A file may include headers of its own room, of the rooms that stand before it in its own
-# house, and the faces of other houses: app -> engine/moe.h, tokenizer/tok.h; engine -> kernels/gpu.h, args.h, kinds.h. Since
-# the order is strict, no rooms include each other in a circle. Prints PASS or FAIL lines as the test programs do.
+# house, and the faces of other houses: app -> engine/moe.h, tokenizer/tok.h; engine -> kernels/gpu.h, args.h, kinds.h,
+# numbers.h. Since the order is strict, no rooms include each other in a circle. Prints PASS or FAIL lines as the test
+# programs do.
 cd "$(dirname "$0")/.." || exit 1
 
 find kernels engine tokenizer app -name '*.[ch]' -o -name '*.cc' | sort | xargs grep -nHE '^ *# *include *[<"]' | awk '
@@ -13,7 +14,7 @@ BEGIN {
     for (i = 1; i <= n; i++)
         place[order[i]] = i
     place["engine"] = place["engine/base"] # the face itself: sees nothing of the engine
-    faces["engine"] = " kernels/gpu.h kernels/args.h kernels/kinds.h "
+    faces["engine"] = " kernels/gpu.h kernels/args.h kernels/kinds.h kernels/numbers.h "
     faces["app"] = " engine/moe.h tokenizer/tok.h "
     rules = "rooms: each file stands in a room|faces: other houses by their face|order: rooms below only|" \
             "root: includes name their room|OpenCL: in kernels only|terminal: curses and readline in app/term only"

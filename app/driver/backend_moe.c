@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The real model: a package, its session and its tokenizer.
 #include <stdio.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +27,6 @@ struct real {
     char tokenizer_digest[17];
     moe_progress_fn *progress;
     void *progress_context;
-    atomic_bool cancelled; // as the session is, for the tokenizer
 };
 
 static int fail_tok(struct moe_err *err, const struct tok_err *tok_err)
@@ -72,9 +70,11 @@ static int open_template(struct real *real, struct model_tokenizer *own, struct 
     return 0;
 }
 
+// For the tokenizer, which is opened before the session.
 static bool is_cancelled(void *self)
 {
-    return atomic_load(&((struct real *)self)->cancelled);
+    const struct real *real = self;
+    return real->session && moe_session_is_cancelled(real->session);
 }
 
 static int open_tokenizer(struct real *real, struct moe_err *err)
@@ -385,9 +385,7 @@ static int real_read_record(void *self, const struct moe_record_io *io, const st
 
 static void real_cancel(void *self)
 {
-    struct real *real = self;
-    atomic_store(&real->cancelled, true);
-    moe_session_cancel(real->session);
+    moe_session_cancel(((struct real *)self)->session);
 }
 
 static void real_make_room(void *self, uint32_t tokens)
@@ -397,9 +395,7 @@ static void real_make_room(void *self, uint32_t tokens)
 
 static void real_resume(void *self)
 {
-    struct real *real = self;
-    atomic_store(&real->cancelled, false);
-    moe_session_resume(real->session);
+    moe_session_resume(((struct real *)self)->session);
 }
 
 static struct moe_stats real_stats(void *self)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,6 +24,15 @@ const char *file_base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
+}
+
+void file_folder(const char *path, char *folder, size_t size)
+{
+    const char *slash = strrchr(path, '/');
+    if (slash)
+        snprintf(folder, size, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    else
+        snprintf(folder, size, ".");
 }
 
 int file_open(const char *path, int *fd, uint64_t *bytes, struct moe_err *err)

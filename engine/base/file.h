@@ -11,6 +11,8 @@
 int file_open(const char *path, int *fd, uint64_t *bytes, struct moe_err *err);
 
 const char *file_base_name(const char *path); // behind its last slash
+// The folder that it is in: what stands before its last slash, "/" in the root, "." where it has none. Cut to size.
+void file_folder(const char *path, char *folder, size_t size);
 
 // Syncs a directory, so that the names in it last.
 int file_make_durable(const char *directory, struct moe_err *err);

@@ -18,7 +18,6 @@
 #include "engine/base/err.h"
 #include "engine/walk/weights.h"
 #include "engine/base/file.h"
-#include "engine/base/floats.h"
 #include "engine/convert/consume.h"
 #include "engine/convert/job_key.h"
 #include "engine/files/spans.h"
@@ -26,6 +25,7 @@
 #include "engine/files/verify.h"
 #include "engine/files/writer.h"
 #include "kernels/kinds.h"
+#include "kernels/numbers.h"
 
 #define MEMORY_BYTES ((uint64_t)1 << 30) // of chunks under way; what reading and quantising need comes on top
 enum { PIECE_NUMBERS = 1 << 20, PIECE_BYTES = 4 << 20, MAX_PATH = 4000 };
@@ -399,12 +399,10 @@ static int produce_copy(const void *context, uint64_t chunk, void *buffer, struc
 // The folder that the source is, or that its first file is in.
 static void source_folder(const struct conversion *c, char path[MAX_PATH + 300])
 {
-    const char *file = c->source.kind == GGUF_FILES ? c->source.checkpoint->directory : NULL;
-    const char *slash = file ? strrchr(file, '/') : NULL;
-    if (!file)
-        snprintf(path, MAX_PATH, "%.3999s", c->source.directory);
+    if (c->source.kind == GGUF_FILES)
+        file_folder(c->source.checkpoint->directory, path, MAX_PATH);
     else
-        snprintf(path, MAX_PATH, "%.*s", slash ? (int)(slash - file) : 1, slash ? file : ".");
+        snprintf(path, MAX_PATH, "%.3999s", c->source.directory);
 }
 
 // Not there, empty, or no regular file: nothing to copy. What is there and can't be opened, or was not fetched, is an
@@ -594,11 +592,8 @@ static int write_package(struct conversion *c)
 static int make_name_durable(const struct conversion *c)
 {
     char path[MAX_PATH + 8];
-    snprintf(path, sizeof path, "%s", c->target);
-    char *slash = strrchr(path, '/');
-    if (slash)
-        slash[slash == path] = '\0';
-    return file_make_durable(slash ? path : ".", c->err);
+    file_folder(c->target, path, sizeof path);
+    return file_make_durable(path, c->err);
 }
 
 // The package must open, and be what was written when that is asked for; then it gets its name.

@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "engine/base/err.h"
+#include "engine/base/file.h"
 #include "engine/files/checkpoint.h"
 #include "engine/files/ggml_types.h"
 #include "engine/files/gguf_config.h"
@@ -299,16 +300,13 @@ static int read_model(struct package *package, struct gguf_set *set, struct moe_
     if (code)
         return code;
     char folder[4096];
-    snprintf(folder, sizeof folder, "%s", c->directory);
-    char *slash = strrchr(folder, '/');
-    if (slash)
-        *slash = '\0';
+    file_folder(c->directory, folder, sizeof folder);
     package->kind = GGUF_FILES;
     package->shape = c->shape;
     name_model(package, c->directory);
     snprintf(package->layout, sizeof package->layout, c->n_shards > 1 ? "GGUF in %" PRIu32 " files" : "GGUF",
              c->n_shards);
-    code = package_find_tokenizer(package, slash ? folder : ".", err);
+    code = package_find_tokenizer(package, folder, err);
     if (!code)
         code = read_suggestion(c->gguf, c->directory, &package->suggestion, err);
     if (!code)

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "engine/base/floats.h"
+#include "kernels/numbers.h"
 
 enum { LANES = 8, MOST_GROUP = 128 };
 

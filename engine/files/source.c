@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "engine/base/err.h"
-#include "engine/base/floats.h"
 #include "kernels/kinds.h"
+#include "kernels/numbers.h"
 
 enum { BLOCK = 128, STEM_BYTES = 200 };
 

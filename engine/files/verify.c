@@ -9,10 +9,10 @@
 
 #include "engine/base/err.h"
 #include "engine/base/file.h"
-#include "engine/base/floats.h"
 #include "engine/files/ggml_types.h"
 #include "engine/files/source.h"
 #include "kernels/kinds.h"
+#include "kernels/numbers.h"
 
 enum { PIECE_BYTES = 4 << 20, SAMPLE_BYTES = 256 };
 

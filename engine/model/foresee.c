@@ -134,7 +134,7 @@ static int describe_head(struct gguf_set *set, struct moe_description *d, struct
     struct json_object *config;
     struct shape shape;
     struct gguf_part part = {.count = 1};
-    const char *slash = strrchr(set->files[0].path, '/'), *name = slash ? slash + 1 : set->files[0].path;
+    const char *name = file_base_name(set->files[0].path);
     bool split = gguf_part_parse(name, &part);
     if (split && part.number != 1)
         return moe_fail_file(err, MOE_FORMAT, set->files[0].path, 0,
@@ -210,7 +210,6 @@ int moe_foresee(const char *path, struct moe_description *d, struct moe_err *err
     }
     if (length < 5 || strcmp(path + length - 5, ".json") != 0)
         return foresee_gguf(path, d, err);
-    const char *slash = strrchr(path, '/');
-    snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    file_folder(path, directory, sizeof directory);
     return foresee_config(path, directory, d, err);
 }

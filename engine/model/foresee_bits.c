@@ -12,6 +12,7 @@
 
 #include "engine/base/err.h"
 #include "engine/base/fields.h"
+#include "engine/base/file.h"
 #include "engine/files/folder.h"
 #include "kernels/kinds.h"
 
@@ -165,8 +166,7 @@ int foresee_bits_config(struct json_object *config, const char *file, const stru
     struct checkpoint *c = calloc(1, sizeof *c); // as much of one as folder_declared looks at
     if (!c)
         return moe_fail_file(err, MOE_NO_MEMORY, file, 0, "no memory to look into it");
-    const char *slash = strrchr(file, '/');
-    snprintf(c->directory, sizeof c->directory, "%.*s", slash ? (int)(slash - file) : 1, slash ? file : ".");
+    file_folder(file, c->directory, sizeof c->directory);
     c->config = config;
     int code = read_mlx(c, shape, bits, err);
     free(c);

@@ -503,6 +503,11 @@ void moe_session_cancel(moe_session *session)
     atomic_store(&session->cancel, true);
 }
 
+bool moe_session_is_cancelled(const moe_session *session)
+{
+    return atomic_load(&session->cancel);
+}
+
 void moe_session_resume(moe_session *session)
 {
     atomic_store(&session->cancel, false);

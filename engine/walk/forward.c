@@ -3,9 +3,9 @@
 #include "engine/walk/forward.h"
 
 #include "engine/base/err.h"
-#include "engine/base/floats.h"
 #include "engine/walk/ffn.h"
 #include "engine/walk/mixer.h"
+#include "kernels/numbers.h"
 
 // The nearest border that these tokens come up to. 0: none, or the layer has no states.
 static uint32_t next_border(const struct pass *pass, uint32_t layer)

@@ -8,13 +8,13 @@
 #include <string.h>
 
 #include "engine/base/err.h"
-#include "engine/base/floats.h"
 #include "engine/files/checkpoint.h"
 #include "engine/files/ggml_types.h"
 #include "engine/files/gguf_model.h"
 #include "engine/files/gguf_names.h"
 #include "engine/files/verify.h"
 #include "engine/files/source.h"
+#include "kernels/numbers.h"
 
 enum { TENSOR_ALIGNMENT = 64, SLAB_BYTES = 256 << 20, PIECE_BYTES = 8 << 20, NAME_BYTES = 160 };
 

@@ -4,7 +4,7 @@
 #ifndef MOECHAT_EMULATE_HALVES_H
 #define MOECHAT_EMULATE_HALVES_H
 
-#include "engine/base/floats.h"
+#include "kernels/numbers.h"
 
 static inline uint32_t half_of(float value)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // An indexer's keys, scores and choice, and attention over lists, on every device and in both shapes of kernels:
 // against ref.c, on odd sizes, into poisoned outputs, and in launches that are cut.
+#include "kernels/numbers.h"
 #include "tests/ops/rig.h"
 
 static struct rigs rigs; // opened once: building kernels takes seconds
@@ -51,7 +52,8 @@ static void check_append(struct harness *t, struct rig *rig, struct args_index_a
     int good = got != NULL;
     for (size_t i = 0; good && i < n_cache - 1; i++) {
         bool half = a.kv_type == KV_F16;
-        float w = half ? ref_half(((uint16_t *)want)[i]) : want[i], v = half ? ref_half(((uint16_t *)got)[i]) : got[i];
+        float w = half ? number_from_half(((uint16_t *)want)[i]) : want[i],
+              v = half ? number_from_half(((uint16_t *)got)[i]) : got[i];
         if (half ? i / width < a.position : memcmp(&want[i], &poison, 4) == 0)
             good = half ? ((uint16_t *)want)[i] == ((uint16_t *)got)[i] : memcmp(&got[i], &want[i], 4) == 0;
         else
@@ -98,8 +100,8 @@ static void check_pools(struct harness *t, struct rig *rig, struct args_index_po
     bool good = got != NULL;
     for (size_t i = 0; good && i < n; i++) {
         bool is_new = i >= (size_t)(a.position / a.pool) * a.dim && i < (size_t)end * each;
-        float w = half ? ref_half(((uint16_t *)want)[i]) : want[i], v;
-        v = half ? ref_half(((uint16_t *)(void *)got)[i]) : ((float *)(void *)got)[i];
+        float w = half ? number_from_half(((uint16_t *)want)[i]) : want[i], v;
+        v = half ? number_from_half(((uint16_t *)(void *)got)[i]) : ((float *)(void *)got)[i];
         good = is_new ? fabsf(v - w) <= (half ? 1e-3f : 2e-6f)
                       : memcmp(got + cache_bytes(a.kv_type, i), (char *)want + cache_bytes(a.kv_type, i),
                                cache_bytes(a.kv_type, 1)) == 0;
@@ -167,7 +169,7 @@ static float *score_terms(const struct args_index_scores *a, const float *q, con
     for (uint32_t r = 0; r < a->n_rows; r++)
         for (uint32_t s = 0; s < seen(a->position + r + 1, a->pool); s++) {
             for (uint32_t c = 0; c < a->dim; c++)
-                key[c] = a->kv_type == KV_F16 ? ref_half(((const uint16_t *)cache)[(size_t)s * a->dim + c])
+                key[c] = a->kv_type == KV_F16 ? number_from_half(((const uint16_t *)cache)[(size_t)s * a->dim + c])
                                               : ((const float *)cache)[(size_t)s * a->dim + c];
             for (uint32_t h = 0; h < a->n_heads; h++)
                 terms[(size_t)r * a->out_stride + s] +=

@@ -125,6 +125,26 @@ static void files_are_regular_and_read_whole(struct harness *t)
     CHECK_EQ(t, file_open("/", &opened, &size, &err), MOE_FORMAT);
 }
 
+static void paths_have_a_folder_and_a_name(struct harness *t)
+{
+    static const char *const paths[][3] = {
+        {"a/b/c.gguf", "a/b", "c.gguf"},
+        {"c.gguf", ".", "c.gguf"},
+        {"/c.gguf", "/", "c.gguf"},
+        {"a/", "a", ""},
+        {"/a/b", "/a", "b"},
+    };
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        char folder[16];
+        file_folder(paths[i][0], folder, sizeof folder);
+        CHECK_STR(t, folder, paths[i][1]);
+        CHECK_STR(t, file_base_name(paths[i][0]), paths[i][2]);
+    }
+    char folder[3];
+    file_folder("abcd/e", folder, sizeof folder);
+    CHECK_STR(t, folder, "ab");
+}
+
 static void errors_carry_their_place(struct harness *t)
 {
     struct moe_err err;
@@ -142,10 +162,8 @@ static void errors_carry_their_place(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(only_one_object_is_json),
-        TEST(fields_are_checked),
-        TEST(files_are_regular_and_read_whole),
-        TEST(errors_carry_their_place),
+        TEST(only_one_object_is_json),        TEST(fields_are_checked),       TEST(files_are_regular_and_read_whole),
+        TEST(paths_have_a_folder_and_a_name), TEST(errors_carry_their_place),
     };
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 
 #include "tests/convert_rig.h"
-#include "engine/base/floats.h"
+#include "kernels/numbers.h"
 #include "kernels/ref.h"
 
 #define PACKAGE_A "tests/golden/tiny-a/package" // groups of 32, tied embeddings, one dense layer

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "tests/harness.h"
-#include "engine/base/floats.h"
+#include "kernels/numbers.h"
 #include "engine/files/quantise.h"
 
 enum { MOST = 256 };

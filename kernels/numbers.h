@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The number formats of checkpoints, as float32 and back.
-#ifndef MOECHAT_ENGINE_BASE_FLOATS_H
-#define MOECHAT_ENGINE_BASE_FLOATS_H
+#ifndef MOECHAT_KERNELS_NUMBERS_H
+#define MOECHAT_KERNELS_NUMBERS_H
 
 #include <math.h>
 #include <stdint.h>
