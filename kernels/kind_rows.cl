@@ -267,16 +267,6 @@ INLINE float8 kind_eight(const struct kind_row *r, uint k)
     return eight_in(BLOCK_OF(r, k, BLOCK_INPUTS / 8), IN_BLOCK(k, BLOCK_INPUTS / 8));
 }
 
-#if SHAPE_CPU
-#if defined(__x86_64__) || defined(__aarch64__)
-// Scales are spread over lanes from memory, which costs nothing; left alone, compilers keep arrays in registers and move
-// each number from lane to lane.
-#define KEEP_IN_MEMORY(a, b) __asm__ volatile("" : : "r"(a), "r"(b) : "memory")
-#else
-#define KEEP_IN_MEMORY(a, b)
-#endif
-#endif
-
 #if SHAPE_CPU && BLOCK_INPUTS == 256
 #define BLOCK_SETS (256 / KIND_SCALES)
 // All of a block's s and b at once: for whoever goes through it whole.

@@ -119,6 +119,8 @@ static void dequantise(const struct args_matrix *m, __global const uchar *matrix
     PART_OF_TILE(1)
     PART_OF_TILE(2)
     PART_OF_TILE(3)
+#elif defined(KIND_TABLES)
+    table_tile(from.p + first / 256 * BLOCK_BYTES, tile);
 #elif BLOCK_INPUTS == 256 // and MATMUL_INPUTS is as many
     float s[BLOCK_SETS], b[BLOCK_SETS];
     block_scales(from.p + first / 256 * BLOCK_BYTES, s, b);
@@ -145,7 +147,8 @@ static void dequantise(const struct args_matrix *m, __global const uchar *matrix
 
 INLINE void fetch_row(const struct args_matrix *m, __global const uchar *matrix, uint row, uint first)
 {
-    fetch(kind_row_of(m, matrix, row).p + first / BLOCK_INPUTS * BLOCK_BYTES, MATMUL_INPUTS / BLOCK_INPUTS * BLOCK_BYTES);
+    const uint bytes = MATMUL_INPUTS / BLOCK_INPUTS * BLOCK_BYTES;
+    fetch(kind_row_of(m, matrix, row).p + first / BLOCK_INPUTS * BLOCK_BYTES, bytes + 63); // they may lie in one line more
 }
 #endif
 

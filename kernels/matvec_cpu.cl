@@ -18,7 +18,8 @@ INLINE void fetch_ahead(__global const void *p, uint row_bytes, uint bytes)
 }
 
 #ifdef KIND
-// packed x of all other kinds: x, or the planes of kind_planes.cl or kind_streams.cl, and behind it the sum of every KIND_SCALES.
+// packed x of all other kinds: x, or the planes of kind_planes.cl or kind_streams.cl, and behind it the sum of every
+// KIND_SCALES, or TABLE_DELTA.
 static void pack_row(__global const float *x, __global float *packed, uint in_dim, uint bits)
 {
     uint totals = in_dim;
@@ -30,6 +31,14 @@ static void pack_row(__global const float *x, __global float *packed, uint in_di
 #else
     for (uint input = 0; input < in_dim; input += 16)
         vstore16(vload16(0, x + input), 0, packed + input);
+#endif
+#ifdef TABLE_DELTA
+    for (uint input = 0; input < in_dim; input += TABLE_DELTA) {
+        float8 sum = vload8(0, x + input);
+        if (TABLE_DELTA == 32)
+            sum += vload8(1, x + input) + (vload8(2, x + input) + vload8(3, x + input));
+        packed[in_dim + input / TABLE_DELTA] = sum8(sum);
+    }
 #endif
     if (!KIND_BIAS)
         return;
@@ -174,6 +183,51 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
 #ifdef KIND_FACTOR
         dots[i] *= rows[i].factor;
 #endif
+    }
+}
+#elif defined(KIND_TABLES)
+// The dot products of rows first .. first + n - 1 (n <= ROWS) with packed x.
+static void dots_of(const struct args_matrix *m, __global const uchar *matrix, uint first, uint n,
+                    __global const float *packed, float *dots)
+{
+    BYTES rows[ROWS];
+    float8 sums[ROWS] = {0};
+    struct table_block blocks[ROWS];
+#ifdef TABLE_DELTA
+    float8 of_deltas[ROWS] = {0};
+#endif
+    UNROLL
+    for (uint i = 0; i < ROWS; i++)
+        rows[i] = kind_row_of(m, matrix, first + min(i, n - 1)).p;
+    uint n_blocks = m->in_dim / 256;
+    for (uint block = 0; block < n_blocks; block++) {
+        UNROLL
+        for (uint i = 0; i < ROWS; i++) {
+            fetch_ahead(rows[i], n_blocks * BLOCK_BYTES, BLOCK_BYTES);
+            table_open(rows[i], &blocks[i]);
+#ifdef TABLE_DELTA
+            of_deltas[i] += table_deltas(&blocks[i], packed + m->in_dim + block * (256 / TABLE_DELTA));
+#endif
+            rows[i] += BLOCK_BYTES;
+        }
+        KEEP_IN_MEMORY(blocks, blocks);
+        NO_UNROLL
+        for (uint g = 0; g < 8; g++) {
+            float8 x[4];
+            UNROLL
+            for (uint l = 0; l < 4; l++)
+                x[l] = vload8(block * 32 + g * 4 + l, packed);
+            UNROLL
+            for (uint i = 0; i < ROWS; i++)
+                sums[i] = table_dot(&blocks[i], g, x, sums[i]);
+        }
+    }
+    UNROLL
+    for (uint i = 0; i < ROWS; i++) {
+#ifdef TABLE_DELTA
+        sums[i] += of_deltas[i];
+#endif
+        dots[i] = sum8(sums[i]);
     }
 }
 #else

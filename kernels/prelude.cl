@@ -33,6 +33,14 @@ INLINE void fetch(__global const uchar *p, uint bytes)
         __builtin_prefetch((const void *)(ulong)(p + at));
 #endif
 }
+
+#if defined(__x86_64__) || defined(__aarch64__)
+// Scales are spread over lanes from memory, which costs nothing; left alone, compilers keep arrays in registers and move
+// each number from lane to lane.
+#define KEEP_IN_MEMORY(a, b) __asm__ volatile("" : : "r"(a), "r"(b) : "memory")
+#else
+#define KEEP_IN_MEMORY(a, b)
+#endif
 #endif
 
 static float bf16(ushort bits)
@@ -41,11 +49,15 @@ static float bf16(ushort bits)
 }
 
 // A tree, so that compilers for any vector width agree.
+static float sum8(float8 v)
+{
+    float4 b = v.lo + v.hi;
+    return (b.x + b.z) + (b.y + b.w);
+}
+
 static float sum16(float16 v)
 {
-    float8 a = v.lo + v.hi;
-    float4 b = a.lo + a.hi;
-    return (b.x + b.z) + (b.y + b.w);
+    return sum8(v.lo + v.hi);
 }
 
 // e^x for finite x, within 2 units in the last place; 0 below -87, and never infinite. e^0 is 1 exactly.

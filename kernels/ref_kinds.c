@@ -168,8 +168,10 @@ static void tq2_0(const u8 *p, float *out)
 
 // ---- grids
 
-static const uint16_t grid_iq2_xxs[] = GRID_IQ2_XXS, grid_iq2_xs[] = GRID_IQ2_XS, grid_iq2_s[] = GRID_IQ2_S,
-                      grid_iq3_xxs[] = GRID_IQ3_XXS, grid_iq3_s[] = GRID_IQ3_S, grid_iq1[] = GRID_IQ1_S;
+#define AS_IT_IS(entry) entry
+static const uint16_t grid_iq2_xxs[] = {GRID_IQ2_XXS(AS_IT_IS)}, grid_iq2_xs[] = {GRID_IQ2_XS(AS_IT_IS)},
+                      grid_iq2_s[] = {GRID_IQ2_S(AS_IT_IS)}, grid_iq3_xxs[] = {GRID_IQ3_XXS(AS_IT_IS)},
+                      grid_iq3_s[] = {GRID_IQ3_S(AS_IT_IS)}, grid_iq1[] = {GRID_IQ1_S(AS_IT_IS)};
 
 static float iq2_value(uint16_t entry, int i)
 {
