@@ -42,6 +42,7 @@ struct plain {
     bool whole_line;     // in there, or its end
     struct bytes quoted; // a message of several lines that is not whole yet
     char *draft;         // that the next prompt begins with, NULL
+    int keep_ms;         // until what is typed is kept
 };
 
 // Writes what is buffered; a reader that has gone, or a full disk, ends the chat.
@@ -399,7 +400,7 @@ static bool typed_waits(const struct plain *plain)
 static int patience(void *self)
 {
     const struct plain *plain = self;
-    return line_waits(self) || typed_waits(self) ? 0 : plain->flow.word.length ? WORD_MS : -1;
+    return line_waits(self) || typed_waits(self) ? 0 : plain->flow.word.length ? WORD_MS : plain->keep_ms;
 }
 
 static void finish_round(void *self)
@@ -411,6 +412,8 @@ static void finish_round(void *self)
         prompt_type_held();
     if (plain->flow.word.length && term_clock_ms() - plain->came_ms >= WORD_MS)
         flow_flush(&plain->flow, stdout, edge(plain));
+    plain->keep_ms =
+        plain->from_terminal ? prompt_keep_draft(prompt_is_shown() ? prompt_draft().text : "", term_clock_ms()) : -1;
     flush(self);
 }
 
@@ -468,6 +471,12 @@ static bool open_lines(void *self)
     return true;
 }
 
+static void adopted(void *context, size_t count)
+{
+    char words[160];
+    put_paragraph(context, prompt_adopted_words(words, sizeof words, count));
+}
+
 static bool open_prompt(void *self)
 {
     struct plain *plain = self;
@@ -476,7 +485,8 @@ static bool open_prompt(void *self)
                                              .label = plain->color ? "\001\033[1m\002You:\001\033[0m\002 " : "You: ",
                                              .line = on_typed,
                                              .complete = complete,
-                                             .not_kept = not_kept});
+                                             .not_kept = not_kept,
+                                             .adopted = adopted});
 }
 
 // Lines of a pipe behind the one that left.
@@ -538,6 +548,7 @@ int plain_chat(const struct options *options)
     plain.color = term_wants_color(options->talk.face.color);
     plain.progress.out = plain.from_terminal ? stdout : isatty(STDERR_FILENO) ? stderr : NULL;
     plain.progress.plain = term_is_dumb();
+    plain.keep_ms = -1;
     loop_chat(
         &(struct loop_face){
             .self = &plain,

@@ -14,6 +14,7 @@
 #include <readline/readline.h>
 
 #include "app/util/files.h"
+#include "app/store/draft_file.h"
 #include "app/store/history.h"
 #include "app/util/report.h"
 #include "app/term/keys.h"
@@ -23,7 +24,7 @@
     (RL_STATE_ISEARCH | RL_STATE_NSEARCH | RL_STATE_MULTIKEY | RL_STATE_NUMERICARG | RL_STATE_VIMOTION |               \
      RL_STATE_CHARSEARCH)
 
-enum { KEY_SEQUENCES = 6 };
+enum { KEY_SEQUENCES = 6, KEEP_MS = 500 };
 
 static struct {
     struct prompt_face face;
@@ -31,7 +32,9 @@ static struct {
     bool shown;
     struct history history;
     char *history_path;
-    FILE *nowhere; // what readline would write when the face draws
+    struct draft_file draft_file;
+    uint64_t keep_at_ms; // 0: what it holds is the draft
+    FILE *nowhere;       // what readline would write when the face draws
     struct bytes queue;
     size_t taken; // of the queue
     bool within;  // a function that readline has called
@@ -164,19 +167,27 @@ static void bind_keys(void)
             rl_bind_keyseq_if_unbound_in_map(usual[i].sequence, rl_named_function(usual[i].function), maps[map]);
 }
 
-// readline reads $INPUTRC or ~/.inputrc by itself, and Ctrl-C does not end its waiting for a pipe.
-static void pass_over_pipes(void)
+// readline reads $INPUTRC or ~/.inputrc by itself, and Ctrl-C does not end its waiting for a pipe. What is started from
+// here finds the variable as it was.
+static void initialize(void)
 {
     const char *inputrc = getenv("INPUTRC"), *home = getenv("HOME");
-    char path[PATH_MAX];
+    char path[PATH_MAX], *before = inputrc ? strdup(inputrc) : NULL;
     if (inputrc && *inputrc)
         snprintf(path, sizeof path, "%s", inputrc);
     else
         snprintf(path, sizeof path, "%s/.inputrc", home ? home : "");
-    if (!files_is_pipe(path))
-        return;
-    report("%s: is a pipe; not read", path);
-    setenv("INPUTRC", "/dev/null", 1);
+    bool pipe = files_is_pipe(path);
+    if (pipe)
+        report("%s: is a pipe; not read", path);
+    if (pipe)
+        setenv("INPUTRC", "/dev/null", 1);
+    rl_initialize();
+    if (pipe && before)
+        setenv("INPUTRC", before, 1);
+    else if (pipe)
+        unsetenv("INPUTRC");
+    free(before);
 }
 
 // Our own inputrc is read last: it may change every key.
@@ -434,8 +445,7 @@ bool prompt_open(const struct prompt_face *face)
         rl_add_defun(keys[i].function, keys[i].does, -1);
     if (draws())
         rl_variable_bind("show-all-if-ambiguous", "on"); // the window is in nobody's way; an inputrc may say otherwise
-    pass_over_pipes();
-    rl_initialize();
+    initialize();
     keep_in_bounds();
     bind_keys();
     bind_searches();
@@ -452,6 +462,10 @@ bool prompt_open(const struct prompt_face *face)
         report("%s: the history can't be read: %s", prompt.history_path, strerror(code));
     for (size_t i = 0; i < prompt.history.count; i++)
         add_history(prompt.history.entries[i]);
+    draft_file_begin(&prompt.draft_file, prompt.history_path);
+    size_t adopted = draft_file_adopt(&prompt.draft_file, add_to_history);
+    if (adopted)
+        face->adopted(face->context, adopted);
     using_history();
     if (draws()) {
         prompt_show("");
@@ -468,6 +482,7 @@ void prompt_close(void)
         rl_callback_handler_remove();
     }
     prompt.shown = false;
+    draft_file_end(&prompt.draft_file); // the draft is in the history by now
     clear_history();
     history_release(&prompt.history);
     free(prompt.history_path);
@@ -491,6 +506,31 @@ void prompt_show(const char *draft)
         rl_insert_text(draft);
         rl_redisplay();
     }
+}
+
+char *prompt_adopted_words(char *out, size_t size, size_t count)
+{
+    if (count == 1)
+        snprintf(out, size, "What was typed in a chat that was killed is in the history; Up brings it back.");
+    else
+        snprintf(out, size, "What was typed in %zu chats that were killed is in the history; Up brings it back.",
+                 count);
+    return out;
+}
+
+int prompt_keep_draft(const char *text, uint64_t now_ms)
+{
+    if (draft_file_holds(&prompt.draft_file, text)) {
+        prompt.keep_at_ms = 0;
+        return -1;
+    }
+    if (!prompt.keep_at_ms)
+        prompt.keep_at_ms = now_ms + KEEP_MS;
+    if (now_ms < prompt.keep_at_ms)
+        return (int)(prompt.keep_at_ms - now_ms);
+    draft_file_keep(&prompt.draft_file, text);
+    prompt.keep_at_ms = 0;
+    return -1;
 }
 
 bool prompt_is_shown(void)

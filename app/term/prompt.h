@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "app/talk/candidates.h"
 
@@ -21,6 +22,8 @@ struct prompt_face {
     bool (*complete)(void *context, struct candidates *found, const char *line, size_t point);
     // The first text that the history of later chats will lack, and why.
     void (*not_kept)(void *context, const char *why);
+    // Drafts of chats that were killed, so many, are in the history now.
+    void (*adopted)(void *context, size_t count);
     void (*offer)(void *context, char **words, size_t count); // several words fit; only for a screen
 };
 
@@ -29,6 +32,10 @@ bool prompt_open(const struct prompt_face *face);
 void prompt_close(void);
 // Puts a text into the history, also that of later chats.
 void prompt_remember(const char *text);
+// The draft as it is now: once it has been so for a moment it is kept for the case that the chat is killed. Returns
+// when this is to be called again at the latest, in milliseconds; -1: when something else is.
+int prompt_keep_draft(const char *text, uint64_t now_ms);
+char *prompt_adopted_words(char *out, size_t size, size_t count); // of prompt_face.adopted, for people; returns out
 
 // At readline's own prompt.
 void prompt_show(const char *draft); // begins a line with this; after `line` the prompt is hidden

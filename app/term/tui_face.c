@@ -345,6 +345,12 @@ static void read_keys(void *self)
         talk_leave(&tui->talk, term_exit_status(SIGHUP)); // the terminal has gone
 }
 
+// What is being written as a message, also while something is searched for.
+static const char *written(const struct tui *tui)
+{
+    return tui->mode == MODE_WRITE ? prompt_draft().text : tui->kept ? tui->kept : "";
+}
+
 static int sooner(int a, int b)
 {
     return a < 0 ? b : b < 0 ? a : a < b ? a : b;
@@ -360,7 +366,7 @@ static int patience(void *self)
 {
     const struct tui *tui = self;
     uint64_t now = term_clock_ms();
-    int wait = input_wait_ms(&tui->input, now);
+    int wait = sooner(input_wait_ms(&tui->input, now), tui->keep_ms);
     if (tui->dirty)
         wait = sooner(wait, now - tui->drawn_ms >= FRAME_MS ? 0 : (int)(FRAME_MS - (now - tui->drawn_ms)));
     if (*tui->notice)
@@ -374,6 +380,7 @@ static void finish_round(void *self)
     uint64_t now = term_clock_ms();
     input_tick(&tui->input, now);
     tui_send_queued(tui);
+    tui->keep_ms = prompt_keep_draft(written(tui), now);
     if (*tui->notice && now >= tui->notice_until_ms) {
         *tui->notice = 0;
         tui->dirty = true;
@@ -433,6 +440,12 @@ static void not_kept(void *context, const char *why)
     tui_notice(context, "not kept in the history of later chats: %s", why);
 }
 
+static void adopted(void *context, size_t count)
+{
+    char words[160];
+    face_say(context, prompt_adopted_words(words, sizeof words, count));
+}
+
 static bool open_prompt(void *self)
 {
     struct tui *tui = self;
@@ -441,7 +454,8 @@ static bool open_prompt(void *self)
                                              .line = tui_on_line,
                                              .complete = tui_complete,
                                              .offer = tui_offer,
-                                             .not_kept = not_kept});
+                                             .not_kept = not_kept,
+                                             .adopted = adopted});
 }
 
 // From here on the screen is ours until close_screen.
@@ -474,9 +488,8 @@ static void draw_row(struct tui *tui, int row, char *out, size_t size)
 // What was typed and not sent is found in the history. What waited was put there when it was typed.
 static void keep_drafts(struct tui *tui)
 {
-    struct prompt_draft draft = prompt_draft();
-    const char *kept = tui->mode == MODE_WRITE ? draft.text : tui->kept;
-    if (kept && *kept)
+    const char *kept = written(tui);
+    if (*kept)
         prompt_remember(kept);
     struct bytes *behind = &tui->behind;
     while (behind->length && strchr(" \t\n", behind->data[behind->length - 1]))
@@ -563,6 +576,7 @@ static struct tui *make(const struct face_settings *settings)
         return NULL;
     tui->talk = (struct talk){.face = &face, .self = tui};
     tui->log.before = -1;
+    tui->keep_ms = -1;
     tui->ascii = settings->ascii;
     tui->draft.columns = 80;
     tui->draft.label = tui->label;

@@ -55,6 +55,7 @@ struct tui {
     size_t kept_point; //
     bool kept_command; // and it was vi's command mode
     bool search_back;  // n goes to earlier matches
+    int keep_ms;       // until the draft is kept
     struct bytes queue[TUI_QUEUE];
     size_t n_queue;
     bool shell_told;     // what a line that begins with ! does

@@ -512,6 +512,51 @@ def test_no_draft_is_lost_by_leaving_or_a_search():
     leave(s)
 
 
+def test_a_draft_outlives_kill_9():
+    env = environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_STATE_HOME=os.path.join(SCRATCH, "killed"))
+    folder = os.path.join(SCRATCH, "killed", "moechat")
+
+    def kept(wanted):
+        end = time.monotonic() + DEADLINE
+        while wanted != [open(os.path.join(folder, n)).read() for n in os.listdir(folder) if n.startswith("draft-")]:
+            expect(time.monotonic() < end, os.listdir(folder))
+            s.read(0.1)
+
+    s = chat("turn\necho\n", env=env)
+    s.keys("a draft\x1b\rof two lines", "of two lines")
+    kept(["a draft\nof two lines"])
+    s.keys("\x1b/words", "search: words")
+    kept(["a draft\nof two lines"])  # what is searched for is none
+    t = chat("turn\necho\n", env=env)  # another chat leaves it alone, as this one lives
+    expect("killed" not in t.text(), t.text())
+    leave(t)
+    kept(["a draft\nof two lines"])
+    s.process.kill()
+    s.finish()
+    s = Screen(["--no-session"] + script("turn\necho\n"), env=env)
+    s.until("What was typed in a chat that was killed is in the history; Up brings it back.")
+    kept([])
+    s.keys("\x1b[A", "> a draft\n  of two lines")
+    s.keys("\x15short", "> short")
+    kept(["short"])
+    s.keys("\r", " tokens/s)")
+    kept([""])
+    leave(s)
+    kept([])
+    t = Terminal(["--plain", "--no-session"] + script("turn\necho\n"), env=env)
+    t.wait("You:")
+    t.send("in plain lines")
+    t.wait("in plain lines")
+    s = t
+    kept(["in plain lines"])
+    t.process.kill()
+    t.finish()
+    t = Terminal(["--plain", "--no-session"] + script("turn\necho\n"), env=env, columns=120)
+    t.wait("What was typed in a chat that was killed is in the history; Up brings it back.", "You:")
+    t.send("\x04")
+    same(t.finish(), 0)
+
+
 def test_completion():
     s = chat("turn\necho\n", env=environment(TERM="linux", MOECHAT_CLOCK="fake"))
     s.keys("/s\t", "/sessions")
@@ -900,6 +945,15 @@ def test_vi_says_its_mode_and_esc_closes_help_at_one_press():
     s.until("(ins)>")
     s.keys("\x1b", lambda t: "/sessions" not in t.text())
     s.until("(ins)>")  # it was closed, and no more
+    leave(s)
+
+
+def test_the_editor_has_the_environment_as_it_was():
+    state, pipe = os.path.join(SCRATCH, "own-env"), os.path.join(SCRATCH, "a-pipe")
+    os.mkfifo(pipe)
+    s = chat("turn\necho\n", env=environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_STATE_HOME=state, INPUTRC=pipe, VISUAL="printf %s $INPUTRC >"))
+    s.keys("\x18\x05", "> " + pipe)
+    s.send("\x15")
     leave(s)
 
 

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// A draft's file, and those that killed chats left.
+#include "app/store/draft_file.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "app/store/history.h"
+
+static const char front[] = "draft-";
+enum { FRONT = sizeof front - 1, NAME = FRONT + 6 };
+
+void draft_file_begin(struct draft_file *file, const char *history_path)
+{
+    const char *slash = history_path ? strrchr(history_path, '/') : NULL;
+    *file =
+        (struct draft_file){.fd = -1, .folder = slash ? strndup(history_path, (size_t)(slash - history_path)) : NULL};
+}
+
+// Opens one that nobody holds, and holds it. -1: it is another's, a link, no file, or larger than any draft.
+static int open_left(int folder, const char *name)
+{
+    struct stat about;
+    if (strncmp(name, front, FRONT) != 0 || strlen(name) != NAME)
+        return -1;
+    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    bool ours = fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() &&
+                about.st_size <= HISTORY_ENTRY_LIMIT;
+    if (ours && flock(fd, LOCK_EX | LOCK_NB) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+size_t draft_file_adopt(const struct draft_file *file, void (*take)(const char *text))
+{
+    size_t count = 0;
+    DIR *folder = file->folder ? opendir(file->folder) : NULL;
+    const struct dirent *entry;
+    while (folder && (entry = readdir(folder))) {
+        struct bytes text = {0};
+        int fd = open_left(dirfd(folder), entry->d_name);
+        if (fd < 0)
+            continue;
+        bool read = files_read_fd(fd, HISTORY_ENTRY_LIMIT, &text) == 0;
+        if (read && text.length && !memchr(text.data, 0, text.length)) {
+            take(text.data);
+            count++;
+        }
+        if (read)
+            unlinkat(dirfd(folder), entry->d_name, 0);
+        close(fd);
+        bytes_release(&text);
+    }
+    if (folder)
+        closedir(folder);
+    return count;
+}
+
+// Makes the file and holds it. False: not this time; another chat may have found it before we held it.
+static bool make(struct draft_file *file)
+{
+    struct stat about;
+    size_t size = strlen(file->folder) + NAME + 2;
+    file->path = malloc(size);
+    if (!file->path)
+        return false;
+    snprintf(file->path, size, "%s/%sXXXXXX", file->folder, front);
+    file->fd = mkstemp(file->path);
+    if (file->fd >= 0 && fcntl(file->fd, F_SETFD, FD_CLOEXEC) == 0 && flock(file->fd, LOCK_EX | LOCK_NB) == 0 &&
+        fstat(file->fd, &about) == 0 && about.st_nlink == 1)
+        return true;
+    if (file->fd >= 0)
+        close(file->fd);
+    file->fd = -1;
+    free(file->path);
+    file->path = NULL;
+    return false;
+}
+
+bool draft_file_holds(const struct draft_file *file, const char *text)
+{
+    return strcmp(file->text.length ? file->text.data : "", text) == 0;
+}
+
+void draft_file_keep(struct draft_file *file, const char *text)
+{
+    size_t length = strlen(text);
+    if (!file->folder || draft_file_holds(file, text))
+        return;
+    file->text.length = 0;
+    bytes_append(&file->text, text, length); // without memory it is written again
+    if (history_refusal(length))
+        length = 0;
+    if (file->fd < 0 && (!length || !make(file)))
+        return;
+    // First longer, then cut: what was there is never gone before something else is.
+    if (pwrite(file->fd, text, length, 0) == (ssize_t)length && ftruncate(file->fd, (off_t)length) == 0)
+        return;
+    if (ftruncate(file->fd, 0)) // a full disk: no half of it
+        file->text.length = 0;
+}
+
+void draft_file_end(struct draft_file *file)
+{
+    if (file->path)
+        unlink(file->path);
+    if (file->fd >= 0)
+        close(file->fd);
+    bytes_release(&file->text);
+    free(file->path);
+    free(file->folder);
+    *file = (struct draft_file){.fd = -1};
+}

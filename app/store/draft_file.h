@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What is typed and not sent yet, in a file beside the history, for the case that the chat is killed: each chat has one
+// of its own (draft-XXXXXX, 0600), which it holds a lock on and removes when it ends. One without a lock is what a
+// killed chat left; the next chat takes it over. It is a net below the history and fails in silence: whoever can't
+// write here is told so by the history. Untrusted: links and what is no file are left alone.
+#ifndef MOECHAT_APP_STORE_DRAFT_FILE_H
+#define MOECHAT_APP_STORE_DRAFT_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "app/util/files.h"
+
+struct draft_file {
+    char *folder; // NULL: there is no place
+    char *path;   // NULL until there was something to keep
+    int fd;
+    struct bytes text; // what it holds
+};
+
+// Of the folder that the history is in; history_path may be NULL. No file is made yet.
+void draft_file_begin(struct draft_file *file, const char *history_path);
+// Takes over what killed chats left, and removes it: each text goes to `take`. Returns how many there were.
+size_t draft_file_adopt(const struct draft_file *file, void (*take)(const char *text));
+bool draft_file_holds(const struct draft_file *file, const char *text); // that very text
+// Makes it hold that text, if the history would keep it, else nothing.
+void draft_file_keep(struct draft_file *file, const char *text);
+void draft_file_end(struct draft_file *file); // the file goes
+
+#endif

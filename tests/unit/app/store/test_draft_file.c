@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Drafts that killed chats left: which are taken over, and that nothing else is touched.
+#include "app/store/draft_file.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "app/store/history.h"
+#include "tests/harness.h"
+
+static char folder[] = "/tmp/moechat-draft-XXXXXX", history[64];
+static char taken[4][80];
+static size_t n_taken;
+
+static void take(const char *text)
+{
+    snprintf(taken[n_taken++ % 4], sizeof taken[0], "%s", text);
+}
+
+static size_t adopt(void)
+{
+    struct draft_file other;
+    n_taken = 0;
+    draft_file_begin(&other, history);
+    size_t count = draft_file_adopt(&other, take);
+    draft_file_end(&other);
+    return count;
+}
+
+static size_t files(void)
+{
+    size_t count = 0;
+    DIR *all = opendir(folder);
+    for (const struct dirent *entry; (entry = readdir(all));)
+        count += entry->d_name[0] != '.';
+    closedir(all);
+    return count;
+}
+
+static void put(const char *name, const char *text, size_t length)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    files_write(fd, text, length);
+    close(fd);
+}
+
+static void one_that_lives_is_left_alone(struct harness *t)
+{
+    struct draft_file file;
+    draft_file_begin(&file, history);
+    draft_file_keep(&file, "");
+    CHECK_EQ(t, files(), 0); // nothing was typed
+    draft_file_keep(&file, "a long draft");
+    draft_file_keep(&file, "short");
+    CHECK(t, draft_file_holds(&file, "short"));
+    CHECK_EQ(t, adopt(), 0);
+    CHECK_EQ(t, files(), 1);
+    close(file.fd); // as a kill does
+    file.fd = -1;
+    CHECK_EQ(t, adopt(), 1);
+    CHECK_STR(t, taken[0], "short");
+    CHECK_EQ(t, files(), 0);
+    draft_file_end(&file);
+}
+
+static void what_is_sent_is_kept_no_more(struct harness *t)
+{
+    struct draft_file file;
+    char *large = calloc(HISTORY_ENTRY_LIMIT + 2, 1);
+    memset(large, 'x', HISTORY_ENTRY_LIMIT + 1);
+    draft_file_begin(&file, history);
+    draft_file_keep(&file, "a draft");
+    draft_file_keep(&file, "");
+    close(file.fd);
+    file.fd = -1;
+    CHECK_EQ(t, adopt(), 0);
+    CHECK_EQ(t, files(), 0); // its file goes all the same
+    draft_file_end(&file);
+    draft_file_begin(&file, history);
+    draft_file_keep(&file, "a draft");
+    draft_file_keep(&file, large); // no half of it, and not what was there before
+    close(file.fd);
+    file.fd = -1;
+    CHECK_EQ(t, adopt(), 0);
+    draft_file_end(&file);
+    free(large);
+}
+
+static void what_is_planted_is_left_alone(struct harness *t)
+{
+    char link[128], target[128];
+    snprintf(link, sizeof link, "%s/draft-linked", folder);
+    snprintf(target, sizeof target, "%s/precious", folder);
+    put("precious", "text", 4);
+    put("draft-much-more", "text", 4);
+    put("draft-abcdef", "a\0b", 3);
+    CHECK(t, symlink(target, link) == 0);
+    snprintf(link, sizeof link, "%s/draft-piped_", folder);
+    CHECK(t, mkfifo(link, 0600) == 0);
+    CHECK_EQ(t, adopt(), 0); // and a pipe holds nothing up
+    CHECK_EQ(t, files(), 4); // that with a zero byte was a draft's
+    put("draft-abcdef", "text", 4);
+    CHECK_EQ(t, adopt(), 1);
+    CHECK_EQ(t, files(), 4);
+}
+
+static void no_place(struct harness *t)
+{
+    struct draft_file file;
+    draft_file_begin(&file, NULL);
+    CHECK_EQ(t, draft_file_adopt(&file, take), 0);
+    draft_file_keep(&file, "a draft");
+    CHECK_EQ(t, file.fd, -1);
+    draft_file_end(&file);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(one_that_lives_is_left_alone),
+        TEST(what_is_sent_is_kept_no_more),
+        TEST(no_place),
+        TEST(what_is_planted_is_left_alone),
+    };
+    if (!mkdtemp(folder))
+        return 1;
+    snprintf(history, sizeof history, "%s/history", folder);
+    int code = HARNESS_RUN(tests, argc, argv);
+    char remove[64];
+    snprintf(remove, sizeof remove, "rm -rf %s", folder);
+    return system(remove) == 0 ? code : 1;
+}
