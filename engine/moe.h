@@ -213,16 +213,16 @@ int moe_inspect(const char *directory, struct moe_description *description, stru
 int moe_foresee(const char *path, struct moe_description *description, struct moe_err *err);
 // What a repository holds, by a list of its files (file_list.h says what such a list may be): before anything is here.
 enum { MOE_LISTED_NAME = 256 };
-struct moe_listed {                // a model, of one file or of parts
-    char name[MOE_LISTED_NAME];    // the files' path, without what numbers them
-    char pattern[MOE_LISTED_NAME]; // that its files match and no other model's do
-    char mix[16];                  // its quantisation by its name, "Q4_K_M", "4bit"; "": the name does not tell
-    bool gguf;                     // else safetensors
-    uint32_t parts, listed;        // of so many by their names; so many are in the list
-    uint32_t missing;              // the first that is not; 0: none
-    uint64_t bytes;                // of those that are listed
-    bool sized;                    // the size of each of them is known; else `bytes` is 0
-    double bits;                   // a weight, by `mix`; 0: not known
+struct moe_listed {                    // a model, of one file or of parts
+    char name[MOE_LISTED_NAME];        // the files' path, without what numbers them
+    char pattern[3 * MOE_LISTED_NAME]; // that its files match and no other model's do, as shells and fnmatch have it
+    char mix[16];                      // its quantisation by its name, "Q4_K_M", "4bit"; "": the name does not tell
+    bool gguf;                         // else safetensors
+    uint32_t parts, listed;            // of so many by their names; so many are in the list
+    uint32_t missing;                  // the first that is not; 0: none
+    uint64_t bytes;                    // of those that are listed
+    bool sized;                        // the size of each of them is known; else `bytes` is 0
+    double bits;                       // a weight, by `mix`; 0: not known
 };
 // Of what shape its models are.
 struct moe_listed_shape {

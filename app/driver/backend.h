@@ -24,6 +24,7 @@ struct backend_info {
     uint64_t n_experts;                  // of all layers
     bool folder;                         // the model is a folder from the hub, its experts read in nine pieces
     uint32_t max_context, context_limit; // the model's own; 0: unknown
+    uint32_t vocab_size;                 // 0: unknown
     uint64_t row_bytes;                  // of a token, all layers
     struct origin origin;                // of its token ids and cache rows
     struct tok_template_about turns;     // name NULL: there is no template

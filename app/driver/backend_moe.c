@@ -148,6 +148,7 @@ static void real_describe(void *self, struct backend_info *info)
         .folder = about->expert_reads == MOE_FOLDER_READS,
         .max_context = moe_session_max_context(real->session),
         .context_limit = about->max_position_embeddings,
+        .vocab_size = about->vocab_size,
         .row_bytes = about->kv_row_bytes_f32 / (real->settings->kv == MOE_KV_F16 ? 2 : 1),
         .suggestion = about->suggestion,
     };
@@ -277,14 +278,13 @@ static int real_start_sampling(void *self, const struct sampling *sampling, stru
     moe_sampler_free(real->sampler);
     real->sampler = NULL;
     const char *wrong = sampling_check(sampling);
+    char outside[SAMPLING_OUTSIDE];
+    if (!wrong && sampling_outside(outside, sampling, vocab_size))
+        wrong = outside;
     if (wrong)
         return backend_fail(err, MOE_BAD_ARGUMENT, "%s", wrong);
     numbers.biases = biases;
     numbers.n_biases = sampling_biases(sampling, biases);
-    for (size_t i = 0; i < numbers.n_biases; i++)
-        if ((uint32_t)biases[i].id >= vocab_size)
-            return backend_fail(err, MOE_BAD_ARGUMENT, "logit-bias: token %d is outside the vocabulary of %u",
-                                (int)biases[i].id, vocab_size);
     if (numbers.dry.multiplier > 0)
         numbers.dry.breakers = find_breakers(real, sampling);
     if (!(numbers.dry.multiplier > 0) || numbers.dry.breakers)

@@ -107,8 +107,12 @@ static bool make_message(struct keeper *keeper, const struct turn *turn, const s
 // The text before its rows. Should it fail, what comes with the rows or after the turn tries again, and says so.
 static void save_text_first(struct keeper *keeper)
 {
-    struct store_error ignored;
-    keeper->unsaved = saved_commit(keeper->saved, NULL, &ignored) != STORE_OK;
+    struct store_error error;
+    bool failed = keeper->news.failed;
+    keeper->unsaved = saved_commit(keeper->saved, NULL, &error) != STORE_OK;
+    if (!keeper->unsaved)
+        note(keeper, STORE_OK, &error); // such as whose rows the cap took
+    keeper->news.failed = failed;
 }
 
 void keeper_save_message(struct keeper *keeper, const struct turn *turn, const struct turn_result *result)

@@ -3,9 +3,11 @@
 #include "app/driver/sampling.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +42,20 @@ const char *sampling_check(const struct sampling *sampling)
         if (!read_bias(text, &bias))
             return "logit-bias takes ID=X,... with a number or -inf, such as 42=-2.5,7=-inf";
     return moe_sampling_check(&sampling->numbers);
+}
+
+bool sampling_outside(char out[SAMPLING_OUTSIDE], const struct sampling *sampling, uint32_t vocab_size)
+{
+    struct moe_logit_bias biases[TEXTS_MOST];
+    size_t n = vocab_size ? sampling_biases(sampling, biases) : 0;
+    for (size_t i = 0; i < n; i++) {
+        if ((uint32_t)biases[i].id < vocab_size)
+            continue;
+        snprintf(out, SAMPLING_OUTSIDE, "logit-bias: token %" PRIi32 " is outside the vocabulary of %" PRIu32 " tokens",
+                 biases[i].id, vocab_size);
+        return true;
+    }
+    return false;
 }
 
 static bool has(const char *bytes, size_t length, const char *text, size_t text_length)

@@ -15,6 +15,9 @@ struct sampling {
 };
 // NULL when all is fine, else what is wrong.
 const char *sampling_check(const struct sampling *sampling);
+// Is a bias of a token that a vocabulary of that size hasn't? Then *out says so. Size 0 is not known, and has all.
+enum { SAMPLING_OUTSIDE = 96 };
+bool sampling_outside(char out[SAMPLING_OUTSIDE], const struct sampling *sampling, uint32_t vocab_size);
 // The biases, of which there are at most TEXTS_MOST. Returns how many.
 size_t sampling_biases(const struct sampling *sampling, struct moe_logit_bias biases[TEXTS_MOST]);
 // Does the token's text have a breaker in it?

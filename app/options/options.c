@@ -120,8 +120,12 @@ static bool store_number(void *field, const struct option_row *row, const char *
     double real = 0;
     uint64_t whole = 0;
     bool fine = row->kind == KIND_REAL ? parse_real(value, &real) : parse_whole(value, &whole);
+    if (!fine && row->kind == KIND_SEED)
+        return option_refuse(
+            error, "%s takes a whole number from 0 on, not \"%.60s\"; where none is given it is random", as, value);
     if (!fine)
-        return option_refuse(error, "%s takes a number, not \"%.60s\"", as, value);
+        return option_refuse(error, "%s takes a %snumber, not \"%.60s\"", as, row->kind == KIND_REAL ? "" : "whole ",
+                             value);
     if (row->kind == KIND_SEED) {
         *(struct seed_setting *)field = (struct seed_setting){.number = whole, .given = true};
         return true;

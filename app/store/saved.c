@@ -28,6 +28,7 @@ struct saved {
     bool settled;         // a manifest of ours is on the disk, and the other rows' file is gone
     bool over_cap;
     bool made;                    // the folder is of our making
+    bool cap_kept;                // the cap over all sessions was seen to since this one was opened
     bool nameless;                // it is named after the time alone,
     char wanted[STORE_NAME_SIZE]; // and is to have this name, with a number if it is taken; "": none
 };
@@ -179,12 +180,26 @@ enum store_code saved_open(const struct store *store, const char *name, struct s
     return code;
 }
 
+// A transcript that the disk had no room for the first line of.
+static bool is_empty(const struct store_io *io, const char *path)
+{
+    char byte;
+    int fd = io->open(io->context, path, O_RDONLY);
+    bool empty = fd >= 0 && io->read(io->context, fd, &byte, 1, 0) == 0;
+    if (fd >= 0)
+        io->close(io->context, fd);
+    return empty;
+}
+
 void saved_close(struct saved *saved)
 {
     if (!saved)
         return;
     const struct store_io *io = saved->store->io;
     if (saved->made && !saved->transcript_end && !saved->settled) { // a name that was taken for nothing
+        struct store_path transcript = store_path(saved->store, saved->name, "transcript.jsonl");
+        if (is_empty(io, transcript.text))
+            io->unlink(io->context, transcript.text);
         io->unlink(io->context, store_path(saved->store, saved->name, "lock").text);
         io->rmdir(io->context,
                   store_path(saved->store, saved->name, NULL).text); // refuses when a commit failed half-way
@@ -639,6 +654,7 @@ static enum store_code commit(struct saved *saved, const struct saved_rows *rows
         enum store_code code = store_make(saved->store, saved->name, true, &saved->lock, &why);
         if (code)
             return store_fail(error, code, "conversation not saved: %.600s", why.text);
+        saved->made = true;
     }
     struct store_error failed;
     if (*saved->wanted)
@@ -661,8 +677,10 @@ static enum store_code commit(struct saved *saved, const struct saved_rows *rows
         return code;
     }
     settle(saved);
-    if (has_more(manifest, &cached))
+    // Also the first time, with rows or without: the cap may be lower than when the others were saved.
+    if (has_more(manifest, &cached) || !saved->cap_kept)
         keep_cap(saved, error);
+    saved->cap_kept = true;
     return STORE_OK;
 }
 

@@ -312,7 +312,9 @@ int cmd_eval(const struct options *options)
     } else if (!read_ids(&eval)) {
         status = STATUS_FAILED;
     } else {
+        term_note_signals();
         int code = open_model(&eval);
+        term_keep_signals();
         progress_clear(&eval.progress);
         if (code)
             report("%s", eval.err.text);

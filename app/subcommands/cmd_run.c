@@ -326,6 +326,20 @@ static void begin(struct run *run)
     worker_open_session(run->worker, session);
 }
 
+// What only the model's vocabulary says is wrong, said before anything is read or saved.
+static bool refuse_sampling(struct run *run)
+{
+    struct sampling sampling = talk_settings_sampling(&run->settings, run->seed);
+    char outside[SAMPLING_OUTSIDE];
+    if (!sampling_outside(outside, &sampling, run->info.vocab_size))
+        return false;
+    progress_clear(&run->progress);
+    report("%s", outside);
+    run->status = STATUS_USAGE;
+    run->done = true;
+    return true;
+}
+
 static void take_events(struct run *run)
 {
     struct event event;
@@ -341,7 +355,8 @@ static void take_events(struct run *run)
             run->info = event.ready;
             run->chat.about = event.ready.turns;
             run->chat.think = run->chat.fed_think = run->options->model.think;
-            begin(run);
+            if (!refuse_sampling(run))
+                begin(run);
             break;
         case EVENT_FAILED:
             progress_clear(&run->progress);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Finds what Tab offers.
+#include "app/util/sanitize.h"
 #include "app/util/words.h"
 #include "app/talk/candidates.h"
 
@@ -94,9 +95,16 @@ static void offer_words(struct candidates *candidates, struct typed typed, const
         offer(candidates, typed, "", word, "");
 }
 
-// Names that can be typed: UTF-8 without control characters.
+// Names that can be typed: UTF-8 without control characters, and shown as they are: none that turn the text around.
 static bool can_be_typed(const char *name)
 {
+    enum { MOST = 255 };
+    struct sanitize state = {0};
+    char shown[SANITIZE_ROOM(MOST) + SANITIZE_ROOM(0)];
+    size_t bytes = strlen(name), size = bytes <= MOST ? sanitize_push(&state, name, bytes, shown) : 0;
+    size += sanitize_flush(&state, shown + size);
+    if (size != bytes || memcmp(shown, name, bytes) != 0)
+        return false;
     for (size_t length = strlen(name); length > 0;) {
         uint32_t code;
         int found = tok_utf8(name, length, &code);

@@ -444,6 +444,10 @@ static void on_ready(struct talk *talk, const struct backend_info *info)
         talk_say(talk, "%s", words);
     if (info->folder)
         talk_say(talk, "%s", FOLDER_WORDS);
+    struct sampling sampling = talk_settings_sampling(&talk->settings, 0);
+    char outside[SAMPLING_OUTSIDE];
+    if (sampling_outside(outside, &sampling, info->vocab_size))
+        talk_fail(talk, "%s; /set logit-bias changes it", outside);
     options_suggest(&talk->settings, &info->suggestion, suggested, sizeof suggested);
     if (*suggested)
         talk_say(talk, "The model suggests %s; /set shows and changes it.", suggested);

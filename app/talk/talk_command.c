@@ -164,7 +164,10 @@ void talk_do_set(struct talk *talk, const struct line *line)
     struct talk_settings changed = talk->settings;
     bool fine = options_set(&changed, name, value, &error);
     struct sampling sampling = talk_settings_sampling(&changed, changed.seed.number);
+    char outside[SAMPLING_OUTSIDE];
     const char *wrong = fine ? sampling_check(&sampling) : error.text;
+    if (!wrong && sampling_outside(outside, &sampling, talk->info.vocab_size))
+        wrong = outside;
     if (wrong) {
         talk_say(talk, "%s.", wrong);
         return;

@@ -96,6 +96,13 @@ static void on_fatal(int number)
     raise(number); // SA_RESETHAND has brought the usual end back
 }
 
+void term_note_signals(void)
+{
+    for (int i = 0; i < N_FATAL; i++)
+        if (!term.keeps[fatal[i]])
+            term.keeps[fatal[i]] = sigaction(fatal[i], NULL, &term.kept[fatal[i]]) == 0;
+}
+
 int term_catch_signals(bool interactive)
 {
     term.interactive = interactive;
@@ -105,9 +112,7 @@ int term_catch_signals(bool interactive)
         fcntl(term.pipe[i], F_SETFD, FD_CLOEXEC);
         fcntl(term.pipe[i], F_SETFL, O_NONBLOCK);
     }
-    for (int i = 0; i < N_FATAL; i++)
-        if (!term.keeps[fatal[i]])
-            term.keeps[fatal[i]] = sigaction(fatal[i], NULL, &term.kept[fatal[i]]) == 0;
+    term_note_signals();
     static const int ours[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT};
     for (size_t i = 0; i < (interactive ? 6u : 3u); i++) {
         struct sigaction before;

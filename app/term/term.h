@@ -22,6 +22,7 @@ int term_exit_status(int signal_number);
 // What each signal does is once more what it was when they were caught, or what was asked for since: drivers bring
 // handlers of their own while they load, which swallow a first SIGQUIT, and SIGABRT before ours restores the terminal.
 void term_keep_signals(void);
+void term_note_signals(void); // what they do before a driver loads, where term_catch_signals comes later or not at all
 // Gives SIGINT, SIGTERM and SIGHUP back their usual, deadly meaning.
 void term_release_signals(void);
 

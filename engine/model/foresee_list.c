@@ -164,6 +164,14 @@ struct gathering {
     uint32_t *next; // of each model, the number that comes next
 };
 
+// Appends text of a name, in which a pattern's letters stand for themselves.
+static void put_literal(char *pattern, size_t size, const char *text, size_t length)
+{
+    size_t at = strlen(pattern);
+    for (size_t i = 0; i < length && at + 4 <= size; i++)
+        at += (size_t)snprintf(pattern + at, size - at, strchr("[*?", text[i]) ? "[%c]" : "%c", text[i]);
+}
+
 static struct moe_listed *model_of(struct gathering *g, const char *path, const char *suffix,
                                    const struct numbered *numbered)
 {
@@ -181,13 +189,14 @@ static struct moe_listed *model_of(struct gathering *g, const char *path, const 
     g->next[listing->n_models++] = 1;
     *model = (struct moe_listed){.gguf = gguf, .parts = numbered->count, .sized = true};
     snprintf(model->name, sizeof model->name, "%.*s", (int)numbered->prefix, path);
-    if (numbered->number == 0) {
+    const char *behind = path + numbered->prefix;
+    if (numbered->number == 0)
         model->parts = 0; // so that no numbered file is taken for its part
-        snprintf(model->pattern, sizeof model->pattern, "%s%s", model->name, path + numbered->prefix);
-    } else {
-        snprintf(model->pattern, sizeof model->pattern, "%.*s-*%s", (int)numbered->prefix, path,
-                 strstr(path + numbered->prefix, "-of-"));
-    }
+    else
+        behind = strstr(behind, "-of-");
+    put_literal(model->pattern, sizeof model->pattern, path, numbered->prefix);
+    strcat(model->pattern, numbered->number ? "-*" : "");
+    put_literal(model->pattern, sizeof model->pattern, behind, strlen(behind));
     return model;
 }
 

@@ -10,7 +10,9 @@ from rig import *
 
 SLOW = "load 100 100\n"  # ten seconds
 LIBRARY = r"""
+#define _GNU_SOURCE
 #include <dirent.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -30,6 +32,15 @@ __attribute__((constructor)) static void begin(void)
     pthread_t thread;
     if (getenv("DRIVER_HANDLERS") && pthread_create(&thread, NULL, load, NULL) == 0)
         pthread_detach(thread);
+}
+// With the first thread that the program begins, which is while it opens its model.
+int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *of)
+{
+    int (*begin)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = dlsym(RTLD_NEXT, "pthread_create");
+    static int done;
+    if (getenv("DRIVER_AT_THREAD") && !done++)
+        signal(SIGQUIT, swallow);
+    return begin(thread, how, run, of);
 }
 // As LLVM's: what it destroys, a thread that still compiles uses.
 __attribute__((destructor)) static void end(void)
@@ -83,6 +94,22 @@ def test_the_first_signal_counts_after_a_driver_came():
         answer.wait("here")
         answer.process.send_signal(number)
         same((number, answer.finish()), (number, ends))
+
+
+def test_eval_heeds_the_first_quit_after_a_driver_came():
+    library = driver(DRIVER_AT_THREAD="1")
+    text = os.path.join(SCRATCH, "long.txt")
+    with open(text, "w") as out:
+        out.write("The quick brown fox. " * 190)
+    args = [PROGRAM, "eval", "--device", "ref", "--text", text, "--logits", os.path.join(SCRATCH, "logits")]
+    process = subprocess.Popen(args, env=library, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    end = time.monotonic() + DEADLINE
+    while not [n for n in os.listdir(SCRATCH) if n.startswith("logits")]:
+        expect(time.monotonic() < end and process.poll() is None, "no output was begun: %r" % process.poll())
+        time.sleep(0.02)
+    process.send_signal(signal.SIGQUIT)
+    process.communicate(timeout=DEADLINE)
+    same(process.returncode, -signal.SIGQUIT)
 
 
 if __name__ == "__main__":

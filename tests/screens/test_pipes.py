@@ -103,7 +103,10 @@ def test_stop_strings():
     favourite = first()
     expect(first("--logit-bias", "%d=-inf" % favourite) != favourite, "a token is never taken")
     result = run(["run", "--device", "ref", "--logit-bias", "99999999=1", "-p", "hi"])
-    expect(result.returncode == 1 and b"outside the vocabulary of 4096" in result.stderr, result.stderr)
+    refused(result, 2, "logit-bias: token 99999999 is outside the vocabulary of 4096 tokens")
+    said = run(["--plain", "--no-session", "--device", "ref", "--logit-bias", "4096=1"], stdin=b"/set logit-bias 5000=1\n/set logit-bias 4095=-1\n")
+    expect(b"token 4096 is outside the vocabulary of 4096 tokens; /set" in said.stderr and b"token 5000 is outside" in said.stdout and
+           b"logit-bias is now 4095=-1" in said.stdout, said)
 
 
 def stop_with(number, args):
@@ -308,6 +311,10 @@ def test_words_of_other_programs_are_answered():
                         (["--ctx-size", "5"], "--context N"), (["-cnv"], "moechat begins a chat"), (["-ngl", "5"], "-ngl; use --expert-cache"), (["list"], "use moechat sessions"),
                         (["show"], "moechat info"), (["serve"], "there is no server"), (["--predict", "5"], "--max-tokens N"), (["sessions", "delete"], "use rm"), (["sessions", "ls"], "use list")):
         refused(run(args), 2, words)
+
+
+def test_a_seed_of_less_than_nothing():
+    refused(run(["run", "--seed", "-1", "-p", "x"]), 2, '--seed takes a whole number from 0 on, not "-1"; where none is given it is random')
 
 
 def test_settings_come_from_a_file():

@@ -336,6 +336,19 @@ def test_a_system_message_is_saved_before_anything_is_said():
             run(["sessions", "rm", one])
 
 
+def test_where_nothing_can_be_written_no_session_stays():
+    for args in (["run", "--session", "no-room", "-p", "x"], ["run", "--session", "no-room", "--system", "s", "-p", "x"]):
+        got = subprocess.run(["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", PROGRAM] + args + script(ECHO), stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), timeout=DEADLINE)
+        expect(got.returncode == 1 and b"File too large" in got.stderr, got)
+        expect("no-room" not in os.listdir(os.path.join(SCRATCH, "data", "moechat", "sessions")), "an empty one is left")
+    before = set(os.listdir(os.path.join(SCRATCH, "data", "moechat", "sessions")))
+    got = subprocess.run(["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", PROGRAM, "--plain"] + script(ECHO), input=b"one\n",
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), timeout=DEADLINE)
+    expect(b"File too large" in got.stderr + got.stdout, got)
+    same(set(os.listdir(os.path.join(SCRATCH, "data", "moechat", "sessions"))), before)
+
+
 def test_nothing_said_is_nothing_kept():
     run(["--plain", "--session", "said"] + script(ECHO), stdin=b"one\n")
     before = names()
@@ -822,10 +835,13 @@ def test_what_is_over_the_cap_takes_nothing_from_others():
     kept = lambda: {s["name"]: s["kv_bytes"] for s in json.loads(run(["sessions", "list", "--json"]).stdout)["sessions"]}
     ask("one", "--session", "beside", *script(ECHO))
     before = kept()
-    result = run(["run", "-p", "x" * 300, "--session", "over", "--kv-cap", "1000"] + script(ECHO))
+    total = sum(before.values())
+    result = run(["run", "-p", "x" * (total // 4 + 50), "--session", "over", "--kv-cap", str(total + 4)] + script(ECHO))
     same(result.returncode, 0)
-    expect(b"is over --kv-cap (1.00 KB); only the text is saved" in result.stderr, "said: %r" % result.stderr)
+    expect(b"the KV cache of this conversation (" in result.stderr and b"; only the text is saved" in result.stderr, "said: %r" % result.stderr)
     same(kept(), dict(before, over=0))
+    result = run(["run", "-p", "x", "--session", "lower", "--kv-cap", "50"] + script(ECHO))  # one that is lower holds for them, too
+    expect(b"saved KV caches reached --kv-cap: dropped those of " in result.stderr and sum(kept().values()) <= 50, "%r, %r" % (result.stderr, kept()))
 
 
 def test_two_processes_are_told_apart():

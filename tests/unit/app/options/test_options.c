@@ -257,6 +257,18 @@ static void texts_are_settings(struct harness *t)
     CHECK_STR(t, e.text, "stop has a text of more than 127 bytes");
 }
 
+static void numbers_are_asked_for_as_they_are(struct harness *t)
+{
+    struct options o;
+    struct options_error e;
+    CHECK(t, !parse(&o, "--seed -1", &e));
+    CHECK_STR(t, e.text, "--seed takes a whole number from 0 on, not \"-1\"; where none is given it is random");
+    CHECK(t, !parse(&o, "--max-tokens -1", &e));
+    CHECK_STR(t, e.text, "--max-tokens takes a whole number, not \"-1\"");
+    CHECK(t, !parse(&o, "--temp x", &e));
+    CHECK_STR(t, e.text, "--temp takes a number, not \"x\"");
+}
+
 static void prints_settings(struct harness *t)
 {
     struct options o;
@@ -412,6 +424,7 @@ int main(int argc, char **argv)
         TEST(flag_beats_environment_beats_default),
         TEST(words_are_values),
         TEST(settings_are_a_talks),
+        TEST(numbers_are_asked_for_as_they_are),
         TEST(prints_settings),
         TEST(texts_are_settings),
         TEST(suggestions_are_taken),

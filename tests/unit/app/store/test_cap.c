@@ -28,6 +28,29 @@ static void the_cap_drops_the_oldest_rows(struct harness *t)
     close_place(p);
 }
 
+// Lowered since they were saved: what is over it goes with the first save, whether that has rows or not.
+static void a_lower_cap_holds_at_once(struct harness *t)
+{
+    for (int kept = 0; kept < 2; kept++) {
+        struct place *p = open_place();
+        struct saved *saved = new_session(t, p, "old");
+        exchange(t, p, saved, "one", "first");
+        saved_close(saved);
+        uint64_t bytes = store_kv_bytes(&p->store, "old");
+        uint32_t length = p->engine.length;
+        p->store.kv_cap = kept ? bytes : 0;
+        saved = new_session(t, p, "new");
+        CHECK(t, rig_append(saved, TOK_USER, "ab", &p->engine));
+        CHECK_EQ(t, saved_commit(saved, NULL, &p->error), STORE_OK);
+        CHECK_EQ(t, strstr(p->error.text, "\"old\"") != NULL, !kept);
+        CHECK_EQ(t, store_kv_bytes(&p->store, "old"), kept ? bytes : 0);
+        saved_close(saved);
+        p->engine.length = length;
+        check_session(t, p, "old", "one|first", kept);
+        close_place(p);
+    }
+}
+
 static void states_count_for_the_cap(struct harness *t)
 {
     struct place *p = open_place();
@@ -183,6 +206,7 @@ int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(the_cap_drops_the_oldest_rows),
+        TEST(a_lower_cap_holds_at_once),
         TEST(states_count_for_the_cap),
         TEST(what_is_over_the_cap_takes_nothing_from_others),
         TEST(own_branches_go_before_other_sessions),

@@ -52,6 +52,26 @@ static void arguments(struct harness *t)
     CHECK_STR(t, offered("/nothing tr"), "");
 }
 
+static void names_that_would_not_be_seen_as_they_are(struct harness *t)
+{
+    static const char *const names[] = {"plain",    "caf\xC3\xA9",    "\xE2\x80\xAEtxt.exe",
+                                        "a\x1B[2J", "x\xE2\x80\x8Bz", "\xFF"};
+    char folder[] = "/tmp/moechat-candidates-XXXXXX", path[128], wanted[128];
+    CHECK(t, mkdtemp(folder) != NULL);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        CHECK(t, mkdir(path, 0700) == 0);
+    }
+    snprintf(path, sizeof path, "/file %s/", folder);
+    snprintf(wanted, sizeof wanted, "6: %s/caf\xC3\xA9/ %s/plain/", folder, folder);
+    CHECK_STR(t, offered(path), wanted);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        rmdir(path);
+    }
+    rmdir(folder);
+}
+
 static void only_up_to_the_point(struct harness *t)
 {
     struct candidates found;
@@ -62,6 +82,7 @@ static void only_up_to_the_point(struct harness *t)
 
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(commands), TEST(arguments), TEST(only_up_to_the_point)};
+    static const struct harness_test tests[] = {TEST(commands), TEST(arguments), TEST(only_up_to_the_point),
+                                                TEST(names_that_would_not_be_seen_as_they_are)};
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Which models a list of files holds, whether all their parts are named, and what they will need.
+#include <fnmatch.h>
 #include <stdlib.h>
 
 #include "engine/moe.h"
@@ -38,6 +39,15 @@ static void parts_make_models(struct harness *t)
     CHECK(t, m[3].parts == 1 && !m[3].missing);
     CHECK_STR(t, m[3].mix, "IQ1_S");
     moe_listing_release(&l);
+    if (read_text(t, "a[x]*?-Q6_K-00001-of-00001.gguf\nb[1]?.gguf\n",
+                  &l)) { // as fnmatch is told that they are no pattern's
+        CHECK_STR(t, l.models[0].pattern, "a[[]x][*][?]-Q6_K-*-of-00001.gguf");
+        CHECK_STR(t, l.models[1].pattern, "b[[]1][?].gguf");
+        CHECK_EQ(t, fnmatch(l.models[0].pattern, "a[x]*?-Q6_K-00001-of-00001.gguf", 0), 0);
+        CHECK_EQ(t, fnmatch(l.models[1].pattern, "b[1]?.gguf", 0), 0);
+        CHECK(t, fnmatch(l.models[1].pattern, "b1x.gguf", 0) != 0);
+        moe_listing_release(&l);
+    }
     if (read_text(t, "a-Q6_K-00001-of-00002.gguf\na-Q6_K-00001-of-00003.gguf\n", &l)) { // two models, neither whole
         CHECK(t, l.n_models == 2 && l.models[0].missing == 2 && l.models[1].missing == 2 && !l.models[0].sized);
         moe_listing_release(&l);
