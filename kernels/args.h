@@ -163,7 +163,7 @@ struct args_swiglu {
 
 // matmul or swiglu for several matrices of one layout in one buffer, each with rows of its own: `of` for the first, and
 // what differs for each: how far behind the first's its matrix lies, its rows and where they are.
-enum { MOST_EACH = 8 };
+enum { MOST_EACH = 32 };
 struct args_each {
     arg_u64 behind[MOST_EACH];
     arg_u32 n_rows[MOST_EACH];

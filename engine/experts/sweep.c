@@ -9,7 +9,7 @@ static bool is_busy(const struct sweep *sweep, uint32_t expert)
 
 static struct expert_place *entry(struct sweep *sweep, uint32_t n)
 {
-    return &sweep->ring[n % SWEEP_AHEAD];
+    return &sweep->ring[n % SWEEP_MOST];
 }
 
 // Moves on to the next expert that is to be asked for; false when there is none.
@@ -64,8 +64,9 @@ static void skip_idle(struct sweep *sweep, expert_store *store)
 
 int sweep_begin(struct sweep *sweep, expert_store *store, const struct sweep_layer *of, struct moe_err *err)
 {
-    uint32_t slots = expert_least_slots(store);
-    sweep->window = slots < SWEEP_AHEAD ? slots : SWEEP_AHEAD;
+    uint32_t slots = expert_least_slots(store), most = expert_store_plan(store).all ? SWEEP_MOST : SWEEP_AHEAD;
+    sweep->window = slots < most ? slots : most;
+    sweep->behind = most == SWEEP_MOST ? SWEEP_MOST : SWEEP_BEHIND;
     if (sweep->next.layer != of->layer || sweep->done == sweep->asked) {
         sweep_drop(sweep, store);
         sweep->next.layer = of->layer;
@@ -97,7 +98,7 @@ const struct expert_place *sweep_peek(struct sweep *sweep, uint32_t ahead)
 
 int sweep_done(struct sweep *sweep, expert_store *store, gpu *g, struct moe_err *err)
 {
-    uint64_t *fence = &sweep->fences[sweep->done % SWEEP_BEHIND];
+    uint64_t *fence = &sweep->fences[sweep->done % sweep->behind];
     release(sweep, store);
     gpu_fence_wait(g, *fence);
     *fence = gpu_fence(g);

@@ -10,15 +10,16 @@
 enum {
     SWEEP_AHEAD = 16, // experts asked for at once, when there are slots for them
     SWEEP_BEHIND = 8, // experts that the device may be behind the host: a cancelled prefill waits for them
+    SWEEP_MOST = 64,  // both, where all experts have slots of their own: nothing is kept from others
     SWEEP_SURE = 4,   // choices an expert from which on all are taken for busy: e^-4 of them are not
 };
 
 struct sweep {
-    struct expert_place ring[SWEEP_AHEAD]; // asked for and not done: entry n is ring[n % SWEEP_AHEAD]
-    bool stays_within;                     // a layer: measurements want no read ahead
-    bool next_too;                         // the next layer is like this one: ask for all of its experts
-    uint32_t window;                       // entries at most
-    uint32_t asked, done;                  // counts
+    struct expert_place ring[SWEEP_MOST]; // asked for and not done: entry n is ring[n % SWEEP_MOST]
+    bool stays_within;                    // a layer: measurements want no read ahead
+    bool next_too;                        // the next layer is like this one: ask for all of its experts
+    uint32_t window, behind;              // entries at most; experts that the device may be behind
+    uint32_t asked, done;                 // counts
     struct {
         uint32_t layer, expert;
     } next; // to be asked for
@@ -30,7 +31,7 @@ struct sweep {
         bool (*cancelled)(void *); // as of an expert_request
         void *context;
     } of;
-    uint64_t fences[SWEEP_BEHIND]; // behind the experts done last
+    uint64_t fences[SWEEP_MOST]; // behind the experts done last
 };
 
 // Experts of the next layer that are asked for while this one computes, at most.

@@ -10,7 +10,14 @@
 #include "engine/walk/forward.h"
 #include "engine/session/session.h"
 
-enum { DEFAULT_CHUNK = 512, LARGEST_CHUNK = 2048, LARGEST_GROUP = 8192, SNAPSHOT_EVERY = 4096, ROOM_AFTER = 4096 };
+enum {
+    DEFAULT_CHUNK = 512,
+    LARGEST_CHUNK = 2048,
+    MOST_EXPERT_ROWS = 4,
+    LARGEST_GROUP = 8192,
+    SNAPSHOT_EVERY = 4096,
+    ROOM_AFTER = 4096
+};
 
 static int check_options(const moe_model *model, const struct moe_session_options *options, uint32_t *context,
                          struct moe_err *err)
@@ -28,19 +35,39 @@ static int check_options(const moe_model *model, const struct moe_session_option
     return MOE_OK;
 }
 
-// By model and device alone, so that chunk boundaries never depend on a budget; large enough that an expert gets a few
-// dozen rows. A GPU has units that these don't fill: there a chunk may be larger, as a 32nd of its memory allows, ops'
-// intermediate values counted like the rest.
-static uint32_t choose_chunk(const moe_session *session, const struct moe_session_options *options)
+// What the rows of a chunk may take of a device: a 32nd of its memory, ops' intermediate values counted like the rest.
+static bool chunk_fits(const moe_session *session, uint32_t chunk, uint32_t expert_rows)
+{
+    uint64_t row = scratch_row_bytes(&session->model->package.shape, expert_rows);
+    return chunk <= gpu_describe(session->model->gpu)->global_bytes / 32 / (2 * row);
+}
+
+static bool has_units_to_fill(const moe_session *session)
 {
     const struct gpu_info *device = gpu_describe(session->model->gpu);
-    uint64_t fit = device->global_bytes / 32 / (2 * scratch_row_bytes(&session->model->package.shape));
+    return device->kind == GPU_KIND_GPU && !device->shares_host_memory;
+}
+
+// By model and device alone, so that chunk boundaries never depend on a budget; large enough that an expert gets a few
+// dozen rows. A GPU has units that these don't fill: there a chunk may be larger.
+static uint32_t choose_chunk(const moe_session *session, const struct moe_session_options *options)
+{
     uint32_t chunk = DEFAULT_CHUNK;
     if (options->prefill_chunk)
         return options->prefill_chunk;
-    while (device->kind == GPU_KIND_GPU && !device->shares_host_memory && chunk < LARGEST_CHUNK && 2 * chunk <= fit)
+    while (has_units_to_fill(session) && chunk < LARGEST_CHUNK && chunk_fits(session, 2 * chunk, 1))
         chunk *= 2;
     return chunk;
+}
+
+// Rows of several experts that compute together, for each of a chunk: launches that fill a GPU.
+static uint32_t choose_expert_rows(const moe_session *session)
+{
+    uint32_t top_k = session->model->package.shape.top_k, n = 1;
+    while (has_units_to_fill(session) && n < MOST_EXPERT_ROWS && n < top_k &&
+           chunk_fits(session, session->chunk, n + 1))
+        n++;
+    return n;
 }
 
 // Tokens that go through the layers together: each expert is read once for all of them, so as many as a 32nd of the
@@ -68,7 +95,8 @@ static int open_parts(moe_session *session, const struct moe_session_options *op
     moe_model *model = session->model;
     const struct shape *shape = &model->package.shape;
     struct memory_layout layout = {shape, context, options->kv_type};
-    struct scratch_options scratch = {shape, session->chunk, session->group, context};
+    struct scratch_options scratch = {shape, session->chunk, session->group,
+                                      session->chunk * choose_expert_rows(session), context};
     struct stream_options stream = {model->gpu, shape, session->group, options->without};
     struct routed_options routed = {model->gpu, shape, model->store, options, model->ring};
     struct observer_options observer = {model->gpu, shape, model->store, &session->cancel, options->without};

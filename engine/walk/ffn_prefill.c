@@ -96,7 +96,7 @@ static struct expert_rows experts_together(const struct pass *pass)
     const struct expert_place *place;
     while (experts.n < MOST_EACH && (place = sweep_peek(&pass->routed->sweep, experts.n))) {
         uint32_t own = first[place->expert + 1] - first[place->expert];
-        if (experts.n > 0 && (place->buf != experts.places[0].buf || rows + own > pass->scratch->rows ||
+        if (experts.n > 0 && (place->buf != experts.places[0].buf || rows + own > pass->scratch->expert_rows ||
                               !expert_ready(pass->routed->store, place)))
             break;
         experts.places[experts.n] = *place;
@@ -111,8 +111,9 @@ static struct expert_rows experts_together(const struct pass *pass)
 static void run_experts(const struct pass *pass, const struct expert_rows *experts)
 {
     struct expert_rows part = *experts;
-    for (uint32_t left = experts->rows[0]; experts->n == 1 && left > pass->scratch->rows; left -= part.rows[0]) {
-        part.rows[0] = pass->scratch->rows;
+    uint32_t most = pass->scratch->expert_rows;
+    for (uint32_t left = experts->rows[0]; experts->n == 1 && left > most; left -= part.rows[0]) {
+        part.rows[0] = most;
         run_expert_rows(pass, &part);
         part.first[0] += part.rows[0];
     }

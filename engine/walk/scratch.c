@@ -23,7 +23,7 @@ static void measure(const struct scratch_options *options, const struct scratch 
     uint64_t rows = scratch->rows;
     uint64_t group = scratch->group;
     uint64_t shared = s->shared_intermediate_size;
-    uint64_t mlp = larger(larger(s->intermediate_size, shared), s->moe_intermediate_size);
+    uint64_t mlp = larger(s->intermediate_size, shared);
     elements[SCRATCH_IDS] = group;
     for (uint32_t layer = 0; layer < s->n_layers; layer++) {
         struct mixer_needs needs = mixer_needs(s, layer);
@@ -32,7 +32,8 @@ static void measure(const struct scratch_options *options, const struct scratch 
         elements[SCRATCH_LISTS] = larger(elements[SCRATCH_LISTS], group * needs.group);
         elements[SCRATCH_POSITIONS] = larger(elements[SCRATCH_POSITIONS], options->context * needs.position);
     }
-    elements[SCRATCH_MLP] = larger(rows * mlp, (uint64_t)s->top_k * s->moe_intermediate_size + shared);
+    elements[SCRATCH_MLP] = larger(larger(rows * mlp, (uint64_t)scratch->expert_rows * s->moe_intermediate_size),
+                                   (uint64_t)s->top_k * s->moe_intermediate_size + shared);
     elements[SCRATCH_SHARED_GATE] = s->has_shared_gate ? rows : 0;
     elements[SCRATCH_ROUTER_LOGITS] = rows * s->n_routed_experts;
     uint64_t choices = larger(rows, s->n_layers - s->first_k_dense_replace) * s->top_k;
@@ -40,10 +41,10 @@ static void measure(const struct scratch_options *options, const struct scratch 
     elements[SCRATCH_EXPERT_INDEX] = group * s->top_k;
     elements[SCRATCH_EXPERT_WEIGHT] = group * s->top_k;
     elements[SCRATCH_EXPERT_CHAIN] = 2 * group * s->top_k;
-    elements[SCRATCH_EXPERT_IN] = rows * shape_expert_size(s);
+    elements[SCRATCH_EXPERT_IN] = (uint64_t)scratch->expert_rows * shape_expert_size(s);
     elements[SCRATCH_LATENT] = elements[SCRATCH_LATENT_SUM] = group * s->latent_size;
     uint64_t wide = larger(s->hidden_size, s->latent_size); // a token's experts and the shared one's are side by side
-    elements[SCRATCH_EXPERT_OUT] = larger(rows, (uint64_t)s->top_k + 1) * wide;
+    elements[SCRATCH_EXPERT_OUT] = larger(scratch->expert_rows, (uint64_t)s->top_k + 1) * wide;
     elements[SCRATCH_LOGITS] = (uint64_t)scratch->logit_rows * s->vocab_size;
 }
 
@@ -64,10 +65,11 @@ static int allocate_host(const struct shape *s, struct scratch *scratch)
            scratch->expert_chain && scratch->chain_last && scratch->expert_first && scratch->host_rows;
 }
 
-uint64_t scratch_row_bytes(const struct shape *shape)
+uint64_t scratch_row_bytes(const struct shape *shape, uint32_t expert_rows)
 {
     uint64_t elements[SCRATCH_COUNT] = {0}, sum = 0;
-    measure(&(struct scratch_options){.shape = shape}, &(struct scratch){.rows = 1}, elements);
+    measure(&(struct scratch_options){.shape = shape}, &(struct scratch){.rows = 1, .expert_rows = expert_rows},
+            elements);
     for (int i = 0; i < SCRATCH_COUNT; i++)
         sum += elements[i];
     return sum * sizeof(float);
@@ -87,6 +89,7 @@ int scratch_open(gpu *g, const struct scratch_options *options, struct scratch *
     uint32_t rows = options->rows, group = options->group;
     memset(scratch, 0, sizeof *scratch);
     scratch->rows = rows;
+    scratch->expert_rows = options->expert_rows;
     scratch->group = group;
     uint64_t fit = LOGIT_BYTES / (sizeof(float) * (uint64_t)shape->vocab_size);
     scratch->logit_rows = fit < 1 ? 1 : fit < rows ? (uint32_t)fit : rows;

@@ -20,19 +20,19 @@ enum scratch_name {
     SCRATCH_IDS,   // int32 [group], the tokens
     SCRATCH_MIXER, // MIXER_BUFFERS, [rows] of what the layer's mixer needs
     SCRATCH_MIXER_LAST = SCRATCH_MIXER + MIXER_BUFFERS - 1,
-    SCRATCH_LISTS,          // uint32 [group] of what the mixers need
-    SCRATCH_POSITIONS,      // [context] of what they need
-    SCRATCH_MLP,            // [rows, widest of dense, shared and routed experts], or [top_k, moe_intermediate_size]
-                            // and behind it the shared expert's
-    SCRATCH_SHARED_GATE,    // [rows]
+    SCRATCH_LISTS,       // uint32 [group] of what the mixers need
+    SCRATCH_POSITIONS,   // [context] of what they need
+    SCRATCH_MLP,         // [rows, wider of dense and shared experts], or [expert_rows, moe_intermediate_size], or of a
+                         // decoded token [top_k, moe_intermediate_size] and behind it the shared expert's
+    SCRATCH_SHARED_GATE, // [rows]
     SCRATCH_ROUTER_LOGITS,  // [rows, n_routed_experts]
     SCRATCH_ROUTER_IDS,     // int32 [rows, top_k], or of a decoded token [n_moe_layers, top_k]
     SCRATCH_ROUTER_WEIGHTS, // the same
     SCRATCH_EXPERT_INDEX,   // int32 [group * top_k], rows by expert
     SCRATCH_EXPERT_WEIGHT,  // [group * top_k], their weights
     SCRATCH_EXPERT_CHAIN,   // uint32 [group * top_k, 2], where each token's rows are
-    SCRATCH_EXPERT_IN,      // [rows, what experts read], rows of experts
-    SCRATCH_EXPERT_OUT,     // [max(rows, top_k + 1), hidden_size or what experts write]
+    SCRATCH_EXPERT_IN,      // [expert_rows, what experts read], rows of experts
+    SCRATCH_EXPERT_OUT,     // [max(expert_rows, top_k + 1), hidden_size or what experts write]
     SCRATCH_LATENT,         // [group, latent_size], what experts read, and later their normed sum
     SCRATCH_LATENT_SUM,     // the same
     SCRATCH_LOGITS,         // [logit_rows, vocab_size]
@@ -42,6 +42,7 @@ enum scratch_name {
 struct scratch {
     gpu_buf *buf[SCRATCH_COUNT];
     uint32_t rows;
+    uint32_t expert_rows; // of several experts, that compute in one launch
     uint32_t group;
     uint32_t logit_rows;
     // Host side: the router's choice and the lists made from it.
@@ -57,13 +58,14 @@ struct scratch {
     float *host_rows;       // for what is read back: [group * hidden_size] or [logit_rows * vocab_size]
 };
 
-// Device bytes that each row of a chunk takes.
-uint64_t scratch_row_bytes(const struct shape *shape);
+// Device bytes that each row of a chunk takes, with so many of experts for each.
+uint64_t scratch_row_bytes(const struct shape *shape, uint32_t expert_rows);
 // Device bytes that each token of a group takes beyond those of its chunk.
 uint64_t scratch_group_bytes(const struct shape *shape);
 struct scratch_options {
     const struct shape *shape;
     uint32_t rows, group; // rows <= group
+    uint32_t expert_rows; // at least rows
     uint32_t context;     // positions that have room
 };
 int scratch_open(gpu *g, const struct scratch_options *options, struct scratch *scratch, struct moe_err *err);

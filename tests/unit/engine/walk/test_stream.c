@@ -31,7 +31,7 @@ static struct rig *open_rig(struct harness *t, const char *device, unsigned with
     if (!CHECK_EQ(t, m->package.shape.hidden_size, HIDDEN))
         exit(1);
     CHECK_EQ(t, stream_open(&s, &rig->stream, &err), 0);
-    struct scratch_options scratch = {&m->package.shape, GROUP, GROUP, GROUP};
+    struct scratch_options scratch = {&m->package.shape, GROUP, GROUP, GROUP, GROUP};
     CHECK_EQ(t, scratch_open(m->gpu, &scratch, &rig->scratch, &err), 0);
     rig->pass = (struct pass){.gpu = m->gpu,
                               .package = &m->package,
