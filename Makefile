@@ -170,7 +170,7 @@ asan-tests:
 check: tests asan-tests
 	@sh tests/run.sh tests/layers.sh tests/covered.sh $(TESTS) \
 	    $(GOLDEN_RUNS) $(WARPS_FEW) \
-	    '--waiting $(SCREENS)' tests/unit/compare_tokenizers.sh tests/mutate/test_mutate.py tests/fault/test_eio.py \
+	    '--waiting $(SCREENS) tests/sanitized_screens.sh' tests/unit/compare_tokenizers.sh tests/mutate/test_mutate.py tests/fault/test_eio.py \
 	    $(filter-out %/test_kinds,$(TESTS:$(BUILD)/%=$(ASAN)/%)) 'env MOECHAT_TEST_SHAPE=cpu $(ASAN)/tests/ops/test_kinds not_opened' \
 	    $(foreach f,$(FUZZ_SOURCES:tests/fuzz/fuzz_%.c=%),'$(ASAN)/tests/fuzz/fuzz_$(f) tests/fuzz/corpus/$(f)') \
 	    'python3 tests/fuzz/whole.py --lanes 1 --count 60'

@@ -54,15 +54,15 @@ static const char *checks(void)
     return dlsym(RTLD_DEFAULT, "__asan_init") ? "-fsanitize=address -mllvm -asan-stack=0" : "";
 }
 
-// Loops stay loops, which halves the time. A vector that is not aligned is a mistake: a GPU refuses it, x86-64 does
-// not.
+// Loops stay loops, which halves the time. A vector that is not aligned is a mistake (a GPU refuses it, x86-64 does
+// not), and so is an index beyond an array.
 static const char build_commands[] =
     "cd %s && unset LD_LIBRARY_PATH LD_PRELOAD && {"
     " clang -x cl %s -cl-no-stdinc -Xclang -include -Xclang opencl-c-base.h -march=native -O1 -fPIC"
-    " -fsanitize=alignment -fsanitize-trap=alignment %s -Xclang -disable-llvm-passes -S -emit-llvm -o text.ll text.cl "
-    "&&"
+    " -fsanitize=alignment,array-bounds -fsanitize-trap=alignment,array-bounds %s"
+    " -Xclang -disable-llvm-passes -S -emit-llvm -o text.ll text.cl &&"
     " sed -i 's/^\\(@.*\\) = internal global /\\1 = global /' text.ll &&"
-    " clang -w -x ir -O1 -mllvm -pragma-unroll-threshold=1 -mllvm -unroll-threshold=1 -march=native -fPIC %s -c"
+    " clang -w -x ir -O1 -fsanitize=local-bounds -mllvm -pragma-unroll-threshold=1 -mllvm -unroll-threshold=1 -march=native -fPIC %s -c"
     " -o text.o text.ll &&"
     " clang -shared -nostdlib -Wl,-Bsymbolic -Wl,--hash-style=sysv -o text.so text.o; } >log 2>&1";
 

@@ -8,7 +8,8 @@
     mutate.py --list                    the choice of that seed, without trying it
 
 A mutation turns a condition (turn), moves a comparison's edge (edge), is off by one (constant), leaves a call out (call) or
-swallows a returned code (code). It is made in a copy of the tree, build/mutate, built there, and tried on the tests that
+swallows a returned code (code); not made is what is the same by its form: the edge of "a < b ? a : b", one more byte of an
+allocation. It is made in a copy of the tree, build/mutate, built there, and tried on the tests that
 tests/README.md names for its module, the quick ones first (of a kernel: those parts of tests/ops, in the shape and with the kind
 of matrix that its line is compiled for; nothing of it runs elsewhere); what fails on a screen has to fail twice; then, with --sanitized, on its own tests under the sanitizers;
 then, with --wide, on every other test, the goldens and the screens. HOME, TMPDIR and the XDG folders of what runs are
@@ -43,6 +44,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 EQUIVALENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "equivalent.txt")
 HOUSES = ("kernels", "engine", "tokenizer", "app")
 UNRUN = ("ptx.cl",)  # NVIDIA's instructions, in whose place tests/emulate has functions of its own
+SANITIZED_SCREENS = ("test_chat.py", "test_full.py")  # as tests/sanitized_screens.sh has them
 WARPS = "{build}/tests/emulate/libOpenCL.so.1"
 SAMPLES = ("Q4_0", "Q4_K", "Q6_K", "IQ2_XS", "nvfp4")  # test_kinds tries heads and swiglus with these
 WARPS_HERE = platform.machine() == "x86_64" and shutil.which("clang") is not None  # what tests/emulate needs
@@ -94,6 +96,28 @@ EMPTY = re.compile(r"= \{0\}|\bcalloc\(1,") # one off is the same there
 HANDED_ON = re.compile(r"^(\s*return )([a-z_]\w*\(.*\));$")
 
 
+def chosen_alike(text, start, end):
+    """Is the comparison that stands at [start, end) the question of "a < b ? a : b" or "a > b ? a - b : 0"? Then its edge is none: of
+    two equal numbers either is the smaller, and nothing is left of one by the other."""
+    choice = re.match(r"(.+?) \? (.+?) : (.+?)(?=[;,]| [?:] |\)*[;,)]|$)", text[end:].strip())
+    if not choice:
+        return False
+    second, *given = (re.sub(r"\((?:u?int\d*_t|int|size_t|float|double|uint|unsigned)\)", "", part).strip() for part in choice.groups())
+    first = text[:start].rstrip()
+
+    def is_first(part):
+        return re.search(r"(?:^|[\s(=,])%s$" % re.escape(part), first) is not None
+    return (is_first(given[0]) and given[1] == second or is_first(given[1]) and given[0] == second or
+            given[1] == "0" and given[0].endswith(" - " + second) and is_first(given[0][:-len(" - " + second)]))
+
+
+def enlarges_memory(text, at):
+    """Does the number at `at` stand among the arguments of an allocation? One more than enough changes nothing."""
+    call = re.search(r"\b(?:[mc]alloc|realloc)\(", text[:at])
+    depths = itertools.accumulate((c == "(") - (c == ")") for c in text[call.end():at]) if call else ()
+    return call is not None and all(depth >= 0 for depth in depths)
+
+
 def mutations(line, following):
     """(kind, the line as it would be) of every mutation of one line of a function's body."""
     text = masked(line).rstrip()
@@ -101,13 +125,15 @@ def mutations(line, following):
         return
     for match in re.finditer(r"(?<= )(<=|>=|<|>|==|!=|&&|\|\|)(?= |$)", text):
         sign = match.group(1)
+        if sign[0] in "<>" and chosen_alike(text, match.start(), match.end()):
+            continue
         yield ("edge" if sign[0] in "<>" else "turn", line[:match.start()] + OTHER[sign] + line[match.end():])
     for match in re.finditer(r"(?<![\w.'\"])(\d+)([uUlL]*)(?![\w.])", text):
         if DECLARED.match(text) or EMPTY.search(text):
             break
         value = int(match.group(1), 8 if len(match.group(1)) > 1 and match.group(1)[0] == "0" else 10)
         for other in (value + 1, value - 1):
-            if other >= 0:
+            if other >= 0 and not (other > value and enlarges_memory(text, match.start())):
                 yield "constant", line[:match.start()] + str(other) + match.group(2) + line[match.end():]
     condition = CONDITION.match(text)
     if condition and balanced(condition.group(2)):
@@ -405,7 +431,7 @@ class Scratch:
     def passes(self, command, seconds):
         """Runs a test to its end, its first FAIL, or its time. What fails on a screen, where time matters, must do so again."""
         good, failed = self.runs(command, seconds)
-        return good or (command[0] == "python3" and self.runs(command + failed, seconds)[0])
+        return good or ("python3" in command and self.runs(command + failed, seconds)[0])
 
     def runs(self, command, seconds):
         """Whether it passes, and the name of what failed first."""
@@ -445,9 +471,12 @@ def end_group(process):
 def commands(tests, sanitized):
     build = "build/asan" if sanitized else "build"
     for test in tests:
-        if sanitized and test.command[0] == "python3":
-            continue
         command = [word.format(build=build) for word in test.command]
+        if sanitized and command[0] == "python3":
+            if test.name in SANITIZED_SCREENS:
+                yield Test(test.name + " (sanitized)", ["build/asan/moechat"],
+                           ["env", "MOECHAT_PROGRAM=build/asan/moechat", "ASAN_OPTIONS=detect_leaks=0:intercept_tls_get_addr=0"] + command)
+            continue
         if sanitized and test.name == "test_kinds":
             command.append("unopened")
         yield Test(test.name + (" (sanitized)" if sanitized else ""), [target.format(build=build) for target in test.targets], command)

@@ -28,6 +28,15 @@ def makes_each_kind():
     assert mutated("    return send(fd);") == {("code", "return (send(fd), 0);")}
 
 
+def what_is_the_same_by_its_form_is_not_made():
+    assert not {each for each in mutated("    n = a->b < 60 ? (int)a->b : 60;") if each[0] == "edge"}
+    assert not {each for each in mutated("    n = rows > top ? rows - top : 0;") if each[0] == "edge"}
+    assert ("edge", "n = rows >= top ? rows - top : 1;") in mutated("    n = rows > top ? rows - top : 1;")
+    assert ("edge", "n = a <= b ? b : c;") in mutated("    n = a < b ? b : c;")
+    assert mutated("    p = malloc(n + 1);") == {("constant", "p = malloc(n + 0);")}
+    assert ("constant", "p = realloc(p, n) + 2;") in mutated("    p = realloc(p, n) + 1;")
+
+
 def leaves_words_alone():
     assert not mutated('    text = "a < 2"; // b == 3')
     assert not mutated("    char path[512];")
@@ -107,14 +116,17 @@ def says_which_test_caught_it():
             return o.verdict, o.by
         caught = sites["if (i == length)", "if (i != length)"]
         assert outcome(caught) == ("caught", "test_words")
-        assert outcome(sites["return a < b ? a : b;", "return a <= b ? a : b;"]) == ("survives", None)
+        with open(os.path.join(ROOT, SOURCE), encoding="utf-8") as source:
+            either = "    return a < b ? a : b;"
+            at = source.read().split("\n").index(either) + 1
+        assert outcome(Site(SOURCE, at, "edge", either, either.replace("<", "<="))) == ("survives", None)
         assert outcome(Site(SOURCE, caught.line, "turn", caught.old, "    if (")) == ("uncompiled", None)
         with open(os.path.join(folder, SOURCE), "rb") as there, open(os.path.join(ROOT, SOURCE), "rb") as here:
             assert there.read() == here.read()
         assert all(scratch.sound.values())
 
 
-TESTS = [makes_each_kind, leaves_words_alone, the_seed_chooses, equivalents_are_still_there, every_source_has_a_guard,
+TESTS = [makes_each_kind, what_is_the_same_by_its_form_is_not_made, leaves_words_alone, the_seed_chooses, equivalents_are_still_there, every_source_has_a_guard,
          parts_of_kernels_tests_are_there, kernels_are_tried_as_they_are_compiled, says_which_test_caught_it]
 
 
