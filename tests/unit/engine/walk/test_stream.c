@@ -179,8 +179,9 @@ static void experts_have_room(struct harness *t)
     struct scratch scratch;
     struct moe_err err;
     shape.latent_size = LATENT;
-    if (CHECK_EQ(t, scratch_open(rig->model->gpu, &(struct scratch_options){&shape, ROWS, ROWS, ROWS}, &scratch, &err),
-                 0)) {
+    if (CHECK_EQ(
+            t, scratch_open(rig->model->gpu, &(struct scratch_options){&shape, ROWS, ROWS, ROWS, ROWS}, &scratch, &err),
+            0)) {
         CHECK(t, gpu_buf_bytes(scratch.buf[SCRATCH_EXPERT_IN]) >= sizeof(float) * ROWS * LATENT);
         CHECK(t, gpu_buf_bytes(scratch.buf[SCRATCH_EXPERT_OUT]) >= sizeof(float) * ROWS * LATENT);
         scratch_release(&scratch);
