@@ -62,7 +62,8 @@ static const char build_commands[] =
     " -fsanitize=alignment,array-bounds -fsanitize-trap=alignment,array-bounds %s"
     " -Xclang -disable-llvm-passes -S -emit-llvm -o text.ll text.cl &&"
     " sed -i 's/^\\(@.*\\) = internal global /\\1 = global /' text.ll &&"
-    " clang -w -x ir -O1 -fsanitize=local-bounds -mllvm -pragma-unroll-threshold=1 -mllvm -unroll-threshold=1 -march=native -fPIC %s -c"
+    " clang -w -x ir -O1 -fsanitize=local-bounds -mllvm -pragma-unroll-threshold=1 -mllvm -unroll-threshold=1 "
+    "-march=native -fPIC %s -c"
     " -o text.o text.ll &&"
     " clang -shared -nostdlib -Wl,-Bsymbolic -Wl,--hash-style=sysv -o text.so text.o; } >log 2>&1";
 
