@@ -23,6 +23,9 @@ void profile_print(const moe_model *model, FILE *out)
     qsort(times, n, sizeof *times, longest_first);
     for (unsigned i = 0; i < n; i++)
         total += times[i].ns;
+    if (n)
+        fprintf(out, "kernels of %s by the time that they took, %.3f ms together:\n", moe_model_device(model),
+                (double)total / 1e6);
     for (unsigned i = 0; i < n; i++)
         fprintf(out, "  %-24s %10" PRIu64 " launches %10.3f ms %6.1f %% %9.2f us each\n", times[i].name,
                 times[i].launches, (double)times[i].ns / 1e6, total ? 100.0 * (double)times[i].ns / (double)total : 0,

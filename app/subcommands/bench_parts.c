@@ -2,6 +2,8 @@
 // Median, hash and token ids of the benchmarks.
 #include "app/subcommands/bench_parts.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static int compare_reals(const void *a, const void *b)
@@ -21,6 +23,15 @@ uint64_t bench_hash(uint64_t before, const void *data, size_t length)
     for (size_t i = 0; i < length; i++)
         before = (before ^ ((const unsigned char *)data)[i]) * UINT64_C(0x100000001b3);
     return before;
+}
+
+char *bench_runs_words(char *out, size_t size, uint32_t runs, const char *what)
+{
+    if (runs == 1)
+        snprintf(out, size, "one run");
+    else
+        snprintf(out, size, "median of %" PRIu32 " %s", runs, what);
+    return out;
 }
 
 int32_t *bench_ids(size_t count, uint32_t vocab_size)

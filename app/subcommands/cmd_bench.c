@@ -140,7 +140,7 @@ static int print_result(struct bench *bench)
     report_text(stdout, about->name, strlen(about->name));
     printf(" on ");
     report_text(stdout, moe_model_device(bench->model), strlen(moe_model_device(bench->model)));
-    printf(", median of %" PRIu32 " runs\n", options->asked.runs);
+    printf(", %s\n", bench_runs_words(words, sizeof words, options->asked.runs, "runs"));
     printf("  prefill   %9.1f tokens/s   (%" PRIu32 " tokens)\n", prefill, options->asked.prefill_tokens);
     printf("  decode    %9.1f tokens/s   (%" PRIu32 " tokens)\n", decode, options->asked.decode_tokens);
     printf("  weights   %9.2f GB/s       (%s of packed weights a token)\n", weights / 1e9,

@@ -16,6 +16,7 @@
 #include "app/util/files.h"
 #include "app/util/format.h"
 #include "app/util/json_out.h"
+#include "app/util/process_reads.h"
 #include "app/util/progress.h"
 #include "app/util/report.h"
 #include "app/term/term.h"
@@ -83,7 +84,7 @@ struct result {
     double reads_ratio[MAX_RUNS];               // to its reads alone; 0: they are not what takes its time
     double drift[MAX_RUNS];                     // of the disk's speed, between the prompt and the answer
     struct moe_telemetry sums;                  // of decoded tokens, all runs
-    double hits, asked, bytes_disk, bytes_cached, bytes_device;
+    double hits, asked, bytes_read, bytes_cached, bytes_device; // cached: of those read, from the page cache
     size_t runs;
     uint64_t hash;
 };
@@ -106,6 +107,7 @@ struct stream {
     struct progress progress;
     struct moe_err err;
     double disk[N_DEPTHS], copy; // bytes a second; copy 0: none is needed
+    double from_device;          // of what was read for these, the share that the disk delivered; < 0: not known
     bool direct;                 // how the disk was measured
     double drift;                // the disk's speed beside the row that is measured, to what it was then
     struct alone from_disk, from_host;
@@ -200,7 +202,7 @@ static void add_step(struct result *result, const struct moe_telemetry *step)
             result->asked += layer->n_from[from];
         result->hits +=
             layer->n_from[MOE_FROM_DEVICE] + layer->n_from[MOE_FROM_HOST] + layer->n_from[MOE_FROM_PREFETCH];
-        result->bytes_disk += (double)layer->bytes_disk;
+        result->bytes_read += (double)layer->bytes_disk;
         result->bytes_cached += (double)layer->bytes_cached;
         result->bytes_device += (double)layer->bytes_device;
     }
@@ -332,6 +334,7 @@ static int measure_ceilings(struct stream *stream, moe_model *model)
 {
     struct moe_cache_plan plan = moe_model_cache(model);
     int code = 0;
+    struct process_reads before = process_reads_now();
     stream->direct = plan.direct;
     for (int i = 0; i < N_DEPTHS && code == 0; i++) {
         progress_show(&stream->progress,
@@ -340,6 +343,11 @@ static int measure_ceilings(struct stream *stream, moe_model *model)
         struct moe_raw_reads how = {depths[i], plan.direct, raw_seconds, (uint64_t)i + 1};
         code = moe_model_measure_reads(model, &how, &stream->disk[i], &stream->err);
     }
+    struct process_reads after = process_reads_now();
+    uint64_t delivered, called = after.call_bytes - before.call_bytes;
+    stream->from_device = -1;
+    if (process_reads_between(&before, &after, &delivered) && called)
+        stream->from_device = delivered < called ? (double)delivered / (double)called : 1;
     if (code == 0)
         code = moe_model_measure_copies(model, raw_seconds, &stream->copy, &stream->err);
     return code;
@@ -414,13 +422,20 @@ static void print_head(const struct stream *stream, const moe_model *model)
     report_text(stdout, names[0], strlen(names[0]));
     printf(" on ");
     report_text(stdout, names[1], strlen(names[1]));
-    printf(", median of %" PRIu32 " interleaved runs; %" PRIu32 " tokens of prompt, %" PRIu32 " of answer\n",
-           options->asked.runs, options->asked.prefill_tokens, options->asked.decode_tokens);
-    printf("  disk, %s, random reads of whole experts (%.2f MB):", plan.direct ? "direct" : "through the page cache",
-           (double)plan.slot_bytes / 1e6);
+    char runs[64];
+    printf(", %s; %" PRIu32 " tokens of prompt, %" PRIu32 " of answer\n",
+           bench_runs_words(runs, sizeof runs, options->asked.runs, "interleaved runs"), options->asked.prefill_tokens,
+           options->asked.decode_tokens);
+    printf("  random reads of whole experts (%.2f MB), %s:", (double)plan.slot_bytes / 1e6,
+           plan.direct ? "past the page cache" : "through the page cache");
     for (int i = 0; i < N_DEPTHS; i++)
         printf(" %.2f", stream->disk[i] / 1e9);
     printf(" GB/s at depth 1, 2, 4, 8, 16\n");
+    if (stream->from_device >= 0 && stream->from_device < 0.9)
+        printf(
+            "  of these bytes the disk delivered %.0f %%; the others were in the page cache: the speed of the disk is "
+            "another\n",
+            100 * stream->from_device);
     if (stream->copy > 0)
         printf("  copy from page-locked memory to the device: %.1f GB/s\n", stream->copy / 1e9);
     printf("  a token with every expert cached: %.2f ms, of which %.3f ms per expert\n",
@@ -440,19 +455,21 @@ static void print_columns(struct stream *stream)
     print_alone(stream, "read", &stream->from_disk, "plain reads");
     print_alone(stream, "copied to the device", &stream->from_host, "plain copies");
     printf(
-        "\n  read %%: the share of the prompt's time that its reads need at the disk's speed. bound x: a token's time, "
+        "\n  read %%: the share of the prompt's time that its reads need at the speeds above. bound x: a token's time, "
         "as a\n"
         "  multiple of the best that the speeds above allow (see moechat(1)); reads x: as a multiple of its reads "
         "alone,\n"
         "  where they take %d times the compute. 1.00 is as fast as those speeds allow, 1.10 the goal. now %%: the "
-        "disk's speed "
-        "during\n"
-        "  this row, compared with the one above.\n",
+        "speed of reads\n"
+        "  during this row, compared with the one above. disk, cached: what a token read from the disk, and what was "
+        "in "
+        "the page\n"
+        "  cache.\n",
         READS_RULE);
-    printf("\n  %-24s%8s%9s%6s%8s%6s%9s%9s%6s%7s%7s%5s  ms of a token on", "", "cache", "prefill", "read", "decode",
-           "hits", "disk", "copied", "waits", "bound", "reads", "now");
-    printf("\n  %-24s%8s%9s%6s%8s%6s%9s%9s%6s%7s%7s%5s", "", "", "tokens/s", "%", "tok/s", "%", "MB/token", "MB/token",
-           "/token", "x", "x", "%");
+    printf("\n  %-24s%8s%9s%6s%8s%6s%9s%9s%9s%7s%7s%7s%5s  ms of a token on", "", "cache", "prefill", "read", "decode",
+           "hits", "disk", "cached", "copied", "waits", "bound", "reads", "now");
+    printf("\n  %-24s%8s%9s%6s%8s%6s%9s%9s%9s%7s%7s%7s%5s", "", "", "tokens/s", "%", "tok/s", "%", "MB/token",
+           "MB/token", "MB/token", "/token", "x", "x", "%");
     for (int i = 0; i < MOE_INTERVALS; i++)
         if (is_engines(i))
             printf("%10s", figures_interval_name((enum moe_interval)i));
@@ -478,10 +495,10 @@ static void print_row(struct stream *stream, const char *name, const moe_model *
         stream->beaten |= is_beaten(ratio) || is_beaten(reads_ratio);
         char bound[FORMAT_SIZE];
         snprintf(bound, sizeof bound, "%.2f%s", ratio, is_beaten(ratio) ? "*" : "");
-        printf("  %-24s%8s%9.1f%6.1f%8.2f%6.1f%9.2f%9.2f%6.1f%7s%7s%5.0f", name,
+        printf("  %-24s%8s%9.1f%6.1f%8.2f%6.1f%9.2f%9.2f%9.2f%7.1f%7s%7s%5.0f", name,
                format_bytes(cache, sizeof cache, plan.cache_bytes), prefill, 100 * read_share, decode, hits,
-               result->bytes_disk / tokens / 1e6, result->bytes_device / tokens / 1e6,
-               (double)result->sums.waits / tokens, bound, reads, 100 * drift);
+               (result->bytes_read - result->bytes_cached) / tokens / 1e6, result->bytes_cached / tokens / 1e6,
+               result->bytes_device / tokens / 1e6, (double)result->sums.waits / tokens, bound, reads, 100 * drift);
         for (int i = 0; i < MOE_INTERVALS; i++)
             if (is_engines(i))
                 printf("%10.3f", (double)result->sums.ns[i] / tokens / 1e6);
@@ -496,7 +513,7 @@ static void print_row(struct stream *stream, const char *name, const moe_model *
     json_out_real(row, "prefill_tokens_per_s", prefill);
     json_out_real(row, "decode_tokens_per_s", decode);
     json_out_real(row, "hits", hits / 100);
-    json_out_real(row, "disk_bytes_per_token", result->bytes_disk / tokens);
+    json_out_real(row, "disk_bytes_per_token", (result->bytes_read - result->bytes_cached) / tokens);
     json_out_real(row, "page_cache_bytes_per_token", result->bytes_cached / tokens);
     json_out_real(row, "copied_bytes_per_token", result->bytes_device / tokens);
     json_out_real(row, "prefill_read_share", read_share);
@@ -508,7 +525,7 @@ static void print_row(struct stream *stream, const char *name, const moe_model *
             json_out_real(spent, figures_interval_name((enum moe_interval)i),
                           (double)result->sums.ns[i] / tokens / 1e6);
     json_object_object_add(row, "ms_per_token", spent);
-    json_out_real(row, "disk_now_to_first", drift);
+    json_out_real(row, "reads_now_to_first", drift);
     json_out_real(row, "time_to_bound", ratio);
     json_object_object_add(row, "bound_holds", json_object_new_boolean(!is_beaten(ratio)));
     json_out_real(row, "time_to_reads", reads_ratio > 0 ? reads_ratio : NAN); // null: they don't bound it
@@ -702,7 +719,8 @@ static int finish(struct stream *stream)
     struct json_object *disk = json_object_new_array();
     for (int i = 0; i < N_DEPTHS; i++)
         json_object_array_add(disk, json_object_new_double(stream->disk[i]));
-    json_object_object_add(object, "disk_bytes_per_s", disk);
+    json_object_object_add(object, "reads_bytes_per_s", disk);
+    json_out_real(object, "reads_from_disk_share", stream->from_device >= 0 ? stream->from_device : NAN);
     json_out_real(object, "copy_bytes_per_s", stream->copy);
     add_alone(object, "fetched_from_disk", &stream->from_disk);
     add_alone(object, "fetched_from_host", &stream->from_host);

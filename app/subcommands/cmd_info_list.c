@@ -287,11 +287,11 @@ static struct json_object *json_of(const struct offer *offer)
     json_out_string(object, "pattern", model->pattern);
     json_out_string(object, "layout", model->gguf ? "GGUF" : "safetensors");
     json_out_string(object, "quantisation", model->mix);
-    json_out_whole(object, "parts", model->parts);
-    json_out_whole(object, "listed", model->listed);
+    json_out_whole(object, "files", model->parts);
+    json_out_whole(object, "listed_files", model->listed);
     json_object_object_add(object, "complete", json_object_new_boolean(!model->missing));
     if (model->missing)
-        json_out_whole(object, "missing", model->missing);
+        json_out_whole(object, "first_missing_file", model->missing);
     json_out_whole(object, "bytes", offer->needs.bytes);
     json_object_object_add(object, "fits_disk", json_object_new_boolean(offer->disk));
     if (!offer->known)

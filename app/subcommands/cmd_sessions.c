@@ -38,11 +38,11 @@ static struct json_object *entry_json(const struct store *store, const struct st
     json_object_object_add(object, "damaged", json_object_new_boolean(entry->damaged));
     json_out_whole(object, "updated", entry->updated);
     json_out_whole(object, "created", entry->manifest.created);
-    json_out_whole(object, "messages", manifest_messages(&entry->manifest));
+    json_out_whole(object, "message_count", manifest_messages(&entry->manifest));
     json_out_whole(object, "taken_back", taken_back); // of the messages that follow them in another branch
     json_out_whole(object, "tokens", manifest_tokens(&entry->manifest));
     json_out_whole(object, "cached_tokens", manifest_rows(&entry->manifest));
-    json_out_whole(object, "branches", branches_count(&entry->manifest));
+    json_out_whole(object, "branch_count", branches_count(&entry->manifest));
     json_out_whole(object, "branch_bytes", branches_bytes(&entry->manifest)); // of those that are not the conversation
     json_out_whole(object, "kv_bytes", entry->kv_bytes);
     if (entry->state_bytes)
@@ -121,7 +121,7 @@ static int show(const struct request *request)
         json_out_string(object, "model", content.manifest.origin.model_name);
         json_out_whole(object, "tokens", manifest_tokens(&content.manifest));
         json_out_whole(object, "cached_tokens", manifest_rows(&content.manifest));
-        json_object_object_add(object, "parts", export_parts(content.parts, content.n_parts));
+        json_object_object_add(object, "messages", export_parts(content.parts, content.n_parts));
         json_object_object_add(object, "branches", export_parts(content.others, content.n_others));
         status = json_out_finish(object);
     } else {

@@ -172,7 +172,7 @@ def test_all_faces_tell_the_same():
     same(s.finish(), 0)
     listed = json.loads(run(["sessions", "--json"]).stdout)["sessions"]
     session = [entry for entry in listed if entry["name"] == "faces"][0]
-    same((session["messages"], session["tokens"]), (6, at["context"]))
+    same((session["message_count"], session["tokens"]), (6, at["context"]))
     same(len(json.loads(run(["sessions", "export", "faces", "json"]).stdout)["messages"]), 6)
 
 

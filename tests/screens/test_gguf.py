@@ -276,7 +276,7 @@ def test_info_tells_what_a_repository_holds():
         told_json = json.loads(run(["info", "--json", "--list"] + how, json.dumps(listed).encode()).stdout)
         same(told_json["shape"], "DeepSeek-V3")
         models = {model["quantisation"]: model for model in told_json["models"]}
-        same(sorted((name, model["parts"], model["complete"], model.get("missing")) for name, model in models.items()),
+        same(sorted((name, model["files"], model["complete"], model.get("first_missing_file")) for name, model in models.items()),
              [("IQ1_S", 4, True, None), ("Q4_K_M", 2, True, None), ("Q8_0", 3, False, 2)])
         same((models["Q4_K_M"]["bytes"], round(models["Q4_K_M"]["cold_token_bytes"] / 1e8)), (404400000000, 123))
         disk = os.statvfs(ROOT)

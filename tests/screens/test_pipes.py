@@ -398,6 +398,20 @@ def test_the_manual_knows_what_json_says():
         same(names(json.loads(line)) - known, set())
 
 
+def test_names_in_json_mean_one_thing():
+    """A list of messages is `messages` wherever there is one, and how many there are `message_count`."""
+    run(["run", "--session", "one-name", "-p", "hi"] + script("turn\necho\n"))
+    listed = json.loads(run(["sessions", "--json"]).stdout)["sessions"]
+    shown, exported = (json.loads(run(["sessions"] + args).stdout) for args in (["show", "one-name", "--json"], ["export", "one-name", "json"]))
+    same([s["message_count"] for s in listed if s["name"] == "one-name"], [2])
+    same([(o["messages"], o["branches"]) for o in (shown,)], [(exported["messages"], exported["branches"])])
+    same([m["part"] for m in shown["messages"]], [0, 1])
+    models = json.loads(run(["info", "--json", "--list", "-"], b"a-Q6_K-00001-of-00002.gguf\nb.gguf\n").stdout)["models"]
+    same([(m["files"], m["listed_files"], m["complete"]) for m in models], [(2, 1, False), (1, 1, True)])
+    for object in [shown, exported] + listed + models:
+        expect("parts" not in object and all(isinstance(object.get(key, []), list) for key in ("messages", "branches")), object)
+
+
 def eval_tokens(text, *args):
     path = os.path.join(SCRATCH, "tokens")
     with open(path, "wb") as out:

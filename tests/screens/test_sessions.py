@@ -191,7 +191,7 @@ def test_a_stopped_message_is_the_last_one_everywhere():
         t.wait("* 1  You: word", "You:")
         session = [s for s in json.loads(run(["sessions", "--json"]).stdout)["sessions"] if s["name"] == name][0]
         same([str(session[key]) for key in ("tokens", "messages")], list(told))
-        same((session["messages"], session["taken_back"], session["branches"]), (1, 0, 1))
+        same((session["message_count"], session["taken_back"], session["branch_count"]), (1, 0, 1))
         expect("* 1  user: word" in run(["sessions", "tree", name]).stdout.decode() or
                "* 1  You: word" in run(["sessions", "tree", name]).stdout.decode(), "the same tree")
 
@@ -527,10 +527,10 @@ def test_an_undone_conversation_is_no_empty_one():
     said = run(["--plain", "--no-session"] + script(ECHO), stdin=b"/sessions\n").stdout.decode()
     expect("4 taken back (/redo), 2 branches, 0 tokens" in said and "\n    two\n" in said, "in the chat: %r" % said)
     session = [s for s in json.loads(run(["sessions", "--json"]).stdout)["sessions"] if s["name"] == "undone"][0]
-    same((session["messages"], session["taken_back"], session["branches"], session["last_message"]), (0, 4, 2, "two"))
+    same((session["message_count"], session["taken_back"], session["branch_count"], session["last_message"]), (0, 4, 2, "two"))
     lines("undone", "other", "/tree 4", "/undo 9")
     session = [s for s in json.loads(run(["sessions", "--json"]).stdout)["sessions"] if s["name"] == "undone"][0]
-    same((session["taken_back"], session["branches"], session["last_message"]), (4, 3, "two"))
+    same((session["taken_back"], session["branch_count"], session["last_message"]), (4, 3, "two"))
     said, read = lines("undone", "/redo 9")  # as it said, though another one is newer
     expect("You: two" in said and "You: other" not in said, "said: %r" % said)
     lines("undone", "/undo 9")
@@ -794,7 +794,7 @@ def test_a_long_talk_gets_room():
 def test_the_preview_is_of_what_the_user_said():
     ask("mine", "--session", "whose", *script("turn\ntext and the model's\n"))
     listed = [s for s in json.loads(run(["sessions", "--json"]).stdout)["sessions"] if s["name"] == "whose"]
-    same((listed[0]["messages"], listed[0]["last_message"]), (2, "mine"))
+    same((listed[0]["message_count"], listed[0]["last_message"]), (2, "mine"))
     same(run(["sessions", "rm", "whose"]).returncode, 0)
 
 
