@@ -50,8 +50,9 @@ bool options_typed(const struct options *options, const char *name); // on the c
 
 const char *options_command_name(enum command command); // "run"; "chat" for no subcommand
 void options_help(FILE *out, enum command command);     // COMMAND_HELP: the overview
-// Writes the options of a chat whose name or explanation contains `wanted`. Returns how many.
-size_t options_search(FILE *out, const char *wanted);
+// Writes the options of a chat whose name or explanation contains `wanted`, a line each, what it means from column
+// `second` on. Returns how many.
+size_t options_search(FILE *out, const char *wanted, int second);
 // For moechat(1): false when the format is unknown.
 bool options_dump(FILE *out, const char *format);
 

@@ -117,21 +117,24 @@ void option_print_value(FILE *out, const struct option_row *row, const void *fie
     }
 }
 
-static void print_row(FILE *out, const struct option_row *row)
+// What it means begins at the column `second`, and with `whole` it is a line, however long.
+static void print_row(FILE *out, const struct option_row *row, int second, bool whole)
 {
-    enum { INDENT = 28 };
     char letter[8] = "    ";
     if (row->letter)
         snprintf(letter, sizeof letter, "-%c, ", row->letter);
     int column =
         fprintf(out, "  %s--%s%s%s", letter, row->name, row->argument ? " " : "", row->argument ? row->argument : "");
-    if (column + 2 > INDENT)
+    if (column + 2 > second)
         column = fprintf(out, "\n") - 1;
-    fprintf(out, "%*s", INDENT - column, "");
-    words_print(out, row->help, INDENT, INDENT);
+    fprintf(out, "%*s", second - column, "");
+    if (whole)
+        fprintf(out, "%s\n", row->help);
+    else
+        words_print(out, row->help, second, second);
 }
 
-size_t options_search(FILE *out, const char *wanted)
+size_t options_search(FILE *out, const char *wanted, int second)
 {
     size_t shown = 0;
     for (size_t i = 0; i < options_count(); i++) {
@@ -139,7 +142,7 @@ size_t options_search(FILE *out, const char *wanted)
         bool about = words_about(row->name, wanted) || words_about(row->help, wanted);
         if (row->hidden || !(row->commands & FOR(CHAT)) || !about)
             continue;
-        print_row(out, row);
+        print_row(out, row, second, true);
         shown++;
     }
     return shown;
@@ -147,6 +150,7 @@ size_t options_search(FILE *out, const char *wanted)
 
 void options_help(FILE *out, enum command command)
 {
+    enum { INDENT = 28 };
     if (command == COMMAND_HELP || command == COMMAND_CHAT) {
         fputs("Usage: moechat [COMMAND | MODEL] [OPTION...]\n\nCommands:\n", out);
         for (int i = 0; i < COMMAND_COUNT; i++) {
@@ -165,7 +169,7 @@ void options_help(FILE *out, enum command command)
     fputs("\nOptions:\n", out);
     for (size_t i = 0; i < options_count(); i++)
         if (!options_table[i].hidden && (options_table[i].commands & (1u << command)))
-            print_row(out, &options_table[i]);
+            print_row(out, &options_table[i], INDENT, false);
 }
 
 // Sentences begin lines, as mdoc wants it, and no line is longer than its style allows; its backslashes are \e.

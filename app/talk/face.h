@@ -24,6 +24,13 @@ struct face_text {
     bool thinking; // not said but thought
 };
 
+// Lines that a face cuts for its columns when it shows them, as table.h says.
+struct face_lines {
+    const char *text;
+    size_t length;
+    int second, least; // of a table; 0: lines as any
+};
+
 enum face_page { FACE_PAGE_HELP, FACE_PAGE_LOG, FACE_PAGE_STATS };
 
 struct face_ops {
@@ -33,7 +40,9 @@ struct face_ops {
     // The same, true until the next message or until something is taken back: then it goes. NULL: as say.
     void (*say_for_now)(void *self, const char *text);
     void (*show)(void *self, const char *text, size_t length); // lists and figures: lines, as they are
-    int (*columns)(void *self);                                // that a line of such has
+    // The same of a table, which it cuts anew when its columns change. NULL: it is cut before it comes.
+    void (*table)(void *self, const struct face_lines *lines);
+    int (*columns)(void *self); // that a line of such has
     // The same of an answer's tokens, with how likely they were in per cent, which it may colour. NULL: as show.
     void (*tokens)(void *self, const char *text, size_t length);
     void (*fail)(void *self, const char *text); // an error: one line
@@ -50,7 +59,7 @@ struct face_ops {
     // Puts text into the clipboard if it may, and says what became of it; NULL: this face has none.
     void (*copy)(void *self, const char *text, size_t length);
     // Lines that are no part of the conversation, in the place of all that was shown so before.
-    void (*page)(void *self, enum face_page page, const char *text, size_t length);
+    void (*page)(void *self, enum face_page page, const struct face_lines *lines);
     size_t (*keys)(FILE *out, const char *wanted); // its keys, as keys_help
     // What not every face has; NULL: not this one.
     void (*heat)(void *self);                    // shows the heat map in its own way

@@ -17,7 +17,7 @@ static size_t print_part(FILE *out, enum part part, const char *wanted, help_key
     case KEYS:
         return keys(out, wanted);
     default:
-        return *wanted ? options_search(out, wanted) : 0;
+        return *wanted ? options_search(out, wanted, HELP_SECOND) : 0;
     }
 }
 

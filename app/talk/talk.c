@@ -62,6 +62,11 @@ bool talk_lines_fold(struct talk *talk, struct talk_lines *lines, int second, in
 {
     if (talk->scripted)
         return true;
+    if (talk->face->table) {
+        lines->second = second;
+        lines->least = least;
+        return true;
+    }
     bool whole = fclose(lines->out) == 0;
     char *text = lines->text;
     bool fine = whole && text && talk_lines_begin(talk, lines); // a stream in memory stays where it was opened
@@ -73,7 +78,11 @@ bool talk_lines_fold(struct talk *talk, struct talk_lines *lines, int second, in
 
 void talk_lines_show(struct talk *talk, struct talk_lines *lines)
 {
-    if (fclose(lines->out) == 0 && lines->length)
+    bool whole = fclose(lines->out) == 0 && lines->length;
+    struct face_lines table = {lines->text, lines->length, lines->second, lines->least};
+    if (whole && lines->second)
+        talk->face->table(talk->self, &table);
+    else if (whole)
         talk->face->show(talk->self, lines->text, lines->length);
     free(lines->text);
 }
@@ -91,7 +100,8 @@ void talk_lines_tokens(struct talk *talk, struct talk_lines *lines)
 void talk_lines_page(struct talk *talk, struct talk_lines *lines, enum face_page page)
 {
     if (fclose(lines->out) == 0)
-        talk->face->page(talk->self, page, lines->text, lines->length);
+        talk->face->page(talk->self, page,
+                         &(struct face_lines){lines->text, lines->length, lines->second, lines->least});
     free(lines->text);
 }
 

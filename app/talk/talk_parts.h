@@ -23,6 +23,7 @@ struct talk_lines {
     FILE *out;
     char *text;
     size_t length;
+    int second, least; // of a table that the face cuts itself; else 0
 };
 bool talk_lines_begin(struct talk *talk, struct talk_lines *lines); // false: said that there is no memory
 // Cuts them as a table for the face's width (table.h); lines for a script stay whole. False: said that there is no

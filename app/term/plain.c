@@ -263,10 +263,10 @@ static bool face_draft(void *self, const char *text)
     return draft;
 }
 
-static void face_page(void *self, enum face_page page, const char *text, size_t length)
+static void face_page(void *self, enum face_page page, const struct face_lines *lines)
 {
     (void)page;
-    face_show(self, text, length);
+    face_show(self, lines->text, lines->length);
 }
 
 static bool complete(void *context, struct candidates *found, const char *line, size_t point)

@@ -109,6 +109,17 @@ void tui_show_stats(struct tui *tui, enum stats_view view)
     tui_arrange(tui);
     if ((view == STATS_PANE || view == STATS_HEAT) && !tui->layout.stats.rows)
         tui_notice(tui, "no room for the %s: Alt-z", view == STATS_HEAT ? "heat map" : "figures");
+    tui->notice_of_room = *tui->notice && !tui->layout.stats.rows;
+}
+
+void tui_resized(struct tui *tui)
+{
+    bool had = tui->layout.stats.rows > 0;
+    tui_arrange(tui);
+    if (had && !tui->layout.stats.rows)
+        tui_show_stats(tui, tui->stats);
+    else if (tui->notice_of_room && tui->layout.stats.rows)
+        *tui->notice = 0; // it was about the size before
 }
 
 // A pane has cells of its own, which are put in their place.

@@ -53,6 +53,7 @@ void tui_notice(struct tui *tui, const char *format, ...)
     tui_safe(tui->notice, sizeof tui->notice, text);
     tui->notice_until_ms = term_clock_ms() + NOTICE_MS;
     tui->notice_of_work = tui->talk.state != TALK_IDLE;
+    tui->notice_of_room = false;
     tui->dirty = true;
 }
 
@@ -97,6 +98,13 @@ static void face_say_for_now(void *self, const char *text)
 static void face_show(void *self, const char *text, size_t length)
 {
     add(self, ENTRY_NOTICE, text, length);
+}
+
+static void face_table(void *self, const struct face_lines *lines)
+{
+    struct tui *tui = self;
+    add(tui, ENTRY_NOTICE, lines->text, lines->length);
+    transcript_make_table(tui->chat, lines->second, lines->least); // without memory its lines are cut as any
 }
 
 static int face_columns(void *self)
@@ -400,6 +408,7 @@ static void resize(void *self)
 {
     struct tui *tui = self;
     screen_resize(tui->screen);
+    tui_resized(tui);
     tui->dirty = true;
 }
 
@@ -548,6 +557,7 @@ static const struct face_ops face = {
     .say = face_say,
     .say_for_now = face_say_for_now,
     .show = face_show,
+    .table = face_table,
     .columns = face_columns,
     .tokens = face_tokens,
     .fail = face_fail,
@@ -584,6 +594,8 @@ static struct tui *make(const struct face_settings *settings)
         .take = tui_take_input, .context = tui, .escape_ms = getenv("SSH_CONNECTION") ? ESCAPE_REMOTE_MS : ESCAPE_MS};
     tui->chat = transcript_new(settings->ascii);
     tui->help = transcript_new(settings->ascii);
+    if (tui->help)
+        transcript_begins(tui->help);
     if (tui->chat && tui->help)
         return tui;
     release(tui);

@@ -48,6 +48,7 @@ struct tui {
     size_t n_words;
     char notice[320]; // in the status row, for a while
     uint64_t notice_until_ms;
+    bool notice_of_room; // that the figures have none
     bool notice_of_work; // made while something went on, and true no longer than that
     // The draft and what waits.
     enum tui_mode mode;
@@ -93,6 +94,7 @@ void tui_return(struct tui *tui); // and back
 void tui_arrange(struct tui *tui); // after anything that changes sizes
 void tui_draw(struct tui *tui);
 void tui_show_stats(struct tui *tui, enum stats_view view); // and says so where there is no room for them
+void tui_resized(struct tui *tui); // says so where there is none any more, and no longer where there is some
 
 // tui_keys.c: what is typed
 void tui_take_input(void *context, const struct input_item *item);
@@ -111,7 +113,7 @@ void tui_bare_view(struct tui *tui);
 void tui_shell(struct tui *tui, const char *command); // what it prints becomes the draft
 void tui_copy(struct tui *tui, const char *text, size_t length);
 // face_ops'
-void tui_page(void *self, enum face_page page, const char *text, size_t length);
+void tui_page(void *self, enum face_page page, const struct face_lines *lines);
 void tui_log_lines(void *self, FILE *out);
 
 #endif

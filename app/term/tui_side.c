@@ -200,20 +200,21 @@ void tui_copy(struct tui *tui, const char *text, size_t length)
 }
 
 // Text that lies over the chat until Esc.
-static void show_over(struct tui *tui, const char *text, size_t length)
+static void show_over(struct tui *tui, const struct face_lines *lines)
 {
     tui_end_search(tui);
     transcript_clear(tui->help);
-    transcript_add(tui->help, ENTRY_NOTICE, text, length);
+    transcript_add(tui->help, ENTRY_NOTICE, lines->text, lines->length);
+    transcript_make_table(tui->help, lines->second, lines->least);
     transcript_to_begin(tui->help);
     tui->help_open = true;
 }
 
-void tui_page(void *self, enum face_page page, const char *text, size_t length)
+void tui_page(void *self, enum face_page page, const struct face_lines *lines)
 {
     struct tui *tui = self;
     tui->page = page;
-    show_over(tui, text, length);
+    show_over(tui, lines);
 }
 
 void tui_log_lines(void *self, FILE *out)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "app/util/format.h"
+#include "app/view/table.h"
 #include "app/view/transcript_parts.h"
 
 struct transcript *transcript_new(bool ascii)
@@ -21,6 +22,7 @@ static void release_entry(struct entry *entry)
     free(entry->blocks);
     style_runs_release(&entry->runs);
     bytes_release(&entry->text);
+    bytes_release(&entry->table);
 }
 
 void transcript_cut(struct transcript *transcript, size_t entries)
@@ -194,6 +196,39 @@ bool transcript_add(struct transcript *transcript, enum entry_kind kind, const c
 {
     return transcript_begin(transcript, kind) && transcript_append(transcript, bytes, length) &&
            transcript_finish(transcript);
+}
+
+void entry_fold(const struct transcript *transcript, struct entry *entry)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = entry->table.data ? open_memstream(&text, &length) : NULL;
+    if (!out)
+        return;
+    table_fold(out, entry->table.data, &(struct table){transcript->columns, entry->second, entry->least});
+    if (fclose(out) == 0 && text) {
+        for (size_t i = 0; i < entry->n_blocks; i++)
+            free(entry->blocks[i].rows);
+        entry->n_blocks = entry->text.length = 0;
+        // There was a block, so there is room for one; more of them may fail, and then the last one has the rest.
+        add_block(entry, 0);
+        if (bytes_append(&entry->text, text, length))
+            extend_blocks(entry, 0);
+    }
+    free(text);
+}
+
+bool transcript_make_table(struct transcript *transcript, int second, int least)
+{
+    struct entry *entry = transcript->n_entries ? &transcript->entries[transcript->n_entries - 1] : NULL;
+    if (!second || !entry)
+        return true;
+    if (!bytes_append(&entry->table, entry->text.data, entry->text.length))
+        return false;
+    entry->second = second;
+    entry->least = least;
+    entry_fold(transcript, entry);
+    return true;
 }
 
 // Where the number begins that ends before text[at]; `at`: there is none.

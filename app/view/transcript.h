@@ -25,6 +25,9 @@ struct transcript *transcript_new(bool ascii); // NULL: no memory
 void transcript_free(struct transcript *transcript);
 void transcript_clear(struct transcript *transcript);
 
+// One that is read from its beginning: as long as that is where it stands, it does so after a resize, too.
+void transcript_begins(struct transcript *transcript);
+
 // All that add: false: no memory. An entry takes text until it is finished or the next one begins.
 bool transcript_begin(struct transcript *transcript, enum entry_kind kind);
 bool transcript_append(struct transcript *transcript, const char *bytes, size_t length); // untrusted, cut anywhere
@@ -32,6 +35,9 @@ bool transcript_finish(struct transcript *transcript);
 bool transcript_add(struct transcript *transcript, enum entry_kind kind, const char *bytes, size_t length); // all three
 // Styles the numbers before "%" in the last entry, of tokens: how likely they were. False: no memory.
 bool transcript_style_likely(struct transcript *transcript);
+// The last entry, which is finished, is a table (table.h) from now on: it is cut for the columns that there are,
+// whatever they were when it came. second 0: it is none. False: no memory.
+bool transcript_make_table(struct transcript *transcript, int second, int least);
 // What the last thinking entry came to: "thought 214 tokens, 31 s".
 void transcript_thought(struct transcript *transcript, uint32_t tokens, double seconds);
 size_t transcript_entries(const struct transcript *transcript);

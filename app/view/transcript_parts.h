@@ -27,6 +27,8 @@ struct entry {
     struct style_runs runs; // of an answer
     struct block *blocks;   // at least one
     size_t n_blocks, blocks_capacity;
+    struct bytes table; // the lines of a table before they were cut; data NULL: it is none
+    int second, least;  // of that
     uint32_t thought_tokens;
     double thought_seconds; // < 0: not told
 };
@@ -62,7 +64,7 @@ struct transcript {
     enum thinking_view thinking;
     bool ascii;
     int rows, columns;
-    bool following;
+    bool following, begins;
     struct anchor top;  // of the window when not following
     struct anchor mark; // the last byte when it stopped following
     struct needle needle;
@@ -75,7 +77,8 @@ const char *entry_row_label(const struct transcript *transcript, const struct en
 void entry_thought_words(const struct entry *entry, char *out, size_t size);
 // Makes the block's rows good for the transcript's columns. Without memory rows are missing.
 void transcript_wrap(const struct transcript *transcript, struct entry *entry, struct block *block);
-size_t entry_block_at(const struct entry *entry, size_t byte); // the block that holds a byte, or the last
+void entry_fold(const struct transcript *transcript, struct entry *entry); // of a table: anew, for these columns
+size_t entry_block_at(const struct entry *entry, size_t byte);             // the block that holds a byte, or the last
 
 struct place transcript_locate(struct transcript *transcript, struct anchor anchor);
 void transcript_show(struct transcript *transcript, struct anchor anchor);    // moves the window if it is not in it

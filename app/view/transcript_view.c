@@ -213,10 +213,28 @@ static void leave_end(struct transcript *transcript)
     transcript->mark = (struct anchor){last, false, length - (length > 0)};
 }
 
+void transcript_begins(struct transcript *transcript)
+{
+    transcript->begins = true;
+}
+
+static bool at_begin(struct transcript *transcript)
+{
+    return transcript->n_entries && compare(window_top(transcript), first_place(transcript, 0)) == 0;
+}
+
 void transcript_resize(struct transcript *transcript, int rows, int columns)
 {
+    bool changed = transcript->columns != (columns > 1 ? columns : 1),
+         begins = transcript->begins && at_begin(transcript);
     transcript->rows = rows > 1 ? rows : 1;
     transcript->columns = columns > 1 ? columns : 1;
+    for (size_t i = 0; changed && i < transcript->n_entries; i++)
+        entry_fold(transcript, &transcript->entries[i]);
+    if (changed)
+        transcript->needle.counted = 0; // matches are elsewhere in what was cut anew
+    if (begins)
+        transcript_to_begin(transcript);
 }
 
 void transcript_follow(struct transcript *transcript)

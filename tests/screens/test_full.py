@@ -141,6 +141,34 @@ def test_help():
     leave(s)
 
 
+def test_what_is_shown_fits_a_screen_that_changed():
+    for command, wanted, end in (("/help save\r", "q closes", "q"), ("/stats\r", "answered", "")):
+        seen = []
+        for begin in (60, 130):
+            s = chat(STORY, "--seed", "1", columns=begin, rows=30)
+            answered(s)
+            s.keys("/new\r", "New conversation")
+            s.keys(command, wanted)
+            if begin != 60:
+                s.resize(60, 30)
+                s.until(lambda t: max(map(len, t.text().split("\n"))) <= 60)
+            seen.append([line for line in s.text().split("\n")[:-3]])
+            s.send(end)
+            leave(s)
+        same(seen[1], seen[0])
+
+
+def test_no_room_is_said_of_the_size_that_there_is():
+    s = chat(columns=80, rows=12)
+    answered(s)
+    s.keys("/heat\r", "no room for the heat map: Alt-z")
+    s.resize(80, 40)
+    s.until(lambda t: "layers down" in t.text() and "no room" not in t.text())
+    s.resize(80, 12)
+    s.until("no room for the heat map: Alt-z")
+    leave(s)
+
+
 def test_several_lines_between_quotes():
     s = chat("turn\necho\nturn\necho\n")
     s.keys('"""first\r', '"""first')

@@ -164,7 +164,7 @@ static void help_searches(struct harness *t)
     size_t all = commands_help(out, "");
     size_t undo = commands_help(out, "/undo");
     size_t none = commands_help(out, "no such word");
-    size_t cases = commands_help(out, "MESSAGE"), option = options_search(out, "Temperature");
+    size_t cases = commands_help(out, "MESSAGE"), option = options_search(out, "Temperature", 24);
     size_t key = keys_of_screen(out, "alt-w");
     fclose(out);
     CHECK(t, cases > 2 && cases < all && option == 1 && key == 1);

@@ -5,6 +5,7 @@
 #include <locale.h>
 #include <stdlib.h>
 
+#include "app/view/table.h"
 #include "tests/harness.h"
 
 enum { ROOM = 16384 };
@@ -42,6 +43,35 @@ static void say_lines(struct transcript *transcript, int n)
         char line[32];
         transcript_append(transcript, line, (size_t)snprintf(line, sizeof line, "line %d\n", i));
     }
+}
+
+// A table is cut for the columns that there are, not twice: for those that there were, and again.
+static void tables_are_cut_anew(struct harness *t)
+{
+    static const char text[] = "  /word       what it does, said in so many words that a row has no room for them\n"
+                               "  /other      23.8 MB\n";
+    struct transcript *transcript = transcript_new(false);
+    CHECK(t, transcript_make_table(transcript, 14, 8)); // there is none
+    say(transcript, ENTRY_NOTICE, "before");
+    screen(transcript, 20, 100);
+    say(transcript, ENTRY_NOTICE, text);
+    CHECK(t, transcript_make_table(transcript, 14, 8));
+    say(transcript, ENTRY_NOTICE, "behind");
+    static const int columns[] = {100, 30, 44, 100, 31};
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
+        char wanted[ROOM], *folded = NULL;
+        size_t length = 0;
+        FILE *out = open_memstream(&folded, &length);
+        table_fold(out, text, &(struct table){columns[i], 14, 8});
+        fclose(out);
+        snprintf(wanted, sizeof wanted, "before\n%sbehind", folded);
+        free(folded);
+        CHECK_STR(t, screen(transcript, 20, columns[i]), wanted);
+    }
+    CHECK(t, transcript_search(transcript, "23.8", 4, true) && transcript_matches(transcript).count == 1);
+    screen(transcript, 20, 100);
+    CHECK(t, transcript_search_next(transcript, true) && transcript_matches(transcript).count == 1);
+    transcript_free(transcript);
 }
 
 // How likely tokens were is told by colours, of the last entry alone.
@@ -376,6 +406,7 @@ static void what_passes_goes(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
+        TEST(tables_are_cut_anew),
         TEST(likely_tokens_have_colours),
         TEST(every_row_comes_going_back),
         TEST(entries),
