@@ -3,6 +3,7 @@
 // texts on standard input, a line of hexadecimal digits each, become lines of ids, which are seen to give the bytes
 // back.
 #include "tokenizer/composed.h"
+#include "tokenizer/pattern.h"
 #include "tokenizer/tok.h"
 
 #include <stdlib.h>
@@ -400,6 +401,48 @@ static void syllables_have_their_edges(struct harness *t)
     }
 }
 
+// Each escape by what it finds, of which the parts stand between bars.
+static void escapes_find_what_they_say(struct harness *t)
+{
+    static const char subject[] =
+        "a1\xD9\xA3 \xC2\xA0\n\xE3\x80\x80_\xC3\xA9\xE4\xB8\xAD"; // 1 and an Arabic 3, four spaces
+    static const struct {
+        const char *pattern, *found;
+    } escapes[] = {
+        {"\\d", "1|\xD9\xA3|"},
+        {"[\\d_]+", "1\xD9\xA3|_|"},
+        {"\\s+", " \xC2\xA0\n\xE3\x80\x80|"},
+        {"[^\\s]+", "a1\xD9\xA3|_\xC3\xA9\xE4\xB8\xAD|"},
+        {"\\S+", "a1\xD9\xA3|_\xC3\xA9\xE4\xB8\xAD|"},
+        {"\\n", "\n|"},
+        {"\\x{e9}", "\xC3\xA9|"},
+        {"\\u00e9\\u4E2d", "\xC3\xA9\xE4\xB8\xAD|"},
+        {"\\p{Han}|\\p{Pc}", "_|\xE4\xB8\xAD|"},
+        {"\\P{L}+", "1\xD9\xA3 \xC2\xA0\n\xE3\x80\x80_|"},
+        {"\\_", "_|"},
+    };
+    struct pattern_search *search = pattern_search_new(&(struct pattern_stop){0});
+    for (size_t i = 0; search && i < sizeof escapes / sizeof escapes[0]; i++) {
+        struct pattern_source source = {escapes[i].pattern, strlen(escapes[i].pattern), false, "test"};
+        struct pattern_subject in = {.text = subject, .length = sizeof subject - 1};
+        struct pattern *pattern = NULL;
+        struct tok_err err = {0};
+        char found[64] = "";
+        if (!CHECK_EQ(t, pattern_new(&source, &pattern, &err), TOK_OK)) {
+            printf("    %s: %s\n", escapes[i].pattern, err.text);
+            continue;
+        }
+        while (pattern_find(pattern, search, &in, &err) == 1 && strlen(found) < 40)
+            snprintf(found + strlen(found), sizeof found - strlen(found), "%.*s|", (int)(in.end - in.start),
+                     subject + in.start);
+        if (!CHECK_STR(t, found, escapes[i].found))
+            printf("    %s\n", escapes[i].pattern);
+        pattern_free(pattern);
+    }
+    CHECK(t, search != NULL);
+    pattern_search_free(search);
+}
+
 // V3's with a pattern that takes a time that doubles with each x; NULL: it has been told.
 static char *read_exploding(struct harness *t)
 {
@@ -515,6 +558,7 @@ int main(int argc, char **argv)
         TEST(damaged_ranks_are_refused),
         TEST(syllables_have_their_edges),
         TEST(damaged_files_are_refused),
+        TEST(escapes_find_what_they_say),
         TEST(a_pattern_that_explodes_is_stopped),
         TEST(a_pattern_that_explodes_is_cancelled),
     };

@@ -38,6 +38,11 @@ static void reads_all_spellings(struct harness *t)
     CHECK_EQ(t, o.command, COMMAND_CHAT);
     CHECK_EQ(t, o.model.kv, MOE_KV_F16);
     CHECK_EQ(t, o.model.expert_cache, MOE_CACHE_AUTO);
+    CHECK_EQ(t, o.model.host_cache, MOE_CACHE_AUTO);
+    CHECK_EQ(t, o.model.ring, 2);
+    CHECK(t, o.talk.temp == 0.6 && o.talk.top_p == 0.95 && o.talk.repeat_penalty == 1 && o.talk.top_k == 0);
+    CHECK(t, o.talk.dry_base == 1.75 && o.talk.dry_allowed_length == 2 && o.talk.kv_cap == UINT64_C(4) << 30);
+    CHECK(t, o.asked.runs == 5 && o.asked.prefill_tokens == 512 && o.asked.decode_tokens == 64);
     CHECK(t, parse(&o, "eval --text x", &e));
     CHECK_EQ(t, o.model.kv, MOE_KV_F32);
     CHECK(t, parse(&o, "eval --text x --kv f16", &e));

@@ -51,6 +51,9 @@ static void status_in_words(struct harness *t)
               "expert hits 83 % | disk 1.25 GB a token | prefetch 12 used, 3 wasted | bound by reads | demo");
     CHECK_STR(t, status_text(&answering, 84),
               " answering | 5 new lines below | 1 queued | context 812 of 8192 | now 7.4 tokens/s");
+    struct status_figures slow = answering;
+    slow.tokens_now = slow.tokens_mean = slow.hits = 0.04;
+    CHECK(t, strstr(status_text(&slow, 250), "| now 0.0 tokens/s | mean 0.0 | expert hits 4 % |") != NULL);
     struct status_figures warm = answering;
     warm.cached_bytes = warm.read_bytes;
     CHECK(t, strstr(status_text(&warm, 250), "| page cache 1.25 GB a token |") != NULL);

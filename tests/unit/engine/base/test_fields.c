@@ -108,6 +108,7 @@ static void files_are_regular_and_read_whole(struct harness *t)
     CHECK_EQ(t, size, 7);
     CHECK_EQ(t, file_read(&(struct file_range){opened, path, 1, 5}, bytes, &err), 0);
     CHECK_STR(t, bytes, "\"a\":1");
+    errno = EINTR; // of something before
     CHECK_EQ(t, file_read(&(struct file_range){opened, path, 4, 8}, bytes, &err), MOE_IO);
     CHECK(t, err.offset == 7 && err.sys_errno == 0 && strstr(err.text, "is too short") && strcmp(err.file, path) == 0);
     close(opened);

@@ -122,6 +122,21 @@ static void seeds_repeat(struct harness *t)
     moe_sampler_free(c);
 }
 
+// Of as likely tokens each number chooses its own: those of splitmix64 as they are published for this seed.
+static void numbers_are_those_of_splitmix64(struct harness *t)
+{
+    static const uint64_t published[] = {6457827717110365317u, 3203168211198807973u, 9817491932198370423u,
+                                         4593380528125082431u, 16408922859458223821u};
+    enum { ALIKE = 4096 };
+    static const float zeros[ALIKE];
+    struct moe_sampling settings = plain;
+    settings.seed = 1234567;
+    moe_sampler *sampler = moe_sampler_new(&settings, ALIKE);
+    for (size_t i = 0; i < sizeof published / sizeof published[0]; i++)
+        CHECK_EQ(t, moe_sample(sampler, zeros, NULL, 0), (int32_t)(published[i] >> 52));
+    moe_sampler_free(sampler);
+}
+
 // ---- drawn from all, in the plainest way
 
 enum { MANY = 3000, RECENT = 20 };
@@ -259,10 +274,15 @@ static void bad_settings_are_refused(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(greedy_takes_the_largest),    TEST(frequencies_follow_probabilities),
-        TEST(temperature_sharpens),        TEST(each_cut_cuts),
-        TEST(penalty_turns_from_recent),   TEST(seeds_repeat),
-        TEST(bad_settings_are_refused),    TEST(as_drawn_from_all),
+        TEST(greedy_takes_the_largest),
+        TEST(frequencies_follow_probabilities),
+        TEST(temperature_sharpens),
+        TEST(each_cut_cuts),
+        TEST(penalty_turns_from_recent),
+        TEST(seeds_repeat),
+        TEST(bad_settings_are_refused),
+        TEST(as_drawn_from_all),
+        TEST(numbers_are_those_of_splitmix64),
         TEST(the_unlikely_weigh_together),
     };
     return HARNESS_RUN(tests, argc, argv);

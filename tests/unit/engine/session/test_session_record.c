@@ -419,8 +419,12 @@ static void sessions_of_another_kind_refuse(struct harness *t)
     record.count = UINT32_MAX;
     check_refused(t, &scene, restore(&scene.o, &record, &err), MOE_CONTEXT_FULL, &err);
     record = scene.next;
-    record.offset = UINT64_MAX - 8;
-    check_refused(t, &scene, restore(&scene.o, &record, &err), MOE_BAD_ARGUMENT, &err);
+    static const uint64_t far[] = {UINT64_MAX - 8, INT64_MAX, INT64_MAX / 2 + 1};
+    for (size_t i = 0; i < sizeof far / sizeof far[0]; i++) {
+        record.offset = far[i];
+        check_refused(t, &scene, restore(&scene.o, &record, &err), MOE_BAD_ARGUMENT, &err);
+        CHECK(t, strstr(err.text, "is beyond any file") != NULL);
+    }
     end_scene(t, &scene);
 }
 

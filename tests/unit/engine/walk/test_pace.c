@@ -359,10 +359,36 @@ static void what_chooses_looks_at_few(struct harness *t)
     CHECK(t, chosen.rest[PACE_DENSE] > dense.rest[PACE_DENSE]);
 }
 
+// Each layer's matrices once a token, and the vocabulary's where every token's logits are asked for.
+static void each_matrix_is_counted(struct harness *t)
+{
+    enum { TOKENS = 100 };
+    static const struct shape *const shapes[] = {&demo, &moonlight, &v3};
+    static uint32_t missing[61];
+    static const uint8_t tiers[MOST_KEYS];
+    static struct pace pace;
+    const struct pace_clock at = {0};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const struct shape *s = shapes[i];
+        struct pace_plan plan = {.shape = s, .groups = {64, 64}, .tokens = TOKENS, .tiers = tiers, .missing = missing};
+        double want = 0;
+        for (uint32_t layer = 0; layer < s->n_layers; layer++) {
+            bool moe = shape_is_moe(s, layer);
+            want += TOKENS * (matrices(s, moe) + (moe ? 3.0 * s->hidden_size * s->shared_intermediate_size : 0));
+        }
+        pace_begin(&pace, &plan, &at);
+        CHECK(t, fabs(pace.rest[PACE_DENSE] / want - 1) < 1e-9);
+        plan.all_logits = true;
+        pace_begin(&pace, &plan, &at);
+        CHECK(t, fabs(pace.rest[PACE_DENSE] / (want + (double)TOKENS * s->hidden_size * s->vocab_size) - 1) < 1e-9);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(time_left_of_the_demo), TEST(time_left_of_moonlight), TEST(time_left_of_five_layers_of_v3),
-        TEST(time_left_of_v3),       TEST(groups_are_alike),       TEST(what_chooses_looks_at_few)};
+        TEST(time_left_of_v3),       TEST(groups_are_alike),       TEST(what_chooses_looks_at_few),
+        TEST(each_matrix_is_counted)};
     return HARNESS_RUN(tests, argc, argv);
 }
