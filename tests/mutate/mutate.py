@@ -9,7 +9,7 @@
 
 A mutation turns a condition (turn), moves a comparison's edge (edge), is off by one (constant), leaves a call out (call) or
 swallows a returned code (code); not made is what is the same by its form: the edge of "a < b ? a : b", one more byte of an
-allocation. It is made in a copy of the tree, build/mutate, built there, and tried on the tests that
+allocation, an assertion left out. It is made in a copy of the tree, build/mutate, built there, and tried on the tests that
 tests/README.md names for its module, the quick ones first (of a kernel: those parts of tests/ops, in the shape and with the kind
 of matrix that its line is compiled for; nothing of it runs elsewhere); what fails on a screen has to fail twice; then, with --sanitized, on its own tests under the sanitizers;
 then, with --wide, on every other test, the goldens and the screens. HOME, TMPDIR and the XDG folders of what runs are
@@ -121,7 +121,7 @@ def enlarges_memory(text, at):
 def mutations(line, following):
     """(kind, the line as it would be) of every mutation of one line of a function's body."""
     text = masked(line).rstrip()
-    if not text.strip() or text.lstrip().startswith("#") or "static_assert" in text:
+    if not text.strip() or text.lstrip().startswith("#") or re.search(r"static_assert|\bassert\(", text, re.I):
         return
     for match in re.finditer(r"(?<= )(<=|>=|<|>|==|!=|&&|\|\|)(?= |$)", text):
         sign = match.group(1)

@@ -34,6 +34,7 @@ def what_is_the_same_by_its_form_is_not_made():
     assert ("edge", "n = rows >= top ? rows - top : 1;") in mutated("    n = rows > top ? rows - top : 1;")
     assert ("edge", "n = a <= b ? b : c;") in mutated("    n = a < b ? b : c;")
     assert mutated("    p = malloc(n + 1);") == {("constant", "p = malloc(n + 0);")}
+    assert not mutated("    assert(n > 2);") and not mutated("    _Static_assert(N == 2, \"two\");")
     assert ("constant", "p = realloc(p, n) + 2;") in mutated("    p = realloc(p, n) + 1;")
 
 

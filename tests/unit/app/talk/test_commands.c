@@ -98,9 +98,24 @@ static void names_are_not_taken_twice(struct harness *t)
 
 static void slips_are_told(struct harness *t)
 {
-    static const char *const slips[][2] = {
-        {"hel", "help"}, {"hlep", "help"}, {"exprot", "export"}, {"sesions", "sessions"}, {"retyr", "retry"},
-        {"x", NULL},     {"banana", NULL}, {"", NULL},           {"sets", "set"},         {"undoo", "undo"}};
+    static const char *const slips[][2] = {{"hel", "help"},
+                                           {"hlep", "help"},
+                                           {"exprot", "export"},
+                                           {"sesions", "sessions"},
+                                           {"retyr", "retry"},
+                                           {"x", NULL},
+                                           {"banana", NULL},
+                                           {"", NULL},
+                                           {"sets", "set"},
+                                           {"undoo", "undo"},
+                                           // of other programs
+                                           {"regen", "retry"},
+                                           {"regenerate", "retry"},
+                                           {"read", "file"},
+                                           {"context", "stats"},
+                                           {"info", "stats"},
+                                           {"nothink", "think off"},
+                                           {"reset", "new"}};
     for (size_t i = 0; i < sizeof slips / sizeof slips[0]; i++) {
         const char *near = commands_near(slips[i][0], strlen(slips[i][0]));
         if (!CHECK(t, slips[i][1] ? near && !strcmp(near, slips[i][1]) : !near))

@@ -78,6 +78,10 @@ static void characters_are_one_key(struct harness *t)
     items = 0;
     input_push(&input, "\346\227\245\033\303\251\033[A", 9, 0);
     CHECK_EQ(t, items, 3);
+    items = 0;
+    input_push(&input, "\033[1 q\033[!~\033[/0\177", 14,
+               0); // from a space to a slash they belong to it; what breaks it ends it
+    CHECK_EQ(t, items, 3);
     input_release(&input);
 }
 
