@@ -103,6 +103,7 @@ def chosen_alike(text, start, end):
     if not choice:
         return False
     second, *given = (re.sub(r"\((?:u?int\d*_t|int|size_t|float|double|uint|unsigned)\)", "", part).strip() for part in choice.groups())
+    given = [part[1:-1] if re.match(r"\([^()]*\)$", part) else part for part in given]
     first = text[:start].rstrip()
 
     def is_first(part):

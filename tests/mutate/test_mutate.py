@@ -31,6 +31,7 @@ def makes_each_kind():
 def what_is_the_same_by_its_form_is_not_made():
     assert not {each for each in mutated("    n = a->b < 60 ? (int)a->b : 60;") if each[0] == "edge"}
     assert not {each for each in mutated("    n = rows > top ? rows - top : 0;") if each[0] == "edge"}
+    assert not {each for each in mutated("    wait = sooner(wait, at->end > now ? (int)(at->end - now) : 0);") if each[0] == "edge"}
     assert ("edge", "n = rows >= top ? rows - top : 1;") in mutated("    n = rows > top ? rows - top : 1;")
     assert ("edge", "n = a <= b ? b : c;") in mutated("    n = a < b ? b : c;")
     assert mutated("    p = malloc(n + 1);") == {("constant", "p = malloc(n + 0);")}

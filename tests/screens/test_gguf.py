@@ -177,6 +177,8 @@ def test_info_before_the_download():
     expect(b"download          32.0 GB in all\n" in result.stdout, result)
     package, foreseen = (json.loads(run(["info", path, "--json"]).stdout) for path in (model, config))
     same(foreseen["parameters"], package["parameters"])
+    same(foreseen["name"], "before")
+    same(json.loads(run(["info", folder + "/alone//", "--json"]).stdout)["name"], "alone")
     expect(0.7 < foreseen["package_bytes"] / package["package_bytes"] < 1.3, "about what convert makes: %r, %r" % (foreseen, package))
     told(run(["info", folder + "/nothing.json"]), 3, "No such file")
 

@@ -131,6 +131,20 @@ def test_sessions_are_listed_and_compacted_or_it_is_said():
              lambda n, r: expect(r.returncode or OLD.encode() in r.stdout, "%d: %r" % (n, r.stdout)))
 
 
+def test_a_model_answers_as_ever_or_says_why_not():
+    # Every third of a GGUF's with its tokenizer, every 11th of a checkpoint's with states and banks.
+    for model, step in (("gguf-chat", 3), ("ck-kimi-k3-chat", 11)):
+        args = ["run", "--device", "ref", "-m", os.path.join(ROOT, "tests/golden", model, "checkpoint"), "-p", "one", "--temp", "0",
+                "--max-tokens", "6", "--no-session"]
+        answer = run(args).stdout
+
+        def check(n, result):
+            expect(result.returncode or result.stdout == answer, "%s, allocation %d: %r" % (model, n, result.stdout))
+            expect(b"damaged" not in result.stderr and b"download" not in result.stderr, "allocation %d: %r" % (n, result.stderr))
+
+        refusing(lambda: None, args, check, step=step)
+
+
 def test_a_model_is_not_called_damaged():
     def check(n, result):
         for wrong in (b"JSON", b"download"):
