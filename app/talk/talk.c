@@ -329,7 +329,7 @@ static const char *found_elsewhere(const char *name, size_t length)
                          "conversation."},
         {"pull|run", "Models are fetched outside the chat, with hf download or the like: docs/models.md says how, "
                      "moechat info what to type for one."},
-        {"ps", "One model is open, the one above the chat's beginning; /stats shows what it takes."},
+        {"ps", "One model is open, this chat's; /stats shows what it takes."},
         {"stop", "Esc or Ctrl-C stops an answer; /quit leaves."},
     };
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
@@ -369,9 +369,8 @@ static const char *shown_by(const struct line *line)
         {"info", "/stats shows that."},
         {"parameters", "/set shows that."},
         {"system", "/system shows that."},
-        {"modelfile|template|license",
-         "There is no such file here; moechat info MODEL, in the shell, says what a model "
-         "is, /set and /system show what it is run with."},
+        {"modelfile|template|license", "That is not shown here; moechat info MODEL, in the shell, says what a model "
+                                       "is, /set and /system show what it is run with."},
     };
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (words_are(words[i][0], line->text, line->length))

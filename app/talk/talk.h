@@ -85,7 +85,8 @@ bool talk_stop(struct talk *talk);
 void talk_leave(struct talk *talk, int status);
 // After /edit: the conversation is as before it. False: nothing is being edited, or the worker is busy.
 bool talk_leave_edit(struct talk *talk);
-void talk_say_still_edited(struct talk *talk); // and what goes back; nothing where nothing is being edited
+// Is something being edited? Then what to say of it to somebody who left the draft, and what goes back.
+bool talk_still_edited(const struct talk *talk, char *out, size_t size);
 // Goes to the branch beside this one, where the conversation last could have gone otherwise; in the state TALK_IDLE.
 // NULL, or why not.
 const char *talk_beside(struct talk *talk, int step);

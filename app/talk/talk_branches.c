@@ -182,13 +182,14 @@ bool talk_fills_draft(const char *typed, size_t length)
     return line.kind == LINE_COMMAND && line.row->run == talk_do_edit && parse_edit(&line, &n, &text) && !text.length;
 }
 
-void talk_say_still_edited(struct talk *talk)
+bool talk_still_edited(const struct talk *talk, char *out, size_t size)
 {
     char redo[REDO_WORDS];
     if (talk->editing == 1)
-        talk_say(talk, "The message is still taken back; %s.", redo_words(redo, 1));
+        snprintf(out, size, "The message is still taken back; %s.", redo_words(redo, 1));
     else if (talk->editing)
-        talk_say(talk, "%zu messages are still taken back; %s.", talk->editing, redo_words(redo, talk->editing));
+        snprintf(out, size, "%zu messages are still taken back; %s.", talk->editing, redo_words(redo, talk->editing));
+    return talk->editing;
 }
 
 void talk_do_edit(struct talk *talk, const struct line *line)
@@ -295,6 +296,8 @@ void talk_do_fork(struct talk *talk, const struct line *line)
         talk_fail(talk, "%s", error.text);
     } else {
         chat_prune(&talk->chat);
+        if (talk->editing) // what is said of that goes
+            talk->face->cut(talk->self, chat_exchanges(&talk->chat));
         talk->editing = 0;
         snprintf(note, sizeof talk->choice.note,
                  "\"%s\" stays as it is, /load returns to it. Each turn is now saved as", talk->session);

@@ -432,7 +432,9 @@ static void interrupt(void *self)
         plain->quoted.length = 0;
         if (!prompt_interrupt())
             put_paragraph(plain, "Ctrl-D or /quit to leave.");
-        talk_say_still_edited(talk);
+        char words[160];
+        if (talk_still_edited(talk, words, sizeof words))
+            put_paragraph(plain, words);
         prompt_refresh();
     }
 }

@@ -137,8 +137,8 @@ static void submit(struct tui *tui, const char *text, size_t length)
 {
     struct line line = commands_parse(text, length);
     struct bytes echo = {0};
-    if (line.kind == LINE_COMMAND && strcmp(line.row->meanwhile, "*") != 0 && bytes_append(&echo, "\n", 1) &&
-        bytes_append(&echo, text, length))
+    bool shown = line.kind == LINE_UNKNOWN || (line.kind == LINE_COMMAND && strcmp(line.row->meanwhile, "*") != 0);
+    if (shown && bytes_append(&echo, "\n", 1) && bytes_append(&echo, text, length))
         transcript_add(tui->chat, ENTRY_NOTICE, echo.data, echo.length);
     tui->echo = echo.length ? transcript_entries(tui->chat) : 0;
     bytes_release(&echo);

@@ -312,9 +312,10 @@ def test_an_edit_that_is_left_or_typed_ahead():
     t.wait("Took back 2 of your messages; change this one and send it. /redo 2 brings them back.", "You:", "one")
     t.send(" more")
     t.interrupt()
-    t.wait("^C", "2 messages are still taken back; /redo 2 brings them back.", "You:")
+    t.wait("^C\r\n", "2 messages are still taken back; /redo 2 brings them back.", "You:")
     t.send("/redo 2\r")
     t.wait("You: one", "Assistant: one", "Assistant: two", "You:")
+    expect(t.output.count(b"back.\x1b[0m\r\n\x1b[1mYou:\x1b[0m /redo 2\r\n") == 1, "one prompt: %r" % t.output[-600:])
     t.interrupt()
     t.wait("Ctrl-D or /quit", "You:")
     t.send("/edit\rthree\r")  # what stands behind it is a message of its own, not the end of the old one

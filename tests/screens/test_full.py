@@ -886,6 +886,10 @@ def test_a_draft_is_not_lost_to_an_edit_and_the_queue_waits_for_it():
     if "> one" in s.text():  # else all was done at once
         expect("you \u203a two" not in s.text(), s.text())
         s.keys("\x1b", "you \u203a two")
+    s.until(IDLE)
+    s.keys("/edit\r", "Esc brings it back.")
+    s.keys("\x15/pull x\r", lambda t: "\n/pull x\nModels are fetched outside" in t.text())
+    s.keys("/fork\r", lambda t: "Each turn is now" in t.text() and "Esc brings" not in t.text())  # in the copy there is nothing to bring
     s.send("\x15\x04")
     same(s.finish(), 0)
 
