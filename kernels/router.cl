@@ -14,6 +14,7 @@ static uint rank_of(__local const float *values, uint n, uint i)
 {
     float4 own = values[i];
     int4 before = 0;
+    UNROLL_4
     for (uint k = 0; k < n; k += 4) {
         float4 four = *(__local const float4 *)(values + k);
         int4 lower = (int4)(k, k + 1, k + 2, k + 3) < (int4)(i);
@@ -35,71 +36,95 @@ static float group_score(uint topk_method, __local const float *values, uint n)
     return topk_method == TOPK_NOAUX ? first + second : first;
 }
 
+// Local memory of the choice; that of floats begins at a multiple of 16 bytes, and is used up to a multiple of 4.
 struct router_space {
-    float4 choice[MOST_ROUTED / 4];
-    float4 group[MOST_ROUTED / 4];
-    float score[MOST_ROUTED];
+    __local float *choice; // [n_experts]
+    __local float *group;  // [n_group]
+    __local float *score;  // [n_experts]
+    __local int *ids;      // [top_k], the result; may lie where the groups do
+    __local float *weights; // may lie where the choice does
 };
+
+// Of one row's logits. All of a group's LANES come together.
+static void route(const struct args_router *a, __global const float *logit, __global const float *bias,
+                  const struct router_space *space)
+{
+    uint lane = get_local_id(0);
+    uint n = a->n_experts;
+    uint size = n / a->n_group;
+    uint softmax = a->scoring == ROUTER_SOFTMAX;
+    uint n_group = a->n_group > 1 ? a->n_group : 0; // one alone stays
+    __local float *score = space->score;
+    __local float *choice = space->choice;
+    __local float *group = space->group;
+    for (uint e = lane; e < n; e += LANES) {
+        float c = softmax ? logit[e] : sigmoid(logit[e]);
+        score[e] = c;
+        if (a->has_bias)
+            c += bias[e];
+        choice[e] = isnan(c) ? -INFINITY : c; // ids stay in range whatever comes in
+    }
+    for (uint i = lane; i < 4; i += LANES) { // what is read behind the last
+        if (i < (4 - n % 4) % 4) {
+            choice[n + i] = NAN;
+            score[n + i] = 0;
+        }
+        if (i < (4 - n_group % 4) % 4)
+            group[n_group + i] = NAN;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    float4 most = -INFINITY;
+    UNROLL_4
+    for (uint k = 0; k < (softmax ? n : 0); k += 4)
+        most = fmax(most, *(__local const float4 *)(choice + k));
+    float largest = fmax(fmax(most.x, most.y), fmax(most.z, most.w));
+    for (uint e = lane; softmax && e < n; e += LANES)
+        score[e] = exp_near(score[e] - largest);
+    for (uint g = lane; g < n_group; g += LANES)
+        group[g] = group_score(a->topk_method, choice + g * size, size);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint e = lane; n_group && e < n; e += LANES)
+        if (rank_of(group, n_group, e / size) >= a->topk_group)
+            choice[e] = -INFINITY;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint e = lane; e < n; e += LANES) {
+        uint rank = rank_of(choice, n, e);
+        if (rank < a->top_k)
+            space->ids[rank] = (int)e;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    // Every lane for itself: PoCL 3.1 runs a loop of uniform length for all lanes even inside a branch for one.
+    float total = softmax ? 0.0f : 1.0f;
+    UNROLL_4
+    for (uint k = 0; k < (softmax ? n : 0); k += 4) {
+        float4 four = *(__local const float4 *)(score + k);
+        total = (((total + four.x) + four.y) + four.z) + four.w;
+    }
+    float sum = 1e-20f;
+    for (uint k = 0; k < a->top_k; k++)
+        sum += score[space->ids[k]] / total;
+    for (uint k = lane; k < a->top_k; k += LANES) {
+        float s = score[space->ids[k]] / total;
+        space->weights[k] = (a->norm_topk_prob ? s / sum : s) * a->routed_scaling_factor;
+    }
+}
 
 __kernel GROUP_SIZE(LANES, 1) void router(const struct args_router a, const struct tiling t,
                                           __global const float *logits, __global const uchar *biases,
                                           __global int *ids, __global float *weights)
 {
-    __local struct router_space space;
+    __local float4 choice[MOST_ROUTED / 4];
+    __local float4 group[MOST_ROUTED / 4];
+    __local float4 score[MOST_ROUTED / 4];
     uint r = get_group_id(0);
     if (r >= a.n_rows)
         return;
-    uint lane = get_local_id(0);
-    uint n = a.n_experts;
-    uint size = n / a.n_group;
-    uint softmax = a.scoring == ROUTER_SOFTMAX;
-    __global const float *logit = logits + (ulong)r * n;
-    __global const float *bias = (__global const float *)(biases + a.bias);
-    __local float *score = space.score;
-    __local float *choice = (__local float *)space.choice;
-    __local float *group = (__local float *)space.group;
-    __global int *chosen = ids + a.first + (ulong)r * a.top_k;
-    __global float *weight = weights + a.first + (ulong)r * a.top_k;
-    float largest = -INFINITY;
-    for (uint e = 0; softmax && e < n; e++)
-        largest = fmax(largest, logit[e]);
-    for (uint e = lane; e < n; e += LANES) {
-        float s = softmax ? exp_near(logit[e] - largest) : sigmoid(logit[e]);
-        float c = softmax ? logit[e] : s;
-        if (a.has_bias)
-            c += bias[e];
-        score[e] = s;
-        choice[e] = isnan(c) ? -INFINITY : c; // ids stay in range whatever comes in
-    }
-    for (uint i = lane; i < 4; i += LANES) { // what rank_of reads behind the last
-        if (n + i < MOST_ROUTED)
-            choice[n + i] = NAN;
-        if (a.n_group + i < MOST_ROUTED)
-            group[a.n_group + i] = NAN;
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint g = lane; g < a.n_group; g += LANES)
-        group[g] = group_score(a.topk_method, choice + g * size, size);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint e = lane; e < n; e += LANES)
-        if (rank_of(group, a.n_group, e / size) >= a.topk_group)
-            choice[e] = -INFINITY;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint e = lane; e < n; e += LANES) {
-        uint rank = rank_of(choice, n, e);
-        if (rank < a.top_k)
-            chosen[rank] = (int)e;
-    }
-    barrier(CLK_GLOBAL_MEM_FENCE);
-    // Every lane for itself: PoCL 3.1 runs a loop of uniform length for all lanes even inside a branch for one.
-    float total = softmax ? 0.0f : 1.0f;
-    for (uint e = 0; softmax && e < n; e++)
-        total += score[e];
-    float sum = 1e-20f;
-    for (uint k = 0; k < a.top_k; k++)
-        sum += score[chosen[k]] / total;
-    for (uint k = lane; k < a.top_k; k += LANES) {
-        float s = score[chosen[k]] / total;
-        weight[k] = (a.norm_topk_prob ? s / sum : s) * a.routed_scaling_factor;
+    struct router_space space = {(__local float *)choice, (__local float *)group, (__local float *)score,
+                                 (__local int *)group, (__local float *)choice};
+    route(&a, logits + (ulong)r * a.n_experts, (__global const float *)(biases + a.bias), &space);
+    ulong first = a.first + (ulong)r * a.top_k;
+    for (uint k = get_local_id(0); k < a.top_k; k += LANES) { // each its own
+        ids[first + k] = space.ids[k];
+        weights[first + k] = space.weights[k];
     }
 }
