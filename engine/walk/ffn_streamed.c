@@ -130,6 +130,7 @@ static int add_experts(const struct pass *pass, uint32_t layer, struct moe_err *
 int ffn_streamed(const struct pass *pass, uint32_t layer, struct moe_err *err)
 {
     struct routed *routed = pass->routed;
+    prefetch_idle(&routed->prefetch, routed->store); // the device has this layer's first half to do
     int code = ffn_read_choice(pass, layer, err);
     if (code)
         return code;
