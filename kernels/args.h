@@ -209,7 +209,8 @@ struct args_places {
 // For each of them, with the sums of the ops on one, in their order:
 // swiglu_experts: y[rank][o] = silu(gate[o] . x) * (up[o] . x), x being one row for all; and of the shared expert,
 // which
-//                 may be wider, in a buffer of its own: it has one unless its kind is KIND_NONE
+//                 may be wider, in a buffer of its own: it has one unless its kind is KIND_NONE, and with is_gated its
+//                 row is multiplied by the sigmoid of a number, as gate_product does
 // matvec_experts: y[rank][o] = sum_i W[o][i] x[rank][i]
 struct args_swiglu_experts {
     struct args_matrix gate;
@@ -222,7 +223,7 @@ struct args_swiglu_experts {
     arg_u32 shared_offset; // in y
     arg_f32 limit;
     arg_f32 situ_beta;
-    arg_u32 pad;
+    arg_u32 is_gated;
 };
 struct args_matvec_experts {
     struct args_matrix matrix;
@@ -541,6 +542,14 @@ struct args_gated_norm {
     arg_u32 act; // enum gate_act
     arg_f32 eps;
     arg_u32 pad;
+};
+
+// One token of short_conv, delta and gated_norm, one after the other, with their bits: the scan's rows are the
+// convolution's, the norm's the scan's.
+struct args_delta_token {
+    struct args_short_conv conv;
+    struct args_delta scan;
+    struct args_gated_norm norm;
 };
 
 // y[r][h][i] *= sigmoid(gate[r][h][i]), i < dim; heads of y lie side by side, those of the gate gate_head_stride apart.

@@ -215,6 +215,7 @@ struct gpu_experts_bufs {
     gpu_buf *x;
     gpu_buf *y;
     gpu_buf *shared; // the shared expert's matrices; may be NULL where there is none, and for matvec_experts
+    gpu_buf *gate;   // a number, with is_gated; else may be NULL
 };
 void gpu_op_swiglu_experts(gpu *g, const struct args_swiglu_experts *a, const struct gpu_experts_bufs *b);
 void gpu_op_matvec_experts(gpu *g, const struct args_matvec_experts *a, const struct gpu_experts_bufs *b);
@@ -307,6 +308,13 @@ struct gpu_gated_norm_bufs {
     gpu_buf *y;
 };
 void gpu_op_gated_norm(gpu *g, const struct args_gated_norm *a, const struct gpu_gated_norm_bufs *b);
+// The bits of short_conv, delta and gated_norm of one row; conv.y, which is scan.x, need not be written.
+struct gpu_delta_token_bufs {
+    struct gpu_short_conv_bufs conv;
+    struct gpu_delta_bufs scan; // out is norm.x
+    struct gpu_gated_norm_bufs norm;
+};
+void gpu_op_delta_token(gpu *g, const struct args_delta_token *a, const struct gpu_delta_token_bufs *b);
 void gpu_op_gate_product(gpu *g, const struct args_gate_product *a, gpu_buf *gate, gpu_buf *y); // gate is not y
 struct gpu_router_bufs {
     gpu_buf *logits;  // [n_rows, n_experts]

@@ -561,7 +561,7 @@ __kernel GROUP_SIZE(1, 1) void swiglu_vec(const struct args_swiglu a, const stru
 __kernel GROUP_SIZE(1, 1) void swiglu_experts(const struct args_swiglu_experts a, const struct tiling t,
                                               __global const uchar *matrices, __global const uchar *shared,
                                               __global const int *ids, __global const float *x, __global float *y,
-                                              __global float *scratch)
+                                              __global float *scratch, __global const float *shared_gate)
 {
     uint k = get_group_id(1);
     if (a.at.n == 0)
@@ -574,7 +574,9 @@ __kernel GROUP_SIZE(1, 1) void swiglu_experts(const struct args_swiglu_experts a
     __global float *packed = scratch + (ulong)(k * t.n_groups + get_group_id(0)) * t.scratch_stride;
     pack_row(x + a.in_offset, packed, gate.in_dim, bits_of(&gate));
     struct gated g = {&gate, &up, k < a.at.n ? matrices + at.place : shared, LIMITS(a)};
-    range_swiglu(&g, packed, t.rows_per_group, y + (k < a.at.n ? (ulong)at.rank * a.out_stride : a.shared_offset));
+    __global float *out = y + (k < a.at.n ? (ulong)at.rank * a.out_stride : a.shared_offset);
+    range_swiglu(&g, packed, t.rows_per_group, out);
+    gate_own(k == a.at.n && a.is_gated, t.rows_per_group, gate.out_dim, shared_gate, out);
 }
 #endif
 

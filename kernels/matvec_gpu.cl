@@ -66,7 +66,8 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void swiglu_vec(const struct args_swiglu a, c
 __kernel GROUP_SIZE(TEAM_ITEMS, 1) void swiglu_experts(const struct args_swiglu_experts a, const struct tiling t,
                                                        __global const uchar *matrices, __global const uchar *shared,
                                                        __global const int *ids, __global const float *x,
-                                                       __global float *y, __global float *scratch)
+                                                       __global float *y, __global float *scratch,
+                                                       __global const float *shared_gate)
 {
     __local struct team_space space;
     uint k = get_group_id(1);
@@ -77,8 +78,10 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void swiglu_experts(const struct args_swiglu_
     if (get_group_id(0) * t.rows_per_group >= gate.out_dim)
         return;
     struct expert_at at = expert_at(&a.at, ids, min(k, a.at.n - 1));
+    __global float *out = y + (k < a.at.n ? (ulong)at.rank * a.out_stride : a.shared_offset);
     team_swiglu(&gate, &up, TEAM_SHARE(t.rows_per_group), k < a.at.n ? matrices + at.place : shared, x + a.in_offset,
-                &space, LIMITS(a), y + (k < a.at.n ? (ulong)at.rank * a.out_stride : a.shared_offset));
+                &space, LIMITS(a), out);
+    gate_own(k == a.at.n && a.is_gated, t.rows_per_group, gate.out_dim, shared_gate, out);
 }
 #endif
 

@@ -277,6 +277,12 @@ static bool shared_fits(gpu *g, const struct args_swiglu_experts *a, const struc
                                             "swiglu_experts", "the output is too small for the shared expert"));
 }
 
+static bool gate_fits(gpu *g, const struct args_swiglu_experts *a, const struct gpu_experts_bufs *b)
+{
+    return !a->is_gated || op_need(g, a->shared_gate.kind != KIND_NONE && b->gate != b->y && op_holds(b->gate, 0, 4),
+                                   "swiglu_experts", "no shared expert, or no gate of its own");
+}
+
 static void swiglu_shared(gpu *g, const struct args_swiglu_experts *a, const struct gpu_experts_bufs *b)
 {
     struct args_swiglu one = {.gate = a->shared_gate,
@@ -286,7 +292,15 @@ static void swiglu_shared(gpu *g, const struct args_swiglu_experts *a, const str
                               .out_offset = a->shared_offset,
                               .limit = a->limit,
                               .situ_beta = a->situ_beta};
+    struct args_gate_product gate = {.n_rows = 1,
+                                     .n_heads = 1,
+                                     .dim = a->shared_gate.out_dim,
+                                     .stride = a->shared_gate.out_dim,
+                                     .offset = a->shared_offset,
+                                     .one_each = 1};
     gpu_op_swiglu_vec(g, &one, b->shared, b->x, b->y);
+    if (a->is_gated)
+        gpu_op_gate_product(g, &gate, b->gate, b->y);
 }
 
 void gpu_op_swiglu_experts(gpu *g, const struct args_swiglu_experts *a, const struct gpu_experts_bufs *b)
@@ -299,7 +313,7 @@ void gpu_op_swiglu_experts(gpu *g, const struct args_swiglu_experts *a, const st
         !op_need(g, op_holds_rows(b->x, 1, 0, a->in_offset, m->in_dim), "swiglu_experts", "the input is too small") ||
         !op_need(g, holds_ranks(b->y, &a->at, a->out_stride, 0, m->out_dim), "swiglu_experts",
                  "the output is too small") ||
-        !shared_fits(g, a, b))
+        !shared_fits(g, a, b) || !gate_fits(g, a, b))
         return;
     bool alike = op_same_shape(m, &a->up);
     bool takes_shared = shared && alike && op_same_shape(shared, &a->shared_up) && op_is_one_program(g, m, shared);
@@ -310,8 +324,9 @@ void gpu_op_swiglu_experts(gpu *g, const struct args_swiglu_experts *a, const st
     else if (!alike)
         swiglu_experts_apart(g, a, b);
     else
-        launch_experts(g, &(struct launch){.kernel = KERNEL_SWIGLU_EXPERTS, .args = a},
-                       &(struct experts_cut){m, takes_shared ? shared : NULL, a->at.n, 2}, b);
+        launch_experts(
+            g, &(struct launch){.kernel = KERNEL_SWIGLU_EXPERTS, .args = a, .buffers[6] = a->is_gated ? b->gate : b->x},
+            &(struct experts_cut){m, takes_shared ? shared : NULL, a->at.n, 2}, b);
 }
 
 static void launch_matvec_experts(gpu *g, const struct args_matvec_experts *a, const struct gpu_experts_bufs *b)

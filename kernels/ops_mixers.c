@@ -171,21 +171,26 @@ void gpu_op_gqa_prefill(gpu *g, const struct args_gqa *a, const struct gpu_gqa_b
     launch(g, &l);
 }
 
-void gpu_op_short_conv(gpu *g, const struct args_short_conv *a, const struct gpu_short_conv_bufs *b)
+static bool short_conv_fits(gpu *g, const struct args_short_conv *a, const struct gpu_short_conv_bufs *b)
 {
     static const char op[] = "short_conv";
     uint64_t history = (uint64_t)(CONV_TAPS - 1) * a->channels;
     struct state_place from = {b->from, a->from}, to = {b->to, a->to};
-    if (gpu_failed(g) || a->n_rows == 0 || !op_need(g, a->channels > 0, op, "no channels") ||
-        !op_need(g, op_holds_vector(b->weight, a->weight, (uint64_t)CONV_TAPS * a->channels), op,
-                 "the weight lies outside its buffer") ||
-        !op_need(g, holds_states(from, to, history), op,
-                 "a history lies outside its buffer, or the two overlap in part") ||
-        !op_need(g, b->x != b->y, op, "the output may not be the input") ||
-        !op_need(g, op_holds_rows(b->x, a->n_rows, a->in_stride, a->in_offset, a->channels), op,
-                 "the input is too small") ||
-        !op_need(g, op_holds_rows(b->y, a->n_rows, a->out_stride, a->out_offset, a->channels), op,
-                 "the output is too small"))
+    return op_need(g, a->channels > 0, op, "no channels") &&
+           op_need(g, op_holds_vector(b->weight, a->weight, (uint64_t)CONV_TAPS * a->channels), op,
+                   "the weight lies outside its buffer") &&
+           op_need(g, holds_states(from, to, history), op,
+                   "a history lies outside its buffer, or the two overlap in part") &&
+           op_need(g, b->x != b->y, op, "the output may not be the input") &&
+           op_need(g, op_holds_rows(b->x, a->n_rows, a->in_stride, a->in_offset, a->channels), op,
+                   "the input is too small") &&
+           op_need(g, op_holds_rows(b->y, a->n_rows, a->out_stride, a->out_offset, a->channels), op,
+                   "the output is too small");
+}
+
+void gpu_op_short_conv(gpu *g, const struct args_short_conv *a, const struct gpu_short_conv_bufs *b)
+{
+    if (gpu_failed(g) || a->n_rows == 0 || !short_conv_fits(g, a, b))
         return;
     if (op_is_ref(g)) {
         op_done_by_ref(g, ref_short_conv(a, b));
@@ -209,29 +214,34 @@ static bool delta_shaped(const struct args_delta *a)
            (a->decay != DECAY_CHANNEL_BOUNDED || a->bound < 0);
 }
 
-void gpu_op_delta(gpu *g, const struct args_delta *a, const struct gpu_delta_bufs *b)
+static bool delta_fits(gpu *g, const struct args_delta *a, const struct gpu_delta_bufs *b)
 {
     static const char op[] = "delta";
     uint64_t heads = a->n_value_heads, decays = a->decay == DECAY_HEAD ? heads : heads * a->key_dim;
     uint64_t keys = (uint64_t)a->n_key_heads * a->key_dim, values = heads * a->value_dim;
     struct state_place from = {b->from, a->from}, to = {b->to, a->to};
-    if (gpu_failed(g) || a->n_rows == 0 || !op_need(g, delta_shaped(a), op, "no such heads or decay") ||
-        !op_need(g, op_holds_vector(b->rate, a->rate, heads) && op_holds_vector(b->dt_bias, a->dt_bias, decays), op,
-                 "the decay's weights lie outside their buffers") ||
-        !op_need(g, holds_states(from, to, values * a->key_dim), op,
-                 "a state lies outside its buffer, or the two overlap in part") ||
-        !op_need(g,
-                 op_holds_rows(b->x, a->n_rows, a->in_stride, a->q_offset, keys) &&
-                     op_holds_rows(b->x, a->n_rows, a->in_stride, a->k_offset, keys) &&
-                     op_holds_rows(b->x, a->n_rows, a->in_stride, a->v_offset, values),
-                 op, "the rows of q, k and v are too small") ||
-        !op_need(g,
-                 op_holds_rows(b->gate, a->n_rows, a->gate_stride, a->beta_offset, heads) &&
-                     op_holds_rows(b->gate, a->n_rows, a->gate_stride, a->decay_offset, decays),
-                 op, "the rows of gates are too small") ||
-        !op_need(g, b->out != b->x && b->out != b->gate, op, "the output may not be an input") ||
-        !op_need(g, op_holds_rows(b->out, a->n_rows, a->out_stride, a->out_offset, values), op,
-                 "the output is too small"))
+    return op_need(g, delta_shaped(a), op, "no such heads or decay") &&
+           op_need(g, op_holds_vector(b->rate, a->rate, heads) && op_holds_vector(b->dt_bias, a->dt_bias, decays), op,
+                   "the decay's weights lie outside their buffers") &&
+           op_need(g, holds_states(from, to, values * a->key_dim), op,
+                   "a state lies outside its buffer, or the two overlap in part") &&
+           op_need(g,
+                   op_holds_rows(b->x, a->n_rows, a->in_stride, a->q_offset, keys) &&
+                       op_holds_rows(b->x, a->n_rows, a->in_stride, a->k_offset, keys) &&
+                       op_holds_rows(b->x, a->n_rows, a->in_stride, a->v_offset, values),
+                   op, "the rows of q, k and v are too small") &&
+           op_need(g,
+                   op_holds_rows(b->gate, a->n_rows, a->gate_stride, a->beta_offset, heads) &&
+                       op_holds_rows(b->gate, a->n_rows, a->gate_stride, a->decay_offset, decays),
+                   op, "the rows of gates are too small") &&
+           op_need(g, b->out != b->x && b->out != b->gate, op, "the output may not be an input") &&
+           op_need(g, op_holds_rows(b->out, a->n_rows, a->out_stride, a->out_offset, values), op,
+                   "the output is too small");
+}
+
+void gpu_op_delta(gpu *g, const struct args_delta *a, const struct gpu_delta_bufs *b)
+{
+    if (gpu_failed(g) || a->n_rows == 0 || !delta_fits(g, a, b))
         return;
     if (op_is_ref(g)) {
         op_done_by_ref(g, ref_delta(a, b));
@@ -243,17 +253,23 @@ void gpu_op_delta(gpu *g, const struct args_delta *a, const struct gpu_delta_buf
                                .groups = {a->n_value_heads, g->cpu_shape ? 1 : ceil_div(a->value_dim, SCAN_COLUMNS)}});
 }
 
-void gpu_op_gated_norm(gpu *g, const struct args_gated_norm *a, const struct gpu_gated_norm_bufs *b)
+static bool gated_norm_fits(gpu *g, const struct args_gated_norm *a, const struct gpu_gated_norm_bufs *b)
 {
     static const char op[] = "gated_norm";
     uint64_t width = (uint64_t)a->n_heads * a->dim;
-    if (gpu_failed(g) || a->n_rows == 0 ||
-        !op_need(g, a->n_heads > 0 && a->dim > 0 && a->act <= GATE_SIGMOID, op, "no such heads or gate") ||
-        !op_need(g, op_holds_vector(b->weight, a->weight, a->dim), op, "the weight lies outside its buffer") ||
-        !op_need(g, op_holds_rows(b->x, a->n_rows, a->in_stride, a->in_offset, width), op, "the input is too small") ||
-        !op_need(g, op_holds_rows(b->gate, a->n_rows, a->gate_stride, a->gate_offset, width), op,
-                 "the gate is too small") ||
-        !op_need(g, op_holds_rows(b->y, a->n_rows, a->out_stride, a->out_offset, width), op, "the output is too small"))
+    return op_need(g, a->n_heads > 0 && a->dim > 0 && a->act <= GATE_SIGMOID, op, "no such heads or gate") &&
+           op_need(g, op_holds_vector(b->weight, a->weight, a->dim), op, "the weight lies outside its buffer") &&
+           op_need(g, op_holds_rows(b->x, a->n_rows, a->in_stride, a->in_offset, width), op,
+                   "the input is too small") &&
+           op_need(g, op_holds_rows(b->gate, a->n_rows, a->gate_stride, a->gate_offset, width), op,
+                   "the gate is too small") &&
+           op_need(g, op_holds_rows(b->y, a->n_rows, a->out_stride, a->out_offset, width), op,
+                   "the output is too small");
+}
+
+void gpu_op_gated_norm(gpu *g, const struct args_gated_norm *a, const struct gpu_gated_norm_bufs *b)
+{
+    if (gpu_failed(g) || a->n_rows == 0 || !gated_norm_fits(g, a, b))
         return;
     if (op_is_ref(g)) {
         op_done_by_ref(g, ref_gated_norm(a, b));
@@ -284,4 +300,45 @@ void gpu_op_gate_product(gpu *g, const struct args_gate_product *a, gpu_buf *gat
                                .args = a,
                                .buffers = {gate, y},
                                .groups = {ceil_div((uint64_t)a->n_heads * a->dim, ELEMENTS_GROUP), a->n_rows}});
+}
+
+// Do the rows of one op become those of the next, and does a group of the one kernel have room for a head, whose rows
+// are read by fours?
+static bool is_one_token(const gpu *g, const struct args_delta_token *a, const struct gpu_delta_token_bufs *b)
+{
+    const struct args_delta *scan = &a->scan;
+    uint64_t keys = (uint64_t)scan->n_key_heads * scan->key_dim;
+    uint64_t values = (uint64_t)scan->n_value_heads * scan->value_dim,
+             end = (uint64_t)a->conv.out_offset + a->conv.channels;
+    bool apart = b->conv.from != b->conv.to || a->conv.from != a->conv.to; // heads share the history of their keys
+    return !op_is_ref(g) && !g->cpu_shape && apart && scan->value_dim <= MOST_KEY_DIM && scan->value_dim % 4 == 0 &&
+           scan->from % 4 == 0 && scan->to % 4 == 0 && scan->q_offset >= a->conv.out_offset &&
+           scan->q_offset + keys <= end && scan->k_offset >= a->conv.out_offset && scan->k_offset + keys <= end &&
+           scan->v_offset >= a->conv.out_offset && scan->v_offset + values <= end &&
+           a->conv.channels == 2 * keys + values && b->norm.y != b->scan.from && b->norm.gate != b->norm.y;
+}
+
+void gpu_op_delta_token(gpu *g, const struct args_delta_token *a, const struct gpu_delta_token_bufs *b)
+{
+    static const char op[] = "delta_token";
+    if (gpu_failed(g) || !short_conv_fits(g, &a->conv, &b->conv) || !delta_fits(g, &a->scan, &b->scan) ||
+        !gated_norm_fits(g, &a->norm, &b->norm) ||
+        !op_need(g,
+                 a->conv.n_rows == 1 && a->scan.n_rows == 1 && a->norm.n_rows == 1 && b->conv.y == b->scan.x &&
+                     b->scan.out == b->norm.x && a->scan.out_offset == a->norm.in_offset &&
+                     a->norm.n_heads == a->scan.n_value_heads && a->norm.dim == a->scan.value_dim,
+                 op, "the ops have no row in common"))
+        return;
+    if (!is_one_token(g, a, b)) {
+        gpu_op_short_conv(g, &a->conv, &b->conv);
+        gpu_op_delta(g, &a->scan, &b->scan);
+        gpu_op_gated_norm(g, &a->norm, &b->norm);
+        return;
+    }
+    launch(g, &(struct launch){.kernel = KERNEL_DELTA_TOKEN,
+                               .args = a,
+                               .buffers = {b->conv.weight, b->scan.rate, b->scan.dt_bias, b->norm.weight, b->conv.x,
+                                           b->scan.gate, b->norm.gate, b->conv.from, b->conv.to, b->scan.from,
+                                           b->scan.to, b->norm.y},
+                               .groups = {a->scan.n_value_heads}});
 }

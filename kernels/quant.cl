@@ -54,6 +54,20 @@ static struct expert_at expert_at(const struct args_places *at, __global const i
     return found;
 }
 
+// What a group has just left of a row, `rows` of n, where it is to be gated: each number by the work-item that wrote it.
+// No loop in a branch: PoCL 3.1 goes through it all the same.
+static void gate_own(uint is_gated, uint rows, uint n, __global const float *gate, __global float *y)
+{
+    uint first = get_group_id(0) * rows, end = is_gated ? min(first + rows, n) : first;
+#if SHAPE_CPU
+    for (uint o = first; o < end; o++)
+        y[o] *= sigmoid(gate[0]);
+#else
+    if (first + get_local_id(0) < end)
+        y[first + get_local_id(0)] *= sigmoid(gate[0]);
+#endif
+}
+
 // One of two, field by field: PoCL 3.1 goes wrong where a pointer is chosen between structs of a work-item.
 static struct args_matrix either_matrix(const struct args_matrix *m, const struct args_matrix *other, uint take_other)
 {

@@ -29,7 +29,7 @@
     X(MATVEC,            matvec,            args_matmul,         add,           4, 1,              TEAM * TEAMS,      USE_PRODUCTS)         \
     X(NORM_MATVECS,      norm_matvecs,      args_norm_matvecs,   plus_one,     12, 1,              TEAM * TEAMS,      USE_PRODUCTS)         \
     X(SWIGLU_VEC,        swiglu_vec,        args_swiglu,         pad,           4, 1,              TEAM * TEAMS,      USE_PRODUCTS)         \
-    X(SWIGLU_EXPERTS,    swiglu_experts,    args_swiglu_experts, pad,           6, 1,              TEAM * TEAMS,      USE_EXPERTS)          \
+    X(SWIGLU_EXPERTS,    swiglu_experts,    args_swiglu_experts, is_gated,      7, 1,              TEAM * TEAMS,      USE_EXPERTS)          \
     X(MATVEC_EXPERTS,    matvec_experts,    args_matvec_experts, pad,           5, 1,              TEAM * TEAMS,      USE_EXPERTS)          \
     X(ADD_EXPERTS,       add_experts,       args_add_experts,    pad,           8, 1,              TEAM * TEAMS,      USE_EXPERTS)          \
     X(Q_PRIME,           q_prime,           args_kv_b,           pad,           4, 1,              Q_WORDS * Q_PARTS, USE_KEYS)             \
@@ -62,6 +62,7 @@
     X(GQA_PREFILL,       gqa_prefill,       args_gqa,            softmax_scale, 4, 1,              GQA_ITEMS,         USE_GROUPS)           \
     X(SHORT_CONV,        short_conv,        args_short_conv,     out_offset,    5, 1,              ELEMENTS_GROUP,    USE_STATES)           \
     X(DELTA,             delta,             args_delta,          pad,           7, 1,              SCAN_ITEMS,        USE_STATES)           \
+    X(DELTA_TOKEN,       delta_token,       args_delta_token,    norm,         12, 0,              TOKEN_ITEMS,       USE_STATES)           \
     X(GATED_NORM,        gated_norm,        args_gated_norm,     pad,           4, 1,              HEAD_LANES,        USE_STATES)           \
     X(GATE_PRODUCT,      gate_product,      args_gate_product,   pad,           2, ELEMENTS_GROUP, ELEMENTS_GROUP,    0)                    \
     X(HYPER_MIX,         hyper_mix,         args_hyper_mix,      eps,           6, 1,              NORM_LANES,        USE_HYPER)            \

@@ -65,6 +65,7 @@ struct tiling {
 #define SCAN_ITEMS           128  // GPU: work-items of a group of the delta scan
 #define SCAN_COLUMNS         16   // GPU: columns of the state of a group
 #define SCAN_TOKENS          8    // tokens whose keys and gates are prepared together
+#define TOKEN_ITEMS          256  // GPU: work-items of a group of one token's scan, which has a whole head
 #define CONV_ROWS            64   // GPU: rows of a group of the convolution
 #define NORM_LANES           256  // GPU: that share a row's norm; no kernel has more, some drivers give no more
 #define TURNED_HEADS         8    // GPU: heads of q that a group turns

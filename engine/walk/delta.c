@@ -197,13 +197,12 @@ struct rule {
     enum gate_act act;
 };
 
-static void convolve(const struct pass *pass, const struct delta_weights *w, uint32_t layer)
+static struct args_short_conv convolution(const struct pass *pass, const struct delta_weights *w)
 {
     const struct shape *s = pass->shape;
     struct rows x = scratch_mixer(pass->scratch, DELTA_QKV, channels_of(s));
     struct rows y = scratch_mixer(pass->scratch, DELTA_CONV, channels_of(s));
-    struct state_halves history = pass_state(pass, layer, STATE_CONV);
-    struct args_short_conv args = {
+    return (struct args_short_conv){
         .weight = w->conv.offset,
         .n_rows = pass->rows,
         .channels = channels_of(s),
@@ -212,19 +211,16 @@ static void convolve(const struct pass *pass, const struct delta_weights *w, uin
         .out_stride = y.stride,
         .out_offset = y.offset,
     };
-    struct gpu_short_conv_bufs bufs = {w->conv.buf, x.buf, history.from, history.to, y.buf};
-    gpu_op_short_conv(pass->gpu, &args, &bufs);
 }
 
-static void scan(const struct pass *pass, const struct delta_weights *w, uint32_t layer, const struct rule *rule)
+static struct args_delta scan(const struct pass *pass, const struct delta_weights *w, const struct rule *rule)
 {
     const struct shape *s = pass->shape;
     const struct linear_dims *d = &s->linear;
     struct rows x = scratch_mixer(pass->scratch, DELTA_CONV, channels_of(s));
     struct rows gate = scratch_mixer(pass->scratch, DELTA_GATE, d->n_value_heads + rule->decay_inputs);
     struct rows out = scratch_mixer(pass->scratch, DELTA_OUT, values_of(s));
-    struct state_halves state = pass_state(pass, layer, STATE_DELTA);
-    struct args_delta args = {
+    return (struct args_delta){
         .rate = w->rate.offset,
         .dt_bias = w->dt_bias.offset,
         .n_rows = pass->rows,
@@ -247,16 +243,15 @@ static void scan(const struct pass *pass, const struct delta_weights *w, uint32_
         .bound = d->bound,
         .norm_eps = 1e-6F, // in transformers' code, whatever rms_norm_eps is
     };
-    struct gpu_delta_bufs bufs = {w->rate.buf, w->dt_bias.buf, x.buf, gate.buf, state.from, state.to, out.buf};
-    gpu_op_delta(pass->gpu, &args, &bufs);
 }
 
-static void norm_and_gate(const struct pass *pass, const struct delta_weights *w, const struct rule *rule)
+static struct args_gated_norm norm_and_gate(const struct pass *pass, const struct delta_weights *w,
+                                            const struct rule *rule)
 {
     const struct shape *s = pass->shape;
     struct rows z = scratch_mixer(pass->scratch, DELTA_Z, values_of(s));
     struct rows out = scratch_mixer(pass->scratch, DELTA_OUT, values_of(s));
-    struct args_gated_norm args = {
+    return (struct args_gated_norm){
         .weight = w->norm.offset,
         .n_rows = pass->rows,
         .n_heads = s->linear.n_value_heads,
@@ -270,17 +265,27 @@ static void norm_and_gate(const struct pass *pass, const struct delta_weights *w
         .act = rule->act,
         .eps = s->rms_norm_eps,
     };
-    struct gpu_gated_norm_bufs bufs = {w->norm.buf, out.buf, z.buf, out.buf};
-    gpu_op_gated_norm(pass->gpu, &args, &bufs);
 }
 
 // From the inputs on.
 static void mix(const struct pass *pass, uint32_t layer, const struct rule *rule)
 {
     const struct delta_weights *w = &pass->weights->layers[layer].delta;
-    convolve(pass, w, layer);
-    scan(pass, w, layer, rule);
-    norm_and_gate(pass, w, rule);
+    gpu_buf *const *buf = pass->scratch->buf + SCRATCH_MIXER;
+    struct state_halves history = pass_state(pass, layer, STATE_CONV), state = pass_state(pass, layer, STATE_DELTA);
+    struct args_delta_token args = {convolution(pass, w), scan(pass, w, rule), norm_and_gate(pass, w, rule)};
+    struct gpu_delta_token_bufs bufs = {
+        .conv = {w->conv.buf, buf[DELTA_QKV], history.from, history.to, buf[DELTA_CONV]},
+        .scan = {w->rate.buf, w->dt_bias.buf, buf[DELTA_CONV], buf[DELTA_GATE], state.from, state.to, buf[DELTA_OUT]},
+        .norm = {w->norm.buf, buf[DELTA_OUT], buf[DELTA_Z], buf[DELTA_OUT]},
+    };
+    if (pass->decode && !pass->stream->unfused) {
+        gpu_op_delta_token(pass->gpu, &args, &bufs);
+    } else {
+        gpu_op_short_conv(pass->gpu, &args.conv, &bufs.conv);
+        gpu_op_delta(pass->gpu, &args.scan, &bufs.scan);
+        gpu_op_gated_norm(pass->gpu, &args.norm, &bufs.norm);
+    }
     stream_add(pass, &w->out, scratch_mixer(pass->scratch, DELTA_OUT, values_of(pass->shape)));
 }
 

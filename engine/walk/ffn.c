@@ -43,13 +43,24 @@ void ffn_route(const struct pass *pass, const struct routing *to, struct rows x)
     choose(pass, to);
 }
 
-void ffn_gate_shared(const struct pass *pass, uint32_t layer, struct rows x, struct rows act)
+struct projection ffn_shared_gate(const struct pass *pass, uint32_t layer)
 {
-    const struct layer_weights *w = &pass->weights->layers[layer];
-    if (!w->shared_gate.buf)
+    const struct matrix *gate = &pass->weights->layers[layer].shared_gate;
+    if (!gate->buf)
+        return (struct projection){.matrix = NULL};
+    return (struct projection){.matrix = gate, .to = scratch_rows(pass->scratch, SCRATCH_SHARED_GATE, 1)};
+}
+
+// act *= sigmoid(gate . x): before the last matrix, which is as good as behind it. act has rows of its stride.
+static void gate_shared(const struct pass *pass, uint32_t layer, struct rows x, struct rows act)
+{
+    struct projection of = ffn_shared_gate(pass, layer);
+    struct rows gate = of.to;
+    if (!of.matrix)
         return;
-    struct rows gate = scratch_rows(pass->scratch, SCRATCH_SHARED_GATE, 1);
-    pass_project(pass, &(struct projection){&w->shared_gate, x, gate, false});
+    of.from = x;
+    if (!pass->decode)
+        pass_project(pass, &of);
     struct args_gate_product args = {
         .n_rows = pass->rows,
         .n_heads = 1,
@@ -82,7 +93,7 @@ void ffn_mlp(const struct pass *pass, uint32_t layer, struct rows x)
         gpu_op_swiglu_vec(pass->gpu, &args, w->gate.buf, x.buf, act.buf);
     else
         gpu_op_swiglu_mat(pass->gpu, &args, w->gate.buf, x.buf, act.buf);
-    ffn_gate_shared(pass, layer, x, act);
+    gate_shared(pass, layer, x, act);
     stream_add(pass, &w->down, act);
 }
 
@@ -142,7 +153,8 @@ void ffn_run_batch(const struct pass *pass, uint32_t layer, const struct args_pl
     const struct expert_layout *experts = package_experts(pass->package, layer);
     struct rows x = latent_read(pass);
     gpu_buf *const *buf = pass->scratch->buf;
-    struct gpu_experts_bufs bufs = {matrices, buf[SCRATCH_ROUTER_IDS], x.buf, buf[SCRATCH_MLP], NULL};
+    struct gpu_experts_bufs bufs = {
+        .matrices = matrices, .ids = buf[SCRATCH_ROUTER_IDS], .x = x.buf, .y = buf[SCRATCH_MLP]};
     struct args_swiglu_experts in = {
         .gate = experts->gate,
         .up = experts->up,
@@ -183,8 +195,8 @@ int ffn_begin(const struct pass *pass, uint32_t layer, struct moe_err *err)
     pass_stage(pass, STAGE_ROUTER, layer);
     struct routing to = {layer, buf[SCRATCH_ROUTER_LOGITS], buf[SCRATCH_ROUTER_IDS], buf[SCRATCH_ROUTER_WEIGHTS],
                          ffn_choice(pass, layer)};
-    struct projection logits = router_of(pass, &to);
-    struct rows x = stream_project(pass, layer, SITE_FFN, &logits, 1);
+    struct projection beside[2] = {router_of(pass, &to), ffn_shared_gate(pass, layer)};
+    struct rows x = stream_project(pass, layer, SITE_FFN, beside, pass->decode && beside[1].matrix ? 2 : 1);
     choose(pass, &to);
     latent_begin(pass, layer, x);
     if (pass->decode)

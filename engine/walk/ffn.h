@@ -21,9 +21,9 @@ struct routing {
 void ffn_route(const struct pass *pass, const struct routing *to, struct rows x);
 // down(silu(gate x) * up x) added to the residual stream. Dense layers, and shared experts where there are any.
 void ffn_mlp(const struct pass *pass, uint32_t layer, struct rows x);
-// act *= sigmoid(gate . x), a number a token, where the shared expert has such a gate: before the last matrix, which is
-// as good as behind it. act has rows of its stride.
-void ffn_gate_shared(const struct pass *pass, uint32_t layer, struct rows x, struct rows act);
+// The gate of the shared expert, a number a token, where it has one; else without a matrix. A decoded token's comes
+// with its router's logits.
+struct projection ffn_shared_gate(const struct pass *pass, uint32_t layer);
 // Where a layer's choice stands in the router's buffers: of a prefill, its chunk's rows from 0 on; of a decoded token,
 // a row for each MoE layer.
 uint32_t ffn_choice(const struct pass *pass, uint32_t layer);

@@ -68,15 +68,16 @@ static void run_together(const struct pass *pass, uint32_t layer, const struct a
         .shared_offset = in.shared_offset,
         .first_weight = ffn_choice(pass, layer),
     };
+    struct projection gate = ffn_shared_gate(pass, layer);
     if (s->n_shared_experts) {
         in.shared_gate = w->gate.at;
         in.shared_up = w->up.at;
+        in.is_gated = gate.matrix != NULL;
         out.shared = w->down.at;
     }
-    gpu_op_swiglu_experts(pass->gpu, &in, &(struct gpu_experts_bufs){matrices, ids, x.buf, act, w->gate.buf});
-    if (s->n_shared_experts)
-        ffn_gate_shared(pass, layer, x, (struct rows){act, w->gate.at.out_dim, in.shared_offset});
-    stream_add_experts(pass, &out, &(struct gpu_experts_bufs){matrices, ids, act, NULL, w->down.buf});
+    struct gpu_experts_bufs bufs = {matrices, ids, x.buf, act, w->gate.buf, gate.to.buf};
+    gpu_op_swiglu_experts(pass->gpu, &in, &bufs);
+    stream_add_experts(pass, &out, &(struct gpu_experts_bufs){matrices, ids, act, NULL, w->down.buf, NULL});
 }
 
 bool ffn_resident(const struct pass *pass, uint32_t layer)

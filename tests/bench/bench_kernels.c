@@ -441,62 +441,87 @@ static uint64_t state_at(struct bench *b, uint64_t n)
     return at;
 }
 
-static struct work run_delta(struct bench *b, uint32_t n)
+// Of n rows, at the next place of states.
+static struct args_delta_token delta_token_of(struct bench *b, uint32_t n)
 {
     const struct mixer_shape *s = b->mixer;
-    uint32_t keys = s->key_heads * DELTA_DIM, values = s->value_heads * DELTA_DIM;
+    uint32_t keys = s->key_heads * DELTA_DIM, values = s->value_heads * DELTA_DIM, channels = 2 * keys + values;
+    uint64_t state = (uint64_t)values * DELTA_DIM, history = (uint64_t)(CONV_TAPS - 1) * channels;
     uint32_t decays = s->decay == DECAY_HEAD ? s->value_heads : values;
-    uint64_t state = (uint64_t)values * DELTA_DIM;
-    struct args_delta a = {.n_rows = n,
-                           .n_key_heads = s->key_heads,
-                           .n_value_heads = s->value_heads,
-                           .key_dim = DELTA_DIM,
-                           .value_dim = DELTA_DIM,
-                           .in_stride = 2 * keys + values,
-                           .k_offset = keys,
-                           .v_offset = 2 * keys,
-                           .gate_stride = s->value_heads + decays,
-                           .decay_offset = s->value_heads,
-                           .out_stride = values,
-                           .decay = s->decay,
-                           .norm_eps = 1e-6f};
-    a.from = state_at(b, 2 * state);
-    a.to = a.from + state;
+    struct args_delta_token a = {
+        .conv = {.n_rows = n, .channels = channels, .in_stride = channels, .out_stride = channels},
+        .scan = {.n_rows = n,
+                 .n_key_heads = s->key_heads,
+                 .n_value_heads = s->value_heads,
+                 .key_dim = DELTA_DIM,
+                 .value_dim = DELTA_DIM,
+                 .in_stride = channels,
+                 .k_offset = keys,
+                 .v_offset = 2 * keys,
+                 .gate_stride = s->value_heads + decays,
+                 .decay_offset = s->value_heads,
+                 .out_stride = values,
+                 .decay = s->decay,
+                 .norm_eps = 1e-6f},
+        .norm = {.n_rows = n,
+                 .n_heads = s->value_heads,
+                 .dim = DELTA_DIM,
+                 .in_stride = values,
+                 .gate_stride = values,
+                 .out_stride = values,
+                 .eps = 1e-6f},
+    };
+    a.conv.from = state_at(b, 2 * history), a.conv.to = a.conv.from + history;
+    a.scan.from = state_at(b, 2 * state), a.scan.to = a.scan.from + state;
+    return a;
+}
+
+static uint64_t delta_bytes(const struct args_delta *a)
+{
+    uint64_t state = (uint64_t)a->n_value_heads * DELTA_DIM * DELTA_DIM;
+    return 8 * state + 4 * (uint64_t)a->n_rows * (a->in_stride + a->out_stride + a->gate_stride);
+}
+
+static struct work run_delta(struct bench *b, uint32_t n)
+{
+    struct args_delta a = delta_token_of(b, n).scan;
     struct gpu_delta_bufs bufs = {b->z, b->z, b->x, b->x, b->weights, b->weights, b->y};
     gpu_op_delta(b->g, &a, &bufs);
-    struct work work = {.op = "delta", .bytes = 8 * state + 4 * (uint64_t)n * (2 * keys + 2 * values + a.gate_stride)};
-    snprintf(work.what, sizeof work.what, "%u rows, %u heads", n, s->value_heads);
+    struct work work = {.op = "delta", .bytes = delta_bytes(&a)};
+    snprintf(work.what, sizeof work.what, "%u rows, %u heads", n, a.n_value_heads);
+    return work;
+}
+
+// Convolution, scan and norm in one; only what the scan moves is counted.
+static struct work run_delta_token(struct bench *b, uint32_t n)
+{
+    struct args_delta_token a = delta_token_of(b, n);
+    gpu_buf *between = b->cache;
+    struct gpu_delta_token_bufs bufs = {.conv = {b->weights, b->x, b->weights, b->weights, between},
+                                        .scan = {b->z, b->z, between, b->x, b->weights, b->weights, b->y},
+                                        .norm = {b->z, b->y, b->x, b->y}};
+    gpu_op_delta_token(b->g, &a, &bufs);
+    struct work work = {.op = "delta_token", .bytes = delta_bytes(&a.scan)};
+    snprintf(work.what, sizeof work.what, "%u rows, %u heads", n, a.scan.n_value_heads);
     return work;
 }
 
 static struct work run_short_conv(struct bench *b, uint32_t n)
 {
-    uint32_t channels = (2 * b->mixer->key_heads + b->mixer->value_heads) * DELTA_DIM;
-    uint64_t history = (uint64_t)(CONV_TAPS - 1) * channels;
-    struct args_short_conv a = {.n_rows = n, .channels = channels, .in_stride = channels, .out_stride = channels};
-    a.from = state_at(b, 2 * history);
-    a.to = a.from + history;
-    struct gpu_short_conv_bufs bufs = {b->weights, b->x, b->weights, b->weights, b->y};
-    gpu_op_short_conv(b->g, &a, &bufs);
+    struct args_short_conv a = delta_token_of(b, n).conv;
+    gpu_op_short_conv(b->g, &a, &(struct gpu_short_conv_bufs){b->weights, b->x, b->weights, b->weights, b->y});
     struct work work = {.op = "short_conv",
-                        .bytes = 4 * (2 * history + CONV_TAPS * channels + 2 * (uint64_t)n * channels)};
-    snprintf(work.what, sizeof work.what, "%ux%u", n, channels);
+                        .bytes = 4 * (uint64_t)a.channels * (2 * (CONV_TAPS - 1) + CONV_TAPS + 2 * (uint64_t)n)};
+    snprintf(work.what, sizeof work.what, "%ux%u", n, a.channels);
     return work;
 }
 
 static struct work run_gated_norm(struct bench *b, uint32_t n)
 {
-    uint32_t width = b->mixer->value_heads * DELTA_DIM;
-    struct args_gated_norm a = {.n_rows = n,
-                                .n_heads = b->mixer->value_heads,
-                                .dim = DELTA_DIM,
-                                .in_stride = width,
-                                .gate_stride = width,
-                                .out_stride = width,
-                                .eps = 1e-6f};
+    struct args_gated_norm a = delta_token_of(b, n).norm;
     gpu_op_gated_norm(b->g, &a, &(struct gpu_gated_norm_bufs){b->weights, b->x, b->x, b->y});
-    struct work work = {.op = "gated_norm", .bytes = 12 * (uint64_t)n * width};
-    snprintf(work.what, sizeof work.what, "%ux%u", n, width);
+    struct work work = {.op = "gated_norm", .bytes = 12 * (uint64_t)n * a.in_stride};
+    snprintf(work.what, sizeof work.what, "%ux%u", n, a.in_stride);
     return work;
 }
 
@@ -570,6 +595,7 @@ static void bench_mixer(struct bench *b, uint32_t most_rows, uint32_t most_keys)
         measure(b, runs[i], 1);
         measure(b, runs[i], most_rows);
     }
+    measure(b, run_delta_token, 1);
     if (!b->mixer->heads)
         return;
     measure(b, run_gqa_append, 1);

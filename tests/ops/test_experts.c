@@ -124,9 +124,10 @@ static void check_experts(struct harness *t, struct rig *rig, const struct exper
     struct args_matvec_experts matvec = {
         .matrix = blobs.down, .at = swiglu.at, .in_stride = stride, .out_stride = out_stride};
     uint64_t launches = gpu_counters(g).launches;
-    gpu_op_swiglu_experts(g, &swiglu, &(struct gpu_experts_bufs){matrices, by_id ? id_buf : NULL, in, act[1], NULL});
+    gpu_op_swiglu_experts(g, &swiglu,
+                          &(struct gpu_experts_bufs){matrices, by_id ? id_buf : NULL, in, act[1], NULL, NULL});
     gpu_op_matvec_experts(g, &matvec,
-                          &(struct gpu_experts_bufs){matrices, by_id ? id_buf : NULL, act[1], out[1], NULL});
+                          &(struct gpu_experts_bufs){matrices, by_id ? id_buf : NULL, act[1], out[1], NULL, NULL});
     CHECK_EQ(t, gpu_counters(g).launches - launches, 2);
     if (!CHECK(t, same(rig, "swiglu_experts", act[0], act[1]) && same(rig, "matvec_experts", out[0], out[1])))
         printf("    %u experts, %u -> %u, %u bits\n", c->n, c->hidden, c->inner, c->bits);
@@ -221,8 +222,9 @@ static void what_lies_outside_is_refused(struct harness *t)
                                            .at = {.n = 2, .place = {0, blobs.each}, .rank = {0, 1}},
                                            .out_stride = 32};
         gpu_buf *ids = upload(g, (int32_t[]){0, 1}, 8);
-        struct gpu_experts_bufs swiglu = {matrices, ids, in, act, NULL}, matvec = {matrices, ids, act, out, NULL};
-        for (int wrong = 0; wrong < 12; wrong++) {
+        struct gpu_experts_bufs swiglu = {matrices, ids, in, act, NULL, NULL},
+                                matvec = {matrices, ids, act, out, NULL, NULL};
+        for (int wrong = 0; wrong < 13; wrong++) {
             struct args_swiglu_experts a = good;
             struct args_matvec_experts m = {.matrix = blobs.down, .at = good.at, .in_stride = 32, .out_stride = 64};
             switch (wrong) {
@@ -246,6 +248,9 @@ static void what_lies_outside_is_refused(struct harness *t)
                 break;
             case 6:
                 break; // of matvec: out has one row
+            case 12:
+                a.is_gated = 1; // without a shared expert
+                break;
             default:
                 a.at = (struct args_places){.stride = blobs.each, .n = 2, .by_id = 1, .n_experts = 2};
                 a.at.first_id = wrong == 7;
@@ -298,7 +303,7 @@ static void check_shared(struct harness *t, struct rig *rig, const struct expert
                                          .situ_beta = situ_beta_of(c)};
     struct args_add_experts add = {
         .matrix = blobs.down, .at = swiglu.at, .in_stride = stride, .shared_offset = shared_offset, .first_weight = 1};
-    struct gpu_experts_bufs bufs = {matrices, id_buf, in, act[0], NULL};
+    struct gpu_experts_bufs bufs = {matrices, id_buf, in, act[0], NULL, NULL};
     gpu_op_swiglu_experts(g, &swiglu, &bufs);
     if (times) {
         struct args_swiglu wide_in = {.gate = one.gate,
@@ -309,7 +314,12 @@ static void check_shared(struct harness *t, struct rig *rig, const struct expert
                                       .limit = limit_of(c),
                                       .situ_beta = situ_beta_of(c)};
         struct args_matmul wide_out = {.matrix = one.down, .n_rows = 1, .in_offset = shared_offset, .add = 1};
+        struct args_gate_product gate = {
+            .n_rows = 1, .n_heads = 1, .dim = one.gate.out_dim, .offset = shared_offset, .one_each = 1};
         gpu_op_swiglu_vec(g, &wide_in, shared, in, act[0]);
+        swiglu.is_gated = times == 2;
+        if (swiglu.is_gated)
+            gpu_op_gate_product(g, &gate, weights, act[0]);
         gpu_op_matvec(g, &wide_out, shared, act[0], out[0]);
         swiglu.shared_gate = one.gate;
         swiglu.shared_up = one.up;
@@ -317,12 +327,13 @@ static void check_shared(struct harness *t, struct rig *rig, const struct expert
     }
     struct args_matvec_experts matvec = {
         .matrix = blobs.down, .at = swiglu.at, .in_stride = stride, .out_stride = c->hidden};
-    gpu_op_matvec_experts(g, &matvec, &(struct gpu_experts_bufs){matrices, id_buf, act[0], partial, NULL});
+    gpu_op_matvec_experts(g, &matvec, &(struct gpu_experts_bufs){matrices, id_buf, act[0], partial, NULL, NULL});
     gpu_op_combine(g, &(struct args_combine){.n_partials = c->n, .dim = c->hidden, .first_weight = 1}, partial, weights,
                    out[0]);
     uint64_t launches = gpu_counters(g).launches;
     bufs.y = act[1];
     bufs.shared = shared;
+    bufs.gate = weights;
     gpu_op_swiglu_experts(g, &swiglu, &bufs);
     bufs.x = act[1];
     gpu_op_add_experts(g, &add, &(struct gpu_add_experts_bufs){bufs, weights, partial, out[1]});
@@ -362,7 +373,7 @@ static void what_is_added_must_fit(struct harness *t)
                                          .at = {.n = 2, .place = {0, blobs.each}, .rank = {0, 1}},
                                          .in_stride = 32,
                                          .shared_offset = 64};
-            struct gpu_add_experts_bufs b = {{matrices, NULL, act, NULL, matrices}, weights, partial, out};
+            struct gpu_add_experts_bufs b = {{matrices, NULL, act, NULL, matrices, NULL}, weights, partial, out};
             a.at.rank[1] = wrong == 1 ? 2 : 1;
             a.shared_offset += wrong == 2;
             a.first_weight = wrong == 3;

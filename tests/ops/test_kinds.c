@@ -403,7 +403,7 @@ static void check_swiglu(struct harness *t, struct rig *rig, const struct known 
     struct args_swiglu_experts e = {.gate = a.gate, .up = a.up, .out_stride = OUT, .limit = a.limit};
     e.at = (struct args_places){.place = {size, 0}, .rank = {1, 0}, .n = 2};
     gpu_op_swiglu_vec(g, &a, matrices, in, one);
-    gpu_op_swiglu_experts(g, &e, &(struct gpu_experts_bufs){matrices, NULL, in, experts, NULL});
+    gpu_op_swiglu_experts(g, &e, &(struct gpu_experts_bufs){matrices, NULL, in, experts, NULL, NULL});
     a.n_rows = ROWS;
     gpu_op_swiglu_mat(g, &a, matrices, in, many);
     float *got = download(g, one), *rows = download(g, many);
