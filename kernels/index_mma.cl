@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// NVIDIA's tensor cores, by inline PTX: an indexer's scores, over keys of 128. A warp keeps its keys in registers, as
-// fragments, and goes through rows and their heads, which the group has at hand in stages. A query goes in as two float16
-// halves: 22 bits, after a power of 2 that the head's largest sets. A key of float16 is exact, one of float32 goes in
-// like a query. Sums of 128 products are the units', for each pair of halves by itself; sums over heads are fma's, for
-// each lane of the heads 2j, 2j + 1 of every 8, ascending, then those of the four lanes. So a score depends on its row and
-// its key alone, however launches are cut.
+// NVIDIA's tensor cores, by inline PTX: an indexer's scores, over keys of 128. A query goes in as two float16 halves: 22
+// bits, after a power of 2 that the head's largest sets. A key of float16 is exact, one of float32 goes in like a query.
+// Sums of 128 products are the units', for each pair of halves by itself; sums over heads are fma's, for each lane of
+// the heads 2j, 2j + 1 of every 8, ascending, then those of the four lanes (float16: of 16 heads, then these, ascending).
+// So a score depends on its row and its key alone, however launches are cut.
+//
+// Keys of float16: a warp keeps 16 heads of a row in registers, as fragments, and keys come by, a tile at a time, the
+// next one on its way meanwhile. Keys of float32, which cost more to take apart than to read: a warp keeps 16 keys, and
+// goes through rows and their heads, which the group has at hand in stages.
 //
 // Fragments as in mma.cl: A are 16 keys, B 8 heads. Of step s a lane has the four columns s / 2 * 32 + j * 8 + s % 2 * 4
 // and behind, so that it loads eight that stand together.
@@ -12,6 +15,192 @@
 
 #define INDEX_MMA_DIM   128
 #define INDEX_MMA_STEPS (INDEX_MMA_DIM / 16)
+#define INDEX_MMA_WARPS (INDEX_MMA_ITEMS / 32)
+
+// A power of 2 that divides numbers of this size to less than 2^14.
+INLINE float index_power(float largest)
+{
+    return as_float((clamp(as_uint(largest) >> 23, 15u, 254u) - 13) << 23);
+}
+
+INLINE float index_inverse(float power)
+{
+    return as_float((254u << 23) - as_uint(power));
+}
+
+INLINE float index_largest(float4 four)
+{
+    four = fabs(four);
+    return fmax(fmax(four.x, four.y), fmax(four.z, four.w));
+}
+
+// ---- keys of float16
+
+#define INDEX_CHUNKS     (INDEX_MMA_DIM / 8) // of a key, 16 bytes each
+#define INDEX_WARP_HEADS 16
+#define INDEX_SHARES     (INDEX_F16_HEADS / INDEX_WARP_HEADS)
+
+struct index_tiles {
+    uint4 keys[INDEX_TILES][INDEX_TILE][INDEX_CHUNKS]; // a key's chunks by index_place
+    float sums[2][INDEX_SHARES][INDEX_TILE]; // of this tile and the one before: each share of the heads by itself
+    float weights[INDEX_F16_HEADS];          // times what the query was divided by
+};
+
+struct index_row {
+    const struct args_index_scores *a;
+    __global const half *cache;
+    uint row;
+    uint n_keys;
+    uint n_shares; // of the heads; the group's warps over these share the tile's keys
+};
+
+// Of lanes that load together, those of one key and those of the next take other banks.
+INLINE uint index_place(uint key, uint chunk)
+{
+    return chunk ^ (key & 1) * 4;
+}
+
+// A tile, if there is one, begins its way; nothing is a group, too.
+INLINE void index_bring(const struct index_row *job, uint first, __local uint4 (*keys)[INDEX_CHUNKS])
+{
+    uint chunk = get_local_id(0) % INDEX_CHUNKS;
+    UNROLL
+    for (uint i = 0; i < INDEX_TILE * INDEX_CHUNKS / INDEX_F16_ITEMS; i++) {
+        uint key = (get_local_id(0) + i * INDEX_F16_ITEMS) / INDEX_CHUNKS;
+        __global const half *row = job->cache + (ulong)min(first + key, job->n_keys - 1) * INDEX_MMA_DIM;
+        if (first < job->n_keys)
+            copy_16(&keys[key][index_place(key, chunk)], row + chunk * 8);
+    }
+    copies_group();
+}
+
+// Fragments of eight heads: both registers of the first halves, of the second. A lane has columns of head g, and finds
+// what the head is divided by.
+INLINE void index_queries(const struct index_row *job, __global const float *q, __global const float *weight, uint head,
+                          uint4 *queries, __local float *weights)
+{
+    const struct args_index_scores *a = job->a;
+    uint j = get_local_id(0) % 4;
+    head += get_local_id(0) % 32 / 4;
+    bool there = head < a->n_heads;
+    q += (ulong)job->row * a->q_stride + a->q_offset + (ulong)(there ? head : 0) * INDEX_MMA_DIM + j * 8;
+    float4 fours[INDEX_MMA_STEPS];
+    float largest = 0;
+    if ((a->q_stride | a->q_offset) % 4 == 0)
+        UNROLL
+        for (uint s = 0; s < INDEX_MMA_STEPS; s++)
+            fours[s] = ((__global const float4 *)q)[s / 2 * 8 + s % 2];
+    else
+        UNROLL
+        for (uint s = 0; s < INDEX_MMA_STEPS; s++)
+            fours[s] = vload4(s / 2 * 8 + s % 2, q);
+    UNROLL
+    for (uint s = 0; s < INDEX_MMA_STEPS; s++) {
+        fours[s] = there ? fours[s] : 0;
+        largest = fmax(largest, index_largest(fours[s]));
+    }
+    largest = fmax(largest, of_lane(largest, 1));
+    largest = fmax(largest, of_lane(largest, 2));
+    float power = index_power(largest), inverse = index_inverse(power);
+    UNROLL
+    for (uint s = 0; s < INDEX_MMA_STEPS; s++) {
+        float4 four = fours[s] * inverse;
+        uint2 b0 = halves(four.x, four.y), b1 = halves(four.z, four.w);
+        queries[s] = (uint4)(b0.x, b1.x, b0.y, b1.y);
+    }
+    if (j == 0)
+        weights[head] = there ? weight[(ulong)job->row * a->weight_stride + a->weight_offset + head] * a->scale * power : 0;
+}
+
+// What the warp's 16 heads give for 16 keys, into sums.
+INLINE void index_sixteen(__local const uint4 (*keys)[INDEX_CHUNKS], const uint4 (*queries)[INDEX_MMA_STEPS],
+                          const float2 *weights, __local float *sums)
+{
+    uint g = get_local_id(0) % 32 / 4, j = get_local_id(0) % 4;
+    float4 dots[2] = {0, 0}, rests[2] = {0, 0};
+    UNROLL
+    for (uint t = 0; t < INDEX_MMA_STEPS / 2; t++) {
+        uint4 a = keys[g][index_place(g, t * 4 + j)], b = keys[g + 8][index_place(g, t * 4 + j)];
+        uint4 even = (uint4)(a.x, b.x, a.y, b.y), odd = (uint4)(a.z, b.z, a.w, b.w);
+        UNROLL
+        for (uint n = 0; n < 2; n++) {
+            mma(&dots[n], even, queries[n][2 * t].x, queries[n][2 * t].y);
+            mma(&rests[n], even, queries[n][2 * t].z, queries[n][2 * t].w);
+        }
+        UNROLL
+        for (uint n = 0; n < 2; n++) {
+            mma(&dots[n], odd, queries[n][2 * t + 1].x, queries[n][2 * t + 1].y);
+            mma(&rests[n], odd, queries[n][2 * t + 1].z, queries[n][2 * t + 1].w);
+        }
+    }
+    float2 both = 0; // keys g and g + 8
+    UNROLL
+    for (uint n = 0; n < 2; n++) {
+        float4 dot = fmax(dots[n] + rests[n], 0.0f);
+        both = fma((float2)(weights[n].x), dot.xz, both);
+        both = fma((float2)(weights[n].y), dot.yw, both);
+    }
+    UNROLL
+    for (uint apart = 1; apart < 4; apart *= 2)
+        both += (float2)(of_lane(both.x, apart), of_lane(both.y, apart));
+    if (j < 2)
+        sums[g + j * 8] = j ? both.y : both.x;
+}
+
+// The scores of a tile whose sums are all there.
+INLINE void index_put_tile(const struct index_row *job, uint first, __local float (*sums)[INDEX_TILE],
+                           __global float *scores)
+{
+    uint key = get_local_id(0);
+    if (key >= INDEX_TILE || first + key >= job->n_keys)
+        return;
+    float sum = sums[0][key];
+    for (uint i = 1; i < job->n_shares; i++)
+        sum += sums[i][key];
+    scores[(ulong)job->row * job->a->out_stride + first + key] = sum;
+}
+
+// Groups: x over tiles of keys, which a group takes every so many of, y over rows.
+__kernel GROUP_SIZE(INDEX_F16_ITEMS, 1) void index_scores_mma(const struct args_index_scores a, const struct tiling t,
+                                                              __global const float *q, __global const float *weight,
+                                                              __global const void *cache, __global float *scores)
+{
+    __local struct index_tiles tiles;
+    struct index_row job = {&a, (__global const half *)cache, get_group_id(1), 0, 0};
+    job.n_keys = index_seen(a.position + job.row, a.pool);
+    job.n_shares = a.n_heads > 2 * INDEX_WARP_HEADS ? 4 : a.n_heads > INDEX_WARP_HEADS ? 2 : 1;
+    uint first = get_group_id(0) * INDEX_TILE, apart = get_num_groups(0) * INDEX_TILE;
+    if (job.row >= a.n_rows || first >= job.n_keys)
+        return;
+    uint warp = get_local_id(0) / 32, share = warp % job.n_shares, head = share * INDEX_WARP_HEADS;
+    uint4 queries[2][INDEX_MMA_STEPS];
+    float2 weights[2];
+    UNROLL
+    for (uint n = 0; n < INDEX_TILES - 1; n++)
+        index_bring(&job, first + n * apart, tiles.keys[n]);
+    UNROLL
+    for (uint n = 0; n < 2; n++)
+        index_queries(&job, q, weight, head + n * 8, queries[n], tiles.weights);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    UNROLL
+    for (uint n = 0; n < 2; n++)
+        weights[n] = vload2(head / 2 + n * 4 + get_local_id(0) % 4, tiles.weights);
+    uint n = 0;
+    for (; first < job.n_keys; n++, first += apart) {
+        copies_wait_but_two(); // of three that are on their way
+        barrier(CLK_LOCAL_MEM_FENCE);
+        index_bring(&job, first + (INDEX_TILES - 1) * apart, tiles.keys[(n + INDEX_TILES - 1) % INDEX_TILES]);
+        if (n > 0)
+            index_put_tile(&job, first - apart, tiles.sums[(n - 1) % 2], scores);
+        for (uint key = warp / job.n_shares * 16; key < INDEX_TILE; key += INDEX_F16_ITEMS / 32 / job.n_shares * 16)
+            index_sixteen(tiles.keys[n % INDEX_TILES] + key, queries, weights, tiles.sums[n % 2][share] + key);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    index_put_tile(&job, first - apart, tiles.sums[(n - 1) % 2], scores);
+}
+
+// ---- keys of float32
+
 #define INDEX_MMA_LANES (INDEX_MMA_ITEMS / INDEX_MMA_STAGE)   // work-items that bring a head
 #define INDEX_MMA_FOURS (INDEX_MMA_DIM / 4 / INDEX_MMA_LANES) // of a work-item
 
@@ -35,26 +224,10 @@ struct index_rows {
 };
 
 struct index_keys {
-    uint4 fragments[2][INDEX_MMA_STEPS]; // float16: of both 16 keys; float32: both halves of 16
-    float scale[2];                      // float32: of keys g and g + 8
+    uint4 high[INDEX_MMA_STEPS]; // fragments of 16 keys: first halves, second halves
+    uint4 low[INDEX_MMA_STEPS];
+    float scale[2]; // of keys g and g + 8
 };
-
-// A power of 2 that divides numbers of this size to less than 2^14.
-INLINE float index_power(float largest)
-{
-    return as_float((clamp(as_uint(largest) >> 23, 15u, 254u) - 13) << 23);
-}
-
-INLINE float index_inverse(float power)
-{
-    return as_float((254u << 23) - as_uint(power));
-}
-
-INLINE float index_largest(float4 four)
-{
-    four = fabs(four);
-    return fmax(fmax(four.x, four.y), fmax(four.z, four.w));
-}
 
 INLINE void index_fetch(const struct index_rows *at, struct index_load *load)
 {
@@ -90,25 +263,6 @@ INLINE void index_store(const struct index_load *load, __local struct index_stag
         stage->weights[head] = load->weight * power;
 }
 
-// 32 keys, the lane's eights of four of them.
-INLINE void index_keys_f16(__global const half *cache, uint first, uint last, struct index_keys *keys)
-{
-    uint lane = get_local_id(0) % 32;
-    UNROLL
-    for (uint m = 0; m < 2; m++) {
-        uint key = first + m * 16 + lane / 4;
-        __global const uint4 *low = (__global const uint4 *)(cache + (ulong)min(key, last) * INDEX_MMA_DIM) + lane % 4;
-        __global const uint4 *high = (__global const uint4 *)(cache + (ulong)min(key + 8, last) * INDEX_MMA_DIM) + lane % 4;
-        UNROLL
-        for (uint t = 0; t < INDEX_MMA_STEPS / 2; t++) {
-            uint4 a = low[t * 4], b = high[t * 4];
-            keys->fragments[m][t * 2] = (uint4)(a.x, b.x, a.y, b.y);
-            keys->fragments[m][t * 2 + 1] = (uint4)(a.z, b.z, a.w, b.w);
-        }
-        keys->scale[m] = 1;
-    }
-}
-
 // 16 keys, first the lane's columns of key g, then those of key g + 8.
 INLINE void index_keys_f32(__global const float *cache, uint first, uint last, struct index_keys *keys)
 {
@@ -133,129 +287,80 @@ INLINE void index_keys_f32(__global const float *cache, uint first, uint last, s
         for (uint s = 0; s < INDEX_MMA_STEPS; s++) {
             float4 four = fours[s] * inverse;
             uint2 a0 = halves(four.x, four.y), a2 = halves(four.z, four.w);
-            uint4 *high = &keys->fragments[0][s], *low = &keys->fragments[1][s];
+            uint4 *high = &keys->high[s], *low = &keys->low[s];
             *high = h ? (uint4)(high->x, a0.x, high->z, a2.x) : (uint4)(a0.x, 0, a2.x, 0);
             *low = h ? (uint4)(low->x, a0.y, low->z, a2.y) : (uint4)(a0.y, 0, a2.y, 0);
         }
     }
 }
 
-// sums + what 8 heads give for keys g and g + 8 of the first 16, then of the second. Products with a second half are
-// summed apart.
-INLINE float4 index_eight(__local const struct index_stage *stage, uint eight, const struct index_keys *keys,
-                          const bool wide, float4 sums)
+// sums + what 8 heads give for keys g and g + 8. Products with a second half are summed apart.
+INLINE float2 index_eight(__local const struct index_stage *stage, uint eight, const struct index_keys *keys, float2 sums)
 {
     uint lane = get_local_id(0) % 32;
-    float4 dots[2] = {0, 0}, rests[2] = {0, 0};
+    float4 dots = 0, rests[2] = {0, 0};
     UNROLL
     for (uint s = 0; s < INDEX_MMA_STEPS; s++) {
         uint4 query = stage->queries[eight][s][lane];
-        mma(&dots[0], keys->fragments[0][s], query.x, query.y);
-        mma(wide ? &rests[0] : &dots[1], keys->fragments[1][s], query.x, query.y);
-        mma(wide ? &rests[1] : &rests[0], keys->fragments[0][s], query.z, query.w);
-        if (!wide)
-            mma(&rests[1], keys->fragments[1][s], query.z, query.w);
+        mma(&dots, keys->high[s], query.x, query.y);
+        mma(&rests[0], keys->low[s], query.x, query.y);
+        mma(&rests[1], keys->high[s], query.z, query.w);
     }
     float2 weight = vload2(eight * 4 + lane % 4, stage->weights);
-    float4 first = fmax(dots[0] + (wide ? rests[0] + rests[1] : rests[0]), 0.0f);
-    float4 second = wide ? 0 : fmax(dots[1] + rests[1], 0.0f);
-    sums = fma((float4)(weight.x), (float4)(first.xz, second.xz), sums);
-    return fma((float4)(weight.y), (float4)(first.yw, second.yw), sums);
+    dots = fmax(dots + (rests[0] + rests[1]), 0.0f);
+    sums = fma((float2)(weight.x), dots.xz, sums);
+    return fma((float2)(weight.y), dots.yw, sums);
 }
 
-// A lane has the score of one key of the warp's 32, or of 16 the lanes whose j is 0 or 1.
-INLINE void index_put(const struct index_rows *at, const struct index_keys *keys, uint first, const bool wide,
-                      float4 sums, __global float *scores)
+// The lanes whose j is 0 or 1 have the score of one key of the warp's 16.
+INLINE void index_put(const struct index_rows *at, const struct index_keys *keys, uint first, float2 sums,
+                      __global float *scores)
 {
     uint lane = get_local_id(0) % 32, j = lane % 4;
     UNROLL
     for (uint apart = 1; apart < 4; apart *= 2)
-        sums += (float4)(of_lane(sums.x, apart), of_lane(sums.y, apart), of_lane(sums.z, apart), of_lane(sums.w, apart));
-    if (wide)
-        sums.xy *= (float2)(keys->scale[0], keys->scale[1]);
-    float2 two = !wide && j >= 2 ? sums.zw : sums.xy;
+        sums += (float2)(of_lane(sums.x, apart), of_lane(sums.y, apart));
+    sums *= (float2)(keys->scale[0], keys->scale[1]);
     uint key = first + j * 8 + lane / 4;
-    if ((!wide || j < 2) && key < index_seen(at->a->position + at->row, at->a->pool))
-        scores[(ulong)at->row * at->a->out_stride + key] = j % 2 ? two.y : two.x;
+    if (j < 2 && key < index_seen(at->a->position + at->row, at->a->pool))
+        scores[(ulong)at->row * at->a->out_stride + key] = j ? sums.y : sums.x;
 }
 
-// All keys of the group, block by block, of which the launcher gives it one. Where the stages at hand are all that there
-// are they would stay for the next.
-INLINE void index_go(const struct index_rows *job, uint end, uint n_keys, const bool wide, __global const void *cache,
-                     __local struct index_stage *stages, __global float *scores)
-{
-    const uint keys_a_warp = wide ? 16 : 32, keys_a_block = keys_a_warp * (INDEX_MMA_ITEMS / 32);
-    uint stages_a_row = (job->a->n_heads + INDEX_MMA_STAGE - 1) / INDEX_MMA_STAGE;
-    bool stay = (end - job->row) * stages_a_row <= INDEX_MMA_STAGES;
-    bool bring = true;
-    for (uint block = get_group_id(0) * keys_a_block; block < n_keys; block += get_num_groups(0) * keys_a_block) {
-        uint first = block + get_local_id(0) / 32 * keys_a_warp;
-        struct index_rows at = *job;
-        struct index_keys keys;
-        struct index_load load;
-        if (bring)
-            index_fetch(&at, &load);
-        if (!wide)
-            index_keys_f16(cache, first, n_keys - 1, &keys);
-        if (bring)
-            index_store(&load, stages);
-        if (wide)
-            index_keys_f32(cache, first, n_keys - 1, &keys);
-        float4 sums = 0;
-        for (uint n = 0; at.row < end; n++) {
-            __local struct index_stage *stage = stages + n % INDEX_MMA_STAGES;
-            struct index_rows next = at;
-            bool is_last = at.head + INDEX_MMA_STAGE >= at.a->n_heads; // of the row
-            next.head = is_last ? 0 : at.head + INDEX_MMA_STAGE;
-            next.row += is_last;
-            bool fetches = bring && next.row < end;
-            if (fetches)
-                index_fetch(&next, &load);
-            if (bring)
-                barrier(CLK_LOCAL_MEM_FENCE);
-            NO_UNROLL
-            for (uint eight = 0; eight < INDEX_MMA_STAGE / 8; eight++)
-                sums = index_eight(stage, eight, &keys, wide, sums);
-            if (is_last) {
-                index_put(&at, &keys, first, wide, sums, scores);
-                sums = 0;
-            }
-            if (fetches)
-                index_store(&load, stages + (n + 1) % INDEX_MMA_STAGES);
-            at = next;
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-        bring = !stay;
-    }
-}
-
-INLINE void index_group(const struct args_index_scores *a, const struct tiling *t, const bool wide,
-                        __global const float *q, __global const float *weight, __global const void *cache,
-                        __local struct index_stage *stages, __global float *scores)
-{
-    struct index_rows job = {a, q, weight, get_group_id(1) * t->rows_per_group, 0};
-    uint end = min(job.row + t->rows_per_group, a->n_rows);
-    if (job.row < end)
-        index_go(&job, end, index_seen(a->position + end - 1, a->pool), wide, cache, stages, scores);
-}
-
-// Groups: x over blocks of INDEX_MMA_ITEMS keys, y over runs of rows_per_group rows. Keys of float16.
-__kernel GROUP_SIZE(INDEX_MMA_ITEMS, 1) void index_scores_mma(const struct args_index_scores a, const struct tiling t,
-                                                              __global const float *q, __global const float *weight,
-                                                              __global const void *cache, __global float *scores)
-{
-    __local struct index_stage stages[INDEX_MMA_STAGES];
-    index_group(&a, &t, false, q, weight, cache, stages, scores);
-}
-
-// Keys of float32, half as many.
+// Groups: x over blocks of INDEX_MMA_ITEMS / 2 keys, y over runs of rows_per_group rows.
 __kernel GROUP_SIZE(INDEX_MMA_ITEMS, 1) void index_scores_mma_f32(const struct args_index_scores a,
                                                                   const struct tiling t, __global const float *q,
                                                                   __global const float *weight,
                                                                   __global const void *cache, __global float *scores)
 {
     __local struct index_stage stages[INDEX_MMA_STAGES];
-    index_group(&a, &t, true, q, weight, cache, stages, scores);
+    struct index_rows at = {&a, q, weight, get_group_id(1) * t.rows_per_group, 0};
+    uint end = min(at.row + t.rows_per_group, a.n_rows), n_keys = index_seen(a.position + end - 1, a.pool);
+    uint first = (get_group_id(0) * INDEX_MMA_WARPS + get_local_id(0) / 32) * 16;
+    if (at.row >= end || get_group_id(0) * INDEX_MMA_WARPS * 16 >= n_keys)
+        return;
+    struct index_keys keys;
+    struct index_load load;
+    index_fetch(&at, &load);
+    index_store(&load, stages);
+    index_keys_f32((__global const float *)cache, first, n_keys - 1, &keys);
+    float2 sums = 0;
+    for (uint n = 0; at.row < end; n++) {
+        struct index_rows next = at;
+        bool is_last = at.head + INDEX_MMA_STAGE >= a.n_heads; // of the row
+        next.head = is_last ? 0 : at.head + INDEX_MMA_STAGE;
+        next.row += is_last;
+        index_fetch(&next, &load); // zeros behind the last
+        barrier(CLK_LOCAL_MEM_FENCE);
+        NO_UNROLL
+        for (uint eight = 0; eight < INDEX_MMA_STAGE / 8; eight++)
+            sums = index_eight(stages + n % INDEX_MMA_STAGES, eight, &keys, sums);
+        if (is_last) {
+            index_put(&at, &keys, first, sums, scores);
+            sums = 0;
+        }
+        index_store(&load, stages + (n + 1) % INDEX_MMA_STAGES);
+        at = next;
+    }
 }
 
 #endif

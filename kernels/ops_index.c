@@ -68,21 +68,31 @@ void gpu_op_index_pool(gpu *g, const struct args_index_pool *a, gpu_buf *ape, gp
                                .groups = {(end - 1) / a->pool - a->position / a->pool + 1}});
 }
 
-// Tensor cores take the keys of the models that there are. A group has one block of keys for several rows.
+// Float16: as many groups as there is room for at once, each with the heads of one row. Float32: a group has one block
+// of keys for several rows.
 static void score_by_mma(gpu *g, const struct args_index_scores *a, const struct gpu_index_scores_bufs *b)
 {
-    enum { GROUPS_PER_UNIT = 4 }; // at least, where there are as many
+    enum { ROOM = 3, GROUPS_PER_UNIT = 4 }; // at least, where there are as many
     bool wide = a->kv_type == KV_F32;
     uint64_t keys = seen(a->position, a->n_rows, a->pool);
-    uint64_t blocks = ceil_div(keys, wide ? INDEX_MMA_ITEMS / 2 : INDEX_MMA_ITEMS);
-    uint32_t rows = a->n_rows;
+    uint64_t blocks = ceil_div(keys, wide ? INDEX_MMA_ITEMS / 2 : INDEX_TILE);
+    uint32_t rows = wide ? a->n_rows : 1;
     while (rows > 1 && blocks * ceil_div(a->n_rows, rows) < (uint64_t)GROUPS_PER_UNIT * g->info.compute_units)
         rows = (rows + 1) / 2;
+    uint64_t most = (uint64_t)ROOM * g->info.compute_units / a->n_rows;
+    if (!wide)
+        blocks = blocks < most ? blocks : most ? most : 1;
     launch(g, &(struct launch){.kernel = wide ? KERNEL_INDEX_SCORES_MMA_F32 : KERNEL_INDEX_SCORES_MMA,
                                .args = a,
                                .tiling.rows_per_group = rows,
                                .buffers = {b->q, b->weight, b->cache, b->scores},
                                .groups = {blocks, ceil_div(a->n_rows, rows)}});
+}
+
+// Tensor cores take the keys of the models that there are.
+static bool takes_mma(const gpu *g, const struct args_index_scores *a)
+{
+    return g->has_mma && a->dim == MOST_INDEX_DIM && (a->kv_type == KV_F32 || a->n_heads <= INDEX_F16_HEADS);
 }
 
 void gpu_op_index_scores(gpu *g, const struct args_index_scores *a, const struct gpu_index_scores_bufs *b)
@@ -105,7 +115,7 @@ void gpu_op_index_scores(gpu *g, const struct args_index_scores *a, const struct
         op_done_by_ref(g, ref_index_scores(a, b));
         return;
     }
-    if (g->has_mma && a->dim == MOST_INDEX_DIM) {
+    if (takes_mma(g, a)) {
         score_by_mma(g, a, b);
         return;
     }

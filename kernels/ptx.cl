@@ -102,6 +102,17 @@ INLINE void copies_wait(void)
     asm volatile("cp.async.wait_all;" : : : "memory");
 }
 
+// Those since the last such call are a group; and a wait for all groups but the last two.
+INLINE void copies_group(void)
+{
+    asm volatile("cp.async.commit_group;" : : : "memory");
+}
+
+INLINE void copies_wait_but_two(void)
+{
+    asm volatile("cp.async.wait_group 2;" : : : "memory");
+}
+
 // ---- lanes of a warp, all of which call these together
 
 INLINE float of_lane(float value, uint apart)

@@ -77,7 +77,7 @@
     X(ATTENTION_PREFILL_MMA, attention_prefill_mma, args_attention,   softmax_scale, 4, 0, MMA_ITEMS, USE_LATENT)      \
     X(LIST_TILES_MMA,        list_tiles_mma,        args_attention,   softmax_scale, 5, 0, MMA_ITEMS, USE_LISTS)       \
     X(LIST_PREFILL_MMA,      list_prefill_mma,      args_attention,   softmax_scale, 5, 0, MMA_ITEMS, USE_LISTS)       \
-    X(INDEX_SCORES_MMA,      index_scores_mma,      args_index_scores, pool,         4, 0, INDEX_MMA_ITEMS, USE_LISTS) \
+    X(INDEX_SCORES_MMA,      index_scores_mma,      args_index_scores, pool,         4, 0, INDEX_F16_ITEMS, USE_LISTS) \
     X(INDEX_SCORES_MMA_F32,  index_scores_mma_f32,  args_index_scores, pool,         4, 0, INDEX_MMA_ITEMS, USE_LISTS) \
     X(SPLIT_ROWS,            split_rows,            args_split,       pad,           2, 0, SPLIT_ITEMS, USE_MANY | USE_HEADS) \
     X(MATMUL_MMA_16,         matmul_mma_16,         args_matmul_each, at.out_offset, 3, 0, PRODUCT_ITEMS, USE_MANY) \

@@ -54,7 +54,11 @@ struct tiling {
 #define GQA_ITEMS            256  // GPU: work-items of a group of grouped attention
 #define GQA_LANES            16   // GPU: its lanes, heads of rows
 #define INDEX_ITEMS          128  // GPU: work-items, and positions, of a group of index scores
-#define INDEX_MMA_ITEMS      256  // NVIDIA's tensor cores: its work-items, and positions of float16
+#define INDEX_F16_ITEMS      128  // NVIDIA's tensor cores, keys of float16: its work-items
+#define INDEX_F16_HEADS      64   // heads at most
+#define INDEX_TILE           32   // keys that are multiplied together
+#define INDEX_TILES          4    // tiles of them at hand or on their way
+#define INDEX_MMA_ITEMS      256  // keys of float32: its work-items
 #define INDEX_MMA_STAGE      16   // heads that it brings together
 #define INDEX_MMA_STAGES     4    // that are at hand
 #define CHOICE_PART          8192 // GPU: positions of a part of a row that several groups choose from, at least

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What attention that chooses its rows takes: an indexer's scores, the choice and attention over lists, of one token
-// and of a chunk's rows, behind so many tokens; beside attention over all rows. By the device's own clock.
+// and of a chunk's rows, behind so many tokens; beside attention over all rows. By the device's own clock; with --calls
+// N by the wall's, of N calls in a row, for a clock's events add to small kernels. Keys move on from call to call, so
+// that no cache of the device holds them.
 //
-//     build/tests/bench/bench_index [--device NAME] [--tokens 131072]
+//     build/tests/bench/bench_index [--device NAME] [--tokens 131072] [--calls N]
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/clock.h"
 #include "kernels/gpu.h"
 
-enum { TOP_K = 2048, ROWS = 32, RANK = 512, ROPE = 64, INDEX_DIM = 128, TURNS = 7 };
+enum { TOP_K = 2048, ROWS = 32, RANK = 512, ROPE = 64, INDEX_DIM = 128, TURNS = 7, PLACES = 4 };
 
 static const struct model {
     const char *name;
@@ -20,8 +23,10 @@ struct bench {
     gpu *g;
     const struct model *model;
     uint32_t tokens, kv_type;
-    gpu_buf *rows, *index_rows, *q, *latent, *out, *scores, *list;
-    double copy; // bytes a second, read and written
+    gpu_buf *rows, *index_rows[PLACES], *q, *latent, *out, *scores, *list;
+    unsigned place; // of the keys
+    int calls;      // in a row; 0: each by the device's clock
+    double copy;    // bytes a second, read and written
 };
 
 static gpu_buf *room(gpu *g, uint64_t bytes)
@@ -58,20 +63,38 @@ static uint64_t kernels_ns(gpu *g)
     return ns;
 }
 
+static double seconds_in_a_row(struct bench *b, void op(struct bench *b, uint32_t n_rows), uint32_t n_rows)
+{
+    struct gpu_error err;
+    uint64_t began = clock_ns();
+    for (int i = 0; i < b->calls; i++)
+        op(b, n_rows);
+    if (gpu_finish(b->g, &err)) {
+        fprintf(stderr, "bench_index: %s\n", err.text);
+        exit(1);
+    }
+    return (double)(clock_ns() - began) / 1e9 / b->calls;
+}
+
 static int by_size(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y;
 }
 
-typedef void one_op(const struct bench *b, uint32_t n_rows);
+typedef void one_op(struct bench *b, uint32_t n_rows);
 
 // The median of some turns, in seconds.
-static double measure(const struct bench *b, one_op *op, uint32_t n_rows)
+static double measure(struct bench *b, one_op *op, uint32_t n_rows)
 {
     double seconds[TURNS];
     op(b, n_rows);
+    kernels_ns(b->g);
     for (int i = 0; i < TURNS; i++) {
+        if (b->calls) {
+            seconds[i] = seconds_in_a_row(b, op, n_rows);
+            continue;
+        }
         uint64_t before = kernels_ns(b->g);
         op(b, n_rows);
         seconds[i] = (double)(kernels_ns(b->g) - before) / 1e9;
@@ -80,15 +103,16 @@ static double measure(const struct bench *b, one_op *op, uint32_t n_rows)
     return seconds[TURNS / 2];
 }
 
-static void copy(const struct bench *b, uint32_t n_rows)
+static void copy(struct bench *b, uint32_t n_rows)
 {
     (void)n_rows;
     gpu_op_copy(b->g, &(struct args_copy){.bytes = 64 << 20}, b->q, b->latent);
 }
 
-static void scores(const struct bench *b, uint32_t n_rows)
+static void scores(struct bench *b, uint32_t n_rows)
 {
     uint32_t heads = b->model->index_heads;
+    gpu_buf *keys = b->index_rows[b->place++ % PLACES];
     struct args_index_scores a = {.n_rows = n_rows,
                                   .n_heads = heads,
                                   .dim = INDEX_DIM,
@@ -98,17 +122,17 @@ static void scores(const struct bench *b, uint32_t n_rows)
                                   .kv_type = b->kv_type,
                                   .out_stride = b->tokens,
                                   .scale = 0.01F};
-    gpu_op_index_scores(b->g, &a, &(struct gpu_index_scores_bufs){b->q, b->latent, b->index_rows, b->scores});
+    gpu_op_index_scores(b->g, &a, &(struct gpu_index_scores_bufs){b->q, b->latent, keys, b->scores});
 }
 
-static void choice(const struct bench *b, uint32_t n_rows)
+static void choice(struct bench *b, uint32_t n_rows)
 {
     struct args_index_choice a = {
         .n_rows = n_rows, .top_k = TOP_K, .position = b->tokens - n_rows, .in_stride = b->tokens};
     gpu_op_index_choice(b->g, &a, b->scores, b->list);
 }
 
-static void attention(const struct bench *b, uint32_t n_rows, uint32_t n_listed)
+static void attention(struct bench *b, uint32_t n_rows, uint32_t n_listed)
 {
     struct args_attention a = {.n_rows = n_rows,
                                .n_heads = b->model->n_heads,
@@ -124,17 +148,17 @@ static void attention(const struct bench *b, uint32_t n_rows, uint32_t n_listed)
     (n_rows == 1 ? gpu_op_attention_decode : gpu_op_attention_prefill)(b->g, &a, &bufs);
 }
 
-static void listed(const struct bench *b, uint32_t n_rows)
+static void listed(struct bench *b, uint32_t n_rows)
 {
     attention(b, n_rows, TOP_K);
 }
 
-static void dense(const struct bench *b, uint32_t n_rows)
+static void dense(struct bench *b, uint32_t n_rows)
 {
     attention(b, n_rows, 0);
 }
 
-static void bench_rows(const struct bench *b, uint32_t n_rows)
+static void bench_rows(struct bench *b, uint32_t n_rows)
 {
     uint64_t element = b->kv_type == KV_F16 ? 2 : 4, bytes = b->tokens * element * INDEX_DIM;
     double products = (double)n_rows * b->tokens * b->model->index_heads * INDEX_DIM;
@@ -167,7 +191,9 @@ int main(int argc, char **argv)
     for (int i = 1; i + 1 < argc; i += 2) {
         options.selector = strcmp(argv[i], "--device") == 0 ? argv[i + 1] : options.selector;
         most = strcmp(argv[i], "--tokens") == 0 ? (uint32_t)strtoul(argv[i + 1], NULL, 10) : most;
+        b.calls = strcmp(argv[i], "--calls") == 0 ? atoi(argv[i + 1]) : b.calls;
     }
+    options.profile = b.calls <= 0;
     struct gpu_error err;
     b.g = gpu_open(&options, &err);
     if (!b.g) {
@@ -175,7 +201,8 @@ int main(int argc, char **argv)
         return 1;
     }
     b.rows = room(b.g, (uint64_t)most * (RANK + ROPE) * 4);
-    b.index_rows = room(b.g, (uint64_t)most * INDEX_DIM * 4);
+    for (int i = 0; i < PLACES; i++)
+        b.index_rows[i] = room(b.g, (uint64_t)most * INDEX_DIM * 4);
     b.q = room(b.g, 64 << 20);
     b.latent = room(b.g, 64 << 20);
     b.out = room(b.g, (uint64_t)ROWS * 128 * RANK * 4);
@@ -185,7 +212,9 @@ int main(int argc, char **argv)
     printf("%s: a copy reads and writes %.0f GB/s\n", gpu_describe(b.g)->name, b.copy / 1e9);
     for (b.tokens = 4096; b.tokens <= most; b.tokens *= b.tokens < 16384 ? 4 : 8)
         bench_tokens(&b);
-    gpu_buf *const all[] = {b.rows, b.index_rows, b.q, b.latent, b.out, b.scores, b.list};
+    gpu_buf *const all[] = {b.rows, b.q, b.latent, b.out, b.scores, b.list};
+    for (int i = 0; i < PLACES; i++)
+        gpu_buf_free(b.index_rows[i]);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         gpu_buf_free(all[i]);
     gpu_close(b.g);

@@ -200,12 +200,16 @@ float emulate_of_lane(float value, uint apart) __attribute__((convergent));
 void emulate_warp_barrier(void) __attribute__((convergent));
 void emulate_copy(__local void *to, const __global void *from, uint bytes);
 void emulate_copies_wait(void);
+void emulate_copies_group(void);
+void emulate_copies_wait_but_two(void);
 uint emulate_halves_fma(uint a, uint b, uint c) __attribute__((const));
 
 #define mma          emulate_mma
 #define of_lane      emulate_of_lane
 #define warp_barrier emulate_warp_barrier
 #define copies_wait  emulate_copies_wait
+#define copies_group        emulate_copies_group
+#define copies_wait_but_two emulate_copies_wait_but_two
 #define halves_fma   emulate_halves_fma
 
 SAME void copy_16(__local void *to, const __global void *from)

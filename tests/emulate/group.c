@@ -29,7 +29,7 @@ typedef uint32_t four_words __attribute__((vector_size(16)));
 struct copy {
     void *to;
     const void *from;
-    uint32_t bytes;
+    uint32_t bytes, group;
 };
 
 struct item {
@@ -42,7 +42,7 @@ struct item {
     float *sums; // mma: the lane's four of C
     uint32_t a[4], b[2];
     struct copy copies[MOST_COPIES]; // on their way
-    uint32_t n_copies;
+    uint32_t n_copies, n_groups;     // groups of them that are closed
 };
 
 // One grid at a time: fibers keep no argument that could lead to it.
@@ -87,6 +87,8 @@ float emulate_of_lane(float value, uint32_t apart);
 void emulate_mma(four_floats *c, four_words a, uint32_t b0, uint32_t b1);
 void emulate_copy(void *to, const void *from, uint32_t bytes);
 void emulate_copies_wait(void);
+void emulate_copies_group(void);
+void emulate_copies_wait_but_two(void);
 float emulate_of_half(uint16_t half);
 uint16_t emulate_half(float value);
 uint32_t emulate_halves_fma(uint32_t a, uint32_t b, uint32_t c);
@@ -317,17 +319,39 @@ void emulate_copy(void *to, const void *from, uint32_t bytes)
         fail("cp.async to or from a place that is no multiple of its size");
     if (here->n_copies == MOST_COPIES)
         fail("more copies under way than the emulator keeps");
-    here->copies[here->n_copies++] = (struct copy){to, from, bytes};
+    here->copies[here->n_copies++] = (struct copy){to, from, bytes, here->n_groups};
     for (uint32_t i = 0; i < bytes; i += 4)
         memcpy((char *)to + i, &poisoned_word, 4);
 }
 
+// Of groups below `end`.
+static void end_copies(struct item *here, uint32_t end)
+{
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < here->n_copies; i++) {
+        struct copy copy = here->copies[i];
+        if (copy.group < end)
+            memcpy(copy.to, copy.from, copy.bytes);
+        else
+            here->copies[left++] = copy;
+    }
+    here->n_copies = left;
+}
+
 void emulate_copies_wait(void)
 {
+    end_copies(group.now, UINT32_MAX);
+}
+
+void emulate_copies_group(void)
+{
+    group.now->n_groups++;
+}
+
+void emulate_copies_wait_but_two(void)
+{
     struct item *here = group.now;
-    for (uint32_t i = 0; i < here->n_copies; i++)
-        memcpy(here->copies[i].to, here->copies[i].from, here->copies[i].bytes);
-    here->n_copies = 0;
+    end_copies(here, here->n_groups > 2 ? here->n_groups - 2 : 0);
 }
 
 // ---- halves

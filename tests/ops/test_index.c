@@ -140,6 +140,9 @@ static const struct args_index_scores scores_cases[] = {
     {.n_rows = 1, .n_heads = 4, .dim = 64, .position = 16, .pool = 16},
     {.n_rows = 4, .n_heads = 40, .dim = 128, .position = 600, .kv_type = KV_F16},
     {.n_rows = 3, .n_heads = 64, .dim = 128, .position = 511},
+    {.n_rows = 2, .n_heads = 64, .dim = 128, .position = 1500, .kv_type = KV_F16},
+    {.n_rows = 3, .n_heads = 11, .dim = 128, .position = 700, .pool = 2, .kv_type = KV_F16},
+    {.n_rows = 2, .n_heads = 65, .dim = 128, .position = 77, .kv_type = KV_F16},
 };
 
 // How many keys the rows choose from by then.
@@ -151,7 +154,7 @@ static uint32_t seen(uint32_t length, uint32_t pool)
 // Tensor cores take float32 in two halves, 22 bits of a row's largest, and sum in another order.
 static bool scored_by_mma(const gpu *g, const struct args_index_scores *a)
 {
-    return g->has_mma && a->dim == 128;
+    return g->has_mma && a->dim == 128 && (a->kv_type == KV_F32 || a->n_heads <= INDEX_F16_HEADS);
 }
 
 static float magnitude_at(const float *q, const float *key, uint32_t dim)
