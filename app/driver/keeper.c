@@ -29,6 +29,7 @@ static void commit(struct keeper *keeper, bool logits, const uint32_t *borders)
     backend->ops->describe(backend->self, &info);
     struct saved_rows rows = {.length = backend->ops->length(backend->self),
                               .logits = logits,
+                              .answer_follows = borders,
                               .states = info.cache.state_bytes > 0,
                               .write = backend->ops->write_record,
                               .context = backend->self};
@@ -333,7 +334,7 @@ void keeper_save_as(struct keeper *keeper, const char *name)
 
 void keeper_close(struct keeper *keeper)
 {
-    if (keeper->saved && keeper->unsaved)
+    if (keeper->saved && (keeper->unsaved || saved_owes_cap(keeper->saved)))
         keeper_commit(keeper, false);
     if (keeper->saved && !keeper->unsaved && manifest_unanswered(saved_manifest(keeper->saved))) {
         keeper->news.unanswered = true; // of this turn, or gone back to

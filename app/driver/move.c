@@ -64,6 +64,12 @@ void move_conversation(struct keeper *keeper, struct timeline *timeline, struct 
     struct session_news *news = &keeper->news;
     struct moe_err err = {.text = ""};
     struct backend_info info;
+    if (place->going == GOING_TO_LEAVE) { // should it fail, the disk still has all of it
+        if (keeper->saved)
+            saved_go(keeper->saved, place->last);
+        tok_ids_release(&place->ids);
+        return;
+    }
     backend->ops->describe(backend->self, &info);
     backend->ops->resume(backend->self);
     keeper_leave_message(keeper);
@@ -78,11 +84,12 @@ void move_conversation(struct keeper *keeper, struct timeline *timeline, struct 
     bool says = *news->text;
     tok_ids_release(&place->ids);
     // States are those of the timeline's end, which is not the conversation's where a part of a message stays.
-    if (keeper->saved && there && info.cache.state_bytes && timeline_part_length(timeline))
+    bool saves = keeper->saved && there && place->going == GOING_TO_STAY;
+    if (saves && info.cache.state_bytes && timeline_part_length(timeline))
         keeper_save_text(keeper);
-    else if (keeper->saved && there)
+    else if (saves)
         keeper_commit(keeper, false);
-    else if (keeper->saved)
+    else if (keeper->saved && !there)
         keeper_lose(keeper);
     size_t length = strlen(news->text); // what a commit says stands behind it
     if (says && length + 1 < sizeof news->text)

@@ -81,7 +81,14 @@ void worker_open_session(struct worker *worker, struct worker_session session);
 // Goes to another place in the conversation: of its parts to the one numbered `last` (PART_NONE: before the first),
 // whose ids, as far as they are fed, are `ids`, which are taken over. What the engine has of them stays, what was saved
 // of the rest is read back, and what then is missing comes with the next turn; the news say how many tokens that is.
+// While a message is edited the disk keeps the conversation as it was; who leaves then finds it so.
+enum worker_going {
+    GOING_TO_STAY,
+    GOING_FOR_NOW,  // nothing is saved of it before something is said there
+    GOING_TO_LEAVE, // of the session alone; the engine has nothing to follow for
+};
 struct worker_place {
+    enum worker_going going;
     int64_t last, undone; // undone: see saved_set_undone
     uint32_t unanswered;  // of ids, those of a last message without an answer
     struct tok_ids ids;

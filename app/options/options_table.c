@@ -388,8 +388,9 @@ const struct option_row options_table[] = {
      .variable = "MOECHAT_KV_CAP",
      SIZE(talk.kv_cap),
      .commands = FOR_TALK,
-     .help = "Disk space for the KV caches of all sessions; the least recently used go first, their text stays. 0 "
-             "saves text only. [4GiB]"},
+     .help =
+         "Disk space for the KV caches of all sessions; when rows are saved, those of the least recently used others "
+         "go first, their text stays. 0 saves text only, and takes nothing from others. [4GiB]"},
     {.name = "plain",
      .variable = "MOECHAT_PLAIN",
      FLAG(talk.face.plain),

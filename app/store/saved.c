@@ -28,7 +28,7 @@ struct saved {
     bool settled;         // a manifest of ours is on the disk, and the other rows' file is gone
     bool over_cap;
     bool made;                    // the folder is of our making
-    bool cap_kept;                // the cap over all sessions was seen to since this one was opened
+    bool cap_owed;                // rows were added since the cap over all sessions was last seen to
     bool nameless;                // it is named after the time alone,
     char wanted[STORE_NAME_SIZE]; // and is to have this name, with a number if it is taken; "": none
 };
@@ -538,18 +538,25 @@ static void drop_rows(struct saved *saved, struct store_error *error)
     store_fail(error, STORE_OK, "%.600s; only the text is saved", why.text);
 }
 
-// Keeps the cap over all sessions. What does not fit by itself takes nothing from others; only what then stays does.
-static void keep_cap(struct saved *saved, struct store_error *error)
+// Keeps the cap over all sessions after rows were added. What does not fit by itself takes nothing from others; only
+// what then stays does, and not before it is known whether the answer that is still to come fits, too.
+static void keep_cap(struct saved *saved, bool answer_follows, struct store_error *error)
 {
     struct store_error said = {0};
     bool fits = store_kv_bytes(saved->store, saved->name) <= saved->store->kv_cap || shrink(saved, &said);
     if (!fits)
         drop_rows(saved, &said);
     say(error, &said);
-    if (!fits)
+    saved->cap_owed = fits && answer_follows;
+    if (!fits || answer_follows)
         return;
     store_trim(saved->store, saved->name, &said);
     say(error, &said);
+}
+
+bool saved_owes_cap(const struct saved *saved)
+{
+    return saved->cap_owed;
 }
 
 // What of the manifest says what is cached.
@@ -677,10 +684,8 @@ static enum store_code commit(struct saved *saved, const struct saved_rows *rows
         return code;
     }
     settle(saved);
-    // Also the first time, with rows or without: the cap may be lower than when the others were saved.
-    if (has_more(manifest, &cached) || !saved->cap_kept)
-        keep_cap(saved, error);
-    saved->cap_kept = true;
+    if (rows && (has_more(manifest, &cached) || saved->cap_owed))
+        keep_cap(saved, rows->answer_follows, error);
     return STORE_OK;
 }
 
@@ -759,7 +764,8 @@ enum store_code saved_prune(struct saved *saved, struct store_error *error)
 enum store_code saved_rename(struct saved *saved, const char *name, struct store_error *error)
 {
     if (!store_name_valid(name) || saved->lock >= 0) {
-        enum store_code code = store_rename(saved->store, saved->name, name, true, error);
+        bool same = saved->lock >= 0 && strcmp(saved->name, name) == 0;
+        enum store_code code = same ? STORE_OK : store_rename(saved->store, saved->name, name, true, error);
         if (!code) {
             snprintf(saved->name, sizeof saved->name, "%s", name);
             saved->nameless = false;

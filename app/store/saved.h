@@ -77,6 +77,7 @@ struct saved_slot {
 struct saved_rows {
     uint32_t length; // that the engine holds
     bool logits;
+    bool answer_follows;           // these are a prompt's: what they push out is seen to with the answer's
     bool states;                   // the engine's layers have some: those of now are saved, too,
     uint32_t borders[MOE_BORDERS]; // and those after so many tokens, ascending, where it could stand; 0: none
     int (*write)(void *context, const struct saved_slot *slot, struct moe_record *record, struct moe_err *err);
@@ -85,6 +86,8 @@ struct saved_rows {
 // Makes the disk say what was appended and cut, and with `rows` saves those that are missing there. After a failure the
 // next commit tries again. With STORE_OK, error->text may hold what there is to say, such as that rows were not saved.
 enum store_code saved_commit(struct saved *saved, const struct saved_rows *rows, struct store_error *error);
+// The rows of a prompt without an answer may still have to push out others': the next commit with rows sees to it.
+bool saved_owes_cap(const struct saved *saved);
 // Removes dead bytes; the other branches stay. This is no use of the session, nor is pruning: the time stays.
 enum store_code saved_compact(struct saved *saved, struct store_error *error);
 // Removes all other branches, from the disk, too.

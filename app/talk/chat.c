@@ -448,7 +448,10 @@ bool chat_accept(struct chat *chat, const struct turn_result *result, const stru
 size_t chat_undo(struct chat *chat, size_t n)
 {
     size_t taken = 0;
-    if (chat->n_turns) {
+    int64_t end = chat_last(chat);
+    // What was taken back before and still follows is ahead together with this.
+    bool ahead = chat->undid && chat->undone != end && chat_end_of(chat, end) == chat->undone;
+    if (chat_exchanges(chat) && !ahead) {
         chat->undid = true;
         chat->undone = chat->turns[chat->n_turns - 1].number;
     }

@@ -42,7 +42,7 @@ struct chat {
     uint32_t asked;       // the first of the request under way
     bool system_set;      // since a message was last kept, which feeds it: wherever one goes, it goes along
     bool undid;
-    int64_t undone;      // where the last undo began, if there was one
+    int64_t undone;      // where the last undos began, those one after the other being one; if there was one
     struct bytes unsent; // the last message, if its turn was refused or stopped before it was noted; data NULL: no
     // The last one that was noted and came to nothing: so many parts from that number on, which end with it.
     struct turn_parts tried;

@@ -46,6 +46,7 @@ struct talk {
     unsigned n_sent;                   // turns that were kept, and the one under way: seeds count them
     bool going;                        // elsewhere in the conversation, or to another; the worker follows
     size_t editing;                    // messages that /edit took back, and the conversation is there still; 0: none
+    int64_t edited_from;               // the last turn of the conversation before it
     bool counts_again;                 // this one takes the seed of the one that it answers again
     unsigned told_leaving;             // how one leaves, to somebody who typed :q and such, a bit each
     struct bytes export_asked;         // what /export did not replace; the same once more does

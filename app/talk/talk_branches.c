@@ -111,6 +111,7 @@ void talk_do_redo(struct talk *talk, const struct line *line)
         talk_say(talk, "/redo takes a number of messages.");
         return;
     }
+    size_t wanted = count;
     int64_t number = chat_redo(&talk->chat, &count);
     if (number == PART_NONE) {
         talk_say(talk, "Nothing to bring back.");
@@ -118,6 +119,8 @@ void talk_do_redo(struct talk *talk, const struct line *line)
         talk_fail(talk, "out of memory");
     } else {
         show_from(talk, first);
+        if (count < wanted)
+            talk_say_for_now(talk, "Brought back %zu; no more was taken back here.", count);
         talk_follow(talk);
     }
 }
@@ -163,13 +166,14 @@ static void begin_edit(struct talk *talk, const struct bytes *message, size_t n)
     } else if (!n) {
         talk_say_for_now(talk, "Change the message and send it.");
     } else {
+        talk->edited_from = chat_last(&talk->chat);
         chat_undo(&talk->chat, n);
         talk->face->cut(talk->self, chat_exchanges(&talk->chat));
         talk_say_for_now(talk, "Took back %zu of your messages; change this one and send it. %s.", n,
                          !talk->face->whole ? redo_words(redo, n)
                          : n == 1           ? "Esc brings it back"
                                             : "Esc brings them back");
-        talk_follow(talk);
+        talk_follow_for_now(talk);
         talk->editing = n;
     }
     bytes_release(&draft);
@@ -214,15 +218,15 @@ void talk_do_edit(struct talk *talk, const struct line *line)
     }
 }
 
-// To the end of the branch that a turn is in.
-static bool go_by(struct talk *talk, int64_t number)
+// To where a turn is the last.
+static bool go_to(struct talk *talk, int64_t number)
 {
     struct chat *chat = &talk->chat;
     size_t same = 0, n = chat->n_turns;
     int64_t *was = calloc(n + 1, sizeof *was);
     for (size_t i = 0; was && i < n; i++)
         was[i] = chat->turns[i].number;
-    bool fine = was && chat_go(chat, chat_end_of(chat, number));
+    bool fine = was && chat_go(chat, number);
     while (fine && same < n && same < chat->n_turns && chat->turns[same].number == was[same])
         same++;
     free(was);
@@ -239,7 +243,7 @@ bool talk_leave_edit(struct talk *talk)
 {
     if (!talk->editing || talk->state != TALK_IDLE)
         return false;
-    return go_by(talk, talk->chat.undone);
+    return go_to(talk, talk->edited_from);
 }
 
 const char *talk_beside(struct talk *talk, int step)
@@ -250,7 +254,7 @@ const char *talk_beside(struct talk *talk, int step)
     int64_t number = beside(&talk->chat, step, &from);
     bool any = number != PART_NONE || chat_last_choice(&talk->chat, &from);
     if (number != PART_NONE)
-        go_by(talk, number);
+        go_to(talk, chat_end_of(&talk->chat, number)); // of the branch that it is in
     return number != PART_NONE ? NULL
            : !any              ? "no other answers; /retry makes one"
            : step < 0          ? "this is the first one"
@@ -279,7 +283,7 @@ void talk_do_tree(struct talk *talk, const struct line *line)
     } else if (line->length && own) {
         talk_say(talk, "That message is in the conversation as it is; /undo goes back.");
     } else if (line->length) {
-        go_by(talk, number);
+        go_to(talk, chat_end_of(&talk->chat, number));
     }
 }
 

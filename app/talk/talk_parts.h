@@ -42,6 +42,7 @@ void talk_open_session(struct talk *talk, uint32_t keep, bool save);
 // Why a conversation of which nothing is fed can't be saved or forked.
 void talk_say_unread(struct talk *talk, const char *command);
 void talk_follow(struct talk *talk);                  // the worker goes where the chat is now
+void talk_follow_for_now(struct talk *talk);          // the same; the disk keeps it as it was before an edit
 void talk_save_system(struct talk *talk);             // of a conversation in which nothing was said yet
 void talk_say_choice(struct talk *talk, size_t turn); // which of several it is, where there are several
 void talk_say_ways(struct talk *talk); // where Alt-Left and Alt-Right lead from here, if anywhere; last of all, so that

@@ -52,10 +52,10 @@ void talk_save_system(struct talk *talk)
     worker_save_system(talk->worker, text, number);
 }
 
-void talk_follow(struct talk *talk)
+static void follow(struct talk *talk, enum worker_going going)
 {
-    struct worker_place place = {.last = chat_last(&talk->chat),
-                                 .undone = talk->chat.undid ? talk->chat.undone : PART_NONE};
+    struct worker_place place = {
+        .going = going, .last = chat_last(&talk->chat), .undone = talk->chat.undid ? talk->chat.undone : PART_NONE};
     if (!chat_timeline(&talk->chat, &place.ids)) {
         talk_fail(talk, "out of memory");
         tok_ids_release(&place.ids);
@@ -68,6 +68,16 @@ void talk_follow(struct talk *talk)
     talk->system_waits = talk->saving && chat_system_waits(&talk->chat);
     talk_enter(talk, TALK_BUSY);
     worker_go(talk->worker, place);
+}
+
+void talk_follow(struct talk *talk)
+{
+    follow(talk, GOING_TO_STAY);
+}
+
+void talk_follow_for_now(struct talk *talk)
+{
+    follow(talk, GOING_FOR_NOW);
 }
 
 // What was said, or the last of it, so that people know where they are.
@@ -378,6 +388,10 @@ void talk_finish_session(struct talk *talk)
     struct session_news news;
     if (talk->held.length)
         talk_say(talk, "%s was not done.", talk->held.data);
+    if (talk->editing && chat_go(&talk->chat, talk->edited_from)) {
+        talk_say(talk, "The edit was given up; the conversation is as it was before.");
+        follow(talk, GOING_TO_LEAVE);
+    }
     if (!talk->saving || !worker_finish_session(talk->worker, &news))
         return;
     if (*news.text)

@@ -518,6 +518,46 @@ def test_an_export_is_the_same_in_the_chat_and_in_the_shell():
     same([m[2:] for m in known[0] if m[4]], [(7, 0.5, "end"), (8, 0.5, "end"), (9, 0.5, "end")])
 
 
+def test_single_undos_count_and_come_back_together():
+    for text in ("A", "B", "C"):
+        ask(text, "--session", "steps", *script(ECHO))
+    back = lambda: [(s["message_count"], s["taken_back"]) for s in json.loads(run(["sessions", "--json"]).stdout)["sessions"] if s["name"] == "steps"][0]
+    lines("steps", "/undo", "/undo", "/undo", "/undo")
+    same(back(), (0, 6))
+    expect("0 messages, 6 taken back (/redo)" in run(["sessions"]).stdout.decode(), "in the list")
+    said, read = lines("steps", "/redo")
+    same(back(), (2, 4))
+    said, read = lines("steps", "/redo 2", "/undo", "/undo", "/redo 9")  # over two runs
+    expect("Brought back 2; no more was taken back here." in said, said)
+    same(back(), (6, 0))
+    expect("Brought back" not in lines("steps", "/undo 3", "/redo 3")[0], "all that were asked for came")
+    same(back(), (6, 0))
+
+
+def test_an_edit_that_is_left_open_changes_nothing():
+    whole = lambda: [m["text"] for m in json.loads(run(["sessions", "export", "edited", "json"]).stdout)["messages"]]
+    for text in ("one", "two"):
+        ask(text, "--session", "edited", *script(ECHO))
+    for leaves in ("/quit", "term", "kill"):
+        t = chat(ECHO, "--session", "edited", columns=120)
+        t.send("/edit 2\r")
+        t.wait("Took back 2 of your messages", "You:", "one")
+        t.process.kill() if leaves == "kill" else t.process.terminate() if leaves == "term" else t.send("\x15/quit\r")
+        if leaves != "kill":
+            t.wait("The edit was given up; the conversation is as it was before.", 'Saved as "edited"')
+        same(t.finish(), {"/quit": 0, "term": 143, "kill": -9}[leaves])
+        same(whole(), ["one", "one", "two", "two"])
+    said, read = lines("edited", "/undo", "/edit 1 ONE")  # while what is sent is no edit any more
+    expect("given up" not in said, said)
+    same(whole()[:2], ["ONE", "ONE-a"])
+
+
+def test_a_name_that_it_has_is_no_error():
+    said, read = lines("named", "one", "/save named", "/rename named")
+    same(said.count('Each turn is saved as "named".'), 2)
+    expect("already exists" not in said, said)
+
+
 def test_an_undone_conversation_is_no_empty_one():
     for text in ("one", "two"):
         ask(text, "--session", "undone", *script(ECHO))
@@ -840,8 +880,15 @@ def test_what_is_over_the_cap_takes_nothing_from_others():
     same(result.returncode, 0)
     expect(b"the KV cache of this conversation (" in result.stderr and b"; only the text is saved" in result.stderr, "said: %r" % result.stderr)
     same(kept(), dict(before, over=0))
-    result = run(["run", "-p", "x", "--session", "lower", "--kv-cap", "50"] + script(ECHO))  # one that is lower holds for them, too
-    expect(b"saved KV caches reached --kv-cap: dropped those of " in result.stderr and sum(kept().values()) <= 50, "%r, %r" % (result.stderr, kept()))
+    before = kept()
+    result = run(["run", "-p", "x", "--session", "text", "--kv-cap", "0"] + script(ECHO))  # text alone needs no room
+    expect(b"--kv-cap" not in result.stderr, result.stderr)
+    same(kept(), dict(before, text=0))
+    result = run(["run", "-p", "x" * 20, "--session", "late", "--kv-cap", str(max(before.values()) + 100)] + script("turn\ntext " + "y " * 400 + "\n"))
+    expect(b"; only the text is saved" in result.stderr and b"dropped those" not in result.stderr, result.stderr)  # with its answer it is over it
+    same(kept(), dict(before, text=0, late=0))
+    result = run(["run", "-p", "x", "--session", "lower", "--kv-cap", "50"] + script(ECHO))  # rows that are kept need it
+    expect(b"saved KV caches reached --kv-cap: dropped those of " in result.stderr and 0 < sum(kept().values()) <= 50, "%r, %r" % (result.stderr, kept()))
 
 
 def test_two_processes_are_told_apart():

@@ -30,7 +30,7 @@ struct model {
     } nodes[MAX_NODES];
     int n_nodes;
     int last;         // of what is under way, -1: nothing is said
-    int undone;       // where the last undo of this process began, -1
+    int undone;       // where the last undos of this process began, -1
     unsigned answers; // given in this process
     unsigned name;    // 0: a, 1: b
     bool loose;       // killed before the manifest of a first save, or between an answer and its rows: of some parts no
@@ -88,7 +88,8 @@ static size_t model_send(struct model *model, unsigned number, struct model *bet
 
 static void model_undo(struct model *model, unsigned n)
 {
-    if (model->last >= 0)
+    bool ahead = model->undone >= 0 && model->undone != model->last && is_behind(model, model->undone, model->last);
+    if (model->last >= 0 && !ahead) // undos one after the other are one
         model->undone = model->last;
     for (; n > 0 && model->last >= 0; n--) {
         while (model->nodes[model->last].answer)

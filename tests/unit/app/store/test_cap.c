@@ -28,24 +28,30 @@ static void the_cap_drops_the_oldest_rows(struct harness *t)
     close_place(p);
 }
 
-// Lowered since they were saved: what is over it goes with the first save, whether that has rows or not.
-static void a_lower_cap_holds_at_once(struct harness *t)
+// Lowered since they were saved: what others have goes for rows that are kept, not for text. With 0 none are kept.
+static void text_takes_no_rows_from_others(struct harness *t)
 {
-    for (int kept = 0; kept < 2; kept++) {
+    for (int act = 0; act < 3; act++) {
         struct place *p = open_place();
         struct saved *saved = new_session(t, p, "old");
         exchange(t, p, saved, "one", "first");
         saved_close(saved);
         uint64_t bytes = store_kv_bytes(&p->store, "old");
-        uint32_t length = p->engine.length;
-        p->store.kv_cap = kept ? bytes : 0;
+        struct rig_engine *engine = rig_engine_new(false);
+        *engine = p->engine;
+        bool kept = act < 2;
+        p->store.kv_cap = act == 0 ? 0 : bytes - 1;
         saved = new_session(t, p, "new");
+        p->engine.length = 0;
         CHECK(t, rig_append(saved, TOK_USER, "ab", &p->engine));
-        CHECK_EQ(t, saved_commit(saved, NULL, &p->error), STORE_OK);
+        struct saved_rows rows = rig_rows(&p->engine);
+        CHECK_EQ(t, saved_commit(saved, act == 1 ? NULL : &rows, &p->error), STORE_OK);
         CHECK_EQ(t, strstr(p->error.text, "\"old\"") != NULL, !kept);
         CHECK_EQ(t, store_kv_bytes(&p->store, "old"), kept ? bytes : 0);
+        CHECK_EQ(t, store_kv_bytes(&p->store, "new") > 0, act == 2);
         saved_close(saved);
-        p->engine.length = length;
+        p->engine = *engine;
+        free(engine);
         check_session(t, p, "old", "one|first", kept);
         close_place(p);
     }
@@ -114,6 +120,36 @@ static void what_is_over_the_cap_takes_nothing_from_others(struct harness *t)
     CHECK_EQ(t, store_kv_bytes(&p->store, "a2"), ROWS(5));
     check_session(t, p, "big", "a message that is longer than both", false);
     close_place(p);
+}
+
+// Nor when it fits up to its answer alone; what does fit waits for the answer, or for the end of the session.
+static void an_answer_is_waited_for_before_others_give_way(struct harness *t)
+{
+    for (int act = 0; act < 3; act++) { // its answer is too long, or fits, or never comes
+        struct place *p = open_place();
+        keep_session(t, p, "other", "c");
+        p->store.kv_cap = ROWS(9);
+        struct saved *saved = new_session(t, p, "open");
+        p->engine.length = 0;
+        CHECK(t, rig_append(saved, TOK_USER, "abcd", &p->engine));
+        struct saved_rows rows = rig_rows(&p->engine);
+        rows.answer_follows = true;
+        CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_OK);
+        CHECK_STR(t, p->error.text, "");
+        CHECK_EQ(t, store_kv_bytes(&p->store, "other"), ROWS(5));
+        CHECK(t, store_kv_bytes(&p->store, "open") > ROWS(4) && saved_owes_cap(saved));
+        if (act < 2)
+            CHECK(t, rig_append(saved, TOK_ASSISTANT, act ? "c" : "an answer of many letters", &p->engine));
+        CHECK_EQ(t, saved_commit(saved, NULL, &p->error), STORE_OK); // the text alone comes first
+        CHECK_EQ(t, store_kv_bytes(&p->store, "other"), ROWS(5));
+        rows = rig_rows(&p->engine);
+        CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_OK);
+        CHECK(t, !saved_owes_cap(saved));
+        CHECK_EQ(t, store_kv_bytes(&p->store, "other"), act ? 0 : ROWS(5));
+        CHECK_EQ(t, store_kv_bytes(&p->store, "open") > 0, act > 0);
+        saved_close(saved);
+        close_place(p);
+    }
 }
 
 // The other branches of the one that is open go before other sessions, and these only as far as they must.
@@ -206,9 +242,10 @@ int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(the_cap_drops_the_oldest_rows),
-        TEST(a_lower_cap_holds_at_once),
+        TEST(text_takes_no_rows_from_others),
         TEST(states_count_for_the_cap),
         TEST(what_is_over_the_cap_takes_nothing_from_others),
+        TEST(an_answer_is_waited_for_before_others_give_way),
         TEST(own_branches_go_before_other_sessions),
         TEST(dead_bytes_go_before_branches),
         TEST(whatever_is_dropped_is_named),

@@ -293,6 +293,35 @@ static void nothing_is_lost_by_undo(struct harness *t)
     chat_release(&chat);
 }
 
+// Undos one after the other are as one of them all; what was said meanwhile ends that.
+static void single_undos_are_brought_back_together(struct harness *t)
+{
+    struct chat chat = {0};
+    struct engine engine = {0};
+    exchange(t, &chat, &engine, "one", "1", true);
+    exchange(t, &chat, &engine, "two", "2", true);
+    exchange(t, &chat, &engine, "three", "3", true);
+    int64_t end = chat_last(&chat);
+    for (size_t left = 3; left > 0; left--)
+        CHECK_EQ(t, chat_undo(&chat, 1), 1);
+    CHECK_EQ(t, chat_undo(&chat, 1), 0); // there is none, and nothing is forgotten
+    CHECK(t, chat.undid && chat.undone == end);
+    size_t n = 2;
+    go(t, &chat, &engine, chat_redo(&chat, &n));
+    CHECK_EQ(t, n, 2);
+    check_texts(t, &chat, "one|1|two|2");
+    CHECK_EQ(t, chat_undo(&chat, 1), 1);
+    n = 9;
+    go(t, &chat, &engine, chat_redo(&chat, &n));
+    CHECK_EQ(t, n, 2);
+    check_texts(t, &chat, "one|1|two|2|three|3");
+    CHECK_EQ(t, chat_undo(&chat, 2), 2);
+    exchange(t, &chat, &engine, "deux", "II", true);
+    CHECK_EQ(t, chat_undo(&chat, 1), 1);
+    CHECK(t, chat.undone != end);
+    chat_release(&chat);
+}
+
 static void other_first_messages_stand_side_by_side(struct harness *t)
 {
     struct chat chat = {0};
@@ -533,6 +562,7 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {
         TEST(thinking_is_fed_once),
         TEST(nothing_is_lost_by_undo),
+        TEST(single_undos_are_brought_back_together),
         TEST(other_first_messages_stand_side_by_side),
         TEST(a_system_message_goes_along),
         TEST(a_stopped_message_stays_as_a_branch),
