@@ -297,6 +297,13 @@ def test_shells_complete_from_the_table():
     same(completes(code, "moechat", "sessions", "ex"), "export")
     same(completes(code, "moechat", "help", "ev"), "eval")
     same(completes(code, "moechat", "info", ROOT + "/eng"), ROOT + "/engine")
+    same(completes(code, "moechat", "--kernel-cache", ROOT + "/READ"), "")  # a folder's; a file is none
+    same(completes(code, "moechat", "--kernel-cache", ROOT + "/eng"), ROOT + "/engine")
+    same(completes(code, "moechat", "--trace", ROOT + "/READ"), ROOT + "/README.md")
+    same(completes(code, "moechat", "--seed", ROOT + "/eng"), "")
+    expect("ls " in re.search(r"\n *--session\|-s\) (.*)", code)[1], "the saved ones")
+    options = {command: set(re.findall(r"--[a-z-]+", completes(code, "moechat", command, "--"))) for command in ("chat", "info", "convert")}
+    expect("--mouse" in options["chat"] - options["info"] and "--bits" in options["convert"] - options["chat"], options)
     for shell, checker in (("zsh", ["zsh", "-n"]), ("fish", ["fish", "-n"])):
         text = run(["--completion", shell]).stdout
         listed = set(re.findall(rb"--([a-z-]+)\[" if shell == "zsh" else rb" -l ([a-z-]+)", text))

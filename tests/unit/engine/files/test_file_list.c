@@ -60,7 +60,7 @@ static void lines_of_programs(struct harness *t)
               "a.gguf=4300000000 c.gguf=? d/b.gguf=12");
     CHECK_STR(t,
               told("[dry-run] Will download 2 files (out of 3) totalling 23G.\nFile      Bytes to download\n"
-                   "--------- -----------------\na.json    -\nb.gguf    22.9G\n"),
+                   "--------- ----------------- \r\na.json    -\nb.gguf    22.9G\n"),
               "a.json=? b.gguf=22900000000");
     CHECK_STR(t, told("12 a.gguf\r\n4.3 GB b.gguf\n1.5KiB\tc c.gguf\nd.gguf 9\n./e.gguf\n\n"),
               "a.gguf=12 b.gguf=4300000000 c c.gguf=1536 d.gguf=9 e.gguf=?");
