@@ -59,7 +59,7 @@ def test_inspect_tells_what_was_likely_and_where_experts_were():
     result = run(["--plain", "--no-session", "--config", "none", "--model", ROOT + "/models/demo", "--device", "ref", "--temp", "0",
                   "--max-tokens", "3", "--expert-cache", "1M", "--prefetch", "off"], b"hello there\n/inspect\n/inspect 2\n/inspect 9\n")
     text = result.stdout.decode() + result.stderr.decode()
-    expect(re.search(r'1 ".*" [0-9.]+ %, 2 "', text), "a list: " + text)
+    expect(re.search(r'^ +1 ".*" [0-9.]+ %, 2 ".*" [0-9.]+ %, 3 ".*" [0-9.]+ %$', text, re.M), "a list: " + text)
     expect(re.search(r"Token 2 of 3: .*\n(.*%.*\n)*.* [0-9.]+ %  +[0-9]+  \".*\"  taken\n", text), "one of the likely ones was taken")
     expect(len(re.findall(r"^ +[1-6]   [0-9]+ [0-9.]+ (?:device|read)", text, re.M)) == 6, "a row a layer")
     expect(re.search(r"^ +[1-6]   .* read", text, re.M), "some were read")
