@@ -359,18 +359,23 @@ void gpu_op_matvec_experts(gpu *g, const struct args_matvec_experts *a, const st
         launch_matvec_experts(g, a, b);
 }
 
+static void add_shared(gpu *g, const struct args_add_experts *a, const struct gpu_add_experts_bufs *b)
+{
+    struct args_matmul shared = {.matrix = a->shared, .n_rows = 1, .in_offset = a->shared_offset, .add = 1};
+    if (a->shared.kind != KIND_NONE)
+        gpu_op_matvec(g, &shared, b->of.shared, b->of.x, b->out);
+}
+
 // What add_experts stands for.
 static void add_experts_apart(gpu *g, const struct args_add_experts *a, const struct gpu_add_experts_bufs *b)
 {
     uint32_t dim = a->matrix.out_dim;
-    struct args_matmul shared = {.matrix = a->shared, .n_rows = 1, .in_offset = a->shared_offset, .add = 1};
     struct args_matvec_experts experts = {
         .matrix = a->matrix, .at = a->at, .in_stride = a->in_stride, .out_stride = dim};
     struct args_combine sum = {.n_partials = a->at.n, .dim = dim, .first_weight = a->first_weight};
     struct gpu_experts_bufs bufs = b->of;
     bufs.y = b->partial;
-    if (a->shared.kind != KIND_NONE)
-        gpu_op_matvec(g, &shared, b->of.shared, b->of.x, b->out);
+    add_shared(g, a, b);
     gpu_op_matvec_experts(g, &experts, &bufs);
     gpu_op_combine(g, &sum, b->partial, b->weight, b->out);
 }
@@ -402,8 +407,15 @@ void gpu_op_add_experts(gpu *g, const struct args_add_experts *a, const struct g
     const struct args_matrix *m = &a->matrix, *shared = a->shared.kind == KIND_NONE ? NULL : &a->shared;
     if (gpu_failed(g) || a->at.n == 0 || !add_experts_fit(g, a, b))
         return;
-    if (op_is_ref(g) || (shared && !op_is_one_program(g, m, shared))) {
+    if (op_is_ref(g)) {
         add_experts_apart(g, a, b);
+        return;
+    }
+    if (shared && !op_is_one_program(g, m, shared)) { // the sum is in the same order
+        struct args_add_experts routed = *a;
+        routed.shared.kind = KIND_NONE;
+        add_shared(g, a, b);
+        gpu_op_add_experts(g, &routed, b);
         return;
     }
     struct tiling t = cut_rows(g, m, g->cpu_shape ? MATRICES_A_GROUP : 1, 1);
