@@ -6,8 +6,10 @@
 //   input of plane 4n + c    LANE_AT(j) + n * PART_AT + c
 //   how much smaller         2^plane_shift(n, c)
 //
-// A block is four parts of 64 inputs. part_bytes(p, n): the n-th of the block at p, a byte for each quantum, its planes c
-// being 4n' + c where n' counts the parts of a SPAN. digits(p, n, c): the plane of these that the product takes.
+// A block is four parts of 64 inputs, and where vectors have 8 lanes each part has two halves, h, which go apart: 16 lanes
+// of four rows and of x would not fit registers. part_bytes(p, n, h): the n-th part of the block at p, a byte for each
+// quantum, its planes c being 4n' + c where n' counts the parts of a SPAN. digits(p, n, h, c): the plane of these that the
+// product takes.
 #if defined(KIND) && SHAPE_CPU &&                                                                                      \
     (defined(KIND_IS_Q2_K) || defined(KIND_IS_Q3_K) || defined(KIND_IS_Q4_K) || defined(KIND_IS_Q5_K) ||               \
      defined(KIND_IS_Q6_K))
@@ -61,19 +63,44 @@ static void pack_planes(__global const float *x, __global float *packed, uint in
         }
 }
 
-// 64 and 32 bytes, which lie at even places.
-typedef uint16 __attribute__((aligned(2))) near16;
+#ifdef __AVX512F__
+#define LANES       16
+#define HALVES      1
+#define WORDS       uint16
+#define FLOATS      float16
+#define LANES_LOAD  vload16
+#define AS_FLOATS   as_float16
+#define FLOATS_OF(q) convert_float16(as_int16(q))
+#define SUM_OF_HALVES(s, i) sum16(s[0][i])
+#else
+#define LANES       8
+#define HALVES      2
+#define WORDS       uint8
+#define FLOATS      float8
+#define LANES_LOAD  vload8
+#define AS_FLOATS   as_float8
+#define FLOATS_OF(q) convert_float8(as_int8(q))
+#define SUM_OF_HALVES(s, i) sum8(s[0][i] + s[1][i])
+#endif
+
+// 64 and 32 bytes, which lie at even places: half h of 16 words, and of 8 words twice, the second time without their
+// lowest bits.
+typedef WORDS __attribute__((aligned(2))) near_words;
 typedef uint8 __attribute__((aligned(2))) near8;
 
-static uint16 words16(BYTES p)
+INLINE WORDS words_of(BYTES p, const uint h)
 {
-    return *(__global const near16 *)p;
+    return *(__global const near_words *)(p + 32 * h);
 }
 
-static uint16 twice8(BYTES p, const uint shift) // the second time without its lowest bits
+INLINE WORDS twice_of(BYTES p, const uint h, const uint shift)
 {
     uint8 bits = *(__global const near8 *)p;
+#if HALVES == 1
     return (uint16)(bits, bits >> shift);
+#else
+    return h ? bits >> shift : bits;
+#endif
 }
 
 // ---- all of a block's s and b at once, which takes a part of the steps that one by one take
@@ -137,93 +164,149 @@ INLINE SCALES scales_in(BYTES p)
 
 #ifdef KIND_IS_Q2_K
 #define MIDDLE_OF_BYTES 0
-INLINE uint16 part_bytes(BYTES p, const uint n)
+INLINE WORDS part_bytes(BYTES p, const uint n, const uint h)
 {
-    return words16(p + 16) >> 2 * n & 0x03030303u;
+    return words_of(p + 16, h) >> 2 * n & 0x03030303u;
 }
-INLINE float16 digits(BYTES p, const uint n, const uint c)
+INLINE FLOATS digits(BYTES p, const uint n, const uint h, const uint c)
 {
-    uint16 w = words16(p + 16);
-    return floats16(c == 3 && n == 3 ? w >> 30 : w & 3u << 8 * c + 2 * n);
+    WORDS w = words_of(p + 16, h);
+    return FLOATS_OF(c == 3 && n == 3 ? w >> 30 : w & 3u << 8 * c + 2 * n);
 }
 #endif
 
 #ifdef KIND_IS_Q3_K
 #define MIDDLE_OF_BYTES 4
-INLINE uint16 part_bytes(BYTES p, const uint n)
+INLINE WORDS part_bytes(BYTES p, const uint n, const uint h)
 {
-    uint16 high = twice8(p, 4);
-    return words16(p + 32) >> 2 * n & 0x03030303u | (n < 2 ? high << 2 - n : high >> n - 2) & 0x04040404u;
+    WORDS high = twice_of(p, h, 4);
+    return words_of(p + 32, h) >> 2 * n & 0x03030303u | (n < 2 ? high << 2 - n : high >> n - 2) & 0x04040404u;
 }
 #endif
 
 #ifdef KIND_IS_Q4_K
 #define MIDDLE_OF_BYTES 0
-INLINE uint16 part_bytes(BYTES p, const uint n)
+INLINE WORDS part_bytes(BYTES p, const uint n, const uint h)
 {
-    return words16(p + 16 + n / 2 * 64) >> 4 * (n % 2) & 0x0f0f0f0fu;
+    return words_of(p + 16 + n / 2 * 64, h) >> 4 * (n % 2) & 0x0f0f0f0fu;
 }
-INLINE float16 digits(BYTES p, const uint n, const uint c)
+INLINE FLOATS digits(BYTES p, const uint n, const uint h, const uint c)
 {
-    uint16 w = words16(p + 16 + n / 2 * 64);
-    return floats16(c == 3 && n % 2 == 1 ? w >> 28 : w & 15u << 8 * c + 4 * (n % 2));
+    WORDS w = words_of(p + 16 + n / 2 * 64, h);
+    return FLOATS_OF(c == 3 && n % 2 == 1 ? w >> 28 : w & 15u << 8 * c + 4 * (n % 2));
 }
 #endif
 
 #ifdef KIND_IS_Q5_K
 #define MIDDLE_OF_BYTES 0
-INLINE uint16 part_bytes(BYTES p, const uint n)
+INLINE WORDS part_bytes(BYTES p, const uint n, const uint h)
 {
-    uint16 high = twice8(p + 16, 2);
+    WORDS high = twice_of(p + 16, h, 2);
     high = n == 0 ? high << 4 : n == 1 ? high << 3 : n == 2 ? high : high >> 1;
-    return words16(p + 48 + n / 2 * 64) >> 4 * (n % 2) & 0x0f0f0f0fu | high & 0x10101010u;
+    return words_of(p + 48 + n / 2 * 64, h) >> 4 * (n % 2) & 0x0f0f0f0fu | high & 0x10101010u;
 }
 #endif
 
 #ifdef KIND_IS_Q6_K
 #define MIDDLE_OF_BYTES 32
-INLINE uint16 part_bytes(BYTES p, const uint n)
+INLINE WORDS part_bytes(BYTES p, const uint n, const uint h)
 {
-    uint16 high = twice8(p + 128 + n / 2 * 32, 2);
-    return words16(p + n / 2 * 64) >> 4 * (n % 2) & 0x0f0f0f0fu | (n % 2 ? high : high << 4) & 0x30303030u;
+    WORDS high = twice_of(p + 128 + n / 2 * 32, h, 2);
+    return words_of(p + n / 2 * 64, h) >> 4 * (n % 2) & 0x0f0f0f0fu | (n % 2 ? high : high << 4) & 0x30303030u;
 }
 #endif
+
+#if HALVES == 2 && !defined(KIND_IS_Q2_K) && !defined(KIND_IS_Q4_K)
+// A half is 32 inputs in their order. Where its bytes are put together anyway, and there are few registers, they go
+// through memory and are widened from there, 8 in two steps, without a mask or a constant for each plane. x stays as it is.
+#define KIND_BYTES
+typedef char __attribute__((ext_vector_type(32))) char32;
+
+struct open_block {
+    char32 q[8];
+    float scales[256 / KIND_SCALES];
+};
+
+INLINE void block_open(BYTES p, struct open_block *b)
+{
+    SCALES_STORE(scales_in(p), 0, b->scales);
+    UNROLL
+    for (uint n = 0; n < 4; n++)
+        UNROLL
+        for (uint h = 0; h < 2; h++) {
+            WORDS q = part_bytes(p, n, h);
+            b->q[(n / PARTS * SPAN + n % PARTS * PART_AT + LANE_AT(8 * h)) / 32] =
+                __builtin_astype(q, char32) - (char)MIDDLE_OF_BYTES;
+        }
+}
+
+INLINE void block_eights(const struct open_block *b, uint g, float8 *w)
+{
+    UNROLL
+    for (uint l = 0; l < 4; l++)
+        w[l] = convert_float8(convert_int8(as_char8(((const ulong *)b->q)[4 * g + l])));
+}
+
+#if KIND_BIAS
+#define BLOCK_TOTALS (256 / KIND_SCALES)
+INLINE float8 block_rest(BYTES p, const struct open_block *b, __global const float *totals)
+{
+    return biases_in(p) * vload8(0, totals);
+}
+#endif
+#else
 
 // Plane c of bytes: where they have a middle, as the low digits of floats, from which it is taken with the rest. Such a
 // digit has 23 bits, so the fourth byte moves to the third's place.
 #if !defined(KIND_IS_Q2_K) && !defined(KIND_IS_Q4_K)
-INLINE float16 digits_of(uint16 q, const uint c)
+INLINE FLOATS digits_of(WORDS q, const uint c)
 {
 #if MIDDLE_OF_BYTES
     const uint place = c == 3 ? 16 : 8 * c;
-    uint16 low = (c == 3 ? q >> 8 : q) & 255u << place;
-    return as_float16(low | 0x4b000000u) - (8388608.0f + (float)(MIDDLE_OF_BYTES << place));
+    WORDS low = (c == 3 ? q >> 8 : q) & 255u << place;
+    return AS_FLOATS(low | 0x4b000000u) - (8388608.0f + (float)(MIDDLE_OF_BYTES << place));
 #else
-    return floats16(c == 3 ? q >> 24 : q & 255u << 8 * c);
+    return FLOATS_OF(c == 3 ? q >> 24 : q & 255u << 8 * c);
 #endif
 }
 #endif
 
-// Which s a part's lanes have.
+// Which s a part's lanes have, and these, of a block's: 16 lanes take theirs by a permutation, 8 have one or two from memory.
 #define SET_AT(n, j) ((n) / PARTS * SPAN + (n) % PARTS * PART_AT + LANE_AT(j)) / KIND_SCALES
-#define SPREAD(s, n)                                                                                                   \
+#if HALVES == 1
+#define BLOCK_SCALES SCALES
+#define SCALES_TAKE(s, p) s = scales_in(p)
+#define SPREAD(s, n, h)                                                                                                \
     __builtin_shufflevector(s, s, SET_AT(n, 0), SET_AT(n, 1), SET_AT(n, 2), SET_AT(n, 3), SET_AT(n, 4), SET_AT(n, 5),  \
                             SET_AT(n, 6), SET_AT(n, 7), SET_AT(n, 8), SET_AT(n, 9), SET_AT(n, 10), SET_AT(n, 11),      \
                             SET_AT(n, 12), SET_AT(n, 13), SET_AT(n, 14), SET_AT(n, 15))
+#else
+struct block_scales {
+    float s[256 / KIND_SCALES];
+};
+#define BLOCK_SCALES struct block_scales
+#define SCALES_TAKE(scales, p) SCALES_STORE(scales_in(p), 0, (scales).s)
+#if KIND_SCALES == 32
+#define SPREAD(scales, n, h) (float8)((scales).s[SET_AT(n, 8 * (h))])
+#else
+#define SPREAD(scales, n, h) vload2(0, (scales).s + SET_AT(n, 8 * (h))).s00001111
+#endif
+#endif
 
-// The products of a part of the block at p with its four planes of x.
-INLINE float16 part_dot(BYTES p, const uint n, const float16 *x)
+// The products of half h of a part of the block at p with its four planes of x.
+INLINE FLOATS part_dot(BYTES p, const uint n, const uint h, const FLOATS *x)
 {
 #if defined(KIND_IS_Q2_K) || defined(KIND_IS_Q4_K)
-#define DIGITS(c) digits(p, n, c)
+#define DIGITS(c) digits(p, n, h, c)
 #else
-    uint16 q = part_bytes(p, n);
+    WORDS q = part_bytes(p, n, h);
 #define DIGITS(c) digits_of(q, c)
 #endif
-    float16 part = DIGITS(0) * x[0];
+    FLOATS part = DIGITS(0) * x[0];
     part = fma(DIGITS(1), x[1], part);
     part = fma(DIGITS(2), x[2], part);
     return fma(DIGITS(3), x[3], part);
 }
+#endif
 
 #endif

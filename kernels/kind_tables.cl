@@ -54,7 +54,7 @@ __constant float __attribute__((aligned(64))) table[] = {TABLE_ENTRIES};
 #define TABLE_DELTA 8
 #endif
 
-struct table_block {
+struct open_block {
     uint at[32 * TABLE_EIGHT]; // the entries' bytes in the table
 #ifdef TABLE_DELTA
     float deltas[256 / TABLE_DELTA];
@@ -93,7 +93,7 @@ INLINE float8 nibbles_at(BYTES p)
 }
 
 #ifdef KIND_IS_IQ2_XXS
-INLINE void table_open(BYTES p, struct table_block *b)
+INLINE void block_open(BYTES p, struct open_block *b)
 {
     uint8 first = words8(p + 2), second = words8(p + 34);
     uint8 indices = (uint8)(first.even, second.even), more = (uint8)(first.odd, second.odd);
@@ -107,7 +107,7 @@ INLINE void table_open(BYTES p, struct table_block *b)
 #endif
 
 #ifdef KIND_IS_IQ2_XS
-INLINE void table_open(BYTES p, struct table_block *b)
+INLINE void block_open(BYTES p, struct open_block *b)
 {
     float factor = half_at(p) * 0.25f;
     UNROLL
@@ -128,7 +128,7 @@ INLINE void table_open(BYTES p, struct table_block *b)
 #endif
 
 #ifdef KIND_IS_IQ2_S
-INLINE void table_open(BYTES p, struct table_block *b)
+INLINE void block_open(BYTES p, struct open_block *b)
 {
     float factor = half_at(p) * 0.25f;
     UNROLL
@@ -143,7 +143,7 @@ INLINE void table_open(BYTES p, struct table_block *b)
 #endif
 
 #ifdef KIND_IS_IQ3_XXS
-INLINE void table_open(BYTES p, struct table_block *b)
+INLINE void block_open(BYTES p, struct open_block *b)
 {
     uint8 more = words8(p + 66);
     UNROLL
@@ -155,7 +155,7 @@ INLINE void table_open(BYTES p, struct table_block *b)
 #endif
 
 #ifdef KIND_IS_IQ3_S
-INLINE void table_open(BYTES p, struct table_block *b)
+INLINE void block_open(BYTES p, struct open_block *b)
 {
     UNROLL
     for (uint i = 0; i < 8; i++) {
@@ -168,7 +168,7 @@ INLINE void table_open(BYTES p, struct table_block *b)
 #endif
 
 #ifdef KIND_IS_IQ1_S
-INLINE void table_open(BYTES p, struct table_block *b)
+INLINE void block_open(BYTES p, struct open_block *b)
 {
     uint8 high = convert_uint8(as_ushort8(vload16(0, p + 34)));
     UNROLL
@@ -183,7 +183,7 @@ INLINE void table_open(BYTES p, struct table_block *b)
 #endif
 
 #ifdef KIND_IS_IQ1_M
-INLINE void table_open(BYTES p, struct table_block *b)
+INLINE void block_open(BYTES p, struct open_block *b)
 {
     uint words[2] = {u32_at(p + 48), u32_at(p + 52)};
     uint bits = (words[0] >> 12 & 15) | (words[0] >> 28) << 4 | (words[1] >> 12 & 15) << 8 | (words[1] >> 28) << 12;
@@ -202,27 +202,29 @@ INLINE void table_open(BYTES p, struct table_block *b)
 }
 #endif
 
-// The g-th 32 inputs' l-th 8, IQ1's without their eighths.
-INLINE float8 table_eight(const struct table_block *b, uint g, const uint l, uint8 signs)
+// The g-th 32 inputs' four eights, IQ1's without their eighths.
+INLINE void block_eights(const struct open_block *b, uint g, float8 *w)
 {
     __constant const uchar *bytes = (__constant const uchar *)table;
+    uint8 signs = b->signs[g];
+    UNROLL
+    for (uint l = 0; l < 4; l++) {
 #if TABLE_EIGHT == 2
-    float8 size = (float8)(*(__constant const float4 *)(bytes + b->at[8 * g + 2 * l]),
-                           *(__constant const float4 *)(bytes + b->at[8 * g + 2 * l + 1]));
+        w[l] = (float8)(*(__constant const float4 *)(bytes + b->at[8 * g + 2 * l]),
+                        *(__constant const float4 *)(bytes + b->at[8 * g + 2 * l + 1]));
 #else
-    float8 size = *(__constant const float8 *)(bytes + b->at[4 * g + l]);
+        w[l] = *(__constant const float8 *)(bytes + b->at[4 * g + l]);
 #endif
-#ifdef TABLE_DELTA
-    return size;
-#else
-    return as_float8(as_uint8(size) ^ signs << 31 - 8 * l - LANES_8 & 0x80000000u);
+#ifndef TABLE_DELTA
+        w[l] = as_float8(as_uint8(w[l]) ^ signs << 31 - 8 * l - LANES_8 & 0x80000000u);
 #endif
+    }
 }
 
-
 #ifdef TABLE_DELTA
+#define BLOCK_TOTALS (256 / TABLE_DELTA)
 // The sums of a block's inputs times what all of these have in common.
-INLINE float8 table_deltas(const struct table_block *b, __global const float *totals)
+INLINE float8 block_rest(BYTES p, const struct open_block *b, __global const float *totals)
 {
 #if TABLE_DELTA == 32
     return vload8(0, b->scales) * vload8(0, b->deltas) * vload8(0, totals);
@@ -238,38 +240,22 @@ INLINE float8 table_deltas(const struct table_block *b, __global const float *to
 }
 #endif
 
-// sum and the 32 inputs' products.
-INLINE float8 table_dot(const struct table_block *b, uint g, const float8 *x, float8 sum)
-{
-    uint8 signs = b->signs[g];
-    float8 part = table_eight(b, g, 0, signs) * x[0];
-    part = fma(table_eight(b, g, 1, signs), x[1], part);
-#if KIND_SCALES == 16
-    sum = fma((float8)(b->scales[2 * g]), part, sum);
-    part = table_eight(b, g, 2, signs) * x[2];
-#else
-    part = fma(table_eight(b, g, 2, signs), x[2], part);
-#endif
-    part = fma(table_eight(b, g, 3, signs), x[3], part);
-    return fma((float8)(b->scales[g * (32 / KIND_SCALES) + 32 / KIND_SCALES - 1]), part, sum);
-}
-
 // The block's weights.
 INLINE void table_tile(BYTES p, float16 *tile)
 {
-    struct table_block b;
-    table_open(p, &b);
+    struct open_block b;
+    block_open(p, &b);
     KEEP_IN_MEMORY(&b, &b);
     UNROLL_2
     for (uint g = 0; g < 8; g++) {
-        uint8 signs = b.signs[g];
+        float8 w[4];
+        block_eights(&b, g, w);
         UNROLL
         for (uint l = 0; l < 4; l++) {
-            float8 w = table_eight(&b, g, l, signs);
 #ifdef TABLE_DELTA
-            w += b.deltas[(4 * g + l) * 8 / TABLE_DELTA];
+            w[l] += b.deltas[(4 * g + l) * 8 / TABLE_DELTA];
 #endif
-            ((float8 *)tile)[4 * g + l] = w * b.scales[(4 * g + l) * 8 / KIND_SCALES];
+            ((float8 *)tile)[4 * g + l] = w[l] * b.scales[(4 * g + l) * 8 / KIND_SCALES];
         }
     }
 }

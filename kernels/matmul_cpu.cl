@@ -88,13 +88,20 @@ INLINE void fetch_row(const struct args_matrix *m, __global const uchar *matrix,
 #ifdef KIND_PLANES
 // A part of a block, from bytes.
 #define PART_OF_TILE(n)                                                                                                \
-    {                                                                                                                  \
-        uint16 q = part_bytes(p, n);                                                                                   \
-        SIXTEEN_OF_TILE(q.s0123, SIXTEEN_AT(n, 0))                                                                     \
-        SIXTEEN_OF_TILE(q.s4567, SIXTEEN_AT(n, 4))                                                                     \
-        SIXTEEN_OF_TILE(q.s89ab, SIXTEEN_AT(n, 8))                                                                     \
-        SIXTEEN_OF_TILE(q.scdef, SIXTEEN_AT(n, 12))                                                                    \
+    UNROLL                                                                                                             \
+    for (uint h = 0; h < HALVES; h++) {                                                                                \
+        WORDS q = part_bytes(p, n, h);                                                                                 \
+        SIXTEEN_OF_TILE(q.s0123, SIXTEEN_AT(n, 8 * h))                                                                 \
+        SIXTEEN_OF_TILE(q.s4567, SIXTEEN_AT(n, 8 * h + 4))                                                             \
+        MORE_OF_TILE(n)                                                                                                \
     }
+#if HALVES == 1
+#define MORE_OF_TILE(n)                                                                                                \
+    SIXTEEN_OF_TILE(q.s89ab, SIXTEEN_AT(n, 8))                                                                         \
+    SIXTEEN_OF_TILE(q.scdef, SIXTEEN_AT(n, 12))
+#else
+#define MORE_OF_TILE(n)
+#endif
 #define SIXTEEN_AT(n, j) (((n) / PARTS * SPAN + (n) % PARTS * PART_AT + LANE_AT(j)) / 16)
 #define SIXTEEN_OF_TILE(words, t)                                                                                      \
     tile[t] = fma(convert_float16(convert_int16(as_uchar16(words))), (float16)(s[(t) * 16 / KIND_SCALES]),             \
@@ -121,6 +128,9 @@ static void dequantise(const struct args_matrix *m, __global const uchar *matrix
     PART_OF_TILE(3)
 #elif defined(KIND_TABLES)
     table_tile(from.p + first / 256 * BLOCK_BYTES, tile);
+#elif defined(KIND_NIBBLES)
+    for (uint i = 0; i < n / 32; i++)
+        block_tile(from.p + (first / 32 + i) * BLOCK_BYTES, tile + 2 * i);
 #elif BLOCK_INPUTS == 256 // and MATMUL_INPUTS is as many
     float s[BLOCK_SETS], b[BLOCK_SETS];
     block_scales(from.p + first / 256 * BLOCK_BYTES, s, b);

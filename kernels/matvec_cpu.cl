@@ -23,7 +23,7 @@ INLINE void fetch_ahead(__global const void *p, uint row_bytes, uint bytes)
 static void pack_row(__global const float *x, __global float *packed, uint in_dim, uint bits)
 {
     uint totals = in_dim;
-#if defined(KIND_PLANES)
+#if defined(KIND_PLANES) && !defined(KIND_BYTES)
     pack_planes(x, packed, in_dim);
 #elif defined(KIND_STREAMS)
     pack_streams(x, packed, in_dim);
@@ -48,25 +48,29 @@ static void pack_row(__global const float *x, __global float *packed, uint in_di
     }
 }
 
-#ifdef KIND_PLANES
+#if defined(KIND_PLANES) && !defined(KIND_BYTES)
 // A part of each row's block: rows inside, so that its planes of x stay in registers.
 #define PART_OF_ROWS(n)                                                                                                \
     {                                                                                                                  \
-        float16 planes[4];                                                                                             \
         UNROLL                                                                                                         \
-        for (uint c = 0; c < 4; c++)                                                                                   \
-            planes[c] = vload16(4 * n + c, x);                                                                         \
-        UNROLL                                                                                                         \
-        for (uint i = 0; i < ROWS; i++)                                                                                \
-            sums[i] = fma(SPREAD(scales[i], n), part_dot(rows[i], n, planes), sums[i]);                                \
+        for (uint h = 0; h < HALVES; h++) {                                                                            \
+            FLOATS planes[4];                                                                                          \
+            UNROLL                                                                                                     \
+            for (uint c = 0; c < 4; c++)                                                                               \
+                planes[c] = LANES_LOAD(HALVES * (4 * n + c) + h, x);                                                   \
+            UNROLL                                                                                                     \
+            for (uint i = 0; i < ROWS; i++)                                                                            \
+                sums[h][i] = fma(SPREAD(scales[i], n, h), part_dot(rows[i], n, h, planes), sums[h][i]);                \
+        }                                                                                                              \
     }
 // The dot products of rows first .. first + n - 1 (n <= ROWS) with packed x.
 static void dots_of(const struct args_matrix *m, __global const uchar *matrix, uint first, uint n,
                     __global const float *packed, float *dots)
 {
     BYTES rows[ROWS];
-    float16 sums[ROWS] = {0};
-    SCALES scales[ROWS], biases[ROWS] = {0};
+    FLOATS sums[HALVES][ROWS] = {{0}};
+    BLOCK_SCALES scales[ROWS];
+    SCALES biases[ROWS] = {0};
     UNROLL
     for (uint i = 0; i < ROWS; i++)
         rows[i] = kind_row_of(m, matrix, first + min(i, n - 1)).p;
@@ -77,11 +81,14 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
         UNROLL
         for (uint i = 0; i < ROWS; i++) {
             fetch_ahead(rows[i], blocks * BLOCK_BYTES, BLOCK_BYTES);
-            scales[i] = scales_in(rows[i]);
+            SCALES_TAKE(scales[i], rows[i]);
 #if KIND_BIAS
             biases[i] = fma(biases_in(rows[i]), SCALES_LOAD(0, totals), biases[i]);
 #endif
         }
+#if HALVES == 2
+        KEEP_IN_MEMORY(scales, scales);
+#endif
         PART_OF_ROWS(0)
         PART_OF_ROWS(1)
         PART_OF_ROWS(2)
@@ -92,7 +99,7 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
     }
     UNROLL
     for (uint i = 0; i < ROWS; i++)
-        dots[i] = sum16(sums[i]) + SCALES_SUM(biases[i]);
+        dots[i] = SUM_OF_HALVES(sums, i) + SCALES_SUM(biases[i]);
 }
 #elif defined(KIND_STREAMS)
 // A vector of each row's words: rows inside, so that a plane of x stays in a register.
@@ -185,16 +192,33 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
 #endif
     }
 }
-#elif defined(KIND_TABLES)
+#elif defined(KIND_TABLES) || defined(KIND_BYTES)
+// sum and the products of a block's g-th 32 inputs.
+INLINE float8 block_dot(const struct open_block *b, uint g, const float8 *x, float8 sum)
+{
+    float8 w[4];
+    block_eights(b, g, w);
+    float8 part = w[0] * x[0];
+    part = fma(w[1], x[1], part);
+#if KIND_SCALES == 16
+    sum = fma((float8)(b->scales[2 * g]), part, sum);
+    part = w[2] * x[2];
+#else
+    part = fma(w[2], x[2], part);
+#endif
+    part = fma(w[3], x[3], part);
+    return fma((float8)(b->scales[g * (32 / KIND_SCALES) + 32 / KIND_SCALES - 1]), part, sum);
+}
+
 // The dot products of rows first .. first + n - 1 (n <= ROWS) with packed x.
 static void dots_of(const struct args_matrix *m, __global const uchar *matrix, uint first, uint n,
                     __global const float *packed, float *dots)
 {
     BYTES rows[ROWS];
     float8 sums[ROWS] = {0};
-    struct table_block blocks[ROWS];
-#ifdef TABLE_DELTA
-    float8 of_deltas[ROWS] = {0};
+    struct open_block blocks[ROWS];
+#ifdef BLOCK_TOTALS
+    float8 rests[ROWS] = {0};
 #endif
     UNROLL
     for (uint i = 0; i < ROWS; i++)
@@ -204,9 +228,9 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
         UNROLL
         for (uint i = 0; i < ROWS; i++) {
             fetch_ahead(rows[i], n_blocks * BLOCK_BYTES, BLOCK_BYTES);
-            table_open(rows[i], &blocks[i]);
-#ifdef TABLE_DELTA
-            of_deltas[i] += table_deltas(&blocks[i], packed + m->in_dim + block * (256 / TABLE_DELTA));
+            block_open(rows[i], &blocks[i]);
+#ifdef BLOCK_TOTALS
+            rests[i] += block_rest(rows[i], &blocks[i], packed + m->in_dim + block * BLOCK_TOTALS);
 #endif
             rows[i] += BLOCK_BYTES;
         }
@@ -219,16 +243,66 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
                 x[l] = vload8(block * 32 + g * 4 + l, packed);
             UNROLL
             for (uint i = 0; i < ROWS; i++)
-                sums[i] = table_dot(&blocks[i], g, x, sums[i]);
+                sums[i] = block_dot(&blocks[i], g, x, sums[i]);
         }
     }
     UNROLL
     for (uint i = 0; i < ROWS; i++) {
-#ifdef TABLE_DELTA
-        sums[i] += of_deltas[i];
+#ifdef BLOCK_TOTALS
+        sums[i] += rests[i];
 #endif
         dots[i] = sum8(sums[i]);
     }
+}
+#elif defined(KIND_OPEN_BLOCKS)
+// The dot products of rows first .. first + n - 1 (n <= ROWS) with packed x.
+static void dots_of(const struct args_matrix *m, __global const uchar *matrix, uint first, uint n,
+                    __global const float *packed, float *dots)
+{
+    enum { VECTORS = 32 / NIBBLE_LANES };
+    BYTES rows[ROWS];
+    NIBBLE_FLOATS sums[ROWS] = {0};
+    float rests[ROWS] = {0};
+    struct open_blocks open[ROWS];
+    __global const float *totals = packed + m->in_dim;
+    UNROLL
+    for (uint i = 0; i < ROWS; i++)
+        rows[i] = kind_row_of(m, matrix, first + min(i, n - 1)).p;
+    uint n_blocks = m->in_dim / 32;
+    for (uint block = 0; block < n_blocks; block += 8) {
+        uint count = min(8u, n_blocks - block);
+        UNROLL
+        for (uint i = 0; i < ROWS; i++) {
+            fetch_ahead(rows[i], n_blocks * BLOCK_BYTES, 8 * BLOCK_BYTES);
+            UNROLL_2
+            for (uint k = 0; k < count; k++, rows[i] += BLOCK_BYTES) {
+                float2 scale = scale_in(rows[i], 0);
+                open[i].q[k] = block_bytes(rows[i]);
+                open[i].scales[k] = scale.x;
+                if (KIND_BIAS)
+                    rests[i] = fma(scale.y, totals[block + k], rests[i]);
+            }
+        }
+        KEEP_IN_MEMORY(open, open);
+        NO_UNROLL
+        for (uint k = 0; k < count; k++) {
+            NIBBLE_FLOATS x[VECTORS];
+            UNROLL
+            for (uint v = 0; v < VECTORS; v++)
+                x[v] = NIBBLE_LOAD((block + k) * VECTORS + v, packed);
+            UNROLL
+            for (uint i = 0; i < ROWS; i++) {
+                NIBBLE_FLOATS part = nibble_floats(open[i].q, k * VECTORS) * x[0];
+                UNROLL
+                for (uint v = 1; v < VECTORS; v++)
+                    part = fma(nibble_floats(open[i].q, k * VECTORS + v), x[v], part);
+                sums[i] = fma((NIBBLE_FLOATS)(open[i].scales[k]), part, sums[i]);
+            }
+        }
+    }
+    UNROLL
+    for (uint i = 0; i < ROWS; i++)
+        dots[i] = NIBBLE_SUM(sums[i]) + rests[i];
 }
 #else
 // The rows' scales of a block, or of 32 inputs.

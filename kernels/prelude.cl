@@ -23,14 +23,14 @@
 #define GROUP_SIZE(x, y) __attribute__((reqd_work_group_size(x, y, 1)))
 
 #if SHAPE_CPU
-// What is read later; it need not exist. Compilers for devices that keep global memory apart refuse the builtin: NVIDIA's, on
+// What is read later, into the second cache, for the first has little room for what is under way; it need not exist. Compilers for devices that keep global memory apart refuse the builtin: NVIDIA's, on
 // which tests run this shape, too.
 INLINE void fetch(__global const uchar *p, uint bytes)
 {
 #if defined(__x86_64__) || defined(__aarch64__)
     UNROLL
     for (uint at = 0; at < bytes; at += 64)
-        __builtin_prefetch((const void *)(ulong)(p + at));
+        __builtin_prefetch((const void *)(ulong)(p + at), 0, 2);
 #endif
 }
 

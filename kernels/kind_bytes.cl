@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// CPU: blocks of 32 inputs, whose nibbles are 16 bytes, the low ones first. A block's inputs are made signed bytes at once,
+// their middle taken off. Tiles of prompts widen them at once; a row of x leaves 8 blocks of each row of the matrix in memory
+// and widens them from there, without a shift, mask or constant for each vector.
+#if defined(KIND) && SHAPE_CPU &&                                                                                      \
+    (defined(KIND_IS_Q4_0) || defined(KIND_IS_Q4_1) || defined(KIND_IS_Q5_0) || defined(KIND_IS_Q5_1) ||               \
+     defined(KIND_IS_IQ4_NL) || defined(KIND_IS_MXFP4))
+#define KIND_NIBBLES
+typedef char __attribute__((ext_vector_type(32))) char32;
+typedef uchar __attribute__((ext_vector_type(32))) uchar32;
+
+#define BYTES_0_15 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+#define TWICE(first, second)                                                                                           \
+    __builtin_shufflevector(first, second, BYTES_0_15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31)
+
+#if defined(KIND_IS_IQ4_NL) || defined(KIND_IS_MXFP4)
+#ifdef KIND_IS_IQ4_NL
+#define NIBBLE_TABLE TABLE_T
+#define NIBBLES_AT 2
+#else
+#define NIBBLE_TABLE TABLE_F
+#define NIBBLES_AT 1
+#endif
+// The numbers that the block at p has: q.
+INLINE char32 block_bytes(BYTES p)
+{
+    uchar16 n = vload16(0, p + NIBBLES_AT);
+    uchar16 table = as_uchar16(NIBBLE_TABLE);
+    uchar16 low = __builtin_shufflevector(table, n & (uchar16)(15));
+    uchar16 high = __builtin_shufflevector(table, n >> (uchar16)(4));
+    return __builtin_astype(TWICE(low, high), char32);
+}
+#else
+INLINE uchar32 block_nibbles(BYTES p)
+{
+    uchar16 n = vload16(0, p);
+    uchar16 high = as_uchar16(as_ushort8(n) >> (ushort8)(4));
+    return TWICE(n, high) & (uchar)15;
+}
+
+#if defined(KIND_IS_Q5_0) || defined(KIND_IS_Q5_1)
+// 255 where the bit of a word is set.
+INLINE uchar32 spread_bits(uint word)
+{
+    uint8 words = word;
+    uchar32 all = __builtin_astype(words, uchar32);
+    all = __builtin_shufflevector(all, all, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 18, 18, 18, 18, 18, 18, 18, 18,
+                                  19, 19, 19, 19, 19, 19, 19, 19);
+    const ulong4 each = 0x8040201008040201ul;
+    uchar32 bits = __builtin_astype(each, uchar32);
+    return __builtin_astype((all & bits) == bits, uchar32);
+}
+#endif
+
+INLINE char32 block_bytes(BYTES p)
+{
+#if defined(KIND_IS_Q4_0)
+    return __builtin_astype(block_nibbles(p + 2), char32) - (char)8;
+#elif defined(KIND_IS_Q4_1)
+    return __builtin_astype(block_nibbles(p + 4), char32);
+#elif defined(KIND_IS_Q5_0)
+    return __builtin_astype(block_nibbles(p + 6) | ~spread_bits(u32_at(p + 2)) & (uchar)0xf0, char32);
+#else
+    return __builtin_astype(block_nibbles(p + 8) | spread_bits(u32_at(p + 4)) & (uchar)0x10, char32);
+#endif
+}
+#endif
+
+// Where 16 lanes have 32 registers, nibbles alone are faster widened one block after the other, and so are tables.
+#if defined(KIND_IS_Q5_0) || defined(KIND_IS_Q5_1) ||                                                                 \
+    (!defined(__AVX512F__) && (defined(KIND_IS_Q4_0) || defined(KIND_IS_Q4_1)))
+#define KIND_OPEN_BLOCKS
+struct open_blocks {
+    char32 q[8];
+    float scales[8];
+};
+
+#ifdef __AVX512F__
+#define NIBBLE_LANES 16
+#define NIBBLE_FLOATS float16
+#define NIBBLE_LOAD vload16
+#define NIBBLE_SUM sum16
+INLINE float16 nibble_floats(const char32 *q, uint i)
+{
+    return convert_float16(convert_int16(((const char16 *)q)[i]));
+}
+#else
+#define NIBBLE_LANES 8
+#define NIBBLE_FLOATS float8
+#define NIBBLE_LOAD vload8
+#define NIBBLE_SUM sum8
+INLINE float8 nibble_floats(const char32 *q, uint i)
+{
+    return convert_float8(convert_int8(as_char8(((const ulong *)q)[i])));
+}
+#endif
+#endif
+
+// The block's weights, rounded once.
+INLINE void block_tile(BYTES p, float16 *tile)
+{
+    char32 q = block_bytes(p);
+    float2 scale = scale_in(p, 0);
+    tile[0] = fma(convert_float16(convert_int16(q.lo)), (float16)(scale.x), (float16)(scale.y));
+    tile[1] = fma(convert_float16(convert_int16(q.hi)), (float16)(scale.x), (float16)(scale.y));
+}
+#endif
