@@ -144,9 +144,10 @@ LONG_RUN = '$(GOLDEN) $(1) --device cpu --chunk 0 --convert ./$(PROGRAM)'
 # Kernels for tensor cores, on warps that are emulated: some in make check, more by make warps.
 WARPS_RUN = 'sh tests/emulate/warps.sh $(WARPS) $(1)'
 WARPS_FEW = $(call WARPS_RUN,$(BUILD)/tests/ops/test_ops products swiglus heads_of attentions) \
+    $(call WARPS_RUN,$(BUILD)/tests/ops/test_plain attentions_plain) \
     $(call WARPS_RUN,$(BUILD)/tests/ops/test_index scores lists) \
     $(call WARPS_RUN,env MOECHAT_TEST_KIND=Q4_K $(BUILD)/tests/ops/test_kinds products heads swiglu)
-WARPS_MORE = $(foreach t,ops index experts fused bits,$(call WARPS_RUN,$(BUILD)/tests/ops/test_$(t))) \
+WARPS_MORE = $(foreach t,ops plain index experts fused bits,$(call WARPS_RUN,$(BUILD)/tests/ops/test_$(t))) \
     $(call WARPS_RUN,$(BUILD)/tests/ops/test_kinds weights products heads swiglus) \
     $(foreach g,ck-v32 ck-k2 ck-glm-list ck-kimi-k3,$(call WARPS_RUN,$(GOLDEN) tests/golden/$(g) --device gpu --chunk 0 --chunk 7 \
         --convert ./$(PROGRAM))) \

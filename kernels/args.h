@@ -355,6 +355,29 @@ struct args_attention {
     arg_f32 softmax_scale;
 };
 
+// The same over all rows before, with keys and values made of the latent rows instead of queries taken into their
+// space: k[p][h] = kv_b's keys . row[0..kv_lora_rank), v[p][h] = kv_b's values . the same;
+// score = softmax_scale * (q[r][h][0..nope) . k[p][h] + q[r][h][nope..] . row[kv_lora_rank..)),
+// out[r][h][d] = sum over rows of softmax(score) * v[p][h][d]; out is [n_rows, n_heads, v_head_dim].
+struct args_attention_plain {
+    struct args_matrix keys;   // kv_b as in args_kv_b, or embed_q, which has them turned round,
+    struct args_matrix values; // and unembed_out. KIND_NONE: kv_b has them
+    arg_u32 n_rows;
+    arg_u32 n_heads;
+    arg_u32 rope_dim;
+    arg_u32 kv_lora_rank;
+    arg_u32 qk_nope_head_dim;
+    arg_u32 v_head_dim;
+    arg_u32 q_row_stride;
+    arg_u32 q_head_stride;
+    arg_u32 position; // of row 0
+    arg_u32 kv_type;
+    arg_u32 first_head; // the heads of a launch, and whether `keys` are turned round: the op's own
+    arg_u32 heads;
+    arg_u32 turned;
+    arg_f32 softmax_scale;
+};
+
 // Attention that chooses its rows: an indexer scores the positions before a token, and only the best are looked at
 // (transformers: DeepseekV32Indexer, GlmMoeDsaIndexer).
 // index_append: cache[position + r] = (x - mean x) / sqrt(mean (x - mean x)^2 + eps) * norm + bias, over the dim

@@ -120,6 +120,11 @@ gpu_buf *gpu_gates(gpu *g, uint64_t bytes)
     return grown(g, &g->gates, bytes);
 }
 
+gpu_buf *gpu_plain(gpu *g, unsigned which, uint64_t bytes)
+{
+    return grown(g, &g->plain[which], bytes);
+}
+
 // Memory of the driver's that is page-locked once it is mapped. The driver's alignment is not ours.
 static bool pin_block(gpu *g, struct host_block *block)
 {
@@ -501,6 +506,8 @@ void gpu_release_all(gpu *g)
     free(g->fences.items);
     gpu_buf_free(g->scratch);
     gpu_buf_free(g->gates);
+    for (int i = 0; i < PLAIN_BUFFERS; i++)
+        gpu_buf_free(g->plain[i]);
     if (g->staging)
         gpu_host_free(g, g->staging);
 }

@@ -17,6 +17,10 @@ struct program {
     cl_kernel kernels[KERNEL_COUNT]; // NULL: it has no such kernel
 };
 
+// What attention_plain makes: numbers of rows, kv_b or its halves in float32 and as tensor cores want them, tiles of
+// keys and values.
+enum { PLAIN_NUMBERS, PLAIN_KEYS_OF, PLAIN_VALUES_OF, PLAIN_MAKERS_OF, PLAIN_TILES, PLAIN_BUFFERS };
+
 // A growing queue of fences that have not been seen to pass, oldest first.
 struct fence {
     uint64_t number;
@@ -65,6 +69,7 @@ struct gpu {
     uint64_t staging_fence; // of the half that is not in use
     gpu_buf *scratch;       // of the op under way
     gpu_buf *gates;         // of a swiglu of two kinds: gate's product
+    gpu_buf *plain[PLAIN_BUFFERS];
 };
 
 struct gpu_buf {
@@ -112,7 +117,8 @@ void gpu_copies_release(gpu *g);
 // buffer.c
 // Memory for one op's intermediate values, at least `bytes`; its content is lost at the next op. NULL: sticky error.
 gpu_buf *gpu_scratch(gpu *g, uint64_t bytes);
-gpu_buf *gpu_gates(gpu *g, uint64_t bytes); // the same beside it
+gpu_buf *gpu_gates(gpu *g, uint64_t bytes);                 // the same beside it
+gpu_buf *gpu_plain(gpu *g, unsigned which, uint64_t bytes); // one of attention_plain's, of so many bytes at least
 // Tries whether buffers made of host memory are really used in place; if not, the device is treated as a GPU's memory
 // is.
 void gpu_prove_sharing(gpu *g);

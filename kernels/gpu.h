@@ -248,6 +248,17 @@ struct gpu_attention_bufs {
 };
 void gpu_op_attention_decode(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b);
 void gpu_op_attention_prefill(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b);
+// Has the device kernels for it? Where it has, a prompt's attention takes a third of what it takes absorbed; what makes
+// keys and values of the rows before counts for less from some 100 rows of a prompt on.
+bool gpu_has_attention_plain(const gpu *g, const struct args_attention_plain *a);
+struct gpu_attention_plain_bufs {
+    gpu_buf *keys;
+    gpu_buf *values; // may be NULL where keys has them
+    gpu_buf *q;      // rows of heads, rope already applied
+    gpu_buf *cache;  // rows of kv_lora_rank + rope_dim, kv_type
+    gpu_buf *out;
+};
+void gpu_op_attention_plain(gpu *g, const struct args_attention_plain *a, const struct gpu_attention_plain_bufs *b);
 struct gpu_index_append_bufs {
     gpu_buf *norm;
     gpu_buf *bias;

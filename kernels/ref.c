@@ -334,6 +334,86 @@ int ref_attention(const struct args_attention *a, const struct gpu_attention_buf
     return GPU_OK;
 }
 
+// A cache row as float32.
+static void latent_row(const struct args_attention_plain *a, const void *cache, uint64_t position, float *row)
+{
+    uint32_t width = a->kv_lora_rank + a->rope_dim;
+    for (uint32_t i = 0; i < width; i++)
+        row[i] = a->kv_type == KV_F32 ? ((const float *)cache)[position * width + i]
+                                      : ref_half(((const uint16_t *)cache)[position * width + i]);
+}
+
+// What makes a head's keys, and behind them its values: [nope + v][kv_lora_rank].
+static void head_weights(const struct args_attention_plain *a, const struct gpu_attention_plain_bufs *b, uint32_t h,
+                         float *weights)
+{
+    bool apart = a->values.kind != KIND_NONE;
+    uint32_t nope = a->qk_nope_head_dim, rank = a->kv_lora_rank, head = nope + a->v_head_dim;
+    float *turned = weights + (uint64_t)head * rank;
+    for (uint32_t c = 0; apart && c < rank; c++) {
+        ref_matrix_row(&a->keys, b->keys->host, h * rank + c, turned);
+        for (uint32_t i = 0; i < nope; i++)
+            weights[(uint64_t)i * rank + c] = turned[i];
+    }
+    for (uint32_t i = apart ? nope : 0; i < head; i++)
+        if (apart)
+            ref_matrix_row(&a->values, b->values->host, h * a->v_head_dim + i - nope, weights + (uint64_t)i * rank);
+        else
+            ref_matrix_row(&a->keys, b->keys->host, h * head + i, weights + (uint64_t)i * rank);
+}
+
+// What a head's rows attend to: of each position keys, what all heads have of them, and values.
+static void head_rows(const struct args_attention_plain *a, const struct gpu_attention_plain_bufs *b,
+                      const float *weights, float *latent, float *rows)
+{
+    uint32_t head = a->qk_nope_head_dim + a->v_head_dim, rank = a->kv_lora_rank, stride = head + a->rope_dim;
+    for (uint64_t p = 0; p < (uint64_t)a->position + a->n_rows; p++) {
+        float *row = rows + p * stride;
+        latent_row(a, b->cache->host, p, latent);
+        for (uint32_t i = 0; i < head; i++)
+            row[i < a->qk_nope_head_dim ? i : i + a->rope_dim] = ref_dot(weights + (uint64_t)i * rank, latent, rank);
+        memcpy(row + a->qk_nope_head_dim, latent + rank, sizeof *row * a->rope_dim);
+    }
+}
+
+static void attend_plain(const struct args_attention_plain *a, const float *q, const float *rows, uint64_t length,
+                         float *scores, float *out)
+{
+    uint32_t keys = a->qk_nope_head_dim + a->rope_dim, stride = keys + a->v_head_dim;
+    float largest = -INFINITY, sum = 0;
+    for (uint64_t p = 0; p < length; p++) {
+        scores[p] = ref_dot(q, rows + p * stride, keys) * a->softmax_scale;
+        largest = fmaxf(largest, scores[p]);
+    }
+    for (uint64_t p = 0; p < length; p++)
+        sum += scores[p] = expf(scores[p] - largest);
+    memset(out, 0, sizeof *out * a->v_head_dim);
+    for (uint64_t p = 0; p < length; p++)
+        for (uint32_t d = 0; d < a->v_head_dim; d++)
+            out[d] += scores[p] / sum * rows[p * stride + keys + d];
+}
+
+int ref_attention_plain(const struct args_attention_plain *a, const struct gpu_attention_plain_bufs *b)
+{
+    uint64_t positions = (uint64_t)a->position + a->n_rows, rank = a->kv_lora_rank;
+    uint64_t head = (uint64_t)a->qk_nope_head_dim + a->v_head_dim;
+    float *rows = malloc(sizeof *rows * positions * (head + a->rope_dim + 1));
+    float *latent = malloc(sizeof *latent * (rank + a->rope_dim + head * rank + a->qk_nope_head_dim));
+    for (uint32_t h = 0; rows && latent && h < a->n_heads; h++) {
+        float *weights = latent + rank + a->rope_dim;
+        head_weights(a, b, h, weights);
+        head_rows(a, b, weights, latent, rows);
+        for (uint64_t r = 0; r < a->n_rows; r++)
+            attend_plain(a, (const float *)b->q->host + r * a->q_row_stride + (uint64_t)h * a->q_head_stride, rows,
+                         a->position + r + 1, rows + positions * (head + a->rope_dim),
+                         (float *)b->out->host + (r * a->n_heads + h) * a->v_head_dim);
+    }
+    int code = rows && latent ? GPU_OK : GPU_OUT_OF_MEMORY;
+    free(rows);
+    free(latent);
+    return code;
+}
+
 // Index of the largest value, the first of equals.
 static uint32_t largest_of(const float *values, uint32_t n)
 {

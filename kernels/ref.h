@@ -30,6 +30,7 @@ int ref_kv_append(const struct args_kv_append *a, const struct gpu_kv_append_buf
 int ref_q_prime(const struct args_kv_b *a, const void *kv_b, const float *q, float *out);
 int ref_heads(const struct args_heads *a, const void *matrix, const float *x, float *out);
 int ref_attention(const struct args_attention *a, const struct gpu_attention_bufs *b);
+int ref_attention_plain(const struct args_attention_plain *a, const struct gpu_attention_plain_bufs *b);
 int ref_index_append(const struct args_index_append *a, const struct gpu_index_append_bufs *b);
 int ref_index_pool(const struct args_index_pool *a, const gpu_buf *ape, const gpu_buf *cache, gpu_buf *pools);
 int ref_index_scores(const struct args_index_scores *a, const struct gpu_index_scores_bufs *b);

@@ -77,6 +77,9 @@
     X(ATTENTION_PREFILL_MMA, attention_prefill_mma, args_attention,   softmax_scale, 4, 0, MMA_ITEMS, USE_LATENT)      \
     X(LIST_TILES_MMA,        list_tiles_mma,        args_attention,   softmax_scale, 5, 0, MMA_ITEMS, USE_LISTS)       \
     X(LIST_PREFILL_MMA,      list_prefill_mma,      args_attention,   softmax_scale, 5, 0, MMA_ITEMS, USE_LISTS)       \
+    X(PLAIN_WEIGHTS,         plain_weights,         args_attention_plain, softmax_scale, 3, 0, PLAIN_ITEMS, USE_LATENT) \
+    X(PLAIN_EXPAND,          plain_expand,          args_attention_plain, softmax_scale, 3, 0, PLAIN_MAKER_ITEMS, USE_LATENT) \
+    X(ATTENTION_PLAIN_MMA,   attention_plain_mma,   args_attention_plain, softmax_scale, 3, 0, PLAIN_ITEMS, USE_LATENT) \
     X(INDEX_SCORES_MMA,      index_scores_mma,      args_index_scores, pool,         4, 0, INDEX_F16_ITEMS, USE_LISTS) \
     X(INDEX_SCORES_MMA_F32,  index_scores_mma_f32,  args_index_scores, pool,         4, 0, INDEX_MMA_ITEMS, USE_LISTS) \
     X(SPLIT_ROWS,            split_rows,            args_split,       pad,           2, 0, SPLIT_ITEMS, USE_MANY | USE_HEADS) \

@@ -38,6 +38,15 @@ struct tiling {
 #define MERGE_LANES          32   // GPU: columns of a group that merges them, each in ELEMENTS_GROUP / MERGE_LANES sums
 #define MMA_ITEMS            128  // NVIDIA's tensor cores: work-items of a group of attention
 #define MMA_HEADS            16   // and its heads
+#define PLAIN_ITEMS          128  // work-items of a group of attention_plain
+#define PLAIN_ROWS           64   // its rows: 16 a warp
+#define PLAIN_TILE           32   // keys that are at hand together, from multiples of it
+#define PLAIN_KEYS           128  // keys of a group that makes them
+#define PLAIN_MAKER_ITEMS    256  // its work-items
+#define PLAIN_RANK           512  // the shapes that it takes: kv_lora_rank,
+#define PLAIN_KEY            128  // qk_nope_head_dim,
+#define PLAIN_ROPE           64   // rope_dim,
+#define PLAIN_VALUE          128  // v_head_dim
 #define PRODUCT_CHUNK        64   // inputs of a product that are summed together
 #define PRODUCT_OUTPUTS      128  // outputs of its tile
 #define PRODUCT_WARP_OUTPUTS 32   // and of a warp

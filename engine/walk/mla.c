@@ -242,6 +242,37 @@ static void attention(const struct pass *pass, const struct args_attention *args
         gpu_op_attention_prefill(pass->gpu, args, bufs);
 }
 
+// q over the cache with keys and values of each head, where the device can do that and a prompt gains by it -> heads.
+// Chosen without regard to the number of rows, on which no bit depends.
+static bool attend_plain(const struct pass *pass, const struct mla_weights *w, struct rows q, uint32_t layer)
+{
+    const struct shape *s = pass->shape;
+    bool apart = w->embed_q.buf != NULL;
+    if (pass->decode || shape_layer_kind(s, layer) != LAYER_MLA)
+        return false;
+    struct args_attention_plain args = {
+        .keys = apart ? w->embed_q.at : w->kv_b.at,
+        .values = w->unembed_out.at, // of no kind where kv_b has them
+        .n_rows = pass->rows,
+        .n_heads = s->n_heads,
+        .rope_dim = s->qk_rope_head_dim,
+        .kv_lora_rank = s->kv_lora_rank,
+        .qk_nope_head_dim = s->qk_nope_head_dim,
+        .v_head_dim = s->v_head_dim,
+        .q_row_stride = q.stride,
+        .q_head_stride = s->qk_nope_head_dim + s->qk_rope_head_dim,
+        .position = pass->position,
+        .kv_type = pass->memory->type,
+        .softmax_scale = s->softmax_scale,
+    };
+    if (!gpu_has_attention_plain(pass->gpu, &args))
+        return false;
+    struct gpu_attention_plain_bufs bufs = {apart ? w->embed_q.buf : w->kv_b.buf, w->unembed_out.buf, q.buf,
+                                            pass_rows(pass, layer, 0), pass->scratch->buf[SCRATCH_MIXER + MLA_HEADS]};
+    gpu_op_attention_plain(pass->gpu, &args, &bufs);
+    return true;
+}
+
 // q over the cache, all of it for the pass's first rows and by lists for the others -> heads.
 static void attend(const struct pass *pass, const struct mla_weights *w, struct rows q, uint32_t layer)
 {
@@ -308,7 +339,8 @@ static void run(const struct pass *pass, uint32_t layer)
     append(pass, w, layer, q);
     if (has_indexer(pass, layer))
         indexer_choose(pass, layer, q_normed(pass));
-    attend(pass, w, q, layer);
+    if (!attend_plain(pass, w, q, layer))
+        attend(pass, w, q, layer);
     if (w->gate.buf)
         gate_heads(pass, w, heads);
     stream_add(pass, &w->o, heads);
