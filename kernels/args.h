@@ -158,7 +158,7 @@ struct args_swiglu {
     arg_u32 out_offset;
     arg_f32 limit;
     arg_f32 situ_beta;
-    arg_u32 pad;
+    arg_u32 indexed; // rows of x where an index says which are meant (gpu_op_swiglu_each); 0: none does
 };
 
 // matmul or swiglu for several matrices of one layout in one buffer, each with rows of its own: `of` for the first, and

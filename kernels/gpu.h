@@ -202,11 +202,15 @@ void gpu_op_norm_matvecs(gpu *g, const struct args_norm_matvecs *a, const struct
 void gpu_op_swiglu_vec(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y);
 void gpu_op_swiglu_mat(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y);
 // matmul and swiglu_mat for n of one layout at once, MOST_EACH at most, each with rows of its own: the same bits.
+// swiglu_each may have an index where gpu_has_swiglu_index says so: then x has `indexed` rows, the same for all, from
+// its beginning on, and a matrix's row r is row index[in_offset + r] of it.
 struct gpu_product_bufs {
     gpu_buf *matrices;
     gpu_buf *x;
     gpu_buf *y;
+    gpu_buf *index; // int32, each less than `indexed`; NULL: none
 };
+bool gpu_has_swiglu_index(const gpu *g, const struct args_matrix *gate, const struct args_matrix *up);
 void gpu_op_matmul_each(gpu *g, const struct args_matmul *a, uint32_t n, const struct gpu_product_bufs *b);
 void gpu_op_swiglu_each(gpu *g, const struct args_swiglu *a, uint32_t n, const struct gpu_product_bufs *b);
 struct gpu_experts_bufs {

@@ -350,18 +350,10 @@ struct matmul_each {
     uint n_rows, in_offset, out_offset;
 };
 
-// Indices known to the compiler only, as in expert_at.
 INLINE struct matmul_each matmul_each_of(const struct args_each *at)
 {
-    struct matmul_each found = {0, 0, 0, 0};
-    UNROLL
-    for (uint k = 0; k < MOST_EACH; k++)
-        if (k == get_group_id(2)) {
-            found.behind = at->behind[k];
-            found.n_rows = at->n_rows[k];
-            found.in_offset = at->in_offset[k];
-            found.out_offset = at->out_offset[k];
-        }
+    uint k = get_group_id(2);
+    struct matmul_each found = {at->behind[k], at->n_rows[k], at->in_offset[k], at->out_offset[k]};
     return found;
 }
 

@@ -47,15 +47,9 @@ struct split_each {
 
 INLINE struct split_each split_each_of(const struct args_split *a)
 {
-    struct split_each found = {0, 0, 0};
-    uint h = a->head_stride ? get_group_id(1) : 0, own = get_group_id(1) - h;
-    UNROLL
-    for (uint k = 0; k < MOST_EACH; k++)
-        if (k == own) {
-            found.in_offset = a->at.in_offset[k] + (ulong)h * a->head_stride;
-            found.n_rows = a->at.n_rows[k];
-            found.first = a->at.out_offset[k] + h * found.n_rows;
-        }
+    uint h = a->head_stride ? get_group_id(1) : 0, k = get_group_id(1) - h;
+    struct split_each found = {a->at.in_offset[k] + (ulong)h * a->head_stride, a->at.n_rows[k], 0};
+    found.first = a->at.out_offset[k] + h * found.n_rows;
     return found;
 }
 
@@ -160,8 +154,9 @@ struct product_job {
     const struct args_matrix *m;
     const struct args_matrix *other; // of pairs: every second eight outputs'
     __global const uchar *matrix;
-    __global const uint4 *pieces; // of the tile's first token
+    __global const uint4 *pieces;
     __global const float *tails;
+    __local const uint *rows; // of those, of the tile's tokens
     uint chunks;
     uint n_tokens; // from the tile's first on
     uint n_outputs;
@@ -220,15 +215,15 @@ INLINE void product_fetch_x(const struct product_job *job, uint chunk, const uin
 {
     const uint together = PRODUCT_ITEMS / PRODUCT_PIECES; // tokens
     uint item = get_local_id(0), token = item / PRODUCT_PIECES, k = item % PRODUCT_PIECES;
-    __global const uint4 *from = job->pieces + ((ulong)token * job->chunks + chunk) * PRODUCT_PIECES + k;
     UNROLL
     for (uint i = 0; i < tokens; i += together)
         if (i < job->n_tokens)
-            copy_16(to.pieces + piece_place(i + token, k), from + (ulong)i * job->chunks * PRODUCT_PIECES);
+            copy_16(to.pieces + piece_place(i + token, k),
+                    job->pieces + (job->rows[i + token] * job->chunks + chunk) * PRODUCT_PIECES + k);
     const uint fours = (PRODUCT_TAIL + 3) / 4;
     if (item < tokens * fours) {
         token = item / fours;
-        __global const float *tail = job->tails + ((ulong)token * job->chunks + chunk) * PRODUCT_TAIL;
+        __global const float *tail = job->tails + (job->rows[token] * job->chunks + chunk) * PRODUCT_TAIL;
         if (PRODUCT_TAIL == 1)
             copy_4(to.tails + token, tail);
         else
@@ -610,20 +605,31 @@ INLINE void product_tile(const struct product_job *job, const uint tokens, const
 
 struct product_x {
     __global const float *parts;
-    uint first; // row of them
+    __global const uint *index; // or 0
+    uint first;                 // row of them, or number of the index
 };
 
+// Which rows of x the tile's tokens are; those behind the last are it, too.
+INLINE void product_rows(const struct product_x *x, uint n_rows, const uint tokens, __local uint *rows)
+{
+    uint first = get_group_id(1) * tokens, item = get_local_id(0);
+    if (item < tokens && first < n_rows) {
+        uint row = x->first + min(first + item, n_rows - 1);
+        rows[item] = x->index ? x->index[row] : row;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+
 INLINE struct product_job product_job_of(const struct args_matrix *m, const struct args_matrix *other,
-                                         __global const uchar *matrix, const struct tiling *t, struct product_x x,
-                                         uint n_rows, const uint tokens)
+                                         __global const uchar *matrix, const struct tiling *t,
+                                         __global const float *parts, uint n_rows, const uint tokens)
 {
     struct product_job job = {m, other, matrix};
     job.pairs = m != other;
     job.chunks = (m->in_dim + PRODUCT_CHUNK - 1) / PRODUCT_CHUNK;
     job.first_token = get_group_id(1) * tokens;
-    ulong before = (ulong)(x.first + job.first_token) * job.chunks;
-    job.pieces = (__global const uint4 *)x.parts + before * PRODUCT_PIECES;
-    job.tails = x.parts + tails_behind(t) + before * PRODUCT_TAIL;
+    job.pieces = (__global const uint4 *)parts;
+    job.tails = parts + tails_behind(t);
     job.n_tokens = n_rows - min(n_rows, job.first_token);
     job.n_outputs = m->out_dim;
     uint outputs = job.pairs ? PRODUCT_WARP_OUTPUTS / 2 : PRODUCT_WARP_OUTPUTS;
@@ -693,25 +699,31 @@ INLINE void product(const struct product_job *job, const uint tokens, __local st
     __local struct product_weights weights;                                                                            \
     __local uint4 pieces[2 * (tokens) * PRODUCT_PIECES];                                                               \
     __local float tails[2 * (tokens) * PRODUCT_TAIL] __attribute__((aligned(16)));                                     \
+    __local uint rows[tokens];                                                                                         \
     struct product_tokens space = {pieces, tails};
 
 // Groups: x over outputs, y over tokens, z over matrices.
-#define PRODUCT(name, args, one, two, add, limits, tokens)                                                             \
+#define PRODUCT(name, args, one, two, pairs, add, limits, tokens, taken, indexed)                                             \
     __kernel GROUP_SIZE(PRODUCT_ITEMS, 1) void name(const struct args a, const struct tiling t,                        \
                                                     __global const uchar *matrices, __global const float *parts,       \
-                                                    __global float *y)                                                 \
+                                                    __global float *y taken)                                           \
     {                                                                                                                  \
         PRODUCT_SPACE(tokens)                                                                                          \
         struct matmul_each each = matmul_each_of(&a.at);                                                               \
-        struct product_x x = {parts, each.in_offset};                                                                  \
-        struct product_job job =                                                                                       \
-            product_job_of(&a.of.one, &a.of.two, matrices + each.behind, &t, x, each.n_rows, tokens);                  \
+        struct product_x x = {parts, indexed, each.in_offset};                                                         \
+        const struct args_matrix first = a.of.one, second = a.of.two; /* an index of `a` wants no address of it */     \
+        struct product_job job = product_job_of(&first, pairs ? &second : &first, matrices + each.behind, &t, parts,   \
+                                                each.n_rows, tokens);                                                  \
+        product_rows(&x, each.n_rows, tokens, rows);                                                                   \
+        job.rows = rows;                                                                                               \
         if (job.n_tokens > 0)                                                                                          \
             product(&job, tokens, &weights, space, y + each.out_offset, a.of.out_stride, add, limits);                 \
     }
+#define AND_INDEX , __global const uint *index
+#define NO_MORE
 #define PRODUCT_OF(tokens)                                                                                             \
-    PRODUCT(matmul_mma_##tokens, args_matmul_each, matrix, matrix, a.of.add, NO_LIMITS, tokens)                        \
-    PRODUCT(swiglu_mma_##tokens, args_swiglu_each, gate, up, 0, LIMITS(a.of), tokens)
+    PRODUCT(matmul_mma_##tokens, args_matmul_each, matrix, matrix, 0, a.of.add, NO_LIMITS, tokens, NO_MORE, 0)            \
+    PRODUCT(swiglu_mma_##tokens, args_swiglu_each, gate, up, 1, 0, LIMITS(a.of), tokens, AND_INDEX, a.of.indexed ? index : 0)
 
 #if USES & (USE_PRODUCTS | USE_EXPERTS)
 PRODUCT_OF(16)
@@ -727,8 +739,10 @@ __kernel GROUP_SIZE(PRODUCT_ITEMS, 1) void heads_mma(const struct args_heads a, 
 {
     PRODUCT_SPACE(PRODUCT_HEAD_TOKENS)
     uint h = get_group_id(2);
-    struct product_x x = {parts, h * a.n_rows};
-    struct product_job job = product_job_of(&a.matrix, &a.matrix, matrix, &t, x, a.n_rows, PRODUCT_HEAD_TOKENS);
+    struct product_x x = {parts, 0, h * a.n_rows};
+    struct product_job job = product_job_of(&a.matrix, &a.matrix, matrix, &t, parts, a.n_rows, PRODUCT_HEAD_TOKENS);
+    product_rows(&x, a.n_rows, PRODUCT_HEAD_TOKENS, rows);
+    job.rows = rows;
     job.n_outputs = a.n_out;
     job.first_row = h * a.head_rows + a.first_row;
     job.group_row += job.first_row;

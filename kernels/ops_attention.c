@@ -100,7 +100,7 @@ void gpu_op_heads(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *
         return;
     }
     if (g->cpu_shape && !a->decode) {
-        heads_products(g, a, &(struct gpu_product_bufs){matrix, x, out});
+        heads_products(g, a, &(struct gpu_product_bufs){matrix, x, out, NULL});
         return;
     }
     const struct program *program = op_program(g, m);

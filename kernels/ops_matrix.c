@@ -196,7 +196,7 @@ void gpu_op_swiglu_vec(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, g
         return;
     }
     if (!op_same_shape(m, &a->up)) {
-        swiglu_apart(g, a, 1, &(struct gpu_product_bufs){matrices, x, y}, gpu_op_matvec);
+        swiglu_apart(g, a, 1, &(struct gpu_product_bufs){matrices, x, y, NULL}, gpu_op_matvec);
         return;
     }
     struct tiling t = cut_rows(g, m, 1, 2);
@@ -524,21 +524,22 @@ static void cut_tiles(const gpu *g, struct launch *l, const struct tile_kernel *
     l->groups[1] = ceil_div(most, sizes[chosen].tokens);
 }
 
-// The rows of x of a launch's matrices, split; each then has its first row of those for in_offset.
-static void split_each(gpu *g, struct launch *l, struct args_each *at, const struct args_matmul *of)
+// The rows of x of a launch's matrices, split; each then has its first row of those for in_offset. Or all of x, with
+// `indexed` rows: then in_offset is where its index begins.
+static void split_each(gpu *g, struct launch *l, struct args_each *at, const struct args_matmul *of, uint32_t indexed)
 {
     struct args_split split = {.at = *at, .dim = of->matrix.in_dim, .in_stride = of->in_stride};
-    l->buffers[1] = op_split(g, l->program, &split, (uint32_t)l->groups[2], l->buffers[1], &l->tiling);
-    memcpy(at->in_offset, split.at.out_offset, sizeof at->in_offset);
+    if (indexed)
+        split.at = (struct args_each){.n_rows = {indexed}};
+    l->buffers[1] = op_split(g, l->program, &split, indexed ? 1 : (uint32_t)l->groups[2], l->buffers[1], &l->tiling);
+    if (!indexed)
+        memcpy(at->in_offset, split.at.out_offset, sizeof at->in_offset);
 }
 
-// `of` is the first product; `at`, of the launch's args, is of all.
-static void launch_tiles(gpu *g, struct launch *l, const struct tile_kernel sizes[2][TILE_SIZES], struct args_each *at,
-                         const struct args_matmul *of, uint64_t n_outputs)
+// `at`, of the launch's args, is of all.
+static void launch_tiles(gpu *g, struct launch *l, const struct tile_kernel sizes[2][TILE_SIZES], bool mma,
+                         const struct args_each *at, uint64_t n_outputs)
 {
-    bool mma = op_takes_mma(g, &of->matrix);
-    if (mma)
-        split_each(g, l, at, of);
     cut_tiles(g, l, sizes[mma], mma, at, n_outputs);
     if (l->buffers[1])
         launch(g, l);
@@ -546,6 +547,7 @@ static void launch_tiles(gpu *g, struct launch *l, const struct tile_kernel size
 
 static void matmul_gpu(gpu *g, const struct args_matmul *a, uint32_t n, const struct gpu_product_bufs *b)
 {
+    bool mma = op_takes_mma(g, &a->matrix);
     struct args_matmul_each each = {.of = a[0]};
     for (uint32_t k = 0; k < n; k++) {
         each.at.behind[k] = a[k].matrix.weight - a[0].matrix.weight;
@@ -555,7 +557,9 @@ static void matmul_gpu(gpu *g, const struct args_matmul *a, uint32_t n, const st
     }
     struct launch l = {
         .program = op_program(g, &a->matrix), .args = &each, .buffers = {b->matrices, b->x, b->y}, .groups = {0, 0, n}};
-    launch_tiles(g, &l, matmul_tiles, &each.at, a, a->matrix.out_dim);
+    if (mma)
+        split_each(g, &l, &each.at, a, 0);
+    launch_tiles(g, &l, matmul_tiles, mma, &each.at, a->matrix.out_dim);
 }
 
 static bool matmul_fits(gpu *g, const struct args_matmul *a, const struct gpu_product_bufs *b)
@@ -599,7 +603,7 @@ void gpu_op_matmul_each(gpu *g, const struct args_matmul *a, uint32_t n, const s
 void gpu_op_matmul(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y)
 {
     if (a->n_rows > 0)
-        gpu_op_matmul_each(g, a, 1, &(struct gpu_product_bufs){matrix, x, y});
+        gpu_op_matmul_each(g, a, 1, &(struct gpu_product_bufs){matrix, x, y, NULL});
 }
 
 static void swiglu_cpu(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y)
@@ -622,10 +626,20 @@ static void swiglu_gpu(gpu *g, const struct args_swiglu *a, uint32_t n, const st
         each.at.in_offset[k] = a[k].in_offset;
         each.at.out_offset[k] = a[k].out_offset;
     }
+    struct args_matmul gate = product_of(a, &a->gate);
+    bool mma = op_takes_mma(g, &a->gate);
     struct launch l = {
         .program = op_program(g, &a->gate), .args = &each, .buffers = {b->matrices, b->x, b->y}, .groups = {0, 0, n}};
-    struct args_matmul gate = product_of(a, &a->gate);
-    launch_tiles(g, &l, swiglu_tiles, &each.at, &gate, 2 * (uint64_t)a->gate.out_dim);
+    if (mma) {
+        l.buffers[3] = a->indexed ? b->index : b->x;
+        split_each(g, &l, &each.at, &gate, a->indexed);
+    }
+    launch_tiles(g, &l, swiglu_tiles, mma, &each.at, 2 * (uint64_t)a->gate.out_dim);
+}
+
+bool gpu_has_swiglu_index(const gpu *g, const struct args_matrix *gate, const struct args_matrix *up)
+{
+    return op_takes_mma(g, gate) && op_same_shape(gate, up);
 }
 
 static bool swiglu_fits(gpu *g, const struct args_swiglu *a, const struct gpu_product_bufs *b)
@@ -634,8 +648,14 @@ static bool swiglu_fits(gpu *g, const struct args_swiglu *a, const struct gpu_pr
     return op_need(g, a->n_rows > 0, "swiglu_mat", "no rows") && op_need_matrix(g, b->matrices, m, "swiglu_mat") &&
            op_need_matrix(g, b->matrices, &a->up, "swiglu_mat") &&
            op_need(g, op_same_dims(m, &a->up), "swiglu_mat", "gate and up are of two shapes") &&
-           op_need(g, op_holds_rows(b->x, a->n_rows, a->in_stride, a->in_offset, m->in_dim), "swiglu_mat",
-                   "the input is too small") &&
+           op_need(g,
+                   a->indexed ? op_holds_rows(b->x, a->indexed, a->in_stride, 0, m->in_dim)
+                              : op_holds_rows(b->x, a->n_rows, a->in_stride, a->in_offset, m->in_dim),
+                   "swiglu_mat", "the input is too small") &&
+           op_need(g,
+                   !a->indexed || (gpu_has_swiglu_index(g, &a->gate, &a->up) && b->index &&
+                                   op_holds(b->index, 4 * (uint64_t)a->in_offset, 4 * (uint64_t)a->n_rows)),
+                   "swiglu_mat", "the index is too small, or has no kernels") &&
            op_need(g, op_holds_rows(b->y, a->n_rows, a->out_stride, a->out_offset, m->out_dim), "swiglu_mat",
                    "the output is too small");
 }
@@ -649,7 +669,7 @@ void gpu_op_swiglu_each(gpu *g, const struct args_swiglu *a, uint32_t n, const s
                        is_behind(&a->gate, &a[k].gate) && is_behind(&a->up, &a[k].up) &&
                            a[k].gate.weight - a->gate.weight == a[k].up.weight - a->up.weight &&
                            a[k].in_stride == a->in_stride && a[k].out_stride == a->out_stride &&
-                           a[k].limit == a->limit && a[k].situ_beta == a->situ_beta,
+                           a[k].limit == a->limit && a[k].situ_beta == a->situ_beta && a[k].indexed == a->indexed,
                        "swiglu_mat", "one is unlike the others");
     bool by_kind =
         good && !op_is_ref(g) && op_program(g, &a->gate) && !op_takes_mma(g, &a->gate); // which has no such kernel
@@ -671,5 +691,5 @@ void gpu_op_swiglu_each(gpu *g, const struct args_swiglu *a, uint32_t n, const s
 void gpu_op_swiglu_mat(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, gpu_buf *x, gpu_buf *y)
 {
     if (a->n_rows > 0)
-        gpu_op_swiglu_each(g, a, 1, &(struct gpu_product_bufs){matrices, x, y});
+        gpu_op_swiglu_each(g, a, 1, &(struct gpu_product_bufs){matrices, x, y, NULL});
 }

@@ -340,7 +340,7 @@ static void latent_row(const struct args_attention_plain *a, const void *cache, 
     uint32_t width = a->kv_lora_rank + a->rope_dim;
     for (uint32_t i = 0; i < width; i++)
         row[i] = a->kv_type == KV_F32 ? ((const float *)cache)[position * width + i]
-                                      : ref_half(((const uint16_t *)cache)[position * width + i]);
+                                      : number_from_half(((const uint16_t *)cache)[position * width + i]);
 }
 
 // What makes a head's keys, and behind them its values: [nope + v][kv_lora_rank].

@@ -28,7 +28,7 @@
     X(ROUTER,            router,            args_router,         pad,           4, 1,              ROUTER_LANES,      0)                    \
     X(MATVEC,            matvec,            args_matmul,         add,           4, 1,              TEAM * TEAMS,      USE_PRODUCTS)         \
     X(NORM_MATVECS,      norm_matvecs,      args_norm_matvecs,   plus_one,     12, 1,              TEAM * TEAMS,      USE_PRODUCTS)         \
-    X(SWIGLU_VEC,        swiglu_vec,        args_swiglu,         pad,           4, 1,              TEAM * TEAMS,      USE_PRODUCTS)         \
+    X(SWIGLU_VEC,        swiglu_vec,        args_swiglu,         indexed,       4, 1,              TEAM * TEAMS,      USE_PRODUCTS)         \
     X(SWIGLU_EXPERTS,    swiglu_experts,    args_swiglu_experts, is_gated,      7, 1,              TEAM * TEAMS,      USE_EXPERTS)          \
     X(MATVEC_EXPERTS,    matvec_experts,    args_matvec_experts, pad,           5, 1,              TEAM * TEAMS,      USE_EXPERTS)          \
     X(ADD_EXPERTS,       add_experts,       args_add_experts,    pad,           8, 1,              TEAM * TEAMS,      USE_EXPERTS)          \
@@ -36,7 +36,7 @@
     X(HEADS,             heads,             args_heads,          decode,        4, 1,              TEAM * TEAMS,      USE_HEADS)            \
     X(PACK,              pack,              args_matmul,         add,           2, 1,              0,                 0)                    \
     X(MATMUL,            matmul,            args_matmul,         add,           3, 1,              0,                 USE_MANY | USE_HEADS) \
-    X(SWIGLU_MAT,        swiglu_mat,        args_swiglu,         pad,           3, 1,              0,                 0)                    \
+    X(SWIGLU_MAT,        swiglu_mat,        args_swiglu,         indexed,       3, 1,              0,                 0)                    \
     X(MATMUL_2_4,        matmul_2_4,        args_matmul_each,    at.out_offset, 3, 0,              MATMUL_ITEMS,      USE_MANY | USE_NO_MMA) \
     X(MATMUL_4_4,        matmul_4_4,        args_matmul_each,    at.out_offset, 3, 0,              MATMUL_ITEMS,      USE_MANY | USE_NO_MMA) \
     X(MATMUL_8_8,        matmul_8_8,        args_matmul_each,    at.out_offset, 3, 0,              MATMUL_ITEMS,      USE_MANY | USE_NO_MMA) \
@@ -86,9 +86,9 @@
     X(MATMUL_MMA_16,         matmul_mma_16,         args_matmul_each, at.out_offset, 3, 0, PRODUCT_ITEMS, USE_MANY) \
     X(MATMUL_MMA_32,         matmul_mma_32,         args_matmul_each, at.out_offset, 3, 0, PRODUCT_ITEMS, USE_MANY) \
     X(MATMUL_MMA_64,         matmul_mma_64,         args_matmul_each, at.out_offset, 3, 0, PRODUCT_ITEMS, USE_MANY) \
-    X(SWIGLU_MMA_16,         swiglu_mma_16,         args_swiglu_each, at.out_offset, 3, 0, PRODUCT_ITEMS, USE_MANY) \
-    X(SWIGLU_MMA_32,         swiglu_mma_32,         args_swiglu_each, at.out_offset, 3, 0, PRODUCT_ITEMS, USE_MANY) \
-    X(SWIGLU_MMA_64,         swiglu_mma_64,         args_swiglu_each, at.out_offset, 3, 0, PRODUCT_ITEMS, USE_MANY) \
+    X(SWIGLU_MMA_16,         swiglu_mma_16,         args_swiglu_each, at.out_offset, 4, 0, PRODUCT_ITEMS, USE_MANY) \
+    X(SWIGLU_MMA_32,         swiglu_mma_32,         args_swiglu_each, at.out_offset, 4, 0, PRODUCT_ITEMS, USE_MANY) \
+    X(SWIGLU_MMA_64,         swiglu_mma_64,         args_swiglu_each, at.out_offset, 4, 0, PRODUCT_ITEMS, USE_MANY) \
     X(HEADS_MMA,             heads_mma,             args_heads,       decode,        3, 0, PRODUCT_ITEMS, USE_HEADS)
 
 // Structs inside of those, and what every kernel takes besides: type and last field.

@@ -50,6 +50,12 @@ struct expert_rows {
     uint32_t first[MOST_EACH], rows[MOST_EACH];
 };
 
+// Does the device read the experts' rows by their index? Then it lays all of the group's out, so it should for no less.
+static bool reads_by_index(const struct pass *pass, const struct expert_layout *layout, uint32_t rows)
+{
+    return rows >= pass->rows && gpu_has_swiglu_index(pass->gpu, &layout->gate, &layout->up);
+}
+
 // Gathers the experts' rows, no more than the scratch holds, runs each on its own and adds the weighted results to
 // their tokens, in the order of the experts: each step is one launch for all.
 static void run_expert_rows(const struct pass *pass, const struct expert_rows *experts)
@@ -81,9 +87,19 @@ static void run_expert_rows(const struct pass *pass, const struct expert_rows *e
                                        .out_offset = args.n_rows * hidden};
         args.n_rows += experts->rows[k];
     }
-    gpu_op_gather(pass->gpu, &args, latent_read(pass).buf, scratch->buf[SCRATCH_EXPERT_INDEX], in);
-    gpu_op_swiglu_each(pass->gpu, swiglu, experts->n, &(struct gpu_product_bufs){matrices, in, act});
-    gpu_op_matmul_each(pass->gpu, down, experts->n, &(struct gpu_product_bufs){matrices, act, out});
+    struct rows x = latent_read(pass);
+    if (reads_by_index(pass, layout, args.n_rows)) {
+        in = x.buf;
+        for (uint32_t k = 0; k < experts->n; k++) {
+            swiglu[k].in_offset = experts->first[k];
+            swiglu[k].indexed = pass->rows;
+        }
+    } else {
+        gpu_op_gather(pass->gpu, &args, x.buf, scratch->buf[SCRATCH_EXPERT_INDEX], in);
+    }
+    struct gpu_product_bufs bufs = {matrices, in, act, scratch->buf[SCRATCH_EXPERT_INDEX]};
+    gpu_op_swiglu_each(pass->gpu, swiglu, experts->n, &bufs);
+    gpu_op_matmul_each(pass->gpu, down, experts->n, &(struct gpu_product_bufs){matrices, act, out, NULL});
     latent_add_rows(pass, &args);
 }
 

@@ -182,19 +182,80 @@ static void check_rows(struct harness *t, struct rig *rig, const struct expert_c
         gpu_op_swiglu_mat(g, &swiglu[k], matrices, in, act[0]);
         gpu_op_matmul(g, &down[k], matrices, act[0], out[0]);
     }
-    gpu_op_swiglu_each(g, swiglu, c->n, &(struct gpu_product_bufs){matrices, in, act[1]});
-    gpu_op_matmul_each(g, down, c->n, &(struct gpu_product_bufs){matrices, act[1], out[1]});
+    gpu_op_swiglu_each(g, swiglu, c->n, &(struct gpu_product_bufs){matrices, in, act[1], NULL});
+    gpu_op_matmul_each(g, down, c->n, &(struct gpu_product_bufs){matrices, act[1], out[1], NULL});
     if (!CHECK(t, same(rig, "swiglu_each", act[0], act[1]) && same(rig, "matmul_each", out[0], out[1])))
         printf("    %u experts, %u -> %u, %u bits, up to %u rows\n", c->n, c->hidden, c->inner, c->bits, most);
     struct gpu_error err;
     down[c->n - 1].out_stride++; // one launch knows one
     if (c->n > 1)
-        gpu_op_matmul_each(g, down, c->n, &(struct gpu_product_bufs){matrices, act[1], out[1]});
+        gpu_op_matmul_each(g, down, c->n, &(struct gpu_product_bufs){matrices, act[1], out[1], NULL});
     CHECK_EQ(t, gpu_check(g, &err), c->n > 1 ? GPU_ARGUMENT : GPU_OK);
     for (int i = 0; i < 2; i++)
         gpu_buf_free(act[i]), gpu_buf_free(out[i]);
     gpu_buf_free(matrices), gpu_buf_free(in);
     free(blobs.bytes), free(x), free(blank);
+}
+
+// Rows that an index says: the bits of the same rows beside each other.
+static void check_index(struct harness *t, struct rig *rig, const struct expert_case *c, uint32_t n_x)
+{
+    gpu *g = rig->g;
+    struct blobs blobs = random_blobs(c, c->n);
+    uint32_t stride = c->hidden + 1, rows = 0;
+    struct args_swiglu by_index[MOST_EACH], beside[MOST_EACH];
+    for (uint32_t k = 0; k < c->n; k++) {
+        uint64_t place = blob_of(k, c->n) * blobs.each;
+        beside[k] = (struct args_swiglu){.gate = gpu_matrix_behind(&blobs.gate, place),
+                                         .up = gpu_matrix_behind(&blobs.up, place),
+                                         .n_rows = (13 * k + 5) % 70 + 1,
+                                         .in_stride = stride,
+                                         .in_offset = rows * stride,
+                                         .out_stride = c->inner,
+                                         .out_offset = rows * c->inner,
+                                         .limit = limit_of(c),
+                                         .situ_beta = situ_beta_of(c)};
+        by_index[k] = beside[k];
+        by_index[k].in_offset = rows + 3;
+        by_index[k].indexed = n_x;
+        rows += beside[k].n_rows;
+    }
+    float *x = random_floats((size_t)n_x * stride, 650), *gathered = must(malloc(sizeof *x * rows * stride));
+    int32_t *index = must(malloc(sizeof *index * (rows + 3)));
+    for (uint32_t r = 0; r < rows + 3; r++)
+        index[r] = (int32_t)(r * 7 % n_x);
+    for (uint32_t r = 0; r < rows; r++)
+        memcpy(gathered + (size_t)r * stride, x + (size_t)index[r + 3] * stride, sizeof *x * stride);
+    float *blank = poisoned((size_t)rows * c->inner);
+    gpu_buf *matrices = upload(g, blobs.bytes, blobs.size),
+            *in[2] = {upload(g, gathered, sizeof *x * rows * stride), upload(g, x, sizeof *x * n_x * stride)};
+    gpu_buf *y[2], *numbers = upload(g, index, sizeof *index * (rows + 3));
+    for (int i = 0; i < 2; i++)
+        y[i] = upload(g, blank, sizeof *x * rows * c->inner);
+    gpu_op_swiglu_each(g, beside, c->n, &(struct gpu_product_bufs){matrices, in[0], y[0], NULL});
+    gpu_op_swiglu_each(g, by_index, c->n, &(struct gpu_product_bufs){matrices, in[1], y[1], numbers});
+    if (!CHECK(t, same(rig, "swiglu_each by an index", y[0], y[1])))
+        printf("    %u experts, %u -> %u, %u bits\n", c->n, c->hidden, c->inner, c->bits);
+    by_index[0].in_offset += 3; // one more number than there is
+    by_index[0].n_rows = rows + 1;
+    gpu_op_swiglu_each(g, by_index, 1, &(struct gpu_product_bufs){matrices, in[1], y[1], numbers});
+    CHECK_EQ(t, gpu_finish(g, NULL), GPU_ARGUMENT);
+    for (int i = 0; i < 2; i++)
+        gpu_buf_free(in[i]), gpu_buf_free(y[i]);
+    gpu_buf_free(matrices), gpu_buf_free(numbers);
+    free(blobs.bytes), free(x), free(gathered), free(index), free(blank);
+}
+
+static void rows_by_index(struct harness *t)
+{
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (size_t i = 0; i < sizeof expert_cases / sizeof *expert_cases; i++) {
+            const struct expert_case *c = &expert_cases[i];
+            struct args_matrix m = {
+                .kind = kind_of(c->bits), .in_dim = c->hidden, .out_dim = c->inner, .group_size = c->group_size};
+            if (c->n <= MOST_EACH && gpu_has_swiglu_index(rigs.items[d].g, &m, &m))
+                check_index(t, &rigs.items[d], c, 41);
+        }
 }
 
 static void rows_of_several(struct harness *t)
@@ -470,8 +531,10 @@ static void combine_and_norm_in_one(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(several_at_once),     TEST(rows_of_several),        TEST(what_lies_outside_is_refused),
-        TEST(with_the_shared_one), TEST(what_is_added_must_fit), TEST(combine_and_norm_in_one),
+        TEST(several_at_once),         TEST(rows_of_several),
+        TEST(rows_by_index),           TEST(what_lies_outside_is_refused),
+        TEST(with_the_shared_one),     TEST(what_is_added_must_fit),
+        TEST(combine_and_norm_in_one),
     };
     rigs = open_rigs();
     int failed = HARNESS_RUN(tests, argc, argv);
