@@ -133,13 +133,12 @@ SCREENS := $(wildcard tests/screens/*.sh tests/screens/test_*.py)
 CHUNKS   = --chunk 1 --chunk 7 --chunk 64 --chunk 0
 # Packages, and checkpoints as they are; what runs as it is is packed on one device, for packing is the same on all.
 PACKED = $(filter tests/golden/gguf-% tests/golden/mlx-%,$(GOLDENS))
-GOLDEN_RUNS = $(foreach d,ref cpu,\
-    $(foreach g,$(filter-out tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(d) $(CHUNKS) $(if \
-        $(filter ref,$(d)),$(if $(filter $(g),$(PACKED)),--convert ./$(PROGRAM)))') \
-    $(foreach g,$(filter tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(d) --chunk 1 --chunk 0 --convert ./$(PROGRAM)')) \
-    $(call LONG_RUN,tests/golden/long-v3)
+GOLDENS_ON = $(foreach g,$(filter-out tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(1) $(CHUNKS) $(if \
+        $(filter ref,$(1)),$(if $(filter $(g),$(PACKED)),--convert ./$(PROGRAM)))') \
+    $(foreach g,$(filter tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(1) --chunk 1 --chunk 0 --convert ./$(PROGRAM)')
 # More than 32768 tokens: fast kernels alone, and all at once but for the last tokens.
 LONG_RUN = '$(GOLDEN) $(1) --device cpu --chunk 0 --convert ./$(PROGRAM)'
+GOLDENS_CPU = $(call GOLDENS_ON,cpu) $(call LONG_RUN,tests/golden/long-v3)
 
 # Kernels for tensor cores, on warps that are emulated: some in make check, more by make warps.
 WARPS_RUN = 'sh tests/emulate/warps.sh $(WARPS) $(1)'
@@ -163,15 +162,16 @@ check unit golden test-long screens bench: export MOECHAT_CONFIG = none
 # has none there, and the leak checker then falls over memory that is not there ("Tracer caught signal 11").
 check: export ASAN_OPTIONS = intercept_tls_get_addr=0
 
-# One list, one count: the plain build's tests, goldens and screens, then the same tests under the sanitizers.
+# One list, one count: the plain build's tests, goldens and screens, then the same tests under the sanitizers. The screens
+# begin when the kernels that they need are built, and early enough to end before the others.
 ASAN = build/asan
 asan-tests:
 	$(MAKE) BUILD=$(ASAN) SANITIZE='address undefined' OPT='-O1 -g -fno-omit-frame-pointer' tests
 
 check: tests asan-tests
 	@sh tests/run.sh tests/layers.sh tests/covered.sh $(TESTS) \
-	    $(GOLDEN_RUNS) $(WARPS_FEW) \
-	    '--waiting $(SCREENS) tests/sanitized_screens.sh' tests/unit/compare_tokenizers.sh tests/mutate/test_mutate.py tests/fault/test_eio.py \
+	    $(GOLDENS_CPU) '--waiting $(SCREENS) tests/sanitized_screens.sh' $(call GOLDENS_ON,ref) $(WARPS_FEW) \
+	    tests/unit/compare_tokenizers.sh tests/mutate/test_mutate.py tests/fault/test_eio.py \
 	    $(filter-out %/test_kinds,$(TESTS:$(BUILD)/%=$(ASAN)/%)) 'env MOECHAT_TEST_SHAPE=cpu $(ASAN)/tests/ops/test_kinds not_opened' \
 	    $(foreach f,$(FUZZ_SOURCES:tests/fuzz/fuzz_%.c=%),'$(ASAN)/tests/fuzz/fuzz_$(f) tests/fuzz/corpus/$(f)') \
 	    'python3 tests/fuzz/whole.py --lanes 1 --count 60'
@@ -243,7 +243,7 @@ test-memory: $(BUILD)/tests/memory/memory $(MEMORY_MODEL)/model.json
 unit: tests
 	@sh tests/run.sh tests/layers.sh tests/covered.sh $(TESTS)
 golden: tests
-	@sh tests/run.sh $(GOLDEN_RUNS)
+	@sh tests/run.sh $(GOLDENS_CPU) $(call GOLDENS_ON,ref)
 # Those beyond 32768 tokens whose indexers take minutes.
 test-long: tests
 	@sh tests/run.sh $(foreach g,$(filter tests/golden/long-%,$(ALL_GOLDENS)),$(call LONG_RUN,$(g))) \
