@@ -315,7 +315,8 @@ static void draw_queue(struct tui *tui, int row)
     for (int i = 0; i < queue_rows(tui); i++) {
         struct cells_at at = cells_row(&tui->cells, row + i);
         if (i + 1 == TUI_QUEUE_ROWS && tui->n_queue > TUI_QUEUE_ROWS) {
-            cells_print(&at, STYLE_DIM, "queued: %zu more", tui->n_queue - (size_t)i);
+            cells_print(&at, STYLE_DIM, "queued: %zu more%s", tui->n_queue - (size_t)i,
+                        tui->n_queue == TUI_QUEUE ? ", and room for no others" : "");
         } else {
             cells_print(&at, STYLE_DIM, "queued: ");
             put_safe(&at, tui->queue[i].data, tui->queue[i].length, STYLE_NOTICE);

@@ -389,6 +389,7 @@ static void finish_round(void *self)
     input_tick(&tui->input, now);
     tui_send_queued(tui);
     tui->keep_ms = prompt_keep_draft(written(tui), now);
+    tui->kept_back = tui->kept_back && *written(tui);
     if (*tui->notice && now >= tui->notice_until_ms) {
         *tui->notice = 0;
         tui->dirty = true;

@@ -100,14 +100,40 @@ static bool found_key(struct tui *tui, const struct input_item *item)
 
 // ---- the queue ----
 
+// Text that is not sent stays in the draft, with a line of its own behind it for what is typed next.
+static void keep_back(struct tui *tui, const char *text)
+{
+    struct bytes longer = {0};
+    bool fine = bytes_append(&longer, text, strlen(text)) && bytes_append(&longer, "\n", 1);
+    prompt_replace(fine ? longer.data : text);
+    bytes_release(&longer);
+    tui->kept_back = true;
+}
+
 static void put_into_queue(struct tui *tui, const char *text)
 {
-    if (tui->n_queue == TUI_QUEUE || !bytes_append(&tui->queue[tui->n_queue], text, strlen(text))) {
-        tui_notice(tui, "the queue is full");
-        prompt_replace(text);
+    if (bytes_append(&tui->queue[tui->n_queue], text, strlen(text))) {
+        tui->n_queue++;
         return;
     }
-    tui->n_queue++;
+    tui_notice(tui, "no memory for the queue");
+    keep_back(tui, text);
+}
+
+// Is it done now, or is there room in the queue?
+static bool finds_room(const struct tui *tui, const char *text)
+{
+    struct line line = commands_parse(text, strlen(text));
+    return tui->talk.state == TALK_IDLE || tui->n_queue < TUI_QUEUE || text[0] == '!' ||
+           (line.kind == LINE_COMMAND && (commands_meanwhile(&line) || talk_fills_draft(text, strlen(text))));
+}
+
+// Behind text that was kept back the last line may be a command of its own, as it was typed after that. NULL: it isn't.
+static const char *command_behind(const struct tui *tui, const char *text)
+{
+    const char *end = tui->kept_back ? strrchr(text, '\n') : NULL;
+    enum line_kind kind = end ? commands_parse(end + 1, strlen(end + 1)).kind : LINE_EMPTY;
+    return kind == LINE_COMMAND || kind == LINE_UNKNOWN ? end + 1 : NULL;
 }
 
 static struct bytes take_from_queue(struct tui *tui, size_t at)
@@ -156,10 +182,11 @@ void tui_send_queued(struct tui *tui)
     }
 }
 
-// What waits goes back before the draft, to be edited.
+// What waits goes back before the draft, to be edited; a line is free for what is typed then.
 static void take_queue_back(struct tui *tui)
 {
     struct bytes all = {0};
+    size_t count = tui->n_queue;
     while (tui->n_queue) {
         struct bytes text = take_from_queue(tui, 0);
         bytes_append(&all, text.data, text.length);
@@ -168,9 +195,13 @@ static void take_queue_back(struct tui *tui)
     }
     struct prompt_draft draft = prompt_draft();
     if (all.length && bytes_append(&all, draft.text, draft.length)) {
-        if (draft.length == 0)
-            all.data[--all.length] = 0;
         prompt_replace(all.data);
+        tui->kept_back = true;
+        tui_notice(tui,
+                   count == 1 ? "what waited is back in the draft; Enter sends it, Ctrl-C drops it"
+                              : "the %zu that waited are back in the draft; Enter sends them as one, Ctrl-C drops them",
+                   count);
+        tui->notice_of_work = false;
     }
     bytes_release(&all);
 }
@@ -477,6 +508,35 @@ static bool goes_on(struct tui *tui, const char *line)
     return true;
 }
 
+// Something was typed and Enter: a message, a command, or one that stands behind a draft that stays.
+static void enter(struct tui *tui, const char *text)
+{
+    const char *command = command_behind(tui, text), *line = command ? command : text;
+    if (!finds_room(tui, line)) {
+        keep_back(tui, text);
+        tui_notice(tui, "%d messages wait already; this one stays in the draft", TUI_QUEUE);
+        return;
+    }
+    char *rest = command ? strndup(text, (size_t)(command - text)) : NULL;
+    tui->kept_back = rest;
+    if (rest && talk_fills_draft(line, strlen(line))) // in its place
+        prompt_remember(rest);
+    else if (rest)
+        prompt_replace(rest);
+    else
+        line = text; // also without memory: nothing is sent that would lose the rest
+    free(rest);
+    prompt_remember(line);
+    tui->help_open = false;
+    transcript_follow(tui->chat);
+    if (line[0] == '!' && line[1])
+        tui_shell(tui, line + 1);
+    else if (tui->talk.state == TALK_IDLE)
+        submit(tui, line, strlen(line));
+    else if (!talk_line_meanwhile(&tui->talk, line, strlen(line)))
+        put_off(tui, line);
+}
+
 void tui_on_line(void *context, char *line)
 {
     struct tui *tui = context;
@@ -490,19 +550,8 @@ void tui_on_line(void *context, char *line)
     if (tui->mode == MODE_SEARCH) {
         search(tui, line);
     } else if (line[strspn(line, " \t\r\n")]) {
-        if (goes_on(tui, line)) {
-            free(line);
-            return;
-        }
-        prompt_remember(line);
-        tui->help_open = false;
-        transcript_follow(tui->chat);
-        if (line[0] == '!' && line[1])
-            tui_shell(tui, line + 1);
-        else if (tui->talk.state == TALK_IDLE)
-            submit(tui, line, strlen(line));
-        else if (!talk_line_meanwhile(&tui->talk, line, strlen(line)))
-            put_off(tui, line);
+        if (!goes_on(tui, line))
+            enter(tui, line);
     }
     free(line);
 }

@@ -281,6 +281,35 @@ def test_what_is_typed_meanwhile_waits():
     leave(s)
 
 
+def test_a_full_queue_loses_nothing_and_says_so():
+    s = chat("turn\ntext first part\nhang\n" + "turn\necho\n" * 20)
+    s.keys("go\r", "first part")
+    s.send("".join("say %d\r" % n for n in range(1, 17)))
+    s.until("queued: 14 more, and room for no others")
+    s.keys("say 17\r", "16 messages wait already; this one stays in the draft")
+    s.send("say 18\r\r")
+    s.keys("say 19", lambda t: re.search(r"> say 17\n +say 18\n\n +say 19", t.text()))
+    s.keys("\r/stats\r", "stats; Esc closes")  # what may be done meanwhile is
+    s.keys("\x1b", lambda t: re.search(r"> say 17\n +say 18\n\n +say 19\n", t.text()))
+    s.keys("\x1b", lambda t: "queued" not in t.text() and "you \u203a say 16" in t.text() and IDLE in t.text())
+    s.keys("\r", lambda t: "you \u203a say 17\n" in t.text() and "say 19\n" in t.text().split("> ")[0] and IDLE in t.text())
+    leave(s)
+
+
+def test_behind_what_comes_back_a_command_is_one():
+    s = chat("turn\ntext first part\nhang\nturn\necho\nturn\necho\n")
+    s.keys("go\r", "first part")
+    s.keys("second\r", "queued: second")
+    s.keys("/etc is a folder\r", "queued: /etc is")
+    s.keys("\x03", lambda t: "the 2 that waited are back in the draft; Enter sends them as one" in t.text() and "Stopped; what it said" in t.text())
+    expect(re.search(r"> second\n +/etc is a folder\n", s.text()), s.text())
+    s.keys("/sets\r", "Unknown command /sets; did you mean /set?")
+    s.keys("/set temp\r", lambda t: "temp is" in t.text() and re.search(r"> second\n +/etc is a folder\n", t.text()))
+    s.keys("third\r", lambda t: re.search("you \u203a second\n/etc is a folder\nthird\n", t.text()) and IDLE in t.text())
+    s.keys("two\x1b\r/quit\r", lambda t: re.search("you \u203a two\n/quit\n", t.text()) and IDLE in t.text())  # a message of two lines as ever
+    leave(s)
+
+
 def test_what_waits_is_not_lost_when_one_leaves():
     for way in ("/quit\r", "\x04", signal.SIGTERM):
         s = chat("turn\ntext first part\nhang\n")
