@@ -76,6 +76,16 @@ INLINE uint halves_fma(uint a, uint b, uint c)
     return sums;
 }
 
+// ---- bits
+
+// (word & mask) | high in one instruction: of two constants the compiler makes two.
+INLINE uint masked_under(uint word, uint mask, uint high)
+{
+    uint both;
+    asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(both) : "r"(word), "r"(mask), "r"(high));
+    return both;
+}
+
 // ---- bytes
 
 // Those of two words that the digits of `which` number, the lowest first.

@@ -122,15 +122,25 @@ static float4 octets(uint word)
 
 // The same without shifts and conversions, which are what a GPU has least of: a mask makes quanta, where they stand, the
 // low digits of a float. Four of a word's lower half, times 1, 16, 256 and 4096; two bytes of each half, times 1 and 256.
+#if NVIDIA_MMA
+#define UNDER_2_TO_23(word, mask) masked_under(word, mask, 0x4b000000u)
+#else
+#define UNDER_2_TO_23(word, mask) ((word) & (mask) | 0x4b000000u)
+#endif
+
 static float4 low_nibbles(uint word)
 {
-    return as_float4((uint4)(word) & (uint4)(0xf, 0xf0, 0xf00, 0xf000) | 0x4b000000u) - 8388608.0f;
+    return as_float4((uint4)(UNDER_2_TO_23(word, 0xf), UNDER_2_TO_23(word, 0xf0), UNDER_2_TO_23(word, 0xf00),
+                             UNDER_2_TO_23(word, 0xf000))) -
+           8388608.0f;
 }
 
 static float4 octets_apart(uint word)
 {
     uint high = word >> 16;
-    return as_float4((uint4)(word, word, high, high) & (uint4)(0xff, 0xff00, 0xff, 0xff00) | 0x4b000000u) - 8388608.0f;
+    return as_float4((uint4)(UNDER_2_TO_23(word, 0xff), UNDER_2_TO_23(word, 0xff00), UNDER_2_TO_23(high, 0xff),
+                             UNDER_2_TO_23(high, 0xff00))) -
+           8388608.0f;
 }
 
 // What must multiply these.

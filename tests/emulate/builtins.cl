@@ -220,6 +220,10 @@ SAME void copy_4(__local void *to, const __global void *from)
 {
     emulate_copy(to, from, 4);
 }
+SAME uint masked_under(uint word, uint mask, uint high)
+{
+    return (word & mask) | high;
+}
 SAME uint two_halves(float low, float high)
 {
     return emulate_half(low) | (uint)emulate_half(high) << 16;
