@@ -145,6 +145,7 @@ WARPS_RUN = 'sh tests/emulate/warps.sh $(WARPS) $(1)'
 WARPS_FEW = $(call WARPS_RUN,$(BUILD)/tests/ops/test_ops products swiglus heads_of attentions) \
     $(call WARPS_RUN,$(BUILD)/tests/ops/test_plain attentions_plain) \
     $(call WARPS_RUN,$(BUILD)/tests/ops/test_index scores lists) \
+    $(call WARPS_RUN,$(BUILD)/tests/ops/test_token) \
     $(call WARPS_RUN,env MOECHAT_TEST_KIND=Q4_K $(BUILD)/tests/ops/test_kinds products heads swiglu)
 WARPS_MORE = $(foreach t,ops plain index experts fused bits,$(call WARPS_RUN,$(BUILD)/tests/ops/test_$(t))) \
     $(call WARPS_RUN,$(BUILD)/tests/ops/test_kinds weights products heads swiglus) \

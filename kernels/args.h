@@ -617,6 +617,56 @@ struct args_router {
     arg_u32 pad;
 };
 
+// The routed half of a layer of one token, where the experts lie as args_places by_id says: rmsnorm of the row
+// `out`, the router's logits and its choice, gate and up of the chosen experts and of the shared one, if its kind is
+// not KIND_NONE, and the sum of all down projections, added to that row: what norm_matvecs, router, swiglu_experts and
+// add_experts do one after the other. choice.n_rows is 1; ids and weights are written from choice.first on.
+struct args_moe_token {
+    struct args_matrix router;
+    struct args_matrix gate;
+    struct args_matrix up;
+    struct args_matrix down;
+    struct args_matrix shared_gate; // the three in one buffer, and shared_down in another
+    struct args_matrix shared_up;
+    struct args_matrix shared_down;
+    struct args_router choice;
+    arg_u64 norm;
+    arg_u64 base; // of the experts
+    arg_u64 stride;
+    arg_u32 shared_offset; // in the activations, behind top_k rows of the experts'
+    arg_u32 plus_one;
+    arg_f32 eps;
+    arg_u32 met;      // the launcher's: how many groups had met before
+    arg_u32 meetings; // the same: to meet so often is all there is to do
+    arg_f32 limit;
+    arg_f32 situ_beta;
+    arg_u32 pad;
+};
+
+// What stands before and behind a token's attention over latent rows. mla_in: rmsnorm of x, q and kv = their matrices
+// times it, or, where q_last is there, q_first's product by way of q_last's: rmsnorm of that, then q_last; then
+// kv_append and q_prime, which have these rows. mla_out: attention_decode, heads (of `values`) and out += o times
+// these.
+struct args_mla_in {
+    struct args_matrix q_first;
+    struct args_matrix q_last; // KIND_NONE: there is none
+    struct args_matrix kv_a;
+    struct args_kv_append append;
+    struct args_kv_b absorb;
+    arg_u64 norm;
+    arg_u64 lora_norm;
+    arg_f32 eps;
+    arg_f32 lora_eps;
+    arg_u32 plus_one; // of norm
+    arg_u32 met;      // as in args_moe_token
+};
+struct args_mla_out {
+    struct args_attention attention;
+    arg_u32 met; // as in args_moe_token
+    struct args_heads values;
+    struct args_matrix o;
+};
+
 // gather:      out[r][:] = x[index[first + r]][:]
 // scatter_add: out[index[first + r]][:] += weight[first + r] * y[row + r][:], in the order of r. Several may have one
 //              index: chain[k] are the places in `index` of the last one before k with the same, and of the next behind

@@ -9,7 +9,6 @@
 #define DECODE_POSITIONS (DECODE_STEP / DECODE_TEAMS) // of a team in a step
 #define DECODE_COLUMNS 18                             // of each query, that a lane keeps
 #define DECODE_BLOCK (DECODE_COLUMNS * DECODE_LANES)
-#define DECODE_TOGETHER 4                             // positions whose values are loaded at once
 #define DECODE_VALUES (MOST_VALUES / DECODE_ITEMS) // columns that a work-item adds up
 
 struct attention_job {
@@ -82,38 +81,30 @@ INLINE void decode_dots(const struct attention_job *job, const uint kv_type, con
     }
 }
 
-// values[i][j]: column j of the work-item of the positions from `first` on; the last is repeated.
+// values[i][j]: column j of the work-item of a step's positions, the first of which is `first`; the last is repeated.
 INLINE void decode_load(const struct attention_job *job, const uint kv_type, uint first, uint end, uint column,
                         float (*values)[DECODE_VALUES])
 {
     uint width = job->a->kv_lora_rank + job->a->rope_dim;
     UNROLL
-    for (uint i = 0; i < DECODE_TOGETHER; i++)
+    for (uint i = 0; i < DECODE_STEP; i++)
         UNROLL
         for (uint j = 0; j < DECODE_VALUES; j++)
             values[i][j] = cache_at(job->cache, kv_type, (ulong)row_of(job, min(first + i, end - 1)) * width +
                                                              min(column + j * DECODE_ITEMS, job->a->kv_lora_rank - 1));
 }
 
-// sums[j][h] += weights of the step's positions times column j of the work-item. In PoCL 3.1 a loop inside a branch goes
-// wrong unless it is unrolled.
-INLINE void decode_values(const struct attention_job *job, uint first, uint end, uint column,
-                          __local const struct decode_space *space, float (*sums)[GROUP_HEADS])
+// sums[j][h] += weights of the step's positions times column j of the work-item.
+INLINE void decode_values(__local const struct decode_space *space, float (*values)[DECODE_VALUES],
+                          float (*sums)[GROUP_HEADS])
 {
-    for (uint p = 0; p < DECODE_STEP; p += DECODE_TOGETHER) {
-        float values[DECODE_TOGETHER][DECODE_VALUES];
-        if (job->a->kv_type == KV_F32)
-            decode_load(job, KV_F32, first + p, end, column, values);
-        else
-            decode_load(job, KV_F16, first + p, end, column, values);
+    UNROLL
+    for (uint p = 0; p < DECODE_STEP; p++)
         UNROLL
-        for (uint i = 0; i < DECODE_TOGETHER; i++)
+        for (uint j = 0; j < DECODE_VALUES; j++)
             UNROLL
-            for (uint j = 0; j < DECODE_VALUES; j++)
-                UNROLL
-                for (uint h = 0; h < GROUP_HEADS; h++)
-                    sums[j][h] = fma(space->weights[p + i][h], values[i][j], sums[j][h]);
-    }
+            for (uint h = 0; h < GROUP_HEADS; h++)
+                sums[j][h] = fma(space->weights[p][h], values[p][j], sums[j][h]);
 }
 
 // Groups: x over blocks of heads, y over tiles of positions, z over blocks of columns. A tile's positions are gone
@@ -162,6 +153,11 @@ INLINE void decode_tile(const struct attention_job *job, const struct tiling *t,
             UNROLL
             for (uint h = 0; h < GROUP_HEADS; h++)
                 space->dots[team * DECODE_POSITIONS + p][h][lane] = dots[p][h];
+        float values[DECODE_STEP][DECODE_VALUES]; // on their way while the scores are summed
+        if (a->kv_type == KV_F32)
+            decode_load(job, KV_F32, first, end, column, values);
+        else
+            decode_load(job, KV_F16, first, end, column, values);
         barrier(CLK_LOCAL_MEM_FENCE);
         // As many work-items as there are scores have one; the others repeat: PoCL 3.1 runs loops in branches for all.
         uint mine = item / GROUP_HEADS % DECODE_STEP;
@@ -190,7 +186,7 @@ INLINE void decode_tile(const struct attention_job *job, const struct tiling *t,
             UNROLL
             for (uint h = 0; h < GROUP_HEADS; h++)
                 sums[j][h] *= space->factors[h];
-        decode_values(job, first, end, column, space, sums);
+        decode_values(space, values, sums);
     }
     uint n = min((uint)GROUP_HEADS, a->n_heads - job->first_head);
     uint stride = a->kv_lora_rank + 2;
@@ -235,54 +231,63 @@ __kernel GROUP_SIZE(DECODE_ITEMS, 1) void list_tiles(const struct args_attention
 
 #define MERGE_SLICES (ELEMENTS_GROUP / MERGE_LANES)
 
-// The tiles' parts of each head: kv_lora_rank unnormalised sums, the largest score, the sum of weights. Every
-// MERGE_SLICES-th tile is summed together, in order, then these sums; there are no more tiles than MOST_TILES. Groups:
-// x over MERGE_LANES columns, y over heads.
-__kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void attention_merge(const struct args_attention a, const struct tiling t,
-                                                            __global const float *partials, __global float *out)
+struct merge_space {
+    float scores[MOST_TILES];
+    float weights[MOST_TILES];
+    float sums[MERGE_SLICES][MERGE_LANES];
+    float totals[MERGE_SLICES];
+};
+
+// The tiles' parts of head h: kv_lora_rank unnormalised sums, the largest score, the sum of weights; MERGE_LANES columns
+// from `first` on. Every MERGE_SLICES-th tile is summed together, in order, then these sums; there are no more tiles than
+// MOST_TILES.
+INLINE void merge_part(const struct args_attention *a, uint n_tiles, uint first, uint h, __global const float *partials,
+                       __local struct merge_space *space, __global float *out)
 {
-    __local float scores[MOST_TILES];
-    __local float weights[MOST_TILES];
-    __local float sums[MERGE_SLICES][MERGE_LANES];
-    __local float totals[MERGE_SLICES];
-    uint h = get_group_id(1);
-    if (h >= a.n_heads)
-        return;
     uint item = get_local_id(0);
     uint slice = item / MERGE_LANES;
-    uint column = get_group_id(0) * MERGE_LANES + item % MERGE_LANES;
-    uint c = min(column, a.kv_lora_rank - 1);
-    uint width = a.kv_lora_rank + 2;
-    ulong stride = (ulong)a.n_heads * width;
+    uint column = first + item % MERGE_LANES;
+    uint c = min(column, a->kv_lora_rank - 1);
+    uint width = a->kv_lora_rank + 2;
+    ulong stride = (ulong)a->n_heads * width;
     __global const float *partial = partials + (ulong)h * width;
-    scores[item] = item < t.n_tiles ? partial[item * stride + a.kv_lora_rank] : -INFINITY;
-    weights[item] = item < t.n_tiles ? partial[item * stride + a.kv_lora_rank + 1] : 0;
+    space->scores[item] = item < n_tiles ? partial[item * stride + a->kv_lora_rank] : -INFINITY;
+    space->weights[item] = item < n_tiles ? partial[item * stride + a->kv_lora_rank + 1] : 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     float largest = -INFINITY;
-    for (uint tile = 0; tile < t.n_tiles; tile++)
-        largest = fmax(largest, scores[tile]);
+    for (uint tile = 0; tile < n_tiles; tile++)
+        largest = fmax(largest, space->scores[tile]);
     barrier(CLK_LOCAL_MEM_FENCE);
-    scores[item] = exp_near(scores[item] - largest);
+    space->scores[item] = exp_near(space->scores[item] - largest);
     barrier(CLK_LOCAL_MEM_FENCE);
     float sum = 0;
     float total = 0;
     UNROLL_4
-    for (uint tile = slice; tile < t.n_tiles; tile += MERGE_SLICES) {
-        sum = fma(scores[tile], partial[tile * stride + c], sum);
-        total = fma(scores[tile], weights[tile], total);
+    for (uint tile = slice; tile < n_tiles; tile += MERGE_SLICES) {
+        sum = fma(space->scores[tile], partial[tile * stride + c], sum);
+        total = fma(space->scores[tile], space->weights[tile], total);
     }
-    sums[slice][item % MERGE_LANES] = sum;
-    totals[slice] = total;
+    space->sums[slice][item % MERGE_LANES] = sum;
+    space->totals[slice] = total;
     barrier(CLK_LOCAL_MEM_FENCE);
     sum = 0;
     total = 0;
     UNROLL
     for (uint i = 0; i < MERGE_SLICES; i++) {
-        sum += sums[i][item % MERGE_LANES];
-        total += totals[i];
+        sum += space->sums[i][item % MERGE_LANES];
+        total += space->totals[i];
     }
-    if (slice == 0 && column < a.kv_lora_rank)
-        out[((ulong)a.first_row * a.n_heads + h) * a.kv_lora_rank + c] = sum / total;
+    if (slice == 0 && column < a->kv_lora_rank)
+        out[((ulong)a->first_row * a->n_heads + h) * a->kv_lora_rank + c] = sum / total;
+}
+
+// Groups: x over MERGE_LANES columns, y over heads.
+__kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void attention_merge(const struct args_attention a, const struct tiling t,
+                                                            __global const float *partials, __global float *out)
+{
+    __local struct merge_space space;
+    if (get_group_id(1) < a.n_heads)
+        merge_part(&a, t.n_tiles, get_group_id(0) * MERGE_LANES, get_group_id(1), partials, &space, out);
 }
 
 // Prefill: a group serves PREFILL_GROUP heads of one row and goes through its keys PREFILL_KEYS at a time. Scores: work-

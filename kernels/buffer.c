@@ -294,6 +294,19 @@ int gpu_read(gpu *g, gpu_buf *buf, uint64_t offset, void *target, uint64_t bytes
     return gpu_read_ranges(g, &(struct gpu_range){buf, offset, target, bytes}, 1, err);
 }
 
+// Whether groups met since somebody asked the last time is known with what they computed.
+static void take_meeting(gpu *g)
+{
+    g->meeting.asked = g->meeting.met;
+    if (!g->meeting.state[1])
+        return;
+    g->meeting.groups = 0;
+    gpu_fail(
+        g, GPU_LAUNCH, 0,
+        "groups of %s waited for each other in vain, so what it computed is lost; from here on no op needs them to",
+        g->info.name);
+}
+
 int gpu_read_ranges(gpu *g, const struct gpu_range *ranges, unsigned n, struct gpu_error *err)
 {
     bool good = true;
@@ -308,6 +321,9 @@ int gpu_read_ranges(gpu *g, const struct gpu_range *ranges, unsigned n, struct g
         gpu_wait_for_all(g);
     if (gpu_failed(g))
         return gpu_check(g, err);
+    bool asks = last < n && g->meeting.met != g->meeting.asked;
+    if (asks)
+        enqueue_read(g, &(struct gpu_range){g->meeting.count, 0, g->meeting.state, sizeof g->meeting.state}, false);
     for (unsigned i = 0; i < n; i++) {
         if (ranges[i].buf->host)
             memcpy(ranges[i].target, (char *)ranges[i].buf->host + ranges[i].offset, ranges[i].bytes);
@@ -320,6 +336,8 @@ int gpu_read_ranges(gpu *g, const struct gpu_range *ranges, unsigned n, struct g
     } else if (last < n) {
         g->counts.waits++;
         all_done(g);
+        if (asks)
+            take_meeting(g);
     }
     return gpu_check(g, err);
 }
@@ -508,6 +526,7 @@ void gpu_release_all(gpu *g)
     gpu_buf_free(g->gates);
     for (int i = 0; i < PLAIN_BUFFERS; i++)
         gpu_buf_free(g->plain[i]);
+    gpu_buf_free(g->meeting.count);
     if (g->staging)
         gpu_host_free(g, g->staging);
 }

@@ -15,7 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { MAX_PLATFORMS = 16, MAX_DEVICES = 64 };
+enum { MAX_PLATFORMS = 16, MAX_DEVICES = 64, GROUPS_THAT_MEET = 2 }; // the last for each unit
 
 struct found_device {
     cl_platform_id platform;
@@ -262,6 +262,7 @@ gpu *gpu_open_shape(const struct gpu_options *options, enum gpu_shape shape, str
     if (!program_open(g, options, err))
         goto free_gpu;
     gpu_prove_sharing(g);
+    gpu_prove_meeting(g, GROUPS_THAT_MEET);
     if (options->profile)
         g->profile = calloc(1, sizeof *g->profile); // from here on; without memory there is none
     return g;

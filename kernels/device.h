@@ -42,6 +42,15 @@ struct host_block {
     void *mapped;
 };
 
+// Groups that have been seen to run all at once, and so may wait for each other inside a kernel.
+struct meeting {
+    gpu_buf *count;    // two uint32: how many have come, and whether anybody gave up
+    uint32_t groups;   // 0: none may
+    uint32_t met;      // have come so far, in all launches; wraps
+    uint32_t asked;    // of these, when the host last saw that nobody had given up
+    uint32_t state[2]; // `count` as it was then
+};
+
 struct gpu {
     struct gpu_info info;
     bool cpu_shape;  // the kernels that were built
@@ -70,6 +79,7 @@ struct gpu {
     gpu_buf *scratch;       // of the op under way
     gpu_buf *gates;         // of a swiglu of two kinds: gate's product
     gpu_buf *plain[PLAIN_BUFFERS];
+    struct meeting meeting;
 };
 
 struct gpu_buf {
@@ -122,6 +132,9 @@ gpu_buf *gpu_plain(gpu *g, unsigned which, uint64_t bytes); // one of attention_
 // Tries whether buffers made of host memory are really used in place; if not, the device is treated as a GPU's memory
 // is.
 void gpu_prove_sharing(gpu *g);
+// ops_token.c: tries whether so many groups for each unit of the device can meet.
+void gpu_prove_meeting(gpu *g, uint32_t per_unit);
+
 void gpu_wait_for_all(gpu *g);
 void gpu_release_all(gpu *g); // fences, staging, scratch
 

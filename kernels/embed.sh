@@ -16,7 +16,7 @@ others() {
     for file in "$dir"/*.cl; do
         name=${file##*/}
         case " $first $teams " in *" $name "*) continue ;; esac
-        case $name in kind_*) continue ;; esac
+        case $name in kind_* | token*.cl) continue ;; esac
         echo "$name"
     done
 }
@@ -43,5 +43,5 @@ echo '// Made by kernels/embed.sh. Do not edit.'
 echo '#include <stddef.h>'
 echo 'extern const char kernels_text[], kind_text[];'
 echo 'extern const size_t kernels_text_bytes, kind_text_bytes;'
-array kernels_text $first $teams $(others)
+array kernels_text $first $teams $(others) token.cl token_moe.cl token_mla.cl # which take functions of others'
 array kind_text $first $kinds $teams $matrices

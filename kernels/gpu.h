@@ -231,6 +231,24 @@ struct gpu_add_experts_bufs {
 };
 // The shared expert goes with the others where their kinds have a kernel in common, else by itself.
 void gpu_op_add_experts(gpu *g, const struct args_add_experts *a, const struct gpu_add_experts_bufs *b);
+// All four in one launch, where the device's groups can meet and the matrices are MLX's of 4 and 8 bits; else one by
+// one.
+struct gpu_moe_token_bufs {
+    gpu_buf *norm;
+    gpu_buf *router;
+    gpu_buf *bias; // may be NULL without one
+    gpu_buf *experts;
+    gpu_buf *shared; // gate and up; this and the next may be NULL where there is no shared expert
+    gpu_buf *shared_down;
+    gpu_buf *logits;
+    gpu_buf *ids;
+    gpu_buf *weights;
+    gpu_buf *act;     // a row for each chosen expert, and the shared one's at shared_offset
+    gpu_buf *partial; // a row for each, the shared one's too: what stands in it afterwards means nothing
+    gpu_buf *normed;  // nor here
+    gpu_buf *out;
+};
+void gpu_op_moe_token(gpu *g, const struct args_moe_token *a, const struct gpu_moe_token_bufs *b);
 void gpu_op_rope(gpu *g, const struct args_rope *a, gpu_buf *inv_freq, gpu_buf *x);
 struct gpu_kv_append_bufs {
     gpu_buf *norm;
@@ -263,6 +281,35 @@ struct gpu_attention_plain_bufs {
     gpu_buf *out;
 };
 void gpu_op_attention_plain(gpu *g, const struct args_attention_plain *a, const struct gpu_attention_plain_bufs *b);
+// What stands before a token's attention in one launch, and all behind its tiles in another, where the device's groups
+// can meet and the matrices are MLX's of 4 and 8 bits; else one by one.
+struct gpu_mla_in_bufs {
+    gpu_buf *norm;
+    gpu_buf *x;
+    gpu_buf *normed; // what stands in it afterwards means nothing; so in lora_normed
+    gpu_buf *q_first;
+    gpu_buf *q_last; // NULL without q_lora, as the next three
+    gpu_buf *lora_norm;
+    gpu_buf *lora;
+    gpu_buf *lora_normed;
+    gpu_buf *kv_a;
+    gpu_buf *latent_norm;
+    gpu_buf *inv_freq;
+    gpu_buf *kv_b;
+    gpu_buf *q;
+    gpu_buf *kv;
+    gpu_buf *cache;
+    gpu_buf *latent; // q_prime's output
+};
+void gpu_op_mla_in(gpu *g, const struct args_mla_in *a, const struct gpu_mla_in_bufs *b);
+struct gpu_mla_out_bufs {
+    struct gpu_attention_bufs attention;
+    gpu_buf *values;
+    gpu_buf *heads;
+    gpu_buf *o;
+    gpu_buf *out;
+};
+void gpu_op_mla_out(gpu *g, const struct args_mla_out *a, const struct gpu_mla_out_bufs *b);
 struct gpu_index_append_bufs {
     gpu_buf *norm;
     gpu_buf *bias;

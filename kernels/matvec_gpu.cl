@@ -216,46 +216,50 @@ INLINE float q_rows_plain(const struct args_kv_b *a, __global const uchar *kv_b,
 }
 #endif
 
-// A group computes Q_WORDS words' columns of a head; its work-items share the sum over the head's rows, every Q_PARTS-th
-// to each. Groups: x over words, y over heads, z over rows.
+// Q_WORDS words' columns of a head, from word `first` on; a group's work-items share the sum over the head's rows, every
+// Q_PARTS-th to each.
+INLINE void q_prime_part(const struct args_kv_b *a, uint first, uint h, uint r, __global const uchar *kv_b,
+                         __global const float *q, __global float *out, __local float (*sums)[Q_WORDS * 8])
+{
+    uint item = get_local_id(0);
+#ifdef KIND
+    const uint per_word = 8;
+#else
+    uint per_word = inputs_per_word(bits_of(&a->kv_b));
+#endif
+    uint word = min(first + item % Q_WORDS, a->kv_b.in_dim / per_word - 1);
+    __global const float *query = q + (ulong)r * a->q_row_stride + (ulong)h * a->q_head_stride;
+    __local float *to = sums[item / Q_WORDS] + item % Q_WORDS * per_word;
+#ifndef KIND
+    if (per_word == 1)
+        *to = q_rows_plain(a, kv_b, query, h, word);
+#endif
+    if (per_word > 1) {
+        struct q_sum sum = q_rows(a, kv_b, query, h, word);
+        vstore4(sum.low, 0, to);
+        if (per_word == 8)
+            vstore4(sum.high, 1, to);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    uint column = first * per_word + item;
+    if (item >= Q_WORDS * per_word || column >= a->kv_b.in_dim)
+        return;
+    float4 total = 0;
+    UNROLL
+    for (uint p = 0; p < Q_PARTS; p += 4)
+        total += (float4)(sums[p][item], sums[p + 1][item], sums[p + 2][item], sums[p + 3][item]);
+    out[((ulong)r * a->n_heads + h) * a->kv_b.in_dim + column] = (total.x + total.z) + (total.y + total.w);
+}
+
+// Groups: x over words, y over heads, z over rows.
 #if USES & USE_KEYS
 __kernel GROUP_SIZE(Q_WORDS *Q_PARTS, 1) void q_prime(const struct args_kv_b a, const struct tiling t,
                                                       __global const uchar *kv_b, __global const float *q,
                                                       __global float *out, __global float *scratch)
 {
     __local float sums[Q_PARTS][Q_WORDS * 8];
-    uint h = get_group_id(1);
-    uint r = get_group_id(2);
-    if (r >= a.n_rows)
-        return;
-    uint item = get_local_id(0);
-#ifdef KIND
-    const uint per_word = 8;
-#else
-    uint per_word = inputs_per_word(bits_of(&a.kv_b));
-#endif
-    uint word = min((uint)get_group_id(0) * Q_WORDS + item % Q_WORDS, a.kv_b.in_dim / per_word - 1);
-    __global const float *query = q + (ulong)r * a.q_row_stride + (ulong)h * a.q_head_stride;
-    __local float *to = sums[item / Q_WORDS] + item % Q_WORDS * per_word;
-#ifndef KIND
-    if (per_word == 1)
-        *to = q_rows_plain(&a, kv_b, query, h, word);
-#endif
-    if (per_word > 1) {
-        struct q_sum sum = q_rows(&a, kv_b, query, h, word);
-        vstore4(sum.low, 0, to);
-        if (per_word == 8)
-            vstore4(sum.high, 1, to);
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    uint column = get_group_id(0) * Q_WORDS * per_word + item;
-    if (item >= Q_WORDS * per_word || column >= a.kv_b.in_dim)
-        return;
-    float4 total = 0;
-    UNROLL
-    for (uint p = 0; p < Q_PARTS; p += 4)
-        total += (float4)(sums[p][item], sums[p + 1][item], sums[p + 2][item], sums[p + 3][item]);
-    out[((ulong)r * a.n_heads + h) * a.kv_b.in_dim + column] = (total.x + total.z) + (total.y + total.w);
+    if (get_group_id(2) < a.n_rows)
+        q_prime_part(&a, get_group_id(0) * Q_WORDS, get_group_id(1), get_group_id(2), kv_b, q, out, sums);
 }
 #endif
 

@@ -23,19 +23,23 @@ static gpu_buf *heads_scratch(gpu *g, uint32_t n_heads, const struct tiling *t)
     return gpu_scratch(g, g->cpu_shape ? 4 * (uint64_t)n_heads * t->n_groups * t->scratch_stride : 0);
 }
 
+bool op_q_prime_fits(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *q, gpu_buf *out)
+{
+    return op_need(g, !a->decode || a->n_rows == 1, "q_prime", "decode takes one row") &&
+           op_need_matrix(g, kv_b, &a->kv_b, "q_prime") &&
+           op_need(g, kv_b_shaped(a), "q_prime", "heads and rows do not fit kv_b") &&
+           op_need(g, a->n_heads == 1 || a->q_head_stride >= a->qk_nope_head_dim, "q_prime", "heads overlap") &&
+           op_need(g,
+                   op_holds_rows(q, a->n_rows, a->q_row_stride, 0,
+                                 (uint64_t)(a->n_heads - 1) * a->q_head_stride + a->qk_nope_head_dim),
+                   "q_prime", "q is too small") &&
+           op_need(g, op_holds(out, 0, 4 * (uint64_t)a->n_rows * a->n_heads * a->kv_b.in_dim), "q_prime",
+                   "the output is too small");
+}
+
 void gpu_op_q_prime(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *q, gpu_buf *out)
 {
-    if (gpu_failed(g) || a->n_rows == 0 ||
-        !op_need(g, !a->decode || a->n_rows == 1, "q_prime", "decode takes one row") ||
-        !op_need_matrix(g, kv_b, &a->kv_b, "q_prime") ||
-        !op_need(g, kv_b_shaped(a), "q_prime", "heads and rows do not fit kv_b") ||
-        !op_need(g, a->n_heads == 1 || a->q_head_stride >= a->qk_nope_head_dim, "q_prime", "heads overlap") ||
-        !op_need(g,
-                 op_holds_rows(q, a->n_rows, a->q_row_stride, 0,
-                               (uint64_t)(a->n_heads - 1) * a->q_head_stride + a->qk_nope_head_dim),
-                 "q_prime", "q is too small") ||
-        !op_need(g, op_holds(out, 0, 4 * (uint64_t)a->n_rows * a->n_heads * a->kv_b.in_dim), "q_prime",
-                 "the output is too small"))
+    if (gpu_failed(g) || a->n_rows == 0 || !op_q_prime_fits(g, a, kv_b, q, out))
         return;
     if (op_is_ref(g)) {
         op_done_by_ref(g, ref_q_prime(a, kv_b->host, q->host, out->host));
@@ -79,21 +83,28 @@ static void heads_products(gpu *g, const struct args_heads *a, const struct gpu_
     }
 }
 
-void gpu_op_heads(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *out)
+bool op_heads_fit(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *out)
 {
     const struct args_matrix *m = &a->matrix;
     uint64_t heads = (uint64_t)a->n_rows * a->n_heads;
-    if (gpu_failed(g) || a->n_rows == 0 || !op_need(g, !a->decode || a->n_rows == 1, "heads", "decode takes one row") ||
-        !op_need_matrix(g, matrix, m, "heads") ||
-        !op_need(g,
-                 a->n_heads > 0 && a->n_out > 0 && (uint64_t)a->first_row + a->n_out <= a->head_rows &&
-                     (uint64_t)a->n_heads * a->head_rows == m->out_dim,
-                 "heads", "heads and rows do not fit the matrix") ||
-        !op_need(g, a->n_heads == 1 || a->head_stride >= m->in_dim, "heads", "heads overlap") ||
-        !op_need(g,
-                 op_holds_rows(x, a->n_rows, a->row_stride, 0, (uint64_t)(a->n_heads - 1) * a->head_stride + m->in_dim),
-                 "heads", "the input is too small") ||
-        !op_need(g, op_holds_rows(out, heads, a->n_out, 0, a->n_out), "heads", "the output is too small"))
+    return op_need(g, !a->decode || a->n_rows == 1, "heads", "decode takes one row") &&
+           op_need_matrix(g, matrix, m, "heads") &&
+           op_need(g,
+                   a->n_heads > 0 && a->n_out > 0 && (uint64_t)a->first_row + a->n_out <= a->head_rows &&
+                       (uint64_t)a->n_heads * a->head_rows == m->out_dim,
+                   "heads", "heads and rows do not fit the matrix") &&
+           op_need(g, a->n_heads == 1 || a->head_stride >= m->in_dim, "heads", "heads overlap") &&
+           op_need(
+               g,
+               op_holds_rows(x, a->n_rows, a->row_stride, 0, (uint64_t)(a->n_heads - 1) * a->head_stride + m->in_dim),
+               "heads", "the input is too small") &&
+           op_need(g, op_holds_rows(out, heads, a->n_out, 0, a->n_out), "heads", "the output is too small");
+}
+
+void gpu_op_heads(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *out)
+{
+    const struct args_matrix *m = &a->matrix;
+    if (gpu_failed(g) || a->n_rows == 0 || !op_heads_fit(g, a, matrix, x, out))
         return;
     if (op_is_ref(g)) {
         op_done_by_ref(g, ref_heads(a, matrix->host, x->host, out->host));
@@ -180,8 +191,9 @@ static uint32_t decode_tile(const struct args_attention *a)
     return tile;
 }
 
-// Of fewer keys a decoded token's attention is faster without tensor cores, which want the queries prepared.
-enum { LEAST_MMA_KEYS = 320 };
+// Of so few scores, keys times heads, a decoded token's attention is faster without tensor cores, which want the
+// queries prepared and have few groups.
+enum { MOST_PLAIN_SCORES = 32768 };
 
 // Tensor cores take the rows of the models that there are: float16, 512 + 64 wide.
 static bool takes_mma(const gpu *g, const struct args_attention *a)
@@ -206,6 +218,57 @@ static enum kernel_id tiles_kernel(bool listed, bool mma)
     return mma ? KERNEL_ATTENTION_TILES_MMA : KERNEL_ATTENTION_TILES;
 }
 
+// The tiles' launch on a GPU, and how they are cut, which is the merge's tiling, too.
+static gpu_buf *launch_tiles(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b,
+                             struct tiling *tiling)
+{
+    bool mma = takes_mma(g, a) && (uint64_t)seen(a) * a->n_heads > MOST_PLAIN_SCORES;
+    uint32_t tile = mma ? decode_tile_mma(a) : decode_tile(a);
+    size_t tiles = ceil_div(seen(a), tile);
+    struct launch parts = {.kernel = tiles_kernel(a->n_listed > 0, mma),
+                           .args = a,
+                           .tiling = {.rows_per_group = tile, .n_tiles = (uint32_t)tiles},
+                           .buffers = {b->q_latent, b->q, b->cache, b->list},
+                           .groups = {ceil_div(a->n_heads, mma ? MMA_HEADS : GROUP_HEADS), tiles,
+                                      mma ? 1 : ceil_div(a->kv_lora_rank, MOST_VALUES)}};
+    gpu_buf *partials = gpu_scratch(g, 4 * tiles * a->n_heads * ((uint64_t)a->kv_lora_rank + 2));
+    parts.buffers[a->n_listed ? 4 : 3] = partials;
+    *tiling = parts.tiling;
+    launch(g, &parts);
+    return partials;
+}
+
+gpu_buf *op_attention_tiles(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b,
+                            struct tiling *tiling)
+{
+    return attention_fits(g, a, b, "attention_decode") ? launch_tiles(g, a, b, tiling) : NULL;
+}
+
+static void decode_on_cpu(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b)
+{
+    enum { GROUPS_PER_UNIT = 8 };
+    uint64_t most = (uint64_t)GROUPS_PER_UNIT * g->info.compute_units;
+    size_t tiles = ceil_div(seen(a), ATTENTION_TILE), vectors = ceil_div(a->n_heads, VECTOR);
+    struct launch parts = {.kernel = tiles_kernel(a->n_listed > 0, false),
+                           .args = a,
+                           .tiling = {.rows_per_group = ATTENTION_TILE,
+                                      .n_tiles = (uint32_t)tiles,
+                                      .n_groups = (uint32_t)(tiles < most ? tiles : most),
+                                      .scratch_stride = (uint32_t)attention_stride(a)},
+                           .buffers = {b->q_latent, b->q, b->cache, b->list}};
+    uint64_t floats =
+        vectors * (VECTOR * tiles * (a->kv_lora_rank + 2) + (uint64_t)parts.tiling.n_groups * attention_stride(a));
+    gpu_buf *partials = parts.buffers[a->n_listed ? 4 : 3] = gpu_scratch(g, 4 * floats);
+    parts.groups[0] = vectors;
+    parts.groups[1] = parts.tiling.n_groups;
+    launch(g, &parts);
+    launch(g, &(struct launch){.kernel = KERNEL_ATTENTION_MERGE,
+                               .args = a,
+                               .tiling = parts.tiling,
+                               .buffers = {partials, b->out},
+                               .groups = {ceil_div(a->kv_lora_rank, MERGE_COLUMNS), vectors}});
+}
+
 void gpu_op_attention_decode(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b)
 {
     if (gpu_failed(g) || !op_need(g, a->n_rows == 1, "attention_decode", "n_rows must be 1") ||
@@ -215,39 +278,15 @@ void gpu_op_attention_decode(gpu *g, const struct args_attention *a, const struc
         op_done_by_ref(g, ref_attention(a, b));
         return;
     }
-    bool mma = takes_mma(g, a) && seen(a) > LEAST_MMA_KEYS;
-    uint32_t tile = g->cpu_shape ? ATTENTION_TILE : mma ? decode_tile_mma(a) : decode_tile(a);
-    size_t tiles = ceil_div(seen(a), tile);
-    struct launch parts = {
-        .kernel = tiles_kernel(a->n_listed > 0, mma), .args = a, .buffers = {b->q_latent, b->q, b->cache, b->list}};
-    struct launch merge = {.kernel = KERNEL_ATTENTION_MERGE, .args = a};
-    uint64_t floats;
-    parts.tiling.rows_per_group = tile;
-    parts.tiling.n_tiles = (uint32_t)tiles;
     if (g->cpu_shape) {
-        enum { GROUPS_PER_UNIT = 8 };
-        uint64_t most = (uint64_t)GROUPS_PER_UNIT * g->info.compute_units;
-        size_t vectors = ceil_div(a->n_heads, VECTOR);
-        parts.tiling.n_groups = (uint32_t)(tiles < most ? tiles : most);
-        parts.tiling.scratch_stride = (uint32_t)attention_stride(a);
-        floats =
-            vectors * (VECTOR * tiles * (a->kv_lora_rank + 2) + (uint64_t)parts.tiling.n_groups * attention_stride(a));
-        parts.groups[0] = vectors;
-        parts.groups[1] = parts.tiling.n_groups;
-        merge.groups[0] = ceil_div(a->kv_lora_rank, MERGE_COLUMNS);
-        merge.groups[1] = vectors;
-    } else {
-        floats = tiles * a->n_heads * ((uint64_t)a->kv_lora_rank + 2);
-        parts.groups[0] = ceil_div(a->n_heads, mma ? MMA_HEADS : GROUP_HEADS);
-        parts.groups[1] = tiles;
-        parts.groups[2] = mma ? 1 : ceil_div(a->kv_lora_rank, MOST_VALUES);
-        merge.groups[0] = a->kv_lora_rank / MERGE_LANES;
-        merge.groups[1] = a->n_heads;
+        decode_on_cpu(g, a, b);
+        return;
     }
-    merge.tiling = parts.tiling;
-    parts.buffers[a->n_listed ? 4 : 3] = merge.buffers[0] = gpu_scratch(g, 4 * floats);
+    struct launch merge = {.kernel = KERNEL_ATTENTION_MERGE, .args = a};
+    merge.buffers[0] = launch_tiles(g, a, b, &merge.tiling);
     merge.buffers[1] = b->out;
-    launch(g, &parts);
+    merge.groups[0] = a->kv_lora_rank / MERGE_LANES;
+    merge.groups[1] = a->n_heads;
     launch(g, &merge);
 }
 

@@ -100,3 +100,32 @@ bool op_team_takes_mma(const gpu *g, const struct args_matrix *m)
 {
     return g->has_mma && op_program(g, m) && kind_info(m->kind)->by_pieces;
 }
+
+static bool holds_one(const gpu_buf *buf, const struct args_matrix *m, uint64_t place)
+{
+    struct args_matrix one = gpu_matrix_behind(m, place);
+    return place % 4 == 0 && place <= buf->bytes && op_holds_matrix(buf, &one);
+}
+
+bool op_holds_experts(const struct gpu_experts_bufs *b, const struct args_matrix *m, const struct args_places *at)
+{
+    const gpu_buf *buf = b->matrices;
+    if (!buf)
+        return false;
+    if (at->by_id)
+        return op_holds_rows(b->ids, at->n, 1, at->first_id, 1) && at->n_experts > 0 && at->stride % 4 == 0 &&
+               at->stride <= buf->bytes / at->n_experts && at->base <= buf->bytes && holds_one(buf, m, at->base) &&
+               holds_one(buf, m, at->base + (at->n_experts - 1) * at->stride);
+    bool good = at->n <= MOST_EXPERTS;
+    for (uint32_t k = 0; good && k < at->n; k++)
+        good = holds_one(buf, m, at->place[k]);
+    return good;
+}
+
+bool op_router_fits(const struct args_router *a)
+{
+    return a->n_experts > 0 && a->n_experts <= MOST_ROUTED && a->n_group > 0 && a->n_experts % a->n_group == 0 &&
+           a->topk_group > 0 && a->topk_group <= a->n_group && a->top_k > 0 &&
+           a->top_k <= (uint64_t)a->topk_group * (a->n_experts / a->n_group) && a->scoring <= ROUTER_SOFTMAX &&
+           a->topk_method <= TOPK_NOAUX && (!a->has_bias || (a->scoring == ROUTER_SIGMOID && a->bias % 4 == 0));
+}

@@ -47,4 +47,23 @@ static inline size_t ceil_div(uint64_t a, uint64_t b)
     return (size_t)((a + b - 1) / b);
 }
 
+// Do all of a launch's experts lie in their buffer, whichever of them are chosen?
+bool op_holds_experts(const struct gpu_experts_bufs *b, const struct args_matrix *m, const struct args_places *at);
+
+// Is there such a router? Its softmax takes no bias.
+bool op_router_fits(const struct args_router *a);
+
+// The arguments of ops that are parts of others, too.
+bool op_kv_append_fits(gpu *g, const struct args_kv_append *a, const struct gpu_kv_append_bufs *b);
+bool op_q_prime_fits(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *q, gpu_buf *out);
+bool op_heads_fit(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *out);
+// attention_decode on a GPU without its merge: where the tiles' parts are, and how they are cut. NULL: sticky error.
+gpu_buf *op_attention_tiles(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b,
+                            struct tiling *tiling);
+
+// ops_token.c: a matrix that kernels take whose groups meet; and how many groups had met before a launch that will have
+// them meet so many times.
+bool op_token_takes(const gpu *g, const struct args_matrix *m);
+uint32_t op_token_meets(gpu *g, uint32_t times);
+
 #endif

@@ -66,27 +66,32 @@ void gpu_op_rope(gpu *g, const struct args_rope *a, gpu_buf *inv_freq, gpu_buf *
                                .groups = {ceil_div(a->rope_dim / 2, 32), a->n_rows, ceil_div(a->n_heads, heads)}});
 }
 
-void gpu_op_kv_append(gpu *g, const struct args_kv_append *a, const struct gpu_kv_append_bufs *b)
+bool op_kv_append_fits(gpu *g, const struct args_kv_append *a, const struct gpu_kv_append_bufs *b)
 {
     uint64_t element = a->kv_type == KV_F16 ? 2 : 4, width = (uint64_t)a->kv_lora_rank + a->rope_dim;
     bool turns_q = a->n_heads > 0 && !a->no_rope;
-    if (gpu_failed(g) || a->n_rows == 0 ||
-        !op_need(g, a->kv_lora_rank > 0 && a->kv_type <= KV_F16, "kv_append", "no such cache") ||
-        !op_need(g, op_holds_vector(b->norm, a->norm, a->kv_lora_rank), "kv_append",
-                 "the norm's weight lies outside its buffer") ||
-        !op_need(g,
-                 a->no_rope ||
-                     (a->rope_dim > 0 && a->rope_dim % 2 == 0 && op_holds(b->inv_freq, 0, 2 * (uint64_t)a->rope_dim)),
-                 "kv_append", "inv_freq is too small or rope_dim odd") ||
-        !op_need(g, op_holds_rows(b->x, a->n_rows, a->in_stride, 0, width), "kv_append", "the input is too small") ||
-        !op_need(g, op_holds(b->cache, 0, ((uint64_t)a->position + a->n_rows) * width * element), "kv_append",
-                 "the cache is full") ||
-        !op_need(g, a->n_heads < 2 || a->q_head_stride >= a->rope_dim, "kv_append", "heads of q overlap") ||
-        !op_need(g,
-                 !turns_q ||
-                     (b->q != b->x && op_holds_rows(b->q, a->n_rows, a->q_row_stride, a->q_offset,
-                                                    (uint64_t)(a->n_heads - 1) * a->q_head_stride + a->rope_dim)),
-                 "kv_append", "q is too small, or x"))
+    return op_need(g, a->kv_lora_rank > 0 && a->kv_type <= KV_F16, "kv_append", "no such cache") &&
+           op_need(g, op_holds_vector(b->norm, a->norm, a->kv_lora_rank), "kv_append",
+                   "the norm's weight lies outside its buffer") &&
+           op_need(g,
+                   a->no_rope ||
+                       (a->rope_dim > 0 && a->rope_dim % 2 == 0 && op_holds(b->inv_freq, 0, 2 * (uint64_t)a->rope_dim)),
+                   "kv_append", "inv_freq is too small or rope_dim odd") &&
+           op_need(g, op_holds_rows(b->x, a->n_rows, a->in_stride, 0, width), "kv_append", "the input is too small") &&
+           op_need(g, op_holds(b->cache, 0, ((uint64_t)a->position + a->n_rows) * width * element), "kv_append",
+                   "the cache is full") &&
+           op_need(g, a->n_heads < 2 || a->q_head_stride >= a->rope_dim, "kv_append", "heads of q overlap") &&
+           op_need(g,
+                   !turns_q ||
+                       (b->q != b->x && op_holds_rows(b->q, a->n_rows, a->q_row_stride, a->q_offset,
+                                                      (uint64_t)(a->n_heads - 1) * a->q_head_stride + a->rope_dim)),
+                   "kv_append", "q is too small, or x");
+}
+
+void gpu_op_kv_append(gpu *g, const struct args_kv_append *a, const struct gpu_kv_append_bufs *b)
+{
+    bool turns_q = a->n_heads > 0 && !a->no_rope;
+    if (gpu_failed(g) || a->n_rows == 0 || !op_kv_append_fits(g, a, b))
         return;
     if (op_is_ref(g)) {
         op_done_by_ref(g, ref_kv_append(a, b));
@@ -212,13 +217,8 @@ void gpu_op_copy(gpu *g, const struct args_copy *a, gpu_buf *src, gpu_buf *dst)
 void gpu_op_router(gpu *g, const struct args_router *a, const struct gpu_router_bufs *b)
 {
     if (gpu_failed(g) || a->n_rows == 0 ||
-        !op_need(g,
-                 a->n_experts > 0 && a->n_experts <= MOST_ROUTED && a->n_group > 0 && a->n_experts % a->n_group == 0 &&
-                     a->topk_group > 0 && a->topk_group <= a->n_group && a->top_k > 0 &&
-                     a->top_k <= (uint64_t)a->topk_group * (a->n_experts / a->n_group),
-                 "router", "experts, groups and top_k do not fit each other") ||
-        !op_need(g, a->scoring <= ROUTER_SOFTMAX && a->topk_method <= TOPK_NOAUX, "router", "no such router") ||
-        !op_need(g, !a->has_bias || a->scoring == ROUTER_SIGMOID, "router", "softmax takes no bias") ||
+        !op_need(g, op_router_fits(a), "router",
+                 "no such router, or experts, groups and top_k do not fit each other") ||
         !op_need(g, !a->has_bias || op_holds_vector(b->bias, a->bias, a->n_experts), "router",
                  "the bias lies outside its buffer") ||
         !op_need(g, op_holds_rows(b->logits, a->n_rows, a->n_experts, 0, a->n_experts), "router", "too few logits") ||

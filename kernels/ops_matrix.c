@@ -209,27 +209,6 @@ void gpu_op_swiglu_vec(gpu *g, const struct args_swiglu *a, gpu_buf *matrices, g
                                .groups = {ceil_div(m->out_dim, t.rows_per_group)}});
 }
 
-static bool holds_one(const gpu_buf *buf, const struct args_matrix *m, uint64_t place)
-{
-    struct args_matrix one = gpu_matrix_behind(m, place);
-    return place % 4 == 0 && place <= buf->bytes && op_holds_matrix(buf, &one);
-}
-
-static bool holds_experts(const struct gpu_experts_bufs *b, const struct args_matrix *m, const struct args_places *at)
-{
-    const gpu_buf *buf = b->matrices;
-    if (!buf)
-        return false;
-    if (at->by_id)
-        return op_holds_rows(b->ids, at->n, 1, at->first_id, 1) && at->n_experts > 0 && at->stride % 4 == 0 &&
-               at->stride <= buf->bytes / at->n_experts && at->base <= buf->bytes && holds_one(buf, m, at->base) &&
-               holds_one(buf, m, at->base + (at->n_experts - 1) * at->stride);
-    bool good = at->n <= MOST_EXPERTS;
-    for (uint32_t k = 0; good && k < at->n; k++)
-        good = holds_one(buf, m, at->place[k]);
-    return good;
-}
-
 // Each expert's row of an activation, or with stride 0 one for all.
 static bool holds_ranks(const gpu_buf *buf, const struct args_places *at, uint32_t stride, uint32_t offset,
                         uint32_t width)
@@ -308,7 +287,7 @@ void gpu_op_swiglu_experts(gpu *g, const struct args_swiglu_experts *a, const st
     const struct args_matrix *m = &a->gate, *shared = a->shared_gate.kind == KIND_NONE ? NULL : &a->shared_gate;
     if (gpu_failed(g) || a->at.n == 0 || !op_need_kind(g, m, "swiglu_experts") ||
         !op_need_kind(g, &a->up, "swiglu_experts") ||
-        !op_need(g, holds_experts(b, m, &a->at) && holds_experts(b, &a->up, &a->at) && op_same_dims(m, &a->up),
+        !op_need(g, op_holds_experts(b, m, &a->at) && op_holds_experts(b, &a->up, &a->at) && op_same_dims(m, &a->up),
                  "swiglu_experts", "gate and up have no valid shape or lie outside their buffer") ||
         !op_need(g, op_holds_rows(b->x, 1, 0, a->in_offset, m->in_dim), "swiglu_experts", "the input is too small") ||
         !op_need(g, holds_ranks(b->y, &a->at, a->out_stride, 0, m->out_dim), "swiglu_experts",
@@ -346,7 +325,7 @@ void gpu_op_matvec_experts(gpu *g, const struct args_matvec_experts *a, const st
 {
     const struct args_matrix *m = &a->matrix;
     if (gpu_failed(g) || a->at.n == 0 || !op_need_kind(g, m, "matvec_experts") ||
-        !op_need(g, holds_experts(b, m, &a->at), "matvec_experts",
+        !op_need(g, op_holds_experts(b, m, &a->at), "matvec_experts",
                  "a matrix has no valid shape or lies outside its buffer") ||
         !op_need(g, holds_ranks(b->x, &a->at, a->in_stride, a->in_offset, m->in_dim), "matvec_experts",
                  "the input is too small") ||
@@ -388,7 +367,8 @@ static bool add_experts_fit(gpu *g, const struct args_add_experts *a, const stru
     for (uint32_t k = 0; !a->at.by_id && a->at.n <= MOST_EXPERTS && k < a->at.n; k++)
         in_order &= a->at.rank[k] == k;
     return op_need_kind(g, m, op) &&
-           op_need(g, holds_experts(&b->of, m, &a->at), op, "a matrix has no valid shape or lies outside its buffer") &&
+           op_need(g, op_holds_experts(&b->of, m, &a->at), op,
+                   "a matrix has no valid shape or lies outside its buffer") &&
            op_need(g, in_order, op, "ranks are not in their order") &&
            op_need(g, holds_ranks(b->of.x, &a->at, a->in_stride, 0, m->in_dim), op, "the input is too small") &&
            (!has_shared || (op_need_matrix(g, b->of.shared, shared, op) &&

@@ -132,9 +132,33 @@ INLINE float of_lane(float value, uint apart)
     return other;
 }
 
+// The same from a lane by its number.
+INLINE float from_lane(float value, uint lane)
+{
+    float other;
+    asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(other) : "f"(value), "r"(lane));
+    return other;
+}
+
 INLINE void warp_barrier(void)
 {
     asm volatile("bar.warp.sync 0xffffffff;" : : : "memory");
+}
+
+// ---- groups, all of which are resident
+
+// One more has come: what it has written, and what others of its group had before a barrier, is there for those that see
+// the count, and for others of their groups behind a barrier.
+INLINE void come(volatile __global uint *count)
+{
+    asm volatile("fence.acq_rel.gpu; red.relaxed.gpu.global.add.u32 [%0], 1;" : : "l"(count) : "memory");
+}
+
+INLINE uint look(const volatile __global uint *count)
+{
+    uint n;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(n) : "l"(count) : "memory");
+    return n;
 }
 
 #endif

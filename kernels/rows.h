@@ -71,7 +71,7 @@
     X(BANK_MIX,          bank_mix,          args_bank_mix,       eps,           5, 1,              NORM_LANES,        USE_BANK)             \
     MMA_ROWS(X)
 
-// The last ones, for NVIDIA's tensor cores; matmul_mma_T and swiglu_mma_T: tiles of T tokens.
+// The last ones, for NVIDIA's GPUs with tensor cores; matmul_mma_T and swiglu_mma_T: tiles of T tokens.
 #define MMA_ROWS(X)                                                                                                    \
     X(ATTENTION_TILES_MMA,   attention_tiles_mma,   args_attention,   softmax_scale, 4, 0, MMA_ITEMS, USE_LATENT)      \
     X(ATTENTION_PREFILL_MMA, attention_prefill_mma, args_attention,   softmax_scale, 4, 0, MMA_ITEMS, USE_LATENT)      \
@@ -89,7 +89,10 @@
     X(SWIGLU_MMA_16,         swiglu_mma_16,         args_swiglu_each, at.out_offset, 4, 0, PRODUCT_ITEMS, USE_MANY) \
     X(SWIGLU_MMA_32,         swiglu_mma_32,         args_swiglu_each, at.out_offset, 4, 0, PRODUCT_ITEMS, USE_MANY) \
     X(SWIGLU_MMA_64,         swiglu_mma_64,         args_swiglu_each, at.out_offset, 4, 0, PRODUCT_ITEMS, USE_MANY) \
-    X(HEADS_MMA,             heads_mma,             args_heads,       decode,        3, 0, PRODUCT_ITEMS, USE_HEADS)
+    X(HEADS_MMA,             heads_mma,             args_heads,       decode,        3, 0, PRODUCT_ITEMS, USE_HEADS) \
+    X(MOE_TOKEN,             moe_token,             args_moe_token,   pad,          13, 0, TOKEN_ITEMS, 0)              \
+    X(MLA_IN,                mla_in,                args_mla_in,      met,          15, 0, TOKEN_ITEMS, USE_LATENT)     \
+    X(MLA_OUT,               mla_out,               args_mla_out,     o,             7, 0, TOKEN_ITEMS, USE_LATENT)
 
 // Structs inside of those, and what every kernel takes besides: type and last field.
 #define INNER_STRUCTS(X)                                                                                               \
@@ -98,7 +101,7 @@
     X(tiling, n_tiles)
 // clang-format on
 
-enum { MAX_KERNEL_BUFFERS = 12 };
+enum { MAX_KERNEL_BUFFERS = 15 };
 
 // NVIDIA's compiler refuses macros with any number of parameters.
 #define ROW_COUNT(id, name, args, last, n_buffers, cpu, gpu, uses) +1

@@ -89,6 +89,9 @@ struct tiling {
 #define MATMUL_TOKENS        128  // CPU: tokens that share each dequantised weight
 #define MATMUL_INPUTS        256  // CPU: inputs of a tile of dequantised weights
 #define MERGE_COLUMNS        16   // CPU: columns that a group merges
+#define TOKEN_ITEMS          256  // NVIDIA: work-items of a group of moe_token; as many as ROUTER_LANES
+#define TOKEN_INPUTS         8192 // and what it has room for: inputs of any matrix,
+#define TOKEN_EXPERTS        512  // and experts
 #define COPY_GROUP_BYTES     65536
 
 #endif

@@ -12,13 +12,11 @@ static struct projection router_of(const struct pass *pass, const struct routing
     return (struct projection){.matrix = &pass->weights->layers[to->layer].router, .to = logits};
 }
 
-// By the logits.
-static void choose(const struct pass *pass, const struct routing *to)
+struct args_router ffn_router(const struct pass *pass, uint32_t layer, uint32_t first)
 {
     const struct shape *s = pass->shape;
-    const struct layer_weights *w = &pass->weights->layers[to->layer];
-    struct args_router args = {
-        .bias = w->router_bias.offset,
+    return (struct args_router){
+        .bias = pass->weights->layers[layer].router_bias.offset,
         .n_rows = pass->rows,
         .n_experts = s->n_routed_experts,
         .n_group = s->n_group,
@@ -29,10 +27,16 @@ static void choose(const struct pass *pass, const struct routing *to)
         .topk_method = s->topk_method,
         .has_bias = s->has_correction_bias,
         .routed_scaling_factor = s->routed_scaling_factor,
-        .first = to->first,
+        .first = first,
     };
-    struct gpu_router_bufs bufs = {to->logits, w->router_bias.buf, to->ids, to->weights};
-    gpu_op_router(pass->gpu, &args, &bufs);
+}
+
+// By the logits.
+static void choose(const struct pass *pass, const struct routing *to)
+{
+    struct args_router args = ffn_router(pass, to->layer, to->first);
+    gpu_buf *bias = pass->weights->layers[to->layer].router_bias.buf;
+    gpu_op_router(pass->gpu, &args, &(struct gpu_router_bufs){to->logits, bias, to->ids, to->weights});
 }
 
 void ffn_route(const struct pass *pass, const struct routing *to, struct rows x)
@@ -193,6 +197,8 @@ int ffn_begin(const struct pass *pass, uint32_t layer, struct moe_err *err)
     if (!shape_is_moe(pass->shape, layer))
         return begin_dense(pass, layer);
     pass_stage(pass, STAGE_ROUTER, layer);
+    if (ffn_resident_routes(pass, layer))
+        return MOE_OK;
     struct routing to = {layer, buf[SCRATCH_ROUTER_LOGITS], buf[SCRATCH_ROUTER_IDS], buf[SCRATCH_ROUTER_WEIGHTS],
                          ffn_choice(pass, layer)};
     struct projection beside[2] = {router_of(pass, &to), ffn_shared_gate(pass, layer)};

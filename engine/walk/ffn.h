@@ -17,6 +17,8 @@ struct routing {
     gpu_buf *logits, *ids, *weights;
     uint32_t first;
 };
+// As an op wants it, of the pass's rows.
+struct args_router ffn_router(const struct pass *pass, uint32_t layer, uint32_t first);
 // Of x, the layer's normed stream.
 void ffn_route(const struct pass *pass, const struct routing *to, struct rows x);
 // down(silu(gate x) * up x) added to the residual stream. Dense layers, and shared experts where there are any.
@@ -42,6 +44,8 @@ int ffn_streamed(const struct pass *pass, uint32_t layer, struct moe_err *err);
 
 // ffn_resident.c. Before a decoded token's layers: which of them keep their choice on the device.
 void ffn_begin_token(const struct pass *pass);
+// Is the router of such a layer asked by ffn_resident, in one op with all the rest?
+bool ffn_resident_routes(const struct pass *pass, uint32_t layer);
 // One token, of such a layer. False: it is none, and nothing was done.
 bool ffn_resident(const struct pass *pass, uint32_t layer);
 // What of these choices the host has not seen yet: ranges that are to be read, none or two; and once they were, the

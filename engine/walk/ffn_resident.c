@@ -80,12 +80,66 @@ static void run_together(const struct pass *pass, uint32_t layer, const struct a
     stream_add_experts(pass, &out, &(struct gpu_experts_bufs){matrices, ids, act, NULL, w->down.buf, NULL});
 }
 
+// From the norm on, in as few launches as the device allows.
+static void run_whole(const struct pass *pass, uint32_t layer, const struct expert_row *row)
+{
+    const struct shape *s = pass->shape;
+    const struct layer_weights *w = &pass->weights->layers[layer];
+    const struct expert_layout *experts = package_experts(pass->package, layer);
+    gpu_buf *const *buf = pass->scratch->buf;
+    const struct vector *norm = &w->post_attention_layernorm;
+    struct rows normed = stream_read_last(pass);
+    struct args_moe_token args = {
+        .router = w->router.at,
+        .gate = experts->gate,
+        .up = experts->up,
+        .down = experts->down,
+        .choice = ffn_router(pass, layer, ffn_choice(pass, layer)),
+        .norm = norm->offset,
+        .base = row->offset,
+        .stride = row->stride,
+        .shared_offset = s->top_k * s->moe_intermediate_size,
+        .eps = s->rms_norm_eps,
+        .limit = s->swiglu_limit,
+        .situ_beta = s->situ_beta,
+    };
+    struct gpu_moe_token_bufs bufs = {
+        .norm = norm->buf,
+        .router = w->router.buf,
+        .bias = w->router_bias.buf,
+        .experts = row->buf,
+        .logits = buf[SCRATCH_ROUTER_LOGITS],
+        .ids = buf[SCRATCH_ROUTER_IDS],
+        .weights = buf[SCRATCH_ROUTER_WEIGHTS],
+        .act = buf[SCRATCH_MLP],
+        .partial = buf[SCRATCH_EXPERT_OUT],
+        .normed = normed.buf,
+        .out = pass->stream->hidden,
+    };
+    if (s->n_shared_experts) {
+        args.shared_gate = w->gate.at;
+        args.shared_up = w->up.at;
+        args.shared_down = w->down.at;
+        bufs.shared = w->gate.buf;
+        bufs.shared_down = w->down.buf;
+    }
+    gpu_op_moe_token(pass->gpu, &args, &bufs);
+}
+
+bool ffn_resident_routes(const struct pass *pass, uint32_t layer)
+{
+    struct expert_row row;
+    return pass->decode && stream_is_simple(pass) && !pass->shape->latent_size && *stays_of(pass, layer) &&
+           expert_layer_stays(pass->routed->store, layer, &row) && !pass->weights->layers[layer].shared_gate.buf;
+}
+
 bool ffn_resident(const struct pass *pass, uint32_t layer)
 {
     struct routed *routed = pass->routed;
     struct expert_row row;
     if (!*stays_of(pass, layer))
         return false;
+    bool routes = ffn_resident_routes(pass, layer);
     if (!expert_layer_stays(routed->store, layer, &row))
         return *stays_of(pass, layer) = false;
     struct args_places all = {
@@ -97,7 +151,10 @@ bool ffn_resident(const struct pass *pass, uint32_t layer)
         .n_experts = pass->shape->n_routed_experts,
     };
     pass_stage(pass, STAGE_EXPERTS, layer);
-    (pass->stream->unfused || pass->shape->latent_size ? run_apart : run_together)(pass, layer, &all, row.buf);
+    if (routes)
+        run_whole(pass, layer, &row);
+    else
+        (pass->stream->unfused || pass->shape->latent_size ? run_apart : run_together)(pass, layer, &all, row.buf);
     routed->untold = true;
     gpu_flush(pass->gpu); // the device need not wait until the host has given it all layers
     return true;

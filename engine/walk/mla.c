@@ -155,17 +155,22 @@ static void project(const struct pass *pass, const struct mla_weights *w, uint32
     pass_norm_project(pass, &norm, &from_lora, 1);
 }
 
-// One cache row a token: normed latent, rotated key; and the heads of q are rotated.
-static void append(const struct pass *pass, const struct mla_weights *w, uint32_t layer, struct rows q)
+static struct rows kv_of(const struct pass *pass)
 {
     const struct shape *s = pass->shape;
-    struct rows kv = scratch_mixer(pass->scratch, MLA_KV, s->kv_lora_rank + s->qk_rope_head_dim);
-    struct args_kv_append args = {
+    return scratch_mixer(pass->scratch, MLA_KV, s->kv_lora_rank + s->qk_rope_head_dim);
+}
+
+// One cache row a token: normed latent, rotated key; and the heads of q are rotated.
+static struct args_kv_append append_of(const struct pass *pass, const struct mla_weights *w, struct rows q)
+{
+    const struct shape *s = pass->shape;
+    return (struct args_kv_append){
         .norm = w->kv_a_layernorm.offset,
         .n_rows = pass->rows,
         .kv_lora_rank = s->kv_lora_rank,
         .rope_dim = s->qk_rope_head_dim,
-        .in_stride = kv.stride,
+        .in_stride = kv_of(pass).stride,
         .position = pass->position,
         .kv_type = pass->memory->type,
         .interleaved = s->rope_interleave,
@@ -177,9 +182,29 @@ static void append(const struct pass *pass, const struct mla_weights *w, uint32_
         .q_head_stride = s->qk_nope_head_dim + s->qk_rope_head_dim,
         .q_offset = q.offset + s->qk_nope_head_dim,
     };
-    struct gpu_kv_append_bufs bufs = {w->kv_a_layernorm.buf, pass->weights->inv_freq, kv.buf, pass_rows(pass, layer, 0),
-                                      q.buf};
+}
+
+static void append(const struct pass *pass, const struct mla_weights *w, uint32_t layer, struct rows q)
+{
+    struct args_kv_append args = append_of(pass, w, q);
+    struct gpu_kv_append_bufs bufs = {w->kv_a_layernorm.buf, pass->weights->inv_freq, kv_of(pass).buf,
+                                      pass_rows(pass, layer, 0), q.buf};
     gpu_op_kv_append(pass->gpu, &args, &bufs);
+}
+
+static struct args_kv_b keys_of(const struct pass *pass, const struct mla_weights *w, struct rows q)
+{
+    const struct shape *s = pass->shape;
+    return (struct args_kv_b){
+        .kv_b = w->kv_b.at,
+        .n_rows = pass->rows,
+        .n_heads = s->n_heads,
+        .qk_nope_head_dim = s->qk_nope_head_dim,
+        .v_head_dim = s->v_head_dim,
+        .q_row_stride = q.stride,
+        .q_head_stride = s->qk_nope_head_dim + s->qk_rope_head_dim,
+        .decode = pass->decode,
+    };
 }
 
 // q -> latent space, by the key half of kv_b, or by embed_q, which is that half turned round.
@@ -201,27 +226,22 @@ static void absorb(const struct pass *pass, const struct mla_weights *w, struct 
         gpu_op_heads(pass->gpu, &args, w->embed_q.buf, q.buf, latent);
         return;
     }
-    struct args_kv_b args = {
-        .kv_b = w->kv_b.at,
-        .n_rows = pass->rows,
-        .n_heads = s->n_heads,
-        .qk_nope_head_dim = s->qk_nope_head_dim,
-        .v_head_dim = s->v_head_dim,
-        .q_row_stride = q.stride,
-        .q_head_stride = head,
-        .decode = pass->decode,
-    };
+    struct args_kv_b args = keys_of(pass, w, q);
     gpu_op_q_prime(pass->gpu, &args, w->kv_b.buf, q.buf, latent);
 }
 
+static const struct matrix *values_matrix(const struct mla_weights *w)
+{
+    return w->unembed_out.buf ? &w->unembed_out : &w->kv_b;
+}
+
 // attended latent -> heads, by the value half of kv_b, or by unembed_out.
-static void values(const struct pass *pass, const struct mla_weights *w, gpu_buf *latent, gpu_buf *heads)
+static struct args_heads values_of(const struct pass *pass, const struct mla_weights *w)
 {
     const struct shape *s = pass->shape;
-    const struct matrix *matrix = w->unembed_out.buf ? &w->unembed_out : &w->kv_b;
     uint32_t keys = w->unembed_out.buf ? 0 : s->qk_nope_head_dim;
-    struct args_heads args = {
-        .matrix = matrix->at,
+    return (struct args_heads){
+        .matrix = values_matrix(w)->at,
         .n_rows = pass->rows,
         .n_heads = s->n_heads,
         .n_out = s->v_head_dim,
@@ -231,7 +251,23 @@ static void values(const struct pass *pass, const struct mla_weights *w, gpu_buf
         .head_stride = s->kv_lora_rank,
         .decode = pass->decode,
     };
-    gpu_op_heads(pass->gpu, &args, matrix->buf, latent, heads);
+}
+
+static struct args_attention attention_of(const struct pass *pass, struct rows q)
+{
+    const struct shape *s = pass->shape;
+    return (struct args_attention){
+        .n_rows = pass->rows,
+        .n_heads = s->n_heads,
+        .kv_lora_rank = s->kv_lora_rank,
+        .rope_dim = s->qk_rope_head_dim,
+        .q_row_stride = q.stride,
+        .q_head_stride = s->qk_nope_head_dim + s->qk_rope_head_dim,
+        .q_rope_offset = s->qk_nope_head_dim,
+        .position = pass->position,
+        .kv_type = pass->memory->type,
+        .softmax_scale = s->softmax_scale,
+    };
 }
 
 static void attention(const struct pass *pass, const struct args_attention *args, const struct gpu_attention_bufs *bufs)
@@ -277,21 +313,9 @@ static bool attend_plain(const struct pass *pass, const struct mla_weights *w, s
 static void attend(const struct pass *pass, const struct mla_weights *w, struct rows q, uint32_t layer)
 {
     const struct shape *s = pass->shape;
-    uint32_t head = s->qk_nope_head_dim + s->qk_rope_head_dim;
     gpu_buf *const *buf = pass->scratch->buf + SCRATCH_MIXER;
     absorb(pass, w, q, buf[MLA_Q_LATENT]);
-    struct args_attention args = {
-        .n_rows = pass->rows,
-        .n_heads = s->n_heads,
-        .kv_lora_rank = s->kv_lora_rank,
-        .rope_dim = s->qk_rope_head_dim,
-        .q_row_stride = q.stride,
-        .q_head_stride = head,
-        .q_rope_offset = s->qk_nope_head_dim,
-        .position = pass->position,
-        .kv_type = pass->memory->type,
-        .softmax_scale = s->softmax_scale,
-    };
+    struct args_attention args = attention_of(pass, q);
     struct gpu_attention_bufs bufs = {buf[MLA_Q_LATENT], q.buf, pass_rows(pass, layer, 0), buf[MLA_ATTENDED],
                                       pass->scratch->buf[SCRATCH_LISTS]};
     uint32_t dense = shape_layer_kind(s, layer) == LAYER_MLA ? pass->rows : indexer_dense_rows(pass);
@@ -306,7 +330,8 @@ static void attend(const struct pass *pass, const struct mla_weights *w, struct 
     args.first_listed = (pass->first + dense) * indexer_list(s);
     if (args.n_rows)
         attention(pass, &args, &bufs);
-    values(pass, w, buf[MLA_ATTENDED], buf[MLA_HEADS]);
+    struct args_heads values = values_of(pass, w);
+    gpu_op_heads(pass->gpu, &values, values_matrix(w)->buf, buf[MLA_ATTENDED], buf[MLA_HEADS]);
 }
 
 // heads *= sigmoid(gate x), before the last matrix.
@@ -328,6 +353,56 @@ static void gate_heads(const struct pass *pass, const struct mla_weights *w, str
     gpu_op_gate_product(pass->gpu, &args, gate.buf, heads.buf);
 }
 
+// A decoded token's layer without anything between its ops: in as few launches as the device allows.
+static void run_token(const struct pass *pass, const struct mla_weights *w, uint32_t layer, struct rows q)
+{
+    const struct shape *s = pass->shape;
+    gpu_buf *const *buf = pass->scratch->buf + SCRATCH_MIXER;
+    const struct vector *norm = &pass->weights->layers[layer].input_layernorm;
+    gpu_buf *hidden = pass->stream->hidden;
+    struct args_mla_in in = {
+        .q_first = s->q_lora_rank ? w->q_a.at : w->q.at,
+        .kv_a = w->kv_a.at,
+        .append = append_of(pass, w, q),
+        .absorb = keys_of(pass, w, q),
+        .norm = norm->offset,
+        .eps = s->rms_norm_eps,
+        .lora_eps = s->latent_norm_eps,
+    };
+    struct gpu_mla_in_bufs in_bufs = {
+        .norm = norm->buf,
+        .x = hidden,
+        .normed = pass->stream->normed,
+        .q_first = s->q_lora_rank ? w->q_a.buf : w->q.buf,
+        .kv_a = w->kv_a.buf,
+        .latent_norm = w->kv_a_layernorm.buf,
+        .inv_freq = pass->weights->inv_freq,
+        .kv_b = w->kv_b.buf,
+        .q = q.buf,
+        .kv = buf[MLA_KV],
+        .cache = pass_rows(pass, layer, 0),
+        .latent = buf[MLA_Q_LATENT],
+    };
+    if (s->q_lora_rank) {
+        in.q_last = w->q_b.at;
+        in.lora_norm = w->q_a_layernorm.offset;
+        in_bufs.q_last = w->q_b.buf;
+        in_bufs.lora_norm = w->q_a_layernorm.buf;
+        in_bufs.lora = buf[MLA_Q_LORA];
+        in_bufs.lora_normed = buf[MLA_Q_NORMED];
+    }
+    struct args_mla_out out = {.attention = attention_of(pass, q), .values = values_of(pass, w), .o = w->o.at};
+    struct gpu_mla_out_bufs out_bufs = {
+        .attention = {buf[MLA_Q_LATENT], q.buf, pass_rows(pass, layer, 0), buf[MLA_ATTENDED], NULL},
+        .values = values_matrix(w)->buf,
+        .heads = buf[MLA_HEADS],
+        .o = w->o.buf,
+        .out = hidden,
+    };
+    gpu_op_mla_in(pass->gpu, &in, &in_bufs);
+    gpu_op_mla_out(pass->gpu, &out, &out_bufs);
+}
+
 static void run(const struct pass *pass, uint32_t layer)
 {
     const struct shape *s = pass->shape;
@@ -335,6 +410,11 @@ static void run(const struct pass *pass, uint32_t layer)
     uint32_t head = s->qk_nope_head_dim + s->qk_rope_head_dim;
     struct rows q = scratch_mixer(pass->scratch, MLA_Q, s->n_heads * head);
     struct rows heads = scratch_mixer(pass->scratch, MLA_HEADS, s->n_heads * s->v_head_dim);
+    if (pass->decode && stream_is_simple(pass) && shape_layer_kind(s, layer) == LAYER_MLA && w->kv_b.buf &&
+        !w->gate.buf) {
+        run_token(pass, w, layer, q);
+        return;
+    }
     project(pass, w, layer, q);
     append(pass, w, layer, q);
     if (has_indexer(pass, layer))

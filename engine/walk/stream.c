@@ -73,6 +73,11 @@ void stream_begin(const struct pass *pass)
     gpu_op_embed(pass->gpu, &args, pass->weights->embed.buf, pass->scratch->buf[SCRATCH_IDS], pass->stream->hidden);
 }
 
+bool stream_is_simple(const struct pass *pass)
+{
+    return !pass->stream->unfused && pass->stream->residual == &residual_plain;
+}
+
 static const struct vector *norm_of(const struct pass *pass, uint32_t layer, enum site site)
 {
     if (site == SITE_HEAD)
@@ -134,8 +139,7 @@ void stream_add_ranked(const struct pass *pass, uint32_t layer, uint32_t first_w
 {
     const struct shape *s = pass->shape;
     gpu_buf *partial = pass->scratch->buf[SCRATCH_EXPERT_OUT], *weight = pass->scratch->buf[SCRATCH_ROUTER_WEIGHTS];
-    bool fused = !pass->stream->unfused && pass->stream->residual == &residual_plain;
-    if (!fused || layer + 1 < s->n_layers) {
+    if (!stream_is_simple(pass) || layer + 1 < s->n_layers) {
         struct args_combine args = {.n_partials = s->top_k, .dim = s->hidden_size, .first_weight = first_weight};
         gpu_op_combine(pass->gpu, &args, partial, weight, pass->stream->hidden);
         return;

@@ -71,6 +71,8 @@ struct stream {
     bool head_is_normed; // the last sum of a decoded token has brought the head's norm
 };
 
+// Do layers' halves read and add to `hidden` itself, and may ops be gathered?
+bool stream_is_simple(const struct pass *pass);
 // Device bytes that each token of a group takes.
 uint64_t stream_group_bytes(const struct shape *shape);
 // How many tokens a group has at most: places of rows are counted in 32 bits, here and in scratch.

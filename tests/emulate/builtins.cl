@@ -194,9 +194,13 @@ SAME void vstore_half_rte(float value, size_t i, __global half *p)
 
 // ---- kernels/ptx.cl
 
+#define MEETING_TRIES 2000 // each lets other groups run
 #define PTX_INSTRUCTIONS
 void emulate_mma(float4 *c, uint4 a, uint b0, uint b1) __attribute__((convergent));
 float emulate_of_lane(float value, uint apart) __attribute__((convergent));
+float emulate_from_lane(float value, uint lane) __attribute__((convergent));
+void emulate_come(volatile __global uint *count) __attribute__((convergent));
+uint emulate_look(const volatile __global uint *count) __attribute__((convergent));
 void emulate_warp_barrier(void) __attribute__((convergent));
 void emulate_copy(__local void *to, const __global void *from, uint bytes);
 void emulate_copies_wait(void);
@@ -206,6 +210,9 @@ uint emulate_halves_fma(uint a, uint b, uint c) __attribute__((const));
 
 #define mma          emulate_mma
 #define of_lane      emulate_of_lane
+#define from_lane    emulate_from_lane
+#define come         emulate_come
+#define look         emulate_look
 #define warp_barrier emulate_warp_barrier
 #define copies_wait  emulate_copies_wait
 #define copies_group        emulate_copies_group

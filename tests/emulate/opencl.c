@@ -16,7 +16,7 @@
 
 #include "tests/emulate/program.h"
 
-enum { MOST_ARGUMENTS = 16, MOST_BYTES = 1920, LOCAL_BYTES = 48 << 10, ALIGNMENT = 256 };
+enum { MOST_ARGUMENTS = 20, MOST_BYTES = 1920, LOCAL_BYTES = 48 << 10, ALIGNMENT = 256 };
 
 struct _cl_platform_id {
     int unused;
@@ -469,14 +469,6 @@ static bool lay_out(const struct _cl_kernel *kernel, struct stack_arguments *sta
     return true;
 }
 
-static void poison(void *of_kernel)
-{
-    const struct loaded_kernel *kernel = of_kernel;
-    for (size_t i = 0; i < kernel->n_arrays; i++)
-        for (size_t k = 0; k < kernel->arrays[i].bytes / 4; k++)
-            kernel->arrays[i].words[k] = poisoned_word;
-}
-
 cl_int clEnqueueNDRangeKernel(cl_command_queue q, cl_kernel kernel, cl_uint axes, const size_t *offset,
                               const size_t *global, const size_t *local, cl_uint n, const cl_event *list,
                               cl_event *event)
@@ -491,8 +483,8 @@ cl_int clEnqueueNDRangeKernel(cl_command_queue q, cl_kernel kernel, cl_uint axes
                         .registers = registers,
                         .groups = {1, 1, 1},
                         .items = local[0],
-                        .poison = poison,
-                        .context = &kernel->loaded};
+                        .arrays = kernel->loaded.arrays,
+                        .n_arrays = kernel->loaded.n_arrays};
     if (kernel->loaded.local_bytes > LOCAL_BYTES) {
         fprintf(stderr, "FAIL kernel %s has %zu bytes of local memory, and a GPU %d\n", kernel->name,
                 kernel->loaded.local_bytes, LOCAL_BYTES);

@@ -19,11 +19,6 @@ struct bytes program_compile(const char *text, size_t n, const char *options, ch
 // Loads what program_compile made; NULL, and the reason in *log, when it does not.
 void *program_load(const struct bytes *library, char **log);
 
-// A kernel's local memory: the arrays of its own, in a list of `n`.
-struct local_array {
-    uint32_t *words;
-    size_t bytes;
-};
 enum { MOST_ARRAYS = 16 };
 struct loaded_kernel {
     kernel_function *function; // NULL: there is none of this name

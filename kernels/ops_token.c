@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What a decoded token does in one launch where groups can wait for each other.
+#include "kernels/ops_check.h"
+
+// Meets a few times with so many groups. False: not all of them came, or the driver refused.
+static bool do_meet(gpu *g, uint32_t groups)
+{
+    enum { TIMES = 8 };
+    gpu_buf *count = g->meeting.count;
+    const uint32_t zero[2] = {0, 0};
+    uint32_t seen[2];
+    struct launch l = {
+        .kernel = KERNEL_MOE_TOKEN, .args = &(struct args_moe_token){.meetings = TIMES}, .groups = {groups}};
+    for (unsigned i = 0; i < kernel_info(KERNEL_MOE_TOKEN)->n_buffers; i++)
+        l.buffers[i] = count;
+    gpu_write(g, count, 0, zero, sizeof zero);
+    launch(g, &l);
+    return gpu_read(g, count, 0, seen, sizeof seen, NULL) == GPU_OK && seen[0] == TIMES * groups && !seen[1];
+}
+
+void gpu_prove_meeting(gpu *g, uint32_t per_unit)
+{
+    struct meeting *m = &g->meeting;
+    m->groups = m->met = m->asked = 0;
+    if (!kernel_group(g, KERNEL_MOE_TOKEN) || gpu_failed(g))
+        return;
+    if (!m->count)
+        m->count = gpu_buf_new(g, sizeof(uint32_t[2]), NULL);
+    if (m->count && do_meet(g, per_unit * g->info.compute_units))
+        m->groups = per_unit * g->info.compute_units;
+    const uint32_t zero[2] = {0, 0};
+    if (m->groups)
+        gpu_write(g, m->count, 0, zero, sizeof zero);
+    gpu_check(g, NULL);
+    g->counts = (struct gpu_counts){0};
+}
+
+uint32_t op_token_meets(gpu *g, uint32_t times)
+{
+    uint32_t met = g->meeting.met;
+    g->meeting.met += times * g->meeting.groups;
+    return met;
+}
+
+// What the op stands for.
+static void apart(gpu *g, const struct args_moe_token *a, const struct gpu_moe_token_bufs *b)
+{
+    const struct args_places at = {.base = a->base,
+                                   .stride = a->stride,
+                                   .n = a->choice.top_k,
+                                   .by_id = 1,
+                                   .first_id = a->choice.first,
+                                   .n_experts = a->choice.n_experts};
+    struct args_norm_matvecs logits = {
+        .matrix = {a->router}, .norm = a->norm, .n = 1, .eps = a->eps, .plus_one = a->plus_one};
+    struct args_swiglu_experts in = {.gate = a->gate,
+                                     .up = a->up,
+                                     .shared_gate = a->shared_gate,
+                                     .shared_up = a->shared_up,
+                                     .at = at,
+                                     .out_stride = a->gate.out_dim,
+                                     .shared_offset = a->shared_offset,
+                                     .limit = a->limit,
+                                     .situ_beta = a->situ_beta};
+    struct args_add_experts out = {.matrix = a->down,
+                                   .shared = a->shared_down,
+                                   .at = at,
+                                   .in_stride = a->gate.out_dim,
+                                   .shared_offset = a->shared_offset,
+                                   .first_weight = a->choice.first};
+    gpu_op_norm_matvecs(g, &logits,
+                        &(struct gpu_norm_matvecs_bufs){b->norm, b->out, b->normed, {b->router}, {b->logits}});
+    gpu_op_router(g, &a->choice, &(struct gpu_router_bufs){b->logits, b->bias, b->ids, b->weights});
+    gpu_op_swiglu_experts(g, &in, &(struct gpu_experts_bufs){b->experts, b->ids, b->normed, b->act, b->shared, NULL});
+    gpu_op_add_experts(g, &out,
+                       &(struct gpu_add_experts_bufs){
+                           {b->experts, b->ids, b->act, NULL, b->shared_down, NULL}, b->weights, b->partial, b->out});
+}
+
+// A matrix that the kernel can take: with whole quads of words.
+bool op_token_takes(const gpu *g, const struct args_matrix *m)
+{
+    return (m->kind == KIND_MLX_4 || m->kind == KIND_MLX_8) && !op_program(g, m) && m->weight % 16 == 0 &&
+           m->in_dim <= TOKEN_INPUTS;
+}
+
+static bool is_together(const gpu *g, const struct args_moe_token *a)
+{
+    bool shared = a->shared_gate.kind != KIND_NONE;
+    return g->meeting.groups && op_token_takes(g, &a->router) && op_token_takes(g, &a->gate) &&
+           op_token_takes(g, &a->up) && op_token_takes(g, &a->down) && op_same_shape(&a->gate, &a->up) &&
+           a->base % 16 == 0 && a->stride % 16 == 0 && a->norm % 16 == 0 && a->shared_offset % 4 == 0 &&
+           a->choice.n_experts <= TOKEN_EXPERTS && a->choice.top_k <= MOST_EXPERTS &&
+           (!shared || (op_token_takes(g, &a->shared_gate) && op_token_takes(g, &a->shared_up) &&
+                        op_token_takes(g, &a->shared_down) && op_same_shape(&a->shared_gate, &a->shared_up)));
+}
+
+static bool shapes_fit(const struct args_moe_token *a)
+{
+    uint32_t hidden = a->router.in_dim;
+    bool shared = a->shared_gate.kind != KIND_NONE;
+    return a->router.out_dim == a->choice.n_experts && a->choice.n_rows == 1 && a->choice.n_experts > 0 &&
+           a->gate.in_dim == hidden && a->down.out_dim == hidden && a->down.in_dim == a->gate.out_dim &&
+           op_same_dims(&a->gate, &a->up) && shared == (a->shared_down.kind != KIND_NONE) &&
+           (!shared || (a->shared_gate.in_dim == hidden && op_same_dims(&a->shared_gate, &a->shared_up) &&
+                        a->shared_down.out_dim == hidden && a->shared_down.in_dim == a->shared_gate.out_dim));
+}
+
+// Of what goes together; what is done apart is looked at there.
+static bool buffers_fit(gpu *g, const struct args_moe_token *a, const struct gpu_moe_token_bufs *b)
+{
+    static const char op[] = "moe_token";
+    const struct args_router *r = &a->choice;
+    const struct args_places at = {.base = a->base,
+                                   .stride = a->stride,
+                                   .n = r->top_k,
+                                   .by_id = 1,
+                                   .first_id = r->first,
+                                   .n_experts = r->n_experts};
+    const struct gpu_experts_bufs of = {.matrices = b->experts, .ids = b->ids};
+    bool shared = a->shared_gate.kind != KIND_NONE;
+    uint64_t hidden = a->router.in_dim, inner = a->gate.out_dim;
+    return op_need(g, op_router_fits(r), op, "experts, groups and top_k do not fit each other") &&
+           op_need_matrix(g, b->router, &a->router, op) &&
+           op_need(g,
+                   op_holds_experts(&of, &a->gate, &at) && op_holds_experts(&of, &a->up, &at) &&
+                       op_holds_experts(&of, &a->down, &at),
+                   op, "an expert lies outside its buffer") &&
+           (!shared ||
+            (op_need_matrix(g, b->shared, &a->shared_gate, op) && op_need_matrix(g, b->shared, &a->shared_up, op) &&
+             op_need_matrix(g, b->shared_down, &a->shared_down, op) &&
+             op_need(g, op_holds_rows(b->act, 1, 0, a->shared_offset, a->shared_gate.out_dim), op,
+                     "too little room for the shared expert"))) &&
+           op_need(g,
+                   op_holds(b->norm, a->norm, 4 * hidden) &&
+                       (!r->has_bias || op_holds(b->bias, r->bias, 4 * (uint64_t)r->n_experts)),
+                   op, "a vector lies outside its buffer") &&
+           op_need(g, op_holds_rows(b->logits, 1, 0, 0, r->n_experts), op, "too few logits") &&
+           op_need(g,
+                   op_holds_rows(b->weights, 1, 0, r->first, r->top_k) &&
+                       op_holds_rows(b->act, r->top_k, inner, 0, inner) &&
+                       op_holds_rows(b->partial, r->top_k + (shared ? 1 : 0), hidden, 0, hidden) &&
+                       op_holds_rows(b->out, 1, 0, 0, hidden),
+                   op, "an output is too small");
+}
+
+void gpu_op_moe_token(gpu *g, const struct args_moe_token *a, const struct gpu_moe_token_bufs *b)
+{
+    enum { MEETINGS = 3 };
+    if (gpu_failed(g) || !op_need(g, shapes_fit(a), "moe_token", "the matrices do not fit each other"))
+        return;
+    if (!is_together(g, a)) {
+        apart(g, a, b);
+        return;
+    }
+    if (!buffers_fit(g, a, b))
+        return;
+    struct args_moe_token args = *a;
+    args.met = op_token_meets(g, MEETINGS);
+    args.meetings = 0;
+    launch(g, &(struct launch){.kernel = KERNEL_MOE_TOKEN,
+                               .args = &args,
+                               .buffers = {b->norm, b->router, b->bias ? b->bias : b->norm, b->experts,
+                                           b->shared ? b->shared : b->experts,
+                                           b->shared_down ? b->shared_down : b->experts, b->logits, b->ids, b->weights,
+                                           b->act, b->partial, b->out, g->meeting.count},
+                               .groups = {g->meeting.groups}});
+}

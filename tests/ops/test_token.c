@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The routed half of a layer of one token: the same bits as the ops that it stands for, in one launch where groups can
+// meet; and what becomes of groups that can't.
+#include "tests/ops/rig.h"
+
+static struct rigs rigs; // opened once: building kernels takes seconds
+
+struct token_case {
+    uint32_t hidden, inner, n_experts, top_k, router_bits, bits;
+    uint32_t shared; // as many times as wide, of the other width; 0: none
+    uint32_t n_group, scoring, has_bias;
+};
+
+static const struct token_case token_cases[] = {
+    {64, 32, 4, 2, 8, 4, 0, 1, ROUTER_SOFTMAX, 0},      {160, 96, 12, 3, 4, 8, 1, 3, ROUTER_SIGMOID, 1},
+    {2048, 1408, 16, 6, 8, 4, 2, 1, ROUTER_SIGMOID, 1}, {7168, 32, 256, 8, 8, 4, 1, 8, ROUTER_SIGMOID, 1},
+    {384, 128, 32, 4, 8, 4, 1, 1, ROUTER_SIGMOID, 0},   {8192, 64, 6, 5, 8, 8, 3, 1, ROUTER_SOFTMAX, 0},
+};
+
+// Matrices of one blob, each at a multiple of 64 bytes.
+struct blob {
+    unsigned char *bytes;
+    size_t size;
+};
+
+static struct args_matrix put(struct blob *blob, uint32_t out_dim, uint32_t in_dim, uint32_t bits, uint32_t seed)
+{
+    struct args_matrix shape = {
+        .in_dim = in_dim, .out_dim = out_dim, .kind = kind_of(bits), .group_size = in_dim % 64 ? 32 : 64};
+    struct test_matrices m = random_matrices(shape, 1, seed);
+    size_t at = (blob->size + 63) / 64 * 64;
+    blob->bytes = must(realloc(blob->bytes, at + m.size + 64));
+    memset(blob->bytes + blob->size, 0, at - blob->size);
+    memcpy(blob->bytes + at, m.bytes, m.size);
+    blob->size = at + m.size;
+    struct args_matrix placed = gpu_matrix_behind(&m.at[0], at);
+    free(m.bytes);
+    return placed;
+}
+
+// A case's arguments, and its buffers but for those that are written.
+struct token_rig {
+    struct args_moe_token a;
+    struct gpu_moe_token_bufs b;
+    uint32_t n_act;
+};
+
+static struct token_rig token_rig_of(gpu *g, const struct token_case *c)
+{
+    struct token_rig r = {0};
+    struct blob experts = {0}, shared = {0}, down = {0}, router = {0};
+    struct args_moe_token *a = &r.a;
+    for (uint32_t e = 0; e < c->n_experts; e++) {
+        if (e)
+            experts.size = e * a->stride;
+        struct args_matrix gate = put(&experts, c->inner, c->hidden, c->bits, 3 * e + 1);
+        struct args_matrix up = put(&experts, c->inner, c->hidden, c->bits, 3 * e + 2);
+        struct args_matrix below = put(&experts, c->hidden, c->inner, c->bits, 3 * e + 3);
+        if (e == 0) {
+            a->gate = gate, a->up = up, a->down = below;
+            a->stride = (experts.size + 63) / 64 * 64 + 64;
+        }
+        size_t end = (e + 1) * a->stride;
+        experts.bytes = must(realloc(experts.bytes, end));
+        memset(experts.bytes + experts.size, 0, end - experts.size);
+    }
+    experts.size = c->n_experts * a->stride;
+    a->router = put(&router, c->n_experts, c->hidden, c->router_bits, 900);
+    if (c->shared) {
+        uint32_t bits = c->bits == 4 ? 8 : 4;
+        a->shared_gate = put(&shared, c->shared * c->inner, c->hidden, bits, 901);
+        a->shared_up = put(&shared, c->shared * c->inner, c->hidden, bits, 902);
+        a->shared_down = put(&down, c->hidden, c->shared * c->inner, bits, 903);
+        r.b.shared = upload(g, shared.bytes, shared.size);
+        r.b.shared_down = upload(g, down.bytes, down.size);
+    }
+    a->choice = (struct args_router){.bias = 16,
+                                     .n_rows = 1,
+                                     .n_experts = c->n_experts,
+                                     .n_group = c->n_group,
+                                     .topk_group = (c->n_group + 1) / 2,
+                                     .top_k = c->top_k,
+                                     .norm_topk_prob = 1,
+                                     .scoring = c->scoring,
+                                     .topk_method = c->n_group > 1 ? TOPK_NOAUX : TOPK_GREEDY,
+                                     .has_bias = c->has_bias,
+                                     .routed_scaling_factor = 2.5f,
+                                     .first = 3};
+    a->norm = 16;
+    a->limit = c->n_group > 1 ? 0.25f : 0;
+    a->eps = 1e-5f;
+    a->plus_one = c->bits == 8;
+    a->shared_offset = c->top_k * c->inner;
+    r.n_act = (c->top_k + c->shared) * c->inner;
+    float *norm = random_floats(c->hidden + 4, 910), *bias = random_floats(c->n_experts + 4, 911);
+    r.b.norm = upload(g, norm, (c->hidden + 4) * 4);
+    r.b.bias = upload(g, bias, (c->n_experts + 4) * 4);
+    r.b.router = upload(g, router.bytes, router.size);
+    r.b.experts = upload(g, experts.bytes, experts.size);
+    free(norm), free(bias), free(router.bytes), free(experts.bytes), free(shared.bytes), free(down.bytes);
+    return r;
+}
+
+// Fresh places for what is written.
+static void renew(gpu *g, struct token_rig *r, const struct token_case *c)
+{
+    float *x = random_floats(c->hidden, 920),
+          *blank = poisoned((size_t)(c->top_k + 1) * c->hidden + r->n_act + c->n_experts);
+    r->b.out = upload(g, x, c->hidden * 4);
+    r->b.logits = upload(g, blank, c->n_experts * 4);
+    r->b.ids = upload(g, blank, (c->top_k + 4) * 4);
+    r->b.weights = upload(g, blank, (c->top_k + 4) * 4);
+    r->b.act = upload(g, blank, r->n_act * 4);
+    r->b.partial = upload(g, blank, (c->top_k + 1) * c->hidden * 4);
+    r->b.normed = upload(g, blank, c->hidden * 4);
+    free(x), free(blank);
+}
+
+static void forget(const struct gpu_moe_token_bufs *b)
+{
+    gpu_buf_free(b->out), gpu_buf_free(b->logits), gpu_buf_free(b->ids), gpu_buf_free(b->weights);
+    gpu_buf_free(b->act), gpu_buf_free(b->partial), gpu_buf_free(b->normed);
+}
+
+static void release(const struct token_rig *r)
+{
+    gpu_buf_free(r->b.norm), gpu_buf_free(r->b.bias), gpu_buf_free(r->b.router), gpu_buf_free(r->b.experts);
+    gpu_buf_free(r->b.shared), gpu_buf_free(r->b.shared_down);
+}
+
+static int same(const struct rig *rig, const char *what, gpu_buf *a, gpu_buf *b)
+{
+    char *first = download(rig->g, a), *second = download(rig->g, b);
+    int good = first && second && memcmp(first, second, gpu_buf_bytes(a)) == 0;
+    if (!good)
+        printf("    %s: %s differs\n", rig->label, what);
+    free(first), free(second);
+    return good;
+}
+
+static void one_by_one(gpu *g, const struct token_rig *r)
+{
+    const struct args_moe_token *a = &r->a;
+    const struct gpu_moe_token_bufs *b = &r->b;
+    uint32_t hidden = a->router.in_dim, top_k = a->choice.top_k, inner = a->gate.out_dim;
+    struct args_rmsnorm norm = {.weight = a->norm, .n_rows = 1, .dim = hidden, .eps = a->eps, .plus_one = a->plus_one};
+    struct args_matmul logits = {.matrix = a->router, .n_rows = 1};
+    const struct args_places at = {
+        .stride = a->stride, .n = top_k, .by_id = 1, .first_id = 3, .n_experts = a->choice.n_experts};
+    struct args_swiglu_experts in = {.gate = a->gate, .up = a->up, .at = at, .out_stride = inner, .limit = a->limit};
+    struct args_matvec_experts out = {.matrix = a->down, .at = at, .in_stride = inner, .out_stride = hidden};
+    struct args_combine sum = {.n_partials = top_k, .dim = hidden, .first_weight = 3};
+    gpu_op_rmsnorm(g, &norm, b->norm, b->out, b->normed);
+    gpu_op_matvec(g, &logits, b->router, b->normed, b->logits);
+    gpu_op_router(g, &a->choice, &(struct gpu_router_bufs){b->logits, b->bias, b->ids, b->weights});
+    gpu_op_swiglu_experts(g, &in, &(struct gpu_experts_bufs){b->experts, b->ids, b->normed, b->act, NULL, NULL});
+    gpu_op_matvec_experts(g, &out, &(struct gpu_experts_bufs){b->experts, b->ids, b->act, b->partial, NULL, NULL});
+    if (b->shared) {
+        struct args_swiglu wide = {
+            .gate = a->shared_gate, .up = a->shared_up, .n_rows = 1, .out_offset = a->shared_offset, .limit = a->limit};
+        struct args_matmul below = {.matrix = a->shared_down, .n_rows = 1, .in_offset = a->shared_offset, .add = 1};
+        gpu_op_swiglu_vec(g, &wide, b->shared, b->normed, b->act);
+        gpu_op_matvec(g, &below, b->shared_down, b->act, b->out);
+    }
+    gpu_op_combine(g, &sum, b->partial, b->weights, b->out);
+}
+
+static void check_token(struct harness *t, struct rig *rig, const struct token_case *c)
+{
+    gpu *g = rig->g;
+    struct token_rig r = token_rig_of(g, c);
+    renew(g, &r, c);
+    const struct gpu_moe_token_bufs want = r.b;
+    one_by_one(g, &r);
+    for (int times = 0; times < 3; times++) { // what groups count goes on from launch to launch
+        renew(g, &r, c);
+        uint32_t groups = g->meeting.groups;
+        if (times == 2)
+            g->meeting.groups = 0;
+        uint64_t launches = gpu_counters(g).launches;
+        gpu_op_moe_token(g, &r.a, &r.b);
+        launches = gpu_counters(g).launches - launches;
+        if (!CHECK(t, g->meeting.groups ? launches == 1 : launches > 1))
+            printf("    %u -> %u: %u launches\n", c->hidden, c->inner, (unsigned)launches);
+        g->meeting.groups = groups;
+        if (!CHECK(t, same(rig, "an id", want.ids, r.b.ids) && same(rig, "a weight", want.weights, r.b.weights) &&
+                          same(rig, "an activation", want.act, r.b.act) && same(rig, "the sum", want.out, r.b.out)))
+            printf("    %u -> %u, %u of %u, %u bits, shared %u\n", c->hidden, c->inner, c->top_k, c->n_experts, c->bits,
+                   c->shared);
+        forget(&r.b);
+    }
+    forget(&want);
+    release(&r);
+}
+
+static void as_one_by_one(struct harness *t)
+{
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (size_t i = 0; i < sizeof token_cases / sizeof *token_cases; i++)
+            check_token(t, &rigs.items[d], &token_cases[i]);
+}
+
+// ---- attention over latent rows
+
+struct mla_case {
+    uint32_t hidden, lora, heads, nope, rope, v, rank, position;
+    uint32_t bits, kv_type;
+};
+
+static const struct mla_case mla_cases[] = {
+    {64, 0, 2, 32, 16, 32, 64, 0, 4, KV_F32},
+    {160, 96, 5, 32, 8, 64, 32, 40, 8, KV_F16},
+    {2048, 0, 16, 128, 64, 128, 512, 200, 4, KV_F16},
+    {2048, 768, 20, 192, 64, 256, 512, 700, 4, KV_F16},
+};
+
+struct mla_out {
+    gpu_buf *lora, *normed, *lora_normed, *q, *kv, *cache, *latent, *attended, *heads, *out;
+};
+
+static gpu_buf *blank(gpu *g, size_t floats)
+{
+    float *values = random_floats(floats, 77);
+    gpu_buf *buf = upload(g, values, floats * 4);
+    free(values);
+    return buf;
+}
+
+// Rows of numbers around 0.1, of either type.
+static gpu_buf *cache_of(gpu *g, size_t elements, uint32_t kv_type)
+{
+    if (kv_type == KV_F32)
+        return blank(g, elements);
+    uint16_t *halves = must(malloc(elements * sizeof *halves));
+    uint32_t state = 9;
+    for (size_t i = 0; i < elements; i++)
+        halves[i] = (uint16_t)(0x2c00 | (random_next(&state) & 0x83ff));
+    gpu_buf *buf = upload(g, halves, elements * sizeof *halves);
+    free(halves);
+    return buf;
+}
+
+static gpu_buf *placed(gpu *g, struct args_matrix *at, uint32_t out_dim, uint32_t in_dim, uint32_t bits, uint32_t seed)
+{
+    struct blob blob = {0};
+    *at = put(&blob, out_dim, in_dim, bits, seed);
+    gpu_buf *buf = upload(g, blob.bytes, blob.size);
+    free(blob.bytes);
+    return buf;
+}
+
+// In one launch before and one behind the tiles, or op by op.
+static void check_mla(struct harness *t, struct rig *rig, const struct mla_case *c)
+{
+    gpu *g = rig->g;
+    uint32_t head = c->nope + c->rope, width = c->rank + c->rope, groups = g->meeting.groups;
+    struct args_mla_in in = {.norm = 16, .lora_norm = 16, .eps = 1e-5f, .lora_eps = 1e-6f, .plus_one = c->bits == 8};
+    struct args_mla_out out = {.attention = {.n_rows = 1,
+                                             .n_heads = c->heads,
+                                             .kv_lora_rank = c->rank,
+                                             .rope_dim = c->rope,
+                                             .q_row_stride = c->heads * head,
+                                             .q_head_stride = head,
+                                             .q_rope_offset = c->nope,
+                                             .position = c->position,
+                                             .kv_type = c->kv_type,
+                                             .softmax_scale = 0.1f}};
+    in.append = (struct args_kv_append){.norm = 4,
+                                        .n_rows = 1,
+                                        .kv_lora_rank = c->rank,
+                                        .rope_dim = c->rope,
+                                        .in_stride = width,
+                                        .position = c->position,
+                                        .kv_type = c->kv_type,
+                                        .interleaved = 1,
+                                        .eps = 1e-6f,
+                                        .scale = 1,
+                                        .n_heads = c->heads,
+                                        .q_row_stride = c->heads * head,
+                                        .q_head_stride = head,
+                                        .q_offset = c->nope};
+    struct gpu_mla_in_bufs b = {.x = blank(g, c->hidden), .norm = blank(g, c->hidden + 4)};
+    b.lora_norm = c->lora ? blank(g, c->lora + 4) : NULL;
+    b.latent_norm = blank(g, c->rank + 4);
+    b.inv_freq = blank(g, c->rope / 2);
+    b.q_first = placed(g, &in.q_first, c->lora ? c->lora : c->heads * head, c->hidden, c->bits, 1);
+    b.q_last = c->lora ? placed(g, &in.q_last, c->heads * head, c->lora, c->bits, 2) : NULL;
+    b.kv_a = placed(g, &in.kv_a, width, c->hidden, c->bits, 3);
+    b.kv_b = placed(g, &in.absorb.kv_b, c->heads * (c->nope + c->v), c->rank, c->bits, 4);
+    in.absorb.n_rows = in.absorb.decode = 1;
+    in.absorb.n_heads = c->heads;
+    in.absorb.qk_nope_head_dim = c->nope;
+    in.absorb.v_head_dim = c->v;
+    in.absorb.q_row_stride = c->heads * head;
+    in.absorb.q_head_stride = head;
+    out.values = (struct args_heads){.matrix = in.absorb.kv_b,
+                                     .n_rows = 1,
+                                     .n_heads = c->heads,
+                                     .n_out = c->v,
+                                     .head_rows = c->nope + c->v,
+                                     .first_row = c->nope,
+                                     .row_stride = c->heads * c->rank,
+                                     .head_stride = c->rank,
+                                     .decode = 1};
+    gpu_buf *o = placed(g, &out.o, c->hidden, c->heads * c->v, c->bits, 5);
+    struct mla_out r[2];
+    for (int i = 0; i < 2; i++) {
+        r[i] = (struct mla_out){.lora = blank(g, c->lora + 1),
+                                .normed = blank(g, c->hidden),
+                                .lora_normed = blank(g, c->lora + 1),
+                                .q = blank(g, c->heads * head),
+                                .kv = blank(g, width),
+                                .cache = cache_of(g, (size_t)(c->position + 1) * width, c->kv_type),
+                                .latent = blank(g, c->heads * c->rank),
+                                .attended = blank(g, c->heads * c->rank),
+                                .heads = blank(g, c->heads * c->v),
+                                .out = blank(g, c->hidden)};
+        b.normed = r[i].normed, b.lora = r[i].lora, b.lora_normed = r[i].lora_normed, b.q = r[i].q, b.kv = r[i].kv;
+        b.cache = r[i].cache, b.latent = r[i].latent;
+        struct gpu_mla_out_bufs behind = {
+            {r[i].latent, r[i].q, r[i].cache, r[i].attended, NULL}, b.kv_b, r[i].heads, o, r[i].out};
+        g->meeting.groups = i ? groups : 0;
+        uint64_t launches = gpu_counters(g).launches;
+        gpu_op_mla_in(g, &in, &b);
+        gpu_op_mla_out(g, &out, &behind);
+        launches = gpu_counters(g).launches - launches;
+        CHECK(t, g->meeting.groups ? launches == 3 : launches > 3);
+        g->meeting.groups = groups;
+    }
+    if (!CHECK(t, same(rig, "q", r[0].q, r[1].q) && same(rig, "the cache", r[0].cache, r[1].cache) &&
+                      same(rig, "q in latent space", r[0].latent, r[1].latent) &&
+                      same(rig, "the heads", r[0].heads, r[1].heads) && same(rig, "the stream", r[0].out, r[1].out)))
+        printf("    %u heads, %u bits, position %u\n", c->heads, c->bits, c->position);
+    for (int i = 0; i < 2; i++) {
+        gpu_buf_free(r[i].lora), gpu_buf_free(r[i].normed), gpu_buf_free(r[i].lora_normed), gpu_buf_free(r[i].q);
+        gpu_buf_free(r[i].kv), gpu_buf_free(r[i].cache), gpu_buf_free(r[i].latent), gpu_buf_free(r[i].attended);
+        gpu_buf_free(r[i].heads), gpu_buf_free(r[i].out);
+    }
+    gpu_buf_free(b.x), gpu_buf_free(b.norm), gpu_buf_free(b.lora_norm), gpu_buf_free(b.latent_norm);
+    gpu_buf_free(b.inv_freq), gpu_buf_free(b.q_first), gpu_buf_free(b.q_last), gpu_buf_free(b.kv_a);
+    gpu_buf_free(b.kv_b), gpu_buf_free(o);
+}
+
+static void latent_attention_as_one_by_one(struct harness *t)
+{
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (size_t i = 0; i < sizeof mla_cases / sizeof *mla_cases; i++)
+            check_mla(t, &rigs.items[d], &mla_cases[i]);
+}
+
+// More groups than run at once: nobody waits forever, who reads what came of it is told, and the probe sees it.
+static void groups_that_never_come(struct harness *t)
+{
+    const struct token_case *c = &token_cases[4];
+    for (unsigned d = 0; d < rigs.n; d++) {
+        gpu *g = rigs.items[d].g;
+        uint32_t units = g->info.compute_units, groups = g->meeting.groups;
+        CHECK(t, groups || !g->has_mma || !getenv("MOECHAT_WARPS_CACHE")); // emulated groups can
+        if (!groups) {
+            gpu_prove_meeting(g, 1);
+            CHECK_EQ(t, g->meeting.groups, 0); // no such kernel
+            continue;
+        }
+        struct token_rig r = token_rig_of(g, c);
+        int32_t ids[4];
+        renew(g, &r, c);
+        g->meeting.groups = 32 * units;
+        gpu_op_moe_token(g, &r.a, &r.b);
+        struct gpu_error err;
+        CHECK_EQ(t, gpu_read(g, r.b.ids, 3 * sizeof *ids, ids, sizeof ids, &err), GPU_LAUNCH);
+        CHECK(t, strstr(err.text, "waited for each other in vain") != NULL);
+        CHECK_EQ(t, g->meeting.groups, 0); // one by one from here on
+        gpu_prove_meeting(g, 16);
+        CHECK_EQ(t, g->meeting.groups, 0);
+        gpu_prove_meeting(g, groups / units);
+        CHECK_EQ(t, g->meeting.groups, groups);
+        forget(&r.b);
+        release(&r);
+        check_token(t, &rigs.items[d], c);
+    }
+}
+
+static void wrong_arguments(struct harness *t)
+{
+    const struct token_case *c = &token_cases[4];
+    for (unsigned d = 0; d < rigs.n; d++) {
+        gpu *g = rigs.items[d].g;
+        struct token_rig r = token_rig_of(g, c);
+        renew(g, &r, c);
+        for (int wrong = 0; wrong < 10; wrong++) {
+            struct token_rig bad = r;
+            switch (wrong) {
+            case 0:
+                bad.a.router.in_dim += 32;
+                break;
+            case 1:
+                bad.a.choice.n_experts++;
+                break;
+            case 2:
+                bad.a.choice.top_k = 33;
+                break;
+            case 3:
+                bad.a.base = bad.a.stride;
+                break;
+            case 4:
+                bad.a.stride *= 2;
+                break;
+            case 5:
+                bad.b.out = r.b.weights;
+                break;
+            case 6:
+                bad.a.choice.first = 5;
+                break;
+            case 7:
+                bad.a.shared_offset += 4;
+                break;
+            case 8:
+                bad.b.partial = r.b.out;
+                break;
+            default:
+                bad.a.norm = 32;
+            }
+            gpu_op_moe_token(g, &bad.a, &bad.b);
+            CHECK_EQ(t, gpu_check(g, NULL), GPU_ARGUMENT);
+        }
+        gpu_op_moe_token(g, &r.a, &r.b);
+        CHECK_EQ(t, gpu_finish(g, NULL), 0);
+        forget(&r.b);
+        release(&r);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {TEST(as_one_by_one), TEST(latent_attention_as_one_by_one),
+                                                TEST(groups_that_never_come), TEST(wrong_arguments)};
+    rigs = open_rigs();
+    int failed = HARNESS_RUN(tests, argc, argv);
+    close_rigs(&rigs);
+    return failed;
+}
