@@ -248,7 +248,7 @@ const char *keeper_restore(struct keeper *keeper, uint32_t most, struct moe_err 
     const struct backend *backend = keeper->backend;
     const struct manifest *manifest = keeper->saved ? saved_manifest(keeper->saved) : NULL;
     if (!manifest || !manifest->n_records)
-        return manifest ? "its KV cache was not saved" : "this conversation is not saved";
+        return manifest ? "its KV cache is not saved" : "this conversation is not saved";
     struct store_path path = saved_kv_path(keeper->saved);
     int fd = saved_open_rows(keeper->saved);
     const char *why = fd >= 0 ? NULL : errno == ENOENT ? "its KV cache is missing" : "its KV cache cannot be opened";
@@ -264,7 +264,7 @@ const char *keeper_restore(struct keeper *keeper, uint32_t most, struct moe_err 
             continue;
         bool fine = record->first >= length || backend->ops->truncate(backend->self, record->first, err) == 0;
         if (record->first > length)
-            why = "a part of its KV cache was not saved";
+            why = "a part of its KV cache is not saved";
         else if (!fine || backend->ops->read_record(backend->self, &io, record, false, err))
             why = err->text;
     }
@@ -305,7 +305,7 @@ static const char *restore_states(struct keeper *keeper, struct moe_err *err)
 static const char *foreign(const struct origin *was, const struct origin *is)
 {
     if (!*was->weights) // its manifest was lost
-        return "its KV cache was not saved";
+        return "its KV cache is not saved";
     if (strcmp(was->weights, is->weights) != 0)
         return "it was saved with different weights";
     if (was->kv_type != is->kv_type)
@@ -459,7 +459,7 @@ uint32_t keeper_load(struct keeper *keeper)
                  (unsigned)news->missing, (unsigned)waiting);
     else if (news->missing && keeper_has_room(keeper, tokens))
         snprintf(news->text, sizeof news->text, "%.280s%s; your next message reads %u of its %u tokens again",
-                 why ? why : "the end of its KV cache was not saved", left, (unsigned)news->missing, (unsigned)tokens);
+                 why ? why : "the end of its KV cache is not saved", left, (unsigned)news->missing, (unsigned)tokens);
     else if (news->missing && *left) { // what keeper_has_room has said is not all
         struct session_news said = *news;
         snprintf(news->text, sizeof news->text, "%.280s%s; %.300s", why, left, said.text);

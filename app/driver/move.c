@@ -49,7 +49,7 @@ static void tell(struct keeper *keeper, const struct timeline *timeline, const s
                  (unsigned)news->missing, (unsigned)moved->unanswered);
     else if (news->missing && keeper_has_room(keeper, moved->tokens))
         snprintf(news->text, sizeof news->text, "%.280s; your next message reads %s%u of its %zu tokens again",
-                 why ? why : "its KV cache was not saved", forgets ? "up to " : "", (unsigned)news->missing,
+                 why ? why : "its KV cache is not saved", forgets ? "up to " : "", (unsigned)news->missing,
                  moved->tokens); // fewer where thinking is left out then
     else if (moved->part && !*news->text && !timeline_part_length(timeline))
         snprintf(news->text, sizeof news->text,

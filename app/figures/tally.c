@@ -2,6 +2,7 @@
 // Adds up what was done.
 #include "app/figures/tally.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -135,5 +136,12 @@ char *tally_read_words(char *out, size_t size, const struct tally *tally)
         snprintf(out, size, "%s read, nearly all from the page cache", all);
     else
         snprintf(out, size, "%s read, %s of it from the page cache", all, part);
+    return out;
+}
+
+char *tally_found_words(char out[TALLY_FOUND_SIZE], const struct tally *tally)
+{
+    snprintf(out, TALLY_FOUND_SIZE, "%" PRIu64 " hit%s, %" PRIu64 " miss%s", tally->hits, tally->hits == 1 ? "" : "s",
+             tally->misses, tally->misses == 1 ? "" : "es");
     return out;
 }

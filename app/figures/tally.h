@@ -41,5 +41,8 @@ double tally_answer_speed(const struct tally *tally);
 uint64_t tally_used(const struct tally *tally); // of those read ahead, asked for later, in time or not quite
 // "1.28 MB read", and how much of it came from the system's page cache.
 char *tally_read_words(char *out, size_t size, const struct tally *tally);
+// "5 hits, 1 miss". Returns `out`.
+enum { TALLY_FOUND_SIZE = 64 };
+char *tally_found_words(char out[TALLY_FOUND_SIZE], const struct tally *tally);
 
 #endif

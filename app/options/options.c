@@ -403,6 +403,9 @@ static bool take_operand(struct options *options, const char *word, struct optio
     if (!runs && options->command != COMMAND_CHAT)
         return option_refuse(error, "unexpected argument \"%.60s\"", word);
     bool model = names_model(options, word) && !options_given(options, "model");
+    if (!runs && !model && options->talk.go_on && word[strspn(word, "0123456789")] == 0)
+        return option_refuse(error, "unexpected argument \"%.60s\"; --context %.60s sets the room, -c is --continue",
+                             word, word);
     if (!model && (!runs || options_given(options, "prompt")))
         return option_refuse(error, "unexpected argument \"%.60s\"%s", word,
                              runs ? "; quote the prompt, and give a model by -m"

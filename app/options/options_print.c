@@ -166,6 +166,10 @@ void options_help(FILE *out, enum command command)
         fprintf(out, "Usage: moechat %s%s [OPTION...]\n\n%s\n", options_commands[command].name,
                 options_commands[command].operand, options_commands[command].summary);
     }
+    if (command == COMMAND_SESSIONS)
+        fputs("\nVerbs:\n  list (the default), show NAME, tree NAME, rm NAME, rename NAME NEW-NAME,\n"
+              "  export NAME [md|json|txt], verify NAME, compact [NAME], prune NAME\n",
+              out);
     fputs("\nOptions:\n", out);
     for (size_t i = 0; i < options_count(); i++)
         if (!options_table[i].hidden && (options_table[i].commands & (1u << command)))

@@ -7,6 +7,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "app/util/format.h"
 
 enum { MOST_TRIES = 20 };
 
@@ -101,6 +104,12 @@ static enum store_code verify_once(const struct store *store, const char *name, 
     const struct manifest *manifest = &content.manifest;
     if (*content.damage)
         wrong(&verifying, "session \"%s\" is damaged: %s", name, content.damage);
+    uint64_t lies = store_kv_bytes(store, name);
+    struct store_path own = store_path(store, name, "session.json");
+    char bytes[FORMAT_SIZE];
+    if (lies && access(own.text, F_OK) != 0 && errno == ENOENT)
+        wrong(&verifying, "%.500s is missing, so that %s of KV cache are of no use; all would be read again", own.text,
+              format_bytes(bytes, sizeof bytes, lies));
     verify_rows(&verifying, manifest);
     verify_states(&verifying, manifest);
     verdict->n_parts = content.n_parts + content.n_others;

@@ -35,7 +35,7 @@ static struct json_object *entry_json(const struct store *store, const struct st
     size_t taken_back;
     branches_ahead(&entry->manifest, &taken_back);
     json_out_string(object, "name", entry->name);
-    json_object_object_add(object, "damaged", json_object_new_boolean(entry->damaged));
+    json_object_object_add(object, "damaged", entry->damaged ? json_object_new_boolean(true) : NULL); // not known
     json_out_whole(object, "updated", entry->updated);
     json_out_whole(object, "created", entry->manifest.created);
     json_out_whole(object, "message_count", manifest_messages(&entry->manifest));
@@ -125,9 +125,11 @@ static int show(const struct request *request)
         json_object_object_add(object, "branches", export_parts(content.others, content.n_others));
         status = json_out_finish(object);
     } else {
-        sessions_describe(line, sizeof line, request->name, &content.manifest);
-        report_text(stdout, line, strlen(line));
-        fputc('\n', stdout);
+        if (!*content.damage) { // else it was said what there is
+            sessions_describe(line, sizeof line, request->name, &content.manifest);
+            report_text(stdout, line, strlen(line));
+            fputc('\n', stdout);
+        }
         for (size_t i = 0; i < content.n_parts; i++) {
             const struct part *part = &content.parts[i];
             printf("%s: ", part_role_name(part->role));

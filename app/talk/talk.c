@@ -164,7 +164,7 @@ void talk_show_turn(struct talk *talk, size_t turn)
 static void say_figures(struct talk *talk, const struct turn_result *result)
 {
     const struct tally *tally = &result->tally;
-    char read[96], tokens[FORMAT_SIZE], prefetch[96] = "off";
+    char read[96], found[TALLY_FOUND_SIZE], tokens[FORMAT_SIZE], prefetch[96] = "off";
     if (talk->face->brief) {
         say_speed(talk, &(struct chat_told){true, tally->answered_tokens, tally_answer_speed(tally)});
         return;
@@ -173,9 +173,8 @@ static void say_figures(struct talk *talk, const struct turn_result *result)
     if (tally->policy && strcmp(tally->policy, "off") != 0)
         snprintf(prefetch, sizeof prefetch, "%.20s: %" PRIu64 " used, %" PRIu64 " wasted", tally->policy,
                  tally_used(tally), tally->wasted);
-    talk_say(talk,
-             "(%s; experts: %" PRIu64 " hits, %" PRIu64 " misses, %s; context %" PRIu32 " of %" PRIu32 "; prefetch %s)",
-             tokens, tally->hits, tally->misses, tally_read_words(read, sizeof read, tally), result->context_used,
+    talk_say(talk, "(%s; experts: %s, %s; context %" PRIu32 " of %" PRIu32 "; prefetch %s)", tokens,
+             tally_found_words(found, tally), tally_read_words(read, sizeof read, tally), result->context_used,
              result->context_total, prefetch);
 }
 

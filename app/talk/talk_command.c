@@ -138,6 +138,13 @@ void talk_do_set(struct talk *talk, const struct line *line)
         part_setting(&rest, name, sizeof name, text);
         snprintf(value, sizeof value, "%s", text);
     }
+    char *equals = strchr(name, '=');
+    if (equals && equals > name) {
+        *equals = 0;
+        talk_say(talk, "A space stands between the two: /set %s %s%s%.60s.", name, equals + 1, *value ? " " : "",
+                 value);
+        return;
+    }
     const struct foreign_setting *foreign = find_foreign(name);
     if (foreign && strstr(foreign->names, "num_ctx")) {
         talk_say(talk, "The context has room for %" PRIu32 " tokens; %s.", talk->info.max_context, foreign->words);
@@ -204,6 +211,10 @@ void talk_do_stats(struct talk *talk, const struct line *line)
 {
     struct talk_lines lines;
     (void)line;
+    if (talk->state == TALK_LOADING) {
+        talk_say(talk, "The model is not open yet.");
+        return;
+    }
     if (!talk_lines_begin(talk, &lines))
         return;
     print_stats(talk, lines.out);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "app/talk/talk_parts.h"
+#include "app/view/cells.h"
 
 // False: said that there is no place for sessions.
 static bool has_store(struct talk *talk)
@@ -351,7 +352,10 @@ static bool asks_to_delete(struct talk *talk, const struct talk_argument *name)
         const struct store_entry *entry = &list.entries[i];
         if (strcmp(entry->name, name->text) != 0)
             continue;
-        if (entry->damaged)
+        struct saved_content content;
+        bool damaged = saved_read(&talk->store, entry->name, &content, &error) || *content.damage;
+        saved_content_release(&content);
+        if (damaged)
             snprintf(words, sizeof words, "Session \"%s\" is damaged.", entry->name);
         else
             sessions_describe(words, sizeof words, entry->name, &entry->manifest);
@@ -383,6 +387,19 @@ void talk_do_delete(struct talk *talk, const struct line *line)
     *talk->delete_asked.text = 0;
 }
 
+// On its own line where a terminal would cut the command.
+static void say_resume(struct talk *talk)
+{
+    char line[2 * STORE_NAME_SIZE + 64];
+    snprintf(line, sizeof line, "Saved as \"%s\"; moechat --session %s resumes it.", talk->session, talk->session);
+    if (talk->scripted || cells_width(line, strlen(line)) <= talk->face->columns(talk->self)) {
+        talk_say(talk, "%s", line);
+        return;
+    }
+    talk_say(talk, "Saved as \"%s\"; this resumes it:", talk->session);
+    talk_say(talk, "moechat --session %s", talk->session);
+}
+
 void talk_finish_session(struct talk *talk)
 {
     struct session_news news;
@@ -410,5 +427,5 @@ void talk_finish_session(struct talk *talk)
     if (*talk->session && !news.failed && said && !there) // it was to be made with its first message
         talk_say(talk, "Nothing was added, and nothing saved as \"%s\".", talk->session);
     else if (*talk->session && !news.failed && said)
-        talk_say(talk, "Saved as \"%s\"; moechat --session %s resumes it.", talk->session, talk->session);
+        say_resume(talk);
 }

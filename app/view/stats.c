@@ -44,9 +44,9 @@ static void print_experts(FILE *out, const struct tally *tally)
                 some ? tally_read_words(read, sizeof read, tally) : "");
         return;
     }
-    fprintf(out, "  experts          %" PRIu64 " hits, %" PRIu64 " misses (%.1f %% hits); %s; waited %.2f s\n",
-            tally->hits, tally->misses, 100 * share, tally_read_words(read, sizeof read, tally),
-            (double)tally->wait_ns / 1e9);
+    char found[TALLY_FOUND_SIZE];
+    fprintf(out, "  experts          %s (%.1f %% hits); %s; waited %.2f s\n", tally_found_words(found, tally),
+            100 * share, tally_read_words(read, sizeof read, tally), (double)tally->wait_ns / 1e9);
     fprintf(out,
             "  found            %" PRIu64 " on the device, %" PRIu64 " in host memory, %" PRIu64
             " prefetched; missed: %" PRIu64 " prefetched late, %" PRIu64 " read; %s copied to the device\n",
@@ -107,14 +107,13 @@ static void print_rooms(FILE *out, const struct stats *stats)
 static void print_program(FILE *out, const struct stats *stats)
 {
     const struct tally *all = &stats->program, *here = &stats->conversation;
-    char tokens[FORMAT_SIZE], read[96];
+    char tokens[FORMAT_SIZE], read[96], found[TALLY_FOUND_SIZE];
     if (all->read_tokens == here->read_tokens && all->answered_tokens == here->answered_tokens &&
         all->bytes_read == here->bytes_read)
         return;
-    fprintf(out,
-            "  since the start  %s read, %" PRIu64 " answered; experts: %" PRIu64 " hits, %" PRIu64 " misses, %s\n",
-            format_tokens(tokens, sizeof tokens, all->read_tokens, 0), all->answered_tokens, all->hits, all->misses,
-            tally_read_words(read, sizeof read, all));
+    fprintf(out, "  since the start  %s read, %" PRIu64 " answered; experts: %s, %s\n",
+            format_tokens(tokens, sizeof tokens, all->read_tokens, 0), all->answered_tokens,
+            tally_found_words(found, all), tally_read_words(read, sizeof read, all));
 }
 
 // What the system says that the whole process read, beside what we say of experts.

@@ -323,6 +323,16 @@ def test_an_edit_that_is_left_or_typed_ahead():
     leave(t)
 
 
+def test_words_that_are_near_are_answered():
+    got = run(script("turn\necho\n") + ["--plain", "--no-session"], stdin=b"/set temp=0.5\n/set temp\n").stdout
+    expect(b"A space stands between the two: /set temp 0.5." in got and b"temp is 0.6" in got, got)
+    got = run(["-c", "2048"])
+    expect(got.returncode == 2 and b'"2048"; --context 2048 sets the room, -c is --continue' in got.stderr, got)
+    got = run(["sessions", "--help"]).stdout
+    for verb in ("list", "show", "tree", "rm", "rename", "export", "verify", "compact", "prune"):
+        expect(re.search(rb"[ ,] *%s[ ,\n]" % verb.encode(), got.split(b"Verbs:")[1].split(b"Options:")[0]), verb)
+
+
 def test_words_of_other_chats_are_answered():
     got = run(script("turn\necho\n") + ["--plain", "--no-session"],
               stdin=b"/set parameter num_ctx 512\n/pull qwen3\n/ps\n/show modelfile\n/show info\n/model\n").stdout

@@ -37,7 +37,7 @@ class Chat(Screen):
         at["speed"] = float(speed.group(1)) if speed else 0
         expect(" 0 hits, 0 misses" not in text.split("since the start")[0], text)
         text = re.sub(r"experts +none yet ", "experts 0 hits, 0 misses (0.0 % hits); 0 B read ", text)
-        at["hits"], at["misses"] = map(int, re.search(r"(\d+) hits, (\d+) misses", text).groups())
+        at["hits"], at["misses"] = map(int, re.search(r"(\d+) hits?, (\d+) miss(?:es)?", text).groups())
         bytes_read = re.search(r"hits\); ([0-9.]+ [KMG]?B) read(, (?:nearly )?all from|, ([0-9.]+ [KMG]?B) of it from)?", text)
         at["bytes"] = size(bytes_read.group(1))
         cached = at["bytes"] if (bytes_read.group(2) or "").endswith("all from") else size(bytes_read.group(3) or "0 B")
@@ -49,7 +49,7 @@ class Chat(Screen):
         process = re.search(r"whole process +([0-9.]+ [KMG]?B) from disks, as the system counts: ([0-9.]+ [KMG]?B) to start "
                             r"\(program, kernels, weights\), ([0-9.]+ [KMG]?B) since", text)
         expect(process and near(size(process.group(1)), size(process.group(2)) + size(process.group(3))), text)
-        since = re.search(r"since the start +(\d+) tokens? read, (\d+) answered; experts: (\d+) hits, (\d+) misses, ([0-9.]+ [KMG]?B) read", text)
+        since = re.search(r"since the start +(\d+) tokens? read, (\d+) answered; experts: (\d+) hits?, (\d+) miss(?:es)?, ([0-9.]+ [KMG]?B) read", text)
         at["program"] = dict(zip(("read", "answered", "hits", "misses"), map(int, since.groups()[:4]))) if since else None
         return at
 
@@ -248,7 +248,7 @@ def test_json_tells_the_same():
     same(last["experts"]["bytes_read"], sum(layer["bytes_disk"] for part in [token["step"] for token in tokens] + [last["rest"]]
                                             for layer in part["layers"]))
     plain = run(["--plain", "--no-session"] + MODEL + more[3:], b"hello there\n/stats\n").stdout.decode()
-    tokens, hits, misses = map(int, re.search(r"\((\d+) tokens, [0-9.]+ tokens/s; experts: (\d+) hits, (\d+) misses", plain).groups())
+    tokens, hits, misses = map(int, re.search(r"\((\d+) tokens, [0-9.]+ tokens/s; experts: (\d+) hits?, (\d+) miss(?:es)?", plain).groups())
     same((tokens, hits, misses), (last["generated_tokens"], last["experts"]["hits"], last["experts"]["misses"]))
     expect(re.search(r"answered +%d tokens" % tokens, plain), plain)
 

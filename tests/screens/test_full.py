@@ -230,6 +230,8 @@ def test_the_first_words():
     s.until(lambda t: "you can type already, and what you send waits" in t.text().replace("\n", " "), quiet=False)
     s.send("early\r")
     s.until("queued: early", quiet=False)
+    s.send("/stats\r")
+    s.until("The model is not open yet.", quiet=False)
     s.until(lambda t: "Alt-s shows figures" in t.text().replace("\n", " "))
     s.until(" tokens/s)")
     leave(s)

@@ -1054,6 +1054,23 @@ def test_a_model_that_went_away_is_named():
     expect(ask("again", "--session", "moved", "--device", "ref", "-m", copy + "-on")["cached_tokens"] > 0, "its rows are there")
 
 
+def typed(keys):
+    t = chat(ECHO, "--no-session", columns=120)
+    t.send(keys)
+    t.finish()
+    return t.output.decode()
+
+
+def test_the_command_that_resumes_is_not_cut():
+    for name, line in (("short", b'Saved as "short"; moechat --session short resumes it.'), ("n" * 40, b'this resumes it:')):
+        t = chat(ECHO, "--session", name, columns=80)
+        t.send("one\r")
+        t.wait("tokens/s", "You:")
+        leave(t)
+        end = re.sub(rb"\x1b\[[0-9;?]*[a-z]", b"", t.output)[-300:]
+        expect(line in end and (len(name) < 40 or b"\r\nmoechat --session " + name.encode() + b"\r\n" in end), end)
+
+
 def test_a_damaged_transcript_is_offered():
     ask("one", "--session", "broken", *script(ECHO))
     ask("two", "--session", "broken", *script(ECHO))
@@ -1063,6 +1080,12 @@ def test_a_damaged_transcript_is_offered():
     damaged = b"".join(lines[:2]) + lines[2].replace(b"two", b"2wo") + lines[3]
     with open(path, "wb") as file:
         file.write(damaged)
+    listed = {s["name"]: s["damaged"] for s in json.loads(run(["sessions", "--json"]).stdout)["sessions"]}
+    same(set(listed.values()), {None})  # nothing was looked at
+    shown = run(["sessions", "show", "broken"])
+    expect(b"only the first 2 of 4" in shown.stderr and b"4 messages," not in shown.stdout + shown.stderr, shown)
+    same(run(["sessions", "verify", "broken"]).returncode, 1)
+    expect("Session \"broken\" is damaged. /delete broken once more" in typed("/delete broken\r/quit\r"), "what would be deleted")
     t = chat(ECHO, "--session", "broken", columns=300)
     expect(b"left as it is" in t.output and b"only the first 2 of 4 messages and answers can be read" in t.output and b"broken-recovered" in t.output, "said: %r" % t.output)
     t.send("three\r")
@@ -1077,9 +1100,11 @@ def test_lost_manifest_and_compact():
     name = "lost"
     ask("one", "--session", name, *script(ECHO))
     os.unlink(os.path.join(STORE, name, "session.json"))
+    result = run(["sessions", "verify", name])
+    expect(result.returncode == 1 and b"session.json is missing, so that " in result.stderr and not result.stdout, result)
     before = names()
     t = chat(ECHO, "--session", name, columns=300)
-    expect(b"KV cache was not saved; " in t.output, "said: %r" % t.output)  # not: a different tokenizer
+    expect(b"KV cache is not saved; " in t.output, "said: %r" % t.output)  # not: a different tokenizer
     leave(t)
     same(names(), before)  # no name-recovered: the lines are sound
     same(run(["sessions", "compact", name]).returncode, 0)

@@ -88,7 +88,7 @@ def test_stats_sum_up():
     expect(abs(sum(float(share) for share in re.findall(r" ([0-9.]+) %", time)) - 100) < 0.5, "shares of the time: " + time)
     expect(bound in ("reads", "compute", "launches"), bound)
     found = re.search(r" found (\d+) on the device, 0 in host memory, (\d+) prefetched; missed: (\d+) prefetched late, (\d+) read; 0 B copied", text)
-    hits, misses = map(int, re.search(r" experts (\d+) hits, (\d+) misses", text).groups())
+    hits, misses = map(int, re.search(r" experts (\d+) hits?, (\d+) miss(?:es)?", text).groups())
     device, ahead, late, disk = map(int, found.groups())
     same((device + ahead, late + disk), (hits, misses))
     curve, acting = text[text.index("hit curve"):text.rindex(" prefetch ")].split(";")

@@ -87,6 +87,9 @@ static void says_what_was_counted(struct harness *t)
         stats.rooms[i].share = 0.25 * i;
     out = printed(&stats);
     CHECK(t, strstr(out, "5 hits, 5 misses (50.0 % hits); 4.00 MB read") != NULL);
+    char found[TALLY_FOUND_SIZE];
+    CHECK_STR(t, tally_found_words(found, &(struct tally){.hits = 1, .misses = 2}), "1 hit, 2 misses");
+    CHECK_STR(t, tally_found_words(found, &(struct tally){.hits = 0, .misses = 1}), "0 hits, 1 miss");
     tally->bytes_cached = 1000000;
     CHECK(t, strstr(printed(&stats), "4.00 MB read, 1.00 MB of it from the page cache; waited") != NULL);
     tally->bytes_cached = 3999999;
