@@ -267,6 +267,8 @@ static const char *find_near(const char *name, size_t length, bool (*fits)(const
 static const struct foreign_word {
     const char *words, *ours;
 } foreign_words[] = {
+    {"-v", "use --version; figures are in /stats of a chat, and --json of moechat run"},
+    {"--nowordwrap|--wordwrap", "lines are always cut between words"},
     {"--verbose", "use /stats in a chat, and --json of moechat run"},
     {"-n|--n-predict|--predict|--num-predict", "use --max-tokens N"},
     {"-f|--file", "use --prompt-file FILE, of moechat run"},

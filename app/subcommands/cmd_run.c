@@ -90,7 +90,8 @@ static bool read_prompt(const struct options *options, struct bytes *prompt)
     if (code)
         report("standard input: %s", strerror(code));
     else if (prompt->length == 0)
-        report("no prompt; give one as an argument, with --prompt-file FILE or on standard input");
+        report("no prompt; give one as an argument, with --prompt-file FILE or on standard input; moechat alone begins "
+               "a chat");
     return code == 0 && prompt->length > 0;
 }
 

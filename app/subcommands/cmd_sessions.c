@@ -9,6 +9,7 @@
 #include "app/util/format.h"
 #include "app/util/json_out.h"
 #include "app/util/report.h"
+#include "app/util/words.h"
 #include "app/store/branches.h"
 #include "app/store/saved_verify.h"
 #include "app/talk/sessions.h"
@@ -325,8 +326,8 @@ int cmd_sessions(const struct options *options)
         report("usage: moechat sessions %s%s", verb, verbs[i].usage);
         return STATUS_USAGE;
     }
-    if (strcmp(verb, "delete") == 0 || strcmp(verb, "ls") == 0) {
-        report("unknown verb \"%s\"; use %s", verb, *verb == 'd' ? "rm" : "list");
+    if (words_are("delete|remove|ls", verb, strlen(verb))) {
+        report("unknown verb \"%s\"; use %s", verb, *verb == 'l' ? "list" : "rm");
         return STATUS_USAGE;
     }
     report("unknown verb \"%.40s\": use list, show, tree, rm, rename, export, verify, compact or prune", verb);
