@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Every op by itself in the shapes of real models, by the device's own clock: microseconds, packed weights or cache
-// rows a second beside the device's copy, products a second. `bench_kernels [--device D] [--model NAME] [--op NAME]`.
-// With --calls N: what each call takes of N in a row, by the wall's clock, and what giving it takes the host. An event
-// for each kernel, as else, adds to small ones; here the device is kept busy until the host has given all. With --kind
-// NAME,NAME.., or "all": products of V3's experts with matrices of that kind, each beside 4 bits in turn. The weights
-// move on through a large buffer from run to run, so that no cache holds them.
+// rows a second beside the device's copy, products a second. `bench_kernels [--device D] [--model NAME] [--op NAME]
+// [--rows N]`. With --calls N: what each call takes of N in a row, by the wall's clock, and what giving it takes the
+// host. An event for each kernel, as else, adds to small ones; here the device is kept busy until the host has given
+// all. With --kind NAME,NAME.., or "all": products of V3's experts with matrices of that kind, each beside 4 bits in
+// turn; with --model besides, that model's ops on matrices of the kind. The weights move on through a large buffer from
+// run to run, so that no cache holds them.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,10 @@ static const struct shape shapes[] = {
     {"demo", 384, 128, 768, 32, 4, 6, 128, 128, 32, 64, 64, 4096},
 };
 
+struct kind_run {
+    uint32_t kind, n_rows, n_experts;
+};
+
 struct bench {
     gpu *g;
     const char *only_op;
@@ -37,6 +42,8 @@ struct bench {
     uint64_t weight_bytes, next; // where the next matrix lies
     double copy;                 // bytes a second, read and written
     int calls;                   // in a row; 0: each has an event
+    uint32_t kind;               // of all matrices; KIND_NONE: MLX's
+    struct kind_run kind_run;    // of run_kind
 };
 
 // What a run of an op works through.
@@ -51,6 +58,7 @@ struct work {
 static struct args_matrix matrix(struct bench *b, uint32_t out_dim, uint32_t in_dim, uint32_t bits)
 {
     struct args_matrix m = {.in_dim = in_dim, .out_dim = out_dim, .kind = kind_affine(bits), .group_size = 64};
+    m.kind = b->kind != KIND_NONE ? b->kind : m.kind;
     if (b->next + matrix_bytes(&m) + 4096 > b->weight_bytes)
         b->next = 0;
     m.weight = b->next;
@@ -182,19 +190,68 @@ static struct work run_head(struct bench *b, uint32_t n)
     return product(b, n, matrix(b, b->shape->vocab, b->shape->hidden, 8));
 }
 
+// The first half of a matrix's rows, and the other one.
+static struct args_matrix either_half(const struct args_matrix *m, struct args_matrix *second)
+{
+    struct args_matrix first = *m;
+    first.out_dim /= 2;
+    *second = first;
+    second->weight += first.out_dim * matrix_row_bytes(m);
+    second->scales += first.out_dim * matrix_scale_bytes(m);
+    second->biases += first.out_dim * matrix_scale_bytes(m);
+    return first;
+}
+
 static struct work run_swiglu(struct bench *b, uint32_t n)
 {
     uint32_t out = b->shape->moe, in = b->shape->hidden;
-    struct args_matrix gate = matrix(b, 2 * out, in, 4); // one place for both
-    gate.out_dim = out;
-    struct args_matrix up = gate;
-    up.weight += (uint64_t)out * in / 2;
-    up.scales += (uint64_t)out * in / 32;
-    up.biases += (uint64_t)out * in / 32;
+    struct args_matrix gate = matrix(b, 2 * out, in, 4), up; // one place for both
+    gate = either_half(&gate, &up);
     struct args_swiglu a = {.gate = gate, .up = up, .n_rows = n, .in_stride = in, .out_stride = out};
     (n > 1 ? gpu_op_swiglu_mat : gpu_op_swiglu_vec)(b->g, &a, b->weights, b->x, b->y);
     struct work work = {
         .op = n > 1 ? "swiglu_mat" : "swiglu_vec", .bytes = 2 * matrix_bytes(&gate), .products = 2.0 * n * out * in};
+    snprintf(work.what, sizeof work.what, "%ux%ux%u", n, out, in);
+    return work;
+}
+
+// What a token asks of n experts: gate and up, then down and their sum.
+static struct args_places beside_each_other(uint32_t n, uint64_t bytes)
+{
+    struct args_places at = {.n = n};
+    for (uint32_t k = 0; k < n; k++) {
+        at.place[k] = k * bytes;
+        at.rank[k] = k;
+    }
+    return at;
+}
+
+static struct work run_swiglu_experts(struct bench *b, uint32_t n)
+{
+    uint32_t out = b->shape->moe, in = b->shape->hidden;
+    struct args_matrix all = matrix(b, 2 * n * out, in, 4), one = all, up;
+    one.out_dim = 2 * out;
+    one.scales = one.weight + 2 * out * matrix_row_bytes(&one);
+    one.biases = one.scales + 2 * out * matrix_scale_bytes(&one);
+    struct args_swiglu_experts a = {
+        .gate = either_half(&one, &up), .at = beside_each_other(n, matrix_bytes(&one)), .out_stride = out};
+    a.up = up;
+    gpu_op_swiglu_experts(b->g, &a, &(struct gpu_experts_bufs){.matrices = b->weights, .x = b->x, .y = b->y});
+    struct work work = {.op = "swiglu_experts", .bytes = matrix_bytes(&all), .products = 2.0 * n * out * in};
+    snprintf(work.what, sizeof work.what, "%ux%ux%u", n, out, in);
+    return work;
+}
+
+static struct work run_add_experts(struct bench *b, uint32_t n)
+{
+    uint32_t out = b->shape->hidden, in = b->shape->moe;
+    struct args_matrix all = matrix(b, n * out, in, 4), one = all;
+    one.out_dim = out;
+    one.scales = one.weight + out * matrix_row_bytes(&one);
+    one.biases = one.scales + out * matrix_scale_bytes(&one);
+    struct args_add_experts a = {.matrix = one, .at = beside_each_other(n, matrix_bytes(&one)), .in_stride = in};
+    gpu_op_add_experts(b->g, &a, &(struct gpu_add_experts_bufs){{.matrices = b->weights, .x = b->x}, b->x, b->z, b->y});
+    struct work work = {.op = "add_experts", .bytes = matrix_bytes(&all), .products = (double)n * out * in};
     snprintf(work.what, sizeof work.what, "%ux%ux%u", n, out, in);
     return work;
 }
@@ -394,6 +451,8 @@ static void bench_shape(struct bench *b, uint32_t most_rows, uint32_t most_keys)
     measure(b, run_router, 1);
     measure(b, run_swiglu, 1);
     measure(b, run_down, 1);
+    measure(b, run_swiglu_experts, b->shape->top_k);
+    measure(b, run_add_experts, b->shape->top_k);
     measure(b, run_combine, b->shape->top_k);
     measure(b, run_head, 1);
     for (int i = 0; i < 4 && few[i] <= most_rows; i++) {
@@ -414,7 +473,8 @@ static void bench_shape(struct bench *b, uint32_t most_rows, uint32_t most_keys)
                                           run_swiglu,
                                           run_down};
     for (size_t i = 0; i < sizeof of_prompts / sizeof *of_prompts; i++)
-        measure(b, of_prompts[i], most_rows);
+        if (most_rows > 1)
+            measure(b, of_prompts[i], most_rows);
 }
 
 // ---- what mixes tokens in models with states
@@ -608,12 +668,9 @@ static void bench_mixer(struct bench *b, uint32_t most_rows, uint32_t most_keys)
 
 // ---- kinds: an expert's gate and up, eight experts' and one's for a prompt, in turn with MLX's 4 bits
 
-struct kind_run {
-    uint32_t kind, n_rows, n_experts;
-};
-
-static void run_kind(struct bench *b, const struct kind_run *r)
+static void run_kind(struct bench *b)
 {
+    const struct kind_run *r = &b->kind_run;
     uint32_t out = b->shape->moe, in = b->shape->hidden;
     struct args_matrix m = {.in_dim = in, .out_dim = out, .kind = r->kind, .group_size = 64};
     uint64_t up = (matrix_bytes(&m) + 63) / 64 * 64, expert = (up + matrix_bytes(&m) + 4095) / 4096 * 4096;
@@ -629,6 +686,16 @@ static void run_kind(struct bench *b, const struct kind_run *r)
         (r->n_rows > 1 ? gpu_op_swiglu_mat : gpu_op_swiglu_vec)(b->g, &a, b->weights, b->x, b->y);
         return;
     }
+    if (r->n_rows > 1) {
+        struct args_swiglu each[MOST_EACH];
+        for (uint32_t k = 0; k < r->n_experts; k++) {
+            each[k] = a;
+            each[k].gate = gpu_matrix_behind(&a.gate, k * expert);
+            each[k].up = gpu_matrix_behind(&a.up, k * expert);
+        }
+        gpu_op_swiglu_each(b->g, each, r->n_experts, &(struct gpu_product_bufs){b->weights, b->x, b->y});
+        return;
+    }
     struct args_swiglu_experts e = {.gate = a.gate, .up = a.up, .at = {.n = r->n_experts}, .out_stride = out};
     for (uint32_t k = 0; k < r->n_experts; k++) {
         e.at.place[k] = k * expert;
@@ -641,7 +708,8 @@ static double kind_seconds(struct bench *b, const struct kind_run *r)
 {
     struct gpu_error err;
     uint64_t before = kernels_ns(b->g);
-    run_kind(b, r);
+    b->kind_run = *r;
+    run_kind(b);
     if (gpu_finish(b->g, &err)) {
         fprintf(stderr, "bench_kernels: %s\n", err.text);
         exit(1);
@@ -654,7 +722,14 @@ static int by_size(const void *a, const void *b)
     return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
 }
 
-// The medians of runs that take turns, for others may load the machine.
+static struct work run_kind_again(struct bench *b, uint32_t n)
+{
+    (void)n;
+    run_kind(b);
+    return (struct work){0};
+}
+
+// The medians of runs that take turns, for others may load the machine; or the best of calls in a row.
 static void bench_kind(struct bench *b, uint32_t kind, uint32_t n_rows, uint32_t n_experts)
 {
     enum { TURNS = 15 };
@@ -662,20 +737,23 @@ static void bench_kind(struct bench *b, uint32_t kind, uint32_t n_rows, uint32_t
                                      {.kind = kind, .n_rows = n_rows, .n_experts = n_experts}};
     double seconds[2][TURNS], rates[2];
     for (int i = -1; i < TURNS; i++)
-        for (int which = 0; which < 2; which++) {
-            double s = kind_seconds(b, &runs[which]);
+        for (int which = 0; which < 2 && (!b->calls || i < 1); which++) {
+            b->kind_run = runs[which];
+            double s = b->calls ? in_a_row(b, run_kind_again, 0).device_us / 1e6 : kind_seconds(b, &runs[which]);
             if (i >= 0)
                 seconds[which][i] = s;
         }
     for (int which = 0; which < 2; which++) {
         struct args_matrix m = {
             .in_dim = b->shape->hidden, .out_dim = b->shape->moe, .kind = runs[which].kind, .group_size = 64};
-        qsort(seconds[which], TURNS, sizeof(double), by_size);
-        rates[which] = 2.0 * n_experts * (double)matrix_bytes(&m) / seconds[which][TURNS / 2];
+        if (!b->calls)
+            qsort(seconds[which], TURNS, sizeof(double), by_size);
+        seconds[which][0] = seconds[which][b->calls ? 0 : TURNS / 2];
+        rates[which] = 2.0 * n_experts * (double)matrix_bytes(&m) / seconds[which][0];
     }
     printf("%-8s %u experts, %3u rows %9.1f us %7.2f GB/s, %5.2f of 4 bits' bytes, %5.2f of their speed\n",
-           kind_name(kind), n_experts, n_rows, seconds[1][TURNS / 2] * 1e6, rates[1] / 1e9, rates[1] / rates[0],
-           seconds[0][TURNS / 2] / seconds[1][TURNS / 2]);
+           kind_name(kind), n_experts, n_rows, seconds[1][0] * 1e6, rates[1] / 1e9, rates[1] / rates[0],
+           seconds[0][0] / seconds[1][0]);
     fflush(stdout);
 }
 
@@ -689,23 +767,45 @@ static bool is_named(const char *list, const char *name)
     return false;
 }
 
+static bool open_kind(struct bench *b, uint32_t kind, uint32_t uses)
+{
+    struct gpu_error err;
+    const struct gpu_format format = {.kind = kind, .uses = uses};
+    if (gpu_open_formats(b->g, &format, 1, NULL, &err)) {
+        printf("%-8s %s\n", kind_name(kind), err.text);
+        return false;
+    }
+    return true;
+}
+
 static void bench_kinds(struct bench *b, const char *only, uint32_t most_rows)
 {
-    enum { EXPERTS = 8 };
-    struct gpu_error err;
-    b->shape = &shapes[1]; // V3
+    static const uint32_t rows[] = {48, 192, 512}; // of a prompt, for each expert
+    b->shape = &shapes[1];                         // V3
     for (uint32_t kind = KIND_NONE + 1; kind < KIND_COUNT; kind++) {
-        if (strcmp(only, "all") != 0 && !is_named(only, kind_name(kind)))
+        if ((strcmp(only, "all") != 0 && !is_named(only, kind_name(kind))) ||
+            !open_kind(b, kind, USE_PRODUCTS | USE_EXPERTS))
             continue;
-        const struct gpu_format format = {.kind = kind, .uses = USE_PRODUCTS | USE_EXPERTS};
-        if (gpu_open_formats(b->g, &format, 1, NULL, &err)) {
-            printf("%-8s %s\n", kind_name(kind), err.text);
-            continue;
-        }
         bench_kind(b, kind, 1, 1);
-        bench_kind(b, kind, 1, EXPERTS);
-        bench_kind(b, kind, most_rows, 1);
+        bench_kind(b, kind, 1, b->shape->top_k);
+        for (size_t i = 0; i < sizeof rows / sizeof *rows && rows[i] <= most_rows; i++) {
+            bench_kind(b, kind, rows[i], 1);
+            bench_kind(b, kind, rows[i], b->shape->top_k);
+        }
+        if (most_rows < rows[0])
+            bench_kind(b, kind, most_rows, 1);
     }
+}
+
+// A model's ops on matrices of each kind.
+static void bench_shape_of_kinds(struct bench *b, const char *only, uint32_t most_rows, uint32_t most_keys)
+{
+    for (uint32_t kind = KIND_NONE + 1; kind < KIND_COUNT; kind++)
+        if (is_named(only, kind_name(kind)) && open_kind(b, kind, USE_PRODUCTS | USE_EXPERTS | USE_HEADS | USE_KEYS)) {
+            printf("\n%s", kind_name(kind));
+            b->kind = kind;
+            bench_shape(b, most_rows, most_keys);
+        }
 }
 
 static gpu_buf *filled(struct bench *b, uint64_t bytes, int as_weights)
@@ -736,6 +836,7 @@ int main(int argc, char **argv)
 {
     struct gpu_options options = {.profile = true, .cache_dir = getenv("MOECHAT_TEST_KERNEL_CACHE")};
     const char *model = NULL, *kind = NULL;
+    uint32_t most_rows = MOST_ROWS;
     struct bench b = {0};
     for (int i = 1; i + 1 < argc; i += 2) {
         options.selector = strcmp(argv[i], "--device") == 0 ? argv[i + 1] : options.selector;
@@ -743,6 +844,7 @@ int main(int argc, char **argv)
         kind = strcmp(argv[i], "--kind") == 0 ? argv[i + 1] : kind;
         b.only_op = strcmp(argv[i], "--op") == 0 ? argv[i + 1] : b.only_op;
         b.calls = strcmp(argv[i], "--calls") == 0 ? atoi(argv[i + 1]) : b.calls;
+        most_rows = strcmp(argv[i], "--rows") == 0 ? (uint32_t)atoi(argv[i + 1]) : most_rows;
     }
     options.profile = b.calls <= 0;
     struct gpu_error err;
@@ -753,11 +855,11 @@ int main(int argc, char **argv)
     }
     const struct gpu_info *info = gpu_describe(b.g);
     bool large = info->kind == GPU_KIND_GPU;
-    uint32_t rows = large ? MOST_ROWS : 16;
+    uint32_t rows = large && most_rows <= MOST_ROWS ? most_rows : 16;
     b.weight_bytes = large ? UINT64_C(2) << 30 : UINT64_C(512) << 20;
     b.weight_bytes = b.weight_bytes < info->max_alloc_bytes ? b.weight_bytes : info->max_alloc_bytes;
     b.weights = filled(&b, b.weight_bytes, 1);
-    uint64_t floats = (uint64_t)rows * 128 * MOST_WIDTH; // of V3's queries
+    uint64_t floats = (uint64_t)(large ? MOST_ROWS : 16) * 128 * MOST_WIDTH; // of V3's queries
     b.x = filled(&b, 4 * floats, 0);
     b.y = filled(&b, 4 * floats, 0);
     b.z = filled(&b, 1 << 20, 0);
@@ -773,11 +875,14 @@ int main(int argc, char **argv)
         run_copy(&b, bytes);
     gpu_finish(b.g, &err);
     b.copy = 5 * 2.0 * bytes / ((double)(kernels_ns(b.g) - before) / 1e9);
-    if (kind)
+    if (kind && !model)
         bench_kinds(&b, kind, rows);
-    for (size_t i = 0; !kind && i < sizeof shapes / sizeof *shapes; i++) {
+    for (size_t i = 0; (!kind || model) && i < sizeof shapes / sizeof *shapes; i++) {
         b.shape = &shapes[i];
-        if (model ? strcmp(model, b.shape->name) == 0 : large || i == 0 || strcmp(b.shape->name, "demo") == 0)
+        if (kind && strcmp(model, b.shape->name) == 0)
+            bench_shape_of_kinds(&b, kind, rows, large ? MOST_KEYS : 4000);
+        else if (!kind &&
+                 (model ? strcmp(model, b.shape->name) == 0 : large || i == 0 || strcmp(b.shape->name, "demo") == 0))
             bench_shape(&b, rows, large ? MOST_KEYS : 4000);
     }
     for (size_t i = 0; !kind && i < sizeof mixer_shapes / sizeof *mixer_shapes; i++) {
