@@ -5,6 +5,8 @@
 
 // ---- pairs: two float16 where there are tensor cores, else two floats
 
+#define UNIT_OF(place) ((float)(1 << 24 - (place)))
+
 #if NVIDIA_MMA
 typedef uint pair_t;
 
@@ -25,6 +27,13 @@ INLINE pair_t pair_of_two(uint both, const uint low, const uint high, const uint
 INLINE pair_t pair_of(uint both, const uint place, const uint middle)
 {
     return pair_of_two(both, place, place, middle);
+}
+
+// The numbers that stand `place` bits up, 10 bits in all: float16 as they lie, subnormal, a UNIT_OF(place)-th of what they
+// are.
+INLINE pair_t pair_of_bits(uint both, const uint place)
+{
+    return both;
 }
 
 // Bytes 1 and 3 of a word, less `middle`. GPUs of this maker have half as many units for shifts and masks as for sums,
@@ -67,10 +76,10 @@ INLINE pair_t pair_of_e4m3(uint word, const uint odd)
     return halves_mul((signs & 0x80008000u) | (sizes & 0x3f803f80u), 0x5c005c00u);
 }
 
-// An eighth more or less.
-INLINE pair_t pair_plus_eighth(pair_t pair, bool minus)
+// Numbers of two bits, less 1 and an eighth more or less, a UNIT_OF(15)-th of them: one that is the same for all places.
+INLINE pair_t pair_near_one(uint both, const uint place, bool minus)
 {
-    return halves_add(pair, minus ? 0xb000b000u : 0x30003000u);
+    return halves_fma(both, (30 - place) * 0x04000400u, minus ? 0x98809880u : 0x97009700u);
 }
 
 // Halves, subnormal ones too.
@@ -79,6 +88,11 @@ INLINE float piece_half(uint bits)
     return of_low_half(bits);
 }
 #else
+INLINE ulong constant_8(__constant const ulong *from)
+{
+    return *from;
+}
+
 typedef float2 pair_t;
 
 INLINE pair_t pair_of_two(uint both, const uint low, const uint high, const uint middle)
@@ -90,6 +104,11 @@ INLINE pair_t pair_of_two(uint both, const uint low, const uint high, const uint
 INLINE pair_t pair_of(uint both, const uint place, const uint middle)
 {
     return pair_of_two(both, place, place, middle);
+}
+
+INLINE pair_t pair_of_bits(uint both, const uint place)
+{
+    return pair_of(both, place, 0) * (1 / UNIT_OF(place));
 }
 
 INLINE pair_t pair_of_odd(uint word, const uint middle)
@@ -141,9 +160,9 @@ INLINE pair_t pair_signed(pair_t pair, uint signs)
     return as_float2(as_uint2(pair) ^ ((uint2)(signs << 16, signs) & 0x80000000u));
 }
 
-INLINE pair_t pair_plus_eighth(pair_t pair, bool minus)
+INLINE pair_t pair_near_one(uint both, const uint place, bool minus)
 {
-    return pair + (minus ? -0.125f : 0.125f);
+    return (pair_of(both, place, 1) + (minus ? -0.125f : 0.125f)) * (1 / UNIT_OF(15));
 }
 
 INLINE float piece_half(uint bits)

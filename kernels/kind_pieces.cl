@@ -10,9 +10,10 @@
 //   TABLE_WORDS        of local memory, which table_fill writes
 //   piece_load         the n-th piece of a row
 //   piece_at           which 16 inputs of the row a set is
-//   piece_scale        (s, b) of a set: the weights are q * s + b
+//   piece_scale        (s, b) of a set: the weights are q * PIECE_UNIT(set) * s + b
 //   PIECE_TURNS        the sets are 64 inputs in their order: piece_turn has piece_set's sets 0 and 1 be 2 and 3
 //   piece_set          q of a set in 8 pairs, two for each four inputs, exact in float16
+//   PIECE_UNIT         what these are to be multiplied by: 1, but where quanta are left where they stand
 #if defined(KIND) && PIECES && !SHAPE_CPU
 
 #define TABLE __local const uint *
@@ -267,9 +268,10 @@ INLINE void piece_set(const struct piece *p, uint n, const uint set, TABLE table
         uint high = p->high[set % 2 * 4 + i / 2] >> n % 4 * 2;
         both ^= (high >> i % 2 * 8 + set / 2 & 0x00010001u) << 4 + place;
 #endif
-        pairs[i] = pair_of(both, place, 0);
+        pairs[i] = pair_of_bits(both, place);
     }
 }
+#define PIECE_UNIT(set) UNIT_OF((set) % 4 / 2 * 4)
 #endif
 
 #if defined(KIND_IS_Q6_K) || defined(KIND_IS_Q2_K) || defined(KIND_IS_Q3_K) || defined(KIND_IS_TQ2_0)
@@ -335,8 +337,9 @@ INLINE void piece_set(const struct piece *p, uint n, const uint set, TABLE table
 {
     UNROLL
     for (uint i = 0; i < 8; i++)
-        pairs[i] = pair_of(p->w[i / 2] >> i % 2 * 8 & 0x00030003u << 2 * set, 2 * set, 0);
+        pairs[i] = pair_of_bits(p->w[i / 2] >> i % 2 * 8 & 0x00030003u << 2 * set, 2 * set);
 }
+#define PIECE_UNIT(set) UNIT_OF((set) % 4 * 2)
 #endif
 
 #ifdef KIND_IS_TQ2_0

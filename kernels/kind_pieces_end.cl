@@ -6,6 +6,9 @@
 #ifndef PIECE_NEIGHBOURS
 #define PIECE_NEIGHBOURS 0
 #endif
+#ifndef PIECE_UNIT
+#define PIECE_UNIT(set) 1.0f
+#endif
 #ifndef TABLE_WORDS
 #define TABLE_WORDS 1
 INLINE void table_fill(__local uint *table)

@@ -8,7 +8,7 @@
 INLINE void table_fill(__local uint *table)
 {
     for (uint i = get_local_id(0); i < TABLE_WORDS / 8; i += get_local_size(0)) {
-        ulong entries = ((__constant const ulong *)grid)[i];
+        ulong entries = constant_8((__constant const ulong *)grid + i);
         UNROLL
         for (uint e = 0; e < 8; e++) { // fours
             uint code = (uint)(entries >> e * 8) & 255;
@@ -24,7 +24,7 @@ INLINE void table_fill(__local uint *table)
 INLINE void table_fill(__local uint *table)
 {
     for (uint i = get_local_id(0); i < TABLE_WORDS / 4; i += get_local_size(0)) {
-        ulong entries = ((__constant const ulong *)grid)[i];
+        ulong entries = constant_8((__constant const ulong *)grid + i);
         UNROLL
         for (uint e = 0; e < 4; e++) {
             uint code = (uint)(entries >> e * 16) & 0xffff;
@@ -45,7 +45,7 @@ INLINE void table_fill(__local uint *table)
 INLINE void table_fill(__local uint *table)
 {
     for (uint i = get_local_id(0); i < TABLE_WORDS / 4; i += get_local_size(0)) {
-        ulong entries = ((__constant const ulong *)grid)[i];
+        ulong entries = constant_8((__constant const ulong *)grid + i);
         UNROLL
         for (uint e = 0; e < 4; e++) {
             uint code = (uint)(entries >> e * 16) & 0xffff;
@@ -59,8 +59,9 @@ INLINE void pairs_of_ones(TABLE table, uint index, bool minus, pair_t *pairs)
     uint entry = table[index];
     UNROLL
     for (uint i = 0; i < 4; i++)
-        pairs[i] = pair_plus_eighth(pair_of(entry & 0x00030003u << 2 * i, 2 * i, 1), minus);
+        pairs[i] = pair_near_one(entry & 0x00030003u << 2 * i, 2 * i, minus);
 }
+#define PIECE_UNIT(set) UNIT_OF(15)
 #endif
 
 #if defined(KIND_IS_IQ2_XXS) || defined(KIND_IS_IQ2_XS) || defined(KIND_IS_IQ2_S) || defined(KIND_IS_IQ3_XXS) ||      \

@@ -322,6 +322,7 @@ INLINE void product_put_set(const struct product_load *load, const uint fragment
 #else
     float2 scale = piece_scale(piece, load->n, set);
 #endif
+    scale.x *= PIECE_UNIT(set);
     product_put_scale(weights, fragment, unit * PRODUCT_SETS + half_of % PRODUCT_SETS, scale);
 }
 

@@ -6,31 +6,50 @@
 // local memory, a chunk of TEAM_MMA_INPUTS at a time, as halves after a power of 2 that the chunk's largest sets: 22 bits of
 // all that is within 2^17 of it. A lane's sums are ordered by the matrix's shape alone, and so are the 16 lanes' of
 // a row.
+// Kinds with spans (kind_spans.cl) have their blocks copied to local memory. There the four lanes of a row share each group
+// of inputs, and groups take turns: B has one's x in columns 2j and 2j + 1 in its turn, so a lane gets back the sums of
+// group j, whose scales it applies.
 #if PIECES && NVIDIA_MMA && !SHAPE_CPU
 
+#ifdef SPANS
+#define CHUNK_INPUTS (SPAN_QUADS > 12 ? TEAM_SPAN_INPUTS * 3 / 4 : TEAM_SPAN_INPUTS)
+#define SPAN_STRIDE (SPAN_QUADS | 1) // uint4 from row to row: odd, that rows lie in different banks
+#define TEAM_WARPS (TEAM_ITEMS / 32)
+#else
+#define SPANS 0
+#define CHUNK_INPUTS TEAM_MMA_INPUTS
+#endif
 #define LANE_PIECES (64 / PIECE_INPUTS) // that a lane takes of a row together
 #define WARP_PIECES (4 * LANE_PIECES)   // and its warp
 #define GROUP_PIECES (WARP_PIECES * TEAM_ITEMS / 32)
 #define CHUNK_PIECES (TEAM_MMA_INPUTS / PIECE_INPUTS)
-#define CHUNK_FOURS (TEAM_MMA_INPUTS / 4)
-#define CHUNK_PLACES (CHUNK_FOURS + CHUNK_FOURS / 16)
-#define STAGE_FOURS 8 // that a work-item brings at once
+#define CHUNK_FOURS (CHUNK_INPUTS / 4)
+#define STAGE_FOURS (CHUNK_FOURS < 8 * TEAM_ITEMS ? CHUNK_FOURS / TEAM_ITEMS : 8) // that a work-item brings at once
+#define CHUNK_PLACES (SPANS ? CHUNK_FOURS : CHUNK_FOURS + CHUNK_FOURS / 16)
 #define TURNS 4       // sets of 16 inputs whose sums are made together
 
 struct team_space {
     uint4 x[CHUNK_PLACES + 4]; // two pairs, and what they lack; the last four are 0
-    float totals[TEAM_MMA_INPUTS / 16];
+    float totals[KIND_BIAS ? CHUNK_INPUTS / 16 : 1];
     float largest[TEAM_ITEMS / 32];
     float sums[TEAM_MMA_ROWS][TEAM + 1];
     uint table[TABLE_WORDS] __attribute__((aligned(8)));
+#if SPANS
+    uint4 near[TEAM_WARPS][2][TEAM_MMA_ROWS][SPAN_STRIDE]; // a block of each row, and the next ones
+#endif
 };
 
 #define TEAM_SHARE(rows) (rows) // teams have no shares here
 
-// A warp reads fours that are 16 apart together: a place is left free between these, that they lie in different banks.
+// A warp reads fours that are 16 apart together: a place is left free between these, that they lie in different banks. Of
+// spans it reads those that are 8 apart.
 INLINE uint pair_place(uint four)
 {
+#if SPANS
+    return four ^ (SPAN_FOURS == 1 ? four / 2 & 4 : four / 8 & 1);
+#else
     return four + four / 16;
+#endif
 }
 
 // Some fours of x, every TEAM_ITEMS-th; behind the last one that again.
@@ -48,17 +67,41 @@ INLINE void stage_fetch(__global const float *x, uint base, uint n_fours, float4
     }
 }
 
-// x as halves, times a power of 2; what takes that back is returned. All lanes stay together, for they exchange numbers.
-// What is behind the last four is never used.
+INLINE float4 stage_sizes(float4 sizes, const float4 *v)
+{
+    UNROLL
+    for (uint k = 0; k < STAGE_FOURS; k++)
+        sizes = fmax(sizes, fabs(v[k]));
+    return sizes;
+}
+
+INLINE void stage_put(const float4 *v, uint base, float factor, __local struct team_space *space)
+{
+    UNROLL
+    for (uint k = 0; k < STAGE_FOURS; k++) {
+        uint i = base + k * TEAM_ITEMS + get_local_id(0);
+        float4 scaled = v[k] * factor;
+        uint2 first = PIECE_NEIGHBOURS ? halves(scaled.x, scaled.y) : halves(scaled.x, scaled.z);
+        uint2 second = PIECE_NEIGHBOURS ? halves(scaled.z, scaled.w) : halves(scaled.y, scaled.w);
+        space->x[pair_place(i)] = (uint4)(first.x, second.x, first.y, second.y);
+        if (KIND_BIAS) {
+            float total = (scaled.x + scaled.z) + (scaled.y + scaled.w);
+            total += of_lane(total, 1);
+            space->totals[i / 4] = total + of_lane(total, 2); // four lanes, one number
+        }
+    }
+}
+
+// x as halves, times a power of 2; what takes that back is returned. What a work-item brings at once stays with it, where
+// that is all. All lanes stay together, for they exchange numbers. What is behind the last four is never used.
 INLINE float stage_pairs(__global const float *x, uint n_fours, __local struct team_space *space)
 {
     float4 v[STAGE_FOURS];
-    float4 sizes = 0;
-    for (uint base = 0; base < n_fours; base += TEAM_ITEMS * STAGE_FOURS) {
+    stage_fetch(x, 0, n_fours, v);
+    float4 sizes = stage_sizes(0, v);
+    for (uint base = TEAM_ITEMS * STAGE_FOURS; base < n_fours; base += TEAM_ITEMS * STAGE_FOURS) {
         stage_fetch(x, base, n_fours, v);
-        UNROLL
-        for (uint k = 0; k < STAGE_FOURS; k++)
-            sizes = fmax(sizes, fabs(v[k]));
+        sizes = stage_sizes(sizes, v);
     }
     float largest = fmax(fmax(sizes.x, sizes.y), fmax(sizes.z, sizes.w));
     UNROLL
@@ -71,25 +114,123 @@ INLINE float stage_pairs(__global const float *x, uint n_fours, __local struct t
         largest = fmax(largest, space->largest[warp]);
     uint exponent = clamp(as_uint(largest) >> 23, 15u, 254u); // the largest becomes 2^14 and more
     float factor = as_float((268u - exponent) << 23);
-    for (uint base = 0; base < n_fours; base += TEAM_ITEMS * STAGE_FOURS) {
+    uint last = (n_fours - 1) / (TEAM_ITEMS * STAGE_FOURS) * (TEAM_ITEMS * STAGE_FOURS);
+    stage_put(v, last, factor, space); // which were brought last
+    for (uint base = 0; base < last; base += TEAM_ITEMS * STAGE_FOURS) {
         stage_fetch(x, base, n_fours, v);
-        UNROLL
-        for (uint k = 0; k < STAGE_FOURS; k++) {
-            uint i = base + k * TEAM_ITEMS + get_local_id(0);
-            float4 scaled = v[k] * factor;
-            uint2 first = PIECE_NEIGHBOURS ? halves(scaled.x, scaled.y) : halves(scaled.x, scaled.z);
-            uint2 second = PIECE_NEIGHBOURS ? halves(scaled.z, scaled.w) : halves(scaled.y, scaled.w);
-            space->x[pair_place(i)] = (uint4)(first.x, second.x, first.y, second.y);
-            if (KIND_BIAS) {
-                float total = (scaled.x + scaled.z) + (scaled.y + scaled.w);
-                total += of_lane(total, 1);
-                space->totals[i / 4] = total + of_lane(total, 2); // four lanes, one number
-            }
-        }
+        stage_put(v, base, factor, space);
     }
     return as_float((exponent - 14) << 23);
 }
 
+// What the lanes of a row have of its dot product, for team_sum.
+INLINE void put_dots(float2 dots, __local struct team_space *space)
+{
+    uint item = get_local_id(0);
+    space->sums[item % 32 / 4][item / 32 * 4 + item % 4] = dots.x;
+    space->sums[item % 32 / 4 + 8][item / 32 * 4 + item % 4] = dots.y;
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+
+#if SPANS
+// Begins to copy block n of the lane's two rows, which four lanes share.
+INLINE void span_copy(const struct kind_row *rows, uint n, __local uint4 (*to)[SPAN_STRIDE])
+{
+    uint g = get_local_id(0) % 32 / 4, j = get_local_id(0) % 4;
+    UNROLL
+    for (uint i = 0; i < 2; i++) {
+        BYTES block = rows[i].p + n * BLOCK_BYTES;
+        uint before = (uint)(ulong)block & 15;
+        UNROLL
+        for (uint k = 0; k < SPAN_QUADS; k += 4)
+            if ((k + j) * 16 < before + BLOCK_BYTES)
+                copy_16(&to[g + 8 * i][k + j], block - before + (k + j) * 16);
+    }
+}
+
+// dots += the products of block n, whose first four of x is number `four` of the chunk. B has a part's inputs in the columns
+// of its turn, 2j and 2j + 1 those of group j, and zeros in all others.
+INLINE void span_add(const struct kind_row *rows, uint n, uint four, __local const uint4 (*near)[SPAN_STRIDE],
+                     __local const struct team_space *space, float2 *dots)
+{
+    uint lane = get_local_id(0) % 32, g = lane / 4, j = lane % 4;
+    uint own_turn = g / (8 / SPAN_TURNS);
+    bool is_own = SPAN_TURNS == 4 || j / 2 == g / 2 % 2;
+    struct span upper = span_at(near[g], (uint)(ulong)(rows[0].p + n * BLOCK_BYTES) & 15);
+    struct span lower = span_at(near[g + 8], (uint)(ulong)(rows[1].p + n * BLOCK_BYTES) & 15);
+    float4 sums[SPAN_SETS][SPAN_FOURS];
+    uint a[SPAN_SETS][SPAN_WORDS], b[SPAN_SETS][SPAN_WORDS];
+    uint2 x[SPAN_SETS][SPAN_FOURS];
+    UNROLL
+    for (uint set = 0; set < SPAN_SETS; set++) {
+        span_load(&upper, j, set, a[set]);
+        span_load(&lower, j, set, b[set]);
+        UNROLL
+        for (uint f = 0; f < SPAN_FOURS; f++) {
+            uint from = four + span_four(set, own_turn) + j * SPAN_FOURS + f;
+            x[set][f] = ((__local const uint2 *)(space->x + pair_place(from)))[g % 2];
+            sums[set][f] = 0;
+        }
+    }
+    // a product must wait for the one before of the same sum: others come between
+    UNROLL
+    for (uint turn = 0; turn < SPAN_TURNS; turn++) {
+        uint own = is_own && own_turn == turn ? 0x3c003c00u : 0;
+        UNROLL
+        for (uint set = 0; set < SPAN_SETS; set++) {
+            pair_t one[2 * SPAN_FOURS], two[2 * SPAN_FOURS];
+            span_pairs(&upper, a[set], j, set, turn, space->table, one);
+            span_pairs(&lower, b[set], j, set, turn, space->table, two);
+            UNROLL
+            for (uint f = 0; f < SPAN_FOURS; f++)
+                mma(&sums[set][f], (uint4)(one[2 * f], two[2 * f], one[2 * f + 1], two[2 * f + 1]),
+                    halves_mul(x[set][f].x, own), halves_mul(x[set][f].y, own));
+        }
+    }
+    float2 one[SPAN_SETS], two[SPAN_SETS];
+    span_scales(&upper, j, one);
+    span_scales(&lower, j, two);
+    UNROLL
+    for (uint set = 0; set < SPAN_SETS; set++) {
+        float4 sum = SPAN_FOURS == 2 ? sums[set][0] + sums[set][SPAN_FOURS - 1] : sums[set][0];
+        *dots = fma((float2)(one[set].x, two[set].x), sum.xz + sum.yw, *dots);
+        if (KIND_BIAS)
+            *dots = fma((float2)(one[set].y, two[set].y),
+                        (float2)(space->totals[(four + span_four(set, j)) / 4]), *dots);
+    }
+}
+
+// The dot products of the group's rows with x. A warp has every TEAM_WARPS-th block, one that it multiplies with and one that
+// comes.
+INLINE void team_dots(const struct kind_row *rows, uint in_dim, __global const float *x, __local struct team_space *space)
+{
+    uint warp = get_local_id(0) / 32, turn = 0;
+    uint n_spans = in_dim / 256;
+    float2 dots = 0;
+    if (warp < n_spans)
+        span_copy(rows, warp, space->near[warp][0]);
+    table_fill(space->table);
+    uint n = warp;
+    for (uint first = 0; first < n_spans; first += CHUNK_INPUTS / 256) {
+        uint end = min(n_spans, first + CHUNK_INPUTS / 256);
+        if (first > 0)
+            barrier(CLK_LOCAL_MEM_FENCE); // the chunk before has been used
+        float scale = stage_pairs(x + first * 256, (end - first) * 64, space);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        float2 sums = 0;
+        for (; n < end; n += TEAM_WARPS) {
+            copies_wait();
+            warp_barrier(); // others' have come, too, and what was here before is used
+            if (n + TEAM_WARPS < n_spans)
+                span_copy(rows, n + TEAM_WARPS, space->near[warp][turn ^ 1]);
+            span_add(rows, n, (n - first) * 64, space->near[warp][turn], space, &sums);
+            turn ^= 1;
+        }
+        dots = fma(sums, (float2)(scale), dots);
+    }
+    put_dots(dots, space);
+}
+#else
 // A lane's two rows, from their next blocks on, and where it is in them.
 struct team_lane {
     struct kind_row rows[2];
@@ -158,7 +299,7 @@ INLINE void team_add(const struct team_load *load, uint n, uint part, uint end, 
             float4 sum = PIECE_TOGETHER == 2 ? sums[i - 1] + sums[i] : sums[i];
             float2 one = piece_scale(&load->pieces[0][k], part + k, set);
             float2 two = piece_scale(&load->pieces[1][k], part + k, set);
-            float2 more = fma((float2)(one.x, two.x), sum.xz + sum.yw, *dots);
+            float2 more = fma((float2)(one.x, two.x) * PIECE_UNIT(set), sum.xz + sum.yw, *dots);
             if (KIND_BIAS) {
                 uint place = is_there ? at[i] : 1;
                 float total = space->totals[place] + (PIECE_TOGETHER == 2 ? space->totals[place - 1] : 0);
@@ -188,7 +329,8 @@ INLINE void team_dots_of(const struct kind_row *rows, const bool whole, uint in_
             lane.rows[i].whole = whole;
         }
         team_fetch(&lane, end, &now);
-        barrier(CLK_LOCAL_MEM_FENCE); // the chunk before has been used
+        if (first > 0)
+            barrier(CLK_LOCAL_MEM_FENCE); // the chunk before has been used
         float scale = stage_pairs(x + first * PIECE_INPUTS, end * (PIECE_INPUTS / 4), space);
         barrier(CLK_LOCAL_MEM_FENCE);
         float2 sums = 0;
@@ -201,9 +343,7 @@ INLINE void team_dots_of(const struct kind_row *rows, const bool whole, uint in_
         }
         dots = fma(sums, (float2)(scale), dots);
     }
-    space->sums[item % 32 / 4][item / 32 * 4 + item % 4] = dots.x;
-    space->sums[item % 32 / 4 + 8][item / 32 * 4 + item % 4] = dots.y;
-    barrier(CLK_LOCAL_MEM_FENCE);
+    put_dots(dots, space);
 }
 
 INLINE void team_dots(const struct kind_row *rows, uint in_dim, __global const float *x, __local struct team_space *space)
@@ -218,6 +358,8 @@ INLINE void team_dots(const struct kind_row *rows, uint in_dim, __global const f
 #endif
         team_dots_of(rows, false, in_dim, x, space);
 }
+
+#endif
 
 // TEAM_MMA_ROWS of n_out rows from first_row on, times x, into y or added to it.
 INLINE void team_rows(const struct args_matrix *m, uint first_row, uint n_out, __global const uchar *matrix,

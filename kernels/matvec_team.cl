@@ -161,6 +161,7 @@ INLINE void dot_pieces(const struct team_rows *rows, const uint n, uint first, u
             if (set % PIECE_TOGETHER < PIECE_TOGETHER - 1)
                 continue;
             float2 scale = piece_scale(&piece, first / (PIECE_INPUTS / UNIT) + number, set);
+            scale.x *= PIECE_UNIT(set);
             float4 total = space->totals[at / 2][at % 2];
             if (PIECE_TOGETHER == 2)
                 total += space->totals[at / 2][0];

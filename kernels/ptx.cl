@@ -123,6 +123,14 @@ INLINE void copies_wait_but_two(void)
     asm volatile("cp.async.wait_group 2;" : : : "memory");
 }
 
+// A constant by the way that global memory has: constants' own brings lanes that want different ones theirs one by one.
+INLINE ulong constant_8(__constant const ulong *from)
+{
+    ulong bits;
+    asm("{ .reg .b64 at; cvta.const.u64 at, %1; ld.b64 %0, [at]; }" : "=l"(bits) : "l"((ulong)from));
+    return bits;
+}
+
 // ---- lanes of a warp, all of which call these together
 
 INLINE float of_lane(float value, uint apart)

@@ -24,6 +24,7 @@ struct tiling {
 #define TEAM_INPUTS          4096 // GPU: inputs that a group keeps at hand
 #define TEAM_MMA_ROWS        16   // NVIDIA's tensor cores: rows that a group computes together, one fragment
 #define TEAM_MMA_INPUTS      8192 // and inputs that it keeps at hand
+#define TEAM_SPAN_INPUTS     4096 // the same of kinds whose blocks it copies
 #define Q_WORDS              16   // GPU: words of a row of kv_b's keys that a group computes
 #define Q_PARTS              16   // GPU: work-items that share the rows
 #define Q_FLIGHT             8    // GPU: rows that each loads at once

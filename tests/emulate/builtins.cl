@@ -231,6 +231,10 @@ SAME uint masked_under(uint word, uint mask, uint high)
 {
     return (word & mask) | high;
 }
+SAME ulong constant_8(__constant const ulong *from)
+{
+    return *from;
+}
 SAME uint two_halves(float low, float high)
 {
     return emulate_half(low) | (uint)emulate_half(high) << 16;
