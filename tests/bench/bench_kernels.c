@@ -693,7 +693,8 @@ static void run_kind(struct bench *b)
             each[k].gate = gpu_matrix_behind(&a.gate, k * expert);
             each[k].up = gpu_matrix_behind(&a.up, k * expert);
         }
-        gpu_op_swiglu_each(b->g, each, r->n_experts, &(struct gpu_product_bufs){b->weights, b->x, b->y});
+        gpu_op_swiglu_each(b->g, each, r->n_experts,
+                           &(struct gpu_product_bufs){.matrices = b->weights, .x = b->x, .y = b->y});
         return;
     }
     struct args_swiglu_experts e = {.gate = a.gate, .up = a.up, .at = {.n = r->n_experts}, .out_stride = out};
