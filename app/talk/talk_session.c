@@ -405,7 +405,7 @@ void talk_finish_session(struct talk *talk)
     struct session_news news;
     if (talk->held.length)
         talk_say(talk, "%s was not done.", talk->held.data);
-    if (talk->editing && chat_go(&talk->chat, talk->edited_from)) {
+    if (talk->editing && talk->saving && chat_go(&talk->chat, talk->edited_from)) {
         talk_say(talk, "The edit was given up; the conversation is as it was before.");
         follow(talk, GOING_TO_LEAVE);
     }
