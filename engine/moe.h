@@ -256,6 +256,13 @@ bool moe_listed_needs(const struct moe_listed *model, const struct moe_listed_sh
                       struct moe_listed_needs *needs);
 // What the host has left for us now, by the system and by the limits on us.
 uint64_t moe_memory_left(void);
+
+// The clock of everything that is timed: nanoseconds that only go forward, and not while the process is suspended. Who
+// suspends it says so: between the two calls the clock stands, in every thread. Any thread, signal handlers too; but
+// one at a time stops the clock and has it go on.
+uint64_t moe_clock_ns(void);
+void moe_clock_stop(void);
+void moe_clock_go_on(void);
 // Looks at a few bytes of each layer's experts, of a model that runs as it is: MOE_FORMAT where they are holes, as
 // convert --consume leaves them, or a download that has only its length.
 int moe_check_holes(const char *directory, struct moe_err *err);

@@ -47,34 +47,10 @@ void steps_release(struct steps *steps)
     pthread_mutex_destroy(&steps->mutex);
 }
 
-void steps_stood_still(struct steps *steps, uint64_t ns)
-{
-    pthread_mutex_lock(&steps->mutex);
-    steps->stood_ns += ns;
-    pthread_mutex_unlock(&steps->mutex);
-}
-
 // 0 where a clock that stands still, as tests have it, would make it less.
 static uint64_t from_to(uint64_t from, uint64_t to)
 {
     return to > from ? to - from : 0;
-}
-
-// Takes the time in which the process stood still out of `ns`, which is to be counted, or, where it was counted before
-// one knew, out of what was. Under the mutex. Returns what is left of `ns`.
-static uint64_t leave_out(struct steps *steps, uint64_t ns, uint64_t stood)
-{
-    if (ns >= stood)
-        return ns - stood;
-    const struct tally *turn = &steps->figures.tallies[FIGURES_TURN];
-    bool answering = steps->phase == STEPS_ANSWERING;
-    if (steps->phase == STEPS_BETWEEN || (answering ? turn->answer_ns : turn->read_ns) < stood)
-        return ns;
-    for (int i = FIGURES_TURN; i <= FIGURES_PROGRAM; i++) {
-        struct tally *tally = &steps->figures.tallies[i];
-        *(answering ? &tally->answer_ns : &tally->read_ns) -= stood;
-    }
-    return ns;
 }
 
 // How long the answer has taken since its last token; from now on that is now. Under the mutex.
@@ -83,16 +59,15 @@ static uint64_t since_token(struct steps *steps)
     uint64_t now = format_clock_ns(), since = from_to(steps->token_ns, now);
     uint64_t passes = from_to(steps->token_passes_ns, steps->counted.decode_ns);
     since = since < passes ? passes : since; // with a clock that stands still
-    since = leave_out(steps, steps->token_came ? since : 0, steps->token_stood_ns);
-    since = from_to(steps->token_held_up_ns, since);
+    since = from_to(steps->token_held_up_ns, steps->token_came ? since : 0);
     steps->token_ns = now;
     steps->token_passes_ns = steps->counted.decode_ns;
-    steps->token_stood_ns = steps->token_held_up_ns = 0;
+    steps->token_held_up_ns = 0;
     return since;
 }
 
-// Adds what the backend has counted since it was last looked at. Returns for how long of it the process stood still.
-static uint64_t count(struct steps *steps)
+// Adds what the backend has counted since it was last looked at.
+static void count(struct steps *steps)
 {
     const struct backend *backend = steps->backend;
     struct moe_stats now = backend->ops->stats(backend->self), *seen = &steps->counted;
@@ -109,17 +84,10 @@ static uint64_t count(struct steps *steps)
     uint32_t context = backend->ops->length(backend->self);
     *seen = now;
     pthread_mutex_lock(&steps->mutex);
-    uint64_t stood = steps->stood_ns;
-    steps->stood_ns = 0;
-    if (answering)
-        steps->token_stood_ns += stood;
-    else
-        more.read_ns = leave_out(steps, more.read_ns, stood);
     figures_count(&steps->figures, &more, steps->phase == STEPS_BETWEEN);
     if (steps->phase != STEPS_BETWEEN)
         steps->figures.context = context + answering; // the token that was sampled is not fed yet
     pthread_mutex_unlock(&steps->mutex);
-    return stood;
 }
 
 // What was read for what is over and is in no step's record counts to it, too.
@@ -152,9 +120,8 @@ void steps_begin_turn(struct steps *steps, uint64_t began_ns)
     free(steps_end(steps));
     steps_turn_to(steps, STEPS_READING);
     steps->ended_ns = began_ns;
-    steps->step_stood_ns = steps->saving_ns = 0;
+    steps->saving_ns = 0;
     pthread_mutex_lock(&steps->mutex);
-    steps->stood_ns = 0;
     figures_begin_turn(&steps->figures);
     forget_tokens(steps);
     pthread_mutex_unlock(&steps->mutex);
@@ -202,18 +169,6 @@ static void note_uses(struct hit_curve *curve, const struct moe_telemetry *step)
         hit_curve_use(curve, i / step->top_k * step->n_routed_experts + step->choices[i].expert);
 }
 
-// It was on what took longest that the process stood still.
-static void shorten(struct moe_telemetry *step, uint64_t stood)
-{
-    int longest = 0;
-    for (int i = 1; i < MOE_INTERVALS; i++)
-        longest = step->ns[i] > step->ns[longest] ? i : longest;
-    if (step->ns[longest] < stood || step->total_ns < stood)
-        return;
-    step->ns[longest] -= stood;
-    step->total_ns -= stood;
-}
-
 // Adds time between steps, `ns` and no more, to the saving that was a part of it and to the host.
 static void add_between(struct steps *steps, struct moe_telemetry *step, uint64_t ns)
 {
@@ -237,7 +192,7 @@ static struct moe_telemetry *end_at(struct steps *steps, uint64_t now)
 {
     struct moe_telemetry *step = steps->held;
     steps->held = NULL;
-    steps->step_stood_ns += count(steps);
+    count(steps);
     if (!step)
         return NULL;
     steps->ended_ns = now;
@@ -245,8 +200,6 @@ static struct moe_telemetry *end_at(struct steps *steps, uint64_t now)
     step->ns[MOE_ON_SAMPLING] += steps->sampling_ns;
     add_between(steps, step, from_to(steps->sampling_ns, since));
     step->total_ns += since;
-    shorten(step, steps->step_stood_ns);
-    steps->step_stood_ns = 0;
     pthread_mutex_lock(&steps->mutex);
     // Without memory it is missing from what the face shows.
     bool between = steps->held_phase == STEPS_BETWEEN;

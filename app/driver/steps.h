@@ -35,7 +35,6 @@ struct steps {
     size_t n_tokens;
     uint32_t first_token;
     size_t tokens_bytes;
-    uint64_t stood_ns; // that the process stood still, and is not counted
     // The rest is the engine's thread's.
     struct step_token next;
     struct moe_telemetry *held;         // the last step, until it has ended: a figures_clone
@@ -43,11 +42,9 @@ struct steps {
     uint64_t computed_ns;               // when its logits were there
     uint64_t sampling_ns;               // since then
     uint64_t saving_ns, saving_began;   // since the last step was ended
-    uint64_t step_stood_ns;             // of what was counted since the held step or before it
     bool token_came;                    // one of the answer under way
     uint64_t token_ns;                  // when the last one had
     uint64_t token_passes_ns;           // that the backend had counted then
-    uint64_t token_stood_ns;            // since then, with what was before it and is known since
     uint64_t token_held_up_ns;          // since then
     uint64_t seen;                      // its number
     uint64_t looked_ns;                 // when the experts' tiers were looked up last
@@ -57,8 +54,6 @@ struct steps {
 void steps_open(struct steps *steps, const struct backend *backend);
 void steps_release(struct steps *steps);
 
-// Any thread: the process stood still for so long, and goes on. That was nobody's time.
-void steps_stood_still(struct steps *steps, uint64_t ns);
 // A turn that began at that time of format_clock_ns. The phase is then STEPS_READING.
 void steps_begin_turn(struct steps *steps, uint64_t began_ns);
 // From now on something else is being fed.

@@ -712,11 +712,6 @@ void worker_cancel(struct worker *worker)
         worker->backend.ops->cancel(worker->backend.self);
 }
 
-void worker_stood_still(struct worker *worker, uint64_t ns)
-{
-    steps_stood_still(&worker->steps, ns);
-}
-
 int worker_fd(const struct worker *worker)
 {
     return queue_fd(worker->events);

@@ -66,7 +66,6 @@ bool worker_abandon(struct worker *worker, bool *left);
 void worker_send(struct worker *worker, struct turn *turn);
 // The turn under way ends soon with STOP_CANCELLED; nothing happens when there is none.
 void worker_cancel(struct worker *worker);
-void worker_stood_still(struct worker *worker, uint64_t ns); // see steps_stood_still
 
 // Sessions: each turn is saved from now on, the message before it is read and the answer when it is there. `ids` is
 // the timeline that `saved` holds, of which the engine already has the first `keep`. Takes saved and ids over. With

@@ -40,16 +40,6 @@ static void take_signals(const struct loop_face *face)
         face->resume(face->self);
 }
 
-// Figures and times leave out that the process stood still.
-static void note_stop(const struct loop_face *face)
-{
-    uint64_t ns = term_stood_ns();
-    if (ns)
-        worker_stood_still(face->talk->worker, ns);
-    if (ns && face->stood)
-        face->stood(face->self, ns);
-}
-
 static void run(const struct loop_face *face, int signals)
 {
     struct talk *talk = face->talk;
@@ -65,7 +55,6 @@ static void run(const struct loop_face *face, int signals)
         if (came > 0 && fds[2].revents)
             face->read(face->self);
         take_signals(face);
-        note_stop(face);
         bool loading = talk->state == TALK_LOADING;
         talk_take_events(talk);
         if (loading)

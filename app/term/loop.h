@@ -23,9 +23,8 @@ struct loop_face {
     void (*round)(void *self);     // after all that came: shows it
     void (*interrupt)(void *self); // Ctrl-C
     void (*suspend)(void *self);   // Ctrl-Z; returns when the process goes on
-    void (*stood)(void *self, uint64_t ns); // the process stood still for so long; NULL: it shows no time
-    void (*resize)(void *self);             // the terminal has another size now
-    void (*resume)(void *self);             // the process goes on, perhaps without having been suspended here
+    void (*resize)(void *self);    // the terminal has another size now
+    void (*resume)(void *self);    // the process goes on, perhaps without having been suspended here
 };
 // An exit status, which stands in talk->status, too.
 int loop_chat(const struct loop_face *face, const struct options *options);

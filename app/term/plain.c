@@ -447,12 +447,6 @@ static void suspend(void *self)
     term_suspend();
 }
 
-static void stood(void *self, uint64_t ns)
-{
-    struct plain *plain = self;
-    plain->progress.began_ns += ns;
-}
-
 static void resize(void *self)
 {
     const struct plain *plain = self;
@@ -565,7 +559,6 @@ int plain_chat(const struct options *options)
             .round = finish_round,
             .interrupt = interrupt,
             .suspend = suspend,
-            .stood = stood,
             .resize = resize,
             .resume = resume,
         },

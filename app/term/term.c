@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,8 +28,7 @@ static struct {
     bool interactive;
     bool saved; // `original` holds what the terminal was
     volatile sig_atomic_t is_raw, takes_pastes;
-    bool keys; // no key is a signal
-    uint64_t stood_ns;
+    bool keys;        // no key is a signal
     bool never_stops; // who started us ignores SIGTSTP
     struct termios original;
     // What term_keep_signals brings back.
@@ -51,6 +51,23 @@ static void on_signal(int number)
     if (write(term.pipe[1], "", 1) < 0) {
         // Full: a wake-up is on its way already.
     }
+    errno = kept;
+}
+
+// Nobody stops for us: in here the process stops, and the clock with it.
+static void on_stop(int number)
+{
+    int kept = errno;
+    sigset_t stop, before;
+    sigemptyset(&stop);
+    sigaddset(&stop, number);
+    signal(number, SIG_DFL);
+    moe_clock_stop();
+    raise(number);
+    pthread_sigmask(SIG_UNBLOCK, &stop, &before);
+    moe_clock_go_on();
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    sigaction(number, &term.kept[number], NULL);
     errno = kept;
 }
 
@@ -123,6 +140,9 @@ int term_catch_signals(bool interactive)
         else if (ours[i] == SIGTSTP)
             term.never_stops = true;
     }
+    struct sigaction stop;
+    if (!interactive && sigaction(SIGTSTP, NULL, &stop) == 0 && stop.sa_handler != SIG_IGN)
+        catch_with(SIGTSTP, on_stop, SA_RESTART);
     catch_with(SIGPIPE, SIG_IGN, 0);
     return term.pipe[0];
 }
@@ -245,13 +265,6 @@ static uint64_t clock_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-uint64_t term_stood_ns(void)
-{
-    uint64_t ns = term.stood_ns;
-    term.stood_ns = 0;
-    return ns;
-}
-
 void term_suspend(void)
 {
     bool was_raw = term.is_raw, pastes = term.takes_pastes;
@@ -259,9 +272,9 @@ void term_suspend(void)
         return;
     term_restore();
     catch_with(SIGTSTP, SIG_DFL, 0);
-    uint64_t began_ns = clock_ns();
+    moe_clock_stop();
     kill(0, SIGTSTP); // as the terminal does: a script's shell that waits for us stops, too, and its job is seen to
-    term.stood_ns += clock_ns() - began_ns;
+    moe_clock_go_on();
     catch_with(SIGTSTP, on_signal, 0);
     if (was_raw)
         set_raw(pastes);

@@ -10,7 +10,8 @@
 #include "app/options/talk_settings.h"
 
 // Catches SIGINT, SIGTERM and SIGHUP, ignores SIGPIPE (writes fail with EPIPE instead); with `interactive` also
-// SIGWINCH, SIGTSTP and SIGCONT. Returns a descriptor that is readable when a signal has come, -1 on failure.
+// SIGWINCH, SIGTSTP and SIGCONT; without it SIGTSTP stops the process and its clock. Returns a descriptor that is
+// readable when a signal has come, -1 on failure.
 int term_catch_signals(bool interactive);
 // Has `signal_number` come since the last call? Never blocks.
 bool term_signal_came(int signal_number);
@@ -39,9 +40,9 @@ void term_restore(void);      // harmless when nothing was changed
 // What brings a screen that is drawn on back to lines, written before anything else when the terminal is restored, also
 // by a fatal signal and at exit. At most 255 bytes count; "": nothing.
 void term_set_reset(const char *sequence);
-// Stops the process as Ctrl-Z does; returns when it goes on, in raw mode again if it was.
+// Stops the process as Ctrl-Z does, with its clock (moe_clock_ns); returns when both go on, in raw mode again if it
+// was.
 void term_suspend(void);
-uint64_t term_stood_ns(void); // how long that was, since the last call
 
 // Ends the process at once, with everything written and the terminal as it was: for when a thread still runs that
 // exit() would pull the ground from under. A status of STATUS_DONE becomes a failure if output is lost.

@@ -182,8 +182,6 @@ static enum doing doing(const struct tui *tui)
 // Tokens a second of the last second of answering, kept while less has come since.
 static void update_speed(struct tui *tui, const struct tally *now)
 {
-    if (now->answer_ns < tui->speed_from.answer_ns) // time was taken out in which the process stood still
-        tui->speed_from = *now;
     struct tally since = {.answer_steps = now->answer_steps - tui->speed_from.answer_steps,
                           .answer_ns = now->answer_ns - tui->speed_from.answer_ns};
     bool enough = since.answer_ns >= 1000000000u;

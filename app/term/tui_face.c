@@ -398,13 +398,6 @@ static void finish_round(void *self)
         tui_draw(tui);
 }
 
-static void stood(void *self, uint64_t ns)
-{
-    struct tui *tui = self;
-    tui->progress_since_ns += ns;
-    tui->thought_since_ns += ns;
-}
-
 static void resize(void *self)
 {
     struct tui *tui = self;
@@ -626,7 +619,6 @@ int tui_chat(const struct options *options)
             .round = finish_round,
             .interrupt = interrupt,
             .suspend = suspend,
-            .stood = stood,
             .resize = resize,
             .resume = resize,
         },

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "engine/moe.h"
 
 static char *scaled(char *out, size_t size, uint64_t value, const char *const units[], size_t n_units)
 {
@@ -68,7 +69,5 @@ uint64_t format_clock_ns(void)
 {
     if (format_clock_is_fake())
         return 0;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return moe_clock_ns();
 }

@@ -185,27 +185,63 @@ def check_sums(tokens, last):
           "wasted": total["wasted"]}, {key: last["experts"][key] for key in ("hits", "misses", "bytes_read", "bytes_cached", "used", "wasted")})
 
 
-def test_speeds_leave_out_that_the_process_stood_still():
-    t = Terminal(MODEL + ["--plain", "--no-session", "--logit-bias", "2=-inf", "--max-tokens", "60"], columns=200,
-                 shell='"$0" "$@"; echo "stopped"; read go; fg; echo "ended $?"')
-    t.wait("You:")
-    t.send("Tell me a story about a fox.\r")
-    t.wait("Assistant:")
+def stand_still(t):
+    """Ctrl-Z and, 2 s later, fg; returns what that took."""
     began = time.monotonic()
     t.send("\x1a")
     t.wait("stopped")
-    stood = time.monotonic()
-    time.sleep(3)
-    stood = time.monotonic() - stood
+    time.sleep(2)
     t.send("\n")
+    return time.monotonic() - began
+
+
+def test_no_figure_has_the_time_in_which_the_process_stood_still():
+    t = Terminal(MODEL + ["--plain", "--no-session", "--logit-bias", "2=-inf", "--max-tokens", "60"], columns=200,
+                 shell='"$0" "$@"; echo "stopped"; read go; fg; echo "stopped"; read go; fg; echo "ended $?"')
+    t.wait("You:")
+    began = time.monotonic()
+    t.send("and " * 300 + "\r")
+    t.wait("Reading prompt")
+    stood = stand_still(t)
+    t.wait("Assistant:")
+    stood += stand_still(t)
     t.wait("(60 tokens, ")
     took = time.monotonic() - began - stood
     t.wait(" tokens/s")
     speed = float(t.output[:t.seen].decode().split("(60 tokens, ")[-1].split(" ")[0])
     expect(60 / speed < took + 1, "%g tokens/s, in %g s without the stop" % (speed, took))
+    t.send("/stats\r")
+    t.wait("read (prefill)", "plan")
+    tokens, speed = re.search(r"read \(prefill\) +(\d+) tokens, ([0-9.]+) tokens/s", t.output.decode()).groups()
+    expect(int(tokens) / float(speed) < took + 0.5, "%s tokens, %s tokens/s in %g s without the stop" % (tokens, speed, took))
+    t.send("/inspect\r")
+    t.wait("Slowest: ", "You:")
+    slowest = re.search(r"Slowest: token \d+, ([0-9.]+) (m?s)", t.output.decode())
+    expect(float(slowest.group(1)) < (1000 if slowest.group(2) == "ms" else 1), slowest.group())
     t.send("\x04")
     t.wait("ended 0")
     t.finish()
+
+
+def test_json_lines_have_no_time_in_which_the_process_stood_still():
+    path = os.path.join(SCRATCH, "stood.jsonl")
+    t = Terminal(["run", "--jsonl", *MODEL, "--logit-bias", "2=-inf", "--max-tokens", "60", "-p", "and " * 300],
+                 shell='"$0" "$@" > %s; echo "stopped"; read go; fg; echo "ended $?"' % path)
+    end = time.monotonic() + 60
+    while not os.path.exists(path) or open(path).read().count("\n") < 5:
+        expect(time.monotonic() < end, "no tokens")
+        time.sleep(0.01)
+    stand_still(t)
+    t.wait("ended 0")
+    t.finish()
+    *tokens, last = map(json.loads, open(path))
+    same(last["generated_tokens"], 60)
+    steps = [line["step"] for line in tokens] + [last["rest"]]
+    slowest = max(step["total_ns"] for step in steps[:-1])
+    expect(slowest < 1.5e9, "no step is that long: %d ns" % slowest)
+    # the answer's time is that of its steps, and the whole turn's has no more
+    expect(59 / last["decode_tokens_per_s"] < 1.1 * sum(step["total_ns"] for step in steps) / 1e9 + 0.1, last["decode_tokens_per_s"])
+    expect(last["seconds"] < 1.1 * sum(step["total_ns"] for step in steps) / 1e9 + 0.5, last["seconds"])
 
 
 def test_json_lines_add_up():
