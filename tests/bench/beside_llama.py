@@ -101,8 +101,10 @@ def build_llama(args):
                  "LLAMA_BUILD_SERVER=OFF", "LLAMA_BUILD_APP=OFF", "CMAKE_BUILD_TYPE=Release"]
         if args.device == "gpu":
             flags += ["GGML_CUDA=ON", "CMAKE_CUDA_ARCHITECTURES=native"]
+        # Its version is its own repository's; without one it must not be that of a repository it lies in.
+        above = dict(os.environ, GIT_CEILING_DIRECTORIES=os.path.dirname(os.path.abspath(args.build_llama)))
         subprocess.run(["cmake", "-S", args.build_llama, "-B", build] + ["-D" + flag for flag in flags], check=True,
-                       stdout=sys.stderr)
+                       stdout=sys.stderr, env=above)
         subprocess.run(["cmake", "--build", build, "--target", "llama-bench", "-j", str(os.cpu_count())], check=True,
                        stdout=sys.stderr)
     return program
