@@ -573,7 +573,7 @@ int moe_record_verify(const struct moe_record_io *io, const struct moe_record *r
 // Counters since the session was opened, those of a call under way included; subtract two to get a turn's. Expert
 // counters are the model's store's, counted for this session's own requests.
 struct moe_stats {
-    uint64_t prefilled_tokens, decoded_tokens;
+    uint64_t prefilled_tokens, decoded_tokens; // the former as steps' rows, see moe_telemetry
     uint64_t prefill_ns, decode_ns;
     uint64_t hits, misses;               // expert requests answered from a slot, or by a read
     uint64_t late;                       // of the hits, those whose slot was still being read into
@@ -629,10 +629,12 @@ struct moe_choice {
 // Of one step: a decoded token, or the tokens of a prefill that went through the layers together.
 struct moe_telemetry {
     uint64_t step; // counts the session's from 1
-    uint32_t position, rows;
+    uint32_t position;
+    uint32_t rows; // tokens whose work was done in it: of a group that was stopped as many as moe_session_held has,
+                   // rounded; those that are left are of the step that goes on there
     bool decode;
     bool shared_out; // attention, router, experts and head were one time, parted as an earlier token's was
-    bool stopped;    // it failed or was cancelled on the way: rows is 0, choices NULL, the rest what it did until then
+    bool stopped;    // it failed or was cancelled on the way: choices NULL, the rest what it did until then
     uint64_t total_ns, ns[MOE_INTERVALS];
     uint64_t launches, waits; // commands and host waits on the device
     uint32_t n_moe_layers, first_moe_layer, top_k, n_routed_experts;

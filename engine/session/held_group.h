@@ -12,6 +12,7 @@
 struct held_group {
     int32_t *ids;                            // [rows]
     uint32_t position, rows;                 // rows 0: nothing is held
+    uint32_t counted;                        // of those, what counters have already, for the work that is done
     struct pass_border borders[MOE_BORDERS]; // that its first layers have copied
 };
 // Takes the borders over, in any case. Without memory for the ids nothing is held.

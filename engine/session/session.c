@@ -264,15 +264,31 @@ static struct pass_border make_border(moe_session *session, const struct pass *p
     return border;
 }
 
-// Ends what the group was about. Cancelled it is held, if it has come anywhere.
-static void leave_group(moe_session *session, const struct pass *pass, const struct moe_feed *feed, int code)
+// Of the group's tokens, those that the step did the work of: counters of tokens, of bytes and of time are about the
+// same, in a step that is stopped on its way and in that which goes on there.
+static void count_tokens(moe_session *session, uint32_t rows)
+{
+    telemetry_set_rows(&session->observer.telemetry, rows);
+    session->counted += rows;
+}
+
+// Ends what the group was about. Cancelled it is held, if it has come anywhere. `counted` of its tokens were by the
+// step before.
+static void leave_group(moe_session *session, const struct pass *pass, const struct moe_feed *feed, int code,
+                        uint32_t counted)
 {
     const struct stream_reach *reach = &session->stream.reach;
     bool shown = feed->on_row || feed->on_hidden;
     if (code == MOE_CANCELLED && !pass->decode && !shown && (reach->layer || reach->rows)) {
+        uint32_t worth = (uint32_t)(stream_worth(reach, pass->rows, &session->model->package.shape) + 0.5);
+        worth = worth < counted ? counted : worth;
+        count_tokens(session, worth - counted);
         held_group_keep(&session->held, pass, feed->ids + (pass->position - feed->position), &session->snapshots);
+        session->held.counted = worth;
         return;
     }
+    if (!code)
+        count_tokens(session, pass->rows - counted);
     for (int i = 0; i < MOE_BORDERS; i++)
         keep_border(session, &pass->borders[i], code == MOE_OK);
     held_group_forget(&session->held, &session->snapshots);
@@ -285,6 +301,7 @@ static int run_group(moe_session *session, const struct pass *pass, const struct
     const int32_t *ids = feed->ids + (pass->position - feed->position);
     struct stream_reach *reach = &session->stream.reach;
     bool begins = !session->held.rows;
+    uint32_t counted = session->held.counted < pass->rows ? session->held.counted : pass->rows;
     if (!begins && reach->rows > pass->rows) // not all of its tokens are in this feed
         reach->rows = pass->rows;
     if (session->model->store_used_by != session)
@@ -307,7 +324,7 @@ static int run_group(moe_session *session, const struct pass *pass, const struct
     bool fine = gpu_check(pass->gpu, &device) == 0;
     if (!code && !fine) // else what the device says of it comes second; it is clean for the next call
         code = moe_fail_gpu(err, &device);
-    leave_group(session, &with_borders, feed, fine || !code ? code : MOE_DEVICE);
+    leave_group(session, &with_borders, feed, fine || !code ? code : MOE_DEVICE, counted);
     return code;
 }
 
@@ -437,12 +454,12 @@ static int feed_prompt(moe_session *session, const struct moe_feed *feed, struct
 
 int moe_session_prefill(moe_session *session, const struct moe_feed *feed, struct moe_err *err)
 {
-    uint32_t before = session->length;
+    session->counted = 0;
     prefetch_forget(&session->routed.prefetch, session->model->store);
     start_counting(session);
     int code = feed_prompt(session, feed, err);
     session->stats.prefill_ns += stop_counting(session);
-    session->stats.prefilled_tokens += session->length - before;
+    session->stats.prefilled_tokens += session->counted;
     return code;
 }
 

@@ -28,6 +28,7 @@ struct moe_session {
     float *logits; // [vocab_size], after token length - 1
     atomic_bool cancel;
     struct moe_stats stats;
+    uint32_t counted; // tokens of the feed under way, as of count_tokens
     // Of the feed under way: when it began (0: there is none), and the model's counters then.
     uint64_t began_ns;
     struct expert_counts experts;

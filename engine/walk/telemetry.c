@@ -178,6 +178,11 @@ void telemetry_stop(struct telemetry *t, gpu *g, const expert_store *store)
     end(t, g);
 }
 
+void telemetry_set_rows(struct telemetry *t, uint32_t rows)
+{
+    t->records[t->shown].rows = rows;
+}
+
 enum moe_interval telemetry_switch(struct telemetry *t, enum moe_interval interval)
 {
     uint64_t now = clock_ns();

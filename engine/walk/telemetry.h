@@ -54,6 +54,8 @@ void telemetry_begin(struct telemetry *telemetry, gpu *g, const struct moe_telem
 void telemetry_end(struct telemetry *telemetry, gpu *g);                                      // it becomes the last
 // So does one that failed or was cancelled, with what the store has counted of any layer until now.
 void telemetry_stop(struct telemetry *telemetry, gpu *g, const expert_store *store);
+// Of the last one: of so many tokens it did the work.
+void telemetry_set_rows(struct telemetry *telemetry, uint32_t rows);
 // What the store has counted of any layer since its last record, as the record of no step: valid until the next begins.
 const struct moe_telemetry *telemetry_rest(struct telemetry *telemetry, const expert_store *store);
 // The step under way waits for the device in its end only, or nearly so.

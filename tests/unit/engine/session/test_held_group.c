@@ -124,13 +124,20 @@ static void the_same_tokens_go_on(struct harness *t)
         for (int at = 1; at < all; at += 4) {
             CHECK_EQ(t, moe_session_truncate(o.session, 0, &err), 0);
             CHECK_EQ(t, moe_session_held(o.session) > 0, 0);
+            uint64_t prefilled = moe_session_stats(o.session).prefilled_tokens;
             if (feed(&o, o.ids, N_TOKENS, at) != MOE_CANCELLED)
                 break; // there was nothing left to stop
             stopped++;
             double held = moe_session_held(o.session);
             CHECK(t, moe_session_length(o.session) == 0 && held >= before && held < N_TOKENS);
             before = held;
+            // tokens count where their work was done, in steps and in all
+            uint32_t counted = moe_session_telemetry(o.session)->rows;
+            CHECK(t, counted - held <= 0.5 && held - counted <= 0.5);
+            CHECK_EQ(t, moe_session_stats(o.session).prefilled_tokens - prefilled, counted);
             CHECK_EQ(t, feed(&o, o.ids, N_TOKENS, NEVER), 0);
+            CHECK_EQ(t, moe_session_telemetry(o.session)->rows, N_TOKENS - counted);
+            CHECK_EQ(t, moe_session_stats(o.session).prefilled_tokens - prefilled, N_TOKENS);
             CHECK(t, o.calls <= all - at + 2); // what was done is not done again
             CHECK(t, moe_session_held(o.session) == 0);
             CHECK_EQ(t, hash_of(t, &o), want);
