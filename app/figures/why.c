@@ -15,6 +15,11 @@ bool why_is_slow(const struct moe_telemetry *step, const struct usual *usual)
     return step->decode && usual->tokens && (double)step->total_ns >= 1.5 * (double)usual->total_ns;
 }
 
+static bool is_fast(const struct moe_telemetry *step, const struct usual *usual)
+{
+    return 1.5 * (double)step->total_ns <= (double)usual->total_ns;
+}
+
 enum moe_interval why_interval(const struct moe_telemetry *step, const struct usual *usual)
 {
     bool slow = why_is_slow(step, usual);
@@ -93,7 +98,8 @@ char *why_words(char out[WHY_SIZE], const struct moe_telemetry *step, const stru
             (double)step->total_ns / (double)usual->total_ns, ms(usual->total_ns), ms(step->ns[why]), doing[why],
             ms(usual->ns[why]));
     else if (step->decode && usual->tokens)
-        add(out, "As usual (%.2f ms), mostly %s (%.2f ms)", ms(usual->total_ns), doing[why], ms(step->ns[why]));
+        add(out, "%s (%.2f ms), mostly %s (%.2f ms)", is_fast(step, usual) ? "Faster than usual" : "As usual",
+            ms(usual->total_ns), doing[why], ms(step->ns[why]));
     else
         add(out, "Mostly %s (%.2f ms)", doing[why], ms(step->ns[why]));
     if (why == MOE_ON_DISK || why == MOE_ON_COPY)

@@ -121,7 +121,7 @@ void talk_leave(struct talk *talk, int status)
 
 uint32_t talk_context_used(const struct talk *talk, const struct figures *figures)
 {
-    return talk->state == TALK_ANSWERING ? figures->context : chat_tokens(&talk->chat);
+    return talk->state == TALK_ANSWERING ? figures->context : chat_position(&talk->chat);
 }
 
 void talk_begin_conversation(struct talk *talk)

@@ -194,6 +194,7 @@ static void print_stats(struct talk *talk, FILE *out)
                           .program = figures.tallies[FIGURES_PROGRAM],
                           .sum = known ? figures.sums[FIGURES_CONVERSATION] : NULL,
                           .context_used = talk_context_used(talk, &figures),
+                          .context_then = talk->state == TALK_ANSWERING ? 0 : chat_tokens(&talk->chat),
                           .messages = talk->chat.n_turns,
                           .to_read_anew =
                               talk->state == TALK_IDLE && chat_exchanges(&talk->chat) && !chat_tokens(&talk->chat),

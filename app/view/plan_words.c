@@ -89,14 +89,14 @@ char *plan_context(char *out, size_t size, const struct context_figures *figures
 char *plan_warning(char *out, size_t size, const struct moe_cache_plan *plan, bool host_cache_given)
 {
     char a[FORMAT_SIZE];
+    uint64_t whole = (plan->token_experts * plan->slot_bytes + (1 << 20) - 1) >> 20;
     *out = 0;
     if (plan->per_layer)
         add(out, size,
             "The expert cache cannot hold the %" PRIu64
             " experts of one token, so each layer gets a fixed share of it; "
             "--expert-cache %" PRIu64 "M (%s) or more works better. ",
-            plan->token_experts, (plan->token_experts * plan->slot_bytes + (1 << 20) - 1) >> 20,
-            format_bytes(a, sizeof a, plan->token_experts * plan->slot_bytes));
+            plan->token_experts, whole, format_bytes(a, sizeof a, whole << 20)); // what that M is, in our units
     if (plan->direct_refused)
         add(out, size, "This file system has no direct I/O; experts are read through the page cache. ");
     if (host_cache_given && !plan->host_slots)

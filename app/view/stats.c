@@ -141,10 +141,12 @@ void stats_print(FILE *out, const struct stats *stats)
 {
     const struct tally *tally = &stats->conversation;
     const struct backend_info *info = stats->info;
-    char words[PLAN_WORDS_SIZE], tokens[FORMAT_SIZE], rows[FORMAT_SIZE], states[FORMAT_SIZE];
+    char words[PLAN_WORDS_SIZE], tokens[FORMAT_SIZE], rows[FORMAT_SIZE], states[FORMAT_SIZE], then[48] = "";
+    if (stats->context_then > stats->context_used)
+        snprintf(then, sizeof then, " (%" PRIu32 " with the message that waits)", stats->context_then);
     fprintf(out, "  model            %s on %s\n", info->name, info->device);
-    fprintf(out, "  context          %" PRIu32 " of %" PRIu32 " tokens, %zu message%s%s\n", stats->context_used,
-            info->max_context, stats->messages, stats->messages == 1 ? "" : "s",
+    fprintf(out, "  context          %" PRIu32 " of %" PRIu32 " tokens%s, %zu message%s%s\n", stats->context_used,
+            info->max_context, then, stats->messages, stats->messages == 1 ? "" : "s",
             stats->to_read_anew ? "; your next one has all read anew" : "");
     if (info->cache.state_bytes)
         fprintf(out, "  its memory       %s of rows, %s of states\n",

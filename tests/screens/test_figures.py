@@ -30,7 +30,7 @@ class Chat(Screen):
         text = re.sub("\u2502.*", "", self.text())  # the figures beside it
         text = re.sub(r" *\n +", " ", text[text.rindex("  context  "):])
         at = {}
-        at["context"], at["messages"] = map(int, re.search(r"context +(\d+) of \d+ tokens, (\d+) message", text).groups())
+        at["context"], at["messages"] = map(int, re.search(r"context +(\d+) of \d+ tokens(?: \(\d+ with the message that waits\))?, (\d+) message", text).groups())
         at["read"] = int(re.search(r"read \(prefill\) +(\d+) token", text).group(1))
         at["answered"] = int(re.search(r"answered +(\d+) token", text).group(1))
         speed = re.search(r"answered +\d+ tokens?, ([0-9.]+) tokens/s", text)
@@ -120,6 +120,8 @@ def test_all_faces_tell_the_same():
     s.until("the message stays")
     stopped = s.stats()
     expect(stopped["bytes"] >= at["bytes"], "what was read for it counts")
+    same((stopped["context"], s.row()["context"]), (at["context"], at["context"]))
+    expect(re.search(r"\((1[5-9]\d\d) with the message that waits\)", s.text()), s.text())
     s.send("Tell me a long story about a fox.\r")
     s.until(lambda t: "answering" in t.text().splitlines()[-2], quiet=False)
     s.send("\x1b")

@@ -136,6 +136,10 @@ static void why_a_token_was_slow(struct harness *t)
         .total_ns = 7000000, .ns = {[MOE_ON_DISK] = 1000000, [MOE_ON_EXPERTS] = 5500000}, .tokens = 9};
     CHECK(t, !why_is_slow(&step, &usual));
     CHECK_STR(t, why(&step, &usual), "As usual (7.00 ms), mostly computing experts (6.00 ms).");
+    usual.total_ns = 15000000;
+    CHECK_STR(t, why(&step, &usual), "Faster than usual (15.00 ms), mostly computing experts (6.00 ms).");
+    usual.total_ns = 14900000;
+    CHECK(t, strncmp(why(&step, &usual), "As usual (14.90 ms)", 19) == 0);
     usual.total_ns = 5000000;
     CHECK(t, why_is_slow(&step, &usual) && why_interval(&step, &usual) == MOE_ON_DISK);
     CHECK_STR(t, why(&step, &usual),

@@ -49,6 +49,11 @@ static void says_what_was_counted(struct harness *t)
     stats_rooms(&stats);
     const char *out = printed(&stats); // nothing happened yet
     CHECK(t, strstr(out, "small on a device\n") && strstr(out, "12 of 4096 tokens, 1 message\n"));
+    stats.context_then = 3544;
+    CHECK(t, strstr(printed(&stats), "12 of 4096 tokens (3544 with the message that waits), 1 message\n") != NULL);
+    stats.context_then = 12;
+    out = printed(&stats);
+    CHECK(t, strstr(out, "12 of 4096 tokens, 1 message\n") != NULL);
     CHECK(t, strstr(out, "read (prefill)   0 tokens\n") && strstr(out, "answered         0 tokens\n"));
     CHECK(t,
           strstr(out, "  experts          none yet\n") && !strstr(out, "0 hits") && strstr(out, "off: 0 read ahead"));
