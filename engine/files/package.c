@@ -431,6 +431,14 @@ static int check_files(const struct package *package, struct moe_err *err)
     return code;
 }
 
+// A folder that convert was stopped in: its journal is there, and the manifest, which comes last, is not.
+static bool is_unfinished(const char *directory)
+{
+    char path[MAX_DIRECTORY + 32];
+    snprintf(path, sizeof path, "%s/convert.journal", directory);
+    return access(path, F_OK) == 0;
+}
+
 static int open_directory(const char *directory, struct package *package, struct moe_err *err)
 {
     char path[4200];
@@ -441,6 +449,9 @@ static int open_directory(const char *directory, struct package *package, struct
     snprintf(package->directory, sizeof package->directory, "%s", directory);
     manifest_path(package, path);
     int code = fields_read(path, MAX_MANIFEST, &root, err);
+    if (code == MOE_NOT_FOUND && is_unfinished(directory))
+        return moe_fail_file(err, MOE_NOT_FOUND, directory, 0,
+                             "is an unfinished convert; the same moechat convert command goes on with it");
     if (code == MOE_NOT_FOUND && gguf_set_is_one(directory))
         return gguf_model_open(package, err);
     if (code == MOE_NOT_FOUND && folder_is_one(directory))

@@ -514,6 +514,17 @@ static void files_must_be_there_and_whole(struct harness *t)
     unlink(in_folder("model.json"));
     CHECK_EQ(t, package_open(folder, &p, &err), MOE_NOT_FOUND);
     CHECK(t, strstr(err.text, "no model here") != NULL);
+    CHECK_EQ(t, symlink("elsewhere", in_folder("convert.journal")), 0); // to nothing
+    CHECK_EQ(t, package_open(folder, &p, &err), MOE_NOT_FOUND);
+    CHECK(t, strstr(err.text, "no model here") != NULL);
+    unlink(in_folder("convert.journal"));
+    FILE *journal = fopen(in_folder("convert.journal"), "w");
+    CHECK(t, journal != NULL);
+    if (journal)
+        fclose(journal);
+    CHECK_EQ(t, package_open(folder, &p, &err), MOE_NOT_FOUND);
+    CHECK(t, strstr(err.text, "unfinished convert; the same moechat convert command goes on") != NULL);
+    unlink(in_folder("convert.journal"));
     CHECK_EQ(t, package_open("", &p, &err), MOE_BAD_ARGUMENT);
     uid_t own = geteuid();
     CHECK_EQ(t, chmod(folder, 0311), 0);
