@@ -196,6 +196,16 @@ static void print_shape(const struct moe_description *about)
         printf("%-18s%s, as its maker suggests\n", "sampling", suggested);
 }
 
+// What a conversation takes; its line is not ended.
+static void print_conversation(const struct moe_description *about)
+{
+    char a[FORMAT_SIZE], b[FORMAT_SIZE];
+    printf("%-18s%s a token in f32, %s in f16", "conversation", format_bytes(a, sizeof a, about->kv_row_bytes_f32),
+           format_bytes(b, sizeof b, about->kv_row_bytes_f32 / 2));
+    if (about->state_bytes)
+        printf("; and %s of states, however long it is", format_bytes(a, sizeof a, about->state_bytes));
+}
+
 static void print_memory(const struct moe_description *about, const struct figures *figures)
 {
     char a[FORMAT_SIZE], b[FORMAT_SIZE];
@@ -209,10 +219,7 @@ static void print_memory(const struct moe_description *about, const struct figur
            *figures->refused ? figures->refused : plan_words(words, sizeof words, &figures->plan));
     if (!*figures->refused && *plan_warning(words, sizeof words, &figures->plan, false))
         printf("%-18s%s\n", "", words);
-    printf("%-18s%s a token in f32, %s in f16", "conversation", format_bytes(a, sizeof a, about->kv_row_bytes_f32),
-           format_bytes(b, sizeof b, about->kv_row_bytes_f32 / 2));
-    if (about->state_bytes)
-        printf("; and %s of states, however long it is", format_bytes(a, sizeof a, about->state_bytes));
+    print_conversation(about);
     if (!*figures->refused) {
         const struct moe_cache_plan *plan = &figures->plan;
         struct context_figures context = {plan->context, about->max_position_embeddings, plan->row_bytes};
@@ -309,8 +316,8 @@ static void print_foreseen(const struct moe_description *about, uint64_t cold, c
     printf("%-18sabout %s in memory for good, %s read for a token with nothing cached\n", "needs",
            format_bytes(a, sizeof a, about->resident_bytes), format_bytes(b, sizeof b, cold));
     print_here(about, cold, budget);
-    printf("%-18s%s a token in f32, %s in f16\n", "conversation", format_bytes(a, sizeof a, about->kv_row_bytes_f32),
-           format_bytes(b, sizeof b, about->kv_row_bytes_f32 / 2));
+    print_conversation(about);
+    fputc('\n', stdout);
     print_name("missing", is_json(path)                ? "its weights"
                           : why->code == MOE_NOT_FOUND ? why->text
                                                        : "the rest of the file");

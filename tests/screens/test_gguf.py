@@ -181,6 +181,11 @@ def test_info_before_the_download():
     same(json.loads(run(["info", folder + "/alone//", "--json"]).stdout)["name"], "alone")
     expect(0.7 < foreseen["package_bytes"] / package["package_bytes"] < 1.3, "about what convert makes: %r, %r" % (foreseen, package))
     told(run(["info", folder + "/nothing.json"]), 3, "No such file")
+    for name, states in (("qwen3.6-35b-a3b", True), ("glm-5.3-flash", True), ("deepseek-v3", False)):
+        path = os.path.join(ROOT, "tests", "bench", "configs", name + ".json")
+        about, shown = json.loads(run(["info", path, "--json"]).stdout), run(["info", path]).stdout.decode()
+        told_of = re.search(r"^conversation .* in f16(; and [0-9.]+ [KMG]B of states, however long it is)?$", shown, re.M)[1]
+        same((name, "state_bytes" in about, told_of is not None), (name, states, states))
 
 
 def test_info_ends_as_run_would():
