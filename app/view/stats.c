@@ -125,8 +125,8 @@ static void print_process(FILE *out, const struct stats *stats)
     if (!process_reads_between(start, all, &since))
         return;
     fprintf(out,
-            "  whole process    %s from disks, as the system counts: %s to start (program, kernels, weights), %s "
-            "since (experts, kernels, sessions)\n",
+            "  whole process    %s from disks, as the system counts: %s to start (program, kernels, weights, disk "
+            "probe), %s since (experts, kernels, sessions)\n",
             format_bytes(sum, sizeof sum, all->device_bytes), format_bytes(before, sizeof before, start->device_bytes),
             format_bytes(after, sizeof after, since));
 }

@@ -47,7 +47,7 @@ class Chat(Screen):
             device, host, ahead, late, disk = map(int, found.groups())
             same((device + host + ahead, late + disk), (at["hits"], at["misses"]))
         process = re.search(r"whole process +([0-9.]+ [KMG]?B) from disks, as the system counts: ([0-9.]+ [KMG]?B) to start "
-                            r"\(program, kernels, weights\), ([0-9.]+ [KMG]?B) since", text)
+                            r"\(program, kernels, weights, disk probe\), ([0-9.]+ [KMG]?B) since", text)
         expect(process and near(size(process.group(1)), size(process.group(2)) + size(process.group(3))), text)
         since = re.search(r"since the start +(\d+) tokens? read, (\d+) answered; experts: (\d+) hits?, (\d+) miss(?:es)?, ([0-9.]+ [KMG]?B) read", text)
         at["program"] = dict(zip(("read", "answered", "hits", "misses"), map(int, since.groups()[:4]))) if since else None
@@ -183,7 +183,7 @@ def check_sums(tokens, last):
     layers = [layer for line in tokens for layer in line["step"]["layers"]] + last["rest"]["layers"]
     total = {key: sum(layer[key] for layer in layers) for key in layers[0] if key != "layer"}
     same({"hits": total["device"] + total["host"] + total["prefetch"], "misses": total["late"] + total["disk"],
-          "bytes_read": total["bytes_disk"], "bytes_cached": total["bytes_cached"], "used": total["prefetch"] + total["late"],
+          "bytes_read": total["bytes_read"], "bytes_cached": total["bytes_cached"], "used": total["prefetch"] + total["late"],
           "wasted": total["wasted"]}, {key: last["experts"][key] for key in ("hits", "misses", "bytes_read", "bytes_cached", "used", "wasted")})
 
 
@@ -283,7 +283,7 @@ def test_json_tells_the_same():
     misses = sum(layer["late"] + layer["disk"] for token in tokens for layer in token["step"]["layers"])
     same((last["experts"]["hits"], last["experts"]["misses"]), (hits, misses))
     # what arrived after the last of them is the rest's
-    same(last["experts"]["bytes_read"], sum(layer["bytes_disk"] for part in [token["step"] for token in tokens] + [last["rest"]]
+    same(last["experts"]["bytes_read"], sum(layer["bytes_read"] for part in [token["step"] for token in tokens] + [last["rest"]]
                                             for layer in part["layers"]))
     plain = run(["--plain", "--no-session"] + MODEL + more[3:], b"hello there\n/stats\n").stdout.decode()
     tokens, hits, misses = map(int, re.search(r"\((\d+) tokens, [0-9.]+ tokens/s; experts: (\d+) hits?, (\d+) miss(?:es)?", plain).groups())

@@ -64,9 +64,9 @@ static void says_what_was_counted(struct harness *t)
     stats.process = (struct process_reads){true, 90000000, 100000000};
     CHECK(t, !strstr(printed(&stats), "whole process"));
     info.to_start = (struct process_reads){true, 80000000, 85000000};
-    CHECK(t,
-          strstr(printed(&stats), "  whole process    90.0 MB from disks, as the system counts: 80.0 MB to start "
-                                  "(program, kernels, weights), 10.0 MB since (experts, kernels, sessions)\n") != NULL);
+    CHECK(t, strstr(printed(&stats),
+                    "  whole process    90.0 MB from disks, as the system counts: 80.0 MB to start "
+                    "(program, kernels, weights, disk probe), 10.0 MB since (experts, kernels, sessions)\n") != NULL);
     info.to_start = stats.process = (struct process_reads){0};
     out = printed(&stats);
     CHECK(t, !strstr(out, "hit curve") && !strstr(out, "  time ") && !strstr(out, "nan"));
