@@ -45,7 +45,7 @@ static struct json_object *layers_of(const struct moe_telemetry *step)
         for (int origin = 0; origin < MOE_ORIGINS; origin++)
             json_out_whole(layer, figures_origin_name((enum moe_origin)origin), record->n_from[origin]);
         json_out_whole(layer, "wasted", record->wasted);
-        json_out_whole(layer, "bytes_disk", record->bytes_disk);
+        json_out_whole(layer, "bytes_read", record->bytes_disk);
         json_out_whole(layer, "bytes_cached", record->bytes_cached);
         json_out_whole(layer, "bytes_device", record->bytes_device);
         json_out_whole(layer, "wait_ns", record->wait_ns);

@@ -30,7 +30,7 @@ def test_steps_add_up():
             hits = sum(layer["device"] + layer["host"] + layer["prefetch"] for layer in step["layers"])
             same(disk, token["experts"]["misses"] - before["experts"]["misses"])
             same(hits, token["experts"]["hits"] - before["experts"]["hits"])
-            same(sum(layer["bytes_disk"] for layer in step["layers"]),
+            same(sum(layer["bytes_read"] for layer in step["layers"]),
                  token["experts"]["bytes_read"] - before["experts"]["bytes_read"])
             for layer in step["layers"]:
                 same([len(layer["experts"])], [4])
