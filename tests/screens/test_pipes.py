@@ -503,6 +503,8 @@ def test_other_outputs_that_are_lost_are_errors():
         same((args[0], lost.returncode, os.path.getsize(trace)), (args[0], 1, room))
         expect(b"Hello" in lost.stdout or args[0] in ("bench", "eval") and lost.stdout, "the answer")
         expect(b"the trace can't be written" in lost.stderr, "said: %r" % lost.stderr)
+        if args is not chat:
+            refused(run(args + ["--trace", os.path.join(SCRATCH, "no", "where")]), 3, "the trace can't be made")
 
 
 def test_an_installed_program_finds_its_model():
