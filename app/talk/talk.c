@@ -155,6 +155,8 @@ void talk_show_turn(struct talk *talk, size_t turn)
     talk->face->message(talk->self, &message);
     bytes_release(&thought);
     bytes_release(&said);
+    if (shown->role == TOK_ASSISTANT && strcmp(shown->made.stop, stop_reason_name(STOP_CONTEXT_FULL)) == 0)
+        talk_say(talk, "Stopped: the context was full.");
     if (talk->face->brief && shown->told.known)
         say_speed(talk, &shown->told);
     talk_say_choice(talk, turn);
@@ -361,6 +363,13 @@ static unsigned wants_to_leave(const struct line *line)
     return which;
 }
 
+// The key that closes a page, typed where there was none, before a command.
+static bool begins_with_a_key(const struct line *line)
+{
+    bool so = line->length > 2 && line->text[0] == 'q' && line->text[1] == '/';
+    return so && commands_parse(line->text + 1, line->length - 1).kind == LINE_COMMAND;
+}
+
 // What "/show WORD" means elsewhere; NULL: nothing.
 static const char *shown_by(const struct line *line)
 {
@@ -406,6 +415,10 @@ void talk_line(struct talk *talk, const char *text, size_t length)
         talk->told_leaving |= leaving;
         talk_say(talk, "/quit or Ctrl-D leaves; typed once more, %.*s is sent as a message.", (int)line.length,
                  line.text);
+    } else if (line.kind == LINE_MESSAGE && !talk->scripted && !talk->told_key && begins_with_a_key(&line)) {
+        talk->told_key = true;
+        talk_say(talk, "Not sent: without the q it is a command; typed once more, %.*s is sent as a message.",
+                 (int)(line.length < 60 ? line.length : 60), line.text);
     } else if (line.kind == LINE_MESSAGE) {
         struct face_message message = {.role = TOK_USER, .text = line.text, .length = line.length, .typed = true};
         chat_leave_unanswered(&talk->chat);

@@ -196,6 +196,12 @@ def test_several_lines_between_quotes():
     t.wait("Assistant:", "one\r\n/two\r\n", "You:")
     t.send(":q\r")
     t.wait("/quit or Ctrl-D leaves", "You:")
+    t.send("q/help\r")  # closes a page that there is none of
+    t.wait("Not sent: without the q it is a command; typed once more, q/help is sent as a", "You:")
+    t.send("q/helping\r")
+    t.wait("Assistant:", "q/helping\r\n", "You:")
+    t.send("q/help\r")
+    t.wait("Assistant:", "q/help\r\n", "You:")
     leave(t)
 
 
@@ -420,6 +426,17 @@ def test_a_conversation_that_is_too_long_for_any_message():
     expect("Not sent: the conversation is too long now: with this message it needs 29 tokens of 24; /undo takes back messages, "
            "/system - removes the system message, /new starts over, --context makes more room." in said, said)
     expect(said.count("read anew") == 1 and "context 7 of 24 tokens, 2 messages " in said, said)
+
+
+def test_an_answer_that_a_full_context_ended_says_so_when_it_is_shown_again():
+    t = chat("context 9\nturn\nrepeat 9 x\n")
+    t.send("a\r")
+    t.wait("Stopped: the context is full", "You:")
+    t.send("/undo\r")
+    t.wait("You:")
+    t.send("/redo\r")
+    t.wait("xx", "Stopped: the context was full.", "You:")
+    leave(t)
 
 
 def test_a_full_context_is_said():
