@@ -18,7 +18,7 @@
 //     count HITS MISSES BYTES    from here on, added to the counters by each token
 //     experts LAYERS N TOP_K     (before the first turn) each token leaves a record of its step: made-up experts, of
 //                                which one in eight was read from disk, and times that are always the same
-//     error TEXT                 the step fails
+//     error TEXT                 the step fails, once
 //     hang                       the step lasts until it is cancelled
 //
 // A token id below 256 is a byte of a prompt; END closes turns; others count the script's tokens.
@@ -336,7 +336,7 @@ static int advance(struct fake *fake, struct moe_err *err)
 {
     for (; fake->at < fake->n_acts; fake->at++) {
         const struct act *act = &fake->acts[fake->at];
-        if (act->kind == ACT_ERROR)
+        if (act->kind == ACT_ERROR && ++fake->at)
             return backend_fail(err, MOE_IO, "%s", act->text.data);
         if (act->kind == ACT_HANG && !atomic_load(&fake->stopped)) {
             sleep_ms(fake, UINT64_MAX);

@@ -60,8 +60,9 @@ void turn_was_made(struct turn *turn, const struct part_made *made);            
 bool turn_leaves(struct turn *turn, uint32_t part); // adds to `left`; false: no memory
 void turn_free(struct turn *turn);
 
-// What became of a turn. After STOP_ERROR, and when nothing was generated, the timeline stands where the turn found it;
-// else it holds the prompt and the answer, closed.
+// What became of a turn. When nothing was generated, or the answer could not be gone on with, the timeline stands where
+// the turn found it; else it holds the prompt and the answer, closed: also after STOP_ERROR if a step failed, as what
+// was said by then stays.
 struct turn_result {
     enum stop_reason reason;
     bool kept;                 // the timeline holds the turn

@@ -206,12 +206,10 @@ static int generate(struct worker *worker, const struct turn *turn, struct turn_
         if (ops->length(self) + 3 + (worker->sections.turns ? TOK_SECTIONS_CLOSE : 0) > result->context_total)
             break;
         code = timeline_decode(&worker->timeline, id, &result->err);
-        if (code == MOE_CANCELLED) {
-            result->reason = STOP_CANCELLED;
+        if (code) { // such as a read error: what was said stays, and the next turn feeds the rest or fails
+            result->reason = code == MOE_CANCELLED ? STOP_CANCELLED : STOP_ERROR;
             break;
         }
-        if (code)
-            return code;
     }
     if (result->reason == STOP_TEXT)
         code = cut_at_stop(worker, turn, begin, result);

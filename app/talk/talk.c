@@ -217,7 +217,9 @@ static void say_reason(struct talk *talk, const struct turn_result *result)
         say_full(talk, result);
     else if (result->reason == STOP_ERROR) {
         talk_fail(talk, "%s", result->err.text);
-        talk_say(talk, stays ? "The message stays; /retry answers it." : "Message taken back; /retry sends it again.");
+        talk_say(talk, result->kept ? "What it said is kept; /retry answers anew."
+                       : stays      ? "The message stays; /retry answers it."
+                                    : "Message taken back; /retry sends it again.");
     }
 }
 

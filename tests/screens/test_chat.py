@@ -403,7 +403,7 @@ def test_ctrl_c_while_loading_leaves():
 
 
 def test_an_error_is_a_sentence():
-    t = chat("turn\ntext one\nerror layer 3, expert 7: \x1b[31mread failed\nturn\necho\n")
+    t = chat("turn\nerror layer 3, expert 7: \x1b[31mread failed\nturn\necho\n")
     t.send("go\r")
     t.wait("moechat: layer 3, expert 7: ", "read failed", "The message stays; /retry answers it.", "You:")
     expect(b"\x1b[31m" not in t.output, "an escape of the error reached the terminal")

@@ -104,6 +104,24 @@ def test_kill_9_loses_nothing():
     same((got["cached_tokens"], got["prefilled_tokens"]), (1 + 8 + 6 + 9 + 7, 4))
 
 
+def test_a_read_error_keeps_what_was_said():
+    t = chat("turn\ntext half an\nerror layer 3, expert 7: read failed\nturn\necho\n", "--session", "failed")
+    t.send("first\r")
+    t.wait("half an", "read failed", "What it said is kept; /retry answers anew.", "You:")
+    t.send("/retry\r")
+    t.wait("first\r\n", "You:")
+    leave(t)
+    out = run(["sessions", "tree", "failed"]).stdout
+    expect(b"half an" in out, "both answers are there: %r" % out)
+    result = run(["run", "--session", "stays", "-p", "x"] + script("turn\ntext half an\nerror disk\n"))
+    same((result.returncode, result.stdout), (1, b"half an"))
+    t = chat(ECHO, "--session", "stays", columns=200)
+    expect(b"Assistant: half an" in t.output, "a stopped answer: %r" % t.output)
+    t.send("/undo\r")
+    t.wait("You:")
+    leave(t)
+
+
 def test_retry_prefills_nothing():
     t = chat("turn\necho\n", "--session", "retry")
     t.send("abc\r")

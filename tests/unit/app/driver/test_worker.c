@@ -411,8 +411,7 @@ static void a_cancel_is_never_lost(struct harness *t)
 
 static void an_error_leaves_the_timeline(struct harness *t)
 {
-    struct worker *worker =
-        start(t, "turn\ntext fine\nturn\ntext one\nerror layer 3, expert 7: read failed\nturn\necho\n");
+    struct worker *worker = start(t, "turn\ntext fine\nturn\nerror layer 3, expert 7: read failed\nturn\necho\n");
     struct bytes answer = {0};
     await_ready(t, worker);
     post(worker, "a", 0, 0);
@@ -424,6 +423,39 @@ static void an_error_leaves_the_timeline(struct harness *t)
     CHECK_EQ(t, result->reason, STOP_ERROR);
     CHECK_EQ(t, result->err.code, MOE_IO);
     CHECK_STR(t, result->err.text, "layer 3, expert 7: read failed");
+    CHECK(t, !result->kept);
+    CHECK_EQ(t, result->context_used, border);
+    turn_result_free(result);
+    post(worker, "again", border, 0);
+    result = collect(t, worker, &answer, 0);
+    CHECK_EQ(t, result->reason, STOP_END);
+    CHECK_STR(t, answer.data, "again");
+    turn_result_free(result);
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
+// What was on the screen is part of the conversation, closed as a stopped answer is.
+static void an_error_in_mid_answer_keeps_what_it_said(struct harness *t)
+{
+    struct worker *worker = start(t, "turn\ntext one\nerror layer 3, expert 7: read failed\n"
+                                     "error still\nerror and still\nturn\necho\n");
+    struct bytes answer = {0};
+    await_ready(t, worker);
+    post(worker, "a", 0, 0);
+    struct turn_result *result = collect(t, worker, &answer, 0);
+    CHECK_EQ(t, result->reason, STOP_ERROR);
+    CHECK_STR(t, result->err.text, "layer 3, expert 7: read failed");
+    CHECK(t, result->kept);
+    CHECK_STR(t, result->text.data, "one");
+    CHECK_EQ(t, result->answer.count, 2); // with what closes it
+    CHECK_EQ(t, result->context_used, result->prompt.count + 2);
+    uint32_t border = result->context_used;
+    turn_result_free(result);
+    post(worker, "again", border, 0); // as long as the rest of it can't be fed, that is said, and it stays
+    result = collect(t, worker, &answer, 0);
+    CHECK_EQ(t, result->reason, STOP_ERROR);
+    CHECK_STR(t, result->err.text, "and still");
     CHECK(t, !result->kept);
     CHECK_EQ(t, result->context_used, border);
     turn_result_free(result);
@@ -673,6 +705,7 @@ int main(int argc, char **argv)
         TEST(limits_end_an_answer),
         TEST(cancel_keeps_what_is_there),
         TEST(an_error_leaves_the_timeline),
+        TEST(an_error_in_mid_answer_keeps_what_it_said),
         TEST(a_cancel_ends_with_its_answer),
         TEST(leaving_never_waits_for_readers),
         TEST(a_stopped_prompt_goes_on),
