@@ -66,7 +66,7 @@ def test_inspect_tells_what_was_likely_and_where_experts_were():
     expect("The last answer has 3 tokens." in text, "no token 9")
     expect(re.search(r"Median [0-9.]+ ms a token\. Slowest: token [23], [0-9.]+ ms \((?:reads|experts|host|attention)\)", text),
            "the slowest: " + text)
-    expect(re.search(r"^(?:Slow|As usual).*[0-9.]+ ms", text, re.M), "in words: " + text)
+    expect(re.search(r"^(?:Slow|As usual|Faster than usual).*[0-9.]+ ms", text, re.M), "in words: " + text)
 
 
 def test_inspect_and_stats_are_about_what_was_answered():
