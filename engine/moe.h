@@ -213,6 +213,12 @@ int moe_inspect(const char *directory, struct moe_description *description, stru
 int moe_foresee(const char *path, struct moe_description *description, struct moe_err *err);
 // What a repository holds, by a list of its files (file_list.h says what such a list may be): before anything is here.
 enum { MOE_LISTED_NAME = 256 };
+// Of what shape a model is.
+struct moe_listed_shape {
+    char name[64]; // "": not known
+    uint64_t parameters, expert_parameters;
+    uint32_t n_moe_layers, n_routed_experts, top_k;
+};
 struct moe_listed {                    // a model, of one file or of parts
     char name[MOE_LISTED_NAME];        // the files' path, without what numbers them
     char pattern[3 * MOE_LISTED_NAME]; // that its files match and no other model's do, as shells and fnmatch have it
@@ -223,12 +229,7 @@ struct moe_listed {                    // a model, of one file or of parts
     uint64_t bytes;                    // of those that are listed
     bool sized;                        // the size of each of them is known; else `bytes` is 0
     double bits;                       // a weight, by `mix`; 0: not known
-};
-// Of what shape its models are.
-struct moe_listed_shape {
-    char name[64]; // "": not known
-    uint64_t parameters, expert_parameters;
-    uint32_t n_moe_layers, n_routed_experts, top_k;
+    struct moe_listed_shape shape;     // by its repository's name or its own, where that is widely known
 };
 struct moe_listing {
     char repository[160]; // "": the list does not say
@@ -239,7 +240,6 @@ struct moe_listing {
     char left_out[MOE_LISTED_NAME];        // a GGUF among them, such as mmproj (vision); "": none
     bool sized, has_config, has_tokenizer; // config.json; one of the files that a tokenizer is read from
     bool kib;                              // sizes are du's, taken for KiB
-    struct moe_listed_shape shape;         // by the names, of models that are widely known
 };
 // `name` is for messages. MOE_FORMAT: it is no list. MOE_NOT_FOUND: no model is in it. On failure there is nothing to
 // release.
@@ -252,8 +252,7 @@ struct moe_listed_needs {
     uint64_t bytes, cold_bytes, resident_bytes, experts_bytes;
     bool converted; // these are what convert makes of it
 };
-bool moe_listed_needs(const struct moe_listed *model, const struct moe_listed_shape *shape,
-                      struct moe_listed_needs *needs);
+bool moe_listed_needs(const struct moe_listed *model, struct moe_listed_needs *needs);
 // What the host has left for us now, by the system and by the limits on us.
 uint64_t moe_memory_left(void);
 

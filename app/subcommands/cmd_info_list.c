@@ -36,20 +36,20 @@ struct offers {
     const struct offer *best;
 };
 
-static struct room_needed needed_by(const struct offer *offer, const struct moe_listed_shape *shape)
+static struct room_needed needed_by(const struct offer *offer)
 {
     return (struct room_needed){.bytes = offer->needs.bytes,
                                 .resident_bytes = offer->needs.resident_bytes,
                                 .experts_bytes = offer->needs.experts_bytes,
                                 .cold_bytes = offer->needs.cold_bytes,
-                                .n_moe_layers = shape->n_moe_layers};
+                                .n_moe_layers = offer->model->shape.n_moe_layers};
 }
 
 static int by_size(const void *a, const void *b)
 {
     const struct offer *x = a, *y = b;
-    if (x->model->bytes != y->model->bytes)
-        return x->model->bytes < y->model->bytes ? -1 : 1;
+    if (x->needs.bytes != y->needs.bytes)
+        return x->needs.bytes < y->needs.bytes ? -1 : 1;
     return strcmp(x->model->name, y->model->name);
 }
 
@@ -74,10 +74,10 @@ static bool weigh(struct offers *offers, uint64_t budget)
     for (uint32_t i = 0; i < listing->n_models; i++) {
         struct offer *offer = &offers->all[i];
         offer->model = &listing->models[i];
-        offer->known = moe_listed_needs(offer->model, &listing->shape, &offer->needs);
+        offer->known = moe_listed_needs(offer->model, &offer->needs);
         if (!offer->known)
             offer->needs.bytes = offer->model->bytes;
-        struct room_needed needed = needed_by(offer, &listing->shape);
+        struct room_needed needed = needed_by(offer);
         offer->disk = room_here_on_disk(&offers->here, &needed);
         offer->memory = !offer->known || room_here_in_memory(&offers->here, &needed);
         offer->cached = room_here_cached(&offers->here, &needed, budget);
@@ -155,16 +155,10 @@ static void print_offer(const struct offer *offer, size_t front, int width)
            token, cold, cached, fits_words(fits, offer));
 }
 
-static void print_shape(const struct moe_listing *listing)
+static void print_shape(const char *label, const struct moe_listed_shape *shape)
 {
     char count[FORMAT_SIZE];
-    const struct moe_listed_shape *shape = &listing->shape;
-    if (!*shape->name) {
-        puts("shape             not known by the names; with its config.json after --list FILE, what a token reads is "
-             "told, too");
-        return;
-    }
-    printf("%-18s", "shape");
+    printf("%-18s", label);
     print_clean(shape->name);
     printf(": %s parameters, %" PRIu32 " experts in ", format_count(count, sizeof count, shape->parameters),
            shape->n_routed_experts);
@@ -172,6 +166,35 @@ static void print_shape(const struct moe_listing *listing)
         printf("each of ");
     printf("%" PRIu32 " layer%s, %" PRIu32 " per token\n", shape->n_moe_layers, shape->n_moe_layers == 1 ? "" : "s",
            shape->top_k);
+}
+
+// Of the models before this one, one has its shape.
+static bool was_shown(const struct moe_listing *listing, uint32_t model)
+{
+    for (uint32_t i = 0; i < model; i++)
+        if (strcmp(listing->models[i].shape.name, listing->models[model].shape.name) == 0)
+            return true;
+    return false;
+}
+
+// Each shape once, and whether all models have one.
+static void print_shapes(const struct moe_listing *listing)
+{
+    uint32_t shown = 0, unknown = 0;
+    for (uint32_t i = 0; i < listing->n_models; i++) {
+        const struct moe_listed_shape *shape = &listing->models[i].shape;
+        if (!*shape->name)
+            unknown++;
+        else if (!was_shown(listing, i))
+            print_shape(shown++ ? "" : "shape", shape);
+    }
+    if (!shown)
+        puts("shape             not known by the names; with its config.json after --list FILE, what a token reads is "
+             "told, too");
+    else if (unknown == 1)
+        printf("%-18sone model's is not known by its name\n", "");
+    else if (unknown)
+        printf("%-18s%" PRIu32 " models' are not known by their names\n", "", unknown);
 }
 
 static void print_table(const struct offers *offers)
@@ -269,7 +292,7 @@ static void print_offers(const struct offers *offers)
         print_clean(listing->left_out);
         putchar('\n');
     }
-    print_shape(listing);
+    print_shapes(listing);
     printf("%-18s%s free on the disk of this folder, %s of memory\n", "here",
            offers->here.disk_known ? format_bytes(disk, sizeof disk, offers->here.disk) : "unknown bytes",
            format_bytes(memory, sizeof memory, offers->here.memory));
@@ -279,6 +302,16 @@ static void print_offers(const struct offers *offers)
 
 // ---- JSON
 
+// Of all models, "" where they are of several or one's is not known.
+static const char *common_shape(const struct moe_listing *listing)
+{
+    const char *first = listing->models[0].shape.name;
+    for (uint32_t i = 1; i < listing->n_models; i++)
+        if (strcmp(listing->models[i].shape.name, first) != 0)
+            return "";
+    return first;
+}
+
 static struct json_object *json_of(const struct offer *offer)
 {
     const struct moe_listed *model = offer->model;
@@ -287,6 +320,7 @@ static struct json_object *json_of(const struct offer *offer)
     json_out_string(object, "pattern", model->pattern);
     json_out_string(object, "layout", model->gguf ? "GGUF" : "safetensors");
     json_out_string(object, "quantisation", model->mix);
+    json_out_string(object, "shape", model->shape.name);
     json_out_whole(object, "files", model->parts);
     json_out_whole(object, "listed_files", model->listed);
     json_object_object_add(object, "complete", json_object_new_boolean(!model->missing));
@@ -310,7 +344,7 @@ static int print_json(const struct offers *offers)
     struct json_object *object = json_object_new_object(), *models = json_object_new_array();
     json_out_string(object, "list", offers->from);
     json_out_string(object, "repository", listing->repository);
-    json_out_string(object, "shape", listing->shape.name);
+    json_out_string(object, "shape", common_shape(listing));
     json_out_whole(object, "files", listing->n_files);
     json_out_whole(object, "bytes", listing->bytes);
     json_out_whole(object, "disk_free_bytes", offers->here.disk);
@@ -325,24 +359,26 @@ static int print_json(const struct offers *offers)
 
 // ----
 
-// The shape of a model of which something is here. False: reported.
-static bool take_shape(struct moe_listed_shape *shape, const char *path)
+// All models are of the shape of one of which something is here. False: reported.
+static bool take_shape(struct moe_listing *listing, const char *path)
 {
+    struct moe_listed_shape shape = {0};
     struct moe_err err;
     struct moe_description *about = calloc(1, sizeof *about);
     bool fine = about && moe_foresee(path, about, &err) == 0;
     if (!fine)
         report("%s", about ? err.text : "no memory");
     if (fine) {
-        memset(shape, 0, sizeof *shape);
-        snprintf(shape->name, sizeof shape->name, "%s", about->model_type);
-        shape->parameters = about->parameters;
-        shape->n_moe_layers = about->n_moe_layers;
-        shape->n_routed_experts = about->n_routed_experts;
-        shape->top_k = about->top_k;
+        snprintf(shape.name, sizeof shape.name, "%s", about->model_type);
+        shape.parameters = about->parameters;
+        shape.n_moe_layers = about->n_moe_layers;
+        shape.n_routed_experts = about->n_routed_experts;
+        shape.top_k = about->top_k;
         if (about->foreseen_bits > 0)
-            shape->expert_parameters = (uint64_t)((double)about->all_experts_bytes * 8 / about->foreseen_bits);
+            shape.expert_parameters = (uint64_t)((double)about->all_experts_bytes * 8 / about->foreseen_bits);
     }
+    for (uint32_t i = 0; fine && i < listing->n_models; i++)
+        listing->models[i].shape = shape;
     free(about);
     return fine;
 }
@@ -368,7 +404,7 @@ int cmd_info_list(const struct options *options)
         report("%s: %s", from, failed == EFBIG ? "is too large to be a list of files" : strerror(failed));
     else if (moe_listing_read(text.data ? text.data : "", text.length, from, &offers.listing, &err))
         report("%s", err.text);
-    else if (options->asked.operand && !take_shape(&offers.listing.shape, options->asked.operand))
+    else if (options->asked.operand && !take_shape(&offers.listing, options->asked.operand))
         ;
     else if (!weigh(&offers, options->model.expert_cache))
         report("no memory");

@@ -249,7 +249,7 @@ static bool gather(struct gathering *g, const struct file_list *list)
 static void finish(struct gathering *g)
 {
     struct moe_listing *listing = g->listing;
-    const struct known *known = find_known(listing->repository);
+    const struct known *repository = find_known(listing->repository);
     for (uint32_t i = 0; i < listing->n_models; i++) {
         struct moe_listed *model = &listing->models[i];
         if (model->parts == 0)
@@ -259,10 +259,8 @@ static void finish(struct gathering *g)
         if (!model->sized)
             model->bytes = 0;
         find_mix(model, listing->repository);
-        if (!known && !*listing->repository)
-            known = find_known(model->name);
+        take_known(*listing->repository ? repository : find_known(model->name), &model->shape);
     }
-    take_known(known, &listing->shape);
 }
 
 // One that convert made is here already, and no repository's.
@@ -321,10 +319,10 @@ void moe_listing_release(struct moe_listing *listing)
 
 // ---- What one needs
 
-bool moe_listed_needs(const struct moe_listed *model, const struct moe_listed_shape *shape,
-                      struct moe_listed_needs *needs)
+bool moe_listed_needs(const struct moe_listed *model, struct moe_listed_needs *needs)
 {
     enum { WIDE = 7, RESIDENT_BITS = 8 };
+    const struct moe_listed_shape *shape = &model->shape;
     memset(needs, 0, sizeof *needs);
     if (!shape->parameters || !shape->n_routed_experts || model->missing)
         return false;

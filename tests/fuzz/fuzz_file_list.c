@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must((model->missing == 0) == (model->listed == model->parts) && model->missing <= model->parts);
         must(model->sized || model->bytes == 0);
         bytes += model->bytes;
-        if (moe_listed_needs(model, &listing.shape, &needs))
+        if (moe_listed_needs(model, &needs))
             must(needs.cold_bytes <= needs.experts_bytes && needs.bytes > 0);
     }
     must(bytes <= listing.bytes);

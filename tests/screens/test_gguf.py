@@ -299,6 +299,13 @@ def test_info_tells_what_a_repository_holds():
     config = os.path.join(GOLDEN, "ck-moonlight", "checkpoint", "config.json")
     expect(b"not known by the names" in run(["info", "--list", "-"], lines).stdout, "a shape is not made up")
     expect(b"deepseek_v3: 384 thousand parameters" in run(["info", "--list", "-", config], lines).stdout, "it is read")
+    mixed = b"DeepSeek-V3.1-UD-IQ1_S.gguf\nQwen3.6-35B-A3B-UD-Q4_K_XL.gguf\nx-Q4_K_M.gguf\nmmproj-F16.gguf\n"
+    told_json = json.loads(run(["info", "--json", "--list", "-"], mixed).stdout)
+    same((told_json["shape"], [(model["quantisation"], model["shape"]) for model in told_json["models"]]),  # the smallest first
+         ("", [("Q4_K_M", ""), ("Q4_K_XL", "Qwen3.6-35B-A3B"), ("IQ1_S", "DeepSeek-V3")]))
+    text = run(["info", "--list", "-"], mixed).stdout.decode()
+    expect(re.search(r"^shape +DeepSeek-V3: .*\n +Qwen3.6-35B-A3B: .*\n +one model's is not known by its name$", text, re.M), text)
+    expect(re.search(r"^Qwen\S+ +1 +~\d\d\.\d GB +\d{3} MB ", text, re.M) and re.search(r"^x-Q4_K_M +1 +\? +\? ", text, re.M), text)
     told(run(["info", "--list", "-"], b'{"error":"Repository not found"}'), 3, "not a list: Repository not found")
     told(run(["info", "--list", path, "--verify"]), 2, "--list has names alone")
     cached = json.loads(run(["info", "--json", "--expert-cache", "16GB", "--list", path]).stdout)["models"][0]

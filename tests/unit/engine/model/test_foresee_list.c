@@ -64,24 +64,49 @@ static void known_names_have_needs(struct harness *t)
                    "{\"rfilename\":\"V3-Q8_0.gguf\"},{\"rfilename\":\"V3-Q2_K.gguf\",\"size\":8000000000}]}",
                    &l))
         return;
-    CHECK_STR(t, l.shape.name, "DeepSeek-V3");
-    CHECK(t, l.models[1].pattern[3] == 'Q' && moe_listed_needs(&l.models[1], &l.shape, &n)); // of V3: 12.3 GB a token
+    CHECK_STR(t, l.models[0].shape.name, "DeepSeek-V3");
+    CHECK(t, l.models[1].pattern[3] == 'Q' && moe_listed_needs(&l.models[1], &n)); // of V3: 12.3 GB a token
     CHECK(t,
           n.cold_bytes > 12200000000 && n.cold_bytes < 12500000000 && n.resident_bytes > 10000000000 && !n.converted);
-    CHECK(t, !moe_listed_needs(&l.models[0], &l.shape, &n)); // far too small for V3, whatever it is called
-    CHECK(t, moe_listed_needs(&l.models[2], &l.shape, &n) && n.bytes > 700000000000 && n.bytes < 720000000000);
+    CHECK(t, !moe_listed_needs(&l.models[0], &n)); // far too small for V3, whatever it is called
+    CHECK(t, moe_listed_needs(&l.models[2], &n) && n.bytes > 700000000000 && n.bytes < 720000000000);
     moe_listing_release(&l);
     if (read_text(t, "8 DeepSeek-R1-Distill-Llama-8B-Q8_0.gguf\n", &l)) {
-        CHECK_STR(t, l.shape.name, "");
-        CHECK(t, !moe_listed_needs(&l.models[0], &l.shape, &n));
+        CHECK_STR(t, l.models[0].shape.name, "");
+        CHECK(t, !moe_listed_needs(&l.models[0], &n));
         moe_listing_release(&l);
     }
     if (read_text(t,
                   "{\"id\":\"moonshotai/"
                   "Moonlight-16B-A3B\",\"siblings\":[{\"rfilename\":\"model.safetensors\",\"size\":32000000000}]}",
                   &l)) { // bf16, which convert makes 4 bits of
-        CHECK(t, moe_listed_needs(&l.models[0], &l.shape, &n) && n.converted);
+        CHECK(t, moe_listed_needs(&l.models[0], &n) && n.converted);
         CHECK(t, n.experts_bytes > 8000000000 && n.experts_bytes < 8200000000 && n.cold_bytes / 10000000 == 75);
+        moe_listing_release(&l);
+    }
+}
+
+// A folder of downloads is no repository: what one name says is not true of the next.
+static void each_name_is_of_its_own_shape(struct harness *t)
+{
+    struct moe_listing l;
+    struct moe_listed_needs n;
+    if (!read_text(t,
+                   "DeepSeek-V3.1-UD-IQ1_S-00001-of-00002.gguf\nDeepSeek-V3.1-UD-IQ1_S-00002-of-00002.gguf\n"
+                   "Mystery-Q4_K_M.gguf\nQwen3.6-35B-A3B-UD-Q4_K_XL.gguf\nmmproj-F16.gguf\n",
+                   &l))
+        return;
+    CHECK_EQ(t, l.n_models, 3);
+    CHECK_STR(t, l.models[0].shape.name, "DeepSeek-V3");
+    CHECK_STR(t, l.models[1].shape.name, "");
+    CHECK_STR(t, l.models[2].shape.name, "Qwen3.6-35B-A3B");
+    CHECK(t, moe_listed_needs(&l.models[0], &n) && n.bytes > 130000000000 && n.cold_bytes > 4000000000);
+    CHECK(t, !moe_listed_needs(&l.models[1], &n));
+    CHECK(t, moe_listed_needs(&l.models[2], &n) && n.bytes < 25000000000 && n.cold_bytes < 1000000000);
+    moe_listing_release(&l);
+    if (read_text(t, "{\"id\":\"me/Mystery-GGUF\",\"siblings\":[{\"rfilename\":\"like-DeepSeek-V3-Q8_0.gguf\"}]}",
+                  &l)) {
+        CHECK_STR(t, l.models[0].shape.name, ""); // a repository's name goes before its files'
         moe_listing_release(&l);
     }
 }
@@ -99,6 +124,7 @@ static void what_holds_no_model_is_refused(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {TEST(parts_make_models), TEST(known_names_have_needs),
+                                                TEST(each_name_is_of_its_own_shape),
                                                 TEST(what_holds_no_model_is_refused)};
     return HARNESS_RUN(tests, argc, argv);
 }
