@@ -12,6 +12,7 @@
 #include "app/driver/backend.h"
 #include "app/subcommands/bench_parts.h"
 #include "app/subcommands/cmd.h"
+#include "app/subcommands/stream_table.h"
 #include "app/figures/figures.h"
 #include "app/util/files.h"
 #include "app/util/format.h"
@@ -116,6 +117,7 @@ struct stream {
     struct json_object *rows;
     bool differs, measured; // some row
     bool beaten;            // some bound or ceiling was
+    int columns;            // of the terminal; 0: there is none, and lines are as long as they are
 };
 
 static int open_model(struct stream *stream, uint64_t budget, const struct variant *variant, moe_model **model)
@@ -397,18 +399,13 @@ static int measure_alone(struct stream *stream, const struct moe_cache_plan *pla
     return 0;
 }
 
-// Something that can't be was measured: a bound or a ceiling that is passed by more than noise was none.
-static bool is_beaten(double time_to_bound)
-{
-    return time_to_bound > 0 && time_to_bound < 0.95;
-}
-
 static void print_alone(struct stream *stream, const char *what, const struct alone *alone, const char *ceiling)
 {
-    bool beaten = alone->ratio > 0 && is_beaten(1 / alone->ratio);
+    bool beaten = alone->ratio > 0 && stream_is_beaten(1 / alone->ratio);
     stream->beaten |= beaten;
     if (alone->ceiling > 0)
-        printf(
+        stream_say(
+            stream->columns,
             "  experts %s, no compute: %.2f GB/s, %s beside them %.2f; by turns, %.0f %%%s of them in the median of %d "
             "pairs\n",
             what, alone->rate / 1e9, ceiling, alone->ceiling / 1e9, 100 * alone->ratio, beaten ? "*" : "", N_PAIRS);
@@ -423,113 +420,99 @@ static void print_head(const struct stream *stream, const moe_model *model)
     printf(" on ");
     report_text(stdout, names[1], strlen(names[1]));
     char runs[64];
-    printf(", %s; %" PRIu32 " tokens of prompt, %" PRIu32 " of answer\n",
-           bench_runs_words(runs, sizeof runs, options->asked.runs, "interleaved runs"), options->asked.prefill_tokens,
-           options->asked.decode_tokens);
-    printf("  random reads of whole experts (%.2f MB), %s:", (double)plan.slot_bytes / 1e6,
-           plan.direct ? "past the page cache" : "through the page cache");
-    for (int i = 0; i < N_DEPTHS; i++)
-        printf(" %.2f", stream->disk[i] / 1e9);
-    printf(" GB/s at depth 1, 2, 4, 8, 16\n");
+    stream_say(stream->columns, "%s%s; %" PRIu32 " tokens of prompt, %" PRIu32 " of answer\n",
+               stream->columns ? "\n  " : ", ",
+               bench_runs_words(runs, sizeof runs, options->asked.runs, "interleaved runs"),
+               options->asked.prefill_tokens, options->asked.decode_tokens);
+    const double *disk = stream->disk;
+    stream_say(stream->columns,
+               "  random reads of whole experts (%.2f MB), %s: %.2f %.2f %.2f %.2f %.2f GB/s at depth 1, 2, 4, 8, 16\n",
+               (double)plan.slot_bytes / 1e6, plan.direct ? "past the page cache" : "through the page cache",
+               disk[0] / 1e9, disk[1] / 1e9, disk[2] / 1e9, disk[3] / 1e9, disk[4] / 1e9);
     if (stream->from_device >= 0 && stream->from_device < 0.9)
-        printf(
+        stream_say(
+            stream->columns,
             "  of these bytes the disk delivered %.0f %%; the others were in the page cache: the speed of the disk is "
             "another\n",
             100 * stream->from_device);
     if (stream->copy > 0)
         printf("  copy from page-locked memory to the device: %.1f GB/s\n", stream->copy / 1e9);
-    printf("  a token with every expert cached: %.2f ms, of which %.3f ms per expert\n",
-           calibrated_token_ns(&stream->calibration, moe_model_describe(model)) / 1e6,
-           stream->calibration.expert_ns / 1e6);
+    stream_say(stream->columns, "  a token with every expert cached: %.2f ms, of which %.3f ms per expert\n",
+               calibrated_token_ns(&stream->calibration, moe_model_describe(model)) / 1e6,
+               stream->calibration.expert_ns / 1e6);
     fflush(stdout);
-}
-
-// Not the caller's, of whom there is none here.
-static bool is_engines(int interval)
-{
-    return interval != MOE_ON_SAMPLING && interval != MOE_ON_SAVING;
 }
 
 static void print_columns(struct stream *stream)
 {
     print_alone(stream, "read", &stream->from_disk, "plain reads");
     print_alone(stream, "copied to the device", &stream->from_host, "plain copies");
-    printf(
-        "\n  read %%: the share of the prompt's time that its reads need at the speeds above. bound x: a token's time, "
-        "as a\n"
-        "  multiple of the best that the speeds above allow (see moechat(1)); reads x: as a multiple of its reads "
-        "alone,\n"
-        "  where they take %d times the compute. 1.00 is as fast as those speeds allow, 1.10 the goal. now %%: the "
-        "speed of reads\n"
-        "  during this row, compared with the one above. disk, cached: what a token read from the disk, and what was "
-        "in "
-        "the page\n"
-        "  cache.\n",
+    putchar('\n');
+    stream_say(
+        stream_text_columns(stream->columns),
+        "  read %%: the share of the prompt's time that its reads need at the speeds above. bound x: a token's time, "
+        "as a multiple of the best that the speeds above allow (see moechat(1)); reads x: as a multiple of its reads "
+        "alone, where they take %d times the compute. 1.00 is as fast as those speeds allow, 1.10 the goal. now %%: "
+        "the speed of reads during this row, compared with the one above. disk, cached: what a token read from the "
+        "disk, and what was in the page cache.\n",
         READS_RULE);
-    printf("\n  %-24s%8s%9s%6s%8s%6s%9s%9s%9s%7s%7s%7s%5s  ms of a token on", "", "cache", "prefill", "read", "decode",
-           "hits", "disk", "cached", "copied", "waits", "bound", "reads", "now");
-    printf("\n  %-24s%8s%9s%6s%8s%6s%9s%9s%9s%7s%7s%7s%5s", "", "", "tokens/s", "%", "tok/s", "%", "MB/token",
-           "MB/token", "MB/token", "/token", "x", "x", "%");
-    for (int i = 0; i < MOE_INTERVALS; i++)
-        if (is_engines(i))
-            printf("%10s", figures_interval_name((enum moe_interval)i));
-    printf("\n");
+    stream_table_head(stream->columns);
     fflush(stdout);
+}
+
+static struct json_object *json_of(const struct stream_row *row, const struct moe_cache_plan *plan, double launches)
+{
+    struct json_object *object = json_object_new_object(), *spent = json_object_new_object();
+    json_out_string(object, "name", row->name);
+    json_out_whole(object, "cache_bytes", row->cache_bytes);
+    json_out_whole(object, "host_cache_bytes", plan->host_cache_bytes);
+    json_out_real(object, "prefill_tokens_per_s", row->prefill);
+    json_out_real(object, "decode_tokens_per_s", row->decode);
+    json_out_real(object, "hits", row->hits);
+    json_out_real(object, "disk_bytes_per_token", row->disk);
+    json_out_real(object, "page_cache_bytes_per_token", row->page_cache);
+    json_out_real(object, "copied_bytes_per_token", row->copied);
+    json_out_real(object, "prefill_read_share", row->read_share);
+    json_out_real(object, "waits_per_token", row->waits);
+    json_out_real(object, "launches_per_token", launches);
+    for (int i = 0; i < MOE_INTERVALS; i++)
+        if (stream_is_engines(i))
+            json_out_real(spent, figures_interval_name((enum moe_interval)i), row->ms[i]);
+    json_object_object_add(object, "ms_per_token", spent);
+    json_out_real(object, "reads_now_to_first", row->drift);
+    json_out_real(object, "time_to_bound", row->ratio);
+    json_object_object_add(object, "bound_holds", json_object_new_boolean(!stream_is_beaten(row->ratio)));
+    json_out_real(object, "time_to_reads", row->reads_ratio > 0 ? row->reads_ratio : NAN); // null: they don't bound it
+    return object;
 }
 
 static void print_row(struct stream *stream, const char *name, const moe_model *model, struct result *result)
 {
     struct moe_cache_plan plan = moe_model_cache(model);
-    stream->measured = true;
     double tokens = (double)result->sums.step;
-    double prefill = bench_median(result->prefill, result->runs), decode = bench_median(result->decode, result->runs);
-    double ratio = bench_median(result->ratio, result->runs),
-           reads_ratio = bench_median(result->reads_ratio, result->runs);
-    double hits = 100 * result->hits / result->asked;
-    double read_share = bench_median(result->read_share, result->runs);
-    double drift = bench_median(result->drift, result->runs);
-    if (!stream->options->asked.json) {
-        char cache[FORMAT_SIZE], reads[FORMAT_SIZE] = "-";
-        if (reads_ratio > 0)
-            snprintf(reads, sizeof reads, "%.2f%s", reads_ratio, is_beaten(reads_ratio) ? "*" : "");
-        stream->beaten |= is_beaten(ratio) || is_beaten(reads_ratio);
-        char bound[FORMAT_SIZE];
-        snprintf(bound, sizeof bound, "%.2f%s", ratio, is_beaten(ratio) ? "*" : "");
-        printf("  %-24s%8s%9.1f%6.1f%8.2f%6.1f%9.2f%9.2f%9.2f%7.1f%7s%7s%5.0f", name,
-               format_bytes(cache, sizeof cache, plan.cache_bytes), prefill, 100 * read_share, decode, hits,
-               (result->bytes_read - result->bytes_cached) / tokens / 1e6, result->bytes_cached / tokens / 1e6,
-               result->bytes_device / tokens / 1e6, (double)result->sums.waits / tokens, bound, reads, 100 * drift);
-        for (int i = 0; i < MOE_INTERVALS; i++)
-            if (is_engines(i))
-                printf("%10.3f", (double)result->sums.ns[i] / tokens / 1e6);
-        printf("\n");
-        fflush(stdout);
+    struct stream_row row = {.name = name,
+                             .cache_bytes = plan.cache_bytes,
+                             .prefill = bench_median(result->prefill, result->runs),
+                             .decode = bench_median(result->decode, result->runs),
+                             .read_share = bench_median(result->read_share, result->runs),
+                             .hits = result->hits / result->asked,
+                             .drift = bench_median(result->drift, result->runs),
+                             .disk = (result->bytes_read - result->bytes_cached) / tokens,
+                             .page_cache = result->bytes_cached / tokens,
+                             .copied = result->bytes_device / tokens,
+                             .waits = (double)result->sums.waits / tokens,
+                             .ratio = bench_median(result->ratio, result->runs),
+                             .reads_ratio = bench_median(result->reads_ratio, result->runs)};
+    for (int i = 0; i < MOE_INTERVALS; i++)
+        row.ms[i] = (double)result->sums.ns[i] / tokens / 1e6;
+    stream->measured = true;
+    if (stream->options->asked.json) {
+        json_object_array_add(stream->rows, json_of(&row, &plan, (double)result->sums.launches / tokens));
         return;
     }
-    struct json_object *row = json_object_new_object();
-    json_out_string(row, "name", name);
-    json_out_whole(row, "cache_bytes", plan.cache_bytes);
-    json_out_whole(row, "host_cache_bytes", plan.host_cache_bytes);
-    json_out_real(row, "prefill_tokens_per_s", prefill);
-    json_out_real(row, "decode_tokens_per_s", decode);
-    json_out_real(row, "hits", hits / 100);
-    json_out_real(row, "disk_bytes_per_token", (result->bytes_read - result->bytes_cached) / tokens);
-    json_out_real(row, "page_cache_bytes_per_token", result->bytes_cached / tokens);
-    json_out_real(row, "copied_bytes_per_token", result->bytes_device / tokens);
-    json_out_real(row, "prefill_read_share", read_share);
-    json_out_real(row, "waits_per_token", (double)result->sums.waits / tokens);
-    json_out_real(row, "launches_per_token", (double)result->sums.launches / tokens);
-    struct json_object *spent = json_object_new_object();
-    for (int i = 0; i < MOE_INTERVALS; i++)
-        if (is_engines(i))
-            json_out_real(spent, figures_interval_name((enum moe_interval)i),
-                          (double)result->sums.ns[i] / tokens / 1e6);
-    json_object_object_add(row, "ms_per_token", spent);
-    json_out_real(row, "reads_now_to_first", drift);
-    json_out_real(row, "time_to_bound", ratio);
-    json_object_object_add(row, "bound_holds", json_object_new_boolean(!is_beaten(ratio)));
-    json_out_real(row, "time_to_reads", reads_ratio > 0 ? reads_ratio : NAN); // null: they don't bound it
-    json_object_array_add(stream->rows, row);
+    stream->beaten |= stream_is_beaten(row.ratio) || stream_is_beaten(row.reads_ratio);
+    stream_table_row(stream->columns, &row);
+    fflush(stdout);
 }
 
 // The text that --only has at `only`, up to its comma, is in the name. An empty one is in every name.
@@ -710,9 +693,10 @@ static int finish(struct stream *stream)
     if (!stream->measured)
         report("--only: nothing was measured; these rows need a host cache, and this device and budget have none");
     if (!stream->options->asked.json && stream->beaten)
-        puts(
+        stream_say(
+            stream_text_columns(stream->columns),
             "\n  * better than possible: what it is compared with was measured slower than it was here, by a disk that "
-            "was busy\n  or a page cache that was cold then and warm now. It says nothing but that no time was lost.");
+            "was busy or a page cache that was cold then and warm now. It says nothing but that no time was lost.\n");
     if (!stream->options->asked.json)
         return failed ? STATUS_FAILED : STATUS_DONE;
     struct json_object *object = json_object_new_object();
@@ -739,6 +723,7 @@ int cmd_bench_stream(const struct options *options)
     struct stream stream = {.options = options, .directory = files_model(options->model.directory)};
     int status = STATUS_FAILED;
     stream.progress = (struct progress){.out = isatty(STDERR_FILENO) ? stderr : NULL, .plain = term_is_dumb()};
+    stream.columns = isatty(STDOUT_FILENO) ? term_columns() : 0;
     stream.rows = json_object_new_array();
     int code = stream.directory ? 0 : backend_fail(&stream.err, MOE_NO_MEMORY, "no memory");
     if (code == 0 && options->asked.runs > MAX_RUNS)

@@ -3,8 +3,9 @@
 """What --jsonl says of each step, on the demo model: its parts add up, among themselves and to the run's totals."""
 import json
 import re
+import subprocess
 
-from rig import ROOT, expect, main, run, same
+from rig import ROOT, Terminal, expect, main, run, same
 
 RUN = ["run", "--model", ROOT + "/models/demo", "--device", "ref", "--temp", "0", "--jsonl", "-p", "Tell me about the weather."]
 
@@ -135,6 +136,16 @@ def test_bench_stream():
         expect(re.search(r"of these bytes the disk delivered [0-9]+ %; the others were in the page cache", text), text)
     expect(re.search(r"experts read, no compute: [0-9.]+ GB/s, plain reads beside them [0-9.]+; "
                      r"by turns, [0-9]+ %\*? of them in the median of 5 pairs", text), "whose share it is: " + text)
+    table = [line for line in text.splitlines() if re.match(" {26} +(cache|tokens/s) |  baseline ", line)]
+    same([len(line) for line in table][1:], [len(table[-1])] * 2)  # a line a row, however long, where no terminal cuts it
+    s = Terminal(["bench", "stream", "--model", ROOT + "/models/demo", "--device", "ref", "--runs", "1", "--only", "baseline",
+                  "--prefill-tokens", "6", "--decode-tokens", "3", "--expert-cache", "2M"], stderr=subprocess.DEVNULL)
+    same(s.finish(), 0)
+    shown = s.output.decode().replace("\r", "")
+    expect(max(map(len, shown.splitlines())) <= 80, shown)
+    expect(re.search(r"\n  baseline\n    cache 2\.\d+ MB, prefill [0-9.]+ tokens/s, read ", shown), shown)
+    expect(re.search(r", waits [0-9.]+/token, bound [0-9.]+\*? x, reads (-|[0-9.]+\*? x), now \d+ % ms of a token on: disk ",
+                     " ".join(shown.split())), shown)
     wrong = run(["bench", "stream", "--only", "baseline,nonsense"])
     same((wrong.returncode, wrong.stdout), (2, b""))
     expect(b'"nonsense"' in wrong.stderr and b"baseline, no prefetch, " in wrong.stderr, "which, and what there is")
