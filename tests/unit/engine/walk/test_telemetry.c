@@ -204,10 +204,11 @@ static void heat_counts_every_use(struct harness *t)
     close_tiny(&o);
 }
 
-// Of a token that was decoded before, so that its experts are there.
+// Of a token that was decoded before, so that its experts are there, and no others: a layer that has all goes another
+// way.
 static uint64_t launches_with(struct harness *t, moe_model *model, unsigned without)
 {
-    struct moe_session_options options = {.without = without};
+    struct moe_session_options options = {.without = without, .prefetch = MOE_PREFETCH_OFF};
     moe_session *session = NULL;
     struct moe_err err;
     CHECK_EQ(t, moe_session_open(model, &options, &session, &err), 0);
@@ -254,6 +255,10 @@ static void a_stopped_step_leaves_what_it_did(struct harness *t)
     struct moe_err err;
     int32_t ids[N_TOKENS];
     if (!open_tiny(t, "ref", 0, &o))
+        return;
+    moe_session_close(o.session); // for one that reads what is asked for and nothing besides
+    struct moe_session_options options = {.prefill_chunk = 16, .prefetch = MOE_PREFETCH_OFF};
+    if (!CHECK_EQ(t, moe_session_open(o.model, &options, &o.session, &err), 0))
         return;
     for (int i = 0; i < N_TOKENS; i++)
         ids[i] = i * 7 + 1;
