@@ -69,7 +69,7 @@ static struct args_matrix rows_of(const struct args_matrix *m, uint32_t from, ui
     return some;
 }
 
-// 0 to n - 1.
+// 0 to n - 1, written when the buffer is made; one that could not be is not kept for the next call.
 static gpu_buf *numbers(gpu *g, uint32_t n)
 {
     gpu_buf *before = g->plain[PLAIN_NUMBERS], *buf = gpu_plain(g, PLAIN_NUMBERS, n * sizeof(int32_t));
@@ -83,7 +83,10 @@ static gpu_buf *numbers(gpu *g, uint32_t n)
     else
         gpu_fail(g, GPU_OUT_OF_MEMORY, 0, "no memory for %u numbers", n);
     free(all);
-    return all ? buf : NULL;
+    if (all && !gpu_failed(g))
+        return buf;
+    gpu_buf_free(buf);
+    return g->plain[PLAIN_NUMBERS] = NULL;
 }
 
 // Rows of a matrix in float32.

@@ -3,6 +3,7 @@
 #include "app/store/draft_file.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +66,7 @@ size_t draft_file_adopt(const struct draft_file *file, void (*take)(const char *
     return count;
 }
 
-// Makes the file and holds it. False: not this time; another chat may have found it before we held it.
+// Makes the file and holds it. False: not this time; another chat may have found it before we held it, and removes it.
 static bool make(struct draft_file *file)
 {
     struct stat about;
@@ -78,8 +79,11 @@ static bool make(struct draft_file *file)
     if (file->fd >= 0 && fcntl(file->fd, F_SETFD, FD_CLOEXEC) == 0 && flock(file->fd, LOCK_EX | LOCK_NB) == 0 &&
         fstat(file->fd, &about) == 0 && about.st_nlink == 1)
         return true;
-    if (file->fd >= 0)
+    if (file->fd >= 0) {
+        if (errno != EWOULDBLOCK) // a file system without locks, where nobody would find it
+            unlink(file->path);
         close(file->fd);
+    }
     file->fd = -1;
     free(file->path);
     file->path = NULL;

@@ -112,20 +112,22 @@ static void keep_back(struct tui *tui, const char *text)
 
 static void put_into_queue(struct tui *tui, const char *text)
 {
-    if (bytes_append(&tui->queue[tui->n_queue], text, strlen(text))) {
+    bool room = tui->n_queue < TUI_QUEUE;
+    if (room && bytes_append(&tui->queue[tui->n_queue], text, strlen(text))) {
         tui->n_queue++;
         return;
     }
-    tui_notice(tui, "no memory for the queue");
+    tui_notice(tui, room ? "no memory for the queue" : "no room in the queue");
     keep_back(tui, text);
 }
 
-// Is it done now, or is there room in the queue?
+// Is it done now, or is there room in the queue? What fills the draft is put back there, but while TALK_BUSY it waits.
 static bool finds_room(const struct tui *tui, const char *text)
 {
     struct line line = commands_parse(text, strlen(text));
-    return tui->talk.state == TALK_IDLE || tui->n_queue < TUI_QUEUE || text[0] == '!' ||
-           (line.kind == LINE_COMMAND && (commands_meanwhile(&line) || talk_fills_draft(text, strlen(text))));
+    bool fills_draft = talk_fills_draft(text, strlen(text)) && tui->talk.state != TALK_BUSY;
+    return tui->talk.state == TALK_IDLE || tui->n_queue < TUI_QUEUE || (text[0] == '!' && text[1]) ||
+           (line.kind == LINE_COMMAND && (commands_meanwhile(&line) || fills_draft));
 }
 
 // Behind text that was kept back the last line may be a command of its own, as it was typed after that. NULL: it isn't.

@@ -298,6 +298,16 @@ def test_a_full_queue_loses_nothing_and_says_so():
     leave(s)
 
 
+def test_what_only_looks_done_at_once_finds_no_room_in_a_full_queue():
+    s = chat("turn\ntext first part\nhang\n" + "turn\necho\n" * 20)
+    s.keys("go\r", "first part")
+    s.send("".join("say %d\r" % n for n in range(1, 17)))
+    s.until("room for no others")
+    s.keys("!\r", lambda t: "16 messages wait already; this one stays in the draft" in t.text() and "> !\n" in t.text())
+    s.process.send_signal(signal.SIGTERM)
+    same(s.finish(), 143)
+
+
 def test_behind_what_comes_back_a_command_is_one():
     s = chat("turn\ntext first part\nhang\nturn\necho\nturn\necho\n")
     s.keys("go\r", "first part")
