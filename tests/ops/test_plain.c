@@ -64,15 +64,25 @@ static void plain_rig_free(struct plain_rig *r)
     free(r->keys.bytes), free(r->values.bytes), free(r->q), free(r->want), free(r->cache);
 }
 
+static struct gpu_attention_plain_bufs plain_rig_bufs(gpu *g, const struct plain_rig *r, const struct plain_case *c)
+{
+    return (struct gpu_attention_plain_bufs){
+        upload(g, r->keys.bytes, r->keys.size), c->apart ? upload(g, r->values.bytes, r->values.size) : NULL,
+        upload(g, r->q, r->n_q * sizeof *r->q), upload(g, r->cache, r->cache_bytes),
+        upload(g, r->want, (r->n_out + 1) * sizeof *r->want)};
+}
+
+static void plain_bufs_free(const struct gpu_attention_plain_bufs *b)
+{
+    gpu_buf_free(b->keys), gpu_buf_free(b->values), gpu_buf_free(b->q), gpu_buf_free(b->cache), gpu_buf_free(b->out);
+}
+
 // Against the oracle; and the rows from the middle on by themselves, with the same bits.
 static int check_attention_plain(struct rig *rig, const struct plain_case *c)
 {
     gpu *g = rig->g;
     struct plain_rig r = plain_rig_of(c);
-    struct gpu_attention_plain_bufs b = {upload(g, r.keys.bytes, r.keys.size),
-                                         c->apart ? upload(g, r.values.bytes, r.values.size) : NULL,
-                                         upload(g, r.q, r.n_q * sizeof *r.q), upload(g, r.cache, r.cache_bytes),
-                                         upload(g, r.want, (r.n_out + 1) * sizeof *r.want)};
+    struct gpu_attention_plain_bufs b = plain_rig_bufs(g, &r, c);
     float *terms = must(malloc((r.n_out + 1) * sizeof *terms));
     for (size_t i = 0; i <= r.n_out; i++)
         terms[i] = 1500; // values up to 9, whose sums of 512 the units cut off
@@ -95,7 +105,7 @@ static int check_attention_plain(struct rig *rig, const struct plain_case *c)
                c->apart ? ", two matrices" : "");
     free(got), free(again), free(terms);
     gpu_buf_free(q), gpu_buf_free(out);
-    gpu_buf_free(b.keys), gpu_buf_free(b.values), gpu_buf_free(b.q), gpu_buf_free(b.cache), gpu_buf_free(b.out);
+    plain_bufs_free(&b);
     plain_rig_free(&r);
     return good;
 }
@@ -105,16 +115,13 @@ static int is_refused(struct rig *rig, const struct plain_case *c)
 {
     gpu *g = rig->g;
     struct plain_rig r = plain_rig_of(c);
-    struct gpu_attention_plain_bufs b = {upload(g, r.keys.bytes, r.keys.size),
-                                         c->apart ? upload(g, r.values.bytes, r.values.size) : NULL,
-                                         upload(g, r.q, r.n_q * sizeof *r.q), upload(g, r.cache, r.cache_bytes),
-                                         upload(g, r.want, (r.n_out + 1) * sizeof *r.want)};
+    struct gpu_attention_plain_bufs b = plain_rig_bufs(g, &r, c);
     gpu_op_attention_plain(g, &r.a, &b);
     int good = gpu_finish(g, NULL) == GPU_ARGUMENT;
     float *got = download(g, b.out);
     good = good && got && memcmp(got, r.want, r.n_out * sizeof *got) == 0;
     free(got);
-    gpu_buf_free(b.keys), gpu_buf_free(b.values), gpu_buf_free(b.q), gpu_buf_free(b.cache), gpu_buf_free(b.out);
+    plain_bufs_free(&b);
     plain_rig_free(&r);
     return good;
 }

@@ -283,11 +283,16 @@ def test_what_is_typed_meanwhile_waits():
     leave(s)
 
 
-def test_a_full_queue_loses_nothing_and_says_so():
+def chat_with_a_full_queue():
     s = chat("turn\ntext first part\nhang\n" + "turn\necho\n" * 20)
     s.keys("go\r", "first part")
     s.send("".join("say %d\r" % n for n in range(1, 17)))
     s.until("queued: 14 more, and room for no others")
+    return s
+
+
+def test_a_full_queue_loses_nothing_and_says_so():
+    s = chat_with_a_full_queue()
     s.keys("say 17\r", "16 messages wait already; this one stays in the draft")
     s.send("say 18\r\r")
     s.keys("say 19", lambda t: re.search(r"> say 17\n +say 18\n\n +say 19", t.text()))
@@ -299,10 +304,7 @@ def test_a_full_queue_loses_nothing_and_says_so():
 
 
 def test_what_only_looks_done_at_once_finds_no_room_in_a_full_queue():
-    s = chat("turn\ntext first part\nhang\n" + "turn\necho\n" * 20)
-    s.keys("go\r", "first part")
-    s.send("".join("say %d\r" % n for n in range(1, 17)))
-    s.until("room for no others")
+    s = chat_with_a_full_queue()
     s.keys("!\r", lambda t: "16 messages wait already; this one stays in the draft" in t.text() and "> !\n" in t.text())
     s.process.send_signal(signal.SIGTERM)
     same(s.finish(), 143)
