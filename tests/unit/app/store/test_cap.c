@@ -216,7 +216,7 @@ static void whatever_is_dropped_is_named(struct harness *t)
     for (int i = 0; i < MANY; i++) {
         snprintf(name, sizeof name, "a-session-whose-name-is-as-long-as-a-name-can-be-in-the-store-%02d", i);
         keep_session(t, p, name, "c");
-        used_at(t, p, name, (unsigned)i + 1); // the later ones longer ago
+        used_at(t, p, name, 60 * (i + 1)); // the later ones longer ago, however long this takes
     }
     p->store.kv_cap = MANY * ROWS(5);
     for (int first = MANY - 1, last = MANY - 1; first >= MANY - 6; last = first - 1, first -= 5) { // one, then five
