@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Runs test programs and scripts and counts their "PASS name" and "FAIL name" lines. A program that ends badly, or says
-# neither, is a failure of its own; "SKIP why" lines are shown, and counted in a line before the last. The last line is
-# "N passed, N failed"; the status is 0 only if something passed and nothing failed.
+# neither, is a failure of its own; "SKIP why" lines are shown, and counted in a line before the last. What failed is said
+# again at the end, for a log of an hour is often kept by its end alone. The last line is "N passed, N failed"; the status
+# is 0 only if something passed and nothing failed.
 #
 #     tests/run.sh COMMAND...        each a program or script, with its arguments in the same word
 #
@@ -37,6 +38,7 @@ run_one() {
         if [ "$f" -gt 0 ]; then
             echo "==== $program"
             grep -av '^PASS ' "$output"
+            { echo "$program" && grep -av '^PASS ' "$output" | tail -n 12 | cut -c 1-300; } >>"$results/failures"
         elif [ "$s" -gt 0 ]; then
             grep -a '^SKIP ' "$output"
         fi
@@ -76,6 +78,10 @@ for each; do
     *) asked=$((asked + 1)) ;;
     esac
 done
+if [ -s "$results/failures" ]; then
+    echo "==== once more, what failed"
+    cat "$results/failures"
+fi
 # A lane that died counts nothing: then fewer programs are told of than were asked for.
 awk -v asked=$asked '
 { passed += $1; failed += $2; skipped += $3 }
