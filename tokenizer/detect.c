@@ -72,6 +72,21 @@ static const struct kind {
      {"<|im_system|>system<|im_middle|>You are a helpful assistant<|im_end|>", "<|im_user|>user<|im_middle|>",
       "message['content']+'<|im_end|>'", "<|im_assistant|>assistant<|im_middle|>"},
      {"<think>"}},
+    {"kimi-linear", // K2's turns, and nothing is said where nobody says it
+     {"{%formessageinmessages%}{%setrole_name=message.get('name')ormessage['role']%}{%ifmessage['role']=='user'%}"
+      "<|im_user|>{{role_name}}<|im_middle|>",
+      "<|im_assistant|>{{role_name}}<|im_middle|>{%else%}<|im_system|>{{role_name}}<|im_middle|>",
+      "{{render_content(message)}}", "<|im_end|>", "<|im_assistant|>assistant<|im_middle|>"},
+     {"Youare", "<think>", "thinking"}},
+    {"kimi-k3", // as llama.cpp writes its makers' encoder
+     {"{%setthinking=true%}{%endif%}{%ifthinking_effortisundefined%}{%setthinking_effort='max'%}",
+      "{%ifthinking%}{%setreasoning_content=message.get('reasoning_content')ormessage.get('reasoning')%}"
+      "{{open_tag('think')}}",
+      "{{close_tag('think')}}{%endif%}{{open_tag('response')}}{{render_content(message.get('content'),state)}}"
+      "{{close_tag('response')}}",
+      "{{open_tag('message',[('role','assistant')])}}{{open_tag('think'ifthinkingelse'response')}}",
+      "{{'<|close|>'+tag+'<|sep|>'}}"},
+     {NULL}},
     {"moonlight",
      {"<|im_system|>system<|im_middle|>YouareahelpfulassistantprovidedbyMoonshot-AI.<|im_end|>", "<|im_user|>",
       "<|im_middle|>{{message['content']}}<|im_end|>", "<|im_assistant|>assistant<|im_middle|>"},
@@ -80,6 +95,15 @@ static const struct kind {
      {"[gMASK]<sop>", "<|user|>{{visible_text(m.content)}}", "{{'</think>'}}",
       "<|assistant|>{{'</think>'if(enable_thinkingisdefinedandnotenable_thinking)else'<think>'}}"},
      {"/nothink", "'\\n<think>"}},
+    {"glm-5.2",
+     {"[gMASK]<sop>{%seteffective_reasoning_effort='high'ifreasoning_effortisdefinedandreasoning_effort=='high'else'"
+      "max'"
+      "%}",
+      "{%if(enable_thinkingisnotdefinedorenable_thinking)andeffective_reasoning_effortisnotnone%}<|system|>"
+      "ReasoningEffort:{{effective_reasoning_effort|capitalize}}{%endif%}",
+      "<|user|>{{visible_text(m.content)}}", "{{'<think></think>'}}{%endif%}{%ifcontent.strip()%}{{content.strip()}}",
+      "<|assistant|>{{'<think></think>'if(enable_thinkingisdefinedandnotenable_thinking)else'<think>'}}"},
+     {"/nothink", "'\n<think>"}},
     {"glm-5.3", // the thinking of earlier answers is left out, as its makers ask for in a chat
      {"[gMASK]<sop>", "<|system|>ReasoningEffort:{{effective_reasoning_effort|capitalize}}",
       "<|user|>{{visible_text(m.content)}}", "{{'<think></think>'}}{%endif%}{%ifcontent.strip()%}{{content.strip()}}",
@@ -105,6 +129,15 @@ static const struct kind {
       "}",
       "{%ifadd_generation_prompt%}{{'<|im_start|>assistant\\n'}}{%endif%}"},
      {"system", "elif", "set", "raise"}},
+    {"chatml", // Qwen3-Coder's and Coder-Next's: their own system prompt is for tools
+     {"{%setsystem_message=messages[0][\"content\"]%}{%setloop_messages=messages[1:]%}{%else%}{%setloop_messages="
+      "messages%}{%endif%}",
+      "{%ifsystem_messageisdefined%}{{\"<|im_start|>system\\n\"+system_message}}{%else%}{%iftools",
+      "{%ifsystem_messageisdefined%}{{'<|im_end|>\\n'}}{%else%}{%iftools",
+      "{%elifmessage.role==\"user\"ormessage.role==\"system\"ormessage.role==\"assistant\"%}{{'<|im_start|>'+"
+      "message.role+'\\n'+message.content+'<|im_end|>'+'\\n'}}",
+      "{%ifadd_generation_prompt%}{{'<|im_start|>assistant\\n'}}{%endif%}"},
+     {"think"}},
     {"chatml", // Qwen3's without thinking, as its instruct models and Qwen3-Next have it; the rest of it is about tools
      {"{%else%}{%ifmessages[0].role=='system'%}{{'<|im_start|>system\\n'+messages[0].content+'<|im_end|>\\n'}}{%endif%}"
       "{%endif%}{%formessageinmessages%}",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The turn templates, as tables. Between braces is a control symbol, all else is text, encoded together with the turn's
 // own text where they meet. Sources: the chat_template of each model (tests/unit/data/templates), for cogito-v2 the
-// Cogito renderer of ollama, for deepseek-v3.2 the formats in its encoding_dsv32.py. glm-5.2 is put together from what
-// is said of its template, which was not at hand.
+// Cogito renderer of ollama, for deepseek-v3.2 the formats in its encoding_dsv32.py, for kimi-k3 llama.cpp's Jinja of
+// its encoding_k3.py. Of kimi-linear's the lines that make a turn were at hand, but not how it ends.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,6 +156,11 @@ static const struct form {
      .answer = {IM_ASSISTANT "{<think>}{</think>}", IM_ASSISTANT "{<think>}"},
      .opened = {"", "<think>"},
      .earlier = AFTER_LAST,
+     .ends = {IM_END, "{[EOS]}", "{[EOT]}"}},
+    {.about = {.name = "kimi-linear"},
+     .before = {IM_SYSTEM, IM_USER, IM_ASSISTANT},
+     .after = {IM_END, IM_END, IM_END},
+     .answer = {IM_ASSISTANT},
      .ends = {IM_END, "{[EOS]}", "{[EOT]}"}},
     {.about = {.name = "kimi-k3", // its makers ship a program in the place of a Jinja
                .thinks = true,
@@ -468,17 +473,19 @@ static int put_kept(struct rendering *r, const char *thought, size_t length)
     return failed ? failed : put_parts(r, whole ? "{</think>}" : "\n{</think>}\n\n");
 }
 
-// An earlier answer's thinking, if it has any, in a section of its own, and the beginning of that of the answer.
-static int put_sections(struct rendering *r, const char *thought, size_t length)
+// An earlier answer's section of thinking, which is there, even empty, whenever the model is to think and never else,
+// and the beginning of that of the answer.
+static int put_sections(struct rendering *r, const char *thought, size_t length, bool thinking)
 {
-    int failed = TOK_OK;
-    if (begins_with(thought, length, mark_open, OPEN)) {
-        failed = put_parts(r, K3_THINKS);
-        if (!failed)
-            failed = put_text(r, thought + OPEN, length - OPEN);
-        if (!failed)
-            failed = put_parts(r, K3_THOUGHT);
-    }
+    bool thought_some = begins_with(thought, length, mark_open, OPEN);
+    const char *text = thought_some ? thought + OPEN : "", *stripped = text;
+    size_t n = thought_some ? length - OPEN : 0, n_stripped = n;
+    strip(&stripped, &n_stripped);
+    int failed = thinking ? put_parts(r, K3_THINKS) : TOK_OK;
+    if (!failed && thinking && n_stripped)
+        failed = put_text(r, text, n);
+    if (!failed && thinking)
+        failed = put_parts(r, K3_THOUGHT);
     return failed ? failed : put_parts(r, K3_SAYS);
 }
 
@@ -501,7 +508,7 @@ static int put_turn(struct rendering *r, const struct tok_turn *turn, bool think
     if (!failed && turn->role == TOK_ASSISTANT && form->earlier >= KEPT)
         failed = put_kept(r, thought, n_thought);
     if (!failed && turn->role == TOK_ASSISTANT && form->earlier == SECTIONS)
-        failed = put_sections(r, thought, n_thought);
+        failed = put_sections(r, thought, n_thought, thinking);
     if (!failed)
         failed = put_text(r, text, length);
     return failed ? failed : put_parts(r, after);

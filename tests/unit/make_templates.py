@@ -6,7 +6,10 @@ DeepSeek-V3.1, moonshotai/Kimi-K2-Instruct, Kimi-K2-Thinking, Moonlight-16B-A3B-
 usual form. kimi-k2-0905 and kimi-k2.5 are kimi-k2-thinking with the lines that moonshotai/Kimi-K2-Instruct-0905 and
 Kimi-K2.5 have in the place of its own. cogito-v2 is written after ollama's Cogito renderer: the file that deepcogito ships was not at hand.
 qwen3.5 is Qwen/Qwen3.6-35B-A3B's without its lines for tools, qwen3-thinking the one of Qwen3's models of July and of
-Qwen3-Next-80B-A3B-Thinking, glm-5.3 zai-org/GLM-5.3's and GLM-5.3-Flash's, without theirs.
+Qwen3-Next-80B-A3B-Thinking, glm-5.3 zai-org/GLM-5.3's and GLM-5.3-Flash's, glm-5.2 GLM-5.2's as ik_llama.cpp has it,
+qwen3-coder Qwen/Qwen3-Coder-Next's, without theirs. kimi-linear has the first half of moonshotai/Kimi-Linear-48B-A3B-Instruct's
+and, where nothing more was at hand, Kimi-K2-Instruct's, whose lines the first half are but for the system prompt. kimi-k3 is
+llama.cpp's without what it has for tools and pictures: test_template's strings are its renderings, see render_k3.
 """
 import base64
 import json
@@ -15,6 +18,7 @@ import sys
 
 import tiktoken
 from transformers import PreTrainedTokenizerFast
+from transformers.utils.chat_template_utils import render_jinja_template
 
 from make_small_bpe import KIMI, KIMI_CONTROLS
 
@@ -23,12 +27,14 @@ TOKENIZERS = {"deepseek-v2": "bpe-v2.json", "deepseek-v3": "bpe-v3.json", "deeps
               "kimi-k2-thinking": "kimi/tiktoken.model", "kimi-k2-0905": "kimi/tiktoken.model",
               "kimi-k2.5": "kimi/tiktoken.model", "moonlight": "kimi/tiktoken.model", "glm-4.7": "bpe-glm.json",
               "deepseek-v3.2": "bpe-v3.json", "glm-5.3": "bpe-glm.json", "glm-5.3-kept": "bpe-glm.json",
-              "qwen3-thinking": "bpe-qwen.json", "chatml": "bpe-v3.json", "qwen3.5": "bpe-qwen.json", "qwen3.5-kept": "bpe-qwen.json"}
+              "glm-5.2": "bpe-glm.json", "kimi-linear": "kimi/tiktoken.model",
+              "qwen3-coder": "bpe-qwen.json", "qwen3-thinking": "bpe-qwen.json", "chatml": "bpe-v3.json", "qwen3.5": "bpe-qwen.json", "qwen3.5-kept": "bpe-qwen.json"}
 SWITCHED = {"deepseek-v3.1": "thinking", "deepseek-v3.2": "thinking", "kimi-k2.5": "thinking", "cogito-v2": "enable_thinking", "glm-4.7": "enable_thinking",
-            "qwen3.5": "enable_thinking", "qwen3.5-kept": "enable_thinking"}
+            "glm-5.2": "enable_thinking", "qwen3.5": "enable_thinking", "qwen3.5-kept": "enable_thinking"}
 # The same template, told to keep the thinking of earlier answers or not; V3.2 ships an encoder, whose turns are V3.1's.
 TOLD = {"qwen3.5-kept": ("qwen3.5", {"preserve_thinking": True}), "glm-5.3": ("glm-5.3", {"clear_thinking": True}),
         "glm-5.3-kept": ("glm-5.3", {}), "deepseek-v3.2": ("deepseek-v3.1", {})}
+SPOKEN = {"qwen3-coder": "chatml"}  # which of our templates it is, where that has another name
 ALWAYS = {"deepseek-r1", "kimi-k2-thinking", "glm-5.3", "glm-5.3-kept", "qwen3-thinking"}
 THOUGHT = "<think>\nHm, 12 and 30.\n</think>\n\nThe sum is 42."
 TALKS = [
@@ -41,6 +47,18 @@ TALKS = [
     [("user", ""), ("assistant", ""), ("user", "?")],
     [("user", "code:\n```c\nint a;\n```"), ("assistant", "\tint b;\n"), ("user", "'s it ok? I'll")],
 ]
+
+
+def render_k3(folder, thinking):
+    """What test_template's kimi_k3_speaks_in_sections wants, with its <, >, | and $ in the place of the symbols."""
+    talk = [("system", "Be kind.", None), ("user", "Hi", None), ("assistant", "Hello there!", "A guest."), ("user", "And?", None),
+            ("assistant", "No thought.", None), ("user", "Bye", None), ("assistant", "", "stopped her"), ("user", "Go on", None)]
+    with open(os.path.join(folder, "templates", "kimi-k3.jinja"), encoding="utf-8") as file:
+        text = render_jinja_template([[{"role": r, "content": c, "reasoning_content": t} for r, c, t in talk]],
+                                     chat_template=file.read(), add_generation_prompt=True, thinking=thinking)[0][0]
+    for symbol, mark in (("<|open|>", "\x01"), ("<|close|>", "\x02"), ("<|sep|>", "|"), ("<|end_of_msg|>", "$")):
+        text = text.replace(symbol, mark)
+    return text.replace("\x01", "<").replace("\x02", ">")
 
 
 def main(folder):
@@ -58,7 +76,7 @@ def main(folder):
         for thinking in [False, True] if name in SWITCHED else [name in ALWAYS]:
             for talk in TALKS:
                 thoughts = [c for r, c in talk if r == "assistant" and "</think>" in c]
-                if thoughts and name in ("deepseek-v2", "kimi-k2", "kimi-k2-0905", "moonlight", "chatml"):
+                if thoughts and name in ("deepseek-v2", "kimi-k2", "kimi-k2-0905", "kimi-linear", "moonlight", "chatml", "qwen3-coder"):
                     continue  # they know of no thinking: for us its marks are text there
                 if name in ("deepseek-v3.1", "deepseek-v3.2") and any(c.count("</think>") > 1 for c in thoughts):
                     continue  # it cuts at the first; the second is text for us
@@ -73,7 +91,9 @@ def main(folder):
                                                    **TOLD.get(name, (name, {}))[1])
                 ids = kimi.encode(text, allowed_special="all") if "kimi" in tokenizer else \
                     library(text, add_special_tokens=False)["input_ids"]
-                cases.append({"template": name, "file": tokenizer, "thinking": thinking, "turns": talk, "ids": ids})
+                cases.append({"template": SPOKEN.get(name, name), "file": tokenizer, "thinking": thinking, "turns": talk, "ids": ids})
+    for thinking in (False, True):
+        print(render_k3(folder, thinking))
     with open(os.path.join(folder, "templates.json"), "w", encoding="utf-8") as file:
         file.write("[\n" + ",\n".join(json.dumps(c, ensure_ascii=False, separators=(",", ":")) for c in cases) + "\n]\n")
 

@@ -180,7 +180,7 @@ static void renderings_are_transformers(struct harness *t)
             printf("    %s: %s\n", c.name, err.text);
         tok_template_close(turns);
     }
-    CHECK(t, cases && json_object_array_length(cases) >= 140);
+    CHECK(t, cases && json_object_array_length(cases) >= 168);
     tok_close(tokenizer);
     json_object_put(cases);
 }
@@ -191,10 +191,10 @@ static void renderings_are_transformers(struct harness *t)
     "<\xEF\xBD\x9C"                                                                                                    \
     "Assistant\xEF\xBD\x9C>"
 
-static const char *const names[] = {"deepseek-v2", "deepseek-v3", "deepseek-r1",   "deepseek-v3.1",
-                                    "cogito-v2",   "kimi-k2",     "kimi-k2-0905",  "kimi-k2-thinking",
-                                    "kimi-k2.5",   "moonlight",   "glm-4.7",       "chatml",
-                                    "qwen3.5",     "glm-5.3",     "qwen3-thinking"};
+static const char *const names[] = {
+    "deepseek-v2",  "deepseek-v3",      "deepseek-r1",    "deepseek-v3.1", "cogito-v2",   "kimi-k2",
+    "kimi-k2-0905", "kimi-k2-thinking", "kimi-k2.5",      "moonlight",     "glm-4.7",     "chatml",
+    "qwen3.5",      "glm-5.3",          "qwen3-thinking", "glm-5.2",       "kimi-linear", "kimi-k3"};
 enum { N_NAMES = sizeof names / sizeof names[0] };
 
 // The whole file with a 0 behind it.
@@ -247,6 +247,21 @@ static void shipped_templates_are_recognised(struct harness *t)
         {"qwen3-thinking", "'</think>')[-1].lstrip('\\n') %}", "'</think>')[-1] %}", NULL},
         {"qwen3-thinking", "            {%- if loop.last or (not loop.last and reasoning_content) %}\n",
          "            {%- if true %}\n", "qwen3-thinking"}, // what is behind the last question never comes to be
+        {"glm-5.2", "{{ '<think></think>' }}", "{{ '</think>' }}", NULL},
+        {"glm-5.2", "'high' if", "'low' if", NULL},
+        {"glm-5.2", "is not defined or enable_thinking)", "is defined and enable_thinking)", NULL},
+        {"kimi-linear", "{%- set role_name",
+         "{%- if loop.first and messages[0]['role'] != 'system' -%}<|im_system|>system<|im_middle|>You are Kimi, an AI "
+         "assistant created by Moonshot AI.<|im_end|>{% endif %}{%- set role_name",
+         "kimi-k2-0905"},
+        {"kimi-linear", "{%- set role_name", "{{ 'x' }}{%- set role_name", NULL},
+        {"kimi-linear", "assistant<|im_middle|>\n{%- endif", "assistant<|im_middle|><think>\n{%- endif", NULL},
+        {"kimi-k3", "if thinking else", "if not thinking else", NULL},
+        {"kimi-k3", "effort = 'max'", "effort = 'low'", NULL},
+        {"kimi-k3", "thinking = true", "thinking = false", NULL},
+        {"qwen3-coder", "", "", "chatml"},
+        {"qwen3-coder", "<|im_start|>assistant\\n", "<|im_start|>assistant\\n<think>", NULL},
+        {"qwen3-coder", "'<|im_end|>\\n' }}\n{%- else", "'<|im_end|>' }}\n{%- else", NULL},
         {"glm-5.3", "{{ '<think></think>' }}", "{{ '</think>' }}", NULL},
         {"glm-5.3", "{{- '<think>' -}}", "{{- '<think>' if enable_thinking else '</think>' -}}", NULL},
         {"glm-5.3", "Effort: {{", "Effort is {{", NULL},
@@ -269,7 +284,7 @@ static void shipped_templates_are_recognised(struct harness *t)
     }
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         char *text = read_template(changes[i][0]), *at = strstr(text, changes[i][1]);
-        char *changed = malloc(strlen(text) + 100);
+        char *changed = malloc(strlen(text) + strlen(changes[i][2]) + 1);
         if (!CHECK(t, at && changed))
             continue;
         sprintf(changed, "%.*s%s%s", (int)(at - text), text, changes[i][2], at + strlen(changes[i][1]));
@@ -581,13 +596,15 @@ static void kimi_k3_speaks_in_sections(struct harness *t)
                                                {TOK_USER, "Bye", 3},
                                                {TOK_ASSISTANT, "<think>stopped her", 18},
                                                {TOK_USER, "Go on", 5}};
-    static const char said[] =
-        "<message role=\"system\"|Be kind.>message|$<message role=\"user\"|Hi>message|$"
-        "<message role=\"assistant\"|<think|A guest.>think|<response|Hello there!>response|>message|$"
-        "<message role=\"user\"|And?>message|$<message role=\"assistant\"|<response|No thought.>response|>message|$"
-        "<message role=\"user\"|Bye>message|$"
-        "<message role=\"assistant\"|<think|stopped her>think|<response|>response|>message|$"
-        "<message role=\"user\"|Go on>message|$<message role=\"assistant\"|<";
+#define K3_SAID(first, second, third)                                                                                  \
+    "<message role=\"system\"|Be kind.>message|$<message role=\"user\"|Hi>message|$<message role=\"assistant\"|" first \
+    "<response|Hello there!>response|>message|$<message role=\"user\"|And?>message|$<message "                         \
+    "role=\"assistant\"|" second                                                                                       \
+    "<response|No thought.>response|>message|$<message role=\"user\"|Bye>message|$<message role=\"assistant\"|" third  \
+    "<response|>response|>message|$<message role=\"user\"|Go on>message|$<message role=\"assistant\"|<"
+    // make_templates.py renders the same
+    static const char *const said[] = {
+        K3_SAID("", "", ""), K3_SAID("<think|A guest.>think|", "<think|>think|", "<think|stopped her>think|")};
     char folder[64], command[100];
     struct tok_err err;
     tok *tokenizer = open_k3(t, folder);
@@ -596,7 +613,7 @@ static void kimi_k3_speaks_in_sections(struct harness *t)
     for (int thinking = 0; turns && thinking < 2; thinking++) {
         struct tok_ids want = {0}, whole = {0}, parts = {0};
         put_k3(t, tokenizer, thinking ? K3_EFFORT : "", &want);
-        put_k3(t, tokenizer, said, &want);
+        put_k3(t, tokenizer, said[thinking], &want);
         put_k3(t, tokenizer, thinking ? "think|" : "response|", &want);
         struct tok_prompt prompt = {turns_of, 8, true, thinking};
         CHECK_EQ(t, tok_template_encode(turns, &prompt, &whole, NULL, &err), TOK_OK);
