@@ -488,6 +488,38 @@ bool options_set(struct talk_settings *settings, const char *name, const char *v
     return true;
 }
 
+// Does a set have the row in the place of what another said of it?
+static void copy_row(struct option_set *to, const struct option_set *from, size_t row)
+{
+    to->bits[row / 64] &= ~(UINT64_C(1) << row % 64);
+    if (option_set_has(from, row))
+        option_set_add(to, row);
+}
+
+static size_t size_of(enum kind kind)
+{
+    static const size_t sizes[] = {
+        [KIND_FLAG] = sizeof(bool),     [KIND_STRING] = sizeof(const char *),      [KIND_UINT32] = sizeof(uint32_t),
+        [KIND_REAL] = sizeof(double),   [KIND_SEED] = sizeof(struct seed_setting), [KIND_CACHE] = sizeof(uint64_t),
+        [KIND_SIZE] = sizeof(uint64_t), [KIND_CHOICE] = sizeof(uint32_t),          [KIND_TEXTS] = sizeof(struct texts)};
+    return sizes[kind];
+}
+
+bool options_take_back(struct talk_settings *settings, const struct talk_settings *began, const char *name,
+                       struct options_error *error)
+{
+    const struct option_row *row = option_find_setting(name, error);
+    if (!row)
+        return false;
+    size_t at = (size_t)(row - options_table), field = row->offset - offsetof(struct options, talk);
+    memcpy((char *)settings + field, (const char *)began + field, size_of(row->kind));
+    if (row->kind == KIND_SEED && !settings->seed.given)
+        settings->seed.number = talk_settings_random_seed();
+    copy_row(&settings->sources.changed, &began->sources.changed, at);
+    copy_row(&settings->sources.model, &began->sources.model, at);
+    return true;
+}
+
 struct talk_settings options_talk(const struct options *options)
 {
     struct talk_settings settings = options->talk;

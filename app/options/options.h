@@ -66,6 +66,9 @@ void options_suggest(struct talk_settings *settings, const struct moe_suggestion
 // What may change during a chat: the rows that /set takes. Names may be written with _ for -.
 const char *options_setting(size_t index); // NULL: there are no more
 bool options_set(struct talk_settings *settings, const char *name, const char *value, struct options_error *error);
+// The setting as `began` has it, with where that came from; a seed that nobody gave is drawn anew. False: as above.
+bool options_take_back(struct talk_settings *settings, const struct talk_settings *began, const char *name,
+                       struct options_error *error);
 // Writes "  temp            0.6 (default)", or all such rows for NULL. False: there is no such setting.
 bool options_print_settings(FILE *out, const struct talk_settings *settings, const char *name);
 // The setting's value, with `source` also "(from /set)" and the like. Returns its name as the table has it. NULL: there

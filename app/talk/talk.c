@@ -471,6 +471,7 @@ static void on_ready(struct talk *talk, const struct backend_info *info)
     char outside[SAMPLING_OUTSIDE];
     if (sampling_outside(outside, &sampling, info->vocab_size))
         talk_fail(talk, "%s; /set logit-bias changes it", outside);
+    options_suggest(&talk->began, &info->suggestion, suggested, sizeof suggested);
     options_suggest(&talk->settings, &info->suggestion, suggested, sizeof suggested);
     if (*suggested)
         talk_say(talk, "The model suggests %s; /set shows and changes it.", suggested);
@@ -544,6 +545,7 @@ int talk_prepare(struct talk *talk, const struct options *options)
     talk->settings = options_talk(options);
     if (!seed->given)
         seed->number = talk_settings_random_seed();
+    talk->began = talk->settings;
     struct sampling sampling = talk_settings_sampling(&talk->settings, seed->number);
     const char *wrong = sampling_check(&sampling);
     if (wrong || !backend_new(&talk->backend, talk->model, &err)) {

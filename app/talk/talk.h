@@ -28,6 +28,7 @@ struct talk {
     void *self;                    // the face's
     bool scripted;                 // nobody watches: a turn that fails makes the exit status
     struct talk_settings settings; // as they are now
+    struct talk_settings began;    // as they were asked for, or as the model's maker suggests
     const struct model_settings *model;
     struct backend backend; // until the worker takes it over
     struct worker *worker;

@@ -79,14 +79,13 @@ static void show_settings(struct talk *talk)
     talk_lines_show(talk, &lines);
 }
 
-static void say_setting(struct talk *talk, const char *name, bool changed)
+static void say_setting(struct talk *talk, const char *name, bool changed, const char *how)
 {
     char value[TEXTS_SIZE + 40];
     struct options_error error;
     const char *full = options_get(value, sizeof value, &talk->settings, name, !changed, &error);
     if (full)
-        talk_say(talk, "%s is %s%s%s.", full, changed ? "now " : "", value,
-                 changed && strchr(value, '"') ? ", the quotes included" : "");
+        talk_say(talk, "%s is %s%s%s.", full, how, value, changed && strchr(value, '"') ? ", the quotes included" : "");
     else
         talk_say(talk, "%s.", error.text);
 }
@@ -164,12 +163,14 @@ void talk_do_set(struct talk *talk, const struct line *line)
         return;
     }
     if (!*value) {
-        say_setting(talk, name, false);
+        say_setting(talk, name, false, "");
         return;
     }
     struct options_error error;
     struct talk_settings changed = talk->settings;
-    bool fine = options_set(&changed, name, value, &error);
+    bool back = strcmp(value, "default") == 0; // to what it was before any /set
+    bool fine =
+        back ? options_take_back(&changed, &talk->began, name, &error) : options_set(&changed, name, value, &error);
     struct sampling sampling = talk_settings_sampling(&changed, changed.seed.number);
     char outside[SAMPLING_OUTSIDE];
     const char *wrong = fine ? sampling_check(&sampling) : error.text;
@@ -182,7 +183,7 @@ void talk_do_set(struct talk *talk, const struct line *line)
     if (strcmp(name, "seed") == 0)
         talk->n_sent = 0;
     talk->settings = changed;
-    say_setting(talk, name, true);
+    say_setting(talk, name, !back, back ? "again " : "now ");
 }
 
 static void print_stats(struct talk *talk, FILE *out)

@@ -354,6 +354,11 @@ def test_what_the_model_suggests_is_heeded():
     for line in ("The model suggests temp 2.5, top-p 0.99; /set", "\n temp 2.5 (from the model)\n", "\n top-k 7 (from the command line)\n",
                  "\n top-p 0.99 (from the model)\n", "\n min-p 0.02 (from /set)\n", "\n max-tokens 0 (default)\n"):
         expect(line in chat, "%r is missing in %r" % (line, chat))
+    back = run(["--plain", "--no-session", "-m", suggests, "--top-k", "7"], stdin="".join(
+        "/set %s 1\n/set %s default\n" % (key, key) for key in ("temp", "top_k", "min-p", "max-tokens", "stop")).encode()).stdout.decode()
+    for line in ("temp is again 2.5 (from the model).", "top-k is again 7 (from the command line).", "min-p is again 0 (default).",
+                 "max-tokens is again 0 (default).", "stop is again none (default)."):
+        expect(line in back, "%r is missing in %r" % (line, back))
     expect(b"sampling          temp 2.5, top-k 50, top-p 0.99, as its maker suggests\n" in run(["info", suggests]).stdout, "info")
     with open(os.path.join(suggests, "generation_config.json"), "w") as file:
         file.write('{"top_p": 7}')

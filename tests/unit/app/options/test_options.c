@@ -341,6 +341,34 @@ static void suggestions_are_taken(struct harness *t)
     CHECK(t, talk.temp == 1 && o.talk.temp == 0.6);
 }
 
+// From /set, each goes back to what it was and to where that came from.
+static void settings_are_taken_back(struct harness *t)
+{
+    const struct moe_suggestion model = {.given = 15, .temperature = 0.3, .top_k = 20, .top_p = 0.8, .min_p = 0.01};
+    struct options o;
+    struct options_error e;
+    char said[100], before[128];
+    CHECK(t, parse(&o, "--top-k 7 --stop END", &e));
+    struct talk_settings began = options_talk(&o), talk;
+    options_suggest(&began, &model, said, sizeof said);
+    talk = began;
+    for (size_t i = 0; options_setting(i); i++) {
+        const char *name = options_setting(i);
+        snprintf(before, sizeof before, "%s", printed(&began, name));
+        CHECK(t, options_set(&talk, name, strcmp(name, "logit-bias") == 0 ? "5=1" : "1", &e));
+        CHECK(t, strcmp(printed(&talk, name), before) != 0 && strstr(printed(&talk, name), "(from /set)"));
+        CHECK(t, options_take_back(&talk, &began, name, &e));
+        if (strcmp(name, "seed") == 0)
+            CHECK(t, strstr(printed(&talk, name), " (random)\n") != NULL && talk.seed.number != 1);
+        else
+            CHECK_STR(t, printed(&talk, name), before);
+    }
+    CHECK_STR(t, printed(&talk, "temp"), "  temp                   0.3 (from the model)\n");
+    CHECK_STR(t, printed(&talk, "top-k"), "  top-k                  7 (from the command line)\n");
+    CHECK_STR(t, printed(&talk, "max-tokens"), "  max-tokens             0 (default)\n");
+    CHECK(t, !options_take_back(&talk, &began, "model", &e));
+}
+
 static void slips_are_told(struct harness *t)
 {
     static const char *const lines[][2] = {
@@ -421,20 +449,11 @@ static void sessions_have_verbs(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(sessions_have_verbs),
-        TEST(reads_all_spellings),
-        TEST(takes_what_other_programs_take),
-        TEST(refuses_with_a_sentence),
-        TEST(reads_sizes),
-        TEST(flag_beats_environment_beats_default),
-        TEST(words_are_values),
-        TEST(settings_are_a_talks),
-        TEST(numbers_are_asked_for_as_they_are),
-        TEST(prints_settings),
-        TEST(texts_are_settings),
-        TEST(suggestions_are_taken),
-        TEST(slips_are_told),
-        TEST(sets_only_what_may_change),
+        TEST(sessions_have_verbs),     TEST(reads_all_spellings),  TEST(takes_what_other_programs_take),
+        TEST(refuses_with_a_sentence), TEST(reads_sizes),          TEST(flag_beats_environment_beats_default),
+        TEST(words_are_values),        TEST(settings_are_a_talks), TEST(numbers_are_asked_for_as_they_are),
+        TEST(prints_settings),         TEST(texts_are_settings),   TEST(suggestions_are_taken),
+        TEST(settings_are_taken_back), TEST(slips_are_told),       TEST(sets_only_what_may_change),
         TEST(help_lists_what_belongs),
     };
     return HARNESS_RUN(tests, argc, argv);
