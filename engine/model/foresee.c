@@ -27,8 +27,28 @@ static const uint64_t any_length = UINT64_C(1) << 50;
 
 // Weights by where they will be.
 struct counts {
-    uint64_t experts, embedding, rest;
+    uint64_t experts, embedding, delicate, rest;
 };
+
+// Of the matrices that convert leaves as they are: routers, and what makes gates, decays and the mixing of streams.
+static uint64_t delicate_weights(const struct shape *s)
+{
+    const struct linear_dims *d = &s->linear;
+    uint64_t hidden = s->hidden_size, keys = (uint64_t)d->n_key_heads * d->key_head_dim;
+    uint64_t count = (s->n_layers - s->first_k_dense_replace) * hidden * (s->n_routed_experts + s->has_shared_gate);
+    for (uint32_t i = 0; i < s->n_layers; i++) {
+        enum layer_kind kind = shape_layer_kind(s, i);
+        if (kind == LAYER_GDN)
+            count += hidden * 2 * d->n_value_heads;
+        if (kind == LAYER_KDA)
+            count += hidden * d->n_value_heads + d->key_head_dim * (hidden + keys);
+        if (kind == LAYER_DSA)
+            count += hidden * (s->indexer.n_heads + (s->indexer.pool > 1 ? s->indexer.head_dim : 0));
+        if (s->hyper.n_streams)
+            count += 2 * HYPER_LOGITS * HYPER_STREAMS * hidden;
+    }
+    return count;
+}
 
 static struct counts count_weights(const struct shape *s)
 {
@@ -37,7 +57,8 @@ static struct counts count_weights(const struct shape *s)
         .experts = n_layers * s->n_routed_experts * 3 * shape_expert_size(s) * s->moe_intermediate_size,
         .embedding = (uint64_t)s->vocab_size * s->hidden_size * (s->tie_word_embeddings ? 1 : 2),
     };
-    uint64_t all = shape_parameters(s).total, known = counts.experts + counts.embedding;
+    counts.delicate = delicate_weights(s);
+    uint64_t all = shape_parameters(s).total, known = counts.experts + counts.embedding + counts.delicate;
     counts.rest = all > known ? all - known : 0;
     return counts;
 }
@@ -57,7 +78,8 @@ static void foresee_sizes(const struct shape *s, const struct foreseen_bits *bit
     snprintf(d->foreseen_from, sizeof d->foreseen_from, "%s", bits->from);
     d->all_experts_bytes = in_bytes(counts.experts, bits->experts);
     d->expert_bytes = n ? d->all_experts_bytes / n : 0;
-    d->resident_bytes = in_bytes(counts.rest, bits->rest) + in_bytes(counts.embedding, bits->embedding);
+    d->resident_bytes = in_bytes(counts.rest, bits->rest) + in_bytes(counts.embedding, bits->embedding) +
+                        in_bytes(counts.delicate, bits->delicate);
     d->package_bytes = d->all_experts_bytes + d->resident_bytes;
 }
 

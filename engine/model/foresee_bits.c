@@ -62,6 +62,7 @@ static int bits_of_experts(const struct checkpoint *c, const struct shape *s, do
 static int read_mlx(const struct checkpoint *c, const struct shape *s, struct foreseen_bits *bits, struct moe_err *err)
 {
     double embedding, head;
+    char router[STEM_BYTES];
     int code = bits_of_experts(c, s, &bits->experts, err);
     if (!code)
         code = bits_of_stem(c, "", &bits->rest, err);
@@ -69,6 +70,9 @@ static int read_mlx(const struct checkpoint *c, const struct shape *s, struct fo
         code = bits_of_stem(c, "model.embed_tokens", &embedding, err);
     if (!code)
         code = bits_of_stem(c, "lm_head", &head, err);
+    snprintf(router, sizeof router, "model.layers.%" PRIu32 ".mlp.gate", s->n_layers - 1);
+    if (!code)
+        code = bits_of_stem(c, router, &bits->delicate, err);
     if (code)
         return code;
     bits->embedding = s->tie_word_embeddings ? embedding : (embedding + head) / 2;
@@ -139,7 +143,8 @@ static void read_hub(struct json_object *config, struct foreseen_bits *bits)
         dtype = *dtype ? dtype : others[i];
     char word[32];
     say_word(word, sizeof word, quantised ? text_of(quantised, "quant_method") : dtype);
-    *bits = (struct foreseen_bits){.experts = bits_of_four, .embedding = bits_of_eight, .rest = bits_of_four};
+    *bits = (struct foreseen_bits){
+        .experts = bits_of_four, .embedding = bits_of_eight, .rest = bits_of_four, .delicate = bits_of_bf16};
     bool mxfp4 = false;
     uint32_t group = quantised ? four_bits_group(quantised, &mxfp4) : 0;
     if (group) {
@@ -278,7 +283,7 @@ void foresee_bits_gguf(const struct gguf_set *set, const char *name, struct fore
     memset(bits, 0, sizeof *bits);
     bits->guessed = set->head_only || weights[1] == 0;
     bits->experts = weights[1] > 0 ? 8 * bytes[1] / weights[1] : mix ? mix->bits : bits_of_four;
-    bits->rest = bits->embedding = weights[0] > 0 ? 8 * bytes[0] / weights[0] : bits->experts;
+    bits->rest = bits->embedding = bits->delicate = weights[0] > 0 ? 8 * bytes[0] / weights[0] : bits->experts;
     if (!bits->guessed)
         snprintf(bits->from, sizeof bits->from, "as its list of tensors says");
     else if (weights[1] > 0)

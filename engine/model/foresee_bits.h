@@ -11,6 +11,7 @@
 // convert makes them of bf16", "a guess from ...".
 struct foreseen_bits {
     double experts, embedding, rest; // embedding: the head, too
+    double delicate;                 // routers, and the small matrices that convert leaves as they are
     bool guessed;
     char from[96];
 };

@@ -16,7 +16,7 @@
 enum { MODELS_MOST = 1000 };
 
 // ---- Models that are widely known, by a word of their names, in lower case: what their config.json files say.
-// Routed experts have 3 * hidden_size * moe_intermediate_size weights.
+// Routed experts have 3 * hidden_size * moe_intermediate_size weights; Kimi K3's hidden_size is theirs.
 static const struct known {
     const char *word, *name;
     double billions; // of all weights
@@ -37,6 +37,8 @@ static const struct known {
     {"qwen3.5-397b-a17b", "Qwen3.5-397B-A17B", 397, 60, 512, 10, 4096, 1024},
     {"qwen3-next-80b", "Qwen3-Next-80B-A3B", 80, 48, 512, 10, 2048, 512},
     {"qwen3-coder-next", "Qwen3-Next-80B-A3B", 80, 48, 512, 10, 2048, 512},
+    {"glm-5.3-flash", "GLM-5.3-Flash", 313, 42, 288, 8, 4096, 2048},
+    {"kimi-k3", "Kimi K3", 2780, 92, 896, 16, 3584, 3072},
     {"kimi-linear-48b", "Kimi-Linear-48B-A3B", 49, 26, 256, 8, 2304, 1024},
 };
 
@@ -55,7 +57,7 @@ static const struct known *find_known(const char *text)
     static const char *const others[] = {"distill", "qwen3-8b", "glm-5.3", "flash-", "draft"};
     const struct known *found = NULL;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (has_word(text, others[i]) && !has_word(text, "glm-4.7-flash"))
+        if (has_word(text, others[i]) && !has_word(text, "glm-4.7-flash") && !has_word(text, "glm-5.3-flash"))
             return NULL;
     for (size_t i = 0; i < sizeof known_models / sizeof *known_models; i++)
         if (has_word(text, known_models[i].word) && (!found || strlen(known_models[i].word) > strlen(found->word)))

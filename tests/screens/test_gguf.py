@@ -180,6 +180,11 @@ def test_info_before_the_download():
     same(foreseen["name"], "before")
     same(json.loads(run(["info", folder + "/alone//", "--json"]).stdout)["name"], "alone")
     expect(0.7 < foreseen["package_bytes"] / package["package_bytes"] < 1.3, "about what convert makes: %r, %r" % (foreseen, package))
+    for name in ("glm5-next", "kimi-k3", "kimi-linear", "qwen35moe", "v32"):
+        whole = os.path.join(ROOT, "tests", "golden", "ck-" + name, "checkpoint")
+        package, foreseen = (json.loads(run(["info", path, "--json"]).stdout)["resident_bytes"] for path in
+                             (whole, shutil.copy(os.path.join(whole, "config.json"), config)))
+        expect(0.8 < foreseen / package <= 1, "%s: %d of %d bytes" % (name, foreseen, package))  # a header, groups of 32
     told(run(["info", folder + "/nothing.json"]), 3, "No such file")
     for name, states in (("qwen3.6-35b-a3b", True), ("glm-5.3-flash", True), ("deepseek-v3", False)):
         path = os.path.join(ROOT, "tests", "bench", "configs", name + ".json")
