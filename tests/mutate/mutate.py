@@ -132,6 +132,8 @@ def mutations(line, following):
     for match in re.finditer(r"(?<![\w.'\"])(\d+)([uUlL]*)(?![\w.])", text):
         if DECLARED.match(text) or EMPTY.search(text):
             break
+        if re.search(r"\bsizeof[ (]*[\w.>-]+\[$", text[:match.start()]):
+            continue  # of whichever element, the size is the same
         value = int(match.group(1), 8 if len(match.group(1)) > 1 and match.group(1)[0] == "0" else 10)
         for other in (value + 1, value - 1):
             if other >= 0 and not (other > value and enlarges_memory(text, match.start())):
@@ -201,11 +203,11 @@ def choose(root, seed, only):
 def survivors_of(root, path):
     """The mutations of an earlier run's list, as far as the sources still have their lines."""
     with open(path, encoding="utf-8") as lines:
-        listed = re.findall(r"^([\w./]+):\d+: (\w+)\n-(.*)\n\+(.*)$", lines.read(), re.M)
-    for at, kind, old, new in listed:
+        listed = re.findall(r"^([\w./]+):(\d+): (\w+)\n-(.*)\n\+(.*)$", lines.read(), re.M)
+    for at, line, kind, old, new in listed:
         sites = [s for s in sites_of(root, at) if (s.kind, s.old, s.new) == (kind, old, new)] if os.path.exists(os.path.join(root, at)) else []
         if sites:
-            yield sites[0]
+            yield min(sites, key=lambda s: abs(s.line - int(line)))  # of lines that read alike: sources have moved a little
         else:
             print("%s: no longer there: %s" % (at, old.strip()))
 

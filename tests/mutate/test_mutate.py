@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The mutation tool itself, by few mutations of one small source: what a test catches, what none does, what is no C."""
 import argparse
+import contextlib
+import io
 import itertools
 import os
 import re
@@ -36,6 +38,7 @@ def what_is_the_same_by_its_form_is_not_made():
     assert ("edge", "n = a <= b ? b : c;") in mutated("    n = a < b ? b : c;")
     assert mutated("    p = malloc(n + 1);") == {("constant", "p = malloc(n + 0);")}
     assert not mutated("    assert(n > 2);") and not mutated("    _Static_assert(N == 2, \"two\");")
+    assert mutated("    n = sizeof names / sizeof names[0];") == set() and mutated("    memcpy(a, b, sizeof(list->at[0]));") == {("call", "; // memcpy(a, b, sizeof(list->at[0]));")}
     assert ("constant", "p = realloc(p, n) + 2;") in mutated("    p = realloc(p, n) + 1;")
 
 
@@ -56,6 +59,16 @@ def the_seed_chooses():
 def equivalents_are_still_there():
     for path, old, new in mutate.equivalents():
         assert (old, new) in {(s.old.strip(), s.new.strip()) for s in mutate.sites_of(ROOT, path)}, (path, old, new)
+
+
+def earlier_survivors_are_found_where_they_stood():
+    source = "int f(int a)\n{\n    if (a)\n        return -1;\n    return -1;\n}\n"
+    with tempfile.TemporaryDirectory() as root, contextlib.redirect_stdout(io.StringIO()) as said:
+        for name, text in ("x.c", source), ("said.txt", "x.c:5: code\n-%s\n+%s\nx.c:9: call\n-    gone();\n+    ;\n" % ("    return -1;", "    return 0;")):
+            with open(os.path.join(root, name), "w", encoding="utf-8") as out:
+                out.write(text)
+        assert [site.line for site in mutate.survivors_of(root, os.path.join(root, "said.txt"))] == [5]
+        assert "no longer there" in said.getvalue()
 
 
 def every_source_has_a_guard():
@@ -128,7 +141,8 @@ def says_which_test_caught_it():
         assert all(scratch.sound.values())
 
 
-TESTS = [makes_each_kind, what_is_the_same_by_its_form_is_not_made, leaves_words_alone, the_seed_chooses, equivalents_are_still_there, every_source_has_a_guard,
+TESTS = [makes_each_kind, what_is_the_same_by_its_form_is_not_made, leaves_words_alone, the_seed_chooses, equivalents_are_still_there,
+         earlier_survivors_are_found_where_they_stood, every_source_has_a_guard,
          parts_of_kernels_tests_are_there, kernels_are_tried_as_they_are_compiled, says_which_test_caught_it]
 
 
