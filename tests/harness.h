@@ -6,10 +6,12 @@
 //                                       return HARNESS_RUN(tests, argc, argv); }
 //
 // Arguments choose tests by part of their name. Each failing check prints its place and text; a test fails when any of
-// its checks does. The program prints "PASS name" or "FAIL name" a test, which tests/run.sh counts.
+// its checks does, and when it leaves more files open than it found. The program prints "PASS name" or "FAIL name" a
+// test, which tests/run.sh counts.
 #ifndef MOECHAT_HARNESS_H
 #define MOECHAT_HARNESS_H
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -63,6 +65,15 @@ static inline int harness_string(struct harness *t, const char *got, const char 
     return ok;
 }
 
+// Of the lowest, where those that are opened go.
+static inline int harness_open_files(void)
+{
+    int n = 0;
+    for (int fd = 0; fd < 256; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
 static inline int harness_run(const struct harness_test *tests, size_t count, int argc, char **argv)
 {
     int failed = 0;
@@ -73,8 +84,12 @@ static inline int harness_run(const struct harness_test *tests, size_t count, in
         if (!wanted)
             continue;
         struct harness t = {0, 0};
+        int files = harness_open_files();
         tests[i].run(&t);
-        int ok = t.failures == 0 && t.checks > 0;
+        int left = harness_open_files() - files;
+        int ok = t.failures == 0 && t.checks > 0 && left <= 0;
+        if (left > 0)
+            printf("%s left %d files open\n", tests[i].name, left);
         if (t.checks == 0)
             printf("%s checked nothing\n", tests[i].name);
         printf("%s %s\n", ok ? "PASS" : "FAIL", tests[i].name);

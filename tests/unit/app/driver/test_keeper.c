@@ -271,6 +271,44 @@ static void reading_again_is_stopped_at_once(struct harness *t)
     rig_clean(root);
 }
 
+// What is too long for the context is said with the context that it would fit into.
+static void what_does_not_fit_is_told_its_context(struct harness *t)
+{
+    char root[64];
+    struct store store = rig_store(root);
+    struct store_error error;
+    struct session_news news;
+    struct bytes answer = {0};
+    struct event event = {0};
+    struct worker *worker = start(t, "turn\nrepeat 1010 x\n");
+    await_ready(t, worker);
+    save_from_now_on(t, worker, &store);
+    post(worker, "hi", 0, 0); // 1 + 4 + 1010 + 2 tokens
+    turn_result_free(collect(t, worker, &answer, 0));
+    CHECK(t, worker_finish_session(worker, &news) && !news.failed);
+    worker_free(worker);
+    for (int context = 1015; context <= 1018; context++) {
+        char script[64], wanted[64];
+        struct saved_content content;
+        struct worker_session session = {.saved = NULL};
+        snprintf(script, sizeof script, "context %d\nturn\necho\n", context);
+        worker = start(t, script);
+        await_ready(t, worker);
+        CHECK_EQ(t, saved_open(&store, "talk", &session.saved, &content, &error), STORE_OK);
+        CHECK_EQ(t, manifest_tokens(saved_manifest(session.saved)), 1017);
+        worker_open_session(worker, session);
+        while (next_event(worker, &event) && event.kind != EVENT_SESSION)
+            event_release(&event);
+        snprintf(wanted, sizeof wanted, "1017 tokens do not fit into a context of %d,", context);
+        CHECK_EQ(t, strstr(event.session.text, wanted) && strstr(event.session.text, " --context 2048 "),
+                 context < 1017);
+        saved_content_release(&content);
+        worker_free(worker);
+    }
+    bytes_release(&answer);
+    rig_clean(root);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
@@ -278,6 +316,7 @@ int main(int argc, char **argv)
         TEST(a_message_is_saved_when_it_is_sent),
         TEST(what_is_read_again_is_counted_as_it_is_now),
         TEST(reading_again_is_stopped_at_once),
+        TEST(what_does_not_fit_is_told_its_context),
     };
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -233,6 +233,32 @@ static void where_experts_are_is_looked_up_now_and_then(struct harness *t)
     steps_release(&steps);
 }
 
+// How often experts were used is of a turn: the backend forgets it when one ends, and what the answer's end leaves to
+// be fed counts to the next.
+static void heat_is_of_a_turn(struct harness *t)
+{
+    struct played played;
+    struct backend backend;
+    struct steps steps;
+    struct figures figures = {0};
+    play(&played, &backend);
+    steps_open(&steps, &backend);
+    steps_begin_turn(&steps, format_clock_ns());
+    played.heat[1] = 5;
+    step(&steps, &played);
+    steps_turn_to(&steps, STEPS_ANSWERING);
+    CHECK_EQ(t, played.heat[1], 5);
+    step(&steps, &played);
+    steps_turn_to(&steps, STEPS_BETWEEN);
+    CHECK_EQ(t, played.heat[1], 0);
+    CHECK(t, steps_figures(&steps, &figures) && figures.heat[1] == 5); // what is told of it stays
+    played.heat[2] = 3;
+    steps_begin_turn(&steps, format_clock_ns());
+    CHECK(t, played.heat[2] == 3 && steps_figures(&steps, &figures) && figures.heat[1] == 0);
+    figures_release(&figures);
+    steps_release(&steps);
+}
+
 // Medians, the slowest, and what a larger cache would have held; the prompt's step is not among them.
 static void a_turn_sums_itself_up(struct harness *t)
 {
@@ -453,6 +479,7 @@ int main(int argc, char **argv)
         TEST(old_tokens_make_room),
         TEST(saving_is_its_own_part),
         TEST(where_experts_are_is_looked_up_now_and_then),
+        TEST(heat_is_of_a_turn),
         TEST(a_turn_sums_itself_up),
         TEST(speed_is_of_the_time_between_tokens),
         TEST(a_stop_is_nobodys_time),

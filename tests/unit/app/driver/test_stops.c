@@ -50,6 +50,7 @@ static void stops_are_found_whatever_the_pieces(struct harness *t)
         {"none at all", "", ""},
         {"\xe2\x82\xac", "5 \xe2\x82\xac", "5 |"},
         {",,END,", "the END", "the |"},
+        {"ab,abc", "xab", "x|"}, // one that is whole waits for none that is longer
     };
     char out[256];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

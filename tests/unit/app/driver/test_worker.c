@@ -671,6 +671,50 @@ static void a_stop_string_ends_the_answer(struct harness *t)
     worker_free(worker);
 }
 
+// A token is told as soon as nothing of it can be the beginning of a stop string any more.
+static void tokens_are_told_when_they_are_out(struct harness *t)
+{
+    struct worker *worker = start(t, "turn\ntoken a\ntoken bE\ntoken Nd\ntoken e\n");
+    struct event event;
+    char order[64] = "";
+    await_ready(t, worker);
+    struct turn *turn = turn_new();
+    turn_add(turn, TOK_USER, "a", 1);
+    turn->tokens = true;
+    turn->sampling.stop = (struct texts){"END"};
+    worker_send(worker, turn);
+    while (next_event(worker, &event) && event.kind != EVENT_DONE) {
+        size_t used = strlen(order);
+        bool said = event.kind == EVENT_TEXT;
+        if (said || event.kind == EVENT_TOKEN)
+            snprintf(order + used, sizeof order - used, said ? "%.*s " : "[%.*s] ",
+                     (int)(said ? event.text.length : event.token.length), said ? event.text.bytes : event.token.bytes);
+        event_release(&event);
+    }
+    CHECK_STR(t, order, "a [a] b ENd [bE] [Nd] e [e] ");
+    turn_result_free(event.result);
+    worker_free(worker);
+}
+
+static void there_is_nothing_to_answer_before_a_message(struct harness *t)
+{
+    struct worker *worker = start(t, "turn\necho\n");
+    struct bytes answer = {0};
+    await_ready(t, worker);
+    struct turn *turn = turn_new();
+    turn->again = true;
+    worker_send(worker, turn);
+    struct turn_result *result = collect(t, worker, &answer, 0);
+    CHECK(t, result->reason == STOP_ERROR && result->context_used == 0);
+    CHECK_STR(t, result->err.text, "no message to answer");
+    turn_result_free(result);
+    post(worker, "hi", 0, 0); // and it goes on
+    turn_result_free(collect(t, worker, &answer, 0));
+    CHECK_STR(t, answer.data, "hi");
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
 // What may become a stop string and does not is said after all; thinking is not looked at.
 static void a_stop_string_may_not_come(struct harness *t)
 {
@@ -698,6 +742,8 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {
         TEST(a_stop_string_ends_the_answer),
         TEST(a_stop_string_may_not_come),
+        TEST(tokens_are_told_when_they_are_out),
+        TEST(there_is_nothing_to_answer_before_a_message),
         TEST(thinking_is_told_apart_and_left_out),
         TEST(text_comes_in_whole_characters),
         TEST(long_tokens_arrive_whole),

@@ -615,19 +615,24 @@ static void names_are_never_overwritten(struct harness *t)
     close_place(p);
 }
 
+static unsigned state_files(const struct saved *saved)
+{
+    unsigned files = 0;
+    for (unsigned i = 0; i < STATE_FILES; i++)
+        files += access(saved_state_path(saved, i).text, F_OK) == 0;
+    return files;
+}
+
 static void check_states(struct harness *t, const struct place *p, const struct saved *saved, const uint32_t *after,
                          size_t n)
 {
     const struct manifest *manifest = saved_manifest(saved);
-    unsigned files = 0;
     CHECK_EQ(t, manifest->n_states, n);
     for (size_t i = 0; i < n && i < manifest->n_states; i++) {
         CHECK_EQ(t, manifest->states[i].record.first, after[i]);
         CHECK(t, rig_state_is_sound(saved, &p->engine, &manifest->states[i]));
     }
-    for (unsigned i = 0; i < STATE_FILES; i++)
-        files += access(saved_state_path(saved, i).text, F_OK) == 0;
-    CHECK_EQ(t, files, n); // what is not named is not there
+    CHECK_EQ(t, state_files(saved), n); // what is not named is not there
     CHECK_EQ(t, store_state_bytes(&p->store, saved_name(saved)), n * sizeof(uint64_t));
 }
 #define CHECK_STATES(t, p, saved, ...)                                                                                 \
@@ -765,8 +770,9 @@ static int unlink_on_small_disk(void *context, const char *path)
     return unlink(path);
 }
 
-// Is a message saved that comes when there is so much room? Then it is there, and rows that are named are sound.
-static bool saves_with_room(struct harness *t, uint64_t room, uint64_t kv_cap)
+// Is a message saved that comes when there is so much room? Then it is there, and rows and states that are named are
+// sound; files of states that are not named have given their room back.
+static bool saves_with_room(struct harness *t, uint64_t room, uint64_t kv_cap, bool states)
 {
     struct place *p = open_place();
     struct small_disk disk = {UINT64_MAX / 2};
@@ -777,6 +783,7 @@ static bool saves_with_room(struct harness *t, uint64_t room, uint64_t kv_cap)
     io.unlink = unlink_on_small_disk;
     p->store.io = &io;
     p->store.kv_cap = kv_cap;
+    p->engine.states = states;
     struct saved *saved = new_session(t, p, "full");
     exchange(t, p, saved, "one", "two");
     disk.room = room;
@@ -788,6 +795,8 @@ static bool saves_with_room(struct harness *t, uint64_t room, uint64_t kv_cap)
     uint32_t unsaved = manifest_tokens(saved_manifest(saved)) - manifest_rows(saved_manifest(saved));
     CHECK_EQ(t, strstr(p->error.text, "saved the text, but not") != NULL, fine && unsaved && kv_cap);
     CHECK(t, fine || strstr(p->error.text, "conversation not saved"));
+    if (fine)
+        CHECK_EQ(t, state_files(saved), saved_manifest(saved)->n_states);
     saved_close(saved);
     struct saved_content content;
     CHECK_EQ(t, saved_open(&p->store, "full", &saved, &content, &p->error), STORE_OK);
@@ -805,11 +814,12 @@ static void rows_never_take_the_texts_place(struct harness *t)
 {
     enum { STEP = 40, ENOUGH = 4000 };
     uint64_t room = 0;
-    while (room < ENOUGH && !saves_with_room(t, room, 0))
+    while (room < ENOUGH && !saves_with_room(t, room, 0, false))
         room += STEP;
     CHECK(t, room > 0 && room < ENOUGH);
     for (uint64_t end = room + 1500; room < end; room += STEP)
-        CHECK(t, saves_with_room(t, room + 400, UINT64_MAX)); // the manifest names records, too
+        for (int states = 0; states < 2; states++) // the manifest names records and states, too
+            CHECK(t, saves_with_room(t, room + (states ? 800 : 400), UINT64_MAX, states));
 }
 
 // A session that begins with a system message has no name but the time; its first message gives it one, with a number

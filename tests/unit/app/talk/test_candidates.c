@@ -72,6 +72,36 @@ static void names_that_would_not_be_seen_as_they_are(struct harness *t)
     rmdir(folder);
 }
 
+// ~ is the home, by itself before a slash alone; any other name is here, however short.
+static void files_are_at_home_or_here(struct harness *t)
+{
+    static const char *const folders[] = {"home", "home/plans", "home/.hidden", "q", "q/inner", "~x", "~x/deep"};
+    char folder[] = "/tmp/moechat-candidates-XXXXXX", path[128], here[4096];
+    if (!CHECK(t, getcwd(here, sizeof here) && mkdtemp(folder) && chdir(folder) == 0))
+        return;
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
+        CHECK(t, mkdir(folders[i], 0700) == 0);
+    fclose(fopen("home/letter", "w"));
+    snprintf(path, sizeof path, "%s/home", folder);
+    char *before = getenv("HOME") ? strdup(getenv("HOME")) : NULL;
+    setenv("HOME", path, 1);
+    CHECK_STR(t, offered("/file ~/"), "6: ~/letter ~/plans/");
+    CHECK_STR(t, offered("/file ~/p"), "6: ~/plans/");
+    CHECK_STR(t, offered("/file ~/."), "6: ~/.hidden/");
+    CHECK_STR(t, offered("/file q/"), "6: q/inner/");
+    CHECK_STR(t, offered("/file ~x/"), "6: ~x/deep/");
+    CHECK_STR(t, offered("/file "), "6: home/ q/ ~x/");
+    unsetenv("HOME");
+    CHECK_STR(t, offered("/file ~/"), ""); // whose it is nobody says
+    if (before)
+        setenv("HOME", before, 1);
+    free(before);
+    unlink("home/letter");
+    for (size_t i = sizeof folders / sizeof folders[0]; i > 0; i--)
+        rmdir(folders[i - 1]);
+    CHECK(t, chdir(here) == 0 && rmdir(folder) == 0);
+}
+
 static void only_up_to_the_point(struct harness *t)
 {
     struct candidates found;
@@ -83,6 +113,7 @@ static void only_up_to_the_point(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {TEST(commands), TEST(arguments), TEST(only_up_to_the_point),
+                                                TEST(files_are_at_home_or_here),
                                                 TEST(names_that_would_not_be_seen_as_they_are)};
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -289,6 +289,13 @@ static void searching(struct harness *t)
     CHECK(t, strstr(screen(transcript, 5, 20), "line 50\n") != NULL);
     CHECK(t, !transcript_search(transcript, "", 0, true) && !transcript_search_next(transcript, true));
     transcript_free(transcript);
+    transcript = transcript_new(true); // the window begins in the empty row before a message: all of that is in it
+    say(transcript, ENTRY_USER, "one");
+    say(transcript, ENTRY_USER, "one");
+    CHECK_STR(t, screen(transcript, 2, 20), "\nyou > one");
+    CHECK(t, transcript_search(transcript, "one", 3, false));
+    CHECK(t, transcript_matches(transcript).now == 2 && transcript_matches(transcript).count == 2);
+    transcript_free(transcript);
 }
 
 // A letter a cell of the top row: . text, b bold, m mark, M match, N the match it stands on.
