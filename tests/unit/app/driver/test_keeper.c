@@ -196,6 +196,23 @@ static void what_is_read_again_is_counted_as_it_is_now(struct harness *t)
     rig_clean(root);
 }
 
+// Opens the session "talk" with the tokens that it holds; event becomes what is said of it.
+static void open_talk(struct harness *t, struct worker *worker, const struct store *store, struct event *event)
+{
+    struct worker_session session = {.saved = NULL};
+    struct saved_content content;
+    struct store_error error;
+    struct tok_err err;
+    CHECK_EQ(t, saved_open(store, "talk", &session.saved, &content, &error), STORE_OK);
+    for (size_t p = 0; p < content.n_parts; p++)
+        for (size_t i = 0; i < content.parts[p].ids.count; i++)
+            tok_ids_append(&session.ids, content.parts[p].ids.ids[i], &err);
+    saved_content_release(&content);
+    worker_open_session(worker, session);
+    while (next_event(worker, event) && event->kind != EVENT_SESSION)
+        event_release(event);
+}
+
 // The message that waits in a session, to be answered: its rows are read again.
 static void post_again(struct worker *worker, const struct part *message)
 {
@@ -230,16 +247,10 @@ static void reading_again_is_stopped_at_once(struct harness *t)
     worker = start(t, "turn\nprefill 40\nturn\nprefill 40\nturn\ntext yes\n");
     await_ready(t, worker);
     struct saved_content content;
-    struct worker_session session = {.saved = NULL};
-    CHECK_EQ(t, saved_open(&store, "talk", &session.saved, &content, &error), STORE_OK);
+    CHECK_EQ(t, saved_read(&store, "talk", &content, &error), STORE_OK);
     if (CHECK(t, content.n_parts == 1)) {
         const struct tok_ids *ids = &content.parts[0].ids;
-        struct tok_err tok_err;
-        for (size_t i = 0; i < ids->count; i++)
-            tok_ids_append(&session.ids, ids->ids[i], &tok_err);
-        worker_open_session(worker, session);
-        while (next_event(worker, &event) && event.kind != EVENT_SESSION)
-            event_release(&event);
+        open_talk(t, worker, &store, &event);
         uint32_t read = 0;
         for (int i = 0; i < 2; i++) {
             post_again(worker, &content.parts[0]);
@@ -276,7 +287,6 @@ static void what_does_not_fit_is_told_its_context(struct harness *t)
 {
     char root[64];
     struct store store = rig_store(root);
-    struct store_error error;
     struct session_news news;
     struct bytes answer = {0};
     struct event event = {0};
@@ -289,20 +299,13 @@ static void what_does_not_fit_is_told_its_context(struct harness *t)
     worker_free(worker);
     for (int context = 1015; context <= 1018; context++) {
         char script[64], wanted[64];
-        struct saved_content content;
-        struct worker_session session = {.saved = NULL};
         snprintf(script, sizeof script, "context %d\nturn\necho\n", context);
         worker = start(t, script);
         await_ready(t, worker);
-        CHECK_EQ(t, saved_open(&store, "talk", &session.saved, &content, &error), STORE_OK);
-        CHECK_EQ(t, manifest_tokens(saved_manifest(session.saved)), 1017);
-        worker_open_session(worker, session);
-        while (next_event(worker, &event) && event.kind != EVENT_SESSION)
-            event_release(&event);
+        open_talk(t, worker, &store, &event);
         snprintf(wanted, sizeof wanted, "1017 tokens do not fit into a context of %d,", context);
         CHECK_EQ(t, strstr(event.session.text, wanted) && strstr(event.session.text, " --context 2048 "),
                  context < 1017);
-        saved_content_release(&content);
         worker_free(worker);
     }
     bytes_release(&answer);
