@@ -143,6 +143,11 @@ static void spelling_stays_small(struct harness *t)
             const char *byte;
             CHECK(t, tok_bytes(tokenizer, list.ids[3 + k], &byte) == 1 && *byte == odd[i][k]);
         }
+        int32_t first[3];
+        memcpy(first, list.ids, sizeof first);
+        list.count = 0;
+        CHECK_EQ(t, tok_encode(tokenizer, text, 5 + n, &list, NULL), TOK_OK); // where the text ends in it
+        CHECK(t, list.count == 3 + n && memcmp(list.ids, first, sizeof first) == 0);
     }
     tok_ids_release(&list);
     tok_close(tokenizer);

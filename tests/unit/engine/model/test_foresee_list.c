@@ -70,6 +70,9 @@ static void known_names_have_needs(struct harness *t)
           n.cold_bytes > 12200000000 && n.cold_bytes < 12500000000 && n.resident_bytes > 10000000000 && !n.converted);
     CHECK(t, !moe_listed_needs(&l.models[0], &n)); // far too small for V3, whatever it is called
     CHECK(t, moe_listed_needs(&l.models[2], &n) && n.bytes > 700000000000 && n.bytes < 720000000000);
+    struct moe_listed part = l.models[1], dense = l.models[1], unknown = l.models[1];
+    part.missing = true, dense.shape.n_routed_experts = 0, unknown.shape.parameters = 0;
+    CHECK(t, !moe_listed_needs(&part, &n) && !moe_listed_needs(&dense, &n) && !moe_listed_needs(&unknown, &n));
     moe_listing_release(&l);
     if (read_text(t, "8 DeepSeek-R1-Distill-Llama-8B-Q8_0.gguf\n", &l)) {
         CHECK_STR(t, l.models[0].shape.name, "");

@@ -6,6 +6,7 @@
 
 #include "tests/harness.h"
 #include "engine/moe.h"
+#include "engine/session/held_group.h"
 
 enum { N_TOKENS = 45, N_MODELS = 3, DEMO = 3, N_DEVICES = 2, NEVER = 1 << 20 };
 
@@ -274,9 +275,34 @@ static void other_tokens_are_not_confused(struct harness *t)
     }
 }
 
+// What a feed has in common with the held rows counts when it is all of them, all of the feed, or half of them; and
+// where layers have states, only when it is all of them.
+static void half_is_enough(struct harness *t)
+{
+    int32_t ids[] = {4, 8, 1, 5, 9, 2, 6, 5, 3, 5};
+    const struct held_group held = {.ids = ids, .position = 7, .rows = 10};
+    static const struct {
+        size_t count;
+        int differs; // from which on, -1: nowhere
+        uint32_t same, with_states;
+    } cases[] = {{10, -1, 10, 10}, {12, -1, 10, 10}, {10, 9, 9, 0}, {10, 5, 5, 0}, {10, 4, 0, 0},
+                 {10, 0, 0, 0},    {3, -1, 3, 0},    {3, 2, 0, 0},  {1, -1, 1, 0}, {6, 5, 5, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int32_t fed[12] = {4, 8, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9};
+        struct moe_feed feed = {.ids = fed, .count = cases[i].count, .position = 7};
+        if (cases[i].differs >= 0)
+            fed[cases[i].differs]++;
+        CHECK_EQ(t, held_group_same(&held, &feed, false), cases[i].same);
+        CHECK_EQ(t, held_group_same(&held, &feed, true), cases[i].with_states);
+        feed.position = 6;
+        CHECK_EQ(t, held_group_same(&held, &feed, false), 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {TEST(the_same_tokens_go_on), TEST(a_stop_at_once_loses_nothing),
-                                                TEST(experts_are_not_read_again), TEST(other_tokens_are_not_confused)};
+                                                TEST(experts_are_not_read_again), TEST(other_tokens_are_not_confused),
+                                                TEST(half_is_enough)};
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -112,8 +112,28 @@ static void too_much_is_refused(struct harness *t)
     gpu_close(g);
 }
 
+// Arrays are whole units of 64 bytes: a row more may have room in the one that is there.
+static void an_array_with_room_stays(struct harness *t)
+{
+    gpu *g = open_device(t, "ref");
+    struct memory_layout one = {&small, 1, MOE_KV_F32};
+    struct memory memory;
+    struct moe_err err;
+    if (g && CHECK_EQ(t, memory_open(g, &one, &memory, &err), MOE_OK)) {
+        const gpu_buf *array = memory.layers[1].rows[0];
+        memory.max_rows = 3;
+        CHECK_EQ(t, memory_reserve(g, &memory, 2, &err), MOE_OK);
+        CHECK(t, memory.rows == 2 && memory.layers[1].rows[0] == array);
+        CHECK_EQ(t, memory_reserve(g, &memory, 3, &err), MOE_OK);
+        CHECK(t, memory.rows == 3 && gpu_buf_bytes(memory.layers[1].rows[0]) >= 3 * WIDTH * sizeof(float));
+        memory_release(&memory);
+    }
+    gpu_close(g);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(rows_stay_while_arrays_grow), TEST(too_much_is_refused)};
+    static const struct harness_test tests[] = {TEST(rows_stay_while_arrays_grow), TEST(too_much_is_refused),
+                                                TEST(an_array_with_room_stays)};
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -206,9 +206,24 @@ static void offsets_have_32_bits(struct harness *t)
     }
 }
 
+// Four layers, of which the first has no experts: a group of ten rows on its way.
+static void worth_grows_with_the_way(struct harness *t)
+{
+    const struct shape shape = {.n_layers = 4, .first_k_dense_replace = 1, .n_routed_experts = 8};
+    static const struct {
+        struct stream_reach reach;
+        double layers;
+    } ways[] = {{{0, 0, 0}, 0},     {{0, 5, 0}, 0.5}, {{1, 0, 0}, 1}, {{1, 5, 0}, 1.25}, {{1, 10, 0}, 1.5},
+                {{1, 10, 4}, 1.75}, {{3, 10, 8}, 4},  {{4, 0, 0}, 4}, {{5, 3, 2}, 4}};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        CHECK(t, fabs(stream_worth(&ways[i].reach, 10, &shape) - 10 * ways[i].layers / 4) < 1e-12);
+    CHECK(t, stream_worth(&(struct stream_reach){1, 0, 4}, 0, &shape) == 0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {TEST(each_reader_has_its_norm), TEST(experts_bring_the_next_norm),
-                                                TEST(experts_have_room), TEST(offsets_have_32_bits)};
+                                                TEST(experts_have_room), TEST(offsets_have_32_bits),
+                                                TEST(worth_grows_with_the_way)};
     return HARNESS_RUN(tests, argc, argv);
 }
