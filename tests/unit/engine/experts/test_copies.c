@@ -301,6 +301,37 @@ static void a_beginning_is_copied_while_the_rest_is_read(struct harness *t)
     rig_close(&rig);
 }
 
+// The device loses the beginning of an expert whose rest is being read: in whichever slot it was, it is copied anew.
+static void a_beginning_that_was_lost_is_copied_again(struct harness *t)
+{
+    enum { SLOTS = 3 };
+    struct rig rig;
+    struct rig_read how = {0};
+    struct moe_err err;
+    CHECK(t, rig_open(&rig, false));
+    rig.readers = 1;
+    rig.read_piece_bytes = RIG_BLOB / 2;
+    rig_gate(&how);
+    expert_store *store = rig_store(t, &rig, SLOTS, &how);
+    for (int32_t id = 0; id < SLOTS; id++) {
+        struct expert_place place;
+        rig.g.lazy_copies = true;
+        CHECK_EQ(t, rig_acquire(store, 1, &id, 1, &place), MOE_OK);
+        rig_permit(&how, 1);
+        CHECK(t, copies_begin(store, &rig, &place, rig.g.copied + 1));
+        rig.g.lost = rig.g.copy;
+        rig.g.failed = true;
+        CHECK_EQ(t, expert_wait(store, &place, NULL, NULL, &err), MOE_DEVICE);
+        expert_release(store, &place, 1);
+        rig.g.lost = 0;
+        rig.g.lazy_copies = false;
+        rig_permit(&how, 1);
+        CHECK(t, rig_use_one(store, 1, id));
+    }
+    expert_store_close(store);
+    rig_close(&rig);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
@@ -311,6 +342,7 @@ int main(int argc, char **argv)
         TEST(copies_back_leave_slots_for_misses),
         TEST(pieces_bring_one_expert_after_the_other),
         TEST(a_beginning_is_copied_while_the_rest_is_read),
+        TEST(a_beginning_that_was_lost_is_copied_again),
     };
     return HARNESS_RUN(tests, argc, argv);
 }

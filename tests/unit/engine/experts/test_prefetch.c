@@ -1,7 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // When `auto` lets the predictor act: by what tokens took with it and without, and not at all where nothing is missing.
-#include "tests/harness.h"
+// And how the one that goes by the token before is scored, and what it has read when it acts.
+#include "tests/expert_rig.h"
 #include "engine/experts/prefetch.h"
+
+// Nobody looks ahead here.
+uint64_t gpu_read_begin(gpu *g, const struct gpu_range *ranges, unsigned n)
+{
+    (void)g, (void)ranges, (void)n;
+    abort();
+}
+
+int gpu_read_end(gpu *g, const struct gpu_range *ranges, unsigned n, uint64_t fence, struct gpu_error *err)
+{
+    (void)g, (void)ranges, (void)n, (void)fence, (void)err;
+    abort();
+}
 
 // A token's time in ns, if the predictor acts and if it doesn't; what is missing of its experts.
 struct life {
@@ -74,12 +88,78 @@ static void is_not_fooled_by_warming_up(struct harness *t)
     prefetch_release(&p);
 }
 
+static void keep_scores(void *context, uint32_t position, const struct moe_prediction *predictions)
+{
+    (void)position;
+    *(struct moe_prediction *)context = predictions[0]; // MOE_PREFETCH_PREVIOUS
+}
+
+// A token's layers, each with the same experts.
+static void pass_token(struct prefetch *p, expert_store *store, const int32_t *ids)
+{
+    for (uint32_t layer = 1; layer < RIG_LAYERS; layer++)
+        prefetch_chosen(p, layer, ids, store);
+    prefetch_end_token(p, 0, 1, 0);
+}
+
+// Each layer's choice is the next token's prediction of that layer, but the first token's of which nothing is known.
+static void the_token_before_is_scored(struct harness *t)
+{
+    enum { ALL = (RIG_LAYERS - 1) * RIG_TOP_K };
+    struct rig rig;
+    struct prefetch p;
+    struct moe_prediction said = {0};
+    CHECK(t, rig_open(&rig, false));
+    expert_store *store = rig_store(t, &rig, RIG_ALL, NULL);
+    struct prefetch_options options = {
+        .shape = &rig.package.shape, .policy = MOE_PREFETCH_OFF, .on_predictions = keep_scores, .context = &said};
+    CHECK_EQ(t, prefetch_open(&options, &p, NULL), MOE_OK);
+    CHECK(t, rig_use_one(store, 2, 5)); // the only one that is there
+    pass_token(&p, store, (int32_t[]){1, 5, 6});
+    CHECK_EQ(t, said.predicted, 0);
+    pass_token(&p, store, (int32_t[]){6, 5, 1});
+    CHECK(t, said.predicted == ALL && said.right == ALL && said.useful == ALL - 1 && said.wasted_bytes == 0);
+    pass_token(&p, store, (int32_t[]){0, 6, 7});
+    CHECK(t, said.predicted == ALL && said.right == ALL / 3 && said.useful == ALL / 3);
+    CHECK_EQ(t, said.wasted_bytes, (2 * ALL / 3 - 1) * RIG_BLOB);
+    CHECK_EQ(t, expert_store_counts(store).bytes_read, RIG_BLOB); // nobody acts
+    prefetch_forget(&p, store);
+    pass_token(&p, store, (int32_t[]){0, 6, 7});
+    CHECK_EQ(t, said.predicted, 0);
+    prefetch_release(&p);
+    expert_store_close(store);
+    rig_close(&rig);
+}
+
+// It acts: what the last token had is read for this one, the first layer's behind the last.
+static void the_token_before_has_its_experts_read(struct harness *t)
+{
+    struct rig rig;
+    struct prefetch p;
+    const int32_t ids[] = {1, 5, 6};
+    CHECK(t, rig_open(&rig, false));
+    expert_store *store = rig_store(t, &rig, RIG_ALL, NULL);
+    struct prefetch_options options = {.shape = &rig.package.shape, .policy = MOE_PREFETCH_PREVIOUS};
+    CHECK_EQ(t, prefetch_open(&options, &p, NULL), MOE_OK);
+    for (uint32_t layer = 1; layer < RIG_LAYERS; layer++) {
+        CHECK_EQ(t, expert_where(store, 1, 1), MOE_FROM_DISK);
+        prefetch_chosen(&p, layer, ids, store);
+    }
+    CHECK(t, expert_where(store, 1, 1) != MOE_FROM_DISK && expert_where(store, 2, 1) == MOE_FROM_DISK);
+    CHECK(t, rig_use(store, 1, ids, RIG_TOP_K)); // and no read is under way
+    prefetch_chosen(&p, 1, ids, store);
+    CHECK(t, expert_where(store, 2, 1) != MOE_FROM_DISK && expert_where(store, 3, 1) == MOE_FROM_DISK);
+    prefetch_release(&p);
+    expert_store_close(store);
+    rig_close(&rig);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(rests_where_nothing_is_missing),
-        TEST(does_what_is_faster),
-        TEST(is_not_fooled_by_warming_up),
+        TEST(rests_where_nothing_is_missing),        TEST(does_what_is_faster),
+        TEST(is_not_fooled_by_warming_up),           TEST(the_token_before_is_scored),
+        TEST(the_token_before_has_its_experts_read),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
