@@ -133,7 +133,7 @@ static int show(const struct request *request)
         }
         for (size_t i = 0; i < content.n_parts; i++) {
             const struct part *part = &content.parts[i];
-            printf("%s: ", part_role_name(part->role));
+            printf("%s: ", export_speaker(part->role));
             report_text(stdout, part->text.data, part->text.length);
             fputc('\n', stdout);
         }

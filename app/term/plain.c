@@ -16,6 +16,7 @@
 #include "app/term/prompt.h"
 #include "app/util/progress.h"
 #include "app/util/sanitize.h"
+#include "app/talk/export.h"
 #include "app/talk/talk.h"
 #include "app/term/term.h"
 #include "app/view/cells.h"
@@ -28,7 +29,8 @@ struct plain {
     struct talk talk;
     bool from_terminal; // else messages are lines of a pipe
     bool color;
-    bool broken; // standard output; said so
+    char label[40]; // before what is typed
+    bool broken;    // standard output; said so
     struct progress progress;
     // The answer under way.
     struct sanitize sanitize;
@@ -58,23 +60,34 @@ static void flush(struct plain *plain)
     talk_leave(&plain->talk, status != STATUS_DONE ? status : gone ? STATUS_EPIPE : STATUS_FAILED);
 }
 
+// Where what is no answer goes: in a pipe beside the answers, which are flushed first, in case both go to one file.
+static FILE *aside(struct plain *plain)
+{
+    if (plain->from_terminal)
+        return stdout;
+    flush(plain);
+    return stderr;
+}
+
 // Our own words, cut between them where a line of the terminal ends.
 static void put_paragraph(struct plain *plain, const char *text)
 {
+    FILE *out = aside(plain);
     int columns = plain->from_terminal ? term_columns() : INT_MAX, column = 0;
-    fputs(plain->color ? "\033[2m" : "", stdout);
+    bool dim = plain->color && plain->from_terminal;
+    fputs(dim ? "\033[2m" : "", out);
     while (*text) {
         size_t length = strcspn(text, " ");
         if (column && column + 1 + (int)length > columns) {
-            fputc('\n', stdout);
+            fputc('\n', out);
             column = 0;
         }
-        fputs(column ? " " : "", stdout);
-        report_text(stdout, text, length);
+        fputs(column ? " " : "", out);
+        report_text(out, text, length);
         column += (int)length + (column > 0);
         text += length + (text[length] == ' ');
     }
-    fputs(plain->color ? "\033[0m\n" : "\n", stdout);
+    fputs(dim ? "\033[0m\n" : "\n", out);
 }
 
 static bool prompt_stands(const struct plain *plain)
@@ -95,7 +108,7 @@ static void face_say(void *self, const char *text)
 }
 
 // Lines that on a terminal are cut between words, too, and continued a little further in.
-static void put_lines(const struct plain *plain, const char *text, size_t length, int column)
+static void put_lines(const struct plain *plain, FILE *out, const char *text, size_t length, int column)
 {
     enum { FURTHER = 2 };
     const char *end = text + length;
@@ -114,25 +127,27 @@ static void put_lines(const struct plain *plain, const char *text, size_t length
                 if ((int)part <= (column ? 0 : indent - FURTHER)) // one long word
                     part = left;
             }
-            report_text(stdout, text, part);
+            report_text(out, text, part);
             text += part;
             column = 0;
             if (text < line_end) {
-                printf("\n%*s", indent, "");
+                fprintf(out, "\n%*s", indent, "");
                 column = indent;
                 text++;
             }
         }
         if (newline)
-            fputc('\n', stdout);
+            fputc('\n', out);
         text = line_end + (newline != NULL);
         column = 0;
     }
 }
 
+// What a command was asked for is an answer, too; what there is to be seen at the start is none.
 static void face_show(void *self, const char *text, size_t length)
 {
-    put_lines(self, text, length, 0);
+    struct plain *plain = self;
+    put_lines(plain, plain->talk.state == TALK_LOADING ? aside(plain) : stdout, text, length, 0);
 }
 
 static int face_columns(void *self)
@@ -151,11 +166,11 @@ static void face_message(void *self, const struct face_message *message)
 {
     if (message->typed)
         return; // it stands there
-    static const char *const labels[] = {"System: ", "You: ", "Assistant: "};
-    const char *label = message->thinking ? "Thinking: " : labels[message->role];
-    fputs(label, stdout);
-    put_lines(self, message->text, message->length, (int)strlen(label));
-    fputc('\n', stdout);
+    const char *label = message->thinking ? "Thinking" : export_speaker(message->role);
+    FILE *out = aside(self); // it was said before
+    fprintf(out, "%s: ", label);
+    put_lines(self, out, message->text, message->length, (int)strlen(label) + 2);
+    fputc('\n', out);
 }
 
 static void face_begin_answer(void *self)
@@ -187,12 +202,12 @@ static void begin_part(struct plain *plain, bool thinking)
         return;
     if (plain->labelled)
         end_part(plain);
-    const char *label = thinking ? "Thinking:" : "Assistant:";
-    printf(plain->color ? "\033[1;36m%s\033[0m " : "%s ", label);
+    const char *label = thinking ? "Thinking" : export_speaker(TOK_ASSISTANT);
+    printf(plain->color ? "\033[1;36m%s:\033[0m " : "%s: ", label);
     plain->labelled = true;
     plain->thinking = thinking;
     plain->last_shown = ' ';
-    plain->flow.column = (int)strlen(label) + 1;
+    plain->flow.column = (int)strlen(label) + 2;
 }
 
 static void face_text(void *self, const struct face_text *text)
@@ -476,13 +491,14 @@ static void adopted(void *context, size_t count)
 static bool open_prompt(void *self)
 {
     struct plain *plain = self;
-    return !plain->from_terminal ||
-           prompt_open(&(struct prompt_face){.context = plain,
-                                             .label = plain->color ? "\001\033[1m\002You:\001\033[0m\002 " : "You: ",
-                                             .line = on_typed,
-                                             .complete = complete,
-                                             .not_kept = not_kept,
-                                             .adopted = adopted});
+    snprintf(plain->label, sizeof plain->label,
+             plain->color ? "\001\033[1m\002%s:\001\033[0m\002 " : "%s: ", export_speaker(TOK_USER));
+    return !plain->from_terminal || prompt_open(&(struct prompt_face){.context = plain,
+                                                                      .label = plain->label,
+                                                                      .line = on_typed,
+                                                                      .complete = complete,
+                                                                      .not_kept = not_kept,
+                                                                      .adopted = adopted});
 }
 
 // Lines of a pipe behind the one that left.

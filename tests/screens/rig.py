@@ -41,10 +41,11 @@ def script(text):
     return ["--engine", "fake:" + path]
 
 
-def run(args, stdin=b"", env=None, **more):
+def run(args, stdin=b"", env=None, together=False, **more):
+    """With `together` its standard error goes where its standard output does, in their order."""
     more.setdefault("stdout", subprocess.PIPE)
-    return subprocess.run([PROGRAM] + args, input=stdin, stderr=subprocess.PIPE, env=env or environment(),
-                          timeout=DEADLINE, **more)
+    return subprocess.run([PROGRAM] + args, input=stdin, stderr=subprocess.STDOUT if together else subprocess.PIPE,
+                          env=env or environment(), timeout=DEADLINE, **more)
 
 
 class Terminal:

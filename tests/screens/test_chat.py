@@ -330,7 +330,7 @@ def test_an_edit_that_is_left_or_typed_ahead():
 
 
 def test_words_that_are_near_are_answered():
-    got = run(script("turn\necho\n") + ["--plain", "--no-session"], stdin=b"/set temp=0.5\n/set temp\n").stdout
+    got = run(script("turn\necho\n") + ["--plain", "--no-session"], stdin=b"/set temp=0.5\n/set temp\n", together=True).stdout
     expect(b"A space stands between the two: /set temp 0.5." in got and b"temp is 0.6" in got, got)
     got = run(["-c", "2048"])
     expect(got.returncode == 2 and b'"2048"; --context 2048 sets the room, -c is --continue' in got.stderr, got)
@@ -346,10 +346,33 @@ def test_words_that_are_near_are_answered():
 
 def test_words_of_other_chats_are_answered():
     got = run(script("turn\necho\n") + ["--plain", "--no-session"],
-              stdin=b"/set parameter num_ctx 512\n/pull qwen3\n/ps\n/show modelfile\n/show info\n/model\n").stdout
-    for words in (b"The context has room for 4096 tokens; --context", b"hf download", b"One model is open", b"moechat info MODEL", b"/stats shows that.", b"/quit, then moechat MODEL_DIR"):
-        same(got.count(words), 1)
+              stdin=b"/set parameter num_ctx 512\n/pull qwen3\n/ps\n/show modelfile\n/model\n/glob *.c\n/search x\n/buffer close\n"
+              b"/regen\n/read f\n/set repeat_last_n 64\n/set nothink\n/set system x\n/bye\n", together=True).stdout
+    for words in (b"The context has room for 4096 tokens; --context", b"hf download", b"One model is open", b"moechat info MODEL", b"/quit, then moechat MODEL_DIR",
+                  b"/file sends one file", b"Alt-/ searches", b"/sessions lists those", b"did you mean /retry?", b"did you mean /file?",
+                  b"about the last 256 tokens", b"/think off say", b"/system shows and sets"):
+        same((words, got.count(words)), (words, 1))
+    got = got.replace(b"Unknown command /regen", b"").replace(b"Unknown command /read", b"")
     expect(b"Unknown" not in got, got)
+    shown = run(script("turn\necho\n") + ["--plain", "--no-session", "--system", "Be kind."],
+                stdin=b"/show info\n/show parameters\n/show system\n/show template\n/set parameter\n/show nonsense\n")
+    for line in (r"  model            fake\n", r"  device           on a script|  device           a script", r"  context          room for 4096 tokens",
+                 r"  template         \w", r"  plan             all 64 experts", r"  temp                   0\.6 \(default\)\n", r"System message: Be kind\.\n"):
+        expect(re.search(line, shown.stdout.decode()), "%r: %r" % (line, shown.stdout))
+    same((shown.stdout.count(b"  template  "), shown.stdout.count(b"  temp   "), shown.stderr.count(b"/stats takes no argument")), (2, 2, 1))
+
+
+def test_what_is_meant_for_vi_and_shells_is_told_of_once():
+    t = chat(ECHO * 9)
+    for typed, said in ((":w notes", "/save NAME names"), (":help", "/help lists"), ("help", "/help lists"), (":set nu", "/set shows"), ("ZZ", "/quit or Ctrl-D"),
+                        ("clear", "/new begins")):
+        t.send(typed + "\r")
+        t.wait(said, "typed once more, %s is" % typed, "You:")
+        t.send(typed + "\r")
+        t.wait("Assistant:", typed, "You:")
+    t.send("help me\r")
+    t.wait("Assistant:", "help me", "You:")
+    leave(t)
 
 
 def test_vi_keys():
@@ -420,7 +443,7 @@ def test_a_message_larger_than_the_context_alone():
 
 
 def test_a_conversation_that_is_too_long_for_any_message():
-    result = run(["--plain", "--no-session"] + script("context 24\n" + ECHO * 2), stdin=b"0123456\n/system x\n/stats\nHi\n/system -\n/undo\nb\n/stats\n")
+    result = run(["--plain", "--no-session"] + script("context 24\n" + ECHO * 2), stdin=b"0123456\n/system x\n/stats\nHi\n/system -\n/undo\nb\n/stats\n", together=True)
     said = " ".join(result.stdout.decode().split())
     expect("context 0 of 24 tokens, 3 messages; your next one has all read anew" in said, said)
     expect("Not sent: the conversation is too long now: with this message it needs 29 tokens of 24; /undo takes back messages, "
@@ -578,8 +601,8 @@ def test_a_stopped_message_keeps_its_seed():
 
 def test_plain_reads_messages_from_a_pipe():
     result = run(script(ECHO) + ["--plain"], stdin=b"one\n/undo\ntwo\n/nonsense\nexit\nlast without newline")
-    same(result.returncode, 0)
-    text = result.stdout
+    same((result.returncode, result.stdout), (0, b"Assistant: one\nAssistant: two\nAssistant: exit\nAssistant: last without newline\n"))
+    text = result.stdout + result.stderr
     expect(b"\x1b" not in text, "no escapes")
     quoted = run(script(ECHO) + ["--plain"], stdin=b'"""\nmy name\n\nis Bob"""\nand\n')
     same((quoted.returncode, quoted.stdout.count(b"Assistant:")), (0, 2))
@@ -588,10 +611,27 @@ def test_plain_reads_messages_from_a_pipe():
     same((open_end.returncode, open_end.stdout.count(b"Assistant:")), (2, 0))
     expect(b"has no end" in open_end.stderr, open_end.stderr)
     behind = run(script(ECHO) + ["--plain"], stdin=b"one\n/quit\n\ntwo\nthree")
-    same((behind.returncode, behind.stdout.count(b"Assistant:"), behind.stderr), (0, 1, b'moechat: not sent: what follows the line that left, from "two three" on\n'))
-    same(run(script(ECHO) + ["--plain"], stdin=b"/quit\n \n\n").stderr, b"")
+    same((behind.returncode, behind.stdout.count(b"Assistant:"), re.findall(b"moechat: .*\n", behind.stderr)),
+         (0, 1, [b'moechat: not sent: what follows the line that left, from "two three" on\n']))
+    expect(b"moechat: " not in run(script(ECHO) + ["--plain"], stdin=b"/quit\n \n\n").stderr, "all was read")
     for wanted in (b"Assistant: one\n", b"Took back 1", b"Assistant: two\n", b"Unknown command", b"Assistant: exit\n", b"Assistant: last without newline\n"):
         expect(wanted in text, "%r is missing in %r" % (wanted, text))
+
+
+def test_a_pipe_gets_answers_alone():
+    """Of one kind all goes to one stream: what was asked for to standard output, what is said of it to standard error."""
+    wrong = ("/sett x", "/set temp warm", "/load nothing", "/undo", "/edit 7", "/export yaml x", "/save a/b", "/file nofile", "/rename a/b", "/delete nothing", "/tree 9",
+             "/inspect 3", "/redo", "/fork a/b", "/copy 3", "/think x", "/log", "/new now")
+    result = run(script(ECHO) + ["--plain", "--no-session"], stdin="\n".join(("hi",) + wrong + ("/retry", "")).encode())
+    same((result.returncode, result.stdout), (0, b"Assistant: hi\nAssistant: hi\n"))
+    expect(len(result.stderr.splitlines()) > len(wrong), result.stderr)
+    for args in ([], ["--session", "piped-answers"], ["--session", "piped-answers"]):
+        one = run(["run", "-p", "x"] + args + script("turn\ntext b\n")) if args else run(script(ECHO) + ["--plain"], stdin=b"b\n/system x\n/set temp 1\n")
+        same(one.stdout, b"b" if args else b"Assistant: b\n")
+    listed = run(script(ECHO) + ["--plain", "--no-session"], stdin=b"/set\n/help temp\n/sessions\n")  # what commands were asked for
+    for words in (b"temp                   0.6 (default)", b"--temp T", b"piped-answers"):
+        expect(words in listed.stdout and words not in listed.stderr, listed)
+    run(["sessions", "rm", "piped-answers"])
 
 
 if __name__ == "__main__":

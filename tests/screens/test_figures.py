@@ -285,7 +285,7 @@ def test_json_tells_the_same():
     # what arrived after the last of them is the rest's
     same(last["experts"]["bytes_read"], sum(layer["bytes_read"] for part in [token["step"] for token in tokens] + [last["rest"]]
                                             for layer in part["layers"]))
-    plain = run(["--plain", "--no-session"] + MODEL + more[3:], b"hello there\n/stats\n").stdout.decode()
+    plain = run(["--plain", "--no-session"] + MODEL + more[3:], b"hello there\n/stats\n", together=True).stdout.decode()
     tokens, hits, misses = map(int, re.search(r"\((\d+) tokens, [0-9.]+ tokens/s; experts: (\d+) hits?, (\d+) miss(?:es)?", plain).groups())
     same((tokens, hits, misses), (last["generated_tokens"], last["experts"]["hits"], last["experts"]["misses"]))
     expect(re.search(r"answered +%d tokens" % tokens, plain), plain)

@@ -41,7 +41,7 @@ ABC = "turn\necho\ntoken -a\nturn\necho\ntoken -b\nturn\necho\ntoken -c\n"
 
 def lines(name, *typed):
     """What a chat of plain lines has to say to these; and how many tokens it read for its prompts."""
-    result = run(["--plain", "--session", name] + script(ABC), stdin="".join(line + "\n" for line in typed + (() if "/stats" in typed else ("/stats",))).encode())
+    result = run(["--plain", "--session", name] + script(ABC), stdin="".join(line + "\n" for line in typed + (() if "/stats" in typed else ("/stats",))).encode(), together=True)
     same(result.returncode, 0)
     said = result.stdout.decode()
     return said, int((re.search("since the start  ([0-9]+) tokens read", said) or re.search("read \\(prefill\\) +([0-9]+) tokens", said)).group(1))
@@ -161,7 +161,7 @@ def test_signals_save():
         t.process.send_signal(number)
         same(t.finish(), status)
         shown = run(["sessions", "show", name]).stdout
-        expect(b"user: go\nassistant: partial answer\n" in shown, "saved: %r" % shown)
+        expect(b"You: go\nAssistant: partial answer\n" in shown, "saved: %r" % shown)
         same(ask("x", "--session", name, *script(ECHO))["cached_tokens"], 6 + 3)
 
 
@@ -189,7 +189,7 @@ def test_a_stopped_message_is_saved_when_one_leaves():
     t.send("/retry\r")
     t.wait("You: go", "Assistant:", "go\r\n", "You:")
     leave(t)
-    expect(run(["sessions", "show", "unread"]).stdout.endswith(b"user: go\nassistant: go\n"), "it is answered")
+    expect(run(["sessions", "show", "unread"]).stdout.endswith(b"You: go\nAssistant: go\n"), "it is answered")
 
 
 def test_a_stopped_message_is_the_last_one_everywhere():
@@ -212,8 +212,7 @@ def test_a_stopped_message_is_the_last_one_everywhere():
         session = [s for s in json.loads(run(["sessions", "--json"]).stdout)["sessions"] if s["name"] == name][0]
         same([str(session[key]) for key in ("tokens", "message_count")], [waiting or context, messages])
         same((session["message_count"], session["taken_back"], session["branch_count"]), (1, 0, 1))
-        expect("* 1  user: word" in run(["sessions", "tree", name]).stdout.decode() or
-               "* 1  You: word" in run(["sessions", "tree", name]).stdout.decode(), "the same tree")
+        expect("* 1  You: word" in run(["sessions", "tree", name]).stdout.decode(), "the same tree")
 
     for name, keys in (("as-it-is", ()), ("undone", ("/undo", "/redo")), ("redone", ("/redo",)), ("edited", ("/undo", "/edit 1", "/redo"))):
         t = chat(more, "--session", name, columns=200)
@@ -248,7 +247,7 @@ def test_a_stopped_message_is_edited():
 
 
 def test_a_dash_is_no_file():
-    said = run(["--plain", "--no-session"] + script(ECHO), b"hi\n/export json -\n", cwd=SCRATCH).stdout.decode()
+    said = run(["--plain", "--no-session"] + script(ECHO), b"hi\n/export json -\n", cwd=SCRATCH, together=True).stdout.decode()
     expect("/export writes a file; ./- is one of that name" in said and not os.path.exists(os.path.join(SCRATCH, "-")), said)
 
 
@@ -285,7 +284,7 @@ def test_a_stopped_message_that_was_gone_back_to_is_told_of():
 
 def test_what_does_not_fit_is_not_saved():
     ask("a" * 60, "--session", "big", *script(ECHO))
-    said = run(["--plain", "--session", "big"] + script("name other\ncontext 50\n" + ECHO), b"hi\n/quit\n").stdout.decode()
+    said = run(["--plain", "--session", "big"] + script("name other\ncontext 50\n" + ECHO), b"hi\n/quit\n", together=True).stdout.decode()
     expect('But it was saved with different weights (a script), so "big" stays as it is, and this goes on as "big-2"; the conversation\'s 125 '
            "tokens do not fit into a context of 50" in said, said)
     expect("Saved as" not in said and 'Nothing was added, and nothing saved as "big-2"' in said, said)
@@ -296,7 +295,7 @@ def test_a_message_is_saved_before_it_is_read():
     t = chat("turn\nprefill 60000\n", "--session", "sent")
     t.send("go\r")
     end = time.monotonic() + DEADLINE
-    while b"user: go" not in run(["sessions", "show", "sent"]).stdout:
+    while b"You: go" not in run(["sessions", "show", "sent"]).stdout:
         expect(time.monotonic() < end, "it is not there")
     t.interrupt()
     t.wait("the message stays", "You:")
@@ -308,7 +307,7 @@ def test_a_message_is_saved_before_it_is_read():
     time.sleep(0.3)
     t.process.kill()  # and while another one is read in its place
     t.finish()
-    expect(run(["sessions", "show", "sent"]).stdout.endswith(b"user: instead\n"), "the newer one")
+    expect(run(["sessions", "show", "sent"]).stdout.endswith(b"You: instead\n"), "the newer one")
     t = chat(ECHO, "--session", "sent")
     t.send("/retry\r")
     t.wait("You: instead", "Assistant:", "instead\r\n", "You:")
@@ -403,7 +402,7 @@ def test_nothing_said_is_nothing_kept():
 def said_by(*typed, args=()):
     """What a chat of plain lines says to these, and the names of the sessions that it makes."""
     before = set(names())
-    result = run(["--plain", *args] + script("turn\necho\n" * 9), stdin="".join(line + "\n" for line in typed).encode())
+    result = run(["--plain", *args] + script("turn\necho\n" * 9), stdin="".join(line + "\n" for line in typed).encode(), together=True)
     same(result.returncode, 0)
     return result.stdout.decode(), sorted(set(names()) - before)
 
@@ -614,7 +613,7 @@ def test_an_undone_conversation_is_no_empty_one():
 
 def test_a_pipe_deletes_without_being_asked():
     ask("x", "--session", "unasked", *script(ECHO))
-    done = run(script(ECHO) + ["--plain", "--no-session"], stdin=b"/delete unasked\n")
+    done = run(script(ECHO) + ["--plain", "--no-session"], stdin=b"/delete unasked\n", together=True)
     expect(b"Deleted." in done.stdout and "unasked" not in names(), done.stdout)
 
 
@@ -626,7 +625,7 @@ def test_undo_is_saved():
     t.send("/undo 2\r")
     t.wait("Took back 2", "You:")
     leave(t)
-    expect(run(["sessions", "show", "undo"]).stdout.endswith(b"user: one\nassistant: one\n"), "two turns are gone")
+    expect(run(["sessions", "show", "undo"]).stdout.endswith(b"You: one\nAssistant: one\n"), "two turns are gone")
     got = ask("x", "--session", "undo", *script(ECHO))
     same((got["cached_tokens"], got["prefilled_tokens"]), (1 + 6 + 4, 4))
     t = chat(ECHO, "--session", "undo")
@@ -671,7 +670,7 @@ def test_branches_stay_and_are_gone_to():
     same(read, 7)
     expect('"tree" stays as it is, /load returns to it. Each turn is now saved as "leaf".' in said, "said: %r" % said)
     expect(os.path.getsize(os.path.join(STORE, "tree", "kv.bin")) == kv, "nobody touched its rows")
-    expect(run(["sessions", "show", "leaf"]).stdout.endswith(b"user: three\nassistant: three-a\nuser: four\nassistant: four-a\n"), "it goes on there")
+    expect(run(["sessions", "show", "leaf"]).stdout.endswith(b"You: three\nAssistant: three-a\nYou: four\nAssistant: four-a\n"), "it goes on there")
     t = run(["sessions", "tree", "tree"]).stdout.decode()
     expect(t.startswith("* 1  You: one\n* 2    Assistant: one-a\n  3    Assistant: one-b\n"), "the tree: %r" % t)
     expect(b", 2 messages, 3 branches, 12 tokens, " in run(["sessions"]).stdout, "it is listed with its branches")
@@ -699,7 +698,7 @@ def test_branches_stay_and_are_gone_to():
 
 
 def test_without_a_session_branches_are_read_again():
-    said = run(["--plain", "--no-session"] + script(ABC), stdin=b"one\n/retry\ntwo\n/tree 2\n/tree 5\nthree\n/fork x\n/save\n/tree 2\n/quit\n").stdout.decode()
+    said = run(["--plain", "--no-session"] + script(ABC), stdin=b"one\n/retry\ntwo\n/tree 2\n/tree 5\nthree\n/fork x\n/save\n/tree 2\n/quit\n", together=True).stdout.decode()
     expect("This conversation is not saved; your next message reads 2 of its 12 tokens again" in said, "said: %r" % said)
     expect("reads 13 of its 23 tokens again" in said and "This conversation is not saved; /save saves it." in said, "said: %r" % said)
     name = said.split('Each turn is now saved as "')[1].split('"')[0]
@@ -868,7 +867,7 @@ def test_the_preview_is_of_what_the_user_said():
 
 def test_names_and_previews_are_of_any_script():
     for text, name in (("Привет,  как дела?\nВсё хорошо", "Привет-как-дела-Вс"), ("你好，世界！", "你好-世界"), ("🎉 👋", None)):
-        t = run(["--plain"] + script(ECHO), stdin=text.replace("\n", " ").encode() + b"\n")
+        t = run(["--plain"] + script(ECHO), stdin=text.replace("\n", " ").encode() + b"\n", together=True)
         saved = t.stdout.decode().split("Saved as \"")[1].split('"')[0]
         expect(saved[len("2026-11-22-0621"):] == ("-" + name if name else ""), "a name of the words: %r" % saved)
         expect(("You: " + text.replace("\n", " ")).encode() in run(["sessions", "export", saved, "txt"]).stdout, "it is found by it")
@@ -956,7 +955,7 @@ def test_lost_rows_are_said():
     expect(b'different weights (a script), so "rows" stays as it is, and this goes on as "rows-2"; ' in result.stderr, "said: %r" % result.stderr)
     same(json.loads(result.stdout)["cached_tokens"], 0)
     same(ask("y", "--session", name, *script(ECHO))["cached_tokens"], 39)  # nothing of it was lost
-    expect(run(["sessions", "show", "rows-2"]).stdout.endswith(b"user: x\nassistant: x\n"), "it went on")
+    expect(run(["sessions", "show", "rows-2"]).stdout.endswith(b"You: x\nAssistant: x\n"), "it went on")
 
 
 def test_thinking_that_is_left_out_costs_no_more_than_its_answer():
@@ -1121,7 +1120,7 @@ def test_a_damaged_transcript_is_offered():
     leave(t)
     with open(path, "rb") as file:
         same(file.read(), damaged)
-    expect(run(["sessions", "show", "broken-recovered"]).stdout.endswith(b"user: one\nassistant: one\nuser: three\nassistant: three\n"), "it went on")
+    expect(run(["sessions", "show", "broken-recovered"]).stdout.endswith(b"You: one\nAssistant: one\nYou: three\nAssistant: three\n"), "it went on")
 
 
 def test_lost_manifest_and_compact():
@@ -1259,8 +1258,8 @@ def test_commands_wait_for_the_save_of_the_first_answer():
     def said(*typed):
         shutil.rmtree(data, ignore_errors=True)
         same(run(["run", "-p", "x", "--session", "other"] + script(ECHO), env=environment(XDG_DATA_HOME=data)).returncode, 0)
-        result = run(["--plain"] + script(ECHO), stdin="".join(line + "\n" for line in typed).encode(), env=env)
-        same((result.returncode, result.stderr), (0, b""))
+        result = run(["--plain"] + script(ECHO), stdin="".join(line + "\n" for line in typed).encode(), env=env, together=True)
+        same((result.returncode, b"moechat: " in result.stdout), (0, False))
         return result.stdout.decode()
 
     name = r'"[-0-9]+-first"'
