@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "app/util/words.h"
+#include "app/talk/habits.h"
 #include "app/talk/help.h"
 
 static const struct command_row table[] = {
@@ -31,19 +32,13 @@ const struct command_row *commands_find(const char *name, size_t length)
     return NULL;
 }
 
-// What other programs call a command, and ours.
-static const char *const foreigners[][2] = {
-    {"regen|regenerate", "retry"}, {"read", "file"}, {"context|info", "stats"},
-    {"nothink", "think off"},      {"reset", "new"},
-};
-
 const char *commands_near(const char *name, size_t length)
 {
     const char *near = NULL;
     int nearest = 0;
-    for (size_t i = 0; i < sizeof foreigners / sizeof foreigners[0]; i++)
-        if (words_are(foreigners[i][0], name, length))
-            return foreigners[i][1];
+    const char *ours = habits_our_command(name, length);
+    if (ours)
+        return ours;
     for (size_t i = 0; i < N_ROWS; i++) {
         int slip = length == 1 && *name == *table[i].name ? 1 : words_slip(name, length, table[i].name);
         if (slip && (!nearest || slip < nearest)) {

@@ -11,6 +11,7 @@
 #include "app/util/format.h"
 #include "app/util/words.h"
 #include "app/view/plan_words.h"
+#include "app/talk/habits.h"
 #include "app/talk/talk_parts.h"
 #include "app/view/table.h"
 
@@ -324,27 +325,10 @@ void talk_send(struct talk *talk, struct turn *turn)
     worker_send(talk->worker, turn);
 }
 
-// What other programs have as a command of their chat and we have not; NULL: none of these.
-static const char *found_elsewhere(const char *name, size_t length)
-{
-    static const char *const commands[][2] = {
-        {"model|models", "Another model is another start: /quit, then moechat MODEL_DIR; --continue goes on with this "
-                         "conversation."},
-        {"pull|run", "Models are fetched outside the chat, with hf download or the like: docs/models.md says how, "
-                     "moechat info what to type for one."},
-        {"ps", "One model is open, this chat's; /stats shows what it takes."},
-        {"stop", "Esc or Ctrl-C stops an answer; /quit leaves."},
-    };
-    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
-        if (words_are(commands[i][0], name, length))
-            return commands[i][1];
-    return NULL;
-}
-
 static void say_unknown(struct talk *talk, const char *name, int length)
 {
     const char *near = commands_near(name, (size_t)length);
-    const char *elsewhere = found_elsewhere(name, (size_t)length);
+    const char *elsewhere = habits_command(name, (size_t)length);
     if (elsewhere)
         talk_say(talk, "%s", elsewhere);
     else if (near)
@@ -354,17 +338,6 @@ static void say_unknown(struct talk *talk, const char *name, int length)
         talk_say(talk, "Unknown command /%.*s; /help lists them, // starts a message with a slash.", length, name);
 }
 
-// What leaves other programs, and is seldom meant to be sent: a bit for each, 0: none.
-static unsigned wants_to_leave(const struct line *line)
-{
-    static const char *const words[] = {":q", ":q!", ":wq", ":x", "q", "quit", "exit"};
-    unsigned which = 0;
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strlen(words[i]) == line->length && memcmp(words[i], line->text, line->length) == 0)
-            which = 1u << i;
-    return which;
-}
-
 // The key that closes a page, typed where there was none, before a command.
 static bool begins_with_a_key(const struct line *line)
 {
@@ -372,26 +345,9 @@ static bool begins_with_a_key(const struct line *line)
     return so && commands_parse(line->text + 1, line->length - 1).kind == LINE_COMMAND;
 }
 
-// What "/show WORD" means elsewhere; NULL: nothing.
-static const char *shown_by(const struct line *line)
-{
-    static const char *const words[][2] = {
-        {"info", "/stats shows that."},
-        {"parameters", "/set shows that."},
-        {"system", "/system shows that."},
-        {"modelfile|template|license", "That is not shown here; moechat info MODEL, in the shell, says what a model "
-                                       "is, /set and /system show what it is run with."},
-    };
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (words_are(words[i][0], line->text, line->length))
-            return words[i][1];
-    return NULL;
-}
-
 static void run_command(struct talk *talk, const struct line *line)
 {
     const struct command_row *row = line->row;
-    const char *shows = strcmp(row->name, "stats") == 0 ? shown_by(line) : NULL;
     if (line->lines && !row->lines)
         talk_say(talk,
                  "Not done: all of this was taken for the command /%s, which has one line; // before it sends it as a "
@@ -399,9 +355,7 @@ static void run_command(struct talk *talk, const struct line *line)
                  row->name);
     else if (*row->argument || !line->length)
         row->run(talk, line);
-    else if (shows)
-        talk_say(talk, "%s", shows);
-    else
+    else if (row->run != talk_do_stats || !talk_show_word(talk, line))
         talk_say(talk, "/%s takes no argument; // starts a message with a slash.", row->name);
 }
 
@@ -412,12 +366,14 @@ void talk_line(struct talk *talk, const char *text, size_t length)
         return;
     if (line.kind != LINE_COMMAND || line.row->run != talk_do_delete)
         *talk->delete_asked.text = 0;
-    unsigned leaving = line.kind == LINE_MESSAGE && !talk->scripted ? wants_to_leave(&line) : 0;
-    if (leaving & ~talk->told_leaving) {
-        talk->told_leaving |= leaving;
-        talk_say(talk, "/quit or Ctrl-D leaves; typed once more, %.*s is sent as a message.", (int)line.length,
-                 line.text);
-    } else if (line.kind == LINE_MESSAGE && !talk->scripted && !talk->told_key && begins_with_a_key(&line)) {
+    unsigned which = 0;
+    bool may_slip = line.kind == LINE_MESSAGE && !talk->scripted;
+    const char *habit = may_slip ? habits_message(line.text, line.length, &which) : NULL;
+    if (habit && !(talk->told_habits >> which & 1)) {
+        talk->told_habits |= 1U << which;
+        talk_say(talk, "%s; typed once more, %.*s is sent as a message.", habit,
+                 (int)(line.length < 60 ? line.length : 60), line.text);
+    } else if (may_slip && !talk->told_key && begins_with_a_key(&line)) {
         talk->told_key = true;
         talk_say(talk, "Not sent: without the q it is a command; typed once more, %.*s is sent as a message.",
                  (int)(line.length < 60 ? line.length : 60), line.text);

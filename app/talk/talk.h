@@ -49,7 +49,7 @@ struct talk {
     size_t editing;                    // messages that /edit took back, and the conversation is there still; 0: none
     int64_t edited_from;               // the last turn of the conversation before it
     bool counts_again;                 // this one takes the seed of the one that it answers again
-    unsigned told_leaving;             // how one leaves, to somebody who typed :q and such, a bit each
+    uint32_t told_habits;              // what does here what a message does elsewhere, a bit for each of habits.h
     bool told_key;                     // that a q before a command is one
     struct bytes export_asked;         // what /export did not replace; the same once more does
     struct talk_argument delete_asked; // the session that /delete asked about; the same at once deletes it

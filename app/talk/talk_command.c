@@ -6,8 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/util/format.h"
 #include "app/util/words.h"
+#include "app/talk/habits.h"
 #include "app/talk/help.h"
+#include "app/view/plan_words.h"
 #include "app/view/stats.h"
 #include "app/talk/talk_parts.h"
 
@@ -42,6 +45,15 @@ void talk_do_retry(struct talk *talk, const struct line *line)
     bytes_release(&text);
 }
 
+static void print_system(const struct talk *talk, FILE *out)
+{
+    const struct chat_turn *system = chat_system(&talk->chat);
+    fputs(system ? "System message: " : "No system message.", out);
+    if (system)
+        fwrite(system->text.data, 1, system->text.length, out);
+    fputc('\n', out);
+}
+
 void talk_do_system(struct talk *talk, const struct line *line)
 {
     const struct chat_turn *now = chat_system(&talk->chat);
@@ -49,9 +61,7 @@ void talk_do_system(struct talk *talk, const struct line *line)
     if (line->length == 0 && !now) {
         talk_say(talk, "No system message.");
     } else if (line->length == 0 && talk_lines_begin(talk, &lines)) {
-        fputs("System message: ", lines.out);
-        fwrite(now->text.data, 1, now->text.length, lines.out);
-        fputc('\n', lines.out);
+        print_system(talk, lines.out);
         talk_lines_show(talk, &lines);
     }
     if (line->length == 0)
@@ -102,30 +112,6 @@ static void part_setting(const struct line *line, char *name, size_t size, char 
     snprintf(value, TEXTS_SIZE, "%.*s", (int)(end - length), line->text + length);
 }
 
-// What other programs call a setting, "a|b", and what there is in its place.
-struct foreign_setting {
-    const char *names, *ours, *words; // ours: a setting; NULL: words say it
-};
-static const struct foreign_setting foreigners[] = {
-    {"temperature", "temp", NULL},
-    {"num_predict|n_predict|predict", "max-tokens", NULL},
-    {"num_ctx|ctx_size|context", NULL, "--context sets it when moechat is started"}, // behind how long it is
-    {"system", NULL, "/system shows and sets the system message."},
-    {"think|nothink", NULL, "/think on and /think off say whether it thinks first."},
-    {"verbose|quiet", NULL, "/stats shows the figures; on the full screen Alt-s shows and hides them."},
-    {"wordwrap|nowordwrap", NULL, "Lines are always cut between words."},
-    {"history|nohistory", NULL, "What is typed is always kept in the history; Up brings it back."},
-    {"format|noformat", NULL, "A chat has no formats; moechat run --json answers in JSON."},
-};
-
-static const struct foreign_setting *find_foreign(const char *name)
-{
-    for (size_t i = 0; i < sizeof foreigners / sizeof foreigners[0]; i++)
-        if (words_are(foreigners[i].names, name, strlen(name)))
-            return &foreigners[i];
-    return NULL;
-}
-
 void talk_do_set(struct talk *talk, const struct line *line)
 {
     char name[40], value[TEXTS_SIZE];
@@ -144,7 +130,7 @@ void talk_do_set(struct talk *talk, const struct line *line)
                  value);
         return;
     }
-    const struct foreign_setting *foreign = find_foreign(name);
+    const struct habits_setting *foreign = habits_setting(name);
     if (foreign && strstr(foreign->names, "num_ctx")) {
         talk_say(talk, "The context has room for %" PRIu32 " tokens; %s.", talk->info.max_context, foreign->words);
         return;
@@ -158,7 +144,7 @@ void talk_do_set(struct talk *talk, const struct line *line)
                  foreign ? foreign->ours : name, *value ? " " : "", value);
         return;
     }
-    if (!*name) {
+    if (!*name || (!*value && words_are("parameter|parameters", name, strlen(name)))) {
         show_settings(talk);
         return;
     }
@@ -184,6 +170,63 @@ void talk_do_set(struct talk *talk, const struct line *line)
         talk->n_sent = 0;
     talk->settings = changed;
     say_setting(talk, name, !back, back ? "again " : "now ");
+}
+
+// What the model is, as it was told of at the start and a little more.
+static void print_model(const struct talk *talk, FILE *out)
+{
+    const struct backend_info *info = &talk->info;
+    const struct tok_template_about *turns = &info->turns;
+    char all[FORMAT_SIZE], active[FORMAT_SIZE], words[PLAN_WORDS_SIZE];
+    fprintf(out, "  model            %s\n", info->name);
+    if (info->parameters)
+        fprintf(out, "  parameters       %s, %s active\n", format_count(all, sizeof all, info->parameters),
+                format_count(active, sizeof active, info->active_parameters));
+    fprintf(out, "  device           %s\n", info->device);
+    fprintf(out, "  context          %s\n", talk_context(words, sizeof words, info));
+    fprintf(out, "  template         %s%s\n", turns->name ? turns->name : "none",
+            turns->can_switch       ? "; /think says whether it thinks first"
+            : turns->thinks_unasked ? "; it thinks first"
+                                    : "");
+    fprintf(out, "  plan             %s\n", plan_words(words, sizeof words, &info->cache));
+    fputs("  more             /stats: figures; /set: how it is sampled; /system; moechat info MODEL, in the shell\n",
+          out);
+}
+
+// Into the chat, or over an answer that is under way.
+static void show_or_page(struct talk *talk, struct talk_lines *lines)
+{
+    if (talk->state == TALK_IDLE)
+        talk_lines_show(talk, lines);
+    else
+        talk_lines_page(talk, lines, FACE_PAGE_STATS);
+}
+
+bool talk_show_word(struct talk *talk, const struct line *line)
+{
+    static const char *const words[] = {"info|model|template", "parameters|settings", "system"};
+    struct talk_lines lines;
+    int which = 0;
+    while (which < 3 && !words_are(words[which], line->text, line->length))
+        which++;
+    bool elsewhere = words_are("modelfile|license", line->text, line->length);
+    if (elsewhere)
+        talk_say(talk,
+                 "That is not shown here; moechat info MODEL, in the shell, says what a model is, /set and /system "
+                 "show what it is run with.");
+    else if (which < 3 && talk->state == TALK_LOADING)
+        talk_say(talk, "The model is not open yet.");
+    if (elsewhere || which == 3 || talk->state == TALK_LOADING || !talk_lines_begin(talk, &lines))
+        return elsewhere || which < 3;
+    if (which == 0)
+        print_model(talk, lines.out);
+    else if (which == 1)
+        options_print_settings(lines.out, &talk->settings, NULL);
+    else
+        print_system(talk, lines.out);
+    if (which > 0 || talk_lines_fold(talk, &lines, STATS_SECOND, 40))
+        show_or_page(talk, &lines);
+    return true;
 }
 
 static void print_stats(struct talk *talk, FILE *out)
@@ -220,12 +263,8 @@ void talk_do_stats(struct talk *talk, const struct line *line)
     if (!talk_lines_begin(talk, &lines))
         return;
     print_stats(talk, lines.out);
-    if (!talk_lines_fold(talk, &lines, STATS_SECOND, 40))
-        return;
-    if (talk->state == TALK_IDLE)
-        talk_lines_show(talk, &lines);
-    else // not into an answer
-        talk_lines_page(talk, &lines, FACE_PAGE_STATS);
+    if (talk_lines_fold(talk, &lines, STATS_SECOND, 40))
+        show_or_page(talk, &lines);
 }
 
 void talk_do_help(struct talk *talk, const struct line *line)

@@ -33,6 +33,9 @@ void talk_lines_show(struct talk *talk, struct talk_lines *lines);
 void talk_lines_tokens(struct talk *talk, struct talk_lines *lines); // as face_ops.tokens
 void talk_lines_page(struct talk *talk, struct talk_lines *lines, enum face_page page);
 
+// What "/show WORD" shows elsewhere. False: nothing.
+bool talk_show_word(struct talk *talk, const struct line *line);
+
 struct talk_argument talk_argument(const struct line *line);
 
 // The handlers of commands are talk_do_*, see commands.def. Those that the worker has to do leave the talk BUSY until

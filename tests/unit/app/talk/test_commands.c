@@ -6,6 +6,8 @@
 
 #include "app/util/words.h"
 #include "app/talk/commands.h"
+#include "app/options/options.h"
+#include "app/talk/habits.h"
 #include "app/talk/help.h"
 #include "app/term/keys.h"
 #include "app/options/options.h"
@@ -125,6 +127,32 @@ static void slips_are_told(struct harness *t)
     CHECK(t, !strcmp(commands_find("show", 4)->name, "stats"));
 }
 
+static void habits_are_answered(struct harness *t)
+{
+    static const char *const messages[][2] = {
+        {":q", "/quit"},   {"quit", "/quit"}, {":w", "/save"},     {":w file", "/save"}, {":e x", "/load"},
+        {"help", "/help"}, {":h x", "/help"}, {":set nu", "/set"}, {"clear", "/new"},    {":quip", NULL},
+        {"quit it", NULL}, {"help me", NULL}, {":whatever", NULL}, {"", NULL},           {"hello", NULL}};
+    unsigned which = HABITS_MESSAGES, seen = 0;
+    for (size_t i = 0; i < sizeof messages / sizeof messages[0]; i++) {
+        const char *said = habits_message(messages[i][0], strlen(messages[i][0]), &which);
+        if (!CHECK(t, messages[i][1] ? said && strstr(said, messages[i][1]) && which < HABITS_MESSAGES : !said))
+            printf("    %s gave %s\n", messages[i][0], said ? said : "nothing");
+        seen |= said ? 1U << which : 0;
+    }
+    CHECK(t, (seen & (seen - 1)) != 0); // several numbers
+    CHECK(t, strstr(habits_command("models", 6), "moechat MODEL_DIR") && strstr(habits_command("glob", 4), "/file"));
+    CHECK(t, !habits_command("mode", 4) && !habits_setting("temp"));
+    CHECK_STR(t, habits_setting("num_predict")->ours, "max-tokens");
+    // What is a command or a setting here is no habit of elsewhere: it would never be done.
+    for (size_t i = 0; commands_row(i); i++) {
+        const char *name = commands_row(i)->name;
+        CHECK(t, !habits_command(name, strlen(name)) && !habits_our_command(name, strlen(name)));
+    }
+    for (size_t i = 0; options_setting(i); i++)
+        CHECK(t, !habits_setting(options_setting(i)));
+}
+
 static void zeros_are_the_messages(struct harness *t)
 {
     struct line line = commands_parse("a\0b", 3);
@@ -233,6 +261,7 @@ int main(int argc, char **argv)
                                                 TEST(some_need_not_wait),
                                                 TEST(names_are_not_taken_twice),
                                                 TEST(slips_are_told),
+                                                TEST(habits_are_answered),
                                                 TEST(zeros_are_the_messages),
                                                 TEST(counts),
                                                 TEST(files_are_named),
