@@ -299,10 +299,9 @@ static void draw_status(struct tui *tui)
                  tui->page == FACE_PAGE_LOG     ? "log"
                  : tui->page == FACE_PAGE_STATS ? "stats"
                                                 : "help",
-                 tui->mode == MODE_SEARCH       ? "Esc ends the search"
-                 : prompt_draft().length        ? "Esc closes, PgUp and PgDn page" // other keys are the draft's
-                 : tui->page == FACE_PAGE_STATS ? "q closes, Space and b page, / begins a command"
-                                                : "q closes, Space and b page, / searches");
+                 tui->mode == MODE_SEARCH  ? "Esc ends the search"
+                 : tui_slash_commands(tui) ? "q closes, Space and b page, / begins a command"
+                                           : "q closes, Space and b page, / searches");
     figures.notice = *words ? words : NULL;
     struct cells_at row = cells_row(&tui->cells, at->row);
     status_draw(row, &figures);

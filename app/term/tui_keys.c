@@ -35,6 +35,12 @@ bool tui_complete(void *context, struct candidates *found, const char *line, siz
     return tui->mode == MODE_WRITE && sessions_complete(&tui->talk.store, found, line, point);
 }
 
+// Figures lie over an answer, beside which one commands.
+bool tui_slash_commands(const struct tui *tui)
+{
+    return tui->help_open && tui->page == FACE_PAGE_STATS && tui->mode == MODE_WRITE && !prompt_draft().length;
+}
+
 // ---- the search of the chat ----
 
 static void begin_search(struct tui *tui)
@@ -90,7 +96,8 @@ static bool found_key(struct tui *tui, const struct input_item *item)
             tui_notice(tui, "only match");
         return true;
     }
-    if (item->length > 1 && item->bytes[0] == '\033') // paging and the like
+    bool pages = item->length > 1 && item->bytes[0] == '\033'; // and the like
+    if (pages || (tui->help_open && key != 'q'))               // a page's own keys leave the search as it is
         return false;
     tui_end_search(tui);
     if (key == 'q')
@@ -451,7 +458,15 @@ static bool is_key(const struct input_item *item, const char *key)
     return item->length == strlen(key) && memcmp(item->bytes, key, item->length) == 0;
 }
 
-// Over the conversation stands a page, and nothing is being written: keys as less has them. Other characters are none
+// What would change the draft, which nobody looks at under a page.
+static bool is_edit(const struct input_item *item)
+{
+    unsigned char first = (unsigned char)item->bytes[0];
+    return first >= ' ' ? first != 0x7F || prompt_draft().length
+                        : prompt_draft().length && strchr("\b\024\027\037", first);
+}
+
+// Over the conversation stands a page: keys as less has them. The draft below stays as it is; other characters are none
 // of it and begin no message, which would be half eaten by those that are. False: a key as any.
 static bool page_key(struct tui *tui, const struct input_item *item)
 {
@@ -472,19 +487,20 @@ static bool page_key(struct tui *tui, const struct input_item *item)
         {close_page, {"q", "Q"}},
     };
     enum { KEYS = sizeof presses[0].keys / sizeof presses[0].keys[0] };
-    if (tui->mode == MODE_SEARCH || prompt_draft().length)
+    bool blank = !prompt_draft().length;
+    if (tui->mode == MODE_SEARCH || prompt_is_within_key())
         return false;
     if (!tui->help_open) // the figures in the chat's place are left by their own key
-        return tui->zoom && tui->mode == MODE_WRITE && is_key(item, "\004") && half_down(tui);
-    if (tui->page == FACE_PAGE_STATS && tui->mode == MODE_WRITE && is_key(item, "/")) { // they lie over an answer,
-        close_page(tui);                                                                // beside which one commands
+        return tui->zoom && blank && tui->mode == MODE_WRITE && is_key(item, "\004") && half_down(tui);
+    if (tui_slash_commands(tui) && is_key(item, "/")) {
+        close_page(tui);
         return false;
     }
     for (size_t i = 0; i < sizeof presses / sizeof presses[0]; i++)
         for (int key = 0; key < KEYS && presses[i].keys[key]; key++)
             if (is_key(item, presses[i].keys[key]))
                 return presses[i].press(tui);
-    if ((unsigned char)item->bytes[0] < ' ' || item->bytes[0] == 0x7F || prompt_is_within_key())
+    if (!is_edit(item))
         return false;
     tui_notice(tui, "q or Esc closes this page");
     return true;
@@ -640,6 +656,8 @@ void tui_take_input(void *context, const struct input_item *item)
     case INPUT_PASTE:
         if (tui->mode == MODE_FOUND)
             tui_end_search(tui);
+        if (tui->mode == MODE_WRITE) // it is looked at where it goes
+            tui->help_open = false;
         draft_pasted(&tui->draft, item->bytes, item->length);
         prompt_insert(item->bytes, item->length);
         if (item->kind == INPUT_BURST)

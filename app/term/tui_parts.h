@@ -106,7 +106,8 @@ void tui_forget_words(struct tui *tui);
 void tui_interrupt(struct tui *tui); // Ctrl-C
 void tui_send_queued(struct tui *tui);
 void tui_end_search(struct tui *tui);
-void tui_put_draft_away(struct tui *tui); // into the history, and says so; nothing when there is none
+bool tui_slash_commands(const struct tui *tui); // a slash leaves the page and begins a command, else it searches
+void tui_put_draft_away(struct tui *tui);       // into the history, and says so; nothing when there is none
 
 // tui_side.c: what leaves the screen
 void tui_edit(struct tui *tui);

@@ -296,7 +296,7 @@ def test_a_full_queue_loses_nothing_and_says_so():
     s.keys("say 17\r", "16 messages wait already; this one stays in the draft")
     s.send("say 18\r\r")
     s.keys("say 19", lambda t: re.search(r"> say 17\n +say 18\n\n +say 19", t.text()))
-    s.keys("\r/stats\r", "stats; Esc closes")  # what may be done meanwhile is
+    s.keys("\r/stats\r", "stats; q closes")  # what may be done meanwhile is
     s.keys("\x1b", lambda t: re.search(r"> say 17\n +say 18\n\n +say 19\n", t.text()))
     s.keys("\x1b", lambda t: "queued" not in t.text() and "you \u203a say 16" in t.text() and IDLE in t.text())
     s.keys("\r", lambda t: "you \u203a say 17\n" in t.text() and "say 19\n" in t.text().split("> ")[0] and IDLE in t.text())
@@ -999,7 +999,7 @@ def test_pages_have_the_keys_of_less():
     s.keys("\x1b", "q closes")
     s.keys("x5What", "q or Esc closes this page")  # no message begins that lacks what is a key
     expect("> x" not in s.text(), s.text())
-    s.keys("\x1b[200~What? \x1b[201~", "Esc closes, PgUp and PgDn page")
+    s.keys("\x1b[200~What? \x1b[201~", lambda t: "> What?" in t.text() and "q closes" not in t.text())  # one sees what one writes
     s.keys("j/k q\r", "you \u203a What? j/k q")
     s.keys("/log\r", " log; q closes")
     s.keys("\x04\x04", " log; q closes")
@@ -1009,6 +1009,38 @@ def test_pages_have_the_keys_of_less():
     s.keys("\x15\x1bz", "What?")
     s.keys("draft\x1b#", "> draft")  # readline would send it as "#draft"
     s.send("\x15")
+    leave(s)
+
+
+def test_a_page_leaves_the_draft_alone():
+    """Over a draft, and during an answer, the keys are the page's, and what was typed is there when it closes."""
+    s = chat("turn\ntext first part\nhang\nturn\necho\n", rows=16)
+    s.keys("go\r", "first part")
+    s.keys("half a mess", "> half a mess")
+    for opens, closes in (("\x1bOP", "q"), ("\x1bOP", "Q"), ("\x1bOP", "\x1bOP"), ("\x1bOP", "\x1b")):
+        s.keys(opens, lambda t: " help; q closes, Space and b page, / searches" in t.text() and "> half a mess" in t.text())
+        first = s.text()
+        for down, up in ((" ", "b"), ("j", "k"), ("\x1b[B", "\x1b[A"), ("\x1b[6~", "\x1b[5~"), ("\r", "y"), ("d", "u")):
+            s.keys(down, lambda t: t.text() != first)
+            s.keys(up, lambda t: t.text() == first)
+        s.keys("x\x7f\x17", "q or Esc closes this page")
+        s.keys(closes, lambda t: "> half a mess" in t.text() and "first part" in t.text() and "closes" not in t.text())
+    s.keys("\x1bOP", "q closes")
+    s.keys("/the \r", "match 1 of")
+    count = int(s.text().split("match 1 of ")[1].split()[0])
+    expect(count > 4, s.text())
+    s.keys("n", "match 2 of")
+    s.keys("j ", "match 2 of")  # other keys of the page end no search
+    s.keys("n", "match 3 of")
+    s.keys("N", "match 2 of")
+    s.keys("?", "Esc ends the search")
+    s.keys("the \r", "match ")
+    now = int(s.text().split("match ")[1].split()[0])
+    s.keys("n", "match %d of" % ((now - 2) % count + 1))  # upwards is on, as in less
+    s.keys("kN", "match %d of" % now)
+    s.keys("q", lambda t: "> half a mess" in t.text() and "first part" in t.text())
+    s.keys("age\x1b", lambda t: IDLE in t.text() and "> half a message" in t.text())
+    s.keys("\r", "you \u203a half a message")
     leave(s)
 
 
