@@ -196,7 +196,8 @@ struct moe_description {
     bool runs;                 // as it is; else `moechat convert` makes a package of it
     char layout[32];           // "package", "MLX folder", "bf16 checkpoint" ...
     char left_out[256];        // of a folder: the tensors that are not used, in words; "" if none
-    uint64_t package_bytes;    // of a package: what it is; of a folder: what convert would make of it
+    uint64_t package_bytes;    // of a package: what it is; of a folder: the weights that convert would make of it
+    uint64_t weights_bytes;    // of that the weights' files; a model that was opened has a folder's own
     struct moe_suggestion suggestion;
     struct moe_group groups[MOE_GROUPS]; // of GGUF files
     double foreseen_bits;    // of moe_foresee: sizes are what the experts' weights come to at so many bits each; else 0

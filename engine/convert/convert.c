@@ -535,7 +535,7 @@ static void say_job(const struct conversion *c, const struct moe_description *ab
     const struct job_matrix *gate = &first->matrices[0];
     char how[128];
     char parameters[AMOUNT_SIZE], bytes[AMOUNT_SIZE];
-    notice(c, "%s with %s parameters; the package takes about %s", about->layout,
+    notice(c, "%s with %s parameters; the package takes %s of weights", about->layout,
            amount_of_numbers(parameters, about->parameters), amount_of_bytes(bytes, p->bytes));
     if (about->left_out[0])
         notice(c, "left out: %s", about->left_out);

@@ -64,8 +64,10 @@ static int describe_planned(const struct package *package, struct moe_descriptio
     int code = job_make(&job, err);
     if (code)
         return code;
-    d->package_bytes = job.bytes;
-    d->resident_bytes = job.resident_bytes;
+    d->package_bytes = d->weights_bytes = job.bytes;
+    d->resident_bytes = 0;
+    for (size_t i = 0; i < job.count; i++)
+        d->resident_bytes += job.tensors[i].bytes; // as sum_sizes has it of the package
     d->all_experts_bytes = d->expert_bytes = 0;
     for (uint32_t i = s->first_k_dense_replace; i < s->n_layers; i++) {
         uint64_t bytes = job.layers[i].experts.blob_bytes;
@@ -162,13 +164,19 @@ void description_of_shape(const struct shape *s, struct moe_description *d)
 }
 
 // Of all its files: the manifest, too.
+static uint64_t package_weights_bytes(const struct package *package)
+{
+    uint64_t bytes = package->resident.bytes;
+    for (uint32_t i = 0; i < package->n_files; i++)
+        bytes += package->files[i].bytes;
+    return bytes;
+}
+
 static uint64_t package_file_bytes(const struct package *package)
 {
     char path[4300];
     struct stat status;
-    uint64_t bytes = package->resident.bytes + (package->tokenizer.path ? package->tokenizer.bytes : 0);
-    for (uint32_t i = 0; i < package->n_files; i++)
-        bytes += package->files[i].bytes;
+    uint64_t bytes = package_weights_bytes(package) + (package->tokenizer.path ? package->tokenizer.bytes : 0);
     snprintf(path, sizeof path, "%.4000s/model.json", package->directory);
     return bytes + (stat(path, &status) == 0 ? (uint64_t)status.st_size : 0);
 }
@@ -197,7 +205,8 @@ static void describe(const struct package *package, const struct checkpoint *fro
     d->runs = package->kind != FOLDER_SOURCE;
     d->package = package->kind == PACKAGE;
     snprintf(d->layout, sizeof d->layout, "%s", d->package ? "package" : package->layout);
-    d->package_bytes = d->package ? package_file_bytes(package) : sizes.resident + sizes.all_experts;
+    d->weights_bytes = d->package ? package_weights_bytes(package) : sizes.resident + sizes.all_experts;
+    d->package_bytes = d->package ? package_file_bytes(package) : d->weights_bytes;
     say_left_out(from, d->left_out);
 }
 
@@ -216,6 +225,17 @@ int package_describe(const struct package *package, struct moe_description *desc
     return MOE_OK;
 }
 
+// What convert would make of a folder that runs as it is; where it would refuse, the sizes stay the folder's own.
+static void plan_package(const struct package *package, struct moe_description *d)
+{
+    struct moe_err refused;
+    struct job job = {.from = package->checkpoint, .shape = &package->shape, .source_layers = package->layers};
+    if (job_make(&job, &refused))
+        return;
+    d->package_bytes = d->weights_bytes = job.bytes;
+    job_release(&job);
+}
+
 int moe_inspect(const char *directory, struct moe_description *description, struct moe_err *err)
 {
     struct package package;
@@ -223,6 +243,8 @@ int moe_inspect(const char *directory, struct moe_description *description, stru
     if (code)
         return code;
     code = package_describe(&package, description, err);
+    if (!code && package.checkpoint && description->runs)
+        plan_package(&package, description);
     package_release(&package);
     return code;
 }

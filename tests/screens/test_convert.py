@@ -4,6 +4,7 @@
 import json
 import os
 import pty
+import re
 import select
 import shutil
 import subprocess
@@ -48,6 +49,21 @@ def test_a_folder_becomes_a_package():
     again = run(["convert", INT4, target])
     same(again.returncode, 2)
     told(again, "already exists; remove it, or choose another name")
+
+
+def test_sizes_are_the_same_before_and_after():
+    """What info says that convert would make, what convert says before and after, and what info says of it."""
+    for source in (INT4, MLX, os.path.join(GOLDEN, "ck-qwen3next", "checkpoint")):
+        target = os.path.join(SCRATCH, "sizes-" + source.split("/")[-2])
+        before, words = json.loads(run(["info", source, "--json"]).stdout), run(["info", source]).stdout.decode()
+        said = run(["convert", source, target]).stderr.decode()
+        after, words_after = json.loads(run(["info", target, "--json"]).stdout), run(["info", target]).stdout.decode()
+        sizes = re.findall(r"the package takes ([0-9.]+ [KM]?B) of weights|: done, ([0-9.]+ [KM]?B) of weights|NEWDIR \(needs ([0-9.]+ [KM]?B)\)", said + words)
+        same((len(sizes), len({size for each in sizes for size in each if size})), (2 if before["runs"] else 3, 1))
+        weights = sum(os.path.getsize(os.path.join(target, name)) for name in os.listdir(target) if name.endswith((".safetensors", ".experts", ".bin")))
+        same((before["package_bytes"], before["resident_bytes"]), (weights, after["resident_bytes"]))
+        resident = [re.search(r"resident weights +([0-9.]+ [KM]?B)", text).group(1) for text in (words, words_after)]
+        same(resident[0], resident[1])
 
 
 def test_folder_and_package_compute_the_same_bits():
