@@ -41,7 +41,7 @@ static int open_left(int folder, const char *name)
     return -1;
 }
 
-size_t draft_file_adopt(const struct draft_file *file, void (*take)(const char *text))
+size_t draft_file_adopt(const struct draft_file *file, bool (*take)(const char *text))
 {
     size_t count = 0;
     DIR *folder = file->folder ? opendir(file->folder) : NULL;
@@ -51,12 +51,12 @@ size_t draft_file_adopt(const struct draft_file *file, void (*take)(const char *
         int fd = open_left(dirfd(folder), entry->d_name);
         if (fd < 0)
             continue;
-        bool read = files_read_fd(fd, HISTORY_ENTRY_LIMIT, &text) == 0;
-        if (read && text.length && !memchr(text.data, 0, text.length)) {
-            take(text.data);
+        bool done = files_read_fd(fd, HISTORY_ENTRY_LIMIT, &text) == 0;
+        if (done && text.length && !memchr(text.data, 0, text.length)) {
+            done = take(text.data);
             count++;
         }
-        if (read)
+        if (done)
             unlinkat(dirfd(folder), entry->d_name, 0);
         close(fd);
         bytes_release(&text);
@@ -113,9 +113,9 @@ void draft_file_keep(struct draft_file *file, const char *text)
         file->text.length = 0;
 }
 
-void draft_file_end(struct draft_file *file)
+void draft_file_end(struct draft_file *file, bool safe)
 {
-    if (file->path)
+    if (file->path && (safe || !file->text.length))
         unlink(file->path);
     if (file->fd >= 0)
         close(file->fd);

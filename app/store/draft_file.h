@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What is typed and not sent yet, in a file beside the history, for the case that the chat is killed: each chat has one
-// of its own (draft-XXXXXX, 0600), which it holds a lock on and removes when it ends. One without a lock is what a
-// killed chat left; the next chat takes it over. It is a net below the history and fails in silence: whoever can't
-// write here is told so by the history. Untrusted: links and what is no file are left alone.
+// of its own (draft-XXXXXX, 0600), which it holds a lock on and removes when it ends and the history has the text. One
+// without a lock is what a killed chat left; the next chat takes it over. It is a net below the history and fails in
+// silence: whoever can't write here is told so by the history. Untrusted: links and what is no file are left alone.
 #ifndef MOECHAT_APP_STORE_DRAFT_FILE_H
 #define MOECHAT_APP_STORE_DRAFT_FILE_H
 
@@ -20,11 +20,13 @@ struct draft_file {
 
 // Of the folder that the history is in; history_path may be NULL. No file is made yet.
 void draft_file_begin(struct draft_file *file, const char *history_path);
-// Takes over what killed chats left, and removes it: each text goes to `take`. Returns how many there were.
-size_t draft_file_adopt(const struct draft_file *file, void (*take)(const char *text));
+// Takes over what killed chats left: each text goes to `take`, and its file goes unless that returns false (the text is
+// not safe elsewhere). Returns how many there were.
+size_t draft_file_adopt(const struct draft_file *file, bool (*take)(const char *text));
 bool draft_file_holds(const struct draft_file *file, const char *text); // that very text
 // Makes it hold that text, if the history would keep it, else nothing.
 void draft_file_keep(struct draft_file *file, const char *text);
-void draft_file_end(struct draft_file *file); // the file goes
+// The file goes if its text is `safe` elsewhere or there is none, else it stays for the next chat.
+void draft_file_end(struct draft_file *file, bool safe);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tokenizer/tok.h"
@@ -122,32 +123,46 @@ cut:
 
 // ---- the file ----
 
-static void close_file(int fd)
+const char *history_reason(int code)
 {
-    int code = errno;
-    close(fd);
-    errno = code;
+    return code == EAGAIN ? "another process holds a lock on it" : strerror(code);
+}
+
+// Locks the file, which others do for moments. 0 or an errno; EAGAIN: one of them kept it.
+static int lock_file(int fd, bool patient)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    const struct timespec moment = {.tv_nsec = 10000000};
+    for (int tries = patient ? 200 : 1; tries > 0; tries--) {
+        if (fcntl(fd, F_SETLK, &lock) == 0)
+            return 0;
+        if (errno != EAGAIN && errno != EACCES)
+            return errno;
+        if (tries > 1)
+            nanosleep(&moment, NULL);
+    }
+    return EAGAIN;
 }
 
 // Opens and locks the file that has the name once the lock is held. -1 with errno.
-static int open_locked(const char *path)
+static int open_locked(const char *path, bool *held)
 {
     for (;;) {
-        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
         struct stat opened, named;
-        int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600), locked;
+        int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
         if (fd < 0)
             return -1;
-        do
-            locked = fcntl(fd, F_SETLKW, &lock);
-        while (locked != 0 && errno == EINTR);
-        if (locked != 0 || fstat(fd, &opened) != 0) {
-            close_file(fd);
+        int code = lock_file(fd, !*held);
+        *held = code == EAGAIN;
+        if (code == 0 && fstat(fd, &opened) != 0)
+            code = errno;
+        if (code == 0 && stat(path, &named) == 0 && named.st_ino == opened.st_ino && named.st_dev == opened.st_dev)
+            return fd;
+        close(fd); // written anew meanwhile, if it could be locked
+        if (code != 0) {
+            errno = code;
             return -1;
         }
-        if (stat(path, &named) == 0 && named.st_ino == opened.st_ino && named.st_dev == opened.st_dev)
-            return fd;
-        close(fd); // written anew meanwhile
     }
 }
 
@@ -221,13 +236,15 @@ static int write_anew(const struct history *history, const char *path)
 int history_load(struct history *history, const char *path)
 {
     struct bytes file = {0};
+    bool held = history->held;
     history_release(history);
+    history->held = held;
     history->entries = calloc(HISTORY_ENTRIES + 1, sizeof *history->entries);
     if (!history->entries)
         return ENOMEM;
     if (access(path, F_OK) != 0)
         return errno == ENOENT ? 0 : errno;
-    int fd = open_locked(path);
+    int fd = open_locked(path, &history->held);
     if (fd < 0)
         return errno;
     int code = read_lines(fd, &file);
@@ -244,10 +261,10 @@ int history_load(struct history *history, const char *path)
     return code;
 }
 
-static int append_line(const char *path, const struct bytes *line)
+static int append_line(struct history *history, const char *path, const struct bytes *line)
 {
     char last = '\n';
-    int fd = open_locked(path), code = 0;
+    int fd = open_locked(path, &history->held), code = 0;
     if (fd < 0)
         return errno;
     off_t size = lseek(fd, 0, SEEK_END);
@@ -296,7 +313,7 @@ int history_add(struct history *history, const char *path, const char *text, siz
         return 0;
     int code = remember(history, text, length) && history_encode(text, length, &line) ? 0 : ENOMEM;
     if (code == 0 && path)
-        code = append_line(path, &line);
+        code = append_line(history, path, &line);
     bytes_release(&line);
     return code;
 }

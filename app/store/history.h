@@ -16,6 +16,7 @@ enum { HISTORY_ENTRIES = 1000, HISTORY_ENTRY_LIMIT = 1 << 16, HISTORY_FILE_LIMIT
 struct history {
     char **entries;
     size_t count;
+    bool held; // its file was locked by another all the time that was waited for it: the next wait is none
 };
 void history_release(struct history *history);
 
@@ -27,7 +28,10 @@ bool history_encode(const char *text, size_t length, struct bytes *line);
 // Appends the text of a line without its newline. False as above.
 bool history_decode(const char *line, size_t length, struct bytes *text);
 
-// 0 or an errno. Loading a file that is not there is fine; one that has grown to twice the entries is written anew.
+// Of what history_load and history_add return, for people.
+const char *history_reason(int code);
+// 0 or an errno: EAGAIN where another process holds the file's lock for over two seconds (an editor, a chat that is
+// suspended). Loading a file that is not there is fine; one that has grown to twice the entries is written anew.
 int history_load(struct history *history, const char *path);
 // To the memory and, unless path is NULL, the file. A text that is there already moves to the end.
 int history_add(struct history *history, const char *path, const char *text, size_t length);

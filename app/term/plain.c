@@ -526,7 +526,7 @@ static void close_lines(void *self)
     if (plain->from_terminal) {
         if (status == STATUS_TERMINATED || status == STATUS_INTERRUPTED)
             fputc('\n', stdout);
-        prompt_close();
+        prompt_close("");
     }
     flush(plain);
 }

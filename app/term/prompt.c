@@ -44,6 +44,7 @@ static struct {
     bool next_command;   // in vi's command mode
     char *searched_from; // the draft that a search took the place of, NULL
     bool told;           // that a text is not kept
+    bool lost;           // the last one is not
 } prompt;
 
 static bool draws(void)
@@ -201,14 +202,15 @@ static void read_own_inputrc(void)
         rl_read_init_file(path);
 }
 
-// Of later chats, as this one has it anyway.
+// For later chats, as this one has it anyway.
 static void keep(const char *text)
 {
     size_t length = strlen(text);
     const char *why = history_refusal(length);
     int code = history_add(&prompt.history, prompt.history_path, text, length);
+    prompt.lost = code != 0;
     if (!why && code)
-        why = strerror(code);
+        why = history_reason(code);
     if (!why || prompt.told)
         return;
     prompt.told = true;
@@ -222,6 +224,13 @@ static void add_to_history(const char *text)
         add_history(text);
         keep(text);
     }
+}
+
+static bool adopt(const char *text)
+{
+    prompt.lost = false;
+    add_to_history(text);
+    return !prompt.lost;
 }
 
 // readline rings where no line is kept aside, which is not the user's doing.
@@ -459,11 +468,11 @@ bool prompt_open(const struct prompt_face *face)
     prompt.history_path = history_path();
     int code = prompt.history_path ? history_load(&prompt.history, prompt.history_path) : 0;
     if (code && code != ENOENT)
-        report("%s: the history can't be read: %s", prompt.history_path, strerror(code));
+        report("%s: the history can't be read: %s", prompt.history_path, history_reason(code));
     for (size_t i = 0; i < prompt.history.count; i++)
         add_history(prompt.history.entries[i]);
     draft_file_begin(&prompt.draft_file, prompt.history_path);
-    size_t adopted = draft_file_adopt(&prompt.draft_file, add_to_history);
+    size_t adopted = draft_file_adopt(&prompt.draft_file, adopt);
     if (adopted)
         face->adopted(face->context, adopted);
     using_history();
@@ -475,14 +484,19 @@ bool prompt_open(const struct prompt_face *face)
     return term_raw(pastes && strcmp(pastes, "on") == 0);
 }
 
-void prompt_close(void)
+void prompt_close(const char *draft)
 {
-    if (prompt.shown) {
-        prompt_remember(rl_line_buffer && !draws() ? rl_line_buffer : ""); // nothing typed is lost by leaving
+    if (!draws())
+        draft = prompt.shown && rl_line_buffer ? rl_line_buffer : "";
+    prompt.lost = false;
+    if (prompt.shown || *draft)
+        prompt_remember(draft); // nothing typed is lost by leaving
+    if (prompt.lost)
+        draft_file_keep(&prompt.draft_file, draft);
+    if (prompt.shown)
         rl_callback_handler_remove();
-    }
     prompt.shown = false;
-    draft_file_end(&prompt.draft_file); // the draft is in the history by now
+    draft_file_end(&prompt.draft_file, !prompt.lost);
     clear_history();
     history_release(&prompt.history);
     free(prompt.history_path);

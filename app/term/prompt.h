@@ -29,7 +29,9 @@ struct prompt_face {
 
 // Sets readline up and, without a screen, the terminal to raw mode. False: no terminal, or no memory.
 bool prompt_open(const struct prompt_face *face);
-void prompt_close(void);
+// With a screen: `draft` is what was typed and not sent, or "". It goes to the history, or stays in its file where that
+// can't be written.
+void prompt_close(const char *draft);
 // Puts a text into the history, also that of later chats.
 void prompt_remember(const char *text);
 // The draft as it is now: once it has been so for a moment it is kept for the case that the chat is killed. Returns

@@ -489,16 +489,16 @@ static void draw_row(struct tui *tui, int row, char *out, size_t size)
 }
 
 // What was typed and not sent is found in the history. What waited was put there when it was typed.
-static void keep_drafts(struct tui *tui)
+static void close_prompt(struct tui *tui)
 {
     const char *kept = written(tui);
-    if (*kept)
-        prompt_remember(kept);
     struct bytes *behind = &tui->behind;
     while (behind->length && strchr(" \t\n", behind->data[behind->length - 1]))
         behind->data[--behind->length] = 0;
-    if (behind->length)
-        prompt_remember(behind->data + strspn(behind->data, " \t\n"));
+    const char *last = behind->length ? behind->data + strspn(behind->data, " \t\n") : "";
+    if (*kept && *last)
+        prompt_remember(kept);
+    prompt_close(*last ? last : kept);
 }
 
 static void say_line(const struct bytes *text)
@@ -531,8 +531,7 @@ static void close_screen(void *self)
     struct tui *tui = self;
     const struct rectangle *chat = &tui->layout.chat;
     char row[CELLS_TEXT_ROOM(1024)];
-    keep_drafts(tui);
-    prompt_close();
+    close_prompt(tui);
     screen_close(tui->screen);
     tui->screen = NULL;
     for (int i = 0; tui->talk.settings.face.last_screen && i < chat->rows && chat->columns <= 1024; i++) {

@@ -45,9 +45,18 @@ static int make_file(char path[4096], const char *text, size_t length)
     return code;
 }
 
-// Makes the text the draft, without the lines' ends behind it. Its length.
-static size_t take_text(struct bytes *text)
+// Makes the text the draft, without the lines' ends behind it. Its length. A NUL, which no draft can hold, becomes a
+// line's end, for it ends names where it is printed.
+static size_t take_text(struct tui *tui, struct bytes *text)
 {
+    char *nul = text->data;
+    bool had = false;
+    while (text->length && (nul = memchr(nul, 0, text->length - (size_t)(nul - text->data)))) {
+        *nul = '\n';
+        had = true;
+    }
+    if (had)
+        tui_notice(tui, "NUL bytes of it became newlines");
     while (text->length && text->data[text->length - 1] == '\n')
         text->data[--text->length] = 0;
     prompt_replace(text->length ? text->data : "");
@@ -69,11 +78,13 @@ void tui_edit(struct tui *tui)
     tui_leave(tui);
     const char *failed = run_editor(path);
     tui_return(tui);
+    if (!failed && files_is_pipe(path))
+        failed = "the editor left a pipe in the file's place; draft unchanged";
     if (!failed)
         code = files_read(path, DRAFT_LIMIT, &text);
     unlink(path);
     if (!failed && !code)
-        take_text(&text);
+        take_text(tui, &text);
     if (failed || code)
         tui_notice(tui, "%s", failed ? failed : strerror(code));
 }
@@ -95,7 +106,7 @@ void tui_shell(struct tui *tui, const char *command)
                    WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
     if (status < 0)
         bytes_release(&text);
-    else if (!take_text(&text) && status == 0)
+    else if (!take_text(tui, &text) && status == 0)
         tui_notice(tui, "it printed nothing");
 }
 

@@ -188,7 +188,18 @@ def test_a_shell_command_fills_the_draft():
     s.keys("\x15", lambda t: "two three" not in t.text().split("idle")[1])
     s.keys("!exit 3\r", "it failed with status 3")
     s.keys("!true\r", "it printed nothing")
+    s.keys("!printf 'five\\000six\\000'\r", "NUL bytes of it became newlines")
+    s.until(lambda t: "> five\n  six" in t.text())
+    s.keys("\x15\x15", lambda t: "five" not in t.text().split("idle")[1])
     s.keys(" !word\r", " tokens/s)")  # with a space it is a message
+    leave(s)
+
+
+def test_an_editor_that_leaves_a_pipe():
+    s = chat("turn\necho\n", env=environment(VISUAL="leave() { rm $1; mkfifo $1; }; leave", **XTERM))
+    s.keys("words\x18\x05", "the editor left a pipe in the file's place; draft unchanged")
+    s.keys("more", "> wordsmore")
+    s.keys("\x15", lambda t: "words" not in t.text())
     leave(s)
 
 
@@ -626,6 +637,32 @@ def test_a_draft_outlives_kill_9():
     t.wait("What was typed in a chat that was killed is in the history; Up brings it back.", "You:")
     t.send("\x04")
     same(t.finish(), 0)
+
+
+def test_a_draft_that_no_history_takes_waits_for_one_that_does():
+    state = os.path.join(SCRATCH, "no-history")
+    env = environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_STATE_HOME=state)
+    folder = os.path.join(state, "moechat")
+    os.makedirs(folder)
+    os.symlink("/dev/full", os.path.join(folder, "history"))
+
+    def drafts():
+        return [open(os.path.join(folder, n)).read() for n in os.listdir(folder) if n.startswith("draft-")]
+
+    s = chat("turn\necho\n", env=env)
+    s.keys("precious", "> precious")
+    s.process.terminate()
+    same(s.finish(), 143)
+    same(drafts(), ["precious"])
+    leave(chat("turn\necho\n", env=env))
+    same(drafts(), ["precious"])
+    os.unlink(os.path.join(folder, "history"))
+    s = Screen(["--no-session"] + script("turn\necho\n"), env=env)
+    s.until("What was typed in a chat that was killed is in the history; Up brings it back.")
+    s.keys("\x1b[A", "> precious")
+    same(drafts(), [])
+    s.keys("\x15", lambda t: "> precious" not in t.text())
+    leave(s)
 
 
 def test_completion():

@@ -16,10 +16,12 @@
 static char folder[] = "/tmp/moechat-draft-XXXXXX", history[64];
 static char taken[4][80];
 static size_t n_taken;
+static bool history_is_full;
 
-static void take(const char *text)
+static bool take(const char *text)
 {
     snprintf(taken[n_taken++ % 4], sizeof taken[0], "%s", text);
+    return !history_is_full;
 }
 
 static size_t adopt(void)
@@ -28,7 +30,7 @@ static size_t adopt(void)
     n_taken = 0;
     draft_file_begin(&other, history);
     size_t count = draft_file_adopt(&other, take);
-    draft_file_end(&other);
+    draft_file_end(&other, true);
     return count;
 }
 
@@ -67,7 +69,7 @@ static void one_that_lives_is_left_alone(struct harness *t)
     CHECK_EQ(t, adopt(), 1);
     CHECK_STR(t, taken[0], "short");
     CHECK_EQ(t, files(), 0);
-    draft_file_end(&file);
+    draft_file_end(&file, true);
 }
 
 static void what_is_sent_is_kept_no_more(struct harness *t)
@@ -82,14 +84,14 @@ static void what_is_sent_is_kept_no_more(struct harness *t)
     file.fd = -1;
     CHECK_EQ(t, adopt(), 0);
     CHECK_EQ(t, files(), 0); // its file goes all the same
-    draft_file_end(&file);
+    draft_file_end(&file, true);
     draft_file_begin(&file, history);
     draft_file_keep(&file, "a draft");
     draft_file_keep(&file, large); // no half of it, and not what was there before
     close(file.fd);
     file.fd = -1;
     CHECK_EQ(t, adopt(), 0);
-    draft_file_end(&file);
+    draft_file_end(&file, true);
     free(large);
 }
 
@@ -111,6 +113,31 @@ static void what_is_planted_is_left_alone(struct harness *t)
     CHECK_EQ(t, files(), 4);
 }
 
+static void what_no_history_takes_stays(struct harness *t)
+{
+    struct draft_file file;
+    history_is_full = true;
+    put("draft-killed", "precious", 8);
+    CHECK_EQ(t, adopt(), 1);
+    CHECK_EQ(t, adopt(), 1); // the next chat finds it again
+    CHECK_STR(t, taken[0], "precious");
+    history_is_full = false;
+    CHECK_EQ(t, adopt(), 1);
+    CHECK_EQ(t, adopt(), 0);
+    for (int safe = 0; safe < 2; safe++) {
+        draft_file_begin(&file, history);
+        draft_file_keep(&file, "left");
+        draft_file_end(&file, safe);
+        CHECK_EQ(t, adopt(), !safe);
+    }
+    draft_file_begin(&file, history);
+    draft_file_keep(&file, "sent");
+    draft_file_keep(&file, "");
+    size_t before = files();
+    draft_file_end(&file, false); // there is nothing to keep
+    CHECK_EQ(t, files(), before - 1);
+}
+
 static void no_place(struct harness *t)
 {
     struct draft_file file;
@@ -118,15 +145,14 @@ static void no_place(struct harness *t)
     CHECK_EQ(t, draft_file_adopt(&file, take), 0);
     draft_file_keep(&file, "a draft");
     CHECK_EQ(t, file.fd, -1);
-    draft_file_end(&file);
+    draft_file_end(&file, true);
 }
 
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(one_that_lives_is_left_alone),
-        TEST(what_is_sent_is_kept_no_more),
-        TEST(no_place),
+        TEST(one_that_lives_is_left_alone),  TEST(what_is_sent_is_kept_no_more),
+        TEST(what_no_history_takes_stays),   TEST(no_place),
         TEST(what_is_planted_is_left_alone),
     };
     if (!mkdtemp(folder))

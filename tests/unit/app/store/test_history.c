@@ -2,10 +2,13 @@
 // The input history: what is kept, hostile files, programs side by side.
 #include "app/store/history.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/harness.h"
@@ -168,6 +171,45 @@ static void side_by_side(struct harness *t)
     history_release(&all);
 }
 
+// An editor or a suspended chat that holds the file stops nobody for long, and the second time not at all.
+static void a_lock_that_stays_is_not_waited_for(struct harness *t)
+{
+    const char *path = path_of("held");
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    struct history history = {0};
+    int ready[2];
+    char byte;
+    CHECK_EQ(t, history_add(&history, path, "before", 6), 0);
+    CHECK_EQ(t, pipe(ready), 0);
+    pid_t holder = fork();
+    if (holder == 0) {
+        int fd = open(path, O_RDWR);
+        if (fcntl(fd, F_SETLK, &lock) == 0 && write(ready[1], "x", 1) == 1)
+            pause();
+        _exit(1);
+    }
+    CHECK_EQ(t, read(ready[0], &byte, 1), 1);
+    time_t began = time(NULL);
+    CHECK_EQ(t, history_add(&history, path, "held", 4), EAGAIN);
+    CHECK(t, time(NULL) - began >= 1); // others hold it for moments
+    struct timespec from, to;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    CHECK_EQ(t, history_add(&history, path, "again", 5), EAGAIN);
+    CHECK_EQ(t, history_load(&history, path), EAGAIN);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    CHECK(t, to.tv_sec - from.tv_sec < 2);
+    CHECK_STR(t, history_reason(EAGAIN), "another process holds a lock on it");
+    kill(holder, SIGKILL);
+    waitpid(holder, NULL, 0);
+    CHECK_EQ(t, history_load(&history, path), 0);
+    CHECK_EQ(t, history.count, 1);
+    CHECK_EQ(t, history_add(&history, path, "free", 4), 0);
+    CHECK(t, !history.held);
+    close(ready[0]);
+    close(ready[1]);
+    history_release(&history);
+}
+
 static void has_a_place(struct harness *t)
 {
     char want[128];
@@ -191,7 +233,7 @@ int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(there_and_back),  TEST(what_is_not_kept), TEST(adds_and_loads), TEST(hostile_files),
-        TEST(is_written_anew), TEST(side_by_side),     TEST(has_a_place),
+        TEST(is_written_anew), TEST(side_by_side),     TEST(has_a_place),    TEST(a_lock_that_stays_is_not_waited_for),
     };
     if (!mkdtemp(folder))
         return 1;
