@@ -2,6 +2,7 @@
 """The real program on a pseudo-terminal or in pipes, for the tests beside this file. Standard library only."""
 import atexit
 import fcntl
+import json
 import os
 import re
 import select
@@ -186,6 +187,30 @@ def expect(condition, what):
 
 def same(got, wanted):
     expect(got == wanted, "got %r, wanted %r" % (got, wanted))
+
+
+def names_in(value, at=""):
+    """The places of all that a JSON value names: a.b, and a[].b of lists."""
+    if isinstance(value, dict):
+        return {at}.union(*(names_in(inside, at + "." * bool(at) + key) for key, inside in value.items())) - {""}
+    if isinstance(value, list):
+        return {at}.union(*(names_in(inside, at + "[]") for inside in value))
+    return {at}
+
+
+def same_names(command, text):
+    """All names in the object that a command printed are those of golden/json.txt, and none is missing (UPDATE_GOLDEN=1 writes them anew).
+    But for reason, which is there only where there is one."""
+    path = os.path.join(ROOT, "tests", "screens", "golden", "json.txt")
+    got = {"%s: %s" % (command, name) for name in names_in(json.loads(text)) if not name.endswith(".reason")}
+    with open(path) as stored:
+        lines = set(stored.read().splitlines())
+    wanted = {line for line in lines if line.startswith(command + ": ")}
+    if os.environ.get("UPDATE_GOLDEN") and got != wanted:
+        with open(path, "w") as out:
+            out.write("".join(line + "\n" for line in sorted(lines - wanted | got)))
+        wanted = got
+    same((sorted(got - wanted), sorted(wanted - got)), ([], []))
 
 
 def main(tests):

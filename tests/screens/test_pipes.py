@@ -373,6 +373,8 @@ def test_help_and_manual_know_every_option():
         manual = page.read()
     dumped = run(["--dump-options=mdoc"]).stdout.decode()
     expect(len(dumped) > 1000 and dumped in manual, "OPTIONS in man/moechat.1 is `moechat --dump-options=mdoc`")
+    for part, status in (("", 0), ("-commands", 0), ("-keys", 0), ("-", 2)):
+        same(run(["--dump-options=mdoc" + part]).returncode, status)
     for part in ("commands", "keys"):
         dumped_part = run(["--dump-options=mdoc-" + part]).stdout.decode()
         expect(len(dumped_part) > 500 and dumped_part in manual, part + " in man/moechat.1: --dump-options=mdoc-" + part)
@@ -422,6 +424,23 @@ def test_names_in_json_mean_one_thing():
     same([(m["files"], m["listed_files"], m["complete"]) for m in models], [(2, 1, False), (1, 1, True)])
     for object in [shown, exported] + listed + models:
         expect("parts" not in object and all(isinstance(object.get(key, []), list) for key in ("messages", "branches")), object)
+
+
+def test_json_says_all_that_it_did():
+    same_names("run", run(["run", "--device", "ref", "--json", "--max-tokens", "2", "-p", "hi"]).stdout)
+    token, *_, last = run(["run", "--device", "ref", "--jsonl", "--max-tokens", "2", "-p", "hi"]).stdout.splitlines()
+    same_names("run, a token", token)
+    same_names("run, the last line", last)
+    apart = environment(XDG_DATA_HOME=SCRATCH + "/json")
+    same_names("run, a script", run(["run", "--json", "--session", "one", "-p", "hi"] + script("experts 2 8 2\nturn\necho\n"), env=apart).stdout)
+    same_names("eval", eval_tokens(b"1 2 3", "--json").stdout)
+    same_names("info", run(["info", "--json", "-m", TINY]).stdout)
+    same_names("info --list", run(["info", "--json", "--list", "-"], b"a-Q6_K-00001-of-00002.gguf\n").stdout)
+    same_names("bench", run(["bench", "-m", TINY, "--device", "ref", "--runs", "1", "--prefill-tokens", "3", "--decode-tokens", "2", "--json"]).stdout)
+    same_names("devices", json.dumps(json.loads(run(["devices", "--json"]).stdout)["devices"][0]))
+    run(["--plain", "--session", "one"] + script("turn\necho\n"), b"/retry\nmore\n/undo\n", env=apart)
+    for verb in (["list", "--json"], ["show", "one", "--json"], ["export", "one", "json"]):
+        same_names("sessions " + verb[0], run(["sessions"] + verb, env=apart).stdout)
 
 
 def eval_tokens(text, *args):

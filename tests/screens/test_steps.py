@@ -5,7 +5,7 @@ import json
 import re
 import subprocess
 
-from rig import ROOT, Terminal, expect, main, run, same
+from rig import ROOT, Terminal, expect, main, run, same, same_names
 
 RUN = ["run", "--model", ROOT + "/models/demo", "--device", "ref", "--temp", "0", "--jsonl", "-p", "Tell me about the weather."]
 
@@ -119,6 +119,7 @@ def test_bench_stream():
                   "--prefill-tokens", "6", "--decode-tokens", "3", "--expert-cache", "2M", "--json"])
     same(result.returncode, 0)
     seen = json.loads(result.stdout)
+    same_names("bench stream", result.stdout)
     same(seen["same_answers"], True)
     expect(len(seen["rows"]) >= 12 and all(row["decode_tokens_per_s"] > 0 for row in seen["rows"]), "a row a technique")
     expect(all(rate > 0 for rate in seen["reads_bytes_per_s"]), "reads were measured")

@@ -312,6 +312,77 @@ static void what_does_not_fit_is_told_its_context(struct harness *t)
     rig_clean(root);
 }
 
+// A message that its answer was taken back from is answered again from the logits on the disk, and nothing is read.
+static void logits_come_from_the_disk(struct harness *t)
+{
+    char root[64];
+    struct store store = rig_store(root);
+    struct store_error error;
+    struct session_news news;
+    struct bytes answer = {0};
+    struct event event = {0};
+    struct worker *worker = start(t, "turn\ntext one two\n");
+    await_ready(t, worker);
+    save_from_now_on(t, worker, &store);
+    post(worker, "hi", 0, 0);
+    turn_result_free(collect(t, worker, &answer, 0));
+    CHECK(t, worker_finish_session(worker, &news) && !news.failed);
+    worker_free(worker);
+    struct saved *saved;
+    struct saved_content content;
+    CHECK_EQ(t, saved_open(&store, "talk", &saved, &content, &error), STORE_OK);
+    if (CHECK_EQ(t, content.n_parts, 2)) {
+        saved_cut(saved, (uint32_t)content.parts[0].ids.count);
+        CHECK_EQ(t, saved_commit(saved, NULL, &error), STORE_OK);
+        saved_close(saved);
+        worker = start(t, "turn\ntext three\n");
+        await_ready(t, worker);
+        open_talk(t, worker, &store, &event);
+        post_again(worker, &content.parts[0]);
+        struct turn_result *result = collect(t, worker, &answer, 0);
+        CHECK_STR(t, answer.data, "three");
+        CHECK(t, result->tally.read_tokens == 0 && result->cached_tokens == content.parts[0].ids.count);
+        turn_result_free(result);
+        worker_free(worker);
+    }
+    saved_content_release(&content);
+    bytes_release(&answer);
+    rig_clean(root);
+}
+
+// What of the conversation is fed otherwise now is forgotten once that is saved, all of it.
+static void what_is_fed_otherwise_is_forgotten(struct harness *t)
+{
+    for (uint32_t n_left = 0; n_left <= 2; n_left++) {
+        char root[64];
+        struct store store = rig_store(root);
+        struct store_error error;
+        struct session_news news;
+        struct bytes answer = {0};
+        struct saved_content content;
+        struct worker *worker = start(t, "turn\ntext one\n");
+        await_ready(t, worker);
+        save_from_now_on(t, worker, &store);
+        post(worker, "hi", 0, 0); // part 0, and part 1 answers it
+        turn_result_free(collect(t, worker, &answer, 0));
+        struct turn *turn = turn_new();
+        CHECK(t, turn_add(turn, TOK_USER, "hi there", 8));
+        turn->number = 2;
+        for (uint32_t part = 0; part < n_left; part++)
+            CHECK(t, turn_leaves(turn, part));
+        worker_send(worker, turn);
+        turn_result_free(collect(t, worker, &answer, 0));
+        CHECK(t, worker_finish_session(worker, &news) && !news.failed);
+        CHECK_EQ(t, saved_read(&store, "talk", &content, &error), STORE_OK);
+        CHECK_EQ(t, content.n_parts, 2);
+        CHECK_EQ(t, content.n_others, n_left == 2 ? 0 : 2); // what others follow stays
+        saved_content_release(&content);
+        bytes_release(&answer);
+        worker_free(worker);
+        rig_clean(root);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
@@ -320,6 +391,8 @@ int main(int argc, char **argv)
         TEST(what_is_read_again_is_counted_as_it_is_now),
         TEST(reading_again_is_stopped_at_once),
         TEST(what_does_not_fit_is_told_its_context),
+        TEST(logits_come_from_the_disk),
+        TEST(what_is_fed_otherwise_is_forgotten),
     };
     return HARNESS_RUN(tests, argc, argv);
 }

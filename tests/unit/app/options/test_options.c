@@ -420,6 +420,13 @@ static void help_lists_what_belongs(struct harness *t)
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
         CHECK(t, strlen(line) < 80);
     free(text);
+    for (int command = 0; command < COMMAND_COUNT; command++) { // only sessions has verbs
+        out = open_memstream(&text, &size);
+        options_help(out, (enum command)command);
+        fclose(out);
+        CHECK_EQ(t, strstr(text, "rename NAME NEW-NAME") != NULL, command == COMMAND_SESSIONS);
+        free(text);
+    }
     out = open_memstream(&text, &size);
     CHECK(t, options_dump(out, "mdoc") && !options_dump(out, "html"));
     fclose(out);
