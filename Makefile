@@ -119,6 +119,9 @@ $(BUILD)/tests/fault/engine/convert/test_convert_power $(BUILD)/tests/fault/app/
 # A disk that fails at the calls that the engine's options can't disturb: tests/fault/engine/convert/test_convert_faults.c.
 $(BUILD)/tests/fault/engine/convert/test_convert_faults: private LDFLAGS += $(foreach f,open64 pread64 ftruncate64,-Wl,--wrap=$f)
 
+# Memory that is refused: tests/fault/app/test_refused.c.
+$(BUILD)/tests/fault/app/test_refused: private LDFLAGS += $(foreach f,malloc calloc realloc,-Wl,--wrap=$f)
+
 # A fuzz target with replay.c as its main: runs the corpus and fixed mutants of it.
 $(BUILD)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/tests/fuzz/replay.o $(LIBRARY)
 	@mkdir -p $(@D)

@@ -19,7 +19,7 @@ struct candidates {
     char **words; // whole words, sorted; a folder's ends with /
     size_t count;
 };
-// False: nothing to offer, or no memory.
+// False: nothing to offer. Words that there is no memory for are missing.
 bool candidates_find(struct candidates *candidates, const char *line, size_t point,
                      const struct candidate_names *sessions);
 void candidates_release(struct candidates *candidates);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Keeps the turns of a conversation.
-#include "app/talk/chat.h"
+#include "app/talk/chat_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,21 +11,31 @@ static void turn_release(struct chat_turn *turn)
     tok_ids_release(&turn->ids);
 }
 
-// To the other branches. Without memory it is forgotten here; on the disk it stays.
-static void keep_aside(struct chat *chat, struct chat_turn *turn)
+void chat_put_aside(struct chat *chat, struct chat_turn *turn)
 {
-    struct chat_turn *grown = realloc(chat->others, (chat->n_others + 1) * sizeof *grown);
-    if (grown)
-        chat->others = grown;
-    if (!grown || turn->number == PART_NONE) {
+    if (turn->number == PART_NONE) {
         turn_release(turn);
         return;
     }
+    struct chat_turn *others = chat->others;
     size_t at = chat->n_others++;
-    for (; at > 0 && grown[at - 1].number > turn->number; at--)
-        grown[at] = grown[at - 1];
-    grown[at] = *turn;
-    grown[at].end = 0;
+    for (; at > 0 && others[at - 1].number > turn->number; at--)
+        others[at] = others[at - 1];
+    others[at] = *turn;
+    others[at].end = 0;
+}
+
+// To the other branches. False: without memory it is forgotten here; on the disk it stays.
+static bool keep_aside(struct chat *chat, struct chat_turn *turn)
+{
+    struct chat_turn *grown = realloc(chat->others, (chat->n_others + 1) * sizeof *grown);
+    if (!grown) {
+        turn_release(turn);
+        return false;
+    }
+    chat->others = grown;
+    chat_put_aside(chat, turn);
+    return true;
 }
 
 void chat_cut(struct chat *chat, size_t n_turns)
@@ -518,7 +528,8 @@ bool chat_restore_others(struct chat *chat, const struct part *parts, size_t n_p
             turn_release(&turn);
             return false;
         }
-        keep_aside(chat, &turn);
+        if (!keep_aside(chat, &turn))
+            return false;
         if (part->number >= chat->next_number)
             chat->next_number = part->number + 1;
     }

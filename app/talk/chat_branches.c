@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The way through the branches of a conversation.
-#include "app/talk/chat.h"
+#include "app/talk/chat_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -182,16 +182,18 @@ static bool go(struct chat *chat, int64_t number)
     if (fine) { // with room for all that moves
         for (size_t i = 0; i < chat->n_turns; i++)
             turns[i] = chat->turns[i];
+        for (size_t i = 0; i < chat->n_others; i++)
+            others[i] = chat->others[i];
         free(chat->turns);
+        free(chat->others);
         chat->turns = turns;
-        chat_cut(chat, same);
-        turns = NULL;
+        chat->others = others;
+        turns = others = NULL;
+        while (chat->n_turns > same)
+            chat_put_aside(chat, &chat->turns[--chat->n_turns]);
     }
-    for (size_t i = same; fine && i < n; i++) {
-        fine = other(chat, way[i]); // unless there was no memory to put it there
-        if (fine)
-            chat->turns[chat->n_turns++] = take(chat, way[i]);
-    }
+    for (size_t i = same; fine && i < n; i++)
+        chat->turns[chat->n_turns++] = take(chat, way[i]);
     // A message that came to nothing is fed when it is sent again, and what was first fed with it, too.
     const struct turn_parts *tried = &chat->tried;
     bool waits = fine && turn_parts_end_with(tried, chat->turns[n - 1].number);
