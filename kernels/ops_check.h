@@ -61,9 +61,9 @@ bool op_heads_fit(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *
 gpu_buf *op_attention_tiles(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b,
                             struct tiling *tiling);
 
-// ops_token.c: a matrix that kernels take whose groups meet; and how many groups had met before a launch that will have
-// them meet so many times.
+// ops_token.c: a matrix that kernels take whose groups meet; and a launch that has them meet so many times: `met`, of
+// its arguments, becomes how many had met before. A launch that is refused counts for nothing.
 bool op_token_takes(const gpu *g, const struct args_matrix *m);
-uint32_t op_token_meets(gpu *g, uint32_t times);
+void op_token_launch(gpu *g, struct launch *l, uint32_t *met, uint32_t times);
 
 #endif

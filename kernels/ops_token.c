@@ -35,11 +35,14 @@ void gpu_prove_meeting(gpu *g, uint32_t per_unit)
     g->counts = (struct gpu_counts){0};
 }
 
-uint32_t op_token_meets(gpu *g, uint32_t times)
+void op_token_launch(gpu *g, struct launch *l, uint32_t *met, uint32_t times)
 {
-    uint32_t met = g->meeting.met;
+    *met = g->meeting.met;
     g->meeting.met += times * g->meeting.groups;
-    return met;
+    l->groups[0] = g->meeting.groups;
+    launch(g, l);
+    if (gpu_failed(g))
+        g->meeting.met = *met; // for nobody will come
 }
 
 // What the op stands for.
@@ -156,13 +159,11 @@ void gpu_op_moe_token(gpu *g, const struct args_moe_token *a, const struct gpu_m
     if (!buffers_fit(g, a, b))
         return;
     struct args_moe_token args = *a;
-    args.met = op_token_meets(g, MEETINGS);
     args.meetings = 0;
-    launch(g, &(struct launch){.kernel = KERNEL_MOE_TOKEN,
-                               .args = &args,
-                               .buffers = {b->norm, b->router, b->bias ? b->bias : b->norm, b->experts,
-                                           b->shared ? b->shared : b->experts,
-                                           b->shared_down ? b->shared_down : b->experts, b->logits, b->ids, b->weights,
-                                           b->act, b->partial, b->out, g->meeting.count},
-                               .groups = {g->meeting.groups}});
+    struct launch l = {.kernel = KERNEL_MOE_TOKEN,
+                       .args = &args,
+                       .buffers = {b->norm, b->router, b->bias ? b->bias : b->norm, b->experts,
+                                   b->shared ? b->shared : b->experts, b->shared_down ? b->shared_down : b->experts,
+                                   b->logits, b->ids, b->weights, b->act, b->partial, b->out, g->meeting.count}};
+    op_token_launch(g, &l, &args.met, MEETINGS);
 }

@@ -70,15 +70,13 @@ void gpu_op_mla_in(gpu *g, const struct args_mla_in *a, const struct gpu_mla_in_
         return;
     struct args_mla_in args = *a;
     bool has_lora = a->q_last.kind != KIND_NONE;
-    args.met = op_token_meets(g, has_lora ? 2 : 1);
-    launch(g,
-           &(struct launch){.kernel = KERNEL_MLA_IN,
-                            .args = &args,
-                            .buffers = {b->norm, has_lora ? b->lora_norm : b->norm, b->latent_norm,
-                                        b->inv_freq ? b->inv_freq : b->norm, b->x, b->q_first,
-                                        has_lora ? b->q_last : b->q_first, b->kv_a, b->kv_b, has_lora ? b->lora : b->q,
-                                        b->q, b->kv, b->cache, b->latent, g->meeting.count},
-                            .groups = {g->meeting.groups}});
+    struct launch l = {.kernel = KERNEL_MLA_IN,
+                       .args = &args,
+                       .buffers = {b->norm, has_lora ? b->lora_norm : b->norm, b->latent_norm,
+                                   b->inv_freq ? b->inv_freq : b->norm, b->x, b->q_first,
+                                   has_lora ? b->q_last : b->q_first, b->kv_a, b->kv_b, has_lora ? b->lora : b->q, b->q,
+                                   b->kv, b->cache, b->latent, g->meeting.count}};
+    op_token_launch(g, &l, &args.met, has_lora ? 2 : 1);
 }
 
 // What mla_out stands for.
@@ -121,11 +119,9 @@ void gpu_op_mla_out(gpu *g, const struct args_mla_out *a, const struct gpu_mla_o
     gpu_buf *partials = op_attention_tiles(g, &a->attention, &b->attention, &tiling);
     if (!partials)
         return;
-    args.met = op_token_meets(g, 2);
-    launch(g, &(struct launch){
-                  .kernel = KERNEL_MLA_OUT,
-                  .args = &args,
-                  .tiling = tiling,
-                  .buffers = {partials, b->attention.out, b->values, b->heads, b->o, b->out, g->meeting.count},
-                  .groups = {g->meeting.groups}});
+    struct launch l = {.kernel = KERNEL_MLA_OUT,
+                       .args = &args,
+                       .tiling = tiling,
+                       .buffers = {partials, b->attention.out, b->values, b->heads, b->o, b->out, g->meeting.count}};
+    op_token_launch(g, &l, &args.met, 2);
 }

@@ -380,6 +380,29 @@ static void groups_that_never_come(struct harness *t)
     }
 }
 
+// A launch that is refused leaves the count as it was: later ones wait for nobody who has not come.
+static void launches_that_are_refused(struct harness *t)
+{
+    const struct token_case *c = &token_cases[4];
+    for (unsigned d = 0; d < rigs.n; d++) {
+        gpu *g = rigs.items[d].g;
+        cl_kernel *kernel = &g->program.kernels[KERNEL_MOE_TOKEN], kept = *kernel;
+        if (!g->meeting.groups)
+            continue;
+        struct token_rig r = token_rig_of(g, c);
+        uint32_t met = g->meeting.met;
+        renew(g, &r, c);
+        *kernel = NULL;
+        gpu_op_moe_token(g, &r.a, &r.b);
+        *kernel = kept;
+        CHECK_EQ(t, gpu_check(g, NULL), GPU_ARGUMENT);
+        CHECK_EQ(t, g->meeting.met, met);
+        forget(&r.b);
+        release(&r);
+        check_token(t, &rigs.items[d], c);
+    }
+}
+
 static void wrong_arguments(struct harness *t)
 {
     const struct token_case *c = &token_cases[4];
@@ -433,7 +456,8 @@ static void wrong_arguments(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {TEST(as_one_by_one), TEST(latent_attention_as_one_by_one),
-                                                TEST(groups_that_never_come), TEST(wrong_arguments)};
+                                                TEST(groups_that_never_come), TEST(launches_that_are_refused),
+                                                TEST(wrong_arguments)};
     rigs = open_rigs();
     int failed = HARNESS_RUN(tests, argc, argv);
     close_rigs(&rigs);
