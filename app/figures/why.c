@@ -63,8 +63,8 @@ static void add_experts(char out[WHY_SIZE], const struct moe_telemetry *step, bo
                      : layer->n_from[MOE_FROM_HOST] + layer->n_from[MOE_FROM_DISK] + layer->n_from[MOE_FROM_LATE];
         bytes += disk ? layer->bytes_disk : layer->bytes_device;
     }
-    add(out, "; %" PRIu64 " of its %" PRIu64 " experts were %s (%s)", from, all, disk ? "read" : "not on the device",
-        format_bytes(amount, sizeof amount, bytes));
+    add(out, "; %" PRIu64 " of its %" PRIu64 " experts %s %s (%s)", from, all, from == 1 ? "was" : "were",
+        disk ? "read" : "not on the device", format_bytes(amount, sizeof amount, bytes));
     const struct moe_choice *longest = NULL;
     uint32_t n = step->choices ? step->n_moe_layers * step->top_k : 0, at = 0;
     for (uint32_t i = 0; i < n; i++)

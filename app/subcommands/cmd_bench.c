@@ -112,7 +112,7 @@ static int print_result(struct bench *bench)
            decode = bench_median(bench->decode_rates, options->asked.runs);
     double weights = decode * (double)about->active_bytes,
            ratio = bench->copy_rate > 0 ? weights / bench->copy_rate : 0;
-    char hash[24], read[FORMAT_SIZE];
+    char hash[24], read[FORMAT_SIZE], found[TALLY_FOUND_SIZE];
     snprintf(hash, sizeof hash, "%016" PRIx64, bench->hash);
     if (options->asked.json) {
         struct json_object *object = json_object_new_object();
@@ -141,15 +141,16 @@ static int print_result(struct bench *bench)
     printf(" on ");
     report_text(stdout, moe_model_device(bench->model), strlen(moe_model_device(bench->model)));
     printf(", %s\n", bench_runs_words(words, sizeof words, options->asked.runs, "runs"));
-    printf("  prefill   %9.1f tokens/s   (%" PRIu32 " tokens)\n", prefill, options->asked.prefill_tokens);
-    printf("  decode    %9.1f tokens/s   (%" PRIu32 " tokens)\n", decode, options->asked.decode_tokens);
+    printf("  prefill   %9.1f tokens/s   (%s)\n", prefill,
+           format_tokens(read, sizeof read, options->asked.prefill_tokens, 0));
+    printf("  decode    %9.1f tokens/s   (%s)\n", decode,
+           format_tokens(read, sizeof read, options->asked.decode_tokens, 0));
     printf("  weights   %9.2f GB/s       (%s of packed weights a token)\n", weights / 1e9,
            format_bytes(read, sizeof read, about->active_bytes));
     printf("  copy      %9.2f GB/s       (read + written, same device, same run)\n", bench->copy_rate / 1e9);
     printf("  ratio     %9.3f            (weights to copy)\n", ratio);
-    printf("  experts   %" PRIu64 " hits, %" PRIu64 " misses, %s read in the last run; %" PRIu64 " slots\n",
-           bench->tally.hits, bench->tally.misses, format_bytes(read, sizeof read, bench->tally.bytes_read),
-           cache.slots);
+    printf("  experts   %s, %s read in the last run; %" PRIu64 " slot%s\n", tally_found_words(found, &bench->tally),
+           format_bytes(read, sizeof read, bench->tally.bytes_read), cache.slots, cache.slots == 1 ? "" : "s");
     printf("  logits    %s (FNV-1a of the last)\n", hash);
     return STATUS_DONE;
 }

@@ -237,7 +237,8 @@ static int print_result(struct eval *eval, double seconds)
     uint64_t ns = stats.prefill_ns + stats.decode_ns;
     double rate = json_out_rate(eval->ids.count, ns);
     if (!eval->options->asked.json) {
-        printf("%zu tokens, mean NLL %.6f, perplexity %.4f, %.1f tokens/s\n", eval->ids.count, mean, exp(mean), rate);
+        printf("%zu token%s, mean NLL %.6f, perplexity %.4f, %.1f tokens/s\n", eval->ids.count,
+               eval->ids.count == 1 ? "" : "s", mean, exp(mean), rate);
         return STATUS_DONE;
     }
     struct json_object *object = json_object_new_object();

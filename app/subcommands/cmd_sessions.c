@@ -193,11 +193,12 @@ static int verify(const struct request *request)
     for (size_t at = 0; at < verdict.wrong.length; at += strlen(verdict.wrong.data + at) + 1)
         report("%s", verdict.wrong.data + at);
     if (verdict.n_states)
-        snprintf(states, sizeof states, ", %zu states, %s", verdict.n_states,
+        snprintf(states, sizeof states, ", %zu state%s, %s", verdict.n_states, verdict.n_states == 1 ? "" : "s",
                  format_bytes(bytes, sizeof bytes, verdict.state_bytes));
     if (fine)
-        printf("%s: all checksums match (%zu parts, %zu records, %s%s)\n", request->name, verdict.n_parts,
-               verdict.n_records, format_bytes(rows, sizeof rows, verdict.row_bytes), states);
+        printf("%s: all checksums match (%zu part%s, %zu record%s, %s%s)\n", request->name, verdict.n_parts,
+               verdict.n_parts == 1 ? "" : "s", verdict.n_records, verdict.n_records == 1 ? "" : "s",
+               format_bytes(rows, sizeof rows, verdict.row_bytes), states);
     bytes_release(&verdict.wrong);
     return fine ? STATUS_DONE : STATUS_FAILED;
 }

@@ -54,10 +54,10 @@ static const char *messages_words(char out[MESSAGES_SIZE], const struct manifest
 
 void sessions_describe(char *out, size_t size, const char *name, const struct manifest *manifest)
 {
-    char used[40], messages[MESSAGES_SIZE];
-    snprintf(out, size, "Session \"%s\": %s, %" PRIu32 " tokens, used %s, model %s.", name,
-             messages_words(messages, manifest), manifest_tokens(manifest), age(used, sizeof used, manifest->updated),
-             model_of(manifest));
+    char used[40], messages[MESSAGES_SIZE], tokens[FORMAT_SIZE];
+    snprintf(out, size, "Session \"%s\": %s, %s, used %s, model %s.", name, messages_words(messages, manifest),
+             format_tokens(tokens, sizeof tokens, manifest_tokens(manifest), 0),
+             age(used, sizeof used, manifest->updated), model_of(manifest));
 }
 
 static bool fill_chat(const char *name, struct chat *chat, struct sessions_choice *choice, struct store_error *error)
@@ -166,15 +166,15 @@ bool sessions_choose(struct store *store, const struct talk_settings *settings, 
 // All but the name. Returns out.
 static char *print_details(char *out, size_t size, const struct store_entry *entry)
 {
-    char used[40], rows[FORMAT_SIZE], bytes[FORMAT_SIZE], states[40] = "", messages[MESSAGES_SIZE];
+    char used[40], rows[FORMAT_SIZE], bytes[FORMAT_SIZE], states[40] = "", messages[MESSAGES_SIZE], tokens[FORMAT_SIZE];
     if (entry->state_bytes)
         snprintf(states, sizeof states, ", states %s", format_bytes(bytes, sizeof bytes, entry->state_bytes));
     age(used, sizeof used, entry->updated);
     if (entry->damaged)
         snprintf(out, size, "%s, damaged; /load or --session offers what can be read", used);
     else
-        snprintf(out, size, "%s, %s, %" PRIu32 " tokens, KV cache %s%s, model %s", used,
-                 messages_words(messages, &entry->manifest), manifest_tokens(&entry->manifest),
+        snprintf(out, size, "%s, %s, %s, KV cache %s%s, model %s", used, messages_words(messages, &entry->manifest),
+                 format_tokens(tokens, sizeof tokens, manifest_tokens(&entry->manifest), 0),
                  format_bytes(rows, sizeof rows, entry->kv_bytes - entry->state_bytes), states,
                  model_of(&entry->manifest));
     return out;

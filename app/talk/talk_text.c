@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/util/format.h"
 #include "app/view/cells.h"
 #include "app/talk/export.h"
 #include "app/figures/figures.h"
@@ -221,12 +222,13 @@ void talk_do_inspect(struct talk *talk, const struct line *line)
     else
         worker_inspect(talk->worker, 0, &token, &count);
     if (count == 0 || !counted || (n > 0 && !there)) {
+        char tokens[FORMAT_SIZE];
         talk_say(talk,
                  count == 0  ? "No answer to inspect yet: /inspect is about the last one here."
                  : !counted  ? "/inspect takes the number of a token; without one it lists them."
-                 : n > count ? "The last answer has %" PRIu32 " tokens."
-                             : "That one is too long ago; the last answer has %" PRIu32 " tokens.",
-                 count);
+                 : n > count ? "The last answer has %s."
+                             : "That one is too long ago; the last answer has %s.",
+                 format_tokens(tokens, sizeof tokens, count, 0));
         return;
     }
     if (talk_lines_begin(talk, &lines)) {

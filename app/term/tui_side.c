@@ -206,7 +206,7 @@ void tui_copy(struct tui *tui, const char *text, size_t length)
     fine = fine && bytes_append(&sequence, "\033\\", 2);
     if (fine)
         screen_send(tui->screen, sequence.data, sequence.length);
-    tui_notice(tui, fine ? "%zu bytes copied" : "out of memory to copy %zu bytes", length);
+    tui_notice(tui, fine ? "%zu byte%s copied" : "out of memory to copy %zu byte%s", length, length == 1 ? "" : "s");
     bytes_release(&sequence);
 }
 

@@ -42,8 +42,9 @@ char *plan_words(char *out, size_t size, const struct moe_cache_plan *plan)
     if (plan->resident_bytes)
         add(out, size, "%s of resident weights; ", format_bytes(a, sizeof a, plan->resident_bytes));
     if (plan->state_bytes)
-        add(out, size, "a conversation's states (2 x %s) and %" PRIu64 " copies of them in host memory (%s); ",
+        add(out, size, "a conversation's states (2 x %s) and %" PRIu64 " %s of them in host memory (%s); ",
             format_bytes(a, sizeof a, plan->state_bytes), plan->snapshot_bytes / plan->state_bytes,
+            plan->snapshot_bytes / plan->state_bytes == 1 ? "copy" : "copies",
             format_bytes(b, sizeof b, plan->snapshot_bytes));
     if (plan->all)
         add(out, size, "all %" PRIu64 " experts cached%s", plan->slots, plan->host_slots ? " on the device" : "");

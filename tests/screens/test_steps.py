@@ -81,6 +81,29 @@ def test_inspect_and_stats_are_about_what_was_answered():
     expect(re.search(r"%  +[0-9]+  .*  taken, less likely than these\n", text), "it has its probability: " + text)
 
 
+def test_one_of_a_thing_is_one():
+    shown = [run(args + ["--device", "ref", "--prefetch", "off"], stdin, together=True).stdout.decode() for args, stdin in (
+        (["bench", "-m", ROOT + "/models/demo", "--runs", "1", "--prefill-tokens", "1", "--decode-tokens", "1"], b""),
+        (["--plain", "--session", "of-one", "--max-tokens", "1"], b"hi\n/inspect 9\n/stats\n/inspect 1\n/sessions\n"),
+        (["--plain", "--session", "of-none", "--max-tokens", "1"], b"/system x\n/save\n/sessions\n"))]
+    shown += [run(["sessions", verb, name]).stdout.decode() for verb in ("show", "verify", "tree") for name in ("of-one", "of-none")]
+    for text in shown:
+        same(re.findall(r"(?<![0-9.,] )(?<![0-9.,-])\b1 (?:tokens|messages|parts|records|states|hits|misses|branches|turns|experts|layers|slots)\b", text), [])
+    expect(shown[0].count("(1 token)") == 2 and "The last answer has 1 token." in shown[1], shown)
+    for name in ("of-one", "of-none"):
+        run(["sessions", "rm", name])
+
+
+def test_hits_without_prefetch_are_what_the_manual_says():
+    """The sum is the same in each run; on the device that is done at once so are both."""
+    tell = lambda *more: json.loads(run(["run", "--json", "--model", ROOT + "/models/demo", "--seed", "1", "--temp", "0", "--max-tokens", "9",
+                                         "--prefetch", "off", "--expert-cache", "2M", "-p", "Tell me a story about a fox."] + list(more)).stdout)["experts"]
+    here, there = [tell("--device", "ref") for _ in range(3)], [tell() for _ in range(3)]
+    for each in here + there:
+        same((each["hits"] + each["misses"], each["prefetched"]), (here[0]["hits"] + here[0]["misses"], 0))
+    same([each["hits"] for each in here], [here[0]["hits"]] * 3)
+
+
 def test_stats_sum_up():
     result = run(["--plain", "--no-session", "--config", "none", "--model", ROOT + "/models/demo", "--device", "ref", "--temp", "0",
                   "--max-tokens", "9", "--expert-cache", "2M"], b"hello there\n/stats\n")
