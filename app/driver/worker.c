@@ -603,11 +603,12 @@ struct worker *worker_new(const struct backend *backend, int nice_value)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = worker->commands && worker->events && pthread_create(&worker->thread, NULL, run, worker) == 0;
+    int failed = worker->commands && worker->events ? pthread_create(&worker->thread, NULL, run, worker) : ENOMEM;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!started) {
+    if (failed) {
         backend->ops->close(backend->self);
         release(worker);
+        errno = failed;
         return NULL;
     }
     return worker;

@@ -159,11 +159,12 @@ static int run_threads(struct work *w)
     pthread_t threads[MOST_THREADS];
     unsigned started = 0;
     unsigned wanted = w->options->threads < MOST_THREADS ? w->options->threads : MOST_THREADS;
-    while (started < wanted && pthread_create(&threads[started], NULL, produce_chunks, w) == 0)
+    int failed = 0;
+    while (started < wanted && (failed = pthread_create(&threads[started], NULL, produce_chunks, w)) == 0)
         started++;
     if (started == 0) {
         struct moe_err err;
-        moe_fail_file(&err, MOE_NO_MEMORY, w->path, errno, "no thread could be started to write it");
+        moe_fail_file(&err, MOE_NO_MEMORY, w->path, failed, "no thread could be started to write it");
         fail(w, &err);
     }
     hash_chunks(w);

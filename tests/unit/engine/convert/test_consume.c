@@ -4,6 +4,7 @@
 #define _GNU_SOURCE // fallocate
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "tests/convert_rig.h"
@@ -403,18 +404,29 @@ static void a_source_in_use_is_refused(struct harness *t)
 {
     struct removal r = {.punches = 0};
     struct moe_err err;
-    char path[400], other[100];
+    char path[400], other[100], was[16];
     clear();
     copy_source(GGUF);
     snprintf(path, sizeof path, "%s/sizes.gguf", source);
     int fd = open(path, O_RDWR);
     CHECK_EQ(t, flock(fd, LOCK_EX | LOCK_NB), 0);
+    CHECK_EQ(t, prctl(PR_GET_NAME, was), 0);
+    CHECK_EQ(t, prctl(PR_SET_NAME, "moechat"), 0);
     fails(t, consume(&r, &err), MOE_BAD_ARGUMENT, &err, "(moechat convert --consume), so its weights");
     CHECK_EQ(t, err.cause, MOE_CAUSE_CONSUMED);
     snprintf(other, sizeof other, "is being consumed by process %ld", (long)getpid());
     CHECK(t, strstr(err.text, other) || strstr(err.text, "is being consumed by another process")); // as /proc says
     struct package p;
     fails(t, package_open(source, &p, &err), MOE_BAD_ARGUMENT, &err, "wait for it, and use its package");
+    // Another program that holds it takes nothing out of it, whatever it calls itself.
+    CHECK_EQ(t, prctl(PR_SET_NAME, "back\033up"), 0);
+    fails(t, package_open(source, &p, &err), MOE_BAD_ARGUMENT, &err, "consumed by");
+    CHECK_EQ(t, prctl(PR_SET_NAME, "backup"), 0);
+    snprintf(other, sizeof other, "is being kept locked by process %ld (backup): wait for it", (long)getpid());
+    fails(t, package_open(source, &p, &err), MOE_BAD_ARGUMENT, &err, "");
+    CHECK(t, strstr(err.text, other) || strstr(err.text, "is being consumed by another process"));
+    CHECK(t, !strstr(err.text, "(backup)") || err.cause != MOE_CAUSE_CONSUMED);
+    CHECK_EQ(t, prctl(PR_SET_NAME, was), 0);
     close(fd);
     CHECK(t, r.punches == 0 && access(partial, F_OK) != 0);
     // Who reads it, a chat or a plain conversion, loses nothing.
