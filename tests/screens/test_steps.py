@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What --jsonl says of each step, on the demo model: its parts add up, among themselves and to the run's totals."""
 import json
+import os
 import re
 import subprocess
 
-from rig import ROOT, Terminal, expect, main, run, same, same_names
+from rig import ROOT, SCRATCH, Terminal, environment, expect, main, run, same, same_names
 
 RUN = ["run", "--model", ROOT + "/models/demo", "--device", "ref", "--temp", "0", "--jsonl", "-p", "Tell me about the weather."]
 
@@ -96,8 +97,9 @@ def test_one_of_a_thing_is_one():
 
 def test_hits_without_prefetch_are_what_the_manual_says():
     """The sum is the same in each run; on the device that is done at once so are both."""
+    kernels = environment(XDG_CACHE_HOME=os.environ.get("XDG_CACHE_HOME", SCRATCH + "/cache"))  # they are built there already
     tell = lambda *more: json.loads(run(["run", "--json", "--model", ROOT + "/models/demo", "--seed", "1", "--temp", "0", "--max-tokens", "9",
-                                         "--prefetch", "off", "--expert-cache", "2M", "-p", "Tell me a story about a fox."] + list(more)).stdout)["experts"]
+                                         "--prefetch", "off", "--expert-cache", "2M", "-p", "Tell me a story about a fox."] + list(more), env=kernels).stdout)["experts"]
     here, there = [tell("--device", "ref") for _ in range(3)], [tell() for _ in range(3)]
     for each in here + there:
         same((each["hits"] + each["misses"], each["prefetched"]), (here[0]["hits"] + here[0]["misses"], 0))
