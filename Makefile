@@ -193,15 +193,18 @@ tsan:
 
 # SOAK_SECONDS of interruptions, replays that must say the same, and memory that must not grow; a line a minute.
 SOAK_SECONDS ?= 3600
-# Shared out among the demo and a small model of each kind of layers: chosen rows, gated delta nets, KDA beside MLA, Kimi K3.
-SOAK_MODELS  ?= models/demo $(patsubst %,tests/golden/ck-%-mlx/checkpoint,v32 qwen35moe kimi-linear kimi-k3)
+# Shared out among the demo and a small model of each kind of layers: chosen rows, gated delta nets, KDA beside MLA, Kimi K3,
+# chosen pools and residual streams.
+SOAK_MODELS  ?= models/demo $(patsubst %,tests/golden/ck-%-mlx/checkpoint,v32 qwen35moe kimi-linear kimi-k3) \
+    tests/golden/gguf-glm5-next/checkpoint
 soak: export XDG_CACHE_HOME = $(abspath build)/cache
 soak: $(BUILD)/tests/soak/soak
 	$< $(SOAK_MODELS) --seconds $(SOAK_SECONDS)
 
-# The power goes in POWER_LIVES random lives of a saved conversation, and of a conversion; make check leads a few.
+# The power goes in POWER_LIVES random lives of a saved conversation, and of a conversion, and as many processes of a chat
+# are killed at any time; make check leads a few.
 POWER_LIVES ?= 10000
-power: $(addprefix $(BUILD)/tests/fault/,app/store/test_power engine/convert/test_convert_power)
+power: $(addprefix $(BUILD)/tests/fault/,app/store/test_power app/store/test_session_lives engine/convert/test_convert_power)
 	for t in $^; do MOECHAT_POWER_LIVES=$(POWER_LIVES) $$t || exit 1; done
 
 # EIO_RUNS of each kind on a disk that answers EIO at random; make check has 12.

@@ -159,6 +159,20 @@ void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const ui
     commit(keeper, true, borders);
 }
 
+void keeper_leave_answer(struct keeper *keeper, uint32_t position)
+{
+    const struct manifest *manifest = saved_manifest(keeper->saved);
+    keeper->waits = manifest_tokens(manifest) == position && manifest_unanswered(manifest);
+    saved_cut(keeper->saved, position);
+}
+
+void keeper_save_read(struct keeper *keeper)
+{
+    static const uint32_t none[MOE_BORDERS];
+    if (keeper->saved && keeper->waits)
+        commit(keeper, true, none);
+}
+
 void keeper_save_system(struct keeper *keeper, const struct bytes *text, uint32_t number)
 {
     struct part part = {.role = TOK_SYSTEM, .number = number};

@@ -42,6 +42,7 @@ struct keeper {
     bool unsaved;             // the last commit failed
     bool hole;                // something that was said could not even be noted
     struct keeper_unanswered unanswered;
+    bool waits; // the message that is answered anew was the end of what is saved
 };
 
 // Saves what is missing on the disk; what there is to say goes to the news. logits: those after the last row, too.
@@ -55,6 +56,11 @@ void keeper_leave_message(struct keeper *keeper);
 // After the prompt was read: its rows, and the logits that the answer begins with; with borders, also the states
 // after so many tokens ([MOE_BORDERS], 0: none).
 void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const uint32_t *borders);
+// Before another answer to the message that ends at token `position`: cuts the saved conversation back to there.
+void keeper_leave_answer(struct keeper *keeper, uint32_t position);
+// As keeper_save_prompt, of a message that was on the disk without its rows and now was read. Not where it was answered
+// before: that answer is the conversation's until the new one is there.
+void keeper_save_read(struct keeper *keeper);
 // Of a conversation in which nothing was said yet: its system message, under that number; with no text it has none.
 void keeper_save_system(struct keeper *keeper, const struct bytes *text, uint32_t number);
 // When the answer is there: its text and ids, so that they are on the disk before anybody is told that it has ended.

@@ -239,15 +239,22 @@ static int say_answer(struct worker *worker, const struct turn *turn, struct tur
     return answer_text_end(&worker->text) || code ? code : fail_text(&result->err);
 }
 
-// Makes the logits after the message at hand those of now: they were kept, else saved, else its last token is fed
-// again.
-static int recall(struct worker *worker, const struct turn *turn, struct turn_result *result)
+// Makes the logits after the message at hand those of now: it was just read, as it had not been, or they were kept,
+// else saved, else its last token is fed again.
+static int recall(struct worker *worker, const struct turn *turn, struct turn_result *result, bool just_read)
 {
     const struct backend_ops *ops = worker->backend.ops;
     void *self = worker->backend.self;
     int code = ops->start_sampling(self, &turn->sampling, &result->err);
     if (code == 0 && ops->length(self) == 0)
         code = backend_fail(&result->err, MOE_BAD_ARGUMENT, "no message to answer");
+    if (code == 0 && just_read) {
+        ops->keep_logits(self);
+        steps_begin_saving(&worker->steps);
+        keeper_save_read(&worker->keeper);
+        steps_end_saving(&worker->steps);
+        return 0;
+    }
     if (code || ops->recall_logits(self) || keeper_logits(&worker->keeper))
         return code;
     code = timeline_repeat(&worker->timeline, turn->last_id, &result->err);
@@ -293,12 +300,13 @@ static void choose_borders(const struct worker *worker, const struct turn *turn,
 }
 
 // Feeds the prompt, which begins at `from`, then generates. Returns 0 or a code with result->err.
-static int answer(struct worker *worker, const struct turn *turn, struct turn_result *result, uint32_t from)
+static int answer(struct worker *worker, const struct turn *turn, struct turn_result *result, uint32_t from,
+                  bool just_read)
 {
     const struct backend_ops *ops = worker->backend.ops;
     void *self = worker->backend.self;
     uint32_t length = ops->length(self);
-    int code = turn->again ? recall(worker, turn, result) : 0;
+    int code = turn->again ? recall(worker, turn, result, just_read) : 0;
     if (turn->again)
         return code ? code : say_answer(worker, turn, result);
     size_t there = length - turn->position, count = result->prompt.count - there;
@@ -405,7 +413,7 @@ static void note_message(struct worker *worker, const struct turn *turn, struct 
     result->instead = turn->instead;
     result->noted = (code == 0 || code == MOE_CANCELLED) && result->n_prompt_ends && turn_has_room(turn, result);
     if (saved && turn->again && code == 0)
-        saved_cut(saved, turn->position);
+        keeper_leave_answer(&worker->keeper, turn->position);
     if (saved && result->noted) {
         steps_begin_saving(&worker->steps);
         keeper_save_message(&worker->keeper, turn, result);
@@ -435,11 +443,13 @@ static void take_turn(struct worker *worker, struct turn *turn)
         steps_begin_turn(&worker->steps, worker->began_ns); // encoding is part of it
     note_message(worker, turn, result, code);
     result->cached_tokens = ops->length(self);
+    uint32_t unread = timeline_unread(&worker->timeline);
+    bool just_read = unread && timeline_length(&worker->timeline) == ops->length(self) + unread; // will have been
     if (code == 0)
         code = settle(worker, result);
     uint32_t there = ops->length(self), found = there < stopped_from ? there : stopped_from; // the rest: earlier tries'
     if (code == 0) {
-        code = answer(worker, turn, result, found);
+        code = answer(worker, turn, result, found, just_read);
         if (code) {
             ops->resume(self);
             leave(worker, turn, result, code, found);

@@ -383,6 +383,59 @@ static void what_is_fed_otherwise_is_forgotten(struct harness *t)
     }
 }
 
+// A message that was stopped and waits on the disk is read once when it is to be answered, not its end twice, nor,
+// where layers have states and cannot go back by a token, all of it; and is saved as one that was answered at once.
+static void what_waits_is_read_once(struct harness *t)
+{
+    for (int states = 0; states < 2; states++) {
+        char root[64], script[64];
+        struct store store = rig_store(root);
+        struct saved_content content;
+        struct store_error error;
+        struct session_news news;
+        struct bytes answer = {0};
+        struct event event = {0};
+        const char *begin = states ? "states 1000\n" : "";
+        snprintf(script, sizeof script, "%sturn\nprefill 4000\n", begin);
+        struct worker *worker = start(t, script);
+        await_ready(t, worker);
+        save_from_now_on(t, worker, &store);
+        post(worker, "what waits", 0, 0);
+        while (next_event(worker, &event) && event.kind != EVENT_DONE)
+            worker_cancel(worker);
+        turn_result_free(event.result);
+        CHECK(t, worker_finish_session(worker, &news) && news.unanswered);
+        worker_free(worker);
+        snprintf(script, sizeof script, "%sturn\ntext yes\n", begin);
+        worker = start(t, script);
+        await_ready(t, worker);
+        CHECK_EQ(t, saved_read(&store, "talk", &content, &error), STORE_OK);
+        open_talk(t, worker, &store, &event);
+        if (CHECK_EQ(t, content.n_parts, 1)) {
+            const struct tok_ids *ids = &content.parts[0].ids;
+            CHECK_EQ(t, event.session.missing, ids->count);
+            post_again(worker, &content.parts[0]);
+            struct turn_result *result = collect(t, worker, &answer, 0);
+            CHECK(t, result->kept && result->reason == STOP_END);
+            CHECK_EQ(t, result->tally.read_tokens, ids->count);
+            turn_result_free(result);
+            CHECK(t, worker_finish_session(worker, &news) && !*news.text);
+        }
+        saved_content_release(&content);
+        CHECK_EQ(t, saved_read(&store, "talk", &content, &error), STORE_OK);
+        const struct manifest *manifest = &content.manifest;
+        if (CHECK(t, content.n_parts == 2 && manifest->n_records == 2)) {
+            CHECK(t, manifest->records[0].has_logits); // for /retry
+            CHECK_EQ(t, manifest->records[0].count, content.parts[0].ids.count);
+            CHECK(t, !states || manifest->states[0].record.first == content.parts[0].ids.count);
+        }
+        saved_content_release(&content);
+        bytes_release(&answer);
+        worker_free(worker);
+        rig_clean(root);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
@@ -393,6 +446,7 @@ int main(int argc, char **argv)
         TEST(what_does_not_fit_is_told_its_context),
         TEST(logits_come_from_the_disk),
         TEST(what_is_fed_otherwise_is_forgotten),
+        TEST(what_waits_is_read_once),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
