@@ -135,4 +135,20 @@ static inline uint64_t check_splits(struct harness *t, const struct setup *usual
     return want;
 }
 
+// Feeds of 1, 3, 64 and 65 tokens, of a prompt, each until it is read: the same logits, and the same decoded ones.
+static inline void check_feeds(struct harness *t, const struct setup *usual)
+{
+    static const uint32_t lengths[] = {1, 3, 64, 65};
+    uint64_t want = run(t, usual);
+    struct opened o;
+    struct moe_err err;
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths && open_setup(t, usual, &o); i++) {
+        for (uint32_t end = lengths[i]; end < N_TOKENS; end += lengths[i])
+            CHECK_EQ(t, prefill(&o, end, &err), 0);
+        if (!CHECK_EQ(t, finish(t, &o), want))
+            printf("    %s on %s: feeds of %u\n", usual->directory, usual->device, (unsigned)lengths[i]);
+        close_opened(&o);
+    }
+}
+
 #endif

@@ -29,6 +29,7 @@ struct life {
     FILE *files[N_SESSIONS];
     struct moe_record saved[N_SESSIONS];
     unsigned refused, restored;
+    bool states; // the model's layers have some
 };
 
 static uint64_t mix(uint64_t x)
@@ -244,6 +245,7 @@ static uint64_t learn(struct harness *t, struct life *life, const char *director
         }
     }
     uint64_t smallest = moe_model_cache(life->model).smallest_bytes;
+    life->states = moe_model_describe(life->model)->state_bytes > 0;
     close_all(life);
     return smallest;
 }
@@ -252,8 +254,7 @@ static void live(struct harness *t, const char *directory, const char *device, u
 {
     struct life *life = calloc(1, sizeof *life);
     uint64_t smallest = learn(t, life, directory, device);
-    bool states = strstr(directory, "qwen35moe") || strstr(directory, "kimi-linear");
-    unsigned failed = 0, cancelled = 0;
+    unsigned failed = 0, cancelled = 0, right = 0;
     for (unsigned i = 0; i < N_SESSIONS; i++)
         if (!(life->files[i] = tmpfile()))
             exit(1);
@@ -289,7 +290,7 @@ static void live(struct harness *t, const char *directory, const char *device, u
         atomic_store(&life->faulty, true);
         for (int step = 0; step < STEPS; step++)
             do_step(t, life);
-        CHECK(t, life->right > 0);
+        right += life->right;
         bool quiet = below(life, 2);
         atomic_store(&life->faulty, !quiet);
         failed += life->failed;
@@ -298,7 +299,8 @@ static void live(struct harness *t, const char *directory, const char *device, u
         atomic_store(&life->faulty, false);
     }
     printf("%u failed, %u cancelled, %u restored, %u refused\n", failed, cancelled, life->restored, life->refused);
-    CHECK(t, failed && cancelled && life->restored > n && (life->refused > n) == states);
+    CHECK(t, right >= n); // of a life nothing may come right
+    CHECK(t, failed && cancelled && life->restored > n && (life->refused > n) == life->states);
     for (unsigned i = 0; i < N_SESSIONS; i++)
         fclose(life->files[i]);
     free(life);
@@ -335,10 +337,25 @@ static void indexers_in_plain_c(struct harness *t)
     live(t, "tests/golden/ck-v32-mlx/checkpoint", "ref", seeds(3));
 }
 
+static void banks_in_plain_c(struct harness *t)
+{
+    live(t, "tests/golden/ck-kimi-k3-mlx/checkpoint", "ref", seeds(2));
+}
+
+static void streams_and_pools_in_plain_c(struct harness *t)
+{
+    live(t, "tests/golden/gguf-glm5-next/checkpoint", "ref", seeds(2));
+}
+
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(plain_c), TEST(opencl), TEST(states_in_plain_c),
-                                                TEST(states_in_opencl), TEST(indexers_in_plain_c)};
+    static const struct harness_test tests[] = {TEST(plain_c),
+                                                TEST(opencl),
+                                                TEST(states_in_plain_c),
+                                                TEST(states_in_opencl),
+                                                TEST(indexers_in_plain_c),
+                                                TEST(banks_in_plain_c),
+                                                TEST(streams_and_pools_in_plain_c)};
     alarm(600); // a wait that never ends is a failure
     return HARNESS_RUN(tests, argc, argv);
 }

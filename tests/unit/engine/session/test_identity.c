@@ -216,12 +216,14 @@ static void layers_with_states(struct harness *t)
     check_model(t, "tests/golden/gguf-qwen35moe/checkpoint", "ref");
     check_model(t, "tests/golden/gguf-qwen35moe/checkpoint", "cpu");
     check_model(t, "tests/golden/ck-kimi-linear-mlx/checkpoint", "cpu");
+    check_model(t, "tests/golden/ck-kimi-k3-mlx/checkpoint", "cpu");
 }
 
 // Layers that choose the positions that they look at, and layers that share the choice.
 static void layers_with_indexers(struct harness *t)
 {
     check_model(t, "tests/golden/gguf-glm-dsa/checkpoint", "cpu");
+    check_model(t, "tests/golden/gguf-glm5-next/checkpoint", "ref");
 }
 
 static void the_demo(struct harness *t)

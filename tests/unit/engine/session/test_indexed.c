@@ -29,6 +29,14 @@ static void splits_never_change_a_bit(struct harness *t)
     }
 }
 
+static void feeds_of_any_length(struct harness *t)
+{
+    for (int i = 0; i < N_SETUPS; i++) {
+        struct setup setup = usual(i);
+        check_feeds(t, &setup);
+    }
+}
+
 // Rows are cut anywhere, for free, those of the indexers too; and other tokens than were cut leave nothing behind.
 static void cuts_stand_anywhere(struct harness *t)
 {
@@ -221,6 +229,7 @@ int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(splits_never_change_a_bit),
+        TEST(feeds_of_any_length),
         TEST(cuts_stand_anywhere),
         TEST(records_bring_all_rows_back),
         TEST(while_all_are_chosen_nothing_is_lost),

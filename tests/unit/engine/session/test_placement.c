@@ -185,7 +185,9 @@ static void remove_folder(const char *directory)
 static void a_folder_and_the_package_made_of_it(struct harness *t)
 {
     static const char *const folders[] = {"tests/golden/ck-v2-lite-mlx/checkpoint",
-                                          "tests/golden/ck-glm-mlx/checkpoint", "tests/golden/ck-v32-mlx/checkpoint"};
+                                          "tests/golden/ck-glm-mlx/checkpoint", "tests/golden/ck-v32-mlx/checkpoint",
+                                          "tests/golden/ck-kimi-k3-mlx/checkpoint",
+                                          "tests/golden/gguf-glm5-next/checkpoint"};
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
         char package[] = "/tmp/moechat-placement-XXXXXX";
         struct moe_err err;

@@ -26,22 +26,11 @@ static void splits_never_change_a_bit(struct harness *t)
     }
 }
 
-// Feeds of 1, 3, 64 and 65 tokens, of a prompt, each until it is read: the same logits, and the same decoded ones.
 static void feeds_of_any_length(struct harness *t)
 {
-    static const uint32_t lengths[] = {1, 3, 64, 65};
-    for (size_t i = 0; i < N_SETUPS * sizeof lengths / sizeof *lengths; i++) {
-        struct setup setup = usual((int)i % N_SETUPS);
-        uint32_t length = lengths[i / N_SETUPS];
-        uint64_t want = run(t, &setup);
-        struct opened o;
-        struct moe_err err;
-        if (!open_setup(t, &setup, &o))
-            continue;
-        for (uint32_t end = length; end < N_TOKENS; end += length)
-            CHECK_EQ(t, prefill(&o, end, &err), 0);
-        CHECK_EQ(t, finish(t, &o), want);
-        close_opened(&o);
+    for (int i = 0; i < N_SETUPS; i++) {
+        struct setup setup = usual(i);
+        check_feeds(t, &setup);
     }
 }
 

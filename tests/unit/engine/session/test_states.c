@@ -74,6 +74,7 @@ static void kimi_k3_too(struct harness *t)
         struct setup setup = usual(i);
         setup.directory = "tests/golden/ck-kimi-k3-mlx/checkpoint";
         uint64_t want = check_splits(t, &setup, &splits);
+        check_feeds(t, &setup);
         struct failing failing = {.at = -1};
         struct opened o;
         struct moe_err err;
