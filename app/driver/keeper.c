@@ -430,6 +430,15 @@ static void say_stale(struct keeper *keeper, const char *left)
         snprintf(news->text, sizeof news->text, "%s%s; your next message reads all of it again", why, left);
 }
 
+void keeper_say_unread(char *out, size_t size, const struct keeper_unread *unread)
+{
+    char retry[40] = "";
+    if (unread->unanswered) // it is left as a branch by another message
+        snprintf(retry, sizeof retry, ", /retry %zu", unread->missing);
+    snprintf(out, size, "your next message reads %s%zu of its %zu tokens again%s", unread->forgets ? "up to " : "",
+             unread->missing - unread->unanswered, unread->tokens, retry);
+}
+
 uint32_t keeper_load(struct keeper *keeper)
 {
     const struct backend_ops *ops = keeper->backend->ops;
@@ -471,10 +480,12 @@ uint32_t keeper_load(struct keeper *keeper)
     else if (news->missing && news->missing <= waiting && !*left && keeper_has_room(keeper, tokens))
         snprintf(news->text, sizeof news->text, "its last message was not answered: %u of its %u tokens are unread",
                  (unsigned)news->missing, (unsigned)waiting);
-    else if (news->missing && keeper_has_room(keeper, tokens))
-        snprintf(news->text, sizeof news->text, "%.280s%s; your next message reads %u of its %u tokens again",
-                 why ? why : "the end of its KV cache is not saved", left, (unsigned)news->missing, (unsigned)tokens);
-    else if (news->missing && *left) { // what keeper_has_room has said is not all
+    else if (news->missing && keeper_has_room(keeper, tokens)) {
+        char reads[KEEPER_UNREAD_SIZE];
+        keeper_say_unread(reads, sizeof reads, &(struct keeper_unread){tokens, news->missing, waiting, false});
+        snprintf(news->text, sizeof news->text, "%.280s%s; %s", why ? why : "the end of its KV cache is not saved",
+                 left, reads);
+    } else if (news->missing && *left) { // what keeper_has_room has said is not all
         struct session_news said = *news;
         snprintf(news->text, sizeof news->text, "%.280s%s; %.300s", why, left, said.text);
     }

@@ -45,6 +45,17 @@ struct keeper {
     bool waits; // the message that is answered anew was the end of what is saved
 };
 
+// Tokens of the conversation that are there without their rows.
+struct keeper_unread {
+    size_t tokens;       // of the conversation
+    size_t missing;      // of those, without rows
+    uint32_t unanswered; // of those, a last message's that has no answer; less than `missing`
+    bool forgets;        // fewer may have to be read, where thinking is left out then
+};
+enum { KEEPER_UNREAD_SIZE = 160 };
+// What the next message reads of those, and /retry.
+void keeper_say_unread(char *out, size_t size, const struct keeper_unread *unread);
+
 // Saves what is missing on the disk; what there is to say goes to the news. logits: those after the last row, too.
 void keeper_commit(struct keeper *keeper, bool logits);
 void keeper_save_text(struct keeper *keeper); // the same without rows

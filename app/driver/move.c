@@ -47,11 +47,12 @@ static void tell(struct keeper *keeper, const struct timeline *timeline, const s
     if (news->missing && news->missing <= moved->unanswered && keeper_has_room(keeper, moved->tokens))
         snprintf(news->text, sizeof news->text, "the last message was not answered: /retry reads %u of its %u tokens",
                  (unsigned)news->missing, (unsigned)moved->unanswered);
-    else if (news->missing && keeper_has_room(keeper, moved->tokens))
-        snprintf(news->text, sizeof news->text, "%.280s; your next message reads %s%u of its %zu tokens again",
-                 why ? why : "its KV cache is not saved", forgets ? "up to " : "", (unsigned)news->missing,
-                 moved->tokens); // fewer where thinking is left out then
-    else if (moved->part && !*news->text && !timeline_part_length(timeline))
+    else if (news->missing && keeper_has_room(keeper, moved->tokens)) {
+        char reads[KEEPER_UNREAD_SIZE];
+        keeper_say_unread(reads, sizeof reads,
+                          &(struct keeper_unread){moved->tokens, news->missing, moved->unanswered, forgets});
+        snprintf(news->text, sizeof news->text, "%.280s; %s", why ? why : "its KV cache is not saved", reads);
+    } else if (moved->part && !*news->text && !timeline_part_length(timeline))
         snprintf(news->text, sizeof news->text,
                  "what was read of the message that was stopped, %u token%s, is not kept here", (unsigned)moved->part,
                  moved->part == 1 ? "" : "s");

@@ -396,6 +396,8 @@ static int settle(struct worker *worker, struct turn_result *result)
     struct timeline *timeline = &worker->timeline;
     uint32_t to_read = timeline_reread(timeline) + timeline_unread(timeline);
     int code = timeline_settle(timeline, &result->err);
+    if (code == 0 && to_read) // those after its end are there now: another answer needs no token again for them
+        worker->backend.ops->keep_logits(worker->backend.self);
     result->rereading = code == MOE_CANCELLED && timeline_unread(timeline) > 0;
     if (!result->rereading)
         return code;
