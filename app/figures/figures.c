@@ -106,6 +106,7 @@ static bool allocate(struct figures *figures, const struct moe_telemetry *like)
         fine = (made.sums[i] = make(like)) && fine;
     memcpy(made.tallies, figures->tallies, sizeof made.tallies);
     made.context = figures->context;
+    made.last_is_now = figures->last_is_now;
     if (fine)
         *figures = made;
     else
@@ -196,6 +197,7 @@ bool figures_take(struct figures *figures, const struct moe_telemetry *step, boo
     if (!allocate(figures, step))
         return false;
     assign(figures->last, step);
+    figures->last_is_now = !between;
     for (int i = 0; i < FIGURES_SUMS && first; i++)
         clear(figures->sums[i], step);
     take_into_sums(figures, step, 1, between);
@@ -235,6 +237,7 @@ static void take_next(struct figures *figures, enum figures_of of)
 static void clear_turn(struct figures *figures)
 {
     clear_sum(figures, FIGURES_TURN);
+    figures->last_is_now = false;
     if (figures->last)
         memset(figures->heat, 0, heat_count(figures->last) * sizeof *figures->heat);
 }
@@ -269,6 +272,7 @@ bool figures_copy(struct figures *to, const struct figures *from)
 {
     memcpy(to->tallies, from->tallies, sizeof to->tallies);
     to->context = from->context;
+    to->last_is_now = from->last_is_now;
     if (!from->last || !allocate(to, from->last))
         return false;
     assign(to->last, from->last);

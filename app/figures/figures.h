@@ -32,6 +32,7 @@ void figures_take_away(struct moe_telemetry *sum, const struct moe_telemetry *pa
 // every backend has. The tallies are what people and scripts are told.
 struct figures {
     struct moe_telemetry *last; // step
+    bool last_is_now;           // it is of the turn, not of one before or between two
     // Sums by layer, without choices; `step` counts the steps and `rows` the tokens.
     struct moe_telemetry *sums[FIGURES_SUMS];
     struct tally tallies[FIGURES_SUMS];

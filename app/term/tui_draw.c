@@ -193,12 +193,18 @@ static void update_speed(struct tui *tui, const struct tally *now)
         tui->speed_from = *now;
 }
 
+// Of the turn under way; NULL: there was none yet.
+static const struct moe_telemetry *last_step(const struct figures *figures)
+{
+    return figures->last_is_now ? figures->last : NULL;
+}
+
 static void take_figures(struct tui *tui, struct status_figures *figures)
 {
     struct talk *talk = &tui->talk;
     bool answering = talk->state == TALK_ANSWERING, known = worker_figures(talk->worker, &tui->figures);
     const struct tally *turn = &tui->figures.tallies[FIGURES_TURN];
-    const struct moe_telemetry *of = answering ? tui->figures.last : tui->figures.sums[FIGURES_TURN];
+    const struct moe_telemetry *of = answering ? last_step(&tui->figures) : tui->figures.sums[FIGURES_TURN];
     status_take(figures, known ? of : NULL, turn);
     figures->context_total = talk->state == TALK_LOADING ? -1 : (int64_t)talk->info.max_context;
     figures->context_used = talk_context_used(talk, &tui->figures);
@@ -241,7 +247,7 @@ static void draw_stats(struct tui *tui)
             heat.n_layers = last->n_moe_layers;
             heat.n_experts = last->n_routed_experts;
             heat.first_layer = last->first_moe_layer;
-            heat.choices = tui->talk.state == TALK_ANSWERING ? last->choices : NULL;
+            heat.choices = tui->talk.state == TALK_ANSWERING && last_step(figures) ? last->choices : NULL;
             heat.top_k = last->top_k;
         }
         int limit = heat_scroll_limit(&tui->part, &heat);
@@ -250,7 +256,7 @@ static void draw_stats(struct tui *tui)
     } else {
         const struct moe_cache_plan *plan = &tui->talk.info.cache;
         const struct moe_telemetry *turn = figures->sums[FIGURES_TURN];
-        struct pane_figures pane = {.now = tui->talk.state == TALK_ANSWERING ? last : turn,
+        struct pane_figures pane = {.now = tui->talk.state == TALK_ANSWERING ? last_step(figures) : turn,
                                     .turn = turn,
                                     .totals = &figures->tallies[FIGURES_TURN],
                                     .since_start = &figures->tallies[FIGURES_PROGRAM],

@@ -396,6 +396,29 @@ static void a_stop_is_nobodys_time(struct harness *t)
     steps_release(&steps);
 }
 
+// Else the pane would tell of another message's step while the first of this one is under way.
+static void a_turn_has_no_last_step_before_its_first(struct harness *t)
+{
+    struct played played;
+    struct backend backend;
+    struct steps steps;
+    struct figures figures = {.last = NULL};
+    play(&played, &backend);
+    steps_open(&steps, &backend);
+    for (int turn = 0; turn < 2; turn++) {
+        steps_begin_turn(&steps, format_clock_ns());
+        CHECK_EQ(t, steps_figures(&steps, &figures), turn > 0);
+        CHECK(t, !figures.last_is_now);
+        step(&steps, &played);
+        free(steps_end(&steps));
+        CHECK(t, steps_figures(&steps, &figures) && figures.last_is_now);
+        steps_end_turn(&steps, 1);
+        steps_turn_to(&steps, STEPS_BETWEEN);
+    }
+    figures_release(&figures);
+    steps_release(&steps);
+}
+
 // What arrived after the last step is the turn's that ends; what arrived since, the next one's. Neither is a step.
 static void what_arrives_after_the_last_step_is_counted_once(struct harness *t)
 {
@@ -483,6 +506,7 @@ int main(int argc, char **argv)
         TEST(a_turn_sums_itself_up),
         TEST(speed_is_of_the_time_between_tokens),
         TEST(a_stop_is_nobodys_time),
+        TEST(a_turn_has_no_last_step_before_its_first),
         TEST(what_arrives_after_the_last_step_is_counted_once),
         TEST(candidates_are_the_likeliest),
     };
