@@ -50,6 +50,11 @@ char *format_duration(char *out, size_t size, double seconds)
     return out;
 }
 
+const char *format_s(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 char *format_tokens(char *out, size_t size, uint64_t tokens, double per_second)
 {
     char speed[FORMAT_SIZE] = "";

@@ -14,6 +14,7 @@ char *format_count(char *out, size_t size, uint64_t count);    // "812", "12.3 t
 char *format_duration(char *out, size_t size, double seconds); // "0.4 s", "12 s", "3 min 5 s", "2 h 10 min"
 // "1 token", "16 tokens, 635.3 tokens/s"; a speed of 0 was not measured.
 char *format_tokens(char *out, size_t size, uint64_t tokens, double per_second);
+const char *format_s(uint64_t count); // "" for one, else "s": "%u token%s"
 // A clock that only goes forward, to measure with. With MOECHAT_CLOCK=fake it stands still, so that tests see the same
 // figures each time.
 uint64_t format_clock_ns(void);
