@@ -262,7 +262,7 @@ const char *keeper_restore(struct keeper *keeper, uint32_t most, struct moe_err 
     const struct backend *backend = keeper->backend;
     const struct manifest *manifest = keeper->saved ? saved_manifest(keeper->saved) : NULL;
     if (!manifest || !manifest->n_records)
-        return manifest ? "its KV cache is not saved" : "this conversation is not saved";
+        return manifest ? saved_why_no_rows(keeper->saved) : "this conversation is not saved";
     struct store_path path = saved_kv_path(keeper->saved);
     int fd = saved_open_rows(keeper->saved);
     const char *why = fd >= 0 ? NULL : errno == ENOENT ? "its KV cache is missing" : "its KV cache cannot be opened";
@@ -278,7 +278,7 @@ const char *keeper_restore(struct keeper *keeper, uint32_t most, struct moe_err 
             continue;
         bool fine = record->first >= length || backend->ops->truncate(backend->self, record->first, err) == 0;
         if (record->first > length)
-            why = "a part of its KV cache is not saved";
+            why = manifest->capped ? saved_why_no_rows(keeper->saved) : "a part of its KV cache is not saved";
         else if (!fine || backend->ops->read_record(backend->self, &io, record, false, err))
             why = err->text;
     }
@@ -316,10 +316,11 @@ static const char *restore_states(struct keeper *keeper, struct moe_err *err)
 }
 
 // What keeps a session's rows from being of use here, NULL: nothing.
-static const char *foreign(const struct origin *was, const struct origin *is)
+static const char *foreign(const struct saved *saved, const struct origin *is)
 {
+    const struct origin *was = &saved_manifest(saved)->origin;
     if (!*was->weights) // its manifest was lost
-        return "its KV cache is not saved";
+        return saved_why_no_rows(saved);
     if (strcmp(was->weights, is->weights) != 0)
         return "it was saved with different weights";
     if (was->kv_type != is->kv_type)
@@ -355,6 +356,7 @@ void keeper_close(struct keeper *keeper)
         snprintf(keeper->news.name, sizeof keeper->news.name, "%s", saved_name(keeper->saved));
     }
     keeper->unanswered.n_parts = 0;
+    keeper->news.failed = keeper->unsaved || keeper->hole;
     keeper->unsaved = keeper->hole = false;
     saved_close(keeper->saved);
     keeper->saved = NULL;
@@ -388,7 +390,8 @@ static void leave_to_its_model(struct keeper *keeper, const struct origin *is, c
     keeper->saved = fork; // or NULL: what can't go on elsewhere is not saved, rather than written over
     if (code)
         snprintf(said, size, "%s, so \"%s\" stays as it is; what follows is not saved: %.200s", model, was, error.text);
-    else
+    keeper->news.failed = code != STORE_OK;
+    if (!code)
         snprintf(said, size, "%s, so \"%s\" stays as it is, and this goes on as \"%s\"", model, was, saved_name(fork));
 }
 
@@ -439,7 +442,7 @@ void keeper_say_unread(char *out, size_t size, const struct keeper_unread *unrea
              unread->missing - unread->unanswered, unread->tokens, retry);
 }
 
-uint32_t keeper_load(struct keeper *keeper)
+uint32_t keeper_load(struct keeper *keeper, uint32_t fed)
 {
     const struct backend_ops *ops = keeper->backend->ops;
     struct session_news *news = &keeper->news;
@@ -449,14 +452,16 @@ uint32_t keeper_load(struct keeper *keeper)
     const struct manifest *manifest = saved_manifest(keeper->saved);
     struct part_language was = manifest->origin.language;
     const struct manifest_part *unanswered = manifest_unanswered(manifest);
-    uint32_t tokens = manifest_tokens(manifest), waiting = unanswered ? unanswered->tokens : 0;
-    const char *other = foreign(&manifest->origin, &info.origin), *why = tokens ? other : NULL;
-    news->stale = tokens && (strcmp(was.tokenizer, info.origin.language.tokenizer) != 0 ||
-                             strcmp(was.template_name, info.origin.language.template_name) != 0);
+    uint32_t tokens = manifest_tokens(manifest), waiting = unanswered && fed >= tokens ? unanswered->tokens : 0;
+    uint32_t behind = fed < tokens ? tokens - fed : 0; // what is lost
+    tokens -= behind;
+    const char *other = foreign(keeper->saved, &info.origin), *why = tokens ? other : NULL;
+    news->stale = tokens + behind && (strcmp(was.tokenizer, info.origin.language.tokenizer) != 0 ||
+                                      strcmp(was.template_name, info.origin.language.template_name) != 0);
     if (news->stale)
         why = ""; // said later
     char left[640] = "";
-    if (manifest->n_records && *manifest->origin.weights && other)
+    if (manifest->n_records && *manifest->origin.weights && other && !saved_has_others_rows(keeper->saved))
         leave_to_its_model(keeper, &info.origin, left, sizeof left);
     ops->resume(keeper->backend->self);
     ops->make_room(keeper->backend->self, tokens);
@@ -473,10 +478,16 @@ uint32_t keeper_load(struct keeper *keeper)
         saved_set_origin(keeper->saved, &info.origin);
         if (tokens <= info.max_context) // else they are of use to whoever has more room
             saved_forget_rows(keeper->saved, news->cached);
+        saved_own_rows(keeper->saved);
     }
     news->missing = tokens - news->cached;
     if (news->stale)
         say_stale(keeper, left);
+    else if (behind && keeper_has_room(keeper, tokens + behind))
+        snprintf(news->text, sizeof news->text,
+                 "%.280s%syour next message reads %" PRIu32 " of its %" PRIu32
+                 " tokens again, and the words in the place of what is lost",
+                 why ? why : "", why ? "; " : "", news->missing + behind, tokens + behind);
     else if (news->missing && news->missing <= waiting && !*left && keeper_has_room(keeper, tokens))
         snprintf(news->text, sizeof news->text, "its last message was not answered: %u of its %u tokens are unread",
                  (unsigned)news->missing, (unsigned)waiting);

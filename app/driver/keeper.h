@@ -79,10 +79,11 @@ void keeper_save_system(struct keeper *keeper, const struct bytes *text, uint32_
 bool keeper_save_answer(struct keeper *keeper, const struct turn *turn, const struct turn_result *result);
 // Takes the logits at the timeline's end from the session, if they were saved.
 bool keeper_logits(struct keeper *keeper);
-// Reads the rows of keeper->saved into the empty timeline, as far as they are good. Returns how many tokens are there;
+// Reads the rows of keeper->saved into the empty timeline, as far as they are good. `fed` is how many of its tokens are
+// known: behind a part that is lost the text is to be read anew. Returns how many tokens are there;
 // news say what is missing and why. Rows of other weights stay as they are: keeper->saved is a new session then, of
 // another name, or NULL where none could be made.
-uint32_t keeper_load(struct keeper *keeper);
+uint32_t keeper_load(struct keeper *keeper, uint32_t fed);
 // Appends to the timeline, which holds what the conversation begins with, rows that are saved, up to `most` tokens, as
 // far as there is room and they are good. NULL, or why not all: err->text or a word of its own.
 const char *keeper_restore(struct keeper *keeper, uint32_t most, struct moe_err *err);

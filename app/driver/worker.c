@@ -366,7 +366,7 @@ static void open_session(struct worker *worker, struct worker_session *session)
     if (session->keep) {
         saved_set_origin(keeper->saved, &info.origin);
     } else {
-        uint32_t cached = keeper_load(keeper);
+        uint32_t cached = keeper_load(keeper, (uint32_t)session->ids.count);
         if (!keeper->news.stale)
             timeline_restore(&worker->timeline, &session->ids, cached);
     }
@@ -706,7 +706,9 @@ bool worker_finish_session(struct worker *worker, struct session_news *news)
         else if (event.kind == EVENT_SESSION)
             break;
     }
-    news->failed = news->failed || event.session.failed;
+    if (news->failed && news->of_turn && !event.session.failed) // closing saved it after all
+        *news->text = 0;
+    news->failed = event.session.failed;
     news->unanswered = event.session.unanswered;
     if (*event.session.name) // it may have got it only now
         snprintf(news->name, sizeof news->name, "%s", event.session.name);

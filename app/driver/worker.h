@@ -100,7 +100,7 @@ void worker_save_system(struct worker *worker, struct bytes text, uint32_t numbe
 void worker_save_session(struct worker *worker, const char *name); // see keeper_save_as
 void worker_close_session(struct worker *worker);
 // Stops the turn under way and waits until what there is has been saved and closed; events are thrown away. *news says
-// what became of it. False: the model is not open, and nothing was waited for.
+// what became of it; failed: not all of it was saved. False: the model is not open, and nothing was waited for.
 bool worker_finish_session(struct worker *worker, struct session_news *news);
 
 int worker_fd(const struct worker *worker);                    // readable while events wait

@@ -105,6 +105,7 @@ bool manifest_add_record(struct manifest *manifest, const struct moe_record *rec
         return false;
     manifest->records = grown;
     grown[manifest->n_records++] = *record;
+    manifest->capped = manifest->capped && record->first > 0;
     return true;
 }
 
@@ -147,6 +148,12 @@ void manifest_forget_all_rows(struct manifest *manifest)
 {
     manifest_forget_rows(manifest, 0);
     manifest->n_other_records = 0;
+}
+
+void manifest_cap(struct manifest *manifest)
+{
+    manifest_forget_all_rows(manifest);
+    manifest->capped = true;
 }
 
 uint64_t manifest_row_bytes(const struct manifest *manifest)
@@ -336,8 +343,8 @@ static bool reads_back(const struct manifest *manifest, const struct bytes *file
     bool same = back.n_parts == manifest->n_parts && back.n_records == manifest->n_records &&
                 back.n_others == manifest->n_others && back.n_other_records == manifest->n_other_records &&
                 back.next_part == manifest->next_part && (!back.undone || back.undone == manifest->undone) &&
-                back.kv_file == manifest->kv_file && back.n_states == manifest->n_states &&
-                same_parts(back.parts, manifest->parts, back.n_parts) &&
+                back.kv_file == manifest->kv_file && back.capped == manifest->capped &&
+                back.n_states == manifest->n_states && same_parts(back.parts, manifest->parts, back.n_parts) &&
                 same_parts(back.others, manifest->others, back.n_others);
     for (size_t i = 0; same && i < back.n_records; i++)
         same = same_record(&back.records[i], &manifest->records[i]);
@@ -378,6 +385,8 @@ bool manifest_render(const struct manifest *manifest, struct bytes *file)
     sealed_put_string(&line, "type", kv_types[origin->kv_type]);
     sealed_put_whole(&line, "layers", origin->n_layers);
     sealed_put_whole(&line, "row_width", origin->row_width);
+    if (manifest->capped) // older programs pass over it
+        sealed_put_flag(&line, "capped", true);
     put_records(&line, manifest);
     put_states(&line, manifest);
     sealed_close(&line, '}');
@@ -493,7 +502,7 @@ static bool read_states(struct json_object *kv, struct manifest *manifest)
 
 static bool read_kv(struct json_object *object, struct manifest *manifest)
 {
-    struct json_object *kv;
+    struct json_object *kv, *capped;
     uint32_t file;
     uint64_t layers, width;
     if (!json_object_object_get_ex(object, "kv", &kv) || !json_object_is_type(kv, json_type_object) ||
@@ -512,6 +521,8 @@ static bool read_kv(struct json_object *object, struct manifest *manifest)
             record.count > tokens - record.first || !manifest_add_record(manifest, &record))
             return false;
     }
+    if (json_object_object_get_ex(kv, "capped", &capped))
+        manifest->capped = json_object_get_boolean(capped);
     return list != NULL && read_branch_records(kv, manifest) && read_states(kv, manifest);
 }
 
@@ -587,12 +598,10 @@ static bool read_all(struct json_object *object, bool branches, struct manifest 
     return read_parts(object, manifest) && (!branches || read_branches(object, manifest)) && read_kv(object, manifest);
 }
 
-const char *manifest_parse(const char *data, size_t length, struct manifest *manifest)
+// Of the line's object, which is put.
+static const char *parse_object(struct json_object *object, struct manifest *manifest)
 {
-    uint64_t format, sum;
-    *manifest = (struct manifest){0};
-    errno = 0;
-    struct json_object *object = length && data[length - 1] == '\n' ? sealed_parse(data, length - 1, &sum) : NULL;
+    uint64_t format;
     if (!object)
         return errno == ENOMEM ? manifest_no_memory : "it is damaged";
     const char *wrong = NULL;
@@ -606,6 +615,23 @@ const char *manifest_parse(const char *data, size_t length, struct manifest *man
     if (wrong)
         manifest_release(manifest);
     return wrong;
+}
+
+const char *manifest_parse(const char *data, size_t length, struct manifest *manifest)
+{
+    uint64_t sum;
+    *manifest = (struct manifest){0};
+    errno = 0;
+    return parse_object(length && data[length - 1] == '\n' ? sealed_parse(data, length - 1, &sum) : NULL, manifest);
+}
+
+const char *manifest_parse_broken(const char *data, size_t length, struct manifest *manifest)
+{
+    *manifest = (struct manifest){0};
+    errno = 0;
+    while (length && data[length - 1] == '\n')
+        length--;
+    return parse_object(sealed_parse_broken(data, length), manifest);
 }
 
 static bool adopt_entry(const struct bytes *file, const struct part_line *line, struct part *part,

@@ -28,6 +28,7 @@ struct manifest_part {
     int64_t after; // the number of the part before it, PART_NONE
     enum tok_role role;
     struct bytes line; // not written yet; never in the file
+    bool unfed;        // it has text and no ids, as words in the place of what is lost have; never in the file
 };
 
 // States after record.first tokens, in a file of their own.
@@ -48,6 +49,7 @@ struct manifest {
     uint32_t next_part;          // the number of the next part to be appended
     uint32_t undone;             // the number, and one, of the last part of what was taken back last; 0: not known
     unsigned kv_file;            // 0: kv.bin, 1: kv.2.bin
+    bool capped;                 // rows were dropped for --kv-cap, and none from the first on saved since
     struct manifest_part *parts; // the conversation, ascending by number
     size_t n_parts;
     struct manifest_part *others; // the rest of its branches, ascending by number
@@ -74,6 +76,7 @@ void manifest_add_state(struct manifest *manifest, const struct manifest_state *
 // Forgets what of the conversation's rows lies beyond `rows`; and all rows there are.
 void manifest_forget_rows(struct manifest *manifest, uint32_t rows);
 void manifest_forget_all_rows(struct manifest *manifest);
+void manifest_cap(struct manifest *manifest);              // the same for --kv-cap
 uint32_t manifest_tokens(const struct manifest *manifest); // of all parts
 uint32_t manifest_rows(const struct manifest *manifest);   // of all records
 size_t manifest_messages(const struct manifest *manifest); // of the user, the model and the system
@@ -92,6 +95,9 @@ bool manifest_render(const struct manifest *manifest, struct bytes *file);
 // NULL, or what is wrong with the bytes; then *manifest is empty. Wrong with neither: manifest_no_memory.
 extern const char manifest_no_memory[];
 const char *manifest_parse(const char *data, size_t length, struct manifest *manifest);
+// The same for one whose sum is wrong: what it says of the parts is true as far as their lines have the sums that it
+// names, and of rows as theirs do.
+const char *manifest_parse_broken(const char *data, size_t length, struct manifest *manifest);
 
 // The manifest of a transcript that has none: a first save ended before it was written. The conversation is the last
 // line and those it follows; the model is not known. NULL, or why the lines don't tell; then *manifest is empty.

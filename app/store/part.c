@@ -33,6 +33,16 @@ void part_release(struct part *part)
     *part = (struct part){0};
 }
 
+bool part_make_lost(struct part *part)
+{
+    static const char *const words[] = {[TOK_SYSTEM] =
+                                            "[This system message is damaged on the disk and can't be read.]",
+                                        [TOK_USER] = "[This message is damaged on the disk and can't be read.]",
+                                        [TOK_ASSISTANT] = "[This answer is damaged on the disk and can't be read.]"};
+    part->lost = true;
+    return bytes_append(&part->text, words[part->role], strlen(words[part->role]));
+}
+
 static void put_settings(struct sealed_line *line, const struct part_made *made)
 {
     const struct moe_sampling *sampling = &made->sampling;

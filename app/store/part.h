@@ -39,8 +39,12 @@ struct part {
     struct tok_ids ids; // as they were fed, markers included
     struct part_made made;
     struct part_language language;
+    bool lost; // its line is damaged: `text` says so in its place, and it has no ids
 };
 void part_release(struct part *part);
+
+// What stands in the place of a part that can't be read, of the same number, predecessor and role. False: no memory.
+bool part_make_lost(struct part *part);
 
 // Appends the part's line, which has been read back. False: no memory, or it is no part that can be read.
 bool part_render(const struct part *part, struct bytes *line);

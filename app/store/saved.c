@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Opens, grows, cuts, commits and compacts one saved conversation.
-#include "app/store/saved.h"
+// Grows, cuts, commits and compacts one saved conversation.
+#include "app/store/saved_parts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,198 +16,13 @@
 #include "app/store/sealed.h"
 #include "app/store/state_files.h"
 
-struct saved {
-    const struct store *store;
-    char name[STORE_NAME_SIZE];
-    int lock; // -1: there is no folder yet
-    struct manifest manifest;
-    // A manifest on the disk may name bytes before these; nothing before them is ever touched.
-    uint64_t transcript_end;
-    uint64_t kv_ends[2];
-    unsigned state_files; // as those
-    bool settled;         // a manifest of ours is on the disk, and the other rows' file is gone
-    bool over_cap;
-    bool made;                    // the folder is of our making
-    bool cap_owed;                // rows were added since the cap over all sessions was last seen to
-    bool nameless;                // it is named after the time alone,
-    char wanted[STORE_NAME_SIZE]; // and is to have this name, with a number if it is taken; "": none
-};
-
-static struct saved *saved_alloc(const struct store *store, const char *name)
-{
-    struct saved *saved = calloc(1, sizeof *saved);
-    if (saved) {
-        saved->store = store;
-        saved->lock = -1;
-        snprintf(saved->name, sizeof saved->name, "%s", name);
-        saved->manifest.created = saved->manifest.updated = (uint64_t)time(NULL);
-    }
-    return saved;
-}
-
-enum store_code saved_new(const struct store *store, const char *name, struct saved **saved, struct store_error *error)
-{
-    *error = (struct store_error){0};
-    *saved = NULL;
-    if (*name && !store_name_valid(name))
-        return store_bad_name(name, error);
-    *saved = saved_alloc(store, name);
-    if (!*saved)
-        return store_fail(error, STORE_NO_MEMORY, "no memory for a session");
-    enum store_code code = *name ? store_make(store, (*saved)->name, false, &(*saved)->lock, error) : STORE_OK;
-    (*saved)->made = (*saved)->lock >= 0;
-    if (code) {
-        saved_close(*saved);
-        *saved = NULL;
-    }
-    return code;
-}
-
 // A session that has no name yet gets one from the first message.
-static void name_by(struct saved *saved, const struct part *part)
+void saved_name_by(struct saved *saved, const struct part *part)
 {
     if (!*saved->name && saved->lock < 0 && part->role == TOK_USER)
         store_name_make(saved->name, part->made.time, part->text.data ? part->text.data : "", part->text.length);
     else if (saved->nameless && part->role == TOK_USER)
         store_name_make(saved->wanted, part->made.time, part->text.data ? part->text.data : "", part->text.length);
-}
-
-// Notes a part under the number that it has, as one of another branch. What follows nothing that is there is left out.
-static bool adopt(struct saved *saved, struct part *part)
-{
-    struct manifest *manifest = &saved->manifest;
-    struct manifest_part entry = {
-        .number = part->number, .after = part->after, .tokens = (uint32_t)part->ids.count, .role = part->role};
-    if (part->after != PART_NONE && !manifest_find(manifest, part->after))
-        return true;
-    if (part->number < manifest->next_part || !part_render(part, &entry.line) ||
-        !manifest_add_other(manifest, &entry)) {
-        bytes_release(&entry.line);
-        return false;
-    }
-    struct manifest_part *added = &manifest->others[manifest->n_others - 1];
-    added->length = added->line.length;
-    added->sum = sealed_sum(added->line.data, added->line.length);
-    manifest->next_part = part->number + 1;
-    return true;
-}
-
-bool saved_adopt(struct saved *saved, struct saved_tree tree)
-{
-    int64_t last = PART_NONE;
-    bool fine = true;
-    for (size_t i = 0, n = 0; (i < tree.n_parts || n < tree.n_others) && fine;) {
-        bool own = n == tree.n_others || (i < tree.n_parts && tree.parts[i].number < tree.others[n].number);
-        struct part *part = own ? &tree.parts[i++] : &tree.others[n++];
-        if (own) {
-            part->after = last;
-            name_by(saved, part);
-        }
-        last = own ? (int64_t)part->number : last;
-        fine = adopt(saved, part);
-    }
-    return fine && branches_go(&saved->manifest, last);
-}
-
-// Makes a session of the saved one's name, or of that and a number, that begins with what was read of another.
-static enum store_code begin_with(struct saved *saved, const struct saved_content *content, struct store_error *error)
-{
-    enum store_code code = store_make(saved->store, saved->name, true, &saved->lock, error);
-    saved->made = !code;
-    saved_set_origin(saved, &content->manifest.origin);
-    if (!code &&
-        !saved_adopt(saved, (struct saved_tree){content->parts, content->others, content->n_parts, content->n_others}))
-        code = store_no_memory(error);
-    return code;
-}
-
-// A new session that begins with what could be read of a damaged one.
-static enum store_code recover(struct saved *saved, const char *name, const struct saved_content *content,
-                               struct store_error *error)
-{
-    saved->store->io->close(saved->store->io->context, saved->lock);
-    saved->lock = -1;
-    snprintf(saved->name, sizeof saved->name, "%s", name);
-    store_name_cut(saved->name, 48);
-    strcat(saved->name, "-recovered");
-    return begin_with(saved, content, error);
-}
-
-enum store_code saved_fork(const struct saved *saved, struct saved **fork, struct store_error *error)
-{
-    struct saved_content content;
-    *fork = saved_alloc(saved->store, saved->name);
-    if (!*fork)
-        return store_fail(error, STORE_NO_MEMORY, "no memory for a session");
-    enum store_code code = saved_read(saved->store, saved->name, &content, error);
-    if (!code) {
-        code = begin_with(*fork, &content, error);
-        saved_content_release(&content);
-    }
-    if (code) {
-        saved_close(*fork);
-        *fork = NULL;
-    }
-    return code;
-}
-
-enum store_code saved_open(const struct store *store, const char *name, struct saved **saved,
-                           struct saved_content *content, struct store_error *error)
-{
-    *content = (struct saved_content){0};
-    *saved = saved_alloc(store, name);
-    if (!*saved)
-        return store_fail(error, STORE_NO_MEMORY, "no memory for a session");
-    enum store_code code = store_lock(store, name, &(*saved)->lock, error);
-    if (!code)
-        code = saved_read(store, name, content, error);
-    if (!code && *content->damage) {
-        code = recover(*saved, name, content, error);
-    } else if (!code && content->found) {
-        struct saved *own = *saved;
-        own->manifest = content->manifest;
-        content->manifest = (struct manifest){0};
-        own->manifest.updated = store_used(store, name, &own->manifest); // its files are to be written anew
-        own->transcript_end = manifest_transcript_end(&own->manifest);
-        own->kv_ends[own->manifest.kv_file] = manifest_kv_end(&own->manifest);
-        own->state_files = state_files_named(&own->manifest);
-    }
-    if (code) {
-        saved_close(*saved);
-        *saved = NULL;
-        saved_content_release(content);
-    }
-    return code;
-}
-
-// A transcript that the disk had no room for the first line of.
-static bool is_empty(const struct store_io *io, const char *path)
-{
-    char byte;
-    int fd = io->open(io->context, path, O_RDONLY);
-    bool empty = fd >= 0 && io->read(io->context, fd, &byte, 1, 0) == 0;
-    if (fd >= 0)
-        io->close(io->context, fd);
-    return empty;
-}
-
-void saved_close(struct saved *saved)
-{
-    if (!saved)
-        return;
-    const struct store_io *io = saved->store->io;
-    if (saved->made && !saved->transcript_end && !saved->settled) { // a name that was taken for nothing
-        struct store_path transcript = store_path(saved->store, saved->name, "transcript.jsonl");
-        if (is_empty(io, transcript.text))
-            io->unlink(io->context, transcript.text);
-        io->unlink(io->context, store_path(saved->store, saved->name, "lock").text);
-        io->rmdir(io->context,
-                  store_path(saved->store, saved->name, NULL).text); // refuses when a commit failed half-way
-    }
-    if (saved->lock >= 0)
-        saved->store->io->close(saved->store->io->context, saved->lock);
-    manifest_release(&saved->manifest);
-    free(saved);
 }
 
 const char *saved_name(const struct saved *saved)
@@ -225,24 +40,51 @@ const struct store *saved_store(const struct saved *saved)
     return saved->store;
 }
 
+// Whose rows and states those of the manifest are.
+static const char *rows_of(const struct saved *saved)
+{
+    return *saved->rows_of ? saved->rows_of : saved->name;
+}
+
 struct store_path saved_kv_path(const struct saved *saved)
 {
-    return store_path(saved->store, saved->name, manifest_kv_name(saved->manifest.kv_file));
+    return store_path(saved->store, rows_of(saved), manifest_kv_name(saved->manifest.kv_file));
 }
 
 struct store_path saved_state_path(const struct saved *saved, unsigned file)
 {
-    return store_path(saved->store, saved->name, manifest_state_name(file));
+    return store_path(saved->store, rows_of(saved), manifest_state_name(file));
 }
 
 int saved_open_state(const struct saved *saved, unsigned file)
 {
-    return store_open_states(saved->store, saved->name, file);
+    return store_open_states(saved->store, rows_of(saved), file);
 }
 
 int saved_open_rows(const struct saved *saved)
 {
-    return store_open_rows(saved->store, saved->name, saved->manifest.kv_file);
+    return store_open_rows(saved->store, rows_of(saved), saved->manifest.kv_file);
+}
+
+bool saved_has_others_rows(const struct saved *saved)
+{
+    return *saved->rows_of;
+}
+
+void saved_own_rows(struct saved *saved)
+{
+    if (!*saved->rows_of)
+        return;
+    manifest_forget_all_rows(&saved->manifest);
+    saved->manifest.kv_file = 0;
+    *saved->rows_of = 0;
+}
+
+const char *saved_why_no_rows(const struct saved *saved)
+{
+    return saved->manifest.capped ? "its KV cache was dropped to keep --kv-cap"
+           : saved->rows_unknown  ? saved->rows_unknown
+                                  : "its KV cache is not saved";
 }
 
 void saved_set_origin(struct saved *saved, const struct origin *origin)
@@ -263,7 +105,8 @@ void saved_cut(struct saved *saved, uint32_t tokens)
 {
     struct manifest *manifest = &saved->manifest;
     size_t n_parts = manifest->n_parts;
-    for (uint32_t now = manifest_tokens(manifest); n_parts && (now > tokens || tokens == 0);)
+    for (uint32_t now = manifest_tokens(manifest);
+         n_parts && (now > tokens || tokens == 0 || manifest->parts[n_parts - 1].unfed);)
         now -= manifest->parts[--n_parts].tokens;
     branches_cut(manifest, n_parts);
 }
@@ -293,7 +136,7 @@ bool saved_append(struct saved *saved, struct part *part)
         .number = part->number, .after = part->after, .tokens = (uint32_t)part->ids.count, .role = part->role};
     if (!part->made.time)
         part->made.time = (uint64_t)time(NULL);
-    name_by(saved, part);
+    saved_name_by(saved, part);
     if (!part_render(part, &entry.line) || !manifest_add_part(manifest, &entry)) {
         bytes_release(&entry.line);
         return false;
@@ -417,8 +260,8 @@ static void write_rows(struct saved *saved, const struct saved_rows *rows, struc
         io->close(io->context, fd);
     if (!fine)
         store_fail(error, STORE_OK,
-                   "saved the text, but not the KV cache of %" PRIu32 " tokens, which would be read again: %.400s",
-                   end - first, err.text);
+                   "saved the text, but not the KV cache of %" PRIu32 " token%s, which would be read again: %.400s",
+                   end - first, format_s(end - first), err.text);
 }
 
 static struct state_files state_files_of(const struct saved *saved)
@@ -528,7 +371,7 @@ static void drop_rows(struct saved *saved, struct store_error *error)
 {
     struct store_error why = *error, failed;
     saved->over_cap = true;
-    manifest_forget_all_rows(&saved->manifest);
+    manifest_cap(&saved->manifest);
     if (replace_manifest(saved, &failed)) {
         store_fail(error, STORE_OK, "%.600s, and could not be dropped: %.400s", why.text, failed.text);
         return;
@@ -606,9 +449,9 @@ static enum store_code replace_without_rows(struct saved *saved, const struct ca
     enum store_code code = freed ? replace_manifest(saved, error) : why.code;
     if (!code)
         store_fail(error, STORE_OK,
-                   "saved the text, but not the KV cache of %" PRIu32 " tokens, which would be read again: no "
+                   "saved the text, but not the KV cache of %" PRIu32 " token%s, which would be read again: no "
                    "room for both (%.300s)",
-                   rows - manifest_rows(manifest), why.text);
+                   rows - manifest_rows(manifest), format_s(rows - manifest_rows(manifest)), why.text);
     return code;
 }
 
@@ -653,6 +496,7 @@ static enum store_code commit(struct saved *saved, const struct saved_rows *rows
 {
     struct manifest *manifest = &saved->manifest;
     *error = (struct store_error){0};
+    saved_own_rows(saved);
     if (saved->lock < 0) {
         saved->nameless = !*saved->name;
         if (saved->nameless)

@@ -16,7 +16,8 @@ struct saved_content {
     struct part *others; // of its other branches, ascending by number
     size_t n_others;
     bool found;       // the manifest, or one told from sound lines; without it the parts are those of the last line
-    char damage[320]; // a sentence; "": all is well
+    bool no_manifest; // there is no file of it
+    char damage[320]; // a sentence; "": all is well. What can't be read has its place among the parts (part.lost)
 };
 void saved_content_release(struct saved_content *content);
 // Reads without a lock.
@@ -32,7 +33,8 @@ struct saved;
 // else it is made at once and must be free.
 enum store_code saved_new(const struct store *store, const char *name, struct saved **saved, struct store_error *error);
 // Opens a session and reads it. A damaged one is left as it is: content->damage says why, and *saved is a new session
-// of another name that already has what could be read.
+// of another name that already has what could be read, with words in the place of the rest. Until its first commit its
+// manifest names those rows of the damaged one that are of the tokens before the first part that is lost.
 enum store_code saved_open(const struct store *store, const char *name, struct saved **saved,
                            struct saved_content *content, struct store_error *error);
 // A new session of another name with the messages that an open one has on disk, all branches of them, and none of its
@@ -93,6 +95,10 @@ enum store_code saved_compact(struct saved *saved, struct store_error *error);
 // Removes all other branches, from the disk, too.
 enum store_code saved_prune(struct saved *saved, struct store_error *error);
 enum store_code saved_rename(struct saved *saved, const char *name, struct store_error *error);
+// The rows that the manifest names are a damaged session's; and forgets them, as what follows is our own.
+bool saved_has_others_rows(const struct saved *saved);
+void saved_own_rows(struct saved *saved);
+const char *saved_why_no_rows(const struct saved *saved); // where the manifest names none, or too few
 // For reading the records back: the file's name for messages, and the file (-1 and errno), to be closed.
 struct store_path saved_kv_path(const struct saved *saved);
 int saved_open_rows(const struct saved *saved);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/util/format.h"
+
 void saved_content_release(struct saved_content *content)
 {
     for (size_t i = 0; i < content->n_parts; i++)
@@ -67,76 +69,202 @@ static bool find_named(struct found_lines *found, struct manifest_part *named, s
     return false;
 }
 
-static enum store_code read_by_manifest(const struct bytes *file, struct saved_content *content,
+// The part that the manifest names, or what stands in its place. False: *error is filled.
+static bool take_named(struct found_lines *found, struct manifest_part *named, struct part *part, size_t *n_lost,
+                       struct store_error *error)
+{
+    if (find_named(found, named, part, error)) {
+        named->unfed = !part->ids.count && part->text.length;
+        return true;
+    }
+    if (error->code)
+        return false;
+    ++*n_lost;
+    *part = (struct part){.number = named->number, .after = named->after, .role = named->role};
+    return part_make_lost(part) || (store_no_memory(error), false);
+}
+
+// How many of the parts can't be read.
+static enum store_code read_by_manifest(const struct bytes *file, struct saved_content *content, size_t *n_lost,
                                         struct store_error *error)
 {
     struct found_lines found = {.file = file};
     struct manifest *manifest = &content->manifest;
-    for (size_t i = 0; i < manifest->n_parts && content->n_parts == i; i++)
-        content->n_parts += find_named(&found, &manifest->parts[i], &content->parts[i], error);
+    *n_lost = 0;
+    content->parts = calloc(manifest->n_parts + 1, sizeof *content->parts);
+    content->others = calloc(manifest->n_others + 1, sizeof *content->others);
+    if (!content->parts || !content->others)
+        return store_no_memory(error);
+    for (size_t i = 0; i < manifest->n_parts && !error->code; i++)
+        content->n_parts += take_named(&found, &manifest->parts[i], &content->parts[i], n_lost, error);
     for (size_t i = 0; i < manifest->n_others && !error->code; i++)
-        content->n_others += find_named(&found, &manifest->others[i], &content->others[content->n_others], error);
+        content->n_others += take_named(&found, &manifest->others[i], &content->others[i], n_lost, error);
     part_lines_release(&found.lines);
-    if (error->code)
-        return error->code;
-    if (content->n_parts < manifest->n_parts)
+    if (*n_lost)
         snprintf(content->damage, sizeof content->damage,
-                 "its transcript is damaged: only the first %zu of %zu messages and answers can be read",
-                 content->n_parts, manifest->n_parts);
-    else if (content->n_others < manifest->n_others)
-        snprintf(content->damage, sizeof content->damage,
-                 "its transcript is damaged: %zu of %zu messages of its other branches can be read", content->n_others,
-                 manifest->n_others);
-    return STORE_OK;
+                 "its transcript is damaged: %zu of %zu message%s can't be read", *n_lost,
+                 manifest->n_parts + manifest->n_others, format_s(manifest->n_parts + manifest->n_others));
+    return error->code;
 }
 
-// Without a manifest: the last sound line and those it follows.
+// What sound lines tell of the parts, ascending by number.
+struct told_parts {
+    struct part *parts;
+    size_t n;
+};
+
+static struct part *find_told(const struct told_parts *told, int64_t number)
+{
+    size_t low = 0, high = told->n;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (told->parts[middle].number == number)
+            return &told->parts[middle];
+        if (told->parts[middle].number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+// Takes the part over. Of several of one number the last counts.
+static void put_told(struct told_parts *told, struct part *part)
+{
+    struct part *there = find_told(told, part->number);
+    if (there) {
+        part_release(there);
+        *there = *part;
+        return;
+    }
+    size_t at = told->n++;
+    for (; at > 0 && told->parts[at - 1].number > part->number; at--)
+        told->parts[at] = told->parts[at - 1];
+    told->parts[at] = *part;
+}
+
+// A part that another follows and that no sound line is of: what it was, and what it followed, as people and models
+// take turns.
+static struct part guess_lost(const struct told_parts *told, const struct part *behind)
+{
+    struct part lost = {.number = (uint32_t)behind->after, .after = PART_NONE, .role = TOK_USER};
+    bool any = false;
+    if (behind->role == TOK_USER)
+        lost.role = TOK_ASSISTANT;
+    for (size_t i = told->n; i > 0 && lost.after == PART_NONE; i--) {
+        const struct part *before = &told->parts[i - 1];
+        bool fits = lost.role == TOK_ASSISTANT ? before->role == TOK_USER : before->role != TOK_USER;
+        any = any || before->number < lost.number;
+        if (before->number < lost.number && fits)
+            lost.after = before->number;
+    }
+    if (lost.role == TOK_ASSISTANT && !any)
+        lost.role = TOK_SYSTEM; // it began the conversation
+    return lost;
+}
+
+// All that sound lines say, and a place for each part that one of them follows and that has none. False: no memory.
+static bool tell_parts(const struct bytes *file, const struct part_lines *lines, struct told_parts *told)
+{
+    uint64_t sum;
+    told->parts = calloc(2 * lines->n_lines + 1, sizeof *told->parts);
+    for (size_t i = 0; told->parts && i < lines->n_lines; i++) {
+        const struct part_line *line = &lines->lines[i];
+        struct part part;
+        if (!part_parse(file->data + line->offset, line->length - 1, &part, &sum)) // it was sound a moment ago
+            return false;
+        put_told(told, &part);
+    }
+    for (size_t i = 0; i < told->n; i++) {
+        if (told->parts[i].after == PART_NONE || find_told(told, told->parts[i].after))
+            continue;
+        struct part lost = guess_lost(told, &told->parts[i]);
+        if (!part_make_lost(&lost))
+            return false;
+        put_told(told, &lost);
+        i++; // it came before this one
+    }
+    return told->parts;
+}
+
+// Parts the conversation, which ends with part `last`, from other branches.
+static bool choose_told(struct told_parts *told, uint32_t last, struct saved_content *content)
+{
+    bool *own = calloc(told->n + 1, sizeof *own);
+    content->parts = calloc(told->n + 1, sizeof *content->parts);
+    content->others = calloc(told->n + 1, sizeof *content->others);
+    bool fine = own && content->parts && content->others;
+    const struct part *part = fine ? find_told(told, last) : NULL;
+    for (; part; part = part->after == PART_NONE ? NULL : find_told(told, part->after))
+        own[part - told->parts] = true;
+    for (size_t i = 0; i < told->n && fine; i++)
+        *(own[i] ? &content->parts[content->n_parts++] : &content->others[content->n_others++]) = told->parts[i];
+    told->n = fine ? 0 : told->n;
+    free(own);
+    return fine;
+}
+
+// What ids mean is known from the lines, too, when they agree.
+static void tell_language(struct saved_content *content)
+{
+    const struct part_language *language = NULL;
+    bool same = true;
+    for (size_t i = 0; i < content->n_parts; i++) {
+        const struct part *part = &content->parts[i];
+        if (part->lost)
+            continue;
+        same = same && (!language || (strcmp(part->language.tokenizer, language->tokenizer) == 0 &&
+                                      strcmp(part->language.template_name, language->template_name) == 0));
+        language = &part->language;
+    }
+    if (same && language)
+        content->manifest.origin.language = *language;
+}
+
+// Without a manifest: the last sound line and those it follows are the conversation, the others its other branches.
 static enum store_code read_by_lines(const struct bytes *file, const char *why, struct saved_content *content,
                                      struct store_error *error)
 {
-    struct part_lines transcript = {0};
-    size_t n_chain = 0;
-    if (!part_lines_scan(file, &transcript))
-        goto no_memory;
-    const struct part_line **chain = calloc(transcript.n_lines + 1, sizeof(void *));
-    content->parts = calloc(transcript.n_lines + 1, sizeof *content->parts);
-    if (!chain || !content->parts) {
-        free(chain);
-        goto no_memory;
+    struct part_lines lines = {0};
+    struct told_parts told = {0};
+    bool fine = part_lines_scan(file, &lines) && tell_parts(file, &lines, &told);
+    size_t n_lost = 0, n = told.n;
+    for (size_t i = 0; i < n; i++)
+        n_lost += told.parts[i].lost;
+    if (n_lost < lines.n_damaged)
+        n_lost = lines.n_damaged;
+    fine = fine && choose_told(&told, lines.n_lines ? lines.lines[lines.n_lines - 1].number : 0, content);
+    if (fine) {
+        tell_language(content);
+        size_t sound = lines.n_lines;
+        snprintf(content->damage, sizeof content->damage, "%s; %zu message%s of its transcript can be read%s", why,
+                 sound, format_s(sound), n_lost ? "" : ", which is all");
+        size_t at = strlen(content->damage);
+        if (n_lost)
+            snprintf(content->damage + at, sizeof content->damage - at, ", %zu can't", n_lost);
     }
-    const struct part_line *line = transcript.n_lines ? &transcript.lines[transcript.n_lines - 1] : NULL;
-    bool complete = transcript.n_damaged == 0;
-    while (line) {
-        chain[n_chain++] = line;
-        bool first = line->after == PART_NONE;
-        line = first ? NULL : part_lines_find(&transcript, (size_t)(line - transcript.lines), (uint32_t)line->after);
-        complete = complete && (first || line);
+    for (size_t i = 0; i < told.n; i++)
+        part_release(&told.parts[i]);
+    free(told.parts);
+    part_lines_release(&lines);
+    return fine ? STORE_OK : store_no_memory(error);
+}
+
+// A manifest whose own sum is wrong, where the lines have the sums that it names: what it says of the conversation is
+// true. False: it isn't, or can't be told, or *error is filled.
+static bool read_by_broken(const struct bytes files[2], struct saved_content *content, struct store_error *error)
+{
+    size_t n_lost;
+    if (manifest_parse_broken(files[0].data, files[0].length, &content->manifest))
+        return false;
+    if (!read_by_manifest(&files[1], content, &n_lost, error) && !n_lost && content->n_parts) {
+        content->found = true;
+        snprintf(content->damage, sizeof content->damage,
+                 "its session.json is damaged, but all that it names of the transcript is there");
+        return true;
     }
-    uint64_t sum;
-    for (size_t i = n_chain; i > 0; i--) {
-        if (!part_parse(file->data + chain[i - 1]->offset, chain[i - 1]->length - 1, &content->parts[content->n_parts],
-                        &sum)) { // it was sound a moment ago
-            free(chain);
-            goto no_memory;
-        }
-        content->n_parts++;
-    }
-    snprintf(content->damage, sizeof content->damage, "%s; %zu messages of its transcript can be read%s", why,
-             content->n_parts, complete ? "" : ", the rest is damaged");
-    // What the ids mean is known from the lines, too, when they agree.
-    const struct part_language *language = &content->parts[0].language;
-    bool same = content->n_parts > 0;
-    for (size_t i = 1; i < content->n_parts; i++)
-        same = same && strcmp(content->parts[i].language.tokenizer, language->tokenizer) == 0 &&
-               strcmp(content->parts[i].language.template_name, language->template_name) == 0;
-    if (same)
-        content->manifest.origin.language = *language;
-    free(chain);
-    part_lines_release(&transcript);
-    return STORE_OK;
-no_memory:
-    part_lines_release(&transcript);
-    return store_no_memory(error);
+    saved_content_release(content);
+    return false;
 }
 
 static enum store_code read_files(const struct store *store, const char *name, struct bytes files[2], bool *manifest,
@@ -167,11 +295,11 @@ enum store_code saved_read(const struct store *store, const char *name, struct s
     if (!code && wrong == manifest_no_memory)
         code = store_no_memory(error);
     content->found = (there || files[1].length > 0) && !wrong;
+    content->no_manifest = !there;
     if (!code && content->found) {
-        content->parts = calloc(content->manifest.n_parts + 1, sizeof *content->parts);
-        content->others = calloc(content->manifest.n_others + 1, sizeof *content->others);
-        code = content->parts && content->others ? read_by_manifest(&files[1], content, error) : store_no_memory(error);
-    } else if (!code && wrong) {
+        size_t n_lost;
+        code = read_by_manifest(&files[1], content, &n_lost, error);
+    } else if (!code && wrong && !(there && read_by_broken(files, content, error)) && !(code = error->code)) {
         snprintf(why, sizeof why, "its session.json is unusable (%s)", wrong);
         code = read_by_lines(&files[1], why, content, error);
     }

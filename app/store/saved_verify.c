@@ -52,17 +52,17 @@ static void verify_rows(struct verifying *verifying, const struct manifest *mani
         return;
     int fd = store_open_rows(store, verifying->name, manifest->kv_file);
     if (fd < 0) {
-        wrong(verifying, "%.500s: %s; %" PRIu32 " tokens would be read again", path.text, strerror(errno),
-              manifest_rows(manifest));
+        wrong(verifying, "%.500s: %s; %" PRIu32 " token%s would be read again", path.text, strerror(errno),
+              manifest_rows(manifest), format_s(manifest_rows(manifest)));
         return;
     }
     struct moe_record_io io = {.fd = fd, .path = path.text};
     bool fine = true;
     for (size_t i = 0; i < manifest->n_records && fine; i++) {
         fine = verifying->check(&io, &manifest->records[i], &err) == 0;
+        uint32_t behind = manifest_rows(manifest) - manifest->records[i].first;
         if (!fine)
-            wrong(verifying, "%s; %" PRIu32 " tokens would be read again", err.text,
-                  manifest_rows(manifest) - manifest->records[i].first);
+            wrong(verifying, "%s; %" PRIu32 " token%s would be read again", err.text, behind, format_s(behind));
     }
     for (size_t i = 0; i < manifest->n_other_records; i++) {
         const struct branch_record *record = &manifest->other_records[i];
@@ -83,10 +83,11 @@ static void verify_states(struct verifying *verifying, const struct manifest *ma
         int fd = store_open_states(store, verifying->name, state->file);
         struct moe_record_io io = {.fd = fd, .path = path.text};
         if (fd < 0)
-            wrong(verifying, "%.500s: %s; the states after %" PRIu32 " tokens are gone", path.text, strerror(errno),
-                  state->record.first);
+            wrong(verifying, "%.500s: %s; the states after %" PRIu32 " token%s are gone", path.text, strerror(errno),
+                  state->record.first, format_s(state->record.first));
         else if (verifying->check(&io, &state->record, &err))
-            wrong(verifying, "%s; the states after %" PRIu32 " tokens can't be used", err.text, state->record.first);
+            wrong(verifying, "%s; the states after %" PRIu32 " token%s can't be used", err.text, state->record.first,
+                  format_s(state->record.first));
         if (fd >= 0)
             store->io->close(store->io->context, fd);
     }

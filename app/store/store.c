@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "app/store/state_files.h"
+
 enum { LOCK_LINE = 12 };
 
 static const char gone[] = ".deleted-"; // a folder on its way out; no name begins so
@@ -323,6 +325,51 @@ uint64_t store_used(const struct store *store, const char *name, const struct ma
     return written < now ? written : now;
 }
 
+// Are all lines that the manifest names in the transcript, if not where it has them? So it is where a compaction was
+// cut short.
+static bool lines_are_there(const struct store *store, const char *name, const struct manifest *manifest)
+{
+    struct bytes file = {0};
+    struct part_lines lines = {0};
+    bool fine =
+        store_io_read(store->io, store_path(store, name, "transcript.jsonl").text, TRANSCRIPT_LIMIT, &file) == 0 &&
+        part_lines_scan(&file, &lines);
+    for (size_t i = 0; i < manifest->n_parts + manifest->n_others && fine; i++) {
+        const struct manifest_part *part =
+            i < manifest->n_parts ? &manifest->parts[i] : &manifest->others[i - manifest->n_parts];
+        const struct part_line *line = part_lines_find(&lines, lines.n_lines, part->number);
+        fine = line && line->sum == part->sum;
+    }
+    part_lines_release(&lines);
+    bytes_release(&file);
+    return fine;
+}
+
+// What a file that should have so many bytes lacks. False: nothing.
+static bool is_short(struct store_entry *entry, const struct store *store, const char *file, uint64_t bytes)
+{
+    struct stat about;
+    bool there = lstat(store_path(store, entry->name, file).text, &about) == 0;
+    if (there && (uint64_t)about.st_size >= bytes)
+        return false;
+    snprintf(entry->lacks, sizeof entry->lacks, "%s is %s", file, there ? "cut off" : "missing");
+    return bytes > 0;
+}
+
+// Which file has less than the manifest names.
+static void find_lacks(const struct store *store, struct store_entry *entry)
+{
+    const struct manifest *manifest = &entry->manifest;
+    bool lacks = is_short(entry, store, "transcript.jsonl", manifest_transcript_end(manifest)) &&
+                 !lines_are_there(store, entry->name, manifest);
+    lacks = lacks || is_short(entry, store, manifest_kv_name(manifest->kv_file), manifest_kv_end(manifest));
+    for (size_t i = 0; i < manifest->n_states && !lacks; i++)
+        lacks = is_short(entry, store, manifest_state_name(manifest->states[i].file),
+                         manifest->states[i].record.offset + manifest->states[i].record.bytes);
+    if (!lacks)
+        *entry->lacks = 0;
+}
+
 // Reads what a list says of a session. False: it is nothing but a folder. *memory: there was enough.
 static bool read_entry(const struct store *store, const char *name, struct store_entry *entry, bool *memory)
 {
@@ -342,7 +389,30 @@ static bool read_entry(const struct store *store, const char *name, struct store
     *memory = code != ENOMEM && wrong != manifest_no_memory;
     if (!entry->damaged && entry->manifest.updated)
         entry->updated = store_used(store, name, &entry->manifest);
+    if (adopted && entry->kv_bytes) // all saves end with it
+        snprintf(entry->lacks, sizeof entry->lacks, "session.json is missing");
+    else if (!entry->damaged)
+        find_lacks(store, entry);
     bytes_release(&file);
+    return there;
+}
+
+// The same, once more where another manifest was there before its files were looked at: a chat may save meanwhile.
+static bool read_settled(const struct store *store, const char *name, struct store_entry *entry, bool *memory)
+{
+    enum { MOST_TRIES = 20 };
+    bool there = read_entry(store, name, entry, memory), same = false;
+    for (int i = 1; i < MOST_TRIES && *entry->lacks && !same && *memory; i++) {
+        struct store_entry now;
+        there = read_entry(store, name, &now, memory);
+        same = now.manifest.next_part == entry->manifest.next_part &&
+               manifest_transcript_end(&now.manifest) == manifest_transcript_end(&entry->manifest) &&
+               now.manifest.kv_file == entry->manifest.kv_file &&
+               manifest_kv_end(&now.manifest) == manifest_kv_end(&entry->manifest) &&
+               state_files_named(&now.manifest) == state_files_named(&entry->manifest);
+        manifest_release(&entry->manifest);
+        *entry = now;
+    }
     return there;
 }
 
@@ -369,7 +439,7 @@ enum store_code store_list(const struct store *store, struct store_list *list, s
         bool memory = grown;
         if (grown) {
             list->entries = grown;
-            list->n_entries += read_entry(store, found->d_name, &grown[n], &memory);
+            list->n_entries += read_settled(store, found->d_name, &grown[n], &memory);
         }
         if (!memory) {
             closedir(folder);
@@ -450,7 +520,7 @@ static uint64_t drop_rows(const struct store *store, struct store_entry *entry)
     struct store_entry now;
     bool memory;
     if (read_entry(store, entry->name, &now, &memory) && !now.damaged) {
-        manifest_forget_all_rows(&now.manifest);
+        manifest_cap(&now.manifest);
         now.manifest.updated = store_used(store, entry->name, &now.manifest); // it is not used by this
         struct store_path folder = store_path(store, entry->name, NULL);
         bool fine = manifest_render(&now.manifest, &file) &&

@@ -64,6 +64,7 @@ enum store_code store_make(const struct store *store, char *name, bool other, in
 struct store_entry {
     char name[STORE_NAME_SIZE];
     bool damaged;             // the manifest could not be read; the rest is not looked at
+    char lacks[64];           // else what file is missing or shorter than the manifest has it, for people; "": none
     struct manifest manifest; // empty then
     uint64_t updated, kv_bytes, transcript_bytes;
     uint64_t state_bytes; // of kv_bytes

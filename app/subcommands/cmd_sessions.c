@@ -36,7 +36,10 @@ static struct json_object *entry_json(const struct store *store, const struct st
     size_t taken_back;
     branches_ahead(&entry->manifest, &taken_back);
     json_out_string(object, "name", entry->name);
-    json_object_object_add(object, "damaged", entry->damaged ? json_object_new_boolean(true) : NULL); // not known
+    json_object_object_add(object, "damaged",
+                           entry->damaged || *entry->lacks ? json_object_new_boolean(true) : NULL); // not known
+    if (*entry->lacks)
+        json_out_string(object, "damage", entry->lacks);
     json_out_whole(object, "updated", entry->updated);
     json_out_whole(object, "created", entry->manifest.created);
     json_out_whole(object, "message_count", manifest_messages(&entry->manifest));
@@ -193,11 +196,11 @@ static int verify(const struct request *request)
     for (size_t at = 0; at < verdict.wrong.length; at += strlen(verdict.wrong.data + at) + 1)
         report("%s", verdict.wrong.data + at);
     if (verdict.n_states)
-        snprintf(states, sizeof states, ", %zu state%s, %s", verdict.n_states, verdict.n_states == 1 ? "" : "s",
+        snprintf(states, sizeof states, ", %zu state%s, %s", verdict.n_states, format_s(verdict.n_states),
                  format_bytes(bytes, sizeof bytes, verdict.state_bytes));
     if (fine)
         printf("%s: all checksums match (%zu part%s, %zu record%s, %s%s)\n", request->name, verdict.n_parts,
-               verdict.n_parts == 1 ? "" : "s", verdict.n_records, verdict.n_records == 1 ? "" : "s",
+               format_s(verdict.n_parts), verdict.n_records, format_s(verdict.n_records),
                format_bytes(rows, sizeof rows, verdict.row_bytes), states);
     bytes_release(&verdict.wrong);
     return fine ? STATUS_DONE : STATUS_FAILED;

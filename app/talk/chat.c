@@ -496,6 +496,7 @@ bool chat_take_last(struct chat *chat, struct bytes *text)
 bool chat_restore(struct chat *chat, const struct part *parts, size_t n_parts)
 {
     uint32_t end = 0;
+    bool fed = true;
     chat_release(chat);
     chat->next_number = n_parts ? parts[n_parts - 1].number + 1 : 0;
     for (size_t i = 0; i < n_parts; i++) {
@@ -507,7 +508,8 @@ bool chat_restore(struct chat *chat, const struct part *parts, size_t n_parts)
             !copy_ids(&chat->turns[i].ids, part->ids.ids, part->ids.count))
             return false;
         end += (uint32_t)part->ids.count;
-        chat->turns[i].end = end;
+        fed = fed && (part->ids.count || !part->text.length); // words in the place of what is lost have none
+        chat->turns[i].end = fed ? end : 0;
         chat->turns[i].number = part->number;
         chat->turns[i].made = part->made;
         chat->turns[i].after = i ? (int64_t)parts[i - 1].number : PART_NONE;

@@ -114,7 +114,10 @@ struct json_object *export_parts(const struct part *parts, size_t n_parts)
                                  .number = part->number,
                                  .after = part->after,
                                  .made = part->made};
-        json_object_array_add(list, turn_json(&turn));
+        struct json_object *message = turn_json(&turn);
+        if (part->lost)
+            json_object_object_add(message, "damaged", json_object_new_boolean(true));
+        json_object_array_add(list, message);
     }
     return list;
 }

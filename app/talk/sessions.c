@@ -166,17 +166,20 @@ bool sessions_choose(struct store *store, const struct talk_settings *settings, 
 // All but the name. Returns out.
 static char *print_details(char *out, size_t size, const struct store_entry *entry)
 {
-    char used[40], rows[FORMAT_SIZE], bytes[FORMAT_SIZE], states[40] = "", messages[MESSAGES_SIZE], tokens[FORMAT_SIZE];
+    char used[40], rows[FORMAT_SIZE], bytes[FORMAT_SIZE], states[40] = "", messages[MESSAGES_SIZE], tokens[FORMAT_SIZE],
+                                                          lacks[96] = "";
     if (entry->state_bytes)
         snprintf(states, sizeof states, ", states %s", format_bytes(bytes, sizeof bytes, entry->state_bytes));
     age(used, sizeof used, entry->updated);
+    if (*entry->lacks)
+        snprintf(lacks, sizeof lacks, "damaged (%s), ", entry->lacks);
     if (entry->damaged)
         snprintf(out, size, "%s, damaged; /load or --session offers what can be read", used);
     else
-        snprintf(out, size, "%s, %s, %s, KV cache %s%s, model %s", used, messages_words(messages, &entry->manifest),
-                 format_tokens(tokens, sizeof tokens, manifest_tokens(&entry->manifest), 0),
-                 format_bytes(rows, sizeof rows, entry->kv_bytes - entry->state_bytes), states,
-                 model_of(&entry->manifest));
+        snprintf(
+            out, size, "%s, %s%s, %s, KV cache %s%s, model %s", used, lacks, messages_words(messages, &entry->manifest),
+            format_tokens(tokens, sizeof tokens, manifest_tokens(&entry->manifest), 0),
+            format_bytes(rows, sizeof rows, entry->kv_bytes - entry->state_bytes), states, model_of(&entry->manifest));
     return out;
 }
 

@@ -364,7 +364,7 @@ static void many_lines_are_found_soon(struct harness *t)
 
 static void a_damaged_transcript_is_kept(struct harness *t)
 {
-    for (int how = 0; how < 4; how++) {
+    for (int how = 0; how < 5; how++) {
         struct place *p = open_place();
         struct saved *saved = new_session(t, p, "talk");
         exchange(t, p, saved, "one", "first");
@@ -373,20 +373,40 @@ static void a_damaged_transcript_is_kept(struct harness *t)
         saved_close(saved);
         if (how == 0)
             change_byte(p, "talk", "transcript.jsonl", (long)third + 60);
-        else if (how == 1 && truncate(store_path(&p->store, "talk", "transcript.jsonl").text, (off_t)third + 9))
+        if ((how == 1 || how == 4) &&
+            truncate(store_path(&p->store, "talk", "transcript.jsonl").text, (off_t)third + 9))
             abort();
-        else if (how == 2) {
+        if (how == 2) {
             unlink(store_path(&p->store, "talk", "session.json").text);
             change_byte(p, "talk", "transcript.jsonl", (long)third + 60);
-        } else
+        }
+        if (how == 3 || how == 4)
             change_byte(p, "talk", "session.json", 100);
         uint64_t bytes = size_of(p, "talk", "transcript.jsonl");
         struct saved_content content;
+        struct rig_engine *back = rig_engine_new(false);
         char texts[256];
         CHECK_EQ(t, saved_open(&p->store, "talk", &saved, &content, &p->error), STORE_OK);
         CHECK(t, *content.damage);
         rig_texts(&content, texts, sizeof texts);
-        static const char *const readable[] = {"one|first", "one|first", "second", "one|first|two|second"};
+#define MESSAGE "[This message is damaged on the disk and can't be read.]"
+#define ANSWER  "[This answer is damaged on the disk and can't be read.]"
+        static const char *const readable[] = {"one|first|" MESSAGE "|second", "one|first|" MESSAGE "|" ANSWER,
+                                               "one|first|" MESSAGE "|second", "one|first|two|second", "one|first"};
+        static const char *const why[] = {
+            "1 of 4 messages can't be read", "2 of 4 messages can't be read",
+            "3 messages of its transcript can be read, 1 can't",
+            "its session.json is damaged, but all that it names of the transcript is there",
+            "2 messages of its transcript can be read, 1 can't"};
+        static const uint32_t rows[] = {4 + 6, 4 + 6, 0, 4 + 6 + 4 + 7, 0}; // before what is lost
+        CHECK(t, strstr(content.damage, why[how]) != NULL);
+        CHECK_EQ(t, content.n_parts > 2 && content.parts[2].lost, how < 3);
+        CHECK(t, rig_restore(saved, back) && back->length == rows[how]);
+        CHECK(t, memcmp(back->rows, p->engine.rows, back->length * sizeof back->rows[0]) == 0);
+        CHECK_EQ(t, saved_has_others_rows(saved), how != 2 && how != 4);
+        CHECK_STR(t, saved_why_no_rows(saved),
+                  how == 2 || how == 4 ? "its session.json is damaged, and nothing else says what its KV cache is of"
+                                       : "its KV cache is not saved");
         CHECK_STR(t, texts, readable[how]);
         CHECK_STR(t, saved_name(saved), "talk-recovered");
         saved_content_release(&content);
@@ -394,6 +414,7 @@ static void a_damaged_transcript_is_kept(struct harness *t)
         CHECK(t, rig_append(saved, TOK_USER, "three", NULL));
         CHECK_EQ(t, saved_commit(saved, NULL, &p->error), STORE_OK);
         saved_close(saved);
+        free(back);
         CHECK_EQ(t, size_of(p, "talk", "transcript.jsonl"), bytes);
         snprintf(texts, sizeof texts, "%s|three", readable[how]);
         check_session(t, p, "talk-recovered", texts, false);

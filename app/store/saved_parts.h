@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What saved.c and saved_open.c share; nobody else looks in.
+#ifndef MOECHAT_APP_STORE_SAVED_PARTS_H
+#define MOECHAT_APP_STORE_SAVED_PARTS_H
+
+#include "app/store/saved.h"
+
+struct saved {
+    const struct store *store;
+    char name[STORE_NAME_SIZE];
+    int lock; // -1: there is no folder yet
+    struct manifest manifest;
+    // A manifest on the disk may name bytes before these; nothing before them is ever touched.
+    uint64_t transcript_end;
+    uint64_t kv_ends[2];
+    unsigned state_files; // as those
+    bool settled;         // a manifest of ours is on the disk, and the other rows' file is gone
+    bool over_cap;
+    bool made;                     // the folder is of our making
+    bool cap_owed;                 // rows were added since the cap over all sessions was last seen to
+    char rows_of[STORE_NAME_SIZE]; // the damaged session that the manifest's rows are still those of; "": our own
+    const char *rows_unknown;      // why nothing tells what rows that were there are of; NULL: there were none
+    bool nameless;                 // it is named after the time alone,
+    char wanted[STORE_NAME_SIZE];  // and is to have this name, with a number if it is taken; "": none
+};
+
+// A session that has no name yet gets one from the first message.
+void saved_name_by(struct saved *saved, const struct part *part);
+
+#endif
