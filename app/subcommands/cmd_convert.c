@@ -37,11 +37,10 @@ static void on_notice(void *context, const char *text)
 
 static bool stopped(void *context)
 {
-    static const int stopping[] = {SIGINT, SIGTERM, SIGHUP};
     struct converting *converting = context;
-    for (size_t i = 0; i < sizeof stopping / sizeof *stopping && !converting->signal_number; i++)
-        if (term_signal_came(stopping[i]))
-            converting->signal_number = stopping[i];
+    for (size_t i = 0; i < TERM_STOPS && !converting->signal_number; i++)
+        if (term_signal_came(term_stops[i]))
+            converting->signal_number = term_stops[i];
     return converting->signal_number != 0;
 }
 

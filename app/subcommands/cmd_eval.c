@@ -138,13 +138,13 @@ static int note(struct eval *eval, int code)
     return code;
 }
 
-static bool interrupted(void)
+// The signal that asks us to end; 0: none came.
+static int interrupted(void)
 {
-    static const int stopping[] = {SIGINT, SIGTERM, SIGHUP};
-    for (size_t i = 0; i < sizeof stopping / sizeof stopping[0]; i++)
-        if (term_signal_pending(stopping[i]))
-            return true;
-    return false;
+    for (size_t i = 0; i < TERM_STOPS; i++)
+        if (term_signal_pending(term_stops[i]))
+            return term_stops[i];
+    return 0;
 }
 
 static int on_row(void *context, uint32_t position, const float *logits)
@@ -238,7 +238,7 @@ static int print_result(struct eval *eval, double seconds)
     double rate = json_out_rate(eval->ids.count, ns);
     if (!eval->options->asked.json) {
         printf("%zu token%s, mean NLL %.6f, perplexity %.4f, %.1f tokens/s\n", eval->ids.count,
-               eval->ids.count == 1 ? "" : "s", mean, exp(mean), rate);
+               format_s(eval->ids.count), mean, exp(mean), rate);
         return STATUS_DONE;
     }
     struct json_object *object = json_object_new_object();
@@ -271,9 +271,7 @@ static int score(struct eval *eval)
     int code = moe_session_prefill(eval->session, &feed, &eval->err);
     progress_clear(&eval->progress);
     if (interrupted())
-        return term_signal_came(SIGTERM)  ? STATUS_TERMINATED
-               : term_signal_came(SIGHUP) ? term_exit_status(SIGHUP)
-                                          : STATUS_INTERRUPTED;
+        return term_exit_status(interrupted());
     if (eval->write_code) {
         report("cannot write the results: %s", strerror(eval->write_code));
         return STATUS_FAILED;

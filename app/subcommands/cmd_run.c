@@ -32,6 +32,7 @@ struct run {
     struct progress progress;
     uint64_t seed;
     bool done, to_terminal;
+    bool lost; // the session that was asked for can't be saved to
     int status;
     int signal_number;           // that stopped us, 0: none
     char last;                   // byte written
@@ -222,6 +223,8 @@ static void finish(struct run *run, const struct turn_result *result)
     run->done = !run->saving;
     run->answered = true;
     run->status = run->signal_number ? term_exit_status(run->signal_number) : statuses[result->reason];
+    if (run->lost && run->status == STATUS_DONE)
+        run->status = STATUS_FAILED;
     if (run->options->asked.json || run->options->asked.jsonl) {
         print_json(run, result);
     } else if (run->to_terminal) {
@@ -269,6 +272,8 @@ static void take_session(struct run *run, const struct session_news *news)
     snprintf(run->session, sizeof run->session, "%s", news->name);
     progress_clear(&run->progress);
     if (!run->answered && !run->sent) {
+        run->lost = news->failed;
+        run->saving = news->open;
         send_in_session(run, news);
         return;
     }
@@ -385,16 +390,15 @@ static void take_events(struct run *run)
 
 static void take_signals(struct run *run)
 {
-    static const int stopping[] = {SIGINT, SIGTERM, SIGHUP};
     term_drain();
-    for (size_t i = 0; i < sizeof stopping / sizeof stopping[0]; i++) {
-        if (!term_signal_came(stopping[i]))
+    for (size_t i = 0; i < TERM_STOPS; i++) {
+        if (!term_signal_came(term_stops[i]))
             continue;
-        run->signal_number = stopping[i];
+        run->signal_number = term_stops[i];
         term_release_signals();          // a second one need not wait
         if (run->turn && !run->saving) { // still loading: there is nothing to keep
             progress_clear(&run->progress);
-            run->status = term_exit_status(stopping[i]);
+            run->status = term_exit_status(term_stops[i]);
             run->done = true;
         }
         worker_cancel(run->worker);

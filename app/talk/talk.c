@@ -543,7 +543,7 @@ void talk_finish(struct talk *talk)
 {
     if (talk->worker)
         talk_finish_session(talk);
-    if (!worker_abandon(talk->worker, &talk->left) && talk->status == STATUS_DONE)
+    if ((!worker_abandon(talk->worker, &talk->left) || talk->lost) && talk->status == STATUS_DONE)
         talk->status = STATUS_FAILED;
     saved_close(talk->choice.saved);
     saved_content_release(&talk->choice.content);

@@ -97,6 +97,7 @@ static void show_turns(struct talk *talk)
 static void on_opened(struct talk *talk, const struct session_news *news)
 {
     talk->opening = false;
+    talk->lost = talk->lost || news->failed;
     if (*talk->choice.note)
         talk_say(talk, "%s%s%s%s", talk->choice.note, *news->text ? " But " : "", news->text,
                  *news->text    ? "."
@@ -199,6 +200,7 @@ static bool holds_unsaved(struct talk *talk, const char *command)
 static void say_left(struct talk *talk, const char *before)
 {
     const char *space = *before ? " " : "", *name = talk->saving ? talk->session : "";
+    talk->lost = talk->lost || (*name && talk->unsaved);
     if (*name && talk->unsaved)
         talk_say(talk, "%s%sThe last messages of \"%s\" were not saved.", before, space, name);
     else if (*name && !talk->blank)
@@ -411,6 +413,7 @@ void talk_finish_session(struct talk *talk)
     }
     if (!talk->saving || !worker_finish_session(talk->worker, &news))
         return;
+    talk->lost = talk->lost || news.failed;
     if (*news.text)
         talk_fail(talk, "%s", news.text);
     if (*news.name)

@@ -20,10 +20,9 @@ static void take_signals(const struct loop_face *face)
 {
     struct talk *talk = face->talk;
     term_drain();
-    if (term_signal_came(SIGTERM))
-        talk_leave(talk, STATUS_TERMINATED);
-    if (term_signal_came(SIGHUP))
-        talk_leave(talk, term_exit_status(SIGHUP));
+    for (size_t i = 0; i < TERM_STOPS; i++)
+        if (term_stops[i] != SIGINT && term_signal_came(term_stops[i]))
+            talk_leave(talk, term_exit_status(term_stops[i]));
     bool interrupted = term_signal_came(SIGINT), stopped = term_signal_came(SIGTSTP);
     // Signals overtake the keys that were typed before them.
     if ((interrupted || stopped) && face->typed && face->listens(face->self) && input_waits())

@@ -172,7 +172,10 @@ static int await(const struct shell_command *c, pid_t child, int *fd, int *statu
             give_terminal(child);
             kill(-child, SIGCONT);
         }
-        int ends = term_signal_pending(SIGTERM) ? SIGTERM : term_signal_pending(SIGHUP) ? SIGHUP : 0;
+        int ends = 0;
+        for (size_t i = 0; i < TERM_STOPS && !ends; i++)
+            if (term_stops[i] != SIGINT && term_signal_pending(term_stops[i]))
+                ends = term_stops[i];
         int wrong = take_output(c, fd);
         if (ends || wrong) {
             end(child, ends ? ends : SIGTERM);

@@ -40,10 +40,16 @@ static struct {
 
 static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
 
+const int term_stops[TERM_STOPS] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+static void leave_raw(int when);
+
 static void on_signal(int number)
 {
     int kept = errno;
-    if (term.came[number] && !term.interactive) { // nobody looked at the first one: we may hang in a write
+    if (term.came[number] && (!term.interactive || number == SIGQUIT)) { // nobody looked at the first one: we may hang
+        if (term.is_raw)
+            leave_raw(TCSANOW);
         signal(number, SIG_DFL);
         raise(number);
     }
@@ -130,8 +136,8 @@ int term_catch_signals(bool interactive)
         fcntl(term.pipe[i], F_SETFL, O_NONBLOCK);
     }
     term_note_signals();
-    static const int ours[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT};
-    for (size_t i = 0; i < (interactive ? 6u : 3u); i++) {
+    static const int ours[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP, SIGCONT};
+    for (size_t i = 0; i < (interactive ? 7u : 4u); i++) {
         struct sigaction before;
         sigaction(ours[i], NULL, &before);
         if (before.sa_handler != SIG_IGN) // nohup and background jobs of old shells
@@ -169,14 +175,19 @@ bool term_signal_pending(int signal_number)
 
 int term_exit_status(int signal_number)
 {
-    return signal_number == SIGINT || signal_number == SIGTERM || signal_number == SIGHUP ? 128 + signal_number : 0;
+    for (size_t i = 0; i < TERM_STOPS; i++)
+        if (signal_number == term_stops[i])
+            return 128 + signal_number;
+    return 0;
 }
 
 void term_release_signals(void)
 {
-    catch_with(SIGINT, SIG_DFL, 0);
-    catch_with(SIGTERM, SIG_DFL, 0);
-    catch_with(SIGHUP, SIG_DFL, 0);
+    for (size_t i = 0; i < TERM_STOPS; i++)
+        if (term_stops[i] == SIGQUIT && term.is_raw)
+            catch_with(SIGQUIT, on_fatal, (int)SA_RESETHAND);
+        else
+            catch_with(term_stops[i], SIG_DFL, 0);
 }
 
 static bool set_raw(bool pastes)
@@ -205,7 +216,8 @@ bool term_remember(void)
     term.saved = true;
     atexit(term_restore);
     for (int i = 0; i < N_FATAL; i++)
-        catch_with(fatal[i], on_fatal, (int)SA_RESETHAND);
+        if (!term.keeps[fatal[i]] || term.kept[fatal[i]].sa_handler != on_signal) // a first SIGQUIT only asks
+            catch_with(fatal[i], on_fatal, (int)SA_RESETHAND);
     return true;
 }
 

@@ -9,22 +9,25 @@
 
 #include "app/options/talk_settings.h"
 
-// Catches SIGINT, SIGTERM and SIGHUP, ignores SIGPIPE (writes fail with EPIPE instead); with `interactive` also
+// Catches what asks us to end (term_stops), ignores SIGPIPE (writes fail with EPIPE instead); with `interactive` also
 // SIGWINCH, SIGTSTP and SIGCONT; without it SIGTSTP stops the process and its clock. Returns a descriptor that is
-// readable when a signal has come, -1 on failure.
+// readable when a signal has come, -1 on failure. A second SIGQUIT that comes before anybody has looked at the first
+// ends the process at once, with the terminal as it was; without `interactive` so do the others.
+enum { TERM_STOPS = 4 };
+extern const int term_stops[TERM_STOPS]; // SIGINT, SIGTERM, SIGHUP, SIGQUIT
 int term_catch_signals(bool interactive);
 // Has `signal_number` come since the last call? Never blocks.
 bool term_signal_came(int signal_number);
 bool term_signal_pending(int signal_number); // the same, without taking note
 // Empties the descriptor; call before asking term_signal_came.
 void term_drain(void);
-// The exit status that goes with SIGINT, SIGTERM or SIGHUP; 0 for anything else.
+// The exit status that goes with one of term_stops; 0 for anything else.
 int term_exit_status(int signal_number);
 // What each signal does is once more what it was when they were caught, or what was asked for since: drivers bring
 // handlers of their own while they load, which swallow a first SIGQUIT, and SIGABRT before ours restores the terminal.
 void term_keep_signals(void);
 void term_note_signals(void); // what they do before a driver loads, where term_catch_signals comes later or not at all
-// Gives SIGINT, SIGTERM and SIGHUP back their usual, deadly meaning.
+// Gives term_stops back their usual, deadly meaning.
 void term_release_signals(void);
 
 // Remembers the settings that term_restore and a fatal signal bring back: of the first call. False: not a terminal.

@@ -13,6 +13,7 @@
 #include "app/term/shell.h"
 #include "app/term/term.h"
 #include "app/term/tui_parts.h"
+#include "app/util/format.h"
 
 enum { DRAFT_LIMIT = 16 << 20, COPY_LIMIT = 74000 }; // terminals take about 100 KB of base64
 
@@ -148,7 +149,8 @@ static bool await_key(struct tui *tui)
     while (!came && !over) {
         int before_rows = now_rows, before_columns = now_columns;
         came = poll(&input, 1, WAIT_MS) > 0;
-        over = term_signal_pending(SIGTERM) || term_signal_pending(SIGHUP) || term_signal_pending(SIGINT);
+        for (size_t i = 0; i < TERM_STOPS; i++)
+            over = over || term_signal_pending(term_stops[i]);
         if (came || over || !term_size(&now_rows, &now_columns))
             continue;
         changed = now_rows != rows || now_columns != columns;
@@ -206,7 +208,7 @@ void tui_copy(struct tui *tui, const char *text, size_t length)
     fine = fine && bytes_append(&sequence, "\033\\", 2);
     if (fine)
         screen_send(tui->screen, sequence.data, sequence.length);
-    tui_notice(tui, fine ? "%zu byte%s copied" : "out of memory to copy %zu byte%s", length, length == 1 ? "" : "s");
+    tui_notice(tui, fine ? "%zu byte%s copied" : "out of memory to copy %zu byte%s", length, format_s(length));
     bytes_release(&sequence);
 }
 
