@@ -300,6 +300,53 @@ static void unsafe_models_are_refused(struct harness *t)
     free(bytes);
 }
 
+// Renames the outermost fields of this tag to one that nobody reads.
+static void hide_fields(char *bytes, size_t length, char tag)
+{
+    for (size_t at = 0; at + 1 < length;) {
+        char *field = bytes + at++;
+        size_t size = 0;
+        for (unsigned shift = 0, more = 1; more && at < length; shift += 7) {
+            more = (unsigned char)bytes[at] >> 7;
+            size |= (size_t)(bytes[at++] & 0x7F) << shift;
+        }
+        if (*field == tag)
+            *field = 0x7A; // 15
+        at += size;
+    }
+}
+
+// What a model does not say is as the library takes it: a space before the text, no spaces in a row, another kind.
+static void what_is_not_said_is_the_default(struct harness *t)
+{
+    static const struct {
+        char hidden;
+        const char *bytes;
+        size_t length;
+        const char *says; // NULL: it is opened
+    } cases[] = {
+        {0x12, "", 0, "not BPE"},
+        {0x12, "\x12\x02\x18\x02", 4, "byte_fallback"},
+        {0x1A, "", 0, "add_dummy_prefix"},
+        {0x1A, "\x1A\x02\x18\x00", 4, "remove_extra_whitespaces"},
+        {0x1A, "\x1A\x04\x18\x00\x20\x00", 6, NULL},
+    };
+    size_t length;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *bytes = read_small(t, &length, 64);
+        tok *tokenizer = NULL;
+        struct tok_err err = {0};
+        hide_fields(bytes, length, cases[i].hidden);
+        memcpy(bytes + length, cases[i].bytes, cases[i].length);
+        int code = open_bytes(bytes, length + cases[i].length, &tokenizer, &err);
+        if (!CHECK_EQ(t, code, cases[i].says ? TOK_UNSUPPORTED : TOK_OK) ||
+            !CHECK(t, !cases[i].says || strstr(err.text, cases[i].says)))
+            printf("    case %zu: %s\n", i, err.text);
+        tok_close(tokenizer);
+        free(bytes);
+    }
+}
+
 static void damaged_files_are_refused(struct harness *t)
 {
     size_t length;
@@ -372,6 +419,7 @@ int main(int argc, char **argv)
         TEST(silent_ids),
         TEST(lists_are_appended_to),
         TEST(unsafe_models_are_refused),
+        TEST(what_is_not_said_is_the_default),
         TEST(damaged_files_are_refused),
         TEST(a_hostile_control_symbol_stays_out),
         TEST(what_is_not_there),

@@ -65,17 +65,26 @@ static void count_calls(void *context, const struct moe_progress *at)
         moe_session_cancel(o->session);
 }
 
-// Feeds the first `count` of the ids.
-static int feed(struct opened *o, const int32_t *ids, size_t count, int stop_at)
+// Feeds the first `count` of the ids, with a border if it is not 0.
+static int feed_to(struct opened *o, const int32_t *ids, size_t count, int stop_at, uint32_t border)
 {
     struct moe_err err;
-    struct moe_feed prompt = {
-        .ids = ids, .count = count, .position = moe_session_length(o->session), .progress = count_calls, .context = o};
+    struct moe_feed prompt = {.ids = ids,
+                              .count = count,
+                              .position = moe_session_length(o->session),
+                              .progress = count_calls,
+                              .context = o,
+                              .borders = {border}};
     o->calls = 0;
     o->backwards = false;
     o->stop_at = stop_at;
     moe_session_resume(o->session);
     return moe_session_prefill(o->session, &prompt, &err);
+}
+
+static int feed(struct opened *o, const int32_t *ids, size_t count, int stop_at)
+{
+    return feed_to(o, ids, count, stop_at, 0);
 }
 
 // The rest of the ids, with a cancel that came before the feed.
@@ -275,6 +284,35 @@ static void other_tokens_are_not_confused(struct harness *t)
     }
 }
 
+// States at a border that the group's first layers have passed are there when the rest of it has.
+static void a_border_is_kept_on_the_way(struct harness *t)
+{
+    enum { BORDER = 20 };
+    for (int model = 1; model < N_MODELS; model++) {
+        struct opened o;
+        struct moe_err err;
+        if (!open_at(t, model, 0, MOE_CACHE_ALL, &o))
+            return;
+        uint64_t want = run_hash(t, &o, o.ids, N_TOKENS);
+        int all = o.calls;
+        for (int at = all / 5; at < all - 1; at += all / 5) {
+            CHECK_EQ(t, moe_session_truncate(o.session, 0, &err), 0);
+            CHECK_EQ(t, feed_to(&o, o.ids, N_TOKENS, at, BORDER), MOE_CANCELLED);
+            CHECK_EQ(t, feed_to(&o, o.ids, N_TOKENS, NEVER, BORDER), 0);
+            CHECK_EQ(t, moe_session_floor(o.session, N_TOKENS - 1), BORDER);
+            CHECK_EQ(t, moe_session_truncate(o.session, BORDER, &err), 0);
+            CHECK_EQ(t, feed(&o, o.ids + BORDER, N_TOKENS - BORDER, NEVER), 0);
+            CHECK_EQ(t, hash_of(t, &o), want);
+            // Another border is asked for when it goes on: the old one is none.
+            CHECK_EQ(t, moe_session_truncate(o.session, 0, &err), 0);
+            CHECK_EQ(t, feed_to(&o, o.ids, N_TOKENS, at, BORDER), MOE_CANCELLED);
+            CHECK_EQ(t, feed_to(&o, o.ids, N_TOKENS, NEVER, BORDER + 5), 0);
+            CHECK(t, moe_session_floor(o.session, N_TOKENS - 1) != BORDER);
+        }
+        close_opened(&o);
+    }
+}
+
 // What a feed has in common with the held rows counts when it is all of them, all of the feed, or half of them; and
 // where layers have states, only when it is all of them.
 static void half_is_enough(struct harness *t)
@@ -301,8 +339,11 @@ static void half_is_enough(struct harness *t)
 
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(the_same_tokens_go_on), TEST(a_stop_at_once_loses_nothing),
-                                                TEST(experts_are_not_read_again), TEST(other_tokens_are_not_confused),
-                                                TEST(half_is_enough)};
+    static const struct harness_test tests[] = {TEST(the_same_tokens_go_on),
+                                                TEST(a_stop_at_once_loses_nothing),
+                                                TEST(experts_are_not_read_again),
+                                                TEST(other_tokens_are_not_confused),
+                                                TEST(half_is_enough),
+                                                TEST(a_border_is_kept_on_the_way)};
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Each allocation of the program's own refused once, one after the other, while tokenizers and models open and do some
+// work: it is said, or all is as ever, and nothing that was taken on the way is left behind. The linker sends the calls
+// of our own objects through here, those of libraries not.
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "engine/moe.h"
+#include "tests/harness.h"
+#include "tokenizer/tok.h"
+
+enum { MOST_LIVE = 1 << 16 }; // a power of 2
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void *live[MOST_LIVE]; // what was taken and not given back, an open hash table
+static unsigned n_live;
+static long calls, refused_at = -1; // of those that may be refused, since `arm`
+static bool armed;
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t n, size_t bytes);
+void *__real_realloc(void *memory, size_t bytes);
+void *__real_aligned_alloc(size_t alignment, size_t bytes);
+int __real_posix_memalign(void **memory, size_t alignment, size_t bytes);
+char *__real_strdup(const char *text);
+void __real_free(void *memory);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes);
+void *__wrap_realloc(void *memory, size_t bytes);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+int __wrap_posix_memalign(void **memory, size_t alignment, size_t bytes);
+char *__wrap_strdup(const char *text);
+void __wrap_free(void *memory);
+
+static size_t home_of(const void *memory)
+{
+    return ((uintptr_t)memory >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 40 & (MOST_LIVE - 1);
+}
+
+static bool is_refused(void)
+{
+    pthread_mutex_lock(&lock);
+    bool refused = armed && calls++ == refused_at;
+    pthread_mutex_unlock(&lock);
+    return refused;
+}
+
+static void *taken(void *memory)
+{
+    pthread_mutex_lock(&lock);
+    if (memory && armed && n_live < MOST_LIVE / 2) {
+        size_t at = home_of(memory);
+        while (live[at])
+            at = (at + 1) & (MOST_LIVE - 1);
+        live[at] = memory;
+        n_live++;
+    }
+    pthread_mutex_unlock(&lock);
+    return memory;
+}
+
+// Those behind it move up.
+static void given_back(const void *memory)
+{
+    pthread_mutex_lock(&lock);
+    size_t at = home_of(memory);
+    while (live[at] && live[at] != memory)
+        at = (at + 1) & (MOST_LIVE - 1);
+    if (memory && live[at]) {
+        n_live--;
+        live[at] = NULL;
+        for (size_t next = (at + 1) & (MOST_LIVE - 1); live[next]; next = (next + 1) & (MOST_LIVE - 1)) {
+            void *moved = live[next];
+            size_t home = home_of(moved);
+            live[next] = NULL;
+            while (live[home])
+                home = (home + 1) & (MOST_LIVE - 1);
+            live[home] = moved;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void *__wrap_malloc(size_t bytes)
+{
+    return is_refused() ? NULL : taken(__real_malloc(bytes));
+}
+
+void *__wrap_calloc(size_t n, size_t bytes)
+{
+    return is_refused() ? NULL : taken(__real_calloc(n, bytes));
+}
+
+void *__wrap_realloc(void *memory, size_t bytes)
+{
+    if (is_refused())
+        return NULL;
+    given_back(memory);
+    return taken(__real_realloc(memory, bytes));
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
+{
+    return is_refused() ? NULL : taken(__real_aligned_alloc(alignment, bytes));
+}
+
+int __wrap_posix_memalign(void **memory, size_t alignment, size_t bytes)
+{
+    int failed = is_refused() ? 12 : __real_posix_memalign(memory, alignment, bytes); // ENOMEM
+    if (!failed)
+        taken(*memory);
+    return failed;
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return is_refused() ? NULL : taken(__real_strdup(text));
+}
+
+void __wrap_free(void *memory)
+{
+    given_back(memory);
+    __real_free(memory);
+}
+
+static void arm(long at)
+{
+    pthread_mutex_lock(&lock);
+    calls = 0;
+    refused_at = at;
+    armed = true;
+    pthread_mutex_unlock(&lock);
+}
+
+// Of how many calls, since `arm`.
+static long disarm(void)
+{
+    pthread_mutex_lock(&lock);
+    armed = false;
+    pthread_mutex_unlock(&lock);
+    return calls;
+}
+
+// ---- Work, of which the same comes each time or a code
+// --------------------------------------------------------------
+
+struct work {
+    const char *type, *path; // type NULL: a model
+    uint64_t sum;            // of what came of it
+    char text[512];          // why nothing did
+};
+
+static void add_to_sum(struct work *work, const void *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        work->sum = (work->sum ^ ((const unsigned char *)bytes)[i]) * 1099511628211u;
+}
+
+static int encode(struct work *work)
+{
+    static const char text[] =
+        "Two words, \xC3\xA9 \xE4\xB8\xAD\xE6\x96\x87\n\tand 1234567 <|end|> \xF0\x9F\x98\x80 a\xCC\x81 "
+        "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghij\xFF";
+    tok *tokenizer = NULL;
+    struct tok_err err = {0};
+    struct tok_ids ids = {0};
+    int code = tok_open(work->type, work->path, &tokenizer, &err);
+    if (!code)
+        code = tok_encode(tokenizer, text, sizeof text - 1, &ids, &err);
+    if (!code)
+        add_to_sum(work, ids.ids, ids.count * sizeof *ids.ids);
+    snprintf(work->text, sizeof work->text, "%s", code ? err.text : "");
+    tok_ids_release(&ids);
+    tok_close(tokenizer);
+    return code == TOK_NO_MEMORY ? MOE_NO_MEMORY : code ? MOE_FORMAT : MOE_OK;
+}
+
+// A prompt in groups and two tokens, one of them stopped and held, copied or taken back where a model can.
+static int answer(struct work *work)
+{
+    struct moe_model_options options = {.device = "ref", .readers = 1, .io = MOE_IO_BUFFERED, .context = 64};
+    struct moe_session_options how = {.max_context = 64, .prefill_chunk = 3, .prefill_group = 6, .snapshot_every = 6};
+    int32_t ids[10];
+    struct moe_err err = {0};
+    moe_model *model = NULL;
+    moe_session *session = NULL;
+    for (int i = 0; i < 10; i++)
+        ids[i] = 5 + 7 * i;
+    struct moe_feed feed = {.ids = ids, .count = 10, .borders = {4}};
+    int code = moe_model_open(work->path, &options, &model, &err);
+    if (!code)
+        code = moe_session_open(model, &how, &session, &err);
+    if (!code)
+        code = moe_session_prefill(session, &feed, &err);
+    for (int i = 0; i < 2 && !code; i++)
+        code = moe_session_decode(session, 3, &err);
+    if (!code)
+        add_to_sum(work, moe_session_logits(session, NULL), moe_model_describe(model)->vocab_size * sizeof(float));
+    snprintf(work->text, sizeof work->text, "%s", code ? err.text : "");
+    moe_session_close(session);
+    moe_model_close(model);
+    return code;
+}
+
+static int do_work(struct work *work)
+{
+    work->sum = 14695981039346656037u;
+    return work->type ? encode(work) : answer(work);
+}
+
+// The first of each `step`.
+static void refuse_each(struct harness *t, struct work work, long step)
+{
+    enum { LEAST = 5 };
+    long said = 0;
+    arm(-1);
+    CHECK_EQ(t, do_work(&work), MOE_OK);
+    CHECK_EQ(t, n_live, 0);
+    uint64_t want = work.sum;
+    long all = disarm();
+    for (long n = 0; n < all; n += step) {
+        unsigned before = n_live;
+        arm(n);
+        int code = do_work(&work);
+        disarm();
+        said += code == MOE_NO_MEMORY;
+        bool good = code ? code == MOE_NO_MEMORY && work.text[0] && !strchr(work.text, '\n') : work.sum == want;
+        if (!CHECK(t, good) || !CHECK_EQ(t, n_live, before))
+            printf("    %s, allocation %ld: %d, %s\n", work.path, n, code, work.text);
+    }
+    CHECK(t, said * step >= LEAST);
+}
+
+static void tokenizers_say_it(struct harness *t)
+{
+    static const struct work works[] = {{.type = "sentencepiece", .path = "tests/unit/data/small.model"},
+                                        {.type = "huggingface", .path = "tests/unit/data/bpe-v3.json"},
+                                        {.type = "huggingface", .path = "tests/unit/data/bpe-qwen.json"},
+                                        {.type = "tiktoken", .path = "tests/unit/data/kimi/tiktoken.model"}};
+    for (size_t i = 0; i < sizeof works / sizeof *works; i++)
+        refuse_each(t, works[i], 1);
+}
+
+static void models_say_it(struct harness *t)
+{
+    static const struct work works[] = {{.path = "tests/golden/tiny-a/package"},
+                                        {.path = "tests/golden/gguf-legacy/checkpoint"},
+                                        {.path = "tests/golden/ck-qwen35moe-mlx/checkpoint"}};
+    for (size_t i = 0; i < sizeof works / sizeof *works; i++)
+        refuse_each(t, works[i], i ? 5 : 3); // all of them pass, too, in 10 s of processor time
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {TEST(tokenizers_say_it), TEST(models_say_it)};
+    return HARNESS_RUN(tests, argc, argv);
+}
