@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Each allocation of the program's own refused once, one after the other, while tokenizers and models open and do some
-// work: it is said, or all is as ever, and nothing that was taken on the way is left behind. The linker sends the calls
-// of our own objects through here, those of libraries not.
+// work, and models are converted: it is said, or all is as ever, and nothing that was taken on the way is left behind.
+// The linker sends the calls of our own objects through here, those of libraries not.
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "engine/moe.h"
+#include "tests/folder_rig.h"
 #include "tests/harness.h"
 #include "tokenizer/tok.h"
 
@@ -153,6 +154,7 @@ static long disarm(void)
 struct work {
     const char *type, *path; // type NULL: a model
     moe_model *model;        // that is open, NULL: it is opened each time
+    bool converts;           // and does nothing else
     uint64_t sum;            // of what came of it
     char text[512];          // why nothing did
 };
@@ -239,10 +241,35 @@ static int open_and_answer(struct work *work)
     return code;
 }
 
+// Of the package, what it took is compared: bytes are for test_convert.
+static int convert(struct work *work)
+{
+    static char folder[] = "/tmp/moechat-refused-XXXXXX";
+    char target[64], partial[80];
+    struct moe_err err = {0};
+    bool made = mkdtemp(folder) != NULL;
+    snprintf(target, sizeof target, "%s/package", folder);
+    snprintf(partial, sizeof partial, "%s/package.partial", folder);
+    int code = moe_convert(work->path, target, &(struct moe_convert_options){.threads = 1}, &err);
+    snprintf(work->text, sizeof work->text, "%s", code ? err.text : "");
+    char manifest[96];
+    struct stat status = {0};
+    snprintf(manifest, sizeof manifest, "%s/model.json", target);
+    work->sum = stat(manifest, &status) == 0; // there when it succeeds, and only then
+    if (code && work->sum)
+        code = MOE_FORMAT;
+    made_remove(target);
+    made_remove(partial);
+    if (made)
+        rmdir(folder);
+    snprintf(folder + strlen(folder) - 6, 7, "XXXXXX");
+    return code;
+}
+
 static int do_work(struct work *work)
 {
     work->sum = 14695981039346656037u;
-    return work->type ? encode(work) : open_and_answer(work);
+    return work->type ? encode(work) : work->converts ? convert(work) : open_and_answer(work);
 }
 
 // The first of each `step`.
@@ -297,8 +324,14 @@ static void models_say_it(struct harness *t)
     }
 }
 
+static void conversions_say_it(struct harness *t)
+{
+    refuse_each(t, (struct work){.path = "tests/golden/ck-glm/checkpoint", .converts = true}, 4 * SLOWER);
+    refuse_each(t, (struct work){.path = "tests/golden/gguf-v2-lite-q4km/checkpoint", .converts = true}, 4 * SLOWER);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(tokenizers_say_it), TEST(models_say_it)};
+    static const struct harness_test tests[] = {TEST(tokenizers_say_it), TEST(models_say_it), TEST(conversions_say_it)};
     return HARNESS_RUN(tests, argc, argv);
 }
