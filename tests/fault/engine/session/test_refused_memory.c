@@ -152,11 +152,11 @@ static long disarm(void)
 // --------------------------------------------------------------
 
 struct work {
-    const char *type, *path; // type NULL: a model
-    moe_model *model;        // that is open, NULL: it is opened each time
-    bool converts;           // and does nothing else
-    uint64_t sum;            // of what came of it
-    char text[512];          // why nothing did
+    const char *type, *path;        // type NULL: a model
+    moe_model *model;               // that is open, NULL: it is opened each time
+    int (*does)(struct work *work); // NULL: it answers
+    uint64_t sum;                   // of what came of it
+    char text[512];                 // why nothing did
 };
 
 static void add_to_sum(struct work *work, const void *bytes, size_t n)
@@ -266,10 +266,28 @@ static int convert(struct work *work)
     return code;
 }
 
+// As `moechat info` looks at a file or folder, before its download too, and at its vocabulary.
+static int look(struct work *work)
+{
+    static struct moe_description about; // large
+    struct moe_vocabulary *vocabulary = NULL;
+    struct moe_err err = {0};
+    int code = moe_inspect(work->path, &about, &err);
+    if (!code)
+        add_to_sum(work, &about.all_experts_bytes, sizeof about.all_experts_bytes);
+    if (!code && strstr(work->path, "gguf-chat"))
+        code = moe_vocabulary_open(work->path, &vocabulary, &err);
+    if (!code)
+        code = moe_verify(work->path, NULL, NULL, &err);
+    moe_vocabulary_close(vocabulary);
+    snprintf(work->text, sizeof work->text, "%s", code ? err.text : "");
+    return code;
+}
+
 static int do_work(struct work *work)
 {
     work->sum = 14695981039346656037u;
-    return work->type ? encode(work) : work->converts ? convert(work) : open_and_answer(work);
+    return work->type ? encode(work) : work->does ? work->does(work) : open_and_answer(work);
 }
 
 // The first of each `step`.
@@ -278,7 +296,8 @@ static void refuse_each(struct harness *t, struct work work, long step)
     enum { LEAST = 5 };
     long said = 0;
     arm(-1);
-    CHECK_EQ(t, do_work(&work), MOE_OK);
+    if (!CHECK_EQ(t, do_work(&work), MOE_OK))
+        printf("    %s: %s\n", work.path, work.text);
     CHECK_EQ(t, n_live, 0);
     uint64_t want = work.sum;
     long all = disarm();
@@ -324,14 +343,24 @@ static void models_say_it(struct harness *t)
     }
 }
 
+static void looks_say_it(struct harness *t)
+{
+    static const char *const paths[] = {"tests/golden/tiny-a/package", "tests/golden/gguf-chat/checkpoint",
+                                        "tests/golden/gguf-qwen35moe/checkpoint",
+                                        "tests/golden/ck-kimi-k3-mlx/checkpoint"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        refuse_each(t, (struct work){.path = paths[i], .does = look}, SLOWER);
+}
+
 static void conversions_say_it(struct harness *t)
 {
-    refuse_each(t, (struct work){.path = "tests/golden/ck-glm/checkpoint", .converts = true}, 4 * SLOWER);
-    refuse_each(t, (struct work){.path = "tests/golden/gguf-v2-lite-q4km/checkpoint", .converts = true}, 4 * SLOWER);
+    refuse_each(t, (struct work){.path = "tests/golden/ck-glm/checkpoint", .does = convert}, 4 * SLOWER);
+    refuse_each(t, (struct work){.path = "tests/golden/gguf-v2-lite-q4km/checkpoint", .does = convert}, 4 * SLOWER);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(tokenizers_say_it), TEST(models_say_it), TEST(conversions_say_it)};
+    static const struct harness_test tests[] = {TEST(tokenizers_say_it), TEST(models_say_it), TEST(looks_say_it),
+                                                TEST(conversions_say_it)};
     return HARNESS_RUN(tests, argc, argv);
 }
