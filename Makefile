@@ -121,6 +121,7 @@ $(BUILD)/tests/fault/engine/convert/test_convert_faults: private LDFLAGS += $(fo
 
 # Memory that is refused: tests/fault/app/test_refused.c.
 $(BUILD)/tests/fault/app/test_refused: private LDFLAGS += $(foreach f,malloc calloc realloc,-Wl,--wrap=$f)
+
 # Memory that is refused to our own objects: tests/fault/engine/session/test_refused_memory.c.
 $(BUILD)/tests/fault/engine/session/test_refused_memory: private LDFLAGS += \
     $(foreach f,malloc calloc realloc aligned_alloc posix_memalign strdup free,-Wl,--wrap=$f)
