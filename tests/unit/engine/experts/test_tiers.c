@@ -440,6 +440,27 @@ static void a_busy_disk_takes_no_prefetches(struct harness *t)
     rig_close(&rig);
 }
 
+// Half of the readers read ahead, and one where there is no other.
+static void half_of_the_readers_read_ahead(struct harness *t)
+{
+    static const unsigned readers[] = {1, 2, 3, 5}, ahead[] = {1, 1, 1, 2};
+    for (int i = 0; i < 4; i++) {
+        struct rig rig;
+        struct rig_read how = {0};
+        CHECK(t, rig_open(&rig, true));
+        rig.readers = readers[i];
+        rig_gate(&how);
+        expert_store *store = rig_store(t, &rig, 16, &how);
+        unsigned begun = 0;
+        for (int32_t id = 0; id < RIG_EXPERTS; id++)
+            begun += rig_prefetch(store, 1, id);
+        CHECK_EQ(t, begun, ahead[i]);
+        rig_permit(&how, 100);
+        expert_store_close(store);
+        rig_close(&rig);
+    }
+}
+
 // With a host tier predictions from memory always go, and at once.
 static void prefetches_from_the_host_are_copies(struct harness *t)
 {
@@ -631,6 +652,7 @@ int main(int argc, char **argv)
         TEST(a_prefetch_that_is_needed_waits_no_longer),
         TEST(prefetches_not_begun_can_be_dropped),
         TEST(a_busy_disk_takes_no_prefetches),
+        TEST(half_of_the_readers_read_ahead),
         TEST(prefetches_from_the_host_are_copies),
         TEST(right_bytes_every_way),
         TEST(a_span_that_fails_names_its_own_place),

@@ -27,10 +27,10 @@ static void read_back(const char *path, struct file *file)
 }
 
 // `tokens` tokens over three layers; the experts of a token are ids[token].
-static bool write_trace(const char *path, const uint16_t (*ids)[2], uint32_t tokens)
+static bool write_trace_of(const struct trace_header *of, const char *path, const uint16_t (*ids)[2], uint32_t tokens)
 {
     trace_writer *writer;
-    if (trace_create(path, &header, &writer, NULL))
+    if (trace_create(path, of, &writer, NULL))
         return false;
     bool good = true;
     for (uint32_t i = 0; i < tokens; i++) {
@@ -41,6 +41,11 @@ static bool write_trace(const char *path, const uint16_t (*ids)[2], uint32_t tok
     }
     trace_finish(writer, NULL);
     return good;
+}
+
+static bool write_trace(const char *path, const uint16_t (*ids)[2], uint32_t tokens)
+{
+    return write_trace_of(&header, path, ids, tokens);
 }
 
 static void what_is_written_is_read(struct harness *t)
@@ -160,6 +165,14 @@ static void replays_count_hits(struct harness *t)
     CHECK_EQ(t, sim_replay(&trace, &(struct sim_run){.kind = CACHE_BELADY, .n_slots = 4}, &hits, NULL), MOE_OK);
     CHECK(t, hits.decode > 0);
     sim_release(&trace);
+    struct trace_header few = header; // of 24 experts 0, 5 and 10 % come to the same: what a token needs
+    few.n_routed_experts = 8;
+    CHECK(t, write_trace_of(&few, path, ids, 6));
+    CHECK_EQ(t, moe_trace_replay(path, &replayed, NULL), MOE_OK);
+    CHECK_EQ(t, replayed.n_rows, 10);
+    CHECK_EQ(t, replayed.rows[0].slots, 2);
+    for (uint32_t row = 1; row < replayed.n_rows; row++)
+        CHECK(t, replayed.rows[row].slots > replayed.rows[row - 1].slots);
     unlink(path);
 }
 
