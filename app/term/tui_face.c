@@ -110,7 +110,9 @@ static void face_table(void *self, const struct face_lines *lines)
 static int face_columns(void *self)
 {
     const struct tui *tui = self;
-    return tui->layout.chat.columns > 0 ? tui->layout.chat.columns : screen_columns(tui->screen);
+    if (tui->layout.chat.columns > 0)
+        return tui->layout.chat.columns;
+    return tui->screen ? screen_columns(tui->screen) : 80; // last words, behind a screen that had no room for a chat
 }
 
 static void face_tokens(void *self, const char *text, size_t length)
@@ -532,6 +534,10 @@ static void close_screen(void *self)
     const struct rectangle *chat = &tui->layout.chat;
     char row[CELLS_TEXT_ROOM(1024)];
     close_prompt(tui);
+    if (tui->screen && tui->zoom) { // what stays behind is the chat
+        tui->zoom = false;
+        tui_arrange(tui);
+    }
     screen_close(tui->screen);
     tui->screen = NULL;
     for (int i = 0; tui->talk.settings.face.last_screen && i < chat->rows && chat->columns <= 1024; i++) {

@@ -169,6 +169,21 @@ def test_no_room_is_said_of_the_size_that_there_is():
     leave(s)
 
 
+def test_leaving_while_the_figures_have_the_screen():
+    env = environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_DATA_HOME=os.path.join(SCRATCH, "zoomed"))
+    for name, rows, columns in (("zoomed", 24, 80), ("tiny", 2, 3)):
+        s = Screen(["--session", name, "--last-screen"] + script("turn\nexperts 6 32 4\necho\n"), env=env)
+        s.until(lambda t: "idle" in t.text())
+        answered(s)
+        s.keys("\x1bs\x1bz", lambda t: "Tell me" not in t.text())
+        s.resize(columns, rows)
+        s.process.terminate()
+        same(s.finish(), 143)
+        left = s.output.decode().split("\033[?1049l")[-1]
+        expect('Saved as "%s"' % name in left, left)
+        expect(rows < 24 or "you \u203a Tell me of rivers." in left, left)
+
+
 def test_several_lines_between_quotes():
     s = chat("turn\necho\nturn\necho\n")
     s.keys('"""first\r', '"""first')
