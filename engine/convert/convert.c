@@ -18,6 +18,7 @@
 #include "engine/base/err.h"
 #include "engine/walk/weights.h"
 #include "engine/base/file.h"
+#include "engine/convert/beside.h"
 #include "engine/convert/consume.h"
 #include "engine/convert/job_key.h"
 #include "engine/files/spans.h"
@@ -405,28 +406,22 @@ static void source_folder(const struct conversion *c, char path[MAX_PATH + 300])
         snprintf(path, MAX_PATH, "%.3999s", c->source.directory);
 }
 
-// Not there, empty, or no regular file: nothing to copy. What is there and can't be opened, or was not fetched, is an
-// error: a package without it would be another model's.
 static int copy_beside(struct conversion *c, const char *name)
 {
     char path[MAX_PATH + 300];
-    struct copied_file file = {.path = path};
-    struct moe_err why;
+    struct beside_file beside;
     source_folder(c, path);
+    int code = beside_open(path, name, &beside, c->err);
+    if (code || beside.fd < 0)
+        return code;
     snprintf(path + strlen(path), 300, "/%s", name);
-    int opened = file_open(path, &file.fd, &file.bytes, &why);
-    if (opened == MOE_FORMAT || (opened == MOE_NOT_FOUND && why.cause != MOE_CAUSE_POINTER))
-        return MOE_OK;
-    if (opened && c->err)
-        *c->err = why;
-    if (opened)
-        return opened;
+    const struct copied_file file = {.fd = beside.fd, .path = path, .bytes = beside.bytes};
     const struct writer_chunks chunks = {.count = (file.bytes + PIECE_BYTES - 1) / PIECE_BYTES,
                                          .most_bytes = PIECE_BYTES,
                                          .offset = copied_offset,
                                          .produce = produce_copy,
                                          .context = &file};
-    int code = file.bytes ? write_file(c, name, &chunks) : MOE_OK;
+    code = file.bytes ? write_file(c, name, &chunks) : MOE_OK;
     close(file.fd);
     return code;
 }
@@ -563,9 +558,12 @@ static int write_package(struct conversion *c)
     const struct shape *s = c->job.shape;
     if (c->journal.count)
         notice(c, "resuming: %zu files already done", c->journal.count);
-    c->progress = (struct moe_progress){.what = "converting", .unit = "bytes", .total = left_to_write(c)};
+    c->progress = (struct moe_progress){.what = "converting", .unit = "bytes"};
     int code = check_space(c);
-    // First, so that whatever is wrong with these is known before an expert is removed.
+    // First what is small or resident, so that whatever is wrong with it is known before an expert is removed.
+    if (!code)
+        code = copy_tokenizer(c);
+    c->progress = (struct moe_progress){.what = "converting", .unit = "bytes", .total = left_to_write(c)};
     if (!code)
         code = write_resident(c);
     if (!code && c->options->consume)
@@ -576,8 +574,6 @@ static int write_package(struct conversion *c)
             code = consume_layer(&c->consume, c->partial, i, &c->journal, c->err);
     }
     c->progress.total = 0; // the rest is small
-    if (!code)
-        code = copy_tokenizer(c);
     const char *tokenizer = c->source.tokenizer.path ? file_base_name(c->source.tokenizer.path) : "";
     const struct manifest_facts facts = {.name = file_base_name(c->target),
                                          .template_name = c->options->template_name,

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Which of the files beside a model's weights are its own.
+#include "engine/convert/beside.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/err.h"
+#include "engine/base/file.h"
+
+enum { PATH_ROOM = 4400 };
+
+static bool is_below(const char *path, const char *folder, size_t length)
+{
+    return strncmp(path, folder, length) == 0 && (path[length] == '/' || strcmp(folder, "/") == 0);
+}
+
+// Both without links. The hub's cache is MODEL/snapshots/REVISION, whose files lead to MODEL/blobs.
+static bool is_own(const char *path, const char *folder)
+{
+    static const char snapshots[] = "/snapshots", blobs[] = "/blobs/";
+    if (is_below(path, folder, strlen(folder)))
+        return true;
+    const char *revision = strrchr(folder, '/');
+    size_t model = revision ? (size_t)(revision - folder) : 0;
+    if (model < sizeof snapshots - 1)
+        return false;
+    model -= sizeof snapshots - 1;
+    return strncmp(folder + model, snapshots, sizeof snapshots - 1) == 0 && is_below(path, folder, model) &&
+           strncmp(path + model, blobs, sizeof blobs - 1) == 0;
+}
+
+static int check(const char *path, const char *folder, uint64_t bytes, struct moe_err *err)
+{
+    char what[PATH_ROOM + 100];
+    char *real = realpath(path, NULL), *real_folder = realpath(folder, NULL);
+    int code = MOE_OK;
+    if (!real || !real_folder)
+        code = moe_fail_file(err, MOE_IO, path, 0, "its place cannot be told");
+    else if (!is_own(real, real_folder)) {
+        snprintf(what, sizeof what, "leads out of the model's folder, to %s: put a copy in its place, or remove it",
+                 real);
+        code = moe_fail_file(err, MOE_FORMAT, path, 0, what);
+    } else if (bytes > BESIDE_BYTES) {
+        snprintf(what, sizeof what, "is larger than %d MiB: fetch it again", BESIDE_BYTES >> 20);
+        code = moe_fail_file(err, MOE_FORMAT, path, 0, what);
+    }
+    free(real);
+    free(real_folder);
+    return code;
+}
+
+int beside_open(const char *folder, const char *name, struct beside_file *file, struct moe_err *err)
+{
+    char path[PATH_ROOM];
+    struct moe_err why;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    file->fd = -1;
+    int code = file_open(path, &file->fd, &file->bytes, &why);
+    if (code == MOE_FORMAT || (code == MOE_NOT_FOUND && why.cause != MOE_CAUSE_POINTER)) {
+        file->fd = -1;
+        return MOE_OK;
+    }
+    if (code && err)
+        *err = why;
+    if (!code)
+        code = check(path, folder, file->bytes, err);
+    if (code && file->fd >= 0)
+        close(file->fd);
+    if (code)
+        file->fd = -1;
+    return code;
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The small files beside a model's weights that a package takes along as they are: tokenizer, templates, license. A
+// package is given away, and a downloaded folder may hold links: none of them may put a file of one's own into it.
+#ifndef MOECHAT_ENGINE_CONVERT_BESIDE_H
+#define MOECHAT_ENGINE_CONVERT_BESIDE_H
+
+#include "engine/moe.h"
+
+enum { BESIDE_BYTES = 64 << 20 }; // what tokenizers are read up to
+
+struct beside_file {
+    int fd; // -1: nothing to copy, as it is not there, or is no regular file
+    uint64_t bytes;
+};
+
+// Opens one for reading; the caller closes fd. A link may lead to another place of the folder, and from a snapshot of
+// the hub's cache to that cache's blobs. MOE_FORMAT: it leads elsewhere, or the file is larger than BESIDE_BYTES; the
+// rest as file_open, and what Git LFS has left in its place is MOE_NOT_FOUND: a package without it would be another
+// model's.
+int beside_open(const char *folder, const char *name, struct beside_file *file, struct moe_err *err);
+
+#endif
