@@ -156,6 +156,9 @@ def test_consume_asks_and_empties_the_source():
     same(status, 1)
     expect("of experts will be removed from " in said and "nothing was converted" in said, said)
     same((os.stat(path).st_blocks, os.path.exists(target + ".partial")), (blocks, False))
+    status, said = asked(source, target, b"\x04")  # the line ends, though nobody ended it
+    same(status, 1)
+    expect(re.search(r"type yes to continue: (\^D\x08\x08)?\r\nmoechat: ", said), said)
     status, said = asked(source, target, b"yes\n")
     same(status, 0)
     expect("has no experts left and may be removed" in said, said)

@@ -1244,6 +1244,8 @@ def test_copying_and_the_wheel_are_asked_for():
     s.keys("\x1bw", "bytes copied")
     sent = re.search(rb"\x1b\]52;c;([A-Za-z0-9+/=]*)\x1b.", s.output).group(1)
     same(base64.b64decode(sent), b"line\n" * 60 + b"last")
+    s.keys("\r", lambda t: "bytes copied" not in t.text())
+    s.keys("/copy\r", "304 bytes copied")  # said by a command as by the key, and it stays
     s.keys("\x1b[<64;3;3M" * 3, lambda t: "last" not in t.text())
     s.keys("\x1b[<65;3;3M" * 3, "last")
     leave(s)

@@ -51,8 +51,35 @@ static void a_damaged_config_is_said(struct harness *t)
     CHECK(t, unlink(path) == 0 && rmdir(folder) == 0);
 }
 
+// A GGUF's own vocabulary: as many pieces as the model has ids for, and one too many.
+static void a_file_has_its_own(struct harness *t)
+{
+    static const char path[] = "tests/golden/gguf-chat/checkpoint/chat.gguf";
+    struct moe_description about = {.vocabulary = true, .vocab_size = UINT32_MAX};
+    struct model_tokenizer own;
+    struct moe_err err = {.text = ""};
+    if (!CHECK_EQ(t, model_tokenizer_open(path, &about, &own, &err), 0)) {
+        printf("    %s\n", err.text);
+        return;
+    }
+    uint32_t pieces = tok_vocab_size(own.tokenizer);
+    CHECK(t, pieces > 256 && strlen(own.digest) == 16);
+    CHECK_STR(t, own.kind, "gguf");
+    tok_close(own.tokenizer);
+    about.vocab_size = pieces;
+    CHECK_EQ(t, model_tokenizer_open(path, &about, &own, &err), 0);
+    tok_close(own.tokenizer);
+    about.vocab_size = pieces - 1;
+    CHECK_EQ(t, model_tokenizer_open(path, &about, &own, &err), MOE_FORMAT);
+    CHECK(t, !own.tokenizer && strstr(err.text, "more than the model's vocab_size of ") != NULL);
+    about.vocabulary = false;
+    CHECK_EQ(t, model_tokenizer_open(path, &about, &own, &err), MOE_UNSUPPORTED);
+    CHECK(t, !own.tokenizer && strstr(err.text, "no tokenizer, so it cannot chat") != NULL);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(only_v32_has_one_by_its_type), TEST(a_damaged_config_is_said)};
+    static const struct harness_test tests[] = {TEST(only_v32_has_one_by_its_type), TEST(a_damaged_config_is_said),
+                                                TEST(a_file_has_its_own)};
     return HARNESS_RUN(tests, argc, argv);
 }
