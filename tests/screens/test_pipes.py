@@ -64,6 +64,25 @@ def test_exit_statuses():
     same((limited.returncode, limited.stdout), (0, b"ababab"))
 
 
+def test_misuse_is_a_sentence_and_status_2():
+    echo, sessions = script(ECHO), {"show": "NAME", "tree": "NAME", "rm": "NAME", "rename": "NAME NEW-NAME", "export": "NAME [md|json|txt]", "verify": "NAME", "prune": "NAME"}
+    for args, words in [(["sessions", verb], "usage: moechat sessions %s %s" % (verb, names)) for verb, names in sessions.items()] + [
+            (["sessions", verb, "a", "b"], "usage: moechat sessions %s NAME" % verb) for verb in ("show", "tree", "rm", "verify", "prune")] + [
+            (["sessions", "list", "a"], "usage: moechat sessions list"), (["sessions", "compact", "a", "b"], "usage: moechat sessions compact [NAME]"),
+            (["sessions", "rename", "a"], "usage: moechat sessions rename NAME NEW-NAME"), (["sessions", "polish"], 'unknown verb "polish"'),
+            (["sessions", "show", "../x"], "../x"), (["sessions", "export", "a", "pdf"], 'not "pdf"'),
+            (["info", TINY, "--model", TINY], "info takes DIR or --model, not both"), (["info", "--list", "-", "--verify"], "--verify checks files"),
+            (["eval", "-m", TINY], "eval needs either --tokens FILE or --text FILE"),
+            (["eval", "-m", TINY, "--tokens", "a", "--text", "b"], "eval needs either --tokens FILE or --text FILE"),
+            (["bench", "polish"], 'unknown benchmark "polish"'), (["bench", "cache"], "needs a trace"), (["bench", "-m", TINY, "--only", "baseline"], "--only is for bench stream"),
+            (["bench", "stream", "-m", TINY, "--only", "nonsense"], '"nonsense"'), (["convert", TINY], "usage: moechat convert MODEL NEWDIR"), (["help", "polish"], "polish"),
+            (["run", "--no-template", "--session", "a", "-p", "x"] + echo, "--no-template cannot be used with a session"),
+            (["run", "--session", "../x", "-p", "x"] + echo, "../x"), (["--plain", "--session", "../x"] + echo, "../x"), (["--dump-options=html"], "--dump-options takes"), (["--nonsense"], "--nonsense")]:
+        result = run(args)
+        same((args, result.returncode, result.stdout, result.stderr.count(b"\n")), (args, 2, b"", 1))
+        expect(words.encode() in result.stderr, "%r is missing in %r" % (words, result.stderr))
+
+
 def test_json_is_one_valid_object():
     result = run(["run", "-p", "hi", "--json", "--seed", "7"] + script("name \"t\\\nturn\ncount 3 1 4096\ntoken a\\xff\n"))
     same((result.returncode, result.stderr), (0, b""))

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "app/driver/answer_text.h"
 #include "app/driver/backend.h"
 #include "app/driver/queue.h"
 #include "app/driver/stops.h"
@@ -315,6 +316,67 @@ static bool restore(struct harness *t)
     return done;
 }
 
+static bool accept(struct harness *t)
+{
+    struct chat chat = {0};
+    struct turn *turn = chat_request(&chat, "one", 3);
+    struct turn_result result = {.kept = true, .noted = true, .n_prompt_ends = 1, .context_used = 3};
+    struct bytes answer = {0}, text = {0};
+    struct tok_err err;
+    result.prompt_ends = calloc(1, sizeof *result.prompt_ends);
+    if (!CHECK(t, turn && result.prompt_ends && tok_ids_append(&result.prompt, 1, &err) == 0 &&
+                      tok_ids_append(&result.answer, 2, &err) == 0 && tok_ids_append(&result.answer, 3, &err) == 0 &&
+                      bytes_append(&answer, "first", 5)))
+        return false;
+    *result.prompt_ends = 1;
+    memory.armed = true;
+    bool done = chat_accept(&chat, &result, &answer), taken = done && chat_take_last(&chat, &text);
+    memory.armed = false;
+    bool all = taken && chat.n_others == 2; // else they are forgotten here, and the text is had all the same
+    CHECK(t, !taken || (chat.n_turns == 0 && text.length == 3 && memcmp(text.data, "one", 3) == 0));
+    CHECK(t, !done || taken || chat.n_turns == 2); // what can't be taken stays
+    bytes_release(&text);
+    bytes_release(&answer);
+    tok_ids_release(&result.prompt);
+    tok_ids_release(&result.answer);
+    free(result.prompt_ends);
+    turn_free(turn);
+    chat_release(&chat);
+    return all;
+}
+
+static bool say(struct harness *t)
+{
+    struct backend backend = {.ops = NULL};
+    struct moe_err err;
+    struct queue *events = queue_new(sizeof(struct event), 16);
+    struct bytes said = {0};
+    struct texts stop = {"END"};
+    char name[] = "/tmp/moechat-refused-XXXXXX", script[500] = "turn\ntoken ";
+    memset(script + strlen(script), 'x', 400); // longer than what is there for short ones
+    int fd = mkstemp(name);
+    CHECK_EQ(t, files_write(fd, script, strlen(script)), 0);
+    close(fd);
+    CHECK(t, events && backend_fake_new(&backend, name, &err));
+    unlink(name);
+    struct answer_text text = {.backend = &backend, .events = events};
+    memory.armed = true;
+    bool done = answer_text_begin(&text, &said, &(struct answer_begins){.opened = "", .stop = &stop}) &&
+                answer_text_push(&text, 301) && answer_text_push(&text, 'E') && answer_text_end(&text);
+    memory.armed = false;
+    CHECK(t, !done || (said.length == 401 && said.data[400] == 'E'));
+    struct event event;
+    size_t came = 0;
+    while (queue_pop(events, &event))
+        came += event.kind == EVENT_TEXT ? event.text.length : 0;
+    CHECK(t, !done || came == 401);
+    answer_text_release(&text);
+    bytes_release(&said);
+    queue_free(events);
+    backend.ops->close(backend.self);
+    return done;
+}
+
 static bool complete(struct harness *t)
 {
     static const char *const names[] = {"zoe", "tree", "trip", "true"};
@@ -346,6 +408,8 @@ static void conversations(struct harness *t)
 {
     each_refused(t, ask);
     each_refused(t, restore);
+    each_refused(t, accept);
+    each_refused(t, say);
     each_refused(t, complete);
     each_refused(t, remember);
 }
