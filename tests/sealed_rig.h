@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Sealed lines with one thing changed and the sum made right again, for test_manifest and test_part.
+// Sealed lines with one thing changed and the sum made right again, for test_manifest, test_part and test_store.
 #ifndef MOECHAT_SEALED_RIG_H
 #define MOECHAT_SEALED_RIG_H
 

@@ -10,6 +10,7 @@
 #include "app/store/branches.h"
 #include "app/store/saved_verify.h"
 #include "app/store/sealed.h"
+#include "tests/sealed_rig.h"
 #include "tests/store_place.h"
 
 static uint64_t size_of(const struct place *p, const char *name, const char *file)
@@ -843,6 +844,39 @@ static void rows_never_take_the_texts_place(struct harness *t)
             CHECK(t, saves_with_room(t, room + (states ? 800 : 400), UINT64_MAX, states));
 }
 
+// A manifest that names places outside of the transcript, with a right sum, is believed in nothing but the numbers.
+static void lines_are_found_wherever_they_are_said_to_be(struct harness *t)
+{
+    static const char *const places[] = {"\"offset\":1000000000000,\"bytes\":",
+                                         "\"offset\":4611686018427387903,\"bytes\":",
+                                         "\"offset\":7,\"bytes\":",
+                                         "\"offset\":0,\"bytes\":4611686018427387903,\"x\":",
+                                         "\"offset\":0,\"bytes\":1,\"x\":",
+                                         "\"offset\":0,\"bytes\":0,\"x\":"};
+    enum { BODY = 26 };
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        struct place *p = open_place();
+        struct saved *saved = new_session(t, p, "talk");
+        struct store_path path = store_path(&p->store, "talk", "session.json");
+        struct bytes file = {0}, line = {0};
+        char from[64], to[128];
+        exchange(t, p, saved, "one", "two");
+        saved_close(saved);
+        CHECK_EQ(t, files_read(path.text, MANIFEST_LIMIT, &file), 0);
+        snprintf(from, sizeof from, "\"part\":0,\"role\":\"user\",\"offset\":0,\"bytes\":");
+        snprintf(to, sizeof to, "\"part\":0,\"role\":\"user\",%s", places[i]);
+        file.data[file.length - 2] = 0; // without its last brace
+        if (seal_changed(t, file.data + BODY, &(struct sealed_change){from, to, true}, &line)) {
+            FILE *out = fopen(path.text, "wb");
+            CHECK(t, out && fwrite(line.data, 1, line.length, out) == line.length && fclose(out) == 0);
+            check_session(t, p, "talk", "one|two", true);
+        }
+        bytes_release(&file);
+        bytes_release(&line);
+        close_place(p);
+    }
+}
+
 // A session that begins with a system message has no name but the time; its first message gives it one, with a number
 // where that is taken, unless people gave it theirs.
 static void the_first_message_names_it_unless_people_did(struct harness *t)
@@ -871,6 +905,7 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {
         TEST(the_first_message_names_it_unless_people_did),
         TEST(rows_never_take_the_texts_place),
+        TEST(lines_are_found_wherever_they_are_said_to_be),
         TEST(names_stay_in_the_store),
         TEST(what_was_saved_comes_back),
         TEST(any_text_survives),
