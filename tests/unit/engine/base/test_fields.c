@@ -93,9 +93,9 @@ static void fields_are_checked(struct harness *t)
     f = fresh, fields_sha256(&f, "name", sum);
     CHECK_STR(t, err.text, "f.json: in.name: must be a SHA-256 in 64 lower-case hex digits");
     f = fresh, fields_integer(&f, "inner", small);
-    CHECK_STR(t, err.text, "f.json: in.inner: is an object; it must be an integer from 2 to 9");
+    CHECK_STR(t, err.text, "f.json: in.inner: is an object; it must be an integer");
     f = fresh, fields_integer(&f, "list", small);
-    CHECK_STR(t, err.text, "f.json: in.list: is a list; it must be an integer from 2 to 9");
+    CHECK_STR(t, err.text, "f.json: in.list: is a list; it must be an integer");
     json_object_put(root);
 }
 
