@@ -109,14 +109,14 @@ def held():
     return shown.stdout.decode().split("\n", 1)[1]
 
 
-OLD = "user: one\nassistant: one\n"
-NEW = OLD + "user: two\nassistant: two\n"
+OLD = "You: one\nAssistant: one\n"
+NEW = OLD + "You: two\nAssistant: two\n"
 
 
 def test_a_session_is_as_before_or_as_after():
     def check(n, result):
         got = held()
-        expect(got in (OLD, OLD + "user: two\n", NEW), "allocation %d left %r" % (n, got))
+        expect(got in (OLD, OLD + "You: two\n", NEW), "allocation %d left %r" % (n, got))
         expect(result.returncode or (got == NEW and result.stdout == b"two"), "allocation %d: %r %r" % (n, got, result.stdout))
 
     refusing(fresh, ["run", "-p", "two", "--session", "s"] + script(ECHO), check)
