@@ -32,10 +32,16 @@
 #endif
 #endif
 
+#if defined(__AVX512F__) && (defined(KIND_IS_Q2_K) || defined(KIND_IS_Q3_K))
+#define PLANE_TABLES // see below
+#endif
+
 // The power of 2 that a quantum of plane 4n + c is too large by.
 static uint plane_shift(uint n, uint c)
 {
-#if defined(KIND_IS_Q2_K)
+#if defined(PLANE_TABLES)
+    return 0;
+#elif defined(KIND_IS_Q2_K)
     return c == 3 && n == 3 ? 0 : 8 * c + 2 * n;
 #elif defined(KIND_IS_Q4_K)
     return c == 3 && n == 1 ? 0 : 8 * c + 4 * n;
@@ -216,17 +222,36 @@ INLINE WORDS part_bytes(BYTES p, const uint n, const uint h)
 }
 #endif
 
+#ifdef PLANE_TABLES
+// The k-th nibble of a word, shifted to the lowest place, is the index of a permutation of 16 numbers, for which nothing is
+// masked. Part 2m + o is in the words of set o: with Q2_K both sets are the words as they lie, whose nibbles are quanta of
+// parts 2m and 2m + 1, and each has its table; with Q3_K a nibble is a quantum and a bit of another, which the table does
+// not heed.
+#ifdef KIND_IS_Q2_K
+#define PLANE_NUMBERS(o)                                                                                               \
+    ((o) ? (float16)(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3)                                                   \
+         : (float16)(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3))
+INLINE void plane_sets(BYTES p, uint16 *sets)
+{
+    sets[0] = sets[1] = words_of(p + 16, 0);
+}
+#else
+#define PLANE_NUMBERS(o) (float16)(-4, -3, -2, -1, 0, 1, 2, 3, -4, -3, -2, -1, 0, 1, 2, 3)
+INLINE void plane_sets(BYTES p, uint16 *sets)
+{
+    uint16 low = words_of(p + 32, 0), high = twice_of(p, 0, 4);
+    sets[0] = low & 0xbbbbbbbbu | (high << 2 & 0x04040404u | high << 4 & 0x40404040u);
+    sets[1] = low >> 2 & 0xbbbbbbbbu | (high << 1 & 0x04040404u | high << 3 & 0x40404040u);
+}
+#endif
+
+#define PLANE(sets, o, nibble) __builtin_ia32_permvarsf512(PLANE_NUMBERS(o), as_int16(sets[o] >> 4 * (nibble)))
+#endif
+
 #if HALVES == 2 && !defined(KIND_IS_Q2_K) && !defined(KIND_IS_Q4_K)
 // A half is 32 inputs in their order. Where its bytes are put together anyway, and there are few registers, they go
 // through memory and are widened from there, 8 in two steps, without a mask or a constant for each plane. x stays as it is.
 #define KIND_BYTES
-typedef char __attribute__((ext_vector_type(32))) char32;
-
-struct open_block {
-    char32 q[8];
-    float scales[256 / KIND_SCALES];
-};
-
 INLINE void block_open(BYTES p, struct open_block *b)
 {
     SCALES_STORE(scales_in(p), 0, b->scales);
@@ -238,13 +263,6 @@ INLINE void block_open(BYTES p, struct open_block *b)
             b->q[(n / PARTS * SPAN + n % PARTS * PART_AT + LANE_AT(8 * h)) / 32] =
                 __builtin_astype(q, char32) - (char)MIDDLE_OF_BYTES;
         }
-}
-
-INLINE void block_eights(const struct open_block *b, uint g, float8 *w)
-{
-    UNROLL
-    for (uint l = 0; l < 4; l++)
-        w[l] = convert_float8(convert_int8(as_char8(((const ulong *)b->q)[4 * g + l])));
 }
 
 #if KIND_BIAS

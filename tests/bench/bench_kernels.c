@@ -689,7 +689,7 @@ static gpu_buf *filled(struct bench *b, uint64_t bytes, int as_weights)
     for (int i = 0; piece && i < PIECE / 2; i++) {
         seed = seed * 1664525 + 1013904223;
         // any half of a word is a small positive bf16, or a pair of halves a number around 0.1
-        piece[i] = (uint16_t)(as_weights ? 0x3c00 | (seed >> 16 & 0x3ff)
+        piece[i] = (uint16_t)(as_weights ? 0x3c40 | (seed >> 16 & 0x33f)
                               : i % 2    ? 0x3d00 | (seed >> 16 & 0x80ff)
                                          : seed >> 16);
     }

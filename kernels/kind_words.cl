@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// CPU with vectors of 16 floats: a row of x times blocks of nibbles, which stay where they lie in 16 words of 128 inputs. A
+// word that is shifted until its k-th nibble is the lowest is the index of a permutation of the 16 numbers that nibbles
+// say, for which no mask is needed; so plane k is a shift, a permutation and the product. x is packed plane by plane. A
+// block of 256 is two vectors, smaller blocks are gathered; what is left of a row behind the last 128 goes by 16 inputs,
+// and x as it is.
+#if defined(KIND) && SHAPE_CPU && defined(__AVX512F__) && defined(__F16C__) &&                                          \
+    (defined(KIND_IS_Q4_0) || defined(KIND_IS_IQ4_NL) || defined(KIND_IS_IQ4_XS) || defined(KIND_IS_MXFP4) ||          \
+     defined(KIND_IS_NVFP4))
+#define KIND_WORDS
+#define WORDS_INPUTS 128 // of a vector
+
+#if defined(KIND_IS_Q4_0)
+#define WORDS_TABLE (float16)(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7)
+#elif defined(KIND_IS_MXFP4) || defined(KIND_IS_NVFP4)
+#define WORDS_TABLE (float16)(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
+#else
+#define WORDS_TABLE (float16)(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+#endif
+
+typedef uint4 __attribute__((aligned(1))) near_uint4;
+typedef uint8 __attribute__((aligned(1))) near_uint8;
+typedef uint16 __attribute__((aligned(1))) near_uint16;
+typedef short short8_bits __attribute__((ext_vector_type(8)));
+
+// Where the v-th vector of the row that begins at p has its blocks, its words, and their scales: four for each of ROWS rows
+// at once, for what makes scales of bits costs a vector as much as four numbers.
+#if defined(KIND_IS_IQ4_XS)
+INLINE BYTES vector_at(BYTES p, uint v)
+{
+    return p + v / 2 * BLOCK_BYTES;
+}
+INLINE uint16 vector_words(BYTES p, uint v)
+{
+    return *(__global const near_uint16 *)(vector_at(p, v) + 8 + v % 2 * 64);
+}
+#else
+INLINE BYTES vector_at(BYTES p, uint v)
+{
+    return p + v * (WORDS_INPUTS / BLOCK_INPUTS * BLOCK_BYTES);
+}
+INLINE uint16 vector_words(BYTES p, uint v)
+{
+    BYTES at = vector_at(p, v) + BLOCK_BYTES - BLOCK_INPUTS / 2;
+#if BLOCK_INPUTS == 64
+    return (uint16)(*(__global const near_uint8 *)at, *(__global const near_uint8 *)(at + BLOCK_BYTES));
+#else
+    return (uint16)(*(__global const near_uint4 *)at, *(__global const near_uint4 *)(at + BLOCK_BYTES),
+                    *(__global const near_uint4 *)(at + 2 * BLOCK_BYTES),
+                    *(__global const near_uint4 *)(at + 3 * BLOCK_BYTES));
+#endif
+}
+#endif
+
+#if defined(KIND_IS_NVFP4)
+// A float of 4 and 3 bits is a half without the highest and the lowest of its own, 256 times as small.
+INLINE float16 vector_scales(BYTES p, uint v)
+{
+    BYTES block = vector_at(p, v);
+    ushort8 bits = convert_ushort8(as_uchar8((uint2)(u32_at(block), u32_at(block + BLOCK_BYTES))));
+    bits = select((bits & (ushort)0x7f) << (ushort8)(7), (ushort8)(0), bits == (ushort)0x7f);
+    float8 s = __builtin_ia32_vcvtph2ps256((short8_bits)as_short8(bits)) * 128.0f;
+    return s.s0011223344556677;
+}
+#define ROWS_SCALES(rows, v)
+#define ROW_SCALES(i, p, v) vector_scales(p, v)
+#else
+#define ROW_SCALES(i, p, v) __builtin_ia32_permvarsf512(scales, as_int16(LANES_16 / 4 + 4 * (i)))
+#if defined(KIND_IS_IQ4_XS)
+INLINE float16 four_halves(uint4 bits) // each for four lanes
+{
+    bits.xy = bits.xz | bits.yw << 16;
+    float4 d = __builtin_ia32_vcvtph2ps((short8_bits)as_short8(bits));
+    return d.s0000111122223333;
+}
+INLINE float16 rows_scales(BYTES a, BYTES b, BYTES c, BYTES d, const uint half_of_block)
+{
+    uint4 low = (uint4)(u32_at(a + 4), u32_at(b + 4), u32_at(c + 4), u32_at(d + 4));
+    uint4 first = (uint4)(u32_at(a), u32_at(b), u32_at(c), u32_at(d));
+    uint16 at = LANES_16 & 3;
+    uint16 s = low.s0000111122223333 >> (4 * at + 16 * half_of_block) & 15 |
+               (first.s0000111122223333 >> (2 * at + 16 + 8 * half_of_block) & 3) << 4;
+    return (floats16(s) - 32.0f) * four_halves(first & 0xffff);
+}
+#define ROWS_SCALES(rows, v)                                                                                           \
+    float16 scales = rows_scales(vector_at(rows[0].p, v), vector_at(rows[1].p, v), vector_at(rows[2].p, v),            \
+                                 vector_at(rows[3].p, v), v % 2);
+#elif defined(KIND_IS_MXFP4)
+INLINE uint four_bytes(BYTES p)
+{
+    return p[0] | p[BLOCK_BYTES] << 8 | p[2 * BLOCK_BYTES] << 16 | (uint)p[3 * BLOCK_BYTES] << 24;
+}
+INLINE float16 rows_scales(BYTES a, BYTES b, BYTES c, BYTES d)
+{
+    int16 e = convert_int16(as_uchar16((uint4)(four_bytes(a), four_bytes(b), four_bytes(c), four_bytes(d))));
+    return as_float16(max(e - 1 << 23, e + 1 << 21)); // power_of_two(e, 1)
+}
+#else
+INLINE ulong four_halves(BYTES p)
+{
+    return u16_at(p) | u16_at(p + BLOCK_BYTES) << 16 |
+           (ulong)(u16_at(p + 2 * BLOCK_BYTES) | u16_at(p + 3 * BLOCK_BYTES) << 16) << 32;
+}
+INLINE float16 rows_scales(BYTES a, BYTES b, BYTES c, BYTES d)
+{
+    typedef short short16_bits __attribute__((ext_vector_type(16)));
+    ulong4 bits = (ulong4)(four_halves(a), four_halves(b), four_halves(c), four_halves(d));
+    return __builtin_ia32_vcvtph2ps512_mask((short16_bits)as_short16(bits), (float16)(0), (ushort)0xffff, 4);
+}
+#endif
+#ifndef ROWS_SCALES
+#define ROWS_SCALES(rows, v)                                                                                           \
+    float16 scales = rows_scales(vector_at(rows[0].p, v), vector_at(rows[1].p, v), vector_at(rows[2].p, v),            \
+                                 vector_at(rows[3].p, v));
+#endif
+#endif
+
+// Of 16 words, the numbers of their k-th nibbles.
+INLINE float16 word_numbers(uint16 w, const uint k)
+{
+    return __builtin_ia32_permvarsf512(WORDS_TABLE, as_int16(w >> 4 * k));
+}
+
+// Plane 2c + h is of a word's bytes c, whose halves h are 16 inputs apart, or 8.
+static void pack_vectors(__global const float *x, __global float *packed, uint in_dim)
+{
+    uint whole = in_dim / WORDS_INPUTS * WORDS_INPUTS;
+    for (uint input = 0; input < whole; input += 32) {
+        __global float *to = packed + input / WORDS_INPUTS * WORDS_INPUTS + input % WORDS_INPUTS / 8;
+        float16 one = vload16(0, x + input), two = vload16(1, x + input);
+#ifdef KIND_IS_NVFP4
+        float16 low = (float16)(one.lo, two.lo), high = (float16)(one.hi, two.hi);
+#else
+        float16 low = one, high = two;
+#endif
+        vstore4(low.s048c, 0, to);
+        vstore4(high.s048c, 4, to);
+        vstore4(low.s159d, 8, to);
+        vstore4(high.s159d, 12, to);
+        vstore4(low.s26ae, 16, to);
+        vstore4(high.s26ae, 20, to);
+        vstore4(low.s37bf, 24, to);
+        vstore4(high.s37bf, 28, to);
+    }
+    for (uint input = whole; input < in_dim; input += 16)
+        vstore16(vload16(0, x + input), 0, packed + input);
+}
+
+#endif
