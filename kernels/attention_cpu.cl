@@ -355,6 +355,7 @@ __kernel GROUP_SIZE(1, 1) void attention_tiles(const struct args_attention a, co
     take_latent_lanes(&job, &a, &in, get_group_id(0) * VECTOR);
     lanes_tiles(&job, &parts, &t, a.position + 1);
 }
+CALLABLE(attention_tiles, args_attention, 4)
 
 __kernel GROUP_SIZE(1, 1) void list_tiles(const struct args_attention a, const struct tiling t,
                                           __global const float *q_latent, __global const float *q,
@@ -371,6 +372,7 @@ __kernel GROUP_SIZE(1, 1) void list_tiles(const struct args_attention a, const s
     take_latent_lanes(&job, &row, &in, get_group_id(0) * VECTOR);
     lanes_tiles(&job, &parts, &t, row.position + 1);
 }
+CALLABLE(list_tiles, args_attention, 5)
 
 __kernel GROUP_SIZE(1, 1) void attention_merge(const struct args_attention a, const struct tiling t,
                                                __global float *partials, __global float *out)
@@ -382,6 +384,7 @@ __kernel GROUP_SIZE(1, 1) void attention_merge(const struct args_attention a, co
     lanes_merge(&parts, t.n_tiles, min((uint)VECTOR, a.n_heads - head),
                 out + ((ulong)a.first_row * a.n_heads + head) * a.kv_lora_rank);
 }
+CALLABLE(attention_merge, args_attention, 2)
 
 // n_groups groups; each takes every n_groups-th vector of lanes.
 __kernel GROUP_SIZE(1, 1) void attention_prefill(const struct args_attention a, const struct tiling t,
@@ -455,6 +458,7 @@ __kernel GROUP_SIZE(1, 1) void gqa_tiles(const struct args_gqa a, const struct t
     take_group_lanes(&job, &a, &group, q, first);
     lanes_tiles(&job, &parts, &t, a.position + 1);
 }
+CALLABLE(gqa_tiles, args_gqa, 3)
 
 __kernel GROUP_SIZE(1, 1) void gqa_merge(const struct args_gqa a, const struct tiling t, __global float *partials,
                                          __global float *out)
@@ -467,6 +471,7 @@ __kernel GROUP_SIZE(1, 1) void gqa_merge(const struct args_gqa a, const struct t
     lanes_merge(&parts, t.n_tiles, min((uint)VECTOR, group.size - first),
                 out + group_lane_at(&a, &group, first, 0, a.head_dim));
 }
+CALLABLE(gqa_merge, args_gqa, 2)
 
 // n_groups groups, as attention_prefill.
 __kernel GROUP_SIZE(1, 1) void gqa_prefill(const struct args_gqa a, const struct tiling t, __global const float *q,

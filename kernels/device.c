@@ -231,6 +231,16 @@ static bool has_tensor_cores(const gpu *g)
            major >= 8;
 }
 
+// PoCL's CPU, unless it is another machine's, with which it can share no memory as finely.
+static bool runs_in_this_process(const gpu *g)
+{
+    enum { SVM_CAPABILITIES = 0x1053, SVM_FINE_GRAIN_BUFFER = 2 }; // of OpenCL 2
+    cl_bitfield svm = 0;
+    return g->info.kind == GPU_KIND_CPU && strstr(g->info.platform, "Portable Computing Language") &&
+           clGetDeviceInfo(g->device, SVM_CAPABILITIES, sizeof svm, &svm, NULL) == CL_SUCCESS &&
+           svm & SVM_FINE_GRAIN_BUFFER;
+}
+
 gpu *gpu_open_shape(const struct gpu_options *options, enum gpu_shape shape, struct gpu_error *err)
 {
     gpu *g = calloc(1, sizeof *g);
@@ -256,6 +266,7 @@ gpu *gpu_open_shape(const struct gpu_options *options, enum gpu_shape shape, str
         g->info.maps_host_memory = true;
     }
     g->cpu_shape = shape == GPU_SHAPE_OF_DEVICE ? g->info.kind == GPU_KIND_CPU : shape == GPU_SHAPE_CPU;
+    g->calls = g->cpu_shape && g->info.shares_host_memory && !options->apart && runs_in_this_process(g);
     g->warm_late = options->warm_late;
     g->mixers = options->mixers;
     g->has_mma = !g->cpu_shape && (options->refuse_mma || has_tensor_cores(g));

@@ -15,6 +15,7 @@ struct program {
     cl_program binary;
     uint32_t uses;                   // of a single kind's
     cl_kernel kernels[KERNEL_COUNT]; // NULL: it has no such kernel
+    cl_kernel calls[KERNEL_COUNT];   // those that take all in one struct; NULL: it doesn't
 };
 
 // What attention_plain makes: numbers of rows, kv_b or its halves in float32 and as tensor cores want them, tiles of
@@ -55,6 +56,7 @@ struct gpu {
     struct gpu_info info;
     bool cpu_shape;  // the kernels that were built
     bool has_mma;    // and those for NVIDIA's tensor cores
+    bool calls;      // kernels reach the host's memory by its addresses (launch.c)
     bool warm_late;  // none is launched before it is needed
     unsigned mixers; // kernels of others neither; 0: there are none
     bool dirty;      // commands were enqueued since the host last waited for all

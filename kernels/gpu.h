@@ -67,6 +67,7 @@ struct gpu_options {
     bool always_cache; // tests: binaries of all drivers
     bool warm_late;    // tests: a driver makes machine code of a kernel when it is first used, not of all at the start
     bool map;          // tests: a device that shares our memory is taken for one that maps it
+    bool apart;        // tests: launches pass their arguments one by one on all devices
     bool refuse_mma;   // tests: a device with tensor cores whose driver does not build their kernels
 };
 

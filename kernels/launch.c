@@ -2,6 +2,8 @@
 // The table of kernels, made of rows.h, and the one launcher.
 #include "kernels/launch.h"
 
+#include <string.h>
+
 #include "kernels/device.h"
 
 #define ROW_INFO(id, name, args, last, n_buffers, cpu, gpu, uses)                                                      \
@@ -22,21 +24,54 @@ size_t kernel_group(const gpu *g, enum kernel_id id)
     return id >= KERNEL_ATTENTION_TILES_MMA && !g->has_mma ? 0 : kernels[id].group[g->cpu_shape ? 0 : 1];
 }
 
-void launch(gpu *g, const struct launch *l)
+// What a kernel's _call takes (prelude.cl): its arguments, the tiling, and where its buffers are.
+enum { MOST_CALL_BYTES = 1024 };
+#define ROW_CALL_FITS(id, name, args, last, n_buffers, ...)                                                            \
+    _Static_assert(sizeof(struct args) + sizeof(struct tiling) + 8 * (n_buffers + 1) <= MOST_CALL_BYTES,               \
+                   "kernel " #name "'s call has room");
+KERNEL_ROWS(ROW_CALL_FITS)
+
+static cl_int set_call(cl_kernel kernel, const struct kernel_info *k, const struct launch *l)
 {
-    if (gpu_failed(g))
-        return;
-    const struct kernel_info *k = &kernels[l->kernel];
-    cl_kernel kernel = (l->program ? l->program : &g->program)->kernels[l->kernel];
-    if (!kernel) {
-        gpu_fail(g, GPU_ARGUMENT, 0, "kernel %s was not opened for its kind of matrices", k->name);
-        return;
+    unsigned char call[MOST_CALL_BYTES];
+    uint64_t place;
+    size_t at = k->args_bytes;
+    memcpy(call, l->args, at);
+    memcpy(call + at, &l->tiling, sizeof l->tiling);
+    at += sizeof l->tiling;
+    memset(call + at, 0, sizeof place);
+    at = (at + sizeof place - 1) / sizeof place * sizeof place;
+    for (unsigned i = 0; i < k->n_buffers; i++, at += sizeof place) {
+        place = (uintptr_t)l->buffers[i]->host;
+        memcpy(call + at, &place, sizeof place);
     }
+    return clSetKernelArg(kernel, 0, at, call);
+}
+
+static cl_int set_arguments(cl_kernel kernel, const struct kernel_info *k, const struct launch *l)
+{
     cl_int rc = clSetKernelArg(kernel, 0, k->args_bytes, l->args);
     if (rc == CL_SUCCESS)
         rc = clSetKernelArg(kernel, 1, sizeof l->tiling, &l->tiling);
     for (unsigned i = 0; i < k->n_buffers && rc == CL_SUCCESS; i++)
         rc = clSetKernelArg(kernel, 2 + i, sizeof(cl_mem), &l->buffers[i]->memory);
+    return rc;
+}
+
+void launch(gpu *g, const struct launch *l)
+{
+    if (gpu_failed(g))
+        return;
+    const struct kernel_info *k = &kernels[l->kernel];
+    const struct program *program = l->program ? l->program : &g->program;
+    cl_kernel kernel = program->kernels[l->kernel];
+    bool calls = program->calls[l->kernel] && g->info.shares_host_memory;
+    if (!kernel) {
+        gpu_fail(g, GPU_ARGUMENT, 0, "kernel %s was not opened for its kind of matrices", k->name);
+        return;
+    }
+    kernel = calls ? program->calls[l->kernel] : kernel;
+    cl_int rc = calls ? set_call(kernel, k, l) : set_arguments(kernel, k, l);
     size_t local[3] = {kernel_group(g, l->kernel), 1, 1};
     size_t global[3];
     for (int i = 0; i < 3; i++)

@@ -218,6 +218,7 @@ __kernel GROUP_SIZE(1, 1) void matvec(const struct args_matmul a, const struct t
     pack_row(x + a.in_offset, packed, a.matrix.in_dim, bits_of(&a.matrix));
     range_matvec(&a.matrix, matrix, packed, t.rows_per_group, a.add, y + a.out_offset);
 }
+CALLABLE(matvec, args_matmul, 4)
 #endif
 
 // Groups: x over ranges of rows_per_group rows, y over matrices. Each norms x for itself, behind its packed one.
@@ -252,6 +253,7 @@ __kernel GROUP_SIZE(1, 1) void norm_matvecs(const struct args_norm_matvecs a, co
                                  : y3 + a.out_offset[3];
     range_matvec(&m, matrix, packed, t.rows_per_group, 0, y);
 }
+CALLABLE(norm_matvecs, args_norm_matvecs, 12)
 #endif
 
 #if USES & USE_PRODUCTS
@@ -266,6 +268,7 @@ __kernel GROUP_SIZE(1, 1) void swiglu_vec(const struct args_swiglu a, const stru
     struct gated g = {&a.gate, &a.up, matrices, LIMITS(a)};
     range_swiglu(&g, packed, t.rows_per_group, y + a.out_offset);
 }
+CALLABLE(swiglu_vec, args_swiglu, 4)
 #endif
 
 // Groups: x over ranges of rows_per_group rows, y over experts and, last, the shared one.
@@ -290,6 +293,7 @@ __kernel GROUP_SIZE(1, 1) void swiglu_experts(const struct args_swiglu_experts a
     range_swiglu(&g, packed, t.rows_per_group, out);
     gate_own(k == a.at.n && a.is_gated, t.rows_per_group, gate.out_dim, shared_gate, out);
 }
+CALLABLE(swiglu_experts, args_swiglu_experts, 7)
 #endif
 
 #if USES & USE_EXPERTS
@@ -306,6 +310,7 @@ __kernel GROUP_SIZE(1, 1) void matvec_experts(const struct args_matvec_experts a
     pack_row(x + (ulong)at.rank * a.in_stride + a.in_offset, packed, a.matrix.in_dim, bits_of(&a.matrix));
     range_matvec(&a.matrix, matrices + at.place, packed, t.rows_per_group, 0, y + (ulong)at.rank * a.out_stride);
 }
+CALLABLE(matvec_experts, args_matvec_experts, 5)
 #endif
 
 // A group has its range of rows of all the matrices, one after the other, and adds up what it left in `partial` itself.
@@ -347,6 +352,7 @@ __kernel GROUP_SIZE(1, 1) void add_experts(const struct args_add_experts a, cons
         out[o] = (has_shared ? out[o] + of_shared[o] : out[o]) + sum;
     }
 }
+CALLABLE(add_experts, args_add_experts, 8)
 #endif
 
 // One row. Groups: y over heads.
@@ -366,6 +372,7 @@ __kernel GROUP_SIZE(1, 1) void heads(const struct args_heads a, const struct til
             to[o + i] = dots[i];
     }
 }
+CALLABLE(heads, args_heads, 4)
 #endif
 
 #endif

@@ -51,6 +51,31 @@ INLINE void fetch_ahead(__global const void *p, uint row_bytes, uint bytes)
 #endif
 #endif
 
+// Where buffers are the host's memory at the host's addresses, launches pass these with their arguments in one struct, for
+// PoCL 3.1 allocates each argument of each launch by itself. Kernels with memory of a group's can't be called.
+#if CALLS
+#define BUFFER_OF(i) (__global void *)c.buffers[i]
+#define BUFFERS_2    BUFFER_OF(0), BUFFER_OF(1)
+#define BUFFERS_3    BUFFERS_2, BUFFER_OF(2)
+#define BUFFERS_4    BUFFERS_3, BUFFER_OF(3)
+#define BUFFERS_5    BUFFERS_4, BUFFER_OF(4)
+#define BUFFERS_7    BUFFERS_5, BUFFER_OF(5), BUFFER_OF(6)
+#define BUFFERS_8    BUFFERS_7, BUFFER_OF(7)
+#define BUFFERS_12   BUFFERS_8, BUFFER_OF(8), BUFFER_OF(9), BUFFER_OF(10), BUFFER_OF(11)
+#define CALLABLE(name, args, n)                                                                                        \
+    struct call_##name {                                                                                               \
+        struct args a;                                                                                                 \
+        struct tiling t;                                                                                               \
+        ulong buffers[n];                                                                                              \
+    };                                                                                                                 \
+    __kernel GROUP_SIZE(1, 1) void name##_call(const struct call_##name c)                                             \
+    {                                                                                                                  \
+        name(c.a, c.t, BUFFERS_##n);                                                                                   \
+    }
+#else
+#define CALLABLE(name, args, n)
+#endif
+
 static float bf16(ushort bits)
 {
     return as_float((uint)bits << 16);

@@ -65,7 +65,8 @@ struct source {
 static struct source source_of_all(const gpu *g)
 {
     struct source s = {kernels_text, kernels_text_bytes, 0, ""};
-    snprintf(s.options, sizeof s.options, "-cl-std=CL1.2 -w -DSHAPE_CPU=%d -DNVIDIA_MMA=%d", g->cpu_shape, g->has_mma);
+    snprintf(s.options, sizeof s.options, "-cl-std=CL1.2 -w -DSHAPE_CPU=%d -DNVIDIA_MMA=%d -DCALLS=%d", g->cpu_shape,
+             g->has_mma, g->calls);
     return s;
 }
 
@@ -78,12 +79,12 @@ static struct source source_of_kind(const gpu *g, const struct gpu_format *forma
         snprintf(name, sizeof name, "AFFINE=%u", info->quantum_bits);
     else
         snprintf(name, sizeof name, "%s", info->name);
-    snprintf(
-        s.options, sizeof s.options,
-        "-cl-std=CL1.2 -w -DSHAPE_CPU=%d -DNVIDIA_MMA=%d -DKIND=%u -DKIND_IS_%s -DBLOCK_INPUTS=%u -DBLOCK_BYTES=%u "
-        "-DPIECES=%d -DSCALE_TYPE=%u -DUSES=%u",
-        g->cpu_shape, g->has_mma, format->kind, name, info->block_inputs, info->block_bytes, info->by_pieces,
-        format->scale_type, format->uses);
+    snprintf(s.options, sizeof s.options,
+             "-cl-std=CL1.2 -w -DSHAPE_CPU=%d -DNVIDIA_MMA=%d -DCALLS=%d -DKIND=%u -DKIND_IS_%s -DBLOCK_INPUTS=%u "
+             "-DBLOCK_BYTES=%u "
+             "-DPIECES=%d -DSCALE_TYPE=%u -DUSES=%u",
+             g->cpu_shape, g->has_mma, g->calls, format->kind, name, info->block_inputs, info->block_bytes,
+             info->by_pieces, format->scale_type, format->uses);
     return s;
 }
 
@@ -336,6 +337,33 @@ static bool make_kernels(gpu *g, struct program *p, const struct source *source,
     return true;
 }
 
+// Those that take all in one struct: where there is none the launcher passes arguments one by one.
+static void make_calls(const gpu *g, struct program *p)
+{
+    for (int id = 0; g->calls && id < KERNEL_COUNT; id++) {
+        char name[64];
+        cl_int rc;
+        snprintf(name, sizeof name, "%s_call", kernel_info((enum kernel_id)id)->name);
+        p->calls[id] = p->kernels[id] ? clCreateKernel(p->binary, name, &rc) : NULL;
+    }
+}
+
+// Does a kernel reach the host's memory by addresses that stand in a struct?
+static bool probe_reach(const gpu *g)
+{
+    cl_uint numbers[2] = {41, 0};
+    const cl_ulong call[2] = {(uintptr_t)&numbers[0], (uintptr_t)&numbers[1]};
+    const size_t one = 1;
+    cl_int rc;
+    cl_kernel reach = clCreateKernel(g->program.binary, "reach", &rc);
+    bool good = rc == CL_SUCCESS && clSetKernelArg(reach, 0, sizeof call, call) == CL_SUCCESS &&
+                clEnqueueNDRangeKernel(g->queue, reach, 1, NULL, &one, &one, 0, NULL, NULL) == CL_SUCCESS;
+    good = clFinish(g->queue) == CL_SUCCESS && good;
+    if (reach)
+        clReleaseKernel(reach);
+    return good && numbers[1] == 42;
+}
+
 // Is args.h laid out on the device as here? clSetKernelArg would take a struct of the wrong size.
 static bool probe_layouts(gpu *g, struct gpu_error *err)
 {
@@ -424,9 +452,12 @@ static bool warm_up(gpu *g, const struct program *p, const struct source *source
 
 static void release(struct program *p)
 {
-    for (int id = 0; id < KERNEL_COUNT; id++)
+    for (int id = 0; id < KERNEL_COUNT; id++) {
         if (p->kernels[id])
             clReleaseKernel(p->kernels[id]);
+        if (p->calls[id])
+            clReleaseKernel(p->calls[id]);
+    }
     if (p->binary)
         clReleaseProgram(p->binary);
     *p = (struct program){.uses = p->uses};
@@ -435,8 +466,11 @@ static void release(struct program *p)
 static bool make_ready(gpu *g, struct program *p, const struct source *source, const struct steps *steps,
                        struct gpu_error *err)
 {
-    return make_kernels(g, p, source, err) && (source->uses || probe_layouts(g, err)) &&
-           (g->warm_late || warm_up(g, p, source, steps, err));
+    if (!make_kernels(g, p, source, err) || (!source->uses && !probe_layouts(g, err)))
+        return false;
+    g->calls = g->calls && (source->uses || probe_reach(g));
+    make_calls(g, p);
+    return g->warm_late || warm_up(g, p, source, steps, err);
 }
 
 static bool open_program(gpu *g, struct program *p, const struct source *source, struct steps *steps,

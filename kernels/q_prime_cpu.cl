@@ -138,6 +138,7 @@ __kernel GROUP_SIZE(1, 1) void q_prime(const struct args_kv_b a, const struct ti
         c.column += wide ? step : 32;
     }
 }
+CALLABLE(q_prime, args_kv_b, 4)
 #endif
 
 #endif

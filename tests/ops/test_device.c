@@ -280,6 +280,46 @@ static void what_is_done_without_is_named(struct harness *t)
     gpu_close(as_usual);
 }
 
+// Two products of a normed row, in several groups each.
+static float *normed_products(gpu *g, const struct test_matrices *m, const float *x)
+{
+    uint32_t in = m->at[0].in_dim, out = m->at[0].out_dim;
+    float *blank = poisoned(2 * (size_t)out);
+    gpu_buf *matrix = upload(g, m->bytes, m->size), *row = upload(g, x, in * sizeof *x);
+    gpu_buf *normed = upload(g, x, in * sizeof *x), *y = upload(g, blank, 2 * (size_t)out * sizeof *blank);
+    struct args_norm_matvecs a = {
+        .matrix = {m->at[0], m->at[1]}, .out_offset = {0, out}, .n = 2, .eps = 1e-6f, .plus_one = 1};
+    gpu_op_norm_matvecs(g, &a, &(struct gpu_norm_matvecs_bufs){row, row, normed, {matrix, matrix}, {y, y}});
+    float *got = download(g, y);
+    gpu_buf_free(matrix), gpu_buf_free(row), gpu_buf_free(normed), gpu_buf_free(y);
+    free(blank);
+    return got;
+}
+
+// Launches that pass all in one struct compute what those do that pass their arguments one by one.
+static void calls_are_launches(struct harness *t)
+{
+    const struct args_matrix shape = {.in_dim = 384, .out_dim = 2048, .kind = KIND_MLX_4, .group_size = 64};
+    struct gpu_error err = {0};
+    struct gpu_options options = {.selector = "cpu", .warm_late = true};
+    gpu *in_one = gpu_open_shape(&options, GPU_SHAPE_CPU, &err);
+    options.apart = true;
+    gpu *apart = gpu_open_shape(&options, GPU_SHAPE_CPU, &err);
+    struct test_matrices m = random_matrices(shape, 2, 9);
+    float *x = random_floats(shape.in_dim, 10);
+    if (CHECK(t, in_one && apart)) {
+        bool pocl = strstr(gpu_describe(in_one)->platform, "Portable Computing Language");
+        CHECK_EQ(t, in_one->program.calls[KERNEL_NORM_MATVECS] != NULL, pocl);
+        CHECK(t, !apart->program.calls[KERNEL_NORM_MATVECS]);
+        float *one = normed_products(in_one, &m, x), *other = normed_products(apart, &m, x);
+        CHECK(t, one && other && memcmp(one, other, 2 * sizeof *one * shape.out_dim) == 0);
+        free(one), free(other);
+    }
+    gpu_close(in_one);
+    gpu_close(apart);
+    free(m.bytes), free(x);
+}
+
 static void caches_kernels(struct harness *t)
 {
     if (!CHECK(t, rigs.n > 1))
@@ -380,6 +420,7 @@ int main(int argc, char **argv)
         TEST(fences_pass_in_order),
         TEST(refuses_wrong_shapes),
         TEST(what_is_done_without_is_named),
+        TEST(calls_are_launches),
         TEST(caches_kernels),
         TEST(makes_ready_what_a_model_needs),
     };
