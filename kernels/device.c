@@ -4,6 +4,7 @@
 
 #include <CL/cl_ext.h>
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -257,6 +258,11 @@ gpu *gpu_open_shape(const struct gpu_options *options, enum gpu_shape shape, str
         setpriority(PRIO_PROCESS, 0, options->nice_value);
     if (!open_device(g, options, err))
         goto free_gpu;
+#ifdef M_MXFAST
+    // PoCL frees in one thread what it has allocated in another: let small blocks join at once.
+    if (g->info.kind == GPU_KIND_CPU)
+        mallopt(M_MXFAST, 0);
+#endif
     if (shape != GPU_SHAPE_OF_DEVICE) {
         g->info.shares_host_memory = shape == GPU_SHAPE_CPU;
         g->info.maps_host_memory = false;

@@ -81,8 +81,7 @@ static struct source source_of_kind(const gpu *g, const struct gpu_format *forma
         snprintf(name, sizeof name, "%s", info->name);
     snprintf(s.options, sizeof s.options,
              "-cl-std=CL1.2 -w -DSHAPE_CPU=%d -DNVIDIA_MMA=%d -DCALLS=%d -DKIND=%u -DKIND_IS_%s -DBLOCK_INPUTS=%u "
-             "-DBLOCK_BYTES=%u "
-             "-DPIECES=%d -DSCALE_TYPE=%u -DUSES=%u",
+             "-DBLOCK_BYTES=%u -DPIECES=%d -DSCALE_TYPE=%u -DUSES=%u",
              g->cpu_shape, g->has_mma, g->calls, format->kind, name, info->block_inputs, info->block_bytes,
              info->by_pieces, format->scale_type, format->uses);
     return s;
