@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,10 +21,11 @@
 
 #include "app/util/report.h"
 
-enum { N_SIGNALS = 65 };
+enum { N_SIGNALS = 65, LOOK_SECONDS = 5 };
 
 static struct {
     volatile sig_atomic_t came[N_SIGNALS];
+    volatile sig_atomic_t asked; // the last of those that end us after LOOK_SECONDS
     int pipe[2];
     bool interactive;
     bool saved; // `original` holds what the terminal was
@@ -44,16 +46,31 @@ const int term_stops[TERM_STOPS] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 static void leave_raw(int when);
 
+// Nobody looked at the signal: we may hang.
+static void end_by(int number)
+{
+    if (term.is_raw)
+        leave_raw(TCSANOW);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void on_alarm(int number)
+{
+    (void)number;
+    end_by(term.asked);
+}
+
 static void on_signal(int number)
 {
     int kept = errno;
-    if (term.came[number] && (!term.interactive || number == SIGQUIT)) { // nobody looked at the first one: we may hang
-        if (term.is_raw)
-            leave_raw(TCSANOW);
-        signal(number, SIG_DFL);
-        raise(number);
-    }
+    if (term.came[number] && (!term.interactive || number == SIGQUIT))
+        end_by(number);
     term.came[number] = 1;
+    if (term.interactive && (number == SIGTERM || number == SIGHUP || number == SIGQUIT)) {
+        term.asked = number;
+        alarm(LOOK_SECONDS);
+    }
     if (write(term.pipe[1], "", 1) < 0) {
         // Full: a wake-up is on its way already.
     }
@@ -97,9 +114,14 @@ void term_keep_signals(void)
             sigaction(i, &term.kept[i], NULL);
 }
 
-// Only calls that a signal handler may make.
+// Only calls that a signal handler may make. A terminal that takes nothing is not waited for.
 static void leave_raw(int when)
 {
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    if (poll(&out, 1, 0) != 1) {
+        when = TCSANOW;
+        term.reset_length = term.takes_pastes = 0;
+    }
     if (term.reset_length && write(STDOUT_FILENO, term.reset, (size_t)term.reset_length) < 0) {
         // The terminal is gone; nothing to tell it.
     }
@@ -149,6 +171,8 @@ int term_catch_signals(bool interactive)
     struct sigaction stop;
     if (!interactive && sigaction(SIGTSTP, NULL, &stop) == 0 && stop.sa_handler != SIG_IGN)
         catch_with(SIGTSTP, on_stop, SA_RESTART);
+    if (interactive)
+        catch_with(SIGALRM, on_alarm, SA_RESTART);
     catch_with(SIGPIPE, SIG_IGN, 0);
     return term.pipe[0];
 }
@@ -162,7 +186,7 @@ void term_drain(void)
 
 bool term_signal_came(int signal_number)
 {
-    if (!term.came[signal_number])
+    if (!term_signal_pending(signal_number))
         return false;
     term.came[signal_number] = 0;
     return true;
@@ -170,6 +194,8 @@ bool term_signal_came(int signal_number)
 
 bool term_signal_pending(int signal_number)
 {
+    if (term.came[signal_number] && signal_number == term.asked)
+        alarm(0); // somebody looks at it
     return term.came[signal_number];
 }
 

@@ -12,7 +12,8 @@
 // Catches what asks us to end (term_stops), ignores SIGPIPE (writes fail with EPIPE instead); with `interactive` also
 // SIGWINCH, SIGTSTP and SIGCONT; without it SIGTSTP stops the process and its clock. Returns a descriptor that is
 // readable when a signal has come, -1 on failure. A second SIGQUIT that comes before anybody has looked at the first
-// ends the process at once, with the terminal as it was; without `interactive` so do the others.
+// ends the process at once, with the terminal as it was; without `interactive` so do the others, and with it so does a
+// SIGTERM, SIGHUP or SIGQUIT that nobody looks at for five seconds, as where a terminal takes no more output.
 enum { TERM_STOPS = 4 };
 extern const int term_stops[TERM_STOPS]; // SIGINT, SIGTERM, SIGHUP, SIGQUIT
 int term_catch_signals(bool interactive);

@@ -26,6 +26,18 @@ def leave(terminal):
     same(terminal.settings(), terminal.before)
 
 
+def test_a_terminal_that_takes_nothing_holds_no_signal_up():
+    t = chat("turn\nrepeat 200000 word \n")
+    t.send("go\r")
+    time.sleep(2)  # nobody reads what it writes
+    t.process.terminate()
+    end = time.monotonic() + DEADLINE
+    while t.process.poll() is None and time.monotonic() < end:
+        time.sleep(0.1)
+    same(t.process.poll(), -signal.SIGTERM)
+    same(t.settings(), t.before)
+
+
 def test_a_turn():
     t = chat("name tiny\nturn\ncount 3 1 4096\ntext Hello there, friend.\n", columns=120)
     expect(b"tiny on a script" in t.output, "the model is named")
