@@ -414,6 +414,10 @@ static void slots_come_in_sizes(struct harness *t)
         CHECK(t, plan.cache_bytes <= bytes && rig.g.bytes_allocated == plan.cache_bytes);
         CHECK(t, plan.cache_bytes + 3 * largest > (bytes < all ? bytes : all));
         with_sizes += store->n_classes > 1;
+        uint32_t least = UINT32_MAX;
+        for (uint32_t layer = 1; layer < RIG_LAYERS; layer++)
+            least = expert_slots(store, layer) < least ? expert_slots(store, layer) : least;
+        CHECK_EQ(t, expert_least_slots(store), least);
         for (uint32_t layer = 1; layer < RIG_LAYERS; layer++) {
             CHECK(t, expert_slots(store, layer) >= RIG_TOP_K);
             CHECK(t, store->n_classes == 1 ||

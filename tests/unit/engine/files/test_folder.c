@@ -3,6 +3,7 @@
 // are.
 #include "tests/folder_rig.h"
 #include "engine/files/folder.h"
+#include "engine/files/package_facts.h"
 #include "tests/harness.h"
 #include "engine/walk/weights.h"
 
@@ -54,6 +55,7 @@ static bool opens(struct harness *t, struct package *p, const char *says)
     if (says && !(code && strstr(err.text, says) && (int)err.code == code && !strchr(err.text, '\n')))
         printf("    wanted \"%s\", got %d \"%s\"\n", says, code, err.text);
     CHECK(t, says ? code && strstr(err.text, says) : !code);
+    CHECK(t, code != MOE_FORMAT || err.sys_errno == 0); // what a file says is no call's failure
     if (says && !code)
         package_release(p);
     return !code;
@@ -466,6 +468,40 @@ static void sources_are_described_as_convert_makes_them(struct harness *t)
     }
 }
 
+// What is computed with the same tensors is told apart: kinds of layers, and what chooses positions.
+static void settings_make_fingerprints(struct harness *t)
+{
+    static const char *const folders[] = {"tests/golden/ck-qwen3next-mlx/checkpoint",
+                                          "tests/golden/ck-v32-mlx/checkpoint"};
+    for (int i = 0; i < 2; i++) {
+        struct package p;
+        struct moe_err err;
+        if (!CHECK_EQ(t, package_open(folders[i], &p, &err), MOE_OK))
+            return;
+        char before[65];
+        const struct shape was = p.shape;
+        snprintf(before, sizeof before, "%s", p.fingerprint);
+        CHECK_EQ(t, package_take_fingerprint(&p, &err), MOE_OK);
+        CHECK_STR(t, p.fingerprint, before);
+        for (int change = 0; change < 4; change++) {
+            p.shape = was;
+            if (change == 0)
+                p.shape.layer_kinds[0]++;
+            else if (change == 1)
+                p.shape.layer_kinds[was.n_layers - 1]++;
+            else if (i == 0)
+                (*(change == 2 ? &p.shape.linear.key_head_dim : &p.shape.rotary_dim))++;
+            else
+                (*(change == 2 ? &p.shape.indexer.top_k : &p.shape.indexer.head_dim))++;
+            CHECK_EQ(t, package_take_fingerprint(&p, &err), MOE_OK);
+            if (!CHECK(t, strcmp(p.fingerprint, before) != 0))
+                printf("    %s, change %d\n", folders[i], change);
+        }
+        p.shape = was;
+        package_release(&p);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
@@ -478,6 +514,7 @@ int main(int argc, char **argv)
         TEST(plain_tensors_of_any_float_are_taken),
         TEST(other_layouts_are_told_apart),
         TEST(sources_are_described_as_convert_makes_them),
+        TEST(settings_make_fingerprints),
     };
     if (!mkdtemp(scratch))
         return 2;
