@@ -82,22 +82,28 @@ static void parses(struct harness *t)
     static const struct {
         const char *typed, *path;
         enum export_format format;
+        bool unknown;
     } cases[] = {
-        {"", "", EXPORT_MARKDOWN},
-        {"md", "", EXPORT_MARKDOWN},
-        {"json", "", EXPORT_JSON},
-        {"txt a b", "a b", EXPORT_TEXT},
-        {"x.json", "x.json", EXPORT_JSON},
-        {"a.b/x", "a.b/x", EXPORT_MARKDOWN},
-        {"md x.json", "x.json", EXPORT_MARKDOWN},
-        {"mdx", "mdx", EXPORT_MARKDOWN},
-        {".txt", ".txt", EXPORT_TEXT},
+        {"", "", EXPORT_MARKDOWN, false},
+        {"md", "", EXPORT_MARKDOWN, false},
+        {"json", "", EXPORT_JSON, false},
+        {"txt a b", "a b", EXPORT_TEXT, false},
+        {"x.json", "x.json", EXPORT_JSON, false},
+        {"a.b/x", "a.b/x", EXPORT_MARKDOWN, false},
+        {"md x.json", "x.json", EXPORT_MARKDOWN, false},
+        {"mdx", "mdx", EXPORT_MARKDOWN, false},
+        {".txt", ".txt", EXPORT_TEXT, false},
+        {"pdf x", "pdf x", EXPORT_MARKDOWN, true},
+        {"a/b c", "a/b c", EXPORT_MARKDOWN, false},
+        {"x.pdf y", "x.pdf y", EXPORT_MARKDOWN, false},
+        {"pdf", "pdf", EXPORT_MARKDOWN, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         size_t length = strlen(cases[i].typed);
         char *typed = malloc(length + 1); // by itself, so that a sanitizer sees who looks beside it
         memcpy(typed, cases[i].typed, length + 1);
         struct export_request got = export_parse(typed, length);
+        CHECK_EQ(t, got.unknown, cases[i].unknown);
         CHECK(t, got.format == cases[i].format && got.path_length == strlen(cases[i].path));
         CHECK(t, strncmp(got.path, cases[i].path, got.path_length) == 0);
         free(typed);

@@ -72,6 +72,9 @@ static void emphasis(struct harness *t)
     styled(t, "\\**a**", "......");
     styled(t, "\xE6\x97\xA5**\xE6\x97\xA5**", "...mmbbbmm");
     styled(t, "\xC3\xA9**a** \xC3\xA9", "..........");
+    styled(t, "\xE1\x83\x90**a** x", ".........."); // the last of the letters' first bytes
+    styled(t, "\xE2\x80\x9C**a** x", "...mmbmm..");
+    styled(t, "\xC2\xBB**a** x", "..mmbmm..");
     styled(t, "(**a**)", ".mmbmm.");
     styled(t, "****a****", ".........");
     styled(t, "**a **b", "mmbbbbb");

@@ -23,6 +23,8 @@ static void goes_on_below_itself(struct harness *t)
     CHECK_STR(t, folded(text, 80), text);
     CHECK_STR(t, folded(text, 28), "  name      one two three\n            four five\n  short     x\n");
     CHECK_STR(t, folded(text, 20), "  name      one two\n    three four five\n  short     x\n"); // no second column
+    CHECK_STR(t, folded("  a name    averyverylongwordindeed x", 28), // nothing is cut before the second column
+              "  a name    averyverylongwordindeed x\n");
     CHECK_STR(t, folded("\nplain words that are long enough\n\n", 28),
               "\nplain words that are long\n            enough\n\n");
     CHECK_STR(t,
