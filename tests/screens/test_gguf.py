@@ -111,6 +111,7 @@ def test_info_says_what_it_holds():
     same(suggests["name"], "CHAT")
     text = run(["info", CHAT]).stdout.decode()
     expect("stored as         experts' gate: BF16; 32.8 KB, 16.00 bits a weight\n" in text, "types by use: " + text)
+    expect("\ntokenizer         gguf, 1510 tokens\n" in text and "\nnext              moechat -m %s\n" % CHAT in text, "it can chat: " + text)
     expect("4 tensors of multi-token prediction" in text, "what is left out is said")
     expect("\nfile              " + CHAT in text and "8 in 1 layer," in text, "a file is none of many: " + text)
     mute = run(["info", os.path.join(ROOT, "tests", "golden", "gguf-legacy", "checkpoint")]).stdout.decode()

@@ -610,6 +610,10 @@ def test_info_and_bench():
     bench = ["bench", "-m", TINY, "--device", "ref", "--runs", "2", "--prefill-tokens", "9", "--decode-tokens", "3"]
     first, second = (json.loads(run(bench + ["--json"]).stdout) for _ in range(2))
     same(first["logits_hash"], second["logits_hash"])
+    # The same 12 tokens, and one more: whatever was read and whatever decoded is in the last logits.
+    parts = [["6", "6"], ["10", "3"]]
+    others = [json.loads(run(bench[:-5] + ["1", "--prefill-tokens", a, "--decode-tokens", b, "--json"]).stdout)["logits_hash"] for a, b in parts]
+    same([hash == first["logits_hash"] for hash in others], [True, False])
     for key in ("prefill_tokens_per_s", "decode_tokens_per_s", "weights_gb_per_s", "copy_gb_per_s", "ratio_to_copy"):
         expect(first[key] > 0, key)
     expect(first["logits_hash"].encode() in run(bench).stdout, "the table has the hash")
