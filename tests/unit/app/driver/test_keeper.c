@@ -159,21 +159,28 @@ static void make_newer(struct backend *backend)
     backend->ops = &newer.ops;
 }
 
+// The session "talk": "hi", and what the script says to that.
+static void talk_once(struct harness *t, const struct store *store, const char *script)
+{
+    struct worker *worker = start(t, script);
+    struct bytes answer = {0};
+    struct session_news news;
+    await_ready(t, worker);
+    save_from_now_on(t, worker, store);
+    post(worker, "hi", 0, 0);
+    turn_result_free(collect(t, worker, &answer, 0));
+    CHECK(t, worker_finish_session(worker, &news) && !news.failed);
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
 static void what_is_read_again_is_counted_as_it_is_now(struct harness *t)
 {
     char root[64];
     struct store store = rig_store(root);
     struct store_error error;
-    struct session_news news;
-    struct bytes answer = {0};
-    struct worker *worker = start(t, "turn\ntext one two\n");
-    await_ready(t, worker);
-    save_from_now_on(t, worker, &store);
-    post(worker, "hi", 0, 0);
-    turn_result_free(collect(t, worker, &answer, 0));
-    CHECK(t, worker_finish_session(worker, &news) && !news.failed);
-    worker_free(worker);
-    worker = start_changed(t, "turn\necho\n", make_newer);
+    talk_once(t, &store, "turn\ntext one two\n");
+    struct worker *worker = start_changed(t, "turn\necho\n", make_newer);
     await_ready(t, worker);
     struct saved_content content;
     struct worker_session session = {.saved = NULL};
@@ -191,7 +198,6 @@ static void what_is_read_again_is_counted_as_it_is_now(struct harness *t)
     CHECK(t, event.session.stale && was > 0);
     CHECK_STR(t, event.session.text, wanted);
     saved_content_release(&content);
-    bytes_release(&answer);
     worker_free(worker);
     rig_clean(root);
 }
@@ -287,20 +293,12 @@ static void what_does_not_fit_is_told_its_context(struct harness *t)
 {
     char root[64];
     struct store store = rig_store(root);
-    struct session_news news;
-    struct bytes answer = {0};
     struct event event = {0};
-    struct worker *worker = start(t, "turn\nrepeat 1010 x\n");
-    await_ready(t, worker);
-    save_from_now_on(t, worker, &store);
-    post(worker, "hi", 0, 0); // 1 + 4 + 1010 + 2 tokens
-    turn_result_free(collect(t, worker, &answer, 0));
-    CHECK(t, worker_finish_session(worker, &news) && !news.failed);
-    worker_free(worker);
+    talk_once(t, &store, "turn\nrepeat 1010 x\n");
     for (int context = 1015; context <= 1018; context++) {
         char script[64], wanted[64];
         snprintf(script, sizeof script, "context %d\nturn\necho\n", context);
-        worker = start(t, script);
+        struct worker *worker = start(t, script);
         await_ready(t, worker);
         open_talk(t, worker, &store, &event);
         snprintf(wanted, sizeof wanted, "1017 tokens do not fit into a context of %d,", context);
@@ -308,7 +306,6 @@ static void what_does_not_fit_is_told_its_context(struct harness *t)
                  context < 1017);
         worker_free(worker);
     }
-    bytes_release(&answer);
     rig_clean(root);
 }
 
@@ -318,16 +315,9 @@ static void logits_come_from_the_disk(struct harness *t)
     char root[64];
     struct store store = rig_store(root);
     struct store_error error;
-    struct session_news news;
     struct bytes answer = {0};
     struct event event = {0};
-    struct worker *worker = start(t, "turn\ntext one two\n");
-    await_ready(t, worker);
-    save_from_now_on(t, worker, &store);
-    post(worker, "hi", 0, 0);
-    turn_result_free(collect(t, worker, &answer, 0));
-    CHECK(t, worker_finish_session(worker, &news) && !news.failed);
-    worker_free(worker);
+    talk_once(t, &store, "turn\ntext one two\n");
     struct saved *saved;
     struct saved_content content;
     CHECK_EQ(t, saved_open(&store, "talk", &saved, &content, &error), STORE_OK);
@@ -335,7 +325,7 @@ static void logits_come_from_the_disk(struct harness *t)
         saved_cut(saved, (uint32_t)content.parts[0].ids.count);
         CHECK_EQ(t, saved_commit(saved, NULL, &error), STORE_OK);
         saved_close(saved);
-        worker = start(t, "turn\ntext three\n");
+        struct worker *worker = start(t, "turn\ntext three\n");
         await_ready(t, worker);
         open_talk(t, worker, &store, &event);
         post_again(worker, &content.parts[0]);
