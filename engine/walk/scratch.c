@@ -93,17 +93,13 @@ int scratch_open(gpu *g, const struct scratch_options *options, struct scratch *
     scratch->group = group;
     uint64_t fit = LOGIT_BYTES / (sizeof(float) * (uint64_t)shape->vocab_size);
     scratch->logit_rows = fit < 1 ? 1 : fit < rows ? (uint32_t)fit : rows;
-    if (!allocate_host(shape, scratch)) {
-        scratch_release(scratch);
+    if (!allocate_host(shape, scratch))
         return moe_fail(err, MOE_NO_MEMORY, "no host memory for groups of %u tokens; ask for a smaller --group", group);
-    }
     struct gpu_error err_of_host;
     scratch->gpu = g;
     scratch->last_row = gpu_host_alloc(g, shape->vocab_size * sizeof(float), &err_of_host);
-    if (!scratch->last_row) {
-        scratch_release(scratch);
+    if (!scratch->last_row)
         return moe_fail_gpu(err, &err_of_host);
-    }
     uint64_t elements[SCRATCH_COUNT] = {0};
     measure(options, scratch, elements);
     for (int i = 0; i < SCRATCH_COUNT; i++) {
@@ -111,10 +107,8 @@ int scratch_open(gpu *g, const struct scratch_options *options, struct scratch *
         if (!elements[i]) // a mixer's that there is no use for
             continue;
         scratch->buf[i] = gpu_buf_new(g, elements[i] * sizeof(float), &device);
-        if (!scratch->buf[i]) {
-            scratch_release(scratch);
+        if (!scratch->buf[i])
             return moe_fail_gpu(err, &device);
-        }
     }
     return MOE_OK;
 }

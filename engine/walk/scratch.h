@@ -68,6 +68,7 @@ struct scratch_options {
     uint32_t expert_rows; // at least rows
     uint32_t context;     // positions that have room
 };
+// What it took before it failed is for scratch_release.
 int scratch_open(gpu *g, const struct scratch_options *options, struct scratch *scratch, struct moe_err *err);
 void scratch_release(struct scratch *scratch);
 
