@@ -156,7 +156,7 @@ int model_tokenizer_find_template(const char *directory, const struct moe_descri
     // Their makers ship none, but a program that not every copy has.
     if (!own->has_template && strcmp(about->model_type, "deepseek_v32") == 0)
         snprintf(own->template_name, sizeof own->template_name, "deepseek-v3.2");
-    if (!own->has_template && strcmp(about->model_type, "kimi_k3") == 0)
+    if (!own->has_template && strncmp(about->model_type, "kimi_k3", 7) == 0)
         snprintf(own->template_name, sizeof own->template_name, "kimi-k3");
     return 0;
 }

@@ -72,6 +72,11 @@ static const struct {
     {".kda.head_dim", "linear_head_dim"},
     {".ssm.conv_kernel", "linear_conv_kernel_dim"},
     {".kda.gate_lower_bound", "linear_lower_bound"},
+    {".kda.gate_lower_bound", "gate_lower_bound"},
+    {".expert_latent_length", "routed_expert_hidden_size"},
+    {".attn_res.block_size", "attn_res_block_size"},
+    {".activation.situ_beta", "activation_situ_beta"},
+    {".activation.situ_linear_beta", "activation_situ_linear_beta"},
     {".attention.indexer.kpool", "index_kpool"},
     {".attention.indexer.kpool_select_tail", "index_kpool_always_select_tail"},
     {".hyper_connection.count", "hc_mult"},
@@ -101,7 +106,7 @@ static const struct {
     {".moe_every_n_layers", 1},
 };
 
-static const char glm5_next[] = "glm5-next";
+static const char glm5_next[] = "glm5-next", kimi_linear[] = "kimi-linear", kimi_k3[] = "kimi-k3";
 
 struct maker {
     const struct gguf_set *set;
@@ -180,7 +185,7 @@ static void check_general(struct maker *m, char architecture[64])
         gguf_fields_fail(f, MOE_UNSUPPORTED, "general.architecture",
                          "is \"%s\"; moechat speaks deepseek2: DeepSeek-V2, V3, R1, V3.1, Kimi K2, Moonlight and "
                          "GLM-4.7-Flash; deepseek32: V3.2; glm-dsa: GLM-5, 5.1, 5.2; qwen35moe: Qwen3.5, Qwen3.6; "
-                         "qwen3next; kimi-linear; glm5-next: GLM-5.3-Flash",
+                         "qwen3next; kimi-linear; kimi-k3; glm5-next: GLM-5.3-Flash",
                          architecture);
     if (has(m, "general.quantization_version") &&
         gguf_fields_integer(f, "general.quantization_version", any_count) != 2)
@@ -270,6 +275,11 @@ static void read_counts(struct maker *m)
     m->n_experts = (uint32_t)json_object_get_int64(json_object_object_get(m->config, "n_routed_experts"));
 }
 
+static bool is_kimi(const struct maker *m)
+{
+    return strcmp(m->f.architecture, kimi_linear) == 0 || strcmp(m->f.architecture, kimi_k3) == 0;
+}
+
 static void read_heads(struct maker *m)
 {
     struct gguf_fields *f = &m->f;
@@ -283,8 +293,8 @@ static void read_heads(struct maker *m)
     add_count(m, "qk_nope_head_dim", f->failed ? 0 : both - rope);
     add_count(m, "v_head_dim",
               gguf_fields_integer(f, mla ? ".attention.value_length_mla" : ".attention.value_length", any_count));
-    if (m->set->head_only || strcmp(f->architecture, glm5_next) == 0 ? !has(m, ".attention.q_lora_rank")
-                                                                     : has_block(m, 0, "attn_q.weight"))
+    bool keyed = m->set->head_only || strcmp(f->architecture, glm5_next) == 0 || is_kimi(m); // else older than the key
+    if (keyed ? !has(m, ".attention.q_lora_rank") : has_block(m, 0, "attn_q.weight"))
         json_object_object_add(m->config, "q_lora_rank", NULL);
     else
         add_count(m, "q_lora_rank", gguf_fields_integer(f, ".attention.q_lora_rank", any_count));
@@ -304,11 +314,14 @@ static void read_router(struct maker *m)
     m->sigmoid = gating == 2;
     uint64_t groups = 1;
     uint64_t used = 1;
-    if (m->n_experts == 256 && m->sigmoid && !glm)
+    bool kimi = is_kimi(m);
+    if (m->n_experts == 256 && m->sigmoid && !glm && !kimi)
         groups = 8, used = 4;
     else if (m->n_experts == 160 && !m->sigmoid)
         groups = 8, used = 3;
-    if (has(m, ".expert_group_count") != has(m, ".expert_group_used_count"))
+    // Of Kimi's the converter writes the one group that is used and not that there is one: they call it otherwise.
+    bool lone = kimi && !has(m, ".expert_group_count") && count_or(m, ".expert_group_used_count", 1) == 1;
+    if (!lone && has(m, ".expert_group_count") != has(m, ".expert_group_used_count"))
         gguf_fields_fail(f, MOE_FORMAT, ".expert_group_count",
                          "and .expert_group_used_count come together or not at "
                          "all; get a newer file of the model");
@@ -533,7 +546,17 @@ static const struct count delta_counts[] = {{".kda.head_dim", "linear_head_dim"}
                                             {".ssm.conv_kernel", "linear_conv_kernel_dim"}};
 enum { N_DELTA_COUNTS = sizeof delta_counts / sizeof *delta_counts };
 
-// As deepseek2's, where layers without a key head are those of delta attention.
+// Layers of delta attention have no key head; where the tensors are here, those tell.
+static bool has_no_key_head(struct maker *m, uint32_t layer)
+{
+    const struct gguf_value *heads = gguf_fields_find(&m->f, ".attention.head_count_kv");
+    uint64_t n = 0;
+    if (m->set->head_only && heads && heads->array && heads->count >= m->n_layers && gguf_integer_at(heads, layer, &n))
+        return n == 0;
+    return has_states(m, layer);
+}
+
+// As deepseek2's, but for the layers of delta attention.
 static void read_kimi(struct maker *m)
 {
     static const char *const linear = "linear_attention";
@@ -542,7 +565,7 @@ static void read_kimi(struct maker *m)
     struct json_object *list = json_object_new_array();
     json_object_object_add(m->config, "layer_types", list);
     for (uint32_t i = 0; i < m->n_layers; i++)
-        json_object_array_add(list, json_object_new_string(has_states(m, i) ? linear : "full_attention"));
+        json_object_array_add(list, json_object_new_string(has_no_key_head(m, i) ? linear : "full_attention"));
     read_heads(m);
     read_router(m);
     need_sigmoid(m);
@@ -551,6 +574,28 @@ static void read_kimi(struct maker *m)
     add_counts(m, delta_counts, N_DELTA_COUNTS);
     read_token_ids(m);
     add_text(m->config, "model_type", "kimi_linear");
+}
+
+// What it has beyond Kimi-Linear. There is no key for its gates and the norm behind its experts, which it always has: a
+// file without them lacks tensors.
+static void read_kimi_k3(struct maker *m)
+{
+    static const struct count own[] = {{".expert_latent_length", "routed_expert_hidden_size"},
+                                       {".attn_res.block_size", "attn_res_block_size"}};
+    struct gguf_fields *f = &m->f;
+    const char *bound = ".kda.gate_lower_bound";
+    read_kimi(m);
+    add_counts(m, own, sizeof own / sizeof *own);
+    if (has(m, bound))
+        add_number(m->config, "gate_lower_bound", gguf_fields_number(f, bound, any_number));
+    add_text(m->config, "hidden_act", "situ");
+    add_number(m->config, "activation_situ_beta", gguf_fields_number(f, ".activation.situ_beta", any_number));
+    add_number(m->config, "activation_situ_linear_beta",
+               gguf_fields_number(f, ".activation.situ_linear_beta", any_number));
+    static const char *const flags[] = {"use_full_rank_gate", "mla_use_output_gate", "latent_moe_use_norm"};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        json_object_object_add(m->config, flags[i], json_object_new_boolean(true));
+    add_text(m->config, "model_type", "kimi_k3_text");
 }
 
 // ---- glm5-next
@@ -649,7 +694,8 @@ static const struct architecture architectures[] = {
     {"glm-dsa", mla_counts, sizeof mla_counts / sizeof *mla_counts, read_dsa},
     {"qwen35moe", qwen_counts, sizeof qwen_counts / sizeof *qwen_counts, read_qwen},
     {"qwen3next", qwen_counts, sizeof qwen_counts / sizeof *qwen_counts, read_qwen},
-    {"kimi-linear", mla_counts, sizeof mla_counts / sizeof *mla_counts, read_kimi},
+    {kimi_linear, mla_counts, sizeof mla_counts / sizeof *mla_counts, read_kimi},
+    {kimi_k3, mla_counts, sizeof mla_counts / sizeof *mla_counts, read_kimi_k3},
     {glm5_next, mla_counts, sizeof mla_counts / sizeof *mla_counts, read_glm5_next},
 };
 

@@ -211,15 +211,15 @@ static int read_experts(struct stacks *s)
     uint32_t inner = shape->moe_intermediate_size;
     bool fused = find_stack(s, "gate_up_proj", "weight") != NULL;
     uint32_t factors[3];
-    to->gate = to->up = (struct args_matrix){.in_dim = shape->hidden_size, .out_dim = inner};
-    to->down = (struct args_matrix){.in_dim = inner, .out_dim = shape->hidden_size};
+    to->gate = to->up = (struct args_matrix){.in_dim = shape_expert_size(shape), .out_dim = inner};
+    to->down = (struct args_matrix){.in_dim = inner, .out_dim = shape_expert_size(shape)};
     if (fused) {
-        to->gate.kind = to->up.kind = add_stack(s, "gate_up_proj", 2 * inner, shape->hidden_size);
+        to->gate.kind = to->up.kind = add_stack(s, "gate_up_proj", 2 * inner, shape_expert_size(shape));
     } else {
-        to->gate.kind = add_stack(s, "gate_proj", inner, shape->hidden_size);
-        to->up.kind = add_stack(s, "up_proj", inner, shape->hidden_size);
+        to->gate.kind = add_stack(s, "gate_proj", inner, shape_expert_size(shape));
+        to->up.kind = add_stack(s, "up_proj", inner, shape_expert_size(shape));
     }
-    to->down.kind = add_stack(s, "down_proj", shape->hidden_size, inner);
+    to->down.kind = add_stack(s, "down_proj", shape_expert_size(shape), inner);
     factors[0] = add_factors(s, fused ? "gate_up_proj" : "gate_proj", to->gate.kind);
     factors[1] = fused ? factors[0] : add_factors(s, "up_proj", to->up.kind);
     factors[2] = add_factors(s, "down_proj", to->down.kind);

@@ -18,6 +18,7 @@ static const struct pair whole[] = {
     {"token_embd.", "model.embed_tokens."},
     {"output_norm.", "model.norm."},
     {"output.", "lm_head."},
+    {"output_res_score.", "model.output_attn_res_score."},
 };
 
 static const struct pair of_layer[] = {
@@ -56,6 +57,12 @@ static const struct pair of_layer[] = {
     {"indexer.attn_k.", "self_attn.indexer.wk."},
     {"indexer.proj.", "self_attn.indexer.weights_proj."},
     {"indexer_compressor_gate.", "self_attn.indexer.index_kpool_compress_gate."},
+    {"ssm_g.", "self_attn.g_proj."},
+    {"attn_res_score.", "self_attention_res_score."},
+    {"ffn_res_score.", "mlp_res_score."},
+    {"ffn_routed_down.", "mlp.routed_expert_down_proj."},
+    {"ffn_routed_norm.", "mlp.routed_expert_norm."},
+    {"ffn_routed_up.", "mlp.routed_expert_up_proj."},
     {"hc_attn_fn.", "hc_attn_fn."},
     {"hc_ffn_fn.", "hc_ffn_fn."},
     {"ffn_gate.", "mlp.gate_proj."},
@@ -102,6 +109,14 @@ static const struct pair single_kda[] = {
     {"ssm_norm.weight", "self_attn.o_norm.weight"},
 };
 enum { N_SINGLE = sizeof single / sizeof *single, N_KDA = sizeof single_kda / sizeof *single_kda };
+
+// Of latent attention's output, which has in GGUF files what gated delta nets call theirs.
+static const struct pair mla_gate = {"attn_gate.", "self_attn.g_proj."};
+
+static bool has_mla_gate(const struct shape *shape, uint32_t block)
+{
+    return shape->gated_latents && block < shape->n_layers && shape_layer_kind(shape, block) == LAYER_MLA;
+}
 
 // "blk.12.attn_q.weight": true, with 12 and what follows. Block numbers have no leading zeroes and few digits.
 static bool block_of(const char *name, uint32_t *block, const char **rest)
@@ -159,6 +174,8 @@ enum gguf_use gguf_name(const char *name, const struct shape *shape, char ours[G
     for (size_t i = 0; i < count; i++)
         if (starts(rest, pairs[i].gguf) && is_last(rest + strlen(pairs[i].gguf)))
             snprintf(ours, GGUF_NAME_BYTES, "%s%s%s", prefix, pairs[i].ours, rest + strlen(pairs[i].gguf));
+    if (layered && starts(rest, mla_gate.gguf) && has_mla_gate(shape, block))
+        snprintf(ours, GGUF_NAME_BYTES, "%s%s%s", prefix, mla_gate.ours, rest + strlen(mla_gate.gguf));
     return GGUF_USED;
 }
 
@@ -186,6 +203,8 @@ void gguf_name_back(const char *ours, const struct shape *shape, char name[GGUF_
     for (size_t i = 0; i < count; i++)
         if (starts(rest, pairs[i].ours) && is_last(rest + strlen(pairs[i].ours)))
             snprintf(name, GGUF_NAME_BYTES, "%s%s%s", prefix, pairs[i].gguf, rest + strlen(pairs[i].ours));
+    if (layered && starts(rest, mla_gate.ours) && has_mla_gate(shape, block))
+        snprintf(name, GGUF_NAME_BYTES, "%s%s%s", prefix, mla_gate.gguf, rest + strlen(mla_gate.ours));
     if (layered && shape->norms_from_one && strcmp(rest, second_norm.ours) == 0)
         snprintf(name, GGUF_NAME_BYTES, "%s%s", prefix, second_norm.gguf);
 }

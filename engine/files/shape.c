@@ -17,11 +17,14 @@ static const struct model_type {
     enum family family;
     enum nesting nesting;
 } model_types[] = {
-    {"deepseek_v2", DEEPSEEK_V2, FLAT},     {"deepseek_v3", DEEPSEEK_V3, FLAT},      {"kimi_k2", DEEPSEEK_V3, FLAT},
-    {"kimi_k25", DEEPSEEK_V3, NESTED},      {"glm4_moe_lite", GLM4_MOE_LITE, FLAT},  {"kimi_linear", KIMI_LINEAR, FLAT},
-    {"deepseek_v32", DEEPSEEK_V32, FLAT},   {"glm_moe_dsa", GLM_MOE_DSA, FLAT},      {"qwen3_next", QWEN3_NEXT, FLAT},
-    {"qwen3_5_moe", QWEN3_5_MOE, MAY_NEST}, {"qwen3_5_moe_text", QWEN3_5_MOE, FLAT}, {"kimi_k3", KIMI_LINEAR, NESTED},
-    {"glm5_next", GLM5_NEXT, MAY_NEST},     {"glm5_next_text", GLM5_NEXT, FLAT},
+    {"deepseek_v2", DEEPSEEK_V2, FLAT},      {"deepseek_v3", DEEPSEEK_V3, FLAT},
+    {"kimi_k2", DEEPSEEK_V3, FLAT},          {"kimi_k25", DEEPSEEK_V3, NESTED},
+    {"glm4_moe_lite", GLM4_MOE_LITE, FLAT},  {"kimi_linear", KIMI_LINEAR, FLAT},
+    {"deepseek_v32", DEEPSEEK_V32, FLAT},    {"glm_moe_dsa", GLM_MOE_DSA, FLAT},
+    {"qwen3_next", QWEN3_NEXT, FLAT},        {"qwen3_5_moe", QWEN3_5_MOE, MAY_NEST},
+    {"qwen3_5_moe_text", QWEN3_5_MOE, FLAT}, {"kimi_k3", KIMI_LINEAR, NESTED},
+    {"kimi_k3_text", KIMI_LINEAR, FLAT},     {"glm5_next", GLM5_NEXT, MAY_NEST},
+    {"glm5_next_text", GLM5_NEXT, FLAT},
 };
 
 // What the classes with MLA differ by, besides the dimensions' defaults.

@@ -3,6 +3,8 @@
 // it was at earlier layers, by a softmax over all of them. At every bank_every-th layer the stream joins the bank once
 // it was read, and begins anew with what that layer's mixer says. No class of transformers has it; the formulas are
 // those of the makers' own code, as described in docs/models.md.
+#include <stdio.h>
+
 #include "engine/base/err.h"
 #include "engine/walk/loader.h"
 #include "engine/walk/pass.h"
@@ -31,23 +33,34 @@ static int open_bank(const struct stream_options *options, struct stream *stream
     return stream->own[BANK_ENTRIES] ? MOE_OK : moe_fail_gpu(err, &device);
 }
 
-// proj may be stored as one row.
-static void want_pair(struct loader *l, struct bank_weights *w, const char *norm, const char *proj)
+// A mixture's weights, by what their names begin with: norm and proj, which may be stored as one row, or, as GGUF files
+// have them, score, which is their product.
+static void want_pair(struct loader *l, struct bank_weights *w, const char *stem)
 {
     uint32_t hidden = l->shape->hidden_size;
+    char norm[64], project[64], score[64];
+    const char *proj = project;
+    snprintf(norm, sizeof norm, "%s_norm.weight", stem);
+    snprintf(project, sizeof project, "%s_proj.weight", stem);
+    snprintf(score, sizeof score, "%s_score.weight", stem);
+    if (loader_has_tensor(l, score)) {
+        loader_ones(l, &w->norm, score, hidden);
+        loader_vector(l, &w->proj, score, hidden);
+        return;
+    }
     loader_vector(l, &w->norm, norm, hidden);
     loader_numbers(l, &w->proj, &(struct want_numbers){&proj, 1, 1, hidden, false});
 }
 
 static void want(struct loader *l, struct layer_weights *w)
 {
-    want_pair(l, &w->bank[SITE_MIXER], "self_attention_res_norm.weight", "self_attention_res_proj.weight");
-    want_pair(l, &w->bank[SITE_FFN], "mlp_res_norm.weight", "mlp_res_proj.weight");
+    want_pair(l, &w->bank[SITE_MIXER], "self_attention_res");
+    want_pair(l, &w->bank[SITE_FFN], "mlp_res");
 }
 
 static void want_head(struct loader *l, struct weights *w)
 {
-    want_pair(l, &w->bank, "model.output_attn_res_norm.weight", "model.output_attn_res_proj.weight");
+    want_pair(l, &w->bank, "model.output_attn_res");
 }
 
 static struct rows rows_read(const struct pass *pass)

@@ -236,7 +236,8 @@ static void place_numbers(struct loader *l, struct vector *vector, const struct 
     }
 }
 
-static void want_vector(struct loader *l, struct vector *vector, const char *name, uint32_t dim, bool plus_one)
+// As stored, or in the way of `as`.
+static void want_vector(struct loader *l, struct vector *vector, const char *name, uint32_t dim, enum conversion as)
 {
     const struct checkpoint_tensor *tensor = find(l, name, "");
     if (!tensor)
@@ -251,18 +252,23 @@ static void want_vector(struct loader *l, struct vector *vector, const char *nam
         refuse_shape(l, tensor, want);
         return;
     }
-    struct piece piece = {.tensor = tensor, .conversion = plus_one ? TO_F32_PLUS_ONE : conversion_of(tensor)};
+    struct piece piece = {.tensor = tensor, .conversion = as == AS_STORED ? conversion_of(tensor) : as};
     place_numbers(l, vector, &piece, 1);
 }
 
 void loader_vector(struct loader *l, struct vector *vector, const char *name, uint32_t dim)
 {
-    want_vector(l, vector, name, dim, false);
+    want_vector(l, vector, name, dim, AS_STORED);
+}
+
+void loader_ones(struct loader *l, struct vector *vector, const char *name, uint32_t dim)
+{
+    want_vector(l, vector, name, dim, TO_ONES);
 }
 
 void loader_norm(struct loader *l, struct vector *vector, const char *name, uint32_t dim)
 {
-    want_vector(l, vector, name, dim, l->norms_plus_one);
+    want_vector(l, vector, name, dim, l->norms_plus_one ? TO_F32_PLUS_ONE : AS_STORED);
 }
 
 void loader_numbers(struct loader *l, struct vector *vector, const struct want_numbers *want)
@@ -483,7 +489,7 @@ static int by_file_offset(const void *a, const void *b)
     return p < q ? -1 : p > q;
 }
 
-// `count` numbers of a tensor's dtype as float32, which holds all of them; and one more.
+// `count` numbers of a tensor's dtype as float32, which holds all of them; and one more, or ones.
 static void widen(const struct piece *piece, const void *raw, float *out, size_t count)
 {
     enum tensor_dtype from = piece->tensor->at->dtype;
@@ -495,6 +501,8 @@ static void widen(const struct piece *piece, const void *raw, float *out, size_t
             out[i] = from == DTYPE_BF16 ? number_from_bf16(halves[i]) : number_from_half(halves[i]);
     for (size_t i = 0; i < count && piece->conversion == TO_F32_PLUS_ONE; i++)
         out[i] += 1;
+    for (size_t i = 0; i < count && piece->conversion == TO_ONES; i++)
+        out[i] = 1;
 }
 
 // The memory that pieces pass through.

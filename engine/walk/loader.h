@@ -12,6 +12,7 @@ enum conversion {
     AS_STORED,
     TO_F32,
     TO_F32_PLUS_ONE, // float32 of 1 + w
+    TO_ONES,         // 1 for each number
 };
 
 struct piece;
@@ -42,7 +43,9 @@ bool loader_has(const struct loader *loader, const char *stem);
 bool loader_has_tensor(const struct loader *loader, const char *name);
 // float32 [dim], whatever it was.
 void loader_vector(struct loader *loader, struct vector *vector, const char *name, uint32_t dim);
-// The same of a norm, whose files may hold one less (shape.norms_from_one).
+// float32 [dim] of ones, in the place of a factor that is part of the tensor `name` [dim], which must be there.
+void loader_ones(struct loader *loader, struct vector *vector, const char *name, uint32_t dim);
+// As loader_vector of a norm, whose files may hold one less (shape.norms_from_one).
 void loader_norm(struct loader *loader, struct vector *vector, const char *name, uint32_t dim);
 // float32 [n * rows, cols] of n tensors behind each other, each stored as [rows, cols] with any ones between or around;
 // rows * cols is a multiple of 16, if they are several.

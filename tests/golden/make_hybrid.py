@@ -639,6 +639,8 @@ def add_kimi_keys(writer, spec):
     writer.add_expert_weights_scale(c["routed_scaling_factor"])
     writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
     writer.add_leading_dense_block_count(c["first_k_dense_replace"])
+    if spec["model_type"] == "kimi_linear":
+        writer.add_expert_group_used_count(c["topk_group"])  # without expert_group_count, as its converter has it
     writer.add_ssm_conv_kernel(4)
     writer.add_kda_head_dim(c["linear_attn_config"]["head_dim"])
 

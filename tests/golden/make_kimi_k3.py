@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A small random Kimi K3, as the hub has it and as MLX does, with numbers of our own for it: transformers has no class.
 
-    python3 tests/golden/make_kimi_k3.py [FOLDER]       (numpy, safetensors, torch to write bf16)
+    python3 tests/golden/make_kimi_k3.py [FOLDER [NAME...]]       (numpy, safetensors, torch to write bf16, gguf 0.19)
 
 writes FOLDER/ck-kimi-k3 (experts in mxfp4 as compressed-tensors packs them, all else bf16), FOLDER/ck-kimi-k3-mlx
-(everything in mxfp4, inputs of KDA joined) and FOLDER/ck-kimi-k3-chat, the same with a vocabulary, to talk to. The numbers are float64, computed here in numpy from the description of the
+(everything in mxfp4, inputs of KDA joined), FOLDER/ck-kimi-k3-chat, the same with a vocabulary, to talk to, and
+FOLDER/gguf-kimi-k3, as llama.cpp's converter makes it. The numbers are float64, computed here in numpy from the description of the
 model alone (docs/models.md); float32 is run, too, to see how far it is off. Nothing here was taken from the engine.
 """
 
@@ -13,6 +14,7 @@ import os
 import shutil
 import sys
 
+import gguf
 import numpy as np
 import torch
 
@@ -348,6 +350,122 @@ def mlx(generator, small, vocab):
     return {"language_model." + name: t for name, t in files.items()}, config(vocab, quantization=quantisation), meaning
 
 
+GGUF_NAMES = {"q_proj": "attn_q", "k_proj": "attn_k", "v_proj": "attn_v", "o_proj": "attn_output", "q_a_proj": "attn_q_a",
+              "q_b_proj": "attn_q_b", "kv_a_proj_with_mqa": "attn_kv_a_mqa", "f_a_proj": "ssm_f_a", "f_b_proj": "ssm_f_b",
+              "b_proj": "ssm_beta", "gate": "ffn_gate_inp", "routed_expert_down_proj": "ffn_routed_down",
+              "routed_expert_up_proj": "ffn_routed_up", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
+              "q_a_layernorm": "attn_q_a_norm", "kv_a_layernorm": "attn_kv_a_norm", "o_norm": "ssm_norm",
+              "routed_expert_norm": "ffn_routed_norm", "w1": "ffn_gate_exps", "w3": "ffn_up_exps", "w2": "ffn_down_exps",
+              "self_attention_res": "attn_res_score", "mlp_res": "ffn_res_score"}
+
+
+def write_gguf(path, generator, small, vocab):
+    """The same of a GGUF file, experts in MXFP4 and what is read for every token in Q8_0: what its tensors mean."""
+    arch, meaning, stacks = "kimi-k3", {}, {}
+    writer = gguf.GGUFWriter(path, arch)
+    writer.add_name("random kimi_k3")
+    writer.add_quantization_version(2)
+    writer.add_block_count(LAYERS)
+    writer.add_context_length(256)
+    writer.add_embedding_length(HIDDEN)
+    writer.add_feed_forward_length(DENSE)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv([int(i + 1 in FULL) for i in range(LAYERS)])
+    writer.add_layer_norm_rms_eps(EPS)
+    writer.add_vocab_size(vocab)
+    writer.add_q_lora_rank(Q_LORA)
+    writer.add_kv_lora_rank(KV_LORA)
+    writer.add_key_length(KV_LORA + ROPE)
+    writer.add_value_length(KV_LORA)
+    writer.add_key_length_mla(NOPE + ROPE)
+    writer.add_value_length_mla(V)
+    writer.add_rope_dimension_count(ROPE)
+    writer.add_ssm_conv_kernel(TAPS)
+    writer.add_kda_head_dim(D)
+    writer.add_expert_count(EXPERTS)
+    writer.add_expert_used_count(TOP)
+    writer.add_expert_group_used_count(1)  # without expert_group_count, as its converter has it
+    writer.add_expert_shared_count(SHARED)
+    writer.add_expert_feed_forward_length(INNER)
+    writer.add_expert_weights_scale(FACTOR)
+    writer.add_expert_weights_norm(True)
+    writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    writer.add_leading_dense_block_count(1)
+    for key, value in (("kda.gate_lower_bound", BOUND), ("activation.situ_beta", BETA),
+                       ("activation.situ_linear_beta", LINEAR_BETA)):
+        writer.add_float32(f"{arch}.{key}", value)
+    writer.add_uint32(f"{arch}.expert_latent_length", LATENT)
+    writer.add_uint32(f"{arch}.attn_res.block_size", EVERY)
+    tokens = [f"t{i}" for i in range(vocab)]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("kimi-k2")
+    writer.add_token_list(tokens)
+    writer.add_token_types([gguf.TokenType.CONTROL if i < 4 else gguf.TokenType.NORMAL for i in range(vocab)])
+    writer.add_token_merges(["t 1"])
+    writer.add_eos_token_id(1)
+
+    def add(name, value, kind="F32"):
+        kind = gguf.GGMLQuantizationType[kind]
+        value = np.ascontiguousarray(value, dtype=np.float32)
+        data = gguf.quants.quantize(value, kind)
+        writer.add_tensor(name, data, raw_dtype=kind)
+        return gguf.quants.dequantize(data, kind).reshape(value.shape)
+
+    def place(name):
+        """blk.N. and the last word of a name; neither for what is of no layer"""
+        words = name.split(".")
+        return (f"blk.{words[2]}." if ".layers." in name else ""), words[-1]
+    for name, out, width in matrices(vocab):
+        blk, word = place(name)
+        value = (generator.standard_normal((out, width)) * gain_of(name) / width**0.5).astype(np.float32)
+        if name == "model.embed_tokens" or name == "lm_head":
+            stem = "token_embd" if name.startswith("model") else "output"
+            meaning[name + ".weight"] = add(stem + ".weight", value * (8 if stem == "token_embd" else 1), "Q8_0")
+        elif ".experts." in name:
+            stacks.setdefault((blk + GGUF_NAMES[word], name.rsplit(".", 2)[0], word), []).append(1.6 * value)
+        elif word == "kv_b_proj":
+            keys, values = np.split(value.reshape(HEADS, NOPE + V, KV_LORA), [NOPE], axis=1)
+            keys = add(blk + "attn_k_b.weight", keys.transpose(0, 2, 1), "Q8_0").transpose(0, 2, 1)
+            both = np.concatenate([keys, add(blk + "attn_v_b.weight", values, "Q8_0")], axis=1)
+            meaning[name + ".weight"] = both.reshape(-1, KV_LORA)
+        else:
+            stem = "ffn_" + word[:-len("_proj")] + "_shexp" if "shared_experts" in name else GGUF_NAMES.get(word)
+            if word == "g_proj":
+                stem = "attn_gate" if int(name.split(".")[2]) + 1 in FULL else "ssm_g"
+            elif ".mlp." in name:
+                stem = "ffn_" + word[:-len("_proj")]
+            meaning[name + ".weight"] = add(f"{blk}{stem}.weight", value, "F32" if word == "gate" else "Q8_0")
+    for (stem, moe, word), parts in stacks.items():
+        for e, part in enumerate(add(stem + ".weight", np.stack(parts), "MXFP4")):
+            meaning[f"{moe}.{e}.{word}.weight"] = part
+    for name, value in small.items():
+        if name.endswith("_proj.weight"):
+            continue  # with its norm
+        meaning[name] = value
+        stem, _, last = name.rpartition(".")
+        blk, word = place(stem)
+        if name.endswith("_res_norm.weight"):
+            score = value * small[name.replace("_norm.weight", "_proj.weight")][0]
+            short = word[:-len("_norm")]
+            add((blk + GGUF_NAMES[short] if blk else "output_res_score") + ".weight", score)
+            meaning[name], meaning[name.replace("_norm.", "_proj.")] = np.ones_like(score), score[None]
+        elif "conv1d" in name:
+            add(f"{blk}ssm_conv1d_{word[0]}.weight", value.reshape(1, WIDE, 1, TAPS))
+        elif last == "A_log":
+            meaning[name] = np.log(-add(place(stem)[0] + "ssm_a", -np.exp(value[:KDA_HEADS])))
+        elif last == "dt_bias":
+            add(place(stem)[0] + "ssm_dt.bias", value)
+        elif last == "e_score_correction_bias":
+            add(blk + "exp_probs_b.bias", value)
+        else:
+            add((blk + GGUF_NAMES[word] if blk else "output_norm") + ".weight", value)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return {name: meaning[name] for name in sorted(meaning)}
+
+
 def add_vocabulary(directory):
     """Kimi's of the unit tests, with K3's symbols, and its makers' program by its name."""
     shutil.copy(os.path.join(HERE, "..", "unit", "data", "kimi", "tiktoken.model"), directory)
@@ -397,8 +515,18 @@ def write_golden(folder, meaning, generator):
 
 def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else HERE
+    wanted = sys.argv[2:]
+    if not wanted or "gguf-kimi-k3" in wanted:
+        generator = np.random.default_rng(74)
+        directory = os.path.join(folder, "gguf-kimi-k3")
+        shutil.rmtree(directory, ignore_errors=True)
+        os.makedirs(os.path.join(directory, "checkpoint"))
+        meaning = write_gguf(os.path.join(directory, "checkpoint", "kimi-k3.gguf"), generator, vectors(generator), 96)
+        write_golden(directory, meaning, generator)
     for name, seed, make, vocab in (("ck-kimi-k3", 71, original, 96), ("ck-kimi-k3-mlx", 72, mlx, 96),
                                     ("ck-kimi-k3-chat", 73, mlx, 1760)):
+        if wanted and name not in wanted:
+            continue
         generator = np.random.default_rng(seed)
         files, settings, meaning = make(generator, vectors(generator), vocab)
         directory = os.path.join(folder, name)

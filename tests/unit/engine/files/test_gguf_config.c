@@ -3,29 +3,8 @@
 #include <json-c/json.h>
 #include <math.h>
 
-#include "engine/files/gguf_config.h"
 #include "engine/files/gguf_names.h"
-#include "tests/gguf_rig.h"
-#include "tests/harness.h"
-
-struct key {
-    const char *key;
-    uint32_t value;
-};
-
-// Whole numbers of an architecture, but for those that `without` names between spaces.
-static void put_keys(struct made_gguf *g, const char *architecture, const struct key *keys, size_t n,
-                     const char *without)
-{
-    char text[128];
-    for (size_t i = 0; i < n; i++) {
-        snprintf(text, sizeof text, " %s ", keys[i].key);
-        if (strstr(without, text))
-            continue;
-        snprintf(text, sizeof text, "%s.%s", architecture, keys[i].key);
-        made_u32(g, text, keys[i].value);
-    }
-}
+#include "tests/gguf_keys_rig.h"
 
 // V3's keys as llama.cpp's converter writes them, in small: those that `without` does not name between spaces.
 static void base(struct made_gguf *g, const char *without)
@@ -58,47 +37,6 @@ static void base(struct made_gguf *g, const char *without)
         made_f32(g, "deepseek2.attention.layer_norm_rms_epsilon", 1e-6F);
     if (!strstr(without, " blk.0 "))
         made_tensor(g, "blk.0.attn_norm.weight", 0, 1, (uint64_t[]){64});
-}
-
-// Reads them; the caller puts the config.
-static int read_set(struct made_gguf *g, struct json_object **config, struct shape *shape, struct moe_err *err)
-{
-    struct made_bytes header = made_header(g);
-    struct gguf_set set = {.head = {.file = {.path = "F", .fd = -1}}};
-    *config = NULL;
-    int code = gguf_parse(header.at, header.length, 1U << 30, &set.head, err);
-    if (!code) {
-        set.files = &set.head.file;
-        set.n_files = 1;
-        code = gguf_config_read(&set, config, shape, err);
-        gguf_release(&set.head);
-    }
-    free(header.at);
-    made_gguf_release(g);
-    return code;
-}
-
-static bool reads(struct harness *t, struct made_gguf *g, struct shape *shape)
-{
-    struct json_object *config;
-    struct moe_err err = {.text = ""};
-    int code = read_set(g, &config, shape, &err);
-    json_object_put(config);
-    if (!CHECK_EQ(t, code, MOE_OK))
-        printf("    %s\n", err.text);
-    return code == MOE_OK;
-}
-
-static void refused(struct harness *t, struct made_gguf *g, const char *says)
-{
-    struct json_object *config;
-    struct shape shape;
-    struct moe_err err = {.text = ""};
-    int code = read_set(g, &config, &shape, &err);
-    if (!CHECK(t, code != MOE_OK && (int)err.code == code && !config && strncmp(err.text, "F: ", 3) == 0 &&
-                      strstr(err.text, says)))
-        printf("    code %d \"%s\", not \"%s\"\n", code, err.text, says);
-    json_object_put(config);
 }
 
 // With as many digits as tell it from its neighbours, and no more.
@@ -450,10 +388,18 @@ static void names_of_layers_with_states(struct harness *t)
     static const struct shape qwen = {
         .n_layers = 4, .norms_from_one = true, .layer_kinds = {LAYER_GDN, LAYER_GQA, LAYER_GDN, LAYER_GDN}};
     static const struct shape kimi = {.n_layers = 4, .layer_kinds = {LAYER_KDA, LAYER_MLA, LAYER_KDA, LAYER_KDA}};
+    static const struct shape k3 = {.n_layers = 4, .gated_latents = true, .layer_kinds = {LAYER_KDA, LAYER_MLA}};
     static const struct {
         const struct shape *shape;
         const char *gguf, *ours;
     } cases[] = {
+        {&k3, "output_res_score.weight", "model.output_attn_res_score.weight"},
+        {&k3, "blk.0.attn_res_score.weight", "model.layers.0.self_attention_res_score.weight"},
+        {&k3, "blk.0.ffn_res_score.weight", "model.layers.0.mlp_res_score.weight"},
+        {&k3, "blk.0.ssm_g.weight", "model.layers.0.self_attn.g_proj.weight"},
+        {&k3, "blk.1.attn_gate.weight", "model.layers.1.self_attn.g_proj.weight"},
+        {&k3, "blk.1.ffn_routed_down.weight", "model.layers.1.mlp.routed_expert_down_proj.weight"},
+        {&k3, "blk.1.ffn_routed_norm.weight", "model.layers.1.mlp.routed_expert_norm.weight"},
         {&qwen, "blk.0.attn_qkv.weight", "model.layers.0.linear_attn.in_proj_qkv.weight"},
         {&qwen, "blk.0.attn_gate.weight", "model.layers.0.linear_attn.in_proj_z.weight"},
         {&qwen, "blk.2.ssm_a", "model.layers.2.linear_attn.A"},

@@ -719,7 +719,7 @@ static void what_we_cannot_compute_is_refused_by_name(struct harness *t)
          "config.model_type: is \"llama\"; moechat speaks"},
         {"{'model_type':'deepseek_v4'}", MOE_UNSUPPORTED,
          "moechat speaks: deepseek_v2, deepseek_v3, kimi_k2, kimi_k25, glm4_moe_lite, kimi_linear, deepseek_v32, "
-         "glm_moe_dsa, qwen3_next, qwen3_5_moe, qwen3_5_moe_text, kimi_k3, glm5_next, glm5_next_text"},
+         "glm_moe_dsa, qwen3_next, qwen3_5_moe, qwen3_5_moe_text, kimi_k3, kimi_k3_text, glm5_next, glm5_next_text"},
         {"{'model_type':'-'}", MOE_FORMAT, "config.model_type: is missing"},
         {"{'model_type':7}", MOE_FORMAT, "config.model_type: is 7"},
         {"{'kv_lora_rank':null}", MOE_FORMAT, "config.kv_lora_rank: is null"},
