@@ -19,7 +19,7 @@ enum { FILE_MOST = 1 << 20 };
 static int compose(struct bytes *message, const char *path, const struct line *words)
 {
     struct bytes text = {0};
-    int code = files_is_pipe(path) ? ESPIPE : files_read(path, FILE_MOST, &text);
+    int code = files_read_regular(path, FILE_MOST, &text);
     bool fine = code == 0 && bytes_append(message, words->text, words->length) &&
                 bytes_append(message, "\n\n", words->length ? 2 : 0) && bytes_append(message, text.data, text.length);
     while (fine && message->length && message->data[message->length - 1] == '\n')
@@ -47,7 +47,7 @@ void talk_do_file(struct talk *talk, const struct line *line)
         talk_say(talk, "Not sent: %s%s%s.", path ? path : "the path", code && code != EFBIG ? ": " : "",
                  code == 0        ? " is empty"
                  : code == EFBIG  ? " is larger than 1 MiB"
-                 : code == ESPIPE ? "it is a pipe"
+                 : code == ESPIPE ? "it is no regular file"
                                   : strerror(code));
     }
     bytes_release(&message);

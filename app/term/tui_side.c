@@ -79,10 +79,10 @@ void tui_edit(struct tui *tui)
     tui_leave(tui);
     const char *failed = run_editor(path);
     tui_return(tui);
-    if (!failed && files_is_pipe(path))
-        failed = "the editor left a pipe in the file's place; draft unchanged";
     if (!failed)
-        code = files_read(path, DRAFT_LIMIT, &text);
+        code = files_read_regular(path, DRAFT_LIMIT, &text);
+    if (code == ESPIPE)
+        failed = "the editor left a pipe or device in the file's place; draft unchanged";
     unlink(path);
     if (!failed && !code)
         take_text(tui, &text);

@@ -77,6 +77,19 @@ int files_read(const char *path, size_t limit, struct bytes *bytes)
     return code;
 }
 
+int files_read_regular(const char *path, size_t limit, struct bytes *bytes)
+{
+    struct stat about;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return errno == ENXIO ? ESPIPE : errno; // a socket
+    int code = fstat(fd, &about) != 0 ? errno : S_ISDIR(about.st_mode) ? EISDIR : S_ISREG(about.st_mode) ? 0 : ESPIPE;
+    if (code == 0)
+        code = files_read_fd(fd, limit, bytes);
+    close(fd);
+    return code;
+}
+
 int files_write(int fd, const void *data, size_t length)
 {
     const char *at = data;

@@ -20,6 +20,8 @@ bool files_is_pipe(const char *path);
 
 // Reads all of a file, at most `limit` bytes. 0, or an errno (EFBIG: more than the limit).
 int files_read(const char *path, size_t limit, struct bytes *bytes);
+// The same of what never lets one wait for long: ESPIPE for a pipe, a terminal or another device, EISDIR for a folder.
+int files_read_regular(const char *path, size_t limit, struct bytes *bytes);
 int files_read_fd(int fd, size_t limit, struct bytes *bytes);
 
 // Writes everything, waiting as long as it takes. 0, or an errno.

@@ -212,7 +212,7 @@ def test_a_shell_command_fills_the_draft():
 
 def test_an_editor_that_leaves_a_pipe():
     s = chat("turn\necho\n", env=environment(VISUAL="leave() { rm $1; mkfifo $1; }; leave", **XTERM))
-    s.keys("words\x18\x05", "the editor left a pipe in the file's place; draft unchanged")
+    s.keys("words\x18\x05", "the editor left a pipe or device in the file's place; draft unchanged")
     s.keys("more", "> wordsmore")
     s.keys("\x15", lambda t: "words" not in t.text())
     leave(s)

@@ -521,8 +521,11 @@ def test_pipes_hold_nothing_up():
     os.mkfifo(pipe)
     result = run(["--plain", "--no-session"] + script(ECHO), ("hi\n/export %s\n/file %s x\nlast\n" % (pipe, pipe)).encode())
     said = (result.stdout + result.stderr).decode()
-    expect("cannot write %s: nobody reads that pipe" % pipe in said and "Not sent: %s: it is a pipe." % pipe in said and "last" in said, said)
+    expect("cannot write %s: nobody reads that pipe" % pipe in said and "Not sent: %s: it is no regular file." % pipe in said and "last" in said, said)
     t = chat(ECHO, env=environment(INPUTRC=pipe))
+    for device in ("/dev/tty", "/dev/ptmx", "/dev/stdin"):
+        t.send("/file %s x\r" % device)
+        t.wait("Not sent: %s: it is no regular file." % device, "You:")
     leave(t)
     expect(b"pipe: is a pipe; not read" in t.output, t.output)
     os.remove(pipe)
