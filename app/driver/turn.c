@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Makes and frees turns and their results.
 #include "app/driver/turn.h"
+#include "app/util/format.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +78,7 @@ void turn_free(struct turn *turn)
 void turn_note_answer(const struct turn *turn, struct turn_result *result)
 {
     result->made = (struct part_made){
-        .time = (uint64_t)time(NULL), .sampling = turn->sampling.numbers, .max_tokens = turn->max_tokens};
+        .time = format_unix_time(), .sampling = turn->sampling.numbers, .max_tokens = turn->max_tokens};
     snprintf(result->made.stop, sizeof result->made.stop, "%s", stop_reason_name(result->reason));
 }
 

@@ -437,7 +437,7 @@ static void take_turn(struct worker *worker, struct turn *turn)
     ops->resume(self);
     uint32_t stopped_from = timeline_part_from(&worker->timeline, turn->position);
     keeper_leave_message(&worker->keeper);
-    result->asked = (uint64_t)time(NULL);
+    result->asked = format_unix_time();
     int code = place(worker, turn, result);
     // What is refused leaves the last turn's figures as they are.
     bool begins = code == 0 && (turn->again || turn_has_room(turn, result));

@@ -135,7 +135,7 @@ bool saved_append(struct saved *saved, struct part *part)
     struct manifest_part entry = {
         .number = part->number, .after = part->after, .tokens = (uint32_t)part->ids.count, .role = part->role};
     if (!part->made.time)
-        part->made.time = (uint64_t)time(NULL);
+        part->made.time = format_unix_time();
     saved_name_by(saved, part);
     if (!part_render(part, &entry.line) || !manifest_add_part(manifest, &entry)) {
         bytes_release(&entry.line);
@@ -500,7 +500,7 @@ static enum store_code commit(struct saved *saved, const struct saved_rows *rows
     if (saved->lock < 0) {
         saved->nameless = !*saved->name;
         if (saved->nameless)
-            store_name_make(saved->name, (uint64_t)time(NULL), "", 0);
+            store_name_make(saved->name, format_unix_time(), "", 0);
         struct store_error why;
         enum store_code code = store_make(saved->store, saved->name, true, &saved->lock, &why);
         if (code)
@@ -535,7 +535,7 @@ static enum store_code commit(struct saved *saved, const struct saved_rows *rows
 
 enum store_code saved_commit(struct saved *saved, const struct saved_rows *rows, struct store_error *error)
 {
-    saved->manifest.updated = (uint64_t)time(NULL);
+    saved->manifest.updated = format_unix_time();
     return commit(saved, rows, error);
 }
 

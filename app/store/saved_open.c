@@ -11,6 +11,7 @@
 #include "app/store/branches.h"
 #include "app/store/sealed.h"
 #include "app/store/state_files.h"
+#include "app/util/format.h"
 
 static struct saved *saved_alloc(const struct store *store, const char *name)
 {
@@ -19,7 +20,7 @@ static struct saved *saved_alloc(const struct store *store, const char *name)
         saved->store = store;
         saved->lock = -1;
         snprintf(saved->name, sizeof saved->name, "%s", name);
-        saved->manifest.created = saved->manifest.updated = (uint64_t)time(NULL);
+        saved->manifest.created = saved->manifest.updated = format_unix_time();
     }
     return saved;
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "app/store/state_files.h"
+#include "app/util/format.h"
 
 enum { LOCK_LINE = 12 };
 
@@ -269,13 +270,23 @@ enum store_code store_make(const struct store *store, char *name, bool other, in
             code = 0;
         }
     }
-    if (code == 0)
+    bool made = code == 0;
+    if (made)
         code = store_io_sync_folder(io, store->root);
     sweep(store);
+    enum store_code failed;
     if (code)
-        return store_fail(error, STORE_IO, "cannot create the session: %s: %s", store_path(store, name, NULL).text,
-                          strerror(code));
-    return store_lock(store, name, lock, error);
+        failed = store_fail(error, STORE_IO, "cannot create the session: %s: %s", store_path(store, name, NULL).text,
+                            strerror(code));
+    else
+        failed = store_lock(store, name, lock, error);
+    if (failed && failed != STORE_BUSY && made) { // the next try finds the name free
+        io->unlink(io->context, store_path(store, name, "lock").text);
+        io->rmdir(io->context, store_path(store, name, NULL).text);
+    }
+    if (failed)
+        snprintf(name, STORE_NAME_SIZE, "%s", wanted);
+    return failed;
 }
 
 static uint64_t file_bytes(const struct store *store, const char *name, const char *file, uint64_t *modified)
@@ -317,7 +328,7 @@ int store_open_states(const struct store *store, const char *name, unsigned file
 uint64_t store_used(const struct store *store, const char *name, const struct manifest *manifest)
 {
     // A clock that was ahead must not make it the last for years: then the file's own time counts.
-    uint64_t now = (uint64_t)time(NULL), written = now;
+    uint64_t now = format_unix_time(), written = now;
     if (manifest->updated && manifest->updated <= now)
         return manifest->updated;
     file_bytes(store, name, "transcript.jsonl", &written);

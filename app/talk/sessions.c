@@ -15,7 +15,7 @@
 
 static char *age(char *out, size_t size, uint64_t then)
 {
-    uint64_t now = (uint64_t)time(NULL), seconds = now > then ? now - then : 0;
+    uint64_t now = format_unix_time(), seconds = now > then ? now - then : 0;
     if (seconds < 60)
         snprintf(out, size, "just now");
     else if (seconds < 2 * 86400)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "engine/moe.h"
 
@@ -68,6 +69,12 @@ bool format_clock_is_fake(void)
 {
     const char *wanted = getenv("MOECHAT_CLOCK");
     return wanted && strcmp(wanted, "fake") == 0;
+}
+
+uint64_t format_unix_time(void)
+{
+    time_t now = time(NULL);
+    return now > 0 ? (uint64_t)now : 0;
 }
 
 uint64_t format_clock_ns(void)

@@ -19,5 +19,7 @@ const char *format_s(uint64_t count); // "" for one, else "s": "%u token%s"
 // figures each time.
 uint64_t format_clock_ns(void);
 bool format_clock_is_fake(void);
+// Seconds since 1970, 0 before: a board that has lost its battery may think so, and files know no such times.
+uint64_t format_unix_time(void);
 
 #endif

@@ -470,7 +470,41 @@ static void a_lock_that_fails_is_no_other_process(struct harness *t)
     CHECK(t, strstr(p->error.text, "Input/output error") != NULL);
     lock_fails = EWOULDBLOCK;
     CHECK_EQ(t, store_lock(&p->store, "talk", &lock, &p->error), STORE_BUSY);
+    char name[STORE_NAME_SIZE] = "talk";
+    for (int i = 0; i < 2; i++) { // one that could not be begun leaves no folder, and its name free
+        struct stat about;
+        lock_fails = EIO;
+        CHECK_EQ(t, store_make(&p->store, name, true, &lock, &p->error), STORE_IO);
+        CHECK_STR(t, name, "talk");
+        CHECK(t, stat(store_path(&p->store, "talk-2", NULL).text, &about) != 0);
+    }
     lock_fails = 0;
+    close_place(p);
+}
+
+static bool before_1970;
+
+// In the place of the C library's, as above.
+time_t time(time_t *out)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (before_1970)
+        now.tv_sec = -5;
+    if (out)
+        *out = now.tv_sec;
+    return now.tv_sec;
+}
+
+static void a_clock_before_1970_saves_as_any(struct harness *t)
+{
+    struct place *p = open_place();
+    before_1970 = true;
+    struct saved *saved = new_session(t, p, "early");
+    exchange(t, p, saved, "one", "first");
+    saved_close(saved);
+    before_1970 = false;
+    check_session(t, p, "early", "one|first", true);
     close_place(p);
 }
 
@@ -919,6 +953,7 @@ int main(int argc, char **argv)
         TEST(lines_without_a_manifest_are_adopted),
         TEST(one_process_at_a_time),
         TEST(a_lock_that_fails_is_no_other_process),
+        TEST(a_clock_before_1970_saves_as_any),
         TEST(a_time_to_come_does_not_last),
         TEST(housekeeping_is_no_use),
         TEST(verifying_beside_a_chat_begins_again),
