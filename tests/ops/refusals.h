@@ -20,6 +20,10 @@ struct asked {
 };
 
 #define FLOATS(n) (4 * (size_t)(n))
+// Variants that are alike before each is spoiled in its own way.
+#define ALL_ARE(variants, value)                                                                                       \
+    for (size_t i = 0; i < sizeof(variants) / sizeof *(variants); i++)                                                 \
+    (variants)[i] = value
 
 struct asked_list {
     const struct asked *items;

@@ -7,8 +7,7 @@ static void embed(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_type)
 {
     struct args_embed bad[7], a = {.table = plain_matrix(4, 3), .n_rows = 2};
     (void)kv_type;
-    for (int i = 0; i < 7; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].n_rows = 0, bad[2].table.in_dim = 31, bad[3].table.kind = KIND_COUNT, bad[4].table.kind = KIND_NONE;
     bad[5].table.weight = 2, bad[6].table.out_dim = 0;
     gpu_op_embed(g, &bad[how], b[0], b[1], b[2]);
@@ -18,8 +17,7 @@ static void rmsnorm(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_type)
 {
     struct args_rmsnorm bad[6], a = {8, 2, 5, 7, 3, 6, 1, 1e-5f, 0};
     (void)kv_type;
-    for (int i = 0; i < 6; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].n_rows = 0, bad[2].weight = 6, bad[3].dim = 0, bad[4].in_stride = 4, bad[5].out_stride = 4;
     gpu_op_rmsnorm(g, &bad[how], b[0], b[1], b[2]);
 }
@@ -35,8 +33,7 @@ static void rope(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_type)
                                   .position = 3,
                                   .scale = 1};
     (void)kv_type;
-    for (int i = 0; i < 7; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].n_rows = 0, bad[2].n_heads = 0, bad[3].rope_dim = 0, bad[4].rope_dim = 5, bad[5].head_stride = 5;
     bad[6].row_stride = 13;
     gpu_op_rope(g, &bad[how], b[0], b[1]);
@@ -57,8 +54,7 @@ static void kv_append(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_type)
                                         .q_row_stride = 16,
                                         .q_head_stride = 7,
                                         .q_offset = 3};
-    for (int i = 0; i < 10; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].n_rows = 0, bad[2].kv_lora_rank = 0, bad[3].kv_type = 2, bad[4].rope_dim = 3, bad[5].rope_dim = 0;
     bad[6].norm = 2, bad[7].in_stride = 8, bad[8].q_head_stride = 3;
     gpu_op_kv_append(g, &bad[how], &(struct gpu_kv_append_bufs){b[0], b[1], b[2], b[3], how == 9 ? b[2] : b[4]});
@@ -129,8 +125,7 @@ static void router(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_type)
                                      .routed_scaling_factor = 1,
                                      .first = 3};
     (void)kv_type;
-    for (int i = 0; i < 13; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].n_rows = 0, bad[2].n_experts = 5, bad[3].n_group = 0, bad[4].topk_group = 0, bad[5].topk_group = 3;
     bad[6].top_k = 0, bad[7].top_k = 4, bad[8].scoring = 2, bad[9].topk_method = 3, bad[10].scoring = ROUTER_SOFTMAX;
     bad[11].bias = 2, bad[12].n_experts = MOST_ROUTED + 2;
@@ -142,8 +137,7 @@ static void matvec(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_type)
 {
     struct args_matmul bad[6], a = {.matrix = plain_matrix(4, 3), .n_rows = 1, .in_offset = 2, .out_offset = 1};
     (void)kv_type;
-    for (int i = 0; i < 6; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].n_rows = 2, bad[2].n_rows = 0, bad[3].matrix.kind = KIND_NONE, bad[4].matrix.in_dim = 33;
     bad[5].matrix.weight = 2;
     gpu_op_matvec(g, &bad[how], b[0], b[1], b[2]);
@@ -159,8 +153,7 @@ static void norm_matvecs(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_ty
                                           .out_offset = {1, 0},
                                           .eps = 1e-5f};
     (void)kv_type;
-    for (int i = 0; i < 6; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].n = 0, bad[2].n = MOST_BESIDE + 1, bad[3].matrix[1].in_dim = 64, bad[4].norm = 2;
     gpu_op_norm_matvecs(
         g, &bad[how], &(struct gpu_norm_matvecs_bufs){b[0], b[1], how == 5 ? b[1] : b[2], {b[3], b[4]}, {b[5], b[6]}});
@@ -171,8 +164,7 @@ static void swiglu_vec(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_type
     struct args_swiglu bad[5],
         a = {.gate = plain_matrix(0, 3), .up = plain_matrix(384, 3), .n_rows = 1, .in_offset = 2, .out_offset = 1};
     (void)kv_type;
-    for (int i = 0; i < 5; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].n_rows = 2, bad[2].up.out_dim = 2, bad[3].gate.kind = KIND_NONE, bad[4].up.kind = KIND_NONE;
     gpu_op_swiglu_vec(g, &bad[how], b[0], b[1], b[2]);
 }
@@ -186,8 +178,7 @@ static void matmul(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_type)
                                     .out_stride = 5,
                                     .out_offset = 1};
     (void)kv_type;
-    for (int i = 0; i < 5; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].n_rows = 0, bad[2].in_stride = 31, bad[3].out_stride = 2, bad[4].matrix.kind = KIND_NONE;
     gpu_op_matmul(g, &bad[how], b[0], b[1], b[2]);
 }
@@ -216,8 +207,7 @@ static void swiglu_mat(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_type
                                     .out_stride = 5,
                                     .out_offset = 1};
     (void)kv_type;
-    for (int i = 0; i < 6; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].n_rows = 0, bad[2].up.out_dim = 2, bad[3].indexed = 1, bad[4].in_stride = 31, bad[5].out_stride = 2;
     gpu_op_swiglu_mat(g, &bad[how], b[0], b[1], b[2]);
 }
@@ -260,8 +250,7 @@ static void swiglu_experts_of(gpu *g, gpu_buf *const *b, unsigned how, bool by_i
                                              .out_stride = 4,
                                              .shared_offset = 8,
                                              .is_gated = 1};
-    for (int i = 0; i < 14; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].at.n = 0, bad[2].gate.kind = KIND_NONE, bad[3].up.kind = KIND_NONE, bad[4].up.out_dim = 2;
     bad[5].gate.weight = 2, bad[6].shared_up.out_dim = 1, bad[7].shared_gate.in_dim = bad[7].shared_up.in_dim = 64;
     bad[8].shared_gate.kind = KIND_NONE, bad[9].out_stride = 2, bad[11].at.n = MOST_EXPERTS + 1;
@@ -289,8 +278,7 @@ static void matvec_experts(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_
     struct args_matvec_experts bad[7],
         a = {.matrix = plain_matrix(0, 3), .at = places(false), .in_stride = 33, .in_offset = 1, .out_stride = 4};
     (void)kv_type;
-    for (int i = 0; i < 7; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].at.n = 0, bad[2].matrix.kind = KIND_NONE, bad[3].at.n = MOST_EXPERTS + 1, bad[4].at.place[1] = 766;
     bad[5].in_stride = 31, bad[6].out_stride = 2;
     gpu_op_matvec_experts(g, &bad[how], &(struct gpu_experts_bufs){b[0], NULL, b[1], b[2], NULL, NULL});
@@ -305,8 +293,7 @@ static void add_experts(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_typ
                                          .shared_offset = 70,
                                          .first_weight = 1};
     (void)kv_type;
-    for (int i = 0; i < 8; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].at.n = 0, bad[2].matrix.kind = KIND_NONE, bad[3].at.n = MOST_EXPERTS + 1, bad[4].at.place[1] = 766;
     bad[5].at.rank[0] = 1, bad[6].shared.out_dim = 2, bad[7].shared.weight = 2;
     gpu_op_add_experts(g, &bad[how],

@@ -13,8 +13,7 @@ static void q_prime(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_type)
                                   .q_row_stride = 12,
                                   .q_head_stride = 4};
     (void)kv_type;
-    for (int i = 0; i < 9; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].n_rows = 0, bad[2].decode = 1, bad[3].n_heads = 0, bad[4].v_head_dim = 3, bad[5].q_head_stride = 2;
     bad[6].qk_nope_head_dim = 0, bad[6].v_head_dim = 5, bad[7].v_head_dim = 0, bad[7].qk_nope_head_dim = 5;
     bad[7].q_head_stride = 5, bad[8].q_row_stride = 6;
@@ -32,8 +31,7 @@ static void heads(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_type)
                                    .row_stride = 70,
                                    .head_stride = 33};
     (void)kv_type;
-    for (int i = 0; i < 9; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].n_rows = 0, bad[2].decode = 1, bad[3].n_heads = 0, bad[4].n_out = 0, bad[5].first_row = 4;
     bad[6].head_rows = 6, bad[7].head_stride = 31, bad[8].row_stride = 64;
     gpu_op_heads(g, &bad[how], b[0], b[1], b[2]);
@@ -57,8 +55,7 @@ static struct args_attention attention(uint32_t kv_type)
 static void attention_prefill(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_type)
 {
     struct args_attention bad[8];
-    for (int i = 0; i < 8; i++)
-        bad[i] = attention(kv_type);
+    ALL_ARE(bad, attention(kv_type));
     bad[1].n_rows = 0, bad[2].n_heads = 0, bad[3].kv_lora_rank = 0, bad[4].kv_lora_rank = 33, bad[5].kv_type = 2;
     bad[6].q_head_stride = 3, bad[7].q_row_stride = 8;
     gpu_op_attention_prefill(g, &bad[how], &(struct gpu_attention_bufs){b[0], b[1], b[2], b[3], NULL});
@@ -94,8 +91,7 @@ static void index_append(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_ty
                                            .eps = 1e-5f,
                                            .scale = 1,
                                            .n_behind = 2};
-    for (int i = 0; i < 10; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].n_rows = 0, bad[2].dim = 4, bad[3].dim = 136, bad[3].in_stride = 138, bad[4].kv_type = 2;
     bad[5].rope_dim = 3, bad[6].rope_dim = 10, bad[7].norm = 2, bad[8].bias = 2, bad[9].in_stride = 9;
     gpu_op_index_append(g, &bad[how], &(struct gpu_index_append_bufs){b[0], b[1], b[2], b[3], b[4]});
@@ -104,8 +100,7 @@ static void index_append(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_ty
 static void index_pool(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_type)
 {
     struct args_index_pool bad[7], a = {.ape = 4, .n_rows = 3, .dim = 8, .pool = 4, .position = 2, .kv_type = kv_type};
-    for (int i = 0; i < 7; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].n_rows = 0, bad[2].pool = 0, bad[3].pool = 3, bad[4].dim = 12, bad[5].kv_type = 2, bad[6].ape = 2;
     gpu_op_index_pool(g, &bad[how], b[0], b[1], b[2]);
 }
@@ -123,8 +118,7 @@ static void index_scores(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_ty
                                           .kv_type = kv_type,
                                           .out_stride = 4,
                                           .scale = 1};
-    for (int i = 0; i < 9; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].n_rows = 0, bad[2].pool = 8, bad[3].dim = 4, bad[4].n_heads = 0, bad[5].kv_type = 2, bad[6].q_stride = 15;
     bad[7].weight_stride = 1, bad[8].out_stride = 2;
     gpu_op_index_scores(g, &bad[how], &(struct gpu_index_scores_bufs){b[0], b[1], b[2], b[3]});
@@ -167,8 +161,7 @@ static void gqa_append(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_type
                                          .kv_type = kv_type,
                                          .eps = 1e-5f,
                                          .scale = 1};
-    for (int i = 0; i < 14; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].n_rows = 0, bad[2].n_heads = 0, bad[3].n_kv_heads = 0, bad[4].n_kv_heads = 5, bad[5].head_dim = 12;
     bad[5].q_head_stride = 12, bad[5].q_stride = 100, bad[6].head_dim = 264, bad[6].q_head_stride = 264;
     bad[6].q_stride = bad[6].kv_stride = 1100, bad[7].kv_type = 2, bad[8].rope_dim = 3, bad[9].rope_offset = 5;
@@ -193,8 +186,7 @@ static struct args_gqa gqa(uint32_t kv_type)
 static void gqa_prefill(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_type)
 {
     struct args_gqa bad[8];
-    for (int i = 0; i < 8; i++)
-        bad[i] = gqa(kv_type);
+    ALL_ARE(bad, gqa(kv_type));
     bad[1].n_rows = 0, bad[2].n_heads = 0, bad[3].n_kv_heads = 3, bad[4].head_dim = 4, bad[5].kv_type = 2;
     bad[6].q_head_stride = 7, bad[7].q_stride = 34;
     gpu_op_gqa_prefill(g, &bad[how], &(struct gpu_gqa_bufs){b[0], b[1], b[2]});
@@ -219,8 +211,7 @@ static void short_conv(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_type
                                         .out_stride = 4,
                                         .out_offset = 2};
     (void)kv_type;
-    for (int i = 0; i < 8; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].n_rows = 0, bad[2].channels = 0, bad[3].weight = 2, bad[4].in_stride = 2, bad[5].out_stride = 2;
     gpu_op_short_conv(g, &bad[how],
                       &(struct gpu_short_conv_bufs){b[0], b[1], b[2], how == 6 ? b[2] : b[3],
@@ -247,8 +238,7 @@ static void delta(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_type)
                                     .out_offset = 1,
                                     .norm_eps = 1e-6f};
     (void)kv_type;
-    for (int i = 0; i < 18; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].n_rows = 0, bad[2].n_key_heads = 0, bad[3].n_value_heads = 0, bad[4].n_key_heads = 3, bad[5].key_dim = 0;
     bad[6].key_dim = MOST_KEY_DIM + 1, bad[6].in_stride = 200, bad[7].value_dim = 0, bad[8].decay = 3;
     bad[9].decay = DECAY_CHANNEL_BOUNDED, bad[9].gate_stride = 20, bad[10].rate = 2, bad[11].dt_bias = 2;
@@ -274,8 +264,7 @@ static void gated_norm(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_type
                                         .out_offset = 3,
                                         .eps = 1e-5f};
     (void)kv_type;
-    for (int i = 0; i < 9; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].n_rows = 0, bad[2].n_heads = 0, bad[3].dim = 0, bad[4].act = 2, bad[5].weight = 2, bad[6].in_stride = 5;
     bad[7].gate_stride = 5, bad[8].out_stride = 5;
     gpu_op_gated_norm(g, &bad[how], &(struct gpu_gated_norm_bufs){b[0], b[1], b[2], b[3]});
@@ -297,8 +286,7 @@ static void gate_product(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_ty
 {
     struct args_gate_product bad[8];
     (void)kv_type;
-    for (int i = 0; i < 8; i++)
-        bad[i] = gates();
+    ALL_ARE(bad, gates());
     bad[1].n_rows = 0, bad[2].n_heads = 0, bad[3].dim = 0, bad[4].gate_head_stride = 2, bad[5].gate_stride = 6;
     bad[6].stride = 5;
     gpu_op_gate_product(g, &bad[how], how == 7 ? b[1] : b[0], b[1]);
@@ -318,8 +306,7 @@ static void hyper_mix(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_type)
     struct args_hyper_mix bad[7],
         a = {.base = 4, .scale = 8, .n_rows = 2, .dim = 3, .first = 1, .steps = 2, .norm_eps = 1e-5f, .eps = 1e-6f};
     (void)kv_type;
-    for (int i = 0; i < 7; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].n_rows = 0, bad[2].dim = 0, bad[3].steps = 1001, bad[4].base = 2, bad[5].scale = 2;
     gpu_op_hyper_mix(g, &bad[how], &(struct gpu_hyper_mix_bufs){b[0], b[1], b[2], b[3], b[4], how == 6 ? b[2] : b[5]});
 }
@@ -360,8 +347,7 @@ static void bank_mix(gpu *g, gpu_buf *const *b, unsigned how, uint32_t kv_type)
                                       .appends = 1,
                                       .eps = 1e-5f};
     (void)kv_type;
-    for (int i = 0; i < 9; i++)
-        bad[i] = a;
+    ALL_ARE(bad, a);
     bad[1].n_rows = 0, bad[2].dim = 0, bad[3].most = MOST_BANK + 1, bad[4].n = 2, bad[5].norm = 2, bad[6].proj = 2;
     gpu_op_bank_mix(g, &bad[how],
                     &(struct gpu_bank_bufs){b[0], b[1], b[2], b[3],
