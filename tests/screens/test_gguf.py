@@ -272,6 +272,17 @@ def test_info_of_a_first_part_says_where_its_bits_are_from():
         same(shown.returncode, 0)
         expect("a guess" in shown.stdout.decode() and words in shown.stdout.decode(), shown.stdout)
         same(json.loads(run(["info", path, "--json"]).stdout)["foreseen_bits"], bits)
+    # A part that has experts, among others that are not here.
+    with open(os.path.join(GOLDEN, "gguf-legacy", "checkpoint", "legacy.gguf"), "rb") as file:
+        whole = bytearray(file.read())
+    for key, value in ((b"split.no", 0), (b"split.count", 2)):
+        struct.pack_into("<Q", whole, 16, struct.unpack_from("<Q", whole, 16)[0] + 1)
+        whole[24:24] = struct.pack("<Q", len(key)) + key + struct.pack("<IH", 2, value)
+    path = os.path.join(folder, "y-00001-of-00002.gguf")
+    with open(path, "wb") as out:
+        out.write(whole)
+    shown = run(["info", path])
+    expect(b"a guess from the experts in this part" in shown.stdout, "%r" % shown)
 
 
 def test_info_tells_what_a_repository_holds():
