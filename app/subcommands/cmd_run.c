@@ -395,7 +395,7 @@ static void take_signals(struct run *run)
         if (!term_signal_came(term_stops[i]))
             continue;
         run->signal_number = term_stops[i];
-        term_release_signals();          // a second one need not wait
+        term_hurry_signals();            // a second one need not wait
         if (run->turn && !run->saving) { // still loading: there is nothing to keep
             progress_clear(&run->progress);
             run->status = term_exit_status(term_stops[i]);

@@ -87,7 +87,7 @@ int loop_chat(const struct loop_face *face, const struct options *options)
         report("cannot start: %s", strerror(error));
         talk_leave(talk, STATUS_FAILED);
     }
-    term_release_signals(); // a second one need not wait
+    term_hurry_signals(); // a second one need not wait
     talk_finish(talk);
     return talk->status;
 }

@@ -25,6 +25,7 @@ enum { N_SIGNALS = 65, LOOK_SECONDS = 5 };
 
 static struct {
     volatile sig_atomic_t came[N_SIGNALS];
+    volatile time_t came_at;     // the last that was the first of its kind, in seconds
     volatile sig_atomic_t asked; // the last of those that end us after LOOK_SECONDS
     int pipe[2];
     bool interactive;
@@ -64,8 +65,14 @@ static void on_alarm(int number)
 static void on_signal(int number)
 {
     int kept = errno;
-    if (term.came[number] && (!term.interactive || number == SIGQUIT))
+    bool again = term.came[number];
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    // timeout(1) tells the process and then its group.
+    if (again && (number == SIGQUIT || (!term.interactive && (number == SIGINT || now.tv_sec - term.came_at > 1))))
         end_by(number);
+    if (!again)
+        term.came_at = now.tv_sec;
     term.came[number] = 1;
     if (term.interactive && (number == SIGTERM || number == SIGHUP || number == SIGQUIT)) {
         term.asked = number;
@@ -214,6 +221,13 @@ void term_release_signals(void)
             catch_with(SIGQUIT, on_fatal, (int)SA_RESETHAND);
         else
             catch_with(term_stops[i], SIG_DFL, 0);
+}
+
+void term_hurry_signals(void)
+{
+    term_release_signals();
+    catch_with(SIGTERM, SIG_IGN, 0);
+    catch_with(SIGHUP, SIG_IGN, 0);
 }
 
 static bool set_raw(bool pastes)

@@ -12,8 +12,9 @@
 // Catches what asks us to end (term_stops), ignores SIGPIPE (writes fail with EPIPE instead); with `interactive` also
 // SIGWINCH, SIGTSTP and SIGCONT; without it SIGTSTP stops the process and its clock. Returns a descriptor that is
 // readable when a signal has come, -1 on failure. A second SIGQUIT that comes before anybody has looked at the first
-// ends the process at once, with the terminal as it was; without `interactive` so do the others, and with it so does a
-// SIGTERM, SIGHUP or SIGQUIT that nobody looks at for five seconds, as where a terminal takes no more output.
+// ends the process at once, with the terminal as it was; without `interactive` so do a second SIGINT and, two seconds
+// later, SIGTERM and SIGHUP; with it a SIGTERM, SIGHUP or SIGQUIT that nobody looks at for five seconds, as where a
+// terminal takes no more output.
 enum { TERM_STOPS = 4 };
 extern const int term_stops[TERM_STOPS]; // SIGINT, SIGTERM, SIGHUP, SIGQUIT
 int term_catch_signals(bool interactive);
@@ -30,6 +31,9 @@ void term_keep_signals(void);
 void term_note_signals(void); // what they do before a driver loads, where term_catch_signals comes later or not at all
 // Gives term_stops back their usual, deadly meaning.
 void term_release_signals(void);
+// The same while what there is is saved, but for SIGTERM and SIGHUP: a shell whose terminal closes, and timeout(1),
+// send these twice within moments.
+void term_hurry_signals(void);
 
 // Remembers the settings that term_restore and a fatal signal bring back: of the first call. False: not a terminal.
 bool term_remember(void);

@@ -183,6 +183,25 @@ def test_signals_save():
         same(ask("x", "--session", name, *script(ECHO))["cached_tokens"], 6 + 3)
 
 
+def test_signals_that_come_twice_save():
+    """A shell whose terminal closes tells the chat, and so does the system; timeout tells it and its group."""
+    for number, status in ((signal.SIGTERM, 143), (signal.SIGHUP, 129)):
+        for pause in (0, 0.001, 0.003, 0.01, 0.03):
+            for begun in ("run", "chat"):
+                name = "twice-%s-%d-%d" % (begun, number, 1000 * pause)
+                if begun == "run":
+                    t = Terminal(["run", "-p", "go", "--session", name] + script("turn\ntext partial answer\nhang\n"))
+                else:
+                    t = chat("turn\ntext partial answer\nhang\n", "--session", name)
+                    t.send("go\r")
+                t.wait("partial answer")
+                t.process.send_signal(number)
+                time.sleep(pause)
+                t.process.send_signal(number)
+                same((name, t.finish()), (name, status))
+                same(ask("x", "--session", name, *script(ECHO))["cached_tokens"], 6 + 3)
+
+
 def test_ctrl_c_and_limits_save():
     t = chat("turn\ntext partial answer\nhang\n", "--session", "stopped")
     t.send("go\r")
