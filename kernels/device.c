@@ -217,6 +217,8 @@ static bool open_device(gpu *g, const struct gpu_options *options, struct gpu_er
                       options->selector);
         return false;
     }
+    if (strstr(g->info.platform, "Portable Computing Language") && !driver_cache_is_ours(err))
+        return false;
     g->platform = found.items[index].platform;
     g->device = found.items[index].device;
     return open_queue(g, options->profile, err);

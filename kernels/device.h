@@ -106,6 +106,10 @@ void gpu_fail(gpu *g, enum gpu_code code, int native, const char *format, ...) _
 // memory.c: as gpu_host_memory_left, of the machine whose files are under `root` ("" for this one).
 uint64_t memory_left(const char *root);
 
+// driver_cache.c: whether what PoCL has kept of compiled kernels is this user's or the administrator's, and for nobody
+// else to write to; false with *err filled.
+bool driver_cache_is_ours(struct gpu_error *err);
+
 // program.c: builds and warms up kernels and proves their arguments; false with *err filled.
 bool program_open(gpu *g, const struct gpu_options *options, struct gpu_error *err);
 // The program of one kind's matrices.

@@ -112,5 +112,25 @@ def test_eval_heeds_the_first_quit_after_a_driver_came():
     same(process.returncode, 131)
 
 
+def test_kernels_that_others_may_write_are_not_run():
+    """PoCL loads the libraries of its cache whoever put them there."""
+    cache = os.path.join(SCRATCH, "shared-cache")
+    folder = os.path.join(cache, "pocl", "kcache")
+    os.makedirs(folder, mode=0o700)
+    command = ["run", "-p", "hi", "--max-tokens", "1", "--model", os.path.join(ROOT, "models", "demo"), "--device", "cpu"]
+    for place, mode, env in ((folder, 0o770, {"XDG_CACHE_HOME": cache}), (os.path.dirname(folder), 0o702, {"XDG_CACHE_HOME": cache}),
+                             (folder, 0o777, {"POCL_CACHE_DIR": folder})):
+        os.chmod(place, mode)
+        result = run(command, env=environment(**env))
+        os.chmod(place, 0o700)
+        said = result.stderr.decode()
+        same((result.returncode, result.stdout), (3, b""))
+        expect("%s: can be written to by others, and PoCL would run the kernels in there: chmod go-w" % place in said, said)
+    if os.geteuid() == 0:
+        os.chown(folder, 12345, -1)
+        said = run(command, env=environment(XDG_CACHE_HOME=cache)).stderr.decode()
+        expect("%s: belongs to another user, and PoCL" % folder in said, said)
+
+
 if __name__ == "__main__":
     main(globals())

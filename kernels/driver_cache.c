@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The kernels that PoCL keeps are libraries, which it loads into this process without asking whose they are.
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kernels/device.h"
+
+// Where PoCL (3 to 7) keeps them: the folder itself, and the one that it makes it in, if it makes that, too.
+static bool find_folders(char folders[2][PATH_MAX])
+{
+    const char *own = getenv("POCL_CACHE_DIR"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int length = 0;
+    *folders[1] = 0;
+    if (own && access(own, W_OK) == 0)
+        return snprintf(folders[0], PATH_MAX, "%s", own) < PATH_MAX;
+    if (cache && *cache)
+        length = snprintf(folders[1], PATH_MAX, "%s/pocl", cache);
+    else if (home && *home)
+        length = snprintf(folders[1], PATH_MAX, "%s/.cache/pocl", home);
+    return length > 0 && length < PATH_MAX && snprintf(folders[0], PATH_MAX, "%s/kcache", folders[1]) < PATH_MAX;
+}
+
+bool driver_cache_is_ours(struct gpu_error *err)
+{
+    char folders[2][PATH_MAX];
+    if (!find_folders(folders))
+        return true;
+    for (int i = 0; i < 2; i++) {
+        struct stat about;
+        if (!*folders[i] || stat(folders[i], &about) != 0)
+            continue;
+        bool others = about.st_uid != geteuid() && about.st_uid != 0;
+        if (!others && !(about.st_mode & (S_IWGRP | S_IWOTH)))
+            continue;
+        gpu_error_set(err, GPU_NO_DEVICE, 0,
+                      "%.110s: %s, and PoCL would run the kernels in there: %s, or set POCL_CACHE_DIR", folders[i],
+                      others ? "belongs to another user" : "can be written to by others",
+                      others ? "remove it" : "chmod go-w");
+        return false;
+    }
+    return true;
+}
