@@ -66,6 +66,13 @@ const struct chat_turn *chat_system(const struct chat *chat)
     return chat->n_turns && chat->turns[0].role == TOK_SYSTEM ? &chat->turns[0] : NULL;
 }
 
+bool chat_system_is(const struct chat *chat, const char *text, size_t length)
+{
+    const struct chat_turn *system = chat_system(chat);
+    size_t now = system ? system->text.length : 0;
+    return now == length && (!length || memcmp(system->text.data, text, length) == 0);
+}
+
 void chat_clear(struct chat *chat)
 {
     chat_cut(chat, chat_system(chat) ? 1 : 0);

@@ -61,6 +61,11 @@ void chat_prune(struct chat *chat);      // forgets all other branches
 // Sets or, with length 0, removes the system message; the whole conversation is fed again with the next turn.
 bool chat_set_system(struct chat *chat, const char *text, size_t length);
 const struct chat_turn *chat_system(const struct chat *chat); // NULL: there is none
+// Is that the system message? With length 0: is there none?
+bool chat_system_is(const struct chat *chat, const char *text, size_t length);
+// The same as chat_set_system, but where the conversation was said behind that one it is as fed as it was then:
+// chat_position says so.
+bool chat_change_system(struct chat *chat, const char *text, size_t length);
 // Was it set or removed behind what is there, so that only the next message has it saved? Not where it came to the
 // same.
 bool chat_system_waits(const struct chat *chat);

@@ -215,10 +215,29 @@ bool chat_go(struct chat *chat, int64_t number)
     const struct chat_turn *now = chat_system(chat);
     struct bytes set = {0};
     bool fine = bytes_append(&set, now ? now->text.data : "", now ? now->text.length : 0) && go(chat, number);
-    now = chat_system(chat);
-    bool same = now ? now->text.length == set.length && memcmp(now->text.data, set.data, set.length) == 0 : !set.length;
-    if (fine && chat->system_set && !same)
+    if (fine && chat->system_set && !chat_system_is(chat, set.data, set.length))
         fine = chat_set_system(chat, set.data, set.length);
     bytes_release(&set);
     return fine;
+}
+
+// Is that the system message, or with length 0 none, that the first message was said behind?
+static bool said_behind(const struct chat *chat, const char *text, size_t length)
+{
+    size_t first = chat_system(chat) ? 1 : 0;
+    const struct chat_turn *message = first < chat->n_turns ? &chat->turns[first] : NULL;
+    if (!message || message->number == PART_NONE || message->after == PART_NONE)
+        return message && message->number != PART_NONE && !length;
+    const struct chat_turn *system = chat_find(chat, message->after);
+    return system && system->text.length == length && memcmp(system->text.data, text, length) == 0;
+}
+
+bool chat_change_system(struct chat *chat, const char *text, size_t length)
+{
+    if (!said_behind(chat, text, length))
+        return chat_set_system(chat, text, length);
+    if (!go(chat, chat_last(chat)))
+        return false;
+    chat->system_set = true;
+    return true;
 }

@@ -66,9 +66,19 @@ void talk_do_system(struct talk *talk, const struct line *line)
     }
     if (line->length == 0)
         return;
-    bool remove = line->length == 1 && line->text[0] == '-';
-    if (!chat_set_system(&talk->chat, line->text, remove ? 0 : line->length)) {
+    size_t length = line->length == 1 && line->text[0] == '-' ? 0 : line->length;
+    if (chat_system_is(&talk->chat, line->text, length)) {
+        talk_say(talk, "Nothing changed%s.",
+                 chat_exchanges(&talk->chat) && chat_system_waits(&talk->chat)
+                     ? "; it still waits for your next message"
+                     : "");
+    } else if (!chat_change_system(&talk->chat, line->text, length)) {
         talk_fail(talk, "out of memory");
+    } else if (chat_position(&talk->chat)) {
+        size_t editing = talk->editing;
+        talk_say(talk, "The system message is as it was before.");
+        talk_follow(talk); // where the conversation went meanwhile, its rows are read back
+        talk->editing = editing;
     } else if (chat_exchanges(&talk->chat)) {
         talk_say(talk, "Done; with your next message the whole conversation is read again%s.",
                  talk->saving ? ", and this saved" : "");

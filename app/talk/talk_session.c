@@ -114,9 +114,7 @@ static void on_opened(struct talk *talk, const struct session_news *news)
     if (talk->chat.n_turns)
         show_turns(talk);
     const char *system = talk->settings.system;
-    const struct chat_turn *now = chat_system(&talk->chat);
-    bool same =
-        system && now && now->text.length == strlen(system) && !memcmp(now->text.data, system, now->text.length);
+    bool same = system && chat_system_is(&talk->chat, system, strlen(system));
     if (system && !talk->chat.n_turns)
         chat_set_system(&talk->chat, system, strlen(system));
     else if (system && !same)

@@ -217,6 +217,22 @@ def test_several_lines_between_quotes():
     leave(t)
 
 
+def test_a_system_message_that_comes_to_the_same_has_nothing_read_again():
+    for args in (["--no-session"], ["--session", "same-system"]):
+        out = run(script("turn\necho\n" * 3) + ["--plain"] + args,
+                  stdin=b"/system -\n/system\none\n/system -\n/stats\n/system x\n/system x\n/system -\n/stats\ntwo\n/system x\nthree\n/system x\n"
+                        b"/system y\n/undo\n/system x\n/redo\n/stats\n", together=True).stdout.decode()
+        said = " ".join(out.split())
+        same(said.count("Nothing changed."), 3)
+        same(said.count("Nothing changed; it still waits for your next message."), 1)
+        same(said.count("The system message is as it was before."), 2)
+        same(said.count("the whole conversation is read again"), 3)
+        same(said.count("tokens again"), 0 if "--session" in args else 2)  # what /undo dropped is read back from the disk
+        expect("read anew" not in said, said)
+        one, two, three = re.findall(r"context (\d+) of \d+ tokens, (\d) messages", said)
+        expect(one == two and int(one[0]) > 0 and three[1] == "7" and int(three[0]) > 12, said)
+
+
 def test_commands():
     t = chat("turn\nsystem\ntoken  |\necho\n")
     t.send("/system Be kind.\r")

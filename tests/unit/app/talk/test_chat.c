@@ -394,6 +394,34 @@ static void a_system_message_goes_along(struct harness *t)
     chat_release(&chat);
 }
 
+// What the engine has is of use again.
+static void a_system_message_that_is_set_back_feeds_nothing_again(struct harness *t)
+{
+    struct chat chat = {0};
+    struct engine engine = {0};
+    CHECK(t, chat_system_is(&chat, "", 0) && !chat_system_is(&chat, "be", 2));
+    exchange(t, &chat, &engine, "one", "1", true);
+    uint32_t fed = chat_position(&chat);
+    CHECK(t, chat_change_system(&chat, "be", 2) && chat_position(&chat) == 0);
+    CHECK(t, chat_change_system(&chat, "do", 2) && chat_position(&chat) == 0);
+    CHECK(t, chat_change_system(&chat, "", 0));
+    CHECK_EQ(t, chat_position(&chat), fed);
+    check_texts(t, &chat, "one|1");
+    CHECK(t, chat_change_system(&chat, "be", 2));
+    exchange(t, &chat, &engine, "two", "2", true);
+    CHECK_EQ(t, engine.n_fed, 4);
+    fed = chat_position(&chat);
+    CHECK(t, chat_change_system(&chat, "", 0) && chat_position(&chat) == 0); // that is the other branch's
+    CHECK(t, chat_change_system(&chat, "bee", 3) && chat_position(&chat) == 0);
+    CHECK(t, chat_change_system(&chat, "be", 2));
+    CHECK_EQ(t, chat_position(&chat), fed);
+    check_texts(t, &chat, "be|one|1|two|2");
+    CHECK(t, chat_system_is(&chat, "be", 2) && !chat_system_waits(&chat));
+    exchange(t, &chat, &engine, "three", "3", true);
+    CHECK_EQ(t, engine.n_fed, 1);
+    chat_release(&chat);
+}
+
 // Sends a message whose reading is stopped.
 static void try(struct harness *t, struct chat *chat, const char *text)
 {
@@ -565,6 +593,7 @@ int main(int argc, char **argv)
         TEST(single_undos_are_brought_back_together),
         TEST(other_first_messages_stand_side_by_side),
         TEST(a_system_message_goes_along),
+        TEST(a_system_message_that_is_set_back_feeds_nothing_again),
         TEST(a_stopped_message_stays_as_a_branch),
         TEST(a_shared_turn_stays_with_its_branches),
         TEST(answers_with_thinking),
