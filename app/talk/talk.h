@@ -87,10 +87,10 @@ uint32_t talk_context_used(const struct talk *talk, const struct figures *figure
 // Stops the answer, or what a command asked for. False: nothing was under way.
 bool talk_stop(struct talk *talk);
 void talk_leave(struct talk *talk, int status);
-// After /edit: the conversation is as before it. False: nothing is being edited, or the worker is busy.
+// After /edit: the conversation is as before it. False: nothing is being edited, or the worker is busy. A face that
+// keeps what stands above says TALK_EDIT_LEFT.
+#define TALK_EDIT_LEFT "The edit was given up; the conversation is as it was before."
 bool talk_leave_edit(struct talk *talk);
-// Is something being edited? Then what to say of it to somebody who left the draft, and what goes back.
-bool talk_still_edited(const struct talk *talk, char *out, size_t size);
 // Goes to the branch beside this one, where the conversation last could have gone otherwise; in the state TALK_IDLE.
 // NULL, or why not.
 const char *talk_beside(struct talk *talk, int step);

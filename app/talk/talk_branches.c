@@ -186,16 +186,6 @@ bool talk_fills_draft(const char *typed, size_t length)
     return line.kind == LINE_COMMAND && line.row->run == talk_do_edit && parse_edit(&line, &n, &text) && !text.length;
 }
 
-bool talk_still_edited(const struct talk *talk, char *out, size_t size)
-{
-    char redo[REDO_WORDS];
-    if (talk->editing == 1)
-        snprintf(out, size, "The message is still taken back; %s.", redo_words(redo, 1));
-    else if (talk->editing)
-        snprintf(out, size, "%zu messages are still taken back; %s.", talk->editing, redo_words(redo, talk->editing));
-    return talk->editing;
-}
-
 void talk_do_edit(struct talk *talk, const struct line *line)
 {
     size_t n;
@@ -218,8 +208,8 @@ void talk_do_edit(struct talk *talk, const struct line *line)
     }
 }
 
-// To where a turn is the last.
-static bool go_to(struct talk *talk, int64_t number)
+// To where a turn is the last; shows what is another way there.
+static bool go_to(struct talk *talk, int64_t number, bool show)
 {
     struct chat *chat = &talk->chat;
     size_t same = 0, n = chat->n_turns;
@@ -234,7 +224,8 @@ static bool go_to(struct talk *talk, int64_t number)
         talk_fail(talk, "out of memory");
         return false;
     }
-    show_from(talk, same);
+    if (show)
+        show_from(talk, same);
     talk_follow(talk);
     return true;
 }
@@ -243,7 +234,7 @@ bool talk_leave_edit(struct talk *talk)
 {
     if (!talk->editing || talk->state != TALK_IDLE)
         return false;
-    return go_to(talk, talk->edited_from);
+    return go_to(talk, talk->edited_from, talk->face->whole); // elsewhere all of it still stands above;
 }
 
 const char *talk_beside(struct talk *talk, int step)
@@ -254,7 +245,7 @@ const char *talk_beside(struct talk *talk, int step)
     int64_t number = beside(&talk->chat, step, &from);
     bool any = number != PART_NONE || chat_last_choice(&talk->chat, &from);
     if (number != PART_NONE)
-        go_to(talk, chat_end_of(&talk->chat, number)); // of the branch that it is in
+        go_to(talk, chat_end_of(&talk->chat, number), true); // of the branch that it is in
     return number != PART_NONE ? NULL
            : !any              ? "no other answers; /retry makes one"
            : step < 0          ? "this is the first one"
@@ -283,7 +274,7 @@ void talk_do_tree(struct talk *talk, const struct line *line)
     } else if (line->length && own) {
         talk_say(talk, "That message is in the conversation as it is; /undo goes back.");
     } else if (line->length) {
-        go_to(talk, chat_end_of(&talk->chat, number));
+        go_to(talk, chat_end_of(&talk->chat, number), true);
     }
 }
 

@@ -406,7 +406,7 @@ void talk_finish_session(struct talk *talk)
     if (talk->held.length)
         talk_say(talk, "%s was not done.", talk->held.data);
     if (talk->editing && talk->saving && chat_go(&talk->chat, talk->edited_from)) {
-        talk_say(talk, "The edit was given up; the conversation is as it was before.");
+        talk_say(talk, TALK_EDIT_LEFT);
         follow(talk, GOING_TO_LEAVE);
     }
     if (!talk->saving || !worker_finish_session(talk->worker, &news))

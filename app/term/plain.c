@@ -445,11 +445,11 @@ static void interrupt(void *self)
         }
     } else {
         plain->quoted.length = 0;
-        if (!prompt_interrupt())
+        bool drafted = prompt_interrupt();
+        if (talk_leave_edit(talk))
+            put_paragraph(plain, TALK_EDIT_LEFT);
+        else if (!drafted)
             put_paragraph(plain, "Ctrl-D or /quit to leave.");
-        char words[160];
-        if (talk_still_edited(talk, words, sizeof words))
-            put_paragraph(plain, words);
         prompt_refresh();
     }
 }
