@@ -140,21 +140,50 @@ static bool is_newline(char byte)
     return byte == '\r' || byte == '\n';
 }
 
+// How many of the bytes belong to the key that begins with Esc, of which `held` came before. It may be cut off.
+static size_t rest_of_key(const struct input *input, size_t held, const char *bytes, size_t length)
+{
+    size_t at = 0;
+    for (size_t key = held; at < length; at++, key++) {
+        char introducer = key < 2 ? 0 : held > 1 ? input->held[1] : bytes[1 - held];
+        if (key == 1 && bytes[at] != '[' && bytes[at] != 'O')
+            return at + 1;
+        if (key > 1 && (introducer != '[' || ((unsigned char)bytes[at] >= 0x40 && (unsigned char)bytes[at] <= 0x7E)))
+            return at + 1;
+    }
+    return at;
+}
+
+static bool is_marked(const struct input *input, size_t held, const char *bytes, size_t length)
+{
+    size_t size = sizeof paste_begin - 1;
+    return held < size && length >= size - held && memcmp(input->held, paste_begin, held) == 0 &&
+           memcmp(bytes, paste_begin + held, size - held) == 0;
+}
+
 // Does a command of the shell stand among lines that come at once? A terminal that doesn't mark pastes sends them so; a
-// line alone, with its end, may be typed by a program.
+// line alone, with its end, may be typed by a program. Keys with Esc are no part of a line, but what is pasted may hold
+// such bytes, too: colours do not hide where a line begins.
 static bool is_pasted(struct input *input, const char *bytes, size_t length, uint64_t now_ms)
 {
     bool goes_on = input->since_ms + INPUT_BURST_MS >= now_ms;
     bool lines = goes_on && input->burst.lines, begins = !goes_on || input->burst.begins, ended = false;
     bool pasted = goes_on && input->burst.pasted, command = false;
-    for (size_t i = 0; i < length; i++) {
-        if (bytes[i] == '\033') // keys, or a paste that is marked
-            return input->burst.lines = input->burst.begins = input->burst.pasted = false;
+    for (size_t i = 0; i < length;) {
+        size_t held = i == 0 ? input->n_held : 0;
+        if (held || bytes[i] == '\033') {
+            if (is_marked(input, held, bytes + i, length - i))
+                return input->burst.lines = input->burst.begins = input->burst.pasted = false;
+            i += rest_of_key(input, held, bytes + i, length - i);
+            begins = begins && i > 0 && bytes[i - 1] == 'm';
+            continue;
+        }
         bool newline = is_newline(bytes[i]);
         lines = lines || (ended && !newline);
         command = command || (begins && bytes[i] == '!' && i + 1 < length && !is_newline(bytes[i + 1]));
         begins = newline;
         ended = ended || newline;
+        i++;
     }
     pasted = pasted || (command && lines);
     input->burst.lines = lines || ended;
@@ -166,7 +195,10 @@ static bool is_pasted(struct input *input, const char *bytes, size_t length, uin
 void input_push(struct input *input, const char *bytes, size_t length, uint64_t now_ms)
 {
     input_tick(input, now_ms);
-    if (length && !input->pasting && !input->n_held && is_pasted(input, bytes, length, now_ms)) {
+    if (length && !input->pasting && is_pasted(input, bytes, length, now_ms)) {
+        for (size_t i = 0; i < input->n_held; i++)
+            add_pasted(input, input->held[i]);
+        input->n_held = 0;
         for (size_t i = 0; i < length; i++)
             add_pasted(input, bytes[i]);
         end_paste(input, INPUT_BURST);

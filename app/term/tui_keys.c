@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "app/talk/sessions.h"
+#include "app/term/term.h"
 #include "app/term/tui_parts.h"
 
 void tui_forget_words(struct tui *tui)
@@ -516,12 +517,17 @@ static bool goes_on(struct tui *tui, const char *line)
         bytes_release(&longer);
         return true;
     }
-    if (line[0] != '!' || !line[1] || tui->shell_told)
+    if (line[0] != '!' || !line[1])
+        return false;
+    bool consents = term_clock_ms() > tui->shell_told_ms + INPUT_BURST_MS; // what came with the line answers nothing
+    if (tui->shell_told && consents)
         return false;
     static const char words[] = "Enter once more runs this in your shell and makes what it prints the draft; with a "
                                 "space before the ! it is a message.";
+    if (!tui->shell_told)
+        transcript_add(tui->chat, ENTRY_NOTICE, words, sizeof words - 1);
     tui->shell_told = true;
-    transcript_add(tui->chat, ENTRY_NOTICE, words, sizeof words - 1);
+    tui->shell_told_ms = term_clock_ms();
     prompt_replace(line);
     return true;
 }

@@ -210,6 +210,19 @@ def test_a_shell_command_fills_the_draft():
     leave(s)
 
 
+def test_what_comes_with_a_shell_command_does_not_consent():
+    s = chat("turn\necho\n")
+    mark = os.path.join(SCRATCH, "consented")
+    s.send("!touch %s\r\r" % mark)
+    s.until("Enter once more runs this in your shell")
+    s.keys("\x15hello\x1b[32m\r!touch %s\rls\rlast" % mark, "taken for a paste")
+    s.until("last")
+    expect(not os.path.exists(mark), "nobody asked for it")
+    s.keys("\x15\x15", lambda t: "last" not in t.text())
+    s.keys("\x15\x15!touch %s\r" % mark, lambda t: os.path.exists(mark))  # one was told before
+    leave(s)
+
+
 def test_an_editor_that_leaves_a_pipe():
     s = chat("turn\necho\n", env=environment(VISUAL="leave() { rm $1; mkfifo $1; }; leave", **XTERM))
     s.keys("words\x18\x05", "the editor left a pipe or device in the file's place; draft unchanged")

@@ -142,6 +142,15 @@ static void lines_at_once_are_pasted(struct harness *t)
         {{"a\rb!\rc\r"}, 0, "a\rb!\rc\r"},
         {{"a\r!\rc\r"}, 0, "a\r!\rc\r"},
         {{"a\r\033[A!ls\r"}, 0, "a\r\033[A!ls\r"},
+        // Escapes that a paste holds hide no command, whether before it, behind it, cut in two or in its line.
+        {{"\033[32mgreen\033[0m\r!ls\rb\r"}, 0, "<burst:[32mgreen[0m\n!ls\nb\n>"},
+        {{"a\r!ls\r\tx\033[31mred\r"}, 0, "<burst:a\n!ls\n\tx[31mred\n>"},
+        {{"a\r\033[3", "1mb\r!ls\r", "c\r"}, 5, "a\r<burst:[31mb\n!ls\n><burst:c\n>"},
+        {{"a\r\033[31m!ls\rb\r"}, 0, "<burst:a\n[31m!ls\nb\n>"},
+        {{"a\033x\r!ls\rb"}, 0, "<burst:ax\n!ls\nb>"},
+        {{"!ls\r\033[A\033[B"}, 0, "!ls\r\033[A\033[B"}, // one line and keys
+        {{"a\r\033[200~!ls\rb\033[201~"}, 0, "a\r<paste:!ls\nb>"},
+        {{"a\r\033[20", "0~!ls\rb\033[201~"}, 5, "a\r<paste:!ls\nb>"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct heard heard;
