@@ -288,13 +288,18 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length)
     return NULL;
 }
 
+bool chat_has_unsent(const struct chat *chat)
+{
+    return chat->unsent.data && !chat->refused;
+}
+
 struct turn *chat_again(struct chat *chat)
 {
     size_t n = chat->n_turns;
     n -= n > 0 && chat->turns[n - 1].role == TOK_ASSISTANT;
     const struct chat_turn *message = n > 0 ? &chat->turns[n - 1] : NULL;
-    if (chat->unsent.data || chat->think != chat->fed_think || !message || message->role != TOK_USER || !message->end ||
-        !message->ids.count)
+    if (chat_has_unsent(chat) || chat->think != chat->fed_think || !message || message->role != TOK_USER ||
+        !message->end || !message->ids.count)
         return NULL;
     struct turn *turn = turn_new();
     if (!turn)
@@ -430,6 +435,8 @@ bool chat_accept(struct chat *chat, const struct turn_result *result, const stru
 {
     if (!result->kept && chat_last_is_fed(chat))
         return true;
+    bool resends = chat->resends;
+    chat->resends = false;
     bool stays = !result->kept && result->noted, fine = !stays || keep_tried(chat, result);
     if (result->noted)
         forget_tried(chat, &result->instead);
@@ -441,6 +448,7 @@ bool chat_accept(struct chat *chat, const struct turn_result *result, const stru
         if (!result->instead.count)
             chat->tried = (struct turn_parts){0};
         bytes_release(&chat->unsent);
+        chat->refused = result->reason == STOP_CONTEXT_FULL && !resends;
         chat->unsent = chat->turns[chat->n_turns - 1].text;
         chat->turns[chat->n_turns - 1].text = (struct bytes){0};
         chat_cut(chat, chat->n_turns - 1);
@@ -484,19 +492,23 @@ size_t chat_undo(struct chat *chat, size_t n)
 
 bool chat_take_last(struct chat *chat, struct bytes *text)
 {
-    if (!chat->unsent.data) {
+    if (!chat_has_unsent(chat)) {
         size_t last = chat->n_turns;
         while (last > 0 && chat->turns[last - 1].role != TOK_USER)
             last--;
         if (last == 0)
             return false;
         const struct bytes *said = &chat->turns[last - 1].text;
-        if (!bytes_append(&chat->unsent, said->data ? said->data : "", said->length))
+        struct bytes again = {0};
+        if (!bytes_append(&again, said->data ? said->data : "", said->length))
             return false;
+        bytes_release(&chat->unsent);
+        chat->unsent = again;
         chat_cut(chat, last - 1);
     }
     *text = chat->unsent;
     chat->unsent = (struct bytes){0};
+    chat->resends = true;
     return true;
 }
 

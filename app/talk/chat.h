@@ -44,6 +44,8 @@ struct chat {
     bool undid;
     int64_t undone;      // where the last undos began, those one after the other being one; if there was one
     struct bytes unsent; // the last message, if its turn was refused or stopped before it was noted; data NULL: no
+    bool refused;        // that had no room in the context, so only /edit means it
+    bool resends;        // what was sent before is sent again: chat_take_last
     // The last one that was noted and came to nothing: so many parts from that number on, which end with it.
     struct turn_parts tried;
     // As the model's template has it, and the face's to set: what becomes of thinking in turns that follow.
@@ -87,6 +89,7 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length);
 // The turn that answers the last message once more, or for the first time; an answer that was there is taken back. What
 // is fed stays so. NULL: the last message is not fed, or no memory.
 struct turn *chat_again(struct chat *chat);
+bool chat_has_unsent(const struct chat *chat);  // a message that is to be sent again and is no part of this
 bool chat_last_is_fed(const struct chat *chat); // the last turn is; a message that is stays when its turn fails
 // Takes in what became of that turn: ids and the answer's text, or, when the turn was not kept, the message stays as
 // the last one if it was noted or is still fed; else it goes to unsent.
@@ -95,8 +98,8 @@ bool chat_accept(struct chat *chat, const struct turn_result *result, const stru
 // Takes back the last n messages with their answers; returns how many there were to take. chat_redo knows where they
 // are.
 size_t chat_undo(struct chat *chat, size_t n);
-// Moves the message to send again to *text: the unsent one, else the last one, which is taken back with its answer.
-// False: there is none.
+// Moves the message to send again to *text: the unsent one, if chat_has_unsent, else the last one, which is taken back
+// with its answer. False: there is none.
 bool chat_take_last(struct chat *chat, struct bytes *text);
 
 // What else was said in a turn's place: how many such turns there are with it, and which of them it is, from 0 on, in

@@ -234,7 +234,7 @@ bool talk_leave_edit(struct talk *talk)
 {
     if (!talk->editing || talk->state != TALK_IDLE)
         return false;
-    return go_to(talk, talk->edited_from, talk->face->whole); // elsewhere all of it still stands above;
+    return go_to(talk, talk->edited_from, talk->face->whole); // elsewhere all of it still stands above
 }
 
 const char *talk_beside(struct talk *talk, int step)

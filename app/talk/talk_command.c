@@ -25,7 +25,7 @@ void talk_do_retry(struct talk *talk, const struct line *line)
 {
     (void)line;
     struct bytes text;
-    bool unsent = talk->chat.unsent.data || chat_waits(&talk->chat); // then its seed is still to be used
+    bool unsent = chat_has_unsent(&talk->chat) || chat_waits(&talk->chat); // then its seed is still to be used
     struct turn *again = chat_again(&talk->chat);
     if (!again && !chat_take_last(&talk->chat, &text)) {
         talk_say(talk, "No message to send again.");

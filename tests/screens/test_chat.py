@@ -477,6 +477,19 @@ def test_a_message_larger_than_the_context_alone():
     leave(t)
 
 
+def test_retry_means_no_message_that_had_no_room():
+    long = b"a message that is too long for all of it\n"
+    out = run(["--plain", "--no-session"] + script("context 24\n" + ECHO * 5), stdin=long + b"/retry\nhi\n" + long + b"/retry\n" + long + b"/undo\n/redo\n/retry\n"
+              + long + b"/think off\n/edit\n/edit yo\n", together=True).stdout.decode()
+    same(out.count("Not sent: "), 4)  # as often as it was sent
+    same(out.count("No message to send again."), 1)
+    same(out.count("(Answer 3 of 3"), 1)
+    expect("/edit takes the new text here" in out and "Assistant: yo" in out, out)  # it is still what /edit means
+    out = run(["--plain", "--no-session"] + script("context 24\n" + ECHO * 5), stdin=b"0123\n/system a long message of the system\n/retry\n/system -\n/retry\n",
+              together=True).stdout.decode()
+    same((out.count("Not sent: "), out.count("Assistant: 0123\n")), (1, 2))  # what was said once can be sent again
+
+
 def test_a_conversation_that_is_too_long_for_any_message():
     result = run(["--plain", "--no-session"] + script("context 24\n" + ECHO * 2), stdin=b"0123456\n/system x\n/stats\nHi\n/system -\n/undo\nb\n/stats\n", together=True)
     said = " ".join(result.stdout.decode().split())
