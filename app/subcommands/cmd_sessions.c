@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // moechat sessions [VERB] [NAME]: the saved conversations, for people and scripts.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,6 +15,8 @@
 #include "app/store/saved_verify.h"
 #include "app/talk/sessions.h"
 #include "app/talk/tree.h"
+#include "app/term/term.h"
+#include "app/view/table.h"
 
 enum { COLUMNS = 80 }; // of a terminal
 
@@ -61,13 +64,34 @@ static struct json_object *entry_json(const struct store *store, const struct st
     return object;
 }
 
+// For people: on a terminal cut between words, as /sessions is.
+static int print_list(const struct store *store)
+{
+    struct store_error error;
+    char *text = NULL;
+    size_t length;
+    bool terminal = isatty(STDOUT_FILENO);
+    int columns = terminal ? term_columns() : 0;
+    FILE *out = terminal ? open_memstream(&text, &length) : stdout;
+    if (!out) {
+        report("out of memory");
+        return STATUS_FAILED;
+    }
+    bool fine = sessions_print(out, store, columns, "", &error), whole = !terminal || fclose(out) == 0;
+    if (terminal && whole)
+        table_fold(stdout, text, &(struct table){.columns = columns, .second = columns + 1});
+    if (!whole)
+        report("out of memory");
+    free(text);
+    return !whole ? STATUS_FAILED : fine ? STATUS_DONE : fail(&error);
+}
+
 static int list(const struct request *request)
 {
     struct store_error error;
     struct store_list found;
-    int columns = isatty(STDOUT_FILENO) ? COLUMNS : 0;
     if (!request->options->asked.json)
-        return sessions_print(stdout, &request->store, columns, "", &error) ? STATUS_DONE : fail(&error);
+        return print_list(&request->store);
     if (store_list(&request->store, &found, &error))
         return fail(&error);
     struct json_object *object = json_object_new_object(), *entries = json_object_new_array();

@@ -283,6 +283,20 @@ def test_a_stopped_message_is_edited():
     same(run(["sessions", "rm", "better"]).returncode, 0)
 
 
+def test_the_list_is_cut_between_words():
+    name = "a-name-of-some-length"
+    lines(name, "one")
+    t = Terminal(["sessions"], columns=44)
+    same(t.finish(), 0)
+    rows = t.output.decode().split("\r\n")
+    expect(max(map(len, rows)) <= 44, rows)
+    at = rows.index(name)
+    expect(all(row.startswith("    ") for row in rows[at + 1:at + 4]) and rows[at + 3].strip() == "one", rows)
+    listed = next(line for line in run(["sessions"]).stdout.decode().splitlines() if line.startswith(name))  # in a pipe whole
+    same(rows[at + 1].strip() + " " + rows[at + 2].strip(), listed[len(name):].strip())
+    same(run(["sessions", "rm", name]).returncode, 0)
+
+
 def test_a_dash_is_no_file():
     said = run(["--plain", "--no-session"] + script(ECHO), b"hi\n/export json -\n", cwd=SCRATCH, together=True).stdout.decode()
     expect("/export writes a file; ./- is one of that name" in said and not os.path.exists(os.path.join(SCRATCH, "-")), said)
