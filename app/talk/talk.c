@@ -373,8 +373,8 @@ void talk_line(struct talk *talk, const char *text, size_t length)
         talk->told_habits |= 1U << which;
         talk_say(talk, "%s; typed once more, %.*s is sent as a message.", habit,
                  (int)(line.length < 60 ? line.length : 60), line.text);
-    } else if (may_slip && !talk->told_key && begins_with_a_key(&line)) {
-        talk->told_key = true;
+    } else if (may_slip && begins_with_a_key(&line) && strcmp(talk->key_asked.text, talk_argument(&line).text) != 0) {
+        talk->key_asked = talk_argument(&line);
         talk_say(talk, "Not sent: without the q it is a command; typed once more, %.*s is sent as a message.",
                  (int)(line.length < 60 ? line.length : 60), line.text);
     } else if (line.kind == LINE_MESSAGE) {

@@ -50,7 +50,7 @@ struct talk {
     int64_t edited_from;               // the last turn of the conversation before it
     bool counts_again;                 // this one takes the seed of the one that it answers again
     uint32_t told_habits;              // what does here what a message does elsewhere, a bit for each of habits.h
-    bool told_key;                     // that a q before a command is one
+    struct talk_argument key_asked;    // what began with a key and a command; the same at once is sent
     struct bytes export_asked;         // what /export did not replace; the same once more does
     struct talk_argument delete_asked; // the session that /delete asked about; the same at once deletes it
     // Sessions.

@@ -210,8 +210,12 @@ def test_several_lines_between_quotes():
     t.wait("/quit or Ctrl-D leaves", "You:")
     t.send("q/help\r")  # closes a page that there is none of
     t.wait("Not sent: without the q it is a command; typed once more, q/help is sent as a", "You:")
+    t.send("q/stats\r")  # another one is asked about, too
+    t.wait("Not sent: without the q it is a command; typed once more, q/stats is sent as a", "You:")
     t.send("q/helping\r")
     t.wait("Assistant:", "q/helping\r\n", "You:")
+    t.send("q/help\r")
+    t.wait("Not sent: without the q it is a command; typed once more, q/help is sent as a", "You:")
     t.send("q/help\r")
     t.wait("Assistant:", "q/help\r\n", "You:")
     leave(t)
