@@ -146,6 +146,29 @@ static const char *command_behind(const struct tui *tui, const char *text)
     return kind == LINE_COMMAND || kind == LINE_UNKNOWN ? end + 1 : NULL;
 }
 
+// Commands that waited behind a message would be words of it, as all that went back into the draft is sent as one. That
+// is said once; then the draft stays.
+static bool tells_of_commands(struct tui *tui, const char *text)
+{
+    if (!tui->kept_back || tui->commands_told)
+        return false;
+    for (const char *line = strchr(text, '\n'); line; line = strchr(line, '\n')) {
+        size_t length = strcspn(++line, "\n");
+        struct line parsed = commands_parse(line, length);
+        if (parsed.kind != LINE_COMMAND)
+            continue;
+        tui->commands_told = true;
+        prompt_replace(text);
+        char words[120];
+        int said =
+            snprintf(words, sizeof words, "Not sent: /%s would be words of the message; Enter once more sends it so.",
+                     parsed.row->name);
+        transcript_add(tui->chat, ENTRY_NOTICE, words, (size_t)said);
+        return true;
+    }
+    return false;
+}
+
 static struct bytes take_from_queue(struct tui *tui, size_t at)
 {
     struct bytes taken = tui->queue[at];
@@ -207,6 +230,7 @@ static void take_queue_back(struct tui *tui)
     if (all.length && bytes_append(&all, draft.text, draft.length)) {
         prompt_replace(all.data);
         tui->kept_back = true;
+        tui->commands_told = false;
         tui_notice(tui,
                    count == 1 ? "what waited is back in the draft; Enter sends it, Ctrl-C drops it"
                               : "the %zu that waited are back in the draft; Enter sends them as one, Ctrl-C drops them",
@@ -536,6 +560,8 @@ static bool goes_on(struct tui *tui, const char *line)
 static void enter(struct tui *tui, const char *text)
 {
     const char *command = command_behind(tui, text), *line = command ? command : text;
+    if (!command && tells_of_commands(tui, text))
+        return;
     if (!finds_room(tui, line)) {
         keep_back(tui, text);
         tui_notice(tui, "%d messages wait already; this one stays in the draft", TUI_QUEUE);

@@ -59,8 +59,9 @@ struct tui {
     int keep_ms;       // until the draft is kept
     struct bytes queue[TUI_QUEUE];
     size_t n_queue;
-    bool kept_back;  // the draft holds what waited, or what the queue had no room for
-    bool shell_told; // what a line that begins with ! does
+    bool kept_back;     // the draft holds what waited, or what the queue had no room for
+    bool commands_told; // and it was said that commands in there would be words of a message
+    bool shell_told;    // what a line that begins with ! does
     uint64_t shell_told_ms;
     struct bytes behind; // what came behind the line that ends the chat
     struct bytes held;   // what came with the key that ended the bare view, and is read next

@@ -322,6 +322,19 @@ def test_what_is_typed_meanwhile_waits():
     leave(s)
 
 
+def test_commands_that_waited_are_not_sent_unsaid():
+    s = chat("turn\ntext first part\nhang\nturn\necho\nturn\necho\n")
+    s.keys("go\r", "first part")
+    s.keys("second\r", "queued: second")
+    s.keys("/undo\r", "queued: /undo")
+    s.keys("\x03", lambda t: "the 2 that waited are back in the draft" in t.text() and "Stopped; what it said" in t.text())
+    s.keys("third\r", lambda t: "Not sent: /undo would be words of the message; Enter once more sends it so." in t.text()
+           and re.search(r"> second *\n +/undo *\n +third", t.text()))
+    s.keys("\r", lambda t: re.search("you \u203a second\n/undo\nthird\n", t.text()) and IDLE in t.text())
+    s.keys("two\x1b\r/undo\r", lambda t: re.search("you \u203a two\n/undo\n", t.text()) and IDLE in t.text())  # as ever
+    leave(s)
+
+
 def chat_with_a_full_queue():
     s = chat("turn\ntext first part\nhang\n" + "turn\necho\n" * 20)
     s.keys("go\r", "first part")
