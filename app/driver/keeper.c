@@ -53,11 +53,12 @@ void keeper_save_text(struct keeper *keeper)
     note(keeper, code, &error);
 }
 
-static void fail_memory(struct keeper *keeper)
+// A part could not even be noted.
+static void fail_part(struct keeper *keeper)
 {
     keeper->hole = true;
     keeper->news.failed = true;
-    snprintf(keeper->news.text, sizeof keeper->news.text, "conversation not saved: out of memory");
+    snprintf(keeper->news.text, sizeof keeper->news.text, "conversation not saved: %s", saved_refused(keeper->saved));
 }
 
 void keeper_lose(struct keeper *keeper)
@@ -136,7 +137,7 @@ void keeper_save_message(struct keeper *keeper, const struct turn *turn, const s
     }
     if (!fine) {
         saved_cut(keeper->saved, position);
-        fail_memory(keeper);
+        fail_part(keeper);
         return;
     }
     keeper->unanswered = (struct keeper_unanswered){turn->n_turns - result->n_same, position};
@@ -188,7 +189,7 @@ void keeper_save_system(struct keeper *keeper, const struct bytes *text, uint32_
                                   fill_part(keeper, &part, NULL, 0) && saved_append(keeper->saved, &part));
     part_release(&part);
     if (!fine)
-        fail_memory(keeper);
+        fail_part(keeper);
     else if (manifest->next_part) // else nothing was ever saved
         keeper_save_text(keeper);
 }
@@ -210,7 +211,7 @@ bool keeper_save_answer(struct keeper *keeper, const struct turn *turn, const st
     bool fine = make_answer(keeper, turn, result, &part) && saved_append(keeper->saved, &part);
     part_release(&part);
     if (!fine) {
-        fail_memory(keeper);
+        fail_part(keeper);
         return false;
     }
     keeper->unanswered.n_parts = 0;
@@ -343,7 +344,7 @@ void keeper_save_as(struct keeper *keeper, const char *name)
         keeper_commit(keeper, false);
     if (!news->failed && keeper->hole) {
         news->failed = true;
-        snprintf(news->text, sizeof news->text, "the last messages could not be saved: out of memory");
+        snprintf(news->text, sizeof news->text, "the last messages could not be saved; /undo back to there, or /new");
     }
 }
 

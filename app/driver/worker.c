@@ -354,6 +354,8 @@ static void open_session(struct worker *worker, struct worker_session *session)
     struct backend_info info;
     struct moe_err err;
     keeper_leave(keeper);
+    if (session->save && keeper->news.failed) // it was said when it failed, and here all of it is saved
+        *keeper->news.text = 0;
     *keeper->news.name = 0;
     keeper->saved = session->saved;
     worker->backend.ops->resume(worker->backend.self);

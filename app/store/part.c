@@ -2,6 +2,7 @@
 // The lines of transcript.jsonl, parsed, rendered and found.
 #include "app/store/part.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,10 +84,22 @@ static bool reads_back(const struct part *part, const struct bytes *line, size_t
     return same;
 }
 
+const char *part_unfit(const struct part *part)
+{
+    static_assert(PART_TEXT_LIMIT == 64 << 20 && PART_IDS_LIMIT == 16777216, "as the words have it");
+    return part->text.length > PART_TEXT_LIMIT
+               ? "a message has more than the 64 MiB that a session holds; send less at once"
+           : part->ids.count > PART_IDS_LIMIT
+               ? "a message has more than the 16777216 tokens that a session holds; send less at once"
+               : NULL;
+}
+
 bool part_render(const struct part *part, struct bytes *line)
 {
     struct sealed_line sealed;
     size_t begin = line->length;
+    if (part_unfit(part))
+        return false;
     sealed_begin(&sealed, line);
     sealed_put_whole(&sealed, "part", part->number);
     if (part->after == PART_NONE)

@@ -46,6 +46,8 @@ void part_release(struct part *part);
 // What stands in the place of a part that can't be read, of the same number, predecessor and role. False: no memory.
 bool part_make_lost(struct part *part);
 
+// Why no line of it could be read back, for people; NULL: it could.
+const char *part_unfit(const struct part *part);
 // Appends the part's line, which has been read back. False: no memory, or it is no part that can be read.
 bool part_render(const struct part *part, struct bytes *line);
 // Reads a line without its newline. False: it is damaged, or with errno ENOMEM there is no memory; *part is empty.

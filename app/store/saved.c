@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "app/util/format.h"
 #include "app/store/branches.h"
@@ -139,6 +140,7 @@ bool saved_append(struct saved *saved, struct part *part)
     saved_name_by(saved, part);
     if (!part_render(part, &entry.line) || !manifest_add_part(manifest, &entry)) {
         bytes_release(&entry.line);
+        saved->refused = part_unfit(part);
         return false;
     }
     struct manifest_part *added = &manifest->parts[manifest->n_parts - 1];
@@ -146,6 +148,11 @@ bool saved_append(struct saved *saved, struct part *part)
     added->sum = sealed_sum(added->line.data, added->line.length);
     manifest->next_part = part->number + 1;
     return true;
+}
+
+const char *saved_refused(const struct saved *saved)
+{
+    return saved->refused ? saved->refused : "out of memory";
 }
 
 // The parts of all branches, one after the other by their numbers; *i and *n count those of the two lists. NULL: there
@@ -157,9 +164,68 @@ static struct manifest_part *next_part(const struct manifest *manifest, size_t *
     return own ? &manifest->parts[(*i)++] : *n < manifest->n_others ? &manifest->others[(*n)++] : NULL;
 }
 
+// Of the conversation alone.
+static uint64_t own_bytes(const struct manifest *manifest)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < manifest->n_parts; i++)
+        bytes += manifest->parts[i].length;
+    return bytes;
+}
+
 static enum store_code fail_file(struct store_error *error, const struct store_path *path, int code)
 {
     return store_fail(error, STORE_IO, "conversation not saved: %s: %s", path->text, strerror(code));
+}
+
+void saved_note_files(struct saved *saved)
+{
+    own_file_note(&saved->transcript, store_path(saved->store, saved->name, "transcript.jsonl").text);
+    own_file_note(&saved->manifest_file, store_path(saved->store, saved->name, "session.json").text);
+}
+
+// Are the files of an open session what we made of them? Another program that changed them may have put another
+// conversation there, and what we wrote would be lost in it.
+static enum store_code check_files(const struct saved *saved, struct store_error *error)
+{
+    static const char fork[] = "/fork NAME saves this conversation under a new name";
+    struct store_path folder = store_path(saved->store, saved->name, NULL);
+    struct store_path lock = store_path(saved->store, saved->name, "lock");
+    struct store_path transcript = store_path(saved->store, saved->name, "transcript.jsonl");
+    struct store_path manifest = store_path(saved->store, saved->name, "session.json");
+    if (access(folder.text, F_OK) != 0 && errno == ENOENT)
+        return store_fail(error, STORE_IO,
+                          "conversation not saved: the folder of session \"%s\" was removed or moved; %s", saved->name,
+                          fork);
+    if (!store_lock_is_there(saved->lock, lock.text))
+        return store_fail(error, STORE_IO,
+                          "conversation not saved: the lock of session \"%s\" was removed or replaced, so that another "
+                          "moechat may have it open; %s",
+                          saved->name, fork);
+    const char *file = "transcript.jsonl", *changed = own_file_changed(&saved->transcript, transcript.text);
+    if (!changed) {
+        file = "session.json";
+        changed = own_file_changed(&saved->manifest_file, manifest.text);
+    }
+    if (!changed)
+        return STORE_OK;
+    return store_fail(error, STORE_IO,
+                      "conversation not saved: session \"%s\" was changed by another program (its %s %s); %s",
+                      saved->name, file, changed, fork);
+}
+
+// More than readers take. helps: without the other branches it would be less.
+static enum store_code fail_limit(const struct saved *saved, const char *what, bool helps, struct store_error *error)
+{
+    char remedy[200] = "begin another conversation (/new)";
+    if (helps)
+        snprintf(
+            remedy, sizeof remedy,
+            "/fork NAME goes on with this conversation alone, moechat sessions prune %s removes the other branches",
+            saved->name);
+    return store_fail(error, STORE_IO,
+                      "conversation not saved: %s of session \"%s\" would be longer than can be read; %s", what,
+                      saved->name, remedy);
 }
 
 // Writes the lines that are not on the disk yet behind everything that a manifest may name.
@@ -177,6 +243,10 @@ static enum store_code write_lines(struct saved *saved, struct store_error *erro
         fine = bytes_append(&lines, part->line.data, part->line.length);
     }
     struct store_path path = store_path(saved->store, saved->name, "transcript.jsonl");
+    if (fine && lines.length && saved->transcript_end + lines.length > saved->store->limits.transcript) {
+        bytes_release(&lines);
+        return fail_limit(saved, "transcript.jsonl", own_bytes(manifest) <= saved->store->limits.transcript, error);
+    }
     int fd = -1, code = fine ? 0 : ENOMEM;
     if (code == 0 && lines.length) {
         fd = io->open(io->context, path.text, O_RDWR | O_CREAT);
@@ -189,6 +259,8 @@ static enum store_code write_lines(struct saved *saved, struct store_error *erro
         code = errno;
     if (fd >= 0)
         io->close(io->context, fd);
+    if (lines.length)
+        own_file_note(&saved->transcript, path.text);
     bytes_release(&lines);
     return code ? fail_file(error, &path, code) : STORE_OK;
 }
@@ -283,6 +355,15 @@ static void write_states(struct saved *saved, const struct saved_rows *rows, str
                    why);
 }
 
+// Has a list more entries than readers take?
+static bool has_too_many(const struct saved *saved)
+{
+    const struct manifest *manifest = &saved->manifest;
+    size_t most = saved->store->limits.entries;
+    return manifest->n_parts > most || manifest->n_others > most || manifest->n_records > most ||
+           manifest->n_other_records > most;
+}
+
 static enum store_code replace_manifest(struct saved *saved, struct store_error *error)
 {
     struct manifest *manifest = &saved->manifest;
@@ -294,12 +375,19 @@ static enum store_code replace_manifest(struct saved *saved, struct store_error 
     for (size_t i = 0, n = 0; (part = next_part(manifest, &i, &n));)
         if (part->offset + part->length > transcript_end)
             transcript_end = part->offset + part->length;
-    int code =
-        manifest_render(manifest, &file)
-            ? store_io_replace(saved->store->io,
-                               &(struct store_io_file){folder.text, "session.json", file.data, file.length}, &switched)
-            : ENOMEM;
+    bool too_long = has_too_many(saved);
+    bool rendered = !too_long && manifest_render(manifest, &file);
+    if (too_long || file.length > saved->store->limits.manifest) {
+        bytes_release(&file);
+        return fail_limit(saved, "session.json", manifest->n_others, error);
+    }
+    int code = rendered ? store_io_replace(saved->store->io,
+                                           &(struct store_io_file){folder.text, "session.json", file.data, file.length},
+                                           &switched)
+                        : ENOMEM;
     bytes_release(&file);
+    if (rendered)
+        own_file_note(&saved->manifest_file, store_path(saved->store, saved->name, "session.json").text);
     // When the switch is in doubt both manifests are: keep clear of what either names.
     if (code == 0 || (switched && transcript_end > saved->transcript_end))
         saved->transcript_end = transcript_end;
@@ -508,10 +596,13 @@ static enum store_code commit(struct saved *saved, const struct saved_rows *rows
         saved->made = true;
     }
     struct store_error failed;
+    enum store_code code = check_files(saved, error);
+    if (code)
+        return code;
     if (*saved->wanted)
         take_wanted_name(saved);
     struct cached cached = cached_of(manifest);
-    enum store_code code = write_lines(saved, error);
+    code = write_lines(saved, error);
     if (!code && rows) {
         write_rows(saved, rows, error);
         write_states(saved, rows, error);
@@ -566,6 +657,7 @@ static int copy_lines(struct saved *saved)
     }
     if (switched)
         saved->transcript_end = at;
+    own_file_note(&saved->transcript, path.text);
     bytes_release(&old);
     bytes_release(&live);
     return code;
@@ -609,7 +701,9 @@ enum store_code saved_rename(struct saved *saved, const char *name, struct store
 {
     if (!store_name_valid(name) || saved->lock >= 0) {
         bool same = saved->lock >= 0 && strcmp(saved->name, name) == 0;
-        enum store_code code = same ? STORE_OK : store_rename(saved->store, saved->name, name, true, error);
+        enum store_code code = saved->lock >= 0 ? check_files(saved, error) : STORE_OK;
+        if (!code && !same)
+            code = store_rename(saved->store, saved->name, name, true, error);
         if (!code) {
             snprintf(saved->name, sizeof saved->name, "%s", name);
             saved->nameless = false;

@@ -58,10 +58,12 @@ void saved_set_undone(struct saved *saved, int64_t last); // the last part of wh
 void saved_drop(struct saved *saved, uint32_t part);
 // Forgets the conversation's records from row `rows` on, in memory.
 void saved_forget_rows(struct saved *saved, uint32_t rows);
-// Adds a part; its predecessor and time are set here, and its number unless that is a new one. False: no memory.
+// Adds a part; its predecessor and time are set here, and its number unless that is a new one. False: saved_refused
+// says why.
 bool saved_append(struct saved *saved, struct part *part);
+const char *saved_refused(const struct saved *saved); // why the last part was not added, for people
 // Fills a session that holds nothing with parts of another, which keep their numbers; both lists ascend. Those that
-// follow none that is there are left out. False: no memory.
+// follow none that is there are left out. False: saved_refused says why.
 struct saved_tree {
     struct part *parts, *others;
     size_t n_parts, n_others;
@@ -86,7 +88,9 @@ struct saved_rows {
     void *context;
 };
 // Makes the disk say what was appended and cut, and with `rows` saves those that are missing there. After a failure the
-// next commit tries again. With STORE_OK, error->text may hold what there is to say, such as that rows were not saved.
+// next commit tries again. Nothing is written where another program has changed or removed the session's files, nor
+// more than what can be read back; error->text has the remedy. With STORE_OK, error->text may hold what there is to
+// say, such as that rows were not saved.
 enum store_code saved_commit(struct saved *saved, const struct saved_rows *rows, struct store_error *error);
 // The rows of a prompt without an answer may still have to push out others': the next commit with rows sees to it.
 bool saved_owes_cap(const struct saved *saved);

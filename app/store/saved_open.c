@@ -55,6 +55,7 @@ static bool adopt(struct saved *saved, struct part *part)
     if (part->number < manifest->next_part || !part_render(part, &entry.line) ||
         !manifest_add_other(manifest, &entry)) {
         bytes_release(&entry.line);
+        saved->refused = part_unfit(part);
         return false;
     }
     struct manifest_part *added = &manifest->others[manifest->n_others - 1];
@@ -118,6 +119,8 @@ static enum store_code recover(struct saved *saved, const char *name, const stru
 {
     saved->store->io->close(saved->store->io->context, saved->lock);
     saved->lock = -1;
+    own_file_release(&saved->transcript);
+    own_file_release(&saved->manifest_file);
     snprintf(saved->name, sizeof saved->name, "%s", name);
     store_name_cut(saved->name, 48);
     strcat(saved->name, "-recovered");
@@ -155,8 +158,10 @@ enum store_code saved_open(const struct store *store, const char *name, struct s
     if (!*saved)
         return store_fail(error, STORE_NO_MEMORY, "no memory for a session");
     enum store_code code = store_lock(store, name, &(*saved)->lock, error);
-    if (!code)
+    if (!code) {
+        saved_note_files(*saved);
         code = saved_read(store, name, content, error);
+    }
     if (!code && *content->damage) {
         code = recover(*saved, name, content, error);
     } else if (!code && content->found) {
@@ -194,6 +199,8 @@ void saved_close(struct saved *saved)
     if (!saved)
         return;
     const struct store_io *io = saved->store->io;
+    own_file_release(&saved->transcript);
+    own_file_release(&saved->manifest_file);
     if (saved->made && !saved->transcript_end && !saved->settled) { // a name that was taken for nothing
         struct store_path transcript = store_path(saved->store, saved->name, "transcript.jsonl");
         if (is_empty(io, transcript.text))

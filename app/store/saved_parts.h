@@ -3,6 +3,7 @@
 #ifndef MOECHAT_APP_STORE_SAVED_PARTS_H
 #define MOECHAT_APP_STORE_SAVED_PARTS_H
 
+#include "app/store/own_file.h"
 #include "app/store/saved.h"
 
 struct saved {
@@ -14,7 +15,9 @@ struct saved {
     uint64_t transcript_end;
     uint64_t kv_ends[2];
     unsigned state_files; // as those
-    bool settled;         // a manifest of ours is on the disk, and the other rows' file is gone
+    // As we left them; another program that writes to them has made them its own.
+    struct own_file transcript, manifest_file;
+    bool settled; // a manifest of ours is on the disk, and the other rows' file is gone
     bool over_cap;
     bool made;                     // the folder is of our making
     bool cap_owed;                 // rows were added since the cap over all sessions was last seen to
@@ -22,9 +25,11 @@ struct saved {
     const char *rows_unknown;      // why nothing tells what rows that were there are of; NULL: there were none
     bool nameless;                 // it is named after the time alone,
     char wanted[STORE_NAME_SIZE];  // and is to have this name, with a number if it is taken; "": none
+    const char *refused;           // see saved_refused
 };
 
 // A session that has no name yet gets one from the first message.
 void saved_name_by(struct saved *saved, const struct part *part);
+void saved_note_files(struct saved *saved); // takes down how its files are now
 
 #endif

@@ -69,7 +69,8 @@ static bool follow_links(char path[STORE_ROOT_SIZE])
 bool store_init(struct store *store, const char *root)
 {
     const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-    *store = (struct store){.io = &store_io_posix, .kv_cap = UINT64_MAX};
+    *store = (struct store){
+        .io = &store_io_posix, .kv_cap = UINT64_MAX, .limits = {TRANSCRIPT_LIMIT, MANIFEST_LIMIT, PARTS_LIMIT}};
     int length = -1;
     if (root)
         length = snprintf(store->root, sizeof store->root, "%s", root);
@@ -128,8 +129,7 @@ enum store_code store_find(const struct store *store, const char *name, struct s
     return is_folder(store, name) ? succeed(error) : store_not_found(name, error);
 }
 
-// Is the file that `lock` is still the one at that path? It may have been renamed or removed before we had the lock.
-static bool still_there(int lock, const char *path)
+bool store_lock_is_there(int lock, const char *path)
 {
     struct stat ours, named;
     return fstat(lock, &ours) == 0 && lstat(path, &named) == 0 && ours.st_ino == named.st_ino &&
@@ -174,7 +174,8 @@ enum store_code store_lock(const struct store *store, const char *name, int *loc
         io->close(io->context, fd);
         return store_fail(error, STORE_IO, "%s: cannot be locked: %s", path.text, strerror(failed));
     }
-    if (locked != 0 || !still_there(fd, path.text)) {
+    // It may have been renamed or removed before we had the lock.
+    if (locked != 0 || !store_lock_is_there(fd, path.text)) {
         long holder = locked != 0 ? lock_holder(io, fd) : 0;
         io->close(io->context, fd);
         return fail_busy(name, holder, error);

@@ -33,9 +33,15 @@ __attribute__((format(printf, 3, 4))) enum store_code store_fail(struct store_er
 
 enum store_code store_no_memory(struct store_error *error); // for a transcript
 
+// No more is written than what readers take; store_init sets those, tests lower them.
+struct store_limits {
+    uint64_t transcript, manifest; // bytes
+    size_t entries;                // of each list in a manifest
+};
 struct store {
     const struct store_io *io;
     uint64_t kv_cap; // bytes of cache rows over all sessions
+    struct store_limits limits;
     char root[STORE_ROOT_SIZE];
 };
 // Where sessions are: `root`, or NULL for the XDG data folder; links above the sessions are followed here, once.
@@ -58,6 +64,8 @@ struct store_path store_path(const struct store *store, const char *name, const 
 // Locks a session that is there, and writes our number into the lock's file for who comes next. *lock is to be closed.
 // STORE_NOT_FOUND, STORE_BUSY, STORE_IO.
 enum store_code store_lock(const struct store *store, const char *name, int *lock, struct store_error *error);
+// Is the file that `lock` is still the one at that path?
+bool store_lock_is_there(int lock, const char *path);
 // Makes a session's folder and locks it; with `other` a taken name is made unique by a number, in place.
 enum store_code store_make(const struct store *store, char *name, bool other, int *lock, struct store_error *error);
 

@@ -290,12 +290,14 @@ void talk_do_fork(struct talk *talk, const struct line *line)
     } else if (saved_new(&talk->store, name.text, &talk->choice.saved, &error)) {
         talk_fail(talk, "%s", error.text);
     } else {
-        chat_prune(&talk->chat);
+        bool there = store_find(&talk->store, talk->session, &error) == STORE_OK;
+        if (there) // else the other branches are nowhere but here
+            chat_prune(&talk->chat);
         if (talk->editing) // what is said of that goes
             talk->face->cut(talk->self, chat_exchanges(&talk->chat));
         talk->editing = 0;
-        snprintf(note, sizeof talk->choice.note,
-                 "\"%s\" stays as it is, /load returns to it. Each turn is now saved as", talk->session);
+        snprintf(note, sizeof talk->choice.note, "%s%s%sEach turn is now saved as", there ? "\"" : "",
+                 there ? talk->session : "", there ? "\" stays as it is, /load returns to it. " : "");
         talk_open_session(talk, chat_position(&talk->chat), true);
     }
 }

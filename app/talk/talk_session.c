@@ -28,7 +28,7 @@ void talk_open_session(struct talk *talk, uint32_t keep, bool save)
     talk->choice.saved = NULL;
     saved_content_release(&talk->choice.content);
     if (!fine) {
-        talk_fail(talk, "out of memory");
+        talk_fail(talk, "%s", saved_refused(session.saved));
         saved_close(session.saved);
         tok_ids_release(&session.ids);
         return;

@@ -1436,5 +1436,32 @@ def test_a_command_that_waits_for_a_save_is_stopped_and_queued():
     same(s.finish(), 0)
 
 
+def test_a_session_that_another_program_changes_is_left_alone_and_forked():
+    for how, words in (("cut", 'session "d" was changed by another program (its transcript.jsonl is shorter than it was)'),
+                       ("gone", 'the folder of session "d" was removed or moved')):
+        data = os.path.join(SCRATCH, "changed-" + how)
+        folder = os.path.join(data, "moechat", "sessions", "d")
+        t = chat(ECHO, "--session", "d", columns=300, env=environment(XDG_DATA_HOME=data))
+        for typed in ("first", "second", "/undo", "third"):
+            t.send(typed + "\r")
+            t.wait("Took back" if typed == "/undo" else "tokens/s", "You:")
+        if how == "gone":
+            shutil.rmtree(folder)
+        else:
+            os.truncate(os.path.join(folder, "transcript.jsonl"), 100)
+        t.send("fourth\r")
+        t.wait("conversation not saved: " + words + "; /fork NAME saves this conversation under a new name", "You:")
+        t.send("/save\r")
+        t.wait("conversation not saved: " + words, "You:")
+        t.send("/fork other\r")
+        t.wait('Each turn is now saved as "other".', "You:")
+        leave(t)
+        tree = run(["sessions", "tree", "other"], env=environment(XDG_DATA_HOME=data)).stdout.decode()
+        for word in ("first", "third", "fourth") + (("second",) if how == "gone" else ()):
+            expect(word in tree, "the fork lacks %s: %r" % (word, tree))
+        found = json.loads(run(["sessions", "list", "--json"], env=environment(XDG_DATA_HOME=data)).stdout)["sessions"]
+        expect([s for s in found if s["name"] == "other" and s["kv_bytes"] > 0], "the fork has rows: %r" % found)
+
+
 if __name__ == "__main__":
     main(globals())
