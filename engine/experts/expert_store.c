@@ -370,6 +370,14 @@ struct moe_cache_plan expert_store_plan(const expert_store *store)
     return store->plan;
 }
 
+void expert_note_idle(expert_store *store, const struct expert_place *place)
+{
+    if (place->origin != MOE_FROM_DISK)
+        return;
+    store->prefetched++;
+    store->layers[place->layer].wasted++;
+}
+
 uint32_t expert_slots(const expert_store *store, uint32_t layer)
 {
     return class_for(store, expert_key(store, layer, 0))->device.n_slots;

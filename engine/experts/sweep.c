@@ -58,8 +58,10 @@ static void release(struct sweep *sweep, expert_store *store)
 static void skip_idle(struct sweep *sweep, expert_store *store)
 {
     while (sweep->done < sweep->asked && entry(sweep, sweep->done)->layer == sweep->of.layer &&
-           !is_busy(sweep, entry(sweep, sweep->done)->expert))
+           !is_busy(sweep, entry(sweep, sweep->done)->expert)) {
+        expert_note_idle(store, entry(sweep, sweep->done));
         release(sweep, store);
+    }
 }
 
 int sweep_begin(struct sweep *sweep, expert_store *store, const struct sweep_layer *of, struct moe_err *err)

@@ -255,6 +255,16 @@ def test_json_lines_add_up():
         same(last["rest"]["steps"], 1 if last["stop_reason"] == "end" else 0)
 
 
+def test_all_reads_of_a_prompt_are_counted():
+    """So long a one asks for all of the next layer's experts before its router has chosen; a few are wanted by nobody."""
+    for more in (["--prefetch", "off"], ["--prefetch", "previous"]):
+        last = json.loads(run(["run", "--json", *MODEL, *more, "--io", "direct", "--max-tokens", "1", "-p", "lion " * 64]).stdout)
+        experts, size = last["experts"], last["cache"]["slot_bytes"]
+        expect(experts["wasted"] > 0 and experts["used"] + experts["wasted"] <= experts["prefetched"], experts)
+        if more[1] == "off":
+            same(experts["bytes_read"], (experts["misses"] + experts["prefetched"]) * size)
+
+
 def test_speeds_are_of_all_that_an_answer_takes():
     for more in (["--seed", "1", "--temp", "0", "-p", "Hi"],
                  ["--temp", "50", "--seed", "4", "--logit-bias", "2=-inf", "--max-tokens", "50", "-p", "Tell me a story"]):
