@@ -263,7 +263,7 @@ def test_commands():
                         ("parameter temperature 0.2", "/set temp 0.2."), ("parameter num_ctx 4096", "--context"), ("nothink", "/think off"), ("verbose", "/stats")):
         t.send("/set %s\r" % typed)
         t.wait(said, "You:")
-    for typed, said in (("show system", "/system shows that."), ("show parameters", "/set shows that."), ("regen", "did you mean /retry?"),
+    for typed, said in (("show system", "System message: Be brief."), ("show parameters", "max-tokens"), ("regen", "did you mean /retry?"),
                         ("reset", "did you mean /new?"), ("read x", "did you mean /file?"), ("model x", "moechat MODEL_DIR")):
         t.send("/%s\r" % typed)
         t.wait(said, "You:")
