@@ -84,12 +84,12 @@ def test_sessions():
             expect(done_too.returncode in (0, 1, 2, 3), "status %r: %r" % (done_too.returncode, done_too.stderr))
         shown = run(["sessions", "show", "talk"], env=calm)
         same(shown.returncode, 0)
-        expect(b"user: first words\n" in shown.stdout, "what was saved stays: %r" % shown.stdout)
+        expect(b"You: first words\n" in shown.stdout, "what was saved stays: %r" % shown.stdout)
         if done:
-            expect(b"user: second words\n" in shown.stdout, "what is said to be saved is: %r" % shown.stdout)
+            expect(b"You: second words\n" in shown.stdout, "what is said to be saved is: %r" % shown.stdout)
         failed += not done
         same(run(["run", "--session", "talk", "-p", "third words"] + play, env=calm).returncode, 0)
-        expect(b"user: third words\n" in run(["sessions", "show", "talk"], env=calm).stdout, "it goes on")
+        expect(b"You: third words\n" in run(["sessions", "show", "talk"], env=calm).stdout, "it goes on")
         shutil.rmtree(home)
     expect(failed > RUNS // 4, "some fail: %d of %d" % (failed, RUNS))
 

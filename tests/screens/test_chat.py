@@ -34,7 +34,7 @@ def test_a_terminal_that_takes_nothing_holds_no_signal_up():
     end = time.monotonic() + DEADLINE
     while t.process.poll() is None and time.monotonic() < end:
         time.sleep(0.1)
-    same(t.process.poll(), -signal.SIGTERM)
+    expect(t.process.poll() in (-signal.SIGTERM, 143), t.process.poll())  # 143: the terminal had room when it looked
     same(t.settings(), t.before)
 
 

@@ -293,10 +293,13 @@ def test_a_file_is_sent():
     path = os.path.join(SCRATCH, "a file")
     with open(path, "w") as file:
         file.write("one\ntwo\n\n")
-    said = piped(ECHO, b'/file "%s" Sum up:\n/file /nowhere/x\n/file "x\n/file /dev/null\n' % path.encode()).stdout.decode()
-    expect("Assistant: Sum up:\n\none\ntwo\n" in said, said)
-    for words in ("Not sent: /nowhere/x: No such file", "/file takes a path", "Not sent: /dev/null is empty"):
-        expect(words in said, said)
+    empty = os.path.join(SCRATCH, "empty-file")
+    open(empty, "w").close()
+    said = piped(ECHO, b'/file "%s" Sum up:\n/file /nowhere/x\n/file "x\n/file /dev/null\n/file "%s"\n' % (path.encode(), empty.encode()))
+    expect("Assistant: Sum up:\n\none\ntwo\n" in said.stdout.decode(), said.stdout)
+    for words in ("Not sent: /nowhere/x: No such file", "/file takes a path", "Not sent: /dev/null: it is no regular file.",
+                  "Not sent: %s is empty." % empty):
+        expect(words in said.stderr.decode(), said.stderr)
 
 
 def completes(code, *words):
