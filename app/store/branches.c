@@ -192,28 +192,36 @@ size_t branches_count(const struct manifest *manifest)
     return n;
 }
 
+// To a part behind the conversation.
+struct way {
+    size_t length; // in parts; 0: there is none
+    bool undone;   // it is what was taken back last, or follows that
+};
+
 int64_t branches_ahead(const struct manifest *manifest, size_t *n_parts)
 {
     bool said = false;
     int64_t last = manifest->n_parts ? (int64_t)manifest->parts[manifest->n_parts - 1].number : PART_NONE;
     for (size_t i = 0; i < manifest->n_parts; i++)
         said = said || manifest->parts[i].role == TOK_USER;
-    size_t *lead = calloc(manifest->n_others + 1, sizeof *lead); // so many lead from there to each
+    struct way *ways = calloc(manifest->n_others + 1, sizeof *ways);
     int64_t found = PART_NONE;
+    bool undone = false;
     *n_parts = 0;
-    for (size_t i = 0; lead && i < manifest->n_others; i++) {
+    for (size_t i = 0; ways && i < manifest->n_others; i++) {
         const struct manifest_part *part = &manifest->others[i];
         size_t at = manifest_find_index(manifest, part->after);
-        size_t before = at != SIZE_MAX && at >= manifest->n_parts ? lead[at - manifest->n_parts] : 0;
-        if (part->role == TOK_SYSTEM || (said && part->after != last && !before))
+        struct way before = at != SIZE_MAX && at >= manifest->n_parts ? ways[at - manifest->n_parts] : (struct way){0};
+        if (part->role == TOK_SYSTEM || (said && part->after != last && !before.length))
             continue;
-        lead[i] = before + 1;
-        if (found == PART_NONE || found + 1 != manifest->undone) {
+        ways[i] = (struct way){before.length + 1, before.undone || (int64_t)part->number + 1 == manifest->undone};
+        if (ways[i].undone || !undone) {
             found = part->number;
-            *n_parts = lead[i];
+            undone = ways[i].undone;
+            *n_parts = ways[i].length;
         }
     }
-    free(lead);
+    free(ways);
     return found;
 }
 

@@ -20,8 +20,9 @@ void branches_prune(struct manifest *manifest);
 // How many there are: the conversation is one, and each message or answer of another that nothing follows ends one
 // more. So after an undo there are two, though one begins the other.
 size_t branches_count(const struct manifest *manifest);
-// What /redo would bring back: the last part of what was taken back last, if it follows the conversation's end, else
-// the newest part that does; where nothing was said all do. *n_parts of them lead to it. PART_NONE: there is nothing.
+// What /redo would bring back: the newest part that follows what was taken back last, or its last part, if that follows
+// the conversation's end; else the newest part that does; where nothing was said all do. *n_parts of them lead to it.
+// PART_NONE: there is nothing.
 int64_t branches_ahead(const struct manifest *manifest, size_t *n_parts);
 uint64_t branches_bytes(const struct manifest *manifest); // of the lines and rows that are not the conversation's
 

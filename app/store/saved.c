@@ -147,6 +147,8 @@ bool saved_append(struct saved *saved, struct part *part)
     added->length = added->line.length;
     added->sum = sealed_sum(added->line.data, added->line.length);
     manifest->next_part = part->number + 1;
+    if (part->role != TOK_SYSTEM) // who comes back comes to what was said now
+        manifest->undone = 0;
     return true;
 }
 

@@ -53,7 +53,8 @@ void saved_set_origin(struct saved *saved, const struct origin *origin);
 void saved_cut(struct saved *saved, uint32_t tokens);
 // Makes the branch that ends with that part the conversation, see branches_go.
 bool saved_go(struct saved *saved, int64_t last);
-void saved_set_undone(struct saved *saved, int64_t last); // the last part of what was taken back last, PART_NONE
+// The last part of what was taken back last, PART_NONE; that ends with the next message or answer that is appended.
+void saved_set_undone(struct saved *saved, int64_t last);
 // Forgets a part of another branch that nothing follows.
 void saved_drop(struct saved *saved, uint32_t part);
 // Forgets the conversation's records from row `rows` on, in memory.

@@ -441,6 +441,7 @@ bool chat_accept(struct chat *chat, const struct turn_result *result, const stru
     if (result->noted)
         forget_tried(chat, &result->instead);
     if (stays) {
+        chat->undid = false;
         bytes_release(&chat->unsent);
         return fine;
     }
@@ -456,7 +457,7 @@ bool chat_accept(struct chat *chat, const struct turn_result *result, const stru
     }
     bytes_release(&chat->unsent);
     chat->tried = (struct turn_parts){0};
-    chat->system_set = false;
+    chat->system_set = chat->undid = false;
     struct tok_turn what = {.role = TOK_ASSISTANT, .text = answer->data, .length = answer->length};
     if (!accept_prompt(chat, result) || !insert_turn(chat, chat->n_turns, TOK_ASSISTANT, &what))
         return false;

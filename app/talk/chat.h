@@ -41,11 +41,11 @@ struct chat {
     uint32_t next_number; // of the next part
     uint32_t asked;       // the first of the request under way
     bool system_set;      // since a message was last kept, which feeds it: wherever one goes, it goes along
-    bool undid;
-    int64_t undone;      // where the last undos began, those one after the other being one; if there was one
-    struct bytes unsent; // the last message, if its turn was refused or stopped before it was noted; data NULL: no
-    bool refused;        // that had no room in the context, so only /edit means it
-    bool resends;        // what was sent before is sent again: chat_take_last
+    bool undid;           // since something was last said
+    int64_t undone;       // where the last undos began, those one after the other being one; if there was one
+    struct bytes unsent;  // the last message, if its turn was refused or stopped before it was noted; data NULL: no
+    bool refused;         // that had no room in the context, so only /edit means it
+    bool resends;         // what was sent before is sent again: chat_take_last
     // The last one that was noted and came to nothing: so many parts from that number on, which end with it.
     struct turn_parts tried;
     // As the model's template has it, and the face's to set: what becomes of thinking in turns that follow.
@@ -113,8 +113,8 @@ struct chat_rank chat_rank_of(const struct chat *chat, int64_t number); // of an
 bool chat_last_choice(const struct chat *chat, size_t *turn);
 // The number of the turn that stands `step` after or, negative, before that one among those. PART_NONE: there is none.
 int64_t chat_beside(const struct chat *chat, size_t turn, int step);
-// The number of the newest turn that follows that one by any way, or where the last undo began, if that does; the turn
-// itself if nothing follows it. PART_NONE: no memory.
+// The number of the newest turn that follows that one by any way, by that to where the last undo began, if there is
+// one; the turn itself if nothing follows it. PART_NONE: no memory.
 int64_t chat_end_of(const struct chat *chat, int64_t number);
 // The turn that ends the n-th exchange of those that follow the conversation, on the way of chat_end_of; *n becomes how
 // many there were. PART_NONE: none.

@@ -107,7 +107,7 @@ static bool is_undone(const struct chat *chat)
 int64_t chat_end_of(const struct chat *chat, int64_t number)
 {
     if (is_undone(chat) && follows(chat, chat->undone, number))
-        return chat->undone;
+        number = chat->undone; // which is an end itself, but in sessions of before
     for (size_t i = chat->n_others; i > 0 && chat->others[i - 1].number > number; i--)
         if (follows(chat, chat->others[i - 1].number, number))
             return chat->others[i - 1].number;
@@ -129,7 +129,7 @@ static int64_t end_ahead(const struct chat *chat, bool begins)
     if (!begins)
         return chat_end_of(chat, chat_last(chat));
     if (is_undone(chat))
-        return chat->undone;
+        return chat_end_of(chat, chat->undone);
     return chat->n_others ? chat->others[chat->n_others - 1].number : PART_NONE;
 }
 

@@ -104,6 +104,15 @@ static void show_from(struct talk *talk, size_t first)
             talk_show_turn(talk, i);
 }
 
+// Where the branch does not end here.
+static void say_more(struct talk *talk)
+{
+    char redo[REDO_WORDS];
+    size_t more = SIZE_MAX;
+    if (chat_redo(&talk->chat, &more) != PART_NONE && more)
+        talk_say_for_now(talk, "%zu more follow%s; %s.", more, more == 1 ? "s" : "", redo_words(redo, more));
+}
+
 void talk_do_redo(struct talk *talk, const struct line *line)
 {
     size_t count, first = talk->chat.n_turns;
@@ -121,6 +130,7 @@ void talk_do_redo(struct talk *talk, const struct line *line)
         show_from(talk, first);
         if (count < wanted)
             talk_say_for_now(talk, "Brought back %zu; no more was taken back here.", count);
+        say_more(talk);
         talk_follow(talk);
     }
 }
@@ -226,6 +236,7 @@ static bool go_to(struct talk *talk, int64_t number, bool show)
     }
     if (show)
         show_from(talk, same);
+    say_more(talk);
     talk_follow(talk);
     return true;
 }

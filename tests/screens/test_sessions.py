@@ -607,6 +607,16 @@ def test_single_undos_count_and_come_back_together():
     same(back(), (6, 0))
 
 
+def test_a_branch_ends_where_one_last_spoke():
+    for name, there in (("spoke-1", ("/undo", "/redo")), ("spoke-99", ("/undo 99", "/redo 99"))):
+        said = lines(name, "one", "/edit 1 two", "three", *there, "four", "/tree 1", "/tree 3")[0].split("You: two")[-1]
+        expect("You: three" in said and "You: four" in said and "/redo" not in said, "in one process: %r" % said)
+        lines(name, "/tree 1")
+        said = lines(name, "/tree 3", "/undo 2", "/redo")[0].split("You: two")[-1]
+        expect("You: four" in said.split("Took back")[0], "in another: %r" % said)
+        expect("You: four" not in said.split("Took back")[1] and "1 more follows; /redo brings it back." in said, "in part: %r" % said)
+
+
 def test_an_edit_that_is_left_open_changes_nothing():
     whole = lambda: [m["text"] for m in json.loads(run(["sessions", "export", "edited", "json"]).stdout)["messages"]]
     for text in ("one", "two"):

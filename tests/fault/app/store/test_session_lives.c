@@ -65,6 +65,7 @@ static bool is_behind(const struct model *model, int node, int first)
 static int model_say(struct model *model, bool answer, int after)
 {
     model->nodes[model->n_nodes] = (struct node){.after = after, .answer = answer};
+    model->undone = -1; // what is said now is where one comes back to
     return model->last = model->n_nodes++;
 }
 

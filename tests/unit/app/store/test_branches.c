@@ -68,6 +68,31 @@ static void an_undo_is_no_lost_conversation(struct harness *t)
     rig_clean(p.root);
 }
 
+static void what_is_said_ends_an_undo(struct harness *t)
+{
+    struct place p;
+    struct saved *saved = begin(t, &p);
+    append(t, saved, TOK_USER, "one");    // 0
+    append(t, saved, TOK_ASSISTANT, "1"); // 1
+    append(t, saved, TOK_USER, "two");    // 2
+    append(t, saved, TOK_ASSISTANT, "2"); // 3
+    CHECK(t, saved_go(saved, PART_NONE));
+    saved_set_undone(saved, 1); // as was saved when nothing ended it
+    check(t, saved, 2, 4, 3);
+    CHECK(t, saved_go(saved, 1));
+    saved_set_undone(saved, 3);
+    append(t, saved, TOK_USER, "zwei"); // 4
+    CHECK_EQ(t, saved_manifest(saved)->undone, 0);
+    CHECK(t, saved_go(saved, 1));
+    check(t, saved, 3, 1, 4);
+    CHECK(t, saved_go(saved, PART_NONE));
+    saved_set_undone(saved, 3);
+    append(t, saved, TOK_SYSTEM, "be"); // 5, of which nobody speaks
+    CHECK_EQ(t, saved_manifest(saved)->undone, 4);
+    saved_close(saved);
+    rig_clean(p.root);
+}
+
 static void a_system_message_that_nothing_follows_is_no_branch(struct harness *t)
 {
     struct place p;
@@ -116,6 +141,7 @@ int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(an_undo_is_no_lost_conversation),
+        TEST(what_is_said_ends_an_undo),
         TEST(a_system_message_that_nothing_follows_is_no_branch),
         TEST(what_is_saved_before_the_first_message),
     };

@@ -322,6 +322,56 @@ static void single_undos_are_brought_back_together(struct harness *t)
     chat_release(&chat);
 }
 
+// Takes back n messages and brings m of them back.
+static void to_and_fro(struct harness *t, struct chat *chat, struct engine *engine, size_t n, size_t m)
+{
+    CHECK(t, chat_undo(chat, n) > 0);
+    go(t, chat, engine, chat_redo(chat, &m));
+}
+
+// What was said after an undo or a redo is where the branch ends that one comes back to.
+static void who_comes_back_is_where_they_last_spoke(struct harness *t)
+{
+    for (int n = 0; n < 4; n++) {
+        struct chat chat = {0};
+        struct engine engine = {0};
+        exchange(t, &chat, &engine, "one", "1", true);
+        chat_undo(&chat, 1);
+        exchange(t, &chat, &engine, "two", "2", true);
+        exchange(t, &chat, &engine, "three", "3", true);
+        if (n == 1)
+            to_and_fro(t, &chat, &engine, 1, 1);
+        if (n == 2)
+            to_and_fro(t, &chat, &engine, 99, 99);
+        if (n == 3) // in its place something else was said
+            chat_undo(&chat, 1);
+        exchange(t, &chat, &engine, "four", "4", true);
+        go(t, &chat, &engine, chat_end_of(&chat, chat_beside(&chat, 0, -1)));
+        check_texts(t, &chat, "one|1");
+        go(t, &chat, &engine, chat_end_of(&chat, chat_beside(&chat, 0, 1)));
+        check_texts(t, &chat, n == 3 ? "two|2|four|4" : "two|2|three|3|four|4");
+        chat_release(&chat);
+    }
+}
+
+// As sessions have it that were saved when the end of the last undo did not go on with what was said.
+static void an_old_end_of_an_undo_leads_on(struct harness *t)
+{
+    struct chat chat = {0};
+    struct engine engine = {0};
+    exchange(t, &chat, &engine, "one", "1", true);
+    int64_t middle = chat_last(&chat);
+    exchange(t, &chat, &engine, "two", "2", true);
+    int64_t end = chat_last(&chat);
+    chat_undo(&chat, 2);
+    chat.undone = middle;
+    CHECK_EQ(t, chat_end_of(&chat, 0), end);
+    size_t n = 9;
+    CHECK_EQ(t, chat_redo(&chat, &n), end);
+    CHECK_EQ(t, n, 2);
+    chat_release(&chat);
+}
+
 static void other_first_messages_stand_side_by_side(struct harness *t)
 {
     struct chat chat = {0};
@@ -591,6 +641,8 @@ int main(int argc, char **argv)
         TEST(thinking_is_fed_once),
         TEST(nothing_is_lost_by_undo),
         TEST(single_undos_are_brought_back_together),
+        TEST(who_comes_back_is_where_they_last_spoke),
+        TEST(an_old_end_of_an_undo_leads_on),
         TEST(other_first_messages_stand_side_by_side),
         TEST(a_system_message_goes_along),
         TEST(a_system_message_that_is_set_back_feeds_nothing_again),
