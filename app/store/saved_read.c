@@ -148,18 +148,16 @@ static void put_told(struct told_parts *told, struct part *part)
 static struct part guess_lost(const struct told_parts *told, const struct part *behind)
 {
     struct part lost = {.number = (uint32_t)behind->after, .after = PART_NONE, .role = TOK_USER};
-    bool any = false;
     if (behind->role == TOK_USER)
         lost.role = TOK_ASSISTANT;
     for (size_t i = told->n; i > 0 && lost.after == PART_NONE; i--) {
         const struct part *before = &told->parts[i - 1];
         bool fits = lost.role == TOK_ASSISTANT ? before->role == TOK_USER : before->role != TOK_USER;
-        any = any || before->number < lost.number;
         if (before->number < lost.number && fits)
             lost.after = before->number;
     }
-    if (lost.role == TOK_ASSISTANT && !any)
-        lost.role = TOK_SYSTEM; // it began the conversation
+    if (lost.role == TOK_ASSISTANT && lost.after == PART_NONE)
+        lost.role = TOK_SYSTEM; // no conversation begins with an answer
     return lost;
 }
 
