@@ -127,6 +127,21 @@ void saved_drop(struct saved *saved, uint32_t part)
     branches_drop(&saved->manifest, part);
 }
 
+bool saved_note_part(struct saved *saved, const struct part *part, struct manifest_part *entry,
+                     bool (*add)(struct manifest *, const struct manifest_part *))
+{
+    bool fine = part->number >= saved->manifest.next_part && part_render(part, &entry->line);
+    entry->length = entry->line.length;
+    entry->sum = fine ? sealed_sum(entry->line.data, entry->line.length) : 0;
+    if (!fine || !add(&saved->manifest, entry)) {
+        bytes_release(&entry->line);
+        saved->refused = part_unfit(part);
+        return false;
+    }
+    saved->manifest.next_part = part->number + 1;
+    return true;
+}
+
 bool saved_append(struct saved *saved, struct part *part)
 {
     struct manifest *manifest = &saved->manifest;
@@ -138,15 +153,8 @@ bool saved_append(struct saved *saved, struct part *part)
     if (!part->made.time)
         part->made.time = format_unix_time();
     saved_name_by(saved, part);
-    if (!part_render(part, &entry.line) || !manifest_add_part(manifest, &entry)) {
-        bytes_release(&entry.line);
-        saved->refused = part_unfit(part);
+    if (!saved_note_part(saved, part, &entry, manifest_add_part))
         return false;
-    }
-    struct manifest_part *added = &manifest->parts[manifest->n_parts - 1];
-    added->length = added->line.length;
-    added->sum = sealed_sum(added->line.data, added->line.length);
-    manifest->next_part = part->number + 1;
     if (part->role != TOK_SYSTEM) // who comes back comes to what was said now
         manifest->undone = 0;
     return true;

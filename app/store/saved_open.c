@@ -46,23 +46,12 @@ enum store_code saved_new(const struct store *store, const char *name, struct sa
 // Notes a part under the number that it has, as one of another branch. What follows nothing that is there is left out.
 static bool adopt(struct saved *saved, struct part *part)
 {
-    struct manifest *manifest = &saved->manifest;
     struct manifest_part entry = {
         .number = part->number, .after = part->after, .tokens = (uint32_t)part->ids.count, .role = part->role};
     entry.unfed = !entry.tokens && part->text.length;
-    if (part->after != PART_NONE && !manifest_find(manifest, part->after))
+    if (part->after != PART_NONE && !manifest_find(&saved->manifest, part->after))
         return true;
-    if (part->number < manifest->next_part || !part_render(part, &entry.line) ||
-        !manifest_add_other(manifest, &entry)) {
-        bytes_release(&entry.line);
-        saved->refused = part_unfit(part);
-        return false;
-    }
-    struct manifest_part *added = &manifest->others[manifest->n_others - 1];
-    added->length = added->line.length;
-    added->sum = sealed_sum(added->line.data, added->line.length);
-    manifest->next_part = part->number + 1;
-    return true;
+    return saved_note_part(saved, part, &entry, manifest_add_other);
 }
 
 bool saved_adopt(struct saved *saved, struct saved_tree tree)

@@ -30,6 +30,10 @@ struct saved {
 
 // A session that has no name yet gets one from the first message.
 void saved_name_by(struct saved *saved, const struct part *part);
+// Adds the part's line to the manifest as `entry`, by manifest_add_part or manifest_add_other; its number is new.
+// False: saved_refused.
+bool saved_note_part(struct saved *saved, const struct part *part, struct manifest_part *entry,
+                     bool (*add)(struct manifest *, const struct manifest_part *));
 void saved_note_files(struct saved *saved); // takes down how its files are now
 
 #endif
