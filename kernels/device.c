@@ -196,6 +196,11 @@ static bool has_room_for_a_driver(void)
     return true;
 }
 
+bool device_is_pocls(const struct gpu_info *info)
+{
+    return strstr(info->platform, "Portable Computing Language") != NULL;
+}
+
 static bool open_device(gpu *g, const struct gpu_options *options, struct gpu_error *err)
 {
     struct found found;
@@ -217,7 +222,7 @@ static bool open_device(gpu *g, const struct gpu_options *options, struct gpu_er
                       options->selector);
         return false;
     }
-    if (strstr(g->info.platform, "Portable Computing Language") && !driver_cache_is_ours(err))
+    if (device_is_pocls(&g->info) && !driver_cache_is_ours(err))
         return false;
     g->platform = found.items[index].platform;
     g->device = found.items[index].device;
@@ -239,7 +244,7 @@ static bool runs_in_this_process(const gpu *g)
 {
     enum { SVM_CAPABILITIES = 0x1053, SVM_FINE_GRAIN_BUFFER = 2 }; // of OpenCL 2
     cl_bitfield svm = 0;
-    return g->info.kind == GPU_KIND_CPU && strstr(g->info.platform, "Portable Computing Language") &&
+    return g->info.kind == GPU_KIND_CPU && device_is_pocls(&g->info) &&
            clGetDeviceInfo(g->device, SVM_CAPABILITIES, sizeof svm, &svm, NULL) == CL_SUCCESS &&
            svm & SVM_FINE_GRAIN_BUFFER;
 }

@@ -6,6 +6,7 @@
 
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
+#include <sys/stat.h>
 
 #include "kernels/gpu.h"
 #include "kernels/launch.h"
@@ -106,8 +107,11 @@ void gpu_fail(gpu *g, enum gpu_code code, int native, const char *format, ...) _
 // memory.c: as gpu_host_memory_left, of the machine whose files are under `root` ("" for this one).
 uint64_t memory_left(const char *root);
 
-// driver_cache.c: whether what PoCL has kept of compiled kernels is this user's or the administrator's, and for nobody
-// else to write to; false with *err filled.
+bool device_is_pocls(const struct gpu_info *info); // device.c
+
+// driver_cache.c: ours or the administrator's, and for nobody else to write to?
+bool cache_is_private(const struct stat *about);
+// Is what PoCL has kept of compiled kernels? False with *err filled.
 bool driver_cache_is_ours(struct gpu_error *err);
 
 // program.c: builds and warms up kernels and proves their arguments; false with *err filled.

@@ -25,6 +25,16 @@ static bool find_folders(char folders[2][PATH_MAX])
     return length > 0 && length < PATH_MAX && snprintf(folders[0], PATH_MAX, "%s/kcache", folders[1]) < PATH_MAX;
 }
 
+static bool is_others(const struct stat *about)
+{
+    return about->st_uid != geteuid() && about->st_uid != 0;
+}
+
+bool cache_is_private(const struct stat *about)
+{
+    return !is_others(about) && !(about->st_mode & (S_IWGRP | S_IWOTH));
+}
+
 bool driver_cache_is_ours(struct gpu_error *err)
 {
     char folders[2][PATH_MAX];
@@ -32,11 +42,9 @@ bool driver_cache_is_ours(struct gpu_error *err)
         return true;
     for (int i = 0; i < 2; i++) {
         struct stat about;
-        if (!*folders[i] || stat(folders[i], &about) != 0)
+        if (!*folders[i] || stat(folders[i], &about) != 0 || cache_is_private(&about))
             continue;
-        bool others = about.st_uid != geteuid() && about.st_uid != 0;
-        if (!others && !(about.st_mode & (S_IWGRP | S_IWOTH)))
-            continue;
+        bool others = is_others(&about);
         gpu_error_set(err, GPU_NO_DEVICE, 0,
                       "%.110s: %s, and PoCL would run the kernels in there: %s, or set POCL_CACHE_DIR", folders[i],
                       others ? "belongs to another user" : "can be written to by others",

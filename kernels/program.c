@@ -110,12 +110,10 @@ static void cache_name(const struct digest *key, char name[CACHE_NAME])
     snprintf(name + at, CACHE_NAME - (size_t)at, ".bin");
 }
 
-// Ours, or the administrator's, and for nobody else to write to.
 static bool is_trusted(int fd, mode_t type)
 {
     struct stat about;
-    return fstat(fd, &about) == 0 && (about.st_mode & S_IFMT) == type &&
-           (about.st_uid == geteuid() || about.st_uid == 0) && !(about.st_mode & (S_IWGRP | S_IWOTH));
+    return fstat(fd, &about) == 0 && (about.st_mode & S_IFMT) == type && cache_is_private(&about);
 }
 
 // The folder, -1: there is none that may be trusted.
@@ -238,7 +236,7 @@ static void cache_save(const char *folder, const struct digest *key, const unsig
 static bool driver_keeps(const gpu *g)
 {
     const char *wish = getenv("POCL_KERNEL_CACHE");
-    return strstr(g->info.platform, "Portable Computing Language") && !(wish && strcmp(wish, "0") == 0);
+    return device_is_pocls(&g->info) && !(wish && strcmp(wish, "0") == 0);
 }
 
 static void save_binary(const gpu *g, const struct program *p, const struct digest *key)
