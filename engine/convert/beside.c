@@ -58,19 +58,17 @@ int beside_open(const char *folder, const char *name, struct beside_file *file, 
     char path[PATH_ROOM];
     struct moe_err why;
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    file->fd = -1;
-    int code = file_open(path, &file->fd, &file->bytes, &why);
-    if (code == MOE_FORMAT || (code == MOE_NOT_FOUND && why.cause != MOE_CAUSE_POINTER)) {
-        file->fd = -1;
+    int code = file_open(path, &file->fd, &file->bytes, &why); // fd is -1 when it fails
+    if (code == MOE_FORMAT || (code == MOE_NOT_FOUND && why.cause != MOE_CAUSE_POINTER))
         return MOE_OK;
-    }
     if (code && err)
         *err = why;
-    if (!code)
-        code = check(path, folder, file->bytes, err);
-    if (code && file->fd >= 0)
-        close(file->fd);
     if (code)
+        return code;
+    code = check(path, folder, file->bytes, err);
+    if (code) {
+        close(file->fd);
         file->fd = -1;
+    }
     return code;
 }
