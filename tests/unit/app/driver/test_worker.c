@@ -409,6 +409,18 @@ static void a_cancel_is_never_lost(struct harness *t)
     worker_free(worker);
 }
 
+// After a failed turn the next message is answered.
+static void answers_again(struct harness *t, struct worker *worker, uint32_t border)
+{
+    struct bytes answer = {0};
+    post(worker, "again", border, 0);
+    struct turn_result *result = collect(t, worker, &answer, 0);
+    CHECK_EQ(t, result->reason, STOP_END);
+    CHECK_STR(t, answer.data, "again");
+    turn_result_free(result);
+    bytes_release(&answer);
+}
+
 static void an_error_leaves_the_timeline(struct harness *t)
 {
     struct worker *worker = start(t, "turn\ntext fine\nturn\nerror layer 3, expert 7: read failed\nturn\necho\n");
@@ -426,11 +438,7 @@ static void an_error_leaves_the_timeline(struct harness *t)
     CHECK(t, !result->kept);
     CHECK_EQ(t, result->context_used, border);
     turn_result_free(result);
-    post(worker, "again", border, 0);
-    result = collect(t, worker, &answer, 0);
-    CHECK_EQ(t, result->reason, STOP_END);
-    CHECK_STR(t, answer.data, "again");
-    turn_result_free(result);
+    answers_again(t, worker, border);
     bytes_release(&answer);
     worker_free(worker);
 }
@@ -459,11 +467,7 @@ static void an_error_in_mid_answer_keeps_what_it_said(struct harness *t)
     CHECK(t, !result->kept);
     CHECK_EQ(t, result->context_used, border);
     turn_result_free(result);
-    post(worker, "again", border, 0);
-    result = collect(t, worker, &answer, 0);
-    CHECK_EQ(t, result->reason, STOP_END);
-    CHECK_STR(t, answer.data, "again");
-    turn_result_free(result);
+    answers_again(t, worker, border);
     bytes_release(&answer);
     worker_free(worker);
 }
