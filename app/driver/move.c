@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Goes to another place in the conversation that is under way.
 #include "app/driver/move.h"
+#include "app/util/format.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -55,7 +56,7 @@ static void tell(struct keeper *keeper, const struct timeline *timeline, const s
     } else if (moved->part && !*news->text && !timeline_part_length(timeline))
         snprintf(news->text, sizeof news->text,
                  "what was read of the message that was stopped, %u token%s, is not kept here", (unsigned)moved->part,
-                 moved->part == 1 ? "" : "s");
+                 format_s(moved->part));
     *news->text = (char)toupper((unsigned char)*news->text);
 }
 

@@ -141,7 +141,7 @@ char *tally_read_words(char *out, size_t size, const struct tally *tally)
 
 char *tally_found_words(char out[TALLY_FOUND_SIZE], const struct tally *tally)
 {
-    snprintf(out, TALLY_FOUND_SIZE, "%" PRIu64 " hit%s, %" PRIu64 " miss%s", tally->hits, tally->hits == 1 ? "" : "s",
+    snprintf(out, TALLY_FOUND_SIZE, "%" PRIu64 " hit%s, %" PRIu64 " miss%s", tally->hits, format_s(tally->hits),
              tally->misses, tally->misses == 1 ? "" : "es");
     return out;
 }

@@ -150,7 +150,7 @@ static int print_result(struct bench *bench)
     printf("  copy      %9.2f GB/s       (read + written, same device, same run)\n", bench->copy_rate / 1e9);
     printf("  ratio     %9.3f            (weights to copy)\n", ratio);
     printf("  experts   %s, %s read in the last run; %" PRIu64 " slot%s\n", tally_found_words(found, &bench->tally),
-           format_bytes(read, sizeof read, bench->tally.bytes_read), cache.slots, cache.slots == 1 ? "" : "s");
+           format_bytes(read, sizeof read, bench->tally.bytes_read), cache.slots, format_s(cache.slots));
     printf("  logits    %s (FNV-1a of the last)\n", hash);
     return STATUS_DONE;
 }

@@ -24,7 +24,7 @@ static void print_table(const struct moe_trace_replayed *replayed, bool prefill)
     if (!uses)
         return;
     printf("\n%s: hit rate in %%, %" PRIu64 " request%s\n  slots            memory", prefill ? "Prefill" : "Decoding",
-           uses, uses == 1 ? "" : "s");
+           uses, format_s(uses));
     for (int p = 0; p < MOE_TRACE_POLICIES; p++)
         printf("%9s", names[p]);
     putchar('\n');
@@ -43,8 +43,8 @@ static void print_text(const struct moe_trace_replayed *replayed)
 {
     report_text(stdout, replayed->model, strnlen(replayed->model, sizeof replayed->model));
     printf(": %" PRIu64 " token%s decoded, %" PRIu32 " layer%s of %" PRIu32 " experts, %" PRIu32 " per token\n",
-           replayed->tokens, replayed->tokens == 1 ? "" : "s", replayed->n_moe_layers,
-           replayed->n_moe_layers == 1 ? "" : "s", replayed->n_routed_experts, replayed->top_k);
+           replayed->tokens, format_s(replayed->tokens), replayed->n_moe_layers, format_s(replayed->n_moe_layers),
+           replayed->n_routed_experts, replayed->top_k);
     if (replayed->cut)
         puts("The trace ends in the middle of a request; everything before it was replayed.");
     print_table(replayed, false);

@@ -53,8 +53,8 @@ static bool confirm(void *context, const struct moe_consumption *what)
     report(
         "--consume: %s of experts will be removed from %s (%u file%s), layer by layer, once %s has them and they read "
         "back the same",
-        format_bytes(bytes, sizeof bytes, what->bytes), what->source, (unsigned)what->n_files,
-        what->n_files == 1 ? "" : "s", what->target);
+        format_bytes(bytes, sizeof bytes, what->bytes), what->source, (unsigned)what->n_files, format_s(what->n_files),
+        what->target);
     report("once begun, the source is good only for resuming this command, which may be stopped at any time");
     if (converting->yes)
         return true;

@@ -164,7 +164,7 @@ static void print_shape(const char *label, const struct moe_listed_shape *shape)
            shape->n_routed_experts);
     if (shape->n_moe_layers != 1)
         printf("each of ");
-    printf("%" PRIu32 " layer%s, %" PRIu32 " per token\n", shape->n_moe_layers, shape->n_moe_layers == 1 ? "" : "s",
+    printf("%" PRIu32 " layer%s, %" PRIu32 " per token\n", shape->n_moe_layers, format_s(shape->n_moe_layers),
            shape->top_k);
 }
 
@@ -280,11 +280,11 @@ static void print_offers(const struct offers *offers)
         print_clean(listing->repository);
     }
     printf("\n%-18s%" PRIu64 " file%s, %s%s; %" PRIu32 " model%s\n", "holds", listing->n_files,
-           listing->n_files == 1 ? "" : "s", listing->bytes ? format_bytes(size, sizeof size, listing->bytes) : "sizes",
+           format_s(listing->n_files), listing->bytes ? format_bytes(size, sizeof size, listing->bytes) : "sizes",
            !listing->bytes  ? " are not told"
            : listing->sized ? ""
                             : " and more that is not told",
-           listing->n_models, listing->n_models == 1 ? "" : "s");
+           listing->n_models, format_s(listing->n_models));
     if (listing->kib)
         printf("%-18stheir sizes are taken for KiB, as du -a prints them; du -ab prints bytes\n", "");
     if (*listing->left_out) {

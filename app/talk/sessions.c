@@ -43,7 +43,7 @@ enum { MESSAGES_SIZE = 120 };
 static const char *messages_words(char out[MESSAGES_SIZE], const struct manifest *manifest)
 {
     size_t messages = manifest_messages(manifest), back, n = branches_count(manifest);
-    size_t at = (size_t)snprintf(out, MESSAGES_SIZE, "%zu message%s%s", messages, messages == 1 ? "" : "s",
+    size_t at = (size_t)snprintf(out, MESSAGES_SIZE, "%zu message%s%s", messages, format_s(messages),
                                  manifest_unanswered(manifest) ? ", the last unanswered" : "");
     if (branches_ahead(manifest, &back) != PART_NONE)
         at += (size_t)snprintf(out + at, MESSAGES_SIZE - at, ", %zu taken back (/redo)", back);

@@ -228,7 +228,7 @@ static void say_reason(struct talk *talk, const struct turn_result *result)
 static void say_again(struct talk *talk, const struct turn_result *result)
 {
     uint32_t again = result->again_tokens, reread = result->reread_tokens;
-    const char *s = again == 1 ? "" : "s";
+    const char *s = format_s(again);
     if (again == reread)
         talk_say(talk,
                  "(Read the previous answer again without its thinking, as template %s wants: %" PRIu32 " token%s.)",

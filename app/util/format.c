@@ -61,7 +61,7 @@ char *format_tokens(char *out, size_t size, uint64_t tokens, double per_second)
     char speed[FORMAT_SIZE] = "";
     if (per_second > 0)
         snprintf(speed, sizeof speed, ", %.1f tokens/s", per_second);
-    snprintf(out, size, "%" PRIu64 " token%s%s", tokens, tokens == 1 ? "" : "s", speed);
+    snprintf(out, size, "%" PRIu64 " token%s%s", tokens, format_s(tokens), speed);
     return out;
 }
 

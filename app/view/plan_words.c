@@ -66,10 +66,10 @@ char *plan_words(char *out, size_t size, const struct moe_cache_plan *plan)
             add(out, size, ", about %.*f ms", seconds < 0.001 ? 2 : 0, seconds * 1e3);
         else
             add(out, size, ", about %s", format_duration(b, sizeof b, seconds));
-        add(out, size, " (disk %s/s, %u reader%s, %s)", a, plan->readers, plan->readers == 1 ? "" : "s", how);
+        add(out, size, " (disk %s/s, %u reader%s, %s)", a, plan->readers, format_s(plan->readers), how);
         add_speeds(out, size, plan, seconds);
     } else if (plan->readers) {
-        add(out, size, " (%u reader%s, %s)", plan->readers, plan->readers == 1 ? "" : "s", how);
+        add(out, size, " (%u reader%s, %s)", plan->readers, format_s(plan->readers), how);
     }
     add(out, size, ".");
     return out;
@@ -80,7 +80,7 @@ char *plan_context(char *out, size_t size, const struct context_figures *figures
     char full[FORMAT_SIZE];
     *out = 0;
     add(out, size, "room for %" PRIu32 " token%s of conversation (%s when full", figures->context,
-        figures->context == 1 ? "" : "s", format_bytes(full, sizeof full, figures->context * figures->row_bytes));
+        format_s(figures->context), format_bytes(full, sizeof full, figures->context * figures->row_bytes));
     if (figures->limit > figures->context)
         add(out, size, "; the model's limit is %" PRIu32, figures->limit);
     add(out, size, ")");

@@ -104,7 +104,7 @@ static void set_figures(struct row *row, const struct status_figures *figures)
 {
     char disk[FORMAT_SIZE], cached[FORMAT_SIZE];
     if (figures->new_rows)
-        set(row, NEW, "%zu new line%s below", figures->new_rows, figures->new_rows == 1 ? "" : "s");
+        set(row, NEW, "%zu new line%s below", figures->new_rows, format_s(figures->new_rows));
     else if (figures->scrolled)
         set(row, NEW, "at %d %%", figures->percent);
     if (figures->queued)

@@ -278,7 +278,7 @@ void entry_thought_words(const struct entry *entry, char *out, size_t size)
     char time[FORMAT_SIZE];
     if (entry->thought_seconds >= 0)
         snprintf(out, size, "thought for %s, %u token%s", format_duration(time, sizeof time, entry->thought_seconds),
-                 entry->thought_tokens, entry->thought_tokens == 1 ? "" : "s");
+                 entry->thought_tokens, format_s(entry->thought_tokens));
     else
         snprintf(out, size, "%s", entry->finished ? "thought" : "thinking");
 }
