@@ -112,35 +112,19 @@ INLINE char32 block_bytes(BYTES p)
 }
 #endif
 
-// With vectors of 16, Q4_1's are faster widened one block after the other, and kind_words.cl has the rest.
-#if defined(KIND_IS_Q5_0) || defined(KIND_IS_Q5_1) ||                                                                 \
-    (!defined(__AVX512F__) && (defined(KIND_IS_Q4_0) || defined(KIND_IS_Q4_1))) ||                                     \
-    (!defined(__AVX512F__) && defined(__AVX2__) && (defined(KIND_IS_IQ4_NL) || defined(KIND_IS_MXFP4)))
+// With vectors of 16 kind_words.cl has them.
+#if !defined(__AVX512F__) && defined(KIND_NIBBLES) &&                                                                  \
+    (defined(__AVX2__) || (!defined(KIND_IS_IQ4_NL) && !defined(KIND_IS_MXFP4)))
 #define KIND_OPEN_BLOCKS
 struct open_blocks {
     char32 q[8];
     float scales[8];
 };
 
-#ifdef __AVX512F__
-#define NIBBLE_LANES 16
-#define NIBBLE_FLOATS float16
-#define NIBBLE_LOAD vload16
-#define NIBBLE_SUM sum16
-INLINE float16 nibble_floats(const char32 *q, uint i)
-{
-    return convert_float16(convert_int16(((const char16 *)q)[i]));
-}
-#else
-#define NIBBLE_LANES 8
-#define NIBBLE_FLOATS float8
-#define NIBBLE_LOAD vload8
-#define NIBBLE_SUM sum8
 INLINE float8 nibble_floats(const char32 *q, uint i)
 {
     return convert_float8(convert_int8(as_char8(((const ulong *)q)[i])));
 }
-#endif
 #endif
 
 #ifdef KIND_NIBBLES

@@ -36,7 +36,7 @@ static void pack_row(__global const float *x, __global float *packed, uint in_di
 }
 
 #if defined(KIND_PLANES) && !defined(KIND_BYTES)
-#ifdef PLANE_TABLES
+#ifdef PLANE_PAIRS
 // Parts 2m and 2m + 1 of each row's block, plane by plane.
 #define PARTS_OF_ROWS(m)                                                                                               \
     {                                                                                                                  \
@@ -46,8 +46,8 @@ static void pack_row(__global const float *x, __global float *packed, uint in_di
             float16 one = vload16(8 * m + c, x), two = vload16(8 * m + 4 + c, x);                                      \
             UNROLL                                                                                                     \
             for (uint i = 0; i < ROWS; i++) {                                                                          \
-                parts[0][i] = fma(PLANE(sets[i], 0, 2 * c + m), one, parts[0][i]);                                      \
-                parts[1][i] = fma(PLANE(sets[i], 1, 2 * c + m), two, parts[1][i]);                                      \
+                parts[0][i] = fma(LOOKED_UP(PLANE_NUMBERS(0), words[i], 8 * c + 4 * m), one, parts[0][i]);              \
+                parts[1][i] = fma(LOOKED_UP(PLANE_NUMBERS(1), words[i], 8 * c + 4 * m), two, parts[1][i]);              \
             }                                                                                                          \
         }                                                                                                              \
         UNROLL                                                                                                         \
@@ -87,29 +87,32 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
     for (uint block = 0; block < blocks; block++) {
         __global const float *x = packed + block * 256;
         __global const float *totals = packed + m->in_dim + block * (256 / KIND_SCALES);
+        float units[ROWS][2];
+        units_of_rows(rows, units);
+        KEEP_IN_MEMORY(units, units);
         UNROLL
         for (uint i = 0; i < ROWS; i++) {
             fetch_ahead(rows[i], blocks * BLOCK_BYTES, BLOCK_BYTES);
-            SCALES_TAKE(scales[i], rows[i]);
+            SCALES_TAKE(scales[i], rows[i], units[i][D_AT]);
 #if KIND_BIAS
-            biases[i] = fma(biases_in(rows[i]), SCALES_LOAD(0, totals), biases[i]);
+            biases[i] = fma(biases_in(rows[i], units[i][1]), SCALES_LOAD(0, totals), biases[i]);
 #endif
         }
 #if HALVES == 2
         KEEP_IN_MEMORY(scales, scales);
 #endif
-#ifdef PLANE_TABLES
-        uint16 sets[ROWS][2];
+#ifdef PLANE_PAIRS
+        uint16 words[ROWS];
         UNROLL
         for (uint i = 0; i < ROWS; i++)
-            plane_sets(rows[i], sets[i]);
+            words[i] = words_of(rows[i] + 16, 0);
         PARTS_OF_ROWS(0)
         PARTS_OF_ROWS(1)
 #else
         PART_OF_ROWS(0)
+        PART_OF_ROWS(3)
         PART_OF_ROWS(1)
         PART_OF_ROWS(2)
-        PART_OF_ROWS(3)
 #endif
         UNROLL
         for (uint i = 0; i < ROWS; i++)
@@ -126,17 +129,24 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
 {
     struct kind_row rows[ROWS];
     float16 sums[ROWS] = {0};
+    float16 rests = 0; // of the biases: four lanes a row
+    float last[ROWS] = {0};
     uint row_bytes = m->in_dim / BLOCK_INPUTS * BLOCK_BYTES;
+    __global const float *totals = packed + m->in_dim;
     UNROLL
     for (uint i = 0; i < ROWS; i++)
         rows[i] = kind_row_of(m, matrix, first + min(i, n - 1));
     for (uint v = 0; v < m->in_dim / WORDS_INPUTS; v++, packed += WORDS_INPUTS) {
-        uint16 w[ROWS];
+        struct words w[ROWS];
         float16 parts[ROWS];
         ROWS_SCALES(rows, v)
+#if KIND_BIAS
+        float4 four = vload4(v, totals);
+        rests = fma(biases, (float16)(four, four, four, four), rests);
+#endif
         UNROLL
         for (uint i = 0; i < ROWS; i++) {
-            w[i] = vector_words(rows[i].p, v);
+            w[i] = row_words_of(rows[i].p, v);
             fetch_ahead(vector_at(rows[i].p, v), row_bytes, WORDS_INPUTS * BLOCK_BYTES / BLOCK_INPUTS);
         }
         UNROLL
@@ -144,7 +154,7 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
             float16 plane = vload16(k, packed);
             UNROLL
             for (uint i = 0; i < ROWS; i++)
-                parts[i] = k == 0 ? word_numbers(w[i], k) * plane : fma(word_numbers(w[i], k), plane, parts[i]);
+                parts[i] = k == 0 ? word_numbers(&w[i], k) * plane : fma(word_numbers(&w[i], k), plane, parts[i]);
         }
         UNROLL
         for (uint i = 0; i < ROWS; i++)
@@ -152,12 +162,19 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
     }
     for (uint j = m->in_dim / WORDS_INPUTS * (WORDS_INPUTS / 16); j < m->in_dim / 16; j++, packed += 16) {
         UNROLL
-        for (uint i = 0; i < ROWS; i++)
-            sums[i] = fma(kind_sixteen(&rows[i], j) * vload16(0, packed), (float16)(kind_own_scale(&rows[i], j).x), sums[i]);
+        for (uint i = 0; i < ROWS; i++) {
+            float2 scale = kind_own_scale(&rows[i], j);
+            sums[i] = fma(kind_sixteen(&rows[i], j) * vload16(0, packed), (float16)(scale.x), sums[i]);
+            if (KIND_BIAS && j % 2 == 0)
+                last[i] = fma(scale.y, totals[j / 2], last[i]);
+        }
     }
+    const float4 of_rows[ROWS] = {rests.s0123, rests.s4567, rests.s89ab, rests.scdef};
     UNROLL
     for (uint i = 0; i < ROWS; i++) {
         dots[i] = sum16(sums[i]);
+        if (KIND_BIAS)
+            dots[i] += (of_rows[i].x + of_rows[i].z) + (of_rows[i].y + of_rows[i].w) + last[i];
 #ifdef KIND_FACTOR
         dots[i] *= rows[i].factor;
 #endif
@@ -319,9 +336,9 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
 #elif defined(KIND_OPEN_BLOCKS)
 // The products of `count` blocks, 8 at most, of each row with their x.
 INLINE void add_open_blocks(BYTES *rows, const uint count, uint row_bytes, __global const float *x,
-                            __global const float *totals, NIBBLE_FLOATS *sums, float *rests)
+                            __global const float *totals, float8 *sums, float *rests)
 {
-    enum { VECTORS = 32 / NIBBLE_LANES };
+    enum { VECTORS = 4 };
     struct open_blocks open[ROWS];
     UNROLL
     for (uint i = 0; i < ROWS; i++) {
@@ -338,17 +355,17 @@ INLINE void add_open_blocks(BYTES *rows, const uint count, uint row_bytes, __glo
     KEEP_IN_MEMORY(open, open);
     NO_UNROLL
     for (uint k = 0; k < count; k++, x += 32) {
-        NIBBLE_FLOATS planes[VECTORS];
+        float8 planes[VECTORS];
         UNROLL
         for (uint v = 0; v < VECTORS; v++)
-            planes[v] = NIBBLE_LOAD(v, x);
+            planes[v] = vload8(v, x);
         UNROLL
         for (uint i = 0; i < ROWS; i++) {
-            NIBBLE_FLOATS part = nibble_floats(open[i].q, k * VECTORS) * planes[0];
+            float8 part = nibble_floats(open[i].q, k * VECTORS) * planes[0];
             UNROLL
             for (uint v = 1; v < VECTORS; v++)
                 part = fma(nibble_floats(open[i].q, k * VECTORS + v), planes[v], part);
-            sums[i] = fma((NIBBLE_FLOATS)(open[i].scales[k]), part, sums[i]);
+            sums[i] = fma((float8)(open[i].scales[k]), part, sums[i]);
         }
     }
 }
@@ -358,7 +375,7 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
                     __global const float *packed, float *dots)
 {
     BYTES rows[ROWS];
-    NIBBLE_FLOATS sums[ROWS] = {0};
+    float8 sums[ROWS] = {0};
     float rests[ROWS] = {0};
     __global const float *totals = packed + m->in_dim;
     UNROLL
@@ -376,7 +393,7 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
         add_open_blocks(rows, 1, n_blocks * BLOCK_BYTES, packed + block * 32, totals + block, sums, rests);
     UNROLL
     for (uint i = 0; i < ROWS; i++)
-        dots[i] = NIBBLE_SUM(sums[i]) + rests[i];
+        dots[i] = sum8(sums[i]) + rests[i];
 }
 #else
 // The rows' scales of a block, or of 32 inputs.

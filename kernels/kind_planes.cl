@@ -34,6 +34,9 @@
 
 #if defined(__AVX512F__) && (defined(KIND_IS_Q2_K) || defined(KIND_IS_Q3_K))
 #define PLANE_TABLES // see below
+#ifdef KIND_IS_Q2_K
+#define PLANE_PAIRS
+#endif
 #endif
 
 // The power of 2 that a quantum of plane 4n + c is too large by.
@@ -109,7 +112,44 @@ INLINE WORDS twice_of(BYTES p, const uint h, const uint shift)
 #endif
 }
 
-// ---- all of a block's s and b at once, which takes a part of the steps that one by one take
+// ---- all of a block's s and b at once, which takes a part of the steps that one by one take; d is in all of them, and
+// what b has besides
+
+#if defined(KIND_IS_Q2_K)
+#define UNITS_AT 80
+#elif defined(KIND_IS_Q3_K)
+#define UNITS_AT 106 // the second half is d
+#elif defined(KIND_IS_Q6_K)
+#define UNITS_AT 206
+#else
+#define UNITS_AT 0
+#endif
+
+#define D_AT (KIND_BIAS ? 0 : 1)
+INLINE float d_in(BYTES p)
+{
+    float2 both = halves_of(u32_at(p + UNITS_AT));
+    return KIND_BIAS ? both.x : both.y;
+}
+
+INLINE float m_in(BYTES p)
+{
+    return halves_of(u32_at(p + UNITS_AT)).y;
+}
+
+// Both of ROWS blocks, for memory, from where a number is spread over lanes for nothing.
+INLINE void units_of_rows(const BYTES *rows, float (*units)[2])
+{
+#ifdef __F16C__
+    typedef short short8_bits __attribute__((ext_vector_type(8)));
+    uint4 bits = (uint4)(u32_at(rows[0] + UNITS_AT), u32_at(rows[1] + UNITS_AT), u32_at(rows[2] + UNITS_AT),
+                         u32_at(rows[3] + UNITS_AT));
+    vstore8(__builtin_ia32_vcvtph2ps256((short8_bits)as_short8(bits)), 0, units[0]);
+#else
+    for (uint i = 0; i < ROWS; i++)
+        vstore2(halves_of(u32_at(rows[i] + UNITS_AT)), 0, units[i]);
+#endif
+}
 
 #if KIND_SCALES == 16
 #define SCALES float16
@@ -124,45 +164,49 @@ INLINE WORDS twice_of(BYTES p, const uint h, const uint shift)
 #endif
 
 #if defined(KIND_IS_Q4_K) || defined(KIND_IS_Q5_K)
-INLINE SCALES scales_in(BYTES p)
+INLINE SCALES scales_in(BYTES p, float d)
 {
     uint2 sc = (uint2)(u32_at(p + 4), u32_at(p + 12));
     uint2 six = (uint2)(sc.x & 0x3f3f3f3fu, sc.y & 0x0f0f0f0fu | sc.x >> 2 & 0x30303030u);
-    return convert_float8(convert_int8(as_uchar8(six))) * halves_of(u32_at(p)).x;
+    return convert_float8(convert_int8(as_uchar8(six))) * d;
 }
-INLINE SCALES biases_in(BYTES p)
+INLINE SCALES biases_in(BYTES p, float m)
 {
     uint2 sc = (uint2)(u32_at(p + 8), u32_at(p + 12));
     uint2 six = (uint2)(sc.x & 0x3f3f3f3fu, sc.y >> 4 & 0x0f0f0f0fu | sc.x >> 2 & 0x30303030u);
-    return convert_float8(convert_int8(as_uchar8(six))) * -halves_of(u32_at(p)).y;
+    return convert_float8(convert_int8(as_uchar8(six))) * -m;
 }
 #endif
 
 #ifdef KIND_IS_Q2_K
-INLINE SCALES scales_in(BYTES p)
+INLINE SCALES scales_in(BYTES p, float d)
 {
-    return floats16(bytes16(p) & 15) * halves_of(u32_at(p + 80)).x;
+#ifdef PLANE_TABLES
+    return __builtin_ia32_permvarsf512(convert_float16(LANES_16), as_int16(bytes16(p))) * d;
+#else
+    return floats16(bytes16(p) & 15) * d;
+#endif
 }
-INLINE SCALES biases_in(BYTES p)
+INLINE SCALES biases_in(BYTES p, float m)
 {
-    return floats16(bytes16(p) >> 4) * -halves_of(u32_at(p + 80)).y;
+    return floats16(bytes16(p) >> 4) * -m;
 }
 #endif
 
 #ifdef KIND_IS_Q3_K
-INLINE SCALES scales_in(BYTES p)
+INLINE SCALES scales_in(BYTES p, float d)
 {
-    uint3 sc = (uint3)(u32_at(p + 96), u32_at(p + 100), u32_at(p + 104));
-    uint4 low = (uint4)(sc.x, sc.y, sc.x >> 4, sc.y >> 4) & 0x0f0f0f0fu;
-    uint4 high = (uint4)(sc.z, sc.z >> 2, sc.z >> 4, sc.z >> 6) & 0x03030303u;
-    return (floats16(convert_uint16(as_uchar16(low | high << 4))) - 32.0f) * half_at(p + 108);
+    uint2 sc = (uint2)(u32_at(p + 96), u32_at(p + 100));
+    uint4 low = sc.xyxy >> (uint4)(0, 0, 4, 4) & 0x0f0f0f0fu;
+    uint4 high = rotate((uint4)(u32_at(p + 104)), (uint4)(4, 2, 0, 30)) & 0x30303030u;
+    return (floats16(convert_uint16(as_uchar16(low | high))) - 32.0f) * d;
 }
 #endif
 
 #ifdef KIND_IS_Q6_K
-INLINE SCALES scales_in(BYTES p)
+INLINE SCALES scales_in(BYTES p, float d)
 {
-    return convert_float16(convert_int16(vload16(0, (__global const char *)p + 192))) * half_at(p + 208);
+    return convert_float16(convert_int16(vload16(0, (__global const char *)p + 192))) * d;
 }
 #endif
 
@@ -223,29 +267,38 @@ INLINE WORDS part_bytes(BYTES p, const uint n, const uint h)
 #endif
 
 #ifdef PLANE_TABLES
-// The k-th nibble of a word, shifted to the lowest place, is the index of a permutation of 16 numbers, for which nothing is
-// masked. Part 2m + o is in the words of set o: with Q2_K both sets are the words as they lie, whose nibbles are quanta of
-// parts 2m and 2m + 1, and each has its table; with Q3_K a nibble is a quantum and a bit of another, which the table does
-// not heed.
-#ifdef KIND_IS_Q2_K
+// A word that is shifted until its lowest 4 bits have a quantum is the index of a permutation of 16 numbers, for which
+// nothing is masked: bits of the index that are another's change nothing.
+#define LOOKED_UP(numbers, w, shift) __builtin_ia32_permvarsf512(numbers, as_int16((w) >> (shift)))
+#endif
+
+#ifdef PLANE_PAIRS
+// Nibbles are quanta of parts 2m and 2m + 1, o, each of which has its numbers.
 #define PLANE_NUMBERS(o)                                                                                               \
     ((o) ? (float16)(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3)                                                   \
          : (float16)(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3))
-INLINE void plane_sets(BYTES p, uint16 *sets)
+#elif defined(PLANE_TABLES)
+// Two sets of words, for parts 0 and 3 and for 1 and 2, have the upper bits where their bytes have no use for other bits:
+// a byte's bits of the parts are 33h3 0h00 and hh22 11.., h being the part's own. In 1 it is the fifth of the index.
+INLINE FLOATS table_digits(BYTES p, const uint n, const uint c)
 {
-    sets[0] = sets[1] = words_of(p + 16, 0);
+    WORDS low = words_of(p + 32, 0);
+    uint8 bits = *(__global const near8 *)p; // of 8 words, and from their fourth on of 8 more
+    WORDS high = (uint16)(bits, bits);
+    if (n == 0 || n == 3) {
+        high = rotate(high, (uint16)((uint8)(2), (uint8)(30)));
+        WORDS w = either_bits(0x24242424, high, low);
+        return n == 0 ? LOOKED_UP((float16)(-4, -3, -2, -1, 0, 1, 2, 3, -4, -3, -2, -1, 0, 1, 2, 3), w, 8 * c)
+                      : LOOKED_UP((float16)(-4, 0, -3, 1, -2, 2, -1, 3, -4, 0, -3, 1, -2, 2, -1, 3), w, 8 * c + 5);
+    }
+    high = rotate(high, (uint16)((uint8)(5), (uint8)(1)));
+    WORDS w = either_bits(0xc0c0c0c0, high, low);
+    if (n == 2)
+        return LOOKED_UP((float16)(-4, -3, -2, -1, -4, -3, -2, -1, 0, 1, 2, 3, 0, 1, 2, 3), w, 8 * c + 4);
+    const float16 without = (float16)(-4, -3, -2, -1, -4, -3, -2, -1, -4, -3, -2, -1, -4, -3, -2, -1);
+    const float16 with = (float16)(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3);
+    return __builtin_ia32_vpermi2varps512(without, as_int16(w >> 8 * c + 2), with);
 }
-#else
-#define PLANE_NUMBERS(o) (float16)(-4, -3, -2, -1, 0, 1, 2, 3, -4, -3, -2, -1, 0, 1, 2, 3)
-INLINE void plane_sets(BYTES p, uint16 *sets)
-{
-    uint16 low = words_of(p + 32, 0), high = twice_of(p, 0, 4);
-    sets[0] = low & 0xbbbbbbbbu | (high << 2 & 0x04040404u | high << 4 & 0x40404040u);
-    sets[1] = low >> 2 & 0xbbbbbbbbu | (high << 1 & 0x04040404u | high << 3 & 0x40404040u);
-}
-#endif
-
-#define PLANE(sets, o, nibble) __builtin_ia32_permvarsf512(PLANE_NUMBERS(o), as_int16(sets[o] >> 4 * (nibble)))
 #endif
 
 #if HALVES == 2 && !defined(KIND_IS_Q2_K) && !defined(KIND_IS_Q4_K)
@@ -254,7 +307,7 @@ INLINE void plane_sets(BYTES p, uint16 *sets)
 #define KIND_BYTES
 INLINE void block_open(BYTES p, struct open_block *b)
 {
-    SCALES_STORE(scales_in(p), 0, b->scales);
+    SCALES_STORE(scales_in(p, d_in(p)), 0, b->scales);
     UNROLL
     for (uint n = 0; n < 4; n++)
         UNROLL
@@ -269,7 +322,7 @@ INLINE void block_open(BYTES p, struct open_block *b)
 #define BLOCK_TOTALS (256 / KIND_SCALES)
 INLINE float8 block_rest(BYTES p, const struct open_block *b, __global const float *totals)
 {
-    return biases_in(p) * vload8(0, totals);
+    return biases_in(p, m_in(p)) * vload8(0, totals);
 }
 #endif
 #else
@@ -293,7 +346,7 @@ INLINE FLOATS digits_of(WORDS q, const uint c)
 #define SET_AT(n, j) ((n) / PARTS * SPAN + (n) % PARTS * PART_AT + LANE_AT(j)) / KIND_SCALES
 #if HALVES == 1
 #define BLOCK_SCALES SCALES
-#define SCALES_TAKE(s, p) s = scales_in(p)
+#define SCALES_TAKE(s, p, d) s = scales_in(p, d)
 #define SPREAD(s, n, h)                                                                                                \
     __builtin_shufflevector(s, s, SET_AT(n, 0), SET_AT(n, 1), SET_AT(n, 2), SET_AT(n, 3), SET_AT(n, 4), SET_AT(n, 5),  \
                             SET_AT(n, 6), SET_AT(n, 7), SET_AT(n, 8), SET_AT(n, 9), SET_AT(n, 10), SET_AT(n, 11),      \
@@ -303,7 +356,7 @@ struct block_scales {
     float s[256 / KIND_SCALES];
 };
 #define BLOCK_SCALES struct block_scales
-#define SCALES_TAKE(scales, p) SCALES_STORE(scales_in(p), 0, (scales).s)
+#define SCALES_TAKE(scales, p, d) SCALES_STORE(scales_in(p, d), 0, (scales).s)
 #if KIND_SCALES == 32
 #define SPREAD(scales, n, h) (float8)((scales).s[SET_AT(n, 8 * (h))])
 #else
@@ -314,7 +367,9 @@ struct block_scales {
 // The products of half h of a part of the block at p with its four planes of x.
 INLINE FLOATS part_dot(BYTES p, const uint n, const uint h, const FLOATS *x)
 {
-#if defined(KIND_IS_Q2_K) || defined(KIND_IS_Q4_K)
+#if defined(PLANE_TABLES) && !defined(PLANE_PAIRS)
+#define DIGITS(c) table_digits(p, n, c)
+#elif defined(KIND_IS_Q2_K) || defined(KIND_IS_Q4_K)
 #define DIGITS(c) digits(p, n, h, c)
 #else
     WORDS q = part_bytes(p, n, h);

@@ -146,6 +146,15 @@ static float8 signed8(uint8 bytes)
 #define LANES_8 (uint8)(0, 1, 2, 3, 4, 5, 6, 7)
 #define LANES_16 (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 
+#if SHAPE_CPU && defined(__AVX512F__)
+// a's bits where the mask has one, else b's: one instruction.
+INLINE uint16 either_bits(const uint mask, uint16 a, uint16 b)
+{
+    return as_uint16(
+        __builtin_ia32_pternlogd512_mask((int16)((int)mask), as_int16(a), as_int16(b), 0xca, (ushort)0xffff));
+}
+#endif
+
 // ---- blocks of 32: nibbles of 16 bytes, the low ones first
 
 #if defined(KIND_IS_Q4_0) || defined(KIND_IS_Q4_1) || defined(KIND_IS_Q5_0) || defined(KIND_IS_Q5_1)

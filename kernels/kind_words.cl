@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // CPU with vectors of 16 floats: a row of x times blocks of nibbles, which stay where they lie in 16 words of 128 inputs. A
 // word that is shifted until its k-th nibble is the lowest is the index of a permutation of the 16 numbers that nibbles
-// say, for which no mask is needed; so plane k is a shift, a permutation and the product. x is packed plane by plane. A
-// block of 256 is two vectors, smaller blocks are gathered; what is left of a row behind the last 128 goes by 16 inputs,
-// and x as it is.
+// say, for which no mask is needed; so plane k is a shift, a permutation and the product. A fifth bit is put beside the
+// nibbles of every other plane, where these need none, for a permutation of 32 numbers. x is packed plane by plane. A block
+// of 256 is two vectors, smaller blocks are gathered; what is left of a row behind the last 128 goes by 16 inputs, and x as
+// it is.
 #if defined(KIND) && SHAPE_CPU && defined(__AVX512F__) && defined(__F16C__) &&                                          \
     (defined(KIND_IS_Q4_0) || defined(KIND_IS_IQ4_NL) || defined(KIND_IS_IQ4_XS) || defined(KIND_IS_MXFP4) ||          \
-     defined(KIND_IS_NVFP4))
+     defined(KIND_IS_NVFP4) || defined(KIND_IS_Q4_1) || defined(KIND_IS_Q5_0) || defined(KIND_IS_Q5_1))
 #define KIND_WORDS
 #define WORDS_INPUTS 128 // of a vector
 
-#if defined(KIND_IS_Q4_0)
-#define WORDS_TABLE (float16)(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7)
+#if defined(KIND_IS_Q5_0) || defined(KIND_IS_Q5_1)
+#define WORDS_MIDDLE (KIND_BIAS ? 0 : 16)
+#elif defined(KIND_IS_Q4_0)
+#define WORDS_TABLE convert_float16(as_int16(LANES_16) - 8)
+#elif defined(KIND_IS_Q4_1)
+#define WORDS_TABLE convert_float16(LANES_16)
 #elif defined(KIND_IS_MXFP4) || defined(KIND_IS_NVFP4)
 #define WORDS_TABLE (float16)(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 #else
@@ -51,6 +56,19 @@ INLINE uint16 vector_words(BYTES p, uint v)
 #endif
 }
 #endif
+
+// Of four blocks, put together as integers, for moving numbers into lanes one by one takes more of the scarce instructions.
+INLINE uint4 four_words(BYTES p)
+{
+    return as_uint4((ulong2)(u32_at(p) | (ulong)u32_at(p + BLOCK_BYTES) << 32,
+                             u32_at(p + 2 * BLOCK_BYTES) | (ulong)u32_at(p + 3 * BLOCK_BYTES) << 32));
+}
+
+INLINE float16 sixteen_halves(short16 bits)
+{
+    typedef short short16_bits __attribute__((ext_vector_type(16)));
+    return __builtin_ia32_vcvtph2ps512_mask((short16_bits)bits, (float16)(0), (ushort)0xffff, 4);
+}
 
 #if defined(KIND_IS_NVFP4)
 // A float of 4 and 3 bits is a half without the highest and the lowest of its own, 256 times as small.
@@ -95,6 +113,16 @@ INLINE float16 rows_scales(BYTES a, BYTES b, BYTES c, BYTES d)
     int16 e = convert_int16(as_uchar16((uint4)(four_bytes(a), four_bytes(b), four_bytes(c), four_bytes(d))));
     return as_float16(max(e - 1 << 23, e + 1 << 21)); // power_of_two(e, 1)
 }
+#elif KIND_BIAS
+INLINE uint16 rows_units(BYTES a, BYTES b, BYTES c, BYTES d)
+{
+    return (uint16)(four_words(a), four_words(b), four_words(c), four_words(d));
+}
+#define ROWS_SCALES(rows, v)                                                                                           \
+    uint16 units = rows_units(vector_at(rows[0].p, v), vector_at(rows[1].p, v), vector_at(rows[2].p, v),               \
+                              vector_at(rows[3].p, v));                                                                \
+    float16 scales = sixteen_halves(convert_short16(as_int16(units)));                                                 \
+    float16 biases = sixteen_halves(convert_short16(as_int16(units >> 16)));
 #else
 INLINE ulong four_halves(BYTES p)
 {
@@ -103,9 +131,8 @@ INLINE ulong four_halves(BYTES p)
 }
 INLINE float16 rows_scales(BYTES a, BYTES b, BYTES c, BYTES d)
 {
-    typedef short short16_bits __attribute__((ext_vector_type(16)));
     ulong4 bits = (ulong4)(four_halves(a), four_halves(b), four_halves(c), four_halves(d));
-    return __builtin_ia32_vcvtph2ps512_mask((short16_bits)as_short16(bits), (float16)(0), (ushort)0xffff, 4);
+    return sixteen_halves(as_short16(bits));
 }
 #endif
 #ifndef ROWS_SCALES
@@ -115,11 +142,51 @@ INLINE float16 rows_scales(BYTES a, BYTES b, BYTES c, BYTES d)
 #endif
 #endif
 
-// Of 16 words, the numbers of their k-th nibbles.
-INLINE float16 word_numbers(uint16 w, const uint k)
+#if defined(KIND_IS_Q5_0) || defined(KIND_IS_Q5_1)
+// Words whose even nibbles, and words whose odd ones, have their fifth bit beside them: the bit above, and the one below.
+struct words {
+    uint16 even, odd;
+};
+#define APART(n, at)                                                                                                   \
+    (((n) & 1) << at | ((n) >> 1 & 1) << 8 + at | ((n) >> 2 & 1) << 16 + at | ((n) >> 3 & 1) << 24 + at)
+INLINE struct words row_words_of(BYTES p, uint v)
 {
-    return __builtin_ia32_permvarsf512(WORDS_TABLE, as_int16(w >> 4 * k));
+    BYTES at = vector_at(p, v) + BLOCK_BYTES - 20;
+    uint16 w = vector_words(p, v);
+    // 4 of the even nibbles, and from bit 16 on 4 of the odd ones
+    uint16 bits = four_words(at).s0000111122223333 >> 4 * (LANES_16 & 3);
+    int16 above = __builtin_ia32_permvarsi512(as_int16(APART(LANES_16, 4)), as_int16(bits));
+    int16 below = __builtin_ia32_permvarsi512(as_int16(APART(LANES_16, 3)), as_int16(bits >> 16));
+    struct words words = {either_bits(0x10101010, as_uint16(above), w), either_bits(0x08080808, as_uint16(below), w)};
+    return words;
 }
+
+INLINE float16 word_numbers(const struct words *w, const uint k)
+{
+    const int16 lanes = as_int16(LANES_16), middle = WORDS_MIDDLE;
+    if (k % 2 == 0)
+        return __builtin_ia32_vpermi2varps512(convert_float16(lanes - middle), as_int16(w->even >> 4 * k),
+                                              convert_float16(lanes + 16 - middle));
+    return __builtin_ia32_vpermi2varps512(convert_float16((lanes >> 1) + (lanes & 1) * 16 - middle),
+                                          as_int16(w->odd >> 4 * k - 1),
+                                          convert_float16((lanes >> 1) + 8 + (lanes & 1) * 16 - middle));
+}
+#else
+struct words {
+    uint16 all;
+};
+INLINE struct words row_words_of(BYTES p, uint v)
+{
+    struct words words = {vector_words(p, v)};
+    return words;
+}
+
+// Of 16 words, the numbers of their k-th nibbles.
+INLINE float16 word_numbers(const struct words *w, const uint k)
+{
+    return __builtin_ia32_permvarsf512(WORDS_TABLE, as_int16(w->all >> 4 * k));
+}
+#endif
 
 // Plane 2c + h is of a word's bytes c, whose halves h are 16 inputs apart, or 8.
 static void pack_vectors(__global const float *x, __global float *packed, uint in_dim)

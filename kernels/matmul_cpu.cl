@@ -114,10 +114,10 @@ static void dequantise(const struct args_matrix *m, __global const uchar *matrix
 #ifdef KIND_PLANES // and MATMUL_INPUTS is a block
     float s[BLOCK_SETS], b[BLOCK_SETS];
     BYTES p = from.p + first / 256 * BLOCK_BYTES;
-    SCALES scales = scales_in(p);
+    SCALES scales = scales_in(p, d_in(p));
     SCALES_STORE(scales, 0, s);
 #if KIND_BIAS
-    SCALES_STORE(biases_in(p), 0, b);
+    SCALES_STORE(biases_in(p, m_in(p)), 0, b);
 #else
     SCALES_STORE(scales * -MIDDLE_OF_BYTES, 0, b);
 #endif
