@@ -20,9 +20,11 @@ INLINE void block_eights(const struct open_block *b, uint g, float8 *w)
 
 #if defined(KIND) && SHAPE_CPU &&                                                                                      \
     (defined(KIND_IS_Q4_0) || defined(KIND_IS_Q4_1) || defined(KIND_IS_Q5_0) || defined(KIND_IS_Q5_1) ||               \
-     defined(KIND_IS_IQ4_NL) || defined(KIND_IS_IQ4_XS) || defined(KIND_IS_MXFP4))
+     defined(KIND_IS_IQ4_NL) || defined(KIND_IS_IQ4_XS) || defined(KIND_IS_MXFP4) || defined(KIND_IS_NVFP4))
 #ifndef KIND_IS_IQ4_XS
+#ifndef KIND_IS_NVFP4
 #define KIND_NIBBLES
+#endif
 typedef char __attribute__((ext_vector_type(32))) char32;
 #endif
 typedef uchar __attribute__((ext_vector_type(32))) uchar32;
@@ -31,8 +33,8 @@ typedef uchar __attribute__((ext_vector_type(32))) uchar32;
 #define TWICE(first, second)                                                                                           \
     __builtin_shufflevector(first, second, BYTES_0_15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31)
 
-#if defined(KIND_IS_IQ4_NL) || defined(KIND_IS_IQ4_XS) || defined(KIND_IS_MXFP4)
-#ifdef KIND_IS_MXFP4
+#if defined(KIND_IS_IQ4_NL) || defined(KIND_IS_IQ4_XS) || defined(KIND_IS_MXFP4) || defined(KIND_IS_NVFP4)
+#if defined(KIND_IS_MXFP4) || defined(KIND_IS_NVFP4)
 #define NIBBLE_TABLE TABLE_F
 #define NIBBLES_AT 1
 #else
@@ -76,7 +78,7 @@ INLINE char32 block_bytes(BYTES p)
 {
     return found32(p + NIBBLES_AT);
 }
-#else
+#elif defined(KIND_NIBBLES)
 INLINE uchar32 block_nibbles(BYTES p)
 {
     uchar16 n = vload16(0, p);
@@ -113,17 +115,45 @@ INLINE char32 block_bytes(BYTES p)
 #endif
 
 // With vectors of 16 kind_words.cl has them.
-#if !defined(__AVX512F__) && defined(KIND_NIBBLES) &&                                                                  \
-    (defined(__AVX2__) || (!defined(KIND_IS_IQ4_NL) && !defined(KIND_IS_MXFP4)))
+#if !defined(__AVX512F__) &&                                                                                           \
+    (defined(KIND_IS_Q4_0) || defined(KIND_IS_Q4_1) || defined(KIND_IS_Q5_0) || defined(KIND_IS_Q5_1) ||               \
+     defined(__AVX2__) && (defined(KIND_IS_IQ4_NL) || defined(KIND_IS_MXFP4)) ||                                       \
+     defined(__AVX2__) && defined(__F16C__) && defined(KIND_IS_NVFP4))
 #define KIND_OPEN_BLOCKS
 struct open_blocks {
     char32 q[8];
-    float scales[8];
+    float8 scales[KIND_SCALES == 32 ? 1 : 2];
 };
 
-INLINE float8 nibble_floats(const char32 *q, uint i)
+// `count` times 32 inputs of the blocks at p, a multiple of OPEN_LEAST.
+INLINE void open_32s(BYTES p, const uint count, struct open_blocks *open)
 {
-    return convert_float8(convert_int8(as_char8(((const ulong *)q)[i])));
+#ifdef KIND_IS_NVFP4
+#define OPEN_LEAST 2
+    UNROLL
+    for (uint k = 0; k < count; k += 2, p += BLOCK_BYTES) {
+        if (k % 4 == 0)
+            open->scales[k / 4] = scales_of_two(p, k + 2 < count ? p + BLOCK_BYTES : p);
+        open->q[k] = found32(p + 4);
+        open->q[k + 1] = found32(p + 20);
+    }
+#else
+#define OPEN_LEAST 1
+    UNROLL
+    for (uint k = 0; k < count; k++, p += BLOCK_BYTES) {
+        ((float *)open->scales)[k] = scale_in(p, 0).x;
+        open->q[k] = block_bytes(p);
+    }
+#endif
+}
+
+// The i-th 8 inputs. NVFP4's halves of 16 bytes have the inputs of a scale each.
+INLINE float8 open_floats(const struct open_blocks *open, uint i)
+{
+#ifdef KIND_IS_NVFP4
+    i = (i & ~3u) | (i & 1) << 1 | (i >> 1 & 1);
+#endif
+    return convert_float8(convert_int8(as_char8(((const ulong *)open->q)[i])));
 }
 #endif
 

@@ -334,38 +334,40 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
     }
 }
 #elif defined(KIND_OPEN_BLOCKS)
-// The products of `count` blocks, 8 at most, of each row with their x.
+// The products of `count` times 32 inputs, 8 times at most, of each row with their x.
 INLINE void add_open_blocks(BYTES *rows, const uint count, uint row_bytes, __global const float *x,
                             __global const float *totals, float8 *sums, float *rests)
 {
-    enum { VECTORS = 4 };
     struct open_blocks open[ROWS];
     UNROLL
     for (uint i = 0; i < ROWS; i++) {
-        fetch_ahead(rows[i], row_bytes, count * BLOCK_BYTES);
+        fetch_ahead(rows[i], row_bytes, count * 32 / BLOCK_INPUTS * BLOCK_BYTES);
+        open_32s(rows[i], count, &open[i]);
         UNROLL
-        for (uint k = 0; k < count; k++, rows[i] += BLOCK_BYTES) {
-            float2 scale = scale_in(rows[i], 0);
-            open[i].q[k] = block_bytes(rows[i]);
-            open[i].scales[k] = scale.x;
-            if (KIND_BIAS)
-                rests[i] = fma(scale.y, totals[k], rests[i]);
-        }
+        for (uint k = 0; KIND_BIAS && k < count; k++)
+            rests[i] = fma(scale_in(rows[i] + k * BLOCK_BYTES, 0).y, totals[k], rests[i]);
+        rows[i] += count * 32 / BLOCK_INPUTS * BLOCK_BYTES;
     }
     KEEP_IN_MEMORY(open, open);
     NO_UNROLL
     for (uint k = 0; k < count; k++, x += 32) {
-        float8 planes[VECTORS];
+        float8 planes[4];
         UNROLL
-        for (uint v = 0; v < VECTORS; v++)
+        for (uint v = 0; v < 4; v++)
             planes[v] = vload8(v, x);
         UNROLL
         for (uint i = 0; i < ROWS; i++) {
-            float8 part = nibble_floats(open[i].q, k * VECTORS) * planes[0];
-            UNROLL
-            for (uint v = 1; v < VECTORS; v++)
-                part = fma(nibble_floats(open[i].q, k * VECTORS + v), planes[v], part);
-            sums[i] = fma((float8)(open[i].scales[k]), part, sums[i]);
+            const float *scales = (const float *)open[i].scales;
+            float8 part = open_floats(&open[i], 4 * k) * planes[0];
+            part = fma(open_floats(&open[i], 4 * k + 1), planes[1], part);
+#if KIND_SCALES == 16
+            sums[i] = fma((float8)(scales[2 * k]), part, sums[i]);
+            part = open_floats(&open[i], 4 * k + 2) * planes[2];
+#else
+            part = fma(open_floats(&open[i], 4 * k + 2), planes[2], part);
+#endif
+            part = fma(open_floats(&open[i], 4 * k + 3), planes[3], part);
+            sums[i] = fma((float8)(scales[(k + 1) * (32 / KIND_SCALES) - 1]), part, sums[i]);
         }
     }
 }
@@ -381,19 +383,23 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
     UNROLL
     for (uint i = 0; i < ROWS; i++)
         rows[i] = kind_row_of(m, matrix, first + min(i, n - 1)).p;
-    uint n_blocks = m->in_dim / 32, block = 0;
-    for (; block + 8 <= n_blocks; block += 8)
-        add_open_blocks(rows, 8, n_blocks * BLOCK_BYTES, packed + block * 32, totals + block, sums, rests);
-    if (block + 4 <= n_blocks) {
-        add_open_blocks(rows, 4, n_blocks * BLOCK_BYTES, packed + block * 32, totals + block, sums, rests);
-        block += 4;
+    uint row_bytes = m->in_dim / BLOCK_INPUTS * BLOCK_BYTES, times = m->in_dim / 32, at = 0;
+    for (; at + 8 <= times; at += 8)
+        add_open_blocks(rows, 8, row_bytes, packed + at * 32, totals + at, sums, rests);
+    if (at + 4 <= times) {
+        add_open_blocks(rows, 4, row_bytes, packed + at * 32, totals + at, sums, rests);
+        at += 4;
     }
     NO_UNROLL
-    for (; block < n_blocks; block++)
-        add_open_blocks(rows, 1, n_blocks * BLOCK_BYTES, packed + block * 32, totals + block, sums, rests);
+    for (; at < times; at += OPEN_LEAST)
+        add_open_blocks(rows, OPEN_LEAST, row_bytes, packed + at * 32, totals + at, sums, rests);
     UNROLL
-    for (uint i = 0; i < ROWS; i++)
+    for (uint i = 0; i < ROWS; i++) {
         dots[i] = sum8(sums[i]) + rests[i];
+#ifdef KIND_FACTOR
+        dots[i] *= kind_row_of(m, matrix, first).factor;
+#endif
+    }
 }
 #else
 // The rows' scales of a block, or of 32 inputs.

@@ -282,6 +282,16 @@ SCALE_IN
     uint size = p[j]; // no number is negative, though bit 7 may be set; 0x7f is 0, and 0xff as if it weren't
     return (float2)(size == 0x7f ? 0 : 0.5f * e4m3(size & 0x7f), 0);
 }
+#if SHAPE_CPU && defined(__F16C__)
+// Of two blocks: a float of 4 and 3 bits is a half without the highest and the lowest of its own, 256 times as small.
+INLINE float8 scales_of_two(BYTES a, BYTES b)
+{
+    typedef short short8_bits __attribute__((ext_vector_type(8)));
+    ushort8 bits = convert_ushort8(as_uchar8((uint2)(u32_at(a), u32_at(b))));
+    bits = select((bits & (ushort)0x7f) << (ushort8)(7), (ushort8)(0), bits == (ushort)0x7f);
+    return __builtin_ia32_vcvtph2ps256((short8_bits)as_short8(bits)) * 128.0f;
+}
+#endif
 SIXTEEN_IN
 {
     uchar8 q = vload8(0, p + 4 + 8 * j);

@@ -71,14 +71,10 @@ INLINE float16 sixteen_halves(short16 bits)
 }
 
 #if defined(KIND_IS_NVFP4)
-// A float of 4 and 3 bits is a half without the highest and the lowest of its own, 256 times as small.
 INLINE float16 vector_scales(BYTES p, uint v)
 {
     BYTES block = vector_at(p, v);
-    ushort8 bits = convert_ushort8(as_uchar8((uint2)(u32_at(block), u32_at(block + BLOCK_BYTES))));
-    bits = select((bits & (ushort)0x7f) << (ushort8)(7), (ushort8)(0), bits == (ushort)0x7f);
-    float8 s = __builtin_ia32_vcvtph2ps256((short8_bits)as_short8(bits)) * 128.0f;
-    return s.s0011223344556677;
+    return scales_of_two(block, block + BLOCK_BYTES).s0011223344556677;
 }
 #define ROWS_SCALES(rows, v)
 #define ROW_SCALES(i, p, v) vector_scales(p, v)
