@@ -126,6 +126,9 @@ $(BUILD)/tests/fault/app/test_refused: private LDFLAGS += $(foreach f,malloc cal
 $(BUILD)/tests/fault/engine/session/test_refused_memory: private LDFLAGS += \
     $(foreach f,malloc calloc realloc aligned_alloc posix_memalign strdup free,-Wl,--wrap=$f)
 
+# Each sync is seen: tests/fault/kernels/test_driver_seal.c.
+$(BUILD)/tests/fault/kernels/test_driver_seal: private LDFLAGS += -Wl,--wrap=fsync
+
 # A fuzz target with replay.c as its main: runs the corpus and fixed mutants of it.
 $(BUILD)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/tests/fuzz/replay.o $(LIBRARY)
 	@mkdir -p $(@D)

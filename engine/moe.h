@@ -315,6 +315,8 @@ void moe_model_close(moe_model *model); // NULL is fine
 int moe_model_end_trace(moe_model *model, struct moe_err *err);
 const struct moe_description *moe_model_describe(const moe_model *model);
 const char *moe_model_device(const moe_model *model); // its name, for people
+// What was wrong with the device's kernels as they were kept, and was mended; "": nothing.
+const char *moe_model_notice(const moe_model *model);
 
 // What each kernel took by the device's own clock, of the work that the host has waited for. Returns how many were
 // used, at most max; 0 without options.profile, and where the device keeps no times.

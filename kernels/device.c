@@ -320,3 +320,8 @@ const struct gpu_info *gpu_describe(const gpu *g)
 {
     return &g->info;
 }
+
+const char *gpu_notice(const gpu *g)
+{
+    return g->notice;
+}

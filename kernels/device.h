@@ -6,8 +6,10 @@
 
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
+#include <limits.h>
 #include <sys/stat.h>
 
+#include "kernels/driver_seal.h"
 #include "kernels/gpu.h"
 #include "kernels/launch.h"
 #include "kernels/profile.h"
@@ -15,6 +17,7 @@
 struct program {
     cl_program binary;
     uint32_t uses;                   // of a single kind's
+    char seal[SEAL_KEY];             // of what the driver keeps of it; "": none
     cl_kernel kernels[KERNEL_COUNT]; // NULL: it has no such kernel
     cl_kernel calls[KERNEL_COUNT];   // those that take all in one struct; NULL: it doesn't
 };
@@ -72,6 +75,7 @@ struct gpu {
     struct program program;                             // of all ops
     struct program *formats[KIND_COUNT][SCALE_F32 + 1]; // of the kinds that it doesn't know, those that were opened
     char *cache_folder;                                 // for binaries; NULL: none
+    char notice[SEAL_NOTICE];                           // gpu_notice's
     struct fences fences;
     cl_command_queue copy_queue; // NULL until the first copy
     struct fences copies;        // one for each copy
@@ -113,6 +117,7 @@ bool device_is_pocls(const struct gpu_info *info); // device.c
 bool cache_is_private(const struct stat *about);
 // Is what PoCL has kept of compiled kernels? False with *err filled.
 bool driver_cache_is_ours(struct gpu_error *err);
+bool driver_cache_folder(char folder[PATH_MAX]); // where PoCL keeps it; false: nowhere
 
 // program.c: builds and warms up kernels and proves their arguments; false with *err filled.
 bool program_open(gpu *g, const struct gpu_options *options, struct gpu_error *err);

@@ -11,18 +11,24 @@
 #include "kernels/device.h"
 
 // Where PoCL (3 to 7) keeps them: the folder itself, and the one that it makes it in, if it makes that, too.
-static bool find_folders(char folders[2][PATH_MAX])
+static bool find_folders(char folder[PATH_MAX], char outer[PATH_MAX])
 {
     const char *own = getenv("POCL_CACHE_DIR"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     int length = 0;
-    *folders[1] = 0;
+    *outer = 0;
     if (own && access(own, W_OK) == 0)
-        return snprintf(folders[0], PATH_MAX, "%s", own) < PATH_MAX;
+        return snprintf(folder, PATH_MAX, "%s", own) < PATH_MAX;
     if (cache && *cache)
-        length = snprintf(folders[1], PATH_MAX, "%s/pocl", cache);
+        length = snprintf(outer, PATH_MAX, "%s/pocl", cache);
     else if (home && *home)
-        length = snprintf(folders[1], PATH_MAX, "%s/.cache/pocl", home);
-    return length > 0 && length < PATH_MAX && snprintf(folders[0], PATH_MAX, "%s/kcache", folders[1]) < PATH_MAX;
+        length = snprintf(outer, PATH_MAX, "%s/.cache/pocl", home);
+    return length > 0 && length < PATH_MAX && snprintf(folder, PATH_MAX, "%s/kcache", outer) < PATH_MAX;
+}
+
+bool driver_cache_folder(char folder[PATH_MAX])
+{
+    char outer[PATH_MAX];
+    return find_folders(folder, outer);
 }
 
 static bool is_others(const struct stat *about)
@@ -38,7 +44,7 @@ bool cache_is_private(const struct stat *about)
 bool driver_cache_is_ours(struct gpu_error *err)
 {
     char folders[2][PATH_MAX];
-    if (!find_folders(folders))
+    if (!find_folders(folders[0], folders[1]))
         return true;
     for (int i = 0; i < 2; i++) {
         struct stat about;

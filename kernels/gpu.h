@@ -77,6 +77,8 @@ unsigned gpu_list(struct gpu_info *infos, unsigned max);
 gpu *gpu_open(const struct gpu_options *options, struct gpu_error *err);
 void gpu_close(gpu *g); // NULL is fine; all its buffers must have been freed
 const struct gpu_info *gpu_describe(const gpu *g);
+// A sentence for people about what was wrong with kernels that were kept, and was mended; "": nothing.
+const char *gpu_notice(const gpu *g);
 
 // What the host has left for us now: of /proc/meminfo and of the memory cgroups (v1, v2) that we are in, whose page
 // cache counts as free.

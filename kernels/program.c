@@ -4,7 +4,7 @@
 // The cache holds one file a program: a header, then the driver's binary. Its name is a hash of all that the binary
 // depends on: sources, options, device, driver, platform. It is written beside and renamed, so a reader sees all or
 // nothing; whatever is wrong with a file only costs a build. It is machine code: a folder or file that is another
-// user's, or that others may write to, is not used. A driver that keeps its own is left to it.
+// user's, or that others may write to, is not used. A driver that keeps its own is left to it, under a seal.
 #include "kernels/device.h"
 
 #include <errno.h>
@@ -102,12 +102,19 @@ static bool cache_key(const gpu *g, const struct source *source, struct digest *
     return digest(parts, N_TEXTS + 1, key);
 }
 
+// Hex digits of half of it, which name it.
+static void key_digits(const struct digest *key, char digits[SEAL_KEY])
+{
+    _Static_assert(SEAL_KEY == DIGEST + 1, "two digits a byte");
+    for (int i = 0; i < DIGEST / 2; i++)
+        snprintf(digits + 2 * i, 3, "%02x", key->bytes[i]);
+}
+
 static void cache_name(const struct digest *key, char name[CACHE_NAME])
 {
-    int at = snprintf(name, CACHE_NAME, "kernels-");
-    for (int i = 0; i < DIGEST / 2; i++)
-        at += snprintf(name + at, CACHE_NAME - (size_t)at, "%02x", key->bytes[i]);
-    snprintf(name + at, CACHE_NAME - (size_t)at, ".bin");
+    char digits[SEAL_KEY];
+    key_digits(key, digits);
+    snprintf(name, CACHE_NAME, "kernels-%s.bin", digits);
 }
 
 static bool is_trusted(int fd, mode_t type)
@@ -470,15 +477,26 @@ static bool make_ready(gpu *g, struct program *p, const struct source *source, c
     return g->warm_late || warm_up(g, p, source, steps, err);
 }
 
-static bool open_program(gpu *g, struct program *p, const struct source *source, struct steps *steps,
-                         struct gpu_error *err)
+// What the driver keeps of it by itself.
+static void open_seal(gpu *g, const struct source *source, const struct digest *key, struct driver_seal *seal)
 {
-    struct digest key;
-    bool cached = g->cache_folder && cache_key(g, source, &key);
+    char digits[SEAL_KEY], folder[PATH_MAX];
+    unsigned wanted = g->warm_late ? 0 : source->uses || !g->mixers ? ~0u : g->mixers;
+    *seal = (struct driver_seal){.within = -1, .mark_fd = -1};
+    if (!key || !driver_keeps(g) || !driver_cache_folder(folder))
+        return;
+    key_digits(key, digits);
+    seal_open(seal, folder, digits, wanted, g->notice);
+}
+
+static bool build_program(gpu *g, struct program *p, const struct source *source, const struct digest *key,
+                          struct steps *steps, struct gpu_error *err)
+{
+    bool cached = g->cache_folder && key;
     steps->total = count_wanted(g, source);
     if (steps->progress)
         steps->progress(steps->context, "kernels", 0, steps->total);
-    if (cached && build_from_binary(g, p, source, &key) && make_ready(g, p, source, steps, NULL))
+    if (cached && build_from_binary(g, p, source, key) && make_ready(g, p, source, steps, NULL))
         return true;
     release(p);
     steps->total = count_wanted(g, source) + (cached ? 1u : 0u);
@@ -487,8 +505,22 @@ static bool open_program(gpu *g, struct program *p, const struct source *source,
         return false;
     }
     if (cached)
-        save_binary(g, p, &key);
+        save_binary(g, p, key);
     return true;
+}
+
+static bool open_program(gpu *g, struct program *p, const struct source *source, struct steps *steps,
+                         struct gpu_error *err)
+{
+    struct digest digest;
+    struct driver_seal seal;
+    const struct digest *key = cache_key(g, source, &digest) ? &digest : NULL;
+    open_seal(g, source, key, &seal);
+    bool good = build_program(g, p, source, key, steps, err);
+    if (good)
+        memcpy(p->seal, seal.key, sizeof p->seal);
+    seal_close(&seal, good);
+    return good;
 }
 
 bool program_open(gpu *g, const struct gpu_options *options, struct gpu_error *err)
@@ -528,8 +560,17 @@ struct program *program_open_kind(gpu *g, const struct gpu_format *format, struc
     return NULL;
 }
 
+// Kernels that were built since are of its program, too.
+static void renew_seal(const struct program *p)
+{
+    char folder[PATH_MAX];
+    if (*p->seal && driver_cache_folder(folder))
+        seal_renew(folder, p->seal);
+}
+
 void program_close(struct program *p)
 {
+    renew_seal(p);
     release(p);
     free(p);
 }
@@ -540,6 +581,7 @@ void programs_close(gpu *g)
     for (size_t i = 0; i < sizeof g->formats / sizeof *formats; i++)
         if (formats[i])
             program_close(formats[i]);
+    renew_seal(&g->program);
     release(&g->program);
     free(g->cache_folder);
 }

@@ -19,6 +19,7 @@
 struct backend_info {
     char name[64]; // the model's
     char device[128];
+    char notice[320]; // as moe_model_notice
     uint64_t parameters, active_parameters;
     struct moe_cache_plan cache;
     uint64_t n_experts;                  // of all layers

@@ -154,6 +154,7 @@ static void real_describe(void *self, struct backend_info *info)
     };
     snprintf(info->name, sizeof info->name, "%s", about->name);
     snprintf(info->device, sizeof info->device, "%s", moe_model_device(real->model));
+    snprintf(info->notice, sizeof info->notice, "%s", moe_model_notice(real->model));
     struct origin *origin = &info->origin;
     origin->kv_type = (uint32_t)real->settings->kv;
     origin->n_layers = about->n_layers;

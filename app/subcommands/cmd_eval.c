@@ -224,6 +224,8 @@ static int open_model(struct eval *eval)
     model_options.progress_context = eval;
     int code = moe_model_open(eval->directory, &model_options, &eval->model, &eval->err);
     free(kernel_cache);
+    if (code == 0 && *moe_model_notice(eval->model))
+        report("%s", moe_model_notice(eval->model));
     struct moe_session_options session_options = model_settings_session(&eval->options->model);
     session_options.max_context = (uint32_t)eval->ids.count;
     return code ? code : moe_session_open(eval->model, &session_options, &eval->session, &eval->err);

@@ -288,6 +288,8 @@ static void take_session(struct run *run, const struct session_news *news)
 static void say_plan(const struct run *run)
 {
     char words[PLAN_WORDS_SIZE];
+    if (*run->info.notice)
+        report("%s", run->info.notice);
     if (run->progress.out)
         report("%s", plan_words(words, sizeof words, &run->info.cache));
     struct context_figures context = {run->info.max_context, run->info.context_limit, run->info.row_bytes};

@@ -417,6 +417,8 @@ static void on_ready(struct talk *talk, const struct backend_info *info)
     talk->face->progress(talk->self, NULL);
     int length = snprintf(line, sizeof line, "%s on %s\n", info->name, info->device);
     talk->face->show(talk->self, line, (size_t)length);
+    if (*info->notice)
+        talk_say(talk, "Note: %s.", info->notice);
     char words[PLAN_WORDS_SIZE];
     talk_say(talk, "%s", plan_words(words, sizeof words, &info->cache));
     if (*plan_warning(words, sizeof words, &info->cache, talk->model->host_cache != MOE_CACHE_AUTO))

@@ -229,6 +229,11 @@ const char *moe_model_device(const moe_model *model)
     return gpu_describe(model->gpu)->name;
 }
 
+const char *moe_model_notice(const moe_model *model)
+{
+    return gpu_notice(model->gpu);
+}
+
 unsigned moe_model_profile(const moe_model *model, struct moe_kernel_time *times, unsigned max)
 {
     struct gpu_kernel_time kernels[64];

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What drivers do to the process that loads them: a library in their place has threads, handlers and destructors."""
 import os
+import re
+import shutil
 import signal
 import subprocess
 import time
@@ -130,6 +132,38 @@ def test_kernels_that_others_may_write_are_not_run():
         os.chown(folder, 12345, -1)
         said = run(command, env=environment(XDG_CACHE_HOME=cache)).stderr.decode()
         expect("%s: belongs to another user, and PoCL" % folder in said, said)
+
+
+def test_torn_kernels_are_built_anew():
+    """What a power cut has torn of PoCL's files: each start would end in a crash, or compute wrongly."""
+    command = ["run", "-p", "hi", "--max-tokens", "3", "--temp", "0", "--model", os.path.join(ROOT, "models", "demo"), "--device", "cpu"]
+    kept = os.environ.get("XDG_CACHE_HOME") or os.path.join(ROOT, "build", "cache")
+    whole = run(command, env=environment(XDG_CACHE_HOME=kept))
+    same(whole.returncode, 0)
+    cache = os.path.join(kept, "pocl", "kcache")
+    mine = os.path.join(SCRATCH, "torn", "pocl", "kcache")
+    os.makedirs(mine, mode=0o700)
+    for name in os.listdir(cache): # the programs that lists have, of which one is the demo's
+        if name.startswith("moechat-") and name.endswith(".list"):
+            with open(os.path.join(cache, name), "rb") as file:
+                listed = file.read()
+            if b"matvec_call" not in listed:
+                continue
+            for program in set(re.findall(rb"([A-P]{2}/[A-P]+)/program.bc", listed)):
+                folder = program.decode()
+                shutil.copytree(os.path.join(cache, folder), os.path.join(mine, folder), dirs_exist_ok=True)
+            shutil.copy(os.path.join(cache, name), mine)
+    torn = [os.path.join(at, n) for at, _, names in os.walk(mine) for n in names if n in ("embed.so", "matvec_call.so")]
+    expect(len(torn) >= 2, torn)
+    for path in torn:
+        with open(path, "r+b") as file:
+            file.truncate(os.path.getsize(path) // 2)
+    for first in (True, False):
+        result = run(command, env=environment(XDG_CACHE_HOME=os.path.join(SCRATCH, "torn")))
+        same((result.returncode, result.stdout), (0, whole.stdout))
+        said = r"moechat: [2-9] of the files that PoCL keeps of kernels in %s were damaged: removed, and built anew\n" % mine
+        expect(re.fullmatch(said, result.stderr.decode()) if first else result.stderr == b"", result.stderr)
+        same([n for n in os.listdir(mine) if n.endswith(".building")], [])
 
 
 if __name__ == "__main__":
