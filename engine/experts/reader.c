@@ -4,6 +4,7 @@
 #include "engine/experts/reader.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -25,8 +26,11 @@ struct ring {
 struct reader_thread {
     reader *owner;
     pthread_t thread;
-    char *bounce;   // READER_BOUNCE bytes, NULL: none
-    uint64_t ahead; // bytes that the device delivered for this thread's reads, beyond what they asked for
+    char *bounce; // READER_BOUNCE bytes, NULL: none
+    // Below: under the lock.
+    bool past_cache;    // what it reads now does not go through the page cache
+    int counters;       // /proc/thread-self/io of this thread, -1: not there
+    uint64_t delivered; // bytes that devices delivered for it, when somebody looked last
 };
 
 struct reader {
@@ -45,6 +49,8 @@ struct reader {
     uint32_t running;
     uint32_t wanted_now; // of queued and running, those that somebody waits for
     uint64_t busy_since, busy_ns;
+    uint64_t process_delivered; // bytes that devices delivered for the process, when somebody looked last
+    uint64_t ahead;             // that they delivered for the threads' reads, beyond what those that are done asked for
     bool closing;
 };
 
@@ -96,16 +102,46 @@ static uint64_t device_bytes(int who)
     return getrusage(who, &usage) == 0 ? (uint64_t)usage.ru_inblock * 512 : 0;
 }
 
-// How much of a read the page cache had. Its first missing page ends what take_cached takes, and what the system reads
-// ahead looks cached afterwards: where it counts, what came from the device is known, now or with a later read.
-static size_t count_cached(struct reader_thread *thread, const struct read_request *request, uint64_t from_device)
+// The same of one of the threads, which need not be the one that asks.
+static uint64_t thread_device_bytes(const struct reader_thread *thread, bool self)
 {
-    if (device_bytes(RUSAGE_SELF) == 0)
-        return request->cached;
-    uint64_t all = from_device + thread->ahead;
-    size_t here = all < request->delivered ? (size_t)all : request->delivered;
-    thread->ahead = all - here;
-    return request->delivered - here;
+    static const char name[] = "\nread_bytes: ";
+    char text[512];
+    ssize_t got = thread->counters < 0 ? -1 : pread(thread->counters, text, sizeof text - 1, 0);
+    text[got > 0 ? got : 0] = 0;
+    const char *at = strstr(text, name);
+    if (at)
+        return strtoull(at + sizeof name - 1, NULL, 10);
+    return self ? device_bytes(RUSAGE_THREAD) : thread->delivered;
+}
+
+// How much of a read the page cache had; under the lock. Its first missing page ends what take_cached takes, and what
+// the system reads ahead looks cached afterwards, to this thread and to those that read what lies behind. Where the
+// system counts, it is known what devices delivered for all threads until now: that, beyond what was asked for before,
+// is this read's, and the rest of it was cached. So the sums are right, and of reads at the same time one may be told a
+// part of another's.
+static void count_cached(struct reader_thread *self, struct read_request *request, bool tells)
+{
+    reader *r = self->owner;
+    uint64_t all = device_bytes(RUSAGE_SELF);
+    if (self->past_cache)
+        self->delivered = thread_device_bytes(self, true);
+    if (all == 0 || self->past_cache)
+        return;
+    for (unsigned i = 0; i < r->n_threads && all != r->process_delivered; i++) {
+        struct reader_thread *thread = &r->threads[i];
+        if (thread->past_cache)
+            continue; // it will look itself
+        uint64_t before = thread->delivered;
+        thread->delivered = thread_device_bytes(thread, thread == self);
+        r->ahead += thread->delivered - before;
+    }
+    r->process_delivered = all;
+    if (!tells)
+        return;
+    size_t here = r->ahead < request->delivered ? (size_t)r->ahead : request->delivered;
+    r->ahead -= here;
+    request->cached = request->delivered - here;
 }
 
 // Resumes until the range is full, the file ends or a read fails. With O_DIRECT only whole blocks can be resumed, and a
@@ -165,7 +201,8 @@ static void fill_around(const reader *r, struct read_request *request)
         request->result = result;
 }
 
-static void fill(struct reader_thread *thread, struct read_request *request)
+// Returns whether the file system tells what is in its page cache.
+static bool fill(const struct reader_thread *thread, struct read_request *request)
 {
     const reader *r = thread->owner;
     request->result = READ_FULL;
@@ -178,22 +215,18 @@ static void fill(struct reader_thread *thread, struct read_request *request)
             fill_around(r, request);
         else
             fill_through(r, request, thread->bounce);
-        return;
+        return false;
     }
     struct range range = {request->fd, request->alignment, request->offset, request->length, request->target};
     bool tells = false;
-    uint64_t before = 0;
-    if (!range.alignment && r->read == read_at) {
-        before = device_bytes(RUSAGE_THREAD);
+    if (!range.alignment && r->read == read_at)
         request->cached = take_cached(&range, &tells);
-    }
     range.offset += request->cached;
     range.target += request->cached;
     range.length -= request->cached;
     request->result = read_range(r, &range, &request->delivered, &request->sys_errno);
     request->delivered += request->cached;
-    if (tells)
-        request->cached = count_cached(thread, request, device_bytes(RUSAGE_THREAD) - before);
+    return tells;
 }
 
 // A request that somebody waits for came (+1) or is done (-1).
@@ -210,7 +243,9 @@ static void *serve(void *argument)
 {
     struct reader_thread *self = argument;
     reader *r = self->owner;
+    int counters = open("/proc/thread-self/io", O_RDONLY | O_CLOEXEC);
     pthread_mutex_lock(&r->lock);
+    self->counters = counters;
     for (;;) {
         while (!r->queued.count && !r->prefetches.count && !r->closing)
             pthread_cond_wait(&r->wanted, &r->lock);
@@ -218,9 +253,12 @@ static void *serve(void *argument)
             break;
         struct read_request *request = ring_pop(r, r->queued.count ? &r->queued : &r->prefetches);
         r->running++;
+        self->past_cache = request->alignment || r->read != read_at;
         pthread_mutex_unlock(&r->lock);
-        fill(self, request);
+        bool tells = fill(self, request);
         pthread_mutex_lock(&r->lock);
+        count_cached(self, request, tells);
+        self->past_cache = false;
         r->running--;
         if (!request->prefetch)
             count_wanted(r, -1);
@@ -241,6 +279,7 @@ static int start_threads(reader *r, unsigned threads)
     int failed = 0;
     while (!failed && r->n_threads < threads) {
         r->threads[r->n_threads].owner = r;
+        r->threads[r->n_threads].counters = -1;
         failed = pthread_create(&r->threads[r->n_threads].thread, NULL, serve, &r->threads[r->n_threads]);
         if (!failed)
             r->n_threads++;
@@ -333,8 +372,11 @@ void reader_close(reader *r)
     r->closing = true;
     pthread_cond_broadcast(&r->wanted);
     pthread_mutex_unlock(&r->lock);
-    for (unsigned i = 0; i < r->n_threads; i++)
+    for (unsigned i = 0; i < r->n_threads; i++) {
         pthread_join(r->threads[i].thread, NULL);
+        if (r->threads[i].counters >= 0)
+            close(r->threads[i].counters);
+    }
     pthread_mutex_destroy(&r->lock);
     pthread_cond_destroy(&r->wanted);
     pthread_cond_destroy(&r->finished);

@@ -35,7 +35,7 @@ struct read_request {
     size_t delivered; // bytes that did arrive
     size_t cached;    // of those, from the system's page cache and not from the device (never with `read` of the
                       // options); at least so many, where the system does not count what devices deliver. What it
-                      // reads ahead counts as the device's with the thread's next reads
+                      // reads ahead counts as the device's with the pool's next reads
 };
 
 struct reader_options {

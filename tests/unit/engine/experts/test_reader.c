@@ -292,6 +292,44 @@ static void one_missing_page_is_no_missing_file(struct harness *t)
     unlink(path);
 }
 
+// What the system reads ahead for one thread others find in memory: it came from the device all the same, and all of
+// them together say as much of it as the system does.
+static void threads_that_read_in_a_row_say_what_the_device_delivered(struct harness *t)
+{
+    enum { THREADS = 8, PART = 32 << 10, PARTS = 128 };
+    static unsigned char bytes[PARTS][PART];
+    static struct read_request requests[PARTS];
+    char path[] = "/var/tmp/moechat-reader-XXXXXX";
+    int fd = mkstemp(path);
+    CHECK_EQ(t, write(fd, bytes, sizeof bytes), sizeof bytes);
+    CHECK(t, fsync(fd) == 0);
+    struct rusage before, after;
+    for (int round = 0; round < 4; round++) {
+        posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+        reader *r = open_pool(t, THREADS, PARTS, NULL);
+        for (int i = 0; i < PARTS; i++)
+            requests[i] = (struct read_request){
+                .fd = fd, .offset = (uint64_t)i * PART, .length = PART, .target = bytes[i], .prefetch = i % 2};
+        getrusage(RUSAGE_SELF, &before);
+        for (int i = 0; i < PARTS; i++)
+            CHECK(t, reader_submit(r, &requests[i], 1));
+        uint64_t from_device = 0;
+        for (int i = 0; i < PARTS; i++) {
+            const struct read_request *request = reader_reap(r, READER_FOREVER);
+            CHECK(t, request && request->result == READ_FULL && request->cached <= request->delivered);
+            from_device += request ? request->delivered - request->cached : 0;
+        }
+        getrusage(RUSAGE_SELF, &after);
+        struct iovec all = {bytes, sizeof bytes};
+        bool tells = preadv2(fd, &all, 1, 0, RWF_NOWAIT) == (ssize_t)sizeof bytes;
+        if (tells && after.ru_inblock > before.ru_inblock) // else the file system does not tell
+            CHECK_EQ(t, from_device, (uint64_t)(after.ru_inblock - before.ru_inblock) * 512);
+        reader_close(r);
+    }
+    close(fd);
+    unlink(path);
+}
+
 // What lies elsewhere in its blocks than in memory goes through a buffer: each thread has its own.
 static void other_places_go_through_a_buffer(struct harness *t)
 {
@@ -546,6 +584,7 @@ int main(int argc, char **argv)
         TEST(files_are_read_with_pread),
         TEST(what_the_page_cache_had_is_told_apart),
         TEST(one_missing_page_is_no_missing_file),
+        TEST(threads_that_read_in_a_row_say_what_the_device_delivered),
         TEST(other_places_go_through_a_buffer),
         TEST(threads_read_at_the_same_time),
         TEST(done_requests_count_until_they_are_reaped),
