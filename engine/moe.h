@@ -196,7 +196,7 @@ struct moe_description {
     bool runs;                 // as it is; else `moechat convert` makes a package of it
     char layout[32];           // "package", "MLX folder", "bf16 checkpoint" ...
     char left_out[256];        // of a folder: the tensors that are not used, in words; "" if none
-    uint64_t package_bytes;    // of a package: what it is; of a folder: the weights that convert would make of it
+    uint64_t package_bytes;    // of a package: all of its files; of a folder: those that convert would make of it
     uint64_t weights_bytes;    // of that the weights' files; a model that was opened has a folder's own
     struct moe_suggestion suggestion;
     struct moe_group groups[MOE_GROUPS]; // of GGUF files
@@ -577,11 +577,12 @@ int moe_record_verify(const struct moe_record_io *io, const struct moe_record *r
 struct moe_stats {
     uint64_t prefilled_tokens, decoded_tokens; // the former as steps' rows, see moe_telemetry
     uint64_t prefill_ns, decode_ns;
-    uint64_t hits, misses;               // expert requests answered from a slot, or by a read
-    uint64_t late;                       // of the hits, those whose slot was still being read into
-    uint64_t bytes_read;                 // from expert files
-    uint64_t bytes_cached;               // of those, at least so many were in the system's page cache
-    uint64_t prefetched, used, wasted;   // experts read ahead; of those, later asked for; evicted unasked
+    uint64_t hits, misses; // expert requests answered from a slot, or by a read
+    uint64_t late;         // of the hits, those whose slot was still being read into
+    uint64_t bytes_read;   // from expert files
+    uint64_t bytes_cached; // of those, at least so many were in the system's page cache
+    // Experts read ahead; of those, later asked for; evicted unasked, or let go of unused by what was stopped.
+    uint64_t prefetched, used, wasted;
     uint64_t wait_ns;                    // the engine thread waiting for expert bytes
     uint64_t evictions, launches, waits; // slots reused; commands and host waits on the device
     const char *prefetch_policy;         // that acts: "off", "previous", "router", "router-shared"
@@ -617,7 +618,8 @@ enum moe_origin {
 struct moe_layer_record {
     uint32_t layer;               // its number in the model
     uint32_t n_from[MOE_ORIGINS]; // experts
-    // Since the layer's last record, prefetches included; wasted: prefetched experts that were dropped unasked.
+    // Since the layer's last record, prefetches included; wasted: experts read ahead that were dropped
+    // unasked, or unused by what was stopped.
     uint32_t wasted;
     uint64_t bytes_disk, bytes_device, wait_ns;
     uint64_t bytes_cached; // of bytes_disk, at least so many were in the system's page cache

@@ -295,6 +295,7 @@ static int land(expert_store *store, struct flight *flight, struct moe_err *err)
     struct read_failure failure = flight->failure;
     store->layers[slot->key / store->n_experts].bytes_disk += flight->delivered;
     store->layers[slot->key / store->n_experts].bytes_cached += flight->cached;
+    expert_count_dropped(store, flight, slot->key / store->n_experts);
     slot->flight = NULL;
     flights_done(&store->flights, flight);
     expert_close_target(store, slot);

@@ -130,6 +130,8 @@ int expert_take_in(expert_store *store, int wait_ms, uint32_t layer, struct moe_
 // Nobody wants a device slot any more whose bytes are on their way: a read that has begun finishes into it and lands as
 // any other; one that has not is taken back.
 void expert_abandon(expert_store *store, struct slot *slot);
+// A flight has landed: was it let go of meanwhile, as by expert_drop?
+void expert_count_dropped(expert_store *store, struct flight *flight, uint32_t layer);
 void expert_cool_down(expert_store *store); // slots whose fence has passed are free
 
 void *expert_host_place(const expert_store *store, const struct slot *slot);

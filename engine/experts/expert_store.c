@@ -129,6 +129,12 @@ static enum moe_origin ask(expert_store *store, uint32_t key, enum cache_use use
     enum moe_origin origin = origin_of(slot, host);
     cache_policy_use(size->device.policy, key, use);
     store->used += (slot && slot->prefetched) || (host && host->prefetched);
+    struct flight *flight = slot && slot->flight ? slot->flight : host ? host->flight : NULL;
+    if (flight && flight->dropped) { // what was let go of is wanted after all
+        flight->dropped = false;
+        store->prefetched++;
+        store->used++;
+    }
     if (slot) {
         tier_asked(&size->device, slot);
         if (slot->flight)
@@ -145,11 +151,11 @@ static enum moe_origin ask(expert_store *store, uint32_t key, enum cache_use use
     return origin;
 }
 
-static void count_origin(struct expert_layer_counts *counts, enum moe_origin origin)
+static uint64_t *count_of(struct expert_layer_counts *counts, enum moe_origin origin)
 {
     uint64_t *const by_origin[MOE_ORIGINS] = {&counts->hits_device, &counts->hits_host, &counts->prefetched_in_time,
                                               &counts->late, &counts->missed};
-    ++*by_origin[origin];
+    return by_origin[origin];
 }
 
 static int note(expert_store *store, const struct expert_request *request, struct moe_err *err)
@@ -177,7 +183,7 @@ static void ask_for_all(expert_store *store, const struct expert_request *reques
         place->expert = (uint32_t)request->ids[i];
         uint32_t key = expert_key(store, place->layer, place->expert);
         place->origin = ask(store, key, request->use);
-        count_origin(&store->layers[place->layer], place->origin);
+        ++*count_of(&store->layers[place->layer], place->origin);
         const struct slot *slot = tier_find(tier, key);
         place->slot = slot ? tier_index(tier, slot) : CACHE_NO_SLOT;
     }
@@ -362,20 +368,42 @@ void expert_release(expert_store *store, const struct expert_place *places, uint
     expert_load_queued(store, &store->untold);
 }
 
+// What was read for a place that no op used counts as read ahead and wasted.
+static void count_wasted(expert_store *store, const struct expert_place *place, bool read)
+{
+    bool ahead = place->origin != MOE_FROM_DISK; // it was counted so, and when asked for as used
+    store->prefetched += (uint64_t)read - ahead;
+    store->used -= ahead;
+    store->layers[place->layer].wasted += read;
+}
+
+void expert_drop(expert_store *store, const struct expert_place *place)
+{
+    struct slot *slot = slot_at(store, place), *reading = slot->source ? slot->source : slot;
+    struct flight *flight = reading->flight;
+    bool was_read = slot->state == SLOT_READY || slot->state == SLOT_COPYING;
+    --*count_of(&store->layers[place->layer], place->origin);
+    expert_release(store, place, 1);
+    bool goes_on = flight && reading->flight == flight;
+    if (goes_on && place->origin == MOE_FROM_DISK)
+        flight->dropped = true; // it counts when it has landed
+    else if (place->origin != MOE_FROM_DEVICE && place->origin != MOE_FROM_HOST)
+        count_wasted(store, place, was_read || goes_on);
+}
+
+void expert_count_dropped(expert_store *store, struct flight *flight, uint32_t layer)
+{
+    store->prefetched += flight->dropped;
+    store->layers[layer].wasted += flight->dropped;
+    flight->dropped = false;
+}
+
 // ---- What it says of itself
 // ------------------------------------------------------------------------------------------
 
 struct moe_cache_plan expert_store_plan(const expert_store *store)
 {
     return store->plan;
-}
-
-void expert_note_idle(expert_store *store, const struct expert_place *place)
-{
-    if (place->origin != MOE_FROM_DISK)
-        return;
-    store->prefetched++;
-    store->layers[place->layer].wasted++;
 }
 
 uint32_t expert_slots(const expert_store *store, uint32_t layer)

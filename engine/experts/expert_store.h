@@ -110,11 +110,11 @@ bool expert_has_slot(const expert_store *store, uint32_t layer, uint32_t expert)
 void expert_store_tiers(const expert_store *store, uint8_t *tiers);
 // Takes in what has arrived for any layer. Never blocks.
 void expert_store_settle(expert_store *store);
-// What one asked for ahead of its turn, and nobody needs after all, was read ahead and wasted if it was read at all:
-// its release is still to come.
-void expert_note_idle(expert_store *store, const struct expert_place *place);
 // One release per acquire, after the ops that use the places were enqueued, failed waits included.
 void expert_release(expert_store *store, const struct expert_place *places, uint32_t n);
+// Releases what was asked for and no op uses: ahead of its turn and not needed after all, or by what was stopped. Where
+// it was read for that, it was read ahead and wasted; a read that has not begun is taken back. No hit, no miss.
+void expert_drop(expert_store *store, const struct expert_place *place);
 
 // ---- Layers that stay
 //

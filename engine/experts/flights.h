@@ -30,6 +30,7 @@ struct flight {
     uint32_t n_parts;
     uint32_t n_left; // parts not back yet; 0: it is not under way
     bool prefetch;
+    bool dropped; // the caller's: nobody waits for it any more
     char *target;
     void *owner;      // the caller's
     uint32_t n_there; // the first so many parts are whole,

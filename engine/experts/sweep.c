@@ -48,9 +48,9 @@ static int ask(struct sweep *sweep, expert_store *store, struct moe_err *err)
     return code;
 }
 
-static void release(struct sweep *sweep, expert_store *store)
+static void drop(struct sweep *sweep, expert_store *store)
 {
-    expert_release(store, entry(sweep, sweep->done), 1);
+    expert_drop(store, entry(sweep, sweep->done));
     sweep->done++;
 }
 
@@ -58,10 +58,8 @@ static void release(struct sweep *sweep, expert_store *store)
 static void skip_idle(struct sweep *sweep, expert_store *store)
 {
     while (sweep->done < sweep->asked && entry(sweep, sweep->done)->layer == sweep->of.layer &&
-           !is_busy(sweep, entry(sweep, sweep->done)->expert)) {
-        expert_note_idle(store, entry(sweep, sweep->done));
-        release(sweep, store);
-    }
+           !is_busy(sweep, entry(sweep, sweep->done)->expert))
+        drop(sweep, store);
 }
 
 int sweep_begin(struct sweep *sweep, expert_store *store, const struct sweep_layer *of, struct moe_err *err)
@@ -101,7 +99,8 @@ const struct expert_place *sweep_peek(struct sweep *sweep, uint32_t ahead)
 int sweep_done(struct sweep *sweep, expert_store *store, gpu *g, struct moe_err *err)
 {
     uint64_t *fence = &sweep->fences[sweep->done % sweep->behind];
-    release(sweep, store);
+    expert_release(store, entry(sweep, sweep->done), 1);
+    sweep->done++;
     gpu_fence_wait(g, *fence);
     *fence = gpu_fence(g);
     skip_idle(sweep, store);
@@ -111,5 +110,5 @@ int sweep_done(struct sweep *sweep, expert_store *store, gpu *g, struct moe_err 
 void sweep_drop(struct sweep *sweep, expert_store *store)
 {
     while (sweep->done < sweep->asked)
-        release(sweep, store);
+        drop(sweep, store);
 }

@@ -127,6 +127,19 @@ static int add_experts(const struct pass *pass, uint32_t layer, struct moe_err *
     return code;
 }
 
+// After a failure or a stop some were asked for in vain.
+static void let_go(const struct pass *pass, int code)
+{
+    struct routed *routed = pass->routed;
+    if (!code)
+        expert_release(routed->store, routed->places, pass->shape->top_k);
+    for (uint32_t k = 0; code && k < pass->shape->top_k; k++)
+        if (routed->done[k])
+            expert_release(routed->store, &routed->places[k], 1);
+        else
+            expert_drop(routed->store, &routed->places[k]);
+}
+
 int ffn_streamed(const struct pass *pass, uint32_t layer, struct moe_err *err)
 {
     struct routed *routed = pass->routed;
@@ -140,7 +153,7 @@ int ffn_streamed(const struct pass *pass, uint32_t layer, struct moe_err *err)
         return code;
     pass_stage(pass, STAGE_EXPERTS, layer);
     code = add_experts(pass, layer, err);
-    expert_release(routed->store, routed->places, pass->shape->top_k);
+    let_go(pass, code);
     if (!code)
         code = ring_begin(&routed->ring, pass->gpu, err);
     ring_trim(&routed->ring, pass->gpu);

@@ -10,6 +10,7 @@ import time
 from rig import ROOT, SCRATCH, Screen, Terminal, environment, expect, main, run, same
 
 MODEL = ["--model", ROOT + "/models/demo", "--device", "ref", "--config", "none", "--temp", "0", "--expert-cache", "2M", "--prefetch", "off"]
+EXPERT = json.load(open(ROOT + "/models/demo/model.json"))["experts"]["blob_bytes"]
 UNITS = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9}
 
 
@@ -95,6 +96,16 @@ def check_turn(s, said, speed):
     s.until(lambda t: "Token 1 of %d:" % said in t.text())
 
 
+def check_reads(s):
+    """Without prefetch, reads are misses, or of experts that were read ahead and used or wasted: also what a stop left unused."""
+    pane, text = s.pane(), re.sub(" *\n +", " ", re.sub("\u2502.*", "", s.text()))
+    for name in ("turn", "since start"):
+        device, host, ahead, late, missed, wasted, read = pane[name]
+        expect(near((ahead + late + missed + wasted) * EXPERT, read), "%s: %r" % (name, pane))
+    foretold, used, wasted = map(int, re.findall(r"(\d+) read ahead, (\d+) used, (\d+) wasted", text)[-1])
+    same((foretold, wasted), (used + wasted, pane["since start"][5]))
+
+
 def test_all_faces_tell_the_same():
     s = Chat(MODEL + ["--session", "faces", "--max-tokens", "7"], env=environment(TERM="linux"), columns=220, rows=70)
     s.until("Send a message")
@@ -120,6 +131,7 @@ def test_all_faces_tell_the_same():
     s.until("the message stays")
     stopped = s.stats()
     expect(stopped["bytes"] >= at["bytes"], "what was read for it counts")
+    check_reads(s)
     same((stopped["context"], s.row()["context"]), (at["context"], at["context"]))
     expect(re.search(r"\((1[5-9]\d\d) with the message that waits\)", s.text()), s.text())
     s.send("Tell me a long story about a fox.\r")
@@ -136,6 +148,7 @@ def test_all_faces_tell_the_same():
     expect(near(pane["since start"][6], at["bytes"]), "bytes: %r, %r" % (pane, at))
     s.send("/sessions\r")
     s.until(lambda t: re.search(r"faces( \(open\))? +just now, 4 messages,( 3 branches,)? %d tokens" % at["context"], t.text()))
+    check_reads(s)
     path = os.path.join(SCRATCH, "faces.json")
     s.send("/export json %s\r" % path)
     s.until("Wrote ")
@@ -263,6 +276,31 @@ def test_all_reads_of_a_prompt_are_counted():
         expect(experts["wasted"] > 0 and experts["used"] + experts["wasted"] <= experts["prefetched"], experts)
         if more[1] == "off":
             same(experts["bytes_read"], (experts["misses"] + experts["prefetched"]) * size)
+
+
+def test_reads_of_a_stopped_prompt_are_counted():
+    """Those that nobody used because it was stopped were read ahead, and wasted."""
+    t = Terminal(MODEL + ["--plain", "--no-session", "--io", "direct"], columns=200)
+    t.wait("You:")
+    for more in range(2):
+        t.send("and " * (200 + more) + "\r")
+        t.wait("and \r\n", "Reading prompt")
+        while not re.search(rb"[1-9] [KM]B read,", t.output[t.seen:]):
+            expect(t.read(90), "nothing was read")
+        t.interrupt()
+        t.wait("the message stays", "You:")
+        t.send("/stats\r")
+        t.wait("prefetch", "plan", "You:")
+        text = re.sub(r"\s+", " ", t.output[t.output.rindex(b"  experts  "):].decode())
+        read = re.search(r"(?:hits\)|none yet); ([0-9.]+ [KMG]?B) read", text)
+        missed = re.search(r"prefetched late, (\d+) read;", text)  # none yet: the stop came before any was used
+        ahead, used, wasted = re.search(r"(\d+) read ahead, (\d+) used, (\d+) wasted", text).groups()
+        expect(near((int(missed.group(1) if missed else 0) + int(ahead)) * EXPERT, size(read.group(1))), text)
+        same(int(ahead), int(used) + int(wasted))
+        t.send("/undo\r")
+        t.wait("You:")
+    t.send("\x04")
+    same(t.finish(), 0)
 
 
 def test_speeds_are_of_all_that_an_answer_takes():

@@ -97,6 +97,87 @@ static void trace_through_staging(struct harness *t)
     check_trace(t, false);
 }
 
+// Until so many bytes are there; for 2 s at most.
+static void let_arrive(expert_store *store, uint64_t bytes)
+{
+    for (int i = 0; i < 2000 && expert_store_counts(store).bytes_read < bytes; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        expert_store_settle(store);
+    }
+}
+
+// Reads are misses, or read ahead and then wasted: nothing is in the bytes alone.
+static void check_reads(struct harness *t, expert_store *store, uint64_t misses, uint64_t wasted)
+{
+    struct expert_counts counts = expert_store_counts(store);
+    CHECK_EQ(t, counts.misses, misses);
+    CHECK_EQ(t, counts.wasted, wasted);
+    CHECK_EQ(t, counts.prefetched, counts.wasted + counts.used);
+    CHECK_EQ(t, counts.bytes_read, (counts.misses + counts.prefetched) * RIG_BLOB);
+}
+
+// What was asked for and is let go of unused, before its read began, while it runs, and after it.
+static void dropped_reads_are_counted(struct harness *t, bool shared)
+{
+    struct rig rig;
+    struct rig_read how = {0};
+    if (!CHECK(t, rig_open(&rig, shared)))
+        return;
+    rig_gate(&how);
+    rig.readers = 1;
+    expert_store *store = rig_store(t, &rig, 8, &how);
+    struct expert_place places[3];
+    CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){0, 1}, 2, places), MOE_OK);
+    CHECK(t, rig_entered(&how, 1)); // the other's has not begun
+    expert_drop(store, &places[0]);
+    expert_drop(store, &places[1]);
+    check_reads(t, store, 0, 0);
+    rig_permit(&how, 1);
+    let_arrive(store, RIG_BLOB);
+    check_reads(t, store, 0, 1);
+    CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){0, 1, 2}, 3, places), MOE_OK);
+    CHECK(t, places[0].origin == MOE_FROM_DEVICE || places[0].origin == MOE_FROM_HOST);
+    rig_permit(&how, 2);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(t, expert_wait(store, &places[i], NULL, NULL, NULL), MOE_OK);
+    expert_release(store, places, 2);
+    expert_drop(store, &places[2]);
+    check_reads(t, store, 1, 2);
+    // One whose read runs is let go of, and asked for again before it is there.
+    CHECK_EQ(t, rig_acquire(store, 2, (int32_t[]){5}, 1, places), MOE_OK);
+    CHECK(t, rig_entered(&how, 3)); // and the two before
+    expert_drop(store, &places[0]);
+    CHECK_EQ(t, rig_acquire(store, 2, (int32_t[]){5}, 1, places), MOE_OK);
+    CHECK_EQ(t, places[0].origin, MOE_FROM_LATE);
+    rig_permit(&how, 1);
+    CHECK_EQ(t, expert_wait(store, &places[0], NULL, NULL, NULL), MOE_OK);
+    expert_release(store, places, 1);
+    check_reads(t, store, 1, 2);
+    CHECK_EQ(t, expert_store_counts(store).used, 1);
+    // One that was foretold, asked for, and not used after all.
+    CHECK_EQ(t, expert_prefetch(store, &(struct expert_prediction){3, (int32_t[]){4}, 1}), 1);
+    rig_permit(&how, 1);
+    let_arrive(store, 5 * RIG_BLOB);
+    CHECK_EQ(t, rig_acquire(store, 3, (int32_t[]){4}, 1, places), MOE_OK);
+    CHECK_EQ(t, places[0].origin, MOE_FROM_PREFETCH);
+    CHECK_EQ(t, expert_wait(store, &places[0], NULL, NULL, NULL), MOE_OK);
+    expert_drop(store, &places[0]);
+    check_reads(t, store, 1, 3);
+    CHECK_EQ(t, expert_store_counts(store).used, 1);
+    expert_store_close(store);
+    rig_close(&rig);
+}
+
+static void dropped_reads_are_counted_on_shared_memory(struct harness *t)
+{
+    dropped_reads_are_counted(t, true);
+}
+
+static void dropped_reads_are_counted_through_staging(struct harness *t)
+{
+    dropped_reads_are_counted(t, false);
+}
+
 static void wait_time_is_real_waiting(struct harness *t)
 {
     struct rig rig;
@@ -736,6 +817,8 @@ int main(int argc, char **argv)
         TEST(trace_on_shared_memory),
         TEST(trace_through_staging),
         TEST(requests_are_traced),
+        TEST(dropped_reads_are_counted_on_shared_memory),
+        TEST(dropped_reads_are_counted_through_staging),
         TEST(wait_time_is_real_waiting),
         TEST(pins_are_never_evicted),
         TEST(hits_are_pinned_before_misses_choose),

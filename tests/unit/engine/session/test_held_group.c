@@ -210,6 +210,7 @@ static void a_stop_at_once_loses_nothing(struct harness *t)
 // nearly all of which the prompt uses, with the smallest cache.
 static void experts_are_not_read_again(struct harness *t)
 {
+    enum { BLOB = 86016 };
     struct opened o;
     if (!open_at(t, DEMO, 1, MOE_CACHE_ALL, &o))
         return;
@@ -221,14 +222,19 @@ static void experts_are_not_read_again(struct harness *t)
             return;
         if (at)
             CHECK_EQ(t, feed(&o, o.ids, N_TOKENS, at), MOE_CANCELLED);
-        uint64_t before = moe_session_stats(o.session).misses;
+        struct moe_stats stopped = moe_session_stats(o.session);
         CHECK_EQ(t, feed(&o, o.ids, N_TOKENS, NEVER), 0);
-        uint64_t misses = moe_session_stats(o.session).misses, slots = moe_model_cache(o.model).slots;
-        whole = at ? whole : misses;
-        CHECK(t, at == 0 || (before > 0 && misses - before < whole));
-        if (!CHECK(t, misses >= whole && misses <= whole + slots))
-            printf("    stopped at %d: %d and %d read, at once %d, %d slots\n", at, (int)before, (int)(misses - before),
+        moe_session_settle(o.session);
+        struct moe_stats stats = moe_session_stats(o.session);
+        uint64_t before = stopped.misses + stopped.prefetched, reads = stats.misses + stats.prefetched;
+        uint64_t slots = moe_model_cache(o.model).slots;
+        whole = at ? whole : reads;
+        CHECK(t, at == 0 || (before > 0 && reads - before < whole));
+        if (!CHECK(t, reads >= whole && reads <= whole + slots))
+            printf("    stopped at %d: %d and %d read, at once %d, %d slots\n", at, (int)before, (int)(reads - before),
                    (int)whole, (int)slots);
+        CHECK_EQ(t, stats.bytes_read, reads * BLOB); // in no count alone
+        CHECK_EQ(t, stats.prefetched, stats.used + stats.wasted);
         close_opened(&o);
     }
     CHECK(t, whole > 150);
