@@ -76,8 +76,7 @@ static void say_end(const char *target)
     struct model_tokenizer own = {.tokenizer = NULL};
     if (about && moe_inspect(target, about, &err) == 0 && getrusage(RUSAGE_SELF, &usage) == 0 &&
         cmd_next(&word, target, model_tokenizer_open(target, about, &own, &err) == 0))
-        report("%s: done, %s of weights (peak memory %s); try %s", target,
-               format_bytes(size, sizeof size, about->weights_bytes),
+        report("%s: done, %s (peak memory %s); try %s", target, format_bytes(size, sizeof size, about->package_bytes),
                format_bytes(memory, sizeof memory, (uint64_t)usage.ru_maxrss * 1024), word.data);
     tok_close(own.tokenizer);
     bytes_release(&word);

@@ -362,7 +362,7 @@ static void print_next(const struct moe_description *about, const struct talk *t
 {
     char size[FORMAT_SIZE];
     struct bytes word = {0};
-    format_bytes(size, sizeof size, about->weights_bytes);
+    format_bytes(size, sizeof size, about->package_bytes);
     if (!about->runs)
         printf("%-18smoechat convert %s NEWDIR (needs %s)\n", "next", quote_shell(&word, directory) ? word.data : "DIR",
                size);

@@ -10,6 +10,7 @@
 
 #include "engine/base/err.h"
 #include "engine/base/file.h"
+#include "engine/files/checkpoint.h"
 
 enum { PATH_ROOM = 4400 };
 
@@ -71,4 +72,36 @@ int beside_open(const char *folder, const char *name, struct beside_file *file, 
         file->fd = -1;
     }
     return code;
+}
+
+const char *const beside_names[] = {"tokenizer.json",
+                                    "tiktoken.model",
+                                    "tokenizer.model",
+                                    "tokenizer_config.json",
+                                    "special_tokens_map.json",
+                                    "chat_template.jinja",
+                                    "chat_template.json",
+                                    "generation_config.json",
+                                    "LICENSE",
+                                    NULL};
+
+uint64_t beside_bytes(const char *folder)
+{
+    uint64_t bytes = 0;
+    for (const char *const *name = beside_names; *name; name++) {
+        struct beside_file file;
+        if (beside_open(folder, *name, &file, NULL) || file.fd < 0)
+            continue;
+        bytes += file.bytes;
+        close(file.fd);
+    }
+    return bytes;
+}
+
+void beside_folder(const struct package *package, char path[BESIDE_FOLDER_SIZE])
+{
+    if (package->kind == GGUF_FILES)
+        file_folder(package->checkpoint->directory, path, BESIDE_FOLDER_SIZE);
+    else
+        snprintf(path, BESIDE_FOLDER_SIZE, "%.3999s", package->directory);
 }

@@ -4,6 +4,7 @@
 #ifndef MOECHAT_ENGINE_CONVERT_BESIDE_H
 #define MOECHAT_ENGINE_CONVERT_BESIDE_H
 
+#include "engine/files/package.h"
 #include "engine/moe.h"
 
 enum { BESIDE_BYTES = 64 << 20 }; // what tokenizers are read up to
@@ -18,5 +19,13 @@ struct beside_file {
 // rest as file_open, and what Git LFS has left in its place is MOE_NOT_FOUND: a package without it would be another
 // model's.
 int beside_open(const char *folder, const char *name, struct beside_file *file, struct moe_err *err);
+
+// Their names, the tokenizer's file and what goes with it; NULL ends them.
+extern const char *const beside_names[];
+// Bytes of those that are in the folder and may be copied.
+uint64_t beside_bytes(const char *folder);
+// The folder that the model is, or that its first file is in.
+enum { BESIDE_FOLDER_SIZE = 4300 };
+void beside_folder(const struct package *package, char path[BESIDE_FOLDER_SIZE]);
 
 #endif

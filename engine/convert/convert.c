@@ -31,7 +31,7 @@
 #define MEMORY_BYTES ((uint64_t)1 << 30) // of chunks under way; what reading and quantising need comes on top
 enum { PIECE_NUMBERS = 1 << 20, PIECE_BYTES = 4 << 20, MAX_PATH = 4000 };
 
-static const uint64_t spare_bytes = 64 << 20; // of disk space, for the manifest and the tokenizer's files
+static const uint64_t spare_bytes = 64 << 20; // of disk space, for the manifest and what folders take
 
 struct conversion {
     const struct moe_convert_options *options;
@@ -39,6 +39,7 @@ struct conversion {
     struct job job;
     struct journal journal;
     struct consume consume; // with options->consume
+    uint64_t beside_bytes;
     char target[MAX_PATH + 8];
     char partial[MAX_PATH + 16];
     unsigned threads;
@@ -397,20 +398,11 @@ static int produce_copy(const void *context, uint64_t chunk, void *buffer, struc
     return file_read(&range, buffer, err);
 }
 
-// The folder that the source is, or that its first file is in.
-static void source_folder(const struct conversion *c, char path[MAX_PATH + 300])
-{
-    if (c->source.kind == GGUF_FILES)
-        file_folder(c->source.checkpoint->directory, path, MAX_PATH);
-    else
-        snprintf(path, MAX_PATH, "%.3999s", c->source.directory);
-}
-
 static int copy_beside(struct conversion *c, const char *name)
 {
-    char path[MAX_PATH + 300];
+    char path[BESIDE_FOLDER_SIZE + 300];
     struct beside_file beside;
-    source_folder(c, path);
+    beside_folder(&c->source, path);
     int code = beside_open(path, name, &beside, c->err);
     if (code || beside.fd < 0)
         return code;
@@ -426,15 +418,11 @@ static int copy_beside(struct conversion *c, const char *name)
     return code;
 }
 
-// The tokenizer's file and what goes with it.
 static int copy_tokenizer(struct conversion *c)
 {
-    static const char *const names[] = {"tokenizer.json",        "tiktoken.model",          "tokenizer.model",
-                                        "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
-                                        "chat_template.json",    "generation_config.json",  "LICENSE"};
     int code = MOE_OK;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !code; i++)
-        code = copy_beside(c, names[i]);
+    for (const char *const *name = beside_names; *name && !code; name++)
+        code = copy_beside(c, *name);
     return code;
 }
 
@@ -458,7 +446,7 @@ static int set_paths(struct conversion *c, const char *target)
 
 static uint64_t left_to_write(const struct conversion *c)
 {
-    uint64_t left = c->job.bytes;
+    uint64_t left = c->job.bytes + c->beside_bytes;
     for (size_t i = 0; i < c->journal.count; i++)
         left -= c->journal.entries[i].bytes < left ? c->journal.entries[i].bytes : left;
     return left;
@@ -522,6 +510,29 @@ static bool layers_differ(const struct job *job)
     return differ;
 }
 
+// What is written when all else is.
+static struct manifest_facts manifest_facts_of(const struct conversion *c, const struct journal *journal)
+{
+    return (struct manifest_facts){.name = file_base_name(c->target),
+                                   .template_name = c->options->template_name,
+                                   .job = &c->job,
+                                   .journal = journal,
+                                   .tokenizer_type = c->source.tokenizer_type,
+                                   .tokenizer_file =
+                                       c->source.tokenizer.path ? file_base_name(c->source.tokenizer.path) : "",
+                                   .tokenizer_bytes = c->source.tokenizer.path ? c->source.tokenizer.bytes : 0};
+}
+
+static void say_size(const struct conversion *c, const struct moe_description *about)
+{
+    const struct manifest_facts facts = manifest_facts_of(c, NULL);
+    uint64_t others = c->beside_bytes + manifest_bytes(&facts);
+    char parameters[AMOUNT_SIZE], all[AMOUNT_SIZE], weights[AMOUNT_SIZE], rest[AMOUNT_SIZE];
+    notice(c, "%s with %s parameters; the package takes %s: %s of weights, %s of other files", about->layout,
+           amount_of_numbers(parameters, about->parameters), amount_of_bytes(all, c->job.bytes + others),
+           amount_of_bytes(weights, c->job.bytes), amount_of_bytes(rest, others));
+}
+
 // What becomes of the weights, in a few lines before hours of work.
 static void say_job(const struct conversion *c, const struct moe_description *about)
 {
@@ -529,9 +540,7 @@ static void say_job(const struct conversion *c, const struct moe_description *ab
     const struct job_layer *first = &p->layers[p->shape->first_k_dense_replace];
     const struct job_matrix *gate = &first->matrices[0];
     char how[128];
-    char parameters[AMOUNT_SIZE], bytes[AMOUNT_SIZE];
-    notice(c, "%s with %s parameters; the package takes %s of weights", about->layout,
-           amount_of_numbers(parameters, about->parameters), amount_of_bytes(bytes, p->bytes));
+    say_size(c, about);
     if (about->left_out[0])
         notice(c, "left out: %s", about->left_out);
     job_say_layer(first, how);
@@ -574,13 +583,7 @@ static int write_package(struct conversion *c)
             code = consume_layer(&c->consume, c->partial, i, &c->journal, c->err);
     }
     c->progress.total = 0; // the rest is small
-    const char *tokenizer = c->source.tokenizer.path ? file_base_name(c->source.tokenizer.path) : "";
-    const struct manifest_facts facts = {.name = file_base_name(c->target),
-                                         .template_name = c->options->template_name,
-                                         .job = &c->job,
-                                         .journal = &c->journal,
-                                         .tokenizer_type = c->source.tokenizer_type,
-                                         .tokenizer_file = tokenizer};
+    const struct manifest_facts facts = manifest_facts_of(c, &c->journal);
     return code ? code : manifest_write(c->partial, &facts, c->err);
 }
 
@@ -659,6 +662,9 @@ static int run(struct conversion *c)
         code = job_make(&c->job, c->err);
     if (code)
         return code;
+    char folder[BESIDE_FOLDER_SIZE];
+    beside_folder(&c->source, folder);
+    c->beside_bytes = beside_bytes(folder);
     say_job(c, &about);
     code = job_key(&c->job, c->options->consume, key, c->err);
     if (!code && c->options->consume)

@@ -30,14 +30,17 @@ static void add_number(struct json_object *object, const char *key, uint64_t num
     json_object_object_add(object, key, json_object_new_uint64(number));
 }
 
-// file, bytes and checksum of a file that the journal has.
-static struct json_object *record(const struct manifest_facts *facts, const char *file)
+// What is not known yet takes as much room as this.
+static const char no_hash[] = "0000000000000000000000000000000000000000000000000000000000000000";
+
+// file, bytes and checksum of a file that the journal has; `planned` stands for its bytes before.
+static struct json_object *record(const struct manifest_facts *facts, const char *file, uint64_t planned)
 {
     struct json_object *object = json_object_new_object();
-    const struct journal_file *entry = journal_find(facts->journal, file);
+    const struct journal_file *entry = facts->journal ? journal_find(facts->journal, file) : NULL;
     add_text(object, "file", file);
-    add_number(object, "bytes", entry ? entry->bytes : 0);
-    add_text(object, "sha256", entry ? entry->sha256 : "");
+    add_number(object, "bytes", entry ? entry->bytes : planned);
+    add_text(object, "sha256", entry ? entry->sha256 : no_hash);
     return object;
 }
 
@@ -104,7 +107,7 @@ static struct json_object *experts_of(const struct manifest_facts *facts)
     for (uint32_t i = s->first_k_dense_replace; i < s->n_layers; i++) {
         char file[64];
         manifest_layer_file(i, file);
-        struct json_object *entry = record(facts, file);
+        struct json_object *entry = record(facts, file, layers[i].experts.blob_bytes * s->n_routed_experts);
         add_number(entry, "layer", i);
         if (memcmp(common, &layers[i].experts, sizeof *common) != 0)
             add_layout(entry, &layers[i].experts);
@@ -150,6 +153,42 @@ static int write_text(const char *path, const char *text, struct moe_err *err)
     return code;
 }
 
+static struct json_object *manifest_of(const struct manifest_facts *facts, const char *hex)
+{
+    struct json_object *root = json_object_new_object();
+    add_text(root, "format", "moechat-model");
+    add_number(root, "version", facts->job->version);
+    add_text(root, "name", facts->name);
+    json_object_object_add(root, "config", json_object_get(facts->job->from->config));
+    struct json_object *resident = record(facts, facts->job->resident_file, facts->job->resident_bytes);
+    if (facts->job->from->gguf)
+        add_text(resident, "format", "gguf");
+    json_object_object_add(root, "resident", resident);
+    json_object_object_add(root, "experts", experts_of(facts));
+    if (facts->tokenizer_type[0]) {
+        struct json_object *tokenizer = record(facts, facts->tokenizer_file, facts->tokenizer_bytes);
+        add_text(tokenizer, "type", facts->tokenizer_type);
+        json_object_object_add(root, "tokenizer", tokenizer);
+    }
+    if (facts->template_name && facts->template_name[0])
+        add_text(root, "template", facts->template_name);
+    add_text(root, "weights_fingerprint", hex);
+    return root;
+}
+
+static const char *text_of(struct json_object *root)
+{
+    return json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);
+}
+
+uint64_t manifest_bytes(const struct manifest_facts *facts)
+{
+    struct json_object *root = manifest_of(facts, no_hash);
+    uint64_t bytes = strlen(text_of(root));
+    json_object_put(root);
+    return bytes;
+}
+
 int manifest_write(const char *folder, const struct manifest_facts *facts, struct moe_err *err)
 {
     char path[4300];
@@ -157,26 +196,8 @@ int manifest_write(const char *folder, const struct manifest_facts *facts, struc
     snprintf(path, sizeof path, "%.4200s/model.json", folder);
     if (!fingerprint(facts, hex))
         return moe_fail_file(err, MOE_NO_MEMORY, path, 0, "libcrypto could not compute the fingerprint");
-    struct json_object *root = json_object_new_object();
-    add_text(root, "format", "moechat-model");
-    add_number(root, "version", facts->job->version);
-    add_text(root, "name", facts->name);
-    json_object_object_add(root, "config", json_object_get(facts->job->from->config));
-    struct json_object *resident = record(facts, facts->job->resident_file);
-    if (facts->job->from->gguf)
-        add_text(resident, "format", "gguf");
-    json_object_object_add(root, "resident", resident);
-    json_object_object_add(root, "experts", experts_of(facts));
-    if (facts->tokenizer_type[0]) {
-        struct json_object *tokenizer = record(facts, facts->tokenizer_file);
-        add_text(tokenizer, "type", facts->tokenizer_type);
-        json_object_object_add(root, "tokenizer", tokenizer);
-    }
-    if (facts->template_name && facts->template_name[0])
-        add_text(root, "template", facts->template_name);
-    add_text(root, "weights_fingerprint", hex);
-    int code = write_text(
-        path, json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE), err);
+    struct json_object *root = manifest_of(facts, hex);
+    int code = write_text(path, text_of(root), err);
     json_object_put(root);
     return code;
 }

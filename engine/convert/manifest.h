@@ -10,13 +10,15 @@ struct manifest_facts {
     const char *name;
     const char *template_name; // NULL or "": none
     const struct job *job;
-    const struct journal *journal; // has every file
+    const struct journal *journal; // has every file; NULL: nothing was written yet
     const char *tokenizer_type;    // "": none
     const char *tokenizer_file;    // in the package
+    uint64_t tokenizer_bytes;
 };
 
 // A layer's file in the package.
 void manifest_layer_file(uint32_t layer, char file[64]);
+uint64_t manifest_bytes(const struct manifest_facts *facts); // that it will take
 int manifest_write(const char *folder, const struct manifest_facts *facts, struct moe_err *err);
 
 #endif

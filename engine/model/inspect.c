@@ -10,9 +10,12 @@
 #include "engine/files/verify.h"
 #include "engine/files/gguf_vocabulary.h"
 #include "engine/files/package.h"
+#include "engine/convert/beside.h"
 #include "engine/convert/job.h"
+#include "engine/convert/manifest.h"
 #include "engine/base/amounts.h"
 #include "engine/base/err.h"
+#include "engine/base/file.h"
 #include "engine/walk/memory.h"
 #include "engine/files/spans.h"
 #include "engine/walk/weights.h"
@@ -55,6 +58,22 @@ static struct sizes sum_sizes(const struct package *package, const struct checkp
     return sizes;
 }
 
+// What convert would make of a folder: a package of that name.
+static void plan_sizes(const struct package *package, const struct job *job, struct moe_description *d)
+{
+    const struct manifest_facts facts = {.name = package->name,
+                                         .template_name = package->template_name,
+                                         .job = job,
+                                         .tokenizer_type = package->tokenizer_type,
+                                         .tokenizer_file =
+                                             package->tokenizer.path ? file_base_name(package->tokenizer.path) : "",
+                                         .tokenizer_bytes = package->tokenizer.path ? package->tokenizer.bytes : 0};
+    char folder[BESIDE_FOLDER_SIZE];
+    beside_folder(package, folder);
+    d->weights_bytes = job->bytes;
+    d->package_bytes = job->bytes + beside_bytes(folder) + manifest_bytes(&facts);
+}
+
 // What `moechat convert` would write with its defaults, for the folder itself never runs; one that it would refuse is
 // refused.
 static int describe_planned(const struct package *package, struct moe_description *d, struct moe_err *err)
@@ -64,7 +83,7 @@ static int describe_planned(const struct package *package, struct moe_descriptio
     int code = job_make(&job, err);
     if (code)
         return code;
-    d->package_bytes = d->weights_bytes = job.bytes;
+    plan_sizes(package, &job, d);
     d->resident_bytes = 0;
     for (size_t i = 0; i < job.count; i++)
         d->resident_bytes += job.tensors[i].bytes; // as sum_sizes has it of the package
@@ -163,7 +182,6 @@ void description_of_shape(const struct shape *s, struct moe_description *d)
     d->state_bytes = memory_state_bytes(s);
 }
 
-// Of all its files: the manifest, too.
 static uint64_t package_weights_bytes(const struct package *package)
 {
     uint64_t bytes = package->resident.bytes;
@@ -172,11 +190,12 @@ static uint64_t package_weights_bytes(const struct package *package)
     return bytes;
 }
 
+// Of all its files: the manifest, too.
 static uint64_t package_file_bytes(const struct package *package)
 {
     char path[4300];
     struct stat status;
-    uint64_t bytes = package_weights_bytes(package) + (package->tokenizer.path ? package->tokenizer.bytes : 0);
+    uint64_t bytes = package_weights_bytes(package) + beside_bytes(package->directory);
     snprintf(path, sizeof path, "%.4000s/model.json", package->directory);
     return bytes + (stat(path, &status) == 0 ? (uint64_t)status.st_size : 0);
 }
@@ -232,7 +251,7 @@ static void plan_package(const struct package *package, struct moe_description *
     struct job job = {.from = package->checkpoint, .shape = &package->shape, .source_layers = package->layers};
     if (job_make(&job, &refused))
         return;
-    d->package_bytes = d->weights_bytes = job.bytes;
+    plan_sizes(package, &job, d);
     job_release(&job);
 }
 

@@ -24,6 +24,13 @@ def told(result, *words):
     expect(all(line.startswith("moechat: ") for line in text.splitlines()), "every line says whose it is")
 
 
+def amount(number):
+    for unit in ("B", "KB", "MB"):
+        if number < 999.5:
+            return "%.*f %s" % (0 if unit == "B" or number >= 99.95 else 1 if number >= 9.995 else 2, number, unit)
+        number /= 1000
+
+
 def evaluate(model, tokens):
     result = run(["eval", "-m", model, "--device", "ref", "--json", "--tokens", tokens])
     same(result.returncode, 0)
@@ -53,15 +60,21 @@ def test_a_folder_becomes_a_package():
 
 def test_sizes_are_the_same_before_and_after():
     """What info says that convert would make, what convert says before and after, and what info says of it."""
-    for source in (INT4, MLX, os.path.join(GOLDEN, "ck-qwen3next", "checkpoint")):
+    beside = shutil.copytree(MLX, os.path.join(SCRATCH, "beside", "checkpoint"))  # with a file that goes along as it is
+    open(os.path.join(beside, "LICENSE"), "w").write(" " * 123456)
+    for source in (INT4, MLX, beside, os.path.join(GOLDEN, "ck-qwen3next", "checkpoint")):
         target = os.path.join(SCRATCH, "sizes-" + source.split("/")[-2])
         before, words = json.loads(run(["info", source, "--json"]).stdout), run(["info", source]).stdout.decode()
         said = run(["convert", source, target]).stderr.decode()
         after, words_after = json.loads(run(["info", target, "--json"]).stdout), run(["info", target]).stdout.decode()
-        sizes = re.findall(r"the package takes ([0-9.]+ [KM]?B) of weights|: done, ([0-9.]+ [KM]?B) of weights|NEWDIR \(needs ([0-9.]+ [KM]?B)\)", said + words)
+        sizes = re.findall(r"the package takes ([0-9.]+ [KM]?B): |: done, ([0-9.]+ [KM]?B) \(|NEWDIR \(needs ([0-9.]+ [KM]?B)\)", said + words)
         same((len(sizes), len({size for each in sizes for size in each if size})), (2 if before["runs"] else 3, 1))
-        weights = sum(os.path.getsize(os.path.join(target, name)) for name in os.listdir(target) if name.endswith((".safetensors", ".experts", ".bin")))
-        same((before["package_bytes"], before["resident_bytes"]), (weights, after["resident_bytes"]))
+        files = {name: os.path.getsize(os.path.join(target, name)) for name in os.listdir(target)}
+        same(after["package_bytes"], sum(files.values()))
+        expect(abs(before["package_bytes"] - after["package_bytes"]) < 80, "but for the package's name and its template's")
+        weights = sum(size for name, size in files.items() if name.endswith((".safetensors", ".experts", ".bin")))
+        expect("%s of weights, %s of other files" % (amount(weights), amount(sum(files.values()) - weights)) in said, said)
+        same(before["resident_bytes"], after["resident_bytes"])
         resident = [re.search(r"resident weights +([0-9.]+ [KM]?B)", text).group(1) for text in (words, words_after)]
         same(resident[0], resident[1])
 
@@ -110,8 +123,7 @@ def test_the_tokenizer_and_its_template_come_along():
         same(json.load(file)["tokenizer"]["type"], "sentencepiece")
     about = json.loads(run(["info", target, "--json"]).stdout)
     same(about["tokenizer"], "sentencepiece")
-    files = [name for name in os.listdir(target) if name != "tokenizer_config.json"]  # no part of the package
-    same(about["package_bytes"], sum(os.path.getsize(os.path.join(target, name)) for name in files))
+    same(about["package_bytes"], sum(os.path.getsize(os.path.join(target, name)) for name in os.listdir(target)))
 
 
 def test_info_of_a_checkpoint_is_of_what_convert_makes():
