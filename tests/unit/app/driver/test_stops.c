@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "tests/harness.h"
+#include "tests/cases.h"
 #include "app/driver/sampling.h"
 #include "app/driver/stops.h"
 
@@ -126,10 +126,71 @@ static void breakers_are_within_tokens(struct harness *t)
     CHECK(t, !sampling_breaks(&sampling, ":", 0));
 }
 
+// Where the text ends, looked for in all of it at once: at the first place where a whole one is, as soon as one is.
+static size_t end_of(const char *const strings[3], const char *text, size_t known)
+{
+    for (size_t at = 0; at < known; at++)
+        for (int i = 0; i < 3; i++)
+            if (*strings[i] && at + strlen(strings[i]) <= known &&
+                strncmp(text + at, strings[i], strlen(strings[i])) == 0)
+                return at;
+    return SIZE_MAX;
+}
+
+// Texts and strings of two letters, in pieces: what is let through, and when, is what looking at all of it says.
+static void as_if_all_were_there(struct harness *t)
+{
+    struct cases cases = {.state = 1}; // for its draws
+    for (int n = 0; n < 20000 && t->failures == 0; n++) {
+        char strings[3][8], text[32], line[40], through[32];
+        const char *const all[3] = {strings[0], strings[1], strings[2]};
+        for (int i = 0; i < 3; i++) {
+            size_t length = cases_draw(&cases, i ? 5 : 6);
+            for (size_t k = 0; k < length; k++)
+                strings[i][k] = "ab"[cases_draw(&cases, 2)];
+            strings[i][length] = 0;
+        }
+        size_t length = 1 + cases_draw(&cases, 20), used = 0, ready, at = 0;
+        for (size_t k = 0; k < length; k++)
+            text[k] = "aabc"[cases_draw(&cases, 4)];
+        text[length] = 0;
+        snprintf(line, sizeof line, "%s,%s,%s", strings[0], strings[1], strings[2]);
+        struct stops stops = {0};
+        struct texts texts;
+        snprintf(texts.line, sizeof texts.line, "%s", line);
+        stops_begin(&stops, &texts);
+        size_t end = SIZE_MAX;
+        while (at < length) {
+            size_t part = 1 + cases_draw(&cases, 3);
+            part = part < length - at ? part : length - at;
+            CHECK(t, stops_push(&stops, text + at, part, &ready));
+            at += part;
+            memcpy(through + used, stops.held.data, ready);
+            used += ready;
+            stops_take(&stops, ready);
+            end = end == SIZE_MAX ? end_of(all, text, at) : end;
+            bool right = stops.found == (end != SIZE_MAX) && memcmp(through, text, used) == 0 &&
+                         (end == SIZE_MAX ? used + stops.held.length == at : used == end && stops.dropped == at - end);
+            for (size_t from = 0; right && !stops.found && from < used;
+                 from++) // what was let through could not become one
+                for (int i = 0; i < 3; i++)
+                    right = right &&
+                            (!*all[i] || from + strlen(all[i]) <= at || strncmp(text + from, all[i], at - from) != 0);
+            // Nothing is held that need not be.
+            bool begins = used == at || stops.found;
+            for (int i = 0; i < 3 && !begins; i++)
+                begins = strncmp(text + used, all[i], at - used) == 0;
+            if (!CHECK(t, right && begins))
+                printf("    \"%s\" of \"%s\": %zu through, found %d\n", line, text, used, stops.found);
+        }
+        stops_release(&stops);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {TEST(stops_are_found_whatever_the_pieces),
                                                 TEST(lists_are_checked_and_printed), TEST(biases_are_read),
-                                                TEST(breakers_are_within_tokens)};
+                                                TEST(breakers_are_within_tokens), TEST(as_if_all_were_there)};
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Bytes of a terminal to keys and pastes, wherever they are split.
-#include "tests/harness.h"
+#include "tests/cases.h"
 
 #include <stdlib.h>
 
@@ -184,10 +184,48 @@ static void pastes_are_bounded(struct harness *t)
     input_release(&input);
 }
 
+static void say_item(void *context, const struct input_item *item)
+{
+    struct cases *cases = context;
+    cases_say(cases, "%d:", item->kind);
+    cases_bytes(cases, item->bytes, item->bytes ? item->length : 0);
+    cases_bytes(cases, "\n", 1);
+}
+
+// Whatever comes, in whatever pieces and pauses.
+static void all_that_may_come(struct harness *t)
+{
+    static const char *const pieces[] = {"\033",  "[",         "O",         "A",        "~",       "1;5C", "200~",
+                                         "201~",  "\033[200~", "\033[201~", "\r",       "\n",      "!ls",  "a",
+                                         "\303",  "\251",      "<64;3;4M",  "<65;3;4M", "<0;3;4m", "\t",   "\177",
+                                         "?62;c", ">1c",       " ",         "/"};
+    static const unsigned pauses[] = {0, 0, 0, 1, 19, 20, 21, 29, 30, 31, 499, 500, 2999, 3000};
+    struct cases cases = cases_begin("all_that_may_come");
+    for (int n = 0; n < 12000; n++) {
+        struct input input = {.take = say_item, .context = &cases, .escape_ms = 30};
+        uint64_t now = 1000;
+        for (uint32_t i = 1 + cases_draw(&cases, 12); i > 0; i--) {
+            char text[64] = "";
+            for (uint32_t k = 1 + cases_draw(&cases, 5); k > 0; k--)
+                strcat(text, pieces[cases_draw(&cases, sizeof pieces / sizeof pieces[0])]);
+            input_push(&input, text, strlen(text), now);
+            cases_say(&cases, "wait %d\n", input_wait_ms(&input, now + cases_draw(&cases, 20)));
+            now += pauses[cases_draw(&cases, sizeof pauses / sizeof pauses[0])];
+            if (cases_draw(&cases, 2))
+                input_tick(&input, now);
+            if (cases_draw(&cases, 40) == 0)
+                input_drop(&input);
+        }
+        input_tick(&input, now + 9000);
+        input_release(&input);
+    }
+    CHECK_CASES(t, &cases, 0x30f7228152b522d1);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(splits_do_not_matter),   TEST(characters_are_one_key),
-                                                TEST(the_clock_tells_escape), TEST(pastes_end),
-                                                TEST(pastes_are_bounded),     TEST(lines_at_once_are_pasted)};
+    static const struct harness_test tests[] = {
+        TEST(splits_do_not_matter), TEST(characters_are_one_key),   TEST(the_clock_tells_escape), TEST(pastes_end),
+        TEST(pastes_are_bounded),   TEST(lines_at_once_are_pasted), TEST(all_that_may_come)};
     return HARNESS_RUN(tests, argc, argv);
 }
