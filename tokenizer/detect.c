@@ -103,7 +103,7 @@ static const struct kind {
       "ReasoningEffort:{{effective_reasoning_effort|capitalize}}{%endif%}",
       "<|user|>{{visible_text(m.content)}}", "{{'<think></think>'}}{%endif%}{%ifcontent.strip()%}{{content.strip()}}",
       "<|assistant|>{{'<think></think>'if(enable_thinkingisdefinedandnotenable_thinking)else'<think>'}}"},
-     {"/nothink", "'\n<think>"}},
+     {"/nothink", "'\\n<think>"}},
     {"glm-5.3", // the thinking of earlier answers is left out, as its makers ask for in a chat
      {"[gMASK]<sop>", "<|system|>ReasoningEffort:{{effective_reasoning_effort|capitalize}}",
       "<|user|>{{visible_text(m.content)}}", "{{'<think></think>'}}{%endif%}{%ifcontent.strip()%}{{content.strip()}}",

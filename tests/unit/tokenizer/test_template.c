@@ -265,6 +265,7 @@ static void shipped_templates_are_recognised(struct harness *t)
         {"glm-5.3", "{{ '<think></think>' }}", "{{ '</think>' }}", NULL},
         {"glm-5.3", "{{- '<think>' -}}", "{{- '<think>' if enable_thinking else '</think>' -}}", NULL},
         {"glm-5.3", "Effort: {{", "Effort is {{", NULL},
+        {"glm-5.2", "{{ '<think>' + reasoning", "{{ '\\n<think>' + reasoning", NULL}, // as GLM-4.5 has it
         {"kimi-k2-0905", "You are Kimi", "You are Kimo", NULL},
         {"kimi-k2-0905", "<|im_assistant|>{{role_name}}", "<|im_assistant|>bot", NULL},
         {"kimi-k2.5", "<think></think>{{", "{{", NULL},
