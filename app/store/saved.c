@@ -304,6 +304,30 @@ static bool write_records(struct manifest *manifest, const struct saved_rows *ro
     return fine;
 }
 
+// What of the manifest says what is cached.
+struct cached {
+    size_t n_records;
+    struct manifest_state states[STATES_KEPT];
+    size_t n_states;
+    bool capped;
+};
+
+static struct cached cached_of(const struct manifest *manifest)
+{
+    struct cached cached = {
+        .n_records = manifest->n_records, .n_states = manifest->n_states, .capped = manifest->capped};
+    memcpy(cached.states, manifest->states, sizeof cached.states);
+    return cached;
+}
+
+static void put_back(struct manifest *manifest, const struct cached *cached)
+{
+    manifest->n_records = cached->n_records;
+    manifest->n_states = cached->n_states;
+    memcpy(manifest->states, cached->states, sizeof cached->states);
+    manifest->capped = cached->capped;
+}
+
 // Adds records of the missing rows; says so when they could not be written.
 static void write_rows(struct saved *saved, const struct saved_rows *rows, struct store_error *error)
 {
@@ -311,11 +335,11 @@ static void write_rows(struct saved *saved, const struct saved_rows *rows, struc
     struct manifest *manifest = &saved->manifest;
     uint32_t first = manifest_rows(manifest), tokens = manifest_tokens(manifest);
     uint32_t end = rows->length < tokens ? rows->length : tokens;
-    size_t n_records = manifest->n_records;
+    struct cached cached = cached_of(manifest);
     if (end <= first || saved->over_cap || saved->store->kv_cap == 0)
         return;
     // All old rows are dead: begin anew in the other file.
-    if (!n_records && !manifest->n_other_records && saved->kv_ends[manifest->kv_file] &&
+    if (!manifest->n_records && !manifest->n_other_records && saved->kv_ends[manifest->kv_file] &&
         !saved->kv_ends[!manifest->kv_file])
         manifest->kv_file = !manifest->kv_file;
     struct store_path path = saved_kv_path(saved);
@@ -334,7 +358,7 @@ static void write_rows(struct saved *saved, const struct saved_rows *rows, struc
         fine = false;
     }
     if (!fine)
-        manifest->n_records = n_records;
+        put_back(manifest, &cached);
     if (!fine && fd >= 0 && io->truncate(io->context, fd, offset) != 0) {
         // Only so that the space is free for the manifest; whoever appends next cuts here first.
     }
@@ -500,27 +524,6 @@ bool saved_owes_cap(const struct saved *saved)
     return saved->cap_owed;
 }
 
-// What of the manifest says what is cached.
-struct cached {
-    size_t n_records;
-    struct manifest_state states[STATES_KEPT];
-    size_t n_states;
-};
-
-static struct cached cached_of(const struct manifest *manifest)
-{
-    struct cached cached = {.n_records = manifest->n_records, .n_states = manifest->n_states};
-    memcpy(cached.states, manifest->states, sizeof cached.states);
-    return cached;
-}
-
-static void put_back(struct manifest *manifest, const struct cached *cached)
-{
-    manifest->n_records = cached->n_records;
-    manifest->n_states = cached->n_states;
-    memcpy(manifest->states, cached->states, sizeof cached->states);
-}
-
 static bool has_more(const struct manifest *manifest, const struct cached *cached)
 {
     const struct manifest_state *last = &manifest->states[manifest->n_states ? manifest->n_states - 1 : 0];
@@ -573,6 +576,11 @@ bool saved_is_blank(const struct saved *saved)
     for (size_t i = 0; i < manifest->n_others; i++)
         said = said || manifest->others[i].role != TOK_SYSTEM;
     return saved->nameless && !said;
+}
+
+bool saved_is_kept(const struct saved *saved)
+{
+    return saved->lock >= 0 && (!saved->made || saved->settled);
 }
 
 // Names a session that is named after the time alone as its first message has it, with a number where that is taken.

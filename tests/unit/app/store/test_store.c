@@ -826,6 +826,23 @@ static int unlink_on_small_disk(void *context, const char *path)
     return unlink(path);
 }
 
+static ptrdiff_t rows_fail(void *context, int fd, const void *source, size_t length, uint64_t offset)
+{
+    char path[64], file[PATH_MAX];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    ssize_t got = readlink(path, file, sizeof file - 1);
+    file[got > 0 ? got : 0] = 0;
+    errno = EIO;
+    return strstr(file, "/kv.") ? -1 : write_on_small_disk(context, fd, source, length, offset);
+}
+
+static int renames_fail(void *context, const char *from, const char *to)
+{
+    (void)context, (void)from, (void)to;
+    errno = EIO;
+    return -1;
+}
+
 // Is a message saved that comes when there is so much room? Then it is there, and rows and states that are named are
 // sound; files of states that are not named have given their room back.
 static bool saves_with_room(struct harness *t, uint64_t room, uint64_t kv_cap, bool states)
@@ -876,6 +893,47 @@ static void rows_never_take_the_texts_place(struct harness *t)
     for (uint64_t end = room + 1500; room < end; room += STEP)
         for (int states = 0; states <= (room / STEP % 4 == 0); states++) // the manifest names records and states, too
             CHECK(t, saves_with_room(t, room + (states ? 800 : 400), UINT64_MAX, states));
+}
+
+// Why a session has no rows is known until it has some: a save of them that fails is none.
+static void rows_that_fail_do_not_undo_the_cap(struct harness *t)
+{
+    struct place *p = open_place();
+    struct small_disk disk = {UINT64_MAX / 2};
+    struct store_io io = store_io_posix;
+    io.context = &disk;
+    io.write = write_on_small_disk;
+    io.truncate = truncate_on_small_disk;
+    io.unlink = unlink_on_small_disk;
+    p->store.io = &io;
+    p->store.kv_cap = 1;
+    struct saved *saved = new_session(t, p, "capped");
+    CHECK(t, rig_append(saved, TOK_USER, "one", &p->engine));
+    struct saved_rows rows = rig_rows(&p->engine);
+    CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_OK);
+    CHECK(t, saved_manifest(saved)->capped);
+    saved_close(saved);
+    p->store.kv_cap = UINT64_MAX;
+    struct saved_content content;
+    CHECK_EQ(t, saved_open(&p->store, "capped", &saved, &content, &p->error), STORE_OK);
+    saved_content_release(&content);
+    disk.room = 8; // of the rows not all, of the manifest what the one before it gives back is not enough
+    CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_IO);
+    CHECK(t, saved_manifest(saved)->capped);
+    disk.room = UINT64_MAX / 2;
+    io.write = rows_fail;
+    CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_OK);
+    CHECK(t, strstr(p->error.text, "saved the text, but not the KV cache") && saved_manifest(saved)->capped);
+    CHECK_STR(t, saved_why_no_rows(saved), "its KV cache was dropped to keep --kv-cap");
+    io.write = write_on_small_disk;
+    io.rename = renames_fail;
+    CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_IO);
+    CHECK(t, saved_manifest(saved)->capped && !saved_manifest(saved)->n_records);
+    io.rename = store_io_posix.rename;
+    CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_OK);
+    CHECK(t, !saved_manifest(saved)->capped && saved_manifest(saved)->n_records);
+    saved_close(saved);
+    close_place(p);
 }
 
 // A manifest that names places outside of the transcript, with a right sum, is believed in nothing but the numbers.
@@ -939,6 +997,7 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {
         TEST(the_first_message_names_it_unless_people_did),
         TEST(rows_never_take_the_texts_place),
+        TEST(rows_that_fail_do_not_undo_the_cap),
         TEST(lines_are_found_wherever_they_are_said_to_be),
         TEST(names_stay_in_the_store),
         TEST(what_was_saved_comes_back),
