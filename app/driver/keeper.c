@@ -340,7 +340,7 @@ void keeper_save_as(struct keeper *keeper, const char *name)
     news->failed = *name && saved_rename(keeper->saved, name, &error);
     if (news->failed)
         snprintf(news->text, sizeof news->text, "%s", error.text);
-    else if (keeper->unsaved)
+    else if (keeper->unsaved || (!saved_is_kept(keeper->saved) && saved_manifest(keeper->saved)->next_part))
         keeper_commit(keeper, false);
     if (!news->failed && keeper->hole) {
         news->failed = true;
@@ -443,6 +443,45 @@ void keeper_say_unread(char *out, size_t size, const struct keeper_unread *unrea
              unread->missing - unread->unanswered, unread->tokens, retry);
 }
 
+// What was found of a session's rows.
+struct found {
+    const char *why;  // not all of them are there; NULL: nothing was in the way
+    const char *left; // see leave_to_its_model
+    uint32_t tokens;  // of the conversation, before what is lost
+    uint32_t behind;  // of what follows that
+    uint32_t waiting; // a last message's that has no answer
+};
+
+// What the next message reads again, or that there is no room for it, and why.
+static void say_missing(struct keeper *keeper, const struct found *found)
+{
+    struct session_news *news = &keeper->news;
+    uint32_t all = found->tokens + found->behind;
+    const char *why = found->why ? found->why : found->behind ? "" : "the end of its KV cache is not saved";
+    char then[400];
+    bool room = keeper_has_room(keeper, all), waits = news->missing <= found->waiting && !found->behind;
+    uint32_t unanswered = waits ? news->missing : found->waiting;
+    if (!room) {
+        snprintf(then, sizeof then, "%.399s", news->text);
+    } else if (found->behind) {
+        snprintf(then, sizeof then,
+                 "your next message reads %" PRIu32 " of its %" PRIu32
+                 " tokens again, and the words in the place of what is lost",
+                 news->missing + found->behind, all);
+    } else {
+        keeper_say_unread(then, sizeof then, &(struct keeper_unread){all, news->missing, unanswered, false});
+    }
+    if (!room && !*found->left)
+        return;
+    if (room && waits && !*found->left)
+        snprintf(news->text, sizeof news->text,
+                 "its last message was not answered: %" PRIu32 " of its %" PRIu32 " tokens are unread", news->missing,
+                 found->waiting);
+    else
+        snprintf(news->text, sizeof news->text, "%.280s%s%s%s", why, found->left, *why || *found->left ? "; " : "",
+                 then);
+}
+
 uint32_t keeper_load(struct keeper *keeper, uint32_t fed)
 {
     const struct backend_ops *ops = keeper->backend->ops;
@@ -464,8 +503,10 @@ uint32_t keeper_load(struct keeper *keeper, uint32_t fed)
     char left[640] = "";
     if (manifest->n_records && *manifest->origin.weights && other && !saved_has_others_rows(keeper->saved))
         leave_to_its_model(keeper, &info.origin, left, sizeof left);
+    if (*left && !news->stale)
+        why = other; // also where what is lost is all of it
     ops->resume(keeper->backend->self);
-    ops->make_room(keeper->backend->self, tokens);
+    ops->make_room(keeper->backend->self, tokens + behind);
     ops->describe(keeper->backend->self, &info);
     news->max_context = info.max_context;
     struct moe_err state_err = {.text = ""};
@@ -484,22 +525,7 @@ uint32_t keeper_load(struct keeper *keeper, uint32_t fed)
     news->missing = tokens - news->cached;
     if (news->stale)
         say_stale(keeper, left);
-    else if (behind && keeper_has_room(keeper, tokens + behind))
-        snprintf(news->text, sizeof news->text,
-                 "%.280s%syour next message reads %" PRIu32 " of its %" PRIu32
-                 " tokens again, and the words in the place of what is lost",
-                 why ? why : "", why ? "; " : "", news->missing + behind, tokens + behind);
-    else if (news->missing && news->missing <= waiting && !*left && keeper_has_room(keeper, tokens))
-        snprintf(news->text, sizeof news->text, "its last message was not answered: %u of its %u tokens are unread",
-                 (unsigned)news->missing, (unsigned)waiting);
-    else if (news->missing && keeper_has_room(keeper, tokens)) {
-        char reads[KEEPER_UNREAD_SIZE];
-        keeper_say_unread(reads, sizeof reads, &(struct keeper_unread){tokens, news->missing, waiting, false});
-        snprintf(news->text, sizeof news->text, "%.280s%s; %s", why ? why : "the end of its KV cache is not saved",
-                 left, reads);
-    } else if (news->missing && *left) { // what keeper_has_room has said is not all
-        struct session_news said = *news;
-        snprintf(news->text, sizeof news->text, "%.280s%s; %.300s", why, left, said.text);
-    }
+    else if (news->missing || behind)
+        say_missing(keeper, &(struct found){why, left, tokens, behind, waiting});
     return news->cached;
 }

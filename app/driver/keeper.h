@@ -19,7 +19,7 @@ struct session_news {
     uint32_t max_context;       // opened: room for tokens
     bool unsaved;               // the disk does not have all that was said
     uint32_t cached, missing;   // opened: tokens whose rows are there, and that are computed with the next turn
-    bool blank;                 // it goes when another one is opened, as nothing was said in it (saved_is_blank)
+    bool blank;                 // it goes when another one is opened: nothing was said in it (saved_is_blank), or kept
     bool unanswered;            // closed: the last message is saved, and has no answer
     char name[STORE_NAME_SIZE]; // "" until its first turn is saved
     char text[STORE_TEXT_SIZE]; // one line for people; "": nothing to say
@@ -49,7 +49,7 @@ struct keeper {
 struct keeper_unread {
     size_t tokens;       // of the conversation
     size_t missing;      // of those, without rows
-    uint32_t unanswered; // of those, a last message's that has no answer; less than `missing`
+    uint32_t unanswered; // of those, a last message's that has no answer; at most `missing`
     bool forgets;        // fewer may have to be read, where thinking is left out then
 };
 enum { KEEPER_UNREAD_SIZE = 160 };
@@ -91,7 +91,7 @@ const char *keeper_restore(struct keeper *keeper, uint32_t most, struct moe_err 
 bool keeper_has_room(struct keeper *keeper, size_t tokens);
 bool keeper_has_more(const struct keeper *keeper); // rows are saved that the timeline does not have
 void keeper_lose(struct keeper *keeper);           // what was gone to is not on the disk: says so
-// Gives the session a name, unless "", and saves what is not on the disk yet.
+// Gives the session a name, unless "", and saves what is not on the disk yet: of a damaged one all that could be read.
 void keeper_save_as(struct keeper *keeper, const char *name);
 void keeper_close(struct keeper *keeper); // tries once more what could not be saved
 void keeper_leave(struct keeper *keeper); // the same for another session, which a blank one does not outlive

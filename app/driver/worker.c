@@ -343,7 +343,7 @@ static void send_news(struct worker *worker, bool of_turn)
     event.session.unsaved = keeper->saved && (keeper->unsaved || keeper->hole);
     if (keeper->saved)
         snprintf(event.session.name, sizeof event.session.name, "%s", saved_name(keeper->saved));
-    event.session.blank = keeper->saved && saved_is_blank(keeper->saved);
+    event.session.blank = keeper->saved && (saved_is_blank(keeper->saved) || !saved_is_kept(keeper->saved));
     queue_push(worker->events, &event, NULL);
     keeper->news = (struct session_news){0};
 }

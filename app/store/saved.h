@@ -45,6 +45,8 @@ void saved_close(struct saved *saved); // NULL is fine; commits nothing
 const char *saved_name(const struct saved *saved); // "" until it has one
 // Nobody has named it, and nothing was said in it: a system message alone.
 bool saved_is_blank(const struct saved *saved);
+// A save of it has ended, so that it is there when it is closed.
+bool saved_is_kept(const struct saved *saved);
 const struct manifest *saved_manifest(const struct saved *saved);
 
 // Whose rows and ids these are from now on. Rows of another origin are forgotten.

@@ -159,6 +159,21 @@ static void make_newer(struct backend *backend)
     backend->ops = &newer.ops;
 }
 
+static void describe_heavier(void *self, struct backend_info *info)
+{
+    newer.describe(self, info);
+    snprintf(info->origin.weights, sizeof info->origin.weights, "heavier");
+}
+
+// A model with other weights.
+static void make_heavier(struct backend *backend)
+{
+    newer.ops = *backend->ops;
+    newer.describe = newer.ops.describe;
+    newer.ops.describe = describe_heavier;
+    backend->ops = &newer.ops;
+}
+
 // The session "talk": "hi", and what the script says to that.
 static void talk_once(struct harness *t, const struct store *store, const char *script)
 {
@@ -202,21 +217,27 @@ static void what_is_read_again_is_counted_as_it_is_now(struct harness *t)
     rig_clean(root);
 }
 
-// Opens the session "talk" with the tokens that it holds; event becomes what is said of it.
-static void open_talk(struct harness *t, struct worker *worker, const struct store *store, struct event *event)
+// Opens the session "talk" with the tokens of its first parts; event becomes what is said of it.
+static void open_parts(struct harness *t, struct worker *worker, const struct store *store, size_t n_parts,
+                       struct event *event)
 {
     struct worker_session session = {.saved = NULL};
     struct saved_content content;
     struct store_error error;
     struct tok_err err;
     CHECK_EQ(t, saved_open(store, "talk", &session.saved, &content, &error), STORE_OK);
-    for (size_t p = 0; p < content.n_parts; p++)
+    for (size_t p = 0; p < content.n_parts && p < n_parts; p++)
         for (size_t i = 0; i < content.parts[p].ids.count; i++)
             tok_ids_append(&session.ids, content.parts[p].ids.ids[i], &err);
     saved_content_release(&content);
     worker_open_session(worker, session);
     while (next_event(worker, event) && event->kind != EVENT_SESSION)
         event_release(event);
+}
+
+static void open_talk(struct harness *t, struct worker *worker, const struct store *store, struct event *event)
+{
+    open_parts(t, worker, store, SIZE_MAX, event);
 }
 
 // The message that waits in a session, to be answered: its rows are read again.
@@ -307,6 +328,34 @@ static void what_does_not_fit_is_told_its_context(struct harness *t)
         worker_free(worker);
     }
     rig_clean(root);
+}
+
+// Behind what is lost all is read anew, by a model of other weights as well: that the session stays as it is goes with
+// it, and so does that there is no room.
+static void what_is_left_is_said_with_what_is_lost(struct harness *t)
+{
+    for (int full = 0; full < 2; full++) {
+        for (size_t parts = 0; parts < 2; parts++) {
+            char root[64];
+            struct store store = rig_store(root);
+            struct event event = {0};
+            talk_once(t, &store, "turn\nrepeat 1010 x\n");
+            struct worker *worker =
+                start_changed(t, full ? "context 1016\nturn\necho\n" : "turn\necho\n", make_heavier);
+            await_ready(t, worker);
+            open_parts(t, worker, &store, parts, &event);
+            const char *then = full ? "; the conversation's 1017 tokens do not fit into a context of 1016,"
+                                    : "; your next message reads 1017 of its 1017 tokens again, and the words in the "
+                                      "place of what is lost";
+            if (!CHECK(t, strncmp(event.session.text, "it was saved with different weights (", 37) == 0 &&
+                              strstr(event.session.text, "), so \"talk\" stays as it is, and this goes on as "
+                                                         "\"talk-2\"; ") &&
+                              strstr(event.session.text, then)))
+                printf("    %s\n", event.session.text);
+            worker_free(worker);
+            rig_clean(root);
+        }
+    }
 }
 
 // A message that its answer was taken back from is answered again from the logits on the disk, and nothing is read.
@@ -434,6 +483,7 @@ int main(int argc, char **argv)
         TEST(what_is_read_again_is_counted_as_it_is_now),
         TEST(reading_again_is_stopped_at_once),
         TEST(what_does_not_fit_is_told_its_context),
+        TEST(what_is_left_is_said_with_what_is_lost),
         TEST(logits_come_from_the_disk),
         TEST(what_is_fed_otherwise_is_forgotten),
         TEST(what_waits_is_read_once),
