@@ -578,7 +578,7 @@ bool chat_timeline(const struct chat *chat, struct tok_ids *ids)
 
 bool chat_save(const struct chat *chat, struct saved *saved, const struct part_language *language)
 {
-    size_t n = first_unfed(chat), end = chat_waits(chat) && !begins_otherwise(chat) ? chat->n_turns : n;
+    size_t n = first_unfed(chat), end = begins_otherwise(chat) ? n : chat->n_turns;
     while (n < end && chat->turns[n].number != PART_NONE)
         n++;
     struct part *parts = calloc(n + chat->n_others + 1, sizeof *parts);

@@ -139,7 +139,8 @@ bool chat_restore_others(struct chat *chat, const struct part *parts, size_t n_p
 void chat_feed_anew(struct chat *chat); // nothing counts as fed any more
 // Appends the ids of what is fed. False: no memory.
 bool chat_timeline(const struct chat *chat, struct tok_ids *ids);
-// Appends what is fed, a message that waits, and all other branches, to a session that holds nothing. False: no memory.
+// Appends the conversation and all other branches to a session that holds nothing; of one that is fed otherwise now,
+// behind a system message that was set or removed, what is fed. False: no memory.
 bool chat_save(const struct chat *chat, struct saved *saved, const struct part_language *language);
 
 #endif

@@ -60,7 +60,7 @@ struct talk {
     bool untold;                   // what became of the last turn on the disk; the worker's news will say
     struct bytes held;             // a command that waits for those news, as it was typed
     bool part_read;                // something of the message that was sent last, which was stopped
-    bool blank;                    // it goes with what is opened next, as nothing was said in it
+    bool blank;                    // it goes with what is opened next, as nothing was said in it, or nothing kept
     bool lost;                     // something that was to be saved is not
     bool unsaved, warned;          // the disk does not have all that was said; and they know, who want to leave it
     char session[STORE_NAME_SIZE]; // "" until it has a name

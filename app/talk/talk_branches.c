@@ -301,7 +301,7 @@ void talk_do_fork(struct talk *talk, const struct line *line)
     } else if (saved_new(&talk->store, name.text, &talk->choice.saved, &error)) {
         talk_fail(talk, "%s", error.text);
     } else {
-        bool there = !talk->unsaved && store_find(&talk->store, talk->session, &error) == STORE_OK;
+        bool there = !talk->unsaved && !talk->blank && store_find(&talk->store, talk->session, &error) == STORE_OK;
         if (there) // else the other branches may be nowhere but here
             chat_prune(&talk->chat);
         if (talk->editing) // what is said of that goes

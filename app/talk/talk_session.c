@@ -7,6 +7,9 @@
 #include "app/talk/talk_parts.h"
 #include "app/view/cells.h"
 
+// Of a session that was to be made with its first message.
+#define NOT_ADDED "Nothing was added, and nothing saved as \"%s\"."
+
 // False: said that there is no place for sessions.
 static bool has_store(struct talk *talk)
 {
@@ -194,8 +197,9 @@ static bool holds_unsaved(struct talk *talk, const char *command)
     return true;
 }
 
-// Where the conversation that was just left is found; `before` is what stands before that.
-static void say_left(struct talk *talk, const char *before)
+// Where the conversation that was just left, in which something was said or not, is found; `before` is what stands
+// before that.
+static void say_left(struct talk *talk, const char *before, bool said)
 {
     const char *space = *before ? " " : "", *name = talk->saving ? talk->session : "";
     talk->lost = talk->lost || (*name && talk->unsaved);
@@ -203,6 +207,8 @@ static void say_left(struct talk *talk, const char *before)
         talk_say(talk, "%s%sThe last messages of \"%s\" were not saved.", before, space, name);
     else if (*name && !talk->blank)
         talk_say(talk, "%s%sThe old one is kept as \"%s\"; /load %s returns to it.", before, space, name, name);
+    else if (*name && said)
+        talk_say(talk, "%s%s" NOT_ADDED, before, space, name);
     else if (*before)
         talk_say(talk, "%s", before);
 }
@@ -213,9 +219,10 @@ void talk_do_new(struct talk *talk, const struct line *line)
     struct store_error error;
     if (holds_unsaved(talk, "/new"))
         return;
+    bool said = chat_exchanges(&talk->chat);
     chat_clear(&talk->chat);
     talk_begin_conversation(talk);
-    say_left(talk, "New conversation.");
+    say_left(talk, "New conversation.", said);
     if (talk->saving && saved_new(&talk->store, "", &talk->choice.saved, &error)) {
         talk_fail(talk, "%s", error.text);
         return;
@@ -329,10 +336,11 @@ void talk_do_load(struct talk *talk, const struct line *line)
         fail_session(talk, name, &error);
     } else {
         const char *lost = lost_system(talk);
+        bool said = chat_exchanges(&talk->chat);
         chat_release(&talk->chat);
         talk->chat = chat;
         talk_begin_conversation(talk);
-        say_left(talk, "");
+        say_left(talk, "", said);
         if (*lost)
             talk_say(talk, "%s", lost);
         talk_open_session(talk, 0, false);
@@ -425,8 +433,8 @@ void talk_finish_session(struct talk *talk)
     bool said = news.unanswered || chat_exchanges(&talk->chat) || (system && system->number != PART_NONE);
     struct store_error error;
     bool there = *talk->session && store_find(&talk->store, talk->session, &error) == STORE_OK;
-    if (*talk->session && !news.failed && said && !there) // it was to be made with its first message
-        talk_say(talk, "Nothing was added, and nothing saved as \"%s\".", talk->session);
+    if (*talk->session && !news.failed && said && !there)
+        talk_say(talk, NOT_ADDED, talk->session);
     else if (*talk->session && !news.failed && said)
         say_resume(talk);
 }

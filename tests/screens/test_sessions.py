@@ -1218,6 +1218,33 @@ def test_a_damaged_transcript_is_offered():
     expect(end in run(["sessions", "show", "broken-recovered"]).stdout, "nothing was dropped")
 
 
+def test_a_recovered_session_is_there_once_it_is_kept():
+    """Nothing was said in it: leaving it leaves nothing. /fork and /save keep all of it, what is lost has its place."""
+    for text in ("one", "two", "six"):
+        ask(text, "--session", "mended", *script(ECHO))
+    changed("mended", "transcript.jsonl", lambda old: old.replace(b"two", b"2wo", 1))
+    whole = b"You: one\nAssistant: one\nYou: " + DAMAGED + b"\nAssistant: two\nYou: six\nAssistant: six\n"
+
+    def said(*typed, session="mended"):
+        result = run(["--plain", "--session", session] + script(ECHO), stdin="".join(line + "\n" for line in typed).encode(), together=True)
+        same(result.returncode, 0)
+        return result.stdout.decode()
+
+    nothing = 'Nothing was added, and nothing saved as "mended-recovered".'
+    for typed, words in ((("/new",), "New conversation. " + nothing), (("/load other",), nothing), ((), nothing)):
+        ask("hi", "--session", "other", *script(ECHO))
+        text = said(*typed)
+        expect(words in text and "returns to it" not in text and "mended-recovered" not in names(), text)
+    text = said("/fork whole")
+    expect('Each turn is now saved as "whole".' in text and "stays as it is, /load" not in text, text)
+    same([name for name in names() if name.startswith("mended")], ["mended"])
+    expect(run(["sessions", "show", "whole"]).stdout.endswith(whole), "all of it")
+    expect('Saved as "mended-recovered"; moechat --session mended-recovered resumes it.' in said("/save"), "it is kept")
+    expect(run(["sessions", "show", "mended-recovered"]).stdout.endswith(whole), "all of it")
+    text = said("/new", session="unborn")
+    expect("unborn" not in text.split("New conversation.")[1] and "unborn" not in names(), text)
+
+
 def test_a_damaged_manifest_keeps_what_can_be_checked():
     """One digit of session.json: all that it says of lines and rows has sums of its own. Half of it: nothing tells."""
     for name in ("digit", "half"):

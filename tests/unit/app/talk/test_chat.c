@@ -601,6 +601,50 @@ static void what_is_known_of_a_turn_stays(struct harness *t)
     chat_release(&back);
 }
 
+// Behind what was lost the conversation is to be fed anew; saved under another name all of it is there.
+static void what_stands_behind_a_lost_part_is_saved(struct harness *t)
+{
+    static const char *const texts[] = {"one", "first", "lost", "second", "three", "third"};
+    struct part parts[6];
+    struct chat chat = {0}, back = {0};
+    struct tok_err err;
+    for (size_t i = 0; i < 6; i++) {
+        parts[i] = (struct part){
+            .number = (uint32_t)i, .after = (int64_t)i - 1, .role = i % 2 ? TOK_ASSISTANT : TOK_USER, .lost = i == 2};
+        bytes_append(&parts[i].text, texts[i], strlen(texts[i]));
+        for (size_t n = 0; n < 4 && i != 2; n++)
+            tok_ids_append(&parts[i].ids, 7, &err);
+    }
+    char root[] = "/tmp/moechat-chat-XXXXXX";
+    struct store store;
+    struct store_error error;
+    struct saved *saved = NULL;
+    struct saved_content content;
+    if (!CHECK(t, mkdtemp(root) && store_init(&store, root) && saved_new(&store, "copy", &saved, &error) == STORE_OK))
+        return;
+    CHECK(t, chat_restore(&chat, parts, 6));
+    CHECK_EQ(t, chat_position(&chat), 8);
+    CHECK(t, chat_save(&chat, saved, &(struct part_language){.tokenizer = "t"}));
+    CHECK_EQ(t, saved_commit(saved, NULL, &error), STORE_OK);
+    saved_close(saved);
+    CHECK_EQ(t, saved_read(&store, "copy", &content, &error), STORE_OK);
+    CHECK(t, chat_restore(&back, content.parts, content.n_parts));
+    check_texts(t, &back, "one|first|lost|second|three|third");
+    CHECK_EQ(t, chat_position(&back), 8);
+    saved_content_release(&content);
+    store_remove(&store, "copy", &error);
+    rmdir(root);
+    CHECK(t, chat_set_system(&chat, "Be kind.", 8)); // all of it is another conversation now
+    CHECK_EQ(t, saved_new(&store, "", &saved, &error), STORE_OK);
+    CHECK(t, chat_save(&chat, saved, &(struct part_language){.tokenizer = "t"}));
+    CHECK_EQ(t, saved_manifest(saved)->n_parts, 0);
+    saved_close(saved);
+    for (size_t i = 0; i < 6; i++)
+        part_release(&parts[i]);
+    chat_release(&chat);
+    chat_release(&back);
+}
+
 static bool has_thinking(const char *answer)
 {
     char exact[64]; // what stands behind the answer is none of it
@@ -639,6 +683,7 @@ int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(thinking_is_fed_once),
+        TEST(what_stands_behind_a_lost_part_is_saved),
         TEST(nothing_is_lost_by_undo),
         TEST(single_undos_are_brought_back_together),
         TEST(who_comes_back_is_where_they_last_spoke),
