@@ -656,7 +656,7 @@ static int copy_lines(struct saved *saved)
     struct store_path folder = store_path(saved->store, saved->name, NULL);
     struct bytes old = {0}, live = {0};
     bool switched = false;
-    int code = store_io_read(saved->store->io, path.text, TRANSCRIPT_LIMIT, &old);
+    int code = store_read_file(saved->store, path.text, TRANSCRIPT_LIMIT, &old);
     struct manifest_part *part;
     for (size_t i = 0, n = 0; code == 0 && (part = next_part(manifest, &i, &n));) {
         if (part->offset > old.length || part->length > old.length - part->offset)

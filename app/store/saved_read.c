@@ -269,13 +269,13 @@ static enum store_code read_files(const struct store *store, const char *name, s
                                   struct store_error *error)
 {
     struct store_path path = store_path(store, name, "session.json");
-    int code = store_io_read(store->io, path.text, MANIFEST_LIMIT, &files[0]);
+    int code = store_read_file(store, path.text, MANIFEST_LIMIT, &files[0]);
     *manifest = code == 0;
     if (code == 0 || code == ENOENT) {
         path = store_path(store, name, "transcript.jsonl");
-        code = store_io_read(store->io, path.text, TRANSCRIPT_LIMIT, &files[1]);
+        code = store_read_file(store, path.text, TRANSCRIPT_LIMIT, &files[1]);
     }
-    return code && code != ENOENT ? store_fail(error, STORE_IO, "%s: %s", path.text, strerror(code)) : STORE_OK;
+    return code && code != ENOENT ? store_fail_path(path.text, code, error) : STORE_OK;
 }
 
 enum store_code saved_read(const struct store *store, const char *name, struct saved_content *content,

@@ -108,7 +108,11 @@ static enum store_code verify_once(const struct store *store, const char *name, 
     uint64_t lies = store_kv_bytes(store, name);
     struct store_path own = store_path(store, name, "session.json");
     char bytes[FORMAT_SIZE];
-    if (lies && access(own.text, F_OK) != 0 && errno == ENOENT)
+    bool missing = access(own.text, F_OK) != 0 && errno == ENOENT;
+    if (missing && store_is_locked(store, name))
+        wrong(&verifying, "%.500s is still to be written: the first save of session \"%s\" is under way", own.text,
+              name);
+    else if (missing && lies)
         wrong(&verifying, "%.500s is missing, so that %s of KV cache are of no use; all would be read again", own.text,
               format_bytes(bytes, sizeof bytes, lies));
     verify_rows(&verifying, manifest);

@@ -2,6 +2,7 @@
 // The folder of saved conversations: names, locks, list, removal, --kv-cap.
 #include "app/store/store.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +17,7 @@
 
 #include "app/store/state_files.h"
 #include "app/util/format.h"
+#include "app/util/quote.h"
 
 enum { LOCK_LINE = 12 };
 
@@ -34,6 +36,40 @@ enum store_code store_fail(struct store_error *error, enum store_code code, cons
 enum store_code store_no_memory(struct store_error *error)
 {
     return store_fail(error, STORE_NO_MEMORY, "no memory for the transcript");
+}
+
+static enum store_code fail_denied(const char *path, int folder, int code, struct store_error *error)
+{
+    return store_fail(error, STORE_IO, "%.500s: %s; reading and writing must be allowed in %.*s (see ls -ld)", path,
+                      strerror(code), folder < 500 ? folder : 500, path);
+}
+
+enum store_code store_fail_path(const char *path, int code, struct store_error *error)
+{
+    const char *name = strrchr(path, '/');
+    struct bytes quoted = {0};
+    if (code == EACCES || code == EPERM)
+        return fail_denied(path, name ? (int)(name - path) : 0, code, error);
+    if (code != EFBIG)
+        return store_fail(error, STORE_IO, "%.900s: %s", path, strerror(code));
+    static_assert(TRANSCRIPT_LIMIT == 1 << 30 && MANIFEST_LIMIT == 64 << 20, "as the words have it");
+    bool manifest = name && strcmp(name, "/session.json") == 0;
+    if (manifest || !quote_shell(&quoted, path))
+        store_fail(error, STORE_IO, "%.900s: longer than the %s that can be read%s", path,
+                   manifest ? "64 MiB" : "1 GiB", manifest ? "; without it the transcript tells the conversation" : "");
+    else
+        store_fail(error, STORE_IO, "%.500s: longer than the 1 GiB that can be read; its text: jq -r .text %.600s",
+                   path, quoted.data);
+    bytes_release(&quoted);
+    return STORE_IO;
+}
+
+int store_read_file(const struct store *store, const char *path, size_t limit, struct bytes *bytes)
+{
+    struct stat about;
+    if (lstat(path, &about) == 0 && S_ISREG(about.st_mode) && (uint64_t)about.st_size > limit)
+        return EFBIG;
+    return store_io_read(store->io, path, limit, bytes);
 }
 
 static enum store_code succeed(struct store_error *error)
@@ -113,10 +149,14 @@ static bool is_link(const struct store *store, const char *name)
     return lstat(store_path(store, name, NULL).text, &about) == 0 && S_ISLNK(about.st_mode);
 }
 
+// False and errno ENOTDIR: something else is there.
 static bool is_folder(const struct store *store, const char *name)
 {
     struct stat about;
-    return lstat(store_path(store, name, NULL).text, &about) == 0 && S_ISDIR(about.st_mode);
+    if (lstat(store_path(store, name, NULL).text, &about) != 0)
+        return false;
+    errno = ENOTDIR;
+    return S_ISDIR(about.st_mode);
 }
 
 enum store_code store_find(const struct store *store, const char *name, struct store_error *error)
@@ -126,7 +166,10 @@ enum store_code store_find(const struct store *store, const char *name, struct s
     if (is_link(store, name))
         return store_fail(error, STORE_IO, "%s: a symbolic link, not a session; moechat sessions rm removes the link",
                           store_path(store, name, NULL).text);
-    return is_folder(store, name) ? succeed(error) : store_not_found(name, error);
+    if (is_folder(store, name))
+        return succeed(error);
+    bool none = errno == ENOENT || errno == ENOTDIR;
+    return none ? store_not_found(name, error) : store_fail_path(store_path(store, name, NULL).text, errno, error);
 }
 
 bool store_lock_is_there(int lock, const char *path)
@@ -168,7 +211,7 @@ enum store_code store_lock(const struct store *store, const char *name, int *loc
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
         return store_not_found(name, error);
     if (fd < 0)
-        return store_fail(error, STORE_IO, "%s: %s", path.text, strerror(errno));
+        return store_fail_path(path.text, errno, error);
     int locked = flock(fd, LOCK_EX | LOCK_NB), failed = errno;
     if (locked != 0 && failed != EWOULDBLOCK) {
         io->close(io->context, fd);
@@ -189,21 +232,31 @@ enum store_code store_lock(const struct store *store, const char *name, int *loc
     return succeed(error);
 }
 
-// Empties and removes a folder on its way out. Of a link, the link: what it leads to is none of ours.
-static void sweep_away(const struct store *store, const char *name)
+bool store_is_locked(const struct store *store, const char *name)
+{
+    int fd = store->io->open(store->io->context, store_path(store, name, "lock").text, O_RDWR);
+    bool locked = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (fd >= 0)
+        store->io->close(store->io->context, fd);
+    return locked;
+}
+
+// Empties and removes a folder on its way out. Of a link, the link: what it leads to is none of ours. 0, or an errno
+// where something is left.
+static int sweep_away(const struct store *store, const char *name)
 {
     static const char *const files[] = {
         "kv.bin", "kv.2.bin", "session.json", "session.json.new", "transcript.jsonl", "transcript.jsonl.new", "lock"};
     const struct store_io *io = store->io;
-    if (is_link(store, name)) {
-        io->unlink(io->context, store_path(store, name, NULL).text);
-        return;
-    }
+    if (is_link(store, name))
+        return io->unlink(io->context, store_path(store, name, NULL).text) ? errno : 0;
+    int left = 0;
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
-        io->unlink(io->context, store_path(store, name, files[i]).text);
+        if (io->unlink(io->context, store_path(store, name, files[i]).text) && errno != ENOENT)
+            left = errno;
     for (unsigned i = 0; i < STATE_FILES; i++)
         io->unlink(io->context, store_path(store, name, manifest_state_name(i)).text);
-    io->rmdir(io->context, store_path(store, name, NULL).text);
+    return io->rmdir(io->context, store_path(store, name, NULL).text) == 0 ? 0 : left ? left : errno;
 }
 
 static bool is_gone(const char *name)
@@ -344,7 +397,7 @@ static bool lines_are_there(const struct store *store, const char *name, const s
     struct bytes file = {0};
     struct part_lines lines = {0};
     bool fine =
-        store_io_read(store->io, store_path(store, name, "transcript.jsonl").text, TRANSCRIPT_LIMIT, &file) == 0 &&
+        store_read_file(store, store_path(store, name, "transcript.jsonl").text, TRANSCRIPT_LIMIT, &file) == 0 &&
         part_lines_scan(&file, &lines);
     for (size_t i = 0; i < manifest->n_parts + manifest->n_others && fine; i++) {
         const struct manifest_part *part =
@@ -372,6 +425,11 @@ static bool is_short(struct store_entry *entry, const struct store *store, const
 static void find_lacks(const struct store *store, struct store_entry *entry)
 {
     const struct manifest *manifest = &entry->manifest;
+    if (entry->transcript_bytes > TRANSCRIPT_LIMIT) {
+        entry->closed = true;
+        snprintf(entry->lacks, sizeof entry->lacks, "transcript.jsonl is longer than the 1 GiB that can be read");
+        return;
+    }
     bool lacks = is_short(entry, store, "transcript.jsonl", manifest_transcript_end(manifest)) &&
                  !lines_are_there(store, entry->name, manifest);
     lacks = lacks || is_short(entry, store, manifest_kv_name(manifest->kv_file), manifest_kv_end(manifest));
@@ -390,20 +448,24 @@ static bool read_entry(const struct store *store, const char *name, struct store
         (struct store_entry){.kv_bytes = store_kv_bytes(store, name), .state_bytes = store_state_bytes(store, name)};
     snprintf(entry->name, sizeof entry->name, "%s", name);
     entry->transcript_bytes = file_bytes(store, name, "transcript.jsonl", &entry->updated);
-    int code = store_io_read(store->io, store_path(store, name, "session.json").text, MANIFEST_LIMIT, &file);
+    int code = store_read_file(store, store_path(store, name, "session.json").text, MANIFEST_LIMIT, &file);
     bool there = code != ENOENT || entry->transcript_bytes > 0, adopted = code == ENOENT && there;
     if (adopted)
-        code = store_io_read(store->io, store_path(store, name, "transcript.jsonl").text, TRANSCRIPT_LIMIT, &file);
+        code = store_read_file(store, store_path(store, name, "transcript.jsonl").text, TRANSCRIPT_LIMIT, &file);
     const char *wrong = code      ? strerror(code)
                         : adopted ? manifest_adopt(&file, &entry->manifest)
                                   : manifest_parse(file.data, file.length, &entry->manifest);
-    entry->damaged = wrong != NULL;
+    entry->saving = adopted && store_is_locked(store, name);
+    entry->damaged = wrong && !entry->saving;
+    entry->closed = code != 0 && !entry->saving;
+    if (entry->closed)
+        snprintf(entry->lacks, sizeof entry->lacks, "%s: %s", adopted ? "transcript.jsonl" : "session.json", wrong);
     *memory = code != ENOMEM && wrong != manifest_no_memory;
     if (!entry->damaged && entry->manifest.updated)
         entry->updated = store_used(store, name, &entry->manifest);
-    if (adopted && entry->kv_bytes) // all saves end with it
+    if (adopted && entry->kv_bytes && !entry->saving && !entry->closed) // all saves end with it
         snprintf(entry->lacks, sizeof entry->lacks, "session.json is missing");
-    else if (!entry->damaged)
+    else if (!entry->damaged && !entry->saving)
         find_lacks(store, entry);
     bytes_release(&file);
     return there;
@@ -439,11 +501,15 @@ enum store_code store_list(const struct store *store, struct store_list *list, s
     *list = (struct store_list){0};
     DIR *folder = opendir(store->root);
     if (!folder)
-        return errno == ENOENT ? succeed(error) : store_fail(error, STORE_IO, "%s: %s", store->root, strerror(errno));
+        return errno == ENOENT   ? succeed(error)
+               : errno == EACCES ? fail_denied(store->root, (int)strlen(store->root), errno, error)
+                                 : store_fail_path(store->root, errno, error);
     for (struct dirent *found; (found = readdir(folder));) {
         if (is_gone(found->d_name))
             sweep_away(store, found->d_name);
-        if (!store_name_valid(found->d_name) || !is_folder(store, found->d_name))
+        if (!store_name_valid(found->d_name))
+            continue;
+        if (!is_folder(store, found->d_name) && (errno == ENOENT || errno == ENOTDIR))
             continue;
         size_t n = list->n_entries;
         struct store_entry *grown =
@@ -489,10 +555,19 @@ enum store_code store_remove(const struct store *store, const char *name, struct
     char away[STORE_NAME_SIZE + 64];
     snprintf(away, sizeof away, "%s%s-%ld-%ld", gone, name, (long)getpid(), (long)time(NULL));
     struct store_path from = store_path(store, name, NULL), to = store_path(store, away, NULL);
-    int failed = io->rename(io->context, from.text, to.text) ? errno : store_io_sync_folder(io, store->root);
+    int failed = io->rename(io->context, from.text, to.text) ? errno : 0;
+    bool moved = !failed;
+    if (moved)
+        failed = store_io_sync_folder(io, store->root);
+    int left = moved ? sweep_away(store, away) : 0;
     sweep(store);
     io->close(io->context, lock);
-    return failed ? store_fail(error, STORE_IO, "%s: %s", from.text, strerror(failed)) : succeed(error);
+    if (failed)
+        return store_fail_path(from.text, failed, error);
+    return left
+               ? store_fail(error, STORE_IO, "\"%s\" is no session any more, but its files are still there: %.900s: %s",
+                            name, to.text, strerror(left))
+               : succeed(error);
 }
 
 enum store_code store_rename(const struct store *store, const char *from, const char *to, bool locked,
@@ -515,7 +590,7 @@ enum store_code store_rename(const struct store *store, const char *from, const 
         io->close(io->context, lock);
     if (failed == EEXIST || failed == ENOTEMPTY)
         return store_fail(error, STORE_TAKEN, "session \"%s\" already exists; choose another name", to);
-    return failed ? store_fail(error, STORE_IO, "%s: %s", new.text, strerror(failed)) : succeed(error);
+    return failed ? store_fail_path(new.text, failed, error) : succeed(error);
 }
 
 // Takes a session's rows away; its manifest says so first. 0: it is in use, or something failed.

@@ -49,6 +49,11 @@ struct store {
 bool store_init(struct store *store, const char *root);
 enum store_code store_no_place(struct store_error *error); // the sentence about it
 
+// What the errno of a session's file, or of its folder, means for people and what helps.
+enum store_code store_fail_path(const char *path, int code, struct store_error *error);
+// Reads a file of a session, at most `limit` bytes. 0, or an errno (EFBIG: it has more).
+int store_read_file(const struct store *store, const char *path, size_t limit, struct bytes *bytes);
+
 enum store_code store_not_found(const char *name, struct store_error *error);
 enum store_code store_bad_name(const char *name, struct store_error *error); // the sentence about it
 
@@ -64,6 +69,7 @@ struct store_path store_path(const struct store *store, const char *name, const 
 // Locks a session that is there, and writes our number into the lock's file for who comes next. *lock is to be closed.
 // STORE_NOT_FOUND, STORE_BUSY, STORE_IO.
 enum store_code store_lock(const struct store *store, const char *name, int *lock, struct store_error *error);
+bool store_is_locked(const struct store *store, const char *name); // somebody has it open
 // Is the file that `lock` is still the one at that path?
 bool store_lock_is_there(int lock, const char *path);
 // Makes a session's folder and locks it; with `other` a taken name is made unique by a number, in place.
@@ -72,8 +78,10 @@ enum store_code store_make(const struct store *store, char *name, bool other, in
 struct store_entry {
     char name[STORE_NAME_SIZE];
     bool damaged;             // the manifest could not be read; the rest is not looked at
-    char lacks[64];           // else what file is missing or shorter than the manifest has it, for people; "": none
-    struct manifest manifest; // empty then
+    bool saving;              // it has none yet, as its first save is under way
+    bool closed;              // a file can't be read: it is too long, not allowed, or the disk fails
+    char lacks[96];           // that one, or else what is missing or shorter than the manifest has it, for people
+    struct manifest manifest; // empty where it is damaged
     uint64_t updated, kv_bytes, transcript_bytes;
     uint64_t state_bytes; // of kv_bytes
 };

@@ -43,6 +43,8 @@ static struct json_object *entry_json(const struct store *store, const struct st
                            entry->damaged || *entry->lacks ? json_object_new_boolean(true) : NULL); // not known
     if (*entry->lacks)
         json_out_string(object, "damage", entry->lacks);
+    if (entry->saving)
+        json_object_object_add(object, "saving", json_object_new_boolean(true));
     json_out_whole(object, "updated", entry->updated);
     json_out_whole(object, "created", entry->manifest.created);
     json_out_whole(object, "message_count", manifest_messages(&entry->manifest));

@@ -167,13 +167,17 @@ bool sessions_choose(struct store *store, const struct talk_settings *settings, 
 static char *print_details(char *out, size_t size, const struct store_entry *entry)
 {
     char used[40], rows[FORMAT_SIZE], bytes[FORMAT_SIZE], states[40] = "", messages[MESSAGES_SIZE], tokens[FORMAT_SIZE],
-                                                          lacks[96] = "";
+                                                          lacks[128] = "";
     if (entry->state_bytes)
         snprintf(states, sizeof states, ", states %s", format_bytes(bytes, sizeof bytes, entry->state_bytes));
     age(used, sizeof used, entry->updated);
     if (*entry->lacks)
-        snprintf(lacks, sizeof lacks, "damaged (%s), ", entry->lacks);
-    if (entry->damaged)
+        snprintf(lacks, sizeof lacks, entry->closed ? "can't be opened (%s), " : "damaged (%s), ", entry->lacks);
+    else if (entry->saving)
+        snprintf(lacks, sizeof lacks, "being saved, ");
+    if (entry->damaged && entry->closed)
+        snprintf(out, size, "%s, can't be opened (%s)", used, entry->lacks);
+    else if (entry->damaged)
         snprintf(out, size, "%s, damaged; /load or --session offers what can be read", used);
     else
         snprintf(

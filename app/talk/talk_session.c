@@ -361,9 +361,12 @@ static bool asks_to_delete(struct talk *talk, const struct talk_argument *name)
         if (strcmp(entry->name, name->text) != 0)
             continue;
         struct saved_content content;
-        bool damaged = saved_read(&talk->store, entry->name, &content, &error) || *content.damage;
+        enum store_code unread = saved_read(&talk->store, entry->name, &content, &error);
+        bool damaged = *content.damage;
         saved_content_release(&content);
-        if (damaged)
+        if (unread)
+            snprintf(words, sizeof words, "Session \"%s\" can't be read.", entry->name);
+        else if (damaged)
             snprintf(words, sizeof words, "Session \"%s\" is damaged.", entry->name);
         else
             sessions_describe(words, sizeof words, entry->name, &entry->manifest);

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Sessions that can't be opened, removed or listed as they are, and what is said of them.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "app/store/saved_verify.h"
+#include "tests/store_place.h"
+
+static struct {
+    const struct store *store;
+    bool saving, damaged;
+    char lacks[96], verified[200];
+} seen;
+
+// Somebody looks when rows are written and the manifest is not.
+static int rename_seen(void *context, const char *from, const char *to)
+{
+    struct store_list list;
+    struct store_error error;
+    struct saved_verdict verdict;
+    if (store_list(seen.store, &list, &error) == STORE_OK && list.n_entries) {
+        seen.saving = list.entries[0].saving;
+        seen.damaged = list.entries[0].damaged;
+        snprintf(seen.lacks, sizeof seen.lacks, "%s", list.entries[0].lacks);
+    }
+    store_list_release(&list);
+    if (saved_verify(seen.store, "first", moe_record_verify, &verdict, &error) == STORE_OK) {
+        snprintf(seen.verified, sizeof seen.verified, "%s", verdict.wrong.length ? verdict.wrong.data : "");
+        bytes_release(&verdict.wrong);
+    }
+    (void)context, (void)from, (void)to;
+    errno = EIO;
+    return -1;
+}
+
+static void a_first_save_is_no_damage(struct harness *t)
+{
+    struct place *p = open_place();
+    struct store looks = p->store;
+    struct store_io io = store_io_posix;
+    struct store_list list;
+    seen.store = &looks;
+    io.rename = rename_seen;
+    p->store.io = &io;
+    struct saved *saved = new_session(t, p, "first");
+    CHECK(t, rig_append(saved, TOK_USER, "one", &p->engine));
+    struct saved_rows rows = rig_rows(&p->engine);
+    CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_IO);
+    CHECK(t, seen.saving && !seen.damaged);
+    CHECK_STR(t, seen.lacks, "");
+    CHECK(t, strstr(seen.verified, "session.json is still to be written: the first save of session \"first\"") != NULL);
+    saved_close(saved);
+    FILE *kv = fopen(store_path(&looks, "first", "kv.bin").text, "wb");
+    CHECK(t, kv && fputs("rows", kv) >= 0 && fclose(kv) == 0);
+    CHECK(t, store_list(&looks, &list, &p->error) == STORE_OK && list.n_entries == 1);
+    CHECK(t, !list.entries[0].saving);
+    CHECK_STR(t, list.entries[0].lacks, "session.json is missing");
+    store_list_release(&list);
+    close_place(p);
+}
+
+// One may be root, who may do anything: then as somebody else.
+static void what_is_not_allowed_is_said(struct harness *t)
+{
+    struct place *p = open_place();
+    saved_close(new_session(t, p, "talk"));
+    struct saved *saved = new_session(t, p, "chat");
+    exchange(t, p, saved, "one", "first");
+    saved_close(saved);
+    for (int inside = 0; inside < 2; inside++) {
+        struct store_path folder = store_path(&p->store, inside ? "chat" : ".", NULL);
+        char data[80];
+        snprintf(data, sizeof data, "%s/data", p->root);
+        CHECK(t, chmod(p->root, 0777) == 0 && chmod(data, 0777) == 0 && chmod(p->store.root, 0777) == 0 &&
+                     chmod(folder.text, 0) == 0);
+        pid_t child = fork();
+        if (child == 0) {
+            if (geteuid() == 0 && seteuid(65534) != 0)
+                _exit(9);
+            struct store_list list;
+            bool said = store_remove(&p->store, "chat", &p->error) == STORE_IO &&
+                        strstr(p->error.text, "Permission denied; reading and writing must be allowed in /tmp/") &&
+                        strstr(p->error.text, inside ? "/chat (see ls -ld)" : "/sessions (see ls -ld)");
+            if (!said)
+                printf("    %s\n", p->error.text);
+            enum store_code code = store_list(&p->store, &list, &p->error);
+            bool listed = code == STORE_OK ? list.n_entries && list.entries[0].closed &&
+                                                 !strcmp(list.entries[0].lacks, "session.json: Permission denied")
+                                           : code == STORE_IO && strstr(p->error.text, "/sessions (see ls -ld)");
+            fflush(stdout);
+            _exit(!said + 2 * (!listed || (code == STORE_OK) != inside));
+        }
+        int status = 1;
+        waitpid(child, &status, 0);
+        CHECK_EQ(t, status, 0);
+        chmod(folder.text, 0700);
+    }
+    close_place(p);
+}
+
+static int unlinking_fails(void *context, const char *path)
+{
+    errno = EACCES;
+    return strstr(path, "transcript") ? -1 : store_io_posix.unlink(context, path);
+}
+
+static void what_could_not_be_removed_is_said(struct harness *t)
+{
+    struct place *p = open_place();
+    struct store_io io = store_io_posix;
+    struct saved *saved = new_session(t, p, "talk");
+    exchange(t, p, saved, "one", "first");
+    saved_close(saved);
+    io.unlink = unlinking_fails;
+    p->store.io = &io;
+    CHECK_EQ(t, store_remove(&p->store, "talk", &p->error), STORE_IO);
+    CHECK(t, strstr(p->error.text, "\"talk\" is no session any more, but its files are still there: ") &&
+                 strstr(p->error.text, "/.deleted-talk-") && strstr(p->error.text, ": Permission denied"));
+    close_place(p);
+}
+
+static void what_is_too_long_is_said(struct harness *t)
+{
+    struct place *p = open_place();
+    struct store_list list;
+    struct saved_content content;
+    struct saved *saved = new_session(t, p, "talk");
+    exchange(t, p, saved, "one", "first");
+    saved_close(saved);
+    struct store_path transcript = store_path(&p->store, "talk", "transcript.jsonl");
+    CHECK_EQ(t, truncate(transcript.text, TRANSCRIPT_LIMIT + 1L), 0); // a hole
+    CHECK(t, store_list(&p->store, &list, &p->error) == STORE_OK && list.n_entries == 1);
+    CHECK(t, list.entries[0].closed && !list.entries[0].damaged);
+    CHECK_STR(t, list.entries[0].lacks, "transcript.jsonl is longer than the 1 GiB that can be read");
+    store_list_release(&list);
+    CHECK_EQ(t, saved_open(&p->store, "talk", &saved, &content, &p->error), STORE_IO);
+    CHECK(t, strstr(p->error.text,
+                    "transcript.jsonl: longer than the 1 GiB that can be read; its text: jq -r .text /") != NULL);
+    CHECK_EQ(t, truncate(store_path(&p->store, "talk", "session.json").text, MANIFEST_LIMIT + 1L), 0);
+    CHECK_EQ(t, saved_open(&p->store, "talk", &saved, &content, &p->error), STORE_IO);
+    CHECK(t, strstr(p->error.text, "session.json: longer than the 64 MiB that can be read; without it") != NULL);
+    close_place(p);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(a_first_save_is_no_damage),
+        TEST(what_is_not_allowed_is_said),
+        TEST(what_could_not_be_removed_is_said),
+        TEST(what_is_too_long_is_said),
+    };
+    return HARNESS_RUN(tests, argc, argv);
+}
