@@ -18,8 +18,6 @@
 #include "app/term/term.h"
 #include "app/view/table.h"
 
-enum { COLUMNS = 80 }; // of a terminal
-
 struct request {
     const struct options *options;
     struct store store;
@@ -178,7 +176,7 @@ static int tree(const struct request *request)
     int status = read_session(request, &content);
     if (status)
         return status;
-    bool fine = sessions_chat(&content, &chat) && tree_print(stdout, &chat, COLUMNS);
+    bool fine = sessions_chat(&content, &chat) && tree_print(stdout, &chat, isatty(STDOUT_FILENO) ? term_columns() : 0);
     if (!fine)
         report("session \"%s\" can't be read as a conversation", request->name);
     chat_release(&chat);

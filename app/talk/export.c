@@ -159,7 +159,7 @@ static bool export_fork(struct bytes *out, enum export_format format, const stru
     bool fine = add(out, format == EXPORT_MARKDOWN ? "\n# " : "\n--- ");
     if (!before || before->role == TOK_SYSTEM)
         return fine && add(out, "Another beginning\n");
-    tree_words(&words, &before->text);
+    tree_words(&words, &before->text, TREE_WORDS);
     size_t length = cells_fitting(words.data ? words.data : "", words.length, WORDS);
     fine = fine && add(out, "Another branch, after \"") && bytes_append(out, words.data ? words.data : "", length) &&
            add(out, length < words.length ? "...\"\n" : "\"\n");

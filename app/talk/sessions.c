@@ -202,7 +202,7 @@ bool sessions_preview(const struct store *store, const struct store_entry *entry
         last = manifest_find(manifest, last->after);
     if (!last || !saved_read_part(store, entry->name, last, &part))
         return false;
-    bool fine = tree_words(line, &part.text);
+    bool fine = tree_words(line, &part.text, TREE_WORDS);
     part_release(&part);
     return fine;
 }
@@ -212,7 +212,7 @@ static void print_preview(FILE *out, const struct store *store, const struct sto
     struct bytes line = {0};
     if (sessions_preview(store, entry, &line)) {
         fputs("    ", out);
-        tree_print_words(out, &line, columns - 4);
+        tree_print_words(out, &line, columns > 4 ? columns - 4 : 1);
     }
     bytes_release(&line);
 }

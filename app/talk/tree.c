@@ -6,37 +6,55 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/util/report.h"
 #include "app/util/sanitize.h"
 #include "app/view/cells.h"
 #include "app/talk/export.h"
 
-bool tree_words(struct bytes *line, const struct bytes *text)
+// Not in the middle of a character.
+static void cut_words(struct bytes *line, size_t length)
 {
-    enum { MOST = 400 };
+    if (line->length <= length)
+        return;
+    while (length > 0 && ((unsigned char)line->data[length] & 0xC0) == 0x80)
+        length--;
+    line->length = length;
+    line->data[length] = 0;
+}
+
+bool tree_words(struct bytes *line, const struct bytes *text, size_t most)
+{
     size_t begin = line->length, at = 0;
     bool fine = true;
-    while (fine && at < text->length && line->length - begin < MOST) {
+    while (fine && at < text->length && line->length - begin < most) {
         size_t word = at;
         while (word < text->length && isspace((unsigned char)text->data[word]))
             word++;
-        for (at = word; at < text->length && !isspace((unsigned char)text->data[at]) && at - word < MOST;)
+        for (at = word; at < text->length && !isspace((unsigned char)text->data[at]) && at - word <= most;)
             at++;
         fine = at == word || ((line->length == begin || bytes_append(line, " ", 1)) &&
                               bytes_append(line, text->data + word, at - word));
     }
+    if (line->length - begin > most)
+        cut_words(line, begin + most);
     return fine && line->length > begin;
 }
 
 void tree_print_words(FILE *out, const struct bytes *line, int columns)
 {
-    char shown[512], *end = shown;
+    char shown[2 * TREE_WORDS], *end = shown;
     struct sanitize state = {0};
+    if (!columns) {
+        report_text(out, line->data, line->length);
+        fputc('\n', out);
+        return;
+    }
     for (size_t i = 0; i < line->length && end + SANITIZE_ROOM(1) < shown + sizeof shown; i++)
         end += sanitize_push(&state, line->data + i, 1, end);
     end += sanitize_flush(&state, end);
     size_t length = (size_t)(end - shown);
     bool whole = cells_width(shown, length) <= columns;
-    fwrite(shown, 1, whole ? length : cells_fitting(shown, length, columns - 3), out);
+    fwrite(shown, 1, whole ? length : cells_fitting(shown, length, columns > 3 ? columns - 3 : 0), out);
     fputs(whole ? "\n" : "...\n", out);
 }
 
@@ -69,7 +87,8 @@ int64_t tree_turn(const struct chat *chat, size_t number)
 // A turn and what it stands behind: the turn before it, or nothing.
 struct node {
     const struct chat_turn *turn;
-    const struct node *before;
+    struct node *before, *first, *next; // what follows it: the first, and what follows that one's place, too
+    size_t n_behind, depth;
     bool own; // of what is under way
 };
 
@@ -78,9 +97,10 @@ struct tree {
     int columns, wide; // of a line; of the largest number
     struct node *nodes;
     size_t n_nodes;
+    struct node root; // before all
 };
 
-static const struct node *find(const struct tree *tree, int64_t number)
+static struct node *find(const struct tree *tree, int64_t number)
 {
     size_t low = 0, high = tree->n_nodes;
     while (low < high) {
@@ -103,21 +123,29 @@ static bool collect(struct tree *tree, const struct chat *chat)
     tree->nodes = calloc(chat->n_turns + chat->n_others + 1, sizeof *tree->nodes);
     while (tree->nodes && (turn = next_turn(chat, &walk)))
         tree->nodes[tree->n_nodes++] = (struct node){.turn = turn, .own = walk.own};
-    for (size_t i = 0; i < tree->n_nodes; i++)
-        tree->nodes[i].before = find(tree, tree->nodes[i].turn->after);
+    for (size_t i = tree->n_nodes; i > 0; i--) {
+        struct node *node = &tree->nodes[i - 1], *before = find(tree, node->turn->after);
+        node->before = before ? before : &tree->root;
+        node->next = node->before->first;
+        node->before->first = node;
+        node->before->n_behind++;
+    }
     return tree->nodes;
 }
 
-static void print_node(const struct tree *tree, const struct node *node, int depth)
+static void print_node(const struct tree *tree, const struct node *node)
 {
+    enum { MOST_INSET = 100 };
     struct bytes thought = {0}, said = {0}, line = {0};
     const struct chat_turn *turn = node->turn;
     bool answer = turn->role == TOK_ASSISTANT && chat_part_answer(&turn->text, &thought, &said) && said.length;
-    int inset = 2 * depth < tree->columns / 2 ? 2 * depth : tree->columns / 2;
+    int most = tree->columns ? tree->columns / 2 : MOST_INSET;
+    int inset = 2 * node->depth < (size_t)most ? (int)(2 * node->depth) : most;
     int used = fprintf(tree->out, "%s%*zu  %*s%s: ", node->own ? "* " : "  ", tree->wide,
                        (size_t)(node - tree->nodes) + 1, inset, "", export_speaker(turn->role));
-    if (tree_words(&line, answer ? &said : &turn->text))
-        tree_print_words(tree->out, &line, tree->columns - used);
+    int left = !tree->columns ? 0 : tree->columns > used ? tree->columns - used : 1;
+    if (tree_words(&line, answer ? &said : &turn->text, left ? TREE_WORDS : SIZE_MAX))
+        tree_print_words(tree->out, &line, left);
     else
         fputc('\n', tree->out);
     bytes_release(&thought);
@@ -125,32 +153,14 @@ static void print_node(const struct tree *tree, const struct node *node, int dep
     bytes_release(&line);
 }
 
-// What follows a turn, or nothing: one way on in its column, several set in.
-static void print_behind(const struct tree *tree, const struct node *before, int depth)
+// What follows a node, else what is next to it or to what it follows.
+static struct node *next_node(struct node *node)
 {
-    for (;;) {
-        const struct node *only = NULL;
-        size_t n = 0;
-        for (size_t i = 0; i < tree->n_nodes; i++) {
-            const struct node *node = &tree->nodes[i];
-            bool behind = node->before == before;
-            only = behind ? node : only;
-            n += behind;
-        }
-        if (n == 0)
-            return;
-        for (size_t i = 0; i < tree->n_nodes && n > 1; i++) {
-            const struct node *node = &tree->nodes[i];
-            if (node->before != before)
-                continue;
-            print_node(tree, node, depth + 1);
-            print_behind(tree, node, depth + 1);
-        }
-        if (n > 1)
-            return;
-        print_node(tree, only, depth);
-        before = only;
-    }
+    if (node->first)
+        return node->first;
+    while (node && !node->next)
+        node = node->before;
+    return node ? node->next : NULL;
 }
 
 bool tree_print(FILE *out, const struct chat *chat, int columns)
@@ -159,8 +169,10 @@ bool tree_print(FILE *out, const struct chat *chat, int columns)
     bool fine = collect(&tree, chat);
     for (size_t most = tree.n_nodes; most; most /= 10)
         tree.wide++;
-    if (fine)
-        print_behind(&tree, NULL, 0);
+    for (struct node *node = fine ? tree.root.first : NULL; node; node = next_node(node)) {
+        node->depth = node->before->depth + (node->before->n_behind > 1); // one way on stays in its column
+        print_node(&tree, node);
+    }
     free(tree.nodes);
     return fine;
 }

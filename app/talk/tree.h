@@ -8,15 +8,16 @@
 
 #include "app/talk/chat.h"
 
-// A * marks what is under way. False: no memory.
+// A * marks what is under way. Without columns (0) a message is whole. False: no memory.
 bool tree_print(FILE *out, const struct chat *chat, int columns);
 // The turn of that number in the list: people count all that there are, in the order in which they were made, as
 // numbers on the disk leave out what came to nothing. PART_NONE: there is no such turn.
 int64_t tree_turn(const struct chat *chat, size_t number);
-// Appends the words of a text with one space between two, as many bytes as may be shown. False: there are none, or no
-// memory.
-bool tree_words(struct bytes *line, const struct bytes *text);
-// Writes what of them fits, made visible, and a newline.
+// Appends the words of a text with one space between two, of a long one its beginning: `most` bytes, or a character
+// less. False: there are none, or no memory.
+bool tree_words(struct bytes *line, const struct bytes *text, size_t most);
+enum { TREE_WORDS = 800 }; // more than a line of a terminal
+// Writes what of them fits, without columns (0) all, made visible, and a newline.
 void tree_print_words(FILE *out, const struct bytes *line, int columns);
 
 #endif

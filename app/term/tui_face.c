@@ -508,8 +508,8 @@ static void say_line(const struct bytes *text)
     enum { INDENT = 4 };
     struct bytes line = {0};
     printf("%*s", INDENT, "");
-    if (tree_words(&line, text))
-        tree_print_words(stdout, &line, term_columns() - INDENT);
+    if (tree_words(&line, text, TREE_WORDS))
+        tree_print_words(stdout, &line, term_columns() > INDENT ? term_columns() - INDENT : 1);
     else
         putchar('\n');
     bytes_release(&line);

@@ -1245,6 +1245,17 @@ def test_a_recovered_session_is_there_once_it_is_kept():
     expect("unborn" not in text.split("New conversation.")[1] and "unborn" not in names(), text)
 
 
+def test_the_tree_is_as_wide_as_the_terminal():
+    long = "word " * 300 + "end"
+    ask(long, "--session", "wide", *script(ECHO))
+    same(run(["sessions", "tree", "wide"]).stdout.decode(), "* 1  You: %s\n* 2  Assistant: %s\n" % (long, long))
+    for columns in (40, 80, 120):
+        t = Terminal(["sessions", "tree", "wide"], columns=columns)
+        same(t.finish(), 0)
+        lines = [line for line in t.output.decode().split("\r\n") if line]
+        same([(len(line), line.endswith("...")) for line in lines], [(columns, True)] * 2)
+
+
 def test_a_damaged_manifest_keeps_what_can_be_checked():
     """One digit of session.json: all that it says of lines and rows has sums of its own. Half of it: nothing tells."""
     for name in ("digit", "half"):

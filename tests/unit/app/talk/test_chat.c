@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "app/talk/chat.h"
+#include "app/talk/tree.h"
 
 struct engine {
     uint32_t length; // of its timeline
@@ -645,6 +646,50 @@ static void what_stands_behind_a_lost_part_is_saved(struct harness *t)
     chat_release(&back);
 }
 
+// Each message has another one in its place, which nothing follows: as deep as somebody's file may say.
+static void a_tree_of_any_depth_is_printed(struct harness *t)
+{
+    enum { DEPTH = 50000 };
+    struct chat chat = {0};
+    struct part *parts = calloc(2 * DEPTH, sizeof *parts);
+    char *text = NULL;
+    size_t length = 0, n_lines = 0;
+    FILE *out = open_memstream(&text, &length);
+    if (!CHECK(t, parts && out))
+        return;
+    for (uint32_t i = 0; i < 2 * DEPTH; i++)
+        parts[i] = (struct part){.number = i,
+                                 .after = i < 2 ? PART_NONE : (int64_t)(i / 2 * 2 - 2),
+                                 .role = i / 2 % 2 ? TOK_ASSISTANT : TOK_USER,
+                                 .text = {.data = "one two", .length = 7}};
+    CHECK(t, chat_restore_others(&chat, parts, 2 * DEPTH, &(struct part_language){.tokenizer = "t"}));
+    CHECK(t, tree_print(out, &chat, 40) && fclose(out) == 0);
+    for (size_t i = 0; i < length; i++)
+        n_lines += text[i] == '\n';
+    CHECK_EQ(t, n_lines, 2 * DEPTH);
+    CHECK(t, strncmp(text, "       1    You: one two\n       3      Assistant: one two\n", 56) == 0);
+    free(text);
+    free(parts);
+    chat_release(&chat);
+}
+
+static void words_end_with_a_character(struct harness *t)
+{
+    static const char text[] = " \xE4\xBD\xA0\xE5\xA5\xBD\n one  two";
+    static const char *const wanted[] = {"", "", "", "\xE4\xBD\xA0", "\xE4\xBD\xA0"};
+    for (size_t most = 1; most < 5; most++) {
+        struct bytes line = {0};
+        CHECK_EQ(t, tree_words(&line, &(struct bytes){.data = (char *)text, .length = sizeof text - 1}, most),
+                 most > 2);
+        CHECK_STR(t, line.data, wanted[most]);
+        bytes_release(&line);
+    }
+    struct bytes line = {0};
+    CHECK(t, tree_words(&line, &(struct bytes){.data = (char *)text, .length = sizeof text - 1}, SIZE_MAX));
+    CHECK_STR(t, line.data, "\xE4\xBD\xA0\xE5\xA5\xBD one two");
+    bytes_release(&line);
+}
+
 static bool has_thinking(const char *answer)
 {
     char exact[64]; // what stands behind the answer is none of it
@@ -684,6 +729,8 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {
         TEST(thinking_is_fed_once),
         TEST(what_stands_behind_a_lost_part_is_saved),
+        TEST(a_tree_of_any_depth_is_printed),
+        TEST(words_end_with_a_character),
         TEST(nothing_is_lost_by_undo),
         TEST(single_undos_are_brought_back_together),
         TEST(who_comes_back_is_where_they_last_spoke),
