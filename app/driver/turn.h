@@ -65,6 +65,7 @@ void turn_free(struct turn *turn);
 // was said by then stays.
 struct turn_result {
     enum stop_reason reason;
+    bool begun;                // the worker's figures and tokens are this turn's; false: it was refused
     bool kept;                 // the timeline holds the turn
     bool news_follow;          // of the session it is saved in
     bool noted;                // its messages were, on the disk where that is asked for: kept or not, they stay

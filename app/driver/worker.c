@@ -443,6 +443,7 @@ static void take_turn(struct worker *worker, struct turn *turn)
     int code = place(worker, turn, result);
     // What is refused leaves the last turn's figures as they are.
     bool begins = code == 0 && (turn->again || turn_has_room(turn, result));
+    result->begun = begins;
     if (begins)
         steps_begin_turn(&worker->steps, worker->began_ns); // encoding is part of it
     note_message(worker, turn, result, code);

@@ -125,6 +125,15 @@ uint32_t talk_context_used(const struct talk *talk, const struct figures *figure
     return talk->state == TALK_ANSWERING ? figures->context : chat_position(&talk->chat);
 }
 
+bool talk_left_answer(const struct talk *talk)
+{
+    const struct chat *chat = &talk->chat;
+    size_t i = talk->inspected == PART_NONE ? 0 : chat->n_turns;
+    while (i > 0 && chat->turns[i - 1].number != talk->inspected)
+        i--;
+    return i == 0 && talk->inspected != PART_NONE;
+}
+
 void talk_begin_conversation(struct talk *talk)
 {
     talk->face->cleared(talk->self);
@@ -269,6 +278,7 @@ static void note_turn(struct talk *talk, const struct turn_result *result)
         talk->turn_seeded = true;
         talk->inspected = chat_last(&talk->chat);
     } else {
+        talk->inspected = result->begun ? PART_NONE : talk->inspected;
         talk->n_sent += talk->counts_again ? 0 : -1U;
     }
     talk->counts_again = false;
@@ -367,13 +377,15 @@ void talk_line(struct talk *talk, const char *text, size_t length)
     if (line.kind != LINE_COMMAND || line.row->run != talk_do_delete)
         *talk->delete_asked.text = 0;
     unsigned which = 0;
+    const struct talk_argument asked = talk->key_asked;
+    *talk->key_asked.text = 0;
     bool may_slip = line.kind == LINE_MESSAGE && !talk->scripted;
     const char *habit = may_slip ? habits_message(line.text, line.length, &which) : NULL;
     if (habit && !(talk->told_habits >> which & 1)) {
         talk->told_habits |= 1U << which;
         talk_say(talk, "%s; typed once more, %.*s is sent as a message.", habit,
                  (int)(line.length < 60 ? line.length : 60), line.text);
-    } else if (may_slip && begins_with_a_key(&line) && strcmp(talk->key_asked.text, talk_argument(&line).text) != 0) {
+    } else if (may_slip && begins_with_a_key(&line) && strcmp(asked.text, talk_argument(&line).text) != 0) {
         talk->key_asked = talk_argument(&line);
         talk_say(talk, "Not sent: without the q it is a command; typed once more, %.*s is sent as a message.",
                  (int)(line.length < 60 ? line.length : 60), line.text);

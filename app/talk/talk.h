@@ -84,6 +84,9 @@ bool talk_line_meanwhile(struct talk *talk, const char *text, size_t length);
 bool talk_fills_draft(const char *text, size_t length);
 // Tokens of the context that are used now: during an answer as the worker's figures have it.
 uint32_t talk_context_used(const struct talk *talk, const struct figures *figures);
+// The worker's figures and tokens are of an answer that is not in the conversation: it was taken back, or left for
+// another.
+bool talk_left_answer(const struct talk *talk);
 // Stops the answer, or what a command asked for. False: nothing was under way.
 bool talk_stop(struct talk *talk);
 void talk_leave(struct talk *talk, int status);

@@ -200,14 +200,14 @@ static void print_token(struct talk *talk, struct inspect *inspect, struct inspe
 static void print_whose(const struct talk *talk, FILE *out)
 {
     const struct chat *chat = &talk->chat;
-    if (talk->inspected == PART_NONE || chat_last(chat) == talk->inspected)
+    if (!talk_left_answer(talk))
         return;
     struct chat_rank rank = chat_rank_of(chat, talk->inspected);
     if (rank.count > 1)
         fprintf(out, "Tokens of answer %zu of %zu, the last that was made, which is not the one shown:\n",
                 rank.index + 1, rank.count);
     else
-        fputs("Tokens of the last answer that was made, which is not shown any more:\n", out);
+        fputs("Tokens of the last answer that was made, which is no longer in the conversation:\n", out);
 }
 
 void talk_do_inspect(struct talk *talk, const struct line *line)

@@ -203,7 +203,10 @@ static void take_figures(struct tui *tui, struct status_figures *figures)
 {
     struct talk *talk = &tui->talk;
     bool answering = talk->state == TALK_ANSWERING, known = worker_figures(talk->worker, &tui->figures);
-    const struct tally *turn = &tui->figures.tallies[FIGURES_TURN];
+    static const struct tally none;
+    bool left = !answering && talk_left_answer(talk);
+    const struct tally *turn = left ? &none : &tui->figures.tallies[FIGURES_TURN];
+    known = known && !left;
     const struct moe_telemetry *of = answering ? last_step(&tui->figures) : tui->figures.sums[FIGURES_TURN];
     status_take(figures, known ? of : NULL, turn);
     figures->context_total = talk->state == TALK_LOADING ? -1 : (int64_t)talk->info.max_context;

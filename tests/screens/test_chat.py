@@ -218,6 +218,13 @@ def test_several_lines_between_quotes():
     t.wait("Not sent: without the q it is a command; typed once more, q/help is sent as a", "You:")
     t.send("q/help\r")
     t.wait("Assistant:", "q/help\r\n", "You:")
+    for meanwhile, said in (("so\r", "so\r\n"), ("/think\r", "think")):  # not at once: it is asked again
+        t.send("q/help\r")
+        t.wait("Not sent: without the q it is a command; typed once more, q/help is sent as a", "You:")
+        t.send(meanwhile)
+        t.wait(said, "You:")
+    t.send("q/help\r")
+    t.wait("Not sent: without the q it is a command; typed once more, q/help is sent as a", "You:")
     leave(t)
 
 
