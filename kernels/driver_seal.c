@@ -574,10 +574,10 @@ void seal_close(struct driver_seal *seal, bool good)
         read_list(seal->within, seal->key, &list); // another may have written it meanwhile
         size_t n = list.n;
         unsigned wanted = list.wanted;
-        good = renew(seal->within, seal->folder, &seal->before, &list);
+        bool all = renew(seal->within, seal->folder, &seal->before, &list);
         list.wanted |= seal->wanted;
-        if (good && list.n && (list.n != n || list.wanted != wanted))
-            good = write_list(seal->within, seal->key, &list);
+        if (all && list.n && (list.n != n || list.wanted != wanted))
+            write_list(seal->within, seal->key, &list); // where it can't, the next start tries again
         flock(seal->within, LOCK_UN);
         free(list.records);
     }

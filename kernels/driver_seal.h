@@ -39,7 +39,8 @@ struct driver_seal {
 // Looks at what is kept of a program, before the driver does, and marks that it is built. `notice` gets a sentence,
 // if it is "" and something was removed. Always to be closed.
 void seal_open(struct driver_seal *seal, const char *folder, const char *key, unsigned wanted, char *notice);
-// The program runs: what was loaded for it is synced and listed, the mark removed. Not `good`: the mark stays.
+// The program runs: what was loaded for it is synced and listed, where the disk takes it, and the mark removed. Not
+// `good`: the mark stays.
 void seal_close(struct driver_seal *seal, bool good);
 // What was loaded later for a program that has a list is put on it.
 void seal_renew(const char *folder, const char *key);

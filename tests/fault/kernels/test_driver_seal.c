@@ -410,6 +410,25 @@ static void a_damaged_list_is_none(struct harness *t)
     end(&rig);
 }
 
+// A full disk: what has run is not taken for what a dead start left.
+static void a_list_that_cannot_be_written_costs_nothing(struct harness *t)
+{
+    struct rig rig;
+    struct driver_seal seal;
+    char path[PATH_MAX];
+    begin(&rig, t);
+    snprintf(path, sizeof path, "%s/moechat-%s.list/in the way", rig.folder, key);
+    make_folders(path);
+    start(&rig, "CD");
+    CHECK_EQ(t, count(&rig, ".building"), 0);
+    CHECK_EQ(t, count(&rig, ".new"), 0);
+    CHECK(t, !open_seal(&rig, &seal));
+    CHECK_STR(t, rig.notice, "");
+    CHECK(t, is_there(&rig, "CD", "one"));
+    seal_close(&seal, true);
+    end(&rig);
+}
+
 static void without_a_folder_there_is_no_seal(struct harness *t)
 {
     struct driver_seal seal;
@@ -431,6 +450,7 @@ int main(int argc, char **argv)
         TEST(what_is_older_than_the_boot_needs_a_list),
         TEST(a_damaged_list_is_none),
         TEST(without_a_folder_there_is_no_seal),
+        TEST(a_list_that_cannot_be_written_costs_nothing),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
