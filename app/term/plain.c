@@ -297,15 +297,25 @@ static void not_kept(void *context, const char *why)
     put_paragraph(context, text);
 }
 
+static bool is_blank(const char *text, size_t length)
+{
+    size_t i = 0;
+    while (i < length && strchr(" \t\r", text[i]) && text[i])
+        i++;
+    return i == length;
+}
+
 // False: the message goes on up to the other quotes.
 static bool take_line(struct plain *plain, const char *text, size_t length)
 {
     struct bytes *quoted = &plain->quoted;
-    if (quoted->length && !bytes_append(quoted, "\n", 1))
+    bool goes_on = quoted->length && is_blank(text, length); // what was open stays so, however many follow
+    bool whole = (!quoted->length || bytes_append(quoted, "\n", 1)) && bytes_append(quoted, text, length);
+    if (!whole) {
         quoted->length = 0;
-    if (!bytes_append(quoted, text, length))
-        quoted->length = 0;
-    if (quoted->length && commands_is_open(quoted->data, quoted->length))
+        face_fail(plain, "not sent: no memory for what was typed");
+    }
+    if (quoted->length && (goes_on || commands_is_open(quoted->data, quoted->length)))
         return false;
     struct bytes line = *quoted;
     *quoted = (struct bytes){0};

@@ -371,6 +371,8 @@ static char **attempt(const char *word, int start, int end)
             same++;
         common = same;
     }
+    while (common && ((unsigned char)found.words[0][common] & 0xC0) == 0x80) // whole characters
+        common--;
     // What has nothing in common but what was typed, somewhere, leaves that as it is.
     bool begins = strncmp(found.words[0], word, strlen(word)) == 0;
     matches[0] = found.count == 1 || begins ? strndup(found.words[0], common) : strdup(word);

@@ -4,6 +4,7 @@
 import fcntl
 import os
 import re
+import resource
 import signal
 import struct
 import termios
@@ -669,6 +670,9 @@ def test_plain_reads_messages_from_a_pipe():
     open_end = run(script(ECHO) + ["--plain"], stdin=b'"""\nmy name\n')
     same((open_end.returncode, open_end.stdout.count(b"Assistant:")), (2, 0))
     expect(b"has no end" in open_end.stderr, open_end.stderr)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    same(run(script(ECHO) + ["--plain"], stdin=b'"""\n' + b"\n" * 300000).returncode, 2)
+    expect(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 5, "each blank line is looked at once")
     behind = run(script(ECHO) + ["--plain"], stdin=b"one\n/quit\n\ntwo\nthree")
     same((behind.returncode, behind.stdout.count(b"Assistant:"), re.findall(b"moechat: .*\n", behind.stderr)),
          (0, 1, [b'moechat: not sent: what follows the line that left, from "two three" on\n']))

@@ -722,6 +722,20 @@ def test_completion():
     leave(s)
 
 
+def test_completion_parts_no_letters():
+    """Two names whose first letters begin with the same byte have nothing in common."""
+    env = environment(TERM="linux", XDG_DATA_HOME=os.path.join(SCRATCH, "letters"))
+    for name in ("\u00fcber", "\u00fanico"):
+        same(run(["--session", name, "--plain"] + script(ECHO_TURN), stdin=b"hi\n", env=env).returncode, 0)
+    s = Screen(["--no-session"] + script(ECHO_TURN), env=env)
+    s.until(IDLE)
+    s.keys("/load \t\t", lambda t: "\u00fcber" in t.text() and "\u00fanico" in t.text())
+    same(s.text().split("\n")[-1], "> /load")
+    s.keys("\u00fc\t", "> /load \u00fcber")
+    s.keys("\x15", lambda t: "> /load" not in t.text())
+    leave(s)
+
+
 def test_thinking_folds():
     s = chat("turn\ntext <think>\n" + "text thought %d of many words that fill a row of the screen, and then some\n" * 6 % tuple(range(6)) +
              "token </think>\ntext So it is.\nturn\ntext <think>endless\nhang\n")
