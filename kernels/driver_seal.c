@@ -362,11 +362,11 @@ static unsigned check_listed(int within, struct list *list, bool *missing)
     return torn;
 }
 
-// Marks of processes: of those that live, and of those that are no more, whose names and eldest time are kept.
+// Marks of processes: of those that live, and of those that are no more, whose names are kept.
 struct marks {
     unsigned living;
     struct seal_paths dead;
-    struct timespec since;
+    struct timespec eldest, latest; // of the dead
 };
 
 static void look_at_mark(int within, const char *name, struct marks *marks)
@@ -378,8 +378,10 @@ static void look_at_mark(int within, const char *name, struct marks *marks)
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 || fstat(fd, &about) != 0) {
         marks->living++;
     } else {
-        if (marks->dead.n == 0 || is_before(about.st_mtim, marks->since))
-            marks->since = about.st_mtim;
+        if (marks->dead.n == 0 || is_before(about.st_mtim, marks->eldest))
+            marks->eldest = about.st_mtim;
+        if (marks->dead.n == 0 || is_before(marks->latest, about.st_mtim))
+            marks->latest = about.st_mtim;
         append_path(&marks->dead, name, strlen(name));
     }
     close(fd);
@@ -448,7 +450,8 @@ static bool was_begun(int within, const char *program, struct timespec since)
 }
 
 // After starts that did not come to their end. Where it can't be told which programs they had begun: all that no list
-// has. Not while another builds: a program of its own would be among them. True: marks were left.
+// has. What the last of them built itself is whole, if the power has stayed: PoCL renames. Not while another builds: a
+// program of its own would be among them. True: marks were left.
 static bool remove_left_over(int within, unsigned *removed)
 {
     struct marks marks = {0};
@@ -457,12 +460,14 @@ static bool remove_left_over(int within, unsigned *removed)
     bool any = marks.dead.n > 0 && marks.living == 0, told = false;
     if (any) {
         struct removal r = {.within = within};
+        if (!is_before(marks.latest, when_booted()))
+            r.before = marks.latest;
         keep_to_lists(&r, &listed);
         find_unlisted(within, &listed, &programs);
         for (size_t i = 0; i < programs.n; i++)
-            told = told || was_begun(within, programs.items[i].text, marks.since);
+            told = told || was_begun(within, programs.items[i].text, marks.eldest);
         for (size_t i = 0; i < programs.n; i++)
-            if (!told || was_begun(within, programs.items[i].text, marks.since))
+            if (!told || was_begun(within, programs.items[i].text, marks.eldest))
                 remove_from(&r, programs.items[i].text);
         for (size_t i = 0; i < marks.dead.n; i++)
             unlinkat(within, marks.dead.items[i].text, 0);
@@ -522,9 +527,9 @@ void seal_open(struct driver_seal *seal, const char *folder, const char *key, un
                  folder, torn == 1 ? "was" : "were");
     else if (!*notice && left && removed)
         snprintf(notice, SEAL_NOTICE,
-                 "an earlier start ended while it built kernels: %u files that it may have left torn in %.160s were "
-                 "removed, and are built anew",
-                 removed, folder);
+                 "an earlier start ended before its kernels ran: %u file%s of PoCL's in %.160s may have been torn: "
+                 "removed, and built anew",
+                 removed, removed == 1 ? "" : "s", folder);
 }
 
 // Puts a file on the list, synced. True also where it is there already.

@@ -285,6 +285,21 @@ static void what_is_torn_goes_before_it_is_loaded(struct harness *t)
     end(&rig);
 }
 
+// As if it had stood there since before the machine was started.
+static void age_marks(struct rig *rig)
+{
+    const struct timespec old[2] = {{.tv_sec = 1100000000}, {.tv_sec = 1100000000}};
+    char path[PATH_MAX];
+    DIR *dir = opendir(rig->folder);
+    for (const struct dirent *entry; dir && (entry = readdir(dir));)
+        if (strstr(entry->d_name, ".building")) {
+            snprintf(path, sizeof path, "%s/%.200s", rig->folder, entry->d_name);
+            CHECK(rig->t, utimensat(AT_FDCWD, path, old, 0) == 0);
+        }
+    if (dir)
+        closedir(dir);
+}
+
 static void what_a_dead_start_had_begun_goes(struct harness *t)
 {
     struct rig rig;
@@ -298,8 +313,9 @@ static void what_a_dead_start_had_begun_goes(struct harness *t)
     CHECK(t, utimensat(AT_FDCWD, path, old, 0) == 0);
     begin_elsewhere(&rig, other_key, "EF", NULL);
     CHECK_EQ(t, count(&rig, ".building"), 1);
+    age_marks(&rig);
     CHECK(t, open_seal(&rig, &seal)); // ours is whole all the same
-    CHECK(t, strstr(rig.notice, "an earlier start ended while it built kernels: 4 files") != NULL);
+    CHECK(t, strstr(rig.notice, "an earlier start ended before its kernels ran: 4 files") != NULL);
     CHECK_EQ(t, count(&rig, ".building"), 0);
     seal_close(&seal, true);
     CHECK(t, !is_there(&rig, "EF", "one") && !is_there(&rig, "EF", "program.bc"));
@@ -309,9 +325,29 @@ static void what_a_dead_start_had_begun_goes(struct harness *t)
     begin_elsewhere(&rig, other_key, "EF", NULL);
     path_of(&rig, "EF", "last_accessed", path);
     CHECK(t, unlink(path) == 0);
+    age_marks(&rig);
     open_seal(&rig, &seal);
     seal_close(&seal, true);
     CHECK(t, !is_there(&rig, "EF", "one") && !is_there(&rig, "FOREIGN", "one") && is_there(&rig, "CD", "one"));
+    end(&rig);
+}
+
+// The power has stayed: what it built is whole, but what it found may have been its end.
+static void what_a_dead_start_had_built_stays(struct harness *t)
+{
+    struct rig rig;
+    struct driver_seal seal;
+    char path[PATH_MAX];
+    const struct timespec old[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    begin(&rig, t);
+    begin_elsewhere(&rig, key, "CD", NULL);
+    path_of(&rig, "CD", "two", path);
+    CHECK(t, utimensat(AT_FDCWD, path, old, 0) == 0);
+    open_seal(&rig, &seal);
+    CHECK(t, strstr(rig.notice, ": 1 file") != NULL);
+    CHECK(t, is_there(&rig, "CD", "one") && !is_there(&rig, "CD", "two") && is_there(&rig, "CD", "program.bc"));
+    CHECK_EQ(t, count(&rig, ".building"), 1);
+    seal_close(&seal, true);
     end(&rig);
 }
 
@@ -328,7 +364,7 @@ static void what_no_list_has_goes_after_a_failure(struct harness *t)
     seal_open(&seal, rig.folder, key, 2, rig.notice); // other kernels of the same program
     CHECK(t, !seal.complete);
     seal_close(&seal, false);
-    CHECK_EQ(t, count(&rig, ".building"), 1);
+    CHECK_EQ(t, count(&rig, ".building"), 1); // "two" and the others are older
     unload(&rig);
     CHECK(t, open_seal(&rig, &seal));
     seal_close(&seal, true);
@@ -351,6 +387,7 @@ static void nothing_goes_while_another_builds(struct harness *t)
     seal_close(&seal, true);
     close(lives[1]);
     waitpid(child, NULL, 0);
+    age_marks(&rig);
     open_seal(&rig, &seal);
     CHECK(t, !is_there(&rig, "EF", "one") && !is_there(&rig, "CD", "one"));
     seal_close(&seal, true);
@@ -442,15 +479,11 @@ static void without_a_folder_there_is_no_seal(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(a_cache_is_listed_synced_and_found_whole),
-        TEST(what_is_torn_goes_before_it_is_loaded),
-        TEST(what_a_dead_start_had_begun_goes),
-        TEST(what_no_list_has_goes_after_a_failure),
-        TEST(nothing_goes_while_another_builds),
-        TEST(what_is_older_than_the_boot_needs_a_list),
-        TEST(a_damaged_list_is_none),
-        TEST(without_a_folder_there_is_no_seal),
-        TEST(a_list_that_cannot_be_written_costs_nothing),
+        TEST(a_cache_is_listed_synced_and_found_whole), TEST(what_is_torn_goes_before_it_is_loaded),
+        TEST(what_a_dead_start_had_begun_goes),         TEST(what_a_dead_start_had_built_stays),
+        TEST(what_no_list_has_goes_after_a_failure),    TEST(nothing_goes_while_another_builds),
+        TEST(what_is_older_than_the_boot_needs_a_list), TEST(a_damaged_list_is_none),
+        TEST(without_a_folder_there_is_no_seal),        TEST(a_list_that_cannot_be_written_costs_nothing),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
