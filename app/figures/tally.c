@@ -3,6 +3,7 @@
 #include "app/figures/tally.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -143,5 +144,22 @@ char *tally_found_words(char out[TALLY_FOUND_SIZE], const struct tally *tally)
 {
     snprintf(out, TALLY_FOUND_SIZE, "%" PRIu64 " hit%s, %" PRIu64 " miss%s", tally->hits, format_s(tally->hits),
              tally->misses, tally->misses == 1 ? "" : "es");
+    return out;
+}
+
+// Between two policies that are tried in turn.
+static bool tries_out(const struct tally *tally)
+{
+    return tally->policy && strcmp(tally->policy, "off") == 0 && strcmp(tally->reason, "on trial") == 0;
+}
+
+char *tally_prefetch_words(char out[TALLY_PREFETCH_SIZE], const struct tally *tally)
+{
+    bool trial = tries_out(tally), reason = *tally->reason && !trial;
+    snprintf(out, TALLY_PREFETCH_SIZE, "%s%s%s",
+             trial           ? "on trial, now off"
+             : tally->policy ? tally->policy
+                             : "off",
+             reason ? ", " : "", reason ? tally->reason : "");
     return out;
 }

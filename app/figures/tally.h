@@ -44,5 +44,8 @@ char *tally_read_words(char *out, size_t size, const struct tally *tally);
 // "5 hits, 1 miss". Returns `out`.
 enum { TALLY_FOUND_SIZE = 64 };
 char *tally_found_words(char out[TALLY_FOUND_SIZE], const struct tally *tally);
+// "router", "off, as asked", "on trial, now off". Returns `out`.
+enum { TALLY_PREFETCH_SIZE = 140 };
+char *tally_prefetch_words(char out[TALLY_PREFETCH_SIZE], const struct tally *tally);
 
 #endif

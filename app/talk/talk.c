@@ -176,15 +176,17 @@ void talk_show_turn(struct talk *talk, size_t turn)
 static void say_figures(struct talk *talk, const struct turn_result *result)
 {
     const struct tally *tally = &result->tally;
-    char read[96], found[TALLY_FOUND_SIZE], tokens[FORMAT_SIZE], prefetch[96] = "off";
+    char read[96], found[TALLY_FOUND_SIZE], tokens[FORMAT_SIZE], policy[TALLY_PREFETCH_SIZE];
+    char prefetch[sizeof policy + 64] = "off";
+    bool off = !tally->policy || strcmp(tally->policy, "off") == 0;
     if (talk->face->brief) {
         say_speed(talk, &(struct chat_told){true, tally->answered_tokens, tally_answer_speed(tally)});
         return;
     }
     format_tokens(tokens, sizeof tokens, tally->answered_tokens, tally_answer_speed(tally));
-    if (tally->policy && strcmp(tally->policy, "off") != 0)
-        snprintf(prefetch, sizeof prefetch, "%.20s: %" PRIu64 " used, %" PRIu64 " wasted", tally->policy,
-                 tally_used(tally), tally->wasted);
+    if (!off || tally->ahead || tally_used(tally) || tally->wasted)
+        snprintf(prefetch, sizeof prefetch, "%s: %" PRIu64 " used, %" PRIu64 " wasted",
+                 off ? tally_prefetch_words(policy, tally) : tally->policy, tally_used(tally), tally->wasted);
     talk_say(talk, "(%s; experts: %s, %s; context %" PRIu32 " of %" PRIu32 "; prefetch %s)", tokens,
              tally_found_words(found, tally), tally_read_words(read, sizeof read, tally), result->context_used,
              result->context_total, prefetch);

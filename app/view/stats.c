@@ -131,17 +131,12 @@ static void print_process(FILE *out, const struct stats *stats)
             format_bytes(after, sizeof after, since));
 }
 
-// Between two policies that are tried in turn.
-static bool tries_out(const struct tally *tally)
-{
-    return tally->policy && strcmp(tally->policy, "off") == 0 && strcmp(tally->reason, "on trial") == 0;
-}
-
 void stats_print(FILE *out, const struct stats *stats)
 {
     const struct tally *tally = &stats->conversation;
     const struct backend_info *info = stats->info;
     char words[PLAN_WORDS_SIZE], tokens[FORMAT_SIZE], rows[FORMAT_SIZE], states[FORMAT_SIZE], then[48] = "";
+    char prefetch[TALLY_PREFETCH_SIZE];
     if (stats->context_then > stats->context_used)
         snprintf(then, sizeof then, " (%" PRIu32 " with the message that waits)", stats->context_then);
     fprintf(out, "  model            %s on %s\n", info->name, info->device);
@@ -159,13 +154,8 @@ void stats_print(FILE *out, const struct stats *stats)
     print_time(out, stats->sum);
     print_experts(out, tally);
     print_rooms(out, stats);
-    bool trial = tries_out(tally);
-    fprintf(out, "  prefetch         %s%s%s: %" PRIu64 " read ahead, %" PRIu64 " used, %" PRIu64 " wasted%s\n",
-            trial           ? "on trial, now off"
-            : tally->policy ? tally->policy
-                            : "off",
-            *tally->reason && !trial ? ", " : "", trial ? "" : tally->reason, tally->ahead, tally_used(tally),
-            tally->wasted,
+    fprintf(out, "  prefetch         %s: %" PRIu64 " read ahead, %" PRIu64 " used, %" PRIu64 " wasted%s\n",
+            tally_prefetch_words(prefetch, tally), tally->ahead, tally_used(tally), tally->wasted,
             tally_used(tally) + tally->wasted > tally->ahead ? "; some were read ahead before this conversation" : "");
     fprintf(out, "  seed             %" PRIu64 "%s\n", stats->seed, stats->seed_was_used ? " in the last turn" : "");
     print_program(out, stats);

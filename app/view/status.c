@@ -132,6 +132,9 @@ static void set_figures(struct row *row, const struct status_figures *figures)
     if (figures->prefetch)
         set(row, PREFETCH, "prefetch %" PRIu64 " used, %" PRIu64 " wasted", figures->prefetch_used,
             figures->prefetch_wasted);
+    else if (figures->prefetch_used || figures->prefetch_wasted)
+        set(row, PREFETCH, "prefetch off, %" PRIu64 " used, %" PRIu64 " wasted", figures->prefetch_used,
+            figures->prefetch_wasted);
     else if (figures->doing != DOING_LOADING)
         set(row, PREFETCH, "prefetch off");
     if (figures->bound != BOUND_NONE)

@@ -314,6 +314,15 @@ def test_reads_of_a_stopped_prompt_are_counted():
     same(t.finish(), 0)
 
 
+def test_a_line_of_a_turn_keeps_what_was_read_ahead_though_prefetch_is_off():
+    asked = dict(cwd=SCRATCH, stdin=b"hello there\n/stats\n")
+    out = run([*MODEL[:6], "--plain", "--no-session", "--temp", "0"], **asked, together=True).stdout.decode()
+    counted = re.search(r"; prefetch (off, all experts fit; missing ones are read meanwhile): (\d+) used, (\d+) wasted\)", out)
+    told = re.search(r"prefetch +(off, .*): \d+ read ahead, (\d+) used, (\d+) wasted", out)
+    expect(counted and int(counted.group(2)) > 0, out)
+    same(counted.groups(), told.groups())
+
+
 def test_speeds_are_of_all_that_an_answer_takes():
     for more in (["--seed", "1", "--temp", "0", "-p", "Hi"],
                  ["--temp", "50", "--seed", "4", "--logit-bias", "2=-inf", "--max-tokens", "50", "-p", "Tell me a story"]):

@@ -65,6 +65,9 @@ static void status_in_words(struct harness *t)
     struct status_figures idle = {
         .doing = DOING_IDLE, .tokens_now = -1, .tokens_mean = -1, .hits = -1, .read_bytes = -1, .context_used = -1};
     CHECK_STR(t, status_text(&idle, 80), " idle \xC2\xB7 prefetch off");
+    idle.prefetch_used = 7, idle.prefetch_wasted = 1; // it ended off
+    CHECK_STR(t, status_text(&idle, 80), " idle \xC2\xB7 prefetch off, 7 used, 1 wasted");
+    idle.prefetch_used = idle.prefetch_wasted = 0;
     idle.scrolled = true;
     idle.percent = 37;
     CHECK_STR(t, status_text(&idle, 80), " idle \xC2\xB7 at 37 % \xC2\xB7 prefetch off");
