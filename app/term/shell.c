@@ -16,7 +16,7 @@
 
 #include "app/term/term.h"
 
-enum { TICK_MS = 50, LARGE = 64 << 20, INTERRUPTS = 2, MOST_FILES = 4096 };
+enum { TICK_MS = 50, LARGE = 64 << 20, INTERRUPTS = 2, MOST_FILES = 4096, BEGINNING = 65536 };
 
 // Makes a process group the one that reads the terminal. We may be in the background ourselves by then.
 static void give_terminal(pid_t group)
@@ -90,6 +90,8 @@ static _Noreturn void guard(const struct shell_command *c, int output)
 {
     struct sigaction count = {.sa_handler = on_interrupt}; // a wait ends
     pid_t shell = fork();
+    if (shell > 0)
+        signal(SIGTSTP, SIG_IGN); // else Ctrl-Z would stop us here, and the shell's stop once more when we go on
     if (shell < 0)
         _exit(127);
     if (shell == 0)
@@ -139,6 +141,16 @@ static int take_output(const struct shell_command *c, int *fd)
     return 0;
 }
 
+// Programs that draw begin with another screen. What they print is no text, and they wait for keys that may never come.
+static bool draws(const struct bytes *output)
+{
+    static const char *const screens[] = {"\033[?1049h", "\033[?1047h", "\033[?47h"};
+    bool begins = output && output->length && output->length < BEGINNING, found = false;
+    for (size_t i = 0; i < sizeof screens / sizeof *screens && begins && !found; i++)
+        found = strstr(output->data, screens[i]) != NULL;
+    return found;
+}
+
 // The group is told, has a second (an editor keeps what it has), and is gone before the terminal is taken back.
 static void end(pid_t child, int number)
 {
@@ -177,6 +189,8 @@ static int await(const struct shell_command *c, pid_t child, int *fd, int *statu
             if (term_stops[i] != SIGINT && term_signal_pending(term_stops[i]))
                 ends = term_stops[i];
         int wrong = take_output(c, fd);
+        if (!wrong && draws(c->output))
+            wrong = ENOTTY;
         if (ends || wrong) {
             end(child, ends ? ends : SIGTERM);
             return wrong ? wrong : EINTR;

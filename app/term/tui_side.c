@@ -100,6 +100,8 @@ void tui_shell(struct tui *tui, const char *command)
     tui_return(tui);
     if (status < 0 && code == EFBIG)
         tui_notice(tui, "it printed more than %d MB, and was ended", DRAFT_LIMIT >> 20);
+    else if (status < 0 && code == ENOTTY)
+        tui_notice(tui, "it needs the terminal; Ctrl-X Ctrl-E edits the draft, Ctrl-Z gives you your shell");
     else if (status < 0)
         tui_notice(tui, "%s", strerror(code));
     else if (!WIFEXITED(status) || WEXITSTATUS(status))

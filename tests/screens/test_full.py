@@ -231,6 +231,22 @@ def test_an_editor_that_leaves_a_pipe():
     leave(s)
 
 
+def test_a_shell_command_that_is_suspended_returns_at_once():
+    s = Screen(["--no-session"] + script("turn\necho\n"), env=environment(**XTERM),
+               shell='"$0" "$@"; echo "stopped"; read go; fg; echo "ended $?"')
+    s.until(IDLE)
+    s.keys("!echo it begins >/dev/tty; sleep 1; echo came back\r", "runs this in your shell")
+    s.send("\r")
+    s.wait("it begins")
+    s.send("\x1a")
+    s.until("stopped")
+    s.keys("\n", "> came back")
+    s.keys("\x15", lambda t: "came back" not in t.text())
+    s.send("\x04")
+    s.until("ended 0")
+    s.finish()
+
+
 def test_shell_commands_that_do_not_end():
     def run(command):
         before = len(s.output)
@@ -244,6 +260,7 @@ def test_shell_commands_that_do_not_end():
     s.keys("\r", "it printed more than 16 MB, and was ended")
     s.keys("!sleep 100 & echo $!\r", lambda t: re.search("(?m)^> [0-9]+$", t.text()))  # what runs on is not waited for
     os.kill(int(re.search("(?m)^> ([0-9]+)$", s.text()).group(1)), signal.SIGKILL)
+    s.keys("\x15!printf '\\033[?1049h'; sleep 100\r", "it needs the terminal; Ctrl-X Ctrl-E edits the draft")  # as vi does
     run("trap '' INT; sleep 100")
     for _ in range(2):  # the second gives it up
         time.sleep(0.5)
