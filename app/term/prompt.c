@@ -17,6 +17,7 @@
 #include "app/store/draft_file.h"
 #include "app/store/history.h"
 #include "app/util/report.h"
+#include "app/term/inputrc.h"
 #include "app/term/keys.h"
 #include "app/term/term.h"
 
@@ -168,6 +169,15 @@ static void bind_keys(void)
             rl_bind_keyseq_if_unbound_in_map(usual[i].sequence, rl_named_function(usual[i].function), maps[map]);
 }
 
+static bool may_read(const char *path)
+{
+    char reason[INPUTRC_REASON_SIZE];
+    bool sane = inputrc_is_sane(path, reason);
+    if (!sane)
+        report("%s; not read", reason);
+    return sane;
+}
+
 // readline reads $INPUTRC or ~/.inputrc by itself, and Ctrl-C does not end its waiting for a pipe. What is started from
 // here finds the variable as it was.
 static void initialize(void)
@@ -178,15 +188,13 @@ static void initialize(void)
         snprintf(path, sizeof path, "%s", inputrc);
     else
         snprintf(path, sizeof path, "%s/.inputrc", home ? home : "");
-    bool pipe = files_is_pipe(path);
-    if (pipe)
-        report("%s: is a pipe; not read", path);
-    if (pipe)
+    bool sane = may_read(path);
+    if (!sane)
         setenv("INPUTRC", "/dev/null", 1);
     rl_initialize();
-    if (pipe && before)
+    if (!sane && before)
         setenv("INPUTRC", before, 1);
-    else if (pipe)
+    else if (!sane)
         unsetenv("INPUTRC");
     free(before);
 }
@@ -198,7 +206,7 @@ static void read_own_inputrc(void)
     char path[PATH_MAX];
     int length = config && *config == '/' ? snprintf(path, sizeof path, "%s/moechat/inputrc", config)
                                           : snprintf(path, sizeof path, "%s/.config/moechat/inputrc", home ? home : "");
-    if (length > 0 && (size_t)length < sizeof path && access(path, R_OK) == 0 && !files_is_pipe(path))
+    if (length > 0 && (size_t)length < sizeof path && access(path, R_OK) == 0 && may_read(path))
         rl_read_init_file(path);
 }
 

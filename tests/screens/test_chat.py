@@ -422,6 +422,17 @@ def test_what_is_meant_for_vi_and_shells_is_told_of_once():
     leave(t)
 
 
+def test_an_inputrc_that_includes_itself_is_not_read():
+    rc = os.path.join(SCRATCH, "circle")
+    with open(rc, "w") as out:
+        out.write("set editing-mode vi\n$include %s\n" % rc)
+    t = chat(ECHO, env=environment(INPUTRC=rc))
+    expect(("moechat: %s: includes itself, or too many others; not read" % rc).encode() in t.output, t.output)
+    t.send("hello\r")
+    t.wait("Assistant:", "hello", "You:")
+    leave(t)
+
+
 def test_vi_keys():
     rc = os.path.join(SCRATCH, "inputrc")
     with open(rc, "w") as out:

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Follows the $include lines of files of key bindings.
+#include "app/term/inputrc.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <readline/tilde.h>
+
+#include "app/util/files.h"
+
+struct walk {
+    const char *first;
+    int deep, files;
+    char *reason;
+};
+
+static bool visit(struct walk *walk, const char *path);
+
+static bool refuse(const struct walk *walk, const char *path, const char *why)
+{
+    snprintf(walk->reason, INPUTRC_REASON_SIZE, "%s: %s", path, why);
+    return false;
+}
+
+// The file that a line includes, as readline sees it: malloc'd; NULL: none, or no memory.
+static char *included(const char *line, size_t length)
+{
+    static const char word[] = "include";
+    size_t at = 0, end = length;
+    while (at < length && (line[at] == ' ' || line[at] == '\t'))
+        at++;
+    if (at == length || line[at++] != '$')
+        return NULL;
+    while (at < length && (line[at] == ' ' || line[at] == '\t'))
+        at++;
+    if (length - at <= sizeof word - 1 || strncmp(line + at, word, sizeof word - 1) != 0)
+        return NULL;
+    at += sizeof word - 1;
+    if (line[at] != ' ' && line[at] != '\t')
+        return NULL;
+    while (at < length && (line[at] == ' ' || line[at] == '\t'))
+        at++;
+    while (end > at && line[end - 1] == '\r')
+        end--;
+    char *name = strndup(line + at, end - at), *path = name ? tilde_expand(name) : NULL;
+    free(name);
+    return path;
+}
+
+static bool visit_lines(struct walk *walk, const struct bytes *text)
+{
+    bool fine = true;
+    const char *line = text->data, *end = line + text->length;
+    while (fine && line < end) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        size_t length = (size_t)((newline ? newline : end) - line);
+        char *path = included(line, length);
+        fine = !path || visit(walk, path);
+        free(path);
+        line += length + 1;
+    }
+    return fine;
+}
+
+static bool visit(struct walk *walk, const char *path)
+{
+    enum { LIMIT = 1 << 20 };
+    struct bytes text = {0};
+    if (files_is_pipe(path))
+        return refuse(walk, path, "is a pipe");
+    if (walk->deep == INPUTRC_DEEP || walk->files == INPUTRC_FILES)
+        return refuse(walk, walk->first, "includes itself, or too many others");
+    int code = files_read_regular(path, LIMIT, &text);
+    walk->deep++;
+    walk->files++;
+    bool fine = code || !text.length || visit_lines(walk, &text);
+    walk->deep--;
+    bytes_release(&text);
+    return fine;
+}
+
+bool inputrc_is_sane(const char *path, char reason[INPUTRC_REASON_SIZE])
+{
+    struct walk walk = {.first = path, .reason = reason};
+    return visit(&walk, path);
+}
