@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// NVIDIA's tensor cores, by inline PTX: an indexer's scores, over keys of 128. A query goes in as two float16 halves: 22
-// bits, after a power of 2 that the head's largest sets. A key of float16 is exact, one of float32 goes in like a query.
-// Sums of 128 products are the units', for each pair of halves by itself; sums over heads are fma's, for each lane of
-// the heads 2j, 2j + 1 of every 8, ascending, then those of the four lanes (float16: of 16 heads, then these, ascending).
-// So a score depends on its row and its key alone, however launches are cut.
+// NVIDIA's tensor cores, by inline PTX: an indexer's scores, over keys of 128. A query goes in as two float16 halves:
+// 22 bits, after a power of 2 that the head's largest sets. A key of float16 is exact, one of float32 goes in like a
+// query. Sums of 128 products are the units', for each pair of halves by itself; sums over heads are fma's, for each
+// lane of the heads 2j, 2j + 1 of every 8, ascending, then those of the four lanes (float16: of 16 heads, then these,
+// ascending). So a score depends on its row and its key alone, however launches are cut.
 //
 // Keys of float16: a warp keeps 16 heads of a row in registers, as fragments, and keys come by, a tile at a time, the
 // next one on its way meanwhile. Keys of float32, which cost more to take apart than to read: a warp keeps 16 keys, and
 // goes through rows and their heads, which the group has at hand in stages.
 //
-// Fragments as in mma.cl: A are 16 keys, B 8 heads. Of step s a lane has the four columns s / 2 * 32 + j * 8 + s % 2 * 4
-// and behind, so that it loads eight that stand together.
+// Fragments as in mma.cl: A are 16 keys, B 8 heads. Of step s a lane has the four columns s / 2 * 32 + j * 8 + s % 2 *
+// 4 and behind, so that it loads eight that stand together.
 #if NVIDIA_MMA && !SHAPE_CPU
 
 #define INDEX_MMA_DIM   128
@@ -43,7 +43,6 @@ INLINE float index_largest(float4 four)
 struct index_tiles {
     uint4 keys[INDEX_TILES][INDEX_TILE][INDEX_CHUNKS]; // a key's chunks by index_place
     float sums[2][INDEX_SHARES][INDEX_TILE]; // of this tile and the one before: each share of the heads by itself
-    float weights[INDEX_F16_HEADS];          // times what the query was divided by
 };
 
 struct index_row {
@@ -74,77 +73,92 @@ INLINE void index_bring(const struct index_row *job, uint first, __local uint4 (
     copies_group();
 }
 
-// Fragments of eight heads: both registers of the first halves, of the second. A lane has columns of head g, and finds
-// what the head is divided by.
-INLINE void index_queries(const struct index_row *job, __global const float *q, __global const float *weight, uint head,
-                          uint4 *queries, __local float *weights)
+// A lane's columns of heads g and g + 8 of the warp's 16, and the heads' weights, as they come.
+struct index_query {
+    float4 fours[2][INDEX_MMA_STEPS];
+    float weights[2];
+};
+
+// All of it is asked for before any of it is split.
+INLINE struct index_query index_take(const struct index_row *job, __global const float *q, __global const float *weight,
+                                     uint head)
 {
     const struct args_index_scores *a = job->a;
-    uint j = get_local_id(0) % 4;
-    head += get_local_id(0) % 32 / 4;
-    bool there = head < a->n_heads;
-    q += (ulong)job->row * a->q_stride + a->q_offset + (ulong)(there ? head : 0) * INDEX_MMA_DIM + j * 8;
-    float4 fours[INDEX_MMA_STEPS];
-    float largest = 0;
-    if ((a->q_stride | a->q_offset) % 4 == 0)
+    struct index_query query;
+    q += (ulong)job->row * a->q_stride + a->q_offset + get_local_id(0) % 4 * 8;
+    weight += (ulong)job->row * a->weight_stride + a->weight_offset;
+    UNROLL
+    for (uint n = 0; n < 2; n++) {
+        uint own = min(head + n * 8, a->n_heads - 1);
+        __global const float *from = q + own * INDEX_MMA_DIM;
+        query.weights[n] = weight[own];
+        if ((a->q_stride | a->q_offset) % 4 == 0)
+            UNROLL
+        for (uint s = 0; s < INDEX_MMA_STEPS; s++)
+            query.fours[n][s] = ((__global const float4 *)from)[s / 2 * 8 + s % 2];
+        else UNROLL for (uint s = 0; s < INDEX_MMA_STEPS; s++) query.fours[n][s] = vload4(s / 2 * 8 + s % 2, from);
+    }
+    return query;
+}
+
+// Fragments of 16 heads: first halves, second halves; weights[n] of head g + 8n, times what the query was divided by.
+// What is behind the last head counts for nothing.
+INLINE void index_split(const struct args_index_scores *a, const struct index_query *query, uint head, uint4 *high,
+                        uint4 *low, float *weights)
+{
+    UNROLL
+    for (uint n = 0; n < 2; n++) {
+        float largest = 0;
         UNROLL
         for (uint s = 0; s < INDEX_MMA_STEPS; s++)
-            fours[s] = ((__global const float4 *)q)[s / 2 * 8 + s % 2];
-    else
+            largest = fmax(largest, index_largest(query->fours[n][s]));
+        largest = fmax(largest, of_lane(largest, 1));
+        largest = fmax(largest, of_lane(largest, 2));
+        float power = index_power(largest), inverse = index_inverse(power);
         UNROLL
-        for (uint s = 0; s < INDEX_MMA_STEPS; s++)
-            fours[s] = vload4(s / 2 * 8 + s % 2, q);
-    UNROLL
-    for (uint s = 0; s < INDEX_MMA_STEPS; s++) {
-        fours[s] = there ? fours[s] : 0;
-        largest = fmax(largest, index_largest(fours[s]));
+        for (uint s = 0; s < INDEX_MMA_STEPS; s++) {
+            float4 four = query->fours[n][s] * inverse;
+            uint2 a0 = halves(four.x, four.y), a2 = halves(four.z, four.w);
+            high[s] = n ? (uint4)(high[s].x, a0.x, high[s].z, a2.x) : (uint4)(a0.x, 0, a2.x, 0);
+            low[s] = n ? (uint4)(low[s].x, a0.y, low[s].z, a2.y) : (uint4)(a0.y, 0, a2.y, 0);
+        }
+        weights[n] = head + n * 8 < a->n_heads ? query->weights[n] * a->scale * power : 0;
     }
-    largest = fmax(largest, of_lane(largest, 1));
-    largest = fmax(largest, of_lane(largest, 2));
-    float power = index_power(largest), inverse = index_inverse(power);
-    UNROLL
-    for (uint s = 0; s < INDEX_MMA_STEPS; s++) {
-        float4 four = fours[s] * inverse;
-        uint2 b0 = halves(four.x, four.y), b1 = halves(four.z, four.w);
-        queries[s] = (uint4)(b0.x, b1.x, b0.y, b1.y);
-    }
-    if (j == 0)
-        weights[head] = there ? weight[(ulong)job->row * a->weight_stride + a->weight_offset + head] * a->scale * power : 0;
 }
 
 // What the warp's 16 heads give for 16 keys, into sums.
-INLINE void index_sixteen(__local const uint4 (*keys)[INDEX_CHUNKS], const uint4 (*queries)[INDEX_MMA_STEPS],
-                          const float2 *weights, __local float *sums)
+INLINE void index_sixteen(__local const uint4 (*keys)[INDEX_CHUNKS], const uint4 *high, const uint4 *low,
+                          const float *weights, __local float *sums)
 {
     uint g = get_local_id(0) % 32 / 4, j = get_local_id(0) % 4;
-    float4 dots[2] = {0, 0}, rests[2] = {0, 0};
+    float4 dots[2] = {0, 0}, rests[2] = {0, 0}; // of keys 0 to 7, 8 to 15
     UNROLL
     for (uint t = 0; t < INDEX_MMA_STEPS / 2; t++) {
-        uint4 a = keys[g][index_place(g, t * 4 + j)], b = keys[g + 8][index_place(g, t * 4 + j)];
-        uint4 even = (uint4)(a.x, b.x, a.y, b.y), odd = (uint4)(a.z, b.z, a.w, b.w);
+        uint4 chunks[2] = {keys[g][index_place(g, t * 4 + j)], keys[g + 8][index_place(g, t * 4 + j)]};
         UNROLL
-        for (uint n = 0; n < 2; n++) {
-            mma(&dots[n], even, queries[n][2 * t].x, queries[n][2 * t].y);
-            mma(&rests[n], even, queries[n][2 * t].z, queries[n][2 * t].w);
+        for (uint e = 0; e < 2; e++) {
+            mma(&dots[e], high[2 * t], chunks[e].x, chunks[e].y);
+            mma(&rests[e], low[2 * t], chunks[e].x, chunks[e].y);
         }
         UNROLL
-        for (uint n = 0; n < 2; n++) {
-            mma(&dots[n], odd, queries[n][2 * t + 1].x, queries[n][2 * t + 1].y);
-            mma(&rests[n], odd, queries[n][2 * t + 1].z, queries[n][2 * t + 1].w);
+        for (uint e = 0; e < 2; e++) {
+            mma(&dots[e], high[2 * t + 1], chunks[e].z, chunks[e].w);
+            mma(&rests[e], low[2 * t + 1], chunks[e].z, chunks[e].w);
         }
     }
-    float2 both = 0; // keys g and g + 8
+    float2 both[2]; // keys 2j and 2j + 1 of each eight
     UNROLL
-    for (uint n = 0; n < 2; n++) {
-        float4 dot = fmax(dots[n] + rests[n], 0.0f);
-        both = fma((float2)(weights[n].x), dot.xz, both);
-        both = fma((float2)(weights[n].y), dot.yw, both);
+    for (uint e = 0; e < 2; e++) {
+        float4 dot = fmax(dots[e] + rests[e], 0.0f);
+        both[e] = fma((float2)(weights[1]), dot.zw, weights[0] * dot.xy);
     }
-    UNROLL
-    for (uint apart = 1; apart < 4; apart *= 2)
-        both += (float2)(of_lane(both.x, apart), of_lane(both.y, apart));
-    if (j < 2)
-        sums[g + j * 8] = j ? both.y : both.x;
+    // Lanes keep half of what they have each time, and give the other half to the lane that keeps it.
+    float2 kept = g & 1 ? both[1] : both[0], given = g & 1 ? both[0] : both[1];
+    kept += (float2)(of_lane(given.x, 4), of_lane(given.y, 4));
+    float sum = (g & 2 ? kept.y : kept.x) + of_lane(g & 2 ? kept.x : kept.y, 8);
+    sum += of_lane(sum, 16);
+    if (g < 4)
+        sums[(g & 1) * 8 + 2 * j + (g >> 1)] = sum;
 }
 
 // The scores of a tile whose sums are all there.
@@ -155,8 +169,10 @@ INLINE void index_put_tile(const struct index_row *job, uint first, __local floa
     if (key >= INDEX_TILE || first + key >= job->n_keys)
         return;
     float sum = sums[0][key];
-    for (uint i = 1; i < job->n_shares; i++)
-        sum += sums[i][key];
+    UNROLL
+    for (uint i = 1; i < INDEX_SHARES; i++)
+        if (i < job->n_shares)
+            sum += sums[i][key];
     scores[(ulong)job->row * job->a->out_stride + first + key] = sum;
 }
 
@@ -173,18 +189,14 @@ __kernel GROUP_SIZE(INDEX_F16_ITEMS, 1) void index_scores_mma(const struct args_
     if (job.row >= a.n_rows || first >= job.n_keys)
         return;
     uint warp = get_local_id(0) / 32, share = warp % job.n_shares, head = share * INDEX_WARP_HEADS;
-    uint4 queries[2][INDEX_MMA_STEPS];
-    float2 weights[2];
+    head += get_local_id(0) % 32 / 4;
+    uint4 high[INDEX_MMA_STEPS], low[INDEX_MMA_STEPS];
+    float weights[2];
     UNROLL
     for (uint n = 0; n < INDEX_TILES - 1; n++)
         index_bring(&job, first + n * apart, tiles.keys[n]);
-    UNROLL
-    for (uint n = 0; n < 2; n++)
-        index_queries(&job, q, weight, head + n * 8, queries[n], tiles.weights);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    UNROLL
-    for (uint n = 0; n < 2; n++)
-        weights[n] = vload2(head / 2 + n * 4 + get_local_id(0) % 4, tiles.weights);
+    struct index_query query = index_take(&job, q, weight, head);
+    index_split(&a, &query, head, high, low, weights);
     uint n = 0;
     for (; first < job.n_keys; n++, first += apart) {
         copies_wait_but_two(); // of three that are on their way
@@ -193,7 +205,7 @@ __kernel GROUP_SIZE(INDEX_F16_ITEMS, 1) void index_scores_mma(const struct args_
         if (n > 0)
             index_put_tile(&job, first - apart, tiles.sums[(n - 1) % 2], scores);
         for (uint key = warp / job.n_shares * 16; key < INDEX_TILE; key += INDEX_F16_ITEMS / 32 / job.n_shares * 16)
-            index_sixteen(tiles.keys[n % INDEX_TILES] + key, queries, weights, tiles.sums[n % 2][share] + key);
+            index_sixteen(tiles.keys[n % INDEX_TILES] + key, high, low, weights, tiles.sums[n % 2][share] + key);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     index_put_tile(&job, first - apart, tiles.sums[(n - 1) % 2], scores);
@@ -205,7 +217,8 @@ __kernel GROUP_SIZE(INDEX_F16_ITEMS, 1) void index_scores_mma(const struct args_
 #define INDEX_MMA_FOURS (INDEX_MMA_DIM / 4 / INDEX_MMA_LANES) // of a work-item
 
 struct index_stage {
-    uint4 queries[INDEX_MMA_STAGE / 8][INDEX_MMA_STEPS][32]; // fragments: both registers of the first halves, of the second
+    uint4 queries[INDEX_MMA_STAGE / 8][INDEX_MMA_STEPS]
+                 [32];              // fragments: both registers of the first halves, of the second
     float weights[INDEX_MMA_STAGE]; // times what the query was divided by
 };
 
@@ -295,7 +308,8 @@ INLINE void index_keys_f32(__global const float *cache, uint first, uint last, s
 }
 
 // sums + what 8 heads give for keys g and g + 8. Products with a second half are summed apart.
-INLINE float2 index_eight(__local const struct index_stage *stage, uint eight, const struct index_keys *keys, float2 sums)
+INLINE float2 index_eight(__local const struct index_stage *stage, uint eight, const struct index_keys *keys,
+                          float2 sums)
 {
     uint lane = get_local_id(0) % 32;
     float4 dots = 0, rests[2] = {0, 0};
