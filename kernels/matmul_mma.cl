@@ -440,22 +440,22 @@ INLINE void product_fetch_weights(const struct product_job *job, uint chunk, con
 }
 
 // Two whole numbers below 1024 in the halves of a register, as float16.
-INLINE uint whole_halves(uint both)
+INLINE uint whole_halves(uint word, const uint mask)
 {
-    return halves_sub(both | 0x64006400u, 0x64006400u);
+    return halves_sub(masked_under(word, mask, 0x64006400u), 0x64006400u);
 }
 
 INLINE uint4 quanta_of_4(uint word)
 {
-    return (uint4)(whole_halves(word & 0x000f000fu), whole_halves(word >> 4 & 0x000f000fu),
-                   whole_halves(word >> 8 & 0x000f000fu), whole_halves(word >> 12 & 0x000f000fu));
+    return (uint4)(whole_halves(word, 0x000f000fu), whole_halves(word >> 4, 0x000f000fu),
+                   whole_halves(word >> 8, 0x000f000fu), whole_halves(word >> 12, 0x000f000fu));
 }
 
 INLINE uint4 quanta_of_8(uint2 words)
 {
-    return (uint4)(
-        whole_halves(pick(words.x, words.y, 0x0400) & 0x00ff00ffu), whole_halves(pick(words.x, words.y, 0x0501) & 0x00ff00ffu),
-        whole_halves(pick(words.x, words.y, 0x0602) & 0x00ff00ffu), whole_halves(pick(words.x, words.y, 0x0703) & 0x00ff00ffu));
+    const uint mask = 0x00ff00ffu;
+    return (uint4)(whole_halves(pick(words.x, words.y, 0x0400), mask), whole_halves(pick(words.x, words.y, 0x0501), mask),
+                   whole_halves(pick(words.x, words.y, 0x0602), mask), whole_halves(pick(words.x, words.y, 0x0703), mask));
 }
 
 INLINE void product_make_quanta(const struct product_job *job, uint chunk, const bool both,
