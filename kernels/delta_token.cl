@@ -12,9 +12,9 @@ struct token_space {
     float4 decays[KEY_FOURS];
     float values[MOST_KEY_DIM];
     float4 differences[TOKEN_FOURS]; // d
-    float parts[3][SCAN_TEAM];
+    float4 parts[3][SCAN_TEAM / 4];
     float4 sums[2][SCAN_SLICES][TOKEN_FOURS]; // S^T k, S^T q
-    float squares[HEAD_LANES];
+    float4 squares[HEAD_LANES / 4];
 };
 
 struct token_job {
@@ -86,47 +86,49 @@ INLINE struct token_load token_take_inputs(const struct token_job *job, __global
     return load;
 }
 
-// Queries, keys and values as the convolution leaves them; what is not there is zero.
+// Queries, keys and values as the convolution leaves them, and decays; what is not there is zero.
 INLINE void token_inputs(const struct token_job *job, const struct token_load *load, __local struct token_space *space)
 {
     const struct args_delta *a = &job->a->scan;
     uint item = get_local_id(0), i = item % MOST_KEY_DIM;
     float own = token_conv(job, &load->key, load->channel, job->first_of_keys && i < a->key_dim);
-    float value = token_conv(job, &load->value, load->value_channel, item < a->value_dim);
     ((__local float *)(item < MOST_KEY_DIM ? space->queries : space->keys))[i] = i < a->key_dim ? own : 0;
-    if (item < MOST_KEY_DIM)
+    if (item < MOST_KEY_DIM) {
+        float value = token_conv(job, &load->value, load->value_channel, i < a->value_dim);
         space->values[i] = i < a->value_dim ? value : 0;
+    } else {
+        ((__local float *)space->decays)[i] = decay_of(a, load->rate, load->decay + load->bias);
+    }
 }
 
-// Queries and keys of length 1, decays; k . q.
-INLINE float token_scale(const struct args_delta *a, const struct token_load *load, __local struct token_space *space)
+// Queries and keys of length 1, `root` of them what queries are divided by besides; k . q.
+INLINE float token_scale(const struct args_delta *a, float root, __local struct token_space *space)
 {
     uint item = get_local_id(0), i = item % MOST_KEY_DIM, lane = item % SCAN_TEAM;
     __local float *queries = (__local float *)space->queries, *keys = (__local float *)space->keys;
     float qq = 0, kk = 0, kq = 0;
-    UNROLL
-    for (uint j = 0; j < SCAN_EACH; j++) {
-        float q = queries[lane + j * SCAN_TEAM], k = keys[lane + j * SCAN_TEAM];
-        qq = fma(q, q, qq);
-        kk = fma(k, k, kk);
-        kq = fma(k, q, kq);
-    }
     if (item < SCAN_TEAM) {
-        space->parts[0][item] = qq;
-        space->parts[1][item] = kk;
-        space->parts[2][item] = kq;
+        UNROLL
+        for (uint j = 0; j < SCAN_EACH; j++) {
+            float q = queries[lane + j * SCAN_TEAM], k = keys[lane + j * SCAN_TEAM];
+            qq = fma(q, q, qq);
+            kk = fma(k, k, kk);
+            kq = fma(k, q, kq);
+        }
+        ((__local float *)space->parts[0])[item] = qq;
+        ((__local float *)space->parts[1])[item] = kk;
+        ((__local float *)space->parts[2])[item] = kq;
     }
-    if (item < MOST_KEY_DIM)
-        ((__local float *)space->decays)[i] = decay_of(a, load->rate, load->decay + load->bias);
     barrier(CLK_LOCAL_MEM_FENCE);
     qq = kk = kq = 0;
     UNROLL
-    for (uint part = 0; part < SCAN_TEAM; part++) {
-        qq += space->parts[0][part];
-        kk += space->parts[1][part];
-        kq += space->parts[2][part];
+    for (uint part = 0; part < SCAN_TEAM / 4; part++) {
+        float4 q = space->parts[0][part], k = space->parts[1][part], both = space->parts[2][part];
+        qq = (((qq + q.x) + q.y) + q.z) + q.w;
+        kk = (((kk + k.x) + k.y) + k.z) + k.w;
+        kq = (((kq + both.x) + both.y) + both.z) + both.w;
     }
-    float q_scale = 1.0f / sqrt((float)a->key_dim) / sqrt(qq + a->norm_eps);
+    float q_scale = root / sqrt(qq + a->norm_eps);
     float k_scale = 1.0f / sqrt(kk + a->norm_eps);
     if (item < MOST_KEY_DIM)
         queries[i] *= q_scale;
@@ -146,22 +148,21 @@ INLINE float4 token_take(const struct args_delta *a, __global const float *from,
 
 // The head's answer, normed and gated, of which a work-item has element i.
 INLINE void token_norm(const struct args_gated_norm *a, uint head, float answer, const struct token_load *load,
-                       __global float *y, __local float *squares)
+                       __global float *y, __local float4 *squares)
 {
     uint i = get_local_id(0);
     if (i < HEAD_LANES)
-        squares[i] = i < a->dim ? answer * answer : 0;
+        ((__local float *)squares)[i] = i < a->dim ? answer * answer : 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    float parts[4] = {0, 0, 0, 0};
+    if (i >= a->dim)
+        return;
+    float4 parts = 0;
     UNROLL
-    for (uint k = 0; k < HEAD_LANES; k += 4)
-        UNROLL
-        for (uint j = 0; j < 4; j++)
-            parts[j] += squares[k + j];
-    float scale = 1.0f / sqrt(((parts[0] + parts[1]) + (parts[2] + parts[3])) / (float)a->dim + a->eps);
+    for (uint k = 0; k < HEAD_LANES / 4; k++)
+        parts += squares[k];
+    float scale = 1.0f / sqrt(((parts.x + parts.y) + (parts.z + parts.w)) / (float)a->dim + a->eps);
     float act = a->act == GATE_SILU ? silu(load->gate) : sigmoid(load->gate);
-    if (i < a->dim)
-        y[a->out_offset + head * a->dim + i] = load->weight * (answer * scale) * act;
+    y[a->out_offset + head * a->dim + i] = load->weight * (answer * scale) * act;
 }
 
 // Groups: heads of values.
@@ -192,9 +193,11 @@ __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void delta_token(const struct args_delta_tok
     UNROLL
     for (uint r = 0; r < SCAN_ROWS; r++)
         s[r] = token_take(scan, from + scan->from + at, first_row + r, column);
+    float root = 1.0f / sqrt((float)scan->key_dim);
     token_inputs(&job, &load, &space);
+    float beta = sigmoid(load.beta);
     barrier(CLK_LOCAL_MEM_FENCE);
-    float kq = token_scale(scan, &load, &space), beta = sigmoid(load.beta);
+    float kq = token_scale(scan, root, &space);
     barrier(CLK_LOCAL_MEM_FENCE);
     float4 known[4] = {0, 0, 0, 0}, wanted[4] = {0, 0, 0, 0}; // of every fourth row
     UNROLL
