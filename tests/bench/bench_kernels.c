@@ -19,7 +19,7 @@ struct shape {
     const char *name;
     uint32_t hidden, moe, dense, experts, top_k, heads, q_lora, rank, rope, nope, v, vocab;
 };
-enum { MOST_WIDTH = 576, MOST_ROWS = 512, MOST_KEYS = 32768, RUNS = 20, MOST_KERNELS = 64 };
+enum { MOST_WIDTH = 576, MOST_ROWS = 512, MOST_KEYS = 131072, RUNS = 20, MOST_KERNELS = 64 };
 
 static const struct shape shapes[] = {
     {"moonlight", 2048, 1408, 11264, 64, 6, 16, 0, 512, 64, 128, 128, 163840},
@@ -440,7 +440,7 @@ static void bench_shape(struct bench *b, uint32_t most_rows, uint32_t most_keys)
     measure(b, run_rope, 1);
     measure(b, run_kv_append, 1);
     measure(b, run_q_prime, 1);
-    static const uint32_t keys[] = {20, 500, 4000, 8193, 32768};
+    static const uint32_t keys[] = {20, 500, 4000, 8193, 32768, 131072};
     for (size_t i = 0; i < sizeof keys / sizeof *keys && keys[i] <= most_keys; i++) {
         measure(b, run_attention, keys[i]);
         measure(b, run_attention_f16, keys[i]);
@@ -648,7 +648,7 @@ static struct work run_gqa_prefill_late(struct bench *b, uint32_t n)
 
 static void bench_mixer(struct bench *b, uint32_t most_rows, uint32_t most_keys)
 {
-    static const uint32_t keys[] = {20, 500, 4000, 8193, 32768};
+    static const uint32_t keys[] = {20, 500, 4000, 8193, 32768, 131072};
     static one_run *const runs[] = {run_short_conv, run_delta, run_gated_norm};
     measure(b, run_copy, 64); // what a launch takes that does nothing
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
@@ -735,7 +735,7 @@ int main(int argc, char **argv)
     b.y = filled(&b, 4 * floats, 0);
     b.z = filled(&b, 1 << 20, 0);
     b.ids = filled(&b, 1 << 20, 0);
-    b.cache = filled(&b, (uint64_t)MOST_KEYS * MOST_WIDTH * 4, 0);
+    b.cache = filled(&b, (uint64_t)(large ? MOST_KEYS : 4000) * MOST_WIDTH * 4, 0);
     b.shape = &(struct shape){.name = "all"};
     printf("%s, %s\n", info->name, info->driver);
     uint32_t bytes = 128 << 20;
