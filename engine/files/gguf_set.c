@@ -128,14 +128,27 @@ bool gguf_set_is_one(const char *path)
     return (stat(path, &status) == 0 && S_ISREG(status.st_mode)) || is_gguf(name) || is_piece(name);
 }
 
+// A name that a shell takes as it is: people paste what stands in a sentence.
+static bool is_plain(const char *name, size_t length)
+{
+    size_t i = 0;
+    while (i < length && (isalnum((unsigned char)name[i]) || strchr("._+-", name[i])))
+        i++;
+    return i == length && name[0] != '-';
+}
+
 // ls -v: part10of12 comes behind part9of12.
 static int refuse_piece(const char *path, struct moe_err *err)
 {
-    const char *end = find_suffix(file_base_name(path)) + sizeof suffix - 1;
+    const char *name = file_base_name(path);
+    int length = (int)(find_suffix(name) - name) + (int)sizeof suffix - 1;
+    if (!is_plain(name, (size_t)length))
+        return moe_fail(err, MOE_UNSUPPORTED,
+                        "%.200s: is one piece of a file that was cut; put all together first, in their order, with cat",
+                        path);
     return moe_fail(err, MOE_UNSUPPORTED,
                     "%.200s: is one piece of a file that was cut; put all together first: cat $(ls -v %.*s?*) >%.*s",
-                    path, (int)(end - file_base_name(path)), file_base_name(path), (int)(end - file_base_name(path)),
-                    file_base_name(path));
+                    path, length, name, length, name);
 }
 
 // The file that `path` stands for.

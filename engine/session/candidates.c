@@ -40,8 +40,8 @@ size_t moe_candidates(const float *logits, uint32_t vocab_size, struct moe_candi
         return 0;
     float largest = candidates[0].probability, sum = 0;
     for (uint32_t i = 0; i < vocab_size; i++)
-        sum += exp_roughly(logits[i] - largest);
-    for (size_t i = 0; i < found; i++) { // those that weigh most are added exactly
+        sum += logits[i] <= largest ? exp_roughly(logits[i] - largest) : 0; // those that are no candidates: infinite
+    for (size_t i = 0; i < found; i++) {                                    // those that weigh most are added exactly
         float above = candidates[i].probability - largest;
         candidates[i].probability = expf(above);
         sum += candidates[i].probability - exp_roughly(above);

@@ -491,6 +491,11 @@ static void candidates_are_the_likeliest(struct harness *t)
     }
     CHECK(t, fabs((double)moe_probability(logits, found, 5) * sum / exp((double)logits[5]) - 1) < 0.01);
     CHECK_EQ(t, moe_candidates(logits, 4, found, 10), 3);
+    double whole = (double)found[0].probability;
+    logits[3] = INFINITY; // no candidate, and no part of what they share
+    CHECK_EQ(t, moe_candidates(logits, 4, found, 10), 3);
+    CHECK(t, (double)found[0].probability == whole);
+    CHECK(t, fabs((double)(found[0].probability + found[1].probability + found[2].probability) - 1) < 0.001);
     logits[0] = logits[1] = logits[2] = -INFINITY;
     CHECK_EQ(t, moe_candidates(logits, 4, found, 10), 0);
 }

@@ -184,6 +184,9 @@ static void folders_with_several_or_none_are_refused(struct harness *t)
             "is one piece of a file that was cut; put all together first: cat $(ls -v M.gguf?*) >M.gguf");
     refused(t, "M.gguf.part1of2", MOE_UNSUPPORTED, "is one piece of a file");
     refused(t, "M.gguf-split-a", MOE_UNSUPPORTED, "is one piece of a file");
+    for (const char *name = "$(id).gguf-split-a\0M;id;.gguf-split-a\0-M.gguf-split-a\0"; *name;
+         name += strlen(name) + 1)
+        refused(t, name, MOE_UNSUPPORTED, "first, in their order, with cat"); // nothing to paste
 }
 
 int main(int argc, char **argv)
