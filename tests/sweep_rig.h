@@ -218,7 +218,7 @@ static inline void sweep_value(struct sweep *s, const struct sweep_at *at)
     sweep_place(s, at->path);
 }
 
-// All that stands in an object or an array; of long arrays the first two and the last.
+// All that stands in an object or an array; of arrays and long objects the first two and the last.
 static inline void sweep_below(struct sweep *s, struct json_object *root, struct json_object *parent, const char *path)
 {
     bool object = json_object_is_type(parent, json_type_object);
@@ -231,8 +231,10 @@ static inline void sweep_below(struct sweep *s, struct json_object *root, struct
     }
     for (size_t i = 0; i < n; i++) {
         struct sweep_at at = {root, parent, keys[i], i, ""};
-        if (!object && i > 1 && i + 1 < n)
+        if ((!object || n > 40) && i > 1 && i + 1 < n) {
+            free((char *)keys[i]);
             continue;
+        }
         if (object)
             snprintf(at.path, sizeof at.path, "%s%s%s", path, *path ? "." : "", keys[i]);
         else
