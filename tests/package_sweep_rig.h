@@ -53,6 +53,24 @@ static inline void print_tensors(FILE *out, const struct checkpoint *c)
     fputs(json_object_to_json_string_ext(c->config, JSON_C_TO_STRING_PLAIN), out);
 }
 
+static inline void print_facts(FILE *out, const struct moe_description *d)
+{
+    const uint64_t sizes[] = {d->parameters,   d->active_parameters, d->active_bytes,      d->resident_bytes,
+                              d->expert_bytes, d->expert_reads,      d->all_experts_bytes, d->kv_row_bytes_f32,
+                              d->state_bytes,  d->package_bytes,     d->weights_bytes,     d->n_layers,
+                              d->n_moe_layers, d->n_routed_experts,  d->n_shared_experts,  d->top_k,
+                              d->hidden_size,  d->n_heads,           d->vocab_size,        d->max_position_embeddings};
+    fprintf(out, "%s|%s|%s|%s|%s|%s|%d %d %d", d->model_type, d->template_name, d->tokenizer_type, d->mixers, d->layout,
+            d->left_out, d->vocabulary, d->package, d->runs);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        fprintf(out, " %llu", (unsigned long long)sizes[i]);
+    for (size_t i = 0; i < MOE_GROUPS; i++)
+        fprintf(out, "|%s %s %llu %llu", d->groups[i].name ? d->groups[i].name : "", d->groups[i].types,
+                (unsigned long long)d->groups[i].weights, (unsigned long long)d->groups[i].bytes);
+    fprintf(out, "|%.4g %s %d %llu", d->foreseen_bits, d->foreseen_from, d->foreseen_guess,
+            (unsigned long long)d->declared_bytes);
+}
+
 static inline void print_description(FILE *out, const struct package *p)
 {
     struct moe_description d;
@@ -60,7 +78,7 @@ static inline void print_description(FILE *out, const struct package *p)
     int code = package_describe(p, &d, &err);
     fprintf(out, "%d %s", code, err.text);
     if (!code)
-        fprintf(out, "%s %u %u %u %u", d.layout, d.n_layers, d.n_moe_layers, d.n_routed_experts, d.top_k);
+        print_facts(out, &d);
 }
 
 // What opening a model says. It is released.

@@ -72,7 +72,7 @@ static const unsigned char *take(struct reader *r, uint64_t n)
         return r->bytes + r->at - n;
     }
     r->more = r->length < r->file_bytes;
-    if (r->more)
+    if (r->more && r->length >= MAX_HEADER) // with less there may be more to read, or only a beginning is here
         refuse(r, MOE_FORMAT, "its header is longer than %d MiB; download the file again", MAX_HEADER >> 20);
     else
         refuse(r, MOE_FORMAT, "ends in the middle of its header: it is cut short, download it again");
