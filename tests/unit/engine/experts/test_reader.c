@@ -573,6 +573,52 @@ static void a_file_may_end_in_the_last_block(struct harness *t)
     free(memory);
 }
 
+// Does the time of waiting go on?
+static bool is_busy(reader *r)
+{
+    uint64_t before = reader_busy_ns(r);
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    return reader_busy_ns(r) > before;
+}
+
+static void only_what_is_waited_for_is_busy(struct harness *t)
+{
+    struct source source;
+    source_init(&source);
+    reader *r = open_pool(t, 1, 8, &source);
+    static unsigned char bytes[5][16];
+    struct read_request ahead[2], needed[3];
+    for (int i = 0; i < 5; i++)
+        *(i < 2 ? &ahead[i] : &needed[i - 2]) =
+            (struct read_request){.fd = 100, .length = 16, .target = bytes[i], .prefetch = i < 2};
+    source_gate(&source, true);
+    CHECK(t, !is_busy(r));
+    CHECK(t, reader_submit(r, ahead, 2));
+    source_await(&source, 1);
+    CHECK(t, !is_busy(r)); // one is read, one waits: ahead of time
+    CHECK(t, reader_submit(r, needed, 1));
+    CHECK(t, is_busy(r));
+    CHECK(t, reader_withdraw(r, needed, 1));
+    CHECK(t, !is_busy(r));
+    CHECK(t, reader_submit(r, needed, 3));
+    CHECK(t, is_busy(r));
+    CHECK(t, reader_withdraw(r, needed, 2));
+    CHECK(t, is_busy(r)); // for the third
+    CHECK(t, reader_withdraw(r, &needed[2], 1));
+    CHECK(t, !is_busy(r));
+    reader_promote(r, &ahead[1], 1);
+    CHECK(t, is_busy(r));
+    source_gate(&source, false);
+    CHECK(t, reader_reap(r, READER_FOREVER) == &ahead[0]);
+    CHECK(t, reader_reap(r, READER_FOREVER) == &ahead[1]);
+    CHECK(t, !is_busy(r));
+    CHECK(t, reader_submit(r, needed, 3));
+    for (int i = 0; i < 3; i++)
+        CHECK(t, reader_reap(r, READER_FOREVER) == &needed[i]);
+    CHECK(t, !is_busy(r));
+    reader_close(r);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
@@ -589,6 +635,7 @@ int main(int argc, char **argv)
         TEST(threads_read_at_the_same_time),
         TEST(done_requests_count_until_they_are_reaped),
         TEST(withdrawing),
+        TEST(only_what_is_waited_for_is_busy),
         TEST(closing_finishes_what_has_begun),
         TEST(readers_take_no_signals),
         TEST(bad_options_are_refused),
