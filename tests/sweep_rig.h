@@ -231,7 +231,7 @@ static inline void sweep_below(struct sweep *s, struct json_object *root, struct
     }
     for (size_t i = 0; i < n; i++) {
         struct sweep_at at = {root, parent, keys[i], i, ""};
-        if ((!object || n > 40) && i > 1 && i + 1 < n) {
+        if ((!object || n > 200) && i > 1 && i + 1 < n) {
             free((char *)keys[i]);
             continue;
         }

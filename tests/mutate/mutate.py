@@ -92,6 +92,7 @@ DECLARED = re.compile(r"^\s*(?:(?:static|const|unsigned|struct|enum|volatile) )*
 CALL = re.compile(r"^\s*(?:\(void\))?[a-z_][\w.>-]*\(.*\);$")
 CONDITION = re.compile(r"^(\s*(?:\} else )?if \()(.*)(\)(?: \{)?)$")
 RETURNED = re.compile(r"^(\s*return )(-1|false|true|0|1|(?!NULL|STATUS_DONE|\w*_(?:OK|NONE)\b)[A-Z][A-Z0-9_]+);$")
+NOTHING_HELD = re.compile(r"^\s*pthread_(?:cond|mutex)(?:attr)?_destroy\(") # which holds nothing in Linux's C libraries
 EMPTY = re.compile(r"= \{0\}|\bcalloc\(1,") # one off is the same there
 HANDED_ON = re.compile(r"^(\s*return )([a-z_]\w*\(.*\));$")
 
@@ -146,7 +147,7 @@ def mutations(line, following):
         yield "turn", head + turned + tail
         if "(" in inner and re.match(r"^\s*(return|goto|break|continue)\b", following):
             yield "code", head + "(%s) && 0" % inner + tail
-    if CALL.match(text) and balanced(text):
+    if CALL.match(text) and balanced(text) and not NOTHING_HELD.match(text):
         yield "call", line[:len(line) - len(line.lstrip())] + "; // " + line.lstrip()
     match = RETURNED.match(text)
     if match:
