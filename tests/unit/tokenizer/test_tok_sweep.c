@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/pieces_rig.h"
+#include "tests/cases.h"
 #include "tests/sweep_rig.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/pattern.h"
@@ -459,10 +460,38 @@ static void arrays_of_a_gguf(struct harness *t)
     sweep_end(t, s, TABLES "pieces.txt");
 }
 
+// Every character beside added tokens of DeepSeek-V2's, which take spaces in, and beside letters.
+static void characters_beside_tokens(struct harness *t)
+{
+    tok *tokenizer = NULL;
+    struct cases c = cases_begin("characters_beside_tokens");
+    if (!CHECK_EQ(t, tok_open("huggingface", DATA "bpe-v2.json", &tokenizer, NULL), TOK_OK))
+        return;
+    for (uint32_t code = 1; code < 0x3100; code++) {
+        char text[40], character[4] = "";
+        struct tok_ids list = {0};
+        if (code < 0x80)
+            character[0] = (char)code;
+        else if (code < 0x800)
+            snprintf(character, sizeof character, "%c%c", (int)(0xC0 | code >> 6), (int)(0x80 | (code & 0x3F)));
+        else
+            snprintf(character, sizeof character, "%c%c%c", (int)(0xE0 | code >> 12), (int)(0x80 | (code >> 6 & 0x3F)),
+                     (int)(0x80 | (code & 0x3F)));
+        int length = snprintf(text, sizeof text, "a%s\xC3\xB8%s\xC3\xB6%s%sb\xC3\xBA%s", character, character,
+                              character, character, character);
+        CHECK_EQ(t, tok_encode(tokenizer, text, (size_t)length, &list, NULL), TOK_OK);
+        for (size_t i = 0; i < list.count; i++)
+            cases_say(&c, "%d ", list.ids[i]);
+        tok_ids_release(&list);
+    }
+    tok_close(tokenizer);
+    CHECK_CASES(t, &c, 0xba2668dc4d7dc6d6);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(fields_of_tokenizer_json), TEST(kimis_files),
-                                                TEST(every_character_of_a_pattern), TEST(what_patterns_may_have),
-                                                TEST(arrays_of_a_gguf)};
+    static const struct harness_test tests[] = {
+        TEST(fields_of_tokenizer_json), TEST(kimis_files),      TEST(every_character_of_a_pattern),
+        TEST(what_patterns_may_have),   TEST(arrays_of_a_gguf), TEST(characters_beside_tokens)};
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "engine/files/gguf_names.h"
+#include "tests/cases.h"
 #include "tests/gguf_keys_rig.h"
 
 // V3's keys as llama.cpp's converter writes them, in small: those that `without` does not name between spaces.
@@ -719,6 +720,34 @@ static void names_are_ours(struct harness *t)
     }
 }
 
+// What files mean that leave routing out, by vocabulary, experts, layers and those that are dense.
+static void what_is_missing_follows_a_rule(struct harness *t)
+{
+    static const uint32_t vocabularies[] = {128, 154880, 154881, 163839, 163840};
+    static const uint32_t experts[] = {8, 159, 160, 255, 256, 383, 384}, layers[] = {3, 46, 47, 48, 49};
+    struct cases c = cases_begin("what_is_missing_follows_a_rule");
+    for (size_t i = 0; i < 5U * 7 * 5 * 3 * 3; i++) {
+        struct made_gguf g = {0};
+        struct json_object *config;
+        struct shape shape;
+        struct moe_err err = {.text = ""};
+        uint32_t gating = (uint32_t)(i / 175 % 3), dense = (uint32_t)(i / 525);
+        base(&g, " vocab_size expert_count expert_gating_func block_count leading_dense_block_count expert_group_count "
+                 "expert_group_used_count ");
+        made_u32(&g, "deepseek2.vocab_size", vocabularies[i % 5]);
+        made_u32(&g, "deepseek2.expert_count", experts[i / 5 % 7]);
+        made_u32(&g, "deepseek2.block_count", layers[i / 35 % 5]);
+        made_u32(&g, "deepseek2.leading_dense_block_count", dense);
+        if (gating)
+            made_u32(&g, "deepseek2.expert_gating_func", gating);
+        int code = read_set(&g, &config, &shape, &err);
+        cases_say(&c, "%d %s %s\n", code, err.text,
+                  code ? "" : json_object_to_json_string_ext(config, JSON_C_TO_STRING_PLAIN));
+        json_object_put(config);
+    }
+    CHECK_CASES(t, &c, 0x8c197902c4a77731);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
@@ -741,6 +770,7 @@ int main(int argc, char **argv)
         TEST(layers_with_states_are_told_by_their_tensors),
         TEST(what_they_would_have_otherwise_is_refused),
         TEST(names_of_layers_with_states),
+        TEST(what_is_missing_follows_a_rule),
     };
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -332,9 +332,38 @@ static void tensors_at_their_edges(struct harness *t)
     sweep_end(t, s, "tests/unit/engine/files/data/gguf_tensors.txt");
 }
 
+// ---- types
+static void ask_type(void *context, const char *text, size_t length, char answer[SWEEP_ANSWER])
+{
+    const uint32_t *id = context;
+    struct ggml_type type;
+    (void)text;
+    (void)length;
+    if (ggml_type_find(*id, &type))
+        snprintf(answer, SWEEP_ANSWER, "%s, %u inputs in %u bytes, kind %u, back %u", type.name, type.block_inputs,
+                 type.bytes, type.kind, ggml_type_of(type.kind));
+    else
+        snprintf(answer, SWEEP_ANSWER, "%s", ggml_type_refusal(*id));
+}
+
+static void types_by_their_numbers(struct harness *t)
+{
+    uint32_t id;
+    struct sweep *s = sweep_begin(ask_type, &id);
+    for (id = 0; id < 50; id++) {
+        char title[16];
+        snprintf(title, sizeof title, "%u", id);
+        sweep_try(s, "is", "", 0);
+        sweep_place(s, title);
+    }
+    CHECK_EQ(t, ggml_type_of(KIND_NONE), GGML_TYPES);
+    CHECK_EQ(t, ggml_type_of(KIND_MLX_4), GGML_TYPES);
+    sweep_end(t, s, "tests/unit/engine/files/data/ggml_types.txt");
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {TEST(keys_at_their_edges), TEST(vocabularies_at_their_edges),
-                                                TEST(tensors_at_their_edges)};
+                                                TEST(tensors_at_their_edges), TEST(types_by_their_numbers)};
     return HARNESS_RUN(tests, argc, argv);
 }
