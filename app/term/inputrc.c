@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Follows the $include lines of files of key bindings.
+// Follows the $include lines of files of key bindings, and has readline read those that are fine.
 #include "app/term/inputrc.h"
 
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include <readline/tilde.h>
+#include <readline/readline.h>
 
 #include "app/util/files.h"
+#include "app/util/report.h"
 
 struct walk {
     const char *first;
@@ -86,4 +88,45 @@ bool inputrc_is_sane(const char *path, char reason[INPUTRC_REASON_SIZE])
 {
     struct walk walk = {.first = path, .reason = reason};
     return visit(&walk, path);
+}
+
+static bool may_read(const char *path)
+{
+    char reason[INPUTRC_REASON_SIZE];
+    bool sane = inputrc_is_sane(path, reason);
+    if (!sane)
+        report("%s; not read", reason);
+    return sane;
+}
+
+// readline reads $INPUTRC or ~/.inputrc by itself, and Ctrl-C does not end its waiting for a pipe. What is started from
+// here finds the variable as it was.
+void inputrc_initialize(void)
+{
+    const char *inputrc = getenv("INPUTRC"), *home = getenv("HOME");
+    char path[PATH_MAX], *before = inputrc ? strdup(inputrc) : NULL;
+    if (inputrc && *inputrc)
+        snprintf(path, sizeof path, "%s", inputrc);
+    else
+        snprintf(path, sizeof path, "%s/.inputrc", home ? home : "");
+    bool sane = may_read(path);
+    if (!sane)
+        setenv("INPUTRC", "/dev/null", 1);
+    rl_initialize();
+    if (!sane && before)
+        setenv("INPUTRC", before, 1);
+    else if (!sane)
+        unsetenv("INPUTRC");
+    free(before);
+}
+
+// Our own inputrc is read last: it may change every key.
+void inputrc_read_own(void)
+{
+    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    char path[PATH_MAX];
+    int length = config && *config == '/' ? snprintf(path, sizeof path, "%s/moechat/inputrc", config)
+                                          : snprintf(path, sizeof path, "%s/.config/moechat/inputrc", home ? home : "");
+    if (length > 0 && (size_t)length < sizeof path && access(path, R_OK) == 0 && may_read(path))
+        rl_read_init_file(path);
 }

@@ -14,4 +14,8 @@ enum { INPUTRC_DEEP = 8, INPUTRC_FILES = 64, INPUTRC_REASON_SIZE = PATH_MAX + 10
 // hindrance. False: `reason` says which file and why not.
 bool inputrc_is_sane(const char *path, char reason[INPUTRC_REASON_SIZE]);
 
+// readline begins, with $INPUTRC or ~/.inputrc; one that is not sane is not read, and that is reported.
+void inputrc_initialize(void);
+void inputrc_read_own(void); // moechat's, last: it may change every key
+
 #endif

@@ -23,6 +23,7 @@
 #include "app/view/flow.h"
 
 enum { WORD_MS = 200 };        // that a word is waited for to be whole
+enum { READ_MS = 50 };         // that keys are read before signals are looked at
 enum { LINE_LIMIT = 4 << 20 }; // bytes of a piped line; more than any context holds
 
 struct plain {
@@ -346,7 +347,8 @@ static bool listens(void *self)
 static void read_keys(struct plain *plain)
 {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-    while (plain->talk.state == TALK_IDLE && poll(&input, 1, 0) > 0) {
+    uint64_t until = term_clock_ms() + READ_MS;
+    while (plain->talk.state == TALK_IDLE && term_clock_ms() <= until && poll(&input, 1, 0) > 0) {
         // Where a draft stands, readline takes the terminal's end for a key, again and again.
         if (input.revents & (POLLHUP | POLLERR | POLLNVAL)) {
             talk_leave(&plain->talk, term_exit_status(SIGHUP));
@@ -354,6 +356,7 @@ static void read_keys(struct plain *plain)
         }
         prompt_feed();
     }
+    prompt_draw();
 }
 
 // Takes in what a pipe has to give.

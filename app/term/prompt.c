@@ -3,11 +3,11 @@
 #include "app/term/prompt.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <readline/history.h>
@@ -44,6 +44,7 @@ static struct {
     size_t next_point;
     bool next_command;   // in vi's command mode
     char *searched_from; // the draft that a search took the place of, NULL
+    bool undrawn;        // readline's own line, as more was typed at once
     bool told;           // that a text is not kept
     bool lost;           // the last one is not
 } prompt;
@@ -69,6 +70,44 @@ static int nothing(int count, int code)
     return 0;
 }
 
+// ---- What comes at once is drawn once: readline draws its line anew with each key that is not of a word, so a paste
+// without the terminal's marks would take the square of its length.
+
+static void draw_later(void)
+{
+    prompt.undrawn = true;
+}
+
+static void draw_as_ever(void)
+{
+    if (!draws())
+        rl_redisplay_function = rl_redisplay;
+}
+
+static void draw_line(void)
+{
+    draw_as_ever();
+    if (prompt.undrawn && prompt.shown)
+        rl_redisplay();
+    prompt.undrawn = false;
+}
+
+// Takes a byte, behind which so many wait. What comes singly is drawn as ever.
+static void take_key(size_t waiting)
+{
+    enum { BURST = 64, LONG_LINE = 1024 };
+    if (!draws() && (waiting > BURST || (waiting > 1 && rl_end > LONG_LINE)))
+        rl_redisplay_function = draw_later;
+    rl_callback_read_char();
+}
+
+// readline ends its line where it was drawn last.
+static int accept_line(int count, int code)
+{
+    draw_line();
+    return rl_newline(count, code);
+}
+
 static int insert_newline(int count, int code)
 {
     (void)count;
@@ -83,6 +122,7 @@ static int complete(int count, int code)
     if (rl_line_buffer[strspn(rl_line_buffer, " ")] != '/')
         return rl_insert(count, '\t');
     (void)code;
+    draw_line();
     return rl_complete_internal(rl_completion_mode(complete));
 }
 
@@ -161,53 +201,16 @@ static void bind_keys(void)
         bind_instead("k", vi_movement_keymap, rl_get_previous_history, key_up);
         bind_instead("j", vi_movement_keymap, rl_get_next_history, key_down);
     }
+    for (int map = 0; map < 3 && !draws(); map++) {
+        bind_instead("\r", maps[map], rl_newline, accept_line);
+        bind_instead("\n", maps[map], rl_newline, accept_line);
+    }
     // A # before the draft sends it to the model, as no shell would.
     bind_instead("\033#", emacs_standard_keymap, rl_insert_comment, nothing);
     bind_instead("#", vi_movement_keymap, rl_insert_comment, nothing);
     for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++)
         for (int map = 0; map < 2; map++)
             rl_bind_keyseq_if_unbound_in_map(usual[i].sequence, rl_named_function(usual[i].function), maps[map]);
-}
-
-static bool may_read(const char *path)
-{
-    char reason[INPUTRC_REASON_SIZE];
-    bool sane = inputrc_is_sane(path, reason);
-    if (!sane)
-        report("%s; not read", reason);
-    return sane;
-}
-
-// readline reads $INPUTRC or ~/.inputrc by itself, and Ctrl-C does not end its waiting for a pipe. What is started from
-// here finds the variable as it was.
-static void initialize(void)
-{
-    const char *inputrc = getenv("INPUTRC"), *home = getenv("HOME");
-    char path[PATH_MAX], *before = inputrc ? strdup(inputrc) : NULL;
-    if (inputrc && *inputrc)
-        snprintf(path, sizeof path, "%s", inputrc);
-    else
-        snprintf(path, sizeof path, "%s/.inputrc", home ? home : "");
-    bool sane = may_read(path);
-    if (!sane)
-        setenv("INPUTRC", "/dev/null", 1);
-    rl_initialize();
-    if (!sane && before)
-        setenv("INPUTRC", before, 1);
-    else if (!sane)
-        unsetenv("INPUTRC");
-    free(before);
-}
-
-// Our own inputrc is read last: it may change every key.
-static void read_own_inputrc(void)
-{
-    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    char path[PATH_MAX];
-    int length = config && *config == '/' ? snprintf(path, sizeof path, "%s/moechat/inputrc", config)
-                                          : snprintf(path, sizeof path, "%s/.config/moechat/inputrc", home ? home : "");
-    if (length > 0 && (size_t)length < sizeof path && access(path, R_OK) == 0 && may_read(path))
-        rl_read_init_file(path);
 }
 
 // For later chats, as this one has it anyway.
@@ -343,6 +346,7 @@ static void bind_searches(void)
 
 static void on_line(char *line)
 {
+    draw_as_ever();
     remember_left_draft();
     if (!draws()) {
         prompt.shown = false;
@@ -464,11 +468,11 @@ bool prompt_open(const struct prompt_face *face)
         rl_add_defun(keys[i].function, keys[i].does, -1);
     if (draws())
         rl_variable_bind("show-all-if-ambiguous", "on"); // the window is in nobody's way; an inputrc may say otherwise
-    initialize();
+    inputrc_initialize();
     keep_in_bounds();
     bind_keys();
     bind_searches();
-    read_own_inputrc();
+    inputrc_read_own();
     if (draws()) {
         rl_variable_bind("bell-style", "none"); // it would go to standard error
         rl_variable_bind("isearch-terminators", "\033\012");
@@ -564,7 +568,13 @@ bool prompt_is_shown(void)
 
 void prompt_feed(void)
 {
-    rl_callback_read_char();
+    int waiting = 0;
+    take_key(ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 && waiting > 0 ? (size_t)waiting : 0);
+}
+
+void prompt_draw(void)
+{
+    draw_line();
 }
 
 void prompt_hold(void)
@@ -588,7 +598,8 @@ void prompt_type_held(void)
     rl_getc_function = take_byte;
     rl_input_available_hook = queue_waits;
     while (queue_waits() && prompt.shown)
-        rl_callback_read_char();
+        take_key(prompt.queue.length - prompt.taken);
+    draw_line();
     rl_getc_function = getc_before;
     rl_input_available_hook = NULL;
     if (!queue_waits())

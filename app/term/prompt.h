@@ -43,6 +43,7 @@ char *prompt_adopted_words(char *out, size_t size, size_t count); // of prompt_f
 void prompt_show(const char *draft); // begins a line with this; after `line` the prompt is hidden
 bool prompt_is_shown(void);
 void prompt_feed(void); // standard input is readable
+void prompt_draw(void); // after one or more of those: what came at once is not drawn until then
 // What was typed while the prompt is hidden is taken from the terminal, which somebody else is to have, and typed at
 // the prompt when it is shown again: prompt_type_held.
 void prompt_hold(void);

@@ -422,6 +422,26 @@ def test_what_is_meant_for_vi_and_shells_is_told_of_once():
     leave(t)
 
 
+def test_a_long_paste_without_marks_takes_no_square_of_its_length():
+    text = b"a\tb\n"
+    t = chat(ECHO, columns=100, env=environment(TERM="dumb"))
+    t.send(text * 300 + b"the end\r")  # what is drawn late is taken whole all the same
+    t.wait("the end\r\n", "Assistant:", "the end", "You:")
+    same(t.output[t.output.rindex(b"Assistant:"):].count(b"b\r\n"), 300)
+    for end, wanted in ((b"the end", "the end"), (b"\x03", "^C")):  # a Ctrl-C is heard in the middle of it
+        began, at, whole = time.monotonic(), 0, text * 15000
+        while at < len(whole):
+            at += os.write(t.master, whole[at:at + 1000])
+            while t.read(0):
+                pass
+        t.send(end)
+        t.wait(wanted)
+        expect(time.monotonic() - began < 10, "%g s" % (time.monotonic() - began))  # a minute before
+    t.send("\x03")
+    t.wait("You:")
+    leave(t)
+
+
 def test_an_inputrc_that_includes_itself_is_not_read():
     rc = os.path.join(SCRATCH, "circle")
     with open(rc, "w") as out:
