@@ -70,6 +70,7 @@ bool options_set(struct talk_settings *settings, const char *name, const char *v
 bool options_take_back(struct talk_settings *settings, const struct talk_settings *began, const char *name,
                        struct options_error *error);
 // Writes "  temp            0.6 (default)", or all such rows for NULL. False: there is no such setting.
+enum { SETTINGS_SECOND = 25 }; // column of the values
 bool options_print_settings(FILE *out, const struct talk_settings *settings, const char *name);
 // The setting's value, with `source` also "(from /set)" and the like. Returns its name as the table has it. NULL: there
 // is no such setting, *error says so.

@@ -42,7 +42,7 @@ bool options_print_settings(FILE *out, const struct talk_settings *settings, con
         const struct option_row *row = &options_table[i];
         if (!row->settable || (name && row != only))
             continue;
-        fprintf(out, "  %-22s ", row->name);
+        fprintf(out, "  %-*s ", SETTINGS_SECOND - 3, row->name);
         option_print_value(out, row, field_of(settings, row));
         fprintf(out, " (%s)\n", option_source(&settings->sources, row));
     }

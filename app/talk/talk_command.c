@@ -96,7 +96,8 @@ static void show_settings(struct talk *talk)
     if (!talk_lines_begin(talk, &lines))
         return;
     options_print_settings(lines.out, &talk->settings, NULL);
-    talk_lines_show(talk, &lines);
+    if (talk_lines_fold(talk, &lines, SETTINGS_SECOND, 16))
+        talk_lines_show(talk, &lines);
 }
 
 static void say_setting(struct talk *talk, const char *name, bool changed, const char *how)
@@ -234,7 +235,8 @@ bool talk_show_word(struct talk *talk, const struct line *line)
         options_print_settings(lines.out, &talk->settings, NULL);
     else
         print_system(talk, lines.out);
-    if (which > 0 || talk_lines_fold(talk, &lines, STATS_SECOND, 40))
+    bool settings = which == 1;
+    if (which > 1 || talk_lines_fold(talk, &lines, settings ? SETTINGS_SECOND : STATS_SECOND, settings ? 16 : 40))
         show_or_page(talk, &lines);
     return true;
 }

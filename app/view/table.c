@@ -43,13 +43,22 @@ void table_fold(FILE *out, const char *text, const struct table *table)
         size_t length = strcspn(text, "\n"), cut;
         int room = table->columns;
         size_t least = strspn(text, " ");
+        if (!beside && least > FURTHER && table->columns > 2 * FURTHER) { // it was put below the second column
+            text += least - FURTHER;
+            length -= least - FURTHER;
+            least = FURTHER;
+        }
         if (beside && least < (size_t)indent)
             least = length < (size_t)indent ? length : (size_t)indent;
         while (table->columns > 2 * FURTHER && cells_width(text, length) > room &&
                (cut = cut_of(text, length, room, least)) > 0) {
-            fprintf(out, "%.*s\n%*s", (int)cut, text, indent, "");
-            text += cut + 1;
-            length -= cut + 1;
+            size_t end = cut; // between the columns it may be a row of spaces
+            while (end > least && text[end - 1] == ' ')
+                end--;
+            fprintf(out, "%.*s\n%*s", (int)end, text, indent, "");
+            cut += strspn(text + cut, " ");
+            text += cut;
+            length -= cut;
             room = table->columns - indent;
             least = 0;
         }

@@ -23,6 +23,11 @@ static void goes_on_below_itself(struct harness *t)
     CHECK_STR(t, folded(text, 80), text);
     CHECK_STR(t, folded(text, 28), "  name      one two three\n            four five\n  short     x\n");
     CHECK_STR(t, folded(text, 20), "  name      one two\n    three four five\n  short     x\n"); // no second column
+    CHECK_STR(t, folded("  a-long-name   one two\n", 20), "  a-long-name   one\n    two\n");
+    CHECK_STR(t, folded("  a-long-name       one two\n", 20),
+              "  a-long-name\n    one two\n"); // cut between the columns
+    CHECK_STR(t, folded("  a-name, or-another\n            one two three\n", 20),
+              "  a-name, or-another\n    one two three\n");           // and what was put below is so still
     CHECK_STR(t, folded("  a name    averyverylongwordindeed x", 28), // nothing is cut before the second column
               "  a name    averyverylongwordindeed x\n");
     CHECK_STR(t, folded("\nplain words that are long enough\n\n", 28),
