@@ -77,6 +77,8 @@ enum matrix_factor { FACTOR_NONE, FACTOR_ITSELF, FACTOR_OF_LARGEST };
 #define USE_STATES 512  // delta nets
 #define USE_HYPER  1024 // several residual streams
 #define USE_BANK   2048 // residuals of earlier layers
+// And where a layer's ops go together for a token (ops_token.c).
+#define USE_TOKEN  4096
 #define USE_MIXERS (USE_HEADS | USE_KEYS | USE_LATENT | USE_LISTS | USE_GROUPS | USE_STATES | USE_HYPER | USE_BANK)
 
 // A matrix W[o][i], o < out_dim, i < in_dim, which is a multiple of 32 and of the kind's block. Its rows lie one behind
@@ -658,11 +660,14 @@ struct args_mla_in {
     arg_f32 eps;
     arg_f32 lora_eps;
     arg_u32 plus_one; // of norm
-    arg_u32 met;      // as in args_moe_token
+    arg_u32 turned;   // absorb's matrix is embed_q: heads, of kv_lora_rank rows each, as wide as its keys
+    arg_u32 met;      // these two as in args_moe_token
+    arg_u32 meetings;
 };
 struct args_mla_out {
     struct args_attention attention;
-    arg_u32 met; // as in args_moe_token
+    arg_u32 met; // these two as in args_moe_token
+    arg_u32 meetings;
     struct args_heads values;
     struct args_matrix o;
 };

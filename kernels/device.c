@@ -283,6 +283,7 @@ gpu *gpu_open_shape(const struct gpu_options *options, enum gpu_shape shape, str
     g->warm_late = options->warm_late;
     g->mixers = options->mixers;
     g->has_mma = !g->cpu_shape && (options->refuse_mma || has_tensor_cores(g));
+    gpu_open_addresses(g);
     if (!program_open(g, options, err))
         goto free_gpu;
     gpu_prove_sharing(g);
@@ -309,6 +310,7 @@ void gpu_close(gpu *g)
     gpu_release_all(g);
     free(g->profile);
     programs_close(g);
+    gpu_release_addresses(g);
     if (g->queue)
         clReleaseCommandQueue(g->queue);
     if (g->context)

@@ -17,6 +17,7 @@
 struct program {
     cl_program binary;
     uint32_t uses;                   // of a single kind's
+    bool by_address;                 // its kernels take addresses, not buffers
     char seal[SEAL_KEY];             // of what the driver keeps of it; "": none
     cl_kernel kernels[KERNEL_COUNT]; // NULL: it has no such kernel
     cl_kernel calls[KERNEL_COUNT];   // those that take all in one struct; NULL: it doesn't
@@ -47,6 +48,12 @@ struct host_block {
     void *mapped;
 };
 
+// What tells where a buffer lies, if kernels can take addresses (addresses.c).
+struct addresses {
+    cl_kernel of; // NULL: they can't
+    cl_mem to;
+};
+
 // Groups that have been seen to run all at once, and so may wait for each other inside a kernel.
 struct meeting {
     gpu_buf *count;    // two uint32: how many have come, and whether anybody gave up
@@ -74,6 +81,8 @@ struct gpu {
     cl_command_queue queue;
     struct program program;                             // of all ops
     struct program *formats[KIND_COUNT][SCALE_F32 + 1]; // of the kinds that it doesn't know, those that were opened
+    struct program *token;                              // of a token's launches of several kinds; NULL: there is none
+    uint64_t token_kinds;                               // those kinds: bit KIND_X of each
     char *cache_folder;                                 // for binaries; NULL: none
     char notice[SEAL_NOTICE];                           // gpu_notice's
     struct fences fences;
@@ -87,14 +96,16 @@ struct gpu {
     gpu_buf *gates;         // of a swiglu of two kinds: gate's product
     gpu_buf *plain[PLAIN_BUFFERS];
     struct meeting meeting;
+    struct addresses addresses;
 };
 
 struct gpu_buf {
     gpu *owner;
-    cl_mem memory; // NULL on the ref device
-    void *host;    // NULL unless memory is shared
-    void *pages;   // our memory under it; NULL: the driver's
-    void *mapped;  // NULL: not mapped
+    cl_mem memory;    // NULL on the ref device
+    uint64_t address; // 0: nobody has asked yet
+    void *host;       // NULL unless memory is shared
+    void *pages;      // our memory under it; NULL: the driver's
+    void *mapped;     // NULL: not mapped
     uint64_t bytes;
 };
 
@@ -119,10 +130,30 @@ bool cache_is_private(const struct stat *about);
 bool driver_cache_is_ours(struct gpu_error *err);
 bool driver_cache_folder(char folder[PATH_MAX]); // where PoCL keeps it; false: nowhere
 
+// addresses.c: tries whether kernels can take addresses, before any are built; and where a buffer lies.
+void gpu_open_addresses(gpu *g);
+void gpu_release_addresses(gpu *g);
+bool gpu_address(gpu *g, cl_mem memory, uint64_t *address);
+// A program's PTX, to be freed (NULL: its binary is something else), and a program of one (NULL: it does not build).
+char *program_ptx(cl_program program);
+cl_program program_of_ptx(const gpu *g, const char *ptx);
+// The same kernels with addresses for buffers, as PTX (NULL: no memory) or built (NULL: they can't), and
+// with registers for two groups of each unit.
+char *ptx_with_addresses(const char *ptx);
+cl_program program_with_addresses(const gpu *g, cl_program program, bool for_two_groups);
+
 // program.c: builds and warms up kernels and proves their arguments; false with *err filled.
 bool program_open(gpu *g, const struct gpu_options *options, struct gpu_error *err);
 // The program of one kind's matrices.
 struct program *program_open_kind(gpu *g, const struct gpu_format *format, struct gpu_error *err);
+// The program of a token's launches for these kinds, bit KIND_X of each; and its text, to be freed (NULL: no memory).
+struct program *program_open_token(gpu *g, uint64_t kinds, struct gpu_error *err);
+char *program_token_text(uint64_t kinds);
+// Has the driver compile it anew with registers for two groups of each unit (a text of its own: PTX). False: it can't,
+// and the program is as it was.
+bool program_for_two_groups(gpu *g, struct program *p);
+// PTX whose kernels are to be compiled so, to be freed; NULL: no memory.
+char *ptx_of_two_groups(const char *ptx);
 void program_close(struct program *p);
 void programs_close(gpu *g);
 
@@ -149,6 +180,8 @@ gpu_buf *gpu_plain(gpu *g, unsigned which, uint64_t bytes); // one of attention_
 void gpu_prove_sharing(gpu *g);
 // ops_token.c: tries whether so many groups for each unit of the device can meet.
 void gpu_prove_meeting(gpu *g, uint32_t per_unit);
+// Whether the groups that meet can in a program of several kinds, too.
+bool gpu_prove_token(gpu *g, const struct program *program);
 
 void gpu_wait_for_all(gpu *g);
 void gpu_release_all(gpu *g); // fences, staging, scratch

@@ -148,6 +148,56 @@ static int prove(gpu *g, const struct gpu_format *f, struct gpu_error *err)
     return code;
 }
 
+// ---- a token's launches of several kinds
+
+enum { MOST_TOKEN_KINDS = 4 }; // of one program
+
+static bool goes_together(uint32_t kind)
+{
+    switch (kind) {
+    case KIND_Q4_0:
+    case KIND_Q4_1:
+    case KIND_Q5_0:
+    case KIND_Q5_1:
+    case KIND_Q8_0:
+    case KIND_Q2_K:
+    case KIND_Q3_K:
+    case KIND_Q4_K:
+    case KIND_Q5_K:
+    case KIND_Q6_K:
+    case KIND_IQ4_NL:
+    case KIND_IQ4_XS:
+    case KIND_MXFP4:
+        return true;
+    default:
+        return false;
+    }
+}
+
+// Ops go apart where this cannot be: the program of several kinds only saves time.
+static void open_token(gpu *g, const struct gpu_format *formats, unsigned n)
+{
+    uint64_t kinds = g->token_kinds;
+    unsigned count = 0;
+    for (unsigned i = 0; i < n; i++)
+        if (formats[i].uses & USE_TOKEN && goes_together(formats[i].kind))
+            kinds |= UINT64_C(1) << formats[i].kind;
+    for (uint32_t kind = 0; kind < KIND_COUNT; kind++)
+        count += kinds >> kind & 1;
+    if (!g->has_mma || !g->meeting.groups || kinds == g->token_kinds || count > MOST_TOKEN_KINDS)
+        return;
+    struct program *made = program_open_token(g, kinds, NULL);
+    if (!made || !(gpu_prove_token(g, made) || (program_for_two_groups(g, made) && gpu_prove_token(g, made)))) {
+        if (made)
+            program_close(made);
+        return;
+    }
+    if (g->token)
+        program_close(g->token);
+    g->token = made;
+    g->token_kinds = kinds;
+}
+
 static int open_format(gpu *g, const struct gpu_format *f, struct gpu_error *err)
 {
     if (!kind_info(f->kind) || f->scale_type > SCALE_F32) {
@@ -156,9 +206,10 @@ static int open_format(gpu *g, const struct gpu_format *f, struct gpu_error *err
     }
     struct program **to = &g->formats[f->kind][f->scale_type];
     uint32_t old = *to ? (*to)->uses : 0;
-    if (is_common(f) || g->info.kind == GPU_KIND_REF || (*to && (f->uses & ~old) == 0))
+    if (is_common(f) || g->info.kind == GPU_KIND_REF || (*to && (f->uses & ~old & ~(uint32_t)USE_TOKEN) == 0))
         return GPU_OK;
     struct gpu_format all = *f;
+    all.uses &= ~(uint32_t)USE_TOKEN;
     all.uses |= old | USE_ROWS; // which is what it is proved by
     struct gpu_counts counts = g->counts;
     struct program *made = program_open_kind(g, &all, err);
@@ -185,5 +236,7 @@ int gpu_open_formats(gpu *g, const struct gpu_format *formats, unsigned n, const
             options->progress(options->progress_context, kind_name(formats[i].kind), i, n);
         code = open_format(g, &formats[i], err);
     }
+    if (!code)
+        open_token(g, formats, n);
     return code;
 }

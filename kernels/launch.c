@@ -48,13 +48,24 @@ static cl_int set_call(cl_kernel kernel, const struct kernel_info *k, const stru
     return clSetKernelArg(kernel, 0, at, call);
 }
 
-static cl_int set_arguments(cl_kernel kernel, const struct kernel_info *k, const struct launch *l)
+// The buffer, or where it lies, which is asked once.
+static cl_int set_buffer(gpu *g, const struct program *program, cl_kernel kernel, cl_uint at, gpu_buf *buf)
 {
+    if (!program->by_address)
+        return clSetKernelArg(kernel, at, sizeof buf->memory, &buf->memory);
+    if (!buf->address && !gpu_address(g, buf->memory, &buf->address))
+        return CL_INVALID_MEM_OBJECT;
+    return clSetKernelArg(kernel, at, sizeof buf->address, &buf->address);
+}
+
+static cl_int set_arguments(gpu *g, const struct program *program, cl_kernel kernel, const struct launch *l)
+{
+    const struct kernel_info *k = &kernels[l->kernel];
     cl_int rc = clSetKernelArg(kernel, 0, k->args_bytes, l->args);
     if (rc == CL_SUCCESS)
         rc = clSetKernelArg(kernel, 1, sizeof l->tiling, &l->tiling);
     for (unsigned i = 0; i < k->n_buffers && rc == CL_SUCCESS; i++)
-        rc = clSetKernelArg(kernel, 2 + i, sizeof(cl_mem), &l->buffers[i]->memory);
+        rc = set_buffer(g, program, kernel, 2 + i, l->buffers[i]);
     return rc;
 }
 
@@ -71,7 +82,7 @@ void launch(gpu *g, const struct launch *l)
         return;
     }
     kernel = calls ? program->calls[l->kernel] : kernel;
-    cl_int rc = calls ? set_call(kernel, k, l) : set_arguments(kernel, k, l);
+    cl_int rc = calls ? set_call(kernel, k, l) : set_arguments(g, program, kernel, l);
     size_t local[3] = {kernel_group(g, l->kernel), 1, 1};
     size_t global[3];
     for (int i = 0; i < 3; i++)

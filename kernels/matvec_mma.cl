@@ -24,10 +24,19 @@
 #define GROUP_PIECES (WARP_PIECES * TEAM_ITEMS / 32)
 #define CHUNK_PIECES (TEAM_MMA_INPUTS / PIECE_INPUTS)
 #define CHUNK_FOURS (CHUNK_INPUTS / 4)
-#define STAGE_FOURS (CHUNK_FOURS < 8 * TEAM_ITEMS ? CHUNK_FOURS / TEAM_ITEMS : 8) // that a work-item brings at once
+#ifdef TOKEN_PROGRAM // a group has several teams of warps, which share x
+#define STAGE_ITEMS TOKEN_ITEMS
+#define STAGE_MOST (SPANS ? 4 : 2)
+#define TURNS 2 // sets of 16 inputs whose sums are made together: pairs of four are 32 registers more
+#else
+#define STAGE_ITEMS TEAM_ITEMS
+#define STAGE_MOST 8
+#define TURNS 4
+#endif
+#define STAGE_FOURS (CHUNK_FOURS < STAGE_MOST * STAGE_ITEMS ? CHUNK_FOURS / STAGE_ITEMS : STAGE_MOST) // at once
 #define CHUNK_PLACES (SPANS ? CHUNK_FOURS : CHUNK_FOURS + CHUNK_FOURS / 16)
-#define TURNS 4       // sets of 16 inputs whose sums are made together
 
+#ifndef TOKEN_PROGRAM
 struct team_space {
     uint4 x[CHUNK_PLACES + 4]; // two pairs, and what they lack; the last four are 0
     float totals[KIND_BIAS ? CHUNK_INPUTS / 16 : 1];
@@ -38,6 +47,7 @@ struct team_space {
     uint4 near[TEAM_WARPS][2][TEAM_MMA_ROWS][SPAN_STRIDE]; // a block of each row, and the next ones
 #endif
 };
+#endif
 
 #define TEAM_SHARE(rows) (rows) // teams have no shares here
 
@@ -52,18 +62,33 @@ INLINE uint pair_place(uint four)
 #endif
 }
 
-// Some fours of x, every TEAM_ITEMS-th; behind the last one that again.
-INLINE void stage_fetch(__global const float *x, uint base, uint n_fours, float4 *v)
+// A row of x, or what its norm makes of it.
+struct stage_source {
+    __global const float *x;
+    __global const float *weight; // NULL: no norm
+    float scale;
+    uint plus_one;
+};
+
+// Some fours of x, every STAGE_ITEMS-th; behind the last one that again.
+INLINE void stage_fetch(const struct stage_source *from, uint base, uint n_fours, float4 *v)
 {
     uint i = base + get_local_id(0);
-    if (((ulong)x & 15) == 0) {
+    if (((ulong)from->x & 15) == 0) {
         UNROLL
         for (uint k = 0; k < STAGE_FOURS; k++)
-            v[k] = ((__global const float4 *)x)[min(i + k * TEAM_ITEMS, n_fours - 1)];
+            v[k] = ((__global const float4 *)from->x)[min(i + k * STAGE_ITEMS, n_fours - 1)];
     } else {
         UNROLL
         for (uint k = 0; k < STAGE_FOURS; k++)
-            v[k] = vload4(min(i + k * TEAM_ITEMS, n_fours - 1), x);
+            v[k] = vload4(min(i + k * STAGE_ITEMS, n_fours - 1), from->x);
+    }
+    if (!from->weight)
+        return;
+    UNROLL
+    for (uint k = 0; k < STAGE_FOURS; k++) {
+        float4 w = ((__global const float4 *)from->weight)[min(i + k * STAGE_ITEMS, n_fours - 1)];
+        v[k] = (from->plus_one ? 1.0f + w : w) * (v[k] * from->scale);
     }
 }
 
@@ -79,7 +104,7 @@ INLINE void stage_put(const float4 *v, uint base, float factor, __local struct t
 {
     UNROLL
     for (uint k = 0; k < STAGE_FOURS; k++) {
-        uint i = base + k * TEAM_ITEMS + get_local_id(0);
+        uint i = base + k * STAGE_ITEMS + get_local_id(0);
         float4 scaled = v[k] * factor;
         uint2 first = PIECE_NEIGHBOURS ? halves(scaled.x, scaled.y) : halves(scaled.x, scaled.z);
         uint2 second = PIECE_NEIGHBOURS ? halves(scaled.z, scaled.w) : halves(scaled.y, scaled.w);
@@ -94,13 +119,13 @@ INLINE void stage_put(const float4 *v, uint base, float factor, __local struct t
 
 // x as halves, times a power of 2; what takes that back is returned. What a work-item brings at once stays with it, where
 // that is all. All lanes stay together, for they exchange numbers. What is behind the last four is never used.
-INLINE float stage_pairs(__global const float *x, uint n_fours, __local struct team_space *space)
+INLINE float stage_pairs(const struct stage_source *from, uint n_fours, __local struct team_space *space)
 {
     float4 v[STAGE_FOURS];
-    stage_fetch(x, 0, n_fours, v);
+    stage_fetch(from, 0, n_fours, v);
     float4 sizes = stage_sizes(0, v);
-    for (uint base = TEAM_ITEMS * STAGE_FOURS; base < n_fours; base += TEAM_ITEMS * STAGE_FOURS) {
-        stage_fetch(x, base, n_fours, v);
+    for (uint base = STAGE_ITEMS * STAGE_FOURS; base < n_fours; base += STAGE_ITEMS * STAGE_FOURS) {
+        stage_fetch(from, base, n_fours, v);
         sizes = stage_sizes(sizes, v);
     }
     float largest = fmax(fmax(sizes.x, sizes.y), fmax(sizes.z, sizes.w));
@@ -110,19 +135,26 @@ INLINE float stage_pairs(__global const float *x, uint n_fours, __local struct t
     space->largest[get_local_id(0) / 32] = largest;
     barrier(CLK_LOCAL_MEM_FENCE);
     UNROLL
-    for (uint warp = 0; warp < TEAM_ITEMS / 32; warp++)
+    for (uint warp = 0; warp < STAGE_ITEMS / 32; warp++)
         largest = fmax(largest, space->largest[warp]);
     uint exponent = clamp(as_uint(largest) >> 23, 15u, 254u); // the largest becomes 2^14 and more
     float factor = as_float((268u - exponent) << 23);
-    uint last = (n_fours - 1) / (TEAM_ITEMS * STAGE_FOURS) * (TEAM_ITEMS * STAGE_FOURS);
+    uint last = (n_fours - 1) / (STAGE_ITEMS * STAGE_FOURS) * (STAGE_ITEMS * STAGE_FOURS);
     stage_put(v, last, factor, space); // which were brought last
-    for (uint base = 0; base < last; base += TEAM_ITEMS * STAGE_FOURS) {
-        stage_fetch(x, base, n_fours, v);
+    for (uint base = 0; base < last; base += STAGE_ITEMS * STAGE_FOURS) {
+        stage_fetch(from, base, n_fours, v);
         stage_put(v, base, factor, space);
     }
     return as_float((exponent - 14) << 23);
 }
 
+INLINE struct stage_source plain_source(__global const float *x)
+{
+    struct stage_source from = {x, 0, 1, 0};
+    return from;
+}
+
+#ifndef TOKEN_PROGRAM
 // What the lanes of a row have of its dot product, for team_sum.
 INLINE void put_dots(float2 dots, __local struct team_space *space)
 {
@@ -131,6 +163,7 @@ INLINE void put_dots(float2 dots, __local struct team_space *space)
     space->sums[item % 32 / 4 + 8][item / 32 * 4 + item % 4] = dots.y;
     barrier(CLK_LOCAL_MEM_FENCE);
 }
+#endif
 
 #if SPANS
 // Begins to copy block n of the lane's two rows, which four lanes share.
@@ -200,6 +233,7 @@ INLINE void span_add(const struct kind_row *rows, uint n, uint four, __local con
     }
 }
 
+#ifndef TOKEN_PROGRAM
 // The dot products of the group's rows with x. A warp has every TEAM_WARPS-th block, one that it multiplies with and one that
 // comes.
 INLINE void team_dots(const struct kind_row *rows, uint in_dim, __global const float *x, __local struct team_space *space)
@@ -215,7 +249,8 @@ INLINE void team_dots(const struct kind_row *rows, uint in_dim, __global const f
         uint end = min(n_spans, first + CHUNK_INPUTS / 256);
         if (first > 0)
             barrier(CLK_LOCAL_MEM_FENCE); // the chunk before has been used
-        float scale = stage_pairs(x + first * 256, (end - first) * 64, space);
+        struct stage_source from = plain_source(x + first * 256);
+        float scale = stage_pairs(&from, (end - first) * 64, space);
         barrier(CLK_LOCAL_MEM_FENCE);
         float2 sums = 0;
         for (; n < end; n += TEAM_WARPS) {
@@ -230,6 +265,7 @@ INLINE void team_dots(const struct kind_row *rows, uint in_dim, __global const f
     }
     put_dots(dots, space);
 }
+#endif
 #else
 // A lane's two rows, from their next blocks on, and where it is in them.
 struct team_lane {
@@ -262,9 +298,10 @@ INLINE void team_step(struct team_lane *lane, uint end)
 }
 
 // dots += the products of the pieces, the first of which is number n of the chunk's. The sums of some sets are made in
-// turns, for a product must wait for the one before of the same sum.
-INLINE void team_add(const struct team_load *load, uint n, uint part, uint end, __local const struct team_space *space,
-                     float2 *dots)
+// turns, for a product must wait for the one before of the same sum. `then`, if it is not NULL: whose pieces, of a chunk of
+// then_end, are asked for as soon as these have been used.
+INLINE void team_add(struct team_load *load, uint n, uint part, uint end, __local const struct team_space *space,
+                     float2 *dots, const struct team_lane *then, uint then_end)
 {
     uint lane = get_local_id(0) % 32;
     bool own = lane / 8 == lane % 4;
@@ -307,9 +344,16 @@ INLINE void team_add(const struct team_load *load, uint n, uint part, uint end, 
             }
             *dots = is_there ? more : *dots;
         }
+        if (then && (turn + TURNS) % PIECE_SETS == 0) {
+            const uint k = (turn + TURNS) / PIECE_SETS - 1;
+            UNROLL
+            for (uint i = 0; i < 2; i++)
+                piece_load(&then->rows[i], then->part + (BLOCK_PIECES > 1 || then->n + k < then_end ? k : 0), &load->pieces[i][k]);
+        }
     }
 }
 
+#ifndef TOKEN_PROGRAM
 // The dot products of the group's rows with x, of which this lane has two: its parts, left in space->sums. `whole` of
 // kind_row, which is the same for all.
 INLINE void team_dots_of(const struct kind_row *rows, const bool whole, uint in_dim, __global const float *x,
@@ -331,14 +375,15 @@ INLINE void team_dots_of(const struct kind_row *rows, const bool whole, uint in_
         team_fetch(&lane, end, &now);
         if (first > 0)
             barrier(CLK_LOCAL_MEM_FENCE); // the chunk before has been used
-        float scale = stage_pairs(x + first * PIECE_INPUTS, end * (PIECE_INPUTS / 4), space);
+        struct stage_source from = plain_source(x + first * PIECE_INPUTS);
+        float scale = stage_pairs(&from, end * (PIECE_INPUTS / 4), space);
         barrier(CLK_LOCAL_MEM_FENCE);
         float2 sums = 0;
         for (uint warps = item / 32 * WARP_PIECES; warps < end; warps += GROUP_PIECES) {
             uint n = lane.n;
             team_step(&lane, end);
             team_fetch(&lane, end, &next);
-            team_add(&now, n, lane.part, end, space, &sums);
+            team_add(&now, n, lane.part, end, space, &sums, 0, 0);
             now = next;
         }
         dots = fma(sums, (float2)(scale), dots);
@@ -358,8 +403,11 @@ INLINE void team_dots(const struct kind_row *rows, uint in_dim, __global const f
 #endif
         team_dots_of(rows, false, in_dim, x, space);
 }
+#endif
 
 #endif
+
+#ifndef TOKEN_PROGRAM
 
 // TEAM_MMA_ROWS of n_out rows from first_row on, times x, into y or added to it.
 INLINE void team_rows(const struct args_matrix *m, uint first_row, uint n_out, __global const uchar *matrix,
@@ -404,4 +452,5 @@ INLINE void team_swiglu(const struct args_matrix *gate, const struct args_matrix
         y[first + item] = swiglu(team_sum(space->sums, item), team_sum(space->sums, item + TEAM_MMA_ROWS / 2), limits);
 }
 
+#endif
 #endif

@@ -64,6 +64,8 @@ gpu_buf *op_attention_tiles(gpu *g, const struct args_attention *a, const struct
 // ops_token.c: a matrix that kernels take whose groups meet; and a launch that has them meet so many times: `met`, of
 // its arguments, becomes how many had met before. A launch that is refused counts for nothing.
 bool op_token_takes(const gpu *g, const struct args_matrix *m);
+// The same of the program of several kinds, which all of a launch's must be.
+bool op_token_takes_kind(const gpu *g, const struct args_matrix *m);
 void op_token_launch(gpu *g, struct launch *l, uint32_t *met, uint32_t times);
 
 #endif

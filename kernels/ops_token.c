@@ -2,20 +2,37 @@
 // What a decoded token does in one launch where groups can wait for each other.
 #include "kernels/ops_check.h"
 
-// Meets a few times with so many groups. False: not all of them came, or the driver refused.
-static bool do_meet(gpu *g, uint32_t groups)
+// Every kernel whose groups meet does so a few times, with so many. False: not all of them came, or the driver refused.
+static bool do_meet(gpu *g, const struct program *program, uint32_t groups)
 {
     enum { TIMES = 8 };
     gpu_buf *count = g->meeting.count;
-    const uint32_t zero[2] = {0, 0};
+    const uint32_t zero[2] = {0, 0}, each = TIMES * groups;
+    const struct args_moe_token moe = {.meetings = TIMES};
+    const struct args_mla_in in = {.met = each, .meetings = TIMES};
+    const struct args_mla_out out = {.met = 2 * each, .meetings = TIMES};
+    struct launch launches[] = {{.kernel = KERNEL_MOE_TOKEN, .args = &moe},
+                                {.kernel = KERNEL_MLA_IN, .args = &in},
+                                {.kernel = KERNEL_MLA_OUT, .args = &out}};
+    enum { N = sizeof launches / sizeof *launches };
     uint32_t seen[2];
-    struct launch l = {
-        .kernel = KERNEL_MOE_TOKEN, .args = &(struct args_moe_token){.meetings = TIMES}, .groups = {groups}};
-    for (unsigned i = 0; i < kernel_info(KERNEL_MOE_TOKEN)->n_buffers; i++)
-        l.buffers[i] = count;
     gpu_write(g, count, 0, zero, sizeof zero);
-    launch(g, &l);
-    return gpu_read(g, count, 0, seen, sizeof seen, NULL) == GPU_OK && seen[0] == TIMES * groups && !seen[1];
+    for (unsigned k = 0; k < N; k++) {
+        launches[k].program = program;
+        launches[k].groups[0] = groups;
+        for (unsigned i = 0; i < kernel_info(launches[k].kernel)->n_buffers; i++)
+            launches[k].buffers[i] = count;
+        launch(g, &launches[k]);
+    }
+    return gpu_read(g, count, 0, seen, sizeof seen, NULL) == GPU_OK && seen[0] == N * each && !seen[1];
+}
+
+// The count begins anew.
+static void begin_meetings(gpu *g)
+{
+    const uint32_t zero[2] = {0, 0};
+    g->meeting.met = g->meeting.asked = 0;
+    gpu_write(g, g->meeting.count, 0, zero, sizeof zero);
 }
 
 void gpu_prove_meeting(gpu *g, uint32_t per_unit)
@@ -26,13 +43,25 @@ void gpu_prove_meeting(gpu *g, uint32_t per_unit)
         return;
     if (!m->count)
         m->count = gpu_buf_new(g, sizeof(uint32_t[2]), NULL);
-    if (m->count && do_meet(g, per_unit * g->info.compute_units))
+    if (m->count && do_meet(g, NULL, per_unit * g->info.compute_units))
         m->groups = per_unit * g->info.compute_units;
-    const uint32_t zero[2] = {0, 0};
     if (m->groups)
-        gpu_write(g, m->count, 0, zero, sizeof zero);
+        begin_meetings(g);
     gpu_check(g, NULL);
     g->counts = (struct gpu_counts){0};
+}
+
+bool gpu_prove_token(gpu *g, const struct program *program)
+{
+    struct gpu_counts counts = g->counts;
+    if (gpu_failed(g))
+        return false;
+    begin_meetings(g); // else what this read finds would be taken for what launches before have left
+    bool good = do_meet(g, program, g->meeting.groups);
+    begin_meetings(g);
+    gpu_check(g, NULL);
+    g->counts = counts;
+    return good;
 }
 
 void op_token_launch(gpu *g, struct launch *l, uint32_t *met, uint32_t times)
@@ -87,15 +116,35 @@ bool op_token_takes(const gpu *g, const struct args_matrix *m)
            m->in_dim <= TOKEN_INPUTS;
 }
 
-static bool is_together(const gpu *g, const struct args_moe_token *a)
+bool op_token_takes_kind(const gpu *g, const struct args_matrix *m)
 {
-    bool shared = a->shared_gate.kind != KIND_NONE;
-    return g->meeting.groups && op_token_takes(g, &a->router) && op_token_takes(g, &a->gate) &&
-           op_token_takes(g, &a->up) && op_token_takes(g, &a->down) && op_same_shape(&a->gate, &a->up) &&
-           a->base % 16 == 0 && a->stride % 16 == 0 && a->norm % 16 == 0 && a->shared_offset % 4 == 0 &&
-           a->choice.n_experts <= TOKEN_EXPERTS && a->choice.top_k <= MOST_EXPERTS &&
-           (!shared || (op_token_takes(g, &a->shared_gate) && op_token_takes(g, &a->shared_up) &&
-                        op_token_takes(g, &a->shared_down) && op_same_shape(&a->shared_gate, &a->shared_up)));
+    return m->kind < KIND_COUNT && g->token_kinds >> m->kind & 1 && m->weight % 16 == 0;
+}
+
+static bool takes_all(const gpu *g, const struct args_moe_token *a,
+                      bool (*takes)(const gpu *g, const struct args_matrix *m))
+{
+    return takes(g, &a->gate) && takes(g, &a->up) && takes(g, &a->down) &&
+           (a->shared_gate.kind == KIND_NONE ||
+            (takes(g, &a->shared_gate) && takes(g, &a->shared_up) && takes(g, &a->shared_down)));
+}
+
+static bool is_plain(const struct args_matrix *m)
+{
+    return (m->kind == KIND_F32 || m->kind == KIND_BF16) && m->weight % 16 == 0 && m->in_dim <= TOKEN_INPUTS;
+}
+
+// May it be one launch, and of which program?
+static bool is_together(const gpu *g, const struct args_moe_token *a, const struct program **program)
+{
+    bool common = op_token_takes(g, &a->router) && takes_all(g, a, op_token_takes);
+    *program = common ? NULL : g->token;
+    return g->meeting.groups &&
+           (common || (g->token && is_plain(&a->router) && takes_all(g, a, op_token_takes_kind))) &&
+           op_same_shape(&a->gate, &a->up) &&
+           (a->shared_gate.kind == KIND_NONE || op_same_shape(&a->shared_gate, &a->shared_up)) && a->base % 16 == 0 &&
+           a->stride % 16 == 0 && a->norm % 16 == 0 && a->shared_offset % 4 == 0 &&
+           a->choice.n_experts <= TOKEN_EXPERTS && a->choice.top_k <= MOST_EXPERTS;
 }
 
 static bool shapes_fit(const struct args_moe_token *a)
@@ -152,7 +201,8 @@ void gpu_op_moe_token(gpu *g, const struct args_moe_token *a, const struct gpu_m
     enum { MEETINGS = 3 };
     if (gpu_failed(g) || !op_need(g, shapes_fit(a), "moe_token", "the matrices do not fit each other"))
         return;
-    if (!is_together(g, a)) {
+    const struct program *program;
+    if (!is_together(g, a, &program)) {
         apart(g, a, b);
         return;
     }
@@ -161,6 +211,7 @@ void gpu_op_moe_token(gpu *g, const struct args_moe_token *a, const struct gpu_m
     struct args_moe_token args = *a;
     args.meetings = 0;
     struct launch l = {.kernel = KERNEL_MOE_TOKEN,
+                       .program = program,
                        .args = &args,
                        .buffers = {b->norm, b->router, b->bias ? b->bias : b->norm, b->experts,
                                    b->shared ? b->shared : b->experts, b->shared_down ? b->shared_down : b->experts,

@@ -3,6 +3,20 @@
 // each other.
 #include "kernels/ops_check.h"
 
+// The keys of each head, where their matrix is turned round.
+static struct args_heads keys_of(const struct args_kv_b *a)
+{
+    uint32_t rank = a->n_heads ? a->kv_b.out_dim / a->n_heads : 0;
+    return (struct args_heads){.matrix = a->kv_b,
+                               .n_rows = 1,
+                               .n_heads = a->n_heads,
+                               .n_out = rank,
+                               .head_rows = rank,
+                               .row_stride = a->q_row_stride,
+                               .head_stride = a->q_head_stride,
+                               .decode = 1};
+}
+
 // What mla_in stands for.
 static void in_apart(gpu *g, const struct args_mla_in *a, const struct gpu_mla_in_bufs *b)
 {
@@ -17,7 +31,11 @@ static void in_apart(gpu *g, const struct args_mla_in *a, const struct gpu_mla_i
         gpu_op_norm_matvecs(
             g, &last, &(struct gpu_norm_matvecs_bufs){b->lora_norm, b->lora, b->lora_normed, {b->q_last}, {b->q}});
     gpu_op_kv_append(g, &a->append, &(struct gpu_kv_append_bufs){b->latent_norm, b->inv_freq, b->kv, b->cache, b->q});
-    gpu_op_q_prime(g, &a->absorb, b->kv_b, b->q, b->latent);
+    struct args_heads keys = keys_of(&a->absorb);
+    if (a->turned)
+        gpu_op_heads(g, &keys, b->kv_b, b->q, b->latent);
+    else
+        gpu_op_q_prime(g, &a->absorb, b->kv_b, b->q, b->latent);
 }
 
 static bool in_shapes_fit(const struct args_mla_in *a)
@@ -27,15 +45,28 @@ static bool in_shapes_fit(const struct args_mla_in *a)
     uint32_t q_out = has_lora ? a->q_last.out_dim : a->q_first.out_dim;
     return a->q_first.in_dim == a->kv_a.in_dim && (!has_lora || a->q_last.in_dim == a->q_first.out_dim) &&
            a->kv_a.out_dim == k->kv_lora_rank + k->rope_dim && k->n_rows == 1 && a->absorb.n_rows == 1 &&
-           a->absorb.decode && a->absorb.kv_b.in_dim == k->kv_lora_rank && a->absorb.n_heads == k->n_heads &&
+           a->absorb.decode && a->absorb.n_heads == k->n_heads &&
+           (a->turned ? a->absorb.kv_b.in_dim == a->absorb.qk_nope_head_dim &&
+                            a->absorb.kv_b.out_dim == (uint64_t)k->kv_lora_rank * k->n_heads
+                      : a->absorb.kv_b.in_dim == k->kv_lora_rank) &&
            q_out == k->q_row_stride && a->absorb.q_row_stride == q_out;
 }
 
-static bool in_is_together(const gpu *g, const struct args_mla_in *a)
+static bool in_takes_all(const gpu *g, const struct args_mla_in *a,
+                         bool (*takes)(const gpu *g, const struct args_matrix *m))
 {
-    return g->meeting.groups && op_token_takes(g, &a->q_first) && op_token_takes(g, &a->kv_a) &&
-           op_token_takes(g, &a->absorb.kv_b) && a->norm % 16 == 0 &&
-           (a->q_last.kind == KIND_NONE || (op_token_takes(g, &a->q_last) && a->lora_norm % 16 == 0));
+    return takes(g, &a->q_first) && takes(g, &a->kv_a) && takes(g, &a->absorb.kv_b) &&
+           (a->q_last.kind == KIND_NONE || takes(g, &a->q_last));
+}
+
+// May it be one launch, and of which program? The one of several kinds has keys turned round, the other as kv_b has
+// them.
+static bool in_is_together(const gpu *g, const struct args_mla_in *a, const struct program **program)
+{
+    *program = a->turned ? g->token : NULL;
+    return g->meeting.groups && a->norm % 16 == 0 && (a->q_last.kind == KIND_NONE || a->lora_norm % 16 == 0) &&
+           (a->turned ? g->token && a->absorb.q_head_stride % 4 == 0 && in_takes_all(g, a, op_token_takes_kind)
+                      : in_takes_all(g, a, op_token_takes));
 }
 
 static bool in_buffers_fit(gpu *g, const struct args_mla_in *a, const struct gpu_mla_in_bufs *b)
@@ -44,6 +75,7 @@ static bool in_buffers_fit(gpu *g, const struct args_mla_in *a, const struct gpu
     bool has_lora = a->q_last.kind != KIND_NONE;
     uint64_t hidden = a->kv_a.in_dim, lora = a->q_last.in_dim;
     const struct gpu_kv_append_bufs append = {b->latent_norm, b->inv_freq, b->kv, b->cache, b->q};
+    const struct args_heads keys = keys_of(&a->absorb);
     return op_need_matrix(g, b->q_first, &a->q_first, op) && op_need_matrix(g, b->kv_a, &a->kv_a, op) &&
            op_need(g, op_holds(b->norm, a->norm, 4 * hidden) && op_holds_rows(b->x, 1, 0, 0, hidden), op,
                    "a row or its norm is too short") &&
@@ -55,14 +87,17 @@ static bool in_buffers_fit(gpu *g, const struct args_mla_in *a, const struct gpu
                    op_holds_rows(b->q, 1, 0, 0, a->append.q_row_stride) &&
                        op_holds_rows(b->kv, 1, 0, 0, a->kv_a.out_dim),
                    op, "an output is too small") &&
-           op_kv_append_fits(g, &a->append, &append) && op_q_prime_fits(g, &a->absorb, b->kv_b, b->q, b->latent);
+           op_kv_append_fits(g, &a->append, &append) &&
+           (a->turned ? op_heads_fit(g, &keys, b->kv_b, b->q, b->latent)
+                      : op_q_prime_fits(g, &a->absorb, b->kv_b, b->q, b->latent));
 }
 
 void gpu_op_mla_in(gpu *g, const struct args_mla_in *a, const struct gpu_mla_in_bufs *b)
 {
     if (gpu_failed(g) || !op_need(g, in_shapes_fit(a), "mla_in", "the matrices do not fit each other"))
         return;
-    if (!in_is_together(g, a)) {
+    const struct program *program;
+    if (!in_is_together(g, a, &program)) {
         in_apart(g, a, b);
         return;
     }
@@ -70,7 +105,9 @@ void gpu_op_mla_in(gpu *g, const struct args_mla_in *a, const struct gpu_mla_in_
         return;
     struct args_mla_in args = *a;
     bool has_lora = a->q_last.kind != KIND_NONE;
+    args.meetings = 0;
     struct launch l = {.kernel = KERNEL_MLA_IN,
+                       .program = program,
                        .args = &args,
                        .buffers = {b->norm, has_lora ? b->lora_norm : b->norm, b->latent_norm,
                                    b->inv_freq ? b->inv_freq : b->norm, b->x, b->q_first,
@@ -88,9 +125,12 @@ static void out_apart(gpu *g, const struct args_mla_out *a, const struct gpu_mla
     gpu_op_matvec(g, &o, b->o, b->heads, b->out);
 }
 
-static bool out_is_together(const gpu *g, const struct args_mla_out *a)
+static bool out_is_together(const gpu *g, const struct args_mla_out *a, const struct program **program)
 {
-    return g->meeting.groups && op_token_takes(g, &a->values.matrix) && op_token_takes(g, &a->o) &&
+    bool common = op_token_takes(g, &a->values.matrix) && op_token_takes(g, &a->o);
+    *program = common ? NULL : g->token;
+    return g->meeting.groups &&
+           (common || (g->token && op_token_takes_kind(g, &a->values.matrix) && op_token_takes_kind(g, &a->o))) &&
            a->values.head_stride % 4 == 0 && a->values.head_stride == a->attention.kv_lora_rank;
 }
 
@@ -107,7 +147,8 @@ void gpu_op_mla_out(gpu *g, const struct args_mla_out *a, const struct gpu_mla_o
     static const char op[] = "mla_out";
     if (gpu_failed(g) || !op_need(g, out_shapes_fit(a), op, "the matrices do not fit each other"))
         return;
-    if (!out_is_together(g, a)) {
+    const struct program *program;
+    if (!out_is_together(g, a, &program)) {
         out_apart(g, a, b);
         return;
     }
@@ -119,7 +160,9 @@ void gpu_op_mla_out(gpu *g, const struct args_mla_out *a, const struct gpu_mla_o
     gpu_buf *partials = op_attention_tiles(g, &a->attention, &b->attention, &tiling);
     if (!partials)
         return;
+    args.meetings = 0;
     struct launch l = {.kernel = KERNEL_MLA_OUT,
+                       .program = program,
                        .args = &args,
                        .tiling = tiling,
                        .buffers = {partials, b->attention.out, b->values, b->heads, b->o, b->out, g->meeting.count}};

@@ -16,8 +16,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-extern const char kernels_text[], kind_text[]; // by embed.sh
+// By embed.sh.
+extern const char kernels_text[], kind_text[];
 extern const size_t kernels_text_bytes, kind_text_bytes;
+extern const char token_text[], token_names[], token_kind_text[], token_names_end[], token_last_text[];
 
 enum { MAX_BINARY_BYTES = 256 << 20, CACHE_NAME = 64 };
 
@@ -85,6 +87,54 @@ static struct source source_of_kind(const gpu *g, const struct gpu_format *forma
              g->cpu_shape, g->has_mma, g->calls, format->kind, name, info->block_inputs, info->block_bytes,
              info->by_pieces, format->scale_type, format->uses);
     return s;
+}
+
+// What a kind's text is told of it.
+static void tell_kind(FILE *out, uint32_t kind, unsigned slot)
+{
+    const struct kind_info *info = kind_info(kind);
+    fprintf(out,
+            "#define SLOT %u\n#define KIND %u\n#define KIND_IS_%s 1\n#define BLOCK_INPUTS %u\n#define BLOCK_BYTES %u\n"
+            "#define PIECES 1\n#define SCALE_TYPE 0\n",
+            slot, kind, info->name, info->block_inputs, info->block_bytes);
+}
+
+static void forget_kind(FILE *out, uint32_t kind)
+{
+    fprintf(out,
+            "\n#undef SLOT\n#undef KIND\n#undef KIND_IS_%s\n#undef BLOCK_INPUTS\n#undef BLOCK_BYTES\n#undef PIECES\n"
+            "#undef SCALE_TYPE\n",
+            kind_info(kind)->name);
+}
+
+char *program_token_text(uint64_t kinds)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return NULL;
+    fprintf(out,
+            "%s\n#define OF_SLOT__(name, slot) name##_##slot\n#define OF_SLOT_(name, slot) OF_SLOT__(name, slot)\n"
+            "#define OF_SLOT(name) OF_SLOT_(name, SLOT)\n",
+            token_text);
+    for (uint32_t kind = 0, slot = 0; kind < KIND_COUNT; kind++)
+        if (kinds >> kind & 1) {
+            tell_kind(out, kind, slot++);
+            fprintf(out, "%s\n%s\n%s", token_names, token_kind_text, token_names_end);
+            forget_kind(out, kind);
+        }
+    fputs("#define RUN_KINDS(kind) ", out);
+    for (uint32_t kind = 0, slot = 0; kind < KIND_COUNT; kind++)
+        if (kinds >> kind & 1)
+            fprintf(out, "if ((kind) == %u) segment_run_%u(segment, &space, scale, &staged, meeting); else ", kind,
+                    slot++);
+    fprintf(out, "segment_run_plain(segment, &space, scale, &staged);\n%s", token_last_text);
+    bool good = !ferror(out);
+    if (fclose(out) == 0 && good)
+        return text;
+    free(text);
+    return NULL;
 }
 
 static bool cache_key(const gpu *g, const struct source *source, struct digest *key)
@@ -369,7 +419,7 @@ static bool probe_reach(const gpu *g)
 }
 
 // Is args.h laid out on the device as here? clSetKernelArg would take a struct of the wrong size.
-static bool probe_layouts(gpu *g, struct gpu_error *err)
+static bool probe_layouts(gpu *g, const struct program *p, struct gpu_error *err)
 {
 #define HOST_LAYOUT(type, last)             sizeof(struct type), offsetof(struct type, last),
 #define HOST_ROW(id, name, args, last, ...) HOST_LAYOUT(args, last)
@@ -379,9 +429,13 @@ static bool probe_layouts(gpu *g, struct gpu_error *err)
     const size_t one = 1;
     cl_int rc;
     cl_mem out = clCreateBuffer(g->context, CL_MEM_WRITE_ONLY, sizeof reported, NULL, &rc);
-    cl_kernel probe = rc == CL_SUCCESS ? clCreateKernel(g->program.binary, "probe", &rc) : NULL;
+    cl_kernel probe = rc == CL_SUCCESS ? clCreateKernel(p->binary, "probe", &rc) : NULL;
+    uint64_t address = 0;
+    if (rc == CL_SUCCESS && p->by_address && !gpu_address(g, out, &address))
+        rc = CL_INVALID_MEM_OBJECT;
     if (rc == CL_SUCCESS)
-        rc = clSetKernelArg(probe, 0, sizeof out, &out);
+        rc = p->by_address ? clSetKernelArg(probe, 0, sizeof address, &address)
+                           : clSetKernelArg(probe, 0, sizeof out, &out);
     if (rc == CL_SUCCESS)
         rc = clEnqueueNDRangeKernel(g->queue, probe, 1, NULL, &one, &one, 0, NULL, NULL);
     if (rc == CL_SUCCESS)
@@ -470,11 +524,32 @@ static void release(struct program *p)
 static bool make_ready(gpu *g, struct program *p, const struct source *source, const struct steps *steps,
                        struct gpu_error *err)
 {
-    if (!make_kernels(g, p, source, err) || (!source->uses && !probe_layouts(g, err)))
+    if (!make_kernels(g, p, source, err) || (!source->uses && !probe_layouts(g, p, err)))
         return false;
     g->calls = g->calls && (source->uses || probe_reach(g));
     make_calls(g, p);
     return g->warm_late || warm_up(g, p, source, steps, err);
+}
+
+// Makes a built program ready, with kernels that take addresses if that can be, and saves what was built (key is not
+// NULL).
+static bool ready_by_address(gpu *g, struct program *p, const struct source *source, const struct steps *steps,
+                             const struct digest *key, struct gpu_error *err)
+{
+    struct program other = {.uses = p->uses, .by_address = true};
+    other.binary = g->addresses.of ? program_with_addresses(g, p->binary, source->uses == USE_TOKEN) : NULL;
+    bool good = other.binary && make_ready(g, &other, source, steps, NULL);
+    if (!good)
+        release(&other);
+    if (!good && !make_ready(g, p, source, steps, err))
+        return false;
+    if (key)
+        save_binary(g, p, key);
+    if (good) {
+        release(p);
+        *p = other;
+    }
+    return true;
 }
 
 // What the driver keeps of it by itself.
@@ -496,16 +571,14 @@ static bool build_program(gpu *g, struct program *p, const struct source *source
     steps->total = count_wanted(g, source);
     if (steps->progress)
         steps->progress(steps->context, "kernels", 0, steps->total);
-    if (cached && build_from_binary(g, p, source, key) && make_ready(g, p, source, steps, NULL))
+    if (cached && build_from_binary(g, p, source, key) && ready_by_address(g, p, source, steps, NULL, NULL))
         return true;
     release(p);
     steps->total = count_wanted(g, source) + (cached ? 1u : 0u);
-    if (!build_from_source(g, p, source, err) || !make_ready(g, p, source, steps, err)) {
+    if (!build_from_source(g, p, source, err) || !ready_by_address(g, p, source, steps, cached ? key : NULL, err)) {
         release(p);
         return false;
     }
-    if (cached)
-        save_binary(g, p, key);
     return true;
 }
 
@@ -560,6 +633,72 @@ struct program *program_open_kind(gpu *g, const struct gpu_format *format, struc
     return NULL;
 }
 
+// Behind each kernel's parameters, with how large its groups are where that is not said.
+char *ptx_of_two_groups(const char *ptx)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return NULL;
+    for (const char *entry; (entry = strstr(ptx, ".entry")) && (entry = strchr(entry, ')'));) {
+        const char *size = strstr(entry, "ntid"), *body = strchr(entry, '{');
+        bool says = size && (!body || size < body);
+        fprintf(out, "%.*s\n.minnctapersm 2", (int)(entry + 1 - ptx), ptx);
+        if (!says)
+            fprintf(out, "\n.maxntid %d, 1, 1", TOKEN_ITEMS);
+        ptx = entry + 1;
+    }
+    fputs(ptx, out);
+    bool good = !ferror(out);
+    if (fclose(out) == 0 && good)
+        return text;
+    free(text);
+    return NULL;
+}
+
+bool program_for_two_groups(gpu *g, struct program *p)
+{
+    static const struct source none = {.text = "", .uses = USE_TOKEN, .options = ""};
+    struct program tight = {.uses = p->uses, .by_address = p->by_address};
+    struct gpu_counts counts = g->counts;
+    char *ptx = program_ptx(p->binary), *text = ptx ? ptx_of_two_groups(ptx) : NULL;
+    tight.binary = text ? program_of_ptx(g, text) : NULL;
+    bool good = tight.binary && make_ready(g, &tight, &none, &(struct steps){0}, NULL);
+    g->counts = counts;
+    free(ptx);
+    free(text);
+    if (!good) {
+        release(&tight);
+        return false;
+    }
+    release(p);
+    *p = tight;
+    return true;
+}
+
+struct program *program_open_token(gpu *g, uint64_t kinds, struct gpu_error *err)
+{
+    struct gpu_counts counts = g->counts;
+    char *text = program_token_text(kinds);
+    struct program *p = text ? calloc(1, sizeof *p) : NULL;
+    if (!p) {
+        gpu_error_set(err, GPU_OUT_OF_MEMORY, 0, "no memory for a token's kernels");
+        free(text);
+        return NULL;
+    }
+    struct source source = {text, strlen(text), USE_TOKEN, ""};
+    snprintf(source.options, sizeof source.options, "-cl-std=CL1.2 -w -DSHAPE_CPU=0 -DNVIDIA_MMA=1 -DTOKEN_PROGRAM");
+    p->uses = USE_TOKEN;
+    bool good = open_program(g, p, &source, &(struct steps){0}, err);
+    g->counts = counts;
+    free(text);
+    if (good)
+        return p;
+    free(p);
+    return NULL;
+}
+
 // Kernels that were built since are of its program, too.
 static void renew_seal(const struct program *p)
 {
@@ -581,6 +720,8 @@ void programs_close(gpu *g)
     for (size_t i = 0; i < sizeof g->formats / sizeof *formats; i++)
         if (formats[i])
             program_close(formats[i]);
+    if (g->token)
+        program_close(g->token);
     renew_seal(&g->program);
     release(&g->program);
     free(g->cache_folder);

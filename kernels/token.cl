@@ -9,9 +9,6 @@
 #define TOKEN_QUADS 4 // of words that a lane has on their way
 #define PAIR_QUADS 4  // the same of two rows, where as many are asked for as have been used; 8 are no faster
 #define TOKEN_STEPS(bits) (TOKEN_QUADS * 4 / (bits)) // units
-#ifndef MEETING_TRIES
-#define MEETING_TRIES (1 << 21) // a second or two
-#endif
 
 struct staged_space {
     float4 x[TOKEN_INPUTS / 4];
@@ -30,26 +27,6 @@ struct token_unit {
     uint scale;
     uint bias;
 };
-
-// All groups are here, and see what each has written. meeting: how many have come, of which `target` since it was 0; and
-// whether anybody gave up.
-INLINE void meet(volatile __global uint *meeting, uint target)
-{
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    if (get_local_id(0) == 0) {
-        come(meeting);
-        uint tries = 0;
-        while ((int)(look(meeting) - target) < 0) {
-            if (++tries % 256 != 0)
-                continue;
-            if (tries >= MEETING_TRIES)
-                meeting[1] = 1;
-            if (look(meeting + 1) != 0)
-                break;
-        }
-    }
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-}
 
 // As in matvec_team.cl.
 INLINE uint token_place(uint four)
@@ -158,18 +135,6 @@ INLINE float token_dot(const struct token_unit *u, uint unit, const uint bits, _
     return fma(bf16(u->bias), space->totals[unit], dot);
 }
 
-// The sum of what a row's lanes have, in each of them, in team_sum's order.
-INLINE float token_sum(float dot)
-{
-    uint first = get_local_id(0) & (31 & ~(TEAM - 4));
-    float sum = from_lane(dot, first);
-    UNROLL
-    for (uint lane = 4; lane < TEAM; lane += 4)
-        sum += from_lane(dot, first + lane);
-    sum += of_lane(sum, 2);
-    return sum + of_lane(sum, 1);
-}
-
 // A team's row, and the first units that are on their way.
 struct token_rows {
     struct token_row row;
@@ -223,11 +188,6 @@ INLINE float token_end(struct token_rows *rows, __local const struct staged_spac
 INLINE bool is_first_lane(void)
 {
     return get_local_id(0) % TEAM == 0;
-}
-
-INLINE uint blocks_of(uint rows, uint block)
-{
-    return (rows + block - 1) / block;
 }
 
 // A task of TOKEN_TEAMS of n_out rows of a matrix, from first_row + `first` on.

@@ -15,6 +15,7 @@ __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void mla_in(const struct args_mla_in a, cons
 {
     __local struct staged_space space;
     uint group = get_group_id(0), n_groups = get_num_groups(0), met = a.met;
+    meet_often(meeting, a.met, a.meetings);
     if (a.kv_a.in_dim == 0)
         return;
     bool has_lora = a.q_last.kind != KIND_NONE;
@@ -75,6 +76,7 @@ __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void mla_out(const struct args_mla_out a, co
     __local struct staged_space space;
     uint group = get_group_id(0), n_groups = get_num_groups(0);
     const struct args_heads *h = &a.values;
+    meet_often(meeting, a.met, a.meetings);
     if (a.o.in_dim == 0)
         return;
     uint blocks = blocks_of(h->n_out, TOKEN_TEAMS), tasks = blocks * h->n_heads, columns = blocks_of(a.attention.kv_lora_rank, MERGE_LANES);

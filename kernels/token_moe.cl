@@ -131,11 +131,7 @@ __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void moe_token(const struct args_moe_token a
     __local struct staged_space space;
     __local struct routed_space chosen;
     uint group = get_group_id(0), n_groups = get_num_groups(0), item = get_local_id(0);
-    if (a.meetings) {
-        for (uint i = 1; i <= a.meetings; i++)
-            meet(meeting, a.met + i * n_groups);
-        return;
-    }
+    meet_often(meeting, a.met, a.meetings);
     uint dim = a.router.in_dim, top_k = a.choice.top_k, has_shared = a.shared_down.kind != KIND_NONE;
     if (dim == 0)
         return;
@@ -209,15 +205,7 @@ __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void moe_token(const struct args_moe_token a
         }
     }
     meet(meeting, a.met + STAGES * n_groups);
-
-    for (uint o = group * TOKEN_ITEMS + item; o < dim; o += n_groups * TOKEN_ITEMS) {
-        float sum = 0;
-        UNROLL_4
-        for (uint k = 0; k < top_k; k++)
-            sum = fma(chosen.weights[k], partial[(ulong)k * dim + o], sum);
-        float before = has_shared ? out[o] + partial[(ulong)top_k * dim + o] : out[o];
-        out[o] = before + sum;
-    }
+    add_partials(dim, top_k, has_shared, chosen.weights, partial, out);
 }
 
 #endif

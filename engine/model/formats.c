@@ -16,6 +16,16 @@ static void add(struct formats *formats, const struct args_matrix *m, uint32_t u
         formats->items[formats->n++] = f;
 }
 
+// Where a token's ops may go together.
+static void add_token(struct formats *formats, const struct layer_weights *layer)
+{
+    const struct mla_weights *mla = &layer->mla;
+    const struct matrix *const all[] = {&mla->q,           &mla->q_a, &mla->q_b,    &mla->kv_a, &mla->embed_q,
+                                        &mla->unembed_out, &mla->o,   &layer->gate, &layer->up, &layer->down};
+    for (size_t i = 0; mla->kv_a.buf && i < sizeof all / sizeof *all; i++)
+        add(formats, &all[i]->at, USE_TOKEN);
+}
+
 static void add_layer(struct formats *formats, const struct layer_weights *layer)
 {
     const struct mla_weights *mla = &layer->mla;
@@ -51,8 +61,9 @@ void formats_of(const struct package *package, const struct weights *weights, st
         if (package->layers[i].n_spans == 0)
             continue;
         const struct expert_layout *experts = package_experts(package, i);
-        add(formats, &experts->gate, USE_EXPERTS);
-        add(formats, &experts->up, USE_EXPERTS);
-        add(formats, &experts->down, USE_EXPERTS);
+        add_token(formats, &weights->layers[i]);
+        add(formats, &experts->gate, USE_EXPERTS | USE_TOKEN);
+        add(formats, &experts->up, USE_EXPERTS | USE_TOKEN);
+        add(formats, &experts->down, USE_EXPERTS | USE_TOKEN);
     }
 }

@@ -360,6 +360,7 @@ static void run_token(const struct pass *pass, const struct mla_weights *w, uint
     gpu_buf *const *buf = pass->scratch->buf + SCRATCH_MIXER;
     const struct vector *norm = &pass->weights->layers[layer].input_layernorm;
     gpu_buf *hidden = pass->stream->hidden;
+    const struct matrix *keys = w->embed_q.buf ? &w->embed_q : &w->kv_b;
     struct args_mla_in in = {
         .q_first = s->q_lora_rank ? w->q_a.at : w->q.at,
         .kv_a = w->kv_a.at,
@@ -368,7 +369,9 @@ static void run_token(const struct pass *pass, const struct mla_weights *w, uint
         .norm = norm->offset,
         .eps = s->rms_norm_eps,
         .lora_eps = s->latent_norm_eps,
+        .turned = w->embed_q.buf != NULL,
     };
+    in.absorb.kv_b = keys->at;
     struct gpu_mla_in_bufs in_bufs = {
         .norm = norm->buf,
         .x = hidden,
@@ -377,7 +380,7 @@ static void run_token(const struct pass *pass, const struct mla_weights *w, uint
         .kv_a = w->kv_a.buf,
         .latent_norm = w->kv_a_layernorm.buf,
         .inv_freq = pass->weights->inv_freq,
-        .kv_b = w->kv_b.buf,
+        .kv_b = keys->buf,
         .q = q.buf,
         .kv = buf[MLA_KV],
         .cache = pass_rows(pass, layer, 0),
@@ -410,8 +413,7 @@ static void run(const struct pass *pass, uint32_t layer)
     uint32_t head = s->qk_nope_head_dim + s->qk_rope_head_dim;
     struct rows q = scratch_mixer(pass->scratch, MLA_Q, s->n_heads * head);
     struct rows heads = scratch_mixer(pass->scratch, MLA_HEADS, s->n_heads * s->v_head_dim);
-    if (pass->decode && stream_is_simple(pass) && shape_layer_kind(s, layer) == LAYER_MLA && w->kv_b.buf &&
-        !w->gate.buf) {
+    if (pass->decode && stream_is_simple(pass) && shape_layer_kind(s, layer) == LAYER_MLA && !w->gate.buf) {
         run_token(pass, w, layer, q);
         return;
     }

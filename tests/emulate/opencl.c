@@ -44,7 +44,8 @@ struct _cl_program {
     size_t text_bytes;
     struct bytes library;
     void *loaded;
-    unsigned users; // its kernels and its maker
+    bool by_address; // kernels take numbers, not buffers
+    unsigned users;  // its kernels and its maker
 };
 struct argument {
     unsigned char bytes[MOST_BYTES];
@@ -325,6 +326,39 @@ cl_int clEnqueueUnmapMemObject(cl_command_queue q, cl_mem memory, void *mapped, 
 }
 
 // ---- programs
+// As NVIDIA's, a program's binary is text, PTX: here of one parameter, for all of them, and the library in digits
+// behind it. Where that parameter is no pointer any more kernels take addresses.
+
+static const char ptx_head[] = "//\n.visible .entry all(\n\t.param .u64";
+static const char ptx_pointer[] = " .ptr .global .align 1";
+static const char ptx_tail[] = " all_param_2\n)\n.reqntid 256, 1, 1\n{\n}\n//";
+
+static char *ptx_of(const struct bytes *library)
+{
+    size_t first = strlen(ptx_head) + strlen(ptx_pointer) + strlen(ptx_tail);
+    char *ptx = malloc(first + 2 * library->n + 1);
+    if (!ptx)
+        return NULL;
+    int at = sprintf(ptx, "%s%s%s", ptx_head, ptx_pointer, ptx_tail);
+    for (size_t i = 0; i < library->n; i++) {
+        unsigned byte = (unsigned char)((const char *)library->data)[i];
+        ptx[at++] = "0123456789abcdef"[byte / 16];
+        ptx[at++] = "0123456789abcdef"[byte % 16];
+    }
+    ptx[at] = 0;
+    return ptx;
+}
+
+static struct bytes library_of(const char *ptx, size_t bytes)
+{
+    const char *tail = strstr(ptx, "{\n}\n//"), *from = tail ? tail + 6 : ptx + bytes;
+    struct bytes library = {calloc(1, bytes / 2 + 1), (size_t)(ptx + bytes - from) / 2};
+    for (size_t i = 0; library.data && i < 2 * library.n; i++) {
+        unsigned digit = (unsigned)(from[i] <= '9' ? from[i] - '0' : from[i] - 'a' + 10);
+        ((unsigned char *)library.data)[i / 2] |= (unsigned char)(i % 2 ? digit : digit << 4);
+    }
+    return library;
+}
 
 cl_program clCreateProgramWithSource(cl_context c, cl_uint n, const char **texts, const size_t *lengths, cl_int *rc)
 {
@@ -345,8 +379,10 @@ cl_program clCreateProgramWithBinary(cl_context c, cl_uint n, const cl_device_id
     struct _cl_program *program = n == 1 ? calloc(1, sizeof *program) : NULL;
     if (program) {
         program->users = 1;
-        program->library = (struct bytes){malloc(*lengths), *lengths};
-        memcpy(program->library.data, *binaries, *lengths);
+        char *ptx = strndup((const char *)*binaries, *lengths);
+        program->library = library_of(ptx, strlen(ptx));
+        program->by_address = !strstr(ptx, ptx_pointer);
+        free(ptx);
     }
     if (status)
         *status = CL_SUCCESS;
@@ -377,12 +413,15 @@ cl_int clGetProgramBuildInfo(cl_program program, cl_device_id d, cl_program_buil
 
 cl_int clGetProgramInfo(cl_program program, cl_program_info what, size_t room, void *to, size_t *n)
 {
-    if (what == CL_PROGRAM_BINARY_SIZES)
-        return give(&program->library.n, sizeof program->library.n, room, to, n);
-    if (what != CL_PROGRAM_BINARIES)
-        return CL_INVALID_VALUE;
-    memcpy(*(unsigned char **)to, program->library.data, program->library.n);
-    return CL_SUCCESS;
+    char *ptx = what == CL_PROGRAM_BINARY_SIZES || what == CL_PROGRAM_BINARIES ? ptx_of(&program->library) : NULL;
+    size_t bytes = ptx ? strlen(ptx) : 0;
+    cl_int rc = ptx ? CL_SUCCESS : CL_INVALID_VALUE;
+    if (ptx && what == CL_PROGRAM_BINARY_SIZES)
+        rc = give(&bytes, sizeof bytes, room, to, n);
+    else if (ptx)
+        memcpy(*(unsigned char **)to, ptx, bytes);
+    free(ptx);
+    return rc;
 }
 
 cl_int clReleaseProgram(cl_program program)
@@ -449,16 +488,21 @@ static const struct _cl_mem *memory_of(const struct argument *argument)
 }
 
 // Buffers' addresses in registers while there are some, and structs, by value, and what is left behind each other on
-// the stack.
+// the stack. Buffers stand behind structs, or alone; a handle where a number is wanted would be taken for an address,
+// so it is refused.
 static bool lay_out(const struct _cl_kernel *kernel, struct stack_arguments *stacked, void **registers)
 {
     size_t used = 0, n_registers = 0;
     for (size_t i = 0; i < MOST_ARGUMENTS && kernel->arguments[i].n; i++) {
         const struct argument *argument = &kernel->arguments[i];
         const struct _cl_mem *memory = memory_of(argument);
+        bool is_number = kernel->program->by_address && argument->n == sizeof(void *) &&
+                         (i > 1 || kernel->arguments[1].n == sizeof(void *) || !kernel->arguments[1].n);
         const void *bytes = memory ? (const void *)&memory->data : argument->bytes;
-        if (memory && n_registers < REGISTER_ARGUMENTS) {
-            registers[n_registers++] = memory->data;
+        if (memory && kernel->program->by_address)
+            return false;
+        if ((memory || is_number) && n_registers < REGISTER_ARGUMENTS) {
+            memcpy(&registers[n_registers++], bytes, sizeof(void *));
             continue;
         }
         if (used + argument->n > sizeof stacked->bytes)

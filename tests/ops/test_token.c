@@ -9,12 +9,28 @@ struct token_case {
     uint32_t hidden, inner, n_experts, top_k, router_bits, bits;
     uint32_t shared; // as many times as wide, of the other width; 0: none
     uint32_t n_group, scoring, has_bias;
+    struct {
+        uint32_t gate, down, shared, shared_down; // instead of bits: kinds of blocks
+    } kinds;
 };
 
 static const struct token_case token_cases[] = {
-    {64, 32, 4, 2, 8, 4, 0, 1, ROUTER_SOFTMAX, 0},      {160, 96, 12, 3, 4, 8, 1, 3, ROUTER_SIGMOID, 1},
-    {2048, 1408, 16, 6, 8, 4, 2, 1, ROUTER_SIGMOID, 1}, {7168, 32, 256, 8, 8, 4, 1, 8, ROUTER_SIGMOID, 1},
-    {384, 128, 32, 4, 8, 4, 1, 1, ROUTER_SIGMOID, 0},   {8192, 64, 6, 5, 8, 8, 3, 1, ROUTER_SOFTMAX, 0},
+    {64, 32, 4, 2, 8, 4, 0, 1, ROUTER_SOFTMAX, 0, {0}},      {160, 96, 12, 3, 4, 8, 1, 3, ROUTER_SIGMOID, 1, {0}},
+    {2048, 1408, 16, 6, 8, 4, 2, 1, ROUTER_SIGMOID, 1, {0}}, {7168, 32, 256, 8, 8, 4, 1, 8, ROUTER_SIGMOID, 1, {0}},
+    {384, 128, 32, 4, 8, 4, 1, 1, ROUTER_SIGMOID, 0, {0}},   {8192, 64, 6, 5, 8, 8, 3, 1, ROUTER_SOFTMAX, 0, {0}},
+};
+
+// A router that is plain, and two kinds or three, as GGUFs have them.
+static const struct token_case kinds_cases[] = {
+    {512, 256, 12, 3, 32, 0, 2, 3, ROUTER_SIGMOID, 1, {KIND_Q4_0, KIND_Q4_0, KIND_Q8_0, KIND_Q8_0}},
+    {2048, 1408, 16, 6, 32, 0, 2, 1, ROUTER_SIGMOID, 1, {KIND_Q4_0, KIND_Q4_0, KIND_Q8_0, KIND_Q8_0}},
+    {160, 96, 8, 2, 16, 0, 0, 1, ROUTER_SOFTMAX, 0, {KIND_Q4_0, KIND_Q8_0, 0, 0}},
+    {7168, 64, 256, 8, 32, 0, 1, 8, ROUTER_SIGMOID, 1, {KIND_Q8_0, KIND_Q4_0, KIND_Q8_0, KIND_Q4_0}},
+    {768, 512, 12, 3, 32, 0, 2, 3, ROUTER_SIGMOID, 1, {KIND_Q4_K, KIND_Q6_K, KIND_Q4_K, KIND_Q6_K}},
+    {2048, 256, 16, 6, 32, 0, 2, 1, ROUTER_SIGMOID, 1, {KIND_Q4_K, KIND_Q4_K, KIND_Q6_K, KIND_Q6_K}},
+    {64, 32, 6, 1, 32, 0, 1, 1, ROUTER_SOFTMAX, 0, {KIND_Q8_0, KIND_Q4_0, KIND_Q4_0, KIND_Q8_0}}, // as many groups as
+                                                                                                  // tiles
+    {7168, 256, 8, 4, 32, 0, 1, 1, ROUTER_SIGMOID, 1, {KIND_Q6_K, KIND_Q6_K, KIND_Q4_K, KIND_Q4_K}},
 };
 
 // Matrices of one blob, each at a multiple of 64 bytes.
@@ -23,11 +39,25 @@ struct blob {
     size_t size;
 };
 
-static struct args_matrix put(struct blob *blob, uint32_t out_dim, uint32_t in_dim, uint32_t bits, uint32_t seed)
+// Float16 scales of ordinary size in any bytes of blocks.
+static void settle_blocks(const struct args_matrix *m, unsigned char *bytes, uint32_t seed)
+{
+    const struct kind_info *info = kind_info(m->kind);
+    uint64_t end = m->weight + m->out_dim * matrix_row_bytes(m);
+    for (uint64_t at = m->weight; info->halves.count && at < end; at += info->block_bytes)
+        for (unsigned i = 0; i < info->halves.count; i++) {
+            uint16_t half = (uint16_t)(0x1400 | (random_next(&seed) >> 7 & 0x83ff));
+            memcpy(bytes + at + info->halves.at[i], &half, sizeof half);
+        }
+}
+
+// kind: one of blocks, or, if it is none, MLX's or plain of so many bits.
+static struct args_matrix put_kind(struct blob *blob, uint32_t out_dim, uint32_t in_dim, uint32_t kind, uint32_t seed)
 {
     struct args_matrix shape = {
-        .in_dim = in_dim, .out_dim = out_dim, .kind = kind_of(bits), .group_size = in_dim % 64 ? 32 : 64};
+        .in_dim = in_dim, .out_dim = out_dim, .kind = kind, .group_size = in_dim % 64 ? 32 : 64};
     struct test_matrices m = random_matrices(shape, 1, seed);
+    settle_blocks(&m.at[0], m.bytes, seed + 1);
     size_t at = (blob->size + 63) / 64 * 64;
     blob->bytes = must(realloc(blob->bytes, at + m.size + 64));
     memset(blob->bytes + blob->size, 0, at - blob->size);
@@ -36,6 +66,11 @@ static struct args_matrix put(struct blob *blob, uint32_t out_dim, uint32_t in_d
     struct args_matrix placed = gpu_matrix_behind(&m.at[0], at);
     free(m.bytes);
     return placed;
+}
+
+static struct args_matrix put(struct blob *blob, uint32_t out_dim, uint32_t in_dim, uint32_t bits, uint32_t seed)
+{
+    return put_kind(blob, out_dim, in_dim, kind_of(bits), seed);
 }
 
 // A case's arguments, and its buffers but for those that are written.
@@ -50,12 +85,17 @@ static struct token_rig token_rig_of(gpu *g, const struct token_case *c)
     struct token_rig r = {0};
     struct blob experts = {0}, shared = {0}, down = {0}, router = {0};
     struct args_moe_token *a = &r.a;
+    struct token_case of = *c;
+    if (!of.kinds.gate) {
+        of.kinds.gate = of.kinds.down = kind_of(c->bits);
+        of.kinds.shared = of.kinds.shared_down = kind_of(c->bits == 4 ? 8 : 4);
+    }
     for (uint32_t e = 0; e < c->n_experts; e++) {
         if (e)
             experts.size = e * a->stride;
-        struct args_matrix gate = put(&experts, c->inner, c->hidden, c->bits, 3 * e + 1);
-        struct args_matrix up = put(&experts, c->inner, c->hidden, c->bits, 3 * e + 2);
-        struct args_matrix below = put(&experts, c->hidden, c->inner, c->bits, 3 * e + 3);
+        struct args_matrix gate = put_kind(&experts, c->inner, c->hidden, of.kinds.gate, 3 * e + 1);
+        struct args_matrix up = put_kind(&experts, c->inner, c->hidden, of.kinds.gate, 3 * e + 2);
+        struct args_matrix below = put_kind(&experts, c->hidden, c->inner, of.kinds.down, 3 * e + 3);
         if (e == 0) {
             a->gate = gate, a->up = up, a->down = below;
             a->stride = (experts.size + 63) / 64 * 64 + 64;
@@ -67,10 +107,9 @@ static struct token_rig token_rig_of(gpu *g, const struct token_case *c)
     experts.size = c->n_experts * a->stride;
     a->router = put(&router, c->n_experts, c->hidden, c->router_bits, 900);
     if (c->shared) {
-        uint32_t bits = c->bits == 4 ? 8 : 4;
-        a->shared_gate = put(&shared, c->shared * c->inner, c->hidden, bits, 901);
-        a->shared_up = put(&shared, c->shared * c->inner, c->hidden, bits, 902);
-        a->shared_down = put(&down, c->hidden, c->shared * c->inner, bits, 903);
+        a->shared_gate = put_kind(&shared, c->shared * c->inner, c->hidden, of.kinds.shared, 901);
+        a->shared_up = put_kind(&shared, c->shared * c->inner, c->hidden, of.kinds.shared, 902);
+        a->shared_down = put_kind(&down, c->hidden, c->shared * c->inner, of.kinds.shared_down, 903);
         r.b.shared = upload(g, shared.bytes, shared.size);
         r.b.shared_down = upload(g, down.bytes, down.size);
     }
@@ -185,8 +224,8 @@ static void check_token(struct harness *t, struct rig *rig, const struct token_c
         g->meeting.groups = groups;
         if (!CHECK(t, same(rig, "an id", want.ids, r.b.ids) && same(rig, "a weight", want.weights, r.b.weights) &&
                           same(rig, "an activation", want.act, r.b.act) && same(rig, "the sum", want.out, r.b.out)))
-            printf("    %u -> %u, %u of %u, %u bits, shared %u\n", c->hidden, c->inner, c->top_k, c->n_experts, c->bits,
-                   c->shared);
+            printf("    %u -> %u, %u of %u, %u bits, gates %s, shared %u\n", c->hidden, c->inner, c->top_k,
+                   c->n_experts, c->bits, kind_name(c->kinds.gate), c->shared);
         forget(&r.b);
     }
     forget(&want);
@@ -200,18 +239,65 @@ static void as_one_by_one(struct harness *t)
             check_token(t, &rigs.items[d], &token_cases[i]);
 }
 
+// Opens a program for each two kinds of GGUFs.
+static bool open_kinds(struct rig *rig, const uint32_t *kinds, unsigned n)
+{
+    enum { USES = USE_PRODUCTS | USE_EXPERTS | USE_HEADS | USE_TOKEN };
+    struct gpu_format formats[4];
+    for (unsigned i = 0; i < n; i++)
+        formats[i] = (struct gpu_format){.kind = kinds[i], .uses = USES};
+    struct gpu_error err;
+    bool good = gpu_open_formats(rig->g, formats, n, NULL, &err) == GPU_OK;
+    if (!good)
+        printf("    %s: %s\n", rig->label, err.text);
+    return good;
+}
+
+static bool open_pairs(struct rig *rig)
+{
+    static const uint32_t four[] = {KIND_Q4_0, KIND_Q8_0, KIND_Q4_K, KIND_Q6_K};
+    return open_kinds(rig, four, 2) && open_kinds(rig, four + 2, 2);
+}
+
+static void kinds_as_one_by_one(struct harness *t)
+{
+    for (unsigned d = 0; d < rigs.n; d++) {
+        if (!CHECK(t, open_pairs(&rigs.items[d])))
+            continue;
+        const gpu *g = rigs.items[d].g;
+        bool emulated = g->has_mma && getenv("MOECHAT_WARPS_CACHE"); // where all of this can be
+        CHECK(t, !emulated || (g->token && g->addresses.of && g->program.by_address && g->token->by_address));
+        for (size_t i = 0; i < sizeof kinds_cases / sizeof *kinds_cases; i++)
+            check_token(t, &rigs.items[d], &kinds_cases[i]);
+    }
+}
+
 // ---- attention over latent rows
 
 struct mla_case {
     uint32_t hidden, lora, heads, nope, rope, v, rank, position;
     uint32_t bits, kv_type;
+    uint32_t kind, last; // instead of bits: of all but q's last matrix and o; and of these
 };
 
 static const struct mla_case mla_cases[] = {
-    {64, 0, 2, 32, 16, 32, 64, 0, 4, KV_F32},
-    {160, 96, 5, 32, 8, 64, 32, 40, 8, KV_F16},
-    {2048, 0, 16, 128, 64, 128, 512, 200, 4, KV_F16},
-    {2048, 768, 20, 192, 64, 256, 512, 700, 4, KV_F16},
+    {64, 0, 2, 32, 16, 32, 64, 0, 4, KV_F32, 0, 0},
+    {160, 96, 5, 32, 8, 64, 32, 40, 8, KV_F16, 0, 0},
+    {2048, 0, 16, 128, 64, 128, 512, 200, 4, KV_F16, 0, 0},
+    {2048, 768, 20, 192, 64, 256, 512, 700, 4, KV_F16, 0, 0},
+};
+
+// Keys turned round, as GGUFs have them.
+static const struct mla_case mla_kinds_cases[] = {
+    {512, 0, 2, 32, 16, 32, 64, 0, 0, KV_F32, KIND_Q8_0, KIND_Q4_0},
+    {160, 96, 5, 64, 8, 64, 32, 40, 0, KV_F16, KIND_Q4_0, KIND_Q8_0},
+    {2048, 0, 16, 128, 64, 128, 512, 200, 0, KV_F16, KIND_Q8_0, KIND_Q8_0},
+    {2048, 768, 20, 192, 64, 256, 512, 700, 0, KV_F16, KIND_Q8_0, KIND_Q4_0},
+    {2048, 512, 4, 256, 64, 256, 512, 70, 0, KV_F16, KIND_Q4_K, KIND_Q6_K},
+    {1024, 256, 4, 256, 64, 256, 512, 70, 0, KV_F16, KIND_Q6_K, KIND_Q4_K},
+    {64, 0, 33, 32, 16, 256, 64, 5, 0, KV_F32, KIND_Q8_0, KIND_Q4_0}, // o is wider than x fits
+    {512, 0, 33, 32, 16, 256, 64, 5, 0, KV_F32, KIND_Q4_0, KIND_Q4_K},
+    {256, 0, 33, 32, 16, 256, 64, 5, 0, KV_F32, KIND_Q8_0, KIND_Q6_K},
 };
 
 struct mla_out {
@@ -240,10 +326,10 @@ static gpu_buf *cache_of(gpu *g, size_t elements, uint32_t kv_type)
     return buf;
 }
 
-static gpu_buf *placed(gpu *g, struct args_matrix *at, uint32_t out_dim, uint32_t in_dim, uint32_t bits, uint32_t seed)
+static gpu_buf *placed(gpu *g, struct args_matrix *at, uint32_t out_dim, uint32_t in_dim, uint32_t kind, uint32_t seed)
 {
     struct blob blob = {0};
-    *at = put(&blob, out_dim, in_dim, bits, seed);
+    *at = put_kind(&blob, out_dim, in_dim, kind, seed);
     gpu_buf *buf = upload(g, blob.bytes, blob.size);
     free(blob.bytes);
     return buf;
@@ -254,6 +340,7 @@ static void check_mla(struct harness *t, struct rig *rig, const struct mla_case 
 {
     gpu *g = rig->g;
     uint32_t head = c->nope + c->rope, width = c->rank + c->rope, groups = g->meeting.groups;
+    uint32_t kind = c->kind ? c->kind : kind_of(c->bits), last = c->kind ? c->last : kind;
     struct args_mla_in in = {.norm = 16, .lora_norm = 16, .eps = 1e-5f, .lora_eps = 1e-6f, .plus_one = c->bits == 8};
     struct args_mla_out out = {.attention = {.n_rows = 1,
                                              .n_heads = c->heads,
@@ -283,10 +370,12 @@ static void check_mla(struct harness *t, struct rig *rig, const struct mla_case 
     b.lora_norm = c->lora ? blank(g, c->lora + 4) : NULL;
     b.latent_norm = blank(g, c->rank + 4);
     b.inv_freq = blank(g, c->rope / 2);
-    b.q_first = placed(g, &in.q_first, c->lora ? c->lora : c->heads * head, c->hidden, c->bits, 1);
-    b.q_last = c->lora ? placed(g, &in.q_last, c->heads * head, c->lora, c->bits, 2) : NULL;
-    b.kv_a = placed(g, &in.kv_a, width, c->hidden, c->bits, 3);
-    b.kv_b = placed(g, &in.absorb.kv_b, c->heads * (c->nope + c->v), c->rank, c->bits, 4);
+    b.q_first = placed(g, &in.q_first, c->lora ? c->lora : c->heads * head, c->hidden, kind, 1);
+    b.q_last = c->lora ? placed(g, &in.q_last, c->heads * head, c->lora, last, 2) : NULL;
+    b.kv_a = placed(g, &in.kv_a, width, c->hidden, kind, 3);
+    in.turned = c->kind != 0;
+    b.kv_b = in.turned ? placed(g, &in.absorb.kv_b, c->heads * c->rank, c->nope, c->nope % 256 ? KIND_Q8_0 : kind, 4)
+                       : placed(g, &in.absorb.kv_b, c->heads * (c->nope + c->v), c->rank, kind, 4);
     in.absorb.n_rows = in.absorb.decode = 1;
     in.absorb.n_heads = c->heads;
     in.absorb.qk_nope_head_dim = c->nope;
@@ -302,7 +391,13 @@ static void check_mla(struct harness *t, struct rig *rig, const struct mla_case 
                                      .row_stride = c->heads * c->rank,
                                      .head_stride = c->rank,
                                      .decode = 1};
-    gpu_buf *o = placed(g, &out.o, c->hidden, c->heads * c->v, c->bits, 5);
+    gpu_buf *values = b.kv_b;
+    if (in.turned) {
+        values = placed(g, &out.values.matrix, c->heads * c->v, c->rank, c->rank % 256 ? KIND_Q8_0 : kind, 6);
+        out.values.head_rows = c->v;
+        out.values.first_row = 0;
+    }
+    gpu_buf *o = placed(g, &out.o, c->hidden, c->heads * c->v, last, 5);
     struct mla_out r[2];
     for (int i = 0; i < 2; i++) {
         r[i] = (struct mla_out){.lora = blank(g, c->lora + 1),
@@ -318,7 +413,7 @@ static void check_mla(struct harness *t, struct rig *rig, const struct mla_case 
         b.normed = r[i].normed, b.lora = r[i].lora, b.lora_normed = r[i].lora_normed, b.q = r[i].q, b.kv = r[i].kv;
         b.cache = r[i].cache, b.latent = r[i].latent;
         struct gpu_mla_out_bufs behind = {
-            {r[i].latent, r[i].q, r[i].cache, r[i].attended, NULL}, b.kv_b, r[i].heads, o, r[i].out};
+            {r[i].latent, r[i].q, r[i].cache, r[i].attended, NULL}, values, r[i].heads, o, r[i].out};
         g->meeting.groups = i ? groups : 0;
         uint64_t launches = gpu_counters(g).launches;
         gpu_op_mla_in(g, &in, &b);
@@ -330,7 +425,7 @@ static void check_mla(struct harness *t, struct rig *rig, const struct mla_case 
     if (!CHECK(t, same(rig, "q", r[0].q, r[1].q) && same(rig, "the cache", r[0].cache, r[1].cache) &&
                       same(rig, "q in latent space", r[0].latent, r[1].latent) &&
                       same(rig, "the heads", r[0].heads, r[1].heads) && same(rig, "the stream", r[0].out, r[1].out)))
-        printf("    %u heads, %u bits, position %u\n", c->heads, c->bits, c->position);
+        printf("    %u heads, %u bits, %s, position %u\n", c->heads, c->bits, kind_name(kind), c->position);
     for (int i = 0; i < 2; i++) {
         gpu_buf_free(r[i].lora), gpu_buf_free(r[i].normed), gpu_buf_free(r[i].lora_normed), gpu_buf_free(r[i].q);
         gpu_buf_free(r[i].kv), gpu_buf_free(r[i].cache), gpu_buf_free(r[i].latent), gpu_buf_free(r[i].attended);
@@ -339,6 +434,8 @@ static void check_mla(struct harness *t, struct rig *rig, const struct mla_case 
     gpu_buf_free(b.x), gpu_buf_free(b.norm), gpu_buf_free(b.lora_norm), gpu_buf_free(b.latent_norm);
     gpu_buf_free(b.inv_freq), gpu_buf_free(b.q_first), gpu_buf_free(b.q_last), gpu_buf_free(b.kv_a);
     gpu_buf_free(b.kv_b), gpu_buf_free(o);
+    if (values != b.kv_b)
+        gpu_buf_free(values);
 }
 
 static void latent_attention_as_one_by_one(struct harness *t)
@@ -346,6 +443,16 @@ static void latent_attention_as_one_by_one(struct harness *t)
     for (unsigned d = 0; d < rigs.n; d++)
         for (size_t i = 0; i < sizeof mla_cases / sizeof *mla_cases; i++)
             check_mla(t, &rigs.items[d], &mla_cases[i]);
+}
+
+static void latent_attention_of_kinds(struct harness *t)
+{
+    for (unsigned d = 0; d < rigs.n; d++) {
+        if (!CHECK(t, open_pairs(&rigs.items[d])))
+            continue;
+        for (size_t i = 0; i < sizeof mla_kinds_cases / sizeof *mla_kinds_cases; i++)
+            check_mla(t, &rigs.items[d], &mla_kinds_cases[i]);
+    }
 }
 
 // More groups than run at once: nobody waits forever, who reads what came of it is told, and the probe sees it.
@@ -456,8 +563,12 @@ static void wrong_arguments(struct harness *t)
 
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(as_one_by_one), TEST(latent_attention_as_one_by_one),
-                                                TEST(groups_that_never_come), TEST(launches_that_are_refused),
+    static const struct harness_test tests[] = {TEST(as_one_by_one),
+                                                TEST(kinds_as_one_by_one),
+                                                TEST(latent_attention_as_one_by_one),
+                                                TEST(latent_attention_of_kinds),
+                                                TEST(groups_that_never_come),
+                                                TEST(launches_that_are_refused),
                                                 TEST(wrong_arguments)};
     rigs = open_rigs();
     int failed = HARNESS_RUN(tests, argc, argv);
