@@ -622,7 +622,8 @@ struct args_router {
 // The routed half of a layer of one token, where the experts lie as args_places by_id says: rmsnorm of the row
 // `out`, the router's logits and its choice, gate and up of the chosen experts and of the shared one, if its kind is
 // not KIND_NONE, and the sum of all down projections, added to that row: what norm_matvecs, router, swiglu_experts and
-// add_experts do one after the other. choice.n_rows is 1; ids and weights are written from choice.first on.
+// add_experts do one after the other. With a shared_factor, of one row, the shared expert's activations are times the
+// sigmoid of its product. choice.n_rows is 1; ids and weights are written from choice.first on.
 struct args_moe_token {
     struct args_matrix router;
     struct args_matrix gate;
@@ -631,6 +632,7 @@ struct args_moe_token {
     struct args_matrix shared_gate; // the three in one buffer, and shared_down in another
     struct args_matrix shared_up;
     struct args_matrix shared_down;
+    struct args_matrix shared_factor; // KIND_NONE: the shared expert counts as it is
     struct args_router choice;
     arg_u64 norm;
     arg_u64 base; // of the experts

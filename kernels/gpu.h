@@ -243,10 +243,12 @@ struct gpu_moe_token_bufs {
     gpu_buf *experts;
     gpu_buf *shared; // gate and up; this and the next may be NULL where there is no shared expert
     gpu_buf *shared_down;
+    gpu_buf *shared_factor; // this and `factor` may be NULL without one
     gpu_buf *logits;
     gpu_buf *ids;
     gpu_buf *weights;
-    gpu_buf *act;     // a row for each chosen expert, and the shared one's at shared_offset
+    gpu_buf *act;     // a row for each chosen expert; the shared one's at shared_offset, times its factor or not yet
+    gpu_buf *factor;  // of the shared expert: its product
     gpu_buf *partial; // a row for each, the shared one's too: what stands in it afterwards means nothing
     gpu_buf *normed;  // nor here
     gpu_buf *out;

@@ -83,8 +83,12 @@ static void apart(gpu *g, const struct args_moe_token *a, const struct gpu_moe_t
                                    .by_id = 1,
                                    .first_id = a->choice.first,
                                    .n_experts = a->choice.n_experts};
-    struct args_norm_matvecs logits = {
-        .matrix = {a->router}, .norm = a->norm, .n = 1, .eps = a->eps, .plus_one = a->plus_one};
+    bool has_factor = a->shared_factor.kind != KIND_NONE;
+    struct args_norm_matvecs logits = {.matrix = {a->router, a->shared_factor},
+                                       .norm = a->norm,
+                                       .n = has_factor ? 2 : 1,
+                                       .eps = a->eps,
+                                       .plus_one = a->plus_one};
     struct args_swiglu_experts in = {.gate = a->gate,
                                      .up = a->up,
                                      .shared_gate = a->shared_gate,
@@ -93,7 +97,8 @@ static void apart(gpu *g, const struct args_moe_token *a, const struct gpu_moe_t
                                      .out_stride = a->gate.out_dim,
                                      .shared_offset = a->shared_offset,
                                      .limit = a->limit,
-                                     .situ_beta = a->situ_beta};
+                                     .situ_beta = a->situ_beta,
+                                     .is_gated = has_factor};
     struct args_add_experts out = {.matrix = a->down,
                                    .shared = a->shared_down,
                                    .at = at,
@@ -101,9 +106,11 @@ static void apart(gpu *g, const struct args_moe_token *a, const struct gpu_moe_t
                                    .shared_offset = a->shared_offset,
                                    .first_weight = a->choice.first};
     gpu_op_norm_matvecs(g, &logits,
-                        &(struct gpu_norm_matvecs_bufs){b->norm, b->out, b->normed, {b->router}, {b->logits}});
+                        &(struct gpu_norm_matvecs_bufs){
+                            b->norm, b->out, b->normed, {b->router, b->shared_factor}, {b->logits, b->factor}});
     gpu_op_router(g, &a->choice, &(struct gpu_router_bufs){b->logits, b->bias, b->ids, b->weights});
-    gpu_op_swiglu_experts(g, &in, &(struct gpu_experts_bufs){b->experts, b->ids, b->normed, b->act, b->shared, NULL});
+    gpu_op_swiglu_experts(g, &in,
+                          &(struct gpu_experts_bufs){b->experts, b->ids, b->normed, b->act, b->shared, b->factor});
     gpu_op_add_experts(g, &out,
                        &(struct gpu_add_experts_bufs){
                            {b->experts, b->ids, b->act, NULL, b->shared_down, NULL}, b->weights, b->partial, b->out});
@@ -137,10 +144,12 @@ static bool is_plain(const struct args_matrix *m)
 // May it be one launch, and of which program?
 static bool is_together(const gpu *g, const struct args_moe_token *a, const struct program **program)
 {
-    bool common = op_token_takes(g, &a->router) && takes_all(g, a, op_token_takes);
+    bool has_factor = a->shared_factor.kind != KIND_NONE;
+    bool common = op_token_takes(g, &a->router) && takes_all(g, a, op_token_takes) &&
+                  (!has_factor || op_token_takes(g, &a->shared_factor));
     *program = common ? NULL : g->token;
     return g->meeting.groups &&
-           (common || (g->token && is_plain(&a->router) && takes_all(g, a, op_token_takes_kind))) &&
+           (common || (g->token && !has_factor && is_plain(&a->router) && takes_all(g, a, op_token_takes_kind))) &&
            op_same_shape(&a->gate, &a->up) &&
            (a->shared_gate.kind == KIND_NONE || op_same_shape(&a->shared_gate, &a->shared_up)) && a->base % 16 == 0 &&
            a->stride % 16 == 0 && a->norm % 16 == 0 && a->shared_offset % 4 == 0 &&
@@ -155,7 +164,9 @@ static bool shapes_fit(const struct args_moe_token *a)
            a->gate.in_dim == hidden && a->down.out_dim == hidden && a->down.in_dim == a->gate.out_dim &&
            op_same_dims(&a->gate, &a->up) && shared == (a->shared_down.kind != KIND_NONE) &&
            (!shared || (a->shared_gate.in_dim == hidden && op_same_dims(&a->shared_gate, &a->shared_up) &&
-                        a->shared_down.out_dim == hidden && a->shared_down.in_dim == a->shared_gate.out_dim));
+                        a->shared_down.out_dim == hidden && a->shared_down.in_dim == a->shared_gate.out_dim)) &&
+           (a->shared_factor.kind == KIND_NONE ||
+            (shared && a->shared_factor.in_dim == hidden && a->shared_factor.out_dim == 1));
 }
 
 // Of what goes together; what is done apart is looked at there.
@@ -183,6 +194,9 @@ static bool buffers_fit(gpu *g, const struct args_moe_token *a, const struct gpu
              op_need_matrix(g, b->shared_down, &a->shared_down, op) &&
              op_need(g, op_holds_rows(b->act, 1, 0, a->shared_offset, a->shared_gate.out_dim), op,
                      "too little room for the shared expert"))) &&
+           (a->shared_factor.kind == KIND_NONE ||
+            (op_need_matrix(g, b->shared_factor, &a->shared_factor, op) &&
+             op_need(g, op_holds_rows(b->factor, 1, 0, 0, 1), op, "no room for the shared expert's factor"))) &&
            op_need(g,
                    op_holds(b->norm, a->norm, 4 * hidden) &&
                        (!r->has_bias || op_holds(b->bias, r->bias, 4 * (uint64_t)r->n_experts)),
@@ -215,6 +229,7 @@ void gpu_op_moe_token(gpu *g, const struct args_moe_token *a, const struct gpu_m
                        .args = &args,
                        .buffers = {b->norm, b->router, b->bias ? b->bias : b->norm, b->experts,
                                    b->shared ? b->shared : b->experts, b->shared_down ? b->shared_down : b->experts,
-                                   b->logits, b->ids, b->weights, b->act, b->partial, b->out, g->meeting.count}};
+                                   b->shared_factor ? b->shared_factor : b->experts, b->logits, b->ids, b->weights,
+                                   b->act, b->factor ? b->factor : b->act, b->partial, b->out, g->meeting.count}};
     op_token_launch(g, &l, &args.met, MEETINGS);
 }

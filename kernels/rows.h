@@ -90,7 +90,7 @@
     X(SWIGLU_MMA_32,         swiglu_mma_32,         args_swiglu_each, at.out_offset, 4, 0, PRODUCT_ITEMS, USE_MANY) \
     X(SWIGLU_MMA_64,         swiglu_mma_64,         args_swiglu_each, at.out_offset, 4, 0, PRODUCT_ITEMS, USE_MANY) \
     X(HEADS_MMA,             heads_mma,             args_heads,       decode,        3, 0, PRODUCT_ITEMS, USE_HEADS) \
-    X(MOE_TOKEN,             moe_token,             args_moe_token,   pad,          13, 0, TOKEN_ITEMS, USE_TOKEN)      \
+    X(MOE_TOKEN,             moe_token,             args_moe_token,   pad,          15, 0, TOKEN_ITEMS, USE_TOKEN)      \
     X(MLA_IN,                mla_in,                args_mla_in,      meetings,          15, 0, TOKEN_ITEMS, USE_LATENT | USE_TOKEN) \
     X(MLA_OUT,               mla_out,               args_mla_out,     o,             7, 0, TOKEN_ITEMS, USE_LATENT | USE_TOKEN)
 

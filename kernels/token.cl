@@ -48,15 +48,16 @@ INLINE void token_put(__local struct staged_space *space, uint four, bool is_the
         space->totals[four / 8] = total;
 }
 
-INLINE void token_stage(__global const float *x, uint dim, __local struct staged_space *space)
+// x times a factor.
+INLINE void token_stage(__global const float *x, uint dim, float times, __local struct staged_space *space)
 {
     uint n = dim / 4;
     for (uint base = 0; base < n; base += 2 * TOKEN_ITEMS) {
         uint i = base + get_local_id(0);
         float4 one = ((__global const float4 *)x)[min(i, n - 1)];
         float4 two = ((__global const float4 *)x)[min(i + TOKEN_ITEMS, n - 1)];
-        token_put(space, i, i < n, one);
-        token_put(space, i + TOKEN_ITEMS, i + TOKEN_ITEMS < n, two);
+        token_put(space, i, i < n, one * times);
+        token_put(space, i + TOKEN_ITEMS, i + TOKEN_ITEMS < n, two * times);
     }
 }
 

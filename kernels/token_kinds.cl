@@ -95,8 +95,9 @@ __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void moe_token(const struct args_moe_token a
                                                    __global const uchar *norms, __global const uchar *router,
                                                    __global const uchar *biases, __global const uchar *experts,
                                                    __global const uchar *shared, __global const uchar *shared_down,
-                                                   __global float *logits, __global int *ids, __global float *weights,
-                                                   __global float *act, __global float *partial, __global float *out,
+                                                   __global const uchar *shared_factor, __global float *logits,
+                                                   __global int *ids, __global float *weights, __global float *act,
+                                                   __global float *factor, __global float *partial, __global float *out,
                                                    volatile __global uint *meeting)
 {
     __local struct team_space space;

@@ -92,7 +92,7 @@ __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void mla_out(const struct args_mla_out a, co
         if (task == group)
             meet(meeting, a.met + n_groups);
         barrier(CLK_LOCAL_MEM_FENCE);
-        token_stage(attended + head * h->head_stride, h->matrix.in_dim, &space);
+        token_stage(attended + head * h->head_stride, h->matrix.in_dim, 1, &space);
         barrier(CLK_LOCAL_MEM_FENCE);
         if (task < tasks)
             product_end(&own, &space, heads + head * h->n_out);
@@ -102,7 +102,7 @@ __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void mla_out(const struct args_mla_out a, co
         product_begin(&own, &a.o, 0, a.o.out_dim, min(task, tasks - 1) * TOKEN_TEAMS, o);
         if (task == group) {
             meet(meeting, a.met + 2 * n_groups);
-            token_stage(heads, a.o.in_dim, &space);
+            token_stage(heads, a.o.in_dim, 1, &space);
             barrier(CLK_LOCAL_MEM_FENCE);
         }
         float sum = token_end(&own.rows, &space);

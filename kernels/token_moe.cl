@@ -28,6 +28,7 @@ struct moe_memory {
     __global const uchar *experts;
     __global const uchar *shared;
     __global const uchar *shared_down;
+    __global const uchar *shared_factor;
 };
 
 // The stage's tasks of the group: from `first` on every step-th before `end`. The shared expert's down projection, the
@@ -38,13 +39,18 @@ struct moe_share {
     uint end;
 };
 
+INLINE uint has_factor(const struct args_moe_token *a)
+{
+    return a->shared_factor.kind != KIND_NONE;
+}
+
 INLINE struct moe_share share_of(const struct args_moe_token *a, uint stage)
 {
     uint group = get_group_id(0), n_groups = get_num_groups(0), has_shared = a->shared_down.kind != KIND_NONE;
     uint blocks = blocks_of(a->down.out_dim, TOKEN_BLOCK);
     struct moe_share share = {group, n_groups, 0};
     if (stage == STAGE_CHOICE)
-        share.end = blocks_of(a->router.out_dim, TOKEN_BLOCK) +
+        share.end = blocks_of(a->router.out_dim, TOKEN_BLOCK) + has_factor(a) +
                     (has_shared ? blocks_of(a->shared_gate.out_dim, TOKEN_TEAMS) : 0);
     else if (stage == STAGE_GATES)
         share.end = a->choice.top_k * blocks_of(a->gate.out_dim, TOKEN_TEAMS);
@@ -59,6 +65,7 @@ struct moe_task {
     uint k;     // expert: its rank; top_k is the shared one
     uint first; // output
     bool gated;
+    bool is_factor; // the shared expert's
 };
 
 INLINE struct moe_task task_of(const struct args_moe_token *a, uint stage, uint number)
@@ -66,11 +73,13 @@ INLINE struct moe_task task_of(const struct args_moe_token *a, uint stage, uint 
     uint has_shared = a->shared_down.kind != KIND_NONE;
     struct moe_task task;
     task.gated = stage != STAGE_DOWN;
+    task.is_factor = false;
     if (stage == STAGE_CHOICE) {
-        uint blocks = blocks_of(a->router.out_dim, TOKEN_BLOCK);
+        uint blocks = blocks_of(a->router.out_dim, TOKEN_BLOCK), before = blocks + has_factor(a);
         task.k = a->choice.top_k;
-        task.gated = number >= blocks;
-        task.first = task.gated ? (number - blocks) * TOKEN_TEAMS : number * TOKEN_BLOCK;
+        task.gated = number >= before;
+        task.is_factor = number >= blocks && !task.gated;
+        task.first = task.gated ? (number - before) * TOKEN_TEAMS : number % blocks * TOKEN_BLOCK;
     } else if (stage == STAGE_GATES) {
         uint blocks = blocks_of(a->gate.out_dim, TOKEN_TEAMS);
         task.k = number / blocks;
@@ -97,9 +106,12 @@ INLINE void task_begin(const struct args_moe_token *a, uint stage, uint number, 
         o = min(o, gate.out_dim - 1);
         pair_begin(pair, &gate, o, &up, o, is_shared ? memory->shared : expert);
     } else {
-        struct args_matrix other = either_matrix(&a->router, &a->shared_down, stage == STAGE_DOWN);
+        struct args_matrix first = either_matrix(&a->router, &a->shared_factor, task.is_factor);
+        struct args_matrix other = either_matrix(&first, &a->shared_down, stage == STAGE_DOWN);
         struct args_matrix m = either_matrix(&a->down, &other, is_shared);
-        __global const uchar *shared = stage == STAGE_DOWN ? memory->shared_down : memory->router;
+        __global const uchar *shared = stage == STAGE_DOWN ? memory->shared_down
+                                       : task.is_factor    ? memory->shared_factor
+                                                           : memory->router;
         pair_begin(pair, &m, min(o, m.out_dim - 1), &m, min(o + 1, m.out_dim - 1), is_shared ? shared : expert);
     }
 }
@@ -124,8 +136,9 @@ __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void moe_token(const struct args_moe_token a
                                                    __global const uchar *norms, __global const uchar *router,
                                                    __global const uchar *biases, __global const uchar *experts,
                                                    __global const uchar *shared, __global const uchar *shared_down,
-                                                   __global float *logits, __global int *ids, __global float *weights,
-                                                   __global float *act, __global float *partial, __global float *out,
+                                                   __global const uchar *shared_factor, __global float *logits,
+                                                   __global int *ids, __global float *weights, __global float *act,
+                                                   __global float *factor, __global float *partial, __global float *out,
                                                    volatile __global uint *meeting)
 {
     __local struct staged_space space;
@@ -136,7 +149,7 @@ __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void moe_token(const struct args_moe_token a
     if (dim == 0)
         return;
 
-    struct moe_memory memory = {router, experts, shared, shared_down};
+    struct moe_memory memory = {router, experts, shared, shared_down, shared_factor};
     struct normed_row row = {(__global const float *)(norms + a.norm), dim, a.eps, a.plus_one};
     struct router_space choice = {(__local float *)chosen.choice, (__local float *)chosen.group,
                                   (__local float *)chosen.score, chosen.ids, chosen.weights};
@@ -168,7 +181,8 @@ __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void moe_token(const struct args_moe_token a
             uint n_units = next.n_units, bits = next.bits;
             if (stage == STAGE_DOWN) {
                 barrier(CLK_LOCAL_MEM_FENCE); // what was staged before has been used
-                token_stage(act + (is.k < top_k ? is.k * a.down.in_dim : a.shared_offset), n_units * UNIT, &space);
+                float times = is.k == top_k && has_factor(&a) ? sigmoid(factor[0]) : 1.0f;
+                token_stage(act + (is.k < top_k ? is.k * a.down.in_dim : a.shared_offset), n_units * UNIT, times, &space);
                 barrier(CLK_LOCAL_MEM_FENCE);
             }
             float2 dots = 0;
@@ -194,8 +208,8 @@ __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void moe_token(const struct args_moe_token a
             struct moe_target target = {act + (is_shared ? a.shared_offset : is.k * a.gate.out_dim),
                                         is_shared ? a.shared_gate.out_dim : a.gate.out_dim};
             if (!is.gated) {
-                target.to = stage == STAGE_CHOICE ? logits : partial + (ulong)is.k * dim;
-                target.n_out = stage == STAGE_CHOICE ? a.router.out_dim : dim;
+                target.to = is.is_factor ? factor : stage == STAGE_CHOICE ? logits : partial + (ulong)is.k * dim;
+                target.n_out = is.is_factor ? 1 : stage == STAGE_CHOICE ? a.router.out_dim : dim;
             }
             task_put(&a, &is, target, dots);
         }

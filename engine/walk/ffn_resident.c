@@ -123,6 +123,12 @@ static void run_whole(const struct pass *pass, uint32_t layer, const struct expe
         bufs.shared = w->gate.buf;
         bufs.shared_down = w->down.buf;
     }
+    struct projection factor = ffn_shared_gate(pass, layer);
+    if (factor.matrix) {
+        args.shared_factor = factor.matrix->at;
+        bufs.shared_factor = factor.matrix->buf;
+        bufs.factor = factor.to.buf;
+    }
     gpu_op_moe_token(pass->gpu, &args, &bufs);
 }
 
@@ -130,7 +136,7 @@ bool ffn_resident_routes(const struct pass *pass, uint32_t layer)
 {
     struct expert_row row;
     return pass->decode && stream_is_simple(pass) && !pass->shape->latent_size && *stays_of(pass, layer) &&
-           expert_layer_stays(pass->routed->store, layer, &row) && !pass->weights->layers[layer].shared_gate.buf;
+           expert_layer_stays(pass->routed->store, layer, &row);
 }
 
 bool ffn_resident(const struct pass *pass, uint32_t layer)

@@ -9,28 +9,56 @@ struct token_case {
     uint32_t hidden, inner, n_experts, top_k, router_bits, bits;
     uint32_t shared; // as many times as wide, of the other width; 0: none
     uint32_t n_group, scoring, has_bias;
+    uint32_t factor_bits; // of the shared expert's own factor; 0: there is none
     struct {
         uint32_t gate, down, shared, shared_down; // instead of bits: kinds of blocks
     } kinds;
 };
 
 static const struct token_case token_cases[] = {
-    {64, 32, 4, 2, 8, 4, 0, 1, ROUTER_SOFTMAX, 0, {0}},      {160, 96, 12, 3, 4, 8, 1, 3, ROUTER_SIGMOID, 1, {0}},
-    {2048, 1408, 16, 6, 8, 4, 2, 1, ROUTER_SIGMOID, 1, {0}}, {7168, 32, 256, 8, 8, 4, 1, 8, ROUTER_SIGMOID, 1, {0}},
-    {384, 128, 32, 4, 8, 4, 1, 1, ROUTER_SIGMOID, 0, {0}},   {8192, 64, 6, 5, 8, 8, 3, 1, ROUTER_SOFTMAX, 0, {0}},
+    {64, 32, 4, 2, 8, 4, 0, 1, ROUTER_SOFTMAX, 0, 0, {0}},
+    {160, 96, 12, 3, 4, 8, 1, 3, ROUTER_SIGMOID, 1, 0, {0}},
+    {2048, 1408, 16, 6, 8, 4, 2, 1, ROUTER_SIGMOID, 1, 0, {0}},
+    {7168, 32, 256, 8, 8, 4, 1, 8, ROUTER_SIGMOID, 1, 0, {0}},
+    {384, 128, 32, 4, 8, 4, 1, 1, ROUTER_SIGMOID, 0, 0, {0}},
+    {8192, 64, 6, 5, 8, 8, 3, 1, ROUTER_SOFTMAX, 0, 0, {0}},
+};
+
+// A shared expert with a factor of its own, as Qwen's.
+static const struct token_case factor_cases[] = {
+    {.hidden = 256,
+     .inner = 64,
+     .n_experts = 12,
+     .top_k = 4,
+     .router_bits = 8,
+     .bits = 4,
+     .shared = 1,
+     .n_group = 1,
+     .scoring = ROUTER_SOFTMAX,
+     .factor_bits = 8},
+    {.hidden = 2048,
+     .inner = 512,
+     .n_experts = 256,
+     .top_k = 8,
+     .router_bits = 4,
+     .bits = 4,
+     .shared = 1,
+     .n_group = 1,
+     .scoring = ROUTER_SOFTMAX,
+     .factor_bits = 4},
 };
 
 // A router that is plain, and two kinds or three, as GGUFs have them.
 static const struct token_case kinds_cases[] = {
-    {512, 256, 12, 3, 32, 0, 2, 3, ROUTER_SIGMOID, 1, {KIND_Q4_0, KIND_Q4_0, KIND_Q8_0, KIND_Q8_0}},
-    {2048, 1408, 16, 6, 32, 0, 2, 1, ROUTER_SIGMOID, 1, {KIND_Q4_0, KIND_Q4_0, KIND_Q8_0, KIND_Q8_0}},
-    {160, 96, 8, 2, 16, 0, 0, 1, ROUTER_SOFTMAX, 0, {KIND_Q4_0, KIND_Q8_0, 0, 0}},
-    {7168, 64, 256, 8, 32, 0, 1, 8, ROUTER_SIGMOID, 1, {KIND_Q8_0, KIND_Q4_0, KIND_Q8_0, KIND_Q4_0}},
-    {768, 512, 12, 3, 32, 0, 2, 3, ROUTER_SIGMOID, 1, {KIND_Q4_K, KIND_Q6_K, KIND_Q4_K, KIND_Q6_K}},
-    {2048, 256, 16, 6, 32, 0, 2, 1, ROUTER_SIGMOID, 1, {KIND_Q4_K, KIND_Q4_K, KIND_Q6_K, KIND_Q6_K}},
-    {64, 32, 6, 1, 32, 0, 1, 1, ROUTER_SOFTMAX, 0, {KIND_Q8_0, KIND_Q4_0, KIND_Q4_0, KIND_Q8_0}}, // as many groups as
-                                                                                                  // tiles
-    {7168, 256, 8, 4, 32, 0, 1, 1, ROUTER_SIGMOID, 1, {KIND_Q6_K, KIND_Q6_K, KIND_Q4_K, KIND_Q4_K}},
+    {512, 256, 12, 3, 32, 0, 2, 3, ROUTER_SIGMOID, 1, 0, {KIND_Q4_0, KIND_Q4_0, KIND_Q8_0, KIND_Q8_0}},
+    {2048, 1408, 16, 6, 32, 0, 2, 1, ROUTER_SIGMOID, 1, 0, {KIND_Q4_0, KIND_Q4_0, KIND_Q8_0, KIND_Q8_0}},
+    {160, 96, 8, 2, 16, 0, 0, 1, ROUTER_SOFTMAX, 0, 0, {KIND_Q4_0, KIND_Q8_0, 0, 0}},
+    {7168, 64, 256, 8, 32, 0, 1, 8, ROUTER_SIGMOID, 1, 0, {KIND_Q8_0, KIND_Q4_0, KIND_Q8_0, KIND_Q4_0}},
+    {768, 512, 12, 3, 32, 0, 2, 3, ROUTER_SIGMOID, 1, 0, {KIND_Q4_K, KIND_Q6_K, KIND_Q4_K, KIND_Q6_K}},
+    {2048, 256, 16, 6, 32, 0, 2, 1, ROUTER_SIGMOID, 1, 0, {KIND_Q4_K, KIND_Q4_K, KIND_Q6_K, KIND_Q6_K}},
+    {64, 32, 6, 1, 32, 0, 1, 1, ROUTER_SOFTMAX, 0, 0, {KIND_Q8_0, KIND_Q4_0, KIND_Q4_0, KIND_Q8_0}}, // as many groups
+                                                                                                     // as tiles
+    {7168, 256, 8, 4, 32, 0, 1, 1, ROUTER_SIGMOID, 1, 0, {KIND_Q6_K, KIND_Q6_K, KIND_Q4_K, KIND_Q4_K}},
 };
 
 // Matrices of one blob, each at a multiple of 64 bytes.
@@ -58,7 +86,7 @@ static struct args_matrix put_kind(struct blob *blob, uint32_t out_dim, uint32_t
         .in_dim = in_dim, .out_dim = out_dim, .kind = kind, .group_size = in_dim % 64 ? 32 : 64};
     struct test_matrices m = random_matrices(shape, 1, seed);
     settle_blocks(&m.at[0], m.bytes, seed + 1);
-    size_t at = (blob->size + 63) / 64 * 64;
+    size_t at = (blob->size + 63) / 64 * 64 + (16 - m.at[0].weight % 16) % 16; // of the weight: a multiple of 16
     blob->bytes = must(realloc(blob->bytes, at + m.size + 64));
     memset(blob->bytes + blob->size, 0, at - blob->size);
     memcpy(blob->bytes + at, m.bytes, m.size);
@@ -83,7 +111,7 @@ struct token_rig {
 static struct token_rig token_rig_of(gpu *g, const struct token_case *c)
 {
     struct token_rig r = {0};
-    struct blob experts = {0}, shared = {0}, down = {0}, router = {0};
+    struct blob experts = {0}, shared = {0}, down = {0}, router = {0}, factor = {0};
     struct args_moe_token *a = &r.a;
     struct token_case of = *c;
     if (!of.kinds.gate) {
@@ -113,6 +141,10 @@ static struct token_rig token_rig_of(gpu *g, const struct token_case *c)
         r.b.shared = upload(g, shared.bytes, shared.size);
         r.b.shared_down = upload(g, down.bytes, down.size);
     }
+    if (c->factor_bits) {
+        a->shared_factor = put(&factor, 1, c->hidden, c->factor_bits, 904);
+        r.b.shared_factor = upload(g, factor.bytes, factor.size);
+    }
     a->choice = (struct args_router){.bias = 16,
                                      .n_rows = 1,
                                      .n_experts = c->n_experts,
@@ -137,6 +169,7 @@ static struct token_rig token_rig_of(gpu *g, const struct token_case *c)
     r.b.router = upload(g, router.bytes, router.size);
     r.b.experts = upload(g, experts.bytes, experts.size);
     free(norm), free(bias), free(router.bytes), free(experts.bytes), free(shared.bytes), free(down.bytes);
+    free(factor.bytes);
     return r;
 }
 
@@ -152,29 +185,35 @@ static void renew(gpu *g, struct token_rig *r, const struct token_case *c)
     r->b.act = upload(g, blank, r->n_act * 4);
     r->b.partial = upload(g, blank, (c->top_k + 1) * c->hidden * 4);
     r->b.normed = upload(g, blank, c->hidden * 4);
+    r->b.factor = upload(g, blank, 4);
     free(x), free(blank);
 }
 
 static void forget(const struct gpu_moe_token_bufs *b)
 {
     gpu_buf_free(b->out), gpu_buf_free(b->logits), gpu_buf_free(b->ids), gpu_buf_free(b->weights);
-    gpu_buf_free(b->act), gpu_buf_free(b->partial), gpu_buf_free(b->normed);
+    gpu_buf_free(b->act), gpu_buf_free(b->partial), gpu_buf_free(b->normed), gpu_buf_free(b->factor);
 }
 
 static void release(const struct token_rig *r)
 {
     gpu_buf_free(r->b.norm), gpu_buf_free(r->b.bias), gpu_buf_free(r->b.router), gpu_buf_free(r->b.experts);
-    gpu_buf_free(r->b.shared), gpu_buf_free(r->b.shared_down);
+    gpu_buf_free(r->b.shared), gpu_buf_free(r->b.shared_down), gpu_buf_free(r->b.shared_factor);
 }
 
-static int same(const struct rig *rig, const char *what, gpu_buf *a, gpu_buf *b)
+static int begin_alike(const struct rig *rig, const char *what, gpu_buf *a, gpu_buf *b, uint64_t bytes)
 {
     char *first = download(rig->g, a), *second = download(rig->g, b);
-    int good = first && second && memcmp(first, second, gpu_buf_bytes(a)) == 0;
+    int good = first && second && memcmp(first, second, bytes) == 0;
     if (!good)
         printf("    %s: %s differs\n", rig->label, what);
     free(first), free(second);
     return good;
+}
+
+static int same(const struct rig *rig, const char *what, gpu_buf *a, gpu_buf *b)
+{
+    return begin_alike(rig, what, a, b, gpu_buf_bytes(a));
 }
 
 static void one_by_one(gpu *g, const struct token_rig *r)
@@ -198,7 +237,20 @@ static void one_by_one(gpu *g, const struct token_rig *r)
         struct args_swiglu wide = {
             .gate = a->shared_gate, .up = a->shared_up, .n_rows = 1, .out_offset = a->shared_offset, .limit = a->limit};
         struct args_matmul below = {.matrix = a->shared_down, .n_rows = 1, .in_offset = a->shared_offset, .add = 1};
+        struct args_matmul factor = {.matrix = a->shared_factor, .n_rows = 1};
+        struct args_gate_product gated = {.n_rows = 1,
+                                          .n_heads = 1,
+                                          .dim = a->shared_gate.out_dim,
+                                          .stride = a->shared_gate.out_dim,
+                                          .offset = a->shared_offset,
+                                          .gate_stride = 1,
+                                          .gate_head_stride = 1,
+                                          .one_each = 1};
         gpu_op_swiglu_vec(g, &wide, b->shared, b->normed, b->act);
+        if (b->shared_factor) {
+            gpu_op_matvec(g, &factor, b->shared_factor, b->normed, b->factor);
+            gpu_op_gate_product(g, &gated, b->factor, b->act);
+        }
         gpu_op_matvec(g, &below, b->shared_down, b->act, b->out);
     }
     gpu_op_combine(g, &sum, b->partial, b->weights, b->out);
@@ -222,8 +274,10 @@ static void check_token(struct harness *t, struct rig *rig, const struct token_c
         if (!CHECK(t, g->meeting.groups ? launches == 1 : launches > 1))
             printf("    %u -> %u: %u launches\n", c->hidden, c->inner, (unsigned)launches);
         g->meeting.groups = groups;
+        uint64_t act_bytes = 4 * (c->factor_bits ? c->top_k * c->inner : r.n_act); // the shared expert's: see gpu.h
         if (!CHECK(t, same(rig, "an id", want.ids, r.b.ids) && same(rig, "a weight", want.weights, r.b.weights) &&
-                          same(rig, "an activation", want.act, r.b.act) && same(rig, "the sum", want.out, r.b.out)))
+                          begin_alike(rig, "an activation", want.act, r.b.act, act_bytes) &&
+                          same(rig, "the sum", want.out, r.b.out)))
             printf("    %u -> %u, %u of %u, %u bits, gates %s, shared %u\n", c->hidden, c->inner, c->top_k,
                    c->n_experts, c->bits, kind_name(c->kinds.gate), c->shared);
         forget(&r.b);
@@ -237,6 +291,13 @@ static void as_one_by_one(struct harness *t)
     for (unsigned d = 0; d < rigs.n; d++)
         for (size_t i = 0; i < sizeof token_cases / sizeof *token_cases; i++)
             check_token(t, &rigs.items[d], &token_cases[i]);
+}
+
+static void with_a_factor(struct harness *t)
+{
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (size_t i = 0; i < sizeof factor_cases / sizeof *factor_cases; i++)
+            check_token(t, &rigs.items[d], &factor_cases[i]);
 }
 
 // Opens a program for each two kinds of GGUFs.
@@ -564,6 +625,7 @@ static void wrong_arguments(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {TEST(as_one_by_one),
+                                                TEST(with_a_factor),
                                                 TEST(kinds_as_one_by_one),
                                                 TEST(latent_attention_as_one_by_one),
                                                 TEST(latent_attention_of_kinds),
