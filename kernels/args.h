@@ -577,6 +577,17 @@ struct args_delta_token {
     struct args_gated_norm norm;
 };
 
+// One token of such a layer, from the stream's row on, which is in's x, and into it again: norm_matvecs, delta_token
+// and out += last times what that leaves. in.matrix: queries, keys and values; the output's gate; beta's inputs; the
+// decay's.
+struct args_delta_layer {
+    struct args_norm_matvecs in;
+    struct args_delta_token token;
+    struct args_matrix last;
+    arg_u32 met; // these two as in args_moe_token
+    arg_u32 meetings;
+};
+
 // y[r][h][i] *= sigmoid(gate[r][h][i]), i < dim; heads of y lie side by side, those of the gate gate_head_stride apart.
 // With one_each a head has one gate, gate[r][h][0]: a shared expert's, of one head.
 struct args_gate_product {

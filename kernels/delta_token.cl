@@ -165,45 +165,54 @@ INLINE void token_norm(const struct args_gated_norm *a, uint head, float answer,
     y[a->out_offset + head * a->dim + i] = load->weight * (answer * scale) * act;
 }
 
-// Groups: heads of values.
-__kernel GROUP_SIZE(TOKEN_ITEMS, 1) void delta_token(const struct args_delta_token a, const struct tiling t,
-                                                     __global const uchar *taps, __global const uchar *rates,
-                                                     __global const uchar *dt_biases, __global const uchar *norms,
-                                                     __global const float *x, __global const float *gates,
-                                                     __global const float *z, __global const float *conv_from,
-                                                     __global float *conv_to, __global const float *from,
-                                                     __global float *to, __global float *out)
+INLINE struct token_job token_job_of(const struct args_delta_token *a, uint head, __global const uchar *taps,
+                                     __global const float *x, __global const float *conv_from, __global float *conv_to)
 {
-    __local struct token_space space;
-    const struct args_delta *scan = &a.scan;
-    if (a.conv.n_rows == 0)
-        return;
-    uint item = get_local_id(0), slice = item / TOKEN_FOURS, first_row = slice * SCAN_ROWS;
-    struct token_job job = {&a, get_group_id(0), key_head_of(scan, get_group_id(0))};
-    job.first_of_keys = scan->tiled_heads ? job.head < scan->n_key_heads
-                                          : job.head % (scan->n_value_heads / scan->n_key_heads) == 0;
-    job.taps = (__global const float *)(taps + a.conv.weight);
-    job.x = x + a.conv.in_offset;
-    job.from = conv_from + a.conv.from;
-    job.to = conv_to + a.conv.to;
-    struct token_load load = token_take_inputs(&job, rates, dt_biases, norms, gates, z);
-    ulong at = (ulong)job.head * scan->key_dim * scan->value_dim;
-    uint column = item % TOKEN_FOURS * 4;
-    float4 s[SCAN_ROWS];
+    const struct args_delta *scan = &a->scan;
+    struct token_job job = {a, head, key_head_of(scan, head)};
+    job.first_of_keys = scan->tiled_heads ? head < scan->n_key_heads
+                                          : head % (scan->n_value_heads / scan->n_key_heads) == 0;
+    job.taps = (__global const float *)(taps + a->conv.weight);
+    job.x = x + a->conv.in_offset;
+    job.from = conv_from + a->conv.from;
+    job.to = conv_to + a->conv.to;
+    return job;
+}
+
+INLINE ulong token_state_at(const struct args_delta *scan, uint head)
+{
+    return (ulong)head * scan->key_dim * scan->value_dim;
+}
+
+// The work-item's share of a head's state.
+INLINE void token_take_state(const struct args_delta *scan, uint head, __global const float *from, float4 *s)
+{
+    uint item = get_local_id(0);
     UNROLL
     for (uint r = 0; r < SCAN_ROWS; r++)
-        s[r] = token_take(scan, from + scan->from + at, first_row + r, column);
+        s[r] = token_take(scan, from + scan->from + token_state_at(scan, head), item / TOKEN_FOURS * SCAN_ROWS + r,
+                          item % TOKEN_FOURS * 4);
+}
+
+// A head: its state anew, and its answer.
+INLINE void token_answer(const struct token_job *job, const struct token_load *load, float4 *s, __global float *to,
+                         __global float *out, __local struct token_space *space)
+{
+    const struct args_delta *scan = &job->a->scan;
+    uint item = get_local_id(0), slice = item / TOKEN_FOURS, first_row = slice * SCAN_ROWS;
+    uint column = item % TOKEN_FOURS * 4;
+    ulong at = token_state_at(scan, job->head);
     float root = 1.0f / sqrt((float)scan->key_dim);
-    token_inputs(&job, &load, &space);
-    float beta = sigmoid(load.beta);
+    token_inputs(job, load, space);
+    float beta = sigmoid(load->beta);
     barrier(CLK_LOCAL_MEM_FENCE);
-    float kq = token_scale(scan, root, &space);
+    float kq = token_scale(scan, root, space);
     barrier(CLK_LOCAL_MEM_FENCE);
     float4 known[4] = {0, 0, 0, 0}, wanted[4] = {0, 0, 0, 0}; // of every fourth row
     UNROLL
     for (uint j = 0; j < SCAN_FOURS; j++) {
-        float4 decay = space.decays[slice * SCAN_FOURS + j], key = space.keys[slice * SCAN_FOURS + j];
-        float4 query = space.queries[slice * SCAN_FOURS + j];
+        float4 decay = space->decays[slice * SCAN_FOURS + j], key = space->keys[slice * SCAN_FOURS + j];
+        float4 query = space->queries[slice * SCAN_FOURS + j];
         s[4 * j] *= decay.x, s[4 * j + 1] *= decay.y, s[4 * j + 2] *= decay.z, s[4 * j + 3] *= decay.w;
         known[0] = fma((float4)(key.x), s[4 * j], known[0]);
         known[1] = fma((float4)(key.y), s[4 * j + 1], known[1]);
@@ -214,27 +223,46 @@ __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void delta_token(const struct args_delta_tok
         wanted[2] = fma((float4)(query.z), s[4 * j + 2], wanted[2]);
         wanted[3] = fma((float4)(query.w), s[4 * j + 3], wanted[3]);
     }
-    space.sums[0][slice][item % TOKEN_FOURS] = (known[0] + known[2]) + (known[1] + known[3]);
-    space.sums[1][slice][item % TOKEN_FOURS] = (wanted[0] + wanted[2]) + (wanted[1] + wanted[3]);
+    space->sums[0][slice][item % TOKEN_FOURS] = (known[0] + known[2]) + (known[1] + known[3]);
+    space->sums[1][slice][item % TOKEN_FOURS] = (wanted[0] + wanted[2]) + (wanted[1] + wanted[3]);
     barrier(CLK_LOCAL_MEM_FENCE);
     float sum = 0, asked = 0; // of column item % MOST_KEY_DIM
     UNROLL
     for (uint i = 0; i < SCAN_SLICES; i++) {
-        sum += ((__local const float *)space.sums[0][i])[item % MOST_KEY_DIM];
-        asked += ((__local const float *)space.sums[1][i])[item % MOST_KEY_DIM];
+        sum += ((__local const float *)space->sums[0][i])[item % MOST_KEY_DIM];
+        asked += ((__local const float *)space->sums[1][i])[item % MOST_KEY_DIM];
     }
-    float d = beta * (space.values[item % MOST_KEY_DIM] - sum);
+    float d = beta * (space->values[item % MOST_KEY_DIM] - sum);
     if (item < MOST_KEY_DIM)
-        ((__local float *)space.differences)[item] = d;
+        ((__local float *)space->differences)[item] = d;
     barrier(CLK_LOCAL_MEM_FENCE);
-    float4 difference = space.differences[item % TOKEN_FOURS];
+    float4 difference = space->differences[item % TOKEN_FOURS];
     UNROLL
     for (uint r = 0; r < SCAN_ROWS; r++) {
-        s[r] = fma((float4)(((__local const float *)space.keys)[first_row + r]), difference, s[r]);
+        s[r] = fma((float4)(((__local const float *)space->keys)[first_row + r]), difference, s[r]);
         if (first_row + r < scan->key_dim && column < scan->value_dim)
             *(__global float4 *)(to + scan->to + at + (ulong)(first_row + r) * scan->value_dim + column) = s[r];
     }
-    token_norm(&a.norm, job.head, fma(d, kq, asked), &load, out, space.squares);
+    token_norm(&job->a->norm, job->head, fma(d, kq, asked), load, out, space->squares);
+}
+
+// Groups: heads of values.
+__kernel GROUP_SIZE(TOKEN_ITEMS, 1) void delta_token(const struct args_delta_token a, const struct tiling t,
+                                                     __global const uchar *taps, __global const uchar *rates,
+                                                     __global const uchar *dt_biases, __global const uchar *norms,
+                                                     __global const float *x, __global const float *gates,
+                                                     __global const float *z, __global const float *conv_from,
+                                                     __global float *conv_to, __global const float *from,
+                                                     __global float *to, __global float *out)
+{
+    __local struct token_space space;
+    float4 s[SCAN_ROWS];
+    if (a.conv.n_rows == 0)
+        return;
+    struct token_job job = token_job_of(&a, get_group_id(0), taps, x, conv_from, conv_to);
+    struct token_load load = token_take_inputs(&job, rates, dt_biases, norms, gates, z);
+    token_take_state(&a.scan, job.head, from, s);
+    token_answer(&job, &load, s, to, out, &space);
 }
 
 #endif

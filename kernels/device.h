@@ -57,6 +57,7 @@ struct addresses {
 // Groups that have been seen to run all at once, and so may wait for each other inside a kernel.
 struct meeting {
     gpu_buf *count;    // two uint32: how many have come, and whether anybody gave up
+    bool has_states;   // in delta_layer, too
     uint32_t groups;   // 0: none may
     uint32_t met;      // have come so far, in all launches; wraps
     uint32_t asked;    // of these, when the host last saw that nobody had given up

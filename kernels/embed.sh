@@ -63,7 +63,7 @@ echo '// Made by kernels/embed.sh. Do not edit.'
 echo '#include <stddef.h>'
 names='kernels_text kind_text token_text token_names token_kind_text token_names_end token_last_text'
 for name in $names; do echo "extern const char $name[]; extern const size_t ${name}_bytes;"; done
-array kernels_text $first $parts $teams $(others) token.cl token_moe.cl token_mla.cl # which take functions of others'
+array kernels_text $first $parts $teams $(others) token.cl token_moe.cl token_mla.cl token_delta.cl # which take functions of others'
 array kind_text $first $kinds $teams $matrices
 array token_text $first $parts token_segment.cl
 slot_names | sed 's/.*/#define & OF_SLOT(&)/' | text token_names

@@ -382,6 +382,13 @@ struct gpu_delta_token_bufs {
     struct gpu_gated_norm_bufs norm;
 };
 void gpu_op_delta_token(gpu *g, const struct args_delta_token *a, const struct gpu_delta_token_bufs *b);
+// The same with what stands before and behind it, in one launch where moe_token is one, else one by one.
+struct gpu_delta_layer_bufs {
+    struct gpu_norm_matvecs_bufs in; // x is the stream; y: conv.x, the norm's gate, and the scan's twice
+    struct gpu_delta_token_bufs token;
+    gpu_buf *last;
+};
+void gpu_op_delta_layer(gpu *g, const struct args_delta_layer *a, const struct gpu_delta_layer_bufs *b);
 void gpu_op_gate_product(gpu *g, const struct args_gate_product *a, gpu_buf *gate, gpu_buf *y); // gate is not y
 struct gpu_router_bufs {
     gpu_buf *logits;  // [n_rows, n_experts]

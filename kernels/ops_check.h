@@ -57,6 +57,10 @@ bool op_router_fits(const struct args_router *a);
 bool op_kv_append_fits(gpu *g, const struct args_kv_append *a, const struct gpu_kv_append_bufs *b);
 bool op_q_prime_fits(gpu *g, const struct args_kv_b *a, gpu_buf *kv_b, gpu_buf *q, gpu_buf *out);
 bool op_heads_fit(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *out);
+bool op_norm_matvecs_fit(gpu *g, const struct args_norm_matvecs *a, const struct gpu_norm_matvecs_bufs *b);
+bool op_delta_token_fits(gpu *g, const struct args_delta_token *a, const struct gpu_delta_token_bufs *b);
+// Do the rows of one of its ops become those of the next, and does one kernel take them?
+bool op_is_delta_token(const gpu *g, const struct args_delta_token *a, const struct gpu_delta_token_bufs *b);
 // attention_decode on a GPU without its merge: where the tiles' parts are, and how they are cut. NULL: sticky error.
 gpu_buf *op_attention_tiles(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b,
                             struct tiling *tiling);

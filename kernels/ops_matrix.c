@@ -72,7 +72,7 @@ static void norm_matvecs_apart(gpu *g, const struct args_norm_matvecs *a, const 
     }
 }
 
-static bool norm_matvecs_fit(gpu *g, const struct args_norm_matvecs *a, const struct gpu_norm_matvecs_bufs *b)
+bool op_norm_matvecs_fit(gpu *g, const struct args_norm_matvecs *a, const struct gpu_norm_matvecs_bufs *b)
 {
     static const char op[] = "norm_matvecs";
     uint64_t dim = a->matrix[0].in_dim;
@@ -91,7 +91,7 @@ static bool norm_matvecs_fit(gpu *g, const struct args_norm_matvecs *a, const st
 
 void gpu_op_norm_matvecs(gpu *g, const struct args_norm_matvecs *a, const struct gpu_norm_matvecs_bufs *b)
 {
-    if (gpu_failed(g) || !norm_matvecs_fit(g, a, b))
+    if (gpu_failed(g) || !op_norm_matvecs_fit(g, a, b))
         return;
     struct args_matrix all = {0}; // as if they were one
     uint32_t tallest = 0;

@@ -304,7 +304,7 @@ void gpu_op_gate_product(gpu *g, const struct args_gate_product *a, gpu_buf *gat
 
 // Do the rows of one op become those of the next, and does a group of the one kernel have room for a head, whose rows
 // are read by fours?
-static bool is_one_token(const gpu *g, const struct args_delta_token *a, const struct gpu_delta_token_bufs *b)
+bool op_is_delta_token(const gpu *g, const struct args_delta_token *a, const struct gpu_delta_token_bufs *b)
 {
     const struct args_delta *scan = &a->scan;
     uint64_t keys = (uint64_t)scan->n_key_heads * scan->key_dim;
@@ -318,18 +318,22 @@ static bool is_one_token(const gpu *g, const struct args_delta_token *a, const s
            a->conv.channels == 2 * keys + values && b->norm.y != b->scan.from && b->norm.gate != b->norm.y;
 }
 
+bool op_delta_token_fits(gpu *g, const struct args_delta_token *a, const struct gpu_delta_token_bufs *b)
+{
+    return short_conv_fits(g, &a->conv, &b->conv) && delta_fits(g, &a->scan, &b->scan) &&
+           gated_norm_fits(g, &a->norm, &b->norm) &&
+           op_need(g,
+                   a->conv.n_rows == 1 && a->scan.n_rows == 1 && a->norm.n_rows == 1 && b->conv.y == b->scan.x &&
+                       b->scan.out == b->norm.x && a->scan.out_offset == a->norm.in_offset &&
+                       a->norm.n_heads == a->scan.n_value_heads && a->norm.dim == a->scan.value_dim,
+                   "delta_token", "the ops have no row in common");
+}
+
 void gpu_op_delta_token(gpu *g, const struct args_delta_token *a, const struct gpu_delta_token_bufs *b)
 {
-    static const char op[] = "delta_token";
-    if (gpu_failed(g) || !short_conv_fits(g, &a->conv, &b->conv) || !delta_fits(g, &a->scan, &b->scan) ||
-        !gated_norm_fits(g, &a->norm, &b->norm) ||
-        !op_need(g,
-                 a->conv.n_rows == 1 && a->scan.n_rows == 1 && a->norm.n_rows == 1 && b->conv.y == b->scan.x &&
-                     b->scan.out == b->norm.x && a->scan.out_offset == a->norm.in_offset &&
-                     a->norm.n_heads == a->scan.n_value_heads && a->norm.dim == a->scan.value_dim,
-                 op, "the ops have no row in common"))
+    if (gpu_failed(g) || !op_delta_token_fits(g, a, b))
         return;
-    if (!is_one_token(g, a, b)) {
+    if (!op_is_delta_token(g, a, b)) {
         gpu_op_short_conv(g, &a->conv, &b->conv);
         gpu_op_delta(g, &a->scan, &b->scan);
         gpu_op_gated_norm(g, &a->norm, &b->norm);

@@ -2,29 +2,43 @@
 // What a decoded token does in one launch where groups can wait for each other.
 #include "kernels/ops_check.h"
 
-// Every kernel whose groups meet does so a few times, with so many. False: not all of them came, or the driver refused.
-static bool do_meet(gpu *g, const struct program *program, uint32_t groups)
+enum { TIMES = 8 }; // that groups meet for a proof
+
+// So many groups meet a few times in each of n kernels. False: not all of them came, or the driver refused. The count
+// must have begun anew.
+static bool do_meet(gpu *g, const struct program *program, uint32_t groups, const struct launch *launches, unsigned n)
 {
-    enum { TIMES = 8 };
     gpu_buf *count = g->meeting.count;
-    const uint32_t zero[2] = {0, 0}, each = TIMES * groups;
-    const struct args_moe_token moe = {.meetings = TIMES};
-    const struct args_mla_in in = {.met = each, .meetings = TIMES};
-    const struct args_mla_out out = {.met = 2 * each, .meetings = TIMES};
-    struct launch launches[] = {{.kernel = KERNEL_MOE_TOKEN, .args = &moe},
-                                {.kernel = KERNEL_MLA_IN, .args = &in},
-                                {.kernel = KERNEL_MLA_OUT, .args = &out}};
-    enum { N = sizeof launches / sizeof *launches };
     uint32_t seen[2];
-    gpu_write(g, count, 0, zero, sizeof zero);
-    for (unsigned k = 0; k < N; k++) {
-        launches[k].program = program;
-        launches[k].groups[0] = groups;
-        for (unsigned i = 0; i < kernel_info(launches[k].kernel)->n_buffers; i++)
-            launches[k].buffers[i] = count;
-        launch(g, &launches[k]);
+    for (unsigned k = 0; k < n; k++) {
+        struct launch l = launches[k];
+        l.program = program;
+        l.groups[0] = groups;
+        for (unsigned i = 0; i < kernel_info(l.kernel)->n_buffers; i++)
+            l.buffers[i] = count;
+        launch(g, &l);
     }
-    return gpu_read(g, count, 0, seen, sizeof seen, NULL) == GPU_OK && seen[0] == N * each && !seen[1];
+    return gpu_read(g, count, 0, seen, sizeof seen, NULL) == GPU_OK && seen[0] == n * TIMES * groups && !seen[1];
+}
+
+// Every kernel whose groups meet and that programs of several kinds have, too.
+static bool all_meet(gpu *g, const struct program *program, uint32_t groups)
+{
+    const struct args_moe_token moe = {.meetings = TIMES};
+    const struct args_mla_in in = {.met = TIMES * groups, .meetings = TIMES};
+    const struct args_mla_out out = {.met = 2 * TIMES * groups, .meetings = TIMES};
+    const struct launch launches[] = {{.kernel = KERNEL_MOE_TOKEN, .args = &moe},
+                                      {.kernel = KERNEL_MLA_IN, .args = &in},
+                                      {.kernel = KERNEL_MLA_OUT, .args = &out}};
+    return do_meet(g, program, groups, launches, sizeof launches / sizeof *launches);
+}
+
+static bool states_meet(gpu *g, uint32_t groups)
+{
+    const struct args_delta_layer layer = {.meetings = TIMES};
+    bool wanted = !g->mixers || (g->mixers & kernel_info(KERNEL_DELTA_LAYER)->uses);
+    return wanted && kernel_group(g, KERNEL_DELTA_LAYER) &&
+           do_meet(g, NULL, groups, &(struct launch){.kernel = KERNEL_DELTA_LAYER, .args = &layer}, 1);
 }
 
 // The count begins anew.
@@ -43,10 +57,16 @@ void gpu_prove_meeting(gpu *g, uint32_t per_unit)
         return;
     if (!m->count)
         m->count = gpu_buf_new(g, sizeof(uint32_t[2]), NULL);
-    if (m->count && do_meet(g, NULL, per_unit * g->info.compute_units))
-        m->groups = per_unit * g->info.compute_units;
-    if (m->groups)
+    m->has_states = false;
+    if (m->count)
         begin_meetings(g);
+    if (m->count && all_meet(g, NULL, per_unit * g->info.compute_units))
+        m->groups = per_unit * g->info.compute_units;
+    if (m->groups) {
+        begin_meetings(g);
+        m->has_states = states_meet(g, m->groups);
+        begin_meetings(g);
+    }
     gpu_check(g, NULL);
     g->counts = (struct gpu_counts){0};
 }
@@ -57,7 +77,7 @@ bool gpu_prove_token(gpu *g, const struct program *program)
     if (gpu_failed(g))
         return false;
     begin_meetings(g); // else what this read finds would be taken for what launches before have left
-    bool good = do_meet(g, program, g->meeting.groups);
+    bool good = all_meet(g, program, g->meeting.groups);
     begin_meetings(g);
     gpu_check(g, NULL);
     g->counts = counts;

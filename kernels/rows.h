@@ -92,7 +92,8 @@
     X(HEADS_MMA,             heads_mma,             args_heads,       decode,        3, 0, PRODUCT_ITEMS, USE_HEADS) \
     X(MOE_TOKEN,             moe_token,             args_moe_token,   pad,          15, 0, TOKEN_ITEMS, USE_TOKEN)      \
     X(MLA_IN,                mla_in,                args_mla_in,      meetings,          15, 0, TOKEN_ITEMS, USE_LATENT | USE_TOKEN) \
-    X(MLA_OUT,               mla_out,               args_mla_out,     o,             7, 0, TOKEN_ITEMS, USE_LATENT | USE_TOKEN)
+    X(MLA_OUT,               mla_out,               args_mla_out,     o,             7, 0, TOKEN_ITEMS, USE_LATENT | USE_TOKEN) \
+    X(DELTA_LAYER,           delta_layer,           args_delta_layer, meetings,     20, 0, TOKEN_ITEMS, USE_STATES)
 
 // Structs inside of those, and what every kernel takes besides: type and last field.
 #define INNER_STRUCTS(X)                                                                                               \
@@ -101,7 +102,7 @@
     X(tiling, n_tiles)
 // clang-format on
 
-enum { MAX_KERNEL_BUFFERS = 15 };
+enum { MAX_KERNEL_BUFFERS = 20 };
 
 // NVIDIA's compiler refuses macros with any number of parameters.
 #define ROW_COUNT(id, name, args, last, n_buffers, cpu, gpu, uses) +1

@@ -267,18 +267,30 @@ static struct args_gated_norm norm_and_gate(const struct pass *pass, const struc
     };
 }
 
-// From the inputs on.
-static void mix(const struct pass *pass, uint32_t layer, const struct rule *rule)
+static struct args_delta_token token_args(const struct pass *pass, const struct delta_weights *w,
+                                          const struct rule *rule)
+{
+    return (struct args_delta_token){convolution(pass, w), scan(pass, w, rule), norm_and_gate(pass, w, rule)};
+}
+
+static struct gpu_delta_token_bufs token_bufs(const struct pass *pass, uint32_t layer)
 {
     const struct delta_weights *w = &pass->weights->layers[layer].delta;
     gpu_buf *const *buf = pass->scratch->buf + SCRATCH_MIXER;
     struct state_halves history = pass_state(pass, layer, STATE_CONV), state = pass_state(pass, layer, STATE_DELTA);
-    struct args_delta_token args = {convolution(pass, w), scan(pass, w, rule), norm_and_gate(pass, w, rule)};
-    struct gpu_delta_token_bufs bufs = {
+    return (struct gpu_delta_token_bufs){
         .conv = {w->conv.buf, buf[DELTA_QKV], history.from, history.to, buf[DELTA_CONV]},
         .scan = {w->rate.buf, w->dt_bias.buf, buf[DELTA_CONV], buf[DELTA_GATE], state.from, state.to, buf[DELTA_OUT]},
         .norm = {w->norm.buf, buf[DELTA_OUT], buf[DELTA_Z], buf[DELTA_OUT]},
     };
+}
+
+// From the inputs on.
+static void mix(const struct pass *pass, uint32_t layer, const struct rule *rule)
+{
+    const struct delta_weights *w = &pass->weights->layers[layer].delta;
+    struct args_delta_token args = token_args(pass, w, rule);
+    struct gpu_delta_token_bufs bufs = token_bufs(pass, layer);
     if (pass->decode && !pass->stream->unfused) {
         gpu_op_delta_token(pass->gpu, &args, &bufs);
     } else {
@@ -287,6 +299,30 @@ static void mix(const struct pass *pass, uint32_t layer, const struct rule *rule
         gpu_op_gated_norm(pass->gpu, &args.norm, &bufs.norm);
     }
     stream_add(pass, &w->out, scratch_mixer(pass->scratch, DELTA_OUT, values_of(pass->shape)));
+}
+
+// From the stream on and into it, in as few launches as the device allows.
+static void run_token(const struct pass *pass, uint32_t layer, const struct projection *from_x, const struct rule *rule)
+{
+    const struct delta_weights *w = &pass->weights->layers[layer].delta;
+    const struct vector *norm = &pass->weights->layers[layer].input_layernorm;
+    struct args_delta_layer args = {
+        .in = {.norm = norm->offset, .n = MOST_BESIDE, .eps = pass->shape->rms_norm_eps},
+        .token = token_args(pass, w, rule),
+        .last = w->out.at,
+    };
+    struct gpu_delta_layer_bufs bufs = {
+        .in = {.norm = norm->buf, .x = pass->stream->hidden, .normed = pass->stream->normed},
+        .token = token_bufs(pass, layer),
+        .last = w->out.buf,
+    };
+    for (uint32_t k = 0; k < MOST_BESIDE; k++) {
+        args.in.matrix[k] = from_x[k].matrix->at;
+        args.in.out_offset[k] = from_x[k].to.offset;
+        bufs.in.matrix[k] = from_x[k].matrix->buf;
+        bufs.in.y[k] = from_x[k].to.buf;
+    }
+    gpu_op_delta_layer(pass->gpu, &args, &bufs);
 }
 
 static void project(const struct pass *pass, const struct matrix *matrix, struct rows x, struct rows y)
@@ -307,13 +343,17 @@ static void run_gdn(const struct pass *pass, uint32_t layer)
     const struct delta_weights *w = &pass->weights->layers[layer].delta;
     const struct rule rule = {s->linear.n_value_heads, DECAY_HEAD, GATE_SILU};
     struct rows gate = scratch_mixer(pass->scratch, DELTA_GATE, 2 * s->linear.n_value_heads);
-    struct projection from_x[] = {
+    struct projection from_x[MOST_BESIDE] = {
         {.matrix = &w->qkv[0], .to = scratch_mixer(pass->scratch, DELTA_QKV, channels_of(s))},
         {.matrix = &w->z, .to = scratch_mixer(pass->scratch, DELTA_Z, values_of(s))},
         {.matrix = &w->beta, .to = gate},
         {.matrix = &w->decay, .to = from(gate, s->linear.n_value_heads)},
     };
-    stream_project(pass, layer, SITE_MIXER, from_x, 4);
+    if (pass->decode && stream_is_simple(pass)) {
+        run_token(pass, layer, from_x, &rule);
+        return;
+    }
+    stream_project(pass, layer, SITE_MIXER, from_x, MOST_BESIDE);
     mix(pass, layer, &rule);
 }
 

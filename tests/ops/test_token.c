@@ -516,6 +516,134 @@ static void latent_attention_of_kinds(struct harness *t)
     }
 }
 
+// ---- layers that keep a state
+
+struct layer_case {
+    uint32_t hidden, key_heads, value_heads, key_dim, value_dim, tiled;
+    uint32_t bits, gate_bits;
+};
+
+struct layer_rig {
+    struct args_delta_layer a;
+    struct gpu_delta_layer_bufs b;
+};
+
+static struct layer_rig layer_rig_of(gpu *g, const struct layer_case *c)
+{
+    uint32_t keys = c->key_heads * c->key_dim, values = c->value_heads * c->value_dim, channels = 2 * keys + values;
+    uint32_t rows[MOST_BESIDE] = {channels, values, c->value_heads, c->value_heads};
+    struct layer_rig r = {0};
+    struct gpu_norm_matvecs_bufs *in = &r.b.in;
+    struct gpu_delta_token_bufs *t = &r.b.token;
+    r.a.in = (struct args_norm_matvecs){.norm = 16, .n = MOST_BESIDE, .eps = 1e-5f, .plus_one = c->tiled};
+    r.a.in.out_offset[3] = c->value_heads;
+    for (uint32_t k = 0; k < MOST_BESIDE; k++)
+        in->matrix[k] =
+            placed(g, &r.a.in.matrix[k], rows[k], c->hidden, kind_of(k < 2 ? c->bits : c->gate_bits), 40 + k);
+    r.b.last = placed(g, &r.a.last, c->hidden, values, kind_of(c->bits), 44);
+    r.a.token.conv = (struct args_short_conv){.weight = 16, .n_rows = 1, .channels = channels};
+    r.a.token.scan = (struct args_delta){.n_rows = 1,
+                                         .n_key_heads = c->key_heads,
+                                         .n_value_heads = c->value_heads,
+                                         .key_dim = c->key_dim,
+                                         .value_dim = c->value_dim,
+                                         .k_offset = keys,
+                                         .v_offset = 2 * keys,
+                                         .decay_offset = c->value_heads,
+                                         .tiled_heads = c->tiled,
+                                         .decay = DECAY_HEAD,
+                                         .norm_eps = 1e-6f};
+    r.a.token.norm = (struct args_gated_norm){
+        .n_rows = 1, .n_heads = c->value_heads, .dim = c->value_dim, .act = GATE_SILU, .eps = 1e-5f};
+    in->norm = blank(g, c->hidden + 4);
+    t->conv.weight = blank(g, 4 + (size_t)channels * CONV_TAPS);
+    t->conv.from = blank(g, (size_t)channels * (CONV_TAPS - 1));
+    t->scan.rate = blank(g, c->value_heads);
+    t->scan.dt_bias = blank(g, c->value_heads);
+    t->scan.from = blank(g, (size_t)values * c->key_dim);
+    t->norm.weight = blank(g, c->value_dim);
+    return r;
+}
+
+// What is written, fresh.
+static void layer_renew(gpu *g, struct layer_rig *r, const struct layer_case *c)
+{
+    uint32_t channels = r->a.token.conv.channels, values = c->value_heads * c->value_dim;
+    struct gpu_norm_matvecs_bufs *in = &r->b.in;
+    struct gpu_delta_token_bufs *t = &r->b.token;
+    in->x = blank(g, c->hidden);
+    in->normed = blank(g, c->hidden);
+    in->y[0] = t->conv.x = blank(g, channels);
+    in->y[1] = t->norm.gate = blank(g, values);
+    in->y[2] = in->y[3] = t->scan.gate = blank(g, 2 * c->value_heads);
+    t->conv.y = t->scan.x = blank(g, channels);
+    t->conv.to = blank(g, (size_t)channels * (CONV_TAPS - 1));
+    t->scan.to = blank(g, (size_t)values * c->key_dim);
+    t->scan.out = t->norm.x = t->norm.y = blank(g, values);
+}
+
+static void layer_forget(const struct gpu_delta_layer_bufs *b)
+{
+    gpu_buf *const written[] = {b->in.x,         b->in.normed,     b->in.y[0],       b->in.y[1],     b->in.y[2],
+                                b->token.conv.y, b->token.conv.to, b->token.scan.to, b->token.norm.y};
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++)
+        gpu_buf_free(written[i]);
+}
+
+static void layer_release(const struct gpu_delta_layer_bufs *b)
+{
+    const struct gpu_delta_token_bufs *t = &b->token;
+    gpu_buf *const read[] = {b->in.norm,      b->last,         t->conv.weight,  t->conv.from,
+                             t->scan.rate,    t->scan.from,    t->norm.weight,  t->scan.dt_bias,
+                             b->in.matrix[0], b->in.matrix[1], b->in.matrix[2], b->in.matrix[3]};
+    for (size_t i = 0; i < sizeof read / sizeof *read; i++)
+        gpu_buf_free(read[i]);
+}
+
+static void check_layer(struct harness *t, struct rig *rig, const struct layer_case *c)
+{
+    gpu *g = rig->g;
+    struct layer_rig r = layer_rig_of(g, c);
+    layer_renew(g, &r, c);
+    const struct gpu_delta_layer_bufs want = r.b;
+    struct args_matmul last = {.matrix = r.a.last, .n_rows = 1, .add = 1};
+    gpu_op_norm_matvecs(g, &r.a.in, &want.in);
+    gpu_op_delta_token(g, &r.a.token, &want.token);
+    gpu_op_matvec(g, &last, want.last, want.token.norm.y, want.in.x);
+    for (int times = 0; times < 3; times++) {
+        uint32_t groups = g->meeting.groups;
+        layer_renew(g, &r, c);
+        if (times == 2)
+            g->meeting.groups = 0;
+        uint64_t launches = gpu_counters(g).launches;
+        gpu_op_delta_layer(g, &r.a, &r.b);
+        launches = gpu_counters(g).launches - launches;
+        CHECK(t, g->meeting.groups ? launches == 1 : launches > 1);
+        g->meeting.groups = groups;
+        if (!CHECK(t, same(rig, "the history", want.token.conv.to, r.b.token.conv.to) &&
+                          same(rig, "the state", want.token.scan.to, r.b.token.scan.to) &&
+                          same(rig, "the answer", want.token.norm.y, r.b.token.norm.y) &&
+                          same(rig, "the stream", want.in.x, r.b.in.x)))
+            printf("    %u, %u heads of %u\n", c->hidden, c->value_heads, c->value_dim);
+        layer_forget(&r.b);
+    }
+    layer_forget(&want);
+    layer_release(&r.b);
+}
+
+static void states_as_one_by_one(struct harness *t)
+{
+    static const struct layer_case cases[] = {
+        {64, 2, 2, 32, 32, 0, 4, 8},
+        {256, 2, 6, 128, 64, 1, 8, 4},
+        {512, 4, 12, 64, 128, 0, 4, 4}, // more heads than groups
+        {2048, 16, 32, 128, 128, 0, 4, 4},
+    };
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+            check_layer(t, &rigs.items[d], &cases[i]);
+}
+
 // More groups than run at once: nobody waits forever, who reads what came of it is told, and the probe sees it.
 static void groups_that_never_come(struct harness *t)
 {
@@ -629,6 +757,7 @@ int main(int argc, char **argv)
                                                 TEST(kinds_as_one_by_one),
                                                 TEST(latent_attention_as_one_by_one),
                                                 TEST(latent_attention_of_kinds),
+                                                TEST(states_as_one_by_one),
                                                 TEST(groups_that_never_come),
                                                 TEST(launches_that_are_refused),
                                                 TEST(wrong_arguments)};
