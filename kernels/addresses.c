@@ -38,7 +38,7 @@ char *program_ptx(cl_program program)
     char *ptx = calloc(1, bytes + 1);
     unsigned char *to = (unsigned char *)ptx;
     if (ptx && clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof to, &to, NULL) == CL_SUCCESS &&
-        strlen(ptx) + 1 >= bytes && strstr(ptx, ".entry"))
+        strstr(ptx, ".entry")) // whatever stands behind the text
         return ptx;
     free(ptx);
     return NULL;
@@ -58,13 +58,12 @@ cl_program program_of_ptx(const gpu *g, const char *ptx)
     return NULL;
 }
 
-cl_program program_with_addresses(const gpu *g, cl_program program, bool for_two_groups)
+cl_program program_with_addresses(const gpu *g, cl_program program)
 {
     char *ptx = program_ptx(program), *plain = ptx ? ptx_with_addresses(ptx) : NULL;
-    char *text = plain && for_two_groups ? ptx_of_two_groups(plain) : plain;
+    char *text = plain ? ptx_of_two_groups(plain) : NULL;
     cl_program made = text && strcmp(plain, ptx) != 0 ? program_of_ptx(g, text) : NULL;
-    if (text != plain)
-        free(text);
+    free(text);
     free(ptx);
     free(plain);
     return made;
@@ -124,7 +123,7 @@ void gpu_open_addresses(gpu *g)
     if (rc != CL_SUCCESS)
         return;
     if (clBuildProgram(program, 1, &g->device, "-cl-std=CL1.2 -w", NULL, NULL) == CL_SUCCESS)
-        plain = program_with_addresses(g, program, false);
+        plain = program_with_addresses(g, program);
     a->of = plain ? clCreateKernel(program, "address_of", &rc) : NULL;
     if (a->of)
         a->to = clCreateBuffer(g->context, CL_MEM_READ_WRITE, 64, NULL, &rc);

@@ -138,10 +138,10 @@ bool gpu_address(gpu *g, cl_mem memory, uint64_t *address);
 // A program's PTX, to be freed (NULL: its binary is something else), and a program of one (NULL: it does not build).
 char *program_ptx(cl_program program);
 cl_program program_of_ptx(const gpu *g, const char *ptx);
-// The same kernels with addresses for buffers, as PTX (NULL: no memory) or built (NULL: they can't), and
-// with registers for two groups of each unit.
+// The same kernels with addresses for buffers, as PTX (NULL: no memory) or built (NULL: they can't), those whose groups
+// meet with registers for two groups of each unit.
 char *ptx_with_addresses(const char *ptx);
-cl_program program_with_addresses(const gpu *g, cl_program program, bool for_two_groups);
+cl_program program_with_addresses(const gpu *g, cl_program program);
 
 // program.c: builds and warms up kernels and proves their arguments; false with *err filled.
 bool program_open(gpu *g, const struct gpu_options *options, struct gpu_error *err);
@@ -153,7 +153,7 @@ char *program_token_text(uint64_t kinds);
 // Has the driver compile it anew with registers for two groups of each unit (a text of its own: PTX). False: it can't,
 // and the program is as it was.
 bool program_for_two_groups(gpu *g, struct program *p);
-// PTX whose kernels are to be compiled so, to be freed; NULL: no memory.
+// PTX whose kernels that meet are to be compiled so, to be freed; NULL: no memory.
 char *ptx_of_two_groups(const char *ptx);
 void program_close(struct program *p);
 void programs_close(gpu *g);

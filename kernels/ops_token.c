@@ -33,11 +33,12 @@ static bool all_meet(gpu *g, const struct program *program, uint32_t groups)
     return do_meet(g, program, groups, launches, sizeof launches / sizeof *launches);
 }
 
+// Its kernel takes more registers than two groups of a unit have, unless the driver is told (addresses.c).
 static bool states_meet(gpu *g, uint32_t groups)
 {
     const struct args_delta_layer layer = {.meetings = TIMES};
     bool wanted = !g->mixers || (g->mixers & kernel_info(KERNEL_DELTA_LAYER)->uses);
-    return wanted && kernel_group(g, KERNEL_DELTA_LAYER) &&
+    return wanted && g->program.by_address && kernel_group(g, KERNEL_DELTA_LAYER) &&
            do_meet(g, NULL, groups, &(struct launch){.kernel = KERNEL_DELTA_LAYER, .args = &layer}, 1);
 }
 

@@ -537,7 +537,7 @@ static bool ready_by_address(gpu *g, struct program *p, const struct source *sou
                              const struct digest *key, struct gpu_error *err)
 {
     struct program other = {.uses = p->uses, .by_address = true};
-    other.binary = g->addresses.of ? program_with_addresses(g, p->binary, source->uses == USE_TOKEN) : NULL;
+    other.binary = g->addresses.of ? program_with_addresses(g, p->binary) : NULL;
     bool good = other.binary && make_ready(g, &other, source, steps, NULL);
     if (!good)
         release(&other);
@@ -633,21 +633,33 @@ struct program *program_open_kind(gpu *g, const struct gpu_format *format, struc
     return NULL;
 }
 
-// Behind each kernel's parameters, with how large its groups are where that is not said.
+// Is it a kernel whose groups meet?
+static bool is_of_a_token(const char *name)
+{
+    static const enum kernel_id all[] = {KERNEL_MOE_TOKEN, KERNEL_MLA_IN, KERNEL_MLA_OUT, KERNEL_DELTA_LAYER};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const char *of = kernel_info(all[i])->name;
+        if (strncmp(name, of, strlen(of)) == 0 && name[strlen(of)] == '(')
+            return true;
+    }
+    return false;
+}
+
+// Behind such a kernel's parameters, with how large its groups are where that is not said.
 char *ptx_of_two_groups(const char *ptx)
 {
+    static const char begins[] = ".entry ";
     char *text = NULL;
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
     if (!out)
         return NULL;
-    for (const char *entry; (entry = strstr(ptx, ".entry")) && (entry = strchr(entry, ')'));) {
-        const char *size = strstr(entry, "ntid"), *body = strchr(entry, '{');
+    for (const char *entry, *end; (entry = strstr(ptx, begins)) && (end = strchr(entry, ')')); ptx = end + 1) {
+        const char *size = strstr(end, "ntid"), *body = strchr(end, '{');
         bool says = size && (!body || size < body);
-        fprintf(out, "%.*s\n.minnctapersm 2", (int)(entry + 1 - ptx), ptx);
-        if (!says)
-            fprintf(out, "\n.maxntid %d, 1, 1", TOKEN_ITEMS);
-        ptx = entry + 1;
+        fprintf(out, "%.*s", (int)(end + 1 - ptx), ptx);
+        if (is_of_a_token(entry + sizeof begins - 1))
+            fprintf(out, says ? "\n.minnctapersm 2" : "\n.minnctapersm 2\n.maxntid %d, 1, 1", TOKEN_ITEMS);
     }
     fputs(ptx, out);
     bool good = !ferror(out);

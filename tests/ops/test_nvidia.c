@@ -83,10 +83,12 @@ static void several_kinds(struct harness *t)
 // What is told to NVIDIA's compiler of each kernel, whether its groups' size is or not.
 static void groups_of_a_unit(struct harness *t)
 {
-    char *ptx = ptx_of_two_groups(".entry a(\n.param .u64 n\n)\n.reqntid 256, 1, 1\n{\n}\n.entry b()\n{ mul(); }\n");
+    char *ptx = ptx_of_two_groups(".entry mla_in(\n.param .u64 n\n)\n.reqntid 256, 1, 1\n{\n}\n.entry mla_inner()\n{ }"
+                                  ".entry moe_token()\n{ mul(); }\n");
     if (CHECK(t, ptx != NULL))
-        CHECK(t, strcmp(ptx, ".entry a(\n.param .u64 n\n)\n.minnctapersm 2\n.reqntid 256, 1, 1\n{\n}\n"
-                             ".entry b()\n.minnctapersm 2\n.maxntid 256, 1, 1\n{ mul(); }\n") == 0);
+        CHECK(t, strcmp(ptx, ".entry mla_in(\n.param .u64 n\n)\n.minnctapersm 2\n.reqntid 256, 1, 1\n{\n}\n"
+                             ".entry mla_inner()\n{ }"
+                             ".entry moe_token()\n.minnctapersm 2\n.maxntid 256, 1, 1\n{ mul(); }\n") == 0);
     free(ptx);
     ptx = ptx_of_two_groups("nothing");
     CHECK(t, ptx && strcmp(ptx, "nothing") == 0);
