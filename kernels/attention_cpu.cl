@@ -4,6 +4,8 @@
 // lanes. Tiles of ATTENTION_TILE positions, softmax kept running across them. A lane's result does not depend on its
 // neighbours: what lies behind its own position weighs exactly 0.
 //
+// A decoded token whose heads would fill no more than half of the lanes has its tiles by columns instead.
+//
 // Scratch of a group: queries [keys][VECTOR], sums [values][VECTOR], and for f16 caches a converted tile.
 #if SHAPE_CPU
 
@@ -16,6 +18,7 @@ struct lane_job {
     uint values;
     uint values_at; // keys_at: a key is its own value
     uint stride;
+    uint few; // lanes, if these lie one behind the other; 0: side by side, VECTOR of them
     float softmax_scale;
     __global float *queries;
     __global float *sums;
@@ -32,6 +35,7 @@ struct lane_inputs {
 
 static void take_scratch(struct lane_job *job, __global float *scratch)
 {
+    job->few = 0;
     job->queries = scratch;
     job->sums = scratch + VECTOR * job->keys;
     job->converted = job->sums + VECTOR * job->values;
@@ -51,6 +55,16 @@ static struct lane_job latent_job(const struct args_attention *a, __global const
     return job;
 }
 
+// A part of a lane's query, from column `at` on.
+static void put_query(struct lane_job *job, uint lane, uint at, __global const float *from, uint n)
+{
+    if (job->few && lane < job->few)
+        for (uint c = 0; c < n; c++)
+            job->queries[lane * job->keys + at + c] = from[c];
+    for (uint c = 0; !job->few && c < n; c++)
+        job->queries[(at + c) * VECTOR + lane] = from[c];
+}
+
 // Lanes first .. first + VECTOR - 1 of all (row, head); beyond the last, the last again.
 static void take_latent_lanes(struct lane_job *job, const struct args_attention *a, const struct lane_inputs *in,
                               uint first)
@@ -63,10 +77,8 @@ static void take_latent_lanes(struct lane_job *job, const struct args_attention 
         __global const float *latent = in->q_latent + (ulong)head * a->kv_lora_rank;
         __global const float *rope =
             in->q + (ulong)r * a->q_row_stride + (ulong)(head % a->n_heads) * a->q_head_stride + a->q_rope_offset;
-        for (uint c = 0; c < a->kv_lora_rank; c++)
-            job->queries[c * VECTOR + lane] = latent[c];
-        for (uint c = 0; c < a->rope_dim; c++)
-            job->queries[(a->kv_lora_rank + c) * VECTOR + lane] = rope[c];
+        put_query(job, lane, 0, latent, a->kv_lora_rank);
+        put_query(job, lane, a->kv_lora_rank, rope, a->rope_dim);
     }
     job->position = vload16(0, position);
 }
@@ -107,8 +119,7 @@ static void take_group_lanes(struct lane_job *job, const struct args_gqa *a, con
         uint lane = min(first + i, a->n_rows * group->size - 1);
         __global const float *query = q + a->q_offset + group_lane_at(a, group, lane, a->q_stride, a->q_head_stride);
         position[i] = (int)(a->position + lane / group->size);
-        for (uint c = 0; c < a->head_dim; c++)
-            job->queries[c * VECTOR + i] = query[c];
+        put_query(job, i, 0, query, a->head_dim);
     }
     job->position = vload16(0, position);
 }
@@ -177,6 +188,172 @@ static struct lane_tile take_tile(const struct lane_job *job, uint first, uint n
     return tile;
 }
 
+// A tile's part for a vector of lanes: sums [values], largest score, sum of weights, a vector each;
+// of few lanes the sums are [lanes][values].
+struct lane_parts {
+    __global float *begin;
+    uint vectors; // of a tile
+    uint keys;
+    uint values;
+};
+
+static __global float *part_at(const struct lane_parts *parts, uint tile, uint vector)
+{
+    return parts->begin + ((ulong)tile * parts->vectors + vector) * (parts->values + 2) * VECTOR;
+}
+
+// ---- a decoded token's few lanes, not side by side but one after the other: vectors are columns of keys and of values
+
+#define FEW 8 // lanes at most
+#ifdef __AVX512F__
+#define COLUMNS       16
+#define COLUMNS_FLOAT float16
+#define COLUMNS_LOAD  vload16
+#define COLUMNS_STORE vstore16
+#define COLUMNS_SUM   sum16
+#else
+#define COLUMNS       8
+#define COLUMNS_FLOAT float8
+#define COLUMNS_LOAD  vload8
+#define COLUMNS_STORE vstore8
+#define COLUMNS_SUM   sum8
+#endif
+#define FEW_ROWS 4 // positions, or vectors of columns, that two lanes take together
+
+static bool is_few(uint keys, uint values, uint n_lanes)
+{
+    return n_lanes <= FEW && keys % 16 == 0 && values % 16 == 0;
+}
+
+static uint few_of(const struct lane_job *job, uint n_lanes)
+{
+    return is_few(job->keys, job->values, n_lanes) ? n_lanes : 0;
+}
+
+// Of two lanes, FEW_ROWS positions from `first` on; beyond the tile's n, the last again.
+static void few_scores(const struct lane_job *job, const struct lane_tile *tile, const uint *lanes, uint first, uint n,
+                       float (*scores)[ATTENTION_TILE])
+{
+    __global const float *keys[FEW_ROWS];
+    COLUMNS_FLOAT s[2][FEW_ROWS] = {{0}};
+    UNROLL
+    for (uint i = 0; i < FEW_ROWS; i++)
+        keys[i] = tile->keys + min(first + i, n - 1) * tile->stride;
+    for (uint c = 0; c < job->keys; c += COLUMNS) {
+        COLUMNS_FLOAT one = COLUMNS_LOAD(0, job->queries + lanes[0] * job->keys + c);
+        COLUMNS_FLOAT two = COLUMNS_LOAD(0, job->queries + lanes[1] * job->keys + c);
+        UNROLL
+        for (uint i = 0; i < FEW_ROWS; i++) {
+            COLUMNS_FLOAT key = COLUMNS_LOAD(0, keys[i] + c);
+            s[0][i] = fma(key, one, s[0][i]);
+            s[1][i] = fma(key, two, s[1][i]);
+        }
+    }
+    UNROLL
+    for (uint l = 0; l < 2; l++)
+        UNROLL
+        for (uint i = 0; i < FEW_ROWS; i++)
+            scores[lanes[l]][first + i] = COLUMNS_SUM(s[l][i]) * job->softmax_scale;
+}
+
+// A lane's scores of n positions become weights.
+static void few_weights(float *scores, uint n, float *largest, float *total)
+{
+    enum { VECTORS = ATTENTION_TILE / 16 };
+    float16 s[VECTORS];
+    float16 most = -INFINITY, sum = 0;
+    UNROLL
+    for (uint v = 0; v < VECTORS; v++) {
+        int16 position = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) + (int16)(16 * (int)v);
+        s[v] = select((float16)(-INFINITY), vload16(v, scores), position < (int16)((int)n));
+        most = fmax(most, s[v]);
+    }
+    float8 eight = fmax(most.lo, most.hi);
+    float4 four = fmax(eight.lo, eight.hi);
+    *largest = fmax(fmax(four.x, four.z), fmax(four.y, four.w));
+    UNROLL
+    for (uint v = 0; v < VECTORS; v++) {
+        s[v] = exp16(s[v] - *largest);
+        sum += s[v];
+        vstore16(s[v], v, scores);
+    }
+    *total = sum16(sum);
+}
+
+// FEW_ROWS vectors of two lanes' sums, from column `first` on; beyond the last, it again.
+static void few_sums(const struct lane_job *job, const struct lane_tile *tile, const uint *lanes, uint first, uint n,
+                     float (*weights)[ATTENTION_TILE])
+{
+    COLUMNS_FLOAT s[2][FEW_ROWS] = {{0}};
+    uint at[FEW_ROWS];
+    UNROLL
+    for (uint i = 0; i < FEW_ROWS; i++)
+        at[i] = min(first + i * COLUMNS, job->values - COLUMNS);
+    for (uint p = 0; p < n; p++) {
+        COLUMNS_FLOAT one = weights[lanes[0]][p], two = weights[lanes[1]][p];
+        UNROLL
+        for (uint i = 0; i < FEW_ROWS; i++) {
+            COLUMNS_FLOAT value = COLUMNS_LOAD(0, tile->values + p * tile->stride + at[i]);
+            s[0][i] = fma(one, value, s[0][i]);
+            s[1][i] = fma(two, value, s[1][i]);
+        }
+    }
+    UNROLL
+    for (uint l = 0; l < 2; l++)
+        UNROLL
+        for (uint i = 0; i < FEW_ROWS; i++)
+            COLUMNS_STORE(s[l][i], 0, job->sums + lanes[l] * job->values + at[i]);
+}
+
+// Positions first .. first + n - 1, a tile, into the part that the job's sums begin.
+static void few_tile(const struct lane_job *job, uint first, uint n)
+{
+    struct lane_tile tile = take_tile(job, first, n);
+    float scores[FEW][ATTENTION_TILE];
+    float largest[VECTOR] = {0}, total[VECTOR] = {0};
+    for (uint lane = 0; lane < job->few; lane += 2) {
+        uint lanes[2] = {lane, min(lane + 1, job->few - 1)};
+        for (uint p = 0; p < n; p += FEW_ROWS)
+            few_scores(job, &tile, lanes, p, n, scores);
+    }
+    for (uint lane = 0; lane < job->few; lane++)
+        few_weights(scores[lane], n, largest + lane, total + lane);
+    for (uint lane = 0; lane < job->few; lane += 2) {
+        uint lanes[2] = {lane, min(lane + 1, job->few - 1)};
+        for (uint c = 0; c < job->values; c += FEW_ROWS * COLUMNS)
+            few_sums(job, &tile, lanes, c, n, scores);
+    }
+    vstore16(vload16(0, largest), job->values, job->sums);
+    vstore16(vload16(0, total), job->values + 1, job->sums);
+}
+
+// As lanes_merge.
+static void few_merge(const struct lane_parts *parts, uint n_tiles, uint n_lanes, __global float *out)
+{
+    uint vector = get_group_id(1), first = get_group_id(0) * MERGE_COLUMNS, values = parts->values;
+    float16 largest = -INFINITY;
+    for (uint tile = 0; tile < n_tiles; tile++)
+        largest = fmax(largest, vload16(values, part_at(parts, tile, vector)));
+    float16 total = 0;
+    float16 sums[FEW] = {0};
+    for (uint tile = 0; tile < n_tiles; tile++) {
+        __global const float *partial = part_at(parts, tile, vector);
+        float16 factor = exp16(vload16(values, partial) - largest);
+        float factors[VECTOR];
+        vstore16(factor, 0, factors);
+        total = fma(factor, vload16(values + 1, partial), total);
+        UNROLL
+        for (uint i = 0; i < FEW; i++)
+            sums[i] = fma((float16)(factors[i]), vload16(0, partial + min(i, n_lanes - 1) * values + first), sums[i]);
+    }
+    float totals[VECTOR];
+    vstore16(total, 0, totals);
+    UNROLL
+    for (uint i = 0; i < FEW; i++)
+        if (i < n_lanes)
+            vstore16(sums[i] / totals[i], 0, out + (ulong)i * values + first);
+}
+
 #define TOGETHER 8 // positions, or columns, that share each load of a vector
 
 static void tile_scores(const struct lane_job *job, const struct lane_tile *tile, uint n, float16 *scores)
@@ -241,18 +418,6 @@ static void add_tile(struct lane_job *job, uint first, uint n)
     }
 }
 
-// A tile's part for a vector of lanes: sums [values], largest score, sum of weights, a vector each.
-struct lane_parts {
-    __global float *begin;
-    uint vectors; // of a tile
-    uint values;
-};
-
-static __global float *part_at(const struct lane_parts *parts, uint tile, uint vector)
-{
-    return parts->begin + ((ulong)tile * parts->vectors + vector) * (parts->values + 2) * VECTOR;
-}
-
 // The group's run of tiles, of one row, for its vector; groups: x over vectors, y over n_groups runs.
 static void lanes_tiles(struct lane_job *job, const struct lane_parts *parts, const struct tiling *t, uint length)
 {
@@ -261,6 +426,10 @@ static void lanes_tiles(struct lane_job *job, const struct lane_parts *parts, co
     for (uint tile = (uint)((ulong)run * t->n_tiles / t->n_groups); tile < end; tile++) {
         uint first = tile * ATTENTION_TILE;
         job->sums = part_at(parts, tile, get_group_id(0));
+        if (job->few) {
+            few_tile(job, first, min((uint)ATTENTION_TILE, length - first));
+            continue;
+        }
         start_sums(job);
         add_tile(job, first, min((uint)ATTENTION_TILE, length - first));
         vstore16(job->largest, job->values, job->sums);
@@ -281,6 +450,10 @@ static void lanes_merge(const struct lane_parts *parts, uint n_tiles, uint n_lan
     uint vector = get_group_id(1);
     uint first = get_group_id(0) * MERGE_COLUMNS;
     uint values = parts->values;
+    if (is_few(parts->keys, values, n_lanes)) {
+        few_merge(parts, n_tiles, n_lanes, out);
+        return;
+    }
     float16 largest = -INFINITY;
     for (uint tile = 0; tile < n_tiles; tile++)
         largest = fmax(largest, vload16(values, part_at(parts, tile, vector)));
@@ -339,7 +512,8 @@ static struct args_attention listed_row(const struct args_attention *a, uint r)
 
 static struct lane_parts latent_parts(const struct args_attention *a, __global float *partials)
 {
-    struct lane_parts parts = {partials, (a->n_heads + VECTOR - 1) / VECTOR, a->kv_lora_rank};
+    struct lane_parts parts = {partials, (a->n_heads + VECTOR - 1) / VECTOR, a->kv_lora_rank + a->rope_dim,
+                               a->kv_lora_rank};
     return parts;
 }
 
@@ -352,6 +526,7 @@ __kernel GROUP_SIZE(1, 1) void attention_tiles(const struct args_attention a, co
     struct lane_parts parts = latent_parts(&a, partials);
     struct lane_job job = latent_job(&a, cache, tiles_scratch(&parts, &t));
     struct lane_inputs in = latent_inputs(&a, q_latent, q, 0);
+    job.few = few_of(&job, a.n_heads - get_group_id(0) * VECTOR);
     take_latent_lanes(&job, &a, &in, get_group_id(0) * VECTOR);
     lanes_tiles(&job, &parts, &t, a.position + 1);
 }
@@ -369,6 +544,7 @@ __kernel GROUP_SIZE(1, 1) void list_tiles(const struct args_attention a, const s
     struct lane_job job = latent_job(&row, cache, tiles_scratch(&parts, &t));
     struct lane_inputs in = latent_inputs(&a, q_latent, q, 0);
     job.list = list + a.first_listed;
+    job.few = few_of(&job, a.n_heads - get_group_id(0) * VECTOR);
     take_latent_lanes(&job, &row, &in, get_group_id(0) * VECTOR);
     lanes_tiles(&job, &parts, &t, row.position + 1);
 }
@@ -442,7 +618,7 @@ static struct lane_group group_of(const struct args_gqa *a, uint vector, uint *f
 static struct lane_parts group_parts(const struct args_gqa *a, __global float *partials)
 {
     uint vectors = (a->n_heads / a->n_kv_heads + VECTOR - 1) / VECTOR;
-    struct lane_parts parts = {partials, a->n_kv_heads * vectors, a->head_dim};
+    struct lane_parts parts = {partials, a->n_kv_heads * vectors, a->head_dim, a->head_dim};
     return parts;
 }
 
@@ -455,6 +631,7 @@ __kernel GROUP_SIZE(1, 1) void gqa_tiles(const struct args_gqa a, const struct t
     struct lane_group group = group_of(&a, get_group_id(0), &first);
     struct lane_parts parts = group_parts(&a, partials);
     struct lane_job job = group_job(&a, group.head, cache, tiles_scratch(&parts, &t));
+    job.few = few_of(&job, group.size - first);
     take_group_lanes(&job, &a, &group, q, first);
     lanes_tiles(&job, &parts, &t, a.position + 1);
 }

@@ -735,7 +735,7 @@ int main(int argc, char **argv)
     b.y = filled(&b, 4 * floats, 0);
     b.z = filled(&b, 1 << 20, 0);
     b.ids = filled(&b, 1 << 20, 0);
-    b.cache = filled(&b, (uint64_t)(large ? MOST_KEYS : 4000) * MOST_WIDTH * 4, 0);
+    b.cache = filled(&b, (uint64_t)(large ? MOST_KEYS : 4000) * MOST_WIDTH * 4, 1); // ordinary halves, too
     b.shape = &(struct shape){.name = "all"};
     printf("%s, %s\n", info->name, info->driver);
     uint32_t bytes = 128 << 20;
