@@ -80,6 +80,7 @@ static enum store_code begin_with(struct saved *saved, const struct saved_conten
     if (!code &&
         !saved_adopt(saved, (struct saved_tree){content->parts, content->others, content->n_parts, content->n_others}))
         code = store_no_memory(error);
+    saved->manifest.undone = content->manifest.undone; // numbers stay
     return code;
 }
 

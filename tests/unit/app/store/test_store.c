@@ -231,7 +231,10 @@ static void branches_stay_until_they_are_pruned(struct harness *t)
     CHECK_EQ(t, store_kv_bytes(&p->store, "talk"), kv - 6 * sizeof(uint64_t));
     check_others(t, p, "talk", "2<0:another 3<2:two 4<3:second 5<-1:uno");
     go(t, p, saved, 4);
+    saved_set_undone(saved, 1);
+    CHECK_EQ(t, saved_commit(saved, NULL, &p->error), STORE_OK);
     CHECK_EQ(t, saved_fork(saved, &fork, &p->error), STORE_OK);
+    CHECK_EQ(t, saved_manifest(fork)->undone, 1 + 1);
     CHECK_EQ(t, saved_commit(fork, NULL, &p->error), STORE_OK);
     check_others(t, p, "talk-2", "1<0:first 5<-1:uno");
     CHECK_EQ(t, saved_prune(fork, &p->error), STORE_OK);
