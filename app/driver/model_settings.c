@@ -3,6 +3,7 @@
 #include "app/driver/model_settings.h"
 
 #include "app/util/files.h"
+#include "app/util/report.h"
 
 struct moe_model_options model_settings_open(const struct model_settings *settings, char **kernel_cache)
 {
@@ -21,6 +22,20 @@ struct moe_model_options model_settings_open(const struct model_settings *settin
         .profile = settings->profile,
         .nice_value = settings->nice_value,
     };
+}
+
+const char *model_settings_pipe(const struct model_settings *settings)
+{
+    return settings->trace && files_is_pipe(settings->trace)               ? settings->trace
+           : settings->predict_log && files_is_pipe(settings->predict_log) ? settings->predict_log
+                                                                           : NULL;
+}
+
+void model_settings_say_pipe(const struct model_settings *settings)
+{
+    const char *pipe = model_settings_pipe(settings);
+    if (pipe)
+        report(FILES_PIPE_WAITS, pipe);
 }
 
 struct moe_session_options model_settings_session(const struct model_settings *settings)

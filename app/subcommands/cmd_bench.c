@@ -159,6 +159,7 @@ static int open_model(struct bench *bench)
 {
     char *kernel_cache;
     const struct options *options = bench->options;
+    model_settings_say_pipe(&options->model);
     struct moe_model_options model_options = model_settings_open(&options->model, &kernel_cache);
     model_options.progress = progress_take;
     model_options.progress_context = &bench->progress;

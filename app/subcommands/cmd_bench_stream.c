@@ -123,6 +123,7 @@ struct stream {
 static int open_model(struct stream *stream, uint64_t budget, const struct variant *variant, moe_model **model)
 {
     char *kernel_cache;
+    model_settings_say_pipe(&stream->options->model);
     struct moe_model_options options = model_settings_open(&stream->options->model, &kernel_cache);
     options.expert_cache_bytes = budget;
     if (variant->model.readers)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "app/driver/backend.h"
@@ -175,6 +176,20 @@ static void on_hidden(void *context, uint32_t stage, uint32_t position, uint32_t
         note(eval, files_write_at(&eval->stages[stage], hidden, rows * row_bytes, position * (uint64_t)row_bytes));
 }
 
+// As a shell's > does, it waits for a pipe's reader, but says so. 0 or an errno; ENXIO: a signal came first.
+static int create_output(struct new_file *file, const char *path)
+{
+    const struct timespec moment = {.tv_nsec = 20000000};
+    int code = files_create(file, path);
+    if (code == ENXIO && files_is_pipe(path))
+        report(FILES_PIPE_WAITS, path);
+    while (code == ENXIO && files_is_pipe(path) && !interrupted()) {
+        nanosleep(&moment, NULL);
+        code = files_create(file, path);
+    }
+    return code;
+}
+
 // Opens the files to write. False: said why.
 static bool open_outputs(struct eval *eval)
 {
@@ -184,8 +199,9 @@ static bool open_outputs(struct eval *eval)
         report("cannot start: %s", strerror(errno));
         return false;
     }
-    if (options->asked.logits && (code = files_create(&eval->logits, options->asked.logits))) {
-        report("%s: %s", options->asked.logits, strerror(code));
+    if (options->asked.logits && (code = create_output(&eval->logits, options->asked.logits))) {
+        if (!interrupted()) // else while it waited for a pipe's reader
+            report("%s: %s", options->asked.logits, strerror(code));
         return false;
     }
     if (!options->asked.dump_layers)
@@ -219,6 +235,7 @@ static bool commit_outputs(struct eval *eval)
 static int open_model(struct eval *eval)
 {
     char *kernel_cache;
+    model_settings_say_pipe(&eval->options->model);
     struct moe_model_options model_options = model_settings_open(&eval->options->model, &kernel_cache);
     model_options.progress = on_progress;
     model_options.progress_context = eval;
@@ -320,7 +337,9 @@ int cmd_eval(const struct options *options)
         if (code)
             report("%s", eval.err.text);
         else
-            status = open_outputs(&eval) ? score(&eval) : STATUS_FAILED;
+            status = open_outputs(&eval) ? score(&eval)
+                     : interrupted()     ? term_exit_status(interrupted())
+                                         : STATUS_FAILED;
         if (!code && moe_model_end_trace(eval.model, &eval.err)) {
             report("%s", eval.err.text);
             status = status == STATUS_DONE ? STATUS_FAILED : status;

@@ -473,6 +473,7 @@ int cmd_run(const struct options *options)
     }
     run.status = STATUS_FAILED;
     int signals = term_catch_signals(false);
+    model_settings_say_pipe(&options->model);
     run.turn = make_turn(&run, &run.prompt);
     run.worker = worker_new(&backend, 0);
     if (signals >= 0 && run.turn && run.worker)

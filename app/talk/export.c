@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,19 +212,37 @@ char *export_path(const struct export_request *request, const char *name)
     return out;
 }
 
+// Into a pipe that somebody reads, as long as they do. ETIMEDOUT: they no longer do.
+static int write_pipe(int fd, const struct bytes *text)
+{
+    enum { PATIENCE_MS = 2000 };
+    for (size_t done = 0; done < text->length;) {
+        ssize_t wrote = write(fd, text->data + done, text->length - done);
+        if (wrote > 0)
+            done += (size_t)wrote;
+        else if (wrote < 0 && errno != EINTR && errno != EAGAIN)
+            return errno;
+        else if (wrote < 0 && errno == EAGAIN &&
+                 poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, PATIENCE_MS) == 0)
+            return ETIMEDOUT;
+    }
+    return 0;
+}
+
 int export_write(const char *path, const struct bytes *text, bool replace)
 {
     struct new_file file;
     struct stat status;
     if (!replace && stat(path, &status) == 0 && S_ISREG(status.st_mode))
         return EEXIST;
-    bool pipe = files_is_pipe(path);
-    int reader = pipe ? open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC) : -1;
-    if (pipe && reader < 0)
-        return errno;
+    if (files_is_pipe(path)) {
+        int reader = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC), failed = reader < 0 ? errno : 0;
+        failed = failed ? failed : write_pipe(reader, text);
+        if (reader >= 0)
+            close(reader);
+        return failed;
+    }
     int code = files_create(&file, path);
-    if (reader >= 0)
-        close(reader);
     if (code)
         return code;
     code = files_write_at(&file, text->data, text->length, 0);

@@ -41,7 +41,7 @@ struct json_object *export_object(const struct export_head *head, struct json_ob
 // A path: as typed, with ~/ for the home folder, else "name.ending". malloc'd, NULL: no memory.
 char *export_path(const struct export_request *request, const char *name);
 // Writes a file whole or not at all. 0 or an errno; EEXIST: it is there and `replace` is not set; ENXIO: a
-// pipe that nobody reads.
+// pipe that nobody reads; ETIMEDOUT: one whose reader stopped to.
 int export_write(const char *path, const struct bytes *text, bool replace);
 
 // What "/copy", "/copy 2" or "/copy code 3" means: the last answer, the one before it, the third code block of the last

@@ -553,6 +553,9 @@ void talk_greet(struct talk *talk)
                  : talk->model->engine ? "the script"
                                        : "the demo model",
                  talk->face->brief ? ", and what you send waits" : "");
+    const char *pipe = model_settings_pipe(talk->model);
+    if (pipe)
+        talk_say(talk, FILES_PIPE_WAITS ".", pipe);
 }
 
 void talk_finish(struct talk *talk)

@@ -82,7 +82,10 @@ static void write_export(struct talk *talk, const struct export_request *request
     if (code == EEXIST)
         talk_say(talk, "%s exists already%s.", path, noted ? "; repeat the command to replace it" : "");
     else if (code)
-        talk_fail(talk, "cannot write %s: %s", path, code == ENXIO ? "nobody reads that pipe" : strerror(code));
+        talk_fail(talk, "cannot write %s: %s", path,
+                  code == ENXIO       ? "nobody reads that pipe"
+                  : code == ETIMEDOUT ? "the reader of that pipe has stopped reading"
+                                      : strerror(code));
     else
         talk_say(talk, "Wrote %zu bytes to %s.", text.length, path);
 release:

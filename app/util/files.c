@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Reads files whole, replaces them whole, and knows the folders of the XDG specification.
 #include "app/util/files.h"
-#include "app/util/report.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "app/util/report.h"
 
 #ifndef MOECHAT_DATADIR
 #error "MOECHAT_DATADIR is where the installed demo model's folder lies, such as /usr/local/share/moechat"
@@ -110,6 +111,16 @@ int files_write(int fd, const void *data, size_t length)
     return 0;
 }
 
+// A pipe or device, to be written to. -1 and errno; ENXIO: a pipe that nobody reads.
+static int open_special(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+    int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
+    if (flags >= 0)
+        fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+    return fd;
+}
+
 int files_create(struct new_file *file, const char *path)
 {
     size_t size = strlen(path) + 16;
@@ -124,7 +135,7 @@ int files_create(struct new_file *file, const char *path)
     if (stat(path, &there) == 0 && !S_ISREG(there.st_mode)) { // a pipe or device is written to, never replaced
         free(file->temporary);
         file->temporary = NULL;
-        file->fd = open(path, O_WRONLY | O_CLOEXEC);
+        file->fd = open_special(path);
         code = errno;
         if (file->fd < 0)
             goto discard;

@@ -17,6 +17,7 @@ bool bytes_append(struct bytes *bytes, const void *data, size_t length); // fals
 
 // Whoever opens a pipe by its name waits for its other end; a chat does not.
 bool files_is_pipe(const char *path);
+#define FILES_PIPE_WAITS "%s: a pipe; waiting for its reader"
 
 // Reads all of a file, at most `limit` bytes. 0, or an errno (EFBIG: more than the limit).
 int files_read(const char *path, size_t limit, struct bytes *bytes);
@@ -28,7 +29,8 @@ int files_read_fd(int fd, size_t limit, struct bytes *bytes);
 int files_write(int fd, const void *data, size_t length);
 
 // A file that appears under its name only when it is complete: written beside it, synced, renamed. A name that stands
-// for a pipe or device is written to directly, and offsets must then ascend without gaps.
+// for a pipe or device is written to directly, and offsets must then ascend without gaps. ENXIO: a pipe that nobody
+// reads.
 struct new_file {
     int fd;
     char *path, *temporary; // path NULL: released

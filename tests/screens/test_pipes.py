@@ -553,6 +553,39 @@ def test_other_outputs_that_are_lost_are_errors():
             refused(run(args + ["--trace", os.path.join(SCRATCH, "no", "where")]), 3, "the trace can't be made")
 
 
+def test_a_pipe_is_waited_for_aloud():
+    """As a shell's > does, an output that is a pipe waits for its reader; it says so, and Ctrl-C ends it."""
+    pipe, ids = os.path.join(SCRATCH, "out-pipe"), os.path.join(SCRATCH, "ids")
+    os.mkfifo(pipe)
+    with open(ids, "w") as out:
+        out.write("1 2 3")
+    scores = ["eval", "-m", TINY, "--device", "ref", "--tokens", ids]
+    answer = ["run", "-p", "hi", "-m", os.path.join(ROOT, "models", "demo"), "--device", "ref", "--max-tokens", "3"]
+    bench = ["bench", "-m", TINY, "--device", "ref", "--runs", "1", "--prefill-tokens", "9", "--decode-tokens", "3"]
+    words = ("moechat: %s: a pipe; waiting for its reader\n" % pipe).encode()
+    for args in (scores + ["--logits", pipe], scores + ["--trace", pipe], answer + ["--trace", pipe], answer + ["--predict-log", pipe],
+                 bench + ["--trace", pipe]):
+        for stopped in (True, False):
+            process = subprocess.Popen([PROGRAM] + args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+                                       preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # a shell's background has none
+            same(process.stderr.readline(), words)
+            if stopped:
+                process.send_signal(signal.SIGINT)
+            else:
+                with open(pipe, "rb") as reader:
+                    got = reader.read()
+                expect(len(got) > 100, got)
+            out, err = process.communicate(timeout=DEADLINE)
+            same((args[-2], process.returncode in (130, -signal.SIGINT) if stopped else process.returncode, err), (args[-2], True if stopped else 0, b""))
+            expect(bool(out) != stopped, out)
+        if args[-2] == "--logits":
+            path = os.path.join(SCRATCH, "logits")
+            run(scores + ["--logits", path])
+            with open(path, "rb") as file:
+                same(file.read(), got)
+    os.remove(pipe)
+
+
 def test_an_installed_program_finds_its_model():
     place = os.path.join(SCRATCH, "usr")
     os.makedirs(place + "/bin")

@@ -561,6 +561,11 @@ def test_pipes_hold_nothing_up():
         t.wait("Not sent: %s: it is no regular file." % device, "You:")
     leave(t)
     expect(b"pipe: is a pipe; not read" in t.output, t.output)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # which never reads
+    result = run(["--plain", "--no-session"] + script("context 100000\n" + ECHO), ("x" * 40000 + "\n/export %s\nlast\n" % pipe).encode())
+    said = (result.stdout + result.stderr).decode()
+    expect("cannot write %s: the reader of that pipe has stopped reading" % pipe in said and "last" in said, said[-500:])
+    os.close(reader)
     os.remove(pipe)
 
 
