@@ -440,7 +440,8 @@ static void find_lacks(const struct store *store, struct store_entry *entry)
         *entry->lacks = 0;
 }
 
-// Reads what a list says of a session. False: it is nothing but a folder. *memory: there was enough.
+// Reads what a list says of a session; `saving` is that it has no manifest. False: it is nothing but a folder. *memory:
+// there was enough.
 static bool read_entry(const struct store *store, const char *name, struct store_entry *entry, bool *memory)
 {
     struct bytes file = {0};
@@ -455,17 +456,17 @@ static bool read_entry(const struct store *store, const char *name, struct store
     const char *wrong = code      ? strerror(code)
                         : adopted ? manifest_adopt(&file, &entry->manifest)
                                   : manifest_parse(file.data, file.length, &entry->manifest);
-    entry->saving = adopted && store_is_locked(store, name);
-    entry->damaged = wrong && !entry->saving;
-    entry->closed = code != 0 && !entry->saving;
+    entry->saving = adopted;
+    entry->damaged = wrong != NULL;
+    entry->closed = code != 0;
     if (entry->closed)
         snprintf(entry->lacks, sizeof entry->lacks, "%s: %s", adopted ? "transcript.jsonl" : "session.json", wrong);
     *memory = code != ENOMEM && wrong != manifest_no_memory;
     if (!entry->damaged && entry->manifest.updated)
         entry->updated = store_used(store, name, &entry->manifest);
-    if (adopted && entry->kv_bytes && !entry->saving && !entry->closed) // all saves end with it
+    if (adopted && entry->kv_bytes && !entry->closed) // all saves end with it
         snprintf(entry->lacks, sizeof entry->lacks, "session.json is missing");
-    else if (!entry->damaged && !entry->saving)
+    else if (!entry->damaged)
         find_lacks(store, entry);
     bytes_release(&file);
     return there;
@@ -486,6 +487,11 @@ static bool read_settled(const struct store *store, const char *name, struct sto
                state_files_named(&now.manifest) == state_files_named(&entry->manifest);
         manifest_release(&entry->manifest);
         *entry = now;
+    }
+    entry->saving = entry->saving && store_is_locked(store, name);
+    if (entry->saving) {
+        entry->damaged = entry->closed = false;
+        *entry->lacks = 0;
     }
     return there;
 }

@@ -60,6 +60,24 @@ static void a_first_save_is_no_damage(struct harness *t)
     close_place(p);
 }
 
+// The cap locks a session to drop its rows; one whose lines don't tell the conversation stays as it is.
+static void the_cap_writes_no_manifest_over_damage(struct harness *t)
+{
+    struct place *p = open_place();
+    struct saved *saved = new_session(t, p, "torn");
+    exchange(t, p, saved, "one", "first");
+    saved_close(saved);
+    struct store_path manifest = store_path(&p->store, "torn", "session.json");
+    FILE *transcript = fopen(store_path(&p->store, "torn", "transcript.jsonl").text, "ab");
+    CHECK(t, transcript && fputs("torn\n", transcript) >= 0 && fclose(transcript) == 0);
+    CHECK_EQ(t, unlink(manifest.text), 0);
+    p->store.kv_cap = 1;
+    store_trim(&p->store, "", &p->error);
+    CHECK(t, access(manifest.text, F_OK) != 0);
+    CHECK(t, store_kv_bytes(&p->store, "torn") > 1);
+    close_place(p);
+}
+
 // One may be root, who may do anything: then as somebody else.
 static void what_is_not_allowed_is_said(struct harness *t)
 {
@@ -146,9 +164,8 @@ static void what_is_too_long_is_said(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(a_first_save_is_no_damage),
-        TEST(what_is_not_allowed_is_said),
-        TEST(what_could_not_be_removed_is_said),
+        TEST(a_first_save_is_no_damage),   TEST(the_cap_writes_no_manifest_over_damage),
+        TEST(what_is_not_allowed_is_said), TEST(what_could_not_be_removed_is_said),
         TEST(what_is_too_long_is_said),
     };
     return HARNESS_RUN(tests, argc, argv);
