@@ -160,7 +160,6 @@ enum store_code saved_open(const struct store *store, const char *name, struct s
             own->rows_unknown = "its session.json is missing, and nothing else says what its KV cache is of";
         own->manifest = content->manifest;
         content->manifest = (struct manifest){0};
-        own->manifest.updated = store_used(store, name, &own->manifest); // its files are to be written anew
         own->transcript_end = manifest_transcript_end(&own->manifest);
         own->kv_ends[own->manifest.kv_file] = manifest_kv_end(&own->manifest);
         own->state_files = state_files_named(&own->manifest);

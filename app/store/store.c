@@ -462,8 +462,8 @@ static bool read_entry(const struct store *store, const char *name, struct store
     if (entry->closed)
         snprintf(entry->lacks, sizeof entry->lacks, "%s: %s", adopted ? "transcript.jsonl" : "session.json", wrong);
     *memory = code != ENOMEM && wrong != manifest_no_memory;
-    if (!entry->damaged && entry->manifest.updated)
-        entry->updated = store_used(store, name, &entry->manifest);
+    if (!entry->damaged)
+        entry->updated = entry->manifest.updated = store_used(store, name, &entry->manifest);
     if (adopted && entry->kv_bytes && !entry->closed) // all saves end with it
         snprintf(entry->lacks, sizeof entry->lacks, "session.json is missing");
     else if (!entry->damaged)
@@ -614,7 +614,6 @@ static uint64_t drop_rows(const struct store *store, struct store_entry *entry)
     bool memory;
     if (read_entry(store, entry->name, &now, &memory) && !now.damaged) {
         manifest_cap(&now.manifest);
-        now.manifest.updated = store_used(store, entry->name, &now.manifest); // it is not used by this
         struct store_path folder = store_path(store, entry->name, NULL);
         bool fine = manifest_render(&now.manifest, &file) &&
                     store_io_replace(io, &(struct store_io_file){folder.text, "session.json", file.data, file.length},

@@ -85,7 +85,8 @@ struct store_entry {
     uint64_t updated, kv_bytes, transcript_bytes;
     uint64_t state_bytes; // of kv_bytes
 };
-// When a session was used last, which orders them; what a clock that was ahead says counts up to now.
+// When a session was used last, which orders them; what a clock that was ahead says counts up to now. Whoever reads a
+// manifest from the disk takes this for its `updated`.
 uint64_t store_used(const struct store *store, const char *name, const struct manifest *manifest);
 struct store_list {
     struct store_entry *entries; // the last used first

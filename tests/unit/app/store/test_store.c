@@ -529,6 +529,11 @@ static void a_time_to_come_does_not_last(struct harness *t)
     CHECK_EQ(t, store_list(&p->store, &list, &p->error), STORE_OK);
     CHECK(t, list.n_entries == 2 && strcmp(list.entries[0].name, "now") == 0);
     CHECK(t, list.n_entries == 2 && list.entries[1].updated <= (uint64_t)time(NULL));
+    struct saved_content content; // and who reads it is told the same
+    CHECK_EQ(t, saved_read(&p->store, "ahead", &content, &p->error), STORE_OK);
+    CHECK_EQ(t, content.manifest.updated, list.entries[1].updated);
+    CHECK_EQ(t, list.entries[1].manifest.updated, list.entries[1].updated);
+    saved_content_release(&content);
     store_list_release(&list);
     close_place(p);
 }
