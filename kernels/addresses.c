@@ -3,7 +3,8 @@
 // buffers it has (4 us with addresses, whatever their count; 8 to 10 with twelve buffers). Its driver gives a program's
 // PTX as its binary and takes it back; where a parameter isn't said to be a pointer it is a number. A kernel tells
 // where a buffer lies. All of it is tried when the device is opened, and where it does not hold kernels take buffers as
-// everywhere else.
+// everywhere else. Building a program a second time costs the first start 10 s: it is done for models that keep states,
+// for whom delta_layer's registers must be bounded, and whose launches are many.
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,7 +118,8 @@ void gpu_open_addresses(gpu *g)
     const char *source = own_text;
     size_t bytes = sizeof own_text - 1;
     cl_int rc;
-    if (!g->has_mma || g->info.shares_host_memory || g->info.maps_host_memory)
+    if ((g->mixers && !(g->mixers & USE_STATES)) || !g->has_mma || g->info.shares_host_memory ||
+        g->info.maps_host_memory)
         return;
     cl_program program = clCreateProgramWithSource(g->context, 1, &source, &bytes, &rc), plain = NULL;
     if (rc != CL_SUCCESS)
