@@ -100,6 +100,8 @@ def test_info_says_what_it_holds():
     same((about["layout"], about["runs"], about["name"], about["verified"]), ("GGUF", True, "chat", True))
     same((about["tokenizer"], about["template"]), ("gguf", "deepseek-v3"))
     same(about["groups"]["experts' up"], {"types": "BF16", "weights": 16384, "bytes": 32768})
+    told_of = sum(group["weights"] for group in about["groups"].values()) / about["parameters"]
+    expect(0.95 < told_of <= 1, "groups of %.3f of the weights: all but norms and biases" % told_of)
     same(about["suggestion"], None)
     tiny = os.path.join(SCRATCH, "suggests")
     shutil.copytree(os.path.dirname(CHAT), tiny)

@@ -330,6 +330,8 @@ def test_shells_complete_from_the_table():
         text = run(["--completion", shell]).stdout
         listed = set(re.findall(rb"--([a-z-]+)\[" if shell == "zsh" else rb" -l ([a-z-]+)", text))
         expect(listed >= set(re.findall(rb"--([a-z-]+) ", run(["help", "chat"]).stdout)) - {b"help"}, shell)
+        letters = set(re.findall(rb"'-([A-Za-z])\[" if shell == "zsh" else rb" -s ([A-Za-z]) ", text))
+        same(letters, set(re.findall(rb"(?m)^ +-([A-Za-z]), --", b"".join(run(["help", command]).stdout for command in ("chat", "run", "info", "sessions", "bench", "convert", "eval")))))
         if shutil.which(checker[0]):
             same(subprocess.run(checker, input=text).returncode, 0)
     same(run(["--completion", "tcsh"]).returncode, 2)

@@ -179,4 +179,35 @@ def test_bench_stream():
     same(run(["bench", "--only", "baseline"]).returncode, 2)
 
 
+def test_bench_cache_replays_what_was_asked_for():
+    trace = os.path.join(SCRATCH, "trace")
+    *tokens, last = lines("--max-tokens", "9", "--trace", trace)
+    text, got = run(["bench", "cache", trace]), json.loads(run(["bench", "cache", trace, "--json"]).stdout)
+    same((text.returncode, text.stderr, got["model"], got["cut"]), (0, b"", "moechat-demo", False))
+    decoded = [token for token in tokens if token["step"]["decode"]]
+    same(got["tokens"], len(decoded))
+    asked = sum(len(layer["experts"]) for token in decoded for layer in token["step"]["layers"])
+    same(got["decode_uses"], asked)
+    said = [line.split() for line in text.stdout.decode().splitlines() if re.match(r"  \d", line)]
+    same(len(said), 2 * len(got["rows"]))
+    for kind, table in ("decode", said[:len(got["rows"])]), ("prefill", said[len(got["rows"]):]):
+        uses, before = got[kind + "_uses"], {"belady": 0}
+        for row, words in zip(got["rows"], table):
+            hits = row[kind + "_hits"]
+            same(sorted(hits), ["belady", "lfu", "lru", "moechat"])
+            expect(max(hits.values()) == hits["belady"] and before["belady"] <= hits["belady"] <= uses, (kind, row))
+            same([words[0]] + words[-4:], [str(row["slots"])] + ["%.1f" % (100 * hits[name] / uses) for name in ("lru", "lfu", "moechat", "belady")])
+            size = float(words[3]) * {"KB": 1e3, "MB": 1e6}[words[4]]
+            expect(abs(size / (row["slots"] * got["slot_bytes"]) - 1) < 0.01, (words, row))
+            before = hits
+        same(len(set(hits.values())), 1)  # with room for all
+    expect(b"%d tokens decoded" % got["tokens"] in text.stdout, text.stdout)
+    with open(trace, "rb") as whole, open(trace + "-cut", "wb") as cut:
+        cut.write(whole.read()[:-3])
+    same(json.loads(run(["bench", "cache", trace + "-cut", "--json"]).stdout)["cut"], True)
+    expect(b"ends in the middle of a request" in run(["bench", "cache", trace + "-cut"]).stdout, "said")
+    gone = run(["bench", "cache", trace + "-gone"])
+    expect(gone.returncode == 1 and b"-gone" in gone.stderr, gone)
+
+
 main(globals())

@@ -202,6 +202,7 @@ static const struct sealed_change changes[] = {
     {"\"after\":7", "\"after\":4", true},
     {"\"after\":7", "\"after\":3", false},
     {"c0\",\"after\":3", "c0\",\"after\":0", false},
+    {"c0\",\"after\":3", "c0\",\"after\":1", true},
     {"{\"file\":\"state.7", "7,{\"file\":\"state.7", false},
 };
 
