@@ -44,6 +44,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 EQUIVALENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "equivalent.txt")
 HOUSES = ("kernels", "engine", "tokenizer", "app")
 UNRUN = ("ptx.cl",)  # NVIDIA's instructions, in whose place tests/emulate has functions of its own
+LEAKS = os.path.join(ROOT, "tests/leaks.txt")
 SANITIZED_SCREENS = ("test_chat.py", "test_full.py")  # as tests/sanitized_screens.sh has them
 WARPS = "{build}/tests/emulate/libOpenCL.so.1"
 SAMPLES = ("Q4_0", "Q4_K", "Q6_K", "IQ2_XS", "nvfp4")  # test_kinds tries heads and swiglus with these
@@ -479,7 +480,7 @@ def commands(tests, sanitized):
         if sanitized and command[0] == "python3":
             if test.name in SANITIZED_SCREENS:
                 yield Test(test.name + " (sanitized)", ["build/asan/moechat"],
-                           ["env", "MOECHAT_PROGRAM=build/asan/moechat", "ASAN_OPTIONS=detect_leaks=0:intercept_tls_get_addr=0"] + command)
+                           ["env", "MOECHAT_PROGRAM=build/asan/moechat", "LSAN_OPTIONS=suppressions=%s:print_suppressions=0" % LEAKS] + command)
             continue
         if sanitized and test.name == "test_kinds":
             command.append("unopened")
