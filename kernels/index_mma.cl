@@ -161,19 +161,22 @@ INLINE void index_sixteen(__local const uint4 (*keys)[INDEX_CHUNKS], const uint4
         sums[(g & 1) * 8 + 2 * j + (g >> 1)] = sum;
 }
 
-// The scores of a tile whose sums are all there.
-INLINE void index_put_tile(const struct index_row *job, uint first, __local float (*sums)[INDEX_TILE],
-                           __global float *scores)
+// The score of a tile whose sums are all there: a work-item's, of those that have one.
+INLINE float index_tile_sum(const struct index_row *job, __local float (*sums)[INDEX_TILE])
 {
-    uint key = get_local_id(0);
-    if (key >= INDEX_TILE || first + key >= job->n_keys)
-        return;
+    uint key = min((uint)get_local_id(0), (uint)(INDEX_TILE - 1));
     float sum = sums[0][key];
     UNROLL
     for (uint i = 1; i < INDEX_SHARES; i++)
-        if (i < job->n_shares)
-            sum += sums[i][key];
-    scores[(ulong)job->row * job->a->out_stride + first + key] = sum;
+        sum = i < job->n_shares ? sum + sums[i][key] : sum;
+    return sum;
+}
+
+INLINE void index_put_tile(const struct index_row *job, uint first, float sum, __global float *scores)
+{
+    uint key = get_local_id(0);
+    if (key < INDEX_TILE && first + key < job->n_keys)
+        scores[(ulong)job->row * job->a->out_stride + first + key] = sum;
 }
 
 // Groups: x over tiles of keys, which a group takes every so many of, y over rows.
@@ -192,23 +195,24 @@ __kernel GROUP_SIZE(INDEX_F16_ITEMS, 1) void index_scores_mma(const struct args_
     head += get_local_id(0) % 32 / 4;
     uint4 high[INDEX_MMA_STEPS], low[INDEX_MMA_STEPS];
     float weights[2];
+    struct index_query query = index_take(&job, q, weight, head); // what is waited for first
     UNROLL
     for (uint n = 0; n < INDEX_TILES - 1; n++)
         index_bring(&job, first + n * apart, tiles.keys[n]);
-    struct index_query query = index_take(&job, q, weight, head);
     index_split(&a, &query, head, high, low, weights);
     uint n = 0;
     for (; first < job.n_keys; n++, first += apart) {
         copies_wait_but_two(); // of three that are on their way
         barrier(CLK_LOCAL_MEM_FENCE);
         index_bring(&job, first + (INDEX_TILES - 1) * apart, tiles.keys[(n + INDEX_TILES - 1) % INDEX_TILES]);
-        if (n > 0)
-            index_put_tile(&job, first - apart, tiles.sums[(n - 1) % 2], scores);
+        float sum = index_tile_sum(&job, tiles.sums[(n + 1) % 2]); // of the tile before; it is stored when all is under way
         for (uint key = warp / job.n_shares * 16; key < INDEX_TILE; key += INDEX_F16_ITEMS / 32 / job.n_shares * 16)
             index_sixteen(tiles.keys[n % INDEX_TILES] + key, high, low, weights, tiles.sums[n % 2][share] + key);
+        if (n > 0)
+            index_put_tile(&job, first - apart, sum, scores);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    index_put_tile(&job, first - apart, tiles.sums[(n - 1) % 2], scores);
+    index_put_tile(&job, first - apart, index_tile_sum(&job, tiles.sums[(n - 1) % 2]), scores);
 }
 
 // ---- keys of float32
