@@ -15,7 +15,7 @@ enum {
 // That keys and values of the heads of a launch may take, where one head's don't take more.
 static uint64_t most_bytes(const gpu *g)
 {
-    const uint64_t most = UINT64_C(256) << 20, share = g->info.global_bytes / 64;
+    const uint64_t most = UINT64_C(2) << 30, share = g->info.global_bytes / 64;
     return share < most ? share : most;
 }
 
